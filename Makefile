@@ -1,7 +1,7 @@
 # `make` alone prints what there is to run.
 
 .DEFAULT_GOAL := help
-.PHONY: run build release test soak simulate bench lint fmt generate cover help
+.PHONY: run build release test soak fuzz simulate bench lint fmt generate cover help
 
 testrun := go run ./tools/testrun
 pinned  := go tool -modfile=$(CURDIR)/tools/lint/go.mod
@@ -21,6 +21,9 @@ test: ## check everything: lint, then all tests; SLUICE_INSTALL=no installs noth
 
 soak: ## the same, with the long tests; SLUICE_SEED=n repeats a run
 	SLUICE_SOAK=1 $(testrun) soak
+
+fuzz: ## every fuzz target for 10 minutes, 7 hours in all
+	$(testrun) fuzz
 
 simulate: ## a thousand nodes with outages in virtual time, a few minutes; SLUICE_SEED=n repeats, SLUICE_SIMULATE_BUG=name breaks a script
 	SLUICE_SIMULATE=1 go test -count=1 -timeout 30m -v -run '^TestSimulation$$' ./internal/admission/redisledger

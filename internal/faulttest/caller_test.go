@@ -71,8 +71,7 @@ func (u *ordinary) model() string {
 }
 
 // leave sends a part of a request, reads a part of the reply, and breaks the connection.
-func (s *server) leave(request string, send, read int) {
-	nc := s.dial()
+func (s *server) leave(nc net.Conn, request string, send, read int) {
 	defer nc.Close()
 	_, _ = io.WriteString(nc, request[:send])
 	c := &seen{end: cut}
@@ -135,18 +134,18 @@ func callerFaults(u *ordinary) []struct {
 		{"hangs up at every byte of its request", func(_ *testing.T, s *server) {
 			request := s.request("m", "Go.")
 			for at := 1; at <= len(request); at += scaled(13, 1) {
-				s.leave(request, at, 0)
+				s.leave(s.dial(), request, at, 0)
 			}
 		}},
 		{"hangs up at every byte of the reply", func(_ *testing.T, s *server) {
 			request := s.request("m", "Go.")
 			for at, size := 1, s.size(request); at < size; at += scaled(61, 1) {
-				s.leave(request, len(request), at)
+				s.leave(s.dial(), request, len(request), at)
 			}
 		}},
 		{"leaves an endless stream", func(t *testing.T, s *server) {
 			left := u.left.Load()
-			together(scaled(3, 50), func(int) { request := s.request("m", "endless"); s.leave(request, len(request), 1<<20) })
+			together(scaled(3, 50), func(int) { request := s.request("m", "endless"); s.leave(s.dial(), request, len(request), 1<<20) })
 			eventually(t, "the end of the upstream's calls", func() bool { return u.left.Load()-left == int64(scaled(3, 50)) }, func() string { return fmt.Sprint(u.left.Load()) })
 		}},
 		{"does not read an endless stream", func(t *testing.T, s *server) {

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -45,6 +46,7 @@ type server struct {
 	metrics string
 	key     string
 	cmd     *exec.Cmd
+	pid     atomic.Int64
 	log     *text
 	ended   chan error // gets what Wait returned
 	calls   []*seen    // that reached the server, and may be in its books
@@ -75,8 +77,14 @@ const unlimited = "plans: {scale: {requests_per_minute: unlimited, concurrent: u
 // configure writes the configuration of a server that is not running yet.
 func configure(t *testing.T, yaml string) *server {
 	t.Helper()
+	return configureAt(t, "127.0.0.1:0", yaml)
+}
+
+// configureAt is configure for a server that keeps its address when it starts again.
+func configureAt(t *testing.T, addr, yaml string) *server {
+	t.Helper()
 	s := &server{t: t, dir: t.TempDir(), log: &text{}}
-	all := fmt.Sprintf("data: %s\nlisten: 127.0.0.1:0\nmetrics_listen: 127.0.0.1:0\ndrain_timeout: 3s\nshutdown_delay: 0s\nsandbox: false\n", s.data()) + unlimited + yaml
+	all := fmt.Sprintf("data: %s\nlisten: %s\nmetrics_listen: 127.0.0.1:0\ndrain_timeout: 3s\nshutdown_delay: 0s\nsandbox: false\n", s.data(), addr) + unlimited + yaml
 	if err := os.WriteFile(s.file(), []byte(all), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +140,11 @@ func (s *server) tryStart() error {
 	}
 	go func() { ended <- cmd.Wait() }()
 	f := strings.Split(strings.TrimSpace(line), " ")
-	s.cmd, s.ended, s.addr, s.metrics = cmd, ended, f[1], f[2]
+	s.cmd, s.ended, s.metrics = cmd, ended, f[2]
+	s.pid.Store(int64(cmd.Process.Pid))
+	if s.addr != f[1] { // callers may be reading it
+		s.addr = f[1]
+	}
 	if len(f) > 3 && f[3] != "" { // only the first start says it
 		s.key = f[3]
 	}
@@ -171,11 +183,21 @@ var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, T
 // chat makes a call of a model and reads the reply to its end.
 func (s *server) chat(model, prompt string) *seen {
 	body := fmt.Sprintf(`{"model":%q,"stream":true,"messages":[{"role":"user","content":%q}]}`, model, prompt)
+	return s.ask(client, s.post(body))
+}
+
+// post is a chat completion with a body.
+func (s *server) post(body string) *http.Request {
 	req, err := http.NewRequest(http.MethodPost, "http://"+s.addr+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		panic(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+s.key)
+	return req
+}
+
+// ask sends a request and reads the reply to its end.
+func (s *server) ask(client *http.Client, req *http.Request) *seen {
 	c := &seen{end: cut}
 	if resp, err := client.Do(req); err == nil {
 		c.read(resp)
@@ -204,7 +226,7 @@ func (c *seen) read(resp *http.Response) {
 		return
 	}
 	for event := range strings.SplitSeq(c.body, "\n\n") {
-		for strings.HasPrefix(event, ":") { // a comment in front of it
+		for strings.HasPrefix(event, ":") || strings.HasPrefix(event, "id:") { // a comment in front of it, or its id
 			_, event, _ = strings.Cut(event, "\n")
 		}
 		switch data := strings.TrimPrefix(event, "data: "); {

@@ -3,17 +3,18 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"regexp"
+	"slices"
 	"time"
 )
 
 // fuzzTime is how long a soak fuzzes each target, and laneTime those that compare package lane with
-// net/http: a difference there can hide a request from whatever stands in front of us. All of
-// them together take about 36 minutes. In other runs the corpora are ordinary tests.
+// net/http: a difference there can hide a request from whatever stands in front of us. longTime is what make
+// fuzz gives to each of the others. In other runs the corpora are ordinary tests.
 const (
 	fuzzTime = 10 * time.Second
 	laneTime = 15 * time.Minute
+	longTime = 10 * time.Minute
 )
 
 // fuzzAttempts is how many times a target is fuzzed if the fuzzer itself fails; see endedLate.
@@ -25,45 +26,80 @@ var fuzzFunc = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
 // target is one fuzz target: its package, as go test names it, and its function.
 type target struct{ pkg, name string }
 
-// time returns how long the target is fuzzed.
-func (t target) time() time.Duration {
+// time returns how long the target is fuzzed; the lane's have their own time.
+func (t target) time(others time.Duration) time.Duration {
 	if t.pkg == "./internal/lane" {
 		return laneTime
 	}
-	return fuzzTime
+	return others
 }
 
 // fuzz looks for inputs that break what the corpora do not, one target after the other. Go fuzzes only one target
-// per command, and each uses all cores.
+// per command.
 func (s *session) fuzz() {
-	targets, err := fuzzTargets(s.root)
-	if err != nil {
-		s.report.failWith("fuzz targets", err.Error())
-		return
-	}
-	for _, t := range targets {
-		s.fuzzOne(t)
+	for _, failed := range s.fuzzAll(longTime) {
+		s.report.failWith(failed.name, failed.text)
 	}
 }
 
-// fuzzOne fuzzes a target for its time. An input that fails is a failure at once; Go writes it to the target's
-// testdata, where the next run of the tests finds it.
-func (s *session) fuzzOne(t target) {
-	for attempt := 1; s.ctx.Err() == nil; attempt++ {
-		var out bytes.Buffer
-		// The output is shown as it comes and kept, to find out why a run failed.
-		// Without a bound most of the time is spent on making interesting inputs shorter.
-		text, err := s.showTo(io.MultiWriter(s.out, &out), "go", "test", "-run", "^$", "-fuzz", "^"+t.name+"$", "-fuzztime", fmt.Sprint(t.time()), "-fuzzminimizetime", "100x", t.pkg)
-		if err == nil {
-			return
+// fuzzBeside fuzzes with what the tests leave of the machine. The caller must call wait at the end, which returns when
+// all targets had their time and reports what failed.
+func (s *session) fuzzBeside() (wait func()) {
+	// The environment grows while the tests run.
+	beside := *s
+	beside.env = slices.Clone(s.env)
+	found := make(chan []failure, 1)
+	go func() {
+		found <- beside.fuzzAll(fuzzTime, "nice", "-n", "19")
+	}()
+	return func() {
+		fmt.Fprintln(s.out, "the tests have ended; what is left to fuzz:")
+		for _, failed := range <-found {
+			s.report.failWith(failed.name, failed.text)
 		}
-		// A real failure is never retried.
-		if attempt == fuzzAttempts || !endedLate(out.Bytes()) {
-			s.report.failWith(text, err.Error())
-			return
-		}
-		fmt.Fprintf(s.out, "%s: the fuzzer was still minimizing when its time was up; retrying\n", t.name)
 	}
+}
+
+// failure is a check that failed, and what it printed.
+type failure struct{ name, text string }
+
+// fuzzAll fuzzes every target, with words in front of its command, and returns those that failed.
+func (s *session) fuzzAll(each time.Duration, before ...string) (failures []failure) {
+	targets, err := fuzzTargets(s.root)
+	if err != nil {
+		return []failure{{"fuzz targets", err.Error()}}
+	}
+	for i, t := range targets {
+		if s.ctx.Err() != nil {
+			return failures
+		}
+		began := time.Now()
+		if text, err := s.fuzzOne(t, t.time(each), before); err != nil {
+			failures = append(failures, failure{t.pkg + " " + t.name, text + err.Error()})
+			fmt.Fprintf(s.out, "FAIL  %s %s: reported at the end\n", t.pkg, t.name)
+			continue
+		}
+		fmt.Fprintf(s.out, "fuzz  %-40s %6.2fs  (%d of %d)\n", t.pkg+" "+t.name, time.Since(began).Seconds(), i+1, len(targets))
+	}
+	return failures
+}
+
+// fuzzOne fuzzes a target for a time and returns what was printed. An input that fails is a failure at once; Go
+// writes it to the target's testdata, where the next run of the tests finds it.
+func (s *session) fuzzOne(t target, d time.Duration, before []string) (text string, err error) {
+	for range fuzzAttempts {
+		var out bytes.Buffer
+		// Without a bound most of the time is spent on making interesting inputs shorter.
+		line := append(slices.Clip(before), "go", "test", "-run", "^$", "-fuzz", "^"+t.name+"$", "-fuzztime", fmt.Sprint(d), "-fuzzminimizetime", "100x", t.pkg)
+		cmd := s.command(s.root, line[0], line[1:]...)
+		cmd.Stdout, cmd.Stderr = &out, &out
+		err = cmd.Run()
+		// A real failure is never retried.
+		if text = out.String(); err == nil || s.ctx.Err() != nil || !endedLate(out.Bytes()) {
+			break
+		}
+	}
+	return text, err
 }
 
 // endedLate reports whether a fuzz run failed only because its time ended while the fuzzer was minimizing an

@@ -55,8 +55,13 @@ func modes() []mode {
 		},
 		{
 			name: "soak", run: (*session).soak, args: []string{"-timeout", "60m", "-count", "1"}, race: true, durable: true,
-			takes: "an hour to an hour and a half on two cores", needy: true,
-			plan: []string{"lint: go vet, gofumpt, staticcheck", "the same with SLUICE_SOAK=1", "the simulation of a thousand nodes", "each fuzz target for 10 seconds, those of the lane for half an hour"},
+			takes: "an hour on two cores", needy: true,
+			plan: []string{"lint: go vet, gofumpt, staticcheck", "the same with SLUICE_SOAK=1", "the simulation of a thousand nodes", "beside them each fuzz target for 10 seconds, those of the lane for half an hour"},
+		},
+		{
+			name: "fuzz", run: (*session).fuzz,
+			takes: "7 hours on any machine",
+			plan:  []string{"each fuzz target for 10 minutes, those of the lane for a quarter of an hour"},
 		},
 		{
 			name: "cover", run: (*session).cover, args: []string{"-timeout", "8m"},
@@ -171,7 +176,7 @@ func (s *session) test() {
 	s.withoutLane()
 }
 
-// soak runs the tests with long durations, then the fuzz targets. Its random choices come from one seed,
+// soak runs the tests with long durations, and the fuzz targets beside them. Its random choices come from one seed,
 // which it prints, so that SLUICE_SEED repeats a failed run.
 func (s *session) soak() {
 	if os.Getenv("SLUICE_SEED") == "" {
@@ -185,10 +190,11 @@ func (s *session) soak() {
 	// In the summary as well, where somebody looks for the cause of a failure.
 	s.report.note("SLUICE_SEED=" + s.value("SLUICE_SEED"))
 	fmt.Fprintf(s.out, "  SLUICE_SEED=%s\n", s.value("SLUICE_SEED"))
+	fuzzed := s.fuzzBeside()
 	s.test()
 	// Once more without the race detector, under which it has fewer nodes.
 	s.goTestPackages(s.root, false, append(slices.Clip(s.mode.args), "-run", "^TestSimulation$"), "./internal/admission/redisledger")
-	s.fuzz()
+	fuzzed()
 }
 
 // provide installs what is missing, where it may, and starts PostgreSQL and Redis. The caller must call
