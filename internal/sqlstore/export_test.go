@@ -286,3 +286,12 @@ func Versions() (numbers []int64) {
 	}
 	return numbers
 }
+
+// MigrationTexts returns the migrations that the program has, by the names of their files.
+func MigrationTexts() map[string]string {
+	texts := map[string]string{}
+	for _, f := range migrationFiles() {
+		texts[f.name] = f.text
+	}
+	return texts
+}

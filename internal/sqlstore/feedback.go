@@ -20,23 +20,27 @@ func halved(amount, from, to string) string {
 }
 
 // addFeedback adds amounts to the row of an account. A row of an earlier week is brought up to date first.
-var addFeedback = `INSERT INTO router_feedback AS old (account_id, model, task, week, good, bad, calls, troubled) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+func addFeedback() string {
+	return `INSERT INTO router_feedback AS old (account_id, model, task, week, good, bad, calls, troubled) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 	ON CONFLICT (account_id, model, task) DO UPDATE SET
 	good = ` + halved(`old.good`, `old.week`, `excluded.week`) + ` + excluded.good,
 	bad = ` + halved(`old.bad`, `old.week`, `excluded.week`) + ` + excluded.bad,
 	calls = ` + halved(`old.calls`, `old.week`, `excluded.week`) + ` + excluded.calls,
 	troubled = ` + halved(`old.troubled`, `old.week`, `excluded.week`) + ` + excluded.troubled,
 	week = CASE WHEN excluded.week > old.week THEN excluded.week ELSE old.week END`
+}
 
 // feedbackSums adds up the rows. What an account weighs is bounded here, so no number of votes gets past it.
-var feedbackSums = fmt.Sprintf(`SELECT model, task, COUNT(*),
+func feedbackSums() string {
+	return fmt.Sprintf(`SELECT model, task, COUNT(*),
 		SUM(CASE WHEN good + bad > %[1]d THEN good * %[1]d / (good + bad) ELSE good END),
 		SUM(CASE WHEN good + bad > %[1]d THEN bad * %[1]d / (good + bad) ELSE bad END),
 		SUM(CASE WHEN calls > %[2]d THEN %[2]d ELSE calls END),
 		SUM(CASE WHEN calls > %[2]d THEN troubled * %[2]d / calls ELSE troubled END)
 	FROM (SELECT model, task, %[3]s AS good, %[4]s AS bad, %[5]s AS calls, %[6]s AS troubled FROM router_feedback) AS now
 	GROUP BY model, task ORDER BY model, task`, feedback.MostVotes*milliVote, feedback.MostCalls*milliVote,
-	halved(`good`, `week`, `$1`), halved(`bad`, `week`, `$1`), halved(`calls`, `week`, `$1`), halved(`troubled`, `week`, `$1`))
+		halved(`good`, `week`, `$1`), halved(`bad`, `week`, `$1`), halved(`calls`, `week`, `$1`), halved(`troubled`, `week`, `$1`))
+}
 
 // CastVote adds a vote, or replaces the one that the account has cast on the call.
 func (s *Store) CastVote(ctx context.Context, v feedback.Vote, week int64) error {
@@ -49,7 +53,7 @@ func (s *Store) CastVote(ctx context.Context, v feedback.Vote, week int64) error
 		err := tx.QueryRowContext(ctx, `INSERT INTO router_votes (account_id, request_id, at, model, good) VALUES ($1, $2, $3, $4, $5)
 			ON CONFLICT (account_id, request_id) DO NOTHING RETURNING 1`, v.AccountID, v.RequestID, millis(v.At), v.Model, good).Scan(&cast)
 		if err == nil {
-			_, err = tx.ExecContext(ctx, addFeedback, v.AccountID, v.Model, v.Task.String(), week, good*milliVote, (1-good)*milliVote, 0, 0)
+			_, err = tx.ExecContext(ctx, addFeedback(), v.AccountID, v.Model, v.Task.String(), week, good*milliVote, (1-good)*milliVote, 0, 0)
 			return err
 		}
 		if err != sql.ErrNoRows {
@@ -62,7 +66,7 @@ func (s *Store) CastVote(ctx context.Context, v feedback.Vote, week int64) error
 		if n, err := res.RowsAffected(); n == 0 || err != nil {
 			return err // said before
 		}
-		if _, err = tx.ExecContext(ctx, addFeedback, v.AccountID, v.Model, v.Task.String(), week, good*milliVote, (1-good)*milliVote, 0, 0); err != nil {
+		if _, err = tx.ExecContext(ctx, addFeedback(), v.AccountID, v.Model, v.Task.String(), week, good*milliVote, (1-good)*milliVote, 0, 0); err != nil {
 			return err
 		}
 		taken := "good"
@@ -87,9 +91,10 @@ func (s *Store) AddCounts(ctx context.Context, counts []feedback.Count, week int
 		if err := countFeedback(ctx, tx); err != nil {
 			return err
 		}
+		add := addFeedback()
 		for i := range counts {
 			c := &counts[i]
-			if _, err := tx.ExecContext(ctx, addFeedback, c.AccountID, c.Model, c.Task.String(), week, 0, 0, c.Calls*milliVote, c.Troubled*milliVote); err != nil {
+			if _, err := tx.ExecContext(ctx, add, c.AccountID, c.Model, c.Task.String(), week, 0, 0, c.Calls*milliVote, c.Troubled*milliVote); err != nil {
 				return err
 			}
 		}
@@ -116,7 +121,7 @@ func (s *Store) FeedbackSums(ctx context.Context, week int64) (sums []feedback.S
 			sums = append(sums, sum)
 		}
 		return nil
-	}, feedbackSums, week)
+	}, feedbackSums(), week)
 	return sums, unavailable(err)
 }
 

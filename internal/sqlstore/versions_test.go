@@ -63,6 +63,10 @@ func TestMigrationsOnlyAdd(t *testing.T) {
 		t.Fatalf("Glob = %v, %v, want migrations", files, err)
 	}
 	seen := map[string]bool{}
+	packed := sqlstore.MigrationTexts()
+	if len(packed) != len(files) {
+		t.Errorf("the program has %d migrations, and the folder %d; run go generate ./internal/sqlstore", len(packed), len(files))
+	}
 	for _, path := range files {
 		name := filepath.Base(path)
 		seen[name] = true
@@ -73,6 +77,9 @@ func TestMigrationsOnlyAdd(t *testing.T) {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if packed[name] != string(text) {
+			t.Errorf("the program has another text of %s; run go generate ./internal/sqlstore", name)
 		}
 		if found := narrowing(string(text)); number >= additiveFrom && len(found) > 0 && allowed[name] == "" {
 			t.Errorf("%s has %s: a server of the version before may still run on this database; add only, or give the reason in allowed", name, strings.Join(found, ", "))
