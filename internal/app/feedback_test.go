@@ -113,7 +113,7 @@ func TestFeedback(t *testing.T) {
 // A vote on one node moves the model on all of them, and so does a reset.
 func TestFeedbackOnNodes(t *testing.T) {
 	t.Parallel()
-	nodes, _ := threeNodes(t, plenty+"router: {feedback: true}\n")
+	nodes, _ := threeNodes(t, "plans: {scale: {requests_per_minute: unlimited, tokens_per_minute: unlimited, concurrent: unlimited}}\nrouter: {feedback: true}\n")
 	key := must[admin.CreatedAccount](nodes[0], "account.create", admin.NewAccount{Actor: "t", Email: "a@example.com", Plan: "scale"}).MasterKey
 	answer := nodes[0].request("POST", chatPath, key, routed)
 	id, model := answer.header.Get("X-Request-Id"), answer.header.Get("X-Sluice-Model")

@@ -33,8 +33,10 @@ const (
 	// lookEvery is how often a node asks whether there is something new, and writes what it has counted.
 	lookEvery = 2 * time.Second
 	patience  = 5 * time.Second
-	// restFactor bounds the cost of reading: a node waits that many times as long as its last reading took.
+	// restFactor and mostRest bound the cost of reading: a node waits that many times as long as its last reading took,
+	// but not longer than that.
 	restFactor = 20
+	mostRest   = 10 * time.Second
 	// mostUnwritten bounds the counts that wait for a database that does not answer. Further calls are not counted.
 	mostUnwritten = 10_000
 )

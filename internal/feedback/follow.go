@@ -110,6 +110,6 @@ func (f *Feedback) read(ctx context.Context) error {
 	f.strengths.Store(routing.NewStrengths(points))
 	f.version, f.week = version, week
 	ended := f.now()
-	f.rest = ended.Add(restFactor * ended.Sub(began))
+	f.rest = ended.Add(min(restFactor*ended.Sub(began), mostRest))
 	return nil
 }

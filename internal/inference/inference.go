@@ -423,15 +423,28 @@ func demandOf(call *Call, named *catalog.Model, prompt *size) admission.Demand {
 	}
 }
 
-// query returns what the router needs to know about a call. It takes the size by value: the closure would
-// otherwise move the caller's to the heap, also for calls that are not routed.
+// question is a call as the router sees it.
+type question struct {
+	routing.Query
+	line   *Line
+	start  time.Time
+	prompt size
+}
+
+// Closed and Reads implement routing.Circumstances.
+func (q *question) Closed(m *catalog.Model) bool { return q.line.closed(m.ID, q.start) != nil }
+func (q *question) Reads(most int) bool          { return q.prompt.within(most) != exceeds }
+
+// query returns what the router needs to know about a call. It takes the size by value: the caller's would otherwise
+// move to the heap, also for calls that are not routed.
 func (l *Line) query(m *Models, call *Call, named *catalog.Model, prompt size) *routing.Query {
 	a := call.Caller.Account
-	start := call.Start
-	return &routing.Query{
-		Closed:  func(m *catalog.Model) bool { return l.closed(m.ID, start) != nil },
-		Catalog: m.Catalog, Routes: m.Routes, Scorer: m.Scorer, Weights: m.Weights, Strengths: m.Strengths, Model: named,
+	q := &question{line: l, start: call.Start, prompt: prompt}
+	q.Query = routing.Query{
+		Circumstances: q,
+		Catalog:       m.Catalog, Routes: m.Routes, Scorer: m.Scorer, Weights: m.Weights, Strengths: m.Strengths, Model: named,
 		AccountID: a.ID, Plan: a.Plan, Staff: a.Staff, Request: call.Request,
-		PromptTokens: prompt.estimate(), Reads: func(most int) bool { return prompt.within(most) != exceeds },
+		PromptTokens: prompt.estimate(),
 	}
+	return &q.Query
 }
