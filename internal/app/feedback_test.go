@@ -61,6 +61,11 @@ func TestFeedback(t *testing.T) {
 		t.Fatal(err)
 	}
 	named := n.request("POST", chatPath, key, `{"model":"sandbox/small","messages":[{"role":"user","content":"Hello"}]}`)
+	for _, r := range []reply{answer, named} { // the database may be slow
+		eventually(t, "the call being known", func() bool {
+			return n.call("request.show", map[string]string{"id": r.header.Get("X-Request-Id")}, &struct{}{}) == nil
+		})
+	}
 	for name, tt := range map[string]struct {
 		key, id, rating string
 		status          int

@@ -167,7 +167,7 @@ func (f *Feedback) Rate(ctx context.Context, accountID, requestID string, good b
 		f.nudge()
 		return v, nil
 	}
-	return Vote{}, fault.New(fault.NotFound, "No call of this account with the id %q ended within the last 7 days. One that has just ended on another server is known after a second or two.", excerpt.Of(requestID, 100)).At("request_id")
+	return Vote{}, fault.New(fault.NotFound, "No call of this account with the id %q ended within the last 7 days. One that has just ended is known after a second or two.", excerpt.Of(requestID, 100)).At("request_id")
 }
 
 // taskOf returns the kind of task of a call whose model the router chose, which is the first word of its reason. The

@@ -279,19 +279,13 @@ func Hasten(s *Store, call time.Duration) {
 	s.patience = patience{call: call, settle: call, silence: call}
 }
 
+// MigrationTexts returns the name and the text of each migration, by turns.
+func MigrationTexts() []string { return migrationTexts() }
+
 // Versions returns the numbers of all migrations.
 func Versions() (numbers []int64) {
 	for _, m := range migrations() {
 		numbers = append(numbers, m.version)
 	}
 	return numbers
-}
-
-// MigrationTexts returns the migrations that the program has, by the names of their files.
-func MigrationTexts() map[string]string {
-	texts := map[string]string{}
-	for _, f := range migrationFiles() {
-		texts[f.name] = f.text
-	}
-	return texts
 }

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	"database/sql"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"sluice/internal/order"
@@ -18,31 +20,26 @@ import (
 
 // The migrations run on both engines, all but one (see indexEmails) as the same text. They are numbered and forward only; an applied one never
 // changes. From number 18 on they only add, so that the program of the version before works on the
-// new tables, too; see CONTRIBUTING.md. The program has them compressed, which takes a quarter of the room.
+// new tables, too; see CONTRIBUTING.md.
 //
+// The command pack puts the files of the folder migrations into one: run go generate after you add one.
+//
+//go:generate go run sluice/internal/sqlstore/pack
 //go:embed migrations.gz
-var packedMigrations string
+var packed []byte
 
-//go:generate go run sluice/tools/packed migrations.gz migrations/*.sql
-
-// migrationFile is one file of the folder migrations.
-type migrationFile struct{ name, text string }
-
-// migrationFiles returns all of them, in order of their numbers. What is wrong with them shows in the first test.
-func migrationFiles() []migrationFile {
-	var files []migrationFile
-	z, err := gzip.NewReader(strings.NewReader(packedMigrations))
+// migrationTexts returns the name and the text of each migration, by turns.
+var migrationTexts = sync.OnceValue(func() []string {
+	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
-		return nil
+		panic(err) // the file is part of the program
 	}
-	all, _ := io.ReadAll(z)
-	for part := range strings.SplitSeq(string(all), "-- 00") { // every name begins so, and no other line
-		if name, text, ok := strings.Cut(part, " --\n"); ok {
-			files = append(files, migrationFile{"00" + name, text})
-		}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		panic(err)
 	}
-	return files
-}
+	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+})
 
 // Newest returns the number of the newest migration that this program has.
 func Newest() int64 {
@@ -97,13 +94,13 @@ type migration struct {
 
 // migrations returns all migrations in their order.
 func migrations() []migration {
-	files := migrationFiles()
-	all := make([]migration, 0, len(files)+1)
-	for _, f := range files {
-		number, _, _ := strings.Cut(f.name, "_")
-		version, _ := strconv.ParseInt(number, 10, 64) // TestMigrationsOnlyAdd reads them all
+	texts := migrationTexts()
+	all := make([]migration, 0, len(texts)/2+1)
+	for i := 0; i+1 < len(texts); i += 2 {
+		number, _, _ := strings.Cut(texts[i], "_")
+		version, _ := strconv.ParseInt(number, 10, 64) // TestMigrationsAreNumbered reads them all
 		all = append(all, migration{version, func(ctx context.Context, _ *Store, tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, f.text)
+			_, err := tx.ExecContext(ctx, texts[i+1])
 			return err
 		}})
 	}
