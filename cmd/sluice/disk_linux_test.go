@@ -2,7 +2,9 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -178,4 +180,89 @@ func refusedSince(l *load, from time.Time) (n int) {
 		}
 	}
 	return n
+}
+
+// The disk of the videos alone is full. Calls go on. A job waits for room and is rendered again; one that has been tried
+// often enough fails, and its charge is given back. No part of a file is left.
+func TestVideosOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	d := smallDisk(t)
+	const prompt, seconds = "a lighthouse at dusk", 1
+	s := &studio{gateway: newGateway(t, filepath.Join(t.TempDir(), "data"), "lab", fmt.Sprintf("blob: {dir: %q}\n", d.dir)), asked: map[string]bool{}}
+	s.start()
+	s.key = s.newKey()
+	calls := &load{key: s.key, seed: newSeed(t), kinds: []string{"send"}}
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() { defer close(ended); calls.run(s.url, 2, stop) }()
+	d.fill(s.gateway)
+	s.order(prompt, seconds)
+	eventually(t, "a first attempt", func() bool { return strings.Contains(s.log.String(), "a video job is retried") })
+	patient := os.Getenv("SLUICE_SOAK") != ""
+	if patient { // five attempts take twenty seconds
+		within(t, 2*time.Minute, "the end of the job", func() bool { return s.unfinished() == 0 })
+		for id, c := range s.charges("sqlite", s.sqliteSource()) {
+			if c.settled != 1 || c.units != 0 || c.ending != "failed" {
+				t.Errorf("the job %s failed and is settled as %+v, want it given back", id, c)
+			}
+		}
+	}
+	if parts, err := os.ReadDir(filepath.Join(d.dir, "tmp")); err != nil || len(parts) > 1 { // one may be written just now
+		t.Errorf("parts of files on the full disk: %v, %v", parts, err)
+	}
+	d.free(s.gateway)
+	room := time.Now()
+	if patient {
+		s.asked = map[string]bool{}
+		s.order(prompt, seconds)
+	}
+	within(t, 2*time.Minute, "the end of all jobs", func() bool { return s.unfinished() == 0 })
+	recovery := time.Since(room).Round(time.Millisecond)
+	close(stop)
+	<-ended
+	for id, j := range s.jobs() {
+		if s.asked[id] && j.Status != "succeeded" {
+			t.Errorf("the job %s is %s %s, want that it was rendered when there was room", id, j.Status, j.FailureReason)
+		}
+	}
+	s.checkFolders(d.dir, 1)
+	for _, c := range calls.calls {
+		if c.end != complete {
+			t.Errorf("a call while the disk of the videos was full came to %s %d %s", c.end, c.status, c.body)
+		}
+	}
+	if code, out, text := s.command("audit"); code != 0 {
+		t.Errorf("sluice audit = %d, want 0\n%s%s", code, out, text)
+	}
+	s.stop()
+	t.Logf("soak: disk of the videos full: %d calls went on; the job was done %v after there was room", len(calls.calls), recovery)
+}
+
+// The disk of the log alone is full. Lines are dropped and counted, and nobody waits for them. When there is room, the log
+// goes on and says how many are missing.
+func TestLogOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	d := smallDisk(t)
+	file := filepath.Join(d.dir, "sluice.log")
+	cmd := exec.Command("sluice", "serve", "--data", filepath.Join(t.TempDir(), "data"))
+	cmd.Env = append(os.Environ(), "SLUICE_LISTEN=127.0.0.1:0", "SLUICE_METRICS_LISTEN=", "SLUICE_DISCOVER=false", "GORACE="+quickExit, "SLUICE_LOG_FILE="+file, "SLUICE_LOG_MAX_MIB=1")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	l := &logged{t: t, cmd: cmd}
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	})
+	text := func() string { text, _ := os.ReadFile(file); return string(text) } // it may not be there yet
+	eventually(t, "the start", func() bool { l.url = readyURL(text()); return l.url != "" })
+	d.fill(nil)
+	l.flood(2000) // so many that the file would be set aside, too; each must be answered
+	l.wantNote()
+	d.free(nil)
+	room := time.Now()
+	eventually(t, "a line about those that are missing", func() bool { l.flood(8); return strings.Contains(text(), "log lines were dropped") })
+	t.Logf("soak: disk of the log full: lines again %v after there was room", time.Since(room).Round(time.Millisecond))
+	l.end()
 }

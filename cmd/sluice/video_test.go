@@ -320,3 +320,55 @@ func (s *studio) holds(driver, source string) (n int) {
 	}
 	return n
 }
+
+// A file whose bytes have changed since it was stored is never delivered as a whole: the download breaks off, and the next
+// one says why. That goes for a flipped bit and for a file that has lost its end.
+func TestVideoDamaged(t *testing.T) {
+	t.Parallel()
+	s := &studio{gateway: newGateway(t, filepath.Join(t.TempDir(), "data"), "lab", ""), asked: map[string]bool{}}
+	s.start()
+	s.key = s.newKey()
+	damages := []func([]byte) []byte{
+		func(film []byte) []byte { film[0] ^= 1; return film },
+		func(film []byte) []byte { film[len(film)/2] ^= 0x10; return film },
+		func(film []byte) []byte { film[len(film)-1] ^= 0x80; return film },
+		func(film []byte) []byte { return film[:len(film)-1] },
+		func(film []byte) []byte { return append(film, 0) },
+		func([]byte) []byte { return nil },
+	}
+	for range damages {
+		s.order("a lighthouse at dusk", 1)
+	}
+	within(t, 2*time.Minute, "the end of all jobs", func() bool { return s.unfinished() == 0 })
+	files, err := filepath.Glob(filepath.Join(s.dir, "files", "videos", "*"))
+	if err != nil || len(files) != len(damages) {
+		t.Fatalf("files = %q, %v, want %d", files, err, len(damages))
+	}
+	path := func(j videoJob) string { return "/v1/video/generations/" + j.Generations[0].ID + "/content/video" }
+	for _, j := range s.jobs() {
+		if status, film := s.ask("GET", path(j), ""); status != 200 || len(film) == 0 {
+			t.Fatalf("the video of %s = %d with %d bytes, want it whole at first", j.ID, status, len(film))
+		}
+	}
+	for i, file := range files {
+		film, err := os.ReadFile(file)
+		if err == nil {
+			err = os.WriteFile(file, damages[i](film), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, j := range s.jobs() {
+		if status, film := s.ask("GET", path(j), ""); status == 200 {
+			t.Errorf("a damaged video of %s = 200 with %d bytes, want a download that breaks off", j.ID, len(film))
+		}
+		if status, text := s.ask("GET", path(j), ""); status != 503 || !strings.Contains(string(text), "is damaged") {
+			t.Errorf("the next download of %s = %d %s, want 503 and that it is damaged", j.ID, status, text)
+		}
+	}
+	if n := strings.Count(s.log.String(), "the file of a video is damaged"); n != len(damages) {
+		t.Errorf("the log tells of %d damaged files, want %d", n, len(damages))
+	}
+	s.stop()
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"time"
 
 	"sluice/internal/admission/redisledger"
 	"sluice/internal/app/settings"
@@ -34,6 +35,9 @@ func siteOf(cfg *config.Config) *doctor.Site {
 		Database: doctor.Database{
 			SQLite: cfg.Database == "sqlite", File: sqlstore.File,
 			Inspect: func(ctx context.Context) (doctor.Inspection, error) { return inspect(ctx, cfg) },
+			Check: func(ctx context.Context, patience time.Duration) (bool, error) {
+				return sqlstore.CheckPages(ctx, cfg.Data, patience)
+			},
 		},
 		Models: func() (doctor.Models, error) { return countModels(cfg) },
 	}

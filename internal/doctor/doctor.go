@@ -29,6 +29,8 @@ import (
 const (
 	// databasePatience is how long a database may take to answer. The operator waits for it.
 	databasePatience = 5 * time.Second
+	// pagesPatience is how long the pages of a SQLite database are looked at. A minute is enough for a gigabyte.
+	pagesPatience = time.Minute
 	// leastFree is how many bytes of disk space should be free. It is the size that the journal of
 	// settlements may reach while the database is down; see docs/accounting.md.
 	leastFree = 1 << 30
@@ -68,6 +70,9 @@ type Database struct {
 	// Inspect looks at the database without changing it. If the database does not answer, it
 	// returns an error and an Inspection that has the Engine only.
 	Inspect func(ctx context.Context) (Inspection, error)
+	// Check reads the whole SQLite file, for as long as patience lasts. It returns what is damaged and what to do about it,
+	// and reports whether it has read everything.
+	Check func(ctx context.Context, patience time.Duration) (all bool, err error)
 }
 
 // Inspection is the state of a database.
@@ -242,6 +247,9 @@ func (d *doctor) database(ctx context.Context) {
 		d.ok("database", "SQLite; the first start creates it")
 		return
 	}
+	if d.site.Database.SQLite && !d.pages(ctx) {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, databasePatience)
 	defer cancel()
 	in, err := d.site.Database.Inspect(ctx)
@@ -261,6 +269,18 @@ func (d *doctor) database(ctx context.Context) {
 	if err == nil {
 		d.secret(in)
 	}
+}
+
+// pages looks for damage in a SQLite database. It reports whether there is none.
+func (d *doctor) pages(ctx context.Context) bool {
+	switch all, err := d.site.Database.Check(ctx, pagesPatience); {
+	case err != nil:
+		d.add(StateProblem, "database", "See \"When the database is lost or damaged\" in docs/accounting.md.", "%v", err)
+		return false
+	case !all:
+		d.add(StateWarning, "database", "Make a backup, and check that: sluice restore BACKUP --check.", "SQLite is so large that only a part was checked for damage")
+	}
+	return true
 }
 
 // cluster reports which servers share the database, as the running one sees it.

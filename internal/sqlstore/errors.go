@@ -50,17 +50,44 @@ func (s *Store) refuseDamaged(ctx context.Context) error {
 	if s.engine != SQLite {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkPatience)
+	_, err := s.lookForDamage(ctx, "quick_check", checkPatience)
+	return err
+}
+
+// CheckPages reads every page of the SQLite database in a folder and compares indexes with their tables, for as long as
+// patience lasts. It returns an error that wraps ErrDamaged if something does not fit, and reports whether everything was
+// read. Servers may be using the database.
+func CheckPages(ctx context.Context, dir string, patience time.Duration) (all bool, err error) {
+	s := &Store{}
+	if err := s.connect("sqlite", dir); err != nil {
+		return false, err
+	}
+	defer s.Close()
+	return s.lookForDamage(ctx, "integrity_check", patience)
+}
+
+// lookForDamage runs one of the two checks of SQLite: quick_check, which reads 70 MB a second, or integrity_check, which
+// also compares indexes with their tables and reads 18.
+func (s *Store) lookForDamage(ctx context.Context, check string, patience time.Duration) (all bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var verdict string
-	err := s.read.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&verdict)
-	switch e, ok := errors.AsType[*sqlite.Error](err); {
-	case ok && (e.Code()&0xff == sqlite3.SQLITE_CORRUPT || e.Code()&0xff == sqlite3.SQLITE_NOTADB):
-		verdict = e.Error()
+	err = s.long(ctx, func(ctx context.Context) error {
+		return s.read.QueryRowContext(ctx, `PRAGMA `+check+`(1)`).Scan(&verdict)
+	})
+	switch {
+	case isDamage(err):
+		verdict = err.Error()
 	case err != nil || verdict == "ok": // other troubles are reported by the next step, which meets them, too
-		return nil
+		return err == nil, nil
 	}
-	return fmt.Errorf("%w: %s: %s; %s", ErrDamaged, s.path, strings.Join(strings.Fields(verdict), " "), restoreAdvice(s.path))
+	return true, fmt.Errorf("%w: %s: %s; %s", ErrDamaged, s.path, strings.Join(strings.Fields(verdict), " "), restoreAdvice(s.path))
+}
+
+// isDamage reports whether SQLite has met a page that makes no sense.
+func isDamage(err error) bool {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && (e.Code()&0xff == sqlite3.SQLITE_CORRUPT || e.Code()&0xff == sqlite3.SQLITE_NOTADB)
 }
 
 // isTransient reports whether the same statement may succeed later: there is no connection, a
@@ -159,4 +186,7 @@ func isRefusal(err error) bool {
 }
 
 // refusals are primary result codes of SQLite.
-var refusals = [...]int{sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN}
+var refusals = [...]int{
+	sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN,
+	sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB,
+}

@@ -93,9 +93,10 @@ type Line struct {
 	settings atomic.Pointer[Settings]
 	wake     chan struct{} // signals that there may be work; holds at most one token
 
-	// mu guards running, which holds how to stop each job that this process is rendering.
+	// mu guards running, which holds how to stop each job that this process is rendering, and broken.
 	mu      sync.Mutex
 	running map[string]context.CancelCauseFunc
+	broken  map[string]bool // the generations whose files were found to be damaged
 
 	state queueState // what the metrics know
 }
@@ -107,7 +108,7 @@ func New(ctx context.Context, gate *admission.Gate, store Store, files Files, no
 	if opts == nil {
 		opts = &Options{}
 	}
-	l := &Line{gate: gate, jobs: store, queue: store, expired: store, files: files, node: node, log: opts.Log, closed: opts.Closed, settled: opts.Settled, wake: make(chan struct{}, 1), running: map[string]context.CancelCauseFunc{}}
+	l := &Line{gate: gate, jobs: store, queue: store, expired: store, files: files, node: node, log: opts.Log, closed: opts.Closed, settled: opts.Settled, wake: make(chan struct{}, 1), running: map[string]context.CancelCauseFunc{}, broken: map[string]bool{}}
 	if l.log == nil {
 		l.log = slog.Default()
 	}

@@ -74,6 +74,9 @@ func (l *Line) openFile(ctx context.Context, generation, accountID string) (*Job
 	if j == nil || generation == "" || j.Generation != generation || !l.visible(j, j.AccountID) || accountID != "" && accountID != j.AccountID {
 		return nil, nil, fault.New(fault.NotFound, "There is no video %q. It may have expired.", excerpt.Of(generation, maxEcho))
 	}
+	if err := l.whole(j); err != nil {
+		return nil, nil, err
+	}
 	f, err := l.files.Open(ctx, j.File())
 	// The job says that there is a file, so the storage is at fault, not the caller.
 	if errors.Is(err, blob.ErrNotExist) {
@@ -82,5 +85,5 @@ func (l *Line) openFile(ctx context.Context, generation, accountID string) (*Job
 	if err != nil {
 		return nil, nil, fault.New(fault.Unavailable, "The storage of videos does not answer at the moment. Try again shortly.").After(5 * time.Second).Because(err)
 	}
-	return j, f, nil
+	return j, l.verify(j, f), nil
 }

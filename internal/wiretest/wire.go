@@ -16,11 +16,13 @@ import (
 // Wire is a TCP proxy on loopback. It is safe for concurrent use.
 type Wire struct {
 	listener net.Listener
-	target   string
+	target   atomic.Pointer[string]
 	end      chan struct{} // closed when the test ends
 	running  sync.WaitGroup
-	delay    atomic.Int64 // nanoseconds that each piece of a reply is late
-	replies  atomic.Int64 // pieces of replies that were let through
+	delay    atomic.Int64    // nanoseconds that each piece of a reply is late
+	replies  atomic.Int64    // pieces of replies that were let through
+	passed   [2]atomic.Int64 // bytes of requests and of replies that were let through
+	left     [2]atomic.Int64 // how many more may pass until the connections break, and one; 0: all
 
 	mu    sync.Mutex
 	cut   bool
@@ -47,7 +49,8 @@ func New(t testing.TB, target string) *Wire {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &Wire{listener: listener, target: target, end: make(chan struct{}), lines: map[*line]bool{}}
+	w := &Wire{listener: listener, end: make(chan struct{}), lines: map[*line]bool{}}
+	w.Redirect(target)
 	w.running.Go(w.accept)
 	t.Cleanup(func() {
 		close(w.end)
@@ -72,6 +75,9 @@ func To(t testing.TB, address string) (*Wire, string) {
 
 // Addr returns the address that clients connect to, as host:port.
 func (w *Wire) Addr() string { return w.listener.Addr().String() }
+
+// Redirect makes the connections that come from now on lead to another server.
+func (w *Wire) Redirect(target string) { w.target.Store(&target) }
 
 // Cut closes all connections, and until Mend also those that come.
 func (w *Wire) Cut() { w.setCut(true); w.Break() }
@@ -125,13 +131,35 @@ func (w *Wire) Delay(d time.Duration) { w.delay.Store(int64(d)) }
 // Replies returns how many pieces of replies were let through.
 func (w *Wire) Replies() int64 { return w.replies.Load() }
 
+// Passed returns how many bytes of requests and of replies were let through.
+func (w *Wire) Passed() (requests, replies int64) { return w.passed[0].Load(), w.passed[1].Load() }
+
+// BreakAfterRequest closes the open connections, once, when that many more bytes of requests have reached the server.
+func (w *Wire) BreakAfterRequest(bytes int64) { w.left[0].Store(bytes + 1) }
+
+// BreakAfterReply does the same when that many more bytes of replies have reached the client. The server has received
+// all that the client has sent.
+func (w *Wire) BreakAfterReply(bytes int64) { w.left[1].Store(bytes + 1) }
+
+// spend returns how much of the data may pass, and whether the connections break behind it.
+func (w *Wire) spend(data []byte, direction int) (part []byte, breaks bool) {
+	left := w.left[direction].Load()
+	if left == 0 || left-1 > int64(len(data)) || !w.left[direction].CompareAndSwap(left, 0) {
+		if left != 0 {
+			w.left[direction].CompareAndSwap(left, left-int64(len(data)))
+		}
+		return data, false
+	}
+	return data[:left-1], true
+}
+
 func (w *Wire) accept() {
 	for {
 		near, err := w.listener.Accept()
 		if err != nil {
 			return
 		}
-		far, err := net.Dial("tcp", w.target)
+		far, err := net.Dial("tcp", *w.target.Load())
 		if err != nil {
 			near.Close()
 			continue
@@ -185,10 +213,18 @@ func (w *Wire) pipe(l *line, to, from net.Conn, reply bool) {
 			if l.silent.Load() {
 				continue
 			}
+			direction := 0
 			if reply {
+				direction = 1
 				w.replies.Add(1) // before the write: who has read a piece finds it counted
 			}
-			if _, err := to.Write(next.data); err != nil {
+			data, breaks := w.spend(next.data, direction)
+			w.passed[direction].Add(int64(len(data)))
+			if _, err := to.Write(data); err != nil {
+				return
+			}
+			if breaks {
+				w.Break()
 				return
 			}
 		}
