@@ -95,7 +95,7 @@ func (a *App) InForce() string {
 		describe(&b, reflect.ValueOf(m), 6)
 	}
 	h := s.HTTP()
-	fmt.Fprintln(&b, "api", h.CORSOrigins, h.TrustedProxies, h.PublicURL, h.Scorer, h.Weights)
+	fmt.Fprintln(&b, "api", h.CORSOrigins, h.TrustedProxies, h.PublicURL, h.Scorer, h.Weights, h.Feedback)
 	describe(&b, reflect.ValueOf(h.Plans), 6)
 	// A provider whose settings have changed gets other adapters. These are pointers.
 	for _, u := range reflect.ValueOf(s).Elem().FieldByName("upstreams").Seq2() {

@@ -58,6 +58,7 @@ var fieldDocs = map[string]string{
 	"Traces.Capture":           "What spans contain: `none` for names, times and numbers only, or `content` to add prompts, replies, and the arguments and results of tools.",
 	"Router.Dial":              "The balance between price and quality when several models can serve a request, from 0 (cheapest) to 100 (best).",
 	"Router.Weights":           "A file of weights that `tools/routertrain` has made. Empty: the weights that the program was built with. If the file cannot be used, the router goes by its estimates.",
+	"Router.Feedback":          "Whether callers may rate answers with `POST /v1/feedback`, and what they say and how calls end moves the quality that the router expects of models, by 8 points of 100 at most.",
 	"Usage.SyncEach":           "Whether every usage record is synced to disk before its reply ends. Otherwise records are synced in groups, at most a second apart, and a power failure may lose that second.",
 	"Usage.KeepDays":           "How many days the record of each single call is kept. Hourly and daily sums are kept in any case. 0 keeps records forever.",
 	"Provider.Name":            "The name that models refer to.",

@@ -90,7 +90,7 @@ tls: {cert: `+cert+`, key: `+key+`}
 cors_origins: [https://a.example, "http://localhost:3000", "app://x"]
 sandbox: false
 discover: false
-router: {dial: 80, weights: ./router.bin}
+router: {dial: 80, weights: ./router.bin, feedback: true}
 drain_timeout: 1m30s
 shutdown_delay: 2s
 log:
@@ -181,7 +181,7 @@ alerts: {email: [ops@example.com], webhooks: [{name: pager, url: "http://10.0.0.
 		MaxConnections: 500,
 		TLS:            TLS{cert, key},
 		CORSOrigins:    []string{"https://a.example", "http://localhost:3000", "app://x"},
-		Router:         Router{Dial: 80, Weights: "./router.bin"},
+		Router:         Router{Dial: 80, Weights: "./router.bin", Feedback: true},
 		DrainTimeout:   90 * time.Second, ShutdownDelay: 2 * time.Second,
 		Log: Log{"json", "debug", "./sluice.log", 5, time.Hour, 3}, Traces: Traces{Sample: 10, Follow: "trusted", Capture: "none"}, UpstreamClient: "standard", HTTP1Lane: "off",
 		Providers: []Provider{
@@ -260,7 +260,7 @@ func TestVariables(t *testing.T) {
 	})
 	want := []string{
 		"SLUICE_LISTEN", "SLUICE_DATA", "SLUICE_BRAND", "SLUICE_DATABASE", "SLUICE_REDIS", "SLUICE_CLUSTER", "SLUICE_STORAGE", "SLUICE_SECRET", "SLUICE_PUBLIC_URL", "SLUICE_METRICS_LISTEN", "SLUICE_TRUSTED_PROXIES", "SLUICE_MAX_CONNECTIONS", "SLUICE_HTTP1_LANE",
-		"SLUICE_TLS_CERT", "SLUICE_TLS_KEY", "SLUICE_CORS_ORIGINS", "SLUICE_SANDBOX", "SLUICE_DISCOVER", "SLUICE_ROUTER_DIAL", "SLUICE_ROUTER_WEIGHTS", "SLUICE_DRAIN_TIMEOUT", "SLUICE_SHUTDOWN_DELAY", "SLUICE_SHUTDOWN_GRACE", "SLUICE_LOG_FORMAT", "SLUICE_LOG_LEVEL", "SLUICE_LOG_FILE", "SLUICE_LOG_MAX_MIB", "SLUICE_LOG_MAX_AGE", "SLUICE_LOG_KEEP", "SLUICE_TRACES_ENDPOINT", "SLUICE_TRACES_HEADERS", "SLUICE_TRACES_SAMPLE", "SLUICE_TRACES_FOLLOW", "SLUICE_TRACES_CAPTURE", "SLUICE_UPSTREAM_CLIENT", "SLUICE_ALIASES",
+		"SLUICE_TLS_CERT", "SLUICE_TLS_KEY", "SLUICE_CORS_ORIGINS", "SLUICE_SANDBOX", "SLUICE_DISCOVER", "SLUICE_ROUTER_DIAL", "SLUICE_ROUTER_WEIGHTS", "SLUICE_ROUTER_FEEDBACK", "SLUICE_DRAIN_TIMEOUT", "SLUICE_SHUTDOWN_DELAY", "SLUICE_SHUTDOWN_GRACE", "SLUICE_LOG_FORMAT", "SLUICE_LOG_LEVEL", "SLUICE_LOG_FILE", "SLUICE_LOG_MAX_MIB", "SLUICE_LOG_MAX_AGE", "SLUICE_LOG_KEEP", "SLUICE_TRACES_ENDPOINT", "SLUICE_TRACES_HEADERS", "SLUICE_TRACES_SAMPLE", "SLUICE_TRACES_FOLLOW", "SLUICE_TRACES_CAPTURE", "SLUICE_UPSTREAM_CLIENT", "SLUICE_ALIASES",
 	}
 	for _, plan := range []string{"NONE", "FREE", "BASIC", "PREMIUM", "SCALE"} {
 		for _, field := range []string{"REQUESTS_PER_MINUTE", "CONCURRENT", "TOKENS_PER_MINUTE", "PRICE_USD", "MONTHLY_UNITS", "UNFINISHED_VIDEOS"} {
