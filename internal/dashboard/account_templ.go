@@ -282,11 +282,11 @@ func passkeyCard(p webui.Page, v accountView) templ.Component {
 //go:noinline
 func passkeyRow(k *signin.Passkey, v accountView) templ.Component {
 	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var18 templ.Component) (templ_7745c5c3_Err error) {
-		markup.Raw(templ_7745c5c3_Buffer, "<tr><td class=\"name\"><label><input type=\"radio\" name=\"id\" value=\"")
+		markup.Raw(templ_7745c5c3_Buffer, "<tr><td class=\"name\"><label class=\"check\"><input type=\"radio\" name=\"id\" value=\"")
 		markup.Text(templ_7745c5c3_Buffer, k.Handle())
-		markup.Raw(templ_7745c5c3_Buffer, "\" required> ")
+		markup.Raw(templ_7745c5c3_Buffer, "\" required><span>")
 		markup.Text(templ_7745c5c3_Buffer, k.Name)
-		markup.Raw(templ_7745c5c3_Buffer, "</label></td><td class=\"nowrap\">")
+		markup.Raw(templ_7745c5c3_Buffer, "</span></label></td><td class=\"nowrap\">")
 		templ_7745c5c3_Err = webui.Day(k.CreatedAt).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err

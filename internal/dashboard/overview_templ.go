@@ -34,10 +34,7 @@ func overviewPage(p webui.Page, v overviewView) templ.Component {
 			} else if v.Granted {
 				markup.Raw(templ_7745c5c3_Buffer, "Granted by the operator.")
 			} else {
-				markup.Text(templ_7745c5c3_Buffer, limitText(v.Minute.Limits.RequestsPerMinute))
-				markup.Raw(templ_7745c5c3_Buffer, " requests per minute, ")
-				markup.Text(templ_7745c5c3_Buffer, limitText(v.Minute.Limits.Concurrent))
-				markup.Raw(templ_7745c5c3_Buffer, " concurrent.")
+				markup.Text(templ_7745c5c3_Buffer, sentence(limitText(v.Minute.Limits.RequestsPerMinute)+" requests per minute, "+limitText(v.Minute.Limits.Concurrent)+" concurrent"))
 			}
 			markup.Raw(templ_7745c5c3_Buffer, "</p><a class=\"small\" href=\"/dashboard/plan\">Plan and billing</a></section>")
 			templ_7745c5c3_Err = minutePart(v.Minute).Render(ctx, templ_7745c5c3_Buffer)
@@ -134,7 +131,7 @@ func overviewPage(p webui.Page, v overviewView) templ.Component {
 //
 //go:noinline
 func startPart(s startView) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var17 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var16 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<section class=\"card start\" id=\"start\" aria-labelledby=\"checklist-title\"")
 		templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, waiting(s))
 		if templ_7745c5c3_Err != nil {
@@ -182,14 +179,14 @@ func startPart(s startView) templ.Component {
 //
 //go:noinline
 func startStep(done bool, text, path string) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var22 templ.Component) (templ_7745c5c3_Err error) {
-		var templ_7745c5c3_Var23 = []any{templ.KV("done", done)}
-		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var23...)
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var21 templ.Component) (templ_7745c5c3_Err error) {
+		var templ_7745c5c3_Var22 = []any{templ.KV("done", done)}
+		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var22...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		markup.Raw(templ_7745c5c3_Buffer, "<li class=\"")
-		markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var23).String())
+		markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var22).String())
 		markup.Raw(templ_7745c5c3_Buffer, "\"><svg viewBox=\"0 0 20 20\" aria-hidden=\"true\"><circle cx=\"10\" cy=\"10\" r=\"8.500\"></circle><path d=\"M6 10.300l2.700 2.700L14 7.500\"></path></svg> ")
 		if done || path == "" {
 			markup.Raw(templ_7745c5c3_Buffer, "<span>")
@@ -214,7 +211,7 @@ func startStep(done bool, text, path string) templ.Component {
 //
 //go:noinline
 func errorRow(v listView, i int) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var28 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var27 templ.Component) (templ_7745c5c3_Err error) {
 		e := &v.Entries[i]
 		markup.Raw(templ_7745c5c3_Buffer, "<tr><td class=\"nowrap\"><a class=\"open\" data-drawer href=\"")
 		markup.URL(templ_7745c5c3_Buffer, templ.SafeURL("/dashboard/activity/requests/"+e.ID()))
@@ -251,15 +248,15 @@ func errorRow(v listView, i int) templ.Component {
 //
 //go:noinline
 func allowancePart(v overviewView) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var34 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var33 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<section class=\"card allowance\" aria-labelledby=\"allowance-title\"><div class=\"between\"><h2 class=\"label\" id=\"allowance-title\">Monthly allowance</h2>")
-		var templ_7745c5c3_Var35 = []any{"badge", scoreTone(v.Score)}
-		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var35...)
+		var templ_7745c5c3_Var34 = []any{"badge", scoreTone(v.Score)}
+		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var34...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		markup.Raw(templ_7745c5c3_Buffer, "<span class=\"")
-		markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var35).String())
+		markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var34).String())
 		markup.Raw(templ_7745c5c3_Buffer, "\">score ")
 		markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(v.Score))
 		markup.Raw(templ_7745c5c3_Buffer, " of 100</span></div>")
@@ -289,7 +286,7 @@ func allowancePart(v overviewView) templ.Component {
 //
 //go:noinline
 func minutePart(m minuteView) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var45 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var44 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<section class=\"card\" id=\"minute\" aria-labelledby=\"minute-title\" hx-get=\"/dashboard/minute\" hx-trigger=\"every 5s\" hx-swap=\"outerHTML\"><h2 class=\"label\" id=\"minute-title\">Left this minute</h2>")
 		if m.Requests.Limit == account.Unlimited {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"figure\">unlimited<span class=\"small muted\">requests</span></div>")

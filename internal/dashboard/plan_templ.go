@@ -112,7 +112,7 @@ func planPage(p webui.Page, v planView) templ.Component {
 				}
 				markup.Raw(templ_7745c5c3_Buffer, "</div></section>")
 			}
-			markup.Raw(templ_7745c5c3_Buffer, " <p class=\"muted small\">A plan has a flat price. The cost that <a href=\"/dashboard/activity\">Activity</a> shows is what your calls would cost at the list prices of the models. It helps you compare, and you do not pay it.</p><section class=\"card flush\" aria-labelledby=\"invoices-title\"><div class=\"top\"><h2 id=\"invoices-title\">Invoices</h2></div>")
+			markup.Raw(templ_7745c5c3_Buffer, " <p class=\"muted small\">A plan has a flat price. The list price that <a href=\"/dashboard/activity\">Activity</a> shows is what your calls would cost at the public prices of the models. It helps you compare, and you do not pay it.</p><section class=\"card flush\" aria-labelledby=\"invoices-title\"><div class=\"top\"><h2 id=\"invoices-title\">Invoices</h2></div>")
 			if len(v.Invoices) == 0 {
 				markup.Raw(templ_7745c5c3_Buffer, "<p class=\"empty\">No invoices yet.</p>")
 			} else {

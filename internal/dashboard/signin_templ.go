@@ -37,9 +37,9 @@ func signInPage(p webui.Page, f entryForm) templ.Component {
 			}
 			markup.Raw(templ_7745c5c3_Buffer, "<button class=\"primary wide-button\">Sign in</button></form><p class=\"small\"><a href=\"/reset\">Forgot your password?</a></p>")
 			if f.Passkeys {
-				markup.Raw(templ_7745c5c3_Buffer, "<div data-passkeys=\"yes\" hidden><hr><form method=\"post\" action=\"/signin/passkey\" class=\"stack\" data-passkey=\"get\" data-ask=\"/signin/passkey/ask\"><input type=\"hidden\" name=\"next\" value=\"")
+				markup.Raw(templ_7745c5c3_Buffer, "<hr data-passkeys=\"yes\" hidden><form method=\"post\" action=\"/signin/passkey\" class=\"stack\" data-passkey=\"get\" data-ask=\"/signin/passkey/ask\" data-passkeys=\"yes\" hidden><input type=\"hidden\" name=\"next\" value=\"")
 				markup.Text(templ_7745c5c3_Buffer, f.Next)
-				markup.Raw(templ_7745c5c3_Buffer, "\"> <input type=\"hidden\" name=\"passkey\" autocomplete=\"off\"> <button class=\"wide-button\">Sign in with a passkey</button></form></div>")
+				markup.Raw(templ_7745c5c3_Buffer, "\"> <input type=\"hidden\" name=\"passkey\" autocomplete=\"off\"> <button class=\"wide-button\">Sign in with a passkey</button></form>")
 			}
 			if f.Provider != "" {
 				markup.Raw(templ_7745c5c3_Buffer, "<hr><a class=\"button wide-button\" href=\"/signin/provider\">Continue with ")

@@ -216,7 +216,7 @@ func deliveryRow(v *webhooksView, d *alert.Delivery) templ.Component {
 		markup.Raw(templ_7745c5c3_Buffer, "</td></tr>")
 		if d.Problem != "" {
 			markup.Raw(templ_7745c5c3_Buffer, "<tr class=\"more\"><td colspan=\"5\" class=\"small muted\">")
-			markup.Text(templ_7745c5c3_Buffer, d.Problem)
+			markup.Text(templ_7745c5c3_Buffer, sentence(d.Problem))
 			markup.Raw(templ_7745c5c3_Buffer, "</td></tr>")
 		}
 		return nil
