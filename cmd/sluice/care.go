@@ -65,7 +65,7 @@ func (p *program) accountSignOutCmd() *cobra.Command {
 func (p *program) accountResetFactorCmd() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
-		Use: "reset-second-factor ID --reason R", Short: "Turn two-step sign-in off for somebody who has lost it", Args: args("ID"),
+		Use: "reset-second-factor ID --reason R", Short: "Turn two-step sign-in off and remove all passkeys for somebody who has lost them", Args: args("ID"),
 		Long: "Turn two-step sign-in off and sign the account out everywhere. Make sure first who\nis asking: from then on the password alone is enough. The owner is told by mail if a\nserver is running.",
 		RunE: func(c *cobra.Command, given []string) error {
 			var out admin.Account

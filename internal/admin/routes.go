@@ -100,7 +100,7 @@ func (b *Backend) routes() []Route {
 		row("account.messages", "GET", "/accounts/{ref}/messages", AccountsRead, "List what an account was told and what its owner answered", b.accountMessages),
 		row("account.sessions", "GET", "/accounts/{ref}/sessions", AccountsRead, "List where the owner of an account is signed in", b.accountSessions),
 		row("account.sign-out", "POST", "/accounts/{ref}/sign-out", SignInWrite, "End all sessions and pending links of an account", b.accountSignOut),
-		row("account.reset-second-factor", "POST", "/accounts/{ref}/reset-second-factor", SignInWrite, "Turn two-step sign-in off for somebody who has lost it", b.accountResetFactor),
+		row("account.reset-second-factor", "POST", "/accounts/{ref}/reset-second-factor", SignInWrite, "Turn two-step sign-in off and remove all passkeys for somebody who has lost them", b.accountResetFactor),
 		local("account.set-staff", b.accountSetStaff),
 		row("key.list", "GET", "/accounts/{ref}/keys", AccountsRead, "List the keys of an account", b.keyList),
 		row("key.create", "POST", "/accounts/{ref}/keys", KeysWrite, "Create a sub-key; the reply has the key, which is shown only once", b.keyCreate),

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -34,7 +35,11 @@ import (
 	"sluice/internal/video"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// Many servers in one process keep the collector busy: it took two fifths of the time.
+	debug.SetGCPercent(400)
+	goleak.VerifyTestMain(m)
+}
 
 // patience is how long a test waits for what has to happen.
 const patience = 30 * time.Second

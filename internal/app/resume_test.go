@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"sluice/internal/admin"
+	"sluice/internal/idempotency"
 	"sluice/internal/resume"
 	"sluice/internal/usage"
 )
@@ -180,7 +181,7 @@ func every(short int) int {
 func TestResumeCutAnywhere(t *testing.T) {
 	t.Parallel()
 	u := newNarrator(t)
-	one, two, _ := onOneDatabase(t, lab(u.url, "lab/m"), nil)
+	one, two, _ := onOneDatabase(t, lab(u.url, "lab/m"), &idempotency.Options{Patience: patience}) // a slow database is none of this test's faults
 	key := one.OwnerKey()
 	owner := must[admin.Account](one, "account.show", admin.Target{Ref: "owner@localhost"})
 

@@ -92,17 +92,35 @@ const twentyUnits = "plans: {basic: {monthly_units: 20, requests_per_minute: unl
 func TestScoreOverNodes(t *testing.T) {
 	t.Parallel()
 	nodes, _ := threeNodes(t, twentyUnits)
-	made := must[admin.CreatedAccount](nodes[0], "account.create", admin.NewAccount{Actor: "t", Email: "a@example.com", Plan: "basic"})
+	for attempt := range 5 {
+		email := fmt.Sprintf("a%d@example.com", attempt)
+		wrong := scoreOverNodes(t, nodes, email)
+		if wrong == "" {
+			return
+		}
+		// Where Redis does not answer in time, a node goes on by its share, and then no count is exact.
+		if !slices.ContainsFunc(nodes, func(n *node) bool { return !strings.Contains(n.scrape(), "sluice_ledger_local_calls 0\n") }) {
+			t.Fatal(wrong)
+		}
+		t.Log(wrong)
+	}
+	t.Error("the count was not exact in any of five attempts")
+}
+
+// scoreOverNodes uses up the budget of a new account three times, and returns what is wrong with that; empty: nothing.
+func scoreOverNodes(t *testing.T, nodes []*node, email string) (wrong string) {
+	t.Helper()
+	made := must[admin.CreatedAccount](nodes[0], "account.create", admin.NewAccount{Actor: "t", Email: email, Plan: "basic"})
 	ref := admin.Target{Actor: "t", Ref: made.ID}
 	for round := range 3 {
 		for i := range 20 {
 			if got := nodes[(i+round)%3].tiny(made.MasterKey); got != 200 {
-				t.Fatalf("round %d: call %d of a budget of 20 = %d, want 200", round, i+1, got)
+				return fmt.Sprintf("round %d: call %d of a budget of 20 = %d, want 200", round, i+1, got)
 			}
 		}
 		for i, n := range nodes {
 			if got, models := n.tiny(made.MasterKey), n.get("/v1/models", made.MasterKey).status; got != 401 || models != 401 {
-				t.Errorf("round %d: a call on node %d after the budget = %d, and GET /v1/models = %d, want 401", round, i, got, models)
+				return fmt.Sprintf("round %d: a call on node %d after the budget = %d, and GET /v1/models = %d, want 401", round, i, got, models)
 			}
 		}
 		// Each threshold once. A fast rise is reported once a day, and so only in the first round.
@@ -121,10 +139,11 @@ func TestScoreOverNodes(t *testing.T) {
 		must[any](nodes[(round+1)%3], "key.restore", ref)
 		for i, n := range nodes {
 			if h := must[admin.Abuse](n, "account.abuse", ref); h.Score != 0 {
-				t.Errorf("round %d: score on node %d after restoring = %d, want 0", round, i, h.Score)
+				return fmt.Sprintf("round %d: score on node %d after restoring = %d, want 0", round, i, h.Score)
 			}
 		}
 	}
+	return ""
 }
 
 // With Redis away, and without it, nodes read what all have counted from the database. Seconds after the budget

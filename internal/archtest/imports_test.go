@@ -13,7 +13,7 @@ import (
 // two may import each other. A package may be listed before it exists.
 var rows = [][]string{
 	// What Go's library has, in fewer bytes, and what it lacks.
-	{"order", "pdf"},
+	{"order", "pdf", "passkey"},
 	// Text: bytes, characters and counts. These packages know nothing else of the project.
 	{"jsonscan", "excerpt", "metrics", "alias", "colour"},
 	// The vocabulary that every package may use. It knows only text.

@@ -18,6 +18,10 @@ type accountView struct {
 	Account     *account.Account
 	HasPassword bool
 	TOTPOn      bool
+	TwoSteps    bool
+	// Passkeys are those of the account. MayPasskey reports whether the address of the pages allows any.
+	Passkeys   []signin.Passkey
+	MayPasskey bool
 	// Demand says which proof of ownership the forms must include.
 	Demand signin.Demand
 	// Enrolment is a second factor that is being set up, or nil.
@@ -60,7 +64,11 @@ func (d *Dashboard) showAccount(w http.ResponseWriter, r *http.Request, v *visit
 	if shown := d.ui.TakeShown(w, r, v.session.ID, accountPath); shown != nil {
 		view.Recovery = strings.Fields(shown.Secret)
 	}
-	if login.TOTPOn {
+	if view.Passkeys, err = d.Desk.Passkeys(r.Context(), v.ID); err != nil {
+		return err
+	}
+	_, view.MayPasskey = d.Desk.PasskeySite()
+	if view.TwoSteps = login.TwoSteps(); view.TwoSteps {
 		if view.RecoveryLeft, err = d.Desk.RecoveryCodesLeft(r.Context(), v.ID); err != nil {
 			return err
 		}
@@ -72,7 +80,9 @@ func (d *Dashboard) showAccount(w http.ResponseWriter, r *http.Request, v *visit
 	}
 	view.Account, view.HasPassword, view.TOTPOn, view.Here, view.Now = v.Account, login.Password != "", login.TOTPOn, v.session.ID, d.now()
 	view.Demand = d.Desk.Demand(login, v.session)
-	return d.ui.Render(w, r, status, accountPage(d.frame(w, r, v, "Account"), view))
+	p := d.frame(w, r, v, "Account")
+	p.Scripts = []string{passkeyScript}
+	return d.ui.Render(w, r, status, accountPage(p, view))
 }
 
 // accountRefused renders the page again with the problem of one of its forms.
@@ -87,7 +97,7 @@ func (d *Dashboard) accountRefused(w http.ResponseWriter, r *http.Request, v *vi
 // owner returns who wants to change the account, with the proof that was typed. Package signin
 // decides which proof is needed.
 func (d *Dashboard) owner(r *http.Request, v *visitor) signin.Owner {
-	return signin.Owner{Account: v.Account, Session: v.session, Visit: d.visit(r), Password: r.FormValue("current"), Code: r.FormValue("proof")}
+	return signin.Owner{Account: v.Account, Session: v.session, Visit: d.visit(r), Password: r.FormValue("current"), Code: r.FormValue("proof"), Passkey: r.FormValue("proof_key")}
 }
 
 // changeEmail sends a link to the new address. The address changes when the link is opened.
@@ -137,7 +147,7 @@ func (d *Dashboard) activateTOTP(w http.ResponseWriter, r *http.Request, v *visi
 // showRecovery leads to the page that shows recovery codes.
 func (d *Dashboard) showRecovery(w http.ResponseWriter, r *http.Request, v *visitor, flash string, codes []string) error {
 	d.ui.Show(w, v.session.ID, accountPath, webui.Shown{Title: "recovery", Secret: strings.Join(codes, " ")})
-	return d.seeOther(w, r, accountPath+"#totp-title", flash)
+	return d.seeOther(w, r, accountPath+"#recovery-title", flash)
 }
 
 // makeRecovery makes new recovery codes. Those before stop working.

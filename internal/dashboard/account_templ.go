@@ -74,7 +74,7 @@ func accountPage(p webui.Page, v accountView) templ.Component {
 			} else {
 				markup.Raw(templ_7745c5c3_Buffer, "<span class=\"hint\" id=\"password-hint\">At least 10 characters. You will be signed out in all other browsers.</span>")
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "</div><div class=\"row\"><button>Save password</button></div></form></section></div><section class=\"card\" aria-labelledby=\"totp-title\"><div class=\"top\"><h2 id=\"totp-title\">Two-step sign-in</h2>")
+			markup.Raw(templ_7745c5c3_Buffer, "</div><div class=\"row\"><button>Save password</button></div></form></section></div><section class=\"card\" aria-labelledby=\"totp-title\"><div class=\"top\"><h2 id=\"totp-title\">Authenticator app</h2>")
 			if v.TOTPOn {
 				markup.Raw(templ_7745c5c3_Buffer, "<span class=\"badge good\">on</span>")
 			} else {
@@ -86,33 +86,12 @@ func accountPage(p webui.Page, v accountView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if v.TOTPOn {
-				markup.Raw(templ_7745c5c3_Buffer, "<p class=\"muted\">You need a code from your authenticator app to sign in.</p>")
-				if len(v.Recovery) > 0 {
-					markup.Raw(templ_7745c5c3_Buffer, "<div class=\"note good\"><div class=\"stack\"><p><strong>Your recovery codes.</strong> If you lose your phone, each of them works once in place of a code of the app. Keep them where you keep your passwords. You will not be able to see them again.</p><div class=\"code-box\"><pre tabindex=\"0\"><code id=\"recovery-codes\">")
-					markup.Text(templ_7745c5c3_Buffer, strings.Join(v.Recovery, "\n"))
-					markup.Raw(templ_7745c5c3_Buffer, "</code></pre><button type=\"button\" class=\"small copy\" data-copy=\"recovery-codes\">Copy</button></div></div></div>")
-				} else if v.RecoveryLeft == 0 {
-					markup.Raw(templ_7745c5c3_Buffer, "<div class=\"note warn\">You have no recovery codes. Without them, only support can let you in if you lose your phone.</div>")
-				} else {
-					markup.Raw(templ_7745c5c3_Buffer, "<p class=\"small muted\">")
-					markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(v.RecoveryLeft))
-					markup.Raw(templ_7745c5c3_Buffer, " of your recovery codes are left.</p>")
-				}
-				markup.Raw(templ_7745c5c3_Buffer, " <div class=\"grid two\"><form method=\"post\" action=\"/dashboard/account/totp/recovery\" class=\"stack\"><h3>New recovery codes</h3>")
-				templ_7745c5c3_Err = webui.Problem(v.problem("recovery", "")).Render(ctx, templ_7745c5c3_Buffer)
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
-				}
-				templ_7745c5c3_Err = currentField(v, "recovery").Render(ctx, templ_7745c5c3_Buffer)
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
-				}
-				markup.Raw(templ_7745c5c3_Buffer, "<div class=\"row\"><button>Make new codes</button></div></form><form method=\"post\" action=\"/dashboard/account/totp/remove\" class=\"stack\"><h3>Turn two-step sign-in off</h3>")
+				markup.Raw(templ_7745c5c3_Buffer, "<p class=\"muted\">You need a code from your authenticator app to sign in.</p><form method=\"post\" action=\"/dashboard/account/totp/remove\" class=\"stack\">")
 				templ_7745c5c3_Err = currentField(v, "totp").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				markup.Raw(templ_7745c5c3_Buffer, "<div class=\"row\"><button class=\"danger\">Turn off</button></div></form></div>")
+				markup.Raw(templ_7745c5c3_Buffer, "<div class=\"row\"><button class=\"danger\">Turn off</button></div></form>")
 			} else if v.Enrolment != nil {
 				markup.Raw(templ_7745c5c3_Buffer, "<div class=\"grid two\"><div class=\"stack\"><p>Scan this QR code with your authenticator app, or enter the secret by hand.</p><img src=\"")
 				markup.Text(templ_7745c5c3_Buffer, v.Enrolment.QR)
@@ -135,7 +114,19 @@ func accountPage(p webui.Page, v accountView) templ.Component {
 				}
 				markup.Raw(templ_7745c5c3_Buffer, "<div class=\"row\"><button>Set up</button></div></form>")
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "</section><section class=\"card flush\" aria-labelledby=\"sessions-title\"><div class=\"top\"><h2 id=\"sessions-title\">Active sessions</h2><div class=\"row\"><form method=\"post\" action=\"/dashboard/account/sessions/close\" data-confirm=\"Sign out of all other sessions?\" data-detail=\"All other browsers are signed out, and links that we have mailed to you stop working.\" data-yes=\"Sign out\"><button class=\"small\">Sign out all other sessions</button></form><form method=\"post\" action=\"/dashboard/account/sessions/close\" data-confirm=\"Sign out everywhere?\" data-detail=\"All browsers are signed out, this one too, and links that we have mailed to you stop working.\" data-yes=\"Sign out\"><button class=\"small danger\" name=\"everywhere\" value=\"yes\">Sign out everywhere</button></form></div></div><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Sessions\"><table><thead><tr><th>Browser</th><th>IP address</th><th>Last active</th><th>Signed in</th><th><span class=\"sr\">Sign out</span></th></tr></thead> <tbody>")
+			markup.Raw(templ_7745c5c3_Buffer, "</section>")
+			templ_7745c5c3_Err = passkeyCard(p, v).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			markup.Raw(templ_7745c5c3_Buffer, " ")
+			if v.TwoSteps {
+				templ_7745c5c3_Err = recoveryCard(v).Render(ctx, templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+			}
+			markup.Raw(templ_7745c5c3_Buffer, " <section class=\"card flush\" aria-labelledby=\"sessions-title\"><div class=\"top\"><h2 id=\"sessions-title\">Active sessions</h2><div class=\"row\"><form method=\"post\" action=\"/dashboard/account/sessions/close\" data-confirm=\"Sign out of all other sessions?\" data-detail=\"All other browsers are signed out, and links that we have mailed to you stop working.\" data-yes=\"Sign out\"><button class=\"small\">Sign out all other sessions</button></form><form method=\"post\" action=\"/dashboard/account/sessions/close\" data-confirm=\"Sign out everywhere?\" data-detail=\"All browsers are signed out, this one too, and links that we have mailed to you stop working.\" data-yes=\"Sign out\"><button class=\"small danger\" name=\"everywhere\" value=\"yes\">Sign out everywhere</button></form></div></div><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Sessions\"><table><thead><tr><th>Browser</th><th>IP address</th><th>Last active</th><th>Signed in</th><th><span class=\"sr\">Sign out</span></th></tr></thead> <tbody>")
 			for _, s := range v.Sessions {
 				templ_7745c5c3_Err = sessionRow(s, v).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
@@ -178,7 +169,7 @@ func accountPage(p webui.Page, v accountView) templ.Component {
 //
 //go:noinline
 func currentField(v accountView, form string) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var11 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var9 templ.Component) (templ_7745c5c3_Err error) {
 		if v.Demand.SignIn {
 			markup.Raw(templ_7745c5c3_Buffer, "<p class=\"small\">Your account has no password, and your last sign-in was a while ago. To continue, sign in again or <a href=\"/reset\">set a password by e-mail</a>.</p>")
 		}
@@ -202,20 +193,142 @@ func currentField(v accountView, form string) templ.Component {
 		if v.Demand.Code {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"field\"><label for=\"")
 			markup.Text(templ_7745c5c3_Buffer, "proof-"+form)
-			markup.Raw(templ_7745c5c3_Buffer, "\">Authenticator code</label> <input id=\"")
+			markup.Raw(templ_7745c5c3_Buffer, "\">")
+			if v.TOTPOn {
+				markup.Raw(templ_7745c5c3_Buffer, "Authenticator code")
+			} else {
+				markup.Raw(templ_7745c5c3_Buffer, "Recovery code")
+			}
+			markup.Raw(templ_7745c5c3_Buffer, "</label> <input id=\"")
 			markup.Text(templ_7745c5c3_Buffer, "proof-"+form)
-			markup.Raw(templ_7745c5c3_Buffer, "\" name=\"proof\" type=\"text\" required maxlength=\"32\" autocomplete=\"one-time-code\"")
+			markup.Raw(templ_7745c5c3_Buffer, "\" name=\"proof\" type=\"text\"")
+			if len(v.Passkeys) == 0 {
+				markup.Raw(templ_7745c5c3_Buffer, " required")
+			}
+			markup.Raw(templ_7745c5c3_Buffer, " maxlength=\"32\" autocomplete=\"one-time-code\"")
 			if v.problem(form, "code") != "" {
 				markup.Raw(templ_7745c5c3_Buffer, " autofocus")
 			}
 			markup.Raw(templ_7745c5c3_Buffer, "> ")
+			if len(v.Passkeys) > 0 {
+				markup.Raw(templ_7745c5c3_Buffer, "<input type=\"hidden\" name=\"proof_key\" data-ask=\"/dashboard/account/passkeys/prove\" autocomplete=\"off\"> ")
+			}
 			if v.problem(form, "code") != "" {
 				markup.Raw(templ_7745c5c3_Buffer, "<span class=\"wrong\">")
 				markup.Text(templ_7745c5c3_Buffer, v.problem(form, "code"))
 				markup.Raw(templ_7745c5c3_Buffer, "</span>")
+			} else if len(v.Passkeys) > 0 {
+				markup.Raw(templ_7745c5c3_Buffer, "<span class=\"hint\">Leave it empty to use a passkey.</span>")
 			}
 			markup.Raw(templ_7745c5c3_Buffer, "</div>")
 		}
+		return nil
+	})
+}
+
+// passkeyCard lists the passkeys, with the forms that add and remove one.
+//
+//go:noinline
+func passkeyCard(p webui.Page, v accountView) templ.Component {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var16 templ.Component) (templ_7745c5c3_Err error) {
+		markup.Raw(templ_7745c5c3_Buffer, "<section class=\"card\" aria-labelledby=\"passkeys-title\"><h2 id=\"passkeys-title\">Passkeys</h2><p class=\"muted\">A passkey lives on your phone, your computer or a security key. It signs you in without a password, or after it in place of a code. Nobody can steal it from us or by a fake page.</p>")
+		if !v.MayPasskey {
+			markup.Raw(templ_7745c5c3_Buffer, "<p class=\"small muted\">Passkeys need a service with a domain name. This one is called by an IP address.</p>")
+		}
+		if len(v.Passkeys) > 0 {
+			markup.Raw(templ_7745c5c3_Buffer, "<form method=\"post\" action=\"/dashboard/account/passkeys/remove\" class=\"stack\" data-confirm=\"Remove this passkey?\" data-detail=\"It no longer signs you in, and all other browsers are signed out. Delete it on its device as well.\" data-yes=\"Remove\"><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Passkeys\"><table><thead><tr><th>Name</th><th>Added</th><th>Last used</th></tr></thead> <tbody>")
+			for i := range v.Passkeys {
+				templ_7745c5c3_Err = passkeyRow(&v.Passkeys[i], v).Render(ctx, templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+			}
+			markup.Raw(templ_7745c5c3_Buffer, "</tbody></table></div>")
+			templ_7745c5c3_Err = webui.Problem(v.problem("unkey", "")).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = currentField(v, "unkey").Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"row\"><button class=\"danger\">Remove passkey</button></div></form><hr>")
+		}
+		if v.MayPasskey {
+			markup.Raw(templ_7745c5c3_Buffer, "<form method=\"post\" action=\"/dashboard/account/passkeys\" class=\"stack\" data-passkey=\"create\" data-ask=\"/dashboard/account/passkeys/ask\" data-service=\"")
+			markup.Text(templ_7745c5c3_Buffer, p.Brand)
+			markup.Raw(templ_7745c5c3_Buffer, "\" data-passkeys=\"yes\" hidden><h3>Add a passkey</h3>")
+			templ_7745c5c3_Err = webui.Problem(v.problem("passkey", "")).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = webui.Field("Name", "name", "text", "", "So that you recognize it, for example “Phone”.", v.problem("passkey", "name"), templ.Attributes{"required": true, "maxlength": "60", "autocomplete": "off"}).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = currentField(v, "passkey").Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			markup.Raw(templ_7745c5c3_Buffer, "<input type=\"hidden\" name=\"passkey\" autocomplete=\"off\"><div class=\"row\"><button>Add passkey</button></div></form><p class=\"small muted\" data-passkeys=\"no\">This browser cannot make passkeys.</p>")
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "</section>")
+		return nil
+	})
+}
+
+// passkeyRow is one passkey. Its radio button chooses it for removal.
+//
+//go:noinline
+func passkeyRow(k *signin.Passkey, v accountView) templ.Component {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var18 templ.Component) (templ_7745c5c3_Err error) {
+		markup.Raw(templ_7745c5c3_Buffer, "<tr><td class=\"name\"><label><input type=\"radio\" name=\"id\" value=\"")
+		markup.Text(templ_7745c5c3_Buffer, k.Handle())
+		markup.Raw(templ_7745c5c3_Buffer, "\" required> ")
+		markup.Text(templ_7745c5c3_Buffer, k.Name)
+		markup.Raw(templ_7745c5c3_Buffer, "</label></td><td class=\"nowrap\">")
+		templ_7745c5c3_Err = webui.Day(k.CreatedAt).Render(ctx, templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "</td><td class=\"nowrap\">")
+		if k.UsedAt.IsZero() {
+			markup.Raw(templ_7745c5c3_Buffer, "<span class=\"muted\">never</span>")
+		} else {
+			markup.Text(templ_7745c5c3_Buffer, webui.Ago(k.UsedAt, v.Now))
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "</td></tr>")
+		return nil
+	})
+}
+
+// recoveryCard shows recovery codes once, and makes new ones.
+//
+//go:noinline
+func recoveryCard(v accountView) templ.Component {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var22 templ.Component) (templ_7745c5c3_Err error) {
+		markup.Raw(templ_7745c5c3_Buffer, "<section class=\"card\" aria-labelledby=\"recovery-title\"><h2 id=\"recovery-title\">Recovery codes</h2>")
+		if len(v.Recovery) > 0 {
+			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"note good\"><div class=\"stack\"><p><strong>Your recovery codes.</strong> If you lose your device, each of them works once in place of a code or a passkey. Keep them where you keep your passwords. You will not be able to see them again.</p><div class=\"code-box\"><pre tabindex=\"0\"><code id=\"recovery-codes\">")
+			markup.Text(templ_7745c5c3_Buffer, strings.Join(v.Recovery, "\n"))
+			markup.Raw(templ_7745c5c3_Buffer, "</code></pre><button type=\"button\" class=\"small copy\" data-copy=\"recovery-codes\">Copy</button></div></div></div>")
+		} else if v.RecoveryLeft == 0 {
+			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"note warn\">You have no recovery codes. Without them, only support can let you in if you lose your device.</div>")
+		} else {
+			markup.Raw(templ_7745c5c3_Buffer, "<p class=\"small muted\">")
+			markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(v.RecoveryLeft))
+			markup.Raw(templ_7745c5c3_Buffer, " of your recovery codes are left.</p>")
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "<form method=\"post\" action=\"/dashboard/account/totp/recovery\" class=\"stack\">")
+		templ_7745c5c3_Err = webui.Problem(v.problem("recovery", "")).Render(ctx, templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		templ_7745c5c3_Err = currentField(v, "recovery").Render(ctx, templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "<div class=\"row\"><button>Make new codes</button></div></form></section>")
 		return nil
 	})
 }
@@ -225,7 +338,7 @@ func currentField(v accountView, form string) templ.Component {
 //
 //go:noinline
 func sessionRow(s signin.Session, v accountView) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var18 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var25 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<tr><td>")
 		markup.Text(templ_7745c5c3_Buffer, webui.Browser(s.Agent))
 		markup.Raw(templ_7745c5c3_Buffer, "</td><td><code>")

@@ -21,6 +21,7 @@ type export struct {
 	Account  exportedAccount   `json:"account"`
 	Keys     []exportedKey     `json:"keys"`
 	Sessions []exportedSession `json:"sessions"`
+	Passkeys []exportedPasskey `json:"passkeys"`
 	Messages []exportedMessage `json:"messages"`
 	Matters  []exportedMatter  `json:"conversations"`
 	Events   []exportedEvent   `json:"abuse_events"`
@@ -213,7 +214,7 @@ func (d *Dashboard) exportAccount(w http.ResponseWriter, r *http.Request, v *vis
 	return nil
 }
 
-// gatherAccount adds sessions, messages, abuse events and the audit log.
+// gatherAccount adds sessions, passkeys, messages, abuse events and the audit log.
 func (d *Dashboard) gatherAccount(ctx context.Context, v *visitor, out *export) error {
 	sessions, err := d.Desk.Sessions(ctx, v.ID)
 	if err != nil {
@@ -222,6 +223,11 @@ func (d *Dashboard) gatherAccount(ctx context.Context, v *visitor, out *export) 
 	for _, s := range sessions {
 		out.Sessions = append(out.Sessions, exportedSession{s.CreatedAt, s.SeenAt, s.Remote, s.Agent})
 	}
+	passkeys, err := d.Desk.Passkeys(ctx, v.ID)
+	if err != nil {
+		return err
+	}
+	out.Passkeys = exportPasskeys(passkeys)
 	notices, err := d.Notices.List(ctx, v.ID, mostExported)
 	if err != nil {
 		return err

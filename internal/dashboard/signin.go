@@ -42,13 +42,16 @@ type entryForm struct {
 	// Provider is the name of the identity provider, or "".
 	Provider string
 	// Open reports whether anyone may sign up.
-	Open     bool
+	Open bool
+	// Passkeys reports whether the address of the pages allows passkeys.
+	Passkeys bool
 	Problems problems
 }
 
 // entryForm reads the form of a request. Without a form it returns an empty one.
 func (d *Dashboard) entryForm(r *http.Request) entryForm {
 	f := entryForm{Email: r.FormValue("email"), Next: next(r), Open: d.Desk.CurrentSettings().Open}
+	_, f.Passkeys = d.Desk.PasskeySite()
 	if d.Provider != nil {
 		f.Provider = d.Provider.Name()
 	}
@@ -85,7 +88,23 @@ func (d *Dashboard) showSignIn(w http.ResponseWriter, r *http.Request) error {
 		}
 		return d.seeOther(w, r, home, "")
 	}
-	return d.ui.Render(w, r, http.StatusOK, signInPage(d.ui.Page(w, r, "Sign in"), d.entryForm(r).shown()))
+	return d.ui.Render(w, r, http.StatusOK, signInPage(d.signInPage(w, r), d.entryForm(r).shown()))
+}
+
+// signInPage returns the page of a sign-in form.
+func (d *Dashboard) signInPage(w http.ResponseWriter, r *http.Request) webui.Page {
+	p := d.ui.Page(w, r, "Sign in")
+	p.Scripts = []string{passkeyScript}
+	return p
+}
+
+// signInRefused shows the form again with what is wrong.
+func (d *Dashboard) signInRefused(w http.ResponseWriter, r *http.Request, f entryForm, err error) error {
+	var status int
+	if f.Problems, status, err = refused(err, "email"); err != nil {
+		return err
+	}
+	return d.ui.Render(w, r, status, signInPage(d.signInPage(w, r), f.shown()))
 }
 
 // signIn checks the password. The error is the same for an unknown address and a wrong
@@ -94,21 +113,27 @@ func (d *Dashboard) signIn(w http.ResponseWriter, r *http.Request) error {
 	f := d.entryForm(r)
 	entry, err := d.Desk.SignIn(r.Context(), f.Email, r.FormValue("password"), d.visit(r))
 	if err != nil {
-		var status int
-		if f.Problems, status, err = refused(err, "email"); err != nil {
-			return err
-		}
-		return d.ui.Render(w, r, status, signInPage(d.ui.Page(w, r, "Sign in"), f.shown()))
+		return d.signInRefused(w, r, f, err)
 	}
 	return d.enter(w, r, entry, f.Next)
 }
 
 // showCode shows the form of the second step. The cookie of the first one stands for the password that was accepted.
 func (d *Dashboard) showCode(w http.ResponseWriter, r *http.Request) error {
-	if d.ui.Cookie(r, codeCookie) == "" {
+	return d.renderCode(w, r, http.StatusOK, "")
+}
+
+// renderCode renders the form of the second step, with what is wrong. Without a first step it leads to that.
+func (d *Dashboard) renderCode(w http.ResponseWriter, r *http.Request, status int, problem string) error {
+	login, err := d.Desk.Pending(r.Context(), d.ui.Cookie(r, codeCookie))
+	if fault.Is(err, fault.NotFound) {
+		d.ui.DropCookie(w, codeCookie)
 		return d.seeOther(w, r, signInPath(next(r)), "code-late")
 	}
-	return d.ui.Render(w, r, http.StatusOK, codePage(d.ui.Page(w, r, "Sign in"), next(r), "", d.ui.Settings().Support))
+	if err != nil {
+		return err
+	}
+	return d.ui.Render(w, r, status, codePage(d.signInPage(w, r), login, next(r), problem, d.ui.Settings().Support))
 }
 
 // finishSignIn checks the authenticator code, the second step of a sign-in.
@@ -117,17 +142,23 @@ func (d *Dashboard) finishSignIn(w http.ResponseWriter, r *http.Request) error {
 	if token == "" {
 		return d.seeOther(w, r, signInPath(next(r)), "code-late")
 	}
-	entry, err := d.Desk.Finish(r.Context(), token, r.FormValue("code"), d.visit(r))
+	var entry signin.Entry
+	var err error
+	if reply := r.FormValue("passkey"); reply != "" {
+		entry, err = d.Desk.FinishPasskey(r.Context(), token, reply, d.visit(r))
+	} else {
+		entry, err = d.Desk.Finish(r.Context(), token, r.FormValue("code"), d.visit(r))
+	}
 	if err != nil {
 		field, text, rest := complaint(err)
 		if rest != nil {
 			return rest
 		}
-		if field != "code" && fault.Is(err, fault.Unauthenticated) { // the first step was too long ago
+		if field == "" && fault.Is(err, fault.Unauthenticated) { // the first step was too long ago
 			d.ui.DropCookie(w, codeCookie)
 			return d.seeOther(w, r, signInPath(next(r)), "code-late")
 		}
-		return d.ui.Render(w, r, fault.From(err).Kind.Status(), codePage(d.ui.Page(w, r, "Sign in"), next(r), text, d.ui.Settings().Support))
+		return d.renderCode(w, r, fault.From(err).Kind.Status(), text)
 	}
 	d.ui.DropCookie(w, codeCookie)
 	return d.enter(w, r, entry, next(r))

@@ -9,6 +9,7 @@ import "sluice/internal/webui/markup"
 
 import (
 	"sluice/internal/front"
+	"sluice/internal/signin"
 	"sluice/internal/webui"
 )
 
@@ -35,6 +36,11 @@ func signInPage(p webui.Page, f entryForm) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			markup.Raw(templ_7745c5c3_Buffer, "<button class=\"primary wide-button\">Sign in</button></form><p class=\"small\"><a href=\"/reset\">Forgot your password?</a></p>")
+			if f.Passkeys {
+				markup.Raw(templ_7745c5c3_Buffer, "<div data-passkeys=\"yes\" hidden><hr><form method=\"post\" action=\"/signin/passkey\" class=\"stack\" data-passkey=\"get\" data-ask=\"/signin/passkey/ask\"><input type=\"hidden\" name=\"next\" value=\"")
+				markup.Text(templ_7745c5c3_Buffer, f.Next)
+				markup.Raw(templ_7745c5c3_Buffer, "\"> <input type=\"hidden\" name=\"passkey\" autocomplete=\"off\"> <button class=\"wide-button\">Sign in with a passkey</button></form></div>")
+			}
 			if f.Provider != "" {
 				markup.Raw(templ_7745c5c3_Buffer, "<hr><a class=\"button wide-button\" href=\"/signin/provider\">Continue with ")
 				markup.Text(templ_7745c5c3_Buffer, f.Provider)
@@ -57,17 +63,46 @@ func signInPage(p webui.Page, f entryForm) templ.Component {
 // codePage asks for the authenticator code, after the password was accepted.
 //
 //go:noinline
-func codePage(p webui.Page, next, problem string, s webui.Support) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var5 templ.Component) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_Var6 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
-			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"card\"><h1>Two-step sign-in</h1><p class=\"muted\">Enter the six-digit code from your authenticator app.</p><form method=\"post\" action=\"/signin/code\" class=\"stack\"><input type=\"hidden\" name=\"next\" value=\"")
+func codePage(p webui.Page, l signin.Login, next, problem string, s webui.Support) templ.Component {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var6 templ.Component) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var7 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"card\"><h1>Two-step sign-in</h1>")
+			if l.Passkeys > 0 {
+				markup.Raw(templ_7745c5c3_Buffer, "<p class=\"muted\" data-passkeys=\"no\">This browser has no passkeys.</p><form method=\"post\" action=\"/signin/code\" class=\"stack\" data-passkey=\"get\" data-ask=\"/signin/code/ask\" data-passkeys=\"yes\" hidden><input type=\"hidden\" name=\"next\" value=\"")
+				markup.Text(templ_7745c5c3_Buffer, next)
+				markup.Raw(templ_7745c5c3_Buffer, "\"> <input type=\"hidden\" name=\"passkey\" autocomplete=\"off\"> <button class=\"primary wide-button\"")
+				if problem == "" {
+					markup.Raw(templ_7745c5c3_Buffer, " autofocus")
+				}
+				markup.Raw(templ_7745c5c3_Buffer, ">Use a passkey</button></form><hr>")
+			}
+			if l.TOTPOn {
+				markup.Raw(templ_7745c5c3_Buffer, "<p class=\"muted\">Enter the six-digit code from your authenticator app.</p>")
+			} else {
+				markup.Raw(templ_7745c5c3_Buffer, "<p class=\"muted\">Without your passkey, enter one of your recovery codes.</p>")
+			}
+			markup.Raw(templ_7745c5c3_Buffer, "<form method=\"post\" action=\"/signin/code\" class=\"stack\"><input type=\"hidden\" name=\"next\" value=\"")
 			markup.Text(templ_7745c5c3_Buffer, next)
-			markup.Raw(templ_7745c5c3_Buffer, "\">")
-			templ_7745c5c3_Err = webui.Field("Code", "code", "text", "", "Or one of your recovery codes, if you do not have your phone.", problem, templ.Attributes{"required": true, "autocomplete": "one-time-code", "maxlength": "32", "autofocus": true}).Render(ctx, templ_7745c5c3_Buffer)
+			markup.Raw(templ_7745c5c3_Buffer, "\"> ")
+			if l.TOTPOn {
+				templ_7745c5c3_Err = webui.Field("Code", "code", "text", "", "Or one of your recovery codes, if you do not have your phone.", problem, templ.Attributes{"required": true, "autocomplete": "one-time-code", "maxlength": "32", "autofocus": l.Passkeys == 0 || problem != ""}).Render(ctx, templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+			} else {
+				templ_7745c5c3_Err = webui.Field("Recovery code", "code", "text", "", "", problem, templ.Attributes{"required": true, "autocomplete": "one-time-code", "maxlength": "32", "autofocus": problem != ""}).Render(ctx, templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+			}
+			var templ_7745c5c3_Var10 = []any{"wide-button", templ.KV("primary", l.Passkeys == 0)}
+			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var10...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "<button class=\"primary wide-button\">Sign in</button></form></div><div class=\"under\"><p>Lost your phone and your recovery codes? Contact support for a sign-in link.</p>")
+			markup.Raw(templ_7745c5c3_Buffer, "<button class=\"")
+			markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var10).String())
+			markup.Raw(templ_7745c5c3_Buffer, "\">Sign in</button></form></div><div class=\"under\"><p>Lost your device and your recovery codes? Contact support for a sign-in link.</p>")
 			templ_7745c5c3_Err = contact(s).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -75,7 +110,7 @@ func codePage(p webui.Page, next, problem string, s webui.Support) templ.Compone
 			markup.Raw(templ_7745c5c3_Buffer, "</div>")
 			return nil
 		})
-		templ_7745c5c3_Err = webui.Alone(p, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var6), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Alone(p, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var7), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -87,8 +122,8 @@ func codePage(p webui.Page, next, problem string, s webui.Support) templ.Compone
 //
 //go:noinline
 func signUpPage(p webui.Page, f entryForm) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var8 templ.Component) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_Var9 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var12 templ.Component) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var13 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"card\"><h1>Create an account</h1>")
 			if f.Open {
 				templ_7745c5c3_Err = webui.Problem(f.Problems[""]).Render(ctx, templ_7745c5c3_Buffer)
@@ -112,7 +147,7 @@ func signUpPage(p webui.Page, f entryForm) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, "</div><p class=\"under\">Already have an account? <a href=\"/signin\">Sign in</a></p>")
 			return nil
 		})
-		templ_7745c5c3_Err = webui.Alone(p, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var9), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Alone(p, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var13), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -124,8 +159,8 @@ func signUpPage(p webui.Page, f entryForm) templ.Component {
 //
 //go:noinline
 func resetPage(p webui.Page, f entryForm) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var11 templ.Component) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_Var12 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var15 templ.Component) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var16 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"card\"><h1>Forgot your password?</h1><p class=\"muted\">Enter your e-mail address. We will send you a link to set a new password.</p>")
 			templ_7745c5c3_Err = webui.Problem(f.Problems[""]).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
@@ -139,7 +174,7 @@ func resetPage(p webui.Page, f entryForm) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, "<button class=\"primary wide-button\">Send link</button></form></div><p class=\"under\"><a href=\"/signin\">Back to sign in</a></p>")
 			return nil
 		})
-		templ_7745c5c3_Err = webui.Alone(p, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var12), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Alone(p, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var16), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -152,8 +187,8 @@ func resetPage(p webui.Page, f entryForm) templ.Component {
 //
 //go:noinline
 func sentPage(p webui.Page, email string, logged bool) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var13 templ.Component) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_Var14 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var17 templ.Component) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var18 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"card\"><h1>Check your e-mail</h1>")
 			if email != "" {
 				markup.Raw(templ_7745c5c3_Buffer, "<p>We sent a message to <strong>")
@@ -168,7 +203,7 @@ func sentPage(p webui.Page, email string, logged bool) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, "<p class=\"small muted\">No message after a few minutes? Check the address and your spam folder, then try again.</p></div><p class=\"under\"><a href=\"/signin\">Back to sign in</a></p>")
 			return nil
 		})
-		templ_7745c5c3_Err = webui.Alone(p, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var14), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Alone(p, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var18), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -180,8 +215,8 @@ func sentPage(p webui.Page, email string, logged bool) templ.Component {
 //
 //go:noinline
 func linkPage(p webui.Page, f linkForm) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var16 templ.Component) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_Var17 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var20 templ.Component) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var21 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"card\"><h1>")
 			markup.Text(templ_7745c5c3_Buffer, p.Title)
 			markup.Raw(templ_7745c5c3_Buffer, "</h1><p>")
@@ -212,7 +247,7 @@ func linkPage(p webui.Page, f linkForm) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, "</button></form></div>")
 			return nil
 		})
-		templ_7745c5c3_Err = webui.Alone(p, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var17), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Alone(p, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var21), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -224,8 +259,8 @@ func linkPage(p webui.Page, f linkForm) templ.Component {
 //
 //go:noinline
 func welcomePage(p webui.Page, email, masterKey string, first []front.Snippet) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var25 templ.Component) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_Var26 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var29 templ.Component) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var30 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"card\"><h1>Welcome</h1><p>Your account <strong>")
 			markup.Text(templ_7745c5c3_Buffer, email)
 			markup.Raw(templ_7745c5c3_Buffer, "</strong> is ready. This is your master key. We show it only once, so store it in a safe place.</p>")
@@ -241,7 +276,7 @@ func welcomePage(p webui.Page, email, masterKey string, first []front.Snippet) t
 			markup.Raw(templ_7745c5c3_Buffer, "<a class=\"button primary\" href=\"/dashboard\">Go to the dashboard</a></div>")
 			return nil
 		})
-		templ_7745c5c3_Err = webui.Alone(p, true).Render(templ.WithChildren(ctx, templ_7745c5c3_Var26), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Alone(p, true).Render(templ.WithChildren(ctx, templ_7745c5c3_Var30), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -83,7 +83,7 @@ func (r *Replies) renew(ctx context.Context) {
 	if len(ids) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, keepPatience)
+	ctx, cancel := context.WithTimeout(ctx, r.keepPatience)
 	defer cancel()
 	if err := r.claims.RenewClaims(ctx, r.holder, ids, r.claimLife); err != nil && ctx.Err() == nil {
 		r.report("running calls with an Idempotency-Key cannot be renewed; other nodes may run them again", err)
@@ -105,7 +105,7 @@ func (r *Replies) leave(c *Claim) {
 
 // dropEnded drops what leave has queued. What fails is kept for the next round.
 func (r *Replies) dropEnded(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, keepPatience)
+	ctx, cancel := context.WithTimeout(ctx, r.keepPatience)
 	defer cancel()
 	for {
 		r.mu.Lock()
@@ -168,7 +168,7 @@ func (r *Replies) contend(ctx context.Context, t *Turn, patience time.Time) (*Re
 // look looks for the reply and for the claim of another node. If claiming is set, it first tries to get the
 // claim: the claim comes before the look, as the turn does in Begin.
 func (r *Replies) look(ctx context.Context, t *Turn, claim *Claim, claiming bool) (held bool, sealed, body []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, findPatience)
+	ctx, cancel := context.WithTimeout(ctx, r.findPatience)
 	defer cancel()
 	if claiming {
 		held, err = r.claims.ClaimReply(ctx, claim, time.Now(), r.claimLife)

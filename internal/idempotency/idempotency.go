@@ -34,9 +34,8 @@ const (
 	defaultWait = time.Minute
 	defaultLife = 24 * time.Hour
 
-	// How long a call waits for a database that does not answer, before it runs and after.
-	findPatience = time.Second
-	keepPatience = 2 * time.Second
+	defaultFind = time.Second
+	defaultKeep = 2 * time.Second
 	// reportEvery is the shortest time between two log lines about a failing database.
 	reportEvery = time.Minute
 )
@@ -75,6 +74,9 @@ type Options struct {
 	Node string
 	// ClaimLife is how long a claim holds without renewal; for tests. Default 15 seconds.
 	ClaimLife time.Duration
+	// Patience is how long a call waits for the database, before it runs and after; for tests. Default a second
+	// before and two after.
+	Patience time.Duration
 }
 
 // Replies knows the replies that can be repeated, and the calls that are running under a key. It is safe
@@ -85,6 +87,8 @@ type Replies struct {
 	wait  time.Duration
 	life  time.Duration
 	key   seal.Key
+	// How long a call waits for a database that does not answer, before it runs and after.
+	findPatience, keepPatience time.Duration
 
 	held     atomic.Int64 // bytes that are being recorded
 	reported atomic.Int64 // when a failing database was last logged, Unix nanoseconds
@@ -107,7 +111,7 @@ func New(store Store, log *slog.Logger, opts *Options) *Replies {
 	}
 	return &Replies{
 		store: store, log: log, wait: cmp.Or(opts.Wait, defaultWait), life: cmp.Or(opts.Life, defaultLife), key: opts.Key,
-		claims: opts.Claims, claimLife: cmp.Or(opts.ClaimLife, defaultClaim), holder: opts.Node + "/" + rand.Text(), woken: make(chan struct{}, 1),
+		findPatience: cmp.Or(opts.Patience, defaultFind), keepPatience: cmp.Or(opts.Patience, defaultKeep), claims: opts.Claims, claimLife: cmp.Or(opts.ClaimLife, defaultClaim), holder: opts.Node + "/" + rand.Text(), woken: make(chan struct{}, 1),
 		running: map[[idSize]byte]*Turn{},
 	}
 }
@@ -195,7 +199,7 @@ func (r *Replies) stillRunning() error {
 // request is at fault or the caller has hung up. Other errors are logged, and the call runs. It waits for
 // nobody; contend does.
 func (r *Replies) find(ctx context.Context, t *Turn, _ time.Time) (*Reply, error) {
-	bounded, cancel := context.WithTimeout(ctx, findPatience)
+	bounded, cancel := context.WithTimeout(ctx, r.findPatience)
 	defer cancel()
 	sealed, err := r.store.FindReply(bounded, t.id[:], time.Now())
 	if err != nil && ctx.Err() != nil {

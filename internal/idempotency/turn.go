@@ -56,7 +56,7 @@ func (t *Turn) Keep(ctx context.Context) {
 	r := t.replies
 	now := time.Now()
 	record := &Record{ID: t.id[:], AccountID: t.secret.accountID, Sealed: t.secret.seal(t.body, reply), ExpiresAt: now.Add(r.life), Claim: t.claim}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepPatience) // the caller may have left
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.keepPatience) // the caller may have left
 	defer cancel()
 	err := r.store.KeepReply(ctx, record, now, maxAccount)
 	if err != nil {

@@ -83,6 +83,26 @@ func (d *Desk) addressee(ctx context.Context, typed string, v Visit) (email stri
 // Finish is the second step of signing in: it checks a code of the account's app and opens the
 // session. token is the one that SignIn returned. A wrong code does not use it up.
 func (d *Desk) Finish(ctx context.Context, token, code string, v Visit) (Entry, error) {
+	return d.finish(ctx, token, v, func(p *person) error { return d.checkCode(ctx, p, code, v) })
+}
+
+// FinishPasskey is Finish with a passkey instead of a code.
+func (d *Desk) FinishPasskey(ctx context.Context, token, reply string, v Visit) (Entry, error) {
+	return d.finish(ctx, token, v, func(p *person) error {
+		guesses := d.codeGuesses(ctx, p.ID, p.Email, v)
+		if err := d.limits.try(ctx, guesses...); err != nil {
+			return err
+		}
+		if _, err := d.usePasskey(ctx, reply, toFinish, token, p.ID); err != nil {
+			return err
+		}
+		d.limits.forget(ctx, guesses[0].Key)
+		return nil
+	})
+}
+
+// finish takes the second step of signing in; check checks what was brought for it.
+func (d *Desk) finish(ctx context.Context, token string, v Visit, check func(p *person) error) (Entry, error) {
 	tooLate := func() error { return fault.New(fault.Unauthenticated, "This took too long. Sign in again.") }
 	l, err := d.Peek(ctx, Code, token)
 	if err != nil {
@@ -93,7 +113,7 @@ func (d *Desk) Finish(ctx context.Context, token, code string, v Visit) (Entry, 
 		return Entry{}, err
 	}
 	// The code is checked before the token is used up, so that a typing mistake does not cost the first step.
-	if err := d.checkCode(ctx, p, code, v); err != nil {
+	if err := check(p); err != nil {
 		return Entry{}, err
 	}
 	if _, err := d.take(ctx, Code, token); err != nil {

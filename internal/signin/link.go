@@ -27,7 +27,7 @@ const (
 const (
 	mailsAnHour     = 5      // links of one purpose mailed to one address in an hour; see Desk.mayMail
 	linksPerAddress = 20     // of one purpose
-	signUpsAtOnce   = 10_000 // sign-up links of all addresses: strangers cause them, so they need a bound of their own
+	signUpsAtOnce   = 10_000 // sign-up links of all addresses, and challenges: strangers cause them, so they need a bound of their own
 )
 
 // tokenBytes is the length of a token; see newToken. Text of any other length is not looked up.
@@ -43,7 +43,9 @@ const (
 	Code   Purpose = "code"   // the second step of signing in
 	Reset  Purpose = "reset"  // sets a new password
 	Email  Purpose = "email"  // confirms a new address
-	Device Purpose = "device" // names a browser that has signed in before; good more than once
+	// Challenge is what a passkey signs. Its Email is not an address: see bound.
+	Challenge Purpose = "passkey"
+	Device    Purpose = "device" // names a browser that has signed in before; good more than once
 )
 
 // Link is good once, until it expires, for one purpose and one address. Only a Device link is good more
@@ -99,7 +101,7 @@ func (d *Desk) link(ctx context.Context, l Link, life time.Duration, recent int)
 	token = newToken()
 	l.Token, l.ExpiresAt = hash(token), now.Add(life)
 	room := Room{Recent: recent, Since: l.ExpiresAt.Add(-time.Hour), PerAddress: linksPerAddress}
-	if l.Purpose == SignUp {
+	if l.Purpose == SignUp || l.Purpose == Challenge {
 		room.InAll = signUpsAtOnce
 	}
 	kept, err = d.linkStore.KeepLink(ctx, &l, now, room)

@@ -17,12 +17,13 @@ type Owner struct {
 	Visit    Visit
 	Password string // empty: not typed
 	Code     string // empty: not typed
+	Passkey  string // what the browser said about a passkey in place of the code; empty: nothing
 }
 
 // Demand is what counts as fresh proof at one session. The zero Demand asks for nothing.
 type Demand struct {
 	Password bool // the account's password
-	Code     bool // a code of the second factor
+	Code     bool // a code of the second factor, or a passkey
 	SignIn   bool // a new session: the account has no password, and this session is no longer fresh
 }
 
@@ -34,7 +35,7 @@ func (d *Desk) Demand(login Login, s *Session) Demand {
 	if isFresh && s.Via == EnterLink {
 		return Demand{}
 	}
-	return Demand{Password: login.Password != "", Code: login.TOTPOn, SignIn: login.Password == "" && !isFresh}
+	return Demand{Password: login.Password != "", Code: login.TwoSteps(), SignIn: login.Password == "" && !isFresh}
 }
 
 // Prove checks that whoever sits at a session is the owner of its account, if the rule of the step
@@ -66,7 +67,11 @@ func (d *Desk) Prove(ctx context.Context, step Step, o Owner) error {
 			return fault.New(fault.Invalid, "The current password is wrong.").At("current")
 		}
 	}
-	if need.Code {
+	if need.Code && o.Passkey != "" {
+		if _, err := d.usePasskey(ctx, o.Passkey, toProve, o.Session.ID, o.Account.ID); err != nil {
+			return err
+		}
+	} else if need.Code {
 		if err := d.checkCode(ctx, &person{o.Account, login}, o.Code, o.Visit); err != nil {
 			return err
 		}

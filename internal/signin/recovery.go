@@ -37,7 +37,7 @@ func (d *Desk) RecoveryCodes(ctx context.Context, o Owner) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !login.TOTPOn {
+	if !login.TwoSteps() {
 		return nil, fault.New(fault.Conflict, "Recovery codes are for two-step sign-in. Turn it on first.")
 	}
 	codes, err := d.newRecovery(ctx, o.Account.ID)
@@ -78,6 +78,6 @@ func (d *Desk) recovers(ctx context.Context, a *account.Account, text string) (b
 	if err != nil || !ok {
 		return false, err
 	}
-	d.tell(MakeRecovery, a.Email, "A recovery code was used", fmt.Sprintf("Somebody used a recovery code in place of your authenticator app; %d are left. Make new ones on your account page before they run out.", left))
+	d.tell(MakeRecovery, a.Email, "A recovery code was used", fmt.Sprintf("Somebody used a recovery code in place of your authenticator app or your passkey; %d are left. Make new ones on your account page before they run out.", left))
 	return true, nil
 }

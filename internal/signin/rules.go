@@ -16,6 +16,7 @@ const (
 	EnterPassword     Step = "enter-password"
 	EnterProvider     Step = "enter-provider"
 	EnterCode         Step = "enter-code"
+	EnterPasskey      Step = "enter-passkey"
 	EnterLink         Step = "enter-link"
 	AskReset          Step = "ask-reset"
 	ResetPassword     Step = "reset-password"
@@ -25,6 +26,9 @@ const (
 	EnrolTOTP         Step = "enrol-totp"
 	ActivateTOTP      Step = "activate-totp"
 	RemoveTOTP        Step = "remove-totp"
+	AskPasskey        Step = "ask-passkey"
+	AddPasskey        Step = "add-passkey"
+	RemovePasskey     Step = "remove-passkey"
 	MakeRecovery      Step = "make-recovery"
 	SignOut           Step = "sign-out"
 	SignOutEverywhere Step = "sign-out-everywhere"
@@ -35,14 +39,16 @@ const (
 type Need uint
 
 const (
-	NeedsOpen     Need = 1 << iota // sign-up is open to anybody
-	NeedsLink                      // a link of the step's purpose, which is then used up
-	NeedsPassword                  // the account's password
-	NeedsProvider                  // an address that the identity provider has verified
-	NeedsCode                      // with two-step sign-in on: a code, before there is a session
-	NeedsNewCode                   // a code of the secret that is being set up
-	NeedsSession                   // an open session
-	NeedsProof                     // fresh proof from whoever sits at the session; see Demand
+	NeedsOpen       Need = 1 << iota // sign-up is open to anybody
+	NeedsLink                        // a link of the step's purpose, which is then used up
+	NeedsPassword                    // the account's password
+	NeedsProvider                    // an address that the identity provider has verified
+	NeedsCode                        // with two-step sign-in on: a code or a passkey, before there is a session
+	NeedsNewCode                     // a code of the secret that is being set up
+	NeedsPasskey                     // a passkey whose device has verified its user
+	NeedsNewPasskey                  // a passkey that the browser made after AskPasskey
+	NeedsSession                     // an open session
+	NeedsProof                       // fresh proof from whoever sits at the session; see Demand
 )
 
 // End is a set of what a step ends.
@@ -85,16 +91,20 @@ var rules = []Rule{
 	{AcceptInvite, "Accept an invitation, with a password", "whom the operator gave the link", NeedsLink, GivesAccount | GivesSession, 0},
 	{EnterPassword, "Sign in with a password", "who knows the password", NeedsPassword | NeedsCode, GivesSession, 0},
 	{EnterProvider, "Sign in through the identity provider", "whom the provider knows", NeedsProvider | NeedsCode, GivesSession, 0},
-	{EnterCode, "Enter the code of two-step sign-in", "who took the first step", NeedsCode, GivesSession, 0},
+	{EnterCode, "Enter the code of two-step sign-in, or use a passkey", "who took the first step", NeedsCode, GivesSession, 0},
+	{EnterPasskey, "Sign in with a passkey alone", "who has the device and unlocks it", NeedsPasskey, GivesSession, 0},
 	{EnterLink, "Sign in with the operator's link", "whom the operator gave the link", NeedsLink, GivesSession, 0},
 	{AskReset, "Forgot the password", "anybody", 0, GivesMail, 0},
 	{ResetPassword, "Set a new password by mail", "who reads the address's mail", NeedsLink | NeedsCode, GivesSession | GivesNotice, EndsAccess},
 	{ChangePassword, "Change or set the password", "the owner", NeedsSession | NeedsProof, GivesNotice, EndsAccess},
 	{AskEmail, "Ask for another address", "the owner", NeedsSession | NeedsProof, GivesMail, 0},
 	{ConfirmEmail, "Confirm the other address", "who reads the new address's mail", NeedsLink, GivesNotice, EndsAccess},
-	{EnrolTOTP, "Set up two-step sign-in", "the owner", NeedsSession | NeedsProof, 0, 0},
-	{ActivateTOTP, "Turn two-step sign-in on", "the owner", NeedsSession | NeedsNewCode, GivesNotice, EndsAccess},
-	{RemoveTOTP, "Turn two-step sign-in off", "the owner", NeedsSession | NeedsProof, GivesNotice, EndsAccess},
+	{EnrolTOTP, "Set up the authenticator app", "the owner", NeedsSession | NeedsProof, 0, 0},
+	{ActivateTOTP, "Turn the authenticator app on", "the owner", NeedsSession | NeedsNewCode, GivesNotice, EndsAccess},
+	{RemoveTOTP, "Turn the authenticator app off", "the owner", NeedsSession | NeedsProof, GivesNotice, EndsAccess},
+	{AskPasskey, "Begin to add a passkey", "the owner", NeedsSession | NeedsProof, 0, 0},
+	{AddPasskey, "Add the passkey", "the owner", NeedsSession | NeedsNewPasskey, GivesNotice, EndsAccess},
+	{RemovePasskey, "Remove a passkey", "the owner", NeedsSession | NeedsProof, GivesNotice, EndsAccess},
 	{MakeRecovery, "Make recovery codes", "the owner", NeedsSession | NeedsProof, GivesNotice, 0},
 	{SignOut, "Sign out", "the owner", NeedsSession, 0, EndsThis},
 	{SignOutEverywhere, "Sign out everywhere else", "the owner", NeedsSession, 0, EndsAccess},
@@ -126,7 +136,7 @@ func RulesTable() string {
 
 // The words for each bit of Need, Give and End, lowest bit first.
 var (
-	needWords = []string{"`signup: open`", "the link, once", "the password", "an address that the provider has verified", "a code before the session, if two-step sign-in is on", "a code of the new secret", "a session", "fresh proof"}
+	needWords = []string{"`signup: open`", "the link, once", "the password", "an address that the provider has verified", "a code or a passkey before the session, if two-step sign-in is on", "a code of the new secret", "the passkey, with its user verified", "the new passkey", "a session", "fresh proof"}
 	giveWords = []string{"a link by mail", "an account", "a session", "a mail to the owner"}
 	endWords  = []string{"this session", "all other sessions", "all pending links"}
 )

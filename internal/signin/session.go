@@ -36,7 +36,7 @@ type Session struct {
 	Remote    string    // the IP address that opened it, at most 100 bytes
 	Agent     string    // its User-Agent, at most 300 bytes
 	Via       Step      // how it was opened; empty: not known
-	ProvedAt  time.Time // when a code of the second factor was last typed in it; zero: never
+	ProvedAt  time.Time // when a code or a passkey was last used in it; zero: never
 }
 
 // SessionStore keeps sessions. Each method is one transaction.
@@ -99,7 +99,7 @@ func (d *Desk) open(ctx context.Context, via Step, p *person, v Visit) (Entry, e
 		ID: "ses_" + rand.Text(), Token: hash(entry.Session), AccountID: p.ID, Via: via,
 		CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(sessionIdle), Remote: excerpt.Head(v.Remote, 100), Agent: excerpt.Head(v.Agent, 300),
 	}
-	if via == EnterCode {
+	if via == EnterCode || via == EnterPasskey {
 		s.ProvedAt = now
 	}
 	if err := d.sessionStore.OpenSession(ctx, s, sessionsAtOnce); err != nil {

@@ -23,7 +23,11 @@ type Login struct {
 	Password   string // the argon2id hash; empty: the account has no password
 	TOTPSecret string // empty: no second factor was ever set up
 	TOTPOn     bool   // false while the secret waits for its first code; see Activate
+	Passkeys   int    // how many passkeys the account has
 }
+
+// TwoSteps reports whether a password alone does not let the owner in.
+func (l Login) TwoSteps() bool { return l.TOTPOn || l.Passkeys > 0 }
 
 // LoginStore keeps logins. Each method is one transaction.
 type LoginStore interface {
@@ -44,6 +48,7 @@ type Store interface {
 	LoginStore
 	FactorStore
 	RecoveryStore
+	PasskeyStore
 	SessionStore
 	LinkStore
 }
@@ -74,6 +79,7 @@ type Desk struct {
 	loginStore    LoginStore
 	factorStore   FactorStore
 	recoveryStore RecoveryStore
+	passkeyStore  PasskeyStore
 	sessionStore  SessionStore
 	linkStore     LinkStore
 
@@ -90,7 +96,7 @@ type Desk struct {
 // New returns a desk. settings is called for every request and returns the settings in force.
 func New(store Store, accounts *account.Accounts, poster Poster, settings func() Settings, opts *Options) *Desk {
 	d := &Desk{
-		loginStore: store, factorStore: store, recoveryStore: store, sessionStore: store, linkStore: store,
+		loginStore: store, factorStore: store, recoveryStore: store, passkeyStore: store, sessionStore: store, linkStore: store,
 		accounts: accounts, poster: poster, settings: settings, now: time.Now,
 	}
 	if opts != nil && opts.Now != nil {
@@ -148,7 +154,7 @@ type Entry struct {
 
 // letIn opens a session, or asks for a code if the rule of the step and the account need one.
 func (d *Desk) letIn(ctx context.Context, step Step, p *person, v Visit) (Entry, error) {
-	if ruleOf(step).Needs&NeedsCode != 0 && p.TOTPOn {
+	if ruleOf(step).Needs&NeedsCode != 0 && p.TwoSteps() {
 		token, _, err := d.link(ctx, Link{Purpose: Code, AccountID: p.ID, Email: p.Email}, codeLife, 0)
 		return Entry{Code: token}, err
 	}

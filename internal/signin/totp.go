@@ -111,6 +111,9 @@ func (d *Desk) Activate(ctx context.Context, o Owner, code string) (recovery []s
 	if err := d.sessionStore.ProveSession(ctx, o.Session.ID, d.clock()); err != nil {
 		return nil, err
 	}
+	if err := d.record(ctx, o.Account.ID, "totp.on", ""); err != nil {
+		return nil, err
+	}
 	d.tell(ActivateTOTP, o.Account.Email, "Two-step sign-in is on", "Signing in to your account now needs a code of your authenticator app.")
 	return recovery, nil
 }
@@ -131,16 +134,19 @@ func (d *Desk) Confirm(ctx context.Context, o Owner) error {
 	return d.sessionStore.ProveSession(ctx, o.Session.ID, d.clock())
 }
 
-// ResetTOTP turns the second factor off without proof, signs the account out everywhere and tells its owner. Support
-// does this for somebody who has lost their phone and has proved who they are in another way.
+// ResetTOTP turns the second factor off and removes all passkeys without proof, signs the account out everywhere and tells its owner. Support
+// does this for somebody who has lost their devices and has proved who they are in another way.
 func (d *Desk) ResetTOTP(ctx context.Context, a *account.Account) error {
 	if err := d.end(ctx, RemoveTOTP, a.ID, ""); err != nil {
+		return err
+	}
+	if _, err := d.passkeyStore.DeletePasskeys(ctx, a.ID, nil); err != nil {
 		return err
 	}
 	if err := d.factorStore.SetTOTP(ctx, a.ID, "", false); err != nil {
 		return err
 	}
-	d.tell(RemoveTOTP, a.Email, "Two-step sign-in is off", "Support has turned two-step sign-in off and signed you out everywhere. Sign in with your password, and turn it on again on your account page.")
+	d.tell(RemoveTOTP, a.Email, "Two-step sign-in is off", "Support has turned two-step sign-in off, removed your passkeys and signed you out everywhere. Sign in with your password, and turn it on again on your account page.")
 	return nil
 }
 
@@ -153,7 +159,10 @@ func (d *Desk) RemoveTOTP(ctx context.Context, o Owner) error {
 	if err := d.setTOTP(ctx, RemoveTOTP, o, "", false); err != nil {
 		return err
 	}
-	d.tell(RemoveTOTP, o.Account.Email, "Two-step sign-in is off", "Signing in to your account no longer needs a code.")
+	if err := d.record(ctx, o.Account.ID, "totp.off", ""); err != nil {
+		return err
+	}
+	d.tell(RemoveTOTP, o.Account.Email, "Your authenticator app was turned off", "Signing in to your account no longer needs a code of your authenticator app.")
 	return nil
 }
 
@@ -175,7 +184,8 @@ func (d *Desk) checkCode(ctx context.Context, p *person, code string, v Visit) e
 }
 
 // checkApp checks a code of an account's app. It tries the current time step and totpSkew on either side. An account
-// without a secret has no right code. With recovery, a recovery code is right as well.
+// without a secret has no right code. With recovery, a recovery code is right as well, and a secret that waits for its
+// first code has no right one.
 func (d *Desk) checkApp(ctx context.Context, p *person, code string, v Visit, recovery bool) error {
 	guesses := d.codeGuesses(ctx, p.ID, p.Email, v)
 	if err := d.limits.try(ctx, guesses...); err != nil {
@@ -186,7 +196,7 @@ func (d *Desk) checkApp(ctx context.Context, p *person, code string, v Visit, re
 	}
 	code = strings.ReplaceAll(strings.TrimSpace(code), " ", "")
 	step := d.clock().Unix() / int64(totpPeriod/time.Second)
-	for at := step - totpSkew; at <= step+totpSkew && p.TOTPSecret != ""; at++ {
+	for at := step - totpSkew; at <= step+totpSkew && p.TOTPSecret != "" && (p.TOTPOn || !recovery); at++ {
 		ok, err := hotp.ValidateCustom(code, uint64(at), p.TOTPSecret, hotp.ValidateOpts{Digits: otp.DigitsSix, Algorithm: otp.AlgorithmSHA1})
 		if err != nil || !ok {
 			continue // hotp returns an error for a code of the wrong length
@@ -200,7 +210,7 @@ func (d *Desk) checkApp(ctx context.Context, p *person, code string, v Visit, re
 			return nil
 		}
 	}
-	if recovery && p.TOTPOn {
+	if recovery && p.TwoSteps() {
 		ok, err := d.recovers(ctx, p.Account, code)
 		if err != nil {
 			return err

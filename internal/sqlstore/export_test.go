@@ -279,6 +279,9 @@ func Hasten(s *Store, call time.Duration) {
 	s.patience = patience{call: call, settle: call, silence: call}
 }
 
+// MigrationTexts returns the name and the text of each migration, by turns.
+func MigrationTexts() []string { return migrationTexts() }
+
 // Versions returns the numbers of all migrations.
 func Versions() (numbers []int64) {
 	for _, m := range migrations() {

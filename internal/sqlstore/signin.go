@@ -14,11 +14,9 @@ import (
 func (s *Store) FindLogin(ctx context.Context, accountID string) (signin.Login, error) {
 	l := signin.Login{AccountID: accountID}
 	var on int
-	err := s.read.QueryRowContext(ctx, `SELECT password, totp_secret, totp_on FROM logins WHERE account_id = $1`, accountID).
-		Scan(&l.Password, &l.TOTPSecret, &on)
-	if errors.Is(err, sql.ErrNoRows) {
-		return l, nil
-	}
+	// There is always a row: an account may have passkeys and no login.
+	err := s.read.QueryRowContext(ctx, `SELECT COALESCE(l.password, ''), COALESCE(l.totp_secret, ''), COALESCE(l.totp_on, 0), (SELECT COUNT(*) FROM passkeys WHERE account_id = $1)
+		FROM (SELECT 1) AS one LEFT JOIN logins l ON l.account_id = $1`, accountID).Scan(&l.Password, &l.TOTPSecret, &on, &l.Passkeys)
 	if err != nil {
 		return l, unavailable(err)
 	}
@@ -84,7 +82,7 @@ func (s *Store) UseTOTP(ctx context.Context, accountID string, step int64) (fres
 func (s *Store) EraseLogin(ctx context.Context, accountID string) error {
 	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		// Table names are constants, so building the statement from them is safe.
-		for _, table := range []string{"sessions", "one_time_links", "recovery_codes", "logins", "staff_tokens", "alert_endpoints", "alert_events", "alert_deliveries"} {
+		for _, table := range []string{"sessions", "one_time_links", "recovery_codes", "passkeys", "logins", "staff_tokens", "alert_endpoints", "alert_events", "alert_deliveries"} {
 			if _, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE account_id = $1`, accountID); err != nil {
 				return err
 			}

@@ -11,7 +11,7 @@ import (
 // copied are the tables that a Transfer copies, in its order. A migration that adds a table adds a line
 // here or to notCopied; a test compares both lists with the database.
 var copied = [...]string{
-	"accounts", "api_keys", "logins", "recovery_codes", "sessions", "one_time_links", "staff_tokens", "notices", "matters", "matter_messages",
+	"accounts", "api_keys", "logins", "recovery_codes", "passkeys", "sessions", "one_time_links", "staff_tokens", "notices", "matters", "matter_messages",
 	"billing_accounts", "billing_details", "billing_payments", "billing_ledger", "billing_events", "testpay_objects",
 	"abuse_counts", "abuse_events", "audit_log",
 	"catalog_models", "catalog_revisions", "catalog_changes", "steering_orders",

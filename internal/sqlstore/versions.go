@@ -1,14 +1,18 @@
 package sqlstore
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"database/sql"
-	"embed"
+	_ "embed"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"sluice/internal/order"
@@ -18,8 +22,24 @@ import (
 // changes. From number 18 on they only add, so that the program of the version before works on the
 // new tables, too; see CONTRIBUTING.md.
 //
-//go:embed migrations/*.sql
-var migrationFiles embed.FS
+// The command pack puts the files of the folder migrations into one: run go generate after you add one.
+//
+//go:generate go run sluice/internal/sqlstore/pack
+//go:embed migrations.gz
+var packed []byte
+
+// migrationTexts returns the name and the text of each migration, by turns.
+var migrationTexts = sync.OnceValue(func() []string {
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		panic(err) // the file is part of the program
+	}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		panic(err)
+	}
+	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+})
 
 // Newest returns the number of the newest migration that this program has.
 func Newest() int64 {
@@ -74,16 +94,13 @@ type migration struct {
 
 // migrations returns all migrations in their order.
 func migrations() []migration {
-	files, _ := migrationFiles.ReadDir("migrations") // they are embedded
-	all := make([]migration, 0, len(files)+1)
-	for _, f := range files {
-		number, _, _ := strings.Cut(f.Name(), "_")
+	texts := migrationTexts()
+	all := make([]migration, 0, len(texts)/2+1)
+	for i := 0; i+1 < len(texts); i += 2 {
+		number, _, _ := strings.Cut(texts[i], "_")
 		version, _ := strconv.ParseInt(number, 10, 64) // TestMigrationsAreNumbered reads them all
 		all = append(all, migration{version, func(ctx context.Context, _ *Store, tx *sql.Tx) error {
-			text, err := migrationFiles.ReadFile("migrations/" + f.Name())
-			if err == nil {
-				_, err = tx.ExecContext(ctx, string(text))
-			}
+			_, err := tx.ExecContext(ctx, texts[i+1])
 			return err
 		}})
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +83,26 @@ func TestMigrationsOnlyAdd(t *testing.T) {
 		if !seen[name] {
 			t.Errorf("allowed names %s, which does not exist", name)
 		}
+	}
+}
+
+// The packed file holds the migrations of the folder.
+func TestMigrationsArePacked(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("migrations/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, filepath.Base(path), string(text))
+	}
+	if !slices.Equal(sqlstore.MigrationTexts(), want) {
+		t.Error("migrations.gz does not hold the files in migrations; run go generate ./internal/sqlstore")
 	}
 }
 

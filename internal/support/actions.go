@@ -159,7 +159,7 @@ func actions() []action {
 		},
 		{
 			name: "second-factor", group: "Access", title: "Reset the second factor", button: "Reset", danger: true, confirm: "Turn two-step sign-in off?",
-			hint:     "Turns two-step sign-in off and signs out everywhere. Make sure first who is asking. The customer is told by mail.",
+			hint:     "Turns two-step sign-in off, removes all passkeys and signs out everywhere. Make sure first who is asking. The customer is told by mail.",
 			possible: notStaff, order: simple("account.reset-second-factor"),
 		},
 		{

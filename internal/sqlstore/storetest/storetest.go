@@ -100,6 +100,7 @@ func Run(t *testing.T, fresh Database) {
 		"Answers":         answers,
 		// Signing in: signin.go. Staff, notices and analytics have files of their own.
 		"Logins":          logins,
+		"Passkeys":        passkeys,
 		"Sessions":        sessions,
 		"Links":           links,
 		"LinksBounded":    linksBounded,

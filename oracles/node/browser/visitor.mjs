@@ -17,8 +17,8 @@ export async function mail(to) {
   return response.text();
 }
 
-// link is the first link in a text.
-export const link = (text) => text.match(/https?:\/\/\S+/)[0];
+// link is the first link in a text, at the name by which the test calls the gateway.
+export const link = (text) => text.match(/https?:\/\/\S+/)[0].replace(/^https?:\/\/[^/]+/, gateway);
 
 // useBrowser starts a browser for the tests of a file and returns a function that opens a window in it.
 // Whatever a page complains about (a script's error, a broken rule of its content policy) is a failure.
