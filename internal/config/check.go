@@ -165,13 +165,16 @@ func (r *record) checkResume(c Resume) {
 	if c.Patience < time.Second || c.Patience > time.Hour {
 		r.fail("resume.patience", "must be from 1s to 1h; got %s", c.Patience)
 	}
+	atMost := 1 << 20
 	for _, size := range []struct {
-		key         string
-		mib, atMost int
-	}{{"resume.stream_mib", c.StreamMiB, c.AccountMiB}, {"resume.account_mib", c.AccountMiB, c.TotalMiB}, {"resume.total_mib", c.TotalMiB, 1 << 20}} {
-		if size.mib < 1 || size.mib > size.atMost {
-			r.fail(size.key, "must be from 1 to %d; got %d", max(1, size.atMost), size.mib)
+		key string
+		mib int
+	}{{"resume.total_mib", c.TotalMiB}, {"resume.account_mib", c.AccountMiB}, {"resume.stream_mib", c.StreamMiB}} {
+		if size.mib < 1 || size.mib > atMost {
+			r.fail(size.key, "must be from 1 to %d; got %d", atMost, size.mib)
+			return
 		}
+		atMost = size.mib
 	}
 }
 

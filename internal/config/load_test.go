@@ -206,7 +206,7 @@ alerts: {email: [ops@example.com], webhooks: [{name: pager, url: "http://10.0.0.
 			"basic": {new(Unlimited), new(Limit(7)), new(Limit(1_000_000)), new(Money(12_500_000)), new(Limit(9)), new(Limit(3))},
 		},
 		Usage: Usage{SyncEach: true, KeepDays: 30}, Resume: Resume{Patience: 30 * time.Second, StreamMiB: 1, AccountMiB: 2, TotalMiB: 3},
-		MCP:   MCP{AllowHosts: []string{"tools.internal", "10.0.0.7:8080"}, MaxServers: 8, MaxTools: 128, MaxRounds: 16, CallTimeout: time.Minute, MaxResult: 1 << 20},
+		MCP: MCP{AllowHosts: []string{"tools.internal", "10.0.0.7:8080"}, MaxServers: 8, MaxTools: 128, MaxRounds: 16, CallTimeout: time.Minute, MaxResult: 1 << 20},
 		Video: Video{
 			"clips", "basic", "sora", 3, time.Minute, time.Hour, 9, 10,
 			[]VideoProvider{{"sora", "azure", "https://x.openai.azure.com/openai/v1", "sk-123456", "sora"}},

@@ -43,6 +43,20 @@ func (s *server) step(by time.Duration) {
 	}, func() string { return "" })
 }
 
+// unlocked makes a call every two seconds until one passes, and returns how long that took.
+func (s *server) unlocked() time.Duration {
+	s.t.Helper()
+	began := time.Now()
+	tick := time.NewTicker(2 * time.Second)
+	defer tick.Stop()
+	for s.chat("m", "Go.").end != complete {
+		if <-tick.C; time.Since(began) > 2*patience {
+			s.t.Fatalf("no call has passed for %v", 2*patience)
+		}
+	}
+	return time.Since(began)
+}
+
 // TestClockStepped steps the clock of a running server by an hour, forward and back. The program reads the clock without
 // the C library, so the standard library is changed instead: the test builds itself with a package time whose Now can be
 // put ahead, and runs there.
@@ -147,16 +161,7 @@ func stepClock(t *testing.T) {
 	recovery := time.Duration(0)
 	for _, by := range []time.Duration{time.Hour, -time.Hour} {
 		s.step(by)
-		began := time.Now()
-		deadline := time.After(2 * time.Minute)
-		for s.chat("m", "Go.").end != complete {
-			select {
-			case <-deadline:
-				t.Fatalf("no call has passed for two minutes after a step to %v", by)
-			case <-time.After(500 * time.Millisecond):
-			}
-		}
-		recovery = max(recovery, time.Since(began))
+		recovery = max(recovery, s.unlocked())
 		drain()
 	}
 	for _, c := range s.calls {
@@ -170,12 +175,9 @@ func stepClock(t *testing.T) {
 	n := s.balance()
 	// A process that starts again while the clock is an hour back, as this one does now, finds its books.
 	s.step(time.Hour)
-	s.back(t, time.Now().Add(-time.Minute))
 	s.kill(syscall.SIGKILL)
 	s.start()
-	began := time.Now()
-	eventually(t, "a call after the restart", func() bool { return s.chat("m", "Go.").end == complete }, func() string { return "" })
-	if took := time.Since(began); took > 70*time.Second {
+	if took := s.unlocked(); took > 70*time.Second {
 		t.Errorf("the first call passed %v after the restart, want a minute at most", took)
 	}
 	s.balance()
