@@ -232,7 +232,7 @@ func stepBesides(t *testing.T) {
 		t.Fatalf("signing in = %d %.300s", status, text)
 	}
 	jobs := site + "/v1/video/generations/jobs"
-	status, text := ask(client, http.MethodPost, jobs, "application/json", `{"prompt":"a lighthouse at dusk","width":854,"height":480,"n_seconds":10}`)
+	status, text := ask(client, http.MethodPost, jobs, "application/json", `{"prompt":"a lighthouse at dusk","width":1280,"height":720,"n_seconds":20}`)
 	var job struct{ ID, Status string }
 	if err := json.Unmarshal([]byte(text), &job); err != nil || status != http.StatusOK {
 		t.Fatalf("a video = %d %s", status, text)
@@ -247,6 +247,7 @@ func stepBesides(t *testing.T) {
 	eventually(t, "the work on a video", func() bool { return state() != "queued" }, state)
 	for _, by := range []time.Duration{time.Hour, -time.Hour, 0} {
 		s.step(by)
+		t.Logf("the video is %s after a step to %v", state(), by)
 		if status, text := ask(browser, http.MethodGet, site+"/dashboard", "", ""); status != http.StatusOK {
 			t.Errorf("the dashboard after a step to %v = %d %.300s, want that the session lasts", by, status, text)
 		}
