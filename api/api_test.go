@@ -127,6 +127,7 @@ func TestOperations(t *testing.T) {
 		"listRequests GET /v1/requests",
 		"listResponseInputItems GET /v1/responses/{id}/input_items",
 		"listVideoJobs GET /v1/video/generations/jobs",
+		"rateAnswer POST /v1/feedback",
 		"readReference GET /docs",
 		"resumeChatCompletion GET /v1/chat/completions/{id}/events",
 	}

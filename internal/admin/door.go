@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -39,16 +40,20 @@ func (r rawJSON) MarshalJSON() ([]byte, error) { return r, nil }
 // operation takes one JSON value and returns the value to encode.
 type operation func(ctx context.Context, in []byte) (any, error)
 
-// op turns a typed function into an operation. Unknown fields in the argument are errors: they
-// come from a client of another version, and ignoring them would do something else than the
-// operator asked.
-func op[In, Out any](run func(context.Context, In) (Out, error)) operation {
+// op turns a function of a context and an argument, which returns a result and an error, into an operation. Unknown
+// fields in the argument are errors: they come from a client of another version, and ignoring them would do something
+// else than the operator asked.
+//
+// It is not generic: the compiled copies of such a function for each operation took a hundred kilobytes of the program.
+func op(run reflect.Value) operation {
 	return func(ctx context.Context, raw []byte) (any, error) {
-		var in In
-		if err := decode(raw, &in); err != nil { // a function of its own: this one is compiled for each operation
+		in := reflect.New(run.Type().In(1))
+		if err := decode(raw, in.Interface()); err != nil {
 			return nil, err
 		}
-		return run(ctx, in)
+		out := run.Call([]reflect.Value{reflect.ValueOf(ctx), in.Elem()})
+		err, _ := out[1].Interface().(error)
+		return out[0].Interface(), err
 	}
 }
 

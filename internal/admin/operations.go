@@ -38,6 +38,7 @@ type Backend struct {
 	Alerts   *alert.Desk
 	Billing  *billing.Billing
 	Helm     Helm
+	Feedback Feedback
 	// Reports tells what the service does. It is nil if no server is running.
 	Reports *overview.Desk
 	// VideoModel returns the id of the video model.

@@ -66,13 +66,18 @@ type Route struct {
 	run     operation
 }
 
-// row returns a Route of a typed function.
-func row[In, Out any](name, method, path string, scope Scope, summary string, run func(context.Context, In) (Out, error)) Route {
-	return Route{name, method, path, scope, summary, reflect.TypeFor[In](), reflect.TypeFor[Out](), op(run)}
+// row returns a Route of a function of a context and an argument, which returns a result and an error. One of another
+// form panics at the start of every program and test.
+func row(name, method, path string, scope Scope, summary string, run any) Route {
+	f := reflect.ValueOf(run)
+	if t := f.Type(); t.NumIn() != 2 || t.In(0) != reflect.TypeFor[context.Context]() || t.NumOut() != 2 || t.Out(1) != reflect.TypeFor[error]() {
+		panic(name + " is not a function of a context and an argument")
+	}
+	return Route{name, method, path, scope, summary, f.Type().In(1), f.Type().Out(0), op(f)}
 }
 
 // local returns a Route of a function that only the socket serves.
-func local[In, Out any](name string, run func(context.Context, In) (Out, error)) Route {
+func local(name string, run any) Route {
 	return row(name, "", "", Local, "", run)
 }
 
@@ -134,6 +139,8 @@ func (b *Backend) routes() []Route {
 		row("models.moves", "GET", "/models/moves", OperationsRead, "List models that staff has moved or will move to another tier", b.modelsMoves),
 		row("models.move", "POST", "/models/move", OperationsWrite, "Move a model to another tier, at once or with notice", b.modelsMove),
 		row("models.move-back", "POST", "/models/move-back", OperationsWrite, "Give a model its configured tier again", b.modelsMoveBack),
+		row("router.feedback", "GET", "/router/feedback", OperationsRead, "List how far feedback has moved models at each kind of task", b.routerFeedback),
+		row("router.reset", "POST", "/router/reset", OperationsWrite, "Forget the feedback about a model, or all of it", b.routerReset),
 		row("upstream.list", "GET", "/upstreams", OperationsRead, "List the upstreams of the server, their health and their calls", b.upstreamList),
 		row("upstream.series", "GET", "/upstreams/series", OperationsRead, "List upstreams with their calls in the last three hours, in parts of five minutes", b.upstreamSeries),
 		row("upstream.drains", "GET", "/upstreams/drains", OperationsRead, "List what is drained", b.upstreamDrains),

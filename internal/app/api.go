@@ -9,6 +9,7 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/config"
 	"sluice/internal/continuation"
+	"sluice/internal/feedback"
 	"sluice/internal/httpapi"
 	"sluice/internal/idempotency"
 	"sluice/internal/inference"
@@ -47,13 +48,14 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 	}
 	a.streams = resume.New(streams)
 	a.replies, a.router = idempotency.New(store, a.log, replies), routing.NewRouter(routers)
+	a.feedback = feedback.New(store, a.finder(), &feedback.Options{Log: a.log, On: func() bool { return a.settings.Load().Config.Router.Feedback }})
 	// The depth of nesting is counted, so that tools which call the service again come to an end.
 	nested := func(depth int) http.Handler { return a.api.Nested(depth) }
 	a.tools = newRemoteTools(cfg, func() string { return a.Origin() + "/mcp" }, nested)
 	// Kept replies and the states of tool calls hold parts of conversations, so both are encrypted in
 	// the database.
 	a.line = inference.New(a.gate, a.pulse, &inference.Options{
-		States: continuation.New(store, &continuation.Options{Key: store.Key()}), Tools: a.tools.loop, Router: a.router, Closed: a.helm.Closed, Patience: a.opts.Patience,
+		States: continuation.New(store, &continuation.Options{Key: store.Key()}), Tools: a.tools.loop, Router: a.router, Closed: a.helm.Closed, Patience: a.opts.Patience, Routed: a.feedback.Settled,
 	})
 	tools := a.newMCPServer(nested)
 	a.cluster.Subscribe(topicMCP, tools.Told, nil)
@@ -62,7 +64,7 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 		Responses: responses.NewShelf(store, &responses.ShelfOptions{Key: store.Key()}),
 		Changes:   store.CatalogChanges,
 		Pages:     a.pages(cfg), MCP: tools.Serve,
-		Health: a.health, Refusals: a.refusals, Activity: a.activity(),
+		Health: a.health, Refusals: a.refusals, Activity: a.activity(), Feedback: a.feedback,
 	})
 	return nil
 }

@@ -34,6 +34,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/discovery"
 	"sluice/internal/doctor"
+	"sluice/internal/feedback"
 	"sluice/internal/health"
 	"sluice/internal/httpapi"
 	"sluice/internal/idempotency"
@@ -118,6 +119,7 @@ type App struct {
 	replies  *idempotency.Replies
 	streams  *resume.Streams
 	router   *routing.Router
+	feedback *feedback.Feedback // what callers say about answers
 	tools    *remoteTools
 	videos   *video.Line
 	files    files // of the videos

@@ -118,6 +118,19 @@ var bodyTries = map[string]try{
 	},
 	"progress of an unread reply": triedBy("httpapi", "TestStuckWrites", "connection closed"),
 
+	"body of a rating": func(t *testing.T, s *stage, b bound) {
+		key := s.account(t).MasterKey
+		ask := func(size int64) reply {
+			const rating = `{"request_id":"none","rating":"good"}`
+			return s.node(t).request("POST", "/v1/feedback", key, rating+strings.Repeat(" ", int(size)-len(rating)))
+		}
+		b.check(t, ask(b.n), 404, ask(b.n+1)) // there is no such call
+	},
+	"points that feedback moves a model":                              triedBy("feedback", "TestPointsAreBounded", "no further"),
+	"votes of one account about a model and a kind of task":           triedBy("sqlstore", "TestSQLite", "more count in proportion"), // by its part about feedback
+	"calls of one account at a model and a kind of task, as feedback": triedBy("sqlstore", "TestSQLite", "more count in proportion"),
+	"counts of feedback that wait for the database":                   triedBy("feedback", "TestDatabaseAway", "not counted"),
+
 	"form": func(t *testing.T, s *stage, b bound) {
 		n := s.node(t)
 		ask := func(size int64) reply {

@@ -316,6 +316,7 @@ sandbox: true
 signup: open
 trusted_proxies: [127.0.0.1/32]
 mcp: {allow_hosts: [127.0.0.1]}
+router: {feedback: true}
 billing: {processor: stripe, secret_key: sk_test_1, webhook_secret: whsec_1, api_url: "http://127.0.0.1:1"}
 plans: {scale: {requests_per_minute: unlimited, tokens_per_minute: unlimited, concurrent: unlimited, monthly_units: unlimited}}
 providers:

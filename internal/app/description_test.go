@@ -132,7 +132,7 @@ func (d *description) checkHeaders(t *testing.T, name string, response *openapi3
 // The replies of every operation, good and bad, are what api/openapi.yaml says they are.
 func TestRepliesFitTheDescription(t *testing.T) {
 	t.Parallel()
-	n := newSite(t, "video: {plan: basic}\nproviders: [{name: lab, kind: openai, base_url: \"http://127.0.0.1:1/v1\"}]\nmodels: [{id: lab/embed, kind: embedding, provider: lab, plan: basic, context_length: 8192}]\n").start(t)
+	n := newSite(t, "router: {feedback: true}\nvideo: {plan: basic}\nproviders: [{name: lab, kind: openai, base_url: \"http://127.0.0.1:1/v1\"}]\nmodels: [{id: lab/embed, kind: embedding, provider: lab, plan: basic, context_length: 8192}]\n").start(t)
 	d := newDescription(t)
 	owner := n.OwnerKey()
 	account := func(email, plan string) (id, key string) {
@@ -151,6 +151,7 @@ func TestRepliesFitTheDescription(t *testing.T) {
 	resumed := left.header.Get("X-Sluice-Resume")
 	d.check(t, "POST", chatPath, left)
 	d.check(t, "GET", chatPath+"/{id}/events", n.fetch("GET", n.scheme+n.Addr()+resumed, owner, map[string]string{"Last-Event-ID": "1000"}))
+	ratable := n.request("POST", chatPath, owner, `{"model":"service/auto","messages":[{"role":"user","content":"Say hello."}]}`).header.Get("X-Request-Id")
 	const (
 		chat    = "/v1/chat/completions"
 		rest    = "/v1/chat/completions/{id}/events"
@@ -181,6 +182,9 @@ func TestRepliesFitTheDescription(t *testing.T) {
 		{"POST", "/v1/route", "", owner, auto, 200},
 		{"POST", "/v1/route", "", owner, small + `}`, 200},
 		{"POST", "/v1/route", "", owner, `{"model":"none","messages":[{"role":"user","content":"?"}]}`, 400},
+		{"POST", "/v1/feedback", "", owner, `{"request_id":"` + ratable + `","rating":"good"}`, 200},
+		{"POST", "/v1/feedback", "", owner, `{"request_id":"` + ratable + `","rating":"x"}`, 400},
+		{"POST", "/v1/feedback", "", free, `{"request_id":"` + ratable + `","rating":"good"}`, 404},
 		{"GET", "/v1/models", "", owner, "", 200},
 		{"GET", "/v1/models", "/v1/models?format=verbose", owner, "", 200},
 		{"GET", "/v1/models", "/v1/models?format=x", owner, "", 400},
@@ -273,7 +277,7 @@ func TestRepliesFitTheDescription(t *testing.T) {
 	}
 	d.check(t, "POST", chat, n.announce(chat, owner, 33<<20))
 	d.check(t, "POST", "/v1/route", n.announce("/v1/route", owner, 33<<20))
-	for _, path := range []string{embed, ask, write, count} {
+	for _, path := range []string{embed, ask, write, count, "/v1/feedback"} {
 		d.check(t, "POST", path, n.announce(path, owner, 33<<20))
 	}
 	d.check(t, "POST", videoJobs, n.announce(videoJobs, owner, 33<<20))

@@ -95,7 +95,7 @@ func (a *App) InForce() string {
 		describe(&b, reflect.ValueOf(m), 6)
 	}
 	h := s.HTTP()
-	fmt.Fprintln(&b, "api", h.CORSOrigins, h.TrustedProxies, h.PublicURL, h.Scorer, h.Weights)
+	fmt.Fprintln(&b, "api", h.CORSOrigins, h.TrustedProxies, h.PublicURL, h.Scorer, h.Weights, h.Feedback)
 	describe(&b, reflect.ValueOf(h.Plans), 6)
 	// A provider whose settings have changed gets other adapters. These are pointers.
 	for _, u := range reflect.ValueOf(s).Elem().FieldByName("upstreams").Seq2() {
@@ -112,7 +112,7 @@ func (a *App) InForce() string {
 	fmt.Fprintln(&b, "stop", c.DrainTimeout, c.ShutdownDelay, "books", c.Usage.KeepDays, "local", c.Discover)
 	fmt.Fprintln(&b, "pages", a.Origin(), signinSettings(c, a.Origin(), true), a.supportSettings(), a.webSettings().Support)
 	site := a.webSettings().Site
-	fmt.Fprintln(&b, "site", site.Name, site.Headline, site.Intro, site.Footer, site.Logo(), site.Skin())
+	fmt.Fprintln(&b, "site", site.Name, site.Headline, site.Intro, site.Footer, site.Seller, site.Logo(), site.Skin())
 	fmt.Fprintln(&b, "alerts", c.Alerts.JournalLag, c.Alerts.DiskFreeMiB, alertSettings(c).AllowHosts)
 	for _, e := range alertSettings(c).Operator {
 		fmt.Fprintln(&b, "alerts to", e.ID, e.To, e.Types, e.Secret.Reveal())

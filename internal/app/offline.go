@@ -17,6 +17,7 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/config"
 	"sluice/internal/datadir"
+	"sluice/internal/feedback"
 	"sluice/internal/finder"
 	"sluice/internal/installation"
 	"sluice/internal/matter"
@@ -86,6 +87,7 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 		Staff:      staff.New(f.store, f.accounts, desk, nil),
 		Messages:   notice.NewBoard(f.store, nil, cfg.Origin, nil),
 		Helm:       helm,
+		Feedback:   feedback.New(f.store, nil, nil),
 		VideoModel: func() string { return cfg.Video.ModelID },
 		Alerts:     alert.NewDesk(f.store, func() alert.Settings { return alertSettings(cfg) }, nil),
 		Books:      books,

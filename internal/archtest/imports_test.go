@@ -30,8 +30,8 @@ var rows = [][]string{
 	// share a database. Ledgers on other servers know admission, and count units for abuse.
 	{"cluster", "notice", "matter", "routing", "relay", "toolloop", "discovery", "provider/*", "admission/*"},
 	// The two services: chat completions and video jobs; what is seen of them; and the dialects of other doors to the
-	// first, which write replies through relay.
-	{"inference", "video", "video/*", "overview", "messages", "responses"},
+	// first, which write replies through relay; and what the router learns from calls.
+	{"inference", "video", "video/*", "overview", "messages", "responses", "feedback"},
 	// Alerts, which know all that they are about.
 	{"alert"},
 	// The entrances (HTTP, MCP, admin), and the store, which knows all facts and the video jobs.

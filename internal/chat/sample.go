@@ -1,10 +1,10 @@
 package chat
 
-// Sample returns about most bytes of the text, half from its beginning and half from its end, in lower
+// AppendSample appends about most bytes of the text to b, half from its beginning and half from its end, in lower
 // case. Escapes stay as the caller wrote them: the sample is for looking for words. The router uses it,
-// which must not spend more on a long prompt than on a short one. The result is the caller's to keep.
-func (c Content) Sample(most int) []byte {
-	var sample []byte
+// which must not spend more on a long prompt than on a short one.
+func (c Content) AppendSample(b []byte, most int) []byte {
+	sample := b[len(b):]
 	// Instructions stand at the beginning of a prompt or at its end, seldom in the middle.
 	half := most / 2
 	take := func(raw []byte) {
@@ -22,10 +22,10 @@ func (c Content) Sample(most int) []byte {
 			take(p.raw)
 		}
 	}
-	for i, b := range sample {
-		if 'A' <= b && b <= 'Z' {
-			sample[i] = b + ('a' - 'A')
+	for i, c := range sample {
+		if 'A' <= c && c <= 'Z' {
+			sample[i] = c + ('a' - 'A')
 		}
 	}
-	return sample
+	return append(b, sample...) // where it already is, if there was room
 }

@@ -22,7 +22,7 @@ func TestSample(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := strings.NewReplacer("Är", "Är").Replace(tt.want)
-		if got := string(req.Messages[0].Content.Sample(40)); !strings.EqualFold(got, want) || got != strings.Map(lowerASCII, got) {
+		if got := string(req.Messages[0].Content.AppendSample(nil, 40)); !strings.EqualFold(got, want) || got != strings.Map(lowerASCII, got) {
 			t.Errorf("Sample(%.60s) = %q, want %q", tt.content, got, want)
 		}
 	}

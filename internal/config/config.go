@@ -268,6 +268,10 @@ type Router struct {
 	// A file of weights that `tools/routertrain` has made. Empty: the weights that the program
 	// was built with. If the file cannot be used, the router goes by its estimates.
 	Weights string `yaml:"weights"`
+
+	// Whether callers may rate answers with `POST /v1/feedback`, and what they say and how calls
+	// end moves the quality that the router expects of models, by 8 points of 100 at most.
+	Feedback bool `yaml:"feedback" default:"false"`
 }
 
 // Usage controls how usage is recorded.
@@ -569,6 +573,16 @@ type Site struct {
 
 	// A line at the foot of the public pages, such as the name and the address of your company.
 	Footer string `yaml:"footer"`
+
+	// The name of your company as invoices show it. If not set, they show the name of the service.
+	Seller string `yaml:"seller"`
+
+	// The postal address of your company for invoices. Begin a new line with `\n` in double
+	// quotes, or use a block of YAML.
+	SellerAddress string `yaml:"seller_address"`
+
+	// The tax id of your company for invoices, such as a VAT number.
+	SellerTaxID string `yaml:"seller_tax_id"`
 
 	// The file of your logo: SVG, PNG or WebP of at most 64 KiB. It is shown 24 pixels high
 	// beside the name, and is the icon of the pages. A reload reads it again.

@@ -23,6 +23,7 @@ import (
 	"sluice/internal/admission"
 	"sluice/internal/auth"
 	"sluice/internal/catalog"
+	"sluice/internal/feedback"
 	"sluice/internal/health"
 	"sluice/internal/idempotency"
 	"sluice/internal/inference"
@@ -83,6 +84,8 @@ type Options struct {
 	MCP func(w http.ResponseWriter, r *http.Request, body []byte, caller auth.Caller, depth int) error
 	// Health is asked by /readyz. The default is one without checks.
 	Health *health.Board
+	// Feedback takes what callers say about answers, if the settings say so. If nil, nobody can.
+	Feedback *feedback.Feedback
 	// Activity is read by GET /v1/usage and GET /v1/requests. It may be nil only if no request uses them.
 	Activity *activity.Log
 	// Refusals remembers calls that were refused. If nil, nobody wants to know.
@@ -103,7 +106,10 @@ type Settings struct {
 	// Scorer rates models for the router. If nil, the router uses its own estimate.
 	Scorer routing.Scorer
 	// Weights are what the router has learned. If nil, it goes by estimates alone.
-	Weights        *routing.Weights
+	Weights *routing.Weights
+	// Feedback says that callers may rate answers, and that the router learns from it.
+	Feedback       bool
+	feedback       *feedback.Feedback // set by Apply; nil: off
 	Plans          account.Plans
 	CORSOrigins    []string
 	TrustedProxies []netip.Prefix
@@ -137,6 +143,7 @@ type API struct {
 	bodies   bodies
 	refusals *refusal.Keeper // nil: none are kept
 	activity *activity.Log
+	feedback *feedback.Feedback // nil: there is none
 
 	settings atomic.Pointer[Settings]
 	draining atomic.Bool
@@ -152,7 +159,7 @@ func New(a *auth.Authenticator, line *inference.Line, s Settings, opts *Options)
 	if opts == nil {
 		opts = &Options{}
 	}
-	made := &API{auth: a, line: line, log: opts.Log, metrics: opts.Metrics, tracer: opts.Tracer, ledger: opts.Ledger, abuse: opts.Abuse, replies: opts.Replies, streams: opts.Streams, shelf: opts.Responses, videos: opts.Videos, changes: opts.Changes, mcp: opts.MCP, health: opts.Health, pages: opts.Pages, refusals: opts.Refusals, activity: opts.Activity}
+	made := &API{auth: a, line: line, log: opts.Log, metrics: opts.Metrics, tracer: opts.Tracer, ledger: opts.Ledger, abuse: opts.Abuse, replies: opts.Replies, streams: opts.Streams, shelf: opts.Responses, videos: opts.Videos, changes: opts.Changes, mcp: opts.MCP, health: opts.Health, pages: opts.Pages, refusals: opts.Refusals, activity: opts.Activity, feedback: opts.Feedback}
 	made.bodies.maxOne, made.bodies.maxAll = cmp.Or(opts.MaxBody, maxBody), cmp.Or(opts.MaxBodies, maxBodies)
 	made.bodies.maxAccount, made.bodies.maxStrangers, made.bodies.maxStranger = maxAccountBodies, maxStrangerBodies, maxAddressBodies
 	made.bodies.patience, made.bodies.total, made.bodies.seed = bodyPatience, bodyTotal, maphash.MakeSeed()
@@ -174,6 +181,9 @@ func New(a *auth.Authenticator, line *inference.Line, s Settings, opts *Options)
 func (a *API) Apply(s Settings) {
 	if s.Description == nil {
 		s.Description = api.Describe(api.Defaults())
+	}
+	if s.Feedback {
+		s.feedback = a.feedback
 	}
 	a.settings.Store(&s)
 }

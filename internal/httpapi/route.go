@@ -34,6 +34,8 @@ type candidateReply struct {
 	Quality float64 `json:"expected_quality"`
 	CostUSD float64 `json:"cost_usd"`
 	Passed  string  `json:"passed_over,omitempty"` // why another model was chosen
+	// Feedback is what feedback has added to the quality of the model for this kind of task.
+	Feedback float64 `json:"feedback,omitempty"`
 }
 
 // explainRoute serves POST /v1/route. It takes a chat request and returns the routing decision
@@ -72,7 +74,7 @@ func (a *API) explainRoute(x *exchange, r *http.Request) error {
 
 // candidateOf converts a ranked model. The score is rounded to two decimals.
 func candidateOf(r *routing.Ranked) candidateReply {
-	c := candidateReply{Model: r.Model.ID, Obstacle: r.Obstacle, Quality: rounded(r.Quality/100, 4), CostUSD: rounded(r.CostMicro/1e6, 6), Passed: r.Passed}
+	c := candidateReply{Model: r.Model.ID, Obstacle: r.Obstacle, Quality: rounded(r.Quality/100, 4), CostUSD: rounded(r.CostMicro/1e6, 6), Passed: r.Passed, Feedback: rounded(r.Feedback/100, 4)}
 	if r.Obstacle == "" {
 		score := rounded(r.Score, 2)
 		c.Score = &score
@@ -88,5 +90,9 @@ func rounded(v float64, decimals int) float64 {
 
 // models returns the models that can be called, from the settings of this request.
 func (x *exchange) models() inference.Models {
-	return inference.Models{Catalog: x.settings.Catalog, Routes: x.settings.Routes, Scorer: x.settings.Scorer, Weights: x.settings.Weights}
+	m := inference.Models{Catalog: x.settings.Catalog, Routes: x.settings.Routes, Scorer: x.settings.Scorer, Weights: x.settings.Weights}
+	if x.settings.feedback != nil {
+		m.Strengths = x.settings.feedback.Strengths()
+	}
+	return m
 }

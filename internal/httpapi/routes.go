@@ -58,6 +58,7 @@ func (a *API) routes() []route {
 		{"POST", "/v1/responses/{id}/cancel", a.cancelResponse},
 		{"POST", embedPath, a.createEmbeddings},
 		{"POST", "/v1/route", a.explainRoute},
+		{"POST", "/v1/feedback", a.rateAnswer},
 		{"GET", "/v1/account", a.showAccount},
 		{"GET", "/v1/usage", a.showUsage},
 		{"GET", "/v1/requests", a.listRequests},

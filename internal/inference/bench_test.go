@@ -2,6 +2,7 @@ package inference_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -96,5 +97,40 @@ func BenchmarkComplete(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkAuto compares a call that names its model with the same one through the router, among one and ten models.
+func BenchmarkAuto(b *testing.B) {
+	whole := []provider.Event{{Kind: provider.Whole, Raw: []byte(`{"choices":[{"index":0,"message":{"role":"assistant","content":"Hello there, how are you?"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":20}}`)}}
+	for _, n := range []int{1, 10} {
+		models := []catalog.Model{catalog.Router("service")}
+		for i := range n {
+			models = append(models, catalog.Model{ID: fmt.Sprint("m", i), Plan: account.Free, Provider: "a", RequestMilli: 1000, UnitMilli: 1000, ContextLength: 128_000, MaxOutput: 16_000})
+		}
+		c, err := catalog.New(models)
+		if err != nil {
+			b.Fatal(err)
+		}
+		routes := routing.New(c, []routing.Provider{{Name: "a", Keys: []routing.Key{{Adapter: &canned{whole}}}}}, &routing.Options{Log: slog.New(slog.DiscardHandler)})
+		set := inference.Models{Catalog: c, Routes: routes, Weights: routing.NewWeights("")}
+		for _, model := range []string{"m0", "service/auto"} {
+			b.Run(fmt.Sprintf("%s, %d models", model, n), func(b *testing.B) {
+				line := inference.New(admission.New(admission.NewMemory(nil), noBooks{}, nil), pulse.New(), nil)
+				req, err := chat.Parse([]byte(`{"model":"` + model + `","messages":[{"role":"system","content":"You are a helpful assistant."},{"role":"user","content":"Explain in two sentences how a canal lock lifts a ship."}],"max_tokens":100}`))
+				if err != nil {
+					b.Fatal(err)
+				}
+				caller := auth.Caller{Account: &account.Account{ID: "a", Plan: account.Scale}}
+				limits := account.Limits{RequestsPerMinute: account.Unlimited, Concurrent: account.Unlimited, TokensPerMinute: account.Unlimited}
+				w := &noWriter{http.Header{}}
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := line.Complete(b.Context(), w, set, &inference.Call{ID: "0123456789abcdef0123456789abcdef", Start: time.Now(), Caller: caller, Limits: limits, Request: req}); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
 	}
 }

@@ -40,6 +40,9 @@ type Models struct {
 	Scorer routing.Scorer
 	// Weights are what the router has learned; nil: nothing.
 	Weights *routing.Weights
+	// Strengths are what feedback has taught the router, which then also wants to know how its calls end; nil: feedback
+	// is off.
+	Strengths *routing.Strengths
 }
 
 // Call is one request for a completion.
@@ -74,6 +77,9 @@ type Options struct {
 	// Closed returns the fault that calls of a model get because of maintenance, or nil; nil: there is none. It is called
 	// for every request, so it must be quick.
 	Closed func(model string, now time.Time) error
+	// Routed is called with the settlement of every call whose model the router chose, while feedback is on; nil: nobody
+	// wants to know. It must be quick, and must not keep the way.
+	Routed func(usage.Settlement)
 	// Patience is how long a request keeps trying after every target has failed once; for tests. Default
 	// 30 seconds.
 	Patience time.Duration
@@ -89,6 +95,7 @@ type Line struct {
 	tools    *toolloop.Loop       // nil: no MCP tools
 	router   *routing.Router
 	closed   func(model string, now time.Time) error
+	routed   func(usage.Settlement) // nil: nobody wants to know
 	patience time.Duration
 	counting counting
 	counts   ration
@@ -111,7 +118,7 @@ func New(gate *admission.Gate, p *pulse.Pulse, opts *Options) *Line {
 	if closed == nil {
 		closed = func(string, time.Time) error { return nil }
 	}
-	return &Line{closed: closed, gate: gate, pulse: p, states: opts.States, tools: opts.Tools, router: router, patience: cmp.Or(opts.Patience, patience), counting: counting{patience: opts.CountPatience}}
+	return &Line{closed: closed, gate: gate, pulse: p, states: opts.States, tools: opts.Tools, router: router, routed: opts.Routed, patience: cmp.Or(opts.Patience, patience), counting: counting{patience: opts.CountPatience}}
 }
 
 // Complete answers the call on w. A returned fault means that nothing has been written. An error that is
@@ -207,6 +214,9 @@ func (l *Line) admit(ctx context.Context, w http.ResponseWriter, models *Models,
 	s := &settling{lease: lease, call: call, named: named, multiplier: demand.Multiplier(), first: first, last: first, status: http.StatusInternalServerError}
 	s.way = usage.Way{RequestID: call.RequestID, Address: call.Address, Reason: chosen.Reason, Attempts: s.tried[:0]}
 	first.way = &s.way
+	if named.Router && models.Strengths != nil {
+		s.routed = l.routed
+	}
 	return s, nil
 }
 
@@ -413,15 +423,28 @@ func demandOf(call *Call, named *catalog.Model, prompt *size) admission.Demand {
 	}
 }
 
-// query returns what the router needs to know about a call. It takes the size by value: the closure would
-// otherwise move the caller's to the heap, also for calls that are not routed.
+// question is a call as the router sees it.
+type question struct {
+	routing.Query
+	line   *Line
+	start  time.Time
+	prompt size
+}
+
+// Closed and Reads implement routing.Circumstances.
+func (q *question) Closed(m *catalog.Model) bool { return q.line.closed(m.ID, q.start) != nil }
+func (q *question) Reads(most int) bool          { return q.prompt.within(most) != exceeds }
+
+// query returns what the router needs to know about a call. It takes the size by value: the caller's would otherwise
+// move to the heap, also for calls that are not routed.
 func (l *Line) query(m *Models, call *Call, named *catalog.Model, prompt size) *routing.Query {
 	a := call.Caller.Account
-	start := call.Start
-	return &routing.Query{
-		Closed:  func(m *catalog.Model) bool { return l.closed(m.ID, start) != nil },
-		Catalog: m.Catalog, Routes: m.Routes, Scorer: m.Scorer, Weights: m.Weights, Model: named,
+	q := &question{line: l, start: call.Start, prompt: prompt}
+	q.Query = routing.Query{
+		Circumstances: q,
+		Catalog:       m.Catalog, Routes: m.Routes, Scorer: m.Scorer, Weights: m.Weights, Strengths: m.Strengths, Model: named,
 		AccountID: a.ID, Plan: a.Plan, Staff: a.Staff, Request: call.Request,
-		PromptTokens: prompt.estimate(), Reads: func(most int) bool { return prompt.within(most) != exceeds },
+		PromptTokens: prompt.estimate(),
 	}
+	return &q.Query
 }

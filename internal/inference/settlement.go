@@ -25,17 +25,18 @@ import (
 type settling struct {
 	lease      *admission.Lease
 	call       *Call
-	named      *catalog.Model   // the model that the request names: it decides the requests
-	multiplier int64            // of requests and units; 2 for a long prompt
-	first      *attempts        // of the first turn: the model that answers it decides the units
-	last       *attempts        // of the last turn; without MCP tools that is the first
-	loop       *toolloop.Stream // of a call with MCP tools, else nil
-	header     http.Header      // of the reply; set if there is a loop
-	contacted  bool             // an MCP server was contacted
-	gone       bool             // the caller hung up
-	way        usage.Way        // of all turns
-	tried      [1]usage.Attempt // room for the only attempt of the usual call, which saves an allocation
-	status     int              // what a call that failed is answered with; 500 unless a fault says more
+	named      *catalog.Model         // the model that the request names: it decides the requests
+	multiplier int64                  // of requests and units; 2 for a long prompt
+	first      *attempts              // of the first turn: the model that answers it decides the units
+	last       *attempts              // of the last turn; without MCP tools that is the first
+	loop       *toolloop.Stream       // of a call with MCP tools, else nil
+	header     http.Header            // of the reply; set if there is a loop
+	contacted  bool                   // an MCP server was contacted
+	gone       bool                   // the caller hung up
+	way        usage.Way              // of all turns
+	tried      [1]usage.Attempt       // room for the only attempt of the usual call, which saves an allocation
+	routed     func(usage.Settlement) // told of the settlement; nil: the model was named, or feedback is off
+	status     int                    // what a call that failed is answered with; 500 unless a fault says more
 }
 
 // close frees the upstream, and the MCP servers' sessions.
@@ -71,6 +72,9 @@ func (s *settling) settleAs(o *relay.Outcome, status int) {
 	span := s.call.Span.Child("settle")
 	r := s.settlement(o, status)
 	s.lease.Settle(r)
+	if s.routed != nil {
+		s.routed(r)
+	}
 	if s.call.Span != nil {
 		span.End()
 		s.tell(o, r)

@@ -45,6 +45,9 @@ type Plan struct {
 // Plan returns the plan of a request for the model. Others stand in for it after its own fallbacks.
 func (r *Routes) Plan(m *catalog.Model, others ...*catalog.Model) Plan {
 	p := Plan{route: r.byModel[m]}
+	if len(others) > 0 {
+		p.others = make([]*route, 0, len(others))
+	}
 	for _, o := range others {
 		if rt := r.byModel[o]; rt != nil {
 			p.others = append(p.others, rt)

@@ -2,6 +2,7 @@ package routing
 
 import (
 	"fmt"
+	"strconv"
 
 	"sluice/internal/routing/learned"
 )
@@ -9,14 +10,16 @@ import (
 // reason says in words why a candidate was chosen, for a header.
 func reason(f *Features, candidates []Candidate, best int, sticky bool) string {
 	if sticky {
-		return fmt.Sprintf("%s%s; goes on with the model of this conversation", f.Task, inWords(f.Difficulty))
+		return f.Task.String() + inWords(f.Difficulty) + "; goes on with the model of this conversation"
 	}
-	chosen := candidates[best].Model
-	quality, cost := expected(chosen, f), costOf(chosen, *f)
+	chosen := &candidates[best]
+	chosen.weigh(f)
 	cheapest, ablest := true, true
 	for i := range candidates {
-		cheapest = cheapest && costOf(candidates[i].Model, *f) >= cost
-		ablest = ablest && expected(candidates[i].Model, f) <= quality
+		c := &candidates[i]
+		c.weigh(f)
+		cheapest = cheapest && c.cost >= chosen.cost
+		ablest = ablest && c.quality <= chosen.quality
 	}
 	why := "the best balance of quality and price"
 	switch {
@@ -27,7 +30,7 @@ func reason(f *Features, candidates []Candidate, best int, sticky bool) string {
 	case ablest:
 		why = "the best"
 	}
-	return fmt.Sprintf("%s%s; %s of %d", f.Task, inWords(f.Difficulty), why, len(candidates))
+	return f.Task.String() + inWords(f.Difficulty) + "; " + why + " of " + strconv.Itoa(len(candidates))
 }
 
 // inWords describes a difficulty, after the kind of task.
@@ -50,8 +53,10 @@ func passed(f *Features, c, chosen *Candidate, sticky bool) string {
 	if sticky {
 		return "another model has begun this conversation"
 	}
-	better := expected(c.Model, f) - expected(chosen.Model, f) // points
-	dearer := costOf(c.Model, *f) / costOf(chosen.Model, *f)
+	c.weigh(f)
+	chosen.weigh(f)
+	better := c.quality - chosen.quality // points
+	dearer := c.cost / chosen.cost
 	slower := c.Latency - chosen.Latency
 	switch {
 	case better >= 0.5 && dearer > 1.05:

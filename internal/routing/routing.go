@@ -7,10 +7,11 @@
 package routing
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
+	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"sluice/internal/account"
@@ -26,6 +27,14 @@ type Router struct {
 	conversations *conversations
 	shared        *sharing         // nil: this process is the only one
 	now           func() time.Time // replaced in tests
+	benches       sync.Pool        // of *bench
+}
+
+// bench is the room in which one choice is made. Benches are used again, which saves several allocations of a call.
+type bench struct {
+	candidates []Candidate
+	scores     []float64
+	text       []byte // of a message
 }
 
 // RouterOptions are the choices of NewRouter; the zero value is the default.
@@ -41,7 +50,7 @@ type RouterOptions struct {
 
 // NewRouter returns a router that has seen no conversation. Opts may be nil.
 func NewRouter(opts *RouterOptions) *Router {
-	r := &Router{conversations: newConversations(), now: time.Now}
+	r := &Router{conversations: newConversations(), now: time.Now, benches: sync.Pool{New: func() any { return &bench{} }}}
 	if opts != nil && opts.Shared != nil {
 		r.shared = newSharing(opts.Shared, opts.Key, opts.Log)
 	}
@@ -66,14 +75,22 @@ type Query struct {
 	Staff     bool     // the account may call models that have no tier yet
 	Scorer    Scorer   // nil: an Estimate at the middle of its dial
 	Weights   *Weights // nil: the router has learned nothing
+	// Strengths are what feedback has taught; nil: nothing.
+	Strengths *Strengths
 	Request   *chat.Request
 	// PromptTokens is an estimate of the prompt's tokens; 0: the router guesses by the bytes.
 	PromptTokens int
-	// Closed reports whether the model is under maintenance; nil: none is.
-	Closed func(*catalog.Model) bool
-	// Reads reports whether the prompt may fit a window of so many tokens; nil: the router guesses by the
-	// bytes. It must return the same answer when it is called again.
-	Reads func(most int) bool
+	// Circumstances knows more about the request; nil: the router guesses by the bytes, and no model is closed.
+	Circumstances Circumstances
+}
+
+// Circumstances is what the router asks about models and a request. It must return the same answer when it is asked
+// again. It is an interface and not two functions, so that a query takes one allocation.
+type Circumstances interface {
+	// Closed reports whether the model is under maintenance.
+	Closed(m *catalog.Model) bool
+	// Reads reports whether the prompt may fit a window of so many tokens.
+	Reads(most int) bool
 }
 
 // Choice is the model that answers, and why.
@@ -101,6 +118,8 @@ type Ranked struct {
 	Obstacle string  // why it cannot be chosen; empty: it can
 	// How well the model is expected to answer, from 0 to 100, and what that costs, in micro-dollars.
 	Quality, CostMicro float64
+	// Feedback is the part of the quality that feedback has added or taken away, in points.
+	Feedback float64
 	// Passed says why another model was chosen; empty: it was chosen, or there is an obstacle.
 	Passed string
 }
@@ -129,7 +148,7 @@ func (r *Router) Share(c *Choice) {
 // Explain returns what Choose would return, with the ranking. It remembers nothing.
 func (r *Router) Explain(ctx context.Context, q *Query) (Choice, error) {
 	if !q.Model.Router {
-		f := q.features()
+		f := q.features(&bench{})
 		return Choice{Model: q.Model, Reason: "asked for by name", Difficulty: f.Difficulty}, nil
 	}
 	return r.choose(ctx, q, true)
@@ -138,14 +157,18 @@ func (r *Router) Explain(ctx context.Context, q *Query) (Choice, error) {
 // choose returns the choice. The error is a fault for the caller.
 func (r *Router) choose(ctx context.Context, q *Query, explain bool) (Choice, error) {
 	now := r.now()
-	features := q.features()
+	t := r.benches.Get().(*bench)
+	defer r.benches.Put(t)
+	features := q.features(t)
 	choice := Choice{Task: features.Task, Difficulty: features.Difficulty}
-	candidates, missed := q.candidates(now, &choice, explain)
+	candidates, missed := q.candidates(now, t.candidates, &choice, explain)
+	t.candidates = candidates[:0]
 	if len(candidates) == 0 {
 		return choice, missed.fault(q)
 	}
-	choice.conversation = r.conversation(q)
-	scores := make([]float64, len(candidates))
+	choice.conversation = r.conversation(q, t)
+	scores := append(t.scores[:0], make([]float64, len(candidates))...)
+	t.scores = scores[:0]
 	scorer := q.Scorer
 	if scorer == nil {
 		scorer = Estimate{Dial: MiddleDial}
@@ -172,17 +195,18 @@ func (r *Router) choose(ctx context.Context, q *Query, explain bool) (Choice, er
 		}
 	}
 	choice.Model = candidates[best].Model
-	choice.Others = nextBest(candidates, scores, best)
 	choice.Reason = reason(&features, candidates, best, choice.Sticky)
 	if explain {
 		choice.rank(candidates, scores, &features)
 	}
+	choice.Others = nextBest(candidates, scores, best)
 	return choice, nil
 }
 
 // features returns what the router looks at.
-func (q *Query) features() Features {
-	f := FeaturesOf(q.Request)
+func (q *Query) features(on *bench) Features {
+	f := featuresOf(q.Request, on)
+	f.strengths = q.Strengths
 	// The caller's estimate is better than ours if it has one: it may have counted the prompt.
 	if q.PromptTokens > 0 {
 		f.PromptTokens = q.PromptTokens
@@ -196,33 +220,38 @@ func (q *Query) features() Features {
 	} else {
 		f.Difficulty.Chance = learned.Typical
 	}
+	f.curve = learned.CurveOf(f.Difficulty.Chance)
 	return f
 }
 
 // conversation returns the id of the request's conversation.
-func (r *Router) conversation(q *Query) ConversationID {
+func (r *Router) conversation(q *Query, on *bench) ConversationID {
 	if r.shared != nil {
-		return r.shared.id(q.AccountID, opening(q.Request))
+		return r.shared.id(q.AccountID, opening(q.Request), on)
 	}
-	return r.conversations.id(q.AccountID, opening(q.Request))
+	return r.conversations.id(q.AccountID, opening(q.Request), on)
 }
 
 // mostOthers is the number of models that stand in for the chosen one. A request that four models have
 // failed to answer is not likely to succeed at a fifth.
 const mostOthers = 3
 
-// nextBest returns the models with the highest scores after the best, highest first.
+// nextBest returns the models with the highest scores after the best, highest first. It uses the scores up.
 func nextBest(candidates []Candidate, scores []float64, best int) []*catalog.Model {
-	order := make([]int, 0, len(candidates))
-	for i := range candidates {
-		if i != best {
-			order = append(order, i)
-		}
+	n := min(len(candidates)-1, mostOthers)
+	if n == 0 {
+		return nil
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
-	others := make([]*catalog.Model, 0, mostOthers)
-	for _, i := range order[:min(len(order), mostOthers)] {
-		others = append(others, candidates[i].Model)
+	others := make([]*catalog.Model, n)
+	scores[best] = math.Inf(-1) // nobody needs it any more
+	for k := range others {
+		next := -1
+		for i := range candidates {
+			if !math.IsInf(scores[i], -1) && (next < 0 || scores[i] > scores[next]) {
+				next = i
+			}
+		}
+		others[k], scores[next] = candidates[next].Model, math.Inf(-1)
 	}
 	return others
 }
@@ -237,7 +266,8 @@ func (c *Choice) rank(candidates []Candidate, scores []float64, f *Features) {
 	}
 	for i := range c.Ranking {
 		r := &c.Ranking[i]
-		r.Quality, r.CostMicro = expected(r.Model, f), costOf(r.Model, *f)
+		r.Quality, r.CostMicro = expected(r.Model, f), costOf(r.Model, f)
+		r.Feedback = f.strengths.Of(r.Model.ID, f.Task)
 		for k := range candidates {
 			if r.Model != candidates[k].Model {
 				continue
@@ -251,14 +281,14 @@ func (c *Choice) rank(candidates []Candidate, scores []float64, f *Features) {
 }
 
 // candidates returns the models that meet every condition, and the set of what the others lack. If explain
-// is set, it lists all of them in the choice's ranking.
+// is set, it lists all of them in the choice's ranking. Room is used for the result.
 //
 // The sandbox's models are candidates only if the caller may call no real model: they are there for trying
 // the service out.
 //
 // A prompt that is a little longer than a context by our count may still fit by the vendor's own count.
 // Such a model is a candidate only if no context is surely large enough.
-func (q *Query) candidates(now time.Time, choice *Choice, explain bool) (candidates []Candidate, missed missed) {
+func (q *Query) candidates(now time.Time, room []Candidate, choice *Choice, explain bool) (candidates []Candidate, missed missed) {
 	all := q.Catalog.Models()
 	real, roomy := false, false // the caller may call a real model; some context is surely large enough
 	for _, m := range all {
@@ -267,17 +297,17 @@ func (q *Query) candidates(now time.Time, choice *Choice, explain bool) (candida
 	for _, m := range all {
 		roomy = roomy || !m.Router && !m.Embeds && !(real && m.Sandbox) && q.obstacle(m, m.ContextLength) == none
 	}
-	candidates = make([]Candidate, 0, len(all))
+	candidates = room[:0]
 	for _, m := range all {
 		if m.Router || m.Embeds || real && m.Sandbox {
 			continue
 		}
-		room := m.ContextLength
+		reads := m.ContextLength
 		if !roomy {
-			room = Window(m)
+			reads = Window(m)
 		}
 		// Health comes last, so that the reported obstacle is one that the caller can do something about.
-		obstacle := q.obstacle(m, room)
+		obstacle := q.obstacle(m, reads)
 		var latency time.Duration
 		if obstacle == none {
 			latency, obstacle = q.Routes.condition(m, now)
@@ -330,7 +360,7 @@ func (q *Query) obstacle(m *catalog.Model, room int) obstacle {
 	if !q.reads(room) {
 		return tooLong
 	}
-	if q.Closed != nil && q.Closed(m) {
+	if q.Circumstances != nil && q.Circumstances.Closed(m) {
 		return closed
 	}
 	return none
@@ -338,8 +368,8 @@ func (q *Query) obstacle(m *catalog.Model, room int) obstacle {
 
 // reads reports whether the prompt may fit a window of so many tokens.
 func (q *Query) reads(most int) bool {
-	if q.Reads != nil {
-		return q.Reads(most)
+	if q.Circumstances != nil {
+		return q.Circumstances.Reads(most)
 	}
 	return q.Request.PromptBytes()/bytesPerToken <= most
 }

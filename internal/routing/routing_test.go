@@ -164,7 +164,7 @@ func TestNearWindow(t *testing.T) {
 	} {
 		h := build(t, tt.models)
 		a := h.query("service/auto", account.Basic, parse(t, hello, ""))
-		a.PromptTokens, a.Reads = 1100, func(most int) bool { return most >= 1100 }
+		a.PromptTokens, a.Circumstances = 1100, counted(1100)
 		got, err := h.router.Choose(t.Context(), a)
 		if tt.want == "" {
 			if !fault.Is(err, fault.Invalid) {
@@ -484,3 +484,9 @@ func BenchmarkChoose(b *testing.B) {
 		}
 	}
 }
+
+// counted are the circumstances of a prompt with so many tokens.
+type counted int
+
+func (n counted) Closed(*catalog.Model) bool { return false }
+func (n counted) Reads(most int) bool        { return most >= int(n) }

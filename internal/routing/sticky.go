@@ -51,14 +51,15 @@ func opening(req *chat.Request) []chat.Message {
 }
 
 // id returns a hash of the account and of the first messages, which names the conversation in this process.
-func (c *conversations) id(accountID string, opening []chat.Message) (id ConversationID) {
+func (c *conversations) id(accountID string, opening []chat.Message, on *bench) (id ConversationID) {
 	// A random seed for each process: nobody can find two conversations with the same id on purpose.
 	var h maphash.Hash
 	h.SetSeed(c.seed)
 	_, _ = h.WriteString(accountID)
 	for i := range opening {
 		_ = h.WriteByte(byte(opening[i].Role))
-		_, _ = h.Write(opening[i].Content.Sample(seenOf))
+		on.text = opening[i].Content.AppendSample(on.text[:0], seenOf)
+		_, _ = h.Write(on.text)
 	}
 	binary.LittleEndian.PutUint64(id[:], h.Sum64())
 	return id

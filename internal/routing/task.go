@@ -16,6 +16,9 @@ type Features struct {
 	Thinks       bool // the request wants reasoning
 	// Difficulty says how far weak models fall behind. If it is not known, the estimates stand.
 	Difficulty learned.Difficulty
+
+	curve     learned.Curve // of the difficulty
+	strengths *Strengths    // nil: nothing is known by feedback
 }
 
 const (
@@ -28,8 +31,10 @@ const (
 // FeaturesOf returns what is cheap to find out about a request: some flags, and the kind of task by the
 // words of its last user message. That message stays the same while tools are being called, so the kind of
 // task does not change between the turns of an agent.
-func FeaturesOf(req *chat.Request) Features {
-	f := Features{Task: taskOf(req), PromptTokens: req.PromptBytes() / bytesPerToken, OutputTokens: usualOutput}
+func FeaturesOf(req *chat.Request) Features { return featuresOf(req, &bench{}) }
+
+func featuresOf(req *chat.Request, on *bench) Features {
+	f := Features{Task: taskOf(req, on), PromptTokens: req.PromptBytes() / bytesPerToken, OutputTokens: usualOutput}
 	if req.MaxTokens > 0 {
 		f.OutputTokens = min(req.MaxTokens, 4*usualOutput)
 	}
@@ -44,11 +49,13 @@ func FeaturesOf(req *chat.Request) Features {
 
 // taskOf returns the kind of task. Tools decide alone; else the kind with the most signs wins, and Chat if
 // there are none.
-func taskOf(req *chat.Request) catalog.Task {
+func taskOf(req *chat.Request, on *bench) catalog.Task {
 	if len(req.Tools) > 0 {
 		return catalog.Agent
 	}
-	signs := signsIn(lastUser(req))
+	content, _ := lastUserContent(req)
+	on.text = content.AppendSample(on.text[:0], looksAt)
+	signs := signsIn(on.text)
 	if req.Format.Kind != chat.FormatText { // JSON output points to data
 		signs[catalog.Data] += 2
 	}
@@ -62,12 +69,6 @@ func taskOf(req *chat.Request) catalog.Task {
 		return catalog.Writing
 	}
 	return best
-}
-
-// lastUser returns the beginning of the last user message; nil: there is none.
-func lastUser(req *chat.Request) []byte {
-	content, _ := lastUserContent(req)
-	return content.Sample(looksAt)
 }
 
 // lastUserContent returns the content of the last user message, and reports whether there is one.

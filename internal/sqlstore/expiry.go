@@ -11,7 +11,7 @@ const (
 	expireSmallAtOnce = 1000
 )
 
-// DropExpired deletes what has expired: stored replies, states, responses, changes of the catalog, refused calls, activity, and what
+// DropExpired deletes what has expired: stored replies, states, responses, changes of the catalog, refused calls, activity, feedback, and what
 // nodes knew of each other. It deletes a few rows at a time, so that nobody waits for it. Failed is called with what could
 // not be deleted.
 func (s *Store) DropExpired(ctx context.Context, failed func(what string, err error)) {
@@ -31,6 +31,8 @@ func (s *Store) DropExpired(ctx context.Context, failed func(what string, err er
 		{"counts of refused calls", s.dropRefusedMinutes, expireSmallAtOnce},
 		{"activity by hour", s.dropHours, expireSmallAtOnce},
 		{"activity by day", s.dropDays, expireSmallAtOnce},
+		{"votes about answers", s.dropVotes, expireSmallAtOnce},
+		{"feedback", s.dropFeedback, expireSmallAtOnce},
 	} {
 		for n := kind.most; n == kind.most && ctx.Err() == nil; {
 			var err error

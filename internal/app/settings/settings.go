@@ -71,7 +71,7 @@ func newSite(cfg *config.Config) (webui.Site, error) {
 	if err != nil {
 		return webui.Site{}, fmt.Errorf("site.logo: %w", err)
 	}
-	texts := webui.Site{Name: c.Name, Headline: c.Headline, Intro: c.Intro, Footer: c.Footer}
+	texts := webui.Site{Name: c.Name, Headline: c.Headline, Intro: c.Intro, Footer: c.Footer, Seller: webui.Seller{Name: c.Seller, Address: c.SellerAddress, TaxID: c.SellerTaxID}}
 	return webui.NewSite(texts, logo, kind, c.Accent, c.AccentDark)
 }
 
@@ -128,7 +128,7 @@ func (s *Settings) Standing() []admin.ModelStanding { return admin.Standings(s.C
 // HTTP returns the part of the settings that the API needs.
 func (s *Settings) HTTP() httpapi.Settings {
 	return httpapi.Settings{
-		Description: s.Description, Catalog: s.Catalog, Routes: s.Routes, Scorer: routing.Estimate{Dial: s.Config.Router.Dial}, Weights: s.Weights, Plans: s.Plans,
+		Description: s.Description, Catalog: s.Catalog, Routes: s.Routes, Scorer: routing.Estimate{Dial: s.Config.Router.Dial}, Weights: s.Weights, Feedback: s.Config.Router.Feedback, Plans: s.Plans,
 		CORSOrigins: s.Config.CORSOrigins, TrustedProxies: s.Config.TrustedProxies, PublicURL: s.Config.PublicURL, Support: s.Config.Support.String(),
 	}
 }

@@ -108,12 +108,27 @@ const (
 // Strong models do about as well on every prompt; the more difficult it is, the further the weak ones fall
 // behind. In the terms of item response: the difficulty sets the discrimination, so that a model of quality 90
 // answers where one of quality 60 fails with the given chance. At Typical the quality stays what it is.
-func Quality(quality, difficulty float64) float64 {
-	top := logit(strongQuality)
+func Quality(quality, difficulty float64) float64 { return CurveOf(difficulty).Quality(quality) }
+
+// Curve is how well models of every quality do a prompt of one difficulty. The zero Curve is not one.
+type Curve struct{ slope float64 }
+
+// top and behind are the logits of the strong model, and how far the weak one is behind it on a typical prompt.
+var (
+	top    = logit(strongQuality)
+	behind = top - logit(weakQuality)
+)
+
+// CurveOf returns the curve of a difficulty.
+func CurveOf(difficulty float64) Curve {
 	// How far the weak model falls behind, in logits, against how far it is behind on a typical prompt.
 	gap := strongQuality - 100*min(max(difficulty, 0.02), 0.85)
-	slope := (top - logit(gap)) / (top - logit(weakQuality))
-	return 100 * logistic(top+slope*(logit(min(max(quality, 1), 99))-top))
+	return Curve{(top - logit(gap)) / behind}
+}
+
+// Quality returns how well a model does the prompt, given its estimate for the kind of task.
+func (c Curve) Quality(quality float64) float64 {
+	return 100 * logistic(top+c.slope*(logit(min(max(quality, 1), 99))-top))
 }
 
 func logit(percent float64) float64 { return math.Log(percent / (100 - percent)) }

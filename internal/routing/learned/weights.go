@@ -1,13 +1,16 @@
 package learned
 
 import (
+	"compress/gzip"
 	_ "embed"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"math"
 	"os"
+	"strings"
 	"sync"
 )
 
@@ -34,11 +37,23 @@ const (
 	fileSize = len(magic) + 2 + 4*int(Forms) + 8*int(Forms) + 4*int(Forms)*Counts + Places*int(Forms)/2 + vocabulary/8 + 4
 )
 
-//go:embed weights.bin
+//go:generate go run sluice/tools/packed weights.bin.gz weights.bin
+
+//go:embed weights.bin.gz
 var embedded string
 
 // builtin reads the embedded weights once, when they are first needed.
-var builtin = sync.OnceValues(func() (*Model, error) { return Parse(embedded) })
+var builtin = sync.OnceValues(func() (*Model, error) {
+	z, err := gzip.NewReader(strings.NewReader(embedded))
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(z)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(string(data))
+})
 
 // Builtin returns the weights that the program was built with.
 func Builtin() (*Model, error) { return builtin() }

@@ -131,6 +131,8 @@ func Run(t *testing.T, fresh Database) {
 		// Staff's decisions about the service: steering.go.
 		"Orders":           orders,
 		"OrdersInParallel": ordersInParallel,
+		// What callers say about models: feedback.go.
+		"Feedback": rated, "FeedbackInParallel": ratedInParallel,
 		// What nodes did lately, and revenue: overview.go.
 		"Minutes": minutes, "HealthDays": healthDays,
 		"Revenue": revenue,

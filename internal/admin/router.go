@@ -1,0 +1,49 @@
+package admin
+
+import (
+	"context"
+	"slices"
+
+	"sluice/internal/excerpt"
+	"sluice/internal/fault"
+	"sluice/internal/feedback"
+)
+
+// Feedback is what callers and the ends of calls say about models.
+type Feedback interface {
+	Standings(ctx context.Context) ([]feedback.Standing, error)
+	Reset(ctx context.Context, model, actor, reason string) error
+}
+
+// RouterReset is the argument of router.reset. Without Model it means all.
+type RouterReset struct {
+	Actor  string `json:"actor"`
+	Model  string `json:"model,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+func (b *Backend) routerFeedback(ctx context.Context, in Cursor) (List[feedback.Standing], error) {
+	list, err := b.Feedback.Standings(ctx)
+	if err != nil {
+		return List[feedback.Standing]{}, err
+	}
+	return part(list, in, func(s feedback.Standing) string { return s.Model + " " + s.Task }), nil
+}
+
+// routerReset forgets feedback. The model need not be in the catalog any more, but something must be known of it: a
+// typing mistake would otherwise look like success.
+func (b *Backend) routerReset(ctx context.Context, in RouterReset) (RouterReset, error) {
+	if len(in.Reason) > maxReason {
+		return in, fault.New(fault.Invalid, "the reason has %d bytes, and %d is the most", len(in.Reason), maxReason).At("reason")
+	}
+	if in.Model != "" {
+		list, err := b.Feedback.Standings(ctx)
+		if err != nil {
+			return in, err
+		}
+		if !slices.ContainsFunc(list, func(s feedback.Standing) bool { return s.Model == in.Model }) {
+			return in, fault.New(fault.NotFound, "there is no feedback about a model %q; \"sluice router feedback\" shows what there is", excerpt.Of(in.Model, 200)).At("model")
+		}
+	}
+	return in, b.Feedback.Reset(ctx, in.Model, in.Actor, in.Reason)
+}
