@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/cookiejar"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"sluice/internal/admin"
 )
 
 // listenToTest does what the test says on the standard input: "step N" puts the clock N seconds ahead of the machine's.
@@ -63,6 +67,7 @@ func (s *server) unlocked() time.Duration {
 func TestClockStepped(t *testing.T) {
 	t.Parallel()
 	if stepped != nil {
+		stepBesides(t)
 		stepClock(t)
 		return
 	}
@@ -182,5 +187,79 @@ func stepClock(t *testing.T) {
 	}
 	s.balance()
 	report(t, "process whose clock is stepped by an hour", n, recovery)
+	s.kill(syscall.SIGTERM)
+}
+
+// stepBesides steps the clock while a video is rendered, whose claim lasts for seconds, and while somebody is signed in.
+func stepBesides(t *testing.T) {
+	s := configure(t, "")
+	s.start()
+	s.begin(t)
+	ask := func(c *http.Client, method, address, kind, body string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequest(method, address, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", kind)
+		if req.Header.Set("Origin", "http://"+s.addr); c == client {
+			req.Header.Set("Authorization", "Bearer "+s.key)
+		}
+		resp, err := c.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(text)
+	}
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	browser := &http.Client{Jar: jar, Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	var link admin.SignInLink
+	s.call("signin-link", admin.Target{Actor: "t", Ref: "owner@localhost"}, &link)
+	u, err := url.Parse(link.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	site := "http://" + s.addr
+	if status, text := ask(browser, http.MethodPost, site+u.Path, "application/x-www-form-urlencoded", u.RawQuery); status != http.StatusSeeOther {
+		t.Fatalf("signing in = %d %.300s", status, text)
+	}
+	jobs := site + "/v1/video/generations/jobs"
+	status, text := ask(client, http.MethodPost, jobs, "application/json", `{"prompt":"a lighthouse at dusk","width":1280,"height":720,"n_seconds":20}`)
+	var job struct{ ID, Status string }
+	if err := json.Unmarshal([]byte(text), &job); err != nil || status != http.StatusOK {
+		t.Fatalf("a video = %d %s", status, text)
+	}
+	state := func() string {
+		_, text := ask(client, http.MethodGet, jobs+"/"+job.ID, "", "")
+		if err := json.Unmarshal([]byte(text), &job); err != nil {
+			t.Fatalf("the video = %s", text)
+		}
+		return job.Status
+	}
+	eventually(t, "the work on a video", func() bool { return state() != "queued" }, state)
+	for _, by := range []time.Duration{time.Hour, -time.Hour, 0} {
+		s.step(by)
+		t.Logf("the video is %s after a step to %v", state(), by)
+		if status, text := ask(browser, http.MethodGet, site+"/dashboard", "", ""); status != http.StatusOK {
+			t.Errorf("the dashboard after a step to %v = %d %.300s, want that the session lasts", by, status, text)
+		}
+	}
+	eventually(t, "the video", func() bool { return state() == "succeeded" }, state)
+	eventually(t, "an empty journal", func() bool { return s.gauge("sluice_journal_records") == 0 }, func() string { return "" })
+	if n := s.requests() - s.from; n != 1 {
+		t.Errorf("the video is in the books %d times, want once", n)
+	}
+	var audit admin.Audit
+	if s.call("audit", admin.Empty{}, &audit); len(audit.Differences) != 0 {
+		t.Errorf("the audit = %+v, want no difference", audit)
+	}
 	s.kill(syscall.SIGTERM)
 }

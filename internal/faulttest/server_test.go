@@ -400,6 +400,12 @@ func (s *server) calm(before load) {
 // eventually waits until the condition holds.
 func eventually(t *testing.T, what string, holds func() bool, state func() string) {
 	t.Helper()
+	within(t, patience, what, holds, state)
+}
+
+// within is eventually for what may take longer.
+func within(t *testing.T, patience time.Duration, what string, holds func() bool, state func() string) {
+	t.Helper()
 	deadline := time.After(patience)
 	for !holds() {
 		select {

@@ -10,6 +10,11 @@ import (
 const (
 	// batchSize is how many settlements one transaction stores. They share the cost of its commit.
 	batchSize = 2000
+	// leastBatch is how far a batch is halved after errors. A database that takes two seconds for each reply stores that
+	// many within the time that a transaction has, and 2,000 never: more rows take more statements.
+	leastBatch = 250
+	// quickBatch is how long a batch may take for the next one to be larger again.
+	quickBatch = 3 * time.Second
 	// idleEvery is how long the committer waits after it has emptied the journal.
 	idleEvery = time.Second
 
@@ -41,12 +46,13 @@ type Committer struct {
 	// is not a mutex because those who wait for it have deadlines, and the database may not answer.
 	turn    chan struct{}
 	room    []Settlement // memory of the last batch, reused for the next
+	most    int          // how many settlements the next batch has at most; guarded by turn
 	emptied atomic.Int64 // when the last Flush began that moved everything, in Unix nanoseconds
 }
 
 // NewCommitter returns a committer that moves settlements from j to s when Run or Flush is called.
 func NewCommitter(j *Journal, s Store, log *slog.Logger) *Committer {
-	c := &Committer{journal: j, store: s, log: log, turn: make(chan struct{}, 1)}
+	c := &Committer{journal: j, store: s, log: log, turn: make(chan struct{}, 1), most: batchSize}
 	c.emptied.Store(time.Now().UnixNano())
 	return c
 }
@@ -97,7 +103,8 @@ func (c *Committer) Flush(ctx context.Context) error {
 	}
 	began := time.Now()
 	for {
-		batch, mark, err := c.journal.Batch(c.room, batchSize)
+		most := c.most
+		batch, mark, err := c.journal.Batch(c.room, most)
 		if err != nil {
 			return err
 		}
@@ -106,15 +113,20 @@ func (c *Committer) Flush(ctx context.Context) error {
 			return nil
 		}
 		c.room = batch
+		asked := time.Now()
 		if err := c.store.RecordSettlements(ctx, batch); err != nil {
+			c.most = max(leastBatch, most/2)
 			return err
+		}
+		if time.Since(asked) < quickBatch {
+			c.most = min(batchSize, 2*most)
 		}
 		// The database has the batch, so an error here is not an error of Flush: at worst a restart
 		// offers the batch again.
 		if err := c.journal.Commit(mark); err != nil {
 			c.log.Warn("the mark of the journal could not be stored", "error", err.Error())
 		}
-		if len(batch) < batchSize {
+		if len(batch) < most {
 			c.emptied.Store(began.UnixNano())
 			return nil
 		}

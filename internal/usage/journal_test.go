@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -437,6 +438,56 @@ func TestCommitter(t *testing.T) {
 			if n != 1 {
 				t.Errorf("%s was stored %d times", id, n)
 			}
+		}
+	})
+}
+
+// sluggish is a store that takes a while for each reply, and gives up a transaction that takes too long. A statement stores
+// 500 settlements; six more are always sent.
+type sluggish struct {
+	reply time.Duration
+	sizes []int // of the batches that were stored
+}
+
+func (s *sluggish) RecordSettlements(ctx context.Context, batch []usage.Settlement) error {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	select {
+	case <-time.After(s.reply * time.Duration(6+(len(batch)+499)/500)):
+		s.sizes = append(s.sizes, len(batch))
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A database that takes two seconds for each reply gets smaller batches, which it can store in time. Once it is quick again,
+// they grow.
+func TestCommitterToSluggishDatabase(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		j := open(t, t.TempDir(), nil)
+		defer j.Close()
+		store := &sluggish{reply: 2 * time.Second}
+		c := usage.NewCommitter(j, store, slog.New(slog.DiscardHandler))
+		appendAll(t, j, 0, 2500)
+		began := time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); c.Run(ctx) }()
+		for j.Backlog().Records > 0 && time.Since(began) < time.Hour {
+			time.Sleep(time.Second)
+		}
+		if b := j.Backlog(); b.Records > 0 {
+			t.Fatalf("Backlog() = %+v after an hour, want none; batches %v", b, store.sizes)
+		}
+		t.Logf("2500 settlements were stored within %v, in batches of %v", time.Since(began), store.sizes)
+		cancel()
+		<-done
+		store.reply, store.sizes = time.Millisecond, nil
+		appendAll(t, j, 2500, 9000)
+		if err := c.Flush(t.Context()); err != nil || !slices.Contains(store.sizes, 2000) {
+			t.Errorf("Flush = %v with batches of %v, want that they grow to 2000", err, store.sizes)
 		}
 	})
 }
