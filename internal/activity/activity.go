@@ -20,12 +20,17 @@ const (
 	maxRead = 1500
 	// maxExact is up to how many calls percentiles are those of the calls, and not of the classes they were counted in.
 	maxExact = 1000
+	// mostDays is up to how many cells of days a range of many calls is drawn by hours instead. Each may stand for 24 cells
+	// of hours.
+	mostDays = 100
 	// firstLook is how many calls are looked at first for one page of a list, and maxLook how many then.
 	firstLook = 500
 	maxLook   = 3000
 	// maxNames is how many keys of an account are known by name, the newest.
 	maxNames = 200
 )
+
+const day = 24 * time.Hour
 
 // Store reads calls. All methods but the last two are about one account.
 type Store interface {

@@ -38,12 +38,21 @@ func (m *memory) Calls(_ context.Context, q usage.CallQuery) (page usage.CallPag
 }
 
 func (m *memory) Cells(_ context.Context, q usage.CellQuery) (out []usage.Cell, err error) {
+	type place struct {
+		start time.Time
+		usage.Kind
+	}
+	at := map[place]int{}
 	for i := range m.calls {
 		c := &m.calls[i]
 		if kind := usage.KindOf(c); c.AccountID == q.AccountID && !c.At.Before(q.From) && q.Wants(&kind) {
-			cell := usage.Cell{Start: c.At.Truncate(q.Step), Kind: kind}
-			cell.Add(c)
-			out = append(out, cell)
+			key := place{c.At.Truncate(q.Step), kind}
+			n, ok := at[key]
+			if !ok {
+				n = len(out)
+				at[key], out = n, append(out, usage.Cell{Start: key.start, Kind: kind})
+			}
+			out[n].Add(c)
 		}
 	}
 	return out, nil
@@ -331,6 +340,35 @@ func TestFailure(t *testing.T) {
 	} {
 		if kind, text := tt.e.Failure(); kind != tt.kind || text != tt.text {
 			t.Errorf("Failure = %q, %q, want %q, %q", kind, text, tt.kind, tt.text)
+		}
+	}
+}
+
+// A week is drawn by six hours, and by days if there are many kinds of calls: reading their hours would take too long.
+func TestReportByDays(t *testing.T) {
+	t.Parallel()
+	for kinds, want := range map[int]time.Duration{1: 6 * time.Hour, 40: 24 * time.Hour} {
+		m := filled(2000, 5*time.Minute)
+		for i := range m.calls {
+			m.calls[i].KeyID = fmt.Sprint("key_", i%kinds)
+			m.calls[i].ModelAsked, m.calls[i].ModelUsed, m.calls[i].Status, m.calls[i].End = "m", "m", 200, usage.EndComplete
+		}
+		report, err := New(m, m, nil).Report(t.Context(), query("7d"), ByKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls := int64(0)
+		for i := range report.Steps {
+			calls += report.Steps[i].Calls
+		}
+		inside := int64(0)
+		for i := range m.calls {
+			if !m.calls[i].At.Before(report.From) {
+				inside++
+			}
+		}
+		if report.Step != want || time.Duration(len(report.Steps))*want != 7*24*time.Hour || calls != inside || report.Total.Calls != inside {
+			t.Errorf("a week of %d kinds has %d steps of %v with %d calls, want steps of %v with %d", kinds, len(report.Steps), report.Step, calls, want, inside)
 		}
 	}
 }

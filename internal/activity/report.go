@@ -126,13 +126,27 @@ func (l *Log) Report(ctx context.Context, q Query, by By) (*Report, error) {
 				r.Since = page.Next.At
 			}
 		} else {
-			// Steps of some minutes are drawn from hours if there are many calls.
+			// Steps of some minutes are drawn from hours if there are many calls, and those of some hours from days.
+			if r.Step > time.Hour && r.Step < day {
+				days := int(time.Duration(n) * r.Step / day)
+				from := q.Now.UTC().Truncate(day).Add(-time.Duration(days-1) * day)
+				if cells, err = l.cells(ctx, q, from, day); err != nil {
+					return nil, err
+				}
+				if len(cells) > mostDays && !few(cells) {
+					n, r.Step, r.From = days, day, from
+				} else {
+					cells = nil
+				}
+			}
 			step, from := max(r.Step, time.Hour), r.From
 			if r.Step < time.Hour {
 				from = usage.HourOf(r.From)
 			}
-			if cells, err = l.store.Cells(ctx, usage.CellQuery{AccountID: q.AccountID, From: from, Step: step, Narrow: q.narrow()}); err != nil {
-				return nil, err
+			if cells == nil {
+				if cells, err = l.cells(ctx, q, from, step); err != nil {
+					return nil, err
+				}
 			}
 			whole := false // whether calls has all of them
 			if few(cells) {
@@ -166,6 +180,11 @@ func (l *Log) Report(ctx context.Context, q Query, by By) (*Report, error) {
 	}
 	r.addUp(cells, calls)
 	return r, l.addRefused(ctx, q, r)
+}
+
+// cells returns what the store has counted since a time, by steps.
+func (l *Log) cells(ctx context.Context, q Query, from time.Time, step time.Duration) ([]usage.Cell, error) {
+	return l.store.Cells(ctx, usage.CellQuery{AccountID: q.AccountID, From: from, Step: step, Narrow: q.narrow()})
 }
 
 // few reports whether there are so few calls that each can be looked at.

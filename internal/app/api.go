@@ -39,7 +39,7 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 		replies.Claims, replies.Node = store, a.nodeName()
 		routers.Shared = store
 	}
-	streams := &resume.Options{}
+	streams := &resume.Options{Patience: cfg.Resume.Patience, MaxStream: cfg.Resume.StreamMiB << 20, MaxAccount: cfg.Resume.AccountMiB << 20, MaxAll: cfg.Resume.TotalMiB << 20}
 	if a.opts.Resume != nil {
 		*streams = *a.opts.Resume
 	}

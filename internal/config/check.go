@@ -109,6 +109,7 @@ func (r *record) checkService(c *Config) {
 	}
 	r.checkTLS(c.TLS)
 	r.checkUsage(c.Usage)
+	r.checkResume(c.Resume)
 	if c.Router.Dial < 0 || c.Router.Dial > 100 {
 		r.fail("router.dial", "must be between 0 (cheapest) and 100 (best); got %d", c.Router.Dial)
 	}
@@ -156,6 +157,24 @@ func (r *record) checkSecret(c *Config) {
 func (r *record) checkUsage(u Usage) {
 	if u.KeepDays < 0 {
 		r.fail("usage.keep_days", "must be 0 (forever) or more; got %d", u.KeepDays)
+	}
+}
+
+// checkResume checks that a stream fits into what is kept of its account, and that into what is kept of all.
+func (r *record) checkResume(c Resume) {
+	if c.Patience < time.Second || c.Patience > time.Hour {
+		r.fail("resume.patience", "must be from 1s to 1h; got %s", c.Patience)
+	}
+	atMost := 1 << 20
+	for _, size := range []struct {
+		key string
+		mib int
+	}{{"resume.total_mib", c.TotalMiB}, {"resume.account_mib", c.AccountMiB}, {"resume.stream_mib", c.StreamMiB}} {
+		if size.mib < 1 || size.mib > atMost {
+			r.fail(size.key, "must be from 1 to %d; got %d", atMost, size.mib)
+			return
+		}
+		atMost = size.mib
 	}
 }
 

@@ -154,6 +154,9 @@ type Config struct {
 	// How usage is recorded.
 	Usage Usage `yaml:"usage"`
 
+	// What is kept of streams that callers can resume after their connection has broken.
+	Resume Resume `yaml:"resume"`
+
 	// Remote MCP tool servers that callers name in their requests.
 	MCP MCP `yaml:"mcp" restart:"true"`
 
@@ -280,6 +283,22 @@ type Usage struct {
 	// How many days the record of each single call is kept. Hourly and daily sums are kept in
 	// any case. 0 keeps records forever.
 	KeepDays int `yaml:"keep_days" default:"90"`
+}
+
+// Resume bounds the streams that callers can resume.
+type Resume struct {
+	// How long a call goes on without its caller, and how long a whole reply is kept after its
+	// end. The call holds its slot until then.
+	Patience time.Duration `yaml:"patience" default:"2m" restart:"true"`
+
+	// How much of one stream is kept, in MiB. The oldest events go first.
+	StreamMiB int `yaml:"stream_mib" default:"4" restart:"true"`
+
+	// How much is kept of all streams of an account, in MiB.
+	AccountMiB int `yaml:"account_mib" default:"32" restart:"true"`
+
+	// How much is kept of the streams of all accounts, in MiB of this node's memory.
+	TotalMiB int `yaml:"total_mib" default:"256" restart:"true"`
 }
 
 // Provider is a service that serves models.

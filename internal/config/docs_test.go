@@ -128,7 +128,7 @@ func TestDocs(t *testing.T) {
 	t.Parallel()
 	docs := Docs()
 	paths := settingPaths(reflect.TypeFor[Config](), "")
-	if len(paths) != len(fieldDocs)-22 { // alerts, their webhooks, tls, router, log, traces, providers, timeouts, models, targets, pricing, plans, usage, mcp, smtp, support, site, oidc, video, its providers, blob and billing are sections
+	if len(paths) != len(fieldDocs)-23 { // alerts, their webhooks, tls, router, log, traces, providers, timeouts, models, targets, pricing, plans, usage, resume, mcp, smtp, support, site, oidc, video, its providers, blob and billing are sections
 		t.Fatalf("there are %d settings, want all of them", len(paths))
 	}
 	for _, path := range paths {

@@ -21,7 +21,7 @@ func defaults() *Config {
 	return &Config{
 		Listen: "127.0.0.1:8080", Data: "./data", Brand: "service", Database: "sqlite", MetricsListen: "127.0.0.1:9090", MaxConnections: 10_000,
 		CORSOrigins: []string{"*"}, Sandbox: true, Discover: true, Router: Router{Dial: 50}, DrainTimeout: 30 * time.Second, Log: Log{Format: "auto", Level: "info", MaxMiB: 100, MaxAge: 24 * time.Hour, Keep: 7}, Traces: Traces{Sample: 10, Follow: "trusted", Capture: "none"}, UpstreamClient: "lean", HTTP1Lane: "on",
-		Usage: Usage{KeepDays: 90}, OIDC: OIDC{Name: "single sign-on"}, Blob: Blob{Kind: "files"}, Billing: Billing{APIURL: "https://api.stripe.com"},
+		Usage: Usage{KeepDays: 90}, Resume: Resume{Patience: 2 * time.Minute, StreamMiB: 4, AccountMiB: 32, TotalMiB: 256}, OIDC: OIDC{Name: "single sign-on"}, Blob: Blob{Kind: "files"}, Billing: Billing{APIURL: "https://api.stripe.com"},
 		Video:  Video{ModelID: "video-default", Plan: "free", Provider: "sandbox", Lease: 30 * time.Second, Keep: 24 * time.Hour, MaxFileMiB: 512, AccountMiB: 2048},
 		MCP:    MCP{MaxServers: 8, MaxTools: 128, MaxRounds: 16, CallTimeout: time.Minute, MaxResult: 1 << 20},
 		Alerts: Alerts{JournalLag: time.Minute, DiskFreeMiB: 1024},
@@ -148,6 +148,7 @@ plans:
     monthly_units: 9
     unfinished_videos: 3
 usage: {sync_each: true, keep_days: 30}
+resume: {patience: 30s, stream_mib: 1, account_mib: 2, total_mib: 3}
 max_connections: 500
 mcp:
   allow_hosts: [tools.internal, "10.0.0.7:8080"]
@@ -204,8 +205,8 @@ alerts: {email: [ops@example.com], webhooks: [{name: pager, url: "http://10.0.0.
 			"none":  {RequestsPerMinute: new(Limit(0))},
 			"basic": {new(Unlimited), new(Limit(7)), new(Limit(1_000_000)), new(Money(12_500_000)), new(Limit(9)), new(Limit(3))},
 		},
-		Usage: Usage{SyncEach: true, KeepDays: 30},
-		MCP:   MCP{AllowHosts: []string{"tools.internal", "10.0.0.7:8080"}, MaxServers: 8, MaxTools: 128, MaxRounds: 16, CallTimeout: time.Minute, MaxResult: 1 << 20},
+		Usage: Usage{SyncEach: true, KeepDays: 30}, Resume: Resume{Patience: 30 * time.Second, StreamMiB: 1, AccountMiB: 2, TotalMiB: 3},
+		MCP: MCP{AllowHosts: []string{"tools.internal", "10.0.0.7:8080"}, MaxServers: 8, MaxTools: 128, MaxRounds: 16, CallTimeout: time.Minute, MaxResult: 1 << 20},
 		Video: Video{
 			"clips", "basic", "sora", 3, time.Minute, time.Hour, 9, 10,
 			[]VideoProvider{{"sora", "azure", "https://x.openai.azure.com/openai/v1", "sk-123456", "sora"}},
@@ -267,7 +268,7 @@ func TestVariables(t *testing.T) {
 			want = append(want, "SLUICE_PLANS_"+plan+"_"+field)
 		}
 	}
-	want = append(want, "SLUICE_USAGE_SYNC_EACH", "SLUICE_USAGE_KEEP_DAYS", "SLUICE_MCP_ALLOW_HOSTS", "SLUICE_MCP_MAX_SERVERS", "SLUICE_MCP_MAX_TOOLS", "SLUICE_MCP_MAX_ROUNDS", "SLUICE_MCP_CALL_TIMEOUT", "SLUICE_MCP_MAX_RESULT",
+	want = append(want, "SLUICE_USAGE_SYNC_EACH", "SLUICE_USAGE_KEEP_DAYS", "SLUICE_RESUME_PATIENCE", "SLUICE_RESUME_STREAM_MIB", "SLUICE_RESUME_ACCOUNT_MIB", "SLUICE_RESUME_TOTAL_MIB", "SLUICE_MCP_ALLOW_HOSTS", "SLUICE_MCP_MAX_SERVERS", "SLUICE_MCP_MAX_TOOLS", "SLUICE_MCP_MAX_ROUNDS", "SLUICE_MCP_CALL_TIMEOUT", "SLUICE_MCP_MAX_RESULT",
 		"SLUICE_SIGNUP", "SLUICE_SMTP_SERVER", "SLUICE_SMTP_FROM", "SLUICE_SMTP_USER", "SLUICE_SMTP_PASSWORD", "SLUICE_SUPPORT_EMAIL", "SLUICE_SUPPORT_URL",
 		"SLUICE_SITE_NAME", "SLUICE_SITE_HEADLINE", "SLUICE_SITE_INTRO", "SLUICE_SITE_FOOTER", "SLUICE_SITE_LOGO", "SLUICE_SITE_ACCENT", "SLUICE_SITE_ACCENT_DARK",
 		"SLUICE_OIDC_ISSUER", "SLUICE_OIDC_NAME", "SLUICE_OIDC_CLIENT_ID", "SLUICE_OIDC_CLIENT_SECRET",

@@ -23,7 +23,12 @@ var figures struct {
 // report logs the figures of a fault, and keeps them for the table. Recovery is how long it took until all was as before.
 func report(t *testing.T, fault string, n tally, recovery time.Duration) {
 	t.Helper()
-	row := fmt.Sprintf("| %s | %d | %d | %d | %d | %d | %d | %.1f s |", fault, n.complete, n.told, n.refused, n.cut, n.lost, max(0, n.twice), recovery.Seconds())
+	keep(t, fmt.Sprintf("| %s | %d | %d | %d | %d | %d | %d | %.1f s |", fault, n.complete, n.told, n.refused, n.cut, n.lost, max(0, n.twice), recovery.Seconds()))
+}
+
+// keep logs a row, and keeps it for the table.
+func keep(t *testing.T, row string) {
+	t.Helper()
 	t.Logf("soak: %s", row)
 	figures.mu.Lock()
 	defer figures.mu.Unlock()

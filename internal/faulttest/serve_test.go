@@ -3,7 +3,6 @@ package faulttest
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -47,7 +46,7 @@ func serve(file string) error {
 		return err
 	}
 	go func() { // a server does not outlive the test that has started it
-		_, _ = io.Copy(io.Discard, os.Stdin)
+		listenToTest(os.Stdin)
 		os.Exit(1)
 	}()
 	fmt.Printf("ready %s %s %s\n", a.Addr(), a.MetricsAddr(), a.OwnerKey())

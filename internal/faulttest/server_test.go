@@ -46,6 +46,7 @@ type server struct {
 	metrics string
 	key     string
 	cmd     *exec.Cmd
+	stdin   io.Writer // closed when this process ends
 	pid     atomic.Int64
 	log     *text
 	ended   chan error // gets what Wait returned
@@ -123,7 +124,8 @@ func (s *server) tryStart() error {
 	}
 	cmd.Env = append(os.Environ(), serveEnv+"="+s.file())
 	cmd.Stderr = s.log
-	if _, err := cmd.StdinPipe(); err != nil { // closed when this process ends
+	in, err := cmd.StdinPipe()
+	if err != nil {
 		return err
 	}
 	out, err := cmd.StdoutPipe()
@@ -140,7 +142,7 @@ func (s *server) tryStart() error {
 	}
 	go func() { ended <- cmd.Wait() }()
 	f := strings.Split(strings.TrimSpace(line), " ")
-	s.cmd, s.ended, s.metrics = cmd, ended, f[2]
+	s.cmd, s.stdin, s.ended, s.metrics = cmd, in, ended, f[2]
 	s.pid.Store(int64(cmd.Process.Pid))
 	if s.addr != f[1] { // callers may be reading it
 		s.addr = f[1]

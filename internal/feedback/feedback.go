@@ -3,7 +3,7 @@
 // Each account has one row for each model and kind of task that it used through the router: how many answers it called
 // good and bad, how many calls there were, and in how many of them something went wrong. Points makes one number of the
 // rows of all accounts, which the router adds to the model's quality. No account weighs more than a few votes in it, and
-// what was said counts half a week later. The rows are in the database, so all nodes see the same; the router reads the
+// what was said counts half as much a week later. The rows are in the database, so all nodes see the same; the router reads the
 // result from memory. Nothing of a prompt or an answer is kept. See docs/routing.md#feedback.
 package feedback
 

@@ -131,6 +131,58 @@ func (s *Server) Stop() error {
 	return fmt.Errorf("PostgreSQL, process %d, does not end", s.process.Pid)
 }
 
+// Crash ends the server at once, without a last word to its replica.
+func (s *Server) Crash() error {
+	if err := s.process.Signal(syscall.SIGQUIT); err != nil {
+		return fmt.Errorf("crashing PostgreSQL, process %d: %w", s.process.Pid, err)
+	}
+	<-s.exited
+	s.process = nil
+	return nil
+}
+
+// Replica starts a standby that follows this server, and stops it when the test ends. A commit of this server is
+// confirmed from now on when the standby has it, too. Promote makes the standby a server of its own.
+func (s *Server) Replica(t testing.TB) *Server {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "sluice-postgres-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	r := &Server{programs: s.programs, dir: dir, settings: s.settings, owner: s.owner}
+	if s.owner != nil {
+		if err := os.Chown(dir, int(s.owner.Uid), int(s.owner.Gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from := fmt.Sprintf("host=127.0.0.1 port=%d user=sluice application_name=replica", s.port.Number)
+	if out, err := r.command("pg_basebackup", "-d", from, "-D", r.data(), "-X", "stream", "-c", "fast", "-R", "--no-sync").CombinedOutput(); err != nil {
+		t.Fatalf("pg_basebackup: %v\n%s", err, out)
+	}
+	if r.port, err = porttest.Hold(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.port.Release)
+	if err := r.run(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, statement := range []string{`ALTER SYSTEM SET synchronous_standby_names = 'replica'`, `SELECT pg_reload_conf()`} {
+		if err := execute(s.URL(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+// Promote makes a replica a server that can be written. It returns when that is so.
+func (s *Server) Promote() error { return execute(s.URL(), `SELECT pg_promote()`) }
+
 // Restart stops the server if it is running and starts it on the same port and data.
 func (s *Server) Restart() error {
 	if err := s.Stop(); err != nil {

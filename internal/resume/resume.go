@@ -52,9 +52,9 @@ var ErrLost = errors.New("the rest of this stream is lost")
 
 // Options are the choices of New; the zero value is the default.
 type Options struct {
-	// Patience is how long a call goes on without a reader; for tests. Default 2 minutes.
+	// Patience is how long a call goes on without a reader. Default 2 minutes.
 	Patience time.Duration
-	// MaxStream, MaxAccount and MaxAll bound the bytes that are kept; for tests. The defaults are 4, 32 and 256 MiB.
+	// MaxStream, MaxAccount and MaxAll bound the bytes that are kept. The defaults are 4, 32 and 256 MiB.
 	MaxStream, MaxAccount, MaxAll int
 	// Bus reaches the other nodes; nil: there are none.
 	Bus Bus

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -95,15 +96,15 @@ func cellsQuery(q *usage.CellQuery) (string, []any) {
 		span = daySpan
 	}
 	// Rows of whole spans are as they are stored. Longer steps are added up.
-	columns, group := tallyColumns, ""
+	columns, group := strings.Split(tallyColumns, ", "), ""
 	if q.Step > time.Duration(span)*time.Second {
-		sums := make([]string, 0, 20)
-		for c := range strings.SplitSeq(tallyColumns, ", ") {
-			sums = append(sums, "SUM("+c+")")
+		for i, c := range columns {
+			columns[i] = "SUM(" + c + ")"
 		}
-		columns, group = strings.Join(sums, ", "), ` GROUP BY start / $4 * $4, key_id, asked, model, status, ending`
+		group = ` GROUP BY start / $4 * $4, key_id, asked, model, status, ending`
 	}
-	query := `SELECT start / $4 * $4, key_id, asked, model, status, ending, ` + columns + ` FROM activity WHERE account_id = $1 AND span = $2 AND start >= $3`
+	// All numbers come as one text: each column that SQLite hands over costs more than the text of its number.
+	query := `SELECT start / $4 * $4, key_id, asked, model, status, ending, ` + strings.Join(columns, " || ',' || ") + ` FROM activity WHERE account_id = $1 AND span = $2 AND start >= $3`
 	query, args := narrowed(query, []any{q.AccountID, span, millis(q.From), q.Step.Milliseconds()}, &q.Narrow, "asked")
 	return query + group, args
 }
@@ -132,28 +133,39 @@ func narrowed(query string, args []any, n *usage.Narrow, asked string) (string, 
 // Cells returns an account's calls by steps of time and by kind, in no order.
 func (s *Store) Cells(ctx context.Context, q usage.CellQuery) (out []usage.Cell, err error) {
 	query, args := cellsQuery(&q)
+	var c usage.Cell
+	var start int64
+	var text sql.RawBytes
+	to := []any{&start, &c.KeyID, &c.Asked, &c.Model, &c.Status, &c.End, &text}
 	err = each(ctx, s.read, func(rows *sql.Rows) error {
-		var c usage.Cell
-		var start int64
-		var end string
-		var took, first [usage.SpreadColumns]int64
-		to := []any{&start, &c.KeyID, &c.Asked, &c.Model, &c.Status, &end, &c.Calls, &c.Prompt, &c.Cached, &c.Completion, &c.Reasoning, &c.UnitMilli, &c.CostMicro, &c.Unpriced}
-		for i := range took {
-			to = append(to, &took[i])
-		}
-		for i := range first {
-			to = append(to, &first[i])
-		}
+		c = usage.Cell{}
 		if err := rows.Scan(to...); err != nil {
 			return err
 		}
-		c.Start, c.End = fromMillis(start), usage.End(end)
-		c.Took.Unpack(took)
-		c.First.Unpack(first)
+		c.Start = fromMillis(start)
+		if err := readTally(&c.Tally, string(text)); err != nil {
+			return err
+		}
 		out = append(out, c)
 		return nil
 	}, query, args...)
 	return out, unavailable(err)
+}
+
+// readTally reads the numbers of tallyColumns, with commas between them.
+func readTally(t *usage.Tally, text string) (err error) {
+	var n [activityFields - 8]int64
+	for i := range n {
+		number := ""
+		number, text, _ = strings.Cut(text, ",")
+		if n[i], err = strconv.ParseInt(number, 10, 64); err != nil {
+			return fmt.Errorf("read activity: %w", err)
+		}
+	}
+	t.Calls, t.Prompt, t.Cached, t.Completion, t.Reasoning, t.UnitMilli, t.CostMicro, t.Unpriced = n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7]
+	t.Took.Unpack([usage.SpreadColumns]int64(n[8:]))
+	t.First.Unpack([usage.SpreadColumns]int64(n[8+usage.SpreadColumns:]))
+	return nil
 }
 
 // callsPageQuery returns the query of Calls and its arguments. The inner query looks at as many calls as an index finds

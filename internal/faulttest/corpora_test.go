@@ -1,0 +1,39 @@
+package faulttest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestCorpora checks that everything that reads bytes from outside has a fuzz target, and inputs for it.
+func TestCorpora(t *testing.T) {
+	t.Parallel()
+	for what, target := range map[string][2]string{
+		"requests":               {"internal/chat", "FuzzParse"},
+		"streams":                {"internal/relay", "FuzzStream"},
+		"event streams":          {"internal/sse", "FuzzReader"},
+		"MCP, as a client":       {"internal/mcpclient", "FuzzCounter"},
+		"MCP, as a server":       {"internal/mcpserver", "FuzzReadMessage"},
+		"cookies":                {"internal/webui", "FuzzCookie"},
+		"webhooks":               {"internal/billing/stripe", "FuzzEvent"},
+		"ranges":                 {"internal/httpapi", "FuzzRange"},
+		"the journal":            {"internal/usage", "FuzzScan"},
+		"video requests":         {"internal/video", "FuzzParse"},
+		"the configuration":      {"internal/config", "FuzzDecode"},
+		"the admin socket":       {"internal/admin", "FuzzDecode"},
+		"HTTP/1.1, as a server":  {"internal/lane", "FuzzDiffer"},
+		"HTTP/1.1, as a client":  {"internal/plainhttp", "FuzzReply"},
+		"HTTP/1.1, what we send": {"internal/plainhttp", "FuzzRequest"},
+		"resumed streams":        {"internal/resume", "FuzzLastEvent"},
+		"messages between nodes": {"internal/resume", "FuzzHeard"},
+	} {
+		if !exists(t, target[0], target[1]) {
+			t.Errorf("%s: %s has no %s", what, target[0], target[1])
+		}
+		inputs, err := os.ReadDir(filepath.Join(root, target[0], "testdata", "fuzz", target[1]))
+		if err != nil || len(inputs) == 0 {
+			t.Errorf("%s: %s has no inputs in testdata/fuzz, %v", what, target[1], err)
+		}
+	}
+}
