@@ -46,6 +46,7 @@ func TestConsoleActions(t *testing.T) {
 		{"plan", []string{"plan", "basic"}, "account.set_plan", "You have the basic plan", func(a admin.Account) bool { return a.Plan == "basic" }},
 		{"limits", []string{"rpm", "7", "tpm", "unlimited"}, "account.set_limits", "Your limits have changed", func(a admin.Account) bool { return a.Limits.RequestsPerMinute == 7 && a.Overrides.Concurrent == nil }},
 		{"clear-limits", nil, "account.clear_limits", "Your limits have changed", func(a admin.Account) bool { return a.Overrides.RequestsPerMinute == nil }},
+		{"aliases", []string{"set", "quick = sandbox/small"}, "account.set_aliases", "", func(a admin.Account) bool { return a.Aliases["quick"] == "sandbox/small" }},
 		{"deactivate", nil, "keys.deactivate", "Your keys are switched off", func(a admin.Account) bool { return a.Status == "deactivated" && models() == 401 }},
 		{"restore", nil, "keys.restore", "Your keys work again", func(a admin.Account) bool { return a.Status == "active" && models() == 200 }},
 		{"suspend", nil, "account.suspend", "Your account is suspended", func(a admin.Account) bool { return a.Status == "suspended" && models() == 423 }},

@@ -10,7 +10,7 @@ import (
 // is told of the payment.
 func TestInvoices(t *testing.T) {
 	t.Parallel()
-	n := newSite(t, "").start(t)
+	n := newSite(t, "site: {seller: Example Ltd, seller_address: \"1 High Street\\nLondon\", seller_tax_id: GB123}\n").start(t)
 	ana, bob := n.join("ana@example.com"), n.join("bob@example.com")
 	ana.wants(ana.post("/dashboard/plan/details", "name", "Ana", "email", "nobody"), "a wrong address", 400, "not an e-mail address")
 	ana.leads(ana.post("/dashboard/plan/details", "name", "Ana & Söhne (GmbH)", "address", "Road 1\n12345 Town", "tax_id", "DE123456789", "email", "books@example.com"), "details", "DE123456789")
@@ -32,7 +32,7 @@ func TestInvoices(t *testing.T) {
 		t.Fatalf("the page has no invoice: %s", page.body)
 	}
 	r := ana.wants(ana.get(file), "GET "+file, 200, "%PDF-1.4")
-	for _, text := range []string{`Ana & S` + "\xf6" + `hne \(GmbH\)`, "12345 Town", "Tax ID: DE123456789", "ana@example.com", "Basic plan", "$10.00 USD", "Test mode"} {
+	for _, text := range []string{`Ana & S` + "\xf6" + `hne \(GmbH\)`, "12345 Town", "Example Ltd", "1 High Street", "London", "Tax ID: GB123", "Tax ID: DE123456789", "ana@example.com", "Basic plan", "$10.00 USD", "Test mode"} {
 		if !strings.Contains(r.body, text) {
 			t.Errorf("the invoice has no %q", text)
 		}

@@ -213,7 +213,7 @@ func TestParseMessages(t *testing.T) {
 	}
 	var got []string
 	for _, p := range r.Messages[1].Content.Parts() {
-		got = append(got, fmt.Sprintf("%t %q %q %q", p.IsImage(), p.Text(), p.ImageURL, p.Detail))
+		got = append(got, fmt.Sprintf("%t %q %q %q", p.IsImage(), p.Text(), p.ImageURL(), p.Detail))
 	}
 	want := []string{
 		`true "" "https://example.com/a.png" ""`,

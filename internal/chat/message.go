@@ -49,16 +49,24 @@ type Content struct {
 }
 
 // Part is one element of an array content: a text, an image, a file or a sound, or a refusal, which has
-// none of these; see Request.Foreign. At most one of raw, ImageURL and File is set.
+// none of these; see Request.Foreign. At most one of raw, image and File is set.
 type Part struct {
-	raw      []byte // the JSON string of a text part
-	ImageURL string // a data: URL, or an http or https address; not fetched
-	Detail   string // "", "auto", "low" or "high"
-	File     *File
+	raw    []byte // the JSON string of a text part
+	image  []byte // the JSON string of an image's address
+	data   bool   // the image is a data: URL
+	Detail string // "", "auto", "low" or "high"
+	File   *File
 }
 
 // IsImage reports whether the part is an image.
-func (p Part) IsImage() bool { return p.ImageURL != "" }
+func (p Part) IsImage() bool { return p.image != nil }
+
+// IsRemote reports whether the part is an image that is given by its address.
+func (p Part) IsRemote() bool { return p.image != nil && !p.data }
+
+// ImageURL returns the unescaped address of an image: a data: URL, which may have megabytes, or an http or https address,
+// which is not fetched. It is empty for other parts. Each call unescapes again.
+func (p Part) ImageURL() string { return jsonscan.Unquote(p.image) }
 
 // Text returns the unescaped text of a text part; empty for other parts.
 func (p Part) Text() string { return jsonscan.Unquote(p.raw) }

@@ -236,7 +236,7 @@ func (p *parser) part() (Part, bool) {
 		return Part{}, false
 	}
 	p.req.size.images++
-	return Part{ImageURL: image.url, Detail: image.detail}, true
+	return Part{image: image.raw, data: image.data, Detail: image.detail}, true
 }
 
 // foreign records that the current value is something that only some providers support. It is no
@@ -278,7 +278,9 @@ func (p *parser) partType() string {
 
 // imageURL is the value of image_url.
 type imageURL struct {
-	url, detail string
+	raw    []byte // the JSON string of the address
+	data   bool   // it is a data: URL
+	detail string
 }
 
 // imageURL reads image_url. The image itself is not fetched or decoded here. Whether an address is
@@ -295,9 +297,10 @@ func (p *parser) imageURL() (imageURL, bool) {
 				break
 			}
 			if t, ok := p.text("a string"); ok {
-				image.url = p.unquoted(t)
-				if !isImageURL(image.url) {
-					p.bad("", "must be an https:// or http:// address, or data:image/…;base64, data; got %s", urlHead(image.url))
+				head := p.start(t, urlStart)
+				image.raw, image.data = p.body[t.from:t.to], len(head) >= 5 && strings.EqualFold(head[:5], "data:")
+				if !isImageURL(head) {
+					p.bad("", "must be an https:// or http:// address, or data:image/…;base64, data; got %s", urlHead(head))
 				}
 			}
 		case "detail":
@@ -306,7 +309,7 @@ func (p *parser) imageURL() (imageURL, bool) {
 			p.skip()
 		}
 	}
-	if image.url == "" {
+	if len(image.raw) <= len(`""`) {
 		p.bad(".url", "is required: the address of the image, or its data as a data: URL")
 	}
 	return image, !p.failed()
@@ -330,12 +333,15 @@ func (p *parser) detail() string {
 	return ""
 }
 
-// isImageURL reports whether url can be given to an upstream as an image. Schemes and media types are
-// compared without regard to case. Only the first 64 bytes are looked at, since a data: URL may be
-// many megabytes long and its media type is short.
+// urlStart is how many bytes of an image's address are looked at: a data: URL may be many megabytes long, and its
+// media type is short.
+const urlStart = 64
+
+// isImageURL reports whether url, or what begins like it, can be given to an upstream as an image. Schemes and media
+// types are compared without regard to case.
 func isImageURL(url string) bool {
 	// A data: URL has its media type before the first comma.
-	head, _, isData := bytes.Cut([]byte(url[:min(len(url), 64)]), []byte(","))
+	head, _, isData := bytes.Cut([]byte(url[:min(len(url), urlStart)]), []byte(","))
 	head = bytes.ToLower(head)
 	switch {
 	case bytes.HasPrefix(head, []byte("https://")):

@@ -147,8 +147,8 @@ func checkDecoded(t testing.TB, r *Request) {
 					continue
 				}
 				images++
-				if url := p["image_url"].(map[string]any)["url"]; m.Content.Parts()[j].ImageURL != url {
-					t.Errorf("part %d of %q has the URL %q, want %q", j, r.Raw(), m.Content.Parts()[j].ImageURL, url)
+				if url := p["image_url"].(map[string]any)["url"]; m.Content.Parts()[j].ImageURL() != url {
+					t.Errorf("part %d of %q has the URL %q, want %q", j, r.Raw(), m.Content.Parts()[j].ImageURL(), url)
 				}
 			}
 		}

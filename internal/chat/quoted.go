@@ -55,6 +55,14 @@ func (s *scanner) unquoted(t quotation) string {
 	return jsonscan.Unquote(s.body[t.from:t.to])
 }
 
+// start returns the unescaped text as a copy, or at least its first n bytes.
+func (s *scanner) start(t quotation, n int) string {
+	if t.plain() {
+		return string(s.body[t.from+1 : min(t.to-1, t.from+1+n)])
+	}
+	return s.unquoted(t)
+}
+
 // word returns the unescaped text. It may share memory with the body, so it is for comparing with
 // known words, not for keeping.
 func (s *scanner) word(t quotation) []byte {

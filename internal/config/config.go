@@ -574,6 +574,16 @@ type Site struct {
 	// A line at the foot of the public pages, such as the name and the address of your company.
 	Footer string `yaml:"footer"`
 
+	// The name of your company as invoices show it. If not set, they show the name of the service.
+	Seller string `yaml:"seller"`
+
+	// The postal address of your company for invoices. Begin a new line with `\n` in double
+	// quotes, or use a block of YAML.
+	SellerAddress string `yaml:"seller_address"`
+
+	// The tax id of your company for invoices, such as a VAT number.
+	SellerTaxID string `yaml:"seller_tax_id"`
+
 	// The file of your logo: SVG, PNG or WebP of at most 64 KiB. It is shown 24 pixels high
 	// beside the name, and is the icon of the pages. A reload reads it again.
 	Logo string `yaml:"logo"`

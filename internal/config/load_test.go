@@ -166,7 +166,7 @@ blob: {kind: s3, dir: d, endpoint: "https://s3.example.com", region: eu, bucket:
 signup: invite
 smtp: {server: "mail.example.com:465", from: no-reply@example.com, user: u, password: "${KEY}"}
 support: {email: help@example.com, url: "https://help.example.com"}
-site: {name: Example AI, headline: One key, intro: For all of them., footer: Example Ltd, accent: "#3451d1", accent_dark: "#8ea6ff"}
+site: {name: Example AI, headline: One key, intro: For all of them., footer: Example Ltd, seller: Example Ltd, seller_address: "1 High Street\nLondon", seller_tax_id: GB1, accent: "#3451d1", accent_dark: "#8ea6ff"}
 oidc: {issuer: "https://id.example.com", name: Example, client_id: c, client_secret: "${KEY}"}
 billing: {processor: stripe, secret_key: "${KEY}", webhook_secret: "${KEY}", api_url: "http://127.0.0.1:12111"}
 alerts: {email: [ops@example.com], webhooks: [{name: pager, url: "http://10.0.0.7/x?y", secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw, events: [upstream.down]}], allow_hosts: [hooks.internal], journal_lag: 30s, disk_free_mib: 5}
@@ -214,7 +214,7 @@ alerts: {email: [ops@example.com], webhooks: [{name: pager, url: "http://10.0.0.
 		Signup:  "invite",
 		SMTP:    SMTP{"mail.example.com:465", "no-reply@example.com", "u", "sk-123456"},
 		Support: Support{"help@example.com", "https://help.example.com"},
-		Site:    Site{"Example AI", "One key", "For all of them.", "Example Ltd", "", "#3451d1", "#8ea6ff"},
+		Site:    Site{"Example AI", "One key", "For all of them.", "Example Ltd", "Example Ltd", "1 High Street\nLondon", "GB1", "", "#3451d1", "#8ea6ff"},
 		OIDC:    OIDC{"https://id.example.com", "Example", "c", "sk-123456"},
 		Blob:    Blob{"s3", "d", "https://s3.example.com", "eu", "b", "p/", "a", "sk-123456"},
 		Billing: Billing{"stripe", "sk-123456", "sk-123456", "http://127.0.0.1:12111"},
@@ -270,7 +270,7 @@ func TestVariables(t *testing.T) {
 	}
 	want = append(want, "SLUICE_USAGE_SYNC_EACH", "SLUICE_USAGE_KEEP_DAYS", "SLUICE_RESUME_PATIENCE", "SLUICE_RESUME_STREAM_MIB", "SLUICE_RESUME_ACCOUNT_MIB", "SLUICE_RESUME_TOTAL_MIB", "SLUICE_MCP_ALLOW_HOSTS", "SLUICE_MCP_MAX_SERVERS", "SLUICE_MCP_MAX_TOOLS", "SLUICE_MCP_MAX_ROUNDS", "SLUICE_MCP_CALL_TIMEOUT", "SLUICE_MCP_MAX_RESULT",
 		"SLUICE_SIGNUP", "SLUICE_SMTP_SERVER", "SLUICE_SMTP_FROM", "SLUICE_SMTP_USER", "SLUICE_SMTP_PASSWORD", "SLUICE_SUPPORT_EMAIL", "SLUICE_SUPPORT_URL",
-		"SLUICE_SITE_NAME", "SLUICE_SITE_HEADLINE", "SLUICE_SITE_INTRO", "SLUICE_SITE_FOOTER", "SLUICE_SITE_LOGO", "SLUICE_SITE_ACCENT", "SLUICE_SITE_ACCENT_DARK",
+		"SLUICE_SITE_NAME", "SLUICE_SITE_HEADLINE", "SLUICE_SITE_INTRO", "SLUICE_SITE_FOOTER", "SLUICE_SITE_SELLER", "SLUICE_SITE_SELLER_ADDRESS", "SLUICE_SITE_SELLER_TAX_ID", "SLUICE_SITE_LOGO", "SLUICE_SITE_ACCENT", "SLUICE_SITE_ACCENT_DARK",
 		"SLUICE_OIDC_ISSUER", "SLUICE_OIDC_NAME", "SLUICE_OIDC_CLIENT_ID", "SLUICE_OIDC_CLIENT_SECRET",
 		"SLUICE_VIDEO_MODEL_ID", "SLUICE_VIDEO_PLAN", "SLUICE_VIDEO_PROVIDER", "SLUICE_VIDEO_WORKERS", "SLUICE_VIDEO_LEASE", "SLUICE_VIDEO_KEEP",
 		"SLUICE_VIDEO_MAX_FILE_MIB", "SLUICE_VIDEO_ACCOUNT_MIB", "SLUICE_BLOB_KIND", "SLUICE_BLOB_DIR", "SLUICE_BLOB_ENDPOINT", "SLUICE_BLOB_REGION",

@@ -19,7 +19,7 @@ const (
 )
 
 func (r *record) checkSite(s *Site) {
-	for path, text := range map[string]string{"site.name": s.Name, "site.headline": s.Headline, "site.intro": s.Intro, "site.footer": s.Footer} {
+	for path, text := range map[string]string{"site.name": s.Name, "site.headline": s.Headline, "site.intro": s.Intro, "site.footer": s.Footer, "site.seller": s.Seller, "site.seller_address": s.SellerAddress, "site.seller_tax_id": s.SellerTaxID} {
 		if n := utf8.RuneCountInString(text); n > maxSiteText {
 			r.fail(path, "has %d characters; at most %d are shown", n, maxSiteText)
 		}

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -52,17 +53,24 @@ func invoice(p *billing.Payment, to billing.Details, email string, from webui.Se
 	const left, right, middle = 56, pdf.Width - 56, 320
 	page := &pdf.Page{}
 	page.Text(left, 76, 22, true, "Invoice")
-	page.Right(right, 76, 12, true, from.Brand)
+	seller := from.Site.Seller
+	page.Right(right, 76, 12, true, cmp.Or(seller.Name, from.Site.Name, from.Brand))
 	y := 94.0
-	for _, line := range []string{from.Origin, from.Support.Email} {
+	sender := strings.Split(seller.Address, "\n")
+	if seller.TaxID != "" {
+		sender = append(sender, "Tax ID: "+seller.TaxID)
+	}
+	for _, line := range append(sender, from.Origin, from.Support.Email) {
 		if line != "" {
 			page.Right(right, y, 9, false, line)
 			y += 13
 		}
 	}
 
-	page.Text(left, 132, 9, true, "Billed to")
-	y = 147
+	// A long address of the seller moves what follows down.
+	head := max(132, y+12)
+	page.Text(left, head, 9, true, "Billed to")
+	y = head + 15
 	lines := append([]string{to.Name}, strings.Split(to.Address, "\n")...)
 	if to.TaxID != "" {
 		lines = append(lines, "Tax ID: "+to.TaxID)
@@ -73,7 +81,7 @@ func invoice(p *billing.Payment, to billing.Details, email string, from webui.Se
 			y += 14
 		}
 	}
-	facts := 147.0
+	facts := head + 15
 	for _, fact := range [][2]string{
 		{"Invoice number", invoiceNumber(p.Invoice)}, {"Paid on", p.PaidAt.UTC().Format("2 January 2006")}, {"Payment", p.ID},
 	} {

@@ -54,10 +54,10 @@ func eachRemoteImage(req *chat.Request, visit func(path, address string) bool) {
 	}
 	for i := range req.Messages {
 		for j, p := range req.Messages[i].Content.Parts() {
-			if p.ImageURL == "" || isDataURL(p.ImageURL) {
+			if !p.IsRemote() {
 				continue
 			}
-			if !visit(fmt.Sprintf("messages[%d].content[%d].image_url.url", i, j), p.ImageURL) {
+			if !visit(fmt.Sprintf("messages[%d].content[%d].image_url.url", i, j), p.ImageURL()) {
 				return
 			}
 		}

@@ -9,7 +9,9 @@ import "sluice/internal/webui/markup"
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"sluice/internal/account"
 	"sluice/internal/admin"
 	"sluice/internal/webui"
@@ -110,7 +112,19 @@ func accountPage(p webui.Page, v accountView) templ.Component {
 			}
 			markup.Raw(templ_7745c5c3_Buffer, "</dd><dt>Version</dt><dd>")
 			markup.Text(templ_7745c5c3_Buffer, webui.Number(v.Account.Version))
-			markup.Raw(templ_7745c5c3_Buffer, "</dd></dl></section><section class=\"card\" aria-labelledby=\"limits-title\"><h2 id=\"limits-title\">Limits</h2><dl class=\"facts\"><dt>Requests per minute</dt><dd>")
+			markup.Raw(templ_7745c5c3_Buffer, "</dd>")
+			if len(v.Account.Aliases) > 0 {
+				markup.Raw(templ_7745c5c3_Buffer, "<dt>Aliases</dt><dd>")
+				for _, name := range slices.Sorted(maps.Keys(v.Account.Aliases)) {
+					markup.Raw(templ_7745c5c3_Buffer, "<div><code>")
+					markup.Text(templ_7745c5c3_Buffer, name)
+					markup.Raw(templ_7745c5c3_Buffer, "</code> = <code>")
+					markup.Text(templ_7745c5c3_Buffer, v.Account.Aliases[name])
+					markup.Raw(templ_7745c5c3_Buffer, "</code></div>")
+				}
+				markup.Raw(templ_7745c5c3_Buffer, "</dd>")
+			}
+			markup.Raw(templ_7745c5c3_Buffer, "</dl></section><section class=\"card\" aria-labelledby=\"limits-title\"><h2 id=\"limits-title\">Limits</h2><dl class=\"facts\"><dt>Requests per minute</dt><dd>")
 			templ_7745c5c3_Err = limitOf(v.Account.Limits.RequestsPerMinute, v.Account.Overrides.RequestsPerMinute).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -215,7 +229,7 @@ func accountPage(p webui.Page, v accountView) templ.Component {
 //
 //go:noinline
 func figureCard(label, figure, below, score string) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var25 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var27 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<div class=\"card\"><div class=\"label\">")
 		markup.Text(templ_7745c5c3_Buffer, label)
 		markup.Raw(templ_7745c5c3_Buffer, "</div><div class=\"figure\">")
@@ -244,19 +258,19 @@ func figureCard(label, figure, below, score string) templ.Component {
 //
 //go:noinline
 func actionForm(a action, v *accountView) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var32 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var34 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<details class=\"action\"")
 		if v.Form == a.name {
 			markup.Raw(templ_7745c5c3_Buffer, " open")
 		}
 		markup.Raw(templ_7745c5c3_Buffer, " name=\"action\">")
-		var templ_7745c5c3_Var33 = []any{templ.KV("bad", a.danger)}
-		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var33...)
+		var templ_7745c5c3_Var35 = []any{templ.KV("bad", a.danger)}
+		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var35...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		markup.Raw(templ_7745c5c3_Buffer, "<summary class=\"")
-		markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var33).String())
+		markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var35).String())
 		markup.Raw(templ_7745c5c3_Buffer, "\">")
 		markup.Text(templ_7745c5c3_Buffer, a.title)
 		markup.Raw(templ_7745c5c3_Buffer, "</summary><form method=\"post\" action=\"")
@@ -297,13 +311,13 @@ func actionForm(a action, v *accountView) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, "</div>")
 		}
 		markup.Raw(templ_7745c5c3_Buffer, "<div class=\"row\">")
-		var templ_7745c5c3_Var44 = []any{templ.KV("danger", a.danger), templ.KV("primary", !a.danger)}
-		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var44...)
+		var templ_7745c5c3_Var46 = []any{templ.KV("danger", a.danger), templ.KV("primary", !a.danger)}
+		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var46...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		markup.Raw(templ_7745c5c3_Buffer, "<button class=\"")
-		markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var44).String())
+		markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var46).String())
 		markup.Raw(templ_7745c5c3_Buffer, "\">")
 		markup.Text(templ_7745c5c3_Buffer, a.button)
 		markup.Raw(templ_7745c5c3_Buffer, "</button></div></form></details>")
@@ -315,7 +329,7 @@ func actionForm(a action, v *accountView) templ.Component {
 //
 //go:noinline
 func actionField(a action, f field, v *accountView) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var47 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var49 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<div class=\"field\"><label for=\"")
 		markup.Text(templ_7745c5c3_Buffer, a.name+"-"+f.name)
 		markup.Raw(templ_7745c5c3_Buffer, "\">")
@@ -371,19 +385,19 @@ func actionField(a action, f field, v *accountView) templ.Component {
 //
 //go:noinline
 func scoreCard(v *accountView) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var61 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var63 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<section class=\"card flush\" aria-labelledby=\"score\"><div class=\"top\"><h2 id=\"score\">Abuse score</h2></div><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Score by tier\"><table><thead><tr><th>Tier</th><th class=\"num\">Score</th><th class=\"num\">Units this month</th><th class=\"num\">Budget</th><th>Reaches 100</th></tr></thead> <tbody>")
 		for _, t := range v.Abuse.Tiers {
 			markup.Raw(templ_7745c5c3_Buffer, "<tr><td>")
 			markup.Text(templ_7745c5c3_Buffer, t.Tier)
 			markup.Raw(templ_7745c5c3_Buffer, "</td><td class=\"num\">")
-			var templ_7745c5c3_Var63 = []any{"badge", scoreTone(t.Score)}
-			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var63...)
+			var templ_7745c5c3_Var65 = []any{"badge", scoreTone(t.Score)}
+			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var65...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			markup.Raw(templ_7745c5c3_Buffer, "<span class=\"")
-			markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var63).String())
+			markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var65).String())
 			markup.Raw(templ_7745c5c3_Buffer, "\">")
 			markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(t.Score))
 			markup.Raw(templ_7745c5c3_Buffer, "</span></td><td class=\"num\">")
@@ -449,7 +463,7 @@ func scoreCard(v *accountView) templ.Component {
 //
 //go:noinline
 func keysCard(v *accountView) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var75 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var77 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<section class=\"card flush\" aria-labelledby=\"keys\"><div class=\"top\"><h2 id=\"keys\">Keys</h2></div><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Keys\"><table><thead><tr><th>Name</th><th>Key</th><th>ID</th><th class=\"num\">Last 30 days</th><th>Created</th><th>Last used</th></tr></thead> <tbody>")
 		for _, k := range v.Account.Keys {
 			markup.Raw(templ_7745c5c3_Buffer, "<tr><td>")
@@ -486,7 +500,7 @@ func keysCard(v *accountView) templ.Component {
 //
 //go:noinline
 func paymentsCard(v *accountView) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var81 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var83 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<section class=\"card flush\" aria-labelledby=\"payments\"><div class=\"top\"><h2 id=\"payments\">Payments</h2><span class=\"small muted\">")
 		markup.Text(templ_7745c5c3_Buffer, subscriptionText(v.Billing))
 		markup.Raw(templ_7745c5c3_Buffer, "</span></div>")
@@ -549,7 +563,7 @@ func paymentsCard(v *accountView) templ.Component {
 //
 //go:noinline
 func sessionsCard(v *accountView) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var94 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var96 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<section class=\"card flush\" aria-labelledby=\"sessions\"><div class=\"top\"><h2 id=\"sessions\">Sessions</h2></div>")
 		if len(v.Sessions) == 0 {
 			markup.Raw(templ_7745c5c3_Buffer, "<p class=\"empty slim\">Nobody is signed in.</p>")
@@ -582,7 +596,7 @@ func sessionsCard(v *accountView) templ.Component {
 //
 //go:noinline
 func mattersCard(v *accountView) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var99 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var101 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<section class=\"card flush\" aria-labelledby=\"matters\"><div class=\"top\"><h2 id=\"matters\">Matters</h2></div>")
 		if len(v.Matters) == 0 {
 			markup.Raw(templ_7745c5c3_Buffer, "<p class=\"empty slim\">None.</p>")
@@ -616,7 +630,7 @@ func mattersCard(v *accountView) templ.Component {
 //
 //go:noinline
 func messagesCard(v *accountView) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var107 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var109 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<section class=\"card flush\" aria-labelledby=\"messages\"><div class=\"top\"><h2 id=\"messages\">Messages to the customer</h2></div>")
 		if len(v.Messages) == 0 {
 			markup.Raw(templ_7745c5c3_Buffer, "<p class=\"empty slim\">None.</p>")
@@ -653,7 +667,7 @@ func messagesCard(v *accountView) templ.Component {
 //
 //go:noinline
 func entriesCard(id, title, none string, log []admin.Entry, v *accountView) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var112 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var114 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<section class=\"card flush\" aria-labelledby=\"")
 		markup.Text(templ_7745c5c3_Buffer, id)
 		markup.Raw(templ_7745c5c3_Buffer, "\"><div class=\"top\"><h2 id=\"")
@@ -670,13 +684,13 @@ func entriesCard(id, title, none string, log []admin.Entry, v *accountView) temp
 			markup.Text(templ_7745c5c3_Buffer, title)
 			markup.Raw(templ_7745c5c3_Buffer, "\"><table><thead><tr><th>When</th><th>Who</th><th>What</th><th>Detail</th><th>Why</th></tr></thead> <tbody>")
 			for _, e := range log {
-				var templ_7745c5c3_Var118 = []any{templ.KV("fresh", v.isNew(e))}
-				templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var118...)
+				var templ_7745c5c3_Var120 = []any{templ.KV("fresh", v.isNew(e))}
+				templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var120...)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 				markup.Raw(templ_7745c5c3_Buffer, "<tr class=\"")
-				markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var118).String())
+				markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var120).String())
 				markup.Raw(templ_7745c5c3_Buffer, "\"><td class=\"nowrap\">")
 				templ_7745c5c3_Err = webui.Moment(e.At).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
@@ -706,8 +720,8 @@ func entriesCard(id, title, none string, log []admin.Entry, v *accountView) temp
 //
 //go:noinline
 func logPage(p webui.Page, a admin.Account, log admin.List[admin.Entry]) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var124 templ.Component) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_Var125 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var126 templ.Component) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var127 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"head\"><div><h1>Audit log</h1><p><a href=\"")
 			markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(accountPath(a.ID)))
 			markup.Raw(templ_7745c5c3_Buffer, "\">")
@@ -725,7 +739,7 @@ func logPage(p webui.Page, a admin.Account, log admin.List[admin.Entry]) templ.C
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = webui.Frame(p).Render(templ.WithChildren(ctx, templ_7745c5c3_Var125), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Frame(p).Render(templ.WithChildren(ctx, templ_7745c5c3_Var127), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -737,7 +751,7 @@ func logPage(p webui.Page, a admin.Account, log admin.List[admin.Entry]) templ.C
 //
 //go:noinline
 func limitOf(inForce account.Limit, override *account.Limit) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var129 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var131 templ.Component) (templ_7745c5c3_Err error) {
 		if inForce == account.Unlimited {
 			markup.Raw(templ_7745c5c3_Buffer, "unlimited ")
 		} else {

@@ -129,6 +129,12 @@ func actions() []action {
 			},
 		},
 		{
+			name: "aliases", group: "Models", title: "Change aliases", button: "Change",
+			hint:   "Names that this account may use in place of the ids of models, one per line: name = model. Without a model the name is removed. The customer is not told.",
+			fields: []field{{name: "set", label: "Aliases", kind: "textarea"}},
+			order:  orderAliases,
+		},
+		{
 			name: "restore", group: "Access", title: "Restore keys", button: "Restore",
 			hint: "The keys work again, and the abuse score starts from zero. The customer is told.", order: simple("key.restore"),
 		},
@@ -183,6 +189,22 @@ func (a action) fieldNames() (names []string) {
 
 // notStaff leaves out what members may not do with each other's accounts.
 func notStaff(v *accountView) bool { return !v.Account.Staff }
+
+// orderAliases reads lines of names and models.
+func orderAliases(f form) (string, any, error) {
+	in := admin.NewAliases{Ref: f.id, Set: map[string]string{}, Reason: f.reason, Version: f.version}
+	for line := range strings.Lines(f.value("set")) {
+		name, model, ok := strings.Cut(line, "=")
+		if name = strings.TrimSpace(name); name == "" && !ok {
+			continue
+		}
+		if !ok || name == "" {
+			return "", nil, fault.New(fault.Invalid, "each line is a name, an equals sign and a model").At("set")
+		}
+		in.Set[name] = strings.TrimSpace(model)
+	}
+	return "account.set-aliases", in, nil
+}
 
 // orderLimits reads the three limits. An empty one stays as it is.
 func orderLimits(f form) (string, any, error) {

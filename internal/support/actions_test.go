@@ -40,6 +40,24 @@ func TestOrderLimits(t *testing.T) {
 	}
 }
 
+func TestOrderAliases(t *testing.T) {
+	t.Parallel()
+	read := func(text string) (admin.NewAliases, error) {
+		_, in, err := orderAliases(form{id: "acct_1", reason: "r", version: 3, value: func(string) string { return text }})
+		aliases, _ := in.(admin.NewAliases)
+		return aliases, err
+	}
+	in, err := read(" fast = sandbox/small\r\n\n old=\n")
+	if err != nil || len(in.Set) != 2 || in.Set["fast"] != "sandbox/small" || in.Set["old"] != "" || in.Clear || in.Version != 3 || in.Reason != "r" {
+		t.Errorf("orderAliases = %+v, %v", in, err)
+	}
+	for _, text := range []string{"fast", "=x", "fast=x\nslow"} {
+		if in, err := read(text); !fault.Is(err, fault.Invalid) || fault.From(err).Param != "set" {
+			t.Errorf("orderAliases(%q) = %+v, %v, want it refused", text, in, err)
+		}
+	}
+}
+
 // Every action has a name of its own, says what it does, and belongs to a group that is not interrupted by another.
 func TestActions(t *testing.T) {
 	t.Parallel()

@@ -65,7 +65,7 @@ func (m *model) messages(turn int) string {
 		}
 		for _, p := range msg.Content.Parts() {
 			if p.IsImage() {
-				line += " " + p.ImageURL
+				line += " " + p.ImageURL()
 			}
 		}
 		lines = append(lines, line)

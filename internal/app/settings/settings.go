@@ -71,7 +71,7 @@ func newSite(cfg *config.Config) (webui.Site, error) {
 	if err != nil {
 		return webui.Site{}, fmt.Errorf("site.logo: %w", err)
 	}
-	texts := webui.Site{Name: c.Name, Headline: c.Headline, Intro: c.Intro, Footer: c.Footer}
+	texts := webui.Site{Name: c.Name, Headline: c.Headline, Intro: c.Intro, Footer: c.Footer, Seller: webui.Seller{Name: c.Seller, Address: c.SellerAddress, TaxID: c.SellerTaxID}}
 	return webui.NewSite(texts, logo, kind, c.Accent, c.AccentDark)
 }
 

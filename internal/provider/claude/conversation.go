@@ -172,7 +172,7 @@ func (c *Conversation[B]) user(call *provider.Call, m *chat.Message, index int) 
 		if p.Detail != "" && p.Detail != "auto" {
 			call.Omit("image_url.detail")
 		}
-		image, why := c.image(p.ImageURL)
+		image, why := c.image(p.ImageURL())
 		if why != "" {
 			return nil, fault.New(fault.Invalid, "%s", why).At(fmt.Sprintf("messages[%d].content[%d].image_url.url", index, i))
 		}

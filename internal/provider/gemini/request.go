@@ -181,7 +181,7 @@ func (t *translation) userParts(i int, m *chat.Message) ([]part, error) {
 			t.call.Omit("image_url.detail")
 		}
 		// Gemini 2.0 does not fetch images from the web.
-		image, ok := imagePart(p.ImageURL)
+		image, ok := imagePart(p.ImageURL())
 		if !ok || image.FileData != nil && strings.HasPrefix(t.call.Upstream, "gemini-2.0") {
 			return nil, fault.New(fault.Invalid, "This model cannot fetch the image. Send it as a data: URL, or, for most models, under an https:// address.").
 				At(fmt.Sprintf("messages[%d].content[%d].image_url.url", i, j))

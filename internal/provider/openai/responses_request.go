@@ -187,7 +187,7 @@ func (w *responseWriter) part(p *chat.Part, i, j int) error {
 		w.out = jsonscan.AppendQuoted(append(w.out, `{"type":"input_file","filename":`...), name)
 		w.out = append(jsonscan.AppendQuoted(append(w.out, `,"file_data":`...), "data:"+mediaType+";base64,"+data), '}')
 	case p.IsImage():
-		w.out = jsonscan.AppendQuoted(append(w.out, `{"type":"input_image","image_url":`...), p.ImageURL)
+		w.out = jsonscan.AppendQuoted(append(w.out, `{"type":"input_image","image_url":`...), p.ImageURL())
 		if p.Detail != "" {
 			w.out = jsonscan.AppendQuoted(append(w.out, `,"detail":`...), p.Detail)
 		}
