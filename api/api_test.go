@@ -113,6 +113,7 @@ func TestOperations(t *testing.T) {
 		"deleteResponse DELETE /v1/responses/{id}",
 		"describe GET /openapi.json",
 		"downloadVideo GET /v1/video/generations/{id}/content/video",
+		"endChatCompletion DELETE /v1/chat/completions/{id}/events",
 		"endMcpSession DELETE /mcp",
 		"explainRoute POST /v1/route",
 		"followVideoLink GET /files/{file}",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -13,10 +14,11 @@ type door struct {
 	name, path string
 	// members are those of the body behind the model, with a %s where the upstream is told what to reply.
 	members string
+	model   string // empty: that of the target
 }
 
 func (d *door) body(model, directive string) string {
-	return fmt.Sprintf(`{"model":%q,`+d.members+`}`, model, directive)
+	return fmt.Sprintf(`{"model":%q,`+d.members+`}`, cmp.Or(d.model, model), directive)
 }
 
 // The words of all doors, which are those of the workloads without one.
@@ -29,15 +31,24 @@ const (
 func doorsOf() []*door {
 	const responses = `"instructions":"` + doorSystem + `","input":"` + doorUser + `","temperature":0.7,"max_output_tokens":256`
 	return []*door{
-		{"chat completions", "/v1/chat/completions", `"messages":[{"role":"system","content":"` + doorSystem + `"},{"role":"user","content":"` + doorUser + `"}],"temperature":0.7,"max_tokens":256`},
-		{"messages", "/v1/messages", `"system":"` + doorSystem + `","messages":[{"role":"user","content":"` + doorUser + `"}],"temperature":0.7,"max_tokens":256`},
-		{"responses, store: false", "/v1/responses", responses + `,"store":false`},
-		{"responses, stored", "/v1/responses", responses},
+		{"chat completions", "/v1/chat/completions", `"messages":[{"role":"system","content":"` + doorSystem + `"},{"role":"user","content":"` + doorUser + `"}],"temperature":0.7,"max_tokens":256`, ""},
+		{"messages", "/v1/messages", `"system":"` + doorSystem + `","messages":[{"role":"user","content":"` + doorUser + `"}],"temperature":0.7,"max_tokens":256`, ""},
+		{"responses, store: false", "/v1/responses", responses + `,"store":false`, ""},
+		{"responses, stored", "/v1/responses", responses, ""},
 	}
 }
 
-// doors measures what a request costs through each door of one gateway.
-func (p plan) doors(ctx context.Context, self, bin, scratch string, out io.Writer) error {
+// autosOf returns a chat completion that names its model, and the same one through the router.
+func autosOf() []*door {
+	named := doorsOf()[0]
+	named.name = "named"
+	auto := *named
+	auto.name, auto.model = "service/auto", "service/auto"
+	return []*door{named, &auto}
+}
+
+// doors measures what a request costs through each of some doors of one gateway, and compares them with the first.
+func (p plan) doors(ctx context.Context, self, bin, scratch string, doors []*door, out io.Writer) error {
 	if err := os.MkdirAll(scratch, 0o700); err != nil {
 		return err
 	}
@@ -51,7 +62,7 @@ func (p plan) doors(ctx context.Context, self, bin, scratch string, out io.Write
 	r := newResults(targets)
 	var loads []workload
 	for _, callers := range []workload{one, some} {
-		for _, d := range doorsOf() {
+		for _, d := range doors {
 			w := callers
 			w.name, w.door = d.name+", "+callers.name, d
 			loads = append(loads, w)
@@ -66,11 +77,11 @@ func (p plan) doors(ctx context.Context, self, bin, scratch string, out io.Write
 			r.add(w, gateway, s)
 		}
 	}
-	fmt.Fprintf(out, "%-34s%12s%12s%16s\n", "CPU µs per request, by door", "sluice", "to chat", "median µs")
+	fmt.Fprintf(out, "%-34s%12s%20s%16s\n", "CPU µs per request", "sluice", "to "+doors[0].name, "median µs")
 	for i, w := range loads {
-		base := loads[i/len(doorsOf())*len(doorsOf())]
+		base := loads[i/len(doors)*len(doors)]
 		cost := r.perRequest(w, gateway.name)
-		fmt.Fprint(out, w.name, strings.Repeat(" ", 34-len(w.name)), cell(12, 1, cost), cell(12, 2, cost/r.perRequest(base, gateway.name)), cell(16, 0, r.typical(w, gateway.name)), "\n")
+		fmt.Fprint(out, w.name, strings.Repeat(" ", 34-len(w.name)), cell(12, 1, cost), cell(20, 2, cost/r.perRequest(base, gateway.name)), cell(16, 0, r.typical(w, gateway.name)), "\n")
 	}
 	return r.firstError()
 }

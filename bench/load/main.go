@@ -60,7 +60,7 @@ func main() {
 	}
 	flag.StringVar(&p.bin, "bin", "", "measure this binary instead of building one")
 	flag.IntVar(&p.rounds, "rounds", 3, "turns of each target under each load")
-	flag.StringVar(&p.only, "only", "", "run this workload alone, for example \"5 MB\" or \"TLS\", or \"growth\" or \"doors\"")
+	flag.StringVar(&p.only, "only", "", "run this workload alone, for example \"5 MB\" or \"TLS\", or \"growth\", \"doors\" or \"auto\"")
 	flag.BoolVar(&p.quick, "quick", false, "one short round: a check that everything runs")
 	flag.Parse()
 	p.rounds = max(p.rounds, 1)
@@ -96,7 +96,9 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 	case "growth":
 		return p.grow(ctx, self, bin, scratch, out)
 	case "doors":
-		return p.doors(ctx, self, bin, scratch, out)
+		return p.doors(ctx, self, bin, scratch, doorsOf(), out)
+	case "auto":
+		return p.doors(ctx, self, bin, scratch, autosOf(), out)
 	}
 	began := time.Now()
 	targets, stop, err := startAll(ctx, self, bin, scratch)
@@ -152,7 +154,7 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 	}
 	stop() // the rest has the machine for itself
 	fmt.Fprintln(out)
-	if err := p.doors(ctx, self, bin, filepath.Join(scratch, "doors"), out); err != nil {
+	if err := p.doors(ctx, self, bin, filepath.Join(scratch, "doors"), doorsOf(), out); err != nil {
 		return err
 	}
 	fmt.Fprintln(out)

@@ -143,7 +143,7 @@ func configuration(baseURL, secureURL string) string {
   - {name: secure, kind: openai, base_url: %q}
 models:
   - {id: bench/gpt, provider: bench, upstream: %[3]s, plan: free, context_length: 100000000, max_output: 16000}
-  - {id: bench/secure, provider: secure, upstream: %[3]s, plan: free, context_length: 100000000, max_output: 16000}
+  - {id: bench/secure, provider: secure, upstream: %[3]s, plan: free, context_length: 100000000, max_output: 16000, quality: 1} # the router chooses the other one
 `, baseURL, secureURL, upstreamModel)
 }
 

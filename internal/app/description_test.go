@@ -152,6 +152,7 @@ func TestRepliesFitTheDescription(t *testing.T) {
 	d.check(t, "POST", chatPath, left)
 	d.check(t, "GET", chatPath+"/{id}/events", n.fetch("GET", n.scheme+n.Addr()+resumed, owner, map[string]string{"Last-Event-ID": "1000"}))
 	ratable := n.request("POST", chatPath, owner, `{"model":"service/auto","messages":[{"role":"user","content":"Say hello."}]}`).header.Get("X-Request-Id")
+	d.check(t, "DELETE", chatPath+"/{id}/events", n.fetch("DELETE", n.scheme+n.Addr()+resumed, owner, map[string]string{"Last-Event-ID": "x"}))
 	const (
 		chat    = "/v1/chat/completions"
 		rest    = "/v1/chat/completions/{id}/events"
@@ -200,6 +201,8 @@ func TestRepliesFitTheDescription(t *testing.T) {
 		{"POST", chat, "", owner, auto, 200},
 		{"GET", rest, resumed, owner, "", 200},
 		{"GET", rest, resumed, free, "", 404},
+		{"DELETE", rest, resumed, free, "", 404},
+		{"DELETE", rest, resumed, owner, "", 204},
 		{"POST", chat, "", owner, `{"model":`, 400},
 		{"POST", chat, "", owner, small + `,"temperature":3}`, 400},
 		{"POST", chat, "", owner, `{"model":"none","messages":[{"role":"user","content":"x"}]}`, 400},

@@ -286,6 +286,56 @@ func TestResumeNobodyComesBack(t *testing.T) {
 	}
 }
 
+// A caller who asks for the end of a call gets it at once, after the connection broke and while it is open, and is charged
+// for what was produced.
+func TestResumeEnded(t *testing.T) {
+	t.Parallel()
+	u := newNarrator(t)
+	n := newSite(t, lab(u.url, "lab/m")).start(t)
+	key := n.OwnerKey()
+	got, err := n.cutAt(key, "x", fmt.Sprintf(resumableChat, "left hold:6"), 1200)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := func(location string) {
+		t.Helper()
+		if r := n.request("DELETE", location, key, ""); r.status != 204 {
+			t.Errorf("DELETE %s = %d %s, want 204", location, r.status, r.body)
+		}
+	}
+	end(got.location)
+	eventually(t, "the end of the call", func() bool { return u.canceled("left hold:6") && n.Running() == 0 })
+
+	body := fmt.Sprintf(resumableChat, "stays hold:6")
+	req, err := http.NewRequest("POST", n.scheme+n.Addr()+chatPath, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	end(resp.Header.Get("X-Sluice-Resume"))
+	if text, err := io.ReadAll(resp.Body); err == nil {
+		t.Errorf("the open connection got %q and an end, want it to be cut", text)
+	}
+	eventually(t, "the end of the other call", func() bool { return u.canceled("stays hold:6") && n.Running() == 0 })
+	held, all := n.Settlements()
+	for _, s := range held {
+		if s.End != usage.EndHangUp || s.Tokens.CompletionTotal() == 0 {
+			t.Errorf("settled = %+v, want a hang-up with what was produced", s)
+		}
+	}
+	if all != 2 {
+		t.Errorf("%d settlements, want 2", all)
+	}
+	if r := n.request("DELETE", got.location, key, ""); r.status != 404 {
+		t.Errorf("DELETE of a call that is over = %d %s, want 404", r.status, r.body)
+	}
+}
+
 // The usual wire does not change, and whoever may not read a stream does not learn that it is there.
 func TestResumeOffByDefault(t *testing.T) {
 	t.Parallel()

@@ -73,7 +73,7 @@ func (s *resumable) end() {
 			stop()
 		}
 	}
-	if sent := s.Close(s.whole); !sent && s.x.begun() && s.whole {
+	if sent := s.Close(s.whole); s.x.begun() && (s.whole && !sent || s.Ended()) {
 		s.x.event.Err, s.x.event.Final = errGone, statusNone
 		panic(http.ErrAbortHandler)
 	}
@@ -123,6 +123,23 @@ func (a *API) resumeStream(x *exchange, r *http.Request) error {
 		}
 		x.Flush()
 	}
+}
+
+// endStream serves DELETE /v1/chat/completions/{id}/events: a call that goes on without its connection needs another
+// way to end.
+func (a *API) endStream(x *exchange, r *http.Request) error {
+	id := r.PathValue("id")
+	if a.streams == nil {
+		return resume.Unknown(id)
+	}
+	if err := a.streams.End(r.Context(), id, x.caller.Account.ID, r.Header[resume.Header]); err != nil {
+		if r.Context().Err() != nil {
+			err = goneOr(relay.Ended(r.Context()))
+		}
+		return err
+	}
+	x.WriteHeader(http.StatusNoContent)
+	return nil
 }
 
 // streamHeader sets the headers of a stream.

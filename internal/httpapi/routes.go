@@ -49,6 +49,7 @@ func (a *API) routes() []route {
 	return []route{
 		{"POST", chatPath, a.createChatCompletion},
 		{"GET", chatPath + "/{id}/events", a.resumeStream},
+		{"DELETE", chatPath + "/{id}/events", a.endStream},
 		{"POST", messagesPath, a.createMessage},
 		{"POST", countTokensPath, a.countTokens},
 		{"POST", responsesPath, a.createResponse},

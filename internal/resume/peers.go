@@ -1,6 +1,7 @@
 package resume
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -47,8 +48,11 @@ const (
 	farewell = time.Second
 )
 
-// The answers to a question.
+// What a question begins with, and the answers to it.
 const (
+	ask = "ask"
+	cut = "cut"
+
 	someMore  = "more" // with events, or without if there were none in time
 	noMore    = "end"  // the stream was read to its end
 	takenOver = "over"
@@ -71,6 +75,8 @@ const (
 // At its end the asking node says
 //
 //	bye <session>
+//
+// A question that begins with "cut" ends the call instead, and its answer is "end".
 type peers struct {
 	streams *Streams
 	bus     Bus
@@ -118,10 +124,11 @@ type question struct {
 	account     string
 	after       int
 	stream      string
+	verb        string
 }
 
 func (q *question) String() string {
-	return strings.Join([]string{"ask", q.to, q.session, strconv.Itoa(q.number), q.account, strconv.Itoa(q.after), q.stream}, " ")
+	return strings.Join([]string{q.verb, q.to, q.session, strconv.Itoa(q.number), q.account, strconv.Itoa(q.after), q.stream}, " ")
 }
 
 // answer is what it says.
@@ -135,7 +142,7 @@ type answer struct {
 func (p *peers) heard(message string) {
 	f := strings.Split(message, " ")
 	switch {
-	case len(f) == 7 && f[0] == "ask" && (f[1] == p.tag || f[1] == "*"):
+	case len(f) == 7 && (f[0] == ask || f[0] == cut) && (f[1] == p.tag || f[1] == "*"):
 		number, err := strconv.Atoi(f[3])
 		after, wrong := strconv.Atoi(f[5])
 		if err != nil || wrong != nil {
@@ -144,7 +151,7 @@ func (p *peers) heard(message string) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if !p.closed {
-			q := &question{f[1], f[2], number, f[4], after, f[6]}
+			q := &question{f[1], f[2], number, f[4], after, f[6], f[0]}
 			p.working.Go(func() { p.reply(q) })
 		}
 	case len(f) == 5 && f[0] == "got":
@@ -197,6 +204,15 @@ type session struct {
 
 // reply answers a question of another node.
 func (p *peers) reply(q *question) {
+	if q.verb == cut {
+		switch {
+		case p.streams.end(q.stream, q.account):
+			p.tell(p.message(q, noMore, nil))
+		case q.to != "*":
+			p.tell(p.message(q, unknown, nil))
+		}
+		return
+	}
 	ses, message := p.session(q)
 	if ses == nil {
 		if message != "" {
@@ -294,10 +310,35 @@ func (p *peers) attach(ctx context.Context, id, account, tag string, after int) 
 	if !plain(id) || tag == p.tag || tag != "" && !p.bus.Lives(tag) {
 		return nil, Unknown(excerpt.Of(id, maxID))
 	}
-	r := &remote{peers: p, question: question{to: tag, session: rand.Text(), account: account, after: after, stream: id}, answers: make(chan answer, 2)}
-	if tag == "" {
-		r.question.to = "*"
+	r, first, err := p.begin(ctx, tag, question{account: account, after: after, stream: id, verb: ask})
+	if err != nil {
+		return nil, err
 	}
+	if first.what == refused {
+		r.Close()
+		return nil, fault.New(fault.Invalid, "%s", first.events).At("Last-Event-ID")
+	}
+	r.first = &first
+	return r, nil
+}
+
+// end ends the call of a stream that another node holds.
+func (p *peers) end(ctx context.Context, id, account, tag string) error {
+	if !plain(id) || tag == p.tag || tag != "" && !p.bus.Lives(tag) {
+		return Unknown(excerpt.Of(id, maxID))
+	}
+	r, _, err := p.begin(ctx, tag, question{account: account, stream: id, verb: cut})
+	if err == nil {
+		r.Close()
+	}
+	return err
+}
+
+// begin asks the node that holds a stream, or all of them if tag is empty, the first question. The caller closes what
+// it returns.
+func (p *peers) begin(ctx context.Context, tag string, q question) (*remote, answer, error) {
+	q.to, q.session = cmp.Or(tag, "*"), rand.Text()
+	r := &remote{peers: p, question: q, answers: make(chan answer, 2)}
 	p.mu.Lock()
 	full := len(p.waiting) >= atOnce
 	if !full {
@@ -305,23 +346,20 @@ func (p *peers) attach(ctx context.Context, id, account, tag string, after int) 
 	}
 	p.mu.Unlock()
 	if full {
-		return nil, fault.New(fault.Unavailable, "This server resumes as many streams of other servers as it can. Try again in a moment.").After(time.Second)
+		return nil, answer{}, fault.New(fault.Unavailable, "This server resumes as many streams of other servers as it can. Try again in a moment.").After(time.Second)
 	}
 	first, err := r.ask(ctx)
 	switch {
-	case err == nil && first.what == refused:
-		err = fault.New(fault.Invalid, "%s", first.events).At("Last-Event-ID")
 	case err == nil && first.what == unknown, errors.Is(err, errSilence) && tag == "":
-		err = Unknown(excerpt.Of(id, maxID))
+		err = Unknown(excerpt.Of(q.stream, maxID))
 	case errors.Is(err, errSilence):
 		err = fault.New(fault.Unavailable, "The server that holds this stream does not answer. Try again.").After(time.Second)
 	}
 	if err != nil {
 		r.Close()
-		return nil, err
+		return nil, answer{}, err
 	}
-	r.first = &first
-	return r, nil
+	return r, first, nil
 }
 
 // plain reports whether an id can be part of a message.

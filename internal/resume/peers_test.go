@@ -173,3 +173,47 @@ func TestPeersAtOnce(t *testing.T) {
 		running.Wait()
 	})
 }
+
+// A call is ended by its own account alone, on its node and from another one.
+func TestEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		net := &network{got: map[string]func(string){}, loses: func(int, string) bool { return false }}
+		key := seal.NewKey()
+		var streams [2]*Streams
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		for i := range streams {
+			streams[i] = New(&Options{Bus: node{network: net, tag: fmt.Sprint("node", i)}, Key: key})
+			running.Go(func() { streams[i].Run(ctx) })
+		}
+		for _, after := range []string{"", "node0-1"} {
+			for from, s := range streams {
+				st, call := streams[0].Open(t.Context(), httptest.NewRecorder(), Call{ID: "s", Account: "a"})
+				write(t, st, "data: one\n\n")
+				for _, bad := range [][2]string{{"s", "b"}, {"t", "a"}} {
+					if err := s.End(t.Context(), bad[0], bad[1], []string{after}); err == nil || fault.From(err).Kind != fault.NotFound {
+						t.Errorf("End of %s by %s on node %d after %q = %v, want 404", bad[0], bad[1], from, after, err)
+					}
+				}
+				if call.Err() != nil {
+					t.Fatal("a stranger has ended the call")
+				}
+				if err := s.End(t.Context(), "s", "a", []string{after}); err != nil || !errors.Is(context.Cause(call), ErrEnded) {
+					t.Errorf("End on node %d after %q = %v, and the call ended by %v", from, after, err, context.Cause(call))
+				}
+				st.Close(false)
+			}
+		}
+		if err := streams[0].End(t.Context(), "s", "a", []string{"x y"}); err == nil || fault.From(err).Kind != fault.Invalid {
+			t.Errorf("End after %q = %v, want 400", "x y", err)
+		}
+		for i, s := range streams {
+			if s.left() != 0 {
+				t.Errorf("node %d: something is left", i)
+			}
+		}
+		stop()
+		running.Wait()
+	})
+}

@@ -21,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 	"sluice/internal/seal"
 )
@@ -39,6 +40,9 @@ const (
 
 // ErrLeft is the cause with which the context of a call is canceled when nobody has come back for it.
 var ErrLeft = errors.New("the caller did not come back")
+
+// ErrEnded is the cause with which it is canceled when its caller has asked for that.
+var ErrEnded = errors.New("the caller has ended the call")
 
 // ErrTakenOver means that a newer connection reads the stream.
 var ErrTakenOver = errors.New("a newer connection reads this stream")
@@ -168,6 +172,35 @@ func (s *Streams) Open(ctx context.Context, w http.ResponseWriter, c Call) (*Str
 
 // Stop cancels the call with a cause, such as that the server stops.
 func (st *Stream) Stop(cause error) { st.cancel(cause) }
+
+// End cancels the call of a stream of an account, which is then settled for what was produced. It does nothing if the
+// call has ended and its stream is still kept. The stream may be on another node, which values, those of the header
+// Last-Event-ID, may name. The fault of an unknown one is that of Attach.
+func (s *Streams) End(ctx context.Context, id, account string, values []string) error {
+	tag, _, err := lastEvent(values)
+	if err != nil || s.end(id, account) {
+		return err
+	}
+	if s.peers == nil {
+		return Unknown(excerpt.Of(id, maxID))
+	}
+	return s.peers.end(ctx, id, account, tag)
+}
+
+// end cancels the call of a stream of this node, and reports whether there is one of the account.
+func (s *Streams) end(id, account string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.byID[id]
+	if st == nil || st.account != account {
+		return false
+	}
+	st.cancel(ErrEnded)
+	return true
+}
+
+// Ended reports whether End has canceled the call.
+func (st *Stream) Ended() bool { return errors.Is(context.Cause(st.ctx), ErrEnded) }
 
 // HungUp says that the connection of the request has ended.
 func (st *Stream) HungUp() {

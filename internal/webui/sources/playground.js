@@ -16,6 +16,13 @@
   const place = "sluice.play." + box.dataset.account;
   const mostChats = 40, mostPresets = 20;
   let chat, pictures = [], running = null;
+  // ends has a function for each stream under way that ends its call. A call whose connection breaks goes on, so closing
+  // the connection does not end it.
+  const ends = new Set();
+  function stop() {
+    for (const end of ends) end();
+    running?.abort();
+  }
 
   function stored() {
     try {
@@ -74,7 +81,7 @@
   }
 
   function show(c) {
-    running?.abort();
+    stop();
     chat = c;
     apply(c.settings);
     by("compare").checked = !!c.compare;
@@ -417,10 +424,11 @@
   async function one(lane) {
     const asked = request(lane);
     const reply = new Reply(lane);
+    const { signal } = running;
     let model, usage, id;
     try {
       const response = await fetch("/dashboard" + asked.path, {
-        method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(asked.body), signal: running.signal,
+        method: "POST", headers: { "Content-Type": "application/json", "x-sluice-resume": "1" }, body: JSON.stringify(asked.body), signal,
       });
       id = response.headers.get("x-request-id");
       if (!response.ok) {
@@ -437,7 +445,7 @@
         return;
       }
       let complete = false;
-      for await (const data of events(response.body)) {
+      for await (const data of events(response, signal)) {
         if (data === "[DONE]") { complete = true; break; }
         const chunk = JSON.parse(data);
         const problem = chunk.error || chunk.response?.error;
@@ -488,16 +496,44 @@
 
   const say = (text) => { by("said").textContent = text; };
 
-  // events yields the data of each server-sent event. The API sends one data line per event.
-  async function* events(stream) {
-    const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
-    let rest = "";
-    for (;;) {
-      const { value, done } = await reader.read();
-      if (done) return;
-      const lines = (rest + value).split("\n");
-      rest = lines.pop();
-      for (const line of lines) if (line.startsWith("data:")) yield line.slice(5).trim();
+  // events yields what the events of a stream say. If the connection breaks, it continues after the last event.
+  async function* events(response, signal) {
+    const at = response.headers.get("x-sluice-resume");
+    let id = "", last = "";
+    const end = () => { fetch("/dashboard" + at, { method: "DELETE", headers: { "Last-Event-ID": last }, keepalive: true }).catch(() => {}); };
+    if (at) ends.add(end);
+    try {
+      for (;;) {
+        try {
+          const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+          for (let rest = ""; ;) {
+            const { value, done } = await reader.read();
+            if (done) break;
+            const lines = (rest + value).split("\n");
+            rest = lines.pop();
+            for (const line of lines) {
+              if (line.startsWith("id:")) id = line.slice(3).trim();
+              if (line.startsWith("data:")) { last = id; yield line.slice(5).trim(); }
+            }
+          }
+        } catch (error) {
+          if (!at || signal.aborted) throw error;
+        }
+        if (!at) return;
+        response = await rest(at, last, signal);
+      }
+    } finally {
+      ends.delete(end);
+    }
+  }
+
+  // rest asks for the rest of a stream until the server can be reached again, for as long as it keeps the call.
+  async function rest(at, last, signal) {
+    for (let pause = 100, until = Date.now() + 120_000; ; pause = Math.min(2 * pause, 5000)) {
+      const response = await fetch("/dashboard" + at, { headers: { "Last-Event-ID": last }, signal }).catch((error) => { if (signal.aborted) throw error; });
+      if (response?.ok) return response;
+      if (response && response.status < 500 || Date.now() > until) throw new Error("The response was cut off.");
+      await new Promise((done) => setTimeout(done, pause));
     }
   }
 
@@ -599,8 +635,9 @@
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); by("ask").requestSubmit(); }
   });
   prompt.addEventListener("paste", (event) => { if (event.clipboardData.files.length && !by("attach").disabled) { event.preventDefault(); attach(event.clipboardData.files); } });
-  document.addEventListener("keydown", (event) => { if (event.key === "Escape") running?.abort(); });
-  by("stop").addEventListener("click", () => running?.abort());
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") stop(); });
+  by("stop").addEventListener("click", stop);
+  addEventListener("pagehide", stop);
   by("attach").addEventListener("click", () => by("file").click());
   by("file").addEventListener("change", () => { attach(by("file").files); by("file").value = ""; });
   by("clear").addEventListener("click", () => { save(); const settled = settings(), compare = by("compare").checked; show({ ...fresh(), settings: settled, compare }); change((all) => { all.current = chat.id; }); prompt.focus(); });

@@ -1,5 +1,6 @@
 // The playground: what it shows of a reply, what it keeps, and what it does when something fails.
 import assert from "node:assert/strict";
+import net from "node:net";
 import test from "node:test";
 import { examine, gateway, signUp, subscribe, themes, useBrowser } from "./visitor.mjs";
 
@@ -111,6 +112,59 @@ test("stop, retry and edit", async () => {
   await page.getByRole("button", { name: "Ask for another reply" }).click();
   await page.waitForFunction((text) => { const el = document.querySelector(".facts-line"); return el && el.textContent !== text; }, before);
   assert.equal(await page.locator(".turn").count(), 2);
+});
+
+// breakable returns the address of a relay to the gateway, and a function that breaks all connections through it.
+async function breakable(t) {
+  const sockets = new Set();
+  const relay = net.createServer((from) => {
+    const to = net.connect(Number(new URL(gateway).port), "127.0.0.1");
+    for (const [a, b] of [[from, to], [to, from]]) {
+      sockets.add(a);
+      a.on("error", () => {}).on("close", () => { sockets.delete(a); b.destroy(); });
+      a.pipe(b);
+    }
+  });
+  await new Promise((done) => relay.listen(0, "127.0.0.1", done));
+  t.after(() => { for (const s of sockets) s.destroy(); relay.close(); });
+  return { origin: "http://127.0.0.1:" + relay.address().port, cut: () => { for (const s of sockets) s.destroy(); } };
+}
+
+const slowly = "[[sandbox:tokens=200]] [[sandbox:chunk_delay=15ms]] Tell me about locks.";
+
+test("a connection that breaks in the middle loses nothing of the reply", async (t) => {
+  const { origin, cut } = await breakable(t);
+  const { page } = await playground();
+  const text = page.locator(".turn.assistant .text");
+  await send(page, slowly);
+  await facts(page).waitFor();
+  const whole = await text.textContent();
+
+  await page.goto(origin + "/dashboard/playground");
+  await page.locator("#model").selectOption("sandbox/small");
+  const resumed = page.waitForResponse((r) => r.request().method() === "GET" && r.url().endsWith("/events"));
+  await send(page, slowly);
+  await page.waitForFunction(() => document.querySelector(".turn.assistant .text")?.textContent.length > 20);
+  cut();
+  assert.equal((await resumed).status(), 200);
+  await facts(page).waitFor();
+  assert.equal(await text.textContent(), whole);
+});
+
+test("stop ends the call, and not only its connection", async () => {
+  const { page } = await playground();
+  const ended = page.waitForResponse((r) => r.request().method() === "DELETE" && r.url().endsWith("/events"));
+  await send(page, "[[sandbox:tokens=2000]] [[sandbox:chunk_delay=100ms]] Without an end");
+  await page.locator(".turn.assistant .text").waitFor();
+  await page.getByRole("button", { name: "Stop" }).click();
+  assert.equal((await ended).status(), 204);
+  await page.getByText("stopped").waitFor();
+  const id = (await ended).url().match(/chatcmpl-([0-9a-f]{32})/)[1];
+  for (;;) { // until it is settled; a call that went on would be after two minutes
+    const reply = await fetch(gateway + "/v1/requests?range=1h&outcome=disconnected", { headers: { Authorization: "Bearer " + key } });
+    if (JSON.stringify(await reply.json()).includes(id)) break;
+    await page.waitForTimeout(100);
+  }
 });
 
 test("calls of functions and of MCP servers are cards", async () => {
