@@ -362,8 +362,8 @@ func (n *node) sendExamples(key string) {
 	sent := 0
 	for path, item := range doc.Paths.Map() {
 		for method, op := range item.Operations() {
-			if (strings.Contains(path, "/video/") || strings.Contains(path, "/responses/") || strings.HasSuffix(path, "/events")) && strings.Contains(path, "{") || path == "/files/{file}" {
-				continue // their examples name a job, a response or a stream that is nobody's
+			if (strings.Contains(path, "/video/") || strings.Contains(path, "/responses/") || strings.HasSuffix(path, "/events")) && strings.Contains(path, "{") || path == "/files/{file}" || path == "/v1/feedback" {
+				continue // their examples name a job, a response, a stream or a call that is nobody's
 			}
 			target := path
 			for _, p := range op.Parameters {
