@@ -91,7 +91,8 @@ func startAll(ctx context.Context, self, bin, scratch string) (targets []*target
 		return targets, stop, err
 	}
 	trust := []string{"SSL_CERT_FILE=" + certificate} // instead of the system's
-	if err := launch(&target{}, nil, self, "upstream", addrs[3], certificate, key); err != nil {
+	secure := &target{name: "upstream with TLS", addr: addrs[3]}
+	if err := launch(secure, nil, self, "upstream", addrs[3], certificate, key); err != nil {
 		return targets, stop, err
 	}
 	secureURL := "https://" + addrs[3] + "/v1"
@@ -127,6 +128,10 @@ func startAll(ctx context.Context, self, bin, scratch string) (targets []*target
 		return targets, stop, err
 	}
 	gateway.secure = &target{name: "sluice", addr: gateway.addr, key: gateway.key, model: "bench/secure", Process: gateway.Process}
+	// Nothing probes it alone, and those in front of it answer 502 as long as it does not listen.
+	if err := secure.listens(ctx); err != nil {
+		return targets, stop, err
+	}
 	for _, t := range []*target{direct, bare, bare.secure, gateway, gateway.secure} {
 		if err := t.probe(ctx); err != nil {
 			return targets, stop, err
