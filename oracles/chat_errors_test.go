@@ -52,9 +52,9 @@ func TestErrors(t *testing.T) {
 		{"our fault", g.owner, params(small, "[[sandbox:error=500]]"), 500, "server_error", "", ""},
 		{"unavailable", g.owner, params(small, "[[sandbox:error=503]]"), 503, "service_unavailable", "", "503"},
 		{"unreachable", g.owner, params(stranded, "Hi"), 503, "service_unavailable", "", "reach"},
-		{"upstream refuses us", g.owner, params(faked, script{Do: "fail", Status: 401}.String()), 503, "service_unavailable", "", ""},
-		// The first call opens the breaker of the only target, so the second may be answered without one.
-		{"upstream is full", g.owner, params(faked, script{Do: "fail", Status: 429}.String()), 503, "service_unavailable", "", ""},
+		{"upstream refuses us", g.owner, params(ailing, script{Do: "fail", Status: 401}.String()), 503, "service_unavailable", "", ""},
+		// The first call opens the breaker of the only target, so the others may be answered without one.
+		{"upstream is full", g.owner, params(ailing, script{Do: "fail", Status: 429}.String()), 503, "service_unavailable", "", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

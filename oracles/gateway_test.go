@@ -29,6 +29,7 @@ const (
 	large    = "sandbox/large"
 	reasoner = "sandbox/reasoner"
 	faked    = "fake/model"    // served by the fake upstream
+	ailing   = "fake/ailing"   // served by the fake upstream, too, as a provider of its own: what fails here disturbs nobody else
 	stranded = "fake/stranded" // served by nobody: its provider cannot be reached
 )
 
@@ -98,12 +99,14 @@ func startWithUpstream(t *testing.T) (*gateway, *upstream) {
 	t.Helper()
 	up := startUpstream(t)
 	more := fmt.Sprintf(`providers:
-  - {name: fake, kind: openai, base_url: "%s/v1", api_key: "%s"}
+  - {name: fake, kind: openai, base_url: "%[1]s/v1", api_key: "%[2]s"}
+  - {name: ailing, kind: openai, base_url: "%[1]s/v1", api_key: "%[2]s"}
   - {name: gone, kind: openai, base_url: "http://127.0.0.1:1/v1"}
 models:
-  - {id: %s, provider: fake, upstream: %s, plan: basic, context_length: 32768, max_output: 4096, tool_calling: true, reasoning: true}
-  - {id: %s, provider: gone, plan: free, context_length: 8192, max_output: 1024}
-`, up.url, upstreamKey, faked, upstreamModel, stranded)
+  - {id: %[3]s, provider: fake, upstream: %[4]s, plan: basic, context_length: 32768, max_output: 4096, tool_calling: true, reasoning: true}
+  - {id: %[5]s, provider: ailing, upstream: %[4]s, plan: basic, context_length: 32768, max_output: 4096, tool_calling: true, reasoning: true}
+  - {id: %[6]s, provider: gone, plan: free, context_length: 8192, max_output: 1024}
+`, up.url, upstreamKey, faked, upstreamModel, ailing, stranded)
 	return startGateway(t, more), up
 }
 

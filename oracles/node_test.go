@@ -45,7 +45,7 @@ func TestNode(t *testing.T) {
 	env := append(os.Environ(),
 		"GATEWAY_URL="+g.url, "UPSTREAM_URL="+up.url,
 		"KEY_OWNER="+g.owner, "KEY_NONE="+none, "KEY_FREE="+free, "KEY_SUSPENDED="+g.suspended(t),
-		"MODEL_SMALL="+small, "MODEL_LARGE="+large, "MODEL_REASONER="+reasoner, "MODEL_UPSTREAM="+faked, "MODEL_STRANDED="+stranded,
+		"MODEL_SMALL="+small, "MODEL_LARGE="+large, "MODEL_REASONER="+reasoner, "MODEL_UPSTREAM="+faked, "MODEL_AILING="+ailing, "MODEL_STRANDED="+stranded,
 	)
 	for _, file := range testFiles(t) {
 		t.Run(strings.TrimSuffix(file, ".test.mjs"), func(t *testing.T) {

@@ -26,6 +26,7 @@ export const models = {
   large: variable('MODEL_LARGE'),
   reasoner: variable('MODEL_REASONER'),
   upstream: variable('MODEL_UPSTREAM'),
+  ailing: variable('MODEL_AILING'),
   stranded: variable('MODEL_STRANDED'),
 };
 
@@ -74,7 +75,7 @@ export const refusals = [
   { name: 'our fault', text: '[[sandbox:error=500]]', status: 500, type: 'server_error' },
   { name: 'unavailable', text: '[[sandbox:error=503]]', status: 503, type: 'service_unavailable' },
   { name: 'unreachable', model: models.stranded, text: 'Hi', status: 503, type: 'service_unavailable' },
-  { name: 'upstream refuses us', model: models.upstream, text: script({ do: 'fail', status: 401 }).text, status: 503, type: 'service_unavailable' },
+  { name: 'upstream refuses us', model: models.ailing, text: script({ do: 'fail', status: 401 }).text, status: 503, type: 'service_unavailable' },
 ].map((refusal) => ({ key: keys.owner, model: models.small, ...refusal }));
 
 // broken are requests whose streams fail after they have begun.

@@ -16,6 +16,10 @@ import (
 // dead is interrupted by people and by CI systems.
 const silence = 20 * time.Second
 
+// parallel is how many tests of a package run at once. Most of them wait for a server more than they compute, so
+// there are more than cores.
+const parallel = "6"
+
 // unraced lists the packages that are tested without the race detector: packages that compute, which it
 // slows down tenfold, and the command and the cluster, whose parts run together under it in the tests of app. The module
 // oracles is not tested with it either, because most of it is other people's code.
@@ -81,6 +85,9 @@ func (s *session) goTestPackages(dir string, race bool, args []string, packages 
 		line = append(line, "-race")
 	}
 	line = append(line, args...)
+	if dir == s.root { // the tests of oracles share a server, which is none too quick
+		line = append(line, "-parallel", parallel)
+	}
 	shown := line
 	if race {
 		for _, p := range translated {

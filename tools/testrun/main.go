@@ -44,21 +44,17 @@ type mode struct {
 	durable bool
 }
 
-// parallel is how many tests of a package run at once. Most of them wait for a server more than they compute, so
-// there are more than cores.
-const parallel = "6"
-
 // modes returns every mode. The plan is printed before the run, so that people know how long it takes
 // and what it does before they wait for it.
 func modes() []mode {
 	return []mode{
 		{
-			name: "test", run: (*session).test, args: []string{"-timeout", "30m", "-parallel", parallel}, race: true,
+			name: "test", run: (*session).test, args: []string{"-timeout", "30m"}, race: true,
 			takes: "30 minutes on two cores in a fresh clone, 24 after that", needy: true,
 			plan: []string{"lint: go vet, gofumpt, staticcheck", "go test -race in the module, without it where packages only compute, then in oracles/ and tools/manifests/"},
 		},
 		{
-			name: "soak", run: (*session).soak, args: []string{"-timeout", "60m", "-count", "1", "-parallel", parallel}, race: true, durable: true,
+			name: "soak", run: (*session).soak, args: []string{"-timeout", "60m", "-count", "1"}, race: true, durable: true,
 			takes: "an hour on two cores", needy: true,
 			plan: []string{"lint: go vet, gofumpt, staticcheck", "the same with SLUICE_SOAK=1", "the simulation of a thousand nodes", "beside them each fuzz target for 10 seconds, those of the lane for half an hour"},
 		},
