@@ -139,7 +139,7 @@ test("password, address, sessions and closing", async () => {
   await other.goto(gateway + "/dashboard/account");
   await other.getByLabel("E-mail").fill("dora@example.com");
   await other.getByLabel("Password").fill(password);
-  await other.getByRole("button", { name: "Sign in" }).click();
+  await other.getByRole("button", { name: "Sign in", exact: true }).click();
   await other.getByRole("heading", { name: "Account", exact: true }).waitFor();
 
   await page.goto(gateway + "/dashboard/account");
@@ -160,7 +160,7 @@ test("password, address, sessions and closing", async () => {
   await page.reload();
   await page.getByLabel("E-mail").fill("dora@example.com");
   await page.getByLabel("Password").fill(password);
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await page.getByRole("heading", { name: "Account", exact: true }).waitFor();
   await page.getByRole("button", { name: "Sign out all other sessions" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Sign out" }).click();

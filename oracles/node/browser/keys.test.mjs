@@ -100,7 +100,7 @@ test("a key by keyboard: made, limited, reloaded, deleted", async () => {
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
   await page.getByLabel("E-mail").fill("kim@example.com");
   await page.getByLabel("Password").fill(password);
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await page.getByRole("heading", { name: "Keys", exact: true }).waitFor();
   await page.getByText("No sub-keys yet.").waitFor();
   assert.deepEqual(complaints, []);

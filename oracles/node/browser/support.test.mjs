@@ -32,12 +32,12 @@ function code(secret) {
 async function join(page, email) {
   await signUp(page, email);
   await page.goto(gateway + "/dashboard/account");
-  const part = page.getByRole("region", { name: "Two-step sign-in" });
+  const part = page.getByRole("region", { name: "Authenticator app" });
   await part.getByLabel("Current password").fill(password);
   await part.getByRole("button", { name: "Set up" }).click();
   await part.getByLabel("Code").fill(code(await page.locator("#totp-secret").textContent()));
   await part.getByRole("button", { name: "Turn on" }).click();
-  await page.getByText("Two-step sign-in is on.").first().waitFor();
+  await page.getByText("The authenticator app was turned on.").first().waitFor();
   const made = await fetch(process.env.OPERATOR + "/staff?email=" + encodeURIComponent(email), { method: "POST" });
   assert.equal(made.status, 200, await made.text());
 }
