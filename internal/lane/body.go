@@ -16,6 +16,9 @@ type body struct {
 	conn *conn
 	some bool // there is a body
 	left int64
+	// short reports that the handler has met the end of the connection before that of the body. As in net/http, it gets an
+	// error once, and then the end.
+	short bool
 	// closed reports that the rest was discarded, because the reply has begun.
 	closed bool
 	// until is the deadline of reads. It is set on the connection, which costs a timer, only when
@@ -26,7 +29,7 @@ type body struct {
 
 // reset prepares the body of the next request.
 func (b *body) reset(length int64) {
-	b.some, b.left, b.closed, b.until = length > 0, length, false, time.Time{}
+	b.some, b.left, b.short, b.closed, b.until = length > 0, length, false, false, time.Time{}
 }
 
 // Read implements io.Reader.
@@ -39,7 +42,7 @@ func (b *body) Read(p []byte) (int, error) {
 
 // read is Read also for a body that the handler may no longer read.
 func (b *body) read(p []byte) (int, error) {
-	if b.left == 0 {
+	if b.left == 0 || b.short {
 		return 0, io.EOF
 	}
 	p = p[:min(int64(len(p)), b.left)]
@@ -69,7 +72,7 @@ func (b *body) read(p []byte) (int, error) {
 	case n > 0:
 		return n, nil
 	case errors.Is(err, io.EOF):
-		err = io.ErrUnexpectedEOF
+		b.short, err = true, io.ErrUnexpectedEOF
 	}
 	return n, err
 }
@@ -97,7 +100,7 @@ func (b *body) discard() bool {
 		return false
 	}
 	var room [1 << 10]byte
-	for b.left > 0 {
+	for b.left > 0 && !b.short {
 		if _, err := b.read(room[:]); err != nil && !errors.Is(err, io.EOF) {
 			return false
 		}

@@ -47,7 +47,7 @@ type Writer struct {
 type output struct {
 	kind         outputKind
 	index        int
-	id           string
+	id           string // as it is written into JSON
 	callID, name string
 	label        string         // of an MCP server
 	step         *provider.Step // of a call of an MCP tool, or a list of tools
@@ -360,7 +360,8 @@ func (w *Writer) call(b []byte, p *provider.ToolPiece, step *provider.Step) []by
 		case p.Custom || w.req.tools.custom[p.Name]:
 			it.kind, it.plain = outCustom, p.Custom
 		case step != nil:
-			it.kind, it.id = outApproval, approval+p.ID
+			quoted := jsonscan.AppendQuoted(nil, p.ID) // the model's own, with whatever is in it
+			it.kind, it.id = outApproval, approval+string(quoted[1:len(quoted)-1])
 			it.label, it.name = step.Server, step.Tool
 		}
 		w.calls = append(w.calls, it)
