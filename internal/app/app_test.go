@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is how long a test waits for what has to happen.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // site is a data folder and a configuration file.
 type site struct {
