@@ -23,8 +23,8 @@ import (
 	"sluice/internal/fault"
 )
 
-// patience ends a test that hangs.
-const patience = time.Minute
+// patience ends a test that hangs. A soak keeps the machine busy, so it takes longer.
+var patience = time.Duration(scaled(1, 5)) * time.Minute
 
 // soaking reports whether the long form is run.
 func soaking() bool { return os.Getenv("SLUICE_SOAK") != "" }

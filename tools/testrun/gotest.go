@@ -85,7 +85,8 @@ func (s *session) goTestPackages(dir string, race bool, args []string, packages 
 		line = append(line, "-race")
 	}
 	line = append(line, args...)
-	if dir == s.root { // the tests of oracles share a server, which is none too quick
+	// The tests of oracles share a server, and those of a soak keep the machine busy by themselves.
+	if dir == s.root && !s.report.soaking {
 		line = append(line, "-parallel", parallel)
 	}
 	shown := line
