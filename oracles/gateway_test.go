@@ -104,7 +104,7 @@ func startWithUpstream(t *testing.T) (*gateway, *upstream) {
   - {name: gone, kind: openai, base_url: "http://127.0.0.1:1/v1"}
 models:
   - {id: %[3]s, provider: fake, upstream: %[4]s, plan: basic, context_length: 32768, max_output: 4096, tool_calling: true, reasoning: true}
-  - {id: %[5]s, provider: ailing, upstream: %[4]s, plan: basic, context_length: 32768, max_output: 4096, tool_calling: true, reasoning: true}
+  - {id: %[5]s, provider: ailing, upstream: %[4]s, plan: basic, context_length: 32768, max_output: 4096, quality: 1} # the router chooses the other one
   - {id: %[6]s, provider: gone, plan: free, context_length: 8192, max_output: 1024}
 `, up.url, upstreamKey, faked, upstreamModel, ailing, stranded)
 	return startGateway(t, more), up
