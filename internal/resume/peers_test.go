@@ -52,18 +52,25 @@ func (n node) Tell(_ context.Context, message string) error {
 	return nil
 }
 
+// join runs so many nodes until stop is called.
+func (n *network) join(t *testing.T, nodes int) (streams []*Streams, stop func()) {
+	t.Helper()
+	key := seal.NewKey()
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	for i := range nodes {
+		s := New(&Options{Bus: node{network: n, tag: fmt.Sprint("node", i)}, Key: key})
+		running.Go(func() { s.Run(ctx) })
+		streams = append(streams, s)
+	}
+	return streams, func() { cancel(); running.Wait() }
+}
+
 func TestPeers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		net := &network{got: map[string]func(string){}, loses: func(n int, _ string) bool { return n%5 == 0 }}
-		key := seal.NewKey()
-		var streams [3]*Streams
-		ctx, stop := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		for i := range streams {
-			streams[i] = New(&Options{Bus: node{network: net, tag: fmt.Sprint("node", i)}, Key: key})
-			running.Go(func() { streams[i].Run(ctx) })
-		}
+		streams, stop := net.join(t, 3)
 		st, _ := streams[0].Open(t.Context(), httptest.NewRecorder(), Call{ID: "s", Account: "a"})
 		write(t, st, "data: secret one\n\n")
 		st.HungUp()
@@ -140,7 +147,6 @@ func TestPeers(t *testing.T) {
 			}
 		}
 		stop()
-		running.Wait()
 	})
 }
 
@@ -148,14 +154,7 @@ func TestPeersAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		net := &network{got: map[string]func(string){}}
-		key := seal.NewKey()
-		var streams [2]*Streams
-		ctx, stop := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		for i := range streams {
-			streams[i] = New(&Options{Bus: node{network: net, tag: fmt.Sprint("node", i)}, Key: key})
-			running.Go(func() { streams[i].Run(ctx) })
-		}
+		streams, stop := net.join(t, 2)
 		for i := range atOnce + 1 {
 			st, _ := streams[0].Open(t.Context(), httptest.NewRecorder(), Call{ID: fmt.Sprint("s", i), Account: "a"})
 			write(t, st, "data: x\n\n")
@@ -170,7 +169,6 @@ func TestPeersAtOnce(t *testing.T) {
 		}
 		time.Sleep(patience + time.Minute)
 		stop()
-		running.Wait()
 	})
 }
 
@@ -179,14 +177,7 @@ func TestEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		net := &network{got: map[string]func(string){}, loses: func(int, string) bool { return false }}
-		key := seal.NewKey()
-		var streams [2]*Streams
-		ctx, stop := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		for i := range streams {
-			streams[i] = New(&Options{Bus: node{network: net, tag: fmt.Sprint("node", i)}, Key: key})
-			running.Go(func() { streams[i].Run(ctx) })
-		}
+		streams, stop := net.join(t, 2)
 		for _, after := range []string{"", "node0-1"} {
 			for from, s := range streams {
 				st, call := streams[0].Open(t.Context(), httptest.NewRecorder(), Call{ID: "s", Account: "a"})
@@ -214,6 +205,5 @@ func TestEnd(t *testing.T) {
 			}
 		}
 		stop()
-		running.Wait()
 	})
 }

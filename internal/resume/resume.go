@@ -465,5 +465,5 @@ func (s *Streams) remove(st *Stream) {
 
 // Unknown returns the fault of an id that no stream of the account has.
 func Unknown(id string) error {
-	return fault.New(fault.NotFound, "There is no stream %q that can be resumed. It must have been asked for with stream_options.resumable, and is kept for two minutes after its end or after its caller left.", id)
+	return fault.New(fault.NotFound, "There is no stream %q that can be resumed. It must have been asked for with stream_options.resumable, and is kept only for a short time after its end or after its caller left.", id)
 }
