@@ -73,6 +73,7 @@ type upstreamFault struct {
 	end, outcome string
 	text         string // if it is complete
 	status       int    // if it is refused
+	stalls       string // which timeout ends it; the others have all the time that a busy machine may need
 	heavy        bool   // a call of it keeps the machine busy
 }
 
@@ -85,9 +86,9 @@ func upstreamFaults(t *testing.T) []upstreamFault {
 		{name: "refuses connections", url: "http://127.0.0.1:1", end: refused, outcome: "failed", status: 503},
 		{name: "has a name that DNS does not know", url: "http://no..such.name", end: refused, outcome: "failed", status: 503},
 		{name: "has a certificate that has expired", url: expired(t), end: refused, outcome: "failed", status: 503},
-		{name: "stalls before the first byte", script: (*wire).gone, end: refused, outcome: "failed", status: 503},
-		{name: "stalls after the head", script: func(w *wire) { w.say(streamHead); w.gone() }, end: refused, outcome: "failed", status: 503},
-		{name: "stalls after the first word", script: func(w *wire) { w.say(streamHead + word("one")); w.gone() }, end: told, outcome: "cut"},
+		{name: "stalls before the first byte", script: (*wire).gone, stalls: "first_content", end: refused, outcome: "failed", status: 503},
+		{name: "stalls after the head", script: func(w *wire) { w.say(streamHead); w.gone() }, stalls: "first_content", end: refused, outcome: "failed", status: 503},
+		{name: "stalls after the first word", script: func(w *wire) { w.say(streamHead + word("one")); w.gone() }, stalls: "silence", end: told, outcome: "cut"},
 		{name: "trickles", script: func(w *wire) {
 			pause := time.NewTicker(time.Duration(scaled(1, 20)) * time.Millisecond)
 			defer pause.Stop()
@@ -217,7 +218,11 @@ func TestUpstreams(t *testing.T) {
 			if f.script != nil {
 				url = fmt.Sprintf("http://%s/%d/%d", addr, i, n)
 			}
-			fmt.Fprintf(&providers, "  - {name: p%d-%d, kind: openai, base_url: %q, timeouts: {first_content: %ds, silence: %ds}}\n", i, n, url+"/v1", scaled(1, 10), scaled(1, 10))
+			timeouts := map[string]int{"first_content": 60, "silence": 60}
+			if f.stalls != "" {
+				timeouts[f.stalls] = scaled(1, 10)
+			}
+			fmt.Fprintf(&providers, "  - {name: p%d-%d, kind: openai, base_url: %q, timeouts: {first_content: %ds, silence: %ds}}\n", i, n, url+"/v1", timeouts["first_content"], timeouts["silence"])
 			fmt.Fprintf(&models, "  - {id: m%d-%d, provider: p%d-%d, plan: free, context_length: 1000, max_output: 100}\n", i, n, i, n)
 		}
 	}
