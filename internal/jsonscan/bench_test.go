@@ -10,6 +10,8 @@ func BenchmarkString(b *testing.B) {
 		"picture": strings.Repeat("iVBORw0KGgoAAAANSUhEUgAA", 1<<15),
 		"prose":   strings.Repeat(`The river runs slowly over the stones, and nobody looks at it.\n`, 1<<13),
 		"code":    strings.Repeat(`\tif err != nil {\n\t\treturn \"no\", err\n\t}\n`, 1<<13),
+		"mixed":   strings.Repeat(`The gateway said: \"hand it on\", and it did.\n\tThen it waited for the next piece — päckchenweise. `, 1<<12),
+		"chinese": strings.Repeat("河水缓缓流过石头，没有人看它。", 1<<13),
 		"accents": strings.Repeat("Über den Fluss führt eine schmale Brücke. ", 1<<13),
 		"short":   "user",
 	} {
