@@ -32,25 +32,26 @@ func node() (path string, err error) {
 	return path, nil
 }
 
-// TestNode runs the tests of the JavaScript clients against a gateway with a fake upstream.
+// TestNode runs the tests of the JavaScript clients, each script against a gateway of its own with a fake upstream: many
+// make the upstream fail, and its breaker would open for the others.
 func TestNode(t *testing.T) {
 	t.Parallel()
 	program, err := node()
 	if err != nil {
 		t.Skipf("needs Node: %v", err)
 	}
-	g, up := startWithUpstream(t)
-	_, none := g.account(t, "none", "none")
-	_, free := g.account(t, "free", "free")
-	env := append(os.Environ(),
-		"GATEWAY_URL="+g.url, "UPSTREAM_URL="+up.url,
-		"KEY_OWNER="+g.owner, "KEY_NONE="+none, "KEY_FREE="+free, "KEY_SUSPENDED="+g.suspended(t),
-		"MODEL_SMALL="+small, "MODEL_LARGE="+large, "MODEL_REASONER="+reasoner, "MODEL_UPSTREAM="+faked, "MODEL_AILING="+ailing, "MODEL_STRANDED="+stranded,
-	)
 	for _, file := range testFiles(t) {
 		t.Run(strings.TrimSuffix(file, ".test.mjs"), func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+			g, up := startWithUpstream(t)
+			_, none := g.account(t, "none", "none")
+			_, free := g.account(t, "free", "free")
+			env := append(os.Environ(),
+				"GATEWAY_URL="+g.url, "UPSTREAM_URL="+up.url,
+				"KEY_OWNER="+g.owner, "KEY_NONE="+none, "KEY_FREE="+free, "KEY_SUSPENDED="+g.suspended(t),
+				"MODEL_SMALL="+small, "MODEL_LARGE="+large, "MODEL_REASONER="+reasoner, "MODEL_UPSTREAM="+faked, "MODEL_AILING="+ailing, "MODEL_STRANDED="+stranded,
+			)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, program, "--test", "--test-reporter=tap", file)
 			cmd.Dir, cmd.Env = "node", env

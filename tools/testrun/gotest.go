@@ -25,10 +25,10 @@ const parallel = "6"
 // oracles is not tested with it either, because most of it is other people's code.
 var unraced = []string{"./cmd/...", "./api/...", "./bench/...", "./tools/...", "./internal/archtest", "./internal/billing/...", "./internal/clustertest", "./internal/sqlstore/...", "./internal/video/sandbox/..."}
 
-// translated lists the packages that are C translated to Go: SQLite and its libraries. The race detector
-// watches each of their memory accesses, which takes two fifths of the time of all tests with a
-// database, and what it could find there is not ours to mend. Calls into them are still watched.
-var translated = []string{"modernc.org/libc", "modernc.org/memory", "modernc.org/sqlite/lib"}
+// unwatched lists the packages whose memory accesses the race detector does not watch in any test. Calls into them are
+// still watched. SQLite and its libraries are C translated to Go: watching them takes two fifths of the time of all tests
+// with a database, and what could be found there is not ours to mend. Package scene draws pictures and shares nothing.
+var unwatched = []string{"modernc.org/libc", "modernc.org/memory", "modernc.org/sqlite/lib", "sluice/internal/video/sandbox/scene"}
 
 // goTest runs the tests of the module in dir and reports every package as it ends. args are flags of go
 // test.
@@ -91,7 +91,7 @@ func (s *session) goTestPackages(dir string, race bool, args []string, packages 
 	}
 	shown := line
 	if race {
-		for _, p := range translated {
+		for _, p := range unwatched {
 			line = append(line, "-gcflags="+p+"=-race=false")
 		}
 	}
@@ -108,9 +108,10 @@ func (s *session) goTestPackages(dir string, race bool, args []string, packages 
 
 	cmd := s.command(dir, "go", line...)
 	if race {
-		// The race detector needs cgo, which the project otherwise turns off. Clip, so that s.env keeps its own
-		// array.
-		cmd.Env = append(slices.Clip(s.env), "CGO_ENABLED=1")
+		// The race detector needs cgo, which the project otherwise turns off. It also waits for a second before a
+		// process ends, for goroutines that are about to report a race; all tests wait for theirs. Clip, so that s.env
+		// keeps its own array.
+		cmd.Env = append(slices.Clip(s.env), "CGO_ENABLED=1", "GORACE=atexit_sleep_ms=10")
 	}
 	cmd.Stderr = s.out
 	stdout, err := cmd.StdoutPipe()

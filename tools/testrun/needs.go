@@ -37,7 +37,7 @@ func needs(root string) []need {
 		{"Prometheus", "the tests of alerts and the dashboard", []string{"prometheus"}, findPrometheus},
 		{"systemd", "the test of the systemd unit", []string{"systemd"}, findSystemd},
 		{"ffmpeg", "the tests that decode video clips", []string{"ffmpeg"}, findFfmpeg},
-		{"Chromium", "the tests in a browser", []string{"chromium"}, findChromium},
+		{"Chromium", "the tests in a browser", []string{"chromium-headless-shell"}, findChromium},
 	}
 	// A copy of the repository without the JavaScript clients needs no Node.
 	if exists(nodeFolder(root), "package.json") {
@@ -268,7 +268,7 @@ func findFfmpeg() (string, error) {
 // findChromium returns the path of the first browser that the tests can drive, under the names that
 // distributions give it.
 func findChromium() (string, error) {
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
 			return path, nil
 		}

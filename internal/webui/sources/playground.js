@@ -46,11 +46,20 @@
     listChats(all);
   }
 
+  // forget deletes chats. Their ids stay, so that other windows know.
+  const gone = (all) => all.gone || [];
+  function forget(all, ids) {
+    all.chats = all.chats.filter((c) => !ids.includes(c.id));
+    all.gone = [...ids, ...gone(all)].slice(0, 4 * mostChats);
+    all.current = chat.id;
+  }
+
   const save = () => change((all) => {
     chat.settings = settings();
     chat.draft = prompt.value;
     chat.compare = by("compare").checked;
-    if (chat.lanes.some((l) => l.messages.length) || chat.draft) {
+    // A chat that another window has deleted does not come back because this one still shows it.
+    if (!gone(all).includes(chat.id) && (chat.lanes.some((l) => l.messages.length) || chat.draft)) {
       chat.at = Date.now();
       all.chats = [chat, ...all.chats.filter((c) => c.id !== chat.id)].slice(0, mostChats);
     }
@@ -557,6 +566,7 @@
       list.push({ role: "user", content: content(text) });
     }
     chat.title ||= text.slice(0, 60) || "A picture";
+    if (gone(stored()).includes(chat.id)) chat.id = fresh().id; // whoever goes on with a deleted chat wants one
     prompt.value = "";
     pictures = [];
     for (const l of lanes) { const t = l.querySelector(".talk"); t.scrollTop = t.scrollHeight; }
@@ -642,8 +652,8 @@
   by("file").addEventListener("change", () => { attach(by("file").files); by("file").value = ""; });
   by("clear").addEventListener("click", () => { save(); const settled = settings(), compare = by("compare").checked; show({ ...fresh(), settings: settled, compare }); change((all) => { all.current = chat.id; }); prompt.focus(); });
   by("chats").addEventListener("change", () => { const next = stored().chats.find((c) => c.id === by("chats").value); if (next) { save(); show(next); change((all) => { all.current = chat.id; }); } });
-  by("delete-chat").addEventListener("click", () => { const id = chat.id; clearTimeout(waiting); waiting = 0; show(fresh()); change((all) => { all.chats = all.chats.filter((c) => c.id !== id); all.current = chat.id; }); });
-  by("delete-all").addEventListener("click", () => { show(fresh()); change((all) => { all.chats = []; all.current = chat.id; }); });
+  by("delete-chat").addEventListener("click", () => { const id = chat.id; clearTimeout(waiting); waiting = 0; show(fresh()); change((all) => forget(all, [id])); });
+  by("delete-all").addEventListener("click", () => { clearTimeout(waiting); waiting = 0; show(fresh()); change((all) => forget(all, all.chats.map((c) => c.id))); });
   by("presets").addEventListener("change", () => {
     const preset = stored().presets.find((p) => p.name === by("presets").value);
     if (preset) { apply(preset.settings); by("preset-name").value = preset.name; paint(); save(); by("presets").value = preset.name; }

@@ -255,6 +255,14 @@ test("presets, chats and two windows", async () => {
   await other.getByRole("button", { name: "Delete this chat" }).click();
   await other.waitForFunction(() => ![...document.querySelectorAll("#chats option")].some((o) => o.textContent === "First chat"));
   await page.waitForFunction(() => ![...document.querySelectorAll("#chats option")].some((o) => o.textContent === "First chat"));
+  // What the first window keeps of a draft does not bring the chat back; a message does.
+  await message(page).fill("Draft");
+  await page.locator("#system").fill("Answer in Latin.");
+  await page.evaluate(() => dispatchEvent(new Event("pagehide")));
+  await other.reload();
+  assert.deepEqual(await other.locator("#chats option").allTextContents(), ["New chat", "Second chat"]);
+  await send(page, "Even more of the first");
+  await other.locator("#chats").getByText("First chat").waitFor({ state: "attached" });
 });
 
 test("the program is shown in four languages", async () => {

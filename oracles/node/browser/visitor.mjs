@@ -34,7 +34,7 @@ export function useBrowser() {
   return async (options = {}) => {
     // Without motion: a page that is left while it fades in complains about the transition that it aborts.
     const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, reducedMotion: "reduce", ...options });
-    context.setDefaultTimeout(20_000);
+    context.setDefaultTimeout(60_000);
     const page = await context.newPage();
     const complaints = [];
     page.on("pageerror", (error) => complaints.push(error.message));
