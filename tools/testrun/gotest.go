@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -43,8 +44,16 @@ func (s *session) goTest(dir string, args ...string) {
 		s.report.failWith("go list", err.Error())
 		return
 	}
-	s.goTestPackages(dir, true, args, raced...)
-	s.goTestPackages(dir, false, args, unraced...)
+	if !s.report.soaking {
+		s.goTestPackages(dir, true, args, raced...)
+		s.goTestPackages(dir, false, args, unraced...)
+		return
+	}
+	// The longest tests of both wait for most of their time.
+	var both sync.WaitGroup
+	both.Go(func() { s.goTestPackages(dir, true, args, raced...) })
+	both.Go(func() { s.goTestPackages(dir, false, args, unraced...) })
+	both.Wait()
 }
 
 // served lists the packages whose tests send requests to the whole server.
@@ -124,16 +133,15 @@ func (s *session) goTestPackages(dir string, race bool, args []string, packages 
 	}
 
 	// To tell a command that failed because of a test from one that failed by itself.
-	before := s.report.failed
-	s.follow(stdout)
-	if err := cmd.Wait(); err != nil && s.report.failed == before && s.ctx.Err() == nil {
+	failed := s.follow(stdout)
+	if err := cmd.Wait(); err != nil && !failed && s.ctx.Err() == nil {
 		s.report.failWith(name, err.Error())
 	}
 }
 
-// follow reads the events of go test until it closes its output, and reports each package as it ends.
-// A goroutine reads, so that follow can say what is running while nothing comes.
-func (s *session) follow(stdout io.Reader) {
+// follow reads the events of go test until it closes its output, reports each package as it ends, and returns whether one
+// has failed. A goroutine reads, so that follow can say what is running while nothing comes.
+func (s *session) follow(stdout io.Reader) (failed bool) {
 	// ReadString and not a Scanner: a test may print a line of any length.
 	lines := make(chan string)
 	go func() {
@@ -156,7 +164,7 @@ func (s *session) follow(stdout io.Reader) {
 		select {
 		case text, ok := <-lines:
 			if !ok {
-				return
+				return failed
 			}
 			var e event
 			if err := json.Unmarshal([]byte(text), &e); err != nil {
@@ -165,6 +173,7 @@ func (s *session) follow(stdout io.Reader) {
 			}
 			if o := t.add(e); o != nil {
 				s.report.add(o)
+				failed = failed || o.failed
 				quiet.Reset(silence)
 			}
 		case <-quiet.C:

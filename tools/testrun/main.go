@@ -135,8 +135,8 @@ func watchParent(ctx context.Context, orphaned func()) {
 	}
 }
 
-// session is one run. Its steps run one after the other, so it needs no lock; out is also written to by
-// the goroutine of tell, which ends before its step does.
+// session is one run. Its steps run one after the other, so it needs no lock; commands of a step that run at once only
+// read it, and write to the report and to out.
 type session struct {
 	ctx    context.Context
 	mode   mode
@@ -159,7 +159,7 @@ func (s *session) start() int {
 	}
 	s.mode.run(s)
 	if s.ctx.Err() != nil {
-		s.report.fail("interrupted")
+		s.report.failWith("interrupted", "What had not ended by then was not checked.")
 	}
 	return s.report.close()
 }

@@ -5,15 +5,17 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 )
 
-// report prints each result as it arrives, and a summary at the end. It is not safe for use from
-// several goroutines.
+// report prints each result as it arrives, and a summary at the end.
 type report struct {
 	out   io.Writer
 	began time.Time
+
+	mu sync.Mutex // of what follows: a soak runs two commands at once
 
 	passed, failed int      // tests and other checks
 	failures       []string // names, in the order of the run
@@ -28,17 +30,21 @@ func newReport(out io.Writer) *report { return &report{out: out, began: time.Now
 
 // pass reports a check that is not a Go test.
 func (r *report) pass(name string, took time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.passed++
 	fmt.Fprintf(r.out, "ok    %-40s %6.2fs\n", name, took.Seconds())
 }
 
 // failWith prints a failure with its details and counts it.
 func (r *report) failWith(name, text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	fmt.Fprintf(r.out, "FAIL  %s\n%s\n", name, indent(text))
 	r.fail(name)
 }
 
-// fail counts a failure that has already been printed. Every failure of the run goes through it.
+// fail counts a failure that has already been printed. Every failure of the run goes through it. The caller holds mu.
 func (r *report) fail(name string) {
 	r.failed++
 	r.failures = append(r.failures, name)
@@ -46,15 +52,23 @@ func (r *report) fail(name string) {
 
 // skip records something that was not run, and why. It does not fail the run: the summary lists it.
 func (r *report) skip(name, reason string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.skips = append(r.skips, skipped{name, reason})
 }
 
 // note adds a line to the summary.
-func (r *report) note(text string) { r.notes = append(r.notes, text) }
+func (r *report) note(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.notes = append(r.notes, text)
+}
 
 // add prints and counts the result of one package of Go tests. Skipped tests are collected and listed
 // at the end.
 func (r *report) add(o *outcome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.passed += o.passed
 	r.skips = append(r.skips, o.skips...)
 	r.soak = append(r.soak, o.soak...)
