@@ -209,6 +209,7 @@ type count struct {
 	readAt   time.Time // when that was
 	dayOfAll int64     // the units of the last day on all nodes, as the Counter said last
 	active   bool      // it is in followed.active
+	usedAt   time.Time // when this node last counted something
 }
 
 // earlier is what a count was before the month turned.
@@ -317,7 +318,7 @@ func (c *Control) record(at slot, units int64, budget account.Limit) (month time
 	defer c.mu.Unlock()
 	k := c.count(at)
 	k.add(now, units)
-	c.touch(at, k)
+	c.touch(at, k, now)
 	if c.opts.Counter == nil {
 		c.plus(at, k, units, budget, now)
 	}

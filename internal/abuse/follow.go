@@ -14,6 +14,9 @@ import (
 const (
 	// followEvery is how often a node reads what all nodes have stored, while there is no Counter.
 	followEvery = 3 * time.Second
+	// lookFor is how long a node goes on reading about an account that it counts no more: another node may store late
+	// what it counted at the same time, and if each had looked too early, none would see that the budget is used up.
+	lookFor = 30 * time.Second
 	// raiseEvery is how often a Counter is told what the store knows. It has it already, unless the Counter
 	// lost something.
 	raiseEvery = time.Minute
@@ -32,7 +35,7 @@ const (
 
 // followed is what this node still has to do about counts that it shares with others.
 type followed struct {
-	active  []slot               // counted since the last look
+	active  []slot               // counted since the last look, or not long ago; see lookFor
 	unknown map[string]bool      // accounts that the Counter asks for; true: after a flush
 	marked  map[string]time.Time // accounts whose mark is to be checked, and since when they have it
 	checked map[string]time.Time // when marks were checked last
@@ -51,7 +54,8 @@ func (f *followed) init() {
 func (c *Control) isShared() bool { return c.opts.Shared || c.opts.Counter != nil }
 
 // touch notes that a count is in use. The caller holds mu.
-func (c *Control) touch(at slot, k *count) {
+func (c *Control) touch(at slot, k *count, now time.Time) {
+	k.usedAt = now
 	if c.isShared() && !k.active {
 		k.active = true
 		c.shared.active = append(c.shared.active, at)
@@ -278,8 +282,8 @@ func (c *Control) look(ctx context.Context) error {
 	return nil
 }
 
-// inUse returns the accounts that were counted since the last look, and the month. For a Counter, it returns
-// none until raiseEvery is over.
+// inUse returns the accounts that were counted since the last look, or within lookFor, and the month. For a Counter, it
+// returns none until raiseEvery is over.
 func (c *Control) inUse(exact bool) ([]string, time.Time) {
 	now := c.lock()
 	defer c.mu.Unlock()
@@ -290,11 +294,12 @@ func (c *Control) inUse(exact bool) ([]string, time.Time) {
 	}
 	f.raised = now
 	ids := make([]string, 0, len(f.active))
-	for _, at := range f.active {
-		c.counts[at].active = false
+	f.active = slices.DeleteFunc(f.active, func(at slot) bool {
 		ids = append(ids, at.account)
-	}
-	f.active = nil
+		k := c.counts[at]
+		k.active = now.Sub(k.usedAt) < lookFor
+		return !k.active
+	})
 	slices.Sort(ids)
 	return slices.Compact(ids), c.month
 }

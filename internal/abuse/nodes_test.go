@@ -274,10 +274,12 @@ func checkEvents(rt *rapid.T, store *memory, nodes []*site, once bool) {
 	}
 }
 
-// Without a counter, each node reads what all have stored: seconds later the account is locked.
+// Without a counter, each node reads what all have stored: seconds later the account is locked, also if it was stored
+// after the nodes looked for the first time.
 func TestNodesReadTheStore(t *testing.T) {
 	t.Parallel()
-	for _, counterAway := range []bool{false, true} {
+	for i := range 4 {
+		counterAway, late := i%2 == 1, i/2 == 1
 		synctest.Test(t, func(t *testing.T) {
 			store := &memory{once: true}
 			var h *hub
@@ -292,10 +294,16 @@ func TestNodesReadTheStore(t *testing.T) {
 			}
 			for i, n := range nodes { // 40 units on each of three nodes
 				n.settle(40_000)
-				store.commit(40_000)
+				if !late {
+					store.commit(40_000)
+				}
 				if n.locked.Load() {
 					t.Fatalf("node %d has locked the account after 40 of 100 units", i)
 				}
+			}
+			if late {
+				time.Sleep(20 * time.Second)
+				store.commit(120_000)
 			}
 			time.Sleep(4 * time.Second)
 			synctest.Wait()
