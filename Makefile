@@ -16,7 +16,7 @@ release: ## build archives, packages, SBOMs and checksums for all platforms, in 
 	go run ./tools/release -out dist
 
 test: ## check everything: lint, then all tests; SLUICE_INSTALL=no installs nothing
-	@echo 'make test: downloads modules, installs missing system packages with apt-get where it may (SLUICE_INSTALL=no: installs nothing and lists them), then runs lint and all tests: about 30 minutes on two cores in a fresh clone, 24 after that.'
+	@echo 'make test: downloads modules, installs missing system packages with apt-get where it may (SLUICE_INSTALL=no: installs nothing and lists them), then runs lint and all tests: about 24 minutes on two cores in a fresh clone, 16 after that.'
 	$(testrun) test
 
 soak: ## the same, with the long tests; SLUICE_SEED=n repeats a run

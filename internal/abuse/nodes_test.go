@@ -442,21 +442,24 @@ func (m *memory) HasSettlements(context.Context, []usage.Settlement) (map[string
 }
 
 // RecordAbuseEventsOnce drops repeated events if m.once is set.
-func (m *memory) RecordAbuseEventsOnce(ctx context.Context, events []abuse.Event) ([]abuse.Event, error) {
+// RecordAbuseEventsOnce looks and adds in one step, as a store does.
+func (m *memory) RecordAbuseEventsOnce(_ context.Context, events []abuse.Event) (added []abuse.Event, err error) {
 	m.mu.Lock()
-	once, old := m.once, slices.Clone(m.events)
-	m.mu.Unlock()
-	var added []abuse.Event
+	defer m.mu.Unlock()
+	if m.away {
+		return nil, errAway
+	}
 	for _, e := range events {
 		since, low, high := e.Repeats()
-		repeats := slices.ContainsFunc(append(old, added...), func(o abuse.Event) bool {
+		repeats := slices.ContainsFunc(m.events, func(o abuse.Event) bool {
 			return o.Kind == e.Kind && !o.At.Before(since) && o.Score >= low && o.Score <= high
 		})
-		if !once || !repeats {
+		if !m.once || !repeats {
+			m.events = append(m.events, e)
 			added = append(added, e)
 		}
 	}
-	return added, m.RecordAbuseEvents(ctx, added)
+	return added, nil
 }
 
 // accounts returns the accounts of the store.

@@ -50,7 +50,7 @@ func modes() []mode {
 	return []mode{
 		{
 			name: "test", run: (*session).test, args: []string{"-timeout", "30m"}, race: true,
-			takes: "30 minutes on two cores in a fresh clone, 24 after that", needy: true,
+			takes: "24 minutes on two cores in a fresh clone, 16 after that", needy: true,
 			plan: []string{"lint: go vet, gofumpt, staticcheck", "go test -race in the module, without it where packages only compute, then in oracles/ and tools/manifests/"},
 		},
 		{
