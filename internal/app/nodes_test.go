@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"sluice/internal/admin"
@@ -87,22 +86,20 @@ func TestLimitsOverNodes(t *testing.T) {
 	nodes, _ := threeNodes(t, fmt.Sprintf("plans: {basic: {requests_per_minute: %d, concurrent: unlimited, tokens_per_minute: unlimited}}\n", limit))
 	for round := range rounds {
 		made := must[admin.CreatedAccount](nodes[0], "account.create", admin.NewAccount{Actor: "t", Email: fmt.Sprintf("a%d@example.com", round), Plan: "basic"})
-		var passed, refused, other atomic.Int64
+		var mu sync.Mutex
+		seen := map[int]int{} // calls by status
 		var all sync.WaitGroup
 		for i := range calls {
 			all.Go(func() {
-				switch nodes[i%3].chat(made.MasterKey) {
-				case 200:
-					passed.Add(1)
-				case 429:
-					refused.Add(1)
-				default:
-					other.Add(1)
-				}
+				status := nodes[i%3].chat(made.MasterKey)
+				mu.Lock()
+				defer mu.Unlock()
+				seen[status]++
 			})
 		}
 		all.Wait()
-		got := fmt.Sprintf("%d calls over three nodes: %d passed, %d were refused, %d had another status; want %d and %d", calls, passed.Load(), refused.Load(), other.Load(), limit, calls-limit)
+		passed, refused, without := seen[200], seen[429], seen[503]
+		got := fmt.Sprintf("%d calls over three nodes: %v by status, want %d of 200 and %d of 429", calls, seen, limit, calls-limit)
 		onShare := 0
 		for _, n := range nodes {
 			if !strings.Contains(n.scrape(), "sluice_ledger_local_calls 0\n") {
@@ -110,9 +107,10 @@ func TestLimitsOverNodes(t *testing.T) {
 			}
 		}
 		switch {
-		case passed.Load() == limit && refused.Load() == calls-limit:
+		case passed == limit && refused == calls-limit:
 			return
-		case passed.Load() > limit && onShare == 0, other.Load() > 0:
+		// Where Redis does not answer in time, a node goes on by its share, and refuses calls while it has none.
+		case onShare == 0 && (passed > limit || without > 0), passed+refused+without != calls:
 			t.Fatal(got)
 		}
 		t.Log(got)
