@@ -124,14 +124,18 @@ type node struct {
 	taken  map[string]bool // tokens of mailed links that linkTo has returned
 }
 
-// start runs an App until the test ends.
+// start runs an App until the test ends. A start that found the database too busy is repeated, as operators do it.
 func (s *site) start(t *testing.T) *node {
 	t.Helper()
-	n, err := s.launch(t, s.config(t))
-	if err != nil {
-		t.Fatalf("New = %v", err)
+	for began := time.Now(); ; {
+		n, err := s.launch(t, s.config(t))
+		if err == nil {
+			return n
+		}
+		if !fault.Is(err, fault.Unavailable) || time.Since(began) > patience {
+			t.Fatalf("New = %v", err)
+		}
 	}
-	return n
 }
 
 // emptyDatabase returns a SQLite database that has its tables and nothing else. Making them takes longer than most
