@@ -46,8 +46,10 @@
     listChats(all);
   }
 
-  // forget deletes chats. Their ids stay, so that other windows know.
+  // gone returns the ids of chats that were deleted. They are kept so that other windows know.
   const gone = (all) => all.gone || [];
+
+  // forget deletes chats.
   function forget(all, ids) {
     all.chats = all.chats.filter((c) => !ids.includes(c.id));
     all.gone = [...ids, ...gone(all)].slice(0, 4 * mostChats);
