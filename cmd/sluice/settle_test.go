@@ -324,10 +324,10 @@ func TestSettledWithoutPostgreSQL(t *testing.T) {
 	unharmed(t, l, from, to)
 	eventually(t, "the moving of what waited", func() bool { return g.metric("sluice_journal_records") == 0 })
 	g.check(l, "pgx", server.URL())
+	g.stop()
 	for _, want := range []string{"the database does not accept them", "the database accepts settlements again"} {
 		if !strings.Contains(g.log.String(), want) {
 			t.Errorf("the log does not say %q:\n%s", want, g.log)
 		}
 	}
-	g.stop()
 }
