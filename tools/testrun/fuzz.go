@@ -37,25 +37,48 @@ func (t target) time(others time.Duration) time.Duration {
 // fuzz looks for inputs that break what the corpora do not, one target after the other. Go fuzzes only one target
 // per command.
 func (s *session) fuzz() {
-	for _, failed := range s.fuzzAll(longTime) {
+	targets, err := fuzzTargets(s.root)
+	if err != nil {
+		s.report.failWith("fuzz targets", err.Error())
+		return
+	}
+	for _, failed := range s.fuzzEach(targets, longTime) {
 		s.report.failWith(failed.name, failed.text)
 	}
 }
 
-// fuzzBeside fuzzes with what the tests leave of the machine. The caller must call wait at the end, which returns when
-// all targets had their time and reports what failed.
+// fuzzBeside fuzzes with what the tests leave of the machine: the lane's targets, and beside them the others, which
+// together take as long. The caller must call wait at the end, which returns when all targets had their time and
+// reports what failed.
 func (s *session) fuzzBeside() (wait func()) {
+	targets, err := fuzzTargets(s.root)
+	if err != nil {
+		return func() { s.report.failWith("fuzz targets", err.Error()) }
+	}
+	var lane, others []target
+	for _, t := range targets {
+		if t.time(fuzzTime) == laneTime {
+			lane = append(lane, t)
+		} else {
+			others = append(others, t)
+		}
+	}
 	// The environment grows while the tests run.
 	beside := *s
 	beside.env = slices.Clone(s.env)
-	found := make(chan []failure, 1)
-	go func() {
-		found <- beside.fuzzAll(fuzzTime, "nice", "-n", "19")
-	}()
+	found := make(chan []failure, 2)
+	for _, targets := range [][]target{lane, others} {
+		go func() {
+			// Nicer than the tests, and yet not so nice that a build takes minutes while they keep the machine busy.
+			found <- beside.fuzzEach(targets, fuzzTime, "nice", "-n", "10")
+		}()
+	}
 	return func() {
 		fmt.Fprintln(s.out, "the tests have ended; what is left to fuzz:")
-		for _, failed := range <-found {
-			s.report.failWith(failed.name, failed.text)
+		for range cap(found) {
+			for _, failed := range <-found {
+				s.report.failWith(failed.name, failed.text)
+			}
 		}
 	}
 }
@@ -63,12 +86,8 @@ func (s *session) fuzzBeside() (wait func()) {
 // failure is a check that failed, and what it printed.
 type failure struct{ name, text string }
 
-// fuzzAll fuzzes every target, with words in front of its command, and returns those that failed.
-func (s *session) fuzzAll(each time.Duration, before ...string) (failures []failure) {
-	targets, err := fuzzTargets(s.root)
-	if err != nil {
-		return []failure{{"fuzz targets", err.Error()}}
-	}
+// fuzzEach fuzzes the targets in turn, with words in front of each command, and returns those that failed.
+func (s *session) fuzzEach(targets []target, each time.Duration, before ...string) (failures []failure) {
 	for i, t := range targets {
 		if s.ctx.Err() != nil {
 			return failures
