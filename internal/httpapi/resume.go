@@ -45,17 +45,18 @@ type resumable struct {
 func (a *API) makeResumable(x *exchange, r *http.Request, k *keeper) (*resumable, context.Context) {
 	id := "chatcmpl-" + x.event.CallID
 	s := &resumable{x: x}
+	caller := r.Context() // the hooks may run when r is another request already
 	var ctx context.Context
-	s.Stream, ctx = a.streams.Open(r.Context(), x, resume.Call{ID: id, Account: x.caller.Account.ID, Location: chatPath + "/" + id + "/events", Keep: k != nil})
+	s.Stream, ctx = a.streams.Open(caller, x, resume.Call{ID: id, Account: x.caller.Account.ID, Location: chatPath + "/" + id + "/events", Keep: k != nil})
 	stopping := func(ctx context.Context) bool { return errors.Is(context.Cause(ctx), relay.ErrStopping) }
-	s.hooks[0] = context.AfterFunc(r.Context(), func() {
-		if stopping(r.Context()) {
+	s.hooks[0] = context.AfterFunc(caller, func() {
+		if stopping(caller) {
 			s.Stop(relay.ErrStopping)
 		} else {
 			s.HungUp()
 		}
 	})
-	if base, ok := r.Context().Value(baseKey{}).(context.Context); ok {
+	if base, ok := caller.Value(baseKey{}).(context.Context); ok {
 		s.hooks[1] = context.AfterFunc(base, func() {
 			if stopping(base) {
 				s.Stop(relay.ErrStopping)
