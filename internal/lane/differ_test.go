@@ -120,7 +120,7 @@ func (s *seen) note(err error) {
 // is left out: changing the header after it was sent. So is reading, or failing, after so
 // much was written that the reply may have begun: the two send at different sizes.
 func (s *seen) perform(w http.ResponseWriter, r *http.Request, steps string) {
-	written, sent, flushed, announced := 0, false, false, false // written since the last flush
+	written, sent, flushed, announced, duplex := 0, false, false, false, false // written since the last flush
 	for step := range strings.SplitSeq(steps, ",") {
 		if step == "" || len(step) > 5 {
 			continue
@@ -159,6 +159,7 @@ func (s *seen) perform(w http.ResponseWriter, r *http.Request, steps string) {
 				w.WriteHeader(http.StatusEarlyHints)
 			}
 		case 'd': // full duplex
+			duplex = true
 			s.note(http.NewResponseController(w).EnableFullDuplex())
 		case 't': // trailers
 			if !sent {
@@ -188,6 +189,11 @@ func (s *seen) perform(w http.ResponseWriter, r *http.Request, steps string) {
 		case 'z': // encoding
 			w.Header().Set("Content-Encoding", "z")
 		}
+	}
+	// net/http reads what is left of the body when a full-duplex handler has returned, and then may look for the next
+	// request in two goroutines at once, which ends the connection; see finishRequest and startBackgroundRead there.
+	if duplex {
+		_, _ = io.Copy(io.Discard, r.Body)
 	}
 }
 
@@ -246,6 +252,16 @@ func (a *arrivals) forget(addr string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.conns, addr)
+}
+
+// Accept forgets what came from the same address before: a call on a connection that was reset may end after the last
+// look at it, and the system uses ports again.
+func (s *side) Accept() (net.Conn, error) {
+	nc, err := s.arrivals.Accept()
+	if err == nil {
+		s.mirror.take(nc.RemoteAddr().String())
+	}
+	return nc, err
 }
 
 // listen starts one side.
