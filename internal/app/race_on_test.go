@@ -11,6 +11,9 @@ import (
 	"sluice/internal/video"
 )
 
+// raced reports whether the race detector watches.
+const raced = true
+
 // builtInRenderer draws no picture: under the race detector a frame takes a second, and drawing has tests of its
 // own. What is about jobs is the same. A size that only a patient person would ask for never gets ready.
 var builtInRenderer video.Renderer = sketcher{}

@@ -56,7 +56,7 @@ func modes() []mode {
 		{
 			name: "soak", run: (*session).soak, args: []string{"-timeout", "60m", "-count", "1"}, race: true, durable: true,
 			takes: "an hour on two cores", needy: true,
-			plan: []string{"lint: go vet, gofumpt, staticcheck", "the same with SLUICE_SOAK=1", "the simulation of a thousand nodes", "beside them each fuzz target for 10 seconds, those of the lane for half an hour"},
+			plan: []string{"lint: go vet, gofumpt, staticcheck", "the same with SLUICE_SOAK=1", "the simulation of a thousand nodes, and the move of a million settlements to PostgreSQL", "beside them each fuzz target for 10 seconds, those of the lane for half an hour"},
 		},
 		{
 			name: "fuzz", run: (*session).fuzz,
@@ -192,8 +192,8 @@ func (s *session) soak() {
 	fmt.Fprintf(s.out, "  SLUICE_SEED=%s\n", s.value("SLUICE_SEED"))
 	fuzzed := s.fuzzBeside()
 	s.test()
-	// Once more without the race detector, under which it has fewer nodes.
-	s.goTestPackages(s.root, false, append(slices.Clip(s.mode.args), "-run", "^TestSimulation$"), "./internal/admission/redisledger")
+	// Once more without the race detector, under which they have fewer nodes and accounts.
+	s.goTestPackages(s.root, false, append(slices.Clip(s.mode.args), "-run", "^(TestSimulation|TestMigrate)$"), "./internal/admission/redisledger", "./internal/app")
 	fuzzed()
 }
 
