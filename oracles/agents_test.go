@@ -130,7 +130,7 @@ func TestAgents(t *testing.T) {
 	t.Parallel()
 	dir := os.Getenv(agentsEnv)
 	if dir == "" {
-		t.Skip("needs agents: set " + agentsEnv + " to a folder in which npm ci has installed oracles/agents/package.json")
+		t.Skip("needs agents: set " + agentsEnv + " to a folder in which npm install has installed oracles/agents/package.json")
 	}
 	for _, a := range agents() {
 		t.Run(a.name, func(t *testing.T) {

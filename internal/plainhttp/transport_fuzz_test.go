@@ -74,7 +74,7 @@ func FuzzReply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte, method string) {
 		req, err := http.NewRequestWithContext(t.Context(), method, "http://upstream.test/", nil)
 		if err != nil || req.Method == http.MethodConnect {
-			t.Skip()
+			t.Skip("not a request that the transport is given")
 		}
 		resp, err := (&tape{Reader: bytes.NewReader(raw)}).to().RoundTrip(req)
 		if err != nil {

@@ -18,7 +18,7 @@ func nodeFolder(root string) string { return filepath.Join(root, "oracles", "nod
 func (s *session) nodePackages() {
 	node, err := exec.LookPath("node")
 	if err == nil {
-		err = s.installNodePackages(nodeFolder(s.root))
+		err = s.installNodePackages(nodeFolder(s.root), "ci")
 	}
 	if err != nil {
 		s.report.failWith("npm ci", err.Error())
@@ -32,25 +32,26 @@ func (s *session) nodePackages() {
 // goes on without them.
 func (s *session) agentPackages() {
 	dir := filepath.Join(s.root, "oracles", "agents")
-	if err := s.installNodePackages(dir); err != nil {
+	// Not ci, which refuses a lock file without the programs for other platforms: gigabytes that nobody needs here.
+	if err := s.installNodePackages(dir, "install", "--no-save"); err != nil {
 		s.report.skip("agents, for the tests with coding agents", err.Error())
 		return
 	}
 	s.env = append(s.env, "SLUICE_TEST_AGENTS="+dir)
 }
 
-// installNodePackages runs npm ci in dir unless node_modules is what the lock file wants already. npm ci
+// installNodePackages runs npm with args in dir unless node_modules is what the lock file wants already: npm ci
 // deletes and installs everything again, which most runs can save.
-func (s *session) installNodePackages(dir string) error {
+func (s *session) installNodePackages(dir string, args ...string) error {
 	if nodePackagesInstalled(dir) {
 		return nil
 	}
 	if !s.mayInstall() {
 		return fmt.Errorf("the packages of oracles/%s are not installed, because %s=no", filepath.Base(dir), installVar)
 	}
-	fmt.Fprintf(s.out, "  running npm ci in oracles/%s, which installs packages in that folder alone (not with %s=no)\n", filepath.Base(dir), installVar)
-	quiet := s.tell("npm ci")
-	out, err := s.command(dir, "npm", "ci", "--no-audit", "--no-fund").CombinedOutput()
+	fmt.Fprintf(s.out, "  running npm %s in oracles/%s, which installs packages in that folder alone (not with %s=no)\n", args[0], filepath.Base(dir), installVar)
+	quiet := s.tell("npm " + args[0])
+	out, err := s.command(dir, "npm", append(args, "--no-audit", "--no-fund")...).CombinedOutput()
 	quiet()
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
