@@ -254,8 +254,8 @@ func (a *arrivals) forget(addr string) {
 	delete(a.conns, addr)
 }
 
-// Accept forgets what came from the same address before: a call on a connection that was reset may end after the last
-// look at it, and the system uses ports again.
+// Accept forgets what came from the same address before: a call on a connection that the caller left may end after the
+// last look at it, and the system uses ports again.
 func (s *side) Accept() (net.Conn, error) {
 	nc, err := s.arrivals.Accept()
 	if err == nil {
@@ -411,7 +411,7 @@ func readReply(r *bufio.Reader) (string, error) {
 	for n := r.Buffered(); ; n = r.Buffered() + 1 {
 		head, err := r.Peek(n)
 		if end := bytes.Index(head, []byte("\r\n\r\n")); end >= 0 {
-			if bytes.Contains(head[:end], []byte("X-Method: HEAD")) {
+			if bytes.Contains(head[:end+2], []byte("\r\nX-Method: HEAD\r\n")) { // and not HEADPOST
 				request.Method = http.MethodHead
 			}
 			break
