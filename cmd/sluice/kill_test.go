@@ -345,7 +345,7 @@ func (r *killRound) check(t *testing.T) {
 // checkFile runs SQLite's own integrity check.
 func (r *killRound) checkFile(t *testing.T) {
 	t.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(r.dir, sqlstore.File))
+	db, err := sql.Open("sqlite", filepath.Join(r.dir, sqlstore.File)+"?_pragma=busy_timeout(10000)")
 	if err != nil {
 		t.Fatal(err)
 	}

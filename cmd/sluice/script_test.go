@@ -402,7 +402,7 @@ func cmdSQLite(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: sqlite FILE STATEMENT")
 	}
-	db, err := sql.Open("sqlite", ts.MkAbs(args[0]))
+	db, err := sql.Open("sqlite", ts.MkAbs(args[0])+"?_pragma=busy_timeout(10000)")
 	ts.Check(err)
 	defer db.Close()
 	_, err = db.Exec(args[1])

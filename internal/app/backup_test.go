@@ -243,7 +243,7 @@ func TestDamagedJournal(t *testing.T) {
 	if err := os.Remove(filepath.Join(s.data(), "journal", "mark")); err != nil {
 		t.Fatal(err)
 	}
-	db, err := sql.Open("sqlite", filepath.Join(s.data(), sqlstore.File))
+	db, err := sql.Open("sqlite", filepath.Join(s.data(), sqlstore.File)+"?_pragma=busy_timeout(10000)")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -235,7 +235,7 @@ func started(t *testing.T, s *site) {
 // setVersion makes the database claim that its tables have a version; 0: it has none.
 func setVersion(t *testing.T, s *site, version int) {
 	t.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(s.data(), sqlstore.File))
+	db, err := sql.Open("sqlite", filepath.Join(s.data(), sqlstore.File)+"?_pragma=busy_timeout(10000)")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func newCrowd(t *testing.T, data string, accounts int, seed uint64) *crowd {
 	for _, a := range store.made {
 		c.ids, c.keys = append(c.ids, a.ID), append(c.keys, raw[a.ID])
 	}
-	db, err := sql.Open("sqlite", filepath.Join(data, sqlstore.File))
+	db, err := sql.Open("sqlite", filepath.Join(data, sqlstore.File)+"?_pragma=busy_timeout(10000)")
 	if err != nil {
 		t.Fatal(err)
 	}

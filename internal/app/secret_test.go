@@ -124,7 +124,7 @@ func TestNothingInTheOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.stop()
-	db, err := sql.Open("sqlite", filepath.Join(s.data(), "sluice.db"))
+	db, err := sql.Open("sqlite", filepath.Join(s.data(), "sluice.db")+"?_pragma=busy_timeout(10000)")
 	if err != nil {
 		t.Fatal(err)
 	}

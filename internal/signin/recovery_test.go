@@ -26,6 +26,9 @@ func TestRecoveryCodes(t *testing.T) {
 	enter := func(code string) error {
 		t.Helper()
 		entry, err := s.SignIn(ctx, s.acct.Email, password, here)
+		for fault.Is(err, fault.Unavailable) { // eight at once may have to wait too long for their turn to hash
+			entry, err = s.SignIn(ctx, s.acct.Email, password, here)
+		}
 		check(t, err)
 		_, err = s.Finish(ctx, entry.Code, code, here)
 		return err

@@ -456,7 +456,7 @@ func TestSignInLink(t *testing.T) {
 
 // rows counts the rows of a table, which no method of the store does.
 func (b *bench) rows(ctx context.Context, table string) (n int, err error) {
-	db, err := sql.Open("sqlite", filepath.Join(b.dir, sqlstore.File))
+	db, err := sql.Open("sqlite", filepath.Join(b.dir, sqlstore.File)+"?_pragma=busy_timeout(10000)")
 	if err != nil {
 		return 0, err
 	}

@@ -21,7 +21,7 @@ import (
 // read is an error.
 func booksOf(t *testing.T, dir string) (string, error) {
 	t.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(dir, sqlstore.File))
+	db, err := sql.Open("sqlite", filepath.Join(dir, sqlstore.File)+"?_pragma=busy_timeout(10000)")
 	if err != nil {
 		t.Fatal(err)
 	}
