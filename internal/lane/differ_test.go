@@ -443,12 +443,16 @@ func readReply(r *bufio.Reader) (string, error) {
 
 // compare runs the same script on both and fails if they can be told apart, by the caller or by the
 // handler. net/http closes after a refusal without reading the rest, and then the system may drop
-// the end of its reply; such a reply is asked for again.
+// what the caller has not read yet; such a script is run again. If that happens every time, because what is left never
+// fits into net/http's buffer, only the calls are compared.
 func (p *pair) compare(t testing.TB, s script) {
 	t.Helper()
 	for left := 10; ; left-- {
 		got, want := p.lane.try(t, s), p.std.try(t, s)
 		if got.String() == want.String() && want.End != lateEnd {
+			return
+		}
+		if left == 0 && (got.reset || want.reset) && slices.Equal(got.Calls, want.Calls) {
 			return
 		}
 		if left == 0 || !got.reset && !want.reset {
