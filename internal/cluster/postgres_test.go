@@ -97,9 +97,10 @@ func TestPostgreSQLAlone(t *testing.T) {
 	var joining sync.WaitGroup
 	var places []*place
 	for i := range 4 {
-		places = append(places, newPlace(t, database, fmt.Sprint("node-", i)))
+		p := newPlace(t, database, fmt.Sprint("node-", i))
+		places = append(places, p)
 		joining.Go(func() {
-			if c, err := places[i].join(ctx, cluster.Alone); err == nil {
+			if c, err := p.join(ctx, cluster.Alone); err == nil {
 				winners <- c
 			} else if ctx.Err() == nil {
 				t.Errorf("Join = %v, want it to wait", err)

@@ -120,7 +120,7 @@ func (s *seen) note(err error) {
 // is left out: changing the header after it was sent. So is reading, or failing, after so
 // much was written that the reply may have begun: the two send at different sizes.
 func (s *seen) perform(w http.ResponseWriter, r *http.Request, steps string) {
-	written, sent, flushed, announced, duplex := 0, false, false, false, false // written since the last flush
+	written, sent, flushed, announced, closed, duplex := 0, false, false, false, false, false // written since the last flush
 	for step := range strings.SplitSeq(steps, ",") {
 		if step == "" || len(step) > 5 {
 			continue
@@ -134,8 +134,11 @@ func (s *seen) perform(w http.ResponseWriter, r *http.Request, steps string) {
 			if flushed || written < 1000 {
 				s.read(r.Body, int64(n))
 			}
-		case 'x': // close the body
-			s.note(r.Body.Close())
+		case 'x': // close the body; in full duplex the lane then closes the connection, and net/http reads what is left
+			if !duplex {
+				closed = true
+				s.note(r.Body.Close())
+			}
 		case 'w': // write
 			if n = min(max(n, 0), 20_000); n > 0 || !sent {
 				written, sent = written+n, true
@@ -159,8 +162,10 @@ func (s *seen) perform(w http.ResponseWriter, r *http.Request, steps string) {
 				w.WriteHeader(http.StatusEarlyHints)
 			}
 		case 'd': // full duplex
-			duplex = true
-			s.note(http.NewResponseController(w).EnableFullDuplex())
+			if !closed {
+				duplex = true
+				s.note(http.NewResponseController(w).EnableFullDuplex())
+			}
 		case 't': // trailers
 			if !sent {
 				announced = true
