@@ -135,12 +135,13 @@ func TestConversationsOverNodes(t *testing.T) {
 		return r.header.Get("X-Sluice-Model"), r.header.Get("X-Sluice-Route-Reason")
 	}
 	first, _ := ask(one, 0)
-	// The choice is written in the background; a caller of a real model cannot be quicker.
-	eventually(t, "the choice on the other node", func() bool {
-		return strings.Contains(two.request("POST", "/v1/route", key, body(1)).body, `"sticky":true`)
-	})
 	for turns := 1; turns < 6; turns++ {
-		if model, reason := ask([]*node{two, one}[turns%2], turns); model != first || !strings.Contains(reason, "goes on with the model") {
+		n := []*node{one, two}[turns%2]
+		// The choice is written in the background; a caller of a real model cannot be quicker.
+		eventually(t, "the choice on the other node", func() bool {
+			return strings.Contains(n.request("POST", "/v1/route", key, body(turns)).body, `"sticky":true`)
+		})
+		if model, reason := ask(n, turns); model != first || !strings.Contains(reason, "goes on with the model") {
 			t.Errorf("turn %d went to %s (%s), want %s", turns, model, reason, first)
 		}
 	}
