@@ -29,7 +29,13 @@ func toolServer(t *testing.T) (address string, reached *atomic.Int64) {
 		reached.Add(1)
 		handler.ServeHTTP(w, r)
 	}))
-	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+		for session := range s.Sessions() { // of a client that was cut off before it could end it
+			_ = session.Close()
+		}
+	})
 	return server.URL, reached
 }
 

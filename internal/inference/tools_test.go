@@ -36,7 +36,13 @@ func (f *failover) withTools(t *testing.T) (entry string) {
 		})
 	}
 	server := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil))
-	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+		for session := range s.Sessions() { // of a client that was cut off before it could end it
+			_ = session.Close()
+		}
+	})
 	guard := netguard.New(&netguard.Options{Allow: []string{"127.0.0.1"}})
 	client := mcpclient.New(guard, nil)
 	t.Cleanup(func() { client.Close(); guard.Close() })

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -81,7 +82,10 @@ func (c *caller) settle(o *Outcome) {
 	if !o.HasUsage {
 		o.Usage = counted
 	}
-	c.settled = append(c.settled, settlement{*o, c.body.String()})
+	kept := *o
+	// What was produced may be in the upstream's buffer, which others use when its stream is closed.
+	kept.text.raw, kept.reasoning.raw = bytes.Clone(o.text.raw), bytes.Clone(o.reasoning.raw)
+	c.settled = append(c.settled, settlement{kept, c.body.String()})
 }
 
 // send relays the stream to a new caller.

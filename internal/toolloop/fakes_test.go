@@ -288,7 +288,13 @@ func newTools(t *testing.T, names ...string) *tools {
 	}
 	s.meeting.Add(2)
 	s.Server = httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.mcp }, nil))
-	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+		for session := range s.mcp.Sessions() { // of a client that was cut off before it could end it
+			_ = session.Close()
+		}
+	})
 	return s
 }
 
