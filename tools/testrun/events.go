@@ -165,6 +165,12 @@ func (t *tally) end(p *progress, e event) *outcome {
 	// A strict skip fails a package that go test has passed.
 	o.failed = len(o.failures) > 0
 	if o.failed {
+		// The report of a race is among the output of whatever test ran at that moment.
+		for _, l := range p.lines {
+			if strings.Contains(l.text, "WARNING: DATA RACE") {
+				blamed[l.test] = true
+			}
+		}
 		o.output = t.build(e.FailedBuild) + p.text(blamed)
 	}
 	return o

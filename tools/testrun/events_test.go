@@ -53,6 +53,21 @@ func TestTally(t *testing.T) {
 			passed: 3,
 		},
 		{
+			name: "the report of a race is shown although the test that it stands in passed",
+			events: `
+{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"run","Package":"p","Test":"TestB"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"WARNING: DATA RACE\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"Read at 0x1 by goroutine 2:\n"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"    testing.go:1: race detected during execution of test\n"}
+{"Action":"fail","Package":"p","Test":"TestB"}
+{"Action":"pass","Package":"p","Test":"TestA"}
+{"Action":"fail","Package":"p","Elapsed":0.1}`,
+			passed:   1,
+			failures: []string{"p TestB"},
+			output:   "WARNING: DATA RACE\nRead at 0x1 by goroutine 2:\n    testing.go:1: race detected during execution of test\n",
+		},
+		{
 			name: "a failure brings its own output and its parent's, and nobody else's",
 			events: `
 {"Action":"run","Package":"p","Test":"TestA"}
