@@ -348,11 +348,14 @@ func (s *side) try(t testing.TB, parts script) outcome {
 	}
 	local := nc.LocalAddr().String()
 	replied := make(chan struct{}, 1000) // closed at the end
-	// A server may close before it has read everything: errors of writing are its right.
+	// A server may close before it has read everything: errors of writing are its right. The system tells of a reset only
+	// once, to whoever reads or writes first.
 	var writing sync.WaitGroup
+	reset := false
 	writing.Go(func() {
 		for i, p := range parts {
 			if _, err := nc.Write(p.bytes); err != nil {
+				reset = errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 				return
 			}
 			if p.wait {
@@ -372,6 +375,7 @@ func (s *side) try(t testing.TB, parts script) outcome {
 	})
 	close(replied)
 	writing.Wait()
+	o.reset = o.reset || reset
 	s.forget(local)
 	o.Calls = s.mirror.take(local)
 	// After a body that broke off the connection ends in any case; only the lane says so.
