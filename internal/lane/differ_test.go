@@ -134,7 +134,7 @@ func (s *seen) perform(w http.ResponseWriter, r *http.Request, steps string) {
 			if flushed || written < 1000 {
 				s.read(r.Body, int64(n))
 			}
-		case 'x': // close the body; in full duplex the lane then closes the connection, and net/http reads what is left
+		case 'x': // close the body; not in full duplex, where only the lane then closes the connection
 			if !duplex {
 				closed = true
 				s.note(r.Body.Close())

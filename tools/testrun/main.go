@@ -168,6 +168,11 @@ func (s *session) start() int {
 func (s *session) test() {
 	done := s.provide()
 	defer done()
+	s.testAll()
+}
+
+// testAll lints and tests every module.
+func (s *session) testAll() {
 	s.lint()
 	// A module that fails does not keep the next one from running.
 	for _, dir := range s.modules() {
@@ -191,7 +196,9 @@ func (s *session) soak() {
 	s.report.note("SLUICE_SEED=" + s.value("SLUICE_SEED"))
 	fmt.Fprintf(s.out, "  SLUICE_SEED=%s\n", s.value("SLUICE_SEED"))
 	fuzzed := s.fuzzBeside()
-	s.test()
+	done := s.provide()
+	defer done()
+	s.testAll()
 	// Once more without the race detector, under which they have fewer nodes and accounts.
 	s.goTestPackages(s.root, false, append(slices.Clip(s.mode.args), "-run", "^(TestSimulation|TestMigrate)$"), "./internal/admission/redisledger", "./internal/app")
 	fuzzed()
