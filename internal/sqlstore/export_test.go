@@ -86,7 +86,7 @@ func plansOf(ctx context.Context, s *Store, queries map[string][]any) (map[strin
 	explain := "EXPLAIN QUERY PLAN "
 	if s.engine == Postgres {
 		explain = "EXPLAIN "
-		if _, err := s.write.ExecContext(ctx, "ANALYZE"); err != nil {
+		if err := unhurried(ctx, s, "ANALYZE"); err != nil {
 			return nil, err
 		}
 	}
@@ -114,6 +114,18 @@ func plansOf(ctx context.Context, s *Store, queries map[string][]any) (map[strin
 	return plans, nil
 }
 
+// unhurried runs a statement on many rows, without the deadline of those that serve calls.
+func unhurried(ctx context.Context, s *Store, statement string) error {
+	err := s.long(ctx, func(ctx context.Context) error {
+		_, err := s.write.ExecContext(ctx, statement)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", statement, err)
+	}
+	return nil
+}
+
 // FillAccounts adds n accounts, each with a key and two refused calls, with a few large statements.
 func FillAccounts(ctx context.Context, s *Store, n int) error {
 	for from := 0; from < n; from += 1000 {
@@ -131,8 +143,8 @@ func FillAccounts(ctx context.Context, s *Store, n int) error {
 			`INSERT INTO refused_calls (` + refusalColumns + `) ` + numbers + ` SELECT ` + text("acct_", 6) + `, 1000 + k, ` + text("r", 6) + ` || '-' || CAST(k AS TEXT), '', 'key', 429, 'rate_limit_error', '', '', '', '', '' FROM n, (SELECT 1 AS k UNION ALL SELECT 2) AS two`,
 			`INSERT INTO refused_minutes (account_id, start, status, calls) ` + numbers + ` SELECT ` + text("acct_", 6) + `, 60000 * k, 429, 5 FROM n, (SELECT 1 AS k UNION ALL SELECT 2) AS two`,
 		} {
-			if _, err := s.write.ExecContext(ctx, statement); err != nil {
-				return fmt.Errorf("%s: %w", statement, err)
+			if err := unhurried(ctx, s, statement); err != nil {
+				return err
 			}
 		}
 	}
@@ -156,8 +168,8 @@ func FillSettlements(ctx context.Context, s *Store, like string, n, accounts int
 			SELECT `+id+`, asked, CASE WHEN i %% 10 = 0 THEN 'acct_000042' ELSE 'acct_' || SUBSTR(CAST(1000000 + i %% %d AS TEXT), 2) END,
 			`+columns+`, CASE WHEN i %% 100 = 0 THEN 'proxy-' || CAST(i AS TEXT) ELSE '' END, way FROM m, settlements WHERE request_id = '%s' AND request_id <> ''`,
 			from, min(from+step, n)-1, now.UnixMilli(), n, n, accounts, like)
-		if _, err := s.write.ExecContext(ctx, statement); err != nil {
-			return fmt.Errorf("%s: %w", statement, err)
+		if err := unhurried(ctx, s, statement); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -31,6 +31,10 @@ var unraced = []string{"./cmd/...", "./api/...", "./bench/...", "./tools/...", "
 // with a database, and what could be found there is not ours to mend. Package scene draws pictures and shares nothing.
 var unwatched = []string{"modernc.org/libc", "modernc.org/memory", "modernc.org/sqlite/lib", "sluice/internal/video/sandbox/scene"}
 
+// longest is the package whose tests take longest in a soak: it puts the server under load, with faults, for twenty
+// minutes, and two nodes for another twenty.
+const longest = "sluice/internal/faulttest"
+
 // goTest runs the tests of the module in dir and reports every package as it ends. args are flags of go
 // test.
 func (s *session) goTest(dir string, args ...string) {
@@ -49,6 +53,8 @@ func (s *session) goTest(dir string, args ...string) {
 		s.goTestPackages(dir, false, args, unraced...)
 		return
 	}
+	// go test starts packages in this order. The longest one takes two thirds of a soak, so nothing must come before it.
+	raced = slices.Insert(slices.DeleteFunc(raced, func(p string) bool { return p == longest }), 0, longest)
 	// The longest tests of both wait for most of their time.
 	var both sync.WaitGroup
 	both.Go(func() { s.goTestPackages(dir, true, args, raced...) })
