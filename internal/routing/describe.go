@@ -37,23 +37,27 @@ func (r *Routes) Describe(m *catalog.Model, now time.Time) string {
 
 // Gauges returns what the metrics show of each provider.
 func (r *Routes) Gauges(now time.Time) []telemetry.Upstream {
-	standings, tallies := r.Standings(now), r.Tallies()
+	tallies := r.Tallies()
 	all := make([]telemetry.Upstream, 0, len(tallies))
+	at := make(map[string]int, len(tallies)) // in all, by the name of the provider
 	for _, name := range slices.Sorted(maps.Keys(tallies)) {
 		t := tallies[name]
 		u := telemetry.Upstream{Provider: name, Running: t.Running, Answered: t.Answered, Failed: t.Failed, States: map[string]int{}}
 		for state := Closed; state <= HalfOpen; state++ {
 			u.States[state.String()] = 0 // a series that comes and goes is hard to watch
 		}
-		for _, target := range standings {
-			if target.Provider != name {
-				continue
-			}
-			u.States[target.State.String()]++
-			u.ErrorRate = max(u.ErrorRate, target.ErrorRate)
-			u.FirstContent = max(u.FirstContent, target.Latency.Seconds())
-		}
+		at[name] = len(all)
 		all = append(all, u)
+	}
+	for _, target := range r.Standings(now) {
+		i, ok := at[target.Provider]
+		if !ok {
+			continue
+		}
+		u := &all[i]
+		u.States[target.State.String()]++
+		u.ErrorRate = max(u.ErrorRate, target.ErrorRate)
+		u.FirstContent = max(u.FirstContent, target.Latency.Seconds())
 	}
 	return all
 }
