@@ -33,14 +33,26 @@ func (s *Store) RecordSettlements(ctx context.Context, batch []usage.Settlement)
 // errNotNew says that a settlement was stored before.
 var errNotNew = errors.New("a settlement is stored already")
 
-// storeNew stores settlements of which all are new, or none of them.
+// mostLate is how often the patience with a batch is doubled.
+const mostLate = 2
+
+// storeNew stores settlements of which all are new, or none of them. A batch that came too late gets more time when it is
+// tried again: the connection was lost with it, and to connect to a slow database takes time that the next one would miss.
 func (s *Store) storeNew(ctx context.Context, batch []usage.Settlement) error {
 	if len(batch) == 0 {
 		return nil
 	}
-	return s.write.driverTx(ctx, s.patience.settle, func(ctx context.Context, conn driver.Conn) error {
+	late := s.late.Load()
+	err := s.write.driverTx(ctx, s.patience.settle<<late, func(ctx context.Context, conn driver.Conn) error {
 		return addSettlements(ctx, bulkOf(conn), batch)
 	})
+	switch {
+	case err == nil:
+		s.late.Store(0)
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		s.late.Store(min(late+1, mostLate))
+	}
+	return err
 }
 
 // withoutStored returns the settlements of a batch that are not stored, each once.

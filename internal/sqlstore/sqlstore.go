@@ -21,6 +21,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -44,7 +45,8 @@ type Store struct {
 	// vital is what nodes show with that they live. On PostgreSQL it is a small pool of its own: if all other
 	// connections are busy, this node must not look dead. On SQLite it is write.
 	vital    *pool
-	patience patience // of all three
+	patience patience     // of all three
+	late     atomic.Int32 // how often the patience with settlements is doubled
 	state    state
 	known    int64           // the version of the tables that this program needs
 	config   *pgx.ConnConfig // of PostgreSQL; nil for SQLite
