@@ -242,7 +242,7 @@ func TestCallers(t *testing.T) {
 	if c := s.chat("m", "Go."); c.end != complete {
 		t.Fatalf("the first call = %+v", c)
 	}
-	before := s.load()
+	before := s.atRest()
 	for _, f := range callerFaults(u) {
 		t.Run(f.name, func(t *testing.T) {
 			s.begin(t)

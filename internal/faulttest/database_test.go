@@ -129,7 +129,7 @@ func TestDatabase(t *testing.T) {
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			s.begin(t)
-			before := s.load()
+			before := s.atRest()
 			fault.trouble(t)
 			fault.mend()
 			mended := time.Now()

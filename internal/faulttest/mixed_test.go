@@ -183,7 +183,7 @@ func (m *mixed) run(faults ...happening) {
 	first := m.nodes[0]
 	first.begin(m.t)
 	first.back(m.t, time.Now())
-	before := first.load()
+	before := first.atRest()
 	before.files += float64(4 * len(m.faults)) // connections to upstreams are kept for a while
 	watch := watchLoad(first)
 	var all sync.WaitGroup

@@ -359,31 +359,54 @@ func (s *server) begin(t *testing.T) {
 	s.from = s.requests()
 }
 
-// gauge returns the sum of a metric's values.
-func (s *server) gauge(name string) float64 {
+// gauge returns a metric's value, added up over its labels.
+func (s *server) gauge(name string) float64 { return s.gauges(name)[0] }
+
+// gauges returns the values of metrics at one moment.
+func (s *server) gauges(names ...string) []float64 {
 	resp, err := client.Get("http://" + s.metrics + "/metrics")
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	sum := 0.0
+	sums := make([]float64, len(names))
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-		if rest, ok := strings.CutPrefix(lines.Text(), name); ok && (strings.HasPrefix(rest, " ") || strings.HasPrefix(rest, "{")) {
+		for i, name := range names {
+			rest, ok := strings.CutPrefix(lines.Text(), name)
+			if !ok || !strings.HasPrefix(rest, " ") && !strings.HasPrefix(rest, "{") {
+				continue
+			}
 			v, err := strconv.ParseFloat(rest[strings.LastIndexByte(rest, ' ')+1:], 64)
 			if err != nil {
 				s.t.Fatal(err)
 			}
-			sum += v
+			sums[i] += v
 		}
 	}
-	return sum
+	return sums
 }
 
-// load is what a server holds.
-type load struct{ goroutines, files, memory float64 }
+// load is what a server holds, and the calls and streams that it serves.
+type load struct{ goroutines, files, memory, serving float64 }
 
 func (s *server) load() load {
-	return load{s.gauge("go_goroutines"), s.gauge("process_open_fds"), s.gauge("process_resident_memory_bytes")}
+	g := s.gauges("go_goroutines", "process_open_fds", "process_resident_memory_bytes", "sluice_calls_running", "sluice_streams_open")
+	return load{g[0], g[1], g[2], g[3] + g[4]}
+}
+
+// atRest returns what a server holds that serves nothing and has started all that it runs: on a busy machine that takes
+// longer than to answer.
+func (s *server) atRest() load {
+	s.t.Helper()
+	most, same := s.load(), 0
+	eventually(s.t, "the end of the start", func() bool {
+		now := s.load()
+		if same++; now.goroutines > most.goroutines {
+			most, same = now, 0
+		}
+		return same == 20
+	}, func() string { return fmt.Sprintf("%+v", most) })
+	return most
 }
 
 // calm waits until nothing of the calls is left: no call, no stream, and as many goroutines and descriptors as before. A
@@ -393,7 +416,7 @@ func (s *server) calm(before load) {
 	var now load
 	eventually(s.t, "the server's calm", func() bool {
 		now = s.load()
-		return s.gauge("sluice_calls_running")+s.gauge("sluice_streams_open") == 0 && now.goroutines <= before.goroutines+20 && now.files <= before.files+20
+		return now.serving == 0 && now.goroutines <= before.goroutines+20 && now.files <= before.files+20
 	}, func() string { return fmt.Sprintf("before %+v, now %+v", before, now) })
 }
 

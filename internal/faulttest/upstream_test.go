@@ -228,7 +228,7 @@ func TestUpstreams(t *testing.T) {
 	}
 	s := configure(t, "providers:\n"+providers.String()+"models:\n"+models.String())
 	s.start()
-	before := s.load()
+	before := s.atRest()
 	for i, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			s.begin(t)
