@@ -57,7 +57,7 @@ func TestQuiet(t *testing.T) {
 	})
 }
 
-// Finish serves the connections that the system had accepted, and refuses others.
+// Finish serves the connections that the system had accepted, also behind one whose caller has left, and refuses others.
 func TestFinish(t *testing.T) {
 	t.Parallel()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
@@ -65,6 +65,13 @@ func TestFinish(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := inner.Addr().String()
+	left, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(left.(*net.TCPConn).SetLinger(0), left.Close()); err != nil { // a reset
+		t.Fatal(err)
+	}
 	const waiting = 5
 	var conns [waiting]net.Conn
 	for i := range conns {

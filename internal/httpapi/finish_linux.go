@@ -39,7 +39,11 @@ func finish(l net.Listener) (late []net.Conn) {
 	})
 	for _, s := range sockets {
 		f := os.NewFile(uintptr(s), "")
-		if nc, err := net.FileConn(f); err == nil { // has a copy of the descriptor
+		switch nc, err := net.FileConn(f); { // it has a copy of the descriptor
+		case err != nil:
+		case nc.RemoteAddr() == nil: // the caller has reset it while it waited
+			_ = nc.Close()
+		default:
 			late = append(late, nc)
 		}
 		_ = f.Close()
