@@ -109,8 +109,9 @@ func TestLimitsOverNodes(t *testing.T) {
 		switch {
 		case passed == limit && refused == calls-limit:
 			return
-		// Where Redis does not answer in time, a node goes on by its share, and refuses calls while it has none.
-		case onShare == 0 && (passed > limit || without > 0), passed+refused+without != calls:
+		// Where Redis does not answer in time, a node goes on by its share, and refuses calls while it has none. Where
+		// the database does not, it cannot know a key that another node has just made.
+		case onShare == 0 && passed > limit, passed+refused+without != calls:
 			t.Fatal(got)
 		}
 		t.Log(got)

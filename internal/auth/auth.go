@@ -47,7 +47,7 @@ func New(index *Index, brand string, follower *Follower) *Authenticator {
 // Authenticate returns the caller whose key is in the Authorization header. header holds all values
 // of it, and remote is the address of the client. The faults are those of docs/api.md#authentication, in this
 // order: 401 for a key that is missing, malformed, unknown, expired or used from another address, 401
-// key_deactivated, 423.
+// key_deactivated, 423. A key that another node may have made is 503 while the database cannot say.
 //
 // The caller that it returns may have been revoked on another node a moment ago. Confirm finds that out, or
 // admission, which asks the ledger anyway. A key that it refuses may have been made on another node a moment
@@ -60,8 +60,11 @@ func (a *Authenticator) Authenticate(ctx context.Context, header []string, remot
 	hash := account.HashKey(raw)
 	c, err := a.lookUp(hash, remote)
 	if err != nil && a.follower != nil {
-		a.follower.refresh(ctx, c)
-		c, err = a.lookUp(hash, remote)
+		current := a.follower.refresh(ctx, c)
+		// A program that is told that its key is not known stops for good.
+		if c, err = a.lookUp(hash, remote); err != nil && c.holder == nil && !current {
+			err = fault.New(fault.Unavailable, "Whether this API key exists cannot be checked at the moment. Try again shortly.").After(time.Second)
+		}
 	}
 	if err != nil {
 		return Caller{}, err

@@ -181,11 +181,11 @@ func (f *Follower) Look(current func() bool) (found health.Finding) {
 	return found
 }
 
-// sync waits until the changes that are committed now are in the index. It does not wait for a database
-// that does not answer.
-func (f *Follower) sync(ctx context.Context) {
+// sync waits until the changes that are committed now are in the index, and reports whether they are. It does not wait
+// for a database that does not answer.
+func (f *Follower) sync(ctx context.Context) bool {
 	if f.failed.Load() {
-		return
+		return false
 	}
 	f.mu.Lock()
 	if f.waiting == nil {
@@ -198,9 +198,11 @@ func (f *Follower) sync(ctx context.Context) {
 	defer timer.Stop()
 	select {
 	case <-waiting:
+		return !f.failed.Load()
 	case <-timer.C:
 	case <-ctx.Done():
 	}
+	return false
 }
 
 // Confirm returns nil if what the caller was authenticated by still holds in an epoch. It returns ErrChanged
@@ -273,17 +275,17 @@ func (ix *Index) followOnce(ctx context.Context, store Changes, seen int64) (int
 	return newest, nil
 }
 
-// refresh makes the index current about a caller that is refused. The holder of c is nil if its key is not
-// known at all.
-func (f *Follower) refresh(ctx context.Context, c Caller) {
+// refresh makes the index current about a caller that is refused, and reports whether it is. The holder of c is nil if
+// its key is not known at all.
+func (f *Follower) refresh(ctx context.Context, c Caller) bool {
 	if !f.opts.Shared {
-		return
+		return true
 	}
 	if c.holder != nil && f.opts.Epoch != nil {
 		if epoch, deactivated := f.opts.Epoch(c.Account.ID); epoch != 0 {
 			_ = f.Confirm(c, epoch, deactivated) // reads the account again if it has changed
-			return
+			return true
 		}
 	}
-	f.sync(ctx)
+	return f.sync(ctx)
 }
