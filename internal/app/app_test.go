@@ -186,8 +186,9 @@ func (s *site) launch(t *testing.T, cfg *config.Config) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The server closes connections that were idle for two minutes. A call that is sent at that moment fails.
-	transport := &http.Transport{MaxIdleConnsPerHost: 300, IdleConnTimeout: time.Minute}
+	// The server closes connections that were idle for two minutes, and after ten seconds those on which no call ever
+	// came: a client that needs many at once keeps some of these. A call that is sent at that moment fails.
+	transport := &http.Transport{MaxIdleConnsPerHost: 300, IdleConnTimeout: 5 * time.Second}
 	n.client = &http.Client{Transport: transport, Timeout: patience}
 	var ctx context.Context
 	ctx, n.cancel = context.WithCancel(context.Background())

@@ -94,7 +94,7 @@ func newSoak(t *testing.T) *soak {
 		t.Fatalf("New = %v", err)
 	}
 	s.app = a
-	transport := &http.Transport{MaxIdleConnsPerHost: callers, IdleConnTimeout: time.Minute}
+	transport := &http.Transport{MaxIdleConnsPerHost: callers, IdleConnTimeout: 5 * time.Second} // as in start
 	s.client = &http.Client{Transport: transport, Timeout: patience}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -158,8 +158,8 @@ func (s *server) kill(signal syscall.Signal) {
 	_ = s.cmd.Process.Signal(signal)
 	<-s.ended
 	s.cmd = nil
-	if strings.Contains(s.log.String(), "panic") {
-		s.t.Errorf("the server panicked:\n%s", s.log)
+	if log := s.log.String(); strings.Contains(log, "panic") {
+		s.t.Errorf("the server panicked:\n%.20000s", log[strings.Index(log, "panic"):])
 	}
 }
 
