@@ -42,7 +42,7 @@ func newOrdinary(t *testing.T) *ordinary {
 			u.left.Add(1)
 		case prompt == "endless":
 			w.say(streamHead)
-			for w.say(word(strings.Repeat("x", 1000))) {
+			for w.say(word(strings.Repeat("on and ", 150))) {
 			}
 			u.left.Add(1)
 		case prompt == "gated":

@@ -91,6 +91,7 @@ func BenchmarkCount(b *testing.B) {
 		"prose":      "The sluice gate was opened at 06:30; 1,250 litres passed. ",
 		"whitespace": " \n",
 		"letters":    "漢",
+		"one letter": "x",
 	} {
 		b.Run(name, func(b *testing.B) {
 			text := strings.Repeat(unit, 100_000/len(unit))
