@@ -69,10 +69,9 @@ var served = []string{"./internal/httpapi", "./internal/app", "./cmd/sluice"}
 // withoutLane runs the tests of the server again with net/http for all requests: http1_lane: off must
 // always be a way out. The rounds are short even in a soak.
 func (s *session) withoutLane() {
-	before := s.env
-	defer func() { s.env = before }()
-	s.env = append(slices.Clip(before), "SLUICE_HTTP1_LANE=off", "SLUICE_SOAK=")
-	s.goTestPackages(s.root, false, s.mode.args, served...)
+	off := *s
+	off.env = append(slices.Clip(s.env), "SLUICE_HTTP1_LANE=off", "SLUICE_SOAK=")
+	off.goTestPackages(off.root, false, off.mode.args, served...)
 }
 
 // packages returns the packages of the module without those that the patterns in but match.

@@ -22,6 +22,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -177,8 +178,22 @@ func (s *session) testAll() {
 	// A module that fails does not keep the next one from running.
 	for _, dir := range s.modules() {
 		s.goTest(dir, s.mode.args...)
+		if dir == s.root && s.report.soaking {
+			// These and the other modules leave a processor idle for most of their time.
+			var beside sync.WaitGroup
+			defer beside.Wait()
+			beside.Go(s.large)
+			beside.Go(s.withoutLane)
+		}
 	}
-	s.withoutLane()
+	if !s.report.soaking {
+		s.withoutLane()
+	}
+}
+
+// large runs the tests of a soak that have fewer nodes and accounts under the race detector once more without it.
+func (s *session) large() {
+	s.goTestPackages(s.root, false, append(slices.Clip(s.mode.args), "-run", "^(TestSimulation|TestMigrate)$"), "./internal/admission/redisledger", "./internal/app")
 }
 
 // soak runs the tests with long durations, and the fuzz targets beside them. Its random choices come from one seed,
@@ -199,8 +214,6 @@ func (s *session) soak() {
 	done := s.provide()
 	defer done()
 	s.testAll()
-	// Once more without the race detector, under which they have fewer nodes and accounts.
-	s.goTestPackages(s.root, false, append(slices.Clip(s.mode.args), "-run", "^(TestSimulation|TestMigrate)$"), "./internal/admission/redisledger", "./internal/app")
 	fuzzed()
 }
 
