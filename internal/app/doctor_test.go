@@ -17,6 +17,7 @@ import (
 
 	"sluice/internal/app"
 	"sluice/internal/doctor"
+	"sluice/internal/porttest"
 	"sluice/internal/redistest"
 	"sluice/internal/sqlstore"
 )
@@ -33,15 +34,15 @@ func (e expect) in(findings []doctor.Finding) bool {
 	return false
 }
 
-// closedPort is an address where nobody listens.
+// closedPort is an address where nobody listens while the test runs.
 func closedPort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := porttest.Hold()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Cleanup(port.Release)
+	return port.Addr()
 }
 
 // upstream is a provider that answers everything with one status, and notes the key it was given.
