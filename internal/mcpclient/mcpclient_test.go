@@ -17,6 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"sluice/internal/mcpclient"
+	"sluice/internal/porttest"
 )
 
 // Both transports discover and call, and the caller's headers are on every request.
@@ -77,15 +78,18 @@ func TestFailures(t *testing.T) {
 		}
 	}
 	giant := strings.Repeat("x", 3<<20)
-	gone := serve(t, http.NotFoundHandler())
-	gone.Close()
+	gone, err := porttest.Hold()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(gone.Release)
 	for name, test := range map[string]struct {
 		at   string // empty: the handler's
 		h    http.Handler
 		want string // of Tools; empty: they are listed, and the call fails
 		call string
 	}{
-		"unreachable":         {at: gone.URL, want: "it cannot be reached"},
+		"unreachable":         {at: "http://" + gone.Addr(), want: "it cannot be reached"},
 		"private":             {at: "http://127.0.0.9:1/", want: "its address is not a public one"},
 		"not MCP":             {h: text(200, "text/html", "<html>"), want: "it does not answer like an MCP server"},
 		"not JSON":            {h: text(200, "application/json", "hello"), want: "it does not answer like an MCP server"},
