@@ -28,8 +28,8 @@ var unraced = []string{"./cmd/...", "./api/...", "./bench/...", "./tools/...", "
 
 // unwatched lists the packages whose memory accesses the race detector does not watch in any test. Calls into them are
 // still watched. SQLite and its libraries are C translated to Go: watching them takes two fifths of the time of all tests
-// with a database, and what could be found there is not ours to mend. Package scene draws pictures, package tokens splits words; neither
-// shares what it changes, and both take many times as long when they are watched.
+// with a database, and what could be found there is not ours to mend. Package scene draws pictures, package tokens
+// splits words; neither shares what it changes, and both take many times as long when they are watched.
 var unwatched = []string{"modernc.org/libc", "modernc.org/memory", "modernc.org/sqlite/lib", "sluice/internal/tokens", "sluice/internal/video/sandbox/scene"}
 
 // longest are packages that must not be the last ones of a soak: faulttest puts the server under load, with faults, for
