@@ -70,6 +70,9 @@ func (a *App) lookAtDisk(context.Context) health.Finding {
 // lookAtRedis says by what the limits are counted. Without Redis this node goes by its share of them.
 func (a *App) lookAtRedis(context.Context) (f health.Finding) {
 	switch s := a.redis.State(); {
+	case !s.Exact && s.Joining:
+		f.Age = time.Since(s.Since)
+		f.Message = fmt.Sprintf("away for %s: this node has just joined the others, has no share of the limits yet, and admits no calls", f.Age.Round(time.Second))
 	case !s.Exact:
 		f.Age = time.Since(s.Since)
 		f.Message = fmt.Sprintf("away for %s: this node admits its share of each limit, as one of %d", f.Age.Round(time.Second), max(1, s.Nodes))

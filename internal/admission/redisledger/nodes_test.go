@@ -1,6 +1,7 @@
 package redisledger
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -177,4 +178,86 @@ func TestNobodyIsForgottenInAnOutage(t *testing.T) {
 	if got := nodes[0].shares("a", limits(9, 9, 9)); got.RequestsPerMinute != 9 {
 		t.Errorf("shares of 9 = %+v when the two others have been silent for 70 s, want 9", got)
 	}
+}
+
+// After Redis has lost its data, nodes go by their shares for a minute. A node that joins meanwhile changes the list,
+// but nobody gets a share that another node may have used.
+func TestSharesStayAfterALoss(t *testing.T) {
+	t.Parallel()
+	url, c := redistest.URL(t), ledgertest.NewClock()
+	nodes := trio(t, url, c, Options{Beat: time.Second})
+	opts := Options{Prefix: nodes[0].opts.Prefix, Now: c.Now, Beat: time.Second, Deadline: patient}
+	share := func(l *Ledger, i int) account.Limit {
+		return l.shares(fmt.Sprint("acct_", i), limits(1, 1, 1)).Concurrent
+	}
+	const accounts = 20
+	before := map[*Ledger][accounts]account.Limit{}
+	for _, l := range nodes {
+		var all [accounts]account.Limit
+		for i := range all {
+			all[i] = share(l, i)
+		}
+		before[l] = all
+	}
+	client := raw(nodes[0])
+	lose := func() {
+		t.Helper()
+		if err := client.Do(t.Context(), client.B().Del().Key(nodes[0].nodeKeys()...).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	beat := func(seconds int, check func(second int)) {
+		t.Helper()
+		for second := range seconds {
+			for _, l := range nodes {
+				if err := l.beat(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			check(second)
+			c.Advance(time.Second)
+		}
+	}
+	// whole checks that the nodes share each limit, and nothing of it is left.
+	whole := func() {
+		t.Helper()
+		for i := range accounts {
+			var sum account.Limit
+			for _, l := range nodes {
+				sum += share(l, i)
+			}
+			if sum != 1 {
+				t.Errorf("%d nodes share %d of a limit of 1", len(nodes), sum)
+			}
+		}
+	}
+
+	lose()
+	beat(1, func(int) {})
+	opts.Node = "a" // before the others in the list
+	nodes = append(nodes, open(t, url, opts))
+	beat(59, func(second int) {
+		for n, l := range nodes {
+			for i := range accounts {
+				if got := share(l, i); got > before[l][i] {
+					t.Fatalf("%d seconds after the loss node %d has a share of acct_%d that another one may have used", second+1, n, i)
+				}
+			}
+		}
+	})
+	beat(3, func(int) {})
+	whole()
+
+	// Of nodes that all started later nobody has used anything, so they do not wait.
+	lose()
+	opts.Table, opts.Remember = func(context.Context) string { return "another" }, func(context.Context, string) {}
+	nodes = nodes[:0:0]
+	for _, opts.Node = range []string{"b", "c"} {
+		nodes = append(nodes, open(t, url, opts))
+	}
+	beat(10, func(int) {})
+	if !nodes[0].nodes.waiting() {
+		t.Error("the nodes do not know that the data was lost")
+	}
+	whole()
 }

@@ -25,6 +25,9 @@ if not born then
 end
 if ARGV[6] ~= '' and ARGV[6] ~= born then
   redis.call('HSET', tab, 'lost', 1)
+  if ARGV[3] ~= '' then
+    redis.call('HSET', tab, 'kept', 1) -- a node that has seen a list of the lost table, and has a share by it
+  end
 end
 
 -- Silence counts only while some node is heard: after an outage of this server all have been silent, and go
@@ -59,8 +62,12 @@ if redis.call('HGET', tab, 'seen:' .. id) ~= ARGV[3] then
     redis.call('HINCRBY', tab, 'seen', 1)
   end
 end
--- Nodes that have a share from a table that was lost beat within the first moments of a new one.
+-- Nodes that have a share from a table that was lost beat within the first moments of a new one. What they admit
+-- on it counts for a minute, and Redis does not count before that: until then nobody goes by a new list alone.
 local age = now - tonumber(redis.call('HGET', tab, 'bornAt'))
+if redis.call('HGET', tab, 'kept') then
+  wait = math.max(wait, 60000)
+end
 local settled = '0'
 if age >= wait and tonumber(redis.call('HGET', tab, 'seen')) == redis.call('ZCARD', nodes) then
   settled = '1'
