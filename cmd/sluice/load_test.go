@@ -119,9 +119,9 @@ func (j *journal) String() string {
 	return j.text.String()
 }
 
-// labModel is the upstream's model. Calls that ask for a refusal go to brokenModel: with the breaker of their provider
-// open, the others must still pass.
-const labModel, brokenModel = "lab/one", "broken/one"
+// labModel is the upstream's model. Calls that ask for a refusal go to brokenModel, and those whose reply breaks off to
+// breakingModel: with the breakers of their providers open, the others must still pass.
+const labModel, brokenModel, breakingModel = "lab/one", "broken/one", "breaking/one"
 
 // newGateway configures a gateway with the upstream's model and without limits.
 func newGateway(t *testing.T, dir, provider, more string) *gateway {
@@ -130,12 +130,13 @@ func newGateway(t *testing.T, dir, provider, more string) *gateway {
 	yaml := fmt.Sprintf(`data: %[1]q
 listen: 127.0.0.1:0
 metrics_listen: 127.0.0.1:0
-providers: [{name: %[2]s, kind: openai, base_url: %[3]q}, {name: broken, kind: openai, base_url: %[3]q}]
+providers: [{name: %[2]s, kind: openai, base_url: %[3]q}, {name: broken, kind: openai, base_url: %[3]q}, {name: breaking, kind: openai, base_url: %[3]q}]
 models:
 - {id: %[4]s, provider: %[2]s, plan: free, context_length: 100000, max_output: 10000}
 - {id: %[5]s, provider: broken, plan: free, context_length: 100000, max_output: 10000}
+- {id: %[6]s, provider: breaking, plan: free, context_length: 100000, max_output: 10000}
 plans: {scale: {requests_per_minute: unlimited, concurrent: unlimited, tokens_per_minute: unlimited, monthly_units: 1000000000}}
-`, dir, provider, newUpstream(t), labModel, brokenModel) + more
+`, dir, provider, newUpstream(t), labModel, brokenModel, breakingModel) + more
 	// With PostgreSQL each stop would wait for its default.
 	if !strings.Contains(more, "shutdown_delay:") {
 		yaml += "shutdown_delay: 0s\n"
@@ -327,8 +328,11 @@ func (l *load) call(client *http.Client, url, how string, words int, stream bool
 		defer late.Stop()
 	}
 	model := labModel
-	if how == "refuse" {
+	switch how {
+	case "refuse":
 		model = brokenModel
+	case "break":
+		model = breakingModel
 	}
 	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"%s %d"}],"stream":%t}`, model, ask, words, stream)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
