@@ -127,7 +127,11 @@ func (j *Journal) writeMark(sync bool) error {
 	j.mu.Lock()
 	m := mark{committed: j.committed, written: max(j.synced, j.committed)}
 	j.mu.Unlock()
-	if err := replaceFile(filepath.Join(j.dir, markFile), m.encode(), sync); err != nil {
+	var toDisk func(*os.File) error
+	if sync {
+		toDisk = j.toDisk
+	}
+	if err := replaceFile(filepath.Join(j.dir, markFile), m.encode(), toDisk); err != nil {
 		return fmt.Errorf("write the journal's mark: %w", err)
 	}
 	j.mu.Lock()
@@ -160,22 +164,22 @@ func readMark(dir string) (m mark, err error) {
 }
 
 // replaceFile writes a file under another name and renames it.
-func replaceFile(path string, data []byte, sync bool) error {
+func replaceFile(path string, data []byte, toDisk func(*os.File) error) error {
 	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
-	if err == nil && sync {
-		err = f.Sync()
+	if err == nil && toDisk != nil {
+		err = toDisk(f)
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
-		return err
+		return errors.Join(err, os.Remove(path+".new")) // a sync of the same file would not tell
 	}
 	if err := os.Rename(path+".new", path); err != nil {
 		return err
 	}
-	if sync {
+	if toDisk != nil {
 		syncFolder(filepath.Dir(path))
 	}
 	return nil

@@ -74,6 +74,10 @@ func (j *Journal) mendNow(bad *damagedError) error {
 		return bad // the journal was closed
 	}
 	s := j.segments[i]
+	if s.failed { // its end is in memory: nothing is lost yet
+		j.mu.Unlock()
+		return j.rewrite(s)
+	}
 	// Nothing may be appended to it meanwhile.
 	if i == len(j.segments)-1 && !s.sealed {
 		if j.spare == nil {
@@ -125,7 +129,7 @@ func (j *Journal) mend(s *segment, data []byte, after link, floor, written uint6
 	if err := j.keep(s, &d); err != nil {
 		return link{}, err
 	}
-	if err := replaceFile(s.path, m.whole, true); err != nil {
+	if err := replaceFile(s.path, m.whole, j.toDisk); err != nil {
 		return link{}, fmt.Errorf("mend the journal: %w", err)
 	}
 	file, err := os.OpenFile(s.path, os.O_RDWR, 0o600)
@@ -135,7 +139,7 @@ func (j *Journal) mend(s *segment, data []byte, after link, floor, written uint6
 	j.mu.Lock()
 	was := s.file
 	s.file, s.size, s.end = file, int64(len(m.whole)), int64(len(m.whole))
-	s.read, s.waiting, s.sealed, s.dirty = m.read, m.waiting, true, false
+	s.read, s.waiting, s.sealed, s.dirty, s.tail = m.read, m.waiting, true, false, nil
 	if m.waiting == 0 {
 		s.read = s.end
 	}
@@ -281,7 +285,7 @@ func writeDamage(dir string, d *Damage) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(filepath.Join(dir, damagedFolder, d.ID+reportSuffix), append(raw, '\n'), true)
+	return replaceFile(filepath.Join(dir, damagedFolder, d.ID+reportSuffix), append(raw, '\n'), (*os.File).Sync)
 }
 
 // readDamage returns the reports that nobody has acknowledged, oldest first. A report that cannot be

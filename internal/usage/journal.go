@@ -60,7 +60,7 @@ type JournalOptions struct {
 type Journal struct {
 	dir  string
 	opts JournalOptions
-	wake chan struct{} // of size 1; tells Run that the spare is in use
+	wake chan struct{} // of size 1; tells Run that the spare is in use, or that a sync failed
 
 	// files is held while segments are read or removed. Reading takes long, so it must not hold mu,
 	// which Append needs. Whoever needs both locks takes files first.
@@ -75,11 +75,12 @@ type Journal struct {
 	spareErr  error        // why spare is nil
 	unwritten []Settlement // settlements that the disk refused, oldest first; Run retries them
 	writeErr  error        // why it refused them
+	syncErr   error        // why a segment whose sync failed could not be written again; nil if none waits for that
 	frame     []byte       // memory for one record, reused by each write
 	last      link         // the last frame that was written; the next one follows it
 	missing   link         // if known, the last frame in the files: a frame that tells of the gap up to last comes next
 	committed uint64       // number of the last settlement that the database has
-	synced    uint64       // number of the last settlement that is on disk
+	synced    uint64       // number up to which every settlement is known to be on disk
 	noted     uint64       // what the file with the mark says of synced
 	damage    []Damage     // not acknowledged, oldest first
 
@@ -155,6 +156,7 @@ func (j *Journal) openSegments() error {
 		if last, err = j.admit(s, room, last, floor, mark.written); err != nil {
 			return err
 		}
+		s.dirty = !s.old // the process that wrote it may have died before it synced it
 		torn = s.torn
 	}
 	for _, s := range all {
@@ -233,7 +235,7 @@ func (j *Journal) resume(last link, m mark, torn bool) {
 		}
 		j.last = link{seq: seq, known: true}
 	}
-	j.synced = j.last.seq
+	j.synced = max(m.committed, m.written) // the rest may be in the memory of the system only; the first sync finds out
 }
 
 // Append writes a settlement. If it returns nil, the settlement survives a kill of the process, and
@@ -252,12 +254,8 @@ func (j *Journal) Append(s *Settlement) error {
 		}
 		return err
 	}
-	// Calls that end at the same time wait here for each other's sync.
-	if active := j.active(); j.opts.SyncEach {
-		if err := j.toDisk(active.file); err != nil {
-			return fmt.Errorf("sync the journal: %w", err)
-		}
-		active.dirty, j.synced = false, j.last.seq
+	if j.opts.SyncEach {
+		return j.syncActive()
 	}
 	return nil
 }
@@ -305,6 +303,11 @@ func (j *Journal) turn() {
 	j.active().ended, j.spare.begun = now, now
 	j.segments = append(j.segments, j.spare)
 	j.spare, j.spareErr = nil, errNoSpare
+	j.rouse()
+}
+
+// rouse makes Run do its work now.
+func (j *Journal) rouse() {
 	select {
 	case j.wake <- struct{}{}:
 	default:
@@ -340,6 +343,8 @@ func (j *Journal) judge() {
 	switch {
 	case len(j.unwritten) > 0:
 		j.blocked.Store(&blockage{fmt.Errorf("%d settlements wait for the disk: %w", len(j.unwritten), j.writeErr)})
+	case j.syncErr != nil:
+		j.blocked.Store(&blockage{fmt.Errorf("the disk does not keep settlements: %w", j.syncErr)})
 	case j.bytes() > j.opts.MaxBytes:
 		j.blocked.Store(&blockage{fmt.Errorf("%d settlements wait for the database, the most the journal may hold", j.records())})
 	case j.spare == nil && room < j.opts.SegmentBytes/2:
@@ -379,9 +384,9 @@ func (j *Journal) bytes() (n int64) {
 	return n
 }
 
-// Run syncs what was written, at most a second later, keeps a spare segment ready, retries what the
-// disk refused, and removes segments that are no longer needed. It returns when ctx ends and calls
-// report with every error.
+// Run syncs what was written, at most a second later, keeps a spare segment ready, writes again what the
+// disk refused or could not sync, and removes segments that are no longer needed. It returns when ctx ends
+// and calls report with every error.
 func (j *Journal) Run(ctx context.Context, report func(error)) {
 	tick := time.NewTicker(syncEvery)
 	defer tick.Stop()
@@ -397,41 +402,6 @@ func (j *Journal) Run(ctx context.Context, report func(error)) {
 			report(err)
 		}
 	}
-}
-
-// sync writes the dirty segments through to the disk. It does not hold mu meanwhile, so Append goes
-// on. A segment is marked clean before its sync: what Append adds meanwhile marks it dirty again. Then
-// the mark notes how far the journal has been written, so that a later start notices if that is missing.
-func (j *Journal) sync() error {
-	j.mu.Lock()
-	var dirty []*segment
-	var files []*os.File
-	for _, s := range j.segments {
-		if s.dirty {
-			s.dirty = false
-			dirty, files = append(dirty, s), append(files, s.file)
-		}
-	}
-	written, noted := j.last.seq, j.noted
-	j.mu.Unlock()
-	var errs []error
-	for i, f := range files {
-		if err := j.toDisk(f); err != nil && !errors.Is(err, os.ErrClosed) { // closed: the segment was removed
-			errs = append(errs, fmt.Errorf("sync the journal: %w", err))
-			j.mu.Lock()
-			dirty[i].dirty = true
-			j.mu.Unlock()
-		}
-	}
-	if len(errs) > 0 || written == noted {
-		return errors.Join(errs...)
-	}
-	j.mu.Lock()
-	j.synced = max(j.synced, written)
-	j.mu.Unlock()
-	j.files.Lock()
-	defer j.files.Unlock()
-	return j.writeMark(false)
 }
 
 // prepare makes the spare segment if there is none. Only OpenJournal and then Run call it, so two

@@ -30,6 +30,8 @@ type segment struct {
 	torn    bool      // its end was damaged when it was opened, and nobody knows how much is missing
 	sealed  bool      // it is not written to any more, although it may have room
 	dirty   bool      // written to since the last sync
+	failed  bool      // its last sync failed: what was written before it may be lost; see sync.go
+	tail    []byte    // the end of it, which no sync has covered yet
 	begun   time.Time // when it became active, or when this process opened it
 	ended   time.Time // when the next segment became active, or when this process opened it
 }
@@ -164,6 +166,7 @@ func (s *segment) append(frame []byte) error {
 		s.spoiled = max(s.spoiled, s.end+int64(n))
 		return fmt.Errorf("write the journal: %w", err)
 	}
+	s.tail = append(s.tail, frame[:after-s.end]...)
 	s.end, s.spoiled, s.dirty = after, 0, true
 	return nil
 }
