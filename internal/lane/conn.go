@@ -210,7 +210,9 @@ func (c *conn) look(s *scan) (done bool, err error) {
 	if whole || err != nil {
 		to = phaseHandler // here, or in net/http
 	}
-	if from := c.phase.Load(); from != to && !c.enter(from, to) {
+	// The connection may have been closed after these bytes were read. A request on it must not run:
+	// its caller sees a close and would be charged for a reply that never arrives.
+	if from := c.phase.Load(); from == phaseClosed || from != to && !c.enter(from, to) {
 		return false, net.ErrClosed
 	}
 	if err != nil || !whole {

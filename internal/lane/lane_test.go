@@ -747,3 +747,20 @@ func TestConnState(t *testing.T) {
 		}
 	}
 }
+
+// A request that has arrived on a connection which the server has closed meanwhile does not run.
+func TestClosedBeforeLook(t *testing.T) {
+	t.Parallel()
+	for _, before := range []int32{phaseNew, phaseIdle, phaseHead} {
+		s := &Server{}
+		c := &conn{server: s, nc: &net.TCPConn{}, buf: new([bufferSize]byte), header: http.Header{}, url: &url.URL{}}
+		c.body = &body{conn: c}
+		c.w = copy(c.buf[:], "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+		c.phase.Store(before)
+		c.closeIf(before)
+		var sc scan
+		if done, err := c.look(&sc); done || !errors.Is(err, net.ErrClosed) || c.phase.Load() != phaseClosed {
+			t.Errorf("look on a connection closed in phase %d = %t, %v, phase %d; want net.ErrClosed", before, done, err, c.phase.Load())
+		}
+	}
+}

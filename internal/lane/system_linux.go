@@ -48,19 +48,14 @@ func (h *hangUps) add(c *conn) error {
 	c.watched = h.next
 	h.conns[c.watched] = c
 	h.mu.Unlock()
-	var failed error
+	var failed, refused error
 	err := c.raw.Control(func(fd uintptr) {
 		failed = h.raw.Control(func(epoll uintptr) {
 			e := syscall.EpollEvent{Events: syscall.EPOLLRDHUP | edgeTriggered, Fd: int32(c.watched & math.MaxUint32), Pad: int32(c.watched >> 32)}
-			if err := syscall.EpollCtl(int(epoll), syscall.EPOLL_CTL_ADD, int(fd), &e); err != nil {
-				c.watched = 0
-			}
+			refused = os.NewSyscallError("epoll_ctl", syscall.EpollCtl(int(epoll), syscall.EPOLL_CTL_ADD, int(fd), &e))
 		})
 	})
-	if err = errors.Join(err, failed); err == nil && c.watched == 0 {
-		err = errors.New("lane: the system cannot watch the connection")
-	}
-	return err
+	return errors.Join(err, failed, refused)
 }
 
 // edgeTriggered is EPOLLET, which package syscall defines as a negative number.

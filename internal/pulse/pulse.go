@@ -2,7 +2,7 @@
 //
 // A stream with a timer of its own would have to reset it with every event. Here it sets a flag instead,
 // and once a second one goroutine looks at the flags of all streams. So silence is noticed up to a second
-// late.
+// late. What is done about it runs on a goroutine for each silent stream: one that blocks holds up no other.
 package pulse
 
 import (
@@ -37,8 +37,8 @@ type Beat struct {
 }
 
 // Watch calls silent when nobody has touched the beat for the given time, and again each time that much
-// more silence has passed. Silent runs on the goroutine of Run, which serves all streams, so it must not
-// block.
+// more silence has passed. Silent runs on a goroutine of its own, which Run waits for when it ends. While it
+// runs it is not called again for the same stream.
 func (p *Pulse) Watch(after time.Duration, silent func()) *Beat {
 	b := &Beat{pulse: p, silent: silent}
 	b.After(after)
@@ -82,6 +82,8 @@ func (p *Pulse) Watched() int {
 
 // Run looks at all beats once a second until ctx ends.
 func (p *Pulse) Run(ctx context.Context) {
+	var telling sync.WaitGroup
+	defer telling.Wait()
 	t := time.NewTicker(tick)
 	defer t.Stop()
 	var quiet []*Beat // reused in every tick
@@ -93,7 +95,7 @@ func (p *Pulse) Run(ctx context.Context) {
 		}
 		quiet = p.quiet(quiet[:0])
 		for _, b := range quiet {
-			b.tell()
+			telling.Go(b.tell)
 		}
 		clear(quiet) // keeps no finished stream in memory
 	}
@@ -116,9 +118,11 @@ func (p *Pulse) quiet(to []*Beat) []*Beat {
 	return to
 }
 
-// tell calls silent, unless the beat was stopped after quiet returned it.
+// tell calls silent, unless the beat was stopped after quiet returned it, or silent is still running.
 func (b *Beat) tell() {
-	b.mu.Lock()
+	if !b.mu.TryLock() {
+		return
+	}
 	defer b.mu.Unlock()
 	if !b.stopped {
 		b.silent()

@@ -70,3 +70,31 @@ func TestStopWaits(t *testing.T) {
 	close(release)
 	<-stopped
 }
+
+// A stream whose callback blocks holds up no other stream, and is not told again meanwhile.
+func TestBlockedCallback(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		p := pulse.New()
+		ended := make(chan struct{})
+		go func() { defer close(ended); p.Run(ctx) }()
+		release := make(chan struct{})
+		var stuck, told atomic.Int64
+		for range 100 {
+			defer p.Watch(time.Second, func() { stuck.Add(1); <-release }).Stop()
+		}
+		defer p.Watch(time.Second, func() { told.Add(1) }).Stop()
+		time.Sleep(10500 * time.Millisecond)
+		synctest.Wait()
+		if n := told.Load(); n < 9 {
+			t.Errorf("silence was told %d times in 10 s beside 100 blocked streams, want 9 or 10", n)
+		}
+		if n := stuck.Load(); n != 100 {
+			t.Errorf("blocked callbacks were called %d times, want once each", n)
+		}
+		cancel()
+		close(release)
+		<-ended
+	})
+}

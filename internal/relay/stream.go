@@ -334,7 +334,7 @@ func (s *streamer) comment() {
 	if !s.begun {
 		s.start() // from here on a failure is an error event, not an error response
 	}
-	// The pulse serves all streams, so it must not wait long for a caller who does not read.
+	// What the upstream sends next waits for this write, so it must not wait long for a caller who does not read.
 	control := http.NewResponseController(s.w)
 	_ = control.SetWriteDeadline(time.Now().Add(commentPatience))
 	alive := []byte(": keep-alive\n")
