@@ -49,14 +49,14 @@ func (a *API) explainRoute(x *exchange, r *http.Request) error {
 	var choice routing.Choice
 	err = a.current(x, func() (err error) {
 		var standing *admission.Standing
-		choice, standing, err = a.line.Explain(x.models(), inference.Call{ID: x.event.CallID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req})
+		choice, standing, err = a.line.Explain(r.Context(), x.models(), inference.Call{ID: x.event.CallID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req})
 		if standing != nil {
 			standing.SetHeader(x.Header())
 		}
 		return err
 	})
 	if err != nil {
-		return err
+		return goneOr(err)
 	}
 	out := routeReply{Object: "route", Asked: req.Model, Model: choice.Model.ID, Reason: choice.Reason, Sticky: choice.Sticky, Difficulty: rounded(choice.Difficulty.Chance, 6), DifficultyKnown: choice.Difficulty.Known, Candidates: []candidateReply{}}
 	if len(choice.Ranking) > 0 {

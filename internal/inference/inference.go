@@ -239,13 +239,13 @@ func (l *Line) prepare(ctx context.Context, w http.ResponseWriter, models *Model
 
 // Explain returns which model would answer the call, and why, without calling it. That costs one request. The
 // standing is nil if the request was refused before anybody looked at the limits.
-func (l *Line) Explain(models Models, call Call) (routing.Choice, *admission.Standing, error) {
+func (l *Line) Explain(ctx context.Context, models Models, call Call) (routing.Choice, *admission.Standing, error) {
 	prompt := size{req: call.Request, counting: l.counting}
 	named, err := models.lookup(&prompt, &call)
 	if err != nil {
 		return routing.Choice{}, nil, err
 	}
-	demand, refusal, err := l.permit(context.Background(), &models, &call, named, &prompt)
+	demand, refusal, err := l.permit(ctx, &models, &call, named, &prompt)
 	if err != nil {
 		return routing.Choice{}, refusal, err
 	}
@@ -255,7 +255,7 @@ func (l *Line) Explain(models Models, call Call) (routing.Choice, *admission.Sta
 	}
 	var choice routing.Choice
 	if err = l.closed(named.ID, call.Start); err == nil {
-		choice, err = l.router.Explain(context.Background(), l.query(&models, &call, named, prompt))
+		choice, err = l.router.Explain(ctx, l.query(&models, &call, named, prompt))
 	}
 	if err != nil { // a request that is refused costs nothing
 		admitted.GiveBack()

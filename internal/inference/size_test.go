@@ -249,9 +249,31 @@ func TestCountingComesLast(t *testing.T) {
 	}
 }
 
-// TestCountingEndsWithTheCaller: a caller who leaves while the prompt is counted is not answered.
+// TestCountingEndsWithTheCaller: a caller who leaves while the prompt is counted is not answered, and nothing
+// more is counted for it.
 func TestCountingEndsWithTheCaller(t *testing.T) {
 	t.Parallel()
+	for name, send := range map[string]func(l *Line, ctx context.Context, m Models, call *Call) error{
+		"completion": func(l *Line, ctx context.Context, m Models, call *Call) error {
+			return l.Complete(ctx, httptest.NewRecorder(), m, call)
+		},
+		"route": func(l *Line, ctx context.Context, m Models, call *Call) error {
+			_, _, err := l.Explain(ctx, m, *call)
+			return err
+		},
+		"count": func(l *Line, ctx context.Context, m Models, call *Call) error {
+			_, _, err := l.CountPrompt(ctx, m, *call)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			countingEnds(t, send)
+		})
+	}
+}
+
+func countingEnds(t *testing.T, send func(l *Line, ctx context.Context, m Models, call *Call) error) {
 	c, err := catalog.New([]catalog.Model{{ID: "m", Plan: account.Free, RequestMilli: 1000, ContextLength: 50_000, MaxOutput: 100, Sandbox: true}})
 	if err != nil {
 		t.Fatal(err)
@@ -259,15 +281,17 @@ func TestCountingEndsWithTheCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ledger := admission.NewMemory(nil)
 	l := New(admission.New(ledger, noBooks{}, nil), nil, &Options{CountPatience: ample})
+	pieces := 0
 	l.counting.tokenize = func(text string) int {
 		if len(text) > sampleBytes+16 {
+			pieces++
 			cancel()
 		}
 		return tokens.Count(text)
 	}
 	call := Call{ID: "id", Start: time.Now(), Caller: auth.Caller{Account: &account.Account{ID: "acc"}}, Limits: account.BuiltinPlans()[account.Basic].Limits, Request: parse(t, `"`+strings.Repeat("水位上升闸门", 10_000)+`"`, "")}
-	if err := l.Complete(ctx, httptest.NewRecorder(), Models{Catalog: c}, &call); !errors.Is(err, relay.ErrGone) || ledger.Running() != 0 {
-		t.Errorf("Complete = %v with %d running, want ErrGone", err, ledger.Running())
+	if err := send(l, ctx, Models{Catalog: c}, &call); !errors.Is(err, relay.ErrGone) || ledger.Running() != 0 || pieces != 1 {
+		t.Errorf("a call whose caller left = %v with %d running and %d pieces counted, want ErrGone after one piece", err, ledger.Running(), pieces)
 	}
 }
 
