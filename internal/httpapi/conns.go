@@ -130,7 +130,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if l.opts.TLS != nil {
 			c.Conn = tls.Server(w, l.opts.TLS)
 		}
-		c.fresh.Store(l.opts.Refuse != nil)
+		c.awaits()
 		return c, nil
 	}
 }
@@ -237,7 +237,7 @@ func (l *Listener) ConnState(nc net.Conn, state http.ConnState) {
 	case http.StateActive:
 		c.wire.busy.Store(true)
 	case http.StateIdle:
-		c.fresh.Store(l.opts.Refuse != nil)
+		c.awaits()
 		c.wire.rest()
 	}
 }
@@ -319,26 +319,70 @@ type conn struct {
 	fresh atomic.Bool
 	// plain reports whether the client speaks plain HTTP on the TLS port.
 	plain atomic.Bool
-	// ahead holds bytes that were read before net/http was given the connection. Only reads use
-	// it, one at a time.
-	ahead []byte
+	// ahead holds bytes that were read before net/http was given the connection, and head what
+	// has arrived of a request's head. Only reads use them, one at a time.
+	ahead, head []byte
+	// between reports whether the next bytes begin a head of HTTP/1.1.
+	between atomic.Bool
+	http2   atomic.Bool
+}
+
+// awaits prepares the connection for its next request.
+func (c *conn) awaits() {
+	refuses := c.wire.listener.opts.Refuse != nil
+	c.fresh.Store(refuses)
+	c.between.Store(refuses && !c.http2.Load())
 }
 
 // Read notes when a client speaks plain HTTP to the TLS port, so that refuse can say so in
-// plain HTTP.
-func (c *conn) Read(p []byte) (int, error) {
+// plain HTTP. It refuses heads whose body has two lengths.
+func (c *conn) Read(p []byte) (n int, err error) {
 	if len(c.ahead) > 0 {
-		n := copy(p, c.ahead)
+		n = copy(p, c.ahead)
 		c.ahead = c.ahead[n:]
-		return n, nil
-	}
-	n, err := c.Conn.Read(p)
-	if err != nil {
+	} else if n, err = c.Conn.Read(p); err != nil {
 		if re, ok := errors.AsType[tls.RecordHeaderError](err); ok && looksLikeHTTP(re.RecordHeader) {
 			c.plain.Store(true)
 		}
 	}
+	if n > 0 && c.between.Load() && c.hasTwoLengths(p[:n]) {
+		_ = c.refuse(Malformed{Status: http.StatusBadRequest, Detail: "it has both a Content-Length and a Transfer-Encoding", Remote: c.RemoteAddr().String()})
+		return 0, io.EOF
+	}
 	return n, err
+}
+
+// hasTwoLengths reports whether a head, whose next bytes are given, has both a Content-Length and a
+// Transfer-Encoding. net/http lets the latter win and hides the former. A proxy in front may have chosen
+// the other one and see the end of the request elsewhere.
+func (c *conn) hasTwoLengths(p []byte) bool {
+	if len(c.head) > 0 {
+		c.head = append(c.head, p...)
+		p = c.head
+	}
+	end := bytes.Index(p, []byte("\n\r\n"))
+	if lf := bytes.Index(p, []byte("\n\n")); lf >= 0 && (end < 0 || lf < end) {
+		end = lf
+	}
+	if end < 0 && len(p) < MaxHeaderBytes {
+		if len(c.head) == 0 {
+			c.head = append(c.head, p...)
+		}
+		return false
+	}
+	c.between.Store(false)
+	c.head = nil
+	if bytes.HasPrefix(p, []byte("PRI * HTTP/2.0\r\n")) {
+		c.http2.Store(true)
+		return false
+	}
+	length, coding := false, false
+	for line := range bytes.Lines(p[:max(end, 0)]) {
+		name, _, _ := bytes.Cut(line, []byte(":"))
+		length = length || bytes.EqualFold(name, []byte("Content-Length"))
+		coding = coding || bytes.EqualFold(name, []byte("Transfer-Encoding"))
+	}
+	return length && coding
 }
 
 // SyscallConn gives package lane access to the socket. A connection with TLS has none: what its

@@ -22,6 +22,7 @@ func TestMalformedRequests(t *testing.T) {
 		generic  = "The request is not valid HTTP: its first line, its address or one of its headers is malformed."
 		tooLarge = "The request headers are larger than 16 KiB, the maximum size."
 		encoding = "The Transfer-Encoding of the request is not supported; send it chunked, or with a Content-Length."
+		both     = "it has both a Content-Length and a Transfer-Encoding"
 		expect   = "The Expect header has an unsupported value; only 100-continue is supported."
 	)
 	invalid := func(detail string) string { return "The request is not valid HTTP: " + detail + "." }
@@ -50,6 +51,10 @@ func TestMalformedRequests(t *testing.T) {
 		"signed length":       {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: +5\r\n\r\nhello", 400, generic},
 		"unknown encoding":    {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\nhello", 501, encoding},
 		"two encodings":       {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\nhello", 501, encoding},
+		"length and encoding": {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, invalid(both)},
+		"encoding and length": {"POST / HTTP/1.1\r\nHost: x\r\ntransfer-encoding: chunked\r\nCONTENT-LENGTH: 0\r\n\r\n0\r\n\r\n", 400, invalid(both)},
+		"both, bare breaks":   {"POST / HTTP/1.1\nHost: x\nContent-Length: 5\nTransfer-Encoding: chunked\n\n0\r\n\r\n", 400, invalid(both)},
+		"after, both":         {"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nPOST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, invalid(both)},
 		"expectation":         {"POST / HTTP/1.1\r\nHost: x\r\nExpect: money\r\nContent-Length: 5\r\n\r\nhello", 417, expect},
 		"expectation, 1.0":    {"POST / HTTP/1.0\r\nExpect: money\r\nContent-Length: 5\r\n\r\nhello", 417, expect},
 		"large header":        {"GET / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("a", 20<<10) + "\r\n\r\n", 431, tooLarge},
@@ -75,6 +80,31 @@ func TestMalformedRequests(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A length and an encoding together are refused on a connection that net/http has served before, too, and a
+// head that arrives in pieces is looked at as a whole.
+func TestTwoLengthsLater(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, nil)
+	conn := w.dial(t)
+	r := bufio.NewReader(conn)
+	for _, raw := range []string{"POST /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", "0\r\n\r\n"} {
+		if _, err := io.WriteString(conn, raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := read(t, r, "POST"); got.status != 405 {
+		t.Fatalf("the chunked request = %d %s, want 405", got.status, got.body)
+	}
+	for _, raw := range []string{"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Le", "ngth: 5\r\nTransfer-", "Encoding: chunked\r\n\r", "\n0\r\n\r\n"} {
+		if _, err := io.WriteString(conn, raw); err != nil {
+			t.Fatal(err)
+		}
+		runtime.Gosched()
+	}
+	got := read(t, r, "POST")
+	checkError(t, "both", got, 400, object(400, "invalid_request_error", "The request is not valid HTTP: it has both a Content-Length and a Transfer-Encoding."))
 }
 
 // A handler's reply is its own, whatever it looks like.
