@@ -70,7 +70,7 @@ func (p *parser) message() {
 			}
 			p.skip()
 		default:
-			p.skip()
+			p.other(messageShape)
 		}
 	}
 	if p.failed() {
@@ -176,8 +176,13 @@ func (p *parser) part() (Part, bool) {
 		text, pixel bool      // whether text and image_url are there
 		refusal     quotation // the zero value if there is none
 		file, audio *File     // nil if they are no objects
+		beside      string    // the path of the first member that is not of a known type; empty if there is none
+		members     [len(partMembers)]bool
 	)
 	for p.member() {
+		for i, name := range partMembers {
+			members[i] = members[i] || string(p.key) == name && p.peek() != 'n'
+		}
 		switch string(p.key) {
 		case "type":
 			kind = p.partType()
@@ -200,9 +205,20 @@ func (p *parser) part() (Part, bool) {
 		case "input_audio":
 			audio = p.file(true)
 		default:
-			p.skip()
+			if beside == "" && p.peek() != 'n' && string(p.key) != "cache_control" {
+				beside = p.path()
+			}
+			p.other(partShape)
 		}
 	}
+	if beside == "" {
+		for i, name := range partMembers {
+			if members[i] && name != kind && !p.failed() {
+				beside = p.path() + "." + name
+			}
+		}
+	}
+	p.unvetted(beside)
 	switch {
 	case p.failed():
 		return Part{}, false
@@ -268,6 +284,31 @@ func (p *parser) attached(m *Message) {
 	}
 }
 
+// partMembers are the members of parts that hold what is said, which are named like the types.
+var partMembers = [...]string{"text", "image_url", "refusal", "file", "input_audio"}
+
+// unvetted records the path of something from which an upstream might take an address that was not checked. An empty path
+// is nothing; the first one is enough for a message.
+func (p *parser) unvetted(path string) {
+	if p.req.unvetted == "" {
+		p.req.unvetted = path
+	}
+}
+
+// isData reports whether a text begins like data: base64, or a data: URL. An address does not.
+func (p *parser) isData(t quotation) bool {
+	head := p.start(t, urlStart)
+	if len(head) >= 5 && strings.EqualFold(head[:5], "data:") {
+		return true
+	}
+	for _, c := range []byte(head[:min(len(head), urlStart)]) {
+		if !isWord(c) && c != '+' && c != '/' && c != '-' && c != '=' && c != '\n' && c != '\r' {
+			return false
+		}
+	}
+	return true
+}
+
 // partTypes lists the types of parts for messages.
 const partTypes = `"text", "image_url", "file", "input_audio" or "refusal"`
 
@@ -306,7 +347,10 @@ func (p *parser) imageURL() (imageURL, bool) {
 		case "detail":
 			image.detail = p.detail()
 		default:
-			p.skip()
+			if p.peek() != 'n' {
+				p.unvetted(p.path())
+			}
+			p.other(imageShape)
 		}
 	}
 	if len(image.raw) <= len(`""`) {

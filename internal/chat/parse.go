@@ -175,11 +175,11 @@ func (p *parser) field(name []byte) field {
 	case "web_search_options":
 		if !p.null() {
 			r.WebSearch = true
-			p.skip()
+			p.other(requestShape)
 		}
 		return fieldUnread
 	default:
-		p.skip()
+		p.other(requestShape)
 		return fieldUnread
 	}
 	return fieldOther
@@ -262,7 +262,7 @@ func (p *parser) streamOptions() {
 			// With the comma in front, if there is one: a Patch leaves it out.
 			p.req.resume, p.req.resumeFirst = span{from, p.pos}, p.req.options == 0
 		default:
-			p.skip()
+			p.other(optionsShape)
 			p.req.options++
 		}
 	}

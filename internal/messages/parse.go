@@ -33,7 +33,7 @@ func Parse(body []byte) (*Request, error) { return parse(body, false) }
 func ParseCount(body []byte) (*Request, error) { return parse(body, true) }
 
 func parse(body []byte, counting bool) (*Request, error) {
-	if err := chat.Check(body, "model, max_tokens and messages"); err != nil {
+	if err := chat.Check(body, "model, max_tokens and messages", bodyShape); err != nil {
 		return nil, dotted(err)
 	}
 	p := parser{body: body, counting: counting, req: &Request{}}
