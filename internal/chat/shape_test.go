@@ -169,10 +169,18 @@ func TestReadersAgree(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
 	keys := []struct{ name, value string }{
-		{"model", `"small"`}, {"model", `"large"`}, {"max_tokens", "5"}, {"max_tokens", "900"}, {"n", "2"}, {"stream", "true"},
-		{"messages", `[{"role":"user","content":"hi"}]`}, {"messages", `[{"role":"user","content":"hi"},{"role":"user","content":"more"}]`},
-		{"messages", `[{"role":"user","content":"hi","KEY":"other"}]`}, {"tools", `[{"type":"function","function":{"name":"f"}}]`},
-		{"tools", `[{"type":"function","function":{"name":"f","KEY":"other"}}]`}, {"unheard_of", "1"},
+		{"model", `"small"`},
+		{"model", `"large"`},
+		{"max_tokens", "5"},
+		{"max_tokens", "900"},
+		{"n", "2"},
+		{"stream", "true"},
+		{"messages", `[{"role":"user","content":"hi"}]`},
+		{"messages", `[{"role":"user","content":"hi"},{"role":"user","content":"more"}]`},
+		{"messages", `[{"role":"user","content":"hi","KEY":"other"}]`},
+		{"tools", `[{"type":"function","function":{"name":"f"}}]`},
+		{"tools", `[{"type":"function","function":{"name":"f","KEY":"other"}}]`},
+		{"unheard_of", "1"},
 	}
 	nested := []string{"content", "role", "name", "parameters", "unheard_of"}
 	accepted := 0

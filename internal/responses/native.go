@@ -22,7 +22,7 @@ func (r *Request) Original(past *Past) *chat.Original {
 		}
 		return &chat.Original{Dialect: chat.DialectResponses, Needs: r.needs}
 	}
-	return &chat.Original{Dialect: chat.DialectResponses, Needs: r.needs, Compose: func(model string, most int) []byte { return r.native(past, model, most) }}
+	return &chat.Original{Dialect: chat.DialectResponses, Needs: r.needs, Loose: r.loose, Compose: func(model string, most int) []byte { return r.native(past, model, most) }}
 }
 
 // native returns the body for an upstream of the dialect: the caller's, with another model, and with the whole conversation

@@ -38,6 +38,7 @@ type Request struct {
 	items     []item
 	body      value        // the whole body
 	needs     chat.Foreign // what only an upstream of the dialect understands
+	loose     bool         // see chat.Original
 	inputJSON value        // input as it was sent: a string or an array
 	tools     tools
 	settings  settings
