@@ -53,7 +53,7 @@ type Request struct {
 	unreadable Foreign  // the first that is no file or sound of a user
 	unvetted   string   // see Unvetted
 	usage      span     // the value of stream_options.include_usage; empty if not given
-	developers []span   // roles written as "developer"
+	edits      []edit   // what patching changes in messages, in the order of the body
 	size       size
 	numbers    [4]float64 // what the four *float64 above point to: no allocation for each
 	seedValue  int64      // what Seed points to
@@ -61,6 +61,7 @@ type Request struct {
 	resume      span // the member stream_options.resumable, with the comma in front; empty if not given
 	options     int  // how many other members stream_options has
 	resumeFirst bool // resume is the first of stream_options, so that the comma is behind it
+	noTools     bool // tools is an empty list
 	emptyStops  bool // the body's stop has empty strings; Stop has none
 	parallel    bool // what ParallelToolCalls points to
 }
@@ -125,6 +126,13 @@ func (r *Request) Unvetted() string { return r.unvetted }
 // span is a part of the body: raw[from:to].
 type span struct{ from, to int }
 
+// edit is a part of the messages that a Patch changes: a role that is written as "developer", or an empty tool_calls, with
+// the comma that is not needed without it.
+type edit struct {
+	span
+	calls bool
+}
+
 // member is one top-level member of the body: key, colon, value. All offsets are into Request.raw.
 type member struct {
 	from      int32 // the key's opening quote
@@ -145,6 +153,7 @@ const (
 	fieldMessages
 	fieldStreamOptions
 	fieldStop
+	fieldTools // also tool_choice and parallel_tool_calls, which mean nothing without
 )
 
 // Effort is reasoning_effort; empty if not given.

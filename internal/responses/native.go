@@ -64,6 +64,10 @@ func (r *Request) native(past *Past, model string, most int) []byte {
 			}
 		case "include":
 			continue
+		case "tools":
+			if v.kind() == '[' && v[jsonscan.Space(v, 1)] == ']' { // some upstreams refuse an empty list
+				continue
+			}
 		}
 		b = append(append(jsonscan.AppendQuoted(append(b, ','), key), ':'), v...)
 	}
