@@ -149,7 +149,7 @@ func (p *parser) file(audio bool) *File {
 		name := string(p.key)
 		content := audio && name == "data" || !audio && name == "file_data"
 		switch {
-		case p.peek() == 'n':
+		case !p.holds():
 			p.other(shape)
 		case p.peek() != '"', !content && name != "format" && name != "filename":
 			p.unvetted(p.path())

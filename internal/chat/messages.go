@@ -220,7 +220,7 @@ func (p *parser) part() (Part, bool) {
 	)
 	for p.member() {
 		for i, name := range partMembers {
-			members[i] = members[i] || string(p.key) == name && p.peek() != 'n'
+			members[i] = members[i] || string(p.key) == name && p.holds()
 		}
 		switch string(p.key) {
 		case "type":
@@ -244,7 +244,7 @@ func (p *parser) part() (Part, bool) {
 		case "input_audio":
 			audio = p.file(true)
 		default:
-			if beside == "" && p.peek() != 'n' && string(p.key) != "cache_control" {
+			if beside == "" && p.holds() && string(p.key) != "cache_control" {
 				beside = p.path()
 			}
 			p.other(partShape)
@@ -341,6 +341,12 @@ func (p *parser) unvetted(path string) {
 	}
 }
 
+// holds reports whether the value at pos can be an address, or have one in it: a string, an object or an array.
+func (p *parser) holds() bool {
+	c := p.peek()
+	return c == '"' || c == '{' || c == '['
+}
+
 // isData reports whether a text begins like data: base64, or a data: URL. An address does not.
 func (p *parser) isData(t quotation) bool {
 	head := p.start(t, urlStart)
@@ -393,7 +399,7 @@ func (p *parser) imageURL() (imageURL, bool) {
 		case "detail":
 			image.detail = p.detail()
 		default:
-			if p.peek() != 'n' {
+			if p.holds() {
 				p.unvetted(p.path())
 			}
 			p.other(imageShape)

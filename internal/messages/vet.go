@@ -22,8 +22,10 @@ func (p *parser) vet(kind string, v value) {
 	known := blockMembers[kind]
 	v.members(func(key []byte, m value) {
 		name := string(key)
-		p.loose = p.loose || name != "type" && name != "cache_control" && !m.absent() && !slices.Contains(known, name)
+		holds := m.is('"') || m.is('{') || m.is('[') // nothing else can be an address
+		p.loose = p.loose || holds && name != "type" && name != "cache_control" && !slices.Contains(known, name)
 	})
+
 	// An address in a source of another type is one that nobody reads here.
 	if t := v.member("type"); kind == "source" && v.member("url") != nil && t.is('"') && t.text() != "url" {
 		p.loose = true

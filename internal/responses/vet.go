@@ -28,7 +28,8 @@ func (p *parser) vet(v value, known []string) {
 		return
 	}
 	for key, m := range v.members() {
-		if key != "type" && key != "id" && !m.null() && !slices.Contains(known, key) {
+		holds := m.kind() == '"' || m.kind() == '{' || m.kind() == '[' // nothing else can be an address
+		if holds && key != "type" && key != "id" && !slices.Contains(known, key) {
 			p.req.loose = true
 		}
 	}
