@@ -169,7 +169,7 @@ func (p *parser) toolCall() (ToolCall, bool) {
 				p.called(&call, "input", "a string")
 			}
 		default:
-			p.skip()
+			p.other(toolCallShape)
 		}
 	}
 	switch {
@@ -212,7 +212,7 @@ func (p *parser) called(call *ToolCall, member, want string) {
 				call.Arguments = p.unquoted(t)
 			}
 		default:
-			p.skip()
+			p.other(calledShape)
 		}
 	}
 	switch {

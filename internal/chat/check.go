@@ -7,9 +7,9 @@ import (
 )
 
 // Check checks that body is one JSON object that Parse would accept as JSON: its grammar, its text, its depth, and
-// that no object has a key twice. The doors of other dialects call it before they read their own fields. Example
-// names the fields that the object should have, for a body that is empty.
-func Check(body []byte, example string) error {
+// that no object has a key twice, nor one of the keys of shape in another spelling. The other doors call it before they
+// read their own fields. Example names the fields that the object should have, for a body that is empty.
+func Check(body []byte, example string, shape Shape) error {
 	if len(body) > math.MaxInt32 {
 		return fault.New(fault.TooLarge, "The body is larger than 2 GiB")
 	}
@@ -26,7 +26,7 @@ func Check(body []byte, example string) error {
 	}
 	if p.begin() {
 		for p.member() {
-			p.skip()
+			p.other(shape)
 		}
 		if p.peek(); !p.failed() && p.pos < len(p.body) {
 			p.expected("the end of the body")

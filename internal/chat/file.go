@@ -141,21 +141,33 @@ func (p *parser) file(audio bool) *File {
 	if !p.object("an object") {
 		return nil
 	}
+	shape := fileShape
+	if audio {
+		shape = audioShape
+	}
 	for p.member() {
 		name := string(p.key)
-		if p.peek() != '"' {
-			p.skip()
-			continue
-		}
-		t, ok := p.quoted()
+		content := audio && name == "data" || !audio && name == "file_data"
 		switch {
-		case !ok:
-		case audio && name == "data", !audio && name == "file_data":
-			f.data = p.body[t.from:t.to]
-		case audio && name == "format":
-			f.format = p.unquoted(t)
-		case !audio && name == "filename":
-			f.Name = p.unquoted(t)
+		case !p.holds():
+			p.other(shape)
+		case p.peek() != '"', !content && name != "format" && name != "filename":
+			p.unvetted(p.path())
+			p.other(shape)
+		default:
+			t, ok := p.quoted()
+			switch {
+			case !ok:
+			case content:
+				f.data = p.body[t.from:t.to]
+				if !p.isData(t) {
+					p.unvetted(p.path())
+				}
+			case audio && name == "format":
+				f.format = p.unquoted(t)
+			case !audio && name == "filename":
+				f.Name = p.unquoted(t)
+			}
 		}
 	}
 	return f

@@ -18,9 +18,9 @@ func (p *parser) format() {
 		case "json_schema":
 			// It matters only if type is json_schema, and type may come later.
 			schema = p.here()
-			p.skip()
+			p.other(formatShape)
 		default:
-			p.skip()
+			p.other(formatShape)
 		}
 	}
 	// The type decides, and a json_schema beside another type is ignored.
@@ -82,7 +82,7 @@ func (p *parser) jsonSchema(f *Format) {
 		case "strict":
 			f.Strict = !p.null() && p.boolean()
 		default:
-			p.skip()
+			p.other(schemaShape)
 		}
 	}
 	if f.SchemaName == "" {

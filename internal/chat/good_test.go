@@ -301,3 +301,37 @@ func TestParseAllocations(t *testing.T) {
 		t.Errorf("Parse of %d bytes makes %v allocations, want at most 8", len(body), got)
 	}
 }
+
+// An earlier reply may have no content: the model refused, or spoke.
+func TestRepliesWithoutContent(t *testing.T) {
+	t.Parallel()
+	const hi = `{"role":"user","content":"hi"}`
+	for _, tt := range []struct {
+		reply, text string
+		foreign     string
+	}{
+		{`{"role":"assistant","content":null,"refusal":"I will not."}`, "I will not.", ""},
+		{`{"role":"assistant","refusal":"I will not.","audio":null,"annotations":[]}`, "I will not.", ""},
+		{`{"role":"assistant","content":"So.","refusal":"I will not."}`, "So.", ""},
+		{`{"role":"assistant","content":null,"audio":{"id":"audio_1"}}`, "", "messages[1].audio"},
+		{`{"role":"assistant","audio":{"id":"audio_1"},"content":"So."}`, "So.", ""},
+	} {
+		body := `{"model":"m","messages":[` + hi + `,` + tt.reply + `,` + hi + `]}`
+		r, err := Parse([]byte(body))
+		if err != nil {
+			t.Errorf("Parse(%s) = %v", body, err)
+			continue
+		}
+		if got := r.Messages[1].Content.Text(); got != tt.text || r.Foreign().Path != tt.foreign || r.ForeignBesideFiles().Path != tt.foreign {
+			t.Errorf("Parse(%s): the reply says %q, and %q is foreign; want %q and %q", body, got, r.Foreign().Path, tt.text, tt.foreign)
+		}
+		if got := string(r.AppendUpstream(nil, Patch{})); got != body {
+			t.Errorf("AppendUpstream of %s = %s, want the same", body, got)
+		}
+	}
+	for _, reply := range []string{`{"role":"assistant","content":null}`, `{"role":"assistant","content":null,"refusal":null}`, `{"role":"assistant","content":null,"refusal":""}`, `{"role":"assistant","audio":"x"}`, `{"role":"user","content":null,"refusal":"x"}`, `{"role":"user","audio":{"id":"x"}}`} {
+		if _, err := Parse([]byte(`{"model":"m","messages":[` + hi + `,` + reply + `]}`)); err == nil {
+			t.Errorf("a message %s was accepted", reply)
+		}
+	}
+}

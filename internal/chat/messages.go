@@ -46,14 +46,23 @@ func (p *parser) message() {
 		m     Message
 		calls callIndex
 	)
-	for p.member() {
+	var (
+		refusal quotation // what the model said instead of a content; the zero value if it did not
+		spoken  bool      // the reply is given as a sound
+		empty   span      // an empty tool_calls with its comma; zero if there is none
+	)
+	for before := p.pos; p.member(); before = p.pos {
 		switch string(p.key) {
 		case "role":
 			m.Role = p.role()
 		case "content":
 			m.Content = p.content()
 		case "tool_calls":
-			calls = p.toolCalls()
+			list := p.peek() == '['
+			if calls = p.toolCalls(); list && calls.calls == nil && !p.failed() {
+				empty = p.withComma(before)
+				p.req.edits = append(p.req.edits, edit{empty, true})
+			}
 		case "tool_call_id":
 			m.ToolCallID = p.toolCallID()
 		case "name":
@@ -64,13 +73,20 @@ func (p *parser) message() {
 		case "reasoning_content", "refusal":
 			// Counted, because some upstreams put them into the prompt.
 			if p.peek() == '"' {
+				said := string(p.key) == "refusal"
 				t, _ := p.quoted()
 				p.req.size.bytes += t.size
+				if said && t.size > 0 {
+					refusal = t
+				}
 				break
 			}
 			p.skip()
+		case "audio":
+			spoken = p.peek() == '{'
+			p.other(messageShape)
 		default:
-			p.skip()
+			p.other(messageShape)
 		}
 	}
 	if p.failed() {
@@ -79,12 +95,35 @@ func (p *parser) message() {
 	m.ToolCalls = calls.calls
 	// From the opening brace to behind the closing one.
 	m.raw = p.body[from:p.pos]
-	p.checkMessage(&m)
+	if empty.to > 0 {
+		m.raw = append(append([]byte(nil), p.body[from:empty.from]...), p.body[empty.to:p.pos]...)
+	}
+	if m.Role == RoleAssistant && m.Content.IsNull() {
+		switch {
+		case refusal.to > 0: // models of other dialects read it as what was said
+			m.Content = Content{raw: p.body[refusal.from:refusal.to]}
+		case spoken && calls.calls == nil:
+			p.foreignAt(p.path()+".audio", "an earlier reply by the id of its sound")
+		default:
+			spoken = false
+		}
+	}
+	p.checkMessage(&m, spoken)
 	if p.req.size.files > files {
 		p.attached(&m)
 	}
 	p.checkTurn(&m, calls)
 	p.req.Messages = append(p.req.Messages, m)
+}
+
+// withComma returns the current member, whose value has just been read, with the comma in front of it or, if it is the first
+// one, the comma behind. Before is where the member in front of it ends.
+func (p *parser) withComma(before int) span {
+	s := span{before, p.pos}
+	if p.frames[len(p.frames)-1].count == 1 && p.peek() == ',' {
+		s.to = p.pos + 1
+	}
+	return s
 }
 
 // entry counts one more message, part or tool call. It reports false, and refuses the body, if there
@@ -113,7 +152,7 @@ func (p *parser) role() Role {
 	case "system":
 		return RoleSystem
 	case "developer":
-		p.req.developers = append(p.req.developers, span{t.from, t.to})
+		p.req.edits = append(p.req.edits, edit{span: span{t.from, t.to}})
 		return RoleSystem
 	case "user":
 		return RoleUser
@@ -176,8 +215,13 @@ func (p *parser) part() (Part, bool) {
 		text, pixel bool      // whether text and image_url are there
 		refusal     quotation // the zero value if there is none
 		file, audio *File     // nil if they are no objects
+		beside      string    // the path of the first member that is not of a known type; empty if there is none
+		members     [len(partMembers)]bool
 	)
 	for p.member() {
+		for i, name := range partMembers {
+			members[i] = members[i] || string(p.key) == name && p.holds()
+		}
 		switch string(p.key) {
 		case "type":
 			kind = p.partType()
@@ -200,9 +244,20 @@ func (p *parser) part() (Part, bool) {
 		case "input_audio":
 			audio = p.file(true)
 		default:
-			p.skip()
+			if beside == "" && p.holds() && string(p.key) != "cache_control" {
+				beside = p.path()
+			}
+			p.other(partShape)
 		}
 	}
+	if beside == "" {
+		for i, name := range partMembers {
+			if members[i] && name != kind && !p.failed() {
+				beside = p.path() + "." + name
+			}
+		}
+	}
+	p.unvetted(beside)
 	switch {
 	case p.failed():
 		return Part{}, false
@@ -243,8 +298,15 @@ func (p *parser) part() (Part, bool) {
 // problem yet, because the model may be served by such a provider; routing and the adapters decide.
 // The first such value is enough for a message.
 func (p *parser) foreign(what string) {
+	if p.req.unreadable.Path == "" {
+		p.foreignAt(p.path(), what)
+	}
+}
+
+// foreignAt is foreign for the value at path.
+func (p *parser) foreignAt(path, what string) {
 	if p.req.unreadable.Path == "" && !p.failed() {
-		p.req.unreadable = Foreign{p.path(), what}
+		p.req.unreadable = Foreign{path, what}
 		if p.req.foreign.Path == "" {
 			p.req.foreign = p.req.unreadable
 		}
@@ -266,6 +328,37 @@ func (p *parser) attached(m *Message) {
 			p.req.unreadable = f
 		}
 	}
+}
+
+// partMembers are the members of parts that hold what is said, which are named like the types.
+var partMembers = [...]string{"text", "image_url", "refusal", "file", "input_audio"}
+
+// unvetted records the path of something from which an upstream might take an address that was not checked. An empty path
+// is nothing; the first one is enough for a message.
+func (p *parser) unvetted(path string) {
+	if p.req.unvetted == "" {
+		p.req.unvetted = path
+	}
+}
+
+// holds reports whether the value at pos can be an address, or have one in it: a string, an object or an array.
+func (p *parser) holds() bool {
+	c := p.peek()
+	return c == '"' || c == '{' || c == '['
+}
+
+// isData reports whether a text begins like data: base64, or a data: URL. An address does not.
+func (p *parser) isData(t quotation) bool {
+	head := p.start(t, urlStart)
+	if len(head) >= 5 && strings.EqualFold(head[:5], "data:") {
+		return true
+	}
+	for _, c := range []byte(head[:min(len(head), urlStart)]) {
+		if !isWord(c) && c != '+' && c != '/' && c != '-' && c != '=' && c != '\n' && c != '\r' {
+			return false
+		}
+	}
+	return true
 }
 
 // partTypes lists the types of parts for messages.
@@ -306,7 +399,10 @@ func (p *parser) imageURL() (imageURL, bool) {
 		case "detail":
 			image.detail = p.detail()
 		default:
-			p.skip()
+			if p.holds() {
+				p.unvetted(p.path())
+			}
+			p.other(imageShape)
 		}
 	}
 	if len(image.raw) <= len(`""`) {
@@ -365,8 +461,9 @@ func urlHead(url string) string {
 }
 
 // checkMessage checks the rules for the role of a message (docs/api.md#messages). The scanner's path is
-// that of the message. Only the first rule that is broken is reported.
-func (p *parser) checkMessage(m *Message) {
+// that of the message. Spoken says that it needs no content, because it is an earlier reply that was a sound. Only the first
+// rule that is broken is reported.
+func (p *parser) checkMessage(m *Message, spoken bool) {
 	switch {
 	case m.Role == 0:
 		p.bad(".role", `is required: "system", "developer", "user", "assistant" or "tool"`)
@@ -375,6 +472,7 @@ func (p *parser) checkMessage(m *Message) {
 	case m.Role == RoleTool && m.ToolCallID == "":
 		p.bad(".tool_call_id", "is required in a tool message: the id of the call that it answers")
 	case m.Content.IsNull() && len(m.ToolCalls) > 0: // a reply that only calls tools has no content
+	case m.Content.IsNull() && m.Role == RoleAssistant && spoken:
 	case m.Content.IsNull() && m.Role == RoleAssistant:
 		p.bad(".content", "is required in an assistant message without tool_calls")
 	case m.Content.IsNull():

@@ -20,6 +20,9 @@ type Original struct {
 	// Remote is the path of the first document that the upstream would have to fetch from an address; empty if there
 	// is none. Images with an address are in the Request.
 	Remote string
+	// Loose says that its content has members that nobody has looked at, from which an upstream might take an address. An
+	// upstream in the operator's network gets the request translated, without them.
+	Loose bool
 	// Altered says that an upstream of the dialect would refuse the body as it is: parts of it come from an upstream of
 	// another dialect. Then the request is translated there, too.
 	Altered bool

@@ -149,9 +149,13 @@ func (p *parser) field(name []byte) field {
 		p.stop()
 		return fieldStop
 	case "tools":
+		list := p.peek() == '['
 		p.tools()
+		r.noTools = list && r.Tools == nil
+		return fieldTools
 	case "tool_choice":
 		p.toolChoice()
+		return fieldTools
 	case "response_format":
 		p.format()
 	case "reasoning_effort":
@@ -163,9 +167,10 @@ func (p *parser) field(name []byte) field {
 		if c := p.peek(); c == 't' || c == 'f' {
 			r.parallel = p.boolean()
 			r.ParallelToolCalls = &r.parallel
-			break
+			return fieldTools
 		}
 		p.skip()
+		return fieldTools
 	case "user":
 		r.User = p.optionalText()
 	// Passing these on would make the model answer in a form that our replies cannot carry.
@@ -175,11 +180,11 @@ func (p *parser) field(name []byte) field {
 	case "web_search_options":
 		if !p.null() {
 			r.WebSearch = true
-			p.skip()
+			p.other(requestShape)
 		}
 		return fieldUnread
 	default:
-		p.skip()
+		p.other(requestShape)
 		return fieldUnread
 	}
 	return fieldOther
@@ -262,7 +267,7 @@ func (p *parser) streamOptions() {
 			// With the comma in front, if there is one: a Patch leaves it out.
 			p.req.resume, p.req.resumeFirst = span{from, p.pos}, p.req.options == 0
 		default:
-			p.skip()
+			p.other(optionsShape)
 			p.req.options++
 		}
 	}

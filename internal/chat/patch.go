@@ -8,8 +8,8 @@ import (
 
 // Patch says what changes in the caller's body before an upstream of the same dialect gets it. Names
 // are those of top-level members. Even the zero Patch leaves out what upstreams refuse:
-// stream_options without stream, and empty stop sequences. A Patch is not changed by its use, so an
-// adapter may keep one for each target.
+// stream_options without stream, empty stop sequences, and empty lists of stop sequences, tools and calls. A Patch is not
+// changed by its use, so an adapter may keep one for each target.
 type Patch struct {
 	// Model replaces the model; empty keeps it.
 	Model string
@@ -70,7 +70,12 @@ func (r *Request) upstream(p Patch, long int32) [3][]byte {
 // keeps reports whether p leaves the messages as they are.
 func (r *Request) keeps(messages member, p Patch) bool {
 	key := r.raw[messages.from:messages.keyTo]
-	return !(p.SystemRole && len(r.developers) > 0) && p.setting(key) == nil && !p.drops(key)
+	return !r.edited(p) && p.setting(key) == nil && !p.drops(key)
+}
+
+// edited reports whether p changes something inside the messages.
+func (r *Request) edited(p Patch) bool {
+	return slices.ContainsFunc(r.edits, func(e edit) bool { return e.calls || p.SystemRole })
 }
 
 // appendUpstream appends the caller's body with p applied to it, without the value of the member left, which may be the
@@ -110,8 +115,8 @@ func (r *Request) appendUpstream(dst []byte, p Patch, left member) (_ []byte, cu
 			dst = r.appendStops(dst)
 		case m.field == fieldStreamOptions && r.Stream && (p.IncludeUsage || r.resume.to > 0):
 			dst = r.appendStreamOptions(dst, m, p.IncludeUsage)
-		case m.field == fieldMessages && p.SystemRole:
-			dst = r.appendMessages(dst, m)
+		case m.field == fieldMessages && len(r.edits) > 0:
+			dst = r.appendMessages(dst, m, p)
 		default:
 			dst = append(dst, r.raw[m.value:m.to]...)
 		}
@@ -119,10 +124,18 @@ func (r *Request) appendUpstream(dst []byte, p Patch, left member) (_ []byte, cu
 	return append(dst, r.raw[r.members[len(r.members)-1].to:]...), cut
 }
 
-// hides reports whether the member is left out for every upstream: stream_options without stream, and
-// a stop that has only empty strings. Some upstreams answer either with a 400.
+// hides reports whether the member is left out for every upstream: stream_options without stream, a stop that has only
+// empty strings or none, and an empty list of tools, with what is said about tools. Some upstreams answer each with a 400.
 func (r *Request) hides(m member) bool {
-	return m.field == fieldStreamOptions && !r.Stream || m.field == fieldStop && r.emptyStops && len(r.Stop) == 0
+	switch m.field {
+	case fieldStreamOptions:
+		return !r.Stream
+	case fieldStop:
+		return len(r.Stop) == 0 && r.raw[m.value] != 'n'
+	case fieldTools:
+		return r.noTools
+	}
+	return false
 }
 
 // appendStops appends the stop sequences that are not empty, as an array. There is at least one; hides
@@ -221,14 +234,19 @@ func (r *Request) appendOptions(dst []byte, from, to int) []byte {
 	return append(dst, r.raw[from:to]...)
 }
 
-// appendMessages appends the caller's messages with the role system for developer. Parse recorded the
-// roles in the order of the body.
-func (r *Request) appendMessages(dst []byte, m member) []byte {
+// appendMessages appends the caller's messages without empty tool_calls and, if p wants that, with the role system for
+// developer. Parse recorded both in the order of the body.
+func (r *Request) appendMessages(dst []byte, m member, p Patch) []byte {
 	from := int(m.value)
-	for _, role := range r.developers {
-		dst = append(dst, r.raw[from:role.from]...)
-		dst = append(dst, `"system"`...)
-		from = role.to
+	for _, e := range r.edits {
+		if !e.calls && !p.SystemRole {
+			continue
+		}
+		dst = append(dst, r.raw[from:e.from]...)
+		if !e.calls {
+			dst = append(dst, `"system"`...)
+		}
+		from = e.to
 	}
 	return append(dst, r.raw[from:m.to]...)
 }

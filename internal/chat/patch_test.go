@@ -1,6 +1,8 @@
 package chat
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -202,7 +204,7 @@ func TestAppendUpstreamAnyLayout(t *testing.T) {
 	}
 	names := []string{"model", "messages", "stream", "stream_options", "user", "x", "seed", "stop", "y"}
 	for range 2000 {
-		message := object([2]string{"role", pick(`"user"`, `"developer"`, `"\u0064eveloper"`, `"system"`)}, [2]string{"content", pick(`""`, `"a,}\"]"`, `"é"`)})
+		message := object([2]string{"role", pick(`"user"`, `"developer"`, `"\u0064eveloper"`, `"system"`)}, [2]string{"content", pick(`""`, `"a,}\"]"`, `"é"`)}, [2]string{pick("tool_calls", "name"), "[" + space() + "]"})
 		members := [][2]string{
 			{"model", pick(`"a"`, `"\u0061"`)},
 			{"messages", "[" + space() + message + space() + "," + message + "]"},
@@ -220,7 +222,7 @@ func TestAppendUpstreamAnyLayout(t *testing.T) {
 		}
 		for _, name := range []string{"user", "x", "seed", "stop", "y"} {
 			if rng.IntN(2) > 0 {
-				members = append(members, [2]string{name, pick(`"u"`, `["a","b"]`, "null")})
+				members = append(members, [2]string{name, pick(`"u"`, `["a","b"]`, "null", "[]")})
 			}
 		}
 		body := space() + object(members...) + space()
@@ -236,5 +238,37 @@ func TestAppendUpstreamAnyLayout(t *testing.T) {
 			p.Set = []Setting{{pick(names[3:]...), []byte(pick("[1]", "null", `{"a":"b"}`))}, {"z", []byte("0")}}
 		}
 		checkPatch(t, r, p)
+	}
+}
+
+// What is empty asks for nothing, and many upstreams answer it with a 400. It is left out for all of them.
+func TestEmptyLists(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ body, want string }{
+		{`{"model":"m","messages":[{"role":"user","content":"hi"}],"tools":[]}`, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`},
+		{`{"tools": [ ] ,"model":"m","messages":[{"role":"user","content":"hi"}],"tool_choice":"none","parallel_tool_calls":true,"stop":[]}`, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`},
+		{`{"model":"m","messages":[{"role":"user","content":"hi"}],"stop":[],"tool_choice":"auto"}`, `{"model":"m","messages":[{"role":"user","content":"hi"}],"tool_choice":"auto"}`},
+		{`{"model":"m","messages":[{"role":"assistant","content":"a","tool_calls":[]},{"role":"user","content":"hi"}]}`, `{"model":"m","messages":[{"role":"assistant","content":"a"},{"role":"user","content":"hi"}]}`},
+		{`{"model":"m","messages":[{ "tool_calls" : [ ] , "role":"assistant","content":"a"},{"role":"user","tool_calls":[],"content":"hi"}]}`, `{"model":"m","messages":[{ "role":"assistant","content":"a"},{"role":"user","content":"hi"}]}`},
+		{`{"model":"m","messages":[{"tool_calls":[],"role":"developer","content":"a"}]}`, `{"model":"m","messages":[{"role":"system","content":"a"}]}`},
+		{`{"model":"m","messages":[{"role":"developer","content":"a","tool_calls":[]},{"role":"developer","content":"a"}]}`, `{"model":"m","messages":[{"role":"system","content":"a"},{"role":"system","content":"a"}]}`},
+	} {
+		r, err := Parse([]byte(tt.body))
+		if err != nil {
+			t.Errorf("Parse(%s) = %v", tt.body, err)
+			continue
+		}
+		if got := string(r.AppendUpstream(nil, Patch{SystemRole: true})); got != tt.want {
+			t.Errorf("AppendUpstream of %s = %s, want %s", tt.body, got, tt.want)
+		}
+		pieces := r.upstream(Patch{SystemRole: true}, 0)
+		if got := string(bytes.Join(pieces[:], nil)); got != tt.want {
+			t.Errorf("Upstream of %s = %s, want %s", tt.body, got, tt.want)
+		}
+		for _, m := range r.Messages {
+			if !json.Valid(m.Raw()) || bytes.Contains(m.Raw(), []byte("tool_calls")) {
+				t.Errorf("Raw of a message of %s = %s, want none without calls", tt.body, m.Raw())
+			}
+		}
 	}
 }

@@ -49,19 +49,21 @@ type Request struct {
 	// What Parse has learned about the body. All offsets are into raw.
 	raw        []byte   // the caller's body; nil if Parse did not make the Request
 	members    []member // the top-level members of raw, in order
-	emptyStops bool     // the body's stop has empty strings; Stop has none
 	foreign    Foreign  // the first of any kind
 	unreadable Foreign  // the first that is no file or sound of a user
+	unvetted   string   // see Unvetted
 	usage      span     // the value of stream_options.include_usage; empty if not given
-	developers []span   // roles written as "developer"
+	edits      []edit   // what patching changes in messages, in the order of the body
 	size       size
 	numbers    [4]float64 // what the four *float64 above point to: no allocation for each
 	seedValue  int64      // what Seed points to
-	parallel   bool       // what ParallelToolCalls points to
 
 	resume      span // the member stream_options.resumable, with the comma in front; empty if not given
-	resumeFirst bool // it is the first of stream_options, so that the comma is behind it
 	options     int  // how many other members stream_options has
+	resumeFirst bool // resume is the first of stream_options, so that the comma is behind it
+	noTools     bool // tools is an empty list
+	emptyStops  bool // the body's stop has empty strings; Stop has none
+	parallel    bool // what ParallelToolCalls points to
 }
 
 // Raw returns the body as the caller sent it, or nil if Parse did not make the Request. It must not be
@@ -116,8 +118,20 @@ func (r *Request) ForeignBesideFiles() Foreign {
 	return r.unreadable
 }
 
+// Unvetted returns the path of the first thing in a content part from which an upstream might take an address to fetch,
+// and which nobody has looked at: a member that the type of the part does not have, a file by its id or address, or content
+// that is no data. It is empty for nearly every request. Images by their address are not in it; see Part.IsRemote.
+func (r *Request) Unvetted() string { return r.unvetted }
+
 // span is a part of the body: raw[from:to].
 type span struct{ from, to int }
+
+// edit is a part of the messages that a Patch changes: a role that is written as "developer", or an empty tool_calls, with
+// the comma that is not needed without it.
+type edit struct {
+	span
+	calls bool
+}
 
 // member is one top-level member of the body: key, colon, value. All offsets are into Request.raw.
 type member struct {
@@ -139,6 +153,7 @@ const (
 	fieldMessages
 	fieldStreamOptions
 	fieldStop
+	fieldTools // also tool_choice and parallel_tool_calls, which mean nothing without
 )
 
 // Effort is reasoning_effort; empty if not given.

@@ -108,7 +108,7 @@ func (p *parser) tool() (Tool, bool) {
 		case "authorization":
 			server.authorization = p.here()
 		}
-		p.skip()
+		p.other(toolShape)
 	}
 	if p.failed() {
 		return Tool{}, false
@@ -151,7 +151,7 @@ func (p *parser) customTool() (name string) {
 	}
 	for p.member() {
 		if string(p.key) != "name" {
-			p.skip()
+			p.other(customShape)
 			continue
 		}
 		name = p.functionName()
@@ -187,7 +187,7 @@ func (p *parser) function() *Function {
 		case "strict":
 			f.Strict = !p.null() && p.boolean()
 		default:
-			p.skip()
+			p.other(functionShape)
 		}
 	}
 	// An empty name is reported where it is read; this is for an absent one or null.
@@ -282,16 +282,16 @@ func (p *parser) namedChoice() {
 			named[key] = ""
 			for p.member() {
 				if string(p.key) != "name" {
-					p.skip()
+					p.other(calledShape)
 					continue
 				}
 				named[key] = p.requiredText()
 			}
 		case "allowed_tools":
 			allowed = p.peek()
-			p.skip()
+			p.other(choiceShape)
 		default:
-			p.skip()
+			p.other(choiceShape)
 		}
 	}
 	name, found := named[kind]

@@ -32,6 +32,9 @@ const (
 	maxTokenBytes = 16
 )
 
+// bodyShape is the keys of a request that we or an upstream read.
+var bodyShape = chat.Keys("model", "input", "encoding_format", "dimensions", "user", "input_type", "truncate", "task_type", "texts", "inputs", "images", "models", "provider", "options", "keep_alive", "extra_body", "max_cost", "usage")
+
 // Request is one request. It has at least one input.
 type Request struct {
 	Model      string
@@ -49,7 +52,7 @@ type Input struct {
 
 // Parse reads a request. The error is a fault that names the field.
 func Parse(body []byte) (*Request, error) {
-	if err := chat.Check(body, "model and input"); err != nil {
+	if err := chat.Check(body, "model and input", bodyShape); err != nil {
 		return nil, err
 	}
 	var fields map[string]json.RawMessage

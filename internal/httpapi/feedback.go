@@ -3,10 +3,9 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
 
+	"sluice/internal/chat"
 	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 )
@@ -58,19 +57,23 @@ func (a *API) rateAnswer(x *exchange, r *http.Request) error {
 	return x.json(reply)
 }
 
+// feedbackShape is the keys of a body of POST /v1/feedback.
+var feedbackShape = chat.Keys("request_id", "rating")
+
 // parseFeedback reads the id of a request and whether its answer was good.
 func parseFeedback(body []byte) (id string, good bool, err error) {
 	var in struct {
 		RequestID string `json:"request_id"`
 		Rating    string `json:"rating"`
 	}
+	// The decoder takes other spellings of a key, and the last of two.
+	if err := chat.Check(body, "request_id and rating", feedbackShape); err != nil {
+		return "", false, err
+	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
 		return "", false, fault.New(fault.Invalid, `The body must be a JSON object with request_id and rating, such as {"request_id":"…","rating":"good"}.`).Because(err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return "", false, fault.New(fault.Invalid, "There is something behind the JSON object.")
 	}
 	switch {
 	case in.RequestID == "" || len(in.RequestID) > maxGivenID:

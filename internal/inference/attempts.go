@@ -202,7 +202,8 @@ func (a *attempts) tell(now time.Time, err error) {
 func (a *attempts) try() (*provider.Event, error) {
 	ctx := a.limit()
 	// The call is reused for every attempt, so what belongs to the target is set each time.
-	a.call.Upstream, a.call.MaxOutput, a.call.Thinks, a.call.Dropped, a.call.Quoted = a.at.Upstream, a.at.Model.MaxOutput, a.at.Model.Thinks, nil, false
+	a.call.Upstream, a.call.MaxOutput, a.call.Thinks, a.call.Inside = a.at.Upstream, a.at.Model.MaxOutput, a.at.Model.Thinks, a.at.Model.NoImageURLs
+	a.call.Dropped, a.call.Quoted = nil, false
 	var err error
 	if a.embed != nil {
 		return a.tryEmbed(ctx)

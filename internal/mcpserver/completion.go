@@ -44,7 +44,7 @@ func chatBody(arguments []byte, stream bool) (_ []byte, ok bool) {
 	b := append(make([]byte, 0, len(object)+len(streamed)+2), '{')
 	// Copy all members but those that decide how the reply is sent.
 	members(object, func(key, value []byte) {
-		if string(key) == `"stream"` || string(key) == `"stream_options"` {
+		if spells(key, "stream") || spells(key, "stream_options") {
 			return
 		}
 		if len(b) > 1 {
@@ -59,6 +59,15 @@ func chatBody(arguments []byte, stream bool) (_ []byte, ok bool) {
 		b = append(b, streamed...)
 	}
 	return append(b, '}'), true
+}
+
+// spells reports whether a quoted key is the name, which may be written with escapes.
+func spells(key []byte, name string) bool {
+	if bytes.IndexByte(key, '\\') < 0 {
+		return string(key[1:len(key)-1]) == name
+	}
+	var text string
+	return json.Unmarshal(key, &text) == nil && text == name
 }
 
 // list implements the tool list_models.

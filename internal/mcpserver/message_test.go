@@ -124,3 +124,13 @@ func TestMessageMemory(t *testing.T) {
 		}
 	}
 }
+
+// How the reply travels is not the caller's choice, however the caller spells it.
+func TestChatBody(t *testing.T) {
+	t.Parallel()
+	for _, arguments := range []string{`{"model":"m","stream":true}`, `{"model":"m","\u0073tream":true,"stream_options":{"include_usage":true}}`, `{"stre\u0061m_options":1,"model":"m"}`} {
+		if body, ok := chatBody([]byte(arguments), false); !ok || string(body) != `{"model":"m"}` {
+			t.Errorf("chatBody(%s) = %s, %t, want the model alone", arguments, body, ok)
+		}
+	}
+}

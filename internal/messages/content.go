@@ -236,7 +236,9 @@ func (p *parser) block(v value) string {
 		return ""
 	}
 	p.cache(v)
-	return t.text()
+	kind := t.text()
+	p.vet(kind, v)
+	return kind
 }
 
 // userBlock reads block j of message i, which is the user's.
@@ -308,7 +310,9 @@ func (p *parser) source(v value, kinds ...string) string {
 		return ""
 	}
 	kind := t.text()
+	p.vet("source", v)
 	if !slices.Contains(kinds, kind) {
+		p.loose = true
 		p.only("sources of type " + show(kind))
 		return ""
 	}

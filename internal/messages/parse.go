@@ -33,7 +33,7 @@ func Parse(body []byte) (*Request, error) { return parse(body, false) }
 func ParseCount(body []byte) (*Request, error) { return parse(body, true) }
 
 func parse(body []byte, counting bool) (*Request, error) {
-	if err := chat.Check(body, "model, max_tokens and messages"); err != nil {
+	if err := chat.Check(body, "model, max_tokens and messages", bodyShape); err != nil {
 		return nil, dotted(err)
 	}
 	p := parser{body: body, counting: counting, req: &Request{}}
@@ -48,7 +48,7 @@ func parse(body []byte, counting bool) (*Request, error) {
 		return nil, p.req.Explain(err)
 	}
 	if !req.HasMCP() { // the tool loop asks in its own words
-		req.Original = &chat.Original{Dialect: Dialect, Body: body, Needs: p.needs, Remote: p.remote, Altered: p.altered}
+		req.Original = &chat.Original{Dialect: Dialect, Body: body, Needs: p.needs, Remote: p.remote, Loose: p.loose, Altered: p.altered}
 	} else if p.needs.Path != "" {
 		return nil, refuse(p.needs.Path, "%s cannot be used together with MCP servers", p.needs.What)
 	}
@@ -68,6 +68,7 @@ type parser struct {
 
 	needs   chat.Foreign // the first thing that only an upstream of the dialect understands
 	remote  string       // where the first document with an address stands
+	loose   bool         // see chat.Original
 	altered bool         // an upstream of the dialect would refuse the body as it is
 	caches  int          // blocks with cache_control so far
 

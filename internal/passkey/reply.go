@@ -1,11 +1,13 @@
 package passkey
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"io"
 )
 
 // Reply is what the browser sends after a passkey was made or used. Nothing of it is to be believed before Site has
@@ -20,10 +22,8 @@ type Reply struct {
 
 // clientData is what the browser itself says: it is part of what is signed.
 type clientData struct {
-	Type        string `json:"type"`
-	Challenge   string `json:"challenge"`
-	Origin      string `json:"origin"`
-	CrossOrigin bool   `json:"crossOrigin"`
+	Type, Challenge, Origin string
+	CrossOrigin             bool
 }
 
 // Parse reads the text that the page's script sends: an object of JSON whose binary fields are in base64url.
@@ -32,15 +32,12 @@ func Parse(text string) (*Reply, error) {
 		return nil, errors.New("the reply is too long")
 	}
 	var sent struct {
-		ID        string `json:"id"`
-		Client    string `json:"client"`
-		Data      string `json:"data"`
-		Signature string `json:"signature"`
-		User      string `json:"user"`
-		Key       string `json:"key"`
-		Algorithm int    `json:"algorithm"`
+		ID, Client, Data, Signature, User, Key string
+		Algorithm                              int
 	}
-	if err := json.Unmarshal([]byte(text), &sent); err != nil {
+	if err := exact([]byte(text), map[string]any{
+		"id": &sent.ID, "client": &sent.Client, "data": &sent.Data, "signature": &sent.Signature, "user": &sent.User, "key": &sent.Key, "algorithm": &sent.Algorithm,
+	}); err != nil {
 		return nil, err
 	}
 	r := &Reply{algorithm: sent.Algorithm}
@@ -57,7 +54,7 @@ func Parse(text string) (*Reply, error) {
 	if n := len(r.credential); n == 0 || n > maxCredential {
 		return nil, errors.New("the credential id is empty or too long")
 	}
-	if err := json.Unmarshal(r.client, &r.said); err != nil {
+	if err := exact(r.client, map[string]any{"type": &r.said.Type, "challenge": &r.said.Challenge, "origin": &r.said.Origin, "crossOrigin": &r.said.CrossOrigin}); err != nil {
 		return nil, err
 	}
 	challenge, err := base64.RawURLEncoding.DecodeString(r.said.Challenge)
@@ -66,6 +63,43 @@ func Parse(text string) (*Reply, error) {
 	}
 	r.user, r.challenge = string(user), string(challenge)
 	return r, nil
+}
+
+// exact reads members of a JSON object by their exact names. encoding/json would also take other spellings, and the last of
+// several members with one name. Browsers may add members that are not known.
+func exact(text []byte, members map[string]any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return errors.Join(errors.New("not a JSON object"), err)
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return err
+		}
+		var raw json.RawMessage
+		if err := d.Decode(&raw); err != nil {
+			return err
+		}
+		name := key.(string) // the decoder accepts nothing else as a name
+		if seen[name] {
+			return errors.New("a member is given twice")
+		}
+		seen[name] = true
+		if to := members[name]; to != nil {
+			if err := json.Unmarshal(raw, to); err != nil {
+				return err
+			}
+		}
+	}
+	if _, err := d.Token(); err != nil { // the closing brace
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("more than a JSON object")
+	}
+	return nil
 }
 
 // Challenge returns the challenge that the reply answers.

@@ -15,24 +15,35 @@ import (
 // is not an address; the bound on the request's body bounds it.
 const maxImageURL = 8 << 10
 
-// RemoteImage returns the path, within the request, of the first image that the upstream would have to fetch.
-// It returns the empty string if there is none.
-func RemoteImage(req *chat.Request) string {
-	path := ""
-	eachRemoteImage(req, func(at, _ string) bool {
-		path = at
-		return false
-	})
+// Remote returns the path, within the request, of the first thing that the upstream would have to fetch, or might. It
+// returns the empty string if there is none.
+func Remote(req *chat.Request) string {
+	path := req.Unvetted()
+	if o := req.Original; o != nil && path == "" {
+		path = o.Remote
+	}
+	if path == "" {
+		eachRemoteImage(req, func(at, _ string) bool {
+			path = at
+			return false
+		})
+	}
 	return path
 }
 
-// CheckImages refuses images that the upstream must not be asked to fetch. The upstream fetches whatever the
+// CheckAddresses refuses what the upstream must not be asked to fetch. The upstream fetches whatever the
 // caller names, from its own network. So an address inside a network is never passed on, however it is
 // written. A model that runs inside the operator's network gets no addresses at all: a public name may
-// resolve to a private address there, and we are not the ones who resolve it.
-func CheckImages(req *chat.Request, m *catalog.Model) (err error) {
-	if o := req.Original; o != nil && o.Remote != "" && m.NoImageURLs {
-		return fault.New(fault.Invalid, "The model %q takes documents only as data, not by their address.", m.ID).At(o.Remote)
+// resolve to a private address there, and we are not the ones who resolve it. Nor does it get members of content
+// parts that nobody here knows, since any of them may be an address to it.
+func CheckAddresses(req *chat.Request, m *catalog.Model) (err error) {
+	if m.NoImageURLs {
+		if o := req.Original; o != nil && o.Remote != "" {
+			return fault.New(fault.Invalid, "The model %q takes documents only as data, not by their address.", m.ID).At(o.Remote)
+		}
+		if at := req.Unvetted(); at != "" {
+			return fault.New(fault.Invalid, "The model %q takes content only as text and as data. This field might be an address, or lead to one; leave it out, or send the content itself in base64.", m.ID).At(at)
+		}
 	}
 	eachRemoteImage(req, func(at, address string) bool {
 		switch why := unfit(address); {

@@ -28,7 +28,7 @@ func withImages(t *testing.T, urls ...string) *chat.Request {
 	return req
 }
 
-func TestCheckImages(t *testing.T) {
+func TestCheckAddresses(t *testing.T) {
 	t.Parallel()
 	const pixel = "data:image/png;base64,AAAA"
 	anywhere, inside := &catalog.Model{ID: "m"}, &catalog.Model{ID: "m", NoImageURLs: true}
@@ -66,17 +66,17 @@ func TestCheckImages(t *testing.T) {
 	} {
 		req := withImages(t, tt.urls...)
 		for m, want := range map[*catalog.Model]string{anywhere: tt.public, inside: tt.within} {
-			err := provider.CheckImages(req, m)
+			err := provider.CheckAddresses(req, m)
 			f, ok := errors.AsType[*fault.Fault](err)
 			if got := fault.From(err); want == "" && err != nil || want != "" && (!ok || f.Kind != fault.Invalid || f.Param != want || !strings.Contains(f.Message, "data: URL")) {
-				t.Errorf("CheckImages(%.80q, inside: %t) = %v at %q, want 400 at %q", tt.urls, m.NoImageURLs, err, got.Param, want)
+				t.Errorf("CheckAddresses(%.80q, inside: %t) = %v at %q, want 400 at %q", tt.urls, m.NoImageURLs, err, got.Param, want)
 			}
 		}
 	}
-	if got := provider.RemoteImage(withImages(t, pixel)); got != "" {
-		t.Errorf("RemoteImage of a data: URL = %q, want none", got)
+	if got := provider.Remote(withImages(t, pixel)); got != "" {
+		t.Errorf("Remote of a data: URL = %q, want none", got)
 	}
-	if got := provider.RemoteImage(withImages(t, pixel, "https://example.com/a.png")); got != at(2) {
-		t.Errorf("RemoteImage = %q, want %q", got, at(2))
+	if got := provider.Remote(withImages(t, pixel, "https://example.com/a.png")); got != at(2) {
+		t.Errorf("Remote = %q, want %q", got, at(2))
 	}
 }

@@ -39,6 +39,9 @@ type Call struct {
 	MaxOutput int
 	// Thinks is whether the model can reason. If it cannot, reasoning_effort is dropped.
 	Thinks bool
+	// Inside is whether the upstream is in the operator's network, so that it must not be given addresses to fetch
+	// (docs/security.md#what-is-guaranteed).
+	Inside bool
 	// ID is unique to this turn. The ids of tool calls are made of it where the upstream gives none.
 	ID string
 	// Memory keeps what the next turn needs of this one, such as signatures, under the ids of the tool

@@ -142,6 +142,7 @@ func (p *parser) item(v value) (it item, ok bool) {
 	default:
 		p.bad(".type", "must be %s; got %s", itemTypes, v.member("type").describe())
 	}
+	p.vetItem(kind, v)
 	return it, !p.failed()
 }
 
@@ -277,6 +278,7 @@ func (c *parts) add(p *parser, v value, user bool) {
 	mark := p.in("type")
 	name := p.oneOf(kind, partTypes, "input_text", "output_text", "text", "refusal", "input_image", "input_file", "input_audio")
 	p.out(mark)
+	p.vet(v, partMembers[name])
 	var part []byte
 	switch name {
 	case "input_text", "output_text", "text":

@@ -22,7 +22,7 @@ func (r *Request) Original(past *Past) *chat.Original {
 		}
 		return &chat.Original{Dialect: chat.DialectResponses, Needs: r.needs}
 	}
-	return &chat.Original{Dialect: chat.DialectResponses, Needs: r.needs, Compose: func(model string, most int) []byte { return r.native(past, model, most) }}
+	return &chat.Original{Dialect: chat.DialectResponses, Needs: r.needs, Loose: r.loose, Compose: func(model string, most int) []byte { return r.native(past, model, most) }}
 }
 
 // native returns the body for an upstream of the dialect: the caller's, with another model, and with the whole conversation
@@ -64,6 +64,10 @@ func (r *Request) native(past *Past, model string, most int) []byte {
 			}
 		case "include":
 			continue
+		case "tools":
+			if v.kind() == '[' && v[jsonscan.Space(v, 1)] == ']' { // some upstreams refuse an empty list
+				continue
+			}
 		}
 		b = append(append(jsonscan.AppendQuoted(append(b, ','), key), ':'), v...)
 	}

@@ -38,6 +38,7 @@ type Request struct {
 	items     []item
 	body      value        // the whole body
 	needs     chat.Foreign // what only an upstream of the dialect understands
+	loose     bool         // see chat.Original
 	inputJSON value        // input as it was sent: a string or an array
 	tools     tools
 	settings  settings
@@ -66,7 +67,7 @@ type settings struct {
 
 // Parse reads a request. The error is a fault that names the field. The Request keeps body, which must not be changed.
 func Parse(body []byte) (*Request, error) {
-	if err := chat.Check(body, "model and input"); err != nil {
+	if err := chat.Check(body, "model and input", bodyShape); err != nil {
 		return nil, err
 	}
 	p := parser{req: &Request{Store: true}}

@@ -26,7 +26,7 @@ func misfitsOf(req *chat.Request, m *catalog.Model) (set misfits) {
 	note(noChat, m.Embeds)
 	note(noTools, len(req.Tools) > 0 && !m.ToolCalling)
 	note(noImages, req.Images() > 0 && !m.Images)
-	note(dataImages, m.NoImageURLs && provider.RemoteImage(req) != "")
+	note(dataImages, m.NoImageURLs && provider.Remote(req) != "")
 	note(foreign, m.Sandbox && req.Foreign().Path != "")
 	note(noJSON, m.NoJSON && req.Format.Kind != chat.FormatText)
 	note(oneReply, m.Sandbox && req.N > 1)
@@ -65,7 +65,7 @@ func Refusal(req *chat.Request, m *catalog.Model) error {
 	case set.has(foreign):
 		return fault.New(fault.Invalid, "The model %q does not know %s.", m.ID, req.Foreign().What).At(req.Foreign().Path)
 	}
-	return provider.CheckImages(req, m) // dataImages, and addresses that no upstream may fetch
+	return provider.CheckAddresses(req, m) // dataImages, and addresses that no upstream may fetch
 }
 
 // Window returns the largest prompt, in tokens by our own count, that may be sent to the model. Our

@@ -1,16 +1,15 @@
 package video
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"sluice/internal/chat"
 	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 )
@@ -132,50 +131,20 @@ func readSide(fields map[string]json.RawMessage, name string, to *int) error {
 	return nil
 }
 
+// bodyShape is the keys of a request that we or an upstream read.
+var bodyShape = chat.Keys("prompt", "model", "width", "height", "n_seconds", "n_variants", "size", "seconds", "n", "inpaint_items")
+
 // members splits a JSON object into its members. A member that is null counts as missing. A member
 // that occurs twice is refused, because readers of the same body could take either value.
 func members(body []byte) (map[string]json.RawMessage, error) {
-	malformed := func(err error) error {
-		return fault.New(fault.Invalid, "The body is not valid JSON; send one JSON object.").Because(err)
-	}
-	// Read token by token, because decoding into a map would silently drop repeated members.
-	d := json.NewDecoder(bytes.NewReader(body))
-	open, err := d.Token()
-	if err != nil {
-		return nil, malformed(err)
-	}
-	if open != json.Delim('{') {
-		return nil, fault.New(fault.Invalid, "The body must be a JSON object.")
+	if err := chat.Check(body, "a prompt", bodyShape); err != nil {
+		return nil, err
 	}
 	out := map[string]json.RawMessage{}
-	// seen also contains members that are null: repeating one is ambiguous, too.
-	seen := map[string]bool{}
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return nil, malformed(err)
-		}
-		var raw json.RawMessage
-		if err := d.Decode(&raw); err != nil {
-			return nil, malformed(err)
-		}
-		name := key.(string) // the decoder accepts nothing else as a name
-		if seen[name] {
-			return nil, fault.New(fault.Invalid, "The member %q occurs twice.", excerpt.Of(name, maxEcho)).At(excerpt.Of(name, maxEcho))
-		}
-		seen[name] = true
-		if string(raw) != "null" {
-			out[name] = raw
-		}
+	if err := json.Unmarshal(body, &out); err != nil {
+		return nil, fault.New(fault.Invalid, "The body cannot be read as JSON") // Check lets nothing pass that fails here
 	}
-	// The closing brace.
-	if _, err := d.Token(); err != nil {
-		return nil, malformed(err)
-	}
-	// Nothing may follow the object.
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, malformed(errors.New("more than one value"))
-	}
+	maps.DeleteFunc(out, func(_ string, raw json.RawMessage) bool { return string(raw) == "null" })
 	return out, nil
 }
 

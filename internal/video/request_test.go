@@ -30,11 +30,11 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct{ body, param, says string }{
-		{``, "", "valid JSON"},
-		{`{`, "", "valid JSON"},
-		{`{"prompt":"x"`, "", "valid JSON"},
-		{`{"prompt":"x"} {}`, "", "valid JSON"},
-		{`{"prompt":"x",}`, "", "valid JSON"},
+		{``, "", "is empty; send a JSON object"},
+		{`{`, "", "Malformed JSON"},
+		{`{"prompt":"x"`, "", "Malformed JSON"},
+		{`{"prompt":"x"} {}`, "", "Malformed JSON"},
+		{`{"prompt":"x",}`, "", "Malformed JSON"},
 		{`[]`, "", "JSON object"},
 		{`null`, "", "JSON object"},
 		{`{}`, "prompt", "required"},
@@ -45,6 +45,9 @@ func TestParse(t *testing.T) {
 		{`{"prompt":"a\u0000b"}`, "prompt", "U+0000"},
 		{`{"prompt":"` + strings.Repeat("é", maxPrompt+1) + `"}`, "prompt", "32001 characters; 32000 is the most"},
 		{`{"prompt":"x","prompt":"y"}`, "prompt", "twice"},
+		{`{"prompt":"x","Prompt":"y"}`, "Prompt", "twice"},
+		{`{"prompt":"x","n_\u0053econds":20}`, "n_Seconds", "twice"},
+		{`{"prompt":"x","n_ſeconds":20}`, `["n_ſeconds"]`, "twice"},
 		{`{"prompt":"x","model":"sora"}`, "model", `the only one is "video-default"`},
 		{`{"prompt":"x","model":3}`, "model", "string"},
 		{`{"prompt":"x","width":500}`, "width", "one of 480, 720, 854, 1080, 1280, 1920; got 500"},

@@ -17,7 +17,7 @@ import (
 // is none, or if it cannot be sent so; then the request is translated like any other.
 func (a *Adapter) openOriginal(ctx context.Context, call *provider.Call) (provider.Stream, error) {
 	o := call.Request.Original
-	if o == nil || o.Dialect != chat.DialectMessages || o.Altered {
+	if o == nil || o.Dialect != chat.DialectMessages || o.Altered || o.Loose && call.Inside {
 		return nil, nil
 	}
 	call.Dropped = nil

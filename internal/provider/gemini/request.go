@@ -102,6 +102,9 @@ func translate(ctx context.Context, call *provider.Call) (*request, error) {
 		t.out.Contents = []content{{Role: roleUser, Parts: t.out.SystemInstruction.Parts}}
 		t.out.SystemInstruction = nil
 	}
+	if len(t.out.Contents) == 0 {
+		return nil, fault.New(fault.Invalid, "messages holds no text: this model needs some to answer").At("messages")
+	}
 	if err := t.configure(); err != nil {
 		return nil, err
 	}

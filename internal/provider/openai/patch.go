@@ -2,6 +2,7 @@ package openai
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"sluice/internal/chat"
@@ -19,11 +20,18 @@ func (a *Adapter) patch(ctx context.Context, call *provider.Call) (chat.Patch, e
 	}
 	q := quirks{preset: &a.preset, call: call, req: call.Request, out: &p}
 	q.limit()
+	if o := call.Request.Original; o != nil && o.Dialect == chat.DialectMessages && !slices.Contains(takesTopK, a.preset.Kind) {
+		q.drop(unlisted)
+	}
 	if a.preset.Kind == "" { // nothing is known of this upstream
 		return p, nil
 	}
 	return p, q.apply(ctx)
 }
+
+// takesTopK lists the vendors whose pages have top_k, which comes from callers of the Messages API. Any other upstream may
+// refuse it. A caller of chat completions who sends it knows why.
+var takesTopK = []string{"openrouter", "together", "fireworks", "perplexity", "vllm", "llamacpp", "lmstudio"}
 
 // quirks writes what one vendor wants otherwise into a patch.
 type quirks struct {

@@ -18,7 +18,7 @@ import (
 func (a *Adapter) openResponses(ctx context.Context, call *provider.Call) (provider.Stream, error) {
 	s := &response{ctx: ctx, call: call}
 	var body []byte
-	if o := call.Request.Original; o != nil && o.Dialect == chat.DialectResponses && o.Compose != nil {
+	if o := call.Request.Original; o != nil && o.Dialect == chat.DialectResponses && o.Compose != nil && !(o.Loose && call.Inside) {
 		body, s.words, call.Quoted = o.Compose(call.Upstream, call.Limit()), &said{}, true
 	} else {
 		w := responseWriter{call: call, req: call.Request, preset: &a.preset}

@@ -324,7 +324,7 @@ func TestResponsesNative(t *testing.T) {
 		`data: {"type":"response.output_text.delta","sequence_number":10,"output_index":1,"item_id":"msg_up","content_index":0,"delta":"Yes."}` + "\n\n" +
 		`data: {"type":"response.completed","sequence_number":11,"response":` + reply + `}` + "\n\n"
 	past := &responses.Past{Items: [][]byte{[]byte(`{"role":"user","content":"Before"}`), []byte(`{"type":"mcp_list_tools","id":"mcpl_1","server_label":"x","tools":[]}`)}}
-	sent, got, _ = respond(t, `{"model":"lab/m","stream":true,"previous_response_id":"resp_0","input":"Now","store":false}`, past, nil, events)
+	sent, got, _ = respond(t, `{"model":"lab/m","stream":true,"previous_response_id":"resp_0","input":"Now","store":false,"tools":[ ]}`, past, nil, events)
 	if want := `{"model":"gpt-up","store":false,"input":[{"role":"user","content":"Before"},{"type":"message","role":"user","content":[{"type":"input_text","text":"Now"}]}],"stream":true}`; sent != want {
 		t.Errorf("sent %s\nwant %s", sent, want)
 	}

@@ -1,0 +1,33 @@
+package messages
+
+import "slices"
+
+// blockMembers are the members that blocks have, by their type, and those of a source. An upstream in the operator's network gets no
+// others: it might take an address from them, and fetch it (docs/security.md#what-is-guaranteed).
+var blockMembers = map[string][]string{
+	"text":              {"text", "citations"},
+	"image":             {"source"},
+	"document":          {"source", "title", "context", "citations"},
+	"search_result":     {"source", "title", "content", "citations"},
+	"tool_use":          {"id", "name", "input", "caller"},
+	"tool_result":       {"tool_use_id", "content", "is_error"},
+	"thinking":          {"thinking", "signature"},
+	"redacted_thinking": {"data"},
+	"source":            {"media_type", "data", "url", "content"},
+}
+
+// vet notes whether a block, or a source, has other members than those of its type, and type and cache_control, which all
+// of them may have. Of a type that is not known here, every member is one.
+func (p *parser) vet(kind string, v value) {
+	known := blockMembers[kind]
+	v.members(func(key []byte, m value) {
+		name := string(key)
+		holds := m.is('"') || m.is('{') || m.is('[') // nothing else can be an address
+		p.loose = p.loose || holds && name != "type" && name != "cache_control" && !slices.Contains(known, name)
+	})
+
+	// An address in a source of another type is one that nobody reads here.
+	if t := v.member("type"); kind == "source" && v.member("url") != nil && t.is('"') && t.text() != "url" {
+		p.loose = true
+	}
+}

@@ -1,0 +1,60 @@
+package responses
+
+import (
+	"slices"
+	"strings"
+)
+
+// The members that items and content parts have, by their type. An upstream in the operator's network gets no others: it
+// might take an address from them, and fetch it (docs/security.md#what-is-guaranteed).
+var (
+	partMembers = map[string][]string{
+		"input_text": {"text"}, "output_text": {"text", "annotations", "logprobs"}, "text": {"text"}, "refusal": {"refusal"},
+		"input_image": {"image_url", "detail"}, "input_file": {"file_data", "filename"}, "input_audio": {"input_audio"},
+	}
+	itemMembers = map[string][]string{
+		"message":              {"role", "content", "status", "phase"},
+		"function_call":        {"call_id", "name", "namespace", "arguments", "status"},
+		"function_call_output": {"call_id", "output", "status"},
+		"custom_tool_call":     {"call_id", "name", "namespace", "input", "status"}, "custom_tool_call_output": {"call_id", "output", "status"},
+		"reasoning":      {"summary", "content", "encrypted_content", "status"},
+		"item_reference": {},
+	}
+)
+
+// vet notes whether an object has other members than these, and type and id, which every object may have.
+func (p *parser) vet(v value, known []string) {
+	if p.req.loose || p.failed() {
+		return
+	}
+	for key, m := range v.members() {
+		holds := m.kind() == '"' || m.kind() == '{' || m.kind() == '[' // nothing else can be an address
+		if holds && key != "type" && key != "id" && !slices.Contains(known, key) {
+			p.req.loose = true
+		}
+	}
+}
+
+// vetItem is vet for an item. Of an item whose members are not known only addresses matter, wherever they stand in it.
+func (p *parser) vetItem(kind string, v value) {
+	if known, ok := itemMembers[kind]; ok {
+		p.vet(v, known)
+		return
+	}
+	p.req.loose = p.req.loose || addressed(v)
+}
+
+// addressed reports whether something in a value is named like an address, or the id of a file, and is not data.
+func addressed(v value) bool {
+	for key, m := range v.members() {
+		if (strings.HasSuffix(key, "url") || key == "uri" || key == "file_id") && m.kind() == '"' && !strings.HasPrefix(m.text(), "data:") || addressed(m) {
+			return true
+		}
+	}
+	for _, m := range v.elements() {
+		if addressed(m) {
+			return true
+		}
+	}
+	return false
+}
