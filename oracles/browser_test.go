@@ -99,6 +99,7 @@ func TestBrowser(t *testing.T) {
 
 // browserPlans are plans that a script needs other than the usual ones.
 var browserPlans = map[string]string{
+	"errors":  "  none: {requests_per_minute: 8, concurrent: unlimited, tokens_per_minute: unlimited}\n",
 	"support": "  none: {requests_per_minute: unlimited, concurrent: unlimited, tokens_per_minute: unlimited, monthly_units: 20}\n",
 }
 

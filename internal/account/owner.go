@@ -22,6 +22,25 @@ func (as *Accounts) CreateOwner(ctx context.Context) (raw string, err error) {
 	return raw, nil
 }
 
+// Held returns a Conflict if something stands against the account: whoever could close it, or free its address, would
+// open another one without that (docs/api.md#account-states). do says what the owner wants to do.
+func (a *Account) Held(do string) error {
+	switch {
+	case a.Suspended != nil && a.Suspended.Reason == closedReason: // closing is being repeated
+	case a.Suspended != nil:
+		return fault.New(fault.Conflict, "Your account is suspended, so you cannot %s. Contact support.", do)
+	case a.Deactivated != nil:
+		return fault.New(fault.Conflict, "Your keys are switched off, so you cannot %s. Contact support.", do)
+	}
+	return nil
+}
+
+// What an owner cannot do while something stands against the account.
+const (
+	ToClose    = "close it"
+	ToSetEmail = "change its address"
+)
+
 // SetEmail changes the account's address. The caller has made sure that the owner reads mail there.
 func (as *Accounts) SetEmail(ctx context.Context, actor, ref, email string) (*Account, error) {
 	email, err := ParseEmail(email)
@@ -29,6 +48,9 @@ func (as *Accounts) SetEmail(ctx context.Context, actor, ref, email string) (*Ac
 		return nil, err
 	}
 	return as.change(ctx, actor, ref, func(a *Account, e *Entry) error {
+		if err := a.Held(ToSetEmail); err != nil {
+			return err
+		}
 		if a.Email != email {
 			a.Email = email
 			e.Action = "account.set_email"
@@ -46,6 +68,9 @@ const closedReason = "closed by its owner"
 func (as *Accounts) Close(ctx context.Context, actor, ref string) (*Account, error) {
 	master, _ := newKey(as.brand, true, "", as.clock())
 	return as.change(ctx, actor, ref, func(a *Account, e *Entry) error {
+		if err := a.Held(ToClose); err != nil {
+			return err
+		}
 		a.Email = strings.ToLower(a.ID) + "@closed.invalid"
 		a.Plan, a.Granted = None, false
 		a.Suspended = &Mark{At: e.At, Reason: closedReason, Final: true}

@@ -82,7 +82,9 @@ func (s *site) write(t *testing.T, yaml string) {
 		text += "shutdown_delay: 0s\n"
 	}
 	// All tests run in both modes, one in each run; debug finds handlers that keep what is reused.
-	text += "http1_lane: " + cmp.Or(os.Getenv("SLUICE_HTTP1_LANE"), "debug") + "\n"
+	if !strings.Contains(yaml, "http1_lane:") {
+		text += "http1_lane: " + cmp.Or(os.Getenv("SLUICE_HTTP1_LANE"), "debug") + "\n"
+	}
 	replace(t, s.file, text+yaml)
 }
 

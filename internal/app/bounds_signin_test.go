@@ -82,6 +82,21 @@ func letters(n, size int64) (all []mail.Message) {
 	return all
 }
 
+// forms tries how often an account can send a form.
+func forms(path string) try {
+	return func(t *testing.T, s *stage, b bound) {
+		p := s.enter(t, s.account(t).Email)
+		var last reply
+		for range b.n {
+			last = p.post(path)
+		}
+		if last.status == 429 {
+			t.Fatalf("%d forms: the last one is refused: %s", b.n, last.body)
+		}
+		b.check(t, last, last.status, p.post(path))
+	}
+}
+
 var signinTries = map[string]try{
 	"e-mail address": func(t *testing.T, s *stage, b bound) {
 		p := s.visitor(t)
@@ -105,7 +120,9 @@ var signinTries = map[string]try{
 		b.checkAfter(t, "signin/limits.go", "hashPatience")
 		triedBy("signin", "TestHashesAtOnce", "503 after 3 s")(t, s, b)
 	},
-	"counts of sign-in attempts": triedBy("signin", "TestLimitsAreBounded", "the least used go"),
+	"forms of an account in ten minutes":                     forms("/dashboard/account/sessions/ses_x/close"),
+	"forms of an account that lead to a payment, in an hour": forms("/dashboard/plan/cancel"),
+	"counts of sign-in attempts":                             triedBy("signin", "TestLimitsAreBounded", "the least used go"),
 
 	"links for one address and purpose": func(t *testing.T, s *stage, b bound) {
 		b.says(t, "the oldest go")

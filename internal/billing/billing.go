@@ -243,16 +243,36 @@ func (m *Billing) Resume(ctx context.Context, actor, ref string) error {
 	return err
 }
 
-// RequestDowngrade records for support that the customer wants a lower plan, or none. Nothing
-// else happens: there is no downgrade by oneself (docs/api.md#plan-changes).
-func (m *Billing) RequestDowngrade(ctx context.Context, actor, ref string, plan account.Plan, message string) error {
-	message = strings.TrimSpace(message)
+// MayRequestDowngrade returns why RequestDowngrade would refuse a request, or nil.
+func (m *Billing) MayRequestDowngrade(ctx context.Context, ref string, plan account.Plan, message string) error {
+	if err := checkMessage(strings.TrimSpace(message)); err != nil {
+		return err
+	}
+	b, err := m.read(ctx, ref)
+	if err != nil {
+		return err
+	}
+	return b.mayDowngrade(plan)
+}
+
+// checkMessage checks what a customer writes to support with a request.
+func checkMessage(message string) error {
 	if len(message) > 2000 {
 		return fault.New(fault.Invalid, "a message has at most 2000 bytes").At("message")
 	}
+	return nil
+}
+
+// RequestDowngrade records for support that the customer wants a lower plan, one that Downgrade can set. Nothing
+// else happens: there is no downgrade by oneself (docs/api.md#plan-changes).
+func (m *Billing) RequestDowngrade(ctx context.Context, actor, ref string, plan account.Plan, message string) error {
+	message = strings.TrimSpace(message)
+	if err := checkMessage(message); err != nil {
+		return err
+	}
 	_, err := m.change(ctx, actor, ref, "", func(b *Books) error {
-		if plan >= b.Account.Plan {
-			return fault.New(fault.Invalid, "%s is not below the present plan, %s", plan, b.Account.Plan).At("plan")
+		if err := b.mayDowngrade(plan); err != nil {
+			return err
 		}
 		b.note(DowngradeRequested, plan, "%s", message)
 		return nil
@@ -282,9 +302,16 @@ func (m *Billing) Terminate(ctx context.Context, actor, ref, reason string) (*ac
 	})
 }
 
-// EndNow ends the subscription at once, without a refund, because the account is being closed.
+// EndNow ends the subscription at once, without a refund, because the account is being closed. What stands against the
+// account must be settled first, or its owner would open another one without it.
 func (m *Billing) EndNow(ctx context.Context, actor, ref, why string) error {
 	_, err := m.change(ctx, actor, ref, "", func(b *Books) error {
+		switch {
+		case b.Stop != nil:
+			return fault.New(fault.Conflict, "payments of this account are stopped until support has looked at them, so it cannot be closed; contact support")
+		case b.Status() == PastDue:
+			return fault.New(fault.Conflict, "a payment is overdue; pay it, or cancel the plan, before you close the account")
+		}
 		if b.Plan != account.None {
 			b.end(Ended, "%s", why)
 		}

@@ -381,16 +381,27 @@ func (b *Books) resume() error {
 
 // downgrade sets a lower paid plan for the next period.
 func (b *Books) downgrade(plan account.Plan, plans *account.Plans) error {
-	switch {
-	case b.Plan == account.None:
-		return errNoSubscription()
-	case plan >= b.Plan || plan <= account.Free:
-		return fault.New(fault.Invalid, "%s is not a paid plan below %s; to end the subscription, cancel it", plan, b.Plan).At("plan")
+	if err := b.mayDowngrade(plan); err != nil {
+		return err
 	}
 	b.NextPlan = plan
 	b.note(DowngradePlanned, plan, "from %s on, for %s a month", b.PeriodEnd.Format(time.DateTime), Dollars(plans[plan].PriceCents))
 	return nil
 }
+
+// mayDowngrade returns why the subscription cannot change to a plan as a lower one, or nil.
+func (b *Subscription) mayDowngrade(plan account.Plan) error {
+	switch {
+	case b.Plan == account.None:
+		return errNoSubscription()
+	case !b.Lower(plan):
+		return fault.New(fault.Invalid, "%s is not a paid plan below %s; to end the subscription, cancel it", plan, b.Plan).At("plan")
+	}
+	return nil
+}
+
+// Lower reports whether support can lower the subscription to a plan.
+func (b *Subscription) Lower(plan account.Plan) bool { return plan < b.Plan && plan > account.Free }
 
 // terminate suspends the account for good and ends its subscription.
 func (b *Books) terminate(reason string) {

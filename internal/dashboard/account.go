@@ -198,7 +198,7 @@ func (d *Dashboard) closeAccount(w http.ResponseWriter, r *http.Request, v *visi
 		return d.accountRefused(w, r, v, accountView{Form: "close"}, err, "current", "code", "email")
 	}
 	if err := d.Billing.EndNow(ctx, actor, v.ID, "the account is closed"); err != nil {
-		return err
+		return d.accountRefused(w, r, v, accountView{Form: "close"}, err)
 	}
 	if _, err := d.Accounts.Close(ctx, actor, v.ID); err != nil {
 		return err
@@ -220,6 +220,9 @@ func (d *Dashboard) closeAccount(w http.ResponseWriter, r *http.Request, v *visi
 func (d *Dashboard) mayClose(ctx context.Context, v *visitor, o signin.Owner, email string) error {
 	if v.Staff {
 		return fault.New(fault.Conflict, "Staff accounts cannot be closed here.")
+	}
+	if err := v.Held(account.ToClose); err != nil {
+		return err
 	}
 	// ParseEmail normalizes the address, so that upper case does not matter.
 	if typed, err := account.ParseEmail(email); err != nil || typed != v.Email {

@@ -14,15 +14,16 @@ import (
 // serveAPI passes a request below /dashboard/v1 to the API, authenticated by the visitor's session
 // instead of a key. Plan, limits and usage are the same as for a call with a key.
 func (d *Dashboard) serveAPI(w http.ResponseWriter, r *http.Request) error {
-	v, err := d.visitor(w, r)
-	if err != nil {
-		return err
+	x, ok := w.(httpapi.Exchange)
+	if !ok {
+		return errors.New("the page is not served by the API") // app puts it there
 	}
-	if v == nil {
-		f := fault.New(fault.Unauthenticated, "You are not signed in.")
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(f.Kind.Status())
-		_, _ = w.Write(f.Object().Body()) // whoever left needs no reply
+	v, err := d.visitor(w, r)
+	if err == nil && v == nil {
+		err = fault.New(fault.Unauthenticated, "You are not signed in.")
+	}
+	if err != nil {
+		x.Fail(err) // whoever calls the API reads its errors, and no page
 		return nil
 	}
 	// The API sees its own path, and no cookie: nothing below it needs the session.
@@ -30,10 +31,6 @@ func (d *Dashboard) serveAPI(w http.ResponseWriter, r *http.Request) error {
 	inner.URL.Path = strings.TrimPrefix(r.URL.Path, home)
 	inner.URL.RawPath = strings.TrimPrefix(r.URL.RawPath, home)
 	inner.Header.Del("Cookie")
-	x, ok := w.(httpapi.Exchange)
-	if !ok {
-		return errors.New("the page is not served by the API") // app puts it there
-	}
 	d.API().ServeAs(auth.Caller{Account: v.Account, KeyID: activity.PageKey}, x, inner)
 	return nil
 }

@@ -209,6 +209,19 @@ func (d *Dashboard) private(p page) webui.Handler {
 	}
 }
 
+// counted wraps a form so that an account can send only so many of them; see signin.Desk.CountForm. It is not inlined:
+// that would be a copy for each form.
+//
+//go:noinline
+func (d *Dashboard) counted(p page, pays bool) page {
+	return func(w http.ResponseWriter, r *http.Request, v *visitor) error {
+		if err := d.Desk.CountForm(r.Context(), v.ID, pays); err != nil {
+			return err
+		}
+		return p(w, r, v)
+	}
+}
+
 // pathOf returns the path and the query of an address of these pages, or "".
 func pathOf(address string) string {
 	u, err := url.Parse(address)

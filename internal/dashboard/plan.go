@@ -235,12 +235,16 @@ func (d *Dashboard) askDowngrade(w http.ResponseWriter, r *http.Request, v *visi
 	if err != nil {
 		return d.planRefused(w, r, v, fault.New(fault.Invalid, "%v", err).At("message"), "message")
 	}
-	if err := d.Billing.RequestDowngrade(r.Context(), actor, v.ID, plan, r.FormValue("message")); err != nil {
+	// The conversation comes before the ledger: it may be refused, because there are too many.
+	if err := d.Billing.MayRequestDowngrade(r.Context(), v.ID, plan, r.FormValue("message")); err != nil {
 		return d.planRefused(w, r, v, err, "message")
 	}
 	m, err := d.downgradeMatter(r, v, plan, r.FormValue("message"))
 	if err != nil {
 		return d.planRefused(w, r, v, err)
+	}
+	if err := d.Billing.RequestDowngrade(r.Context(), actor, v.ID, plan, r.FormValue("message")); err != nil {
+		return d.planRefused(w, r, v, err, "message")
 	}
 	return d.seeOther(w, r, home+"/messages/"+m.ID, "support-asked")
 }

@@ -9,6 +9,7 @@ import "sluice/internal/webui/markup"
 
 import (
 	"fmt"
+	"slices"
 	"sluice/internal/account"
 	"sluice/internal/billing"
 	"sluice/internal/webui"
@@ -152,7 +153,7 @@ func planPage(p webui.Page, v planView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"row\"><button>Save</button></div></form></section>")
-			if v.Account.Plan > account.Free && !v.Account.Granted {
+			if v.Account.Plan > account.Free && !v.Account.Granted && (!v.CancelAtEnd || slices.ContainsFunc(sold, v.Lower)) {
 				templ_7745c5c3_Err = leaving(v).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -312,25 +313,28 @@ func leaving(v planView) templ.Component {
 			markup.Text(templ_7745c5c3_Buffer, "Cancel "+planName(v.Plan)+"?")
 			markup.Raw(templ_7745c5c3_Buffer, "\" data-detail=\"Your plan stays active until the end of the billing period. After that, requests to paid models are refused. Your keys and history are kept.\" data-yes=\"Cancel plan\"><button class=\"danger\">Cancel plan</button></form></div><hr>")
 		}
-		markup.Raw(templ_7745c5c3_Buffer, "<details><summary>Ask support to downgrade your plan</summary><form method=\"post\" action=\"/dashboard/plan/downgrade\" class=\"stack\"><div class=\"field\"><label for=\"lower\">Plan</label> <select id=\"lower\" name=\"plan\">")
-		for _, plan := range sold {
-			if plan < v.Account.Plan {
-				markup.Raw(templ_7745c5c3_Buffer, "<option value=\"")
-				markup.Text(templ_7745c5c3_Buffer, plan.String())
-				markup.Raw(templ_7745c5c3_Buffer, "\">")
-				markup.Text(templ_7745c5c3_Buffer, planName(plan))
-				markup.Raw(templ_7745c5c3_Buffer, "</option>")
+		if slices.ContainsFunc(sold, v.Lower) {
+			markup.Raw(templ_7745c5c3_Buffer, "<details><summary>Ask support to downgrade your plan</summary><form method=\"post\" action=\"/dashboard/plan/downgrade\" class=\"stack\"><div class=\"field\"><label for=\"lower\">Plan</label> <select id=\"lower\" name=\"plan\">")
+			for _, plan := range sold {
+				if v.Lower(plan) {
+					markup.Raw(templ_7745c5c3_Buffer, "<option value=\"")
+					markup.Text(templ_7745c5c3_Buffer, plan.String())
+					markup.Raw(templ_7745c5c3_Buffer, "\">")
+					markup.Text(templ_7745c5c3_Buffer, planName(plan))
+					markup.Raw(templ_7745c5c3_Buffer, "</option>")
+				}
 			}
+			markup.Raw(templ_7745c5c3_Buffer, "</select></div><div class=\"field\"><label for=\"message\">Message</label> <textarea id=\"message\" name=\"message\" maxlength=\"2000\">")
+			markup.Text(templ_7745c5c3_Buffer, v.Message)
+			markup.Raw(templ_7745c5c3_Buffer, "</textarea> ")
+			if v.Problems["message"] != "" {
+				markup.Raw(templ_7745c5c3_Buffer, "<span class=\"wrong\">")
+				markup.Text(templ_7745c5c3_Buffer, v.Problems["message"])
+				markup.Raw(templ_7745c5c3_Buffer, "</span>")
+			}
+			markup.Raw(templ_7745c5c3_Buffer, "</div><div class=\"row\"><button>Send request</button></div></form></details>")
 		}
-		markup.Raw(templ_7745c5c3_Buffer, "</select></div><div class=\"field\"><label for=\"message\">Message</label> <textarea id=\"message\" name=\"message\" maxlength=\"2000\">")
-		markup.Text(templ_7745c5c3_Buffer, v.Message)
-		markup.Raw(templ_7745c5c3_Buffer, "</textarea> ")
-		if v.Problems["message"] != "" {
-			markup.Raw(templ_7745c5c3_Buffer, "<span class=\"wrong\">")
-			markup.Text(templ_7745c5c3_Buffer, v.Problems["message"])
-			markup.Raw(templ_7745c5c3_Buffer, "</span>")
-		}
-		markup.Raw(templ_7745c5c3_Buffer, "</div><div class=\"row\"><button>Send request</button></div></form></details></section>")
+		markup.Raw(templ_7745c5c3_Buffer, "</section>")
 		return nil
 	})
 }

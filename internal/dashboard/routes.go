@@ -32,6 +32,9 @@ func (d *Dashboard) Handler() http.Handler {
 	gets, posts := map[string]bool{}, map[string]bool{}
 	private := func(pattern string, p page) {
 		method, path, _ := strings.Cut(pattern, " ")
+		if method == http.MethodPost {
+			p = d.counted(p, strings.HasPrefix(path, home+"/plan/"))
+		}
 		map[string]map[string]bool{"GET": gets, "POST": posts}[method][path] = true
 		open(pattern, d.private(p))
 	}

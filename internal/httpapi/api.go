@@ -198,6 +198,8 @@ func (a *API) BodiesInFlight() int64 { return a.bodies.held.Load() }
 // Exchange is the ResponseWriter that a page is given by an API. No other type implements it.
 type Exchange interface {
 	http.ResponseWriter
+	// Fail makes the API reply with the error object once the page has returned. Nothing may have been sent.
+	Fail(err error)
 	begunExchange() *exchange
 }
 
@@ -206,7 +208,10 @@ type Exchange interface {
 // ResponseWriter that the page was called with: both share one log event.
 func (a *API) ServeAs(caller auth.Caller, w Exchange, r *http.Request) {
 	x := w.begunExchange()
-	x.caller = caller
+	x.caller, x.measured = caller, true
+	if isMessages(r) {
+		x.Header()["Request-Id"] = x.Header()["X-Request-Id"]
+	}
 	_ = a.serveInside(x, r) // the chain has replied to errors itself
 }
 

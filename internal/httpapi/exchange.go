@@ -30,12 +30,15 @@ type exchange struct {
 	told     [1]string     // the same as the value of a header, here because it saves an allocation
 	// depth is how many calls of our own MCP server this request is nested in.
 	depth int
-	// err is the error of the route. The mux has no way to return it.
+	// err is the error of the route, until the chain takes it. The mux has no way to return it.
 	err error
 }
 
 // begunExchange implements Exchange.
 func (x *exchange) begunExchange() *exchange { return x }
+
+// Fail implements Exchange.
+func (x *exchange) Fail(err error) { x.err = err }
 
 // WriteHeader records the status for the log. Interim replies (1xx) do not count.
 func (x *exchange) WriteHeader(status int) {

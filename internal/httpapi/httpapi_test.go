@@ -43,6 +43,12 @@ type world struct {
 // newWorld starts an API; change, where given, works on it before it serves.
 func newWorld(t *testing.T, opts *Options, change func(*API)) *world {
 	t.Helper()
+	return newWorldOn(t, testLane(), opts, change)
+}
+
+// newWorldOn is newWorld with the mode of package lane.
+func newWorldOn(t *testing.T, lane Lane, opts *Options, change func(*API)) *world {
+	t.Helper()
 	if opts == nil {
 		opts = &Options{}
 	}
@@ -66,7 +72,7 @@ func newWorld(t *testing.T, opts *Options, change func(*API)) *world {
 	}
 	w.addr = inner.Addr().String()
 	w.front = NewListener(inner, ListenerOptions{Max: 100, Refuse: w.api.Refuse, Log: slog.New(slog.DiscardHandler)})
-	w.server = NewServer(w.api, w.front, testLane()) // as the program does
+	w.server = NewServer(w.api, w.front, lane) // as the program does
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = w.server.Serve(w.front) })
 	t.Cleanup(func() {

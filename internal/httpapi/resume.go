@@ -105,7 +105,6 @@ func (a *API) resumeStream(x *exchange, r *http.Request) error {
 	x.WriteHeader(http.StatusOK)
 	x.Flush()
 	control := http.NewResponseController(x)
-	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
 	for {
 		events, err := s.Next(r.Context(), silence)
 		switch {

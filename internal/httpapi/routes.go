@@ -115,7 +115,11 @@ func (a *API) assemble() handler {
 			return nothingAt(r) // the mux would redirect, or reply with plain text
 		}
 		mux.ServeHTTP(x, r)
-		return x.err
+		// The error is taken, not read: a page that calls ServeAs goes through here twice with one exchange, and an error
+		// that the inner chain has answered must not be answered again.
+		err := x.err
+		x.err = nil
+		return err
 	}
 	a.serveInside = a.answerErrors(a.authenticate(serve))
 	for _, s := range slices.Backward(a.chain()) {

@@ -295,6 +295,9 @@ func (c *conn) answer() bool {
 		c.body.limited = false
 		_ = c.nc.SetReadDeadline(time.Time{})
 	}
+	if c.reply.limited.Load() { // as net/http does between requests
+		_ = c.reply.SetWriteDeadline(time.Time{})
+	}
 	if !c.enter(phaseHandler, phaseIdle) {
 		return false
 	}

@@ -63,19 +63,24 @@ type Attempt struct {
 // The limits. A browser that has signed in to an account before is counted apart, so that strangers
 // who use up a limit never lock the owner out; see Desk.known.
 var (
-	guessesHere   = Limit{10, 15 * time.Minute} // at one address from one place, or in a known browser
-	guessesAnyhow = Limit{100, time.Hour}       // at one address from all unknown browsers
-	tryAtHost     = Limit{60, 15 * time.Minute} // from one place
-	codesHere     = Limit{10, 15 * time.Minute} // at one account's codes
-	codesADay     = Limit{50, 24 * time.Hour}   // at one account's codes, from all unknown browsers
-	proofsHere    = Limit{10, 15 * time.Minute} // in one session
-	proofsAnyhow  = Limit{50, time.Hour}        // in all sessions of one account
-	mailsHere     = Limit{5, time.Hour}         // to one address from one place, or from a known browser
-	mailsByHost   = Limit{20, time.Hour}        // from one place
-	mailsByOwner  = Limit{20, time.Hour}        // from one account
+	guessesHere   = Limit{10, 15 * time.Minute}        // at one address from one place, or in a known browser
+	guessesAnyhow = Limit{100, time.Hour}              // at one address from all unknown browsers
+	tryAtHost     = Limit{60, 15 * time.Minute}        // from one place
+	codesHere     = Limit{10, 15 * time.Minute}        // at one account's codes
+	codesADay     = Limit{50, 24 * time.Hour}          // at one account's codes, from all unknown browsers
+	proofsHere    = Limit{10, 15 * time.Minute}        // in one session
+	proofsAnyhow  = Limit{50, time.Hour}               // in all sessions of one account
+	mailsHere     = Limit{5, time.Hour}                // to one address from one place, or from a known browser
+	mailsByHost   = Limit{20, time.Hour}               // from one place
+	mailsByOwner  = Limit{20, time.Hour}               // from one account
+	formsByOwner  = Limit{mostForms, 10 * time.Minute} // that change something, from one account
+	paysByOwner   = Limit{mostPays, time.Hour}         // that lead to a payment, from one account
 )
 
 const (
+	mostForms = 120
+	mostPays  = 30
+
 	// hashesAtOnce bounds the memory for hashing passwords, which takes argonMemory each.
 	hashesAtOnce = 2
 	hashPatience = 3 * time.Second // how long a request waits for its turn
@@ -116,6 +121,16 @@ func fromHost(kind string, v Visit, l Limit) []Attempt {
 		}
 	}
 	return list
+}
+
+// CountForm counts a form that changes something of an account, or returns a fault that says how long to wait. Those who
+// send forms by a program would otherwise fill the audit log, the ledger and the outbox. pays says that it leads to a payment.
+func (d *Desk) CountForm(ctx context.Context, accountID string, pays bool) error {
+	attempts := []Attempt{{keyOf("forms of", accountID), formsByOwner}}
+	if pays {
+		attempts = append(attempts, Attempt{keyOf("payments of", accountID), paysByOwner})
+	}
+	return d.limits.try(ctx, attempts...)
 }
 
 // try counts one attempt against every key, or returns a fault that says how long to wait; see Tries.

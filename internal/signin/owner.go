@@ -108,6 +108,9 @@ func (d *Desk) RequestEmail(ctx context.Context, o Owner, email string) error {
 	if err != nil {
 		return err
 	}
+	if err := o.Account.Held(account.ToSetEmail); err != nil {
+		return err
+	}
 	if err := d.Prove(ctx, AskEmail, o); err != nil {
 		return err
 	}
@@ -142,6 +145,9 @@ func (d *Desk) ConfirmEmail(ctx context.Context, token string, s *Session) (*acc
 	}
 	before, err := d.accounts.Find(ctx, l.AccountID)
 	if err != nil {
+		return nil, err
+	}
+	if err := before.Held(account.ToSetEmail); err != nil {
 		return nil, err
 	}
 	keep := ""

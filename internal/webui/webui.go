@@ -111,8 +111,21 @@ func (u *UI) HandleUnread(h Handler) http.Handler {
 	})
 }
 
+// failer is a ResponseWriter of package httpapi, which replies with the error object once the page has returned.
+type failer interface{ Fail(err error) }
+
+// wantsObject reports whether a program sent the request, which reads the error object and no page.
+func wantsObject(r *http.Request) bool {
+	accept := r.Header.Get("Accept")
+	return strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/html")
+}
+
 // Error renders an error page. Only errors that are not the visitor's fault are logged.
 func (u *UI) Error(w http.ResponseWriter, r *http.Request, err error) {
+	if x, ok := w.(failer); ok && wantsObject(r) {
+		x.Fail(err)
+		return
+	}
 	f := fault.From(err)
 	if f.Kind == fault.Internal || f.Kind == fault.Unavailable {
 		u.log.Error("a page could not be made", "path", r.URL.Path, "request_id", w.Header().Get("X-Request-Id"), "error", err.Error())
