@@ -13,6 +13,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"sluice/internal/pgtest"
 	"sluice/internal/porttest"
 )
 
@@ -145,6 +146,69 @@ func TestBackupOfAServiceUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkBackup(t, sluice, filepath.Join(backups, "monday"))
+}
+
+// TestBackupByRootOfAStoppedService makes a backup as root while no server runs. The service must be able to use its data
+// folder afterwards.
+func TestBackupByRootOfAStoppedService(t *testing.T) {
+	t.Parallel()
+	needsRoot(t)
+	bin, dir := program(t), volume(t)
+	data := filepath.Join(dir, "sluice")
+	for i, cmd := range []*exec.Cmd{
+		as(exec.CommandContext(t.Context(), bin, "account", "create", "--email", "ana@example.com", "--data", data)),
+		exec.CommandContext(t.Context(), bin, "backup", filepath.Join(t.TempDir(), "b"), "--data", data),
+		as(exec.CommandContext(t.Context(), bin, "audit", "--data", data)),
+	} {
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("step %d = %v\n%s", i+1, err, out)
+		}
+	}
+}
+
+// TestBackupJob makes a backup as the CronJob does: in a container that has no server, of the PostgreSQL that servers use.
+func TestBackupJob(t *testing.T) {
+	t.Parallel()
+	img := image(t)
+	database := pgtest.URL(t)
+	const secret = "SLUICE_SECRET=0123456789abcdef0123456789abcdef"
+	s := serveIn(t, "sluice-job-node", "--volume", "/data", "--env", secret, "--env", "SLUICE_DATABASE="+database)
+	masterKey(t, func(args ...string) (string, error) { return s.exec(t, args...) })
+	var job struct {
+		Spec struct {
+			JobTemplate struct {
+				Spec struct {
+					Template struct {
+						Spec struct {
+							Containers []struct {
+								Args       []string
+								WorkingDir string `yaml:"workingDir"`
+								Env        []struct{ Name, Value string }
+							}
+						}
+					}
+				}
+			} `yaml:"jobTemplate"`
+		}
+	}
+	text, _, _ := strings.Cut(read(t, "deploy/kubernetes/backup.yaml"), "\n---\n")
+	if err := yaml.Unmarshal([]byte(text), &job); err != nil {
+		t.Fatal(err)
+	}
+	c := job.Spec.JobTemplate.Spec.Template.Spec.Containers[0]
+	backups := volume(t)
+	args := append([]string{"run", "--rm", "--env", secret, "--env", "SLUICE_DATABASE=" + database, "--workdir", c.WorkingDir, "--volume", backups + ":/backups", "--volume", volume(t) + ":/scratch"}, hardened...)
+	for _, v := range c.Env {
+		if v.Name != "SLUICE_CONFIG" {
+			args = append(args, "--env", v.Name+"="+v.Value)
+		}
+	}
+	if out, err := podman(t.Context(), append(append(args, img), c.Args...)...).CombinedOutput(); err != nil {
+		t.Fatalf("the job = %v\n%s", err, out)
+	}
+	if made, err := filepath.Glob(filepath.Join(backups, "sluice", "sluice-*Z", "manifest.json")); err != nil || len(made) != 1 {
+		t.Errorf("backups = %q, %v, want one", made, err)
+	}
 }
 
 // TestBackupInTheImage makes a backup inside the container, whose root is read-only and has no /tmp.
