@@ -4,14 +4,20 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/goccy/go-yaml"
 
 	"sluice/internal/porttest"
 )
@@ -156,7 +162,7 @@ func serveIn(t *testing.T, name string, args ...string) *server {
 // exec runs a command of Sluice inside the container.
 func (s *server) exec(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	out, err := podman(t.Context(), append([]string{"exec", s.name, "/usr/bin/sluice"}, args...)...).CombinedOutput()
+	out, err := podman(t.Context(), append([]string{"exec", s.name, "sluice"}, args...)...).CombinedOutput()
 	return string(out), err
 }
 
@@ -181,8 +187,75 @@ func volume(t *testing.T) string {
 func TestImageServes(t *testing.T) {
 	t.Parallel()
 	s := serveIn(t, "sluice-serves", "--volume", "/data")
-	if out, err := s.exec(t, "account", "list"); err != nil {
-		t.Errorf("sluice account list in the container = %v\n%s", err, out)
+	// What the health check of compose asks.
+	if out, err := s.exec(t, "ready"); err != nil || !strings.HasPrefix(out, "ready\n") {
+		t.Errorf("sluice ready in the container = %v\n%s", err, out)
+	}
+}
+
+// TestComposeNetworks puts containers into the networks of the compose file, nginx last, as when the others start faster.
+// It must get an address, and one that the nodes trust.
+func TestComposeNetworks(t *testing.T) {
+	t.Parallel()
+	img := image(t)
+	var file struct {
+		Services map[string]struct{ Networks yaml.MapSlice }
+		Networks map[string]struct {
+			Ipam struct{ Config []struct{ Subnet string } }
+		}
+	}
+	text := read(t, "deploy/compose/compose.yaml")
+	// A list of names is the same as a map of them without values.
+	text = regexp.MustCompile(`(?m)^(\s+networks:) \[(.*)\]$`).ReplaceAllString(text, "$1 {$2}")
+	if err := yaml.Unmarshal([]byte(text), &file); err != nil {
+		t.Fatal(err)
+	}
+	var conf struct {
+		Proxies []netip.Prefix `yaml:"trusted_proxies"`
+	}
+	if err := yaml.Unmarshal([]byte(read(t, "deploy/compose/sluice/sluice.yaml")), &conf); err != nil {
+		t.Fatal(err)
+	}
+	trusted := false
+	for network, n := range file.Networks {
+		create := []string{"network", "create"}
+		for _, pool := range n.Ipam.Config {
+			create = append(create, "--subnet", pool.Subnet)
+		}
+		inside := "sluice-deploycheck-" + network
+		if out, err := podman(t.Context(), append(create, inside)...).CombinedOutput(); err != nil {
+			t.Skipf("needs podman with networks: %v\n%s", err, out)
+		}
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			_ = podman(ctx, "network", "rm", "--force", "--time=1", inside).Run() // with its containers
+		})
+		for _, service := range append(slices.DeleteFunc(slices.Sorted(maps.Keys(file.Services)), func(s string) bool { return s == "nginx" }), "nginx") {
+			at := slices.IndexFunc(file.Services[service].Networks, func(m yaml.MapItem) bool { return m.Key == network })
+			if at < 0 {
+				continue
+			}
+			args := []string{"run", "--detach", "--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024", "--network", inside, "--name", inside + "-" + service}
+			if fixed, ok := file.Services[service].Networks[at].Value.(map[string]any); ok && fixed["ipv4_address"] != nil {
+				args = append(args, "--ip", fmt.Sprint(fixed["ipv4_address"]))
+			}
+			if out, err := podman(t.Context(), append(args, img)...).CombinedOutput(); err != nil {
+				t.Fatalf("%s does not start in the network %s: %v\n%s", service, network, err, out)
+			}
+			if service != "nginx" {
+				continue
+			}
+			out, err := podman(t.Context(), "inspect", "--format={{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", inside+"-nginx").Output()
+			addr, parseErr := netip.ParseAddr(strings.TrimSpace(string(out)))
+			if err != nil || parseErr != nil {
+				t.Fatalf("the address of nginx: %v, %v", err, parseErr)
+			}
+			trusted = trusted || slices.ContainsFunc(conf.Proxies, func(p netip.Prefix) bool { return p.Contains(addr) })
+		}
+	}
+	if !trusted {
+		t.Errorf("the nodes trust %v, where nginx is not", conf.Proxies)
 	}
 }
 
