@@ -1,10 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +18,7 @@ import (
 
 // backupCmd copies a whole installation, on either engine, while its servers work.
 func (p *program) backupCmd() *cobra.Command {
-	videos := ""
+	videos, keep := "", 0
 	cmd := &cobra.Command{
 		Use: "backup FOLDER", Short: "Copy the whole installation while its servers are running", Args: args("FOLDER"),
 		Long: `Copy the installation to a new folder: the database, on either engine, as of one
@@ -26,8 +30,12 @@ The secret that opens what is encrypted is not part of the backup. The command
 says where it is; keep a copy of it in another place.
 
 The journals of other servers on the same database are not copied: each settles
-its own. To be sure of their last seconds, stop them first.`,
-		Example: "  sluice backup /srv/backups/monday\n  sluice restore --check /srv/backups/monday",
+its own. To be sure of their last seconds, stop them first.
+
+With --keep, FOLDER is a folder of backups. The new one gets a name with the time
+in it, and when it is complete, the oldest ones are deleted. Only backups with
+such names are.`,
+		Example: "  sluice backup /srv/backups/monday\n  sluice backup --keep 7 /srv/backups\n  sluice restore --check /srv/backups/monday",
 		RunE: func(c *cobra.Command, given []string) error {
 			var copyVideos *bool
 			switch videos {
@@ -38,25 +46,49 @@ its own. To be sure of their last seconds, stop them first.`,
 			default:
 				return misused(c, fmt.Errorf("--videos must be copy or reference, and not %q", videos))
 			}
+			rotate := c.Flags().Changed("keep")
+			if rotate && keep < 1 {
+				return misused(c, fmt.Errorf("--keep must be at least 1, and not %d", keep))
+			}
 			cfg, err := p.load()
 			if err != nil {
 				return err
 			}
-			to, err := filepath.Abs(given[0]) // the server writes a part of it, and may run elsewhere
+			to, err := filepath.Abs(given[0])
 			if err != nil {
 				return err
+			}
+			folder := to
+			if rotate {
+				// Only this one folder: a missing one above it is rather a disk that is not mounted.
+				if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+					return fmt.Errorf("the backup cannot be written: %w", err)
+				}
+				to = filepath.Join(folder, installation.DatedName(time.Now()))
 			}
 			m, err := app.Backup(c.Context(), cfg, to, copyVideos, p.progress())
 			if err != nil {
 				return err
 			}
+			var deleted []string
+			if rotate {
+				deleted, err = installation.Prune(folder, keep, time.Now())
+			}
 			out := struct {
-				Path string `json:"path"`
+				Path    string   `json:"path"`
+				Deleted []string `json:"deleted,omitempty"`
 				*installation.Manifest
-			}{to, m}
-			return p.print(out, func(w io.Writer) { printBackup(w, to, m) })
+			}{to, deleted, m}
+			// The backup is made, whatever became of the old ones.
+			return errors.Join(err, p.print(out, func(w io.Writer) {
+				printBackup(w, to, m)
+				if len(deleted) > 0 {
+					fmt.Fprintf(w, "Deleted from %s: %s.\n", folder, strings.Join(deleted, ", "))
+				}
+			}))
 		},
 	}
+	cmd.Flags().IntVar(&keep, "keep", 0, "make the backup in FOLDER under a name with the time, and keep only the newest `N` there")
 	cmd.Flags().StringVar(&videos, "videos", "", "`copy` the files of videos, or only reference them (default copy, unless they are in an object store)")
 	return cmd
 }

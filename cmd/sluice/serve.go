@@ -61,9 +61,12 @@ func (p *program) serve(ctx context.Context) error {
 	}
 	log := telemetry.OpenLog(to, logAsJSON(cfg, to), level)
 	defer log.Close()
-	// New opens the database and the listeners, so a port that is taken fails here, before anything is
+	// Start opens the database and the listeners, so a port that is taken fails here, before anything is
 	// printed.
-	a, err := app.New(ctx, cfg, &app.Options{Log: log.Logger, Output: log, Level: level, Load: p.load})
+	a, err := app.Start(ctx, cfg, &app.Options{Log: log.Logger, Output: log, Level: level, Load: p.load})
+	if err != nil && ctx.Err() != nil {
+		return nil // stopped before there was anything to stop
+	}
 	if err != nil {
 		return err
 	}

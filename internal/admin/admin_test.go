@@ -71,8 +71,15 @@ func (l ledger) Acknowledge(by string) ([]usage.Damage, error) {
 	return []usage.Damage{{ID: "d", By: by}}, nil
 }
 
-func (l ledger) CopyJournal(_ context.Context, dir string) (usage.Copied, error) {
-	return usage.Copied{Files: 1}, os.Mkdir(dir, 0o700)
+func (l ledger) JournalParts(context.Context) ([]usage.Part, error) {
+	return []usage.Part{{Name: "1", Bytes: 5}}, nil
+}
+
+func (l ledger) ReadJournal(name string, offset int64, p []byte) (int, error) {
+	if name != "1" {
+		return 0, os.ErrNotExist
+	}
+	return copy(p, "hello"[offset:]), nil
 }
 
 func (l ledger) Score(context.Context, *account.Account) ([]abuse.Standing, int, []abuse.Event, error) {
@@ -127,12 +134,16 @@ func TestUsageOperations(t *testing.T) {
 	if got := must[[]usage.Damage](t, c, "journal.acknowledge", admin.Target{Actor: "ana"}); len(got) != 1 || got[0].By != "ana" {
 		t.Errorf("journal.acknowledge = %+v, want who did it", got)
 	}
-	path := filepath.Join(t.TempDir(), "journal")
-	if got := must[usage.Copied](t, c, "journal.copy", admin.Folder{Path: path}); got.Files != 1 {
-		t.Errorf("journal.copy = %+v, want what was copied", got)
+	if got := must[[]usage.Part](t, c, "journal.parts", admin.Empty{}); len(got) != 1 || got[0].Bytes != 5 {
+		t.Errorf("journal.parts = %+v, want the one file", got)
 	}
-	if err := c.Call(t.Context(), "journal.copy", admin.Folder{Path: path}, &usage.Copied{}); !fault.Is(err, fault.Conflict) {
-		t.Errorf("journal.copy over a folder = %v, want a conflict", err)
+	if got := must[[]byte](t, c, "journal.read", admin.JournalPiece{Name: "1", Offset: 1, Bytes: 3}); string(got) != "ell" {
+		t.Errorf("journal.read = %q, want what was asked for", got)
+	}
+	for name, in := range map[string]admin.JournalPiece{"gone": {Name: "0", Bytes: 1}, "a negative offset": {Name: "1", Offset: -1}, "a negative size": {Name: "1", Bytes: -1}} {
+		if err := c.Call(t.Context(), "journal.read", in, &[]byte{}); err == nil || fault.Is(err, fault.Internal) {
+			t.Errorf("journal.read of %s = %v, want it refused", name, err)
+		}
 	}
 }
 

@@ -191,7 +191,7 @@ func (c *Client) within(ctx context.Context, name string) (context.Context, cont
 	switch name {
 	case "status":
 		patience = StatusPatience
-	case "audit", "backup":
+	case "audit", "journal.parts":
 		patience = longPatience
 		var st Status
 		if err := c.Call(ctx, "status", Empty{}, &st); err != nil {

@@ -28,8 +28,10 @@ type Books interface {
 	Damage() ([]usage.Damage, error)
 	// Acknowledge notes that somebody has read the reports of damage, and returns them.
 	Acknowledge(by string) ([]usage.Damage, error)
-	// CopyJournal moves what is in the journal to the database, and copies the journal to a new folder.
-	CopyJournal(ctx context.Context, dir string) (usage.Copied, error)
+	// JournalParts moves what is in the journal to the database, and returns the files of the journal.
+	JournalParts(ctx context.Context) ([]usage.Part, error)
+	// ReadJournal reads a file of the journal from an offset. Its error wraps os.ErrNotExist if the file is gone.
+	ReadJournal(name string, offset int64, p []byte) (int, error)
 }
 
 // UsageQuery is the argument of usage.
@@ -183,16 +185,32 @@ func (b *Backend) journalAcknowledge(_ context.Context, in Target) ([]usage.Dama
 	return append([]usage.Damage{}, list...), err
 }
 
-// Folder names a folder on the machine of the server.
-type Folder struct {
-	Path string `json:"path"`
+// journalParts returns the files of the journal. With journal.read, whoever makes a backup gets their content over the
+// socket: the server may be another user than the one who owns the backup, and may write nowhere but to its data folder.
+func (b *Backend) journalParts(ctx context.Context, _ Empty) ([]usage.Part, error) {
+	list, err := b.Books.JournalParts(ctx)
+	return append([]usage.Part{}, list...), err
 }
 
-// journalCopy writes a folder on the server's machine. The client makes the path absolute.
-func (b *Backend) journalCopy(ctx context.Context, in Folder) (usage.Copied, error) {
-	out, err := b.Books.CopyJournal(ctx, in.Path)
-	if errors.Is(err, os.ErrExist) {
-		return out, fault.New(fault.Conflict, "%s exists already; name a new folder", in.Path)
+// JournalPiece is the argument of journal.read.
+type JournalPiece struct {
+	Name   string `json:"name"`
+	Offset int64  `json:"offset"`
+	Bytes  int64  `json:"bytes"` // how many are wanted; the result may have fewer
+}
+
+// mostPiece bounds the result of journal.read, which grows by a third as JSON.
+const mostPiece = 8 << 20
+
+// journalRead returns a piece of a file of the journal.
+func (b *Backend) journalRead(_ context.Context, in JournalPiece) ([]byte, error) {
+	if in.Offset < 0 || in.Bytes < 0 {
+		return nil, fault.New(fault.Invalid, "offset and bytes must not be negative")
 	}
-	return out, err
+	p := make([]byte, min(in.Bytes, mostPiece))
+	n, err := b.Books.ReadJournal(in.Name, in.Offset, p)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fault.New(fault.NotFound, "the journal has no file %q any more", in.Name)
+	}
+	return p[:n], err
 }

@@ -82,6 +82,8 @@ type Options struct {
 	Patience time.Duration
 	// Renderer replaces the sandbox that draws videos; for tests.
 	Renderer video.Renderer
+
+	room *room // of Start; may be nil
 }
 
 // App is one server. New makes it, and Run or Abandon ends it. An App is not used again after that.
@@ -257,6 +259,7 @@ func (a *App) listen(_ context.Context, cfg *config.Config) (err error) {
 		a.metrics.Off()
 		return nil
 	}
+	a.opts.room.close()
 	a.metricsListener, err = net.Listen("tcp", cfg.MetricsListen)
 	// An address that the operator has chosen must work; the default need not.
 	if err != nil && cfg.MetricsListen == defaultMetricsListen {

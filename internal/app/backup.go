@@ -4,17 +4,20 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
 	"sluice/internal/admin"
 	"sluice/internal/config"
+	"sluice/internal/fault"
 	"sluice/internal/installation"
 	"sluice/internal/usage"
 )
 
-// Backup copies the installation of a configuration to a new folder. The journal is copied by the server on the data
-// folder, or by this process if none runs. copyVideos says whether the files of videos are copied; nil means that they
+// Backup copies the installation of a configuration to a new folder. The journal comes from the server on the data
+// folder, or from this process if none runs; this process writes everything. copyVideos says whether the files of videos are copied; nil means that they
 // are unless they are in an object store. report may be nil.
 func Backup(ctx context.Context, cfg *config.Config, to string, copyVideos *bool, report installation.Report) (_ *installation.Manifest, err error) {
 	client, done, err := Admin(ctx, cfg)
@@ -31,14 +34,27 @@ func Backup(ctx context.Context, cfg *config.Config, to string, copyVideos *bool
 	b := &installation.Backup{
 		To: to, Database: cfg.Database, Data: data, Secret: cfg.Secret.Reveal(), Report: report,
 		Videos: videos.open, Place: videos.String(), CopyVideos: cfg.Blob.Kind != "s3",
-		Journal: func(ctx context.Context, dir string) (out usage.Copied, err error) {
-			return out, client.Call(ctx, "journal.copy", admin.Folder{Path: dir}, &out)
-		},
+		Journal: journalOf{client},
 	}
 	if copyVideos != nil {
 		b.CopyVideos = *copyVideos
 	}
 	return b.Run(ctx)
+}
+
+// journalOf is the journal of the server that a client talks to.
+type journalOf struct{ client *admin.Client }
+
+func (j journalOf) Parts(ctx context.Context) (out []usage.Part, err error) {
+	return out, j.client.Call(ctx, "journal.parts", admin.Empty{}, &out)
+}
+
+func (j journalOf) Read(ctx context.Context, name string, offset, most int64) (out []byte, err error) {
+	err = j.client.Call(ctx, "journal.read", admin.JournalPiece{Name: name, Offset: offset, Bytes: most}, &out)
+	if fault.Is(err, fault.NotFound) {
+		err = fs.ErrNotExist
+	}
+	return out, err
 }
 
 // Restore puts a backup into the database and the storage of a configuration. report may be nil.
@@ -68,11 +84,10 @@ type storage struct {
 	spool string // empty until it is open
 }
 
-// open opens the storage. A server may be using it, so what is on its way to an object store has a folder of its own.
-func (s *storage) open() (_ installation.Files, err error) {
-	if s.spool, err = os.MkdirTemp("", "sluice-spool-"); err != nil {
-		return nil, err
-	}
+// open opens the storage. A server may be using it, so what is on its way to an object store has a folder of its own. It
+// is in the data folder: that is the only one that a service or a container can write to.
+func (s *storage) open() (installation.Files, error) {
+	s.spool = filepath.Join(s.data, fmt.Sprintf("spool-%d", os.Getpid()))
 	return openFiles(s.blob, s.data, s.spool)
 }
 

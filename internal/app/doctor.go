@@ -71,6 +71,7 @@ func inspect(ctx context.Context, cfg *config.Config) (doctor.Inspection, error)
 	in, err := sqlstore.Inspect(ctx, cfg.Database, cfg.Data)
 	return doctor.Inspection{
 		Engine: string(in.Engine), Version: in.Version, Known: in.Known, Sealed: in.Sealed != nil, Unserved: in.Unserved,
+		Calls: in.Calls, Takes: in.Takes(),
 		Opens: func(secret string) bool { return sqlstore.Opens(in.Sealed, secret) },
 	}, err
 }

@@ -134,7 +134,9 @@ func (f *facts) close() error { return errors.Join(f.store.Close(), f.dir.Close(
 
 // openFacts locks the data folder and opens the database. A second server on the folder fails here.
 func (a *App) openFacts(ctx context.Context, cfg *config.Config) (err error) {
-	a.facts, err = openFacts(ctx, cfg, sqlstore.Open)
+	a.facts, err = openFacts(ctx, cfg, func(ctx context.Context, database, dir string) (*sqlstore.Store, error) {
+		return sqlstore.OpenReporting(ctx, database, dir, a.reportMigration)
+	})
 	if errors.Is(err, datadir.ErrLocked) {
 		return fmt.Errorf("%w; stop it first, or give this one another folder with --data", err)
 	}
@@ -143,6 +145,15 @@ func (a *App) openFacts(ctx context.Context, cfg *config.Config) (err error) {
 		a.log.Warn("SLUICE_SECRET is not set, so secret.key in the data folder is used; other nodes on this database need the same: set SLUICE_SECRET to what it holds on all of them, or copy it into each data folder")
 	}
 	return err
+}
+
+// reportMigration tells how far the migrations of the database are.
+func (a *App) reportMigration(m sqlstore.Migration) {
+	a.opts.room.tell(m.String())
+	// Most steps take no time. The first one says that there are some.
+	if m.Step <= 1 || m.Took > 0 {
+		a.log.Info(m.String())
+	}
 }
 
 // loadAccounts fills the index of keys. It reads the number of the last change first. What another

@@ -184,6 +184,8 @@ func giveBack(context.Context) {
 func (a *App) metricsHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", a.metrics.Handler())
+	mux.Handle("GET /healthz", a.api)
+	mux.Handle("GET /readyz", a.api)
 	mux.Handle("/", a.api.Nothing())
 	return mux
 }

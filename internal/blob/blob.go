@@ -29,19 +29,12 @@ type Info struct {
 	SHA256 string // of its content, in hex
 }
 
-// spool is a folder in which files are written before they are moved to their final place.
+// spool is a folder in which files are written before they are moved to their final place. It is created when the first
+// one is.
 type spool struct{ dir string }
 
 // unfinished is the suffix of a file that is still being written.
 const unfinished = ".part"
-
-// newSpool returns a spool in dir, which is created if it is missing.
-func newSpool(dir string) (*spool, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("create the folder for unfinished files: %w", err)
-	}
-	return &spool{dir}, nil
-}
 
 // path returns the spool path for name. The spool is flat, so slashes become underscores.
 func (s *spool) path(name string) string {
@@ -51,6 +44,10 @@ func (s *spool) path(name string) string {
 // write creates a spool file from what fill writes, flushes it to disk, and returns its path. If
 // anything fails, the file is removed again. The caller owns the file that is returned.
 func (s *spool) write(ctx context.Context, name string, fill func(io.Writer) error) (_ string, _ Info, err error) {
+	// Whoever only reads needs no folder, and may not be allowed to make one.
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return "", Info{}, fmt.Errorf("create the folder for unfinished files: %w", err)
+	}
 	path := s.path(name)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -87,6 +84,9 @@ func (s *spool) remove(name string) error { return gone(os.Remove(s.path(name)))
 // died: a live writer modifies its file continuously.
 func (s *spool) Sweep(before time.Time) error {
 	files, err := os.ReadDir(s.dir)
+	if gone(err) == nil {
+		err = nil // nothing was ever written
+	}
 	if err != nil {
 		return fmt.Errorf("read the folder for unfinished files: %w", err)
 	}

@@ -19,9 +19,9 @@ type Disk struct {
 // NewDisk returns a Disk for dir, which is created if it is missing. The spool is a subfolder, so
 // that the final rename stays within one file system and is atomic.
 func NewDisk(dir string) (*Disk, error) {
-	s, err := newSpool(filepath.Join(dir, "tmp"))
-	if err != nil {
-		return nil, err
+	s := &spool{filepath.Join(dir, "tmp")}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("create the folder of files: %w", err)
 	}
 	return &Disk{spool: s, dir: dir}, nil
 }

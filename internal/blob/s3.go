@@ -53,11 +53,7 @@ func NewS3(dir string, o S3Options) (*S3, error) {
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, fmt.Errorf("empty the folder for unfinished files: %w", err)
 	}
-	s, err := newSpool(dir)
-	if err != nil {
-		return nil, err
-	}
-	return &S3{spool: s, client: newS3Client(u, o), bucket: o.Bucket, prefix: o.Prefix}, nil
+	return &S3{spool: &spool{dir}, client: newS3Client(u, o), bucket: o.Bucket, prefix: o.Prefix}, nil
 }
 
 // Put creates or replaces an object with what fill writes. When it returns an error from fill or

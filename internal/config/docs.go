@@ -35,7 +35,8 @@ Sluice uses the first of these that sets a value:
 4. the default.
 
 Inside the file, ` + "`${NAME}`" + ` is replaced with an environment variable and ` + "`${file:/path}`" + ` with the content of a file;
-` + "`$${`" + ` is a literal ` + "`${`" + `. Use them for keys and passwords. Relative paths are relative to the working directory.
+` + "`$${`" + ` is a literal ` + "`${`" + `. Use them for keys and passwords.
+As the user or the password of an address, such as ` + "`postgres://sluice:${PASSWORD}@db/sluice`" + `, the value may have any character. Relative paths are relative to the working directory.
 
 A running server loads a changed file, and changed files that it names, a few seconds after the last change; ` + "`kill -HUP`" + ` loads them at once. If the new
 configuration has a mistake, or its file is gone or empty, the old one stays in force, and the log and ` + "`/readyz`" + ` say so. Settings that need a restart

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 )
 
@@ -33,9 +34,29 @@ func (d *decoder) expand(text string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		out.WriteString(text[:start] + value)
+		out.WriteString(text[:start])
+		if inUserinfo(out.String(), rest) {
+			value = escapeUserinfo(value)
+		}
+		out.WriteString(value)
 		text = rest
 	}
+}
+
+// inUserinfo reports whether what stands between before and after is the user or the password of an address.
+func inUserinfo(before, after string) bool {
+	_, authority, ok := strings.Cut(before, "://")
+	end := strings.IndexAny(after, "@/?#")
+	return ok && !strings.ContainsAny(authority, "@/?#") && end >= 0 && after[end] == '@'
+}
+
+// escapeUserinfo escapes a password, unless it can stand in an address as it is: then it has nothing to escape, or was
+// escaped by whoever set it.
+func escapeUserinfo(value string) string {
+	if _, err := url.PathUnescape(value); err == nil && !strings.ContainsAny(value, "@/?#:[] \"<>\\^`{|}") {
+		return value
+	}
+	return strings.TrimPrefix(url.UserPassword("", value).String(), ":")
 }
 
 // lookUp returns the value of one ${name}. A variable or file that does not exist or is empty is an

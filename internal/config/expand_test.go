@@ -91,3 +91,27 @@ sluice.yaml:6:8: brand: the environment variable EMPTY is empty; give it a value
 		t.Errorf("Load =\n%s\nwant\n%s", got, want)
 	}
 }
+
+// A password in an address may have any character. One that is escaped already stays as it is.
+func TestExpandInAddress(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ text, value, want string }{
+		{"postgres://sluice:${P}@db/sluice", "plain", "postgres://sluice:plain@db/sluice"},
+		{"postgres://sluice:${P}@db/sluice", "a@b/c:d#e?f g%h", "postgres://sluice:a%40b%2Fc%3Ad%23e%3Ff%20g%25h@db/sluice"},
+		{"postgres://sluice:${P}@db/sluice", "a+b=$&'", "postgres://sluice:a+b=$&'@db/sluice"},
+		{"postgres://sluice:${P}@db/sluice", "a%40b", "postgres://sluice:a%40b@db/sluice"},
+		{"redis://:${P}@cache:6379", "a@b", "redis://:a%40b@cache:6379"},
+		{"postgres://${P}:x@db/sluice", "a@b", "postgres://a%40b:x@db/sluice"},
+		{"${P}://sluice@db/sluice", "postgres", "postgres://sluice@db/sluice"},
+		{"postgres://sluice@${P}/sluice", "[::1]:5432", "postgres://sluice@[::1]:5432/sluice"},
+		{"postgres://sluice@db/sluice?password=${P}", "a b", "postgres://sluice@db/sluice?password=a b"},
+		{"s3://b?endpoint=http://${P}&x=a@b", "host:9/", "s3://b?endpoint=http://host:9/&x=a@b"},
+		{"${P}", "postgres://u:a b@c/d", "postgres://u:a b@c/d"},
+		{"Sluice <${P}@example.com>", "a/b", "Sluice <a/b@example.com>"},
+	} {
+		d := &decoder{env: map[string]string{"P": test.value}}
+		if got, err := d.expand(test.text); err != nil || got != test.want {
+			t.Errorf("expand(%q) with %q = %q, %v, want %q", test.text, test.value, got, err, test.want)
+		}
+	}
+}

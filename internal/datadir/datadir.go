@@ -70,8 +70,9 @@ func (d *Dir) Path() string { return d.path }
 // Join returns the path of name inside the folder.
 func (d *Dir) Join(name string) string { return filepath.Join(d.path, name) }
 
-// Close releases the lock.
-func (d *Dir) Close() error { return d.lock.Close() }
+// Close releases the lock. What root has made in the folder of another user becomes that user's: a service whose
+// operator runs a command as root must be able to start again.
+func (d *Dir) Close() error { return errors.Join(handBack(d.path), d.lock.Close()) }
 
 // tighten removes other users' access where that is safe, and returns ErrExposed where it is not.
 func tighten(path string) error {

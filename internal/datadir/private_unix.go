@@ -4,7 +4,9 @@ package datadir
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
@@ -39,6 +41,36 @@ func isExposed(info os.FileInfo) bool { return info.Mode().Perm()&0o077 != 0 }
 func isOurs(info os.FileInfo) bool {
 	owner, ok := ownerOf(info)
 	return ok && owner == os.Geteuid()
+}
+
+// handBack gives what root owns in the folder of another user to that user. Links are left alone: the user could have
+// put one there to a file that is not theirs.
+func handBack(path string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	folder, err := os.Stat(path)
+	if err != nil {
+		return nil // the folder is gone
+	}
+	to, ok := folder.Sys().(*syscall.Stat_t)
+	if !ok || to.Uid == 0 {
+		return nil
+	}
+	return filepath.WalkDir(path, func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return nil // deleted meanwhile
+		}
+		info, err := e.Info()
+		if err != nil {
+			return nil
+		}
+		st, ok := info.Sys().(*syscall.Stat_t)
+		if !ok || st.Uid != 0 || !info.IsDir() && (!info.Mode().IsRegular() || st.Nlink > 1) {
+			return nil
+		}
+		return os.Lchown(name, int(to.Uid), int(to.Gid))
+	})
 }
 
 // ownerOf returns the user id of the file's owner. The second result is false if the platform does

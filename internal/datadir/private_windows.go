@@ -13,3 +13,6 @@ func isExposed(os.FileInfo) bool { return false }
 
 // isOurs always returns true; see Check.
 func isOurs(os.FileInfo) bool { return true }
+
+// handBack does nothing: files belong to whoever the folder's access list says.
+func handBack(string) error { return nil }

@@ -81,6 +81,9 @@ type Inspection struct {
 	Version, Known int64 // the newest migration that was applied, and the newest that this program has
 	Sealed         bool  // it holds a data key that is sealed under a secret
 	Unserved       error // why no server may use it; nil if one may
+	Calls          int64 // single calls that migrations have to rewrite
+	// Takes is about how long the missing migrations take because of them; 0 if it does not matter.
+	Takes time.Duration
 	// Opens reports whether a secret opens the data key. It is never nil.
 	Opens func(secret string) bool
 }

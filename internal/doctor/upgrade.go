@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"time"
 
 	"sluice/internal/buildinfo"
 )
@@ -68,6 +69,10 @@ func (d *doctor) schema(ctx context.Context) {
 	default:
 		d.add(StateWarning, subject, "Make a backup. Then replace and restart one server after the other.",
 			"the start applies migrations %d to %d of %s; they only add, so servers of the version before keep working", in.Version+1, in.Known, in.Engine)
+	}
+	if err == nil && in.Takes >= time.Second {
+		d.add(StateWarning, subject, "Plan for it: the server that migrates serves nobody meanwhile. Its log, and /healthz on the address of the metrics, say how far it is.",
+			"migrating the %d calls that it holds takes about %s, more on a slow disk", in.Calls, in.Takes.Round(time.Second))
 	}
 	if err == nil {
 		d.secret(in)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestUpgrade(t *testing.T) {
@@ -19,6 +20,7 @@ func TestUpgrade(t *testing.T) {
 	}{
 		{"the same tables", Inspection{Version: 21, Known: 21}, nil, StateOK, "changes no table"},
 		{"more tables", Inspection{Version: 20, Known: 22}, nil, StateWarning, "migrations 21 to 22 of SQLite; they only add"},
+		{"many calls", Inspection{Version: 20, Known: 22, Calls: 5e6, Takes: 5 * time.Minute}, nil, StateWarning, "migrating the 5000000 calls that it holds takes about 5m0s"},
 		{"the last that does not add", Inspection{Version: 16, Known: 22}, nil, StateWarning, "not all of them only add"},
 		{"the first that adds", Inspection{Version: 17, Known: 22}, nil, StateWarning, "they only add"},
 		{"an empty database", Inspection{Known: 22}, nil, StateWarning, "migrations 1 to 22"},

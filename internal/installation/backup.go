@@ -83,14 +83,69 @@ type Backup struct {
 	Database string // "sqlite" or the address of a PostgreSQL
 	Data     string // the data folder
 	Secret   string // the configured secret; empty if it is in the key file
-	// Journal settles what is in the journal, and copies what it holds to a new folder.
-	Journal func(ctx context.Context, dir string) (usage.Copied, error)
+	Journal  Journal
 	// Videos opens the storage of videos, and Place is what to call it. The files are copied if CopyVideos is set.
 	// Otherwise the backup only refers to them.
 	Videos     func() (Files, error)
 	Place      string
 	CopyVideos bool
 	Report     Report
+}
+
+// Journal is the journal of a running server, or of this process if none runs.
+type Journal interface {
+	// Parts settles what is in the journal, and returns its files.
+	Parts(ctx context.Context) ([]usage.Part, error)
+	// Read returns up to so many bytes of a file from an offset. The error wraps fs.ErrNotExist if the file is gone.
+	Read(ctx context.Context, name string, offset, most int64) ([]byte, error)
+}
+
+// copyJournal writes what the journal holds into a new folder. A file that is deleted meanwhile is left out: the
+// database, which is read later, has had all of it for long.
+func copyJournal(ctx context.Context, j Journal, folder string) (out usage.Copied, err error) {
+	parts, err := j.Parts(ctx)
+	if err != nil {
+		return out, err
+	}
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		return out, err
+	}
+	for _, p := range parts {
+		path := filepath.Join(folder, filepath.Base(p.Name))
+		err := copyPart(ctx, j, &p, path)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = os.Remove(path)
+		} else if err == nil {
+			out.Files, out.Records, out.Last = out.Files+1, out.Records+p.Records, max(out.Last, p.Last)
+		}
+		if err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// copyPart writes a file of the journal.
+func copyPart(ctx context.Context, j Journal, p *usage.Part, to string) (err error) {
+	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	for at := int64(0); at < p.Bytes; {
+		piece, err := j.Read(ctx, p.Name, at, p.Bytes-at)
+		if err != nil {
+			return err
+		}
+		if len(piece) == 0 {
+			return fmt.Errorf("%s is shorter than it was", p.Name)
+		}
+		if _, err := f.Write(piece); err != nil {
+			return err
+		}
+		at += int64(len(piece))
+	}
+	return f.Sync()
 }
 
 // Report is called with each step as it begins, and often with how far it is. It may be nil.
@@ -128,7 +183,7 @@ func (b *Backup) Run(ctx context.Context) (_ *Manifest, err error) {
 // fill writes everything but the manifest.
 func (b *Backup) fill(ctx context.Context, folder string, m *Manifest) (err error) {
 	b.Report("settling and copying the journal", sqlstore.Progress{})
-	if m.Journal, err = b.Journal(ctx, filepath.Join(folder, JournalFolder)); err != nil {
+	if m.Journal, err = copyJournal(ctx, b.Journal, filepath.Join(folder, JournalFolder)); err != nil {
 		return fmt.Errorf("copy the journal: %w", err)
 	}
 	source, err := sqlstore.ReadDatabase(ctx, b.Database, b.Data)

@@ -58,7 +58,8 @@ const mostNamed = 10
 // moveFiles copies the files of all finished videos that are not at their new place yet.
 func (m *Move) moveFiles(ctx context.Context, store *sqlstore.Store) (*MovedFiles, error) {
 	// An object store's spool belongs to one process alone, and the server may be running.
-	spool, err := os.MkdirTemp("", "sluice-migrate-")
+	// The data folder is the one place that this process can write to, also in a container.
+	spool, err := os.MkdirTemp(m.From, "spool-")
 	if err != nil {
 		return nil, err
 	}

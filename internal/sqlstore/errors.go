@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"crypto/tls"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -172,6 +173,25 @@ func isUnanswered(err error) bool {
 		return false // a rule has refused what it read
 	}
 	return isTransient(err)
+}
+
+// ErrAway means that PostgreSQL cannot be reached, is starting, or takes no more connections. Whoever opens a Store can
+// try again later. Other errors of opening, such as a wrong password or an unknown database, stay.
+var ErrAway = errors.New("PostgreSQL is not available")
+
+// isAway reports whether opening a PostgreSQL may succeed later without a change of the configuration.
+func isAway(err error) bool {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return isUnanswered(err) || e.Code == "53300" // too many connections
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return false
+	}
+	// The driver has no type for a server without TLS.
+	if strings.Contains(err.Error(), "refused TLS") {
+		return false
+	}
+	return isUnanswered(err)
 }
 
 // isRefusal reports whether err says that the database answers but stores nothing.

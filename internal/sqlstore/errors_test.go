@@ -2,6 +2,7 @@ package sqlstore_test
 
 import (
 	"context"
+	"crypto/tls"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -23,6 +24,30 @@ import (
 )
 
 func kindOf(err error) fault.Kind { return fault.From(sqlstore.Classify(err)).Kind }
+
+// A start waits for a PostgreSQL that may come, and not for one that refuses the configuration.
+func TestAway(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		err  error
+		want bool
+	}{
+		{&net.OpError{Op: "dial", Err: errors.New("connection refused")}, true},
+		{context.DeadlineExceeded, true},
+		{&net.DNSError{Err: "no such host", IsNotFound: true}, true}, // names of a cluster come and go
+		{&pgconn.PgError{Code: "57P03"}, true},                       // starting
+		{&pgconn.PgError{Code: "53300"}, true},                       // too many connections
+		{&pgconn.PgError{Code: "28P01"}, false},                      // wrong password
+		{&pgconn.PgError{Code: "28000"}, false},                      // not allowed to connect
+		{&pgconn.PgError{Code: "3D000"}, false},                      // no such database
+		{&tls.CertificateVerificationError{Err: errors.New("expired")}, false},
+		{errors.New("the database is at version 99"), false},
+	} {
+		if got := sqlstore.IsAway(fmt.Errorf("open: %w", tt.err)); got != tt.want {
+			t.Errorf("isAway(%v) = %t, want %t", tt.err, got, tt.want)
+		}
+	}
+}
 
 // Errors that a retry may fix become 503. Everything else is a bug and becomes 500.
 func TestErrorKinds(t *testing.T) {

@@ -32,6 +32,19 @@ func OpenAt(ctx context.Context, database, dir string, version int64) (*Store, e
 	return s, nil
 }
 
+// IsAway reports whether opening may succeed later.
+var IsAway = isAway
+
+// HoldMigrations keeps other nodes from migrating until release is called.
+func HoldMigrations(ctx context.Context, database string) (release func(), err error) {
+	s := &Store{}
+	if err := s.connect(database, ""); err != nil {
+		return nil, err
+	}
+	unlock, err := s.lockMigrations(ctx)
+	return func() { unlock(); s.Close() }, err
+}
+
 // Execute changes the database without the Store's knowledge.
 func Execute(s *Store, statement string) error {
 	_, err := s.write.db.Exec(statement)

@@ -51,6 +51,7 @@ type Store struct {
 	known    int64           // the version of the tables that this program needs
 	config   *pgx.ConnConfig // of PostgreSQL; nil for SQLite
 	keeping  keeping         // of SQLite
+	report   func(Migration) // may be nil
 }
 
 // Engine is the kind of database behind a Store.
@@ -66,6 +67,14 @@ const (
 // refused; see Transfer.
 func Open(ctx context.Context, database, dir string) (*Store, error) {
 	return open(ctx, database, dir, (*Store).refuseDamaged, (*Store).migrate, (*Store).refuseTransfer)
+}
+
+// OpenReporting is Open that tells of each migration as it begins, and every ten seconds while it takes.
+func OpenReporting(ctx context.Context, database, dir string, report func(Migration)) (*Store, error) {
+	return open(ctx, database, dir, (*Store).refuseDamaged, func(s *Store, ctx context.Context) error {
+		s.report = report
+		return s.migrate(ctx)
+	}, (*Store).refuseTransfer)
 }
 
 // OpenAsIs is Open without migrations: a PostgreSQL that others may be using is refused unless it is at
@@ -84,6 +93,9 @@ func open(ctx context.Context, database, dir string, steps ...func(*Store, conte
 	for _, step := range steps {
 		if err := step(s, ctx); err != nil {
 			s.Close()
+			if s.engine == Postgres && isAway(err) {
+				err = fmt.Errorf("%w: %w", ErrAway, err)
+			}
 			return nil, err
 		}
 	}

@@ -75,7 +75,7 @@ type BooksOptions struct {
 
 // Books records what calls consumed and answers questions about it. Every settlement goes to a
 // journal on the local disk first and is moved to the database from there. UsageByDay, Audit and
-// CopyJournal flush the journal first, so that their results are complete. Pages, which must not wait,
+// JournalParts flush the journal first, so that their results are complete. Pages, which must not wait,
 // read through a View.
 //
 // Its methods may be called from several goroutines.

@@ -16,56 +16,71 @@ type Copied struct {
 	Last    uint64 `json:"last_number"` // of the last settlement that was written; 0 if there was none
 }
 
-// Copy writes what the journal holds now into a new folder, where Replay can read it. Settlements that are
-// appended meanwhile may be in the copy or not.
-func (j *Journal) Copy(dir string) (out Copied, err error) {
+// Part is a file of the journal, as far as it was written when Parts was called.
+type Part struct {
+	Name    string `json:"name"`
+	Bytes   int64  `json:"bytes"`
+	Records int64  `json:"records"`
+	Last    uint64 `json:"last_number"` // of the last settlement in it
+}
+
+// Parts returns the files of the journal that hold something, oldest first. Files are only appended to, so the first
+// Bytes of each are the same whenever they are read.
+func (j *Journal) Parts() (list []Part, err error) {
 	j.files.Lock()
 	defer j.files.Unlock()
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return out, fmt.Errorf("copy the journal: %w", err)
-	}
 	err = j.reading(func() error {
-		out = Copied{}
+		list = nil
 		for _, p := range j.parts() {
 			if p.end == 0 {
 				continue
 			}
+			part := Part{Name: filepath.Base(p.path), Bytes: p.end}
 			err := p.each(0, p.end, func(_ Settlement, seq uint64, _ int64) bool {
-				out.Records++
-				out.Last = max(out.Last, seq)
+				part.Records++
+				part.Last = max(part.Last, seq)
 				return true
 			})
 			if err != nil {
 				return err
 			}
-			if err := copyPart(&p, filepath.Join(dir, filepath.Base(p.path))); err != nil {
-				return fmt.Errorf("copy the journal: %w", err)
-			}
-			out.Files++
+			list = append(list, part)
 		}
 		return nil
 	})
-	return out, err
+	return list, err
 }
 
-// copyPart copies the frames of a segment, without the zeros behind them.
-func copyPart(s *segment, to string) error {
-	f, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
+// ReadPart reads a file of the journal into p, from an offset, and returns how much there was. If the file is gone,
+// the error wraps os.ErrNotExist: its settlements have been in the database for long.
+func (j *Journal) ReadPart(name string, offset int64, p []byte) (int, error) {
+	j.files.Lock()
+	defer j.files.Unlock()
+	for _, s := range j.parts() {
+		if filepath.Base(s.path) != name {
+			continue
+		}
+		n, err := io.NewSectionReader(s.file, 0, s.end).ReadAt(p, offset)
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		return n, err
 	}
-	_, err = io.Copy(f, io.NewSectionReader(s.file, 0, s.end))
-	return errors.Join(err, f.Sync(), f.Close())
+	return 0, fmt.Errorf("the journal has no file %q: %w", name, os.ErrNotExist)
 }
 
-// CopyJournal moves everything from the journal into the database, and then writes what the journal holds
-// into a new folder. A copy of the database that is made after that, and the copy of the journal, have
-// every settlement that was recorded before.
-func (b *Books) CopyJournal(ctx context.Context, dir string) (Copied, error) {
+// JournalParts moves everything from the journal into the database, and then returns the files of the journal. A copy
+// of the database that is made after that, and these files, have every settlement that was recorded before.
+func (b *Books) JournalParts(ctx context.Context) ([]Part, error) {
 	if err := b.Flush(ctx); err != nil {
-		return Copied{}, err
+		return nil, err
 	}
-	return b.journal.Copy(dir)
+	return b.journal.Parts()
+}
+
+// ReadJournal reads a file of the journal; see Journal.ReadPart.
+func (b *Books) ReadJournal(name string, offset int64, p []byte) (int, error) {
+	return b.journal.ReadPart(name, offset, p)
 }
 
 // Rewind makes the next OpenJournal offer everything that the journal in a folder holds, because the

@@ -278,8 +278,7 @@ func startSite(t *testing.T) *site {
 		return file
 	}
 	conf := write("sluice.yaml", fmt.Sprintf("listen: %s\nmetrics_listen: %s\ndatabase: %q\nredis: %s\nsecret: 0123456789abcdef0123456789abcdef\n", s.api, s.metrics, database, redis))
-	bin := filepath.Join(dir, "sluice")
-	run(t, "go", "build", "-C", root, "-trimpath", "-ldflags=-s -w", "-o", bin, "./cmd/sluice")
+	bin := program(t)
 	data := filepath.Join(dir, "data") // created by the start, private
 	sluice := start(t, dir, bin, "serve", "--config", conf, "--data", data)
 	s.await(t, sluice, "http://"+s.api+"/readyz")

@@ -2,11 +2,15 @@ package manifests
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/compose-spec/compose-go/v2/cli"
+	"github.com/compose-spec/compose-go/v2/types"
+	"sigs.k8s.io/yaml"
 )
 
 // TestCompose loads the file as docker compose does: schema, variables, extensions, references between
@@ -14,7 +18,7 @@ import (
 func TestCompose(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join("../../deploy/compose", "compose.yaml")
-	env := []string{"SLUICE_SECRET=a", "POSTGRES_PASSWORD=b", "MINIO_PASSWORD=c"}
+	env := []string{"SLUICE_SECRET=a", "POSTGRES_PASSWORD=b", "OPENAI_API_KEY=d", "MINIO_PASSWORD=c"}
 	options, err := cli.NewProjectOptions([]string{file}, cli.WithEnv(env), cli.WithName("sluice"))
 	if err != nil {
 		t.Fatal(err)
@@ -31,6 +35,9 @@ func TestCompose(t *testing.T) {
 		}
 		if !s.ReadOnly || !slices.Contains(s.CapDrop, "ALL") || s.User == "root" || s.Privileged {
 			t.Errorf("%s is not read-only, or may do more than it needs", s.Name)
+		}
+		if s.HealthCheck == nil {
+			t.Errorf("%s has no health check", s.Name)
 		}
 		for _, v := range s.Volumes {
 			if v.Target == "/data" {
@@ -49,12 +56,55 @@ func TestCompose(t *testing.T) {
 			t.Errorf("nginx listens on %s, want this machine only: it has no TLS", port.HostIP)
 		}
 	}
+	trust(t, p)
+	for name, s := range p.Services {
+		for _, v := range s.Volumes {
+			// An editor replaces a file, and the container would go on with the old one.
+			if info, err := os.Stat(v.Source); v.Type == types.VolumeTypeBind && (err != nil || !info.IsDir()) {
+				t.Errorf("%s mounts %s, want a folder", name, v.Source)
+			}
+		}
+	}
 	// Without a password nothing must start.
-	options, err = cli.NewProjectOptions([]string{file}, cli.WithEnv(env[:2]), cli.WithName("sluice"))
+	options, err = cli.NewProjectOptions([]string{file}, cli.WithEnv(env[:3]), cli.WithName("sluice"))
 	if err == nil {
 		_, err = options.LoadProject(t.Context())
 	}
 	if err == nil {
 		t.Error("the file loads without MINIO_PASSWORD, want an error")
 	}
+}
+
+// trust checks that the nodes believe nginx what it says of callers, and nobody else. A fixed address is not the way:
+// containers that start before nginx may have been given it.
+func trust(t *testing.T, p *types.Project) {
+	t.Helper()
+	text, err := os.ReadFile("../../deploy/compose/sluice/sluice.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conf struct {
+		Proxies []string `json:"trusted_proxies"`
+	}
+	if err := yaml.Unmarshal(text, &conf); err != nil {
+		t.Fatal(err)
+	}
+	for name, network := range p.Networks {
+		for _, pool := range network.Ipam.Config {
+			if !slices.Equal(conf.Proxies, []string{pool.Subnet}) {
+				continue
+			}
+			for service, s := range p.Services {
+				at, in := s.Networks[name]
+				if in && at != nil && at.Ipv4Address != "" {
+					t.Errorf("%s has the fixed address %s, which another container may have", service, at.Ipv4Address)
+				}
+				if in != (service == "nginx" || strings.HasPrefix(service, "node")) {
+					t.Errorf("%s in the trusted network %s: %t", service, name, in)
+				}
+			}
+			return
+		}
+	}
+	t.Errorf("trusted_proxies are %q, which is no network of the file", conf.Proxies)
 }

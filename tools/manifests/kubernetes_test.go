@@ -174,9 +174,13 @@ func TestRestricted(t *testing.T) {
 	if yes(s.AllowPrivilegeEscalation) || s.AllowPrivilegeEscalation == nil || !yes(s.ReadOnlyRootFilesystem) || s.Capabilities.Drop[0] != "ALL" {
 		t.Errorf("the container's security context is %+v", s)
 	}
-	for name, p := range map[string]*core.Probe{"startup": c.StartupProbe, "readiness": c.ReadinessProbe, "liveness": c.LivenessProbe} {
-		if p == nil || p.HTTPGet.Port.StrVal != "http" {
-			t.Errorf("the %s probe is %+v", name, p)
+	// A node that waits for PostgreSQL, or migrates, has only the port of the metrics, and must not be killed.
+	for name, probe := range map[string]struct {
+		*core.Probe
+		port string
+	}{"startup": {c.StartupProbe, "metrics"}, "readiness": {c.ReadinessProbe, "http"}, "liveness": {c.LivenessProbe, "metrics"}} {
+		if probe.Probe == nil || probe.HTTPGet.Port.StrVal != probe.port {
+			t.Errorf("the %s probe is %+v, want it on the port %s", name, probe.Probe, probe.port)
 		}
 	}
 	if c.ReadinessProbe.HTTPGet.Path != "/readyz" || c.LivenessProbe.HTTPGet.Path != "/healthz" {

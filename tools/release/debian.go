@@ -51,21 +51,23 @@ func (r *release) debian(w io.Writer, machine string, binary []byte, texts []fil
 
 // The paths of the package that its scripts and the tests also name.
 const (
-	unitPath   = "usr/lib/systemd/system/sluice.service"
+	unitsPath  = "usr/lib/systemd/system/"
 	configPath = "etc/sluice/sluice.yaml"
 )
 
 // content returns the files and folders of the package, sorted.
 func (r *release) content(binary []byte, texts []file) ([]file, error) {
-	unit, err := os.ReadFile(filepath.Join(r.root, "deploy/systemd/sluice.service"))
-	if err != nil {
-		return nil, err
-	}
 	files := []file{
 		{"usr/bin/sluice", 0o755, binary},
-		{unitPath, 0o644, unit},
 		// postinst lets the group of the service read it; others may not, because it may hold keys.
 		{configPath, 0o640, []byte(config.Example())},
+	}
+	for _, name := range []string{"sluice.service", "sluice-backup.service", "sluice-backup.timer"} {
+		unit, err := os.ReadFile(filepath.Join(r.root, "deploy/systemd", name))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file{unitsPath + name, 0o644, unit})
 	}
 	for _, f := range texts {
 		switch folder, name := path.Split(f.name); {

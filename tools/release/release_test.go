@@ -294,7 +294,7 @@ func TestDebian(t *testing.T) {
 	if !strings.Contains(read(t, other, "etc/passwd"), "sluice:x:") {
 		t.Error("there is no user sluice")
 	}
-	for name, want := range map[string]os.FileMode{"var/lib/sluice": 0o700, "etc/sluice": 0o750, configPath: 0o640, unitPath: 0o644, "usr/bin/sluice": 0o755} {
+	for name, want := range map[string]os.FileMode{"var/lib/sluice": 0o700, "etc/sluice": 0o750, configPath: 0o640, unitsPath + "sluice.service": 0o644, unitsPath + "sluice-backup.timer": 0o644, "usr/bin/sluice": 0o755} {
 		info, err := os.Stat(filepath.Join(other, name))
 		if err != nil || info.Mode().Perm() != want {
 			t.Errorf("mode of %s = %v, %v, want %v", name, info.Mode(), err, want)

@@ -1,0 +1,300 @@
+package deploycheck
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"sluice/internal/pgtest"
+	"sluice/internal/porttest"
+)
+
+// statefulSet is what these tests read of deploy/kubernetes/statefulset.yaml.
+type statefulSet struct {
+	Spec struct {
+		Template struct {
+			Spec struct {
+				Containers []struct {
+					Env          []struct{ Name, Value string }
+					VolumeMounts []struct {
+						Name      string
+						MountPath string `yaml:"mountPath"`
+					} `yaml:"volumeMounts"`
+				}
+			}
+		}
+	}
+}
+
+func pod(t *testing.T) (set statefulSet) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(read(t, "deploy/kubernetes/statefulset.yaml")), &set); err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// podEnvironment returns the variables that the manifest sets.
+func podEnvironment(t *testing.T) map[string]string {
+	t.Helper()
+	env := map[string]string{}
+	for _, v := range pod(t).Spec.Template.Spec.Containers[0].Env {
+		env[v.Name] = v.Value
+	}
+	return env
+}
+
+// mount returns where the pods have their volume.
+func mount(t *testing.T) string {
+	t.Helper()
+	for _, m := range pod(t).Spec.Template.Spec.Containers[0].VolumeMounts {
+		if m.Name == "data" {
+			return m.MountPath
+		}
+	}
+	t.Fatal("the pods have no volume called data")
+	return ""
+}
+
+// TestDataFolderOnAVolumeWithAGroup starts the program as the user of the image on the volume of a pod, with the data
+// folder of the manifest.
+func TestDataFolderOnAVolumeWithAGroup(t *testing.T) {
+	t.Parallel()
+	needsRoot(t)
+	bin, dir := program(t), volume(t)
+	data := dir
+	if below, err := filepath.Rel(mount(t), podEnvironment(t)["SLUICE_DATA"]); err == nil && !strings.HasPrefix(below, "..") {
+		data = filepath.Join(dir, below)
+	}
+	for range 2 { // the second time there is something in it
+		out, err := as(exec.CommandContext(t.Context(), bin, "account", "list", "--data", data)).CombinedOutput()
+		if err != nil {
+			t.Fatalf("as the user of the image, sluice --data %s = %v\n%s", data, err, out)
+		}
+	}
+}
+
+func needsRoot(t *testing.T) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to start programs as another user")
+	}
+}
+
+// as makes a command run as the user of the image.
+func as(cmd *exec.Cmd) *exec.Cmd {
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: container, Gid: container}}
+	return cmd
+}
+
+// TestBackupOfAServiceUser makes a backup as root, into a folder that only root may use, of a server that runs as
+// another user: as the unit does, for which everything but its data folder is read-only.
+func TestBackupOfAServiceUser(t *testing.T) {
+	t.Parallel()
+	needsRoot(t)
+	bin := program(t)
+	dir, err := os.MkdirTemp(scratch, "service-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := filepath.Join(dir, "data")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(data, container, container); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	port, err := porttest.Hold()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer port.Release()
+	cmd := as(exec.CommandContext(t.Context(), bin, "serve", "--data", data, "--listen", port.Addr(), "--metrics-listen", ""))
+	var log strings.Builder
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Signal(syscall.SIGKILL)
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("the server: %s", log.String())
+		}
+	}()
+	poll(t, "readiness", func() bool { return answers("http://"+port.Addr()+"/readyz", http.StatusOK) })
+	sluice := func(args ...string) (string, error) {
+		out, err := exec.CommandContext(t.Context(), bin, append(args, "--data", data)...).CombinedOutput()
+		return string(out), err
+	}
+	makeVideo(t, port.Addr(), masterKey(t, sluice))
+
+	backups := filepath.Join(dir, "backups")
+	if err := os.Mkdir(backups, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	checkBackup(t, sluice, filepath.Join(backups, "monday"))
+}
+
+// TestBackupByRootOfAStoppedService makes a backup as root while no server runs. The service must be able to use its data
+// folder afterwards.
+func TestBackupByRootOfAStoppedService(t *testing.T) {
+	t.Parallel()
+	needsRoot(t)
+	bin, dir := program(t), volume(t)
+	data := filepath.Join(dir, "sluice")
+	for i, cmd := range []*exec.Cmd{
+		as(exec.CommandContext(t.Context(), bin, "account", "create", "--email", "ana@example.com", "--data", data)),
+		exec.CommandContext(t.Context(), bin, "backup", filepath.Join(t.TempDir(), "b"), "--data", data),
+		as(exec.CommandContext(t.Context(), bin, "audit", "--data", data)),
+	} {
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("step %d = %v\n%s", i+1, err, out)
+		}
+	}
+}
+
+// TestBackupJob makes a backup as the CronJob does: in a container that has no server, of the PostgreSQL that servers use.
+func TestBackupJob(t *testing.T) {
+	t.Parallel()
+	img := image(t)
+	database := pgtest.URL(t)
+	const secret = "SLUICE_SECRET=0123456789abcdef0123456789abcdef"
+	s := serveIn(t, "sluice-job-node", "--volume", "/data", "--env", secret, "--env", "SLUICE_DATABASE="+database)
+	masterKey(t, func(args ...string) (string, error) { return s.exec(t, args...) })
+	var job struct {
+		Spec struct {
+			JobTemplate struct {
+				Spec struct {
+					Template struct {
+						Spec struct {
+							Containers []struct {
+								Args       []string
+								WorkingDir string `yaml:"workingDir"`
+								Env        []struct{ Name, Value string }
+							}
+						}
+					}
+				}
+			} `yaml:"jobTemplate"`
+		}
+	}
+	text, _, _ := strings.Cut(read(t, "deploy/kubernetes/backup.yaml"), "\n---\n")
+	if err := yaml.Unmarshal([]byte(text), &job); err != nil {
+		t.Fatal(err)
+	}
+	c := job.Spec.JobTemplate.Spec.Template.Spec.Containers[0]
+	backups := volume(t)
+	args := append([]string{"run", "--rm", "--env", secret, "--env", "SLUICE_DATABASE=" + database, "--workdir", c.WorkingDir, "--volume", backups + ":/backups", "--volume", volume(t) + ":/scratch"}, hardened...)
+	for _, v := range c.Env {
+		if v.Name != "SLUICE_CONFIG" {
+			args = append(args, "--env", v.Name+"="+v.Value)
+		}
+	}
+	if out, err := podman(t.Context(), append(append(args, img), c.Args...)...).CombinedOutput(); err != nil {
+		t.Fatalf("the job = %v\n%s", err, out)
+	}
+	if made, err := filepath.Glob(filepath.Join(backups, "sluice", "sluice-*Z", "manifest.json")); err != nil || len(made) != 1 {
+		t.Errorf("backups = %q, %v, want one", made, err)
+	}
+}
+
+// TestBackupInTheImage makes a backup inside the container, whose root is read-only and has no /tmp.
+func TestBackupInTheImage(t *testing.T) {
+	t.Parallel()
+	s := serveIn(t, "sluice-backup", "--volume", "/data")
+	sluice := func(args ...string) (string, error) { return s.exec(t, args...) }
+	makeVideo(t, s.addr, masterKey(t, sluice))
+	checkBackup(t, sluice, "/data/monday")
+	if out, err := sluice("backup", "--keep", "1", "/data/backups"); err != nil {
+		t.Errorf("sluice backup --keep = %v\n%s", err, out)
+	}
+}
+
+// checkBackup makes a backup in a folder, and wants it whole, with the video.
+func checkBackup(t *testing.T, sluice func(args ...string) (string, error), to string) {
+	t.Helper()
+	out, err := sluice("backup", to)
+	if err != nil || !strings.Contains(out, "Videos: 1, copied") {
+		t.Fatalf("sluice backup = %v, want it made, with one video\n%s", err, out)
+	}
+	if out, err := sluice("restore", "--check", to); err != nil {
+		t.Errorf("sluice restore --check = %v\n%s", err, out)
+	}
+}
+
+// masterKey returns a new key of the owner.
+func masterKey(t *testing.T, sluice func(args ...string) (string, error)) string {
+	t.Helper()
+	out, err := sluice("key", "regenerate-master", "--json")
+	if err != nil {
+		t.Fatalf("sluice key regenerate-master = %v\n%s", err, out)
+	}
+	var made struct{ Key string }
+	if err := json.Unmarshal([]byte(out), &made); err != nil {
+		t.Fatal(err)
+	}
+	return made.Key
+}
+
+// makeVideo makes a video, so that a backup has a file to copy, and waits for its end.
+func makeVideo(t *testing.T, addr, key string) {
+	t.Helper()
+	job := struct{ ID, Status string }{}
+	ask := func(method, path, body string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+addr+"/v1/video/generations/jobs"+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+key)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if err := json.NewDecoder(resp.Body).Decode(&job); err != nil || resp.StatusCode >= 400 {
+			t.Fatalf("%s of a video = %d, %v", method, resp.StatusCode, err)
+		}
+	}
+	ask("POST", "", `{"prompt":"a river","width":480,"height":480,"n_seconds":1}`)
+	poll(t, "the video", func() bool {
+		ask("GET", "/"+job.ID, "")
+		return job.Status == "succeeded"
+	})
+}
+
+// poll waits until a condition holds.
+func poll(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.After(2 * time.Minute)
+	for tick := time.NewTicker(100 * time.Millisecond); !holds(); {
+		select {
+		case <-deadline:
+			t.Fatalf("no %s after two minutes", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// answers reports whether an address answers with a status.
+func answers(address string, status int) bool {
+	resp, err := http.Get(address)
+	if err != nil {
+		return false
+	}
+	resp.Body.Close()
+	return resp.StatusCode == status
+}
