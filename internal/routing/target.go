@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"sluice/internal/catalog"
-	"sluice/internal/fault"
 	"sluice/internal/provider"
 )
 
@@ -150,7 +149,7 @@ func (a *Attempt) Ended(now time.Time, err error) {
 // wait. Errors caused by the caller or by us mean nothing.
 func judge(err error) (outcome, time.Duration) {
 	switch {
-	case fault.Is(err, fault.Unavailable) && !errors.Is(err, provider.ErrWanted):
+	case provider.Counts(err):
 	case errors.Is(err, io.EOF):
 		return good, 0
 	default:
