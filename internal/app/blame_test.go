@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"sluice/internal/admin"
+	"sluice/internal/routing"
 )
 
 // wrong is an upstream in every dialect. It answers a request with the word MISTAKE as it was told to, and all others
@@ -160,4 +161,35 @@ func TestMistakesOfTheOperator(t *testing.T) {
 			t.Errorf("%s: after four failures the upstream is still asked: %d %s", tt.dialect, r.status, r.body)
 		}
 	}
+}
+
+// Every page says the same of a model whose only provider refuses every connection, also when its breaker tries again
+// (docs/routing.md#down).
+func TestHealthIsTheSameEverywhere(t *testing.T) {
+	t.Parallel()
+	refusing := httptest.NewServer(http.NotFoundHandler())
+	refusing.Close()
+	n := newSite(t, fmt.Sprintf(`
+signup: open
+sandbox: false
+providers: [{name: gone, kind: openai, base_url: %q}]
+models: [{id: lab/gone, provider: gone, plan: free, context_length: 8192, max_output: 100}]
+`, refusing.URL+"/v1")).start(t)
+	for range 3 {
+		if r := n.request("POST", "/v1/chat/completions", n.OwnerKey(), `{"model":"lab/gone","messages":[{"role":"user","content":"Hello?"}]}`); r.status != 503 {
+			t.Fatalf("a call = %d %s, want 503", r.status, r.body)
+		}
+	}
+	eventually(t, "the breaker to try again", func() bool {
+		return must[admin.Status](n, "status", admin.Empty{}).Targets[0].State == routing.HalfOpen
+	})
+	if body := n.look("/status", "text/html").body; strings.Contains(body, "All systems operational") || !strings.Contains(body, "One model cannot be called") {
+		t.Error("/status says that all is well")
+	}
+	if got := n.standings()["lab/gone"].Health; got != "down" {
+		t.Errorf("the catalog says %q, want down", got)
+	}
+	eve, _ := n.staffMember("eve@example.com")
+	eve.wants(eve.get("/support/overview"), "the overview", 200, `1 down`)
+	eve.wants(eve.get("/support/upstreams"), "the upstreams", 200, `<span class="badge bad">down</span>`)
 }

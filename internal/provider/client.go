@@ -186,6 +186,25 @@ func (c *Client) FetchJSON(ctx context.Context, u *url.URL, header http.Header, 
 	return nil
 }
 
+// Reacher is implemented by adapters that can try to connect to their upstream. Not every adapter is one.
+type Reacher interface {
+	// Reach connects to the upstream and closes the connection again, without a request. The error is ErrNotTried where
+	// that would tell nothing.
+	Reach(ctx context.Context) error
+}
+
+// ErrNotTried means that no connection was tried: a proxy stands in between, or a test.
+var ErrNotTried = errors.New("no connection was tried")
+
+// Connect opens a connection to the host of u, with TLS if the scheme says so, and closes it; see Reacher.
+func (c *Client) Connect(ctx context.Context, u *url.URL) error {
+	pool, ok := c.transport.(*connections)
+	if !ok {
+		return ErrNotTried
+	}
+	return pool.reach(ctx, u)
+}
+
 // do sends the request. Until the headers have come, only firstPatience bounds the wait: a long prompt may be
 // read for minutes. From then on no pause may be longer than the client's silence.
 func (c *Client) do(ctx context.Context, to *Reply, req *http.Request) error {

@@ -45,6 +45,12 @@ func (f *failure) Error() string {
 
 func (f *failure) Unwrap() error { return f.cause }
 
+// WasUnreachable reports whether an error is that of Unreachable.
+func WasUnreachable(err error) bool {
+	f, ok := errors.AsType[*failure](err)
+	return ok && f.word == "unreachable"
+}
+
 // Word returns how an attempt failed in a word, and the upstream's status if it answered with an error. Nothing of a
 // request, a reply or an address is in it. err must not be nil.
 func Word(err error) (word string, status int) {
