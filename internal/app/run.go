@@ -101,7 +101,9 @@ func (a *App) jobs() []func(context.Context) {
 		a.board.Run,
 		a.health.Run,
 		a.alerts.watch.Run,
-		func(ctx context.Context) { routing.Watch(ctx, func() *routing.Routes { return a.settings.Load().Routes }) },
+		func(ctx context.Context) {
+			routing.Watch(ctx, func() *routing.Routes { return a.settings.Load().Routes })
+		},
 		func(ctx context.Context) { discovery.Run(ctx, a.lookAround, a.log) },
 	}
 	if a.tracer != nil {

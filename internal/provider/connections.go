@@ -32,7 +32,7 @@ type connections struct {
 	full   *http.Transport
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	start  func(ctx context.Context, network, address string) (net.Conn, error) // the same with TLS
-	way    atomic.Pointer[way] // of the last call, which is usually that of all; nil before the first
+	way    atomic.Pointer[way]                                                  // of the last call, which is usually that of all; nil before the first
 }
 
 // way records which transport serves a host, so that the proxy settings are not read for each call.
