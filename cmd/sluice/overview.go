@@ -66,7 +66,7 @@ func printOverview(w io.Writer, r *overview.Report) {
 	}
 	table(w, [][]string{
 		{"servers", fmt.Sprint(r.Nodes)},
-		{"upstreams", fmt.Sprintf("%d, of which %d open and %d drained", r.Targets.All, r.Targets.Open, r.Targets.Drained)},
+		{"upstreams", fmt.Sprintf("%d, of which %d down and %d drained", r.Targets.All, r.Targets.Down, r.Targets.Drained)},
 		{"videos waiting", fmt.Sprintf("%d, the oldest for %s", r.Videos.Waiting, time.Duration(r.Videos.OldestSeconds)*time.Second)},
 		{"accounts", fmt.Sprintf("%d: %s", r.Accounts, plans)},
 		{"last 30 days", fmt.Sprintf("%d sign-ups, $%d.%02d paid", signUps, cents/100, cents%100)},

@@ -84,7 +84,7 @@ func (a *App) sights() []alert.Sight {
 	return found
 }
 
-// downUpstreams returns a sight for each provider of which a target gets no calls. One that fails as a whole would be
+// downUpstreams returns a sight for each provider of which a target is down. One that fails as a whole would be
 // many otherwise, one for each of its models.
 func downUpstreams(standings []routing.Standing) (found []alert.Sight) {
 	type target struct {
@@ -95,7 +95,7 @@ func downUpstreams(standings []routing.Standing) (found []alert.Sight) {
 	down, all := map[string][]target{}, map[string]int{}
 	var order []string
 	for _, s := range standings {
-		if all[s.Provider]++; s.State == routing.Closed {
+		if all[s.Provider]++; !s.Down {
 			continue
 		}
 		if down[s.Provider] == nil {

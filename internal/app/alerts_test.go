@@ -121,7 +121,7 @@ func TestAlertEvents(t *testing.T) {
 func TestDownUpstreams(t *testing.T) {
 	t.Parallel()
 	found := app.DownUpstreams([]routing.Standing{
-		{Provider: "a", Upstream: "m1"}, {Provider: "b", Upstream: "m1", State: routing.Open}, {Provider: "b", Upstream: "m2", State: routing.HalfOpen, Key: "1234"}, {Provider: "b", Upstream: "m3"},
+		{Provider: "a", Upstream: "m1"}, {Provider: "b", Upstream: "m1", State: routing.Open, Down: true}, {Provider: "b", Upstream: "m2", State: routing.HalfOpen, Key: "1234", Down: true}, {Provider: "b", Upstream: "m3", State: routing.HalfOpen},
 	})
 	if len(found) != 1 || found[0].Key != "upstream b" || found[0].Title != "Upstream b is down: 2 of 3 targets" {
 		t.Fatalf("DownUpstreams = %+v, want b alone", found)

@@ -19,6 +19,7 @@ import (
 	"sluice/internal/finder"
 	"sluice/internal/httpapi"
 	"sluice/internal/refusal"
+	"sluice/internal/routing"
 )
 
 // Run serves until ctx ends or a server fails. Then it stops gracefully, see stop. It closes the App.
@@ -100,6 +101,9 @@ func (a *App) jobs() []func(context.Context) {
 		a.board.Run,
 		a.health.Run,
 		a.alerts.watch.Run,
+		func(ctx context.Context) {
+			routing.Watch(ctx, func() *routing.Routes { return a.settings.Load().Routes })
+		},
 		func(ctx context.Context) { discovery.Run(ctx, a.lookAround, a.log) },
 	}
 	if a.tracer != nil {

@@ -45,19 +45,19 @@ func (a *App) targetsOf(m *catalog.Model) (places []front.Place) {
 		if weights > 0 {
 			p.Share = int(math.Round(100 * float64(t.Weight) / float64(weights)))
 		}
-		callable, all := 0, 0
+		healthy, all := 0, 0
 		for i := range standings {
 			if s := &standings[i]; s.Provider == t.Provider && s.Upstream == t.Upstream {
 				all++
-				if s.Callable() {
-					callable++
+				if s.Healthy() {
+					healthy++
 				}
 			}
 		}
 		switch {
-		case callable > 0 && callable == all:
+		case healthy > 0 && healthy == all:
 			p.Health = "healthy"
-		case callable > 0:
+		case healthy > 0:
 			p.Health = "degraded"
 		}
 		places = append(places, p)

@@ -14,6 +14,7 @@ type linkForm struct {
 	Purpose  signin.Purpose
 	Token    string
 	Email    string
+	Plan     account.Plan // that was chosen before signing up; None if there is none
 	Problems problems
 }
 
@@ -42,7 +43,7 @@ func (d *Dashboard) showLink(w http.ResponseWriter, r *http.Request) error {
 
 // linkForm reads the link of a request. Peek fails if the token is unknown, used or expired.
 func (d *Dashboard) linkForm(r *http.Request) (linkForm, error) {
-	f := linkForm{Purpose: signin.Purpose(r.PathValue("purpose")), Token: r.FormValue("token")}
+	f := linkForm{Purpose: signin.Purpose(r.PathValue("purpose")), Token: r.FormValue("token"), Plan: d.chosenPlan(r.FormValue("plan"))}
 	if _, known := linkTexts[f.Purpose]; !known {
 		return f, fault.New(fault.NotFound, "There is no such page.")
 	}
@@ -119,7 +120,7 @@ func (d *Dashboard) welcome(w http.ResponseWriter, r *http.Request, f linkForm, 
 	if err != nil {
 		return err
 	}
-	return d.greet(w, r, made.Entry, made.MasterKey)
+	return d.greet(w, r, made.Entry, made.MasterKey, f.Plan)
 }
 
 // firstCall returns the example for a new account, which has no plan.

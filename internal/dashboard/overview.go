@@ -68,7 +68,7 @@ func (d *Dashboard) overviewPage(w http.ResponseWriter, r *http.Request, v *visi
 	if err != nil {
 		return err
 	}
-	view := overviewView{Plan: v.Plan, Granted: v.Granted, Minute: d.minuteView(v), Days: everyDay(rows, from)}
+	view := overviewView{Plan: d.shownPlan(v.Plan), Granted: v.Granted, Minute: d.minuteView(v), Days: everyDay(rows, from)}
 	view.Tiers, view.Score = d.Abuse.Standings(v.ID, v.Plan)
 	for i := range rows {
 		view.Total.Merge(rows[i].Sums)
@@ -203,7 +203,16 @@ func shortLimit(l account.Limit) string {
 	return webui.Short(int64(l))
 }
 
-// planName returns a plan's name as pages show it.
+// shownPlan returns the plan that pages name. A customer without a plan has the models and limits of Free and is told so,
+// unless the operator has given the two different terms.
+func (d *Dashboard) shownPlan(p account.Plan) account.Plan {
+	if plans := d.Plans(); p == account.None && plans[account.None] == plans[account.Free] {
+		return account.Free
+	}
+	return p
+}
+
+// planName returns a plan's name as pages show it; see shownPlan.
 func planName(p account.Plan) string {
 	if p == account.None {
 		return "No plan"

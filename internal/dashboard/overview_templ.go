@@ -29,9 +29,7 @@ func overviewPage(p webui.Page, v overviewView) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, " <div class=\"duo\"><div class=\"stack\"><section class=\"card\" aria-labelledby=\"plan-title\"><h2 class=\"label\" id=\"plan-title\">Plan</h2><div class=\"figure\">")
 			markup.Text(templ_7745c5c3_Buffer, planName(v.Plan))
 			markup.Raw(templ_7745c5c3_Buffer, "</div><p class=\"small muted\">")
-			if v.Plan == account.None {
-				markup.Raw(templ_7745c5c3_Buffer, "You can use free models, with the limits of the Free plan.")
-			} else if v.Granted {
+			if v.Granted && v.Plan > account.Free {
 				markup.Raw(templ_7745c5c3_Buffer, "Granted by the operator.")
 			} else {
 				markup.Text(templ_7745c5c3_Buffer, sentence(limitText(v.Minute.Limits.RequestsPerMinute)+" requests per minute, "+limitText(v.Minute.Limits.Concurrent)+" concurrent"))

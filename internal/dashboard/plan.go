@@ -20,6 +20,8 @@ type planView struct {
 	billing.View
 	Plans    account.Plans
 	Invoices []billing.Payment
+	// Present is the plan that the page names as the customer's; see shownPlan.
+	Present account.Plan
 	// Sells reports whether paid plans are for sale.
 	Sells bool
 	// Test reports whether the processor is the test one, which moves no real money.
@@ -55,6 +57,7 @@ func (d *Dashboard) showPlan(w http.ResponseWriter, r *http.Request, v *visitor,
 			return err
 		}
 	}
+	view.Present = d.shownPlan(view.Account.Plan)
 	view.Plans, view.Sells, view.Test = d.Plans(), d.Billing.Sells(), d.Billing.Test()
 	return d.ui.Render(w, r, status, planPage(d.frame(w, r, v, "Plan and billing"), view))
 }
@@ -150,7 +153,7 @@ func (d *Dashboard) quote(w http.ResponseWriter, r *http.Request, v *visitor, st
 	if err != nil {
 		return err
 	}
-	view := upgradeView{Offer: offer, Now: v.Plan, Method: shown.Method, Test: d.Billing.Test(), Problem: problem}
+	view := upgradeView{Offer: offer, Now: d.shownPlan(v.Plan), Method: shown.Method, Test: d.Billing.Test(), Problem: problem}
 	return d.ui.Render(w, r, status, upgradePage(d.frame(w, r, v, "Upgrade"), view))
 }
 
@@ -267,14 +270,14 @@ func tierText(p account.Plan) string {
 // "free", "subscribe", "upgrade", or "" for none. Downgrades have no button: they are a
 // request to support.
 func planAction(v planView, p account.Plan) string {
-	present := v.Account.Plan
+	present := v.Present
 	switch {
 	case p == present:
 		return "present"
 	case p == account.Free && present == account.None:
 		return "free"
 	// A lower plan, or Free for a subscriber.
-	case p <= account.Free || p < present && present != account.None:
+	case p <= present:
 		return ""
 	// Nothing is for sale, or the account may not buy.
 	case !v.Sells || v.Account.Suspended != nil:

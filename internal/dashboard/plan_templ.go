@@ -47,7 +47,7 @@ func planPage(p webui.Page, v planView) templ.Component {
 			}
 			markup.Raw(templ_7745c5c3_Buffer, " <div class=\"grid plans\">")
 			for _, plan := range sold {
-				var templ_7745c5c3_Var6 = []any{"card", "plan", templ.KV("present", plan == v.Account.Plan)}
+				var templ_7745c5c3_Var6 = []any{"card", "plan", templ.KV("present", plan == v.Present)}
 				templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var6...)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -61,7 +61,7 @@ func planPage(p webui.Page, v planView) templ.Component {
 				markup.Raw(templ_7745c5c3_Buffer, "\">")
 				markup.Text(templ_7745c5c3_Buffer, planName(plan))
 				markup.Raw(templ_7745c5c3_Buffer, "</h2>")
-				if plan == v.Account.Plan {
+				if plan == v.Present {
 					markup.Raw(templ_7745c5c3_Buffer, "<span class=\"badge accent\">your plan</span>")
 				}
 				markup.Raw(templ_7745c5c3_Buffer, "</div><div class=\"figure\">")

@@ -5,7 +5,9 @@ import (
 	"net/url"
 	"time"
 
+	"sluice/internal/account"
 	"sluice/internal/fault"
+	"sluice/internal/front"
 	"sluice/internal/signin"
 	"sluice/internal/webui"
 )
@@ -16,6 +18,8 @@ import (
 const (
 	journeyCookie = "journey"
 	deviceCookie  = webui.DeviceCookie
+	// planCookie holds the plan that was chosen before, for as long as a journey takes.
+	planCookie = "plan"
 	// codeCookie holds the token of a first step while the browser shows the form of the second.
 	codeCookie = "code"
 )
@@ -43,6 +47,8 @@ type entryForm struct {
 	Provider string
 	// Open reports whether anyone may sign up.
 	Open bool
+	// Plan is the paid plan that the visitor has chosen before; None if it is not known.
+	Plan account.Plan
 	// Passkeys reports whether the address of the pages allows passkeys.
 	Passkeys bool
 	Problems problems
@@ -50,12 +56,38 @@ type entryForm struct {
 
 // entryForm reads the form of a request. Without a form it returns an empty one.
 func (d *Dashboard) entryForm(r *http.Request) entryForm {
-	f := entryForm{Email: r.FormValue("email"), Next: next(r), Open: d.Desk.CurrentSettings().Open}
+	f := entryForm{Email: r.FormValue("email"), Next: next(r), Open: d.Desk.CurrentSettings().Open, Plan: d.chosenPlan(r.FormValue("plan"))}
 	_, f.Passkeys = d.Desk.PasskeySite()
 	if d.Provider != nil {
 		f.Provider = d.Provider.Name()
 	}
 	return f
+}
+
+// chosenPlan returns the plan with a name, if it is for sale, and else None. It comes with the address of a page, so it
+// may be anything.
+func (d *Dashboard) chosenPlan(name string) account.Plan {
+	plan, err := account.ParsePlan(name)
+	if err != nil || plan <= account.Free || !d.Billing.Sells() {
+		return account.None
+	}
+	return plan
+}
+
+// providerPath returns where a sign-up through the identity provider begins.
+func providerPath(plan account.Plan) string {
+	if plan == account.None {
+		return "/signin/provider"
+	}
+	return "/signin/provider?plan=" + plan.String()
+}
+
+// chosen returns the name of the chosen plan; empty if there is none.
+func chosen(p account.Plan) string {
+	if p == account.None {
+		return ""
+	}
+	return p.String()
 }
 
 // shown returns the form for rendering it again. An address that is too long is dropped rather
@@ -222,7 +254,7 @@ func (d *Dashboard) showSignUp(w http.ResponseWriter, r *http.Request) error {
 // account, so that nobody can find out who has one.
 func (d *Dashboard) signUp(w http.ResponseWriter, r *http.Request) error {
 	f := d.entryForm(r)
-	if err := d.Desk.SignUp(r.Context(), f.Email, d.visit(r)); err != nil {
+	if err := d.Desk.SignUp(r.Context(), f.Email, chosen(f.Plan), d.visit(r)); err != nil {
 		var status int
 		if f.Problems, status, err = refused(err, "email"); err != nil {
 			return err
@@ -289,6 +321,9 @@ func (d *Dashboard) beginProvider(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	d.ui.SetCookie(w, journeyCookie, journey.String(), journeyLife)
+	if plan := d.chosenPlan(r.FormValue("plan")); plan != account.None {
+		d.ui.SetCookie(w, planCookie, plan.String(), journeyLife)
+	}
 	http.Redirect(w, r, to, http.StatusSeeOther)
 	return nil
 }
@@ -301,7 +336,9 @@ func (d *Dashboard) endProvider(w http.ResponseWriter, r *http.Request) error {
 	if d.Provider == nil || !ok {
 		return fault.New(fault.Invalid, "This sign-in expired or was started in another browser. Start again.")
 	}
+	plan := d.chosenPlan(d.ui.Cookie(r, planCookie))
 	d.ui.DropCookie(w, journeyCookie)
+	d.ui.DropCookie(w, planCookie)
 	if err := d.Desk.Knock(r.Context(), d.visit(r)); err != nil {
 		return err
 	}
@@ -315,23 +352,39 @@ func (d *Dashboard) endProvider(w http.ResponseWriter, r *http.Request) error {
 	}
 	// An existing account. A new one has its master key to show first.
 	if masterKey == "" {
+		if plan != account.None {
+			return d.enter(w, r, entry, home+"/plan")
+		}
 		return d.enter(w, r, entry, home)
 	}
-	return d.greet(w, r, entry, masterKey)
+	return d.greet(w, r, entry, masterKey, plan)
 }
 
 // welcomePath is the page that shows the master key of a new account.
 const welcomePath = home + "/welcome"
 
-// greet starts the first session of an account and leads to the page that shows its master key.
-func (d *Dashboard) greet(w http.ResponseWriter, r *http.Request, entry signin.Entry, masterKey string) error {
+// greet starts the first session of an account and leads to the page that shows its master key, and from there to the
+// checkout of a plan, unless that is None.
+func (d *Dashboard) greet(w http.ResponseWriter, r *http.Request, entry signin.Entry, masterKey string, plan account.Plan) error {
 	d.keep(w, entry)
 	s, err := d.Desk.Session(r.Context(), entry.Session)
 	if err != nil {
 		return err
 	}
 	d.ui.Show(w, s.ID, welcomePath, webui.Shown{Title: "The master key", Secret: masterKey})
-	return d.seeOther(w, r, welcomePath, "")
+	to := welcomePath
+	if plan != account.None {
+		to += "?plan=" + plan.String()
+	}
+	return d.seeOther(w, r, to, "")
+}
+
+// welcomeView is the data of the first page of a new account. Plan is the one that was chosen before signing up, or None.
+type welcomeView struct {
+	Email, MasterKey string
+	First            []front.Snippet
+	Plan             account.Plan
+	Plans            account.Plans
 }
 
 // welcomePage shows the master key of a new account. Without one to show it leads to the overview.
@@ -340,5 +393,7 @@ func (d *Dashboard) welcomePage(w http.ResponseWriter, r *http.Request, v *visit
 	if key == nil {
 		return d.seeOther(w, r, home, "")
 	}
-	return d.ui.Render(w, r, http.StatusOK, welcomePage(d.ui.Page(w, r, "Welcome"), v.Email, key.Secret, d.firstCall()))
+	return d.ui.Render(w, r, http.StatusOK, welcomePage(d.ui.Page(w, r, "Welcome"), welcomeView{
+		Email: v.Email, MasterKey: key.Secret, First: d.firstCall(), Plan: d.chosenPlan(r.FormValue("plan")), Plans: d.Plans(),
+	}))
 }

@@ -8,6 +8,7 @@ import "github.com/a-h/templ"
 import "sluice/internal/webui/markup"
 
 import (
+	"sluice/internal/account"
 	"sluice/internal/front"
 	"sluice/internal/signin"
 	"sluice/internal/webui"
@@ -126,18 +127,30 @@ func signUpPage(p webui.Page, f entryForm) templ.Component {
 		templ_7745c5c3_Var13 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"card\"><h1>Create an account</h1>")
 			if f.Open {
+				if f.Plan != account.None {
+					markup.Raw(templ_7745c5c3_Buffer, "<p>You chose <strong>")
+					markup.Text(templ_7745c5c3_Buffer, planName(f.Plan))
+					markup.Raw(templ_7745c5c3_Buffer, "</strong>. You pay after your account is open.</p>")
+				}
+				markup.Raw(templ_7745c5c3_Buffer, " ")
 				templ_7745c5c3_Err = webui.Problem(f.Problems[""]).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 				markup.Raw(templ_7745c5c3_Buffer, " <form method=\"post\" action=\"/signup\" class=\"stack\">")
+				templ_7745c5c3_Err = planField(f.Plan).Render(ctx, templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
 				templ_7745c5c3_Err = webui.Field("E-mail", "email", "email", f.Email, "We send you a link. Open it to choose a password.", f.Problems["email"], templ.Attributes{"required": true, "maxlength": "254", "autocomplete": "username", "autofocus": true}).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 				markup.Raw(templ_7745c5c3_Buffer, "<button class=\"primary wide-button\">Sign up</button></form>")
 				if f.Provider != "" {
-					markup.Raw(templ_7745c5c3_Buffer, "<hr><a class=\"button wide-button\" href=\"/signin/provider\">Continue with ")
+					markup.Raw(templ_7745c5c3_Buffer, "<hr><a class=\"button wide-button\" href=\"")
+					markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(providerPath(f.Plan)))
+					markup.Raw(templ_7745c5c3_Buffer, "\">Continue with ")
 					markup.Text(templ_7745c5c3_Buffer, f.Provider)
 					markup.Raw(templ_7745c5c3_Buffer, "</a>")
 				}
@@ -159,8 +172,8 @@ func signUpPage(p webui.Page, f entryForm) templ.Component {
 //
 //go:noinline
 func resetPage(p webui.Page, f entryForm) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var15 templ.Component) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_Var16 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var17 templ.Component) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var18 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"card\"><h1>Forgot your password?</h1><p class=\"muted\">Enter your e-mail address. We will send you a link to set a new password.</p>")
 			templ_7745c5c3_Err = webui.Problem(f.Problems[""]).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
@@ -174,7 +187,7 @@ func resetPage(p webui.Page, f entryForm) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, "<button class=\"primary wide-button\">Send link</button></form></div><p class=\"under\"><a href=\"/signin\">Back to sign in</a></p>")
 			return nil
 		})
-		templ_7745c5c3_Err = webui.Alone(p, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var16), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Alone(p, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var18), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -187,8 +200,8 @@ func resetPage(p webui.Page, f entryForm) templ.Component {
 //
 //go:noinline
 func sentPage(p webui.Page, email string, logged bool) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var17 templ.Component) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_Var18 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var19 templ.Component) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var20 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"card\"><h1>Check your e-mail</h1>")
 			if email != "" {
 				markup.Raw(templ_7745c5c3_Buffer, "<p>We sent a message to <strong>")
@@ -203,7 +216,7 @@ func sentPage(p webui.Page, email string, logged bool) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, "<p class=\"small muted\">No message after a few minutes? Check the address and your spam folder, then try again.</p></div><p class=\"under\"><a href=\"/signin\">Back to sign in</a></p>")
 			return nil
 		})
-		templ_7745c5c3_Err = webui.Alone(p, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var18), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Alone(p, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var20), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -215,8 +228,8 @@ func sentPage(p webui.Page, email string, logged bool) templ.Component {
 //
 //go:noinline
 func linkPage(p webui.Page, f linkForm) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var20 templ.Component) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_Var21 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var22 templ.Component) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var23 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"card\"><h1>")
 			markup.Text(templ_7745c5c3_Buffer, p.Title)
 			markup.Raw(templ_7745c5c3_Buffer, "</h1><p>")
@@ -232,7 +245,11 @@ func linkPage(p webui.Page, f linkForm) templ.Component {
 			markup.URL(templ_7745c5c3_Buffer, templ.SafeURL("/link/"+string(f.Purpose)))
 			markup.Raw(templ_7745c5c3_Buffer, "\" class=\"stack\"><input type=\"hidden\" name=\"token\" value=\"")
 			markup.Text(templ_7745c5c3_Buffer, f.Token)
-			markup.Raw(templ_7745c5c3_Buffer, "\"> ")
+			markup.Raw(templ_7745c5c3_Buffer, "\">")
+			templ_7745c5c3_Err = planField(f.Plan).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
 			if linkTexts[f.Purpose].password {
 				markup.Raw(templ_7745c5c3_Buffer, "<input type=\"hidden\" autocomplete=\"username\" value=\"")
 				markup.Text(templ_7745c5c3_Buffer, f.Email)
@@ -247,9 +264,23 @@ func linkPage(p webui.Page, f linkForm) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, "</button></form></div>")
 			return nil
 		})
-		templ_7745c5c3_Err = webui.Alone(p, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var21), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Alone(p, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var23), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
+		}
+		return nil
+	})
+}
+
+// planField carries the plan that was chosen from one form to the next.
+//
+//go:noinline
+func planField(plan account.Plan) templ.Component {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var31 templ.Component) (templ_7745c5c3_Err error) {
+		if plan != account.None {
+			markup.Raw(templ_7745c5c3_Buffer, "<input type=\"hidden\" name=\"plan\" value=\"")
+			markup.Text(templ_7745c5c3_Buffer, plan.String())
+			markup.Raw(templ_7745c5c3_Buffer, "\">")
 		}
 		return nil
 	})
@@ -258,25 +289,39 @@ func linkPage(p webui.Page, f linkForm) templ.Component {
 // welcomePage shows the master key of a new account, once.
 //
 //go:noinline
-func welcomePage(p webui.Page, email, masterKey string, first []front.Snippet) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var29 templ.Component) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_Var30 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+func welcomePage(p webui.Page, v welcomeView) templ.Component {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var33 templ.Component) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var34 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"card\"><h1>Welcome</h1><p>Your account <strong>")
-			markup.Text(templ_7745c5c3_Buffer, email)
+			markup.Text(templ_7745c5c3_Buffer, v.Email)
 			markup.Raw(templ_7745c5c3_Buffer, "</strong> is ready. This is your master key. We show it only once, so store it in a safe place.</p>")
-			templ_7745c5c3_Err = webui.Secret("master-key", masterKey).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = webui.Secret("master-key", v.MasterKey).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "<p class=\"small muted\">Anyone who has this key can use your account. You can replace it at any time on the Keys page.</p><h2>Your first call</h2><p class=\"small muted\">Set <code>SLUICE_API_KEY</code> to the key and run this. It needs no plan.</p>")
-			templ_7745c5c3_Err = front.Tabs("first", first).Render(ctx, templ_7745c5c3_Buffer)
+			markup.Raw(templ_7745c5c3_Buffer, "<p class=\"small muted\">Anyone who has this key can use your account. You can replace it at any time on the Keys page.</p><h2>Your first call</h2><p class=\"small muted\">Set <code>SLUICE_API_KEY</code> to the key and run this. It works on the Free plan.</p>")
+			templ_7745c5c3_Err = front.Tabs("first", v.First).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "<a class=\"button primary\" href=\"/dashboard\">Go to the dashboard</a></div>")
+			if v.Plan != account.None {
+				markup.Raw(templ_7745c5c3_Buffer, "<p>Next: your ")
+				markup.Text(templ_7745c5c3_Buffer, planName(v.Plan))
+				markup.Raw(templ_7745c5c3_Buffer, " plan, ")
+				markup.Text(templ_7745c5c3_Buffer, webui.Cents(v.Plans[v.Plan].PriceCents))
+				markup.Raw(templ_7745c5c3_Buffer, " per month. Until you have paid, you are on Free.</p><div class=\"row\"><form method=\"post\" action=\"/dashboard/plan/subscribe\">")
+				templ_7745c5c3_Err = planField(v.Plan).Render(ctx, templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				markup.Raw(templ_7745c5c3_Buffer, "<button class=\"primary\">Continue to checkout</button></form><a class=\"button plain\" href=\"/dashboard\">Stay on Free</a></div>")
+			} else {
+				markup.Raw(templ_7745c5c3_Buffer, "<a class=\"button primary\" href=\"/dashboard\">Go to the dashboard</a>")
+			}
+			markup.Raw(templ_7745c5c3_Buffer, "</div>")
 			return nil
 		})
-		templ_7745c5c3_Err = webui.Alone(p, true).Render(templ.WithChildren(ctx, templ_7745c5c3_Var30), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Alone(p, true).Render(templ.WithChildren(ctx, templ_7745c5c3_Var34), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

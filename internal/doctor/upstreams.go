@@ -131,8 +131,10 @@ func (d *doctor) targets() {
 	for _, t := range d.running.Targets {
 		switch {
 		case t.Provider == catalog.SandboxProvider: // part of this program; it cannot be down
-		case t.State == routing.Closed:
+		case t.State == routing.Closed && !t.Down:
 			well++
+		case t.State == routing.Closed:
+			d.add(StateWarning, "provider "+t.Provider, "Check the network and base_url. The server tries again by itself.", "%s cannot be reached from the server", target(t))
 		default:
 			d.add(StateWarning, "provider "+t.Provider, "The server retries it by itself. Its log says what went wrong.",
 				"%s is not used for now: %.0f %% of its recent calls failed", target(t), 100*t.ErrorRate)

@@ -7,6 +7,7 @@
 package fault
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -90,6 +91,9 @@ type Fault struct {
 	Kind    Kind
 	Message string // a whole sentence: what is wrong, and what to do next
 	Param   string // path of the offending field, such as messages[2].content
+
+	// Details is a JSON object that programs read: what a vendor says of its own error. It is nil if there is none.
+	Details json.RawMessage
 
 	// RetryAfter is how long the caller should wait before a retry. Zero means that no time is known.
 	RetryAfter time.Duration

@@ -15,11 +15,13 @@ type Object struct {
 	Type    string `json:"type"` // the name of a Kind
 	Code    int    `json:"code"` // the HTTP status of the reply
 	Param   string `json:"param,omitempty"`
+	// Details is an object that a vendor sent with its error; nil if there is none.
+	Details json.RawMessage `json:"details,omitempty"`
 }
 
 // Object returns what a caller reads of f. The cause is not part of it.
 func (f *Fault) Object() Object {
-	return Object{Message: f.Message, Type: f.Kind.String(), Code: f.Kind.Status(), Param: f.Param}
+	return Object{Message: f.Message, Type: f.Kind.String(), Code: f.Kind.Status(), Param: f.Param, Details: f.Details}
 }
 
 // Body returns {"error":o}, the whole body of an error reply. As always with encoding/json, <, >
@@ -30,7 +32,7 @@ func (o Object) Body() []byte {
 		Error Object `json:"error"`
 	}{o})
 	if err != nil {
-		panic(err) // strings and an int always encode
+		panic(err) // strings, an int and JSON always encode
 	}
 	return body
 }

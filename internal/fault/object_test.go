@@ -2,6 +2,7 @@ package fault_test
 
 import (
 	"encoding/json"
+	"reflect"
 	"testing"
 
 	"sluice/internal/fault"
@@ -24,6 +25,11 @@ func TestObject(t *testing.T) {
 			`{"error":{"message":"é\n","type":"service_unavailable","code":503}}`,
 			`{"error":{"message":"é\n","type":"service_unavailable","code":503}}`,
 		},
+		{
+			&fault.Fault{Kind: fault.NotFound, Message: "Gone.", Details: json.RawMessage(`{"error_code":"thread_not_found"}`)},
+			`{"error":{"message":"Gone.","type":"not_found_error","code":404,"details":{"error_code":"thread_not_found"}}}`,
+			`{"error":{"message":"Gone.","type":"not_found_error","code":404}}`,
+		},
 	} {
 		o := tt.fault.Object()
 		if got := string(o.Body()); got != tt.body {
@@ -35,8 +41,8 @@ func TestObject(t *testing.T) {
 		}
 		var read struct{ Error fault.Object }
 		want := o
-		want.Param = ""
-		if err := json.Unmarshal(event[len("data: "):], &read); err != nil || read.Error != want {
+		want.Param, want.Details = "", nil
+		if err := json.Unmarshal(event[len("data: "):], &read); err != nil || !reflect.DeepEqual(read.Error, want) {
 			t.Errorf("AppendEvent() reads as %+v, %v, want %+v", read.Error, err, want)
 		}
 	}

@@ -96,7 +96,7 @@ func homePage(p webui.Page, o webui.Opening, v homeView) templ.Component {
 			if v.Free {
 				markup.Raw(templ_7745c5c3_Buffer, "<span class=\"mono small\">")
 				markup.Text(templ_7745c5c3_Buffer, v.Sample)
-				markup.Raw(templ_7745c5c3_Buffer, "</span> needs no plan.")
+				markup.Raw(templ_7745c5c3_Buffer, "</span> works on the Free plan.")
 			}
 			markup.Raw(templ_7745c5c3_Buffer, "</li></ol></div><div class=\"row\">")
 			if o.Joinable {
@@ -232,18 +232,22 @@ func plans(o webui.Opening, all account.Plans) templ.Component {
 			markup.Text(templ_7745c5c3_Buffer, yesNo(plan.IncludesTools()))
 			markup.Raw(templ_7745c5c3_Buffer, "</span></li></ul>")
 			if o.SignedIn {
-				markup.Raw(templ_7745c5c3_Buffer, "<a class=\"button wide-button\" href=\"/dashboard/plan\">Choose ")
+				markup.Raw(templ_7745c5c3_Buffer, "<a class=\"button wide-button\" href=\"")
+				markup.URL(templ_7745c5c3_Buffer, templ.SafeURL("/dashboard/plan#plan-"+plan.String()))
+				markup.Raw(templ_7745c5c3_Buffer, "\">Choose ")
 				markup.Text(templ_7745c5c3_Buffer, PlanName(plan))
 				markup.Raw(templ_7745c5c3_Buffer, "</a>")
 			} else if o.Joinable {
-				var templ_7745c5c3_Var39 = []any{"button", "wide-button", templ.KV("primary", plan == account.Premium)}
-				templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var39...)
+				var templ_7745c5c3_Var40 = []any{"button", "wide-button", templ.KV("primary", plan == account.Premium)}
+				templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var40...)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 				markup.Raw(templ_7745c5c3_Buffer, "<a class=\"")
-				markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var39).String())
-				markup.Raw(templ_7745c5c3_Buffer, "\" href=\"/signup\">Start with ")
+				markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var40).String())
+				markup.Raw(templ_7745c5c3_Buffer, "\" href=\"")
+				markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(startPath(plan)))
+				markup.Raw(templ_7745c5c3_Buffer, "\">Start with ")
 				markup.Text(templ_7745c5c3_Buffer, PlanName(plan))
 				markup.Raw(templ_7745c5c3_Buffer, "</a>")
 			}

@@ -26,6 +26,14 @@ func PlanName(p account.Plan) string {
 	return strings.ToUpper(name[:1]) + name[1:]
 }
 
+// startPath returns where somebody signs up for a plan.
+func startPath(p account.Plan) string {
+	if p <= account.Free {
+		return "/signup"
+	}
+	return "/signup?plan=" + p.String()
+}
+
 // limitText formats a limit; large ones as 1.5M.
 func limitText(l account.Limit) string {
 	if l == account.Unlimited {

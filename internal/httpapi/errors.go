@@ -11,6 +11,7 @@ import (
 	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 	"sluice/internal/messages"
+	"sluice/internal/provider"
 	"sluice/internal/refusal"
 	"sluice/internal/relay"
 )
@@ -163,7 +164,8 @@ func (x *exchange) refused(err error, r *http.Request) refusal.Call {
 		path = "(no such path)"
 	}
 	message := ""
-	if f.Kind != fault.Invalid {
+	_, passed := errors.AsType[*provider.Refusal](err)
+	if f.Kind == fault.Unavailable || f.Kind != fault.Invalid && !passed {
 		message = excerpt.Head(f.Message, maxTold)
 	}
 	return refusal.Call{

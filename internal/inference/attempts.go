@@ -153,7 +153,7 @@ func (a *attempts) Start() error {
 			if r, ok := errors.AsType[*provider.Refusal](err); ok && r.Lasting() || errors.Is(err, provider.ErrTooLong) {
 				a.plan.GiveUp()
 			}
-		case !fault.Is(err, fault.Invalid), a.at.Model == a.model && !a.routed:
+		case !callersMistake(err), a.at.Model == a.model && !a.routed:
 			return err // our own bug, or the caller's mistake: no other target would change it
 		default: // a stand-in, or the router's choice, cannot take the request: another model may
 			if a.at.Model == a.model {
@@ -162,6 +162,11 @@ func (a *attempts) Start() error {
 			a.plan.GiveUpModel()
 		}
 	}
+}
+
+// callersMistake reports whether an upstream refused the request itself.
+func callersMistake(err error) bool {
+	return fault.Is(err, fault.Invalid) || fault.Is(err, fault.NotFound) || fault.Is(err, fault.Conflict)
 }
 
 // begin begins the span and the wait of an attempt. It returns the span that lasts until the first token.

@@ -40,14 +40,16 @@ type errorObject struct {
 type errorDetail struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`
+	// Details is an object that a vendor sent with its error; nil if there is none.
+	Details json.RawMessage `json:"details,omitempty"`
 }
 
 // ErrorBody returns the body of an error reply. As always with encoding/json, <, > and & are escaped: a browser must not
 // take the reply for a page.
 func ErrorBody(f *fault.Fault, requestID string) []byte {
-	body, err := json.Marshal(errorObject{"error", errorDetail{ErrorType(f.Kind), f.Message}, requestID})
+	body, err := json.Marshal(errorObject{"error", errorDetail{ErrorType(f.Kind), f.Message, f.Details}, requestID})
 	if err != nil {
-		panic(err) // strings always encode
+		panic(err) // strings and JSON always encode
 	}
 	return body
 }

@@ -209,7 +209,7 @@ func TestReport(t *testing.T) {
 		}
 		counts, away := 0, error(nil)
 		b := New(func() Gauges {
-			return Gauges{Targets: []routing.Standing{{State: routing.Open}, {Drained: true}, {}}}
+			return Gauges{Targets: []routing.Standing{{Down: true}, {Drained: true}, {State: routing.HalfOpen}}}
 		}, nil)
 		d := NewDesk(b, Sources{
 			Accounts: func(yield func(*account.Account)) {

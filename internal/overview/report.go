@@ -79,10 +79,10 @@ type Day struct {
 	Income
 }
 
-// Targets counts the targets of the node that was asked by their state.
+// Targets counts the targets of the node that was asked: all, and those that are down or drained.
 type Targets struct {
 	All     int `json:"all"`
-	Open    int `json:"open"` // their breaker is open
+	Down    int `json:"down"`
 	Drained int `json:"drained"`
 }
 
@@ -147,8 +147,8 @@ func (d *Desk) Report(ctx context.Context) Report {
 	}
 	for _, t := range d.board.sample().Targets {
 		r.Targets.All++
-		if t.State == routing.Open {
-			r.Targets.Open++
+		if t.Down {
+			r.Targets.Down++
 		}
 		if t.Drained {
 			r.Targets.Drained++

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"time"
 
-	"sluice/internal/routing"
 	"sluice/internal/usage"
 )
 
@@ -127,7 +126,7 @@ type HealthDay struct {
 // dayOf returns the number of a day.
 func dayOf(at time.Time) int64 { return at.Unix() / 86400 }
 
-// lookedAt counts a look at the health of models, and of upstreams: one is down if none of its targets gets calls. It
+// lookedAt counts a look at the health of models, and of upstreams: one is down if all of its targets are. It
 // reports whether something is not healthy.
 func (m *Minute) lookedAt(g *Gauges) (bad bool) {
 	for _, model := range g.Models[:min(len(g.Models), mostModels)] {
@@ -140,7 +139,7 @@ func (m *Minute) lookedAt(g *Gauges) (bad bool) {
 	for i := range g.Targets[:min(len(g.Targets), mostTargets)] {
 		t := &g.Targets[i]
 		all[t.Provider]++
-		if t.State == routing.Open {
+		if t.Down {
 			open[t.Provider]++
 		}
 	}

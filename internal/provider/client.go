@@ -186,6 +186,25 @@ func (c *Client) FetchJSON(ctx context.Context, u *url.URL, header http.Header, 
 	return nil
 }
 
+// Reacher is implemented by adapters that can try to connect to their upstream. Not every adapter is one.
+type Reacher interface {
+	// Reach connects to the upstream and closes the connection again, without a request. The error is ErrNotTried where
+	// that would tell nothing.
+	Reach(ctx context.Context) error
+}
+
+// ErrNotTried means that no connection was tried: a proxy stands in between, or a test.
+var ErrNotTried = errors.New("no connection was tried")
+
+// Connect opens a connection to the host of u, with TLS if the scheme says so, and closes it; see Reacher.
+func (c *Client) Connect(ctx context.Context, u *url.URL) error {
+	pool, ok := c.transport.(*connections)
+	if !ok {
+		return ErrNotTried
+	}
+	return pool.reach(ctx, u)
+}
+
 // do sends the request. Until the headers have come, only firstPatience bounds the wait: a long prompt may be
 // read for minutes. From then on no pause may be longer than the client's silence.
 func (c *Client) do(ctx context.Context, to *Reply, req *http.Request) error {
@@ -221,17 +240,23 @@ func (c *Client) do(ctx context.Context, to *Reply, req *http.Request) error {
 		}
 		return Unreachable(err)
 	}
-	return c.refusal(resp, to)
+	return c.refusal(req, resp, to)
 }
 
 // refusal returns the fault of a reply with an error status. If its body is cut or slow, what has come of it is
-// used.
-func (c *Client) refusal(resp *http.Response, to *Reply) error {
+// used. What the request says decides whose fault some of them are, so it is looked at again.
+func (c *Client) refusal(req *http.Request, resp *http.Response, to *Reply) error {
 	defer resp.Body.Close()
 	late := time.AfterFunc(errorPatience, func() { to.end(nil) })
 	defer late.Stop()
 	raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	return c.refused(resp.StatusCode, resp.Header, c.conceal(raw))
+	var sent [3][]byte
+	if req.GetBody != nil {
+		if again, err := req.GetBody(); err == nil {
+			sent = again.(*payload).rest
+		}
+	}
+	return blamed(c.refused(resp.StatusCode, resp.Header, c.conceal(raw)), sent)
 }
 
 // conceal removes our secrets from an error. It returns raw itself if there are none in it.
@@ -358,8 +383,8 @@ func (r *Reply) room(size, n int) error {
 		more := int64(size) - r.large
 		if r.client.large.Add(more) > maxLarge {
 			r.client.large.Add(-more)
-			return fault.New(fault.Unavailable, "The model's provider sends too many long replies at the moment. Try again shortly.").After(time.Second).
-				Because(errors.New("the replies being read are too long in all"))
+			return Own(fault.New(fault.Unavailable, "The model's provider sends too many long replies at the moment. Try again shortly.").After(time.Second).
+				Because(errors.New("the replies being read are too long in all")))
 		}
 		r.large += more
 	}

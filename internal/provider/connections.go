@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -29,7 +30,9 @@ type connections struct {
 	plain  *plainhttp.Transport // nil if full makes every call
 	secure *plainhttp.Transport // the same over TLS
 	full   *http.Transport
-	way    atomic.Pointer[way] // of the last call, which is usually that of all; nil before the first
+	dial   func(ctx context.Context, network, address string) (net.Conn, error)
+	start  func(ctx context.Context, network, address string) (net.Conn, error) // the same with TLS
+	way    atomic.Pointer[way]                                                  // of the last call, which is usually that of all; nil before the first
 }
 
 // way records which transport serves a host, so that the proxy settings are not read for each call.
@@ -69,18 +72,17 @@ func newConnections(connect time.Duration, settings *tls.Config) *connections {
 	settings.ClientSessionCache = tls.NewLRUClientSessionCache(sessions)
 	h1 := settings.Clone()
 	h1.NextProtos = []string{"http/1.1"}
+	start := func(ctx context.Context, network, address string) (net.Conn, error) {
+		nc, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return handshake(ctx, nc, address, h1, connect)
+	}
 	return &connections{
-		plain: plainhttp.New(&plainhttp.Options{Dial: dial, Patience: -1}), // Client.do watches
-		secure: plainhttp.New(&plainhttp.Options{
-			Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-				nc, err := dial(ctx, network, address)
-				if err != nil {
-					return nil, err
-				}
-				return handshake(ctx, nc, address, h1, connect)
-			},
-			Patience: -1, Secure: true, Idle: idlePatience,
-		}),
+		plain:  plainhttp.New(&plainhttp.Options{Dial: dial, Patience: -1}), // Client.do watches
+		secure: plainhttp.New(&plainhttp.Options{Dial: start, Patience: -1, Secure: true, Idle: idlePatience}),
+		dial:   dial, start: start,
 		full: &http.Transport{
 			Proxy:                 http.ProxyFromEnvironment,
 			DialContext:           dial,
@@ -161,6 +163,25 @@ func (c *connections) choose(u *url.URL) *plainhttp.Transport {
 		c.way.Store(w)
 	}
 	return w.by
+}
+
+// reach connects to the host of a URL and closes the connection. A server that speaks HTTP/2 alone is there, too.
+func (c *connections) reach(ctx context.Context, u *url.URL) error {
+	if proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u}); proxy != nil || err != nil {
+		return ErrNotTried
+	}
+	connect, port := c.dial, "80"
+	if u.Scheme == "https" {
+		connect, port = c.start, "443"
+	}
+	nc, err := connect(ctx, "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port)))
+	if errors.Is(err, errNoHTTP1) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return nc.Close()
 }
 
 // close closes idle connections.

@@ -3,11 +3,11 @@ package provider
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,6 +44,12 @@ func (f *failure) Error() string {
 }
 
 func (f *failure) Unwrap() error { return f.cause }
+
+// WasUnreachable reports whether an error is that of Unreachable.
+func WasUnreachable(err error) bool {
+	f, ok := errors.AsType[*failure](err)
+	return ok && f.word == "unreachable"
+}
 
 // Word returns how an attempt failed in a word, and the upstream's status if it answered with an error. Nothing of a
 // request, a reply or an address is in it. err must not be nil.
@@ -121,30 +127,37 @@ func Late(patience time.Duration) *fault.Fault {
 }
 
 // Failed returns the fault of a reply with status 200 that has an error in it; raw is the error object. Some
-// upstreams refuse requests that way, with the status as its code.
+// upstreams refuse requests that way, with the status as its code, or with a code that says that the request is wrong.
 func Failed(raw []byte) *fault.Fault {
-	var w struct {
-		Code int `json:"code"`
+	s := read(raw)
+	status := s.status
+	if status == 0 && (s.flagged || s.kind == "invalid_request_error" || wrongRequest.MatchString(s.code)) {
+		status = http.StatusBadRequest
 	}
-	if json.Unmarshal(raw, &w) == nil && callersFault(w.Code) {
-		return Refused(w.Code, nil, raw)
+	if s.callers(status, nil) {
+		return refusal(status, nil, &s, true)
 	}
 	return fault.New(fault.Unavailable, "The model's provider failed while it answered. Try again.").After(time.Second).
-		Because(&failure{"failed", fmt.Errorf("the upstream says: %s", errorMessage(raw))})
+		Because(&failure{"failed", fmt.Errorf("the upstream says: %s", s.message)})
 }
 
 // Refused returns the fault of a reply with an error status. If the caller caused it, the caller gets the
 // upstream's message, cleaned. Everything else is for the operator to fix: the caller learns only that the model
 // is not available. header may be nil.
 func Refused(status int, header http.Header, body []byte) *fault.Fault {
-	message := errorMessage(body)
-	cause := &Refusal{Status: status, After: retryAfter(header), message: message}
+	s := read(body)
+	return refusal(status, header, &s, s.callers(status, nil))
+}
+
+// refusal returns the fault of a refusal that the caller caused, or did not.
+func refusal(status int, header http.Header, s *said, callers bool) *fault.Fault {
+	cause := &Refusal{Status: status, After: retryAfter(header), said: *s}
+	if callers {
+		return cause.callers()
+	}
 	switch {
-	case callersFault(status):
-		if message == "" {
-			message = "no reason was given"
-		}
-		return fault.New(fault.Invalid, "The model's provider refused the request: %s", message).Because(cause)
+	case status == http.StatusTooManyRequests && tooLarge.MatchString(s.message):
+		return Own(fault.New(fault.Unavailable, "The request is too large for the model's provider at the moment. Send a shorter one, or try again shortly.").After(cmp.Or(cause.After, time.Second)).Because(cause))
 	case status == http.StatusTooManyRequests:
 		return fault.New(fault.Unavailable, "The model's provider has no capacity at the moment. Try again shortly.").After(cmp.Or(cause.After, time.Second)).Because(cause)
 	}
@@ -153,13 +166,41 @@ func Refused(status int, header http.Header, body []byte) *fault.Fault {
 
 // Refusal is the cause of the faults that Refused returns.
 type Refusal struct {
-	Status  int
-	After   time.Duration // how long the upstream asks us to wait; zero if it does not say
-	message string        // the upstream's, cleaned; may be empty
+	Status int
+	After  time.Duration // how long the upstream asks us to wait; zero if it does not say
+	said   said
 }
 
 func (r *Refusal) Error() string {
-	return fmt.Sprintf("the upstream answered %d: %s", r.Status, r.message)
+	return fmt.Sprintf("the upstream answered %d: %s", r.Status, r.said.message)
+}
+
+// callers returns the fault of a refusal that the caller caused.
+func (r *Refusal) callers() *fault.Fault {
+	kind := fault.Invalid
+	switch r.Status {
+	case http.StatusNotFound, http.StatusGone:
+		kind = fault.NotFound
+	case http.StatusConflict:
+		kind = fault.Conflict
+	}
+	message := cmp.Or(r.said.message, "no reason was given")
+	if usageRules.MatchString(message) { // xAI's sentence goes on with the operator's team and key
+		message = "its rules do not allow the content."
+	}
+	f := fault.New(kind, "The model's provider refused the request: %s", message).Because(r)
+	f.Details = r.said.details
+	return f
+}
+
+// blamed returns the fault of a refusal in the light of the request that was refused: a 404 is the caller's if the
+// request names something that the upstream does not have, and the operator's if the upstream does not have the model.
+func blamed(f *fault.Fault, request [3][]byte) *fault.Fault {
+	r, ok := errors.AsType[*Refusal](f)
+	if !ok || f.Kind != fault.Unavailable || r.Status < 400 || r.Status > 499 || slices.Contains(operators, r.Status) || !r.said.callers(r.Status, plainly(request)) {
+		return f
+	}
+	return r.callers()
 }
 
 // Lasting reports whether a retry would fail the same way, because the upstream does not accept our key, our
@@ -194,16 +235,6 @@ func retryAfter(h http.Header) time.Duration {
 		return min(max(0, time.Until(at)), longestRetry)
 	}
 	return 0
-}
-
-// errorMessage returns the message in the body of an error, cleaned. It returns the empty string if the body is
-// not JSON or has no message.
-func errorMessage(body []byte) string {
-	var v any
-	if json.Unmarshal(body, &v) != nil {
-		return ""
-	}
-	return cleaned(sentence(v))
 }
 
 // sentence finds the message where upstreams put it: {"error":{"message":…}} and variants of that.

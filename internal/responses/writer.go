@@ -620,7 +620,7 @@ func code(f *fault.Fault) string {
 	switch f.Kind {
 	case fault.RateLimited:
 		return "rate_limit_exceeded"
-	case fault.Invalid:
+	case fault.Invalid, fault.NotFound, fault.Conflict:
 		return "invalid_prompt"
 	}
 	return "server_error"

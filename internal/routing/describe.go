@@ -9,7 +9,7 @@ import (
 	"sluice/internal/telemetry"
 )
 
-// Describe returns the health of a model in one word: healthy if all of its targets are used, degraded if some are,
+// Describe returns the health of a model in one word: healthy if all of its targets are, degraded if some are,
 // down if none is, vanished if no provider lists it any more. It returns "" if the health is not known: for the router,
 // and if r is nil.
 func (r *Routes) Describe(m *catalog.Model, now time.Time) string {
@@ -20,13 +20,13 @@ func (r *Routes) Describe(m *catalog.Model, now time.Time) string {
 		return "vanished"
 	}
 	targets := r.Of(m, now)
-	open := 0
-	for _, t := range targets {
-		if !t.Callable() {
-			open++
+	out := 0
+	for i := range targets {
+		if !targets[i].Healthy() {
+			out++
 		}
 	}
-	switch open {
+	switch out {
 	case len(targets): // a model without targets is down, too
 		return "down"
 	case 0:

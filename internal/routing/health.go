@@ -26,6 +26,18 @@ const (
 	lively = 2 * time.Second
 )
 
+const (
+	// A target is down when the moving average of failures reaches tooMany, three failures in a row, and up again below
+	// wellAgain, five successes in a row. In between it stays what it was.
+	wellAgain = 0.2
+	// unheard is how long nothing may be heard of a target before somebody tries to connect to it. One of which the last
+	// news were bad is tried at each turn.
+	unheard = 15 * time.Second
+	// forgotten is how long a failed call outweighs connections: an upstream that answers every call with an error takes
+	// connections all the same.
+	forgotten = 5 * time.Minute
+)
+
 // State is the state of a target's circuit breaker.
 type State uint8
 
@@ -75,6 +87,13 @@ type Health struct {
 	errorRate float64       // a moving average, 0 to 1
 	latency   time.Duration // to the first content, a moving average
 
+	// What people are told. The breaker opens and closes within seconds, to find out by calls whether the target works;
+	// down follows calls and connection attempts more slowly, and also while nobody calls (docs/routing.md#down).
+	down   bool
+	ill    float64   // a moving average of what calls and connection attempts came to, 0 to 1
+	heard  time.Time // when one of them last said something
+	hidden time.Time // when a call last failed in a way that a connection attempt cannot see; zero: none since the last answer
+
 	running, answers, failures int64         // calls under way; sums since the start
 	waited                     time.Duration // the sum of the times to the first content
 }
@@ -122,6 +141,8 @@ func (h *Health) answered(p *permit, now time.Time, took time.Duration) (closed 
 	defer h.mu.Unlock()
 	h.alive = now
 	h.answers++
+	h.hidden = time.Time{}
+	h.hear(true, now)
 	h.waited += took
 	if h.latency == 0 { // the first call
 		h.latency = took
@@ -137,13 +158,14 @@ func (h *Health) answered(p *permit, now time.Time, took time.Duration) (closed 
 	return true
 }
 
-// outcome is what the end of a call says about its target. The order counts: bad and above are failures,
+// outcome is what the end of a call says about its target. The order counts: unreached and above are failures,
 // refused and above open the breaker at once.
 type outcome uint8
 
 const (
 	neither outcome = iota // nothing: the caller hung up or made a mistake
 	good
+	unreached // there was no connection
 	bad
 	refused // the upstream refuses everybody for a while
 	denied  // the upstream does not accept the key
@@ -155,8 +177,15 @@ func (h *Health) end(p permit, how outcome, now time.Time, after time.Duration) 
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.running--
-	if how >= bad {
+	if how >= unreached {
 		h.failures++
+		if how > unreached {
+			h.hidden = now
+		}
+		if how == denied {
+			h.ill = 1 // every other call would be refused, too
+		}
+		h.hear(false, now)
 	}
 	// A call that began before the breaker last changed says nothing about the target now.
 	if p.epoch != h.epoch {
@@ -193,6 +222,38 @@ func (h *Health) end(p permit, how outcome, now time.Time, after time.Duration) 
 	return opened
 }
 
+// hear takes account of a success or a failure. The caller holds mu.
+func (h *Health) hear(good bool, now time.Time) {
+	h.heard = now
+	if good {
+		h.ill -= newest * h.ill
+		h.down = h.down && h.ill >= wellAgain
+		return
+	}
+	h.ill += newest * (1 - h.ill)
+	h.down = h.down || h.ill >= tooMany
+}
+
+// reached takes account of an attempt to connect; err is nil if it succeeded.
+func (h *Health) reached(now time.Time, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case err != nil:
+		h.hidden = time.Time{} // from now on connections show what is wrong
+		h.hear(false, now)
+	case h.hidden.IsZero() || now.Sub(h.hidden) >= forgotten:
+		h.hear(true, now)
+	}
+}
+
+// due reports whether it is time to try to connect.
+func (h *Health) due(now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.down || h.ill > newest/2 || now.Sub(h.heard) >= unheard
+}
+
 // wait returns how long it takes until a call may go through; open says that it is the breaker that is waited
 // for, and asked that the upstream has asked for it.
 func (h *Health) wait(now time.Time) (d time.Duration, open, asked bool) {
@@ -209,6 +270,7 @@ func (h *Health) look(now time.Time, to *Standing) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	to.ErrorRate, to.Latency = h.errorRate, h.latency
+	to.Down = h.down || h.open && h.held && now.Before(h.until)
 	to.Running, to.Answered, to.Failed, to.Waited = h.running, h.answers, h.failures, h.waited
 	switch {
 	case !h.open:

@@ -254,7 +254,7 @@ func TestJudge(t *testing.T) {
 		{status(429, "3"), refused, 3 * time.Second},
 		{status(500, ""), bad, 0},
 		{status(503, "9"), refused, 9 * time.Second},
-		{provider.Unreachable(errors.New("x")), bad, 0},
+		{provider.Unreachable(errors.New("x")), unreached, 0},
 		{provider.Stalled(time.Second), bad, 0},
 		{provider.Cut(io.ErrUnexpectedEOF).Because(provider.ErrWanted), neither, 0},
 		{provider.Late(time.Second), bad, 0},

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"sluice/internal/catalog"
-	"sluice/internal/fault"
 	"sluice/internal/provider"
 )
 
@@ -69,6 +68,8 @@ type Standing struct {
 	ErrorRate float64       `json:"error_rate"`
 	Latency   time.Duration `json:"latency_ns"` // to the first content, a moving average
 	Drained   bool          `json:"drained,omitempty"`
+	// Down is what people are told: by what calls and connection attempts came to lately, the target does not work.
+	Down bool `json:"down,omitempty"`
 	// Running are the calls under way. The others are sums since the start of the process: calls that brought content,
 	// those that failed, and how long the former took to begin.
 	Running  int64         `json:"running"`
@@ -77,8 +78,12 @@ type Standing struct {
 	Waited   time.Duration `json:"waited_ns"`
 }
 
-// Callable reports whether a new call may go to the target.
+// Callable reports whether a new call may go to the target now. It changes within seconds while a target fails.
 func (s *Standing) Callable() bool { return s.State != Open && !s.Drained }
+
+// Healthy reports whether the target serves calls, as people are told: on the status page, in the catalog, in the
+// console and in alerts (docs/routing.md#down).
+func (s *Standing) Healthy() bool { return !s.Down && !s.Drained }
 
 // isDrained reports whether the operator wants no new calls here. It is asked before each attempt, so that a request
 // that has already begun does not come here either.
@@ -135,10 +140,10 @@ func (a *Attempt) Answered(now time.Time) {
 func (a *Attempt) Ended(now time.Time, err error) {
 	a.load.running.Add(-1)
 	how, after := judge(err)
-	if how >= bad {
+	if how >= unreached {
 		a.load.failed.Add(1)
 	}
-	if how == bad && a.repeat {
+	if (how == bad || how == unreached) && a.repeat {
 		how = neither // the request may be the cause: one request alone must not open a breaker
 	}
 	if a.health.end(a.permit, how, now, after) {
@@ -150,14 +155,17 @@ func (a *Attempt) Ended(now time.Time, err error) {
 // wait. Errors caused by the caller or by us mean nothing.
 func judge(err error) (outcome, time.Duration) {
 	switch {
-	case fault.Is(err, fault.Unavailable) && !errors.Is(err, provider.ErrWanted):
+	case provider.Counts(err):
 	case errors.Is(err, io.EOF):
 		return good, 0
 	default:
 		return neither, 0
 	}
 	r, ok := errors.AsType[*provider.Refusal](err)
-	if !ok { // unreachable, cut off, or too late
+	if !ok { // cut off, too late, or not even reached
+		if provider.WasUnreachable(err) {
+			return unreached, 0
+		}
 		return bad, 0
 	}
 	switch {

@@ -158,7 +158,7 @@ func (s *scene) as(do func(o signin.Owner) error) (signin.Entry, error) {
 var steps = map[signin.Step]func(ctx context.Context, s *scene) (signin.Entry, error){
 	signin.AskAccount: func(ctx context.Context, s *scene) (signin.Entry, error) {
 		s.settings.Open = !s.lacks(signin.NeedsOpen)
-		return signin.Entry{}, s.SignUp(ctx, "other."+s.newcomer, here)
+		return signin.Entry{}, s.SignUp(ctx, "other."+s.newcomer, "", here)
 	},
 	signin.OpenAccount: func(ctx context.Context, s *scene) (signin.Entry, error) {
 		s.settings.Open = !s.lacks(signin.NeedsOpen)

@@ -93,7 +93,7 @@ func (b *bench) mailed(t *testing.T, to string) (purpose, token string) {
 // join opens an account by signing up.
 func (b *bench) join(t *testing.T, email string) *signin.Welcome {
 	t.Helper()
-	if err := b.SignUp(t.Context(), email, here); err != nil {
+	if err := b.SignUp(t.Context(), email, "", here); err != nil {
 		t.Fatalf("SignUp(%s) = %v", email, err)
 	}
 	_, token := b.mailed(t, email)
@@ -117,7 +117,7 @@ func (b *bench) owner(t *testing.T, made *signin.Welcome) signin.Owner {
 func TestSignUp(t *testing.T) {
 	t.Parallel()
 	b, ctx := newBench(t), t.Context()
-	if err := b.SignUp(ctx, " Ana@Example.com ", here); err != nil {
+	if err := b.SignUp(ctx, " Ana@Example.com ", "", here); err != nil {
 		t.Fatalf("SignUp = %v", err)
 	}
 	if _, err := b.accounts.Find(ctx, "ana@example.com"); !fault.Is(err, fault.NotFound) {
@@ -146,7 +146,7 @@ func TestSignUp(t *testing.T) {
 		t.Errorf("SignIn = %+v, %v, want a session of its own", entry, err)
 	}
 
-	if err := b.SignUp(ctx, "bob@example.com", here); err != nil {
+	if err := b.SignUp(ctx, "bob@example.com", "", here); err != nil {
 		t.Fatal(err)
 	}
 	_, token = b.mailed(t, "bob@example.com")
@@ -154,7 +154,7 @@ func TestSignUp(t *testing.T) {
 	if _, err := b.Join(ctx, signin.SignUp, token, password, here); !fault.Is(err, fault.Forbidden) {
 		t.Errorf("Join after sign-up was closed = %v, want a refusal", err)
 	}
-	if err := b.SignUp(ctx, "bob@example.com", here); !fault.Is(err, fault.Forbidden) {
+	if err := b.SignUp(ctx, "bob@example.com", "", here); !fault.Is(err, fault.Forbidden) {
 		t.Errorf("SignUp where it is closed = %v, want a refusal", err)
 	}
 }
@@ -162,7 +162,7 @@ func TestSignUp(t *testing.T) {
 func TestPasswordsRefused(t *testing.T) {
 	t.Parallel()
 	b, ctx := newBench(t), t.Context()
-	if err := b.SignUp(ctx, "someone.like.me@example.com", here); err != nil {
+	if err := b.SignUp(ctx, "someone.like.me@example.com", "", here); err != nil {
 		t.Fatal(err)
 	}
 	_, token := b.mailed(t, "someone.like.me@example.com")
@@ -184,7 +184,7 @@ func TestNobodyLearnsWhoHasAnAccount(t *testing.T) {
 	b, ctx := newBench(t), t.Context()
 	b.join(t, "ana@example.com")
 
-	known, unknown := b.SignUp(ctx, "ana@example.com", here), b.SignUp(ctx, "bob@example.com", here)
+	known, unknown := b.SignUp(ctx, "ana@example.com", "", here), b.SignUp(ctx, "bob@example.com", "", here)
 	if known != nil || unknown != nil {
 		t.Errorf("SignUp of a taken and a free address = %v, %v, want the same", known, unknown)
 	}

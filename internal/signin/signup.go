@@ -3,6 +3,7 @@ package signin
 import (
 	"context"
 	"fmt"
+	"net/url"
 
 	"sluice/internal/account"
 	"sluice/internal/fault"
@@ -19,8 +20,9 @@ type Welcome struct {
 
 // SignUp mails a link that opens an account. The password is chosen on the page behind the link, so
 // only somebody who reads the mail of the address can choose it. If the address has an account
-// already, the mail says so, and nobody but its reader learns that.
-func (d *Desk) SignUp(ctx context.Context, email string, v Visit) error {
+// already, the mail says so, and nobody but its reader learns that. The links in both mails lead on to the plan that the
+// visitor has chosen; plan is its name, or empty.
+func (d *Desk) SignUp(ctx context.Context, email, plan string, v Visit) error {
 	if err := d.mayJoin(); err != nil {
 		return err
 	}
@@ -36,12 +38,28 @@ func (d *Desk) SignUp(ctx context.Context, email string, v Visit) error {
 	}
 	if p != nil {
 		d.poster.Post(mail.Message{To: email, Subject: "You already have an account", Text: fmt.Sprintf(
-			"Somebody tried to sign up with your address. You already have an account; sign in here:\n\n%s/signin\n\nIf you forgot your password, set a new one there. If it was not you, ignore this mail.\n", d.settings().Origin)})
+			"Somebody tried to sign up with your address. You already have an account; sign in here:\n\n%s/signin%s\n\nIf you forgot your password, set a new one there. If it was not you, ignore this mail.\n", d.settings().Origin, toPlan(plan))})
 		return nil
 	}
 	d.poster.Post(mail.Message{To: email, Subject: "Open your account", Text: fmt.Sprintf(
-		"Welcome. To open your account, choose a password behind this link within a day:\n\n%s\n\nIf you did not sign up, ignore this mail.\n", d.url(SignUp, token))})
+		"Welcome. To open your account, choose a password behind this link within a day:\n\n%s\n\nIf you did not sign up, ignore this mail.\n", d.url(SignUp, token)+withPlan(plan))})
 	return nil
+}
+
+// withPlan returns what carries a plan in the address of a link.
+func withPlan(plan string) string {
+	if plan == "" {
+		return ""
+	}
+	return "&plan=" + url.QueryEscape(plan)
+}
+
+// toPlan returns what makes the sign-in lead to the page with the plans.
+func toPlan(plan string) string {
+	if plan == "" {
+		return ""
+	}
+	return "?next=" + url.QueryEscape("/dashboard/plan")
 }
 
 // mayJoin returns a fault unless anybody may sign up.

@@ -68,11 +68,11 @@ func TestMailIsLimited(t *testing.T) {
 	t.Parallel()
 	b, ctx := newBench(t), t.Context()
 	for range 5 {
-		if err := b.SignUp(ctx, "ana@example.com", here); err != nil {
+		if err := b.SignUp(ctx, "ana@example.com", "", here); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := b.SignUp(ctx, "ana@example.com", here); !fault.Is(err, fault.RateLimited) {
+	if err := b.SignUp(ctx, "ana@example.com", "", here); !fault.Is(err, fault.RateLimited) {
 		t.Errorf("a sixth mail to one address = %v, want too many", err)
 	}
 	for i := range 15 {
@@ -103,7 +103,7 @@ func TestStrangersLeaveNothing(t *testing.T) {
 	}
 	for range 200 { // far beyond every limit: they were never counted
 		for name, err := range map[string]error{
-			"SignUp": b.SignUp(ctx, huge, here), "RequestReset": b.RequestReset(ctx, huge, here),
+			"SignUp": b.SignUp(ctx, huge, "", here), "RequestReset": b.RequestReset(ctx, huge, here),
 			"SignIn":         func() error { _, err := b.SignIn(ctx, huge, password, here); return err }(),
 			"SignInVerified": func() error { _, _, err := b.SignInVerified(ctx, huge, here); return err }(),
 		} {
@@ -113,7 +113,7 @@ func TestStrangersLeaveNothing(t *testing.T) {
 		}
 	}
 	for i := range 60 {
-		if err := b.SignUp(ctx, "bob@example.com", from(i)); err != nil {
+		if err := b.SignUp(ctx, "bob@example.com", "", from(i)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -56,9 +56,9 @@ func overviewPart(r *overview.Report) templ.Component {
 		markup.Raw(templ_7745c5c3_Buffer, "<div class=\"grid figures\"><section class=\"card\" aria-label=\"Failed\"><h2 class=\"label\">Failed</h2><div class=\"figure\">")
 		markup.Text(templ_7745c5c3_Buffer, failedShare(lastMinute(r)))
 		markup.Raw(templ_7745c5c3_Buffer, "</div><p class=\"small muted\">of requests in the last minute</p></section><section class=\"card\" aria-label=\"Upstreams\"><div class=\"between\"><h2 class=\"label\">Upstreams</h2>")
-		if r.Targets.Open > 0 {
+		if r.Targets.Down > 0 {
 			markup.Raw(templ_7745c5c3_Buffer, "<span class=\"badge bad\">")
-			markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(r.Targets.Open))
+			markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(r.Targets.Down))
 			markup.Raw(templ_7745c5c3_Buffer, " down</span>")
 		} else {
 			markup.Raw(templ_7745c5c3_Buffer, "<span class=\"badge good\">well</span>")

@@ -161,15 +161,13 @@ func stateBadge(s *routing.Standing) templ.Component {
 		if s.Drained {
 			markup.Raw(templ_7745c5c3_Buffer, "<span class=\"badge warn\">drained</span> ")
 		}
-		switch s.State {
-		case routing.Closed:
-			if !s.Drained {
-				markup.Raw(templ_7745c5c3_Buffer, "<span class=\"badge good\">well</span>")
-			}
-		case routing.HalfOpen:
-			markup.Raw(templ_7745c5c3_Buffer, "<span class=\"badge warn\">trying again</span>")
-		default:
+		switch {
+		case s.Down:
 			markup.Raw(templ_7745c5c3_Buffer, "<span class=\"badge bad\">down</span>")
+		case s.State != routing.Closed:
+			markup.Raw(templ_7745c5c3_Buffer, "<span class=\"badge warn\">trying again</span>")
+		case !s.Drained:
+			markup.Raw(templ_7745c5c3_Buffer, "<span class=\"badge good\">well</span>")
 		}
 		return nil
 	})

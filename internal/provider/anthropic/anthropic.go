@@ -89,6 +89,9 @@ func New(baseURL string, opts *Options) (*Adapter, error) {
 	return a, nil
 }
 
+// Reach implements provider.Reacher.
+func (a *Adapter) Reach(ctx context.Context) error { return a.Connect(ctx, a.messages) }
+
 // Open implements provider.Adapter.
 func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream, error) {
 	if s, err := a.openOriginal(ctx, call); s != nil || err != nil {

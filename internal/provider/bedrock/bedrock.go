@@ -87,6 +87,15 @@ func New(region string, keys Keys, opts *Options) (*Adapter, error) {
 	}, nil
 }
 
+// Reach implements provider.Reacher.
+func (a *Adapter) Reach(ctx context.Context) error {
+	u, err := url.Parse(a.base)
+	if err != nil {
+		return provider.ErrNotTried // New has read it
+	}
+	return a.Connect(ctx, u)
+}
+
 // Open implements provider.Adapter.
 func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream, error) {
 	w := writer{call: call, req: call.Request}

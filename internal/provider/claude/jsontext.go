@@ -6,6 +6,7 @@ import (
 
 	"sluice/internal/chat"
 	"sluice/internal/fault"
+	"sluice/internal/provider"
 )
 
 // JSONInstruction returns the system message that replaces response_format where it is emulated; see
@@ -75,5 +76,5 @@ func (t *JSONText) Check(f chat.Finish) error {
 	if f != chat.FinishStop || t.completed {
 		return nil
 	}
-	return fault.New(fault.Unavailable, "The model did not answer with JSON, though it was told to. Try again.").After(time.Second)
+	return provider.Own(fault.New(fault.Unavailable, "The model did not answer with JSON, though it was told to. Try again.").After(time.Second))
 }

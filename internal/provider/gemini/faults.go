@@ -99,7 +99,7 @@ func brokeOff(reason string) *fault.Fault {
 	// A call that cannot be read is a mistake of the model; the same request often works the next time.
 	cause := errors.New("the upstream's finish reason is " + reason)
 	if reason == "MALFORMED_FUNCTION_CALL" || reason == "UNEXPECTED_TOOL_CALL" || reason == "TOO_MANY_TOOL_CALLS" {
-		return fault.New(fault.Unavailable, "The model made a tool call that cannot be read. Try again.").After(time.Second).Because(cause)
+		return provider.Own(fault.New(fault.Unavailable, "The model made a tool call that cannot be read. Try again.").After(time.Second).Because(cause))
 	}
 	return provider.Cut(cause)
 }

@@ -77,6 +77,9 @@ func New(baseURL string, opts *Options) (*Adapter, error) {
 	return a, nil
 }
 
+// Reach implements provider.Reacher.
+func (a *Adapter) Reach(ctx context.Context) error { return a.Connect(ctx, a.base) }
+
 // Open implements provider.Adapter. Whether the reply is streamed is a matter of the URL, not of the body.
 func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream, error) {
 	// A call may be opened more than once. Only what this attempt drops counts.

@@ -114,6 +114,9 @@ func (a *Adapter) completions(call *provider.Call) *url.URL {
 	return a.url
 }
 
+// Reach implements provider.Reacher.
+func (a *Adapter) Reach(ctx context.Context) error { return a.Connect(ctx, a.models) }
+
 // Open implements provider.Adapter.
 func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream, error) {
 	call.Dropped = nil

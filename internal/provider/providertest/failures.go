@@ -107,6 +107,34 @@ func (h *Harness) refuse(t *testing.T, c refusalCase) {
 	}
 }
 
+// blame plays a refusal with every status of an error. Only 400, 413 and 422 are the caller's fault, whatever the body
+// says, and say nothing about the upstream. All others count, unless the body says more; that is package provider's
+// own test (docs/routing.md#whose-fault-a-failure-is).
+func (h *Harness) blame(t *testing.T) {
+	if h.Computes {
+		t.Skip("this adapter has no upstream: it fails only when it is told to")
+	}
+	for status := 400; status < 600; status++ {
+		c := Refusal{Status: status, Message: "Nothing is known about it."}
+		p, call := h.start(t, &Script{Refusal: &c}, status%2 == 0, "")
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		in, err := p.Adapter.Open(ctx, call)
+		if err == nil {
+			err = Collect(t, in).Err
+			in.Close()
+		}
+		kind := fault.Unavailable
+		if status == 400 || status == 413 || status == 422 {
+			kind = fault.Invalid
+		}
+		if counts := provider.Counts(err); !fault.Is(err, kind) || counts != (kind == fault.Unavailable) {
+			t.Errorf("status %d = %v, counts against the upstream: %t; want %v and %t", status, err, counts, kind, !counts)
+		}
+		cancel()
+		p.Close()
+	}
+}
+
 // troubleCase is a reply that goes wrong on the way.
 type troubleCase struct {
 	name   string
@@ -161,6 +189,9 @@ func (h *Harness) trouble(t *testing.T, c troubleCase) {
 			t.Errorf("the reply ends with %v before its finish reason", got.Err)
 		}
 		return
+	}
+	if !provider.Counts(got.Err) && !h.Computes {
+		t.Errorf("the reply ends with %v, want one that counts against the upstream", got.Err)
 	}
 	if !fault.Is(got.Err, fault.Unavailable) || got.Finish != "" {
 		t.Errorf("the reply ends with %v and finish reason %q, want a fault and none", got.Err, got.Finish)

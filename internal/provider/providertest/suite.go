@@ -9,7 +9,8 @@
 // errors in the wire format and that read a request from it. HTTP makes a server of it, and Run plays all cases:
 //
 //   - replies that end well (replies.go), streamed and whole;
-//   - error statuses (failures.go), of which the caller learns only what is the caller's own fault;
+//   - error statuses (failures.go), of which the caller learns only what is the caller's own fault, and of which only
+//     the others count against the upstream;
 //   - replies that are cut, stall or turn to garbage on the way;
 //   - callers who leave, after which nothing may stay behind.
 package providertest
@@ -143,6 +144,7 @@ func Run(t *testing.T, h Harness) {
 	for _, c := range refusals {
 		run(c.name, true, func(t *testing.T) { h.refuse(t, c) })
 	}
+	run("every status", true, h.blame)
 	for _, c := range troubles {
 		run(c.name, true, func(t *testing.T) { h.trouble(t, c) })
 	}

@@ -1,0 +1,44 @@
+package app_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Whoever starts with a plan on the page of prices is led to its checkout: through the form, the mail and the link in it. A
+// new account is on Free until then, as its pages say.
+func TestChosenPlan(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "signup: open\n").start(t)
+	stranger := n.person()
+	stranger.wants(stranger.get("/pricing"), "the prices", 200, `href="/signup?plan=premium"`)
+	stranger.wants(stranger.get("/signup?plan=premium"), "the form", 200, `<input type="hidden" name="plan" value="premium">`)
+	stranger.leads(stranger.post("/signup", "email", "ana@example.com", "plan", "premium"), "POST /signup", "Check your e-mail")
+	path, token := n.linkTo("ana@example.com")
+	if want := path + "?token=" + token + "&plan=premium"; !strings.Contains(n.log.String(), want) {
+		t.Fatalf("the mail has no link to %s", want)
+	}
+	stranger.wants(stranger.get(path+"?token="+token+"&plan=premium"), "the link", 200, `<input type="hidden" name="plan" value="premium">`)
+	r := stranger.leads(stranger.post(path, "token", token, "password", pagePassword, "plan", "premium"), "POST "+path, "Welcome")
+	if form := regexp.MustCompile(`(?s)<form method="post" action="/dashboard/plan/subscribe">.*?name="plan" value="premium".*?</form>`); !form.MatchString(r.body) {
+		t.Errorf("the welcome does not lead to the checkout: %s", r.body)
+	}
+	for page, want := range map[string]string{"/dashboard": `<div class="figure">Free</div>`, "/dashboard/plan": "your plan"} {
+		body := stranger.get(page).body
+		if !strings.Contains(body, want) || strings.Contains(body, "No plan") || strings.Contains(body, "Choose Free") {
+			t.Errorf("%s of a new account does not say that it is on Free", page)
+		}
+	}
+	stranger.leads(stranger.post("/dashboard/plan/subscribe", "plan", "premium"), "the checkout", "Pay $25")
+	// The API says what the contract says.
+	if key := shownKey.FindString(r.body); !strings.Contains(n.get("/v1/account", key).body, `"plan":"none"`) {
+		t.Errorf("GET /v1/account = %s, want the plan none", n.get("/v1/account", key).body)
+	}
+	// What nobody sells leads nowhere.
+	for _, plan := range []string{"none", "free", "gold", `"><script>`} {
+		if body := n.person().get("/signup?plan=" + plan).body; strings.Contains(body, `name="plan"`) {
+			t.Errorf("/signup with the plan %q has a plan", plan)
+		}
+	}
+}
