@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"sluice/internal/config"
 	"sluice/internal/fault"
 )
 
@@ -54,12 +53,12 @@ server somewhere else.`,
 	}
 	// These flags apply to every command.
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&p.configPath, "config", "", "configuration `file` (default ./sluice.yaml if it exists)")
+	flags.StringVar(&p.configPath, "config", "", "configuration `file` (default ./sluice.yaml, or /etc/sluice/sluice.yaml if there is nothing here)")
 	flags.BoolVar(&p.asJSON, "json", false, "print JSON")
 	flags.StringVar(&p.server, "server", "", "`address` of another server, such as https://api.example.com (or SLUICE_SERVER)")
 	flags.StringVar(&p.token, "token", "", "staff `token` for --server; better in SLUICE_TOKEN, because other users of the machine see arguments")
 	// --data is an override because commands must find the folder of the server that they talk to.
-	p.override(flags, "data", "data", "`folder` for all data (default ./data)")
+	p.override(flags, "data", "data", "`folder` for all data (default ./data, or /var/lib/sluice if there is nothing here)")
 	// cobra sorts the commands by name in the help.
 	cmd.AddCommand(p.serveCmd(), p.accountCmd(), p.keyCmd(), p.signInLinkCmd(), p.tokenCmd(), p.billingCmd(), p.matterCmd(), p.usageCmd(), p.requestCmd(), p.auditCmd(), p.backupCmd(), p.restoreCmd(), p.migrateCmd(), p.journalCmd(), p.alertCmd(), p.resetSecretCmd(), p.overviewCmd(), p.modelsCmd(), p.upstreamCmd(), p.routerCmd(), p.maintenanceCmd(), p.announceCmd(), p.videoCmd(), p.doctorCmd(), p.debugCmd(), p.configCmd(), p.upgradeCmd(), p.versionCmd(), p.manCmd())
 	return cmd
@@ -88,12 +87,6 @@ type overrideFlag struct {
 func (f *overrideFlag) Set(v string) error { f.to[f.path] = v; return nil }
 func (f *overrideFlag) String() string     { return "" }
 func (f *overrideFlag) Type() string       { return "value" }
-
-// load reads the configuration from the file, the environment and the flags; later ones win. Each command
-// calls it itself, so that --help and version work with a broken configuration.
-func (p *program) load() (*config.Config, error) {
-	return config.Load(config.Source{Path: p.configPath, Environ: p.environ, Flags: p.overrides})
-}
 
 // errSilent makes the command fail without a message, because everything has been printed
 // already. doctor and audit use it: their findings are the output, and the exit code is for scripts.

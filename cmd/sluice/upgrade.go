@@ -16,7 +16,7 @@ sluice. Run it with the new binary, while the old one serves. It changes nothing
 
 The exit code is 1 if this version would not start.`,
 		Example: "  /tmp/sluice-new upgrade check --config /etc/sluice/sluice.yaml",
-		RunE:    func(c *cobra.Command, _ []string) error { return p.examine(c.Context(), app.CheckUpgrade) },
+		RunE:    func(c *cobra.Command, _ []string) error { return p.report(p.examine(c.Context(), app.CheckUpgrade)) },
 	})
 	return cmd
 }

@@ -171,5 +171,6 @@ func (b *Backend) routes() []Route {
 		local("journal.damage", b.journalDamage),
 		local("journal.acknowledge", b.journalAcknowledge),
 		local("debug", b.debug),
+		local("examine", b.examine),
 	}
 }
