@@ -67,6 +67,17 @@ func (r *release) content(binary []byte, texts []file) ([]file, error) {
 		// postinst lets the group of the service read it; others may not, because it may hold keys.
 		{configPath, 0o640, []byte(config.Example())},
 	}
+	examples, err := filepath.Glob(filepath.Join(r.root, "docs/examples/*"))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range examples {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file{"usr/share/doc/sluice/examples/" + filepath.Base(name), 0o644, text})
+	}
 	for _, f := range texts {
 		switch folder, name := path.Split(f.name); {
 		case folder == "man/":
