@@ -28,16 +28,33 @@ OpenAI-compatible API.
 Run "sluice serve" to start it. The other commands manage accounts, keys and
 billing. They talk to the server that uses the data folder. If none is running,
 they work on the folder directly. With --server and a staff token they talk to a
-server somewhere else.`,
+server somewhere else.
+
+Without --config and --data, commands work on the installation in the working
+directory or, if there is none, on the one of this machine: /etc/sluice and
+/var/lib/sluice.
+
+Exit codes: 0 it is done, 1 it was refused or has failed, 2 a mistake in the
+command line. doctor, audit, upgrade check and restore --check also exit with 1
+if they have found a problem.`,
+		Args: subcommand,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	// The completion command works but does not need a line in the help.
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	// An unknown or malformed flag is a mistake in the command line, like a wrong argument.
-	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return misused(c, err) })
+	cmd.SetFlagErrorFunc(flagMistake)
 	// A command that would act here although another server was named has misunderstood its caller.
 	cmd.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		if err := missingFlags(c); err != nil {
+			return err
+		}
+		if p.token != "" && p.setting(p.server, "SLUICE_SERVER") == "" {
+			return misused(c, errors.New("--token is for another server: name it with --server"))
+		}
 		top := c
 		for top.Parent() != nil && top.Parent() != cmd {
 			top = top.Parent()
@@ -148,10 +165,6 @@ func (p *program) explain(err error) (int, string) {
 	// Mistakes in the command line are never JSON: a person has to fix them.
 	if u, ok := errors.AsType[*usageError](err); ok {
 		return 2, "sluice: " + u.Error()
-	}
-	// cobra has no types for these errors. If it rewords one of them, the exit code becomes 1.
-	if strings.HasPrefix(err.Error(), "unknown command") || strings.HasPrefix(err.Error(), "required flag") {
-		return 2, "sluice: " + err.Error() + "\nRun \"sluice --help\" for usage."
 	}
 	if f, ok := errors.AsType[*fault.Fault](err); ok && p.asJSON {
 		// A map of strings and numbers always encodes. The form is that of docs/api.md#error-object.

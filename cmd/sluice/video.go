@@ -28,7 +28,7 @@ const (
 
 // videoCmd groups the commands about videos.
 func (p *program) videoCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "video", Short: "Create videos", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd := &cobra.Command{Use: "video", Short: "Create videos", Args: subcommand, RunE: needsSubcommand}
 	cmd.AddCommand(p.videoCreateCmd())
 	return cmd
 }
