@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -44,9 +45,6 @@ func libraries() []library {
 		{"AI SDK, openai", "@ai-sdk/openai", "/v1/responses", `createOpenAI({ baseURL: "` + pageURL + `", apiKey: process.env.SLUICE_KEY })`, "node/responses.test.mjs", []string{"generateText", "streamText", "tools", "objects"}},
 		{"OpenAI Agents for JavaScript", "@openai/agents", "/v1/responses", `setDefaultOpenAIClient(` + openaiJS + `)`, "node/responses.test.mjs", []string{"a run with tools"}},
 		{"LangChain for JavaScript", "@langchain/openai", "/v1/responses", `new ChatOpenAI({ model: "` + pageModel + `", useResponsesApi: true, apiKey: process.env.SLUICE_KEY, configuration: { baseURL: "` + pageURL + `" } })`, "node/responses.test.mjs", []string{"invoke", "stream", "tools"}},
-		{"Anthropic for JavaScript", "@anthropic-ai/sdk", "/v1/messages", `new Anthropic({ baseURL: "http://127.0.0.1:8080", apiKey: process.env.SLUICE_KEY })`, "node/anthropic.test.mjs", []string{"create", "stream", "tools", "thinking", "countTokens"}},
-		{"Anthropic for Go", "github.com/anthropics/anthropic-sdk-go", "/v1/messages", `anthropic.NewClient(option.WithBaseURL("http://127.0.0.1:8080"), option.WithAPIKey(key))`, "messages_test.go", []string{"text", "tools", "thinking", "count", "models"}},
-		{"AI SDK, anthropic", "@ai-sdk/anthropic", "/v1/messages", `createAnthropic({ baseURL: "` + pageURL + `", apiKey: process.env.SLUICE_KEY })`, "node/anthropic.test.mjs", []string{"generateText", "streamText", "tools"}},
 		{"OpenAI for JavaScript, embeddings", "openai", "/v1/embeddings", openaiJS, "node/embeddings.test.mjs", []string{"floats", "base64"}},
 		{"MCP for TypeScript", "@modelcontextprotocol/sdk", "/mcp", `new StreamableHTTPClientTransport(new URL("http://127.0.0.1:8080/mcp"), { requestInit: { headers: { Authorization: "Bearer " + process.env.SLUICE_KEY } } })`, "node/mcp.test.mjs", []string{"tools of the gateway's own server", "conformance"}},
 	}
@@ -94,14 +92,27 @@ func page(t *testing.T) string {
 		fmt.Fprintf(&b, "| %s (`%s`) | %s | `%s` | %s | `oracles/%s` |\n", c.name, c.pkg, version(t, c.pkg), c.door, strings.Join(c.works, ", "), c.file)
 	}
 	b.WriteString("\n")
+	// One library may stand for several doors, and is pointed at each in the same way.
+	shown := map[string]bool{}
 	for _, c := range libraries() {
+		if shown[c.configure] {
+			continue
+		}
+		shown[c.configure] = true
 		lang := "js"
 		if strings.HasSuffix(c.file, ".go") {
 			lang = "go"
 		}
-		fmt.Fprintf(&b, "%s:\n\n```%s\n%s\n```\n\n", c.name, lang, c.configure)
+		var names []string
+		for _, same := range libraries() {
+			if same.configure == c.configure {
+				names = append(names, same.name)
+			}
+		}
+		fmt.Fprintf(&b, "%s:\n\n```%s\n%s\n```\n\n", strings.Join(names, "; "), lang, c.configure)
 	}
-	b.WriteString("## Agents\n\nEach does a small task without a person, in `oracles/agents_test.go`: it writes a file with a tool, shows it with a shell command and reports what it says. The model is a script, so that the run is the same each time. `make soak` runs them.\n")
+	b.WriteString("## Agents\n\nEach does a small task without a person, in `oracles/agents_test.go`: it writes a file with a tool, shows it with a shell command and reports what it says. The model is a script, so that the run is the same each time. `make soak` runs them.\n\n" +
+		"The lines write files of settings and do not overwrite one that you have: then `set -C` makes the shell refuse. Add what is between the two `EOF` to yours.\n")
 	g := &gateway{url: pageURL, owner: "$SLUICE_KEY", model: pageModel}
 	for _, a := range agents() {
 		fmt.Fprintf(&b, "\n### %s\n\n%s, over `%s`.\n\n```sh\n", a.name, "Version "+version(t, a.pkg), a.door)
@@ -114,7 +125,7 @@ func page(t *testing.T) string {
 		if a.files != nil {
 			files := a.files(g)
 			for _, name := range slices.Sorted(maps.Keys(files)) {
-				fmt.Fprintf(&b, "cat > ~/%s <<EOF\n%s\nEOF\n", name, strings.TrimSpace(files[name]))
+				fmt.Fprintf(&b, "mkdir -p ~/%s\n(set -C; cat > ~/%s) <<EOF\n%s\nEOF\n", path.Dir(name), name, strings.TrimSpace(files[name]))
 			}
 		}
 		args := a.args(g)
@@ -124,6 +135,19 @@ func page(t *testing.T) string {
 		}
 	}
 	return b.String()
+}
+
+// TestClientsOnce finds rows that say the same thing twice.
+func TestClientsOnce(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, c := range libraries() {
+		if what := c.pkg + " " + c.door; seen[what] {
+			t.Errorf("docs/clients.md has %s twice", what)
+		} else {
+			seen[what] = true
+		}
+	}
 }
 
 // TestClientsPage holds the page of clients against what is tried.

@@ -18,7 +18,7 @@ import (
 // address everywhere. Every change is written to the audit log with the actor; see
 // accountHistoryCmd.
 func (p *program) accountCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "account", Short: "Create, show and change accounts", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd := &cobra.Command{Use: "account", Short: "Create, show and change accounts", Args: subcommand, RunE: needsSubcommand}
 	cmd.AddCommand(p.accountCreateCmd(), p.accountListCmd(), p.accountShowCmd(), p.accountHistoryCmd(), p.accountAbuseCmd(), p.accountSearchCmd(), p.accountSignalsCmd(),
 		p.accountSetPlanCmd(), p.accountSetLimitsCmd(), p.accountAliasesCmd(), p.accountSetStaffCmd(), p.accountNoteCmd(), p.accountSessionsCmd(),
 		p.accountSignOutCmd(), p.accountResetFactorCmd(), p.accountSuspendCmd(), p.accountUnsuspendCmd(), p.accountTerminateCmd())

@@ -15,7 +15,7 @@ import (
 
 // alertCmd groups the commands about alerts (docs/alerts.md).
 func (p *program) alertCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "alert", Short: "See what operators and customers were told by webhook and mail, and send it again", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd := &cobra.Command{Use: "alert", Short: "See what operators and customers were told by webhook and mail, and send it again", Args: subcommand, RunE: needsSubcommand}
 	cmd.AddCommand(p.alertListCmd(), p.alertEndpointsCmd(), p.alertTestCmd(), p.alertDeliveriesCmd(), p.alertShowCmd(), p.alertReplayCmd(), p.alertSecretCmd())
 	return cmd
 }

@@ -15,7 +15,7 @@ import (
 // billingCmd groups the commands about subscriptions and payments (docs/api.md#billing).
 // Amounts are given in cents and printed in dollars. Times are in UTC.
 func (p *program) billingCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "billing", Short: "Show subscriptions, refund payments and downgrade plans", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd := &cobra.Command{Use: "billing", Short: "Show subscriptions, refund payments and downgrade plans", Args: subcommand, RunE: needsSubcommand}
 	cmd.AddCommand(p.billingShowCmd(), p.billingDowngradeCmd(), p.billingRefundCmd(), p.billingCreditCmd(), p.billingStopsCmd(), p.billingReleaseCmd(), p.billingAdvanceCmd())
 	return cmd
 }

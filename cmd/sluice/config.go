@@ -15,7 +15,7 @@ import (
 // server. The reference and the example are part of the binary, so they always describe the
 // version that is installed.
 func (p *program) configCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Create, check and explain the configuration", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd := &cobra.Command{Use: "config", Short: "Create, check and explain the configuration", Args: subcommand, RunE: needsSubcommand}
 	cmd.AddCommand(
 		&cobra.Command{
 			Use: "init", Short: "Print a commented configuration file", Args: args(),
@@ -23,8 +23,18 @@ func (p *program) configCmd() *cobra.Command {
 			RunE:    func(*cobra.Command, []string) error { return p.write(config.Example()) },
 		},
 		&cobra.Command{
-			Use: "docs", Short: "Print the reference of all settings", Args: args(),
-			RunE: func(*cobra.Command, []string) error { return p.write(config.Docs()) },
+			Use: "docs [SECTION]", Short: "Print the reference of all settings, or of one or a section of them", Args: optional("SECTION"),
+			Example: "  sluice config docs\n  sluice config docs providers\n  sluice config docs tls.cert",
+			RunE: func(c *cobra.Command, given []string) error {
+				if len(given) == 0 {
+					return p.write(config.Docs())
+				}
+				text, err := config.DocsOf(given[0])
+				if err != nil {
+					return misused(c, err)
+				}
+				return p.write(text)
+			},
 		},
 		p.configCheckCmd(),
 	)

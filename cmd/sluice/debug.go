@@ -17,7 +17,6 @@ import (
 
 	"sluice/internal/admin"
 	"sluice/internal/app"
-	"sluice/internal/config"
 )
 
 // debugPatience is how long each part of a bundle may take. A server that hangs does not answer all
@@ -44,14 +43,10 @@ The same profiles are on the socket admin.sock in the data folder:
 			if seconds < 1 || seconds > 120 {
 				return misused(c, errors.New("--seconds must be from 1 to 120"))
 			}
-			cfg, err := p.load()
-			if err != nil {
-				return err
-			}
 			if output == "" {
 				output = "sluice-debug-" + time.Now().UTC().Format("20060102T150405Z") + ".tar.gz"
 			}
-			return p.debug(c.Context(), cfg, output, seconds)
+			return p.debug(c.Context(), output, seconds)
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "`file` to write (default sluice-debug-TIME.tar.gz)")
@@ -67,12 +62,15 @@ type part struct {
 }
 
 // debug writes the bundle. A part that cannot be had is named in FILES, with the reason.
-func (p *program) debug(ctx context.Context, cfg *config.Config, output string, seconds int) error {
-	parts := offlineParts(cfg)
+func (p *program) debug(ctx context.Context, output string, seconds int) error {
+	parts := p.offlineParts()
 	dialing, cancel := context.WithTimeout(ctx, debugPatience)
 	defer cancel()
-	client, err := admin.Dial(dialing, cfg.Data)
-	if err == nil {
+	client, _, err := p.dial(dialing)
+	if err != nil {
+		return err
+	}
+	if client != nil {
 		parts = append(serverParts(client, seconds), parts...)
 	} else {
 		fmt.Fprintln(p.stderr, "No server runs on this data folder, so the file will have no profiles.")
@@ -167,14 +165,20 @@ func serverParts(client *admin.Client, seconds int) []part {
 	}
 }
 
-// offlineParts returns what can be found out without a server.
-func offlineParts(cfg *config.Config) []part {
+// offlineParts returns what can be found out without a server, and the findings.
+func (p *program) offlineParts() []part {
 	return []part{
-		{"config-on-disk.yaml", "settings as this command reads them, without secrets", debugPatience, func(context.Context) ([]byte, error) { return []byte(cfg.Redacted()), nil }},
+		{"config-on-disk.yaml", "settings as this command reads them, without secrets", debugPatience, func(context.Context) ([]byte, error) {
+			cfg, err := p.load()
+			if err != nil {
+				return nil, err
+			}
+			return []byte(cfg.Redacted()), nil
+		}},
 		{"version.json", "version of this command", debugPatience, func(context.Context) ([]byte, error) { return []byte(jsonText(app.Build())), nil }},
 		{"doctor.txt", "findings of \"sluice doctor\"", 2 * debugPatience, func(ctx context.Context) ([]byte, error) {
 			var text bytes.Buffer
-			printFindings(&text, app.Examine(ctx, cfg))
+			printFindings(&text, p.findings(ctx))
 			return text.Bytes(), nil
 		}},
 	}

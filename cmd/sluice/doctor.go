@@ -11,7 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/internal/admin"
 	"sluice/internal/app"
+	"sluice/internal/buildinfo"
 	"sluice/internal/config"
 	"sluice/internal/doctor"
 )
@@ -31,13 +33,13 @@ func (p *program) doctorCmd() *cobra.Command {
 			if clients {
 				return p.tryClients(c, o)
 			}
-			return p.examine(c.Context(), app.Examine)
+			return p.report(p.findings(c.Context()))
 		},
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&clients, "clients", false, "try what clients do on the running server")
 	flags.StringVar(&o.Key, "key", "", "with --clients: API `key` (default $SLUICE_KEY)")
-	flags.StringVar(&o.URL, "url", "", "with --clients: origin of the service, such as https://api.example.com (default: as configured)")
+	flags.StringVar(&o.URL, "url", "", "with --clients: origin of the service, such as https://api.example.com (default: that of the server on the data folder)")
 	flags.StringVar(&o.Model, "model", "", "with --clients: chat `model` to call (default: a sandbox model)")
 	flags.StringVar(&o.Embedder, "embedder", "", "with --clients: embedding `model` to call (default: a sandbox model)")
 	return cmd
@@ -45,14 +47,16 @@ func (p *program) doctorCmd() *cobra.Command {
 
 // tryClients prints what a client of each dialect gets from the running server, and fails if anything is not as it should be.
 func (p *program) tryClients(c *cobra.Command, o doctor.ClientsOptions) error {
-	cfg, err := p.load()
-	if err != nil {
-		return err
-	}
-	o.URL = strings.TrimSuffix(cmp.Or(o.URL, cfg.Origin()), "/") + "/v1"
 	if o.Key = cmp.Or(o.Key, p.variable("SLUICE_KEY")); o.Key == "" {
 		return misused(c, errors.New("no API key; use --key or set SLUICE_KEY"))
 	}
+	if o.URL == "" {
+		var err error
+		if o.URL, err = p.origin(c.Context()); err != nil {
+			return err
+		}
+	}
+	o.URL = strings.TrimSuffix(o.URL, "/") + "/v1"
 	done := doctor.Clients(c.Context(), o)
 	failed := 0
 	for i := range done {
@@ -60,7 +64,7 @@ func (p *program) tryClients(c *cobra.Command, o doctor.ClientsOptions) error {
 			failed++
 		}
 	}
-	err = p.print(done, func(w io.Writer) {
+	err := p.print(done, func(w io.Writer) {
 		rows := [][]string{{"DOOR", "CHECK", "RESULT", "MS", "DETAIL"}}
 		for i := range done {
 			r := &done[i]
@@ -79,9 +83,22 @@ func (p *program) tryClients(c *cobra.Command, o doctor.ClientsOptions) error {
 	return err
 }
 
-// examine prints what look finds about the configured site, and fails if there is a problem.
-func (p *program) examine(ctx context.Context, look func(context.Context, *config.Config) []doctor.Finding) error {
-	var findings []doctor.Finding
+// findings returns what the server on the data folder finds about itself, or, if none answers, what this program finds
+// about the configured site. The server's configuration is another one if it was started with other flags or
+// variables.
+func (p *program) findings(ctx context.Context) []doctor.Finding {
+	if client, _, err := p.dial(ctx); err == nil && client != nil {
+		var findings []doctor.Finding
+		// A server of a version before this one does not know the operation.
+		if client.Call(ctx, "examine", admin.Asking{Version: buildinfo.Version}, &findings) == nil {
+			return findings
+		}
+	}
+	return p.examine(ctx, app.Examine)
+}
+
+// examine returns what look finds about the configured site.
+func (p *program) examine(ctx context.Context, look func(context.Context, *config.Config) []doctor.Finding) (findings []doctor.Finding) {
 	cfg, err := p.load()
 	if err != nil {
 		// Load joins all mistakes, one per line. Each becomes a finding.
@@ -91,9 +108,13 @@ func (p *program) examine(ctx context.Context, look func(context.Context, *confi
 				Advice: "Fix it there. \"sluice config docs\" explains every setting.",
 			})
 		}
-	} else {
-		findings = look(ctx, cfg)
+		return findings
 	}
+	return look(ctx, cfg)
+}
+
+// report prints findings, and fails if there is a problem.
+func (p *program) report(findings []doctor.Finding) error {
 	// Everything is printed before the exit code is decided.
 	if err := p.print(findings, func(w io.Writer) { printFindings(w, findings) }); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 
 // journalCmd groups the commands about journals.
 func (p *program) journalCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "journal", Short: "Look after the journal of settlements", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd := &cobra.Command{Use: "journal", Short: "Look after the journal of settlements", Args: subcommand, RunE: needsSubcommand}
 	cmd.AddCommand(p.journalReplayCmd(), p.journalDamageCmd(), p.journalAcknowledgeCmd())
 	return cmd
 }

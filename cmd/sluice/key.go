@@ -14,7 +14,7 @@ import (
 // (docs/api.md#accounts-and-keys). Commands about one key take its id, never the key itself,
 // which would end up in the history of a shell.
 func (p *program) keyCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "key", Short: "Create, list and revoke API keys", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd := &cobra.Command{Use: "key", Short: "Create, list and revoke API keys", Args: subcommand, RunE: needsSubcommand}
 	cmd.AddCommand(p.keyListCmd(), p.keyCreateCmd(), p.keyRenameCmd(), p.keyLimitsCmd(), p.keyDeleteCmd(),
 		p.keyRegenerateMasterCmd(), p.keyDeactivateCmd(), p.keyRestoreCmd())
 	return cmd

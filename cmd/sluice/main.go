@@ -23,7 +23,10 @@ import (
 )
 
 // main runs one command with the arguments and the environment of the process.
-func main() {
+func main() { start("") }
+
+// start is main on a machine whose root folder is machine; tests have their own.
+func start(machine string) {
 	// Before anything is created: files of the data folder must be private.
 	datadir.Umask()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -32,7 +35,7 @@ func main() {
 	// its stop, see obey.
 	context.AfterFunc(ctx, stop)
 	// os.Exit skips deferred functions, so nothing here is deferred.
-	code := run(ctx, &program{args: os.Args[1:], environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr})
+	code := run(ctx, &program{args: os.Args[1:], environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, machine: machine})
 	stop()
 	os.Exit(code)
 }
@@ -47,6 +50,9 @@ type program struct {
 	stdout  io.Writer
 	stderr  io.Writer
 
+	// machine is the root folder of the machine, whose installation is used where there is no other.
+	machine string
+
 	// The flags of every command; see root.
 	configPath string
 	asJSON     bool
@@ -55,6 +61,8 @@ type program struct {
 	// overrides holds the configuration paths that flags set, with their values. Flags come last,
 	// after the file and the environment.
 	overrides map[string]string
+	// found says that find has decided which installation the command is about.
+	found bool
 }
 
 // run executes one command line and returns the exit code: 0 for success, 1 for a refusal or

@@ -14,7 +14,7 @@ import (
 
 // maintenanceCmd groups the commands about maintenance.
 func (p *program) maintenanceCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "maintenance", Short: "Close models for maintenance", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd := &cobra.Command{Use: "maintenance", Short: "Close models for maintenance", Args: subcommand, RunE: needsSubcommand}
 	cmd.AddCommand(p.maintenanceStartCmd(), p.ordersCmd("maintenance.list", "List the maintenance that holds or will"),
 		p.endCmd("maintenance.end", "End maintenance"))
 	return cmd
@@ -48,7 +48,7 @@ and videos. Calls that have begun end as usual.`,
 
 // announceCmd groups the commands about announcements.
 func (p *program) announceCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "announce", Short: "Show announcements on the pages", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd := &cobra.Command{Use: "announce", Short: "Show announcements on the pages", Args: subcommand, RunE: needsSubcommand}
 	cmd.AddCommand(p.announcePostCmd(), p.ordersCmd("announcement.list", "List the announcements that are shown or will be"),
 		p.endCmd("announcement.end", "Remove an announcement"))
 	return cmd

@@ -13,7 +13,7 @@ import (
 
 // matterCmd groups the commands of support: the queue, and the threads with customers (docs/support.md#matters).
 func (p *program) matterCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "matter", Short: "Work off what customers ask and what needs support", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd := &cobra.Command{Use: "matter", Short: "Work off what customers ask and what needs support", Args: subcommand, RunE: needsSubcommand}
 	cmd.AddCommand(p.matterListCmd(), p.matterShowCmd(), p.matterOpenCmd(), p.matterAnswerCmd(), p.matterAssignCmd(), p.matterSnoozeCmd(),
 		p.matterCloseCmd(), p.matterReopenCmd(), p.matterDecideCmd())
 	return cmd

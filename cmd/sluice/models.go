@@ -22,14 +22,23 @@ func (p *program) modelsCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "models", Short: "List the available models", Args: args(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := p.load()
-			if err != nil {
-				return err
-			}
 			// With --refresh the server asks every provider, which may take a while.
 			ctx, cancel := context.WithTimeout(c.Context(), adminPatience)
 			defer cancel()
-			listing, err := app.Models(ctx, cfg, verbose, refresh)
+			client, _, err := p.dial(ctx)
+			if err != nil {
+				return err
+			}
+			if client == nil { // no server runs
+				cfg, err := p.load()
+				if err != nil {
+					return err
+				}
+				if client, err = app.Catalog(cfg); err != nil {
+					return err
+				}
+			}
+			listing, err := app.Models(ctx, client, verbose, refresh)
 			if err != nil {
 				return err
 			}

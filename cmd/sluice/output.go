@@ -37,6 +37,14 @@ func (p *program) call(ctx context.Context, name string, in, out any) error {
 		}
 		return client.Call(ctx, name, in, out)
 	}
+	// The server has a whole configuration; the command needs none.
+	client, _, err := p.dial(ctx)
+	if err != nil {
+		return err
+	}
+	if client != nil {
+		return client.Call(ctx, name, in, out)
+	}
 	cfg, err := p.load()
 	if err != nil {
 		return err

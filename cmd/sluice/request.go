@@ -15,7 +15,7 @@ import (
 
 // requestCmd groups the commands about single requests.
 func (p *program) requestCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "request", Short: "Show the way of a request, and refused requests", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd := &cobra.Command{Use: "request", Short: "Show the way of a request, and refused requests", Args: subcommand, RunE: needsSubcommand}
 	cmd.AddCommand(p.requestShowCmd(), p.requestRefusedCmd())
 	return cmd
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"sluice/internal/config"
 	"sluice/internal/fault"
 )
 
@@ -29,16 +28,33 @@ OpenAI-compatible API.
 Run "sluice serve" to start it. The other commands manage accounts, keys and
 billing. They talk to the server that uses the data folder. If none is running,
 they work on the folder directly. With --server and a staff token they talk to a
-server somewhere else.`,
+server somewhere else.
+
+Without --config and --data, commands work on the installation in the working
+directory or, if there is none, on the one of this machine: /etc/sluice and
+/var/lib/sluice.
+
+Exit codes: 0 it is done, 1 it was refused or has failed, 2 a mistake in the
+command line. doctor, audit, upgrade check and restore --check also exit with 1
+if they have found a problem.`,
+		Args: subcommand,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	// The completion command works but does not need a line in the help.
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	// An unknown or malformed flag is a mistake in the command line, like a wrong argument.
-	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return misused(c, err) })
+	cmd.SetFlagErrorFunc(flagMistake)
 	// A command that would act here although another server was named has misunderstood its caller.
 	cmd.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		if err := missingFlags(c); err != nil {
+			return err
+		}
+		if p.token != "" && p.setting(p.server, "SLUICE_SERVER") == "" {
+			return misused(c, errors.New("--token is for another server: name it with --server"))
+		}
 		top := c
 		for top.Parent() != nil && top.Parent() != cmd {
 			top = top.Parent()
@@ -54,12 +70,12 @@ server somewhere else.`,
 	}
 	// These flags apply to every command.
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&p.configPath, "config", "", "configuration `file` (default ./sluice.yaml if it exists)")
+	flags.StringVar(&p.configPath, "config", "", "configuration `file` (default ./sluice.yaml, or /etc/sluice/sluice.yaml if there is nothing here)")
 	flags.BoolVar(&p.asJSON, "json", false, "print JSON")
 	flags.StringVar(&p.server, "server", "", "`address` of another server, such as https://api.example.com (or SLUICE_SERVER)")
 	flags.StringVar(&p.token, "token", "", "staff `token` for --server; better in SLUICE_TOKEN, because other users of the machine see arguments")
 	// --data is an override because commands must find the folder of the server that they talk to.
-	p.override(flags, "data", "data", "`folder` for all data (default ./data)")
+	p.override(flags, "data", "data", "`folder` for all data (default ./data, or /var/lib/sluice if there is nothing here)")
 	// cobra sorts the commands by name in the help.
 	cmd.AddCommand(p.serveCmd(), p.accountCmd(), p.keyCmd(), p.signInLinkCmd(), p.tokenCmd(), p.billingCmd(), p.matterCmd(), p.usageCmd(), p.requestCmd(), p.auditCmd(), p.backupCmd(), p.restoreCmd(), p.migrateCmd(), p.journalCmd(), p.alertCmd(), p.resetSecretCmd(), p.overviewCmd(), p.modelsCmd(), p.upstreamCmd(), p.routerCmd(), p.maintenanceCmd(), p.announceCmd(), p.videoCmd(), p.doctorCmd(), p.readyCmd(), p.debugCmd(), p.configCmd(), p.upgradeCmd(), p.versionCmd(), p.manCmd())
 	return cmd
@@ -88,12 +104,6 @@ type overrideFlag struct {
 func (f *overrideFlag) Set(v string) error { f.to[f.path] = v; return nil }
 func (f *overrideFlag) String() string     { return "" }
 func (f *overrideFlag) Type() string       { return "value" }
-
-// load reads the configuration from the file, the environment and the flags; later ones win. Each command
-// calls it itself, so that --help and version work with a broken configuration.
-func (p *program) load() (*config.Config, error) {
-	return config.Load(config.Source{Path: p.configPath, Environ: p.environ, Flags: p.overrides})
-}
 
 // errSilent makes the command fail without a message, because everything has been printed
 // already. doctor and audit use it: their findings are the output, and the exit code is for scripts.
@@ -155,10 +165,6 @@ func (p *program) explain(err error) (int, string) {
 	// Mistakes in the command line are never JSON: a person has to fix them.
 	if u, ok := errors.AsType[*usageError](err); ok {
 		return 2, "sluice: " + u.Error()
-	}
-	// cobra has no types for these errors. If it rewords one of them, the exit code becomes 1.
-	if strings.HasPrefix(err.Error(), "unknown command") || strings.HasPrefix(err.Error(), "required flag") {
-		return 2, "sluice: " + err.Error() + "\nRun \"sluice --help\" for usage."
 	}
 	if f, ok := errors.AsType[*fault.Fault](err); ok && p.asJSON {
 		// A map of strings and numbers always encodes. The form is that of docs/api.md#error-object.

@@ -12,7 +12,7 @@ import (
 
 // routerCmd groups the commands about what the router has been told.
 func (p *program) routerCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "router", Short: "Look at feedback about models, and reset it", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd := &cobra.Command{Use: "router", Short: "Look at feedback about models, and reset it", Args: subcommand, RunE: needsSubcommand}
 	cmd.AddCommand(p.routerFeedbackCmd(), p.routerResetCmd())
 	return cmd
 }

@@ -29,7 +29,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"sluice": main})
+	// The installation of the machine is looked for below a folder of the test.
+	testscript.Main(m, map[string]func(){"sluice": func() { start(os.Getenv("SLUICE_TEST_MACHINE")) }})
 }
 
 // patience is how long a test waits for something that must happen.
@@ -47,14 +48,16 @@ func TestScript(t *testing.T) {
 	if err != nil || len(all) == 0 {
 		t.Fatalf("Glob = %v, %v, want scripts", all, err)
 	}
+	isBoth := func(path string) bool { return strings.HasPrefix(filepath.Base(path), "admin_") }
+	both := slices.DeleteFunc(slices.Clone(all), func(path string) bool { return !isBoth(path) })
 	t.Run("offline", func(t *testing.T) {
 		t.Parallel()
-		testscript.Run(t, params(all, nil))
+		testscript.Run(t, params(slices.DeleteFunc(all, isBoth), nil))
 	})
-	both, err := filepath.Glob(scripts + "admin_*.txtar")
-	if err != nil || len(both) == 0 {
-		t.Fatalf("Glob = %v, %v, want scripts", both, err)
-	}
+	t.Run("offline", func(t *testing.T) {
+		t.Parallel()
+		testscript.Run(t, params(both, func(env *testscript.Env) error { return install(env.WorkDir, env.Vars, "data") }))
+	})
 	t.Run("online", func(t *testing.T) {
 		t.Parallel()
 		testscript.Run(t, params(both, serveInBackground))
@@ -69,6 +72,7 @@ func params(files []string, setup func(*testscript.Env) error) testscript.Params
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("USER", "tester")
 			env.Setenv("GORACE", quickExit)
+			env.Setenv("SLUICE_TEST_MACHINE", filepath.Join(env.WorkDir, "machine"))
 			env.Setenv("SLUICE_LISTEN", "127.0.0.1:0")
 			env.Setenv("SLUICE_METRICS_LISTEN", "")
 			env.Setenv("SLUICE_SHUTDOWN_DELAY", "0s") // no load balancer needs it
@@ -87,6 +91,7 @@ func params(files []string, setup func(*testscript.Env) error) testscript.Params
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":    cmdExits,
+			"install":  cmdInstall,
 			"ready":    cmdReady,
 			"signal":   cmdSignal,
 			"request":  cmdRequest,
@@ -129,6 +134,24 @@ func serveInBackground(env *testscript.Env) error {
 		}
 	})
 	return <-ready
+}
+
+// install starts a server on a data folder and stops it, so that there is an installation.
+func install(dir string, environ []string, data string) error {
+	var log bytes.Buffer
+	cmd := exec.Command("sluice", "serve", "--data", data)
+	cmd.Dir, cmd.Env = dir, environ
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	err = awaitReady(stderr, &log)
+	cmd.Process.Signal(syscall.SIGTERM) // an error means that it has already exited
+	_, copyErr := io.Copy(&log, stderr)
+	return errors.Join(err, copyErr, cmd.Wait())
 }
 
 // awaitReady reads a server's log until the line that reports that it is ready.
@@ -176,6 +199,19 @@ func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
+}
+
+// cmdInstall: install [FOLDER]
+// Makes an installation in the folder, or in data, as the first start of a server does.
+func cmdInstall(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 1 {
+		ts.Fatalf("usage: install [FOLDER]")
+	}
+	environ := os.Environ()
+	for _, name := range []string{"PATH", "USER", "SLUICE_LISTEN", "SLUICE_METRICS_LISTEN", "SLUICE_SHUTDOWN_DELAY", "SLUICE_HTTP1_LANE"} {
+		environ = append(environ, name+"="+ts.Getenv(name))
+	}
+	ts.Check(install(ts.MkAbs("."), environ, append(args, "data")[0]))
 }
 
 // cmdReady: ready LOG

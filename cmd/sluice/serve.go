@@ -44,6 +44,8 @@ file reloads the configuration without dropping requests.`,
 // serve runs the gateway until ctx is done, then drains and stops it. It returns nil after a
 // shutdown that was asked for.
 func (p *program) serve(ctx context.Context) error {
+	// What is not named is here: only commands look for the installation of the machine.
+	p.found = true
 	cfg, err := p.load()
 	if err != nil {
 		return err
@@ -72,7 +74,7 @@ func (p *program) serve(ctx context.Context) error {
 	}
 	// Only the first start on a data folder creates the owner.
 	if key := a.OwnerKey(); key != "" {
-		p.welcome(a, key)
+		p.welcome(a, cfg.Data, key)
 	}
 	// Before the line below: a signal that answers it must be counted.
 	signals := make(chan os.Signal, 4)
@@ -122,11 +124,12 @@ func obey(a *app.App, signals <-chan os.Signal, done <-chan struct{}) {
 
 // welcome prints the owner's key, but only to a terminal: output that is redirected usually
 // ends in a log file. Without a terminal it prints the commands that give the key and a link.
-func (p *program) welcome(a *app.App, key string) {
-	// Services and containers end here. Their operator runs the command where a terminal is.
+func (p *program) welcome(a *app.App, data, key string) {
+	// Services and containers end here. Their operator runs the commands where a terminal is.
 	if !isTerminal(p.stdout) {
-		telemetry.Tell(p.stdout, "Created the owner account. Run \"sluice key regenerate-master\" on this machine to get a key,\n"+
-			"and \"sluice signin-link "+account.OwnerEmail+"\" to sign in to the dashboard.\n")
+		here := thisProcess()
+		telemetry.Tell(p.stdout, "Created the owner account. For its key, run:\n\n  "+p.hint(here, data, "key regenerate-master")+
+			"\n\nFor a link that signs you in to the dashboard once, run:\n\n  "+p.hint(here, data, "signin-link "+account.OwnerEmail)+"\n\n")
 		return
 	}
 	// Everything that a person needs to try the service, ready to paste.

@@ -26,7 +26,7 @@ func (p *program) accountSetStaffCmd() *cobra.Command {
 
 // tokenCmd groups the commands about staff tokens (docs/support.md#tokens).
 func (p *program) tokenCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "token", Short: "Create, list and delete staff tokens for the admin API", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd := &cobra.Command{Use: "token", Short: "Create, list and delete staff tokens for the admin API", Args: subcommand, RunE: needsSubcommand}
 	cmd.AddCommand(p.tokenCreateCmd(), p.tokenListCmd(), p.tokenDeleteCmd())
 	return cmd
 }

@@ -8,7 +8,7 @@ import (
 
 // upgradeCmd groups what helps to replace this program by another version.
 func (p *program) upgradeCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "upgrade", Short: "Prepare the upgrade to this version", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd := &cobra.Command{Use: "upgrade", Short: "Prepare the upgrade to this version", Args: subcommand, RunE: needsSubcommand}
 	cmd.AddCommand(&cobra.Command{
 		Use: "check", Short: "Say whether this version can serve the installation, and what its start would change", Args: args(),
 		Long: `Check the configuration and the tables of the database against this version of
@@ -16,7 +16,7 @@ sluice. Run it with the new binary, while the old one serves. It changes nothing
 
 The exit code is 1 if this version would not start.`,
 		Example: "  /tmp/sluice-new upgrade check --config /etc/sluice/sluice.yaml",
-		RunE:    func(c *cobra.Command, _ []string) error { return p.examine(c.Context(), app.CheckUpgrade) },
+		RunE:    func(c *cobra.Command, _ []string) error { return p.report(p.examine(c.Context(), app.CheckUpgrade)) },
 	})
 	return cmd
 }

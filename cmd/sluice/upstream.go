@@ -16,7 +16,7 @@ import (
 
 // upstreamCmd groups the commands about the targets that serve models.
 func (p *program) upstreamCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "upstream", Short: "Look at upstreams, drain and enable them", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd := &cobra.Command{Use: "upstream", Short: "Look at upstreams, drain and enable them", Args: subcommand, RunE: needsSubcommand}
 	cmd.AddCommand(p.upstreamListCmd(), p.upstreamDrainCmd(), p.upstreamEnableCmd(), p.upstreamHistoryCmd())
 	return cmd
 }

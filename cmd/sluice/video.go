@@ -28,7 +28,7 @@ const (
 
 // videoCmd groups the commands about videos.
 func (p *program) videoCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "video", Short: "Create videos", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd := &cobra.Command{Use: "video", Short: "Create videos", Args: subcommand, RunE: needsSubcommand}
 	cmd.AddCommand(p.videoCreateCmd())
 	return cmd
 }
@@ -53,7 +53,7 @@ The request needs an API key: use --key or set the SLUICE_KEY environment variab
 	flags.IntVar(&o.seconds, "seconds", 5, "`length` in seconds, from 1 to 20")
 	flags.StringVar(&o.out, "out", "", "`file` to write (default the video's id with .mp4)")
 	flags.StringVar(&o.key, "key", "", "API `key` (default $SLUICE_KEY)")
-	flags.StringVar(&o.url, "url", "", "`origin` of the server (default from the configuration)")
+	flags.StringVar(&o.url, "url", "", "`origin` of the server (default that of the server on the data folder)")
 	return cmd
 }
 
@@ -85,15 +85,8 @@ func (p *program) createVideo(c *cobra.Command, o *videoOrder) error {
 		return misused(c, fmt.Errorf("--size %q is not a size; write it as 1280x720", o.size))
 	}
 	body["width"], body["height"] = width, height
-	cfg, err := p.load()
-	if err != nil {
-		return err
-	}
 	// Flags win over the environment and the configuration, as everywhere.
 	api := &videoAPI{url: strings.TrimSuffix(o.url, "/"), key: o.key}
-	if api.url == "" {
-		api.url = cfg.Origin()
-	}
 	if api.key == "" {
 		api.key = p.variable("SLUICE_KEY")
 	}
@@ -101,6 +94,12 @@ func (p *program) createVideo(c *cobra.Command, o *videoOrder) error {
 		return misused(c, errors.New("no API key; use --key or set SLUICE_KEY"))
 	}
 	ctx := c.Context()
+	if api.url == "" {
+		var err error
+		if api.url, err = p.origin(ctx); err != nil {
+			return err
+		}
+	}
 	var job videoJob
 	if err := api.call(ctx, http.MethodPost, "/v1/video/generations/jobs", body, &job); err != nil {
 		return err

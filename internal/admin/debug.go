@@ -50,6 +50,20 @@ func (b *Backend) debug(context.Context, Empty) (Debug, error) {
 	return b.Debug(), nil
 }
 
+// Asking is the argument of examine.
+type Asking struct {
+	Version string `json:"version"` // of the program that asks
+}
+
+// examine lets the server examine itself: it alone has its whole configuration, with the variables that it was started
+// with, and knows its address and the models that it has discovered.
+func (b *Backend) examine(ctx context.Context, in Asking) (any, error) {
+	if b.Examine == nil {
+		return nil, fault.New(fault.Conflict, "No server runs on this data folder.")
+	}
+	return b.Examine(ctx, in.Version), nil
+}
+
 // serveDebug serves profiles and metrics. It reports false for other paths.
 func (b *Backend) serveDebug(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method != http.MethodGet || !strings.HasPrefix(r.URL.Path, debugPath) {

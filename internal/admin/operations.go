@@ -59,6 +59,9 @@ type Backend struct {
 	Refresh func(ctx context.Context) error
 	Status  func(ctx context.Context) Status
 	Reload  func(ctx context.Context) error
+	// Examine is "sluice doctor" for a program of the version; its result is what package doctor found. It is nil if
+	// no server is running.
+	Examine func(ctx context.Context, version string) any
 	// Debug and Metrics are for "sluice debug". They are nil if no server is running.
 	Debug   func() Debug
 	Metrics http.Handler
@@ -197,6 +200,7 @@ type Status struct {
 	PID       int       `json:"pid"`
 	StartedAt time.Time `json:"started_at"`
 	Listen    string    `json:"listen"`
+	Origin    string    `json:"origin,omitempty"` // where callers reach it
 	Config    string    `json:"config,omitempty"`
 	Database  string    `json:"database"`
 	DBError   string    `json:"database_error,omitempty"`

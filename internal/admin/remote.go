@@ -70,7 +70,11 @@ func (c *remote) call(ctx context.Context, name string, in, out any) error {
 	if err := json.Unmarshal(raw, &refusal); err != nil || refusal.Error.Message == "" {
 		return fmt.Errorf("%s answered with status %d; is it a Sluice server?", c.origin, resp.StatusCode)
 	}
-	return fault.New(fault.Named(refusal.Error.Type, resp.StatusCode), "%s", refusal.Error.Message).At(refusal.Error.Param)
+	message := refusal.Error.Message
+	if resp.StatusCode == http.StatusUnauthorized {
+		message = fmt.Sprintf("%s refuses the staff token in --token or SLUICE_TOKEN: %s \"sluice token create\" on its machine makes a new one.", c.origin, message)
+	}
+	return fault.New(fault.Named(refusal.Error.Type, resp.StatusCode), "%s", message).At(refusal.Error.Param)
 }
 
 // request puts the fields of an argument where the route has them: in the path, the query or the body.

@@ -172,5 +172,6 @@ func (b *Backend) routes() []Route {
 		local("journal.damage", b.journalDamage),
 		local("journal.acknowledge", b.journalAcknowledge),
 		local("debug", b.debug),
+		local("examine", b.examine),
 	}
 }

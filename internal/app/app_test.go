@@ -425,6 +425,13 @@ func TestAdminOffline(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "plans: {basic: {concurrent: 7}}\n")
 	cfg := s.config(t)
+	if _, _, err := app.Admin(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "no installation in") {
+		t.Errorf("Admin before the first start = %v, want that there is no installation", err)
+	}
+	if _, err := os.Stat(s.data()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the data folder after Admin: %v, want none made", err)
+	}
+	s.start(t).stop()
 	c, done, err := app.Admin(t.Context(), cfg)
 	if err != nil {
 		t.Fatalf("Admin = %v", err)
@@ -479,7 +486,11 @@ func TestModels(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, lab("http://127.0.0.1:1", "lab/one"))
 	for _, verbose := range []bool{false, true} {
-		list, err := app.Models(t.Context(), s.config(t), verbose, false)
+		client, err := app.Catalog(s.config(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := app.Models(t.Context(), client, verbose, false)
 		if err != nil || !strings.Contains(string(list.JSON), `"lab/one"`) || strings.Contains(string(list.JSON), `"provider":"lab"`) != verbose {
 			t.Errorf("Models(verbose %t) without a server = %+v, %v", verbose, list, err)
 		}
@@ -489,7 +500,11 @@ func TestModels(t *testing.T) {
 	}
 	n := s.start(t)
 	s.write(t, lab("http://127.0.0.1:1", "lab/two")) // what is configured now is not what runs
-	list, err := app.Models(t.Context(), s.config(t), false, false)
+	client, err := admin.Dial(t.Context(), s.data())
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := app.Models(t.Context(), client, false, false)
 	if err != nil || string(list.JSON) != n.get("/v1/models", n.OwnerKey()).body {
 		t.Errorf("Models with a server = %+v, %v, want what it serves", list, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"sluice/internal/admission/redisledger"
@@ -18,6 +19,20 @@ import (
 // nothing and needs no server.
 func Examine(ctx context.Context, cfg *config.Config) []doctor.Finding {
 	return doctor.Examine(ctx, siteOf(cfg))
+}
+
+// examine is Examine for this server itself: its configuration, with the variables that it was started with, its address
+// and the models that it has discovered. version is that of the program that asks.
+func (a *App) examine(ctx context.Context, version string) any {
+	s := a.settings.Load()
+	running := a.status(ctx)
+	site := siteOf(s.Config)
+	site.Running, site.Program, site.Listen, site.Origin = &running, version, a.Addr(), a.Origin()
+	if why := a.refused.Load(); why != nil {
+		site.Refused = *why
+	}
+	site.Models = func() (doctor.Models, error) { return countModels(s), nil }
+	return doctor.Examine(ctx, site)
 }
 
 // CheckUpgrade returns what would happen if this program served the site of a configuration. It changes
@@ -39,7 +54,13 @@ func siteOf(cfg *config.Config) *doctor.Site {
 				return sqlstore.CheckPages(ctx, cfg.Data, patience)
 			},
 		},
-		Models: func() (doctor.Models, error) { return countModels(cfg) },
+		Models: func() (doctor.Models, error) {
+			s, err := settings.New(cfg, nil)
+			if err != nil {
+				return doctor.Models{}, err
+			}
+			return countModels(s), nil
+		},
 	}
 	if cfg.Redis != "" && cfg.Database != "sqlite" {
 		site.Redis = func(ctx context.Context) (doctor.Redis, error) {
@@ -76,18 +97,17 @@ func inspect(ctx context.Context, cfg *config.Config) (doctor.Inspection, error)
 	}, err
 }
 
-// countModels counts the models that the configuration alone gives. Discovered ones are not among
-// them: only a server looks for them.
-func countModels(cfg *config.Config) (doctor.Models, error) {
-	s, err := settings.New(cfg, nil)
-	if err != nil {
-		return doctor.Models{}, err
-	}
-	m := doctor.Models{Configured: len(cfg.Models), Router: cfg.RouterID()}
+// countModels counts the models of settings. Those that nobody configured were discovered, which only a server does.
+func countModels(s *settings.Settings) doctor.Models {
+	m := doctor.Models{Configured: len(s.Config.Models), Router: s.Config.RouterID()}
 	for _, model := range s.Catalog.Models() {
-		if model.Sandbox {
+		configured := slices.ContainsFunc(s.Config.Models, func(c config.Model) bool { return c.ID == model.ID })
+		switch {
+		case model.Sandbox:
 			m.Sandbox++
+		case !configured && !model.Router:
+			m.Discovered++
 		}
 	}
-	return m, nil
+	return m
 }

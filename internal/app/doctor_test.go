@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/admin"
 	"sluice/internal/app"
 	"sluice/internal/doctor"
 	"sluice/internal/porttest"
@@ -277,6 +278,31 @@ func TestExamineARunningServer(t *testing.T) {
 	for _, f := range findings {
 		if f.State != doctor.StateOK {
 			t.Errorf("Examine found %+v, want all well", f)
+		}
+	}
+}
+
+// A running server is examined by itself: with its own configuration, its address, and the models that it has found.
+func TestExamineRunning(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "")
+	s.servers = localServer(modelServer(t, models("tiny:1b", "small:3b")))
+	n := s.start(t)
+	n.standings()                                      // after a look
+	s.write(t, lab("http://127.0.0.1:1", "lab/later")) // not loaded, and not what runs
+	var findings []doctor.Finding
+	if err := n.call("examine", admin.Asking{Version: "9.9.9"}, &findings); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []expect{
+		{"server", doctor.StateOK, "running since", ""},
+		{"server", doctor.StateWarning, "this program is 9.9.9", "Restart the server with this program."},
+		{"address", doctor.StateOK, "callers use " + n.Origin() + "/v1", ""},
+		{"models", doctor.StateOK, "0 configured, 2 discovered, 6 built-in sandbox", ""},
+		{"providers", doctor.StateOK, "the discovered models and the sandbox models answer", ""},
+	} {
+		if !want.in(findings) {
+			t.Errorf("examine = %+v, want %+v among them", findings, want)
 		}
 	}
 }

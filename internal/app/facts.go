@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 
 	"sluice/internal/account"
 	"sluice/internal/auth"
@@ -62,6 +63,21 @@ func openFacts(ctx context.Context, cfg *config.Config, open func(ctx context.Co
 	f := &facts{dir: dir, store: store, index: auth.NewIndex()}
 	f.accounts = account.New(store, &account.Options{Brand: cfg.Brand, OnChange: f.changed})
 	return f, nil
+}
+
+// mustExist returns an error if the data folder of a configuration holds no installation. Commands ask before they open
+// the folder, which would make a new one: in the wrong working directory they would work on nothing and say that all
+// is well.
+func mustExist(cfg *config.Config) error {
+	entries, err := os.ReadDir(cfg.Data)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	is := func(e fs.DirEntry) bool { return e.Name() == sqlstore.File || e.Name() == installation.JournalFolder }
+	if len(entries) == 0 || cfg.Database == "sqlite" && !slices.ContainsFunc(entries, is) {
+		return fmt.Errorf("no installation in %s: name its data folder with --data or its file with --config, or start a new one with \"sluice serve\"", cfg.Data)
+	}
+	return datadir.Ours(cfg.Data)
 }
 
 // refuseLost is refuseEmpty for a SQLite file that is not there, before opening makes a new one: a restore

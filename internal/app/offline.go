@@ -40,6 +40,9 @@ func Admin(ctx context.Context, cfg *config.Config) (client *admin.Client, done 
 		if client, err := admin.Dial(ctx, cfg.Data); err == nil {
 			return client, func() error { return nil }, nil
 		}
+		if err := mustExist(cfg); err != nil {
+			return nil, nil, err
+		}
 		f, err := openFacts(ctx, cfg, sqlstore.OpenAsIs)
 		if err == nil {
 			return offline(cfg, f)
@@ -116,18 +119,19 @@ type Listing struct {
 	Standing []admin.ModelStanding
 }
 
-// Models returns the catalog of the server on the data folder, or that of the configuration if no
-// server runs. It needs no data folder and makes none. With refresh, the server looks for models
-// first; without a server that is an error.
-func Models(ctx context.Context, cfg *config.Config, verbose, refresh bool) (*Listing, error) {
-	client, err := admin.Dial(ctx, cfg.Data)
-	if err != nil { // no server runs
-		s, err := settings.New(cfg, nil)
-		if err != nil {
-			return nil, err
-		}
-		client = admin.InProcess(&admin.Backend{Catalog: func() *catalog.Catalog { return s.Catalog }, Standing: s.Standing})
+// Catalog returns a client of the operations about models, on the catalog of a configuration. It needs no server and no
+// data folder.
+func Catalog(cfg *config.Config) (*admin.Client, error) {
+	s, err := settings.New(cfg, nil)
+	if err != nil {
+		return nil, err
 	}
+	return admin.InProcess(&admin.Backend{Catalog: func() *catalog.Catalog { return s.Catalog }, Standing: s.Standing}), nil
+}
+
+// Models returns the catalog of a server, or that of a configuration. With refresh, the server looks for models
+// first; without a server that is an error.
+func Models(ctx context.Context, client *admin.Client, verbose, refresh bool) (*Listing, error) {
 	l := &Listing{}
 	operation := "models.standing"
 	if refresh {
@@ -150,6 +154,9 @@ func Models(ctx context.Context, cfg *config.Config, verbose, refresh bool) (*Li
 // second factor. It does not unlock the store, because nothing opens it any more. The next start
 // makes a new secret, or uses the configured one.
 func ResetSecret(ctx context.Context, cfg *config.Config) (accounts int, err error) {
+	if err := mustExist(cfg); err != nil {
+		return 0, err
+	}
 	dir, err := datadir.Open(cfg.Data)
 	if err != nil {
 		return 0, err

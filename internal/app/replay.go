@@ -23,6 +23,9 @@ func ReplayJournal(ctx context.Context, cfg *config.Config, path string, opts *u
 	}
 	database := ""
 	if cfg.Database == "sqlite" {
+		if err := mustExist(cfg); err != nil {
+			return usage.Replayed{}, err
+		}
 		// The journal may be that of the database's own folder, which is then locked once.
 		dir, err := datadir.Open(cfg.Data)
 		if errors.Is(err, datadir.ErrLocked) {

@@ -17,6 +17,7 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/discovery"
 	"sluice/internal/finder"
+	"sluice/internal/health"
 	"sluice/internal/httpapi"
 	"sluice/internal/refusal"
 	"sluice/internal/routing"
@@ -219,6 +220,7 @@ func (a *App) backend() *admin.Backend {
 		Status:     a.status,
 		Reload:     func(context.Context) error { return a.Reload() },
 		Debug:      a.debug,
+		Examine:    a.examine,
 		Metrics:    a.metrics.Handler(),
 		Finder:     a.finder(),
 		Refusals:   refusal.NewView(a.refusals, a.facts.store),
@@ -235,18 +237,28 @@ func (a *App) finder() *finder.Finder {
 	})
 }
 
+// lookPatience is how long the database may take while the state of the server is put together.
+const lookPatience = 2 * time.Second
+
 // status returns the state of the server. If the database does not answer, it says so in DBError and
 // is complete otherwise: that is when an operator asks.
 func (a *App) status(ctx context.Context) admin.Status {
 	s := a.settings.Load()
 	st := admin.Status{
-		Version: buildinfo.Version, PID: os.Getpid(), StartedAt: a.started.UTC(), Listen: a.Addr(), Config: s.Config.File(),
+		Version: buildinfo.Version, PID: os.Getpid(), StartedAt: a.started.UTC(), Listen: a.Addr(), Origin: a.Origin(), Config: s.Config.File(),
 		Database: string(a.facts.store.Engine()), Accounts: a.facts.index.Accounts(), Models: len(s.Catalog.Models()), Targets: s.Routes.Standings(time.Now()),
 		Cluster: a.nodes(ctx),
 	}
+	// The one who asks is an operator: the reason, beside what everybody may read. A database that takes long to answer
+	// must not keep the rest from whoever asks.
+	looking, cancel := context.WithTimeout(ctx, lookPatience)
+	defer cancel()
+	var found health.Finding
+	var look sync.WaitGroup
+	look.Go(func() { found = a.facts.store.Look(looking) })
 	st.Checks, st.Ready = a.health.Report(ctx)
-	// The one who asks is an operator: the reason, beside what everybody may read.
-	if found := a.facts.store.Look(ctx); found.Err != nil {
+	look.Wait()
+	if found.Err != nil {
 		st.DBError = found.Err.Error()
 	}
 	return st

@@ -7,7 +7,7 @@ package buildinfo
 import "runtime/debug"
 
 // Version is the version of this source: released, or the next to be released.
-const Version = "0.1.0"
+const Version = "0.2.0"
 
 // commit is set by the linker in releases, which are built without the version control of the Go tool: its
 // notes would differ between a clone and an archive of the same source.

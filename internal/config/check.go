@@ -473,10 +473,23 @@ func oneOf(allowed []string) string {
 }
 
 func (r *record) checkAddress(path, address string) {
+	if problem := barePort(address); problem != "" {
+		r.fail(path, "%s", problem)
+		return
+	}
 	host, port, err := net.SplitHostPort(address)
 	if _, portErr := strconv.ParseUint(port, 10, 16); err != nil || portErr != nil || strings.ContainsAny(host, "/@ ") {
 		r.fail(path, "%s is not an address; write host:port, such as 127.0.0.1:8080", r.shown(path, address))
 	}
+}
+
+// barePort returns what is wrong with an address that is only a port, or "". It is not taken as it is: whether other
+// machines may connect is not a thing to guess.
+func barePort(address string) string {
+	if _, err := strconv.ParseUint(address, 10, 16); err != nil {
+		return ""
+	}
+	return fmt.Sprintf(`%s is only a port; write "127.0.0.1:%s" for this machine alone, or ":%s" for every network interface`, address, address, address)
 }
 
 func isLoopback(address string) bool {

@@ -358,6 +358,10 @@ func (d *decoder) mismatch(t reflect.Type, node ast.Node, path string) {
 		if quotable {
 			found = shorten(node.GetToken().Value)
 		}
+		if problem := barePort(node.GetToken().Value); problem != "" && (path == "listen" || path == "metrics_listen") {
+			d.fail(path, "%s", problem)
+			return
+		}
 		if t.Kind() == reflect.String {
 			found += "; put it in quotes"
 		}

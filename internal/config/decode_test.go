@@ -130,6 +130,8 @@ var wrongFiles = []struct{ name, text, want string }{
 	{"listen with a named port", "listen: localhost:http\n", `sluice.yaml:1:9: listen: "localhost:http" is not an address; write host:port, such as 127.0.0.1:8080`},
 	{"listen with a large port", "listen: :65536\n", `sluice.yaml:1:9: listen: ":65536" is not an address; write host:port, such as 127.0.0.1:8080`},
 	{"listen as URL", "listen: http://localhost:80\n", `sluice.yaml:1:9: listen: "http://localhost:80" is not an address; write host:port, such as 127.0.0.1:8080`},
+	{"listen with a port only", "listen: 8080\n", `sluice.yaml:1:9: listen: 8080 is only a port; write "127.0.0.1:8080" for this machine alone, or ":8080" for every network interface`},
+	{"listen with a port as text", "listen: '8080'\n", `sluice.yaml:1:9: listen: 8080 is only a port; write "127.0.0.1:8080" for this machine alone, or ":8080" for every network interface`},
 	{"listen empty", "listen: ''\n", `sluice.yaml:1:9: listen: "" is not an address; write host:port, such as 127.0.0.1:8080`},
 	{"metrics without port", "metrics_listen: localhost\n", `sluice.yaml:1:17: metrics_listen: "localhost" is not an address; write host:port, such as 127.0.0.1:8080`},
 	{"metrics on the same address", "metrics_listen: 127.0.0.1:8080\n", "sluice.yaml:1:17: metrics_listen: listen and metrics_listen are the same address; metrics need one of their own"},

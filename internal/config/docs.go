@@ -22,6 +22,59 @@ func Docs() string {
 	return b.String()
 }
 
+// DocsOf returns the part of the reference about a section, such as providers, or about one setting, such as tls.cert.
+// The marks of lists and plans may be left out: models.pricing means the section models[].pricing.
+func DocsOf(name string) (string, error) {
+	plain := func(path string) string {
+		return strings.NewReplacer("[]", "", ".<plan>", "").Replace(path)
+	}
+	want := plain(strings.Trim(name, "."))
+	var known []string
+	// Each part begins with its heading; the first has the settings outside of sections.
+	parts := strings.Split(Docs()[len(docsIntro):], "\n##")
+	for i, part := range parts {
+		head, body, _ := strings.Cut(part, "\n")
+		path := ""
+		if i > 0 {
+			path = plain(strings.Trim(head, "# `"))
+			known = append(known, path)
+			if path == want {
+				return strings.Join(within(parts[i:], path, plain), ""), nil
+			}
+		}
+		for line := range strings.Lines(body) {
+			setting, ok := strings.CutPrefix(line, "| `")
+			setting, _, _ = strings.Cut(setting, "`")
+			if !ok {
+				continue
+			}
+			if known = append(known, plain(setting)); plain(setting) == want {
+				return "| setting | value | default | variable | meaning |\n|---|---|---|---|---|\n" + line, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("no setting or section is called %q%s", name, didYouMean(want, known))
+}
+
+// within returns the first part, whose section has the path, and those after it that are inside of it.
+func within(parts []string, path string, plain func(string) string) []string {
+	var all []string
+	for i, part := range parts {
+		head, _, _ := strings.Cut(part, "\n")
+		if i > 0 && !strings.HasPrefix(plain(strings.Trim(head, "# `")), path+".") {
+			break
+		}
+		all = append(all, "##"+strings.TrimSuffix(part, "\n")+"\n")
+		if i+1 < len(parts) {
+			all = append(all, "\n")
+		}
+	}
+	if n := len(all); n > 1 && all[n-1] == "\n" {
+		all = all[:n-1]
+	}
+	return all
+}
+
 const docsIntro = `# Configuration
 
 Every setting has a default, so Sluice runs without a file. ` + "`sluice config init`" + ` writes a commented one to start from,

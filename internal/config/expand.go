@@ -77,7 +77,7 @@ func (d *decoder) lookUp(name string) (string, error) {
 	}
 	value, ok := d.env[name]
 	if !ok {
-		return "", fmt.Errorf("the environment variable %s is not set", shorten(name))
+		return "", fmt.Errorf("the environment variable %s is not set; a server sees those that it was started with, and reads ${file:/path} again", shorten(name))
 	}
 	if value == "" {
 		return "", fmt.Errorf("the environment variable %s is empty; give it a value, or remove this line", shorten(name))

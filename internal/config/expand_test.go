@@ -42,7 +42,7 @@ func TestExpand(t *testing.T) {
 		{text: "${file:DIR/none}", wantErr: `cannot read "DIR/none": no such file or directory`},
 		{text: "${file:DIR}", wantErr: `cannot read "DIR": is a directory`},
 		{text: "${file:}", wantErr: `cannot read "": no such file or directory`},
-		{text: "${NONE}", wantErr: "the environment variable NONE is not set"},
+		{text: "${NONE}", wantErr: "the environment variable NONE is not set; a server sees those that it was started with, and reads ${file:/path} again"},
 		{text: "${A", wantErr: `"${" has no closing "}"; write "$${" for a literal "${"`},
 		{text: "${}", wantErr: `"${}" is not the name of a variable; write ${NAME} or ${file:/path}, or "$${" for a literal "${"`},
 		{text: "${A:-b}", wantErr: `"${A:-b}" is not the name of a variable; write ${NAME} or ${file:/path}, or "$${" for a literal "${"`},
@@ -82,7 +82,7 @@ log: {level: "${LEVEL}"}
 	}
 
 	_, got := loadText(t, "data: a\nlog:\n  level: \"${NONE}\"\ntls: {cert: '${file:/nowhere}', key: '${'}\nsandbox: ${S}\nbrand: ${EMPTY}\n", "S=perhaps", "EMPTY=")
-	want := `sluice.yaml:3:10: log.level: the environment variable NONE is not set
+	want := `sluice.yaml:3:10: log.level: the environment variable NONE is not set; a server sees those that it was started with, and reads ${file:/path} again
 sluice.yaml:4:13: tls.cert: cannot read "/nowhere": no such file or directory
 sluice.yaml:4:38: tls.key: "${" has no closing "}"; write "$${" for a literal "${"
 sluice.yaml:5:10: sandbox: expected true or false, found "${S}"

@@ -34,39 +34,11 @@ type Source struct {
 // Load reads and checks the configuration. The error joins an *Error for each mistake, up to
 // maxErrors.
 func Load(src Source) (*Config, error) {
-	env := make(map[string]string, len(src.Environ))
-	for _, entry := range src.Environ {
-		name, value, _ := strings.Cut(entry, "=")
-		env[name] = value
-	}
-	path, text, err := readFile(src.Path, env)
+	c, r, err := read(src)
 	if err != nil {
 		return nil, err
 	}
-
-	c := &Config{file: path, from: &sources{text: text}}
-	if path != "" {
-		c.from.add(path, digestOf(text))
-	} else {
-		c.from.add(defaultFile, digest{}) // it may be created later
-	}
-	root := reflect.ValueOf(c).Elem()
-	setDefaults(root)
-	r := &record{env: env, places: map[string]place{}, failed: map[string]bool{}}
-	if path != "" {
-		d := &decoder{record: r, file: path, env: env, readFile: c.from.readSecret}
-		if !d.decode(text, root) {
-			// The text is not YAML, so nothing else can be checked.
-			return nil, r.err()
-		}
-	}
-	flags := make(map[string]string, len(src.Flags))
-	for path, value := range src.Flags {
-		flags[flag(path)] = value
-	}
-	r.override(root, env, variable, r.strayVariable)
-	r.override(root, flags, flag, r.strayFlag)
-	c.findKeys(env)
+	c.findKeys(r.env)
 	r.check(c)
 	if err := r.err(); err != nil {
 		return nil, err
@@ -84,6 +56,65 @@ func Load(src Source) (*Config, error) {
 	}
 	c.warnings = r.warnings
 	return c, nil
+}
+
+// DataFolder returns the data folder that the sources name. Other settings may be wrong, or need
+// variables that are not set here: whoever talks to the server on the folder does not need them.
+func DataFolder(src Source) (string, error) {
+	if folder := src.Flags["data"]; folder != "" {
+		return folder, nil
+	}
+	for _, entry := range src.Environ {
+		if folder, ok := strings.CutPrefix(entry, variable("data")+"="); ok && folder != "" {
+			return folder, nil
+		}
+	}
+	c, r, err := read(src)
+	if err == nil && (r.failed["data"] || c.Data == "") {
+		err = r.err()
+	}
+	if err != nil {
+		return "", err
+	}
+	return c.Data, nil
+}
+
+// read reads the settings from all sources. What is wrong with single ones is in the record; the error
+// is about a file that cannot be read at all.
+func read(src Source) (*Config, *record, error) {
+	env := make(map[string]string, len(src.Environ))
+	for _, entry := range src.Environ {
+		name, value, _ := strings.Cut(entry, "=")
+		env[name] = value
+	}
+	path, text, err := readFile(src.Path, env)
+	if err != nil {
+		return nil, nil, err
+	}
+
+	c := &Config{file: path, from: &sources{text: text}}
+	if path != "" {
+		c.from.add(path, digestOf(text))
+	} else {
+		c.from.add(defaultFile, digest{}) // it may be created later
+	}
+	root := reflect.ValueOf(c).Elem()
+	setDefaults(root)
+	r := &record{env: env, places: map[string]place{}, failed: map[string]bool{}}
+	if path != "" {
+		d := &decoder{record: r, file: path, env: env, readFile: c.from.readSecret}
+		if !d.decode(text, root) {
+			// The text is not YAML, so nothing else can be checked.
+			return nil, nil, r.err()
+		}
+	}
+	flags := make(map[string]string, len(src.Flags))
+	for path, value := range src.Flags {
+		flags[flag(path)] = value
+	}
+	r.override(root, env, variable, r.strayVariable)
+	r.override(root, flags, flag, r.strayFlag)
+	return c, r, nil
 }
 
 // readFile finds and reads the file. The returned path is empty if there is none.

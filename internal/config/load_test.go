@@ -493,3 +493,36 @@ func TestStorage(t *testing.T) {
 		}
 	}
 }
+
+// Whoever talks to the server on a data folder needs to know the folder and nothing else.
+func TestDataFolder(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		text    string
+		environ []string
+		flags   map[string]string
+		want    string // empty: an error
+	}{
+		"the default":                {"", nil, nil, "./data"},
+		"the file":                   {"data: /srv/a\n", nil, nil, "/srv/a"},
+		"a variable":                 {"data: /srv/a\n", []string{"SLUICE_DATA=/srv/b"}, nil, "/srv/b"},
+		"a flag":                     {"data: /srv/a\n", []string{"SLUICE_DATA=/srv/b"}, map[string]string{"data": "/srv/c"}, "/srv/c"},
+		"variables that are not set": {"data: /srv/a\nproviders: [{name: lab, kind: openai, base_url: \"${URL}\", api_key: \"${KEY}\"}]\n", nil, nil, "/srv/a"},
+		"other mistakes":             {"data: /srv/a\nlisten: nowhere\nunknown: 1\n", nil, nil, "/srv/a"},
+		"no YAML":                    {"data: [\n", nil, nil, ""},
+		"no YAML, and a flag":        {"data: [\n", nil, map[string]string{"data": "/srv/c"}, "/srv/c"},
+		"its own variable":           {"data: ${WHERE}\n", nil, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "sluice.yaml")
+			if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got, err := DataFolder(Source{Path: path, Environ: tt.environ, Flags: tt.flags})
+			if got != tt.want || (err != nil) != (tt.want == "") {
+				t.Errorf("DataFolder(%q) = %q, %v, want %q", tt.text, got, err, tt.want)
+			}
+		})
+	}
+}

@@ -235,7 +235,7 @@ func curlFor(origin string, e *activity.Entry) string {
 	default:
 		path = "/v1/chat/completions"
 	}
-	return fmt.Sprintf("curl %s%s \\\n  -H \"Authorization: Bearer $SLUICE_API_KEY\" \\\n  -H \"Content-Type: application/json\" \\\n  -d '{\"model\": %q, %s}'", origin, path, strings.ReplaceAll(model, "'", ""), body)
+	return fmt.Sprintf("curl %s%s \\\n  -H \"Authorization: Bearer $SLUICE_KEY\" \\\n  -H \"Content-Type: application/json\" \\\n  -d '{\"model\": %q, %s}'", origin, path, strings.ReplaceAll(model, "'", ""), body)
 }
 
 // mostChoices is how many models can be chosen from. An alias may stand for any number of names.

@@ -83,7 +83,7 @@ func overviewPage(p webui.Page, v overviewView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			markup.Raw(templ_7745c5c3_Buffer, " <section class=\"card\" aria-labelledby=\"start-title\" id=\"quick-start\"><div class=\"top\"><h2 id=\"start-title\">Quick start</h2><a class=\"small\" href=\"/docs\">API reference</a></div><p class=\"muted small\">Use any OpenAI client with this base URL. Set <code>SLUICE_API_KEY</code> to one of your <a href=\"/dashboard/keys\">keys</a>.</p><div class=\"stack\"><div class=\"tabs\" role=\"tablist\" aria-label=\"Language\">")
+			markup.Raw(templ_7745c5c3_Buffer, " <section class=\"card\" aria-labelledby=\"start-title\" id=\"quick-start\"><div class=\"top\"><h2 id=\"start-title\">Quick start</h2><a class=\"small\" href=\"/docs\">API reference</a></div><p class=\"muted small\">Use any OpenAI client with this base URL. Set <code>SLUICE_KEY</code> to one of your <a href=\"/dashboard/keys\">keys</a>.</p><div class=\"stack\"><div class=\"tabs\" role=\"tablist\" aria-label=\"Language\">")
 			for i, s := range v.Snippets {
 				markup.Raw(templ_7745c5c3_Buffer, "<button type=\"button\" role=\"tab\" id=\"")
 				markup.Text(templ_7745c5c3_Buffer, "tab-"+s.ID)

@@ -299,7 +299,7 @@ func welcomePage(p webui.Page, v welcomeView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "<p class=\"small muted\">Anyone who has this key can use your account. You can replace it at any time on the Keys page.</p><h2>Your first call</h2><p class=\"small muted\">Set <code>SLUICE_API_KEY</code> to the key and run this. It works on the Free plan.</p>")
+			markup.Raw(templ_7745c5c3_Buffer, "<p class=\"small muted\">Anyone who has this key can use your account. You can replace it at any time on the Keys page.</p><h2>Your first call</h2><p class=\"small muted\">Set <code>SLUICE_KEY</code> to the key and run this. It works on the Free plan.</p>")
 			templ_7745c5c3_Err = front.Tabs("first", v.First).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

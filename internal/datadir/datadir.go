@@ -136,11 +136,11 @@ func tightenFile(name string) error {
 // exposed returns ErrExposed with the command that repairs the problem.
 func exposed(path string, info os.FileInfo) error {
 	return fmt.Errorf("%w: other users of this machine can read %s (mode %04o), which holds keys and secrets; type: chmod -R go-rwx %s",
-		ErrExposed, path, info.Mode().Perm(), shellWord(path))
+		ErrExposed, path, info.Mode().Perm(), ShellWord(path))
 }
 
-// shellWord quotes a path so that a shell reads it as one word.
-func shellWord(s string) string {
+// ShellWord quotes a path so that a shell reads it as one word.
+func ShellWord(s string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,:@%", r)
 	}

@@ -8,6 +8,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/pem"
@@ -42,7 +43,13 @@ const (
 // Site describes what to examine. Functions in it are called at most once for each subject and may
 // take a while.
 type Site struct {
+	// Running is the state of the server that examines itself, and Program the version of the program that asked it to.
+	// If Running is nil, the server on the data folder is asked.
+	Running *admin.Status
+	Program string
+
 	File     string   // the configuration file; empty if there is none
+	Refused  string   // why the running server has not loaded the file as it is now; empty if it has
 	Warnings []string // about the configuration, one sentence each
 
 	Data     string // the data folder
@@ -94,10 +101,10 @@ type Redis struct {
 	Evicts        bool // it forgets keys when its memory is full
 }
 
-// Models says how many models the configuration has, without those that a server discovers.
+// Models says how many models there are. Only a running server has discovered any.
 type Models struct {
-	Configured, Sandbox int
-	Router              string // the id of the router
+	Configured, Discovered, Sandbox int
+	Router                          string // the id of the router
 }
 
 // Finding is one result of an examination. Its JSON is the output of sluice doctor --json.
@@ -119,6 +126,7 @@ const (
 // what others depend on comes first.
 func Examine(ctx context.Context, s *Site) []Finding {
 	d := &doctor{site: s}
+	d.count()
 	d.configuration()
 	d.dataFolder()
 	d.server(ctx) // sets running, which readiness, database, address and targets read
@@ -139,6 +147,9 @@ func Examine(ctx context.Context, s *Site) []Finding {
 type doctor struct {
 	site     *Site
 	running  *admin.Status // of the server on the data folder; nil if none runs or it does not answer
+	held     bool          // a server runs on the data folder
+	counted  Models
+	uncount  error // why the models could not be counted
 	findings []Finding
 }
 
@@ -155,9 +166,12 @@ func (d *doctor) add(state, subject, advice, format string, args ...any) {
 // configuration reports the warnings. Errors never get here: an invalid configuration cannot be
 // loaded, so there would be no Site.
 func (d *doctor) configuration() {
-	if d.site.File == "" {
+	switch {
+	case d.site.Refused != "":
+		d.add(StateProblem, "configuration", "Fix it there. Until then the server goes on with the configuration before.", "the server has refused the changed configuration: %s", d.site.Refused)
+	case d.site.File == "":
 		d.ok("configuration", "no file; the built-in defaults, the environment and flags apply")
-	} else {
+	default:
 		d.ok("configuration", "%s is valid", d.site.File)
 	}
 	for _, w := range d.site.Warnings {
@@ -193,22 +207,27 @@ func (d *doctor) dataFolder() {
 // server asks the server on the data folder, if there is one, how it is. That none runs is fine: the
 // doctor is often called because the server does not start.
 func (d *doctor) server(ctx context.Context) {
-	client, err := admin.Dial(ctx, d.site.Data)
-	if err != nil {
-		d.ok("server", "none is running on this data folder")
-		return
+	st, program := d.site.Running, cmp.Or(d.site.Program, buildinfo.Version)
+	if st == nil {
+		client, err := admin.Dial(ctx, d.site.Data)
+		if err != nil {
+			d.ok("server", "none is running on this data folder")
+			return
+		}
+		d.held = true
+		st = &admin.Status{}
+		if err := client.Call(ctx, "status", admin.Empty{}, st); err != nil {
+			// It may serve calls all the same, so this is no reason to restart it.
+			d.add(StateWarning, "server", "Its log and /readyz say how it is.", "it runs, but has not said how it is: %v", err)
+			return
+		}
 	}
-	var st admin.Status
-	if err := client.Call(ctx, "status", admin.Empty{}, &st); err != nil {
-		d.add(StateProblem, "server", "Check its log, and restart it if it does not recover.", "it holds the data folder but does not answer: %v", err)
-		return
-	}
-	d.running = &st
+	d.running, d.held = st, true
 	d.ok("server", "running since %s as process %d on %s, with %d accounts and %d models",
 		st.StartedAt.Local().Format("2006-01-02 15:04"), st.PID, st.Listen, st.Accounts, st.Models)
 	// The program was replaced, and the server still runs the old one.
-	if st.Version != buildinfo.Version {
-		d.add(StateWarning, "server", "Restart the server with this program.", "it is version %s and this program is %s", st.Version, buildinfo.Version)
+	if st.Version != program {
+		d.add(StateWarning, "server", "Restart the server with this program.", "it is version %s and this program is %s", st.Version, program)
 	}
 }
 
@@ -385,7 +404,7 @@ func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 // has the address itself.
 func (d *doctor) address() {
 	// A server on another data folder may have the address, too. Then listening fails, as a start would.
-	if d.running == nil {
+	if !d.held {
 		l, err := net.Listen("tcp", d.site.Listen)
 		if err != nil {
 			d.add(StateProblem, "address", "Stop what uses it, or choose another address in listen.", "%s cannot be used: %v", d.site.Listen, Cause(err))
@@ -439,12 +458,17 @@ func (d *doctor) certificate() {
 	}
 }
 
-// models checks that the configuration has models that can serve a request.
+// count counts the models.
+func (d *doctor) count() { d.counted, d.uncount = d.site.Models() }
+
+// models checks that there are models that can serve a request.
 func (d *doctor) models() {
-	m, err := d.site.Models()
+	m := d.counted
 	switch {
-	case err != nil:
-		d.add(StateProblem, "models", "Fix the models in the configuration.", "%v", err)
+	case d.uncount != nil:
+		d.add(StateProblem, "models", "Fix the models in the configuration.", "%v", d.uncount)
+	case m.Discovered > 0:
+		d.ok("models", "%d configured, %d discovered, %d built-in sandbox, and the router %s", m.Configured, m.Discovered, m.Sandbox, m.Router)
 	case m.Configured+m.Sandbox == 0:
 		d.add(StateWarning, "models", "Add models to the configuration, or set sandbox: true.", "none is configured, and the sandbox is off")
 	default:

@@ -18,6 +18,7 @@ const additive = 18
 // them like the old one.
 func Upgrade(ctx context.Context, s *Site) []Finding {
 	d := &doctor{site: s}
+	d.count()
 	d.configuration()
 	d.replaced(ctx)
 	d.schema(ctx)

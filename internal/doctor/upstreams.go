@@ -37,7 +37,11 @@ type Key struct {
 // address and key and costs nothing. Findings about a key come from the method key; providers adds
 // one only if all keys of a provider work.
 func (d *doctor) providers(ctx context.Context) {
-	if len(d.site.Providers) == 0 {
+	switch {
+	case len(d.site.Providers) > 0:
+	case d.counted.Discovered > 0:
+		d.ok("providers", "none configured; the discovered models and the sandbox models answer")
+	default:
 		d.ok("providers", "none configured; the sandbox models answer")
 	}
 	for i := range d.site.Providers {

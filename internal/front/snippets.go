@@ -6,11 +6,11 @@ import "strings"
 type Snippet struct{ ID, Name, Text string }
 
 // Snippets returns a chat completion in each language. The programs run as they are once
-// SLUICE_API_KEY is set; only the server's origin and the model are filled in.
+// SLUICE_KEY is set; only the server's origin and the model are filled in.
 func Snippets(origin, model string) []Snippet {
 	return filled(origin, model, []Snippet{
 		{"curl", "curl", `curl {origin}/v1/chat/completions \
-  -H "Authorization: Bearer $SLUICE_API_KEY" \
+  -H "Authorization: Bearer $SLUICE_KEY" \
   -H "Content-Type: application/json" \
   -d '{
     "model": "{model}",
@@ -20,7 +20,7 @@ func Snippets(origin, model string) []Snippet {
 import os
 from openai import OpenAI
 
-client = OpenAI(base_url="{origin}/v1", api_key=os.environ["SLUICE_API_KEY"])
+client = OpenAI(base_url="{origin}/v1", api_key=os.environ["SLUICE_KEY"])
 reply = client.chat.completions.create(
     model="{model}",
     messages=[{"role": "user", "content": "Hello!"}],
@@ -29,7 +29,7 @@ print(reply.choices[0].message.content)`},
 		{"typescript", "TypeScript", `// npm install openai
 import OpenAI from "openai";
 
-const client = new OpenAI({ baseURL: "{origin}/v1", apiKey: process.env.SLUICE_API_KEY });
+const client = new OpenAI({ baseURL: "{origin}/v1", apiKey: process.env.SLUICE_KEY });
 const reply = await client.chat.completions.create({
   model: "{model}",
   messages: [{ role: "user", content: "Hello!" }],
@@ -48,7 +48,7 @@ import (
 )
 
 func main() {
-	client := openai.NewClient(option.WithBaseURL("{origin}/v1"), option.WithAPIKey(os.Getenv("SLUICE_API_KEY")))
+	client := openai.NewClient(option.WithBaseURL("{origin}/v1"), option.WithAPIKey(os.Getenv("SLUICE_KEY")))
 	reply, err := client.Chat.Completions.New(context.Background(), openai.ChatCompletionNewParams{
 		Model:    "{model}",
 		Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("Hello!")},
@@ -64,14 +64,14 @@ func main() {
 func embeddingSnippets(origin, model string) []Snippet {
 	return filled(origin, model, []Snippet{
 		{"curl", "curl", `curl {origin}/v1/embeddings \
-  -H "Authorization: Bearer $SLUICE_API_KEY" \
+  -H "Authorization: Bearer $SLUICE_KEY" \
   -H "Content-Type: application/json" \
   -d '{"model": "{model}", "input": ["A text to compare"]}'`},
 		{"python", "Python", `# pip install openai
 import os
 from openai import OpenAI
 
-client = OpenAI(base_url="{origin}/v1", api_key=os.environ["SLUICE_API_KEY"])
+client = OpenAI(base_url="{origin}/v1", api_key=os.environ["SLUICE_KEY"])
 reply = client.embeddings.create(model="{model}", input=["A text to compare"])
 print(len(reply.data[0].embedding))`},
 	})
@@ -80,7 +80,7 @@ print(len(reply.data[0].embedding))`},
 func videoSnippets(origin, model string) []Snippet {
 	return filled(origin, model, []Snippet{
 		{"curl", "curl", `curl {origin}/v1/video/generations/jobs \
-  -H "Authorization: Bearer $SLUICE_API_KEY" \
+  -H "Authorization: Bearer $SLUICE_KEY" \
   -H "Content-Type: application/json" \
   -d '{
     "model": "{model}", "prompt": "A paper boat on a river",

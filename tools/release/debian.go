@@ -69,6 +69,17 @@ func (r *release) content(binary []byte, texts []file) ([]file, error) {
 		}
 		files = append(files, file{unitsPath + name, 0o644, unit})
 	}
+	examples, err := filepath.Glob(filepath.Join(r.root, "docs/examples/*"))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range examples {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file{"usr/share/doc/sluice/examples/" + filepath.Base(name), 0o644, text})
+	}
 	for _, f := range texts {
 		switch folder, name := path.Split(f.name); {
 		case folder == "man/":

@@ -233,11 +233,11 @@ func (d *explainer) operation(path, method string, v any) operation {
 }
 
 // curls returns the curl commands of an operation, one for each example of its body. They can be pasted
-// into a shell as they are, with SLUICE_API_KEY set.
+// into a shell as they are, with SLUICE_KEY set.
 func curls(path string, open bool, bodies yaml.MapSlice) []sample {
 	head := "curl " + baseURL + path
 	if !open {
-		head += " \\\n  -H \"Authorization: Bearer $SLUICE_API_KEY\""
+		head += " \\\n  -H \"Authorization: Bearer $SLUICE_KEY\""
 	}
 	if len(bodies) == 0 {
 		return []sample{{Title: "curl", Code: highlight(codeTokens, head)}}

@@ -24,15 +24,15 @@ window.sluiceSnippets = (() => {
     const piece = responses ? 'if event.type == "response.output_text.delta":\n        print(event.delta, end="")' : 'if event.choices and event.choices[0].delta.content:\n        print(event.choices[0].delta.content, end="")';
     const call = `client.${door}.create(\n` + Object.entries(body).map(([k, v]) => "    " + k + "=" + python(v, "    ")).join(",\n") + ",\n)";
     return {
-      curl: `curl ${origin}${path} \\\n  -H "Authorization: Bearer $SLUICE_API_KEY" \\\n  -H "Content-Type: application/json" \\\n  -d '${text.replaceAll("'", "'\\''")}'`,
-      python: `# pip install openai\nimport os\nfrom openai import OpenAI\n\nclient = OpenAI(base_url="${origin}/v1", api_key=os.environ["SLUICE_API_KEY"])\n` +
+      curl: `curl ${origin}${path} \\\n  -H "Authorization: Bearer $SLUICE_KEY" \\\n  -H "Content-Type: application/json" \\\n  -d '${text.replaceAll("'", "'\\''")}'`,
+      python: `# pip install openai\nimport os\nfrom openai import OpenAI\n\nclient = OpenAI(base_url="${origin}/v1", api_key=os.environ["SLUICE_KEY"])\n` +
         (body.stream ? `for event in ${call}:\n    ${piece}` : `reply = ${call}\nprint(reply.${shown})`),
-      typescript: `// npm install openai\nimport OpenAI from "openai";\n\nconst client = new OpenAI({ baseURL: "${origin}/v1", apiKey: process.env.SLUICE_API_KEY });\n` +
+      typescript: `// npm install openai\nimport OpenAI from "openai";\n\nconst client = new OpenAI({ baseURL: "${origin}/v1", apiKey: process.env.SLUICE_KEY });\n` +
         `const reply = await client.${door}.create(${text});\n` +
         (body.stream ? "for await (const event of reply) {\n  " + (responses ? 'if (event.type === "response.output_text.delta") process.stdout.write(event.delta);' : 'process.stdout.write(event.choices[0]?.delta?.content ?? "");') + "\n}" : `console.log(reply.${shown});`),
       go: `package main\n\nimport (\n\t"io"\n\t"net/http"\n\t"os"\n\t"strings"\n)\n\nconst body = \`${text.replaceAll("`", '` + "`" + `')}\`\n\nfunc main() {\n` +
         `\treq, err := http.NewRequest("POST", "${origin}${path}", strings.NewReader(body))\n\tif err != nil {\n\t\tpanic(err)\n\t}\n` +
-        `\treq.Header.Set("Authorization", "Bearer "+os.Getenv("SLUICE_API_KEY"))\n\treq.Header.Set("Content-Type", "application/json")\n` +
+        `\treq.Header.Set("Authorization", "Bearer "+os.Getenv("SLUICE_KEY"))\n\treq.Header.Set("Content-Type", "application/json")\n` +
         "\treply, err := http.DefaultClient.Do(req)\n\tif err != nil {\n\t\tpanic(err)\n\t}\n\tdefer reply.Body.Close()\n\tio.Copy(os.Stdout, reply.Body)\n}",
     };
   };

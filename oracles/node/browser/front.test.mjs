@@ -9,7 +9,7 @@ const pages = ["/", "/models?compare=sandbox/small&compare=sandbox/large", "/mod
 // run does what a curl command says, and returns the reply.
 async function run(command, key) {
   const url = command.match(/https?:\/\/\S+/)[0];
-  const headers = Object.fromEntries([...command.matchAll(/-H "([^:]+): ([^"]+)"/g)].map((m) => [m[1], m[2].replace("$SLUICE_API_KEY", key)]));
+  const headers = Object.fromEntries([...command.matchAll(/-H "([^:]+): ([^"]+)"/g)].map((m) => [m[1], m[2].replace("$SLUICE_KEY", key)]));
   const response = await fetch(url, { method: "POST", headers, body: command.match(/-d '([^]*)'/)[1] });
   return { status: response.status, body: await response.json() };
 }
