@@ -101,7 +101,7 @@ func (c *cluster) exact() {
 		deadline := time.Now().Add(2 * patience)
 		for {
 			r := c.get(n.url, "", "/readyz")
-			if r.status == 200 && !strings.Contains(r.body, "away for") {
+			if r.status == 200 && !strings.Contains(r.body, "as one of ") {
 				break
 			}
 			if time.Now().After(deadline) {
