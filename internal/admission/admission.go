@@ -374,7 +374,7 @@ func (o *Obstacle) fault(c Cost) *fault.Fault {
 
 // noShare returns the 503 of a node that has no part of the limits yet.
 func noShare() *fault.Fault {
-	return fault.New(fault.Unavailable, "This server has just joined the others and has no share of the limits yet, so it lets no call in. Try again in %s: another server may take the call, and this one can within a minute.", seconds(retryShare)).After(retryShare)
+	return fault.New(fault.Unavailable, "This server has just joined the others and has no share of the limits yet, so it lets no call in. Try again in %s: another server may take the call.", seconds(retryShare)).After(retryShare)
 }
 
 // shareFault is fault while nodes divide the limit: it says what is used of this node's share.

@@ -178,7 +178,7 @@ func TestDividedWords(t *testing.T) {
 		{full(Cost{RequestMilli: 1500}), Cost{RequestMilli: 1500}, fault.RateLimited, "Limits are divided among the servers at the moment: of 9 requests a minute, this server admits 3; 3 are used and this call counts as 1.5. It would pass in "},
 		{full(Cost{Tokens: 10}), Cost{Tokens: 10}, fault.RateLimited, "Limits are divided among the servers at the moment: of 90 tokens a minute, this server admits 30; 30 are used and this call reserves 10. It would pass in "},
 		{full(Cost{}), Cost{}, fault.RateLimited, "Limits are divided among the servers at the moment: of the 9 calls that this account may have at once, this server admits 3, and 3 are running. One of them must end first, or another server may take the call."},
-		{none, Cost{RequestMilli: 1000}, fault.Unavailable, "This server has just joined the others and has no share of the limits yet, so it lets no call in. Try again in 5 seconds: another server may take the call, and this one can within a minute."},
+		{none, Cost{RequestMilli: 1000}, fault.Unavailable, "This server has just joined the others and has no share of the limits yet, so it lets no call in. Try again in 5 seconds: another server may take the call."},
 	} {
 		if c.obstacle == nil {
 			t.Errorf("no refusal, want %q", c.want)

@@ -85,17 +85,17 @@ func (a *App) lookAtRedis(context.Context) (f health.Finding) {
 	s := a.redis.State()
 	if s.Exact {
 		if s.Parts == 0 {
-			f.Message = "this server has just joined the others: if Redis went away now, it would refuse calls for up to a minute"
+			f.Message = "this server has just joined the others: if Redis went away now, it would refuse calls"
 		}
 		return f
 	}
 	f.Age = time.Since(s.Since)
-	since := fmt.Sprintf("away for %s", f.Age.Round(time.Second))
+	since, until := fmt.Sprintf("away for %s", f.Age.Round(time.Second)), "Redis is back"
 	if s.Lost {
-		since = "Redis has lost its data less than a minute ago"
+		since, until = "Redis has lost its data less than a minute ago", "that minute is over"
 	}
 	if f.Failed = s.Parts == 0; f.Failed {
-		f.Message = since + ": this server has started since, has no share of the limits yet, and refuses calls for up to a minute"
+		f.Message = since + ": this server had just started, has no share of the limits yet, and refuses calls until " + until
 		f.Err = errors.New(f.Message)
 		return f
 	}

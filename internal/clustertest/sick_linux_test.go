@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -21,8 +22,10 @@ type sickness struct {
 	begin func(*cluster, *node) error
 	end   func(*cluster, *node) error
 	slow  bool // it takes minutes, so only the long form of the test has it
+	lasts bool // it takes a minute, so there are fewer calls at a time
 }
 
+// sicknesses returns everything that a node may have.
 func sicknesses() []sickness {
 	return []sickness{
 		{
@@ -48,7 +51,8 @@ func sicknesses() []sickness {
 				}
 				return n.start()
 			},
-			end: func(*cluster, *node) error { return nil }, // it is over after a minute
+			end:   func(*cluster, *node) error { return nil }, // it is over after a minute
+			lasts: true,
 		},
 		{
 			name: "cut off from PostgreSQL and Redis for more than five minutes",
@@ -108,11 +112,88 @@ func TestSickNode(t *testing.T) {
 			}
 		}
 	}
-	if !t.Run("kubernetes", func(t *testing.T) {
-		c.t = t
-		testSickPod(t, c, account.MasterKey)
-	}) {
-		c.report(t)
+	for name, test := range map[string]func(*testing.T, *cluster, string){"combinations": testCombinations, "kubernetes": testSickPod} {
+		if !t.Run(name, func(t *testing.T) {
+			c.t = t
+			test(t, c, account.MasterKey)
+		}) {
+			c.report(t)
+		}
+	}
+}
+
+// testCombinations: whatever is away at the same time, /readyz says 200 exactly if calls are answered. A disk, a
+// PostgreSQL or a Redis that is away keeps no call from being answered, and a journal that cannot be written does.
+func testCombinations(t *testing.T, c *cluster, key string) {
+	t.Helper()
+	c.exact()
+	n := c.nodes[1]
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	probe := filepath.Join(n.data, ".probe")
+	thaw := func() {}
+	for _, database := range []struct {
+		name       string
+		begin, end func()
+	}{
+		{"works", func() {}, func() {}},
+		{"is away", n.pg.Cut, n.pg.Mend},
+		{"is frozen", func() { thaw = n.pg.Freeze() }, func() { thaw(); n.pg.Break() }},
+		{"is read-only", func() { c.readOnly("on") }, func() { c.readOnly("off") }},
+	} {
+		database.begin()
+		for bits := range 8 {
+			redis, disk, journal := bits&1 != 0, bits&2 != 0, bits&4 != 0
+			if redis {
+				n.redis.Cut()
+			}
+			if disk { // a folder in place of the file that shows whether anything can be stored
+				must(os.MkdirAll(probe, 0o700))
+			}
+			if journal {
+				must(limitFiles(n.cmd.Process.Pid, 1))
+			}
+			what := fmt.Sprintf("PostgreSQL %s, Redis away: %v, disk full: %v, journal full: %v", database.name, redis, disk, journal)
+			want := !journal
+			agreed := 0
+			var last string
+			for deadline := time.Now().Add(patience); agreed < 5; pause(t, 20*time.Millisecond) {
+				before, answered, after := c.readiness(n), c.try(n.url, key, "Reply with the word pong", false), c.readiness(n)
+				last = fmt.Sprintf("a call: %d %v %s; /readyz: %d %s", answered.status, answered.complete, answered.problem, after.status, after.body)
+				if agreed++; answered.complete != want || (before.status == 200) != want || (after.status == 200) != want {
+					agreed = 0
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("%s: want that calls are answered and the node is ready: %v; %s", what, want, last)
+				}
+			}
+			n.redis.Mend()
+			must(os.RemoveAll(probe))
+			must(limitFiles(n.cmd.Process.Pid, ^uint64(0)))
+		}
+		database.end()
+		c.eventually("readiness", func() bool { return c.readiness(n).status == http.StatusOK })
+	}
+}
+
+// readOnly makes the database read-only, as after a failover to a standby, or no longer.
+func (c *cluster) readOnly(value string) {
+	c.t.Helper()
+	var name string
+	if err := c.books.QueryRow(`SELECT current_database()`).Scan(&name); err != nil {
+		c.t.Fatal(err)
+	}
+	for _, statement := range []string{
+		`SET default_transaction_read_only = off`,
+		`ALTER DATABASE "` + name + `" SET default_transaction_read_only = ` + value,
+		// The setting is that of new connections, so the old ones go.
+		`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`,
+	} {
+		c.eventually("a connection", func() bool { _, err := c.books.Exec(statement); return err == nil })
 	}
 }
 
@@ -124,7 +205,9 @@ func testSick(t *testing.T, c *cluster, s sickness, address, key string) {
 	sick := c.nodes[2]
 	seed := newSeed(t)
 	l := c.startLoadOn(func() string { return address }, key, 6, 0, seed)
-	l.hurry(4, seed)
+	if !s.lasts {
+		l.hurry(4, seed)
+	}
 	c.eventually("some calls", func() bool { return l.completed() >= 50 })
 	before := l.tried()
 	if err := s.begin(c, sick); err != nil {
