@@ -8,6 +8,7 @@ package admission
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -53,6 +54,7 @@ type Gate struct {
 	accounts Accounts
 	facts    Facts  // nil: nobody else changes accounts
 	quota    *Quota // nil: monthly limits of keys are not counted
+	unable   func() // nil: nobody is told
 
 	refused [Units + 1]atomic.Int64 // calls that a limit refused, by its resource
 }
@@ -69,6 +71,10 @@ func New(ledger Ledger, accounts Accounts, facts Facts) *Gate {
 // CountUnits makes the gate hold keys to their monthly limits. Call it before the first request.
 func (g *Gate) CountUnits(q *Quota) { g.quota = q }
 
+// OnUnable makes the gate call f whenever it refuses a call with 503, because of the state of this node. F must not
+// block. Call it before the first request.
+func (g *Gate) OnUnable(f func()) { g.unable = f }
+
 // confirm returns an error if the decision on a demand was made by what no longer holds. The ledger that
 // nodes share says so in the standing that comes with the decision, so this costs no round trip of its own.
 func (g *Gate) confirm(d *Demand, s Standing) error {
@@ -76,6 +82,22 @@ func (g *Gate) confirm(d *Demand, s Standing) error {
 		return nil
 	}
 	return g.facts.Confirm(d.Caller, s.Epoch, s.Deactivated)
+}
+
+// tell says that a call was refused because of the state of this node.
+func (g *Gate) tell() {
+	if g.unable != nil {
+		g.unable()
+	}
+}
+
+// count counts a call that a limit has refused. What a node without a share refuses, no limit has.
+func (g *Gate) count(o *Obstacle) {
+	if o.NoShare {
+		g.tell()
+		return
+	}
+	g.refused[o.Resource].Add(1)
 }
 
 // Model is what admission needs to know about the model that a request names. A video model and a chat
@@ -157,11 +179,18 @@ func (g *Gate) Access(d *Demand) (Standing, error) {
 func (g *Gate) Admit(d *Demand) (*Lease, Standing, error) {
 	id := d.Caller.Account.ID
 	if err := g.accounts.Ready(); err != nil {
-		return nil, g.Standing(d), fault.New(fault.Unavailable, "Calls cannot be accounted for at the moment, so none is let in. Try again shortly.").After(5 * time.Second).Because(err)
+		g.tell()
+		if _, ok := errors.AsType[*fault.Fault](err); !ok {
+			err = fault.New(fault.Unavailable, "Calls cannot be accounted for at the moment, so none is let in. Try again shortly.").After(5 * time.Second).Because(err)
+		}
+		return nil, g.Standing(d), err
 	}
 	cost := d.cost()
 	place, standing, err := g.take(d, d.Limits, cost)
 	if err != nil {
+		if f, ok := errors.AsType[*fault.Fault](err); ok && f.Kind == fault.Unavailable {
+			g.tell()
+		}
 		return nil, standing, err
 	}
 	return &Lease{gate: g, accountID: id, place: place.Place, key: place.key}, standing, nil
@@ -192,7 +221,7 @@ func (g *Gate) take(d *Demand, limits account.Limits, c Cost) (taken, Standing, 
 	case obstacle == nil && err != nil:
 		g.ledger.Free(id, place, Cost{})
 	case obstacle != nil && err == nil:
-		g.refused[obstacle.Resource].Add(1)
+		g.count(obstacle)
 		err = obstacle.fault(c)
 	}
 	if key != nil {
@@ -314,11 +343,16 @@ func access(plan account.Plan, m *Model, tools bool) error {
 }
 
 // fault returns the 429 for the caller. It names the limit, its size, what is used, and when the call
-// would pass. A call that can never pass is final, so that clients do not retry it.
+// would pass. A call that can never pass is final, so that clients do not retry it. If the state of this node
+// is in the way and not the limit, it is a 503.
 func (o *Obstacle) fault(c Cost) *fault.Fault {
 	limit := int64(o.Limit)
 	var f *fault.Fault
 	switch {
+	case o.NoShare:
+		return noShare()
+	case o.Divided && !o.Never:
+		return o.shareFault(c)
 	case o.Resource == Slots && !o.Never:
 		return fault.New(fault.RateLimited, "%d calls of this account are running, and %d is the most it may have at once. One of them must end first.", o.Used, limit).After(time.Second)
 	case o.Resource == Slots:
@@ -336,6 +370,26 @@ func (o *Obstacle) fault(c Cost) *fault.Fault {
 	}
 	f.Final = true
 	return f
+}
+
+// noShare returns the 503 of a node that has no part of the limits yet.
+func noShare() *fault.Fault {
+	return fault.New(fault.Unavailable, "This server has just joined the others and has no share of the limits yet, so it lets no call in. Try again in %s: another server may take the call.", seconds(retryShare)).After(retryShare)
+}
+
+// shareFault is fault while nodes divide the limit: it says what is used of this node's share.
+func (o *Obstacle) shareFault(c Cost) *fault.Fault {
+	limit, share := int64(o.Limit), int64(o.Share)
+	const now = "Limits are divided among the servers at the moment: of "
+	switch o.Resource {
+	case Slots:
+		return fault.New(fault.RateLimited, now+"the %d calls that this account may have at once, this server admits %d, and %d are running. One of them must end first, or another server may take the call.", limit, share, o.Used-(limit-share)).After(time.Second)
+	case Requests:
+		return fault.New(fault.RateLimited, now+"%d requests a minute, this server admits %d; %s are used and this call counts as %s. It would pass in %s.", limit, share, milli(o.Used-(limit-share)*1000), milli(c.RequestMilli), seconds(o.Wait)).After(o.Wait)
+	default:
+		wait := max(o.Wait, time.Millisecond)
+		return fault.New(fault.RateLimited, now+"%d tokens a minute, this server admits %d; %d are used and this call reserves %d. It would pass in %s.", limit, share, o.Used-(limit-share), c.Tokens, seconds(wait)).After(wait)
+	}
 }
 
 // SetHeader writes the standing as OpenAI's rate-limit headers. A limit that is unlimited gets none. The

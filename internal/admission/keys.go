@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -34,7 +35,7 @@ func (g *Gate) takeKey(d *Demand, c Cost) (*keyPlace, error) {
 	k := &keyPlace{id: d.Caller.KeyID}
 	var obstacle *Obstacle
 	if k.place, k.standing, obstacle = g.ledger.Take(k.id, narrow, c); obstacle != nil {
-		g.refused[obstacle.Resource].Add(1)
+		g.count(obstacle)
 		return nil, obstacle.keyFault(d, c)
 	}
 	units := d.unitMilli()
@@ -106,6 +107,12 @@ func unitsUsedUp(d *Demand, limit account.Limit, used, units int64) error {
 func (o *Obstacle) keyFault(d *Demand, c Cost) error {
 	limit, name := int64(o.Limit), d.keyName()
 	switch {
+	case o.NoShare:
+		return noShare()
+	case o.Divided && !o.Never:
+		f := o.shareFault(c)
+		f.Message = fmt.Sprintf("The key %q has limits of its own. %s", name, f.Message)
+		return f
 	case o.Resource == Requests && o.Never:
 		f := fault.New(fault.RateLimited, "This call counts as %s requests and the key %q may make %d a minute, so it can never pass. Use another key or model, or raise the limit of this key.", milli(c.RequestMilli), name, limit)
 		f.Final = true

@@ -79,6 +79,11 @@ type Obstacle struct {
 	Used     int64         // thousandths of requests, tokens, or running calls
 	Wait     time.Duration // until the call would pass; 0 for slots, which no clock frees
 	Never    bool          // the cost exceeds the whole limit, so that waiting does not help
+	// Divided says that this node admits Share of the limit, because nodes do not count together at the moment. Then
+	// what belongs to others is part of Used. NoShare says that it has no part of any limit yet: the call is refused
+	// because of the state of this node, whatever the account has used.
+	Divided, NoShare bool
+	Share            account.Limit
 	// Parts is the number of nodes over which the limit is divided, if the cost exceeds each of the parts
 	// and would fit under the limit; see Divided. Else it is 0.
 	Parts int

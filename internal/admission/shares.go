@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"slices"
 	"time"
 
 	"sluice/internal/account"
@@ -50,6 +51,11 @@ func Shares(views []View, accountID string, limits account.Limits) account.Limit
 	}
 }
 
+// NoShare reports whether a node that goes by these lists has no part of any limit: it is not in all of them.
+func NoShare(views []View) bool {
+	return slices.ContainsFunc(views, func(v View) bool { return v.Nodes <= 0 })
+}
+
 // spread returns a number for an account that is the same on every node (FNV-1a).
 func spread(accountID string) uint32 {
 	h := uint32(2166136261)
@@ -75,10 +81,17 @@ func (m Meter) widen(limit, share account.Limit, unit int64) Meter {
 	return m
 }
 
-// Widen turns an obstacle within shares into one within the limits. Only what exceeds a whole limit can
-// never pass; what exceeds the share may pass elsewhere, or later.
-func (o *Obstacle) Widen(limits, shares account.Limits, c Cost) *Obstacle {
+// Widen turns an obstacle within the shares that views give into one within the limits. Only what exceeds a whole
+// limit can never pass; what exceeds the share may pass elsewhere, or later.
+func (o *Obstacle) Widen(limits, shares account.Limits, views []View, c Cost) *Obstacle {
 	never := o.Never
+	o.NoShare = NoShare(views)
+	share := o.Limit
+	defer func() {
+		if share != o.Limit {
+			o.Divided, o.Share = true, share
+		}
+	}()
 	switch o.Resource {
 	case Requests:
 		o.Limit, o.Used = limits.RequestsPerMinute, o.Used+int64(limits.RequestsPerMinute-shares.RequestsPerMinute)*1000
@@ -123,8 +136,8 @@ func (d *Divided) Take(accountID string, limits account.Limits, c Cost) (Place, 
 	if o == nil {
 		return p, standing.Widen(limits, shares), nil
 	}
-	o = o.Widen(limits, shares, c)
-	if o.Resource == Requests && !o.Never {
+	o = o.Widen(limits, shares, views, c)
+	if o.Resource == Requests && !o.Never && !o.NoShare {
 		o.divide(views, c)
 	}
 	return p, standing.Widen(limits, shares), o

@@ -2,12 +2,14 @@ package admission
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"sluice/internal/account"
+	"sluice/internal/fault"
 )
 
 // The shares of a list of nodes add up to the limit, and differ by one at most.
@@ -148,5 +150,47 @@ func TestDividedTooSmall(t *testing.T) {
 	}
 	if _, _, o := divided(3)[0].Take("acct_1", limits, Cost{RequestMilli: 11_000}); o == nil || !o.Never || o.Parts != 0 {
 		t.Errorf("Take of more than the limit = %+v, want never, for all that parts matter", o)
+	}
+}
+
+// What a refused caller reads is true: what belongs to other nodes is not used, and a node that has no part of the
+// limits refuses because of its own state, which is a 503.
+func TestDividedWords(t *testing.T) {
+	t.Parallel()
+	limits := account.Limits{RequestsPerMinute: 9, TokensPerMinute: 90, Concurrent: 9}
+	full := func(c Cost) *Obstacle {
+		node := divided(3)[0]
+		for range 10 {
+			if _, _, o := node.Take("acct_1", limits, c); o != nil {
+				return o
+			}
+		}
+		return nil
+	}
+	outside := NewDivided(NewMemory(nil), func() []View { return []View{{Rank: 1, Nodes: 2}, {}} })
+	_, _, none := outside.Take("acct_1", limits, Cost{RequestMilli: 1000, Tokens: 1})
+	for _, c := range []struct {
+		obstacle *Obstacle
+		cost     Cost
+		kind     fault.Kind
+		want     string
+	}{
+		{full(Cost{RequestMilli: 1500}), Cost{RequestMilli: 1500}, fault.RateLimited, "Limits are divided among the servers at the moment: of 9 requests a minute, this server admits 3; 3 are used and this call counts as 1.5. It would pass in "},
+		{full(Cost{Tokens: 10}), Cost{Tokens: 10}, fault.RateLimited, "Limits are divided among the servers at the moment: of 90 tokens a minute, this server admits 30; 30 are used and this call reserves 10. It would pass in "},
+		{full(Cost{}), Cost{}, fault.RateLimited, "Limits are divided among the servers at the moment: of the 9 calls that this account may have at once, this server admits 3, and 3 are running. One of them must end first, or another server may take the call."},
+		{none, Cost{RequestMilli: 1000}, fault.Unavailable, "This server has just joined the others and has no share of the limits yet, so it lets no call in. Try again in 5 seconds: another server may take the call."},
+	} {
+		if c.obstacle == nil {
+			t.Errorf("no refusal, want %q", c.want)
+			continue
+		}
+		if f := c.obstacle.fault(c.cost); !strings.HasPrefix(f.Message, c.want) || f.Kind != c.kind || f.Final || f.RetryAfter <= 0 {
+			t.Errorf("fault = %s %q after %s (final: %t), want %s %q", f.Kind, f.Message, f.RetryAfter, f.Final, c.kind, c.want)
+		}
+	}
+	// An account without limits has no share of anything, and needs none.
+	free := account.Limits{RequestsPerMinute: account.Unlimited, TokensPerMinute: account.Unlimited, Concurrent: account.Unlimited}
+	if _, _, o := outside.Take("acct_2", free, Cost{RequestMilli: 1000, Tokens: 1}); o != nil {
+		t.Errorf("Take without limits on a node without a share = %+v, want none in the way", o)
 	}
 }

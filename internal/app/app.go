@@ -115,6 +115,7 @@ type App struct {
 	quota    *admission.Quota    // the units of keys with a monthly limit
 	abuse    *abuse.Control
 	health   *health.Board // whether new work should be sent here
+	door     *door         // keeps callers away while it should not
 	line     *inference.Line
 	api      *httpapi.API
 	local    *httpapi.Local // whether only this machine has sent requests

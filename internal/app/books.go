@@ -27,7 +27,7 @@ func (a *App) openBooks(_ context.Context, cfg *config.Config) error {
 		KeepDays: func() int { return a.settings.Load().Config.Usage.KeepDays },
 	})
 	a.refusals = refusal.New(a.facts.store, a.log)
-	a.gate = admission.New(a.ledger, a.books, a.currentFacts(cfg))
+	a.gate = admission.New(a.ledger, entrance{a.books, a.cluster}, a.currentFacts(cfg))
 	a.quota = a.newQuota()
 	a.gate.CountUnits(a.quota)
 	return a.books.Open()

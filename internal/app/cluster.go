@@ -98,11 +98,11 @@ func (a *App) tellNodes(topic string) func(ctx context.Context, payload string) 
 }
 
 // nodes describes the servers on the database, for the status.
-func (a *App) nodes(ctx context.Context) (c admin.Cluster) {
+func (a *App) nodes() (c admin.Cluster) {
 	if a.facts.alone() {
 		return c
 	}
-	if err := a.cluster.Ready(ctx); err != nil {
+	if err := a.cluster.Ready(); err != nil {
 		c.Problem = err.Error()
 	}
 	c.Mode, c.Note = string(a.cluster.Mode()), a.cluster.Note()

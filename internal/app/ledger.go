@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
 	"sluice/internal/abuse"
@@ -38,7 +39,13 @@ func (a *App) openLedger(ctx context.Context, cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
-	a.redis, err = redisledger.Open(ctx, cfg.Redis.Reveal(), &redisledger.Options{Node: node, Share: a.cluster.Share, Log: a.log})
+	// Without this memory a node could not tell a Redis that has lost its data from a new one, and would count there
+	// at once. So a database that does not answer now ends the start, as it does in the steps before.
+	table, err := a.facts.store.LedgerTable(ctx)
+	if err != nil {
+		return fmt.Errorf("read which table of nodes is in Redis: %w", err)
+	}
+	a.redis, err = redisledger.Open(ctx, cfg.Redis.Reveal(), &redisledger.Options{Node: node, Share: a.cluster.Share, Table: table, Remember: a.facts.store.KeepLedgerTable, Log: a.log})
 	if err != nil {
 		return err
 	}

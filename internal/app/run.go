@@ -53,6 +53,9 @@ func (a *App) Run(ctx context.Context) error {
 	for _, l := range listeners {
 		working.Go(func() { l.Watch(background) })
 	}
+	if !a.facts.alone() {
+		working.Go(func() { a.door.run(background, &entry{a.api, servers[0], listeners[0], a.closesUnready()}) })
+	}
 	for _, job := range a.jobs() {
 		working.Go(func() { job(background) })
 	}
@@ -185,7 +188,9 @@ func giveBack(context.Context) {
 	debug.FreeOSMemory()
 }
 
-// metricsHandler serves the metrics. Other paths get the error object of the API.
+// metricsHandler serves the metrics, and whether this server lives and can serve: the address of the API does not
+// answer that while it refuses connections (docs/operations.md#a-server-that-cannot-serve). Other paths get the error
+// object of the API.
 func (a *App) metricsHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", a.metrics.Handler())
@@ -247,7 +252,7 @@ func (a *App) status(ctx context.Context) admin.Status {
 	st := admin.Status{
 		Version: buildinfo.Version, PID: os.Getpid(), StartedAt: a.started.UTC(), Listen: a.Addr(), Origin: a.Origin(), Config: s.Config.File(),
 		Database: string(a.facts.store.Engine()), Accounts: a.facts.index.Accounts(), Models: len(s.Catalog.Models()), Targets: s.Routes.Standings(time.Now()),
-		Cluster: a.nodes(ctx),
+		Cluster: a.nodes(),
 	}
 	// The one who asks is an operator: the reason, beside what everybody may read. A database that takes long to answer
 	// must not keep the rest from whoever asks.

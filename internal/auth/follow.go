@@ -173,9 +173,8 @@ func (f *Follower) Look(current func() bool) (found health.Finding) {
 		return found // the epochs say what has changed
 	}
 	if err := f.Ready(); err != nil {
-		found.Failed, found.Err = true, err
-	}
-	if found.Age > staleAfter {
+		found.Failed, found.Err, found.Message = true, err, err.Error()
+	} else if found.Age > staleAfter {
 		found.Message = fmt.Sprintf("changes by other nodes were last read %s ago", found.Age.Round(time.Second))
 	}
 	return found

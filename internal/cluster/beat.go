@@ -125,14 +125,12 @@ func (c *Cluster) comeBack(ctx context.Context) (again bool, err error) {
 		return true, nil
 	}
 	c.views.Store(&[]admission.View{{}})
-	why := fmt.Errorf("another server, node %s, has taken the place of this one", blocker.ID)
+	why := fmt.Errorf("another server, node %s, has taken the place of this one, which refuses calls", blocker.ID)
 	hint := "stop one of the two, or give both redis: redis://host:6379 or cluster: approximate"
 	if blocker.ID == c.me.ID {
 		hint = "two servers have a copy of the same data folder; stop one of them, and delete the file node in its folder"
 	}
-	c.mu.Lock()
-	c.lost = why
-	c.mu.Unlock()
+	c.lost.Store(&loss{why})
 	if time.Since(c.warned) >= remindEvery {
 		c.warned = time.Now()
 		c.log.Error("this server has lost its place and is not ready", "error", why.Error(), "hint", hint)
@@ -142,7 +140,6 @@ func (c *Cluster) comeBack(ctx context.Context) (again bool, err error) {
 
 // found notes that the node has its place.
 func (c *Cluster) found() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.lost, c.warned = nil, time.Time{}
+	c.lost.Store(nil)
+	c.warned = time.Time{}
 }

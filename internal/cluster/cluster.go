@@ -96,9 +96,11 @@ type Cluster struct {
 	missing map[string]time.Time // nodes of State.Base that have no row, and since when they were seen to have none
 	warned  time.Time            // when the log was last told that this node has lost its place
 
-	mu   sync.Mutex
-	lost error // why this node has no place; nil if it has one
+	lost atomic.Pointer[loss] // nil if this node has its place
 }
+
+// loss is why a node has no place.
+type loss struct{ err error }
 
 // Single returns the cluster of a server that shares its database with nobody.
 func Single() *Cluster { return &Cluster{log: slog.New(slog.DiscardHandler)} }
@@ -204,7 +206,7 @@ func (c *Cluster) awaitShare(ctx context.Context) {
 	defer cancel()
 	tick := time.NewTicker(beatEvery / 20)
 	defer tick.Stop()
-	for c.Ready(ctx) != nil {
+	for c.Ready() != nil {
 		select {
 		case <-ctx.Done():
 			c.log.Warn("not ready yet", "reason", errNoShare.Error())
@@ -288,14 +290,12 @@ func (c *Cluster) Share() (rank, nodes int) {
 
 // Ready returns nil if this node may serve, and otherwise why not: another has taken its place, or it has no
 // part of the limits yet. That the database does not answer is no reason: a node that knew its place keeps it.
-func (c *Cluster) Ready(context.Context) error {
+func (c *Cluster) Ready() error {
 	if c.store == nil {
 		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.lost != nil {
-		return c.lost
+	if err := c.Lost(); err != nil {
+		return err
 	}
 	if _, n := c.Share(); c.me.Mode == Approximate && n == 0 {
 		return errNoShare
@@ -303,8 +303,17 @@ func (c *Cluster) Ready(context.Context) error {
 	return nil
 }
 
+// Lost returns an error if another node has taken the place of this one, which must not admit calls then. It takes no
+// lock.
+func (c *Cluster) Lost() error {
+	if l := c.lost.Load(); l != nil {
+		return l.err
+	}
+	return nil
+}
+
 // errNoShare lasts at most a minute: lists of nodes change no faster.
-var errNoShare = errors.New("this server has just joined and has no part of the limits yet; it gets one within a minute")
+var errNoShare = errors.New("this server has just joined the others, has no part of the limits yet, and refuses calls; it gets one within a minute")
 
 // Note returns a remark for operators, or "".
 func (c *Cluster) Note() string {

@@ -82,7 +82,7 @@ func TestRefused(t *testing.T) {
 			if waited := time.Since(began); waited < patience || waited > patience+time.Second {
 				t.Errorf("Join(%s beside %s) gave up after %v, want %v", tt.second, tt.first, waited, patience)
 			}
-			if err := one.Ready(t.Context()); err != nil {
+			if err := one.Ready(); err != nil {
 				t.Errorf("the first is not ready any more: %v", err)
 			}
 		})
@@ -141,7 +141,7 @@ func TestKilled(t *testing.T) {
 		if _, err := Join(ctx, &link{database: db}, "three", Alone, nil); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Join after an outage = %v, want it to wait for the other", err)
 		}
-		if err := two.Ready(t.Context()); err != nil {
+		if err := two.Ready(); err != nil {
 			t.Errorf("Ready after an outage = %v", err)
 		}
 		two.Leave(t.Context())
@@ -158,15 +158,15 @@ func TestLost(t *testing.T) {
 		defer one.Leave(t.Context())
 		wire.frozen.Store(true)
 		two, _, _ := join(t, db, "two", Alone)
-		if err := one.Ready(t.Context()); err != nil {
+		if err := one.Ready(); err != nil {
 			t.Errorf("Ready while it cannot know = %v", err)
 		}
 		wire.frozen.Store(false)
 		time.Sleep(2 * beatEvery)
-		if err := one.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "node two, has taken the place of this one") {
+		if err := one.Ready(); err == nil || !strings.Contains(err.Error(), "node two, has taken the place of this one") {
 			t.Errorf("Ready = %v, want that another has taken its place", err)
 		}
-		if err := two.Ready(t.Context()); err != nil {
+		if err := two.Ready(); err != nil {
 			t.Errorf("Ready of the other = %v", err)
 		}
 		time.Sleep(10 * time.Second)
@@ -175,7 +175,7 @@ func TestLost(t *testing.T) {
 		}
 		two.Leave(t.Context())
 		time.Sleep(2 * beatEvery)
-		if err := one.Ready(t.Context()); err != nil || !strings.Contains(log.String(), "and has one again") {
+		if err := one.Ready(); err != nil || !strings.Contains(log.String(), "and has one again") {
 			t.Errorf("Ready after the other has gone = %v, %s", err, log)
 		}
 	})
@@ -191,13 +191,13 @@ func TestCopiedFolder(t *testing.T) {
 		two, _, _ := join(t, db, "same", Approximate)
 		defer two.Leave(t.Context())
 		time.Sleep(time.Minute)
-		if one.Ready(t.Context()) == nil || !strings.Contains(log.String(), "delete the file node") {
+		if one.Ready() == nil || !strings.Contains(log.String(), "delete the file node") {
 			t.Errorf("Ready = nil, want the first to have lost its place; %s", log)
 		}
 		if rank, n := one.Share(); n != 0 {
 			t.Errorf("Share = %d of %d, want none", rank, n)
 		}
-		if err := two.Ready(t.Context()); err != nil {
+		if err := two.Ready(); err != nil {
 			t.Errorf("Ready of the second = %v", err)
 		}
 	})
@@ -216,8 +216,8 @@ func TestApproximate(t *testing.T) {
 		}
 		joining.Wait()
 		for i, c := range nodes {
-			if rank, n := c.Share(); rank != i || n != 3 || c.Ready(t.Context()) != nil {
-				t.Errorf("Share = %d of %d, %v, want %d of 3, and to be ready", rank, n, c.Ready(t.Context()), i)
+			if rank, n := c.Share(); rank != i || n != 3 || c.Ready() != nil {
+				t.Errorf("Share = %d of %d, %v, want %d of 3, and to be ready", rank, n, c.Ready(), i)
 			}
 			if got := c.Nodes(); got.Live != 3 || got.Rank != i || len(got.List) != 3 {
 				t.Errorf("Nodes = %+v, want 3", got)
@@ -228,11 +228,11 @@ func TestApproximate(t *testing.T) {
 		}
 		began := time.Now()
 		d, _, _ := join(t, db, "d", Approximate)
-		if err := d.Ready(t.Context()); time.Since(began) > time.Second || !errors.Is(err, errNoShare) {
+		if err := d.Ready(); time.Since(began) > time.Second || !errors.Is(err, errNoShare) {
 			t.Errorf("Ready of one that comes later = %v after %v, want that it has no part yet, at once", err, time.Since(began))
 		}
 		time.Sleep(span + 2*beatEvery)
-		if rank, n := d.Share(); rank != 3 || n != 4 || d.Ready(t.Context()) != nil {
+		if rank, n := d.Share(); rank != 3 || n != 4 || d.Ready() != nil {
 			t.Errorf("Share a minute later = %d of %d, want 3 of 4", rank, n)
 		}
 		// A restart, orderly or not, changes nothing for anybody.
@@ -280,7 +280,7 @@ func TestLeaveFrozen(t *testing.T) {
 func TestSingle(t *testing.T) {
 	t.Parallel()
 	c := Single()
-	if err := c.Ready(t.Context()); err != nil || c.Note() != "" || c.Nodes().Live != 1 || !c.Connected() || c.Views() != nil {
+	if err := c.Ready(); err != nil || c.Note() != "" || c.Nodes().Live != 1 || !c.Connected() || c.Views() != nil {
 		t.Errorf("Ready, Note, Nodes, Connected = %v, %q, %+v, %t", err, c.Note(), c.Nodes(), c.Connected())
 	}
 	if rank, n := c.Share(); rank != 0 || n != 1 {

@@ -179,7 +179,7 @@ func TestPostgreSQLApproximate(t *testing.T) {
 	nodes[1].Leave(t.Context())
 	began := time.Now()
 	again := newPlace(t, database, "b").start(t, cluster.Approximate)
-	if rank, n := again.Share(); rank != 1 || n != 3 || again.Ready(t.Context()) != nil {
+	if rank, n := again.Share(); rank != 1 || n != 3 || again.Ready() != nil {
 		t.Errorf("Share of the restarted one after %v = %d of %d, want 1 of 3", time.Since(began), rank, n)
 	}
 	nodes[0].Leave(t.Context())
@@ -321,7 +321,7 @@ func TestPostgreSQLFrozen(t *testing.T) {
 	<-second
 	t.Logf("another node took over %v after the connection froze", time.Since(frozen).Round(time.Millisecond))
 	eventually(t, "the silence to be noticed", func() bool { return two.Nodes().Live == 1 })
-	if err := two.Ready(t.Context()); err != nil {
+	if err := two.Ready(); err != nil {
 		t.Errorf("Ready = %v", err)
 	}
 	leaving := time.Now()

@@ -149,9 +149,10 @@ func advice(resp *http.Response) (retry bool, after time.Duration) {
 	return resp.StatusCode >= http.StatusInternalServerError, after
 }
 
-// load is a steady mix of whole and streamed calls through nginx.
+// load is a steady mix of whole and streamed calls through a load balancer.
 type load struct {
 	c       *cluster
+	pick    func() string // the address of the next call
 	key     string
 	retries int // of each call, as in a client's settings
 	stop    chan struct{}
@@ -165,7 +166,12 @@ type load struct {
 
 // startLoad starts callers. finish ends them.
 func (c *cluster) startLoad(key string, callers, retries int, seed uint64) *load {
-	l := &load{c: c, key: key, retries: retries, stop: make(chan struct{})}
+	return c.startLoadOn(func() string { return c.nginx.url }, key, callers, retries, seed)
+}
+
+// startLoadOn is startLoad on other addresses than that of nginx.
+func (c *cluster) startLoadOn(pick func() string, key string, callers, retries int, seed uint64) *load {
+	l := &load{c: c, pick: pick, key: key, retries: retries, stop: make(chan struct{})}
 	for i := range callers {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
 		l.running.Go(func() {
@@ -225,7 +231,7 @@ func (l *load) wait(d time.Duration) (ended bool) {
 func (l *load) call(text string, stream bool, random *rand.Rand) {
 	var problems []string
 	for i := 0; ; i++ {
-		a := l.c.try(l.c.nginx.url, l.key, text, stream)
+		a := l.c.try(l.pick(), l.key, text, stream)
 		l.mu.Lock()
 		l.attempts = append(l.attempts, a)
 		if a.complete {
@@ -257,6 +263,13 @@ func (l *load) completed() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.calls
+}
+
+// tried returns how many attempts have ended so far.
+func (l *load) tried() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.attempts)
 }
 
 // finish ends the callers and returns the ids of the requests whose replies were complete.

@@ -45,7 +45,8 @@ func startNginx(t *testing.T, base string, nodes []*node) *nginx {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.write(t, "sluice.conf", adapt(t, string(text), port.Addr(), nodes))
+	conf := addresses(t, example, string(text), nodes)
+	g.write(t, "sluice.conf", without(t, example, conf, map[string]string{`listen 443 ssl;`: "listen " + port.Addr() + ";", `ssl_certificate .*;`: "", `ssl_certificate_key .*;`: ""}))
 	user := ""
 	if os.Geteuid() == 0 {
 		user = "user root;" // the workers must be able to enter the folder
@@ -65,9 +66,16 @@ http {
     include %[2]s/sluice.conf;
 }
 `, user, g.dir))
-	output := &strings.Builder{}
-	cmd := exec.Command(program, "-p", g.dir, "-c", filepath.Join(g.dir, "nginx.conf"), "-e", filepath.Join(g.dir, "error.log"))
-	cmd.Dir, cmd.Stdout, cmd.Stderr = g.dir, output, output
+	runProxy(t, g.dir, port.Addr(), program, "-p", g.dir, "-c", filepath.Join(g.dir, "nginx.conf"), "-e", filepath.Join(g.dir, "error.log"))
+	return g
+}
+
+// runProxy starts a load balancer and returns when it listens. It ends with the test.
+func runProxy(t *testing.T, dir, address, program string, args ...string) {
+	t.Helper()
+	output := &text{}
+	cmd := exec.Command(program, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, output, output
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
 	endWithParent(cmd.SysProcAttr)
 	if err := cmd.Start(); err != nil {
@@ -84,37 +92,73 @@ http {
 	})
 	deadline := time.After(patience)
 	for {
-		if c, err := net.Dial("tcp", port.Addr()); err == nil {
+		if c, err := net.Dial("tcp", address); err == nil {
 			c.Close()
-			return g
+			return
 		}
 		select {
 		case <-exited:
-			log, _ := os.ReadFile(filepath.Join(g.dir, "error.log"))
-			t.Fatalf("nginx ended: %s\n%s", output, log)
+			log, _ := os.ReadFile(filepath.Join(dir, "error.log"))
+			t.Fatalf("%s ended: %s\n%s", program, output, log)
 		case <-deadline:
-			t.Fatalf("nginx does not listen after %v", patience)
+			t.Fatalf("%s does not listen after %v", program, patience)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }
 
-// adapt replaces the addresses in the example. Everything else stays.
-func adapt(t *testing.T, text, listen string, nodes []*node) string {
+// startHAProxy starts HAProxy with the configuration that operators are told to use, and stops it when the test ends.
+// It returns its address.
+func startHAProxy(t *testing.T, base string, nodes []*node) string {
 	t.Helper()
-	servers := regexp.MustCompile(`server 10\.0\.0\.1\d:8080 `)
+	const file = "../../docs/examples/haproxy.cfg"
+	program, err := FindHAProxy()
+	if err != nil {
+		t.Skipf("needs HAProxy: %v", err)
+	}
+	port, err := porttest.Hold()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(port.Release)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf := without(t, file, addresses(t, file, string(text), nodes), map[string]string{`bind :443 .*`: "bind " + port.Addr(), `maxconn \d+`: "maxconn 1000"})
+	dir := filepath.Join(base, "haproxy")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "haproxy.cfg")
+	if err := os.WriteFile(path, []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	runProxy(t, dir, port.Addr(), program, "-db", "-f", path)
+	return "http://" + port.Addr()
+}
+
+// addresses replaces the addresses of the nodes in an example. Everything else stays.
+func addresses(t *testing.T, file, text string, nodes []*node) string {
+	t.Helper()
+	servers := regexp.MustCompile(`\b10\.0\.0\.1\d:8080\b`)
 	if found := len(servers.FindAllString(text, -1)); found != len(nodes) {
-		t.Fatalf("%s has %d nodes, want %d", example, found, len(nodes))
+		t.Fatalf("%s has %d nodes, want %d", file, found, len(nodes))
 	}
 	i := 0
-	text = servers.ReplaceAllStringFunc(text, func(string) string {
+	return servers.ReplaceAllStringFunc(text, func(string) string {
 		i++
-		return "server " + nodes[i-1].port.Addr() + " "
+		return nodes[i-1].port.Addr()
 	})
-	for old, repl := range map[string]string{`listen 443 ssl;`: "listen " + listen + ";", `ssl_certificate .*;`: "", `ssl_certificate_key .*;`: ""} {
+}
+
+// without replaces lines of an example, such as those about certificates, which the test does not have.
+func without(t *testing.T, file, text string, lines map[string]string) string {
+	t.Helper()
+	for old, repl := range lines {
 		place := regexp.MustCompile(`(?m)^\s*` + old)
 		if !place.MatchString(text) {
-			t.Fatalf("%s has no %s", example, old)
+			t.Fatalf("%s has no %s", file, old)
 		}
 		text = place.ReplaceAllString(text, repl)
 	}

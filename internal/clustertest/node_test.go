@@ -17,7 +17,7 @@ import (
 	"sluice/internal/wiretest"
 )
 
-// node is one server: the program, its folder and its way to Redis.
+// node is one server: the program, its folder and its ways to Redis and PostgreSQL.
 type node struct {
 	name    string
 	program string
@@ -26,6 +26,7 @@ type node struct {
 	url     string
 	port    *porttest.Port
 	redis   *wiretest.Wire
+	pg      *wiretest.Wire
 	log     *text
 	cmd     *exec.Cmd
 	exited  chan error // gets what Wait returned
@@ -69,6 +70,8 @@ func (c *cluster) newNode(t *testing.T, program, name, files string) *node {
 		name: name, program: program, file: filepath.Join(dir, "sluice.yaml"), data: filepath.Join(dir, "data"),
 		url: "http://" + port.Addr(), port: port, redis: wiretest.New(t, c.redis.Addr()), log: &text{},
 	}
+	var database string
+	n.pg, database = wiretest.To(t, c.pg.URL())
 	yaml := fmt.Sprintf(`data: %q
 listen: %s
 metrics_listen: 127.0.0.1:0
@@ -80,7 +83,7 @@ public_url: http://cluster.example.com
 trusted_proxies: [127.0.0.1]
 discover: false
 plans: {premium: {requests_per_minute: unlimited, concurrent: unlimited, tokens_per_minute: unlimited, monthly_units: %d}}
-`, n.data, port.Addr(), c.pg.URL(), n.redis.Addr(), bucket, files, budget)
+`, n.data, port.Addr(), database, n.redis.Addr(), bucket, files, budget)
 	if err := os.WriteFile(n.file, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -116,14 +119,19 @@ func (n *node) start() error {
 	return nil
 }
 
+// side returns the address of the node's metrics, which stays open while the node cannot serve.
+func (c *cluster) side(n *node) string {
+	log := n.log.String()
+	address, _ := between(log[max(0, strings.LastIndex(log, `"msg":"sluice is ready"`)):], `"metrics":"`, `"`)
+	return "http://" + address
+}
+
+// readiness asks a node whether it can serve, on the address that stays open.
+func (c *cluster) readiness(n *node) reply { return c.get(c.side(n), "", "/readyz") }
+
 // metric returns the value of a metric since the start of the server, or 0 if the server does not tell.
 func (c *cluster) metric(n *node, name string) int {
-	log := n.log.String()
-	address, ok := between(log[max(0, strings.LastIndex(log, `"msg":"sluice is ready"`)):], `"metrics":"`, `"`)
-	if !ok {
-		return 0
-	}
-	for line := range strings.Lines(c.get("http://"+address, "", "/metrics").body) {
+	for line := range strings.Lines(c.get(c.side(n), "", "/metrics").body) {
 		if value, found := strings.CutPrefix(line, name+" "); found {
 			v, _ := strconv.Atoi(strings.TrimSpace(value)) // whole numbers only
 			return v

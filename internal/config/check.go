@@ -23,6 +23,7 @@ var (
 	logFormats    = []string{"auto", "text", "json"}
 	clients       = []string{"lean", "standard"}
 	lanes         = []string{"on", "off", "debug"}
+	unreadyWays   = []string{"auto", "close", "answer"}
 	logLevels     = []string{"debug", "info", "warn", "error"}
 	providerKinds = Kinds()
 	modelTiers    = []string{"free", "basic", "premium"}                  // lowest first
@@ -98,6 +99,7 @@ func (r *record) checkService(c *Config) {
 	}
 	r.checkMCP(c.MCP)
 	r.checkOneOf("http1_lane", c.HTTP1Lane, "lane", lanes)
+	r.checkOneOf("unready", c.Unready, "way to treat connections", unreadyWays)
 	r.checkOneOf("upstream_client", c.UpstreamClient, "client", clients)
 	r.checkOneOf("log.format", c.Log.Format, "log format", logFormats)
 	r.checkOneOf("log.level", c.Log.Level, "log level", logLevels)

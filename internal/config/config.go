@@ -71,8 +71,8 @@ type Config struct {
 	// never taken from a request. If empty, it is derived from the listen address.
 	PublicURL string `yaml:"public_url"`
 
-	// The address to serve Prometheus metrics on, as host:port. Keep it private. If empty,
-	// metrics are off.
+	// The address to serve Prometheus metrics on, as host:port, and `/healthz` and `/readyz` as
+	// well. Keep it private. If empty, metrics are off.
 	MetricsListen string `yaml:"metrics_listen" default:"127.0.0.1:9090" restart:"true"`
 
 	// The reverse proxies in front of Sluice, as networks such as `10.0.0.0/8` or single
@@ -119,6 +119,14 @@ type Config struct {
 	// requests to other nodes. A second signal ends the delay. If not set: 5s with PostgreSQL,
 	// 0s with SQLite, where there is no other node.
 	ShutdownDelay time.Duration `yaml:"shutdown_delay"`
+
+	// What a server that cannot answer calls does with new connections while other servers on
+	// the same PostgreSQL live. `close`: it refuses them, so that load balancers that only watch
+	// connections, such as nginx, send calls to the others. `answer`: it accepts them and answers
+	// 503, for load balancers that ask `/readyz`. `auto` is `answer` in Kubernetes, whose probes
+	// ask this port, and `close` elsewhere. `metrics_listen` serves `/healthz` and `/readyz`, too,
+	// and stays open. A server without others always answers.
+	Unready string `yaml:"unready" default:"auto" restart:"true"`
 
 	// The earlier name of `drain_timeout`. It still works, but not together with the new one.
 	ShutdownGrace time.Duration `yaml:"shutdown_grace"`

@@ -57,6 +57,7 @@ func TestRestartNeeded(t *testing.T) {
 		{"collector", func(c *Config) { c.Traces.Endpoint = "http://x"; c.Traces.Headers = "a=b" }, []string{"traces.endpoint", "traces.headers"}},
 		{"sampling", func(c *Config) { c.Traces.Sample, c.Traces.Follow, c.Traces.Capture = 1000, "all", "content" }, nil},
 		{"lane", func(c *Config) { c.HTTP1Lane = "off" }, []string{"http1_lane"}},
+		{"unready", func(c *Config) { c.Unready = "answer" }, []string{"unready"}},
 		{"another certificate", func(c *Config) { c.TLS = TLS{"c2", "k2"} }, nil},
 		{"https off", func(c *Config) { c.TLS = TLS{} }, []string{"tls"}},
 		{"several", func(c *Config) { c.Data = "x"; c.Listen = ":1" }, []string{"listen", "data"}},

@@ -185,6 +185,8 @@ sluice.yaml:1:100: alerts.allow_hosts[0]: "http://a" is not a host; write a name
 sluice.yaml:1:124: alerts.journal_lag: must be at least 1s; got 0s
 sluice.yaml:1:143: alerts.disk_free_mib: must be 0 (never) or more; got -1`},
 	{"lane", "http1_lane: maybe\n", `sluice.yaml:1:13: http1_lane: "maybe" is not a lane; expected one of on, off, debug`},
+	{"unready", "unready: die\n", `sluice.yaml:1:10: unready: "die" is not a way to treat connections; expected one of auto, close, answer`},
+	{"a delay that outlasts the stop", "drain_timeout: 10s\nshutdown_delay: 11s\n", `sluice.yaml:2:17: shutdown_delay: is 11s, and drain_timeout, which includes it, is 10s; calls would be cut off before the delay is over. Make shutdown_delay shorter, or drain_timeout longer`},
 	{"upstream client", "upstream_client: curl\n", `sluice.yaml:1:18: upstream_client: "curl" is not a client; expected one of lean, standard`},
 	{"log", "log: {format: xml, level: loud}\n", "sluice.yaml:1:15: log.format: \"xml\" is not a log format; expected one of auto, text, json\n" +
 		"sluice.yaml:1:27: log.level: \"loud\" is not a log level; expected one of debug, info, warn, error"},

@@ -15,7 +15,11 @@ func (r *record) checkStop(c *Config) {
 		}
 		c.DrainTimeout = c.ShutdownGrace
 	}
-	if _, given := r.places["shutdown_delay"]; !given && c.Database != "sqlite" {
-		c.ShutdownDelay = nodeDelay
+	_, given := r.places["shutdown_delay"]
+	if !given && c.Database != "sqlite" {
+		c.ShutdownDelay = min(nodeDelay, c.DrainTimeout)
+	}
+	if given && c.ShutdownDelay > c.DrainTimeout {
+		r.fail("shutdown_delay", "is %s, and drain_timeout, which includes it, is %s; calls would be cut off before the delay is over. Make shutdown_delay shorter, or drain_timeout longer", c.ShutdownDelay, c.DrainTimeout)
 	}
 }

@@ -1,5 +1,9 @@
 // Package health answers whether a server should be sent new work, and what an operator should know.
 //
+// A server is ready exactly if calls are answered there (docs/operations.md#readiness). What is wrong and keeps no
+// call from being answered is told, and the server stays ready: otherwise a load balancer would take out servers
+// that work, often all of them at the same time.
+//
 // A Board has checks, each of which looks at one thing that the server depends on. Looking never blocks whoever
 // asks: a look runs beside the question, once at a time, and if it does not end the answer says for how long.
 // What is good or bad is decided by the package that owns the thing, in the Finding that it returns.
@@ -29,7 +33,7 @@ const (
 
 // Finding is what a look has found. The zero value says that all is well now.
 type Finding struct {
-	// Failed says that no new work should be sent here.
+	// Failed says that something does not work. No new work should be sent here then, unless the check is Aside.
 	Failed bool
 	// Message is for everybody who can reach the server, so it has no details. It may be a remark on something
 	// that has not failed.
@@ -50,8 +54,11 @@ type Check struct {
 	Name string
 	// Look must not be nil. It should end with its context.
 	Look func(ctx context.Context) Finding
-	// Cheap says that a look costs nothing. Its finding is never used again.
+	// Cheap says that a look costs nothing and waits for nothing. Its finding is never used again.
 	Cheap bool
+	// Aside says that calls are answered although what is looked at does not work: the server stays ready, and the
+	// message says what is wrong. Holds is the exception: a look that does not end holds up calls as well.
+	Aside, Holds bool
 }
 
 // Result is the outcome of a check, as JSON for whoever asks.
@@ -152,11 +159,15 @@ func (b *Board) look(e *entry) {
 	was := e.last
 	e.looking, e.last, e.ended = false, found, time.Now()
 	close(e.done)
+	begins, ends := "not ready", "ready again"
+	if e.Aside {
+		begins, ends = "something is wrong, and calls are answered", "well again"
+	}
 	switch {
 	case found.Failed && !was.Failed:
-		b.log.Warn("not ready", "check", e.Name, "error", reason(found))
+		b.log.Warn(begins, "check", e.Name, "error", reason(found))
 	case !found.Failed && was.Failed:
-		b.log.Info("ready again", "check", e.Name)
+		b.log.Info(ends, "check", e.Name)
 	}
 }
 
@@ -172,7 +183,7 @@ func reason(f Finding) string {
 func (e *entry) result(now time.Time) Result {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	r := Result{Name: e.Name, OK: !e.last.Failed, Message: e.last.Message, Age: e.last.Age.Seconds()}
+	r := Result{Name: e.Name, OK: !e.last.Failed || e.Aside, Message: e.last.Message, Age: e.last.Age.Seconds()}
 	if !e.looking {
 		return r
 	}
@@ -184,7 +195,7 @@ func (e *entry) result(now time.Time) Result {
 		r.Age = taking.Seconds()
 	}
 	if taking > overdue || e.ended.IsZero() {
-		r.OK, r.Message = false, fmt.Sprintf("no answer for %s", taking.Round(time.Second))
+		r.OK, r.Message = e.Aside && !e.Holds, fmt.Sprintf("no answer for %s", taking.Round(time.Second))
 	}
 	return r
 }
@@ -197,4 +208,29 @@ func (b *Board) Results() (results []Result, ready bool) {
 		results, ready = append(results, r), ready && r.OK
 	}
 	return results, ready
+}
+
+// Unable returns the first check that keeps calls from being answered now, and false if there is none. It looks at what
+// is cheap, takes what is known of the rest, and never waits.
+func (b *Board) Unable() (Result, bool) {
+	for _, e := range b.checks {
+		if !e.Cheap {
+			// Before the first look nothing is known.
+			if r := e.result(time.Now()); !r.OK && !e.never() {
+				return r, true
+			}
+			continue
+		}
+		if f := e.Look(context.Background()); f.Failed && !e.Aside {
+			return Result{Name: e.Name, Message: f.Message, Age: f.Age.Seconds()}, true
+		}
+	}
+	return Result{}, false
+}
+
+// never reports whether no look has ended yet.
+func (e *entry) never() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.ended.IsZero()
 }

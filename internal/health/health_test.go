@@ -135,3 +135,42 @@ func TestRun(t *testing.T) {
 		close(release)
 	})
 }
+
+// What keeps no call from being answered is told, and the server stays ready; but a look that never ends says that calls
+// do not end either, where that is so.
+func TestAside(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		var broken, journal atomic.Bool
+		release := make(chan struct{})
+		broken.Store(true)
+		hang := func(context.Context) health.Finding { <-release; return health.Finding{} }
+		b := health.New(slog.New(slog.NewTextHandler(&log, nil)),
+			health.Check{Name: "database", Aside: true, Look: func(context.Context) health.Finding {
+				return health.Finding{Failed: broken.Load(), Message: "read-only"}
+			}},
+			health.Check{Name: "storage", Aside: true, Look: hang},
+			health.Check{Name: "journal", Cheap: true, Look: func(context.Context) health.Finding {
+				return health.Finding{Failed: journal.Load(), Message: "full"}
+			}})
+		if got, ready := b.Report(t.Context()); !ready || !got[0].OK || got[0].Message != "read-only" || !got[1].OK || !got[2].OK {
+			t.Errorf("Report = %+v %v, want ready, with what is wrong", got, ready)
+		}
+		if !strings.Contains(log.String(), "calls are answered") || strings.Contains(log.String(), "not ready") {
+			t.Errorf("the log says %s, want what is wrong and not that it is not ready", log.String())
+		}
+		if r, unable := b.Unable(); unable {
+			t.Errorf("Unable = %+v, want that calls are answered", r)
+		}
+		journal.Store(true) // known at once, without a report
+		if r, unable := b.Unable(); !unable || r.Name != "journal" || r.Message != "full" {
+			t.Errorf("Unable = %+v %v, want the journal", r, unable)
+		}
+		disk := health.New(slog.New(slog.DiscardHandler), health.Check{Name: "disk", Aside: true, Holds: true, Look: hang})
+		if got, ready := disk.Report(t.Context()); ready || got[0].OK {
+			t.Errorf("Report = %+v %v of a disk that hangs, want not ready", got, ready)
+		}
+		close(release)
+	})
+}

@@ -147,6 +147,7 @@ type API struct {
 
 	settings atomic.Pointer[Settings]
 	draining atomic.Bool
+	closing  atomic.Bool  // each reply ends its connection
 	running  atomic.Int64 // requests, for Await
 	serve    handler
 	// serveInside is serve without the steps that a request passes only once: a page has
@@ -190,7 +191,14 @@ func (a *API) Apply(s Settings) {
 
 // Drain makes /readyz report that no new work should be sent here. Requests are still served, and
 // each reply ends its connection, so that the next request of the same caller can go elsewhere.
-func (a *API) Drain() { a.draining.Store(true) }
+func (a *API) Drain() {
+	a.draining.Store(true)
+	a.closing.Store(true)
+}
+
+// EndConnections makes each reply end its connection, or no longer, so that the next request of the same caller can
+// go to another server. After Drain it stays so.
+func (a *API) EndConnections(on bool) { a.closing.Store(on || a.draining.Load()) }
 
 // BodiesInFlight returns how many bytes of request bodies are held in memory.
 func (a *API) BodiesInFlight() int64 { return a.bodies.held.Load() }

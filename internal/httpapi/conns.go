@@ -89,8 +89,11 @@ type Listener struct {
 	open      map[*wire]struct{}
 	byAddress map[netip.Addr]int
 	warned    time.Time
-	finished  bool       // Finish was called
-	late      []net.Conn // waited to be accepted at that time
+	finished  bool          // Finish was called
+	late      []net.Conn    // waited to be accepted at that time, or when Withdraw was called
+	away      chan struct{} // closed when connections are accepted again, or never will be; nil unless withdrawn
+
+	turns atomic.Int64 // how often Return was called
 
 	draining atomic.Bool // Drain was called
 

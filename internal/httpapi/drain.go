@@ -46,7 +46,8 @@ func (l *Listener) Finish() error {
 		return nil
 	}
 	l.finished = true
-	l.late = finish(l.Listener)
+	l.late = append(l.late, finish(l.Listener)...)
+	l.wake()
 	return l.Listener.Close()
 }
 
@@ -58,25 +59,36 @@ func (l *Listener) Close() error {
 	if l.finished {
 		return nil
 	}
+	defer l.wake()
 	return l.Listener.Close()
 }
 
-// next returns the next connection of the system, or after Finish one of those that were waiting.
+// next returns the next connection of the system, or after Finish and Withdraw one of those that were waiting. After
+// Withdraw it waits for Return.
 func (l *Listener) next() (net.Conn, error) {
-	nc, err := l.Listener.Accept()
-	if err == nil {
-		return nc, nil
+	for {
+		turns := l.turns.Load()
+		nc, err := l.Listener.Accept()
+		if err == nil {
+			return nc, nil
+		}
+		l.mu.Lock()
+		if len(l.late) > 0 {
+			nc, l.late = l.late[0], l.late[1:]
+			l.mu.Unlock()
+			return nc, nil
+		}
+		away, finished := l.away, l.finished
+		l.mu.Unlock()
+		switch {
+		case finished:
+			return nil, http.ErrServerClosed
+		case away != nil:
+			<-away
+		case turns == l.turns.Load():
+			return nil, err
+		}
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.late) > 0 {
-		nc, l.late = l.late[0], l.late[1:]
-		return nc, nil
-	}
-	if l.finished {
-		err = http.ErrServerClosed
-	}
-	return nil, err
 }
 
 // Quiet waits until every open connection has been idle for at least d since Drain, or until ctx is

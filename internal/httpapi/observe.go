@@ -52,7 +52,7 @@ func (a *API) observe(next handler) handler {
 		}
 		h["X-Sluice-Version"] = versionHeader
 		h["X-Content-Type-Options"] = nosniff
-		if a.draining.Load() {
+		if a.closing.Load() {
 			h["Connection"] = closing
 		}
 		a.metrics.RequestStarted()

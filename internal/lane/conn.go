@@ -288,7 +288,7 @@ func (c *conn) answer() bool {
 	case c.body.left > 0 || c.reply.closes:
 		c.linger()
 		return false
-	case c.server.closing.Load():
+	case c.server.ending.Load():
 		return false
 	}
 	if c.body.limited {
@@ -302,7 +302,8 @@ func (c *conn) answer() bool {
 		return false
 	}
 	c.tell(http.StateIdle)
-	return true
+	// If connections are to end since the check above, whoever wanted it may have seen this one busy.
+	return !c.server.ending.Load()
 }
 
 // request returns the request whose head was parsed. It is a new one each time, which costs one

@@ -67,6 +67,7 @@ type Server struct {
 	watching sync.WaitGroup
 
 	closing atomic.Bool
+	ending  atomic.Bool // every reply ends its connection; so it is while closing
 }
 
 // Serve accepts connections until the listener fails or returns http.ErrServerClosed, and returns
@@ -140,6 +141,7 @@ func (s *Server) remove(c *conn) {
 // be closed by the caller before.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.closing.Store(true)
+	s.ending.Store(true)
 	t := time.NewTicker(quietEvery)
 	defer t.Stop()
 	for !s.quiet() {
@@ -166,9 +168,25 @@ func (s *Server) quiet() bool {
 	return len(s.conns) == 0
 }
 
+// EndConnections closes the connections that wait for their next request and makes every reply end its connection,
+// until it is called with false. After Shutdown and Close it stays so.
+func (s *Server) EndConnections(on bool) {
+	// Before the loop: a connection is either idle by then, or sees it before it becomes so.
+	s.ending.Store(on || s.closing.Load())
+	if !on {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		c.closeIf(phaseIdle)
+	}
+}
+
 // Close closes all connections at once. The contexts of running requests are canceled.
 func (s *Server) Close() error {
 	s.closing.Store(true)
+	s.ending.Store(true)
 	s.mu.Lock()
 	for c := range s.conns {
 		c.hangUp()

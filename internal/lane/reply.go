@@ -229,7 +229,7 @@ func (w *reply) start(last bool) {
 		return
 	}
 	w.begun = true
-	if w.conn.server.closing.Load() || hasClose(w.header["Connection"]) {
+	if w.conn.server.ending.Load() || hasClose(w.header["Connection"]) {
 		w.closes = true
 	}
 	// As in net/http, the handler cannot read the request any more, so that a caller who reads

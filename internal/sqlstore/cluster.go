@@ -140,6 +140,27 @@ func writeNodes(ctx context.Context, tx *sql.Tx, was, is []cluster.Node) error {
 	return nil
 }
 
+// ledgerRow is the row of cluster_lists whose base is the name of the table of nodes in Redis. The row with the lists
+// by which nodes divide limits is 1.
+const ledgerRow = 2
+
+// LedgerTable returns the table of nodes in Redis that the servers on this database used last, or "" if there was
+// none. A server that starts learns by it that Redis has lost its data.
+func (s *Store) LedgerTable(ctx context.Context) (table string, err error) {
+	err = s.vital.QueryRowContext(ctx, `SELECT base FROM cluster_lists WHERE id = $1`, ledgerRow).Scan(&table)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return table, unavailable(err)
+}
+
+// KeepLedgerTable stores the table of nodes in Redis.
+func (s *Store) KeepLedgerTable(ctx context.Context, table string) error {
+	_, err := s.vital.ExecContext(ctx, `INSERT INTO cluster_lists (id, list, base, proposed, since) VALUES ($1, 0, $2, '', `+s.moment()+`)
+		ON CONFLICT (id) DO UPDATE SET base = excluded.base, since = excluded.since`, ledgerRow, table)
+	return unavailable(err)
+}
+
 // ClaimJob claims a job that is due; see cluster.JobStore.
 func (s *Store) ClaimJob(ctx context.Context, job, holder string, lease time.Duration) (claimed bool, wait time.Duration, err error) {
 	now := s.moment()

@@ -240,6 +240,8 @@ type state struct {
 	answered atomic.Int64              // when a statement was last answered, in Unix nanoseconds
 	failing  atomic.Int64              // when the first statement since then was not; 0: none
 	refused  atomic.Pointer[rejection] // the last write that the database refused; nil after one that it took
+
+	unwritable atomic.Bool // what the last Look has found
 }
 
 // rejection is a refusal to store anything.
@@ -287,8 +289,9 @@ func (s *Store) Health() (h Health) {
 // none does, nobody can tell whether it would still be refused, and a server without work would never get any.
 const refusalLasts = 15 * time.Second
 
-// Look asks the database how it is. One that does not answer is no failure: calls with known keys continue, and other
-// checks say for how long. One that answers and stores nothing, or whose tables do not fit, is.
+// Look asks the database how it is. One that answers and stores nothing, or whose tables do not fit, has failed; one
+// that does not answer is away. In neither case are calls refused: those with known keys continue, and what they cost
+// waits in the journal.
 func (s *Store) Look(ctx context.Context) (f health.Finding) {
 	var version int64
 	var readOnly bool
@@ -311,15 +314,19 @@ func (s *Store) Look(ctx context.Context) (f health.Finding) {
 		f.Message = "the tables are older than this program"
 	case readOnly:
 		f = health.Failure(errors.New("PostgreSQL is read-only: it is a standby, or default_transaction_read_only is set"))
-		f.Message = "read-only"
+		f.Message = "read-only: calls with known keys continue and are settled later, and nothing can be changed"
 	case refused != nil && time.Since(refused.at) < refusalLasts:
 		f = health.Failure(clean(refused.err))
-		f.Message = "it stores nothing"
+		f.Message = "it stores nothing: calls with known keys continue and are settled later, and nothing can be changed"
 	case version > s.known:
 		f.Message = "a newer program has migrated the tables"
 	}
+	s.state.unwritable.Store(f.Failed || f.Age > 0)
 	return f
 }
+
+// Writable reports whether the last Look has found a database that stores what it is given.
+func (s *Store) Writable() bool { return !s.state.unwritable.Load() }
 
 // Pools returns the pools of connections by their names, for their metrics. On PostgreSQL reading and writing share
 // one; on SQLite there is none for signs of life.

@@ -34,6 +34,7 @@ func needs(root string) []need {
 		{"PostgreSQL", "the tests of the PostgreSQL store", []string{"postgresql"}, findPostgres},
 		{"redis-server", "the tests of limits on Redis", []string{"redis-server"}, redistest.Find},
 		{"nginx", "the test of a whole cluster", []string{"nginx"}, clustertest.FindNginx},
+		{"HAProxy", "the test of a whole cluster", []string{"haproxy"}, clustertest.FindHAProxy},
 		{"Prometheus", "the tests of alerts and the dashboard", []string{"prometheus"}, findPrometheus},
 		{"systemd", "the test of the systemd unit", []string{"systemd"}, findSystemd},
 		{"ffmpeg", "the tests that decode video clips", []string{"ffmpeg"}, findFfmpeg},

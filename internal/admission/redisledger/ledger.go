@@ -63,12 +63,12 @@ type Options struct {
 	// Share returns the rank of this node and the number of nodes while Redis has not yet said. Default: 0
 	// nodes, which means that nothing is admitted before the first contact with Redis.
 	Share func() (rank, nodes int)
-	// Table returns the table of nodes that this cluster used last, as something outside of Redis remembers
-	// it, and Remember stores it. So a node that starts knows as well that Redis has lost its data. Both must
-	// return when ctx is done. Default: nobody remembers, and a node that starts after such a loss and before
-	// the first of the others has noticed it counts in Redis at once.
-	Table    func(ctx context.Context) string
-	Remember func(ctx context.Context, table string)
+	// Table is the table of nodes that this cluster used last, as something outside of Redis remembers it, and
+	// Remember stores it; it must return when ctx is done, and is called again later if it fails. So a node that
+	// starts knows as well that Redis has lost its data. Default: nobody remembers, and a node that starts after
+	// such a loss and before the first of the others has noticed it counts in Redis at once.
+	Table    string
+	Remember func(ctx context.Context, table string) error
 	// Log gets a line when the state changes. Default: no log.
 	Log *slog.Logger
 	// Now is the clock of the whole ledger, scripts included, for tests. Default: the clock of Redis.
@@ -103,9 +103,8 @@ func (o *Options) defaults() Options {
 	if d.Share == nil {
 		d.Share = func() (int, int) { return 0, 0 }
 	}
-	if d.Table == nil || d.Remember == nil {
-		d.Table = func(context.Context) string { return "" }
-		d.Remember = func(context.Context, string) {}
+	if d.Remember == nil {
+		d.Remember = func(context.Context, string) error { return nil }
 	}
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
@@ -131,7 +130,8 @@ type Ledger struct {
 	units Units
 	slots atomic.Uint64 // the last number given to a slot
 
-	beating chan struct{} // has a value during a beat
+	beating    chan struct{} // has a value during a beat
+	remembered string        // the table that Remember has stored; whoever beats uses it
 }
 
 // Open returns a ledger on the Redis that the URL names: redis://user:password@host:port/db, or rediss for
@@ -151,6 +151,7 @@ func Open(ctx context.Context, url string, opts *Options) (*Ledger, error) {
 // newLedger returns a ledger that cannot connect yet.
 func newLedger(opts *Options) *Ledger {
 	l := &Ledger{opts: opts.defaults(), beating: make(chan struct{}, 1)}
+	l.remembered = l.opts.Table
 	l.life = l.opts.Node + "/" + strings.ToLower(rand.Text())[:8] + "/"
 	l.clock.init(l.opts.Now)
 	l.local = admission.NewMemory(l.clock.now)

@@ -9,11 +9,12 @@ import (
 
 // takeLocal admits a call on this node's share of the limits.
 func (l *Ledger) takeLocal(accountID string, limits account.Limits, c admission.Cost) (admission.Place, admission.Standing, *admission.Obstacle) {
-	shares := l.shares(accountID, limits)
+	views := l.views()
+	shares := admission.Shares(views, accountID, limits)
 	p, standing, o := l.local.Take(accountID, shares, c)
 	standing = standing.Widen(limits, shares)
 	if o != nil {
-		return admission.Place{}, standing, o.Widen(limits, shares, c)
+		return admission.Place{}, standing, o.Widen(limits, shares, views, c)
 	}
 	l.debts.mark(accountID, l.clock.millis())
 	l.state.local.Add(1)
@@ -49,12 +50,16 @@ func (l *Ledger) owe(accountID string, tokens int64) {
 
 // shares returns this node's share of each limit.
 func (l *Ledger) shares(accountID string, limits account.Limits) account.Limits {
-	views := l.nodes.current()
-	if views == nil {
-		rank, n := l.opts.Share()
-		views = []admission.View{{Rank: rank, Nodes: n}}
+	return admission.Shares(l.views(), accountID, limits)
+}
+
+// views returns the lists by which this node divides limits while it does not count in Redis.
+func (l *Ledger) views() []admission.View {
+	if views := l.nodes.current(); views != nil {
+		return views
 	}
-	return admission.Shares(views, accountID, limits)
+	rank, n := l.opts.Share()
+	return []admission.View{{Rank: rank, Nodes: n}}
 }
 
 // calls are the running calls of this node, by slot. Shards keep their locks apart.

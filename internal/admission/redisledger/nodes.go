@@ -67,11 +67,6 @@ func (n *nodes) count() int {
 	return len(n.members)
 }
 
-// joining reports whether this node has no share yet.
-func (n *nodes) joining() bool {
-	return slices.ContainsFunc(n.current(), func(v admission.View) bool { return v.Nodes == 0 })
-}
-
 // known returns the version seen last, the table that it is of, and the members of its list.
 func (n *nodes) known() (version, born string, members []string) {
 	n.mu.RLock()

@@ -224,7 +224,7 @@ func (l *Ledger) beatLocked(ctx context.Context) error {
 		dials := l.link.dials.Load()
 		version, born, members := l.nodes.known()
 		if born == "" {
-			born = l.opts.Table(ctx)
+			born = l.opts.Table
 		}
 		args := append([]string{
 			l.clock.arg(), l.opts.Node, version, itoa(l.opts.Forget.Milliseconds()), itoa(3 * l.opts.Beat.Milliseconds()), born,
@@ -240,8 +240,10 @@ func (l *Ledger) beatLocked(ctx context.Context) error {
 			l.state.open(errDataLost)
 		}
 		l.link.verified.Store(dials)
-		if s.born != born {
-			l.opts.Remember(ctx, s.born)
+		// Should it fail, the next beat tries again. Until then the memory names an older table, which a node that
+		// starts takes for a loss: that is the safe side.
+		if s.born != l.remembered && l.opts.Remember(ctx, s.born) == nil {
+			l.remembered = s.born
 		}
 		if !again {
 			break

@@ -297,7 +297,7 @@ func (s *simulation) startNode() {
 	s.names++
 	n := &simNode{name: fmt.Sprintf("node%d", s.names), gone: make(chan struct{}), ran: make(chan struct{}), started: time.Now()}
 	n.random = rand.New(rand.NewPCG(s.seed, uint64(s.names)))
-	n.ledger = newLedger(&Options{Node: n.name, Table: s.table, Remember: s.remember})
+	n.ledger = newLedger(&Options{Node: n.name, Table: s.table(), Remember: s.remember})
 	n.wire = newSimWire(s.net, rand.New(rand.NewPCG(s.seed+1, uint64(s.names))), func() { n.ledger.link.dials.Add(1) })
 	n.ledger.link.dial = func() (transport, error) { return n.wire, nil }
 	ctx, cancel := context.WithCancel(context.Background())
@@ -313,16 +313,17 @@ func (s *simulation) startNode() {
 }
 
 // table and remember are the memory outside of Redis, such as the database.
-func (s *simulation) table(context.Context) string {
+func (s *simulation) table() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.known
 }
 
-func (s *simulation) remember(_ context.Context, table string) {
+func (s *simulation) remember(_ context.Context, table string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.known = table
+	return nil
 }
 
 // endNode stops a node in order, or kills it.

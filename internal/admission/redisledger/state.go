@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sluice/internal/admission"
 )
 
 // State is how the ledger works at the moment, for readiness, metrics and people.
@@ -13,9 +15,11 @@ type State struct {
 	Since time.Time // when that began
 	Why   string    // what is wrong, if not exact
 	Nodes int       // nodes that share the limits, as seen last; 0 before the first contact with Redis
-	// Joining says that this node is new and has no share yet: not every node has seen it. If Redis went
-	// away now, it would admit nothing.
-	Joining bool
+	// Parts is the number of nodes by which this one divides limits while it is not exact. 0: it has no share, and
+	// refuses every call of an account with limits. Then it is new, and not every node has seen it.
+	Parts int
+	// Lost says that Redis answers and has lost its data less than a minute ago.
+	Lost bool
 
 	LocalCalls int64 // calls that this node has admitted on its shares since it started
 	DroppedOps int64 // ends of calls that the queue had no room for
@@ -28,7 +32,12 @@ func (l *Ledger) State() State {
 	s.mu.Lock()
 	now := State{Exact: s.exact(), Since: s.since, Why: s.why}
 	s.mu.Unlock()
-	now.Joining = l.nodes.joining()
+	if views := l.views(); !admission.NoShare(views) {
+		for _, v := range views {
+			now.Parts = max(now.Parts, v.Nodes)
+		}
+	}
+	now.Lost = l.nodes.waiting()
 	now.Nodes, now.LocalCalls, now.DroppedOps = l.nodes.count(), s.local.Load(), l.queue.dropped.Load()
 	l.queue.mu.Lock()
 	now.QueuedOps = l.queue.count
@@ -81,7 +90,7 @@ func (s *state) open(why error) {
 		return
 	}
 	s.since = time.Now()
-	s.log.Warn("Redis is away: this node admits calls on its share of each limit", "error", s.why)
+	s.log.Warn("limits are not counted in Redis: this node admits calls on its share of each limit", "error", s.why)
 	select {
 	case s.changed <- struct{}{}:
 	default:
@@ -96,5 +105,5 @@ func (s *state) close() {
 	s.since, s.why = time.Now(), ""
 	s.failures.Store(0)
 	s.closed.Store(true)
-	s.log.Info("limits are counted in Redis", "after", away)
+	s.log.Info("limits are counted in Redis", "after", away.Round(time.Millisecond).String())
 }
