@@ -51,6 +51,7 @@ import (
 	"sluice/internal/staff"
 	"sluice/internal/steering"
 	"sluice/internal/telemetry"
+	"sluice/internal/turnstile"
 	"sluice/internal/usage"
 	"sluice/internal/video"
 )
@@ -115,6 +116,7 @@ type App struct {
 	health   *health.Board // whether new work should be sent here
 	line     *inference.Line
 	api      *httpapi.API
+	reads    *turnstile.Gate // how many reads of one account run at once
 	local    *httpapi.Local // whether only this machine has sent requests
 	replies  *idempotency.Replies
 	streams  *resume.Streams
