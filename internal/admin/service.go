@@ -17,6 +17,7 @@ import (
 	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 	"sluice/internal/staff"
+	"sluice/internal/turnstile"
 )
 
 // maxBody limits the body of a request to the admin API, in bytes.
@@ -47,14 +48,16 @@ func callerOf(ctx context.Context) *Caller {
 type Service struct {
 	routes []Route
 	byName map[string]*Route
+	reads  *turnstile.Gate
 	log    *slog.Logger
 	// description is the OpenAPI file.
 	description func() []byte
 }
 
-// NewService returns a service of the operations. log gets the causes of failures that callers are not told.
-func NewService(b *Backend, log *slog.Logger) *Service {
-	s := &Service{routes: b.routes(), byName: map[string]*Route{}, log: log}
+// NewService returns a service of the operations. reads bounds how many requests of one member to the admin API run at
+// once; it may be nil. log gets the causes of failures that callers are not told.
+func NewService(b *Backend, reads *turnstile.Gate, log *slog.Logger) *Service {
+	s := &Service{routes: b.routes(), byName: map[string]*Route{}, reads: reads, log: log}
 	for i := range s.routes {
 		s.byName[s.routes[i].Name] = &s.routes[i]
 	}
@@ -114,7 +117,7 @@ func (s *Service) Handler(roster *staff.Roster) http.Handler {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			c, err := authenticate(r, roster)
 			if err == nil {
-				err = serve(c, w, r)
+				err = s.inTurn(c, w, r, serve)
 			}
 			if err != nil {
 				s.refuse(w, r, err)
@@ -133,6 +136,16 @@ func (s *Service) Handler(roster *staff.Roster) http.Handler {
 		return fault.New(fault.NotFound, "There is no operation %s %s. They are described at %s/openapi.json.", excerpt.Of(r.Method, 20), excerpt.Of(r.URL.Path, 100), Base)
 	})
 	return mux
+}
+
+// inTurn serves a request of a member when its turn has come.
+func (s *Service) inTurn(c *Caller, w http.ResponseWriter, r *http.Request, serve func(c *Caller, w http.ResponseWriter, r *http.Request) error) error {
+	leave, err := s.reads.Enter(r.Context(), c.AccountID)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return serve(c, w, r)
 }
 
 // authenticate returns the member whose token a request has.

@@ -20,6 +20,7 @@ import (
 	"sluice/internal/resume"
 	"sluice/internal/routing"
 	"sluice/internal/toolloop"
+	"sluice/internal/turnstile"
 )
 
 // openAPI makes the API, with the pages and the MCP server beside it. It serves nobody yet: Run does.
@@ -59,10 +60,12 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 	})
 	tools := a.newMCPServer(nested)
 	a.cluster.Subscribe(topicMCP, tools.Told, nil)
+	a.reads = turnstile.New()
 	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand, a.follower), a.line, a.settings.Load().HTTP(), &httpapi.Options{
 		Log: a.log, Metrics: a.metrics, Tracer: a.tracer, Ledger: a.ledger, Abuse: a.abuse, Replies: a.replies, Streams: a.streams, Videos: a.videos,
 		Responses: responses.NewShelf(store, &responses.ShelfOptions{Key: store.Key()}),
 		Changes:   store.CatalogChanges,
+		Reads:     a.reads,
 		Pages:     a.pages(cfg), MCP: tools.Serve,
 		Health: a.health, Refusals: a.refusals, Activity: a.activity(), Feedback: a.feedback,
 	})

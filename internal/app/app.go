@@ -51,6 +51,7 @@ import (
 	"sluice/internal/staff"
 	"sluice/internal/steering"
 	"sluice/internal/telemetry"
+	"sluice/internal/turnstile"
 	"sluice/internal/usage"
 	"sluice/internal/video"
 )
@@ -118,6 +119,7 @@ type App struct {
 	door     *door         // keeps callers away while it should not
 	line     *inference.Line
 	api      *httpapi.API
+	reads    *turnstile.Gate // how many reads of one account run at once
 	local    *httpapi.Local // whether only this machine has sent requests
 	replies  *idempotency.Replies
 	streams  *resume.Streams

@@ -96,8 +96,9 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		Catalog: func() *catalog.Catalog { return a.settings.Load().Catalog },
 		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Activity: a.activity(), Refusals: refusal.NewView(a.refusals, a.facts.store), Notices: a.notices, Matters: a.matters, Billing: a.billing, Hooks: a.alerts.hooks,
 		API:          func() dashboard.API { return a.api }, // a function: the API is made after its pages
+		Reads:        a.reads,
 		Shelf:        shelf,
-		Stored:       responses.NewShelf(a.facts.store, &responses.ShelfOptions{Key: a.facts.store.Key()}).Exported,
+		Stored:       responses.NewShelf(a.facts.store, &responses.ShelfOptions{Key: a.facts.store.Key()}).Export,
 		Forget:       a.facts.store.ForgetResponses,
 		MailIsLogged: cfg.SMTP.Server == "",
 		VideoModel:   func() string { return a.settings.Load().Config.Video.ModelID },
@@ -117,9 +118,9 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		byPattern[pattern] = everybody
 	}
 	byPattern[httpapi.NoSuchPage] = ui.NotFound()
-	service := admin.NewService(a.backend(), a.log)
+	service := admin.NewService(a.backend(), a.reads, a.log)
 	console := support.New(ui, support.Sources{
-		Desk: a.desk, Roster: a.roster, Account: a.facts.index.Account, Admin: service,
+		Desk: a.desk, Roster: a.roster, Account: a.facts.index.Account, Admin: service, Reads: a.reads,
 	}, nil).Handler()
 	for _, pattern := range support.Patterns() {
 		byPattern[pattern] = console

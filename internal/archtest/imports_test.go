@@ -17,7 +17,7 @@ var rows = [][]string{
 	// Text: bytes, characters and counts. These packages know nothing else of the project.
 	{"jsonscan", "excerpt", "metrics", "alias", "colour"},
 	// The vocabulary that every package may use. It knows only text.
-	{"fault", "config", "telemetry", "buildinfo", "tokens", "datadir", "sse", "pulse", "seal", "plainhttp", "lane", "lazyregexp", "health"},
+	{"fault", "config", "telemetry", "buildinfo", "tokens", "datadir", "sse", "pulse", "seal", "plainhttp", "lane", "lazyregexp", "health", "turnstile"},
 	// The types that requests and storage are made of, and the connections to the outside.
 	{"chat", "netguard", "account", "blob", "mail"},
 	// Facts: the catalog, usage, accounts and their keys, and earlier turns of a conversation.

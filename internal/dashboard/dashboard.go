@@ -10,7 +10,6 @@ package dashboard
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -30,7 +29,9 @@ import (
 	"sluice/internal/matter"
 	"sluice/internal/notice"
 	"sluice/internal/refusal"
+	"sluice/internal/responses"
 	"sluice/internal/signin"
+	"sluice/internal/turnstile"
 	"sluice/internal/usage"
 	"sluice/internal/webui"
 )
@@ -61,15 +62,17 @@ type Refusals interface {
 // API serves API requests of a caller who was authenticated by a session instead of a key.
 type API interface {
 	ServeAs(caller auth.Caller, w httpapi.Exchange, r *http.Request)
+	// Hold returns how a reply to an account is charged to its share of the memory for bodies.
+	Hold(accountID string) (take responses.Take, release func())
 }
 
 // Sources holds the packages that the pages read from and write to. All fields are required
 // unless they say otherwise.
 type Sources struct {
 	Desk *signin.Desk
-	// Stored returns the responses that are stored of the account's requests, in their order, up to so many bytes; nil:
-	// none is stored.
-	Stored func(ctx context.Context, accountID string, requestIDs []string, most int64) ([]json.RawMessage, error)
+	// Stored calls each with the responses that are stored of the account's requests, in their order, up to so many bytes.
+	// It holds one at a time, for which it calls take. Nil: none is stored.
+	Stored func(ctx context.Context, accountID string, requestIDs []string, most int64, take responses.Take, each func(stored []byte) error) error
 	// Forget deletes what is stored of an account's conversations; nil: nothing is.
 	Forget func(ctx context.Context, accountID string) error
 	// Provider is the identity provider, or nil if there is none.
@@ -93,6 +96,8 @@ type Sources struct {
 	// API returns the API's handler. It is a function because the API is built after the
 	// pages.
 	API func() API
+	// Reads bounds how many pages of one account are made at once. If nil, nothing does.
+	Reads *turnstile.Gate
 	// Shelf knows what pages show of models.
 	Shelf *front.Shelf
 	// MailIsLogged reports whether mails are written to the server log because no mail server
@@ -183,6 +188,11 @@ func (d *Dashboard) private(p page) webui.Handler {
 			return err
 		}
 		if v != nil {
+			leave, err := d.Reads.Enter(r.Context(), v.ID)
+			if err != nil {
+				return gone(r, err)
+			}
+			defer leave()
 			return p(w, r, v)
 		}
 		// A form cannot be repeated, and a part of a page is not a page: whoever sent one comes back to its page.
@@ -220,6 +230,14 @@ func (d *Dashboard) counted(p page, pays bool) page {
 		}
 		return p(w, r, v)
 	}
+}
+
+// gone returns the error of a request that waited for its turn. Who has left in the meantime needs no page.
+func gone(r *http.Request, err error) error {
+	if r.Context().Err() != nil {
+		panic(http.ErrAbortHandler)
+	}
+	return err
 }
 
 // pathOf returns the path and the query of an address of these pages, or "".

@@ -1,39 +1,121 @@
 package dashboard
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
+	"sluice/internal/abuse"
+	"sluice/internal/account"
 	"sluice/internal/alert"
+	"sluice/internal/billing"
 	"sluice/internal/fault"
+	"sluice/internal/notice"
 	"sluice/internal/refusal"
+	"sluice/internal/responses"
+	"sluice/internal/signin"
 	"sluice/internal/usage"
 )
 
-// export is the JSON document with all data of an account. It has no secrets: no key, password
-// hash, session token or TOTP secret. Its field names are a format that customers read.
+// export writes the JSON document with all data of an account: an object of lists, one entry at a time. It has no secrets:
+// no key, password hash, session token or TOTP secret. Its field names are a format that customers read.
 type export struct {
-	MadeAt   time.Time         `json:"made_at"`
-	Account  exportedAccount   `json:"account"`
-	Keys     []exportedKey     `json:"keys"`
-	Sessions []exportedSession `json:"sessions"`
-	Passkeys []exportedPasskey `json:"passkeys"`
-	Messages []exportedMessage `json:"messages"`
-	Matters  []exportedMatter  `json:"conversations"`
-	Events   []exportedEvent   `json:"abuse_events"`
-	Changes  []exportedChange  `json:"changes"`
-	Webhooks []exportedWebhook `json:"webhooks"`
-	Sent     []exportedSending `json:"webhook_deliveries"`
-	Invoices []exportedInvoice `json:"invoices"`
-	Days     []exportedDay     `json:"usage_by_day"`
-	Calls    []exportedCall    `json:"calls"`
-	Refused  []exportedRefusal `json:"refused_calls"`
-	// Stored has input and response of each.
-	Stored []json.RawMessage `json:"stored_responses"`
+	file *bufio.Writer
+	next string // what stands before the next field
+	take responses.Take
+}
+
+// field begins a field.
+func (e *export) field(name string) {
+	fmt.Fprintf(e.file, "%s\n  %q: ", e.next, name) // an error is returned by the last Flush
+	e.next = ","
+}
+
+// put writes a field that is not a list.
+func (e *export) put(name string, value any) error {
+	e.field(name)
+	return e.value(value, "  ")
+}
+
+// value writes a value at an indentation.
+func (e *export) value(value any, indent string) error {
+	raw, err := json.MarshalIndent(value, indent, "  ")
+	if err != nil {
+		return err
+	}
+	_, err = e.file.Write(raw)
+	return err
+}
+
+// list writes a field that is a list. each calls its argument with every entry.
+func (e *export) list(name string, each func(entry func(any) error) error) error {
+	e.field(name)
+	before := "[\n    "
+	err := each(func(value any) error {
+		_, _ = e.file.WriteString(before)
+		before = ",\n    "
+		if raw, ok := value.([]byte); ok { // JSON already, and large
+			_, err := e.file.Write(raw)
+			return err
+		}
+		return e.value(value, "    ")
+	})
+	if err != nil {
+		return err
+	}
+	if before == "[\n    " {
+		_, err = e.file.WriteString("[]")
+	} else {
+		_, err = e.file.WriteString("\n  ]")
+	}
+	return err
+}
+
+// entries returns how the entries of a list that was read are written.
+func entries[T any](all []T, of func(*T) any) func(func(any) error) error {
+	return func(entry func(any) error) error {
+		for i := range all {
+			if err := entry(of(&all[i])); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// download is a file that a visitor downloads. Until its first byte is written, an error can become a page.
+type download struct {
+	http.ResponseWriter
+	kind, name string
+	begun      bool
+	err        error // of writing: the browser left
+}
+
+func (f *download) Write(p []byte) (int, error) {
+	if !f.begun {
+		f.begun = true
+		f.Header().Set("Content-Type", f.kind)
+		f.Header().Set("Content-Disposition", `attachment; filename="`+f.name+`"`)
+	}
+	n, err := f.ResponseWriter.Write(p)
+	f.err = err
+	return n, err
+}
+
+// end returns the error that becomes a page, if one can. Half a file must not look like a whole one.
+func (f *download) end(err error) error {
+	if err != nil && f.begun && f.err == nil {
+		panic(http.ErrAbortHandler)
+	}
+	if f.err != nil {
+		return nil
+	}
+	return err
 }
 
 // exportedAccount is the account itself.
@@ -176,24 +258,33 @@ type exportedRefusal struct {
 	Address string    `json:"address"`
 }
 
-// mostExported limits the length of each list, because the document is built in memory. The
-// sums by day always include every call.
+// mostExported limits the length of each list. The sums by day always include every call.
 const mostExported = 100_000
 
 // mostStored limits the stored responses, in bytes; the newest are exported.
 const mostStored = 64 << 20
 
-// exportAccount writes the account's data as a file to download. Everything is read before the
-// first byte is written, so that a failure becomes an error page and not half a file.
-func (d *Dashboard) exportAccount(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	out := &export{MadeAt: d.now().UTC(), Account: exportedAccount{v.ID, v.Email, v.Plan.String(), v.Granted, v.CreatedAt}}
-	for i := range v.Keys {
-		k := &v.Keys[i]
-		out.Keys = append(out.Keys, exportedKey{k.ID, nameOf(k), k.LastFour, k.CreatedAt, k.LastUsedAt})
+// exportPage is how many calls are read at a time.
+const exportPage = 1000
+
+// alone wraps a page that is an export: one of an account is made at a time.
+func (d *Dashboard) alone(p page) page {
+	return func(w http.ResponseWriter, r *http.Request, v *visitor) error {
+		leave, err := d.Reads.Export(v.ID)
+		if err != nil {
+			return err
+		}
+		defer leave()
+		return p(w, r, v)
 	}
+}
+
+// exportAccount writes the account's data as a file to download, as it is read: it can be far larger than what may be
+// held for one account.
+func (d *Dashboard) exportAccount(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	// One list after the other: an export is rare, and need not be fast. The page asks for one part after the other, to
 	// show how far it is, and puts them together.
-	parts := []func(context.Context, *visitor, *export) error{d.gatherAccount, d.gatherWebhooks, d.gatherMatters, d.gatherBilling, d.gatherUsage, d.gatherRefused}
+	parts := []func(context.Context, *visitor, *export) error{d.exportSignIn, d.exportWebhooks, d.exportMatters, d.exportBilling, d.exportUsage, d.exportRefused}
 	if text := r.FormValue("part"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 || n >= len(parts) {
@@ -201,55 +292,78 @@ func (d *Dashboard) exportAccount(w http.ResponseWriter, r *http.Request, v *vis
 		}
 		parts = parts[n : n+1]
 	}
-	for _, gather := range parts {
-		if err := gather(r.Context(), v, out); err != nil {
-			return err
+	take, release := d.API().Hold(v.ID)
+	defer release()
+	file := &download{ResponseWriter: w, kind: "application/json", name: "account.json"}
+	out := &export{file: bufio.NewWriterSize(file, 32<<10), next: "{", take: take}
+	for _, part := range append([]func(context.Context, *visitor, *export) error{d.exportKeys}, parts...) {
+		if err := part(r.Context(), v, out); err != nil {
+			return file.end(err)
 		}
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Disposition", `attachment; filename="account.json"`)
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	_ = enc.Encode(out) // an error means that the browser left
-	return nil
+	_, _ = out.file.WriteString("\n}\n")
+	return file.end(out.file.Flush())
 }
 
-// gatherAccount adds sessions, passkeys, messages, abuse events and the audit log.
-func (d *Dashboard) gatherAccount(ctx context.Context, v *visitor, out *export) error {
+// exportKeys writes the account and its keys.
+func (d *Dashboard) exportKeys(_ context.Context, v *visitor, out *export) error {
+	if err := out.put("made_at", d.now().UTC()); err != nil {
+		return err
+	}
+	if err := out.put("account", exportedAccount{v.ID, v.Email, v.Plan.String(), v.Granted, v.CreatedAt}); err != nil {
+		return err
+	}
+	return out.list("keys", entries(v.Keys, func(k *account.Key) any {
+		return exportedKey{k.ID, nameOf(k), k.LastFour, k.CreatedAt, k.LastUsedAt}
+	}))
+}
+
+// exportSignIn writes sessions, passkeys, messages, abuse events and the audit log.
+func (d *Dashboard) exportSignIn(ctx context.Context, v *visitor, out *export) error {
 	sessions, err := d.Desk.Sessions(ctx, v.ID)
 	if err != nil {
 		return err
 	}
-	for _, s := range sessions {
-		out.Sessions = append(out.Sessions, exportedSession{s.CreatedAt, s.SeenAt, s.Remote, s.Agent})
+	err = out.list("sessions", entries(sessions, func(s *signin.Session) any {
+		return exportedSession{s.CreatedAt, s.SeenAt, s.Remote, s.Agent}
+	}))
+	if err != nil {
+		return err
 	}
 	passkeys, err := d.Desk.Passkeys(ctx, v.ID)
 	if err != nil {
 		return err
 	}
-	out.Passkeys = exportPasskeys(passkeys)
+	if err := out.list("passkeys", entries(exportPasskeys(passkeys), func(p *exportedPasskey) any { return p })); err != nil {
+		return err
+	}
 	notices, err := d.Notices.List(ctx, v.ID, mostExported)
 	if err != nil {
 		return err
 	}
-	for _, n := range notices {
-		out.Messages = append(out.Messages, exportedMessage{n.At, string(n.Kind), n.Title, n.Body, n.Answer, n.AnsweredAt})
+	err = out.list("messages", entries(notices, func(n *notice.Notice) any {
+		return exportedMessage{n.At, string(n.Kind), n.Title, n.Body, n.Answer, n.AnsweredAt}
+	}))
+	if err != nil {
+		return err
 	}
 	events, err := d.Abuse.Events(ctx, v.ID, mostExported)
 	if err != nil {
 		return err
 	}
-	for _, e := range events {
-		out.Events = append(out.Events, exportedEvent{e.At, string(e.Kind), e.Plan.String(), e.Tier.String(), e.Score, e.Why})
+	err = out.list("abuse_events", entries(events, func(e *abuse.Event) any {
+		return exportedEvent{e.At, string(e.Kind), e.Plan.String(), e.Tier.String(), e.Score, e.Why}
+	}))
+	if err != nil {
+		return err
 	}
 	changes, err := d.Accounts.History(ctx, v.ID, 0, mostExported)
 	if err != nil {
 		return err
 	}
-	for _, c := range changes {
-		out.Changes = append(out.Changes, exportedChange{c.At, actorText(c.Actor), c.Action, c.Detail, c.Reason})
-	}
-	return nil
+	return out.list("changes", entries(changes, func(c *account.Entry) any {
+		return exportedChange{c.At, actorText(c.Actor), c.Action, c.Detail, c.Reason}
+	}))
 }
 
 // actorText returns who did something, without the names of support's people, which are their own.
@@ -260,106 +374,122 @@ func actorText(actor string) string {
 	return actor
 }
 
-// gatherWebhooks adds the webhooks and what was sent to them.
-func (d *Dashboard) gatherWebhooks(ctx context.Context, v *visitor, out *export) error {
+// exportWebhooks writes the webhooks and what was sent to them.
+func (d *Dashboard) exportWebhooks(ctx context.Context, v *visitor, out *export) error {
 	hooks, _, err := d.Hooks.List(ctx, v.ID)
 	if err != nil {
 		return err
 	}
-	for _, e := range hooks {
-		out.Webhooks = append(out.Webhooks, exportedWebhook{e.ID, e.To, e.Types, e.CreatedAt, e.StoppedAt})
+	err = out.list("webhooks", entries(hooks, func(e *alert.Endpoint) any {
+		return exportedWebhook{e.ID, e.To, e.Types, e.CreatedAt, e.StoppedAt}
+	}))
+	if err != nil {
+		return err
 	}
 	sent, err := d.Hooks.Deliveries(ctx, v.ID, "", alert.Page{Limit: mostExported})
 	if err != nil {
 		return err
 	}
-	for _, s := range sent {
-		out.Sent = append(out.Sent, exportedSending{s.ID, s.EndpointID, s.CreatedAt, s.State, s.Attempts, s.FinishedAt, json.RawMessage(s.Body)})
-	}
-	return nil
+	return out.list("webhook_deliveries", entries(sent, func(s *alert.Delivery) any {
+		return exportedSending{s.ID, s.EndpointID, s.CreatedAt, s.State, s.Attempts, s.FinishedAt, json.RawMessage(s.Body)}
+	}))
 }
 
-// gatherMatters adds the conversations with support.
-func (d *Dashboard) gatherMatters(ctx context.Context, v *visitor, out *export) error {
+// exportMatters writes the conversations with support.
+func (d *Dashboard) exportMatters(ctx context.Context, v *visitor, out *export) error {
 	list, err := d.Matters.Threads(ctx, v.ID, mostExported)
 	if err != nil {
 		return err
 	}
-	for i := range list {
-		messages, err := d.Matters.Messages(ctx, list[i].ID)
-		if err != nil {
-			return err
+	return out.list("conversations", func(entry func(any) error) error {
+		for i := range list {
+			messages, err := d.Matters.Messages(ctx, list[i].ID)
+			if err != nil {
+				return err
+			}
+			m := exportedMatter{list[i].OpenedAt, string(list[i].Kind), list[i].Subject, string(list[i].State), nil}
+			for _, x := range messages {
+				m.Messages = append(m.Messages, exportedText{x.At, string(x.From), x.Text})
+			}
+			if err := entry(m); err != nil {
+				return err
+			}
 		}
-		m := exportedMatter{list[i].OpenedAt, string(list[i].Kind), list[i].Subject, string(list[i].State), nil}
-		for _, x := range messages {
-			m.Messages = append(m.Messages, exportedText{x.At, string(x.From), x.Text})
-		}
-		out.Matters = append(out.Matters, m)
-	}
-	return nil
+		return nil
+	})
 }
 
-// gatherBilling adds the paid invoices.
-func (d *Dashboard) gatherBilling(ctx context.Context, v *visitor, out *export) error {
+// exportBilling writes the paid invoices.
+func (d *Dashboard) exportBilling(ctx context.Context, v *visitor, out *export) error {
 	invoices, err := d.Billing.Invoices(ctx, v.ID, mostExported)
 	if err != nil {
 		return err
 	}
-	for i := range invoices {
-		p := &invoices[i]
-		out.Invoices = append(out.Invoices, exportedInvoice{p.Invoice, p.PaidAt, paymentText(p), p.PeriodStart, p.PeriodEnd, p.AmountCents, p.RefundedCents})
-	}
-	return nil
+	return out.list("invoices", entries(invoices, func(p *billing.Payment) any {
+		return exportedInvoice{p.Invoice, p.PaidAt, paymentText(p), p.PeriodStart, p.PeriodEnd, p.AmountCents, p.RefundedCents}
+	}))
 }
 
-// gatherUsage adds the sums of all days, the most recent calls, and what is stored of them.
-func (d *Dashboard) gatherUsage(ctx context.Context, v *visitor, out *export) error {
+// exportUsage writes the sums of all days, the most recent calls, and what is stored of them.
+func (d *Dashboard) exportUsage(ctx context.Context, v *visitor, out *export) error {
 	// From the beginning: sums are kept forever.
 	days, err := d.Usage.UsageByDay(ctx, v.ID, time.Unix(0, 0))
 	if err != nil {
 		return err
 	}
-	for i := range days {
-		out.Days = append(out.Days, exportedDay{days[i].Start.Format(time.DateOnly), days[i].KeyID, days[i].Model, days[i].Sums})
-	}
-	calls, err := d.Usage.RecentSettlements(ctx, v.ID, usage.Point{At: d.now().Add(time.Minute)}, mostExported)
+	err = out.list("usage_by_day", entries(days, func(r *usage.Row) any {
+		return exportedDay{r.Start.Format(time.DateOnly), r.KeyID, r.Model, r.Sums}
+	}))
 	if err != nil {
 		return err
 	}
-	for i := range calls {
-		c := &calls[i]
-		out.Calls = append(out.Calls, exportedCall{
-			c.ID, c.At, c.KeyID, c.Entrance(), c.ModelUsed, c.Tokens.PromptTotal(), c.Tokens.CompletionTotal(), c.CostMicro, c.Status, string(c.End),
-			c.Latency.Milliseconds(), c.FirstToken.Milliseconds(),
-		})
+	var stored []string // the calls that may have a stored response
+	err = out.list("calls", func(entry func(any) error) error {
+		from := usage.Point{At: d.now().Add(time.Minute)}
+		for n := 0; n < mostExported; n += exportPage {
+			calls, err := d.Usage.RecentSettlements(ctx, v.ID, from, exportPage)
+			if err != nil {
+				return err
+			}
+			for i := range calls {
+				c := &calls[i]
+				if c.Entrance() == usage.DoorResponses {
+					stored = append(stored, c.ID)
+				}
+				err := entry(exportedCall{
+					c.ID, c.At, c.KeyID, c.Entrance(), c.ModelUsed, c.Tokens.PromptTotal(), c.Tokens.CompletionTotal(), c.CostMicro, c.Status, string(c.End),
+					c.Latency.Milliseconds(), c.FirstToken.Milliseconds(),
+				})
+				if err != nil {
+					return err
+				}
+				from = usage.Point{At: c.At, ID: c.ID}
+			}
+			if len(calls) < exportPage {
+				break
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	return d.gatherStored(ctx, v, out)
+	// Each has input and response.
+	return out.list("stored_responses", func(entry func(any) error) error {
+		if d.Stored == nil || len(stored) == 0 {
+			return nil
+		}
+		return d.Stored(ctx, v.ID, stored, mostStored, out.take, func(raw []byte) error { return entry(raw) })
+	})
 }
 
-// gatherRefused adds the refused calls that are kept.
-func (d *Dashboard) gatherRefused(ctx context.Context, v *visitor, out *export) error {
+// exportRefused writes the refused calls that are kept.
+func (d *Dashboard) exportRefused(ctx context.Context, v *visitor, out *export) error {
 	calls, err := d.Refusals.Refusals(ctx, v.ID, refusal.Point{At: d.now().Add(time.Minute)}, refusal.Kept)
 	if err != nil {
 		return err
 	}
-	for i := range calls {
-		c := &calls[i]
-		out.Refused = append(out.Refused, exportedRefusal{c.Told(), c.At, c.KeyID, c.Status, c.Kind, c.Param, c.Path, c.Model, c.Address})
-	}
-	return nil
-}
-
-// gatherStored adds the stored responses of the calls that are exported.
-func (d *Dashboard) gatherStored(ctx context.Context, v *visitor, out *export) (err error) {
-	var ids []string
-	for i := range out.Calls {
-		if out.Calls[i].Door == usage.DoorResponses {
-			ids = append(ids, out.Calls[i].ID)
-		}
-	}
-	if d.Stored == nil || len(ids) == 0 {
-		return nil
-	}
-	out.Stored, err = d.Stored(ctx, v.ID, ids, mostStored)
-	return err
+	return out.list("refused_calls", entries(calls, func(c *refusal.Call) any {
+		return exportedRefusal{c.Told(), c.At, c.KeyID, c.Status, c.Kind, c.Param, c.Path, c.Model, c.Address}
+	}))
 }

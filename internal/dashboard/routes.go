@@ -26,9 +26,21 @@ func Patterns() []string {
 // Handler returns the handler of all Patterns. Every route goes through webui.Protect, which
 // refuses forms of other sites.
 func (d *Dashboard) Handler() http.Handler {
-	// Routes registered with open are for everyone; private ones need a session.
 	mux := http.NewServeMux()
-	open := func(pattern string, h webui.Handler) { mux.Handle(pattern, d.ui.Handle(h)) }
+	d.route(mux.Handle)
+	return d.ui.Protect(mux)
+}
+
+// Routes returns the patterns of all routes, for a test that tries each of them.
+func Routes() (list []string) {
+	new(Dashboard).route(func(pattern string, _ http.Handler) { list = append(list, pattern) })
+	return list
+}
+
+// route calls handle with every route.
+func (d *Dashboard) route(handle func(pattern string, h http.Handler)) {
+	// Routes registered with open are for everyone; private ones need a session.
+	open := func(pattern string, h webui.Handler) { handle(pattern, d.ui.Handle(h)) }
 	gets, posts := map[string]bool{}, map[string]bool{}
 	private := func(pattern string, p page) {
 		method, path, _ := strings.Cut(pattern, " ")
@@ -57,7 +69,7 @@ func (d *Dashboard) Handler() http.Handler {
 	open("POST /reset", d.requestReset)
 	open("GET /link/{purpose}", d.showLink)
 	open("POST /link/{purpose}", d.useLink)
-	mux.HandleFunc("GET /assets/{name}", webui.ServeAsset)
+	handle("GET /assets/{name}", http.HandlerFunc(webui.ServeAsset))
 
 	// The pages, by noun.
 	private("GET "+home, d.overviewPage)
@@ -70,9 +82,9 @@ func (d *Dashboard) Handler() http.Handler {
 	private("POST "+home+"/keys/{id}", d.changeKey)
 	private("POST "+home+"/keys/{id}/delete", d.deleteKey)
 	private("GET "+home+"/activity", d.activityPage)
-	private("GET "+home+"/activity.csv", d.exportCSV)
-	private("GET "+home+"/activity.json", d.exportJSON)
-	private("GET "+home+"/activity/days.csv", d.exportDays)
+	private("GET "+home+"/activity.csv", d.alone(d.exportCSV))
+	private("GET "+home+"/activity.json", d.alone(d.exportJSON))
+	private("GET "+home+"/activity/days.csv", d.alone(d.exportDays))
 	private("GET "+home+"/activity/requests", d.requestList)
 	private("GET "+home+"/activity/requests/{id}", d.requestPage)
 	private("GET "+home+"/usage", d.oldUsage)
@@ -83,7 +95,7 @@ func (d *Dashboard) Handler() http.Handler {
 	private("GET "+home+"/playground", d.playgroundPage)
 	private("GET "+home+"/videos", d.videosPage)
 	// The body is left to the API, which reads it and counts it against the account.
-	mux.Handle(home+"/v1/{path...}", d.ui.HandleUnread(d.serveAPI))
+	handle(home+"/v1/{path...}", d.ui.HandleUnread(d.serveAPI))
 	private("GET "+home+"/plan", d.planPage)
 	private("POST "+home+"/plan/subscribe", d.subscribe)
 	private("GET "+home+"/plan/upgrade", d.showUpgrade)
@@ -112,7 +124,7 @@ func (d *Dashboard) Handler() http.Handler {
 	private("POST "+home+"/webhooks/{id}/delete", d.deleteWebhook)
 	private("POST "+home+"/webhooks/deliveries/{id}/replay", d.replayDelivery)
 	private("GET "+home+"/account", d.accountPage)
-	private("GET "+home+"/account.json", d.exportAccount)
+	private("GET "+home+"/account.json", d.alone(d.exportAccount))
 	private("POST "+home+"/account/email", d.changeEmail)
 	private("POST "+home+"/account/password", d.changePassword)
 	private("POST "+home+"/account/totp/enrol", d.enrolTOTP)
@@ -140,5 +152,4 @@ func (d *Dashboard) Handler() http.Handler {
 	open("/", func(_ http.ResponseWriter, _ *http.Request) error {
 		return fault.New(fault.NotFound, "There is no such page.")
 	})
-	return d.ui.Protect(mux)
 }

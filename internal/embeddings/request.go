@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/chat"
 	"sluice/internal/fault"
+	"sluice/internal/jsonscan"
 	"sluice/internal/tokens"
 )
 
@@ -55,10 +56,7 @@ func Parse(body []byte) (*Request, error) {
 	if err := chat.Check(body, "model and input", bodyShape); err != nil {
 		return nil, err
 	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(body, &fields); err != nil {
-		return nil, fault.New(fault.Invalid, "The body cannot be read as JSON") // Check lets nothing pass that fails here
-	}
+	fields := membersOf(body)
 	r := &Request{}
 	var err error
 	if r.Model, err = text(fields["model"], "model", maxModel); err != nil {
@@ -96,17 +94,17 @@ func bad(field, format string, args ...any) *fault.Fault {
 func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 // text reads a text of at most most bytes. It returns "" for a field that is not there.
-func text(raw json.RawMessage, field string, most int) (s string, err error) {
+func text(raw json.RawMessage, field string, most int) (string, error) {
 	if !given(raw) {
 		return "", nil
 	}
-	if json.Unmarshal(raw, &s) != nil {
+	if raw[0] != '"' {
 		return "", bad(field, "must be a string")
 	}
-	if len(s) > most {
-		return "", bad(field, "has %d bytes; the most is %d", len(s), most)
+	if _, size, _ := jsonscan.String(raw, 0); size > most {
+		return "", bad(field, "has %d bytes; the most is %d", size, most)
 	}
-	return s, nil
+	return jsonscan.Unquote(raw), nil
 }
 
 // whole reads a whole number within bounds.
@@ -117,91 +115,158 @@ func whole(raw json.RawMessage, least, most int) (int, bool) {
 
 const inputForms = "must be a string, an array of strings, an array of tokens, or an array of arrays of tokens"
 
-// readInputs reads input in one of its four forms.
+// membersOf returns the members of an object by their names, as parts of body: nothing is copied. Package chat has checked
+// the body, so what is read here and below is valid JSON, and no object has a name twice.
+func membersOf(body []byte) map[string]json.RawMessage {
+	fields := map[string]json.RawMessage{}
+	c := jsonscan.Cursor{Body: body}
+	for more := c.Take('{') && !c.Take('}'); more; more = c.Take(',') {
+		from, to, _ := c.Text()
+		key := body[from-1 : to+1]
+		c.Take(':')
+		c.Next()
+		from = c.Pos
+		skip(&c)
+		for _, name := range known {
+			if jsonscan.Equal(key, name) {
+				fields[name] = body[from:c.Pos]
+			}
+		}
+	}
+	return fields
+}
+
+// known are the fields of a request that are read. Others are ignored.
+var known = []string{"model", "input", "encoding_format", "dimensions", "user"}
+
+// skip reads a value of any type and moves behind it.
+func skip(c *jsonscan.Cursor) {
+	for depth := 0; ; {
+		switch c.Next() {
+		case '"':
+			c.Text()
+		case '[', '{':
+			depth++
+			c.Pos++
+			continue
+		case ']', '}':
+			depth--
+			c.Pos++
+		case ',', ':':
+			c.Pos++
+			continue
+		case 0:
+			return
+		default: // a number or a word
+			for c.Pos < len(c.Body) && bytes.IndexByte([]byte(",:]} \t\r\n"), c.Body[c.Pos]) < 0 {
+				c.Pos++
+			}
+		}
+		if depth == 0 {
+			return
+		}
+	}
+}
+
+// readInputs reads input in one of its four forms. It counts while it reads, and stops at the first entry or token that is
+// too many: a body can have millions of them.
 func (r *Request) readInputs(raw json.RawMessage) error {
 	if !given(raw) {
 		return bad("input", "is required")
 	}
+	c := jsonscan.Cursor{Body: raw}
+	left := room{tokens: MaxTotal, bytes: MaxTotal * maxTokenBytes}
 	switch raw[0] {
 	case '"':
-		var s string
-		if json.Unmarshal(raw, &s) != nil {
-			return bad("input", inputForms)
-		}
-		return r.addText(s, "input")
+		return r.addText(&c, "input", &left)
 	case '[':
 	default:
 		return bad("input", inputForms)
 	}
-	var list []json.RawMessage
-	if json.Unmarshal(raw, &list) != nil {
-		return bad("input", inputForms)
-	}
-	if len(list) == 0 {
+	c.Pos = 1
+	first := c.Next()
+	switch first {
+	case ']':
 		return bad("input", "must not be empty")
+	case '"', '[':
+	default:
+		c.Pos = 0
+		return r.addTokens(&c, "input", &left)
 	}
-	if first := list[0][0]; first != '"' && first != '[' {
-		return r.addTokens(list, "input")
-	}
-	if len(list) > maxInputs {
-		return bad("input", "has %d entries; the most is %d", len(list), maxInputs)
-	}
-	for i, entry := range list {
+	for i := 0; ; i++ {
+		if i == maxInputs {
+			return bad("input", "has more than %d entries, the most of one request", maxInputs)
+		}
 		path := "input[" + strconv.Itoa(i) + "]"
-		if entry[0] != list[0][0] {
+		if c.Next() != first {
 			return bad(path, "is of another type than the entries before it")
 		}
-		if entry[0] == '"' {
-			var s string
-			if json.Unmarshal(entry, &s) != nil {
-				return bad(path, "must be a string")
-			}
-			if err := r.addText(s, path); err != nil {
-				return err
-			}
-			continue
+		add := r.addText
+		if first == '[' {
+			add = r.addTokens
 		}
-		var tokens []json.RawMessage
-		if json.Unmarshal(entry, &tokens) != nil {
-			return bad(path, "must be an array of tokens")
-		}
-		if err := r.addTokens(tokens, path); err != nil {
+		if err := add(&c, path, &left); err != nil {
 			return err
 		}
+		if !c.Take(',') {
+			return nil
+		}
 	}
+}
+
+// room is what the inputs that follow may have.
+type room struct{ tokens, bytes int }
+
+// addText adds the text at which the cursor stands. A text that must have too many tokens is not copied.
+func (r *Request) addText(c *jsonscan.Cursor, path string, left *room) error {
+	from := c.Pos
+	end, size, _ := jsonscan.String(c.Body, from)
+	if size == 0 {
+		return bad(path, "must not be empty")
+	}
+	if left.bytes -= size; left.bytes < 0 {
+		return tooMany()
+	}
+	c.Pos = end
+	r.Inputs = append(r.Inputs, Input{Text: jsonscan.Unquote(c.Body[from:end])})
 	return nil
 }
 
-// addText adds a text.
-func (r *Request) addText(s, path string) error {
-	if s == "" {
+// addTokens adds the tokens of a text: the array at which the cursor stands.
+func (r *Request) addTokens(c *jsonscan.Cursor, path string, left *room) error {
+	c.Pos++
+	if c.Take(']') {
 		return bad(path, "must not be empty")
 	}
-	r.Inputs = append(r.Inputs, Input{Text: s})
-	return nil
-}
-
-// addTokens adds the tokens of a text.
-func (r *Request) addTokens(list []json.RawMessage, path string) error {
-	if len(list) == 0 {
-		return bad(path, "must not be empty")
-	}
-	if len(list) > MaxTotal {
-		return bad(path, "has %d tokens; the most in all is %d", len(list), MaxTotal)
-	}
-	in := Input{Tokens: make([]int, len(list))}
-	for i, raw := range list {
-		n, ok := whole(raw, 0, maxToken)
-		if !ok {
-			if path == "input" && i == 0 && (raw[0] == '{' || bytes.ContainsAny(raw[:1], "tfn")) {
+	// An array of tokens has no other bracket, and a comma less than tokens.
+	list := c.Body[c.Pos:]
+	list = list[:max(bytes.IndexByte(list, ']'), 0)]
+	in := Input{Tokens: make([]int, 0, min(bytes.Count(list, []byte(","))+1, left.tokens+1))}
+	for {
+		first := c.Next()
+		n, ok := c.Uint(len("2147483647"))
+		if !ok || n > maxToken {
+			if path == "input" && len(in.Tokens) == 0 && bytes.IndexByte([]byte("{tfn"), first) >= 0 {
 				return bad(path, inputForms)
 			}
-			return bad(path+"["+strconv.Itoa(i)+"]", "must be a token: a whole number from 0")
+			return bad(path+"["+strconv.Itoa(len(in.Tokens))+"]", "must be a token: a whole number from 0")
 		}
-		in.Tokens[i] = n
+		if left.tokens--; left.tokens < 0 {
+			return tooMany()
+		}
+		in.Tokens = append(in.Tokens, n)
+		if !c.Take(',') {
+			break
+		}
 	}
+	c.Take(']')
 	r.Inputs = append(r.Inputs, in)
 	return nil
+}
+
+// tooMany is the fault of inputs that have too many tokens together.
+func tooMany() error {
+	return bad("input", "has more than %d tokens in all, the most of one request", MaxTotal)
 }
 
 // Bytes returns the length of all texts, and the number of tokens that were given as such.
@@ -259,7 +324,7 @@ func (r *Request) Check(most int, count func(string) int) (int, error) {
 			return 0, bad(path, "has %s%d tokens; the model %q reads at most %d of one input", about, n, r.Model, most)
 		}
 		if total += n; total > MaxTotal {
-			return 0, bad("input", "has more than %d tokens in all, the most of one request", MaxTotal)
+			return 0, tooMany()
 		}
 	}
 	return total, nil

@@ -61,21 +61,32 @@ func Patterns() []string {
 // Handler returns the handler of all Patterns.
 func (f *Front) Handler() http.Handler {
 	mux := http.NewServeMux()
-	open := func(pattern string, h webui.Handler) { mux.Handle("GET "+pattern, f.ui.Handle(h)) }
-	open("/{$}", f.home)
-	open("/models", f.models)
-	open("/models/{id...}", f.model)
-	open("/pricing", f.pricing)
-	open("/status", f.status)
-	for _, path := range []string{"/theme.css", "/logo", "/favicon.ico"} {
-		mux.HandleFunc("GET "+path, f.ui.ServeSite)
-	}
+	f.route(mux.Handle)
 	// Other methods.
 	mux.Handle("/", f.ui.Handle(func(w http.ResponseWriter, _ *http.Request) error {
 		w.Header().Set("Allow", "GET, HEAD")
 		return fault.New(fault.MethodNotAllowed, "This page can only be read.")
 	}))
 	return f.ui.Protect(mux)
+}
+
+// Routes returns the patterns of all routes, for a test that tries each of them.
+func Routes() (list []string) {
+	new(Front).route(func(pattern string, _ http.Handler) { list = append(list, pattern) })
+	return list
+}
+
+// route calls handle with every route.
+func (f *Front) route(handle func(pattern string, h http.Handler)) {
+	open := func(pattern string, h webui.Handler) { handle("GET "+pattern, f.ui.Handle(h)) }
+	open("/{$}", f.home)
+	open("/models", f.models)
+	open("/models/{id...}", f.model)
+	open("/pricing", f.pricing)
+	open("/status", f.status)
+	for _, path := range []string{"/theme.css", "/logo", "/favicon.ico"} {
+		handle("GET "+path, http.HandlerFunc(f.ui.ServeSite))
+	}
 }
 
 // frame returns the frame around a page.

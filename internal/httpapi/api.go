@@ -32,6 +32,7 @@ import (
 	"sluice/internal/resume"
 	"sluice/internal/routing"
 	"sluice/internal/telemetry"
+	"sluice/internal/turnstile"
 	"sluice/internal/video"
 )
 
@@ -88,6 +89,8 @@ type Options struct {
 	Feedback *feedback.Feedback
 	// Activity is read by GET /v1/usage and GET /v1/requests. It may be nil only if no request uses them.
 	Activity *activity.Log
+	// Reads bounds how many reads of one account run at once. If nil, nothing does.
+	Reads *turnstile.Gate
 	// Refusals remembers calls that were refused. If nil, nobody wants to know.
 	Refusals *refusal.Keeper
 	// Pages maps patterns to handlers that reply to everything themselves. They see the
@@ -141,6 +144,7 @@ type API struct {
 	health   *health.Board
 	pages    map[string]http.Handler
 	bodies   bodies
+	reads    *turnstile.Gate // nil: no bound
 	refusals *refusal.Keeper // nil: none are kept
 	activity *activity.Log
 	feedback *feedback.Feedback // nil: there is none
@@ -160,7 +164,7 @@ func New(a *auth.Authenticator, line *inference.Line, s Settings, opts *Options)
 	if opts == nil {
 		opts = &Options{}
 	}
-	made := &API{auth: a, line: line, log: opts.Log, metrics: opts.Metrics, tracer: opts.Tracer, ledger: opts.Ledger, abuse: opts.Abuse, replies: opts.Replies, streams: opts.Streams, shelf: opts.Responses, videos: opts.Videos, changes: opts.Changes, mcp: opts.MCP, health: opts.Health, pages: opts.Pages, refusals: opts.Refusals, activity: opts.Activity, feedback: opts.Feedback}
+	made := &API{auth: a, line: line, log: opts.Log, metrics: opts.Metrics, tracer: opts.Tracer, ledger: opts.Ledger, abuse: opts.Abuse, replies: opts.Replies, streams: opts.Streams, shelf: opts.Responses, videos: opts.Videos, changes: opts.Changes, mcp: opts.MCP, health: opts.Health, pages: opts.Pages, reads: opts.Reads, refusals: opts.Refusals, activity: opts.Activity, feedback: opts.Feedback}
 	made.bodies.maxOne, made.bodies.maxAll = cmp.Or(opts.MaxBody, maxBody), cmp.Or(opts.MaxBodies, maxBodies)
 	made.bodies.maxAccount, made.bodies.maxStrangers, made.bodies.maxStranger = maxAccountBodies, maxStrangerBodies, maxAddressBodies
 	made.bodies.patience, made.bodies.total, made.bodies.seed = bodyPatience, bodyTotal, maphash.MakeSeed()

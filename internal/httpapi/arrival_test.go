@@ -168,7 +168,7 @@ func TestBodiesOfAnAccount(t *testing.T) {
 	}
 	first := ask(w.good, 1<<20)
 	w.waitHeld(t, 1<<20)
-	full := object(429, "rate_limit_error", "The running requests of this account would have more than 1 MiB of bodies, the maximum at a time. Wait until one of them has ended.")
+	full := object(429, "rate_limit_error", "The running requests of this account would hold more than 1 MiB of bodies and stored responses, the maximum at a time. Read the replies, or wait until one of them has ended.")
 	got := read(t, ask(w.good, 1), "POST")
 	checkError(t, "a further body of the account", got, 429, full)
 	if got.header.Get("Retry-After") != "1" {

@@ -223,7 +223,7 @@ func (b *bodies) finish(x *exchange, r *http.Request) {
 // hasBody reports whether the request has a body. Requests in process may have a nil Body.
 func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }
 
-// share is the part of the limits that one body uses.
+// share is the part of the limits that one body uses, or a reply that is as large.
 type share struct {
 	of *bodies
 	// who is the account's id. If empty, only the total is charged.
@@ -232,15 +232,16 @@ type share struct {
 	copies int64 // how often each byte is charged
 }
 
-// take reserves room for n more bytes of the body. The caller must call release in the end, even after an error.
+// take reserves room for n more bytes of the body, or gives back -n. The caller must call release in the end, even after
+// an error.
 func (s *share) take(n int64) error {
 	n *= s.copies
 	s.taken += n
 	all := s.of.held.Add(n)
-	if s.who != "" && s.of.add(s.who, n) > s.of.maxAccount {
-		return fault.New(fault.RateLimited, "The running requests of this account would have more than %d MiB of bodies, the maximum at a time. Wait until one of them has ended.", s.of.maxAccount>>20).After(time.Second)
+	if s.who != "" && s.of.add(s.who, n) > s.of.maxAccount && n > 0 {
+		return fault.New(fault.RateLimited, "The running requests of this account would hold more than %d MiB of bodies and stored responses, the maximum at a time. Read the replies, or wait until one of them has ended.", s.of.maxAccount>>20).After(time.Second)
 	}
-	if all > s.of.maxAll {
+	if all > s.of.maxAll && n > 0 {
 		return errBusy()
 	}
 	return nil

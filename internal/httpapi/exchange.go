@@ -127,11 +127,15 @@ func (x *exchange) aliases() *alias.Table {
 // begun reports whether the reply has started, so that its status can no longer change.
 func (x *exchange) begun() bool { return x.event.Status != 0 }
 
-// json sends an encoded body with status 200.
-func (x *exchange) json(body []byte) error {
+// json sends an encoded body, which may be in pieces, with status 200.
+func (x *exchange) json(body ...[]byte) error {
 	x.Header()["Content-Type"] = jsonType
-	_, err := x.Write(body)
-	return clientGone(err)
+	for _, piece := range body {
+		if _, err := x.Write(piece); err != nil {
+			return clientGone(err)
+		}
+	}
+	return nil
 }
 
 // jsonType is shared by all replies, to save an allocation. It must not be modified.

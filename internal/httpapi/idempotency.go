@@ -26,6 +26,11 @@ func (a *API) keep(x *exchange, r *http.Request, key []string, body []byte) (*ke
 	case err != nil:
 		return nil, err
 	case reply != nil:
+		take, release := a.Hold(x.caller.Account.ID)
+		defer release()
+		if err := take(int64(reply.Size())); err != nil {
+			return nil, err
+		}
 		err := a.current(x, func() error {
 			standing, err := a.line.Repeat(x.caller, x.limits())
 			standing.SetHeader(x.Header())

@@ -25,9 +25,9 @@ func (a *API) createResponse(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	held := &share{of: &a.bodies, who: x.caller.Account.ID, copies: 1}
-	defer held.release()
-	past, err := a.past(x, r, req, held.take)
+	take, release := a.Hold(x.caller.Account.ID)
+	defer release()
+	past, err := a.past(x, r, req, take)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func equal(req *responses.Request, past *responses.Past) (*chat.Request, error) 
 
 // past returns what a request refers to. It asks the store only if the request refers to something. What is read counts as
 // part of the body; see bodies.
-func (a *API) past(x *exchange, r *http.Request, req *responses.Request, take func(int64) error) (*responses.Past, error) {
+func (a *API) past(x *exchange, r *http.Request, req *responses.Request, take responses.Take) (*responses.Past, error) {
 	if req.Previous == "" && len(req.References()) == 0 {
 		return nil, nil
 	}
@@ -105,22 +105,29 @@ func (a *API) shelving(x *exchange, r *http.Request, req *responses.Request) *re
 
 // showResponse serves GET /v1/responses/{id}.
 func (a *API) showResponse(x *exchange, r *http.Request) error {
-	response, err := a.stored(x, r)
-	if err != nil {
-		return err
+	if a.shelf == nil {
+		return nothingAt(r)
 	}
 	if r.URL.Query().Get("stream") == "true" {
+		if err := a.shelf.Has(r.Context(), x.caller.Account.ID, r.PathValue("id")); err != nil {
+			return err
+		}
 		return fault.New(fault.Invalid, "stream is not possible: only responses that were made in the background can be streamed later.").At("stream")
+	}
+	take, release := a.Hold(x.caller.Account.ID)
+	defer release()
+	response, err := a.shelf.Find(r.Context(), x.caller.Account.ID, r.PathValue("id"), take)
+	if err != nil {
+		return err
 	}
 	return x.json(response)
 }
 
-// stored returns the response that the path names.
-func (a *API) stored(x *exchange, r *http.Request) ([]byte, error) {
-	if a.shelf == nil {
-		return nil, nothingAt(r)
-	}
-	return a.shelf.Find(r.Context(), x.caller.Account.ID, r.PathValue("id"))
+// Hold returns how a reply to an account is charged to the account's share of the memory for bodies: what is taken, before
+// it is read, is given back by release. A negative number gives some of it back earlier.
+func (a *API) Hold(accountID string) (take responses.Take, release func()) {
+	held := &share{of: &a.bodies, who: accountID, copies: 1}
+	return held.take, held.release
 }
 
 // deleteResponse serves DELETE /v1/responses/{id}.
@@ -138,7 +145,10 @@ func (a *API) deleteResponse(x *exchange, r *http.Request) error {
 // cancelResponse serves POST /v1/responses/{id}/cancel. There is nothing to cancel: a response is made while its
 // caller waits, who cancels it by hanging up.
 func (a *API) cancelResponse(x *exchange, r *http.Request) error {
-	if _, err := a.stored(x, r); err != nil {
+	if a.shelf == nil {
+		return nothingAt(r)
+	}
+	if err := a.shelf.Has(r.Context(), x.caller.Account.ID, r.PathValue("id")); err != nil {
 		return err
 	}
 	return fault.New(fault.Invalid, "Only responses that were made in the background can be canceled, and there are none here. To cancel a call, close its connection.")
@@ -165,9 +175,11 @@ func (a *API) listInputItems(x *exchange, r *http.Request) error {
 	default:
 		return fault.New(fault.Invalid, `order must be "asc" or "desc"; got %q.`, excerpt.Of(order, maxEcho)).At("order")
 	}
-	list, err := a.shelf.Input(r.Context(), x.caller.Account.ID, r.PathValue("id"), page)
+	take, release := a.Hold(x.caller.Account.ID)
+	defer release()
+	list, err := a.shelf.Input(r.Context(), x.caller.Account.ID, r.PathValue("id"), page, take)
 	if err != nil {
 		return err
 	}
-	return x.json(list)
+	return x.json(list...)
 }

@@ -8,6 +8,7 @@ import (
 
 	"sluice/internal/excerpt"
 	"sluice/internal/fault"
+	"sluice/internal/relay"
 	"sluice/internal/video"
 )
 
@@ -42,6 +43,38 @@ type route struct {
 	method  string
 	pattern string // for net/http.ServeMux
 	handle  handler
+}
+
+// inTurn wraps the handler of a read: few of one account run at once. Streams are not wrapped: they hold little, and may
+// last for long.
+func (a *API) inTurn(next handler) handler {
+	return func(x *exchange, r *http.Request) error {
+		if x.caller.Account == nil {
+			return next(x, r)
+		}
+		leave, err := a.reads.Enter(r.Context(), x.caller.Account.ID)
+		if err != nil && r.Context().Err() != nil {
+			return goneOr(relay.Ended(r.Context()))
+		}
+		if err != nil {
+			return err
+		}
+		defer leave()
+		return next(x, r)
+	}
+}
+
+// streamed are the reads that are streams: events, and files of videos.
+func streamed(pattern string) bool {
+	return strings.HasSuffix(pattern, "/events") || strings.HasSuffix(pattern, "/content/video")
+}
+
+// Routes returns the methods and patterns of all operations, for a test that tries each of them.
+func Routes() (list []string) {
+	for _, rt := range new(API).routes() {
+		list = append(list, rt.method+" "+rt.pattern)
+	}
+	return list
 }
 
 // routes returns all operations. HEAD is served wherever GET is.
@@ -92,6 +125,9 @@ func (a *API) assemble() handler {
 		if byPattern[rt.pattern] == nil {
 			byPattern[rt.pattern] = methods{}
 			mux.Handle(rt.pattern, byPattern[rt.pattern])
+		}
+		if rt.method == http.MethodGet && !streamed(rt.pattern) {
+			rt.handle = a.inTurn(rt.handle)
 		}
 		byPattern[rt.pattern][rt.method] = rt.handle
 	}

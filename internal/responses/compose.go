@@ -16,7 +16,7 @@ type Past struct {
 	// Referenced are the items that References returned, by their ids.
 	Referenced map[string][]byte
 
-	take func(int64) error // see Shelf.Past
+	take Take // see Shelf.Past
 }
 
 // References returns the ids of the items that the input refers to, each once.

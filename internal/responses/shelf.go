@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -59,9 +58,12 @@ type Store interface {
 	// KeepResponses stores responses, all or none. It deletes the oldest ones of an account if they would exceed the
 	// bound.
 	KeepResponses(ctx context.Context, all []*Record, most Bound) error
-	// FindResponses returns the encrypted responses with the ids, in their order. One that is not there, or has
-	// expired, is nil.
+	// FindResponses returns the encrypted responses with the ids, in their order, for the caller to keep. One that is
+	// not there, or has expired, is nil.
 	FindResponses(ctx context.Context, ids [][]byte, now time.Time) ([][]byte, error)
+	// SizeResponses returns the sizes of the encrypted responses with the ids, in their order. One that is not there, or
+	// has expired, is 0.
+	SizeResponses(ctx context.Context, ids [][]byte, now time.Time) ([]int64, error)
 	// FollowResponses returns a response and those before it, the newest first. It ends after most of them, and
 	// before one that is not there or has expired.
 	FollowResponses(ctx context.Context, id []byte, now time.Time, most int) ([]Link, error)
@@ -167,39 +169,57 @@ func (r *Request) appendInput(b []byte) []byte {
 	return append(b, ']')
 }
 
-// Exported returns those of the account's responses that are stored, with their inputs, as JSON objects in the order of the
-// requests that made them. It ends before the one that exceeds most bytes. Requests without a stored response are skipped.
-func (s *Shelf) Exported(ctx context.Context, accountID string, requestIDs []string, most int64) (all []json.RawMessage, err error) {
-	for some := range slices.Chunk(requestIDs, 16) { // few at a time, since they may be large
+// Export calls each with those of the account's responses that are stored, with their inputs, as JSON objects in the order
+// of the requests that made them. It holds one of them at a time, and ends before the one that exceeds most bytes in all.
+// Requests without a stored response are skipped. Take is that of Find.
+func (s *Shelf) Export(ctx context.Context, accountID string, requestIDs []string, most int64, take Take, each func(stored []byte) error) error {
+	for some := range slices.Chunk(requestIDs, 200) {
 		keys := make([][]byte, len(some))
 		for i, id := range some {
 			own := s.box(accountID, ResponseID(id)).ID()
 			keys[i] = own[:]
 		}
-		found, err := s.store.FindResponses(ctx, keys, s.now())
+		sizes, err := s.store.SizeResponses(ctx, keys, s.now())
 		if err != nil {
-			return nil, unavailable(err)
+			return unavailable(err)
 		}
-		for i, sealed := range found {
-			if sealed == nil {
+		for i, size := range sizes {
+			if size == 0 {
 				continue
 			}
-			if most -= int64(len(sealed)); most < 0 {
-				return all, nil
+			if most -= size; most < 0 {
+				return nil
 			}
-			kept, err := s.open(accountID, ResponseID(some[i]), sealed)
+			kept, held, err := s.load(ctx, accountID, ResponseID(some[i]), size, take)
+			if fault.Is(err, fault.NotFound) {
+				continue // deleted meanwhile
+			}
+			if err == nil {
+				err = each(kept)
+			}
 			if err != nil {
-				return nil, err
+				return err
 			}
-			all = append(all, json.RawMessage(kept))
+			_ = take.of(-held) // giving back cannot fail
 		}
 	}
-	return all, nil
+	return nil
 }
 
-// Past returns what a request of an account refers to. The error is a fault. Take is called with the bytes that are about to
-// be held; its error ends the search. It may be nil.
-func (s *Shelf) Past(ctx context.Context, accountID string, r *Request, take func(int64) error) (*Past, error) {
+// Take is called with the number of bytes that are about to be held, before they are read; its error ends the reading. A
+// negative number gives them back. Who has not given all back does it when the result is no longer used. A nil Take
+// takes whatever comes.
+type Take func(n int64) error
+
+func (t Take) of(n int64) error {
+	if t == nil {
+		return nil
+	}
+	return t(n)
+}
+
+// Past returns what a request of an account refers to. The error is a fault.
+func (s *Shelf) Past(ctx context.Context, accountID string, r *Request, take Take) (*Past, error) {
 	ctx, cancel := context.WithTimeout(ctx, findPatience)
 	defer cancel()
 	past := &Past{Referenced: map[string][]byte{}, take: take}
@@ -241,10 +261,8 @@ func (s *Shelf) conversation(ctx context.Context, accountID, id string, past *Pa
 	case len(last.Previous) > 0:
 		return fault.New(fault.Invalid, "An earlier response of the conversation of %s not found: it was deleted or has expired. Send the conversation in input.", quote(id)).At("previous_response_id")
 	}
-	if past.take != nil {
-		if err := past.take(before - *room); err != nil {
-			return err
-		}
+	if err := past.take.of(before - *room); err != nil {
+		return err
 	}
 	ids := make([][]byte, len(links))
 	for i, l := range links {
@@ -299,15 +317,18 @@ func (s *Shelf) references(ctx context.Context, accountID string, ids []string, 
 		}
 	}
 	// One after the other, since they may be large and only single items are wanted.
-	for i, key := range keys {
-		found, err := s.store.FindResponses(ctx, [][]byte{key}, s.now())
-		if err != nil {
-			return unavailable(err)
-		}
-		if found[0] == nil {
+	sizes, err := s.store.SizeResponses(ctx, keys, s.now())
+	if err != nil {
+		return unavailable(err)
+	}
+	for i, name := range names {
+		if sizes[i] == 0 {
 			continue
 		}
-		kept, err := s.open(accountID, names[i], found[0])
+		kept, held, err := s.load(ctx, accountID, name, sizes[i], past.take)
+		if fault.Is(err, fault.NotFound) {
+			continue // deleted meanwhile
+		}
 		if err != nil {
 			return err
 		}
@@ -316,21 +337,41 @@ func (s *Shelf) references(ctx context.Context, accountID string, ids []string, 
 				if *room -= int64(len(item)); *room < 0 {
 					return fault.New(fault.Invalid, "The items that input refers to are larger than %d MiB together.", s.room>>20).At("input")
 				}
-				if past.take != nil {
-					if err := past.take(int64(len(item))); err != nil {
-						return err
-					}
+				if err := past.take.of(int64(len(item))); err != nil {
+					return err
 				}
 				past.Referenced[id] = bytes.Clone(item)
 			}
 		}
+		_ = past.take.of(-held) // giving back cannot fail
 	}
 	return nil
 }
 
-// open decrypts a response.
+// copies is how often a response is in memory while it is read: as the store's driver has it, and as it is returned.
+const copies = 2
+
+// load reads a response of a known size with its input. It returns how many bytes it has taken.
+func (s *Shelf) load(ctx context.Context, accountID, id string, size int64, take Take) (value, int64, error) {
+	held := copies * size
+	if err := take.of(held); err != nil {
+		return nil, 0, err
+	}
+	own := s.box(accountID, id).ID()
+	found, err := s.store.FindResponses(ctx, [][]byte{own[:]}, s.now())
+	if err != nil {
+		return nil, 0, unavailable(err)
+	}
+	if found[0] == nil {
+		return nil, 0, notFound(id)
+	}
+	kept, err := s.open(accountID, id, found[0])
+	return kept, held, err
+}
+
+// open decrypts a response, in place.
 func (s *Shelf) open(accountID, id string, sealed []byte) (value, error) {
-	plain, err := s.box(accountID, id).Open(sealed)
+	plain, err := s.box(accountID, id).OpenInPlace(sealed)
 	if err != nil {
 		return nil, unavailable(fmt.Errorf("opening a response: %w", err))
 	}
@@ -344,27 +385,43 @@ func unavailable(err error) error {
 }
 
 // Find returns the Response object with an id. The error is a fault.
-func (s *Shelf) Find(ctx context.Context, accountID, id string) ([]byte, error) {
-	kept, err := s.find(ctx, accountID, id)
+func (s *Shelf) Find(ctx context.Context, accountID, id string, take Take) ([]byte, error) {
+	kept, err := s.find(ctx, accountID, id, take)
 	if err != nil {
 		return nil, err
 	}
 	return kept.member("response"), nil
 }
 
+// Has returns a fault if there is no response with an id.
+func (s *Shelf) Has(ctx context.Context, accountID, id string) error {
+	_, err := s.size(ctx, accountID, id)
+	return err
+}
+
+// size returns the size of a response.
+func (s *Shelf) size(ctx context.Context, accountID, id string) (int64, error) {
+	own := s.box(accountID, id).ID()
+	sizes, err := s.store.SizeResponses(ctx, [][]byte{own[:]}, s.now())
+	if err != nil {
+		return 0, unavailable(err)
+	}
+	if sizes[0] == 0 {
+		return 0, notFound(id)
+	}
+	return sizes[0], nil
+}
+
 // find returns a response with its input.
-func (s *Shelf) find(ctx context.Context, accountID, id string) (value, error) {
+func (s *Shelf) find(ctx context.Context, accountID, id string, take Take) (value, error) {
 	ctx, cancel := context.WithTimeout(ctx, findPatience)
 	defer cancel()
-	own := s.box(accountID, id).ID()
-	found, err := s.store.FindResponses(ctx, [][]byte{own[:]}, s.now())
+	size, err := s.size(ctx, accountID, id)
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, err
 	}
-	if found[0] == nil {
-		return nil, notFound(id)
-	}
-	return s.open(accountID, id, found[0])
+	kept, _, err := s.load(ctx, accountID, id, size, take)
+	return kept, err
 }
 
 // notFound is the fault for a response that is not there.
@@ -397,65 +454,73 @@ type Page struct {
 	Ascending bool   // the oldest first
 }
 
-// Input returns the list of a response's input items as a JSON object. The error is a fault.
-func (s *Shelf) Input(ctx context.Context, accountID, id string, page Page) ([]byte, error) {
-	kept, err := s.find(ctx, accountID, id)
+// Input returns the list of a response's input items as a JSON object, in pieces: items can be large, and are not copied.
+// The error is a fault.
+func (s *Shelf) Input(ctx context.Context, accountID, id string, page Page, take Take) ([][]byte, error) {
+	kept, err := s.find(ctx, accountID, id, take)
 	if err != nil {
 		return nil, err
 	}
 	var items []value
-	var ids []string
-	for i, item := range kept.member("input").elements() {
-		own := item.member("id").text()
-		if own == "" { // callers may leave ids out, and lists must have them
-			own = "item_" + strings.TrimPrefix(id, "resp_") + "_" + strconv.Itoa(i)
-			b := jsonscan.AppendQuoted([]byte(`{"id":`), own)
-			if item.member("type") == nil {
-				b = append(b, `,"type":"message"`...)
-			}
-			for key, m := range item.members() {
-				if key != "id" {
-					b = append(append(jsonscan.AppendQuoted(append(b, ','), key), ':'), m...)
-				}
-			}
-			item = append(b, '}')
-		}
-		items, ids = append(items, item), append(ids, own)
+	for _, item := range kept.member("input").elements() {
+		items = append(items, item)
 	}
-	order := make([]int, len(items))
-	for i := range order {
-		order[i] = i
-		if !page.Ascending {
-			order[i] = len(items) - 1 - i
+	// Callers may leave ids out, and lists must have them.
+	name := func(i int) (own string, given bool) {
+		if own = items[i].member("id").text(); own != "" {
+			return own, true
 		}
+		return "item_" + strings.TrimPrefix(id, "resp_") + "_" + strconv.Itoa(i), false
+	}
+	step, at := -1, len(items)
+	if page.Ascending {
+		step, at = 1, -1
 	}
 	if page.After != "" {
-		at := -1
-		for i, k := range order {
-			if ids[k] == page.After {
-				at = i
+		for at += step; at >= 0 && at < len(items); at += step {
+			if own, _ := name(at); own == page.After {
+				break
 			}
 		}
-		if at < 0 {
+		if at < 0 || at >= len(items) {
 			return nil, fault.New(fault.Invalid, "after must be the id of an input item of the response; got %s.", quote(page.After)).At("after")
 		}
-		order = order[at+1:]
 	}
-	more := len(order) > page.Limit
-	order = order[:min(len(order), page.Limit)]
-	b := []byte(`{"object":"list","data":[`)
-	for i, k := range order {
-		if i > 0 {
-			b = append(b, ',')
+	var first, last string
+	list, n := [][]byte{[]byte(`{"object":"list","data":[`)}, 0
+	for at += step; n < page.Limit && at >= 0 && at < len(items); at += step {
+		own, given := name(at)
+		if n++; n == 1 {
+			first = own
+		} else {
+			list = append(list, []byte{','})
 		}
-		b = append(b, items[k]...)
+		if last = own; given {
+			list = append(list, items[at])
+		} else {
+			list = items[at].named(list, own)
+		}
 	}
-	b = append(b, `],"first_id":`...)
-	if len(order) == 0 {
-		return append(b, `null,"last_id":null,"has_more":false}`...), nil
+	if n == 0 {
+		return append(list, []byte(`],"first_id":null,"last_id":null,"has_more":false}`)), nil
 	}
-	b = jsonscan.AppendQuoted(b, ids[order[0]])
-	b = jsonscan.AppendQuoted(append(b, `,"last_id":`...), ids[order[len(order)-1]])
-	b = strconv.AppendBool(append(b, `,"has_more":`...), more)
-	return append(b, '}'), nil
+	b := jsonscan.AppendQuoted([]byte(`],"first_id":`), first)
+	b = jsonscan.AppendQuoted(append(b, `,"last_id":`...), last)
+	b = strconv.AppendBool(append(b, `,"has_more":`...), at >= 0 && at < len(items))
+	return append(list, append(b, '}')), nil
+}
+
+// named appends an object to a list of pieces, with an id and a type if it has none.
+func (v value) named(list [][]byte, id string) [][]byte {
+	b := jsonscan.AppendQuoted([]byte(`{"id":`), id)
+	if v.member("type") == nil {
+		b = append(b, `,"type":"message"`...)
+	}
+	for key, m := range v.members() {
+		if key != "id" {
+			list = append(list, append(jsonscan.AppendQuoted(append(b, ','), key), ':'), m)
+			b = nil
+		}
+	}
+	return append(list, append(b, '}'))
 }

@@ -39,7 +39,17 @@ func (m *memory) FindResponses(_ context.Context, ids [][]byte, now time.Time) (
 	out := make([][]byte, len(ids))
 	for i, id := range ids {
 		if r := m.find(id, now); r != nil {
-			out[i] = r.Sealed
+			out[i] = bytes.Clone(r.Sealed)
+		}
+	}
+	return out, m.err
+}
+
+func (m *memory) SizeResponses(_ context.Context, ids [][]byte, now time.Time) ([]int64, error) {
+	out := make([]int64, len(ids))
+	for i, id := range ids {
+		if r := m.find(id, now); r != nil {
+			out[i] = int64(len(r.Sealed))
 		}
 	}
 	return out, m.err
@@ -59,6 +69,12 @@ func (m *memory) DropResponse(_ context.Context, accountID string, id []byte) (b
 	}
 	delete(m.records, string(id))
 	return true, m.err
+}
+
+// idOf returns the id under which a response is stored.
+func (s *shelved) idOf(account, id string) []byte {
+	own := s.box(account, id).ID()
+	return own[:]
 }
 
 // shelved is a shelf whose clock the test moves.
@@ -143,17 +159,17 @@ func TestConversation(t *testing.T) {
 	}
 	_, err = s.turn(t, "b", "8", `{"model":"m","input":[{"type":"item_reference","id":"msg_4_0"}]}`, "x")
 	wantFault(t, err, fault.Invalid, "input[0].id", "input[0].id names no item of a stored response")
-	_, err = s.Find(t.Context(), "b", "resp_4")
+	_, err = s.Find(t.Context(), "b", "resp_4", nil)
 	wantFault(t, err, fault.NotFound, "", `Response with id "resp_4" not found`)
 	if err := s.Delete(t.Context(), "b", "resp_4"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("Delete by another account = %v", err)
 	}
-	if found, err := s.Find(t.Context(), "a", "resp_4"); err != nil || !bytes.Contains(found, []byte(`"id":"resp_4"`)) {
+	if found, err := s.Find(t.Context(), "a", "resp_4", nil); err != nil || !bytes.Contains(found, []byte(`"id":"resp_4"`)) {
 		t.Errorf("Find = %s, %v", found, err)
 	}
 	// After 30 days it is gone.
 	s.now = s.now.Add(keepFor)
-	_, err = s.Find(t.Context(), "a", "resp_4")
+	_, err = s.Find(t.Context(), "a", "resp_4", nil)
 	wantFault(t, err, fault.NotFound, "", `Response with id "resp_4" not found`)
 	s.err = errors.New("no database")
 	_, err = s.turn(t, "a", "9", follow, "x")
@@ -220,13 +236,13 @@ func TestInputItems(t *testing.T) {
 		{Page{Limit: 1, After: "item_1_0", Ascending: true}, list("own", "own", true, second)},
 		{Page{Limit: 1, After: "item_1_0"}, `{"object":"list","data":[],"first_id":null,"last_id":null,"has_more":false}`},
 	} {
-		if got, err := s.Input(t.Context(), "a", "resp_1", tt.page); err != nil || string(got) != tt.want {
+		if got, err := s.Input(t.Context(), "a", "resp_1", tt.page, nil); err != nil || string(bytes.Join(got, nil)) != tt.want {
 			t.Errorf("Input(%+v) = %s, %v, want %s", tt.page, got, err, tt.want)
 		}
 	}
-	_, err := s.Input(t.Context(), "a", "resp_1", Page{Limit: 1, After: "nope"})
+	_, err := s.Input(t.Context(), "a", "resp_1", Page{Limit: 1, After: "nope"}, nil)
 	wantFault(t, err, fault.Invalid, "after", "after must be the id of an input item")
-	_, err = s.Input(t.Context(), "a", "resp_2", Page{Limit: 1})
+	_, err = s.Input(t.Context(), "a", "resp_2", Page{Limit: 1}, nil)
 	wantFault(t, err, fault.NotFound, "", "Response with id")
 }
 
@@ -330,9 +346,11 @@ func TestPastIsCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The conversation, all of the response that is referred to, its item, and what is given back of the response.
 	var taken []int64
-	if _, err := s.Past(t.Context(), "a", r, func(n int64) error { taken = append(taken, n); return nil }); err != nil || len(taken) != 2 || taken[0] < 100 || taken[1] < 50 {
-		t.Errorf("Past takes %v, %v", taken, err)
+	_, err = s.Past(t.Context(), "a", r, func(n int64) error { taken = append(taken, n); return nil })
+	if size := int64(len(s.records[string(s.idOf("a", "resp_1"))].Sealed)); err != nil || len(taken) != 4 || taken[0] != size || taken[1] != copies*size || taken[2] < 50 || taken[3] != -taken[1] {
+		t.Errorf("Past takes %v, %v, want the conversation of %d bytes, and a response and its item", taken, err, size)
 	}
 	full := errors.New("full")
 	if _, err := s.Past(t.Context(), "a", r, func(int64) error { return full }); !errors.Is(err, full) {
@@ -340,7 +358,7 @@ func TestPastIsCounted(t *testing.T) {
 	}
 }
 
-func TestExported(t *testing.T) {
+func TestExport(t *testing.T) {
 	t.Parallel()
 	s := newShelved()
 	for _, id := range []string{"1", "2", "3"} {
@@ -353,14 +371,21 @@ func TestExported(t *testing.T) {
 		most    int64
 		want    string
 	}{{"a", 1 << 20, "312"}, {"a", 0, ""}, {"b", 1 << 20, ""}} {
-		all, err := s.Exported(t.Context(), tt.account, []string{"3", "none", "1", "2"}, tt.most)
-		got := ""
-		for _, raw := range all {
+		got, held := "", int64(0)
+		take := func(n int64) error { held += n; return nil }
+		err := s.Export(t.Context(), tt.account, []string{"3", "none", "1", "2"}, tt.most, take, func(raw []byte) error {
 			_, rest, _ := strings.Cut(string(raw), `"text":"Hi `)
 			got += rest[:1]
+			if held < int64(len(raw)) || held > 3*int64(len(raw)) {
+				t.Errorf("%d bytes are taken for one of %d", held, len(raw))
+			}
+			return nil
+		})
+		if held != 0 {
+			t.Errorf("%d bytes are taken after the export", held)
 		}
 		if err != nil || got != tt.want {
-			t.Errorf("Exported to %s = %s, %v, want %s", tt.account, got, err, tt.want)
+			t.Errorf("Export to %s = %s, %v, want %s", tt.account, got, err, tt.want)
 		}
 	}
 }

@@ -88,6 +88,15 @@ func (b Box) Open(sealed []byte) ([]byte, error) {
 	return plain, nil
 }
 
+// OpenInPlace is like Open, and writes the result over sealed, which may be large. The caller must not use sealed again.
+func (b Box) OpenInPlace(sealed []byte) ([]byte, error) {
+	plain, err := b.cipher().Open(sealed[:0], nil, sealed, nil)
+	if err != nil {
+		return nil, ErrUnreadable
+	}
+	return plain, nil
+}
+
 // derive returns size bytes for one use ("id" or "key") with HKDF-SHA256. The service key is the
 // salt: without it, knowing the secret is not enough. The zero byte in front of the scope keeps the
 // info string unambiguous, so that no pair of use and scope can be read as another.

@@ -92,7 +92,19 @@ func (s *Store) replaceResponse(ctx context.Context, r *responses.Record, most r
 
 // FindResponses returns the sealed responses with the ids, in their order. One that is not there, or has expired, is nil.
 func (s *Store) FindResponses(ctx context.Context, ids [][]byte, now time.Time) ([][]byte, error) {
-	found := make(map[string][]byte, len(ids))
+	return responseColumn[[]byte](ctx, s, "sealed", ids, now)
+}
+
+// SizeResponses returns the sizes of the sealed responses with the ids, in their order. One that is not there, or has
+// expired, is 0.
+func (s *Store) SizeResponses(ctx context.Context, ids [][]byte, now time.Time) ([]int64, error) {
+	return responseColumn[int64](ctx, s, "size", ids, now)
+}
+
+// responseColumn returns a column of the responses with the ids, in their order, and the zero value for those that are not
+// there or have expired.
+func responseColumn[T any](ctx context.Context, s *Store, column string, ids [][]byte, now time.Time) ([]T, error) {
+	found := make(map[string]T, len(ids))
 	for some := range slices.Chunk(ids, 200) {
 		args := []any{millis(now)}
 		var marks []string
@@ -101,18 +113,19 @@ func (s *Store) FindResponses(ctx context.Context, ids [][]byte, now time.Time) 
 			marks = append(marks, fmt.Sprintf("$%d", len(args)))
 		}
 		err := each(ctx, s.read, func(rows *sql.Rows) error {
-			var id, sealed []byte
-			if err := rows.Scan(&id, &sealed); err != nil {
+			var id []byte
+			var v T
+			if err := rows.Scan(&id, &v); err != nil {
 				return err
 			}
-			found[string(id)] = sealed
+			found[string(id)] = v
 			return nil
-		}, `SELECT id, sealed FROM responses WHERE expires_at > $1 AND id IN (`+strings.Join(marks, ", ")+`)`, args...)
+		}, `SELECT id, `+column+` FROM responses WHERE expires_at > $1 AND id IN (`+strings.Join(marks, ", ")+`)`, args...)
 		if err != nil {
 			return nil, unavailable(err)
 		}
 	}
-	out := make([][]byte, len(ids))
+	out := make([]T, len(ids))
 	for i, id := range ids {
 		out[i] = found[string(id)]
 	}

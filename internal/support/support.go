@@ -15,6 +15,7 @@ import (
 	"sluice/internal/fault"
 	"sluice/internal/signin"
 	"sluice/internal/staff"
+	"sluice/internal/turnstile"
 	"sluice/internal/webui"
 )
 
@@ -25,6 +26,8 @@ type Sources struct {
 	// Account returns the current state of an account, or nil if there is none with this id.
 	Account func(id string) *account.Account
 	Admin   *admin.Service
+	// Reads bounds how many pages of one member are made at once. If nil, nothing does.
+	Reads *turnstile.Gate
 }
 
 // Options holds the optional settings of New. The zero value is the default.
@@ -91,6 +94,11 @@ func (c *Console) staff(p page) webui.Handler {
 		case m == nil:
 			return c.toSignIn(w, r)
 		case standing == staff.Member:
+			leave, err := c.Reads.Enter(r.Context(), m.ID)
+			if err != nil {
+				return err
+			}
+			defer leave()
 			return p(w, r, m)
 		case standing == staff.Stranger:
 			return nothingHere()

@@ -46,6 +46,15 @@ func keptResponses(t *testing.T, open func() *sqlstore.Store) {
 		if err != nil || got != want {
 			t.Errorf("FindResponses = %s, %v, want %s", got, err, want)
 		}
+		sizes, err := other.SizeResponses(t.Context(), ids, now)
+		for i, n := range sizes {
+			if n != int64(len(found[i])) {
+				t.Errorf("SizeResponses = %d, want as many bytes as FindResponses returns", sizes)
+			}
+		}
+		if err != nil || len(sizes) != len(ids) {
+			t.Errorf("SizeResponses = %d, %v, want a size for each id", sizes, err)
+		}
 	}
 	follow := func(i int, now time.Time, most int, want string) {
 		t.Helper()
