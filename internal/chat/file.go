@@ -4,6 +4,7 @@ import (
 	"path"
 	"strings"
 
+	"sluice/internal/allowance"
 	"sluice/internal/jsonscan"
 )
 
@@ -11,6 +12,8 @@ import (
 type File struct {
 	Audio bool   // the part is of type input_audio
 	Name  string // of a file, as the caller gave it; may be empty
+	// Stored says that the caller names a file that is stored at the vendor, by its file_id.
+	Stored bool
 
 	format string // of a sound, such as wav
 	data   []byte // the JSON string of file_data or data; nil if the caller sent none, such as only a file_id
@@ -156,6 +159,8 @@ func (p *parser) file(audio bool) *File {
 			f.format = p.unquoted(t)
 		case !audio && name == "filename":
 			f.Name = p.unquoted(t)
+		case allowance.ID(name) != nil && t.size > 0:
+			f.Stored, p.req.Reserved = true, true
 		}
 	}
 	return f
