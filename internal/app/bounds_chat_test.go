@@ -131,7 +131,7 @@ var chatTries = map[string]try{
 	"tool name of a Messages request": message(func(n int64) string {
 		return `"tools":[{"name":"` + strings.Repeat("n", int(n)) + `","input_schema":{"type":"object"}}]`
 	}),
-	"`anthropic-beta` that is passed on": triedBy("httpapi", "TestMessagesFeatures", "left out"),
+	"`anthropic-beta` of a Messages request": triedBy("httpapi", "TestMessagesFeatures", "400"),
 	"model id": func(t *testing.T, s *stage, b bound) {
 		key := s.account(t).MasterKey
 		ask := func(n int64) reply {

@@ -72,7 +72,7 @@ func twoDialects(url string) string {
 	return fmt.Sprintf(`
 providers:
   - {name: lab, kind: openai, base_url: %q}
-  - {name: claude, kind: anthropic, base_url: %q, api_key: k}
+  - {name: claude, kind: anthropic, base_url: %q, api_key: k, allow: [web_search]}
 models:
   - {id: lab/m, provider: lab, plan: free, context_length: 100000, max_output: 1000, tool_calling: true}
   - {id: lab/thinks, provider: lab, plan: free, context_length: 100000, max_output: 9000, tool_calling: true, reasoning: true}

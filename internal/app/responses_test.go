@@ -422,11 +422,11 @@ func TestResponsesUpstream(t *testing.T) {
 	t.Cleanup(up.Close)
 	n := newSite(t, fmt.Sprintf(`
 providers:
-- {name: native, kind: openai, base_url: %[1]q, api: responses}
+- {name: native, kind: openai, base_url: %[1]q, api: responses, allow: [web_search]}
 - {name: plain, kind: openai, base_url: %[1]q}
 models:
-- {id: lab/native, provider: native, plan: free, context_length: 8192, max_output: 100}
-- {id: lab/plain, provider: plain, plan: free, context_length: 8192, max_output: 100}
+- {id: lab/native, provider: native, plan: free, context_length: 8192, max_output: 100, tool_calling: true}
+- {id: lab/plain, provider: plain, plan: free, context_length: 8192, max_output: 100, tool_calling: true}
 `, up.URL+"/v1")).start(t)
 	key := n.OwnerKey()
 	ask := func(model, more string) reply {
@@ -449,7 +449,7 @@ models:
 	}
 	const found = `{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Found."}]}`
 	want := []string{
-		`/v1/responses {"model":"lab/native","store":false,"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"Look it up."}]}],"tools":[{"type":"web_search"}],"unknown":1}`,
+		`/v1/responses {"model":"lab/native","store":false,"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"Look it up."}]}],"tools":[{"type":"web_search"}],"unknown":1,"max_tool_calls":16}`,
 		`/v1/responses {"model":"lab/native","store":false,"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"Look it up."}]},{"id":"` + first.Output[0].ID + `","type":"web_search_call","status":"completed"},` + found + `,` + found + `,{"role":"user","content":"And?"}]}`,
 	}
 	for i, w := range want {

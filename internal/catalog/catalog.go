@@ -42,7 +42,9 @@ type Model struct {
 	// NoImageURLs restricts images to data: URLs. It is set where the upstream would fetch a URL
 	// from inside the operator's network.
 	NoImageURLs bool
-	NoJSON      bool // the model cannot be forced to answer in JSON
+	// Allow is what the operator allows callers of the model to choose; see package allowance.
+	Allow  []string
+	NoJSON bool // the model cannot be forced to answer in JSON
 	// Quality holds the estimates that are known; QualityAt fills in the others.
 	Quality Quality
 	// Pricing is nil if the prices are not known.

@@ -4,6 +4,7 @@ import (
 	"path"
 	"strings"
 
+	"sluice/internal/allowance"
 	"sluice/internal/jsonscan"
 )
 
@@ -11,6 +12,8 @@ import (
 type File struct {
 	Audio bool   // the part is of type input_audio
 	Name  string // of a file, as the caller gave it; may be empty
+	// Stored says that the caller names a file that is stored at the vendor, by its file_id.
+	Stored bool
 
 	format string // of a sound, such as wav
 	data   []byte // the JSON string of file_data or data; nil if the caller sent none, such as only a file_id
@@ -147,10 +150,16 @@ func (p *parser) file(audio bool) *File {
 	}
 	for p.member() {
 		name := string(p.key)
+		_, known := shape[name]
 		content := audio && name == "data" || !audio && name == "file_data"
 		switch {
 		case !p.holds():
 			p.other(shape)
+		case p.peek() == '"' && known && allowance.ID(name) != nil:
+			p.unvetted(p.path())
+			if t, ok := p.quoted(); ok && t.size > 0 {
+				f.Stored, p.req.Reserved = true, true
+			}
 		case p.peek() != '"', !content && name != "format" && name != "filename":
 			p.unvetted(p.path())
 			p.other(shape)

@@ -104,7 +104,7 @@ func TestParseFields(t *testing.T) {
 		}},
 		{"escaped keys and words", Request{Model: "m", N: 1, ReasoningEffort: EffortLow}},
 		{"every optional field null", Request{Model: "m", N: 1}},
-		{"other fields of OpenAI clients", Request{Model: "m", N: 1, Seed: ptr(int64(7)), User: "u", ParallelToolCalls: ptr(false), WebSearch: true}},
+		{"other fields of OpenAI clients", Request{Model: "m", N: 1, Seed: ptr(int64(7)), User: "u", ParallelToolCalls: ptr(false), Runs: true, Reserved: true}},
 		{"two bounds", Request{Model: "m", N: 1, MaxTokens: 10}},
 		{"two bounds, the older one smaller", Request{Model: "m", N: 1, MaxTokens: 10}},
 		{"empty stops", Request{Model: "m", N: 1, Stop: []string{"a", "b\n"}}},

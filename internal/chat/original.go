@@ -1,5 +1,7 @@
 package chat
 
+import "sluice/internal/allowance"
+
 // The names of dialects; see Original.
 const (
 	DialectMessages  = "messages"  // Anthropic's Messages API
@@ -12,8 +14,10 @@ type Original struct {
 	Dialect string // such as messages
 	Body    []byte // JSON that Check has accepted; must not be changed
 	// Compose, in the dialect of Responses, takes the place of Body: it returns the request for a model, with at most so
-	// many tokens of output if the caller asks for more.
-	Compose func(model string, most int) []byte
+	// many tokens of output if the caller asks for more, and without what is not allowed; see Withhold.
+	Compose func(model string, most int, allow *allowance.Set) (body []byte, dropped []string, err error)
+	// Tools says that it offers tools beside those of the chat completion, which plans and models may not have.
+	Tools bool
 	// Needs is the first thing in it that no chat completion can say and the answer depends on. Only an upstream of the
 	// same dialect can take such a request. Its path is in the words of the dialect.
 	Needs Foreign

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 
+	"sluice/internal/allowance"
 	"sluice/internal/fault"
 )
 
@@ -176,15 +177,12 @@ func (p *parser) field(name []byte) field {
 	// Passing these on would make the model answer in a form that our replies cannot carry.
 	case "functions", "function_call":
 		p.legacy("tools and tool_choice")
-	// It is also an unread member: only upstreams of the same dialect know what to do with it.
-	case "web_search_options":
-		if !p.null() {
-			r.WebSearch = true
-			p.other(requestShape)
-		}
-		return fieldUnread
 	default:
-		p.other(requestShape)
+		// The operator pays for what some of them ask for.
+		e, from := allowance.Field(string(name)), p.pos
+		if p.other(requestShape); e != nil && Asks(p.body[from:p.pos]) {
+			r.Reserved, r.Runs = true, r.Runs || e.Runs
+		}
 		return fieldUnread
 	}
 	return fieldOther

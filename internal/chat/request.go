@@ -37,10 +37,13 @@ type Request struct {
 	ParallelToolCalls *bool
 	Format            Format
 	ReasoningEffort   Effort
-	// User and WebSearch are read for our own decisions; upstreams of the same dialect get the caller's
+	// User and Runs are read for our own decisions; upstreams of the same dialect get the caller's
 	// members.
-	User      string // the caller's own id of the end user; empty if not given
-	WebSearch bool   // web_search_options is given
+	User string // the caller's own id of the end user; empty if not given
+	Runs bool   // a field asks the vendor to do what a tool does, such as web_search_options
+	// Reserved says that something in the request is for the operator to allow: a field, or a file that is stored at the
+	// vendor. Which upstream gets it is decided later; see package allowance.
+	Reserved bool
 
 	// Original is what the caller sent, if the request came through the door of another dialect; nil otherwise. The
 	// door sets it.
@@ -122,6 +125,14 @@ func (r *Request) ForeignBesideFiles() Foreign {
 // and which nobody has looked at: a member that the type of the part does not have, a file by its id or address, or content
 // that is no data. It is empty for nearly every request. Images by their address are not in it; see Part.IsRemote.
 func (r *Request) Unvetted() string { return r.unvetted }
+
+// UsesTools reports whether the request has tools, of whatever kind and whoever runs them. Plans without tools refuse it.
+func (r *Request) UsesTools() bool { return r.Runs || r.OffersTools() }
+
+// OffersTools reports whether the model may call tools. Models without tools refuse it.
+func (r *Request) OffersTools() bool {
+	return len(r.Tools) > 0 || r.Original != nil && r.Original.Tools
+}
 
 // span is a part of the body: raw[from:to].
 type span struct{ from, to int }

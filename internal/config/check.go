@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"sluice/internal/alias"
+	"sluice/internal/allowance"
 )
 
 // What the text of some settings is drawn from. A new kind of provider is one word more here.
@@ -232,6 +233,7 @@ func (r *record) checkProviders(c *Config) map[string]string {
 		if p.MaxConcurrent < 0 {
 			r.fail(path+".max_concurrent", "must be 0 (no limit) or more; got %d", p.MaxConcurrent)
 		}
+		r.checkAllow(path+".allow", p.Allow)
 		r.checkTimeouts(path+".timeouts", p.Timeouts)
 		if p.Discover != "" {
 			r.checkOneOf(path+".discover", p.Discover, "plan tier", modelTiers)
@@ -251,6 +253,16 @@ func (r *record) checkKey(path string, key Secret) {
 	}
 	if at := r.placeOf(path); key != "" && at.raw == "" && at.line > 0 { // not from a variable or flag, which have no line
 		r.warn(path, "the key is written in the file; put it into the environment and write ${NAME} here")
+	}
+}
+
+// checkAllow checks what callers may choose.
+func (r *record) checkAllow(path string, names Allowed) {
+	for i, name := range names {
+		if problem := allowance.Check(name); problem != "" {
+			at := index(path, i)
+			r.fail(at, "%s %s", r.shown(at, name), problem)
+		}
 	}
 }
 
@@ -305,6 +317,7 @@ func (r *record) checkModels(c *Config, providers map[string]string) {
 		} else if m.MaxOutput > m.ContextLength && !r.failed[path+".context_length"] {
 			r.fail(path+".max_output", "%d is more than the context_length of %d", m.MaxOutput, m.ContextLength)
 		}
+		r.checkAllow(path+".allow", m.Allow)
 		if m.Quality < 0 || m.Quality > 100 {
 			r.fail(path+".quality", "must be between 1 and 100, or 0 if unknown; got %d", m.Quality)
 		}

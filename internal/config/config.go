@@ -331,8 +331,8 @@ type Provider struct {
 
 	// The API that completions are asked for by, if the provider has several: `chat` for chat
 	// completions, which is the default, or `responses` for OpenAI's Responses API. With the
-	// latter, requests to `/v1/responses` are sent on in the caller's own words, with built-in
-	// tools such as `web_search`.
+	// latter, requests to `/v1/responses` are sent on in the caller's own words, except for what
+	// needs an entry in `allow`.
 	API string `yaml:"api"`
 
 	// The region of Amazon Bedrock, such as `us-east-1`. Required for `bedrock`, and only used
@@ -367,6 +367,12 @@ type Provider struct {
 	// it must be sent as data: URLs. Set it only if the provider refuses private addresses
 	// itself or cannot reach anything.
 	AllowImageURLs bool `yaml:"allow_image_urls" default:"false"`
+
+	// What callers may choose although you pay for it: `all`, or a list of names such as
+	// `[web_search, service_tier]`. They are tools that the vendor runs, fields that choose the
+	// model or the price, and ids of objects that are stored at the vendor. docs/providers.md
+	// lists them. Anything that is not listed never reaches the provider.
+	Allow Allowed `yaml:"allow"`
 
 	// The maximum number of concurrent calls to this provider. Further calls go to other
 	// targets of their model, or wait a moment. 0 means no limit.

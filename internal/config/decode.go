@@ -141,11 +141,17 @@ func (d *decoder) value(v reflect.Value, node ast.Node, path string) {
 	switch {
 	case isSection(v.Type()), v.Type() == reflect.TypeFor[Names]():
 		d.mapping(v, node, path)
-	case v.Kind() == reflect.Slice:
+	case v.Kind() == reflect.Slice && !isWord(v, node):
 		d.list(v, node, path)
 	default:
 		d.scalar(v, node, path)
 	}
+}
+
+// isWord reports whether a list that a word may stand for is written as a word.
+func isWord(v reflect.Value, node ast.Node) bool {
+	_, text := node.(*ast.StringNode)
+	return text && v.Type() == reflect.TypeFor[Allowed]()
 }
 
 // isSection reports whether values of the type are mappings in the file. A network is a struct

@@ -58,6 +58,10 @@ type Model struct {
 	// from the request.
 	Reasoning bool `yaml:"reasoning" default:"false"`
 
+	// What callers of this model may choose although you pay for it, in addition to the `allow`
+	// of its providers: `all`, or a list of names.
+	Allow Allowed `yaml:"allow"`
+
 	// One sentence about the model for the catalog.
 	Description string `yaml:"description"`
 

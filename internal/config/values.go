@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"sluice/internal/allowance"
 )
 
 // Limit is a whole number or Unlimited.
@@ -23,6 +25,9 @@ type Money int64
 
 // Names maps names to names. In a variable or flag it is a list of name=name.
 type Names map[string]string
+
+// Allowed is a list of names, or the word all; see package allowance.
+type Allowed []string
 
 // Secret is text that never prints itself, in fmt, JSON or logs. Reveal is the only way to
 // read it.
@@ -55,6 +60,14 @@ func (l Limit) String() string {
 		return "unlimited"
 	}
 	return strconv.FormatInt(int64(l), 10)
+}
+
+func (a *Allowed) UnmarshalText(text []byte) error {
+	if string(text) != allowance.All {
+		return errValue
+	}
+	*a = Allowed{allowance.All}
+	return nil
 }
 
 func (n *Names) UnmarshalText(text []byte) error {
@@ -220,6 +233,8 @@ func wordsFor(t reflect.Type) string {
 		return "a decimal number from 0 to 1000000 with at most 3 places"
 	case Money:
 		return "an amount in dollars such as 0.25"
+	case Allowed:
+		return "`all`, or a list of names"
 	case Names:
 		return "a mapping of names"
 	case []string:

@@ -42,25 +42,27 @@ func (a *API) createMessage(x *exchange, r *http.Request) error {
 	}
 	defer release()
 	if o := req.Chat.Original; o != nil {
-		o.Features = features(r.Header[featuresOfMessages])
+		if o.Features, err = features(r.Header[featuresOfMessages]); err != nil {
+			return err
+		}
 	}
 	err = a.complete(x, r, completion{Request: req.Chat, body: body, door: messages.Dialect, dialect: messages.NewWriter(req, x.event.RequestID)})
 	return req.Explain(err)
 }
 
-// maxFeatures is how many bytes of the header with the features of the dialect are passed on. Longer ones are left out.
-const maxFeatures = 1024
+// maxFeatures is how many bytes the header with the features of the dialect may have.
+const maxFeatures = 8 << 10
 
 // features returns the values of the header that switches on features of the dialect, for an upstream that knows them.
-func features(values []string) []string {
+func features(values []string) ([]string, error) {
 	n := 0
 	for _, v := range values {
 		n += len(v)
 	}
 	if n > maxFeatures {
-		return nil
+		return nil, fault.New(fault.Invalid, "The header anthropic-beta has %d bytes and may have %d. Name the features that the request uses.", n, maxFeatures).At("anthropic-beta")
 	}
-	return values
+	return values, nil
 }
 
 // readMessage reads a request in Anthropic's dialect; see readChat.

@@ -137,7 +137,7 @@ func TestMessagesModels(t *testing.T) {
 	}
 }
 
-// The header with the features of the dialect is passed on up to its bound.
+// The header with the features of the dialect is passed on up to its bound, and refused above it.
 func TestMessagesFeatures(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -147,10 +147,11 @@ func TestMessagesFeatures(t *testing.T) {
 		{nil, 0},
 		{[]string{"a,b", "c"}, 2},
 		{[]string{strings.Repeat("x", maxFeatures)}, 1},
-		{[]string{strings.Repeat("x", maxFeatures), "y"}, 0},
+		{[]string{strings.Repeat("x", maxFeatures), "y"}, -1},
 	} {
-		if got := features(tt.values); len(got) != tt.want {
-			t.Errorf("features of %d values = %d, want %d", len(tt.values), len(got), tt.want)
+		got, err := features(tt.values)
+		if refused := tt.want < 0; (err != nil) != refused || !refused && len(got) != tt.want {
+			t.Errorf("features of %d values = %d, %v, want %d", len(tt.values), len(got), err, tt.want)
 		}
 	}
 }

@@ -71,6 +71,7 @@ type attempts struct {
 	first   *provider.Event // the first event of the reply, until Next has returned it
 	err     error           // of the last attempt that failed
 	figures *chat.Usage     // what the upstream of a closed attempt said it cost; nil: it said nothing
+	served  int             // calls of tools that the upstreams of closed attempts have run
 	refused error           // why the router's choice does not take the request; nil: it did not refuse
 
 	span *telemetry.Span // of the last attempt; nil: not traced
@@ -208,7 +209,7 @@ func (a *attempts) try() (*provider.Event, error) {
 	ctx := a.limit()
 	// The call is reused for every attempt, so what belongs to the target is set each time.
 	a.call.Upstream, a.call.MaxOutput, a.call.Thinks, a.call.Inside = a.at.Upstream, a.at.Model.MaxOutput, a.at.Model.Thinks, a.at.Model.NoImageURLs
-	a.call.Dropped, a.call.Quoted = nil, false
+	a.call.Dropped, a.call.Quoted, a.call.Allow = nil, false, a.at.Allow
 	var err error
 	if a.embed != nil {
 		return a.tryEmbed(ctx)
@@ -314,6 +315,7 @@ func (a *attempts) close() (err error) {
 		if u, ok := figuresOf(a.stream); ok {
 			a.figures = &u
 		}
+		a.served += servedBy(a.stream)
 		err = a.stream.Close()
 		a.stream = nil
 	}
@@ -345,6 +347,17 @@ func figuresOf(s provider.Stream) (chat.Usage, bool) {
 		return m.Figures()
 	}
 	return chat.Usage{}, false
+}
+
+// VendorCalls returns how many calls of tools the upstreams have run themselves so far.
+func (a *attempts) VendorCalls() int { return a.served + servedBy(a.stream) }
+
+// servedBy returns how many calls of tools the upstream of a stream has run itself. The stream may be nil.
+func servedBy(s provider.Stream) int {
+	if v, ok := s.(provider.Serviced); ok {
+		return v.VendorCalls()
+	}
+	return 0
 }
 
 // pause waits for the next round of the plan. It returns an error if there is none: the fault of the last
@@ -395,6 +408,9 @@ func (a *attempts) introduce(h http.Header) string {
 		h["X-Sluice-Attempts"] = counts[a.count]
 	} else {
 		h["X-Sluice-Attempts"] = []string{strconv.Itoa(a.count)}
+	}
+	if !a.had { // nobody got the request, with or without a field
+		return a.at.Model.ID
 	}
 	dropped := a.call.Dropped
 	if a.namer != nil {

@@ -417,7 +417,7 @@ func demandOf(call *Call, named *catalog.Model, prompt *size) admission.Demand {
 		most = min(most, named.MaxOutput)
 	}
 	return admission.Demand{
-		Caller: call.Caller, Limits: call.Limits, Tools: len(req.Tools) > 0 || req.WebSearch,
+		Caller: call.Caller, Limits: call.Limits, Tools: req.UsesTools(),
 		Model:        admission.Model{ID: named.ID, Tier: named.Plan, StaffOnly: named.StaffOnly, RequestMilli: named.RequestMilli, UnitMilli: named.UnitMilli},
 		PromptTokens: prompt.estimate(), MaxTokens: most, Choices: req.N, Long: prompt.isLong(),
 	}

@@ -129,7 +129,8 @@ func (s *settling) settlement(o *relay.Outcome, status int) usage.Settlement {
 		r.RequestMilli, r.Tokens = requests, spent.tokens
 		if spent.turns > 0 {
 			used, _ := s.first.used()
-			r.UnitMilli = used.UnitMilli * s.multiplier * spent.turns * int64(max(1, s.call.Request.N))
+			// A call of a tool that the vendor runs costs as much as a turn (docs/accounting.md#what-costs-what).
+			r.UnitMilli = used.UnitMilli * s.multiplier * (spent.turns*int64(max(1, s.call.Request.N)) + int64(s.first.VendorCalls()))
 			r.CostMicro = used.Pricing.Cost(spent.tokens)
 		}
 	case free:

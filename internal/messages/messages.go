@@ -35,6 +35,7 @@ type Request struct {
 
 	origins []origin          // where the messages of Chat come from
 	tools   []toolOrigin      // where the tools of Chat come from
+	unread  []string          // what a chat completion cannot say and does without
 	names   map[string]string // the caller's names of tools by the shorter ones in Chat; nil if none is shorter
 }
 

@@ -6,12 +6,15 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
+	"sluice/internal/allowance"
 	"sluice/internal/chat"
 	"sluice/internal/fault"
 	"sluice/internal/jsonscan"
+	"sluice/internal/provider"
 )
 
 const (
@@ -48,7 +51,7 @@ func parse(body []byte, counting bool) (*Request, error) {
 		return nil, p.req.Explain(err)
 	}
 	if !req.HasMCP() { // the tool loop asks in its own words
-		req.Original = &chat.Original{Dialect: Dialect, Body: body, Needs: p.needs, Remote: p.remote, Loose: p.loose, Altered: p.altered}
+		req.Original = &chat.Original{Dialect: Dialect, Body: body, Needs: p.needs, Tools: p.runs, Remote: p.remote, Loose: p.loose, Altered: p.altered}
 	} else if p.needs.Path != "" {
 		return nil, refuse(p.needs.Path, "%s cannot be used together with MCP servers", p.needs.What)
 	}
@@ -70,6 +73,7 @@ type parser struct {
 	remote  string       // where the first document with an address stands
 	loose   bool         // see chat.Original
 	altered bool         // an upstream of the dialect would refuse the body as it is
+	runs    bool         // a field asks the vendor to do what a tool does
 	caches  int          // blocks with cache_control so far
 
 	written  int            // messages in out
@@ -127,6 +131,8 @@ func (p *parser) request(body value) {
 			f.format = v
 		case "mcp_servers":
 			f.servers = v
+		default:
+			p.unknown(string(key), v)
 		}
 	})
 	p.out = append(p.out, `{"model":`...)
@@ -144,9 +150,38 @@ func (p *parser) request(body value) {
 	tools := p.tools(f.tools, f.servers)
 	p.at("tool_choice", func() { p.choice(f.choice, tools) })
 	p.at("thinking", func() { p.thinking(f.thinking, f.maxTokens, effortOf(f.config), tools > 0) })
+	if f.thinking.absent() && effortOf(f.config) != "" {
+		p.effort(effortOf(f.config))
+	}
 	p.at("metadata", func() { p.metadata(f.metadata) })
 	p.config(f.config, f.format)
 	p.out = append(p.out, '}')
+	if p.caches > 0 {
+		p.leave("cache_control")
+	}
+}
+
+// leave notes a field that a chat completion cannot say and does without. Only an upstream of the dialect gets it.
+func (p *parser) leave(name string) {
+	if r := p.req; len(r.unread) < provider.MaxDropped && provider.IsFieldName(name) && !slices.Contains(r.unread, name) {
+		r.unread = append(r.unread, name)
+	}
+}
+
+// unknown reads a field that is not known. It is refused only by models of other dialects, and only if the request would mean
+// something else without it.
+func (p *parser) unknown(key string, v value) {
+	if !chat.Asks(v) {
+		return
+	}
+	if e := allowance.Field(key); e != nil {
+		p.runs = p.runs || e.Runs
+		if e.Refused&allowance.Messages != 0 {
+			p.at(key, func() { p.only(e.What) })
+			return
+		}
+	}
+	p.leave(key)
 }
 
 // at calls read for the value of a member or an element.
@@ -362,6 +397,9 @@ func (p *parser) thinking(v, maxTokens value, effort string, tools bool) {
 	kind := p.word(v.member("type"))
 	switch kind {
 	case "", "disabled", "between_tools":
+		if effort != "" { // it is about all that the model writes; other dialects know only that of thinking
+			p.leave("output_config.effort")
+		}
 	case "adaptive":
 		if effort == "" {
 			effort = "medium"

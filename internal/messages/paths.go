@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sluice/internal/fault"
+	"sluice/internal/provider"
 )
 
 // origin is where a message of the chat completion comes from.
@@ -33,9 +34,12 @@ func (r *Request) Explain(err error) error {
 	return err
 }
 
-// Dropped implements relay.Namer.
-func (w *Writer) Dropped(names []string, _ bool) []string {
-	out := make([]string, 0, len(names))
+// Dropped implements relay.Namer. What only an upstream of the dialect knows is dropped for every other one.
+func (w *Writer) Dropped(names []string, quoted bool) []string {
+	out := make([]string, 0, len(names)+len(w.req.unread))
+	if !quoted {
+		out = append(out, w.req.unread...)
+	}
 	for _, name := range names {
 		switch name {
 		case "max_completion_tokens":
@@ -52,7 +56,7 @@ func (w *Writer) Dropped(names []string, _ bool) []string {
 			name = "metadata.user_id"
 		}
 		name = strings.Replace(name, "tools[].function.", "tools[].", 1)
-		if !slices.Contains(out, name) {
+		if len(out) < provider.MaxDropped && !slices.Contains(out, name) {
 			out = append(out, name)
 		}
 	}

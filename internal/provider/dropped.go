@@ -2,8 +2,10 @@ package provider
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
+	"sluice/internal/allowance"
 	"sluice/internal/chat"
 	"sluice/internal/fault"
 )
@@ -11,7 +13,7 @@ import (
 // The header x-sluice-dropped names the dropped fields. Callers choose some of the names, so their number and
 // length are bounded.
 const (
-	maxDropped     = 32 // names
+	MaxDropped     = 32 // names
 	maxDroppedName = 64 // bytes of a name
 )
 
@@ -19,7 +21,7 @@ const (
 // nothing, such as false or null.
 func (c *Call) Drop(names ...string) {
 	for _, name := range names {
-		if asks(c.Request.Member(name)) {
+		if chat.Asks(c.Request.Member(name)) {
 			c.Omit(name)
 		}
 	}
@@ -31,7 +33,7 @@ func (c *Call) DropUnread() { c.DropUnreadBut() }
 // DropUnreadBut is DropUnread except for fields that the adapter has passed on.
 func (c *Call) DropUnreadBut(passed ...string) {
 	for name, value := range c.Request.Unread() {
-		if asks(value) && isFieldName(name) && !slices.Contains(passed, name) {
+		if chat.Asks(value) && IsFieldName(name) && !slices.Contains(passed, name) {
 			c.Omit(name)
 		}
 	}
@@ -40,7 +42,7 @@ func (c *Call) DropUnreadBut(passed ...string) {
 // Omit adds a field to Dropped without a look at the request: one that is known to have been sent, or that is
 // a member of another, such as tools[].function.strict. It adds each name once.
 func (c *Call) Omit(name string) {
-	if len(c.Dropped) < maxDropped && !slices.Contains(c.Dropped, name) {
+	if len(c.Dropped) < MaxDropped && !slices.Contains(c.Dropped, name) {
 		c.Dropped = append(c.Dropped, name)
 	}
 }
@@ -53,17 +55,8 @@ func (c *Call) DropEffort() {
 	}
 }
 
-// asks reports whether the JSON of a field asks for something.
-func asks(value []byte) bool {
-	switch string(value) {
-	case "", "null", "false", "0":
-		return false
-	}
-	return true
-}
-
-// isFieldName reports whether a name that a caller chose may stand in a header.
-func isFieldName(name string) bool {
+// IsFieldName reports whether a name that a caller chose may stand in a header.
+func IsFieldName(name string) bool {
 	for _, b := range []byte(name) {
 		if (b < 'a' || b > 'z') && (b < 'A' || b > 'Z') && (b < '0' || b > '9') && b != '_' && b != '-' && b != '.' {
 			return false
@@ -80,6 +73,39 @@ func (c *Call) Limit() int {
 		return c.MaxOutput
 	}
 	return cmp.Or(c.Request.MaxTokens, c.MaxOutput)
+}
+
+// Withhold returns the members of a chat completion that its upstream must not get, because they are for the operator to
+// allow, and notes that they are dropped. The error is a fault if the request would mean something else without them; see
+// package allowance. Adapters that pass on members which they do not read call it.
+func (c *Call) Withhold() (drop []string, err error) {
+	if !c.Request.Reserved { // nearly every request
+		return nil, nil
+	}
+	for name, value := range c.Request.Unread() {
+		e := allowance.Field(name)
+		if e == nil || c.Allow.Has(e) {
+			continue
+		}
+		drop = append(drop, name)
+		switch {
+		case !chat.Asks(value):
+		case e.Refused&allowance.Chat != 0:
+			return nil, chat.Unallowed(name, e)
+		case IsFieldName(name):
+			c.Omit(name)
+		default:
+			c.Omit(e.Name)
+		}
+	}
+	for i := range c.Request.Messages {
+		for j, p := range c.Request.Messages[i].Content.Parts() {
+			if e := allowance.ID("file_id"); p.File != nil && p.File.Stored && !c.Allow.Has(e) {
+				return nil, chat.Unallowed(fmt.Sprintf("messages[%d].content[%d].file.file_id", i, j), e)
+			}
+		}
+	}
+	return drop, nil
 }
 
 // Translated refuses a request that cannot be translated: only an upstream of the dialect in which the caller sent it

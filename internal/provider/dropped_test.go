@@ -38,8 +38,8 @@ func TestDropped(t *testing.T) {
 		}
 	}
 	call := callWith(t, many)
-	if call.DropUnread(); len(call.Dropped) != maxDropped {
-		t.Errorf("DropUnread of 100 fields notes %d, want %d", len(call.Dropped), maxDropped)
+	if call.DropUnread(); len(call.Dropped) != MaxDropped {
+		t.Errorf("DropUnread of 100 fields notes %d, want %d", len(call.Dropped), MaxDropped)
 	}
 	for effort, want := range map[string]int{"high": 1, "none": 0} {
 		call := callWith(t, `,"reasoning_effort":"`+effort+`"`)

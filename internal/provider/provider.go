@@ -24,6 +24,7 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"sluice/internal/allowance"
 	"sluice/internal/chat"
 	"sluice/internal/continuation"
 )
@@ -42,6 +43,8 @@ type Call struct {
 	// Inside is whether the upstream is in the operator's network, so that it must not be given addresses to fetch
 	// (docs/security.md#what-is-guaranteed).
 	Inside bool
+	// Allow is what the operator allows callers to choose here; nil: nothing.
+	Allow *allowance.Set
 	// ID is unique to this turn. The ids of tool calls are made of it where the upstream gives none.
 	ID string
 	// Memory keeps what the next turn needs of this one, such as signatures, under the ids of the tool
@@ -97,6 +100,12 @@ type Stream interface {
 type Metered interface {
 	// Figures returns the upstream's latest figures. It reports false if there are none yet.
 	Figures() (chat.Usage, bool)
+}
+
+// Serviced is implemented by streams whose upstream runs tools itself.
+type Serviced interface {
+	// VendorCalls returns how many calls of such tools the reply has shown so far.
+	VendorCalls() int
 }
 
 // Partial returns the usage of a reply that broke off. The prompt is counted by the figures that the upstream

@@ -206,6 +206,8 @@ func (c *conversation) add(it *item) {
 	switch it.kind {
 	case itemReasoning:
 		c.think(it)
+	case itemNative:
+		c.turns = append(c.turns, turn{role: "user", index: it.index, content: it.content})
 	case itemMessage:
 		// What the model said beside calls is part of the message with the calls.
 		if it.role == "assistant" && last != nil && len(last.calls) > 0 && !last.any {
@@ -424,6 +426,9 @@ var fieldNames = [...]struct{ chat, here string }{
 // Rename makes a fault that was made behind the door name the fields of this request. It changes faults only and
 // returns every other error as it is.
 func (r *Request) Rename(err error) error {
+	if r.refused != nil && errors.Is(err, r.refused) {
+		return err // it has the caller's own words
+	}
 	if f, ok := errors.AsType[*fault.Fault](err); ok && f.Param != "" {
 		was := f.Param
 		f.Param = r.rename(was)

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"cmp"
 	"math"
 	"strings"
 
@@ -22,6 +23,7 @@ const (
 	itemReasoning          // what led to the calls behind it, if it was sealed here; see docs/api.md#responses
 	itemRemote             // a call of an MCP tool with its result: a call and its output, if the request has servers
 	itemOther              // nothing: a record of what a built-in tool or an MCP server has done
+	itemNative             // what only an upstream of the dialect understands, such as the call of a shell
 )
 
 // item is one item of the input, read and checked.
@@ -65,9 +67,6 @@ func (p *parser) input(v value) {
 		p.out(mark)
 	}
 }
-
-// itemTypes lists the types of items for messages.
-const itemTypes = `"message", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output", "reasoning", "item_reference", "mcp_list_tools", "mcp_call", "mcp_approval_request" or "mcp_approval_response"`
 
 // item reads one item. It reports false after a problem.
 func (p *parser) item(v value) (it item, ok bool) {
@@ -137,13 +136,57 @@ func (p *parser) item(v value) (it item, ok bool) {
 		} else if failed := v.member("error"); failed.kind() == '"' {
 			it.content = failed
 		}
-	case "mcp_list_tools", "web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call":
+	case "mcp_list_tools":
 		it.kind = itemOther
+	case "web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call":
+		it.kind = itemOther
+		p.leave("input[]." + kind)
 	default:
-		p.bad(".type", "must be %s; got %s", itemTypes, v.member("type").describe())
+		it.kind = itemNative
+		p.native(v, kind, &it)
 	}
 	p.vetItem(kind, v)
 	return it, !p.failed()
+}
+
+// native reads an item that only an upstream of the dialect understands. Nobody else gets it, so the text that stands for it
+// in the chat completion only makes the prompt as long as it is.
+func (p *parser) native(v value, kind string, it *item) {
+	p.only("items of type " + v.member("type").describe())
+	if v.member("tools").kind() == '[' {
+		p.req.offers = true
+	}
+	it.content = jsonscan.AppendQuoted(nil, kind+" "+string(p.spoken(nil, v)))
+}
+
+// spoken appends the JSON of a value without the data of images. It notes the first address in it.
+func (p *parser) spoken(b []byte, v value) []byte {
+	switch v.kind() {
+	case '{':
+		b = append(b, '{')
+		for key, m := range v.members() {
+			mark := p.in(key)
+			b = append(p.spoken(append(jsonscan.AppendQuoted(b, key), ':'), m), ',')
+			p.out(mark)
+		}
+		return append(b, '}')
+	case '[':
+		b = append(b, '[')
+		for i, m := range v.elements() {
+			mark := p.inElement(i)
+			b = append(p.spoken(b, m), ',')
+			p.out(mark)
+		}
+		return append(b, ']')
+	case '"':
+		switch scheme, _, _ := strings.Cut(v.text()[:min(len(v.text()), 8)], ":"); strings.ToLower(scheme) {
+		case "data":
+			return append(b, `"data"`...)
+		case "http", "https":
+			p.req.remote = cmp.Or(p.req.remote, string(p.path))
+		}
+	}
+	return append(b, v...)
 }
 
 // string returns a member that must be a string.
@@ -324,8 +367,7 @@ func (c *parts) add(p *parser, v value, user bool) {
 // image reads a part that is an image. It is not fetched here.
 func (p *parser) image(v value) []byte {
 	if v.member("image_url") == nil && v.member("file_id") != nil {
-		p.bad(".file_id", "is not supported: no files are stored here; send the image in image_url, as an address or as data")
-		return nil
+		return p.stored(v)
 	}
 	address := p.string(v, "image_url", "the address of the image, or its data as a data: URL")
 	if address == nil {
@@ -348,13 +390,24 @@ func (p *parser) image(v value) []byte {
 	return append(jsonscan.AppendQuoted(b, detail), "}}"...)
 }
 
+// stored reads a part that names a file which is stored at the vendor. Only an upstream of the dialect can read it, if the
+// operator allows it.
+func (p *parser) stored(v value) []byte {
+	if p.id(v, "file_id", "the id of a file") == "" {
+		return nil
+	}
+	mark := p.in("file_id")
+	p.only("files by their id; send the content as data")
+	p.out(mark)
+	return []byte(`{"type":"text","text":"(file)"}`)
+}
+
 // file reads a part that is a file, which must come with its data.
 func (p *parser) file(v value) []byte {
 	switch {
 	case v.member("file_data") != nil:
 	case v.member("file_id") != nil:
-		p.bad(".file_id", "is not supported: no files are stored here; send the content in file_data")
-		return nil
+		return p.stored(v)
 	case v.member("file_url") != nil:
 		p.bad(".file_url", "is not supported: files are not fetched; send the content in file_data")
 		return nil

@@ -7,8 +7,10 @@ import (
 	"strconv"
 	"strings"
 
+	"sluice/internal/allowance"
 	"sluice/internal/chat"
 	"sluice/internal/jsonscan"
+	"sluice/internal/provider"
 )
 
 // Original returns the request for an upstream of the same dialect, which gets the caller's own members; nil if it must be
@@ -20,14 +22,21 @@ func (r *Request) Original(past *Past) *chat.Original {
 		if r.needs.Path == "" {
 			return nil
 		}
-		return &chat.Original{Dialect: chat.DialectResponses, Needs: r.needs}
+		return &chat.Original{Dialect: chat.DialectResponses, Needs: r.needs, Tools: r.offers}
 	}
-	return &chat.Original{Dialect: chat.DialectResponses, Needs: r.needs, Loose: r.loose, Compose: func(model string, most int) []byte { return r.native(past, model, most) }}
+	return &chat.Original{
+		Dialect: chat.DialectResponses, Needs: r.needs, Tools: r.offers, Remote: r.remote, Loose: r.loose,
+		Compose: func(model string, most int, allow *allowance.Set) ([]byte, []string, error) {
+			return r.native(past, model, most, allow)
+		},
+	}
 }
 
-// native returns the body for an upstream of the dialect: the caller's, with another model, and with the whole conversation
-// in it. The upstream stores nothing, so it must hand out its reasoning if that is to come back.
-func (r *Request) native(past *Past, model string, most int) []byte {
+// native returns the body for an upstream of the dialect: the caller's, with another model, with the whole conversation
+// in it, and without what the operator does not allow. The upstream stores nothing, so it must hand out its reasoning if
+// that is to come back.
+func (r *Request) native(past *Past, model string, most int, allow *allowance.Set) (_ []byte, dropped []string, err error) {
+	allowed := chat.NewWithholder(allowance.Responses, allow)
 	b := jsonscan.AppendQuoted([]byte(`{"model":`), model)
 	b = append(b, `,"store":false,"input":[`...)
 	first := len(b)
@@ -45,16 +54,22 @@ func (r *Request) native(past *Past, model string, most int) []byte {
 	}
 	if past != nil {
 		for _, raw := range past.Items {
-			item, _ := at(raw, 0)
+			item, _ := at(allowed.Item(raw), 0)
 			add(item)
 		}
 	}
-	all, _ := at(r.appendInput(nil), 0)
+	body, err := allowed.Body(r.body)
+	if err != nil {
+		r.refused = err // its path is in the words of the caller
+		return nil, nil, err
+	}
+	root, _ := at(body, 0)
+	all, _ := at(r.appendItems(nil, root.member("input")), 0)
 	for _, item := range all.elements() {
 		add(item)
 	}
 	b = append(b, ']')
-	for key, v := range r.body.members() {
+	for key, v := range root.members() {
 		switch key {
 		case "model", "store", "input", "previous_response_id", "truncation":
 			continue
@@ -74,7 +89,7 @@ func (r *Request) native(past *Past, model string, most int) []byte {
 	if include := r.included(); include != nil {
 		b = append(append(b, `,"include":`...), include...)
 	}
-	return append(b, '}')
+	return append(b, '}'), allowed.Dropped(), nil
 }
 
 // included returns what the upstream is asked to include. If the response is stored here and the model is asked to reason,
@@ -118,11 +133,11 @@ func appendOwn(b []byte, item value) []byte {
 	return append(b, '}')
 }
 
-// Dropped implements relay.Namer. Built-in tools are dropped unless the upstream speaks the dialect.
+// Dropped implements relay.Namer. What only an upstream of the dialect knows is dropped for every other one.
 func (w *Writer) Dropped(names []string, quoted bool) []string {
-	out := make([]string, 0, len(names)+len(w.req.tools.absent))
+	out := make([]string, 0, len(names)+len(w.req.tools.absent)+len(w.req.unread))
 	add := func(name string) {
-		if !slices.Contains(out, name) {
+		if len(out) < provider.MaxDropped && !slices.Contains(out, name) {
 			out = append(out, name)
 		}
 	}
@@ -140,6 +155,9 @@ func (w *Writer) Dropped(names []string, quoted bool) []string {
 	if !quoted {
 		for _, kind := range w.req.tools.absent {
 			add("tools." + kind)
+		}
+		for _, name := range w.req.unread {
+			add(name)
 		}
 	}
 	return out

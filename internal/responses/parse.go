@@ -3,11 +3,15 @@ package responses
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 
+	"sluice/internal/allowance"
 	"sluice/internal/chat"
 	"sluice/internal/fault"
 	"sluice/internal/jsonscan"
+	"sluice/internal/provider"
 )
 
 // Bounds of single fields (docs/api.md#responses). Those of OpenAI where it has one.
@@ -39,6 +43,10 @@ type Request struct {
 	body      value        // the whole body
 	needs     chat.Foreign // what only an upstream of the dialect understands
 	loose     bool         // see chat.Original
+	remote    string       // the path of the first address in an item that only such an upstream understands
+	offers    bool         // it has tools that the chat completion does not list
+	unread    []string     // what a chat completion cannot say and does without
+	refused   error        // of native
 	inputJSON value        // input as it was sent: a string or an array
 	tools     tools
 	settings  settings
@@ -129,8 +137,30 @@ func (p *parser) out(mark int) { p.path = p.path[:mark] }
 // failed reports whether there was a problem.
 func (p *parser) failed() bool { return p.fault != nil }
 
-// field reads one member of the body. Null counts as absent. Members that are not known are ignored: clients send what
-// newer versions of the original know, and none of them may make a request fail.
+// leave notes a field that a chat completion cannot say and does without. Only an upstream of the dialect gets it.
+func (p *parser) leave(name string) {
+	if r := p.req; len(r.unread) < provider.MaxDropped && provider.IsFieldName(strings.ReplaceAll(name, "[]", "")) && !slices.Contains(r.unread, name) {
+		r.unread = append(r.unread, name)
+	}
+}
+
+// unknown reads a member that is not known. Clients send what newer versions of the original know, and few of them may make
+// a request fail: those without which it would mean something else.
+func (p *parser) unknown(key string, v value) {
+	if !chat.Asks(v) {
+		return
+	}
+	if e := allowance.Field(key); e != nil {
+		p.req.offers = p.req.offers || e.Runs
+		if e.Refused&allowance.Responses != 0 {
+			p.only(e.What)
+			return
+		}
+	}
+	p.leave(key)
+}
+
+// field reads one member of the body. Null counts as absent.
 func (p *parser) field(key string, v value) {
 	mark := p.in(key)
 	defer p.out(mark)
@@ -153,7 +183,9 @@ func (p *parser) field(key string, v value) {
 	case "stream":
 		r.Stream = p.boolean(v)
 	case "stream_options":
-		p.object(v, "an object")
+		if p.object(v, "an object") && v.member("include_obfuscation").kind() == 't' {
+			p.leave("stream_options.include_obfuscation")
+		}
 	case "store":
 		r.Store = p.boolean(v)
 	case "previous_response_id":
@@ -164,12 +196,15 @@ func (p *parser) field(key string, v value) {
 		s.maxOutput = p.integer(v, 1, math.MaxInt32)
 	case "max_tool_calls":
 		s.maxToolCalls = p.integer(v, 1, math.MaxInt32)
+		p.leave(key)
 	case "temperature":
 		s.temperature = p.number(v, 0, 2)
 	case "top_p":
 		s.topP = p.number(v, 0, 1)
 	case "top_logprobs":
-		s.topLogprobs = p.integer(v, 0, maxTopLogprobs)
+		if s.topLogprobs = p.integer(v, 0, maxTopLogprobs); chat.Asks(s.topLogprobs) {
+			p.leave(key)
+		}
 	case "parallel_tool_calls":
 		p.boolean(v)
 		s.parallel = v
@@ -189,7 +224,8 @@ func (p *parser) field(key string, v value) {
 		s.truncation = p.oneOf(v, `"auto" or "disabled"`, "auto", "disabled")
 		r.Truncate = s.truncation == "auto"
 	case "service_tier":
-		s.tier = p.oneOf(v, `"auto", "default", "flex", "scale" or "priority"`, "auto", "default", "flex", "scale", "priority")
+		const tiers = `"auto", "default", "flex", "scale", "priority", "fast" or "ultrafast"`
+		s.tier = p.oneOf(v, tiers, "auto", "default", "flex", "scale", "priority", "fast", "ultrafast")
 	case "user":
 		s.user = p.label(v)
 	case "prompt_cache_key":
@@ -204,6 +240,18 @@ func (p *parser) field(key string, v value) {
 		p.bad("", "is not supported: continue a conversation with previous_response_id, or send its items in input")
 	case "prompt":
 		p.bad("", "is not supported: there are no stored prompts here; send the text in instructions and input")
+	case "n":
+		if n := p.integer(v, 1, math.MaxInt32); n != nil && string(n) != "1" {
+			p.bad("", "is a field of chat completions; a response is one reply, so leave it out or send several requests")
+		}
+	case "stop":
+		if chat.Asks(v) {
+			p.bad("", "is a field of chat completions, and responses have no stop sequences; leave it out")
+		}
+	case "functions", "function_call":
+		p.bad("", "is the older form of function calling, which is not supported; use tools and tool_choice")
+	case "web_search_options":
+		p.bad("", "is a field of chat completions; use a tool of the type web_search")
 	case "messages":
 		p.bad("", "is a field of chat completions; send the conversation in input")
 	case "max_tokens", "max_completion_tokens":
@@ -212,6 +260,8 @@ func (p *parser) field(key string, v value) {
 		p.bad("", "is a field of chat completions; use text.format")
 	case "reasoning_effort":
 		p.bad("", "is a field of chat completions; use reasoning.effort")
+	default:
+		p.unknown(key, v)
 	}
 }
 
@@ -353,6 +403,8 @@ func (p *parser) text(v value) {
 			s.verbosity = p.oneOf(m, `"low", "medium" or "high"`, "low", "medium", "high")
 		case "format":
 			p.format(m)
+		default:
+			p.leave(string(p.path))
 		}
 		p.out(mark)
 	}
@@ -425,6 +477,8 @@ func (p *parser) reasoning(v value) {
 			}
 		case "summary", "generate_summary":
 			p.oneOf(m, `"auto", "concise" or "detailed"`, "auto", "concise", "detailed")
+		default:
+			p.leave(string(p.path))
 		}
 		p.out(mark)
 	}
@@ -466,6 +520,7 @@ func (p *parser) include(v value) {
 			p.oneOf(m, `a value that the reference lists, such as "reasoning.encrypted_content"`,
 				"web_search_call.action.sources", "web_search_call.results", "file_search_call.results", "code_interpreter_call.outputs",
 				"computer_call_output.output.image_url", "message.input_image.image_url", "message.output_text.logprobs")
+			p.leave("include")
 		}
 		p.out(mark)
 	}

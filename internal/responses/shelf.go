@@ -148,16 +148,19 @@ func (s *Shelf) Keep(ctx context.Context, accountID string, r *Request, id strin
 }
 
 // appendInput appends the items of the input as an array. References have been replaced by what they mean.
-func (r *Request) appendInput(b []byte) []byte {
-	switch r.inputJSON.kind() {
+func (r *Request) appendInput(b []byte) []byte { return r.appendItems(b, r.inputJSON) }
+
+// appendItems is appendInput for an input that may differ from the caller's in the tools that its items offer.
+func (r *Request) appendItems(b []byte, input value) []byte {
+	switch input.kind() {
 	case 0:
 		return append(b, "[]"...)
 	case '"':
-		b = append(append(b, `[{"type":"message","role":"user","content":[{"type":"input_text","text":`...), r.inputJSON...)
+		b = append(append(b, `[{"type":"message","role":"user","content":[{"type":"input_text","text":`...), input...)
 		return append(b, `}]}]`...)
 	}
 	b = append(b, '[')
-	for i, v := range r.inputJSON.elements() {
+	for i, v := range input.elements() {
 		if i > 0 {
 			b = append(b, ',')
 		}

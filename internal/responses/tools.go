@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"math"
 	"net/url"
+	"slices"
 	"strings"
 
+	"sluice/internal/allowance"
 	"sluice/internal/chat"
 	"sluice/internal/jsonscan"
 )
@@ -14,9 +16,11 @@ import (
 type tools struct {
 	list   []tool
 	custom map[string]bool // the names of custom tools, which the model sees as functions
-	absent []string        // the types of built-in tools, which only an upstream of the dialect gets
-	echo   []byte          // the JSON of tools as replies repeat it
-	choice []byte          // the JSON of tool_choice; nil: not given
+	absent []string        // the names of built-in tools, which only an upstream of the dialect gets
+	// strange are the types of tools that are not known. Only an upstream of the dialect can take the request.
+	strange []string
+	echo    []byte // the JSON of tools as replies repeat it
+	choice  []byte // the JSON of tool_choice; nil: not given
 }
 
 // tool is one tool that the model is told of.
@@ -27,12 +31,22 @@ type tool struct {
 	chat   []byte // its JSON in a chat completion
 }
 
-// builtIn are the tools of OpenAI's own service. Only an upstream of the dialect gets them. Other models are not told of
-// them: agents offer them on every call and go on without. Only a tool_choice that forces one is refused there.
-var builtIn = map[string]bool{
-	"web_search": true, "web_search_preview": true, "web_search_2025_08_26": true, "web_search_preview_2025_03_11": true,
-	"file_search": true, "code_interpreter": true, "image_generation": true, "computer": true, "computer_use_preview": true, "computer_use": true,
+// ownTools are the tools of the dialect that the caller runs, or that hold tools of the caller.
+var ownTools = map[string]bool{
+	"computer": true, "computer_use_preview": true, "computer_use": true,
 	"local_shell": true, "shell": true, "apply_patch": true, "namespace": true, "tool_search": true,
+}
+
+// builtIn returns the name of a tool that only upstreams of the dialect have; empty for any other type. Other models are not
+// told of them: agents offer them on every call and go on without. Only a tool_choice that forces one is refused there.
+func builtIn(kind string) string {
+	if ownTools[kind] {
+		return kind
+	}
+	if e := allowance.Tool(kind); e != nil && kind != "mcp" { // the service calls such servers itself
+		return e.Name
+	}
+	return ""
 }
 
 // tools reads the field tools.
@@ -71,11 +85,17 @@ func (p *parser) tools(v value) {
 				return
 			}
 			p.server(i, entry)
-		case builtIn[name]:
-			t.absent = append(t.absent, name)
-			t.echo = append(t.echo, entry...)
-		default:
+		case kind.kind() != '"' || name == "":
 			p.bad(".type", "must be %s, or the type of a built-in tool; got %s", types, kind.describe())
+		default:
+			p.req.offers = true
+			t.echo = append(t.echo, entry...)
+			if known := builtIn(name); known != "" {
+				t.absent = append(t.absent, known)
+				break
+			}
+			p.only("the tool type " + kind.describe())
+			t.strange = append(t.strange, name)
 		}
 		if p.failed() {
 			return
@@ -129,8 +149,12 @@ func (p *parser) function(i int, entry value) {
 			p.object(m, "an object, a JSON schema")
 		case "strict":
 			p.boolean(m)
+		case "type", "name":
+			p.out(mark)
+			continue
 		default:
 			p.out(mark)
+			p.leave("tools[]." + key)
 			continue
 		}
 		p.out(mark)
@@ -289,7 +313,7 @@ func (p *parser) forcible() {
 	t := &p.req.tools
 	switch {
 	case len(t.list) > 0 || p.failed():
-	case t.absent != nil:
+	case t.absent != nil || t.strange != nil || p.req.offers:
 		p.only("the built-in tools of the request, one of which tool_choice requires")
 	default:
 		p.bad("", `is "required", but the request has no tools; add tools or choose "auto"`)
@@ -341,7 +365,7 @@ func (p *parser) named(v value) {
 		}
 	case name == "allowed_tools":
 		p.allowed(v)
-	case builtIn[name]:
+	case builtIn(name) != "" || slices.Contains(t.strange, name):
 		p.only("the built-in tool " + kind.describe() + ", which tool_choice forces")
 	default:
 		p.bad(".type", "must be %s; got %s", types, kind.describe())
@@ -376,7 +400,7 @@ func (p *parser) allowed(v value) {
 		if server {
 			name = "server_label"
 		}
-		if !builtIn[kind.text()] {
+		if builtIn(kind.text()) == "" && !slices.Contains(t.strange, kind.text()) {
 			called := p.id(tool, name, "which of the tools it is")
 			if called == "" {
 				return

@@ -24,7 +24,7 @@ func misfitsOf(req *chat.Request, m *catalog.Model) (set misfits) {
 		}
 	}
 	note(noChat, m.Embeds)
-	note(noTools, len(req.Tools) > 0 && !m.ToolCalling)
+	note(noTools, req.OffersTools() && !m.ToolCalling)
 	note(noImages, req.Images() > 0 && !m.Images)
 	note(dataImages, m.NoImageURLs && provider.Remote(req) != "")
 	note(foreign, m.Sandbox && req.Foreign().Path != "")

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"sluice/internal/allowance"
 	"sluice/internal/catalog"
 	"sluice/internal/provider"
 )
@@ -66,7 +67,7 @@ func New(c *catalog.Catalog, providers []Provider, opts *Options) *Routes {
 		rt := &route{model: m, header: []string{m.ID}}
 		for _, t := range m.Places() {
 			if p := byName[t.Provider]; p != nil {
-				rt.targets = append(rt.targets, r.connect(p, t, opts, log)...)
+				rt.targets = append(rt.targets, r.connect(p, t, allowance.New(p.Allow, m.Allow), opts, log)...)
 			}
 		}
 		r.byModel[m] = rt
@@ -93,12 +94,12 @@ func (r *Routes) load(p *Provider) *load {
 }
 
 // connect returns the targets of a model at one provider: one for each key, which share the weight.
-func (r *Routes) connect(p *Provider, t catalog.Target, opts *Options, log *slog.Logger) []*Target {
+func (r *Routes) connect(p *Provider, t catalog.Target, allow *allowance.Set, opts *Options, log *slog.Logger) []*Target {
 	targets := make([]*Target, len(p.Keys))
 	for i, key := range p.Keys {
 		at := place{key.Adapter, t.Upstream}
 		targets[i] = &Target{
-			Provider: p.Name, Upstream: t.Upstream, LastFour: key.LastFour, Adapter: key.Adapter, FirstContent: p.FirstContent,
+			Provider: p.Name, Upstream: t.Upstream, LastFour: key.LastFour, Adapter: key.Adapter, Allow: allow, FirstContent: p.FirstContent,
 			weight: float64(t.Weight) / float64(len(p.Keys)), load: r.loads[p.Name], log: log, header: []string{p.Name}, drained: opts.Drained,
 		}
 		if r.health[at] == nil { // the first model at this place

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/allowance"
 	"sluice/internal/catalog"
 	"sluice/internal/provider"
 )
@@ -19,6 +20,8 @@ type Provider struct {
 	Keys []Key
 	// MaxConcurrent is the number of calls that may run at the same time, over all keys; 0: no bound.
 	MaxConcurrent int
+	// Allow has the names of what the operator allows callers to choose; see package allowance.
+	Allow []string
 	// FirstContent is how long a reply may take to begin; 0: the default of package inference.
 	FirstContent time.Duration
 }
@@ -36,6 +39,8 @@ type Target struct {
 	Upstream string // the model's name at the provider
 	LastFour string // of the key, for people; empty if the provider needs none
 	Adapter  provider.Adapter
+	// Allow is what callers may choose here, by the provider or by the model; nil: nothing.
+	Allow *allowance.Set
 	// FirstContent is how long a reply may take to begin; 0: the default of package inference.
 	FirstContent time.Duration
 

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 
+	"sluice/internal/allowance"
 	"sluice/internal/chat"
 	"sluice/internal/jsonscan"
 	"sluice/internal/provider"
@@ -21,14 +23,21 @@ func (a *Adapter) openOriginal(ctx context.Context, call *provider.Call) (provid
 		return nil, nil
 	}
 	call.Dropped = nil
-	body, ok := patch(o.Body, call.Upstream, call.Request.MaxTokens, call.Limit())
+	allowed, dropped, err := chat.Withhold(allowance.Messages, o.Body, call.Allow)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range dropped {
+		call.Omit(name)
+	}
+	body, ok := patch(allowed, call.Upstream, call.Request.MaxTokens, call.Limit())
 	if !ok {
 		return nil, nil
 	}
 	header := call.Header(a.header)
-	if len(o.Features) > 0 {
+	if features := features(call, o.Features); len(features) > 0 {
 		header = header.Clone()
-		header["Anthropic-Beta"] = o.Features
+		header["Anthropic-Beta"] = features
 	}
 	s := &stream{words: &words{}}
 	own := *call
@@ -39,6 +48,34 @@ func (a *Adapter) openOriginal(ctx context.Context, call *provider.Call) (provid
 	}
 	s.whole, call.Quoted = !s.reply.IsStream(), true
 	return s, nil
+}
+
+// features returns the features that the caller has switched on and may: some have prices, or reach what is stored at the
+// vendor.
+func features(call *provider.Call, all []string) (allowed []string) {
+	for _, list := range all {
+		kept := list
+		for value := range strings.SplitSeq(list, ",") {
+			if e := allowance.Beta(strings.TrimSpace(value)); e != nil && !call.Allow.Has(e) {
+				kept = without(kept, value)
+				call.Omit(featuresHeader + "." + e.Name)
+			}
+		}
+		if kept != "" {
+			allowed = append(allowed, kept)
+		}
+	}
+	return allowed
+}
+
+// featuresHeader is the name of the header, as x-sluice-dropped has it.
+const featuresHeader = "anthropic-beta"
+
+// without returns a list without one of its values.
+func without(list, value string) string {
+	values := strings.Split(list, ",")
+	values = slices.DeleteFunc(values, func(v string) bool { return v == value })
+	return strings.Join(values, ",")
 }
 
 // maxDepth bounds the nesting of a caller's body, which was checked when it was read.

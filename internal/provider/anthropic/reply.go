@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 
 	"sluice/internal/chat"
 	"sluice/internal/provider"
@@ -13,11 +14,12 @@ import (
 // stream is a reply, as server-sent events or in one piece.
 type stream struct {
 	claude.Builder
-	reply provider.Reply
-	usage wireUsage // the figures so far
-	whole bool      // the reply comes in one piece
-	known bool      // the block that started last is of a type that is read
-	words *words    // what the upstream itself says, for a caller of its dialect; nil: nobody wants it
+	reply  provider.Reply
+	usage  wireUsage // the figures so far
+	whole  bool      // the reply comes in one piece
+	known  bool      // the block that started last is of a type that is read
+	served int       // calls of tools that the vendor has run
+	words  *words    // what the upstream itself says, for a caller of its dialect; nil: nobody wants it
 }
 
 // Next implements provider.Stream.
@@ -184,10 +186,17 @@ func (s *stream) start(at int, w *wireBlock) {
 		s.Think(at, claude.Signed{Redacted: w.Data})
 	case "tool_use":
 		s.StartCall(at, w.ID, w.Name, w.Input)
+	case "server_tool_use", "mcp_tool_use":
+		if s.known = false; !strings.HasPrefix(w.Name, "tool_search") { // the vendor searches among the caller's tools for nothing
+			s.served++
+		}
 	default:
 		s.known = false
 	}
 }
+
+// VendorCalls implements provider.Serviced.
+func (s *stream) VendorCalls() int { return s.served }
 
 // delta adds a piece to a block.
 func (s *stream) delta(at int, w *wireDelta) {

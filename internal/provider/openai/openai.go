@@ -126,10 +126,15 @@ func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Strea
 	if err := call.Translated(); err != nil {
 		return nil, err
 	}
+	withheld, err := call.Withhold()
+	if err != nil {
+		return nil, err
+	}
 	patch, err := a.patch(ctx, call)
 	if err != nil {
 		return nil, err
 	}
+	patch.Drop = append(patch.Drop, withheld...)
 	s := &stream{}
 	if err := a.PostPieces(ctx, &s.reply, a.completions(call), call.Header(a.header), call.Request.Upstream(patch)); err != nil {
 		return nil, err

@@ -151,7 +151,8 @@ func TestRequestHead(t *testing.T) {
 // TestBounds sends bounds of the reply, stops and other things that no upstream is to see as they came.
 func TestBounds(t *testing.T) {
 	t.Parallel()
-	const file = `"messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}]`
+	const file = `"messages":[{"role":"user","content":[{"type":"file","file":{"filename":"f","file_data":"data:text/plain;base64,SGk="}}]}]`
+	const stored = `"messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}]`
 	for _, tt := range []struct {
 		preset, members string
 		want            string // the members that go up, without the model; empty: it is refused
@@ -171,6 +172,8 @@ func TestBounds(t *testing.T) {
 		{"", `"reasoning_effort":"high","messages":[{"role":"user","content":"Hi"}]`, `"messages":[{"role":"user","content":"Hi"}]`, "reasoning_effort"},
 		{"", file, file, ""},
 		{"openai", file, file, ""},
+		{"", stored, "", ""},
+		{"openai", stored, "", ""},
 		{"groq", file, "", ""},
 		{"ollama", file, "", ""},
 	} {

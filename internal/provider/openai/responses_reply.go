@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 
 	"sluice/internal/chat"
 	"sluice/internal/provider"
@@ -20,6 +21,7 @@ type response struct {
 	whole bool
 	words *said // what the upstream itself says, for a caller of its dialect; nil: nobody wants it
 
+	served    int               // calls of tools that the vendor has run
 	calls     []called          // in the order in which they began
 	reasoning []json.RawMessage // items that must come back with the results of the calls
 }
@@ -49,6 +51,21 @@ func (s *response) Ready() bool { return s.Waiting() || !s.whole && s.reply.Read
 
 // Close implements provider.Stream.
 func (s *response) Close() error { return s.reply.Close(s.Ended()) }
+
+// VendorCalls implements provider.Serviced.
+func (s *response) VendorCalls() int { return s.served }
+
+// isServed reports whether an item tells of a call of a tool that the vendor has run: one that is no call for the caller, or
+// the output of a call, which otherwise only callers write.
+func isServed(kind string) bool {
+	switch kind {
+	case "function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call", "computer_call", "tool_search_call":
+		return false
+	case "tool_search_output":
+		return false
+	}
+	return strings.HasSuffix(kind, "_call") || strings.HasSuffix(kind, "_call_output")
+}
 
 // read reads the next event, or the one piece.
 func (s *response) read() error {
@@ -200,6 +217,9 @@ func (s *response) arguments(output int, piece string) {
 
 // done ends an item.
 func (s *response) done(output int, item *responseItem) {
+	if isServed(item.Type) {
+		s.served++
+	}
 	switch item.Type {
 	case "reasoning":
 		if item.Encrypted != "" {

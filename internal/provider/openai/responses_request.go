@@ -3,6 +3,7 @@ package openai
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,7 +20,15 @@ func (a *Adapter) openResponses(ctx context.Context, call *provider.Call) (provi
 	s := &response{ctx: ctx, call: call}
 	var body []byte
 	if o := call.Request.Original; o != nil && o.Dialect == chat.DialectResponses && o.Compose != nil && !(o.Loose && call.Inside) {
-		body, s.words, call.Quoted = o.Compose(call.Upstream, call.Limit()), &said{}, true
+		var dropped []string
+		var err error
+		if body, dropped, err = o.Compose(call.Upstream, call.Limit(), call.Allow); err != nil {
+			return nil, err
+		}
+		for _, name := range dropped {
+			call.Omit(name)
+		}
+		s.words, call.Quoted = &said{}, true
 	} else {
 		w := responseWriter{call: call, req: call.Request, preset: &a.preset}
 		var err error
@@ -53,6 +62,10 @@ func (w *responseWriter) write(ctx context.Context) ([]byte, error) {
 	if n := w.req.N; n > 1 {
 		return nil, fault.New(fault.Invalid, "This model gives one reply to a request; n must be 1, got %d.", n).At("n")
 	}
+	withheld, err := w.call.Withhold()
+	if err != nil {
+		return nil, err
+	}
 	w.out = jsonscan.AppendQuoted(append(w.out, `{"model":`...), w.call.Upstream)
 	w.out = append(w.out, `,"store":false,"input":[`...)
 	if err := w.input(ctx); err != nil {
@@ -68,6 +81,7 @@ func (w *responseWriter) write(ctx context.Context) ([]byte, error) {
 	thinks := w.call.Thinks && w.req.ReasoningEffort != chat.EffortNone
 	for _, name := range shared {
 		switch {
+		case slices.Contains(withheld, name):
 		case thinks && (name == "temperature" || name == "top_p"):
 			w.call.Drop(name) // models refuse them while they reason
 		default:

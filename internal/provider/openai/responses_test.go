@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/allowance"
 	"sluice/internal/chat"
 	"sluice/internal/provider"
 	"sluice/internal/provider/openai"
@@ -272,7 +273,7 @@ func respond(t *testing.T, body string, past *responses.Past, opts *responses.Op
 	same.Original = req.Original(past)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	call := &provider.Call{Request: same, Upstream: "gpt-up", MaxOutput: 100, ID: "r"}
+	call := &provider.Call{Request: same, Upstream: "gpt-up", MaxOutput: 100, ID: "r", Allow: allowance.New([]string{allowance.All})}
 	in, err := a.Open(ctx, call)
 	if err != nil {
 		t.Fatal(err)
@@ -304,7 +305,7 @@ func TestResponsesNative(t *testing.T) {
 	}}
 	sent, got, dropped := respond(t, asked, nil, keep, reply)
 	const want = `{"model":"gpt-up","store":false,"input":[{"type":"message","role":"user","content":"Hi"},{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"gAAAA"}],` +
-		`"tools":[{"type":"web_search","search_context_size":"low"},{"type":"function","name":"f"}],"tool_choice":{"type":"web_search"},"new_field":{"a":[1, 2]},"max_output_tokens":100,"reasoning":{"effort":"low"},"include":["reasoning.encrypted_content"]}`
+		`"tools":[{"type":"web_search","search_context_size":"low"},{"type":"function","name":"f"}],"tool_choice":{"type":"web_search"},"new_field":{"a":[1,2]},"max_output_tokens":100,"reasoning":{"effort":"low"},"max_tool_calls":16,"include":["reasoning.encrypted_content"]}`
 	if sent != want {
 		t.Errorf("sent %s\nwant %s", sent, want)
 	}
