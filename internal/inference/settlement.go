@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -129,7 +130,7 @@ func (s *settling) settlement(o *relay.Outcome, status int) usage.Settlement {
 		r.RequestMilli, r.Tokens = requests, spent.tokens
 		if spent.turns > 0 {
 			used, _ := s.first.used()
-			r.UnitMilli = used.UnitMilli * s.multiplier * spent.turns * int64(max(1, s.call.Request.N))
+			r.UnitMilli = used.UnitMilli * s.multiplier * spent.turns * int64(max(1, cmp.Or(o.Choices, s.call.Request.N)))
 			r.CostMicro = used.Pricing.Cost(spent.tokens)
 		}
 	case free:
