@@ -185,6 +185,7 @@ models:
 		{"hang-up with n = 4", []func(string){hangUp(ask("wait", stream+`,"n":4`), "wait")}, cost{1500, prompt, 0}, cost{1500, prompt, 10_000}, "hang_up"},
 		{"complete", []func(string){chat(ask("answer", ""), 200)}, cost{1500, 1050, 0}, cost{1500, 1050, 2500}, "complete"},
 		{"n = 4", []func(string){chat(ask("answer four times", `,"n":4`), 200)}, cost{1500, 1200, 0}, cost{1500, 1200, 10_000}, "complete"},
+		{"n = 4 of an upstream that gives one", []func(string){chat(ask("answer", `,"n":4`), 400)}, cost{1500, 1050, 0}, cost{1500, 1050, 2500}, "cut"},
 		{"two MCP turns", []func(string){chat(ask("echo", server(tools)), 200)}, cost{1500, 2100, 0}, cost{1500, 2100, 5000}, "complete"},
 		{"idempotent repeat", []func(string){post(chatPath, "k", ask("answer", ""), 200), post(chatPath, "k", ask("answer", ""), 200)}, cost{2500, 1050, 0}, cost{1500, 1050, 2500}, "complete"},
 		{"route", []func(string){post("/v1/route", "", ask("answer", ""), 200)}, cost{1000, 0, 0}, cost{}, ""},

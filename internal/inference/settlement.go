@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -130,7 +131,7 @@ func (s *settling) settlement(o *relay.Outcome, status int) usage.Settlement {
 		if spent.turns > 0 {
 			used, _ := s.first.used()
 			// A call of a tool that the vendor runs costs as much as a turn (docs/accounting.md#what-costs-what).
-			r.UnitMilli = used.UnitMilli * s.multiplier * (spent.turns*int64(max(1, s.call.Request.N)) + int64(s.first.VendorCalls()))
+			r.UnitMilli = used.UnitMilli * s.multiplier * (spent.turns*int64(max(1, cmp.Or(o.Choices, s.call.Request.N))) + int64(s.first.VendorCalls()))
 			r.CostMicro = used.Pricing.Cost(spent.tokens)
 		}
 	case free:

@@ -690,14 +690,3 @@ func (p *parser) call(calls []byte, v value) []byte {
 	calls = jsonscan.AppendQuoted(append(calls, `,"arguments":`...), string(input))
 	return append(calls, `}}`...)
 }
-
-// isPlain reports whether s has only letters, digits, hyphens and underscores, and is not empty.
-func isPlain(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' {
-			return false
-		}
-	}
-	return s != ""
-}

@@ -124,3 +124,14 @@ func show(text string) string {
 	quoted := strconv.Quote(excerpt.Of(text, maxEcho))
 	return "'" + quoted[1:len(quoted)-1] + "'"
 }
+
+// isPlain reports whether s has only letters, digits, hyphens and underscores, and is not empty.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return s != ""
+}

@@ -80,7 +80,7 @@ func (c *collector) end(ctx context.Context, err error) *Outcome {
 	case c.outcome.FirstContent.IsZero():
 		c.outcome = Outcome{Err: fault.From(failure(err))}
 	default:
-		c.outcome.Err = fault.From(failure(err))
+		c.outcome.Err = c.failure(err)
 	}
 	return &c.outcome
 }
@@ -172,6 +172,7 @@ func (c *collector) event(ev *provider.Event) {
 		c.scrap = c.speak(c.scrap[:0], ev, ch)
 		return
 	}
+	ch.begun = true
 	t := &c.texts[ev.Choice]
 	switch ev.Kind {
 	case provider.Text:

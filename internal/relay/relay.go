@@ -111,6 +111,8 @@ type Outcome struct {
 	Begun    bool // the caller got something, if only a comment
 	// FirstContent is when the first text, reasoning or call arrived; zero: never.
 	FirstContent time.Time
+	// Choices is how many choices came whole, if the upstream gave fewer than the request asked for; otherwise 0.
+	Choices int
 	// Err is why the reply is not complete: an error that is ErrGone, or a fault; nil if it is complete.
 	Err error
 
@@ -180,7 +182,7 @@ type reply struct {
 
 // choice is one of the n replies.
 type choice struct {
-	begun    bool // its role has been sent; streams only
+	begun    bool // something of it has arrived; of a stream, its role has been sent
 	finished bool // it has its finish reason: whatever follows is dropped
 	finish   chat.Finish
 	calls    []call
@@ -219,6 +221,25 @@ func (r *reply) complete() bool {
 		}
 	}
 	return true
+}
+
+// failure returns the fault of a reply that ended with err before it was complete. If some choices came whole and nothing
+// of the others, the upstream does not know n, and the caller must ask for one (docs/api.md#chat-completion-request).
+func (r *reply) failure(err error) *fault.Fault {
+	whole := 0
+	for i := range r.choices {
+		switch c := &r.choices[i]; {
+		case c.finished:
+			whole++
+		case c.begun || len(c.calls) > 0:
+			whole -= len(r.choices) // it broke off
+		}
+	}
+	if whole <= 0 || !errors.Is(err, io.EOF) {
+		return fault.From(failure(err))
+	}
+	r.outcome.Choices = whole
+	return fault.New(fault.Invalid, "This model gave %d of the %d replies that n asks for, and does not give more. Set n to %[1]d, or leave it out.", whole, r.n).At("n")
 }
 
 // content records the time of the first text, reasoning or call.

@@ -373,7 +373,7 @@ func (s *streamer) end(ctx context.Context, err error) *Outcome {
 			return &s.outcome
 		}
 	}
-	f := fault.From(failure(err))
+	f := s.failure(err)
 	if len(s.out) == 0 && !s.outcome.Begun {
 		// Nothing was sent and nothing is waiting to be sent, so the caller can get a real status code.
 		s.outcome = Outcome{Err: f}
