@@ -98,7 +98,8 @@ type Line struct {
 	routed   func(usage.Settlement) // nil: nobody wants to know
 	patience time.Duration
 	counting counting
-	counts   ration
+	counts   ration // of bytes of prompts that are counted
+	returns  ration // of failed calls that are given back
 	streams  atomic.Int64 // streams that are open
 }
 
@@ -281,7 +282,7 @@ func (l *Line) CountPrompt(ctx context.Context, models Models, call Call) (int, 
 		return 0, &standing, err
 	}
 	// As for a prompt near a limit: beyond the account's ration of counting, a sample decides.
-	if l.counts.take(call.Caller.Account.ID, min(call.Request.PromptBytes(), maxCounted), call.Start) && prompt.count(ctx, 0) != nil {
+	if l.counts.take(call.Caller.Account.ID, min(call.Request.PromptBytes(), maxCounted), mostCounted, call.Start) && prompt.count(ctx, 0) != nil {
 		return 0, &standing, relay.Ended(ctx)
 	}
 	if prompt.exact > 0 {
@@ -396,7 +397,7 @@ func (l *Line) measure(ctx context.Context, now time.Time, demand *admission.Dem
 		return standing, err
 	}
 	defer lease.Release()
-	if !l.counts.take(demand.Caller.Account.ID, min(prompt.req.PromptBytes(), maxCounted), now) {
+	if !l.counts.take(demand.Caller.Account.ID, min(prompt.req.PromptBytes(), maxCounted), mostCounted, now) {
 		prompt.settled = true
 		return admission.Standing{}, nil
 	}
