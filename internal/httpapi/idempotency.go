@@ -17,7 +17,8 @@ var eventStream = []string{"text/event-stream"}
 // stored reply, keep sends it, which costs one request, and returns a nil keeper. Otherwise
 // the call must run with the keeper as its ResponseWriter, and the caller must call end. A
 // request that runs at the same time is waited for.
-func (a *API) keep(x *exchange, r *http.Request, key []string, body []byte) (*keeper, error) {
+// model and tools are what the request needs access to, also for a stored reply.
+func (a *API) keep(x *exchange, r *http.Request, key []string, body []byte, model string, tools bool) (*keeper, error) {
 	turn, reply, err := a.replies.Begin(r.Context(), idempotency.Request{AccountID: x.caller.Account.ID, Path: r.URL.Path, Key: key, Body: body})
 	switch {
 	// The caller disconnected while it waited for the first request, or the server stops.
@@ -27,7 +28,7 @@ func (a *API) keep(x *exchange, r *http.Request, key []string, body []byte) (*ke
 		return nil, err
 	case reply != nil:
 		err := a.current(x, func() error {
-			standing, err := a.line.Repeat(x.caller, x.limits())
+			standing, err := a.line.Repeat(x.models(), x.caller, x.limits(), model, tools)
 			standing.SetHeader(x.Header())
 			return err
 		})

@@ -306,8 +306,22 @@ func (l *Line) Knock(caller auth.Caller, limits account.Limits) (admission.Stand
 	return standing, err
 }
 
-// Repeat admits the repeat of an earlier call, which gets the reply of that call. It costs one request.
-func (l *Line) Repeat(caller auth.Caller, limits account.Limits) (admission.Standing, error) {
+// Repeat admits the repeat of an earlier call, which gets the reply of that call. It costs one request. The earlier call
+// may have been made with another key, or under another plan: model and tools are what this one needs access to. A model
+// that is gone since is no reason to keep its reply back, unless the key may call only certain models.
+func (l *Line) Repeat(models Models, caller auth.Caller, limits account.Limits, model string, tools bool) (admission.Standing, error) {
+	demand := admission.Demand{Caller: caller, Limits: limits, Tools: tools, Model: admission.Model{ID: model}}
+	if named, ok := models.Catalog.Resolve(model, caller.Account.Aliases); ok {
+		demand.Model = admission.Model{ID: named.ID, Tier: named.Plan, StaffOnly: named.StaffOnly}
+	}
+	if standing, err := l.gate.Access(&demand); err != nil {
+		return standing, err
+	}
+	return l.Admit(caller, limits)
+}
+
+// Admit admits a request that calls no model. It costs one request.
+func (l *Line) Admit(caller auth.Caller, limits account.Limits) (admission.Standing, error) {
 	_, standing, err := l.gate.AdmitRequest(&admission.Demand{Caller: caller, Limits: limits})
 	return standing, err
 }
@@ -418,11 +432,14 @@ func demandOf(call *Call, named *catalog.Model, prompt *size) admission.Demand {
 		most = min(most, named.MaxOutput)
 	}
 	return admission.Demand{
-		Caller: call.Caller, Limits: call.Limits, Tools: len(req.Tools) > 0 || req.WebSearch,
+		Caller: call.Caller, Limits: call.Limits, Tools: NeedsTools(req),
 		Model:        admission.Model{ID: named.ID, Tier: named.Plan, StaffOnly: named.StaffOnly, RequestMilli: named.RequestMilli, UnitMilli: named.UnitMilli},
 		PromptTokens: prompt.estimate(), MaxTokens: most, Choices: req.N, Long: prompt.isLong(),
 	}
 }
+
+// NeedsTools reports whether a request needs a plan with tools.
+func NeedsTools(req *chat.Request) bool { return len(req.Tools) > 0 || req.WebSearch }
 
 // question is a call as the router sees it.
 type question struct {
