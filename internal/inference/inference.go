@@ -98,8 +98,8 @@ type Line struct {
 	routed   func(usage.Settlement) // nil: nobody wants to know
 	patience time.Duration
 	counting counting
-	counts   ration // of bytes of prompts that are counted
-	returns  ration // of failed calls that are given back
+	counts   ration       // of bytes of prompts that are counted
+	returns  ration       // of failed calls that are given back
 	streams  atomic.Int64 // streams that are open
 }
 
