@@ -163,7 +163,8 @@ var chatTries = map[string]try{
 	"bytes of a prompt that are counted":       triedBy("inference", "TestCountIsBounded", "a sample decides"),
 	"bytes counted for an account in a minute": triedBy("inference", "TestCountingIsRationed", "a sample decides"),
 
-	"accounts with counted prompts in a minute": triedBy("inference", "TestMostRationed", "a sample decides"),
+	"accounts with counted prompts in a minute":                  triedBy("inference", "TestMostRationed", "a sample decides"),
+	"failed calls of an account that are given back in a minute": triedBy("app", "TestFailedCallsAreGivenBackAFewTimes", "requests stay taken"),
 
 	"`Idempotency-Key`": func(t *testing.T, s *stage, b bound) {
 		key := s.account(t).MasterKey

@@ -81,6 +81,32 @@ func TestLimitsOfKeys(t *testing.T) {
 	wants(chat(models.Key, "sandbox/small", ""), 200, "")
 	wants(chat(models.Key, "sandbox/large", ""), 403, `The key \"small only\" may not call the model \"sandbox/large\"; its models are sandbox/small.`)
 	wants(chat(models.Key, "service/auto", ""), 403, "permission_error")
+	// A reply that another key has got is not for a key that may not call the model.
+	for _, door := range []struct{ path, body string }{
+		{"/v1/chat/completions", `{"model":"sandbox/large","messages":[{"role":"user","content":"secret"}]}`},
+		{"/v1/chat/completions", `{"model":"sandbox/large","stream":true,"messages":[{"role":"user","content":"secret"}]}`},
+		{"/v1/responses", `{"model":"sandbox/large","input":"secret"}`},
+		{"/v1/messages", `{"model":"sandbox/large","max_tokens":9,"messages":[{"role":"user","content":"secret"}]}`},
+		{"/v1/embeddings", `{"model":"sandbox/embed","input":"secret"}`},
+		{"/v1/video/generations/jobs", `{"prompt":"secret"}`},
+	} {
+		ask := func(key string) reply {
+			req, err := http.NewRequest("POST", n.scheme+n.Addr()+door.path, strings.NewReader(door.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Authorization", "Bearer "+key)
+			req.Header.Set("Idempotency-Key", door.body)
+			return n.answered(req)
+		}
+		if r := ask(made.MasterKey); r.status != 200 {
+			t.Fatalf("%s = %d %s, want 200", door.path, r.status, r.body)
+		}
+		wants(ask(models.Key), 403, "permission_error")
+		if r := ask(made.MasterKey); r.status != 200 || r.header.Get("Idempotent-Replayed") != "true" {
+			t.Errorf("%s again = %d %s, want the same reply", door.path, r.status, r.body)
+		}
+	}
 
 	office := n.limited(made.ID, "office", &admin.KeyLimits{Addresses: []string{"203.0.113.0/24"}})
 	wants(chat(office.Key, "sandbox/small", ""), 401, "may not be used from the address 127.0.0.1")

@@ -5,7 +5,10 @@
 // character behind.
 package excerpt
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // Of returns s if it has at most most bytes. Otherwise it returns the beginning of s, followed by
 // an ellipsis that most does not count. The shortened text is valid UTF-8; a text that is short
@@ -23,3 +26,6 @@ func Of(s string, most int) string {
 func Head(s string, most int) string {
 	return strings.ToValidUTF8(s[:min(len(s), most)], "")
 }
+
+// IsText reports whether s is text that every database stores: UTF-8 without NUL.
+func IsText(s string) bool { return strings.IndexByte(s, 0) < 0 && utf8.ValidString(s) }

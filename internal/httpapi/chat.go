@@ -45,7 +45,7 @@ func (a *API) complete(x *exchange, r *http.Request, c completion) error {
 	var k *keeper
 	if key := r.Header[idempotency.Header]; key != nil && a.replies != nil {
 		var err error
-		if k, err = a.keep(x, r, key, c.body); k == nil {
+		if k, err = a.keep(x, r, key, c.body, c.Model, c.Request.UsesTools()); k == nil {
 			return err
 		}
 		defer k.end()

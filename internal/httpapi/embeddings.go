@@ -30,7 +30,7 @@ func (a *API) createEmbeddings(x *exchange, r *http.Request) error {
 	}
 	var w http.ResponseWriter = x
 	if key := r.Header[idempotency.Header]; key != nil && a.replies != nil {
-		k, err := a.keep(x, r, key, body)
+		k, err := a.keep(x, r, key, body, req.Model, false)
 		if k == nil {
 			return err
 		}

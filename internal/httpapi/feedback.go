@@ -37,7 +37,7 @@ func (a *API) rateAnswer(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	standing, err := a.line.Repeat(x.caller, x.limits())
+	standing, err := a.line.Admit(x.caller, x.limits())
 	standing.SetHeader(x.Header())
 	if err != nil {
 		return err

@@ -17,8 +17,12 @@ var eventStream = []string{"text/event-stream"}
 // stored reply, keep sends it, which costs one request, and returns a nil keeper. Otherwise
 // the call must run with the keeper as its ResponseWriter, and the caller must call end. A
 // request that runs at the same time is waited for.
-func (a *API) keep(x *exchange, r *http.Request, key []string, body []byte) (*keeper, error) {
+// model and tools are what the request needs access to, also for a stored reply.
+func (a *API) keep(x *exchange, r *http.Request, key []string, body []byte, model string, tools bool) (*keeper, error) {
+	// Waiting for the first request is not our overhead. Begin usually returns at once, which is no wait.
+	began := time.Now()
 	turn, reply, err := a.replies.Begin(r.Context(), idempotency.Request{AccountID: x.caller.Account.ID, Path: r.URL.Path, Key: key, Body: body})
+	x.wait.Since(began, time.Now())
 	switch {
 	// The caller disconnected while it waited for the first request, or the server stops.
 	case err != nil && r.Context().Err() != nil:
@@ -32,7 +36,7 @@ func (a *API) keep(x *exchange, r *http.Request, key []string, body []byte) (*ke
 			return nil, err
 		}
 		err := a.current(x, func() error {
-			standing, err := a.line.Repeat(x.caller, x.limits())
+			standing, err := a.line.Repeat(x.models(), x.caller, x.limits(), model, tools)
 			standing.SetHeader(x.Header())
 			return err
 		})

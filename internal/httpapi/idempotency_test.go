@@ -52,7 +52,7 @@ func TestKeeper(t *testing.T) {
 		store := &witness{sent: httptest.NewRecorder()}
 		a := &API{replies: idempotency.New(store, slog.New(slog.DiscardHandler), nil)}
 		x := &exchange{ResponseWriter: store.sent, caller: auth.Caller{Account: &account.Account{ID: "acct_1"}}}
-		k, err := a.keep(x, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/x", nil), []string{"key"}, []byte("body"))
+		k, err := a.keep(x, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/x", nil), []string{"key"}, []byte("body"), "lab/m", false)
 		if k == nil || err != nil {
 			t.Fatalf("%s: keep = %v, %v, want a keeper", tt.name, k, err)
 		}

@@ -150,6 +150,9 @@ func (a *API) assemble() handler {
 		if r.RequestURI == "*" || path.Clean(r.URL.Path) != r.URL.Path {
 			return nothingAt(r) // the mux would redirect, or reply with plain text
 		}
+		if err := checkText(r); err != nil {
+			return err
+		}
 		mux.ServeHTTP(x, r)
 		// The error is taken, not read: a page that calls ServeAs goes through here twice with one exchange, and an error
 		// that the inner chain has answered must not be answered again.
@@ -162,6 +165,25 @@ func (a *API) assemble() handler {
 		serve = s(serve)
 	}
 	return serve
+}
+
+// checkText refuses a path or a query that holds what is no text. What stands in them is looked for in the database, and
+// PostgreSQL fails then (docs/api.md#errors).
+func checkText(r *http.Request) error {
+	if !excerpt.IsText(r.URL.Path) {
+		return nothingAt(r)
+	}
+	if r.URL.RawQuery == "" {
+		return nil
+	}
+	for name, values := range r.URL.Query() {
+		for _, v := range append(values, name) {
+			if !excerpt.IsText(v) {
+				return fault.New(fault.Invalid, "The query holds a NUL character, or bytes that are not UTF-8. Send text only.").At(excerpt.Of(name, maxEcho))
+			}
+		}
+	}
+	return nil
 }
 
 // NoSuchPage is the pattern of the page that a browser gets in place of the error object.

@@ -123,7 +123,7 @@ func (l *Line) permitEmbedding(ctx context.Context, call *Call, demand *admissio
 	defer lease.Release()
 	// Requests take turns in counting. For an account that has used up its ration, the length decides.
 	count := func(text string) int { return len(text) / 4 }
-	if bytes, _ := req.Bytes(); l.counts.take(demand.Caller.Account.ID, min(bytes, maxCounted), call.Start) && bytes <= embeddings.MaxTotal*8 {
+	if bytes, _ := req.Bytes(); l.counts.take(demand.Caller.Account.ID, min(bytes, maxCounted), mostCounted, call.Start) && bytes <= embeddings.MaxTotal*8 {
 		count = func(text string) int {
 			c := tokens.Counter{Context: ctx, Count: l.counting.tokenize}
 			if c.Add([]byte(text)) != nil || c.End() != nil {

@@ -98,7 +98,8 @@ type Line struct {
 	routed   func(usage.Settlement) // nil: nobody wants to know
 	patience time.Duration
 	counting counting
-	counts   ration
+	counts   ration       // of bytes of prompts that are counted
+	returns  ration       // of failed calls that are given back
 	streams  atomic.Int64 // streams that are open
 }
 
@@ -281,7 +282,7 @@ func (l *Line) CountPrompt(ctx context.Context, models Models, call Call) (int, 
 		return 0, &standing, err
 	}
 	// As for a prompt near a limit: beyond the account's ration of counting, a sample decides.
-	if l.counts.take(call.Caller.Account.ID, min(call.Request.PromptBytes(), maxCounted), call.Start) && prompt.count(ctx, 0) != nil {
+	if l.counts.take(call.Caller.Account.ID, min(call.Request.PromptBytes(), maxCounted), mostCounted, call.Start) && prompt.count(ctx, 0) != nil {
 		return 0, &standing, relay.Ended(ctx)
 	}
 	if prompt.exact > 0 {
@@ -305,8 +306,22 @@ func (l *Line) Knock(caller auth.Caller, limits account.Limits) (admission.Stand
 	return standing, err
 }
 
-// Repeat admits the repeat of an earlier call, which gets the reply of that call. It costs one request.
-func (l *Line) Repeat(caller auth.Caller, limits account.Limits) (admission.Standing, error) {
+// Repeat admits the repeat of an earlier call, which gets the reply of that call. It costs one request. The earlier call
+// may have been made with another key, or under another plan: model and tools are what this one needs access to. A model
+// that is gone since is no reason to keep its reply back, unless the key may call only certain models.
+func (l *Line) Repeat(models Models, caller auth.Caller, limits account.Limits, model string, tools bool) (admission.Standing, error) {
+	demand := admission.Demand{Caller: caller, Limits: limits, Tools: tools, Model: admission.Model{ID: model}}
+	if named, ok := models.Catalog.Resolve(model, caller.Account.Aliases); ok {
+		demand.Model = admission.Model{ID: named.ID, Tier: named.Plan, StaffOnly: named.StaffOnly}
+	}
+	if standing, err := l.gate.Access(&demand); err != nil {
+		return standing, err
+	}
+	return l.Admit(caller, limits)
+}
+
+// Admit admits a request that calls no model. It costs one request.
+func (l *Line) Admit(caller auth.Caller, limits account.Limits) (admission.Standing, error) {
 	_, standing, err := l.gate.AdmitRequest(&admission.Demand{Caller: caller, Limits: limits})
 	return standing, err
 }
@@ -396,7 +411,7 @@ func (l *Line) measure(ctx context.Context, now time.Time, demand *admission.Dem
 		return standing, err
 	}
 	defer lease.Release()
-	if !l.counts.take(demand.Caller.Account.ID, min(prompt.req.PromptBytes(), maxCounted), now) {
+	if !l.counts.take(demand.Caller.Account.ID, min(prompt.req.PromptBytes(), maxCounted), mostCounted, now) {
 		prompt.settled = true
 		return admission.Standing{}, nil
 	}

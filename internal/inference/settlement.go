@@ -134,8 +134,12 @@ func (s *settling) settlement(o *relay.Outcome, status int) usage.Settlement {
 			r.UnitMilli = used.UnitMilli * s.multiplier * (spent.turns*int64(max(1, cmp.Or(o.Choices, s.call.Request.N))) + int64(s.first.VendorCalls()))
 			r.CostMicro = used.Pricing.Cost(spent.tokens)
 		}
-	case free:
+	case free && (s.first.count == 0 && !s.contacted || s.first.line.returns.take(r.AccountID, 1, mostGivenBack, time.Now())):
 		// A failure of the upstream, or of ours, costs nothing.
+	case free:
+		// The account has had many of them in this minute: its requests stay taken, so that its limit bounds the calls
+		// that reach a failing upstream.
+		r.RequestMilli = requests
 	case s.contacted || spent.turns > 0:
 		// Refused, but only after a server or an upstream was called. It costs its requests and tokens. It
 		// has no cost in money: upstreams charge nothing for a refusal.

@@ -31,6 +31,11 @@ func unavailable(err error) error {
 	if _, ok := errors.AsType[*fault.Fault](err); ok {
 		return err
 	}
+	// SQLSTATE character_not_in_repertoire: NUL, or bytes that are not UTF-8. Doors refuse most of them; this is for text
+	// inside JSON.
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "22021" {
+		return fault.New(fault.Invalid, "The request holds a NUL character, or bytes that are not UTF-8. Send text only.").Because(clean(err))
+	}
 	if !isTransient(err) {
 		return clean(err)
 	}

@@ -51,6 +51,13 @@ func (w *Wait) Read(now time.Time) {
 	}
 }
 
+// Since says that the request waited from began until now. A moment is none: it is our own work.
+func (w *Wait) Since(began, now time.Time) {
+	if took := at(now) - at(began); took > int64(atOnce) {
+		w.total.Add(took)
+	}
+}
+
 // atOnce is how long a body may take without counting as a wait.
 const atOnce = 500 * time.Microsecond
 

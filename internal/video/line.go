@@ -154,6 +154,9 @@ type Order struct {
 func (l *Line) Create(ctx context.Context, o Order) (j *Job, standing admission.Standing, repeated bool, err error) {
 	s := l.settings.Load()
 	demand := &admission.Demand{Caller: o.Caller, Limits: o.Limits, Model: admission.Model{ID: s.Model, Tier: s.Tier, RequestMilli: o.Request.costMilli(), UnitMilli: o.Request.costMilli()}}
+	if standing, err := l.gate.Access(demand); err != nil {
+		return nil, standing, false, err
+	}
 	if o.Repeat != nil {
 		first, err := l.jobs.FindRepeat(ctx, o.Caller.Account.ID, o.Repeat)
 		if err != nil {
@@ -162,9 +165,6 @@ func (l *Line) Create(ctx context.Context, o Order) (j *Job, standing admission.
 		if first != nil {
 			return l.repeat(first, o, demand)
 		}
-	}
-	if standing, err := l.gate.Access(demand); err != nil {
-		return nil, standing, false, err
 	}
 	now := time.Now().Truncate(time.Millisecond).UTC() // as the store keeps it
 	admitted, standing, err := l.gate.AdmitJob(demand)

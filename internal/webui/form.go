@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 )
 
@@ -57,6 +58,13 @@ func readForm(w http.ResponseWriter, r *http.Request) error {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	if err := r.ParseForm(); err != nil {
 		return fault.New(fault.Invalid, "The form or the query string is malformed.").Because(err)
+	}
+	for name, values := range r.Form {
+		for _, v := range append(values, name) {
+			if !excerpt.IsText(v) { // PostgreSQL fails on it
+				return fault.New(fault.Invalid, "The form holds a NUL character, or bytes that are not UTF-8. Send text only.")
+			}
+		}
 	}
 	return nil
 }
