@@ -213,7 +213,10 @@ func (a *App) backend() *admin.Backend {
 		Standing:   func() []admin.ModelStanding { return a.settings.Load().Standing() },
 		Refresh:    func(ctx context.Context) error { return a.lookAround(ctx, true) },
 		Status:     a.status,
-		Reload:     func(context.Context) error { return a.Reload() },
+		Reload: func(context.Context) ([]string, error) {
+			err := a.Reload()
+			return a.restartNeeded(), err
+		},
 		Debug:      a.debug,
 		Metrics:    a.metrics.Handler(),
 		Finder:     a.finder(),
