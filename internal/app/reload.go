@@ -47,7 +47,7 @@ func (a *App) reload() error {
 		return err
 	}
 	restart := cfg.RestartNeeded(a.begun) // and not with the last one: what waits goes on to wait
-	cfg.Brand = old.Config.Brand // keys and the router's id change together, at a start
+	cfg.Brand = old.Config.Brand          // keys and the router's id change together, at a start
 	s, err := settings.New(cfg, old.Found)
 	if err != nil {
 		return err

@@ -217,11 +217,11 @@ func (a *App) backend() *admin.Backend {
 			err := a.Reload()
 			return a.restartNeeded(), err
 		},
-		Debug:      a.debug,
-		Metrics:    a.metrics.Handler(),
-		Finder:     a.finder(),
-		Refusals:   refusal.NewView(a.refusals, a.facts.store),
-		Signals:    a.facts.store,
+		Debug:    a.debug,
+		Metrics:  a.metrics.Handler(),
+		Finder:   a.finder(),
+		Refusals: refusal.NewView(a.refusals, a.facts.store),
+		Signals:  a.facts.store,
 	}
 }
 
