@@ -52,7 +52,7 @@ func newBackend(t *testing.T) (*admin.Backend, *sqlstore.Store) {
 		Status: func(context.Context) admin.Status {
 			return admin.Status{Version: "9", PID: 7, StartedAt: started, Listen: "127.0.0.1:1", Database: "SQLite", Accounts: 2, Models: 1}
 		},
-		Reload: func(context.Context) error { return nil },
+		Reload: func(context.Context) ([]string, error) { return []string{"listen"}, nil },
 	}, store
 }
 
@@ -311,7 +311,9 @@ func TestOperations(t *testing.T) {
 		if diff := cmp.Diff(status, must[admin.Status](t, c, "status", admin.Empty{})); diff != "" {
 			t.Errorf("status: -want +got\n%s", diff)
 		}
-		must[admin.Empty](t, c, "reload", admin.Empty{})
+		if got := must[admin.Reloaded](t, c, "reload", admin.Empty{}); len(got.RestartNeeded) != 1 || got.RestartNeeded[0] != "listen" {
+			t.Errorf("reload = %+v, want what waits for a restart", got)
+		}
 	})
 }
 
@@ -337,7 +339,7 @@ func TestRegenerateMasterOfTheOwner(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	everyWay(t, func(t *testing.T, c *admin.Client, b *admin.Backend) {
-		b.Reload = func(context.Context) error { return errors.New("sluice.yaml:3:5: listen: no") }
+		b.Reload = func(context.Context) ([]string, error) { return nil, errors.New("sluice.yaml:3:5: listen: no") }
 		full := must[admin.CreatedAccount](t, c, "account.create", admin.NewAccount{Actor: "t", Email: "full@example.com"})
 		for i := range account.MaxSubKeys {
 			must[admin.NewKey](t, c, "key.create", admin.Target{Actor: "t", Ref: full.ID, Name: fmt.Sprint("k", i)})

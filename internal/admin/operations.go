@@ -58,7 +58,8 @@ type Backend struct {
 	// keep the result.
 	Refresh func(ctx context.Context) error
 	Status  func(ctx context.Context) Status
-	Reload  func(ctx context.Context) error
+	// Reload applies the configuration file, and returns the settings that wait for a restart.
+	Reload func(ctx context.Context) (waiting []string, err error)
 	// Examine is "sluice doctor" for a program of the version; its result is what package doctor found. It is nil if
 	// no server is running.
 	Examine func(ctx context.Context, version string) any
@@ -513,13 +514,20 @@ func (b *Backend) modelsRefresh(ctx context.Context, in Cursor) (List[ModelStand
 
 func (b *Backend) showStatus(ctx context.Context, _ Empty) (Status, error) { return b.Status(ctx), nil }
 
+// Reloaded is the result of reload.
+type Reloaded struct {
+	// RestartNeeded are the changed settings that take effect at the next start only.
+	RestartNeeded []string `json:"restart_needed"`
+}
+
 // applyConfig applies the configuration file. Mistakes in it are the operator's, so they are
 // returned as they are.
-func (b *Backend) applyConfig(ctx context.Context, _ Empty) (Empty, error) {
-	if err := b.Reload(ctx); err != nil {
-		return Empty{}, fault.New(fault.Invalid, "%v", err)
+func (b *Backend) applyConfig(ctx context.Context, _ Empty) (Reloaded, error) {
+	waiting, err := b.Reload(ctx)
+	if err != nil {
+		return Reloaded{}, fault.New(fault.Invalid, "%v", err)
 	}
-	return Empty{}, nil
+	return Reloaded{append([]string{}, waiting...)}, nil
 }
 
 // viewOf converts the result of an account operation.

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"sync"
@@ -32,6 +33,7 @@ import (
 	"sluice/internal/buildinfo"
 	"sluice/internal/cluster"
 	"sluice/internal/config"
+	"sluice/internal/datadir"
 	"sluice/internal/discovery"
 	"sluice/internal/doctor"
 	"sluice/internal/feedback"
@@ -156,6 +158,8 @@ type App struct {
 	reloadMu sync.Mutex                        // held while settings are replaced, from reading the old to storing the new
 	lookMu   sync.Mutex                        // held while models are looked for; taken before reloadMu
 	refused  atomic.Pointer[string]            // why the configuration on disk is not in force; nil if it is
+	begun    *config.Config                    // the configuration of the start
+	waiting  atomic.Pointer[[]string]          // settings on disk that wait for a restart; nil before the first reload
 }
 
 // New opens everything that the configuration names. On an empty database it creates the owner. New
@@ -204,7 +208,7 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (*App, error) {
 // newApp returns an App that has opened nothing.
 func newApp(cfg *config.Config, opts *Options) *App {
 	a := &App{
-		log: slog.Default(), started: time.Now(), servers: discovery.Servers(),
+		log: slog.Default(), started: time.Now(), servers: discovery.Servers(), begun: cfg,
 		metrics: telemetry.NewMetrics(buildinfo.Version, buildinfo.Commit()), pulse: pulse.New(), hastened: make(chan struct{}),
 	}
 	if opts != nil {
@@ -296,6 +300,14 @@ func (a *App) addGauges(context.Context, *config.Config) error {
 		{"sluice_journal_records", "Settlements that wait for the database.", func() int64 { return a.books.Backlog().Records }},
 		{"sluice_journal_damage", "Reports of damage in the journal that nobody has acknowledged.", a.books.DamageCount},
 		{"sluice_journal_bytes", "Bytes of settlements that wait for the database.", func() int64 { return a.books.Backlog().Bytes }},
+		{"sluice_disk_free_bytes", "Bytes that are free on the disk of the data folder; -1 if that is not known.", func() int64 {
+			if free, known := datadir.Free(a.facts.dir.Path()); known {
+				return int64(min(free, math.MaxInt64))
+			}
+			return -1
+		}},
+		{"sluice_certificate_expires_timestamp_seconds", "When the certificate in tls.cert expires, as Unix time; 0 without one.", a.certificateEnds},
+		{"sluice_config_waiting", "Changed settings that wait for a restart.", func() int64 { return int64(len(a.restartNeeded())) }},
 	}...) {
 		a.metrics.Gauge(g.name, g.help, func() float64 { return float64(g.read()) })
 	}

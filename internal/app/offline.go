@@ -108,7 +108,9 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 		},
 		Catalog:  func() *catalog.Catalog { return s.Catalog },
 		Standing: s.Standing,
-		Reload:   func(context.Context) error { return errors.New("no server is running on this data folder") },
+		Reload: func(context.Context) ([]string, error) {
+			return nil, errors.New("no server is running on this data folder")
+		},
 	}
 	return admin.InProcess(b), func() error { return errors.Join(books.Close(), f.close()) }, nil
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"strings"
 
 	"sluice/internal/app/settings"
 	"sluice/internal/config"
@@ -45,8 +46,8 @@ func (a *App) reload() error {
 	if err := cfg.Replaces(old.Config); err != nil {
 		return err
 	}
-	restart := cfg.RestartNeeded(old.Config)
-	cfg.Brand = old.Config.Brand // keys and the router's id change together, at a start
+	restart := cfg.RestartNeeded(a.begun) // and not with the last one: what waits goes on to wait
+	cfg.Brand = old.Config.Brand          // keys and the router's id change together, at a start
 	s, err := settings.New(cfg, old.Found)
 	if err != nil {
 		return err
@@ -58,6 +59,7 @@ func (a *App) reload() error {
 		return err
 	}
 	// Nothing below fails.
+	a.waiting.Store(&restart)
 	if len(restart) > 0 {
 		a.log.Warn("some changes take effect at the next start only", "fields", restart)
 	}
@@ -162,11 +164,31 @@ func (a *App) watch(ctx context.Context) {
 	})
 }
 
+// restartNeeded returns the settings of the configuration on disk that wait for a restart.
+func (a *App) restartNeeded() []string {
+	if waiting := a.waiting.Load(); waiting != nil {
+		return *waiting
+	}
+	return nil
+}
+
 // configNote says in /readyz that the configuration in force is not the one on disk. What is wrong
 // with that one is in the log; it may quote names that are not for everybody.
 func (a *App) configNote() string {
-	if a.refused.Load() == nil {
-		return ""
+	if a.refused.Load() != nil {
+		return "the configuration on disk was refused, and an older one is in force; the log says more"
 	}
-	return "the configuration on disk was refused, and an older one is in force; the log says more"
+	if waiting := a.restartNeeded(); len(waiting) > 0 {
+		return "these settings were changed and wait for a restart: " + strings.Join(waiting, ", ")
+	}
+	return ""
+}
+
+// certificateEnds returns when the certificate in force expires, in Unix seconds; 0 without TLS.
+func (a *App) certificateEnds() int64 {
+	pair := a.cert.Load()
+	if pair == nil || pair.Leaf == nil {
+		return 0
+	}
+	return pair.Leaf.NotAfter.Unix()
 }

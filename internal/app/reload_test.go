@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/admin"
 	"sluice/internal/app"
 	"sluice/internal/config"
 	"sluice/internal/discovery"
@@ -214,4 +215,28 @@ func restarts(t *testing.T, log string) (fields []string) {
 		}
 	}
 	return fields
+}
+
+// Settings that wait for a restart are named for as long as they wait: in the reply of a reload, in /readyz, which the
+// doctor shows, and as a metric. A reload that changes nothing does not make them forgotten.
+func TestRestartNeeded(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "")
+	n := s.start(t)
+	s.write(t, "max_connections: 500\n")
+	for range 2 {
+		if got := must[admin.Reloaded](n, "reload", admin.Empty{}).RestartNeeded; len(got) != 1 || got[0] != "max_connections" {
+			t.Errorf("reload = %q, want max_connections", got)
+		}
+		eventually(t, "the note in /readyz", func() bool {
+			return strings.Contains(string(n.get("/readyz", "").body), "wait for a restart: max_connections")
+		})
+	}
+	s.write(t, "")
+	if got := must[admin.Reloaded](n, "reload", admin.Empty{}).RestartNeeded; len(got) != 0 {
+		t.Errorf("reload of the first configuration = %q, want nothing to wait", got)
+	}
+	eventually(t, "no note in /readyz", func() bool {
+		return !strings.Contains(string(n.get("/readyz", "").body), "wait for a restart")
+	})
 }

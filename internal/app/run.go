@@ -223,13 +223,16 @@ func (a *App) backend() *admin.Backend {
 		Standing:   func() []admin.ModelStanding { return a.settings.Load().Standing() },
 		Refresh:    func(ctx context.Context) error { return a.lookAround(ctx, true) },
 		Status:     a.status,
-		Reload:     func(context.Context) error { return a.Reload() },
-		Debug:      a.debug,
-		Examine:    a.examine,
-		Metrics:    a.metrics.Handler(),
-		Finder:     a.finder(),
-		Refusals:   refusal.NewView(a.refusals, a.facts.store),
-		Signals:    a.facts.store,
+		Reload: func(context.Context) ([]string, error) {
+			err := a.Reload()
+			return a.restartNeeded(), err
+		},
+		Debug:    a.debug,
+		Examine:  a.examine,
+		Metrics:  a.metrics.Handler(),
+		Finder:   a.finder(),
+		Refusals: refusal.NewView(a.refusals, a.facts.store),
+		Signals:  a.facts.store,
 	}
 }
 

@@ -63,7 +63,7 @@ type Inspection struct {
 // two busy cores, on either engine: TestMigrationsTake.
 const (
 	lastOfCalls = 44
-	perMillion  = time.Minute
+	perMillion  = 2 * time.Minute
 )
 
 // Takes returns how long the start of this program will migrate, as an order of magnitude. It is 0 for migrations that

@@ -52,6 +52,14 @@ var rows = []row{
 			{`sum(sluice_connections{instance=~"$node"})`, "connections"},
 			{`sum(sluice_videos_running{instance=~"$node"})`, "videos"},
 		}},
+		{"Time to the first token", "Of streamed calls, over all models.", "s", []query{
+			{`histogram_quantile(0.5, sum by (le) (rate(gen_ai_server_time_to_first_token_seconds_bucket{instance=~"$node"}[$__rate_interval])))`, "half of them"},
+			{`histogram_quantile(0.95, sum by (le) (rate(gen_ai_server_time_to_first_token_seconds_bucket{instance=~"$node"}[$__rate_interval])))`, "95 %"},
+		}},
+		{"Videos that wait", "Jobs of all nodes that no worker has taken, and how long the oldest has waited.", "short", []query{
+			{`max(sluice_videos_waiting{instance=~"$node"})`, "jobs"},
+			{`max(sluice_videos_oldest_seconds{instance=~"$node"})`, "seconds"},
+		}},
 		{"Request bodies in memory", "Beyond the bound in the configuration, requests are refused with 503.", "bytes", []query{
 			{`sluice_request_bodies_bytes{instance=~"$node"}`, "{{instance}}"},
 		}},
@@ -97,6 +105,12 @@ var rows = []row{
 		}},
 	}},
 	{"The processes", []panel{
+		{"Ready", "1: the node takes calls. 0: /readyz says why not.", "short", []query{
+			{`sluice_ready{instance=~"$node"}`, "{{instance}}"},
+		}},
+		{"Free disk", "On the disk of the data folder. The alert SluiceDisk is at 2 GB.", "bytes", []query{
+			{`sluice_disk_free_bytes{instance=~"$node"}`, "{{instance}}"},
+		}},
 		{"Memory", "Resident. Much of it is the binary itself, which the kernel can take back.", "bytes", []query{
 			{`process_resident_memory_bytes{instance=~"$node",job="sluice"}`, "{{instance}}"},
 		}},

@@ -108,9 +108,8 @@ var imaged = sync.OnceValues(func() (string, error) {
 // image returns the name of the image.
 func image(t *testing.T) string {
 	t.Helper()
-	if _, err := exec.LookPath("podman"); err != nil || os.Getuid() != 0 {
-		t.Skip("needs podman (Debian packages podman and runc), as root")
-	}
+	needs(t, "podman", "podman")
+	needsRoot(t)
 	name, err := imaged()
 	if err != nil {
 		t.Fatal(err)

@@ -2,18 +2,23 @@ package manifests
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	apps "k8s.io/api/apps/v1"
 	autoscaling "k8s.io/api/autoscaling/v2"
+	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 )
 
@@ -31,6 +36,8 @@ type objects struct {
 	network    networking.NetworkPolicy
 	ingress    networking.Ingress
 	monitor    monitoring.ServiceMonitor
+	backup     batch.CronJob
+	backups    core.PersistentVolumeClaim
 }
 
 // load decodes every document strictly: an unknown or repeated field is an error.
@@ -41,6 +48,7 @@ func load(t *testing.T) *objects {
 	if err != nil {
 		t.Fatal(err)
 	}
+	files = append(files, filepath.Join(folder, "monitoring/servicemonitor.yaml"))
 	seen := 0
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -56,8 +64,8 @@ func load(t *testing.T) *objects {
 			}
 		}
 	}
-	if seen != 11 {
-		t.Errorf("%d objects were decoded, want 11", seen)
+	if seen != 13 {
+		t.Errorf("%d objects were decoded, want 13", seen)
 	}
 	return o
 }
@@ -91,6 +99,10 @@ func (o *objects) place(t *testing.T, file string, doc []byte) any {
 		return &o.network
 	case "networking.k8s.io/v1 Ingress":
 		return &o.ingress
+	case "batch/v1 CronJob":
+		return &o.backup
+	case "v1 PersistentVolumeClaim":
+		return &o.backups
 	case "monitoring.coreos.com/v1 ServiceMonitor":
 		return &o.monitor
 	}
@@ -152,6 +164,15 @@ func TestReferences(t *testing.T) {
 	if pod.Spec.Volumes[0].ConfigMap.Name != o.config.Name || c.EnvFrom[0].SecretRef.Name != o.secret.Name {
 		t.Error("the pods use another ConfigMap or Secret than the files have")
 	}
+	job := o.backup.Spec.JobTemplate.Spec.Template.Spec
+	for _, v := range job.Volumes {
+		if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName != o.backups.Name || v.ConfigMap != nil && v.ConfigMap.Name != o.config.Name {
+			t.Errorf("nothing provides the volume %q of the backup", v.Name)
+		}
+	}
+	if job.Containers[0].EnvFrom[0].SecretRef.Name != o.secret.Name || labels.SelectorFromSet(o.set.Spec.Selector.MatchLabels).Matches(labels.Set(o.backup.Spec.JobTemplate.Spec.Template.Labels)) {
+		t.Error("the backup has no secret, or its pods look like nodes")
+	}
 	// Every variable of the configuration is in the secret.
 	for name := range strings.SplitSeq(o.config.Data["sluice.yaml"], "${") {
 		if name, _, ok := strings.Cut(name, "}"); ok && o.secret.StringData[name] == "" {
@@ -167,12 +188,28 @@ func TestRestricted(t *testing.T) {
 	pod := o.set.Spec.Template.Spec
 	c := pod.Containers[0]
 	yes := func(p *bool) bool { return p != nil && *p }
-	if !yes(pod.SecurityContext.RunAsNonRoot) || pod.SecurityContext.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault {
-		t.Error("the pods may run as root, or without a filter of system calls")
-	}
-	s := c.SecurityContext
-	if yes(s.AllowPrivilegeEscalation) || s.AllowPrivilegeEscalation == nil || !yes(s.ReadOnlyRootFilesystem) || s.Capabilities.Drop[0] != "ALL" {
-		t.Errorf("the container's security context is %+v", s)
+	for _, pod := range []core.PodSpec{pod, o.backup.Spec.JobTemplate.Spec.Template.Spec} {
+		name := pod.Containers[0].Name
+		if !yes(pod.SecurityContext.RunAsNonRoot) || pod.SecurityContext.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault {
+			t.Errorf("%s may run as root, or without a filter of system calls", name)
+		}
+		s := pod.Containers[0].SecurityContext
+		if yes(s.AllowPrivilegeEscalation) || s.AllowPrivilegeEscalation == nil || !yes(s.ReadOnlyRootFilesystem) || s.Capabilities.Drop[0] != "ALL" {
+			t.Errorf("the security context of %s is %+v", name, s)
+		}
+		// With another policy, every start would let the group read what is in the volume, and the data folder is refused.
+		if p := pod.SecurityContext.FSGroupChangePolicy; p == nil || *p != core.FSGroupChangeOnRootMismatch {
+			t.Errorf("fsGroupChangePolicy of %s = %v, want OnRootMismatch", name, p)
+		}
+		data := ""
+		for _, v := range pod.Containers[0].Env {
+			if v.Name == "SLUICE_DATA" {
+				data = v.Value
+			}
+		}
+		if !slices.ContainsFunc(pod.Containers[0].VolumeMounts, func(m core.VolumeMount) bool { return filepath.Dir(data) == m.MountPath }) {
+			t.Errorf("the data folder of %s is %q, want one below a volume: the volume itself belongs to the group", name, data)
+		}
 	}
 	// A node that waits for PostgreSQL, or migrates, has only the port of the metrics, and must not be killed.
 	for name, probe := range map[string]struct {
@@ -191,35 +228,121 @@ func TestRestricted(t *testing.T) {
 	}
 }
 
-// TestKustomization wants every manifest listed, but for the example of the secret.
+// built runs kustomize on a folder, as kubectl apply -k does.
+func built(t *testing.T, folder string) []map[string]any {
+	t.Helper()
+	all, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
+	if err != nil {
+		t.Fatalf("kustomize build %s = %v", folder, err)
+	}
+	var objects []map[string]any
+	for _, r := range all.Resources() {
+		m, err := r.Map()
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, m)
+	}
+	return objects
+}
+
+// TestKustomization builds what kubectl apply -k applies. It must need no types that a cluster may not have, and have one
+// place for the name of the image.
 func TestKustomization(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join(folder, "kustomization.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var k struct {
-		APIVersion, Kind, Namespace string
-		Resources                   []string
-	}
-	if err := yaml.UnmarshalStrict(text, &k); err != nil {
-		t.Fatal(err)
-	}
-	listed := map[string]bool{"kustomization.yaml": true, "secret.example.yaml": true}
-	for _, name := range k.Resources {
-		listed[name] = true
-	}
-	files, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		if !listed[f.Name()] {
-			t.Errorf("kustomization.yaml does not list %s", f.Name())
+	applied := map[string]bool{}
+	for _, o := range built(t, folder) {
+		kind := fmt.Sprint(o["kind"])
+		applied[kind] = true
+		if group, _, _ := strings.Cut(fmt.Sprint(o["apiVersion"]), "/"); strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io") {
+			t.Errorf("%s is of %s, which not every cluster has", kind, group)
 		}
-		delete(listed, f.Name())
+		if kind == "Secret" {
+			t.Error("the example of the secret would replace the real one")
+		}
+		text, err := yaml.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "image: sluice\n") {
+			t.Errorf("the image of %s has no registry", kind)
+		}
+		if meta, _ := o["metadata"].(map[string]any); kind != "Namespace" && meta["namespace"] != "sluice" {
+			t.Errorf("%s is in the namespace %v", kind, meta["namespace"])
+		}
 	}
-	for name := range listed {
-		t.Errorf("kustomization.yaml lists %s, which does not exist", name)
+	for _, kind := range []string{"Namespace", "ConfigMap", "Service", "StatefulSet", "PodDisruptionBudget", "HorizontalPodAutoscaler", "NetworkPolicy", "Ingress", "CronJob", "PersistentVolumeClaim"} {
+		if !applied[kind] {
+			t.Errorf("kubectl apply -k applies no %s", kind)
+		}
+	}
+	if more := built(t, filepath.Join(folder, "monitoring")); len(more) != 1 || more[0]["kind"] != "ServiceMonitor" {
+		t.Errorf("monitoring has %v, want the ServiceMonitor", more)
+	}
+}
+
+// TestPage follows the page line by line: what a line needs must have been made by a line before it.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	o := load(t)
+	text, err := os.ReadFile(filepath.Join(folder, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace, secret, nodes, pushed := false, false, false, ""
+	in := false
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "```") {
+			in = line == "```sh"
+			continue
+		}
+		if !in {
+			continue
+		}
+		if strings.Contains(line, " -n sluice ") && !namespace {
+			t.Errorf("%q needs the namespace", line)
+		}
+		words := strings.Fields(line)
+		for i, w := range words {
+			if strings.HasPrefix(w, "deploy/") {
+				if _, err := os.Stat(filepath.Join("../..", w)); err != nil {
+					t.Errorf("%q: %v", line, err)
+				}
+			}
+			if i > 0 && words[i-1] == "push" {
+				pushed = w
+			}
+		}
+		switch {
+		case strings.HasSuffix(line, "namespace.yaml"):
+			namespace = true
+		case strings.Contains(line, "create secret generic "+o.secret.Name+" "):
+			secret = true
+			for key := range o.secret.StringData {
+				if !strings.Contains(line, "--from-literal="+key+"=") {
+					t.Errorf("%q does not set %s", line, key)
+				}
+			}
+		case strings.HasSuffix(line, "apply -k deploy/kubernetes"):
+			if nodes = secret; !secret {
+				t.Errorf("%q needs the secret", line)
+			}
+		case strings.Contains(line, " exec ") || strings.Contains(line, "rollout") || strings.Contains(line, "port-forward") || strings.Contains(line, "create job"):
+			if !nodes {
+				t.Errorf("%q needs the nodes", line)
+			}
+		}
+	}
+	if !nodes || !strings.Contains(string(text), "sluice key regenerate-master") {
+		t.Error("the page does not get to a running node and its first key")
+	}
+	for _, b := range built(t, folder) {
+		if b["kind"] != "StatefulSet" {
+			continue
+		}
+		if text, err := yaml.Marshal(b); err != nil || pushed == "" || !strings.Contains(string(text), "image: "+pushed+"\n") {
+			t.Errorf("the page pushes %q, which is not the image of the nodes (%v)", pushed, err)
+		}
 	}
 }

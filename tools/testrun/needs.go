@@ -37,6 +37,7 @@ func needs(root string) []need {
 		{"HAProxy", "the test of a whole cluster", []string{"haproxy"}, clustertest.FindHAProxy},
 		{"Prometheus", "the tests of alerts and the dashboard", []string{"prometheus"}, findPrometheus},
 		{"systemd", "the test of the systemd unit", []string{"systemd"}, findSystemd},
+		{"podman", "the tests that start containers", []string{"podman", "runc"}, findPodman},
 		{"ffmpeg", "the tests that decode video clips", []string{"ffmpeg"}, findFfmpeg},
 		{"Chromium", "the tests in a browser", []string{"chromium-headless-shell"}, findChromium},
 	}
@@ -246,6 +247,13 @@ func findPrometheus() (string, error) {
 }
 
 // findSystemd returns the path of the program that checks units. systemd itself need not run.
+func findPodman() (string, error) {
+	if _, err := exec.LookPath("runc"); err != nil {
+		return "", err
+	}
+	return exec.LookPath("podman")
+}
+
 func findSystemd() (string, error) {
 	path, err := exec.LookPath("systemd-analyze")
 	if err != nil {
