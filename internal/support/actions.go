@@ -277,7 +277,7 @@ func lowerPlans(v *accountView) []option {
 func refundable(v *accountView) (list []option) {
 	for _, p := range v.Billing.Invoices {
 		if left := p.Cents - p.Refunded; left > 0 && len(list) < listShown {
-			list = append(list, option{p.Payment, fmt.Sprintf("Invoice %d of %s: %s, %s left", p.Invoice, p.PaidAt.UTC().Format("2 Jan 2006"), webui.Cents(p.Cents), webui.Cents(left))})
+			list = append(list, option{p.Payment, fmt.Sprintf("Invoice %d of %s: %s, %s left", p.Invoice, webui.Date(p.PaidAt), webui.Cents(p.Cents), webui.Cents(left))})
 		}
 	}
 	return list

@@ -45,7 +45,7 @@ func subscriptionText(b admin.Billing) string {
 	if b.Status == billing.NotSubscribed || b.PeriodEnd == nil {
 		return "no subscription"
 	}
-	text := b.Plan + ", " + webui.Cents(b.PriceCents) + " a month, until " + b.PeriodEnd.UTC().Format("2 Jan 2006")
+	text := b.Plan + ", " + webui.Cents(b.PriceCents) + " a month, until " + webui.Date(*b.PeriodEnd)
 	switch {
 	case b.Status == billing.PastDue:
 		text += ", past due"

@@ -136,20 +136,23 @@
     text.textContent = "Done.";
   });
 
-  // localTimes rewrites times, which the server renders in UTC, in the reader's time zone and format. The UTC text
-  // stays as the tooltip.
+  // localTimes rewrites times, which the server renders in UTC, in the reader's time zone. The form is the one that the
+  // server writes, such as 2 Jan 2026, whatever the browser prefers: some dates stay as the server wrote them, and one
+  // page must not have two forms. The UTC text stays as the tooltip.
+  const two = (n) => String(n).padStart(2, "0");
+  const month = (at) => `${at.getDate()} ${"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ")[at.getMonth()]}`;
   const forms = {
-    day: { dateStyle: "medium" },
-    minute: { dateStyle: "medium", timeStyle: "short" },
-    second: { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" },
-    weekday: { weekday: "short", day: "numeric" },
-    clock: { hour: "2-digit", minute: "2-digit" },
+    clock: (at) => `${two(at.getHours())}:${two(at.getMinutes())}`,
+    day: (at) => `${month(at)} ${at.getFullYear()}`,
+    minute: (at) => `${forms.day(at)} ${forms.clock(at)}`,
+    second: (at) => `${month(at)} ${forms.clock(at)}:${two(at.getSeconds())}`,
+    weekday: (at) => `${"Sun Mon Tue Wed Thu Fri Sat".split(" ")[at.getDay()]} ${at.getDate()}`,
   };
   function localTimes(scope) {
     for (const el of scope.querySelectorAll("time[data-local]")) {
       const at = new Date(el.dateTime);
       el.title = el.textContent;
-      el.textContent = new Intl.DateTimeFormat(undefined, forms[el.dataset.local] || forms.minute).format(at);
+      el.textContent = (forms[el.dataset.local] || forms.minute)(at);
       delete el.dataset.local;
     }
   }
