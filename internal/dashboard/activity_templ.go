@@ -29,7 +29,7 @@ func activityPage(p webui.Page, v *activityView) templ.Component {
 			markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(v.at("/activity.json")))
 			markup.Raw(templ_7745c5c3_Buffer, "\" download>Requests as JSON</a> <a href=\"")
 			markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(v.at("/activity/days.csv")))
-			markup.Raw(templ_7745c5c3_Buffer, "\" download>Daily totals as CSV</a></div></details></div></div><form method=\"get\" action=\"/dashboard/activity\" class=\"card choose\" data-auto aria-label=\"Filters\"><div class=\"ranges\" role=\"group\" aria-label=\"Time range\">")
+			markup.Raw(templ_7745c5c3_Buffer, "\" download>Daily totals as CSV</a></div></details></div></div><form method=\"get\" action=\"/dashboard/activity\" class=\"card choose\" data-auto autocomplete=\"off\" aria-label=\"Filters\"><div class=\"ranges\" role=\"group\" aria-label=\"Time range\">")
 			for _, r := range activity.Ranges() {
 				markup.Raw(templ_7745c5c3_Buffer, "<a href=\"")
 				markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(v.at("/activity", "range", r.Name)))

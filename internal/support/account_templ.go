@@ -276,7 +276,7 @@ func actionForm(a action, v *accountView) templ.Component {
 		markup.Raw(templ_7745c5c3_Buffer, "</summary><form method=\"post\" action=\"")
 		markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(accountPath(v.Account.ID)+"/actions/"+a.name))
 		markup.Raw(templ_7745c5c3_Buffer, "\" class=\"stack\"")
-		templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, confirmation(a))
+		templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, confirmation(a, v.Account.Email))
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -351,7 +351,7 @@ func announcements(list []Banner) templ.Component {
 func flash(f *Flash) templ.Component {
 	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var45 templ.Component) (templ_7745c5c3_Err error) {
 		if f != nil {
-			var templ_7745c5c3_Var46 = []any{"note", f.Tone}
+			var templ_7745c5c3_Var46 = []any{"note", "flash", f.Tone}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var46...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

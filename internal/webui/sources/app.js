@@ -60,8 +60,14 @@
     }
   }
 
-  // Esc closes the menu; arrow keys switch tabs; "/" moves to the search field.
+  // Esc closes the menu and a form that stands over the page; arrow keys switch tabs; "/" moves to the search field.
   document.addEventListener("keydown", (event) => {
+    const form = document.querySelector("details.pop[open]:has(> form)");
+    if (event.key === "Escape" && form) {
+      form.open = false;
+      form.querySelector("summary").focus();
+      return;
+    }
     const menu = document.querySelector("[data-menu][aria-expanded=true]");
     if (event.key === "Escape" && menu) {
       toggleMenu(menu, false);
@@ -82,6 +88,15 @@
     }
   });
 
+  // filled returns a text of a form with what was typed or chosen in place of {field|text if it is empty}.
+  function filled(form, text) {
+    return (text || "").replace(/\{(\w+)(?:\|([^}]*))?\}/g, (_, name, empty) => {
+      const field = form.elements[name];
+      const value = field && field.selectedOptions ? field.selectedOptions[0]?.textContent : field?.value;
+      return (value || "").trim() || empty || "";
+    });
+  }
+
   // A form with data-confirm opens the dialog first. It is sent when the user confirms. The listener runs in the
   // capture phase, so that it stops the submit before htmx sees it.
   document.addEventListener("submit", (event) => {
@@ -90,8 +105,9 @@
     event.preventDefault();
     event.stopImmediatePropagation();
     const dialog = document.getElementById("confirm");
-    dialog.querySelector("h2").textContent = form.dataset.confirm;
-    dialog.querySelector("p").textContent = form.dataset.detail || "";
+    dialog.querySelector("h2").textContent = filled(form, form.dataset.confirm);
+    dialog.querySelector("p").textContent = filled(form, form.dataset.detail);
+    dialog.querySelector("[data-close]").textContent = form.dataset.no || "Cancel";
     const yes = dialog.querySelector("[data-yes]");
     yes.textContent = form.dataset.yes || "Continue";
     yes.onclick = () => { form.dataset.confirmed = "yes"; dialog.close(); form.requestSubmit(event.submitter); };
