@@ -135,4 +135,3 @@ func units(milli int64) string {
 	}
 	return webui.Number(milli / 1000)
 }
-

@@ -88,7 +88,7 @@ func actions() []action {
 			name: "credit", group: "Plan and money", title: "Give a credit", button: "Credit",
 			hint:    "It lowers the next renewals. A negative amount takes credit back. The customer is told.",
 			confirm: "Change the credit of {customer} by ${cents|?}?",
-			fields: []field{{name: "cents", label: "Amount in dollars", kind: "text"}},
+			fields:  []field{{name: "cents", label: "Amount in dollars", kind: "text"}},
 			order: func(f form) (string, any, error) {
 				cents, err := parseDollars(f.value("cents"))
 				return "billing.credit", admin.Credit{Ref: f.id, Cents: cents, Reason: f.reason, Version: f.version}, err
