@@ -147,7 +147,9 @@ func (d *Dashboard) activateTOTP(w http.ResponseWriter, r *http.Request, v *visi
 // showRecovery leads to the page that shows recovery codes.
 func (d *Dashboard) showRecovery(w http.ResponseWriter, r *http.Request, v *visitor, flash string, codes []string) error {
 	d.ui.Show(w, v.session.ID, accountPath, webui.Shown{Title: "recovery", Secret: strings.Join(codes, " ")})
-	return d.seeOther(w, r, accountPath+"#recovery-title", flash)
+	// The codes are shown once, so the page opens where they are. The message stays in view; see app.css.
+	d.ui.SetFlash(w, flash)
+	return d.seeOther(w, r, accountPath+"#recovery-title", "")
 }
 
 // makeRecovery makes new recovery codes. Those before stop working.

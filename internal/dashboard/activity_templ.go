@@ -29,7 +29,7 @@ func activityPage(p webui.Page, v *activityView) templ.Component {
 			markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(v.at("/activity.json")))
 			markup.Raw(templ_7745c5c3_Buffer, "\" download>Requests as JSON</a> <a href=\"")
 			markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(v.at("/activity/days.csv")))
-			markup.Raw(templ_7745c5c3_Buffer, "\" download>Daily totals as CSV</a></div></details></div></div><form method=\"get\" action=\"/dashboard/activity\" class=\"card choose\" data-auto aria-label=\"Filters\"><div class=\"ranges\" role=\"group\" aria-label=\"Time range\">")
+			markup.Raw(templ_7745c5c3_Buffer, "\" download>Daily totals as CSV</a></div></details></div></div><form method=\"get\" action=\"/dashboard/activity\" class=\"card choose\" data-auto autocomplete=\"off\" aria-label=\"Filters\"><div class=\"ranges\" role=\"group\" aria-label=\"Time range\">")
 			for _, r := range activity.Ranges() {
 				markup.Raw(templ_7745c5c3_Buffer, "<a href=\"")
 				markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(v.at("/activity", "range", r.Name)))
@@ -399,7 +399,10 @@ func settledRow(v listView, s *usage.Settlement) templ.Component {
 		markup.Raw(templ_7745c5c3_Buffer, " →</span> ")
 		markup.Text(templ_7745c5c3_Buffer, webui.Short(int64(s.Tokens.CompletionTotal())))
 		markup.Raw(templ_7745c5c3_Buffer, "</td><td class=\"num\">")
-		markup.Text(templ_7745c5c3_Buffer, shortPrice(s))
+		templ_7745c5c3_Err = listPrice(s).Render(ctx, templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
 		markup.Raw(templ_7745c5c3_Buffer, "</td><td class=\"num\">")
 		markup.Text(templ_7745c5c3_Buffer, percentile(s.FirstToken.Milliseconds(), s.HasFirst()))
 		markup.Raw(templ_7745c5c3_Buffer, "</td><td class=\"num\">")
@@ -413,7 +416,7 @@ func settledRow(v listView, s *usage.Settlement) templ.Component {
 //
 //go:noinline
 func refusedRow(v listView, c *refusal.Call) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var68 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var67 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<tr><td class=\"nowrap\"><a class=\"open\" data-drawer href=\"")
 		markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(v.at("/activity/requests/"+c.ID)))
 		markup.Raw(templ_7745c5c3_Buffer, "\">")
@@ -444,7 +447,7 @@ func refusedRow(v listView, c *refusal.Call) templ.Component {
 
 //go:noinline
 func listPrice(s *usage.Settlement) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var76 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var75 templ.Component) (templ_7745c5c3_Err error) {
 		if s.CostMicro != nil {
 			markup.Text(templ_7745c5c3_Buffer, webui.Dollars(*s.CostMicro))
 		} else {
@@ -458,15 +461,15 @@ func listPrice(s *usage.Settlement) templ.Component {
 //
 //go:noinline
 func endBadge(s *usage.Settlement) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var78 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var77 templ.Component) (templ_7745c5c3_Err error) {
 		text, tone := ended(s)
-		var templ_7745c5c3_Var79 = []any{"badge", tone}
-		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var79...)
+		var templ_7745c5c3_Var78 = []any{"badge", tone}
+		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var78...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		markup.Raw(templ_7745c5c3_Buffer, "<span class=\"")
-		markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var79).String())
+		markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var78).String())
 		markup.Raw(templ_7745c5c3_Buffer, "\">")
 		if s.Status != 0 {
 			markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(s.Status))
@@ -484,8 +487,8 @@ func endBadge(s *usage.Settlement) templ.Component {
 //
 //go:noinline
 func requestPage(p webui.Page, v *requestView) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var83 templ.Component) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_Var84 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var82 templ.Component) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var83 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
 			markup.Raw(templ_7745c5c3_Buffer, "<p class=\"small\"><a href=\"")
 			markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(v.Back))
 			markup.Raw(templ_7745c5c3_Buffer, "\">Activity</a></p><section class=\"card\">")
@@ -496,7 +499,7 @@ func requestPage(p webui.Page, v *requestView) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, "</section>")
 			return nil
 		})
-		templ_7745c5c3_Err = webui.Frame(p).Render(templ.WithChildren(ctx, templ_7745c5c3_Var84), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Frame(p).Render(templ.WithChildren(ctx, templ_7745c5c3_Var83), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -508,7 +511,7 @@ func requestPage(p webui.Page, v *requestView) templ.Component {
 //
 //go:noinline
 func requestDetails(v *requestView) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var86 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var85 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<div class=\"details stack wide\"><div class=\"stack tight\"><div class=\"row\"><h2 id=\"request-title\">Request</h2>")
 		if v.Call != nil {
 			templ_7745c5c3_Err = endBadge(v.Call).Render(ctx, templ_7745c5c3_Buffer)
@@ -527,13 +530,13 @@ func requestDetails(v *requestView) templ.Component {
 		}
 		markup.Raw(templ_7745c5c3_Buffer, "</p></div>")
 		if v.Text != "" {
-			var templ_7745c5c3_Var88 = []any{"note", failureTone(v)}
-			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var88...)
+			var templ_7745c5c3_Var87 = []any{"note", failureTone(v)}
+			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var87...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"")
-			markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var88).String())
+			markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var87).String())
 			markup.Raw(templ_7745c5c3_Buffer, "\"><div class=\"stack tight\">")
 			if v.Kind != "" {
 				markup.Raw(templ_7745c5c3_Buffer, "<code>")
@@ -570,7 +573,7 @@ func requestDetails(v *requestView) templ.Component {
 
 //go:noinline
 func settledDetails(v *requestView, s *usage.Settlement) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var92 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var91 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<dl class=\"facts\"><dt>Model</dt><dd><strong>")
 		markup.Text(templ_7745c5c3_Buffer, s.ModelUsed)
 		markup.Raw(templ_7745c5c3_Buffer, "</strong></dd>")
@@ -673,20 +676,20 @@ func settledDetails(v *requestView, s *usage.Settlement) templ.Component {
 //
 //go:noinline
 func attempt(s *usage.Settlement, a *usage.Attempt) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var112 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var111 templ.Component) (templ_7745c5c3_Err error) {
 		part := stretchOf(s, a)
 		markup.Raw(templ_7745c5c3_Buffer, "<li><div class=\"between\"><span class=\"name\">")
 		markup.Text(templ_7745c5c3_Buffer, a.Model)
 		markup.Raw(templ_7745c5c3_Buffer, " <span class=\"muted\">at ")
 		markup.Text(templ_7745c5c3_Buffer, a.Provider)
 		markup.Raw(templ_7745c5c3_Buffer, "</span></span> ")
-		var templ_7745c5c3_Var115 = []any{"badge", attemptTone(a)}
-		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var115...)
+		var templ_7745c5c3_Var114 = []any{"badge", attemptTone(a)}
+		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var114...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		markup.Raw(templ_7745c5c3_Buffer, "<span class=\"")
-		markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var115).String())
+		markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var114).String())
 		markup.Raw(templ_7745c5c3_Buffer, "\">")
 		markup.Text(templ_7745c5c3_Buffer, a.Outcome)
 		markup.Raw(templ_7745c5c3_Buffer, " ")
@@ -694,13 +697,13 @@ func attempt(s *usage.Settlement, a *usage.Attempt) templ.Component {
 			markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(a.Status))
 		}
 		markup.Raw(templ_7745c5c3_Buffer, "</span></div><svg class=\"stretch\" viewBox=\"0 0 200 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect class=\"whole\" x=\"0\" y=\"3\" width=\"200\" height=\"4\"></rect>")
-		var templ_7745c5c3_Var119 = []any{attemptTone(a)}
-		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var119...)
+		var templ_7745c5c3_Var118 = []any{attemptTone(a)}
+		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var118...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		markup.Raw(templ_7745c5c3_Buffer, "<rect class=\"")
-		markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var119).String())
+		markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var118).String())
 		markup.Raw(templ_7745c5c3_Buffer, "\" x=\"")
 		markup.Text(templ_7745c5c3_Buffer, part.x)
 		markup.Raw(templ_7745c5c3_Buffer, "\" y=\"1\" width=\"")
@@ -716,7 +719,7 @@ func attempt(s *usage.Settlement, a *usage.Attempt) templ.Component {
 
 //go:noinline
 func refusedDetails(v *requestView, c *refusal.Call) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var125 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var124 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<dl class=\"facts\"><dt>Request</dt><dd><code>")
 		markup.Text(templ_7745c5c3_Buffer, c.Path)
 		markup.Raw(templ_7745c5c3_Buffer, "</code></dd>")

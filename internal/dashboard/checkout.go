@@ -25,7 +25,12 @@ type checkoutView struct {
 
 // checkout shows the test processor's form for a payment.
 func (d *Dashboard) checkout(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	return d.showCheckout(w, r, v, http.StatusOK, r.FormValue("payment"), "")
+	err := d.showCheckout(w, r, v, http.StatusOK, r.FormValue("payment"), "")
+	// An address from the history, without its payment or with one that is gone: the plan page has what can be paid.
+	if fault.Is(err, fault.NotFound) {
+		return d.seeOther(w, r, home+"/plan", "")
+	}
+	return err
 }
 
 // showCheckout renders the form of an open payment. A payment that is no longer open shows its

@@ -331,6 +331,7 @@ func (d *Dashboard) banner(r *http.Request, v *visitor) *webui.Banner {
 // again. flash is the name of a message in package webui that the next page shows, or "".
 func (d *Dashboard) seeOther(w http.ResponseWriter, r *http.Request, path, flash string) error {
 	if flash != "" {
+		path, _, _ = strings.Cut(path, "#") // the message is at the top of the page
 		d.ui.SetFlash(w, flash)
 	}
 	http.Redirect(w, r, path, http.StatusSeeOther)

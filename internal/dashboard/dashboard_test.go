@@ -71,7 +71,7 @@ func TestPlanAction(t *testing.T) {
 		{account.Basic, late, "- present - -"},
 		{account.Scale, billing.Subscription{}, "- - - present"},
 	} {
-		v := planView{View: billing.View{Account: &account.Account{Plan: tt.present}, Subscription: tt.sub}, Sells: true}
+		v := planView{View: billing.View{Account: &account.Account{Plan: tt.present}, Subscription: tt.sub}, Present: tt.present, Sells: true}
 		var got []string
 		for _, p := range sold {
 			action := planAction(v, p)

@@ -21,9 +21,6 @@ func invoicePath(number int64) string {
 // invoiceNumber returns the number as invoices show it.
 func invoiceNumber(number int64) string { return fmt.Sprintf("%06d", number) }
 
-// dollars returns an amount as invoices show it.
-func dollars(cents int64) string { return fmt.Sprintf("$%d.%02d", cents/100, cents%100) }
-
 // invoiceFile serves an invoice as a PDF file. The customer's details are those of now: whoever fills them in later gets
 // them on earlier invoices, too.
 func (d *Dashboard) invoiceFile(w http.ResponseWriter, r *http.Request, v *visitor) error {
@@ -83,7 +80,7 @@ func invoice(p *billing.Payment, to billing.Details, email string, from webui.Se
 	}
 	facts := head + 15
 	for _, fact := range [][2]string{
-		{"Invoice number", invoiceNumber(p.Invoice)}, {"Paid on", p.PaidAt.UTC().Format("2 January 2006")}, {"Payment", p.ID},
+		{"Invoice number", invoiceNumber(p.Invoice)}, {"Paid on", webui.Date(p.PaidAt)}, {"Payment", p.ID},
 	} {
 		page.Text(middle, facts, 10, true, fact[0])
 		page.Right(right, facts, 10, false, fact[1])
@@ -100,21 +97,21 @@ func invoice(p *billing.Payment, to billing.Details, email string, from webui.Se
 		page.Right(right, y, 10, false, amount)
 		y += 16
 	}
-	row(paymentText(p)+" plan, "+p.PeriodStart.UTC().Format("2 January")+" – "+p.PeriodEnd.UTC().Format("2 January 2006"), dollars(p.AmountCents+p.CreditCents))
+	row(paymentText(p)+" plan, "+webui.Date(p.PeriodStart)+" – "+webui.Date(p.PeriodEnd), webui.Cents(p.AmountCents+p.CreditCents))
 	if p.Kind == billing.ForUpgrade {
 		page.Text(left, y, 9, false, "The difference to the plan before, for the rest of the billing period.")
 		y += 16
 	}
 	if p.CreditCents > 0 {
-		row("Paid from your credit", "-"+dollars(p.CreditCents))
+		row("Paid from your credit", "-"+webui.Cents(p.CreditCents))
 	}
 	page.Rule(left, right, y)
 	y += 18
 	page.Text(left, y, 11, true, "Total, paid")
-	page.Right(right, y, 11, true, dollars(p.AmountCents)+" USD")
+	page.Right(right, y, 11, true, webui.Cents(p.AmountCents)+" USD")
 	if p.RefundedCents > 0 {
 		y += 20
-		row("Refunded since", "-"+dollars(p.RefundedCents))
+		row("Refunded since", "-"+webui.Cents(p.RefundedCents))
 	}
 	if test {
 		page.Text(left, y+40, 10, true, "Test mode: no money was charged.")

@@ -247,7 +247,7 @@ func forecast(tiers []abuse.Standing) string {
 	case soonest.Score >= 100:
 		return "The allowance for " + soonest.Tier.String() + " models is used up."
 	}
-	return "At the rate of the last 24 hours, the allowance for " + soonest.Tier.String() + " models is used up on " + soonest.Reaches.UTC().Format("2 January") + "."
+	return "At the rate of the last 24 hours, the allowance for " + soonest.Tier.String() + " models is used up on " + webui.Date(soonest.Reaches) + "."
 }
 
 // allowances returns the tiers whose allowance matters: those of the plan, and those that were used.

@@ -282,9 +282,9 @@ func invoiceRow(p *billing.Payment) templ.Component {
 		markup.Raw(templ_7745c5c3_Buffer, "</td><td>")
 		markup.Text(templ_7745c5c3_Buffer, paymentText(p))
 		markup.Raw(templ_7745c5c3_Buffer, "</td><td class=\"nowrap\">")
-		markup.Text(templ_7745c5c3_Buffer, p.PeriodStart.UTC().Format("2 Jan"))
+		markup.Text(templ_7745c5c3_Buffer, webui.Date(p.PeriodStart))
 		markup.Raw(templ_7745c5c3_Buffer, " – ")
-		markup.Text(templ_7745c5c3_Buffer, p.PeriodEnd.UTC().Format("2 Jan 2006"))
+		markup.Text(templ_7745c5c3_Buffer, webui.Date(p.PeriodEnd))
 		markup.Raw(templ_7745c5c3_Buffer, "</td><td class=\"num\">")
 		markup.Text(templ_7745c5c3_Buffer, webui.Cents(p.AmountCents))
 		markup.Raw(templ_7745c5c3_Buffer, " ")
@@ -311,7 +311,9 @@ func leaving(v planView) templ.Component {
 		if v.Status() != billing.NotSubscribed && !v.CancelAtEnd {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"between\"><p class=\"muted small\">If you cancel, your plan stays active until the end of the billing period.</p><form method=\"post\" action=\"/dashboard/plan/cancel\" data-confirm=\"")
 			markup.Text(templ_7745c5c3_Buffer, "Cancel "+planName(v.Plan)+"?")
-			markup.Raw(templ_7745c5c3_Buffer, "\" data-detail=\"Your plan stays active until the end of the billing period. After that, requests to paid models are refused. Your keys and history are kept.\" data-yes=\"Cancel plan\"><button class=\"danger\">Cancel plan</button></form></div><hr>")
+			markup.Raw(templ_7745c5c3_Buffer, "\" data-detail=\"Your plan stays active until the end of the billing period. After that, requests to paid models are refused. Your keys and history are kept.\" data-yes=\"Cancel plan\" data-no=\"")
+			markup.Text(templ_7745c5c3_Buffer, "Keep "+planName(v.Plan))
+			markup.Raw(templ_7745c5c3_Buffer, "\"><button class=\"danger\">Cancel plan</button></form></div><hr>")
 		}
 		if slices.ContainsFunc(sold, v.Lower) {
 			markup.Raw(templ_7745c5c3_Buffer, "<details><summary>Ask support to downgrade your plan</summary><form method=\"post\" action=\"/dashboard/plan/downgrade\" class=\"stack\"><div class=\"field\"><label for=\"lower\">Plan</label> <select id=\"lower\" name=\"plan\">")
@@ -343,8 +345,8 @@ func leaving(v planView) templ.Component {
 //
 //go:noinline
 func upgradePage(p webui.Page, v upgradeView) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var54 templ.Component) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_Var55 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var55 templ.Component) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var56 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"head\"><div><h1>Upgrade to ")
 			markup.Text(templ_7745c5c3_Buffer, planName(v.Plan))
 			markup.Raw(templ_7745c5c3_Buffer, "</h1></div></div><section class=\"card\">")
@@ -361,30 +363,30 @@ func upgradePage(p webui.Page, v upgradeView) templ.Component {
 				markup.Raw(templ_7745c5c3_Buffer, "<tr><td>")
 				markup.Text(templ_7745c5c3_Buffer, planName(v.Plan))
 				markup.Raw(templ_7745c5c3_Buffer, " until ")
-				markup.Text(templ_7745c5c3_Buffer, v.PeriodEnd.UTC().Format("2 Jan 2006"))
+				markup.Text(templ_7745c5c3_Buffer, webui.Date(v.PeriodEnd))
 				markup.Raw(templ_7745c5c3_Buffer, "<div class=\"small muted\">")
 				markup.Text(templ_7745c5c3_Buffer, webui.Cents(v.PriceCents))
 				markup.Raw(templ_7745c5c3_Buffer, " per month, ")
 				markup.Text(templ_7745c5c3_Buffer, restText(v.Offer))
 				markup.Raw(templ_7745c5c3_Buffer, "</div></td><td class=\"num\">")
-				markup.Text(templ_7745c5c3_Buffer, dollars(v.RestCents))
+				markup.Text(templ_7745c5c3_Buffer, webui.Cents(v.RestCents))
 				markup.Raw(templ_7745c5c3_Buffer, "</td></tr><tr><td>")
 				markup.Text(templ_7745c5c3_Buffer, planName(v.From))
 				markup.Raw(templ_7745c5c3_Buffer, ", already paid for that time<div class=\"small muted\">")
 				markup.Text(templ_7745c5c3_Buffer, webui.Cents(v.FromCents))
 				markup.Raw(templ_7745c5c3_Buffer, " per month</div></td><td class=\"num\">−")
-				markup.Text(templ_7745c5c3_Buffer, dollars(v.UnusedCents))
+				markup.Text(templ_7745c5c3_Buffer, webui.Cents(v.UnusedCents))
 				markup.Raw(templ_7745c5c3_Buffer, "</td></tr>")
 				if v.Waived {
 					markup.Raw(templ_7745c5c3_Buffer, "<tr><td>Waived, because it is less than can be charged</td><td class=\"num\">−")
-					markup.Text(templ_7745c5c3_Buffer, dollars(v.RestCents-v.UnusedCents))
+					markup.Text(templ_7745c5c3_Buffer, webui.Cents(v.RestCents-v.UnusedCents))
 					markup.Raw(templ_7745c5c3_Buffer, "</td></tr>")
 				}
 			}
 			markup.Raw(templ_7745c5c3_Buffer, "<tr><td><strong>Due now</strong></td><td class=\"num\"><strong id=\"amount\">")
 			markup.Text(templ_7745c5c3_Buffer, webui.Cents(v.AmountCents))
 			markup.Raw(templ_7745c5c3_Buffer, "</strong></td></tr></tbody></table><dl class=\"facts\"><dt>From ")
-			markup.Text(templ_7745c5c3_Buffer, v.PeriodEnd.UTC().Format("2 Jan 2006"))
+			markup.Text(templ_7745c5c3_Buffer, webui.Date(v.PeriodEnd))
 			markup.Raw(templ_7745c5c3_Buffer, "</dt><dd>")
 			markup.Text(templ_7745c5c3_Buffer, webui.Cents(v.PriceCents))
 			markup.Raw(templ_7745c5c3_Buffer, " per month</dd>")
@@ -412,7 +414,7 @@ func upgradePage(p webui.Page, v upgradeView) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, "<input type=\"hidden\" name=\"how\" value=\"card\"> <button>Use a different card</button></form><a class=\"button plain\" href=\"/dashboard/plan\">Cancel</a></div></section>")
 			return nil
 		})
-		templ_7745c5c3_Err = webui.Frame(p).Render(templ.WithChildren(ctx, templ_7745c5c3_Var55), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Frame(p).Render(templ.WithChildren(ctx, templ_7745c5c3_Var56), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -425,7 +427,7 @@ func upgradePage(p webui.Page, v upgradeView) templ.Component {
 //
 //go:noinline
 func offerFields(o billing.Offer) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var73 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var74 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<input type=\"hidden\" name=\"plan\" value=\"")
 		markup.Text(templ_7745c5c3_Buffer, o.Plan.String())
 		markup.Raw(templ_7745c5c3_Buffer, "\"> <input type=\"hidden\" name=\"cents\" value=\"")
@@ -441,8 +443,8 @@ func offerFields(o billing.Offer) templ.Component {
 //
 //go:noinline
 func checkoutPage(p webui.Page, v checkoutView) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var77 templ.Component) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_Var78 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var78 templ.Component) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var79 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"note warn\">Test mode: this form replaces the payment page, and no real money is charged. Never enter a real card number here.</div><div class=\"card\">")
 			if v.Payment != nil {
 				markup.Raw(templ_7745c5c3_Buffer, "<h1>Pay ")
@@ -450,9 +452,9 @@ func checkoutPage(p webui.Page, v checkoutView) templ.Component {
 				markup.Raw(templ_7745c5c3_Buffer, "</h1><p class=\"muted\">")
 				markup.Text(templ_7745c5c3_Buffer, paymentText(v.Payment))
 				markup.Raw(templ_7745c5c3_Buffer, ", ")
-				markup.Text(templ_7745c5c3_Buffer, v.Payment.PeriodStart.UTC().Format("2 Jan 2006"))
+				markup.Text(templ_7745c5c3_Buffer, webui.Date(v.Payment.PeriodStart))
 				markup.Raw(templ_7745c5c3_Buffer, " to ")
-				markup.Text(templ_7745c5c3_Buffer, v.Payment.PeriodEnd.UTC().Format("2 Jan 2006"))
+				markup.Text(templ_7745c5c3_Buffer, webui.Date(v.Payment.PeriodEnd))
 				markup.Raw(templ_7745c5c3_Buffer, "</p>")
 			} else {
 				markup.Raw(templ_7745c5c3_Buffer, "<h1>Change card</h1>")
@@ -502,7 +504,7 @@ func checkoutPage(p webui.Page, v checkoutView) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, "</div><p class=\"under\"><a href=\"/dashboard/plan\">Back to your plan</a></p>")
 			return nil
 		})
-		templ_7745c5c3_Err = webui.Alone(p, true).Render(templ.WithChildren(ctx, templ_7745c5c3_Var78), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Alone(p, true).Render(templ.WithChildren(ctx, templ_7745c5c3_Var79), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

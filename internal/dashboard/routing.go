@@ -36,6 +36,7 @@ func (d *Dashboard) routingPage(w http.ResponseWriter, r *http.Request, v *visit
 	for _, row := range view.Rows {
 		t := &view.Total
 		t.Calls += row.Calls
+		t.Unpriced += row.Unpriced
 		t.Priced += row.Priced
 		t.Prompt += row.Prompt
 		t.Cached += row.Cached

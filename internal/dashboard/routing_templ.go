@@ -31,7 +31,7 @@ func routingPage(p webui.Page, v routingView) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = tile("Cost", webui.Dollars(v.Total.CostMicro), unpriced(v.Total.Calls-v.Total.Priced)).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = tile("Cost", webui.Dollars(v.Total.CostMicro), unpriced(v.Total.Unpriced)).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/a-h/templ"
@@ -135,17 +134,4 @@ func units(milli int64) string {
 		return webui.Thousandths(milli)
 	}
 	return webui.Number(milli / 1000)
-}
-
-// shortPrice formats the list price of a request for a list: to a hundredth of a cent.
-func shortPrice(s *usage.Settlement) string {
-	switch {
-	case s.CostMicro == nil:
-		return "–"
-	case *s.CostMicro > 0 && *s.CostMicro < 100:
-		return "<$0.0001"
-	case *s.CostMicro < 1_000_000:
-		return fmt.Sprintf("$%.4f", float64(*s.CostMicro)/1e6)
-	}
-	return webui.Dollars(*s.CostMicro)
 }

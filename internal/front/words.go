@@ -113,7 +113,7 @@ func strip(days []overview.Span, now time.Time) []cell {
 	}
 	out := make([]cell, len(days))
 	for i := range days {
-		day := now.UTC().AddDate(0, 0, i+1-len(days)).Format("2 Jan 2006")
+		day := webui.Date(now.UTC().AddDate(0, 0, i+1-len(days)))
 		text := day + ": no data"
 		if share, known := days[i].Uptime(); known {
 			text = day + ": " + percent(share)

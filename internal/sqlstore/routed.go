@@ -14,12 +14,12 @@ func (s *Store) RoutedCalls(ctx context.Context, accountID, asked string, from t
 	var out []usage.Routed
 	err := each(ctx, s.read, func(rows *sql.Rows) error {
 		var r usage.Routed
-		if err := rows.Scan(&r.Model, &r.Calls, &r.Priced, &r.Prompt, &r.Cached, &r.Completion, &r.CostMicro); err != nil {
+		if err := rows.Scan(&r.Model, &r.Calls, &r.Unpriced, &r.Priced, &r.Prompt, &r.Cached, &r.Completion, &r.CostMicro); err != nil {
 			return err
 		}
 		out = append(out, r)
 		return nil
-	}, `SELECT model, COUNT(*), COUNT(cost_micro), COALESCE(SUM(CASE WHEN cost_micro IS NULL THEN 0 ELSE prompt END), 0),
+	}, `SELECT model, COUNT(*), COALESCE(SUM(CASE WHEN cost_micro IS NULL AND prompt + completion > 0 THEN 1 ELSE 0 END), 0), COUNT(cost_micro), COALESCE(SUM(CASE WHEN cost_micro IS NULL THEN 0 ELSE prompt END), 0),
 			COALESCE(SUM(CASE WHEN cost_micro IS NULL THEN 0 ELSE cached END), 0), COALESCE(SUM(CASE WHEN cost_micro IS NULL THEN 0 ELSE completion END), 0),
 			COALESCE(SUM(cost_micro), 0)
 		FROM settlements WHERE account_id = $1 AND at >= $2 AND model_asked <> model AND model_asked = $3

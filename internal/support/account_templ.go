@@ -44,7 +44,7 @@ func accountPage(p webui.Page, v accountView) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, " ")
 			if v.Account.Suspended != nil {
 				markup.Raw(templ_7745c5c3_Buffer, "<div class=\"note bad\"><span>Suspended since ")
-				markup.Text(templ_7745c5c3_Buffer, v.Account.Suspended.At.UTC().Format("2 Jan 2006 15:04 UTC"))
+				markup.Text(templ_7745c5c3_Buffer, webui.DateTime(v.Account.Suspended.At))
 				markup.Raw(templ_7745c5c3_Buffer, ": ")
 				markup.Text(templ_7745c5c3_Buffer, v.Account.Suspended.Reason)
 				markup.Raw(templ_7745c5c3_Buffer, "</span></div>")
@@ -52,7 +52,7 @@ func accountPage(p webui.Page, v accountView) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, " ")
 			if v.Account.Deactivated != nil {
 				markup.Raw(templ_7745c5c3_Buffer, "<div class=\"note warn\"><span>Keys switched off since ")
-				markup.Text(templ_7745c5c3_Buffer, v.Account.Deactivated.At.UTC().Format("2 Jan 2006 15:04 UTC"))
+				markup.Text(templ_7745c5c3_Buffer, webui.DateTime(v.Account.Deactivated.At))
 				markup.Raw(templ_7745c5c3_Buffer, ": ")
 				markup.Text(templ_7745c5c3_Buffer, v.Account.Deactivated.Reason)
 				markup.Raw(templ_7745c5c3_Buffer, "</span></div>")
@@ -276,7 +276,7 @@ func actionForm(a action, v *accountView) templ.Component {
 		markup.Raw(templ_7745c5c3_Buffer, "</summary><form method=\"post\" action=\"")
 		markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(accountPath(v.Account.ID)+"/actions/"+a.name))
 		markup.Raw(templ_7745c5c3_Buffer, "\" class=\"stack\"")
-		templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, confirmation(a))
+		templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, confirmation(a, v.Account.Email))
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -20,7 +20,8 @@ type action struct {
 	title  string
 	hint   string // what happens, and whether the customer is told
 	button string
-	// danger marks what takes something from the customer. confirm, if not empty, is asked before the form is sent.
+	// danger marks what takes something from the customer. confirm, if not empty, is asked before the form is sent;
+	// {customer} in it is the address of the account, and {name} what was typed into a field, which app.js knows.
 	danger   bool
 	confirm  string
 	fields   []field
@@ -85,8 +86,9 @@ func actions() []action {
 		},
 		{
 			name: "credit", group: "Plan and money", title: "Give a credit", button: "Credit",
-			hint:   "It lowers the next renewals. A negative amount takes credit back. The customer is told.",
-			fields: []field{{name: "cents", label: "Amount in dollars", kind: "text"}},
+			hint:    "It lowers the next renewals. A negative amount takes credit back. The customer is told.",
+			confirm: "Change the credit of {customer} by ${cents|?}?",
+			fields:  []field{{name: "cents", label: "Amount in dollars", kind: "text"}},
 			order: func(f form) (string, any, error) {
 				cents, err := parseDollars(f.value("cents"))
 				return "billing.credit", admin.Credit{Ref: f.id, Cents: cents, Reason: f.reason, Version: f.version}, err
@@ -94,7 +96,7 @@ func actions() []action {
 		},
 		{
 			name: "refund", group: "Plan and money", title: "Refund a payment", button: "Refund",
-			hint: "The plan stays as it is. The customer is told.", confirm: "Refund this amount?",
+			hint: "The plan stays as it is. The customer is told.", confirm: "Refund ${cents|?} to {customer}?",
 			fields: []field{
 				{name: "payment", label: "Payment", kind: "select", options: refundable},
 				{name: "cents", label: "Amount in dollars", kind: "text"},
@@ -154,7 +156,7 @@ func actions() []action {
 			possible: func(v *accountView) bool { return v.Account.Status == "suspended" }, order: simple("account.unsuspend"),
 		},
 		{
-			name: "terminate", group: "Access", title: "Terminate the account", button: "Terminate", danger: true, confirm: "Terminate this account for good?",
+			name: "terminate", group: "Access", title: "Terminate the account", button: "Terminate", danger: true, confirm: "Terminate the account of {customer} for good?",
 			hint:     "The subscription ends without a refund and the account is locked for good. The customer is told, with the reason.",
 			possible: func(v *accountView) bool { return v.Account.Status != "terminated" }, order: simple("account.terminate"),
 		},
@@ -164,7 +166,7 @@ func actions() []action {
 			possible: notStaff, order: simple("account.sign-out"),
 		},
 		{
-			name: "second-factor", group: "Access", title: "Reset the second factor", button: "Reset", danger: true, confirm: "Turn two-step sign-in off?",
+			name: "second-factor", group: "Access", title: "Reset the second factor", button: "Reset", danger: true, confirm: "Turn two-step sign-in off for {customer}?",
 			hint:     "Turns two-step sign-in off, removes all passkeys and signs out everywhere. Make sure first who is asking. The customer is told by mail.",
 			possible: notStaff, order: simple("account.reset-second-factor"),
 		},
@@ -277,7 +279,7 @@ func lowerPlans(v *accountView) []option {
 func refundable(v *accountView) (list []option) {
 	for _, p := range v.Billing.Invoices {
 		if left := p.Cents - p.Refunded; left > 0 && len(list) < listShown {
-			list = append(list, option{p.Payment, fmt.Sprintf("Invoice %d of %s: %s, %s left", p.Invoice, p.PaidAt.UTC().Format("2 Jan 2006"), webui.Cents(p.Cents), webui.Cents(left))})
+			list = append(list, option{p.Payment, fmt.Sprintf("Invoice %d of %s: %s, %s left", p.Invoice, webui.Date(p.PaidAt), webui.Cents(p.Cents), webui.Cents(left))})
 		}
 	}
 	return list

@@ -60,7 +60,7 @@ func announcementsPage(p webui.Page, v announcementsView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"row\"><button class=\"primary\">Announce</button></div></form></section><section class=\"card\" aria-labelledby=\"maintenance-title\"><h2 id=\"maintenance-title\">New maintenance</h2><form method=\"post\" action=\"/support/maintenance\" class=\"stack\" data-confirm=\"Refuse calls?\" data-detail=\"Calls of these models get 503 with Retry-After. Calls that have begun end as usual.\" data-yes=\"Start maintenance\"><div class=\"field\"><label for=\"m-models\">Models</label> <input id=\"m-models\" name=\"models\" list=\"m-list\" value=\"")
+			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"row\"><button class=\"primary\">Announce</button></div></form></section><section class=\"card\" aria-labelledby=\"maintenance-title\"><h2 id=\"maintenance-title\">New maintenance</h2><form method=\"post\" action=\"/support/maintenance\" class=\"stack\" data-confirm=\"Refuse calls of {models|all models and videos}?\" data-detail=\"They get 503 with Retry-After. Calls that have begun end as usual.\" data-yes=\"Start maintenance\"><div class=\"field\"><label for=\"m-models\">Models</label> <input id=\"m-models\" name=\"models\" list=\"m-list\" value=\"")
 			markup.Text(templ_7745c5c3_Buffer, v.typed("maintenance", "models"))
 			markup.Raw(templ_7745c5c3_Buffer, "\" autocomplete=\"off\" placeholder=\"all models and videos\"")
 			templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, described("m-models", v.wrong("maintenance", "models")))
@@ -166,7 +166,7 @@ func orderRow(v announcementsView, o steering.Order, action, verb string) templ.
 		markup.Raw(templ_7745c5c3_Buffer, "</td><td class=\"num\"><form method=\"post\" action=\"")
 		markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(action))
 		markup.Raw(templ_7745c5c3_Buffer, "\" data-confirm=\"")
-		markup.Text(templ_7745c5c3_Buffer, verb+" it now?")
+		markup.Text(templ_7745c5c3_Buffer, verb+" “"+o.Banner()+"” now?")
 		markup.Raw(templ_7745c5c3_Buffer, "\" data-yes=\"")
 		markup.Text(templ_7745c5c3_Buffer, verb)
 		markup.Raw(templ_7745c5c3_Buffer, "\"><button class=\"small\" aria-label=\"")

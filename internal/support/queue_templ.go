@@ -72,7 +72,7 @@ func queuePage(p webui.Page, v queueView) templ.Component {
 				markup.Raw(templ_7745c5c3_Buffer, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Matters\"><table><thead><tr><th>Since</th><th>Kind</th><th>Matter</th><th>Account</th><th>Assignee</th><th class=\"num\">Messages</th></tr></thead> <tbody>")
 				for _, m := range v.List.Data {
 					markup.Raw(templ_7745c5c3_Buffer, "<tr><td class=\"nowrap\" title=\"")
-					markup.Text(templ_7745c5c3_Buffer, m.Since.UTC().Format("2 Jan 2006 15:04 UTC"))
+					markup.Text(templ_7745c5c3_Buffer, webui.DateTime(m.Since))
 					markup.Raw(templ_7745c5c3_Buffer, "\">")
 					markup.Text(templ_7745c5c3_Buffer, webui.Ago(m.Since, v.Now))
 					markup.Raw(templ_7745c5c3_Buffer, "</td><td class=\"nowrap\">")

@@ -2,6 +2,9 @@ package support
 
 import (
 	"net/http"
+	"net/url"
+	"slices"
+	"strings"
 
 	"sluice/internal/fault"
 	"sluice/internal/webui"
@@ -80,10 +83,38 @@ func (c *Console) Handler() http.Handler {
 	for _, rt := range c.routes() {
 		mux.Handle(rt.pattern, c.ui.Handle(c.staff(rt.page)))
 	}
+	// The address of a form leads to its page: a browser that loads it again must not end at an error.
+	for _, rt := range c.routes() {
+		if path, ok := strings.CutPrefix(rt.pattern, "POST "); ok && !c.shows(path) {
+			mux.Handle("GET "+path, c.ui.Handle(c.staff(func(w http.ResponseWriter, r *http.Request, _ *member) error {
+				return c.seeOther(w, r, pageOf(r.URL.Path), "")
+			})))
+		}
+	}
 	// The code of the second factor is asked of a member who has not typed one for a while.
 	mux.Handle("POST "+confirmPath, c.ui.Handle(c.confirm))
 	mux.Handle("/", c.ui.Handle(c.staff(func(http.ResponseWriter, *http.Request, *member) error { return nothingHere() })))
 	return c.ui.Protect(mux)
+}
+
+// shows reports whether the path has a page of its own.
+func (c *Console) shows(path string) bool {
+	return slices.ContainsFunc(c.routes(), func(rt route) bool { return rt.pattern == "GET "+path })
+}
+
+// pageOf returns the path of the page that a form belongs to: /support/accounts/x of /support/accounts/x/actions/refund.
+func pageOf(path string) string {
+	parts := strings.Split(strings.TrimPrefix(path, home+"/"), "/")
+	switch noun := parts[0]; noun {
+	case "models":
+		return home + "/upstreams"
+	case "maintenance":
+		return home + "/announcements"
+	case "queue", "accounts":
+		return home + "/" + noun + "/" + url.PathEscape(parts[1])
+	default:
+		return home + "/" + noun
+	}
 }
 
 // Routes returns the patterns of all routes, for a test that tries each of them.

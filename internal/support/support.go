@@ -180,6 +180,7 @@ func (c *Console) homePage(w http.ResponseWriter, r *http.Request, _ *member) er
 // shows, or "".
 func (c *Console) seeOther(w http.ResponseWriter, r *http.Request, path, flash string) error {
 	if flash != "" {
+		path, _, _ = strings.Cut(path, "#") // the message is at the top of the page
 		c.ui.SetFlash(w, flash)
 	}
 	http.Redirect(w, r, path, http.StatusSeeOther)

@@ -146,7 +146,11 @@ func upstreamRow(v *upstreamsView, u *overview.Upstream) templ.Component {
 			markup.Text(templ_7745c5c3_Buffer, u.Upstream)
 			markup.Raw(templ_7745c5c3_Buffer, "\"> <input type=\"hidden\" name=\"key\" value=\"")
 			markup.Text(templ_7745c5c3_Buffer, u.Key)
-			markup.Raw(templ_7745c5c3_Buffer, "\"><p class=\"small muted\">No new calls go to this upstream. Running calls end as usual.</p><label>Reason <input name=\"reason\" required maxlength=\"500\" autocomplete=\"off\"></label> <label>Minutes <input name=\"for\" type=\"number\" min=\"1\" max=\"527040\" placeholder=\"until enabled\"></label> <button class=\"danger solid\">Drain</button></form></details>")
+			markup.Raw(templ_7745c5c3_Buffer, "\"> <strong>Drain ")
+			markup.Text(templ_7745c5c3_Buffer, u.Provider)
+			markup.Raw(templ_7745c5c3_Buffer, "/")
+			markup.Text(templ_7745c5c3_Buffer, u.Upstream)
+			markup.Raw(templ_7745c5c3_Buffer, "</strong><p class=\"small muted\">No new calls go to this upstream. Running calls end as usual.</p><label>Reason <input name=\"reason\" required maxlength=\"500\" autocomplete=\"off\"></label> <label>Minutes <input name=\"for\" type=\"number\" min=\"1\" max=\"527040\" placeholder=\"until enabled\"></label> <button class=\"danger solid\">Drain</button></form></details>")
 		}
 		markup.Raw(templ_7745c5c3_Buffer, "</td></tr>")
 		return nil
@@ -157,7 +161,7 @@ func upstreamRow(v *upstreamsView, u *overview.Upstream) templ.Component {
 //
 //go:noinline
 func stateBadge(s *routing.Standing) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var20 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var22 templ.Component) (templ_7745c5c3_Err error) {
 		if s.Drained {
 			markup.Raw(templ_7745c5c3_Buffer, "<span class=\"badge warn\">drained</span> ")
 		}
@@ -177,7 +181,7 @@ func stateBadge(s *routing.Standing) templ.Component {
 //
 //go:noinline
 func enableForm(t steering.Target) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var21 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var23 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<form method=\"post\" action=\"/support/upstreams/enable\"><input type=\"hidden\" name=\"provider\" value=\"")
 		markup.Text(templ_7745c5c3_Buffer, t.Provider)
 		markup.Raw(templ_7745c5c3_Buffer, "\"> <input type=\"hidden\" name=\"upstream\" value=\"")
@@ -195,7 +199,7 @@ func enableForm(t steering.Target) templ.Component {
 //
 //go:noinline
 func modelRow(v *upstreamsView, m admin.ModelStanding) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var26 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var28 templ.Component) (templ_7745c5c3_Err error) {
 		move, moved := v.Moves[m.ID]
 		markup.Raw(templ_7745c5c3_Buffer, "<tr><td class=\"mono\">")
 		markup.Text(templ_7745c5c3_Buffer, m.ID)
@@ -248,7 +252,9 @@ func modelRow(v *upstreamsView, m admin.ModelStanding) templ.Component {
 			markup.Text(templ_7745c5c3_Buffer, "Move "+m.ID)
 			markup.Raw(templ_7745c5c3_Buffer, "\">Move</summary><form method=\"post\" action=\"/support/models/move\" class=\"card stack\"><input type=\"hidden\" name=\"model\" value=\"")
 			markup.Text(templ_7745c5c3_Buffer, m.ID)
-			markup.Raw(templ_7745c5c3_Buffer, "\"><p class=\"small muted\">Customers read it in the change feed, from now on.</p><label>Tier <select name=\"plan\">")
+			markup.Raw(templ_7745c5c3_Buffer, "\"> <strong>Move ")
+			markup.Text(templ_7745c5c3_Buffer, m.ID)
+			markup.Raw(templ_7745c5c3_Buffer, "</strong><p class=\"small muted\">Customers read it in the change feed, from now on.</p><label>Tier <select name=\"plan\">")
 			for _, tier := range []string{"free", "basic", "premium"} {
 				markup.Raw(templ_7745c5c3_Buffer, "<option value=\"")
 				markup.Text(templ_7745c5c3_Buffer, tier)

@@ -2,6 +2,7 @@ package support
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/a-h/templ"
 
@@ -45,7 +46,7 @@ func subscriptionText(b admin.Billing) string {
 	if b.Status == billing.NotSubscribed || b.PeriodEnd == nil {
 		return "no subscription"
 	}
-	text := b.Plan + ", " + webui.Cents(b.PriceCents) + " a month, until " + b.PeriodEnd.UTC().Format("2 Jan 2006")
+	text := b.Plan + ", " + webui.Cents(b.PriceCents) + " a month, until " + webui.Date(*b.PeriodEnd)
 	switch {
 	case b.Status == billing.PastDue:
 		text += ", past due"
@@ -68,11 +69,11 @@ func groups(list []action) (names []string) {
 }
 
 // confirmation returns the attributes that make the page ask before it sends a form.
-func confirmation(a action) templ.Attributes {
+func confirmation(a action, customer string) templ.Attributes {
 	if a.confirm == "" {
 		return nil
 	}
-	return templ.Attributes{"data-confirm": a.confirm, "data-detail": a.hint, "data-yes": a.button}
+	return templ.Attributes{"data-confirm": strings.ReplaceAll(a.confirm, "{customer}", customer), "data-detail": a.hint, "data-yes": a.button}
 }
 
 // foundBy says what a search has matched.

@@ -4,6 +4,8 @@ package usage
 type Routed struct {
 	Model string
 	Calls int64
+	// Unpriced are the calls that consumed something whose cost is not known.
+	Unpriced int64
 	// What the calls with a known cost consumed, and what that cost.
 	Priced, Prompt, Cached, Completion, CostMicro int64
 }

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"sluice/internal/chat"
 	"sluice/internal/usage"
 )
 
@@ -54,5 +55,25 @@ func TestSpreadPacked(t *testing.T) {
 	var got usage.Spread
 	if got.Unpack(sum); got != want || got.Calls() != 5000 {
 		t.Errorf("Unpack(sums) = %v, want %v", got, want)
+	}
+}
+
+// A call that failed before anything was used has nothing to price; one that used something of a model without a price is
+// missing from the cost.
+func TestUnpriced(t *testing.T) {
+	t.Parallel()
+	cost := int64(7)
+	var tally usage.Tally
+	for _, s := range []usage.Settlement{
+		{End: usage.EndComplete, CostMicro: &cost},
+		{End: usage.EndComplete},
+		{End: usage.EndCut, Tokens: chat.Usage{Prompt: 3}},
+		{End: usage.EndFailed},
+		{End: usage.EndFailed, Status: 503},
+	} {
+		tally.Add(&s)
+	}
+	if tally.Unpriced != 2 || tally.Calls != 5 {
+		t.Errorf("%d of %d calls are without a price, want 2 of 5", tally.Unpriced, tally.Calls)
 	}
 }

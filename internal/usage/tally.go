@@ -14,7 +14,7 @@ type Tally struct {
 	Reasoning  int64 // part of Completion
 	UnitMilli  int64
 	CostMicro  int64
-	Unpriced   int64 // calls of models without a price
+	Unpriced   int64 // calls of models without a price that used something
 	// Took is how long the calls took that produced something, and First how long their first token took.
 	Took, First Spread
 }
@@ -29,7 +29,7 @@ func (t *Tally) Add(r *Settlement) {
 	t.UnitMilli += r.UnitMilli
 	if r.CostMicro != nil {
 		t.CostMicro += *r.CostMicro
-	} else {
+	} else if r.End == EndComplete || r.Tokens.Total() > 0 { // a call that failed before anything was used has nothing to price
 		t.Unpriced++
 	}
 	if r.Produced() {

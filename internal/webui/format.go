@@ -48,29 +48,28 @@ func Thousandths(n int64) string {
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
-// Dollars formats micro-dollars: with cents, or with as many decimals as needed below one
-// cent.
+// Dollars formats micro-dollars, exactly: with cents, and with as many further decimals as there are. It is the one form
+// of money on pages, so that amounts below each other look the same.
 func Dollars(micro int64) string {
-	switch {
-	case micro == 0:
-		return "$0"
-	case micro < 10_000: // below a cent
-		return "$" + strings.TrimRight(fmt.Sprintf("%.6f", float64(micro)/1e6), "0")
+	sign := ""
+	if micro < 0 {
+		sign, micro = "-", -micro
 	}
-	return "$" + Number(micro/1_000_000) + fmt.Sprintf(".%02d", micro%1_000_000/10_000)
+	decimals := fmt.Sprintf("%06d", micro%1_000_000)
+	for len(decimals) > 2 && decimals[len(decimals)-1] == '0' {
+		decimals = decimals[:len(decimals)-1]
+	}
+	return sign + "$" + Number(micro/1_000_000) + "." + decimals
 }
 
-// Cents formats an amount in cents. Whole dollars have no decimals.
-func Cents(cents int64) string {
-	sign := ""
-	if cents < 0 {
-		sign, cents = "-", -cents
-	}
-	if cents%100 == 0 {
-		return sign + "$" + Number(cents/100)
-	}
-	return sign + "$" + Number(cents/100) + fmt.Sprintf(".%02d", cents%100)
-}
+// Cents formats an amount in cents as Dollars does.
+func Cents(cents int64) string { return Dollars(cents * 10_000) }
+
+// Date formats a day as all pages do, in UTC. Where a page can, it uses the template Day, which shows the reader's time zone.
+func Date(at time.Time) string { return at.UTC().Format("2 Jan 2006") }
+
+// DateTime formats a moment as all pages do, in UTC; see the template Time.
+func DateTime(at time.Time) string { return at.UTC().Format("2 Jan 2006 15:04 UTC") }
 
 // Millis formats a duration in milliseconds with a suitable unit.
 func Millis(ms int64) string {
@@ -99,7 +98,7 @@ func Ago(at, now time.Time) string {
 	case d < 45*24*time.Hour:
 		return plural(int(d/(24*time.Hour)), "day") + " ago"
 	}
-	return at.UTC().Format("2 Jan 2006")
+	return Date(at)
 }
 
 // plural formats a number with its noun.

@@ -351,7 +351,7 @@ func announcements(list []Banner) templ.Component {
 func flash(f *Flash) templ.Component {
 	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var45 templ.Component) (templ_7745c5c3_Err error) {
 		if f != nil {
-			var templ_7745c5c3_Var46 = []any{"note", f.Tone}
+			var templ_7745c5c3_Var46 = []any{"note", "flash", f.Tone}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var46...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -524,7 +524,7 @@ func Moment(at time.Time) templ.Component {
 		markup.Raw(templ_7745c5c3_Buffer, "<time datetime=\"")
 		markup.Text(templ_7745c5c3_Buffer, at.UTC().Format(time.RFC3339))
 		markup.Raw(templ_7745c5c3_Buffer, "\" data-local=\"minute\">")
-		markup.Text(templ_7745c5c3_Buffer, at.UTC().Format("2 Jan 2006 15:04 UTC"))
+		markup.Text(templ_7745c5c3_Buffer, DateTime(at))
 		markup.Raw(templ_7745c5c3_Buffer, "</time>")
 		return nil
 	})
@@ -538,7 +538,7 @@ func Day(at time.Time) templ.Component {
 		markup.Raw(templ_7745c5c3_Buffer, "<time datetime=\"")
 		markup.Text(templ_7745c5c3_Buffer, at.UTC().Format(time.RFC3339))
 		markup.Raw(templ_7745c5c3_Buffer, "\" data-local=\"day\">")
-		markup.Text(templ_7745c5c3_Buffer, at.UTC().Format("2 Jan 2006"))
+		markup.Text(templ_7745c5c3_Buffer, Date(at))
 		markup.Raw(templ_7745c5c3_Buffer, "</time>")
 		return nil
 	})

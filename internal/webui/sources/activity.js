@@ -8,6 +8,10 @@
     const form = event.target.closest("form[data-auto]");
     if (form) form.requestSubmit();
   });
+  // After Back the menus show what the page shows, not what was chosen when it was left.
+  addEventListener("pageshow", () => {
+    for (const form of document.querySelectorAll("form[data-auto]")) form.reset();
+  });
 
   // A menu closes with Esc, and when the focus or a click goes elsewhere.
   const menu = document.querySelector("details.export");
@@ -28,7 +32,7 @@
     const title = step.querySelector("title");
     const [name, ...lines] = title.textContent.split("\n");
     const form = step.hasAttribute("data-days") ? null : { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" };
-    step.dataset.name = form ? new Intl.DateTimeFormat(undefined, form).format(new Date(step.dataset.at)) : name;
+    step.dataset.name = form ? new Intl.DateTimeFormat("en-GB", form).format(new Date(step.dataset.at)) : name;
     step.dataset.text = lines.join("\n");
     title.remove();
   }

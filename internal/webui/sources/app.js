@@ -60,8 +60,14 @@
     }
   }
 
-  // Esc closes the menu; arrow keys switch tabs; "/" moves to the search field.
+  // Esc closes the menu and a form that stands over the page; arrow keys switch tabs; "/" moves to the search field.
   document.addEventListener("keydown", (event) => {
+    const form = document.querySelector("details.pop[open]:has(> form)");
+    if (event.key === "Escape" && form) {
+      form.open = false;
+      form.querySelector("summary").focus();
+      return;
+    }
     const menu = document.querySelector("[data-menu][aria-expanded=true]");
     if (event.key === "Escape" && menu) {
       toggleMenu(menu, false);
@@ -82,6 +88,15 @@
     }
   });
 
+  // filled returns a text of a form with what was typed or chosen in place of {field|text if it is empty}.
+  function filled(form, text) {
+    return (text || "").replace(/\{(\w+)(?:\|([^}]*))?\}/g, (_, name, empty) => {
+      const field = form.elements[name];
+      const value = field && field.selectedOptions ? field.selectedOptions[0]?.textContent : field?.value;
+      return (value || "").trim() || empty || "";
+    });
+  }
+
   // A form with data-confirm opens the dialog first. It is sent when the user confirms. The listener runs in the
   // capture phase, so that it stops the submit before htmx sees it.
   document.addEventListener("submit", (event) => {
@@ -90,8 +105,9 @@
     event.preventDefault();
     event.stopImmediatePropagation();
     const dialog = document.getElementById("confirm");
-    dialog.querySelector("h2").textContent = form.dataset.confirm;
-    dialog.querySelector("p").textContent = form.dataset.detail || "";
+    dialog.querySelector("h2").textContent = filled(form, form.dataset.confirm);
+    dialog.querySelector("p").textContent = filled(form, form.dataset.detail);
+    dialog.querySelector("[data-close]").textContent = form.dataset.no || "Cancel";
     const yes = dialog.querySelector("[data-yes]");
     yes.textContent = form.dataset.yes || "Continue";
     yes.onclick = () => { form.dataset.confirmed = "yes"; dialog.close(); form.requestSubmit(event.submitter); };
@@ -136,20 +152,23 @@
     text.textContent = "Done.";
   });
 
-  // localTimes rewrites times, which the server renders in UTC, in the reader's time zone and format. The UTC text
-  // stays as the tooltip.
+  // localTimes rewrites times, which the server renders in UTC, in the reader's time zone. The form is the one that the
+  // server writes, such as 2 Jan 2026, whatever the browser prefers: some dates stay as the server wrote them, and one
+  // page must not have two forms. The UTC text stays as the tooltip.
+  const two = (n) => String(n).padStart(2, "0");
+  const month = (at) => `${at.getDate()} ${"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ")[at.getMonth()]}`;
   const forms = {
-    day: { dateStyle: "medium" },
-    minute: { dateStyle: "medium", timeStyle: "short" },
-    second: { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" },
-    weekday: { weekday: "short", day: "numeric" },
-    clock: { hour: "2-digit", minute: "2-digit" },
+    clock: (at) => `${two(at.getHours())}:${two(at.getMinutes())}`,
+    day: (at) => `${month(at)} ${at.getFullYear()}`,
+    minute: (at) => `${forms.day(at)} ${forms.clock(at)}`,
+    second: (at) => `${month(at)} ${forms.clock(at)}:${two(at.getSeconds())}`,
+    weekday: (at) => `${"Sun Mon Tue Wed Thu Fri Sat".split(" ")[at.getDay()]} ${at.getDate()}`,
   };
   function localTimes(scope) {
     for (const el of scope.querySelectorAll("time[data-local]")) {
       const at = new Date(el.dateTime);
       el.title = el.textContent;
-      el.textContent = new Intl.DateTimeFormat(undefined, forms[el.dataset.local] || forms.minute).format(at);
+      el.textContent = (forms[el.dataset.local] || forms.minute)(at);
       delete el.dataset.local;
     }
   }
