@@ -1,7 +1,7 @@
 # `make` alone prints what there is to run.
 
 .DEFAULT_GOAL := help
-.PHONY: run build release test soak fuzz simulate bench lint fmt generate cover help
+.PHONY: run build release test soak fuzz simulate bench lint fmt generate pictures cover help
 
 testrun := go run ./tools/testrun
 pinned  := go tool -modfile=$(CURDIR)/tools/lint/go.mod
@@ -39,6 +39,10 @@ fmt: ## format all Go code
 
 generate: ## write generated files again
 	go generate ./...
+
+pictures: ## take the pictures of the pages in docs/ again; look at them before you commit them
+	test -d oracles/node/node_modules || npm --prefix oracles/node ci
+	cd oracles && PICTURES=$(CURDIR)/docs go test -count=1 -run '^TestBrowser$$/^pictures$$' .
 
 cover: ## coverage by package, and coverage/index.html
 	$(testrun) cover

@@ -49,6 +49,9 @@ func TestAlertsSurviveKill(t *testing.T) {
 		cmd.Dir, cmd.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GORACE=" + quickExit}
 		return cmd
 	}
+	if err := install(dir, command().Env, filepath.Join(dir, "data")); err != nil {
+		t.Fatal(err)
+	}
 	wanted := map[string]bool{}
 	for range tests {
 		out, err := command("alert", "test", "--json").Output()

@@ -163,7 +163,7 @@ var toolTries = map[string]try{
 	},
 	"events of a tool server's reply":      triedBy("mcpclient", "TestFailures", "tool error"),
 	"tool results of one request":          triedBy("toolloop", "TestResultsTogether", "tool error"),
-	"being read from tool servers at once": triedBy("mcpclient", "TestMostHeld", "400 at discovery, else tool error"),
+	"being read from tool servers at once": triedBy("mcpclient", "TestMostHeld", "503 at discovery, else tool error"),
 
 	"tool lists of one request": func(t *testing.T, s *stage, b bound) {
 		key := s.account(t).MasterKey

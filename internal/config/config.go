@@ -576,7 +576,8 @@ func (s Support) String() string {
 
 // Site is how the pages look.
 type Site struct {
-	// The name of your service as people read it, such as `Example AI`. If not set: the brand.
+	// The name of your service as people read it, such as `Example AI`. If not set: the
+	// brand, or `Sluice` if that is the default, too.
 	Name string `yaml:"name"`
 
 	// The heading of the first page, in a few words. It has a default.

@@ -126,7 +126,7 @@ var fieldDocs = map[string]string{
 	"SMTP.Password":            "The password for the mail server.",
 	"Support.Email":            "The e-mail address of support. Customers see it, and a mail is sent to it when one of them writes on the messages page.",
 	"Support.URL":              "The address of a page about support, such as a help centre.",
-	"Site.Name":                "The name of your service as people read it, such as `Example AI`. If not set: the brand.",
+	"Site.Name":                "The name of your service as people read it, such as `Example AI`. If not set: the brand, or `Sluice` if that is the default, too.",
 	"Site.Headline":            "The heading of the first page, in a few words. It has a default.",
 	"Site.Intro":               "The sentence below the heading. It has a default.",
 	"Site.Footer":              "A line at the foot of the public pages, such as the name and the address of your company.",

@@ -1,8 +1,7 @@
 // Support from both sides: an account that its calls have switched off, its owner, and the staff who look after it.
 import assert from "node:assert/strict";
-import { createHmac } from "node:crypto";
 import test from "node:test";
-import { examine, gateway, mail, password, signUp, subscribe, themes, useBrowser } from "./visitor.mjs";
+import { examine, gateway, join, mail, signUp, subscribe, themes, useBrowser } from "./visitor.mjs";
 
 const open = useBrowser();
 
@@ -14,32 +13,6 @@ async function chat(key, model = "sandbox/small") {
   });
   await response.text();
   return response.status;
-}
-
-// code is the code that an authenticator app shows for a secret.
-function code(secret) {
-  const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-  const bits = [...secret.replace(/[\s=]/g, "")].map((c) => alphabet.indexOf(c).toString(2).padStart(5, "0")).join("");
-  const key = Buffer.from(bits.match(/.{8}/g).map((b) => parseInt(b, 2)));
-  const counter = Buffer.alloc(8);
-  counter.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 30_000)));
-  const hash = createHmac("sha1", key).update(counter).digest();
-  const at = hash[19] & 15;
-  return String((hash.readUInt32BE(at) & 0x7fffffff) % 1_000_000).padStart(6, "0");
-}
-
-// join signs up a member of staff with two-step sign-in.
-async function join(page, email) {
-  await signUp(page, email);
-  await page.goto(gateway + "/dashboard/account");
-  const part = page.getByRole("region", { name: "Authenticator app" });
-  await part.getByLabel("Current password").fill(password);
-  await part.getByRole("button", { name: "Set up" }).click();
-  await part.getByLabel("Code").fill(code(await page.locator("#totp-secret").textContent()));
-  await part.getByRole("button", { name: "Turn on" }).click();
-  await page.getByText("The authenticator app was turned on.").first().waitFor();
-  const made = await fetch(process.env.OPERATOR + "/staff?email=" + encodeURIComponent(email), { method: "POST" });
-  assert.equal(made.status, 200, await made.text());
 }
 
 // shoot takes pictures of the page in both themes and sizes, if somebody wants them.

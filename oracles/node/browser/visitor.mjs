@@ -1,5 +1,6 @@
 // What the tests in a browser share: a browser, and a person who signs up with it.
 import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { after, before } from "node:test";
@@ -61,6 +62,32 @@ export async function signUp(page, email) {
   const key = await page.locator("#master-key").textContent();
   assert.match(key, /^service-\w{46}$/);
   return key;
+}
+
+// code is the code that an authenticator app shows for a secret.
+function code(secret) {
+  const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+  const bits = [...secret.replace(/[\s=]/g, "")].map((c) => alphabet.indexOf(c).toString(2).padStart(5, "0")).join("");
+  const key = Buffer.from(bits.match(/.{8}/g).map((b) => parseInt(b, 2)));
+  const counter = Buffer.alloc(8);
+  counter.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 30_000)));
+  const hash = createHmac("sha1", key).update(counter).digest();
+  const at = hash[19] & 15;
+  return String((hash.readUInt32BE(at) & 0x7fffffff) % 1_000_000).padStart(6, "0");
+}
+
+// join signs up a member of staff with two-step sign-in.
+export async function join(page, email) {
+  await signUp(page, email);
+  await page.goto(gateway + "/dashboard/account");
+  const part = page.getByRole("region", { name: "Authenticator app" });
+  await part.getByLabel("Current password").fill(password);
+  await part.getByRole("button", { name: "Set up" }).click();
+  await part.getByLabel("Code").fill(code(await page.locator("#totp-secret").textContent()));
+  await part.getByRole("button", { name: "Turn on" }).click();
+  await page.getByText("The authenticator app was turned on.").first().waitFor();
+  const made = await fetch(process.env.OPERATOR + "/staff?email=" + encodeURIComponent(email), { method: "POST" });
+  assert.equal(made.status, 200, await made.text());
 }
 
 // subscribe buys a plan with a test card.
