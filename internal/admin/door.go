@@ -94,6 +94,9 @@ func Handler(b *Backend) http.Handler {
 			// The API hides the cause of its own failures.
 			if cause := f.Unwrap(); cause != nil && (f.Kind == fault.Internal || f.Kind == fault.Unavailable) {
 				msg = cause.Error() // operators may read it, and can do something about it
+				if f.Kind == fault.Unavailable {
+					msg = f.Message + " (" + msg + ")" // the message names what is away, which the cause may not
+				}
 			}
 			out = problem{Type: f.Kind.String(), Message: msg, Param: f.Param}
 			w.WriteHeader(f.Kind.Status())

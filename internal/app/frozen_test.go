@@ -94,7 +94,8 @@ func (n *node) knowsThatItIsFrozen(t *testing.T, s *site, key string) {
 			return err == nil && r.status != 0
 		},
 		"account.create": func() bool {
-			return n.call("account.create", admin.NewAccount{Actor: "t", Email: "b@example.com"}, &admin.CreatedAccount{}) != nil
+			err := n.call("account.create", admin.NewAccount{Actor: "t", Email: "b@example.com"}, &admin.CreatedAccount{})
+			return err != nil && strings.Contains(err.Error(), "The database does not answer")
 		},
 		"usage": func() bool {
 			return n.call("usage", admin.UsageQuery{Ref: "owner@localhost", Days: 1, By: "day"}, &admin.Usage{}) != nil
@@ -154,4 +155,32 @@ func TestSuspendedAfterFailover(t *testing.T) {
 		t.Fatalf("a call on a node with silent connections = %d", status)
 	}
 	eventually(t, "the settling", func() bool { return settled(two.App) > 0 })
+}
+
+// What an operator asks after a failover, while every connection that was open is silent and new ones work, is answered:
+// the server does not wait for the silent ones until its patience is over.
+func TestOperatorAfterFailover(t *testing.T) {
+	t.Parallel()
+	line, url := wiretest.To(t, pgtest.URL(t))
+	n := newSite(t, "database: "+url+"\n"+oneSecret).start(t)
+	ref := must[admin.CreatedAccount](n, "account.create", admin.NewAccount{Actor: "t", Email: "a@example.com"}).ID
+	for round := range 3 {
+		// Several connections are open, and were used just now.
+		var asking sync.WaitGroup
+		for range 8 {
+			asking.Go(func() { must[admin.Account](n, "account.show", admin.Target{Ref: ref}) })
+		}
+		asking.Wait()
+		line.Swallow()
+		if round == 1 { // connections that have been idle for a while are asked for a sign of life
+			eventually(t, "a quiet moment", func() bool { return strings.Contains(n.get("/readyz", "").body, `"status":"ok"`) })
+		}
+		began := time.Now()
+		if err := n.call("account.show", admin.Target{Ref: ref}, &admin.Account{}); err != nil {
+			t.Errorf("account.show on silent connections = %v after %s, want the account", err, time.Since(began).Round(time.Millisecond))
+		}
+		if err := n.call("account.set-plan", admin.Target{Actor: "t", Ref: ref, Plan: []string{"basic", "premium", "scale"}[round]}, &admin.Account{}); err != nil {
+			t.Errorf("account.set-plan = %v, want that it is changed", err)
+		}
+	}
 }

@@ -294,7 +294,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := regexp.MustCompile(`\b(sluice|gen_ai)_[a-z_]*(total|seconds|usage|running|open|targets|rate|flight|connections|bytes|waiting|records|accounts|exact|nodes|calls|queued|dropped|info|hash|ready|damage|stopped)\b`)
+	own := regexp.MustCompile(`\b(sluice|gen_ai)_[a-z_]*(total|seconds|usage|running|open|targets|rate|flight|connections|bytes|waiting|records|accounts|exact|nodes|calls|queued|dropped|info|hash|ready|writable|damage|stopped)\b`)
 	documented := map[string]bool{}
 	for _, line := range strings.Split(string(page), "\n") {
 		if cell, ok := strings.CutPrefix(line, "| `"); ok {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -41,7 +42,17 @@ const (
 	abandonedAfter = 30 * time.Second
 
 	longest = 6 * time.Hour // bounds long
+
+	// checkAfter is after which time a connection is asked for a sign of life before it is used again.
+	checkAfter = time.Second
 )
+
+// portion returns the part of a patience, in tenths, after which something that is silent is tried again on a new
+// connection: a sign of life after three, a query or the beginning of a transaction after six. A slow database still
+// has most of the time, and a second try has the rest.
+func portion(patience time.Duration, tenths int64) time.Duration {
+	return patience * time.Duration(tenths) / 10
+}
 
 // pool is a set of connections. It has no method without a deadline: frozen connections, which accept a
 // statement and never answer it, look like a slow database to the driver, and would hold a caller for ever.
@@ -50,13 +61,15 @@ type pool struct {
 	idle     int // how many unused connections are kept
 	patience *patience
 	state    *state
+	answered atomic.Int64 // when a statement of this pool was last answered, in Unix nanoseconds
+	again    bool         // what a silent connection did not answer is tried once more on another one
 }
 
 // newPool returns a pool of at most open connections.
 func (s *Store) newPool(db *sql.DB, open, idle int) *pool {
 	db.SetMaxOpenConns(open)
 	db.SetMaxIdleConns(idle)
-	return &pool{db, idle, &s.patience, &s.state}
+	return &pool{db: db, idle: idle, patience: &s.patience, state: &s.state}
 }
 
 // openPostgres returns the settings of a connection to PostgreSQL. The error does not repeat the URL, which may
@@ -76,12 +89,31 @@ func openPostgres(url string) (*pgx.ConnConfig, error) {
 }
 
 // connectPostgres opens a pool on such settings, without connecting yet.
-func connectPostgres(c *pgx.ConnConfig) *sql.DB {
-	// Set by a statement and not when connecting: poolers refuse parameters there that they do not know.
-	return stdlib.OpenDB(*c, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, fmt.Sprintf("SET idle_in_transaction_session_timeout = %d", abandonedAfter.Milliseconds()))
-		return err
-	}))
+func (s *Store) connectPostgres(c *pgx.ConnConfig, open, idle int) *pool {
+	var p *pool
+	db := stdlib.OpenDB(*c,
+		// Set by a statement and not when connecting: poolers refuse parameters there that they do not know.
+		stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, fmt.Sprintf("SET idle_in_transaction_session_timeout = %d", abandonedAfter.Milliseconds()))
+			return err
+		}),
+		// The driver would wait for a sign of life as long as its caller does, and leave no time for another connection.
+		stdlib.OptionShouldPing(func(ctx context.Context, params stdlib.ShouldPingParams) bool {
+			if params.IdleDuration <= checkAfter {
+				return false
+			}
+			ctx, cancel := context.WithTimeout(ctx, portion(s.patience.call, 3))
+			defer cancel()
+			if params.Conn.PgConn().Ping(ctx) == nil {
+				return false
+			}
+			// After a failover all that wait are silent. This one is closed; the driver's own ping finds that out.
+			p.dropIdle()
+			return true
+		}))
+	p = s.newPool(db, open, idle)
+	p.again = true
+	return p
 }
 
 // inLong marks the context of long.
@@ -105,10 +137,9 @@ func (p *pool) ExecContext(ctx context.Context, query string, args ...any) (sql.
 	return res, err
 }
 
-// QueryRowContext runs a query that gives one row. The row must be scanned: that ends the query.
+// QueryRowContext returns a query that gives one row. It runs when the row is scanned.
 func (p *pool) QueryRowContext(ctx context.Context, query string, args ...any) rowScanner {
-	ctx, cancel := within(ctx, p.patience.call)
-	return boundedRow{p, p.db.QueryRowContext(ctx, query, args...), cancel}
+	return boundedRow{p, ctx, query, args}
 }
 
 // rowScanner is one row, of a pool or of a transaction.
@@ -116,16 +147,65 @@ type rowScanner interface{ Scan(to ...any) error }
 
 // boundedRow is a row of a pool.
 type boundedRow struct {
-	pool   *pool
-	row    *sql.Row
-	cancel context.CancelFunc
+	pool  *pool
+	ctx   context.Context //nolint:containedctx // of the one call that makes and scans it
+	query string
+	args  []any
 }
 
 func (r boundedRow) Scan(to ...any) error {
-	defer r.cancel()
-	err := r.row.Scan(to...)
+	err := r.pool.twice(r.ctx, r.query, func(ctx context.Context) (bool, error) {
+		err := r.pool.db.QueryRowContext(ctx, r.query, r.args...).Scan(to...)
+		return err != nil, err
+	})
 	r.pool.note(err)
 	return err
+}
+
+// twice runs a query within the pool's patience. One that only reads and was not answered for most of that time is run
+// once more, on a new connection: after a failover the old ones are silent for ever. do reports whether it can be run
+// again.
+func (p *pool) twice(ctx context.Context, query string, do func(context.Context) (again bool, err error)) error {
+	whole, cancel := within(ctx, p.patience.call)
+	defer cancel()
+	if !p.again || whole == ctx || !strings.HasPrefix(strings.TrimSpace(query), "SELECT") {
+		_, err := do(whole)
+		return err
+	}
+	first, cancel := context.WithTimeout(whole, portion(p.patience.call, 6))
+	defer cancel()
+	again, err := do(first)
+	if err == nil || !again || !errors.Is(first.Err(), context.DeadlineExceeded) || whole.Err() != nil {
+		return err
+	}
+	p.dropIdle()
+	_, err = do(whole)
+	return err
+}
+
+// begin begins a transaction, once more on a new connection if the first is silent. Nothing has happened until then.
+func (p *pool) begin(ctx context.Context, patience time.Duration, opts *sql.TxOptions) (*sql.Tx, context.CancelFunc, error) {
+	if !p.again || ctx.Value(inLong{}) != nil {
+		tx, err := p.db.BeginTx(ctx, opts)
+		return tx, func() {}, err
+	}
+	// A deadline would also end what follows, so it is a timer that is stopped in time.
+	first, cancel := context.WithCancel(ctx)
+	timer := time.AfterFunc(portion(patience, 6), cancel)
+	tx, err := p.db.BeginTx(first, opts)
+	if timer.Stop() {
+		return tx, cancel, err
+	}
+	cancel()
+	if err == nil {
+		_ = tx.Rollback() // it came at the last moment, and was ended
+	}
+	if ctx.Err() != nil {
+		return nil, func() {}, context.Cause(ctx)
+	}
+	p.dropIdle()
+	tx, err = p.db.BeginTx(ctx, opts)
+	return tx, func() {}, err
 }
 
 // errUnbounded is a mistake in this program.
@@ -149,7 +229,8 @@ func (p *pool) tx(ctx context.Context, patience time.Duration, opts *sql.TxOptio
 			p.wrote(err)
 		}
 	}()
-	tx, err := p.db.BeginTx(ctx, opts)
+	tx, release, err := p.begin(ctx, patience, opts)
+	defer release()
 	if err != nil {
 		return err
 	}
@@ -215,9 +296,17 @@ func (p *pool) ping(ctx context.Context) error {
 	return err
 }
 
-// note keeps the health of the database. Idle connections are closed if nothing answers any more.
+// note keeps the health of the database. Idle connections are closed if none of this pool answers any more; others may
+// be newer.
 func (p *pool) note(err error) {
-	if p.state.note(err, time.Now()) {
+	now := time.Now()
+	if !p.state.note(err, now) {
+		if !errors.Is(err, context.Canceled) {
+			p.answered.Store(now.UnixNano())
+		}
+		return
+	}
+	if errors.Is(err, context.DeadlineExceeded) && now.Sub(time.Unix(0, p.answered.Load())) > lostAfter {
 		p.dropIdle()
 	}
 }
@@ -250,8 +339,8 @@ type rejection struct {
 	err error
 }
 
-// note records how a statement ended. It reports whether connections that wait should be given up.
-func (h *state) note(err error, now time.Time) (lost bool) {
+// note records how a statement ended. It reports whether it was not answered.
+func (h *state) note(err error, now time.Time) (silent bool) {
 	switch {
 	// A caller who leaves says nothing about the database.
 	case errors.Is(err, context.Canceled):
@@ -265,7 +354,7 @@ func (h *state) note(err error, now time.Time) (lost bool) {
 		return false
 	}
 	h.failing.CompareAndSwap(0, now.UnixNano())
-	return errors.Is(err, context.DeadlineExceeded) && now.Sub(time.Unix(0, h.answered.Load())) > lostAfter
+	return true
 }
 
 // Health says how the database has been answering.

@@ -131,10 +131,10 @@ func (s *Store) connect(database, dir string) error {
 		}
 		// 16 connections for each node, and a few that are vital: PostgreSQL allows 100 by default,
 		// and several nodes have to share them.
-		db := s.newPool(connectPostgres(config), 16, 4)
+		db := s.connectPostgres(config, 16, 4)
 		db.db.SetConnMaxIdleTime(5 * time.Minute)
 		s.engine, s.config, s.write, s.read = Postgres, config, db, db
-		s.vital = s.newPool(connectPostgres(config), 4, 2)
+		s.vital = s.connectPostgres(config, 4, 2)
 		return nil
 	}
 	path := filepath.Join(dir, File)
@@ -210,24 +210,29 @@ func (t inTx) QueryRowContext(ctx context.Context, query string, args ...any) ro
 // each runs a query and calls read for each row. Loops over rows belong here: it is easy to forget
 // rows.Err, and then rows that broke off look like all there are. All rows must be read within the patience of a call.
 func each(ctx context.Context, q querier, read func(*sql.Rows) error, query string, args ...any) (err error) {
+	run := func(ctx context.Context) (again bool, err error) {
+		rows, err := q.QueryContext(ctx, query, args...)
+		if err != nil {
+			return true, err
+		}
+		defer rows.Close()
+		begun := false
+		for rows.Next() {
+			begun = true
+			if err := read(rows); err != nil {
+				return false, err
+			}
+		}
+		return !begun, rows.Err()
+	}
 	// A transaction has its deadline already.
 	if p, ok := q.(*pool); ok {
-		bounded, cancel := within(ctx, p.patience.call)
-		defer cancel()
-		ctx = bounded
-		defer func() { p.note(err) }()
-	}
-	rows, err := q.QueryContext(ctx, query, args...)
-	if err != nil {
+		err = p.twice(ctx, query, run)
+		p.note(err)
 		return err
 	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := read(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+	_, err = run(ctx)
+	return err
 }
 
 // millis converts a time to the form in which it is stored: Unix milliseconds, with 0 for the zero

@@ -250,7 +250,7 @@ func TestSharesStayAfterALoss(t *testing.T) {
 
 	// Of nodes that all started later nobody has used anything, so they do not wait.
 	lose()
-	opts.Table, opts.Remember = func(context.Context) string { return "another" }, func(context.Context, string) {}
+	opts.Table, opts.Remember = "another", func(context.Context, string) error { return nil }
 	nodes = nodes[:0:0]
 	for _, opts.Node = range []string{"b", "c"} {
 		nodes = append(nodes, open(t, url, opts))
