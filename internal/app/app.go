@@ -117,7 +117,7 @@ type App struct {
 	line     *inference.Line
 	api      *httpapi.API
 	reads    *turnstile.Gate // how many reads of one account run at once
-	local    *httpapi.Local // whether only this machine has sent requests
+	local    *httpapi.Local  // whether only this machine has sent requests
 	replies  *idempotency.Replies
 	streams  *resume.Streams
 	router   *routing.Router
