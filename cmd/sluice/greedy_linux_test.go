@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -9,14 +10,13 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
-
-	"encoding/json"
 
 	"sluice/internal/admin"
 )
@@ -163,13 +163,17 @@ func (a *greedyAccount) drive(rest int64, request string) figures {
 		})
 	}
 	working.Wait()
-	f := figures{raised: g.status("VmHWM") - rest, cpu: a.cpu() - before, statuses: map[string]int{}}
+	f := figures{statuses: map[string]int{}}
 	for n, c := range conns {
 		if c != nil {
 			c.Close()
 		}
 		f.statuses[statuses[n]]++
 	}
+	eventually(g.t, "the end of all requests", func() bool {
+		return g.metric("sluice_connections") == 0 && g.metric("sluice_request_bodies_bytes") == 0
+	})
+	f.raised, f.cpu = g.status("VmHWM")-rest, a.cpu()-before
 	return f
 }
 
@@ -193,16 +197,130 @@ func (a *greedyAccount) cpu() time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
+// filled are the values of the parts of patterns.
+func (a *greedyAccount) filled(pattern string) string {
+	switch pattern {
+	case "/dashboard/v1/{path...}":
+		pattern = "/dashboard/v1/responses/{id}/input_items"
+	case "/":
+		return "/nothing/here"
+	}
+	id := "1"
+	switch {
+	case strings.Contains(pattern, "/responses/"):
+		id = a.response
+	case strings.Contains(pattern, "/models/"):
+		id = labModel
+	}
+	return strings.NewReplacer("{$}", "", "{id}", id, "{id...}", id, "{ref}", "greedy@example.com", "{name}", "style.css", "{file}", "000001.pdf",
+		"{purpose}", "reset", "{payment}", "1", "{step}", "answer", "{action}", "suspend").Replace(pattern)
+}
+
+// greedyBody returns a body that is as expensive as the route takes. A soak sends the largest.
+func greedyBody(path string) (kind, body string) {
+	size := 2 << 20
+	if os.Getenv("SLUICE_SOAK") != "" {
+		size = 31 << 20
+	}
+	fill := func(start, middle, end string) string {
+		return start + strings.Repeat(middle, (size-len(start+end))/len(middle)) + end
+	}
+	const object = "application/json"
+	switch path {
+	case "/v1/embeddings":
+		return object, fill(`{"model":"lab/one","input":[1`, ",1", "]}")
+	case "/v1/responses":
+		return object, fill(`{"model":"lab/one","input":[{"role":"user","content":"a"}`, `,{"role":"user","content":"a"}`, `]}`)
+	case "/v1/video/generations/jobs":
+		size = 1 << 20
+		return object, fill(`{"prompt":"`, "a", `"}`)
+	case "/v1/feedback":
+		size = 1 << 20
+		return object, fill(`{"request_id":"1","rating":"`, "a", `"}`)
+	case "/mcp":
+		size = min(size, 8<<20)
+		return object, fill(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"chat_completion","arguments":{"model":"lab/one","messages":[{"role":"user","content":""}`, `,{"role":"user","content":""}`, `]}}}`)
+	case "/webhooks/stripe":
+		size = 1 << 20
+		return object, fill(`{"id":"`, "a", `"}`)
+	}
+	if strings.HasPrefix(path, "/v1/") {
+		return object, fill(`{"model":"lab/one","max_tokens":10,"messages":[{"role":"user","content":"a"}`, `,{"role":"user","content":"so it goes"}`, `]}`)
+	}
+	size = 60 << 10
+	if strings.HasPrefix(path, "/admin/") {
+		return object, fill(`{"reason":"`, "a", `"}`)
+	}
+	return "application/x-www-form-urlencoded", fill("email=a%40example.com&password=", "a", "")
+}
+
+// request returns the request of a route.
+func (a *greedyAccount) request(route string) string {
+	method, pattern, _ := strings.Cut(route, " ")
+	if method == "any" {
+		method = http.MethodGet
+	}
+	path := a.filled(pattern)
+	head := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json, text/event-stream\r\nAuthorization: Bearer %s\r\nCookie: %s\r\n", method, path, a.key, a.cookie)
+	if method == http.MethodGet {
+		return head + "\r\n"
+	}
+	kind, body := greedyBody(path)
+	return fmt.Sprintf("%sContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", head, kind, len(body), body)
+}
+
+// last reports whether a route comes after all others, because it ends the session, the key or the stored response of the
+// account.
+func last(route string) bool {
+	return slices.Contains([]string{"POST /signout", "POST /dashboard/keys/master", "DELETE /v1/responses/{id}"}, route)
+}
+
+// TestGreedyRoutes lets 100 callers of one free account ask each route of the table for as much as it gives, and read
+// nothing of it. None may raise the memory of the process beyond the bound, and of the routes with a large reply no more may
+// be answered at once than the table says. What each route costs is printed by a soak.
 func TestGreedyRoutes(t *testing.T) {
 	t.Parallel()
+	if raced {
+		t.Skip("needs a build without the race detector, whose own memory would be measured")
+	}
 	a := newGreedy(t)
+	costs := readCosts(t)
+	slices.SortStableFunc(costs, func(x, y cost) int {
+		switch {
+		case last(x.route) == last(y.route):
+			return 0
+		case last(x.route):
+			return 1
+		}
+		return -1
+	})
+	// Those with the stored response in their reply.
+	large := map[string]bool{"GET /v1/responses/{id}/input_items": true, "GET /dashboard/account.json": true, "any /dashboard/v1/{path...}": true}
 	a.g.get(a.g.url + "/docs") // what a first request needs is not the attack's
 	rest := a.g.status("VmRSS")
-	for _, path := range []string{"/v1/responses/" + a.response + "/input_items", "/v1/responses/" + a.response, "/dashboard/account.json"} {
-		f := a.drive(rest, fmt.Sprintf("GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\nCookie: %s\r\n\r\n", path, a.key, a.cookie))
-		t.Logf("%s: +%.1f MB, %v, %v", path, float64(f.raised)/1e6, f.cpu, f.statuses)
-		if f.raised > customerBytes {
-			t.Errorf("GET %s raised the process by %.1f MB, want at most %.1f", path, float64(f.raised)/1e6, float64(customerBytes)/1e6)
+	var most, slowest figures
+	var mostRoute, slowestRoute string
+	for _, c := range costs {
+		if c.route == "GET /metrics" { // at an address of its own
+			continue
 		}
+		f := a.drive(rest, a.request(c.route))
+		t.Logf("soak: greedy: %s: +%.1f MB, %.2f s of CPU, %v", c.route, float64(f.raised)/1e6, f.cpu.Seconds(), f.statuses)
+		if f.raised > customerBytes {
+			t.Errorf("%s: %d callers raised the process by %.1f MB, want at most %.1f", c.route, greedy, float64(f.raised)/1e6, float64(customerBytes)/1e6)
+		}
+		if large[c.route] && (f.statuses["200"] == 0 || f.statuses["200"] > c.atOnce) {
+			t.Errorf("%s: %v replies to %d callers, want at least one and at most %d that are 200", c.route, f.statuses, greedy, c.atOnce)
+		}
+		if f.raised > most.raised {
+			most, mostRoute = f, c.route
+		}
+		if f.cpu > slowest.cpu {
+			slowest, slowestRoute = f, c.route
+		}
+	}
+	t.Logf("soak: greedy: %d routes; most memory +%.1f MB (%s); most CPU %.2f s (%s)", len(costs)-1, float64(most.raised)/1e6, mostRoute, slowest.cpu.Seconds(), slowestRoute)
+	if status, _ := a.g.get(a.g.url + "/healthz"); status != 200 {
+		t.Errorf("GET /healthz after the attacks = %d, want 200", status)
 	}
 }

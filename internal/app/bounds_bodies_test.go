@@ -108,10 +108,17 @@ var bodyTries = map[string]try{
 			}
 		}
 	},
-	"all bodies at once":                     triedBy("httpapi", "TestBodiesInTotal", "503"),
-	"bodies without an account":              triedBy("httpapi", "TestBodiesOfStrangers", "503"),
-	"bodies without an account, one address": triedBy("httpapi", "TestBodiesOfStrangers", "503"),
-	"time for a body to arrive":              triedBy("httpapi", "TestSlowBodies", "408"),
+	"reads of one account at once": func(t *testing.T, s *stage, b bound) {
+		b.checkAfter(t, "turnstile/turnstile.go", "patience")
+		triedBy("turnstile", "TestReadsAtOnce", "429 after 5 s")(t, s, b)
+	},
+	"reads of one account that wait":                       triedBy("turnstile", "TestReadsAtOnce", "429"),
+	"large bodies of one account that are decoded at once": triedBy("turnstile", "TestBodiesAtOnce", "they wait"),
+	"exports of one account at once":                       triedBy("turnstile", "TestExportsAtOnce", "429"),
+	"all bodies at once":                                   triedBy("httpapi", "TestBodiesInTotal", "503"),
+	"bodies without an account":                            triedBy("httpapi", "TestBodiesOfStrangers", "503"),
+	"bodies without an account, one address":               triedBy("httpapi", "TestBodiesOfStrangers", "503"),
+	"time for a body to arrive":                            triedBy("httpapi", "TestSlowBodies", "408"),
 	"slowest body": func(t *testing.T, s *stage, b bound) {
 		b.checkAfter(t, "httpapi/api.go", "bodyPatience")
 		triedBy("httpapi", "TestSlowBodies", "408 after 30 s")(t, s, b)

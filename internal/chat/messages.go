@@ -3,6 +3,7 @@ package chat
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -11,6 +12,9 @@ import (
 // the memory of a parsed request: without it, a body of tiny messages would take several times its own
 // size. Each entry costs a model several tokens, so no context window holds more.
 const maxEntries = 100_000
+
+// fewMessages is how many messages are appended without asking how many there will be.
+const fewMessages = 64
 
 // messages reads messages, which must not be empty. For null it leaves them nil; whole then reports the
 // missing field. Calls of the last message must be answered too: a conversation that ends with an
@@ -113,6 +117,11 @@ func (p *parser) message() {
 		p.attached(&m)
 	}
 	p.checkTurn(&m, calls)
+	if n := len(p.req.Messages); n == cap(p.req.Messages) && n >= fewMessages {
+		// Doubling a long list again and again would copy it several times. As many bytes as so far have as many messages.
+		rest := n * (len(p.body) - p.pos) / p.pos
+		p.req.Messages = slices.Grow(p.req.Messages, min(max(rest, n/4)+1, maxEntries))
+	}
 	p.req.Messages = append(p.req.Messages, m)
 }
 

@@ -42,3 +42,19 @@ func (r *Request) TokenBound() int {
 		tokensPerTool*len(r.Tools) +
 		tokensPerImage*r.Attachments()
 }
+
+// What a message, a part and a tool call take when they are decoded, about, in bytes.
+const (
+	messageWeight = 136
+	partWeight    = 88
+	callWeight    = 48
+)
+
+// Weight returns about how many bytes the request takes beside its body.
+func (r *Request) Weight() (n int64) {
+	for i := range r.Messages {
+		m := &r.Messages[i]
+		n += int64(messageWeight + len(m.Content.parts)*partWeight + len(m.ToolCalls)*callWeight)
+	}
+	return n
+}

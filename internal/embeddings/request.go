@@ -139,30 +139,29 @@ func membersOf(body []byte) map[string]json.RawMessage {
 // known are the fields of a request that are read. Others are ignored.
 var known = []string{"model", "input", "encoding_format", "dimensions", "user"}
 
-// skip reads a value of any type and moves behind it.
+// skip moves behind the value at which the cursor stands.
 func skip(c *jsonscan.Cursor) {
-	for depth := 0; ; {
-		switch c.Next() {
+	for depth := 0; c.Pos < len(c.Body); {
+		switch c.Body[c.Pos] {
 		case '"':
 			c.Text()
+			c.Pos--
 		case '[', '{':
 			depth++
-			c.Pos++
-			continue
 		case ']', '}':
+			if depth == 0 { // the end of what a number or a word stands in
+				return
+			}
 			depth--
-			c.Pos++
-		case ',', ':':
+		case ',', ' ', '\t', '\r', '\n':
+			if depth == 0 {
+				return
+			}
+		default: // a byte of a number or a word, or a colon
 			c.Pos++
 			continue
-		case 0:
-			return
-		default: // a number or a word
-			for c.Pos < len(c.Body) && bytes.IndexByte([]byte(",:]} \t\r\n"), c.Body[c.Pos]) < 0 {
-				c.Pos++
-			}
 		}
-		if depth == 0 {
+		if c.Pos++; depth == 0 {
 			return
 		}
 	}

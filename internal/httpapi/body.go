@@ -12,8 +12,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/chat"
 	"sluice/internal/excerpt"
 	"sluice/internal/fault"
+	"sluice/internal/relay"
 )
 
 // bodies reads request bodies and limits the memory they take: for one body, for one caller,
@@ -293,6 +295,32 @@ func (b *bodies) readUpTo(most, copies int64, x *exchange, r *http.Request) ([]b
 		x.body.arrived()
 	}
 	return buf, s.release, nil
+}
+
+// largeBody is the size from which a body waits for its turn to be decoded.
+const largeBody = 256 << 10
+
+// decoded returns what parse makes of a body. A large one waits for its turn: what is made of it can take several times
+// its size, and nobody has paid for it yet.
+func decoded[T any](a *API, x *exchange, r *http.Request, body []byte, parse func([]byte) (T, error)) (T, error) {
+	if len(body) >= largeBody && x.caller.Account != nil {
+		done, err := a.reads.Decode(r.Context(), x.caller.Account.ID)
+		if err != nil {
+			var none T
+			return none, goneOr(relay.Ended(r.Context()))
+		}
+		defer done()
+	}
+	return parse(body)
+}
+
+// weigh charges what a large body was decoded to. It returns what releases that together with the body.
+func (a *API) weigh(x *exchange, body []byte, req *chat.Request, release func()) (func(), error) {
+	if len(body) < largeBody {
+		return release, nil
+	}
+	take, giveBack := a.Hold(x.caller.Account.ID)
+	return func() { giveBack(); release() }, take(req.Weight())
 }
 
 // collect reads the body into a buffer that grows fourfold as it fills, and at the end up to eightfold: a caller

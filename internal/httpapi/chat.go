@@ -88,10 +88,12 @@ func (a *API) readChat(x *exchange, r *http.Request) (req *chat.Request, body []
 		return nil, nil, nil, err
 	}
 	defer func() {
-		if req == nil { // refused, or Parse panicked
+		if req == nil || err != nil { // refused, or Parse panicked
 			release()
 		}
 	}()
-	req, err = chat.Parse(body)
+	if req, err = decoded(a, x, r, body, chat.Parse); err == nil {
+		release, err = a.weigh(x, body, req, release)
+	}
 	return req, body, release, err
 }

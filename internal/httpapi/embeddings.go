@@ -16,7 +16,7 @@ func (a *API) createEmbeddings(x *exchange, r *http.Request) error {
 		return err
 	}
 	defer release()
-	req, err := embeddings.Parse(body)
+	req, err := decoded(a, x, r, body, embeddings.Parse)
 	if err != nil {
 		return err
 	}

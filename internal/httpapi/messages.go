@@ -72,11 +72,13 @@ func (a *API) readMessage(x *exchange, r *http.Request, parse func([]byte) (*mes
 		return nil, nil, nil, err
 	}
 	defer func() {
-		if req == nil { // refused, or parse panicked
+		if req == nil || err != nil { // refused, or parse panicked
 			release()
 		}
 	}()
-	req, err = parse(body)
+	if req, err = decoded(a, x, r, body, parse); err == nil {
+		release, err = a.weigh(x, body, req.Chat, release)
+	}
 	return req, body, release, err
 }
 

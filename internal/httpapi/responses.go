@@ -21,15 +21,29 @@ func (a *API) createResponse(x *exchange, r *http.Request) error {
 		return err
 	}
 	defer release()
-	req, err := responses.Parse(body)
+	take, giveBack := a.Hold(x.caller.Account.ID)
+	defer giveBack()
+	var same *chat.Request
+	req, err := decoded(a, x, r, body, func(body []byte) (req *responses.Request, err error) {
+		req, same, err = a.translated(x, r, body, take)
+		return req, err
+	})
 	if err != nil {
 		return err
 	}
-	take, release := a.Hold(x.caller.Account.ID)
-	defer release()
+	writer := responses.NewWriter(req, relay.Head{RequestID: x.event.CallID, Created: x.event.Start.Unix()}, a.shelving(x, r, req))
+	return req.Rename(a.complete(x, r, completion{Request: same, body: body, door: usage.DoorResponses, dialect: writer}))
+}
+
+// translated returns the request in a body, and the chat completion that it stands for, with what it refers to.
+func (a *API) translated(x *exchange, r *http.Request, body []byte, take responses.Take) (*responses.Request, *chat.Request, error) {
+	req, err := responses.Parse(body)
+	if err != nil {
+		return nil, nil, err
+	}
 	past, err := a.past(x, r, req, take)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	if a.shelf != nil {
 		req.Opened = func(sealed string) ([]byte, bool) { return a.shelf.Opened(x.caller.Account.ID, sealed) }
@@ -41,11 +55,13 @@ func (a *API) createResponse(x *exchange, r *http.Request) error {
 		same, err = equal(req, past)
 	}
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	same.Original = req.Original(past)
-	writer := responses.NewWriter(req, relay.Head{RequestID: x.event.CallID, Created: x.event.Start.Unix()}, a.shelving(x, r, req))
-	return req.Rename(a.complete(x, r, completion{Request: same, body: body, door: usage.DoorResponses, dialect: writer}))
+	if len(body) >= largeBody {
+		err = take(same.Weight())
+	}
+	return req, same, err
 }
 
 // equal returns the chat completion that the request stands for.

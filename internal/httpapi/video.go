@@ -94,7 +94,7 @@ func (a *API) createVideo(x *exchange, r *http.Request) error {
 		return err
 	}
 	defer release()
-	req, err := video.Parse(body, a.videos.Model())
+	req, err := decoded(a, x, r, body, func(b []byte) (video.Request, error) { return video.Parse(b, a.videos.Model()) })
 	if err != nil {
 		return err
 	}
@@ -141,8 +141,14 @@ func (a *API) listVideos(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	take, release := a.Hold(x.caller.Account.ID)
+	defer release()
 	out := videoListReply{Object: "list", Data: make([]videoReply, 0, len(jobs)), HasMore: more}
 	for i := range jobs {
+		// The prompt itself, and twice while it is encoded.
+		if err := take(3 * int64(len(jobs[i].Prompt))); err != nil {
+			return err
+		}
 		out.Data = append(out.Data, a.videoReply(&jobs[i]))
 	}
 	return x.plainJSON(out)

@@ -37,6 +37,13 @@ type Namer interface {
 	Dropped(names []string, quoted bool) []string
 }
 
+// Storer is implemented by a Dialect whose End may take a while, because it stores the reply. The caller of a stream gets
+// all that comes before the end without waiting for that.
+type Storer interface {
+	// Stores reports whether End stores the reply.
+	Stores() bool
+}
+
 // Completer is implemented by a ResponseWriter that wants to know when a reply is about to be complete. Finish calls
 // Completing before the write that has the last bytes of a complete reply.
 type Completer interface{ Completing() }

@@ -408,7 +408,14 @@ func (s *streamer) Finish() error {
 	err := s.outcome.Err
 	switch {
 	case s.outcome.Complete && s.spoken != nil:
-		s.out = s.spoken.dialect.End(s.out, &s.outcome)
+		var lost error
+		if d, ok := s.spoken.dialect.(Storer); ok && d.Stores() && len(s.out) > 0 {
+			lost = s.flush()
+		}
+		s.out = s.spoken.dialect.End(s.out, &s.outcome) // also for a caller who has left, and may know the id
+		if lost != nil {
+			return errors.Join(ErrGone, lost)
+		}
 	case s.outcome.Complete:
 		if s.includeUsage {
 			s.out = append(s.out, s.prefix...)

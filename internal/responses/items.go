@@ -12,6 +12,9 @@ import (
 // maxItems bounds the items of one request, those of its earlier turns included.
 const maxItems = 100_000
 
+// longInput is the size of an input from which its items are counted before they are read, in bytes.
+const longInput = 64 << 10
+
 // itemKind says what an item becomes.
 type itemKind uint8
 
@@ -51,6 +54,17 @@ func (p *parser) input(v value) {
 	}
 	if !p.array(v, "a string or an array of items") {
 		return
+	}
+	// A long list is counted first: growing it step by step would copy it several times, and for nothing if it is too long.
+	if len(v) > longInput {
+		n := 0
+		for range v.elements() {
+			if n++; n > maxItems {
+				p.bad("", "holds too much: at most %d items", maxItems)
+				return
+			}
+		}
+		p.req.items = make([]item, 0, n)
 	}
 	for i, m := range v.elements() {
 		if i == maxItems {

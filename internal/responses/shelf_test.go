@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"sluice/internal/fault"
+	"sluice/internal/relay"
 	"sluice/internal/seal"
 )
 
@@ -389,3 +391,32 @@ func TestExport(t *testing.T) {
 		}
 	}
 }
+
+// The caller of a stream has everything but the last event while the response is being stored.
+func TestStreamIsSentBeforeItIsStored(t *testing.T) {
+	t.Parallel()
+	const script = "text \"Hi\"\nfinish stop\nusage 1 0 1 0\n"
+	w := httptest.NewRecorder()
+	early := ""
+	keep := func([]byte) bool { early = w.Body.String(); return true }
+	got, err := answerTo(t, w, `{"stream":true,"model":"m","input":"x"}`, play(t, script), &Options{Keep: keep})
+	for _, event := range []string{"response.created", "response.output_text.delta", "response.output_item.done"} {
+		if !strings.Contains(early, "event: "+event+"\n") {
+			t.Errorf("before the response is stored, the caller has\n%swithout %s", early, event)
+		}
+	}
+	if err != nil || strings.Contains(early, "response.completed") || !strings.Contains(got, "response.completed") {
+		t.Errorf("the reply is %v\n%swant that the last event comes after storing", err, got)
+	}
+	// A caller who has left has a stored response all the same.
+	stored := false
+	_, err = answerTo(t, &departed{httptest.NewRecorder()}, `{"stream":true,"model":"m","input":"x"}`, play(t, script), &Options{Keep: func([]byte) bool { stored = true; return true }})
+	if !errors.Is(err, relay.ErrGone) || !stored {
+		t.Errorf("the reply to somebody who has left = %v, stored: %t", err, stored)
+	}
+}
+
+// departed is a caller who has left.
+type departed struct{ *httptest.ResponseRecorder }
+
+func (*departed) Write([]byte) (int, error) { return 0, errors.New("the connection is closed") }

@@ -110,18 +110,28 @@ func play(t testing.TB, script string) *played {
 // answer runs a reply through the relay and returns what the caller gets.
 func answer(t testing.TB, body string, up *played, opts *Options) (string, error) {
 	t.Helper()
+	w := httptest.NewRecorder()
+	_, err := answerTo(t, w, body, up, opts)
+	return w.Body.String(), err
+}
+
+// answerTo is answer with the caller's side of the connection. It returns what a recorder has.
+func answerTo(t testing.TB, w http.ResponseWriter, body string, up *played, opts *Options) (string, error) {
+	t.Helper()
 	req, err := Parse([]byte(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := httptest.NewRecorder()
 	head := relay.Head{RequestID: "r1", Created: 1700000000}
 	out := relay.New(w, head, relay.Options{Stream: req.Stream, Dialect: NewWriter(req, head, opts)})
 	defer out.Close()
 	out.Introduce(func(http.Header) string { return "lab/large" })
 	out.Relay(t.Context(), up)
 	err = out.Finish()
-	return w.Body.String(), err
+	if recorder, ok := w.(*httptest.ResponseRecorder); ok {
+		return recorder.Body.String(), err
+	}
+	return "", err
 }
 
 // composed returns the chat completion of a request, or the fault.

@@ -184,6 +184,9 @@ func (w *Writer) End(b []byte, o *relay.Outcome) []byte {
 	return end(append(b, '}'))
 }
 
+// Stores implements relay.Storer.
+func (w *Writer) Stores() bool { return w.req.Store && w.opts.Keep != nil }
+
 // Body implements relay.Dialect.
 func (w *Writer) Body(b []byte, o *relay.Outcome) []byte { return append(b, w.whole(o)...) }
 
@@ -196,9 +199,8 @@ func (w *Writer) whole(o *relay.Outcome) []byte {
 	if w.reason() != "" {
 		status = "incomplete"
 	}
-	keep := w.req.Store && w.opts.Keep != nil
 	response := w.appendResponse(nil, status, nil, &o.Usage)
-	if keep && w.opts.Keep(response) {
+	if w.Stores() && w.opts.Keep(response) {
 		return response
 	}
 	if w.req.Store { // it could not be stored, and says so

@@ -1,9 +1,10 @@
-// Package turnstile bounds how many reads of one account run at once.
+// Package turnstile bounds how much of one account runs at once before anybody has paid for it.
 //
 // Reads cost no units: pages, lists, stored responses and exports are free. What bounds them is this: a few of an account
 // run at a time, the next ones wait for their turn, and more than that are refused. A read that nobody reads keeps its place
 // until its connection is closed, so an account that asks for much at once waits for itself and for nobody else
-// (docs/security.md#what-each-route-costs). Bytes are counted elsewhere; see httpapi.
+// (docs/security.md#what-each-route-costs). The same holds for large bodies while they are decoded, which takes several
+// times their size, before a call is admitted. Bytes are counted elsewhere; see httpapi.
 package turnstile
 
 import (
@@ -22,23 +23,29 @@ const (
 	patience    = 5 * time.Second
 	// exportsAtOnce is how many exports of one account run at once. They are long, so nobody waits for one.
 	exportsAtOnce = 1
+	// decodedAtOnce is how many large bodies of one account are decoded at once. The others wait, as long as their
+	// callers do: the memory for bodies bounds how many there are.
+	decodedAtOnce = 1
 )
 
-// Gate counts the reads of all accounts. It is safe for concurrent use. A nil Gate bounds nothing.
+// Gate counts the reads of all accounts, and what else is bounded. It is safe for concurrent use. A nil Gate bounds nothing.
 type Gate struct {
 	mu      sync.Mutex
 	reads   map[string]*lane
+	bodies  map[string]*lane
 	exports map[string]int
 }
 
-// lane is the reads of one account.
+// lane is what one account does at once.
 type lane struct {
-	places chan struct{} // has one element for each read that runs
-	inside int           // reads that run or wait; guarded by Gate.mu
+	places chan struct{} // has one element for each that runs
+	inside int           // how many run or wait; guarded by Gate.mu
 }
 
 // New returns a gate.
-func New() *Gate { return &Gate{reads: map[string]*lane{}, exports: map[string]int{}} }
+func New() *Gate {
+	return &Gate{reads: map[string]*lane{}, bodies: map[string]*lane{}, exports: map[string]int{}}
+}
 
 // Enter waits until a read of the account may run. The caller calls leave when the reply has been written. The error is a
 // fault, or that of the context.
@@ -46,54 +53,69 @@ func (g *Gate) Enter(ctx context.Context, accountID string) (leave func(), err e
 	if g == nil {
 		return func() {}, nil
 	}
-	l, ok := g.join(accountID)
-	if !ok {
+	l := g.join(g.reads, accountID, atOnce, atOnce+mostWaiting)
+	if l == nil {
 		return nil, tooMany()
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	return g.wait(ctx, g.reads, accountID, l, timer.C)
+}
+
+// Decode waits until a large body of the account may be decoded. The caller calls leave when it is. The error is that of the
+// context.
+func (g *Gate) Decode(ctx context.Context, accountID string) (leave func(), err error) {
+	if g == nil {
+		return func() {}, nil
+	}
+	return g.wait(ctx, g.bodies, accountID, g.join(g.bodies, accountID, decodedAtOnce, 0), nil)
+}
+
+// join returns the lane of an account with so many places. It returns nil if most are in it already; 0: there is no such
+// bound.
+func (g *Gate) join(lanes map[string]*lane, accountID string, places, most int) *lane {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l := lanes[accountID]
+	if l == nil {
+		l = &lane{places: make(chan struct{}, places)}
+		lanes[accountID] = l
+	}
+	if most > 0 && l.inside == most {
+		return nil
+	}
+	l.inside++
+	return l
+}
+
+// wait waits for a place in a lane until it is late.
+func (g *Gate) wait(ctx context.Context, lanes map[string]*lane, accountID string, l *lane, late <-chan time.Time) (leave func(), err error) {
+	part := func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if l.inside--; l.inside == 0 { // accounts that do nothing have no lane
+			delete(lanes, accountID)
+		}
 	}
 	select {
 	case l.places <- struct{}{}:
 	default:
-		timer := time.NewTimer(patience)
-		defer timer.Stop()
 		select {
 		case l.places <- struct{}{}:
-		case <-timer.C:
-			g.part(accountID, l)
-			return nil, tooMany()
+		case <-late:
+			err = tooMany()
 		case <-ctx.Done():
-			g.part(accountID, l)
-			return nil, ctx.Err()
+			err = ctx.Err()
+		}
+		if err != nil {
+			part()
+			return nil, err
 		}
 	}
 	return func() {
 		<-l.places
-		g.part(accountID, l)
+		part()
 	}, nil
-}
-
-// join returns the lane of an account. It reports false if too many wait there.
-func (g *Gate) join(accountID string) (*lane, bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	l := g.reads[accountID]
-	if l == nil {
-		l = &lane{places: make(chan struct{}, atOnce)}
-		g.reads[accountID] = l
-	}
-	if l.inside == atOnce+mostWaiting {
-		return nil, false
-	}
-	l.inside++
-	return l, true
-}
-
-// part forgets a read. Accounts without one have no lane.
-func (g *Gate) part(accountID string, l *lane) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if l.inside--; l.inside == 0 {
-		delete(g.reads, accountID)
-	}
 }
 
 // Export lets an export of the account begin, or returns a fault. The caller calls leave when the file has been written.

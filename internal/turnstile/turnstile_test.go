@@ -102,3 +102,55 @@ func TestExportsAtOnce(t *testing.T) {
 		t.Errorf("there are %d accounts with exports, want none", len(g.exports))
 	}
 }
+
+func TestBodiesAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := New()
+		var running []func()
+		for range decodedAtOnce {
+			leave, err := g.Decode(t.Context(), "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			running = append(running, leave)
+		}
+		if leave, err := g.Decode(t.Context(), "b"); err != nil {
+			t.Errorf("a body of another account = %v", err)
+		} else {
+			leave()
+		}
+		const waiting = 100
+		turns := make(chan error, waiting)
+		for range waiting {
+			go func() {
+				leave, err := g.Decode(t.Context(), "a")
+				if err == nil {
+					leave()
+				}
+				turns <- err
+			}()
+		}
+		synctest.Wait()
+		if len(turns) > 0 {
+			t.Errorf("%d bodies more are decoded beside %d, want that they wait", len(turns), decodedAtOnce)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if _, err := g.Decode(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a body whose caller has left = %v", err)
+		}
+		running[0]()
+		for range waiting {
+			if err := <-turns; err != nil {
+				t.Errorf("a body that waited = %v, want its turn", err)
+			}
+		}
+		for _, leave := range running[1:] {
+			leave()
+		}
+		if len(g.bodies) != 0 {
+			t.Errorf("there are %d accounts with bodies, want none", len(g.bodies))
+		}
+	})
+}
