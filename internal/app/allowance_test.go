@@ -66,6 +66,7 @@ models:
 - {id: lab/responses-open, provider: open, %[2]s}
 - {id: lab/messages-closed, provider: messages, upstream: claude-sonnet-4-5, %[2]s}
 - {id: lab/messages-open, provider: messages, upstream: claude-sonnet-4-5, allow: all, %[2]s}
+- {id: lab/thinks, provider: chat, reasoning: true, %[2]s}
 - {id: lab/plain, provider: open, plan: free, context_length: 8192, max_output: 100}
 plans:
   none: {requests_per_minute: 100000, tokens_per_minute: 100000000}

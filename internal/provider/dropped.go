@@ -47,6 +47,28 @@ func (c *Call) Omit(name string) {
 	}
 }
 
+// DropCaches drops the cache_control of messages, of their parts and of tools, for an upstream that decides itself what it
+// keeps.
+func (c *Call) DropCaches() {
+	for i := range c.Request.Messages {
+		if len(c.Request.Messages[i].Caches()) > 0 {
+			c.Omit("cache_control")
+			return
+		}
+	}
+	for i := range c.Request.Tools {
+		if _, ok := c.Request.Tools[i].Cache(); ok {
+			c.Omit("cache_control")
+			return
+		}
+	}
+}
+
+// Keep takes a field out of Dropped, for one that the adapter passes on after all.
+func (c *Call) Keep(name string) {
+	c.Dropped = slices.DeleteFunc(c.Dropped, func(n string) bool { return n == name })
+}
+
 // DropEffort drops reasoning_effort, for a model that does not think. The value none is not noted: the model
 // does what it asks for.
 func (c *Call) DropEffort() {

@@ -20,12 +20,19 @@ import (
 type textBlock struct {
 	Type string `json:"type"` // text
 	Text string `json:"text"`
+	marked
+}
+
+// marked is a member of every block.
+type marked struct {
+	Cache *claude.CacheControl `json:"cache_control,omitempty"`
 }
 
 // imageBlock is an image, of the user only.
 type imageBlock struct {
 	Type   string      `json:"type"` // image
 	Source imageSource `json:"source"`
+	marked
 }
 
 // imageSource has MediaType and Data for the types base64 and text, and URL for the type url.
@@ -41,6 +48,7 @@ type documentBlock struct {
 	Type   string      `json:"type"` // document
 	Source imageSource `json:"source"`
 	Title  string      `json:"title,omitempty"`
+	marked
 }
 
 // toolUseBlock is a call that the assistant made.
@@ -49,6 +57,7 @@ type toolUseBlock struct {
 	ID    string          `json:"id"`
 	Name  string          `json:"name"`
 	Input json.RawMessage `json:"input"`
+	marked
 }
 
 // toolResultBlock is the result of a call. It belongs to the user's turn behind the call.
@@ -56,10 +65,36 @@ type toolResultBlock struct {
 	Type    string `json:"type"` // tool_result
 	ID      string `json:"tool_use_id"`
 	Content []any  `json:"content,omitempty"` // textBlocks
+	marked
 }
 
 // Text implements claude.Wire.
-func (w *writer) Text(s string) any { return textBlock{"text", s} }
+func (w *writer) Text(s string) any { return textBlock{Type: "text", Text: s} }
+
+// Cached implements claude.Wire.
+func (w *writer) Cached(block any, c chat.Cache) (any, bool) {
+	mark := marked{claude.CacheOf(c)}
+	switch b := block.(type) {
+	case textBlock:
+		b.marked = mark
+		block = b
+	case imageBlock:
+		b.marked = mark
+		block = b
+	case documentBlock:
+		b.marked = mark
+		block = b
+	case toolUseBlock:
+		b.marked = mark
+		block = b
+	case toolResultBlock:
+		b.marked = mark
+		block = b
+	default:
+		return block, false
+	}
+	return block, mark.Cache != nil
+}
 
 // Image implements claude.Wire. The vendor fetches images from addresses itself.
 func (w *writer) Image(mediaType, data, address string) (any, bool) {
@@ -67,7 +102,7 @@ func (w *writer) Image(mediaType, data, address string) (any, bool) {
 	if address != "" {
 		source = imageSource{Type: "url", URL: address}
 	}
-	return imageBlock{"image", source}, true
+	return imageBlock{Type: "image", Source: source}, true
 }
 
 // maxTitle bounds the title of a document, in characters, as the vendor does.
@@ -83,17 +118,17 @@ func (w *writer) Document(mediaType, name, data string) (any, bool) {
 		}
 		source = imageSource{Type: "text", MediaType: "text/plain", Data: string(raw)}
 	}
-	return documentBlock{"document", source, excerpt.Of(name, maxTitle)}, true
+	return documentBlock{Type: "document", Source: source, Title: excerpt.Of(name, maxTitle)}, true
 }
 
 // Call implements claude.Wire.
 func (w *writer) Call(c *chat.ToolCall) any {
-	return toolUseBlock{"tool_use", claude.WireID(c.ID), claude.WireName(c.Name), provider.ObjectArguments(c.Arguments)}
+	return toolUseBlock{Type: "tool_use", ID: claude.WireID(c.ID), Name: claude.WireName(c.Name), Input: provider.ObjectArguments(c.Arguments)}
 }
 
 // Result implements claude.Wire.
 func (w *writer) Result(m *chat.Message) any {
-	return toolResultBlock{"tool_result", claude.WireID(m.ToolCallID), w.conversation.AppendTexts(nil, m.Content)}
+	return toolResultBlock{Type: "tool_result", ID: claude.WireID(m.ToolCallID), Content: w.conversation.AppendTexts(nil, m.Content)}
 }
 
 // Thinking implements claude.Wire.

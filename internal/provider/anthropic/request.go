@@ -32,6 +32,7 @@ type request struct {
 	StopSequences []string              `json:"stop_sequences,omitempty"`
 	Metadata      *metadata             `json:"metadata,omitempty"`
 	Stream        bool                  `json:"stream,omitempty"`
+	Cache         *claude.CacheControl  `json:"cache_control,omitempty"`
 }
 
 // outputConfig has the effort of models that do not think by a budget, and the schema of the reply's text.
@@ -74,6 +75,11 @@ func (w *writer) write(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	w.out.Model, w.out.Stream = w.call.Upstream, w.req.Stream
+	if asked, ok := w.req.Cache(); ok {
+		if w.out.Cache = claude.CacheOf(asked); w.out.Cache != nil {
+			w.call.Keep("cache_control")
+		}
+	}
 	if err := w.tools(); err != nil {
 		return nil, err
 	}

@@ -53,6 +53,9 @@ type toolResult struct {
 // Text implements claude.Wire.
 func (w *writer) Text(s string) block { return block{Text: s} }
 
+// Cached implements claude.Wire. Only some models on Bedrock keep prompts, so it is dropped.
+func (w *writer) Cached(b block, _ chat.Cache) (block, bool) { return b, false }
+
 // Image implements claude.Wire. Converse takes no addresses of images.
 func (w *writer) Image(mediaType, data, address string) (block, bool) {
 	if address != "" {

@@ -132,6 +132,7 @@ func (w *writer) write(ctx context.Context) ([]byte, error) {
 	if err := claude.Check(w.call, "user"); err != nil {
 		return nil, err
 	}
+	w.call.DropCaches()
 	// Converse cannot say that no tool may be called, so then it gets none.
 	w.plain = len(w.req.Tools) == 0 || w.req.ToolChoice.Mode == chat.ChoiceNone
 	if !w.plain {

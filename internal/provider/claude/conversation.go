@@ -37,6 +37,8 @@ type Wire[B any] interface {
 	Call(c *chat.ToolCall) B
 	// Result returns the result of a tool; m has the role tool.
 	Result(m *chat.Message) B
+	// Cached returns a block up to which the prompt is to be kept. It reports false if it cannot say that.
+	Cached(block B, c chat.Cache) (B, bool)
 	// Thinking returns a block of signed thinking as it was kept; see Builder.Keep.
 	Thinking(state json.RawMessage) B
 }
@@ -70,11 +72,22 @@ func (c *Conversation[B]) Write(ctx context.Context, call *provider.Call, instru
 		}
 		switch m.Role {
 		case chat.RoleSystem:
-			c.System = c.AppendTexts(c.System, m.Content)
+			caches := m.Caches()
+			for j, p := range m.Content.Parts() {
+				if !p.IsImage() {
+					c.System = c.appendText(c.System, p.Text())
+				}
+				c.cache(call, c.System, caches, j)
+			}
+			c.cache(call, c.System, caches, chat.NoPart)
 		case chat.RoleAssistant:
 			c.assistant(ctx, call, m, i > last)
 		case chat.RoleTool:
-			c.add(roleUser, c.Wire.Result(m))
+			result := []B{c.Wire.Result(m)}
+			for j := range m.Caches() { // of a part, or of the message: it is one block
+				c.cache(call, result, m.Caches(), j)
+			}
+			c.add(roleUser, result...)
 		default:
 			blocks, err := c.user(call, m, i)
 			if err != nil {
@@ -146,6 +159,9 @@ func (c *Conversation[B]) assistant(ctx context.Context, call *provider.Call, m 
 	if len(blocks) == 0 {
 		return
 	}
+	for j := range m.Caches() { // where its parts end is not known any more
+		c.cache(call, blocks, m.Caches(), j)
+	}
 	c.tail = tail
 	if n := len(c.Messages); n == 0 || c.Messages[n-1].Role != roleAssistant {
 		c.answered, c.signed = true, signed
@@ -156,7 +172,11 @@ func (c *Conversation[B]) assistant(ctx context.Context, call *provider.Call, m 
 // user writes the texts, images and files of a user message. index is that of the message.
 func (c *Conversation[B]) user(call *provider.Call, m *chat.Message, index int) ([]B, error) {
 	var blocks []B
+	caches := m.Caches()
 	for i, p := range m.Content.Parts() {
+		if i > 0 {
+			c.cache(call, blocks, caches, i-1)
+		}
 		if p.File != nil {
 			file, err := c.file(p.File, index, i)
 			if err != nil {
@@ -178,7 +198,23 @@ func (c *Conversation[B]) user(call *provider.Call, m *chat.Message, index int) 
 		}
 		blocks = append(blocks, image)
 	}
+	c.cache(call, blocks, caches, len(m.Content.Parts())-1)
+	c.cache(call, blocks, caches, chat.NoPart)
 	return blocks, nil
+}
+
+// cache marks the last of the blocks, if part i has a cache_control. It is dropped if the API cannot say it.
+func (c *Conversation[B]) cache(call *provider.Call, blocks []B, caches map[int]chat.Cache, i int) {
+	asked, ok := caches[i]
+	if !ok || len(blocks) == 0 {
+		return
+	}
+	end := &blocks[len(blocks)-1]
+	if cached, ok := c.Wire.Cached(*end, asked); ok {
+		*end = cached
+		return
+	}
+	call.Omit("cache_control")
 }
 
 // file writes a file, which is part j of message i. Claude does not listen to sound.

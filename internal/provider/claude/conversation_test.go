@@ -29,6 +29,8 @@ func (lines) Call(c *chat.ToolCall) string { return "call:" + c.ID }
 
 func (lines) Result(m *chat.Message) string { return "result:" + m.ToolCallID }
 
+func (lines) Cached(block string, _ chat.Cache) (string, bool) { return block + " (kept)", true }
+
 func (lines) Thinking(state json.RawMessage) string { return "thinking:" + string(state) }
 
 // callOf is a call with these messages.

@@ -19,6 +19,21 @@ type Tool struct {
 	Description string          `json:"description,omitempty"`
 	InputSchema json.RawMessage `json:"input_schema"`
 	Strict      bool            `json:"strict,omitempty"`
+	Cache       *CacheControl   `json:"cache_control,omitempty"`
+}
+
+// CacheControl marks the end of what the vendor is to keep of a prompt.
+type CacheControl struct {
+	Type string `json:"type"`          // ephemeral
+	TTL  string `json:"ttl,omitempty"` // 5m or 1h
+}
+
+// CacheOf returns a cache_control as the vendor writes it; nil if it does not know it.
+func CacheOf(c chat.Cache) *CacheControl {
+	if c.Type != "ephemeral" || c.TTL != "" && c.TTL != "5m" && c.TTL != "1h" {
+		return nil
+	}
+	return &CacheControl{c.Type, c.TTL}
 }
 
 // Tools calls add for each function of the request, in order, and enters its name into names. MCP servers
@@ -38,7 +53,13 @@ func (m Model) Tools(call *provider.Call, names *ToolNames, add func(Tool)) erro
 		if f.Strict && !strict {
 			call.Omit("tools[].function.strict")
 		}
-		add(Tool{Name: name, Description: f.Description, InputSchema: ObjectSchema(f.Parameters), Strict: strict})
+		tool := Tool{Name: name, Description: f.Description, InputSchema: ObjectSchema(f.Parameters), Strict: strict}
+		if asked, ok := t.Cache(); ok {
+			if tool.Cache = CacheOf(asked); tool.Cache == nil {
+				call.Omit("cache_control")
+			}
+		}
+		add(tool)
 	}
 	return nil
 }

@@ -110,6 +110,7 @@ func translate(ctx context.Context, call *provider.Call) (*request, error) {
 	}
 	call.Drop("user")
 	call.DropUnread()
+	call.DropCaches()
 	return &t.out, nil
 }
 

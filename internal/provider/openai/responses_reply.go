@@ -145,11 +145,15 @@ type responseItem struct {
 	raw json.RawMessage
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
+// UnmarshalJSON implements json.Unmarshaler. In items of other types the members may be of other types, too.
 func (i *responseItem) UnmarshalJSON(raw []byte) error {
 	type plain responseItem
 	i.raw = append([]byte(nil), raw...)
-	return json.Unmarshal(raw, (*plain)(i))
+	err := json.Unmarshal(raw, (*plain)(i))
+	if _, other := errors.AsType[*json.UnmarshalTypeError](err); other {
+		return nil
+	}
+	return err
 }
 
 // decode turns an event into those of a reply.

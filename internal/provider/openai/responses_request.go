@@ -100,6 +100,7 @@ func (w *responseWriter) write(ctx context.Context) ([]byte, error) {
 	w.tools()
 	w.text()
 	w.call.Drop("stop", "frequency_penalty", "presence_penalty", "seed", "logprobs", "top_logprobs")
+	w.call.DropCaches()
 	w.call.DropUnreadBut(append([]string{"verbosity"}, shared...)...)
 	return append(w.out, '}'), nil
 }

@@ -352,3 +352,22 @@ func TestResponsesDropped(t *testing.T) {
 		t.Errorf("Dropped = %s, want %s", got, want)
 	}
 }
+
+// Items of types that nobody here knows may have members of any type. They are passed on, also in a stream.
+func TestResponsesStrangeItems(t *testing.T) {
+	t.Parallel()
+	const item = `{"id":"ts_1","type":"tool_search_call","call_id":"c","arguments":{"a":1},"summary":"x","content":{}}`
+	const reply = `data: {"type":"response.created","response":{"id":"r","object":"response","status":"in_progress"}}
+
+data: {"type":"response.output_item.added","output_index":0,"item":` + item + `}
+
+data: {"type":"response.output_item.done","output_index":0,"item":` + item + `}
+
+data: {"type":"response.completed","response":{"id":"r","object":"response","status":"completed","output":[` + item + `],"usage":{"input_tokens":3,"output_tokens":2}}}
+
+`
+	_, got, _ := respond(t, `{"model":"lab/m","stream":true,"store":false,"input":"Hi"}`, nil, nil, reply)
+	if !strings.Contains(got, `"arguments":{"a":1}`) || !strings.Contains(got, "response.completed") {
+		t.Errorf("the caller got %s", got)
+	}
+}

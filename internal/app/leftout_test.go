@@ -1,0 +1,118 @@
+package app_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// Nothing is left out without a word: what a translated model does without is named, what changes the meaning is a 400, and
+// what has an equal is translated.
+func TestLeftOut(t *testing.T) {
+	t.Parallel()
+	v, n := newPayee(t)
+	key := n.OwnerKey()
+	const (
+		chatBody = `"messages":[{"role":"user","content":"Hi"}]`
+		input    = `"input":"Hi"`
+		message  = `"max_tokens":50,"messages":[{"role":"user","content":"Hi"}]`
+	)
+	for _, tt := range []struct {
+		door, model, body string
+		status            int
+		dropped           string // or the param of a 400
+		sent              string // a part of what the upstream gets
+	}{
+		{"chat", "messages-closed", `"messages":[{"role":"user","content":[{"type":"text","text":"Hi","cache_control":{"type":"ephemeral"}}]}]`, 200, "", `{"type":"text","text":"Hi","cache_control":{"type":"ephemeral"}}`},
+		{"chat", "responses-closed", `"messages":[{"role":"user","content":[{"type":"text","text":"Hi","cache_control":{"type":"ephemeral"}}]}]`, 200, "cache_control", ""},
+		{"chat", "chat-closed", `"messages":[{"role":"user","content":[{"type":"text","text":"Hi","cache_control":{"type":"ephemeral"}}]}]`, 200, "", `"cache_control"`},
+
+		{"messages", "thinks", message + `,"output_config":{"effort":"low"}`, 200, "", `"reasoning_effort":"low"`},
+		{"messages", "thinks", message + `,"output_config":{"effort":"low"},"thinking":{"type":"disabled"}`, 200, "output_config.effort", ""},
+		{"messages", "chat-closed", message + `,"context_management":{"edits":[]},"service_tier":"auto","speed":"fast"`, 200, "context_management, service_tier, speed", ""},
+		{"messages", "chat-closed", message + `,"context_management":null`, 200, "", ""},
+		{"messages", "chat-closed", message + `,"container":"c"`, 400, "container", ""},
+		{"messages", "chat-closed", message + `,"inference_geo":"us"`, 400, "inference_geo", ""},
+		{"messages", "chat-closed", `"max_tokens":50,"system":[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":"Hi"}]`, 200, "cache_control", ""},
+		{"messages", "messages-closed", message + `,"context_management":{"edits":[]}`, 200, "", `"context_management"`},
+
+		{"responses", "chat-closed", input + `,"seed":1,"logit_bias":{"1":2},"frequency_penalty":0.5,"presence_penalty":0.5,"logprobs":true,"modalities":["text"],"audio":{},"prediction":{}`, 200, "seed, logit_bias, frequency_penalty, presence_penalty, logprobs, modalities, audio, prediction", ""},
+		{"responses", "chat-closed", input + `,"context_management":[{"type":"compaction"}],"prompt_cache_retention":"24h","moderation":{},"max_tool_calls":3,"top_logprobs":2`, 200, "context_management, prompt_cache_retention, moderation, max_tool_calls, top_logprobs", ""},
+		{"responses", "chat-closed", input + `,"include":["message.output_text.logprobs"],"reasoning":{"mode":"pro","summary":"auto"},"text":{"new":1},"stream_options":{"include_obfuscation":true}`, 200, "include, reasoning.mode, text.new, stream_options.include_obfuscation", ""},
+		{"responses", "chat-closed", input + `,"tools":[{"type":"function","name":"f","defer_loading":true}]`, 200, "tools[].defer_loading", ""},
+		{"responses", "chat-closed", `"input":[{"role":"user","content":"Hi"},{"type":"web_search_call","id":"ws","status":"completed"}]`, 200, "input[].web_search_call", ""},
+		{"responses", "chat-closed", input + `,"stop":["x"]`, 400, "stop", ""},
+		{"responses", "chat-closed", input + `,"n":2`, 400, "n", ""},
+		{"responses", "chat-closed", input + `,"n":1,"stop":null,"seed":null`, 200, "", ""},
+		{"responses", "chat-closed", input + `,"functions":[]`, 400, "functions", ""},
+		{"responses", "chat-closed", input + `,"container":"c"`, 400, "container", ""},
+		{"responses", "responses-closed", input + `,"context_management":[{"type":"compaction"}],"include":["message.output_text.logprobs"]`, 200, "", `"context_management"`},
+		{"chat", "messages-closed", chatBody + `,"context_management":{}`, 200, "context_management", ""},
+	} {
+		path := map[string]string{"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}[tt.door]
+		status, reply, dropped := n.knock(path, key, `{"model":"lab/`+tt.model+`",`+tt.body+`}`, "")
+		heard := v.take()
+		told := dropped == tt.dropped
+		if status == 400 {
+			told = strings.Contains(reply, `"param":"`+tt.dropped+`"`) || strings.Contains(reply, `"message":"`+tt.dropped+`: `)
+		}
+		if status != tt.status || !told || !strings.Contains(heard, tt.sent) {
+			t.Errorf("%s to %s with %s = %d %s, dropped %q; the upstream got %s", tt.door, tt.model, tt.body, status, reply, dropped, heard)
+		}
+	}
+}
+
+// Items that only the dialect of Responses knows are passed on to an upstream of it, turn by turn, and are a 400 elsewhere.
+func TestNativeItems(t *testing.T) {
+	t.Parallel()
+	v, n := newPayee(t)
+	key := n.OwnerKey()
+	calls := []string{
+		`{"type":"local_shell_call","id":"lsh_1","call_id":"c","status":"completed","action":{"type":"exec","command":["ls"],"env":{}}}`,
+		`{"type":"shell_call","id":"sh_1","call_id":"c","status":"completed","action":{"commands":["ls"]}}`,
+		`{"type":"apply_patch_call","id":"apc_1","call_id":"c","status":"completed","operation":{"type":"delete_file","path":"a"}}`,
+		`{"type":"computer_call","id":"cu_1","call_id":"c","status":"completed","pending_safety_checks":[],"action":{"type":"screenshot"}}`,
+		`{"type":"tool_search_call","id":"ts_1","call_id":"c","execution":"client","arguments":{}}`,
+		`{"type":"compaction","id":"cmp_1","encrypted_content":"gAAAA"}`,
+		`{"type":"item_of_tomorrow","id":"x_1"}`,
+	}
+	outputs := []string{
+		`{"type":"local_shell_call_output","id":"lsh_1","output":"a"}`,
+		`{"type":"shell_call_output","call_id":"c","output":[{"stdout":"a","stderr":"","outcome":{"type":"exit","exit_code":0}}]}`,
+		`{"type":"apply_patch_call_output","call_id":"c","status":"completed","output":"done"}`,
+		`{"type":"computer_call_output","call_id":"c","output":{"type":"computer_screenshot","image_url":"data:image/png;base64,` + strings.Repeat("A", 400_000) + `"}}`,
+		`{"type":"tool_search_output","call_id":"c","execution":"client","status":"completed","tools":[{"type":"function","name":"f"}]}`,
+		`{"role":"user","content":"Go on."}`,
+		`{"role":"user","content":"Go on."}`,
+	}
+	plain := v.says["/v1/responses"]
+	for i, call := range calls {
+		v.mu.Lock()
+		v.says["/v1/responses"] = strings.Replace(plain, `"output":[`, `"output":[`+call+`,`, 1)
+		v.mu.Unlock()
+		_, reply, _ := n.knock(responsesPath, key, `{"model":"lab/responses-closed","input":"Begin.","tools":[{"type":"shell"}]}`, "")
+		var first struct {
+			ID string `json:"id"`
+		}
+		if err := json.Unmarshal([]byte(reply), &first); err != nil || first.ID == "" {
+			t.Fatalf("the first turn = %s", reply)
+		}
+		v.take()
+		// With the conversation that is stored here, and with one that the caller sends.
+		kind, _, _ := strings.Cut(call, `,`)
+		for _, input := range []string{
+			`"previous_response_id":"` + first.ID + `","input":[` + outputs[i] + `]`,
+			`"store":false,"input":[{"role":"user","content":"Begin."},` + call + `,` + outputs[i] + `]`,
+			`"store":false,"input":[` + call + `,` + outputs[i] + `]`,
+		} {
+			status, reply, dropped := n.knock(responsesPath, key, `{"model":"lab/responses-closed",`+input+`}`, "")
+			if heard := v.take(); status != 200 || dropped != "" || !strings.Contains(heard, kind+`,`) || !strings.Contains(heard, outputs[i]) {
+				t.Errorf("%.80s = %d %s, dropped %q; the upstream got %.400s", input, status, reply, dropped, heard)
+			}
+			status, reply, _ = n.knock(responsesPath, key, `{"model":"lab/chat-closed",`+input+`}`, "")
+			if heard := v.take(); status != 400 || heard != "" || !strings.Contains(reply, "does not know items of type") {
+				t.Errorf("%.80s at another dialect = %d %s; the upstream got %.400s", input, status, reply, heard)
+			}
+		}
+	}
+}
