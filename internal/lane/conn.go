@@ -49,6 +49,8 @@ type conn struct {
 
 	phase atomic.Int32
 	since atomic.Int64 // the tick in which the phase began
+	// hurried reports whether writes have a deadline, which must not outlive the reply.
+	hurried atomic.Bool
 
 	mu   sync.Mutex // guards the fields below
 	gone bool       // the caller has hung up
@@ -295,7 +297,7 @@ func (c *conn) answer() bool {
 		c.body.limited = false
 		_ = c.nc.SetReadDeadline(time.Time{})
 	}
-	if c.reply.limited.Load() { // as net/http does between requests
+	if c.hurried.Load() { // as net/http does between requests
 		_ = c.reply.SetWriteDeadline(time.Time{})
 	}
 	if !c.enter(phaseHandler, phaseIdle) {

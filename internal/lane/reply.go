@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -41,10 +40,9 @@ type reply struct {
 	begun  bool  // the head was written
 	// After begun: the body is sent in chunks, or not at all, or as it is.
 	chunked, bare bool
-	trailers      []string    // names of the fields that follow the body, which the Trailer header has announced
-	closes        bool        // the connection ends with this reply
-	duplex        bool        // the handler reads the request after the reply has begun
-	limited       atomic.Bool // writes have a deadline, which must not outlive the reply
+	trailers      []string // names of the fields that follow the body, which the Trailer header has announced
+	closes        bool     // the connection ends with this reply
+	duplex        bool     // the handler reads the request after the reply has begun
 	err           error
 
 	// out holds what is to be sent: before begun the body, afterwards the bytes on the wire. It is
@@ -168,7 +166,7 @@ func (w *reply) SetReadDeadline(t time.Time) error { return w.conn.body.setDeadl
 // SetWriteDeadline changes the deadline for writes of the reply. Unlike the other methods it may be
 // called by another goroutine, to end a write that is stuck.
 func (w *reply) SetWriteDeadline(t time.Time) error {
-	w.limited.Store(!t.IsZero())
+	w.conn.hurried.Store(!t.IsZero())
 	return w.conn.nc.SetWriteDeadline(t)
 }
 
