@@ -12,7 +12,7 @@ import (
 // Large bodies. Nobody pays for one that is refused, so reading it takes little
 // beside the body itself (docs/security.md#memory).
 func TestGreedyBodies(t *testing.T) { // not parallel: it measures what is allocated
-	const size, most = 16 << 20, 8 << 20
+	const size, most = 6 << 20, 5 << 20
 	fill := func(start, middle, end string) []byte {
 		n := (size - len(start) - len(end)) / len(middle)
 		return []byte(start + strings.Repeat(middle, n) + end)
