@@ -180,7 +180,7 @@ func (g *Gate) Admit(d *Demand) (*Lease, Standing, error) {
 	id := d.Caller.Account.ID
 	if err := g.accounts.Ready(); err != nil {
 		g.tell()
-		if _, ok := errors.AsType[*fault.Fault](err); !ok {
+		if f, ok := errors.AsType[*fault.Fault](err); !ok || f.Kind != fault.Unavailable {
 			err = fault.New(fault.Unavailable, "Calls cannot be accounted for at the moment, so none is let in. Try again shortly.").After(5 * time.Second).Because(err)
 		}
 		return nil, g.Standing(d), err

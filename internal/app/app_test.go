@@ -81,6 +81,10 @@ func (s *site) write(t *testing.T, yaml string) {
 	if !strings.Contains(yaml, "shutdown_delay:") {
 		text += "shutdown_delay: 0s\n"
 	}
+	// A node that has no share of the limits yet would refuse connections for up to a minute.
+	if !strings.Contains(yaml, "unready:") {
+		text += "unready: answer\n"
+	}
 	// All tests run in both modes, one in each run; debug finds handlers that keep what is reused.
 	if !strings.Contains(yaml, "http1_lane:") {
 		text += "http1_lane: " + cmp.Or(os.Getenv("SLUICE_HTTP1_LANE"), "debug") + "\n"

