@@ -74,10 +74,10 @@ func mustExist(cfg *config.Config) error {
 		return err
 	}
 	is := func(e fs.DirEntry) bool { return e.Name() == sqlstore.File || e.Name() == installation.JournalFolder }
-	if len(entries) == 0 || cfg.Database == "sqlite" && !slices.ContainsFunc(entries, is) {
+	if cfg.Database == "sqlite" && !slices.ContainsFunc(entries, is) { // PostgreSQL itself is the installation
 		return fmt.Errorf("no installation in %s: name its data folder with --data or its file with --config, or start a new one with \"sluice serve\"", cfg.Data)
 	}
-	return datadir.Ours(cfg.Data)
+	return nil
 }
 
 // refuseLost is refuseEmpty for a SQLite file that is not there, before opening makes a new one: a restore

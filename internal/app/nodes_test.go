@@ -144,7 +144,7 @@ func TestWithoutRedis(t *testing.T) {
 		}
 		eventually(t, "a note about Redis", func() bool {
 			r := n.get("/readyz", "")
-			return r.status == 200 && strings.Contains(r.body, "this node admits its share of each limit, as one of 3")
+			return r.status == 200 && strings.Contains(r.body, "this server admits its share of each limit, as one of 3")
 		})
 	}
 	must[any](nodes[0], "account.suspend", admin.Target{Actor: "t", Ref: made.ID, Reason: "r"})

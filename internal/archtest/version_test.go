@@ -13,9 +13,10 @@ import (
 func TestOneVersion(t *testing.T) {
 	t.Parallel()
 	for file, pattern := range map[string]string{
-		"docs/start.md":                      `sluice_([\d.]+)_amd64\.deb`,
-		"api/openapi.yaml":                   `(?m)version: (\d+\.\d+\.\d+)\}`,
-		"deploy/kubernetes/statefulset.yaml": `/sluice:(\S+)`,
+		"docs/start.md":                        `sluice_([\d.]+)_amd64\.deb`,
+		"api/openapi.yaml":                     `(?m)version: (\d+\.\d+\.\d+)\}`,
+		"deploy/kubernetes/kustomization.yaml": `newTag: ([\d.]+)`,
+		"deploy/kubernetes/README.md":          `/sluice:([\d.]+)`,
 	} {
 		text, err := os.ReadFile(filepath.Join("..", "..", file))
 		if err != nil {

@@ -34,20 +34,6 @@ func Check(path string) error {
 	return nil
 }
 
-// Ours returns an error if this process is root's and the folder belongs to somebody else: files that root makes in it
-// keep its owner's server from starting.
-func Ours(path string) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return fmt.Errorf("check the data folder: %w", err)
-	}
-	if owner, ok := ownerOf(info); ok && os.Geteuid() == 0 && owner != 0 {
-		return fmt.Errorf("%s belongs to the user with id %d, and no server runs on it: as root, this command would leave files there that the server cannot open; run it as that user: sudo -u '#%d' sluice …",
-			path, owner, owner)
-	}
-	return nil
-}
-
 // isExposed reports whether anyone but the owner has any permission on the file.
 func isExposed(info os.FileInfo) bool { return info.Mode().Perm()&0o077 != 0 }
 

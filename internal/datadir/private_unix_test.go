@@ -156,20 +156,3 @@ func TestSecretFile(t *testing.T) {
 		t.Errorf("Secret of a damaged key file = %v, want an error that does not show it", err)
 	}
 }
-
-func TestOurs(t *testing.T) {
-	t.Parallel()
-	path := private(t)
-	if err := datadir.Ours(path); err != nil {
-		t.Errorf("Ours of an own folder = %v", err)
-	}
-	if os.Geteuid() != 0 {
-		t.Skip("needs root to give a folder away")
-	}
-	if err := os.Chown(path, 65532, 65532); err != nil {
-		t.Fatal(err)
-	}
-	if err := datadir.Ours(path); err == nil || !strings.Contains(err.Error(), "sudo -u '#65532' sluice") {
-		t.Errorf("Ours of root in the folder of another user = %v, want what to type", err)
-	}
-}

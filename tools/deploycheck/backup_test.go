@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -75,11 +76,34 @@ func TestDataFolderOnAVolumeWithAGroup(t *testing.T) {
 		data = filepath.Join(dir, below)
 	}
 	for range 2 { // the second time there is something in it
-		out, err := as(exec.CommandContext(t.Context(), bin, "account", "list", "--data", data)).CombinedOutput()
-		if err != nil {
-			t.Fatalf("as the user of the image, sluice --data %s = %v\n%s", data, err, out)
-		}
+		_, stop := serveAs(t, bin, data)
+		stop()
 	}
+}
+
+// serveAs runs a server as the user of the image until stop is called, or the test ends, and returns its address.
+func serveAs(t *testing.T, bin, data string) (addr string, stop func()) {
+	t.Helper()
+	port, err := porttest.Hold()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(port.Release)
+	cmd := as(exec.CommandContext(t.Context(), bin, "serve", "--data", data, "--listen", port.Addr(), "--metrics-listen", ""))
+	var log strings.Builder
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stop = sync.OnceFunc(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		if err := cmd.Wait(); err != nil || t.Failed() {
+			t.Logf("the server ended with %v: %s", err, log.String())
+		}
+	})
+	t.Cleanup(stop)
+	poll(t, "readiness", func() bool { return answers("http://"+port.Addr()+"/readyz", http.StatusOK) })
+	return port.Addr(), stop
 }
 
 func needsRoot(t *testing.T) {
@@ -116,30 +140,12 @@ func TestBackupOfAServiceUser(t *testing.T) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	port, err := porttest.Hold()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer port.Release()
-	cmd := as(exec.CommandContext(t.Context(), bin, "serve", "--data", data, "--listen", port.Addr(), "--metrics-listen", ""))
-	var log strings.Builder
-	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = cmd.Process.Signal(syscall.SIGKILL)
-		_ = cmd.Wait()
-		if t.Failed() {
-			t.Logf("the server: %s", log.String())
-		}
-	}()
-	poll(t, "readiness", func() bool { return answers("http://"+port.Addr()+"/readyz", http.StatusOK) })
+	addr, _ := serveAs(t, bin, data)
 	sluice := func(args ...string) (string, error) {
 		out, err := exec.CommandContext(t.Context(), bin, append(args, "--data", data)...).CombinedOutput()
 		return string(out), err
 	}
-	makeVideo(t, port.Addr(), masterKey(t, sluice))
+	makeVideo(t, addr, masterKey(t, sluice))
 
 	backups := filepath.Join(dir, "backups")
 	if err := os.Mkdir(backups, 0o700); err != nil {
@@ -155,6 +161,8 @@ func TestBackupByRootOfAStoppedService(t *testing.T) {
 	needsRoot(t)
 	bin, dir := program(t), volume(t)
 	data := filepath.Join(dir, "sluice")
+	_, stop := serveAs(t, bin, data)
+	stop()
 	for i, cmd := range []*exec.Cmd{
 		as(exec.CommandContext(t.Context(), bin, "account", "create", "--email", "ana@example.com", "--data", data)),
 		exec.CommandContext(t.Context(), bin, "backup", filepath.Join(t.TempDir(), "b"), "--data", data),
