@@ -92,6 +92,8 @@ func analytics(t *testing.T, open func() *sqlstore.Store) {
 			sum.Prompt += int64(r.Tokens.Prompt)
 			sum.Completion += int64(r.Tokens.Completion)
 			sum.CostMicro += *r.CostMicro
+		} else if r.Tokens.Total() > 0 {
+			sum.Unpriced++
 		}
 		routed[r.ModelUsed] = sum
 	}
