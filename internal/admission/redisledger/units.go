@@ -500,7 +500,7 @@ func (u *Units) Raise(ctx context.Context, k abuse.Known) error {
 	for _, id := range k.Accounts {
 		orders = append(orders, u.raiseOrder(id, &k))
 	}
-	if err := u.l.sendAll(ctx, orders); err != nil {
+	if _, err := u.l.sendAll(ctx, orders); err != nil {
 		u.l.state.failed(err)
 		return err
 	}
