@@ -94,6 +94,7 @@ func (l *Ledger) step(ctx context.Context) {
 		l.state.close()
 	}
 	l.units.resend()
+	l.units.sweep(l.clock.now())
 	l.queue.nudge()
 	if err := l.upkeep(ctx); err != nil {
 		l.state.failed(err)
