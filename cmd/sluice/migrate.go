@@ -138,7 +138,7 @@ func (p *program) progress() func(string, sqlstore.Progress) {
 			step, began, printed = now, t, t
 			fmt.Fprintln(p.stderr, step)
 		}
-		if t.Sub(printed) < progressEvery || at.AllOf == 0 {
+		if t.Sub(printed) < progressEvery || at.Table == "" {
 			return
 		}
 		printed = t
@@ -149,6 +149,13 @@ func (p *program) progress() func(string, sqlstore.Progress) {
 // progressText describes the progress of a step that has taken so long.
 func progressText(at sqlstore.Progress, taken time.Duration) string {
 	rate := float64(at.AllRows) / max(taken.Seconds(), 0.001)
+	if at.AllOf == 0 {
+		text := fmt.Sprintf("  %s: %d rows; all: %d rows, %.0f a second", at.Table, at.Rows, at.AllRows, rate)
+		if at.Tables > 0 {
+			text += fmt.Sprintf(", table %d of %d", at.Number, at.Tables)
+		}
+		return text
+	}
 	text := fmt.Sprintf("  %s: %d of %d; all: %d of %d, %.0f a second", at.Table, at.Rows, at.Of, at.AllRows, at.AllOf, rate)
 	if left := at.AllOf - at.AllRows; left > 0 && rate > 0 {
 		text += fmt.Sprintf(", %v left", time.Duration(float64(left)/rate*float64(time.Second)).Round(time.Second))

@@ -23,6 +23,11 @@ func TestProgressText(t *testing.T) {
 			sqlstore.Progress{Table: "secrets", Rows: 3, Of: 2, AllRows: 11, AllOf: 10}, // the server has added one meanwhile
 			time.Second, "  secrets: 3 of 2; all: 11 of 10, 11 a second",
 		},
+		{
+			sqlstore.Progress{Table: "settlements", Number: 5, Tables: 38, Rows: 78_000, AllRows: 80_000}, // nobody has counted them
+			40 * time.Second, "  settlements: 78000 rows; all: 80000 rows, 2000 a second, table 5 of 38",
+		},
+		{sqlstore.Progress{Table: "accounts", Rows: 10, AllRows: 10}, time.Second, "  accounts: 10 rows; all: 10 rows, 10 a second"},
 	} {
 		if got := progressText(tt.at, tt.taken); got != tt.want {
 			t.Errorf("progressText(%+v, %v) = %q, want %q", tt.at, tt.taken, got, tt.want)

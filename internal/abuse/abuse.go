@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/health"
 	"sluice/internal/usage"
 )
 
@@ -185,6 +186,8 @@ type Control struct {
 	// switching is held while an account's keys are switched off or on again in Accounts. Without it, Run
 	// could carry out a deactivation after Restore has forgiven it. It is taken before mu.
 	switching sync.Mutex
+
+	storing, reading, answering, looking health.Trouble
 
 	wake   chan struct{} // of size 1; tells Run that there is something to store
 	looked atomic.Int64  // when the units of other nodes were last read, in Unix nanoseconds

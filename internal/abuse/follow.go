@@ -150,18 +150,23 @@ func (c *Control) follow(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		var err error
+		about := &c.answering
 		select {
 		case <-ctx.Done():
 			return
 		case <-c.shared.ask:
 			err = c.answer(ctx)
 		case <-tick.C:
+			about = &c.looking
 			if err = c.look(ctx); err == nil {
 				c.looked.Store(time.Now().UnixNano())
 			}
 		}
-		if err != nil && ctx.Err() == nil {
-			c.opts.Log.Warn("units of other nodes could not be read or written yet", "error", err.Error())
+		switch {
+		case err == nil:
+			about.Works(c.opts.Log, "units of other nodes are read and written again")
+		case ctx.Err() == nil:
+			about.Failed(c.opts.Log, "units of other nodes could not be read or written yet", err)
 		}
 	}
 }

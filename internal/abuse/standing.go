@@ -152,9 +152,10 @@ func (c *Control) reread(ctx context.Context) error {
 	}
 	counts, err := c.store.AbuseCounts(ctx, month)
 	if err != nil {
-		c.opts.Log.Warn("the units of the month could not be read yet", "error", err.Error())
+		c.reading.Failed(c.opts.Log, "the units of the month could not be read yet", err)
 		return err
 	}
+	c.reading.Works(c.opts.Log, "the units of the month are read")
 	for _, id := range c.adopt(month, counts) {
 		if _, err := c.opts.Accounts.Deactivate(ctx, actor, id, "the month's units were used up"); err != nil {
 			return err
@@ -195,18 +196,20 @@ func (c *Control) writeDown(ctx context.Context) error {
 	c.mu.Unlock()
 	for _, e := range off {
 		if err := c.switchOff(ctx, e); err != nil {
-			c.opts.Log.Error("a deactivation could not be stored yet; the keys are refused meanwhile", "account", e.AccountID, "error", err.Error())
+			c.storing.Failed(c.opts.Log, "a deactivation could not be stored yet; the keys are refused meanwhile", err, "account", e.AccountID)
 			return err
 		}
 	}
 	if len(todo) == 0 {
+		c.storing.Works(c.opts.Log, "deactivations and abuse events are stored")
 		return nil
 	}
 	stored, err := c.recordEvents(ctx, todo)
 	if err != nil {
-		c.opts.Log.Warn("abuse events could not be stored yet", "error", err.Error())
+		c.storing.Failed(c.opts.Log, "abuse events could not be stored yet", err)
 		return err
 	}
+	c.storing.Works(c.opts.Log, "deactivations and abuse events are stored")
 	c.tell(ctx, stored)
 	c.mu.Lock()
 	c.todo = slices.Clone(c.todo[len(todo):])

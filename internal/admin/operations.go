@@ -227,6 +227,7 @@ type Cluster struct {
 // Node is one server on the database. Times are those of the database's clock.
 type Node struct {
 	ID        string    `json:"id"`
+	Host      string    `json:"host,omitempty"` // the name of its machine
 	Version   string    `json:"version"`
 	Mode      string    `json:"mode"`
 	StartedAt time.Time `json:"started_at"`

@@ -721,3 +721,52 @@ func (a *awayStore) ReportConditions(ctx context.Context, node string, now, stal
 	}
 	return a.Store.ReportConditions(ctx, node, now, stale, holding)
 }
+
+// fullStore is a store on a disk that may be full.
+type fullStore struct {
+	alert.Store
+	full bool
+}
+
+func (f *fullStore) FanOut(ctx context.Context, now time.Time, most int, deliver func(*alert.Event, []alert.Endpoint) []alert.Delivery) (int, error) {
+	if f.full {
+		return 0, fault.New(fault.Unavailable, "full")
+	}
+	return f.Store.FanOut(ctx, now, most, deliver)
+}
+
+func (f *fullStore) ReportConditions(ctx context.Context, node string, now, stale time.Time, holding []alert.Condition) error {
+	if f.full {
+		return fault.New(fault.Unavailable, "full")
+	}
+	return f.Store.ReportConditions(ctx, node, now, stale, holding)
+}
+
+// A disk that is full is no news every second.
+func TestFullDiskIsToldOnce(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	var out strings.Builder
+	log := slog.New(slog.NewTextHandler(&out, nil))
+	store, opts := &fullStore{Store: s.store, full: true}, &alert.Options{Now: s.clock.now}
+	courier := alert.NewCourier(store, func() alert.Settings { return s.settings }, s.post, func(string) string { return "" }, log, opts)
+	t.Cleanup(courier.Close)
+	watch := alert.NewWatch(store, courier, "n1", func() []alert.Sight { return nil }, log, opts)
+	round := func() {
+		for range 10 {
+			courier.Carry(t.Context())
+			alert.Visit(t.Context(), watch)
+			s.clock.pass(alert.WatchEvery)
+		}
+	}
+	round()
+	if n := strings.Count(out.String(), "\n"); n != 2 {
+		t.Errorf("%d lines in the log for ten attempts, want one of the courier and one of the watch:\n%s", n, &out)
+	}
+	out.Reset()
+	store.full = false
+	round()
+	if n := strings.Count(out.String(), "level=INFO"); n != 2 || strings.Count(out.String(), "\n") != 2 {
+		t.Errorf("%d lines say that it is over, want two and no others:\n%s", n, &out)
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"sluice/internal/excerpt"
+	"sluice/internal/health"
 	"sluice/internal/mail"
 	"sluice/internal/netguard"
 )
@@ -62,6 +63,8 @@ type Courier struct {
 
 	delivered, failed, dead atomic.Int64
 
+	carrying, settling health.Trouble
+
 	operator, customers way
 }
 
@@ -103,14 +106,15 @@ func (c *Courier) Carry(ctx context.Context) {
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		if err := c.fanOut(ctx); err != nil {
-			c.complain(ctx, "alerts could not be made ready", err)
+			c.complain(ctx, &c.carrying, "alerts could not be made ready", err)
 			return
 		}
 		begun, err := c.begin(ctx, now, ended)
 		if err != nil {
-			c.complain(ctx, "alerts could not be claimed", err)
+			c.complain(ctx, &c.carrying, "alerts could not be claimed", err)
 			return
 		}
+		c.carrying.Works(c.log, "alerts are made ready and claimed again")
 		if begun == 0 && now.all == 0 {
 			return
 		}
@@ -124,9 +128,9 @@ func (c *Courier) Carry(ctx context.Context) {
 }
 
 // complain logs an error, unless it is the end.
-func (c *Courier) complain(ctx context.Context, what string, err error) {
+func (c *Courier) complain(ctx context.Context, about *health.Trouble, what string, err error) {
 	if ctx.Err() == nil {
-		c.log.Warn(what, "error", err.Error())
+		about.Failed(c.log, what, err)
 	}
 }
 
@@ -244,7 +248,7 @@ func (c *Courier) attempt(ctx context.Context, d Delivery) *Delivery {
 	c.settle(ctx, &d)
 	if out.gone && d.AccountID != "" {
 		if err := c.store.StopEndpoint(context.WithoutCancel(ctx), d.AccountID, d.EndpointID, now, "the receiver answered 410 Gone"); err != nil {
-			c.complain(ctx, "a webhook could not be stopped", err)
+			c.log.Warn("a webhook could not be stopped", "endpoint", d.EndpointID, "error", err.Error())
 		}
 	}
 	return &d
@@ -254,8 +258,10 @@ func (c *Courier) attempt(ctx context.Context, d Delivery) *Delivery {
 // its claim ends: at least once, and never lost.
 func (c *Courier) settle(ctx context.Context, d *Delivery) {
 	if err := c.store.EndAttempt(context.WithoutCancel(ctx), d); err != nil {
-		c.complain(ctx, "the outcome of an alert could not be stored; it will be sent again", err)
+		c.complain(ctx, &c.settling, "the outcome of an alert could not be stored; it will be sent again", err)
+		return
 	}
+	c.settling.Works(c.log, "the outcome of alerts is stored again")
 }
 
 // outcome is how an attempt ended.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/health"
 	"sluice/internal/order"
 )
 
@@ -78,6 +79,8 @@ type Watch struct {
 	reported time.Time       // when the store last took a report
 	holding  map[string]bool // the keys of that report
 	told     map[string]bool // deliveries that were made without the database, by their ids
+
+	reporting health.Trouble
 }
 
 // sighting is what a Watch knows of a key.
@@ -122,6 +125,7 @@ func (w *Watch) visit(ctx context.Context) {
 	}
 	err := w.store.ReportConditions(ctx, w.node, now, now.Add(-forgetAfter), list)
 	if err == nil {
+		w.reporting.Works(w.courier.log, "alerts are stored again")
 		w.reported, w.holding = now, map[string]bool{}
 		for _, c := range list {
 			w.holding[c.Key] = true
@@ -129,7 +133,7 @@ func (w *Watch) visit(ctx context.Context) {
 		clear(w.told)
 		return
 	}
-	w.courier.complain(ctx, "alerts could not be stored; they are sent without the database", err)
+	w.courier.complain(ctx, &w.reporting, "alerts could not be stored; they are sent without the database", err)
 	for i := range list {
 		if !w.holding[list[i].Key] {
 			e := list[i].Beginning(w.node)

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"os"
 	"slices"
 
 	"sluice/internal/admin"
@@ -56,7 +57,8 @@ func (a *App) joinCluster(ctx context.Context, cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
-	joined, err := cluster.Join(ctx, a.facts.store, node, mode, &cluster.Options{Version: buildinfo.Version, Log: a.log})
+	host, _ := os.Hostname() // without one, the id is still there
+	joined, err := cluster.Join(ctx, a.facts.store, node, mode, &cluster.Options{Version: buildinfo.Version, Host: host, Log: a.log})
 	if err != nil {
 		return err
 	}
@@ -107,7 +109,7 @@ func (a *App) nodes() (c admin.Cluster) {
 	}
 	c.Mode, c.Note = string(a.cluster.Mode()), a.cluster.Note()
 	for _, n := range a.cluster.Nodes().List {
-		c.Nodes = append(c.Nodes, admin.Node{ID: n.ID, Version: n.Version, Mode: string(n.Mode), StartedAt: n.StartedAt, SeenAt: n.SeenAt, Alive: n.Alive, Me: n.Me})
+		c.Nodes = append(c.Nodes, admin.Node{ID: n.ID, Host: n.Host, Version: n.Version, Mode: string(n.Mode), StartedAt: n.StartedAt, SeenAt: n.SeenAt, Alive: n.Alive, Me: n.Me})
 	}
 	return c
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -51,8 +52,17 @@ func TestApproximateLimits(t *testing.T) {
 		if status.Mode != "approximate" || len(status.Nodes) != 2 || !status.Nodes[0].Alive || !status.Nodes[1].Alive || status.Nodes[0].Me == status.Nodes[1].Me {
 			t.Errorf("status = %+v, want two living nodes, one of them this one", status)
 		}
+		host, err := os.Hostname()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, listed := range status.Nodes {
+			if listed.Host != host {
+				t.Errorf("the machine of node %s = %q, want %q", listed.ID, listed.Host, host)
+			}
+		}
 		found := findings(app.Examine(t.Context(), n.site.config(t)), "cluster")
-		if len(found) != 1 || found[0].State != doctor.StateWarning || !strings.Contains(found[0].Message, "limits are approximate: each of 2 servers admits its part of them; servers on this database: 2 running; ") || !strings.Contains(found[0].Advice, "set redis") {
+		if len(found) != 1 || found[0].State != doctor.StateWarning || !strings.Contains(found[0].Message, "limits are approximate: each of 2 servers admits its part of them; servers on this database: 2 running; ") || !strings.Contains(found[0].Message, status.Nodes[1].ID+" on "+host+" (version ") || !strings.Contains(found[0].Advice, "set redis") {
 			t.Errorf("doctor = %+v, want a warning that limits are approximate", found)
 		}
 	}

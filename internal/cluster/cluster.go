@@ -74,6 +74,7 @@ type Store interface {
 // Options are the choices of Join; the zero value is the default.
 type Options struct {
 	Version string       // of the program, for people
+	Host    string       // the name of the machine, for people
 	Log     *slog.Logger // default: nothing is logged
 }
 
@@ -117,7 +118,7 @@ func Join(ctx context.Context, store Store, id string, mode Mode, opts *Options)
 	c.store, c.missing = store, map[string]time.Time{}
 	c.me = Node{ID: id, Life: strings.ToLower(rand.Text()), Mode: mode}
 	if opts != nil {
-		c.me.Version = opts.Version
+		c.me.Version, c.me.Host = opts.Version, opts.Host
 		if opts.Log != nil {
 			c.log = opts.Log
 		}
@@ -156,7 +157,7 @@ func (c *Cluster) enter(ctx context.Context) error {
 		}
 		if !told {
 			told = true
-			c.log.Warn("another server uses this database; waiting for it to stop", "node", blocker.ID, "up_to", patience.String())
+			c.log.Warn("another server uses this database; waiting for it to stop", "node", blocker.ID, "host", blocker.Host, "up_to", patience.String())
 		}
 		select {
 		case <-ctx.Done():
@@ -188,7 +189,7 @@ var errInTheWay = errors.New("another server is in the way")
 
 // refusal says why a node may not run beside another, and what to do.
 func refusal(mode Mode, other *Node) error {
-	who := fmt.Sprintf("another server uses this database: node %s, version %s, running since %s", other.ID, other.Version, other.StartedAt.Format(time.RFC3339))
+	who := fmt.Sprintf("another server uses this database: node %s, version %s, running since %s", NodeName(other.ID, other.Host), other.Version, other.StartedAt.Format(time.RFC3339))
 	if mode != Alone {
 		return fmt.Errorf("%s; it was started as the only one and counts limits by itself. Give it the same redis or cluster setting as this one, and restart it first", who)
 	}

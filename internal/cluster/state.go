@@ -25,6 +25,7 @@ const (
 type Node struct {
 	ID        string // of its data folder
 	Life      string // of this process; each has another
+	Host      string // the name of its machine, for people; empty: not known
 	Version   string // of the program
 	Mode      Mode
 	StartedAt time.Time
@@ -33,6 +34,14 @@ type Node struct {
 
 	Alive bool // set by Nodes only
 	Me    bool // set by Nodes only
+}
+
+// NodeName returns what people know a node by: its id, and its machine if that is known.
+func NodeName(id, host string) string {
+	if host == "" {
+		return id
+	}
+	return id + " on " + host
 }
 
 // State is what the database knows about the nodes.

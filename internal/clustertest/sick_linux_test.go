@@ -22,7 +22,6 @@ type sickness struct {
 	begin func(*cluster, *node) error
 	end   func(*cluster, *node) error
 	slow  bool // it takes minutes, so only the long form of the test has it
-	lasts bool // it takes a minute, so there are fewer calls at a time
 }
 
 // sicknesses returns everything that a node may have.
@@ -51,8 +50,7 @@ func sicknesses() []sickness {
 				}
 				return n.start()
 			},
-			end:   func(*cluster, *node) error { return nil }, // it is over after a minute
-			lasts: true,
+			end: func(*cluster, *node) error { return nil }, // it is over after a minute
 		},
 		{
 			name: "cut off from PostgreSQL and Redis for more than five minutes",
@@ -205,9 +203,7 @@ func testSick(t *testing.T, c *cluster, s sickness, address, key string) {
 	sick := c.nodes[2]
 	seed := newSeed(t)
 	l := c.startLoadOn(func() string { return address }, key, 6, 0, seed)
-	if !s.lasts {
-		l.hurry(4, seed)
-	}
+	l.hurry(4, seed)
 	c.eventually("some calls", func() bool { return l.completed() >= 50 })
 	before := l.tried()
 	if err := s.begin(c, sick); err != nil {

@@ -24,6 +24,7 @@ import (
 
 	"sluice/internal/admin"
 	"sluice/internal/buildinfo"
+	"sluice/internal/cluster"
 	"sluice/internal/datadir"
 )
 
@@ -316,7 +317,7 @@ func (d *doctor) cluster() {
 	c := d.running.Cluster
 	alive, names := 0, []string{}
 	for _, n := range c.Nodes {
-		name := fmt.Sprintf("%s (version %s", n.ID, n.Version)
+		name := fmt.Sprintf("%s (version %s", cluster.NodeName(n.ID, n.Host), n.Version)
 		switch {
 		case n.Me:
 			name += ", this one"

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/buildinfo"
+	"sluice/internal/cluster"
 )
 
 // additive is the migration from which on migrations only add. Servers of the version before work on tables
@@ -39,7 +40,7 @@ func (d *doctor) replaced(ctx context.Context) {
 	}
 	for _, n := range d.running.Cluster.Nodes {
 		if n.Alive && !n.Me && n.Version != d.running.Version {
-			d.add(StateWarning, "server", "End the upgrade before this one first.", "%s runs version %s, this node version %s", n.ID, n.Version, d.running.Version)
+			d.add(StateWarning, "server", "End the upgrade before this one first.", "%s runs version %s, this node version %s", cluster.NodeName(n.ID, n.Host), n.Version, d.running.Version)
 		}
 	}
 }

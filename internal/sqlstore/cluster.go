@@ -51,9 +51,9 @@ func (s *Store) clusterState(ctx context.Context, q querier) (st cluster.State, 
 	err = each(ctx, q, func(rows *sql.Rows) error {
 		var now, since int64
 		var base, next string
-		var id, life, version, mode sql.NullString // no node: one row of NULLs
+		var id, life, version, mode, host sql.NullString // no node: one row of NULLs
 		var started, seen, list sql.NullInt64
-		if err := rows.Scan(&now, &st.List, &base, &next, &since, &id, &life, &version, &mode, &started, &seen, &list); err != nil {
+		if err := rows.Scan(&now, &st.List, &base, &next, &since, &id, &life, &version, &mode, &started, &seen, &list, &host); err != nil {
 			return err
 		}
 		// The clock is read for each row; the first one is before all others, and good enough.
@@ -63,12 +63,12 @@ func (s *Store) clusterState(ctx context.Context, q querier) (st cluster.State, 
 		}
 		if id.Valid {
 			st.Nodes = append(st.Nodes, cluster.Node{
-				ID: id.String, Life: life.String, Version: version.String, Mode: cluster.Mode(mode.String),
+				ID: id.String, Life: life.String, Host: host.String, Version: version.String, Mode: cluster.Mode(mode.String),
 				StartedAt: fromMillis(started.Int64), SeenAt: fromMillis(seen.Int64), List: list.Int64,
 			})
 		}
 		return nil
-	}, `SELECT `+s.moment()+`, l.list, l.base, l.proposed, l.since, n.id, n.life, n.version, n.mode, n.started_at, n.seen_at, n.list
+	}, `SELECT `+s.moment()+`, l.list, l.base, l.proposed, l.since, n.id, n.life, n.version, n.mode, n.started_at, n.seen_at, n.list, n.host
 		FROM cluster_lists l LEFT JOIN cluster_nodes n ON l.id = 1 WHERE l.id = 1 ORDER BY n.id`)
 	if err == nil && st.Now.IsZero() {
 		err = errors.New("the table cluster_lists is empty")
@@ -132,8 +132,8 @@ func writeNodes(ctx context.Context, tx *sql.Tx, was, is []cluster.Node) error {
 		if slices.Contains(was, n) {
 			continue
 		}
-		if _, err := tx.ExecContext(ctx, `INSERT INTO cluster_nodes (id, life, version, mode, started_at, seen_at, list) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-			n.ID, n.Life, n.Version, string(n.Mode), millis(n.StartedAt), millis(n.SeenAt), n.List); err != nil {
+		if _, err := tx.ExecContext(ctx, `INSERT INTO cluster_nodes (id, life, version, mode, started_at, seen_at, list, host) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+			n.ID, n.Life, n.Version, string(n.Mode), millis(n.StartedAt), millis(n.SeenAt), n.List, n.Host); err != nil {
 			return err
 		}
 	}

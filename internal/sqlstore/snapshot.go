@@ -61,10 +61,14 @@ func (s *Store) copyInto(ctx context.Context, to *Store, report func(Progress)) 
 	}
 	err = s.native(ctx, func(conn *pgx.Conn) error {
 		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(pgx.Tx) error {
+			done := int64(0)
 			for i, name := range copied {
-				if err := s.copyOut(ctx, conn, to, write, name, &counter{Progress{Table: name, AllRows: int64(i), AllOf: int64(len(copied))}, report, int64(i)}); err != nil {
+				// To count the rows of a large PostgreSQL first takes minutes.
+				c := &counter{Progress{Table: name, Number: i + 1, Tables: len(copied)}, report, done}
+				if err := s.copyOut(ctx, conn, to, write, name, c); err != nil {
 					return fmt.Errorf("table %s: %w", name, err)
 				}
+				done += c.Rows
 			}
 			return nil
 		})
@@ -121,9 +125,7 @@ func (s *Store) copyOut(ctx context.Context, conn *pgx.Conn, to *Store, write *s
 		if _, err := insert.ExecContext(ctx, r...); err != nil {
 			return err
 		}
-		if c.Rows++; c.Rows%reportEvery == 0 {
-			c.report(c.Progress)
-		}
+		c.step()
 	}
 }
 

@@ -21,8 +21,9 @@ const (
 // Progress is how far a Transfer has come.
 type Progress struct {
 	Table           string
-	Rows, Of        int64 // of this table
-	AllRows, AllOf  int64 // of all tables
+	Number, Tables  int   // which of the tables it is, from 1; 0: not known
+	Rows, Of        int64 // of this table; Of 0: not known, or none
+	AllRows, AllOf  int64 // of all tables; AllOf 0: not known, or none
 	Written, Erased int64 // in this table, so far
 }
 

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"time"
+
+	"sluice/internal/health"
 )
 
 const (
@@ -48,6 +50,7 @@ type Committer struct {
 	room    []Settlement // memory of the last batch, reused for the next
 	most    int          // how many settlements the next batch has at most; guarded by turn
 	emptied atomic.Int64 // when the last Flush began that moved everything, in Unix nanoseconds
+	marking health.Trouble
 }
 
 // NewCommitter returns a committer that moves settlements from j to s when Run or Flush is called.
@@ -124,7 +127,9 @@ func (c *Committer) Flush(ctx context.Context) error {
 		// The database has the batch, so an error here is not an error of Flush: at worst a restart
 		// offers the batch again.
 		if err := c.journal.Commit(mark); err != nil {
-			c.log.Warn("the mark of the journal could not be stored", "error", err.Error())
+			c.marking.Failed(c.log, "the mark of the journal could not be stored", err)
+		} else {
+			c.marking.Works(c.log, "the mark of the journal is stored again")
 		}
 		if len(batch) < most {
 			c.emptied.Store(began.UnixNano())

@@ -50,18 +50,16 @@ func (u *Units) begin(accountID string, month time.Time, keys []string, known in
 		text = appendNumber(text, n)
 	}
 	numbers := string(text)
-	e.args = append(make([]string, 0, 8), numbers[:8], "", numbers[8:], u.l.opts.Node, u.life)
+	e.args = append(make([]string, 0, 8), numbers[:8], "", numbers[8:], u.l.opts.Node, "")
 	return e
 }
 
 // lifeArg is the index of the life in the arguments.
 const lifeArg = 4
 
-// of makes the errand one of the tally's life.
+// of makes the errand one of the tally's life. Only such an errand can add something.
 func (e *errand) of(y *tally) *errand {
-	if y.life != "" {
-		e.args[lifeArg] = y.life
-	}
+	e.args[lifeArg] = y.life
 	return e
 }
 
@@ -131,7 +129,7 @@ func (e *errand) heard(r answer) {
 	sh := u.shard(e.id)
 	sh.mu.Lock()
 	y := sh.of(e.id)
-	if !y.month.Equal(e.month) {
+	if !y.month.Equal(e.month) || y.life != e.args[lifeArg] {
 		y.tell()
 		sh.mu.Unlock()
 		return
@@ -193,6 +191,7 @@ func (u *Units) raiseOrder(accountID string, k *abuse.Known) order {
 	defer sh.mu.Unlock()
 	y := sh.of(accountID)
 	y.turn(k.Month)
+	y.raised = u.l.clock.now()
 	known := int64(anyHash)
 	if k.Introduce {
 		known = makeHash

@@ -16,6 +16,11 @@ const (
 	gather = 5 * time.Millisecond
 	// batch is the number of scripts sent in one round trip.
 	batch = 256
+	// piece is the number of entries, or of slots, that one script is told. A script with so many takes a few
+	// milliseconds, in which Redis answers nobody else.
+	piece = 1000
+	// heaviest is the weight of a batch, unless it has only one script. 256 ends of calls are lighter.
+	heaviest = 4 * piece
 )
 
 // op is what the end of a call changes in Redis.
@@ -205,7 +210,7 @@ func (l *Ledger) flushSome(ctx context.Context, some map[string][]op) {
 		defer l.queue.land(id)
 		orders = l.orders(orders, id, ops)
 	}
-	err := l.sendAll(ctx, orders)
+	_, err := l.sendAll(ctx, orders)
 	if err == nil {
 		return
 	}
@@ -216,16 +221,29 @@ func (l *Ledger) flushSome(ctx context.Context, some map[string][]op) {
 }
 
 // sendAll runs scripts in batches, whose replies do not matter unless they are errors. Each batch has the
-// deadline of a call.
-func (l *Ledger) sendAll(ctx context.Context, orders []order) error {
-	for len(orders) > 0 {
-		n := min(len(orders), batch)
-		if err := l.sendBatch(ctx, orders[:n]); err != nil {
-			return err
+// deadline of a call. It returns how many of the scripts have run for certain; they are the first ones.
+func (l *Ledger) sendAll(ctx context.Context, orders []order) (sent int, err error) {
+	for sent < len(orders) {
+		n := nextBatch(orders[sent:])
+		if err := l.sendBatch(ctx, orders[sent:sent+n]); err != nil {
+			return sent, err
 		}
-		orders = orders[n:]
+		sent += n
 	}
-	return nil
+	return sent, nil
+}
+
+// nextBatch returns how many of the orders go in one round trip: those that Redis runs well within the
+// deadline, and at least one.
+func nextBatch(orders []order) (n int) {
+	weight := 0
+	for n < min(len(orders), batch) {
+		if weight += orders[n].weight(); weight > heaviest && n > 0 {
+			break
+		}
+		n++
+	}
+	return n
 }
 
 func (l *Ledger) sendBatch(ctx context.Context, orders []order) error {

@@ -1,7 +1,9 @@
 package redisledger
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -92,6 +94,7 @@ func (l *Ledger) step(ctx context.Context) {
 		l.state.close()
 	}
 	l.units.resend()
+	l.units.sweep(l.clock.now())
 	l.queue.nudge()
 	if err := l.upkeep(ctx); err != nil {
 		l.state.failed(err)
@@ -104,9 +107,11 @@ func (l *Ledger) upkeep(ctx context.Context) error {
 	third := l.opts.Lease.Milliseconds() / 3
 	var orders []order
 	for id, slots := range l.calls.slots(l.clock.millis() - third) {
-		orders = append(orders, order{script: renewScript, keys: l.keys(id), args: l.slotArgs([]string{l.clock.arg(), itoa(l.opts.Lease.Milliseconds())}, slots)})
+		for some := range slices.Chunk(slots, piece) {
+			orders = append(orders, order{script: renewScript, keys: l.keys(id), args: l.slotArgs([]string{l.clock.arg(), itoa(l.opts.Lease.Milliseconds())}, some)})
+		}
 	}
-	if err := l.sendAll(ctx, orders); err != nil {
+	if _, err := l.sendAll(ctx, orders); err != nil {
 		return err
 	}
 	return l.tell(ctx, false)
@@ -117,7 +122,8 @@ func (l *Ledger) upkeep(ctx context.Context) error {
 // those that Redis had admitted may have ended.
 //
 // A call that ends while this runs may be told as it was before, and then stays counted until its minute is
-// over.
+// over. What has arrived is not told again if the rest fails. Of one batch nobody may know whether it has
+// arrived, and that one is told again: rather twice than not at all.
 func (l *Ledger) tell(ctx context.Context, returning bool) error {
 	now := l.clock.millis()
 	owed := l.debts.list(now)
@@ -132,14 +138,19 @@ func (l *Ledger) tell(ctx context.Context, returning bool) error {
 			}
 		}
 	}
+	var posts []post
 	var orders []order
 	for id, upTo := range owed {
-		if o, ok := l.postOrder(id, slots[id], upTo, now); ok {
-			orders = append(orders, o)
+		for _, p := range l.posts(id, slots[id], upTo, now) {
+			posts, orders = append(posts, p), append(orders, p.order)
 		}
 	}
-	if err := l.sendAll(ctx, orders); err != nil {
-		return err // entries that did arrive are told again: rather twice than not at all
+	sent, err := l.sendAll(ctx, orders)
+	for _, p := range posts[:sent] {
+		l.debts.told(p.account, p.upTo)
+	}
+	if err != nil {
+		return err
 	}
 	for id := range owed {
 		l.debts.told(id, now)
@@ -147,18 +158,63 @@ func (l *Ledger) tell(ctx context.Context, returning bool) error {
 	return nil
 }
 
-// postOrder returns the order that tells entries after one time and up to another, and slots. It reports
-// false if there are none.
-func (l *Ledger) postOrder(accountID string, slots []uint64, after, upTo int64) (order, bool) {
-	var records []byte
+// post is an order that tells some of an account's entries and slots. With it Redis knows the entries up to a
+// time.
+type post struct {
+	order   order
+	account string
+	upTo    int64
+}
+
+// record is what an account took in one millisecond.
+type record struct {
+	at   int64
+	cost admission.Cost
+}
+
+// records returns what this node has counted for an account after one time and up to another, in the order of
+// time, with one record for each.
+func (l *Ledger) records(accountID string, after, upTo int64) (all []record) {
 	l.local.Since(accountID, after, func(at int64, c admission.Cost) {
 		if at <= upTo { // later ones are not complete yet: their millisecond is not over
-			records = appendNumber(appendNumber(appendNumber(records, at), c.RequestMilli), c.Tokens)
+			all = append(all, record{at, c})
 		}
 	})
-	numbers := appendNumber(appendNumber(nil, l.clock.number()), l.opts.Lease.Milliseconds())
-	args := l.slotArgs([]string{string(numbers), string(records)}, slots)
-	return order{script: postScript, keys: l.keys(accountID), args: args}, len(records)+len(slots) > 0
+	slices.SortStableFunc(all, func(a, b record) int { return cmp.Compare(a.at, b.at) })
+	n := 0
+	for _, r := range all {
+		if n > 0 && all[n-1].at == r.at {
+			all[n-1].cost.RequestMilli += r.cost.RequestMilli
+			all[n-1].cost.Tokens += r.cost.Tokens
+			continue
+		}
+		all[n] = r
+		n++
+	}
+	return all[:n]
+}
+
+// posts returns the orders that tell entries after one time and up to another, and slots. There are none if
+// there is nothing to tell. Redis does nothing else while it runs a script, so none is long.
+func (l *Ledger) posts(accountID string, slots []uint64, after, upTo int64) (all []post) {
+	records := l.records(accountID, after, upTo)
+	keys := l.keys(accountID)
+	for len(records)+len(slots) > 0 {
+		some, n := records[:min(len(records), piece)], min(len(slots), piece)
+		told := upTo
+		if records = records[len(some):]; len(records) > 0 {
+			told = some[len(some)-1].at
+		}
+		text := make([]byte, 0, recordSize*len(some))
+		for _, r := range some {
+			text = appendNumber(appendNumber(appendNumber(text, r.at), r.cost.RequestMilli), r.cost.Tokens)
+		}
+		numbers := appendNumber(appendNumber(nil, l.clock.number()), l.opts.Lease.Milliseconds())
+		args := l.slotArgs([]string{string(numbers), string(text)}, slots[:n])
+		slots = slots[n:]
+		all = append(all, post{order{script: postScript, keys: keys, args: args}, accountID, told})
+	}
+	return all
 }
 
 func (l *Ledger) slotArgs(args []string, slots []uint64) []string {

@@ -70,6 +70,17 @@ type order struct {
 	errand *errand // is told the reply, if not nil
 }
 
+// recordSize is the number of bytes of an entry in an argument.
+const recordSize = 3 * 8
+
+// weight says about how long Redis runs the script: one for each slot, each entry, and each short word.
+func (o *order) weight() (n int) {
+	for _, a := range o.args {
+		n += max(1, len(a)/recordSize)
+	}
+	return n
+}
+
 // answer is what a script returned: a text, a number in decimal digits, or a list, which the beat returns.
 type answer struct {
 	text string

@@ -24,6 +24,7 @@ type simRedis struct {
 	text   func(*script) string // what it runs for a script; a simulation may break it here
 	loaded map[*script]*lua.LFunction
 	keys   map[string]*simValue
+	moved  int // bytes that the last script has read and written
 }
 
 // simValue is the value of a key: text, a hash, or a sorted set.
@@ -57,6 +58,7 @@ func newSimRedis(now func() time.Time, text func(*script) string) *simRedis {
 func (r *simRedis) run(o order) answer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.moved = 0
 	f := r.loaded[o.script]
 	if f == nil {
 		var err error
@@ -112,7 +114,14 @@ func (r *simRedis) redisCall(l *lua.LState) int {
 	if command == nil {
 		l.RaiseError("the simulated Redis has no command %s", name)
 	}
-	l.Push(command(args))
+	reply := command(args)
+	for _, a := range args {
+		r.moved += len(a)
+	}
+	if text, ok := reply.(lua.LString); ok {
+		r.moved += len(text)
+	}
+	l.Push(reply)
 	return 1
 }
 

@@ -27,7 +27,7 @@ var simBugs = map[string]struct{ old, new, trouble string }{
 	"slots-never-freed":        {"redis.call('ZREM', slots, ARGV[2])", "", ""},
 	"slots-not-renewed":        {"redis.call('ZADD', slots, 'XX', now + ms, ARGV[i])", "", ""},
 	"shares-not-divided":       {"reply[6 + i] = node", "reply[7] = id", redisStops},
-	"returning-node-forgets":   {"add(at, rc, tc)\n  end\nend", "end\nend", redisStops},
+	"returning-node-forgets":   {"er, et, r, t = er + rc, et + tc, r + rc, t + tc", "", redisStops},
 	"lost-data-goes-unnoticed": {"born = string.format('%.0f', clock[1] * 1000000 + clock[2])", "born = '1'", redisLoses},
 }
 

@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sluice/internal/abuse"
@@ -21,7 +22,10 @@ const (
 	// askAgain is the time after which an account is introduced to Redis again if that has failed.
 	askAgain = 2 * time.Second
 	// keepUnits is how long the totals of a month are kept after it is over.
-	keepUnits  = 7 * 24 * time.Hour
+	keepUnits = 7 * 24 * time.Hour
+	// keepTally is how long a node remembers an account that makes no calls here. It is far longer than anything is
+	// on its way to Redis.
+	keepTally  = 10 * time.Minute
 	unitShards = 32
 
 	// addEvery is the least time between two additions to the same account by a busy node that is far from the
@@ -43,10 +47,15 @@ const (
 // A node tells how much it has added in its life, not the difference. So it can repeat what was lost, and after
 // an outage Redis gets what the node has counted meanwhile, once. Also once if another node has told Redis
 // meanwhile what the store knows, which includes it.
+//
+// In one life, what a node tells of a total never falls: Redis would take less for something that it has counted. So
+// a tally that is forgotten takes its life with it. The tallies that are made later have a life that no forgotten one
+// had, and Redis adds what they tell to what it has. A tally is forgotten when Redis has counted everything in it, and
+// nobody waits for it. What Redis then loses with its data is in the store, as after a restart of the node.
 type Units struct {
-	l    *Ledger
-	hear abuse.Listener // nil: nobody counts units
-	life string         // tells this process from an earlier one of the same node
+	l     *Ledger
+	hear  abuse.Listener // nil: nobody counts units
+	swept atomic.Uint32  // counts sweeps; each is of the next shard
 	// resting has a value when there are additions that wait for their pause to end.
 	resting chan struct{}
 	seed    maphash.Seed
@@ -55,6 +64,7 @@ type Units struct {
 
 type unitShard struct {
 	mu       sync.Mutex
+	life     string // of new tallies; tells this process from an earlier one of the same node
 	accounts map[string]*tally
 	owing    map[string]bool // accounts with additions that were lost, or made while Redis was away
 	pausing  []string        // accounts with additions that wait for their pause to end
@@ -72,8 +82,9 @@ type tally struct {
 	queued bool          // an operation is in the queue
 	paused bool          // it is in pausing
 	sentAt time.Duration // when additions were last sent
+	raised time.Duration // when Redis was last told what the store knows
 	keys   []string      // in Redis, of the month
-	life   string        // under which Redis counts what this node adds; empty: Units.life
+	life   string        // under which Redis counts what this node adds
 	totals []total
 }
 
@@ -95,12 +106,15 @@ type total struct {
 }
 
 func (u *Units) init(l *Ledger) {
-	u.l, u.life = l, l.life[len(l.opts.Node)+1:len(l.life)-1]
+	u.l = l
 	u.resting, u.seed = make(chan struct{}, 1), maphash.MakeSeed()
 	for i := range u.shards {
-		u.shards[i].accounts, u.shards[i].owing = map[string]*tally{}, map[string]bool{}
+		u.shards[i] = unitShard{life: newLife(), accounts: map[string]*tally{}, owing: map[string]bool{}}
 	}
 }
+
+// newLife returns the name of a life. All names have the same length.
+func newLife() string { return strings.ToLower(rand.Text())[:8] }
 
 // Listen implements abuse.Counter.
 func (u *Units) Listen(l abuse.Listener) { u.hear = l }
@@ -116,10 +130,39 @@ func (u *Units) shard(accountID string) *unitShard {
 func (s *unitShard) of(accountID string) *tally {
 	t := s.accounts[accountID]
 	if t == nil {
-		t = &tally{}
+		t = &tally{life: s.life}
 		s.accounts[accountID] = t
 	}
 	return t
+}
+
+// sweep forgets the tallies that nobody has used for a while, in the next of the shards.
+func (u *Units) sweep(now time.Duration) {
+	sh := &u.shards[u.swept.Add(1)%unitShards]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	before := len(sh.accounts)
+	for id, y := range sh.accounts {
+		if now-max(y.seenAt, y.asked, y.sentAt, y.raised) >= keepTally && !sh.owing[id] && y.idle() {
+			delete(sh.accounts, id)
+		}
+	}
+	if len(sh.accounts) < before {
+		sh.life = newLife()
+	}
+}
+
+// idle reports whether Redis has counted all of it, and nobody waits for it.
+func (t *tally) idle() bool {
+	if t.lost || t.queued || t.paused || t.told != nil || t.unproven() {
+		return false
+	}
+	for i := range t.totals {
+		if x := &t.totals[i]; x.unsure || x.arrived < max(x.all, x.sent) || x.told < x.settled {
+			return false
+		}
+	}
+	return true
 }
 
 // turn begins a new month. What was on its way to the old one and gets lost is in the store. The caller holds
@@ -133,7 +176,7 @@ func (t *tally) turn(month time.Time) {
 // Back implements abuse.Counter. What this node knows of later months is forgotten: the clock was wrong. A new life
 // begins, because Redis remembers how much this one has added to each month, and this node no longer does.
 func (u *Units) Back(month time.Time) {
-	life := strings.ToLower(rand.Text())[:len(u.life)]
+	life := newLife()
 	for i := range u.shards {
 		sh := &u.shards[i]
 		sh.mu.Lock()
@@ -500,7 +543,7 @@ func (u *Units) Raise(ctx context.Context, k abuse.Known) error {
 	for _, id := range k.Accounts {
 		orders = append(orders, u.raiseOrder(id, &k))
 	}
-	if err := u.l.sendAll(ctx, orders); err != nil {
+	if _, err := u.l.sendAll(ctx, orders); err != nil {
 		u.l.state.failed(err)
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 
 // node returns a node as it joins.
 func node(id, life string, now time.Time) cluster.Node {
-	return cluster.Node{ID: id, Life: life, Version: "v1", Mode: cluster.Approximate, StartedAt: now, SeenAt: now, List: 3}
+	return cluster.Node{ID: id, Life: life, Host: "machine-" + id, Version: "v1", Mode: cluster.Approximate, StartedAt: now, SeenAt: now, List: 3}
 }
 
 func clusterNodes(t *testing.T, open func() *sqlstore.Store) {

@@ -26,7 +26,13 @@ func snapshot(t *testing.T, open func() *sqlstore.Store) {
 	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, sqlstore.File)
-	if err := s.Snapshot(t.Context(), path, filepath.Join(dir, "work"), nil); err != nil {
+	var told int64                        // rows of the tables that are copied
+	report := func(p sqlstore.Progress) { // on SQLite there is nothing to report
+		if told += p.Rows; p.AllRows != told || p.AllOf != 0 || p.Number < 1 || p.Number > p.Tables {
+			t.Errorf("progress %+v, want %d rows of all tables, and that nobody knows how many there are", p, told)
+		}
+	}
+	if err := s.Snapshot(t.Context(), path, filepath.Join(dir, "work"), report); err != nil {
 		t.Fatalf("Snapshot = %v", err)
 	}
 	create(t, s, 2)
