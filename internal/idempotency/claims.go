@@ -28,8 +28,9 @@ const (
 // Claims are the turns of all nodes on one database: what the map of running turns is inside one process.
 type Claims interface {
 	// ClaimReply takes the claim on the id for the time life and reports whether it did. It does not if a
-	// reply is kept, or another holder's claim is in force.
-	ClaimReply(ctx context.Context, c *Claim, now time.Time, life time.Duration) (held bool, err error)
+	// reply is kept, or another holder's claim is in force. Then it looks, as SeekReply does: the claim comes
+	// before the look, as the turn does in Begin.
+	ClaimReply(ctx context.Context, c *Claim, now time.Time, life time.Duration) (held bool, sealed, body []byte, err error)
 	// SeekReply returns the encrypted reply with the id and the body of the claim that is in force; nil:
 	// there is none.
 	SeekReply(ctx context.Context, id []byte, now time.Time) (sealed, body []byte, err error)
@@ -166,24 +167,22 @@ func (r *Replies) contend(ctx context.Context, t *Turn, patience time.Time) (*Re
 }
 
 // look looks for the reply and for the claim of another node. If claiming is set, it first tries to get the
-// claim: the claim comes before the look, as the turn does in Begin.
+// claim.
 func (r *Replies) look(ctx context.Context, t *Turn, claim *Claim, claiming bool) (held bool, sealed, body []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.findPatience)
 	defer cancel()
-	if claiming {
-		held, err = r.claims.ClaimReply(ctx, claim, time.Now(), r.claimLife)
-		// After an error nobody knows whether the claim was stored. So the turn owns it, too: it is renewed
-		// if it is there, and dropped at the end.
-		if held || err != nil {
-			r.mu.Lock()
-			t.claim = claim
-			r.mu.Unlock()
-		}
-		if err != nil {
-			return held, nil, nil, err
-		}
+	if !claiming {
+		sealed, body, err = r.claims.SeekReply(ctx, t.id[:], time.Now())
+		return false, sealed, body, err
 	}
-	sealed, body, err = r.claims.SeekReply(ctx, t.id[:], time.Now())
+	held, sealed, body, err = r.claims.ClaimReply(ctx, claim, time.Now(), r.claimLife)
+	// After an error nobody knows whether the claim was stored. So the turn owns it, too: it is renewed
+	// if it is there, and dropped at the end.
+	if held || err != nil {
+		r.mu.Lock()
+		t.claim = claim
+		r.mu.Unlock()
+	}
 	return held, sealed, body, err
 }
 

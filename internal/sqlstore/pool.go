@@ -41,6 +41,9 @@ const (
 	// frozen in the middle of one holds locks, and the other nodes wait for them.
 	abandonedAfter = 30 * time.Second
 
+	// awayAfter is how long nothing may have been answered until calls no longer wait for the database; see state.away.
+	awayAfter = time.Second
+
 	longest = 6 * time.Hour // bounds long
 
 	// checkAfter is after which time a connection is asked for a sign of life before it is used again.
@@ -331,6 +334,8 @@ type state struct {
 	refused  atomic.Pointer[rejection] // the last write that the database refused; nil after one that it took
 
 	unwritable atomic.Bool // what the last Look has found
+
+	tried atomic.Int64 // when away last let somebody try, in Unix nanoseconds
 }
 
 // rejection is a refusal to store anything.
@@ -355,6 +360,18 @@ func (h *state) note(err error, now time.Time) (silent bool) {
 	}
 	h.failing.CompareAndSwap(0, now.UnixNano())
 	return true
+}
+
+// away reports whether the database is known not to answer: a statement was given up at least awayAfter ago, and none was
+// answered since. Once in that time it lets somebody try. A database that is only slow is not away: a server asks for
+// something else twice a second.
+func (h *state) away(now time.Time) bool {
+	failing := h.failing.Load()
+	if failing == 0 || now.UnixNano()-failing < int64(awayAfter) {
+		return false
+	}
+	tried := h.tried.Load()
+	return now.UnixNano()-tried < int64(awayAfter) || !h.tried.CompareAndSwap(tried, now.UnixNano())
 }
 
 // Health says how the database has been answering.
