@@ -281,6 +281,39 @@ func (p *pool) driverTx(ctx context.Context, patience time.Duration, work func(c
 	})
 }
 
+// send sends statements to PostgreSQL at once. It runs what comes until the end of the batch in one transaction.
+func (p *pool) send(ctx context.Context, steps []step) (err error) {
+	ctx, cancel := within(ctx, p.patience.call)
+	defer cancel()
+	defer func() {
+		p.note(err)
+		p.wrote(err)
+	}()
+	conn, err := p.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return conn.Raw(func(c any) error {
+		pg, ok := c.(*stdlib.Conn)
+		if !ok {
+			return fmt.Errorf("a %T cannot take statements at once", c)
+		}
+		var batch pgx.Batch
+		for _, st := range steps {
+			batch.Queue(st.query, st.args...)
+		}
+		results := pg.Conn().SendBatch(ctx, &batch)
+		for _, st := range steps {
+			if err := st.read(results); err != nil {
+				_ = results.Close() // the same error
+				return err
+			}
+		}
+		return results.Close()
+	})
+}
+
 // conn reserves one connection. What is done with it needs the deadline of long, or one of its own.
 func (p *pool) conn(ctx context.Context) (*sql.Conn, error) {
 	ctx, cancel := within(ctx, p.patience.call)

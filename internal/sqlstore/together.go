@@ -4,12 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // step is one statement of together.
@@ -58,39 +56,6 @@ func (st *step) run(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// send sends statements to PostgreSQL at once. It runs what comes until the end of the batch in one transaction.
-func (p *pool) send(ctx context.Context, steps []step) (err error) {
-	ctx, cancel := within(ctx, p.patience.call)
-	defer cancel()
-	defer func() {
-		p.note(err)
-		p.wrote(err)
-	}()
-	conn, err := p.db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	return conn.Raw(func(c any) error {
-		pg, ok := c.(*stdlib.Conn)
-		if !ok {
-			return fmt.Errorf("a %T cannot take statements at once", c)
-		}
-		var batch pgx.Batch
-		for _, st := range steps {
-			batch.Queue(st.query, st.args...)
-		}
-		results := pg.Conn().SendBatch(ctx, &batch)
-		for _, st := range steps {
-			if err := st.read(results); err != nil {
-				_ = results.Close() // the same error
-				return err
-			}
-		}
-		return results.Close()
-	})
-}
-
 // read reads what became of the statement.
 func (st *step) read(from pgx.BatchResults) error {
 	if st.row != nil {
@@ -103,8 +68,9 @@ func (st *step) read(from pgx.BatchResults) error {
 	return err
 }
 
-// trimAtOnce is how many rows one trim deletes at most. Only a row that is as large as a thousand others needs another.
-const trimAtOnce = 1000
+// trimAtOnce is how many rows one trim looks at, and deletes at most. Only a row that is as large as hundreds of others needs
+// another.
+const trimAtOnce = 256
 
 // shelf names a table of rows that have an id, an account_id, a size and an expires_at, and the table of their sums, which
 // has a row for each account.

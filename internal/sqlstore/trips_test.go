@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/fault"
 	"sluice/internal/idempotency"
 	"sluice/internal/pgtest"
 	"sluice/internal/responses"
@@ -137,6 +138,49 @@ func TestRoundTrips(t *testing.T) {
 			// The first round connects, and prepares the statements.
 			if got := trips.Load() - before; round > 0 && got != step.want {
 				t.Errorf("%s, %s: %d round trips, want %d", step.name, name, got, step.want)
+			}
+		}
+	}
+}
+
+// What a call waits for fails at once while the database is known not to answer. Once in a second somebody tries.
+func TestKnownAway(t *testing.T) {
+	t.Parallel()
+	address, trips := counted(t)
+	s := open(t, address, "")
+	later := time.Now().Add(time.Hour)
+	n := 0
+	steps := map[string]func() error{
+		"KeepResponses": func() error {
+			return s.KeepResponses(t.Context(), []*responses.Record{{ID: fmt.Append(nil, n), AccountID: "a", Previous: []byte{}, Sealed: []byte("x"), ExpiresAt: later}}, responses.MaxAccount())
+		},
+		"KeepReply": func() error {
+			return s.KeepReply(t.Context(), &idempotency.Record{ID: fmt.Append(nil, n), AccountID: "a", Sealed: []byte("x"), ExpiresAt: later}, time.Now(), 100)
+		},
+		"ClaimReply": func() error {
+			_, _, _, err := s.ClaimReply(t.Context(), &idempotency.Claim{ID: fmt.Append(nil, n), Body: []byte("b"), Holder: "h", Serial: 1}, time.Now(), time.Minute)
+			return err
+		},
+	}
+	for name, do := range steps {
+		for _, tt := range []struct {
+			name           string
+			failing, tried time.Duration // since when, from now
+			asks           bool
+		}{
+			{"a statement was not answered just now", time.Minute, -time.Hour, true}, // this machine may stop for a while
+			{"none was answered for an hour", -time.Hour, time.Minute, false},
+			{"none was answered for an hour, and nobody has tried", -time.Hour, -time.Hour, true},
+		} {
+			n++
+			sqlstore.Silence(s, time.Now().Add(tt.failing), time.Now().Add(tt.tried))
+			before := trips.Load()
+			err := do()
+			if asked := trips.Load() > before; asked != tt.asks || (err == nil) != tt.asks || err != nil && !fault.Is(err, fault.Unavailable) {
+				t.Errorf("%s, %s: %v, asked the database: %t, want %t", name, tt.name, err, asked, tt.asks)
+			}
+			if h := s.Health(); h.Failing.IsZero() != tt.asks {
+				t.Errorf("%s, %s: Health = %+v after it", name, tt.name, h)
 			}
 		}
 	}
