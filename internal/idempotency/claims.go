@@ -129,10 +129,11 @@ func (r *Replies) dropEnded(ctx context.Context) {
 // it. It returns the reply of that node, or nil once the call may run here. If the database does not answer,
 // the call runs, as it does without other nodes; but while a call on another node may still hold a claim
 // that was seen before, the request goes on waiting.
-func (r *Replies) contend(ctx context.Context, t *Turn, patience time.Time) (*Reply, error) {
+func (r *Replies) contend(ctx context.Context, t *Turn, req *Request, patience time.Time) (*Reply, error) {
 	claim := &Claim{ID: t.id[:], Body: t.secret.bodyID(t.body), Holder: r.holder, Serial: r.serial.Add(1)}
 	pause, claiming := firstPause, true
-	var seen time.Time // when another node's claim was last seen
+	var first, seen time.Time // when another node's claim was seen for the first and the last time
+	defer func() { req.waited(first) }()
 	for {
 		held, sealed, body, err := r.look(ctx, t, claim, claiming)
 		claiming = false
@@ -152,7 +153,9 @@ func (r *Replies) contend(ctx context.Context, t *Turn, patience time.Time) (*Re
 		case !bytes.Equal(body, claim.Body):
 			return nil, OtherBody()
 		default:
-			seen = time.Now()
+			if seen = time.Now(); first.IsZero() {
+				first = seen
+			}
 		}
 		if time.Until(patience) <= 0 {
 			return nil, r.stillRunning()
