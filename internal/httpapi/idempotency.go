@@ -19,10 +19,8 @@ var eventStream = []string{"text/event-stream"}
 // request that runs at the same time is waited for.
 // model and tools are what the request needs access to, also for a stored reply.
 func (a *API) keep(x *exchange, r *http.Request, key []string, body []byte, model string, tools bool) (*keeper, error) {
-	// Waiting for the first request is not our overhead. Begin usually returns at once, which is no wait.
-	began := time.Now()
-	turn, reply, err := a.replies.Begin(r.Context(), idempotency.Request{AccountID: x.caller.Account.ID, Path: r.URL.Path, Key: key, Body: body})
-	x.wait.Since(began, time.Now())
+	// Waiting for the first request is not our overhead; asking the database is.
+	turn, reply, err := a.replies.Begin(r.Context(), idempotency.Request{AccountID: x.caller.Account.ID, Path: r.URL.Path, Key: key, Body: body, Waited: x.wait.Since})
 	switch {
 	// The caller disconnected while it waited for the first request, or the server stops.
 	case err != nil && r.Context().Err() != nil:

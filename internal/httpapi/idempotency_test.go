@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sluice/internal/account"
@@ -77,4 +78,41 @@ func TestKeeper(t *testing.T) {
 			t.Errorf("%s: stored %d times, when %q had been sent; want %d, and %q to come", tt.name, store.times, store.seen, tt.stored, tt.unknown)
 		}
 	}
+}
+
+// slow is a store that takes its time to look.
+type slow struct{ witness }
+
+func (*slow) FindReply(context.Context, []byte, time.Time) ([]byte, error) {
+	time.Sleep(30 * time.Millisecond) // the bubble's clock
+	return nil, nil
+}
+
+// Waiting for the first request with the key is not what the gateway adds; asking the database is.
+func TestKeeperOverhead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := &API{replies: idempotency.New(&slow{}, slog.New(slog.DiscardHandler), nil)}
+		call := func() (*keeper, *exchange) {
+			x := &exchange{ResponseWriter: httptest.NewRecorder(), caller: auth.Caller{Account: &account.Account{ID: "acct_1"}}}
+			x.wait.Arrived(time.Now())
+			k, err := a.keep(x, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/x", nil), []string{"key"}, []byte("body"), "lab/m", false)
+			if k == nil || err != nil {
+				t.Errorf("keep = %v, %v, want a keeper", k, err)
+			}
+			return k, x
+		}
+		for _, wait := range []time.Duration{0, 7 * time.Second} {
+			if first, _ := call(); wait > 0 {
+				time.AfterFunc(wait, first.end)
+			} else {
+				first.end()
+			}
+			second, x := call()
+			second.end()
+			if own := x.wait.Own(time.Now()); own != 30*time.Millisecond {
+				t.Errorf("behind a request of %v the gateway has added %v, want what the database took, 30ms", wait, own)
+			}
+		}
+	})
 }

@@ -28,8 +28,9 @@ const (
 // Claims are the turns of all nodes on one database: what the map of running turns is inside one process.
 type Claims interface {
 	// ClaimReply takes the claim on the id for the time life and reports whether it did. It does not if a
-	// reply is kept, or another holder's claim is in force.
-	ClaimReply(ctx context.Context, c *Claim, now time.Time, life time.Duration) (held bool, err error)
+	// reply is kept, or another holder's claim is in force. Then it looks, as SeekReply does: the claim comes
+	// before the look, as the turn does in Begin.
+	ClaimReply(ctx context.Context, c *Claim, now time.Time, life time.Duration) (held bool, sealed, body []byte, err error)
 	// SeekReply returns the encrypted reply with the id and the body of the claim that is in force; nil:
 	// there is none.
 	SeekReply(ctx context.Context, id []byte, now time.Time) (sealed, body []byte, err error)
@@ -128,10 +129,11 @@ func (r *Replies) dropEnded(ctx context.Context) {
 // it. It returns the reply of that node, or nil once the call may run here. If the database does not answer,
 // the call runs, as it does without other nodes; but while a call on another node may still hold a claim
 // that was seen before, the request goes on waiting.
-func (r *Replies) contend(ctx context.Context, t *Turn, patience time.Time) (*Reply, error) {
+func (r *Replies) contend(ctx context.Context, t *Turn, req *Request, patience time.Time) (*Reply, error) {
 	claim := &Claim{ID: t.id[:], Body: t.secret.bodyID(t.body), Holder: r.holder, Serial: r.serial.Add(1)}
 	pause, claiming := firstPause, true
-	var seen time.Time // when another node's claim was last seen
+	var first, seen time.Time // when another node's claim was seen for the first and the last time
+	defer func() { req.waited(first) }()
 	for {
 		held, sealed, body, err := r.look(ctx, t, claim, claiming)
 		claiming = false
@@ -151,7 +153,9 @@ func (r *Replies) contend(ctx context.Context, t *Turn, patience time.Time) (*Re
 		case !bytes.Equal(body, claim.Body):
 			return nil, OtherBody()
 		default:
-			seen = time.Now()
+			if seen = time.Now(); first.IsZero() {
+				first = seen
+			}
 		}
 		if time.Until(patience) <= 0 {
 			return nil, r.stillRunning()
@@ -166,24 +170,22 @@ func (r *Replies) contend(ctx context.Context, t *Turn, patience time.Time) (*Re
 }
 
 // look looks for the reply and for the claim of another node. If claiming is set, it first tries to get the
-// claim: the claim comes before the look, as the turn does in Begin.
+// claim.
 func (r *Replies) look(ctx context.Context, t *Turn, claim *Claim, claiming bool) (held bool, sealed, body []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.findPatience)
 	defer cancel()
-	if claiming {
-		held, err = r.claims.ClaimReply(ctx, claim, time.Now(), r.claimLife)
-		// After an error nobody knows whether the claim was stored. So the turn owns it, too: it is renewed
-		// if it is there, and dropped at the end.
-		if held || err != nil {
-			r.mu.Lock()
-			t.claim = claim
-			r.mu.Unlock()
-		}
-		if err != nil {
-			return held, nil, nil, err
-		}
+	if !claiming {
+		sealed, body, err = r.claims.SeekReply(ctx, t.id[:], time.Now())
+		return false, sealed, body, err
 	}
-	sealed, body, err = r.claims.SeekReply(ctx, t.id[:], time.Now())
+	held, sealed, body, err = r.claims.ClaimReply(ctx, claim, time.Now(), r.claimLife)
+	// After an error nobody knows whether the claim was stored. So the turn owns it, too: it is renewed
+	// if it is there, and dropped at the end.
+	if held || err != nil {
+		r.mu.Lock()
+		t.claim = claim
+		r.mu.Unlock()
+	}
 	return held, sealed, body, err
 }
 

@@ -27,7 +27,15 @@ func newCommon() *common {
 	return &common{memory: memory{records: map[string]*Record{}}, claims: map[string]*Claim{}, until: map[string]time.Time{}}
 }
 
-func (c *common) ClaimReply(ctx context.Context, claim *Claim, now time.Time, life time.Duration) (bool, error) {
+func (c *common) ClaimReply(ctx context.Context, claim *Claim, now time.Time, life time.Duration) (held bool, sealed, body []byte, err error) {
+	if held, err = c.claim(ctx, claim, now, life); err != nil {
+		return held, nil, nil, err
+	}
+	sealed, body, err = c.SeekReply(ctx, claim.ID, now)
+	return held, sealed, body, err
+}
+
+func (c *common) claim(ctx context.Context, claim *Claim, now time.Time, life time.Duration) (bool, error) {
 	sealed, err := c.FindReply(ctx, claim.ID, now)
 	if err != nil || sealed != nil {
 		return false, err

@@ -122,6 +122,16 @@ type Request struct {
 	Path      string
 	Key       []string // the values of the header
 	Body      []byte   // a repeat must have the same
+	// Waited is called with the time that was spent waiting for another request with the key, which is not the time
+	// that the database took; nil: nobody wants to know.
+	Waited func(from, until time.Time)
+}
+
+// waited tells that the request has waited for another one since from. If that is zero, it has not.
+func (r *Request) waited(from time.Time) {
+	if r.Waited != nil && !from.IsZero() {
+		r.Waited(from, time.Now())
+	}
 }
 
 // Begin returns the turn, or the reply of an earlier request; exactly one of them is not nil unless there is
@@ -135,7 +145,7 @@ func (r *Replies) Begin(ctx context.Context, req Request) (*Turn, *Reply, error)
 	s := secret{accountID: req.AccountID, path: req.Path, key: key, own: r.key}
 	t := &Turn{replies: r, secret: s, id: s.id(), body: sha256.Sum256(req.Body), done: make(chan struct{})}
 	patience := time.Now().Add(r.wait)
-	reply, err := r.await(ctx, t, patience)
+	reply, err := r.await(ctx, t, &req, patience)
 	if reply != nil || err != nil {
 		return nil, reply, err
 	}
@@ -145,7 +155,7 @@ func (r *Replies) Begin(ctx context.Context, req Request) (*Turn, *Reply, error)
 	if r.claims != nil {
 		find = r.contend
 	}
-	if reply, err = find(ctx, t, patience); err != nil || reply != nil {
+	if reply, err = find(ctx, t, &req, patience); err != nil || reply != nil {
 		t.finish(reply)
 		return nil, reply, err
 	}
@@ -155,8 +165,10 @@ func (r *Replies) Begin(ctx context.Context, req Request) (*Turn, *Reply, error)
 // await waits for the turn. It returns a nil reply and no error once the turn is t's, and the reply of the
 // request before if that one kept it. The body is compared first: another body under the same key is a
 // mistake of the caller, whatever becomes of the first request.
-func (r *Replies) await(ctx context.Context, t *Turn, patience time.Time) (*Reply, error) {
+func (r *Replies) await(ctx context.Context, t *Turn, req *Request, patience time.Time) (*Reply, error) {
 	var over <-chan time.Time // made only if there is somebody to wait for
+	var since time.Time
+	defer func() { req.waited(since) }()
 	for {
 		r.mu.Lock()
 		first := r.running[t.id]
@@ -173,7 +185,7 @@ func (r *Replies) await(ctx context.Context, t *Turn, patience time.Time) (*Repl
 		if over == nil {
 			timer := time.NewTimer(time.Until(patience))
 			defer timer.Stop()
-			over = timer.C
+			over, since = timer.C, time.Now()
 		}
 		select {
 		case <-first.done:
@@ -198,7 +210,7 @@ func (r *Replies) stillRunning() error {
 // find returns the reply in the store; nil: there is none that can be used. It returns an error only if the
 // request is at fault or the caller has hung up. Other errors are logged, and the call runs. It waits for
 // nobody; contend does.
-func (r *Replies) find(ctx context.Context, t *Turn, _ time.Time) (*Reply, error) {
+func (r *Replies) find(ctx context.Context, t *Turn, _ *Request, _ time.Time) (*Reply, error) {
 	bounded, cancel := context.WithTimeout(ctx, r.findPatience)
 	defer cancel()
 	sealed, err := r.store.FindReply(bounded, t.id[:], time.Now())

@@ -55,10 +55,11 @@ func (s *Shelf) write(ctx context.Context) {
 	batch := s.next()
 	s.busy = len(batch) > 1
 	s.mu.Unlock()
-	records := make([]*Record, 0, len(batch))
+	records, patience := make([]*Record, 0, len(batch)), keepPatience
 	for _, t := range batch {
 		if t.err == nil {
 			records = append(records, t.record)
+			patience += time.Second * time.Duration(len(t.record.Sealed)) / perSecond
 		}
 	}
 	err := errUnwritten // of a store that panics
@@ -77,7 +78,7 @@ func (s *Shelf) write(ctx context.Context) {
 		}
 	}()
 	if len(records) > 0 {
-		ctx, cancel := context.WithTimeout(ctx, keepPatience)
+		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		err = s.store.KeepResponses(ctx, records, MaxAccount())
 	}

@@ -12,7 +12,7 @@ import (
 	"sluice/internal/seal"
 )
 
-// slowStore is a store whose transactions take a second each. It counts them.
+// slowStore is a store whose transactions take half a second each. It counts them.
 type slowStore struct {
 	memory
 	mu      sync.Mutex
@@ -21,7 +21,7 @@ type slowStore struct {
 }
 
 func (s *slowStore) KeepResponses(_ context.Context, all []*Record, _ Bound) error {
-	time.Sleep(time.Second) // the bubble's clock
+	time.Sleep(time.Second / 2) // the bubble's clock
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.batches = append(s.batches, len(all))
@@ -69,7 +69,7 @@ func TestBatches(t *testing.T) {
 		{"larger than a batch", 3, 9 << 20, nil, "[1 1 1]", 0},
 		{"a transaction fails", 11, 10, errors.New("no"), "[1 10]", 1},
 		// Nobody waits longer than for one transaction beyond its patience.
-		{"too many", 1000, 10, nil, "[1 64 64 64 64]", 1000 - 257},
+		{"too many", 1000, 10, nil, "[1 64 64 64]", 1000 - 193},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -118,4 +118,29 @@ func TestBatchPanic(t *testing.T) {
 			t.Errorf("%d of 5 failed after the panic", failed)
 		}
 	})
+}
+
+// deafStore never answers.
+type deafStore struct{ slowStore }
+
+func (*deafStore) KeepResponses(ctx context.Context, _ []*Record, _ Bound) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// Nobody waits for more than two seconds for a store that does not answer, except for what takes long to send.
+func TestKeepPatience(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		size int
+		want time.Duration
+	}{{0, 2 * time.Second}, {8 << 20, 3 * time.Second}, {32 << 20, 6 * time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			err := NewShelf(&deafStore{}, nil).keep(t.Context(), &Record{Sealed: make([]byte, tt.size)})
+			if took := time.Since(began); took != tt.want || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("a response of %d bytes: %v after %v, want a deadline after %v", tt.size, err, took, tt.want)
+			}
+		})
+	}
 }

@@ -27,9 +27,10 @@ const (
 	// maxTurns is the number of responses of one conversation.
 	maxTurns = 4096
 
-	// How long a request waits for the store.
+	// How long a request waits for the store. Each perSecond bytes that are stored together have a second more.
 	findPatience = 5 * time.Second
-	keepPatience = 5 * time.Second
+	keepPatience = 2 * time.Second
+	perSecond    = 8 << 20
 )
 
 // MaxAccount returns the bound of one account's responses.

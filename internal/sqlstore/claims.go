@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"strings"
 	"time"
@@ -16,30 +15,37 @@ const renewAtOnce = 64
 
 // ClaimReply takes the claim on an id for the time life, unless it has a reply that has not expired at now,
 // or another holder's claim that is still in force. An earlier claim of the same holder is replaced: a
-// holder has one turn for each id at a time.
+// holder has one turn for each id at a time. It also returns what SeekReply does, with the claim taken.
 //
-// It looks for the reply only to save the write: a reply that is kept at this moment may be missed. So
-// whoever gets the claim looks again; see SeekReply.
-func (s *Store) ClaimReply(ctx context.Context, c *idempotency.Claim, now time.Time, life time.Duration) (held bool, err error) {
-	res, err := s.write.ExecContext(ctx, `INSERT INTO idempotent_claims (id, body, holder, serial, until_at)
-		SELECT $1, $2, $3, $4, `+s.clock()+` + $5 WHERE NOT EXISTS (SELECT 1 FROM idempotent_replies WHERE id = $1 AND expires_at > $6)
-		ON CONFLICT (id) DO UPDATE SET body = excluded.body, holder = excluded.holder, serial = excluded.serial, until_at = excluded.until_at
-		WHERE idempotent_claims.until_at <= `+s.clock()+` OR idempotent_claims.holder = excluded.holder`,
-		c.ID, c.Body, c.Holder, c.Serial, life.Milliseconds(), millis(now))
-	if err != nil {
-		return false, unavailable(err)
-	}
-	n, err := res.RowsAffected()
-	return n == 1, err
+// The claim looks for the reply only to save the write: a reply that is kept at this moment may be missed. SeekReply, which
+// looks behind it, finds it.
+func (s *Store) ClaimReply(ctx context.Context, c *idempotency.Claim, now time.Time, life time.Duration) (held bool, sealed, body []byte, err error) {
+	var claimed int64
+	seek := s.seekReply(c.ID, now)
+	seek.row = []any{&sealed, &body}
+	err = s.together(ctx, []step{{
+		query: `INSERT INTO idempotent_claims (id, body, holder, serial, until_at)
+			SELECT $1, $2, $3, $4, ` + s.clock() + ` + $5 WHERE NOT EXISTS (SELECT 1 FROM idempotent_replies WHERE id = $1 AND expires_at > $6)
+			ON CONFLICT (id) DO UPDATE SET body = excluded.body, holder = excluded.holder, serial = excluded.serial, until_at = excluded.until_at
+			WHERE idempotent_claims.until_at <= ` + s.clock() + ` OR idempotent_claims.holder = excluded.holder`,
+		args: []any{c.ID, c.Body, c.Holder, c.Serial, life.Milliseconds(), millis(now)}, changed: &claimed,
+	}, seek})
+	return err == nil && claimed == 1, sealed, body, err
 }
 
 // SeekReply returns the sealed reply with the id, if it has not expired, and the body of the claim on it, if
 // one is in force. Either is nil if there is none. One statement reads both, so a reply that is kept
 // meanwhile cannot be missed between the two.
 func (s *Store) SeekReply(ctx context.Context, id []byte, now time.Time) (sealed, body []byte, err error) {
-	err = s.read.QueryRowContext(ctx, `SELECT (SELECT sealed FROM idempotent_replies WHERE id = $1 AND expires_at > $2),
-		(SELECT body FROM idempotent_claims WHERE id = $1 AND until_at > `+s.clock()+`)`, id, millis(now)).Scan(&sealed, &body)
+	seek := s.seekReply(id, now)
+	err = s.read.QueryRowContext(ctx, seek.query, seek.args...).Scan(&sealed, &body)
 	return sealed, body, unavailable(err)
+}
+
+// seekReply returns the statement of SeekReply.
+func (s *Store) seekReply(id []byte, now time.Time) step {
+	return step{query: `SELECT (SELECT sealed FROM idempotent_replies WHERE id = $1 AND expires_at > $2),
+		(SELECT body FROM idempotent_claims WHERE id = $1 AND until_at > ` + s.clock() + `)`, args: []any{id, millis(now)}}
 }
 
 // RenewClaims extends the holder's claims on the ids. A claim that has lapsed is extended, too, if nobody
@@ -62,13 +68,14 @@ func (s *Store) RenewClaims(ctx context.Context, holder string, ids [][]byte, li
 
 // DropClaim ends a claim. A claim of another holder, or a later one of the same, stays.
 func (s *Store) DropClaim(ctx context.Context, c *idempotency.Claim) error {
-	return unavailable(dropClaim(ctx, s.write, c))
+	drop := dropClaim(c)
+	_, err := s.write.ExecContext(ctx, drop.query, drop.args...)
+	return unavailable(err)
 }
 
-// dropClaim is DropClaim on a transaction or without one.
-func dropClaim(ctx context.Context, db executor, c *idempotency.Claim) error {
-	_, err := db.ExecContext(ctx, `DELETE FROM idempotent_claims WHERE id = $1 AND holder = $2 AND serial = $3`, c.ID, c.Holder, c.Serial)
-	return err
+// dropClaim returns the statement of DropClaim.
+func dropClaim(c *idempotency.Claim) step {
+	return step{query: `DELETE FROM idempotent_claims WHERE id = $1 AND holder = $2 AND serial = $3`, args: []any{c.ID, c.Holder, c.Serial}}
 }
 
 // dropClaims deletes up to most claims that have lapsed: those of nodes that died while nobody waited. The
@@ -76,11 +83,6 @@ func dropClaim(ctx context.Context, db executor, c *idempotency.Claim) error {
 // renewal would have to change.
 func (s *Store) dropClaims(ctx context.Context, _ time.Time, most int) (int, error) {
 	return s.deleteSome(ctx, "idempotent_claims", `until_at <= `+s.clock(), most)
-}
-
-// executor is implemented by *pool and *sql.Tx.
-type executor interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
 // deleteSome deletes up to most rows of a table whose primary key is id, and returns how many it deleted. On

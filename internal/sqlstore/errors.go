@@ -39,8 +39,12 @@ func unavailable(err error) error {
 	if !isTransient(err) {
 		return clean(err)
 	}
-	return fault.New(fault.Unavailable, "The database does not answer at the moment. Try again shortly.").
-		After(5 * time.Second).Because(clean(err))
+	return unanswered(clean(err))
+}
+
+// unanswered is the fault of a database that cannot serve at the moment.
+func unanswered(err error) error {
+	return fault.New(fault.Unavailable, "The database does not answer at the moment. Try again shortly.").After(5 * time.Second).Because(err)
 }
 
 // checkPatience is how long the start of a server looks for damage in a SQLite database. A few hundred megabytes can be

@@ -205,6 +205,18 @@ func Query(ctx context.Context, s *Store, query string, args ...any) error {
 	}, query, args...))
 }
 
+// Silence makes a Store believe that its database was silent at failing, and that somebody last tried it at tried.
+func Silence(s *Store, failing, tried time.Time) {
+	s.state.failing.Store(failing.UnixNano())
+	s.state.tried.Store(tried.UnixNano())
+}
+
+// Count returns how many rows there are in a table, which a condition may follow.
+func Count(ctx context.Context, s *Store, table string) (n int, err error) {
+	err = s.write.QueryRowContext(ctx, `SELECT COUNT(*) FROM `+table).Scan(&n)
+	return n, err
+}
+
 // ClearSecrets counts the values that are stored in the clear.
 func ClearSecrets(ctx context.Context, s *Store) (n int, err error) {
 	err = s.write.QueryRowContext(ctx, `SELECT COUNT(*) FROM logins WHERE totp_secret <> '' AND totp_secret NOT LIKE 'sealed:%'`).Scan(&n)

@@ -16,50 +16,40 @@ func (s *Store) FindReply(ctx context.Context, id []byte, now time.Time) ([]byte
 	return s.findSealed(ctx, `SELECT sealed FROM idempotent_replies WHERE id = $1 AND expires_at > $2`, id, now)
 }
 
+// replyShelf is the table of replies. The one with the id $3 stays.
+var replyShelf = shelf{
+	rows: "idempotent_replies", sums: "idempotent_sizes", others: "id <> $3",
+	over: "bytes > $2", doomed: "s.bytes - o.older > $2",
+}
+
 // KeepReply stores a record unless there is one with the same id that has not expired. If all
 // records of the account would then exceed most bytes, its oldest ones are deleted. The record's claim
 // ends in the same transaction, so whoever finds the key free also finds the reply.
 func (s *Store) KeepReply(ctx context.Context, r *idempotency.Record, now time.Time, most int64) error {
-	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		// The size is read under the lock, so no other transaction can change it before it is
-		// written back.
-		total, err := lockReplies(ctx, tx, r.AccountID)
-		if err != nil {
-			return err
-		}
-		if r.Claim != nil {
-			if err := dropClaim(ctx, tx, r.Claim); err != nil {
-				return err
-			}
-		}
-		// An expired record with this id makes way and no longer counts.
-		size, err := deleteReply(ctx, tx, r.ID, now)
-		if err != nil {
-			return err
-		}
-		total -= size
-		res, err := tx.ExecContext(ctx, `INSERT INTO idempotent_replies (id, account_id, size, expires_at, sealed) VALUES ($1, $2, $3, $4, $5)
-			ON CONFLICT (id) DO NOTHING`, r.ID, r.AccountID, len(r.Sealed), millis(r.ExpiresAt), r.Sealed)
-		if err != nil {
-			return err
-		}
-		if n, err := res.RowsAffected(); err != nil || n == 0 {
-			return err // another node was faster; its reply is kept
-		}
-		total += int64(len(r.Sealed))
-		// Delete the oldest records until the limit holds, but never the new one.
-		for total > most {
-			size, err := deleteOldestReply(ctx, tx, r.AccountID, r.ID)
-			if errors.Is(err, sql.ErrNoRows) {
-				break // only the new one is left, and it exceeds the bound on its own
-			}
-			if err != nil {
-				return err
-			}
-			total -= size
-		}
-		return setRepliesSize(ctx, tx, r.AccountID, total)
+	size := int64(len(r.Sealed))
+	// What follows reads the sizes under the lock, so no other transaction can change them.
+	steps := []step{lockedReplies(r.AccountID)}
+	if r.Claim != nil {
+		steps = append(steps, dropClaim(r.Claim))
+	}
+	// A record with this id that has expired makes way; another one is that of a node that was faster, and stays.
+	steps = append(steps, step{
+		query: `UPDATE idempotent_sizes SET bytes = bytes + $2 - COALESCE((SELECT size FROM idempotent_replies WHERE id = $3), 0)
+			WHERE account_id = $1 AND NOT EXISTS (SELECT 1 FROM idempotent_replies WHERE id = $3 AND expires_at > $4)`,
+		args: []any{r.AccountID, size, r.ID, millis(now)},
 	})
+	var deleted int64
+	steps = append(steps, replyShelf.trim(&deleted, r.AccountID, most, r.ID)...)
+	steps = append(steps, step{
+		query: `INSERT INTO idempotent_replies (id, account_id, size, expires_at, sealed) VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT (id) DO UPDATE SET size = excluded.size, expires_at = excluded.expires_at, sealed = excluded.sealed WHERE idempotent_replies.expires_at <= $6`,
+		args: []any{r.ID, r.AccountID, size, millis(r.ExpiresAt), r.Sealed, millis(now)},
+	})
+	err := s.together(ctx, steps)
+	for err == nil && deleted >= trimAtOnce {
+		err = s.together(ctx, append([]step{lockedReplies(r.AccountID)}, replyShelf.trim(&deleted, r.AccountID, most, r.ID)...))
+	}
+	return err
 }
 
 // DropReplies deletes up to most expired records and returns how many it deleted.
@@ -121,12 +111,17 @@ func expiredReplies(ctx context.Context, tx *sql.Tx, now time.Time, most int) ([
 }
 
 // lockReplies makes this transaction the only one that can change the account's records, and
-// returns their total size in bytes. The upsert takes the lock and creates the row if it is
-// missing.
+// returns their total size in bytes.
 func lockReplies(ctx context.Context, tx *sql.Tx, accountID string) (total int64, err error) {
-	err = tx.QueryRowContext(ctx, `INSERT INTO idempotent_sizes (account_id, bytes) VALUES ($1, 0)
-		ON CONFLICT (account_id) DO UPDATE SET bytes = idempotent_sizes.bytes RETURNING bytes`, accountID).Scan(&total)
+	lock := lockedReplies(accountID)
+	err = tx.QueryRowContext(ctx, lock.query+` RETURNING bytes`, lock.args...).Scan(&total)
 	return total, err
+}
+
+// lockedReplies returns the statement of lockReplies. The upsert takes the lock and creates the row if it is missing.
+func lockedReplies(accountID string) step {
+	return step{query: `INSERT INTO idempotent_sizes (account_id, bytes) VALUES ($1, 0)
+		ON CONFLICT (account_id) DO UPDATE SET bytes = idempotent_sizes.bytes`, args: []any{accountID}}
 }
 
 // setRepliesSize stores the total size of an account's records.
@@ -141,13 +136,5 @@ func deleteReply(ctx context.Context, tx *sql.Tx, id []byte, now time.Time) (siz
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
-	return size, err
-}
-
-// deleteOldestReply deletes the account's oldest record other than but, and returns its size. It
-// returns sql.ErrNoRows if there is no other.
-func deleteOldestReply(ctx context.Context, tx *sql.Tx, accountID string, but []byte) (size int64, err error) {
-	err = tx.QueryRowContext(ctx, `DELETE FROM idempotent_replies WHERE id = (SELECT id FROM idempotent_replies
-		WHERE account_id = $1 AND id <> $2 ORDER BY expires_at LIMIT 1) RETURNING size`, accountID, but).Scan(&size)
 	return size, err
 }

@@ -41,6 +41,9 @@ const (
 	// frozen in the middle of one holds locks, and the other nodes wait for them.
 	abandonedAfter = 30 * time.Second
 
+	// awayAfter is how long nothing may have been answered until calls no longer wait for the database; see state.away.
+	awayAfter = time.Second
+
 	longest = 6 * time.Hour // bounds long
 
 	// checkAfter is after which time a connection is asked for a sign of life before it is used again.
@@ -278,6 +281,39 @@ func (p *pool) driverTx(ctx context.Context, patience time.Duration, work func(c
 	})
 }
 
+// send sends statements to PostgreSQL at once. It runs what comes until the end of the batch in one transaction.
+func (p *pool) send(ctx context.Context, steps []step) (err error) {
+	ctx, cancel := within(ctx, p.patience.call)
+	defer cancel()
+	defer func() {
+		p.note(err)
+		p.wrote(err)
+	}()
+	conn, err := p.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return conn.Raw(func(c any) error {
+		pg, ok := c.(*stdlib.Conn)
+		if !ok {
+			return fmt.Errorf("a %T cannot take statements at once", c)
+		}
+		var batch pgx.Batch
+		for _, st := range steps {
+			batch.Queue(st.query, st.args...)
+		}
+		results := pg.Conn().SendBatch(ctx, &batch)
+		for _, st := range steps {
+			if err := st.read(results); err != nil {
+				_ = results.Close() // the same error
+				return err
+			}
+		}
+		return results.Close()
+	})
+}
+
 // conn reserves one connection. What is done with it needs the deadline of long, or one of its own.
 func (p *pool) conn(ctx context.Context) (*sql.Conn, error) {
 	ctx, cancel := within(ctx, p.patience.call)
@@ -331,6 +367,8 @@ type state struct {
 	refused  atomic.Pointer[rejection] // the last write that the database refused; nil after one that it took
 
 	unwritable atomic.Bool // what the last Look has found
+
+	tried atomic.Int64 // when away last let somebody try, in Unix nanoseconds
 }
 
 // rejection is a refusal to store anything.
@@ -355,6 +393,18 @@ func (h *state) note(err error, now time.Time) (silent bool) {
 	}
 	h.failing.CompareAndSwap(0, now.UnixNano())
 	return true
+}
+
+// away reports whether the database is known not to answer: a statement was given up at least awayAfter ago, and none was
+// answered since. Once in that time it lets somebody try. A database that is only slow is not away: a server asks for
+// something else twice a second.
+func (h *state) away(now time.Time) bool {
+	failing := h.failing.Load()
+	if failing == 0 || now.UnixNano()-failing < int64(awayAfter) {
+		return false
+	}
+	tried := h.tried.Load()
+	return now.UnixNano()-tried < int64(awayAfter) || !h.tried.CompareAndSwap(tried, now.UnixNano())
 }
 
 // Health says how the database has been answering.

@@ -1,10 +1,12 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -13,8 +15,11 @@ import (
 	"sluice/internal/responses"
 )
 
-// errThere means that a response with the same id is stored already.
-var errThere = errors.New("a response with this id is stored already")
+// responseShelf is the table of responses. Those that expire at $4 or later stay.
+var responseShelf = shelf{
+	rows: "responses", sums: "response_sizes", entries: true, others: "expires_at < $4",
+	over: "entries > $2 OR bytes > $3", doomed: "s.entries - o.n >= $2 OR s.bytes - o.older > $3",
+}
 
 // KeepResponses stores sealed responses in one transaction, and replaces those with the same ids. If all responses of an
 // account would then exceed the bound, its oldest ones are deleted.
@@ -27,67 +32,71 @@ func (s *Store) KeepResponses(ctx context.Context, all []*responses.Record, most
 			return err
 		}
 	}
-	err := s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		for some := all; len(some) > 0; {
-			have, n := &responsesUse{accountID: some[0].AccountID}, 0
-			for n < len(some) && some[n].AccountID == have.accountID {
-				have.add(some[n])
-				n++
-			}
-			if err := have.count(ctx, tx, most); err != nil {
-				return err
-			}
-			some = some[n:]
-		}
-		return insertResponses(ctx, tx, all)
-	})
-	if !errors.Is(err, errThere) {
-		return err
+	err := s.insertResponses(ctx, all, most, false)
+	if isUnique(err) {
+		// The id of a response is that of its request, so this happens only if one is stored twice.
+		err = s.insertResponses(ctx, last(all), most, true)
 	}
-	// The id of a response is that of its request, so this happens only if one is stored twice.
+	return err
+}
+
+// last returns the records without those whose id comes again.
+func last(all []*responses.Record) (some []*responses.Record) {
+	for i, r := range all {
+		if !slices.ContainsFunc(all[i+1:], func(later *responses.Record) bool { return bytes.Equal(later.ID, r.ID) }) {
+			some = append(some, r)
+		}
+	}
+	return some
+}
+
+// insertResponses inserts responses, which are ordered by their accounts, and makes room for them. If replace is set, those
+// with the same ids go first; otherwise they are the violation of a unique index.
+func (s *Store) insertResponses(ctx context.Context, all []*responses.Record, most responses.Bound, replace bool) error {
+	var steps []step
+	var more []func() []step // what is left to trim for each account
+	for some := all; len(some) > 0; {
+		have, n, first := &responsesUse{accountID: some[0].AccountID}, 0, int64(math.MaxInt64)
+		for ; n < len(some) && some[n].AccountID == have.accountID; n++ {
+			have.add(some[n])
+			first = min(first, millis(some[n].ExpiresAt))
+		}
+		steps = append(steps, have.count())
+		if replace {
+			for _, r := range some[:n] {
+				steps = append(steps,
+					step{query: `UPDATE response_sizes SET entries = entries - 1, bytes = bytes - (SELECT size FROM responses WHERE id = $2)
+						WHERE account_id = $1 AND EXISTS (SELECT 1 FROM responses WHERE id = $2 AND account_id = $1)`, args: []any{have.accountID, r.ID}},
+					step{query: `DELETE FROM responses WHERE id = $2 AND account_id = $1`, args: []any{have.accountID, r.ID}})
+			}
+		}
+		deleted := new(int64)
+		steps = append(steps, responseShelf.trim(deleted, have.accountID, most.Entries, most.Bytes, int64(math.MaxInt64))...)
+		more = append(more, func() []step {
+			if *deleted < trimAtOnce {
+				return nil
+			}
+			lock := &responsesUse{accountID: have.accountID}
+			return append([]step{lock.count()}, responseShelf.trim(deleted, have.accountID, most.Entries, most.Bytes, first)...)
+		})
+		some = some[n:]
+	}
 	for _, r := range all {
-		if err := s.replaceResponse(ctx, r, most); err != nil {
+		steps = append(steps, step{
+			query: `INSERT INTO responses (id, account_id, previous, size, expires_at, sealed) VALUES ($1, $2, $3, $4, $5, $6)`,
+			args:  []any{r.ID, r.AccountID, r.Previous, int64(len(r.Sealed)), millis(r.ExpiresAt), r.Sealed},
+		})
+	}
+	for len(steps) > 0 {
+		if err := s.together(ctx, steps); err != nil {
 			return err
+		}
+		steps = nil
+		for _, left := range more {
+			steps = append(steps, left()...)
 		}
 	}
 	return nil
-}
-
-// insertResponses inserts responses. It returns errThere if one of them is there.
-func insertResponses(ctx context.Context, tx *sql.Tx, all []*responses.Record) error {
-	args := make([]any, 0, 6*len(all))
-	for _, r := range all {
-		args = append(args, r.ID, r.AccountID, r.Previous, len(r.Sealed), millis(r.ExpiresAt), r.Sealed)
-	}
-	res, err := tx.ExecContext(ctx, `INSERT INTO responses (id, account_id, previous, size, expires_at, sealed) VALUES `+placeholders(len(all), 6)+` ON CONFLICT (id) DO NOTHING`, args...)
-	if err != nil {
-		return err
-	}
-	if n, err := res.RowsAffected(); err != nil || n == int64(len(all)) {
-		return err
-	}
-	return errThere
-}
-
-// replaceResponse stores one response and replaces the one with its id.
-func (s *Store) replaceResponse(ctx context.Context, r *responses.Record, most responses.Bound) error {
-	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		have, err := lockResponses(ctx, tx, r.AccountID)
-		if err != nil {
-			return err
-		}
-		if err := have.remove(tx.QueryRowContext(ctx, `DELETE FROM responses WHERE id = $1 RETURNING size`, r.ID)); err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return err
-		}
-		have.add(r)
-		if err := have.trim(ctx, tx, most); err != nil {
-			return err
-		}
-		if err := have.store(ctx, tx); err != nil {
-			return err
-		}
-		return insertResponses(ctx, tx, []*responses.Record{r})
-	})
 }
 
 // FindResponses returns the sealed responses with the ids, in their order. One that is not there, or has expired, is nil.
@@ -249,36 +258,14 @@ func (u *responsesUse) add(r *responses.Record) {
 	u.Bytes += int64(len(r.Sealed))
 }
 
-// count adds what u has to the sums of the account, and makes room for it. Like lockResponses, it makes this transaction
-// the only one that can change the account's responses.
-func (u *responsesUse) count(ctx context.Context, tx *sql.Tx, most responses.Bound) error {
-	err := tx.QueryRowContext(ctx, `INSERT INTO response_sizes (account_id, entries, bytes) VALUES ($1, $2, $3)
-		ON CONFLICT (account_id) DO UPDATE SET entries = response_sizes.entries + excluded.entries, bytes = response_sizes.bytes + excluded.bytes
-		RETURNING entries, bytes`, u.accountID, u.Entries, u.Bytes).Scan(&u.Entries, &u.Bytes)
-	if err != nil {
-		return err
+// count adds what u has to the sums of the account. Like lockResponses, it makes this transaction the only one that can
+// change the account's responses.
+func (u *responsesUse) count() step {
+	return step{
+		query: `INSERT INTO response_sizes (account_id, entries, bytes) VALUES ($1, $2, $3)
+		ON CONFLICT (account_id) DO UPDATE SET entries = response_sizes.entries + excluded.entries, bytes = response_sizes.bytes + excluded.bytes`,
+		args: []any{u.accountID, u.Entries, u.Bytes},
 	}
-	was := u.Bound
-	if err := u.trim(ctx, tx, most); err != nil || u.Bound == was {
-		return err
-	}
-	return u.store(ctx, tx)
-}
-
-// trim deletes the oldest responses until the bound holds. Those that are about to be stored are counted, but not there
-// yet, so they stay.
-func (u *responsesUse) trim(ctx context.Context, tx *sql.Tx, most responses.Bound) error {
-	for u.Entries > most.Entries || u.Bytes > most.Bytes {
-		err := u.remove(tx.QueryRowContext(ctx, `DELETE FROM responses WHERE id = (SELECT id FROM responses
-			WHERE account_id = $1 ORDER BY expires_at LIMIT 1) RETURNING size`, u.accountID))
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil // only new ones are left, and they exceed the bound on their own
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // remove subtracts a row of the account that was deleted.

@@ -9,8 +9,12 @@ import (
 	"sluice/internal/responses"
 )
 
-// errFull means that responses would exceed the bound of an account.
-var errFull = errors.New("the account has no room for this response")
+// errThere means that a response with the same id is stored already, and errFull that responses would exceed the bound of an
+// account.
+var (
+	errThere = errors.New("a response with this id is stored already")
+	errFull  = errors.New("the account has no room for this response")
+)
 
 // keeping holds the statements that store responses on SQLite, for the connection that they were prepared on. Preparing
 // them would cost more than running them. Only who has the connection uses it.

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Wait adds up how long a request waited for others: for its caller's body, for upstreams and for tools.
+// Wait adds up how long a request waited for others: for its caller's body, for upstreams, for tools,
+// and for another request with the same Idempotency-Key.
 // The rest of its time is what the gateway itself added.
 //
 // One goroutine calls Begin and End, in turns. Any goroutine may call Own: the pulse does when it sends
