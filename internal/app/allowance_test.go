@@ -41,7 +41,7 @@ func (v *payee) take() string {
 	return heard
 }
 
-// newPayee starts a payee and a site with models of it: chat, responses and messages, each -closed and -open. What callers
+// newPayee starts a payee, which is no provider in the operator's network, and a site with models of it: chat, responses and messages, each -closed and -open. What callers
 // may choose is allowed for the latter.
 func newPayee(t *testing.T) (*payee, *node) {
 	t.Helper()
@@ -55,10 +55,10 @@ func newPayee(t *testing.T) (*payee, *node) {
 	const model = `plan: free, context_length: 8192, max_output: 100, tool_calling: true`
 	return v, newSite(t, fmt.Sprintf(`
 providers:
-- {name: chat, kind: openai, base_url: "%[1]s/v1"}
-- {name: responses, kind: openai, base_url: "%[1]s/v1", api: responses}
-- {name: messages, kind: anthropic, base_url: %[1]q, api_key: k}
-- {name: open, kind: openai, base_url: "%[1]s/v1", api: responses, allow: all}
+- {name: chat, kind: openai, base_url: "%[1]s/v1", allow_image_urls: true}
+- {name: responses, kind: openai, base_url: "%[1]s/v1", api: responses, allow_image_urls: true}
+- {name: messages, kind: anthropic, base_url: %[1]q, api_key: k, allow_image_urls: true}
+- {name: open, kind: openai, base_url: "%[1]s/v1", api: responses, allow: all, allow_image_urls: true}
 models:
 - {id: lab/chat-closed, provider: chat, %[2]s}
 - {id: lab/chat-open, provider: chat, allow: all, %[2]s}

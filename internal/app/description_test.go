@@ -333,6 +333,9 @@ func TestRepliesFitTheDescription(t *testing.T) {
 	}
 
 	// Nothing is described that does not happen; what needs patience, or a fault of ours or of an upstream, has tests of its own.
+	for _, path := range []string{chat, ask, write, embed} {
+		d.seen["POST "+path+" 404"] = true // of an upstream that does not have what the body names: TestMistakesOfOneCaller
+	}
 	for path, item := range d.doc.Paths.Map() {
 		for method, op := range item.Operations() {
 			for status := range op.Responses.Map() {
