@@ -44,6 +44,12 @@ type Mark struct {
 	Final bool
 }
 
+// UpgradeHelps reports whether a higher plan would raise the account's requests a minute: there is one, and
+// support has not set the limit.
+func (a *Account) UpgradeHelps() bool {
+	return a.Plan < Scale && a.Overrides.RequestsPerMinute == nil
+}
+
 // Master returns the account's master key. Every account has one; nil means that a was not loaded
 // from the store.
 func (a *Account) Master() *Key {

@@ -124,3 +124,29 @@ func TestStandingHeader(t *testing.T) {
 		t.Errorf("what is unlimited has headers %v", h)
 	}
 }
+
+// A call that can never pass is told of a higher plan only if one would raise the limit.
+func TestAdviceOfAHigherPlan(t *testing.T) {
+	t.Parallel()
+	two := account.Limit(2)
+	for _, tt := range []struct {
+		plan      account.Plan
+		overrides account.Overrides
+		want      bool
+	}{
+		{account.None, account.Overrides{}, true},
+		{account.Premium, account.Overrides{Concurrent: &two}, true},
+		{account.Scale, account.Overrides{}, false},
+		{account.Basic, account.Overrides{RequestsPerMinute: &two}, false}, // support set it; every plan would have it
+	} {
+		demand := demandOf(tt.plan, account.Free, false)
+		demand.Caller.Account.Overrides = tt.overrides
+		demand.Limits = account.Limits{RequestsPerMinute: 2, TokensPerMinute: account.Unlimited, Concurrent: account.Unlimited}
+		demand.Model.RequestMilli = 3000
+		_, _, err := New(NewMemory(nil), &clerk{}, nil).Admit(demand)
+		f, ok := errors.AsType[*fault.Fault](err)
+		if !ok || !f.Final || strings.Contains(f.Message, "higher plan") != tt.want {
+			t.Errorf("%s with %+v: %v, want advice to take a higher plan: %t", tt.plan, tt.overrides, err, tt.want)
+		}
+	}
+}

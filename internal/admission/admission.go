@@ -222,7 +222,7 @@ func (g *Gate) take(d *Demand, limits account.Limits, c Cost) (taken, Standing, 
 		g.ledger.Free(id, place, Cost{})
 	case obstacle != nil && err == nil:
 		g.count(obstacle)
-		err = obstacle.fault(c)
+		err = obstacle.fault(c, d.Caller.Account.UpgradeHelps())
 	}
 	if key != nil {
 		standing = standing.tighter(key.standing)
@@ -344,9 +344,14 @@ func access(plan account.Plan, m *Model, tools bool) error {
 
 // fault returns the 429 for the caller. It names the limit, its size, what is used, and when the call
 // would pass. A call that can never pass is final, so that clients do not retry it. If the state of this node
-// is in the way and not the limit, it is a 503.
-func (o *Obstacle) fault(c Cost) *fault.Fault {
+// is in the way and not the limit, it is a 503. Upgrade says that a higher plan would help.
+func (o *Obstacle) fault(c Cost, upgrade bool) *fault.Fault {
 	limit := int64(o.Limit)
+	const lighter = "Use a model with a lower request_multiplier"
+	advice := lighter + "."
+	if upgrade {
+		advice = lighter + ", or a higher plan."
+	}
 	var f *fault.Fault
 	switch {
 	case o.NoShare:
@@ -358,9 +363,9 @@ func (o *Obstacle) fault(c Cost) *fault.Fault {
 	case o.Resource == Slots:
 		f = fault.New(fault.RateLimited, "This account may not have any call running at the moment: its concurrency limit is 0.")
 	case o.Parts > 0:
-		f = fault.New(fault.RateLimited, "This call counts as %s requests. The limit of %d a minute is divided among %d servers at the moment, and none of them can admit it. Use a model with a lower request_multiplier, or a higher plan.", milli(c.RequestMilli), limit, o.Parts)
+		f = fault.New(fault.RateLimited, "This call counts as %s requests. The limit of %d a minute is divided among %d servers at the moment, and none of them can admit it. %s", milli(c.RequestMilli), limit, o.Parts, advice)
 	case o.Never && o.Resource == Requests:
-		f = fault.New(fault.RateLimited, "This call counts as %s requests and the whole allowance is %d a minute, so it can never pass. Use a model with a lower request_multiplier, or a higher plan.", milli(c.RequestMilli), limit)
+		f = fault.New(fault.RateLimited, "This call counts as %s requests and the whole allowance is %d a minute, so it can never pass. %s", milli(c.RequestMilli), limit, advice)
 	case o.Never:
 		f = fault.New(fault.RateLimited, "The allowance of this account is %d tokens a minute, so no call can pass.", limit)
 	case o.Resource == Requests:

@@ -133,7 +133,7 @@ func TestDividedTooSmall(t *testing.T) {
 		t.Fatalf("Take = %+v, want that no part is large enough", o)
 	}
 	const want = "This call counts as 5 requests. The limit of 10 a minute is divided among 3 servers at the moment, and none of them can admit it. Use a model with a lower request_multiplier, or a higher plan."
-	if f := o.fault(Cost{RequestMilli: 5000}); f.Message != want || !f.Final {
+	if f := o.fault(Cost{RequestMilli: 5000}, true); f.Message != want || !f.Final {
 		t.Errorf("fault = %q (final: %t), want %q", f.Message, f.Final, want)
 	}
 	// One that fits into the largest part passes elsewhere, or later.
@@ -184,7 +184,7 @@ func TestDividedWords(t *testing.T) {
 			t.Errorf("no refusal, want %q", c.want)
 			continue
 		}
-		if f := c.obstacle.fault(c.cost); !strings.HasPrefix(f.Message, c.want) || f.Kind != c.kind || f.Final || f.RetryAfter <= 0 {
+		if f := c.obstacle.fault(c.cost, true); !strings.HasPrefix(f.Message, c.want) || f.Kind != c.kind || f.Final || f.RetryAfter <= 0 {
 			t.Errorf("fault = %s %q after %s (final: %t), want %s %q", f.Kind, f.Message, f.RetryAfter, f.Final, c.kind, c.want)
 		}
 	}

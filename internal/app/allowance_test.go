@@ -41,7 +41,7 @@ func (v *payee) take() string {
 	return heard
 }
 
-// newPayee starts a payee and a site with models of it: chat, responses and messages, each -closed and -open. What callers
+// newPayee starts a payee, which is no provider in the operator's network, and a site with models of it: chat, responses and messages, each -closed and -open. What callers
 // may choose is allowed for the latter.
 func newPayee(t *testing.T) (*payee, *node) {
 	t.Helper()

@@ -129,6 +129,38 @@ func (d *description) checkHeaders(t *testing.T, name string, response *openapi3
 	}
 }
 
+// checkOtherMethods wants HEAD wherever GET is, and a 405 that lists the methods of a path for any other.
+func (d *description) checkOtherMethods(t *testing.T, n *node, key string) {
+	t.Helper()
+	refused := d.doc.Components.Responses["MethodNotAllowed"].Value
+	for path, item := range d.doc.Paths.Map() {
+		target := strings.NewReplacer("{id}", "x", "{file}", "x").Replace(path)
+		if item.Get != nil {
+			got, head := n.request("GET", target, key, ""), n.request("HEAD", target, key, "")
+			if head.status != got.status || head.body != "" {
+				t.Errorf("HEAD %s = %d %q, want %d without a body", target, head.status, head.body, got.status)
+			}
+		}
+		var want []string
+		for method := range item.Operations() {
+			want = append(want, method)
+		}
+		if item.Get != nil {
+			want = append(want, "HEAD")
+		}
+		slices.Sort(want)
+		r := n.request("PATCH", target, key, "")
+		name := "PATCH " + target
+		if allow := strings.Split(r.header.Get("Allow"), ", "); r.status != 405 || !slices.Equal(slices.Sorted(slices.Values(allow)), want) {
+			t.Errorf("%s = %d, Allow: %q, want 405 and %q", name, r.status, allow, want)
+		}
+		d.checkHeaders(t, name, refused, r.header)
+		if !strings.HasPrefix(path, "/v1/messages") { // whose errors have another form
+			checkSchema(t, name, refused.Content.Get("application/json").Schema.Value, r.body)
+		}
+	}
+}
+
 // The replies of every operation, good and bad, are what api/openapi.yaml says they are.
 func TestRepliesFitTheDescription(t *testing.T) {
 	t.Parallel()
@@ -278,6 +310,14 @@ func TestRepliesFitTheDescription(t *testing.T) {
 			}
 		}
 	}
+	for path, target := range map[string]string{"/v1/models": "/v1/models?limit=1", model: "/v1/models/sandbox/small"} {
+		r := n.fetch("GET", n.scheme+n.Addr()+target, owner, map[string]string{"Anthropic-Version": "2023-06-01"})
+		if !strings.Contains(r.body, `"display_name"`) {
+			t.Errorf("GET %s with anthropic-version = %s, want the form of Anthropic's API", target, r.body)
+		}
+		d.check(t, "GET", path, r)
+	}
+	d.checkOtherMethods(t, n, owner)
 	d.check(t, "POST", chat, n.announce(chat, owner, 33<<20))
 	d.check(t, "POST", "/v1/route", n.announce("/v1/route", owner, 33<<20))
 	for _, path := range []string{embed, ask, write, count, "/v1/feedback"} {

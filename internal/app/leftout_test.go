@@ -24,6 +24,9 @@ func TestLeftOut(t *testing.T) {
 		sent              string // a part of what the upstream gets
 	}{
 		{"chat", "messages-closed", `"messages":[{"role":"user","content":[{"type":"text","text":"Hi","cache_control":{"type":"ephemeral"}}]}]`, 200, "", `{"type":"text","text":"Hi","cache_control":{"type":"ephemeral"}}`},
+		{"chat", "messages-closed", `"messages":[{"role":"user","content":[{"type":"text","text":"Hi","cache\u005Fcontrol":{"type":"ephemeral"}}]}]`, 200, "", `{"type":"text","text":"Hi","cache_control":{"type":"ephemeral"}}`},
+		{"chat", "messages-closed", chatBody + `,"tools":[{"type":"function","function":{"name":"f"},"\u0063ache_control":{"type":"ephemeral"}}]`, 200, "", `"cache_control":{"type":"ephemeral"}`},
+		{"chat", "responses-closed", `"messages":[{"role":"user","content":[{"type":"text","text":"Hi","cache_contro\u006c":{"type":"ephemeral"}}]}]`, 200, "cache_control", ""},
 		{"chat", "responses-closed", `"messages":[{"role":"user","content":[{"type":"text","text":"Hi","cache_control":{"type":"ephemeral"}}]}]`, 200, "cache_control", ""},
 		{"chat", "chat-closed", `"messages":[{"role":"user","content":[{"type":"text","text":"Hi","cache_control":{"type":"ephemeral"}}]}]`, 200, "", `"cache_control"`},
 
@@ -41,6 +44,10 @@ func TestLeftOut(t *testing.T) {
 		{"responses", "chat-closed", input + `,"include":["message.output_text.logprobs"],"reasoning":{"mode":"pro","summary":"auto"},"text":{"new":1},"stream_options":{"include_obfuscation":true}`, 200, "include, reasoning.mode, text.new, stream_options.include_obfuscation", ""},
 		{"responses", "chat-closed", input + `,"tools":[{"type":"function","name":"f","defer_loading":true}]`, 200, "tools[].defer_loading", ""},
 		{"responses", "chat-closed", `"input":[{"role":"user","content":"Hi"},{"type":"web_search_call","id":"ws","status":"completed"}]`, 200, "input[].web_search_call", ""},
+		{"responses", "chat-closed", input + `,"tools":[{"type":"custom","name":"f","defer_loading":true,"new":null}]`, 200, "tools[].defer_loading", ""},
+		{"responses", "chat-closed", `"input":[{"role":"user","new":{"a":1},"content":[{"type":"input_text","text":"Hi","prompt_cache_breakpoint":{"mode":"explicit"},"none":null},{"type":"output_text","text":"a","annotations":[{}],"logprobs":[]}]}]`, 200, "input[].content[].prompt_cache_breakpoint, input[].new", ""},
+		{"responses", "chat-closed", `"input":[{"role":"user","content":"Hi"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"a","level":7}]}]`, 200, "input[].output[].level", ""},
+		{"responses", "responses-closed", `"input":[{"role":"user","content":[{"type":"input_text","text":"Hi","prompt_cache_breakpoint":{"mode":"explicit"}}]}]`, 200, "", `"prompt_cache_breakpoint"`},
 		{"responses", "chat-closed", input + `,"stop":["x"]`, 400, "stop", ""},
 		{"responses", "chat-closed", input + `,"n":2`, 400, "n", ""},
 		{"responses", "chat-closed", input + `,"n":1,"stop":null,"seed":null`, 200, "", ""},
@@ -58,6 +65,26 @@ func TestLeftOut(t *testing.T) {
 		}
 		if status != tt.status || !told || !strings.Contains(heard, tt.sent) {
 			t.Errorf("%s to %s with %s = %d %s, dropped %q; the upstream got %s", tt.door, tt.model, tt.body, status, reply, dropped, heard)
+		}
+	}
+}
+
+// What a header switches on at Anthropic goes nowhere else.
+func TestFeaturesLeftOut(t *testing.T) {
+	t.Parallel()
+	v, n := newPayee(t)
+	key := n.OwnerKey()
+	const body = `"max_tokens":50,"messages":[{"role":"user","content":"Hi"}]`
+	for _, tt := range []struct{ model, beta, dropped, sent string }{
+		{"chat-closed", "interleaved-thinking-2025-05-14,claude-code-20250219", "anthropic-beta", "anthropic-beta: \n"},
+		{"responses-closed", "context-1m-2025-08-07", "anthropic-beta", "anthropic-beta: \n"},
+		{"chat-closed", "", "", "anthropic-beta: \n"},
+		{"messages-closed", "claude-code-20250219", "", "anthropic-beta: claude-code-20250219\n"},
+		{"messages-closed", "context-1m-2025-08-07", "anthropic-beta.context-1m", "anthropic-beta: \n"},
+	} {
+		status, reply, dropped := n.knock("/v1/messages", key, `{"model":"lab/`+tt.model+`",`+body+`}`, tt.beta)
+		if heard := v.take(); status != 200 || dropped != tt.dropped || !strings.HasPrefix(heard, tt.sent) {
+			t.Errorf("%s with %s = %d %s, dropped %q, want %q; the upstream got %s", tt.model, tt.beta, status, reply, dropped, tt.dropped, heard)
 		}
 	}
 }

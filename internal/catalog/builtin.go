@@ -13,7 +13,7 @@ func Router(brand string) Model {
 		ID: brand + "/auto", OwnedBy: brand,
 		Description: "Picks a model for each request by what the request needs and what is available.",
 		Plan:        account.Basic, RequestMilli: 1000, UnitMilli: 1000,
-		ContextLength: 400_000, MaxOutput: 65_536, ToolCalling: true, Thinks: true, Images: true, Router: true, Origin: BuiltIn,
+		ContextLength: 400_000, ToolCalling: true, Thinks: true, Images: true, Router: true, Origin: BuiltIn,
 	}
 }
 

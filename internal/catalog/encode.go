@@ -19,7 +19,7 @@ type wireModel struct {
 	RequestMultiplier json.Number `json:"request_multiplier"`
 	Permission        struct {
 		ContextLength int  `json:"context_length"`
-		MaxOutput     int  `json:"max_output"`
+		MaxOutput     *int `json:"max_output,omitempty"` // nil: a router without models, which gives no reply
 		ToolCalling   bool `json:"tool_calling"`
 	} `json:"permission"`
 	Description string          `json:"description,omitempty"`
@@ -74,7 +74,9 @@ func encodeModel(m *Model, verbose bool) []byte {
 		Plan: m.Plan.String(), RequestMultiplier: decimal(m.RequestMilli, 3),
 	}
 	w.Permission.ContextLength = m.ContextLength
-	w.Permission.MaxOutput = m.MaxOutput
+	if !m.Router || m.MaxOutput > 0 {
+		w.Permission.MaxOutput = &m.MaxOutput
+	}
 	w.Permission.ToolCalling = m.ToolCalling
 	if verbose {
 		w.Description, w.Provider, w.Aliases = m.Description, m.Provider, m.Aliases

@@ -16,13 +16,31 @@ type Cache struct {
 // NoPart stands for the message or the tool itself; see Message.Caches.
 const NoPart = -1
 
-// cacheKey is the member, with its quotes. One that is written with escapes is not found.
+// cacheKey is the member, with its quotes.
 var cacheKey = []byte(`"cache_control"`)
+
+// mayCache reports whether some member of an object may be a cache_control: there is the key, or an escape of a letter or
+// of the underscore, in which it could be hidden. Nearly no text has such an escape.
+func mayCache(raw []byte) bool {
+	if bytes.Contains(raw, cacheKey) {
+		return true
+	}
+	for {
+		_, rest, ok := bytes.Cut(raw, []byte(`\u00`))
+		if !ok {
+			return false
+		}
+		if len(rest) > 0 && rest[0] >= '5' && rest[0] <= '7' {
+			return true
+		}
+		raw = rest
+	}
+}
 
 // Caches returns the cache_control of the parts of a message by their indexes, and that of the message under NoPart; nil if
 // there are none, as in nearly every message.
 func (m *Message) Caches() map[int]Cache {
-	if !bytes.Contains(m.raw, cacheKey) {
+	if !mayCache(m.raw) {
 		return nil
 	}
 	found := map[int]Cache{}
@@ -47,7 +65,7 @@ func (m *Message) Caches() map[int]Cache {
 
 // Cache returns the cache_control of a tool, in the entry or in its function, and reports whether there is one.
 func (t *Tool) Cache() (Cache, bool) {
-	if !bytes.Contains(t.raw, cacheKey) {
+	if !mayCache(t.raw) {
 		return Cache{}, false
 	}
 	found := map[int]Cache{}

@@ -368,6 +368,10 @@ type Provider struct {
 	// itself or cannot reach anything.
 	AllowImageURLs bool `yaml:"allow_image_urls" default:"false"`
 
+	// Whether the server connects to the provider while nobody calls it, every 15 seconds, to know
+	// whether it is up. It sends no request. Without it only calls tell.
+	Probe bool `yaml:"probe" default:"true"`
+
 	// What callers may choose although you pay for it: `all`, or a list of names such as
 	// `[web_search, service_tier]`. They are tools that the vendor runs, fields that choose the
 	// model or the price, and ids of objects that are stored at the vendor. docs/providers.md

@@ -189,9 +189,9 @@ alerts: {email: [ops@example.com], webhooks: [{name: pager, url: "http://10.0.0.
 		Providers: []Provider{
 			{
 				Name: "one", Kind: "openai", BaseURL: "https://api.example.com/v1", APIKey: "sk-123456", APIKeys: []Secret{"sk-123456-b"}, MaxConcurrent: 9, Discover: "basic",
-				Timeouts: Timeouts{Connect: 3 * time.Second, FirstContent: 20 * time.Second, Silence: 2 * time.Minute},
+				Probe: true, Timeouts: Timeouts{Connect: 3 * time.Second, FirstContent: 20 * time.Second, Silence: 2 * time.Minute},
 			},
-			{Name: "two", Kind: "openai", BaseURL: "http://localhost:11434/v1", Timeouts: Timeouts{Connect: 10 * time.Second, Silence: 2 * time.Minute}},
+			{Name: "two", Kind: "openai", BaseURL: "http://localhost:11434/v1", Probe: true, Timeouts: Timeouts{Connect: 10 * time.Second, Silence: 2 * time.Minute}},
 		},
 		Models: []Model{
 			{ID: "acme/small", Provider: "one", Targets: []Target{{"one", "acme/small", 1}}, Kind: "chat", Plan: "free", RequestMultiplier: 1000, ContextLength: 131072, MaxOutput: 8192, JSONMode: true},

@@ -41,10 +41,15 @@ func (a *API) createMessage(x *exchange, r *http.Request) error {
 		return err
 	}
 	defer release()
+	features, err := features(r.Header[featuresOfMessages])
+	if err != nil {
+		return err
+	}
+	if len(features) > 0 {
+		req.Leave("anthropic-beta")
+	}
 	if o := req.Chat.Original; o != nil {
-		if o.Features, err = features(r.Header[featuresOfMessages]); err != nil {
-			return err
-		}
+		o.Features = features
 	}
 	err = a.complete(x, r, completion{Request: req.Chat, body: body, door: messages.Dialect, dialect: messages.NewWriter(req, x.event.RequestID)})
 	return req.Explain(err)

@@ -161,12 +161,15 @@ func (p *parser) request(body value) {
 	}
 }
 
-// leave notes a field that a chat completion cannot say and does without. Only an upstream of the dialect gets it.
-func (p *parser) leave(name string) {
-	if r := p.req; len(r.unread) < provider.MaxDropped && provider.IsFieldName(name) && !slices.Contains(r.unread, name) {
+// Leave notes a field, or a header, that a chat completion cannot say and does without. Only an upstream of the dialect gets
+// it; for others, Writer.Dropped names it.
+func (r *Request) Leave(name string) {
+	if len(r.unread) < provider.MaxDropped && provider.IsFieldName(name) && !slices.Contains(r.unread, name) {
 		r.unread = append(r.unread, name)
 	}
 }
+
+func (p *parser) leave(name string) { p.req.Leave(name) }
 
 // unknown reads a field that is not known. It is refused only by models of other dialects, and only if the request would mean
 // something else without it.

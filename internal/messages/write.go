@@ -109,7 +109,7 @@ func (w *Writer) begin(b []byte) []byte {
 	b = append(b, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":"...)
 	b = w.appendHead(b)
 	b = append(b, `"content":[],"stop_reason":null,"stop_sequence":null,"usage":`...)
-	b = appendUsage(b, chat.Usage{Prompt: w.req.InputTokens(), Completion: 1})
+	b = appendUsage(b, chat.Usage{Prompt: w.req.InputTokens(), Completion: 1}, w.head.Tier)
 	return append(b, "}}\n\n"...)
 }
 
@@ -300,7 +300,7 @@ func (w *Writer) End(b []byte, o *relay.Outcome) []byte {
 		b = w.leave(w.begin(b))
 		b = append(b, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{"...)
 		b = append(w.appendStop(b), `},"usage":`...)
-		b = append(appendUsage(b, o.Usage), "}\n\n"...)
+		b = append(appendUsage(b, o.Usage, ""), "}\n\n"...)
 	}
 	return append(b, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...)
 }
@@ -314,7 +314,7 @@ func (w *Writer) Body(b []byte, o *relay.Outcome) []byte {
 	b = append(w.appendHead(b), `"content":[`...)
 	b = append(b, w.content...)
 	b = append(w.appendStop(append(b, `],`...)), `,"usage":`...)
-	return append(appendUsage(b, o.Usage), '}')
+	return append(appendUsage(b, o.Usage, o.Tier), '}')
 }
 
 // appendStop appends why the reply ended.
@@ -341,11 +341,18 @@ func (w *Writer) stopReason() string {
 	return "end_turn"
 }
 
-// appendUsage appends the usage. As in the original, tokens that were read from a cache do not count as input.
-func appendUsage(b []byte, u chat.Usage) []byte {
+// appendUsage appends the usage. As in the original, tokens that were read from a cache do not count as input. The
+// tier of a message is one of two.
+func appendUsage(b []byte, u chat.Usage, tier string) []byte {
 	b = strconv.AppendInt(append(b, `{"input_tokens":`...), int64(u.Prompt), 10)
 	b = strconv.AppendInt(append(b, `,"cache_creation_input_tokens":0,"cache_read_input_tokens":`...), int64(u.Cached), 10)
 	b = strconv.AppendInt(append(b, `,"output_tokens":`...), int64(u.CompletionTotal()), 10)
+	switch tier {
+	case "default":
+		b = append(b, `,"service_tier":"standard"`...)
+	case "priority":
+		b = append(b, `,"service_tier":"priority"`...)
+	}
 	return append(b, '}')
 }
 

@@ -33,6 +33,7 @@ type connections struct {
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	start  func(ctx context.Context, network, address string) (net.Conn, error) // the same with TLS
 	way    atomic.Pointer[way]                                                  // of the last call, which is usually that of all; nil before the first
+	onCall bool                                                                 // see PoolOptions
 }
 
 // way records which transport serves a host, so that the proxy settings are not read for each call.
@@ -45,6 +46,8 @@ type way struct {
 type PoolOptions struct {
 	// Standard makes http.Transport serve every call.
 	Standard bool
+	// OnCall makes connections only for calls: Client.Connect tries none.
+	OnCall bool
 	// TLS has the settings of connections with TLS, such as whom to trust. Default: those of the system.
 	TLS *tls.Config
 }
@@ -56,6 +59,7 @@ func Connections(connect time.Duration, opts *PoolOptions) http.RoundTripper {
 		opts = &PoolOptions{}
 	}
 	c := newConnections(connect, opts.TLS)
+	c.onCall = opts.OnCall
 	if opts.Standard {
 		c.plain = nil
 	}
@@ -167,7 +171,7 @@ func (c *connections) choose(u *url.URL) *plainhttp.Transport {
 
 // reach connects to the host of a URL and closes the connection. A server that speaks HTTP/2 alone is there, too.
 func (c *connections) reach(ctx context.Context, u *url.URL) error {
-	if proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u}); proxy != nil || err != nil {
+	if proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u}); c.onCall || proxy != nil || err != nil {
 		return ErrNotTried
 	}
 	connect, port := c.dial, "80"

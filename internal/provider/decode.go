@@ -19,7 +19,19 @@ type Decoder struct {
 	// Fingerprint is the upstream's system_fingerprint, a JSON string, if the last reply or chunk had one.
 	Fingerprint []byte
 
+	tier  string        // the last that was told
 	calls []decodedCall // in the order in which they began
+}
+
+// TierOf returns the service tier with that name, or an empty string for one that OpenAI's clients do not know. It
+// returns a constant, so that name may be a temporary copy.
+func TierOf(name string) string {
+	for _, tier := range [...]string{"default", "auto", "flex", "scale", "priority"} {
+		if name == tier {
+			return tier
+		}
+	}
+	return ""
 }
 
 // decodedCall identifies a call that has begun.
@@ -39,6 +51,7 @@ type wireReply struct {
 	} `json:"x_groq"` // where Groq puts the figures of a stream
 	Error       json.RawMessage `json:"error"`
 	Fingerprint json.RawMessage `json:"system_fingerprint"`
+	Tier        any             `json:"service_tier"` // a string
 }
 
 // wireChoice has a Delta in a chunk and a Message in a whole reply.
@@ -114,6 +127,11 @@ func (d *Decoder) Decode(raw []byte) ([]Event, error) {
 		d.Fingerprint = w.Fingerprint
 	}
 	var events []Event
+	name, _ := w.Tier.(string)
+	if tier := TierOf(name); tier != "" && tier != d.tier {
+		d.tier = tier
+		events = append(events, Event{Kind: Tier, Text: tier})
+	}
 	for i := range w.Choices {
 		c := &w.Choices[i]
 		if isThere(c.Error) {

@@ -130,6 +130,7 @@ const (
 	Chunk                     // Event.Raw is the JSON of one chat.completion.chunk of OpenAI's dialect
 	Whole                     // Event.Raw is the JSON of one chat.completion of OpenAI's dialect; the only event of its stream
 	Declined                  // Event.Text is a piece of the model's refusal to answer
+	Tier                      // Event.Text is the service tier of the reply, a result of TierOf; may follow Finish
 	Other                     // Event.Native or Event.Step is set and nothing else: only some dialects of callers have it
 )
 

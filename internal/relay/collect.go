@@ -145,6 +145,7 @@ func (c *collector) splice(raw []byte) bool {
 	if u, ok := scanUsage(raw[sh.usage.from:sh.usage.to]); ok {
 		c.usage(u)
 	}
+	c.tier(sh.tier)
 	if sh.produced() {
 		c.content()
 	}
@@ -160,8 +161,12 @@ func (c *collector) splice(raw []byte) bool {
 
 // event adds an event to its choice.
 func (c *collector) event(ev *provider.Event) {
-	if ev.Kind == provider.Usage {
+	switch ev.Kind {
+	case provider.Usage:
 		c.usage(ev.Usage)
+		return
+	case provider.Tier:
+		c.tier(ev.Text)
 		return
 	}
 	ch := c.choice(ev.Choice)

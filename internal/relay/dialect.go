@@ -119,6 +119,7 @@ func (s *streamer) retell(raw []byte) bool {
 	if u, ok := scanUsage(raw[sh.usage.from:sh.usage.to]); ok {
 		s.usage(u)
 	}
+	s.reply.tier(sh.tier)
 	sh.tell(raw, s.event)
 	return true
 }
@@ -132,6 +133,7 @@ func (c *collector) retell(raw []byte) bool {
 	if u, ok := scanUsage(raw[sh.usage.from:sh.usage.to]); ok {
 		c.usage(u)
 	}
+	c.tier(sh.tier)
 	sh.tell(raw, c.event)
 	return true
 }

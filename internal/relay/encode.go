@@ -18,6 +18,9 @@ func appendHead(b []byte, h Head, object string) []byte {
 	b = strconv.AppendInt(b, h.Created, 10)
 	b = append(b, `,"model":`...)
 	b = jsonscan.AppendQuoted(b, h.Model)
+	if h.Tier != "" {
+		b = append(append(append(b, `,"service_tier":"`...), h.Tier...), '"')
+	}
 	return append(b, `,"choices":`...)
 }
 

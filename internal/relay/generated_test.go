@@ -158,6 +158,9 @@ func (a author) reply(part string) string {
 	if a.rarely(4) {
 		members = append(members, a.member("system_fingerprint", a.oneOf("null", `"fp_\u00e9"`, a.value())))
 	}
+	if a.rarely(4) {
+		members = append(members, a.member("service_tier", a.oneOf("null", `"default"`, `"priority"`, `"on_demand"`, `"fl\u0065x"`, a.value())))
+	}
 	if a.rarely(20) {
 		members = append(members, a.member(a.oneOf("error", "x", "Error"), a.oneOf("null", a.value())))
 	}
@@ -232,7 +235,8 @@ func checkSplices(t *testing.T, raws []string) (spliced int) {
 	for _, raw := range raws {
 		s.out = s.out[:0]
 		if !s.splice([]byte(raw)) {
-			continue // it is the decoder's; here it might as well not have come
+			o.tier = s.head.Tier // which both ways take
+			continue             // it is the decoder's; here it might as well not have come
 		}
 		spliced++
 		v, err := decodeObject([]byte(raw))

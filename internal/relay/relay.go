@@ -55,6 +55,7 @@ type Head struct {
 	RequestID string
 	Created   int64  // Unix seconds
 	Model     string // the catalog id of the model that answers; Introduce may set it later
+	Tier      string // the upstream's service tier, a result of provider.TierOf; empty: not known, or not yet
 }
 
 // Options are what the caller wants of the reply.
@@ -107,6 +108,7 @@ type Outcome struct {
 	Usage    chat.Usage
 	HasUsage bool // the upstream gave the figures
 	Finish   chat.Finish
+	Tier     string // that of the Head
 	Complete bool
 	Begun    bool // the caller got something, if only a comment
 	// FirstContent is when the first text, reasoning or call arrived; zero: never.
@@ -251,6 +253,15 @@ func (r *reply) content() {
 
 // usage records the upstream's figures. Later ones replace earlier ones: some upstreams send running totals.
 func (r *reply) usage(u chat.Usage) { r.outcome.Usage, r.outcome.HasUsage = u, true }
+
+// tier records the upstream's service tier. It reports whether that is news.
+func (r *reply) tier(tier string) bool {
+	if tier == "" || tier == r.head.Tier {
+		return false
+	}
+	r.head.Tier, r.outcome.Tier = tier, tier
+	return true
+}
 
 // finish ends a choice. The reason of a normal end follows from the calls: tool_calls if there are any, else
 // stop. Some upstreams say stop after calls, and clients would then not run them.

@@ -70,6 +70,7 @@ type reader struct {
 	choices      map[int]*seen
 	done, errors int
 	figures      bool
+	tiers        []any // the service tiers of the chunks, one after another
 	complain     func(string, ...any)
 }
 
@@ -112,6 +113,13 @@ func (r *reader) event(data string) {
 		return
 	}
 	wantKeys := "choices created id model object"
+	if tier, ok := v["service_tier"]; ok || len(r.tiers) > 0 { // it may come late, but it stays
+		wantKeys += " service_tier"
+		if tiers := []any{"auto", "default", "flex", "scale", "priority"}; !slices.Contains(tiers, tier) {
+			r.complain("the tier of %s is none that clients know", data)
+		}
+		r.tiers = append(r.tiers, tier)
+	}
 	choices, ok := v["choices"].([]any)
 	if ok && len(choices) == 0 {
 		wantKeys += " usage"

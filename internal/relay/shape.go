@@ -5,6 +5,7 @@ import (
 
 	"sluice/internal/chat"
 	"sluice/internal/jsonscan"
+	"sluice/internal/provider"
 )
 
 // maxDepth bounds how deeply the values of a reply may be nested that are skipped unread. Deeper ones are left
@@ -23,9 +24,10 @@ func (s span) empty() bool { return s.from == s.to }
 // calls, several choices in one chunk, unknown finish reasons and anything odd go to the decoder, which is
 // several times slower and knows every dialect.
 type shape struct {
-	choices span // the array, with its brackets
-	lines   bool // the array contains line ends, which would end an event too early
-	usage   span // the object; empty if it is null or absent
+	choices span   // the array, with its brackets
+	lines   bool   // the array contains line ends, which would end an event too early
+	usage   span   // the object; empty if it is null or absent
+	tier    string // the service tier; empty if it is none that clients know
 
 	one       bool // there is exactly one choice; the fields below are about it
 	index     int
@@ -88,6 +90,15 @@ func scanReply(raw []byte, part string) (shape, bool) {
 			again := s.fingerprint.to > 0
 			s.fingerprint.from, s.fingerprint.to, ok = c.Text()
 			return ok && !again
+		case "service_tier":
+			if s.tier = ""; c.Next() != '"' {
+				return c.Skip(maxDepth - 1)
+			}
+			from, to, ok := c.Text()
+			if ok {
+				s.tier = provider.TierOf(string(raw[from:to]))
+			}
+			return ok && bytes.IndexByte(raw[from:to], '\\') < 0 // an escape is for the decoder
 		case "x_groq":
 			return c.Null() // it may contain the usage, which the decoder finds
 		default:

@@ -96,10 +96,14 @@ func inside(t *testing.T, raw []byte) (s string) {
 type oracle struct {
 	begun, finished [2]bool
 	text, reasoning string
+	tier            string
 }
 
 // want is the chunks that a caller must get for one of the upstream's.
 func (o *oracle) want(v object) (chunks []any) {
+	if tier, _ := v["service_tier"].(string); provider.TierOf(tier) != "" {
+		o.tier = tier
+	}
 	choices, _ := v["choices"].([]any)
 	if len(choices) == 0 {
 		return nil
@@ -111,7 +115,7 @@ func (o *oracle) want(v object) (chunks []any) {
 	}
 	delta := c["delta"].(object)
 	if !o.begun[i] && delta["role"] == nil {
-		chunks = append(chunks, headed([]any{object{"index": c["index"], "delta": object{"role": "assistant", "content": ""}, "finish_reason": nil}}))
+		chunks = append(chunks, o.headed([]any{object{"index": c["index"], "delta": object{"role": "assistant", "content": ""}, "finish_reason": nil}}))
 	}
 	o.begun[i], o.finished[i] = true, c["finish_reason"] != nil
 	for _, key := range []string{"content", "refusal"} {
@@ -120,11 +124,15 @@ func (o *oracle) want(v object) (chunks []any) {
 	}
 	s, _ := delta["reasoning_content"].(string)
 	o.reasoning += s
-	return append(chunks, headed(choices))
+	return append(chunks, o.headed(choices))
 }
 
-func headed(choices []any) object {
-	return object{"id": "chatcmpl-r", "object": "chat.completion.chunk", "created": json.Number("1700000000"), "model": "catalog/m", "choices": choices}
+func (o *oracle) headed(choices []any) object {
+	v := object{"id": "chatcmpl-r", "object": "chat.completion.chunk", "created": json.Number("1700000000"), "model": "catalog/m", "choices": choices}
+	if o.tier != "" {
+		v["service_tier"] = o.tier
+	}
+	return v
 }
 
 // FuzzSplice sends three chunks down one stream. For each that is handed on as it is, the caller must
@@ -230,7 +238,11 @@ func FuzzCollect(f *testing.F) {
 func brokenWhole(v object) string {
 	u, _ := v["usage"].(object)
 	choices, _ := v["choices"].([]any)
-	if keys(v) != "choices created id model object system_fingerprint usage" || v["object"] != "chat.completion" || len(choices) != 1 {
+	want := "choices created id model object system_fingerprint usage"
+	if tier, ok := v["service_tier"].(string); ok && provider.TierOf(tier) != "" {
+		want = strings.Replace(want, "system", "service_tier system", 1)
+	}
+	if keys(v) != want || v["object"] != "chat.completion" || len(choices) != 1 {
 		return "the head"
 	}
 	if prompt, completion := number(u["prompt_tokens"]), number(u["completion_tokens"]); prompt < 0 || completion < 0 || number(u["total_tokens"]) != prompt+completion {

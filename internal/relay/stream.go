@@ -90,7 +90,7 @@ func (s *streamer) Introduce(answers func(http.Header) string) {
 
 // Relay implements Sender. Output is written as soon as the upstream has no further event ready.
 func (s *streamer) Relay(ctx context.Context, in provider.Stream) *Outcome {
-	s.prefix = appendHead(append(make([]byte, 0, 160), "data: "...), s.head, "chat.completion.chunk")
+	s.begins(make([]byte, 0, 192))
 	for {
 		ev, err := in.Next()
 		if err == nil {
@@ -153,6 +153,7 @@ func (s *streamer) splice(raw []byte) bool {
 	if !ok || sh.lines {
 		return false
 	}
+	s.tier(sh.tier)
 	// The usage is taken here and left out below: it goes out once, in a chunk of its own, and only if the
 	// caller wants it.
 	if u, ok := scanUsage(raw[sh.usage.from:sh.usage.to]); ok {
@@ -197,10 +198,27 @@ func (s *streamer) splice(raw []byte) bool {
 	return true
 }
 
+// tier records the upstream's service tier, which every chunk has from here on.
+func (s *streamer) tier(tier string) {
+	if s.reply.tier(tier) {
+		s.begins(s.prefix)
+		s.like.head = s.like.head[:0] // what was learned has the old one
+	}
+}
+
+// begins sets what every chunk begins with, in the memory of b.
+func (s *streamer) begins(b []byte) {
+	s.prefix = appendHead(append(b[:0], "data: "...), s.head, "chat.completion.chunk")
+}
+
 // event encodes an event as one or more chunks.
 func (s *streamer) event(ev *provider.Event) {
-	if ev.Kind == provider.Usage {
+	switch ev.Kind {
+	case provider.Usage:
 		s.usage(ev.Usage)
+		return
+	case provider.Tier:
+		s.tier(ev.Text)
 		return
 	}
 	c := s.choice(ev.Choice)

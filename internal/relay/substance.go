@@ -16,7 +16,7 @@ func Substance(ev *provider.Event) (bool, error) {
 		return ev.Text != "", nil
 	case provider.ToolCall, provider.Finish, provider.Other:
 		return true, nil
-	case provider.Usage:
+	case provider.Usage, provider.Tier:
 		return false, nil
 	case provider.Chunk:
 		if sh, ok := scanReply(ev.Raw, "delta"); ok {

@@ -555,7 +555,6 @@ func (r *Request) appendEcho(b []byte) []byte {
 	or("summary", s.reasoning.member("summary"), "null")
 	b = append(append(b[:from], b[from+1:]...), '}') // without the first comma
 	or("safety_identifier", s.safety, "null")
-	or("service_tier", nil, `"default"`)
 	or("temperature", s.temperature, "1.0")
 	b = append(b, `,"text":{`...)
 	from = len(b)

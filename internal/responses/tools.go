@@ -186,6 +186,15 @@ func (p *parser) custom(i int, entry value) {
 		}
 		p.out(mark)
 	}
+	for key, m := range entry.members() {
+		switch key {
+		case "type", "name", "description", "format":
+			continue
+		}
+		if chat.Asks(m) {
+			p.leave("tools[]." + key)
+		}
+	}
 	b := append([]byte(`{"type":"function","function":{"name":`), quoted...)
 	b = append(b, `,"description":`...)
 	b = jsonscan.AppendQuoted(b, about)

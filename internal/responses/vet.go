@@ -3,10 +3,12 @@ package responses
 import (
 	"slices"
 	"strings"
+
+	"sluice/internal/chat"
 )
 
-// The members that items and content parts have, by their type. An upstream in the operator's network gets no others: it
-// might take an address from them, and fetch it (docs/security.md#what-is-guaranteed).
+// The members that items and content parts have, by their type. No chat completion has others, and an upstream of the dialect
+// in the operator's network gets none: it might take an address from them, and fetch it (docs/security.md#what-is-guaranteed).
 var (
 	partMembers = map[string][]string{
 		"input_text": {"text"}, "output_text": {"text", "annotations", "logprobs"}, "text": {"text"}, "refusal": {"refusal"},
@@ -22,18 +24,26 @@ var (
 	}
 )
 
-// vet notes whether an object has other members than these, and type and id, which every object may have.
+// vet notes which other members an object has than these, and type and id, which every object may have.
 func (p *parser) vet(v value, known []string) {
-	if p.req.loose || p.failed() {
+	if p.failed() {
 		return
 	}
 	for key, m := range v.members() {
-		holds := m.kind() == '"' || m.kind() == '{' || m.kind() == '[' // nothing else can be an address
-		if holds && key != "type" && key != "id" && !slices.Contains(known, key) {
+		if key == "type" || key == "id" || slices.Contains(known, key) {
+			continue
+		}
+		if m.kind() == '"' || m.kind() == '{' || m.kind() == '[' { // nothing else can be an address
 			p.req.loose = true
+		}
+		if chat.Asks(m) {
+			p.leave(indexes.Replace(string(p.path)) + "." + key)
 		}
 	}
 }
+
+// indexes takes the numbers out of a path: input[2].content[0] becomes input[].content[].
+var indexes = strings.NewReplacer("0", "", "1", "", "2", "", "3", "", "4", "", "5", "", "6", "", "7", "", "8", "", "9", "")
 
 // vetItem is vet for an item. Of an item whose members are not known only addresses matter, wherever they stand in it.
 func (p *parser) vetItem(kind string, v value) {

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 
@@ -195,6 +196,7 @@ func (w *Writer) whole(o *relay.Outcome) []byte {
 	if w.native != nil && w.native.last != nil {
 		return w.wholeNative()
 	}
+	w.head.Tier = o.Tier
 	status := "completed"
 	if w.reason() != "" {
 		status = "incomplete"
@@ -614,6 +616,7 @@ func (w *Writer) appendResponse(b []byte, status string, f *fault.Fault, u *chat
 		b = append(b, "null"...)
 	}
 	b = strconv.AppendBool(append(b, `,"store":`...), w.req.Store)
+	b = append(append(append(b, `,"service_tier":"`...), cmp.Or(w.head.Tier, "default")...), '"')
 	return append(append(b, w.req.echo...), '}')
 }
 

@@ -320,6 +320,8 @@ func (s *Stream) take(ev *provider.Event) error {
 		}
 	case ev.Kind == provider.Usage:
 		t.usage, t.hasUsage = ev.Usage, true
+	case ev.Kind == provider.Tier:
+		s.events = append(s.events, *ev)
 	case ev.Choice != 0 || t.finish != "": // a second choice, or after the end: dropped
 	case ev.Kind == provider.Text:
 		s.hand(provider.Text, &t.text, s.wrote && !s.task.Show, ev.Text)

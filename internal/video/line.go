@@ -169,8 +169,12 @@ func (l *Line) Create(ctx context.Context, o Order) (j *Job, standing admission.
 	now := time.Now().Truncate(time.Millisecond).UTC() // as the store keeps it
 	admitted, standing, err := l.gate.AdmitJob(demand)
 	if f, never := errors.AsType[*fault.Fault](err); never && f.Final && !o.Caller.Limits.Counted() {
-		f.Message = fmt.Sprintf("A video of this size counts as %g requests and the whole allowance is %d a minute, so it can never pass. Choose a smaller size, or a higher plan.",
-			float64(demand.Model.RequestMilli)/1000, int64(o.Limits.RequestsPerMinute))
+		advice := "Choose a smaller size."
+		if o.Caller.Account.UpgradeHelps() {
+			advice = "Choose a smaller size, or a higher plan."
+		}
+		f.Message = fmt.Sprintf("A video of this size counts as %g requests and the whole allowance is %d a minute, so it can never pass. %s",
+			float64(demand.Model.RequestMilli)/1000, int64(o.Limits.RequestsPerMinute), advice)
 	}
 	if err != nil {
 		return nil, standing, false, err

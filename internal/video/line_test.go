@@ -419,7 +419,11 @@ func TestLimits(t *testing.T) {
 		one := account.Limit(1)
 		o := w.order("x")
 		o.Limits = o.Limits.Over(account.Overrides{RequestsPerMinute: &one})
-		refused(o, "counts as 1.5 requests and the whole allowance is 1 a minute, so it can never pass. Choose a smaller size", 0, true)
+		refused(o, "counts as 1.5 requests and the whole allowance is 1 a minute, so it can never pass. Choose a smaller size, or a higher plan.", 0, true)
+		w.caller.Account = &account.Account{ID: "acct_2", Plan: account.None, Overrides: account.Overrides{RequestsPerMinute: &one}}
+		o.Caller = w.caller
+		refused(o, "so it can never pass. Choose a smaller size.", 0, true)
+		w.caller.Account = &account.Account{ID: "acct_2", Plan: account.None}
 
 		w.settings.Tier = account.Premium
 		w.line.Apply(w.settings)

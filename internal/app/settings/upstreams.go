@@ -92,6 +92,7 @@ func (s *Settings) Route(old *Settings, drained func(provider, upstream, key str
 // connections. p may be nil; see NewAdapter.
 func newUpstream(c *config.Provider, opts *provider.PoolOptions, p *pulse.Pulse) (routing.Provider, error) {
 	made := routing.Provider{Name: c.Name, Allow: c.Allow, MaxConcurrent: c.MaxConcurrent, FirstContent: c.Timeouts.FirstContent}
+	opts.OnCall = !c.Probe
 	pool := provider.Connections(c.Timeouts.Connect, opts)
 	for _, key := range c.Keys() {
 		a, err := NewAdapter(c, key, pool, p)

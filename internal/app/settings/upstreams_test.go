@@ -1,10 +1,13 @@
 package settings
 
 import (
+	"errors"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"sluice/internal/config"
+	"sluice/internal/provider"
 	"sluice/internal/provider/gemini"
 	"sluice/internal/provider/openai"
 	"sluice/internal/pulse"
@@ -54,5 +57,28 @@ func TestUpstreamClientChanges(t *testing.T) {
 			t.Errorf("from %s to %s the adapter is the same: %t", old.Config.UpstreamClient, step.client, !step.kept)
 		}
 		old = s
+	}
+}
+
+// A provider with probe: false is connected to by calls alone.
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	up := httptest.NewServer(http.NotFoundHandler())
+	defer up.Close()
+	for _, kind := range []string{"openai", "anthropic", "gemini"} {
+		for probe, want := range map[bool]error{true: nil, false: provider.ErrNotTried} {
+			c := &config.Provider{Name: "p", Kind: kind, BaseURL: up.URL, Probe: probe}
+			made, err := newUpstream(c, &provider.PoolOptions{}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, ok := made.Keys[0].Adapter.(provider.Reacher)
+			if !ok {
+				t.Fatalf("%s: the adapter cannot connect", kind)
+			}
+			if err := a.Reach(t.Context()); !errors.Is(err, want) {
+				t.Errorf("%s with probe: %t: Reach = %v, want %v", kind, probe, err, want)
+			}
+		}
 	}
 }

@@ -105,6 +105,7 @@ type wireUsage struct {
 	Details   *struct {
 		Thinking int `json:"thinking_tokens"`
 	} `json:"output_tokens_details"`
+	Tier any `json:"service_tier"` // a string
 }
 
 // decode reads one event of a stream. The events come in this order: message_start; for each block
@@ -243,11 +244,16 @@ type redactedThinking struct {
 // finish ends the reply. u are the figures that came with the stop reason; nil if there were none. The
 // figures of the start alone are not final, so then no usage is reported.
 func (s *stream) finish(reason string, u *wireUsage) error {
+	if u != nil {
+		s.usage.add(u)
+	}
+	if s.words == nil { // otherwise the caller gets the vendor's own word for it
+		s.PushText(provider.Tier, 0, s.usage.tier())
+	}
 	if err := s.Finish(claude.FinishOf(reason)); err != nil {
 		return err
 	}
 	if u != nil {
-		s.usage.add(u)
 		s.PushUsage(s.usage.figures())
 	}
 	return nil
@@ -283,9 +289,23 @@ func (u *wireUsage) add(more *wireUsage) {
 	if more.Output != nil {
 		u.Output = more.Output
 	}
+	if more.Tier != nil {
+		u.Tier = more.Tier
+	}
 	if more.Details != nil {
 		u.Details = more.Details
 	}
+}
+
+// tier returns OpenAI's name of the tier, or an empty string.
+func (u *wireUsage) tier() string {
+	switch u.Tier {
+	case "standard":
+		return "default"
+	case "priority":
+		return "priority"
+	}
+	return ""
 }
 
 // figures returns the figures; those that were not given are zero.

@@ -109,6 +109,7 @@ type responseObject struct {
 	Incomplete *incomplete       `json:"incomplete_details"`
 	Output     []json.RawMessage `json:"output"`
 	Usage      *responseUsage    `json:"usage"`
+	Tier       any               `json:"service_tier"` // a string
 }
 
 type incomplete struct {
@@ -279,6 +280,10 @@ func (s *response) end(o *responseObject) error {
 		return provider.Failed(s.reply.Conceal(o.Error))
 	case len(s.calls) > 0:
 		finish = chat.FinishToolCalls
+	}
+	if s.words == nil { // otherwise it is in what the upstream itself says
+		name, _ := o.Tier.(string)
+		s.PushText(provider.Tier, 0, provider.TierOf(name))
 	}
 	s.Push(provider.Event{Kind: provider.Finish, Finish: finish})
 	if u := o.Usage; u != nil && (u.Input > 0 || u.Output > 0) {

@@ -67,7 +67,7 @@ func Expected(events []provider.Event) Reply {
 
 // add adds an event to the reply. Unless t is nil, it checks that the event is allowed at this point.
 func (r *Reply) add(t *testing.T, ev *provider.Event) {
-	if t != nil && r.Finish != "" && ev.Kind != provider.Usage {
+	if t != nil && r.Finish != "" && ev.Kind != provider.Usage && ev.Kind != provider.Tier {
 		t.Errorf("event %+v came after the finish reason", *ev)
 	}
 	switch ev.Kind {
@@ -80,6 +80,7 @@ func (r *Reply) add(t *testing.T, ev *provider.Event) {
 	case provider.Usage:
 		u := ev.Usage
 		r.Usage = &u
+	case provider.Tier:
 	// Only the first piece of a call has its id and name; all pieces have the index (docs/api.md#stream-chunk).
 	case provider.ToolCall:
 		p := ev.Tool
