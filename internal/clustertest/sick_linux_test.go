@@ -50,7 +50,8 @@ func sicknesses() []sickness {
 				}
 				return n.start()
 			},
-			end: func(*cluster, *node) error { return nil }, // it is over after a minute
+			end:  func(*cluster, *node) error { return nil }, // it is over after a minute
+			slow: true,
 		},
 		{
 			name: "cut off from PostgreSQL and Redis for more than five minutes",

@@ -322,12 +322,14 @@ type conn struct {
 	fresh atomic.Bool
 	// plain reports whether the client speaks plain HTTP on the TLS port.
 	plain atomic.Bool
-	// ahead holds bytes that were read before net/http was given the connection, and head what
-	// has arrived of a request's head. Only reads use them, one at a time.
+	// ahead holds bytes that were read before net/http was given the connection, head what has
+	// arrived of a request's head, and body how much of its body has not. Only reads use them, one at
+	// a time.
 	ahead, head []byte
-	// between reports whether the next bytes begin a head of HTTP/1.1.
+	body        int64
+	http2       atomic.Bool
+	// between reports whether head and body say where the next head begins.
 	between atomic.Bool
-	http2   atomic.Bool
 }
 
 // awaits prepares the connection for its next request.
@@ -355,37 +357,72 @@ func (c *conn) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// hasTwoLengths reports whether a head, whose next bytes are given, has both a Content-Length and a
-// Transfer-Encoding. net/http lets the latter win and hides the former. A proxy in front may have chosen
-// the other one and see the end of the request elsewhere.
+// hasTwoLengths reports whether one of the heads, whose next bytes are given, has both a Content-Length and a
+// Transfer-Encoding. net/http lets the latter win and hides the former. A proxy in front may have chosen the
+// other one and see the end of the request elsewhere.
 func (c *conn) hasTwoLengths(p []byte) bool {
-	if len(c.head) > 0 {
-		c.head = append(c.head, p...)
-		p = c.head
-	}
-	end := bytes.Index(p, []byte("\n\r\n"))
-	if lf := bytes.Index(p, []byte("\n\n")); lf >= 0 && (end < 0 || lf < end) {
-		end = lf
-	}
-	if end < 0 && len(p) < MaxHeaderBytes {
-		if len(c.head) == 0 {
-			c.head = append(c.head, p...)
+	for len(p) > 0 {
+		if n := min(c.body, int64(len(p))); n > 0 {
+			c.body, p = c.body-n, p[n:]
+			continue
 		}
-		return false
+		if len(c.head) > 0 {
+			c.head = append(c.head, p...)
+			p = c.head
+		}
+		end := endOfHead(p)
+		if end < 0 && len(p) < MaxHeaderBytes {
+			if len(c.head) == 0 {
+				c.head = append(c.head, p...)
+			}
+			return false
+		}
+		c.head = nil
+		length, coding := framing(p[:max(end, 0)])
+		if bytes.HasPrefix(p, []byte("PRI * HTTP/2.0\r\n")) {
+			c.http2.Store(true)
+		}
+		if c.http2.Load() || end < 0 || coding || length < 0 { // what follows is not known, or net/http refuses it
+			c.between.Store(false)
+			return coding && length != 0
+		}
+		c.body, p = length, p[end:]
 	}
-	c.between.Store(false)
-	c.head = nil
-	if bytes.HasPrefix(p, []byte("PRI * HTTP/2.0\r\n")) {
-		c.http2.Store(true)
-		return false
+	return false
+}
+
+// endOfHead returns the length of a head with the empty line behind it, or -1 if p does not have all of it.
+func endOfHead(p []byte) int {
+	end, size := bytes.Index(p, []byte("\n\r\n")), len("\n\r\n")
+	if bare := bytes.Index(p, []byte("\n\n")); bare >= 0 && (end < 0 || bare < end) {
+		end, size = bare, len("\n\n")
 	}
-	length, coding := false, false
-	for line := range bytes.Lines(p[:max(end, 0)]) {
-		name, _, _ := bytes.Cut(line, []byte(":"))
-		length = length || bytes.EqualFold(name, []byte("Content-Length"))
-		coding = coding || bytes.EqualFold(name, []byte("Transfer-Encoding"))
+	if end < 0 {
+		return -1
 	}
-	return length && coding
+	return end + size
+}
+
+// framing returns what a head says about its body: the Content-Length, 0 if there is none and -1 if it is not a
+// number, and whether there is a Transfer-Encoding. A length of 0 beside an encoding is -1.
+func framing(head []byte) (length int64, coding bool) {
+	has := false
+	for line := range bytes.Lines(head) {
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		switch {
+		case bytes.EqualFold(name, []byte("Content-Length")):
+			n, err := strconv.ParseInt(string(bytes.TrimSpace(value)), 10, 64)
+			if length, has = n, true; err != nil {
+				length = -1
+			}
+		case bytes.EqualFold(name, []byte("Transfer-Encoding")):
+			coding = true
+		}
+	}
+	if has && coding && length == 0 {
+		length = -1
+	}
+	return length, coding
 }
 
 // SyscallConn gives package lane access to the socket. A connection with TLS has none: what its
