@@ -328,6 +328,7 @@ type conn struct {
 	ahead, head []byte
 	body        int64
 	http2       atomic.Bool
+	twoLengths  atomic.Bool // net/http is about to refuse a request because of them
 	// between reports whether head and body say where the next head begins.
 	between atomic.Bool
 }
@@ -350,45 +351,54 @@ func (c *conn) Read(p []byte) (n int, err error) {
 			c.plain.Store(true)
 		}
 	}
-	if n > 0 && c.between.Load() && c.hasTwoLengths(p[:n]) {
-		_ = c.refuse(Malformed{Status: http.StatusBadRequest, Detail: "it has both a Content-Length and a Transfer-Encoding", Remote: c.RemoteAddr().String()})
-		return 0, io.EOF
+	if n > 0 && c.between.Load() {
+		c.findTwoLengths(p[:n])
 	}
 	return n, err
 }
 
-// hasTwoLengths reports whether one of the heads, whose next bytes are given, has both a Content-Length and a
+// twoLengths is what is wrong with a head that findTwoLengths has found.
+const twoLengths = "it has both a Content-Length and a Transfer-Encoding"
+
+// findTwoLengths looks at the heads, whose next bytes are given, for one with both a Content-Length and a
 // Transfer-Encoding. net/http lets the latter win and hides the former. A proxy in front may have chosen the
-// other one and see the end of the request elsewhere.
-func (c *conn) hasTwoLengths(p []byte) bool {
+// other one and see the end of the request elsewhere. The name of such an encoding is made invalid, so that
+// net/http refuses the request, after its replies to those before it.
+func (c *conn) findTwoLengths(p []byte) {
 	for len(p) > 0 {
 		if n := min(c.body, int64(len(p))); n > 0 {
 			c.body, p = c.body-n, p[n:]
 			continue
 		}
+		head := p
 		if len(c.head) > 0 {
 			c.head = append(c.head, p...)
-			p = c.head
+			head = c.head
 		}
-		end := endOfHead(p)
-		if end < 0 && len(p) < MaxHeaderBytes {
+		end := endOfHead(head)
+		if end < 0 && len(head) < MaxHeaderBytes {
 			if len(c.head) == 0 {
 				c.head = append(c.head, p...)
 			}
-			return false
+			return
 		}
+		before := len(head) - len(p) // bytes that net/http has already
 		c.head = nil
-		length, coding := framing(p[:max(end, 0)])
-		if bytes.HasPrefix(p, []byte("PRI * HTTP/2.0\r\n")) {
+		if bytes.HasPrefix(head, []byte("PRI * HTTP/2.0\r\n")) {
 			c.http2.Store(true)
 		}
-		if c.http2.Load() || end < 0 || coding || length < 0 { // what follows is not known, or net/http refuses it
-			c.between.Store(false)
-			return coding && length != 0
+		f := framingOf(head[:max(end, 0)])
+		if f.lengths > 0 && f.coded {
+			c.twoLengths.Store(true)
+			// The last line that is still here, if it is not that of the encoding.
+			p[max(f.coding-before, bytes.LastIndexByte(p[:end-before-1], '\n')+1, 0)] = '@'
 		}
-		c.body, p = length, p[end:]
+		if c.http2.Load() || end < 0 || f.coded || f.length < 0 { // what follows is not known, or net/http refuses it
+			c.between.Store(false)
+			return
+		}
+		c.body, p = f.length, p[end-before:]
 	}
-	return false
 }
 
 // endOfHead returns the length of a head with the empty line behind it, or -1 if p does not have all of it.
@@ -403,26 +413,30 @@ func endOfHead(p []byte) int {
 	return end + size
 }
 
-// framing returns what a head says about its body: the Content-Length, 0 if there is none and -1 if it is not a
-// number, and whether there is a Transfer-Encoding. A length of 0 beside an encoding is -1.
-func framing(head []byte) (length int64, coding bool) {
-	has := false
+// framing is what a head says about its body.
+type framing struct {
+	lengths int   // how many lines of Content-Length it has
+	length  int64 // the last of them; -1 if it is no number
+	coded   bool  // it has a Transfer-Encoding
+	coding  int   // the offset of that line
+}
+
+func framingOf(head []byte) (f framing) {
+	at := 0
 	for line := range bytes.Lines(head) {
 		name, value, _ := bytes.Cut(line, []byte(":"))
 		switch {
 		case bytes.EqualFold(name, []byte("Content-Length")):
 			n, err := strconv.ParseInt(string(bytes.TrimSpace(value)), 10, 64)
-			if length, has = n, true; err != nil {
-				length = -1
+			if f.length, f.lengths = n, f.lengths+1; err != nil {
+				f.length = -1
 			}
 		case bytes.EqualFold(name, []byte("Transfer-Encoding")):
-			coding = true
+			f.coded, f.coding = true, at
 		}
+		at += len(line)
 	}
-	if has && coding && length == 0 {
-		length = -1
-	}
-	return length, coding
+	return f
 }
 
 // SyscallConn gives package lane access to the socket. A connection with TLS has none: what its
@@ -450,6 +464,9 @@ func (c *conn) Write(p []byte) (int, error) {
 		c.fresh.Store(false)
 		if m, ok := canned(p); ok {
 			m.Remote = c.RemoteAddr().String()
+			if c.twoLengths.Load() {
+				m.Detail = twoLengths
+			}
 			return len(p), c.refuse(m)
 		}
 	}
