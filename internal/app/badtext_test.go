@@ -133,7 +133,7 @@ func TestTextThatCannotBeStored(t *testing.T) {
 			// What was recorded reaches the database.
 			n.request("POST", "/v1/chat/completions", made.MasterKey, `{"model":"sandbox/small","messages":[{"role":"user","content":"hi"}]}`)
 			settled(n.App)
-			if strings.Contains(n.log.String(), "22021") || strings.Contains(n.log.String(), "invalid byte sequence") {
+			if strings.Contains(n.log.String(), "SQLSTATE 22021") || strings.Contains(n.log.String(), "invalid byte sequence") {
 				t.Errorf("the database refused what was to be stored: %s", n.log.String())
 			}
 		})

@@ -27,8 +27,9 @@ import (
 const (
 	// outliving is how long an upstream call may go on after its caller has left.
 	outliving = time.Second
-	// growth is what the heap may differ by: the settlements that are kept in memory, and noise.
-	growth = 2 << 20
+	// growth is what the heap may differ by: the settlements that are kept in memory for the limits, and by the journal
+	// until they are synced, and noise.
+	growth = 4 << 20
 	// extra is how many goroutines there may be more: the runtime and net/http start some of their own.
 	extra = 3
 )

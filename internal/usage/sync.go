@@ -88,7 +88,13 @@ func (s *segment) kept(until int64) {
 	if n := until - (s.end - int64(len(s.tail))); n > 0 {
 		s.tail = append(s.tail[:0], s.tail[n:]...)
 	}
+	if len(s.tail) == 0 && cap(s.tail) > spareTail { // of a busy second
+		s.tail = nil
+	}
 }
+
+// spareTail is how much memory a segment keeps for the next second: that of some hundred calls.
+const spareTail = 64 << 10
 
 // fail ends a segment whose sync failed. The caller holds mu.
 func (j *Journal) fail(s *segment) {
