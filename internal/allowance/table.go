@@ -12,6 +12,7 @@ package allowance
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // MaxCalls is how many calls of tools that the vendor runs one request may ask for. It is the bound of rounds with MCP servers.
@@ -128,8 +129,8 @@ type named struct {
 
 // The names by what they are names of. Requests are compared with them member by member.
 var (
-	fields = index(func(e *Entry) []string { return e.Fields })
-	ids    = index(func(e *Entry) []string { return e.IDs })
+	fields = byName(index(func(e *Entry) []string { return e.Fields }))
+	ids    = byName(index(func(e *Entry) []string { return e.IDs }))
 	tools  = index(func(e *Entry) []string { return e.Tools })
 	betas  = index(func(e *Entry) []string { return e.Betas })
 )
@@ -149,10 +150,27 @@ func Field(name string) *Entry { return lookup(fields, name) }
 // ID returns the entry of a member that holds ids of stored objects, or nil.
 func ID(name string) *Entry { return lookup(ids, name) }
 
-func lookup(list []named, name string) *Entry {
-	for i := range list {
-		if strings.EqualFold(list[i].name, name) {
-			return list[i].entry
+// byName returns entries by their names in lower case.
+func byName(list []named) map[string]*Entry {
+	m := make(map[string]*Entry, len(list))
+	for _, n := range list {
+		m[strings.ToLower(n.name)] = n.entry
+	}
+	return m
+}
+
+// lookup finds nearly every name with one look into the map: only one with capitals, or beyond ASCII, is compared with all.
+func lookup(names map[string]*Entry, name string) *Entry {
+	odd := false
+	for i := range len(name) {
+		odd = odd || name[i]-'A' < 26 || name[i] >= utf8.RuneSelf
+	}
+	if !odd {
+		return names[name]
+	}
+	for known, e := range names {
+		if strings.EqualFold(known, name) {
+			return e
 		}
 	}
 	return nil
