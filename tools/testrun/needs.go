@@ -35,6 +35,7 @@ func needs(root string) []need {
 		{"redis-server", "the tests of limits on Redis", []string{"redis-server"}, redistest.Find},
 		{"nginx", "the test of a whole cluster", []string{"nginx"}, clustertest.FindNginx},
 		{"HAProxy", "the test of a whole cluster", []string{"haproxy"}, clustertest.FindHAProxy},
+		{"curl", "the test of the first commands of the README", []string{"curl"}, func() (string, error) { return exec.LookPath("curl") }},
 		{"Prometheus", "the tests of alerts and the dashboard", []string{"prometheus"}, findPrometheus},
 		{"systemd", "the test of the systemd unit", []string{"systemd"}, findSystemd},
 		{"podman", "the tests that start containers", []string{"podman", "runc"}, findPodman},

@@ -23,7 +23,7 @@ func TestNeedsTable(t *testing.T) {
 	}
 
 	root := t.TempDir()
-	if got, want := names(root), "gcc PostgreSQL redis-server nginx HAProxy Prometheus systemd podman ffmpeg Chromium"; got != want {
+	if got, want := names(root), "gcc PostgreSQL redis-server nginx HAProxy curl Prometheus systemd podman ffmpeg Chromium"; got != want {
 		t.Errorf("needs without oracles/node = %q, want %q", got, want)
 	}
 	if err := os.MkdirAll(nodeFolder(root), 0o755); err != nil {
@@ -32,7 +32,7 @@ func TestNeedsTable(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(nodeFolder(root), "package.json"), []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := names(root), "gcc PostgreSQL redis-server nginx HAProxy Prometheus systemd podman ffmpeg Chromium Node.js"; got != want {
+	if got, want := names(root), "gcc PostgreSQL redis-server nginx HAProxy curl Prometheus systemd podman ffmpeg Chromium Node.js"; got != want {
 		t.Errorf("needs with oracles/node = %q, want %q", got, want)
 	}
 }
