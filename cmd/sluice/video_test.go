@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"sluice/internal/pgtest"
-	"sluice/internal/video/sandbox"
+	"sluice/sandbox/clips"
 )
 
 const videoJobsPath = "/v1/video/generations/jobs"
@@ -122,7 +122,7 @@ func within(t *testing.T, bound time.Duration, what string, holds func() bool) {
 func (s *studio) check(driver, source, files string, prompt string, seconds int) (succeeded, attempts int) {
 	s.t.Helper()
 	var want bytes.Buffer
-	if err := sandbox.Render(s.t.Context(), &want, sandbox.Spec{Prompt: prompt, Width: 480, Height: 480, Seconds: seconds}, nil); err != nil {
+	if err := clips.Render(s.t.Context(), &want, clips.Spec{Prompt: prompt, Width: 480, Height: 480, Seconds: seconds}, nil); err != nil {
 		s.t.Fatal(err)
 	}
 	jobs := s.jobs()

@@ -109,7 +109,7 @@ func TestRules(t *testing.T) {
 				"internal/provider/gemini/a.go": "package gemini\n\nimport _ \"sluice/internal/provider/openai\"",
 				"internal/relay/a.go":           "package relay\n\nimport _ \"sluice/internal/pgtest\"",
 				"internal/video/a.go":           "package video\n\nimport _ \"sluice/internal/provider/openai\"",
-				"internal/video/sandbox/a.go":   "package sandbox\n\nimport _ \"sluice/internal/video\"\nimport _ \"sluice/internal/video/sandbox/mp4\"",
+				"sandbox/clips/a.go":            "package sandbox\n\nimport _ \"sluice/internal/video\"\nimport _ \"sluice/sandbox/clips/mp4\"",
 			},
 			want: []string{
 				"api/api.go imports internal/fault: api describes the product",

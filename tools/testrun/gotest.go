@@ -24,13 +24,13 @@ const parallel = "6"
 // unraced lists the packages that are tested without the race detector: packages that compute, which it
 // slows down tenfold, and the command and the cluster, whose parts run together under it in the tests of app. The module
 // oracles is not tested with it either, because most of it is other people's code.
-var unraced = []string{"./cmd/...", "./api/...", "./bench/...", "./tools/...", "./internal/archtest", "./internal/billing/...", "./internal/clustertest", "./internal/sqlstore/...", "./internal/video/sandbox/..."}
+var unraced = []string{"./cmd/...", "./api/...", "./bench/...", "./tools/...", "./internal/archtest", "./internal/billing/...", "./internal/clustertest", "./internal/sqlstore/...", "./sandbox/clips/..."}
 
 // unwatched lists the packages whose memory accesses the race detector does not watch in any test. Calls into them are
 // still watched. SQLite and its libraries are C translated to Go: watching them takes two fifths of the time of all tests
 // with a database, and what could be found there is not ours to mend. Package scene draws pictures, package tokens
 // splits words; neither shares what it changes, and both take many times as long when they are watched.
-var unwatched = []string{"modernc.org/libc", "modernc.org/memory", "modernc.org/sqlite/lib", "sluice/internal/tokens", "sluice/internal/video/sandbox/scene"}
+var unwatched = []string{"modernc.org/libc", "modernc.org/memory", "modernc.org/sqlite/lib", "sluice/internal/tokens", "sluice/sandbox/clips/scene"}
 
 // longest are packages that must not be the last ones of a soak: faulttest puts the server under load, with faults, for
 // twenty minutes, and two nodes for another twenty; usage damages journals for four minutes on one processor.

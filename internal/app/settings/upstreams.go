@@ -14,9 +14,9 @@ import (
 	"sluice/internal/provider/bedrock"
 	"sluice/internal/provider/gemini"
 	"sluice/internal/provider/openai"
-	"sluice/internal/provider/sandbox"
 	"sluice/internal/pulse"
 	"sluice/internal/routing"
+	"sluice/sandbox/models"
 )
 
 // upstream is a provider: its configuration, and the adapters that were made from it. It has no
@@ -81,7 +81,7 @@ func (s *Settings) Route(old *Settings, drained func(provider, upstream, key str
 		opts.Old = old.Routes
 	}
 	// The sandbox is always there. If it is switched off, the catalog has no models that lead to it.
-	providers := []routing.Provider{{Name: catalog.SandboxProvider, Keys: []routing.Key{{Adapter: sandbox.New()}}}}
+	providers := []routing.Provider{{Name: catalog.SandboxProvider, Keys: []routing.Key{{Adapter: models.New()}}}}
 	for _, u := range s.upstreams {
 		providers = append(providers, u.provider)
 	}

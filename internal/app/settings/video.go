@@ -12,8 +12,8 @@ import (
 	"sluice/internal/video"
 	"sluice/internal/video/azure"
 	"sluice/internal/video/openai"
-	"sluice/internal/video/sandbox"
 	"sluice/internal/video/veo"
+	"sluice/sandbox/clips"
 )
 
 const (
@@ -89,7 +89,7 @@ type sandboxRenderer struct{}
 // Render implements video.Renderer.
 
 func (sandboxRenderer) Render(ctx context.Context, w io.Writer, t *video.Task) error {
-	return sandbox.Render(ctx, w, sandbox.Spec{Prompt: t.Prompt, Width: t.Width, Height: t.Height, Seconds: t.Seconds}, t.Progress)
+	return clips.Render(ctx, w, clips.Spec{Prompt: t.Prompt, Width: t.Width, Height: t.Height, Seconds: t.Seconds}, t.Progress)
 }
 
 // credential returns a name for a vendor's account: a hash that differs from key to key and does not

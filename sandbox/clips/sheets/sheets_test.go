@@ -101,7 +101,7 @@ func TestNoTwoSamplesAreAlike(t *testing.T) {
 // than a page should load.
 func TestSheets(t *testing.T) {
 	t.Parallel()
-	docs := filepath.Join("..", "..", "..", "..", "docs", "video")
+	docs := filepath.Join("..", "..", "..", "docs", "video")
 	for i, p := range prompts {
 		names := []string{p.name + ".jpg"}
 		if slices.Contains(stills, p.name) {
@@ -110,7 +110,7 @@ func TestSheets(t *testing.T) {
 		for _, name := range names {
 			info, err := os.Stat(filepath.Join(docs, name))
 			if err != nil {
-				t.Errorf("a picture is missing: run go run ./internal/video/sandbox/sheets: %v", err)
+				t.Errorf("a picture is missing: run go run ./sandbox/clips/sheets: %v", err)
 				continue
 			}
 			if info.Size() > 150_000 {

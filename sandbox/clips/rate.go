@@ -1,6 +1,6 @@
-package sandbox
+package clips
 
-import "sluice/internal/video/sandbox/h264"
+import "sluice/sandbox/clips/h264"
 
 // rate chooses the quantizer of each picture so that a clip stays within its size: about 0.85 MB
 // for five seconds of 1280x720, and in proportion to the number of pixels for other sizes and

@@ -1,4 +1,4 @@
-// Package sandbox is the built-in models. They are openly a sandbox, like the test mode of a payment provider.
+// Package models is the built-in models. They are openly a sandbox, like the test mode of a payment provider.
 //
 // A reply is computed from the request alone: arithmetic, counting, sorting, quoting, recalling what was said,
 // calling tools, filling schemas. Equal requests get equal replies, streamed or not. Token counts, limits, stop
@@ -18,7 +18,7 @@
 // To read the code, follow Open: prompt.go takes the request apart, skills.go and tools.go compute the reply,
 // evidence.go and words.go find values in a text, and schema.go shapes them as JSON. Which models there are is up to
 // package catalog.
-package sandbox
+package models
 
 import (
 	"cmp"

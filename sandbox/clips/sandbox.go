@@ -1,11 +1,11 @@
-// Package sandbox renders video clips without a vendor: landscapes that are computed from the words
+// Package clips renders video clips without a vendor: landscapes that are computed from the words
 // of the prompt. It is not a generative model, and its clips say so, in the picture and in the
 // file.
 //
 // Package scene draws the pictures, h264 encodes them, and mp4 puts them into a file. This package
 // connects the three and keeps a clip within its size. The same Spec always gives the same bytes,
 // on one core or many.
-package sandbox
+package clips
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 	"io"
 	"strings"
 
-	"sluice/internal/video/sandbox/h264"
-	"sluice/internal/video/sandbox/mp4"
-	"sluice/internal/video/sandbox/scene"
+	"sluice/sandbox/clips/h264"
+	"sluice/sandbox/clips/mp4"
+	"sluice/sandbox/clips/scene"
 )
 
 // Spec describes the clip to render. Width and Height must be even, from 16 to 4096 pixels.

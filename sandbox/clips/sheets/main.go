@@ -1,7 +1,7 @@
 // Command sheets redraws the pictures in docs/video: a contact sheet for each sample prompt, with
 // six pictures of its clip in order, and the stills of the page about video.
 //
-//	go run ./internal/video/sandbox/sheets
+//	go run ./sandbox/clips/sheets
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"sluice/internal/video/sandbox/scene"
+	"sluice/sandbox/clips/scene"
 )
 
 // The length of the clips that are sampled, the layout of a sheet, and the JPEG quality.

@@ -1,4 +1,4 @@
-package sandbox
+package clips
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"sluice/internal/video/sandbox/scene"
+	"sluice/sandbox/clips/scene"
 )
 
 func render(t testing.TB, s Spec) []byte {

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"sluice/internal/video/sandbox/h264"
+	"sluice/sandbox/clips/h264"
 )
 
 // Encode asks for a picture band by band and returns its slices, each behind its length.

@@ -1,4 +1,4 @@
-package sandbox_test
+package models_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"sluice/internal/embeddings"
 	"sluice/internal/fault"
 	"sluice/internal/provider"
-	"sluice/internal/provider/sandbox"
+	"sluice/sandbox/models"
 )
 
 // The cosine of two texts follows the words that they share.
@@ -22,7 +22,7 @@ func TestEmbed(t *testing.T) {
 		for _, text := range texts {
 			req.Inputs = append(req.Inputs, embeddings.Input{Text: text})
 		}
-		v, err := provider.Embed(context.Background(), sandbox.New(), &provider.Call{}, req)
+		v, err := provider.Embed(context.Background(), models.New(), &provider.Call{}, req)
 		if err != nil || v.Tokens == 0 {
 			t.Fatalf("Embed = %+v, %v", v, err)
 		}
@@ -42,7 +42,7 @@ func TestEmbed(t *testing.T) {
 			t.Errorf("the same words in another order have the cosine %v", n)
 		}
 		if dimensions == 0 || dimensions == 512 {
-			if len(v.List[0].Values) != sandbox.Dimensions {
+			if len(v.List[0].Values) != models.Dimensions {
 				t.Errorf("a vector has %d numbers", len(v.List[0].Values))
 			}
 			near, far, other := cosine(0, 2), cosine(0, 3), cosine(0, 4)
@@ -52,7 +52,7 @@ func TestEmbed(t *testing.T) {
 		}
 	}
 	ask := func(text string, dimensions int) error {
-		_, err := provider.Embed(context.Background(), sandbox.New(), &provider.Call{}, &embeddings.Request{Model: "sandbox/embed", Inputs: []embeddings.Input{{Text: text}}, Dimensions: dimensions})
+		_, err := provider.Embed(context.Background(), models.New(), &provider.Call{}, &embeddings.Request{Model: "sandbox/embed", Inputs: []embeddings.Input{{Text: text}}, Dimensions: dimensions})
 		return err
 	}
 	if err := ask("a", 513); !fault.Is(err, fault.Invalid) || fault.From(err).Param != "dimensions" {

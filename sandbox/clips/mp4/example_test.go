@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"sluice/internal/video/sandbox/mp4"
+	"sluice/sandbox/clips/mp4"
 )
 
 // The index (moov) comes before the pictures (mdat), so that a player can start early.

@@ -1,4 +1,4 @@
-package sandbox
+package models
 
 import (
 	"errors"
