@@ -14,7 +14,7 @@ import (
 
 	"sluice/api"
 	"sluice/api/gen/render"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // load reads the served document. Its validation includes the examples of bodies and parameters.

@@ -13,9 +13,9 @@ import (
 
 	"sluice/internal/admin"
 	"sluice/internal/app"
-	"sluice/internal/buildinfo"
 	"sluice/internal/config"
 	"sluice/internal/doctor"
+	"sluice/internal/kit/buildinfo"
 )
 
 // doctorCmd checks everything it can without changing anything. An invalid configuration is a

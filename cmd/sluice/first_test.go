@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/buildinfo"
+	"sluice/internal/kit/buildinfo"
 	"sluice/internal/porttest"
 )
 

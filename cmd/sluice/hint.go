@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/internal/datadir"
+	"sluice/internal/kit/datadir"
 )
 
 // process is what must be known of this process to write down a command that somebody types elsewhere.

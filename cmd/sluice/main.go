@@ -18,8 +18,8 @@ import (
 	"os/signal"
 	"syscall"
 
-	"sluice/internal/datadir"
-	"sluice/internal/telemetry"
+	"sluice/internal/kit/datadir"
+	"sluice/internal/kit/telemetry"
 )
 
 // main runs one command with the arguments and the environment of the process.

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"sluice/internal/buildinfo"
+	"sluice/internal/kit/buildinfo"
 )
 
 // manCmd writes the manual pages, one for each command. Packages include them; people read them with man.

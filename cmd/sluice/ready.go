@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/admin"
-	"sluice/internal/health"
+	"sluice/internal/kit/health"
 )
 
 // readyCmd is what health checks of containers run: the image has no other program that could ask.

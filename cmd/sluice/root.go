@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // root builds the command tree. Errors are printed by run, so cobra stays silent. It must be

@@ -16,9 +16,9 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/app"
-	"sluice/internal/buildinfo"
 	"sluice/internal/config"
-	"sluice/internal/telemetry"
+	"sluice/internal/kit/buildinfo"
+	"sluice/internal/kit/telemetry"
 )
 
 // serveCmd starts the server. Its flags exist for quick tries; everything can be set in the

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/buildinfo"
+	"sluice/internal/kit/buildinfo"
 	"sluice/internal/sqlstore"
 )
 

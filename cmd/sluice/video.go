@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 const (

@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/health"
+	"sluice/internal/kit/health"
 	"sluice/internal/usage"
 )
 

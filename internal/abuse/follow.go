@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/health"
+	"sluice/internal/kit/health"
 )
 
 const (

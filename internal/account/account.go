@@ -13,8 +13,8 @@ import (
 	"unicode"
 
 	"sluice/internal/alias"
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
 )
 
 // Account is an account at one Version. Requests read it without a lock, so it is never changed

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"sluice/internal/alias"
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
 )
 
 // OwnerEmail is the address of the account that the first start creates. No mail can reach it.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
 )
 
 // KeyLimits narrows what a sub-key may do (docs/api.md#limits-of-a-key). The limits of the account hold

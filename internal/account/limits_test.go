@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 func limit(n int64) *account.Limit {

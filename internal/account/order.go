@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // Order is why staff changes an account, and which state of it they looked at.

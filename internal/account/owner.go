@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // CreateOwner opens the operator's own account on an empty database and returns its master key. The key is empty if

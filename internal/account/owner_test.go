@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"sluice/internal/account"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 func TestSetEmail(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"context"
 	"time"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/refusal"
 	"sluice/internal/usage"
 )

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"sluice/internal/order"
+	"sluice/internal/kit/order"
 	"sluice/internal/refusal"
 	"sluice/internal/usage"
 )

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/usage"
 )
 

@@ -22,7 +22,7 @@ import (
 	"sluice/internal/admin"
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/sqlstore"
 	"sluice/internal/usage"
 )

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/alert"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // AlertEvent is something that the operator was told.

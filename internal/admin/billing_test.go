@@ -8,7 +8,7 @@ import (
 	"sluice/internal/admin"
 	"sluice/internal/billing"
 	"sluice/internal/billing/testpay"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // TestBillingOperations sends a subscription through what operators can do with it.

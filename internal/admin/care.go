@@ -9,7 +9,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/billing"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/notice"
 	"sluice/internal/signin"
 )

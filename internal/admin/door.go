@@ -23,7 +23,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // Socket is the name of the socket in the data folder.

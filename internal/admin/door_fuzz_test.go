@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // An argument on the socket is read, or refused as the caller's mistake.

@@ -7,7 +7,7 @@ import (
 
 	"sluice/internal/abuse"
 	"sluice/internal/account"
-	"sluice/internal/order"
+	"sluice/internal/kit/order"
 	"sluice/internal/usage"
 )
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strconv"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // maxPage is how many entries a list returns at most, and usualPage how many if the caller does not say.

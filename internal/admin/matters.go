@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/matter"
 )
 

@@ -3,7 +3,7 @@ package admin
 import (
 	"context"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/overview"
 )
 

@@ -11,8 +11,8 @@ import (
 	"net/url"
 	"strings"
 
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
 )
 
 // remote calls the admin API of a server somewhere else.

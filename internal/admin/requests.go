@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/fault"
 	"sluice/internal/finder"
+	"sluice/internal/kit/fault"
 	"sluice/internal/refusal"
 	"sluice/internal/signal"
 	"sluice/internal/usage"

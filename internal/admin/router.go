@@ -4,9 +4,9 @@ import (
 	"context"
 	"slices"
 
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
 	"sluice/internal/feedback"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
 )
 
 // Feedback is what callers and the ends of calls say about models.

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
 	"sluice/internal/staff"
 )
 

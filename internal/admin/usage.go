@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/fault"
-	"sluice/internal/order"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/order"
 	"sluice/internal/usage"
 )
 

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/internal/account"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // The shares of a list of nodes add up to the limit, and differ by one at most.

@@ -22,7 +22,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/alert"
 	"sluice/internal/billing"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/mail"
 	"sluice/internal/sqlstore"
 	"sluice/internal/video"

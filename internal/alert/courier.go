@@ -16,10 +16,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/internal/excerpt"
-	"sluice/internal/health"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/health"
+	"sluice/internal/kit/netguard"
 	"sluice/internal/mail"
-	"sluice/internal/netguard"
 )
 
 // The bounds of sending. docs/security.md#what-is-bounded lists them.

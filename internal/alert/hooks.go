@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/fault"
-	"sluice/internal/netguard"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/netguard"
 )
 
 // Settings are what a configuration says. A reload replaces them.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/health"
-	"sluice/internal/order"
+	"sluice/internal/kit/health"
+	"sluice/internal/kit/order"
 )
 
 // Sight is something that is wrong now, such as an upstream that is down.

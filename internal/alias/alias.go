@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/internal/order"
+	"sluice/internal/kit/order"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 
 	"sluice/internal/alert"
 	"sluice/internal/config"
-	"sluice/internal/datadir"
+	"sluice/internal/kit/datadir"
 	"sluice/internal/routing"
 )
 

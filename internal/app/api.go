@@ -13,14 +13,14 @@ import (
 	"sluice/internal/httpapi"
 	"sluice/internal/idempotency"
 	"sluice/internal/inference"
+	"sluice/internal/kit/netguard"
+	"sluice/internal/kit/turnstile"
 	"sluice/internal/mcpclient"
 	"sluice/internal/mcpserver"
-	"sluice/internal/netguard"
 	"sluice/internal/responses"
 	"sluice/internal/resume"
 	"sluice/internal/routing"
 	"sluice/internal/toolloop"
-	"sluice/internal/turnstile"
 )
 
 // openAPI makes the API, with the pages and the MCP server beside it. It serves nobody yet: Run does.

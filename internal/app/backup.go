@@ -11,8 +11,8 @@ import (
 
 	"sluice/internal/admin"
 	"sluice/internal/config"
-	"sluice/internal/fault"
 	"sluice/internal/installation"
+	"sluice/internal/kit/fault"
 	"sluice/internal/usage"
 )
 

@@ -17,7 +17,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/continuation"
-	"sluice/internal/plainhttp"
+	"sluice/internal/kit/plainhttp"
 	"sluice/internal/sqlstore"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"sluice/internal/admin"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // staffTries are the bounds of staff and the admin API.

@@ -5,7 +5,7 @@ import (
 	"runtime/debug"
 
 	"sluice/internal/admin"
-	"sluice/internal/buildinfo"
+	"sluice/internal/kit/buildinfo"
 )
 
 // Build describes the program itself: its version, and what it was built with.

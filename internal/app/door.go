@@ -6,8 +6,8 @@ import (
 	"os"
 	"time"
 
-	"sluice/internal/health"
 	"sluice/internal/httpapi"
+	"sluice/internal/kit/health"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sluice/internal/health"
+	"sluice/internal/kit/health"
 )
 
 // fakeLeaf is a door leaf of a test.

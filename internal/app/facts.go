@@ -11,8 +11,8 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/auth"
 	"sluice/internal/config"
-	"sluice/internal/datadir"
 	"sluice/internal/installation"
+	"sluice/internal/kit/datadir"
 	"sluice/internal/sqlstore"
 	"sluice/internal/usage"
 )

@@ -9,7 +9,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/admin"
 	"sluice/internal/config"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/pgtest"
 	"sluice/internal/wiretest"
 )

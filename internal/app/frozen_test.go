@@ -8,8 +8,8 @@ import (
 
 	"sluice/internal/admin"
 	"sluice/internal/app"
-	"sluice/internal/buildinfo"
 	"sluice/internal/doctor"
+	"sluice/internal/kit/buildinfo"
 	"sluice/internal/pgtest"
 	"sluice/internal/wiretest"
 )

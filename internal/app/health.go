@@ -8,8 +8,8 @@ import (
 
 	"sluice/internal/cluster"
 	"sluice/internal/config"
-	"sluice/internal/fault"
-	"sluice/internal/health"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/health"
 	"sluice/internal/usage"
 )
 

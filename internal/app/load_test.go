@@ -11,7 +11,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/admin"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // While 200 callers use the master key it is replaced. Whoever starts a request after that call has

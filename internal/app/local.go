@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"sluice/internal/config"
-	"sluice/internal/datadir"
 	"sluice/internal/httpapi"
+	"sluice/internal/kit/datadir"
 )
 
 // watchLocal makes the Local that watches for requests which do not come from this machine. The data

@@ -11,7 +11,7 @@ import (
 	"sluice/internal/admin"
 	"sluice/internal/app"
 	"sluice/internal/doctor"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // through sends a request as a proxy on this machine would, or as a page under a rebound name.

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"sluice/internal/admission"
-	"sluice/internal/buildinfo"
 	"sluice/internal/config"
-	"sluice/internal/telemetry"
+	"sluice/internal/kit/buildinfo"
+	"sluice/internal/kit/telemetry"
 	"sluice/internal/usage"
 )
 

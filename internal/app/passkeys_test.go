@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"sluice/internal/admin"
-	"sluice/internal/passkey"
-	"sluice/internal/passkey/passkeytest"
+	"sluice/internal/kit/passkey"
+	"sluice/internal/kit/passkey/passkeytest"
 	"sluice/internal/signin"
 )
 

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 
 	"sluice/internal/config"
-	"sluice/internal/datadir"
 	"sluice/internal/installation"
+	"sluice/internal/kit/datadir"
 	"sluice/internal/sqlstore"
 	"sluice/internal/usage"
 )

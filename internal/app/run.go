@@ -13,12 +13,12 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/admin"
-	"sluice/internal/buildinfo"
 	"sluice/internal/catalog"
 	"sluice/internal/discovery"
 	"sluice/internal/finder"
-	"sluice/internal/health"
 	"sluice/internal/httpapi"
+	"sluice/internal/kit/buildinfo"
+	"sluice/internal/kit/health"
 	"sluice/internal/refusal"
 	"sluice/internal/routing"
 )

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"sluice/internal/admin"
-	"sluice/internal/datadir"
+	"sluice/internal/kit/datadir"
 	"sluice/internal/pgtest"
 )
 

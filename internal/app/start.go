@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"sluice/internal/buildinfo"
 	"sluice/internal/config"
-	"sluice/internal/health"
+	"sluice/internal/kit/buildinfo"
+	"sluice/internal/kit/health"
 	"sluice/internal/sqlstore"
 )
 

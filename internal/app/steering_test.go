@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/admin"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/pgtest"
 	"sluice/internal/routing"
 	"sluice/internal/steering"

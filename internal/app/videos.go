@@ -9,7 +9,7 @@ import (
 	"sluice/internal/app/settings"
 	"sluice/internal/blob"
 	"sluice/internal/config"
-	"sluice/internal/health"
+	"sluice/internal/kit/health"
 	"sluice/internal/usage"
 	"sluice/internal/video"
 )

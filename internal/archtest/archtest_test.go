@@ -74,8 +74,8 @@ func TestRules(t *testing.T) {
 			name: "rows",
 			rule: checkImports,
 			files: map[string]string{
-				"internal/fault/a.go":           "package fault\n\nimport _ \"sluice/internal/chat\"",
-				"internal/chat/a.go":            "package chat\n\nimport (\n_ \"sluice/internal/fault\"\n_ \"sluice/internal/account\"\n)",
+				"internal/kit/fault/a.go":       "package fault\n\nimport _ \"sluice/internal/chat\"",
+				"internal/chat/a.go":            "package chat\n\nimport (\n_ \"sluice/internal/kit/fault\"\n_ \"sluice/internal/account\"\n)",
 				"internal/chat/a_test.go":       "package chat\n\nimport _ \"sluice/internal/app\"",
 				"internal/account/a.go":         "package account",
 				"internal/newcomer/a.go":        "package newcomer",
@@ -93,7 +93,7 @@ func TestRules(t *testing.T) {
 			},
 			want: []string{
 				"internal/chat/a.go imports internal/account: the two stand in the same row",
-				"internal/fault/a.go imports internal/chat: it stands in a higher row",
+				"internal/kit/fault/a.go imports internal/chat: it stands in a higher row",
 				"internal/httpapi/a.go imports tools/testrun: only packages below internal/",
 				"package internal/newcomer has no place",
 			},
@@ -102,7 +102,7 @@ func TestRules(t *testing.T) {
 			name: "what only app may import",
 			rule: checkImports,
 			files: map[string]string{
-				"api/api.go":                    "package api\n\nimport _ \"sluice/internal/fault\"",
+				"api/api.go":                    "package api\n\nimport _ \"sluice/internal/kit/fault\"",
 				"api/gen/main.go":               "package main\n\nimport _ \"sluice/api/gen/render\"",
 				"internal/inference/a.go":       "package inference\n\nimport _ \"sluice/internal/sqlstore\"",
 				"internal/mail/a.go":            "package mail\n\nimport _ \"sluice/internal/config\"",
@@ -112,7 +112,7 @@ func TestRules(t *testing.T) {
 				"sandbox/clips/a.go":            "package sandbox\n\nimport _ \"sluice/internal/video\"\nimport _ \"sluice/sandbox/clips/mp4\"",
 			},
 			want: []string{
-				"api/api.go imports internal/fault: api describes the product",
+				"api/api.go imports internal/kit/fault: api describes the product",
 				"internal/inference/a.go imports internal/sqlstore: only app imports it",
 				"internal/mail/a.go imports internal/config: only app imports it",
 				"internal/provider/gemini/a.go imports internal/provider/openai: only app imports adapters",

@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"testing"
 
-	"sluice/internal/buildinfo"
+	"sluice/internal/kit/buildinfo"
 )
 
 // Files that name the version name the one of this source.

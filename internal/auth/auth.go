@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
 )
 
 // Caller is who sent a request. Account is its state when the request arrived: it is never nil, is

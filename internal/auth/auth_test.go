@@ -10,7 +10,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/auth"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/sqlstore"
 )
 

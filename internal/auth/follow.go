@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"sluice/internal/account"
-	"sluice/internal/fault"
-	"sluice/internal/health"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/health"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/auth"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // database is what nodes share: accounts, and how often they were read.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // A key works until it expires and from its own addresses; a change of that holds for the next request.

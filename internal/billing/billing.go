@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // Store is all that Billing keeps; sqlstore implements it. The parts stand beside the code that

@@ -9,7 +9,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/billing"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 const day = 24 * time.Hour

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // brakeAt is the number of payments in a row that may be charged and then refunded because what they were for could

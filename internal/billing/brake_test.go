@@ -8,7 +8,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/billing"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // count returns how many entries of a kind the ledger has.

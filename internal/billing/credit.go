@@ -3,7 +3,7 @@ package billing
 import (
 	"context"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // maxCredit bounds what an account can be credited with, in cents: more is a typing mistake.

@@ -5,7 +5,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/billing"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // A credit lowers renewals until it is used up, and never the same cents twice. A renewal that fails gives it back.

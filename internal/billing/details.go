@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"sluice/internal/account"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // Details is what a customer wants on invoices. Every field may be empty.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 func TestDetails(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // offerLasts is how long a customer who was shown an amount is charged exactly that amount,

@@ -3,7 +3,7 @@ package billing
 import (
 	"context"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // TestCard is a card of a processor that moves no money.

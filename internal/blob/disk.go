@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"sluice/internal/health"
+	"sluice/internal/kit/health"
 )
 
 // Disk stores files in a folder. Several processes may share the folder.

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/internal/health"
+	"sluice/internal/kit/health"
 )
 
 // S3 stores files as objects in a bucket.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/order"
+	"sluice/internal/kit/order"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 var update = flag.Bool("update", false, "write testdata/bad.txtar anew")

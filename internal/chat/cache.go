@@ -3,7 +3,7 @@ package chat
 import (
 	"bytes"
 
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/jsonscan"
 )
 
 // Cache is a cache_control: the provider is asked to keep the prompt up to there. Anthropic has it, and clients of others

@@ -3,7 +3,7 @@ package chat
 import (
 	"math"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // Check checks that body is one JSON object that Parse would accept as JSON: its grammar, its text, its depth, and

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"sluice/internal/chat"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // Parse decodes a request and checks it. Fields that were left out have their defaults.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"sluice/internal/allowance"
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/jsonscan"
 )
 
 // File is a part that is a file or a sound. Its content is not checked here: providers differ in what they read.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // FuzzScan compares the scanner with encoding/json: it must accept exactly the values that encoding/json

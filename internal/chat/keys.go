@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"hash/maphash"
 
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/jsonscan"
 )
 
 const (

@@ -3,7 +3,7 @@ package chat
 import (
 	"strings"
 
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/jsonscan"
 )
 
 // Role is who speaks in a message. The role "developer" on the wire becomes RoleSystem: most upstreams

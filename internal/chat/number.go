@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"strconv"
 
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/jsonscan"
 )
 
 // maxDigits bounds the digits of a number, those of its exponent included. No number of a request

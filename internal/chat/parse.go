@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"sluice/internal/allowance"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // Bounds of single fields. No upstream accepts more. The fields and their ranges are in

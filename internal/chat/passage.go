@@ -5,7 +5,7 @@ import (
 	"iter"
 	"unicode/utf8"
 
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/jsonscan"
 )
 
 // Passage is a text that the model reads, as it is written in the body. It shares memory with the

@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/jsonscan"
 )
 
 // join returns the text of all pieces.

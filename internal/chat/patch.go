@@ -3,7 +3,7 @@ package chat
 import (
 	"slices"
 
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/jsonscan"
 )
 
 // Patch says what changes in the caller's body before an upstream of the same dialect gets it. Names

@@ -1,6 +1,6 @@
 package chat
 
-import "sluice/internal/jsonscan"
+import "sluice/internal/kit/jsonscan"
 
 // quotation is a JSON string in the body: body[from:to], quotes included.
 type quotation struct {

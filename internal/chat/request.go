@@ -4,7 +4,7 @@ import (
 	"iter"
 	"slices"
 
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/jsonscan"
 )
 
 // Request is one validated chat completion request (docs/api.md#chat-completion-request).

@@ -1,8 +1,8 @@
 package chat
 
 import (
-	"sluice/internal/fault"
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/jsonscan"
 )
 
 // maxDepth bounds how deeply objects and arrays may be nested. The contract's own structure needs

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // scan reads a body that holds one JSON value of any type.

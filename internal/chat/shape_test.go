@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // spellings returns keys that encoding/json takes for a field of the given name, without the name itself.

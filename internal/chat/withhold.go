@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"sluice/internal/allowance"
-	"sluice/internal/fault"
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/jsonscan"
 )
 
 // Withhold returns a body in the dialect of its upstream without what only the operator may decide and has not allowed, and

@@ -8,7 +8,7 @@ import (
 	"os"
 	"unicode/utf8"
 
-	"sluice/internal/colour"
+	"sluice/internal/kit/colour"
 )
 
 const (

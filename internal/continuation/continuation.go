@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/internal/seal"
+	"sluice/internal/kit/seal"
 )
 
 const (

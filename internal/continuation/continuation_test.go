@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/continuation"
-	"sluice/internal/seal"
+	"sluice/internal/kit/seal"
 )
 
 // shelf is a store in memory.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/activity"
-	"sluice/internal/order"
+	"sluice/internal/kit/order"
 	"sluice/internal/usage"
 	"sluice/internal/webui"
 )

@@ -7,8 +7,8 @@ import (
 
 	"sluice/internal/activity"
 	"sluice/internal/auth"
-	"sluice/internal/fault"
 	"sluice/internal/httpapi"
+	"sluice/internal/kit/fault"
 )
 
 // serveAPI passes a request below /dashboard/v1 to the API, authenticated by the visitor's session

@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"sluice/internal/billing"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // CheckoutPath and CardPath are the paths of the built-in test processor's forms.

@@ -9,7 +9,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/billing"
 	"sluice/internal/catalog"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/usage"
 	"sluice/internal/webui"
 )

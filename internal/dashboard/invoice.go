@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"sluice/internal/billing"
-	"sluice/internal/fault"
-	"sluice/internal/pdf"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/pdf"
 	"sluice/internal/webui"
 )
 

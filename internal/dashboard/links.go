@@ -4,8 +4,8 @@ import (
 	"net/http"
 
 	"sluice/internal/account"
-	"sluice/internal/fault"
 	"sluice/internal/front"
+	"sluice/internal/kit/fault"
 	"sluice/internal/signin"
 )
 

@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"sluice/internal/account"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/matter"
 )
 

@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"sluice/internal/catalog"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // modelsPage shows the models, and which of them the visitor may call.

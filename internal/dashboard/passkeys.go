@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/signin"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/billing"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // invoicesShown limits the list of invoices. 100 monthly invoices are more than eight years;

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/webui"
 )
 

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/fault"
 	"sluice/internal/front"
+	"sluice/internal/kit/fault"
 	"sluice/internal/signin"
 	"sluice/internal/webui"
 )

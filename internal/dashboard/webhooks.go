@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/alert"
-	"sluice/internal/excerpt"
+	"sluice/internal/kit/excerpt"
 	"sluice/internal/webui"
 )
 

@@ -17,7 +17,7 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/catalog/known"
 	"sluice/internal/embeddings"
-	"sluice/internal/order"
+	"sluice/internal/kit/order"
 	"sluice/internal/provider"
 )
 

@@ -23,9 +23,9 @@ import (
 	"time"
 
 	"sluice/internal/admin"
-	"sluice/internal/buildinfo"
 	"sluice/internal/cluster"
-	"sluice/internal/datadir"
+	"sluice/internal/kit/buildinfo"
+	"sluice/internal/kit/datadir"
 )
 
 const (

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"sluice/internal/buildinfo"
 	"sluice/internal/cluster"
+	"sluice/internal/kit/buildinfo"
 )
 
 // additive is the migration from which on migrations only add. Servers of the version before work on tables

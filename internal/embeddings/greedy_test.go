@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"sluice/internal/embeddings"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // Large bodies. Nobody pays for one that is refused, so reading it takes little

@@ -10,7 +10,7 @@ import (
 	"math"
 	"strconv"
 
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/jsonscan"
 )
 
 // Vectors are the result of a request, one for each input and in the order of the inputs.

@@ -12,7 +12,7 @@ func TestCorpora(t *testing.T) {
 	for what, target := range map[string][2]string{
 		"requests":               {"internal/chat", "FuzzParse"},
 		"streams":                {"internal/relay", "FuzzStream"},
-		"event streams":          {"internal/sse", "FuzzReader"},
+		"event streams":          {"internal/kit/sse", "FuzzReader"},
 		"MCP, as a client":       {"internal/mcpclient", "FuzzCounter"},
 		"MCP, as a server":       {"internal/mcpserver", "FuzzReadMessage"},
 		"cookies":                {"internal/webui", "FuzzCookie"},
@@ -22,9 +22,9 @@ func TestCorpora(t *testing.T) {
 		"video requests":         {"internal/video", "FuzzParse"},
 		"the configuration":      {"internal/config", "FuzzDecode"},
 		"the admin socket":       {"internal/admin", "FuzzDecode"},
-		"HTTP/1.1, as a server":  {"internal/lane", "FuzzDiffer"},
-		"HTTP/1.1, as a client":  {"internal/plainhttp", "FuzzReply"},
-		"HTTP/1.1, what we send": {"internal/plainhttp", "FuzzRequest"},
+		"HTTP/1.1, as a server":  {"internal/kit/lane", "FuzzDiffer"},
+		"HTTP/1.1, as a client":  {"internal/kit/plainhttp", "FuzzReply"},
+		"HTTP/1.1, what we send": {"internal/kit/plainhttp", "FuzzRequest"},
 		"resumed streams":        {"internal/resume", "FuzzLastEvent"},
 		"messages between nodes": {"internal/resume", "FuzzHeard"},
 	} {

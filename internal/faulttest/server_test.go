@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"sluice/internal/admin"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // patience ends a test that hangs. A soak keeps the machine busy, so it takes longer.

@@ -17,9 +17,9 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/catalog"
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
 	"sluice/internal/finder"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
 	"sluice/internal/routing"
 	"sluice/internal/usage"
 )

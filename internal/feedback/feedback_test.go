@@ -13,8 +13,8 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/catalog"
-	"sluice/internal/fault"
 	"sluice/internal/finder"
+	"sluice/internal/kit/fault"
 	"sluice/internal/usage"
 )
 

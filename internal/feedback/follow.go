@@ -5,7 +5,7 @@ import (
 	"context"
 	"time"
 
-	"sluice/internal/order"
+	"sluice/internal/kit/order"
 	"sluice/internal/routing"
 )
 

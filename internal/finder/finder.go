@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/refusal"
 	"sluice/internal/usage"
 )

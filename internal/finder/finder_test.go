@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"sluice/internal/account"
-	"sluice/internal/fault"
 	"sluice/internal/finder"
+	"sluice/internal/kit/fault"
 	"sluice/internal/refusal"
 	"sluice/internal/usage"
 )

@@ -13,7 +13,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/catalog"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/overview"
 	"sluice/internal/webui"
 )

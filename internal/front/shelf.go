@@ -12,7 +12,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/catalog"
-	"sluice/internal/order"
+	"sluice/internal/kit/order"
 	"sluice/internal/overview"
 	"sluice/internal/webui"
 )

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/order"
+	"sluice/internal/kit/order"
 	"sluice/internal/overview"
 )
 

@@ -24,15 +24,15 @@ import (
 	"sluice/internal/auth"
 	"sluice/internal/catalog"
 	"sluice/internal/feedback"
-	"sluice/internal/health"
 	"sluice/internal/idempotency"
 	"sluice/internal/inference"
+	"sluice/internal/kit/health"
+	"sluice/internal/kit/telemetry"
+	"sluice/internal/kit/turnstile"
 	"sluice/internal/refusal"
 	"sluice/internal/responses"
 	"sluice/internal/resume"
 	"sluice/internal/routing"
-	"sluice/internal/telemetry"
-	"sluice/internal/turnstile"
 	"sluice/internal/video"
 )
 

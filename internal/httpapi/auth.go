@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"sluice/internal/auth"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // authenticate refuses requests to /v1 without a valid key. It reads only headers and runs

@@ -16,10 +16,10 @@ import (
 	"syscall"
 	"time"
 
-	"sluice/internal/buildinfo"
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
-	"sluice/internal/telemetry"
+	"sluice/internal/kit/buildinfo"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/telemetry"
 )
 
 const (

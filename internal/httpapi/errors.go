@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
 	"sluice/internal/messages"
 	"sluice/internal/provider"
 	"sluice/internal/refusal"

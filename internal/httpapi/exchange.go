@@ -8,7 +8,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/alias"
 	"sluice/internal/auth"
-	"sluice/internal/telemetry"
+	"sluice/internal/kit/telemetry"
 )
 
 // exchange is one request and its reply on the way through the chain. It is the ResponseWriter

@@ -6,8 +6,8 @@ import (
 	"net/http"
 
 	"sluice/internal/chat"
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
 )
 
 // maxFeedback is the largest body of POST /v1/feedback.

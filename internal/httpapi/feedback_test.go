@@ -3,7 +3,7 @@ package httpapi
 import (
 	"testing"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 func TestParseFeedback(t *testing.T) {

@@ -21,8 +21,8 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/auth"
-	"sluice/internal/buildinfo"
 	"sluice/internal/catalog"
+	"sluice/internal/kit/buildinfo"
 )
 
 // patience is how long a test waits for what has to happen.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"sluice/internal/excerpt"
+	"sluice/internal/kit/excerpt"
 )
 
 // Local tracks whether all requests so far came from this machine and were meant for it. Some

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
 )
 
 // mcpPath is the path of our own MCP server.

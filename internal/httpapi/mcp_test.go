@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"sluice/internal/auth"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // Requests of foreign pages, and under foreign names, are refused.

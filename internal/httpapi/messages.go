@@ -9,9 +9,9 @@ import (
 
 	"sluice/internal/admission"
 	"sluice/internal/catalog"
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
 	"sluice/internal/inference"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
 	"sluice/internal/messages"
 )
 

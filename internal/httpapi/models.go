@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
 )
 
 // listModels serves GET /v1/models.

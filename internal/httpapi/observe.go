@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/buildinfo"
-	"sluice/internal/telemetry"
+	"sluice/internal/kit/buildinfo"
+	"sluice/internal/kit/telemetry"
 )
 
 var (

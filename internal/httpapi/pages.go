@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"sluice/api"
-	"sluice/internal/buildinfo"
-	"sluice/internal/health"
+	"sluice/internal/kit/buildinfo"
+	"sluice/internal/kit/health"
 )
 
 // healthz reports that the process is running. It checks nothing else; see readyz.

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"sluice/api"
-	"sluice/internal/buildinfo"
 	"sluice/internal/catalog"
-	"sluice/internal/health"
+	"sluice/internal/kit/buildinfo"
+	"sluice/internal/kit/health"
 )
 
 func TestReadiness(t *testing.T) {

@@ -5,9 +5,9 @@ import (
 	"strconv"
 
 	"sluice/internal/chat"
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/jsonscan"
 	"sluice/internal/relay"
 	"sluice/internal/responses"
 	"sluice/internal/usage"

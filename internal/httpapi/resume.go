@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/relay"
 	"sluice/internal/resume"
 )

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
 	"sluice/internal/relay"
 	"sluice/internal/video"
 )

@@ -13,7 +13,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/auth"
 	"sluice/internal/catalog"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // A page that passes a request to the API sends what a caller with a key would get: every kind of error has its

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"sluice/internal/lane"
+	"sluice/internal/kit/lane"
 )
 
 const (

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"sluice/internal/activity"
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
 	"sluice/internal/usage"
 )
 

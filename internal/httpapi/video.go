@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
 	"sluice/internal/idempotency"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
 	"sluice/internal/video"
 )
 

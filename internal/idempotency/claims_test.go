@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // common is the database of several nodes: replies, and claims on them. It works on virtual time.

@@ -18,8 +18,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/internal/fault"
-	"sluice/internal/seal"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/seal"
 )
 
 // Header is the request header that holds the key.

@@ -4,7 +4,7 @@ import (
 	"crypto/sha256"
 	"strconv"
 
-	"sluice/internal/seal"
+	"sluice/internal/kit/seal"
 )
 
 const (

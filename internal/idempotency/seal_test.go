@@ -7,7 +7,7 @@ import (
 	"crypto/sha256"
 	"testing"
 
-	"sluice/internal/seal"
+	"sluice/internal/kit/seal"
 )
 
 func TestSeal(t *testing.T) {

@@ -14,12 +14,12 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
 	"sluice/internal/embeddings"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/pulse"
+	"sluice/internal/kit/telemetry"
 	"sluice/internal/provider"
-	"sluice/internal/pulse"
 	"sluice/internal/relay"
 	"sluice/internal/routing"
-	"sluice/internal/telemetry"
 	"sluice/internal/usage"
 )
 

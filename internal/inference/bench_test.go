@@ -15,8 +15,8 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
 	"sluice/internal/inference"
+	"sluice/internal/kit/pulse"
 	"sluice/internal/provider"
-	"sluice/internal/pulse"
 	"sluice/internal/routing"
 	"sluice/internal/usage"
 )

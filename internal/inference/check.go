@@ -3,7 +3,7 @@ package inference
 import (
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/relay"
 	"sluice/internal/routing"
 	"sluice/internal/tokens"

@@ -10,7 +10,7 @@ import (
 	"sluice/internal/admission"
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/routing"
 )
 

@@ -23,11 +23,11 @@ import (
 	"sluice/internal/auth"
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
-	"sluice/internal/fault"
 	"sluice/internal/httpapi"
 	"sluice/internal/inference"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/pulse"
 	"sluice/internal/provider"
-	"sluice/internal/pulse"
 	"sluice/internal/routing"
 	"sluice/internal/usage"
 )

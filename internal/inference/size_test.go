@@ -16,7 +16,7 @@ import (
 	"sluice/internal/auth"
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/relay"
 	"sluice/internal/tokens"
 	"sluice/internal/usage"

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/chat"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/provider"
 	"sluice/internal/relay"
 	"sluice/internal/toolloop"

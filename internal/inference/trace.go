@@ -6,10 +6,10 @@ import (
 
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/telemetry"
 	"sluice/internal/relay"
-	"sluice/internal/telemetry"
 	"sluice/internal/usage"
 )
 

@@ -13,8 +13,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"sluice/internal/buildinfo"
-	"sluice/internal/datadir"
+	"sluice/internal/kit/buildinfo"
+	"sluice/internal/kit/datadir"
 	"sluice/internal/sqlstore"
 	"sluice/internal/usage"
 	"sluice/internal/video"

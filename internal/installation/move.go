@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/datadir"
+	"sluice/internal/kit/datadir"
 	"sluice/internal/sqlstore"
 	"sluice/internal/usage"
 )

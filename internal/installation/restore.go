@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"sluice/internal/datadir"
+	"sluice/internal/kit/datadir"
 	"sluice/internal/sqlstore"
 	"sluice/internal/usage"
 )

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"sluice/internal/health"
+	"sluice/internal/kit/health"
 )
 
 // The bounds of the outbox. They keep a burst of mail, or a recipient whose server is down, from

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"sluice/internal/account"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/mail"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // Act names a matter and who of the staff acts on it. Version is that of the matter as the actor has seen it; if it

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // Store keeps matters. Each method is one transaction.

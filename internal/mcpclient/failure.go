@@ -12,8 +12,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"sluice/internal/excerpt"
-	"sluice/internal/netguard"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/netguard"
 )
 
 // Failure is the reason why a server or a tool could not be used. Reason continues a sentence that

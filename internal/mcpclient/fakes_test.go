@@ -15,8 +15,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
+	"sluice/internal/kit/netguard"
 	"sluice/internal/mcpclient"
-	"sluice/internal/netguard"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

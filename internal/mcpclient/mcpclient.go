@@ -19,8 +19,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/internal/buildinfo"
-	"sluice/internal/netguard"
+	"sluice/internal/kit/buildinfo"
+	"sluice/internal/kit/netguard"
 )
 
 // Options are the optional settings of New. The zero value is the default.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"sluice/internal/buildinfo"
+	"sluice/internal/kit/buildinfo"
 )
 
 // session is an initialized connection to a server.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"sluice/internal/excerpt"
+	"sluice/internal/kit/excerpt"
 )
 
 // Tool is a tool that a server offers.

@@ -10,7 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"sluice/internal/catalog"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/routing"
 	"sluice/internal/usage"
 )

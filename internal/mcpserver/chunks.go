@@ -10,7 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // completion is a chat completion (docs/api.md#chat-completion-response).

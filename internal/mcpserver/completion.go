@@ -9,7 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // complete implements the tool chat_completion. The completion is requested as a stream only if the

@@ -25,9 +25,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"sluice/internal/auth"
-	"sluice/internal/buildinfo"
 	"sluice/internal/catalog"
-	"sluice/internal/fault"
+	"sluice/internal/kit/buildinfo"
+	"sluice/internal/kit/fault"
 	"sluice/internal/routing"
 	"sluice/internal/usage"
 )

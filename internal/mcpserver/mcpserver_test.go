@@ -21,7 +21,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/auth"
 	"sluice/internal/catalog"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/routing"
 	"sluice/internal/usage"
 )

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // maxEnvelope bounds a message without the arguments of a tool, in bytes. The SDK decodes the

@@ -12,7 +12,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/auth"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 func TestReadMessage(t *testing.T) {

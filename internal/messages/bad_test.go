@@ -10,7 +10,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // badRequest is one case of testdata/bad.txtar.

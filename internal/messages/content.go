@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"sluice/internal/chat"
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/jsonscan"
 	"sluice/internal/provider"
 )
 

@@ -3,8 +3,8 @@ package messages
 import (
 	"encoding/json"
 
-	"sluice/internal/fault"
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/jsonscan"
 )
 
 // ErrorType returns the dialect's name for a kind of fault (docs/api.md#messages-api).

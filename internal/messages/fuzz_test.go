@@ -11,7 +11,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // FuzzParse reads any body: what is accepted is JSON and becomes a chat completion that is JSON, and what is refused has

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"strconv"
 
-	"sluice/internal/excerpt"
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/jsonscan"
 )
 
 // value is the JSON of one value, without space around it. chat.Check has accepted the body that it is part of, so its

@@ -3,7 +3,7 @@ package messages
 import (
 	"bytes"
 
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/jsonscan"
 )
 
 // relayed is the state of a reply whose upstream speaks the dialect. Its events go out as they are, but for the id and

@@ -12,8 +12,8 @@ import (
 
 	"sluice/internal/allowance"
 	"sluice/internal/chat"
-	"sluice/internal/fault"
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/jsonscan"
 	"sluice/internal/provider"
 )
 

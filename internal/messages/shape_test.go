@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"sluice/internal/chat"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // Every key of a request is refused in another spelling, wherever it stands.

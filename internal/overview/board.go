@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"sluice/internal/order"
+	"sluice/internal/kit/order"
 	"sluice/internal/routing"
 	"sluice/internal/usage"
 )

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // This file decides whose fault a failure is (docs/routing.md#whose-fault-a-failure-is). Only what another caller would

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/provider"
 )
 

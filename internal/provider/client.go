@@ -13,9 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/internal/fault"
-	"sluice/internal/pulse"
-	"sluice/internal/sse"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/pulse"
+	"sluice/internal/kit/sse"
 )
 
 const (

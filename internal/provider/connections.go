@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/internal/plainhttp"
+	"sluice/internal/kit/plainhttp"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 
 	"sluice/internal/allowance"
 	"sluice/internal/chat"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // The header x-sluice-dropped names the dropped fields. Callers choose some of the names, so their number and

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"sluice/internal/chat"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // callWith is a call of a request with the members beside model and messages.

@@ -8,7 +8,7 @@ import (
 	"net/url"
 
 	"sluice/internal/embeddings"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // Embedder is implemented by adapters whose upstream turns texts into vectors.

@@ -13,8 +13,8 @@ import (
 	"time"
 	"unicode"
 
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
 )
 
 // The functions of this file make the faults that callers see when an upstream fails. The message is for the

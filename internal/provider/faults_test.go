@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/provider"
 )
 

@@ -7,8 +7,8 @@ import (
 
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
-	"sluice/internal/fault"
-	"sluice/internal/netguard"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/netguard"
 )
 
 // maxImageURL bounds the address of an image, in bytes. Longer ones are refused by most servers. A data: URL

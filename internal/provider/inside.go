@@ -3,7 +3,7 @@ package provider
 import (
 	"net/url"
 
-	"sluice/internal/netguard"
+	"sluice/internal/kit/netguard"
 )
 
 // Inside reports whether a provider is in the operator's network, as far as its kind and address tell. Such a

@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"testing"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // long is a body of so many bytes; below 0: it never ends.

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/jsonscan"
 )
 
 // ObjectArguments returns the arguments of a tool call as a JSON object, for dialects that take nothing else.

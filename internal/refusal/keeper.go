@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/internal/order"
+	"sluice/internal/kit/order"
 )
 
 const (

@@ -7,8 +7,8 @@ import (
 	"strconv"
 
 	"sluice/internal/chat"
-	"sluice/internal/fault"
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/jsonscan"
 	"sluice/internal/provider"
 )
 

@@ -2,8 +2,8 @@ package relay
 
 import (
 	"sluice/internal/chat"
-	"sluice/internal/fault"
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/jsonscan"
 	"sluice/internal/provider"
 )
 

@@ -3,7 +3,7 @@ package relay
 import (
 	"bytes"
 
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/jsonscan"
 )
 
 // pattern is what the chunks of a stream have in common. Most of them differ in one text only. So a chunk

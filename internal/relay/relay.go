@@ -19,10 +19,10 @@ import (
 	"time"
 
 	"sluice/internal/chat"
-	"sluice/internal/fault"
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/jsonscan"
+	"sluice/internal/kit/pulse"
 	"sluice/internal/provider"
-	"sluice/internal/pulse"
 )
 
 // keepAlive is how long a stream may be silent before the caller gets a comment (docs/api.md#streams). Without

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"sluice/internal/chat"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/provider"
 	"sluice/internal/provider/openai"
 )

@@ -4,7 +4,7 @@ import (
 	"bytes"
 
 	"sluice/internal/chat"
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/jsonscan"
 	"sluice/internal/provider"
 )
 

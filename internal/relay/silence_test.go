@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/internal/kit/pulse"
 	"sluice/internal/provider"
-	"sluice/internal/pulse"
 )
 
 // timed is a caller in a bubble: it notes when something is written, and may be slow to take it.

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"sluice/internal/chat"
-	"sluice/internal/fault"
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/jsonscan"
+	"sluice/internal/kit/pulse"
 	"sluice/internal/provider"
-	"sluice/internal/pulse"
 )
 
 // writeAt is the number of bytes after which output is written, even if more events are waiting.

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 var update = flag.Bool("update", false, "rewrite what callers got in testdata/*.txtar")

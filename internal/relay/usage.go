@@ -2,7 +2,7 @@ package relay
 
 import (
 	"sluice/internal/chat"
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/jsonscan"
 	"sluice/internal/provider"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"sluice/internal/chat"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // badBody returns the request that an input of testdata/bad.txtar stands for.

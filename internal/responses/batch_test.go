@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sluice/internal/seal"
+	"sluice/internal/kit/seal"
 )
 
 // slowStore is a store whose transactions take half a second each. It counts them.

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/internal/fault"
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/jsonscan"
 )
 
 // Past is what a request refers to.

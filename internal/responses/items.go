@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"sluice/internal/chat"
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/jsonscan"
 )
 
 // maxItems bounds the items of one request, those of its earlier turns included.

@@ -5,8 +5,8 @@ import (
 	"iter"
 	"strconv"
 
-	"sluice/internal/excerpt"
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/jsonscan"
 )
 
 // value is the JSON of one value, without space around it. Package chat has checked the body that it is part of, so

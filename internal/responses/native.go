@@ -9,7 +9,7 @@ import (
 
 	"sluice/internal/allowance"
 	"sluice/internal/chat"
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/jsonscan"
 	"sluice/internal/provider"
 )
 

@@ -11,10 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
-	"sluice/internal/jsonscan"
-	"sluice/internal/seal"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/jsonscan"
+	"sluice/internal/kit/seal"
 )
 
 const (

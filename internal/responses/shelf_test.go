@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/seal"
 	"sluice/internal/relay"
-	"sluice/internal/seal"
 )
 
 // memory is a store in memory.

@@ -9,7 +9,7 @@ import (
 
 	"sluice/internal/allowance"
 	"sluice/internal/chat"
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/jsonscan"
 )
 
 // tools are the tools of a request.

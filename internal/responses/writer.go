@@ -6,8 +6,8 @@ import (
 	"strconv"
 
 	"sluice/internal/chat"
-	"sluice/internal/fault"
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/jsonscan"
 	"sluice/internal/provider"
 	"sluice/internal/relay"
 )

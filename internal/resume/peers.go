@@ -13,9 +13,9 @@ import (
 	"sync"
 	"time"
 
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
-	"sluice/internal/seal"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/seal"
 )
 
 // Bus carries messages between nodes. Some may be lost.

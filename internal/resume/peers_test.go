@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sluice/internal/fault"
-	"sluice/internal/seal"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/seal"
 )
 
 // network connects the nodes of a test. It can lose messages.

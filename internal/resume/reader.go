@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
 )
 
 // Source is what a later connection reads.

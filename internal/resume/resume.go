@@ -21,9 +21,9 @@ import (
 	"sync"
 	"time"
 
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
-	"sluice/internal/seal"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/seal"
 )
 
 const (

@@ -3,7 +3,7 @@ package resume
 import (
 	"testing"
 
-	"sluice/internal/seal"
+	"sluice/internal/kit/seal"
 )
 
 func FuzzLastEvent(f *testing.F) {

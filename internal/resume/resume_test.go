@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // call opens a stream with the id s of the account a.

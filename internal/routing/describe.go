@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sluice/internal/catalog"
-	"sluice/internal/telemetry"
+	"sluice/internal/kit/telemetry"
 )
 
 // Describe returns the health of a model in one word: healthy if all of its targets are, degraded if some are,

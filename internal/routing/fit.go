@@ -5,7 +5,7 @@ import (
 
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/provider"
 )
 

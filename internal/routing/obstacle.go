@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // obstacle is why the router cannot choose a model.

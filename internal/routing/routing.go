@@ -17,8 +17,8 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
+	"sluice/internal/kit/seal"
 	"sluice/internal/routing/learned"
-	"sluice/internal/seal"
 )
 
 // Router chooses models. It remembers conversations, so one router lives as long as the process. It is

@@ -11,7 +11,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/provider"
 )
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"sluice/internal/chat"
-	"sluice/internal/order"
-	"sluice/internal/seal"
+	"sluice/internal/kit/order"
+	"sluice/internal/kit/seal"
 )
 
 // Why choices are shared and not computed: a choice depends on what one node knows at one moment, which is

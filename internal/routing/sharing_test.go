@@ -13,7 +13,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/catalog"
-	"sluice/internal/seal"
+	"sluice/internal/kit/seal"
 )
 
 // table is a database that nodes share. It can fail, and it can be slow.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/order"
+	"sluice/internal/kit/order"
 	"sluice/internal/usage"
 )
 

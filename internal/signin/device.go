@@ -3,7 +3,7 @@ package signin
 import (
 	"context"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // known reports whether a browser has signed in to an address before. Such a browser has a device

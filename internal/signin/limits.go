@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"time"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // limits slows down guessing and flooding: it counts attempts in a span of time by each key that

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // However many people sign in at once, only a few passwords are hashed at a time, because each takes a lot of

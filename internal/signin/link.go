@@ -7,7 +7,7 @@ import (
 	"errors"
 	"time"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // How long links of each purpose are good. The ones that give access are short-lived; an invitation is

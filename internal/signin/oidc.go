@@ -13,7 +13,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 const (

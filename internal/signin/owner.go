@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"sluice/internal/account"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/mail"
 )
 

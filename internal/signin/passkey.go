@@ -9,8 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"sluice/internal/fault"
-	"sluice/internal/passkey"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/passkey"
 )
 
 const (

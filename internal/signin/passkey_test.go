@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/fault"
-	"sluice/internal/passkey"
-	"sluice/internal/passkey/passkeytest"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/passkey"
+	"sluice/internal/kit/passkey/passkeytest"
 	"sluice/internal/signin"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/crypto/argon2"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // The cost of hashing a password: 9 MiB, four passes, one lane, about 30 ms. An attacker pays the

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"sluice/internal/account"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 const (

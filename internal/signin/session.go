@@ -5,8 +5,8 @@ import (
 	"crypto/rand"
 	"time"
 
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
 )
 
 const (

@@ -14,7 +14,7 @@ import (
 	"github.com/pquerna/otp/totp"
 
 	"sluice/internal/account"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/mail"
 	"sluice/internal/signin"
 	"sluice/internal/sqlstore"

@@ -6,7 +6,7 @@ import (
 	"net/url"
 
 	"sluice/internal/account"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/mail"
 )
 

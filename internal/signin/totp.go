@@ -13,7 +13,7 @@ import (
 	"github.com/pquerna/otp/totp"
 
 	"sluice/internal/account"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // The parameters of the second factor. Apps support nothing else reliably: 30 seconds, six digits,

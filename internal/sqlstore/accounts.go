@@ -10,7 +10,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/alias"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // accountColumns are in the order of accountValues, scanAccount and updateAccount.

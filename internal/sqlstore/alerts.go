@@ -10,7 +10,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/alert"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // The columns of alerts, in the order in which they are written and scanned.

@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // Backup writes a consistent copy of the database to a new file while the database is in use. It is

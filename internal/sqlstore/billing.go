@@ -9,7 +9,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/alert"
 	"sluice/internal/billing"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // booksColumns are in the order of saveBooks and scanBooks.

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"sluice/internal/cluster"
-	"sluice/internal/order"
+	"sluice/internal/kit/order"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/continuation"
-	"sluice/internal/order"
+	"sluice/internal/kit/order"
 )
 
 // KeepState stores a sealed state and replaces the one with the same id. If all states of the

@@ -12,7 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/pgtest"
 	"sluice/internal/sqlstore"
 	"sluice/internal/usage"

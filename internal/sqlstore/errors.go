@@ -18,7 +18,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // unavailable turns the error of a database that cannot serve at the moment into a fault that says

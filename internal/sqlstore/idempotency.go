@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/idempotency"
-	"sluice/internal/order"
+	"sluice/internal/kit/order"
 )
 
 // FindReply returns the sealed reply with the given id, or nil if there is none or it has expired.

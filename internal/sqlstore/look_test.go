@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"sluice/internal/health"
+	"sluice/internal/kit/health"
 	"sluice/internal/pgtest"
 	"sluice/internal/sqlstore"
 )

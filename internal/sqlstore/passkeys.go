@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/signin"
 )
 

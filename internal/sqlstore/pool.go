@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
-	"sluice/internal/health"
+	"sluice/internal/kit/health"
 )
 
 // patience says how long a Store waits for its database.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/order"
+	"sluice/internal/kit/order"
 	"sluice/internal/responses"
 )
 

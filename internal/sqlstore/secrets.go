@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/datadir"
-	"sluice/internal/seal"
+	"sluice/internal/kit/datadir"
+	"sluice/internal/kit/seal"
 )
 
 // dataKey is the name of the data key in the table secrets. Everything that a reader of the

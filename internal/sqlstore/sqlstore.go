@@ -27,7 +27,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
-	"sluice/internal/seal"
+	"sluice/internal/kit/seal"
 )
 
 // File is the name of the SQLite database inside the data folder.

@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/fault"
 	"sluice/internal/idempotency"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/seal"
 	"sluice/internal/pgtest"
 	"sluice/internal/responses"
-	"sluice/internal/seal"
 	"sluice/internal/sqlstore"
 )
 

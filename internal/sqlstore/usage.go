@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/order"
+	"sluice/internal/kit/order"
 	"sluice/internal/usage"
 )
 

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"sluice/internal/order"
+	"sluice/internal/kit/order"
 )
 
 // The migrations run on both engines, all but one (see indexEmails) as the same text. They are numbered and forward only; an applied one never

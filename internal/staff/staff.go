@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/signin"
 )
 

@@ -15,7 +15,7 @@ import (
 	"unicode"
 
 	"sluice/internal/account"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // Bounds of what is kept. Every node holds all orders in memory, and every request may look at them.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"sluice/internal/admin"
-	"sluice/internal/fault"
-	"sluice/internal/order"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/order"
 	"sluice/internal/signal"
 	"sluice/internal/webui"
 )

@@ -5,7 +5,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/admin"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 func TestParseDollars(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sluice/internal/admin"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/matter"
 	"sluice/internal/signal"
 	"sluice/internal/webui"

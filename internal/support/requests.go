@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"sluice/internal/admin"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/webui"
 )
 

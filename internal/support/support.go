@@ -12,10 +12,10 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/admin"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/turnstile"
 	"sluice/internal/signin"
 	"sluice/internal/staff"
-	"sluice/internal/turnstile"
 	"sluice/internal/webui"
 )
 

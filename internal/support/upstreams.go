@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/admin"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/overview"
 	"sluice/internal/routing"
 	"sluice/internal/steering"

@@ -10,10 +10,10 @@ import (
 	"sync"
 	"time"
 
-	"sluice/internal/excerpt"
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/jsonscan"
+	"sluice/internal/kit/telemetry"
 	"sluice/internal/mcpclient"
-	"sluice/internal/telemetry"
 )
 
 const (

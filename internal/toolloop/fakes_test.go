@@ -18,8 +18,8 @@ import (
 
 	"sluice/internal/chat"
 	"sluice/internal/continuation"
+	"sluice/internal/kit/netguard"
 	"sluice/internal/mcpclient"
-	"sluice/internal/netguard"
 	"sluice/internal/provider"
 	"sluice/internal/toolloop"
 )

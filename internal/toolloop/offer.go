@@ -12,9 +12,9 @@ import (
 	"strings"
 
 	"sluice/internal/chat"
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/jsonscan"
 	"sluice/internal/mcpclient"
 )
 

@@ -21,12 +21,12 @@ import (
 
 	"sluice/internal/chat"
 	"sluice/internal/continuation"
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/jsonscan"
+	"sluice/internal/kit/telemetry"
 	"sluice/internal/mcpclient"
 	"sluice/internal/provider"
-	"sluice/internal/telemetry"
 )
 
 // Options are the choices of New; the zero value is the default.

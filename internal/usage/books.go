@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"sluice/internal/order"
+	"sluice/internal/kit/order"
 )
 
 const (

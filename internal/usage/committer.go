@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/internal/health"
+	"sluice/internal/kit/health"
 )
 
 const (

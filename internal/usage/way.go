@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"time"
 
-	"sluice/internal/excerpt"
+	"sluice/internal/kit/excerpt"
 )
 
 // Way is how a call came to its end: where it came from, why its model was chosen, and which targets were

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/excerpt"
-	"sluice/internal/netguard"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/netguard"
 )
 
 // maxAnswer bounds a reply other than a file, and maxWords the part of an error message that is

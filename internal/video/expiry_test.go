@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/video"
 )
 

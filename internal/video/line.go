@@ -17,9 +17,9 @@ import (
 	"sluice/internal/admission"
 	"sluice/internal/auth"
 	"sluice/internal/blob"
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
 	"sluice/internal/idempotency"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
 	"sluice/internal/usage"
 )
 

@@ -20,7 +20,7 @@ import (
 	"sluice/internal/admission"
 	"sluice/internal/auth"
 	"sluice/internal/blob"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/sqlstore"
 	"sluice/internal/usage"
 	"sluice/internal/video"

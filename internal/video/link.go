@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"sluice/internal/blob"
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
 )
 
 // LinkPath and LinkSuffix surround the id of the generation in the path of a link.

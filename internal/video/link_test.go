@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/video"
 )
 

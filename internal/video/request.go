@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 
 	"sluice/internal/chat"
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
 )
 
 // The limits and defaults of a request.

@@ -7,7 +7,7 @@ import (
 	"hash"
 	"io"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // mostDamaged bounds the list of files that are known to be damaged.

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"sync"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 //go:generate go run github.com/a-h/templ/cmd/templ@v0.3.977 generate -include-version=false

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
 )
 
 const (

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/internal/colour"
-	"sluice/internal/fault"
+	"sluice/internal/kit/colour"
+	"sluice/internal/kit/fault"
 )
 
 // Site is how the pages look to customers: what an operator has chosen in place of our own. The

@@ -16,8 +16,8 @@ import (
 
 	"github.com/a-h/templ"
 
-	"sluice/internal/fault"
-	"sluice/internal/seal"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/seal"
 )
 
 // Settings holds what a reload of the configuration may change.

@@ -10,7 +10,7 @@ import (
 	"unicode"
 
 	"sluice/internal/embeddings"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/provider"
 	"sluice/internal/tokens"
 )

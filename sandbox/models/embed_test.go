@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"sluice/internal/embeddings"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/provider"
 	"sluice/sandbox/models"
 )

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/internal/lazyregexp"
+	"sluice/internal/kit/lazyregexp"
 )
 
 // evidence is what a text offers for the values of a schema. Tool arguments and all JSON come from it. What was

@@ -3,7 +3,7 @@ package models
 import (
 	"strings"
 
-	"sluice/internal/lazyregexp"
+	"sluice/internal/kit/lazyregexp"
 )
 
 // Agents add to what a person says: reminders, the state of the editor, the time. They write it into the same message,

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/jsonscan"
-	"sluice/internal/lazyregexp"
+	"sluice/internal/kit/jsonscan"
+	"sluice/internal/kit/lazyregexp"
 )
 
 // schema has the keywords of JSON Schema that the sandbox follows. Schemas inside it stay raw until they are needed,

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/internal/chat"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/provider"
 )
 

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"sluice/internal/lazyregexp"
-	"sluice/internal/order"
+	"sluice/internal/kit/lazyregexp"
+	"sluice/internal/kit/order"
 )
 
 // skill is something that the sandbox can do. In its sentences, {value} and {about} stand for what apply returned.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"sluice/internal/chat"
-	"sluice/internal/lazyregexp"
+	"sluice/internal/kit/lazyregexp"
 )
 
 const (

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/internal/lazyregexp"
-	"sluice/internal/order"
+	"sluice/internal/kit/lazyregexp"
+	"sluice/internal/kit/order"
 )
 
 // stopWords say nothing about a subject. They neither choose a tool nor recall a sentence.

@@ -27,7 +27,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/buildinfo"
+	"sluice/internal/kit/buildinfo"
 )
 
 // platforms are those that a release is built for.
@@ -140,7 +140,7 @@ func (r *release) build(ctx context.Context, folder, system, machine string) (bi
 	// repository. The commit is written instead.
 	flags := "-s -w -buildid="
 	if r.commit != "" {
-		flags += " -X sluice/internal/buildinfo.commit=" + r.commit
+		flags += " -X sluice/internal/kit/buildinfo.commit=" + r.commit
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", bin, "./cmd/sluice")
 	cmd.Dir = r.root

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"sluice/bench/process"
-	"sluice/internal/buildinfo"
+	"sluice/internal/kit/buildinfo"
 )
 
 const (

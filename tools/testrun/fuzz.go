@@ -28,7 +28,7 @@ type target struct{ pkg, name string }
 
 // time returns how long the target is fuzzed; the lane's have their own time.
 func (t target) time(others time.Duration) time.Duration {
-	if t.pkg == "./internal/lane" {
+	if t.pkg == "./internal/kit/lane" {
 		return laneTime
 	}
 	return others

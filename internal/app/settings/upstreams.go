@@ -9,12 +9,12 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/config"
 	"sluice/internal/discovery"
+	"sluice/internal/kit/pulse"
 	"sluice/internal/provider"
 	"sluice/internal/provider/anthropic"
 	"sluice/internal/provider/bedrock"
 	"sluice/internal/provider/gemini"
 	"sluice/internal/provider/openai"
-	"sluice/internal/pulse"
 	"sluice/internal/routing"
 	"sluice/sandbox/models"
 )

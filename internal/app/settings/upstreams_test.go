@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	"sluice/internal/config"
+	"sluice/internal/kit/pulse"
 	"sluice/internal/provider"
 	"sluice/internal/provider/gemini"
 	"sluice/internal/provider/openai"
-	"sluice/internal/pulse"
 )
 
 // Every kind that a configuration may name has something that speaks to it, at the address that the

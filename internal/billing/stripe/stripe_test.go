@@ -18,7 +18,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/billing"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/sqlstore"
 )
 

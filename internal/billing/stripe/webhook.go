@@ -12,7 +12,7 @@ import (
 	stripe "github.com/stripe/stripe-go/v86"
 
 	"sluice/internal/billing"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // WebhookPath is where Stripe sends its events. Operators enter it in Stripe's dashboard, so it must

@@ -7,7 +7,7 @@ import (
 
 	stripe "github.com/stripe/stripe-go/v86"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // An event that is not signed is refused, and what is in a signed one is read or left alone.

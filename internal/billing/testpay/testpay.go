@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"sluice/internal/billing"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // Store keeps the processor's objects.

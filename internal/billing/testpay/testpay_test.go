@@ -6,7 +6,7 @@ import (
 
 	"sluice/internal/billing"
 	"sluice/internal/billing/testpay"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // shelf keeps objects in memory.

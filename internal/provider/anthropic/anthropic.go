@@ -27,9 +27,9 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/pulse"
 	"sluice/internal/provider"
-	"sluice/internal/pulse"
 )
 
 // BaseURL is the address of the vendor's own API.

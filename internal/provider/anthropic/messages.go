@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"sluice/internal/chat"
-	"sluice/internal/excerpt"
+	"sluice/internal/kit/excerpt"
 	"sluice/internal/provider"
 	"sluice/internal/provider/claude"
 )

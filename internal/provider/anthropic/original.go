@@ -10,7 +10,7 @@ import (
 
 	"sluice/internal/allowance"
 	"sluice/internal/chat"
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/jsonscan"
 	"sluice/internal/provider"
 	"sluice/internal/provider/claude"
 )

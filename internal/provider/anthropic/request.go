@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"sluice/internal/chat"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/provider"
 	"sluice/internal/provider/claude"
 )

@@ -11,11 +11,11 @@ import (
 	"go.uber.org/goleak"
 
 	"sluice/internal/chat"
+	"sluice/internal/kit/pulse"
 	"sluice/internal/provider"
 	"sluice/internal/provider/anthropic"
 	"sluice/internal/provider/claude"
 	"sluice/internal/provider/providertest"
-	"sluice/internal/pulse"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

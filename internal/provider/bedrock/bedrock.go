@@ -33,8 +33,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
+	"sluice/internal/kit/pulse"
 	"sluice/internal/provider"
-	"sluice/internal/pulse"
 )
 
 // dialect marks the thinking that is kept for a next turn: that of the Messages API has another form.

@@ -14,7 +14,7 @@ import (
 	"sync"
 
 	"sluice/internal/embeddings"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/provider"
 )
 

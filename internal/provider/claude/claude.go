@@ -18,7 +18,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/provider"
 )
 

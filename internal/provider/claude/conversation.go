@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"sluice/internal/chat"
-	"sluice/internal/excerpt"
-	"sluice/internal/fault"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
 	"sluice/internal/provider"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"sluice/internal/chat"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/provider"
 	"sluice/internal/provider/claude"
 	"sluice/internal/provider/providertest"

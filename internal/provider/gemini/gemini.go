@@ -30,8 +30,8 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/kit/pulse"
 	"sluice/internal/provider"
-	"sluice/internal/pulse"
 )
 
 // BaseURL is the address of the public API, version included.

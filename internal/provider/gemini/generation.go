@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"sluice/internal/chat"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 )
 
 // generation has the settings of a reply. Nil and zero leave a setting to the model's default, so every field is

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/jsonscan"
 )
 
 // Schemas go up as JSON Schema (parametersJsonSchema, responseJsonSchema), of which the vendor documents the keywords

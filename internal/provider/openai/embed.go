@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"sluice/internal/embeddings"
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/jsonscan"
 	"sluice/internal/provider"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"sluice/internal/embeddings"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/provider"
 	"sluice/internal/provider/openai"
 )

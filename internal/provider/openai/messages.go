@@ -8,7 +8,7 @@ import (
 	"math/big"
 
 	"sluice/internal/chat"
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/jsonscan"
 )
 
 // messages replaces the member messages if one of them must differ, because the vendor refuses it as it is or

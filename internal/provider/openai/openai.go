@@ -16,8 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/kit/pulse"
 	"sluice/internal/provider"
-	"sluice/internal/pulse"
 )
 
 // Options are the choices of New; the zero value is the default.

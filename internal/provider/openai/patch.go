@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"sluice/internal/chat"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/provider"
 )
 

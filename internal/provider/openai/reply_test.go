@@ -12,11 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/pulse"
 	"sluice/internal/provider"
 	"sluice/internal/provider/openai"
 	"sluice/internal/provider/providertest"
-	"sluice/internal/pulse"
 )
 
 // read opens the reply that the transport gives and returns its events, raw, and the error behind them.

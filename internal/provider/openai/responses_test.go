@@ -13,10 +13,10 @@ import (
 
 	"sluice/internal/allowance"
 	"sluice/internal/chat"
+	"sluice/internal/kit/pulse"
 	"sluice/internal/provider"
 	"sluice/internal/provider/openai"
 	"sluice/internal/provider/providertest"
-	"sluice/internal/pulse"
 	"sluice/internal/relay"
 	"sluice/internal/responses"
 )

@@ -11,10 +11,10 @@ import (
 	"go.uber.org/goleak"
 
 	"sluice/internal/chat"
+	"sluice/internal/kit/pulse"
 	"sluice/internal/provider"
 	"sluice/internal/provider/openai"
 	"sluice/internal/provider/providertest"
-	"sluice/internal/pulse"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

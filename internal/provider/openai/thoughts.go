@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 
 	"sluice/internal/continuation"
-	"sluice/internal/jsonscan"
+	"sluice/internal/kit/jsonscan"
 	"sluice/internal/provider"
 )
 

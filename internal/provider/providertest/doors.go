@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"sluice/internal/chat"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/messages"
 	"sluice/internal/provider"
 	"sluice/internal/relay"

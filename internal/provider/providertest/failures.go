@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"sluice/internal/chat"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/provider"
 )
 

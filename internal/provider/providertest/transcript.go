@@ -21,7 +21,7 @@ import (
 
 	"sluice/internal/chat"
 	"sluice/internal/continuation"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/provider"
 	"sluice/internal/relay"
 )

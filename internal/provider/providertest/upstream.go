@@ -11,8 +11,8 @@ import (
 	"sync"
 	"testing"
 
+	"sluice/internal/kit/pulse"
 	"sluice/internal/provider"
-	"sluice/internal/pulse"
 )
 
 // Dialect writes scripts and reads requests in one wire format over HTTP. It must not use the adapter's own code,

@@ -11,7 +11,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/alert"
 	"sluice/internal/billing"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/sqlstore"
 	"sluice/internal/usage"
 	"sluice/internal/video"

@@ -12,7 +12,7 @@ import (
 	"sluice/internal/abuse"
 	"sluice/internal/account"
 	"sluice/internal/billing"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/matter"
 	"sluice/internal/notice"
 	"sluice/internal/sqlstore"

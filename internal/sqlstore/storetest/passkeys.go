@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sluice/internal/fault"
-	"sluice/internal/passkey"
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/passkey"
 	"sluice/internal/signin"
 	"sluice/internal/sqlstore"
 )

@@ -25,7 +25,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/alias"
-	"sluice/internal/fault"
+	"sluice/internal/kit/fault"
 	"sluice/internal/sqlstore"
 )
 
