@@ -12,9 +12,9 @@ import (
 	"time"
 	"unicode"
 
-	"sluice/internal/alias"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/alias"
 )
 
 // Account is an account at one Version. Requests read it without a lock, so it is never changed

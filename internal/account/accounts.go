@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/alias"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/alias"
 )
 
 // OwnerEmail is the address of the account that the first start creates. No mail can reach it.

@@ -21,8 +21,8 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/admin"
 	"sluice/internal/catalog"
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/sqlstore"
 	"sluice/internal/usage"
 )

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"sluice/internal/admin"
-	"sluice/internal/allowance"
+	"sluice/internal/prompt/allowance"
 	"sluice/internal/usage"
 )
 

@@ -17,7 +17,7 @@ import (
 	"sluice/internal/admin"
 	"sluice/internal/admission"
 	"sluice/internal/app"
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/sqlstore"
 	"sluice/internal/usage"
 )

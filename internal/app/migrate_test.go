@@ -17,9 +17,9 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/admin"
 	"sluice/internal/app"
-	"sluice/internal/chat"
 	"sluice/internal/config"
 	"sluice/internal/pgtest"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/sqlstore"
 	"sluice/internal/usage"
 )

@@ -19,7 +19,7 @@ import (
 // tree is the repository as the rules see it.
 type tree struct {
 	fset     *token.FileSet
-	packages map[string]*pkg   // of the main module, by folder: "internal/chat"
+	packages map[string]*pkg   // of the main module, by folder: "internal/prompt/chat"
 	texts    map[string][]byte // every text file that belongs to the project, by path
 }
 

@@ -11,8 +11,8 @@ import (
 	"math/bits"
 
 	"sluice/internal/account"
-	"sluice/internal/alias"
-	"sluice/internal/chat"
+	"sluice/internal/prompt/alias"
+	"sluice/internal/prompt/chat"
 )
 
 // Model is one entry of the catalog (docs/api.md#model-object).

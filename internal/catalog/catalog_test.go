@@ -9,9 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/account"
-	"sluice/internal/alias"
 	"sluice/internal/catalog"
-	"sluice/internal/chat"
+	"sluice/internal/prompt/alias"
+	"sluice/internal/prompt/chat"
 )
 
 func money(micro int64) *int64 { return &micro }

@@ -13,8 +13,8 @@ import (
 	"time"
 	"unicode"
 
-	"sluice/internal/alias"
-	"sluice/internal/allowance"
+	"sluice/internal/prompt/alias"
+	"sluice/internal/prompt/allowance"
 )
 
 // What the text of some settings is drawn from. A new kind of provider is one word more here.

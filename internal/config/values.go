@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/allowance"
+	"sluice/internal/prompt/allowance"
 )
 
 // Limit is a whole number or Unlimited.

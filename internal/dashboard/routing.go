@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"sluice/internal/catalog"
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/usage"
 	"sluice/internal/webui"
 )

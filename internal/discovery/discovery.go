@@ -16,8 +16,8 @@ import (
 
 	"sluice/internal/catalog"
 	"sluice/internal/catalog/known"
-	"sluice/internal/embeddings"
 	"sluice/internal/kit/order"
+	"sluice/internal/prompt/embeddings"
 	"sluice/internal/provider"
 )
 

@@ -10,7 +10,7 @@ import (
 func TestCorpora(t *testing.T) {
 	t.Parallel()
 	for what, target := range map[string][2]string{
-		"requests":               {"internal/chat", "FuzzParse"},
+		"requests":               {"internal/prompt/chat", "FuzzParse"},
 		"streams":                {"internal/relay", "FuzzStream"},
 		"event streams":          {"internal/kit/sse", "FuzzReader"},
 		"MCP, as a client":       {"internal/mcpclient", "FuzzCounter"},

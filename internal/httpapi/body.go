@@ -12,9 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/relay"
 )
 

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"net/http"
 
-	"sluice/internal/chat"
 	"sluice/internal/idempotency"
 	"sluice/internal/inference"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/relay"
 )
 

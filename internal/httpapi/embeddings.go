@@ -3,9 +3,9 @@ package httpapi
 import (
 	"net/http"
 
-	"sluice/internal/embeddings"
 	"sluice/internal/idempotency"
 	"sluice/internal/inference"
+	"sluice/internal/prompt/embeddings"
 	"sluice/internal/usage"
 )
 

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/alias"
 	"sluice/internal/auth"
 	"sluice/internal/kit/telemetry"
+	"sluice/internal/prompt/alias"
 )
 
 // exchange is one request and its reply on the way through the chain. It is the ResponseWriter

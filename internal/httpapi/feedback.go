@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 )
 
 // maxFeedback is the largest body of POST /v1/feedback.

@@ -4,10 +4,10 @@ import (
 	"net/http"
 	"strconv"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/jsonscan"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/relay"
 	"sluice/internal/responses"
 	"sluice/internal/usage"

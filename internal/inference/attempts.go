@@ -12,11 +12,11 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/catalog"
-	"sluice/internal/chat"
-	"sluice/internal/embeddings"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/pulse"
 	"sluice/internal/kit/telemetry"
+	"sluice/internal/prompt/chat"
+	"sluice/internal/prompt/embeddings"
 	"sluice/internal/provider"
 	"sluice/internal/relay"
 	"sluice/internal/routing"

@@ -2,11 +2,11 @@ package inference
 
 import (
 	"sluice/internal/catalog"
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
+	"sluice/internal/prompt/tokens"
 	"sluice/internal/relay"
 	"sluice/internal/routing"
-	"sluice/internal/tokens"
 )
 
 // check returns the fault for a request that the model cannot take, or nil. Package routing has the rule;

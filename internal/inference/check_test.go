@@ -9,8 +9,8 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/admission"
 	"sluice/internal/catalog"
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/routing"
 )
 

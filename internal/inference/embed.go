@@ -8,13 +8,13 @@ import (
 
 	"sluice/internal/admission"
 	"sluice/internal/catalog"
-	"sluice/internal/chat"
-	"sluice/internal/embeddings"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
+	"sluice/internal/prompt/embeddings"
+	"sluice/internal/prompt/tokens"
 	"sluice/internal/provider"
 	"sluice/internal/relay"
-	"sluice/internal/tokens"
 	"sluice/internal/usage"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"sluice/internal/admission"
 	"sluice/internal/catalog"
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 	"sluice/internal/relay"
 	"sluice/internal/toolloop"

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"sluice/internal/admission"
-	"sluice/internal/chat"
-	"sluice/internal/tokens"
+	"sluice/internal/prompt/chat"
+	"sluice/internal/prompt/tokens"
 )
 
 // The tokens of a prompt beside its texts, roughly. The figures are those of OpenAI's chat format.

@@ -15,10 +15,10 @@ import (
 	"sluice/internal/admission"
 	"sluice/internal/auth"
 	"sluice/internal/catalog"
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
+	"sluice/internal/prompt/tokens"
 	"sluice/internal/relay"
-	"sluice/internal/tokens"
 	"sluice/internal/usage"
 )
 

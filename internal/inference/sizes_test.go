@@ -13,12 +13,12 @@ import (
 	"sluice/internal/admission"
 	"sluice/internal/auth"
 	"sluice/internal/catalog"
-	"sluice/internal/chat"
 	"sluice/internal/inference"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
+	"sluice/internal/prompt/tokens"
 	"sluice/internal/provider"
 	"sluice/internal/routing"
-	"sluice/internal/tokens"
 )
 
 // table is a CSV of small numbers, as JSON: a token for every two bytes, nearly.

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 	"sluice/internal/relay"
 	"sluice/internal/toolloop"

@@ -12,11 +12,11 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/admission"
-	"sluice/internal/chat"
 	"sluice/internal/inference"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/netguard"
 	"sluice/internal/mcpclient"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 	"sluice/internal/toolloop"
 	"sluice/internal/usage"

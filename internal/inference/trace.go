@@ -5,10 +5,10 @@ import (
 	"strings"
 
 	"sluice/internal/catalog"
-	"sluice/internal/chat"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/telemetry"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/relay"
 	"sluice/internal/usage"
 )

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/jsonscan"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 )
 

@@ -23,7 +23,7 @@
 // native.go those of an upstream of the same dialect; errors.go has the error object. HTTP is the business of httpapi.
 package messages
 
-import "sluice/internal/chat"
+import "sluice/internal/prompt/chat"
 
 // Dialect is the name of the dialect in chat.Original.
 const Dialect = chat.DialectMessages

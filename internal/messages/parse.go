@@ -10,10 +10,10 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/internal/allowance"
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/jsonscan"
+	"sluice/internal/prompt/allowance"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 )
 

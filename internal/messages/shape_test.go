@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 )
 
 // Every key of a request is refused in another spelling, wherever it stands.

@@ -5,8 +5,8 @@ import (
 	"encoding/hex"
 	"strings"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/jsonscan"
+	"sluice/internal/prompt/chat"
 )
 
 const (

@@ -3,9 +3,9 @@ package messages
 import (
 	"strconv"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/jsonscan"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 	"sluice/internal/relay"
 )

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/routing"
 	"sluice/internal/usage"
 )

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 )
 
 // Decoder turns replies of OpenAI's dialect, whole or in chunks, into events. It accepts what compatible

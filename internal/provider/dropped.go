@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"sluice/internal/allowance"
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/allowance"
+	"sluice/internal/prompt/chat"
 )
 
 // The header x-sluice-dropped names the dropped fields. Callers choose some of the names, so their number and

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 )
 
 // callWith is a call of a request with the members beside model and messages.

@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"net/url"
 
-	"sluice/internal/embeddings"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/embeddings"
 )
 
 // Embedder is implemented by adapters whose upstream turns texts into vectors.

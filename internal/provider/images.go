@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"sluice/internal/catalog"
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/netguard"
+	"sluice/internal/prompt/chat"
 )
 
 // maxImageURL bounds the address of an image, in bytes. Longer ones are refused by most servers. A data: URL

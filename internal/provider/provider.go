@@ -24,9 +24,9 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"sluice/internal/allowance"
-	"sluice/internal/chat"
 	"sluice/internal/continuation"
+	"sluice/internal/prompt/allowance"
+	"sluice/internal/prompt/chat"
 )
 
 // Call is one turn of a model: a request and the upstream's side of it.

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"testing"
 
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 	"sluice/internal/provider/openai"
 )

@@ -1,9 +1,9 @@
 package relay
 
 import (
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/jsonscan"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 )
 

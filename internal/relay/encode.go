@@ -3,8 +3,8 @@ package relay
 import (
 	"strconv"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/jsonscan"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 )
 

@@ -18,10 +18,10 @@ import (
 	"sync"
 	"time"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/kit/pulse"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 	"sluice/internal/provider/openai"
 )

@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/kit/pulse"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 )
 

@@ -1,8 +1,8 @@
 package relay
 
 import (
-	"sluice/internal/chat"
 	"sluice/internal/kit/jsonscan"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 )
 

@@ -3,7 +3,7 @@ package relay
 import (
 	"testing"
 
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 )
 
 // badBody returns the request that an input of testdata/bad.txtar stands for.

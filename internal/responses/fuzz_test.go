@@ -8,8 +8,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 	"sluice/internal/relay"
 )

@@ -5,8 +5,8 @@ import (
 	"math"
 	"strings"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/jsonscan"
+	"sluice/internal/prompt/chat"
 )
 
 // maxItems bounds the items of one request, those of its earlier turns included.

@@ -1,6 +1,6 @@
 package responses
 
-import "sluice/internal/chat"
+import "sluice/internal/prompt/chat"
 
 // bodyShape is the shape of a request: the keys that we read, and those that choose models, prices, tools or stored
 // objects at a vendor. Objects whose keys are the caller's own, such as metadata and schemas, have none.

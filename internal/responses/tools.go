@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/internal/allowance"
-	"sluice/internal/chat"
 	"sluice/internal/kit/jsonscan"
+	"sluice/internal/prompt/allowance"
+	"sluice/internal/prompt/chat"
 )
 
 // tools are the tools of a request.

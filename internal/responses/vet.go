@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 )
 
 // The members that items and content parts have, by their type. No chat completion has others, and an upstream of the dialect

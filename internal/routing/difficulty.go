@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"sluice/internal/catalog"
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/routing/learned"
 )
 

@@ -4,8 +4,8 @@ import (
 	"math/bits"
 
 	"sluice/internal/catalog"
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 )
 

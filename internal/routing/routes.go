@@ -4,8 +4,8 @@ import (
 	"log/slog"
 	"time"
 
-	"sluice/internal/allowance"
 	"sluice/internal/catalog"
+	"sluice/internal/prompt/allowance"
 	"sluice/internal/provider"
 )
 

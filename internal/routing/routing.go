@@ -16,8 +16,8 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/catalog"
-	"sluice/internal/chat"
 	"sluice/internal/kit/seal"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/routing/learned"
 )
 

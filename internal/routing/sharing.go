@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/order"
 	"sluice/internal/kit/seal"
+	"sluice/internal/prompt/chat"
 )
 
 // Why choices are shared and not computed: a choice depends on what one node knows at one moment, which is

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/internal/allowance"
 	"sluice/internal/catalog"
+	"sluice/internal/prompt/allowance"
 	"sluice/internal/provider"
 )
 

@@ -4,7 +4,7 @@ import (
 	"bytes"
 
 	"sluice/internal/catalog"
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/routing/learned"
 )
 

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/alias"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/alias"
 )
 
 // accountColumns are in the order of accountValues, scanAccount and updateAccount.

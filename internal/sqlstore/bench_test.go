@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/chat"
 	"sluice/internal/pgtest"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/sqlstore"
 	"sluice/internal/usage"
 )

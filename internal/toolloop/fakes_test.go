@@ -16,10 +16,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
-	"sluice/internal/chat"
 	"sluice/internal/continuation"
 	"sluice/internal/kit/netguard"
 	"sluice/internal/mcpclient"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 	"sluice/internal/toolloop"
 )

@@ -11,11 +11,11 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/mcpclient"
+	"sluice/internal/prompt/chat"
 )
 
 // offer is the list of tools that the model gets, and where each comes from. It does not change after

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 )
 

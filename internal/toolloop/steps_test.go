@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/chat"
 	"sluice/internal/continuation"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/toolloop"
 )
 

@@ -19,13 +19,13 @@ import (
 	"sync"
 	"time"
 
-	"sluice/internal/chat"
 	"sluice/internal/continuation"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/kit/telemetry"
 	"sluice/internal/mcpclient"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 )
 

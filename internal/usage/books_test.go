@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/usage"
 )
 

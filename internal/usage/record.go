@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 )
 
 // A record is a settlement as it is stored in the journal: a version and flags, then texts, each

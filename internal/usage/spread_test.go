@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/usage"
 )
 

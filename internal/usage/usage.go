@@ -12,7 +12,7 @@ package usage
 import (
 	"time"
 
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 )
 
 // End says how a call ended.

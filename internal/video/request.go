@@ -9,9 +9,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 )
 
 // The limits and defaults of a request.

@@ -9,10 +9,10 @@ import (
 	"time"
 	"unicode"
 
-	"sluice/internal/embeddings"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/embeddings"
+	"sluice/internal/prompt/tokens"
 	"sluice/internal/provider"
-	"sluice/internal/tokens"
 )
 
 const (

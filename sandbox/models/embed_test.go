@@ -5,8 +5,8 @@ import (
 	"math"
 	"testing"
 
-	"sluice/internal/embeddings"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/embeddings"
 	"sluice/internal/provider"
 	"sluice/sandbox/models"
 )

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
+	"sluice/internal/prompt/tokens"
 	"sluice/internal/provider"
-	"sluice/internal/tokens"
 )
 
 // prompt is a request as the sandbox reads it.

@@ -31,10 +31,10 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
+	"sluice/internal/prompt/tokens"
 	"sluice/internal/provider"
-	"sluice/internal/tokens"
 )
 
 // Adapter answers calls in process. It implements provider.Adapter. Call.Upstream is the style of the replies:

@@ -19,10 +19,10 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
+	"sluice/internal/prompt/tokens"
 	"sluice/internal/provider"
-	"sluice/internal/tokens"
 )
 
 var update = flag.Bool("update", false, "rewrite the events of the transcripts")

@@ -9,8 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 )
 

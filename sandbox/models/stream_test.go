@@ -10,10 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
+	"sluice/internal/prompt/tokens"
 	"sluice/internal/provider"
-	"sluice/internal/tokens"
 )
 
 func body(t *testing.T, model, text, more string) []byte {

@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
+	"sluice/internal/prompt/tokens"
 	"sluice/internal/provider"
 	"sluice/internal/provider/providertest"
-	"sluice/internal/tokens"
 )
 
 // TestSuite is not parallel: the suite looks for goroutines that are left behind.

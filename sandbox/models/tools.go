@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/lazyregexp"
+	"sluice/internal/prompt/chat"
 )
 
 const (

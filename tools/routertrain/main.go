@@ -13,7 +13,7 @@ import (
 	"os"
 
 	"sluice/internal/catalog"
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/routing"
 	"sluice/internal/routing/learned"
 )

@@ -30,7 +30,7 @@ var unraced = []string{"./cmd/...", "./api/...", "./bench/...", "./tools/...", "
 // still watched. SQLite and its libraries are C translated to Go: watching them takes two fifths of the time of all tests
 // with a database, and what could be found there is not ours to mend. Package scene draws pictures, package tokens
 // splits words; neither shares what it changes, and both take many times as long when they are watched.
-var unwatched = []string{"modernc.org/libc", "modernc.org/memory", "modernc.org/sqlite/lib", "sluice/internal/tokens", "sluice/sandbox/clips/scene"}
+var unwatched = []string{"modernc.org/libc", "modernc.org/memory", "modernc.org/sqlite/lib", "sluice/internal/prompt/tokens", "sluice/sandbox/clips/scene"}
 
 // longest are packages that must not be the last ones of a soak: faulttest puts the server under load, with faults, for
 // twenty minutes, and two nodes for another twenty; usage damages journals for four minutes on one processor.

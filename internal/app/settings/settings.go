@@ -17,11 +17,11 @@ import (
 	"sluice/api"
 	"sluice/internal/account"
 	"sluice/internal/admin"
-	"sluice/internal/alias"
 	"sluice/internal/catalog"
 	"sluice/internal/config"
 	"sluice/internal/discovery"
 	"sluice/internal/httpapi"
+	"sluice/internal/prompt/alias"
 	"sluice/internal/routing"
 	"sluice/internal/webui"
 )

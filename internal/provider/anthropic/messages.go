@@ -7,8 +7,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/excerpt"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 	"sluice/internal/provider/claude"
 )

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/internal/allowance"
-	"sluice/internal/chat"
 	"sluice/internal/kit/jsonscan"
+	"sluice/internal/prompt/allowance"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 	"sluice/internal/provider/claude"
 )

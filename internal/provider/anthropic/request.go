@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"strings"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 	"sluice/internal/provider/claude"
 )

@@ -10,8 +10,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/pulse"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 	"sluice/internal/provider/anthropic"
 	"sluice/internal/provider/claude"

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"sync"
 
-	"sluice/internal/embeddings"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/embeddings"
 	"sluice/internal/provider"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 	"sluice/internal/provider/claude"
 )

@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 	"sluice/internal/provider/claude"
 )

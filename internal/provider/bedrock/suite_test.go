@@ -12,8 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
 	"go.uber.org/goleak"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/pulse"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 	"sluice/internal/provider/bedrock"
 	"sluice/internal/provider/claude"

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 )
 

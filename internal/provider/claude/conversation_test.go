@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 	"sluice/internal/provider/claude"
 	"sluice/internal/provider/providertest"

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 )
 

@@ -3,7 +3,7 @@ package claude_test
 import (
 	"testing"
 
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider/claude"
 )
 

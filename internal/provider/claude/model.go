@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 )
 

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"slices"
 
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 )
 

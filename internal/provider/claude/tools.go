@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"strings"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 )
 

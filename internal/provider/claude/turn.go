@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 )
 

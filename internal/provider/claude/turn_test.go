@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 	"sluice/internal/provider/claude"
 	"sluice/internal/provider/providertest"

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/internal/embeddings"
+	"sluice/internal/prompt/embeddings"
 	"sluice/internal/provider"
 )
 

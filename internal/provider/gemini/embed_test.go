@@ -11,8 +11,8 @@ import (
 	"sync"
 	"testing"
 
-	"sluice/internal/embeddings"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/embeddings"
 	"sluice/internal/provider"
 	"sluice/internal/provider/gemini"
 )

@@ -5,8 +5,8 @@ import (
 	"math"
 	"strings"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 )
 
 // generation has the settings of a reply. Nil and zero leave a setting to the model's default, so every field is

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"io"
 
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 )
 

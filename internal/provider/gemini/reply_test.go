@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 	"sluice/internal/provider/gemini"
 	"sluice/internal/provider/providertest"

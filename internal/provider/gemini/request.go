@@ -10,9 +10,9 @@ import (
 	"path"
 	"strings"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/jsonscan"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 )
 

@@ -3,8 +3,8 @@ package gemini
 import (
 	"testing"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 )
 

@@ -7,8 +7,8 @@ import (
 	"net/url"
 	"strconv"
 
-	"sluice/internal/embeddings"
 	"sluice/internal/kit/jsonscan"
+	"sluice/internal/prompt/embeddings"
 	"sluice/internal/provider"
 )
 

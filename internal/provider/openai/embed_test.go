@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/embeddings"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/embeddings"
 	"sluice/internal/provider"
 	"sluice/internal/provider/openai"
 )

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"math/big"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/jsonscan"
+	"sluice/internal/prompt/chat"
 )
 
 // messages replaces the member messages if one of them must differ, because the vendor refuses it as it is or

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strconv"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 )
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 )
 
 // Preset is what is known of one vendor that speaks this dialect: its address, and how it differs from OpenAI's

@@ -8,7 +8,7 @@ import (
 	"io"
 	"strings"
 
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 )
 

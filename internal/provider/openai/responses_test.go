@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/allowance"
-	"sluice/internal/chat"
 	"sluice/internal/kit/pulse"
+	"sluice/internal/prompt/allowance"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 	"sluice/internal/provider/openai"
 	"sluice/internal/provider/providertest"

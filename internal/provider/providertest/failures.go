@@ -11,8 +11,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 )
 

@@ -15,8 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sluice/internal/embeddings"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/embeddings"
 	"sluice/internal/provider"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 )
 

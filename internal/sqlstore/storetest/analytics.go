@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/sqlstore"
 	"sluice/internal/usage"
 )

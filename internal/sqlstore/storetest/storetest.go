@@ -24,8 +24,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/account"
-	"sluice/internal/alias"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/alias"
 	"sluice/internal/sqlstore"
 )
 

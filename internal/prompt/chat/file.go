@@ -4,8 +4,8 @@ import (
 	"path"
 	"strings"
 
-	"sluice/internal/allowance"
 	"sluice/internal/kit/jsonscan"
+	"sluice/internal/prompt/allowance"
 )
 
 // File is a part that is a file or a sound. Its content is not checked here: providers differ in what they read.

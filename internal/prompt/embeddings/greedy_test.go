@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/embeddings"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/embeddings"
 )
 
 // Large bodies. Nobody pays for one that is refused, so reading it takes little

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/alias"
+	"sluice/internal/prompt/alias"
 )
 
 func TestFind(t *testing.T) {

@@ -77,7 +77,7 @@ func TestCheck(t *testing.T) {
 // The page for operators lists every name that can be allowed, and names the others.
 func TestTableIsDocumented(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/providers.md")
+	page, err := os.ReadFile("../../../docs/providers.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,10 +10,10 @@ import (
 	"encoding/json"
 	"strconv"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/jsonscan"
-	"sluice/internal/tokens"
+	"sluice/internal/prompt/chat"
+	"sluice/internal/prompt/tokens"
 )
 
 // Bounds of a request (docs/api.md#embeddings). They are OpenAI's.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/chat"
+	"sluice/internal/prompt/chat"
 )
 
 func TestSample(t *testing.T) {

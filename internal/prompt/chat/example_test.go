@@ -3,8 +3,8 @@ package chat_test
 import (
 	"fmt"
 
-	"sluice/internal/chat"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 )
 
 // Parse decodes a request and checks it. Fields that were left out have their defaults.

@@ -1,6 +1,6 @@
 package chat
 
-import "sluice/internal/allowance"
+import "sluice/internal/prompt/allowance"
 
 // The names of dialects; see Original.
 const (

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"math"
 
-	"sluice/internal/allowance"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/allowance"
 )
 
 // Bounds of single fields. No upstream accepts more. The fields and their ranges are in

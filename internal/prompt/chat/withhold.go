@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/internal/allowance"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/jsonscan"
+	"sluice/internal/prompt/allowance"
 )
 
 // Withhold returns a body in the dialect of its upstream without what only the operator may decide and has not allowed, and
