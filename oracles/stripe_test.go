@@ -15,8 +15,8 @@ import (
 	"github.com/stripe/stripe-mock/server"
 
 	"sluice/internal/account"
-	"sluice/internal/billing"
-	"sluice/internal/billing/stripe"
+	"sluice/internal/account/billing"
+	"sluice/internal/account/billing/stripe"
 )
 
 // mock is Stripe's own stand-in: it holds requests against the description of the API and answers with

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/internal/account/billing"
 	"sluice/internal/admin"
-	"sluice/internal/billing"
 )
 
 // billingCmd groups the commands about subscriptions and payments (docs/api.md#billing).

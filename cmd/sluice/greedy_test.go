@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sluice/internal/account/billing/stripe"
 	"sluice/internal/admin"
-	"sluice/internal/billing/stripe"
 	"sluice/internal/dashboard"
 	"sluice/internal/front"
 	"sluice/internal/httpapi"

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/billing"
+	"sluice/internal/account/billing"
 )
 
 // Billing is the state of an account's billing. Amounts are in cents. Period and due date are

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/account/billing"
+	"sluice/internal/account/billing/testpay"
 	"sluice/internal/admin"
-	"sluice/internal/billing"
-	"sluice/internal/billing/testpay"
 	"sluice/internal/kit/fault"
 )
 

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/billing"
+	"sluice/internal/account/billing"
+	"sluice/internal/account/signin"
 	"sluice/internal/kit/fault"
 	"sluice/internal/notice"
-	"sluice/internal/signin"
 )
 
 // Messages returns what accounts were told; *notice.Board is one.

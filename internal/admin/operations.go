@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/account/billing"
 	"sluice/internal/alert"
-	"sluice/internal/billing"
 	"sluice/internal/catalog"
 	"sluice/internal/finder"
 	"sluice/internal/kit/excerpt"

@@ -14,10 +14,10 @@ import (
 	"sync"
 
 	"sluice/internal/account"
+	"sluice/internal/account/staff"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/turnstile"
-	"sluice/internal/staff"
 )
 
 // maxBody limits the body of a request to the admin API, in bytes.

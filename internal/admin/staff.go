@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/account/staff"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
-	"sluice/internal/staff"
 )
 
 // Staff makes, lists and revokes the tokens of members; *staff.Roster is one.

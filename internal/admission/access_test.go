@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"sluice/internal/account"
-	"sluice/internal/auth"
+	"sluice/internal/account/auth"
 	"sluice/internal/kit/fault"
 	"sluice/internal/usage"
 )

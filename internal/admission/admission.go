@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/auth"
+	"sluice/internal/account/auth"
 	"sluice/internal/kit/fault"
 	"sluice/internal/usage"
 )

@@ -20,10 +20,10 @@ import (
 
 	"sluice/internal/abuse"
 	"sluice/internal/account"
+	"sluice/internal/account/billing"
+	"sluice/internal/account/mail"
 	"sluice/internal/alert"
-	"sluice/internal/billing"
 	"sluice/internal/kit/fault"
-	"sluice/internal/mail"
 	"sluice/internal/sqlstore"
 	"sluice/internal/video"
 )

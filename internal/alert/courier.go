@@ -16,10 +16,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/account/mail"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/health"
 	"sluice/internal/kit/netguard"
-	"sluice/internal/mail"
 )
 
 // The bounds of sending. docs/security.md#what-is-bounded lists them.

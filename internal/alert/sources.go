@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"sluice/internal/abuse"
-	"sluice/internal/billing"
+	"sluice/internal/account/billing"
 	"sluice/internal/video"
 )
 

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"os"
 
-	"sluice/internal/auth"
+	"sluice/internal/account/auth"
 	"sluice/internal/catalog"
 	"sluice/internal/config"
 	"sluice/internal/continuation"

@@ -4,9 +4,9 @@ import (
 	"context"
 
 	"sluice/internal/account"
-	"sluice/internal/billing"
-	"sluice/internal/billing/stripe"
-	"sluice/internal/billing/testpay"
+	"sluice/internal/account/billing"
+	"sluice/internal/account/billing/stripe"
+	"sluice/internal/account/billing/testpay"
 	"sluice/internal/config"
 )
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/account/billing"
 	"sluice/internal/admin"
-	"sluice/internal/billing"
 )
 
 // What was paid for holds for the very next request, what has lapsed no longer, and a restart changes

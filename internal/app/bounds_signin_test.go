@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/internal/account/mail"
 	"sluice/internal/admin"
-	"sluice/internal/mail"
 )
 
 // visitor is somebody with a browser at an address of their own.

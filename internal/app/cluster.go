@@ -5,9 +5,9 @@ import (
 	"os"
 	"slices"
 
+	"sluice/internal/account/billing"
 	"sluice/internal/admin"
 	"sluice/internal/alert"
-	"sluice/internal/billing"
 	"sluice/internal/cluster"
 	"sluice/internal/config"
 	"sluice/internal/kit/buildinfo"

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/account/billing"
 	"sluice/internal/admission"
 	"sluice/internal/alert"
-	"sluice/internal/billing"
 	"sluice/internal/notice"
 	"sluice/internal/routing"
 	"sluice/internal/usage"

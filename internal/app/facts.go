@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"sluice/internal/account"
-	"sluice/internal/auth"
+	"sluice/internal/account/auth"
 	"sluice/internal/config"
 	"sluice/internal/installation"
 	"sluice/internal/kit/datadir"

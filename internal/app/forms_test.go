@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/account/billing"
 	"sluice/internal/admin"
-	"sluice/internal/billing"
 )
 
 // The address of a form answers to a browser that opens it: with its page. Whoever sends a form about something that is gone

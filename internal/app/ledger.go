@@ -7,9 +7,9 @@ import (
 
 	"sluice/internal/abuse"
 	"sluice/internal/account"
+	"sluice/internal/account/auth"
 	"sluice/internal/admission"
 	"sluice/internal/admission/redisledger"
-	"sluice/internal/auth"
 	"sluice/internal/cluster"
 	"sluice/internal/config"
 	"sluice/internal/sqlstore"

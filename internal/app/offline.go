@@ -9,10 +9,12 @@ import (
 
 	"sluice/internal/abuse"
 	"sluice/internal/account"
+	"sluice/internal/account/billing"
+	"sluice/internal/account/signin"
+	"sluice/internal/account/staff"
 	"sluice/internal/admin"
 	"sluice/internal/alert"
 	"sluice/internal/app/settings"
-	"sluice/internal/billing"
 	"sluice/internal/catalog"
 	"sluice/internal/config"
 	"sluice/internal/feedback"
@@ -23,9 +25,7 @@ import (
 	"sluice/internal/matter"
 	"sluice/internal/notice"
 	"sluice/internal/refusal"
-	"sluice/internal/signin"
 	"sluice/internal/sqlstore"
-	"sluice/internal/staff"
 	"sluice/internal/steering"
 	"sluice/internal/usage"
 )

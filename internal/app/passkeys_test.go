@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/internal/account/signin"
 	"sluice/internal/admin"
 	"sluice/internal/kit/passkey"
 	"sluice/internal/kit/passkey/passkeytest"
-	"sluice/internal/signin"
 )
 
 // localSite is what passkeys of a server without a public URL are for.

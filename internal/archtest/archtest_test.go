@@ -105,7 +105,7 @@ func TestRules(t *testing.T) {
 				"api/api.go":                    "package api\n\nimport _ \"sluice/internal/kit/fault\"",
 				"api/gen/main.go":               "package main\n\nimport _ \"sluice/api/gen/render\"",
 				"internal/inference/a.go":       "package inference\n\nimport _ \"sluice/internal/sqlstore\"",
-				"internal/mail/a.go":            "package mail\n\nimport _ \"sluice/internal/config\"",
+				"internal/account/mail/a.go":    "package mail\n\nimport _ \"sluice/internal/config\"",
 				"internal/provider/gemini/a.go": "package gemini\n\nimport _ \"sluice/internal/provider/openai\"",
 				"internal/relay/a.go":           "package relay\n\nimport _ \"sluice/internal/pgtest\"",
 				"internal/video/a.go":           "package video\n\nimport _ \"sluice/internal/provider/openai\"",
@@ -114,7 +114,7 @@ func TestRules(t *testing.T) {
 			want: []string{
 				"api/api.go imports internal/kit/fault: api describes the product",
 				"internal/inference/a.go imports internal/sqlstore: only app imports it",
-				"internal/mail/a.go imports internal/config: only app imports it",
+				"internal/account/mail/a.go imports internal/config: only app imports it",
 				"internal/provider/gemini/a.go imports internal/provider/openai: only app imports adapters",
 				"internal/relay/a.go imports internal/pgtest: test support",
 				"internal/video/a.go imports internal/provider/openai: only app imports adapters",

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/account/signin"
 	"sluice/internal/kit/fault"
-	"sluice/internal/signin"
 	"sluice/internal/webui"
 )
 

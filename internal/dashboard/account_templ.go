@@ -9,7 +9,7 @@ import "sluice/internal/webui/markup"
 
 import (
 	"fmt"
-	"sluice/internal/signin"
+	"sluice/internal/account/signin"
 	"sluice/internal/webui"
 	"strings"
 )

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"strings"
 
+	"sluice/internal/account/auth"
 	"sluice/internal/activity"
-	"sluice/internal/auth"
 	"sluice/internal/httpapi"
 	"sluice/internal/kit/fault"
 )

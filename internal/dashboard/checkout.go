@@ -3,7 +3,7 @@ package dashboard
 import (
 	"net/http"
 
-	"sluice/internal/billing"
+	"sluice/internal/account/billing"
 	"sluice/internal/kit/fault"
 )
 

@@ -17,11 +17,12 @@ import (
 
 	"sluice/internal/abuse"
 	"sluice/internal/account"
+	"sluice/internal/account/auth"
+	"sluice/internal/account/billing"
+	"sluice/internal/account/signin"
 	"sluice/internal/activity"
 	"sluice/internal/admission"
 	"sluice/internal/alert"
-	"sluice/internal/auth"
-	"sluice/internal/billing"
 	"sluice/internal/catalog"
 	"sluice/internal/front"
 	"sluice/internal/httpapi"
@@ -31,7 +32,6 @@ import (
 	"sluice/internal/notice"
 	"sluice/internal/refusal"
 	"sluice/internal/responses"
-	"sluice/internal/signin"
 	"sluice/internal/usage"
 	"sluice/internal/webui"
 )

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/billing"
+	"sluice/internal/account/billing"
 	"sluice/internal/catalog"
 	"sluice/internal/kit/fault"
 	"sluice/internal/usage"

@@ -12,13 +12,13 @@ import (
 
 	"sluice/internal/abuse"
 	"sluice/internal/account"
+	"sluice/internal/account/billing"
+	"sluice/internal/account/signin"
 	"sluice/internal/alert"
-	"sluice/internal/billing"
 	"sluice/internal/kit/fault"
 	"sluice/internal/notice"
 	"sluice/internal/refusal"
 	"sluice/internal/responses"
-	"sluice/internal/signin"
 	"sluice/internal/usage"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/internal/billing"
+	"sluice/internal/account/billing"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/pdf"
 	"sluice/internal/webui"

@@ -4,9 +4,9 @@ import (
 	"net/http"
 
 	"sluice/internal/account"
+	"sluice/internal/account/signin"
 	"sluice/internal/front"
 	"sluice/internal/kit/fault"
-	"sluice/internal/signin"
 )
 
 // linkForm is the data of the page behind a link in a mail.

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"sluice/internal/account/signin"
 	"sluice/internal/kit/fault"
-	"sluice/internal/signin"
 )
 
 // attemptCookie ties a sign-in with a passkey to the browser that began it.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/billing"
+	"sluice/internal/account/billing"
 	"sluice/internal/kit/fault"
 )
 

@@ -11,7 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"sluice/internal/account"
-	"sluice/internal/billing"
+	"sluice/internal/account/billing"
 	"sluice/internal/webui"
 )
 

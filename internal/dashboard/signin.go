@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/account/signin"
 	"sluice/internal/front"
 	"sluice/internal/kit/fault"
-	"sluice/internal/signin"
 	"sluice/internal/webui"
 )
 

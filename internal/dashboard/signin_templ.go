@@ -9,8 +9,8 @@ import "sluice/internal/webui/markup"
 
 import (
 	"sluice/internal/account"
+	"sluice/internal/account/signin"
 	"sluice/internal/front"
-	"sluice/internal/signin"
 	"sluice/internal/webui"
 )
 

@@ -16,7 +16,7 @@ func TestCorpora(t *testing.T) {
 		"MCP, as a client":       {"internal/mcpclient", "FuzzCounter"},
 		"MCP, as a server":       {"internal/mcpserver", "FuzzReadMessage"},
 		"cookies":                {"internal/webui", "FuzzCookie"},
-		"webhooks":               {"internal/billing/stripe", "FuzzEvent"},
+		"webhooks":               {"internal/account/billing/stripe", "FuzzEvent"},
 		"ranges":                 {"internal/httpapi", "FuzzRange"},
 		"the journal":            {"internal/usage", "FuzzScan"},
 		"video requests":         {"internal/video", "FuzzParse"},

@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sluice/internal/auth"
+	"sluice/internal/account/auth"
 )
 
 // pipes is a listener whose connections are pipes, so that a test can have minutes pass at once.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"net/http"
 
-	"sluice/internal/auth"
+	"sluice/internal/account/auth"
 	"sluice/internal/kit/fault"
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/auth"
+	"sluice/internal/account/auth"
 	"sluice/internal/kit/telemetry"
 	"sluice/internal/prompt/alias"
 )

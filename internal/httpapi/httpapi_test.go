@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/auth"
+	"sluice/internal/account/auth"
 	"sluice/internal/catalog"
 	"sluice/internal/kit/buildinfo"
 )

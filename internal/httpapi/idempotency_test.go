@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/auth"
+	"sluice/internal/account/auth"
 	"sluice/internal/idempotency"
 )
 

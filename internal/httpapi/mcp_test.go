@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/auth"
+	"sluice/internal/account/auth"
 	"sluice/internal/kit/fault"
 )
 

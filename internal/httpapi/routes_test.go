@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/api"
-	"sluice/internal/auth"
+	"sluice/internal/account/auth"
 )
 
 // The description lists exactly what is served.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/account/auth"
 	"sluice/internal/admission"
-	"sluice/internal/auth"
 	"sluice/internal/catalog"
 	"sluice/internal/inference"
 	"sluice/internal/kit/pulse"

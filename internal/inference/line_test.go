@@ -19,8 +19,8 @@ import (
 	"go.uber.org/goleak"
 
 	"sluice/internal/account"
+	"sluice/internal/account/auth"
 	"sluice/internal/admission"
-	"sluice/internal/auth"
 	"sluice/internal/catalog"
 	"sluice/internal/httpapi"
 	"sluice/internal/inference"

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/account/auth"
 	"sluice/internal/admission"
-	"sluice/internal/auth"
 	"sluice/internal/catalog"
 	"sluice/internal/kit/fault"
 	"sluice/internal/prompt/chat"

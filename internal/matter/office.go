@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 
 	"sluice/internal/account"
+	"sluice/internal/account/mail"
 	"sluice/internal/kit/fault"
-	"sluice/internal/mail"
 )
 
 // Poster sends mail, sooner or later. *mail.Outbox implements it.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/account/mail"
 	"sluice/internal/kit/fault"
-	"sluice/internal/mail"
 	"sluice/internal/matter"
 	"sluice/internal/sqlstore"
 )

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"sluice/internal/account"
-	"sluice/internal/auth"
+	"sluice/internal/account/auth"
 )
 
 // BenchmarkServe is what a call of a tool costs, without the request that it makes of the API.

@@ -24,7 +24,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"sluice/internal/auth"
+	"sluice/internal/account/auth"
 	"sluice/internal/catalog"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/fault"

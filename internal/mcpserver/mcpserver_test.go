@@ -19,7 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"sluice/internal/account"
-	"sluice/internal/auth"
+	"sluice/internal/account/auth"
 	"sluice/internal/catalog"
 	"sluice/internal/kit/fault"
 	"sluice/internal/routing"

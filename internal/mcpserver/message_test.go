@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"sluice/internal/account"
-	"sluice/internal/auth"
+	"sluice/internal/account/auth"
 	"sluice/internal/kit/fault"
 )
 

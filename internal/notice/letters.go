@@ -8,8 +8,8 @@ import (
 
 	"sluice/internal/abuse"
 	"sluice/internal/account"
-	"sluice/internal/billing"
-	"sluice/internal/mail"
+	"sluice/internal/account/billing"
+	"sluice/internal/account/mail"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 
 	"sluice/internal/abuse"
 	"sluice/internal/account"
-	"sluice/internal/billing"
+	"sluice/internal/account/billing"
 	"sluice/internal/notice"
 	"sluice/internal/sqlstore"
 )

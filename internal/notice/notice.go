@@ -12,7 +12,7 @@ import (
 	"fmt"
 	"time"
 
-	"sluice/internal/mail"
+	"sluice/internal/account/mail"
 )
 
 // Kind is what a notice is about.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"sluice/internal/account"
-	"sluice/internal/mail"
+	"sluice/internal/account/mail"
 	"sluice/internal/notice"
 	"sluice/internal/sqlstore"
 )

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/account/billing"
 	"sluice/internal/alert"
-	"sluice/internal/billing"
 	"sluice/internal/kit/fault"
 )
 

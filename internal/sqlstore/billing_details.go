@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"errors"
 
-	"sluice/internal/billing"
+	"sluice/internal/account/billing"
 )
 
 // BillingDetails returns what a customer wants on invoices. Without any it returns the zero value.

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"time"
 
+	"sluice/internal/account/signin"
 	"sluice/internal/kit/fault"
-	"sluice/internal/signin"
 )
 
 // passkeyLocks is the class of the advisory locks of AddPasskey; see linkLocks.

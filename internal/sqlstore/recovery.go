@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"time"
 
-	"sluice/internal/signin"
+	"sluice/internal/account/signin"
 )
 
 // SetRecoveryCodes replaces the recovery codes of an account.

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"time"
 
+	"sluice/internal/account/signin"
 	"sluice/internal/kit/fault"
-	"sluice/internal/signin"
 )
 
 // FindLogin returns an account's login. If there is none, only its AccountID is set.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/account/staff"
 	"sluice/internal/kit/fault"
-	"sluice/internal/staff"
 )
 
 // tokenColumns are in the order of AddStaffToken and scanToken.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/signin"
+	"sluice/internal/account/signin"
 )
 
 // CountAttempts counts one attempt against every key, or against none if one of them is used up. Then it

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"sluice/internal/account"
+	"sluice/internal/account/billing"
 	"sluice/internal/admin"
-	"sluice/internal/billing"
 	"sluice/internal/kit/fault"
 	"sluice/internal/webui"
 )

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/account/signin"
+	"sluice/internal/account/staff"
 	"sluice/internal/admin"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/turnstile"
-	"sluice/internal/signin"
-	"sluice/internal/staff"
 	"sluice/internal/webui"
 )
 

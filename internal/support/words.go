@@ -6,8 +6,8 @@ import (
 
 	"github.com/a-h/templ"
 
+	"sluice/internal/account/billing"
 	"sluice/internal/admin"
-	"sluice/internal/billing"
 	"sluice/internal/webui"
 )
 

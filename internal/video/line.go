@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/account/auth"
 	"sluice/internal/admission"
-	"sluice/internal/auth"
 	"sluice/internal/blob"
 	"sluice/internal/idempotency"
 	"sluice/internal/kit/excerpt"

@@ -17,8 +17,8 @@ import (
 	"go.uber.org/goleak"
 
 	"sluice/internal/account"
+	"sluice/internal/account/auth"
 	"sluice/internal/admission"
-	"sluice/internal/auth"
 	"sluice/internal/blob"
 	"sluice/internal/kit/fault"
 	"sluice/internal/sqlstore"

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/internal/account"
+	"sluice/internal/account/auth"
 	"sluice/internal/admission"
-	"sluice/internal/auth"
 	"sluice/internal/usage"
 )
 

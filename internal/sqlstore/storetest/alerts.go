@@ -9,8 +9,8 @@ import (
 
 	"sluice/internal/abuse"
 	"sluice/internal/account"
+	"sluice/internal/account/billing"
 	"sluice/internal/alert"
-	"sluice/internal/billing"
 	"sluice/internal/kit/fault"
 	"sluice/internal/sqlstore"
 	"sluice/internal/usage"

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"sluice/internal/account"
-	"sluice/internal/billing"
+	"sluice/internal/account/billing"
 	"sluice/internal/kit/fault"
 	"sluice/internal/sqlstore"
 )

@@ -11,7 +11,7 @@ import (
 
 	"sluice/internal/abuse"
 	"sluice/internal/account"
-	"sluice/internal/billing"
+	"sluice/internal/account/billing"
 	"sluice/internal/kit/fault"
 	"sluice/internal/matter"
 	"sluice/internal/notice"

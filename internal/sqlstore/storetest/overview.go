@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sluice/internal/billing"
+	"sluice/internal/account/billing"
 	"sluice/internal/overview"
 	"sluice/internal/sqlstore"
 )

@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sluice/internal/account/signin"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/passkey"
-	"sluice/internal/signin"
 	"sluice/internal/sqlstore"
 )
 

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/account/signin"
 	"sluice/internal/idempotency"
 	"sluice/internal/routing"
-	"sluice/internal/signin"
 	"sluice/internal/sqlstore"
 )
 

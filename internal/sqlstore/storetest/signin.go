@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sluice/internal/account/signin"
 	"sluice/internal/kit/fault"
-	"sluice/internal/signin"
 	"sluice/internal/sqlstore"
 )
 

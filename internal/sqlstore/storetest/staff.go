@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sluice/internal/account/staff"
 	"sluice/internal/kit/fault"
 	"sluice/internal/sqlstore"
-	"sluice/internal/staff"
 )
 
 // staffToken returns a token whose hash is derived from its id.
