@@ -26,7 +26,7 @@ fuzz: ## every fuzz target for 10 minutes, 7 hours in all
 	$(testrun) fuzz
 
 simulate: ## a thousand nodes with outages in virtual time, a few minutes; SLUICE_SEED=n repeats, SLUICE_SIMULATE_BUG=name breaks a script
-	SLUICE_SIMULATE=1 go test -count=1 -timeout 30m -v -run '^TestSimulation$$' ./internal/admission/redisledger
+	SLUICE_SIMULATE=1 go test -count=1 -timeout 30m -v -run '^TestSimulation$$' ./internal/ledger/admission/redisledger
 
 bench: ## print timings: start-up, memory, hot paths
 	$(testrun) bench

@@ -10,7 +10,7 @@ import (
 
 	"sluice/internal/admin"
 	"sluice/internal/app"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 )
 
 // journalCmd groups the commands about journals.

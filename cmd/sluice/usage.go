@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/admin"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 )
 
 // usageCmd prints an account's usage, including calls of the last second. Calls that are in the

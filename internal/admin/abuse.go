@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"time"
 
-	"sluice/internal/abuse"
 	"sluice/internal/account"
+	"sluice/internal/ledger/abuse"
 )
 
 // Scores reads abuse scores and restores accounts whose keys were deactivated.

@@ -5,10 +5,10 @@ import (
 	"context"
 	"time"
 
-	"sluice/internal/abuse"
 	"sluice/internal/account"
 	"sluice/internal/kit/order"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/abuse"
+	"sluice/internal/ledger/usage"
 )
 
 // EvidenceStore reads what an account has consumed, for the pictures that support decides by.

@@ -18,9 +18,9 @@ import (
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/health"
+	"sluice/internal/ledger/refusal"
 	"sluice/internal/matter"
 	"sluice/internal/overview"
-	"sluice/internal/refusal"
 	"sluice/internal/routing"
 	"sluice/internal/signal"
 )

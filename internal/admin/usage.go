@@ -13,7 +13,7 @@ import (
 
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/order"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 )
 
 // Books reads recorded usage and copies it.

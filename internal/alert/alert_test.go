@@ -18,12 +18,12 @@ import (
 
 	"go.uber.org/goleak"
 
-	"sluice/internal/abuse"
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/account/mail"
 	"sluice/internal/alert"
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/abuse"
 	"sluice/internal/sqlstore"
 	"sluice/internal/video"
 )

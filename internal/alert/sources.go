@@ -3,8 +3,8 @@ package alert
 import (
 	"fmt"
 
-	"sluice/internal/abuse"
 	"sluice/internal/account/billing"
+	"sluice/internal/ledger/abuse"
 	"sluice/internal/video"
 )
 

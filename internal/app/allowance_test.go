@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"sluice/internal/admin"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/allowance"
-	"sluice/internal/usage"
 )
 
 // payee is an upstream in three dialects that keeps the last request.

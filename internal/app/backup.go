@@ -13,7 +13,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/installation"
 	"sluice/internal/kit/fault"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 )
 
 // Backup copies the installation of a configuration to a new folder. The journal comes from the server on the data

@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
-	"sluice/internal/admission"
 	"sluice/internal/config"
+	"sluice/internal/ledger/admission"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/overview"
-	"sluice/internal/usage"
 )
 
 // openBoard makes the board of what the service did in the last hours. What it samples is there when it is run.

@@ -4,14 +4,14 @@ import (
 	"context"
 	"time"
 
-	"sluice/internal/abuse"
 	"sluice/internal/account"
-	"sluice/internal/admission"
-	"sluice/internal/cluster"
 	"sluice/internal/config"
 	"sluice/internal/installation"
-	"sluice/internal/refusal"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/abuse"
+	"sluice/internal/ledger/admission"
+	"sluice/internal/ledger/cluster"
+	"sluice/internal/ledger/refusal"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/video"
 )
 

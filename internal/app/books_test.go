@@ -15,11 +15,11 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/admin"
-	"sluice/internal/admission"
 	"sluice/internal/app"
+	"sluice/internal/ledger/admission"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/sqlstore"
-	"sluice/internal/usage"
 )
 
 // A start takes over what the last minute used, as far as the clock lets it. Whatever the clock did

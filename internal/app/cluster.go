@@ -8,12 +8,12 @@ import (
 	"sluice/internal/account/billing"
 	"sluice/internal/admin"
 	"sluice/internal/alert"
-	"sluice/internal/cluster"
 	"sluice/internal/config"
 	"sluice/internal/kit/buildinfo"
+	"sluice/internal/ledger/cluster"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/matter"
 	"sluice/internal/overview"
-	"sluice/internal/usage"
 )
 
 // The topics of what nodes tell each other: about calls of MCP tools, and streams that are resumed on another node.

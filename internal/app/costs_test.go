@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/admin"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 )
 
 // costly is an upstream that does what the last word of a prompt's first line says.

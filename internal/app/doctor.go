@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"sluice/internal/admission/redisledger"
 	"sluice/internal/app/settings"
 	"sluice/internal/config"
 	"sluice/internal/doctor"
+	"sluice/internal/ledger/admission/redisledger"
 	"sluice/internal/provider"
 	"sluice/internal/sqlstore"
 )

@@ -9,11 +9,11 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
-	"sluice/internal/admission"
 	"sluice/internal/alert"
+	"sluice/internal/ledger/admission"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/notice"
 	"sluice/internal/routing"
-	"sluice/internal/usage"
 )
 
 // Watched is how many streams the pulse watches now.

@@ -13,8 +13,8 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/installation"
 	"sluice/internal/kit/datadir"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/sqlstore"
-	"sluice/internal/usage"
 )
 
 // facts is what a server and an offline command have in common: the locked data folder, the open

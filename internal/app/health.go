@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"sluice/internal/cluster"
 	"sluice/internal/config"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/health"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/cluster"
+	"sluice/internal/ledger/usage"
 )
 
 // watchHealth makes the board that /readyz, the listener, the metrics and sluice doctor read. The server is ready

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 
-	"sluice/internal/abuse"
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
-	"sluice/internal/admission"
-	"sluice/internal/admission/redisledger"
-	"sluice/internal/cluster"
 	"sluice/internal/config"
+	"sluice/internal/ledger/abuse"
+	"sluice/internal/ledger/admission"
+	"sluice/internal/ledger/admission/redisledger"
+	"sluice/internal/ledger/cluster"
 	"sluice/internal/sqlstore"
 )
 

@@ -5,11 +5,11 @@ import (
 	"math"
 	"time"
 
-	"sluice/internal/admission"
 	"sluice/internal/config"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/telemetry"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/admission"
+	"sluice/internal/ledger/usage"
 )
 
 // openTraces makes the tracer if the configuration names a collector. It sends nothing before Run.

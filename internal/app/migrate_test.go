@@ -18,10 +18,10 @@ import (
 	"sluice/internal/admin"
 	"sluice/internal/app"
 	"sluice/internal/config"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/pgtest"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/sqlstore"
-	"sluice/internal/usage"
 )
 
 // crowd is a large installation: who has which key.

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	"sluice/internal/abuse"
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/account/signin"
@@ -22,12 +21,13 @@ import (
 	"sluice/internal/installation"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/datadir"
+	"sluice/internal/ledger/abuse"
+	"sluice/internal/ledger/refusal"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/matter"
 	"sluice/internal/notice"
-	"sluice/internal/refusal"
 	"sluice/internal/sqlstore"
 	"sluice/internal/steering"
-	"sluice/internal/usage"
 )
 
 // Admin returns a client of the admin operations. They run in the server on the data folder, or in

@@ -10,8 +10,8 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/installation"
 	"sluice/internal/kit/datadir"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/sqlstore"
-	"sluice/internal/usage"
 )
 
 // ReplayJournal settles the journal of a node that does not come back in the database of the configuration. The path is

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"sluice/internal/admin"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 )
 
 const responsesPath = "/v1/responses"

@@ -18,8 +18,8 @@ import (
 
 	"sluice/internal/admin"
 	"sluice/internal/idempotency"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/resume"
-	"sluice/internal/usage"
 )
 
 // narrator is an upstream that streams ten words, each in an event. A call with "hold:n" in its prompt sends the

@@ -19,7 +19,7 @@ import (
 	"sluice/internal/httpapi"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/health"
-	"sluice/internal/refusal"
+	"sluice/internal/ledger/refusal"
 	"sluice/internal/routing"
 )
 

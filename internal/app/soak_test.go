@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"sluice/internal/app"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 )
 
 const (

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"sluice/internal/admin"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/pgtest"
-	"sluice/internal/usage"
 	"sluice/internal/video"
 )
 

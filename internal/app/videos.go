@@ -10,7 +10,7 @@ import (
 	"sluice/internal/blob"
 	"sluice/internal/config"
 	"sluice/internal/kit/health"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/video"
 )
 

@@ -79,7 +79,7 @@ func TestRules(t *testing.T) {
 				"internal/prompt/chat/a_test.go":     "package chat\n\nimport _ \"sluice/internal/app\"",
 				"internal/account/a.go":              "package account",
 				"internal/newcomer/a.go":             "package newcomer",
-				"internal/sqlstore/a.go":             "package sqlstore\n\nimport _ \"sluice/internal/sqlstore/migrations\"\nimport _ \"sluice/internal/usage\"",
+				"internal/sqlstore/a.go":             "package sqlstore\n\nimport _ \"sluice/internal/sqlstore/migrations\"\nimport _ \"sluice/internal/ledger/usage\"",
 				"internal/app/a.go":                  "package app\n\nimport _ \"sluice/internal/sqlstore\"\nimport _ \"sluice/internal/provider/openai\"\nimport _ \"sluice/internal/config\"",
 				"internal/app/start/a.go":            "package start\n\nimport _ \"sluice/internal/config\"\nimport _ \"sluice/internal/app\"",
 				"internal/storetest/a.go":            "package storetest\n\nimport _ \"sluice/internal/sqlstore\"\nimport _ \"sluice/internal/pgtest\"",

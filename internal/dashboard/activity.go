@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/activity"
 	"sluice/internal/kit/order"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/activity"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/webui"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"sluice/internal/activity"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/activity"
+	"sluice/internal/ledger/usage"
 )
 
 // mostListed is how many requests an export has at most. It is written as it is read.

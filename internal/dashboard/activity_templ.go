@@ -9,9 +9,9 @@ import "sluice/internal/webui/markup"
 
 import (
 	"fmt"
-	"sluice/internal/activity"
-	"sluice/internal/refusal"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/activity"
+	"sluice/internal/ledger/refusal"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/webui"
 	"strings"
 	"time"

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"sluice/internal/account/auth"
-	"sluice/internal/activity"
 	"sluice/internal/httpapi"
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/activity"
 )
 
 // serveAPI passes a request below /dashboard/v1 to the API, authenticated by the visitor's session

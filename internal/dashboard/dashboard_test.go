@@ -10,7 +10,7 @@ import (
 	"sluice/internal/account/billing"
 	"sluice/internal/catalog"
 	"sluice/internal/kit/fault"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/webui"
 )
 

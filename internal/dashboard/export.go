@@ -10,16 +10,16 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/abuse"
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/account/signin"
 	"sluice/internal/alert"
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/abuse"
+	"sluice/internal/ledger/refusal"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/notice"
-	"sluice/internal/refusal"
 	"sluice/internal/responses"
-	"sluice/internal/usage"
 )
 
 // export writes the JSON document with all data of an account: an object of lists, one entry at a time. It has no secrets:

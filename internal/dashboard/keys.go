@@ -9,7 +9,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/webui"
 )
 

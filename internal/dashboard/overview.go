@@ -5,13 +5,13 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/abuse"
 	"sluice/internal/account"
-	"sluice/internal/activity"
-	"sluice/internal/admission"
 	"sluice/internal/catalog"
 	"sluice/internal/front"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/abuse"
+	"sluice/internal/ledger/activity"
+	"sluice/internal/ledger/admission"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/webui"
 )
 

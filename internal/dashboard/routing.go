@@ -4,8 +4,8 @@ import (
 	"net/http"
 
 	"sluice/internal/catalog"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/usage"
 	"sluice/internal/webui"
 )
 

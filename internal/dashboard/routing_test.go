@@ -5,7 +5,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/catalog"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 )
 
 // The comparison names the best and the cheapest model that the visitor may call and that has a price.

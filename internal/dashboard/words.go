@@ -5,8 +5,8 @@ import (
 
 	"github.com/a-h/templ"
 
-	"sluice/internal/activity"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/activity"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/webui"
 )
 

@@ -23,9 +23,9 @@ import (
 	"time"
 
 	"sluice/internal/admin"
-	"sluice/internal/cluster"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/datadir"
+	"sluice/internal/ledger/cluster"
 )
 
 const (

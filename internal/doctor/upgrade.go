@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"sluice/internal/cluster"
 	"sluice/internal/kit/buildinfo"
+	"sluice/internal/ledger/cluster"
 )
 
 // additive is the migration from which on migrations only add. Servers of the version before work on tables

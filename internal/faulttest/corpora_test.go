@@ -18,7 +18,7 @@ func TestCorpora(t *testing.T) {
 		"cookies":                {"internal/webui", "FuzzCookie"},
 		"webhooks":               {"internal/account/billing/stripe", "FuzzEvent"},
 		"ranges":                 {"internal/httpapi", "FuzzRange"},
-		"the journal":            {"internal/usage", "FuzzScan"},
+		"the journal":            {"internal/ledger/usage", "FuzzScan"},
 		"video requests":         {"internal/video", "FuzzParse"},
 		"the configuration":      {"internal/config", "FuzzDecode"},
 		"the admin socket":       {"internal/admin", "FuzzDecode"},

@@ -14,8 +14,8 @@ import (
 	operations "sluice/internal/admin"
 	"sluice/internal/app"
 	"sluice/internal/config"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/pgtest"
-	"sluice/internal/usage"
 	"sluice/internal/wiretest"
 )
 

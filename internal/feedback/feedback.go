@@ -20,8 +20,8 @@ import (
 	"sluice/internal/finder"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/routing"
-	"sluice/internal/usage"
 )
 
 const (

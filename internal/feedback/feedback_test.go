@@ -15,7 +15,7 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/finder"
 	"sluice/internal/kit/fault"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 )
 
 // Whatever is said, a model moves by MostPoints at most; more good never lowers it, and more bad or trouble never raises

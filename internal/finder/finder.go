@@ -12,8 +12,8 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
-	"sluice/internal/refusal"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/refusal"
+	"sluice/internal/ledger/usage"
 )
 
 const (

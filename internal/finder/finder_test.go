@@ -10,8 +10,8 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/finder"
 	"sluice/internal/kit/fault"
-	"sluice/internal/refusal"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/refusal"
+	"sluice/internal/ledger/usage"
 )
 
 // asked is a store that notes its queries. It has n accounts for each, and the requests that flush has moved.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/admission"
+	"sluice/internal/ledger/admission"
 )
 
 // accountReply is the reply of GET /v1/account.

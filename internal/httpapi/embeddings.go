@@ -5,8 +5,8 @@ import (
 
 	"sluice/internal/idempotency"
 	"sluice/internal/inference"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/embeddings"
-	"sluice/internal/usage"
 )
 
 // createEmbeddings serves POST /v1/embeddings.

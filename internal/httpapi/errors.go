@@ -10,9 +10,9 @@ import (
 
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/refusal"
 	"sluice/internal/messages"
 	"sluice/internal/provider"
-	"sluice/internal/refusal"
 	"sluice/internal/relay"
 )
 

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/admission"
 	"sluice/internal/catalog"
 	"sluice/internal/inference"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/admission"
 	"sluice/internal/messages"
 )
 

@@ -7,10 +7,10 @@ import (
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/jsonscan"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/relay"
 	"sluice/internal/responses"
-	"sluice/internal/usage"
 )
 
 // createResponse serves POST /v1/responses: a completion in the Responses dialect. It becomes an equal chat completion,

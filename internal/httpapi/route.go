@@ -5,8 +5,8 @@ import (
 	"math"
 	"net/http"
 
-	"sluice/internal/admission"
 	"sluice/internal/inference"
+	"sluice/internal/ledger/admission"
 	"sluice/internal/routing"
 )
 

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/activity"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/activity"
+	"sluice/internal/ledger/usage"
 )
 
 // defaultRequests is how many requests GET /v1/requests lists unless told.

@@ -15,12 +15,12 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/pulse"
 	"sluice/internal/kit/telemetry"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/embeddings"
 	"sluice/internal/provider"
 	"sluice/internal/relay"
 	"sluice/internal/routing"
-	"sluice/internal/usage"
 )
 
 const (

@@ -11,14 +11,14 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
-	"sluice/internal/admission"
 	"sluice/internal/catalog"
 	"sluice/internal/inference"
 	"sluice/internal/kit/pulse"
+	"sluice/internal/ledger/admission"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 	"sluice/internal/routing"
-	"sluice/internal/usage"
 )
 
 // canned is an adapter whose replies cost nothing.

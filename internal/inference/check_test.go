@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"sluice/internal/account"
-	"sluice/internal/admission"
 	"sluice/internal/catalog"
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/admission"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/routing"
 )

@@ -6,16 +6,16 @@ import (
 	"net/http"
 	"strconv"
 
-	"sluice/internal/admission"
 	"sluice/internal/catalog"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/admission"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/embeddings"
 	"sluice/internal/prompt/tokens"
 	"sluice/internal/provider"
 	"sluice/internal/relay"
-	"sluice/internal/usage"
 )
 
 // Embed answers a call for embeddings on w: the walk of Complete without a choice of the model, without tools and without

@@ -15,20 +15,20 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
-	"sluice/internal/admission"
 	"sluice/internal/catalog"
 	"sluice/internal/continuation"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/pulse"
 	"sluice/internal/kit/telemetry"
+	"sluice/internal/ledger/admission"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/alias"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 	"sluice/internal/relay"
 	"sluice/internal/routing"
 	"sluice/internal/toolloop"
-	"sluice/internal/usage"
 )
 
 // Models are the models that can be called, and how. A request keeps the value that it started with, so a

@@ -20,16 +20,16 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
-	"sluice/internal/admission"
 	"sluice/internal/catalog"
 	"sluice/internal/httpapi"
 	"sluice/internal/inference"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/pulse"
+	"sluice/internal/ledger/admission"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 	"sluice/internal/routing"
-	"sluice/internal/usage"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"sluice/internal/admission"
+	"sluice/internal/ledger/admission"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/tokens"
 )

@@ -11,10 +11,10 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
-	"sluice/internal/admission"
 	"sluice/internal/catalog"
 	"sluice/internal/inference"
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/admission"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/tokens"
 	"sluice/internal/provider"

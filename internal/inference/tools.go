@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 	"sluice/internal/relay"
 	"sluice/internal/toolloop"
-	"sluice/internal/usage"
 )
 
 // converse returns a reply whose tools are on MCP servers. It takes several turns of the model. The first

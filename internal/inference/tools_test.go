@@ -11,15 +11,15 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"sluice/internal/account"
-	"sluice/internal/admission"
 	"sluice/internal/inference"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/netguard"
+	"sluice/internal/ledger/admission"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/mcpclient"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/provider"
 	"sluice/internal/toolloop"
-	"sluice/internal/usage"
 )
 
 // withTools gives the line MCP tools and returns a request's entry for a server with the tools "work",

@@ -8,9 +8,9 @@ import (
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/telemetry"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/relay"
-	"sluice/internal/usage"
 )
 
 // describe adds what a call asks for to the span of its request. It adds the prompt only if the operator

@@ -15,8 +15,8 @@ import (
 
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/datadir"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/sqlstore"
-	"sluice/internal/usage"
 	"sluice/internal/video"
 )
 

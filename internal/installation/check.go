@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 
 	"sluice/internal/blob"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/sqlstore"
-	"sluice/internal/usage"
 	"sluice/internal/video"
 )
 

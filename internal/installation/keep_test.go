@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 )
 
 func TestPrune(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"sluice/internal/kit/datadir"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/sqlstore"
-	"sluice/internal/usage"
 )
 
 // lockEvery is how often a migration looks whether the server has stopped.

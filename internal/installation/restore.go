@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"sluice/internal/kit/datadir"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/sqlstore"
-	"sluice/internal/usage"
 )
 
 // Restore puts a backup into the database and the storage of a configuration, which must not have any data yet.

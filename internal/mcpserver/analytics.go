@@ -11,8 +11,8 @@ import (
 
 	"sluice/internal/catalog"
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/routing"
-	"sluice/internal/usage"
 )
 
 // windows are the time spans that model_analytics accepts.

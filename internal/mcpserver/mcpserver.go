@@ -28,8 +28,8 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/routing"
-	"sluice/internal/usage"
 )
 
 // Sources is what the tools are built on.

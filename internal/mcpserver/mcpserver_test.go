@@ -22,8 +22,8 @@ import (
 	"sluice/internal/account/auth"
 	"sluice/internal/catalog"
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/routing"
-	"sluice/internal/usage"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

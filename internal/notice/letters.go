@@ -6,10 +6,10 @@ import (
 	"log/slog"
 	"time"
 
-	"sluice/internal/abuse"
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/account/mail"
+	"sluice/internal/ledger/abuse"
 )
 
 const (

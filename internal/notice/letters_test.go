@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/abuse"
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
+	"sluice/internal/ledger/abuse"
 	"sluice/internal/notice"
 	"sluice/internal/sqlstore"
 )

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"sluice/internal/kit/order"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/routing"
-	"sluice/internal/usage"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/internal/ledger/usage"
 	"sluice/internal/routing"
-	"sluice/internal/usage"
 )
 
 // calendar is a database with days.

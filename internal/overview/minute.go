@@ -12,8 +12,8 @@ import (
 	"slices"
 	"time"
 
+	"sluice/internal/ledger/usage"
 	"sluice/internal/routing"
-	"sluice/internal/usage"
 )
 
 const (

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/routing"
-	"sluice/internal/usage"
 )
 
 // shared is a database that boards share.

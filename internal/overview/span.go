@@ -4,7 +4,7 @@ import (
 	"maps"
 	"time"
 
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 )
 
 // mostModels is how many models have figures of their own.

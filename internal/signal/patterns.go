@@ -11,7 +11,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/kit/order"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 )
 
 // growth compares the last day with the week before it.

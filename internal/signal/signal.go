@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 )
 
 // Kind names a signal.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 )
 
 var now = time.Date(2026, 3, 20, 12, 30, 0, 0, time.UTC)

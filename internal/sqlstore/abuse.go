@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/abuse"
 	"sluice/internal/account"
 	"sluice/internal/alert"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/abuse"
+	"sluice/internal/ledger/usage"
 )
 
 // monthly is the key under which units are added up for the abuse score.

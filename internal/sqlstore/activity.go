@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 )
 
 const (

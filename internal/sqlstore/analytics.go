@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 )
 
 // byColumns maps each way to group usage to its column. The column becomes part of the SQL, so it

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/ledger/usage"
 	"sluice/internal/pgtest"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/sqlstore"
-	"sluice/internal/usage"
 )
 
 // fill stores the calls of 31 days: nearly all of one account, with 6 keys and 8 models, and some

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/pgtest"
 	"sluice/internal/sqlstore"
-	"sluice/internal/usage"
 )
 
 // A backup made while calls are settled is consistent and private.

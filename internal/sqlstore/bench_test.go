@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/ledger/usage"
 	"sluice/internal/pgtest"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/sqlstore"
-	"sluice/internal/usage"
 )
 
 // BenchmarkRecordSettlements measures the cost of moving one settlement into the database: of one account, and of a

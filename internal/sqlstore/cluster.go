@@ -11,8 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"sluice/internal/cluster"
 	"sluice/internal/kit/order"
+	"sluice/internal/ledger/cluster"
 )
 
 const (

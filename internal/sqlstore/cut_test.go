@@ -13,9 +13,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/pgtest"
 	"sluice/internal/sqlstore"
-	"sluice/internal/usage"
 	"sluice/internal/wiretest"
 )
 

@@ -18,9 +18,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/pgtest"
 	"sluice/internal/sqlstore"
-	"sluice/internal/usage"
 )
 
 func kindOf(err error) fault.Kind { return fault.From(sqlstore.Classify(err)).Kind }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 )
 
 // SetVersion makes the database claim a version of its tables.

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"sluice/internal/finder"
-	"sluice/internal/refusal"
+	"sluice/internal/ledger/refusal"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/signal"
-	"sluice/internal/usage"
 )
 
 // emailQuery returns the query for addresses that begin with a text. The order is that of bytes on both engines, and an

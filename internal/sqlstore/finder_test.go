@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"sluice/internal/finder"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/pgtest"
 	"sluice/internal/signal"
 	"sluice/internal/sqlstore"
-	"sluice/internal/usage"
 )
 
 // searched is how long a search may take over the accounts and settlements of a soak.

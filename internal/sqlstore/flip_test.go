@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/ledger/usage"
 	"sluice/internal/sqlstore"
-	"sluice/internal/usage"
 )
 
 // booksOf returns what accounts have used on each day, in the settlements and in both tables of sums. What cannot be

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/pgtest"
 	"sluice/internal/sqlstore"
-	"sluice/internal/usage"
 	"sluice/internal/wiretest"
 )
 

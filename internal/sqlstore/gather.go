@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"sluice/internal/abuse"
+	"sluice/internal/ledger/abuse"
 	"sluice/internal/matter"
 )
 

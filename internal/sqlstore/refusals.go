@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"time"
 
-	"sluice/internal/refusal"
+	"sluice/internal/ledger/refusal"
 )
 
 // refusalColumns are in the order of RecordRefusals and refusals.

@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"time"
 
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 )
 
 // RoutedCalls adds up an account's calls since a time that asked for the given model and were answered by others, by

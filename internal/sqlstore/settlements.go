@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 )
 
 // RecordSettlements stores the settlements that are not stored yet and adds them to the sums.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/kit/order"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 )
 
 // settlementColumns are in the order of appendValues and scanSettlement.

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/ledger/usage"
 	"sluice/internal/pgtest"
 	"sluice/internal/sqlstore"
 	"sluice/internal/sqlstore/storetest"
-	"sluice/internal/usage"
 )
 
 // additiveFrom is the number of the first migration that may only add. From there on, servers of the version before

@@ -8,7 +8,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/alert"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/video"
 )
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 )
 
 // ExpiryStore finds and deletes jobs whose time is over.

@@ -15,12 +15,12 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
-	"sluice/internal/admission"
 	"sluice/internal/blob"
 	"sluice/internal/idempotency"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/admission"
+	"sluice/internal/ledger/usage"
 )
 
 // Files stores finished videos. See package blob.

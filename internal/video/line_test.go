@@ -18,11 +18,11 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
-	"sluice/internal/admission"
 	"sluice/internal/blob"
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/admission"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/sqlstore"
-	"sluice/internal/usage"
 	"sluice/internal/video"
 )
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 )
 
 // History lists jobs by the time of their creation.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 )
 
 // Status is the state of a job (docs/api.md#video-job).

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sluice/internal/blob"
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sluice/internal/usage"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/video"
 )
 

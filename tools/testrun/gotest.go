@@ -34,7 +34,7 @@ var unwatched = []string{"modernc.org/libc", "modernc.org/memory", "modernc.org/
 
 // longest are packages that must not be the last ones of a soak: faulttest puts the server under load, with faults, for
 // twenty minutes, and two nodes for another twenty; usage damages journals for four minutes on one processor.
-var longest = []string{"sluice/internal/faulttest", "sluice/internal/usage"}
+var longest = []string{"sluice/internal/faulttest", "sluice/internal/ledger/usage"}
 
 // goTest runs the tests of the module in dir and reports every package as it ends. args are flags of go
 // test.

@@ -193,7 +193,7 @@ func (s *session) testAll() {
 
 // large runs the tests of a soak that have fewer nodes and accounts under the race detector once more without it.
 func (s *session) large() {
-	s.goTestPackages(s.root, false, append(slices.Clip(s.mode.args), "-run", "^(TestSimulation|TestMigrate)$"), "./internal/admission/redisledger", "./internal/app")
+	s.goTestPackages(s.root, false, append(slices.Clip(s.mode.args), "-run", "^(TestSimulation|TestMigrate)$"), "./internal/ledger/admission/redisledger", "./internal/app")
 }
 
 // soak runs the tests with long durations, and the fuzz targets beside them. Its random choices come from one seed,

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sluice/internal/abuse"
 	"sluice/internal/account"
+	"sluice/internal/ledger/abuse"
 	"sluice/internal/sqlstore"
 )
 

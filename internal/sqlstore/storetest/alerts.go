@@ -7,13 +7,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sluice/internal/abuse"
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/alert"
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/abuse"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/sqlstore"
-	"sluice/internal/usage"
 	"sluice/internal/video"
 )
 

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/sqlstore"
-	"sluice/internal/usage"
 )
 
 // analytics compares the results of the store with a plain loop over the same settlements. The loop is

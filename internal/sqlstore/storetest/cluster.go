@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/cluster"
+	"sluice/internal/ledger/cluster"
 	"sluice/internal/sqlstore"
 )
 

@@ -11,10 +11,10 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/finder"
-	"sluice/internal/refusal"
+	"sluice/internal/ledger/refusal"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/signal"
 	"sluice/internal/sqlstore"
-	"sluice/internal/usage"
 )
 
 // search checks that accounts are found by address, id, last four and request, and in pages.

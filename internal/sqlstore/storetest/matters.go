@@ -9,10 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sluice/internal/abuse"
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/abuse"
 	"sluice/internal/matter"
 	"sluice/internal/notice"
 	"sluice/internal/sqlstore"

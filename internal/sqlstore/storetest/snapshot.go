@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sluice/internal/ledger/usage"
 	"sluice/internal/sqlstore"
-	"sluice/internal/usage"
 )
 
 // snapshot checks that a copy has everything as of one moment, and what follows is not in it. Backups rely on it.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/sqlstore"
-	"sluice/internal/usage"
 )
 
 // newSettlement returns settlement n. Every second one has a cost, so that sums must tell a cost of zero

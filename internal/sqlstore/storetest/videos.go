@@ -12,8 +12,8 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/sqlstore"
-	"sluice/internal/usage"
 	"sluice/internal/video"
 )
 

@@ -1,0 +1,211 @@
+package activity
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/refusal"
+	"sluice/internal/ledger/usage"
+)
+
+// Entry is one call: settled or refused. Exactly one of the fields is set.
+type Entry struct {
+	Call    *usage.Settlement
+	Refused *refusal.Call
+}
+
+// At returns when the call began.
+func (e *Entry) At() time.Time {
+	if e.Call != nil {
+		return e.Call.At
+	}
+	return e.Refused.At
+}
+
+// ID returns our own id of the call.
+func (e *Entry) ID() string {
+	if e.Call != nil {
+		return e.Call.ID
+	}
+	return e.Refused.ID
+}
+
+// Page is a part of a list of calls, newest first.
+type Page struct {
+	Entries []Entry
+	// Next is the cursor of the next part; empty if this is the last. A part may have few entries, or none, and not be
+	// the last: only so many calls are looked at for each.
+	Next string
+	// Back is how far the calls were looked at if Next is set.
+	Back time.Time
+}
+
+const (
+	// MaxEntries is how many entries a page has at most.
+	MaxEntries = 200
+	// maxID is the length of an id at most, in bytes.
+	maxID = 128
+)
+
+// cursor is a position in a list: the entries after it are before this time, or at this time with a smaller id.
+type cursor struct {
+	at time.Time
+	id string
+}
+
+func (c cursor) String() string { return fmt.Sprintf("%d.%s", c.at.UnixMilli(), c.id) }
+
+// before reports whether a call comes after the cursor in the list, which is before it in time.
+func (c cursor) before(at time.Time, id string) bool {
+	return at.Before(c.at) || at.Equal(c.at) && id < c.id
+}
+
+// parseCursor reads a cursor that a page had as Next.
+func parseCursor(text string) (cursor, error) {
+	at, id, ok := strings.Cut(text, ".")
+	ms, err := strconv.ParseInt(at, 10, 64)
+	if !ok || err != nil || ms < 0 || ms > 1<<53 || id == "" || len(id) > maxID {
+		return cursor{}, fault.New(fault.Invalid, "cursor must be the value of next in the reply before.").At("cursor")
+	}
+	return cursor{time.UnixMilli(ms).UTC(), id}, nil
+}
+
+// Requests returns calls from the cursor on, at most limit of them. The list begins with an empty cursor.
+func (l *Log) Requests(ctx context.Context, q Query, from string, limit int) (Page, error) {
+	at := cursor{at: q.end().UTC()}
+	if from != "" {
+		var err error
+		if at, err = parseCursor(from); err != nil {
+			return Page{}, err
+		}
+	} else {
+		l.flush(ctx)
+	}
+	limit = max(1, min(limit, MaxEntries))
+	settled, err := l.settled(ctx, q, at, limit)
+	if err != nil {
+		return Page{}, err
+	}
+	refused, next, err := l.refused(ctx, q, at, limit)
+	if err != nil {
+		return Page{}, err
+	}
+	return merge(settled, refused, next, limit), nil
+}
+
+// settled returns at most limit settled calls from the cursor on. If the last ones are none of those that are wanted, it
+// goes on where the counts say that there are some.
+func (l *Log) settled(ctx context.Context, q Query, at cursor, limit int) (usage.CallPage, error) {
+	if q.Outcome == Refused {
+		return usage.CallPage{}, nil
+	}
+	ask := usage.CallQuery{AccountID: q.AccountID, Before: usage.Point{At: at.at, ID: at.id}, From: q.Range.From(q.Now), Narrow: q.narrow(), Limit: limit, Look: firstLook}
+	page, err := l.store.Calls(ctx, ask)
+	if err != nil || len(page.Calls) > 0 || page.Next == nil {
+		return page, err
+	}
+	// Hours are kept for a week. What is older is found step by step.
+	from := ask.From
+	if kept := q.Now.Add(-usage.KeepHours + time.Hour); kept.After(from) {
+		from = kept
+	}
+	ask.Before, ask.Look = *page.Next, maxLook
+	if from.Before(page.Next.At) {
+		cells, err := l.store.Cells(ctx, usage.CellQuery{AccountID: q.AccountID, From: usage.HourOf(from), Step: time.Hour, Narrow: ask.Narrow})
+		if err != nil {
+			return usage.CallPage{}, err
+		}
+		newest := from
+		for i := range cells {
+			if s := cells[i].Start; s.After(newest) && !s.After(page.Next.At) {
+				newest = s
+			}
+		}
+		if end := newest.Add(time.Hour); end.Before(ask.Before.At) {
+			ask.Before = usage.Point{At: end}
+		}
+	}
+	return l.store.Calls(ctx, ask)
+}
+
+// refused returns at most limit refused calls from the cursor on, and where they continue; nil if there are no more.
+// There are never more than refusal.Kept.
+func (l *Log) refused(ctx context.Context, q Query, at cursor, limit int) (out []refusal.Call, next *cursor, err error) {
+	if !q.Outcome.refused() {
+		return nil, nil, nil
+	}
+	read := limit
+	if q.Model != "" || q.KeyID != "" {
+		read = refusal.Kept
+	}
+	list, err := l.refusals.Refusals(ctx, q.AccountID, refusal.Point{At: at.at, ID: at.id}, read)
+	if err != nil {
+		return nil, nil, err
+	}
+	from := q.Range.From(q.Now)
+	for i := range list {
+		if list[i].At.Before(from) {
+			return out, nil, nil
+		}
+		if len(out) == limit {
+			last := &out[limit-1]
+			return out, &cursor{last.At, last.ID}, nil
+		}
+		if q.wants(&list[i]) {
+			out = append(out, list[i])
+		}
+	}
+	if len(list) == read && read == limit {
+		last := &list[read-1]
+		next = &cursor{last.At, last.ID}
+	}
+	return out, next, nil
+}
+
+// merge puts both lists in order, up to where either of them is known. A call that an upstream refused is in both lists,
+// and shown as settled.
+func merge(settled usage.CallPage, refused []refusal.Call, refusedNext *cursor, limit int) (p Page) {
+	// What is behind the horizon may have neighbours that were not read.
+	var horizon *cursor
+	if settled.Next != nil {
+		horizon = &cursor{settled.Next.At, settled.Next.ID}
+	}
+	if refusedNext != nil && (horizon == nil || refusedNext.before(horizon.at, horizon.id)) {
+		horizon = refusedNext
+	}
+	seen := map[string]bool{}
+	calls := settled.Calls
+	for len(p.Entries) < limit && (len(calls) > 0 || len(refused) > 0) {
+		var e Entry
+		if len(refused) == 0 || len(calls) > 0 && !newer(&refused[0], &calls[0]) {
+			e.Call, calls = &calls[0], calls[1:]
+		} else {
+			e.Refused, refused = &refused[0], refused[1:]
+		}
+		if horizon != nil && horizon.before(e.At(), e.ID()) {
+			break
+		}
+		if seen[e.ID()] {
+			continue
+		}
+		seen[e.ID()] = true
+		p.Entries = append(p.Entries, e)
+	}
+	switch {
+	case len(p.Entries) == limit && (horizon != nil || len(calls) > 0 || len(refused) > 0):
+		last := &p.Entries[limit-1]
+		p.Next, p.Back = cursor{last.At(), last.ID()}.String(), last.At()
+	case horizon != nil:
+		p.Next, p.Back = horizon.String(), horizon.at
+	}
+	return p
+}
+
+// newer reports whether a refused call comes before a settled one in the list.
+func newer(r *refusal.Call, s *usage.Settlement) bool {
+	return r.At.After(s.At) || r.At.Equal(s.At) && r.ID > s.ID
+}

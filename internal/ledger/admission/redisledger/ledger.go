@@ -1,0 +1,439 @@
+// Package redisledger is the ledger that several nodes share: an admission.Ledger on Redis 7, Valkey or
+// Redis Cluster. It is for installations in which any number of nodes stand behind a load balancer and an
+// account's limits hold over all of them.
+//
+// A script in Redis does what the ledger in memory does, with the same entries and the same arithmetic, and
+// one round trip admits a call. Slots are leases: a node renews those of its running calls, so the slots of
+// a node that died come free by themselves. What ends calls (Free, GiveBack) is queued and sent in batches;
+// it never delays a reply.
+//
+// While Redis does not answer, a node admits calls on its own share of each limit. The shares of all nodes
+// add up to the limit, so all nodes together never admit more than twice the allowance in a minute: what
+// Redis had admitted before, and the shares. When Redis answers again, the node writes what it admitted
+// and what is still running to Redis, and goes on there. State says which of the two it is.
+//
+// Which facts an epoch stands for, and reading them again, is not done here; see admission.Standing.
+package redisledger
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"sluice/internal/account"
+	"sluice/internal/ledger/admission"
+)
+
+const (
+	// span is the length of every window in milliseconds (docs/api.md#windows).
+	span = 60_000
+	// localSlot marks the slot of a call that this node admitted on its own.
+	localSlot = 1 << 63
+	// tolerated is the number of failures in a row after which a node stops asking Redis for each call. One
+	// lost reply is not an outage.
+	tolerated = 3
+	// keepEpoch is how long Redis remembers an epoch. Nodes follow changes by other means as well; they need
+	// this one for the seconds after a change.
+	keepEpoch = 7 * 24 * time.Hour
+)
+
+// Options are optional. The zero value of a field means its default.
+type Options struct {
+	// Node names this node among the others; no two may have the same name. Default: a random one. With a
+	// name that lasts, a node that restarts takes the place of its former self.
+	Node string
+	// Prefix is the beginning of every key. Default: "sluice:".
+	Prefix string
+	// Deadline is how long a call waits for Redis before it goes on without. Default: 250 ms.
+	Deadline time.Duration
+	// Lease is how long a slot outlives a node that has died. Default: 15 s.
+	Lease time.Duration
+	// Beat is the time between two signs of life, and Probe between two attempts to return to Redis.
+	// Defaults: 2 s and 1 s.
+	Beat, Probe time.Duration
+	// Forget is how long a silent node keeps its share. Default: one minute.
+	Forget time.Duration
+	// Share returns the rank of this node and the number of nodes while Redis has not yet said. Default: 0
+	// nodes, which means that nothing is admitted before the first contact with Redis.
+	Share func() (rank, nodes int)
+	// Table is the table of nodes that this cluster used last, as something outside of Redis remembers it, and
+	// Remember stores it; it must return when ctx is done, and is called again later if it fails. So a node that
+	// starts knows as well that Redis has lost its data. Default: nobody remembers, and a node that starts after
+	// such a loss and before the first of the others has noticed it counts in Redis at once.
+	Table    string
+	Remember func(ctx context.Context, table string) error
+	// Log gets a line when the state changes. Default: no log.
+	Log *slog.Logger
+	// Now is the clock of the whole ledger, scripts included, for tests. Default: the clock of Redis.
+	Now func() time.Duration
+}
+
+func (o *Options) defaults() Options {
+	var d Options
+	if o != nil {
+		d = *o
+	}
+	if d.Node == "" {
+		d.Node = strings.ToLower(rand.Text())
+	}
+	if d.Prefix == "" {
+		d.Prefix = "sluice:"
+	}
+	for _, v := range []struct {
+		value    *time.Duration
+		standard time.Duration
+	}{
+		{&d.Deadline, 250 * time.Millisecond},
+		{&d.Lease, 15 * time.Second},
+		{&d.Beat, 2 * time.Second},
+		{&d.Probe, time.Second},
+		{&d.Forget, time.Minute},
+	} {
+		if *v.value == 0 {
+			*v.value = v.standard
+		}
+	}
+	if d.Share == nil {
+		d.Share = func() (int, int) { return 0, 0 }
+	}
+	if d.Remember == nil {
+		d.Remember = func(context.Context, string) error { return nil }
+	}
+	if d.Log == nil {
+		d.Log = slog.New(slog.DiscardHandler)
+	}
+	return d
+}
+
+// Ledger is one node's view of the ledger. It is safe for concurrent use. Run must be running while calls
+// are admitted.
+type Ledger struct {
+	opts Options
+	life string // the beginning of slot ids: this node, in this life
+	link link
+	// local sees every call of this node: those that it admitted on its own with their cost, and those that
+	// Redis admitted with none. So it knows what is running here, whoever admitted it.
+	local *admission.Memory
+	clock clock
+	calls calls
+	queue queue
+	debts debts
+	nodes nodes
+	state state
+	units Units
+	slots atomic.Uint64 // the last number given to a slot
+
+	beating    chan struct{} // has a value during a beat
+	remembered string        // the table that Remember has stored; whoever beats uses it
+}
+
+// Open returns a ledger on the Redis that the URL names: redis://user:password@host:port/db, or rediss for
+// TLS. Of a cluster it names one node, and others in addr parameters. A Redis that does not answer within
+// the deadline is no error: the ledger begins without and keeps trying while Run runs.
+func Open(ctx context.Context, url string, opts *Options) (*Ledger, error) {
+	option, err := parseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	l := newLedger(opts)
+	l.link.dial = dialer(option, l.opts.Deadline, func() { l.link.dials.Add(1) })
+	l.step(ctx)
+	return l, nil
+}
+
+// newLedger returns a ledger that cannot connect yet.
+func newLedger(opts *Options) *Ledger {
+	l := &Ledger{opts: opts.defaults(), beating: make(chan struct{}, 1)}
+	l.remembered = l.opts.Table
+	l.life = l.opts.Node + "/" + strings.ToLower(rand.Text())[:8] + "/"
+	l.clock.init(l.opts.Now)
+	l.local = admission.NewMemory(l.clock.now)
+	l.calls.init()
+	l.queue.init()
+	l.debts.byAccount = map[string]debt{}
+	l.state.init(l.opts.Log)
+	l.units.init(l)
+	return l
+}
+
+func parseURL(url string) (rueidis.ClientOption, error) {
+	option, err := rueidis.ParseURL(url)
+	if err != nil {
+		// The cause may quote the URL, and with it the password.
+		return option, errors.New("the address of Redis must be a URL such as redis://host:6379/0 or rediss://user:password@host:6379/0")
+	}
+	return option, nil
+}
+
+// Close closes the connections. Run must have returned.
+func (l *Ledger) Close() { l.link.close() }
+
+// Take implements admission.Ledger.
+func (l *Ledger) Take(accountID string, limits account.Limits, c admission.Cost) (admission.Place, admission.Standing, *admission.Obstacle) {
+	slot := l.slots.Add(1)
+	r, err := l.ask(accountID, l.takeOrder(accountID, limits, c, slot))
+	if err != nil {
+		if !errors.Is(err, errApproximate) {
+			// Redis may have taken the slot and only the reply is missing. It need not wait for the lease to end.
+			l.put(accountID, op{slot: slot})
+		}
+		return l.takeLocal(accountID, limits, c)
+	}
+	standing := r.standing(limits)
+	if r.code != 0 {
+		return admission.Place{}, standing, r.obstacle(limits)
+	}
+	// With no limit and no cost, this counts the running call and nothing else.
+	l.local.Take(accountID, account.Limits{RequestsPerMinute: account.Unlimited, Concurrent: account.Unlimited, TokensPerMinute: account.Unlimited}, admission.Cost{})
+	l.calls.add(slot, running{account: accountID, since: l.clock.millis(), last: limits.Concurrent != account.Unlimited && r.used >= int64(limits.Concurrent)})
+	p := admission.Place{Cost: c, Slot: slot}
+	if limits.RequestsPerMinute != account.Unlimited {
+		p.RequestsAt = r.at
+	}
+	if limits.TokensPerMinute != account.Unlimited {
+		p.TokensAt = r.at
+	}
+	return p, standing, nil
+}
+
+// Peek implements admission.Ledger.
+func (l *Ledger) Peek(accountID string, limits account.Limits) admission.Standing {
+	r, err := l.ask(accountID, l.accountOrder(peekScript, accountID, 0, l.clock.number()))
+	if err != nil {
+		return l.peekLocal(accountID, limits)
+	}
+	return r.standing(limits)
+}
+
+// Free implements admission.Ledger. It waits for Redis only if the call had the last slot: a caller that has
+// its reply may then make its next call on any node.
+func (l *Ledger) Free(accountID string, p admission.Place, used admission.Cost) {
+	c, ok := l.calls.remove(p.Slot)
+	if !ok {
+		return // not a call of this process, or freed before
+	}
+	o := op{slot: p.Slot}
+	if unused := p.Cost.RequestMilli - used.RequestMilli; unused > 0 && p.RequestsAt != 0 {
+		o.requestsAt, o.requests = p.RequestsAt, unused
+	}
+	if unused := p.Cost.Tokens - used.Tokens; unused != 0 && p.TokensAt != 0 {
+		o.tokensAt, o.tokens = p.TokensAt, unused
+	}
+	if p.Slot&localSlot != 0 {
+		l.freeLocal(accountID, c.place, used, &o)
+	} else {
+		l.local.Free(accountID, admission.Place{}, admission.Cost{})
+		if o.tokens < 0 && !l.state.exact() {
+			l.owe(accountID, -o.tokens)
+			o.tokens = 0
+		}
+	}
+	l.put(accountID, o)
+	if c.last && l.nodes.count() > 1 && l.state.exact() {
+		l.flushAccount(accountID)
+	}
+}
+
+// GiveBack implements admission.Ledger. It does not wait for Redis.
+func (l *Ledger) GiveBack(accountID string, p admission.Place, requestMilli int64) {
+	if p.RequestsAt == 0 || requestMilli <= 0 {
+		return
+	}
+	if p.Slot&localSlot != 0 {
+		l.local.GiveBack(accountID, p, requestMilli)
+		if !l.debts.posted(accountID, p.RequestsAt) {
+			return // Redis does not know the entry yet, and is told without what was given back
+		}
+	}
+	l.put(accountID, op{requestsAt: p.RequestsAt, requests: requestMilli})
+}
+
+// Units returns the units that the nodes count together.
+func (l *Ledger) Units() *Units { return &l.units }
+
+// Running returns the number of calls of this node that hold a slot.
+func (l *Ledger) Running() int64 { return l.local.Running() }
+
+// Revoke changes the epoch of an account, so that every node learns with its next Take or Peek that facts
+// about the account have changed. Call it when the change can be read and before it is confirmed. It
+// returns the new epoch. An error means that nodes must learn of the change in another way.
+func (l *Ledger) Revoke(ctx context.Context, accountID string) (int64, error) {
+	c := l.link.transport()
+	if c == nil {
+		return 0, errNotConnected
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.opts.Deadline)
+	defer cancel()
+	a := runOne(ctx, c, order{script: revokeScript, keys: l.epochKey(accountID), args: []string{itoa(keepEpoch.Milliseconds())}})
+	if a.err != nil {
+		return 0, a.err
+	}
+	return strconv.ParseInt(a.text, 10, 64)
+}
+
+// Revoke is Ledger.Revoke for a process that is no node, such as a command. It connects to the Redis that
+// the URL names, and disconnects.
+func Revoke(ctx context.Context, url, accountID string) error {
+	option, err := parseURL(url)
+	if err != nil {
+		return err
+	}
+	l := newLedger(nil)
+	l.link.dial = dialer(option, l.opts.Deadline, func() {})
+	defer l.link.close()
+	if _, err := l.link.connect(); err != nil {
+		return err
+	}
+	_, err = l.Revoke(ctx, accountID)
+	return err
+}
+
+func (l *Ledger) takeOrder(accountID string, limits account.Limits, c admission.Cost, slot uint64) order {
+	requests := int64(limits.RequestsPerMinute)
+	if requests > 0 {
+		requests *= 1000
+	}
+	return l.accountOrder(
+		takeScript, accountID, slot, l.clock.number(), requests, int64(limits.TokensPerMinute), int64(limits.Concurrent),
+		c.RequestMilli, c.Tokens, l.opts.Lease.Milliseconds(),
+	)
+}
+
+// runOne runs one script.
+func runOne(ctx context.Context, c transport, o order) answer {
+	var answers [1]answer
+	c.run(ctx, []order{o}, answers[:])
+	return answers[0]
+}
+
+// ask runs one script about an account and returns its reply. A node always sees its own ends: if calls of
+// the account have ended here and Redis was being told while the script ran, a refusal, or a mere look, may
+// be out of date and is repeated. The same goes for slots that calls on other nodes hold: they may have
+// ended, and the end waits there for others to go with.
+func (l *Ledger) ask(accountID string, o order) (reply, error) {
+	r, others, err := l.askOnce(accountID, o)
+	switch {
+	case err != nil:
+		return r, err
+	case others != nil && (r.code != 0 || o.script == peekScript):
+		l.await(others)
+	case r.wants(admission.Slots) && l.nodes.count() > 1:
+		pause(context.Background(), 2*gather)
+		if r, _, err = l.askOnce(accountID, o); err != nil || !r.wants(admission.Slots) {
+			return r, err
+		}
+		pause(context.Background(), 4*gather) // a busy machine takes longer
+	default:
+		return r, nil
+	}
+	r, _, err = l.askOnce(accountID, o)
+	return r, err
+}
+
+// wants reports whether a resource is in the way that waiting may free.
+func (r reply) wants(what admission.Resource) bool {
+	return r.code == int64(what) && r.wait == 0
+}
+
+// askOnce runs the script. What waits in the queue for the account goes before it in the same round trip.
+// Others is what was already on its way for the account, or nil.
+func (l *Ledger) askOnce(accountID string, o order) (r reply, others *flight, err error) {
+	if !l.state.exact() {
+		return reply{}, nil, errApproximate
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), l.opts.Deadline)
+	defer cancel()
+	ops, others, done := l.queue.grab(accountID)
+	defer done()
+	orders := append(l.orders(make([]order, 0, len(ops)+1), accountID, ops), o)
+	answers, err := l.send(ctx, orders)
+	if err == nil {
+		r, err = readReply(answers[len(answers)-1])
+	}
+	if err == nil && !l.state.exact() {
+		// Somebody else has found out meanwhile that Redis is not to be trusted, and this may be why.
+		err = errDistrusted
+	}
+	if err != nil {
+		l.lost(accountID, ops)
+		l.state.failed(err)
+		return reply{}, nil, err
+	}
+	l.state.answered()
+	l.units.saw(accountID, r)
+	return r, others, nil
+}
+
+// send runs scripts. Behind a new connection there may be a Redis that has lost its data, and its replies
+// are worth nothing until the table of nodes has been checked.
+func (l *Ledger) send(ctx context.Context, orders []order) ([]answer, error) {
+	c := l.link.transport()
+	if c == nil {
+		return nil, errNotConnected
+	}
+	answers := make([]answer, len(orders))
+	c.run(ctx, orders, answers)
+	if l.link.suspect() {
+		if err := l.verify(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for i := range orders {
+		if e := orders[i].errand; e != nil {
+			e.heard(answers[i])
+		}
+	}
+	return answers, nil
+}
+
+// await waits for operations that are on their way to Redis, at most for the deadline.
+func (l *Ledger) await(f *flight) {
+	timer := time.NewTimer(l.opts.Deadline)
+	defer timer.Stop()
+	select {
+	case <-f.done:
+	case <-timer.C:
+	}
+}
+
+// standing returns the meters that a reply says.
+func (r reply) standing(limits account.Limits) admission.Standing {
+	meter := func(limit account.Limit, used, reset, unit int64) admission.Meter {
+		if limit == account.Unlimited {
+			return admission.Meter{Limit: limit}
+		}
+		return admission.Meter{
+			Limit: limit, Used: used, Reset: time.Duration(reset) * time.Millisecond,
+			Remaining: max(0, int64(limit)*unit-used) / unit,
+		}
+	}
+	return admission.Standing{
+		Requests: meter(limits.RequestsPerMinute, r.requests, r.requestsReset, 1000),
+		Tokens:   meter(limits.TokensPerMinute, r.tokens, r.tokensReset, 1),
+		Epoch:    max(r.epoch, -r.epoch), Deactivated: r.epoch < 0,
+	}
+}
+
+// obstacle returns the limit that a reply names.
+func (r reply) obstacle(limits account.Limits) *admission.Obstacle {
+	o := &admission.Obstacle{Resource: admission.Resource(r.code), Used: r.used, Never: r.wait < 0}
+	if !o.Never {
+		o.Wait = time.Duration(r.wait) * time.Millisecond
+	}
+	switch o.Resource {
+	case admission.Requests:
+		o.Limit = limits.RequestsPerMinute
+	case admission.Tokens:
+		o.Limit = limits.TokensPerMinute
+	default:
+		o.Limit = limits.Concurrent
+	}
+	return o
+}

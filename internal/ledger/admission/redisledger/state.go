@@ -1,0 +1,109 @@
+package redisledger
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/internal/ledger/admission"
+)
+
+// State is how the ledger works at the moment, for readiness, metrics and people.
+type State struct {
+	Exact bool      // limits are counted in Redis; otherwise this node goes by its shares
+	Since time.Time // when that began
+	Why   string    // what is wrong, if not exact
+	Nodes int       // nodes that share the limits, as seen last; 0 before the first contact with Redis
+	// Parts is the number of nodes by which this one divides limits while it is not exact. 0: it has no share, and
+	// refuses every call of an account with limits. Then it is new, and not every node has seen it.
+	Parts int
+	// Lost says that Redis answers and has lost its data less than a minute ago.
+	Lost bool
+
+	LocalCalls int64 // calls that this node has admitted on its shares since it started
+	DroppedOps int64 // ends of calls that the queue had no room for
+	QueuedOps  int   // ends of calls that wait for Redis
+}
+
+// State returns how the ledger works at the moment.
+func (l *Ledger) State() State {
+	s := &l.state
+	s.mu.Lock()
+	now := State{Exact: s.exact(), Since: s.since, Why: s.why}
+	s.mu.Unlock()
+	if views := l.views(); !admission.NoShare(views) {
+		for _, v := range views {
+			now.Parts = max(now.Parts, v.Nodes)
+		}
+	}
+	now.Lost = l.nodes.waiting()
+	now.Nodes, now.LocalCalls, now.DroppedOps = l.nodes.count(), s.local.Load(), l.queue.dropped.Load()
+	l.queue.mu.Lock()
+	now.QueuedOps = l.queue.count
+	l.queue.mu.Unlock()
+	return now
+}
+
+// state is the circuit between calls and Redis. It opens after some failures in a row, and only the keeper
+// closes it.
+type state struct {
+	log      *slog.Logger
+	closed   atomic.Bool // exact
+	failures atomic.Int32
+	local    atomic.Int64
+	changed  chan struct{} // has a value after the circuit has opened
+
+	mu    sync.Mutex
+	since time.Time
+	why   string
+}
+
+func (s *state) init(log *slog.Logger) {
+	s.log, s.since, s.why = log, time.Now(), errNotConnected.Error()
+	s.changed = make(chan struct{}, 1)
+}
+
+// exact reports whether calls are counted in Redis.
+func (s *state) exact() bool { return s.closed.Load() }
+
+// answered notes that Redis has answered.
+func (s *state) answered() {
+	if s.failures.Load() != 0 { // a store at every call would move the cache line between cores
+		s.failures.Store(0)
+	}
+}
+
+// failed notes that Redis has not answered, or not as it should. While it is away, the last reason counts.
+func (s *state) failed(err error) {
+	if s.failures.Add(1) >= tolerated || !s.exact() {
+		s.open(err)
+	}
+}
+
+// open makes the node go by its shares.
+func (s *state) open(why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.why = why.Error()
+	if !s.closed.Swap(false) {
+		return
+	}
+	s.since = time.Now()
+	s.log.Warn("limits are not counted in Redis: this node admits calls on its share of each limit", "error", s.why)
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// close makes the node count in Redis again.
+func (s *state) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	away := time.Since(s.since)
+	s.since, s.why = time.Now(), ""
+	s.failures.Store(0)
+	s.closed.Store(true)
+	s.log.Info("limits are counted in Redis", "after", away.Round(time.Millisecond).String())
+}
