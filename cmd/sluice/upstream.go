@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/admin"
-	"sluice/internal/routing"
 	"sluice/internal/steering"
+	"sluice/internal/upstream/routing"
 )
 
 // upstreamCmd groups the commands about the targets that serve models.

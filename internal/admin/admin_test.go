@@ -19,12 +19,12 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/admin"
-	"sluice/internal/catalog"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/sqlstore"
+	"sluice/internal/upstream/catalog"
 )
 
 var started = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

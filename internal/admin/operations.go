@@ -13,7 +13,6 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/alert"
-	"sluice/internal/catalog"
 	"sluice/internal/finder"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
@@ -21,8 +20,9 @@ import (
 	"sluice/internal/ledger/refusal"
 	"sluice/internal/matter"
 	"sluice/internal/overview"
-	"sluice/internal/routing"
 	"sluice/internal/signal"
+	"sluice/internal/upstream/catalog"
+	"sluice/internal/upstream/routing"
 )
 
 // Backend holds what the operations work on. All fields are required unless they say

@@ -8,7 +8,7 @@ import (
 	"sluice/internal/alert"
 	"sluice/internal/config"
 	"sluice/internal/kit/datadir"
-	"sluice/internal/routing"
+	"sluice/internal/upstream/routing"
 )
 
 // alerts is what tells operators and customers what has happened.

@@ -15,7 +15,7 @@ import (
 	"sluice/internal/alert"
 	"sluice/internal/app"
 	"sluice/internal/config"
-	"sluice/internal/routing"
+	"sluice/internal/upstream/routing"
 )
 
 // mailbox is a receiver of webhooks.

@@ -6,21 +6,21 @@ import (
 	"os"
 
 	"sluice/internal/account/auth"
-	"sluice/internal/catalog"
 	"sluice/internal/config"
-	"sluice/internal/continuation"
 	"sluice/internal/feedback"
 	"sluice/internal/httpapi"
 	"sluice/internal/idempotency"
 	"sluice/internal/inference"
 	"sluice/internal/kit/netguard"
 	"sluice/internal/kit/turnstile"
-	"sluice/internal/mcpclient"
 	"sluice/internal/mcpserver"
 	"sluice/internal/responses"
 	"sluice/internal/resume"
-	"sluice/internal/routing"
 	"sluice/internal/toolloop"
+	"sluice/internal/upstream/catalog"
+	"sluice/internal/upstream/continuation"
+	"sluice/internal/upstream/mcpclient"
+	"sluice/internal/upstream/routing"
 )
 
 // openAPI makes the API, with the pages and the MCP server beside it. It serves nobody yet: Run does.

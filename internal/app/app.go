@@ -31,7 +31,6 @@ import (
 	"sluice/internal/admin"
 	"sluice/internal/app/settings"
 	"sluice/internal/config"
-	"sluice/internal/discovery"
 	"sluice/internal/doctor"
 	"sluice/internal/feedback"
 	"sluice/internal/httpapi"
@@ -53,8 +52,9 @@ import (
 	"sluice/internal/notice"
 	"sluice/internal/overview"
 	"sluice/internal/resume"
-	"sluice/internal/routing"
 	"sluice/internal/steering"
+	"sluice/internal/upstream/discovery"
+	"sluice/internal/upstream/routing"
 	"sluice/internal/video"
 )
 

@@ -26,12 +26,12 @@ import (
 	"sluice/internal/admin"
 	"sluice/internal/app"
 	"sluice/internal/config"
-	"sluice/internal/discovery"
 	"sluice/internal/idempotency"
 	"sluice/internal/kit/datadir"
 	"sluice/internal/kit/fault"
 	"sluice/internal/resume"
 	"sluice/internal/sqlstore"
+	"sluice/internal/upstream/discovery"
 	"sluice/internal/video"
 )
 

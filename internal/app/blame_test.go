@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"sluice/internal/admin"
-	"sluice/internal/routing"
+	"sluice/internal/upstream/routing"
 )
 
 // wrong is an upstream in every dialect. It answers a request with the word MISTAKE as it was told to, and all others

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"sluice/internal/config"
-	"sluice/internal/continuation"
 	"sluice/internal/kit/plainhttp"
 	"sluice/internal/sqlstore"
+	"sluice/internal/upstream/continuation"
 )
 
 // bareUpstream is an upstream that sends this text to whoever asks, and the client that speaks to it.

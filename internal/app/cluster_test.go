@@ -13,9 +13,9 @@ import (
 
 	"sluice/internal/admin"
 	"sluice/internal/app"
-	"sluice/internal/discovery"
 	"sluice/internal/doctor"
 	"sluice/internal/pgtest"
+	"sluice/internal/upstream/discovery"
 )
 
 // Two servers that divide limits: together they admit what the plan says, and they say what they do.

@@ -5,7 +5,7 @@ import (
 	"net"
 
 	"sluice/internal/app/settings"
-	"sluice/internal/discovery"
+	"sluice/internal/upstream/discovery"
 )
 
 // lookAround looks for models and applies what has changed. If all is set, it asks the providers as

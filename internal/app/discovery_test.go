@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"sluice/internal/admin"
-	"sluice/internal/discovery"
+	"sluice/internal/upstream/discovery"
 )
 
 // modelServer lists models and answers chats with its own name.

@@ -11,8 +11,8 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/doctor"
 	"sluice/internal/ledger/admission/redisledger"
-	"sluice/internal/provider"
 	"sluice/internal/sqlstore"
+	"sluice/internal/upstream/provider"
 )
 
 // Examine describes the site of a configuration to the doctor and returns its findings. It changes

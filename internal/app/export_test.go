@@ -13,7 +13,7 @@ import (
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/notice"
-	"sluice/internal/routing"
+	"sluice/internal/upstream/routing"
 )
 
 // Watched is how many streams the pulse watches now.

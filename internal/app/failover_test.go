@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"sluice/internal/admin"
-	"sluice/internal/routing"
+	"sluice/internal/upstream/routing"
 )
 
 // mood is how an upstream behaves at the moment.

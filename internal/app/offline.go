@@ -14,7 +14,6 @@ import (
 	"sluice/internal/admin"
 	"sluice/internal/alert"
 	"sluice/internal/app/settings"
-	"sluice/internal/catalog"
 	"sluice/internal/config"
 	"sluice/internal/feedback"
 	"sluice/internal/finder"
@@ -28,6 +27,7 @@ import (
 	"sluice/internal/notice"
 	"sluice/internal/sqlstore"
 	"sluice/internal/steering"
+	"sluice/internal/upstream/catalog"
 )
 
 // Admin returns a client of the admin operations. They run in the server on the data folder, or in

@@ -11,7 +11,6 @@ import (
 	"sluice/internal/account/signin"
 	"sluice/internal/account/staff"
 	"sluice/internal/admin"
-	"sluice/internal/catalog"
 	"sluice/internal/config"
 	"sluice/internal/dashboard"
 	"sluice/internal/front"
@@ -23,6 +22,7 @@ import (
 	"sluice/internal/responses"
 	"sluice/internal/steering"
 	"sluice/internal/support"
+	"sluice/internal/upstream/catalog"
 	"sluice/internal/webui"
 )
 

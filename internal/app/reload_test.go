@@ -16,7 +16,7 @@ import (
 	"sluice/internal/admin"
 	"sluice/internal/app"
 	"sluice/internal/config"
-	"sluice/internal/discovery"
+	"sluice/internal/upstream/discovery"
 )
 
 // everything is a configuration in which every section and list has an entry, so that each setting

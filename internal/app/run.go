@@ -13,14 +13,14 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/admin"
-	"sluice/internal/catalog"
-	"sluice/internal/discovery"
 	"sluice/internal/finder"
 	"sluice/internal/httpapi"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/health"
 	"sluice/internal/ledger/refusal"
-	"sluice/internal/routing"
+	"sluice/internal/upstream/catalog"
+	"sluice/internal/upstream/discovery"
+	"sluice/internal/upstream/routing"
 )
 
 // Run serves until ctx ends or a server fails. Then it stops gracefully, see stop. It closes the App.

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/catalog"
 	"sluice/internal/front"
 	"sluice/internal/overview"
+	"sluice/internal/upstream/catalog"
 )
 
 // shelf returns what pages show of models.

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"sluice/internal/app"
-	"sluice/internal/discovery"
 	"sluice/internal/pgtest"
 	"sluice/internal/porttest"
+	"sluice/internal/upstream/discovery"
 )
 
 // asleep is a PostgreSQL behind an address that does not lead to it yet.

@@ -13,8 +13,8 @@ import (
 	"sluice/internal/admin"
 	"sluice/internal/kit/fault"
 	"sluice/internal/pgtest"
-	"sluice/internal/routing"
 	"sluice/internal/steering"
+	"sluice/internal/upstream/routing"
 )
 
 const greeting = `{"model":%q,"messages":[{"role":"user","content":"hi"}]}`

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/routing/learned"
+	"sluice/internal/upstream/routing/learned"
 )
 
 // A file of weights that cannot be used leaves the router with its estimates: the server starts, says so once in the

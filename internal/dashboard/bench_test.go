@@ -17,7 +17,6 @@ import (
 	"sluice/internal/account/billing"
 	"sluice/internal/account/mail"
 	"sluice/internal/account/signin"
-	"sluice/internal/catalog"
 	"sluice/internal/dashboard"
 	"sluice/internal/front"
 	"sluice/internal/ledger/abuse"
@@ -30,6 +29,7 @@ import (
 	"sluice/internal/pgtest"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/sqlstore"
+	"sluice/internal/upstream/catalog"
 	"sluice/internal/webui"
 )
 

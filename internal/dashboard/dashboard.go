@@ -20,7 +20,6 @@ import (
 	"sluice/internal/account/billing"
 	"sluice/internal/account/signin"
 	"sluice/internal/alert"
-	"sluice/internal/catalog"
 	"sluice/internal/front"
 	"sluice/internal/httpapi"
 	"sluice/internal/kit/fault"
@@ -33,6 +32,7 @@ import (
 	"sluice/internal/matter"
 	"sluice/internal/notice"
 	"sluice/internal/responses"
+	"sluice/internal/upstream/catalog"
 	"sluice/internal/webui"
 )
 

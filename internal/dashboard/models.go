@@ -3,8 +3,8 @@ package dashboard
 import (
 	"net/http"
 
-	"sluice/internal/catalog"
 	"sluice/internal/kit/fault"
+	"sluice/internal/upstream/catalog"
 )
 
 // modelsPage shows the models, and which of them the visitor may call.

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/catalog"
 	"sluice/internal/front"
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/ledger/activity"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/upstream/catalog"
 	"sluice/internal/webui"
 )
 

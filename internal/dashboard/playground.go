@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"sluice/internal/catalog"
 	"sluice/internal/front"
+	"sluice/internal/upstream/catalog"
 )
 
 // playgroundView is the initial data of the playground. playground.js does the rest.

@@ -3,9 +3,9 @@ package dashboard
 import (
 	"net/http"
 
-	"sluice/internal/catalog"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
+	"sluice/internal/upstream/catalog"
 	"sluice/internal/webui"
 )
 

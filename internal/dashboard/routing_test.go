@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"sluice/internal/account"
-	"sluice/internal/catalog"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/upstream/catalog"
 )
 
 // The comparison names the best and the cheapest model that the visitor may call and that has a price.

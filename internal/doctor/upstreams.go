@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/catalog"
-	"sluice/internal/discovery"
-	"sluice/internal/provider"
-	"sluice/internal/routing"
+	"sluice/internal/upstream/catalog"
+	"sluice/internal/upstream/discovery"
+	"sluice/internal/upstream/provider"
+	"sluice/internal/upstream/routing"
 )
 
 // upstreamPatience is how long a provider may take to answer. The operator waits for each key.

@@ -13,7 +13,7 @@ func TestCorpora(t *testing.T) {
 		"requests":               {"internal/prompt/chat", "FuzzParse"},
 		"streams":                {"internal/relay", "FuzzStream"},
 		"event streams":          {"internal/kit/sse", "FuzzReader"},
-		"MCP, as a client":       {"internal/mcpclient", "FuzzCounter"},
+		"MCP, as a client":       {"internal/upstream/mcpclient", "FuzzCounter"},
 		"MCP, as a server":       {"internal/mcpserver", "FuzzReadMessage"},
 		"cookies":                {"internal/webui", "FuzzCookie"},
 		"webhooks":               {"internal/account/billing/stripe", "FuzzEvent"},

@@ -16,12 +16,12 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/catalog"
 	"sluice/internal/finder"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/usage"
-	"sluice/internal/routing"
+	"sluice/internal/upstream/catalog"
+	"sluice/internal/upstream/routing"
 )
 
 const (

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/catalog"
 	"sluice/internal/finder"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/upstream/catalog"
 )
 
 // Whatever is said, a model moves by MostPoints at most; more good never lowers it, and more bad or trouble never raises

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sluice/internal/kit/order"
-	"sluice/internal/routing"
+	"sluice/internal/upstream/routing"
 )
 
 // Run writes what was counted here, and follows what all nodes have learned, until ctx ends. While the database is away,

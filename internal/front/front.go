@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/catalog"
 	"sluice/internal/kit/fault"
 	"sluice/internal/overview"
+	"sluice/internal/upstream/catalog"
 	"sluice/internal/webui"
 )
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/catalog"
 	"sluice/internal/overview"
+	"sluice/internal/upstream/catalog"
 	"sluice/internal/webui"
 )
 

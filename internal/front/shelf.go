@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/catalog"
 	"sluice/internal/kit/order"
 	"sluice/internal/overview"
+	"sluice/internal/upstream/catalog"
 	"sluice/internal/webui"
 )
 

@@ -19,7 +19,6 @@ import (
 	"sluice/api"
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
-	"sluice/internal/catalog"
 	"sluice/internal/feedback"
 	"sluice/internal/idempotency"
 	"sluice/internal/inference"
@@ -32,7 +31,8 @@ import (
 	"sluice/internal/ledger/refusal"
 	"sluice/internal/responses"
 	"sluice/internal/resume"
-	"sluice/internal/routing"
+	"sluice/internal/upstream/catalog"
+	"sluice/internal/upstream/routing"
 	"sluice/internal/video"
 )
 

@@ -12,8 +12,8 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/refusal"
 	"sluice/internal/messages"
-	"sluice/internal/provider"
 	"sluice/internal/relay"
+	"sluice/internal/upstream/provider"
 )
 
 // answerErrors turns the error of the next handler into the error object. No other place does.

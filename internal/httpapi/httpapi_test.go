@@ -21,8 +21,8 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
-	"sluice/internal/catalog"
 	"sluice/internal/kit/buildinfo"
+	"sluice/internal/upstream/catalog"
 )
 
 // patience is how long a test waits for what has to happen.

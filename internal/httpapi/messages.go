@@ -7,12 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/catalog"
 	"sluice/internal/inference"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/messages"
+	"sluice/internal/upstream/catalog"
 )
 
 const (

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"sluice/api"
-	"sluice/internal/catalog"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/health"
+	"sluice/internal/upstream/catalog"
 )
 
 func TestReadiness(t *testing.T) {

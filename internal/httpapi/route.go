@@ -7,7 +7,7 @@ import (
 
 	"sluice/internal/inference"
 	"sluice/internal/ledger/admission"
-	"sluice/internal/routing"
+	"sluice/internal/upstream/routing"
 )
 
 // routeReply says which model would serve a request, and why.

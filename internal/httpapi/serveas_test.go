@@ -12,8 +12,8 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
-	"sluice/internal/catalog"
 	"sluice/internal/kit/fault"
+	"sluice/internal/upstream/catalog"
 )
 
 // A page that passes a request to the API sends what a caller with a key would get: every kind of error has its

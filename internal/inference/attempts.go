@@ -11,16 +11,16 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/catalog"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/pulse"
 	"sluice/internal/kit/telemetry"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/embeddings"
-	"sluice/internal/provider"
 	"sluice/internal/relay"
-	"sluice/internal/routing"
+	"sluice/internal/upstream/catalog"
+	"sluice/internal/upstream/provider"
+	"sluice/internal/upstream/routing"
 )
 
 const (

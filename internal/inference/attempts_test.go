@@ -15,17 +15,17 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
-	"sluice/internal/catalog"
-	"sluice/internal/continuation"
 	"sluice/internal/inference"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/pulse"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
 	"sluice/internal/relay"
-	"sluice/internal/routing"
+	"sluice/internal/upstream/catalog"
+	"sluice/internal/upstream/continuation"
+	"sluice/internal/upstream/provider"
+	"sluice/internal/upstream/routing"
 )
 
 // inTurn is an adapter that does what its scripts say, one after the other; the last one stays.

@@ -11,14 +11,14 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
-	"sluice/internal/catalog"
 	"sluice/internal/inference"
 	"sluice/internal/kit/pulse"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
-	"sluice/internal/routing"
+	"sluice/internal/upstream/catalog"
+	"sluice/internal/upstream/provider"
+	"sluice/internal/upstream/routing"
 )
 
 // canned is an adapter whose replies cost nothing.

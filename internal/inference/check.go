@@ -1,12 +1,12 @@
 package inference
 
 import (
-	"sluice/internal/catalog"
 	"sluice/internal/kit/fault"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/tokens"
 	"sluice/internal/relay"
-	"sluice/internal/routing"
+	"sluice/internal/upstream/catalog"
+	"sluice/internal/upstream/routing"
 )
 
 // check returns the fault for a request that the model cannot take, or nil. Package routing has the rule;

@@ -7,11 +7,11 @@ import (
 	"testing"
 
 	"sluice/internal/account"
-	"sluice/internal/catalog"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/routing"
+	"sluice/internal/upstream/catalog"
+	"sluice/internal/upstream/routing"
 )
 
 // parse reads a request; more are members beside the model and one message.

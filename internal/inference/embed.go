@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"sluice/internal/catalog"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/admission"
@@ -14,8 +13,9 @@ import (
 	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/embeddings"
 	"sluice/internal/prompt/tokens"
-	"sluice/internal/provider"
 	"sluice/internal/relay"
+	"sluice/internal/upstream/catalog"
+	"sluice/internal/upstream/provider"
 )
 
 // Embed answers a call for embeddings on w: the walk of Complete without a choice of the model, without tools and without

@@ -15,8 +15,6 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
-	"sluice/internal/catalog"
-	"sluice/internal/continuation"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/pulse"
@@ -25,10 +23,12 @@ import (
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/alias"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
 	"sluice/internal/relay"
-	"sluice/internal/routing"
 	"sluice/internal/toolloop"
+	"sluice/internal/upstream/catalog"
+	"sluice/internal/upstream/continuation"
+	"sluice/internal/upstream/provider"
+	"sluice/internal/upstream/routing"
 )
 
 // Models are the models that can be called, and how. A request keeps the value that it started with, so a

@@ -20,7 +20,6 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
-	"sluice/internal/catalog"
 	"sluice/internal/httpapi"
 	"sluice/internal/inference"
 	"sluice/internal/kit/fault"
@@ -28,8 +27,9 @@ import (
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
-	"sluice/internal/routing"
+	"sluice/internal/upstream/catalog"
+	"sluice/internal/upstream/provider"
+	"sluice/internal/upstream/routing"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -8,14 +8,14 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/catalog"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
 	"sluice/internal/relay"
 	"sluice/internal/toolloop"
+	"sluice/internal/upstream/catalog"
+	"sluice/internal/upstream/provider"
 )
 
 // settling is an admitted call. It turns what became of the call into the settlement of its lease

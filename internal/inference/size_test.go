@@ -13,13 +13,13 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
-	"sluice/internal/catalog"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/tokens"
 	"sluice/internal/relay"
+	"sluice/internal/upstream/catalog"
 )
 
 // ample is time enough to count a prompt on a slow machine, with the race detector.

@@ -9,9 +9,9 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
 	"sluice/internal/relay"
 	"sluice/internal/toolloop"
+	"sluice/internal/upstream/provider"
 )
 
 // converse returns a reply whose tools are on MCP servers. It takes several turns of the model. The first

@@ -16,10 +16,10 @@ import (
 	"sluice/internal/kit/netguard"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/usage"
-	"sluice/internal/mcpclient"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
 	"sluice/internal/toolloop"
+	"sluice/internal/upstream/mcpclient"
+	"sluice/internal/upstream/provider"
 )
 
 // withTools gives the line MCP tools and returns a request's entry for a server with the tools "work",

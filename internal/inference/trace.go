@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"strings"
 
-	"sluice/internal/catalog"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/telemetry"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/relay"
+	"sluice/internal/upstream/catalog"
 )
 
 // describe adds what a call asks for to the span of its request. It adds the prompt only if the operator

@@ -10,7 +10,7 @@ import (
 
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/routing"
+	"sluice/internal/upstream/routing"
 )
 
 // The figures are those of the window, each in its own way.

@@ -25,11 +25,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"sluice/internal/account/auth"
-	"sluice/internal/catalog"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/usage"
-	"sluice/internal/routing"
+	"sluice/internal/upstream/catalog"
+	"sluice/internal/upstream/routing"
 )
 
 // Sources is what the tools are built on.

@@ -9,7 +9,7 @@ import (
 
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 // system reads system: a text, or blocks of text. It becomes one message, which every upstream accepts.

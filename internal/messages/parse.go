@@ -14,7 +14,7 @@ import (
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/prompt/allowance"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 const (

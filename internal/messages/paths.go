@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"sluice/internal/kit/fault"
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 // origin is where a message of the chat completion comes from.

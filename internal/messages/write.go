@@ -6,8 +6,8 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
 	"sluice/internal/relay"
+	"sluice/internal/upstream/provider"
 )
 
 // Writer writes one reply in the dialect. It implements relay.Dialect.

@@ -10,8 +10,8 @@ import (
 
 	"sluice/internal/kit/fault"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
 	"sluice/internal/relay"
+	"sluice/internal/upstream/provider"
 )
 
 // request returns a request whose reply is streamed or not.

@@ -8,7 +8,7 @@ import (
 
 	"sluice/internal/kit/order"
 	"sluice/internal/ledger/usage"
-	"sluice/internal/routing"
+	"sluice/internal/upstream/routing"
 )
 
 const (

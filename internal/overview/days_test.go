@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"sluice/internal/ledger/usage"
-	"sluice/internal/routing"
+	"sluice/internal/upstream/routing"
 )
 
 // calendar is a database with days.

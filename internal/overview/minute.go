@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"sluice/internal/ledger/usage"
-	"sluice/internal/routing"
+	"sluice/internal/upstream/routing"
 )
 
 const (

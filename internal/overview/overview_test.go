@@ -14,7 +14,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/routing"
+	"sluice/internal/upstream/routing"
 )
 
 // shared is a database that boards share.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/routing"
+	"sluice/internal/upstream/routing"
 )
 
 const (

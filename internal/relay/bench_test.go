@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"testing"
 
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 // repeated is a stream that says the same over and over, then ends.

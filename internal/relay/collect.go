@@ -9,7 +9,7 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 // jsonType is shared by all replies: a literal would be an allocation for each.

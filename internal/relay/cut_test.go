@@ -15,8 +15,8 @@ import (
 	"testing"
 
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
-	"sluice/internal/provider/openai"
+	"sluice/internal/upstream/provider"
+	"sluice/internal/upstream/provider/openai"
 )
 
 // recording is an upstream's stream, and where in it things are settled.

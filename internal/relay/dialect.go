@@ -4,7 +4,7 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 // Dialect writes one reply in the language of a door other than chat completions. A value serves one

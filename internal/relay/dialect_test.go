@@ -8,7 +8,7 @@ import (
 
 	"sluice/internal/kit/fault"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 // lines is a dialect with one line for everything that is said in it.

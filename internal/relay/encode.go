@@ -5,7 +5,7 @@ import (
 
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 // appendHead appends the beginning of every object, up to and including the key of the choices.

@@ -3,8 +3,8 @@ package relay_test
 import (
 	"fmt"
 
-	"sluice/internal/provider"
 	"sluice/internal/relay"
+	"sluice/internal/upstream/provider"
 )
 
 // Substance tells the first event that has something to say from those before it. Until then a

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 // author writes chunks that are mostly right, each in its own way: bytes that are changed at random

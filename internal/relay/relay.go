@@ -22,7 +22,7 @@ import (
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/kit/pulse"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 // keepAlive is how long a stream may be silent before the caller gets a comment (docs/api.md#streams). Without

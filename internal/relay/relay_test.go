@@ -14,8 +14,8 @@ import (
 
 	"sluice/internal/kit/fault"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
-	"sluice/internal/provider/openai"
+	"sluice/internal/upstream/provider"
+	"sluice/internal/upstream/provider/openai"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -5,7 +5,7 @@ import (
 
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 // maxDepth bounds how deeply the values of a reply may be nested that are skipped unread. Deeper ones are left

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/kit/pulse"
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 // timed is a caller in a bubble: it notes when something is written, and may be slow to take it.

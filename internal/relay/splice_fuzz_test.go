@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 // seeds are the chunks, or the bodies, of all transcripts.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"sluice/internal/kit/fault"
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 // script is a stream of events. At the end it cancels the call, with a cause, and fails as an upstream does then.

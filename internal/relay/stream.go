@@ -12,7 +12,7 @@ import (
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/kit/pulse"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 // writeAt is the number of bytes after which output is written, even if more events are waiting.

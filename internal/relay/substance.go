@@ -3,7 +3,7 @@ package relay
 import (
 	"bytes"
 
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 // Substance reports whether an event has something to say: text, reasoning, a call, or the end of the

@@ -3,7 +3,7 @@ package relay
 import (
 	"testing"
 
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 func TestSubstance(t *testing.T) {

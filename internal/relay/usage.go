@@ -3,7 +3,7 @@ package relay
 import (
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 // scanUsage reads a usage object. The usual one is scanned by hand, because every reply has one: 0.5 µs

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 // Scanning by hand and decoding must tell the same of any usage object.

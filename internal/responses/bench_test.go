@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
 	"sluice/internal/relay"
+	"sluice/internal/upstream/provider"
 )
 
 // BenchmarkChunk is what one piece of text costs.

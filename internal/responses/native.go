@@ -10,7 +10,7 @@ import (
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/prompt/allowance"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 // Original returns the request for an upstream of the same dialect, which gets the caller's own members; nil if it must be

@@ -11,7 +11,7 @@ import (
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/prompt/allowance"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 // Bounds of single fields (docs/api.md#responses). Those of OpenAI where it has one.

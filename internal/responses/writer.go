@@ -8,8 +8,8 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
 	"sluice/internal/relay"
+	"sluice/internal/upstream/provider"
 )
 
 // Options are the choices of NewWriter; the zero value is the default.

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"time"
 
-	"sluice/internal/catalog"
+	"sluice/internal/upstream/catalog"
 )
 
 // RecordCatalog loads the catalog's state, lets record modify it, and stores the result together

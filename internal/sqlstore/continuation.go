@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/continuation"
 	"sluice/internal/kit/order"
+	"sluice/internal/upstream/continuation"
 )
 
 // KeepState stores a sealed state and replaces the one with the same id. If all states of the

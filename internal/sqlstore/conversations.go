@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/routing"
+	"sluice/internal/upstream/routing"
 )
 
 // FindConversation returns the model of a conversation, or "" if there is none or its time is over.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/catalog"
 	"sluice/internal/feedback"
+	"sluice/internal/upstream/catalog"
 )
 
 // milliVote is what one vote or call is stored as.

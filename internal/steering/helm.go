@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/catalog"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
+	"sluice/internal/upstream/catalog"
 )
 
 const (

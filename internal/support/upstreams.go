@@ -9,8 +9,8 @@ import (
 	"sluice/internal/admin"
 	"sluice/internal/kit/fault"
 	"sluice/internal/overview"
-	"sluice/internal/routing"
 	"sluice/internal/steering"
+	"sluice/internal/upstream/routing"
 	"sluice/internal/webui"
 )
 

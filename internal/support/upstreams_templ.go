@@ -10,8 +10,8 @@ import "sluice/internal/webui/markup"
 import (
 	"sluice/internal/admin"
 	"sluice/internal/overview"
-	"sluice/internal/routing"
 	"sluice/internal/steering"
+	"sluice/internal/upstream/routing"
 	"sluice/internal/webui"
 )
 

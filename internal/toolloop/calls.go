@@ -13,7 +13,7 @@ import (
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/kit/telemetry"
-	"sluice/internal/mcpclient"
+	"sluice/internal/upstream/mcpclient"
 )
 
 const (

@@ -16,12 +16,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
-	"sluice/internal/continuation"
 	"sluice/internal/kit/netguard"
-	"sluice/internal/mcpclient"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
 	"sluice/internal/toolloop"
+	"sluice/internal/upstream/continuation"
+	"sluice/internal/upstream/mcpclient"
+	"sluice/internal/upstream/provider"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -14,8 +14,8 @@ import (
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/jsonscan"
-	"sluice/internal/mcpclient"
 	"sluice/internal/prompt/chat"
+	"sluice/internal/upstream/mcpclient"
 )
 
 // offer is the list of tools that the model gets, and where each comes from. It does not change after

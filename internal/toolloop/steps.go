@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 // steps is what an assistant message with calls for the caller stands for: the hidden turns before it, and

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/continuation"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/toolloop"
+	"sluice/internal/upstream/continuation"
 )
 
 // restart is another process on the same store.

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"sync"
 
-	"sluice/internal/mcpclient"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/tokens"
-	"sluice/internal/provider"
+	"sluice/internal/upstream/mcpclient"
+	"sluice/internal/upstream/provider"
 )
 
 // Stream is one reply over several turns of the model. It is a provider.Stream. One goroutine uses it; only

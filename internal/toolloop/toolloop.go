@@ -19,14 +19,14 @@ import (
 	"sync"
 	"time"
 
-	"sluice/internal/continuation"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/kit/telemetry"
-	"sluice/internal/mcpclient"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
+	"sluice/internal/upstream/continuation"
+	"sluice/internal/upstream/mcpclient"
+	"sluice/internal/upstream/provider"
 )
 
 // Options are the choices of New; the zero value is the default.

@@ -14,8 +14,8 @@ import (
 
 	"sluice/internal/kit/fault"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
 	"sluice/internal/toolloop"
+	"sluice/internal/upstream/provider"
 )
 
 func want(t *testing.T, what, got, want string) {

@@ -8,7 +8,7 @@ import (
 
 	"sluice/internal/kit/fault"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 // directives are orders in the last user message, written [[sandbox:name=value]]. They make failures, delays,

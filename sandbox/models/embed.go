@@ -12,7 +12,7 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/prompt/embeddings"
 	"sluice/internal/prompt/tokens"
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 
 	"sluice/internal/kit/fault"
 	"sluice/internal/prompt/embeddings"
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 	"sluice/sandbox/models"
 )
 

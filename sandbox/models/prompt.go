@@ -10,7 +10,7 @@ import (
 
 	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/tokens"
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 // prompt is a request as the sandbox reads it.

@@ -34,7 +34,7 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/tokens"
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 // Adapter answers calls in process. It implements provider.Adapter. Call.Upstream is the style of the replies:

@@ -22,7 +22,7 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/tokens"
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 var update = flag.Bool("update", false, "rewrite the events of the transcripts")

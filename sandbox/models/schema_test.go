@@ -11,7 +11,7 @@ import (
 
 	"sluice/internal/kit/fault"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 // TestEverySchemaIsFilled makes up schemas and prompts and asks an independent validator.

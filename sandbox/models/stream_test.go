@@ -13,7 +13,7 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/tokens"
-	"sluice/internal/provider"
+	"sluice/internal/upstream/provider"
 )
 
 func body(t *testing.T, model, text, more string) []byte {

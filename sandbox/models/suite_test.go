@@ -7,8 +7,8 @@ import (
 
 	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/tokens"
-	"sluice/internal/provider"
-	"sluice/internal/provider/providertest"
+	"sluice/internal/upstream/provider"
+	"sluice/internal/upstream/provider/providertest"
 )
 
 // TestSuite is not parallel: the suite looks for goroutines that are left behind.

@@ -4,7 +4,7 @@ import (
 	"math"
 	"sync"
 
-	"sluice/internal/routing/learned"
+	"sluice/internal/upstream/routing/learned"
 )
 
 // weightOf is what a question of a source counts. Sources in which many models answered say more about each

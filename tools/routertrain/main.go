@@ -1,6 +1,6 @@
 // Command routertrain learns the weights of the router from the outcomes of many models, and prints how good they are.
 //
-//	go run ./tools/routertrain -data train.jsonl.gz -out internal/routing/learned/weights.bin
+//	go run ./tools/routertrain -data train.jsonl.gz -out internal/upstream/routing/learned/weights.bin
 //
 // Every line of the data is a JSON object: ds (the source), grp (a subject), prompt, and scores (from 0 to 1, by
 // model). The same data and seed give the same weights, to the byte. See docs/routing.md.
@@ -12,10 +12,10 @@ import (
 	"io"
 	"os"
 
-	"sluice/internal/catalog"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/routing"
-	"sluice/internal/routing/learned"
+	"sluice/internal/upstream/catalog"
+	"sluice/internal/upstream/routing"
+	"sluice/internal/upstream/routing/learned"
 )
 
 // options are the flags.

@@ -154,7 +154,7 @@ func TestReproduced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	committed, err := os.ReadFile("../../internal/routing/learned/weights.bin")
+	committed, err := os.ReadFile("../../internal/upstream/routing/learned/weights.bin")
 	if err != nil {
 		t.Fatal(err)
 	}

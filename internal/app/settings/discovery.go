@@ -4,9 +4,9 @@ import (
 	"context"
 
 	"sluice/internal/account"
-	"sluice/internal/catalog"
 	"sluice/internal/config"
-	"sluice/internal/discovery"
+	"sluice/internal/upstream/catalog"
+	"sluice/internal/upstream/discovery"
 )
 
 // sources returns the providers whose models become part of the catalog although nobody configured

@@ -17,12 +17,12 @@ import (
 	"sluice/api"
 	"sluice/internal/account"
 	"sluice/internal/admin"
-	"sluice/internal/catalog"
 	"sluice/internal/config"
-	"sluice/internal/discovery"
 	"sluice/internal/httpapi"
 	"sluice/internal/prompt/alias"
-	"sluice/internal/routing"
+	"sluice/internal/upstream/catalog"
+	"sluice/internal/upstream/discovery"
+	"sluice/internal/upstream/routing"
 	"sluice/internal/webui"
 )
 

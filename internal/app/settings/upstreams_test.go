@@ -8,9 +8,9 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/kit/pulse"
-	"sluice/internal/provider"
-	"sluice/internal/provider/gemini"
-	"sluice/internal/provider/openai"
+	"sluice/internal/upstream/provider"
+	"sluice/internal/upstream/provider/gemini"
+	"sluice/internal/upstream/provider/openai"
 )
 
 // Every kind that a configuration may name has something that speaks to it, at the address that the

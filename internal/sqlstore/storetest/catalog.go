@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/account"
-	"sluice/internal/catalog"
 	"sluice/internal/sqlstore"
+	"sluice/internal/upstream/catalog"
 )
 
 // listed returns a catalog of configured models with the given plan and ids.

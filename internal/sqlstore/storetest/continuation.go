@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/continuation"
 	"sluice/internal/sqlstore"
+	"sluice/internal/upstream/continuation"
 )
 
 // states checks that states can be found until they expire, that a later one replaces an earlier

@@ -8,9 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/account"
-	"sluice/internal/catalog"
 	"sluice/internal/feedback"
 	"sluice/internal/sqlstore"
+	"sluice/internal/upstream/catalog"
 )
 
 // rated checks that each vote counts once, that an account weighs no more than its bound, that what was said counts half

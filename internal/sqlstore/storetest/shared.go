@@ -11,8 +11,8 @@ import (
 
 	"sluice/internal/account/signin"
 	"sluice/internal/idempotency"
-	"sluice/internal/routing"
 	"sluice/internal/sqlstore"
+	"sluice/internal/upstream/routing"
 )
 
 // life is longer than any test runs.

@@ -1,0 +1,160 @@
+package continuation_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"sluice/internal/kit/seal"
+	"sluice/internal/upstream/continuation"
+)
+
+// shelf is a store in memory.
+type shelf struct {
+	kept    map[string]box
+	trimmed int
+	err     error
+}
+
+type box struct {
+	sealed  []byte
+	expires time.Time
+}
+
+func (s *shelf) KeepState(_ context.Context, st *continuation.State, most continuation.Bound) error {
+	if most != continuation.MaxAccount() || st.AccountID == "" {
+		panic("a state without an account or a bound")
+	}
+	s.kept[string(st.ID)] = box{st.Sealed, st.ExpiresAt}
+	return s.err
+}
+
+func (s *shelf) TrimStates(_ context.Context, most int64, _ int) (int, error) {
+	s.trimmed++
+	if most != continuation.MaxAll || s.trimmed%3 == 0 { // at the third time it is enough
+		return 0, s.err
+	}
+	return 1, s.err
+}
+
+func (s *shelf) FindState(_ context.Context, id []byte, now time.Time) ([]byte, error) {
+	if b, ok := s.kept[string(id)]; ok && b.expires.After(now) {
+		return b.sealed, s.err
+	}
+	return nil, s.err
+}
+
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	store := &shelf{kept: map[string]box{}}
+	keeper := continuation.New(store, &continuation.Options{Now: func() time.Time { return now }})
+	mine := keeper.For("acct_1")
+	recall := func(m *continuation.Memory, id, want string) {
+		t.Helper()
+		got, ok, err := m.Recall(t.Context(), id)
+		if string(got) != want || ok != (want != "") || err != nil {
+			t.Errorf("Recall(%q) = %q, %t, %v, want %q", id, got, ok, err, want)
+		}
+	}
+	recall(mine, "call_1", "")
+	for _, state := range []string{"first", "a signature"} {
+		if err := mine.Keep(t.Context(), "call_1", []byte(state)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	recall(mine, "call_1", "a signature")
+	recall(mine, "call_2", "")
+	recall(keeper.For("acct_2"), "call_1", "")
+	recall(nil, "call_1", "")
+	for id, b := range store.kept {
+		if bytes.Contains(b.sealed, []byte("signature")) || bytes.Contains([]byte(id), []byte("call_1")) {
+			t.Error("the store can read what is kept")
+		}
+	}
+	now = now.Add(time.Hour)
+	recall(mine, "call_1", "")
+	now = now.Add(-time.Millisecond)
+	recall(mine, "call_1", "a signature")
+
+	if err := mine.Keep(t.Context(), "call_3", make([]byte, continuation.MaxState+1)); err == nil {
+		t.Error("Keep takes a state beyond the bound")
+	}
+	store.err = errors.New("gone")
+	if err := mine.Keep(t.Context(), "call_4", nil); !errors.Is(err, store.err) {
+		t.Errorf("Keep = %v, want the store's error", err)
+	}
+	if _, _, err := mine.Recall(t.Context(), "call_1"); !errors.Is(err, store.err) {
+		t.Errorf("Recall = %v, want the store's error", err)
+	}
+}
+
+// What a turn recalls is bounded, however often a request names a state.
+func TestRecallsAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ size, want int }{{100, 4096}, {4 << 20, 7}, {1 << 20, 28}} {
+		keeper := continuation.New(&shelf{kept: map[string]box{}}, nil)
+		if err := keeper.For("acct_1").Keep(t.Context(), "call", make([]byte, tt.size)); err != nil {
+			t.Fatal(err)
+		}
+		m, got := keeper.For("acct_1"), 0
+		for range 5000 {
+			if _, ok, err := m.Recall(t.Context(), "call"); err != nil {
+				t.Fatal(err)
+			} else if ok {
+				got++
+			}
+		}
+		if got != tt.want {
+			t.Errorf("a state of %d bytes was recalled %d times, want %d", tt.size, got, tt.want)
+		}
+	}
+}
+
+// The states of all accounts are held against their bound now and then, until they fit.
+func TestTrim(t *testing.T) {
+	t.Parallel()
+	store := &shelf{kept: map[string]box{}}
+	m := continuation.New(store, nil).For("acct_1")
+	state := make([]byte, continuation.MaxState)
+	for kept := 0; kept < continuation.MaxAll/64; kept += len(state) {
+		if store.trimmed != 0 {
+			t.Fatalf("trimmed after %d bytes", kept)
+		}
+		if err := m.Keep(t.Context(), "call", state); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if store.trimmed != 3 {
+		t.Errorf("trimmed %d times, want until there is nothing more to delete", store.trimmed)
+	}
+}
+
+// The ids of tool calls are made of request ids, which are in the log: log and database together must not
+// open a state.
+func TestIDAloneDoesNotOpen(t *testing.T) {
+	t.Parallel()
+	store := &shelf{kept: map[string]box{}}
+	key := seal.NewKey()
+	mine := continuation.New(store, &continuation.Options{Key: key}).For("acct_1")
+	if err := mine.Keep(t.Context(), "call_1", []byte("hidden")); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []seal.Box{seal.New("continuation", "acct_1", "call_1"), seal.NewKey().Box("continuation", "acct_1", "call_1")} {
+		for found, b := range store.kept {
+			hash := id.ID()
+			if string(hash[:]) == found {
+				t.Error("the record is found by the id of the tool call alone")
+			}
+			if plain, err := id.Open(b.sealed); err == nil {
+				t.Errorf("the id of the tool call alone opens %q", plain)
+			}
+		}
+	}
+	// Another node with the same key.
+	if got, ok, err := continuation.New(store, &continuation.Options{Key: key}).For("acct_1").Recall(t.Context(), "call_1"); string(got) != "hidden" || !ok || err != nil {
+		t.Errorf("Recall with the key = %q, %t, %v, want the state", got, ok, err)
+	}
+}

@@ -1,0 +1,168 @@
+// Package anthropic speaks Anthropic's Messages API, which some other vendors offer too.
+//
+// A request is translated into the types of request.go and messages.go; a reply, streamed or whole, is read into
+// events. The rules of both directions are those of Claude, whichever API it is called through, and stand in
+// package claude. Here are the wire types, the HTTP side, and what only this API does.
+//
+// How the words of our API translate:
+//
+//	system message         system, a list of text blocks
+//	tool result            tool_result block in a turn of the user
+//	tool_calls             tool_use blocks, with the arguments as an object
+//	reasoning_content      thinking blocks; redacted ones are kept and not shown
+//	image_url              image block, base64 or an address
+//	response_format        output_config.format for strict schemas, else emulated
+//	reasoning_effort       thinking, and output_config.effort for newer models
+//	user                   metadata.user_id
+//	finish_reason          stop_reason of the message_delta event
+package anthropic
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/pulse"
+	"sluice/internal/upstream/provider"
+)
+
+// BaseURL is the address of the vendor's own API.
+const BaseURL = "https://api.anthropic.com"
+
+// dialect marks the thinking that is kept for a next turn: Bedrock's has another form.
+const dialect = "anthropic"
+
+// Options are the choices of New; the zero value is the default.
+type Options struct {
+	// APIKey is sent in the header x-api-key. If it is empty, none is sent.
+	APIKey string
+	// Version is the version of the API, sent with each request. Default 2023-06-01.
+	Version string
+	// Pulse ends replies that are silent for too long. If it is nil, a reply may be silent forever.
+	Pulse *pulse.Pulse
+	// Silence is how long a reply may pause once it has begun. Default two minutes.
+	Silence time.Duration
+	// Transport replaces the adapter's own connection pool, for tests.
+	Transport http.RoundTripper
+}
+
+// Adapter calls one upstream. It implements provider.Adapter.
+type Adapter struct {
+	*provider.Client
+	messages *url.URL
+	models   *url.URL
+	header   http.Header // shared by all requests; never written to after New
+}
+
+// New returns an adapter for the upstream at baseURL. All paths begin with /v1, which baseURL may have or not. If
+// baseURL is empty, it is BaseURL. opts may be nil.
+func New(baseURL string, opts *Options) (*Adapter, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	// Operators copy the address with or without /v1 from their vendor's page; both must work.
+	base := strings.TrimSuffix(strings.TrimSuffix(cmp.Or(baseURL, BaseURL), "/"), "/v1")
+	messages, err := url.Parse(base + "/v1/messages")
+	models, err2 := url.Parse(base + "/v1/models")
+	if err != nil || err2 != nil {
+		return nil, errors.New("the base URL cannot be read")
+	}
+	a := &Adapter{
+		messages: messages, models: models,
+		header: http.Header{
+			"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
+			"User-Agent": {"sluice"}, "Anthropic-Version": {cmp.Or(opts.Version, "2023-06-01")},
+		},
+	}
+	a.Client = provider.NewClient(&provider.ClientOptions{
+		Secrets: []string{opts.APIKey}, Pulse: opts.Pulse, Silence: opts.Silence, Refused: refused, Transport: opts.Transport,
+	})
+	if opts.APIKey != "" { // a proxy may add the key itself
+		a.header["X-Api-Key"] = []string{opts.APIKey}
+	}
+	return a, nil
+}
+
+// Reach implements provider.Reacher.
+func (a *Adapter) Reach(ctx context.Context) error { return a.Connect(ctx, a.messages) }
+
+// Open implements provider.Adapter.
+func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream, error) {
+	if s, err := a.openOriginal(ctx, call); s != nil || err != nil {
+		return s, err
+	}
+	w := writer{call: call, req: call.Request}
+	body, err := w.write(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &stream{}
+	s.Start(ctx, call, dialect, w.names, w.emulatesJSON())
+	if err := a.Post(ctx, &s.reply, a.messages, call.Header(a.header), body); err != nil {
+		return nil, err
+	}
+	s.whole = !s.reply.IsStream() // whatever was asked for: some proxies do not stream
+	return s, nil
+}
+
+// Models returns the upstream's models, of all pages of its list.
+func (a *Adapter) Models(ctx context.Context) ([]provider.Listed, error) {
+	var listed []provider.Listed
+	for after := ""; ; {
+		page, err := a.page(ctx, after)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range page.Data {
+			listed = append(listed, provider.Listed{
+				ID: m.ID, Name: m.Name, ContextLength: m.MaxInput, MaxOutput: m.MaxTokens,
+			})
+		}
+		if !page.More || page.Last == "" || page.Last == after { // the last: an upstream that repeats a page
+			return listed, nil
+		}
+		after = page.Last
+	}
+}
+
+// modelPage is one page of the list of models.
+type modelPage struct {
+	Data []struct {
+		ID        string `json:"id"`
+		Name      string `json:"display_name"`
+		MaxInput  int    `json:"max_input_tokens"`
+		MaxTokens int    `json:"max_tokens"`
+	} `json:"data"`
+	More bool   `json:"has_more"`
+	Last string `json:"last_id"`
+}
+
+// page fetches the page of the list that begins behind the model with the id after; empty for the first one.
+func (a *Adapter) page(ctx context.Context, after string) (*modelPage, error) {
+	query := url.Values{"limit": {"1000"}}
+	if after != "" {
+		query.Set("after_id", after)
+	}
+	u := *a.models
+	u.RawQuery = query.Encode()
+	var page modelPage
+	if err := a.FetchJSON(ctx, &u, a.header, &page); err != nil {
+		return nil, err
+	}
+	return &page, nil
+}
+
+// refused returns the fault of a reply with an error status. The vendor answers 400 when our credit is used up,
+// which is not the caller's fault and must not be told to the caller as such.
+func refused(status int, header http.Header, body []byte) *fault.Fault {
+	if status == http.StatusBadRequest && bytes.Contains(body, []byte("credit balance")) {
+		status = http.StatusPaymentRequired
+	}
+	return provider.Refused(status, header, body)
+}

@@ -1,0 +1,166 @@
+package anthropic
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sluice/internal/kit/jsonscan"
+	"sluice/internal/prompt/allowance"
+	"sluice/internal/prompt/chat"
+	"sluice/internal/upstream/provider"
+	"sluice/internal/upstream/provider/claude"
+)
+
+// openOriginal sends the request of a caller who speaks this dialect in the caller's own words. It returns nil if there
+// is none, or if it cannot be sent so; then the request is translated like any other.
+func (a *Adapter) openOriginal(ctx context.Context, call *provider.Call) (provider.Stream, error) {
+	o := call.Request.Original
+	if o == nil || o.Dialect != chat.DialectMessages || o.Altered || o.Loose && call.Inside {
+		return nil, nil
+	}
+	call.Dropped = nil
+	allowed, dropped, err := chat.Withhold(allowance.Messages, o.Body, call.Allow)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range dropped {
+		call.Omit(name)
+	}
+	body, ok := patch(allowed, call.Upstream, call.Request.MaxTokens, call.Limit())
+	if !ok {
+		return nil, nil
+	}
+	header := call.Header(a.header)
+	if features := features(call, o.Features); len(features) > 0 {
+		header = header.Clone()
+		header["Anthropic-Beta"] = features
+	}
+	s := &stream{words: &words{}}
+	own := *call
+	own.Memory = nil // the caller sends the thinking back itself
+	s.Start(ctx, &own, dialect, claude.ToolNames{}, false)
+	if err := a.Post(ctx, &s.reply, a.messages, header, body); err != nil {
+		return nil, err
+	}
+	s.whole, call.Quoted = !s.reply.IsStream(), true
+	return s, nil
+}
+
+// features returns the features that the caller has switched on and may: some have prices, or reach what is stored at the
+// vendor.
+func features(call *provider.Call, all []string) (allowed []string) {
+	for _, list := range all {
+		kept := list
+		for value := range strings.SplitSeq(list, ",") {
+			if e := allowance.Beta(strings.TrimSpace(value)); e != nil && !call.Allow.Has(e) {
+				kept = without(kept, value)
+				call.Omit(featuresHeader + "." + e.Name)
+			}
+		}
+		if kept != "" {
+			allowed = append(allowed, kept)
+		}
+	}
+	return allowed
+}
+
+// featuresHeader is the name of the header, as x-sluice-dropped has it.
+const featuresHeader = "anthropic-beta"
+
+// without returns a list without one of its values.
+func without(list, value string) string {
+	values := strings.Split(list, ",")
+	values = slices.DeleteFunc(values, func(v string) bool { return v == value })
+	return strings.Join(values, ",")
+}
+
+// maxDepth bounds the nesting of a caller's body, which was checked when it was read.
+const maxDepth = 128
+
+// patch returns the body with another model, and with a bound on the reply of most tokens if that is less than the
+// caller's. It reports false if the body cannot be patched, or if the new bound leaves no room behind the thinking.
+func patch(body []byte, model string, asked, most int) ([]byte, bool) {
+	out := make([]byte, 0, len(body)+len(model))
+	c := jsonscan.Cursor{Body: body}
+	from, budget := 0, 0 // what stands before from is in out
+	replace := func(with []byte) bool {
+		out = append(out, body[from:c.Pos]...)
+		if !c.Skip(maxDepth) {
+			return false
+		}
+		out, from = append(out, with...), c.Pos
+		return true
+	}
+	ok := c.Members(func(key []byte) bool {
+		switch {
+		case string(key) == "model":
+			return replace(jsonscan.AppendQuoted(nil, model))
+		case string(key) == "max_tokens" && most < asked:
+			return replace(strconv.AppendInt(nil, int64(most), 10))
+		case string(key) == "thinking" && most < asked:
+			at := c.Pos
+			var w struct {
+				Budget int `json:"budget_tokens"`
+			}
+			ok := c.Skip(maxDepth)
+			budget = 0
+			if ok && json.Unmarshal(body[at:c.Pos], &w) == nil {
+				budget = w.Budget
+			}
+			return ok
+		}
+		return c.Skip(maxDepth)
+	})
+	return append(out, body[from:]...), ok && (most >= asked || budget < most)
+}
+
+// words are what the upstream itself said of a reply. Each event is one line.
+type words struct {
+	said   []byte
+	handed bool // said belongs to an event that was handed out
+	spoken bool // something of the reply has been handed out
+}
+
+// quote adds an event to the first of those that it was decoded into. What comes before the reply has something to
+// say waits for that: until then another upstream may be asked instead.
+func (s *stream) quote(kind string, raw []byte) {
+	w := s.words
+	if w == nil || kind == "ping" || kind == "message_stop" || kind == "error" {
+		return
+	}
+	if w.handed {
+		w.said, w.handed = w.said[:0], false
+	}
+	if len(w.said) > 0 {
+		w.said = append(w.said, '\n')
+	}
+	w.said = appendLine(w.said, raw)
+	switch {
+	case s.Attach(w.said):
+	case w.spoken, kind == "content_block_start" && s.strange():
+		s.Push(provider.Event{Kind: provider.Other, Native: w.said})
+	default:
+		return
+	}
+	w.handed, w.spoken = true, true
+}
+
+// strange reports whether the block that has just started is of a type that the adapter does not know. Such a block
+// may be long, and nothing else tells that the model has begun.
+func (s *stream) strange() bool { return !s.known }
+
+// appendLine appends JSON without line breaks.
+func appendLine(b, raw []byte) []byte {
+	if bytes.IndexByte(raw, '\n') < 0 && bytes.IndexByte(raw, '\r') < 0 {
+		return append(b, raw...)
+	}
+	var line bytes.Buffer
+	if json.Compact(&line, raw) != nil { // it was decoded before
+		return b
+	}
+	return append(slices.Grow(b, line.Len()), line.Bytes()...)
+}

@@ -1,0 +1,324 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+
+	"sluice/internal/prompt/chat"
+	"sluice/internal/upstream/provider"
+	"sluice/internal/upstream/provider/claude"
+)
+
+// stream is a reply, as server-sent events or in one piece.
+type stream struct {
+	claude.Builder
+	reply  provider.Reply
+	usage  wireUsage // the figures so far
+	whole  bool      // the reply comes in one piece
+	known  bool      // the block that started last is of a type that is read
+	served int       // calls of tools that the vendor has run
+	words  *words    // what the upstream itself says, for a caller of its dialect; nil: nobody wants it
+}
+
+// Next implements provider.Stream.
+func (s *stream) Next() (*provider.Event, error) { return s.Pull(s.read) }
+
+// read reads the next event, or the one piece.
+func (s *stream) read() error {
+	if s.whole {
+		return s.Whole(&s.reply, func(raw []byte) error {
+			err := s.message(raw)
+			s.quote("message", raw)
+			return err
+		})
+	}
+	ev, err := s.reply.Event()
+	switch {
+	case errors.Is(err, io.EOF) && s.Finished(): // message_stop is missing, but nothing of the reply
+		s.End()
+		return nil
+	case errors.Is(err, io.EOF):
+		return provider.Cut(io.ErrUnexpectedEOF)
+	case err != nil:
+		return err
+	}
+	return s.decode(ev.Data)
+}
+
+// Ready implements provider.Stream.
+func (s *stream) Ready() bool { return s.Waiting() || !s.whole && s.reply.Ready() }
+
+// Close implements provider.Stream.
+func (s *stream) Close() error { return s.reply.Close(s.Ended()) }
+
+// wireEvent is one event of a stream. Which members are set depends on Type.
+type wireEvent struct {
+	Type    string          `json:"type"`
+	Index   int             `json:"index"` // of a block
+	Message *wireMessage    `json:"message"`
+	Block   *wireBlock      `json:"content_block"`
+	Delta   wireDelta       `json:"delta"`
+	Usage   *wireUsage      `json:"usage"`
+	Error   json.RawMessage `json:"error"`
+}
+
+// wireMessage is a reply in one piece, or an error in its place. The first event of a stream has one without
+// content.
+type wireMessage struct {
+	Type       string          `json:"type"`
+	Content    []wireBlock     `json:"content"`
+	StopReason string          `json:"stop_reason"`
+	Usage      *wireUsage      `json:"usage"`
+	Error      json.RawMessage `json:"error"`
+}
+
+// wireBlock is a block of a reply, or the start of one in a stream.
+type wireBlock struct {
+	Type      string          `json:"type"`
+	Text      string          `json:"text"`
+	Thinking  string          `json:"thinking"`
+	Signature string          `json:"signature"`
+	Data      string          `json:"data"` // of redacted thinking
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Input     json.RawMessage `json:"input"`
+}
+
+// wireDelta is a piece of a block or, in a message_delta, the stop reason.
+type wireDelta struct {
+	Type       string `json:"type"`
+	Text       string `json:"text"`
+	Thinking   string `json:"thinking"`
+	Signature  string `json:"signature"`
+	Partial    string `json:"partial_json"`
+	StopReason string `json:"stop_reason"`
+}
+
+// wireUsage holds cumulative figures: a later one replaces an earlier one. A nil figure was not given.
+type wireUsage struct {
+	Input     *int `json:"input_tokens"`
+	CacheMade *int `json:"cache_creation_input_tokens"`
+	CacheRead *int `json:"cache_read_input_tokens"`
+	Output    *int `json:"output_tokens"`
+	Details   *struct {
+		Thinking int `json:"thinking_tokens"`
+	} `json:"output_tokens_details"`
+	Tier any `json:"service_tier"` // a string
+}
+
+// decode reads one event of a stream. The events come in this order: message_start; for each block
+// content_block_start, any number of content_block_delta, content_block_stop; message_delta with the stop reason;
+// message_stop. A ping or an error may come anywhere, and events that are not known are ignored: the vendor adds new
+// ones without a new version.
+func (s *stream) decode(raw []byte) error {
+	var w wireEvent
+	if err := json.Unmarshal(raw, &w); err != nil {
+		return provider.Garbled(err)
+	}
+	err := s.event(&w)
+	s.quote(w.Type, raw)
+	return err
+}
+
+// event reads an event that was decoded.
+func (s *stream) event(w *wireEvent) error {
+	switch w.Type {
+	case "message_start":
+		if w.Message != nil && w.Message.Usage != nil {
+			s.usage.add(w.Message.Usage)
+		}
+	case "content_block_start":
+		if w.Block != nil {
+			s.start(w.Index, w.Block)
+		}
+	case "content_block_delta":
+		s.delta(w.Index, &w.Delta)
+	case "content_block_stop":
+		s.end(w.Index)
+	case "message_delta":
+		// A second one would end the reply twice; the figures of the first are final.
+		if w.Delta.StopReason != "" && !s.Finished() {
+			return s.finish(w.Delta.StopReason, w.Usage)
+		}
+	case "message_stop":
+		if !s.Finished() {
+			return provider.Cut(errors.New("the upstream's reply ends without a stop reason"))
+		}
+		s.End()
+	case "error":
+		return s.failure(w.Error)
+	}
+	return nil
+}
+
+// message reads a reply that comes in one piece. Its blocks are read like those of a stream that start and end
+// without deltas.
+func (s *stream) message(raw []byte) error {
+	var w wireMessage
+	if err := json.Unmarshal(raw, &w); err != nil {
+		return provider.Garbled(err)
+	}
+	if w.Type == "error" {
+		return s.failure(w.Error)
+	}
+	if w.StopReason == "" {
+		return provider.Cut(errors.New("the upstream's reply has no stop reason"))
+	}
+	for i := range w.Content {
+		s.start(i, &w.Content[i])
+		s.end(i)
+	}
+	return s.finish(w.StopReason, w.Usage)
+}
+
+// start starts a block with what has come of it. A block of another type, such as one for a tool of the
+// vendor's own, is ignored, and its deltas with it.
+func (s *stream) start(at int, w *wireBlock) {
+	s.known = true
+	switch w.Type {
+	case "text":
+		s.StartBlock(at)
+		s.Text(w.Text)
+	case "thinking":
+		s.Think(at, claude.Signed{Text: w.Thinking, Signature: w.Signature})
+	case "redacted_thinking":
+		s.Think(at, claude.Signed{Redacted: w.Data})
+	case "tool_use":
+		s.StartCall(at, w.ID, w.Name, w.Input)
+	case "server_tool_use", "mcp_tool_use":
+		if s.known = false; !strings.HasPrefix(w.Name, "tool_search") { // the vendor searches among the caller's tools for nothing
+			s.served++
+		}
+	default:
+		s.known = false
+	}
+}
+
+// VendorCalls implements provider.Serviced.
+func (s *stream) VendorCalls() int { return s.served }
+
+// delta adds a piece to a block.
+func (s *stream) delta(at int, w *wireDelta) {
+	if !s.HasBlock(at) {
+		return
+	}
+	switch w.Type {
+	case "text_delta":
+		s.Text(w.Text)
+	case "thinking_delta":
+		s.Think(at, claude.Signed{Text: w.Thinking})
+	case "signature_delta":
+		s.Think(at, claude.Signed{Signature: w.Signature})
+	case "input_json_delta":
+		s.Arguments(at, w.Partial)
+	}
+}
+
+// end ends a block, and keeps it if it is signed thinking.
+func (s *stream) end(at int) {
+	signed, ok := s.EndBlock(at)
+	switch {
+	case !ok:
+	case signed.Redacted != "":
+		s.Keep(redactedThinking{"redacted_thinking", signed.Redacted})
+	default:
+		s.Keep(signedThinking{"thinking", signed.Text, signed.Signature})
+	}
+}
+
+// signedThinking and redactedThinking are the blocks that are kept of a reply and go back in the next request. The
+// vendor checks the signature against the text, so neither may change.
+type signedThinking struct {
+	Type      string `json:"type"` // thinking
+	Thinking  string `json:"thinking"`
+	Signature string `json:"signature"`
+}
+
+type redactedThinking struct {
+	Type string `json:"type"` // redacted_thinking
+	Data string `json:"data"`
+}
+
+// finish ends the reply. u are the figures that came with the stop reason; nil if there were none. The
+// figures of the start alone are not final, so then no usage is reported.
+func (s *stream) finish(reason string, u *wireUsage) error {
+	if u != nil {
+		s.usage.add(u)
+	}
+	if s.words == nil { // otherwise the caller gets the vendor's own word for it
+		s.PushText(provider.Tier, 0, s.usage.tier())
+	}
+	if err := s.Finish(claude.FinishOf(reason)); err != nil {
+		return err
+	}
+	if u != nil {
+		s.PushUsage(s.usage.figures())
+	}
+	return nil
+}
+
+// Figures implements provider.Metered: those of the prompt come with the first event.
+func (s *stream) Figures() (chat.Usage, bool) { return s.usage.figures().Usage() }
+
+// failure returns the fault of an error inside a reply. raw is the error object; it may be nil.
+func (s *stream) failure(raw json.RawMessage) error {
+	raw = s.reply.Conceal(raw)
+	var w struct {
+		Type string `json:"type"`
+	}
+	// The type decides whose fault it is, as the status does for an error before the reply.
+	if json.Unmarshal(raw, &w) == nil && claude.ErrorStatus(w.Type) != 0 {
+		return refused(claude.ErrorStatus(w.Type), nil, raw)
+	}
+	return provider.Failed(raw)
+}
+
+// add replaces the figures that more has.
+func (u *wireUsage) add(more *wireUsage) {
+	if more.Input != nil {
+		u.Input = more.Input
+	}
+	if more.CacheMade != nil {
+		u.CacheMade = more.CacheMade
+	}
+	if more.CacheRead != nil {
+		u.CacheRead = more.CacheRead
+	}
+	if more.Output != nil {
+		u.Output = more.Output
+	}
+	if more.Tier != nil {
+		u.Tier = more.Tier
+	}
+	if more.Details != nil {
+		u.Details = more.Details
+	}
+}
+
+// tier returns OpenAI's name of the tier, or an empty string.
+func (u *wireUsage) tier() string {
+	switch u.Tier {
+	case "standard":
+		return "default"
+	case "priority":
+		return "priority"
+	}
+	return ""
+}
+
+// figures returns the figures; those that were not given are zero.
+func (u *wireUsage) figures() claude.Figures {
+	figure := func(p *int) int {
+		if p == nil {
+			return 0
+		}
+		return *p
+	}
+	f := claude.Figures{Input: figure(u.Input), CacheRead: figure(u.CacheRead), CacheWritten: figure(u.CacheMade), Output: figure(u.Output)}
+	if u.Details != nil {
+		f.Thinking = u.Details.Thinking
+	}
+	return f
+}

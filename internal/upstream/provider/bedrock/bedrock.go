@@ -1,0 +1,150 @@
+// Package bedrock speaks the Converse API of Amazon Bedrock, which serves models of several vendors.
+//
+// Converse follows the rules of Claude's own API in most things, for all models; these rules stand in package
+// claude. Here are the wire types and what only Converse does: requests are signed with the keys of an AWS
+// account, streams come in frames of AWS's own instead of server-sent events, and what only some models know,
+// such as thinking, goes along in additional members.
+//
+// How the words of our API translate:
+//
+//	system message         system, a list of text blocks
+//	tool result            toolResult block in a turn of the user
+//	tool_calls             toolUse blocks, with the arguments as an object
+//	reasoning_content      reasoningContent blocks; redacted ones are kept and not shown
+//	image_url              image block; addresses are refused
+//	response_format        outputConfig.textFormat for strict schemas of Claude, else emulated
+//	reasoning_effort       additionalModelRequestFields or outputConfig.effort, by the model's vendor
+//	tool_choice none       no tools, and earlier calls as text
+//	finish_reason          stopReason of the messageStop event
+package bedrock
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+
+	"sluice/internal/kit/pulse"
+	"sluice/internal/upstream/provider"
+)
+
+// dialect marks the thinking that is kept for a next turn: that of the Messages API has another form.
+const dialect = "bedrock"
+
+// Keys are the credentials of an AWS account.
+type Keys struct {
+	AccessKeyID     string
+	SecretAccessKey string
+	SessionToken    string // only with temporary keys; otherwise empty
+}
+
+// Options are the choices of New; the zero value is the default.
+type Options struct {
+	// BaseURL is the endpoint. Default: the region's public one.
+	BaseURL string
+	// Pulse ends replies that are silent for too long. If it is nil, a reply may be silent forever.
+	Pulse *pulse.Pulse
+	// Silence is how long a reply may pause once it has begun. Default two minutes.
+	Silence time.Duration
+	// Transport replaces the adapter's own connection pool, for tests.
+	Transport http.RoundTripper
+}
+
+// Adapter calls the models of one region. It implements provider.Adapter.
+type Adapter struct {
+	*provider.Client
+	base   string // the endpoint, without a slash at its end
+	region string
+	keys   aws.Credentials
+	signer *v4.Signer // safe for use by several goroutines
+}
+
+// New returns an adapter for a region, such as us-east-1. opts may be nil.
+func New(region string, keys Keys, opts *Options) (*Adapter, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	base := cmp.Or(opts.BaseURL, "https://bedrock-runtime."+region+".amazonaws.com")
+	if u, err := url.Parse(base); err != nil || u.Host == "" || region == "" {
+		return nil, errors.New("the region or the base URL cannot be read")
+	}
+	return &Adapter{
+		base: strings.TrimSuffix(base, "/"), region: region, signer: v4.NewSigner(),
+		keys: aws.Credentials{AccessKeyID: keys.AccessKeyID, SecretAccessKey: keys.SecretAccessKey, SessionToken: keys.SessionToken},
+		Client: provider.NewClient(&provider.ClientOptions{
+			Secrets: []string{keys.AccessKeyID, keys.SecretAccessKey, keys.SessionToken},
+			Pulse:   opts.Pulse, Silence: opts.Silence, Transport: opts.Transport,
+		}),
+	}, nil
+}
+
+// Reach implements provider.Reacher.
+func (a *Adapter) Reach(ctx context.Context) error {
+	u, err := url.Parse(a.base)
+	if err != nil {
+		return provider.ErrNotTried // New has read it
+	}
+	return a.Connect(ctx, u)
+}
+
+// Open implements provider.Adapter.
+func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream, error) {
+	w := writer{call: call, req: call.Request}
+	body, err := w.write(ctx)
+	if err != nil {
+		return nil, err
+	}
+	u, err := a.url(call)
+	if err != nil {
+		return nil, err
+	}
+	header, err := a.sign(ctx, u, body)
+	if err != nil {
+		return nil, err
+	}
+	s := &stream{whole: !call.Request.Stream}
+	s.Start(ctx, call, dialect, w.names, w.emulatesJSON())
+	if err := a.Post(ctx, &s.reply, u, call.Header(header), body); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// url returns the URL of the call. The model's name may be an ARN. Its slashes must be escaped to stay one segment
+// of the path, and its colons because the signature is computed over the escaped form.
+func (a *Adapter) url(call *provider.Call) (*url.URL, error) {
+	method := "/converse"
+	if call.Request.Stream {
+		method = "/converse-stream"
+	}
+	name := strings.ReplaceAll(url.PathEscape(call.Upstream), ":", "%3A")
+	u, err := url.Parse(a.base + "/model/" + name + method)
+	if err != nil {
+		return nil, fmt.Errorf("the address of model %q: %w", call.Upstream, err)
+	}
+	return u, nil
+}
+
+// sign returns the header of a request, with its signature. The signature covers the body and the time, so each
+// request has a header of its own.
+func (a *Adapter) sign(ctx context.Context, u *url.URL, body []byte) (http.Header, error) {
+	r := &http.Request{
+		Method: http.MethodPost, URL: u, Host: u.Host, ContentLength: int64(len(body)),
+		Header: http.Header{"Content-Type": {"application/json"}, "User-Agent": {"sluice"}},
+	}
+	// The request is made up for the signer alone; Post sends another one with this header.
+	sum := sha256.Sum256(body)
+	if err := a.signer.SignHTTP(ctx, a.keys, r, hex.EncodeToString(sum[:]), "bedrock", a.region, time.Now()); err != nil {
+		return nil, fmt.Errorf("signing a request: %w", err)
+	}
+	return r.Header, nil
+}

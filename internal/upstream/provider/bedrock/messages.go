@@ -1,0 +1,138 @@
+package bedrock
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"sluice/internal/prompt/chat"
+	"sluice/internal/upstream/provider"
+	"sluice/internal/upstream/provider/claude"
+)
+
+// block is a part of a turn: exactly one of its members is set.
+type block struct {
+	Text       string          `json:"text,omitempty"`
+	Image      *image          `json:"image,omitempty"`
+	Document   *document       `json:"document,omitempty"`
+	ToolUse    *toolUse        `json:"toolUse,omitempty"`
+	ToolResult *toolResult     `json:"toolResult,omitempty"`
+	Reasoning  json.RawMessage `json:"reasoningContent,omitempty"` // a wireReasoning, as it was kept
+}
+
+// image is an image that is sent along.
+type image struct {
+	Format string      `json:"format"` // the media type without image/
+	Source imageSource `json:"source"`
+}
+
+type imageSource struct {
+	Bytes string `json:"bytes"` // base64
+}
+
+// document is a file that is sent along. Names must differ within a request.
+type document struct {
+	Format string      `json:"format"` // such as pdf
+	Name   string      `json:"name"`
+	Source imageSource `json:"source"`
+}
+
+// toolUse is a call that the assistant made.
+type toolUse struct {
+	ID    string          `json:"toolUseId"`
+	Name  string          `json:"name"`
+	Input json.RawMessage `json:"input"`
+}
+
+// toolResult is the result of a call. It belongs to the user's turn behind the call.
+type toolResult struct {
+	ID      string  `json:"toolUseId"`
+	Content []block `json:"content"` // texts; required, so empty rather than nil
+}
+
+// Text implements claude.Wire.
+func (w *writer) Text(s string) block { return block{Text: s} }
+
+// Cached implements claude.Wire. Only some models on Bedrock keep prompts, so it is dropped.
+func (w *writer) Cached(b block, _ chat.Cache) (block, bool) { return b, false }
+
+// Image implements claude.Wire. Converse takes no addresses of images.
+func (w *writer) Image(mediaType, data, address string) (block, bool) {
+	if address != "" {
+		return block{}, false
+	}
+	return block{Image: &image{strings.TrimPrefix(mediaType, "image/"), imageSource{data}}}, true
+}
+
+// maxDocumentName bounds the name of a document, in characters; the vendor takes 200.
+const maxDocumentName = 180
+
+// Document implements claude.Wire.
+func (w *writer) Document(mediaType, name, data string) (block, bool) {
+	format := chat.FileFormat(mediaType)
+	if format == "" {
+		return block{}, false
+	}
+	w.documents++
+	return block{Document: &document{format, documentName(name, w.documents), imageSource{data}}}, true
+}
+
+// documentName returns a name that Converse takes for document n: letters, digits, hyphens, parentheses and single spaces.
+// The number makes it differ from the others.
+func documentName(name string, n int) string {
+	if dot := strings.LastIndexByte(name, '.'); dot > 0 {
+		name = name[:dot]
+	}
+	name = strings.Map(func(r rune) rune {
+		switch {
+		case r >= '0' && r <= '9', r >= 'A' && r <= 'Z', r >= 'a' && r <= 'z', r == '-', r == '(', r == ')':
+			return r
+		}
+		return ' '
+	}, name)
+	name = strings.Join(strings.Fields(name), " ")
+	if name = strings.TrimSpace(name[:min(len(name), maxDocumentName)]); name == "" {
+		name = "document"
+	}
+	if n > 1 {
+		name += " " + strconv.Itoa(n)
+	}
+	return name
+}
+
+// explain adds a text to turns that have a document and no text, which Converse refuses.
+func explain(messages []claude.Message[block]) {
+	for i := range messages {
+		documents, texts := false, false
+		for _, b := range messages[i].Content {
+			documents, texts = documents || b.Document != nil, texts || b.Text != ""
+		}
+		if documents && !texts {
+			messages[i].Content = append(messages[i].Content, block{Text: "(See the document.)"})
+		}
+	}
+}
+
+// Call implements claude.Wire. Converse refuses calls in a request that lists no tools; there they become
+// text, so that the model still knows what it did.
+func (w *writer) Call(c *chat.ToolCall) block {
+	if !w.plain {
+		return block{ToolUse: &toolUse{claude.WireID(c.ID), claude.WireName(c.Name), provider.ObjectArguments(c.Arguments)}}
+	}
+	if w.called == nil {
+		w.called = map[string]string{}
+	}
+	w.called[c.ID] = c.Name
+	return block{Text: "[I called " + c.Name + " with " + string(provider.ObjectArguments(c.Arguments)) + "]"}
+}
+
+// Result implements claude.Wire.
+func (w *writer) Result(m *chat.Message) block {
+	if w.plain {
+		return block{Text: "[" + w.called[m.ToolCallID] + " returned: " + m.Content.Text() + "]"}
+	}
+	return block{ToolResult: &toolResult{claude.WireID(m.ToolCallID), w.conversation.AppendTexts([]block{}, m.Content)}}
+}
+
+// Thinking implements claude.Wire.
+func (w *writer) Thinking(state json.RawMessage) block { return block{Reasoning: state} }

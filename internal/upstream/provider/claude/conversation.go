@@ -1,0 +1,298 @@
+package claude
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
+	"sluice/internal/upstream/provider"
+)
+
+const (
+	roleUser      = "user"
+	roleAssistant = "assistant"
+)
+
+// Message is one turn of a conversation. Both APIs write it alike; B is a content block of one of them.
+type Message[B any] struct {
+	Role    string `json:"role"`
+	Content []B    `json:"content"`
+}
+
+// Wire writes the content blocks of one API.
+type Wire[B any] interface {
+	// Text returns a block of text. s is never blank.
+	Text(s string) B
+	// Image returns an image: base64 data of a media type that Claude reads, or an address where data is
+	// empty. It reports false if the API takes no addresses.
+	Image(mediaType, data, address string) (B, bool)
+	// Document returns a document, given in base64. It reports false if the API does not take its media type, or if it is
+	// not what the type says.
+	Document(mediaType, name, data string) (B, bool)
+	// Call returns an earlier call of a tool.
+	Call(c *chat.ToolCall) B
+	// Result returns the result of a tool; m has the role tool.
+	Result(m *chat.Message) B
+	// Cached returns a block up to which the prompt is to be kept. It reports false if it cannot say that.
+	Cached(block B, c chat.Cache) (B, bool)
+	// Thinking returns a block of signed thinking as it was kept; see Builder.Keep.
+	Thinking(state json.RawMessage) B
+}
+
+// Conversation writes the messages of one call by the rules of the dialect: system messages go to the front,
+// wherever they stand; messages of one role that follow each other are one turn; results of tools belong to
+// the user; the first turn is the user's; no text is blank.
+type Conversation[B any] struct {
+	Wire Wire[B]
+	// Dialect names the API whose signed thinking may be put back; see RecallTurn. If it is empty, none is.
+	Dialect string
+
+	// System and Messages are the result of Write.
+	System   []B
+	Messages []Message[B]
+
+	answered bool   // there is a turn of the assistant
+	signed   bool   // the last of them starts with signed thinking
+	tail     string // the text that ends the last of them; empty if it ends with another block
+}
+
+// Write fills System and Messages. A non-empty instruction is added to the system messages. Images that the
+// API does not take are refused, and so is a conversation without any text.
+func (c *Conversation[B]) Write(ctx context.Context, call *provider.Call, instruction string) error {
+	messages := call.Request.Messages
+	last := lastUser(messages)
+	for i := range messages {
+		m := &messages[i]
+		if m.Name != "" {
+			call.Omit("messages[].name")
+		}
+		switch m.Role {
+		case chat.RoleSystem:
+			caches := m.Caches()
+			for j, p := range m.Content.Parts() {
+				if !p.IsImage() {
+					c.System = c.appendText(c.System, p.Text())
+				}
+				c.cache(call, c.System, caches, j)
+			}
+			c.cache(call, c.System, caches, chat.NoPart)
+		case chat.RoleAssistant:
+			c.assistant(ctx, call, m, i > last)
+		case chat.RoleTool:
+			result := []B{c.Wire.Result(m)}
+			for j := range m.Caches() { // of a part, or of the message: it is one block
+				c.cache(call, result, m.Caches(), j)
+			}
+			c.add(roleUser, result...)
+		default:
+			blocks, err := c.user(call, m, i)
+			if err != nil {
+				return err
+			}
+			c.add(roleUser, blocks...)
+		}
+	}
+	if instruction != "" {
+		c.System = append(c.System, c.Wire.Text(instruction))
+	}
+	if err := c.begin(); err != nil {
+		return err
+	}
+	c.trim()
+	return nil
+}
+
+// lastUser returns the index of the last user message, or -1. The exchange of tool calls behind it is still
+// going on.
+func lastUser(messages []chat.Message) int {
+	for i := len(messages) - 1; i >= 0; i-- {
+		if messages[i].Role == chat.RoleUser {
+			return i
+		}
+	}
+	return -1
+}
+
+// Unsigned reports whether the call answers tool calls that were made without thinking, or whose thinking is
+// lost. Claude cannot begin to think in the middle of such an exchange. It must be called after Write.
+func (c *Conversation[B]) Unsigned(req *chat.Request) bool {
+	return req.Messages[len(req.Messages)-1].Role == chat.RoleTool && c.answered && !c.signed
+}
+
+// add appends blocks to the last turn if it is of the same role, and else begins a turn with them.
+func (c *Conversation[B]) add(role string, blocks ...B) {
+	if len(blocks) == 0 {
+		return
+	}
+	if n := len(c.Messages); n > 0 && c.Messages[n-1].Role == role {
+		c.Messages[n-1].Content = append(c.Messages[n-1].Content, blocks...)
+		return
+	}
+	c.Messages = append(c.Messages, Message[B]{role, blocks})
+}
+
+// assistant writes an earlier reply. In the exchange that is going on, its signed thinking is put back in its
+// place. Claude ignores the thinking of earlier exchanges, so it is left out.
+func (c *Conversation[B]) assistant(ctx context.Context, call *provider.Call, m *chat.Message, current bool) {
+	var turn *Turn
+	if current && c.Dialect != "" {
+		turn = RecallTurn(ctx, call, c.Dialect, m)
+	}
+	var blocks []B
+	var signed bool
+	var tail string
+	for _, p := range turn.Arrange(m) {
+		switch {
+		case p.State != nil:
+			signed, tail = signed || len(blocks) == 0, ""
+			blocks = append(blocks, c.Wire.Thinking(p.State))
+		case p.Call != nil:
+			blocks, tail = append(blocks, c.Wire.Call(p.Call)), ""
+		case strings.TrimSpace(p.Text) != "":
+			blocks, tail = append(blocks, c.Wire.Text(p.Text)), p.Text
+		}
+	}
+	if len(blocks) == 0 {
+		return
+	}
+	for j := range m.Caches() { // where its parts end is not known any more
+		c.cache(call, blocks, m.Caches(), j)
+	}
+	c.tail = tail
+	if n := len(c.Messages); n == 0 || c.Messages[n-1].Role != roleAssistant {
+		c.answered, c.signed = true, signed
+	}
+	c.add(roleAssistant, blocks...)
+}
+
+// user writes the texts, images and files of a user message. index is that of the message.
+func (c *Conversation[B]) user(call *provider.Call, m *chat.Message, index int) ([]B, error) {
+	var blocks []B
+	caches := m.Caches()
+	for i, p := range m.Content.Parts() {
+		if i > 0 {
+			c.cache(call, blocks, caches, i-1)
+		}
+		if p.File != nil {
+			file, err := c.file(p.File, index, i)
+			if err != nil {
+				return nil, err
+			}
+			blocks = append(blocks, file)
+			continue
+		}
+		if !p.IsImage() {
+			blocks = c.appendText(blocks, p.Text())
+			continue
+		}
+		if p.Detail != "" && p.Detail != "auto" {
+			call.Omit("image_url.detail")
+		}
+		image, why := c.image(p.ImageURL())
+		if why != "" {
+			return nil, fault.New(fault.Invalid, "%s", why).At(fmt.Sprintf("messages[%d].content[%d].image_url.url", index, i))
+		}
+		blocks = append(blocks, image)
+	}
+	c.cache(call, blocks, caches, len(m.Content.Parts())-1)
+	c.cache(call, blocks, caches, chat.NoPart)
+	return blocks, nil
+}
+
+// cache marks the last of the blocks, if part i has a cache_control. It is dropped if the API cannot say it.
+func (c *Conversation[B]) cache(call *provider.Call, blocks []B, caches map[int]chat.Cache, i int) {
+	asked, ok := caches[i]
+	if !ok || len(blocks) == 0 {
+		return
+	}
+	end := &blocks[len(blocks)-1]
+	if cached, ok := c.Wire.Cached(*end, asked); ok {
+		*end = cached
+		return
+	}
+	call.Omit("cache_control")
+}
+
+// file writes a file, which is part j of message i. Claude does not listen to sound.
+func (c *Conversation[B]) file(f *chat.File, i, j int) (block B, err error) {
+	if f.Audio {
+		return block, fault.New(fault.Invalid, "This model does not know parts of type input_audio.").At(fmt.Sprintf("messages[%d].content[%d]", i, j))
+	}
+	mediaType, data, ok := f.Data()
+	if !ok {
+		return block, provider.NoContent(f, i, j)
+	}
+	switch mediaType {
+	case "image/jpeg", "image/png", "image/gif", "image/webp":
+		block, _ = c.Wire.Image(mediaType, data, "")
+		return block, nil
+	}
+	if block, ok = c.Wire.Document(mediaType, f.Name, data); !ok {
+		err = fault.New(fault.Invalid, "This model cannot read a file of the type %q; send a PDF, plain text or an image.", excerpt.Of(mediaType, 80)).
+			At(fmt.Sprintf("messages[%d].content[%d].file.file_data", i, j))
+	}
+	return block, err
+}
+
+// image writes an image. If it cannot, why is what the caller reads.
+func (c *Conversation[B]) image(url string) (block B, why string) {
+	mediaType, data, inline := provider.ImageData(url)
+	if !inline {
+		block, ok := c.Wire.Image("", "", url)
+		if !ok {
+			return block, "This model cannot fetch images from an address; send the image as a data: URL"
+		}
+		return block, ""
+	}
+	switch mediaType {
+	case "image/jpeg", "image/png", "image/gif", "image/webp":
+		block, _ = c.Wire.Image(mediaType, data, "")
+		return block, ""
+	}
+	return block, "This model reads images of the types image/jpeg, image/png, image/gif and image/webp; convert this one"
+}
+
+// AppendTexts appends a block for each text of a content; images are skipped.
+func (c *Conversation[B]) AppendTexts(blocks []B, content chat.Content) []B {
+	for _, p := range content.Parts() {
+		if !p.IsImage() {
+			blocks = c.appendText(blocks, p.Text())
+		}
+	}
+	return blocks
+}
+
+// appendText appends a text. Blank texts are left out: the vendor answers them with an error.
+func (c *Conversation[B]) appendText(blocks []B, s string) []B {
+	if strings.TrimSpace(s) == "" {
+		return blocks
+	}
+	return append(blocks, c.Wire.Text(s))
+}
+
+// begin makes sure that there is a first turn and that it is the user's: the vendor requires both.
+func (c *Conversation[B]) begin() error {
+	switch {
+	case len(c.Messages) == 0 && len(c.System) == 0:
+		return fault.New(fault.Invalid, "messages holds no text: this model needs some to answer").At("messages")
+	case len(c.Messages) == 0: // instructions alone are the question
+		c.Messages = []Message[B]{{roleUser, c.System}}
+		c.System = nil
+	case c.Messages[0].Role != roleUser:
+		first := Message[B]{roleUser, []B{c.Wire.Text("(The conversation begins with your reply.)")}}
+		c.Messages = append([]Message[B]{first}, c.Messages...)
+	}
+	return nil
+}
+
+// trim cuts white space off the end of a reply that the model is asked to continue: the vendor refuses it.
+func (c *Conversation[B]) trim() {
+	end := &c.Messages[len(c.Messages)-1]
+	if text := strings.TrimRight(c.tail, " \t\r\n"); end.Role == roleAssistant && text != c.tail {
+		end.Content[len(end.Content)-1] = c.Wire.Text(text)
+	}
+}

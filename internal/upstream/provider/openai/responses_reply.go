@@ -1,0 +1,334 @@
+package openai
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+
+	"sluice/internal/prompt/chat"
+	"sluice/internal/upstream/provider"
+)
+
+// response is a reply of the Responses API, as server-sent events or in one piece.
+type response struct {
+	provider.Pending
+	ctx   context.Context //nolint:containedctx // one call's, to keep the reasoning at its end
+	call  *provider.Call
+	reply provider.Reply
+	whole bool
+	words *said // what the upstream itself says, for a caller of its dialect; nil: nobody wants it
+
+	served    int               // calls of tools that the vendor has run
+	calls     []called          // in the order in which they began
+	reasoning []json.RawMessage // items that must come back with the results of the calls
+}
+
+// called is a call that has begun.
+type called struct {
+	output int // its place among the items
+	id     string
+	some   bool // some of its arguments have come
+}
+
+// said is what the upstream said and has not been handed out yet. Each event is one line.
+type said struct {
+	lines  []byte
+	handed bool // lines belongs to an event that was handed out
+	spoken bool // something of the reply has been handed out
+}
+
+// keptReasoning is the state.Member under which the reasoning of a response is kept.
+const keptReasoning = "responses"
+
+// Next implements provider.Stream.
+func (s *response) Next() (*provider.Event, error) { return s.Pull(s.read) }
+
+// Ready implements provider.Stream.
+func (s *response) Ready() bool { return s.Waiting() || !s.whole && s.reply.Ready() }
+
+// Close implements provider.Stream.
+func (s *response) Close() error { return s.reply.Close(s.Ended()) }
+
+// VendorCalls implements provider.Serviced.
+func (s *response) VendorCalls() int { return s.served }
+
+// isServed reports whether an item tells of a call of a tool that the vendor has run: one that is no call for the caller, or
+// the output of a call, which otherwise only callers write.
+func isServed(kind string) bool {
+	switch kind {
+	case "function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call", "computer_call", "tool_search_call":
+		return false
+	case "tool_search_output":
+		return false
+	}
+	return strings.HasSuffix(kind, "_call") || strings.HasSuffix(kind, "_call_output")
+}
+
+// read reads the next event, or the one piece.
+func (s *response) read() error {
+	if s.whole {
+		return s.Whole(&s.reply, func(raw []byte) error {
+			var o responseObject
+			if err := json.Unmarshal(raw, &o); err != nil {
+				return provider.Garbled(err)
+			}
+			err := s.object(&o)
+			s.quote(raw, false)
+			return err
+		})
+	}
+	ev, err := s.reply.Event()
+	switch {
+	case errors.Is(err, io.EOF):
+		return provider.Cut(io.ErrUnexpectedEOF) // the last event ends the reply
+	case err != nil:
+		return err
+	case string(bytes.TrimSpace(ev.Data)) == doneMark: // some upstreams send it here, too
+		return nil
+	}
+	return s.decode(ev.Data)
+}
+
+// responseEvent is one event of a stream. Which members are set depends on Type.
+type responseEvent struct {
+	Type      string          `json:"type"`
+	Output    int             `json:"output_index"`
+	Delta     string          `json:"delta"`
+	Item      *responseItem   `json:"item"`
+	Response  *responseObject `json:"response"`
+	Arguments string          `json:"arguments"`
+}
+
+// responseObject is a whole reply. The first events of a stream have one without output.
+type responseObject struct {
+	Status     string            `json:"status"`
+	Error      json.RawMessage   `json:"error"`
+	Incomplete *incomplete       `json:"incomplete_details"`
+	Output     []json.RawMessage `json:"output"`
+	Usage      *responseUsage    `json:"usage"`
+	Tier       any               `json:"service_tier"` // a string
+}
+
+type incomplete struct {
+	Reason string `json:"reason"`
+}
+
+type responseUsage struct {
+	Input        int `json:"input_tokens"`
+	InputDetails struct {
+		Cached int `json:"cached_tokens"`
+	} `json:"input_tokens_details"`
+	Output        int `json:"output_tokens"`
+	OutputDetails struct {
+		Reasoning int `json:"reasoning_tokens"`
+	} `json:"output_tokens_details"`
+}
+
+// responseItem is an item of the output.
+type responseItem struct {
+	Type      string `json:"type"`
+	CallID    string `json:"call_id"`
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+	Input     string `json:"input"` // of a custom tool
+	Encrypted string `json:"encrypted_content"`
+	Content   []struct {
+		Type    string `json:"type"`
+		Text    string `json:"text"`
+		Refusal string `json:"refusal"`
+	} `json:"content"`
+	Summary []struct {
+		Text string `json:"text"`
+	} `json:"summary"`
+	raw json.RawMessage
+}
+
+// UnmarshalJSON implements json.Unmarshaler. In items of other types the members may be of other types, too.
+func (i *responseItem) UnmarshalJSON(raw []byte) error {
+	type plain responseItem
+	i.raw = append([]byte(nil), raw...)
+	err := json.Unmarshal(raw, (*plain)(i))
+	if _, other := errors.AsType[*json.UnmarshalTypeError](err); other {
+		return nil
+	}
+	return err
+}
+
+// decode turns an event into those of a reply.
+func (s *response) decode(raw []byte) error {
+	var ev responseEvent
+	if err := json.Unmarshal(raw, &ev); err != nil {
+		return provider.Garbled(err)
+	}
+	strange := false
+	switch ev.Type {
+	case "response.output_text.delta":
+		s.PushText(provider.Text, 0, ev.Delta)
+	case "response.refusal.delta":
+		s.PushText(provider.Declined, 0, ev.Delta)
+	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
+		s.PushText(provider.Reasoning, 0, ev.Delta)
+	case "response.output_item.added":
+		if ev.Item != nil {
+			strange = s.begin(ev.Output, ev.Item)
+		}
+	case "response.function_call_arguments.delta", "response.custom_tool_call_input.delta":
+		s.arguments(ev.Output, ev.Delta)
+	case "response.output_item.done":
+		if ev.Item != nil {
+			s.done(ev.Output, ev.Item)
+		}
+	case "response.completed", "response.incomplete", "response.failed":
+		if ev.Response == nil {
+			return provider.Garbled(errors.New("the last event has no response"))
+		}
+		if err := s.end(ev.Response); err != nil {
+			return err
+		}
+		s.End()
+	case "error":
+		return provider.Failed(s.reply.Conceal(raw))
+	}
+	s.quote(raw, strange)
+	return nil
+}
+
+// begin begins an item. It reports whether the item is of a kind that only callers of the dialect know, such as a search.
+func (s *response) begin(output int, item *responseItem) (strange bool) {
+	switch item.Type {
+	case "function_call", "custom_tool_call":
+		s.calls = append(s.calls, called{output: output, id: item.CallID})
+		s.Push(provider.Event{Kind: provider.ToolCall, Tool: provider.ToolPiece{Index: len(s.calls) - 1, ID: item.CallID, Name: item.Name, Custom: item.Type == "custom_tool_call"}})
+		s.arguments(output, item.Arguments+item.Input)
+	case "message", "reasoning":
+	default:
+		return true
+	}
+	return false
+}
+
+// arguments adds a piece of the arguments of a call.
+func (s *response) arguments(output int, piece string) {
+	for i := range s.calls {
+		if c := &s.calls[i]; c.output == output && piece != "" {
+			c.some = true
+			s.Push(provider.Event{Kind: provider.ToolCall, Tool: provider.ToolPiece{Index: i, Arguments: piece}})
+		}
+	}
+}
+
+// done ends an item.
+func (s *response) done(output int, item *responseItem) {
+	if isServed(item.Type) {
+		s.served++
+	}
+	switch item.Type {
+	case "reasoning":
+		if item.Encrypted != "" {
+			s.reasoning = append(s.reasoning, item.raw)
+		}
+	case "function_call", "custom_tool_call":
+		for i := range s.calls {
+			if s.calls[i].output == output && !s.calls[i].some { // the upstream sends no pieces
+				s.arguments(output, item.Arguments+item.Input)
+			}
+		}
+	}
+}
+
+// object turns a whole reply into events.
+func (s *response) object(o *responseObject) error {
+	for i, raw := range o.Output {
+		var item responseItem
+		if json.Unmarshal(raw, &item) != nil {
+			continue // of a kind that is not known
+		}
+		for _, part := range item.Summary {
+			s.PushText(provider.Reasoning, 0, part.Text)
+		}
+		for _, part := range item.Content {
+			switch {
+			case item.Type == "reasoning":
+				s.PushText(provider.Reasoning, 0, part.Text)
+			case part.Type == "refusal":
+				s.PushText(provider.Declined, 0, part.Refusal)
+			default:
+				s.PushText(provider.Text, 0, part.Text)
+			}
+		}
+		s.begin(i, &item)
+		s.done(i, &item)
+	}
+	return s.end(o)
+}
+
+// end pushes the end of a reply and its figures, and keeps what the next turn needs.
+func (s *response) end(o *responseObject) error {
+	finish := chat.FinishStop
+	switch {
+	case o.Status == "incomplete" && o.Incomplete != nil && o.Incomplete.Reason == "content_filter":
+		finish = chat.FinishContentFilter
+	case o.Status == "incomplete":
+		finish = chat.FinishLength
+	case o.Status != "completed":
+		if len(o.Error) == 0 || string(o.Error) == "null" {
+			return provider.Cut(errors.New("the response has the status " + o.Status))
+		}
+		return provider.Failed(s.reply.Conceal(o.Error))
+	case len(s.calls) > 0:
+		finish = chat.FinishToolCalls
+	}
+	if s.words == nil { // otherwise it is in what the upstream itself says
+		name, _ := o.Tier.(string)
+		s.PushText(provider.Tier, 0, provider.TierOf(name))
+	}
+	s.Push(provider.Event{Kind: provider.Finish, Finish: finish})
+	if u := o.Usage; u != nil && (u.Input > 0 || u.Output > 0) {
+		prompt, completion := provider.ClampTokens(u.Input), provider.ClampTokens(u.Output)
+		// The parts of a chat.Usage are disjoint.
+		figures := chat.Usage{Cached: min(provider.ClampTokens(u.InputDetails.Cached), prompt), Reasoning: min(provider.ClampTokens(u.OutputDetails.Reasoning), completion)}
+		figures.Prompt, figures.Completion = prompt-figures.Cached, completion-figures.Reasoning
+		s.Push(provider.Event{Kind: provider.Usage, Usage: figures})
+	}
+	if len(s.calls) > 0 && len(s.reasoning) > 0 && s.words == nil {
+		value, err := json.Marshal(s.reasoning)
+		if err == nil {
+			value, err = json.Marshal(state{Dialect: dialect, Member: keptReasoning, Value: value})
+		}
+		if err == nil {
+			_ = s.call.Memory.Keep(s.ctx, s.calls[0].id, value) // without it the next turn is worse, but this reply is complete
+		}
+	}
+	return nil
+}
+
+// quote adds what the upstream said to the first of the events that it was decoded into. What comes before the reply has
+// something to say waits for that: until then another upstream may be asked instead.
+func (s *response) quote(raw []byte, strange bool) {
+	w := s.words
+	if w == nil {
+		return
+	}
+	if w.handed {
+		w.lines, w.handed = w.lines[:0], false
+	}
+	if len(w.lines) > 0 {
+		w.lines = append(w.lines, '\n')
+	}
+	var line bytes.Buffer
+	if bytes.IndexByte(raw, '\n') >= 0 && json.Compact(&line, raw) == nil {
+		raw = line.Bytes()
+	}
+	w.lines = append(w.lines, raw...)
+	switch {
+	case s.Attach(w.lines):
+	case w.spoken, strange:
+		s.Push(provider.Event{Kind: provider.Other, Native: w.lines})
+	default:
+		return
+	}
+	w.handed, w.spoken = true, true
+}

@@ -1,0 +1,283 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/jsonscan"
+	"sluice/internal/prompt/chat"
+	"sluice/internal/upstream/provider"
+)
+
+// openResponses sends a call to an upstream that speaks OpenAI's Responses API (platform.openai.com/docs/api-reference/
+// responses). A caller of the same dialect is sent on in its own words; all others are translated. Nothing is stored there:
+// what a later turn needs is kept here.
+func (a *Adapter) openResponses(ctx context.Context, call *provider.Call) (provider.Stream, error) {
+	s := &response{ctx: ctx, call: call}
+	var body []byte
+	if o := call.Request.Original; o != nil && o.Dialect == chat.DialectResponses && o.Compose != nil && !(o.Loose && call.Inside) {
+		var dropped []string
+		var err error
+		if body, dropped, err = o.Compose(call.Upstream, call.Limit(), call.Allow); err != nil {
+			return nil, err
+		}
+		for _, name := range dropped {
+			call.Omit(name)
+		}
+		s.words, call.Quoted = &said{}, true
+	} else {
+		w := responseWriter{call: call, req: call.Request, preset: &a.preset}
+		var err error
+		if body, err = w.write(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := a.Post(ctx, &s.reply, a.responses, call.Header(a.header), body); err != nil {
+		return nil, err
+	}
+	s.whole = !s.reply.IsStream()
+	return s, nil
+}
+
+// shared are the members that a chat completion and a response have in common. They are passed on as they are.
+var shared = []string{"temperature", "top_p", "parallel_tool_calls", "user", "metadata", "service_tier", "prompt_cache_key", "safety_identifier"}
+
+// responseWriter writes a chat completion as a response.
+type responseWriter struct {
+	call   *provider.Call
+	req    *chat.Request // call.Request
+	preset *Preset
+	out    []byte
+}
+
+// write returns the body. It returns a fault if the request asks for something that the dialect cannot say.
+func (w *responseWriter) write(ctx context.Context) ([]byte, error) {
+	if err := w.call.PlainBesideFiles(); err != nil {
+		return nil, err
+	}
+	if n := w.req.N; n > 1 {
+		return nil, fault.New(fault.Invalid, "This model gives one reply to a request; n must be 1, got %d.", n).At("n")
+	}
+	withheld, err := w.call.Withhold()
+	if err != nil {
+		return nil, err
+	}
+	w.out = jsonscan.AppendQuoted(append(w.out, `{"model":`...), w.call.Upstream)
+	w.out = append(w.out, `,"store":false,"input":[`...)
+	if err := w.input(ctx); err != nil {
+		return nil, err
+	}
+	w.out = append(w.out, ']')
+	if w.req.Stream {
+		w.out = append(w.out, `,"stream":true`...)
+	}
+	if most := w.call.Limit(); most > 0 {
+		w.out = strconv.AppendInt(append(w.out, `,"max_output_tokens":`...), int64(most), 10)
+	}
+	thinks := w.call.Thinks && w.req.ReasoningEffort != chat.EffortNone
+	for _, name := range shared {
+		switch {
+		case slices.Contains(withheld, name):
+		case thinks && (name == "temperature" || name == "top_p"):
+			w.call.Drop(name) // models refuse them while they reason
+		default:
+			w.member(name, w.req.Member(name))
+		}
+	}
+	if w.call.Thinks {
+		// The reasoning of a turn with calls goes back with their results.
+		w.out = append(w.out, `,"include":["reasoning.encrypted_content"]`...)
+		if w.req.ReasoningEffort != "" {
+			w.out = append(append(append(w.out, `,"reasoning":{"effort":"`...), w.req.ReasoningEffort...), `"}`...)
+		}
+	} else {
+		w.call.DropEffort()
+	}
+	w.tools()
+	w.text()
+	w.call.Drop("stop", "frequency_penalty", "presence_penalty", "seed", "logprobs", "top_logprobs")
+	w.call.DropCaches()
+	w.call.DropUnreadBut(append([]string{"verbosity"}, shared...)...)
+	return append(w.out, '}'), nil
+}
+
+// member appends a member, unless it is absent or null.
+func (w *responseWriter) member(name string, value []byte) {
+	if len(value) > 0 && string(value) != "null" {
+		w.out = append(append(append(append(w.out, `,"`...), name...), `":`...), value...)
+	}
+}
+
+// input writes the messages as items.
+func (w *responseWriter) input(ctx context.Context) error {
+	for i := range w.req.Messages {
+		m := &w.req.Messages[i]
+		if m.Name != "" {
+			w.call.Omit("messages[].name")
+		}
+		switch m.Role {
+		case chat.RoleTool:
+			w.item(`{"type":"function_call_output","call_id":`, m.ToolCallID)
+			w.out = append(jsonscan.AppendQuoted(append(w.out, `,"output":`...), m.Content.Text()), '}')
+		case chat.RoleAssistant:
+			w.assistant(ctx, m)
+		default:
+			role := "user"
+			if m.Role == chat.RoleSystem {
+				role = "system"
+			}
+			w.item(`{"role":`, role)
+			w.out = append(w.out, `,"content":[`...)
+			for j, p := range m.Content.Parts() {
+				if j > 0 {
+					w.out = append(w.out, ',')
+				}
+				if err := w.part(&p, i, j); err != nil {
+					return err
+				}
+			}
+			w.out = append(w.out, "]}"...)
+		}
+	}
+	return nil
+}
+
+// item begins an item with its first text.
+func (w *responseWriter) item(head, text string) {
+	if w.out[len(w.out)-1] != '[' {
+		w.out = append(w.out, ',')
+	}
+	w.out = jsonscan.AppendQuoted(append(w.out, head...), text)
+}
+
+// assistant writes an earlier reply: its reasoning, if it was kept, its text, and its calls.
+func (w *responseWriter) assistant(ctx context.Context, m *chat.Message) {
+	for i := range m.ToolCalls {
+		kept, ok := recall(ctx, w.call.Memory, m.ToolCalls[i].ID, keptReasoning)
+		var items []json.RawMessage
+		if !ok || json.Unmarshal(kept, &items) != nil {
+			continue
+		}
+		for _, item := range items {
+			if w.out[len(w.out)-1] != '[' {
+				w.out = append(w.out, ',')
+			}
+			w.out = append(w.out, item...)
+		}
+		break
+	}
+	if text := m.Content.Text(); text != "" {
+		w.item(`{"role":"assistant","content":`, text)
+		w.out = append(w.out, '}')
+	}
+	for i := range m.ToolCalls {
+		c := &m.ToolCalls[i]
+		w.item(`{"type":"function_call","call_id":`, c.ID)
+		w.out = jsonscan.AppendQuoted(append(w.out, `,"name":`...), c.Name)
+		w.out = append(jsonscan.AppendQuoted(append(w.out, `,"arguments":`...), c.Arguments), '}')
+	}
+}
+
+// part writes part j of message i.
+func (w *responseWriter) part(p *chat.Part, i, j int) error {
+	switch {
+	case p.File != nil:
+		mediaType, data, ok := p.File.Data()
+		if !ok {
+			return provider.NoContent(p.File, i, j)
+		}
+		if p.File.Audio {
+			w.out = jsonscan.AppendQuoted(append(w.out, `{"type":"input_audio","input_audio":{"data":`...), data)
+			w.out = append(jsonscan.AppendQuoted(append(w.out, `,"format":`...), strings.TrimPrefix(mediaType, "audio/")), "}}"...)
+			return nil
+		}
+		name := p.File.Name
+		if name == "" {
+			name = "file"
+		}
+		w.out = jsonscan.AppendQuoted(append(w.out, `{"type":"input_file","filename":`...), name)
+		w.out = append(jsonscan.AppendQuoted(append(w.out, `,"file_data":`...), "data:"+mediaType+";base64,"+data), '}')
+	case p.IsImage():
+		w.out = jsonscan.AppendQuoted(append(w.out, `{"type":"input_image","image_url":`...), p.ImageURL())
+		if p.Detail != "" {
+			w.out = jsonscan.AppendQuoted(append(w.out, `,"detail":`...), p.Detail)
+		}
+		w.out = append(w.out, '}')
+	default:
+		w.out = append(jsonscan.AppendQuoted(append(w.out, `{"type":"input_text","text":`...), p.Text()), '}')
+	}
+	return nil
+}
+
+// tools writes the functions, and how free the model is to call them.
+func (w *responseWriter) tools() {
+	if len(w.req.Tools) == 0 {
+		return
+	}
+	w.out = append(w.out, `,"tools":[`...)
+	for i := range w.req.Tools {
+		f := w.req.Tools[i].Function
+		if f == nil {
+			continue // the tool loop has replaced servers, and custom tools were refused
+		}
+		w.item(`{"type":"function","name":`, f.Name)
+		if f.Description != "" {
+			w.out = jsonscan.AppendQuoted(append(w.out, `,"description":`...), f.Description)
+		}
+		w.out = append(w.out, `,"parameters":`...)
+		if f.Parameters != nil {
+			w.out = append(w.out, f.Parameters...)
+		} else {
+			w.out = append(w.out, `{"type":"object","properties":{}}`...)
+		}
+		// Unlike in chat completions, the default is true.
+		w.out = append(strconv.AppendBool(append(w.out, `,"strict":`...), f.Strict), '}')
+	}
+	w.out = append(w.out, ']')
+	switch w.req.ToolChoice.Mode {
+	case chat.ChoiceNone:
+		w.out = append(w.out, `,"tool_choice":"none"`...)
+	case chat.ChoiceRequired:
+		w.out = append(w.out, `,"tool_choice":"required"`...)
+	case chat.ChoiceNamed:
+		w.out = append(jsonscan.AppendQuoted(append(w.out, `,"tool_choice":{"type":"function","name":`...), w.req.ToolChoice.Name), '}')
+	}
+}
+
+// text writes the form of the reply.
+func (w *responseWriter) text() {
+	var format []byte
+	switch f := &w.req.Format; f.Kind {
+	case chat.FormatJSONObject:
+		format = []byte(`{"type":"json_object"}`)
+	case chat.FormatJSONSchema:
+		name := f.SchemaName
+		if name == "" {
+			name = "reply"
+		}
+		format = jsonscan.AppendQuoted([]byte(`{"type":"json_schema","name":`), name)
+		if f.Schema != nil {
+			format = append(append(format, `,"schema":`...), f.Schema...)
+		}
+		format = append(strconv.AppendBool(append(format, `,"strict":`...), f.Strict), '}')
+	}
+	verbosity := w.req.Member("verbosity")
+	if format == nil && (len(verbosity) == 0 || string(verbosity) == "null") {
+		return
+	}
+	w.out = append(w.out, `,"text":{`...)
+	if format != nil {
+		w.out = append(append(w.out, `"format":`...), format...)
+	}
+	if len(verbosity) > 0 && string(verbosity) != "null" {
+		if format != nil {
+			w.out = append(w.out, ',')
+		}
+		w.out = append(append(w.out, `"verbosity":`...), verbosity...)
+	}
+	w.out = append(w.out, '}')
+}

@@ -1,0 +1,227 @@
+package routing
+
+import (
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"time"
+
+	"sluice/internal/upstream/catalog"
+)
+
+const (
+	// tries is the number of times that one request calls the same target at most.
+	tries = 3
+	// The pause between two rounds starts at firstPause and doubles up to longestPause. A caller is
+	// waiting, so the pauses are short.
+	firstPause   = 200 * time.Millisecond
+	longestPause = time.Second
+)
+
+// Plan is the order in which one request tries its targets. A round tries the healthy targets of the
+// model, drawn by weight, then those of its fallbacks, then targets whose breaker has just opened, each at
+// most once. A target whose breaker is open gets one call at a time, a probe. A Plan belongs to one request and is not safe for concurrent use.
+//
+// The usual request needs one attempt, so the slices stay nil until a first attempt has failed.
+//
+// A request uses a plan like this:
+//
+//	attempt, ok := plan.Next(now, fits)   // begins an attempt; not ok: the round is over
+//	plan.GiveUp()                         // if its failure was of a kind that lasts
+//	wait, ok := plan.Again(now)           // begins the next round; not ok: give up
+type Plan struct {
+	route     *route        // of the model; nil: it has no target
+	others    []*route      // stand in after the model's own fallbacks
+	fallbacks []*route      // those of both that fit the request; filled by the first Next that needs one
+	looked    bool          // fallbacks is filled
+	last      *Target       // the target of the last attempt; nil: none in this round
+	tried     []*Target     // the targets of earlier attempts, one entry for each attempt
+	from      int           // index in tried at which this round begins
+	out       []*Target     // not to be tried again
+	pause     time.Duration // before the last round; 0: there was none
+}
+
+// Plan returns the plan of a request for the model. Others stand in for it after its own fallbacks.
+func (r *Routes) Plan(m *catalog.Model, others ...*catalog.Model) Plan {
+	p := Plan{route: r.byModel[m]}
+	if len(others) > 0 {
+		p.others = make([]*route, 0, len(others))
+	}
+	for _, o := range others {
+		if rt := r.byModel[o]; rt != nil {
+			p.others = append(p.others, rt)
+		}
+	}
+	return p
+}
+
+// Alone reports whether there is no second target to try.
+func (p *Plan) Alone() bool {
+	return p.route == nil || len(p.route.targets) < 2 && len(p.route.fallbacks) == 0 && len(p.others) == 0
+}
+
+// Next starts the next attempt of the round. It reports false if no target is left that can be called now;
+// Again then tells how long to wait. Fits reports whether a fallback may answer the request. The caller
+// must end the attempt with Attempt.Ended.
+func (p *Plan) Next(now time.Time, fits func(*catalog.Model) bool) (Attempt, bool) {
+	if p.route == nil {
+		return Attempt{}, false
+	}
+	if p.last != nil {
+		p.tried = append(p.tried, p.last)
+		p.last = nil
+	}
+	// First the model's own healthy targets: the usual request ends here.
+	if a, ok := p.draw(p.route, now, wanted); ok {
+		return a, true
+	}
+	// Fits is expensive for a long prompt, so it is asked once for each fallback, and only now.
+	if !p.looked {
+		p.looked = true
+		for _, rt := range slices.Concat(p.route.fallbacks, p.others) {
+			if fits(rt.model) && !slices.Contains(p.fallbacks, rt) {
+				p.fallbacks = append(p.fallbacks, rt)
+			}
+		}
+	}
+	for _, rt := range p.fallbacks {
+		if a, ok := p.draw(rt, now, wanted); ok {
+			return a, true
+		}
+	}
+	// No healthy target is left: now those that are open and answered a moment ago.
+	if a, ok := p.draw(p.route, now, sought); ok {
+		return a, true
+	}
+	for _, rt := range p.fallbacks {
+		if a, ok := p.draw(rt, now, sought); ok {
+			return a, true
+		}
+	}
+	return Attempt{}, false
+}
+
+// GiveUp excludes the target of the last attempt: another attempt there would fail in the same way.
+func (p *Plan) GiveUp() { p.out = append(p.out, p.last) }
+
+// GiveUpModel excludes every target of the last attempt's model.
+func (p *Plan) GiveUpModel() {
+	for _, rt := range append([]*route{p.route}, p.fallbacks...) {
+		if slices.Contains(rt.targets, p.last) {
+			p.out = append(p.out, rt.targets...)
+		}
+	}
+}
+
+// isOut reports whether the target must not be tried again by this request.
+func (p *Plan) isOut(t *Target) bool {
+	n := 0
+	for _, other := range p.tried {
+		if other == t {
+			n++
+		}
+	}
+	return n >= tries || slices.Contains(p.out, t)
+}
+
+// draw starts an attempt at one of the route's targets that this round has not tried, or reports that none
+// lets the call in. It tries heavier targets first, at random by their weight.
+func (p *Plan) draw(rt *route, now time.Time, n need) (Attempt, bool) {
+	out := make([]bool, len(rt.targets)) // tried in this round, given up, or full
+	for i, t := range rt.targets {
+		out[i] = slices.Contains(p.tried[p.from:], t) || p.isOut(t)
+	}
+	for {
+		i := rt.lot(out)
+		if i < 0 {
+			return Attempt{}, false
+		}
+		t := rt.targets[i]
+		repeat := slices.Contains(p.tried, t)
+		if permit, ok := t.begin(now, n); ok {
+			p.last = t
+			return Attempt{Target: t, Model: rt.model, header: rt.header, start: now, permit: permit, repeat: repeat}, true
+		}
+		out[i] = true
+	}
+}
+
+// lot returns the index of a target that is not out, drawn at random by weight. Targets without weight come
+// last, in their order: they are spares. It returns a negative index if all are out.
+func (rt *route) lot(out []bool) int {
+	var sum float64
+	first := -1
+	for i, t := range rt.targets {
+		if !out[i] {
+			sum += t.weight
+			if first < 0 {
+				first = i
+			}
+		}
+	}
+	if sum == 0 || len(out) == 1 {
+		return first
+	}
+	at := rand.Float64() * sum
+	chosen := first // rounding may leave at at 0 or above: then the last one with weight is drawn
+	for i, t := range rt.targets {
+		if out[i] || t.weight == 0 {
+			continue
+		}
+		chosen = i
+		if at -= t.weight; at < 0 {
+			break
+		}
+	}
+	return chosen
+}
+
+// Again ends the round and returns how long to wait before the next one: until a target may be called
+// again, and a pause with jitter, so that requests that failed together do not return together. A request
+// waits for a free place, to repeat what has failed, and for a time that the upstream has told it. It does
+// not wait for a breaker: the next caller may do that. Again then reports false, and returns when that is.
+func (p *Plan) Again(now time.Time) (time.Duration, bool) {
+	if p.route == nil {
+		return 0, false
+	}
+	if p.last != nil {
+		p.tried = append(p.tried, p.last)
+		p.last = nil
+	}
+	p.from = len(p.tried)
+	soonest, worth := time.Duration(math.MaxInt64), false
+	later := soonest // until a breaker lets somebody through
+	look := func(rt *route) {
+		for _, t := range rt.targets {
+			if t.isDrained() {
+				continue // nobody knows until when
+			}
+			d, open, asked := t.health.wait(now)
+			if open {
+				later = min(later, d)
+			}
+			if (!open || asked && slices.Contains(p.tried, t)) && !p.isOut(t) {
+				soonest, worth = min(soonest, d), true
+			}
+		}
+	}
+	look(p.route)
+	for _, rt := range p.fallbacks {
+		look(rt)
+	}
+	if !worth && later == math.MaxInt64 {
+		return 0, false
+	}
+	if !worth {
+		return later, false
+	}
+	p.pause = min(max(2*p.pause, firstPause), longestPause)
+	return soonest + p.pause/2 + rand.N(p.pause/2), true
+}
+
+// SetHeader sets the headers that name the model and the provider of the attempt. The values are shared by
+// all requests and must not be changed.
+func (a *Attempt) SetHeader(h http.Header) {
+	h["X-Sluice-Model"], h["X-Sluice-Provider"] = a.header, a.Target.header
+}
