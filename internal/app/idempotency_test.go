@@ -16,7 +16,7 @@ import (
 
 	"sluice/internal/admin"
 	"sluice/internal/app"
-	"sluice/internal/idempotency"
+	"sluice/internal/line/idempotency"
 	"sluice/internal/sqlstore"
 )
 

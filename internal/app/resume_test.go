@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"sluice/internal/admin"
-	"sluice/internal/idempotency"
 	"sluice/internal/ledger/usage"
-	"sluice/internal/resume"
+	"sluice/internal/line/idempotency"
+	"sluice/internal/line/resume"
 )
 
 // narrator is an upstream that streams ten words, each in an event. A call with "hold:n" in its prompt sends the

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/admin"
-	"sluice/internal/idempotency"
+	"sluice/internal/line/idempotency"
 )
 
 // A page that calls the API reads what a caller with a key reads, whatever goes wrong: before the call, in it, and in the

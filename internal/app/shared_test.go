@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/idempotency"
+	"sluice/internal/line/idempotency"
 	"sluice/internal/pgtest"
 	"sluice/internal/wiretest"
 )

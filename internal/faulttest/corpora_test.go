@@ -11,7 +11,7 @@ func TestCorpora(t *testing.T) {
 	t.Parallel()
 	for what, target := range map[string][2]string{
 		"requests":               {"internal/prompt/chat", "FuzzParse"},
-		"streams":                {"internal/relay", "FuzzStream"},
+		"streams":                {"internal/line/relay", "FuzzStream"},
 		"event streams":          {"internal/kit/sse", "FuzzReader"},
 		"MCP, as a client":       {"internal/upstream/mcpclient", "FuzzCounter"},
 		"MCP, as a server":       {"internal/mcpserver", "FuzzReadMessage"},
@@ -25,8 +25,8 @@ func TestCorpora(t *testing.T) {
 		"HTTP/1.1, as a server":  {"internal/kit/lane", "FuzzDiffer"},
 		"HTTP/1.1, as a client":  {"internal/kit/plainhttp", "FuzzReply"},
 		"HTTP/1.1, what we send": {"internal/kit/plainhttp", "FuzzRequest"},
-		"resumed streams":        {"internal/resume", "FuzzLastEvent"},
-		"messages between nodes": {"internal/resume", "FuzzHeard"},
+		"resumed streams":        {"internal/line/resume", "FuzzLastEvent"},
+		"messages between nodes": {"internal/line/resume", "FuzzHeard"},
 	} {
 		if !exists(t, target[0], target[1]) {
 			t.Errorf("%s: %s has no %s", what, target[0], target[1])

@@ -14,8 +14,8 @@ import (
 
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
+	"sluice/internal/line/relay"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/relay"
 )
 
 // bodies reads request bodies and limits the memory they take: for one body, for one caller,

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/relay"
+	"sluice/internal/line/relay"
 )
 
 // Who is refused by the headers alone is told so before a byte of the body is sent.

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"net/http"
 
-	"sluice/internal/idempotency"
-	"sluice/internal/inference"
+	"sluice/internal/line/idempotency"
+	"sluice/internal/line/inference"
+	"sluice/internal/line/relay"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/relay"
 )
 
 // createChatCompletion serves POST /v1/chat/completions.

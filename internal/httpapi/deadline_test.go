@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/idempotency"
+	"sluice/internal/line/idempotency"
 )
 
 // timed is a listener whose connections remember their last write deadline.

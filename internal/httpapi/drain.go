@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"sluice/internal/relay"
+	"sluice/internal/line/relay"
 )
 
 // A proxy sends requests over connections that it keeps. If the server closes such a connection

@@ -3,9 +3,9 @@ package httpapi
 import (
 	"net/http"
 
-	"sluice/internal/idempotency"
-	"sluice/internal/inference"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/line/idempotency"
+	"sluice/internal/line/inference"
 	"sluice/internal/prompt/embeddings"
 )
 

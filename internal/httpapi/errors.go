@@ -11,8 +11,8 @@ import (
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/refusal"
+	"sluice/internal/line/relay"
 	"sluice/internal/messages"
-	"sluice/internal/relay"
 	"sluice/internal/upstream/provider"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"sluice/internal/idempotency"
-	"sluice/internal/relay"
+	"sluice/internal/line/idempotency"
+	"sluice/internal/line/relay"
 )
 
 // eventStream is the Content-Type of streams.

@@ -12,7 +12,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
-	"sluice/internal/idempotency"
+	"sluice/internal/line/idempotency"
 )
 
 // witness is a store that notes what the caller had got when the reply was stored.

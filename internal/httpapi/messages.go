@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/inference"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/admission"
+	"sluice/internal/line/inference"
 	"sluice/internal/messages"
 	"sluice/internal/upstream/catalog"
 )

@@ -8,8 +8,8 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/line/relay"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/relay"
 	"sluice/internal/responses"
 )
 

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"sluice/internal/kit/fault"
-	"sluice/internal/relay"
-	"sluice/internal/resume"
+	"sluice/internal/line/relay"
+	"sluice/internal/line/resume"
 )
 
 // resumeHeader is the request header that asks for a stream that can be resumed, if its value is 1.

@@ -5,8 +5,8 @@ import (
 	"math"
 	"net/http"
 
-	"sluice/internal/inference"
 	"sluice/internal/ledger/admission"
+	"sluice/internal/line/inference"
 	"sluice/internal/upstream/routing"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
-	"sluice/internal/relay"
+	"sluice/internal/line/relay"
 	"sluice/internal/video"
 )
 

@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/internal/idempotency"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
+	"sluice/internal/line/idempotency"
 	"sluice/internal/video"
 )
 

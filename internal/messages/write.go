@@ -5,8 +5,8 @@ import (
 
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/jsonscan"
+	"sluice/internal/line/relay"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/relay"
 	"sluice/internal/upstream/provider"
 )
 

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/internal/line/relay"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/relay"
 	"sluice/internal/upstream/provider"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/seal"
-	"sluice/internal/relay"
+	"sluice/internal/line/relay"
 )
 
 // memory is a store in memory.

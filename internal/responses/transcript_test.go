@@ -18,8 +18,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/line/relay"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/relay"
 	"sluice/internal/upstream/provider"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/idempotency"
+	"sluice/internal/line/idempotency"
 )
 
 // renewAtOnce is how many claims one statement renews. A last part that is smaller names one id several

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/idempotency"
 	"sluice/internal/kit/order"
+	"sluice/internal/line/idempotency"
 )
 
 // FindReply returns the sealed reply with the given id, or nil if there is none or it has expired.

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/idempotency"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/seal"
+	"sluice/internal/line/idempotency"
 	"sluice/internal/pgtest"
 	"sluice/internal/responses"
 	"sluice/internal/sqlstore"

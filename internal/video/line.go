@@ -16,11 +16,11 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
 	"sluice/internal/blob"
-	"sluice/internal/idempotency"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/line/idempotency"
 )
 
 // Files stores finished videos. See package blob.

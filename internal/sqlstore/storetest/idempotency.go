@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/idempotency"
+	"sluice/internal/line/idempotency"
 	"sluice/internal/sqlstore"
 )
 

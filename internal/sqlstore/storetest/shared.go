@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/account/signin"
-	"sluice/internal/idempotency"
+	"sluice/internal/line/idempotency"
 	"sluice/internal/sqlstore"
 	"sluice/internal/upstream/routing"
 )

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"sluice/internal/kit/pulse"
+	"sluice/internal/line/relay"
 	"sluice/internal/prompt/allowance"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/relay"
 	"sluice/internal/responses"
 	"sluice/internal/upstream/provider"
 	"sluice/internal/upstream/provider/openai"

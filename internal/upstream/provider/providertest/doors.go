@@ -14,9 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/line/relay"
 	"sluice/internal/messages"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/relay"
 	"sluice/internal/responses"
 	"sluice/internal/upstream/provider"
 )

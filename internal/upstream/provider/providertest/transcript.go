@@ -20,8 +20,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/line/relay"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/relay"
 	"sluice/internal/upstream/continuation"
 	"sluice/internal/upstream/provider"
 )

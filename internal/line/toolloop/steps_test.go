@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/line/toolloop"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/toolloop"
 	"sluice/internal/upstream/continuation"
 )
 

@@ -11,10 +11,10 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
-	"sluice/internal/inference"
 	"sluice/internal/kit/pulse"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/line/inference"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/provider"

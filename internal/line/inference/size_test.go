@@ -16,9 +16,9 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/line/relay"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/tokens"
-	"sluice/internal/relay"
 	"sluice/internal/upstream/catalog"
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/line/toolloop"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/toolloop"
 	"sluice/internal/upstream/provider"
 )
 

@@ -17,8 +17,8 @@ import (
 	"go.uber.org/goleak"
 
 	"sluice/internal/kit/netguard"
+	"sluice/internal/line/toolloop"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/toolloop"
 	"sluice/internal/upstream/continuation"
 	"sluice/internal/upstream/mcpclient"
 	"sluice/internal/upstream/provider"

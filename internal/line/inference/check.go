@@ -2,9 +2,9 @@ package inference
 
 import (
 	"sluice/internal/kit/fault"
+	"sluice/internal/line/relay"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/tokens"
-	"sluice/internal/relay"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/routing"
 )

@@ -11,9 +11,9 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
-	"sluice/internal/inference"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/admission"
+	"sluice/internal/line/inference"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/tokens"
 	"sluice/internal/upstream/catalog"

@@ -8,9 +8,9 @@ import (
 
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/line/relay"
+	"sluice/internal/line/toolloop"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/relay"
-	"sluice/internal/toolloop"
 	"sluice/internal/upstream/provider"
 )
 

@@ -11,9 +11,9 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/line/relay"
+	"sluice/internal/line/toolloop"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/relay"
-	"sluice/internal/toolloop"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/provider"
 )

@@ -11,13 +11,13 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"sluice/internal/account"
-	"sluice/internal/inference"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/netguard"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/line/inference"
+	"sluice/internal/line/toolloop"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/toolloop"
 	"sluice/internal/upstream/mcpclient"
 	"sluice/internal/upstream/provider"
 )

@@ -3,7 +3,7 @@ package relay_test
 import (
 	"fmt"
 
-	"sluice/internal/relay"
+	"sluice/internal/line/relay"
 	"sluice/internal/upstream/provider"
 )
 
