@@ -15,8 +15,8 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
-	"sluice/internal/blob"
-	"sluice/internal/blob/blobtest"
+	"sluice/internal/video/blob"
+	"sluice/internal/video/blob/blobtest"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 
 	"github.com/minio/minio-go/v7/pkg/signer"
 
-	"sluice/internal/blob"
+	"sluice/internal/video/blob"
 )
 
 // store answers like an object store in a region, and checks signatures with the code of another client.

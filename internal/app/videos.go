@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"sluice/internal/app/settings"
-	"sluice/internal/blob"
 	"sluice/internal/config"
 	"sluice/internal/kit/health"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/video"
+	"sluice/internal/video/blob"
 )
 
 // filesPatience is how long the start waits for the storage of videos. The server starts without it.

@@ -9,10 +9,10 @@ import (
 	"io"
 	"path/filepath"
 
-	"sluice/internal/blob"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/sqlstore"
 	"sluice/internal/video"
+	"sluice/internal/video/blob"
 )
 
 // Checked is what Check found in a backup.

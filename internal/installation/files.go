@@ -8,9 +8,9 @@ import (
 	"os"
 	"time"
 
-	"sluice/internal/blob"
 	"sluice/internal/sqlstore"
 	"sluice/internal/video"
+	"sluice/internal/video/blob"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"sluice/internal/blob"
+	"sluice/internal/video/blob"
 )
 
 // folderFiles is the folder of a backup that holds the files of videos. It is plain files under their names: a

@@ -15,12 +15,12 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
-	"sluice/internal/blob"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/line/idempotency"
+	"sluice/internal/video/blob"
 )
 
 // Files stores finished videos. See package blob.

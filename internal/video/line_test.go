@@ -18,12 +18,12 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
-	"sluice/internal/blob"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/sqlstore"
 	"sluice/internal/video"
+	"sluice/internal/video/blob"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"time"
 
-	"sluice/internal/blob"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
+	"sluice/internal/video/blob"
 )
 
 // LinkPath and LinkSuffix surround the id of the generation in the path of a link.

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/internal/blob"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/video/blob"
 )
 
 const (

@@ -4,8 +4,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"sluice/internal/blob"
-	"sluice/internal/blob/blobtest"
+	"sluice/internal/video/blob"
+	"sluice/internal/video/blob/blobtest"
 )
 
 func TestDisk(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/blob"
+	"sluice/internal/video/blob"
 )
 
 // Files is the interface that the suite tests. blob.Disk and blob.S3 implement it.

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"sluice/internal/blob"
+	"sluice/internal/video/blob"
 )
 
 // store is an object store that answers every request with nothing, or not at all.

@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 
-	"sluice/internal/blob"
+	"sluice/internal/video/blob"
 )
 
 // Put stores what the function writes, and returns its size and hash.
