@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // browserEnv names the browser to use.

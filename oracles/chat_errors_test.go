@@ -13,7 +13,7 @@ import (
 	"github.com/openai/openai-go/v3/packages/ssestream"
 
 	"sluice/internal/account"
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // TestErrors has every refusal surface as the client's error with all its fields.

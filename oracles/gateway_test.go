@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/admin"
 	"sluice/internal/app"
 	"sluice/internal/config"
+	"sluice/internal/operate/admin"
 )
 
 // The models that a gateway with a fake upstream offers beside the sandbox.

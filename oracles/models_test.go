@@ -9,7 +9,7 @@ import (
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // catalogClient is the official client with a key, which asks once and keeps no connection.

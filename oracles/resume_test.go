@@ -10,7 +10,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 
 	"sluice/examples/resume"
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // breaking is a transport whose bodies break after so many bytes, each time a few more.

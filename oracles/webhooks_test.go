@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/admin"
-	"sluice/internal/alert"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/alert"
 )
 
 // received is what the receiver tells about the messages.

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/account"
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // accountCmd groups the commands about accounts. An account is named by its id or its e-mail

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/admin"
-	"sluice/internal/alert"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/alert"
 )
 
 // alertCmd groups the commands about alerts (docs/alerts.md).

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/admin"
-	"sluice/internal/alert"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/alert"
 )
 
 // A server is killed again and again while it delivers alerts to a receiver that fails half of the time. None is lost,

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/account/billing"
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // billingCmd groups the commands about subscriptions and payments (docs/api.md#billing).

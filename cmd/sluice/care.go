@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // The commands here are what support does with an account beside its plan, limits and keys (docs/support.md).

@@ -15,8 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/admin"
 	"sluice/internal/app"
+	"sluice/internal/operate/admin"
 )
 
 // debugPatience is how long each part of a bundle may take. A server that hangs does not answer all

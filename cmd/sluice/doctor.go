@@ -11,11 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/admin"
 	"sluice/internal/app"
 	"sluice/internal/config"
-	"sluice/internal/doctor"
 	"sluice/internal/kit/buildinfo"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/doctor"
 )
 
 // doctorCmd checks everything it can without changing anything. An invalid configuration is a

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // greedy is how many callers of one account ask for the same thing at once.

@@ -11,10 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/account/billing/stripe"
-	"sluice/internal/admin"
 	"sluice/internal/dashboard"
 	"sluice/internal/front"
 	"sluice/internal/httpapi"
+	"sluice/internal/operate/admin"
 	"sluice/internal/support"
 )
 

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/internal/admin"
 	"sluice/internal/config"
+	"sluice/internal/operate/admin"
 )
 
 // The places of a package or of deploy/systemd, below the root of the machine. The unit sets variables for the

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/admin"
 	"sluice/internal/app"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/operate/admin"
 )
 
 // journalCmd groups the commands about journals.

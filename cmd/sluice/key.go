@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/account"
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // keyCmd groups the commands about API keys. An account has one master key and some sub-keys

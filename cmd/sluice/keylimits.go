@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/account"
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // limitFlags are the flags that narrow a sub-key (docs/api.md#limits-of-a-key).

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/admin"
 	"sluice/internal/kit/fault"
+	"sluice/internal/operate/admin"
 	"sluice/internal/sqlstore"
 )
 

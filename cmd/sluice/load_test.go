@@ -22,7 +22,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // newUpstream returns a provider that does what the caller's message says: "send 5" sends five words at

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/admin"
-	"sluice/internal/steering"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/steering"
 )
 
 // maintenanceCmd groups the commands about maintenance.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // matterCmd groups the commands of support: the queue, and the threads with customers (docs/support.md#matters).

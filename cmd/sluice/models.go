@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/admin"
 	"sluice/internal/app"
-	"sluice/internal/steering"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/steering"
 )
 
 // modelsCmd prints the catalog: of the running server, or as the configuration defines it if

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/admin"
 	"sluice/internal/app"
+	"sluice/internal/operate/admin"
 )
 
 // adminPatience is how long a command waits for the server, or for the data folder while

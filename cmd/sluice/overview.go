@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/admin"
-	"sluice/internal/overview"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/overview"
 )
 
 // overviewCmd shows what the service does now.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/admin"
 	"sluice/internal/kit/health"
+	"sluice/internal/operate/admin"
 )
 
 // readyCmd is what health checks of containers run: the image has no other program that could ask.

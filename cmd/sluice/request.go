@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/admin"
-	"sluice/internal/signal"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/signal"
 )
 
 // requestCmd groups the commands about single requests.

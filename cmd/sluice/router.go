@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/admin"
-	"sluice/internal/feedback"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/feedback"
 )
 
 // routerCmd groups the commands about what the router has been told.

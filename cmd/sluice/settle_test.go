@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 	"sluice/internal/pgtest"
 	"sluice/internal/sqlstore"
 )

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // signInLinkCmd prints a sign-in link. It is the way in for an owner who has no mail server,

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // accountSetStaffCmd makes somebody staff. It works only on the server's machine: no member of staff may make others.

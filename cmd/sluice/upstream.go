@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/admin"
-	"sluice/internal/steering"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/steering"
 	"sluice/internal/upstream/routing"
 )
 

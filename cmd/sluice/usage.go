@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/admin"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/operate/admin"
 )
 
 // usageCmd prints an account's usage, including calls of the last second. Calls that are in the

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // exported is what the tests read of an export.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"sluice/internal/alert"
 	"sluice/internal/config"
 	"sluice/internal/kit/datadir"
+	"sluice/internal/operate/alert"
 	"sluice/internal/upstream/routing"
 )
 

@@ -11,10 +11,10 @@ import (
 	"sync"
 	"testing"
 
-	"sluice/internal/admin"
-	"sluice/internal/alert"
 	"sluice/internal/app"
 	"sluice/internal/config"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/alert"
 	"sluice/internal/upstream/routing"
 )
 

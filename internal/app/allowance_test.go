@@ -10,8 +10,8 @@ import (
 	"sync"
 	"testing"
 
-	"sluice/internal/admin"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/operate/admin"
 	"sluice/internal/prompt/allowance"
 )
 

@@ -7,7 +7,6 @@ import (
 
 	"sluice/internal/account/auth"
 	"sluice/internal/config"
-	"sluice/internal/feedback"
 	"sluice/internal/httpapi"
 	"sluice/internal/kit/netguard"
 	"sluice/internal/kit/turnstile"
@@ -16,6 +15,7 @@ import (
 	"sluice/internal/line/resume"
 	"sluice/internal/line/toolloop"
 	"sluice/internal/mcpserver"
+	"sluice/internal/operate/feedback"
 	"sluice/internal/responses"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/continuation"

@@ -9,11 +9,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"sluice/internal/admin"
 	"sluice/internal/config"
 	"sluice/internal/installation"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/operate/admin"
 )
 
 // Backup copies the installation of a configuration to a new folder. The journal comes from the server on the data

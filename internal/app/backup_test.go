@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"sluice/internal/admin"
 	"sluice/internal/app"
+	"sluice/internal/operate/admin"
 	"sluice/internal/pgtest"
 	"sluice/internal/sqlstore"
 )

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 	"sluice/internal/pgtest"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // What was paid for holds for the very next request, what has lapsed no longer, and a restart changes

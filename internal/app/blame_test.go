@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 	"sluice/internal/upstream/routing"
 )
 

@@ -7,7 +7,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/usage"
-	"sluice/internal/overview"
+	"sluice/internal/operate/overview"
 )
 
 // openBoard makes the board of what the service did in the last hours. What it samples is there when it is run.

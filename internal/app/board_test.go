@@ -3,8 +3,8 @@ package app_test
 import (
 	"testing"
 
-	"sluice/internal/admin"
-	"sluice/internal/overview"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/overview"
 	"sluice/internal/pgtest"
 )
 

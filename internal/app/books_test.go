@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/admin"
 	"sluice/internal/app"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/operate/admin"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/sqlstore"
 )

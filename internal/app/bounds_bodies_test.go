@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/admin"
 	"sluice/internal/config"
 	"sluice/internal/httpapi"
+	"sluice/internal/operate/admin"
 )
 
 // form posts a form of these bytes to a page, from an address.

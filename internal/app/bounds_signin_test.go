@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"sluice/internal/account/mail"
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // visitor is somebody with a browser at an address of their own.

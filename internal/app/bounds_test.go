@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // boundsPage holds the table of bounds, and code is the folder that its last column is relative to.

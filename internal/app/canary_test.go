@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/admin"
 	"sluice/internal/app"
+	"sluice/internal/operate/admin"
 )
 
 // The key has none of the marks that keys of well-known vendors have.

@@ -6,14 +6,14 @@ import (
 	"slices"
 
 	"sluice/internal/account/billing"
-	"sluice/internal/admin"
-	"sluice/internal/alert"
 	"sluice/internal/config"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/ledger/cluster"
 	"sluice/internal/ledger/usage"
-	"sluice/internal/matter"
-	"sluice/internal/overview"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/alert"
+	"sluice/internal/operate/matter"
+	"sluice/internal/operate/overview"
 )
 
 // The topics of what nodes tell each other: about calls of MCP tools, and streams that are resumed on another node.

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/admin"
 	"sluice/internal/app"
-	"sluice/internal/doctor"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/doctor"
 	"sluice/internal/pgtest"
 	"sluice/internal/upstream/discovery"
 )

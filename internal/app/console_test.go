@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // seen returns the hidden fields of the forms on an account's page: the state that a member looks at.

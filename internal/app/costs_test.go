@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/admin"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/operate/admin"
 )
 
 // costly is an upstream that does what the last word of a prompt's first line says.

@@ -4,8 +4,8 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"sluice/internal/admin"
 	"sluice/internal/kit/buildinfo"
+	"sluice/internal/operate/admin"
 )
 
 // Build describes the program itself: its version, and what it was built with.

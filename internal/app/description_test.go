@@ -18,7 +18,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"sluice/api"
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // description is the API's own description, and what has been held against it.

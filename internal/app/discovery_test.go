@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 	"sluice/internal/upstream/discovery"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"sluice/internal/app/settings"
 	"sluice/internal/config"
-	"sluice/internal/doctor"
 	"sluice/internal/ledger/admission/redisledger"
+	"sluice/internal/operate/doctor"
 	"sluice/internal/sqlstore"
 	"sluice/internal/upstream/provider"
 )

@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/admin"
 	"sluice/internal/app"
-	"sluice/internal/doctor"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/doctor"
 	"sluice/internal/porttest"
 	"sluice/internal/redistest"
 	"sluice/internal/sqlstore"

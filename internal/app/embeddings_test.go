@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // vectorUpstream is an upstream of OpenAI's dialect that gives one vector of two numbers, or fails.

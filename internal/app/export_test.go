@@ -9,10 +9,10 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
-	"sluice/internal/alert"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/usage"
-	"sluice/internal/notice"
+	"sluice/internal/operate/alert"
+	"sluice/internal/operate/notice"
 	"sluice/internal/upstream/routing"
 )
 

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 	"sluice/internal/upstream/routing"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/admin"
-	"sluice/internal/feedback"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/feedback"
 )
 
 // plenty is for tests that ask until something has happened.

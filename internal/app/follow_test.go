@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"sluice/internal/account"
-	"sluice/internal/admin"
 	"sluice/internal/config"
 	"sluice/internal/kit/fault"
+	"sluice/internal/operate/admin"
 	"sluice/internal/pgtest"
 	"sluice/internal/wiretest"
 )

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/account/billing"
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // The address of a form answers to a browser that opens it: with its page. Whoever sends a form about something that is gone

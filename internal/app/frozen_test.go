@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/admin"
 	"sluice/internal/app"
-	"sluice/internal/doctor"
 	"sluice/internal/kit/buildinfo"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/doctor"
 	"sluice/internal/pgtest"
 	"sluice/internal/wiretest"
 )

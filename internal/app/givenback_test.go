@@ -3,7 +3,7 @@ package app_test
 import (
 	"testing"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // Calls that fail are given back a few times a minute. An account cannot load an upstream that fails without end, and what

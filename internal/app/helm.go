@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"sluice/internal/config"
-	"sluice/internal/steering"
+	"sluice/internal/operate/steering"
 )
 
 // topicOrders is what nodes tell each other when staff has given an order.

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/admin"
 	"sluice/internal/app"
 	"sluice/internal/line/idempotency"
+	"sluice/internal/operate/admin"
 	"sluice/internal/sqlstore"
 )
 

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // TestImageAddresses is a model server on this machine, which would fetch whatever a caller names.

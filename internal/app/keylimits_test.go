@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"sluice/internal/account"
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // limited makes a sub-key with limits and returns it.

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"sluice/internal/account"
-	"sluice/internal/admin"
 	"sluice/internal/kit/fault"
+	"sluice/internal/operate/admin"
 )
 
 // While 200 callers use the master key it is replaced. Whoever starts a request after that call has

@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"sluice/internal/account"
-	"sluice/internal/admin"
 	"sluice/internal/app"
-	"sluice/internal/doctor"
 	"sluice/internal/kit/fault"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/doctor"
 )
 
 // through sends a request as a proxy on this machine would, or as a page under a rebound name.

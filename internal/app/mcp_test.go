@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // toolResult is what the MCP server says of a call.

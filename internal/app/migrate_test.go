@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/admin"
 	"sluice/internal/app"
 	"sluice/internal/config"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/operate/admin"
 	"sluice/internal/pgtest"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/sqlstore"

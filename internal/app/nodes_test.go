@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 	"sluice/internal/pgtest"
 	"sluice/internal/redistest"
 )

@@ -13,7 +13,7 @@ import (
 
 	"github.com/pquerna/otp/totp"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // person is somebody with a browser of their own, which follows no redirects.

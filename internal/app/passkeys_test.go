@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"sluice/internal/account/signin"
-	"sluice/internal/admin"
 	"sluice/internal/kit/passkey"
 	"sluice/internal/kit/passkey/passkeytest"
+	"sluice/internal/operate/admin"
 )
 
 // localSite is what passkeys of a server without a public URL are for.

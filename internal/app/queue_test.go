@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // The queue of the console: an account that was driven to 100 is in it with its pictures, and of two members who decide

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/admin"
 	"sluice/internal/app"
 	"sluice/internal/config"
+	"sluice/internal/operate/admin"
 	"sluice/internal/upstream/discovery"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/admin"
-	"sluice/internal/finder"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/finder"
 )
 
 // throughProxy asks for a completion as a proxy does that names the request and its client.

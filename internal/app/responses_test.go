@@ -11,8 +11,8 @@ import (
 	"sync"
 	"testing"
 
-	"sluice/internal/admin"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/operate/admin"
 )
 
 const responsesPath = "/v1/responses"

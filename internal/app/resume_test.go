@@ -16,10 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/admin"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/line/idempotency"
 	"sluice/internal/line/resume"
+	"sluice/internal/operate/admin"
 )
 
 // narrator is an upstream that streams ten words, each in an event. A call with "hold:n" in its prompt sends the

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/admin"
 	"sluice/internal/kit/datadir"
+	"sluice/internal/operate/admin"
 	"sluice/internal/pgtest"
 )
 

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/admin"
 	"sluice/internal/line/idempotency"
+	"sluice/internal/operate/admin"
 )
 
 // A page that calls the API reads what a caller with a key reads, whatever goes wrong: before the call, in it, and in the

@@ -6,7 +6,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/front"
-	"sluice/internal/overview"
+	"sluice/internal/operate/overview"
 	"sluice/internal/upstream/catalog"
 )
 

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // fondOfCase is an upstream that reads bodies as encoding/json does: it takes "Model" for model, and the last of two

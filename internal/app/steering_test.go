@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/admin"
 	"sluice/internal/kit/fault"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/steering"
 	"sluice/internal/pgtest"
-	"sluice/internal/steering"
 	"sluice/internal/upstream/routing"
 )
 

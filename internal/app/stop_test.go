@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/admin"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/operate/admin"
 	"sluice/internal/pgtest"
 	"sluice/internal/video"
 )

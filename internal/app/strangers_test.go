@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // raw opens a connection and sends the text.

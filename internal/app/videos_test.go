@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 const videoJobs = "/v1/video/generations/jobs"

@@ -16,7 +16,7 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 	"sluice/internal/pgtest"
 	"sluice/internal/redistest"
 )

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // budget is how many calls a month the plan premium has before its keys are deactivated.

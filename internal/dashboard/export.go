@@ -13,12 +13,12 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/account/signin"
-	"sluice/internal/alert"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/ledger/refusal"
 	"sluice/internal/ledger/usage"
-	"sluice/internal/notice"
+	"sluice/internal/operate/alert"
+	"sluice/internal/operate/notice"
 	"sluice/internal/responses"
 )
 

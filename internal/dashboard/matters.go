@@ -5,7 +5,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
-	"sluice/internal/matter"
+	"sluice/internal/operate/matter"
 )
 
 // newMatterView is the data of the form that begins a conversation.

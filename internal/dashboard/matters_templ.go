@@ -9,7 +9,7 @@ import "sluice/internal/webui/markup"
 
 import (
 	"fmt"
-	"sluice/internal/matter"
+	"sluice/internal/operate/matter"
 	"sluice/internal/webui"
 )
 

@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"slices"
 
-	"sluice/internal/matter"
-	"sluice/internal/notice"
+	"sluice/internal/operate/matter"
+	"sluice/internal/operate/notice"
 )
 
 // messagesShown limits the notices and the conversations on the page. The export has all of them.

@@ -8,8 +8,8 @@ import "github.com/a-h/templ"
 import "sluice/internal/webui/markup"
 
 import (
-	"sluice/internal/matter"
-	"sluice/internal/notice"
+	"sluice/internal/operate/matter"
+	"sluice/internal/operate/notice"
 	"sluice/internal/webui"
 )
 

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"sluice/internal/alert"
 	"sluice/internal/kit/excerpt"
+	"sluice/internal/operate/alert"
 	"sluice/internal/webui"
 )
 

@@ -10,7 +10,7 @@ import "sluice/internal/webui/markup"
 import (
 	"fmt"
 	"slices"
-	"sluice/internal/alert"
+	"sluice/internal/operate/alert"
 	"sluice/internal/webui"
 )
 

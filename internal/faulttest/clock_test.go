@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // listenToTest does what the test says on the standard input: "step N" puts the clock N seconds ahead of the machine's.

@@ -21,7 +21,7 @@ func TestCorpora(t *testing.T) {
 		"the journal":            {"internal/ledger/usage", "FuzzScan"},
 		"video requests":         {"internal/video", "FuzzParse"},
 		"the configuration":      {"internal/config", "FuzzDecode"},
-		"the admin socket":       {"internal/admin", "FuzzDecode"},
+		"the admin socket":       {"internal/operate/admin", "FuzzDecode"},
 		"HTTP/1.1, as a server":  {"internal/kit/lane", "FuzzDiffer"},
 		"HTTP/1.1, as a client":  {"internal/kit/plainhttp", "FuzzReply"},
 		"HTTP/1.1, what we send": {"internal/kit/plainhttp", "FuzzRequest"},

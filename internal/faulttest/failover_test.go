@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	operations "sluice/internal/admin"
 	"sluice/internal/app"
 	"sluice/internal/config"
 	"sluice/internal/ledger/usage"
+	operations "sluice/internal/operate/admin"
 	"sluice/internal/pgtest"
 	"sluice/internal/wiretest"
 )

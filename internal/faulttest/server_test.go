@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/admin"
 	"sluice/internal/kit/fault"
+	"sluice/internal/operate/admin"
 )
 
 // patience ends a test that hangs. A soak keeps the machine busy, so it takes longer.

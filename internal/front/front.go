@@ -13,7 +13,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
-	"sluice/internal/overview"
+	"sluice/internal/operate/overview"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/webui"
 )

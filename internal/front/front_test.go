@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/overview"
+	"sluice/internal/operate/overview"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/webui"
 )

@@ -9,7 +9,7 @@ import "sluice/internal/webui/markup"
 
 import (
 	"fmt"
-	"sluice/internal/overview"
+	"sluice/internal/operate/overview"
 	"sluice/internal/webui"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/kit/order"
-	"sluice/internal/overview"
+	"sluice/internal/operate/overview"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/webui"
 )

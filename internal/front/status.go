@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sluice/internal/kit/order"
-	"sluice/internal/overview"
+	"sluice/internal/operate/overview"
 )
 
 // statusView is the data of the status page.

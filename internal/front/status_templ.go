@@ -8,7 +8,7 @@ import "github.com/a-h/templ"
 import "sluice/internal/webui/markup"
 
 import (
-	"sluice/internal/overview"
+	"sluice/internal/operate/overview"
 	"sluice/internal/webui"
 	"time"
 )

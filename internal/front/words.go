@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/overview"
+	"sluice/internal/operate/overview"
 	"sluice/internal/webui"
 )
 

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/alert"
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/operate/alert"
 )
 
 // monthly is the key under which units are added up for the abuse score.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/alert"
 	"sluice/internal/kit/fault"
+	"sluice/internal/operate/alert"
 )
 
 // The columns of alerts, in the order in which they are written and scanned.

@@ -8,8 +8,8 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
-	"sluice/internal/alert"
 	"sluice/internal/kit/fault"
+	"sluice/internal/operate/alert"
 )
 
 // booksColumns are in the order of saveBooks and scanBooks.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/feedback"
+	"sluice/internal/operate/feedback"
 	"sluice/internal/upstream/catalog"
 )
 

@@ -6,10 +6,10 @@ import (
 	"strconv"
 	"time"
 
-	"sluice/internal/finder"
 	"sluice/internal/ledger/refusal"
 	"sluice/internal/ledger/usage"
-	"sluice/internal/signal"
+	"sluice/internal/operate/finder"
+	"sluice/internal/operate/signal"
 )
 
 // emailQuery returns the query for addresses that begin with a text. The order is that of bytes on both engines, and an

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/finder"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/operate/finder"
+	"sluice/internal/operate/signal"
 	"sluice/internal/pgtest"
-	"sluice/internal/signal"
 	"sluice/internal/sqlstore"
 )
 

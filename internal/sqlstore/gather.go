@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/ledger/abuse"
-	"sluice/internal/matter"
+	"sluice/internal/operate/matter"
 )
 
 // climbStays is how old an event of a fast climb may be to be worth a look: older ones are from before there was a

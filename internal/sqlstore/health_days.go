@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"sluice/internal/overview"
+	"sluice/internal/operate/overview"
 )
 
 // AddDays adds what sums returns to the days, in one transaction; see overview.DayStore. The row of the counter is

@@ -9,7 +9,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
-	"sluice/internal/matter"
+	"sluice/internal/operate/matter"
 )
 
 // matterColumns are in the order of matterValues and scanMatter.

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/matter"
-	"sluice/internal/notice"
+	"sluice/internal/operate/matter"
+	"sluice/internal/operate/notice"
 	"sluice/internal/sqlstore"
 )
 

@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"time"
 
-	"sluice/internal/notice"
+	"sluice/internal/operate/notice"
 )
 
 // noticeColumns are in the order of AddNotice and Notices. How much of an inquiry is in its thread is written by

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"sluice/internal/overview"
+	"sluice/internal/operate/overview"
 )
 
 // StoreMinutes stores minutes of a node, over those that it has stored before, and deletes minutes of all nodes that are

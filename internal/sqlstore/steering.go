@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"sluice/internal/account"
-	"sluice/internal/steering"
+	"sluice/internal/operate/steering"
 )
 
 // OrdersVersion returns the number of the last change of the orders.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/alert"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/operate/alert"
 	"sluice/internal/video"
 )
 

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/admin"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/order"
-	"sluice/internal/signal"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/signal"
 	"sluice/internal/webui"
 )
 

@@ -13,7 +13,7 @@ import (
 	"net/url"
 	"slices"
 	"sluice/internal/account"
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 	"sluice/internal/webui"
 )
 

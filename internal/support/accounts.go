@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"strings"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 	"sluice/internal/webui"
 )
 

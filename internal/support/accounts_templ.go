@@ -9,7 +9,7 @@ import "sluice/internal/webui/markup"
 
 import (
 	"net/url"
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 	"sluice/internal/webui"
 )
 

@@ -8,8 +8,8 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
-	"sluice/internal/admin"
 	"sluice/internal/kit/fault"
+	"sluice/internal/operate/admin"
 	"sluice/internal/webui"
 )
 

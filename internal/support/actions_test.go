@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"sluice/internal/account"
-	"sluice/internal/admin"
 	"sluice/internal/kit/fault"
+	"sluice/internal/operate/admin"
 )
 
 func TestParseDollars(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"time"
 
-	"sluice/internal/admin"
-	"sluice/internal/alert"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/alert"
 	"sluice/internal/webui"
 )
 

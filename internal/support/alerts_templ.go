@@ -9,8 +9,8 @@ import "sluice/internal/webui/markup"
 
 import (
 	"net/url"
-	"sluice/internal/admin"
-	"sluice/internal/alert"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/alert"
 	"sluice/internal/webui"
 )
 

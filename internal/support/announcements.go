@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/admin"
-	"sluice/internal/steering"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/steering"
 	"sluice/internal/webui"
 )
 

@@ -8,7 +8,7 @@ import "github.com/a-h/templ"
 import "sluice/internal/webui/markup"
 
 import (
-	"sluice/internal/steering"
+	"sluice/internal/operate/steering"
 	"sluice/internal/webui"
 )
 

@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"strconv"
 
-	"sluice/internal/admin"
-	"sluice/internal/overview"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/overview"
 	"sluice/internal/webui"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/admin"
-	"sluice/internal/signal"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/signal"
 	"sluice/internal/webui"
 )
 

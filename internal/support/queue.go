@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/admin"
 	"sluice/internal/kit/fault"
-	"sluice/internal/matter"
-	"sluice/internal/signal"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/matter"
+	"sluice/internal/operate/signal"
 	"sluice/internal/webui"
 )
 

@@ -9,8 +9,8 @@ import "sluice/internal/webui/markup"
 
 import (
 	"fmt"
-	"sluice/internal/admin"
-	"sluice/internal/matter"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/matter"
 	"sluice/internal/webui"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/internal/admin"
 	"sluice/internal/kit/fault"
+	"sluice/internal/operate/admin"
 	"sluice/internal/webui"
 )
 

@@ -10,7 +10,7 @@ import "sluice/internal/webui/markup"
 import (
 	"cmp"
 	"fmt"
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 	"sluice/internal/webui"
 )
 

@@ -13,9 +13,9 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/signin"
 	"sluice/internal/account/staff"
-	"sluice/internal/admin"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/turnstile"
+	"sluice/internal/operate/admin"
 	"sluice/internal/webui"
 )
 

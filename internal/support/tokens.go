@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"sluice/internal/admin"
 	"sluice/internal/kit/fault"
+	"sluice/internal/operate/admin"
 	"sluice/internal/webui"
 )
 

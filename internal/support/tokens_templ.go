@@ -7,7 +7,7 @@ package support
 import "github.com/a-h/templ"
 import "sluice/internal/webui/markup"
 
-import "sluice/internal/admin"
+import "sluice/internal/operate/admin"
 import "sluice/internal/webui"
 
 // tokensPage is the page with the member's tokens for the admin API.

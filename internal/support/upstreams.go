@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/admin"
 	"sluice/internal/kit/fault"
-	"sluice/internal/overview"
-	"sluice/internal/steering"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/overview"
+	"sluice/internal/operate/steering"
 	"sluice/internal/upstream/routing"
 	"sluice/internal/webui"
 )

@@ -8,9 +8,9 @@ import "github.com/a-h/templ"
 import "sluice/internal/webui/markup"
 
 import (
-	"sluice/internal/admin"
-	"sluice/internal/overview"
-	"sluice/internal/steering"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/overview"
+	"sluice/internal/operate/steering"
 	"sluice/internal/upstream/routing"
 	"sluice/internal/webui"
 )

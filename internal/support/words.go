@@ -7,7 +7,7 @@ import (
 	"github.com/a-h/templ"
 
 	"sluice/internal/account/billing"
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 	"sluice/internal/webui"
 )
 

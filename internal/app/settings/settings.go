@@ -16,9 +16,9 @@ import (
 
 	"sluice/api"
 	"sluice/internal/account"
-	"sluice/internal/admin"
 	"sluice/internal/config"
 	"sluice/internal/httpapi"
+	"sluice/internal/operate/admin"
 	"sluice/internal/prompt/alias"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/discovery"

@@ -9,10 +9,10 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
-	"sluice/internal/alert"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/operate/alert"
 	"sluice/internal/sqlstore"
 	"sluice/internal/video"
 )

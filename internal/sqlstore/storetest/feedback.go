@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/account"
-	"sluice/internal/feedback"
+	"sluice/internal/operate/feedback"
 	"sluice/internal/sqlstore"
 	"sluice/internal/upstream/catalog"
 )

@@ -10,10 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/account"
-	"sluice/internal/finder"
 	"sluice/internal/ledger/refusal"
 	"sluice/internal/ledger/usage"
-	"sluice/internal/signal"
+	"sluice/internal/operate/finder"
+	"sluice/internal/operate/signal"
 	"sluice/internal/sqlstore"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sluice/internal/overview"
+	"sluice/internal/operate/overview"
 	"sluice/internal/sqlstore"
 )
 

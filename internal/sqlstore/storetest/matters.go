@@ -13,8 +13,8 @@ import (
 	"sluice/internal/account/billing"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/abuse"
-	"sluice/internal/matter"
-	"sluice/internal/notice"
+	"sluice/internal/operate/matter"
+	"sluice/internal/operate/notice"
 	"sluice/internal/sqlstore"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sluice/internal/notice"
+	"sluice/internal/operate/notice"
 	"sluice/internal/sqlstore"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/account/billing"
-	"sluice/internal/overview"
+	"sluice/internal/operate/overview"
 	"sluice/internal/sqlstore"
 )
 

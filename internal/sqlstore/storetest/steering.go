@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/account"
+	"sluice/internal/operate/steering"
 	"sluice/internal/sqlstore"
-	"sluice/internal/steering"
 )
 
 // orders checks that orders are changed together with the audit log, which an entry without an account is not followed

@@ -8,7 +8,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/ledger/abuse"
-	"sluice/internal/notice"
+	"sluice/internal/operate/notice"
 	"sluice/internal/sqlstore"
 )
 

@@ -18,10 +18,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/account"
-	"sluice/internal/admin"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/operate/admin"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/sqlstore"
 	"sluice/internal/upstream/catalog"
@@ -564,7 +564,7 @@ func TestDebug(t *testing.T) {
 			t.Errorf("Fetch(%s) = %.20q, %v, want it to begin with %q", name, got, err, want)
 		}
 	}
-	for _, name := range []string{"pprof/none", "pprof/", "", "../status"} {
+	for _, name := range []string{"pprof/none", "pprof/", "", "../../status"} {
 		if got, err := c.Fetch(t.Context(), name); err == nil {
 			t.Errorf("Fetch(%q) = %.20q, want an error", name, got)
 		}

@@ -6,7 +6,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/mail"
-	"sluice/internal/notice"
+	"sluice/internal/operate/notice"
 	"sluice/internal/sqlstore"
 )
 

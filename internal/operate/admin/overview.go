@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"sluice/internal/kit/fault"
-	"sluice/internal/overview"
+	"sluice/internal/operate/overview"
 )
 
 // noServer is what operations return that need a running server.

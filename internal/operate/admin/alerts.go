@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/alert"
 	"sluice/internal/kit/fault"
+	"sluice/internal/operate/alert"
 )
 
 // AlertEvent is something that the operator was told.

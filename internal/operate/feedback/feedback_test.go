@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/finder"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/operate/finder"
 	"sluice/internal/upstream/catalog"
 )
 

@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/finder"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/operate/finder"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/routing"
 )

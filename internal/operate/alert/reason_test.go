@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"sluice/internal/alert"
+	"sluice/internal/operate/alert"
 )
 
 // What the owner of a receiver reads names no address of ours.

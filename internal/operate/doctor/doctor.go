@@ -22,10 +22,10 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/admin"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/datadir"
 	"sluice/internal/ledger/cluster"
+	"sluice/internal/operate/admin"
 )
 
 const (

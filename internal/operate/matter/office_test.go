@@ -10,7 +10,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/mail"
 	"sluice/internal/kit/fault"
-	"sluice/internal/matter"
+	"sluice/internal/operate/matter"
 	"sluice/internal/sqlstore"
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sluice/internal/kit/fault"
-	"sluice/internal/matter"
+	"sluice/internal/operate/matter"
 )
 
 // Matter is one matter between a customer and support, without its messages.

@@ -21,9 +21,9 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/account/mail"
-	"sluice/internal/alert"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/abuse"
+	"sluice/internal/operate/alert"
 	"sluice/internal/sqlstore"
 	"sluice/internal/video"
 )

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/finder"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/refusal"
 	"sluice/internal/ledger/usage"
-	"sluice/internal/signal"
+	"sluice/internal/operate/finder"
+	"sluice/internal/operate/signal"
 )
 
 // SearchQuery is the argument of account.search. Term is an e-mail address or its beginning, the id of an account, a

@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"sluice/internal/account"
-	"sluice/internal/finder"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/refusal"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/operate/finder"
 )
 
 // asked is a store that notes its queries. It has n accounts for each, and the requests that flush has moved.

@@ -9,7 +9,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
-	"sluice/internal/steering"
+	"sluice/internal/operate/steering"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/routing"
 )

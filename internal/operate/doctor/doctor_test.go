@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/admin"
+	"sluice/internal/operate/admin"
 )
 
 // A server that takes long to say how it is, because its database does, may serve calls all the same: nobody is told to

@@ -11,7 +11,7 @@ import (
 	"sluice/internal/account/billing"
 	"sluice/internal/account/signin"
 	"sluice/internal/kit/fault"
-	"sluice/internal/notice"
+	"sluice/internal/operate/notice"
 )
 
 // Messages returns what accounts were told; *notice.Board is one.

@@ -7,8 +7,8 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/account/billing/testpay"
-	"sluice/internal/admin"
 	"sluice/internal/kit/fault"
+	"sluice/internal/operate/admin"
 )
 
 // TestBillingOperations sends a subscription through what operators can do with it.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"slices"
 
-	"sluice/internal/feedback"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
+	"sluice/internal/operate/feedback"
 )
 
 // Feedback is what callers and the ends of calls say about models.
