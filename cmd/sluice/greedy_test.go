@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/account/billing/stripe"
+	"sluice/internal/api/httpapi"
 	"sluice/internal/dashboard"
 	"sluice/internal/front"
-	"sluice/internal/httpapi"
 	"sluice/internal/operate/admin"
 	"sluice/internal/support"
 )

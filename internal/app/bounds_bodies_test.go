@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/api/httpapi"
 	"sluice/internal/config"
-	"sluice/internal/httpapi"
 	"sluice/internal/operate/admin"
 )
 

@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"sluice/internal/httpapi"
+	"sluice/internal/api/httpapi"
 	"sluice/internal/kit/health"
 )
 

@@ -4,7 +4,7 @@ import (
 	"crypto/tls"
 	"net/netip"
 
-	"sluice/internal/httpapi"
+	"sluice/internal/api/httpapi"
 )
 
 const (

@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 
+	"sluice/internal/api/httpapi"
 	"sluice/internal/config"
-	"sluice/internal/httpapi"
 	"sluice/internal/kit/datadir"
 )
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/httpapi"
+	"sluice/internal/api/httpapi"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/health"
 	"sluice/internal/ledger/refusal"

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"sluice/internal/account/auth"
-	"sluice/internal/httpapi"
+	"sluice/internal/api/httpapi"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/activity"
 )

@@ -19,8 +19,9 @@ import (
 	"sluice/internal/account/auth"
 	"sluice/internal/account/billing"
 	"sluice/internal/account/signin"
+	"sluice/internal/api/httpapi"
+	"sluice/internal/api/responses"
 	"sluice/internal/front"
-	"sluice/internal/httpapi"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/turnstile"
 	"sluice/internal/ledger/abuse"
@@ -31,7 +32,6 @@ import (
 	"sluice/internal/operate/alert"
 	"sluice/internal/operate/matter"
 	"sluice/internal/operate/notice"
-	"sluice/internal/responses"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/webui"
 )

@@ -13,13 +13,13 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/account/signin"
+	"sluice/internal/api/responses"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/ledger/refusal"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/alert"
 	"sluice/internal/operate/notice"
-	"sluice/internal/responses"
 )
 
 // export writes the JSON document with all data of an account: an object of lists, one entry at a time. It has no secrets:

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/api/responses"
 	"sluice/internal/kit/order"
-	"sluice/internal/responses"
 )
 
 // responseShelf is the table of responses. Those that expire at $4 or later stay.

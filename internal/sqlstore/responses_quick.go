@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"sluice/internal/responses"
+	"sluice/internal/api/responses"
 )
 
 // errThere means that a response with the same id is stored already, and errFull that responses would exceed the bound of an

@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/api/responses"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/seal"
 	"sluice/internal/line/idempotency"
 	"sluice/internal/pgtest"
-	"sluice/internal/responses"
 	"sluice/internal/sqlstore"
 )
 

@@ -16,8 +16,8 @@ import (
 
 	"sluice/api"
 	"sluice/internal/account"
+	"sluice/internal/api/httpapi"
 	"sluice/internal/config"
-	"sluice/internal/httpapi"
 	"sluice/internal/operate/admin"
 	"sluice/internal/prompt/alias"
 	"sluice/internal/upstream/catalog"

@@ -20,7 +20,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
-	"sluice/internal/httpapi"
+	"sluice/internal/api/httpapi"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/pulse"
 	"sluice/internal/ledger/admission"

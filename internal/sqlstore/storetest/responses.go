@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/responses"
+	"sluice/internal/api/responses"
 	"sluice/internal/sqlstore"
 )
 

@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/api/responses"
 	"sluice/internal/kit/pulse"
 	"sluice/internal/line/relay"
 	"sluice/internal/prompt/allowance"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/responses"
 	"sluice/internal/upstream/provider"
 	"sluice/internal/upstream/provider/openai"
 	"sluice/internal/upstream/provider/providertest"

@@ -13,11 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"sluice/internal/api/messages"
+	"sluice/internal/api/responses"
 	"sluice/internal/kit/fault"
 	"sluice/internal/line/relay"
-	"sluice/internal/messages"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/responses"
 	"sluice/internal/upstream/provider"
 )
 

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/api/messages"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/line/inference"
-	"sluice/internal/messages"
 	"sluice/internal/upstream/catalog"
 )
 

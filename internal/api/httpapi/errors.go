@@ -8,11 +8,11 @@ import (
 	"strconv"
 	"time"
 
+	"sluice/internal/api/messages"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/refusal"
 	"sluice/internal/line/relay"
-	"sluice/internal/messages"
 	"sluice/internal/upstream/provider"
 )
 

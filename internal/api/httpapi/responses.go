@@ -4,13 +4,13 @@ import (
 	"net/http"
 	"strconv"
 
+	"sluice/internal/api/responses"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/line/relay"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/responses"
 )
 
 // createResponse serves POST /v1/responses: a completion in the Responses dialect. It becomes an equal chat completion,

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"sluice/internal/httpapi"
+	"sluice/internal/api/httpapi"
 )
 
 // While a listener is withdrawn the system refuses connections and idle ones have ended, as if the server were not
