@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/app"
-	"sluice/internal/installation"
+	"sluice/internal/store/installation"
 )
 
 // backupCmd copies a whole installation, on either engine, while its servers work.

@@ -19,7 +19,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
 	"sluice/internal/operate/admin"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 )
 
 // A server is killed at random moments while accounts and keys are written. Whatever the moment, its folder opens

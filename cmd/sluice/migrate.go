@@ -14,8 +14,8 @@ import (
 
 	"sluice/internal/app"
 	"sluice/internal/config"
-	"sluice/internal/installation"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/installation"
+	"sluice/internal/store/sqlstore"
 )
 
 // progressEvery is how often the progress of a migration is printed.

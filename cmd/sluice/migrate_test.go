@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 )
 
 func TestProgressText(t *testing.T) {

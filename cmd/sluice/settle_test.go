@@ -16,7 +16,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/operate/admin"
 	"sluice/internal/pgtest"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 )
 
 // everything lists all kinds of calls that callers make and upstreams answer.

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/kit/buildinfo"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 )
 
 // release is what version --json prints. Scripts compare its fields, so they only get more.

@@ -30,7 +30,7 @@ import (
 	"sluice/internal/line/idempotency"
 	"sluice/internal/line/resume"
 	"sluice/internal/operate/admin"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 	"sluice/internal/upstream/discovery"
 	"sluice/internal/video"
 )

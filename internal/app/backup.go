@@ -10,10 +10,10 @@ import (
 	"path/filepath"
 
 	"sluice/internal/config"
-	"sluice/internal/installation"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/admin"
+	"sluice/internal/store/installation"
 )
 
 // Backup copies the installation of a configuration to a new folder. The journal comes from the server on the data

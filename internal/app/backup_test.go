@@ -15,7 +15,7 @@ import (
 	"sluice/internal/app"
 	"sluice/internal/operate/admin"
 	"sluice/internal/pgtest"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 )
 
 // working is a server under load: chats, new accounts and new keys, until stop is called.

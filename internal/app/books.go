@@ -6,12 +6,12 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/config"
-	"sluice/internal/installation"
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/cluster"
 	"sluice/internal/ledger/refusal"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/store/installation"
 	"sluice/internal/video"
 )
 

@@ -19,7 +19,7 @@ import (
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/admin"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 )
 
 // A start takes over what the last minute used, as far as the clock lets it. Whatever the clock did

@@ -17,7 +17,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/kit/plainhttp"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 	"sluice/internal/upstream/continuation"
 )
 

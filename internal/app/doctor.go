@@ -11,7 +11,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/ledger/admission/redisledger"
 	"sluice/internal/operate/doctor"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 	"sluice/internal/upstream/provider"
 )
 

@@ -20,7 +20,7 @@ import (
 	"sluice/internal/operate/doctor"
 	"sluice/internal/porttest"
 	"sluice/internal/redistest"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 )
 
 // expect is a finding by its parts.

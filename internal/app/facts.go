@@ -11,10 +11,10 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
 	"sluice/internal/config"
-	"sluice/internal/installation"
 	"sluice/internal/kit/datadir"
 	"sluice/internal/ledger/usage"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/installation"
+	"sluice/internal/store/sqlstore"
 )
 
 // facts is what a server and an offline command have in common: the locked data folder, the open

@@ -5,7 +5,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/config"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 )
 
 // Two nodes may start on one empty database at the same time: the one that comes second finds the

@@ -17,7 +17,7 @@ import (
 	"sluice/internal/app"
 	"sluice/internal/line/idempotency"
 	"sluice/internal/operate/admin"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 )
 
 // scripted is an upstream that counts its calls. Each waits until the test lets it answer.

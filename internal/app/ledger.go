@@ -12,7 +12,7 @@ import (
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/admission/redisledger"
 	"sluice/internal/ledger/cluster"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 )
 
 // ledger counts what accounts are using: in memory, by all of each limit or by a part, or in the Redis that

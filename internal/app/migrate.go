@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"sluice/internal/config"
-	"sluice/internal/installation"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/installation"
+	"sluice/internal/store/sqlstore"
 )
 
 // Migration is a move of an installation from SQLite to PostgreSQL, in the words of the configuration.

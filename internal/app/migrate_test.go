@@ -21,7 +21,7 @@ import (
 	"sluice/internal/operate/admin"
 	"sluice/internal/pgtest"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 )
 
 // crowd is a large installation: who has which key.

@@ -13,7 +13,6 @@ import (
 	"sluice/internal/account/staff"
 	"sluice/internal/app/settings"
 	"sluice/internal/config"
-	"sluice/internal/installation"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/datadir"
 	"sluice/internal/ledger/abuse"
@@ -26,7 +25,8 @@ import (
 	"sluice/internal/operate/matter"
 	"sluice/internal/operate/notice"
 	"sluice/internal/operate/steering"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/installation"
+	"sluice/internal/store/sqlstore"
 	"sluice/internal/upstream/catalog"
 )
 

@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 
 	"sluice/internal/config"
-	"sluice/internal/installation"
 	"sluice/internal/kit/datadir"
 	"sluice/internal/ledger/usage"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/installation"
+	"sluice/internal/store/sqlstore"
 )
 
 // ReplayJournal settles the journal of a node that does not come back in the database of the configuration. The path is

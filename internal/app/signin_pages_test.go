@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 )
 
 // signInAs signs somebody in to an account in a browser of their own.

@@ -13,7 +13,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"sluice/internal/operate/admin"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 	"sluice/internal/support"
 )
 

@@ -13,7 +13,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/health"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 )
 
 const (

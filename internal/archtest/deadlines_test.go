@@ -9,11 +9,11 @@ import (
 // pooled are the files that may name a connection pool of database/sql. Everything else goes through sqlstore's own
 // pool, which has no method without a deadline.
 var pooled = []string{
-	"internal/sqlstore/pool.go",         // bounds every use
-	"internal/sqlstore/sqlstore.go",     // opens and closes
-	"internal/sqlstore/backup.go",       // copies files of SQLite
-	"internal/sqlstore/snapshot.go",     // opens one of them to look at it
-	"internal/kit/telemetry/metrics.go", // reads the figures of pools
+	"internal/store/sqlstore/pool.go",     // bounds every use
+	"internal/store/sqlstore/sqlstore.go", // opens and closes
+	"internal/store/sqlstore/backup.go",   // copies files of SQLite
+	"internal/store/sqlstore/snapshot.go", // opens one of them to look at it
+	"internal/kit/telemetry/metrics.go",   // reads the figures of pools
 }
 
 // checkDeadlines reports product code that could wait for a database for ever: a pool of database/sql outside of the

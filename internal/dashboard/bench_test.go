@@ -28,7 +28,7 @@ import (
 	"sluice/internal/operate/overview"
 	"sluice/internal/pgtest"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/webui"
 )

@@ -21,7 +21,7 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/usage"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 	"sluice/internal/video"
 	"sluice/internal/video/blob"
 )

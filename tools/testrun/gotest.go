@@ -24,7 +24,7 @@ const parallel = "6"
 // unraced lists the packages that are tested without the race detector: packages that compute, which it
 // slows down tenfold, and the command and the cluster, whose parts run together under it in the tests of app. The module
 // oracles is not tested with it either, because most of it is other people's code.
-var unraced = []string{"./cmd/...", "./api/...", "./bench/...", "./tools/...", "./internal/archtest", "./internal/account/billing/...", "./internal/clustertest", "./internal/sqlstore/...", "./sandbox/clips/..."}
+var unraced = []string{"./cmd/...", "./api/...", "./bench/...", "./tools/...", "./internal/archtest", "./internal/account/billing/...", "./internal/clustertest", "./internal/store/sqlstore/...", "./sandbox/clips/..."}
 
 // unwatched lists the packages whose memory accesses the race detector does not watch in any test. Calls into them are
 // still watched. SQLite and its libraries are C translated to Go: watching them takes two fifths of the time of all tests

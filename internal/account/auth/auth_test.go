@@ -11,7 +11,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
 	"sluice/internal/kit/fault"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 )
 
 type world struct {

@@ -14,7 +14,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/account/billing/testpay"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 )
 
 const (

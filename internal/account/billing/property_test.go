@@ -12,7 +12,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/kit/fault"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 )
 
 // TestMachine sends accounts through random lives: what customers, staff, the calendar and a processor

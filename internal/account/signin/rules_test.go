@@ -16,7 +16,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/signin"
 	"sluice/internal/kit/fault"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 )
 
 // circumstances describe the situation in which a person takes a step.

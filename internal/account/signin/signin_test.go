@@ -17,7 +17,7 @@ import (
 	"sluice/internal/account/mail"
 	"sluice/internal/account/signin"
 	"sluice/internal/kit/fault"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 )
 
 const password = "correct horse battery"

@@ -13,7 +13,7 @@ import (
 	"sluice/internal/account/signin"
 	"sluice/internal/kit/fault"
 	"sluice/internal/pgtest"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 )
 
 // counters is one implementation of Tries, as two nodes see it, and a way to let time pass there.

@@ -17,7 +17,7 @@ import (
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/cluster"
 	"sluice/internal/pgtest"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 	"sluice/internal/wiretest"
 )
 

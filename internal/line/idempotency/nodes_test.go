@@ -11,7 +11,7 @@ import (
 
 	"sluice/internal/line/idempotency"
 	"sluice/internal/pgtest"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 )
 
 // node is one process on a PostgreSQL.

@@ -24,7 +24,7 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/operate/alert"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 	"sluice/internal/video"
 )
 

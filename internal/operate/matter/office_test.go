@@ -11,7 +11,7 @@ import (
 	"sluice/internal/account/mail"
 	"sluice/internal/kit/fault"
 	"sluice/internal/operate/matter"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 )
 
 type box []mail.Message

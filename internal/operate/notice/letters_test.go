@@ -9,7 +9,7 @@ import (
 	"sluice/internal/account/billing"
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/operate/notice"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 )
 
 func TestLetters(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/mail"
 	"sluice/internal/operate/notice"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 )
 
 type box []mail.Message

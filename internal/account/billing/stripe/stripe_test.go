@@ -19,7 +19,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/kit/fault"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 )
 
 const (

@@ -20,7 +20,7 @@ import (
 	"sluice/internal/ledger/usage"
 	"sluice/internal/pgtest"
 	"sluice/internal/redistest"
-	"sluice/internal/sqlstore"
+	"sluice/internal/store/sqlstore"
 	"sluice/internal/wiretest"
 )
 
