@@ -12,10 +12,10 @@ import (
 
 	"sluice/internal/account/billing/stripe"
 	"sluice/internal/api/httpapi"
-	"sluice/internal/dashboard"
-	"sluice/internal/front"
 	"sluice/internal/operate/admin"
-	"sluice/internal/support"
+	"sluice/internal/web/dashboard"
+	"sluice/internal/web/front"
+	"sluice/internal/web/support"
 )
 
 // costsPage has the table of what each route costs.

@@ -13,17 +13,17 @@ import (
 	"sluice/internal/api/httpapi"
 	"sluice/internal/api/responses"
 	"sluice/internal/config"
-	"sluice/internal/dashboard"
-	"sluice/internal/front"
 	"sluice/internal/ledger/activity"
 	"sluice/internal/ledger/refusal"
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/matter"
 	"sluice/internal/operate/notice"
 	"sluice/internal/operate/steering"
-	"sluice/internal/support"
 	"sluice/internal/upstream/catalog"
-	"sluice/internal/webui"
+	"sluice/internal/web/dashboard"
+	"sluice/internal/web/front"
+	"sluice/internal/web/support"
+	"sluice/internal/web/webui"
 )
 
 // openDesk opens what the pages need: mail, signing in, notices, conversations with support. From then on, owners are told when

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/front"
 	"sluice/internal/operate/overview"
 	"sluice/internal/upstream/catalog"
+	"sluice/internal/web/front"
 )
 
 // shelf returns what pages show of models.

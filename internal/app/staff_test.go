@@ -14,7 +14,7 @@ import (
 
 	"sluice/internal/operate/admin"
 	"sluice/internal/store/sqlstore"
-	"sluice/internal/support"
+	"sluice/internal/web/support"
 )
 
 // staffMember signs somebody up, makes them staff and turns their second factor on. Their session has proved it.

@@ -14,7 +14,7 @@ import (
 func TestOneNameForTheKey(t *testing.T) {
 	t.Parallel()
 	other := regexp.MustCompile(`SLUICE_API_KEY|SERVICE_(API_)?KEY|Bearer \$\{?(env:|process\.env\.)?(KEY|API_KEY)\b`)
-	places := []string{"README.md", "docs", "api", "internal/front", "internal/dashboard", "internal/webui/sources", "internal/support"}
+	places := []string{"README.md", "docs", "api", "internal/web/front", "internal/web/dashboard", "internal/web/webui/sources", "internal/web/support"}
 	read := 0
 	for _, place := range places {
 		err := filepath.WalkDir(filepath.Join("..", "..", place), func(path string, d fs.DirEntry, err error) error {

@@ -15,7 +15,7 @@ func TestCorpora(t *testing.T) {
 		"event streams":          {"internal/kit/sse", "FuzzReader"},
 		"MCP, as a client":       {"internal/upstream/mcpclient", "FuzzCounter"},
 		"MCP, as a server":       {"internal/api/mcpserver", "FuzzReadMessage"},
-		"cookies":                {"internal/webui", "FuzzCookie"},
+		"cookies":                {"internal/web/webui", "FuzzCookie"},
 		"webhooks":               {"internal/account/billing/stripe", "FuzzEvent"},
 		"ranges":                 {"internal/api/httpapi", "FuzzRange"},
 		"the journal":            {"internal/ledger/usage", "FuzzScan"},

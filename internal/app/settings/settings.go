@@ -23,7 +23,7 @@ import (
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/discovery"
 	"sluice/internal/upstream/routing"
-	"sluice/internal/webui"
+	"sluice/internal/web/webui"
 )
 
 // Settings is what one configuration means. It does not change once requests are served with it, so

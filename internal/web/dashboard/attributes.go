@@ -1,0 +1,57 @@
+package dashboard
+
+import (
+	"github.com/a-h/templ"
+
+	"sluice/internal/web/webui"
+)
+
+// tabIndex makes only the first of several tabs reachable with the Tab key. app.js moves
+// between tabs with the arrow keys.
+func tabIndex(i int) string {
+	if i == 0 {
+		return "0"
+	}
+	return "-1"
+}
+
+// unpriced returns the note below a cost: whether it leaves out calls to models without a
+// price.
+func unpriced(n int64) string {
+	if n == 0 {
+		return "covered by your plan"
+	}
+	return webui.Number(n) + " without a price"
+}
+
+// named returns the attributes of the field for a key's name. The cursor is there unless another field is wrong.
+func named(p problems) templ.Attributes {
+	a := templ.Attributes{"required": true, "maxlength": "100", "autocomplete": "off"}
+	if len(p) == 0 {
+		a["autofocus"] = true
+	}
+	return a
+}
+
+// opened opens a details element.
+func opened(yes bool) templ.Attributes {
+	if !yes {
+		return nil
+	}
+	return templ.Attributes{"open": true}
+}
+
+// numeric makes phones show a keyboard of digits.
+func numeric() templ.Attributes {
+	return templ.Attributes{"inputmode": "numeric", "autocomplete": "off", "placeholder": "no limit"}
+}
+
+// limited reports whether the form has limits, or something wrong about them.
+func (f *keyForm) limited() bool {
+	for field := range f.Problems {
+		if field != "name" && field != "" {
+			return true
+		}
+	}
+	return f.Requests+f.Tokens+f.Units+f.Addresses+f.Expires != "" || len(f.Models) > 0
+}

@@ -1,0 +1,129 @@
+package dashboard
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/account"
+	"sluice/internal/account/billing"
+	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/usage"
+	"sluice/internal/upstream/catalog"
+	"sluice/internal/web/webui"
+)
+
+func TestEveryDay(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 1, 23, 59, 0, 0, time.UTC)
+	from := firstDay(now)
+	if want := time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC); from != want {
+		t.Errorf("firstDay(%v) = %v, want %v", now, from, want)
+	}
+	row := func(day time.Time, n int64) usage.Row {
+		return usage.Row{Slot: usage.Slot{Start: day}, Sums: usage.Sums{Requests: n}}
+	}
+	today := usage.DayOf(now)
+	days := everyDay([]usage.Row{row(from, 3), row(today, 5), row(today.AddDate(0, 0, 1), 9), row(from.AddDate(0, 0, -1), 9)}, from)
+	total := int64(0)
+	for i, d := range days {
+		if d.Start != from.AddDate(0, 0, i) {
+			t.Errorf("day %d = %v", i, d.Start)
+		}
+		total += d.Requests
+	}
+	if len(days) != 30 || days[0].Requests != 3 || days[29].Requests != 5 || total != 8 {
+		t.Errorf("everyDay has %d days from %d to %d and %d in all, want 30, 3, 5, 8", len(days), days[0].Requests, days[29].Requests, total)
+	}
+}
+
+func TestIncludedModels(t *testing.T) {
+	t.Parallel()
+	m := &catalog.Model{ID: "vendor/Swift-2", Description: "Quick answers", OwnedBy: "Vendor Inc", Plan: account.Basic, ToolCalling: false, ContextLength: 128_000}
+	for _, tt := range []struct {
+		plan             account.Plan
+		staffOnly, staff bool
+		want             bool
+	}{{account.None, false, false, false}, {account.Basic, false, false, true}, {account.Scale, true, false, false}, {account.Scale, true, true, true}} {
+		v := &visitor{Account: &account.Account{Plan: tt.plan, Staff: tt.staff}}
+		model := *m
+		model.StaffOnly = tt.staffOnly
+		if got := v.includes(&model); got != tt.want {
+			t.Errorf("a visitor %+v is offered the model: %t, want %t", tt, got, tt.want)
+		}
+	}
+}
+
+// What can be done about a plan: there is no way down but through support (docs/api.md#plan-changes).
+func TestPlanAction(t *testing.T) {
+	t.Parallel()
+	subscribed := billing.Subscription{Plan: account.Basic}
+	late := billing.Subscription{Plan: account.Basic, Failed: 1}
+	for _, tt := range []struct {
+		present account.Plan
+		sub     billing.Subscription
+		want    string // for Free, Basic, Premium, Scale
+	}{
+		{account.None, billing.Subscription{}, "free subscribe subscribe subscribe"},
+		{account.Free, billing.Subscription{}, "present subscribe subscribe subscribe"},
+		{account.Basic, subscribed, "- present upgrade upgrade"},
+		{account.Basic, late, "- present - -"},
+		{account.Scale, billing.Subscription{}, "- - - present"},
+	} {
+		v := planView{View: billing.View{Account: &account.Account{Plan: tt.present}, Subscription: tt.sub}, Present: tt.present, Sells: true}
+		var got []string
+		for _, p := range sold {
+			action := planAction(v, p)
+			if action == "" {
+				action = "-"
+			}
+			got = append(got, action)
+		}
+		if strings.Join(got, " ") != tt.want {
+			t.Errorf("on %s with %+v: %v, want %s", tt.present, tt.sub, got, tt.want)
+		}
+		v.Sells = false
+		if a := planAction(v, account.Premium); a != "" && a != "present" {
+			t.Errorf("on %s where nothing is sold: %q", tt.present, a)
+		}
+	}
+}
+
+func TestWords(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ got, want string }{
+		{inert("=1+1"), "'=1+1"},
+		{inert("-2"), "'-2"},
+		{inert("laptop"), "laptop"},
+		{sentence("the amount has changed"), "The amount has changed."},
+		{sentence("Really?"), "Really?"},
+		{sentence(""), ""},
+		{spaced("4242424242424242"), "4242 4242 4242 4242"},
+		{webui.Browser("Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 Chrome/120 Safari/537.36 Edg/120"), "Edge on Windows"},
+		{webui.Browser("Mozilla/5.0 (iPhone; CPU iPhone OS 17_0 like Mac OS X) Safari/604.1"), "Safari on iPhone"},
+		{webui.Browser("x"), "Unknown browser"},
+		{planName(account.None), "No plan"},
+		{planName(account.Scale), "Scale"},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("got %q, want %q", tt.got, tt.want)
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	p, status, err := refused(fault.New(fault.Invalid, "too short").At("name"), "name", "email")
+	if err != nil || status != 400 || p["name"] != "Too short." {
+		t.Errorf("refused = %v, %d, %v, want the field's problem", p, status, err)
+	}
+	if p, _, _ := refused(fault.New(fault.Conflict, "Taken.").At("other"), "name"); p[""] != "Taken." {
+		t.Errorf("refused of a field that the form does not have = %v, want the form's problem", p)
+	}
+	for _, err := range []error{errors.New("a bug"), fault.New(fault.Unavailable, "away")} {
+		if _, _, rest := refused(err); rest == nil {
+			t.Errorf("refused(%v) = nil, want it passed on", err)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"sluice/internal/upstream/catalog"
+	"sluice/internal/web/front"
+)
+
+// playgroundView is the initial data of the playground. playground.js does the rest.
+type playgroundView struct {
+	// Models holds the chat models of the visitor's plan, and Model the one that is selected at first.
+	Models []*catalog.Model
+	Model  string
+	Origin string
+	// Account tells apart what a browser keeps for several accounts.
+	Account string
+	// Facts is what the script must know of all models, as JSON: prices, and whether they take pictures.
+	Facts string
+	// Tools reports whether the plan includes tool calling.
+	Tools bool
+}
+
+// playModel is what the playground knows of a model. Prices are in micro-dollars for a million tokens.
+type playModel struct {
+	Images bool       `json:"images,omitempty"`
+	Price  *playPrice `json:"price,omitempty"`
+}
+
+type playPrice struct {
+	Input     int64  `json:"input"`
+	Output    int64  `json:"output"`
+	Cached    *int64 `json:"cached,omitempty"`
+	Reasoning *int64 `json:"reasoning,omitempty"`
+}
+
+// playgroundPage shows the page. The query may name a model to select.
+func (d *Dashboard) playgroundPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	view := playgroundView{Model: r.FormValue("model"), Origin: d.ui.Settings().Origin, Account: v.ID, Tools: v.Plan.IncludesTools()}
+	facts := map[string]playModel{}
+	for _, m := range d.Catalog().Models() {
+		if m.Embeds || !v.includes(m) {
+			continue
+		}
+		view.Models = append(view.Models, m)
+		one := playModel{Images: m.Images}
+		if p := m.Pricing; p != nil && p.Input != nil && p.Output != nil {
+			one.Price = &playPrice{*p.Input, *p.Output, p.Cached, p.Reasoning}
+		}
+		facts[m.ID] = one
+	}
+	text, err := json.Marshal(facts)
+	if err != nil {
+		return err
+	}
+	view.Facts = string(text)
+	p := d.frame(w, r, v, "Playground")
+	p.Styles = []string{"play.css"}
+	p.Scripts = []string{"text.js", "snippets.js", "playground.js"}
+	return d.ui.Render(w, r, http.StatusOK, playgroundPage(p, view))
+}
+
+// languages are those of the code pane, as snippets.js names them.
+var languages = []front.Snippet{{ID: "curl", Name: "curl"}, {ID: "python", Name: "Python"}, {ID: "typescript", Name: "TypeScript"}, {ID: "go", Name: "Go"}}

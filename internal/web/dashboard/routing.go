@@ -1,0 +1,93 @@
+package dashboard
+
+import (
+	"net/http"
+
+	"sluice/internal/ledger/usage"
+	"sluice/internal/prompt/chat"
+	"sluice/internal/upstream/catalog"
+	"sluice/internal/web/webui"
+)
+
+// routingView is what the router did with an account's calls.
+type routingView struct {
+	Router string // its id
+	Rows   []usage.Routed
+	Total  usage.Routed
+	// What the calls with a known cost would have cost at the best and at the cheapest model that the account may
+	// call. Empty names: no model has a price.
+	Best, Cheapest           string
+	BestMicro, CheapestMicro int64
+}
+
+// routingPage shows what the router chose in the last 30 days, and what that saved.
+func (d *Dashboard) routingPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	list := d.Catalog()
+	view := routingView{}
+	for _, m := range list.Models() {
+		if m.Router {
+			view.Router = m.ID
+		}
+	}
+	var err error
+	if view.Rows, err = d.Usage.RoutedCalls(r.Context(), v.ID, view.Router, firstDay(d.now())); err != nil {
+		return err
+	}
+	for _, row := range view.Rows {
+		t := &view.Total
+		t.Calls += row.Calls
+		t.Unpriced += row.Unpriced
+		t.Priced += row.Priced
+		t.Prompt += row.Prompt
+		t.Cached += row.Cached
+		t.Completion += row.Completion
+		t.CostMicro += row.CostMicro
+	}
+	view.compare(list, v)
+	return d.ui.Render(w, r, http.StatusOK, routingPage(d.frame(w, r, v, "Routing"), view))
+}
+
+// compare finds the best and the cheapest model with a price that the visitor may call, and what the calls would have
+// cost there. Their replies would have been longer or shorter, so that is an estimate.
+func (v *routingView) compare(list *catalog.Catalog, who *visitor) {
+	tokens := chat.Usage{Prompt: int(v.Total.Prompt), Cached: int(v.Total.Cached), Completion: int(v.Total.Completion)}
+	best := 0
+	for _, m := range list.Models() {
+		if m.Router || m.Embeds || m.Sandbox || m.Vanished || !who.includes(m) {
+			continue
+		}
+		cost := m.Pricing.Cost(tokens)
+		if cost == nil {
+			continue
+		}
+		quality := 0
+		for t := range catalog.Tasks {
+			quality += m.QualityAt(t)
+		}
+		if quality > best {
+			best, v.Best, v.BestMicro = quality, m.ID, *cost
+		}
+		if v.Cheapest == "" || *cost < v.CheapestMicro {
+			v.Cheapest, v.CheapestMicro = m.ID, *cost
+		}
+	}
+}
+
+// difference says what another choice would have cost more or less than the router's.
+func difference(other, cost int64) string {
+	switch {
+	case other > cost:
+		return webui.Dollars(other-cost) + " more"
+	case other < cost:
+		return webui.Dollars(cost-other) + " less"
+	}
+	return "the same"
+}
+
+// share returns a part of a whole in percent.
+func share(part, whole int64) int64 {
+	if whole == 0 {
+		return 0
+	}
+	return (100*part + whole/2) / whole
+}

@@ -1,0 +1,207 @@
+package dashboard
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/operate/alert"
+	"sluice/internal/web/webui"
+)
+
+// deliveriesShown is how many deliveries a page has. The export has all of them.
+const deliveriesShown = 25
+
+// webhooksView is the data of the webhooks page.
+type webhooksView struct {
+	Hooks []alert.Endpoint
+	// Mailed reports whether the account gets mail about finished videos.
+	Mailed     bool
+	Deliveries []alert.Delivery
+	// Next is the id to continue the list after, or "" at its end. Later reports that this is not the first page.
+	Next  string
+	Later bool
+	// New is the secret of a webhook that was just created, or nil.
+	New *webui.Shown
+	// URL and Types are the form as it was filled in, if it is shown again.
+	URL      string
+	Types    []alert.Type
+	Problems problems
+	Now      time.Time
+}
+
+// webhooksPage shows the page.
+func (d *Dashboard) webhooksPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	return d.showWebhooks(w, r, v, http.StatusOK, webhooksView{Types: alert.CustomerTypes(), New: d.ui.TakeShown(w, r, v.session.ID, webhooksPath)})
+}
+
+// webhooksPath is the path of the page.
+const webhooksPath = home + "/webhooks"
+
+// showWebhooks renders the page.
+func (d *Dashboard) showWebhooks(w http.ResponseWriter, r *http.Request, v *visitor, status int, view webhooksView) error {
+	var err error
+	if view.Hooks, view.Mailed, err = d.Hooks.List(r.Context(), v.ID); err != nil {
+		return err
+	}
+	page := alert.Page{Limit: deliveriesShown + 1}
+	if r.Method != http.MethodPost { // a form has no place in the list
+		page.Before = r.URL.Query().Get("before")
+	}
+	if view.Deliveries, err = d.Hooks.Deliveries(r.Context(), v.ID, "", page); err != nil {
+		return err
+	}
+	view.Later, view.Now = page.Before != "", d.now()
+	if len(view.Deliveries) > deliveriesShown {
+		view.Deliveries = view.Deliveries[:deliveriesShown]
+		view.Next = view.Deliveries[deliveriesShown-1].ID
+	}
+	return d.ui.Render(w, r, status, webhooksPage(d.frame(w, r, v, "Webhooks"), view))
+}
+
+// createWebhook adds a webhook. The page that follows shows its secret.
+func (d *Dashboard) createWebhook(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	view := webhooksView{URL: r.FormValue("url")} // reads the form
+	for _, t := range r.Form["types"] {
+		view.Types = append(view.Types, alert.Type(t))
+	}
+	if len(view.Types) == 0 {
+		view.Problems = problems{"types": "Choose at least one event."}
+		return d.showWebhooks(w, r, v, http.StatusBadRequest, view)
+	}
+	made, err := d.Hooks.Create(r.Context(), actor, v.ID, view.URL, view.Types)
+	if err != nil {
+		var status int
+		if view.Problems, status, err = refused(err, "url", "types"); err != nil {
+			return err
+		}
+		return d.showWebhooks(w, r, v, status, view)
+	}
+	d.ui.Show(w, v.session.ID, webhooksPath, webui.Shown{Title: excerpt.Of(made.To, 200), Secret: made.Secret.Reveal()})
+	return d.seeOther(w, r, webhooksPath, "")
+}
+
+// deleteWebhook deletes a webhook and what was sent to it.
+func (d *Dashboard) deleteWebhook(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	return d.webhookDone(w, r, v, "webhook-deleted", d.Hooks.Delete(r.Context(), actor, v.ID, r.PathValue("id")))
+}
+
+// testWebhook sends a test.
+func (d *Dashboard) testWebhook(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	_, err := d.Hooks.Test(r.Context(), v.ID, r.PathValue("id"))
+	return d.webhookDone(w, r, v, "webhook-tested", err)
+}
+
+// resumeWebhook sends to a webhook again that was stopped.
+func (d *Dashboard) resumeWebhook(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	return d.webhookDone(w, r, v, "webhook-resumed", d.Hooks.Resume(r.Context(), v.ID, r.PathValue("id")))
+}
+
+// replayDelivery sends a delivery again.
+func (d *Dashboard) replayDelivery(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	return d.webhookDone(w, r, v, "webhook-replayed", d.Hooks.Replay(r.Context(), v.ID, r.PathValue("id")))
+}
+
+// setVideoMail turns mail about videos on or off.
+func (d *Dashboard) setVideoMail(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	on := r.FormValue("on") == "yes"
+	flash := "video-mail-off"
+	if on {
+		flash = "video-mail-on"
+	}
+	return d.webhookDone(w, r, v, flash, d.Hooks.SetMail(r.Context(), v.ID, on))
+}
+
+// webhookDone shows the page after a form that has one button only: with the flash, or with what was wrong.
+func (d *Dashboard) webhookDone(w http.ResponseWriter, r *http.Request, v *visitor, flash string, err error) error {
+	if err == nil {
+		return d.seeOther(w, r, home+"/webhooks", flash)
+	}
+	view := webhooksView{Types: alert.CustomerTypes()}
+	var status int
+	if view.Problems, status, err = refused(err); err != nil {
+		return err
+	}
+	return d.showWebhooks(w, r, v, status, view)
+}
+
+// eventText describes a type of event to customers.
+func eventText(t alert.Type) string {
+	switch t {
+	case alert.ScoreReached:
+		return "Your abuse score reaches 50, 75, 90 or 100"
+	case alert.VideoSucceeded:
+		return "A video is done"
+	case alert.VideoFailed:
+		return "A video could not be created"
+	}
+	return "A test"
+}
+
+// wanted returns what a webhook gets, in a few words.
+func wanted(e *alert.Endpoint) string {
+	if len(e.Types) == 0 || len(e.Types) == len(alert.CustomerTypes()) {
+		return "all events"
+	}
+	text := ""
+	for i, t := range e.Types {
+		if i > 0 {
+			text += ", "
+		}
+		text += string(t)
+	}
+	return text
+}
+
+// hostOf returns the host that a delivery went to.
+func hostOf(v *webhooksView, d *alert.Delivery) string {
+	i := slices.IndexFunc(v.Hooks, func(e alert.Endpoint) bool { return e.ID == d.EndpointID })
+	if i < 0 {
+		return "E-mail"
+	}
+	u, err := url.Parse(v.Hooks[i].To)
+	if err != nil { // it was checked when it was stored
+		return v.Hooks[i].To
+	}
+	return u.Host
+}
+
+// deliveryTone returns the colour of a delivery's badge.
+func deliveryTone(s alert.State) string {
+	switch s {
+	case alert.Delivered:
+		return "good"
+	case alert.Dead:
+		return "bad"
+	}
+	return "warn"
+}
+
+// outcome says how a delivery has gone so far.
+func outcome(d *alert.Delivery, now time.Time) string {
+	tries := "1 attempt"
+	if d.Attempts != 1 {
+		tries = fmt.Sprintf("%d attempts", d.Attempts)
+	}
+	switch {
+	case d.State == alert.Waiting && d.Attempts == 0:
+		return "being sent"
+	case d.State == alert.Waiting && d.DueAt.After(now):
+		return tries + ", next " + ahead(d.DueAt.Sub(now))
+	}
+	return tries
+}
+
+// ahead says roughly how far away a time is.
+func ahead(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return "in < 1 min"
+	case d < time.Hour:
+		return fmt.Sprintf("in %d min", int(d.Minutes()))
+	}
+	return fmt.Sprintf("in %d h", int(d.Hours()))
+}

@@ -1,0 +1,137 @@
+package dashboard
+
+import (
+	"time"
+
+	"github.com/a-h/templ"
+
+	"sluice/internal/ledger/activity"
+	"sluice/internal/ledger/usage"
+	"sluice/internal/web/webui"
+)
+
+// refusedNote returns the note below the number of requests.
+func refusedNote(r *activity.Report) string {
+	if r.Refused == 0 {
+		return "none refused"
+	}
+	return "plus " + webui.Number(r.Refused) + " refused"
+}
+
+// stepText says what a step of the chart is.
+func stepText(step time.Duration) string {
+	switch step {
+	case time.Minute:
+		return "By minute"
+	case 10 * time.Minute:
+		return "By 10 minutes"
+	case time.Hour:
+		return "By hour"
+	case 6 * time.Hour:
+		return "By 6 hours"
+	}
+	return "By day, in UTC"
+}
+
+// rowName returns the name of a row of the tables by model and by key.
+func rowName(v *activityView, filter string, r *activity.Row) string {
+	if filter == "key" {
+		return v.Names.Of(r.Name)
+	}
+	return r.Name
+}
+
+// failureTone returns the colour of what went wrong.
+func failureTone(v *requestView) string {
+	switch {
+	case v.Refused != nil:
+		return "warn"
+	case v.Kind == "":
+		return ""
+	}
+	return "bad"
+}
+
+// whyModel says why a model answered, or "" if the request simply named it.
+func whyModel(s *usage.Settlement) string {
+	switch {
+	case s.Way != nil && s.Way.Reason != "" && s.ModelAsked != s.ModelUsed:
+		return s.Way.Reason
+	case s.ModelAsked != s.ModelUsed:
+		return "it stood in for the model asked for, or the name is an alias of it"
+	}
+	return ""
+}
+
+// toldID returns the id that the caller of a request was told.
+func toldID(s *usage.Settlement) string {
+	if s.Way != nil && s.Way.RequestID != "" {
+		return s.Way.RequestID
+	}
+	return s.ID
+}
+
+// doorName returns the name of the API that a request came in by.
+func doorName(door string) string {
+	switch door {
+	case usage.DoorResponses:
+		return "Responses"
+	case usage.DoorMessages:
+		return "Messages"
+	case usage.DoorEmbeddings:
+		return "Embeddings"
+	case usage.DoorVideos:
+		return "Videos"
+	}
+	return "Chat completions"
+}
+
+// attemptTone returns the colour of an attempt.
+func attemptTone(a *usage.Attempt) string {
+	if a.Outcome == usage.Answered {
+		return "good"
+	}
+	return "bad"
+}
+
+// failureText says what went wrong with a request, in a sentence.
+func failureText(e *activity.Entry) string {
+	_, text := e.Failure()
+	return text
+}
+
+// dash returns a text, or a dash if it is empty.
+func dash(text string) string {
+	if text == "" {
+		return "–"
+	}
+	return text
+}
+
+// stepsDone returns how many steps of the checklist are done. The first always is: there is an account.
+func stepsDone(s startView) int {
+	n := 1
+	if s.Key || s.Done {
+		n++
+	}
+	if s.Done {
+		n++
+	}
+	return n
+}
+
+// waiting returns the attributes that make the checklist ask again, while there is something to wait for.
+func waiting(s startView) templ.Attributes {
+	if s.Done {
+		return nil
+	}
+	return templ.Attributes{"hx-get": home + "/start", "hx-trigger": "every 4s", "hx-swap": "outerHTML"}
+}
+
+// units formats thousandths of units. Below a hundred the parts of one matter.
+func units(milli int64) string {
+	if milli < 100_000 {
+		return webui.Thousandths(milli)
+	}
+	return webui.Number(milli / 1000)
+}

@@ -1,0 +1,253 @@
+// Package front serves the pages for everybody: what the service is, its models, plans, status and
+// documentation.
+//
+// They show nothing of an account, so they need no session, and are compressed. What they say of
+// models is made here, too, for the customer's pages to show with what an account may call; see
+// package dashboard. Figures of models come from sums by day, never from a scan of calls.
+package front
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"sluice/internal/account"
+	"sluice/internal/kit/fault"
+	"sluice/internal/operate/overview"
+	"sluice/internal/upstream/catalog"
+	"sluice/internal/web/webui"
+)
+
+//go:generate go run github.com/a-h/templ/cmd/templ@v0.3.977 generate -include-version=false
+//go:generate go run sluice/internal/web/webui/markup/tighten
+
+// Record is what models and upstreams did.
+type Record interface {
+	// History returns what each subject did on each of the last days, today last.
+	History(ctx context.Context) map[overview.Subject][]overview.Span
+	// Lately returns what a model did in the last hours, in parts of equal length, the latest last.
+	Lately(ctx context.Context, model string, parts int) []overview.Span
+}
+
+// Sources holds what the pages read. All fields are required.
+type Sources struct {
+	// SignedIn reports whether the visitor has a session.
+	SignedIn func(w http.ResponseWriter, r *http.Request) (bool, error)
+	// Joinable reports whether anybody may sign up.
+	Joinable func() bool
+	Plans    func() account.Plans
+	Shelf    *Shelf
+	// Sample returns the model of the examples: one that needs no plan, if there is one.
+	Sample func() string
+}
+
+// Front serves the pages. It has no state of its own.
+type Front struct {
+	Sources
+	ui  *webui.UI
+	now func() time.Time
+}
+
+// New returns a Front.
+func New(ui *webui.UI, sources Sources) *Front {
+	return &Front{Sources: sources, ui: ui, now: time.Now}
+}
+
+// Patterns returns the mux patterns of all paths that belong to the pages.
+func Patterns() []string {
+	return []string{"/{$}", "/models", "/models/{id...}", "/pricing", "/status", "/theme.css", "/logo", "/favicon.ico"}
+}
+
+// Handler returns the handler of all Patterns.
+func (f *Front) Handler() http.Handler {
+	mux := http.NewServeMux()
+	f.route(mux.Handle)
+	// Other methods.
+	mux.Handle("/", f.ui.Handle(func(w http.ResponseWriter, _ *http.Request) error {
+		w.Header().Set("Allow", "GET, HEAD")
+		return fault.New(fault.MethodNotAllowed, "This page can only be read.")
+	}))
+	return f.ui.Protect(mux)
+}
+
+// Routes returns the patterns of all routes, for a test that tries each of them.
+func Routes() (list []string) {
+	new(Front).route(func(pattern string, _ http.Handler) { list = append(list, pattern) })
+	return list
+}
+
+// route calls handle with every route.
+func (f *Front) route(handle func(pattern string, h http.Handler)) {
+	open := func(pattern string, h webui.Handler) { handle("GET "+pattern, f.ui.Handle(h)) }
+	open("/{$}", f.home)
+	open("/models", f.models)
+	open("/models/{id...}", f.model)
+	open("/pricing", f.pricing)
+	open("/status", f.status)
+	for _, path := range []string{"/theme.css", "/logo", "/favicon.ico"} {
+		handle("GET "+path, http.HandlerFunc(f.ui.ServeSite))
+	}
+}
+
+// frame returns the frame around a page.
+func (f *Front) frame(w http.ResponseWriter, r *http.Request, title string) (webui.Page, webui.Opening, error) {
+	p := f.ui.Page(w, r, title)
+	p.Home = "/"
+	p.Styles, p.Scripts = []string{"front.css", "models.css"}, []string{"text.js"}
+	s := f.ui.Settings()
+	o := webui.Opening{Joinable: f.Joinable(), Footer: s.Site.Footer, Support: s.Support}
+	var err error
+	o.SignedIn, err = f.SignedIn(w, r)
+	return p, o, err
+}
+
+// homeView is the data of the first page.
+type homeView struct {
+	Headline, Intro string
+	Snippets        []Snippet
+	Sample          string
+	Models          []Model // a few of them
+	Count           int
+	Kinds           string
+	Plans           account.Plans
+	Uptime          string
+	First           string
+	// Free reports whether the example needs no plan.
+	Free bool
+}
+
+// featured is how many models the first page shows.
+const featured = 6
+
+// home serves GET /. Who is signed in goes on to the dashboard.
+func (f *Front) home(w http.ResponseWriter, r *http.Request) error {
+	p, o, err := f.frame(w, r, "")
+	if err != nil {
+		return err
+	}
+	if o.SignedIn {
+		http.Redirect(w, r, webui.CustomerHome, http.StatusSeeOther)
+		return nil
+	}
+	s := f.ui.Settings()
+	v := homeView{Headline: s.Site.Headline, Intro: s.Site.Intro, Plans: f.Plans(), Sample: f.Sample()}
+	if v.Headline == "" {
+		v.Headline = "One API for every model"
+	}
+	if v.Intro == "" {
+		v.Intro = "Chat, tools, embeddings and video from many providers, behind one key. It speaks the formats of OpenAI and Anthropic, so the client that you have works: change the base URL."
+	}
+	p.Title = v.Headline
+	v.Snippets = Snippets(s.Origin, v.Sample)
+	all := f.Shelf.All(r.Context(), nil)
+	v.Count, v.Kinds = len(all), kinds(all)
+	v.Models = favourites(all)
+	for i := range all {
+		v.Free = v.Free || all[i].ID == v.Sample && all[i].Plan == account.Free
+	}
+	v.Uptime, v.First = headlines(all)
+	return f.ui.RenderPublic(w, r, http.StatusOK, homePage(p, o, v))
+}
+
+// kinds says in words what the models do.
+func kinds(all []Model) string {
+	count := map[Kind]int{}
+	for i := range all {
+		count[all[i].Kind]++
+	}
+	out := ""
+	for _, k := range []Kind{Chat, Embedding, Video} {
+		if count[k] == 0 {
+			continue
+		}
+		if out != "" {
+			out += ", "
+		}
+		out += webui.Number(int64(count[k])) + " " + string(k)
+	}
+	return out
+}
+
+// favourites returns the models of the first page: the router, and then those of different kinds and owners.
+func favourites(all []Model) (few []Model) {
+	seen := map[string]bool{}
+	for _, again := range []bool{false, true} {
+		for i := range all {
+			m := &all[i]
+			key := string(m.Kind) + m.OwnedBy
+			if len(few) < featured && seen[key] == again && !seen[m.ID] {
+				seen[key], seen[m.ID] = true, true
+				few = append(few, *m)
+			}
+		}
+	}
+	return few
+}
+
+// headlines returns the uptime of the last 90 days and the usual time to the first token, over all models; "" if they
+// are not known.
+func headlines(all []Model) (uptime, first string) {
+	var sum overview.Span
+	for i := range all {
+		sum.Merge(&all[i].Total)
+	}
+	if share, known := sum.Uptime(); known {
+		uptime = percent(share)
+	}
+	if d := sum.First.Quantile(0.5); d > 0 {
+		first = webui.Millis(d.Milliseconds())
+	}
+	return uptime, first
+}
+
+// pricing serves GET /pricing.
+func (f *Front) pricing(w http.ResponseWriter, r *http.Request) error {
+	p, o, err := f.frame(w, r, "Pricing")
+	if err != nil {
+		return err
+	}
+	return f.ui.RenderPublic(w, r, http.StatusOK, pricingPage(p, o, f.Plans(), f.Shelf.All(r.Context(), nil)))
+}
+
+// sold lists the plans, the cheapest first.
+var sold = []account.Plan{account.Free, account.Basic, account.Premium, account.Scale}
+
+// included returns how many models a plan includes.
+func included(p account.Plan, all []Model) int {
+	n := 0
+	for i := range all {
+		if p.Includes(all[i].Plan) {
+			n++
+		}
+	}
+	return n
+}
+
+// models serves GET /models.
+func (f *Front) models(w http.ResponseWriter, r *http.Request) error {
+	p, o, err := f.frame(w, r, "Models")
+	if err != nil {
+		return err
+	}
+	list := f.Shelf.List(r, nil)
+	list.Path = "/models"
+	return f.ui.RenderPublic(w, r, http.StatusOK, modelsPage(p, o, list))
+}
+
+// model serves GET /models/{id}.
+func (f *Front) model(w http.ResponseWriter, r *http.Request) error {
+	p, o, err := f.frame(w, r, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	s, ok := f.Shelf.Sheet(r.Context(), r.PathValue("id"), f.ui.Settings().Origin, nil)
+	if !ok {
+		return fault.New(fault.NotFound, "There is no such model. It may have been removed.")
+	}
+	s.Base = "/models"
+	p.Path = "/models"
+	return f.ui.RenderPublic(w, r, http.StatusOK, modelPage(p, o, s))
+}
+
+// allowed reports whether everybody may know of a model. What is not released yet is for staff.
+func allowed(m *catalog.Model) bool { return !m.StaffOnly }

@@ -1,0 +1,170 @@
+package front
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/internal/account"
+	"sluice/internal/operate/overview"
+	"sluice/internal/web/webui"
+)
+
+// percent formats a share. It never rounds up to 100.
+func percent(share float64) string {
+	if share >= 1 {
+		return "100%"
+	}
+	return strings.TrimSuffix(strconv.FormatFloat(math.Floor(share*10000)/100, 'f', 2, 64), ".00") + "%"
+}
+
+// PlanName returns the name of a plan as pages show it.
+func PlanName(p account.Plan) string {
+	name := p.String()
+	return strings.ToUpper(name[:1]) + name[1:]
+}
+
+// startPath returns where somebody signs up for a plan.
+func startPath(p account.Plan) string {
+	if p <= account.Free {
+		return "/signup"
+	}
+	return "/signup?plan=" + p.String()
+}
+
+// limitText formats a limit; large ones as 1.5M.
+func limitText(l account.Limit) string {
+	if l == account.Unlimited {
+		return "unlimited"
+	}
+	return webui.Short(int64(l))
+}
+
+// tone returns the colour of a health in a word.
+func tone(health string) string {
+	switch health {
+	case "healthy":
+		return "good"
+	case "degraded":
+		return "warn"
+	}
+	return "bad"
+}
+
+// counts formats how many requests a call counts as in the rate limit. milli is in thousandths.
+func counts(milli int64) string {
+	if milli == 1000 {
+		return "1 request"
+	}
+	return webui.Thousandths(milli) + " requests"
+}
+
+// quantile formats a time that a share of calls did not exceed, or a dash.
+func quantile(t overview.Times, share float64) string {
+	if d := t.Quantile(share); d > 0 {
+		return webui.Millis(d.Milliseconds())
+	}
+	return "–"
+}
+
+// speed formats how fast replies were written, or a dash.
+func speed(s *overview.Span) string {
+	if v := s.Speed(); v > 0 {
+		return webui.Number(int64(math.Round(v))) + " tokens/s"
+	}
+	return "–"
+}
+
+// uptime formats the uptime, or a dash.
+func uptime(s *overview.Span) string {
+	if share, known := s.Uptime(); known {
+		return percent(share)
+	}
+	return "–"
+}
+
+// dayTone returns how a day is drawn: good, warn, bad, or none if nothing is known. A few failed calls are usual.
+func dayTone(s *overview.Span) string {
+	share, known := s.Uptime()
+	switch {
+	case !known:
+		return "none"
+	case share < 0.95:
+		return "bad"
+	case share < 0.995 || s.Looks > 0 && s.Degraded*10 > s.Looks:
+		return "warn"
+	}
+	return "good"
+}
+
+// cell is one day of a strip, in an SVG of 90 units.
+type cell struct {
+	x     string
+	class string
+	title string
+}
+
+// strip lays out the days of a subject.
+func strip(days []overview.Span, now time.Time) []cell {
+	if days == nil {
+		days = make([]overview.Span, overview.KeptDays)
+	}
+	out := make([]cell, len(days))
+	for i := range days {
+		day := webui.Date(now.UTC().AddDate(0, 0, i+1-len(days)))
+		text := day + ": no data"
+		if share, known := days[i].Uptime(); known {
+			text = day + ": " + percent(share)
+			if days[i].Failed > 0 {
+				text += fmt.Sprintf(", %s of %s calls failed", webui.Number(days[i].Failed), webui.Number(days[i].Calls))
+			}
+		}
+		out[i] = cell{x: strconv.Itoa(i * 4), class: dayTone(&days[i]), title: text}
+	}
+	return out
+}
+
+// series returns a chart of one figure of spans. when returns the time of a span for people to read.
+func series(spans []overview.Span, when func(i int) string, value func(*overview.Span) (int64, string)) []webui.Bar {
+	out := make([]webui.Bar, len(spans))
+	for i := range spans {
+		n, text := value(&spans[i])
+		out[i] = webui.Bar{Value: n, Title: when(i) + ": " + text}
+	}
+	return out
+}
+
+// The figures of charts.
+func firstToken(s *overview.Span) (int64, string) {
+	d := s.First.Quantile(0.5)
+	return d.Microseconds(), quantile(s.First, 0.5)
+}
+
+func wholeTime(s *overview.Span) (int64, string) {
+	d := s.Took.Quantile(0.5)
+	return d.Microseconds(), quantile(s.Took, 0.5)
+}
+
+func throughput(s *overview.Span) (int64, string) { return int64(s.Speed() * 1000), speed(s) }
+
+// dayNames and partNames name the bars of charts.
+func dayNames(now time.Time) func(int) string {
+	return func(i int) string { return now.UTC().AddDate(0, 0, i+1-overview.KeptDays).Format("2 Jan") }
+}
+
+func partNames(now time.Time) func(int) string {
+	return func(i int) string {
+		return now.UTC().Add(-time.Duration(parts-i) * overview.Kept / parts * time.Minute).Format("15:04 UTC")
+	}
+}
+
+// sum adds up spans.
+func sum(spans []overview.Span) *overview.Span {
+	var s overview.Span
+	for i := range spans {
+		s.Merge(&spans[i])
+	}
+	return &s
+}

@@ -1,0 +1,61 @@
+package support
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"sluice/internal/operate/admin"
+	"sluice/internal/web/webui"
+)
+
+// accountsAtOnce is how many accounts a page of the list has.
+const accountsAtOnce = 50
+
+// maxQuery is how much of a search that was refused is shown again, in bytes.
+const maxQuery = 254
+
+// accountsView is the data of the page with the search and the list of accounts.
+type accountsView struct {
+	Query   string
+	Problem string
+	Found   admin.List[admin.Match]   // of a search
+	List    admin.List[admin.Account] // without one
+	First   bool                      // it is the first page
+}
+
+// accountsPage shows the search and the list. A search that finds one account or request leads to it.
+func (c *Console) accountsPage(w http.ResponseWriter, r *http.Request, m *member) error {
+	view := accountsView{Query: strings.TrimSpace(r.FormValue("q"))}
+	at := admin.Cursor{After: r.FormValue("after"), Limit: accountsAtOnce}
+	view.First = at.After == ""
+	if view.Query == "" {
+		if err := c.Admin.Call(r.Context(), m.caller(), "account.list", at, &view.List); err != nil {
+			return err
+		}
+		return c.ui.Render(w, r, http.StatusOK, accountsPage(c.frame(w, r, m, "Accounts"), view))
+	}
+	status := http.StatusOK
+	err := c.Admin.Call(r.Context(), m.caller(), "account.search", admin.SearchQuery{Term: view.Query, Cursor: at}, &view.Found)
+	switch found := view.Found.Data; {
+	case err != nil:
+		problems, code, rest := webui.Refused(err)
+		if rest != nil {
+			return rest
+		}
+		status, view.Problem = code, problems[""]
+		if len(view.Query) > maxQuery {
+			view.Query = "" // not echoed
+		}
+	case len(found) == 0 && view.First:
+		status, view.Problem = http.StatusNotFound, "Nothing was found."
+	case len(found) == 1 && view.First && found[0].By == "request":
+		return c.seeOther(w, r, requestPath(found[0].RequestID), "")
+	case len(found) == 1 && view.First:
+		return c.seeOther(w, r, accountPath(found[0].AccountID), "")
+	}
+	return c.ui.Render(w, r, status, accountsPage(c.frame(w, r, m, "Accounts"), view))
+}
+
+// accountPath returns the path of an account's page.
+func accountPath(id string) string { return home + "/accounts/" + url.PathEscape(id) }

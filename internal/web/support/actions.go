@@ -1,0 +1,286 @@
+package support
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"sluice/internal/account"
+	"sluice/internal/account/billing"
+	"sluice/internal/kit/fault"
+	"sluice/internal/operate/admin"
+	"sluice/internal/web/webui"
+)
+
+// action is something that staff can do with an account: a form on its page.
+type action struct {
+	name   string // the last part of the form's path
+	group  string // of the page
+	title  string
+	hint   string // what happens, and whether the customer is told
+	button string
+	// danger marks what takes something from the customer. confirm, if not empty, is asked before the form is sent;
+	// {customer} in it is the address of the account, and {name} what was typed into a field, which app.js knows.
+	danger   bool
+	confirm  string
+	fields   []field
+	noReason bool // a note is its own reason
+	// possible reports whether the action makes sense for the account as it is. nil: always.
+	possible func(v *accountView) bool
+	// order returns the operation and its argument.
+	order func(f form) (operation string, in any, err error)
+}
+
+// field is an input of an action's form.
+type field struct {
+	name, label, kind string
+	options           func(v *accountView) []option // of a select
+}
+
+type option struct{ value, text string }
+
+// form is what a member typed.
+type form struct {
+	id      string // of the account
+	reason  string
+	version int64 // that the member looked at
+	value   func(name string) string
+}
+
+// target returns the argument of most operations.
+func (f form) target() admin.Target {
+	return admin.Target{Ref: f.id, Reason: f.reason, Version: f.version}
+}
+
+// simple returns the order of an action that needs a reason and nothing else.
+func simple(operation string) func(form) (string, any, error) {
+	return func(f form) (string, any, error) { return operation, f.target(), nil }
+}
+
+// actions returns all actions, in the order of the page.
+func actions() []action {
+	return []action{
+		{
+			name: "plan", group: "Plan and money", title: "Grant a plan", button: "Grant",
+			hint: "Without a charge, up or down, until it is changed. A subscription ends. The customer is told.",
+			fields: []field{{name: "plan", label: "Plan", kind: "select", options: func(v *accountView) []option {
+				return append(planOptions(v.Account.Plan, account.Free, account.Scale), option{"none", "none: take the plan away"})
+			}}},
+			order: func(f form) (string, any, error) {
+				in := f.target()
+				in.Plan = f.value("plan")
+				return "account.set-plan", in, nil
+			},
+		},
+		{
+			name: "downgrade", group: "Plan and money", title: "Downgrade the subscription", button: "Downgrade",
+			hint:     "From the next period on. The customer is told.",
+			fields:   []field{{name: "plan", label: "Plan", kind: "select", options: lowerPlans}},
+			possible: func(v *accountView) bool { return len(lowerPlans(v)) > 0 },
+			order: func(f form) (string, any, error) {
+				in := f.target()
+				in.Plan = f.value("plan")
+				return "billing.downgrade", in, nil
+			},
+		},
+		{
+			name: "credit", group: "Plan and money", title: "Give a credit", button: "Credit",
+			hint:    "It lowers the next renewals. A negative amount takes credit back. The customer is told.",
+			confirm: "Change the credit of {customer} by ${cents|?}?",
+			fields:  []field{{name: "cents", label: "Amount in dollars", kind: "text"}},
+			order: func(f form) (string, any, error) {
+				cents, err := parseDollars(f.value("cents"))
+				return "billing.credit", admin.Credit{Ref: f.id, Cents: cents, Reason: f.reason, Version: f.version}, err
+			},
+		},
+		{
+			name: "refund", group: "Plan and money", title: "Refund a payment", button: "Refund",
+			hint: "The plan stays as it is. The customer is told.", confirm: "Refund ${cents|?} to {customer}?",
+			fields: []field{
+				{name: "payment", label: "Payment", kind: "select", options: refundable},
+				{name: "cents", label: "Amount in dollars", kind: "text"},
+			},
+			possible: func(v *accountView) bool { return len(refundable(v)) > 0 },
+			order: func(f form) (string, any, error) {
+				cents, err := parseDollars(f.value("cents"))
+				return "billing.refund", admin.RefundOrder{Payment: f.value("payment"), Cents: cents, Reason: f.reason, Version: f.version}, err
+			},
+		},
+		{
+			name: "release", group: "Plan and money", title: "Release payments", button: "Release",
+			hint:     "Payments are stopped because two in a row were charged and refunded. Find out why before you release them.",
+			possible: func(v *accountView) bool { return v.Billing.Stopped != nil }, order: simple("billing.release"),
+		},
+		{
+			name: "limits", group: "Limits", title: "Override limits", button: "Set limits",
+			hint: "They replace those of the plan, from the next request on. A number, or unlimited; an empty field stays as it is. The customer is told.",
+			fields: []field{
+				{name: "rpm", label: "Requests per minute", kind: "text"},
+				{name: "concurrent", label: "Concurrent requests", kind: "text"},
+				{name: "tpm", label: "Tokens per minute", kind: "text"},
+			},
+			order: orderLimits,
+		},
+		{
+			name: "clear-limits", group: "Limits", title: "Remove overrides", button: "Remove",
+			hint:     "The limits of the plan hold again. The customer is told.",
+			possible: func(v *accountView) bool { return v.Account.Overrides != (account.Overrides{}) },
+			order: func(f form) (string, any, error) {
+				return "account.set-limits", admin.NewLimits{Ref: f.id, Clear: true, Reason: f.reason, Version: f.version}, nil
+			},
+		},
+		{
+			name: "aliases", group: "Models", title: "Change aliases", button: "Change",
+			hint:   "Names that this account may use in place of the ids of models, one per line: name = model. Without a model the name is removed. The customer is not told.",
+			fields: []field{{name: "set", label: "Aliases", kind: "textarea"}},
+			order:  orderAliases,
+		},
+		{
+			name: "restore", group: "Access", title: "Restore keys", button: "Restore",
+			hint: "The keys work again, and the abuse score starts from zero. The customer is told.", order: simple("key.restore"),
+		},
+		{
+			name: "deactivate", group: "Access", title: "Switch keys off", button: "Switch off", danger: true,
+			hint:     "Every key is refused until somebody restores them. The customer is told, with the reason.",
+			possible: func(v *accountView) bool { return v.Account.Deactivated == nil }, order: simple("key.deactivate"),
+		},
+		{
+			name: "suspend", group: "Access", title: "Suspend the account", button: "Suspend", danger: true,
+			hint:     "All requests are refused from the next one on. The customer is told, with the reason, and can still use the pages.",
+			possible: func(v *accountView) bool { return v.Account.Suspended == nil }, order: simple("account.suspend"),
+		},
+		{
+			name: "unsuspend", group: "Access", title: "Lift the suspension", button: "Lift",
+			hint:     "The customer is told.",
+			possible: func(v *accountView) bool { return v.Account.Status == "suspended" }, order: simple("account.unsuspend"),
+		},
+		{
+			name: "terminate", group: "Access", title: "Terminate the account", button: "Terminate", danger: true, confirm: "Terminate the account of {customer} for good?",
+			hint:     "The subscription ends without a refund and the account is locked for good. The customer is told, with the reason.",
+			possible: func(v *accountView) bool { return v.Account.Status != "terminated" }, order: simple("account.terminate"),
+		},
+		{
+			name: "sign-out", group: "Access", title: "Sign out everywhere", button: "Sign out",
+			hint:     "All sessions and mailed links end. The customer is told.",
+			possible: notStaff, order: simple("account.sign-out"),
+		},
+		{
+			name: "second-factor", group: "Access", title: "Reset the second factor", button: "Reset", danger: true, confirm: "Turn two-step sign-in off for {customer}?",
+			hint:     "Turns two-step sign-in off, removes all passkeys and signs out everywhere. Make sure first who is asking. The customer is told by mail.",
+			possible: notStaff, order: simple("account.reset-second-factor"),
+		},
+		{
+			name: "note", group: "Notes", title: "Write a note", button: "Save note", noReason: true,
+			hint:   "For the next member who looks at this account. The customer can read it in the export of their data.",
+			fields: []field{{name: "note", label: "Note", kind: "textarea"}},
+			order: func(f form) (string, any, error) {
+				return "account.note", admin.Note{Ref: f.id, Note: f.value("note"), Version: f.version}, nil
+			},
+		},
+	}
+}
+
+// fieldNames returns the names of the inputs.
+func (a action) fieldNames() (names []string) {
+	for _, f := range a.fields {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// notStaff leaves out what members may not do with each other's accounts.
+func notStaff(v *accountView) bool { return !v.Account.Staff }
+
+// orderAliases reads lines of names and models.
+func orderAliases(f form) (string, any, error) {
+	in := admin.NewAliases{Ref: f.id, Set: map[string]string{}, Reason: f.reason, Version: f.version}
+	for line := range strings.Lines(f.value("set")) {
+		name, model, ok := strings.Cut(line, "=")
+		if name = strings.TrimSpace(name); name == "" && !ok {
+			continue
+		}
+		if !ok || name == "" {
+			return "", nil, fault.New(fault.Invalid, "each line is a name, an equals sign and a model").At("set")
+		}
+		in.Set[name] = strings.TrimSpace(model)
+	}
+	return "account.set-aliases", in, nil
+}
+
+// orderLimits reads the three limits. An empty one stays as it is.
+func orderLimits(f form) (string, any, error) {
+	in := admin.NewLimits{Ref: f.id, Reason: f.reason, Version: f.version}
+	for name, to := range map[string]**account.Limit{"rpm": &in.Set.RequestsPerMinute, "concurrent": &in.Set.Concurrent, "tpm": &in.Set.TokensPerMinute} {
+		text := strings.ReplaceAll(strings.TrimSpace(f.value(name)), ",", "")
+		if text == "" {
+			continue
+		}
+		l := account.Unlimited
+		if text != "unlimited" {
+			n, err := strconv.ParseInt(text, 10, 64)
+			if err != nil || n < 0 || n > int64(account.MostLimit) {
+				return "", nil, fault.New(fault.Invalid, "enter a whole number or unlimited").At(name)
+			}
+			l = account.Limit(n)
+		}
+		*to = &l
+	}
+	return "account.set-limits", in, nil
+}
+
+// parseDollars reads an amount such as 12, 12.50 or -3 and returns cents.
+func parseDollars(text string) (int64, error) {
+	wrong := fault.New(fault.Invalid, "enter an amount such as 12 or 12.50").At("cents")
+	text = strings.TrimPrefix(strings.TrimSpace(text), "$")
+	digits, negative := strings.CutPrefix(text, "-")
+	whole, rest, dot := strings.Cut(digits, ".")
+	if dot && len(rest) != 2 {
+		return 0, wrong
+	}
+	if !dot {
+		rest = "00"
+	}
+	dollars, err1 := strconv.ParseUint(whole, 10, 31)
+	cents, err2 := strconv.ParseUint(rest, 10, 7)
+	if errors.Join(err1, err2) != nil {
+		return 0, wrong
+	}
+	total := int64(dollars*100 + cents)
+	if negative {
+		total = -total
+	}
+	return total, nil
+}
+
+// planOptions returns plans from one to another, without the one that the account has.
+func planOptions(has string, from, to account.Plan) (list []option) {
+	for p := from; p <= to; p++ {
+		if p.String() != has {
+			list = append(list, option{p.String(), p.String()})
+		}
+	}
+	return list
+}
+
+// lowerPlans returns the paid plans below that of the subscription.
+func lowerPlans(v *accountView) []option {
+	if v.Billing.Status == billing.NotSubscribed {
+		return nil
+	}
+	p, err := account.ParsePlan(v.Billing.Plan)
+	if err != nil {
+		return nil
+	}
+	return planOptions(v.Billing.NextPlan, account.Basic, p-1)
+}
+
+// refundable returns the payments of which something can be given back.
+func refundable(v *accountView) (list []option) {
+	for _, p := range v.Billing.Invoices {
+		if left := p.Cents - p.Refunded; left > 0 && len(list) < listShown {
+			list = append(list, option{p.Payment, fmt.Sprintf("Invoice %d of %s: %s, %s left", p.Invoice, webui.Date(p.PaidAt), webui.Cents(p.Cents), webui.Cents(left))})
+		}
+	}
+	return list
+}

@@ -1,0 +1,115 @@
+package support
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/alert"
+	"sluice/internal/web/webui"
+)
+
+// alertsShown is how many entries a list of the alerts page has.
+const alertsShown = 30
+
+// alertsView is the data of the alerts page.
+type alertsView struct {
+	Endpoints  []admin.AlertEndpoint
+	Events     admin.List[admin.AlertEvent]
+	Deliveries admin.List[admin.AlertDelivery]
+	// Ref and State choose the deliveries that are shown: those of an account, or of the operator if it is empty.
+	Ref   string
+	State alert.State
+	// Later reports that one of the lists does not begin with its newest entry.
+	Later    bool
+	Problems webui.Problems
+	Now      time.Time
+}
+
+// alertsPage shows what the operator was told, and what became of it.
+func (c *Console) alertsPage(w http.ResponseWriter, r *http.Request, m *member) error {
+	return c.showAlerts(w, r, m, http.StatusOK, alertsView{})
+}
+
+func (c *Console) showAlerts(w http.ResponseWriter, r *http.Request, m *member, status int, view alertsView) error {
+	ask := func(name string, in, out any) error { return c.Admin.Call(r.Context(), m.caller(), name, in, out) }
+	events, sent := admin.Cursor{Limit: alertsShown}, admin.Cursor{Limit: alertsShown}
+	if r.Method != http.MethodPost { // a form has no place in the lists
+		q := r.URL.Query()
+		events.After, sent.After, view.Ref, view.State = q.Get("events"), q.Get("sent"), q.Get("account"), alert.State(q.Get("state"))
+	}
+	var endpoints admin.List[admin.AlertEndpoint]
+	if err := ask("alert.endpoints", admin.Cursor{}, &endpoints); err != nil {
+		return err
+	}
+	if err := ask("alert.list", events, &view.Events); err != nil {
+		return err
+	}
+	if err := ask("alert.deliveries", admin.AlertQuery{Ref: view.Ref, State: view.State, Cursor: sent}, &view.Deliveries); err != nil {
+		var err2 error
+		if view.Problems, status, err2 = webui.Refused(err); err2 != nil {
+			return err2
+		}
+	}
+	view.Endpoints, view.Later, view.Now = endpoints.Data, events.After != "" || sent.After != "", c.now()
+	return c.ui.Render(w, r, status, alertsPage(c.frame(w, r, m, "Alerts"), view))
+}
+
+// testAlerts sends a test to all endpoints of the operator.
+func (c *Console) testAlerts(w http.ResponseWriter, r *http.Request, m *member) error {
+	var out admin.List[admin.AlertDelivery]
+	return c.alertDone(w, r, m, "alerts-tested", c.Admin.Call(r.Context(), m.caller(), "alert.test", admin.Empty{}, &out))
+}
+
+// replayAlert sends a delivery again.
+func (c *Console) replayAlert(w http.ResponseWriter, r *http.Request, m *member) error {
+	var out admin.AlertDelivery
+	return c.alertDone(w, r, m, "webhook-replayed", c.Admin.Call(r.Context(), m.caller(), "alert.replay", admin.Target{Ref: r.PathValue("id")}, &out))
+}
+
+// alertDone shows the page after a form: with the flash, or with what was wrong.
+func (c *Console) alertDone(w http.ResponseWriter, r *http.Request, m *member, flash string, err error) error {
+	if err == nil {
+		return c.seeOther(w, r, home+"/alerts", flash)
+	}
+	var view alertsView
+	var status int
+	if view.Problems, status, err = webui.Refused(err); err != nil {
+		return err
+	}
+	return c.showAlerts(w, r, m, status, view)
+}
+
+// alertTone returns the colour of an event's badge.
+func alertTone(t alert.Type) string {
+	switch t {
+	case alert.UpstreamUp, alert.JournalRecovered, alert.DiskRecovered:
+		return "good"
+	case alert.UpstreamDown, alert.JournalGrowing, alert.DiskFilling:
+		return "bad"
+	}
+	return "warn"
+}
+
+// deliveryTone returns the colour of a delivery's badge.
+func deliveryTone(s alert.State) string {
+	switch s {
+	case alert.Delivered:
+		return "good"
+	case alert.Dead:
+		return "bad"
+	}
+	return "warn"
+}
+
+// attempts says how often a delivery was tried.
+func attempts(d *admin.AlertDelivery) string {
+	switch d.Attempts {
+	case 0:
+		return "being sent"
+	case 1:
+		return "1 attempt"
+	}
+	return fmt.Sprintf("%d attempts", d.Attempts)
+}

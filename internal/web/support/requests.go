@@ -1,0 +1,163 @@
+package support
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"sluice/internal/kit/fault"
+	"sluice/internal/operate/admin"
+	"sluice/internal/web/webui"
+)
+
+// refusedAtOnce is how many refused calls a page of the list has.
+const refusedAtOnce = 50
+
+// requestsView is the data of the request finder. Only one of the two searches is made at a time.
+type requestsView struct {
+	ID      string // the request looked for
+	Problem string // why it was not found
+	Found   admin.Requests
+
+	Account        string // whose refused calls are looked for
+	AccountProblem string // why the account was not found
+	Owner          admin.Account
+	Refused        admin.Refused
+	First          bool // it is the first page of the refused calls
+}
+
+// requestsPage finds a request by its id, and lists the refused calls of an account.
+func (c *Console) requestsPage(w http.ResponseWriter, r *http.Request, m *member) error {
+	view := requestsView{ID: strings.TrimSpace(r.FormValue("id")), Account: strings.TrimSpace(r.FormValue("account"))}
+	if len(view.ID) > maxQuery || len(view.Account) > maxQuery {
+		return fault.New(fault.Invalid, "Search for at most %d characters.", maxQuery)
+	}
+	status := http.StatusOK
+	var err error
+	switch {
+	case view.ID != "":
+		status, view.Problem, err = c.find(r, m, "request.show", admin.RequestQuery{ID: view.ID}, &view.Found)
+	case view.Account != "":
+		status, view.AccountProblem, err = c.find(r, m, "account.show", admin.Target{Ref: view.Account}, &view.Owner)
+		if err == nil && view.AccountProblem == "" {
+			in := admin.AccountPage{Ref: view.Owner.ID, Cursor: admin.Cursor{After: r.FormValue("after"), Limit: refusedAtOnce}}
+			view.First = in.After == ""
+			err = c.Admin.Call(r.Context(), m.caller(), "request.refused", in, &view.Refused)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return c.ui.Render(w, r, status, requestsPage(c.frame(w, r, m, "Requests"), view))
+}
+
+// find calls an operation that looks for something. It returns what to tell the member if that is not there.
+func (c *Console) find(r *http.Request, m *member, operation string, in, out any) (status int, problem string, err error) {
+	err = c.Admin.Call(r.Context(), m.caller(), operation, in, out)
+	if err == nil {
+		return http.StatusOK, "", nil
+	}
+	problems, status, rest := webui.Refused(err)
+	for _, text := range problems {
+		problem = text
+	}
+	return status, problem, rest
+}
+
+// requestPath returns the path of the page that shows a request.
+func requestPath(id string) string { return home + "/requests?id=" + url.QueryEscape(id) }
+
+// refusedPath returns the path of the page with an account's refused calls.
+func refusedPath(account string) string {
+	return home + "/requests?account=" + url.QueryEscape(account)
+}
+
+// stretch is a part of the time of a request, in the units of its drawing.
+type stretch struct{ x, width string }
+
+// drawing is the width of the drawing of an attempt.
+const drawing = 200
+
+// stretchOf returns where an attempt is in the time of its request.
+func stretchOf(r *admin.Request, a admin.Attempt) stretch {
+	whole := max(float64(r.LatencyMS), a.EndMS, 1)
+	from, to := drawing*a.StartMS/whole, drawing*a.EndMS/whole
+	text := func(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
+	return stretch{text(min(from, drawing-2)), text(max(to-from, 2))}
+}
+
+// tone returns the colour of an outcome.
+func tone(outcome string) string {
+	switch outcome {
+	case "answered", "complete":
+		return "good"
+	case "hang_up", "caller gone":
+		return ""
+	}
+	return "bad"
+}
+
+// inMillis formats milliseconds.
+func inMillis(ms float64) string {
+	if ms >= 100 {
+		return strconv.FormatFloat(ms, 'f', 0, 64) + " ms"
+	}
+	return strconv.FormatFloat(ms, 'f', 1, 64) + " ms"
+}
+
+// tokensText describes the tokens of a request.
+func tokensText(r *admin.Request) string {
+	text := fmt.Sprintf("%d input", r.PromptTokens)
+	if r.CachedTokens > 0 {
+		text += fmt.Sprintf(" (%d cached)", r.CachedTokens)
+	}
+	text += fmt.Sprintf(", %d output", r.CompletionTokens)
+	if r.ReasoningTokens > 0 {
+		text += fmt.Sprintf(" (%d reasoning)", r.ReasoningTokens)
+	}
+	if r.Counted {
+		text += ", counted by us"
+	}
+	return text
+}
+
+// costText describes what a request cost.
+func costText(r *admin.Request) string {
+	cost := "no price"
+	if r.CostUSD != "" {
+		cost = "$" + r.CostUSD.String()
+	}
+	return fmt.Sprintf("%s; requests %s, units %s", cost, r.Requests, r.Units)
+}
+
+// timeText says how long a request took.
+func timeText(r *admin.Request) string {
+	text := inMillis(float64(r.LatencyMS))
+	if r.FirstTokenMS > 0 {
+		text += ", first token after " + inMillis(float64(r.FirstTokenMS))
+	}
+	return text
+}
+
+// outcomeText says how a request ended.
+func outcomeText(outcome string) string {
+	switch outcome {
+	case "complete":
+		return "completed"
+	case "hang_up":
+		return "caller disconnected"
+	case "cut":
+		return "cut off"
+	}
+	return outcome
+}
+
+// refusedTotal adds up counts.
+func refusedTotal(hours []admin.RefusedCount) (n int64) {
+	for _, h := range hours {
+		n += h.Calls
+	}
+	return n
+}

@@ -1,0 +1,130 @@
+package support
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"sluice/internal/kit/fault"
+	"sluice/internal/web/webui"
+)
+
+//go:generate go run github.com/a-h/templ/cmd/templ@v0.3.977 generate -include-version=false
+//go:generate go run sluice/internal/web/webui/markup/tighten
+
+// home is the path of the console. All of its pages are below it.
+const home = webui.StaffHome
+
+// Patterns returns the mux patterns of all paths that belong to the console. The API's mux sends them to Handler.
+func Patterns() []string { return []string{home, home + "/{page...}"} }
+
+// page is a handler for requests of a member of staff, who is never nil.
+type page = func(w http.ResponseWriter, r *http.Request, m *member) error
+
+// route is one page or form of the console. Only members reach it.
+type route struct {
+	pattern string // for net/http.ServeMux
+	page    page
+}
+
+// routes returns all pages and forms. The first link of links is what home leads to.
+func (c *Console) routes() []route {
+	return []route{
+		{"GET " + home, c.homePage},
+		{"GET " + home + "/queue", c.queuePage},
+		{"GET " + home + "/queue/{id}", c.matterPage},
+		{"POST " + home + "/queue/{id}/{step}", c.stepMatter},
+		{"GET " + home + "/overview", c.overviewPage},
+		{"GET " + home + "/overview/live", c.overviewLive},
+		{"GET " + home + "/upstreams", c.upstreamsPage},
+		{"POST " + home + "/upstreams/drain", c.drainUpstream},
+		{"POST " + home + "/upstreams/enable", c.enableUpstream},
+		{"POST " + home + "/models/move", c.moveModel},
+		{"POST " + home + "/models/move-back", c.moveModelBack},
+		{"GET " + home + "/announcements", c.announcementsPage},
+		{"POST " + home + "/announcements", c.postAnnouncement},
+		{"POST " + home + "/announcements/{id}/end", c.endAnnouncement},
+		{"POST " + home + "/maintenance", c.startMaintenance},
+		{"POST " + home + "/maintenance/{id}/end", c.endMaintenance},
+		{"GET " + home + "/accounts", c.accountsPage},
+		{"GET " + home + "/accounts/{id}", c.accountPage},
+		{"GET " + home + "/accounts/{id}/log", c.logPage},
+		{"POST " + home + "/accounts/{id}/actions/{action}", c.act},
+		{"GET " + home + "/requests", c.requestsPage},
+		{"GET " + home + "/alerts", c.alertsPage},
+		{"POST " + home + "/alerts/test", c.testAlerts},
+		{"POST " + home + "/alerts/{id}/replay", c.replayAlert},
+		{"GET " + home + "/tokens", c.tokensPage},
+		{"POST " + home + "/tokens", c.createToken},
+		{"POST " + home + "/tokens/{id}/delete", c.deleteToken},
+	}
+}
+
+// links returns the navigation, in its order.
+func (c *Console) links() []webui.Link {
+	return []webui.Link{
+		{Path: home + "/overview", Text: "Overview", Icon: "usage"},
+		{Path: home + "/queue", Text: "Queue", Icon: "messages"},
+		{Path: home + "/accounts", Text: "Accounts", Icon: "account"},
+		{Path: home + "/requests", Text: "Requests", Icon: "requests"},
+		{Path: home + "/upstreams", Text: "Upstreams", Icon: "models"},
+		{Path: home + "/announcements", Text: "Announcements", Icon: "announcements"},
+		{Path: home + "/alerts", Text: "Alerts", Icon: "webhooks"},
+		{Path: home + "/tokens", Text: "Tokens", Icon: "tokens"},
+		{Path: webui.CustomerHome, Text: "Dashboard", Icon: "overview"},
+	}
+}
+
+// Handler returns the handler of all Patterns. Every route goes through webui.Protect, which refuses forms of other
+// sites, and through staff, which refuses everybody who is not a member.
+func (c *Console) Handler() http.Handler {
+	mux := http.NewServeMux()
+	for _, rt := range c.routes() {
+		mux.Handle(rt.pattern, c.ui.Handle(c.staff(rt.page)))
+	}
+	// The address of a form leads to its page: a browser that loads it again must not end at an error.
+	for _, rt := range c.routes() {
+		if path, ok := strings.CutPrefix(rt.pattern, "POST "); ok && !c.shows(path) {
+			mux.Handle("GET "+path, c.ui.Handle(c.staff(func(w http.ResponseWriter, r *http.Request, _ *member) error {
+				return c.seeOther(w, r, pageOf(r.URL.Path), "")
+			})))
+		}
+	}
+	// The code of the second factor is asked of a member who has not typed one for a while.
+	mux.Handle("POST "+confirmPath, c.ui.Handle(c.confirm))
+	mux.Handle("/", c.ui.Handle(c.staff(func(http.ResponseWriter, *http.Request, *member) error { return nothingHere() })))
+	return c.ui.Protect(mux)
+}
+
+// shows reports whether the path has a page of its own.
+func (c *Console) shows(path string) bool {
+	return slices.ContainsFunc(c.routes(), func(rt route) bool { return rt.pattern == "GET "+path })
+}
+
+// pageOf returns the path of the page that a form belongs to: /support/accounts/x of /support/accounts/x/actions/refund.
+func pageOf(path string) string {
+	parts := strings.Split(strings.TrimPrefix(path, home+"/"), "/")
+	switch noun := parts[0]; noun {
+	case "models":
+		return home + "/upstreams"
+	case "maintenance":
+		return home + "/announcements"
+	case "queue", "accounts":
+		return home + "/" + noun + "/" + url.PathEscape(parts[1])
+	default:
+		return home + "/" + noun
+	}
+}
+
+// Routes returns the patterns of all routes, for a test that tries each of them.
+func (c *Console) Routes() []string {
+	list := []string{"POST " + confirmPath}
+	for _, rt := range c.routes() {
+		list = append(list, rt.pattern)
+	}
+	return list
+}
+
+// nothingHere is what everybody is told about a page that is not there for them.
+func nothingHere() error { return fault.New(fault.NotFound, "There is no such page.") }
