@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"sluice/internal/app"
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/operate/admin"
 )
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/app"
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/pgtest"
 )
 

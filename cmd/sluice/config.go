@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 )
 
 //go:generate sh -c "go run . config docs > ../../docs/configuration.md"

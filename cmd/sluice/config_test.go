@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 )
 
 // TestConfigurationPage fails if a setting has changed and the page was not written again.

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/app"
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/doctor"

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/operate/admin"
 )
 

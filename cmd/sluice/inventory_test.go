@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 )
 
 var update = flag.Bool("update", false, "write testdata/inventory.txt again")

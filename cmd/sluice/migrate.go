@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/app"
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/store/installation"
 	"sluice/internal/store/sqlstore"
 )

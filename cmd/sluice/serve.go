@@ -16,7 +16,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/app"
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/telemetry"
 )

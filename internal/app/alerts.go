@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/kit/datadir"
 	"sluice/internal/operate/alert"
 	"sluice/internal/upstream/routing"

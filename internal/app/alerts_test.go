@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"sluice/internal/app"
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/alert"
 	"sluice/internal/upstream/routing"

@@ -9,7 +9,7 @@ import (
 	"sluice/internal/api/httpapi"
 	"sluice/internal/api/mcpserver"
 	"sluice/internal/api/responses"
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/kit/netguard"
 	"sluice/internal/kit/turnstile"
 	"sluice/internal/line/idempotency"

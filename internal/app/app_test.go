@@ -24,7 +24,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/app"
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/kit/datadir"
 	"sluice/internal/kit/fault"
 	"sluice/internal/line/idempotency"

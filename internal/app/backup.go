@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/admin"

@@ -7,7 +7,7 @@ import (
 	"sluice/internal/account/billing"
 	"sluice/internal/account/billing/stripe"
 	"sluice/internal/account/billing/testpay"
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 )
 
 // The pages where customers pay with test cards, and the page that another processor sends them back

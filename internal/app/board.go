@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/overview"

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/cluster"

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"sluice/internal/api/httpapi"
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/operate/admin"
 )
 

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/kit/plainhttp"
 	"sluice/internal/store/sqlstore"
 	"sluice/internal/upstream/continuation"

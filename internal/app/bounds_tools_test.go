@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 )
 
 // scriptedTools is an MCP server with one tool, work. Tools is its list, and result what a call brings.

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"sluice/internal/account/billing"
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/ledger/cluster"
 	"sluice/internal/ledger/usage"

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"sluice/internal/app/config"
 	"sluice/internal/app/settings"
-	"sluice/internal/config"
 	"sluice/internal/ledger/admission/redisledger"
 	"sluice/internal/operate/doctor"
 	"sluice/internal/store/sqlstore"

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"sluice/internal/account"
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/store/sqlstore"
 )
 

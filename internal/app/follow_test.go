@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"sluice/internal/account"
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/kit/fault"
 	"sluice/internal/operate/admin"
 	"sluice/internal/pgtest"

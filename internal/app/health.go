@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/health"
 	"sluice/internal/ledger/cluster"

@@ -3,7 +3,7 @@ package app
 import (
 	"context"
 
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/operate/steering"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/admission/redisledger"

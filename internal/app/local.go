@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"sluice/internal/api/httpapi"
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/kit/datadir"
 )
 

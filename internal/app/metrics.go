@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/telemetry"
 	"sluice/internal/ledger/admission"

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/store/installation"
 	"sluice/internal/store/sqlstore"
 )

@@ -16,7 +16,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/app"
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/admin"
 	"sluice/internal/pgtest"

@@ -12,7 +12,7 @@ import (
 	"sluice/internal/account/staff"
 	"sluice/internal/api/httpapi"
 	"sluice/internal/api/responses"
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/ledger/activity"
 	"sluice/internal/ledger/refusal"
 	"sluice/internal/operate/admin"

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"sluice/internal/app/config"
 	"sluice/internal/app/settings"
-	"sluice/internal/config"
 )
 
 // Reload reads the configuration again. If it is valid, it applies to every request that arrives

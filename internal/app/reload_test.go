@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"sluice/internal/app"
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/operate/admin"
 	"sluice/internal/upstream/discovery"
 )

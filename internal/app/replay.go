@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/kit/datadir"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/store/installation"

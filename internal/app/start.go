@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/health"
 	"sluice/internal/store/sqlstore"

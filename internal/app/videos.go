@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"sluice/internal/app/config"
 	"sluice/internal/app/settings"
-	"sluice/internal/config"
 	"sluice/internal/kit/health"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/video"

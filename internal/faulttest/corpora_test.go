@@ -20,7 +20,7 @@ func TestCorpora(t *testing.T) {
 		"ranges":                 {"internal/api/httpapi", "FuzzRange"},
 		"the journal":            {"internal/ledger/usage", "FuzzScan"},
 		"video requests":         {"internal/video", "FuzzParse"},
-		"the configuration":      {"internal/config", "FuzzDecode"},
+		"the configuration":      {"internal/app/config", "FuzzDecode"},
 		"the admin socket":       {"internal/operate/admin", "FuzzDecode"},
 		"HTTP/1.1, as a server":  {"internal/kit/lane", "FuzzDiffer"},
 		"HTTP/1.1, as a client":  {"internal/kit/plainhttp", "FuzzReply"},

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"sluice/internal/app"
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/ledger/usage"
 	operations "sluice/internal/operate/admin"
 	"sluice/internal/pgtest"

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"sluice/internal/app"
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 )
 
 // serveEnv makes the test program a server with the configuration that it names.

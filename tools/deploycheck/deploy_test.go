@@ -13,8 +13,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"sluice/internal/app/config"
 	"sluice/internal/clustertest"
-	"sluice/internal/config"
 )
 
 const root = "../.."

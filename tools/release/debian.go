@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 )
 
 // debian writes a Debian package: an ar archive of the format's version, the control files and the

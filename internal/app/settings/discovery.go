@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"sluice/internal/account"
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/discovery"
 )

@@ -17,7 +17,7 @@ import (
 	"sluice/api"
 	"sluice/internal/account"
 	"sluice/internal/api/httpapi"
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/operate/admin"
 	"sluice/internal/prompt/alias"
 	"sluice/internal/upstream/catalog"

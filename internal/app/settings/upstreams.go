@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"reflect"
 
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/kit/pulse"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/discovery"

@@ -6,7 +6,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/kit/pulse"
 	"sluice/internal/upstream/provider"
 	"sluice/internal/upstream/provider/gemini"

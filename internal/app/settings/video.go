@@ -8,7 +8,7 @@ import (
 	"log/slog"
 
 	"sluice/internal/account"
-	"sluice/internal/config"
+	"sluice/internal/app/config"
 	"sluice/internal/video"
 	"sluice/internal/video/azure"
 	"sluice/internal/video/openai"

@@ -18,7 +18,7 @@ func TestFieldDocsAreFresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != string(want) {
-		t.Error("fielddocs_gen.go does not match the comments in config.go; run go generate ./internal/config")
+		t.Error("fielddocs_gen.go does not match the comments in config.go; run go generate ./internal/app/config")
 	}
 }
 
