@@ -22,7 +22,7 @@ import (
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/packages/param"
 
-	"sluice/internal/porttest"
+	"sluice/internal/testkit/porttest"
 )
 
 // everything is the reference MCP server, which has one of everything, behind a door that notes who

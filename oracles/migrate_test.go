@@ -12,7 +12,7 @@ import (
 
 	"sluice/internal/app"
 	"sluice/internal/app/config"
-	"sluice/internal/pgtest"
+	"sluice/internal/testkit/pgtest"
 )
 
 // fetch makes a request with the owner's key and returns the body of a 200.

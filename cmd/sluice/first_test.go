@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"sluice/internal/kit/buildinfo"
-	"sluice/internal/porttest"
+	"sluice/internal/testkit/porttest"
 )
 
 // TestFirstMinutes types what README.md and docs/start.md tell a stranger to type, against the program itself. What

@@ -25,7 +25,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"sluice/internal/pgtest"
+	"sluice/internal/testkit/pgtest"
 )
 
 func TestMain(m *testing.M) {

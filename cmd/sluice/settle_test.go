@@ -15,8 +15,8 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/operate/admin"
-	"sluice/internal/pgtest"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/testkit/pgtest"
 )
 
 // everything lists all kinds of calls that callers make and upstreams answer.

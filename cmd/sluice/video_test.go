@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/pgtest"
+	"sluice/internal/testkit/pgtest"
 	"sluice/sandbox/clips"
 )
 

@@ -14,8 +14,8 @@ import (
 
 	"sluice/internal/app"
 	"sluice/internal/operate/admin"
-	"sluice/internal/pgtest"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/testkit/pgtest"
 )
 
 // working is a server under load: chats, new accounts and new keys, until stop is called.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"sluice/internal/operate/admin"
-	"sluice/internal/pgtest"
+	"sluice/internal/testkit/pgtest"
 )
 
 // Text that no database stores, NUL and what is no UTF-8, is a mistake of the caller wherever it comes in: in a path, a

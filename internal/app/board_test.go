@@ -5,7 +5,7 @@ import (
 
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/overview"
-	"sluice/internal/pgtest"
+	"sluice/internal/testkit/pgtest"
 )
 
 // Every node shows what all of them did: calls by minute, who made them, and at which upstreams.

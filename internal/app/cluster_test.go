@@ -14,7 +14,7 @@ import (
 	"sluice/internal/app"
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/doctor"
-	"sluice/internal/pgtest"
+	"sluice/internal/testkit/pgtest"
 	"sluice/internal/upstream/discovery"
 )
 

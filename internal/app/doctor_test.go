@@ -18,9 +18,9 @@ import (
 	"sluice/internal/app"
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/doctor"
-	"sluice/internal/porttest"
-	"sluice/internal/redistest"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/testkit/porttest"
+	"sluice/internal/testkit/redistest"
 )
 
 // expect is a finding by its parts.

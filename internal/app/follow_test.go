@@ -10,8 +10,8 @@ import (
 	"sluice/internal/app/config"
 	"sluice/internal/kit/fault"
 	"sluice/internal/operate/admin"
-	"sluice/internal/pgtest"
-	"sluice/internal/wiretest"
+	"sluice/internal/testkit/pgtest"
+	"sluice/internal/testkit/wiretest"
 )
 
 // twoNodes are two servers on one database, started at the same time on an empty one.

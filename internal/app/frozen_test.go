@@ -10,8 +10,8 @@ import (
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/doctor"
-	"sluice/internal/pgtest"
-	"sluice/internal/wiretest"
+	"sluice/internal/testkit/pgtest"
+	"sluice/internal/testkit/wiretest"
 )
 
 // longEnough is by when whatever was asked of a server with a frozen database must have been answered, also on a busy

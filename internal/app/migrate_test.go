@@ -19,9 +19,9 @@ import (
 	"sluice/internal/app/config"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/admin"
-	"sluice/internal/pgtest"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/testkit/pgtest"
 )
 
 // crowd is a large installation: who has which key.

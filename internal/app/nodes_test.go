@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"sluice/internal/operate/admin"
-	"sluice/internal/pgtest"
-	"sluice/internal/redistest"
+	"sluice/internal/testkit/pgtest"
+	"sluice/internal/testkit/redistest"
 )
 
 // oneSecret is the secret of all nodes of an installation.

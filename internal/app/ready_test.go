@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/pgtest"
-	"sluice/internal/redistest"
+	"sluice/internal/testkit/pgtest"
+	"sluice/internal/testkit/redistest"
 )
 
 // A server that has started since Redis lost its data has no share of the limits: it says that it is not ready, and

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"sluice/internal/operate/admin"
-	"sluice/internal/pgtest"
+	"sluice/internal/testkit/pgtest"
 )
 
 // An account that real calls drive to 100 is refused, whatever its owner tries, until support restores it.

@@ -10,7 +10,7 @@ import (
 
 	"sluice/internal/kit/datadir"
 	"sluice/internal/operate/admin"
-	"sluice/internal/pgtest"
+	"sluice/internal/testkit/pgtest"
 )
 
 // try starts a server on the site and stops it again.

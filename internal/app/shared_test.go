@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"sluice/internal/line/idempotency"
-	"sluice/internal/pgtest"
-	"sluice/internal/wiretest"
+	"sluice/internal/testkit/pgtest"
+	"sluice/internal/testkit/wiretest"
 )
 
 // onOneDatabase starts two nodes with the same configuration. The first reaches its database by a wire that

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"sluice/internal/app"
-	"sluice/internal/pgtest"
-	"sluice/internal/porttest"
+	"sluice/internal/testkit/pgtest"
+	"sluice/internal/testkit/porttest"
 	"sluice/internal/upstream/discovery"
 )
 

@@ -13,7 +13,7 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/steering"
-	"sluice/internal/pgtest"
+	"sluice/internal/testkit/pgtest"
 	"sluice/internal/upstream/routing"
 )
 

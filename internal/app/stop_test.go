@@ -17,7 +17,7 @@ import (
 
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/admin"
-	"sluice/internal/pgtest"
+	"sluice/internal/testkit/pgtest"
 	"sluice/internal/video"
 )
 

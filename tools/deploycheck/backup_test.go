@@ -14,8 +14,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"sluice/internal/pgtest"
-	"sluice/internal/porttest"
+	"sluice/internal/testkit/pgtest"
+	"sluice/internal/testkit/porttest"
 )
 
 // statefulSet is what these tests read of deploy/kubernetes/statefulset.yaml.

@@ -19,7 +19,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"sluice/internal/porttest"
+	"sluice/internal/testkit/porttest"
 )
 
 // scratch is the folder of the tests that outlives each of them, deleted by TestMain.

@@ -14,7 +14,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"sluice/internal/app/config"
-	"sluice/internal/clustertest"
+	"sluice/internal/testkit/clustertest"
 )
 
 const root = "../.."

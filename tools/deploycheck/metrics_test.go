@@ -20,9 +20,9 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"sluice/bench/process"
-	"sluice/internal/pgtest"
-	"sluice/internal/porttest"
-	"sluice/internal/redistest"
+	"sluice/internal/testkit/pgtest"
+	"sluice/internal/testkit/porttest"
+	"sluice/internal/testkit/redistest"
 )
 
 func TestRules(t *testing.T) {

@@ -14,7 +14,7 @@ sluice/internal/a/a.go:1.1,2.2 3 0
 sluice/internal/a/a.go:1.1,2.2 3 1
 sluice/internal/a/b.go:1.1,2.2 1 0
 sluice/internal/b/b.go:1.1,2.2 5 0
-sluice/internal/pgtest/server.go:1.1,2.2 5 1
+sluice/internal/testkit/pgtest/server.go:1.1,2.2 5 1
 `))
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ const parallel = "6"
 // unraced lists the packages that are tested without the race detector: packages that compute, which it
 // slows down tenfold, and the command and the cluster, whose parts run together under it in the tests of app. The module
 // oracles is not tested with it either, because most of it is other people's code.
-var unraced = []string{"./cmd/...", "./api/...", "./bench/...", "./tools/...", "./internal/archtest", "./internal/account/billing/...", "./internal/clustertest", "./internal/store/sqlstore/...", "./sandbox/clips/..."}
+var unraced = []string{"./cmd/...", "./api/...", "./bench/...", "./tools/...", "./internal/testkit/archtest", "./internal/account/billing/...", "./internal/testkit/clustertest", "./internal/store/sqlstore/...", "./sandbox/clips/..."}
 
 // unwatched lists the packages whose memory accesses the race detector does not watch in any test. Calls into them are
 // still watched. SQLite and its libraries are C translated to Go: watching them takes two fifths of the time of all tests
@@ -34,7 +34,7 @@ var unwatched = []string{"modernc.org/libc", "modernc.org/memory", "modernc.org/
 
 // longest are packages that must not be the last ones of a soak: faulttest puts the server under load, with faults, for
 // twenty minutes, and two nodes for another twenty; usage damages journals for four minutes on one processor.
-var longest = []string{"sluice/internal/faulttest", "sluice/internal/ledger/usage"}
+var longest = []string{"sluice/internal/testkit/faulttest", "sluice/internal/ledger/usage"}
 
 // goTest runs the tests of the module in dir and reports every package as it ends. args are flags of go
 // test.

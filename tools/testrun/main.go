@@ -26,8 +26,8 @@ import (
 	"syscall"
 	"time"
 
-	"sluice/internal/pgtest"
-	"sluice/internal/redistest"
+	"sluice/internal/testkit/pgtest"
+	"sluice/internal/testkit/redistest"
 )
 
 // mode is one way to run; its name is the command's argument. A new mode is a row in modes and a target

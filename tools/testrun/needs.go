@@ -11,9 +11,9 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/internal/clustertest"
-	"sluice/internal/pgtest"
-	"sluice/internal/redistest"
+	"sluice/internal/testkit/clustertest"
+	"sluice/internal/testkit/pgtest"
+	"sluice/internal/testkit/redistest"
 )
 
 // need is something outside the repository that tests use. Tests do not know this table: they look for

@@ -12,8 +12,8 @@ import (
 
 	"sluice/internal/account/signin"
 	"sluice/internal/kit/fault"
-	"sluice/internal/pgtest"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/testkit/pgtest"
 )
 
 // counters is one implementation of Tries, as two nodes see it, and a way to let time pass there.

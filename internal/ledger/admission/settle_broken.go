@@ -4,5 +4,5 @@ package admission
 
 import "math/rand/v2"
 
-// forgets loses one settlement in three on purpose: TestFindsBugs in internal/faulttest wants its tests to notice.
+// forgets loses one settlement in three on purpose: TestFindsBugs in internal/testkit/faulttest wants its tests to notice.
 func (*Lease) forgets() bool { return rand.IntN(3) == 0 }

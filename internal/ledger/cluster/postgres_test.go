@@ -16,9 +16,9 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/cluster"
-	"sluice/internal/pgtest"
 	"sluice/internal/store/sqlstore"
-	"sluice/internal/wiretest"
+	"sluice/internal/testkit/pgtest"
+	"sluice/internal/testkit/wiretest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"sluice/internal/line/idempotency"
-	"sluice/internal/pgtest"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/testkit/pgtest"
 )
 
 // node is one process on a PostgreSQL.

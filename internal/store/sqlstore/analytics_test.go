@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"sluice/internal/ledger/usage"
-	"sluice/internal/pgtest"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/testkit/pgtest"
 )
 
 // fill stores the calls of 31 days: nearly all of one account, with 6 keys and 8 models, and some

@@ -12,8 +12,8 @@ import (
 
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/usage"
-	"sluice/internal/pgtest"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/testkit/pgtest"
 )
 
 // A backup made while calls are settled is consistent and private.

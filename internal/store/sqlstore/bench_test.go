@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"sluice/internal/ledger/usage"
-	"sluice/internal/pgtest"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/testkit/pgtest"
 )
 
 // BenchmarkRecordSettlements measures the cost of moving one settlement into the database: of one account, and of a

@@ -19,8 +19,8 @@ import (
 
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/usage"
-	"sluice/internal/pgtest"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/testkit/pgtest"
 )
 
 func kindOf(err error) fault.Kind { return fault.From(sqlstore.Classify(err)).Kind }

@@ -9,8 +9,8 @@ import (
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/finder"
 	"sluice/internal/operate/signal"
-	"sluice/internal/pgtest"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/testkit/pgtest"
 )
 
 // searched is how long a search may take over the accounts and settlements of a soak.

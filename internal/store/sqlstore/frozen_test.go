@@ -10,9 +10,9 @@ import (
 
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/usage"
-	"sluice/internal/pgtest"
 	"sluice/internal/store/sqlstore"
-	"sluice/internal/wiretest"
+	"sluice/internal/testkit/pgtest"
+	"sluice/internal/testkit/wiretest"
 )
 
 // hasty is how long calls wait in these tests, and enough is by when all of them must have ended, also on a machine

@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"sluice/internal/kit/health"
-	"sluice/internal/pgtest"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/testkit/pgtest"
 )
 
 // A database that answers and cannot be used has failed; one that does not answer is away.

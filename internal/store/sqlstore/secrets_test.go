@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"sluice/internal/account"
-	"sluice/internal/pgtest"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/testkit/pgtest"
 )
 
 // engines runs a test on both databases. The function it gets opens the same one each time.

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/pgtest"
 	"sluice/internal/store/sqlstore"
-	"sluice/internal/wiretest"
+	"sluice/internal/testkit/pgtest"
+	"sluice/internal/testkit/wiretest"
 )
 
 // A database whose replies are so late that no batch is stored in the usual time gets the settlements all the same.

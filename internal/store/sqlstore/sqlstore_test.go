@@ -8,9 +8,9 @@ import (
 	"sync"
 	"testing"
 
-	"sluice/internal/pgtest"
 	"sluice/internal/store/sqlstore"
 	"sluice/internal/store/sqlstore/storetest"
+	"sluice/internal/testkit/pgtest"
 )
 
 func open(t testing.TB, database, dir string) *sqlstore.Store {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/pgtest"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/testkit/pgtest"
 )
 
 // Every table is copied, or is known not to be. A migration that adds one adds it to tables.go.

@@ -16,8 +16,8 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/seal"
 	"sluice/internal/line/idempotency"
-	"sluice/internal/pgtest"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/testkit/pgtest"
 )
 
 // counted returns the URL of a database behind a proxy that counts round trips, and the count. PostgreSQL ends its answer to

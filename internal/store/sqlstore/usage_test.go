@@ -8,9 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/ledger/usage"
-	"sluice/internal/pgtest"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/testkit/pgtest"
 )
 
 // Whatever is lost or changed, an audit reports the account, the day and the sums concerned.

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"sluice/internal/ledger/usage"
-	"sluice/internal/pgtest"
 	"sluice/internal/store/sqlstore"
 	"sluice/internal/store/sqlstore/storetest"
+	"sluice/internal/testkit/pgtest"
 )
 
 // additiveFrom is the number of the first migration that may only add. From there on, servers of the version before

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"sluice/internal/porttest"
+	"sluice/internal/testkit/porttest"
 	"sluice/internal/upstream/mcpclient"
 )
 

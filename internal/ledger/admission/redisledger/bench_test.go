@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sluice/internal/ledger/admission"
-	"sluice/internal/redistest"
+	"sluice/internal/testkit/redistest"
 )
 
 // BenchmarkTake is one call, from Take to Free, in memory and on Redis over loopback. cpu-µs/op is the time

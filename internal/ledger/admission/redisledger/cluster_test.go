@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/redistest"
+	"sluice/internal/testkit/redistest"
 )
 
 // One shard of three dies. Calls are admitted on shares, none hangs, and all nodes count in Redis again when

@@ -11,7 +11,7 @@ import (
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/ledger/admission/ledgertest"
 	"sluice/internal/ledger/usage"
-	"sluice/internal/redistest"
+	"sluice/internal/testkit/redistest"
 )
 
 // tallies returns the number of accounts that a node remembers.

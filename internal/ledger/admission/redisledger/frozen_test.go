@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/redistest"
-	"sluice/internal/wiretest"
+	"sluice/internal/testkit/redistest"
+	"sluice/internal/testkit/wiretest"
 )
 
 // A Redis that has frozen, with its connections open, holds nobody: neither a server nor a command, whose context

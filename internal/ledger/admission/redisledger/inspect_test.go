@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"sluice/internal/ledger/admission/redisledger"
-	"sluice/internal/redistest"
+	"sluice/internal/testkit/redistest"
 )
 
 func TestInspect(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/admission/ledgertest"
-	"sluice/internal/redistest"
-	"sluice/internal/wiretest"
+	"sluice/internal/testkit/redistest"
+	"sluice/internal/testkit/wiretest"
 )
 
 const unlimited = account.Unlimited

@@ -11,7 +11,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/ledger/admission/ledgertest"
-	"sluice/internal/redistest"
+	"sluice/internal/testkit/redistest"
 )
 
 // TestMembership lets nodes join, beat, leave and die in any order, and the table be lost: at no time do

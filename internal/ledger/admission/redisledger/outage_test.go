@@ -10,8 +10,8 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/admission/ledgertest"
-	"sluice/internal/redistest"
-	"sluice/internal/wiretest"
+	"sluice/internal/testkit/redistest"
+	"sluice/internal/testkit/wiretest"
 )
 
 // brisk are options for tests of an outage: it is noticed and ends quickly.

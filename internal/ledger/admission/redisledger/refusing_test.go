@@ -6,7 +6,7 @@ import (
 
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/admission/ledgertest"
-	"sluice/internal/redistest"
+	"sluice/internal/testkit/redistest"
 )
 
 // A Redis that answers and writes nothing, because it is read-only or out of memory, is like one that is away: the nodes

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"sluice/internal/ledger/admission/ledgertest"
-	"sluice/internal/redistest"
+	"sluice/internal/testkit/redistest"
 )
 
 // open returns a ledger and closes it when the test ends. Nil options mean a prefix of its own.

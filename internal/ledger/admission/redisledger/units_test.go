@@ -18,10 +18,10 @@ import (
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/admission/ledgertest"
 	"sluice/internal/ledger/usage"
-	"sluice/internal/pgtest"
-	"sluice/internal/redistest"
 	"sluice/internal/store/sqlstore"
-	"sluice/internal/wiretest"
+	"sluice/internal/testkit/pgtest"
+	"sluice/internal/testkit/redistest"
+	"sluice/internal/testkit/wiretest"
 )
 
 // club is several nodes on one Redis and one database.

@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"sluice/examples/resume"
-	"sluice/internal/pgtest"
-	"sluice/internal/porttest"
-	"sluice/internal/redistest"
+	"sluice/internal/testkit/pgtest"
+	"sluice/internal/testkit/porttest"
+	"sluice/internal/testkit/redistest"
 )
 
 // TestMixed lets callers of every kind work while one fault after the other, drawn at random, happens to the servers, and

@@ -127,7 +127,7 @@ func foreign(rel string) bool {
 // repository returns the root of the repository that the test runs in.
 func repository(t *testing.T) string {
 	t.Helper()
-	dir, err := filepath.Abs(filepath.Join("..", ".."))
+	dir, err := filepath.Abs(filepath.Join("..", "..", ".."))
 	if err != nil {
 		t.Fatal(err)
 	}

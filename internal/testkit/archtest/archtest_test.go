@@ -33,8 +33,8 @@ func TestRepository(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tree.packages["internal/archtest"] == nil {
-		t.Fatal("the rules do not see the repository: internal/archtest is not among its packages")
+	if tree.packages["internal/testkit/archtest"] == nil {
+		t.Fatal("the rules do not see the repository: internal/testkit/archtest is not among its packages")
 	}
 	for _, rule := range rules {
 		t.Run(rule.name, func(t *testing.T) {
@@ -82,11 +82,11 @@ func TestRules(t *testing.T) {
 				"internal/store/sqlstore/a.go":           "package sqlstore\n\nimport _ \"sluice/internal/store/sqlstore/migrations\"\nimport _ \"sluice/internal/ledger/usage\"",
 				"internal/app/a.go":                      "package app\n\nimport _ \"sluice/internal/store/sqlstore\"\nimport _ \"sluice/internal/upstream/provider/openai\"\nimport _ \"sluice/internal/app/config\"",
 				"internal/app/start/a.go":                "package start\n\nimport _ \"sluice/internal/app/config\"\nimport _ \"sluice/internal/app\"",
-				"internal/storetest/a.go":                "package storetest\n\nimport _ \"sluice/internal/store/sqlstore\"\nimport _ \"sluice/internal/pgtest\"",
+				"internal/storetest/a.go":                "package storetest\n\nimport _ \"sluice/internal/store/sqlstore\"\nimport _ \"sluice/internal/testkit/pgtest\"",
 				"cmd/sluice/main.go":                     "package main\n\nimport _ \"sluice/internal/app\"\nimport _ \"sluice/internal/app/config\"",
-				"tools/testrun/main.go":                  "package main\n\nimport _ \"sluice/internal/pgtest\"",
+				"tools/testrun/main.go":                  "package main\n\nimport _ \"sluice/internal/testkit/pgtest\"",
 				"oracles/go.mod":                         "module sluice/oracles",
-				"oracles/a.go":                           "package oracles\n\nimport _ \"sluice/internal/pgtest\"",
+				"oracles/a.go":                           "package oracles\n\nimport _ \"sluice/internal/testkit/pgtest\"",
 				"internal/prompt/chat/testdata/a.go":     "package broken {",
 				"internal/api/httpapi/a.go":              "package httpapi\n\nimport _ \"sluice/api\"\nimport _ \"sluice/tools/testrun\"",
 				"internal/upstream/provider/openai/a.go": "package openai\n\nimport _ \"sluice/internal/upstream/provider\"\nimport _ \"sluice/internal/upstream/provider/openai/wire\"",
@@ -107,7 +107,7 @@ func TestRules(t *testing.T) {
 				"internal/line/inference/a.go":           "package inference\n\nimport _ \"sluice/internal/store/sqlstore\"",
 				"internal/account/mail/a.go":             "package mail\n\nimport _ \"sluice/internal/app/config\"",
 				"internal/upstream/provider/gemini/a.go": "package gemini\n\nimport _ \"sluice/internal/upstream/provider/openai\"",
-				"internal/line/relay/a.go":               "package relay\n\nimport _ \"sluice/internal/pgtest\"",
+				"internal/line/relay/a.go":               "package relay\n\nimport _ \"sluice/internal/testkit/pgtest\"",
 				"internal/video/a.go":                    "package video\n\nimport _ \"sluice/internal/upstream/provider/openai\"",
 				"sandbox/clips/a.go":                     "package sandbox\n\nimport _ \"sluice/internal/video\"\nimport _ \"sluice/sandbox/clips/mp4\"",
 			},
@@ -116,7 +116,7 @@ func TestRules(t *testing.T) {
 				"internal/line/inference/a.go imports internal/store/sqlstore: only app imports it",
 				"internal/account/mail/a.go imports internal/app/config: only app imports it",
 				"internal/upstream/provider/gemini/a.go imports internal/upstream/provider/openai: only app imports adapters",
-				"internal/line/relay/a.go imports internal/pgtest: test support",
+				"internal/line/relay/a.go imports internal/testkit/pgtest: test support",
 				"internal/video/a.go imports internal/upstream/provider/openai: only app imports adapters",
 			},
 		},

@@ -15,7 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"sluice/internal/porttest"
+	"sluice/internal/testkit/porttest"
 )
 
 // settings are used for every server. Its data does not outlive the run, so it need not

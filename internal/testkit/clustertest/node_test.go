@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/porttest"
-	"sluice/internal/wiretest"
+	"sluice/internal/testkit/porttest"
+	"sluice/internal/testkit/wiretest"
 )
 
 // node is one server: the program, its folder and its ways to Redis and PostgreSQL.

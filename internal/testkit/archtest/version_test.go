@@ -18,7 +18,7 @@ func TestOneVersion(t *testing.T) {
 		"deploy/kubernetes/kustomization.yaml": `newTag: ([\d.]+)`,
 		"deploy/kubernetes/README.md":          `/sluice:([\d.]+)`,
 	} {
-		text, err := os.ReadFile(filepath.Join("..", "..", file))
+		text, err := os.ReadFile(filepath.Join("..", "..", "..", file))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/porttest"
+	"sluice/internal/testkit/porttest"
 )
 
 // Env is the environment variable that holds the URL of the test run's server.

@@ -101,7 +101,7 @@ func checkImports(t *tree) (problems []string) {
 		p := t.packages[dir]
 		if name, ok := strings.CutPrefix(dir, "internal/"); ok && !testSupport(name) {
 			if _, ok := standing(name); !ok {
-				problems = append(problems, fmt.Sprintf("package %s has no place: add it to a row in internal/archtest/imports_test.go", dir))
+				problems = append(problems, fmt.Sprintf("package %s has no place: add it to a row in internal/testkit/archtest/imports_test.go", dir))
 				continue
 			}
 		}
@@ -145,7 +145,7 @@ func judge(from, to string) string {
 	}
 	theirs, ok := standing(target)
 	if !ok {
-		return "it has no place: add it to a row in internal/archtest/imports_test.go"
+		return "it has no place: add it to a row in internal/testkit/archtest/imports_test.go"
 	}
 	if strings.HasPrefix(from, "cmd/") {
 		return ""

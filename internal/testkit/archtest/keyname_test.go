@@ -17,7 +17,7 @@ func TestOneNameForTheKey(t *testing.T) {
 	places := []string{"README.md", "docs", "api", "internal/web/front", "internal/web/dashboard", "internal/web/webui/sources", "internal/web/support"}
 	read := 0
 	for _, place := range places {
-		err := filepath.WalkDir(filepath.Join("..", "..", place), func(path string, d fs.DirEntry, err error) error {
+		err := filepath.WalkDir(filepath.Join("..", "..", "..", place), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !slices.Contains([]string{".md", ".go", ".templ", ".js", ".txt", ".yaml", ".json"}, filepath.Ext(path)) {
 				return err
 			}

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	tablePage = "../../docs/faults.md"
-	root      = "../.."
+	tablePage = "../../../docs/faults.md"
+	root      = "../../.."
 )
 
 // TestTable holds docs/faults.md against the code: every test that it names exists, and every fault of this package has a
@@ -57,7 +57,7 @@ func TestTable(t *testing.T) {
 
 func wants(t *testing.T, named map[string]bool, test string) {
 	t.Helper()
-	if name := "internal/faulttest " + strings.ReplaceAll(test, " ", "_"); !named[name] {
+	if name := "internal/testkit/faulttest " + strings.ReplaceAll(test, " ", "_"); !named[name] {
 		t.Errorf("%s has no row in %s", name, tablePage)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"sluice/internal/app/config"
 	"sluice/internal/ledger/usage"
 	operations "sluice/internal/operate/admin"
-	"sluice/internal/pgtest"
-	"sluice/internal/wiretest"
+	"sluice/internal/testkit/pgtest"
+	"sluice/internal/testkit/wiretest"
 )
 
 // TestFailover ends PostgreSQL in the middle of transactions, under a load of calls, and goes on with its replica, which

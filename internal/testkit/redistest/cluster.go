@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/porttest"
+	"sluice/internal/testkit/porttest"
 )
 
 // OwnCluster starts a Redis Cluster of three shards without replicas for this test, and stops it when the

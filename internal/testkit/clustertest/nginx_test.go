@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/porttest"
+	"sluice/internal/testkit/porttest"
 )
 
 // example is the configuration that operators are told to use. The test uses it as it stands, with
 // other addresses and without the certificate.
-const example = "../../docs/examples/nginx.conf"
+const example = "../../../docs/examples/nginx.conf"
 
 // nginx is a load balancer in front of the nodes.
 type nginx struct {
@@ -111,7 +111,7 @@ func runProxy(t *testing.T, dir, address, program string, args ...string) {
 // It returns its address.
 func startHAProxy(t *testing.T, base string, nodes []*node) string {
 	t.Helper()
-	const file = "../../docs/examples/haproxy.cfg"
+	const file = "../../../docs/examples/haproxy.cfg"
 	program, err := FindHAProxy()
 	if err != nil {
 		t.Skipf("needs HAProxy: %v", err)

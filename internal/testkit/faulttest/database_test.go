@@ -12,8 +12,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"sluice/internal/pgtest"
-	"sluice/internal/wiretest"
+	"sluice/internal/testkit/pgtest"
+	"sluice/internal/testkit/wiretest"
 )
 
 // database is a PostgreSQL behind a wire, as a server sees it: with a role of its own, which is not the superuser.

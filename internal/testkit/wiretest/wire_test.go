@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/wiretest"
+	"sluice/internal/testkit/wiretest"
 )
 
 // echo answers every connection with what it sends.

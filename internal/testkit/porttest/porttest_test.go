@@ -4,7 +4,7 @@ import (
 	"net"
 	"testing"
 
-	"sluice/internal/porttest"
+	"sluice/internal/testkit/porttest"
 )
 
 func TestHold(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 
 	"sluice/internal/operate/admin"
-	"sluice/internal/pgtest"
-	"sluice/internal/redistest"
+	"sluice/internal/testkit/pgtest"
+	"sluice/internal/testkit/redistest"
 )
 
 // What is made to fail, how, what callers see and what the books show. Callers retry what says that it
@@ -125,7 +125,7 @@ func build(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "sluice")
 	cmd := exec.Command("go", "build", "-o", path, "./cmd/sluice")
-	cmd.Dir = filepath.Join("..", "..")
+	cmd.Dir = filepath.Join("..", "..", "..")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}

@@ -16,7 +16,7 @@ func TestFindsBugs(t *testing.T) {
 		long               bool   // it builds the whole program again
 	}{
 		{"sluice_skips_sync", "internal/ledger/usage", "TestJournalSyncs", "0 syncs for 3 settlements, want 3", false},
-		{"sluice_breaks_settle", "internal/faulttest", "TestCallers|TestKillAtEveryStep", "is not in the books", true},
+		{"sluice_breaks_settle", "internal/testkit/faulttest", "TestCallers|TestKillAtEveryStep", "is not in the books", true},
 	} {
 		t.Run(bug.tag, func(t *testing.T) {
 			t.Parallel()
