@@ -1,11 +1,10 @@
-// House prints how large the product's code is: lines, functions, packages, comments, interfaces and modules.
+// Command house prints how large the product's code is: lines, functions, packages, comments, interfaces and modules.
 // It counts what cmd/sluice is built of, without tests, test support and generated files.
 //
 //	go run ./tools/house
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -125,8 +124,8 @@ func (h *house) countFile(path, name string) (int, error) {
 	}
 	n := bytes.Count(text, []byte("\n"))
 	h.files = append(h.files, size{name, n})
-	for s := bufio.NewScanner(bytes.NewReader(text)); s.Scan(); {
-		switch line := strings.TrimSpace(s.Text()); {
+	for line := range strings.Lines(string(text)) {
+		switch line := strings.TrimSpace(line); {
 		case strings.HasPrefix(line, "//"):
 			h.comments++
 		case line != "":

@@ -3,109 +3,73 @@ package archtest
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// rows is the order of the packages below internal/. A package may import those of lower rows only, and
-// none of its own row. "x/*" stands for every folder of x, each of which is an adapter: code that knows
-// one vendor or one wire format. A folder below a listed package belongs to it and shares its row; the
-// two may import each other. A package may be listed before it exists.
-var rows = [][]string{
-	// What Go's library has, in fewer bytes, and what it lacks.
-	{"order", "pdf", "passkey"},
-	// Text: bytes, characters and counts. These packages know nothing else of the project.
-	{"jsonscan", "excerpt", "metrics", "alias", "colour", "allowance"},
-	// The vocabulary that every package may use. It knows only text.
-	{"fault", "config", "telemetry", "buildinfo", "tokens", "datadir", "sse", "pulse", "seal", "plainhttp", "lane", "lazyregexp", "health"},
-	// The types that requests and storage are made of, and the connections to the outside.
-	{"chat", "netguard", "account", "blob", "mail", "turnstile"},
-	// Facts: the catalog, usage, accounts and their keys, and earlier turns of a conversation.
-	{"catalog", "usage", "billing", "auth", "signin", "continuation", "idempotency", "resume", "refusal", "embeddings"},
-	// Admission of requests, and the way an upstream is called; payment adapters know billing. provider/claude
-	// is not an adapter: several adapters share what it knows about one family of models. Staff's decisions about the
-	// running service know the catalog. Signals, the finder and activity read what calls have left behind.
-	{"abuse", "admission", "staff", "provider", "provider/claude", "mcpclient", "billing/*", "steering", "signal", "finder", "activity"},
-	// Code that works with upstreams, every wire format, the notices that accounts get, and the servers that
-	// share a database. Ledgers on other servers know admission, and count units for abuse.
-	{"cluster", "notice", "matter", "routing", "relay", "toolloop", "discovery", "provider/*", "admission/*"},
-	// The two services: chat completions and video jobs; what is seen of them; and the dialects of other doors to the
-	// first, which write replies through relay; and what the router learns from calls.
-	{"inference", "video", "video/*", "overview", "messages", "responses", "feedback"},
-	// Alerts, which know all that they are about.
-	{"alert"},
-	// The entrances (HTTP, MCP, admin), and the store, which knows all facts and the video jobs.
-	{"httpapi", "mcpserver", "webui", "admin", "sqlstore"},
-	// The pages for everybody; the customer's pages use parts of them.
-	{"front"},
-	// The pages, which share webui; the doctor, which queries a running server; and what copies whole
-	// installations from one store to another.
-	{"dashboard", "support", "doctor", "installation"},
-	// app connects everything.
-	{"app"},
+// rooms are the folders of internal/, from the bottom to the top. A package imports packages of its own room and of
+// rooms below it, so the tree is the diagram in docs/architecture.md.
+var rooms = []string{
+	"kit",      // leaves: errors, JSON, HTTP, logs and metrics, encryption; they know nothing else of the product
+	"prompt",   // what callers ask for: chat completions and vectors
+	"account",  // people, plans, keys, signing in, billing
+	"ledger",   // limits, usage, the abuse score, and the nodes that share them
+	"upstream", // providers, their models, routing, tool servers
+	"line",     // the way of one call
+	"video",    // the way of one video
+	"operate",  // what operators and support see and do
+	"api",      // the doors for programs, and their dialects
+	"store",    // the database, and whole installations
+	"web",      // the pages
+	"app",      // connects everything
 }
 
-// belowAppOnly lists packages that only app and the command may import. The same holds for every adapter:
-// a capability takes its own Options and Store, never the configuration or the database.
-var belowAppOnly = []string{"config", "sqlstore"}
+// adapters are folders whose own folders each know one vendor or one server. Only app imports those.
+var adapters = []string{"upstream/provider", "account/billing", "ledger/admission", "video"}
 
-// knowsStore is the one package below app that is about the database itself: it copies all of it.
-const knowsStore = "installation"
+// shared are folders of adapters that are none: others may import them.
+var shared = []string{"upstream/provider/claude", "video/blob"}
 
-// place is the position of a package in rows.
-type place struct {
-	row     int
-	home    string // the listed package that it belongs to
-	adapter bool
+// sandboxMay lists what the sandbox may import of internal/: the interface that its models implement, and the words
+// of that.
+var sandboxMay = []string{"internal/kit/", "internal/prompt/", "internal/upstream/provider"}
+
+// room returns the position of a package's room, given its path without internal/.
+func room(name string) int {
+	first, _, _ := strings.Cut(name, "/")
+	return slices.Index(rooms, first)
 }
 
-// standing returns the place of a package below internal/, given its path without that prefix.
-func standing(name string) (place, bool) {
+// adapter returns the folder of the adapter that a package belongs to, if any.
+func adapter(name string) string {
 	for dir := name; dir != "."; dir = path.Dir(dir) {
-		for row, names := range rows {
-			for _, listed := range names {
-				if listed == dir {
-					return place{row, dir, false}, true
-				}
-				if listed == path.Dir(dir)+"/*" && !isListed(dir) {
-					return place{row, dir, true}, true
-				}
-			}
+		if slices.Contains(adapters, path.Dir(dir)) && !slices.Contains(shared, dir) {
+			return dir
 		}
 	}
-	return place{}, false
-}
-
-func isListed(name string) bool {
-	for _, names := range rows {
-		for _, listed := range names {
-			if listed == name {
-				return true
-			}
-		}
-	}
-	return false
+	return ""
 }
 
 // testSupport reports whether a package exists only for tests, such as pgtest and storetest.
-func testSupport(name string) bool { return strings.HasSuffix(name, "test") }
+func testSupport(name string) bool {
+	return strings.HasSuffix(name, "test") || strings.HasPrefix(name, "testkit/") || strings.HasPrefix(name, "internal/testkit/")
+}
 
 // related reports whether one package is in a folder of the other.
 func related(a, b string) bool {
 	return strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
 }
 
-// checkImports applies the rows to every import of product code. Tests may import what they like.
+// checkImports applies the order of the rooms to every import of product code. Tests may import what they like.
 func checkImports(t *tree) (problems []string) {
 	for _, dir := range t.paths() {
-		p := t.packages[dir]
-		if name, ok := strings.CutPrefix(dir, "internal/"); ok && !testSupport(name) {
-			if _, ok := standing(name); !ok {
-				problems = append(problems, fmt.Sprintf("package %s has no place: add it to a row in internal/testkit/archtest/imports_test.go", dir))
-				continue
-			}
+		name, internal := strings.CutPrefix(dir, "internal/")
+		if internal && !testSupport(name) && room(name) < 0 {
+			problems = append(problems, fmt.Sprintf("package %s is in no room: move it into one of %s", dir, strings.Join(rooms, ", ")))
+			continue
 		}
-		for _, f := range p.files {
+		for _, f := range t.packages[dir].files {
 			if f.test {
 				continue
 			}
@@ -140,36 +104,37 @@ func judge(from, to string) string {
 		return ""
 	}
 	target, internal := strings.CutPrefix(to, "internal/")
-	if !internal {
-		return "only packages below internal/ and api are there to be imported"
-	}
-	theirs, ok := standing(target)
-	if !ok {
-		return "it has no place: add it to a row in internal/testkit/archtest/imports_test.go"
-	}
-	if strings.HasPrefix(from, "cmd/") {
-		return ""
-	}
-	ours, ok := standing(strings.TrimPrefix(from, "internal/"))
-	if !ok {
-		return "" // reported for the package as a whole
-	}
-	if ours.home != "app" {
-		if theirs.adapter && theirs.home != ours.home {
-			return "only app imports adapters; take an interface or a value, and let app pass it in"
-		}
-		for _, reserved := range belowAppOnly {
-			if theirs.home == reserved && ours.home != reserved && (ours.home != knowsStore || reserved != "sqlstore") {
-				return "only app imports it; take your own Options or Store, and let app fill them in"
-			}
-		}
-	}
 	switch {
-	case theirs.home == ours.home, theirs.row < ours.row:
+	case strings.HasPrefix(to, "sandbox/"):
+		if strings.HasPrefix(from, "sandbox/") || strings.HasPrefix(from, "internal/app/") {
+			return ""
+		}
+		return "only app imports the sandbox; take an interface, and let app pass it in"
+	case !internal:
+		return "only packages below internal/, sandbox/ and api are there to be imported"
+	case strings.HasPrefix(from, "cmd/"):
 		return ""
-	case theirs.row == ours.row:
-		return "the two stand in the same row; move what both need to a lower row, or let app connect them"
-	default:
-		return "it stands in a higher row; turn the dependency around with an interface that stands with its user"
+	case strings.HasPrefix(from, "sandbox/"):
+		if slices.ContainsFunc(sandboxMay, func(may string) bool { return strings.HasPrefix(to, may) }) && adapter(target) == "" {
+			return ""
+		}
+		return "the sandbox knows the interface that it implements, and nothing else of the product"
 	}
+	return judgeRooms(strings.TrimPrefix(from, "internal/"), target)
+}
+
+// judgeRooms judges an import of one package below internal/ by another.
+func judgeRooms(from, to string) string {
+	ours, theirs := room(from), room(to)
+	switch {
+	case rooms[ours] == "app":
+		return ""
+	case adapter(to) != "" && adapter(to) != adapter(from):
+		return "only app imports adapters; take an interface or a value, and let app pass it in"
+	case theirs > ours:
+		return "its room is above this one; turn the dependency around with an interface that stands with its user"
+	case theirs >= 0 && rooms[theirs] == "store" && ours != theirs:
+		return "only app imports the store; take your own Store, and let app pass it in"
+	}
+	return ""
 }
