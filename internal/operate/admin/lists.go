@@ -40,6 +40,31 @@ func (c Cursor) number() (int64, error) {
 	return n, nil
 }
 
+// turn moves the cursor to the page after one.
+func (c *Cursor) turn(next string) { c.After = next }
+
+// Pager is a pointer to the argument of a list.
+type Pager[In any] interface {
+	*In
+	turn(next string)
+}
+
+// All returns all entries of a list, not nil, page by page from in on. fetch returns the page that its argument asks for.
+func All[In, T any, P Pager[In]](in In, fetch func(In) (List[T], error)) ([]T, error) {
+	all := []T{}
+	for {
+		page, err := fetch(in)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Data...)
+		if page.Next == "" {
+			return all, nil
+		}
+		P(&in).turn(page.Next)
+	}
+}
+
 // AccountPage asks for a page of what an account has.
 type AccountPage struct {
 	Ref string `json:"ref"`

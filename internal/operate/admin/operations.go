@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -469,7 +470,7 @@ type ModelQuery struct {
 
 // models returns the catalog exactly as GET /v1/models does, so that the command and the API
 // agree.
-func (b *Backend) models(_ context.Context, in ModelQuery) (rawJSON, error) {
+func (b *Backend) models(_ context.Context, in ModelQuery) (json.RawMessage, error) {
 	return b.Catalog().JSON(in.Verbose), nil
 }
 

@@ -19,7 +19,6 @@ import (
 type remote struct {
 	origin string // scheme and host
 	token  string
-	routes map[string]Route
 	client *http.Client
 }
 
@@ -33,10 +32,7 @@ func Remote(server, token string) (*Client, error) {
 	if token == "" {
 		return nil, errors.New("a staff token is needed for another server: set SLUICE_TOKEN, or use --token")
 	}
-	r := &remote{origin: u.Scheme + "://" + u.Host, token: token, routes: map[string]Route{}}
-	for _, route := range new(Backend).routes() {
-		r.routes[route.Name] = route
-	}
+	r := &remote{origin: u.Scheme + "://" + u.Host, token: token}
 	// The token must not follow a redirect to another host, and a body does not.
 	r.client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return &Client{remote: r}, nil
@@ -46,11 +42,11 @@ func Remote(server, token string) (*Client, error) {
 func (c *remote) call(ctx context.Context, name string, in, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, callPatience)
 	defer cancel()
-	r, ok := c.routes[name]
-	if !ok || r.Path == "" {
+	r := named(name)
+	if r == nil || r.Path == "" {
 		return fmt.Errorf("%s works only on the machine of the server, without --server", name)
 	}
-	req, err := c.request(ctx, &r, in)
+	req, err := c.request(ctx, r, in)
 	if err != nil {
 		return err
 	}

@@ -76,8 +76,8 @@ func (c *Console) showAccount(w http.ResponseWriter, r *http.Request, m *member,
 
 // readAccount reads everything that the page shows.
 func (c *Console) readAccount(ctx context.Context, m *member, ref string, v *accountView) error {
-	call := func(name string, in, out any) error { return c.Admin.Call(ctx, m.caller(), name, in, out) }
-	if err := call("account.show", admin.Target{Ref: ref}, &v.Account); err != nil {
+	var err error
+	if v.Account, err = admin.AccountShow.Run(ctx, c.Admin, m.caller(), admin.Target{Ref: ref}); err != nil {
 		return err
 	}
 	id := v.Account.ID
@@ -87,24 +87,20 @@ func (c *Console) readAccount(ctx context.Context, m *member, ref string, v *acc
 	var matters admin.List[admin.Matter]
 	var log admin.List[admin.Entry]
 	page := admin.AccountPage{Ref: id, Cursor: admin.Cursor{Limit: listShown}}
-	for _, q := range []struct {
-		name    string
-		in, out any
-	}{
-		{"billing.show", admin.Target{Ref: id}, &v.Billing},
-		{"account.abuse", admin.Target{Ref: id}, &v.Abuse},
-		{"account.signals", admin.Target{Ref: id}, &v.Signals},
-		{"matter.list", admin.MatterQuery{Account: id, Cursor: admin.Cursor{Limit: listShown}}, &matters},
-		{"usage", admin.UsageQuery{Ref: id, Days: days, By: "day"}, &v.Usage},
-		{"usage", admin.UsageQuery{Ref: id, Days: days, By: "model"}, &models},
-		{"usage", admin.UsageQuery{Ref: id, Days: days, By: "key"}, &byKey},
-		{"account.sessions", page, &sessions},
-		{"account.messages", page, &messages},
-		{"account.history", admin.AccountPage{Ref: id, Cursor: admin.Cursor{Limit: logRead}}, &log},
-	} {
-		if err := call(q.name, q.in, q.out); err != nil {
-			return err
-		}
+	err = together(ctx,
+		read(c, m, admin.BillingShow, admin.Target{Ref: id}, &v.Billing),
+		read(c, m, admin.AccountAbuse, admin.Target{Ref: id}, &v.Abuse),
+		read(c, m, admin.AccountSignals, admin.Target{Ref: id}, &v.Signals),
+		read(c, m, admin.MatterList, admin.MatterQuery{Account: id, Cursor: admin.Cursor{Limit: listShown}}, &matters),
+		read(c, m, admin.UsageShow, admin.UsageQuery{Ref: id, Days: days, By: "day"}, &v.Usage),
+		read(c, m, admin.UsageShow, admin.UsageQuery{Ref: id, Days: days, By: "model"}, &models),
+		read(c, m, admin.UsageShow, admin.UsageQuery{Ref: id, Days: days, By: "key"}, &byKey),
+		read(c, m, admin.AccountSessions, page, &sessions),
+		read(c, m, admin.AccountMessages, page, &messages),
+		read(c, m, admin.AccountHistory, admin.AccountPage{Ref: id, Cursor: admin.Cursor{Limit: logRead}}, &log),
+	)
+	if err != nil {
+		return err
 	}
 	order.By(models.Rows, func(a, b admin.UsageRow) int { return int(b.Requests - a.Requests) })
 	v.Models = models.Rows[:min(len(models.Rows), listShown)]
@@ -127,13 +123,13 @@ func (c *Console) readAccount(ctx context.Context, m *member, ref string, v *acc
 
 // logPage shows older entries of the audit log of an account.
 func (c *Console) logPage(w http.ResponseWriter, r *http.Request, m *member) error {
-	var a admin.Account
-	if err := c.Admin.Call(r.Context(), m.caller(), "account.show", admin.Target{Ref: r.PathValue("id")}, &a); err != nil {
+	a, err := run(c, r, m, admin.AccountShow, admin.Target{Ref: r.PathValue("id")})
+	if err != nil {
 		return err
 	}
-	var log admin.List[admin.Entry]
 	in := admin.AccountPage{Ref: a.ID, Cursor: admin.Cursor{After: r.FormValue("after"), Limit: 4 * logShown}}
-	if err := c.Admin.Call(r.Context(), m.caller(), "account.history", in, &log); err != nil {
+	log, err := run(c, r, m, admin.AccountHistory, in)
+	if err != nil {
 		return err
 	}
 	return c.ui.Render(w, r, http.StatusOK, logPage(c.frame(w, r, m, "Audit log of "+a.Email), a, log))
@@ -152,12 +148,7 @@ func (c *Console) act(w http.ResponseWriter, r *http.Request, m *member) error {
 		return fault.New(fault.Invalid, "The form is not complete. Open the account again.")
 	}
 	f := form{id: r.PathValue("id"), reason: r.FormValue("reason"), version: version, value: r.FormValue}
-	operation, in, err := actions()[i].order(f)
-	if err == nil {
-		var out any
-		err = c.Admin.Call(r.Context(), m.caller(), operation, in, &out)
-	}
-	if err == nil {
+	if err = actions()[i].order(r.Context(), c.Admin, m.caller(), f); err == nil {
 		return c.seeOther(w, r, accountPath(f.id), "account-done")
 	}
 	v := accountView{Form: name, Typed: r.Form}

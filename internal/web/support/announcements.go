@@ -29,13 +29,13 @@ func (c *Console) announcementsPage(w http.ResponseWriter, r *http.Request, m *m
 func (c *Console) showAnnouncements(w http.ResponseWriter, r *http.Request, m *member, status int, view announcementsView) error {
 	var maintenance, announcements admin.List[steering.Order]
 	var models admin.List[admin.ModelStanding]
-	for _, list := range []struct {
-		operation string
-		out       any
-	}{{"maintenance.list", &maintenance}, {"announcement.list", &announcements}, {"models.standing", &models}} {
-		if err := c.Admin.Call(r.Context(), m.caller(), list.operation, admin.Cursor{}, list.out); err != nil {
-			return err
-		}
+	err := together(r.Context(),
+		read(c, m, admin.MaintenanceList, admin.Cursor{}, &maintenance),
+		read(c, m, admin.AnnouncementList, admin.Cursor{}, &announcements),
+		read(c, m, admin.ModelsStanding, admin.Cursor{}, &models),
+	)
+	if err != nil {
+		return err
 	}
 	view.Maintenance, view.Announcements, view.Now = maintenance.Data, announcements.Data, c.now()
 	for _, model := range models.Data {
@@ -79,7 +79,7 @@ func (c *Console) startMaintenance(w http.ResponseWriter, r *http.Request, m *me
 	in.Models = strings.FieldsFunc(r.FormValue("models"), func(c rune) bool { return c == ',' || c == ' ' || c == '\n' || c == '\r' || c == '\t' })
 	var err error
 	if in.From, in.Until, err = c.span(r); err == nil {
-		err = c.Admin.Call(r.Context(), m.caller(), "maintenance.start", in, &steering.Order{})
+		_, err = run(c, r, m, admin.MaintenanceStart, in)
 	}
 	if err != nil {
 		return c.again(w, r, m, "maintenance", err)
@@ -92,7 +92,7 @@ func (c *Console) postAnnouncement(w http.ResponseWriter, r *http.Request, m *me
 	in := admin.NewAnnouncement{Text: r.FormValue("text"), Tone: r.FormValue("tone")}
 	var err error
 	if in.From, in.Until, err = c.span(r); err == nil {
-		err = c.Admin.Call(r.Context(), m.caller(), "announcement.post", in, &steering.Order{})
+		_, err = run(c, r, m, admin.AnnouncementPost, in)
 	}
 	if err != nil {
 		return c.again(w, r, m, "announcement", err)
@@ -102,16 +102,16 @@ func (c *Console) postAnnouncement(w http.ResponseWriter, r *http.Request, m *me
 
 // endMaintenance ends maintenance.
 func (c *Console) endMaintenance(w http.ResponseWriter, r *http.Request, m *member) error {
-	return c.endOrder(w, r, m, "maintenance.end")
+	return c.endOrder(w, r, m, admin.MaintenanceEnd)
 }
 
 // endAnnouncement removes an announcement.
 func (c *Console) endAnnouncement(w http.ResponseWriter, r *http.Request, m *member) error {
-	return c.endOrder(w, r, m, "announcement.end")
+	return c.endOrder(w, r, m, admin.AnnouncementEnd)
 }
 
-func (c *Console) endOrder(w http.ResponseWriter, r *http.Request, m *member, operation string) error {
-	if err := c.Admin.Call(r.Context(), m.caller(), operation, admin.EndedOrder{ID: r.PathValue("id")}, &steering.Order{}); err != nil {
+func (c *Console) endOrder(w http.ResponseWriter, r *http.Request, m *member, end admin.Op[admin.EndedOrder, steering.Order]) error {
+	if _, err := run(c, r, m, end, admin.EndedOrder{ID: r.PathValue("id")}); err != nil {
 		return err
 	}
 	return c.seeOther(w, r, home+"/announcements", "ordered")

@@ -6,9 +6,12 @@
 package support
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"sluice/internal/account"
 	"sluice/internal/account/signin"
@@ -61,6 +64,28 @@ type member struct {
 // caller returns the member as the caller of operations.
 func (m *member) caller() admin.Caller {
 	return admin.Caller{Actor: admin.Actor(m.Account), AccountID: m.ID}
+}
+
+// run runs an operation for a member.
+func run[In, Out any](c *Console, r *http.Request, m *member, op admin.Op[In, Out], in In) (Out, error) {
+	return op.Run(r.Context(), c.Admin, m.caller(), in)
+}
+
+// read runs an operation for a member and keeps its result, as one of the reads that a page makes together.
+func read[In, Out any](c *Console, m *member, op admin.Op[In, Out], in In, to *Out) func(context.Context) error {
+	return func(ctx context.Context) (err error) {
+		*to, err = op.Run(ctx, c.Admin, m.caller(), in)
+		return err
+	}
+}
+
+// together makes reads at the same time. It returns the first error.
+func together(ctx context.Context, reads ...func(context.Context) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, read := range reads {
+		g.Go(func() error { return read(ctx) })
+	}
+	return g.Wait()
 }
 
 // confirmPath takes the code of the second factor.
