@@ -51,6 +51,11 @@ func (b *Backend) accountAbuse(ctx context.Context, in Target) (Abuse, error) {
 	if err != nil {
 		return Abuse{}, err
 	}
+	return b.abuseOf(ctx, a)
+}
+
+// abuseOf returns the score of an account with its tiers and events.
+func (b *Backend) abuseOf(ctx context.Context, a *account.Account) (Abuse, error) {
 	standings, score, events, err := b.Scores.Score(ctx, a)
 	if err != nil {
 		return Abuse{}, err

@@ -174,9 +174,14 @@ func (b *Backend) billingView(ctx context.Context, v billing.View, err error) (B
 	if err != nil {
 		return Billing{}, err
 	}
+	return b.billingWith(ctx, v, mostEntries)
+}
+
+// billingWith converts an account's billing and adds at most limit entries of its ledger, and as many invoices.
+func (b *Backend) billingWith(ctx context.Context, v billing.View, limit int) (Billing, error) {
 	out := Billing{
 		ID: v.Account.ID, Email: v.Account.Email, Plan: v.Account.Plan.String(), Granted: v.Account.Granted, Status: v.Status(),
-		Method: v.Method.String(), Now: v.Now, CreditCents: v.CreditCents, Ledger: []BillingEntry{}, Invoices: []BillingRecord{},
+		Method: v.Method.String(), Now: v.Now, CreditCents: v.CreditCents, Ledger: []BillingEntry{},
 	}
 	if v.Status() != billing.NotSubscribed {
 		out.PriceCents, out.PeriodStart, out.PeriodEnd, out.Due = v.PriceCents, &v.PeriodStart, &v.PeriodEnd, &v.Due
@@ -188,24 +193,29 @@ func (b *Backend) billingView(ctx context.Context, v billing.View, err error) (B
 	if v.Stop != nil {
 		out.Stopped = &BillingStop{v.Account.ID, v.Account.Email, v.Stop.At, v.Stop.Why}
 	}
-	entries, err := b.Billing.Ledger(ctx, v.Account.ID, mostEntries)
+	entries, err := b.Billing.Ledger(ctx, v.Account.ID, limit)
 	if err != nil {
 		return Billing{}, err
 	}
 	for _, e := range entries {
-		// Refunds are negative entries, so the sum is what was charged in total.
-		out.Balance += e.AmountCents
 		out.Ledger = append(out.Ledger, BillingEntry{e.Seq, e.At, e.Actor, e.What, e.Plan.String(), e.AmountCents, e.PaymentID, e.Detail})
 	}
-	invoices, err := b.Billing.Invoices(ctx, v.Account.ID, mostEntries)
-	if err != nil {
+	if out.Balance, err = b.Billing.Charged(ctx, v.Account.ID); err != nil {
 		return Billing{}, err
 	}
+	invoices, err := b.Billing.Invoices(ctx, v.Account.ID, limit)
+	out.Invoices = records(invoices)
+	return out, err
+}
+
+// records converts paid payments.
+func records(invoices []billing.Payment) []BillingRecord {
+	list := make([]BillingRecord, 0, len(invoices))
 	for i := range invoices {
 		p := &invoices[i]
-		out.Invoices = append(out.Invoices, BillingRecord{
+		list = append(list, BillingRecord{
 			p.Invoice, p.ID, p.Kind, p.Plan.String(), p.AmountCents, p.RefundedCents, p.PaidAt, p.PeriodStart, p.PeriodEnd,
 		})
 	}
-	return out, nil
+	return list
 }

@@ -108,15 +108,18 @@ func (b *Backend) accountSessions(ctx context.Context, in AccountPage) (List[Ses
 	if err != nil {
 		return List[Session]{}, err
 	}
-	all, err := b.Desk.Sessions(ctx, a.ID) // at most 50
-	if err != nil {
-		return List[Session]{}, err
-	}
+	list, err := b.sessionsOf(ctx, a.ID)
+	return part(list, in.Cursor, func(s Session) string { return s.ID }), err
+}
+
+// sessionsOf returns the sessions of an account, which are at most 50.
+func (b *Backend) sessionsOf(ctx context.Context, accountID string) ([]Session, error) {
+	all, err := b.Desk.Sessions(ctx, accountID)
 	list := make([]Session, 0, len(all))
 	for _, s := range all {
 		list = append(list, Session{ID: s.ID, CreatedAt: s.CreatedAt, SeenAt: s.SeenAt, Remote: s.Remote, Agent: s.Agent, Via: string(s.Via)})
 	}
-	return part(list, in.Cursor, func(s Session) string { return s.ID }), nil
+	return list, err
 }
 
 // accountSignOut ends every session and every pending link of an account.
@@ -168,10 +171,17 @@ func (b *Backend) accountMessages(ctx context.Context, in AccountPage) (List[Mes
 	if err != nil {
 		return List[Message]{}, err
 	}
-	all, err := b.Messages.List(ctx, a.ID, mostMessages)
-	if err != nil {
-		return List[Message]{}, err
+	most := mostMessages
+	if in.After == "" {
+		most = min(in.limit()+1, mostMessages) // one more says that there is another page
 	}
+	list, err := b.messagesOf(ctx, a.ID, most)
+	return part(list, in.Cursor, func(m Message) string { return m.ID }), err
+}
+
+// messagesOf returns the newest messages to an account.
+func (b *Backend) messagesOf(ctx context.Context, accountID string, limit int) ([]Message, error) {
+	all, err := b.Messages.List(ctx, accountID, limit)
 	list := make([]Message, 0, len(all))
 	for i := range all {
 		n := &all[i]
@@ -184,7 +194,7 @@ func (b *Backend) accountMessages(ctx context.Context, in AccountPage) (List[Mes
 		}
 		list = append(list, m)
 	}
-	return part(list, in.Cursor, func(m Message) string { return m.ID }), nil
+	return list, err
 }
 
 // billingCredit changes an account's credit, which lowers the next renewals.

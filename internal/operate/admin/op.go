@@ -56,6 +56,11 @@ func local[In, Out any](name string, run func(*Backend, context.Context, In) (Ou
 	return op(name, "", "", Local, "", run)
 }
 
+// console returns an operation that is for the console alone: nothing serves it.
+func console[In, Out any](name string, scope Scope, run func(*Backend, context.Context, In) (Out, error)) Op[In, Out] {
+	return Op[In, Out]{&Route{Name: name, Scope: scope}, run}
+}
+
 // Routes returns all operations, as a copy.
 func Routes() []*Route { return slices.Clone(table) }
 

@@ -90,6 +90,11 @@ func (b *Backend) accountSignals(ctx context.Context, in Target) (signal.Report,
 	if err != nil {
 		return signal.Report{}, err
 	}
+	return b.signalsOf(ctx, a)
+}
+
+// signalsOf returns what in the calls of an account is a reason to look at it.
+func (b *Backend) signalsOf(ctx context.Context, a *account.Account) (signal.Report, error) {
 	return signal.Of(ctx, b.Signals, a.ID, b.Plans()[a.Plan].Over(a.Overrides), time.Now())
 }
 

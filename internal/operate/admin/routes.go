@@ -47,8 +47,11 @@ func Scopes() []ScopeText {
 // Base is the path of the admin API.
 const Base = "/admin/v1"
 
-// The operations. This is the one list of them: the socket, the admin API, its description, its client and the console
-// are made from it, in this order.
+// AccountStory is for the console, which shows all of an account on one page.
+var AccountStory = console("account.story", AccountsRead, (*Backend).accountStory)
+
+// The operations. This is the one list of them: the socket, the admin API, its description and its client are made from
+// it, in this order.
 var (
 	AccountList              = op("account.list", "GET", "/accounts", AccountsRead, "List accounts in order of their ids", (*Backend).accountList)
 	AccountCreate            = op("account.create", "POST", "/accounts", AccountsWrite, "Create an account; the reply has its master key, which is shown only once", (*Backend).accountCreate)

@@ -1,19 +1,15 @@
 package support
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"sluice/internal/kit/fault"
-	"sluice/internal/kit/order"
 	"sluice/internal/operate/admin"
-	"sluice/internal/operate/signal"
 	"sluice/internal/web/webui"
 )
 
@@ -22,29 +18,15 @@ const (
 	days = 30
 	// logShown is how many entries of the audit log the page of an account shows; the rest is on pages of its own.
 	logShown = 25
-	// logRead is how many are read, to find the changes of the plan among them.
-	logRead = 1000
 	// listShown limits the other lists on the page.
 	listShown = 20
 )
 
 // accountView is the data of an account's page: its whole story.
 type accountView struct {
-	Account  admin.Account
-	Billing  admin.Billing
-	Abuse    admin.Abuse
-	Usage    admin.Usage // by day
-	Models   []admin.UsageRow
-	ByKey    map[string]int64 // requests by the id of the key
-	Signals  signal.Report
-	Sessions []admin.Session
-	Matters  []admin.Matter
-	Messages []admin.Message
-	Log      []admin.Entry
-	More     string        // the cursor of older entries of the log; empty: there are none
-	Plans    []admin.Entry // the changes of the plan
-	Actions  []action      // those that are possible now
-	Now      time.Time
+	admin.Story
+	Actions []action // those that are possible now
+	Now     time.Time
 
 	// Form names the action whose form was refused, Typed is what it had, and Problems says why.
 	Form     string
@@ -62,7 +44,8 @@ func (c *Console) accountPage(w http.ResponseWriter, r *http.Request, m *member)
 
 // showAccount renders the page. The caller sets Form, Typed, Problems and Seen of the view.
 func (c *Console) showAccount(w http.ResponseWriter, r *http.Request, m *member, status int, v accountView) error {
-	if err := c.readAccount(r.Context(), m, r.PathValue("id"), &v); err != nil {
+	var err error
+	if v.Story, err = run(c, r, m, admin.AccountStory, admin.StoryQuery{Ref: r.PathValue("id"), Days: days, Log: logShown, List: listShown}); err != nil {
 		return err
 	}
 	v.Now = c.now()
@@ -72,53 +55,6 @@ func (c *Console) showAccount(w http.ResponseWriter, r *http.Request, m *member,
 		}
 	}
 	return c.ui.Render(w, r, status, accountPage(c.frame(w, r, m, v.Account.Email), v))
-}
-
-// readAccount reads everything that the page shows.
-func (c *Console) readAccount(ctx context.Context, m *member, ref string, v *accountView) error {
-	var err error
-	if v.Account, err = admin.AccountShow.Run(ctx, c.Admin, m.caller(), admin.Target{Ref: ref}); err != nil {
-		return err
-	}
-	id := v.Account.ID
-	var models, byKey admin.Usage
-	var sessions admin.List[admin.Session]
-	var messages admin.List[admin.Message]
-	var matters admin.List[admin.Matter]
-	var log admin.List[admin.Entry]
-	page := admin.AccountPage{Ref: id, Cursor: admin.Cursor{Limit: listShown}}
-	err = together(ctx,
-		read(c, m, admin.BillingShow, admin.Target{Ref: id}, &v.Billing),
-		read(c, m, admin.AccountAbuse, admin.Target{Ref: id}, &v.Abuse),
-		read(c, m, admin.AccountSignals, admin.Target{Ref: id}, &v.Signals),
-		read(c, m, admin.MatterList, admin.MatterQuery{Account: id, Cursor: admin.Cursor{Limit: listShown}}, &matters),
-		read(c, m, admin.UsageShow, admin.UsageQuery{Ref: id, Days: days, By: "day"}, &v.Usage),
-		read(c, m, admin.UsageShow, admin.UsageQuery{Ref: id, Days: days, By: "model"}, &models),
-		read(c, m, admin.UsageShow, admin.UsageQuery{Ref: id, Days: days, By: "key"}, &byKey),
-		read(c, m, admin.AccountSessions, page, &sessions),
-		read(c, m, admin.AccountMessages, page, &messages),
-		read(c, m, admin.AccountHistory, admin.AccountPage{Ref: id, Cursor: admin.Cursor{Limit: logRead}}, &log),
-	)
-	if err != nil {
-		return err
-	}
-	order.By(models.Rows, func(a, b admin.UsageRow) int { return int(b.Requests - a.Requests) })
-	v.Models = models.Rows[:min(len(models.Rows), listShown)]
-	v.ByKey = map[string]int64{}
-	for _, row := range byKey.Rows {
-		v.ByKey[row.Key] = row.Requests
-	}
-	v.Sessions, v.Messages, v.Matters = sessions.Data, messages.Data, matters.Data
-	for _, e := range log.Data {
-		if (e.Action == "account.set_plan" || strings.HasPrefix(e.Action, "billing.") && strings.Contains(e.Detail, " to ")) && len(v.Plans) < listShown {
-			v.Plans = append(v.Plans, e)
-		}
-	}
-	v.Log = log.Data[:min(len(log.Data), logShown)]
-	if len(v.Log) < len(log.Data) {
-		v.More = strconv.FormatInt(v.Log[len(v.Log)-1].Seq, 10)
-	}
-	return nil
 }
 
 // logPage shows older entries of the audit log of an account.

@@ -506,7 +506,7 @@ func paymentsCard(v *accountView) templ.Component {
 		markup.Raw(templ_7745c5c3_Buffer, "</span></div>")
 		if len(v.Billing.Invoices) > 0 {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Payments\"><table><thead><tr><th class=\"num\">Invoice</th><th>Paid</th><th>For</th><th class=\"num\">Amount</th><th class=\"num\">Refunded</th><th>Payment</th></tr></thead> <tbody>")
-			for _, i := range v.Billing.Invoices[:min(len(v.Billing.Invoices), listShown)] {
+			for _, i := range v.Billing.Invoices {
 				markup.Raw(templ_7745c5c3_Buffer, "<tr><td class=\"num\">")
 				markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(i.Invoice))
 				markup.Raw(templ_7745c5c3_Buffer, "</td><td class=\"nowrap\">")
@@ -530,7 +530,7 @@ func paymentsCard(v *accountView) templ.Component {
 		}
 		if len(v.Billing.Ledger) > 0 {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Ledger\"><table><thead><tr><th>When</th><th>What</th><th>Plan</th><th class=\"num\">Amount</th><th>Detail</th><th>By</th></tr></thead> <tbody>")
-			for _, e := range v.Billing.Ledger[:min(len(v.Billing.Ledger), listShown)] {
+			for _, e := range v.Billing.Ledger {
 				markup.Raw(templ_7745c5c3_Buffer, "<tr><td class=\"nowrap\">")
 				templ_7745c5c3_Err = webui.Moment(e.At).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {

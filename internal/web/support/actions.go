@@ -281,10 +281,8 @@ func lowerPlans(v *accountView) []option {
 
 // refundable returns the payments of which something can be given back.
 func refundable(v *accountView) (list []option) {
-	for _, p := range v.Billing.Invoices {
-		if left := p.Cents - p.Refunded; left > 0 && len(list) < listShown {
-			list = append(list, option{p.Payment, fmt.Sprintf("Invoice %d of %s: %s, %s left", p.Invoice, webui.Date(p.PaidAt), webui.Cents(p.Cents), webui.Cents(left))})
-		}
+	for _, p := range v.Refundable {
+		list = append(list, option{p.Payment, fmt.Sprintf("Invoice %d of %s: %s, %s left", p.Invoice, webui.Date(p.PaidAt), webui.Cents(p.Cents), webui.Cents(p.Cents-p.Refunded))})
 	}
 	return list
 }
