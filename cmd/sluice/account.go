@@ -32,7 +32,7 @@ func (p *program) accountCreateCmd() *cobra.Command {
 	cmd := does(p, &cobra.Command{
 		Use: "create --email E", Short: "Create an account and print its master key", Args: args(),
 		Example: "  sluice account create --email ana@example.com --plan basic",
-	}, admin.AccountCreate, &in, func(w io.Writer, a *admin.CreatedAccount) {
+	}, p.ops.AccountCreate, &in, func(w io.Writer, a *admin.CreatedAccount) {
 		fmt.Fprintf(w, "Created account %s (%s) on plan %s.\n", a.ID, a.Email, a.Plan)
 		fmt.Fprintf(w, "Its master key is shown only once:\n\n  %s\n", a.MasterKey)
 	})
@@ -45,7 +45,7 @@ func (p *program) accountCreateCmd() *cobra.Command {
 // accountListCmd prints all accounts. It fetches them page by page, because a reply has a
 // maximum size.
 func (p *program) accountListCmd() *cobra.Command {
-	return lists(p, &cobra.Command{Use: "list", Short: "List all accounts", Args: args()}, admin.AccountList, &admin.Cursor{},
+	return lists(p, &cobra.Command{Use: "list", Short: "List all accounts", Args: args()}, p.ops.AccountList, &admin.Cursor{},
 		columns[admin.Account]{[]string{"ID", "E-MAIL", "PLAN", "STATUS", "KEYS", "CREATED"}, func(a *admin.Account) []string {
 			return []string{a.ID, a.Email, planText(a), a.Status, strconv.Itoa(len(a.Keys)), timeText(&a.CreatedAt)}
 		}})
@@ -54,7 +54,7 @@ func (p *program) accountListCmd() *cobra.Command {
 // accountShowCmd prints one account with its current limits and its keys.
 func (p *program) accountShowCmd() *cobra.Command {
 	in := admin.Target{}
-	return does(p, &cobra.Command{Use: "show ID|E-MAIL", Short: "Show an account with its limits and keys", Args: args("ID")}, admin.AccountShow, &in, printAccount, &in.Ref)
+	return does(p, &cobra.Command{Use: "show ID|E-MAIL", Short: "Show an account with its limits and keys", Args: args("ID")}, p.ops.AccountShow, &in, printAccount, &in.Ref)
 }
 
 // accountHistoryCmd prints the audit log of an account, the newest entries first: every change,
@@ -64,7 +64,7 @@ func (p *program) accountHistoryCmd() *cobra.Command {
 		Use: "history ID|E-MAIL", Short: "Show who changed an account, when and why", Args: args("ID"),
 		RunE: func(c *cobra.Command, given []string) error {
 			// The newest 1,000; the account's own export has all of them.
-			page, err := ask(c.Context(), p, admin.AccountHistory, admin.AccountPage{Ref: given[0]})
+			page, err := ask(c.Context(), p, p.ops.AccountHistory, admin.AccountPage{Ref: given[0]})
 			if err != nil {
 				return err
 			}
@@ -84,7 +84,7 @@ func entryColumns(reason string) columns[admin.Entry] {
 // support that has to explain it to a customer.
 func (p *program) accountAbuseCmd() *cobra.Command {
 	in := admin.Target{}
-	return does(p, &cobra.Command{Use: "abuse ID|E-MAIL", Short: "Show an account's abuse score and its history", Args: args("ID")}, admin.AccountAbuse, &in, printAbuse, &in.Ref)
+	return does(p, &cobra.Command{Use: "abuse ID|E-MAIL", Short: "Show an account's abuse score and its history", Args: args("ID")}, p.ops.AccountAbuse, &in, printAbuse, &in.Ref)
 }
 
 // printAbuse prints the score of each tier, then the events that led to it. "REACHES 100" is
@@ -117,7 +117,7 @@ func (p *program) accountSetPlanCmd() *cobra.Command {
 	return mayReason(does(p, &cobra.Command{
 		Use: "set-plan ID PLAN", Short: "Grant a plan: none, free, basic, premium or scale", Args: args("ID", "PLAN"),
 		Long: "Grant a plan. A granted plan is free and has no billing period. Use \"none\" to remove the plan.",
-	}, admin.AccountSetPlan, &in, printAccount, &in.Ref, &in.Plan), &in.Reason)
+	}, p.ops.AccountSetPlan, &in, printAccount, &in.Ref, &in.Plan), &in.Reason)
 }
 
 // accountSetLimitsCmd overrides single limits of the plan (docs/api.md#limits-by-plan). Limits
@@ -151,7 +151,7 @@ func (p *program) accountSetLimitsCmd() *cobra.Command {
 			}
 			return nil
 		},
-	}, admin.AccountSetLimits, &in, printAccount, &in.Ref)
+	}, p.ops.AccountSetLimits, &in, printAccount, &in.Ref)
 	cmd.Flags().StringVar(&rpm, "rpm", "", "requests per minute: a `number` or unlimited")
 	cmd.Flags().StringVar(&concurrent, "concurrent", "", "concurrent requests: a `number` or unlimited")
 	cmd.Flags().StringVar(&tpm, "tpm", "", "tokens per minute: a `number` or unlimited")
@@ -180,9 +180,9 @@ func (p *program) accountAliasesCmd() *cobra.Command {
 			var out admin.Account
 			var err error
 			if len(in.Set) == 0 && !in.Clear {
-				out, err = ask(c.Context(), p, admin.AccountShow, admin.Target{Ref: in.Ref})
+				out, err = ask(c.Context(), p, p.ops.AccountShow, admin.Target{Ref: in.Ref})
 			} else {
-				out, err = ask(c.Context(), p, admin.AccountSetAliases, in)
+				out, err = ask(c.Context(), p, p.ops.AccountSetAliases, in)
 			}
 			if err != nil {
 				return err
@@ -208,7 +208,7 @@ func (p *program) accountAliasesCmd() *cobra.Command {
 func (p *program) accountSuspendCmd() *cobra.Command {
 	in := admin.Target{}
 	return addReason(does(p, &cobra.Command{Use: "suspend ID --reason R", Short: "Suspend an account: all of its requests are refused", Args: args("ID")},
-		admin.AccountSuspend, &in, printAccount, &in.Ref), &in.Reason)
+		p.ops.AccountSuspend, &in, printAccount, &in.Ref), &in.Reason)
 }
 
 // accountUnsuspendCmd lifts a suspension. Keys that abuse control deactivated stay so; see
@@ -216,7 +216,7 @@ func (p *program) accountSuspendCmd() *cobra.Command {
 func (p *program) accountUnsuspendCmd() *cobra.Command {
 	in := admin.Target{}
 	return mayReason(does(p, &cobra.Command{Use: "unsuspend ID", Short: "Lift the suspension of an account; a terminated account stays closed", Args: args("ID")},
-		admin.AccountUnsuspend, &in, printAccount, &in.Ref), &in.Reason)
+		p.ops.AccountUnsuspend, &in, printAccount, &in.Ref), &in.Reason)
 }
 
 // addReason adds the required flag --reason, for the commands that take access away from a

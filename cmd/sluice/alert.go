@@ -22,7 +22,7 @@ func (p *program) alertCmd() *cobra.Command {
 
 // alertListCmd prints the operator's alerts.
 func (p *program) alertListCmd() *cobra.Command {
-	return lists(p, &cobra.Command{Use: "list", Short: "List what the operator was told, newest first", Args: args()}, admin.AlertList, &admin.Cursor{},
+	return lists(p, &cobra.Command{Use: "list", Short: "List what the operator was told, newest first", Args: args()}, p.ops.AlertList, &admin.Cursor{},
 		columns[admin.AlertEvent]{[]string{"AT", "TYPE", "ALERT"}, func(e *admin.AlertEvent) []string {
 			return []string{timeText(&e.At), string(e.Type), e.Title}
 		}})
@@ -30,7 +30,7 @@ func (p *program) alertListCmd() *cobra.Command {
 
 // alertEndpointsCmd prints where alerts go.
 func (p *program) alertEndpointsCmd() *cobra.Command {
-	return lists(p, &cobra.Command{Use: "endpoints", Short: "List where the operator's alerts go", Args: args()}, admin.AlertEndpoints, &admin.Cursor{},
+	return lists(p, &cobra.Command{Use: "endpoints", Short: "List where the operator's alerts go", Args: args()}, p.ops.AlertEndpoints, &admin.Cursor{},
 		columns[admin.AlertEndpoint]{[]string{"ENDPOINT", "EVENTS", "TO"}, func(e *admin.AlertEndpoint) []string {
 			return []string{e.ID, cmp.Or(commas(e.Events), "all"), e.To}
 		}})
@@ -51,7 +51,7 @@ func (p *program) alertTestCmd() *cobra.Command {
 		Use: "test", Short: "Send a test to all endpoints of the operator", Args: args(),
 		Long: "Send a test to all endpoints of the operator. The running server delivers it\nwithin seconds; \"sluice alert deliveries\" shows what became of it.",
 		RunE: func(c *cobra.Command, _ []string) error {
-			out, err := ask(c.Context(), p, admin.AlertTest, admin.Empty{})
+			out, err := ask(c.Context(), p, p.ops.AlertTest, admin.Empty{})
 			if err != nil {
 				return err
 			}
@@ -66,7 +66,7 @@ func (p *program) alertDeliveriesCmd() *cobra.Command {
 	cmd := lists(p, &cobra.Command{
 		Use: "deliveries [ID]", Short: "List deliveries to the operator, or to an account, newest first", Args: optional("ID"),
 		Example: "  sluice alert deliveries --state dead",
-	}, admin.AlertDeliveries, &in, deliveryColumns(), &in.Ref)
+	}, p.ops.AlertDeliveries, &in, deliveryColumns(), &in.Ref)
 	cmd.Flags().StringVar((*string)(&in.State), "state", "", "only those that are `waiting`, delivered or dead")
 	return cmd
 }
@@ -75,7 +75,7 @@ func (p *program) alertDeliveriesCmd() *cobra.Command {
 func (p *program) alertShowCmd() *cobra.Command {
 	in := admin.Target{}
 	return does(p, &cobra.Command{Use: "show DELIVERYID", Short: "Show a delivery with its body", Args: args("DELIVERYID")},
-		admin.AlertShow, &in, func(w io.Writer, d *admin.AlertDelivery) {
+		p.ops.AlertShow, &in, func(w io.Writer, d *admin.AlertDelivery) {
 			deliveryColumns().write(w, []admin.AlertDelivery{*d})
 			fmt.Fprintf(w, "\n%s\n\n%s\n", d.Title, d.Body)
 		}, &in.Ref)
@@ -87,7 +87,7 @@ func (p *program) alertReplayCmd() *cobra.Command {
 	return does(p, &cobra.Command{
 		Use: "replay DELIVERYID", Short: "Send a delivery again that was delivered or given up", Args: args("DELIVERYID"),
 		Long: "Send a delivery again that was delivered or given up. It keeps its webhook-id, and\ngets as many attempts as a new one.",
-	}, admin.AlertReplay, &in, func(w io.Writer, d *admin.AlertDelivery) {
+	}, p.ops.AlertReplay, &in, func(w io.Writer, d *admin.AlertDelivery) {
 		fmt.Fprintf(w, "%s is sent again to %s.\n", d.ID, d.EndpointID)
 	}, &in.Ref)
 }

@@ -22,7 +22,7 @@ func (p *program) billingCmd() *cobra.Command {
 // billingShowCmd prints everything that billing knows about an account. It changes nothing.
 func (p *program) billingShowCmd() *cobra.Command {
 	in := admin.Target{}
-	return does(p, &cobra.Command{Use: "show ID|E-MAIL", Short: "Show an account's subscription, invoices and ledger", Args: args("ID")}, admin.BillingShow, &in, printBilling, &in.Ref)
+	return does(p, &cobra.Command{Use: "show ID|E-MAIL", Short: "Show an account's subscription, invoices and ledger", Args: args("ID")}, p.ops.BillingShow, &in, printBilling, &in.Ref)
 }
 
 // billingDowngradeCmd is how support fulfils a customer's request for a lower plan
@@ -32,7 +32,7 @@ func (p *program) billingDowngradeCmd() *cobra.Command {
 	return mayReason(does(p, &cobra.Command{
 		Use: "downgrade ID PLAN", Short: "Downgrade to a lower paid plan at the end of the period", Args: args("ID", "PLAN"),
 		Long: "Downgrade an account to a lower paid plan at the end of the billing period, as a\ncustomer requested. The current plan, which is paid for, stays until then.",
-	}, admin.BillingDowngrade, &in, printBilling, &in.Ref, &in.Plan), &in.Reason)
+	}, p.ops.BillingDowngrade, &in, printBilling, &in.Ref, &in.Plan), &in.Reason)
 }
 
 // billingRefundCmd refunds a payment. The amount is required, so that nobody refunds
@@ -43,7 +43,7 @@ func (p *program) billingRefundCmd() *cobra.Command {
 	cmd := does(p, &cobra.Command{
 		Use: "refund PAYMENT --cents N", Short: "Refund a payment, or a part of it", Args: args("PAYMENT"),
 		Example: "  sluice billing refund pay_7x… --cents 1000",
-	}, admin.BillingRefund, &in, printBilling, &in.Payment)
+	}, p.ops.BillingRefund, &in, printBilling, &in.Payment)
 	cmd.Flags().Int64Var(&in.Cents, "cents", 0, "`amount` to refund, in cents")
 	return requires(mayReason(cmd, &in.Reason), "cents")
 }
@@ -55,7 +55,7 @@ func (p *program) billingCreditCmd() *cobra.Command {
 		Use: "credit ID --cents N --reason R", Short: "Give an account a credit, which lowers its next renewals", Args: args("ID"),
 		Long:    "Give an account a credit. It lowers the next renewals until it is used up. A\nnegative amount takes back what is not used yet.",
 		Example: "  sluice billing credit ana@example.com --cents 500 --reason \"the outage of Monday\"",
-	}, admin.BillingCredit, &in, printBilling, &in.Ref)
+	}, p.ops.BillingCredit, &in, printBilling, &in.Ref)
 	cmd.Flags().Int64Var(&in.Cents, "cents", 0, "`amount` of the credit, in cents")
 	return addReason(requires(cmd, "cents"), &in.Reason)
 }
@@ -65,7 +65,7 @@ func (p *program) billingStopsCmd() *cobra.Command {
 	return lists(p, &cobra.Command{
 		Use: "stops", Short: "List accounts whose payments were refunded twice in a row", Args: args(),
 		Long: "List the accounts whose billing is stopped, because two payments in a row were\ncharged and had to be refunded. Nothing is charged until the account is released.",
-	}, admin.BillingStops, &admin.Cursor{}, columns[admin.BillingStop]{[]string{"ACCOUNT", "E-MAIL", "SINCE", "WHY"}, func(x *admin.BillingStop) []string {
+	}, p.ops.BillingStops, &admin.Cursor{}, columns[admin.BillingStop]{[]string{"ACCOUNT", "E-MAIL", "SINCE", "WHY"}, func(x *admin.BillingStop) []string {
 		return []string{x.ID, x.Email, utcText(x.At), x.Why}
 	}})
 }
@@ -74,7 +74,7 @@ func (p *program) billingStopsCmd() *cobra.Command {
 func (p *program) billingReleaseCmd() *cobra.Command {
 	in := admin.Target{}
 	return mayReason(does(p, &cobra.Command{Use: "release ID", Short: "Let payments of a stopped account be made again", Args: args("ID")},
-		admin.BillingRelease, &in, printBilling, &in.Ref), &in.Reason)
+		p.ops.BillingRelease, &in, printBilling, &in.Ref), &in.Reason)
 }
 
 // billingAdvanceCmd lets testers see renewals and failed payments without waiting for a month.
@@ -89,7 +89,7 @@ func (p *program) billingAdvanceCmd() *cobra.Command {
 		Example: "  sluice billing advance ana@example.com --to 2027-03-01",
 		// Parsed here, so that a mistyped date is a mistake in the command line and not a refusal.
 		PreRunE: func(c *cobra.Command, _ []string) error { return parseDate(c, to, &in.To) },
-	}, admin.BillingAdvance, &in, printBilling, &in.Ref)
+	}, p.ops.BillingAdvance, &in, printBilling, &in.Ref)
 	cmd.Flags().StringVar(&to, "to", "", "`date`, such as 2027-03-01 or 2027-03-01T12:00:00Z")
 	return requires(cmd, "to")
 }
@@ -98,7 +98,7 @@ func (p *program) billingAdvanceCmd() *cobra.Command {
 func (p *program) accountTerminateCmd() *cobra.Command {
 	in := admin.Target{}
 	return addReason(does(p, &cobra.Command{Use: "terminate ID --reason R", Short: "Terminate an account permanently and end its subscription", Args: args("ID")},
-		admin.AccountTerminate, &in, printAccount, &in.Ref), &in.Reason)
+		p.ops.AccountTerminate, &in, printAccount, &in.Ref), &in.Reason)
 }
 
 // parseDate parses a day or a full time of the command line. A day starts at midnight UTC.

@@ -18,13 +18,13 @@ func (p *program) accountNoteCmd() *cobra.Command {
 	return does(p, &cobra.Command{
 		Use: "note ID TEXT", Short: "Write a note to the audit log of an account", Args: args("ID", "TEXT"),
 		Long: "Write a note to the audit log of an account. The customer can read it in the export\nof their data.",
-	}, admin.AccountNote, &in, printAccount, &in.Ref, &in.Note)
+	}, p.ops.AccountNote, &in, printAccount, &in.Ref, &in.Note)
 }
 
 // accountSessionsCmd lists the browsers in which the owner of an account is signed in.
 func (p *program) accountSessionsCmd() *cobra.Command {
 	in := admin.AccountPage{}
-	return lists(p, &cobra.Command{Use: "sessions ID", Short: "List where the owner of an account is signed in", Args: args("ID")}, admin.AccountSessions, &in,
+	return lists(p, &cobra.Command{Use: "sessions ID", Short: "List where the owner of an account is signed in", Args: args("ID")}, p.ops.AccountSessions, &in,
 		columns[admin.Session]{[]string{"SESSION", "SIGNED IN", "LAST SEEN", "BY", "ADDRESS", "BROWSER"}, func(s *admin.Session) []string {
 			return []string{s.ID, timeText(&s.CreatedAt), timeText(&s.SeenAt), s.Via, s.Remote, strings.Join(strings.Fields(s.Agent), " ")}
 		}}, &in.Ref)
@@ -34,7 +34,7 @@ func (p *program) accountSessionsCmd() *cobra.Command {
 func (p *program) accountSignOutCmd() *cobra.Command {
 	in := admin.Target{}
 	return addReason(does(p, &cobra.Command{Use: "sign-out ID --reason R", Short: "End all sessions and pending links of an account", Args: args("ID")},
-		admin.AccountSignOut, &in, func(w io.Writer, a *admin.Account) { fmt.Fprintf(w, "%s is signed out everywhere.\n", a.Email) }, &in.Ref), &in.Reason)
+		p.ops.AccountSignOut, &in, func(w io.Writer, a *admin.Account) { fmt.Fprintf(w, "%s is signed out everywhere.\n", a.Email) }, &in.Ref), &in.Reason)
 }
 
 // accountResetFactorCmd turns two-step sign-in off for somebody who has lost their phone.
@@ -43,7 +43,7 @@ func (p *program) accountResetFactorCmd() *cobra.Command {
 	return addReason(does(p, &cobra.Command{
 		Use: "reset-second-factor ID --reason R", Short: "Turn two-step sign-in off and remove all passkeys for somebody who has lost them", Args: args("ID"),
 		Long: "Turn two-step sign-in off and sign the account out everywhere. Make sure first who\nis asking: from then on the password alone is enough. The owner is told by mail if a\nserver is running.",
-	}, admin.AccountResetSecondFactor, &in, func(w io.Writer, a *admin.Account) {
+	}, p.ops.AccountResetSecondFactor, &in, func(w io.Writer, a *admin.Account) {
 		fmt.Fprintf(w, "Two-step sign-in of %s is off.\n", a.Email)
 	}, &in.Ref), &in.Reason)
 }

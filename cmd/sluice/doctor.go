@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,7 +47,7 @@ func (p *program) doctorCmd() *cobra.Command {
 
 // tryClients prints what a client of each dialect gets from the running server, and fails if anything is not as it should be.
 func (p *program) tryClients(c *cobra.Command, o doctor.ClientsOptions) error {
-	if o.Key = cmp.Or(o.Key, p.variable("SLUICE_KEY")); o.Key == "" {
+	if o.Key = p.setting(o.Key, "SLUICE_KEY"); o.Key == "" {
 		return misused(c, errors.New("no API key; use --key or set SLUICE_KEY"))
 	}
 	if o.URL == "" {
@@ -87,7 +86,7 @@ func (p *program) tryClients(c *cobra.Command, o doctor.ClientsOptions) error {
 func (p *program) findings(ctx context.Context) []doctor.Finding {
 	if client, _, err := p.dial(ctx); err == nil && client != nil {
 		var findings []doctor.Finding
-		raw, err := admin.ServerExamine.Call(ctx, client, admin.Asking{Version: buildinfo.Version})
+		raw, err := p.ops.ServerExamine.Call(ctx, client, admin.Asking{Version: buildinfo.Version})
 		// A server of a version before this one does not know the operation.
 		if err == nil && json.Unmarshal(raw, &findings) == nil {
 			return findings

@@ -155,6 +155,6 @@ func (p *program) origin(ctx context.Context) (string, error) {
 	if client == nil {
 		return "", fmt.Errorf("no server is running on %s; start it, or name the service with --url", data)
 	}
-	st, err := admin.StatusShow.Call(ctx, client, admin.Empty{})
+	st, err := p.ops.StatusShow.Call(ctx, client, admin.Empty{})
 	return st.Origin, err
 }

@@ -20,7 +20,7 @@ func (p *program) journalCmd() *cobra.Command {
 
 func (p *program) journalDamageCmd() *cobra.Command {
 	return does(p, &cobra.Command{Use: "damage", Short: "Show what was damaged in the journal, and what that can have cost", Args: args()},
-		admin.JournalDamage, &admin.Empty{}, func(w io.Writer, list *[]usage.Damage) {
+		p.ops.JournalDamage, &admin.Empty{}, func(w io.Writer, list *[]usage.Damage) {
 			printDamage(w, *list)
 			if len(*list) == 0 {
 				fmt.Fprintln(w, "Nothing is damaged that was not acknowledged.")
@@ -35,7 +35,7 @@ func (p *program) journalAcknowledgeCmd() *cobra.Command {
 /readyz and "sluice audit" do not mention it any more. The damaged files and the
 reports stay in the folder journal/damaged of the data folder; delete them when
 you do not need them any more.`,
-	}, admin.JournalAcknowledge, &admin.Target{}, func(w io.Writer, list *[]usage.Damage) {
+	}, p.ops.JournalAcknowledge, &admin.Target{}, func(w io.Writer, list *[]usage.Damage) {
 		printDamage(w, *list)
 		fmt.Fprintf(w, "Acknowledged: %d.\n", len(*list))
 	})

@@ -21,7 +21,7 @@ func (p *program) keyCmd() *cobra.Command {
 // keyListCmd prints the keys of an account, without their secret parts.
 func (p *program) keyListCmd() *cobra.Command {
 	in := admin.AccountPage{}
-	return lists(p, &cobra.Command{Use: "list ID", Short: "List the keys of an account", Args: args("ID")}, admin.KeyList, &in, keyColumns(), &in.Ref)
+	return lists(p, &cobra.Command{Use: "list ID", Short: "List the keys of an account", Args: args("ID")}, p.ops.KeyList, &in, keyColumns(), &in.Ref)
 }
 
 // keyCreateCmd creates a sub-key. The key is printed once and stored only as a hash, so
@@ -39,7 +39,7 @@ func (p *program) keyCreateCmd() *cobra.Command {
 			in.Limits = &admin.KeyLimits{}
 			return flags.apply(c, in.Limits)
 		},
-	}, admin.KeyCreate, &in, func(w io.Writer, k *admin.NewKey) {
+	}, p.ops.KeyCreate, &in, func(w io.Writer, k *admin.NewKey) {
 		fmt.Fprintf(w, "Created key %s (%s). It is shown only once:\n\n  %s\n", k.ID, k.Name, k.Key)
 	}, &in.Ref)
 	cmd.Flags().StringVar(&in.Name, "name", "", "display `name` of the key")
@@ -52,7 +52,7 @@ func (p *program) keyCreateCmd() *cobra.Command {
 func (p *program) keyRenameCmd() *cobra.Command {
 	in := admin.Target{}
 	return does(p, &cobra.Command{Use: "rename KEYID NAME", Short: "Rename a sub-key", Args: args("KEYID", "NAME")},
-		admin.KeyRename, &in, func(w io.Writer, k *admin.Key) { fmt.Fprintf(w, "Renamed key %s to %s.\n", k.ID, k.Name) }, &in.Ref, &in.Name)
+		p.ops.KeyRename, &in, func(w io.Writer, k *admin.Key) { fmt.Fprintf(w, "Renamed key %s to %s.\n", k.ID, k.Name) }, &in.Ref, &in.Name)
 }
 
 // keyDeleteCmd deletes a sub-key. The master key can only be replaced. Requests with the key
@@ -61,7 +61,7 @@ func (p *program) keyDeleteCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "delete KEYID", Short: "Delete a sub-key permanently", Args: args("KEYID"),
 		RunE: func(c *cobra.Command, given []string) error {
-			if _, err := ask(c.Context(), p, admin.KeyDelete, admin.Target{Ref: given[0]}); err != nil {
+			if _, err := ask(c.Context(), p, p.ops.KeyDelete, admin.Target{Ref: given[0]}); err != nil {
 				return err
 			}
 			return p.print(map[string]any{"id": given[0], "deleted": true}, func(w io.Writer) {
@@ -78,7 +78,7 @@ func (p *program) keyRegenerateMasterCmd() *cobra.Command {
 	return does(p, &cobra.Command{
 		Use: "regenerate-master [ID]", Short: "Replace a master key and print the new one", Args: optional("ID"),
 		Long: "Replace the master key of an account. The old key stops working immediately.\nWithout an ID, the key of the owner account is replaced: " + account.OwnerEmail + ".",
-	}, admin.KeyRegenerateMaster, &in, func(w io.Writer, k *admin.RawKey) {
+	}, p.ops.KeyRegenerateMaster, &in, func(w io.Writer, k *admin.RawKey) {
 		fmt.Fprintf(w, "The old master key no longer works. The new key is shown only once:\n\n  %s\n", k.Key)
 	}, &in.Ref)
 }
@@ -88,7 +88,7 @@ func (p *program) keyRegenerateMasterCmd() *cobra.Command {
 func (p *program) keyDeactivateCmd() *cobra.Command {
 	in := admin.Target{}
 	return addReason(does(p, &cobra.Command{Use: "deactivate ID --reason R", Short: "Deactivate all keys of an account", Args: args("ID")},
-		admin.KeyDeactivate, &in, printAccount, &in.Ref), &in.Reason)
+		p.ops.KeyDeactivate, &in, printAccount, &in.Ref), &in.Reason)
 }
 
 // keyRestoreCmd reactivates the keys and resets the abuse score. Without the reset the next
@@ -96,5 +96,5 @@ func (p *program) keyDeactivateCmd() *cobra.Command {
 func (p *program) keyRestoreCmd() *cobra.Command {
 	in := admin.Target{}
 	return mayReason(does(p, &cobra.Command{Use: "restore ID", Short: "Reactivate the keys of an account", Args: args("ID")},
-		admin.KeyRestore, &in, printAccount, &in.Ref), &in.Reason)
+		p.ops.KeyRestore, &in, printAccount, &in.Ref), &in.Reason)
 }

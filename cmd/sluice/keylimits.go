@@ -94,7 +94,7 @@ func (p *program) keyLimitsCmd() *cobra.Command {
 			if err := flags.apply(c, in.Limits); err != nil {
 				return err
 			}
-			out, err := ask(c.Context(), p, admin.KeySetLimits, in)
+			out, err := ask(c.Context(), p, p.ops.KeySetLimits, in)
 			if err != nil {
 				return err
 			}
@@ -108,7 +108,7 @@ func (p *program) keyLimitsCmd() *cobra.Command {
 
 // findKey returns a key by its id.
 func (p *program) findKey(c *cobra.Command, id string) (admin.Key, error) {
-	keys, err := allOf(c.Context(), p, admin.KeyList, admin.AccountPage{Ref: id})
+	keys, err := allOf(c.Context(), p, p.ops.KeyList, admin.AccountPage{Ref: id})
 	if err != nil {
 		return admin.Key{}, err
 	}

@@ -16,7 +16,7 @@ import (
 // maintenanceCmd groups the commands about maintenance.
 func (p *program) maintenanceCmd() *cobra.Command {
 	return group("maintenance", "Close models for maintenance", p.maintenanceStartCmd(),
-		p.ordersCmd("list", admin.MaintenanceList, "List the maintenance that holds or will"), p.endCmd(admin.MaintenanceEnd, "End maintenance"))
+		p.ordersCmd("list", p.ops.MaintenanceList, "List the maintenance that holds or will"), p.endCmd(p.ops.MaintenanceEnd, "End maintenance"))
 }
 
 func (p *program) maintenanceStartCmd() *cobra.Command {
@@ -33,7 +33,7 @@ and videos. Calls that have begun end as usual.`,
 			in.From, in.Until = span(starts, lasts)
 			return nil
 		},
-	}, admin.MaintenanceStart, &in, printOrder)
+	}, p.ops.MaintenanceStart, &in, printOrder)
 	cmd.Flags().StringVar(&in.Text, "text", "", "`what` callers and customers read")
 	cmd.Flags().DurationVar(&starts, "in", 0, "`when` it begins, such as 2h (default at once)")
 	cmd.Flags().DurationVar(&lasts, "for", 0, "`how long` it lasts, such as 30m (default until it is ended)")
@@ -43,7 +43,7 @@ and videos. Calls that have begun end as usual.`,
 // announceCmd groups the commands about announcements.
 func (p *program) announceCmd() *cobra.Command {
 	return group("announce", "Show announcements on the pages", p.announcePostCmd(),
-		p.ordersCmd("list", admin.AnnouncementList, "List the announcements that are shown or will be"), p.endCmd(admin.AnnouncementEnd, "Remove an announcement"))
+		p.ordersCmd("list", p.ops.AnnouncementList, "List the announcements that are shown or will be"), p.endCmd(p.ops.AnnouncementEnd, "Remove an announcement"))
 }
 
 func (p *program) announcePostCmd() *cobra.Command {
@@ -56,7 +56,7 @@ func (p *program) announcePostCmd() *cobra.Command {
 			in.From, in.Until = span(starts, lasts)
 			return nil
 		},
-	}, admin.AnnouncementPost, &in, printOrder, &in.Text)
+	}, p.ops.AnnouncementPost, &in, printOrder, &in.Text)
 	cmd.Flags().StringVar(&in.Tone, "tone", "info", "how it looks: `info`, warn or bad")
 	cmd.Flags().DurationVar(&starts, "in", 0, "`when` it appears, such as 2h (default at once)")
 	cmd.Flags().DurationVar(&lasts, "for", 0, "`how long` it is shown, such as 24h (default until it is removed)")

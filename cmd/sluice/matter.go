@@ -23,7 +23,7 @@ func (p *program) matterListCmd() *cobra.Command {
 	cmd := lists(p, &cobra.Command{
 		Use: "list", Short: "List what waits for support, oldest first", Args: args(),
 		Long: "List what waits for support, oldest first: messages of customers, accounts whose\nkeys are off, scores past 90, fast climbs and failed payments. The list closed has\nthe newest first.",
-	}, admin.MatterList, &in, columns[admin.Matter]{
+	}, p.ops.MatterList, &in, columns[admin.Matter]{
 		[]string{"ID", "SINCE", "KIND", "ACCOUNT", "SUBJECT", "STATE", "WAITS FOR", "ASSIGNEE", "MESSAGES"}, func(m *admin.Matter) []string {
 			return []string{m.ID, timeText(&m.Since), m.Kind, m.Email, m.Subject, m.State, m.WaitsFor, m.Assignee, strconv.Itoa(m.Messages)}
 		},
@@ -38,13 +38,13 @@ func (p *program) matterListCmd() *cobra.Command {
 // matterShowCmd prints one thread.
 func (p *program) matterShowCmd() *cobra.Command {
 	in := admin.MatterRef{}
-	return does(p, &cobra.Command{Use: "show MATTER", Short: "Show a matter with its messages", Args: args("MATTER")}, admin.MatterShow, &in, printMatter, &in.ID)
+	return does(p, &cobra.Command{Use: "show MATTER", Short: "Show a matter with its messages", Args: args("MATTER")}, p.ops.MatterShow, &in, printMatter, &in.ID)
 }
 
 // matterOpenCmd writes to a customer who has not asked.
 func (p *program) matterOpenCmd() *cobra.Command {
 	in := admin.NewMatter{}
-	cmd := does(p, &cobra.Command{Use: "open ID|E-MAIL --subject S --text T", Short: "Write to a customer", Args: args("ID")}, admin.MatterOpen, &in, printMatter, &in.Ref)
+	cmd := does(p, &cobra.Command{Use: "open ID|E-MAIL --subject S --text T", Short: "Write to a customer", Args: args("ID")}, p.ops.MatterOpen, &in, printMatter, &in.Ref)
 	cmd.Flags().StringVar(&in.Kind, "kind", "other", "`kind`: restore, downgrade, billing, inquiry or other")
 	cmd.Flags().StringVar(&in.Subject, "subject", "", "`subject` of the message")
 	cmd.Flags().StringVar(&in.Text, "text", "", "`text` of the message")
@@ -53,7 +53,7 @@ func (p *program) matterOpenCmd() *cobra.Command {
 
 func (p *program) matterAnswerCmd() *cobra.Command {
 	in := admin.MatterStep{}
-	cmd := does(p, &cobra.Command{Use: "answer MATTER --text T", Short: "Answer a customer", Args: args("MATTER")}, admin.MatterAnswer, &in, printMatter, &in.ID)
+	cmd := does(p, &cobra.Command{Use: "answer MATTER --text T", Short: "Answer a customer", Args: args("MATTER")}, p.ops.MatterAnswer, &in, printMatter, &in.ID)
 	cmd.Flags().StringVar(&in.Text, "text", "", "`text` of the message")
 	return requires(cmd, "text")
 }
@@ -62,7 +62,7 @@ func (p *program) matterAnswerCmd() *cobra.Command {
 func (p *program) matterAssignCmd() *cobra.Command {
 	in := admin.MatterStep{}
 	return does(p, &cobra.Command{Use: "assign MATTER [WHO]", Short: "Assign a matter to a member of staff, or to nobody", Args: cobra.RangeArgs(1, 2)},
-		admin.MatterAssign, &in, printMatter, &in.ID, &in.To)
+		p.ops.MatterAssign, &in, printMatter, &in.ID, &in.To)
 }
 
 // matterSnoozeCmd takes a matter out of the queue for a while.
@@ -73,21 +73,21 @@ func (p *program) matterSnoozeCmd() *cobra.Command {
 		Use: "snooze MATTER --until DATE", Short: "Take a matter out of the queue until a date", Args: args("MATTER"),
 		Example: "  sluice matter snooze mat_7X… --until 2027-03-01",
 		PreRunE: func(c *cobra.Command, _ []string) error { return parseDate(c, until, &in.Until) },
-	}, admin.MatterSnooze, &in, printMatter, &in.ID)
+	}, p.ops.MatterSnooze, &in, printMatter, &in.ID)
 	cmd.Flags().StringVar(&until, "until", "", "`date`, such as 2027-03-01 or 2027-03-01T12:00:00Z")
 	return requires(cmd, "until")
 }
 
 func (p *program) matterCloseCmd() *cobra.Command {
 	in := admin.MatterStep{}
-	cmd := does(p, &cobra.Command{Use: "close MATTER", Short: "Close a matter; a message of the customer opens it again", Args: args("MATTER")}, admin.MatterClose, &in, printMatter, &in.ID)
+	cmd := does(p, &cobra.Command{Use: "close MATTER", Short: "Close a matter; a message of the customer opens it again", Args: args("MATTER")}, p.ops.MatterClose, &in, printMatter, &in.ID)
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "`reason` for the audit log")
 	return cmd
 }
 
 func (p *program) matterReopenCmd() *cobra.Command {
 	in := admin.MatterStep{}
-	return does(p, &cobra.Command{Use: "reopen MATTER", Short: "Put a closed or snoozed matter back into the queue", Args: args("MATTER")}, admin.MatterReopen, &in, printMatter, &in.ID)
+	return does(p, &cobra.Command{Use: "reopen MATTER", Short: "Put a closed or snoozed matter back into the queue", Args: args("MATTER")}, p.ops.MatterReopen, &in, printMatter, &in.ID)
 }
 
 // matterDecideCmd does what support has decided, tells the customer and closes the matter.
@@ -96,7 +96,7 @@ func (p *program) matterDecideCmd() *cobra.Command {
 	cmd := does(p, &cobra.Command{
 		Use: "decide MATTER DECISION --reason R --text T", Short: "Decide on an account: clear, warn, restore or suspend", Args: args("MATTER", "DECISION"),
 		Long: "Decide on the account of a matter, tell the customer and close the matter.\nclear closes it, warn sends the text, restore makes the keys and the account work\nagain, and suspend suspends the account.",
-	}, admin.MatterDecide, &in, printMatter, &in.ID, &in.Decision)
+	}, p.ops.MatterDecide, &in, printMatter, &in.ID, &in.Decision)
 	cmd.Flags().StringVar(&in.Text, "text", "", "`text` of the message to the customer; only clear needs none")
 	return addReason(cmd, &in.Reason)
 }

@@ -52,7 +52,7 @@ func (p *program) modelsCmd() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&verbose, "verbose", false, "show provider and description")
 	cmd.Flags().BoolVar(&refresh, "refresh", false, "first update the list from the providers and from model servers on this machine")
-	cmd.AddCommand(p.modelsMoveCmd(), p.modelsMoveBackCmd(), p.ordersCmd("moves", admin.ModelsMoves, "List the models that were or will be moved"))
+	cmd.AddCommand(p.modelsMoveCmd(), p.modelsMoveBackCmd(), p.ordersCmd("moves", p.ops.ModelsMoves, "List the models that were or will be moved"))
 	return cmd
 }
 
@@ -71,7 +71,7 @@ again or back, whatever the configuration says.`,
 			in.From, _ = span(starts, 0)
 			return nil
 		},
-	}, admin.ModelsMove, &in, func(w io.Writer, o *steering.Order) {
+	}, p.ops.ModelsMove, &in, func(w io.Writer, o *steering.Order) {
 		fmt.Fprintf(w, "%s needs %s from %s\n", o.Model, o.Plan, timeText(&o.From))
 	}, &in.Model, &in.Plan)
 	cmd.Flags().DurationVar(&starts, "in", 0, "`when` it takes effect, such as 168h (default at once)")
@@ -81,7 +81,7 @@ again or back, whatever the configuration says.`,
 func (p *program) modelsMoveBackCmd() *cobra.Command {
 	in := admin.ModelMove{}
 	return addWhy(does(p, &cobra.Command{Use: "move-back MODEL", Short: "Give a model its configured tier again", Args: args("MODEL")},
-		admin.ModelsMoveBack, &in, func(w io.Writer, o *steering.Order) { fmt.Fprintf(w, "%s has its configured tier\n", o.Model) }, &in.Model), &in.Reason)
+		p.ops.ModelsMoveBack, &in, func(w io.Writer, o *steering.Order) { fmt.Fprintf(w, "%s has its configured tier\n", o.Model) }, &in.Model), &in.Reason)
 }
 
 // modelList is the part of the catalog's JSON that is printed. The command reads the JSON of

@@ -64,17 +64,7 @@ func (p *program) client(ctx context.Context) (client *admin.Client, done func()
 }
 
 // setting returns the value of a flag or, if it is not given, of a variable of the environment.
-func (p *program) setting(flag, variable string) string {
-	if flag != "" {
-		return flag
-	}
-	for _, v := range p.environ {
-		if value, ok := strings.CutPrefix(v, variable+"="); ok {
-			return value
-		}
-	}
-	return ""
-}
+func (p *program) setting(flag, variable string) string { return cmp.Or(flag, p.variable(variable)) }
 
 // does makes a command run an operation and print its result. The flags of the command write to in, and its arguments
 // go to the texts into, in order. people writes the result as text.

@@ -18,7 +18,7 @@ func (p *program) overviewCmd() *cobra.Command {
 		Long: `Show what all servers of the installation do: the last minutes, the accounts that
 make most calls, plans, sign-ups and revenue. With --json it prints the last three
 hours by minute and the last 30 days.`,
-	}, admin.OverviewShow, &admin.Empty{}, printOverview)
+	}, p.ops.OverviewShow, &admin.Empty{}, printOverview)
 }
 
 // minutesShown is how many minutes are printed.

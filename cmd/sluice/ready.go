@@ -26,7 +26,7 @@ calls, or if no server is running.`,
 			if err != nil {
 				return fmt.Errorf("no server is running on %s, or it has not finished its start", cfg.Data)
 			}
-			st, err := admin.StatusShow.Call(c.Context(), client, admin.Empty{})
+			st, err := p.ops.StatusShow.Call(c.Context(), client, admin.Empty{})
 			if err != nil {
 				return err
 			}

@@ -26,7 +26,7 @@ func (p *program) requestShowCmd() *cobra.Command {
 		Use: "show ID", Short: "Show the way of a request: account, route, attempts, times, tokens, outcome", Args: args("ID"),
 		Long:    "Show the way of a request. ID is its request id, the id of its completion, or the\nid that a trusted proxy gave it. Prompts and answers are not stored.",
 		Example: "  sluice request show 6701a3f24b1c9d0e8f7a6b5c4d3e2f10",
-	}, admin.RequestShow, &in, func(w io.Writer, out *admin.Requests) {
+	}, p.ops.RequestShow, &in, func(w io.Writer, out *admin.Requests) {
 		for i := range out.Settled {
 			printRequest(w, &out.Settled[i])
 		}
@@ -117,7 +117,7 @@ func (p *program) requestRefusedCmd() *cobra.Command {
 			all := admin.Refused{List: admin.List[admin.RefusedCall]{Data: []admin.RefusedCall{}}}
 			for in := (admin.AccountPage{Ref: given[0]}); ; in.After = all.Next {
 				in.Limit = min(limit-len(all.Data), 200)
-				page, err := ask(c.Context(), p, admin.RequestRefused, in)
+				page, err := ask(c.Context(), p, p.ops.RequestRefused, in)
 				if err != nil {
 					return err
 				}
@@ -160,7 +160,7 @@ func (p *program) accountSearchCmd() *cobra.Command {
 		Use: "search TERM", Short: "Find accounts by e-mail, id, last four of a key, or request id", Args: args("TERM"),
 		Long:    "Find accounts. TERM is an e-mail address or its beginning, the id of an account or\nkey, the last four characters of a key, or a request id.",
 		Example: "  sluice account search ana@\n  sluice account search k3Xq",
-	}, admin.AccountSearch, &in, func(w io.Writer, out *admin.List[admin.Match]) {
+	}, p.ops.AccountSearch, &in, func(w io.Writer, out *admin.List[admin.Match]) {
 		columns[admin.Match]{[]string{"ACCOUNT", "E-MAIL", "PLAN", "STATUS", "FOUND BY"}, func(m *admin.Match) []string {
 			by := m.By
 			switch {
@@ -185,7 +185,7 @@ func (p *program) accountSignalsCmd() *cobra.Command {
 	return does(p, &cobra.Command{
 		Use: "signals ID|E-MAIL", Short: "Show patterns in an account's calls that hint at resale or proxying", Args: args("ID"),
 		Long: "Show patterns in an account's calls that its score does not tell: sudden growth, a\nplan's limits used for hours, a key used from many networks, calls at even\nintervals. They are reasons to look, and have no effect by themselves.",
-	}, admin.AccountSignals, &in, printSignals, &in.Ref)
+	}, p.ops.AccountSignals, &in, printSignals, &in.Ref)
 }
 
 // printSignals prints the reasons to look at an account, and where its calls came from.

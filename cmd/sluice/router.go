@@ -23,7 +23,7 @@ func (p *program) routerFeedbackCmd() *cobra.Command {
 
 Votes and calls are shown as they count: half for each week since, and a few of
 one account at most. Feedback is off unless the configuration has router.feedback.`,
-	}, admin.RouterFeedback, &admin.Cursor{}, columns[feedback.Standing]{
+	}, p.ops.RouterFeedback, &admin.Cursor{}, columns[feedback.Standing]{
 		[]string{"MODEL", "TASK", "POINTS", "ACCOUNTS", "GOOD", "BAD", "CALLS", "TROUBLED"}, func(s *feedback.Standing) []string {
 			return []string{s.Model, s.Task, fmt.Sprintf("%+.2f", s.Points), fmt.Sprint(s.Accounts), amount(s.Good), amount(s.Bad), amount(s.Calls), amount(s.Troubled)}
 		},
@@ -38,7 +38,7 @@ func (p *program) routerResetCmd() *cobra.Command {
 	return addWhy(does(p, &cobra.Command{
 		Use: "reset [MODEL]", Short: "Forget the feedback about a model, or all of it", Args: optional("MODEL"),
 		Long: "Forget the feedback about a model, or all of it, on all servers of the installation.",
-	}, admin.RouterForget, &in, func(w io.Writer, out *admin.RouterReset) {
+	}, p.ops.RouterForget, &in, func(w io.Writer, out *admin.RouterReset) {
 		fmt.Fprintf(w, "the feedback about %s is forgotten\n", cmp.Or(out.Model, "all models"))
 	}, &in.Model), &in.Reason)
 }

@@ -23,5 +23,5 @@ The link needs no password and no second factor. For 15 minutes after it was
 used, that person can change both, so give it to nobody else. For an address
 without an account it is an invitation, valid for a week, unless signup is closed.`,
 		Example: "  sluice signin-link ana@example.com",
-	}, admin.SignInLinkCreate, &in, func(w io.Writer, out *admin.SignInLink) { fmt.Fprintln(w, out.URL) }, &in.Ref), &in.Reason)
+	}, p.ops.SignInLinkCreate, &in, func(w io.Writer, out *admin.SignInLink) { fmt.Fprintln(w, out.URL) }, &in.Ref), &in.Reason)
 }

@@ -23,7 +23,7 @@ func (p *program) accountSetStaffCmd() *cobra.Command {
 			in.Staff = given[1] == "yes"
 			return nil
 		},
-	}, admin.AccountSetStaff, &in, printAccount, &in.Ref)
+	}, p.ops.AccountSetStaff, &in, printAccount, &in.Ref)
 }
 
 // tokenCmd groups the commands about staff tokens (docs/support.md#tokens).
@@ -44,7 +44,7 @@ func (p *program) tokenCreateCmd() *cobra.Command {
 			}
 			return nil
 		},
-	}, admin.TokenCreate, &in, func(w io.Writer, t *admin.CreatedToken) {
+	}, p.ops.TokenCreate, &in, func(w io.Writer, t *admin.CreatedToken) {
 		fmt.Fprintf(w, "Created token %s (%s), good until %s. It is shown only once:\n\n  %s\n", t.ID, t.Name, timeText(&t.ExpiresAt), t.Text)
 	}, &in.Ref)
 	var text strings.Builder
@@ -62,7 +62,7 @@ func (p *program) tokenCreateCmd() *cobra.Command {
 // tokenListCmd prints tokens without their text, which is not stored.
 func (p *program) tokenListCmd() *cobra.Command {
 	in := admin.AccountPage{}
-	return lists(p, &cobra.Command{Use: "list [ID]", Short: "List the tokens of a member of staff, or of all", Args: optional("ID")}, admin.TokenList, &in,
+	return lists(p, &cobra.Command{Use: "list [ID]", Short: "List the tokens of a member of staff, or of all", Args: optional("ID")}, p.ops.TokenList, &in,
 		columns[admin.Token]{[]string{"TOKEN", "ACCOUNT", "NAME", "ENDS IN", "SCOPES", "EXPIRES", "LAST USED"}, func(t *admin.Token) []string {
 			return []string{t.ID, t.AccountID, t.Name, t.LastFour, commas(t.Scopes), timeText(&t.ExpiresAt), timeText(t.LastUsedAt)}
 		}}, &in.Ref)
@@ -72,5 +72,5 @@ func (p *program) tokenListCmd() *cobra.Command {
 func (p *program) tokenDeleteCmd() *cobra.Command {
 	in := admin.Target{}
 	return does(p, &cobra.Command{Use: "delete TOKENID", Short: "Delete a staff token", Args: args("TOKENID")},
-		admin.TokenDelete, &in, func(w io.Writer, t *admin.Token) { fmt.Fprintf(w, "Deleted token %s (%s).\n", t.ID, t.Name) }, &in.Ref)
+		p.ops.TokenDelete, &in, func(w io.Writer, t *admin.Token) { fmt.Fprintf(w, "Deleted token %s (%s).\n", t.ID, t.Name) }, &in.Ref)
 }

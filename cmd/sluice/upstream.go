@@ -23,11 +23,11 @@ func (p *program) upstreamListCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the upstreams of the server and what is drained", Args: args(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			targets, err := allOf(c.Context(), p, admin.UpstreamList, admin.Cursor{})
+			targets, err := allOf(c.Context(), p, p.ops.UpstreamList, admin.Cursor{})
 			if err != nil {
 				return err
 			}
-			drains, err := allOf(c.Context(), p, admin.UpstreamDrains, admin.Cursor{})
+			drains, err := allOf(c.Context(), p, p.ops.UpstreamDrains, admin.Cursor{})
 			if err != nil {
 				return err
 			}
@@ -88,7 +88,7 @@ of the provider are drained. The order survives restarts.`,
 			_, in.Until = span(0, lasts)
 			return nil
 		},
-	}, admin.UpstreamDrain, &in, func(w io.Writer, o *steering.Order) { fmt.Fprintf(w, "%s gets no new calls\n", o.Target) })
+	}, p.ops.UpstreamDrain, &in, func(w io.Writer, o *steering.Order) { fmt.Fprintf(w, "%s gets no new calls\n", o.Target) })
 	cmd.Flags().StringVar(&in.Key, "key", "", "`last four` characters of the provider's key (default all keys)")
 	cmd.Flags().DurationVar(&lasts, "for", 0, "`how long`, such as 30m (default until it is enabled)")
 	return addWhy(cmd, &in.Reason)
@@ -103,7 +103,7 @@ func (p *program) upstreamEnableCmd() *cobra.Command {
 			readTarget(&in, given[0])
 			return nil
 		},
-	}, admin.UpstreamEnable, &in, func(w io.Writer, o *steering.Order) { fmt.Fprintf(w, "%s gets calls again\n", o.Target) })
+	}, p.ops.UpstreamEnable, &in, func(w io.Writer, o *steering.Order) { fmt.Fprintf(w, "%s gets calls again\n", o.Target) })
 	cmd.Flags().StringVar(&in.Key, "key", "", "`last four` characters of the key that was drained")
 	return addWhy(cmd, &in.Reason)
 }
@@ -116,7 +116,7 @@ func (p *program) upstreamHistoryCmd() *cobra.Command {
 			if limit < 1 || limit > 1000 {
 				return misused(c, errors.New("--limit is from 1 to 1000"))
 			}
-			page, err := ask(c.Context(), p, admin.SteeringHistory, admin.Cursor{Limit: limit})
+			page, err := ask(c.Context(), p, p.ops.SteeringHistory, admin.Cursor{Limit: limit})
 			if err != nil {
 				return err
 			}

@@ -22,7 +22,7 @@ func (p *program) usageCmd() *cobra.Command {
 	cmd := does(p, &cobra.Command{
 		Use: "usage ID|E-MAIL", Short: "Show the usage of an account", Args: args("ID"),
 		Example: "  sluice usage ana@example.com --days 7 --by model",
-	}, admin.UsageShow, &in, printUsage, &in.Ref)
+	}, p.ops.UsageShow, &in, printUsage, &in.Ref)
 	cmd.Flags().IntVar(&in.Days, "days", 30, "number of `days`, including today")
 	cmd.Flags().StringVar(&in.By, "by", "", "group by `field`: model, key or day (default all three)")
 	return cmd
@@ -59,7 +59,7 @@ func (p *program) auditCmd() *cobra.Command {
 		Use: "audit", Short: "Recompute usage sums and report differences", Args: args(),
 		Long: "Recompute the usage of every account and day from the journal and the database,\nand compare it with the hourly and daily sums. The exit code is 1 if anything\ndiffers, or if the journal was damaged and nobody has acknowledged it.",
 		RunE: func(c *cobra.Command, _ []string) error {
-			out, err := ask(c.Context(), p, admin.AuditRun, admin.Empty{})
+			out, err := ask(c.Context(), p, p.ops.AuditRun, admin.Empty{})
 			if err != nil {
 				return err
 			}

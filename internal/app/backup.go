@@ -46,11 +46,11 @@ func Backup(ctx context.Context, cfg *config.Config, to string, copyVideos *bool
 type journalOf struct{ client *admin.Client }
 
 func (j journalOf) Parts(ctx context.Context) ([]usage.Part, error) {
-	return admin.JournalParts.Call(ctx, j.client, admin.Empty{})
+	return admin.Ops().JournalParts.Call(ctx, j.client, admin.Empty{})
 }
 
 func (j journalOf) Read(ctx context.Context, name string, offset, most int64) ([]byte, error) {
-	out, err := admin.JournalRead.Call(ctx, j.client, admin.JournalPiece{Name: name, Offset: offset, Bytes: most})
+	out, err := admin.Ops().JournalRead.Call(ctx, j.client, admin.JournalPiece{Name: name, Offset: offset, Bytes: most})
 	if fault.Is(err, fault.NotFound) {
 		err = fs.ErrNotExist
 	}

@@ -135,17 +135,17 @@ func Catalog(cfg *config.Config) (*admin.Client, error) {
 // first; without a server that is an error.
 func Models(ctx context.Context, client *admin.Client, verbose, refresh bool) (*Listing, error) {
 	if refresh {
-		if _, err := admin.ModelsRefresh.Call(ctx, client, admin.Cursor{Limit: 1}); err != nil {
+		if _, err := admin.Ops().ModelsRefresh.Call(ctx, client, admin.Cursor{Limit: 1}); err != nil {
 			return nil, err
 		}
 	}
 	standing, err := admin.All(admin.Cursor{}, func(at admin.Cursor) (admin.List[admin.ModelStanding], error) {
-		return admin.ModelsStanding.Call(ctx, client, at)
+		return admin.Ops().ModelsStanding.Call(ctx, client, at)
 	})
 	if err != nil {
 		return nil, err
 	}
-	list, err := admin.ModelsJSON.Call(ctx, client, admin.ModelQuery{Verbose: verbose})
+	list, err := admin.Ops().ModelsJSON.Call(ctx, client, admin.ModelQuery{Verbose: verbose})
 	return &Listing{list, standing}, err
 }
 

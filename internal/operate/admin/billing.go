@@ -140,10 +140,7 @@ func (b *Backend) billingRefund(ctx context.Context, in RefundOrder) (Billing, e
 // billingStops lists the accounts whose billing is stopped.
 func (b *Backend) billingStops(ctx context.Context, in Cursor) (List[BillingStop], error) {
 	all, err := b.Billing.Stops(ctx)
-	list := make([]BillingStop, 0, len(all))
-	for _, x := range all {
-		list = append(list, BillingStop{x.AccountID, x.Email, x.Stop.At, x.Stop.Why})
-	}
+	list := views(all, func(x *billing.Stopped) BillingStop { return BillingStop{x.AccountID, x.Email, x.Stop.At, x.Stop.Why} })
 	return part(list, in, func(s BillingStop) string { return s.ID }), err
 }
 
@@ -181,7 +178,7 @@ func (b *Backend) billingView(ctx context.Context, v billing.View, err error) (B
 func (b *Backend) billingWith(ctx context.Context, v billing.View, limit int) (Billing, error) {
 	out := Billing{
 		ID: v.Account.ID, Email: v.Account.Email, Plan: v.Account.Plan.String(), Granted: v.Account.Granted, Status: v.Status(),
-		Method: v.Method.String(), Now: v.Now, CreditCents: v.CreditCents, Ledger: []BillingEntry{},
+		Method: v.Method.String(), Now: v.Now, CreditCents: v.CreditCents,
 	}
 	if v.Status() != billing.NotSubscribed {
 		out.PriceCents, out.PeriodStart, out.PeriodEnd, out.Due = v.PriceCents, &v.PeriodStart, &v.PeriodEnd, &v.Due
@@ -197,25 +194,18 @@ func (b *Backend) billingWith(ctx context.Context, v billing.View, limit int) (B
 	if err != nil {
 		return Billing{}, err
 	}
-	for _, e := range entries {
-		out.Ledger = append(out.Ledger, BillingEntry{e.Seq, e.At, e.Actor, e.What, e.Plan.String(), e.AmountCents, e.PaymentID, e.Detail})
-	}
+	out.Ledger = views(entries, func(e *billing.Entry) BillingEntry {
+		return BillingEntry{e.Seq, e.At, e.Actor, e.What, e.Plan.String(), e.AmountCents, e.PaymentID, e.Detail}
+	})
 	if out.Balance, err = b.Billing.Charged(ctx, v.Account.ID); err != nil {
 		return Billing{}, err
 	}
 	invoices, err := b.Billing.Invoices(ctx, v.Account.ID, limit)
-	out.Invoices = records(invoices)
+	out.Invoices = views(invoices, recordView)
 	return out, err
 }
 
-// records converts paid payments.
-func records(invoices []billing.Payment) []BillingRecord {
-	list := make([]BillingRecord, 0, len(invoices))
-	for i := range invoices {
-		p := &invoices[i]
-		list = append(list, BillingRecord{
-			p.Invoice, p.ID, p.Kind, p.Plan.String(), p.AmountCents, p.RefundedCents, p.PaidAt, p.PeriodStart, p.PeriodEnd,
-		})
-	}
-	return list
+// recordView converts a paid payment.
+func recordView(p *billing.Payment) BillingRecord {
+	return BillingRecord{p.Invoice, p.ID, p.Kind, p.Plan.String(), p.AmountCents, p.RefundedCents, p.PaidAt, p.PeriodStart, p.PeriodEnd}
 }

@@ -163,11 +163,11 @@ const (
 func (c *Client) within(ctx context.Context, name string) (context.Context, context.CancelFunc, error) {
 	patience := callPatience
 	switch name {
-	case StatusShow.Name:
+	case Ops().StatusShow.Name:
 		patience = StatusPatience
-	case AuditRun.Name, JournalParts.Name:
+	case Ops().AuditRun.Name, Ops().JournalParts.Name:
 		patience = longPatience
-		if _, err := StatusShow.Call(ctx, c, Empty{}); err != nil {
+		if _, err := Ops().StatusShow.Call(ctx, c, Empty{}); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -197,7 +197,19 @@ func (c *Client) Call(ctx context.Context, name string, in, out any) error {
 	if err != nil {
 		return err
 	}
-	resp, err := c.socket.RoundTrip(req)
+	return exchange(c.socket.RoundTrip, req, out, func(status int, raw []byte) error {
+		var p problem
+		if err := json.Unmarshal(raw, &p); err != nil || p.Message == "" {
+			return fmt.Errorf("the server answered with status %d", status)
+		}
+		return fault.New(fault.Named(p.Type, status), "%s", p.Message).At(p.Param)
+	})
+}
+
+// exchange sends a request and decodes the result of the operation. refused returns the error in a reply with another
+// status than 200.
+func exchange(send func(*http.Request) (*http.Response, error), req *http.Request, out any, refused func(status int, raw []byte) error) error {
+	resp, err := send(req)
 	if err != nil {
 		return fmt.Errorf("the server did not answer: %w", err)
 	}
@@ -207,11 +219,7 @@ func (c *Client) Call(ctx context.Context, name string, in, out any) error {
 		return fmt.Errorf("the server's answer broke off: %w", err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		var p problem
-		if err := json.Unmarshal(raw, &p); err != nil || p.Message == "" {
-			return fmt.Errorf("the server answered with status %d", resp.StatusCode)
-		}
-		return fault.New(fault.Named(p.Type, resp.StatusCode), "%s", p.Message).At(p.Param)
+		return refused(resp.StatusCode, raw)
 	}
 	return json.Unmarshal(raw, out)
 }

@@ -77,15 +77,21 @@ type List[T any] struct {
 	Next string `json:"next,omitempty"`
 }
 
+// views converts a list, which is then not nil.
+func views[From, To any](list []From, view func(*From) To) []To {
+	out := make([]To, len(list))
+	for i := range list {
+		out[i] = view(&list[i])
+	}
+	return out
+}
+
 // listOf converts a page that was read with a limit. cursor returns the cursor of an entry. A page that is full may have
 // another one after it.
-func listOf[From, To any](page []From, limit int, view func(From) To, cursor func(From) string) List[To] {
-	l := List[To]{Data: make([]To, 0, len(page))}
-	for _, x := range page {
-		l.Data = append(l.Data, view(x))
-	}
+func listOf[From, To any](page []From, limit int, view func(*From) To, cursor func(*From) string) List[To] {
+	l := List[To]{Data: views(page, view)}
 	if len(page) > 0 && len(page) >= limit {
-		l.Next = cursor(page[len(page)-1])
+		l.Next = cursor(&page[len(page)-1])
 	}
 	return l
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
+	"sync"
 
 	"sluice/internal/account/staff"
 	"sluice/internal/kit/fault"
@@ -34,11 +35,17 @@ type Route struct {
 	handle func(ctx context.Context, b *Backend, c *Caller, raw []byte) (any, error)
 }
 
-// table has all operations in the order of routes.go. Only op changes it, before the program starts.
-var table []*Route
+// shared has the operations, which do not change.
+var shared = sync.OnceValue(operations)
+
+// Ops returns all operations.
+func Ops() *Operations { return shared() }
+
+// table is the routes of operations that are served.
+type table []*Route
 
 // op returns an operation and adds it to the table.
-func op[In, Out any](name, method, path string, scope Scope, summary string, run func(*Backend, context.Context, In) (Out, error)) Op[In, Out] {
+func op[In, Out any](t *table, name, method, path string, scope Scope, summary string, run func(*Backend, context.Context, In) (Out, error)) Op[In, Out] {
 	o := Op[In, Out]{&Route{Name: name, Method: method, Path: path, Scope: scope, Summary: summary, in: reflect.TypeFor[In](), out: reflect.TypeFor[Out]()}, run}
 	o.handle = func(ctx context.Context, b *Backend, c *Caller, raw []byte) (any, error) {
 		var in In
@@ -47,13 +54,13 @@ func op[In, Out any](name, method, path string, scope Scope, summary string, run
 		}
 		return o.as(ctx, b, c, in)
 	}
-	table = append(table, o.Route)
+	*t = append(*t, o.Route)
 	return o
 }
 
 // local returns an operation that only the socket serves.
-func local[In, Out any](name string, run func(*Backend, context.Context, In) (Out, error)) Op[In, Out] {
-	return op(name, "", "", Local, "", run)
+func local[In, Out any](t *table, name string, run func(*Backend, context.Context, In) (Out, error)) Op[In, Out] {
+	return op(t, name, "", "", Local, "", run)
 }
 
 // console returns an operation that is for the console alone: nothing serves it.
@@ -61,13 +68,13 @@ func console[In, Out any](name string, scope Scope, run func(*Backend, context.C
 	return Op[In, Out]{&Route{Name: name, Scope: scope}, run}
 }
 
-// Routes returns all operations, as a copy.
-func Routes() []*Route { return slices.Clone(table) }
+// Routes returns all operations that are served, as a copy.
+func Routes() []*Route { return slices.Clone(Ops().routes) }
 
 // named returns the operation with a name, or nil.
 func named(name string) *Route {
-	if i := slices.IndexFunc(table, func(r *Route) bool { return r.Name == name }); i >= 0 {
-		return table[i]
+	if i := slices.IndexFunc(Ops().routes, func(r *Route) bool { return r.Name == name }); i >= 0 {
+		return Ops().routes[i]
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 func describe() []byte {
 	d := &description{schemas: map[string]any{}}
 	paths := map[string]any{}
-	for _, r := range table {
+	for _, r := range Ops().routes {
 		if r.Path == "" {
 			continue
 		}

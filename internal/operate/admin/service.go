@@ -50,7 +50,7 @@ func (s *Service) Handler(roster *staff.Roster) http.Handler {
 			}
 		})
 	}
-	for _, route := range table {
+	for _, route := range Ops().routes {
 		if route.Path != "" {
 			handle(route.Method+" "+Base+route.Path, func(c *Caller, w http.ResponseWriter, r *http.Request) error {
 				return s.serve(route, c, w, r)

@@ -14,16 +14,6 @@ import (
 	"sluice/internal/upstream/routing"
 )
 
-// Helm gives orders about the running service.
-type Helm interface {
-	Orders(kinds ...steering.Kind) []steering.Order
-	History(ctx context.Context, before int64, limit int) ([]account.Entry, error)
-	Give(ctx context.Context, o steering.Order) (steering.Order, error)
-	End(ctx context.Context, kind steering.Kind, id, actor, reason string) (steering.Order, error)
-	Enable(ctx context.Context, t steering.Target, actor, reason string) (steering.Order, error)
-	MoveBack(ctx context.Context, model, actor, reason string) (steering.Order, error)
-}
-
 // UpstreamTarget is the argument of upstream.drain and upstream.enable. Without Upstream it means all models of the
 // provider, and without Key, the last four of a key, all of its keys.
 type UpstreamTarget struct {
@@ -167,15 +157,12 @@ func (b *Backend) steeringHistory(ctx context.Context, in Cursor) (List[Entry], 
 		return List[Entry]{}, err
 	}
 	log, err := b.Helm.History(ctx, before, in.limit())
-	if err != nil {
-		return List[Entry]{}, err
-	}
-	return entries(log, in.limit()), nil
+	return entries(log, in.limit()), err
 }
 
 // entries converts a page of the audit log.
 func entries(log []account.Entry, limit int) List[Entry] {
-	return listOf(log, limit, func(e account.Entry) Entry {
+	return listOf(log, limit, func(e *account.Entry) Entry {
 		return Entry{Seq: e.Seq, At: e.At, Actor: e.Actor, Action: e.Action, Detail: e.Detail, Reason: e.Reason}
-	}, func(e account.Entry) string { return strconv.FormatInt(e.Seq, 10) })
+	}, func(e *account.Entry) string { return strconv.FormatInt(e.Seq, 10) })
 }

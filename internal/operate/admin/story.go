@@ -66,7 +66,7 @@ func (b *Backend) storyMoney(ctx context.Context, a *account.Account, in StoryQu
 		return err
 	}
 	refundable, err := b.Billing.Refundable(ctx, a.ID, in.List)
-	s.Refundable = records(refundable)
+	s.Refundable = views(refundable, recordView)
 	return err
 }
 
@@ -108,7 +108,7 @@ func (b *Backend) storyThreads(ctx context.Context, a *account.Account, in Story
 }
 
 func (b *Backend) storySessions(ctx context.Context, a *account.Account, in StoryQuery, s *Story) error {
-	list, err := b.sessionsOf(ctx, a.ID)
+	list, err := b.sessionsOf(ctx, a)
 	s.Sessions = list[:min(len(list), in.List)]
 	return err
 }

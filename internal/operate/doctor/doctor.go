@@ -216,7 +216,7 @@ func (d *doctor) server(ctx context.Context) {
 			return
 		}
 		d.held = true
-		status, err := admin.StatusShow.Call(ctx, client, admin.Empty{})
+		status, err := admin.Ops().StatusShow.Call(ctx, client, admin.Empty{})
 		if err != nil {
 			// It may serve calls all the same, so this is no reason to restart it.
 			d.add(StateWarning, "server", "Its log and /readyz say how it is.", "it runs, but has not said how it is: %v", err)

@@ -45,11 +45,11 @@ func (c *Console) accountPage(w http.ResponseWriter, r *http.Request, m *member)
 // showAccount renders the page. The caller sets Form, Typed, Problems and Seen of the view.
 func (c *Console) showAccount(w http.ResponseWriter, r *http.Request, m *member, status int, v accountView) error {
 	var err error
-	if v.Story, err = run(c, r, m, admin.AccountStory, admin.StoryQuery{Ref: r.PathValue("id"), Days: days, Log: logShown, List: listShown}); err != nil {
+	if v.Story, err = run(c, r, m, c.ops.AccountStory, admin.StoryQuery{Ref: r.PathValue("id"), Days: days, Log: logShown, List: listShown}); err != nil {
 		return err
 	}
 	v.Now = c.now()
-	for _, a := range actions() {
+	for _, a := range actions(c.ops) {
 		if a.possible == nil || a.possible(&v) {
 			v.Actions = append(v.Actions, a)
 		}
@@ -59,12 +59,12 @@ func (c *Console) showAccount(w http.ResponseWriter, r *http.Request, m *member,
 
 // logPage shows older entries of the audit log of an account.
 func (c *Console) logPage(w http.ResponseWriter, r *http.Request, m *member) error {
-	a, err := run(c, r, m, admin.AccountShow, admin.Target{Ref: r.PathValue("id")})
+	a, err := run(c, r, m, c.ops.AccountShow, admin.Target{Ref: r.PathValue("id")})
 	if err != nil {
 		return err
 	}
 	in := admin.AccountPage{Ref: a.ID, Cursor: admin.Cursor{After: r.FormValue("after"), Limit: 4 * logShown}}
-	log, err := run(c, r, m, admin.AccountHistory, in)
+	log, err := run(c, r, m, c.ops.AccountHistory, in)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (c *Console) logPage(w http.ResponseWriter, r *http.Request, m *member) err
 // and the page shows what changed.
 func (c *Console) act(w http.ResponseWriter, r *http.Request, m *member) error {
 	name := r.PathValue("action")
-	i := slices.IndexFunc(actions(), func(a action) bool { return a.name == name })
+	i := slices.IndexFunc(actions(c.ops), func(a action) bool { return a.name == name })
 	if i < 0 {
 		return nothingHere()
 	}
@@ -84,12 +84,12 @@ func (c *Console) act(w http.ResponseWriter, r *http.Request, m *member) error {
 		return fault.New(fault.Invalid, "The form is not complete. Open the account again.")
 	}
 	f := form{id: r.PathValue("id"), reason: r.FormValue("reason"), version: version, value: r.FormValue}
-	if err = actions()[i].order(r.Context(), c.Admin, m.caller(), f); err == nil {
+	if err = actions(c.ops)[i].order(r.Context(), c.Admin, m.caller(), f); err == nil {
 		return c.seeOther(w, r, accountPath(f.id), "account-done")
 	}
 	v := accountView{Form: name, Typed: r.Form}
 	var status int
-	fields := append(actions()[i].fieldNames(), "reason", "version")
+	fields := append(actions(c.ops)[i].fieldNames(), "reason", "version")
 	if v.Problems, status, err = webui.Refused(err, fields...); err != nil {
 		return err
 	}

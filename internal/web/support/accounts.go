@@ -31,14 +31,14 @@ func (c *Console) accountsPage(w http.ResponseWriter, r *http.Request, m *member
 	view.First = at.After == ""
 	if view.Query == "" {
 		var err error
-		if view.List, err = run(c, r, m, admin.AccountList, at); err != nil {
+		if view.List, err = run(c, r, m, c.ops.AccountList, at); err != nil {
 			return err
 		}
 		return c.ui.Render(w, r, http.StatusOK, accountsPage(c.frame(w, r, m, "Accounts"), view))
 	}
 	status := http.StatusOK
 	var err error
-	view.Found, err = run(c, r, m, admin.AccountSearch, admin.SearchQuery{Term: view.Query, Cursor: at})
+	view.Found, err = run(c, r, m, c.ops.AccountSearch, admin.SearchQuery{Term: view.Query, Cursor: at})
 	switch found := view.Found.Data; {
 	case err != nil:
 		problems, code, rest := webui.Refused(err)

@@ -71,7 +71,7 @@ func planned(f form) (admin.Target, error) {
 }
 
 // actions returns all actions, in the order of the page.
-func actions() []action {
+func actions(ops *admin.Operations) []action {
 	return []action{
 		{
 			name: "plan", group: "Plan and money", title: "Grant a plan", button: "Grant",
@@ -79,21 +79,21 @@ func actions() []action {
 			fields: []field{{name: "plan", label: "Plan", kind: "select", options: func(v *accountView) []option {
 				return append(planOptions(v.Account.Plan, account.Free, account.Scale), option{"none", "none: take the plan away"})
 			}}},
-			order: orders(admin.AccountSetPlan, planned),
+			order: orders(ops.AccountSetPlan, planned),
 		},
 		{
 			name: "downgrade", group: "Plan and money", title: "Downgrade the subscription", button: "Downgrade",
 			hint:     "From the next period on. The customer is told.",
 			fields:   []field{{name: "plan", label: "Plan", kind: "select", options: lowerPlans}},
 			possible: func(v *accountView) bool { return len(lowerPlans(v)) > 0 },
-			order:    orders(admin.BillingDowngrade, planned),
+			order:    orders(ops.BillingDowngrade, planned),
 		},
 		{
 			name: "credit", group: "Plan and money", title: "Give a credit", button: "Credit",
 			hint:    "It lowers the next renewals. A negative amount takes credit back. The customer is told.",
 			confirm: "Change the credit of {customer} by ${cents|?}?",
 			fields:  []field{{name: "cents", label: "Amount in dollars", kind: "text"}},
-			order: orders(admin.BillingCredit, func(f form) (admin.Credit, error) {
+			order: orders(ops.BillingCredit, func(f form) (admin.Credit, error) {
 				cents, err := parseDollars(f.value("cents"))
 				return admin.Credit{Ref: f.id, Cents: cents, Reason: f.reason, Version: f.version}, err
 			}),
@@ -106,7 +106,7 @@ func actions() []action {
 				{name: "cents", label: "Amount in dollars", kind: "text"},
 			},
 			possible: func(v *accountView) bool { return len(refundable(v)) > 0 },
-			order: orders(admin.BillingRefund, func(f form) (admin.RefundOrder, error) {
+			order: orders(ops.BillingRefund, func(f form) (admin.RefundOrder, error) {
 				cents, err := parseDollars(f.value("cents"))
 				return admin.RefundOrder{Payment: f.value("payment"), Cents: cents, Reason: f.reason, Version: f.version}, err
 			}),
@@ -114,7 +114,7 @@ func actions() []action {
 		{
 			name: "release", group: "Plan and money", title: "Release payments", button: "Release",
 			hint:     "Payments are stopped because two in a row were charged and refunded. Find out why before you release them.",
-			possible: func(v *accountView) bool { return v.Billing.Stopped != nil }, order: orders(admin.BillingRelease, target),
+			possible: func(v *accountView) bool { return v.Billing.Stopped != nil }, order: orders(ops.BillingRelease, target),
 		},
 		{
 			name: "limits", group: "Limits", title: "Override limits", button: "Set limits",
@@ -124,13 +124,13 @@ func actions() []action {
 				{name: "concurrent", label: "Concurrent requests", kind: "text"},
 				{name: "tpm", label: "Tokens per minute", kind: "text"},
 			},
-			order: orders(admin.AccountSetLimits, limitsOf),
+			order: orders(ops.AccountSetLimits, limitsOf),
 		},
 		{
 			name: "clear-limits", group: "Limits", title: "Remove overrides", button: "Remove",
 			hint:     "The limits of the plan hold again. The customer is told.",
 			possible: func(v *accountView) bool { return v.Account.Overrides != (account.Overrides{}) },
-			order: orders(admin.AccountSetLimits, func(f form) (admin.NewLimits, error) {
+			order: orders(ops.AccountSetLimits, func(f form) (admin.NewLimits, error) {
 				return admin.NewLimits{Ref: f.id, Clear: true, Reason: f.reason, Version: f.version}, nil
 			}),
 		},
@@ -138,47 +138,47 @@ func actions() []action {
 			name: "aliases", group: "Models", title: "Change aliases", button: "Change",
 			hint:   "Names that this account may use in place of the ids of models, one per line: name = model. Without a model the name is removed. The customer is not told.",
 			fields: []field{{name: "set", label: "Aliases", kind: "textarea"}},
-			order:  orders(admin.AccountSetAliases, aliasesOf),
+			order:  orders(ops.AccountSetAliases, aliasesOf),
 		},
 		{
 			name: "restore", group: "Access", title: "Restore keys", button: "Restore",
-			hint: "The keys work again, and the abuse score starts from zero. The customer is told.", order: orders(admin.KeyRestore, target),
+			hint: "The keys work again, and the abuse score starts from zero. The customer is told.", order: orders(ops.KeyRestore, target),
 		},
 		{
 			name: "deactivate", group: "Access", title: "Switch keys off", button: "Switch off", danger: true,
 			hint:     "Every key is refused until somebody restores them. The customer is told, with the reason.",
-			possible: func(v *accountView) bool { return v.Account.Deactivated == nil }, order: orders(admin.KeyDeactivate, target),
+			possible: func(v *accountView) bool { return v.Account.Deactivated == nil }, order: orders(ops.KeyDeactivate, target),
 		},
 		{
 			name: "suspend", group: "Access", title: "Suspend the account", button: "Suspend", danger: true,
 			hint:     "All requests are refused from the next one on. The customer is told, with the reason, and can still use the pages.",
-			possible: func(v *accountView) bool { return v.Account.Suspended == nil }, order: orders(admin.AccountSuspend, target),
+			possible: func(v *accountView) bool { return v.Account.Suspended == nil }, order: orders(ops.AccountSuspend, target),
 		},
 		{
 			name: "unsuspend", group: "Access", title: "Lift the suspension", button: "Lift",
 			hint:     "The customer is told.",
-			possible: func(v *accountView) bool { return v.Account.Status == "suspended" }, order: orders(admin.AccountUnsuspend, target),
+			possible: func(v *accountView) bool { return v.Account.Status == "suspended" }, order: orders(ops.AccountUnsuspend, target),
 		},
 		{
 			name: "terminate", group: "Access", title: "Terminate the account", button: "Terminate", danger: true, confirm: "Terminate the account of {customer} for good?",
 			hint:     "The subscription ends without a refund and the account is locked for good. The customer is told, with the reason.",
-			possible: func(v *accountView) bool { return v.Account.Status != "terminated" }, order: orders(admin.AccountTerminate, target),
+			possible: func(v *accountView) bool { return v.Account.Status != "terminated" }, order: orders(ops.AccountTerminate, target),
 		},
 		{
 			name: "sign-out", group: "Access", title: "Sign out everywhere", button: "Sign out",
 			hint:     "All sessions and mailed links end. The customer is told.",
-			possible: notStaff, order: orders(admin.AccountSignOut, target),
+			possible: notStaff, order: orders(ops.AccountSignOut, target),
 		},
 		{
 			name: "second-factor", group: "Access", title: "Reset the second factor", button: "Reset", danger: true, confirm: "Turn two-step sign-in off for {customer}?",
 			hint:     "Turns two-step sign-in off, removes all passkeys and signs out everywhere. Make sure first who is asking. The customer is told by mail.",
-			possible: notStaff, order: orders(admin.AccountResetSecondFactor, target),
+			possible: notStaff, order: orders(ops.AccountResetSecondFactor, target),
 		},
 		{
 			name: "note", group: "Notes", title: "Write a note", button: "Save note", noReason: true,
 			hint:   "For the next member who looks at this account. The customer can read it in the export of their data.",
 			fields: []field{{name: "note", label: "Note", kind: "textarea"}},
-			order: orders(admin.AccountNote, func(f form) (admin.Note, error) {
+			order: orders(ops.AccountNote, func(f form) (admin.Note, error) {
 				return admin.Note{Ref: f.id, Note: f.value("note"), Version: f.version}, nil
 			}),
 		},

@@ -58,7 +58,7 @@ func TestOrderAliases(t *testing.T) {
 func TestActions(t *testing.T) {
 	t.Parallel()
 	names, closed, last := map[string]bool{}, map[string]bool{}, ""
-	for _, a := range actions() {
+	for _, a := range actions(admin.Ops()) {
 		if a.name == "" || names[a.name] || a.title == "" || a.hint == "" || a.button == "" || a.order == nil {
 			t.Errorf("the action %q is not complete, or its name is there twice", a.name)
 		}

@@ -38,14 +38,14 @@ func (c *Console) showAlerts(w http.ResponseWriter, r *http.Request, m *member, 
 		q := r.URL.Query()
 		events.After, sent.After, view.Ref, view.State = q.Get("events"), q.Get("sent"), q.Get("account"), alert.State(q.Get("state"))
 	}
-	endpoints, err := run(c, r, m, admin.AlertEndpoints, admin.Cursor{})
+	endpoints, err := run(c, r, m, c.ops.AlertEndpoints, admin.Cursor{})
 	if err != nil {
 		return err
 	}
-	if view.Events, err = run(c, r, m, admin.AlertList, events); err != nil {
+	if view.Events, err = run(c, r, m, c.ops.AlertList, events); err != nil {
 		return err
 	}
-	view.Deliveries, err = run(c, r, m, admin.AlertDeliveries, admin.AlertQuery{Ref: view.Ref, State: view.State, Cursor: sent})
+	view.Deliveries, err = run(c, r, m, c.ops.AlertDeliveries, admin.AlertQuery{Ref: view.Ref, State: view.State, Cursor: sent})
 	if err != nil {
 		if view.Problems, status, err = webui.Refused(err); err != nil {
 			return err
@@ -57,13 +57,13 @@ func (c *Console) showAlerts(w http.ResponseWriter, r *http.Request, m *member, 
 
 // testAlerts sends a test to all endpoints of the operator.
 func (c *Console) testAlerts(w http.ResponseWriter, r *http.Request, m *member) error {
-	_, err := run(c, r, m, admin.AlertTest, admin.Empty{})
+	_, err := run(c, r, m, c.ops.AlertTest, admin.Empty{})
 	return c.alertDone(w, r, m, "alerts-tested", err)
 }
 
 // replayAlert sends a delivery again.
 func (c *Console) replayAlert(w http.ResponseWriter, r *http.Request, m *member) error {
-	_, err := run(c, r, m, admin.AlertReplay, admin.Target{Ref: r.PathValue("id")})
+	_, err := run(c, r, m, c.ops.AlertReplay, admin.Target{Ref: r.PathValue("id")})
 	return c.alertDone(w, r, m, "webhook-replayed", err)
 }
 

@@ -30,9 +30,9 @@ func (c *Console) showAnnouncements(w http.ResponseWriter, r *http.Request, m *m
 	var maintenance, announcements admin.List[steering.Order]
 	var models admin.List[admin.ModelStanding]
 	err := together(r.Context(),
-		read(c, m, admin.MaintenanceList, admin.Cursor{}, &maintenance),
-		read(c, m, admin.AnnouncementList, admin.Cursor{}, &announcements),
-		read(c, m, admin.ModelsStanding, admin.Cursor{}, &models),
+		read(c, m, c.ops.MaintenanceList, admin.Cursor{}, &maintenance),
+		read(c, m, c.ops.AnnouncementList, admin.Cursor{}, &announcements),
+		read(c, m, c.ops.ModelsStanding, admin.Cursor{}, &models),
 	)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (c *Console) startMaintenance(w http.ResponseWriter, r *http.Request, m *me
 	in.Models = strings.FieldsFunc(r.FormValue("models"), func(c rune) bool { return c == ',' || c == ' ' || c == '\n' || c == '\r' || c == '\t' })
 	var err error
 	if in.From, in.Until, err = c.span(r); err == nil {
-		_, err = run(c, r, m, admin.MaintenanceStart, in)
+		_, err = run(c, r, m, c.ops.MaintenanceStart, in)
 	}
 	if err != nil {
 		return c.again(w, r, m, "maintenance", err)
@@ -92,7 +92,7 @@ func (c *Console) postAnnouncement(w http.ResponseWriter, r *http.Request, m *me
 	in := admin.NewAnnouncement{Text: r.FormValue("text"), Tone: r.FormValue("tone")}
 	var err error
 	if in.From, in.Until, err = c.span(r); err == nil {
-		_, err = run(c, r, m, admin.AnnouncementPost, in)
+		_, err = run(c, r, m, c.ops.AnnouncementPost, in)
 	}
 	if err != nil {
 		return c.again(w, r, m, "announcement", err)
@@ -102,12 +102,12 @@ func (c *Console) postAnnouncement(w http.ResponseWriter, r *http.Request, m *me
 
 // endMaintenance ends maintenance.
 func (c *Console) endMaintenance(w http.ResponseWriter, r *http.Request, m *member) error {
-	return c.endOrder(w, r, m, admin.MaintenanceEnd)
+	return c.endOrder(w, r, m, c.ops.MaintenanceEnd)
 }
 
 // endAnnouncement removes an announcement.
 func (c *Console) endAnnouncement(w http.ResponseWriter, r *http.Request, m *member) error {
-	return c.endOrder(w, r, m, admin.AnnouncementEnd)
+	return c.endOrder(w, r, m, c.ops.AnnouncementEnd)
 }
 
 func (c *Console) endOrder(w http.ResponseWriter, r *http.Request, m *member, end admin.Op[admin.EndedOrder, steering.Order]) error {

@@ -11,7 +11,7 @@ import (
 
 // overviewPage shows what the service does now.
 func (c *Console) overviewPage(w http.ResponseWriter, r *http.Request, m *member) error {
-	report, err := run(c, r, m, admin.OverviewShow, admin.Empty{})
+	report, err := run(c, r, m, c.ops.OverviewShow, admin.Empty{})
 	if err != nil {
 		return err
 	}
@@ -20,7 +20,7 @@ func (c *Console) overviewPage(w http.ResponseWriter, r *http.Request, m *member
 
 // overviewLive renders the part of the overview that refreshes itself.
 func (c *Console) overviewLive(w http.ResponseWriter, r *http.Request, m *member) error {
-	report, err := run(c, r, m, admin.OverviewShow, admin.Empty{})
+	report, err := run(c, r, m, c.ops.OverviewShow, admin.Empty{})
 	if err != nil {
 		return err
 	}

@@ -38,10 +38,10 @@ func (c *Console) queuePage(w http.ResponseWriter, r *http.Request, m *member) e
 		View: view.View, Kind: view.Kind, Assignee: view.Assignee, Cursor: admin.Cursor{After: r.FormValue("after"), Limit: mattersAtOnce},
 	}
 	var err error
-	if view.List, err = run(c, r, m, admin.MatterList, in); err != nil { // gathers what is counted next
+	if view.List, err = run(c, r, m, c.ops.MatterList, in); err != nil { // gathers what is counted next
 		return err
 	}
-	if view.Counts, err = run(c, r, m, admin.MatterCount, admin.Empty{}); err != nil {
+	if view.Counts, err = run(c, r, m, c.ops.MatterCount, admin.Empty{}); err != nil {
 		return err
 	}
 	return c.ui.Render(w, r, http.StatusOK, queuePage(c.frame(w, r, m, "Queue"), view))
@@ -131,17 +131,17 @@ func (c *Console) matterPage(w http.ResponseWriter, r *http.Request, m *member) 
 
 func (c *Console) showMatter(w http.ResponseWriter, r *http.Request, m *member, status int, view matterView) error {
 	var err error
-	if view.Matter, err = run(c, r, m, admin.MatterShow, admin.MatterRef{ID: r.PathValue("id")}); err != nil {
+	if view.Matter, err = run(c, r, m, c.ops.MatterShow, admin.MatterRef{ID: r.PathValue("id")}); err != nil {
 		return err
 	}
 	var others admin.List[admin.Matter]
 	of := admin.Target{Ref: view.Matter.Account}
 	err = together(r.Context(),
-		read(c, m, admin.AccountShow, of, &view.Account),
-		read(c, m, admin.AccountAbuse, of, &view.Abuse),
-		read(c, m, admin.AccountEvidence, of, &view.Evidence),
-		read(c, m, admin.AccountSignals, of, &view.Signals),
-		read(c, m, admin.MatterList, admin.MatterQuery{Account: view.Matter.Account, Cursor: admin.Cursor{Limit: 20}}, &others),
+		read(c, m, c.ops.AccountShow, of, &view.Account),
+		read(c, m, c.ops.AccountAbuse, of, &view.Abuse),
+		read(c, m, c.ops.AccountEvidence, of, &view.Evidence),
+		read(c, m, c.ops.AccountSignals, of, &view.Signals),
+		read(c, m, c.ops.MatterList, admin.MatterQuery{Account: view.Matter.Account, Cursor: admin.Cursor{Limit: 20}}, &others),
 	)
 	if err != nil {
 		return err
@@ -155,15 +155,17 @@ func (c *Console) showMatter(w http.ResponseWriter, r *http.Request, m *member, 
 	return c.ui.Render(w, r, status, matterPage(c.frame(w, r, m, view.Matter.Subject), view))
 }
 
-// matterSteps are the forms of a matter's page, by the last part of their path.
-var matterSteps = map[string]admin.Op[admin.MatterStep, admin.MatterThread]{
-	"answer": admin.MatterAnswer, "assign": admin.MatterAssign, "snooze": admin.MatterSnooze, "close": admin.MatterClose, "reopen": admin.MatterReopen, "decide": admin.MatterDecide,
+// matterSteps returns the forms of a matter's page, by the last part of their path.
+func matterSteps(ops *admin.Operations) map[string]admin.Op[admin.MatterStep, admin.MatterThread] {
+	return map[string]admin.Op[admin.MatterStep, admin.MatterThread]{
+		"answer": ops.MatterAnswer, "assign": ops.MatterAssign, "snooze": ops.MatterSnooze, "close": ops.MatterClose, "reopen": ops.MatterReopen, "decide": ops.MatterDecide,
+	}
 }
 
 // stepMatter does what one of the forms of a matter's page says. Each carries the version that the page showed, so that
 // nobody acts on what somebody else has changed.
 func (c *Console) stepMatter(w http.ResponseWriter, r *http.Request, m *member) error {
-	step, ok := matterSteps[r.PathValue("step")]
+	step, ok := matterSteps(c.ops)[r.PathValue("step")]
 	if !ok {
 		return nothingHere()
 	}

@@ -38,15 +38,15 @@ func (c *Console) requestsPage(w http.ResponseWriter, r *http.Request, m *member
 	var err error
 	switch {
 	case view.ID != "":
-		view.Found, err = run(c, r, m, admin.RequestShow, admin.RequestQuery{ID: view.ID})
+		view.Found, err = run(c, r, m, c.ops.RequestShow, admin.RequestQuery{ID: view.ID})
 		status, view.Problem, err = missing(err)
 	case view.Account != "":
-		view.Owner, err = run(c, r, m, admin.AccountShow, admin.Target{Ref: view.Account})
+		view.Owner, err = run(c, r, m, c.ops.AccountShow, admin.Target{Ref: view.Account})
 		status, view.AccountProblem, err = missing(err)
 		if err == nil && view.AccountProblem == "" {
 			in := admin.AccountPage{Ref: view.Owner.ID, Cursor: admin.Cursor{After: r.FormValue("after"), Limit: refusedAtOnce}}
 			view.First = in.After == ""
-			view.Refused, err = run(c, r, m, admin.RequestRefused, in)
+			view.Refused, err = run(c, r, m, c.ops.RequestRefused, in)
 		}
 	}
 	if err != nil {

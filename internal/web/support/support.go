@@ -43,12 +43,13 @@ type Options struct {
 type Console struct {
 	Sources
 	ui  *webui.UI
+	ops *admin.Operations
 	now func() time.Time
 }
 
 // New returns a Console. opts may be nil.
 func New(ui *webui.UI, sources Sources, opts *Options) *Console {
-	c := &Console{Sources: sources, ui: ui, now: time.Now}
+	c := &Console{Sources: sources, ui: ui, ops: admin.Ops(), now: time.Now}
 	if opts != nil && opts.Now != nil {
 		c.now = opts.Now
 	}

@@ -31,7 +31,7 @@ func (c *Console) tokensPage(w http.ResponseWriter, r *http.Request, m *member) 
 }
 
 func (c *Console) showTokens(w http.ResponseWriter, r *http.Request, m *member, status int, view tokensView) error {
-	list, err := run(c, r, m, admin.TokenList, admin.AccountPage{})
+	list, err := run(c, r, m, c.ops.TokenList, admin.AccountPage{})
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (c *Console) createToken(w http.ResponseWriter, r *http.Request, m *member)
 		err = fault.New(fault.Invalid, "enter a number of days").At("days")
 	} else {
 		in.Days = days
-		out, err = run(c, r, m, admin.TokenCreate, in)
+		out, err = run(c, r, m, c.ops.TokenCreate, in)
 	}
 	if err != nil {
 		var status int
@@ -67,7 +67,7 @@ func (c *Console) createToken(w http.ResponseWriter, r *http.Request, m *member)
 
 // deleteToken revokes a token.
 func (c *Console) deleteToken(w http.ResponseWriter, r *http.Request, m *member) error {
-	if _, err := run(c, r, m, admin.TokenDelete, admin.Target{Ref: r.PathValue("id")}); err != nil {
+	if _, err := run(c, r, m, c.ops.TokenDelete, admin.Target{Ref: r.PathValue("id")}); err != nil {
 		return err
 	}
 	return c.seeOther(w, r, home+"/tokens", "token-deleted")

@@ -37,11 +37,11 @@ func (c *Console) showUpstreams(w http.ResponseWriter, r *http.Request, m *membe
 	var models admin.List[admin.ModelStanding]
 	var history admin.List[admin.Entry]
 	err := together(r.Context(),
-		read(c, m, admin.UpstreamSeries, admin.Cursor{}, &upstreams),
-		read(c, m, admin.UpstreamDrains, admin.Cursor{}, &drains),
-		read(c, m, admin.ModelsMoves, admin.Cursor{}, &moves),
-		read(c, m, admin.ModelsStanding, admin.Cursor{}, &models),
-		read(c, m, admin.SteeringHistory, admin.Cursor{Limit: 20}, &history),
+		read(c, m, c.ops.UpstreamSeries, admin.Cursor{}, &upstreams),
+		read(c, m, c.ops.UpstreamDrains, admin.Cursor{}, &drains),
+		read(c, m, c.ops.ModelsMoves, admin.Cursor{}, &moves),
+		read(c, m, c.ops.ModelsStanding, admin.Cursor{}, &models),
+		read(c, m, c.ops.SteeringHistory, admin.Cursor{Limit: 20}, &history),
 	)
 	if err != nil {
 		return err
@@ -76,12 +76,12 @@ func (c *Console) drainUpstream(w http.ResponseWriter, r *http.Request, m *membe
 	if lasts > 0 {
 		in.Until = c.now().Add(lasts)
 	}
-	return give(c, w, r, m, admin.UpstreamDrain, in)
+	return give(c, w, r, m, c.ops.UpstreamDrain, in)
 }
 
 // enableUpstream lets calls go to a target again.
 func (c *Console) enableUpstream(w http.ResponseWriter, r *http.Request, m *member) error {
-	return give(c, w, r, m, admin.UpstreamEnable, upstreamTarget(r))
+	return give(c, w, r, m, c.ops.UpstreamEnable, upstreamTarget(r))
 }
 
 // upstreamTarget reads the target of a form.
@@ -99,12 +99,12 @@ func (c *Console) moveModel(w http.ResponseWriter, r *http.Request, m *member) e
 	if days > 0 {
 		in.From = c.now().AddDate(0, 0, days)
 	}
-	return give(c, w, r, m, admin.ModelsMove, in)
+	return give(c, w, r, m, c.ops.ModelsMove, in)
 }
 
 // moveModelBack gives a model its configured tier again.
 func (c *Console) moveModelBack(w http.ResponseWriter, r *http.Request, m *member) error {
-	return give(c, w, r, m, admin.ModelsMoveBack, admin.ModelMove{Model: r.FormValue("model"), Reason: r.FormValue("reason")})
+	return give(c, w, r, m, c.ops.ModelsMoveBack, admin.ModelMove{Model: r.FormValue("model"), Reason: r.FormValue("reason")})
 }
 
 // numberOf reads a whole number of a form, from 0 to most. Empty is 0.
