@@ -68,14 +68,19 @@ func (b *Backend) upstreamList(ctx context.Context, in Cursor) (List[routing.Sta
 // targetCursor is the cursor of a list of targets.
 func targetCursor(t *routing.Standing) string { return t.Provider + "/" + t.Upstream + " " + t.Key }
 
-// upstreamDrains lists what is drained, also targets that this server does not have.
-func (b *Backend) upstreamDrains(_ context.Context, in Cursor) (List[steering.Order], error) {
-	return b.orders(steering.Drain, in), nil
+// orders returns the operation that lists the orders of a kind, oldest first, also those about targets that this server
+// does not have.
+func orders(kind steering.Kind) func(*Backend, context.Context, Cursor) (List[steering.Order], error) {
+	return func(b *Backend, _ context.Context, in Cursor) (List[steering.Order], error) {
+		return part(b.Helm.Orders(kind), in, func(o steering.Order) string { return o.ID }), nil
+	}
 }
 
-// orders returns a page of the orders of a kind, oldest first.
-func (b *Backend) orders(kind steering.Kind, in Cursor) List[steering.Order] {
-	return part(b.Helm.Orders(kind), in, func(o steering.Order) string { return o.ID })
+// endOrder returns the operation that ends an order of a kind.
+func endOrder(kind steering.Kind) func(*Backend, context.Context, EndedOrder) (steering.Order, error) {
+	return func(b *Backend, ctx context.Context, in EndedOrder) (steering.Order, error) {
+		return b.Helm.End(ctx, kind, in.ID, in.Actor, in.Reason)
+	}
 }
 
 // upstreamDrain keeps new calls away from a target. It must be one that serves a model: a typing mistake would
@@ -99,10 +104,6 @@ func (b *Backend) upstreamEnable(ctx context.Context, in UpstreamTarget) (steeri
 	return b.Helm.Enable(ctx, in.target(), in.Actor, in.Reason)
 }
 
-func (b *Backend) modelsMoves(_ context.Context, in Cursor) (List[steering.Order], error) {
-	return b.orders(steering.Move, in), nil
-}
-
 func (b *Backend) modelsMove(ctx context.Context, in ModelMove) (steering.Order, error) {
 	m, ok := b.Catalog().Lookup(in.Model)
 	switch {
@@ -118,10 +119,6 @@ func (b *Backend) modelsMoveBack(ctx context.Context, in ModelMove) (steering.Or
 	return b.Helm.MoveBack(ctx, in.Model, in.Actor, in.Reason)
 }
 
-func (b *Backend) maintenanceList(_ context.Context, in Cursor) (List[steering.Order], error) {
-	return b.orders(steering.Maintenance, in), nil
-}
-
 // maintenanceStart refuses calls of models. The video model is not in the catalog but may be named, too.
 func (b *Backend) maintenanceStart(ctx context.Context, in NewMaintenance) (steering.Order, error) {
 	for _, id := range in.Models {
@@ -134,20 +131,8 @@ func (b *Backend) maintenanceStart(ctx context.Context, in NewMaintenance) (stee
 	})
 }
 
-func (b *Backend) maintenanceEnd(ctx context.Context, in EndedOrder) (steering.Order, error) {
-	return b.Helm.End(ctx, steering.Maintenance, in.ID, in.Actor, in.Reason)
-}
-
-func (b *Backend) announcementList(_ context.Context, in Cursor) (List[steering.Order], error) {
-	return b.orders(steering.Announcement, in), nil
-}
-
 func (b *Backend) announcementPost(ctx context.Context, in NewAnnouncement) (steering.Order, error) {
 	return b.Helm.Give(ctx, steering.Order{Kind: steering.Announcement, Text: in.Text, Tone: in.Tone, From: in.From, Until: in.Until, Actor: in.Actor})
-}
-
-func (b *Backend) announcementEnd(ctx context.Context, in EndedOrder) (steering.Order, error) {
-	return b.Helm.End(ctx, steering.Announcement, in.ID, in.Actor, in.Reason)
 }
 
 // steeringHistory returns who has decided what about the running service, newest first.

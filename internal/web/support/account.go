@@ -3,7 +3,6 @@ package support
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -28,10 +27,7 @@ type accountView struct {
 	Actions []action // those that are possible now
 	Now     time.Time
 
-	// Form names the action whose form was refused, Typed is what it had, and Problems says why.
-	Form     string
-	Typed    url.Values
-	Problems webui.Problems
+	again // the form of an action
 	// Seen is the number of the last entry of the log that the member had seen when the form was sent. It is 0 unless
 	// somebody changed the account in between; then later entries are marked.
 	Seen int64
@@ -42,7 +38,7 @@ func (c *Console) accountPage(w http.ResponseWriter, r *http.Request, m *member)
 	return c.showAccount(w, r, m, http.StatusOK, accountView{})
 }
 
-// showAccount renders the page. The caller sets Form, Typed, Problems and Seen of the view.
+// showAccount renders the page. The caller sets the form and Seen of the view.
 func (c *Console) showAccount(w http.ResponseWriter, r *http.Request, m *member, status int, v accountView) error {
 	var err error
 	if v.Story, err = run(c, r, m, c.ops.AccountStory, admin.StoryQuery{Ref: r.PathValue("id"), Days: days, Log: logShown, List: listShown}); err != nil {
@@ -87,7 +83,7 @@ func (c *Console) act(w http.ResponseWriter, r *http.Request, m *member) error {
 	if err = actions(c.ops)[i].order(r.Context(), c.Admin, m.caller(), f); err == nil {
 		return c.seeOther(w, r, accountPath(f.id), "account-done")
 	}
-	v := accountView{Form: name, Typed: r.Form}
+	v := accountView{again: again{Form: name, Typed: r.PostForm}}
 	var status int
 	fields := append(actions(c.ops)[i].fieldNames(), "reason", "version")
 	if v.Problems, status, err = webui.Refused(err, fields...); err != nil {
@@ -106,22 +102,6 @@ func (v *accountView) last() string {
 		return "0"
 	}
 	return strconv.FormatInt(v.Log[0].Seq, 10)
-}
-
-// typed returns what was typed into a field of a form that was refused, or the given text.
-func (v *accountView) typed(a action, field, otherwise string) string {
-	if v.Form == a.name && v.Typed.Has(field) {
-		return v.Typed.Get(field)
-	}
-	return otherwise
-}
-
-// problem returns what is wrong with a field of a form, or "".
-func (v *accountView) problem(a action, field string) string {
-	if v.Form != a.name {
-		return ""
-	}
-	return v.Problems[field]
 }
 
 // isNew reports whether an entry of the log was made after the member had opened the page.

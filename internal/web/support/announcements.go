@@ -13,12 +13,9 @@ import (
 // announcementsView is the data of the page with announcements and maintenance.
 type announcementsView struct {
 	Maintenance, Announcements []steering.Order
-	// Form is as it was typed, if one of the forms is shown again: Which says which one.
-	Which    string
-	Form     map[string]string
-	Problems webui.Problems
-	Models   []string // ids, to choose from
-	Now      time.Time
+	again
+	Models []string // ids, to choose from
+	Now    time.Time
 }
 
 // announcementsPage shows the page.
@@ -44,16 +41,13 @@ func (c *Console) showAnnouncements(w http.ResponseWriter, r *http.Request, m *m
 	return c.ui.Render(w, r, status, announcementsPage(c.frame(w, r, m, "Announcements"), view))
 }
 
-// again shows a form again with what is wrong in it.
-func (c *Console) again(w http.ResponseWriter, r *http.Request, m *member, which string, err error) error {
+// announceAgain shows a form again with what is wrong in it.
+func (c *Console) announceAgain(w http.ResponseWriter, r *http.Request, m *member, which string, err error) error {
 	problems, status, rest := webui.Refused(err, "text", "reason", "models", "in", "for", "tone")
 	if rest != nil {
 		return rest
 	}
-	view := announcementsView{Which: which, Problems: problems, Form: map[string]string{}}
-	for name := range r.PostForm {
-		view.Form[name] = r.PostForm.Get(name)
-	}
+	view := announcementsView{again: again{which, r.PostForm, problems}}
 	return c.showAnnouncements(w, r, m, status, view)
 }
 
@@ -82,7 +76,7 @@ func (c *Console) startMaintenance(w http.ResponseWriter, r *http.Request, m *me
 		_, err = run(c, r, m, c.ops.MaintenanceStart, in)
 	}
 	if err != nil {
-		return c.again(w, r, m, "maintenance", err)
+		return c.announceAgain(w, r, m, "maintenance", err)
 	}
 	return c.seeOther(w, r, home+"/announcements", "ordered")
 }
@@ -95,7 +89,7 @@ func (c *Console) postAnnouncement(w http.ResponseWriter, r *http.Request, m *me
 		_, err = run(c, r, m, c.ops.AnnouncementPost, in)
 	}
 	if err != nil {
-		return c.again(w, r, m, "announcement", err)
+		return c.announceAgain(w, r, m, "announcement", err)
 	}
 	return c.seeOther(w, r, home+"/announcements", "ordered")
 }
@@ -115,20 +109,4 @@ func (c *Console) endOrder(w http.ResponseWriter, r *http.Request, m *member, en
 		return err
 	}
 	return c.seeOther(w, r, home+"/announcements", "ordered")
-}
-
-// typed returns a field of a form that is shown again.
-func (v *announcementsView) typed(which, name string) string {
-	if v.Which != which {
-		return ""
-	}
-	return v.Form[name]
-}
-
-// wrong returns what is wrong with a field of a form that is shown again.
-func (v *announcementsView) wrong(which, name string) string {
-	if v.Which != which {
-		return ""
-	}
-	return v.Problems[name]
 }

@@ -119,9 +119,7 @@ type matterView struct {
 	Others   []admin.Matter
 	Me       string
 	Now      time.Time
-	// Form is the form that was refused, and Text and Reason are as they were typed in it.
-	Form, Text, Reason string
-	Problems           webui.Problems
+	again
 }
 
 // matterPage shows a matter: the thread, what is known of the account, and what can be done.
@@ -180,7 +178,7 @@ func (c *Console) stepMatter(w http.ResponseWriter, r *http.Request, m *member) 
 		in.Until = c.now().AddDate(0, 0, days)
 	}
 	if _, err := run(c, r, m, step, in); err != nil {
-		view := matterView{Form: cmp.Or(in.Decision, r.PathValue("step")), Text: in.Text, Reason: in.Reason}
+		view := matterView{again: again{Form: cmp.Or(in.Decision, r.PathValue("step")), Typed: r.PostForm}}
 		var status int
 		if view.Problems, status, err = webui.Refused(err, "text", "reason"); err != nil {
 			return err
@@ -219,28 +217,4 @@ func decisionsOn(a *admin.Account) (list []decision) {
 		})
 	}
 	return list
-}
-
-// text returns what is in the text field of a form: what was typed, if it was refused, or else what is ready.
-func (v *matterView) text(form, ready string) string {
-	if v.Form == form {
-		return v.Text
-	}
-	return ready
-}
-
-// reason is text for the reason field.
-func (v *matterView) reason(form string) string {
-	if v.Form == form {
-		return v.Reason
-	}
-	return ""
-}
-
-// wrong returns the problem of a field of a form, or "".
-func (v *matterView) wrong(form, field string) string {
-	if v.Form == form {
-		return v.Problems[field]
-	}
-	return ""
 }

@@ -8,6 +8,7 @@ package support
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -87,6 +88,29 @@ func together(ctx context.Context, reads ...func(context.Context) error) error {
 		g.Go(func() error { return read(ctx) })
 	}
 	return g.Wait()
+}
+
+// again is a form that is shown again because it was refused. The zero value is none.
+type again struct {
+	Form     string     // which one of the page
+	Typed    url.Values // what it had
+	Problems webui.Problems
+}
+
+// typed returns what was typed into a field of a form that was refused, or the given text.
+func (a *again) typed(form, field, otherwise string) string {
+	if a.Form == form && a.Typed.Has(field) {
+		return a.Typed.Get(field)
+	}
+	return otherwise
+}
+
+// wrong returns what is wrong with a field of a form, or "".
+func (a *again) wrong(form, field string) string {
+	if a.Form != form {
+		return ""
+	}
+	return a.Problems[field]
 }
 
 // confirmPath takes the code of the second factor.
