@@ -18,11 +18,10 @@ import (
 // address everywhere. Every change is written to the audit log with the actor; see
 // accountHistoryCmd.
 func (p *program) accountCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "account", Short: "Create, show and change accounts", Args: subcommand, RunE: needsSubcommand}
-	cmd.AddCommand(p.accountCreateCmd(), p.accountListCmd(), p.accountShowCmd(), p.accountHistoryCmd(), p.accountAbuseCmd(), p.accountSearchCmd(), p.accountSignalsCmd(),
+	return group("account", "Create, show and change accounts",
+		p.accountCreateCmd(), p.accountListCmd(), p.accountShowCmd(), p.accountHistoryCmd(), p.accountAbuseCmd(), p.accountSearchCmd(), p.accountSignalsCmd(),
 		p.accountSetPlanCmd(), p.accountSetLimitsCmd(), p.accountAliasesCmd(), p.accountSetStaffCmd(), p.accountNoteCmd(), p.accountSessionsCmd(),
 		p.accountSignOutCmd(), p.accountResetFactorCmd(), p.accountSuspendCmd(), p.accountUnsuspendCmd(), p.accountTerminateCmd())
-	return cmd
 }
 
 // accountCreateCmd creates an account that has no password. "sluice signin-link" lets its
@@ -30,59 +29,32 @@ func (p *program) accountCmd() *cobra.Command {
 func (p *program) accountCreateCmd() *cobra.Command {
 	// The flags write to in directly; the server checks the values.
 	var in admin.NewAccount
-	cmd := &cobra.Command{
+	cmd := does(p, &cobra.Command{
 		Use: "create --email E", Short: "Create an account and print its master key", Args: args(),
 		Example: "  sluice account create --email ana@example.com --plan basic",
-		RunE: func(c *cobra.Command, _ []string) error {
-			in.Actor = p.actor()
-			var out admin.CreatedAccount
-			if err := p.call(c.Context(), "account.create", in, &out); err != nil {
-				return err
-			}
-			return p.print(out, func(w io.Writer) {
-				fmt.Fprintf(w, "Created account %s (%s) on plan %s.\n", out.ID, out.Email, out.Plan)
-				fmt.Fprintf(w, "Its master key is shown only once:\n\n  %s\n", out.MasterKey)
-			})
-		},
-	}
+	}, p.ops.AccountCreate, &in, func(w io.Writer, a *admin.CreatedAccount) {
+		fmt.Fprintf(w, "Created account %s (%s) on plan %s.\n", a.ID, a.Email, a.Plan)
+		fmt.Fprintf(w, "Its master key is shown only once:\n\n  %s\n", a.MasterKey)
+	})
 	cmd.Flags().StringVar(&in.Email, "email", "", "e-mail `address` of the account")
 	cmd.Flags().StringVar(&in.Plan, "plan", "none", "`plan`: none, free, basic, premium or scale")
 	cmd.Flags().BoolVar(&in.Staff, "staff", false, "mark the account as a staff account")
-	_ = cmd.MarkFlagRequired("email") // the flag exists
-	return cmd
+	return requires(cmd, "email")
 }
 
 // accountListCmd prints all accounts. It fetches them page by page, because a reply has a
 // maximum size.
 func (p *program) accountListCmd() *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List all accounts", Args: args(),
-		RunE: func(c *cobra.Command, _ []string) error {
-			all, err := fetchAll[admin.Account](c.Context(), p, "account.list", func(at admin.Cursor) any { return at })
-			if err != nil {
-				return err
-			}
-			return p.print(all, func(w io.Writer) {
-				rows := [][]string{{"ID", "E-MAIL", "PLAN", "STATUS", "KEYS", "CREATED"}}
-				for i := range all {
-					a := &all[i]
-					rows = append(rows, []string{a.ID, a.Email, planText(a), a.Status, strconv.Itoa(len(a.Keys)), timeText(&a.CreatedAt)})
-				}
-				table(w, rows)
-			})
-		},
-	}
+	return lists(p, &cobra.Command{Use: "list", Short: "List all accounts", Args: args()}, p.ops.AccountList, &admin.Cursor{},
+		columns[admin.Account]{[]string{"ID", "E-MAIL", "PLAN", "STATUS", "KEYS", "CREATED"}, func(a *admin.Account) []string {
+			return []string{a.ID, a.Email, planText(a), a.Status, strconv.Itoa(len(a.Keys)), timeText(&a.CreatedAt)}
+		}})
 }
 
-// accountShowCmd prints one account with its current limits and its keys. It changes nothing,
-// although it shares changeAccount with the commands that do.
+// accountShowCmd prints one account with its current limits and its keys.
 func (p *program) accountShowCmd() *cobra.Command {
-	return &cobra.Command{
-		Use: "show ID|E-MAIL", Short: "Show an account with its limits and keys", Args: args("ID"),
-		RunE: func(c *cobra.Command, given []string) error {
-			return p.changeAccount(c, "account.show", admin.Target{Ref: given[0]})
-		},
-	}
+	in := admin.Target{}
+	return does(p, &cobra.Command{Use: "show ID|E-MAIL", Short: "Show an account with its limits and keys", Args: args("ID")}, p.ops.AccountShow, &in, printAccount, &in.Ref)
 }
 
 // accountHistoryCmd prints the audit log of an account, the newest entries first: every change,
@@ -91,57 +63,47 @@ func (p *program) accountHistoryCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "history ID|E-MAIL", Short: "Show who changed an account, when and why", Args: args("ID"),
 		RunE: func(c *cobra.Command, given []string) error {
-			var page admin.List[admin.Entry] // the newest 1,000; the account's own export has all of them
-			if err := p.call(c.Context(), "account.history", admin.AccountPage{Ref: given[0]}, &page); err != nil {
+			// The newest 1,000; the account's own export has all of them.
+			page, err := ask(c.Context(), p, p.ops.AccountHistory, admin.AccountPage{Ref: given[0]})
+			if err != nil {
 				return err
 			}
-			out := page.Data
-			return p.print(out, func(w io.Writer) {
-				rows := [][]string{{"WHEN", "WHO", "WHAT", "DETAIL", "WHY"}}
-				for i := range out {
-					e := &out[i]
-					rows = append(rows, []string{timeText(&e.At), e.Actor, e.Action, e.Detail, e.Reason})
-				}
-				table(w, rows)
-			})
+			return entryColumns("WHY").print(p, page.Data)
 		},
 	}
+}
+
+// entryColumns returns entries of the audit log as a table. reason is the head of the last column.
+func entryColumns(reason string) columns[admin.Entry] {
+	return columns[admin.Entry]{[]string{"WHEN", "WHO", "WHAT", "DETAIL", reason}, func(e *admin.Entry) []string {
+		return []string{timeText(&e.At), e.Actor, e.Action, e.Detail, e.Reason}
+	}}
 }
 
 // accountAbuseCmd prints why an account has its abuse score (docs/api.md#abuse-control), for
 // support that has to explain it to a customer.
 func (p *program) accountAbuseCmd() *cobra.Command {
-	return &cobra.Command{
-		Use: "abuse ID|E-MAIL", Short: "Show an account's abuse score and its history", Args: args("ID"),
-		RunE: func(c *cobra.Command, given []string) error {
-			var out admin.Abuse
-			if err := p.call(c.Context(), "account.abuse", admin.Target{Ref: given[0]}, &out); err != nil {
-				return err
-			}
-			return p.print(out, func(w io.Writer) { printAbuse(w, &out) })
-		},
-	}
+	in := admin.Target{}
+	return does(p, &cobra.Command{Use: "abuse ID|E-MAIL", Short: "Show an account's abuse score and its history", Args: args("ID")}, p.ops.AccountAbuse, &in, printAbuse, &in.Ref)
 }
 
 // printAbuse prints the score of each tier, then the events that led to it. "REACHES 100" is
 // when the keys would be deactivated at the rate of the last 24 hours.
 func printAbuse(w io.Writer, a *admin.Abuse) {
-	rows := [][]string{{"TIER", "SCORE", "UNITS", "BUDGET", "REACHES 100"}}
-	for _, t := range a.Tiers {
+	columns[admin.AbuseTier]{[]string{"TIER", "SCORE", "UNITS", "BUDGET", "REACHES 100"}, func(t *admin.AbuseTier) []string {
 		// Units are counted by the month, so a later date would never come.
 		reaches := "not this month"
 		if t.Reaches != nil {
 			reaches = timeText(t.Reaches)
 		}
-		rows = append(rows, []string{t.Tier, strconv.Itoa(t.Score), t.Units.String(), limitText(t.Budget, nil), reaches})
-	}
-	table(w, rows)
+		return []string{t.Tier, strconv.Itoa(t.Score), t.Units.String(), limitText(t.Budget, nil), reaches}
+	}}.write(w, a.Tiers)
 	// An account that was never conspicuous has scores but no events.
 	if len(a.Events) == 0 {
 		return
 	}
 	fmt.Fprintln(w)
-	rows = [][]string{{"WHEN", "WHAT", "SCORE", "TIER", "WHY", "BY"}}
+	rows := [][]string{{"WHEN", "WHAT", "SCORE", "TIER", "WHY", "BY"}}
 	for _, e := range a.Events {
 		rows = append(rows, []string{timeText(&e.At), e.Kind, strconv.Itoa(e.Score), e.Tier, e.Why, e.By})
 	}
@@ -151,16 +113,11 @@ func printAbuse(w io.Writer, a *admin.Abuse) {
 // accountSetPlanCmd grants a plan outside of billing. Paid subscriptions are changed with
 // "sluice billing".
 func (p *program) accountSetPlanCmd() *cobra.Command {
-	var reason string
-	cmd := &cobra.Command{
+	in := admin.Target{}
+	return mayReason(does(p, &cobra.Command{
 		Use: "set-plan ID PLAN", Short: "Grant a plan: none, free, basic, premium or scale", Args: args("ID", "PLAN"),
 		Long: "Grant a plan. A granted plan is free and has no billing period. Use \"none\" to remove the plan.",
-		RunE: func(c *cobra.Command, given []string) error {
-			return p.changeAccount(c, "account.set-plan", admin.Target{Ref: given[0], Plan: given[1], Reason: reason})
-		},
-	}
-	mayReason(cmd, &reason)
-	return cmd
+	}, p.ops.AccountSetPlan, &in, printAccount, &in.Ref, &in.Plan), &in.Reason)
 }
 
 // accountSetLimitsCmd overrides single limits of the plan (docs/api.md#limits-by-plan). Limits
@@ -169,12 +126,11 @@ func (p *program) accountSetLimitsCmd() *cobra.Command {
 	// The flags write to in and to the texts below when the command line is parsed, before RunE runs.
 	in := admin.NewLimits{}
 	var rpm, concurrent, tpm string
-	cmd := &cobra.Command{
+	cmd := does(p, &cobra.Command{
 		Use: "set-limits ID [--rpm N] [--concurrent N] [--tpm N]", Short: "Override the limits of an account", Args: args("ID"),
 		Long:    "Set limits that override those of the account's plan. A limit is a whole number\nor \"unlimited\". Use --clear to return to the limits of the plan.",
 		Example: "  sluice account set-limits ana@example.com --rpm 200 --concurrent unlimited",
-		RunE: func(c *cobra.Command, given []string) error {
-			in.Actor, in.Ref = p.actor(), given[0]
+		PreRunE: func(c *cobra.Command, _ []string) error {
 			// Only flags that were given override the plan: nil means "as the plan says", 0
 			// means "nothing allowed".
 			for text, to := range map[*string]**account.Limit{
@@ -193,16 +149,15 @@ func (p *program) accountSetLimitsCmd() *cobra.Command {
 			if in.Set == (account.Overrides{}) && !in.Clear {
 				return misused(c, fmt.Errorf("specify at least one of --rpm, --concurrent, --tpm or --clear"))
 			}
-			return p.changeAccount(c, "account.set-limits", in)
+			return nil
 		},
-	}
+	}, p.ops.AccountSetLimits, &in, printAccount, &in.Ref)
 	cmd.Flags().StringVar(&rpm, "rpm", "", "requests per minute: a `number` or unlimited")
 	cmd.Flags().StringVar(&concurrent, "concurrent", "", "concurrent requests: a `number` or unlimited")
 	cmd.Flags().StringVar(&tpm, "tpm", "", "tokens per minute: a `number` or unlimited")
 	// With --clear and a limit, only that limit is overridden afterwards.
 	cmd.Flags().BoolVar(&in.Clear, "clear", false, "remove all overrides first")
-	mayReason(cmd, &in.Reason)
-	return cmd
+	return mayReason(cmd, &in.Reason)
 }
 
 // accountAliasesCmd shows or changes the account's own aliases (docs/api.md#aliases).
@@ -214,7 +169,7 @@ func (p *program) accountAliasesCmd() *cobra.Command {
 			"the aliases of the configuration.",
 		Example: "  sluice account aliases ana@example.com 'claude-sonnet-*=lab/large' gpt-4o=\n  sluice account aliases ana@example.com --clear",
 		RunE: func(c *cobra.Command, given []string) error {
-			in.Actor, in.Ref = p.actor(), given[0]
+			in.Ref = given[0]
 			for _, pair := range given[1:] {
 				name, id, ok := strings.Cut(pair, "=")
 				if !ok {
@@ -225,9 +180,9 @@ func (p *program) accountAliasesCmd() *cobra.Command {
 			var out admin.Account
 			var err error
 			if len(in.Set) == 0 && !in.Clear {
-				err = p.call(c.Context(), "account.show", admin.Target{Ref: in.Ref}, &out)
+				out, err = ask(c.Context(), p, p.ops.AccountShow, admin.Target{Ref: in.Ref})
 			} else {
-				err = p.call(c.Context(), "account.set-aliases", in, &out)
+				out, err = ask(c.Context(), p, p.ops.AccountSetAliases, in)
 			}
 			if err != nil {
 				return err
@@ -245,64 +200,50 @@ func (p *program) accountAliasesCmd() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&in.Clear, "clear", false, "remove all aliases of the account first")
-	mayReason(cmd, &in.Reason)
-	return cmd
+	return mayReason(cmd, &in.Reason)
 }
 
 // accountSuspendCmd suspends an account (docs/api.md#account-states). The owner sees the reason
 // on the dashboard.
 func (p *program) accountSuspendCmd() *cobra.Command {
-	var reason string
-	cmd := &cobra.Command{
-		Use: "suspend ID --reason R", Short: "Suspend an account: all of its requests are refused", Args: args("ID"),
-		RunE: func(c *cobra.Command, given []string) error {
-			return p.changeAccount(c, "account.suspend", admin.Target{Actor: p.actor(), Ref: given[0], Reason: reason})
-		},
-	}
-	addReason(cmd, &reason)
-	return cmd
+	in := admin.Target{}
+	return addReason(does(p, &cobra.Command{Use: "suspend ID --reason R", Short: "Suspend an account: all of its requests are refused", Args: args("ID")},
+		p.ops.AccountSuspend, &in, printAccount, &in.Ref), &in.Reason)
 }
 
 // accountUnsuspendCmd lifts a suspension. Keys that abuse control deactivated stay so; see
 // keyRestoreCmd.
 func (p *program) accountUnsuspendCmd() *cobra.Command {
-	var reason string
-	cmd := &cobra.Command{
-		Use: "unsuspend ID", Short: "Lift the suspension of an account; a terminated account stays closed", Args: args("ID"),
-		RunE: func(c *cobra.Command, given []string) error {
-			return p.changeAccount(c, "account.unsuspend", admin.Target{Actor: p.actor(), Ref: given[0], Reason: reason})
-		},
-	}
-	mayReason(cmd, &reason)
-	return cmd
-}
-
-// changeAccount runs an operation that returns the account, and prints it. It fills in the
-// actor of a Target. Every change prints the account as it is afterwards, so that the operator sees
-// what is in force.
-func (p *program) changeAccount(c *cobra.Command, name string, in any) error {
-	// Other types of arguments have their actor already.
-	if t, ok := in.(admin.Target); ok && t.Actor == "" {
-		t.Actor = p.actor()
-		in = t
-	}
-	var out admin.Account
-	if err := p.call(c.Context(), name, in, &out); err != nil {
-		return err
-	}
-	return p.print(out, func(w io.Writer) { printAccount(w, &out) })
+	in := admin.Target{}
+	return mayReason(does(p, &cobra.Command{Use: "unsuspend ID", Short: "Lift the suspension of an account; a terminated account stays closed", Args: args("ID")},
+		p.ops.AccountUnsuspend, &in, printAccount, &in.Ref), &in.Reason)
 }
 
 // addReason adds the required flag --reason, for the commands that take access away from a
 // customer.
-func addReason(cmd *cobra.Command, reason *string) {
+func addReason(cmd *cobra.Command, reason *string) *cobra.Command {
 	cmd.Flags().StringVar(reason, "reason", "", "`reason` for the audit log")
-	_ = cmd.MarkFlagRequired("reason") // the flag exists
+	return requires(cmd, "reason")
 }
 
 // mayReason adds the flag --reason where the operator on the server's machine may leave it out.
-func mayReason(cmd *cobra.Command, reason *string) {
+func mayReason(cmd *cobra.Command, reason *string) *cobra.Command {
 	cmd.Flags().StringVar(reason, "reason", "", "`reason` for the audit log; required with --server")
+	return cmd
+}
+
+// addWhy adds the flag --reason to the commands about the running service.
+func addWhy(cmd *cobra.Command, reason *string) *cobra.Command {
+	cmd.Flags().StringVar(reason, "reason", "", "`why`, for the audit log")
+	return cmd
+}
+
+// requires marks flags of a command as required.
+func requires(cmd *cobra.Command, names ...string) *cobra.Command {
+	for _, name := range names {
+		_ = cmd.MarkFlagRequired(name) // the flag exists
+	}
+	return cmd
 }
 
 // parseLimit parses a limit of the command line: a whole number or "unlimited". 0 allows

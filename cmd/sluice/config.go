@@ -15,8 +15,7 @@ import (
 // server. The reference and the example are part of the binary, so they always describe the
 // version that is installed.
 func (p *program) configCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Create, check and explain the configuration", Args: subcommand, RunE: needsSubcommand}
-	cmd.AddCommand(
+	return group("config", "Create, check and explain the configuration",
 		&cobra.Command{
 			Use: "init", Short: "Print a commented configuration file", Args: args(),
 			Example: "  sluice config init > sluice.yaml",
@@ -38,7 +37,6 @@ func (p *program) configCmd() *cobra.Command {
 		},
 		p.configCheckCmd(),
 	)
-	return cmd
 }
 
 // configCheckCmd loads the configuration as serve would, with the file, the environment and

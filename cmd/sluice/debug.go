@@ -131,8 +131,8 @@ func serverParts(client *admin.Client, seconds int) []part {
 			return []byte(text), err
 		}}
 	}
-	ask := func(ctx context.Context) (d admin.Debug, err error) {
-		return d, client.Call(ctx, "debug", admin.Empty{}, &d)
+	ask := func(ctx context.Context) (admin.Debug, error) {
+		return admin.Ops().DebugShow.Call(ctx, client, admin.Empty{})
 	}
 	profile := fetch("cpu.pb.gz", fmt.Sprintf("use of the processor, recorded for %d seconds", seconds), fmt.Sprintf("pprof/profile?seconds=%d", seconds))
 	profile.patience += time.Duration(seconds) * time.Second
@@ -157,8 +157,7 @@ func serverParts(client *admin.Client, seconds int) []part {
 			return strings.Join(append(d.Problems, ""), "\n"), err
 		}),
 		call("status.json", "state of the server, its providers and its cluster", func(ctx context.Context) (string, error) {
-			var s admin.Status
-			err := client.Call(ctx, "status", admin.Empty{}, &s)
+			s, err := admin.Ops().StatusShow.Call(ctx, client, admin.Empty{})
 			return jsonText(s), err
 		}),
 		profile,

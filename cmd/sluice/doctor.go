@@ -1,8 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -47,7 +47,7 @@ func (p *program) doctorCmd() *cobra.Command {
 
 // tryClients prints what a client of each dialect gets from the running server, and fails if anything is not as it should be.
 func (p *program) tryClients(c *cobra.Command, o doctor.ClientsOptions) error {
-	if o.Key = cmp.Or(o.Key, p.variable("SLUICE_KEY")); o.Key == "" {
+	if o.Key = p.setting(o.Key, "SLUICE_KEY"); o.Key == "" {
 		return misused(c, errors.New("no API key; use --key or set SLUICE_KEY"))
 	}
 	if o.URL == "" {
@@ -65,16 +65,13 @@ func (p *program) tryClients(c *cobra.Command, o doctor.ClientsOptions) error {
 		}
 	}
 	err := p.print(done, func(w io.Writer) {
-		rows := [][]string{{"DOOR", "CHECK", "RESULT", "MS", "DETAIL"}}
-		for i := range done {
-			r := &done[i]
+		columns[doctor.ClientCheck]{[]string{"DOOR", "CHECK", "RESULT", "MS", "DETAIL"}, func(r *doctor.ClientCheck) []string {
 			result := "ok"
 			if !r.OK {
 				result = "FAILED"
 			}
-			rows = append(rows, []string{r.Door, r.What, result, strconv.FormatInt(r.TookMS, 10), r.Detail})
-		}
-		table(w, rows)
+			return []string{r.Door, r.What, result, strconv.FormatInt(r.TookMS, 10), r.Detail}
+		}}.write(w, done)
 		fmt.Fprintf(w, "\n%d of %d checks passed.\n", len(done)-failed, len(done))
 	})
 	if err == nil && failed > 0 {
@@ -89,8 +86,9 @@ func (p *program) tryClients(c *cobra.Command, o doctor.ClientsOptions) error {
 func (p *program) findings(ctx context.Context) []doctor.Finding {
 	if client, _, err := p.dial(ctx); err == nil && client != nil {
 		var findings []doctor.Finding
+		raw, err := p.ops.ServerExamine.Call(ctx, client, admin.Asking{Version: buildinfo.Version})
 		// A server of a version before this one does not know the operation.
-		if client.Call(ctx, "examine", admin.Asking{Version: buildinfo.Version}, &findings) == nil {
+		if err == nil && json.Unmarshal(raw, &findings) == nil {
 			return findings
 		}
 	}

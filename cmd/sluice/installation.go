@@ -155,9 +155,6 @@ func (p *program) origin(ctx context.Context) (string, error) {
 	if client == nil {
 		return "", fmt.Errorf("no server is running on %s; start it, or name the service with --url", data)
 	}
-	var st admin.Status
-	if err := client.Call(ctx, "status", admin.Empty{}, &st); err != nil {
-		return "", err
-	}
-	return st.Origin, nil
+	st, err := p.ops.StatusShow.Call(ctx, client, admin.Empty{})
+	return st.Origin, err
 }

@@ -15,47 +15,30 @@ import (
 
 // journalCmd groups the commands about journals.
 func (p *program) journalCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "journal", Short: "Look after the journal of settlements", Args: subcommand, RunE: needsSubcommand}
-	cmd.AddCommand(p.journalReplayCmd(), p.journalDamageCmd(), p.journalAcknowledgeCmd())
-	return cmd
+	return group("journal", "Look after the journal of settlements", p.journalReplayCmd(), p.journalDamageCmd(), p.journalAcknowledgeCmd())
 }
 
 func (p *program) journalDamageCmd() *cobra.Command {
-	return &cobra.Command{
-		Use: "damage", Short: "Show what was damaged in the journal, and what that can have cost", Args: args(),
-		RunE: func(c *cobra.Command, _ []string) error {
-			var out []usage.Damage
-			if err := p.call(c.Context(), "journal.damage", admin.Empty{}, &out); err != nil {
-				return err
+	return does(p, &cobra.Command{Use: "damage", Short: "Show what was damaged in the journal, and what that can have cost", Args: args()},
+		p.ops.JournalDamage, &admin.Empty{}, func(w io.Writer, list *[]usage.Damage) {
+			printDamage(w, *list)
+			if len(*list) == 0 {
+				fmt.Fprintln(w, "Nothing is damaged that was not acknowledged.")
 			}
-			return p.print(out, func(w io.Writer) {
-				printDamage(w, out)
-				if len(out) == 0 {
-					fmt.Fprintln(w, "Nothing is damaged that was not acknowledged.")
-				}
-			})
-		},
-	}
+		})
 }
 
 func (p *program) journalAcknowledgeCmd() *cobra.Command {
-	return &cobra.Command{
+	return does(p, &cobra.Command{
 		Use: "acknowledge", Short: "Note that damage of the journal was dealt with", Args: args(),
 		Long: `Note that somebody has read what "sluice journal damage" reports. From then on
 /readyz and "sluice audit" do not mention it any more. The damaged files and the
 reports stay in the folder journal/damaged of the data folder; delete them when
 you do not need them any more.`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			var out []usage.Damage
-			if err := p.call(c.Context(), "journal.acknowledge", admin.Target{Actor: p.actor()}, &out); err != nil {
-				return err
-			}
-			return p.print(out, func(w io.Writer) {
-				printDamage(w, out)
-				fmt.Fprintf(w, "Acknowledged: %d.\n", len(out))
-			})
-		},
-	}
+	}, p.ops.JournalAcknowledge, &admin.Target{}, func(w io.Writer, list *[]usage.Damage) {
+		printDamage(w, *list)
+		fmt.Fprintf(w, "Acknowledged: %d.\n", len(*list))
+	})
 }
 
 // printDamage prints each damage of a journal: where it is, what it can have cost, and where the file is kept.

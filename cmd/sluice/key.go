@@ -14,70 +14,45 @@ import (
 // (docs/api.md#accounts-and-keys). Commands about one key take its id, never the key itself,
 // which would end up in the history of a shell.
 func (p *program) keyCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "key", Short: "Create, list and revoke API keys", Args: subcommand, RunE: needsSubcommand}
-	cmd.AddCommand(p.keyListCmd(), p.keyCreateCmd(), p.keyRenameCmd(), p.keyLimitsCmd(), p.keyDeleteCmd(),
+	return group("key", "Create, list and revoke API keys", p.keyListCmd(), p.keyCreateCmd(), p.keyRenameCmd(), p.keyLimitsCmd(), p.keyDeleteCmd(),
 		p.keyRegenerateMasterCmd(), p.keyDeactivateCmd(), p.keyRestoreCmd())
-	return cmd
 }
 
 // keyListCmd prints the keys of an account, without their secret parts.
 func (p *program) keyListCmd() *cobra.Command {
-	return &cobra.Command{
-		Use: "list ID", Short: "List the keys of an account", Args: args("ID"),
-		RunE: func(c *cobra.Command, given []string) error {
-			out, err := fetchAll[admin.Key](c.Context(), p, "key.list", func(at admin.Cursor) any { return admin.AccountPage{Ref: given[0], Cursor: at} })
-			if err != nil {
-				return err
-			}
-			return p.print(out, func(w io.Writer) { printKeys(w, out) })
-		},
-	}
+	in := admin.AccountPage{}
+	return lists(p, &cobra.Command{Use: "list ID", Short: "List the keys of an account", Args: args("ID")}, p.ops.KeyList, &in, keyColumns(), &in.Ref)
 }
 
 // keyCreateCmd creates a sub-key. The key is printed once and stored only as a hash, so
 // nobody can look it up later. The number of sub-keys is limited
 // (docs/api.md#other-constants).
 func (p *program) keyCreateCmd() *cobra.Command {
-	var name string
+	in := admin.KeyOrder{}
 	var flags limitFlags
-	cmd := &cobra.Command{
+	cmd := does(p, &cobra.Command{
 		Use: "create ID --name N", Short: "Create a sub-key and print it", Args: args("ID"),
-		RunE: func(c *cobra.Command, given []string) error {
-			in := admin.KeyOrder{Target: admin.Target{Actor: p.actor(), Ref: given[0], Name: name}}
-			if flags.given() {
-				in.Limits = &admin.KeyLimits{}
-				if err := flags.apply(in.Limits); err != nil {
-					return misused(c, err)
-				}
+		PreRunE: func(c *cobra.Command, _ []string) error {
+			if !flags.given() {
+				return nil
 			}
-			var out admin.NewKey
-			if err := p.call(c.Context(), "key.create", in, &out); err != nil {
-				return err
-			}
-			return p.print(out, func(w io.Writer) {
-				fmt.Fprintf(w, "Created key %s (%s). It is shown only once:\n\n  %s\n", out.ID, out.Name, out.Key)
-			})
+			in.Limits = &admin.KeyLimits{}
+			return flags.apply(c, in.Limits)
 		},
-	}
-	cmd.Flags().StringVar(&name, "name", "", "display `name` of the key")
-	_ = cmd.MarkFlagRequired("name") // the flag exists
+	}, p.ops.KeyCreate, &in, func(w io.Writer, k *admin.NewKey) {
+		fmt.Fprintf(w, "Created key %s (%s). It is shown only once:\n\n  %s\n", k.ID, k.Name, k.Key)
+	}, &in.Ref)
+	cmd.Flags().StringVar(&in.Name, "name", "", "display `name` of the key")
 	flags.add(cmd)
-	return cmd
+	return requires(cmd, "name")
 }
 
 // keyRenameCmd changes the display name of a sub-key. The master key has none. The key itself
 // stays the same, so programs that use it notice nothing.
 func (p *program) keyRenameCmd() *cobra.Command {
-	return &cobra.Command{
-		Use: "rename KEYID NAME", Short: "Rename a sub-key", Args: args("KEYID", "NAME"),
-		RunE: func(c *cobra.Command, given []string) error {
-			var out admin.Key
-			if err := p.call(c.Context(), "key.rename", admin.Target{Actor: p.actor(), Ref: given[0], Name: given[1]}, &out); err != nil {
-				return err
-			}
-			return p.print(out, func(w io.Writer) { fmt.Fprintf(w, "Renamed key %s to %s.\n", out.ID, out.Name) })
-		},
-	}
+	in := admin.Target{}
+	return does(p, &cobra.Command{Use: "rename KEYID NAME", Short: "Rename a sub-key", Args: args("KEYID", "NAME")},
+		p.ops.KeyRename, &in, func(w io.Writer, k *admin.Key) { fmt.Fprintf(w, "Renamed key %s to %s.\n", k.ID, k.Name) }, &in.Ref, &in.Name)
 }
 
 // keyDeleteCmd deletes a sub-key. The master key can only be replaced. Requests with the key
@@ -86,7 +61,7 @@ func (p *program) keyDeleteCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "delete KEYID", Short: "Delete a sub-key permanently", Args: args("KEYID"),
 		RunE: func(c *cobra.Command, given []string) error {
-			if err := p.call(c.Context(), "key.delete", admin.Target{Actor: p.actor(), Ref: given[0]}, &admin.Empty{}); err != nil {
+			if _, err := ask(c.Context(), p, p.ops.KeyDelete, admin.Target{Ref: given[0]}); err != nil {
 				return err
 			}
 			return p.print(map[string]any{"id": given[0], "deleted": true}, func(w io.Writer) {
@@ -99,50 +74,27 @@ func (p *program) keyDeleteCmd() *cobra.Command {
 // keyRegenerateMasterCmd replaces a master key. It is also how the owner gets a first key on a
 // server without a terminal, so the account may be left out.
 func (p *program) keyRegenerateMasterCmd() *cobra.Command {
-	return &cobra.Command{
+	in := admin.Target{} // an empty Ref is the owner account
+	return does(p, &cobra.Command{
 		Use: "regenerate-master [ID]", Short: "Replace a master key and print the new one", Args: optional("ID"),
 		Long: "Replace the master key of an account. The old key stops working immediately.\nWithout an ID, the key of the owner account is replaced: " + account.OwnerEmail + ".",
-		RunE: func(c *cobra.Command, given []string) error {
-			// An empty Ref is the owner account.
-			in := admin.Target{Actor: p.actor()}
-			if len(given) > 0 {
-				in.Ref = given[0]
-			}
-			var out admin.RawKey
-			if err := p.call(c.Context(), "key.regenerate-master", in, &out); err != nil {
-				return err
-			}
-			return p.print(out, func(w io.Writer) {
-				fmt.Fprintf(w, "The old master key no longer works. The new key is shown only once:\n\n  %s\n", out.Key)
-			})
-		},
-	}
+	}, p.ops.KeyRegenerateMaster, &in, func(w io.Writer, k *admin.RawKey) {
+		fmt.Fprintf(w, "The old master key no longer works. The new key is shown only once:\n\n  %s\n", k.Key)
+	}, &in.Ref)
 }
 
 // keyDeactivateCmd deactivates all keys of an account, as abuse control does at a score of
 // 100 (docs/api.md#abuse-control). The account can still sign in to the dashboard.
 func (p *program) keyDeactivateCmd() *cobra.Command {
-	var reason string
-	cmd := &cobra.Command{
-		Use: "deactivate ID --reason R", Short: "Deactivate all keys of an account", Args: args("ID"),
-		RunE: func(c *cobra.Command, given []string) error {
-			return p.changeAccount(c, "key.deactivate", admin.Target{Actor: p.actor(), Ref: given[0], Reason: reason})
-		},
-	}
-	addReason(cmd, &reason)
-	return cmd
+	in := admin.Target{}
+	return addReason(does(p, &cobra.Command{Use: "deactivate ID --reason R", Short: "Deactivate all keys of an account", Args: args("ID")},
+		p.ops.KeyDeactivate, &in, printAccount, &in.Ref), &in.Reason)
 }
 
 // keyRestoreCmd reactivates the keys and resets the abuse score. Without the reset the next
 // request would deactivate them again.
 func (p *program) keyRestoreCmd() *cobra.Command {
-	var reason string
-	cmd := &cobra.Command{
-		Use: "restore ID", Short: "Reactivate the keys of an account", Args: args("ID"),
-		RunE: func(c *cobra.Command, given []string) error {
-			return p.changeAccount(c, "key.restore", admin.Target{Actor: p.actor(), Ref: given[0], Reason: reason})
-		},
-	}
-	mayReason(cmd, &reason)
-	return cmd
+	in := admin.Target{}
+	return mayReason(does(p, &cobra.Command{Use: "restore ID", Short: "Reactivate the keys of an account", Args: args("ID")},
+		p.ops.KeyRestore, &in, printAccount, &in.Ref), &in.Reason)
 }

@@ -30,8 +30,8 @@ func (f *limitFlags) given() bool { return *f != limitFlags{} }
 // noLimit is the value of a flag that removes a limit.
 const noLimit = "none"
 
-// apply changes limits as the flags say.
-func (f *limitFlags) apply(l *admin.KeyLimits) error {
+// apply changes limits as the flags of a command say.
+func (f *limitFlags) apply(c *cobra.Command, l *admin.KeyLimits) error {
 	for text, to := range map[*string]**account.Limit{&f.rpm: &l.RequestsPerMinute, &f.tpm: &l.TokensPerMinute, &f.units: &l.UnitsPerMonth} {
 		switch *text {
 		case "":
@@ -40,7 +40,7 @@ func (f *limitFlags) apply(l *admin.KeyLimits) error {
 		default:
 			n, err := parseLimit(*text)
 			if err != nil {
-				return err
+				return misused(c, err)
 			}
 			*to = &n
 		}
@@ -62,7 +62,7 @@ func (f *limitFlags) apply(l *admin.KeyLimits) error {
 		at, err := time.Parse(time.RFC3339, f.expires)
 		if err != nil {
 			if at, err = time.Parse(time.DateOnly, f.expires); err != nil {
-				return fmt.Errorf("%q is not a time; write it like 2027-01-31 or 2027-01-31T12:00:00Z", f.expires)
+				return misused(c, fmt.Errorf("%q is not a time; write it like 2027-01-31 or 2027-01-31T12:00:00Z", f.expires))
 			}
 		}
 		l.ExpiresAt = &at
@@ -87,15 +87,15 @@ func (p *program) keyLimitsCmd() *cobra.Command {
 			if !flags.given() && !remove {
 				return p.print(k, func(w io.Writer) { printLimits(w, &k) })
 			}
-			in := admin.KeyOrder{Target: admin.Target{Actor: p.actor(), Ref: k.ID}, Limits: k.Limits}
+			in := admin.KeyOrder{Target: admin.Target{Ref: k.ID}, Limits: k.Limits}
 			if in.Limits == nil || remove {
 				in.Limits = &admin.KeyLimits{}
 			}
-			if err := flags.apply(in.Limits); err != nil {
-				return misused(c, err)
+			if err := flags.apply(c, in.Limits); err != nil {
+				return err
 			}
-			var out admin.Key
-			if err := p.call(c.Context(), "key.set-limits", in, &out); err != nil {
+			out, err := ask(c.Context(), p, p.ops.KeySetLimits, in)
+			if err != nil {
 				return err
 			}
 			return p.print(out, func(w io.Writer) { printLimits(w, &out) })
@@ -108,7 +108,7 @@ func (p *program) keyLimitsCmd() *cobra.Command {
 
 // findKey returns a key by its id.
 func (p *program) findKey(c *cobra.Command, id string) (admin.Key, error) {
-	keys, err := fetchAll[admin.Key](c.Context(), p, "key.list", func(at admin.Cursor) any { return admin.AccountPage{Ref: id, Cursor: at} })
+	keys, err := allOf(c.Context(), p, p.ops.KeyList, admin.AccountPage{Ref: id})
 	if err != nil {
 		return admin.Key{}, err
 	}

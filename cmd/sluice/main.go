@@ -20,6 +20,7 @@ import (
 
 	"sluice/internal/kit/datadir"
 	"sluice/internal/kit/telemetry"
+	"sluice/internal/operate/admin"
 )
 
 // main runs one command with the arguments and the environment of the process.
@@ -52,6 +53,8 @@ type program struct {
 
 	// machine is the root folder of the machine, whose installation is used where there is no other.
 	machine string
+
+	ops *admin.Operations // what commands run; see root
 
 	// The flags of every command; see root.
 	configPath string

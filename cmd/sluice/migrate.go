@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -211,12 +210,7 @@ func printMoved(w io.Writer, moved *installation.Moved, m *app.Migration) {
 	}
 	if f := moved.Files; f != nil {
 		fmt.Fprintf(w, "Video files: %d copied (%d bytes), %d already there.\n", f.Copied, f.Bytes, f.There)
-		if f.MissingCount > 0 {
-			fmt.Fprintf(w, "Video files that were not found: %d, such as those of %s.\n", f.MissingCount, strings.Join(f.Missing, ", "))
-		}
-		if len(f.Damaged) > 0 {
-			fmt.Fprintf(w, "Video files whose content is not what was stored: %s. They were copied as they are.\n", strings.Join(f.Damaged, ", "))
-		}
+		printFiles(w, f)
 	}
 	if moved.Verified {
 		fmt.Fprintln(w, "The move was finished before. Nothing was written.")

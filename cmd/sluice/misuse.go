@@ -12,6 +12,13 @@ import (
 
 // A mistake in the command line is told in our own words: those of cobra and pflag name functions of Go's library.
 
+// group returns a command that only groups others.
+func group(name, short string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: name, Short: short, Args: subcommand, RunE: needsSubcommand}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
 // subcommand is the Args of a command that only groups others. It refuses a word that is none of them.
 func subcommand(c *cobra.Command, given []string) error {
 	if len(given) == 0 {

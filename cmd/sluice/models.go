@@ -52,7 +52,7 @@ func (p *program) modelsCmd() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&verbose, "verbose", false, "show provider and description")
 	cmd.Flags().BoolVar(&refresh, "refresh", false, "first update the list from the providers and from model servers on this machine")
-	cmd.AddCommand(p.modelsMoveCmd(), p.modelsMoveBackCmd(), p.modelsMovesCmd())
+	cmd.AddCommand(p.modelsMoveCmd(), p.modelsMoveBackCmd(), p.ordersCmd("moves", p.ops.ModelsMoves, "List the models that were or will be moved"))
 	return cmd
 }
 
@@ -60,49 +60,28 @@ func (p *program) modelsCmd() *cobra.Command {
 func (p *program) modelsMoveCmd() *cobra.Command {
 	in := admin.ModelMove{}
 	var starts time.Duration
-	cmd := &cobra.Command{
+	cmd := does(p, &cobra.Command{
 		Use: "move MODEL TIER", Short: "Move a model to another tier", Args: args("MODEL", "TIER"),
 		Long: `Move a model to the tier free, basic or premium, on all servers of the
 installation. With --in the move is announced first: in GET /v1/catalog/changes
 and in the member "upcoming" of the model. It holds until the model is moved
 again or back, whatever the configuration says.`,
 		Example: `  sluice models move lab/large premium --in 168h --reason "its price has doubled"`,
-		RunE: func(c *cobra.Command, given []string) error {
-			in.Actor, in.Model, in.Plan = p.actor(), given[0], given[1]
+		PreRunE: func(*cobra.Command, []string) error {
 			in.From, _ = span(starts, 0)
-			var o steering.Order
-			if err := p.call(c.Context(), "models.move", in, &o); err != nil {
-				return err
-			}
-			return p.print(o, func(w io.Writer) { fmt.Fprintf(w, "%s needs %s from %s\n", o.Model, o.Plan, timeText(&o.From)) })
+			return nil
 		},
-	}
-	cmd.Flags().StringVar(&in.Reason, "reason", "", "`why`, for the audit log")
+	}, p.ops.ModelsMove, &in, func(w io.Writer, o *steering.Order) {
+		fmt.Fprintf(w, "%s needs %s from %s\n", o.Model, o.Plan, timeText(&o.From))
+	}, &in.Model, &in.Plan)
 	cmd.Flags().DurationVar(&starts, "in", 0, "`when` it takes effect, such as 168h (default at once)")
-	return cmd
+	return addWhy(cmd, &in.Reason)
 }
 
 func (p *program) modelsMoveBackCmd() *cobra.Command {
 	in := admin.ModelMove{}
-	cmd := &cobra.Command{
-		Use: "move-back MODEL", Short: "Give a model its configured tier again", Args: args("MODEL"),
-		RunE: func(c *cobra.Command, given []string) error {
-			in.Actor, in.Model = p.actor(), given[0]
-			var o steering.Order
-			if err := p.call(c.Context(), "models.move-back", in, &o); err != nil {
-				return err
-			}
-			return p.print(o, func(w io.Writer) { fmt.Fprintf(w, "%s has its configured tier\n", o.Model) })
-		},
-	}
-	cmd.Flags().StringVar(&in.Reason, "reason", "", "`why`, for the audit log")
-	return cmd
-}
-
-func (p *program) modelsMovesCmd() *cobra.Command {
-	cmd := p.ordersCmd("models.moves", "List the models that were or will be moved")
-	cmd.Use = "moves"
-	return cmd
+	return addWhy(does(p, &cobra.Command{Use: "move-back MODEL", Short: "Give a model its configured tier again", Args: args("MODEL")},
+		p.ops.ModelsMoveBack, &in, func(w io.Writer, o *steering.Order) { fmt.Fprintf(w, "%s has its configured tier\n", o.Model) }, &in.Model), &in.Reason)
 }
 
 // modelList is the part of the catalog's JSON that is printed. The command reads the JSON of

@@ -10,6 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"sluice/internal/account"
 	"sluice/internal/app"
 	"sluice/internal/operate/admin"
@@ -19,75 +21,87 @@ import (
 // another command holds its lock. It is short enough for a script that must not hang.
 const adminPatience = time.Minute
 
-// call runs one admin operation, on the running server or, if there is none, in process on the
-// data folder. It holds the folder only for this call. in and out are types of package admin;
-// out is a pointer.
-//
-// The running server is preferred because two processes must not write to one SQLite folder,
-// and because the change then applies to the next request.
-//
-// With --server, the operation runs on another server, through its admin API.
-func (p *program) call(ctx context.Context, name string, in, out any) error {
+// ask runs one operation in the name of whoever runs this command, on the client of client. It holds the data folder only
+// for this call.
+func ask[In, Out any](ctx context.Context, p *program, op admin.Op[In, Out], in In) (out Out, err error) {
 	ctx, cancel := context.WithTimeout(ctx, adminPatience)
 	defer cancel()
-	if server := p.setting(p.server, "SLUICE_SERVER"); server != "" {
-		client, err := admin.Remote(server, p.setting(p.token, "SLUICE_TOKEN"))
-		if err != nil {
-			return err
-		}
-		return client.Call(ctx, name, in, out)
-	}
-	// The server has a whole configuration; the command needs none.
-	client, _, err := p.dial(ctx)
+	client, done, err := p.client(ctx)
 	if err != nil {
-		return err
+		return out, err
 	}
-	if client != nil {
-		return client.Call(ctx, name, in, out)
-	}
-	cfg, err := p.load()
-	if err != nil {
-		return err
-	}
-	// done releases the data folder, or closes the connection to the server.
-	client, done, err := app.Admin(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	err = client.Call(ctx, name, in, out)
+	client.Actor = p.actor()
+	out, err = op.Call(ctx, client, in)
 	// The error of the operation is the more useful one.
 	if closeErr := done(); err == nil {
 		err = closeErr
 	}
-	return err
+	return out, err
+}
+
+// client returns a client of the running server or, if there is none, of the operations on the data folder in this
+// process. done releases the folder.
+//
+// The running server is preferred because two processes must not write to one SQLite folder,
+// and because the change then applies to the next request.
+//
+// With --server, it is a client of another server, through its admin API.
+func (p *program) client(ctx context.Context) (client *admin.Client, done func() error, err error) {
+	done = func() error { return nil }
+	if server := p.setting(p.server, "SLUICE_SERVER"); server != "" {
+		client, err = admin.Remote(server, p.setting(p.token, "SLUICE_TOKEN"))
+		return client, done, err
+	}
+	// The server has a whole configuration; the command needs none.
+	if client, _, err = p.dial(ctx); err != nil || client != nil {
+		return client, done, err
+	}
+	cfg, err := p.load()
+	if err != nil {
+		return nil, nil, err
+	}
+	return app.Admin(ctx, cfg)
 }
 
 // setting returns the value of a flag or, if it is not given, of a variable of the environment.
-func (p *program) setting(flag, variable string) string {
-	if flag != "" {
-		return flag
-	}
-	for _, v := range p.environ {
-		if value, ok := strings.CutPrefix(v, variable+"="); ok {
-			return value
+func (p *program) setting(flag, variable string) string { return cmp.Or(flag, p.variable(variable)) }
+
+// does makes a command run an operation and print its result. The flags of the command write to in, and its arguments
+// go to the texts into, in order. people writes the result as text.
+func does[In, Out any](p *program, cmd *cobra.Command, op admin.Op[In, Out], in *In, people func(w io.Writer, out *Out), into ...*string) *cobra.Command {
+	cmd.RunE = func(c *cobra.Command, given []string) error {
+		place(given, into)
+		out, err := ask(c.Context(), p, op, *in)
+		if err != nil {
+			return err
 		}
+		return p.print(out, func(w io.Writer) { people(w, &out) })
 	}
-	return ""
+	return cmd
 }
 
-// fetchAll fetches all pages of a list. in returns the argument of the operation for a page. The result is not nil,
-// so that --json prints an empty list.
-func fetchAll[T any](ctx context.Context, p *program, name string, in func(admin.Cursor) any) ([]T, error) {
-	all := []T{}
-	for at := (admin.Cursor{}); ; {
-		var page admin.List[T]
-		if err := p.call(ctx, name, in(at), &page); err != nil {
-			return nil, err
+// lists makes a command print all pages of a list as a table. in and into are those of does.
+func lists[In, T any, P admin.Pager[In]](p *program, cmd *cobra.Command, op admin.Op[In, admin.List[T]], in *In, cols columns[T], into ...*string) *cobra.Command {
+	cmd.RunE = func(c *cobra.Command, given []string) error {
+		place(given, into)
+		all, err := allOf[In, T, P](c.Context(), p, op, *in)
+		if err != nil {
+			return err
 		}
-		all = append(all, page.Data...)
-		if at.After = page.Next; at.After == "" {
-			return all, nil
-		}
+		return cols.print(p, all)
+	}
+	return cmd
+}
+
+// allOf returns all pages of a list.
+func allOf[In, T any, P admin.Pager[In]](ctx context.Context, p *program, op admin.Op[In, admin.List[T]], in In) ([]T, error) {
+	return admin.All[In, T, P](in, func(at In) (admin.List[T], error) { return ask(ctx, p, op, at) })
+}
+
+// place puts the arguments of a command into texts. Those that were left out stay empty.
+func place(given []string, into []*string) {
+	for i, text := range given[:min(len(given), len(into))] {
+		*into[i] = text
 	}
 }
 
@@ -113,6 +127,26 @@ func table(w io.Writer, rows [][]string) {
 		fmt.Fprintln(tw, strings.Join(row, "\t"))
 	}
 	_ = tw.Flush() // there is nowhere to report that stdout failed
+}
+
+// columns is how a list is written as a table.
+type columns[T any] struct {
+	head []string
+	row  func(x *T) []string
+}
+
+// write writes the table.
+func (c columns[T]) write(w io.Writer, list []T) {
+	rows := [][]string{c.head}
+	for i := range list {
+		rows = append(rows, c.row(&list[i]))
+	}
+	table(w, rows)
+}
+
+// print prints a list, which is a JSON array with --json.
+func (c columns[T]) print(p *program, list []T) error {
+	return p.print(list, func(w io.Writer) { c.write(w, list) })
 }
 
 // printAccount prints an account as a list of properties, followed by its keys. Properties
@@ -143,13 +177,12 @@ func printAccount(w io.Writer, a *admin.Account) {
 }
 
 // printKeys prints keys without the secret part, which is not stored.
-func printKeys(w io.Writer, keys []admin.Key) {
-	rows := [][]string{{"KEY", "KIND", "NAME", "ENDS IN", "STATUS", "CREATED", "LAST USED", "LIMITS"}}
-	for i := range keys {
-		k := &keys[i]
-		rows = append(rows, []string{k.ID, k.Kind, k.Name, k.LastFour, k.Status, timeText(&k.CreatedAt), timeText(k.LastUsedAt), cmp.Or(k.Limits.String(), "none")})
-	}
-	table(w, rows)
+func printKeys(w io.Writer, keys []admin.Key) { keyColumns().write(w, keys) }
+
+func keyColumns() columns[admin.Key] {
+	return columns[admin.Key]{[]string{"KEY", "KIND", "NAME", "ENDS IN", "STATUS", "CREATED", "LAST USED", "LIMITS"}, func(k *admin.Key) []string {
+		return []string{k.ID, k.Kind, k.Name, k.LastFour, k.Status, timeText(&k.CreatedAt), timeText(k.LastUsedAt), cmp.Or(k.Limits.String(), "none")}
+	}}
 }
 
 // planText marks a plan that was granted and is not paid for.

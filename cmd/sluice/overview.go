@@ -13,19 +13,12 @@ import (
 
 // overviewCmd shows what the service does now.
 func (p *program) overviewCmd() *cobra.Command {
-	return &cobra.Command{
+	return does(p, &cobra.Command{
 		Use: "overview", Short: "Show what the service does now, and who loads it", Args: args(),
 		Long: `Show what all servers of the installation do: the last minutes, the accounts that
 make most calls, plans, sign-ups and revenue. With --json it prints the last three
 hours by minute and the last 30 days.`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			var r overview.Report
-			if err := p.call(c.Context(), "overview.show", admin.Empty{}, &r); err != nil {
-				return err
-			}
-			return p.print(r, func(w io.Writer) { printOverview(w, &r) })
-		},
-	}
+	}, p.ops.OverviewShow, &admin.Empty{}, printOverview)
 }
 
 // minutesShown is how many minutes are printed.

@@ -26,8 +26,8 @@ calls, or if no server is running.`,
 			if err != nil {
 				return fmt.Errorf("no server is running on %s, or it has not finished its start", cfg.Data)
 			}
-			var st admin.Status
-			if err := client.Call(c.Context(), "status", admin.Empty{}, &st); err != nil {
+			st, err := p.ops.StatusShow.Call(c.Context(), client, admin.Empty{})
+			if err != nil {
 				return err
 			}
 			out := struct {

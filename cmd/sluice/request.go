@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,32 +16,29 @@ import (
 
 // requestCmd groups the commands about single requests.
 func (p *program) requestCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "request", Short: "Show the way of a request, and refused requests", Args: subcommand, RunE: needsSubcommand}
-	cmd.AddCommand(p.requestShowCmd(), p.requestRefusedCmd())
-	return cmd
+	return group("request", "Show the way of a request, and refused requests", p.requestShowCmd(), p.requestRefusedCmd())
 }
 
 // requestShowCmd prints what is known of one request. Prompts and answers are not stored.
 func (p *program) requestShowCmd() *cobra.Command {
-	return &cobra.Command{
+	in := admin.RequestQuery{}
+	return does(p, &cobra.Command{
 		Use: "show ID", Short: "Show the way of a request: account, route, attempts, times, tokens, outcome", Args: args("ID"),
 		Long:    "Show the way of a request. ID is its request id, the id of its completion, or the\nid that a trusted proxy gave it. Prompts and answers are not stored.",
 		Example: "  sluice request show 6701a3f24b1c9d0e8f7a6b5c4d3e2f10",
-		RunE: func(c *cobra.Command, given []string) error {
-			var out admin.Requests
-			if err := p.call(c.Context(), "request.show", admin.RequestQuery{ID: given[0]}, &out); err != nil {
-				return err
-			}
-			return p.print(out, func(w io.Writer) {
-				for i := range out.Settled {
-					printRequest(w, &out.Settled[i])
-				}
-				for i := range out.Refused {
-					printRefused(w, &out.Refused[i])
-				}
-			})
-		},
-	}
+	}, p.ops.RequestShow, &in, func(w io.Writer, out *admin.Requests) {
+		for i := range out.Settled {
+			printRequest(w, &out.Settled[i])
+		}
+		for i := range out.Refused {
+			printRefused(w, &out.Refused[i])
+		}
+	}, &in.ID)
+}
+
+// filled writes a list of properties, without those that have no value.
+func filled(w io.Writer, rows [][]string) {
+	table(w, slices.DeleteFunc(rows, func(row []string) bool { return row[1] == "" }))
 }
 
 // printRequest prints the way of a settled request.
@@ -80,19 +78,11 @@ func printRequest(w io.Writer, r *admin.Request) {
 	if r.MCPCalls > 0 {
 		rows = append(rows, []string{"MCP tools", fmt.Sprintf("%d calls, %d failed", r.MCPCalls, r.MCPFailed)})
 	}
-	var filled [][]string
-	for _, row := range rows {
-		if row[1] != "" {
-			filled = append(filled, row)
-		}
-	}
-	table(w, filled)
+	filled(w, rows)
 	fmt.Fprintln(w)
-	steps := [][]string{{"MS", "STEP"}}
-	for _, s := range r.Steps {
-		steps = append(steps, []string{strconv.FormatFloat(s.AtMS, 'f', 1, 64), s.What})
-	}
-	table(w, steps)
+	columns[admin.Step]{[]string{"MS", "STEP"}, func(s *admin.Step) []string {
+		return []string{strconv.FormatFloat(s.AtMS, 'f', 1, 64), s.What}
+	}}.write(w, r.Steps)
 	if r.Left > 0 {
 		fmt.Fprintf(w, "%d further attempts are not kept.\n", r.Left)
 	}
@@ -100,8 +90,7 @@ func printRequest(w io.Writer, r *admin.Request) {
 
 // printRefused prints a refused call.
 func printRefused(w io.Writer, c *admin.RefusedCall) {
-	var rows [][]string
-	for _, row := range [][]string{
+	filled(w, [][]string{
 		{"Request", c.ID},
 		{"Given id", c.RequestID},
 		{"At", utcText(c.At)},
@@ -112,12 +101,7 @@ func printRefused(w io.Writer, c *admin.RefusedCall) {
 		{"Model", c.Model},
 		{"Refused", fmt.Sprintf("%d %s", c.Status, c.Type)},
 		{"Field", c.Param},
-	} {
-		if row[1] != "" {
-			rows = append(rows, row)
-		}
-	}
-	table(w, rows)
+	})
 }
 
 // requestRefusedCmd prints the last refused calls of an account.
@@ -133,8 +117,8 @@ func (p *program) requestRefusedCmd() *cobra.Command {
 			all := admin.Refused{List: admin.List[admin.RefusedCall]{Data: []admin.RefusedCall{}}}
 			for in := (admin.AccountPage{Ref: given[0]}); ; in.After = all.Next {
 				in.Limit = min(limit-len(all.Data), 200)
-				var page admin.Refused
-				if err := p.call(c.Context(), "request.refused", in, &page); err != nil {
+				page, err := ask(c.Context(), p, p.ops.RequestRefused, in)
+				if err != nil {
 					return err
 				}
 				if in.After == "" {
@@ -146,12 +130,9 @@ func (p *program) requestRefusedCmd() *cobra.Command {
 				}
 			}
 			return p.print(all, func(w io.Writer) {
-				rows := [][]string{{"AT", "STATUS", "TYPE", "FIELD", "MODEL", "KEY", "ADDRESS", "REQUEST"}}
-				for i := range all.Data {
-					r := &all.Data[i]
-					rows = append(rows, []string{utcText(r.At), strconv.Itoa(r.Status), r.Type, r.Param, r.Model, r.KeyID, r.Address, cmp.Or(r.RequestID, r.ID)})
-				}
-				table(w, rows)
+				columns[admin.RefusedCall]{[]string{"AT", "STATUS", "TYPE", "FIELD", "MODEL", "KEY", "ADDRESS", "REQUEST"}, func(r *admin.RefusedCall) []string {
+					return []string{utcText(r.At), strconv.Itoa(r.Status), r.Type, r.Param, r.Model, r.KeyID, r.Address, cmp.Or(r.RequestID, r.ID)}
+				}}.write(w, all.Data)
 				printHours(w, all.Hours)
 			})
 		},
@@ -175,67 +156,52 @@ func printHours(w io.Writer, hours []admin.RefusedCount) {
 // accountSearchCmd finds accounts by what their owners can tell.
 func (p *program) accountSearchCmd() *cobra.Command {
 	in := admin.SearchQuery{}
-	cmd := &cobra.Command{
+	cmd := does(p, &cobra.Command{
 		Use: "search TERM", Short: "Find accounts by e-mail, id, last four of a key, or request id", Args: args("TERM"),
 		Long:    "Find accounts. TERM is an e-mail address or its beginning, the id of an account or\nkey, the last four characters of a key, or a request id.",
 		Example: "  sluice account search ana@\n  sluice account search k3Xq",
-		RunE: func(c *cobra.Command, given []string) error {
-			in.Term = given[0]
-			var out admin.List[admin.Match]
-			if err := p.call(c.Context(), "account.search", in, &out); err != nil {
-				return err
+	}, p.ops.AccountSearch, &in, func(w io.Writer, out *admin.List[admin.Match]) {
+		columns[admin.Match]{[]string{"ACCOUNT", "E-MAIL", "PLAN", "STATUS", "FOUND BY"}, func(m *admin.Match) []string {
+			by := m.By
+			switch {
+			case m.Key != nil:
+				by = fmt.Sprintf("key %s …%s, %s", m.Key.ID, m.Key.LastFour, m.Key.Status)
+			case m.RequestID != "":
+				by = "request " + m.RequestID
 			}
-			return p.print(out, func(w io.Writer) {
-				rows := [][]string{{"ACCOUNT", "E-MAIL", "PLAN", "STATUS", "FOUND BY"}}
-				for _, m := range out.Data {
-					by := m.By
-					switch {
-					case m.Key != nil:
-						by = fmt.Sprintf("key %s …%s, %s", m.Key.ID, m.Key.LastFour, m.Key.Status)
-					case m.RequestID != "":
-						by = "request " + m.RequestID
-					}
-					rows = append(rows, []string{m.AccountID, m.Email, m.Plan, m.Status, by})
-				}
-				table(w, rows)
-				if out.Next != "" {
-					fmt.Fprintf(w, "There are more: --after %s\n", out.Next)
-				}
-			})
-		},
-	}
+			return []string{m.AccountID, m.Email, m.Plan, m.Status, by}
+		}}.write(w, out.Data)
+		if out.Next != "" {
+			fmt.Fprintf(w, "There are more: --after %s\n", out.Next)
+		}
+	}, &in.Term)
 	cmd.Flags().StringVar(&in.After, "after", "", "continue after the `page` that said so")
 	return cmd
 }
 
 // accountSignalsCmd prints what in an account's calls is a reason to look at it.
 func (p *program) accountSignalsCmd() *cobra.Command {
-	return &cobra.Command{
+	in := admin.Target{}
+	return does(p, &cobra.Command{
 		Use: "signals ID|E-MAIL", Short: "Show patterns in an account's calls that hint at resale or proxying", Args: args("ID"),
 		Long: "Show patterns in an account's calls that its score does not tell: sudden growth, a\nplan's limits used for hours, a key used from many networks, calls at even\nintervals. They are reasons to look, and have no effect by themselves.",
-		RunE: func(c *cobra.Command, given []string) error {
-			var out signal.Report
-			if err := p.call(c.Context(), "account.signals", admin.Target{Ref: given[0]}, &out); err != nil {
-				return err
-			}
-			return p.print(out, func(w io.Writer) {
-				if len(out.Reasons) == 0 {
-					fmt.Fprintln(w, "No signals.")
-				}
-				for _, r := range out.Reasons {
-					fmt.Fprintf(w, "%s: %s", r.Kind, r.Text)
-					if r.KeyID != "" {
-						fmt.Fprintf(w, " (%s)", r.KeyID)
-					}
-					fmt.Fprintln(w)
-				}
-				fmt.Fprintf(w, "\n%d calls of the last 24 hours were looked at.\n", out.Calls)
-				rows := [][]string{{"NETWORK", "CALLS", "KEYS"}}
-				for _, n := range out.Networks {
-					rows = append(rows, []string{n.Prefix, strconv.Itoa(n.Calls), strconv.Itoa(n.Keys)})
-				}
-				table(w, rows)
-			})
-		},
+	}, p.ops.AccountSignals, &in, printSignals, &in.Ref)
+}
+
+// printSignals prints the reasons to look at an account, and where its calls came from.
+func printSignals(w io.Writer, out *signal.Report) {
+	if len(out.Reasons) == 0 {
+		fmt.Fprintln(w, "No signals.")
 	}
+	for _, r := range out.Reasons {
+		fmt.Fprintf(w, "%s: %s", r.Kind, r.Text)
+		if r.KeyID != "" {
+			fmt.Fprintf(w, " (%s)", r.KeyID)
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintf(w, "\n%d calls of the last 24 hours were looked at.\n", out.Calls)
+	columns[signal.Network]{[]string{"NETWORK", "CALLS", "KEYS"}, func(n *signal.Network) []string {
+		return []string{n.Prefix, strconv.Itoa(n.Calls), strconv.Itoa(n.Keys)}
+	}}.write(w, out.Networks)
 }

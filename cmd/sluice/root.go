@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,12 +14,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/operate/admin"
 )
 
 // root builds the command tree. Errors are printed by run, so cobra stays silent. It must be
 // called once per program, because the flags write to its fields.
 func (p *program) root() *cobra.Command {
-	p.overrides = map[string]string{}
+	p.overrides, p.ops = map[string]string{}, admin.Ops()
 	cmd := &cobra.Command{
 		Use:   "sluice",
 		Short: "An inference gateway: many providers behind one OpenAI-compatible API",
@@ -178,10 +180,5 @@ func (p *program) explain(err error) (int, string) {
 // could set USER to anything, so the name is a help for people and proves nothing.
 func (p *program) actor() string {
 	// Login shells set USER; services and containers may lack it.
-	for _, v := range p.environ {
-		if name, ok := strings.CutPrefix(v, "USER="); ok && name != "" {
-			return "cli:" + name
-		}
-	}
-	return "cli:uid " + strconv.Itoa(os.Getuid())
+	return "cli:" + cmp.Or(p.variable("USER"), "uid "+strconv.Itoa(os.Getuid()))
 }

@@ -13,8 +13,8 @@ import (
 // no password or no second factor. Whoever can run this command has access to the data folder
 // and is trusted with every account anyway.
 func (p *program) signInLinkCmd() *cobra.Command {
-	var reason string
-	cmd := &cobra.Command{
+	in := admin.Target{}
+	return mayReason(does(p, &cobra.Command{
 		Use: "signin-link E-MAIL", Short: "Create a one-time sign-in link for the dashboard", Args: args("E-MAIL"),
 		Long: `Create a link that signs the owner of an account in to the dashboard. It works
 once, within a day.
@@ -23,14 +23,5 @@ The link needs no password and no second factor. For 15 minutes after it was
 used, that person can change both, so give it to nobody else. For an address
 without an account it is an invitation, valid for a week, unless signup is closed.`,
 		Example: "  sluice signin-link ana@example.com",
-		RunE: func(c *cobra.Command, given []string) error {
-			var out admin.SignInLink
-			if err := p.call(c.Context(), "signin-link", admin.Target{Actor: p.actor(), Ref: given[0], Reason: reason}, &out); err != nil {
-				return err
-			}
-			return p.print(out, func(w io.Writer) { fmt.Fprintln(w, out.URL) })
-		},
-	}
-	mayReason(cmd, &reason)
-	return cmd
+	}, p.ops.SignInLinkCreate, &in, func(w io.Writer, out *admin.SignInLink) { fmt.Fprintln(w, out.URL) }, &in.Ref), &in.Reason)
 }

@@ -16,20 +16,18 @@ import (
 
 // upstreamCmd groups the commands about the targets that serve models.
 func (p *program) upstreamCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "upstream", Short: "Look at upstreams, drain and enable them", Args: subcommand, RunE: needsSubcommand}
-	cmd.AddCommand(p.upstreamListCmd(), p.upstreamDrainCmd(), p.upstreamEnableCmd(), p.upstreamHistoryCmd())
-	return cmd
+	return group("upstream", "Look at upstreams, drain and enable them", p.upstreamListCmd(), p.upstreamDrainCmd(), p.upstreamEnableCmd(), p.upstreamHistoryCmd())
 }
 
 func (p *program) upstreamListCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the upstreams of the server and what is drained", Args: args(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			targets, err := fetchAll[routing.Standing](c.Context(), p, "upstream.list", plainCursor)
+			targets, err := allOf(c.Context(), p, p.ops.UpstreamList, admin.Cursor{})
 			if err != nil {
 				return err
 			}
-			drains, err := fetchAll[steering.Order](c.Context(), p, "upstream.drains", plainCursor)
+			drains, err := allOf(c.Context(), p, p.ops.UpstreamDrains, admin.Cursor{})
 			if err != nil {
 				return err
 			}
@@ -40,19 +38,16 @@ func (p *program) upstreamListCmd() *cobra.Command {
 
 // printUpstreams prints the targets of the server, then the orders, which may concern targets that it does not have.
 func printUpstreams(w io.Writer, targets []routing.Standing, drains []steering.Order) {
-	rows := [][]string{{"PROVIDER", "UPSTREAM", "KEY", "BREAKER", "DRAINED", "RUNNING", "ANSWERED", "FAILED", "BEGINS AFTER"}}
-	for i := range targets {
-		t := &targets[i]
-		drained := "no"
-		if t.Drained {
-			drained = "yes"
-		}
-		rows = append(rows, []string{
-			t.Provider, t.Upstream, t.Key, t.State.String(), drained, fmt.Sprint(t.Running), fmt.Sprint(t.Answered), fmt.Sprint(t.Failed), t.Latency.Round(time.Millisecond).String(),
-		})
-	}
 	if len(targets) > 0 {
-		table(w, rows)
+		columns[routing.Standing]{[]string{"PROVIDER", "UPSTREAM", "KEY", "BREAKER", "DRAINED", "RUNNING", "ANSWERED", "FAILED", "BEGINS AFTER"}, func(t *routing.Standing) []string {
+			drained := "no"
+			if t.Drained {
+				drained = "yes"
+			}
+			return []string{
+				t.Provider, t.Upstream, t.Key, t.State.String(), drained, fmt.Sprint(t.Running), fmt.Sprint(t.Answered), fmt.Sprint(t.Failed), t.Latency.Round(time.Millisecond).String(),
+			}
+		}}.write(w, targets)
 	}
 	if len(drains) == 0 {
 		return
@@ -60,12 +55,9 @@ func printUpstreams(w io.Writer, targets []routing.Standing, drains []steering.O
 	if len(targets) > 0 {
 		fmt.Fprintln(w)
 	}
-	orders := [][]string{{"DRAINED", "SINCE", "UNTIL", "BY", "REASON"}}
-	for i := range drains {
-		o := &drains[i]
-		orders = append(orders, []string{o.Target.String(), timeText(&o.From), endText(o), o.Actor, o.Reason})
-	}
-	table(w, orders)
+	columns[steering.Order]{[]string{"DRAINED", "SINCE", "UNTIL", "BY", "REASON"}, func(o *steering.Order) []string {
+		return []string{o.Target.String(), timeText(&o.From), endText(o), o.Actor, o.Reason}
+	}}.write(w, drains)
 }
 
 // endText says when an order ends.
@@ -76,56 +68,44 @@ func endText(o *steering.Order) string {
 	return timeText(&o.Until)
 }
 
-// targetOf reads PROVIDER or PROVIDER/UPSTREAM.
-func (p *program) targetOf(name, key, reason string) admin.UpstreamTarget {
-	provider, upstream, _ := strings.Cut(name, "/")
-	return admin.UpstreamTarget{Actor: p.actor(), Provider: provider, Upstream: upstream, Key: key, Reason: reason}
+// readTarget reads PROVIDER or PROVIDER/UPSTREAM.
+func readTarget(in *admin.UpstreamTarget, name string) {
+	in.Provider, in.Upstream, _ = strings.Cut(name, "/")
 }
 
 func (p *program) upstreamDrainCmd() *cobra.Command {
-	var key, reason string
+	in := admin.UpstreamTarget{}
 	var lasts time.Duration
-	cmd := &cobra.Command{
+	cmd := does(p, &cobra.Command{
 		Use: "drain PROVIDER[/UPSTREAM]", Short: "Send no new calls to an upstream", Args: args("PROVIDER"),
 		Long: `Send no new calls to an upstream, on all servers of the installation.
 
 Running calls end as usual; their retries go elsewhere. Without UPSTREAM all models
 of the provider are drained. The order survives restarts.`,
 		Example: `  sluice upstream drain openai/gpt-4o --for 2h --reason "their incident 812"`,
-		RunE: func(c *cobra.Command, given []string) error {
-			in := p.targetOf(given[0], key, reason)
-			if lasts > 0 {
-				in.Until = time.Now().Add(lasts)
-			}
-			var o steering.Order
-			if err := p.call(c.Context(), "upstream.drain", in, &o); err != nil {
-				return err
-			}
-			return p.print(o, func(w io.Writer) { fmt.Fprintf(w, "%s gets no new calls\n", o.Target) })
+		PreRunE: func(_ *cobra.Command, given []string) error {
+			readTarget(&in, given[0])
+			_, in.Until = span(0, lasts)
+			return nil
 		},
-	}
-	cmd.Flags().StringVar(&key, "key", "", "`last four` characters of the provider's key (default all keys)")
-	cmd.Flags().StringVar(&reason, "reason", "", "`why`, for the audit log")
+	}, p.ops.UpstreamDrain, &in, func(w io.Writer, o *steering.Order) { fmt.Fprintf(w, "%s gets no new calls\n", o.Target) })
+	cmd.Flags().StringVar(&in.Key, "key", "", "`last four` characters of the provider's key (default all keys)")
 	cmd.Flags().DurationVar(&lasts, "for", 0, "`how long`, such as 30m (default until it is enabled)")
-	return cmd
+	return addWhy(cmd, &in.Reason)
 }
 
 func (p *program) upstreamEnableCmd() *cobra.Command {
-	var key, reason string
-	cmd := &cobra.Command{
+	in := admin.UpstreamTarget{}
+	cmd := does(p, &cobra.Command{
 		Use: "enable PROVIDER[/UPSTREAM]", Short: "Send calls to an upstream again", Args: args("PROVIDER"),
 		Long: "Send calls to an upstream again. Name it as it was drained; \"sluice upstream list\" shows that.",
-		RunE: func(c *cobra.Command, given []string) error {
-			var o steering.Order
-			if err := p.call(c.Context(), "upstream.enable", p.targetOf(given[0], key, reason), &o); err != nil {
-				return err
-			}
-			return p.print(o, func(w io.Writer) { fmt.Fprintf(w, "%s gets calls again\n", o.Target) })
+		PreRunE: func(_ *cobra.Command, given []string) error {
+			readTarget(&in, given[0])
+			return nil
 		},
-	}
-	cmd.Flags().StringVar(&key, "key", "", "`last four` characters of the key that was drained")
-	cmd.Flags().StringVar(&reason, "reason", "", "`why`, for the audit log")
-	return cmd
+	}, p.ops.UpstreamEnable, &in, func(w io.Writer, o *steering.Order) { fmt.Fprintf(w, "%s gets calls again\n", o.Target) })
+	cmd.Flags().StringVar(&in.Key, "key", "", "`last four` characters of the key that was drained")
+	return addWhy(cmd, &in.Reason)
 }
 
 func (p *program) upstreamHistoryCmd() *cobra.Command {
@@ -136,19 +116,11 @@ func (p *program) upstreamHistoryCmd() *cobra.Command {
 			if limit < 1 || limit > 1000 {
 				return misused(c, errors.New("--limit is from 1 to 1000"))
 			}
-			var page admin.List[admin.Entry]
-			if err := p.call(c.Context(), "steering.history", admin.Cursor{Limit: limit}, &page); err != nil {
+			page, err := ask(c.Context(), p, p.ops.SteeringHistory, admin.Cursor{Limit: limit})
+			if err != nil {
 				return err
 			}
-			log := page.Data
-			return p.print(log, func(w io.Writer) {
-				rows := [][]string{{"WHEN", "WHO", "WHAT", "DETAIL", "REASON"}}
-				for i := range log {
-					e := &log[i]
-					rows = append(rows, []string{timeText(&e.At), e.Actor, e.Action, e.Detail, e.Reason})
-				}
-				table(w, rows)
-			})
+			return entryColumns("REASON").print(p, page.Data)
 		},
 	}
 	cmd.Flags().IntVar(&limit, "limit", 50, "how many `entries`, the newest first")

@@ -19,18 +19,10 @@ import (
 // journal but not yet in the database count too.
 func (p *program) usageCmd() *cobra.Command {
 	in := admin.UsageQuery{}
-	cmd := &cobra.Command{
+	cmd := does(p, &cobra.Command{
 		Use: "usage ID|E-MAIL", Short: "Show the usage of an account", Args: args("ID"),
 		Example: "  sluice usage ana@example.com --days 7 --by model",
-		RunE: func(c *cobra.Command, given []string) error {
-			in.Ref = given[0]
-			var out admin.Usage
-			if err := p.call(c.Context(), "usage", in, &out); err != nil {
-				return err
-			}
-			return p.print(out, func(w io.Writer) { printUsage(w, &out) })
-		},
-	}
+	}, p.ops.UsageShow, &in, printUsage, &in.Ref)
 	cmd.Flags().IntVar(&in.Days, "days", 30, "number of `days`, including today")
 	cmd.Flags().StringVar(&in.By, "by", "", "group by `field`: model, key or day (default all three)")
 	return cmd
@@ -67,11 +59,11 @@ func (p *program) auditCmd() *cobra.Command {
 		Use: "audit", Short: "Recompute usage sums and report differences", Args: args(),
 		Long: "Recompute the usage of every account and day from the journal and the database,\nand compare it with the hourly and daily sums. The exit code is 1 if anything\ndiffers, or if the journal was damaged and nobody has acknowledged it.",
 		RunE: func(c *cobra.Command, _ []string) error {
-			var out admin.Audit
-			if err := p.call(c.Context(), "audit", admin.Empty{}, &out); err != nil {
+			out, err := ask(c.Context(), p, p.ops.AuditRun, admin.Empty{})
+			if err != nil {
 				return err
 			}
-			err := p.print(out, func(w io.Writer) {
+			err = p.print(out, func(w io.Writer) {
 				// Only the sums that differ are printed, the recomputed ones first.
 				for _, d := range out.Differences {
 					fmt.Fprintf(w, "%s %s: %s: recomputed %s, stored %s\n", d.Day.Format(time.DateOnly), d.AccountID, d.What, sumsText(d.Rows, d.Sums), sumsText(d.Sums, d.Rows))

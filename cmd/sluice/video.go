@@ -28,9 +28,7 @@ const (
 
 // videoCmd groups the commands about videos.
 func (p *program) videoCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "video", Short: "Create videos", Args: subcommand, RunE: needsSubcommand}
-	cmd.AddCommand(p.videoCreateCmd())
-	return cmd
+	return group("video", "Create videos", p.videoCreateCmd())
 }
 
 // videoCreateCmd creates a video with the key of an account, as any other client would
@@ -86,10 +84,7 @@ func (p *program) createVideo(c *cobra.Command, o *videoOrder) error {
 	}
 	body["width"], body["height"] = width, height
 	// Flags win over the environment and the configuration, as everywhere.
-	api := &videoAPI{url: strings.TrimSuffix(o.url, "/"), key: o.key}
-	if api.key == "" {
-		api.key = p.variable("SLUICE_KEY")
-	}
+	api := &videoAPI{url: strings.TrimSuffix(o.url, "/"), key: p.setting(o.key, "SLUICE_KEY")}
 	if api.key == "" {
 		return misused(c, errors.New("no API key; use --key or set SLUICE_KEY"))
 	}

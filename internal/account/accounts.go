@@ -33,6 +33,8 @@ type Store interface {
 	// AuditLog returns up to limit entries of an account, newest first: those before the number before, or the
 	// newest if it is 0.
 	AuditLog(ctx context.Context, accountID string, before int64, limit int) ([]Entry, error)
+	// PlanChanges returns up to limit entries about the plan of an account, newest first.
+	PlanChanges(ctx context.Context, accountID string, limit int) ([]Entry, error)
 }
 
 // Options are the choices of New; the zero value is the default.
@@ -118,6 +120,11 @@ func (as *Accounts) History(ctx context.Context, ref string, before int64, limit
 		return nil, err
 	}
 	return as.store.AuditLog(ctx, a.ID, before, limit)
+}
+
+// PlanChanges returns at most limit entries of the audit log about the plan of an account, newest first.
+func (as *Accounts) PlanChanges(ctx context.Context, id string, limit int) ([]Entry, error) {
+	return as.store.PlanChanges(ctx, id, limit)
 }
 
 // SetPlan grants a plan, without a charge. None takes the current plan away.

@@ -45,12 +45,12 @@ func Backup(ctx context.Context, cfg *config.Config, to string, copyVideos *bool
 // journalOf is the journal of the server that a client talks to.
 type journalOf struct{ client *admin.Client }
 
-func (j journalOf) Parts(ctx context.Context) (out []usage.Part, err error) {
-	return out, j.client.Call(ctx, "journal.parts", admin.Empty{}, &out)
+func (j journalOf) Parts(ctx context.Context) ([]usage.Part, error) {
+	return admin.Ops().JournalParts.Call(ctx, j.client, admin.Empty{})
 }
 
-func (j journalOf) Read(ctx context.Context, name string, offset, most int64) (out []byte, err error) {
-	err = j.client.Call(ctx, "journal.read", admin.JournalPiece{Name: name, Offset: offset, Bytes: most}, &out)
+func (j journalOf) Read(ctx context.Context, name string, offset, most int64) ([]byte, error) {
+	out, err := admin.Ops().JournalRead.Call(ctx, j.client, admin.JournalPiece{Name: name, Offset: offset, Bytes: most})
 	if fault.Is(err, fault.NotFound) {
 		err = fs.ErrNotExist
 	}

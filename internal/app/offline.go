@@ -134,22 +134,19 @@ func Catalog(cfg *config.Config) (*admin.Client, error) {
 // Models returns the catalog of a server, or that of a configuration. With refresh, the server looks for models
 // first; without a server that is an error.
 func Models(ctx context.Context, client *admin.Client, verbose, refresh bool) (*Listing, error) {
-	l := &Listing{}
-	operation := "models.standing"
 	if refresh {
-		operation = "models.refresh"
-	}
-	for in := (admin.Cursor{}); ; operation = "models.standing" {
-		var page admin.List[admin.ModelStanding]
-		if err := client.Call(ctx, operation, in, &page); err != nil {
+		if _, err := admin.Ops().ModelsRefresh.Call(ctx, client, admin.Cursor{Limit: 1}); err != nil {
 			return nil, err
 		}
-		l.Standing = append(l.Standing, page.Data...)
-		if in.After = page.Next; in.After == "" {
-			break
-		}
 	}
-	return l, client.Call(ctx, "models", admin.ModelQuery{Verbose: verbose}, &l.JSON)
+	standing, err := admin.All(admin.Cursor{}, func(at admin.Cursor) (admin.List[admin.ModelStanding], error) {
+		return admin.Ops().ModelsStanding.Call(ctx, client, at)
+	})
+	if err != nil {
+		return nil, err
+	}
+	list, err := admin.Ops().ModelsJSON.Call(ctx, client, admin.ModelQuery{Verbose: verbose})
+	return &Listing{list, standing}, err
 }
 
 // ResetSecret deletes what is sealed under a lost secret, and returns how many accounts lost their

@@ -38,7 +38,7 @@ func consoleRoutes() []string { return new(support.Console).Routes() }
 
 func adminRoutes() (list []string, scopes map[string]admin.Scope) {
 	scopes = map[string]admin.Scope{}
-	for _, r := range admin.NewService(&admin.Backend{}, nil, nil).Routes() {
+	for _, r := range admin.Routes() {
 		if r.Path != "" {
 			pattern := r.Method + " " + admin.Base + r.Path
 			list, scopes[pattern] = append(list, pattern), r.Scope

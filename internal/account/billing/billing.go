@@ -54,8 +54,12 @@ type BookStore interface {
 type HistoryStore interface {
 	// Invoices returns at most limit paid payments of an account, newest first.
 	Invoices(ctx context.Context, accountID string, limit int) ([]Payment, error)
+	// Refundable returns at most limit of those of which something can be given back.
+	Refundable(ctx context.Context, accountID string, limit int) ([]Payment, error)
 	// Ledger returns at most limit entries of an account, newest first.
 	Ledger(ctx context.Context, accountID string, limit int) ([]Entry, error)
+	// Charged returns the sum of all entries of an account, in cents.
+	Charged(ctx context.Context, accountID string) (int64, error)
 }
 
 // Options are the choices of New; the zero value is the default.
@@ -404,6 +408,16 @@ func (m *Billing) Ledger(ctx context.Context, ref string, limit int) ([]Entry, e
 		return nil, err
 	}
 	return m.history.Ledger(ctx, a.ID, limit)
+}
+
+// Refundable returns at most limit paid payments of which something can be given back, newest first.
+func (m *Billing) Refundable(ctx context.Context, accountID string, limit int) ([]Payment, error) {
+	return m.history.Refundable(ctx, accountID, limit)
+}
+
+// Charged returns what an account was charged in all, without refunds, in cents.
+func (m *Billing) Charged(ctx context.Context, accountID string) (int64, error) {
+	return m.history.Charged(ctx, accountID)
 }
 
 // read returns the current books, for questions. A change must go through change, which locks them.

@@ -47,15 +47,16 @@ type AbuseEvent struct {
 
 // accountAbuse returns an account's score with its tiers and events.
 func (b *Backend) accountAbuse(ctx context.Context, in Target) (Abuse, error) {
-	a, err := b.Accounts.Find(ctx, in.Ref)
-	if err != nil {
-		return Abuse{}, err
-	}
+	return of(ctx, b, in.Ref, b.abuseOf)
+}
+
+// abuseOf returns the score of an account with its tiers and events.
+func (b *Backend) abuseOf(ctx context.Context, a *account.Account) (Abuse, error) {
 	standings, score, events, err := b.Scores.Score(ctx, a)
 	if err != nil {
 		return Abuse{}, err
 	}
-	out := Abuse{Score: score, Events: []*AbuseEvent{}}
+	out := Abuse{Score: score}
 	for _, s := range standings {
 		t := AbuseTier{Tier: s.Tier.String(), Score: s.Score, Units: decimal(s.Units, 3), Budget: s.Budget}
 		if !s.Reaches.IsZero() {
@@ -63,10 +64,8 @@ func (b *Backend) accountAbuse(ctx context.Context, in Target) (Abuse, error) {
 		}
 		out.Tiers = append(out.Tiers, t)
 	}
-	for _, e := range events {
-		out.Events = append(out.Events, &AbuseEvent{
-			At: e.At, Kind: string(e.Kind), Plan: e.Plan.String(), Tier: e.Tier.String(), Score: e.Score, Why: e.Why, By: e.Actor,
-		})
-	}
+	out.Events = views(events, func(e *abuse.Event) *AbuseEvent {
+		return &AbuseEvent{At: e.At, Kind: string(e.Kind), Plan: e.Plan.String(), Tier: e.Tier.String(), Score: e.Score, Why: e.Why, By: e.Actor}
+	})
 	return out, nil
 }

@@ -555,7 +555,7 @@ func TestDebug(t *testing.T) {
 		},
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "a_metric 1\n") }),
 	}
-	c := admin.InProcess(b)
+	c := listen(t, t.TempDir(), b)
 	for name, want := range map[string]string{
 		"pprof/goroutine?debug=2": "goroutine ", "pprof/heap": "\x1f\x8b", "pprof/allocs": "\x1f\x8b", "pprof/goroutine": "\x1f\x8b",
 		"pprof/threadcreate": "\x1f\x8b", "pprof/profile?seconds=1": "\x1f\x8b", "metrics": "a_metric 1\n",

@@ -59,20 +59,16 @@ type AlertDelivery struct {
 func (b *Backend) alertList(ctx context.Context, in Cursor) (List[AlertEvent], error) {
 	limit := in.limit()
 	list, err := b.Alerts.Events(ctx, alert.Page{Before: in.After, Limit: limit})
-	if err != nil {
-		return List[AlertEvent]{}, err
-	}
-	return listOf(list, limit, func(e alert.Event) AlertEvent {
+	return listOf(list, limit, func(e *alert.Event) AlertEvent {
 		return AlertEvent{ID: e.ID, At: e.At, Type: e.Type, Title: e.Title, Body: json.RawMessage(e.Body)}
-	}, func(e alert.Event) string { return e.ID }), nil
+	}, func(e *alert.Event) string { return e.ID }), err
 }
 
 // alertEndpoints returns the operator's endpoints.
 func (b *Backend) alertEndpoints(_ context.Context, in Cursor) (List[AlertEndpoint], error) {
-	all := []AlertEndpoint{}
-	for _, e := range b.Alerts.Endpoints() {
-		all = append(all, AlertEndpoint{ID: e.ID, Kind: e.Kind, To: e.To, Events: e.Types})
-	}
+	all := views(b.Alerts.Endpoints(), func(e *alert.Endpoint) AlertEndpoint {
+		return AlertEndpoint{ID: e.ID, Kind: e.Kind, To: e.To, Events: e.Types}
+	})
 	return part(all, in, func(e AlertEndpoint) string { return e.ID }), nil
 }
 
@@ -90,14 +86,11 @@ func (b *Backend) alertDeliveries(ctx context.Context, in AlertQuery) (List[Aler
 	}
 	limit := in.limit()
 	list, err := b.Alerts.Deliveries(ctx, in.Ref, in.State, alert.Page{Before: in.After, Limit: limit})
-	if err != nil {
-		return List[AlertDelivery]{}, err
-	}
-	return listOf(list, limit, func(d alert.Delivery) AlertDelivery {
-		v := deliveryView(&d)
+	return listOf(list, limit, func(d *alert.Delivery) AlertDelivery {
+		v := deliveryView(d)
 		v.Body = nil
 		return v
-	}, func(d alert.Delivery) string { return d.ID }), nil
+	}, func(d *alert.Delivery) string { return d.ID }), err
 }
 
 // alertShow returns one delivery. Ref is its id.
@@ -121,14 +114,7 @@ func (b *Backend) alertReplay(ctx context.Context, in Target) (AlertDelivery, er
 // alertTest sends a test to all endpoints of the operator.
 func (b *Backend) alertTest(ctx context.Context, _ Empty) (List[AlertDelivery], error) {
 	list, err := b.Alerts.Test(ctx)
-	if err != nil {
-		return List[AlertDelivery]{}, err
-	}
-	out := List[AlertDelivery]{Data: []AlertDelivery{}}
-	for i := range list {
-		out.Data = append(out.Data, deliveryView(&list[i]))
-	}
-	return out, nil
+	return List[AlertDelivery]{Data: views(list, deliveryView)}, err
 }
 
 func deliveryView(d *alert.Delivery) AlertDelivery {

@@ -140,10 +140,7 @@ func (b *Backend) billingRefund(ctx context.Context, in RefundOrder) (Billing, e
 // billingStops lists the accounts whose billing is stopped.
 func (b *Backend) billingStops(ctx context.Context, in Cursor) (List[BillingStop], error) {
 	all, err := b.Billing.Stops(ctx)
-	list := make([]BillingStop, 0, len(all))
-	for _, x := range all {
-		list = append(list, BillingStop{x.AccountID, x.Email, x.Stop.At, x.Stop.Why})
-	}
+	list := views(all, func(x *billing.Stopped) BillingStop { return BillingStop{x.AccountID, x.Email, x.Stop.At, x.Stop.Why} })
 	return part(list, in, func(s BillingStop) string { return s.ID }), err
 }
 
@@ -174,9 +171,14 @@ func (b *Backend) billingView(ctx context.Context, v billing.View, err error) (B
 	if err != nil {
 		return Billing{}, err
 	}
+	return b.billingWith(ctx, v, mostEntries)
+}
+
+// billingWith converts an account's billing and adds at most limit entries of its ledger, and as many invoices.
+func (b *Backend) billingWith(ctx context.Context, v billing.View, limit int) (Billing, error) {
 	out := Billing{
 		ID: v.Account.ID, Email: v.Account.Email, Plan: v.Account.Plan.String(), Granted: v.Account.Granted, Status: v.Status(),
-		Method: v.Method.String(), Now: v.Now, CreditCents: v.CreditCents, Ledger: []BillingEntry{}, Invoices: []BillingRecord{},
+		Method: v.Method.String(), Now: v.Now, CreditCents: v.CreditCents,
 	}
 	if v.Status() != billing.NotSubscribed {
 		out.PriceCents, out.PeriodStart, out.PeriodEnd, out.Due = v.PriceCents, &v.PeriodStart, &v.PeriodEnd, &v.Due
@@ -188,24 +190,22 @@ func (b *Backend) billingView(ctx context.Context, v billing.View, err error) (B
 	if v.Stop != nil {
 		out.Stopped = &BillingStop{v.Account.ID, v.Account.Email, v.Stop.At, v.Stop.Why}
 	}
-	entries, err := b.Billing.Ledger(ctx, v.Account.ID, mostEntries)
+	entries, err := b.Billing.Ledger(ctx, v.Account.ID, limit)
 	if err != nil {
 		return Billing{}, err
 	}
-	for _, e := range entries {
-		// Refunds are negative entries, so the sum is what was charged in total.
-		out.Balance += e.AmountCents
-		out.Ledger = append(out.Ledger, BillingEntry{e.Seq, e.At, e.Actor, e.What, e.Plan.String(), e.AmountCents, e.PaymentID, e.Detail})
-	}
-	invoices, err := b.Billing.Invoices(ctx, v.Account.ID, mostEntries)
-	if err != nil {
+	out.Ledger = views(entries, func(e *billing.Entry) BillingEntry {
+		return BillingEntry{e.Seq, e.At, e.Actor, e.What, e.Plan.String(), e.AmountCents, e.PaymentID, e.Detail}
+	})
+	if out.Balance, err = b.Billing.Charged(ctx, v.Account.ID); err != nil {
 		return Billing{}, err
 	}
-	for i := range invoices {
-		p := &invoices[i]
-		out.Invoices = append(out.Invoices, BillingRecord{
-			p.Invoice, p.ID, p.Kind, p.Plan.String(), p.AmountCents, p.RefundedCents, p.PaidAt, p.PeriodStart, p.PeriodEnd,
-		})
-	}
-	return out, nil
+	invoices, err := b.Billing.Invoices(ctx, v.Account.ID, limit)
+	out.Invoices = views(invoices, recordView)
+	return out, err
+}
+
+// recordView converts a paid payment.
+func recordView(p *billing.Payment) BillingRecord {
+	return BillingRecord{p.Invoice, p.ID, p.Kind, p.Plan.String(), p.AmountCents, p.RefundedCents, p.PaidAt, p.PeriodStart, p.PeriodEnd}
 }

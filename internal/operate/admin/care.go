@@ -14,11 +14,6 @@ import (
 	"sluice/internal/operate/notice"
 )
 
-// Messages returns what accounts were told; *notice.Board is one.
-type Messages interface {
-	List(ctx context.Context, accountID string, limit int) ([]notice.Notice, error)
-}
-
 // Note is the argument of account.note.
 type Note struct {
 	Actor   string `json:"actor"`
@@ -104,19 +99,16 @@ func (b *Backend) accountNote(ctx context.Context, in Note) (Account, error) {
 
 // accountSessions lists the browsers in which the owner of an account is signed in, the last seen first.
 func (b *Backend) accountSessions(ctx context.Context, in AccountPage) (List[Session], error) {
-	a, err := b.Accounts.Find(ctx, in.Ref)
-	if err != nil {
-		return List[Session]{}, err
-	}
-	all, err := b.Desk.Sessions(ctx, a.ID) // at most 50
-	if err != nil {
-		return List[Session]{}, err
-	}
-	list := make([]Session, 0, len(all))
-	for _, s := range all {
-		list = append(list, Session{ID: s.ID, CreatedAt: s.CreatedAt, SeenAt: s.SeenAt, Remote: s.Remote, Agent: s.Agent, Via: string(s.Via)})
-	}
-	return part(list, in.Cursor, func(s Session) string { return s.ID }), nil
+	list, err := of(ctx, b, in.Ref, b.sessionsOf)
+	return part(list, in.Cursor, func(s Session) string { return s.ID }), err
+}
+
+// sessionsOf returns the sessions of an account, which are at most 50.
+func (b *Backend) sessionsOf(ctx context.Context, a *account.Account) ([]Session, error) {
+	all, err := b.Desk.Sessions(ctx, a.ID)
+	return views(all, func(s *signin.Session) Session {
+		return Session{ID: s.ID, CreatedAt: s.CreatedAt, SeenAt: s.SeenAt, Remote: s.Remote, Agent: s.Agent, Via: string(s.Via)}
+	}), err
 }
 
 // accountSignOut ends every session and every pending link of an account.
@@ -168,13 +160,18 @@ func (b *Backend) accountMessages(ctx context.Context, in AccountPage) (List[Mes
 	if err != nil {
 		return List[Message]{}, err
 	}
-	all, err := b.Messages.List(ctx, a.ID, mostMessages)
-	if err != nil {
-		return List[Message]{}, err
+	most := mostMessages
+	if in.After == "" {
+		most = min(in.limit()+1, mostMessages) // one more says that there is another page
 	}
-	list := make([]Message, 0, len(all))
-	for i := range all {
-		n := &all[i]
+	list, err := b.messagesOf(ctx, a.ID, most)
+	return part(list, in.Cursor, func(m Message) string { return m.ID }), err
+}
+
+// messagesOf returns the newest messages to an account.
+func (b *Backend) messagesOf(ctx context.Context, accountID string, limit int) ([]Message, error) {
+	all, err := b.Messages.List(ctx, accountID, limit)
+	return views(all, func(n *notice.Notice) Message {
 		m := Message{ID: n.ID, At: n.At, Kind: string(n.Kind), Title: n.Title, Body: n.Body, Answer: n.Answer}
 		if !n.ReadAt.IsZero() {
 			m.ReadAt = &n.ReadAt
@@ -182,9 +179,8 @@ func (b *Backend) accountMessages(ctx context.Context, in AccountPage) (List[Mes
 		if !n.AnsweredAt.IsZero() {
 			m.AnsweredAt = &n.AnsweredAt
 		}
-		list = append(list, m)
-	}
-	return part(list, in.Cursor, func(m Message) string { return m.ID }), nil
+		return m
+	}), err
 }
 
 // billingCredit changes an account's credit, which lowers the next renewals.
@@ -215,12 +211,4 @@ func limitsText(l account.Limits) string {
 		return strconv.FormatInt(int64(l), 10)
 	}
 	return fmt.Sprintf("requests per minute: %s, concurrent requests: %s, tokens per minute: %s", text(l.RequestsPerMinute), text(l.Concurrent), text(l.TokensPerMinute))
-}
-
-// Desk signs people in to the pages and out of them; *signin.Desk is one.
-type Desk interface {
-	SignInLink(ctx context.Context, email string) (string, error)
-	Sessions(ctx context.Context, accountID string) ([]signin.Session, error)
-	SignOutEverywhere(ctx context.Context, accountID, keepSession string) error
-	ResetTOTP(ctx context.Context, a *account.Account) error
 }

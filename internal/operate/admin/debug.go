@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -57,11 +58,11 @@ type Asking struct {
 
 // examine lets the server examine itself: it alone has its whole configuration, with the variables that it was started
 // with, and knows its address and the models that it has discovered.
-func (b *Backend) examine(ctx context.Context, in Asking) (any, error) {
+func (b *Backend) examine(ctx context.Context, in Asking) (json.RawMessage, error) {
 	if b.Examine == nil {
 		return nil, fault.New(fault.Conflict, "No server runs on this data folder.")
 	}
-	return b.Examine(ctx, in.Version), nil
+	return json.Marshal(b.Examine(ctx, in.Version))
 }
 
 // serveDebug serves profiles and metrics. It reports false for other paths.
@@ -113,14 +114,14 @@ func profileCPU(w http.ResponseWriter, r *http.Request, seconds int) {
 
 // Fetch returns what a server has below /debug/, such as "pprof/heap" or "metrics".
 func (c *Client) Fetch(ctx context.Context, name string) ([]byte, error) {
-	if c.remote != nil {
+	if c.socket == nil {
 		return nil, fmt.Errorf("%s works only on the machine of the server, without --server", name)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://sluice"+debugPath+name, nil)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := c.transport.RoundTrip(req)
+	resp, err := c.socket.RoundTrip(req)
 	if err != nil {
 		return nil, fmt.Errorf("the server did not answer: %w", err)
 	}

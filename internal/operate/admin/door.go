@@ -1,10 +1,10 @@
 // Package admin is the operators' API: JSON over HTTP on a unix socket in the data folder, and
 // its client.
 //
-// An operation is a named function from one JSON value to another; routes.go lists all of
-// them. The socket belongs to the owner of the data folder, and that is the only
-// authentication. If no server is running, the same client calls the same operations inside
-// its own process. Staff call them through a Service: over HTTP with a token, or in the console.
+// An operation is an Op: a named function of one argument; routes.go lists all of them. The socket
+// belongs to the owner of the data folder, and that is the only authentication. If no server is
+// running, the same client calls the same operations inside its own process. Staff call them through
+// a Service: over HTTP with a token, or in the console.
 package admin
 
 import (
@@ -18,7 +18,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -32,41 +31,6 @@ const Socket = "admin.sock"
 // maxMessage limits an argument or a result, in bytes.
 const maxMessage = 16 << 20
 
-// rawJSON is a result that is JSON already.
-type rawJSON []byte
-
-func (r rawJSON) MarshalJSON() ([]byte, error) { return r, nil }
-
-// operation takes one JSON value and returns the value to encode.
-type operation func(ctx context.Context, in []byte) (any, error)
-
-// op turns a function of a context and an argument, which returns a result and an error, into an operation. Unknown
-// fields in the argument are errors: they come from a client of another version, and ignoring them would do something
-// else than the operator asked.
-//
-// It is not generic: the compiled copies of such a function for each operation took a hundred kilobytes of the program.
-func op(run reflect.Value) operation {
-	return func(ctx context.Context, raw []byte) (any, error) {
-		in := reflect.New(run.Type().In(1))
-		if err := decode(raw, in.Interface()); err != nil {
-			return nil, err
-		}
-		out := run.Call([]reflect.Value{reflect.ValueOf(ctx), in.Elem()})
-		err, _ := out[1].Interface().(error)
-		return out[0].Interface(), err
-	}
-}
-
-// decode reads the argument of an operation.
-func decode(raw []byte, in any) error {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(in); err != nil {
-		return fault.New(fault.Invalid, "the argument cannot be read: %v", err)
-	}
-	return nil
-}
-
 // problem is a fault as it is sent over the socket. The kind is sent by name, because the
 // other program may be another version with other numbers.
 type problem struct {
@@ -75,30 +39,17 @@ type problem struct {
 	Param   string `json:"param,omitempty"`
 }
 
-// Handler serves the operations at POST /{name}, and profiles below /debug/. Unlike the API it reveals the cause of
-// internal errors.
+// Handler serves the operations at POST /{name}, and profiles below /debug/.
 func Handler(b *Backend) http.Handler {
-	ops := map[string]operation{}
-	for _, r := range b.routes() {
-		ops[r.Name] = r.run
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if b.serveDebug(w, r) {
 			return
 		}
-		out, err := serve(ops, r)
+		out, err := serve(b, r)
 		w.Header().Set("Content-Type", "application/json")
 		if err != nil {
-			f := fault.From(err)
-			msg := f.Message
-			// The API hides the cause of its own failures.
-			if cause := f.Unwrap(); cause != nil && (f.Kind == fault.Internal || f.Kind == fault.Unavailable) {
-				msg = cause.Error() // operators may read it, and can do something about it
-				if f.Kind == fault.Unavailable {
-					msg = f.Message + " (" + msg + ")" // the message names what is away, which the cause may not
-				}
-			}
-			out = problem{Type: f.Kind.String(), Message: msg, Param: f.Param}
+			f := openly(err).(*fault.Fault)
+			out = problem{Type: f.Kind.String(), Message: f.Message, Param: f.Param}
 			w.WriteHeader(f.Kind.Status())
 		}
 		_ = json.NewEncoder(w).Encode(out) // an error means that the client disconnected
@@ -106,16 +57,33 @@ func Handler(b *Backend) http.Handler {
 }
 
 // serve runs the operation that the request names.
-func serve(ops map[string]operation, r *http.Request) (any, error) {
-	run := ops[strings.TrimPrefix(r.URL.Path, "/")]
-	if run == nil || r.Method != http.MethodPost {
+func serve(b *Backend, r *http.Request) (any, error) {
+	op := named(strings.TrimPrefix(r.URL.Path, "/"))
+	if op == nil || r.Method != http.MethodPost {
 		return nil, fault.New(fault.NotFound, "there is no operation %s %s", r.Method, r.URL.Path)
 	}
 	raw, err := io.ReadAll(io.LimitReader(r.Body, maxMessage))
 	if err != nil {
 		return nil, err
 	}
-	return run(r.Context(), raw)
+	return op.handle(r.Context(), b, nil, raw)
+}
+
+// openly returns an error as operators see it, a *fault.Fault or nil. Unlike the API it reveals the cause of our own
+// failures: operators may read it, and can do something about it.
+func openly(err error) error {
+	if err == nil {
+		return nil
+	}
+	f := fault.From(err)
+	message := f.Message
+	if cause := f.Unwrap(); cause != nil && (f.Kind == fault.Internal || f.Kind == fault.Unavailable) {
+		message = cause.Error()
+		if f.Kind == fault.Unavailable {
+			message = f.Message + " (" + message + ")" // the message names what is away, which the cause may not
+		}
+	}
+	return fault.New(f.Kind, "%s", message).At(f.Param)
 }
 
 // Listen opens the socket in a folder that this process has locked. It may therefore remove a
@@ -144,10 +112,14 @@ func Listen(dir string) (net.Listener, error) {
 	return l, nil
 }
 
-// Client calls the operations of a server or of its own process.
+// Client calls the operations of a server or of its own process. One of the fields below Actor is not nil.
 type Client struct {
-	transport http.RoundTripper
-	remote    *remote // not nil: the admin API of a server somewhere else, and transport is nil
+	// Actor is who calls, for the audit log. If it is empty, arguments are sent as they are.
+	Actor string
+
+	socket  *http.Transport
+	remote  *remote  // the admin API of a server somewhere else
+	backend *Backend // operations run in this process
 }
 
 // Dial returns a client of the server that uses the folder. It returns an error if none is
@@ -171,12 +143,11 @@ func Dial(ctx context.Context, dir string) (*Client, error) {
 	probe.Close()
 	// A client makes one or two calls and is dropped. Kept-alive connections would never be
 	// closed.
-	return &Client{transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}, nil
+	return &Client{socket: &http.Transport{DialContext: dial, DisableKeepAlives: true}}, nil
 }
 
-// InProcess returns a client of operations that run in this process. They pass through the
-// same JSON, so that both ways behave alike.
-func InProcess(b *Backend) *Client { return &Client{transport: direct{Handler(b)}} }
+// InProcess returns a client of operations that run in this process.
+func InProcess(b *Backend) *Client { return &Client{backend: b} }
 
 const (
 	// StatusPatience is how long a server may take to say how it is, which it does without waiting for anything.
@@ -192,12 +163,11 @@ const (
 func (c *Client) within(ctx context.Context, name string) (context.Context, context.CancelFunc, error) {
 	patience := callPatience
 	switch name {
-	case "status":
+	case Ops().StatusShow.Name:
 		patience = StatusPatience
-	case "audit", "journal.parts":
+	case Ops().AuditRun.Name, Ops().JournalParts.Name:
 		patience = longPatience
-		var st Status
-		if err := c.Call(ctx, "status", Empty{}, &st); err != nil {
+		if _, err := Ops().StatusShow.Call(ctx, c, Empty{}); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -205,29 +175,41 @@ func (c *Client) within(ctx context.Context, name string) (context.Context, cont
 	return ctx, cancel, nil
 }
 
-// Call runs an operation and decodes its result into out. An error of the operation is
-// returned as a *fault.Fault.
+// Call runs an operation by its name and decodes its result into out, as every program can that writes JSON. Programs of
+// this repository call an Op, which knows the types.
 func (c *Client) Call(ctx context.Context, name string, in, out any) error {
 	if c.remote != nil {
 		return c.remote.call(ctx, name, in, out)
-	}
-	if _, running := c.transport.(*http.Transport); running {
-		bounded, cancel, err := c.within(ctx, name)
-		if err != nil {
-			return err
-		}
-		defer cancel()
-		ctx = bounded
 	}
 	body, err := json.Marshal(in)
 	if err != nil {
 		return err
 	}
+	if c.backend != nil {
+		return c.here(ctx, name, body, out)
+	}
+	ctx, cancel, err := c.within(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://sluice/"+name, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
-	resp, err := c.transport.RoundTrip(req)
+	return exchange(c.socket.RoundTrip, req, out, func(status int, raw []byte) error {
+		var p problem
+		if err := json.Unmarshal(raw, &p); err != nil || p.Message == "" {
+			return fmt.Errorf("the server answered with status %d", status)
+		}
+		return fault.New(fault.Named(p.Type, status), "%s", p.Message).At(p.Param)
+	})
+}
+
+// exchange sends a request and decodes the result of the operation. refused returns the error in a reply with another
+// status than 200.
+func exchange(send func(*http.Request) (*http.Response, error), req *http.Request, out any, refused func(status int, raw []byte) error) error {
+	resp, err := send(req)
 	if err != nil {
 		return fmt.Errorf("the server did not answer: %w", err)
 	}
@@ -237,34 +219,27 @@ func (c *Client) Call(ctx context.Context, name string, in, out any) error {
 		return fmt.Errorf("the server's answer broke off: %w", err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		var p problem
-		if err := json.Unmarshal(raw, &p); err != nil || p.Message == "" {
-			return fmt.Errorf("the server answered with status %d", resp.StatusCode)
-		}
-		return fault.New(fault.Named(p.Type, resp.StatusCode), "%s", p.Message).At(p.Param)
+		return refused(resp.StatusCode, raw)
 	}
 	return json.Unmarshal(raw, out)
 }
 
-// direct is an http.RoundTripper that calls a handler instead of the network.
-type direct struct{ handler http.Handler }
-
-func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := &recorder{header: http.Header{}, status: http.StatusOK}
-	d.handler.ServeHTTP(w, r)
-	return &http.Response{StatusCode: w.status, Header: w.header, Body: io.NopCloser(&w.body), Request: r}, nil
+// here runs an operation in this process.
+func (c *Client) here(ctx context.Context, name string, body []byte, out any) error {
+	op := named(name)
+	if op == nil {
+		return fault.New(fault.NotFound, "there is no operation POST /%s", name)
+	}
+	result, err := op.handle(ctx, c.backend, nil, body)
+	if err != nil {
+		return openly(err)
+	}
+	raw, err := json.Marshal(result)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, out)
 }
-
-// recorder is the ResponseWriter of direct. It keeps the reply in memory.
-type recorder struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (w *recorder) Header() http.Header         { return w.header }
-func (w *recorder) WriteHeader(status int)      { w.status = status }
-func (w *recorder) Write(p []byte) (int, error) { return w.body.Write(p) }
 
 // socketAddr returns the address of the socket. The kernel allows only about 100 bytes, so for
 // a longer path it returns one through a descriptor of the open folder. The caller calls done

@@ -57,12 +57,11 @@ type Share struct {
 
 // accountEvidence returns the evidence about an account.
 func (b *Backend) accountEvidence(ctx context.Context, in Target) (Evidence, error) {
-	a, err := b.Accounts.Find(ctx, in.Ref)
-	if err != nil {
-		return Evidence{}, err
-	}
+	return of(ctx, b, in.Ref, b.evidenceOf)
+}
+
+func (b *Backend) evidenceOf(ctx context.Context, a *account.Account) (out Evidence, err error) {
 	now := time.Now().UTC()
-	out := Evidence{Hours: []HourSum{}}
 	if out.Score, err = b.scoreHistory(ctx, a, now); err != nil {
 		return Evidence{}, err
 	}
@@ -71,9 +70,7 @@ func (b *Backend) accountEvidence(ctx context.Context, in Target) (Evidence, err
 	if err != nil {
 		return Evidence{}, err
 	}
-	for i := range hours {
-		out.Hours = append(out.Hours, HourSum{hours[i].Start, hours[i].Requests, hours[i].Failed})
-	}
+	out.Hours = views(hours, func(r *usage.Row) HourSum { return HourSum{r.Start, r.Requests, r.Failed} })
 	order.By(out.Hours, func(x, y HourSum) int { return x.At.Compare(y.At) })
 	if out.Models, err = b.shares(ctx, q, usage.ByModel, func(r *usage.Row) string { return r.Model }); err != nil {
 		return Evidence{}, err
@@ -96,10 +93,7 @@ func (b *Backend) shares(ctx context.Context, q usage.Query, by usage.By, name f
 	if err != nil {
 		return nil, err
 	}
-	list := make([]Share, 0, len(rows))
-	for i := range rows {
-		list = append(list, Share{name(&rows[i]), rows[i].Requests})
-	}
+	list := views(rows, func(r *usage.Row) Share { return Share{name(r), r.Requests} })
 	order.By(list, func(x, y Share) int { return cmp.Or(cmp.Compare(y.Requests, x.Requests), cmp.Compare(x.Name, y.Name)) })
 	if len(list) > mostShares {
 		var rest Share

@@ -40,6 +40,31 @@ func (c Cursor) number() (int64, error) {
 	return n, nil
 }
 
+// turn moves the cursor to the page after one.
+func (c *Cursor) turn(next string) { c.After = next }
+
+// Pager is a pointer to the argument of a list.
+type Pager[In any] interface {
+	*In
+	turn(next string)
+}
+
+// All returns all entries of a list, not nil, page by page from in on. fetch returns the page that its argument asks for.
+func All[In, T any, P Pager[In]](in In, fetch func(In) (List[T], error)) ([]T, error) {
+	all := []T{}
+	for {
+		page, err := fetch(in)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Data...)
+		if page.Next == "" {
+			return all, nil
+		}
+		P(&in).turn(page.Next)
+	}
+}
+
 // AccountPage asks for a page of what an account has.
 type AccountPage struct {
 	Ref string `json:"ref"`
@@ -52,15 +77,21 @@ type List[T any] struct {
 	Next string `json:"next,omitempty"`
 }
 
+// views converts a list, which is then not nil.
+func views[From, To any](list []From, view func(*From) To) []To {
+	out := make([]To, len(list))
+	for i := range list {
+		out[i] = view(&list[i])
+	}
+	return out
+}
+
 // listOf converts a page that was read with a limit. cursor returns the cursor of an entry. A page that is full may have
 // another one after it.
-func listOf[From, To any](page []From, limit int, view func(From) To, cursor func(From) string) List[To] {
-	l := List[To]{Data: make([]To, 0, len(page))}
-	for _, x := range page {
-		l.Data = append(l.Data, view(x))
-	}
+func listOf[From, To any](page []From, limit int, view func(*From) To, cursor func(*From) string) List[To] {
+	l := List[To]{Data: views(page, view)}
 	if len(page) > 0 && len(page) >= limit {
-		l.Next = cursor(page[len(page)-1])
+		l.Next = cursor(&page[len(page)-1])
 	}
 	return l
 }

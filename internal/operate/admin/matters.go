@@ -109,11 +109,7 @@ func (b *Backend) matterList(ctx context.Context, in MatterQuery) (List[Matter],
 			return List[Matter]{}, err
 		}
 	}
-	out := List[Matter]{Data: make([]Matter, 0, len(list)), Next: next.String()}
-	for i := range list {
-		out.Data = append(out.Data, matterView(&list[i]))
-	}
-	return out, nil
+	return List[Matter]{Data: views(list, matterView), Next: next.String()}, nil
 }
 
 // MatterCounts is how many matters wait for support and for customers, and how many are snoozed.
@@ -133,11 +129,9 @@ func (b *Backend) matterShow(ctx context.Context, in MatterRef) (MatterThread, e
 	if err != nil {
 		return MatterThread{}, err
 	}
-	out := MatterThread{Matter: matterView(m), Thread: make([]MatterMessage, 0, len(messages))}
-	for _, x := range messages {
-		out.Thread = append(out.Thread, MatterMessage{x.At, string(x.From), x.Author, x.Text})
-	}
-	return out, nil
+	return MatterThread{Matter: matterView(m), Thread: views(messages, func(x *matter.Message) MatterMessage {
+		return MatterMessage{x.At, string(x.From), x.Author, x.Text}
+	})}, nil
 }
 
 // matterOpen writes to a customer.

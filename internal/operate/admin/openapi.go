@@ -13,11 +13,10 @@ import (
 
 // describe returns the OpenAPI file of the admin API: one operation for each route that has a path, with schemas made
 // from the types of its argument and result.
-func describe(routes []Route) []byte {
+func describe() []byte {
 	d := &description{schemas: map[string]any{}}
 	paths := map[string]any{}
-	for i := range routes {
-		r := &routes[i]
+	for _, r := range Ops().routes {
 		if r.Path == "" {
 			continue
 		}

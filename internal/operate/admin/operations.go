@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -12,15 +13,20 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
+	"sluice/internal/account/signin"
+	"sluice/internal/account/staff"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/health"
 	"sluice/internal/ledger/refusal"
 	"sluice/internal/operate/alert"
+	"sluice/internal/operate/feedback"
 	"sluice/internal/operate/finder"
 	"sluice/internal/operate/matter"
+	"sluice/internal/operate/notice"
 	"sluice/internal/operate/overview"
 	"sluice/internal/operate/signal"
+	"sluice/internal/operate/steering"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/routing"
 )
@@ -33,12 +39,12 @@ type Backend struct {
 	Catalog  func() *catalog.Catalog
 	Books    Books
 	Scores   Scores
-	Desk     Desk
-	Staff    Staff
+	Desk     *signin.Desk
+	Staff    *staff.Roster
 	Alerts   *alert.Desk
 	Billing  *billing.Billing
-	Helm     Helm
-	Feedback Feedback
+	Helm     *steering.Helm
+	Feedback *feedback.Feedback
 	// Reports tells what the service does. It is nil if no server is running.
 	Reports *overview.Desk
 	// VideoModel returns the id of the video model.
@@ -49,7 +55,7 @@ type Backend struct {
 	Refusals refusal.View
 	Signals  signal.Store
 	Evidence EvidenceStore
-	Messages Messages
+	Messages *notice.Board // what accounts were told
 	// Tell tells the owner of an account what staff has done. It is nil if no server is running.
 	Tell func(ctx context.Context, accountID, title, body string)
 	// Standing returns where models come from and how healthy they are.
@@ -85,6 +91,15 @@ type Target struct {
 // under returns accounts whose changes have the reason and need the version of the target.
 func (b *Backend) under(in Target) *account.Accounts {
 	return b.Accounts.Under(account.Order{Reason: in.Reason, Version: in.Version})
+}
+
+// of reads something of the account that a reference names.
+func of[Out any](ctx context.Context, b *Backend, ref string, read func(ctx context.Context, a *account.Account) (Out, error)) (out Out, err error) {
+	a, err := b.Accounts.Find(ctx, ref)
+	if err != nil {
+		return out, err
+	}
+	return read(ctx, a)
 }
 
 // NewAccount is the argument of account.create.
@@ -259,10 +274,7 @@ func (b *Backend) accountCreate(ctx context.Context, in NewAccount) (CreatedAcco
 func (b *Backend) accountList(ctx context.Context, in Cursor) (List[Account], error) {
 	limit := in.limit()
 	list, err := b.Accounts.List(ctx, in.After, limit)
-	if err != nil {
-		return List[Account]{}, err
-	}
-	return listOf(list, limit, b.view, func(a *account.Account) string { return a.ID }), nil
+	return listOf(list, limit, func(a **account.Account) Account { return b.view(*a) }, func(a **account.Account) string { return (*a).ID }), err
 }
 
 func (b *Backend) accountShow(ctx context.Context, in Target) (Account, error) {
@@ -277,10 +289,7 @@ func (b *Backend) accountHistory(ctx context.Context, in AccountPage) (List[Entr
 		return List[Entry]{}, err
 	}
 	log, err := b.Accounts.History(ctx, in.Ref, before, limit)
-	if err != nil {
-		return List[Entry]{}, err
-	}
-	return entries(log, limit), nil
+	return entries(log, limit), err
 }
 
 // accountSetPlan grants a plan, independent of any subscription.
@@ -469,7 +478,7 @@ type ModelQuery struct {
 
 // models returns the catalog exactly as GET /v1/models does, so that the command and the API
 // agree.
-func (b *Backend) models(_ context.Context, in ModelQuery) (rawJSON, error) {
+func (b *Backend) models(_ context.Context, in ModelQuery) (json.RawMessage, error) {
 	return b.Catalog().JSON(in.Verbose), nil
 }
 

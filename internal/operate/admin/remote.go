@@ -19,7 +19,6 @@ import (
 type remote struct {
 	origin string // scheme and host
 	token  string
-	routes map[string]Route
 	client *http.Client
 }
 
@@ -33,10 +32,7 @@ func Remote(server, token string) (*Client, error) {
 	if token == "" {
 		return nil, errors.New("a staff token is needed for another server: set SLUICE_TOKEN, or use --token")
 	}
-	r := &remote{origin: u.Scheme + "://" + u.Host, token: token, routes: map[string]Route{}}
-	for _, route := range new(Backend).routes() {
-		r.routes[route.Name] = route
-	}
+	r := &remote{origin: u.Scheme + "://" + u.Host, token: token}
 	// The token must not follow a redirect to another host, and a body does not.
 	r.client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return &Client{remote: r}, nil
@@ -46,35 +42,28 @@ func Remote(server, token string) (*Client, error) {
 func (c *remote) call(ctx context.Context, name string, in, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, callPatience)
 	defer cancel()
-	r, ok := c.routes[name]
-	if !ok || r.Path == "" {
+	r := named(name)
+	if r == nil || r.Path == "" {
 		return fmt.Errorf("%s works only on the machine of the server, without --server", name)
 	}
-	req, err := c.request(ctx, &r, in)
+	req, err := c.request(ctx, r, in)
 	if err != nil {
 		return err
 	}
-	resp, err := c.client.Do(req)
-	if err != nil {
-		return fmt.Errorf("the server did not answer: %w", err)
+	return exchange(c.client.Do, req, out, c.refusal)
+}
+
+// refusal returns the error in a reply of the server.
+func (c *remote) refusal(status int, raw []byte) error {
+	var told struct{ Error fault.Object }
+	if err := json.Unmarshal(raw, &told); err != nil || told.Error.Message == "" {
+		return fmt.Errorf("%s answered with status %d; is it a Sluice server?", c.origin, status)
 	}
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxMessage))
-	if err != nil {
-		return fmt.Errorf("the server's answer broke off: %w", err)
-	}
-	if resp.StatusCode == http.StatusOK {
-		return json.Unmarshal(raw, out)
-	}
-	var refusal struct{ Error fault.Object }
-	if err := json.Unmarshal(raw, &refusal); err != nil || refusal.Error.Message == "" {
-		return fmt.Errorf("%s answered with status %d; is it a Sluice server?", c.origin, resp.StatusCode)
-	}
-	message := refusal.Error.Message
-	if resp.StatusCode == http.StatusUnauthorized {
+	message := told.Error.Message
+	if status == http.StatusUnauthorized {
 		message = fmt.Sprintf("%s refuses the staff token in --token or SLUICE_TOKEN: %s \"sluice token create\" on its machine makes a new one.", c.origin, message)
 	}
-	return fault.New(fault.Named(refusal.Error.Type, resp.StatusCode), "%s", message).At(refusal.Error.Param)
+	return fault.New(fault.Named(told.Error.Type, status), "%s", message).At(told.Error.Param)
 }
 
 // request puts the fields of an argument where the route has them: in the path, the query or the body.

@@ -52,14 +52,7 @@ type MatchedKey struct {
 // accountSearch finds accounts, at most 50 at a time.
 func (b *Backend) accountSearch(ctx context.Context, in SearchQuery) (List[Match], error) {
 	found, next, err := b.Finder.Search(ctx, in.Term, in.After, in.Limit)
-	if err != nil {
-		return List[Match]{}, err
-	}
-	out := List[Match]{Data: []Match{}, Next: next}
-	for i := range found {
-		out.Data = append(out.Data, matchView(&found[i]))
-	}
-	return out, nil
+	return List[Match]{Data: views(found, matchView), Next: next}, err
 }
 
 // matchView converts a match.
@@ -86,10 +79,11 @@ func matchView(m *finder.Match) Match {
 
 // accountSignals returns what in the calls of an account is a reason to look at it.
 func (b *Backend) accountSignals(ctx context.Context, in Target) (signal.Report, error) {
-	a, err := b.Accounts.Find(ctx, in.Ref)
-	if err != nil {
-		return signal.Report{}, err
-	}
+	return of(ctx, b, in.Ref, b.signalsOf)
+}
+
+// signalsOf returns what in the calls of an account is a reason to look at it.
+func (b *Backend) signalsOf(ctx context.Context, a *account.Account) (signal.Report, error) {
 	return signal.Of(ctx, b.Signals, a.ID, b.Plans()[a.Plan].Over(a.Overrides), time.Now())
 }
 
@@ -299,7 +293,7 @@ func (b *Backend) requestRefused(ctx context.Context, in AccountPage) (Refused, 
 	if in.Limit < 1 || in.Limit > maxRefused {
 		in.Limit = maxRefused
 	}
-	out := Refused{List: List[RefusedCall]{Data: []RefusedCall{}}}
+	var out Refused
 	before := refusal.Point{At: time.Now().Add(time.Minute)} // a node's clock may be ahead
 	if in.After != "" {
 		ms, id, _ := strings.Cut(in.After, ":")
@@ -326,8 +320,6 @@ func (b *Backend) requestRefused(ctx context.Context, in AccountPage) (Refused, 
 		last := &calls[in.Limit-1]
 		out.Next = fmt.Sprintf("%d:%s", last.At.UnixMilli(), last.ID)
 	}
-	for i := range calls {
-		out.Data = append(out.Data, refusedView(&calls[i]))
-	}
+	out.Data = views(calls, refusedView)
 	return out, nil
 }

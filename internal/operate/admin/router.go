@@ -9,12 +9,6 @@ import (
 	"sluice/internal/operate/feedback"
 )
 
-// Feedback is what callers and the ends of calls say about models.
-type Feedback interface {
-	Standings(ctx context.Context) ([]feedback.Standing, error)
-	Reset(ctx context.Context, model, actor, reason string) error
-}
-
 // RouterReset is the argument of router.reset. Without Model it means all.
 type RouterReset struct {
 	Actor  string `json:"actor"`
@@ -24,10 +18,7 @@ type RouterReset struct {
 
 func (b *Backend) routerFeedback(ctx context.Context, in Cursor) (List[feedback.Standing], error) {
 	list, err := b.Feedback.Standings(ctx)
-	if err != nil {
-		return List[feedback.Standing]{}, err
-	}
-	return part(list, in, func(s feedback.Standing) string { return s.Model + " " + s.Task }), nil
+	return part(list, in, func(s feedback.Standing) string { return s.Model + " " + s.Task }), err
 }
 
 // routerReset forgets feedback. The model need not be in the catalog any more, but something must be known of it: a

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -23,90 +22,17 @@ import (
 // maxBody limits the body of a request to the admin API, in bytes.
 const maxBody = 64 << 10
 
-// Caller is a member of staff who calls an operation.
-type Caller struct {
-	Actor     string // for the audit log
-	AccountID string // of the member
-	// Token is what the member calls with; nil in the console, where members have every scope.
-	Token *staff.Token
-}
-
-// allows reports whether the caller may run operations of a scope.
-func (c *Caller) allows(s Scope) bool {
-	return s != Local && (c.Token == nil || c.Token.Allows(string(s)))
-}
-
-type callerKey struct{}
-
-// callerOf returns the member who calls an operation, or nil for the operator at the socket.
-func callerOf(ctx context.Context) *Caller {
-	c, _ := ctx.Value(callerKey{}).(*Caller)
-	return c
-}
-
-// Service runs operations for members of staff: Call for the console, Handler for the admin API.
+// Service runs operations for members of staff: Op.Run for the console, Handler for the admin API.
 type Service struct {
-	routes []Route
-	byName map[string]*Route
-	reads  *turnstile.Gate
-	log    *slog.Logger
-	// description is the OpenAPI file.
-	description func() []byte
+	backend *Backend
+	reads   *turnstile.Gate
+	log     *slog.Logger
 }
 
 // NewService returns a service of the operations. reads bounds how many requests of one member to the admin API run at
 // once; it may be nil. log gets the causes of failures that callers are not told.
 func NewService(b *Backend, reads *turnstile.Gate, log *slog.Logger) *Service {
-	s := &Service{routes: b.routes(), byName: map[string]*Route{}, reads: reads, log: log}
-	for i := range s.routes {
-		s.byName[s.routes[i].Name] = &s.routes[i]
-	}
-	s.description = sync.OnceValue(func() []byte { return describe(s.routes) })
-	return s
-}
-
-// Routes returns all operations, as a copy.
-func (s *Service) Routes() []Route { return append([]Route{}, s.routes...) }
-
-// Call runs an operation for a member and decodes its result into out, which is a pointer. Argument and result pass
-// through JSON, as they do on every other way to an operation. The actor in the argument is replaced by the caller.
-func (s *Service) Call(ctx context.Context, c Caller, name string, in, out any) error {
-	r := s.byName[name]
-	if r == nil {
-		return fault.New(fault.NotFound, "there is no operation %q", name)
-	}
-	raw, err := json.Marshal(in)
-	if err != nil {
-		return err
-	}
-	fields := map[string]json.RawMessage{}
-	if err := json.Unmarshal(raw, &fields); err != nil {
-		return err
-	}
-	result, err := r.call(ctx, &c, fields)
-	if err != nil {
-		return err
-	}
-	if raw, err = json.Marshal(result); err != nil {
-		return err
-	}
-	return json.Unmarshal(raw, out)
-}
-
-// call runs the operation if the caller has its scope.
-func (r *Route) call(ctx context.Context, c *Caller, fields map[string]json.RawMessage) (any, error) {
-	if !c.allows(r.Scope) {
-		return nil, fault.New(fault.Forbidden, "This needs the scope %s, which your token does not have.", r.Scope)
-	}
-	delete(fields, "actor")
-	if r.has("actor") {
-		fields["actor"] = quoted(c.Actor)
-	}
-	raw, err := json.Marshal(fields)
-	if err != nil {
-		return nil, err
-	}
-	return r.run(context.WithValue(ctx, callerKey{}, c), raw)
+	return &Service{backend: b, reads: reads, log: log}
 }
 
 // Handler serves the admin API below Base. Every request needs a staff token, whatever its path, so that strangers
@@ -124,13 +50,16 @@ func (s *Service) Handler(roster *staff.Roster) http.Handler {
 			}
 		})
 	}
-	for i := range s.routes {
-		if rt := &s.routes[i]; rt.Path != "" {
-			handle(rt.Method+" "+Base+rt.Path, rt.serve)
+	for _, route := range Ops().routes {
+		if route.Path != "" {
+			handle(route.Method+" "+Base+route.Path, func(c *Caller, w http.ResponseWriter, r *http.Request) error {
+				return s.serve(route, c, w, r)
+			})
 		}
 	}
+	description := sync.OnceValue(describe)
 	handle("GET "+Base+"/openapi.json", func(_ *Caller, w http.ResponseWriter, r *http.Request) error {
-		return reply(w, r, s.description())
+		return reply(w, r, description())
 	})
 	handle("/", func(_ *Caller, _ http.ResponseWriter, r *http.Request) error {
 		return fault.New(fault.NotFound, "There is no operation %s %s. They are described at %s/openapi.json.", excerpt.Of(r.Method, 20), excerpt.Of(r.URL.Path, 100), Base)
@@ -161,17 +90,17 @@ func authenticate(r *http.Request, roster *staff.Roster) (*Caller, error) {
 // Actor names a member of staff in the audit log.
 func Actor(a *account.Account) string { return "staff:" + a.Email }
 
-// serve runs the operation for a request to the admin API.
-func (r *Route) serve(c *Caller, w http.ResponseWriter, req *http.Request) error {
+// serve runs an operation for a request to the admin API.
+func (s *Service) serve(route *Route, c *Caller, w http.ResponseWriter, r *http.Request) error {
 	// Before the body is read: who may not call it learns nothing about its argument.
-	if !c.allows(r.Scope) {
-		return fault.New(fault.Forbidden, "This needs the scope %s, which your token does not have.", r.Scope)
+	if err := c.mayCall(route); err != nil {
+		return err
 	}
-	fields, err := r.argument(req)
+	raw, err := route.argument(r)
 	if err != nil {
 		return err
 	}
-	result, err := r.call(req.Context(), c, fields)
+	result, err := route.handle(r.Context(), s.backend, c, raw)
 	if err != nil {
 		return err
 	}
@@ -179,12 +108,12 @@ func (r *Route) serve(c *Caller, w http.ResponseWriter, req *http.Request) error
 	if err != nil {
 		return err
 	}
-	return reply(w, req, append(body, '\n'))
+	return reply(w, r, append(body, '\n'))
 }
 
-// argument collects the fields of the argument: from the path, and from the query of a GET or the body of another
-// method.
-func (r *Route) argument(req *http.Request) (map[string]json.RawMessage, error) {
+// argument returns the argument of a request as JSON, with fields from the path, and from the query of a GET or the body
+// of another method. Who acts is known by the token.
+func (r *Route) argument(req *http.Request) ([]byte, error) {
 	fields := map[string]json.RawMessage{}
 	if r.Method == http.MethodGet {
 		if len(req.URL.RawQuery) > maxBody {
@@ -224,7 +153,8 @@ func (r *Route) argument(req *http.Request) (map[string]json.RawMessage, error) 
 	for _, name := range r.pathFields() {
 		fields[name] = quoted(req.PathValue(name))
 	}
-	return fields, nil
+	delete(fields, "actor")
+	return json.Marshal(fields)
 }
 
 // pathFields returns the names of the fields that are in the path.
@@ -258,13 +188,6 @@ func (r *Route) field(name string) (reflect.StructField, bool) {
 	_, fields := fieldsOf(r.in)
 	f, ok := fields[name]
 	return f, ok && name != "actor"
-}
-
-// has reports whether the argument has a field.
-func (r *Route) has(name string) bool {
-	_, fields := fieldsOf(r.in)
-	_, ok := fields[name]
-	return ok
 }
 
 // queryValue turns a text of the query into JSON of the field's type.

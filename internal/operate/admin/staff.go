@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"sluice/internal/account"
@@ -9,13 +10,6 @@ import (
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 )
-
-// Staff makes, lists and revokes the tokens of members; *staff.Roster is one.
-type Staff interface {
-	NewToken(ctx context.Context, actor, ref, name string, scopes []string, days int) (*staff.Token, string, error)
-	Tokens(ctx context.Context, ref, after string, limit int) ([]staff.Token, error)
-	DeleteToken(ctx context.Context, actor, memberID, tokenID string) (*staff.Token, error)
-}
 
 // StaffFlag is the argument of account.set-staff.
 type StaffFlag struct {
@@ -70,17 +64,14 @@ func (b *Backend) tokenCreate(ctx context.Context, in NewToken) (CreatedToken, e
 	if err != nil {
 		return CreatedToken{}, err
 	}
-	return CreatedToken{tokenView(*t), raw}, nil
+	return CreatedToken{tokenView(t), raw}, nil
 }
 
 // tokenList lists the tokens of a member, or of all if none is named. In the console members see their own.
 func (b *Backend) tokenList(ctx context.Context, in AccountPage) (List[Token], error) {
 	limit := in.limit()
 	list, err := b.Staff.Tokens(ctx, ownRef(ctx, in.Ref), in.After, limit)
-	if err != nil {
-		return List[Token]{}, err
-	}
-	return listOf(list, limit, tokenView, func(t staff.Token) string { return t.ID }), nil
+	return listOf(list, limit, tokenView, func(t *staff.Token) string { return t.ID }), err
 }
 
 // tokenDelete revokes a token. Ref is the id of the token. In the console it must be the member's own.
@@ -89,7 +80,7 @@ func (b *Backend) tokenDelete(ctx context.Context, in Target) (Token, error) {
 	if err != nil {
 		return Token{}, err
 	}
-	return tokenView(*t), nil
+	return tokenView(t), nil
 }
 
 // ownRef returns the account of the member who calls, or ref for an operator at the socket.
@@ -109,7 +100,7 @@ func mayEnter(ctx context.Context, a *account.Account) error {
 	return nil
 }
 
-func tokenView(t staff.Token) Token {
+func tokenView(t *staff.Token) Token {
 	v := Token{ID: t.ID, AccountID: t.AccountID, Name: t.Name, LastFour: t.LastFour, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt, Scopes: make([]Scope, len(t.Scopes))}
 	for i, s := range t.Scopes {
 		v.Scopes[i] = Scope(s)
@@ -122,10 +113,5 @@ func tokenView(t staff.Token) Token {
 
 // known reports whether a token can have the scope.
 func (s Scope) known() bool {
-	for _, k := range Scopes() {
-		if k.Scope == s {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(Scopes(), func(k ScopeText) bool { return k.Scope == s })
 }

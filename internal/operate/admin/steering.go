@@ -14,16 +14,6 @@ import (
 	"sluice/internal/upstream/routing"
 )
 
-// Helm gives orders about the running service.
-type Helm interface {
-	Orders(kinds ...steering.Kind) []steering.Order
-	History(ctx context.Context, before int64, limit int) ([]account.Entry, error)
-	Give(ctx context.Context, o steering.Order) (steering.Order, error)
-	End(ctx context.Context, kind steering.Kind, id, actor, reason string) (steering.Order, error)
-	Enable(ctx context.Context, t steering.Target, actor, reason string) (steering.Order, error)
-	MoveBack(ctx context.Context, model, actor, reason string) (steering.Order, error)
-}
-
 // UpstreamTarget is the argument of upstream.drain and upstream.enable. Without Upstream it means all models of the
 // provider, and without Key, the last four of a key, all of its keys.
 type UpstreamTarget struct {
@@ -78,14 +68,19 @@ func (b *Backend) upstreamList(ctx context.Context, in Cursor) (List[routing.Sta
 // targetCursor is the cursor of a list of targets.
 func targetCursor(t *routing.Standing) string { return t.Provider + "/" + t.Upstream + " " + t.Key }
 
-// upstreamDrains lists what is drained, also targets that this server does not have.
-func (b *Backend) upstreamDrains(_ context.Context, in Cursor) (List[steering.Order], error) {
-	return b.orders(steering.Drain, in), nil
+// orders returns the operation that lists the orders of a kind, oldest first, also those about targets that this server
+// does not have.
+func orders(kind steering.Kind) func(*Backend, context.Context, Cursor) (List[steering.Order], error) {
+	return func(b *Backend, _ context.Context, in Cursor) (List[steering.Order], error) {
+		return part(b.Helm.Orders(kind), in, func(o steering.Order) string { return o.ID }), nil
+	}
 }
 
-// orders returns a page of the orders of a kind, oldest first.
-func (b *Backend) orders(kind steering.Kind, in Cursor) List[steering.Order] {
-	return part(b.Helm.Orders(kind), in, func(o steering.Order) string { return o.ID })
+// endOrder returns the operation that ends an order of a kind.
+func endOrder(kind steering.Kind) func(*Backend, context.Context, EndedOrder) (steering.Order, error) {
+	return func(b *Backend, ctx context.Context, in EndedOrder) (steering.Order, error) {
+		return b.Helm.End(ctx, kind, in.ID, in.Actor, in.Reason)
+	}
 }
 
 // upstreamDrain keeps new calls away from a target. It must be one that serves a model: a typing mistake would
@@ -109,10 +104,6 @@ func (b *Backend) upstreamEnable(ctx context.Context, in UpstreamTarget) (steeri
 	return b.Helm.Enable(ctx, in.target(), in.Actor, in.Reason)
 }
 
-func (b *Backend) modelsMoves(_ context.Context, in Cursor) (List[steering.Order], error) {
-	return b.orders(steering.Move, in), nil
-}
-
 func (b *Backend) modelsMove(ctx context.Context, in ModelMove) (steering.Order, error) {
 	m, ok := b.Catalog().Lookup(in.Model)
 	switch {
@@ -128,10 +119,6 @@ func (b *Backend) modelsMoveBack(ctx context.Context, in ModelMove) (steering.Or
 	return b.Helm.MoveBack(ctx, in.Model, in.Actor, in.Reason)
 }
 
-func (b *Backend) maintenanceList(_ context.Context, in Cursor) (List[steering.Order], error) {
-	return b.orders(steering.Maintenance, in), nil
-}
-
 // maintenanceStart refuses calls of models. The video model is not in the catalog but may be named, too.
 func (b *Backend) maintenanceStart(ctx context.Context, in NewMaintenance) (steering.Order, error) {
 	for _, id := range in.Models {
@@ -144,20 +131,8 @@ func (b *Backend) maintenanceStart(ctx context.Context, in NewMaintenance) (stee
 	})
 }
 
-func (b *Backend) maintenanceEnd(ctx context.Context, in EndedOrder) (steering.Order, error) {
-	return b.Helm.End(ctx, steering.Maintenance, in.ID, in.Actor, in.Reason)
-}
-
-func (b *Backend) announcementList(_ context.Context, in Cursor) (List[steering.Order], error) {
-	return b.orders(steering.Announcement, in), nil
-}
-
 func (b *Backend) announcementPost(ctx context.Context, in NewAnnouncement) (steering.Order, error) {
 	return b.Helm.Give(ctx, steering.Order{Kind: steering.Announcement, Text: in.Text, Tone: in.Tone, From: in.From, Until: in.Until, Actor: in.Actor})
-}
-
-func (b *Backend) announcementEnd(ctx context.Context, in EndedOrder) (steering.Order, error) {
-	return b.Helm.End(ctx, steering.Announcement, in.ID, in.Actor, in.Reason)
 }
 
 // steeringHistory returns who has decided what about the running service, newest first.
@@ -167,15 +142,12 @@ func (b *Backend) steeringHistory(ctx context.Context, in Cursor) (List[Entry], 
 		return List[Entry]{}, err
 	}
 	log, err := b.Helm.History(ctx, before, in.limit())
-	if err != nil {
-		return List[Entry]{}, err
-	}
-	return entries(log, in.limit()), nil
+	return entries(log, in.limit()), err
 }
 
 // entries converts a page of the audit log.
 func entries(log []account.Entry, limit int) List[Entry] {
-	return listOf(log, limit, func(e account.Entry) Entry {
+	return listOf(log, limit, func(e *account.Entry) Entry {
 		return Entry{Seq: e.Seq, At: e.At, Actor: e.Actor, Action: e.Action, Detail: e.Detail, Reason: e.Reason}
-	}, func(e account.Entry) string { return strconv.FormatInt(e.Seq, 10) })
+	}, func(e *account.Entry) string { return strconv.FormatInt(e.Seq, 10) })
 }

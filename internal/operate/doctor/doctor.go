@@ -216,12 +216,13 @@ func (d *doctor) server(ctx context.Context) {
 			return
 		}
 		d.held = true
-		st = &admin.Status{}
-		if err := client.Call(ctx, "status", admin.Empty{}, st); err != nil {
+		status, err := admin.Ops().StatusShow.Call(ctx, client, admin.Empty{})
+		if err != nil {
 			// It may serve calls all the same, so this is no reason to restart it.
 			d.add(StateWarning, "server", "Its log and /readyz say how it is.", "it runs, but has not said how it is: %v", err)
 			return
 		}
+		st = &status
 	}
 	d.running, d.held = st, true
 	d.ok("server", "running since %s as process %d on %s, with %d accounts and %d models",

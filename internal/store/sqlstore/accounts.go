@@ -164,8 +164,18 @@ func (s *Store) AuditLog(ctx context.Context, accountID string, before int64, li
 	if before == 0 {
 		before = math.MaxInt64
 	}
-	var log []account.Entry
-	err := each(ctx, s.read, func(rows *sql.Rows) error {
+	return s.auditEntries(ctx, `seq < $3`, accountID, limit, before)
+}
+
+// PlanChanges returns the latest audit entries about an account's plan, newest first.
+func (s *Store) PlanChanges(ctx context.Context, accountID string, limit int) ([]account.Entry, error) {
+	return s.auditEntries(ctx, `(action = 'account.set_plan' OR action LIKE 'billing.%' AND detail LIKE '% to %')`, accountID, limit)
+}
+
+// auditEntries returns the latest audit entries that a condition is true of. The first two of args are the account and
+// the limit.
+func (s *Store) auditEntries(ctx context.Context, where string, args ...any) (log []account.Entry, err error) {
+	err = each(ctx, s.read, func(rows *sql.Rows) error {
 		var e account.Entry
 		var at int64
 		if err := rows.Scan(&e.Seq, &at, &e.Actor, &e.Action, &e.AccountID, &e.Detail, &e.Reason); err != nil {
@@ -175,7 +185,7 @@ func (s *Store) AuditLog(ctx context.Context, accountID string, before int64, li
 		log = append(log, e)
 		return nil
 	}, `SELECT seq, at, actor, action, account_id, detail, reason
-		FROM audit_log WHERE account_id = $1 AND seq < $3 ORDER BY seq DESC LIMIT $2`, accountID, limit, before)
+		FROM audit_log WHERE account_id = $1 AND `+where+` ORDER BY seq DESC LIMIT $2`, args...)
 	return log, unavailable(err)
 }
 

@@ -190,8 +190,17 @@ func (s *Store) Payment(ctx context.Context, id string) (*billing.Payment, error
 
 // Invoices returns an account's payments that have been paid, newest first.
 func (s *Store) Invoices(ctx context.Context, accountID string, limit int) ([]billing.Payment, error) {
-	var list []billing.Payment
-	err := each(ctx, s.read, func(rows *sql.Rows) error {
+	return s.invoices(ctx, `invoice > 0`, accountID, limit)
+}
+
+// Refundable returns those invoices of which something can be given back.
+func (s *Store) Refundable(ctx context.Context, accountID string, limit int) ([]billing.Payment, error) {
+	return s.invoices(ctx, `invoice > 0 AND refunded_cents < amount_cents`, accountID, limit)
+}
+
+// invoices returns the latest payments of an account that a condition is true of.
+func (s *Store) invoices(ctx context.Context, where, accountID string, limit int) (list []billing.Payment, err error) {
+	err = each(ctx, s.read, func(rows *sql.Rows) error {
 		p, err := scanPayment(rows)
 		if err != nil {
 			return err
@@ -199,8 +208,14 @@ func (s *Store) Invoices(ctx context.Context, accountID string, limit int) ([]bi
 		list = append(list, *p)
 		return nil
 	}, `SELECT `+paymentColumns+` FROM billing_payments
-		WHERE account_id = $1 AND invoice > 0 ORDER BY invoice DESC LIMIT $2`, accountID, limit)
+		WHERE account_id = $1 AND `+where+` ORDER BY invoice DESC LIMIT $2`, accountID, limit)
 	return list, unavailable(err)
+}
+
+// Charged returns the sum of an account's ledger, in cents. Refunds are negative.
+func (s *Store) Charged(ctx context.Context, accountID string) (cents int64, err error) {
+	err = s.read.QueryRowContext(ctx, `SELECT CAST(COALESCE(SUM(amount_cents), 0) AS BIGINT) FROM billing_ledger WHERE account_id = $1`, accountID).Scan(&cents)
+	return cents, unavailable(err)
 }
 
 // Ledger returns an account's ledger entries, newest first.

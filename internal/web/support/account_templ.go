@@ -299,11 +299,11 @@ func actionForm(a action, v *accountView) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, "\">Reason</label> <textarea id=\"")
 			markup.Text(templ_7745c5c3_Buffer, a.name+"-reason")
 			markup.Raw(templ_7745c5c3_Buffer, "\" name=\"reason\" required maxlength=\"1000\" rows=\"2\">")
-			markup.Text(templ_7745c5c3_Buffer, v.typed(a, "reason", ""))
+			markup.Text(templ_7745c5c3_Buffer, v.typed(a.name, "reason", ""))
 			markup.Raw(templ_7745c5c3_Buffer, "</textarea> ")
-			if v.problem(a, "reason") != "" {
+			if v.wrong(a.name, "reason") != "" {
 				markup.Raw(templ_7745c5c3_Buffer, "<span class=\"wrong\">")
-				markup.Text(templ_7745c5c3_Buffer, v.problem(a, "reason"))
+				markup.Text(templ_7745c5c3_Buffer, v.wrong(a.name, "reason"))
 				markup.Raw(templ_7745c5c3_Buffer, "</span>")
 			} else {
 				markup.Raw(templ_7745c5c3_Buffer, "<span class=\"hint\">Kept in the audit log.</span>")
@@ -346,7 +346,7 @@ func actionField(a action, f field, v *accountView) templ.Component {
 				markup.Raw(templ_7745c5c3_Buffer, "<option value=\"")
 				markup.Text(templ_7745c5c3_Buffer, o.value)
 				markup.Raw(templ_7745c5c3_Buffer, "\"")
-				if v.typed(a, f.name, "") == o.value {
+				if v.typed(a.name, f.name, "") == o.value {
 					markup.Raw(templ_7745c5c3_Buffer, " selected")
 				}
 				markup.Raw(templ_7745c5c3_Buffer, ">")
@@ -360,7 +360,7 @@ func actionField(a action, f field, v *accountView) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, "\" name=\"")
 			markup.Text(templ_7745c5c3_Buffer, f.name)
 			markup.Raw(templ_7745c5c3_Buffer, "\" required maxlength=\"1000\" rows=\"3\">")
-			markup.Text(templ_7745c5c3_Buffer, v.typed(a, f.name, ""))
+			markup.Text(templ_7745c5c3_Buffer, v.typed(a.name, f.name, ""))
 			markup.Raw(templ_7745c5c3_Buffer, "</textarea> ")
 		default:
 			markup.Raw(templ_7745c5c3_Buffer, "<input id=\"")
@@ -368,12 +368,12 @@ func actionField(a action, f field, v *accountView) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, "\" name=\"")
 			markup.Text(templ_7745c5c3_Buffer, f.name)
 			markup.Raw(templ_7745c5c3_Buffer, "\" type=\"text\" autocomplete=\"off\" maxlength=\"30\" value=\"")
-			markup.Text(templ_7745c5c3_Buffer, v.typed(a, f.name, ""))
+			markup.Text(templ_7745c5c3_Buffer, v.typed(a.name, f.name, ""))
 			markup.Raw(templ_7745c5c3_Buffer, "\"> ")
 		}
-		if v.problem(a, f.name) != "" {
+		if v.wrong(a.name, f.name) != "" {
 			markup.Raw(templ_7745c5c3_Buffer, "<span class=\"wrong\">")
-			markup.Text(templ_7745c5c3_Buffer, v.problem(a, f.name))
+			markup.Text(templ_7745c5c3_Buffer, v.wrong(a.name, f.name))
 			markup.Raw(templ_7745c5c3_Buffer, "</span>")
 		}
 		markup.Raw(templ_7745c5c3_Buffer, "</div>")
@@ -506,7 +506,7 @@ func paymentsCard(v *accountView) templ.Component {
 		markup.Raw(templ_7745c5c3_Buffer, "</span></div>")
 		if len(v.Billing.Invoices) > 0 {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Payments\"><table><thead><tr><th class=\"num\">Invoice</th><th>Paid</th><th>For</th><th class=\"num\">Amount</th><th class=\"num\">Refunded</th><th>Payment</th></tr></thead> <tbody>")
-			for _, i := range v.Billing.Invoices[:min(len(v.Billing.Invoices), listShown)] {
+			for _, i := range v.Billing.Invoices {
 				markup.Raw(templ_7745c5c3_Buffer, "<tr><td class=\"num\">")
 				markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(i.Invoice))
 				markup.Raw(templ_7745c5c3_Buffer, "</td><td class=\"nowrap\">")
@@ -530,7 +530,7 @@ func paymentsCard(v *accountView) templ.Component {
 		}
 		if len(v.Billing.Ledger) > 0 {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Ledger\"><table><thead><tr><th>When</th><th>What</th><th>Plan</th><th class=\"num\">Amount</th><th>Detail</th><th>By</th></tr></thead> <tbody>")
-			for _, e := range v.Billing.Ledger[:min(len(v.Billing.Ledger), listShown)] {
+			for _, e := range v.Billing.Ledger {
 				markup.Raw(templ_7745c5c3_Buffer, "<tr><td class=\"nowrap\">")
 				templ_7745c5c3_Err = webui.Moment(e.At).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {

@@ -30,13 +30,15 @@ func (c *Console) accountsPage(w http.ResponseWriter, r *http.Request, m *member
 	at := admin.Cursor{After: r.FormValue("after"), Limit: accountsAtOnce}
 	view.First = at.After == ""
 	if view.Query == "" {
-		if err := c.Admin.Call(r.Context(), m.caller(), "account.list", at, &view.List); err != nil {
+		var err error
+		if view.List, err = run(c, r, m, c.ops.AccountList, at); err != nil {
 			return err
 		}
 		return c.ui.Render(w, r, http.StatusOK, accountsPage(c.frame(w, r, m, "Accounts"), view))
 	}
 	status := http.StatusOK
-	err := c.Admin.Call(r.Context(), m.caller(), "account.search", admin.SearchQuery{Term: view.Query, Cursor: at}, &view.Found)
+	var err error
+	view.Found, err = run(c, r, m, c.ops.AccountSearch, admin.SearchQuery{Term: view.Query, Cursor: at})
 	switch found := view.Found.Data; {
 	case err != nil:
 		problems, code, rest := webui.Refused(err)

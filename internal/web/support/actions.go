@@ -1,6 +1,7 @@
 package support
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -28,8 +29,19 @@ type action struct {
 	noReason bool // a note is its own reason
 	// possible reports whether the action makes sense for the account as it is. nil: always.
 	possible func(v *accountView) bool
-	// order returns the operation and its argument.
-	order func(f form) (operation string, in any, err error)
+	// order does what the form says, for a member.
+	order func(ctx context.Context, s *admin.Service, c admin.Caller, f form) error
+}
+
+// orders returns the order of an action that runs an operation. argument reads its argument from the form.
+func orders[In, Out any](op admin.Op[In, Out], argument func(f form) (In, error)) func(context.Context, *admin.Service, admin.Caller, form) error {
+	return func(ctx context.Context, s *admin.Service, c admin.Caller, f form) error {
+		in, err := argument(f)
+		if err == nil {
+			_, err = op.Run(ctx, s, c, in)
+		}
+		return err
+	}
 }
 
 // field is an input of an action's form.
@@ -48,18 +60,18 @@ type form struct {
 	value   func(name string) string
 }
 
-// target returns the argument of most operations.
-func (f form) target() admin.Target {
-	return admin.Target{Ref: f.id, Reason: f.reason, Version: f.version}
+// target returns the argument of an operation that needs a reason and nothing else.
+func target(f form) (admin.Target, error) {
+	return admin.Target{Ref: f.id, Reason: f.reason, Version: f.version}, nil
 }
 
-// simple returns the order of an action that needs a reason and nothing else.
-func simple(operation string) func(form) (string, any, error) {
-	return func(f form) (string, any, error) { return operation, f.target(), nil }
+// planned returns the argument of an operation that needs a plan.
+func planned(f form) (admin.Target, error) {
+	return admin.Target{Ref: f.id, Reason: f.reason, Version: f.version, Plan: f.value("plan")}, nil
 }
 
 // actions returns all actions, in the order of the page.
-func actions() []action {
+func actions(ops *admin.Operations) []action {
 	return []action{
 		{
 			name: "plan", group: "Plan and money", title: "Grant a plan", button: "Grant",
@@ -67,32 +79,24 @@ func actions() []action {
 			fields: []field{{name: "plan", label: "Plan", kind: "select", options: func(v *accountView) []option {
 				return append(planOptions(v.Account.Plan, account.Free, account.Scale), option{"none", "none: take the plan away"})
 			}}},
-			order: func(f form) (string, any, error) {
-				in := f.target()
-				in.Plan = f.value("plan")
-				return "account.set-plan", in, nil
-			},
+			order: orders(ops.AccountSetPlan, planned),
 		},
 		{
 			name: "downgrade", group: "Plan and money", title: "Downgrade the subscription", button: "Downgrade",
 			hint:     "From the next period on. The customer is told.",
 			fields:   []field{{name: "plan", label: "Plan", kind: "select", options: lowerPlans}},
 			possible: func(v *accountView) bool { return len(lowerPlans(v)) > 0 },
-			order: func(f form) (string, any, error) {
-				in := f.target()
-				in.Plan = f.value("plan")
-				return "billing.downgrade", in, nil
-			},
+			order:    orders(ops.BillingDowngrade, planned),
 		},
 		{
 			name: "credit", group: "Plan and money", title: "Give a credit", button: "Credit",
 			hint:    "It lowers the next renewals. A negative amount takes credit back. The customer is told.",
 			confirm: "Change the credit of {customer} by ${cents|?}?",
 			fields:  []field{{name: "cents", label: "Amount in dollars", kind: "text"}},
-			order: func(f form) (string, any, error) {
+			order: orders(ops.BillingCredit, func(f form) (admin.Credit, error) {
 				cents, err := parseDollars(f.value("cents"))
-				return "billing.credit", admin.Credit{Ref: f.id, Cents: cents, Reason: f.reason, Version: f.version}, err
-			},
+				return admin.Credit{Ref: f.id, Cents: cents, Reason: f.reason, Version: f.version}, err
+			}),
 		},
 		{
 			name: "refund", group: "Plan and money", title: "Refund a payment", button: "Refund",
@@ -102,15 +106,15 @@ func actions() []action {
 				{name: "cents", label: "Amount in dollars", kind: "text"},
 			},
 			possible: func(v *accountView) bool { return len(refundable(v)) > 0 },
-			order: func(f form) (string, any, error) {
+			order: orders(ops.BillingRefund, func(f form) (admin.RefundOrder, error) {
 				cents, err := parseDollars(f.value("cents"))
-				return "billing.refund", admin.RefundOrder{Payment: f.value("payment"), Cents: cents, Reason: f.reason, Version: f.version}, err
-			},
+				return admin.RefundOrder{Payment: f.value("payment"), Cents: cents, Reason: f.reason, Version: f.version}, err
+			}),
 		},
 		{
 			name: "release", group: "Plan and money", title: "Release payments", button: "Release",
 			hint:     "Payments are stopped because two in a row were charged and refunded. Find out why before you release them.",
-			possible: func(v *accountView) bool { return v.Billing.Stopped != nil }, order: simple("billing.release"),
+			possible: func(v *accountView) bool { return v.Billing.Stopped != nil }, order: orders(ops.BillingRelease, target),
 		},
 		{
 			name: "limits", group: "Limits", title: "Override limits", button: "Set limits",
@@ -120,63 +124,63 @@ func actions() []action {
 				{name: "concurrent", label: "Concurrent requests", kind: "text"},
 				{name: "tpm", label: "Tokens per minute", kind: "text"},
 			},
-			order: orderLimits,
+			order: orders(ops.AccountSetLimits, limitsOf),
 		},
 		{
 			name: "clear-limits", group: "Limits", title: "Remove overrides", button: "Remove",
 			hint:     "The limits of the plan hold again. The customer is told.",
 			possible: func(v *accountView) bool { return v.Account.Overrides != (account.Overrides{}) },
-			order: func(f form) (string, any, error) {
-				return "account.set-limits", admin.NewLimits{Ref: f.id, Clear: true, Reason: f.reason, Version: f.version}, nil
-			},
+			order: orders(ops.AccountSetLimits, func(f form) (admin.NewLimits, error) {
+				return admin.NewLimits{Ref: f.id, Clear: true, Reason: f.reason, Version: f.version}, nil
+			}),
 		},
 		{
 			name: "aliases", group: "Models", title: "Change aliases", button: "Change",
 			hint:   "Names that this account may use in place of the ids of models, one per line: name = model. Without a model the name is removed. The customer is not told.",
 			fields: []field{{name: "set", label: "Aliases", kind: "textarea"}},
-			order:  orderAliases,
+			order:  orders(ops.AccountSetAliases, aliasesOf),
 		},
 		{
 			name: "restore", group: "Access", title: "Restore keys", button: "Restore",
-			hint: "The keys work again, and the abuse score starts from zero. The customer is told.", order: simple("key.restore"),
+			hint: "The keys work again, and the abuse score starts from zero. The customer is told.", order: orders(ops.KeyRestore, target),
 		},
 		{
 			name: "deactivate", group: "Access", title: "Switch keys off", button: "Switch off", danger: true,
 			hint:     "Every key is refused until somebody restores them. The customer is told, with the reason.",
-			possible: func(v *accountView) bool { return v.Account.Deactivated == nil }, order: simple("key.deactivate"),
+			possible: func(v *accountView) bool { return v.Account.Deactivated == nil }, order: orders(ops.KeyDeactivate, target),
 		},
 		{
 			name: "suspend", group: "Access", title: "Suspend the account", button: "Suspend", danger: true,
 			hint:     "All requests are refused from the next one on. The customer is told, with the reason, and can still use the pages.",
-			possible: func(v *accountView) bool { return v.Account.Suspended == nil }, order: simple("account.suspend"),
+			possible: func(v *accountView) bool { return v.Account.Suspended == nil }, order: orders(ops.AccountSuspend, target),
 		},
 		{
 			name: "unsuspend", group: "Access", title: "Lift the suspension", button: "Lift",
 			hint:     "The customer is told.",
-			possible: func(v *accountView) bool { return v.Account.Status == "suspended" }, order: simple("account.unsuspend"),
+			possible: func(v *accountView) bool { return v.Account.Status == "suspended" }, order: orders(ops.AccountUnsuspend, target),
 		},
 		{
 			name: "terminate", group: "Access", title: "Terminate the account", button: "Terminate", danger: true, confirm: "Terminate the account of {customer} for good?",
 			hint:     "The subscription ends without a refund and the account is locked for good. The customer is told, with the reason.",
-			possible: func(v *accountView) bool { return v.Account.Status != "terminated" }, order: simple("account.terminate"),
+			possible: func(v *accountView) bool { return v.Account.Status != "terminated" }, order: orders(ops.AccountTerminate, target),
 		},
 		{
 			name: "sign-out", group: "Access", title: "Sign out everywhere", button: "Sign out",
 			hint:     "All sessions and mailed links end. The customer is told.",
-			possible: notStaff, order: simple("account.sign-out"),
+			possible: notStaff, order: orders(ops.AccountSignOut, target),
 		},
 		{
 			name: "second-factor", group: "Access", title: "Reset the second factor", button: "Reset", danger: true, confirm: "Turn two-step sign-in off for {customer}?",
 			hint:     "Turns two-step sign-in off, removes all passkeys and signs out everywhere. Make sure first who is asking. The customer is told by mail.",
-			possible: notStaff, order: simple("account.reset-second-factor"),
+			possible: notStaff, order: orders(ops.AccountResetSecondFactor, target),
 		},
 		{
 			name: "note", group: "Notes", title: "Write a note", button: "Save note", noReason: true,
 			hint:   "For the next member who looks at this account. The customer can read it in the export of their data.",
 			fields: []field{{name: "note", label: "Note", kind: "textarea"}},
-			order: func(f form) (string, any, error) {
-				return "account.note", admin.Note{Ref: f.id, Note: f.value("note"), Version: f.version}, nil
-			},
+			order: orders(ops.AccountNote, func(f form) (admin.Note, error) {
+				return admin.Note{Ref: f.id, Note: f.value("note"), Version: f.version}, nil
+			}),
 		},
 	}
 }
@@ -192,8 +196,8 @@ func (a action) fieldNames() (names []string) {
 // notStaff leaves out what members may not do with each other's accounts.
 func notStaff(v *accountView) bool { return !v.Account.Staff }
 
-// orderAliases reads lines of names and models.
-func orderAliases(f form) (string, any, error) {
+// aliasesOf reads lines of names and models.
+func aliasesOf(f form) (admin.NewAliases, error) {
 	in := admin.NewAliases{Ref: f.id, Set: map[string]string{}, Reason: f.reason, Version: f.version}
 	for line := range strings.Lines(f.value("set")) {
 		name, model, ok := strings.Cut(line, "=")
@@ -201,15 +205,15 @@ func orderAliases(f form) (string, any, error) {
 			continue
 		}
 		if !ok || name == "" {
-			return "", nil, fault.New(fault.Invalid, "each line is a name, an equals sign and a model").At("set")
+			return in, fault.New(fault.Invalid, "each line is a name, an equals sign and a model").At("set")
 		}
 		in.Set[name] = strings.TrimSpace(model)
 	}
-	return "account.set-aliases", in, nil
+	return in, nil
 }
 
-// orderLimits reads the three limits. An empty one stays as it is.
-func orderLimits(f form) (string, any, error) {
+// limitsOf reads the three limits. An empty one stays as it is.
+func limitsOf(f form) (admin.NewLimits, error) {
 	in := admin.NewLimits{Ref: f.id, Reason: f.reason, Version: f.version}
 	for name, to := range map[string]**account.Limit{"rpm": &in.Set.RequestsPerMinute, "concurrent": &in.Set.Concurrent, "tpm": &in.Set.TokensPerMinute} {
 		text := strings.ReplaceAll(strings.TrimSpace(f.value(name)), ",", "")
@@ -220,13 +224,13 @@ func orderLimits(f form) (string, any, error) {
 		if text != "unlimited" {
 			n, err := strconv.ParseInt(text, 10, 64)
 			if err != nil || n < 0 || n > int64(account.MostLimit) {
-				return "", nil, fault.New(fault.Invalid, "enter a whole number or unlimited").At(name)
+				return in, fault.New(fault.Invalid, "enter a whole number or unlimited").At(name)
 			}
 			l = account.Limit(n)
 		}
 		*to = &l
 	}
-	return "account.set-limits", in, nil
+	return in, nil
 }
 
 // parseDollars reads an amount such as 12, 12.50 or -3 and returns cents.
@@ -277,10 +281,8 @@ func lowerPlans(v *accountView) []option {
 
 // refundable returns the payments of which something can be given back.
 func refundable(v *accountView) (list []option) {
-	for _, p := range v.Billing.Invoices {
-		if left := p.Cents - p.Refunded; left > 0 && len(list) < listShown {
-			list = append(list, option{p.Payment, fmt.Sprintf("Invoice %d of %s: %s, %s left", p.Invoice, webui.Date(p.PaidAt), webui.Cents(p.Cents), webui.Cents(left))})
-		}
+	for _, p := range v.Refundable {
+		list = append(list, option{p.Payment, fmt.Sprintf("Invoice %d of %s: %s, %s left", p.Invoice, webui.Date(p.PaidAt), webui.Cents(p.Cents), webui.Cents(p.Cents-p.Refunded))})
 	}
 	return list
 }

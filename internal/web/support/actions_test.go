@@ -25,17 +25,15 @@ func TestParseDollars(t *testing.T) {
 func TestOrderLimits(t *testing.T) {
 	t.Parallel()
 	read := func(values map[string]string) (admin.NewLimits, error) {
-		_, in, err := orderLimits(form{id: "acct_1", reason: "r", version: 3, value: func(name string) string { return values[name] }})
-		limits, _ := in.(admin.NewLimits)
-		return limits, err
+		return limitsOf(form{id: "acct_1", reason: "r", version: 3, value: func(name string) string { return values[name] }})
 	}
 	in, err := read(map[string]string{"rpm": " 1,000 ", "tpm": "unlimited"})
 	if err != nil || *in.Set.RequestsPerMinute != 1000 || in.Set.Concurrent != nil || *in.Set.TokensPerMinute != account.Unlimited || in.Reason != "r" || in.Version != 3 || in.Clear {
-		t.Errorf("orderLimits = %+v, %v", in, err)
+		t.Errorf("limitsOf = %+v, %v", in, err)
 	}
 	for _, text := range []string{"-1", "many", "1.5", "99999999999999999999"} {
 		if _, err := read(map[string]string{"concurrent": text}); !fault.Is(err, fault.Invalid) || fault.From(err).Param != "concurrent" {
-			t.Errorf("orderLimits with %q = %v, want it refused", text, err)
+			t.Errorf("limitsOf with %q = %v, want it refused", text, err)
 		}
 	}
 }
@@ -43,17 +41,15 @@ func TestOrderLimits(t *testing.T) {
 func TestOrderAliases(t *testing.T) {
 	t.Parallel()
 	read := func(text string) (admin.NewAliases, error) {
-		_, in, err := orderAliases(form{id: "acct_1", reason: "r", version: 3, value: func(string) string { return text }})
-		aliases, _ := in.(admin.NewAliases)
-		return aliases, err
+		return aliasesOf(form{id: "acct_1", reason: "r", version: 3, value: func(string) string { return text }})
 	}
 	in, err := read(" fast = sandbox/small\r\n\n old=\n")
 	if err != nil || len(in.Set) != 2 || in.Set["fast"] != "sandbox/small" || in.Set["old"] != "" || in.Clear || in.Version != 3 || in.Reason != "r" {
-		t.Errorf("orderAliases = %+v, %v", in, err)
+		t.Errorf("aliasesOf = %+v, %v", in, err)
 	}
 	for _, text := range []string{"fast", "=x", "fast=x\nslow"} {
 		if in, err := read(text); !fault.Is(err, fault.Invalid) || fault.From(err).Param != "set" {
-			t.Errorf("orderAliases(%q) = %+v, %v, want it refused", text, in, err)
+			t.Errorf("aliasesOf(%q) = %+v, %v, want it refused", text, in, err)
 		}
 	}
 }
@@ -62,7 +58,7 @@ func TestOrderAliases(t *testing.T) {
 func TestActions(t *testing.T) {
 	t.Parallel()
 	names, closed, last := map[string]bool{}, map[string]bool{}, ""
-	for _, a := range actions() {
+	for _, a := range actions(admin.Ops()) {
 		if a.name == "" || names[a.name] || a.title == "" || a.hint == "" || a.button == "" || a.order == nil {
 			t.Errorf("the action %q is not complete, or its name is there twice", a.name)
 		}

@@ -33,23 +33,22 @@ func (c *Console) alertsPage(w http.ResponseWriter, r *http.Request, m *member) 
 }
 
 func (c *Console) showAlerts(w http.ResponseWriter, r *http.Request, m *member, status int, view alertsView) error {
-	ask := func(name string, in, out any) error { return c.Admin.Call(r.Context(), m.caller(), name, in, out) }
 	events, sent := admin.Cursor{Limit: alertsShown}, admin.Cursor{Limit: alertsShown}
 	if r.Method != http.MethodPost { // a form has no place in the lists
 		q := r.URL.Query()
 		events.After, sent.After, view.Ref, view.State = q.Get("events"), q.Get("sent"), q.Get("account"), alert.State(q.Get("state"))
 	}
-	var endpoints admin.List[admin.AlertEndpoint]
-	if err := ask("alert.endpoints", admin.Cursor{}, &endpoints); err != nil {
+	endpoints, err := run(c, r, m, c.ops.AlertEndpoints, admin.Cursor{})
+	if err != nil {
 		return err
 	}
-	if err := ask("alert.list", events, &view.Events); err != nil {
+	if view.Events, err = run(c, r, m, c.ops.AlertList, events); err != nil {
 		return err
 	}
-	if err := ask("alert.deliveries", admin.AlertQuery{Ref: view.Ref, State: view.State, Cursor: sent}, &view.Deliveries); err != nil {
-		var err2 error
-		if view.Problems, status, err2 = webui.Refused(err); err2 != nil {
-			return err2
+	view.Deliveries, err = run(c, r, m, c.ops.AlertDeliveries, admin.AlertQuery{Ref: view.Ref, State: view.State, Cursor: sent})
+	if err != nil {
+		if view.Problems, status, err = webui.Refused(err); err != nil {
+			return err
 		}
 	}
 	view.Endpoints, view.Later, view.Now = endpoints.Data, events.After != "" || sent.After != "", c.now()
@@ -58,14 +57,14 @@ func (c *Console) showAlerts(w http.ResponseWriter, r *http.Request, m *member, 
 
 // testAlerts sends a test to all endpoints of the operator.
 func (c *Console) testAlerts(w http.ResponseWriter, r *http.Request, m *member) error {
-	var out admin.List[admin.AlertDelivery]
-	return c.alertDone(w, r, m, "alerts-tested", c.Admin.Call(r.Context(), m.caller(), "alert.test", admin.Empty{}, &out))
+	_, err := run(c, r, m, c.ops.AlertTest, admin.Empty{})
+	return c.alertDone(w, r, m, "alerts-tested", err)
 }
 
 // replayAlert sends a delivery again.
 func (c *Console) replayAlert(w http.ResponseWriter, r *http.Request, m *member) error {
-	var out admin.AlertDelivery
-	return c.alertDone(w, r, m, "webhook-replayed", c.Admin.Call(r.Context(), m.caller(), "alert.replay", admin.Target{Ref: r.PathValue("id")}, &out))
+	_, err := run(c, r, m, c.ops.AlertReplay, admin.Target{Ref: r.PathValue("id")})
+	return c.alertDone(w, r, m, "webhook-replayed", err)
 }
 
 // alertDone shows the page after a form: with the flash, or with what was wrong.

@@ -13,12 +13,9 @@ import (
 // announcementsView is the data of the page with announcements and maintenance.
 type announcementsView struct {
 	Maintenance, Announcements []steering.Order
-	// Form is as it was typed, if one of the forms is shown again: Which says which one.
-	Which    string
-	Form     map[string]string
-	Problems webui.Problems
-	Models   []string // ids, to choose from
-	Now      time.Time
+	again
+	Models []string // ids, to choose from
+	Now    time.Time
 }
 
 // announcementsPage shows the page.
@@ -29,13 +26,13 @@ func (c *Console) announcementsPage(w http.ResponseWriter, r *http.Request, m *m
 func (c *Console) showAnnouncements(w http.ResponseWriter, r *http.Request, m *member, status int, view announcementsView) error {
 	var maintenance, announcements admin.List[steering.Order]
 	var models admin.List[admin.ModelStanding]
-	for _, list := range []struct {
-		operation string
-		out       any
-	}{{"maintenance.list", &maintenance}, {"announcement.list", &announcements}, {"models.standing", &models}} {
-		if err := c.Admin.Call(r.Context(), m.caller(), list.operation, admin.Cursor{}, list.out); err != nil {
-			return err
-		}
+	err := together(r.Context(),
+		read(c, m, c.ops.MaintenanceList, admin.Cursor{}, &maintenance),
+		read(c, m, c.ops.AnnouncementList, admin.Cursor{}, &announcements),
+		read(c, m, c.ops.ModelsStanding, admin.Cursor{}, &models),
+	)
+	if err != nil {
+		return err
 	}
 	view.Maintenance, view.Announcements, view.Now = maintenance.Data, announcements.Data, c.now()
 	for _, model := range models.Data {
@@ -44,16 +41,13 @@ func (c *Console) showAnnouncements(w http.ResponseWriter, r *http.Request, m *m
 	return c.ui.Render(w, r, status, announcementsPage(c.frame(w, r, m, "Announcements"), view))
 }
 
-// again shows a form again with what is wrong in it.
-func (c *Console) again(w http.ResponseWriter, r *http.Request, m *member, which string, err error) error {
+// announceAgain shows a form again with what is wrong in it.
+func (c *Console) announceAgain(w http.ResponseWriter, r *http.Request, m *member, which string, err error) error {
 	problems, status, rest := webui.Refused(err, "text", "reason", "models", "in", "for", "tone")
 	if rest != nil {
 		return rest
 	}
-	view := announcementsView{Which: which, Problems: problems, Form: map[string]string{}}
-	for name := range r.PostForm {
-		view.Form[name] = r.PostForm.Get(name)
-	}
+	view := announcementsView{again: again{which, r.PostForm, problems}}
 	return c.showAnnouncements(w, r, m, status, view)
 }
 
@@ -79,10 +73,10 @@ func (c *Console) startMaintenance(w http.ResponseWriter, r *http.Request, m *me
 	in.Models = strings.FieldsFunc(r.FormValue("models"), func(c rune) bool { return c == ',' || c == ' ' || c == '\n' || c == '\r' || c == '\t' })
 	var err error
 	if in.From, in.Until, err = c.span(r); err == nil {
-		err = c.Admin.Call(r.Context(), m.caller(), "maintenance.start", in, &steering.Order{})
+		_, err = run(c, r, m, c.ops.MaintenanceStart, in)
 	}
 	if err != nil {
-		return c.again(w, r, m, "maintenance", err)
+		return c.announceAgain(w, r, m, "maintenance", err)
 	}
 	return c.seeOther(w, r, home+"/announcements", "ordered")
 }
@@ -92,43 +86,27 @@ func (c *Console) postAnnouncement(w http.ResponseWriter, r *http.Request, m *me
 	in := admin.NewAnnouncement{Text: r.FormValue("text"), Tone: r.FormValue("tone")}
 	var err error
 	if in.From, in.Until, err = c.span(r); err == nil {
-		err = c.Admin.Call(r.Context(), m.caller(), "announcement.post", in, &steering.Order{})
+		_, err = run(c, r, m, c.ops.AnnouncementPost, in)
 	}
 	if err != nil {
-		return c.again(w, r, m, "announcement", err)
+		return c.announceAgain(w, r, m, "announcement", err)
 	}
 	return c.seeOther(w, r, home+"/announcements", "ordered")
 }
 
 // endMaintenance ends maintenance.
 func (c *Console) endMaintenance(w http.ResponseWriter, r *http.Request, m *member) error {
-	return c.endOrder(w, r, m, "maintenance.end")
+	return c.endOrder(w, r, m, c.ops.MaintenanceEnd)
 }
 
 // endAnnouncement removes an announcement.
 func (c *Console) endAnnouncement(w http.ResponseWriter, r *http.Request, m *member) error {
-	return c.endOrder(w, r, m, "announcement.end")
+	return c.endOrder(w, r, m, c.ops.AnnouncementEnd)
 }
 
-func (c *Console) endOrder(w http.ResponseWriter, r *http.Request, m *member, operation string) error {
-	if err := c.Admin.Call(r.Context(), m.caller(), operation, admin.EndedOrder{ID: r.PathValue("id")}, &steering.Order{}); err != nil {
+func (c *Console) endOrder(w http.ResponseWriter, r *http.Request, m *member, end admin.Op[admin.EndedOrder, steering.Order]) error {
+	if _, err := run(c, r, m, end, admin.EndedOrder{ID: r.PathValue("id")}); err != nil {
 		return err
 	}
 	return c.seeOther(w, r, home+"/announcements", "ordered")
-}
-
-// typed returns a field of a form that is shown again.
-func (v *announcementsView) typed(which, name string) string {
-	if v.Which != which {
-		return ""
-	}
-	return v.Form[name]
-}
-
-// wrong returns what is wrong with a field of a form that is shown again.
-func (v *announcementsView) wrong(which, name string) string {
-	if v.Which != which {
-		return ""
-	}
-	return v.Problems[name]
 }

@@ -43,16 +43,16 @@ func announcementsPage(p webui.Page, v announcementsView) templ.Component {
 				markup.Raw(templ_7745c5c3_Buffer, "</tbody></table></div>")
 			}
 			markup.Raw(templ_7745c5c3_Buffer, "</section><div class=\"grid two\"><section class=\"card\" aria-labelledby=\"announce-title\"><h2 id=\"announce-title\">New announcement</h2><form method=\"post\" action=\"/support/announcements\" class=\"stack\">")
-			templ_7745c5c3_Err = webui.Field("Text", "text", "text", v.typed("announcement", "text"), "One line, at most 500 characters.", v.wrong("announcement", "text"), templ.Attributes{"required": true, "maxlength": "500", "autocomplete": "off"}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = webui.Field("Text", "text", "text", v.typed("announcement", "text", ""), "One line, at most 500 characters.", v.wrong("announcement", "text"), templ.Attributes{"required": true, "maxlength": "500", "autocomplete": "off"}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"field\"><label for=\"f-tone\">Tone</label> <select id=\"f-tone\" name=\"tone\"><option value=\"info\">Information</option> <option value=\"warn\"")
-			if v.typed("announcement", "tone") == "warn" {
+			if v.typed("announcement", "tone", "") == "warn" {
 				markup.Raw(templ_7745c5c3_Buffer, " selected")
 			}
 			markup.Raw(templ_7745c5c3_Buffer, ">Warning</option> <option value=\"bad\"")
-			if v.typed("announcement", "tone") == "bad" {
+			if v.typed("announcement", "tone", "") == "bad" {
 				markup.Raw(templ_7745c5c3_Buffer, " selected")
 			}
 			markup.Raw(templ_7745c5c3_Buffer, ">Problem</option></select></div>")
@@ -61,7 +61,7 @@ func announcementsPage(p webui.Page, v announcementsView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"row\"><button class=\"primary\">Announce</button></div></form></section><section class=\"card\" aria-labelledby=\"maintenance-title\"><h2 id=\"maintenance-title\">New maintenance</h2><form method=\"post\" action=\"/support/maintenance\" class=\"stack\" data-confirm=\"Refuse calls of {models|all models and videos}?\" data-detail=\"They get 503 with Retry-After. Calls that have begun end as usual.\" data-yes=\"Start maintenance\"><div class=\"field\"><label for=\"m-models\">Models</label> <input id=\"m-models\" name=\"models\" list=\"m-list\" value=\"")
-			markup.Text(templ_7745c5c3_Buffer, v.typed("maintenance", "models"))
+			markup.Text(templ_7745c5c3_Buffer, v.typed("maintenance", "models", ""))
 			markup.Raw(templ_7745c5c3_Buffer, "\" autocomplete=\"off\" placeholder=\"all models and videos\"")
 			templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, described("m-models", v.wrong("maintenance", "models")))
 			if templ_7745c5c3_Err != nil {
@@ -79,7 +79,7 @@ func announcementsPage(p webui.Page, v announcementsView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			markup.Raw(templ_7745c5c3_Buffer, "</div><div class=\"field\"><label for=\"m-text\">Text for customers</label> <input id=\"m-text\" name=\"text\" maxlength=\"500\" value=\"")
-			markup.Text(templ_7745c5c3_Buffer, v.typed("maintenance", "text"))
+			markup.Text(templ_7745c5c3_Buffer, v.typed("maintenance", "text", ""))
 			markup.Raw(templ_7745c5c3_Buffer, "\" autocomplete=\"off\"")
 			templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, described("m-text", v.wrong("maintenance", "text")))
 			if templ_7745c5c3_Err != nil {
@@ -96,7 +96,7 @@ func announcementsPage(p webui.Page, v announcementsView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"field\"><label for=\"m-reason\">Reason</label> <input id=\"m-reason\" name=\"reason\" required maxlength=\"500\" value=\"")
-			markup.Text(templ_7745c5c3_Buffer, v.typed("maintenance", "reason"))
+			markup.Text(templ_7745c5c3_Buffer, v.typed("maintenance", "reason", ""))
 			markup.Raw(templ_7745c5c3_Buffer, "\" autocomplete=\"off\"")
 			templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, described("m-reason", v.wrong("maintenance", "reason")))
 			if templ_7745c5c3_Err != nil {
@@ -188,7 +188,7 @@ func times(v announcementsView, which, forHint string) templ.Component {
 		markup.Raw(templ_7745c5c3_Buffer, "\">Begins in</label> <input id=\"")
 		markup.Text(templ_7745c5c3_Buffer, which+"-in")
 		markup.Raw(templ_7745c5c3_Buffer, "\" name=\"in\" type=\"number\" min=\"0\" max=\"527040\" value=\"")
-		markup.Text(templ_7745c5c3_Buffer, v.typed(which, "in"))
+		markup.Text(templ_7745c5c3_Buffer, v.typed(which, "in", ""))
 		markup.Raw(templ_7745c5c3_Buffer, "\" placeholder=\"now\"")
 		templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, described(which+"-in", v.wrong(which, "in")))
 		if templ_7745c5c3_Err != nil {
@@ -204,7 +204,7 @@ func times(v announcementsView, which, forHint string) templ.Component {
 		markup.Raw(templ_7745c5c3_Buffer, "\">Lasts</label> <input id=\"")
 		markup.Text(templ_7745c5c3_Buffer, which+"-for")
 		markup.Raw(templ_7745c5c3_Buffer, "\" name=\"for\" type=\"number\" min=\"1\" max=\"527040\" value=\"")
-		markup.Text(templ_7745c5c3_Buffer, v.typed(which, "for"))
+		markup.Text(templ_7745c5c3_Buffer, v.typed(which, "for", ""))
 		markup.Raw(templ_7745c5c3_Buffer, "\" placeholder=\"no end\"")
 		templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, described(which+"-for", v.wrong(which, "for")))
 		if templ_7745c5c3_Err != nil {

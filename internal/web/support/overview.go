@@ -11,8 +11,8 @@ import (
 
 // overviewPage shows what the service does now.
 func (c *Console) overviewPage(w http.ResponseWriter, r *http.Request, m *member) error {
-	var report overview.Report
-	if err := c.Admin.Call(r.Context(), m.caller(), "overview.show", admin.Empty{}, &report); err != nil {
+	report, err := run(c, r, m, c.ops.OverviewShow, admin.Empty{})
+	if err != nil {
 		return err
 	}
 	return c.ui.Render(w, r, http.StatusOK, overviewPage(c.frame(w, r, m, "Overview"), &report))
@@ -20,8 +20,8 @@ func (c *Console) overviewPage(w http.ResponseWriter, r *http.Request, m *member
 
 // overviewLive renders the part of the overview that refreshes itself.
 func (c *Console) overviewLive(w http.ResponseWriter, r *http.Request, m *member) error {
-	var report overview.Report
-	if err := c.Admin.Call(r.Context(), m.caller(), "overview.show", admin.Empty{}, &report); err != nil {
+	report, err := run(c, r, m, c.ops.OverviewShow, admin.Empty{})
+	if err != nil {
 		return err
 	}
 	return c.ui.Render(w, r, http.StatusOK, overviewPart(&report))

@@ -37,10 +37,11 @@ func (c *Console) queuePage(w http.ResponseWriter, r *http.Request, m *member) e
 	in := admin.MatterQuery{
 		View: view.View, Kind: view.Kind, Assignee: view.Assignee, Cursor: admin.Cursor{After: r.FormValue("after"), Limit: mattersAtOnce},
 	}
-	if err := c.Admin.Call(r.Context(), m.caller(), "matter.list", in, &view.List); err != nil {
+	var err error
+	if view.List, err = run(c, r, m, c.ops.MatterList, in); err != nil { // gathers what is counted next
 		return err
 	}
-	if err := c.Admin.Call(r.Context(), m.caller(), "matter.counts", admin.Empty{}, &view.Counts); err != nil {
+	if view.Counts, err = run(c, r, m, c.ops.MatterCount, admin.Empty{}); err != nil {
 		return err
 	}
 	return c.ui.Render(w, r, http.StatusOK, queuePage(c.frame(w, r, m, "Queue"), view))
@@ -118,9 +119,7 @@ type matterView struct {
 	Others   []admin.Matter
 	Me       string
 	Now      time.Time
-	// Form is the form that was refused, and Text and Reason are as they were typed in it.
-	Form, Text, Reason string
-	Problems           webui.Problems
+	again
 }
 
 // matterPage shows a matter: the thread, what is known of the account, and what can be done.
@@ -129,45 +128,43 @@ func (c *Console) matterPage(w http.ResponseWriter, r *http.Request, m *member) 
 }
 
 func (c *Console) showMatter(w http.ResponseWriter, r *http.Request, m *member, status int, view matterView) error {
-	ctx, caller := r.Context(), m.caller()
-	if err := c.Admin.Call(ctx, caller, "matter.show", admin.MatterRef{ID: r.PathValue("id")}, &view.Matter); err != nil {
+	var err error
+	if view.Matter, err = run(c, r, m, c.ops.MatterShow, admin.MatterRef{ID: r.PathValue("id")}); err != nil {
 		return err
 	}
 	var others admin.List[admin.Matter]
 	of := admin.Target{Ref: view.Matter.Account}
-	for _, call := range []struct {
-		name    string
-		in, out any
-	}{
-		{"account.show", of, &view.Account},
-		{"account.abuse", of, &view.Abuse},
-		{"account.evidence", of, &view.Evidence},
-		{"account.signals", of, &view.Signals},
-		{"matter.list", admin.MatterQuery{Account: view.Matter.Account, Cursor: admin.Cursor{Limit: 20}}, &others},
-	} {
-		if err := c.Admin.Call(ctx, caller, call.name, call.in, call.out); err != nil {
-			return err
-		}
+	err = together(r.Context(),
+		read(c, m, c.ops.AccountShow, of, &view.Account),
+		read(c, m, c.ops.AccountAbuse, of, &view.Abuse),
+		read(c, m, c.ops.AccountEvidence, of, &view.Evidence),
+		read(c, m, c.ops.AccountSignals, of, &view.Signals),
+		read(c, m, c.ops.MatterList, admin.MatterQuery{Account: view.Matter.Account, Cursor: admin.Cursor{Limit: 20}}, &others),
+	)
+	if err != nil {
+		return err
 	}
 	for _, x := range others.Data {
 		if x.ID != view.Matter.ID {
 			view.Others = append(view.Others, x)
 		}
 	}
-	view.Me, view.Now = caller.Actor, c.now()
+	view.Me, view.Now = m.caller().Actor, c.now()
 	return c.ui.Render(w, r, status, matterPage(c.frame(w, r, m, view.Matter.Subject), view))
 }
 
-// matterSteps are the forms of a matter's page, by the last part of their path.
-var matterSteps = map[string]string{
-	"answer": "matter.answer", "assign": "matter.assign", "snooze": "matter.snooze", "close": "matter.close", "reopen": "matter.reopen", "decide": "matter.decide",
+// matterSteps returns the forms of a matter's page, by the last part of their path.
+func matterSteps(ops *admin.Operations) map[string]admin.Op[admin.MatterStep, admin.MatterThread] {
+	return map[string]admin.Op[admin.MatterStep, admin.MatterThread]{
+		"answer": ops.MatterAnswer, "assign": ops.MatterAssign, "snooze": ops.MatterSnooze, "close": ops.MatterClose, "reopen": ops.MatterReopen, "decide": ops.MatterDecide,
+	}
 }
 
 // stepMatter does what one of the forms of a matter's page says. Each carries the version that the page showed, so that
 // nobody acts on what somebody else has changed.
 func (c *Console) stepMatter(w http.ResponseWriter, r *http.Request, m *member) error {
-	operation := matterSteps[r.PathValue("step")]
-	if operation == "" {
+	step, ok := matterSteps(c.ops)[r.PathValue("step")]
+	if !ok {
 		return nothingHere()
 	}
 	version, err := strconv.ParseInt(r.FormValue("version"), 10, 64)
@@ -177,12 +174,11 @@ func (c *Console) stepMatter(w http.ResponseWriter, r *http.Request, m *member) 
 	in := admin.MatterStep{
 		ID: r.PathValue("id"), Version: version, Text: r.FormValue("text"), Reason: r.FormValue("reason"), Decision: r.FormValue("decision"), To: r.FormValue("to"),
 	}
-	if days, err := strconv.Atoi(r.FormValue("days")); err == nil && operation == "matter.snooze" {
+	if days, err := strconv.Atoi(r.FormValue("days")); err == nil && r.PathValue("step") == "snooze" {
 		in.Until = c.now().AddDate(0, 0, days)
 	}
-	var out admin.MatterThread
-	if err := c.Admin.Call(r.Context(), m.caller(), operation, in, &out); err != nil {
-		view := matterView{Form: cmp.Or(in.Decision, r.PathValue("step")), Text: in.Text, Reason: in.Reason}
+	if _, err := run(c, r, m, step, in); err != nil {
+		view := matterView{again: again{Form: cmp.Or(in.Decision, r.PathValue("step")), Typed: r.PostForm}}
 		var status int
 		if view.Problems, status, err = webui.Refused(err, "text", "reason"); err != nil {
 			return err
@@ -221,28 +217,4 @@ func decisionsOn(a *admin.Account) (list []decision) {
 		})
 	}
 	return list
-}
-
-// text returns what is in the text field of a form: what was typed, if it was refused, or else what is ready.
-func (v *matterView) text(form, ready string) string {
-	if v.Form == form {
-		return v.Text
-	}
-	return ready
-}
-
-// reason is text for the reason field.
-func (v *matterView) reason(form string) string {
-	if v.Form == form {
-		return v.Reason
-	}
-	return ""
-}
-
-// wrong returns the problem of a field of a form, or "".
-func (v *matterView) wrong(form, field string) string {
-	if v.Form == form {
-		return v.Problems[field]
-	}
-	return ""
 }

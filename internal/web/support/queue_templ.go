@@ -207,7 +207,7 @@ func matterPage(p webui.Page, v matterView) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"field\"><label for=\"f-text\">Message</label> <textarea id=\"f-text\" name=\"text\" required rows=\"4\" maxlength=\"")
 			markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(matter.MostText))
 			markup.Raw(templ_7745c5c3_Buffer, "\">")
-			markup.Text(templ_7745c5c3_Buffer, v.text("answer", ""))
+			markup.Text(templ_7745c5c3_Buffer, v.typed("answer", "text", ""))
 			markup.Raw(templ_7745c5c3_Buffer, "</textarea> ")
 			if v.wrong("answer", "text") != "" {
 				markup.Raw(templ_7745c5c3_Buffer, "<span class=\"wrong\">")
@@ -400,7 +400,7 @@ func decisionForm(v matterView, d decision) templ.Component {
 		markup.Raw(templ_7745c5c3_Buffer, "\">Reason, for the audit log</label> <input id=\"")
 		markup.Text(templ_7745c5c3_Buffer, "reason-"+d.Name)
 		markup.Raw(templ_7745c5c3_Buffer, "\" name=\"reason\" type=\"text\" required maxlength=\"1000\" value=\"")
-		markup.Text(templ_7745c5c3_Buffer, v.reason(d.Name))
+		markup.Text(templ_7745c5c3_Buffer, v.typed(d.Name, "reason", ""))
 		markup.Raw(templ_7745c5c3_Buffer, "\"> ")
 		if v.wrong(d.Name, "reason") != "" {
 			markup.Raw(templ_7745c5c3_Buffer, "<span class=\"wrong\">")
@@ -418,7 +418,7 @@ func decisionForm(v matterView, d decision) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, " required")
 		}
 		markup.Raw(templ_7745c5c3_Buffer, ">")
-		markup.Text(templ_7745c5c3_Buffer, v.text(d.Name, d.Text))
+		markup.Text(templ_7745c5c3_Buffer, v.typed(d.Name, "text", d.Text))
 		markup.Raw(templ_7745c5c3_Buffer, "</textarea> ")
 		if v.wrong(d.Name, "text") != "" {
 			markup.Raw(templ_7745c5c3_Buffer, "<span class=\"wrong\">")

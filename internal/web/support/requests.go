@@ -38,13 +38,15 @@ func (c *Console) requestsPage(w http.ResponseWriter, r *http.Request, m *member
 	var err error
 	switch {
 	case view.ID != "":
-		status, view.Problem, err = c.find(r, m, "request.show", admin.RequestQuery{ID: view.ID}, &view.Found)
+		view.Found, err = run(c, r, m, c.ops.RequestShow, admin.RequestQuery{ID: view.ID})
+		status, view.Problem, err = missing(err)
 	case view.Account != "":
-		status, view.AccountProblem, err = c.find(r, m, "account.show", admin.Target{Ref: view.Account}, &view.Owner)
+		view.Owner, err = run(c, r, m, c.ops.AccountShow, admin.Target{Ref: view.Account})
+		status, view.AccountProblem, err = missing(err)
 		if err == nil && view.AccountProblem == "" {
 			in := admin.AccountPage{Ref: view.Owner.ID, Cursor: admin.Cursor{After: r.FormValue("after"), Limit: refusedAtOnce}}
 			view.First = in.After == ""
-			err = c.Admin.Call(r.Context(), m.caller(), "request.refused", in, &view.Refused)
+			view.Refused, err = run(c, r, m, c.ops.RequestRefused, in)
 		}
 	}
 	if err != nil {
@@ -53,9 +55,8 @@ func (c *Console) requestsPage(w http.ResponseWriter, r *http.Request, m *member
 	return c.ui.Render(w, r, status, requestsPage(c.frame(w, r, m, "Requests"), view))
 }
 
-// find calls an operation that looks for something. It returns what to tell the member if that is not there.
-func (c *Console) find(r *http.Request, m *member, operation string, in, out any) (status int, problem string, err error) {
-	err = c.Admin.Call(r.Context(), m.caller(), operation, in, out)
+// missing returns what to tell the member if what they look for is not there. err is that of the search.
+func missing(err error) (status int, problem string, rest error) {
 	if err == nil {
 		return http.StatusOK, "", nil
 	}

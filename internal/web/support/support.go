@@ -6,9 +6,13 @@
 package support
 
 import (
+	"context"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"sluice/internal/account"
 	"sluice/internal/account/signin"
@@ -40,12 +44,13 @@ type Options struct {
 type Console struct {
 	Sources
 	ui  *webui.UI
+	ops *admin.Operations
 	now func() time.Time
 }
 
 // New returns a Console. opts may be nil.
 func New(ui *webui.UI, sources Sources, opts *Options) *Console {
-	c := &Console{Sources: sources, ui: ui, now: time.Now}
+	c := &Console{Sources: sources, ui: ui, ops: admin.Ops(), now: time.Now}
 	if opts != nil && opts.Now != nil {
 		c.now = opts.Now
 	}
@@ -61,6 +66,51 @@ type member struct {
 // caller returns the member as the caller of operations.
 func (m *member) caller() admin.Caller {
 	return admin.Caller{Actor: admin.Actor(m.Account), AccountID: m.ID}
+}
+
+// run runs an operation for a member.
+func run[In, Out any](c *Console, r *http.Request, m *member, op admin.Op[In, Out], in In) (Out, error) {
+	return op.Run(r.Context(), c.Admin, m.caller(), in)
+}
+
+// read runs an operation for a member and keeps its result, as one of the reads that a page makes together.
+func read[In, Out any](c *Console, m *member, op admin.Op[In, Out], in In, to *Out) func(context.Context) error {
+	return func(ctx context.Context) (err error) {
+		*to, err = op.Run(ctx, c.Admin, m.caller(), in)
+		return err
+	}
+}
+
+// together makes reads at the same time. It returns the first error.
+func together(ctx context.Context, reads ...func(context.Context) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, read := range reads {
+		g.Go(func() error { return read(ctx) })
+	}
+	return g.Wait()
+}
+
+// again is a form that is shown again because it was refused. The zero value is none.
+type again struct {
+	Form     string     // which one of the page
+	Typed    url.Values // what it had
+	Problems webui.Problems
+}
+
+// typed returns what was typed into a field of a form that was refused, or the given text.
+func (a *again) typed(form, field, otherwise string) string {
+	if a.Form == form && a.Typed.Has(field) {
+		return a.Typed.Get(field)
+	}
+	return otherwise
+}
+
+// wrong returns what is wrong with a field of a form, or "".
+func (a *again) wrong(form, field string) string {
+	if a.Form != form {
+		return ""
+	}
+	return a.Problems[field]
 }
 
 // confirmPath takes the code of the second factor.

@@ -31,8 +31,8 @@ func (c *Console) tokensPage(w http.ResponseWriter, r *http.Request, m *member) 
 }
 
 func (c *Console) showTokens(w http.ResponseWriter, r *http.Request, m *member, status int, view tokensView) error {
-	var list admin.List[admin.Token]
-	if err := c.Admin.Call(r.Context(), m.caller(), "staff.token-list", admin.AccountPage{}, &list); err != nil {
+	list, err := run(c, r, m, c.ops.TokenList, admin.AccountPage{})
+	if err != nil {
 		return err
 	}
 	view.Tokens, view.Now = list.Data, c.now()
@@ -53,7 +53,7 @@ func (c *Console) createToken(w http.ResponseWriter, r *http.Request, m *member)
 		err = fault.New(fault.Invalid, "enter a number of days").At("days")
 	} else {
 		in.Days = days
-		err = c.Admin.Call(r.Context(), m.caller(), "staff.token-create", in, &out)
+		out, err = run(c, r, m, c.ops.TokenCreate, in)
 	}
 	if err != nil {
 		var status int
@@ -67,8 +67,7 @@ func (c *Console) createToken(w http.ResponseWriter, r *http.Request, m *member)
 
 // deleteToken revokes a token.
 func (c *Console) deleteToken(w http.ResponseWriter, r *http.Request, m *member) error {
-	var out admin.Token
-	if err := c.Admin.Call(r.Context(), m.caller(), "staff.token-delete", admin.Target{Ref: r.PathValue("id")}, &out); err != nil {
+	if _, err := run(c, r, m, c.ops.TokenDelete, admin.Target{Ref: r.PathValue("id")}); err != nil {
 		return err
 	}
 	return c.seeOther(w, r, home+"/tokens", "token-deleted")

@@ -36,15 +36,14 @@ func (c *Console) showUpstreams(w http.ResponseWriter, r *http.Request, m *membe
 	var drains, moves admin.List[steering.Order]
 	var models admin.List[admin.ModelStanding]
 	var history admin.List[admin.Entry]
-	for _, list := range []struct {
-		operation string
-		out       any
-	}{{"upstream.series", &upstreams}, {"upstream.drains", &drains}, {"models.moves", &moves}, {"models.standing", &models}} {
-		if err := c.Admin.Call(r.Context(), m.caller(), list.operation, admin.Cursor{}, list.out); err != nil {
-			return err
-		}
-	}
-	if err := c.Admin.Call(r.Context(), m.caller(), "steering.history", admin.Cursor{Limit: 20}, &history); err != nil {
+	err := together(r.Context(),
+		read(c, m, c.ops.UpstreamSeries, admin.Cursor{}, &upstreams),
+		read(c, m, c.ops.UpstreamDrains, admin.Cursor{}, &drains),
+		read(c, m, c.ops.ModelsMoves, admin.Cursor{}, &moves),
+		read(c, m, c.ops.ModelsStanding, admin.Cursor{}, &models),
+		read(c, m, c.ops.SteeringHistory, admin.Cursor{Limit: 20}, &history),
+	)
+	if err != nil {
 		return err
 	}
 	view.Upstreams, view.Drains, view.Models, view.History = upstreams.Data, drains.Data, models.Data, history.Data
@@ -54,9 +53,9 @@ func (c *Console) showUpstreams(w http.ResponseWriter, r *http.Request, m *membe
 	return c.ui.Render(w, r, status, upstreamsPage(c.frame(w, r, m, "Upstreams and models"), view))
 }
 
-// order gives an order and returns to the page. What the form got wrong is shown there.
-func (c *Console) order(w http.ResponseWriter, r *http.Request, m *member, operation string, in any) error {
-	err := c.Admin.Call(r.Context(), m.caller(), operation, in, &steering.Order{})
+// give gives an order and returns to the page. What the form got wrong is shown there.
+func give[In any](c *Console, w http.ResponseWriter, r *http.Request, m *member, op admin.Op[In, steering.Order], in In) error {
+	_, err := run(c, r, m, op, in)
 	if err == nil {
 		return c.seeOther(w, r, home+"/upstreams", "ordered")
 	}
@@ -77,12 +76,12 @@ func (c *Console) drainUpstream(w http.ResponseWriter, r *http.Request, m *membe
 	if lasts > 0 {
 		in.Until = c.now().Add(lasts)
 	}
-	return c.order(w, r, m, "upstream.drain", in)
+	return give(c, w, r, m, c.ops.UpstreamDrain, in)
 }
 
 // enableUpstream lets calls go to a target again.
 func (c *Console) enableUpstream(w http.ResponseWriter, r *http.Request, m *member) error {
-	return c.order(w, r, m, "upstream.enable", upstreamTarget(r))
+	return give(c, w, r, m, c.ops.UpstreamEnable, upstreamTarget(r))
 }
 
 // upstreamTarget reads the target of a form.
@@ -100,12 +99,12 @@ func (c *Console) moveModel(w http.ResponseWriter, r *http.Request, m *member) e
 	if days > 0 {
 		in.From = c.now().AddDate(0, 0, days)
 	}
-	return c.order(w, r, m, "models.move", in)
+	return give(c, w, r, m, c.ops.ModelsMove, in)
 }
 
 // moveModelBack gives a model its configured tier again.
 func (c *Console) moveModelBack(w http.ResponseWriter, r *http.Request, m *member) error {
-	return c.order(w, r, m, "models.move-back", admin.ModelMove{Model: r.FormValue("model"), Reason: r.FormValue("reason")})
+	return give(c, w, r, m, c.ops.ModelsMoveBack, admin.ModelMove{Model: r.FormValue("model"), Reason: r.FormValue("reason")})
 }
 
 // numberOf reads a whole number of a form, from 0 to most. Empty is 0.

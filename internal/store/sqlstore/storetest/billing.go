@@ -86,6 +86,13 @@ func books(t *testing.T, open func() *sqlstore.Store) {
 	if err != nil || len(entries) != 2 || entries[0].Seq != 2 || entries[0].AmountCents != 2 || !entries[0].At.Equal(base) {
 		t.Errorf("Ledger = %+v, %v, want two entries, the newest first", entries, err)
 	}
+	sum := entries[0].AmountCents + entries[1].AmountCents
+	if cents, err := s.Charged(t.Context(), a.ID); err != nil || cents != sum {
+		t.Errorf("Charged = %d, %v, want the sum of the ledger, %d", cents, err, sum)
+	}
+	if cents, err := s.Charged(t.Context(), "acct_nobody"); err != nil || cents != 0 {
+		t.Errorf("Charged without a ledger = %d, %v, want 0", cents, err)
+	}
 	if log, err := s.AuditLog(t.Context(), a.ID, 0, 1); err != nil || log[0].Action != "billing.started" {
 		t.Errorf("AuditLog = %+v, %v, want the change of plan", log, err)
 	}
@@ -162,6 +169,13 @@ func payments(t *testing.T, open func() *sqlstore.Store) {
 	want[1].RefundedCents, want[1].RefundToCents, want[1].DisputedCents, want[1].DisputeSteps = 10, 20, 30, 2
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Invoices: -want +got\n%s", diff)
+	}
+	if got, err := s.Refundable(t.Context(), a.ID, 1); err != nil || !cmp.Equal(got, want[:1]) {
+		t.Errorf("Refundable with limit 1 = %+v, %v, want the newest", got, err)
+	}
+	changeBilling(t, s, a.ID, "pay_2", func(b *billing.Books) { b.Payment.RefundedCents = b.Payment.AmountCents })
+	if got, err := s.Refundable(t.Context(), a.ID, 10); err != nil || !cmp.Equal(got, want[1:]) {
+		t.Errorf("Refundable = %+v, %v, want the one of which something is left", got, err)
 	}
 	if p, err := s.Payment(t.Context(), "pay_1"); err != nil || !cmp.Equal(*p, want[1]) {
 		t.Errorf("Payment(pay_1) = %+v, %v", p, err)

@@ -526,6 +526,27 @@ func auditLog(t *testing.T, open func() *sqlstore.Store) {
 	if got, _ := s.AuditLog(t.Context(), a.ID, 0, 1); len(got) != 1 || got[0].Seq != 3 {
 		t.Errorf("AuditLog with limit 1 = %v, want the newest", got)
 	}
+	var plans []int64
+	for _, e := range []account.Entry{
+		{Action: "account.set_plan", Detail: "free to basic"}, {Action: "billing.started", Detail: "basic to scale"}, {Action: "billing.charged", Detail: "12"}, {Action: "account.note", Detail: "he wants to pay"},
+	} {
+		_, err := s.ChangeAccount(t.Context(), a.ID, func(*account.Account) (account.Entry, error) {
+			made := entry(a.ID, e.Action)
+			made.Detail = e.Detail
+			return made, nil
+		})
+		must(t, err)
+	}
+	for _, limit := range []int{10, 1} {
+		changes, err := s.PlanChanges(t.Context(), a.ID, limit)
+		must(t, err)
+		for _, e := range changes {
+			plans = append(plans, e.Seq)
+		}
+	}
+	if !slices.Equal(plans, []int64{5, 4, 5}) {
+		t.Errorf("PlanChanges = %v, want the two about plans, the newest first, and the newest", plans)
+	}
 }
 
 // changedSince checks that a node finds the accounts that others have changed, each once.
