@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/api/httpapi"
+	"sluice/internal/api/httpserver"
 	"sluice/internal/kit/health"
 )
 
@@ -83,8 +84,8 @@ func (d *door) run(ctx context.Context, l leaf) {
 // entry is the door of the API.
 type entry struct {
 	api      *httpapi.API
-	server   *httpapi.Server
-	listener *httpapi.Listener
+	server   *httpserver.Server
+	listener *httpserver.Listener
 	closes   bool // the system refuses connections while it is shut; otherwise each reply ends its connection
 }
 

@@ -83,7 +83,7 @@ func goneOr(err error) error {
 // readChat reads and checks a chat request. If it returns no error, the caller calls release when neither req
 // nor body, which req refers to, is used any more: their bytes count against the memory for bodies until then.
 func (a *API) readChat(x *exchange, r *http.Request) (req *chat.Request, body []byte, release func(), err error) {
-	body, release, err = a.bodies.read(x, r)
+	body, release, err = a.readBody(x, r, a.bodies.One, 1)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -11,7 +11,7 @@ import (
 
 // createEmbeddings serves POST /v1/embeddings.
 func (a *API) createEmbeddings(x *exchange, r *http.Request) error {
-	body, release, err := a.bodies.read(x, r)
+	body, release, err := a.readBody(x, r, a.bodies.One, 1)
 	if err != nil {
 		return err
 	}

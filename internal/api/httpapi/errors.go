@@ -1,16 +1,22 @@
 package httpapi
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"runtime/debug"
 	"strconv"
 	"time"
 
+	"sluice/internal/api/httpserver"
 	"sluice/internal/api/messages"
+	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
+	"sluice/internal/kit/telemetry"
 	"sluice/internal/ledger/refusal"
 	"sluice/internal/line/relay"
 	"sluice/internal/upstream/provider"
@@ -35,7 +41,7 @@ func (a *API) answerError(x *exchange, r *http.Request, err error) {
 	if a.refusals != nil && !begun && x.caller.Account != nil && refusal.Counts(x.event.Status) {
 		a.refusals.Note(x.refused(err, r))
 	}
-	a.bodies.finish(x, r)
+	x.body.Finish(r)
 }
 
 // catch turns a panic into an error and logs its stack. http.ErrAbortHandler passes: it is
@@ -125,7 +131,7 @@ func (x *exchange) answer(err error, r *http.Request) {
 	} else if f.Kind == fault.Unavailable && f.Retryable() {
 		setRetryAfter(h, time.Second)
 	}
-	if hasBody(r) {
+	if httpserver.HasBody(r) {
 		// Reply now: net/http would otherwise wait for the body of a request that is refused anyway.
 		_ = http.NewResponseController(x.ResponseWriter).EnableFullDuplex()
 	}
@@ -181,4 +187,31 @@ func setRetryAfter(h http.Header, d time.Duration) {
 	d = min(d, time.Minute+10*time.Millisecond)
 	h["Retry-After"] = []string{strconv.FormatInt(min(60, int64((d+time.Second-1)/time.Second)), 10)}
 	h["Retry-After-Ms"] = []string{strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)}
+}
+
+// Refuse returns the complete reply to a request that net/http rejected, and records it in the
+// log and the metrics like any other request.
+func (a *API) Refuse(m httpserver.Malformed) []byte {
+	now := time.Now()
+	e := telemetry.Event{RequestID: newRequestID(now), Start: now, Remote: m.Remote, Status: m.Status, Fault: fault.Invalid.String()}
+	// The log has addresses without ports.
+	if host, _, err := net.SplitHostPort(m.Remote); err == nil {
+		e.Remote = host
+	}
+	body := fault.Object{Message: m.Message(), Type: e.Fault, Code: m.Status}.Body()
+	h := http.Header{
+		"Content-Type": jsonType, "Content-Length": {strconv.Itoa(len(body))}, "Connection": {"close"},
+		"Date":         {e.Start.UTC().Format(http.TimeFormat)},
+		"X-Request-Id": {e.RequestID}, "X-Sluice-Version": {buildinfo.Version}, "X-Content-Type-Options": nosniff, "X-Should-Retry": {"false"},
+	}
+	var b bytes.Buffer
+	b.WriteString("HTTP/1.1 " + strconv.Itoa(m.Status) + " " + http.StatusText(m.Status) + "\r\n")
+	_ = h.Write(&b) // a bytes.Buffer never fails
+	b.WriteString("\r\n")
+	b.Write(body)
+	e.Bytes = int64(len(body))
+	a.metrics.RequestStarted()
+	a.metrics.RequestEnded(&e, 0)
+	e.Log(context.Background(), a.log, 0)
+	return b.Bytes()
 }

@@ -7,6 +7,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
+	"sluice/internal/api/httpserver"
 	"sluice/internal/kit/telemetry"
 	"sluice/internal/prompt/alias"
 )
@@ -18,10 +19,9 @@ type exchange struct {
 	settings *Settings
 	event    telemetry.Event
 	caller   auth.Caller
-	// body is the request's body. Its src is nil if there is none.
-	body  arrival
-	http2 bool
-	mcp   bool // the reply is one of our MCP server
+	body     httpserver.Body
+	http2    bool
+	mcp      bool // the reply is one of our MCP server
 	// wait is the time that the request waits for others.
 	wait telemetry.Wait
 	// measured says that the reply tells what the gateway itself has added to its time.
@@ -92,8 +92,8 @@ func (x *exchange) pass(p []byte) (n int, err error) {
 	}
 	// Otherwise the last deadline stays: net/http sends the last bytes when the handler has returned.
 	for {
-		_ = rc.SetWriteDeadline(time.Now().Add(writePatience))
-		m, err := x.ResponseWriter.Write(p[n:min(len(p), n+writePiece)])
+		_ = rc.SetWriteDeadline(time.Now().Add(httpserver.WritePatience))
+		m, err := x.ResponseWriter.Write(p[n:min(len(p), n+httpserver.WritePiece)])
 		if n += m; err != nil || n == len(p) {
 			return n, err
 		}

@@ -28,7 +28,7 @@ func (a *API) rateAnswer(x *exchange, r *http.Request) error {
 	if x.settings.feedback == nil {
 		return fault.New(fault.NotFound, "This service takes no feedback: it is turned off here.")
 	}
-	body, release, err := a.bodies.readUpTo(maxFeedback, 1, x, r)
+	body, release, err := a.readBody(x, r, maxFeedback, 1)
 	if err != nil {
 		return err
 	}

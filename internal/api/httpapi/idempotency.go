@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"sluice/internal/api/httpserver"
 	"sluice/internal/line/idempotency"
 	"sluice/internal/line/relay"
 )
@@ -59,7 +60,7 @@ func (x *exchange) replay(reply *idempotency.Reply) error {
 	for piece := range reply.Pieces {
 		// A stored reply may be large, and nobody watches this stream for a caller that does
 		// not read.
-		_ = control.SetWriteDeadline(time.Now().Add(writePatience))
+		_ = control.SetWriteDeadline(time.Now().Add(httpserver.WritePatience))
 		if _, err := x.Write(piece); err != nil {
 			return err
 		}

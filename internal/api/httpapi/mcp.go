@@ -37,7 +37,7 @@ func (a *API) serveMCP(x *exchange, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		return a.mcp(x, r, nil, x.caller, x.depth)
 	}
-	body, release, err := a.bodies.readUpTo(maxMCPBody, mcpCopies, x, r)
+	body, release, err := a.readBody(x, r, maxMCPBody, mcpCopies)
 	if err != nil {
 		return err
 	}

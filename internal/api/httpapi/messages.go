@@ -72,7 +72,7 @@ func features(values []string) ([]string, error) {
 
 // readMessage reads a request in Anthropic's dialect; see readChat.
 func (a *API) readMessage(x *exchange, r *http.Request, parse func([]byte) (*messages.Request, error)) (req *messages.Request, body []byte, release func(), err error) {
-	body, release, err = a.bodies.readTranslated(x, r)
+	body, release, err = a.readBody(x, r, a.bodies.One, 2)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -37,6 +37,7 @@ func (a *API) observe(next handler) handler {
 		if e.Remote, proxy = remote(r, x.settings.TrustedProxies); proxy {
 			e.RequestID = cmp.Or(givenID(r.Header["X-Request-Id"]), e.CallID)
 		}
+		x.body.Address = e.Remote
 		if trace := r.Header["Traceparent"]; len(trace) == 1 {
 			e.TraceID = telemetry.TraceID(trace[0])
 		}

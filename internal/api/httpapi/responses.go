@@ -16,7 +16,7 @@ import (
 // createResponse serves POST /v1/responses: a completion in the Responses dialect. It becomes an equal chat completion,
 // and everything behind this door is that of chat completions.
 func (a *API) createResponse(x *exchange, r *http.Request) error {
-	body, release, err := a.bodies.readTranslated(x, r)
+	body, release, err := a.readBody(x, r, a.bodies.One, 2)
 	if err != nil {
 		return err
 	}
@@ -137,13 +137,6 @@ func (a *API) showResponse(x *exchange, r *http.Request) error {
 		return err
 	}
 	return x.json(response)
-}
-
-// Hold returns how a reply to an account is charged to the account's share of the memory for bodies: what is taken, before
-// it is read, is given back by release. A negative number gives some of it back earlier.
-func (a *API) Hold(accountID string) (take responses.Take, release func()) {
-	held := &share{of: &a.bodies, who: accountID, copies: 1}
-	return held.take, held.release
 }
 
 // deleteResponse serves DELETE /v1/responses/{id}.

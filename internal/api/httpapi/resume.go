@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"sluice/internal/api/httpserver"
 	"sluice/internal/kit/fault"
 	"sluice/internal/line/relay"
 	"sluice/internal/line/resume"
@@ -27,10 +28,6 @@ func (c *completion) resumable(r *http.Request) bool {
 	h := r.Header[resumeHeader]
 	return c.Resumable || len(h) == 1 && h[0] == "1"
 }
-
-// baseKey is the key of the context that ends when the server stops, in the contexts of requests: a call that goes
-// on without its caller ends with it.
-type baseKey struct{}
 
 // resumable is the ResponseWriter of a stream that can be resumed.
 type resumable struct {
@@ -56,7 +53,7 @@ func (a *API) makeResumable(x *exchange, r *http.Request, k *keeper) (*resumable
 			s.HungUp()
 		}
 	})
-	if base, ok := caller.Value(baseKey{}).(context.Context); ok {
+	if base, ok := httpserver.Base(caller); ok {
 		s.hooks[1] = context.AfterFunc(base, func() {
 			if stopping(base) {
 				s.Stop(relay.ErrStopping)
@@ -117,7 +114,7 @@ func (a *API) resumeStream(x *exchange, r *http.Request) error {
 		case len(events) == 0:
 			events = []byte(": keep-alive\n")
 		}
-		_ = control.SetWriteDeadline(time.Now().Add(writePatience))
+		_ = control.SetWriteDeadline(time.Now().Add(httpserver.WritePatience))
 		if _, err := x.Write(events); err != nil {
 			return clientGone(err)
 		}

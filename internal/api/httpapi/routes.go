@@ -203,7 +203,7 @@ func (a *API) showPage(page http.Handler) http.Handler {
 		r.RemoteAddr = x.event.Remote
 		page.ServeHTTP(x, r)
 		if x.event.Status >= http.StatusBadRequest {
-			a.bodies.finish(x, r) // a form that was refused before it was read
+			x.body.Finish(r) // a form that was refused before it was read
 		}
 	})
 }
@@ -213,9 +213,7 @@ func (a *API) showPage(page http.Handler) http.Handler {
 func (a *API) Nothing() http.Handler {
 	serve := a.observe(a.answerErrors(func(_ *exchange, r *http.Request) error { return nothingAt(r) }))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &exchange{ResponseWriter: w, settings: a.settings.Load()}
-		a.bodies.expect(x, r)
-		_ = serve(x, r) // the chain has replied to errors itself
+		_ = serve(a.receive(w, r), r) // the chain has replied to errors itself
 	})
 }
 

@@ -89,7 +89,7 @@ func (x *exchange) plainJSON(v any) error {
 
 // createVideo serves POST /v1/video/generations/jobs.
 func (a *API) createVideo(x *exchange, r *http.Request) error {
-	body, release, err := a.bodies.readUpTo(maxVideoBody, 1, x, r)
+	body, release, err := a.readBody(x, r, maxVideoBody, 1)
 	if err != nil {
 		return err
 	}

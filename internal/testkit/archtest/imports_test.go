@@ -19,7 +19,7 @@ var rows = [][]string{
 	// The vocabulary that every package may use. It knows only text.
 	{"fault", "config", "telemetry", "buildinfo", "tokens", "datadir", "sse", "pulse", "seal", "plainhttp", "lane", "lazyregexp", "health"},
 	// The types that requests and storage are made of, and the connections to the outside.
-	{"chat", "netguard", "account", "blob", "mail", "turnstile"},
+	{"chat", "netguard", "account", "blob", "mail", "turnstile", "httpserver"},
 	// Facts: the catalog, usage, accounts and their keys, and earlier turns of a conversation.
 	{"catalog", "usage", "billing", "auth", "signin", "continuation", "idempotency", "resume", "refusal", "embeddings"},
 	// Admission of requests, and the way an upstream is called; payment adapters know billing. provider/claude

@@ -1,4 +1,4 @@
-package httpapi
+package httpserver
 
 // A server that cannot serve calls must not be sent any. A load balancer that asks /readyz sends none. One that only
 // watches connections, such as nginx, sends a POST to another server if it could not connect, and at no other time:

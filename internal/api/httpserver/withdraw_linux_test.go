@@ -1,4 +1,4 @@
-package httpapi_test
+package httpserver_test
 
 import (
 	"errors"
@@ -9,14 +9,14 @@ import (
 	"syscall"
 	"testing"
 
-	"sluice/internal/api/httpapi"
+	"sluice/internal/api/httpserver"
 )
 
 // While a listener is withdrawn the system refuses connections and idle ones have ended, as if the server were not
 // there. Then everything is as before, on the same port, as often as need be; and a stop ends it in either state.
 func TestWithdraw(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []httpapi.Lane{httpapi.LaneOff, httpapi.LaneOn} {
+	for _, mode := range []httpserver.Lane{httpserver.LaneOff, httpserver.LaneOn} {
 		for _, endsAway := range []bool{false, true} {
 			t.Run(string(mode), func(t *testing.T) {
 				t.Parallel()
@@ -24,9 +24,9 @@ func TestWithdraw(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				l := httpapi.NewListener(inner, httpapi.ListenerOptions{Log: slog.New(slog.DiscardHandler)})
+				l := httpserver.NewListener(inner, httpserver.ListenerOptions{Log: slog.New(slog.DiscardHandler)})
 				held, release := make(chan struct{}, 1), make(chan struct{})
-				s := httpapi.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				s := httpserver.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					if r.URL.Path == "/held" {
 						held <- struct{}{}
 						<-release

@@ -1,4 +1,9 @@
-package httpapi
+// Package httpserver is the server below the API: listeners and their connections, request bodies, and how both end.
+//
+// A Listener bounds connections, and a Server serves them: plain HTTP/1.1 through package lane, everything else through
+// net/http. Bodies bounds the memory and the time that request bodies take. A stop is Drain, Finish, Quiet and End.
+// What is served, and by which rules, is not known here; see package httpapi.
+package httpserver
 
 import (
 	"context"
@@ -59,7 +64,7 @@ func NewServer(h http.Handler, l *Listener, mode Lane) *Server {
 			MaxReceiveBufferPerStream:     64 << 10,
 			SendPingTimeout:               time.Minute,
 			PingTimeout:                   15 * time.Second,
-			WriteByteTimeout:              writePatience,
+			WriteByteTimeout:              WritePatience,
 		},
 		Protocols: new(http.Protocols),
 
