@@ -120,17 +120,7 @@ func (x *exchange) answer(err error, r *http.Request) {
 	if x.begun() {
 		panic(http.ErrAbortHandler)
 	}
-	h := x.Header()
-	h.Del("Content-Length")
-	h["Content-Type"] = jsonType
-	if !f.Retryable() {
-		h["X-Should-Retry"] = []string{"false"}
-	}
-	if f.RetryAfter > 0 && f.Retryable() {
-		setRetryAfter(h, f.RetryAfter)
-	} else if f.Kind == fault.Unavailable && f.Retryable() {
-		setRetryAfter(h, time.Second)
-	}
+	f.SetRetry(x.Header())
 	if httpserver.HasBody(r) {
 		// Reply now: net/http would otherwise wait for the body of a request that is refused anyway.
 		_ = http.NewResponseController(x.ResponseWriter).EnableFullDuplex()
@@ -139,11 +129,7 @@ func (x *exchange) answer(err error, r *http.Request) {
 	if isMessages(r) {
 		body = messages.ErrorBody(f, x.event.RequestID)
 	}
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	x.WriteHeader(f.Kind.Status())
-	if r.Method != http.MethodHead {
-		_, _ = x.Write(body) // an error means that the caller disconnected
-	}
+	f.Reply(x, r, body)
 }
 
 // maxParam is how much of the name of a field is kept with a refused call, in bytes.
@@ -180,15 +166,6 @@ func (x *exchange) refused(err error, r *http.Request) refusal.Call {
 	}
 }
 
-// setRetryAfter sets both headers: Retry-After in seconds, rounded up and at most 60, and
-// Retry-After-Ms. The latter may be a few milliseconds more than a minute, since an entry of
-// the window counts from the end of its millisecond.
-func setRetryAfter(h http.Header, d time.Duration) {
-	d = min(d, time.Minute+10*time.Millisecond)
-	h["Retry-After"] = []string{strconv.FormatInt(min(60, int64((d+time.Second-1)/time.Second)), 10)}
-	h["Retry-After-Ms"] = []string{strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)}
-}
-
 // Refuse returns the complete reply to a request that net/http rejected, and records it in the
 // log and the metrics like any other request.
 func (a *API) Refuse(m httpserver.Malformed) []byte {
@@ -198,12 +175,14 @@ func (a *API) Refuse(m httpserver.Malformed) []byte {
 	if host, _, err := net.SplitHostPort(m.Remote); err == nil {
 		e.Remote = host
 	}
-	body := fault.Object{Message: m.Message(), Type: e.Fault, Code: m.Status}.Body()
+	f := fault.Fault{Kind: fault.Invalid, Message: m.Message(), Code: m.Status}
+	body := f.Object().Body()
 	h := http.Header{
 		"Content-Type": jsonType, "Content-Length": {strconv.Itoa(len(body))}, "Connection": {"close"},
 		"Date":         {e.Start.UTC().Format(http.TimeFormat)},
-		"X-Request-Id": {e.RequestID}, "X-Sluice-Version": {buildinfo.Version}, "X-Content-Type-Options": nosniff, "X-Should-Retry": {"false"},
+		"X-Request-Id": {e.RequestID}, "X-Sluice-Version": {buildinfo.Version}, "X-Content-Type-Options": nosniff,
 	}
+	f.SetRetry(h)
 	var b bytes.Buffer
 	b.WriteString("HTTP/1.1 " + strconv.Itoa(m.Status) + " " + http.StatusText(m.Status) + "\r\n")
 	_ = h.Write(&b) // a bytes.Buffer never fails

@@ -206,7 +206,7 @@ func (x *exchange) sendVideo(r *http.Request, j *video.Job, file io.ReadSeekClos
 	h["Content-Disposition"] = []string{`inline; filename="` + j.Generation + video.LinkSuffix + `"`}
 	out := &fileWriter{exchange: x}
 	http.ServeContent(out, r, "", j.FinishedAt, file)
-	return out.refuse(r)
+	return out.err()
 }
 
 // fileWriter is the ResponseWriter of a file. It holds back the errors of http.ServeContent,
@@ -234,33 +234,22 @@ func (w *fileWriter) Write(p []byte) (int, error) {
 	return w.exchange.Write(p)
 }
 
-// refuse sends the error that was held back as our error object. It returns nil if there was
-// none.
-func (w *fileWriter) refuse(r *http.Request) error {
-	message := ""
+// err returns the error that was held back as a fault, or nil if there was none.
+func (w *fileWriter) err() error {
+	f := &fault.Fault{Kind: fault.Invalid, Code: w.refused}
 	switch w.refused {
 	case 0:
 		return nil
 	case http.StatusRequestedRangeNotSatisfiable:
-		message = "The requested range is not within the file; Content-Range has its length."
+		f.Message = "The requested range is not within the file; Content-Range has its length."
 	case http.StatusPreconditionFailed:
-		message = "The file does not match If-Match or If-Unmodified-Since."
+		f.Message = "The file does not match If-Match or If-Unmodified-Since."
 	default:
 		return fault.New(fault.Unavailable, "The file of this video cannot be read at the moment. Try again shortly.")
 	}
-	body := fault.Object{Message: message, Type: fault.Invalid.String(), Code: w.refused}.Body()
-	h := w.Header()
 	// These headers describe the file, not the error.
 	for _, name := range []string{"Etag", "Last-Modified", "Cache-Control", "Content-Disposition", "Accept-Ranges"} {
-		h.Del(name)
+		w.Header().Del(name)
 	}
-	h["Content-Type"], h["X-Should-Retry"] = jsonType, []string{"false"}
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	w.event.Fault = fault.Invalid.String()
-	w.exchange.WriteHeader(w.refused)
-	if r.Method == http.MethodHead {
-		return nil
-	}
-	_, err := w.exchange.Write(body)
-	return clientGone(err)
+	return f
 }
