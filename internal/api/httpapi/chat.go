@@ -60,15 +60,22 @@ func (a *API) complete(x *exchange, r *http.Request, c completion) error {
 		}
 	}
 	err := goneOr(a.current(x, func() error {
-		return a.line.Complete(ctx, w, x.models(), &inference.Call{
-			ID: x.event.CallID, Start: x.event.Start, Span: x.event.Span, Wait: &x.wait, Caller: x.caller, Limits: x.limits(), Request: c.Request, Depth: x.depth,
-			Address: x.event.Remote, RequestID: x.event.Given(), Door: c.door, Dialect: c.dialect,
-		})
+		call := x.call(c.door)
+		call.Request, call.Dialect = c.Request, c.dialect
+		return a.line.Complete(ctx, w, x.models(), call)
 	}))
 	if s != nil {
 		s.whole = err == nil || errors.Is(err, relay.ErrTold)
 	}
 	return err
+}
+
+// call returns the call of this request through a door, without what it asks for.
+func (x *exchange) call(door string) *inference.Call {
+	return &inference.Call{
+		ID: x.event.CallID, Start: x.event.Start, Span: x.event.Span, Wait: &x.wait, Caller: x.caller, Limits: x.limits(), Depth: x.depth,
+		Address: x.event.Remote, RequestID: x.event.Given(), Door: door,
+	}
 }
 
 // goneOr marks an error of a call that was given up by its caller, which is not an error to reply to. It returns

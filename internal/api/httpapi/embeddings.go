@@ -5,7 +5,6 @@ import (
 
 	"sluice/internal/ledger/usage"
 	"sluice/internal/line/idempotency"
-	"sluice/internal/line/inference"
 	"sluice/internal/prompt/embeddings"
 )
 
@@ -38,9 +37,8 @@ func (a *API) createEmbeddings(x *exchange, r *http.Request) error {
 		w = k
 	}
 	return goneOr(a.current(x, func() error {
-		return a.line.Embed(r.Context(), w, x.models(), inference.Call{
-			ID: x.event.CallID, Start: x.event.Start, Span: x.event.Span, Wait: &x.wait, Caller: x.caller, Limits: x.limits(), Depth: x.depth,
-			Address: x.event.Remote, RequestID: x.event.Given(), Door: usage.DoorEmbeddings,
-		}, req)
+		call := x.call(usage.DoorEmbeddings)
+		call.Inputs = req
+		return a.line.Embed(r.Context(), w, x.models(), call)
 	}))
 }

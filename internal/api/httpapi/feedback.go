@@ -37,9 +37,7 @@ func (a *API) rateAnswer(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	standing, err := a.line.Admit(x.caller, x.limits())
-	standing.SetHeader(x.Header())
-	if err != nil {
+	if err := a.line.Admit(x.Header(), x.caller, x.limits()); err != nil {
 		return err
 	}
 	vote, err := x.settings.feedback.Rate(r.Context(), x.caller.Account.ID, id, good)

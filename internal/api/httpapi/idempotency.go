@@ -35,9 +35,7 @@ func (a *API) keep(x *exchange, r *http.Request, key []string, body []byte, mode
 			return nil, err
 		}
 		err := a.current(x, func() error {
-			standing, err := a.line.Repeat(x.models(), x.caller, x.limits(), model, tools)
-			standing.SetHeader(x.Header())
-			return err
+			return a.line.Repeat(x.Header(), x.models(), x.caller, x.limits(), model, tools)
 		})
 		if err != nil {
 			return nil, err

@@ -10,7 +10,6 @@ import (
 	"sluice/internal/api/messages"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
-	"sluice/internal/ledger/admission"
 	"sluice/internal/line/inference"
 	"sluice/internal/upstream/catalog"
 )
@@ -96,11 +95,7 @@ func (a *API) countTokens(x *exchange, r *http.Request) error {
 	defer release()
 	var tokens int
 	err = a.current(x, func() (err error) {
-		var standing *admission.Standing
-		tokens, standing, err = a.line.CountPrompt(r.Context(), x.models(), inference.Call{ID: x.event.CallID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req.Chat})
-		if standing != nil {
-			standing.SetHeader(x.Header())
-		}
+		tokens, err = a.line.CountPrompt(r.Context(), x.Header(), x.models(), &inference.Call{ID: x.event.CallID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req.Chat})
 		return err
 	})
 	if err != nil {

@@ -84,13 +84,7 @@ func (a *API) past(x *exchange, r *http.Request, req *responses.Request, take re
 		return nil, fault.New(fault.Invalid, "Responses are not stored here; send the conversation in input.").At("previous_response_id")
 	}
 	// A caller at its limit must not make the store read its conversations.
-	err := a.current(x, func() error {
-		standing, err := a.line.Knock(x.caller, x.limits())
-		if err != nil {
-			standing.SetHeader(x.Header())
-		}
-		return err
-	})
+	err := a.current(x, func() error { return a.line.Knock(x.Header(), x.caller, x.limits()) })
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"math"
 	"net/http"
 
-	"sluice/internal/ledger/admission"
 	"sluice/internal/line/inference"
 	"sluice/internal/upstream/routing"
 )
@@ -48,11 +47,7 @@ func (a *API) explainRoute(x *exchange, r *http.Request) error {
 	defer release()
 	var choice routing.Choice
 	err = a.current(x, func() (err error) {
-		var standing *admission.Standing
-		choice, standing, err = a.line.Explain(r.Context(), x.models(), inference.Call{ID: x.event.CallID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req})
-		if standing != nil {
-			standing.SetHeader(x.Header())
-		}
+		choice, err = a.line.Explain(r.Context(), x.Header(), x.models(), &inference.Call{ID: x.event.CallID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req})
 		return err
 	})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 // check returns the fault for a request that the model cannot take, or nil. Package routing has the rule;
 // only the length of the prompt is known here. A prompt near the model's window passes until it has been
-// counted: see Line.measure.
+// counted: see Line.permit.
 func (s *size) check(m *catalog.Model) error {
 	if err := routing.Refusal(s.req, m); err != nil {
 		return err

@@ -131,7 +131,7 @@ func (s *settling) settlement(o *relay.Outcome, status int) usage.Settlement {
 		if spent.turns > 0 {
 			used, _ := s.first.used()
 			// A call of a tool that the vendor runs costs as much as a turn (docs/accounting.md#what-costs-what).
-			r.UnitMilli = used.UnitMilli * s.multiplier * (spent.turns*int64(max(1, cmp.Or(o.Choices, s.call.Request.N))) + int64(s.first.VendorCalls()))
+			r.UnitMilli = used.UnitMilli * s.multiplier * (spent.turns*int64(cmp.Or(o.Choices, s.call.choices())) + int64(s.first.VendorCalls()))
 			r.CostMicro = used.Pricing.Cost(spent.tokens)
 		}
 	case free && (s.first.count == 0 && !s.contacted || s.first.line.returns.take(r.AccountID, 1, mostGivenBack, time.Now())):
@@ -207,8 +207,8 @@ func (s *settling) record() usage.Settlement {
 	calls, failed := s.remote()
 	// An alias is kept as it was asked for. It may be a part of the body, which does not outlive the call.
 	asked := s.named.ID
-	if s.call.Request.Model != asked {
-		asked = strings.Clone(s.call.Request.Model)
+	if name := s.call.model(); name != asked {
+		asked = strings.Clone(name)
 	}
 	return usage.Settlement{
 		ID: s.call.ID, At: s.call.Start, AccountID: s.call.Caller.Account.ID, KeyID: s.call.Caller.KeyID,

@@ -19,8 +19,12 @@ func describe(span *telemetry.Span, call *Call, named *catalog.Model) {
 	if span == nil {
 		return
 	}
-	req := call.Request
 	span.Text(telemetry.AttrModel, named.ID)
+	req := call.Request
+	if req == nil { // embeddings
+		span.Flag(telemetry.AttrStream, false)
+		return
+	}
 	span.Flag(telemetry.AttrStream, req.Stream)
 	if req.MaxTokens > 0 {
 		span.Int(telemetry.AttrMaxTokens, req.MaxTokens)
