@@ -105,26 +105,10 @@ type Settings struct {
 
 // API is the http.Handler of the whole service. It is safe for concurrent use.
 type API struct {
-	auth     *auth.Authenticator
-	line     *inference.Line
-	log      *slog.Logger
-	metrics  *telemetry.Metrics
-	tracer   *telemetry.Tracer // nil: off
-	ledger   admission.Ledger
-	abuse    *abuse.Control
-	replies  *idempotency.Replies
-	streams  *resume.Streams  // nil: no stream can be resumed
-	shelf    *responses.Shelf // nil: responses are not kept
-	videos   *video.Line
-	changes  func(ctx context.Context, after int64, most int) ([]catalog.Change, bool, error)
-	mcp      func(w http.ResponseWriter, r *http.Request, body []byte, caller auth.Caller, depth int) error
-	health   *health.Board
-	pages    map[string]http.Handler
-	bodies   *httpserver.Bodies
-	reads    *turnstile.Gate // nil: no bound
-	refusals *refusal.Keeper // nil: none are kept
-	activity *activity.Log
-	feedback *feedback.Feedback // nil: there is none
+	auth   *auth.Authenticator
+	line   *inference.Line
+	opts   Options // with its defaults
+	bodies *httpserver.Bodies
 
 	settings atomic.Pointer[Settings]
 	draining atomic.Bool
@@ -138,18 +122,18 @@ type API struct {
 
 // New returns an API with its first settings. opts may be nil.
 func New(a *auth.Authenticator, line *inference.Line, s Settings, opts *Options) *API {
-	if opts == nil {
-		opts = &Options{}
+	made := &API{auth: a, line: line, bodies: httpserver.NewBodies()}
+	if opts != nil {
+		made.opts = *opts
 	}
-	made := &API{auth: a, line: line, log: opts.Log, metrics: opts.Metrics, tracer: opts.Tracer, ledger: opts.Ledger, abuse: opts.Abuse, replies: opts.Replies, streams: opts.Streams, shelf: opts.Responses, videos: opts.Videos, changes: opts.Changes, mcp: opts.MCP, health: opts.Health, pages: opts.Pages, reads: opts.Reads, refusals: opts.Refusals, activity: opts.Activity, feedback: opts.Feedback, bodies: httpserver.NewBodies()}
-	if made.log == nil {
-		made.log = slog.Default()
+	if made.opts.Log == nil {
+		made.opts.Log = slog.Default()
 	}
-	if made.health == nil {
-		made.health = health.New(made.log)
+	if made.opts.Health == nil {
+		made.opts.Health = health.New(made.opts.Log)
 	}
-	if made.metrics == nil {
-		made.metrics = telemetry.NewMetrics("", "")
+	if made.opts.Metrics == nil {
+		made.opts.Metrics = telemetry.NewMetrics("", "")
 	}
 	made.Apply(s)
 	made.serve = made.assemble()
@@ -162,7 +146,7 @@ func (a *API) Apply(s Settings) {
 		s.Description = api.Describe(api.Defaults())
 	}
 	if s.Feedback {
-		s.feedback = a.feedback
+		s.feedback = a.opts.Feedback
 	}
 	a.settings.Store(&s)
 }

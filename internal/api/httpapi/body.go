@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"sluice/internal/line/relay"
-	"sluice/internal/prompt/chat"
 )
 
 // readBody returns the whole JSON body and a function that gives its share of the limits back; see httpserver.Bodies.
@@ -23,7 +22,7 @@ const largeBody = 256 << 10
 // its size, and nobody has paid for it yet.
 func decoded[T any](a *API, x *exchange, r *http.Request, body []byte, parse func([]byte) (T, error)) (T, error) {
 	if len(body) >= largeBody && x.caller.Account != nil {
-		done, err := a.reads.Decode(r.Context(), x.caller.Account.ID)
+		done, err := a.opts.Reads.Decode(r.Context(), x.caller.Account.ID)
 		if err != nil {
 			var none T
 			return none, goneOr(relay.Ended(r.Context()))
@@ -31,13 +30,4 @@ func decoded[T any](a *API, x *exchange, r *http.Request, body []byte, parse fun
 		defer done()
 	}
 	return parse(body)
-}
-
-// weigh charges what a large body was decoded to. It returns what releases that together with the body.
-func (a *API) weigh(x *exchange, body []byte, req *chat.Request, release func()) (func(), error) {
-	if len(body) < largeBody {
-		return release, nil
-	}
-	take, giveBack := a.Hold(x.caller.Account.ID)
-	return func() { giveBack(); release() }, take(req.Weight())
 }

@@ -38,8 +38,8 @@ func (a *API) answerError(x *exchange, r *http.Request, err error) {
 	begun := x.begun()
 	x.nameSupport(err)
 	x.answer(err, r)
-	if a.refusals != nil && !begun && x.caller.Account != nil && refusal.Counts(x.event.Status) {
-		a.refusals.Note(x.refused(err, r))
+	if a.opts.Refusals != nil && !begun && x.caller.Account != nil && refusal.Counts(x.event.Status) {
+		a.opts.Refusals.Note(x.refused(err, r))
 	}
 	x.body.Finish(r)
 }
@@ -56,7 +56,7 @@ func (a *API) catch(next handler, x *exchange, r *http.Request) (err error) {
 			panic(p)
 		}
 		err = fmt.Errorf("panic: %v", p)
-		a.log.Error("panic", "request_id", x.event.RequestID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		a.opts.Log.Error("panic", "request_id", x.event.RequestID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 	}()
 	return next(x, r)
 }
@@ -65,7 +65,7 @@ func (a *API) catch(next handler, x *exchange, r *http.Request) (err error) {
 // failed was admitted and has been settled since, so the values of its admission are out of
 // date (docs/api.md#limits).
 func (a *API) showStanding(x *exchange, r *http.Request, err error) {
-	if a.ledger == nil || x.caller.Account == nil || x.begun() || r.Method != http.MethodPost || !metered[x.event.Route] {
+	if a.opts.Ledger == nil || x.caller.Account == nil || x.begun() || r.Method != http.MethodPost || !metered[x.event.Route] {
 		return
 	}
 	switch h := x.Header(); fault.From(err).Kind {
@@ -76,7 +76,7 @@ func (a *API) showStanding(x *exchange, r *http.Request, err error) {
 			return
 		}
 	}
-	a.ledger.Peek(x.caller.Account.ID, x.limits()).SetHeader(x.Header())
+	a.opts.Ledger.Peek(x.caller.Account.ID, x.limits()).SetHeader(x.Header())
 }
 
 // metered lists the routes whose calls count against the rate limits.
@@ -189,8 +189,8 @@ func (a *API) Refuse(m httpserver.Malformed) []byte {
 	b.WriteString("\r\n")
 	b.Write(body)
 	e.Bytes = int64(len(body))
-	a.metrics.RequestStarted()
-	a.metrics.RequestEnded(&e, 0)
-	e.Log(context.Background(), a.log, 0)
+	a.opts.Metrics.RequestStarted()
+	a.opts.Metrics.RequestEnded(&e, 0)
+	e.Log(context.Background(), a.opts.Log, 0)
 	return b.Bytes()
 }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"time"
@@ -136,6 +137,15 @@ func (x *exchange) json(body ...[]byte) error {
 		}
 	}
 	return nil
+}
+
+// encode sends a value as JSON.
+func (x *exchange) encode(v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return x.json(body)
 }
 
 // jsonType is shared by all replies, to save an allocation. It must not be modified.

@@ -48,11 +48,7 @@ func (a *API) rateAnswer(x *exchange, r *http.Request) error {
 	if good {
 		out.Rating = "good"
 	}
-	reply, err := json.Marshal(out)
-	if err != nil {
-		return err
-	}
-	return x.json(reply)
+	return x.encode(out)
 }
 
 // feedbackShape is the keys of a body of POST /v1/feedback.

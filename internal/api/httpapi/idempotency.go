@@ -21,7 +21,7 @@ var eventStream = []string{"text/event-stream"}
 // model and tools are what the request needs access to, also for a stored reply.
 func (a *API) keep(x *exchange, r *http.Request, key []string, body []byte, model string, tools bool) (*keeper, error) {
 	// Waiting for the first request is not our overhead; asking the database is.
-	turn, reply, err := a.replies.Begin(r.Context(), idempotency.Request{AccountID: x.caller.Account.ID, Path: r.URL.Path, Key: key, Body: body, Waited: x.wait.Since})
+	turn, reply, err := a.opts.Replies.Begin(r.Context(), idempotency.Request{AccountID: x.caller.Account.ID, Path: r.URL.Path, Key: key, Body: body, Waited: x.wait.Since})
 	switch {
 	// The caller disconnected while it waited for the first request, or the server stops.
 	case err != nil && r.Context().Err() != nil:

@@ -56,15 +56,15 @@ func (a *API) observe(next handler) handler {
 		if a.closing.Load() {
 			h["Connection"] = closing
 		}
-		a.metrics.RequestStarted()
+		a.opts.Metrics.RequestStarted()
 		defer func() {
 			if e.Status == 0 {
 				e.Status = statusNone // nothing was sent: the caller disconnected
 			}
 			took := time.Since(e.Start)
-			a.metrics.RequestEnded(e, took)
+			a.opts.Metrics.RequestEnded(e, took)
 			e.Span.Answered(e)
-			e.Log(r.Context(), a.log, took)
+			e.Log(r.Context(), a.opts.Log, took)
 		}()
 		return next(x, r)
 	}
@@ -73,10 +73,10 @@ func (a *API) observe(next handler) handler {
 // beginTrace begins the trace of a request if it is to be traced, and passes on the trace of a caller if it
 // is not. Without a tracer it costs a comparison.
 func (a *API) beginTrace(e *telemetry.Event, r *http.Request, trusted bool) {
-	if a.tracer == nil {
+	if a.opts.Tracer == nil {
 		return
 	}
-	e.Span = a.tracer.Begin(r.Method, r.Header["Traceparent"], r.Header["Tracestate"], trusted, e.Start)
+	e.Span = a.opts.Tracer.Begin(r.Method, r.Header["Traceparent"], r.Header["Tracestate"], trusted, e.Start)
 }
 
 // statusNone is the status in the log, as in nginx, if the caller disconnected before any

@@ -22,7 +22,7 @@ const silence = 15 * time.Second
 // resumable reports whether the caller wants to be able to resume the reply (docs/api.md#resumable-streams). The
 // header works for chat completions only.
 func (c *completion) resumable(r *http.Request) bool {
-	if !c.Stream || c.door != "" {
+	if c.door != "" || !c.Stream {
 		return false
 	}
 	h := r.Header[resumeHeader]
@@ -44,7 +44,7 @@ func (a *API) makeResumable(x *exchange, r *http.Request, k *keeper) (*resumable
 	s := &resumable{x: x}
 	caller := r.Context() // the hooks may run when r is another request already
 	var ctx context.Context
-	s.Stream, ctx = a.streams.Open(caller, x, resume.Call{ID: id, Account: x.caller.Account.ID, Location: chatPath + "/" + id + "/events", Keep: k != nil})
+	s.Stream, ctx = a.opts.Streams.Open(caller, x, resume.Call{ID: id, Account: x.caller.Account.ID, Location: chatPath + "/" + id + "/events", Keep: k != nil})
 	stopping := func(ctx context.Context) bool { return errors.Is(context.Cause(ctx), relay.ErrStopping) }
 	s.hooks[0] = context.AfterFunc(caller, func() {
 		if stopping(caller) {
@@ -80,17 +80,17 @@ func (s *resumable) end() {
 // resumeStream serves GET /v1/chat/completions/{id}/events.
 func (a *API) resumeStream(x *exchange, r *http.Request) error {
 	id, account := r.PathValue("id"), x.caller.Account.ID
-	if a.streams == nil {
+	if a.opts.Streams == nil {
 		return resume.Unknown(id)
 	}
 	if r.Method == http.MethodHead { // which must not take the stream over
-		if !a.streams.Has(id, account) {
+		if !a.opts.Streams.Has(id, account) {
 			return resume.Unknown(id)
 		}
 		x.streamHeader()
 		return nil
 	}
-	s, err := a.streams.Attach(r.Context(), id, account, r.Header[resume.Header])
+	s, err := a.opts.Streams.Attach(r.Context(), id, account, r.Header[resume.Header])
 	if r.Context().Err() != nil {
 		err = goneOr(relay.Ended(r.Context()))
 	}
@@ -126,10 +126,10 @@ func (a *API) resumeStream(x *exchange, r *http.Request) error {
 // way to end.
 func (a *API) endStream(x *exchange, r *http.Request) error {
 	id := r.PathValue("id")
-	if a.streams == nil {
+	if a.opts.Streams == nil {
 		return resume.Unknown(id)
 	}
-	if err := a.streams.End(r.Context(), id, x.caller.Account.ID, r.Header[resume.Header]); err != nil {
+	if err := a.opts.Streams.End(r.Context(), id, x.caller.Account.ID, r.Header[resume.Header]); err != nil {
 		if r.Context().Err() != nil {
 			err = goneOr(relay.Ended(r.Context()))
 		}

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"encoding/json"
 	"math"
 	"net/http"
 
@@ -60,11 +59,7 @@ func (a *API) explainRoute(x *exchange, r *http.Request) error {
 	for i := range choice.Ranking {
 		out.Candidates = append(out.Candidates, candidateOf(&choice.Ranking[i]))
 	}
-	reply, err := json.Marshal(out)
-	if err != nil {
-		return err
-	}
-	return x.json(reply)
+	return x.encode(out)
 }
 
 // candidateOf converts a ranked model. The score is rounded to two decimals.

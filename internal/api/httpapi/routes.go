@@ -52,7 +52,7 @@ func (a *API) inTurn(next handler) handler {
 		if x.caller.Account == nil {
 			return next(x, r)
 		}
-		leave, err := a.reads.Enter(r.Context(), x.caller.Account.ID)
+		leave, err := a.opts.Reads.Enter(r.Context(), x.caller.Account.ID)
 		if err != nil && r.Context().Err() != nil {
 			return goneOr(relay.Ended(r.Context()))
 		}
@@ -132,7 +132,7 @@ func (a *API) assemble() handler {
 		byPattern[rt.pattern][rt.method] = rt.handle
 	}
 	var lost http.Handler
-	for pattern, page := range a.pages {
+	for pattern, page := range a.opts.Pages {
 		if pattern == NoSuchPage {
 			lost = a.showPage(page)
 			continue

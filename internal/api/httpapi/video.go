@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 
-	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/line/idempotency"
 	"sluice/internal/video"
@@ -70,7 +68,7 @@ func (a *API) videoReply(j *video.Job) videoReply {
 		out.FinishedAt = j.FinishedAt.Unix()
 	}
 	if j.Status == video.Succeeded {
-		out.Generations = []generationReply{{j.Generation, outputReply{a.videos.Link(j)}}}
+		out.Generations = []generationReply{{j.Generation, outputReply{a.opts.Videos.Link(j)}}}
 	}
 	return out
 }
@@ -94,7 +92,7 @@ func (a *API) createVideo(x *exchange, r *http.Request) error {
 		return err
 	}
 	defer release()
-	req, err := decoded(a, x, r, body, func(b []byte) (video.Request, error) { return video.Parse(b, a.videos.Model()) })
+	req, err := decoded(a, x, r, body, func(b []byte) (video.Request, error) { return video.Parse(b, a.opts.Videos.Model()) })
 	if err != nil {
 		return err
 	}
@@ -113,7 +111,7 @@ func (a *API) createVideo(x *exchange, r *http.Request) error {
 	var j *video.Job
 	err = a.current(x, func() error {
 		order.Caller, order.Limits = x.caller, x.limits()
-		created, standing, repeated, err := a.videos.Create(r.Context(), order)
+		created, standing, repeated, err := a.opts.Videos.Create(r.Context(), order)
 		standing.SetHeader(x.Header())
 		if repeated {
 			x.Header()["Idempotent-Replayed"] = []string{"true"}
@@ -130,14 +128,11 @@ func (a *API) createVideo(x *exchange, r *http.Request) error {
 // listVideos serves GET /v1/video/generations/jobs.
 func (a *API) listVideos(x *exchange, r *http.Request) error {
 	query := r.URL.Query()
-	limit := defaultPage
-	if query.Has("limit") {
-		var err error
-		if limit, err = strconv.Atoi(query.Get("limit")); err != nil || limit < 1 || limit > maxPage {
-			return fault.New(fault.Invalid, "limit must be a whole number from 1 to %d; got %q.", maxPage, excerpt.Of(query.Get("limit"), maxEcho)).At("limit")
-		}
+	limit, err := limitOf(query, defaultPage, maxPage)
+	if err != nil {
+		return err
 	}
-	jobs, more, err := a.videos.List(r.Context(), x.caller.Account.ID, query.Get("after"), limit)
+	jobs, more, err := a.opts.Videos.List(r.Context(), x.caller.Account.ID, query.Get("after"), limit)
 	if err != nil {
 		return err
 	}
@@ -157,7 +152,7 @@ func (a *API) listVideos(x *exchange, r *http.Request) error {
 // showVideo serves GET /v1/video/generations/jobs/{id}. Jobs of other accounts do not exist
 // for the caller.
 func (a *API) showVideo(x *exchange, r *http.Request) error {
-	j, err := a.videos.Find(r.Context(), x.caller.Account.ID, r.PathValue("id"))
+	j, err := a.opts.Videos.Find(r.Context(), x.caller.Account.ID, r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -166,7 +161,7 @@ func (a *API) showVideo(x *exchange, r *http.Request) error {
 
 // cancelVideo serves DELETE /v1/video/generations/jobs/{id}.
 func (a *API) cancelVideo(x *exchange, r *http.Request) error {
-	j, err := a.videos.Cancel(r.Context(), x.caller.Account.ID, r.PathValue("id"))
+	j, err := a.opts.Videos.Cancel(r.Context(), x.caller.Account.ID, r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -175,7 +170,7 @@ func (a *API) cancelVideo(x *exchange, r *http.Request) error {
 
 // downloadVideo serves GET /v1/video/generations/{id}/content/video.
 func (a *API) downloadVideo(x *exchange, r *http.Request) error {
-	j, file, err := a.videos.Open(r.Context(), x.caller.Account.ID, r.PathValue("id"))
+	j, file, err := a.opts.Videos.Open(r.Context(), x.caller.Account.ID, r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -189,7 +184,7 @@ func (a *API) followLink(x *exchange, r *http.Request) error {
 		return nothingAt(r)
 	}
 	query := r.URL.Query()
-	j, file, err := a.videos.OpenLink(r.Context(), generation, query.Get("expires"), query.Get("signature"))
+	j, file, err := a.opts.Videos.OpenLink(r.Context(), generation, query.Get("expires"), query.Get("signature"))
 	if err != nil {
 		return err
 	}
