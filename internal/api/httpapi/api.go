@@ -7,6 +7,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -126,9 +127,7 @@ func New(a *auth.Authenticator, line *inference.Line, s Settings, opts *Options)
 	if opts != nil {
 		made.opts = *opts
 	}
-	if made.opts.Log == nil {
-		made.opts.Log = slog.Default()
-	}
+	made.opts.Log = cmp.Or(made.opts.Log, slog.Default())
 	if made.opts.Health == nil {
 		made.opts.Health = health.New(made.opts.Log)
 	}

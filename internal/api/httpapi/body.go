@@ -25,7 +25,7 @@ func decoded[T any](a *API, x *exchange, r *http.Request, body []byte, parse fun
 		done, err := a.opts.Reads.Decode(r.Context(), x.caller.Account.ID)
 		if err != nil {
 			var none T
-			return none, goneOr(relay.Ended(r.Context()))
+			return none, relay.Ended(r.Context())
 		}
 		defer done()
 	}

@@ -62,14 +62,14 @@ func (a *API) complete(x *exchange, r *http.Request, c completion) error {
 			k.next, k.ctx, w = s, ctx, k
 		}
 	}
-	err := goneOr(a.current(x, func() error {
+	err := a.current(x, func() error {
 		call := x.call(c.door)
 		call.Request, call.Inputs, call.Dialect = c.Request, c.inputs, c.dialect
 		if c.inputs != nil {
 			return a.line.Embed(ctx, w, x.models(), call)
 		}
 		return a.line.Complete(ctx, w, x.models(), call)
-	}))
+	})
 	if s != nil {
 		s.whole = err == nil || errors.Is(err, relay.ErrTold)
 	}
@@ -82,15 +82,6 @@ func (x *exchange) call(door string) *inference.Call {
 		ID: x.event.CallID, Start: x.event.Start, Span: x.event.Span, Wait: &x.wait, Caller: x.caller, Limits: x.limits(), Depth: x.depth,
 		Address: x.event.Remote, RequestID: x.event.Given(), Door: door,
 	}
-}
-
-// goneOr marks an error of a call that was given up by its caller, which is not an error to reply to. It returns
-// every other error as it is.
-func goneOr(err error) error {
-	if errors.Is(err, relay.ErrGone) {
-		return clientGone(err)
-	}
-	return err
 }
 
 // readChat reads and checks a chat request; see readRequest.

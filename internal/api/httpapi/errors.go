@@ -104,6 +104,9 @@ func clientGone(err error) error {
 // answer sends the error object. If the reply has started already, it closes the connection
 // instead, so that the caller does not take it for a complete one.
 func (x *exchange) answer(err error, r *http.Request) {
+	if errors.Is(err, relay.ErrGone) {
+		err = clientGone(err)
+	}
 	if errors.Is(err, errGone) {
 		x.event.Err, x.event.Final = err, statusNone
 		return

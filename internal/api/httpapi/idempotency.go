@@ -25,7 +25,7 @@ func (a *API) keep(x *exchange, r *http.Request, key []string, body []byte, mode
 	switch {
 	// The caller disconnected while it waited for the first request, or the server stops.
 	case err != nil && r.Context().Err() != nil:
-		return nil, goneOr(relay.Ended(r.Context()))
+		return nil, relay.Ended(r.Context())
 	case err != nil:
 		return nil, err
 	case reply != nil:

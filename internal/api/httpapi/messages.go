@@ -87,7 +87,7 @@ func (a *API) countTokens(x *exchange, r *http.Request) error {
 		return err
 	})
 	if err != nil {
-		return req.Explain(goneOr(err))
+		return req.Explain(err)
 	}
 	return x.json([]byte(`{"input_tokens":` + strconv.Itoa(tokens) + `}`))
 }

@@ -90,7 +90,7 @@ func (a *API) past(x *exchange, r *http.Request, req *responses.Request, take re
 	}
 	past, err := a.opts.Responses.Past(r.Context(), x.caller.Account.ID, req, take)
 	if err != nil && r.Context().Err() != nil {
-		return nil, goneOr(relay.Ended(r.Context()))
+		return nil, relay.Ended(r.Context())
 	}
 	return past, err
 }

@@ -92,7 +92,7 @@ func (a *API) resumeStream(x *exchange, r *http.Request) error {
 	}
 	s, err := a.opts.Streams.Attach(r.Context(), id, account, r.Header[resume.Header])
 	if r.Context().Err() != nil {
-		err = goneOr(relay.Ended(r.Context()))
+		err = relay.Ended(r.Context())
 	}
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (a *API) resumeStream(x *exchange, r *http.Request) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case r.Context().Err() != nil:
-			return goneOr(relay.Ended(r.Context()))
+			return relay.Ended(r.Context())
 		case err != nil: // the connection is closed, because the reply has begun
 			return fault.New(fault.Unavailable, "The stream has ended for this connection.").Because(err)
 		case len(events) == 0:
@@ -131,7 +131,7 @@ func (a *API) endStream(x *exchange, r *http.Request) error {
 	}
 	if err := a.opts.Streams.End(r.Context(), id, x.caller.Account.ID, r.Header[resume.Header]); err != nil {
 		if r.Context().Err() != nil {
-			err = goneOr(relay.Ended(r.Context()))
+			err = relay.Ended(r.Context())
 		}
 		return err
 	}

@@ -50,7 +50,7 @@ func (a *API) explainRoute(x *exchange, r *http.Request) error {
 		return err
 	})
 	if err != nil {
-		return goneOr(err)
+		return err
 	}
 	out := routeReply{Object: "route", Asked: req.Model, Model: choice.Model.ID, Reason: choice.Reason, Sticky: choice.Sticky, Difficulty: rounded(choice.Difficulty.Chance, 6), DifficultyKnown: choice.Difficulty.Known, Candidates: []candidateReply{}}
 	if len(choice.Ranking) > 0 {

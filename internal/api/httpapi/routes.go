@@ -54,7 +54,7 @@ func (a *API) inTurn(next handler) handler {
 		}
 		leave, err := a.opts.Reads.Enter(r.Context(), x.caller.Account.ID)
 		if err != nil && r.Context().Err() != nil {
-			return goneOr(relay.Ended(r.Context()))
+			return relay.Ended(r.Context())
 		}
 		if err != nil {
 			return err

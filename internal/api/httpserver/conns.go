@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -105,9 +106,7 @@ type Listener struct {
 // NewListener wraps inner. The server must use the Listener's ConnState, and the caller must
 // run Watch.
 func NewListener(inner net.Listener, opts ListenerOptions) *Listener {
-	if opts.Log == nil {
-		opts.Log = slog.Default()
-	}
+	opts.Log = cmp.Or(opts.Log, slog.Default())
 	l := &Listener{Listener: inner, opts: opts, open: map[*wire]struct{}{}, byAddress: map[netip.Addr]int{}}
 	base, cut := context.WithCancelCause(context.Background())
 	l.base, l.cut = context.WithValue(base, baseKey{}, base), cut

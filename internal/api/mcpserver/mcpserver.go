@@ -9,6 +9,7 @@ package mcpserver
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -75,18 +76,15 @@ type Server struct {
 
 // New returns a server. A nil opts means the defaults.
 func New(sources Sources, opts *Options) *Server {
-	s := &Server{Sources: sources, log: slog.Default(), now: time.Now, title: "Sluice", calls: calls{running: map[call]*context.CancelFunc{}}}
-	if opts != nil && opts.Log != nil {
-		s.log = opts.Log
+	if opts == nil {
+		opts = &Options{}
 	}
-	if opts != nil && opts.Now != nil {
-		s.now = opts.Now
+	s := &Server{
+		Sources: sources, log: cmp.Or(opts.Log, slog.Default()), now: opts.Now, title: cmp.Or(opts.Title, "Sluice"), others: opts.Tell,
+		calls: calls{running: map[call]*context.CancelFunc{}},
 	}
-	if opts != nil && opts.Title != "" {
-		s.title = opts.Title
-	}
-	if opts != nil {
-		s.others = opts.Tell
+	if s.now == nil {
+		s.now = time.Now
 	}
 	// One MCP server serves all requests; see visitKey. The body is bounded before Serve is called.
 	tools := s.tools()

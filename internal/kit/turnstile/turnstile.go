@@ -33,7 +33,7 @@ type Gate struct {
 	mu      sync.Mutex
 	reads   map[string]*lane
 	bodies  map[string]*lane
-	exports map[string]int
+	exports map[string]*lane
 }
 
 // lane is what one account does at once.
@@ -44,7 +44,7 @@ type lane struct {
 
 // New returns a gate.
 func New() *Gate {
-	return &Gate{reads: map[string]*lane{}, bodies: map[string]*lane{}, exports: map[string]int{}}
+	return &Gate{reads: map[string]*lane{}, bodies: map[string]*lane{}, exports: map[string]*lane{}}
 }
 
 // Enter waits until a read of the account may run. The caller calls leave when the reply has been written. The error is a
@@ -123,19 +123,11 @@ func (g *Gate) Export(accountID string) (leave func(), err error) {
 	if g == nil {
 		return func() {}, nil
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.exports[accountID] == exportsAtOnce {
+	l := g.join(g.exports, accountID, exportsAtOnce, exportsAtOnce)
+	if l == nil {
 		return nil, fault.New(fault.RateLimited, "An export of this account is running already. Wait until it has ended, or cancel it.").After(patience)
 	}
-	g.exports[accountID]++
-	return func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if g.exports[accountID]--; g.exports[accountID] == 0 {
-			delete(g.exports, accountID)
-		}
-	}, nil
+	return g.wait(context.Background(), g.exports, accountID, l, nil) // there is a place
 }
 
 // tooMany is the fault of a read whose turn did not come.

@@ -129,15 +129,11 @@ func New(gate *admission.Gate, p *pulse.Pulse, opts *Options) *Line {
 	if opts == nil {
 		opts = &Options{}
 	}
-	router := opts.Router
-	if router == nil {
-		router = routing.NewRouter(nil)
-	}
 	closed := opts.Closed
 	if closed == nil {
 		closed = func(string, time.Time) error { return nil }
 	}
-	return &Line{closed: closed, gate: gate, pulse: p, states: opts.States, tools: opts.Tools, router: router, routed: opts.Routed, patience: cmp.Or(opts.Patience, patience), counting: counting{patience: opts.CountPatience}}
+	return &Line{closed: closed, gate: gate, pulse: p, states: opts.States, tools: opts.Tools, router: cmp.Or(opts.Router, routing.NewRouter(nil)), routed: opts.Routed, patience: cmp.Or(opts.Patience, patience), counting: counting{patience: opts.CountPatience}}
 }
 
 // Complete answers the call on w. A returned fault means that nothing has been written. An error that is

@@ -2,6 +2,7 @@ package inference
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"sluice/internal/kit/excerpt"
@@ -108,9 +109,7 @@ func inputMessages(req *chat.Request) string {
 		all = append(all, message{Role: roles[m.Role], Parts: parts(text, left)})
 		left -= len(text)
 	}
-	for i, j := 0, len(all)-1; i < j; i, j = i+1, j-1 {
-		all[i], all[j] = all[j], all[i]
-	}
+	slices.Reverse(all)
 	return messages(all...)
 }
 
