@@ -71,7 +71,7 @@ func TestSlowBodies(t *testing.T) {
 				front := httpserver.NewListener(l, httpserver.ListenerOptions{Log: slog.New(slog.DiscardHandler)})
 				server := httpserver.NewServer(api, front, httpserver.LaneOff) // the bubble's clock does not move while the lane waits for the system
 				var serving sync.WaitGroup
-				serving.Go(func() { _ = server.Serve(front) })
+				serving.Go(func() { _ = server.Serve() })
 				client, theirs := net.Pipe()
 				l.conns <- theirs
 				began := time.Now()

@@ -78,7 +78,7 @@ func TestWriteDeadlineEndsWithTheReply(t *testing.T) {
 				front := httpserver.NewListener(watched, httpserver.ListenerOptions{Max: 100, Refuse: w.api.Refuse, Log: slog.New(slog.DiscardHandler)})
 				server := httpserver.NewServer(w.api, front, lane)
 				var serving sync.WaitGroup
-				serving.Go(func() { _ = server.Serve(front) })
+				serving.Go(func() { _ = server.Serve() })
 				defer serving.Wait()
 				defer server.Close()
 				defer front.Finish()

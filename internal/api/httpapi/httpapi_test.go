@@ -75,7 +75,7 @@ func newWorldOn(t *testing.T, lane httpserver.Lane, opts *Options, change func(*
 	w.front = httpserver.NewListener(inner, httpserver.ListenerOptions{Max: 100, Refuse: w.api.Refuse, Log: slog.New(slog.DiscardHandler)})
 	w.server = httpserver.NewServer(w.api, w.front, lane) // as the program does
 	var serving sync.WaitGroup
-	serving.Go(func() { _ = w.server.Serve(w.front) })
+	serving.Go(func() { _ = w.server.Serve() })
 	t.Cleanup(func() {
 		_ = w.front.Finish()
 		_ = w.server.Close() // a test that failed may have left a caller waiting

@@ -103,8 +103,7 @@ type Listener struct {
 	cut  context.CancelCauseFunc
 }
 
-// NewListener wraps inner. The server must use the Listener's ConnState, and the caller must
-// run Watch.
+// NewListener wraps inner for a Server. The caller must run Watch.
 func NewListener(inner net.Listener, opts ListenerOptions) *Listener {
 	opts.Log = cmp.Or(opts.Log, slog.Default())
 	l := &Listener{Listener: inner, opts: opts, open: map[*wire]struct{}{}, byAddress: map[netip.Addr]int{}}

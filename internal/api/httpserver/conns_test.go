@@ -38,7 +38,7 @@ func serve(t *testing.T, opts ListenerOptions, h http.HandlerFunc) *Listener {
 	l := NewListener(inner, opts)
 	s := NewServer(h, l, testLane())
 	var serving sync.WaitGroup
-	serving.Go(func() { _ = s.Serve(l) })
+	serving.Go(func() { _ = s.Serve() })
 	t.Cleanup(func() {
 		_ = l.Finish()
 		_ = s.Close()

@@ -111,11 +111,11 @@ func Until(ctx context.Context, done func() bool) {
 // End shuts the server down. It waits for running requests until ctx is done. Those that still run then are
 // canceled with the cause: a stream ends with an error event, other calls are answered with a 503, and
 // both are settled as cut by us. Connections that are still in use LastWords later are closed.
-func (l *Listener) End(ctx context.Context, s *Server, cause error) {
+func (s *Server) End(ctx context.Context, cause error) {
 	if s.Shutdown(ctx) == nil {
 		return
 	}
-	l.cut(cause)
+	s.cut(cause)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), LastWords)
 	defer cancel()
 	if s.Shutdown(ctx) != nil {
