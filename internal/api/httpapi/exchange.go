@@ -63,9 +63,7 @@ func (x *exchange) begin(status int) {
 
 // milliseconds formats a duration in milliseconds with three places.
 func milliseconds(d time.Duration) string {
-	us := d.Microseconds()
-	b := strconv.AppendInt(make([]byte, 0, 24), us/1000, 10)
-	return string(append(b, '.', '0'+byte(us/100%10), '0'+byte(us/10%10), '0'+byte(us%10)))
+	return strconv.FormatFloat(float64(d.Microseconds())/1000, 'f', 3, 64)
 }
 
 // Write counts the bytes for the log.

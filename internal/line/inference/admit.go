@@ -17,8 +17,6 @@ import (
 // task is what a call asks of the model that it names. Each kind of call says what it demands; the rules are the same
 // for all of them, and stand in Line.admit. A completion is a *size, a call for embeddings an *inputs.
 type task interface {
-	// model returns the name of the model, as the caller gave it.
-	model() string
 	// check returns the fault of a task that the model cannot do, or nil. A length near the limit passes until it has been
 	// counted.
 	check(*catalog.Model) error
@@ -67,10 +65,20 @@ func (a *admitted) giveBack(gate *admission.Gate, h http.Header) {
 	gate.Standing(&a.demand).SetHeader(h)
 }
 
+// task returns the task of a call. The prompt is part of the call, which saves an allocation.
+func (l *Line) task(call *Call) task {
+	if call.Inputs != nil {
+		return &inputs{req: call.Inputs, tokenize: l.counting.tokenize}
+	}
+	call.prompt = size{req: call.Request, counting: l.counting}
+	return &call.prompt
+}
+
 // admit looks up the model that the call names, checks the task against it and against the plan, chooses the model that
 // answers, and takes what the call costs. It sets the headers about limits in h.
-func (l *Line) admit(ctx context.Context, h http.Header, models *Models, call *Call, t task, p purpose) (a admitted, err error) {
-	if a.named, err = models.find(t.model(), call); err != nil {
+func (l *Line) admit(ctx context.Context, h http.Header, models *Models, call *Call, p purpose) (a admitted, err error) {
+	t := l.task(call)
+	if a.named, err = models.find(call); err != nil {
 		return a, err
 	}
 	if p != toCount {
@@ -109,11 +117,11 @@ func (l *Line) admit(ctx context.Context, h http.Header, models *Models, call *C
 	return a, nil
 }
 
-// find returns the model with a name, which is its id or an alias.
-func (m *Models) find(name string, call *Call) (*catalog.Model, error) {
-	named, ok := m.Catalog.Resolve(name, call.Caller.Account.Aliases)
+// find returns the model that the call names, by its id or an alias.
+func (m *Models) find(call *Call) (*catalog.Model, error) {
+	named, ok := m.Catalog.Resolve(call.model(), call.Caller.Account.Aliases)
 	if !ok {
-		return nil, fault.New(fault.Invalid, "There is no model %q. GET /v1/models lists those there are.", excerpt.Of(name, 100)).At("model")
+		return nil, fault.New(fault.Invalid, "There is no model %q. GET /v1/models lists those there are.", excerpt.Of(call.model(), 100)).At("model")
 	}
 	return named, nil
 }
@@ -193,8 +201,12 @@ func (l *Line) choose(ctx context.Context, h http.Header, models *Models, call *
 	return nil
 }
 
-// begin returns what must be settled of a call that was admitted to be answered. Its first attempt has not been started.
-func (l *Line) begin(ctx context.Context, models *Models, call *Call, a *admitted) *settling {
+// open admits a call that a model is to answer. It returns what must be settled. The first attempt has not been started.
+func (l *Line) open(ctx context.Context, h http.Header, models *Models, call *Call) (*settling, error) {
+	a, err := l.admit(ctx, h, models, call, toAnswer)
+	if err != nil {
+		return nil, err
+	}
 	l.router.Share(&a.chosen)
 	first := l.attempts(ctx, models.Routes.Plan(a.chosen.Model, a.chosen.Others...), a.chosen.Model, call)
 	first.prompt, first.routed = &call.prompt, a.named.Router
@@ -204,5 +216,5 @@ func (l *Line) begin(ctx context.Context, models *Models, call *Call, a *admitte
 	if a.named.Router && models.Strengths != nil {
 		s.routed = l.routed
 	}
-	return s
+	return s, nil
 }

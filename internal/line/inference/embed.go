@@ -18,12 +18,11 @@ import (
 // Embed answers a call for embeddings on w: the walk of Complete without a choice of the model, without tools and without
 // a stream. Errors are those of Complete.
 func (l *Line) Embed(ctx context.Context, w http.ResponseWriter, models Models, call *Call) error {
-	a, err := l.admit(ctx, w.Header(), &models, call, &inputs{req: call.Inputs, tokenize: l.counting.tokenize}, toAnswer)
+	s, err := l.open(ctx, w.Header(), &models, call)
 	if err != nil {
 		return err
 	}
 	// From here on the call is settled exactly once, whatever happens.
-	s := l.begin(ctx, &models, call, &a)
 	first := s.first
 	defer s.failed()
 	defer s.close()
@@ -58,8 +57,6 @@ type inputs struct {
 	tokens  int
 	refused error
 }
-
-func (in *inputs) model() string { return in.req.Model }
 
 func (in *inputs) check(m *catalog.Model) error {
 	switch {
@@ -134,18 +131,4 @@ func (a *attempts) tryEmbed(ctx context.Context) (*provider.Event, error) {
 		a.beat = nil
 	}
 	return &provider.Event{Kind: provider.Whole}, nil
-}
-
-// embedded is spent for a call for embeddings. If the upstream gave no figures, the inputs are counted here.
-func (s *settling) embedded(o *relay.Outcome, free bool) spent {
-	sp := spent{content: o.Complete, counted: !o.HasUsage}
-	if !sp.content && (free || !s.first.had) {
-		return sp
-	}
-	sp.turns = 1
-	if sp.tokens = o.Usage; !o.HasUsage {
-		sp.tokens.Prompt = s.first.embed.Count()
-	}
-	o.Usage = sp.tokens
-	return sp
 }

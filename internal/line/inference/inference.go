@@ -142,7 +142,7 @@ func New(gate *admission.Gate, p *pulse.Pulse, opts *Options) *Line {
 // What is needed to admit the call is in a function of its own, so that its variables do not take up the stack of a
 // stream that lasts for minutes.
 func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Models, call *Call) error {
-	s, err := l.open(ctx, w, &models, call)
+	s, err := l.open(ctx, w.Header(), &models, call)
 	if err != nil {
 		return err
 	}
@@ -178,16 +178,6 @@ func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Model
 	return out.Finish()
 }
 
-// open admits a completion. It returns what must be settled.
-func (l *Line) open(ctx context.Context, w http.ResponseWriter, models *Models, call *Call) (*settling, error) {
-	call.prompt = size{req: call.Request, counting: l.counting}
-	a, err := l.admit(ctx, w.Header(), models, call, &call.prompt, toAnswer)
-	if err != nil {
-		return nil, err
-	}
-	return l.begin(ctx, models, call, &a), nil
-}
-
 // reply is what a call relays: the attempts of one turn, or a conversation with tools over several turns.
 type reply interface {
 	provider.Stream
@@ -208,8 +198,7 @@ func (l *Line) prepare(ctx context.Context, w http.ResponseWriter, models *Model
 // Explain returns which model would answer the call, and why, without calling it. That costs one request. It sets the
 // headers about limits in h.
 func (l *Line) Explain(ctx context.Context, h http.Header, models Models, call *Call) (routing.Choice, error) {
-	call.prompt = size{req: call.Request, counting: l.counting}
-	a, err := l.admit(ctx, h, &models, call, &call.prompt, toExplain)
+	a, err := l.admit(ctx, h, &models, call, toExplain)
 	if err != nil {
 		return routing.Choice{}, err
 	}
@@ -223,8 +212,7 @@ func (l *Line) Explain(ctx context.Context, h http.Header, models Models, call *
 // CountPrompt returns how many tokens the prompt of a call has, by our own tokenizer. That costs one request. A prompt
 // may be longer than the model reads. It sets the headers about limits in h.
 func (l *Line) CountPrompt(ctx context.Context, h http.Header, models Models, call *Call) (int, error) {
-	call.prompt = size{req: call.Request, counting: l.counting}
-	if _, err := l.admit(ctx, h, &models, call, &call.prompt, toCount); err != nil {
+	if _, err := l.admit(ctx, h, &models, call, toCount); err != nil {
 		return 0, err
 	}
 	// As for a prompt near a limit: beyond the account's ration of counting, a sample decides.

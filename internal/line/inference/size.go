@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/tokens"
@@ -125,9 +126,21 @@ func decide(fit bool) verdict {
 
 // The methods of a task: a size is that of a completion.
 
-func (s *size) model() string { return s.req.Model }
-func (s *size) bytes() int    { return s.req.PromptBytes() }
-func (s *size) guess(int)     { s.settled = true }
+func (s *size) bytes() int { return s.req.PromptBytes() }
+func (s *size) guess(int)  { s.settled = true }
+
+// check returns the fault for a request that the model cannot take, or nil. Package routing has the rule;
+// only the length of the prompt is known here. A prompt near the model's window passes until it has been
+// counted: see Line.permit.
+func (s *size) check(m *catalog.Model) error {
+	if err := routing.Refusal(s.req, m); err != nil {
+		return err
+	}
+	if s.within(routing.Window(m)) == exceeds {
+		return fault.New(fault.Invalid, "The prompt has %s and the model %q reads at most %d. Shorten it, or use a model with a larger context.", s.String(), m.ID, m.ContextLength).At("messages")
+	}
+	return nil
+}
 
 func (s *size) demand(named *catalog.Model) admission.Demand {
 	// A caller may ask for more tokens than the model writes. Reserving them would only use up the limit.
