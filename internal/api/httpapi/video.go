@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"sluice/internal/api/httpserver"
 	"sluice/internal/kit/fault"
 	"sluice/internal/line/idempotency"
 	"sluice/internal/video"
@@ -199,40 +200,16 @@ func (x *exchange) sendVideo(r *http.Request, j *video.Job, file io.ReadSeekClos
 	h["Etag"] = []string{`"` + j.SHA256 + `"`}
 	h["Cache-Control"] = []string{"private, max-age=3600"}
 	h["Content-Disposition"] = []string{`inline; filename="` + j.Generation + video.LinkSuffix + `"`}
-	out := &fileWriter{exchange: x}
+	out := &httpserver.Held{ResponseWriter: x}
 	http.ServeContent(out, r, "", j.FinishedAt, file)
-	return out.err()
+	return x.unsent(out.Status)
 }
 
-// fileWriter is the ResponseWriter of a file. It holds back the errors of http.ServeContent,
-// such as an invalid range, because their plain text is not our error object.
-type fileWriter struct {
-	*exchange
-	// refused is the status that was held back, or 0.
-	refused int
-}
-
-// WriteHeader holds back errors.
-func (w *fileWriter) WriteHeader(status int) {
-	if status >= http.StatusBadRequest {
-		w.refused = status
-		return
-	}
-	w.exchange.WriteHeader(status)
-}
-
-// Write drops the text of an error that was held back.
-func (w *fileWriter) Write(p []byte) (int, error) {
-	if w.refused != 0 {
-		return len(p), nil
-	}
-	return w.exchange.Write(p)
-}
-
-// err returns the error that was held back as a fault, or nil if there was none.
-func (w *fileWriter) err() error {
-	f := &fault.Fault{Kind: fault.Invalid, Code: w.refused}
-	switch w.refused {
+// unsent returns the fault of a file that could not be sent as it was asked for, by the status that http.ServeContent
+// has chosen; 0: it was sent.
+func (x *exchange) unsent(status int) error {
+	f := &fault.Fault{Kind: fault.Invalid, Code: status}
+	switch status {
 	case 0:
 		return nil
 	case http.StatusRequestedRangeNotSatisfiable:
@@ -244,7 +221,7 @@ func (w *fileWriter) err() error {
 	}
 	// These headers describe the file, not the error.
 	for _, name := range []string{"Etag", "Last-Modified", "Cache-Control", "Content-Disposition", "Accept-Ranges"} {
-		w.Header().Del(name)
+		x.Header().Del(name)
 	}
 	return f
 }
