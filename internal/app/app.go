@@ -29,6 +29,7 @@ import (
 	"sluice/internal/account/signin"
 	"sluice/internal/account/staff"
 	"sluice/internal/api/httpapi"
+	"sluice/internal/api/httpserver"
 	"sluice/internal/app/config"
 	"sluice/internal/app/settings"
 	"sluice/internal/kit/buildinfo"
@@ -121,8 +122,8 @@ type App struct {
 	door     *door         // keeps callers away while it should not
 	line     *inference.Line
 	api      *httpapi.API
-	reads    *turnstile.Gate // how many reads of one account run at once
-	local    *httpapi.Local  // whether only this machine has sent requests
+	reads    *turnstile.Gate   // how many reads of one account run at once
+	local    *httpserver.Local // whether only this machine has sent requests
 	replies  *idempotency.Replies
 	streams  *resume.Streams
 	router   *routing.Router

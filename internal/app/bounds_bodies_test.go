@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/api/httpapi"
+	"sluice/internal/api/httpserver"
 	"sluice/internal/app/config"
 	"sluice/internal/operate/admin"
 )
@@ -52,7 +52,7 @@ func (a *arrivals) Accept() (net.Conn, error) {
 }
 
 // connections tries how many connections a listener with the options accepts. It closes the others.
-func (b bound) connections(t *testing.T, opts httpapi.ListenerOptions) {
+func (b bound) connections(t *testing.T, opts httpserver.ListenerOptions) {
 	t.Helper()
 	b.says(t, "closed")
 	opts.Log = slog.New(slog.DiscardHandler)
@@ -60,7 +60,7 @@ func (b bound) connections(t *testing.T, opts httpapi.ListenerOptions) {
 	for i := range all {
 		all[i] = &noted{from: &net.TCPAddr{IP: net.IPv4(198, 51, 100, 1), Port: 1}}
 	}
-	l := httpapi.NewListener(&arrivals{waiting: all}, opts)
+	l := httpserver.NewListener(&arrivals{waiting: all}, opts)
 	accepted := int64(0)
 	for {
 		if _, err := l.Accept(); err != nil {
@@ -120,10 +120,10 @@ var bodyTries = map[string]try{
 	"bodies without an account, one address":               triedBy("httpapi", "TestBodiesOfStrangers", "503"),
 	"time for a body to arrive":                            triedBy("httpapi", "TestSlowBodies", "408"),
 	"slowest body": func(t *testing.T, s *stage, b bound) {
-		b.checkAfter(t, "httpapi/api.go", "bodyPatience")
+		b.checkAfter(t, "httpserver/bodies.go", "bodyPatience")
 		triedBy("httpapi", "TestSlowBodies", "408 after 30 s")(t, s, b)
 	},
-	"progress of an unread reply": triedBy("httpapi", "TestStuckWrites", "connection closed"),
+	"progress of an unread reply": triedBy("httpserver", "TestStuckWrites", "connection closed"),
 
 	"body of a rating": func(t *testing.T, s *stage, b bound) {
 		key := s.account(t).MasterKey
@@ -177,7 +177,7 @@ var bodyTries = map[string]try{
 		if err != nil || int64(cfg.MaxConnections) != b.n {
 			t.Errorf("%s is %d, %v, want %d", b.where, cfg.MaxConnections, err, b.n)
 		}
-		b.connections(t, httpapi.ListenerOptions{Max: int(b.n)})
+		b.connections(t, httpserver.ListenerOptions{Max: int(b.n)})
 	},
 	"connections of one public address": func(t *testing.T, s *stage, b bound) {
 		path, name, _ := strings.Cut(b.where, " ")
@@ -185,7 +185,7 @@ var bodyTries = map[string]try{
 		if share, _ := constantOf(t, path, name); share == nil || all%b.n != 0 || share.String() != fmt.Sprint(all/b.n) {
 			t.Errorf("%s is %v, want the part of %d that is %d", name, share, all, b.n)
 		}
-		b.connections(t, httpapi.ListenerOptions{Max: int(all), MaxPerAddress: int(b.n)})
+		b.connections(t, httpserver.ListenerOptions{Max: int(all), MaxPerAddress: int(b.n)})
 	},
 	"HTTP/2 streams of a connection": func(t *testing.T, _ *stage, b bound) {
 		b.says(t, "the client waits") // as the server's first frame tells it to

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/api/httpapi"
+	"sluice/internal/api/httpserver"
 	"sluice/internal/kit/health"
 )
 
@@ -82,21 +83,20 @@ func (d *door) run(ctx context.Context, l leaf) {
 
 // entry is the door of the API.
 type entry struct {
-	api      *httpapi.API
-	server   *httpapi.Server
-	listener *httpapi.Listener
-	closes   bool // the system refuses connections while it is shut; otherwise each reply ends its connection
+	api    *httpapi.API
+	server *httpserver.Server
+	closes bool // the system refuses connections while it is shut; otherwise each reply ends its connection
 }
 
 func (e *entry) shut() {
 	e.api.EndConnections(true)
 	if e.closes {
-		e.listener.Withdraw(e.server) // where that is not possible, replies still end their connections
+		e.server.Withdraw() // where that is not possible, replies still end their connections
 	}
 }
 
 func (e *entry) open() error {
-	if err := e.listener.Return(e.server); err != nil {
+	if err := e.server.Return(); err != nil {
 		return err
 	}
 	e.api.EndConnections(false)

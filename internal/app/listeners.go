@@ -4,7 +4,7 @@ import (
 	"crypto/tls"
 	"net/netip"
 
-	"sluice/internal/api/httpapi"
+	"sluice/internal/api/httpserver"
 )
 
 const (
@@ -19,9 +19,9 @@ const (
 
 // frontListeners returns listeners that bound the connections of the API, of the admin socket and,
 // if they are on, of the metrics, in this order. The bounds do not change with a reload.
-func (a *App) frontListeners() []*httpapi.Listener {
-	most := httpapi.MaxConnections(a.settings.Load().Config.MaxConnections, a.log) // less if the system allows fewer files
-	front := httpapi.ListenerOptions{
+func (a *App) frontListeners() []*httpserver.Listener {
+	most := httpserver.MaxConnections(a.settings.Load().Config.MaxConnections, a.log) // less if the system allows fewer files
+	front := httpserver.ListenerOptions{
 		Max: most, MaxPerAddress: max(most/addressShare, addressLeast), Exempt: a.isProxy, Refuse: a.api.Refuse, Log: a.log,
 	}
 	if a.settings.Load().Config.TLS.Enabled() {
@@ -31,13 +31,13 @@ func (a *App) frontListeners() []*httpapi.Listener {
 			NextProtos:     []string{"h2", "http/1.1"},
 		}
 	}
-	api := httpapi.NewListener(a.listener, front)
+	api := httpserver.NewListener(a.listener, front)
 	a.metrics.Gauge("sluice_connections", "Connections open now on the address of the API.", func() float64 { return float64(api.Open()) })
-	all := []*httpapi.Listener{api, httpapi.NewListener(a.adminListener, httpapi.ListenerOptions{Max: sideConnections, Log: a.log})}
+	all := []*httpserver.Listener{api, httpserver.NewListener(a.adminListener, httpserver.ListenerOptions{Max: sideConnections, Log: a.log})}
 	// Refuse answers malformed requests with our error object. The admin socket has no use for it: its
 	// only caller is our own client.
 	if a.metricsListener != nil {
-		all = append(all, httpapi.NewListener(a.metricsListener, httpapi.ListenerOptions{Max: sideConnections, Refuse: a.api.Refuse, Log: a.log}))
+		all = append(all, httpserver.NewListener(a.metricsListener, httpserver.ListenerOptions{Max: sideConnections, Refuse: a.api.Refuse, Log: a.log}))
 	}
 	return all
 }

@@ -4,17 +4,17 @@ import (
 	"context"
 	"strings"
 
-	"sluice/internal/api/httpapi"
+	"sluice/internal/api/httpserver"
 	"sluice/internal/app/config"
 	"sluice/internal/kit/datadir"
 )
 
 // watchLocal makes the Local that watches for requests which do not come from this machine. The data
 // folder remembers the first such request, so that a restart does not open sign-up and the test card
-// again. See httpapi.Local.
+// again. See httpserver.Local.
 func (a *App) watchLocal(context.Context, *config.Config) error {
 	dir := a.facts.dir
-	a.local = httpapi.NewLocal(datadir.Proxied(dir.Path()) != "", func(why string) {
+	a.local = httpserver.NewLocal(datadir.Proxied(dir.Path()) != "", func(why string) {
 		if err := dir.RecordProxied(why); err != nil {
 			a.log.Error("the fact that requests come through a proxy could not be stored; after a restart, sign-up and the test card are open until the next such request", "error", err.Error())
 		}

@@ -12,10 +12,11 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/api/httpapi"
+	"sluice/internal/api/httpserver"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/health"
 	"sluice/internal/ledger/refusal"
+	"sluice/internal/line/relay"
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/finder"
 	"sluice/internal/upstream/catalog"
@@ -32,29 +33,29 @@ import (
 func (a *App) Run(ctx context.Context) error {
 	// Only the API passes Local: the other two doors are for operators.
 	listeners := a.frontListeners()
-	servers := []*httpapi.Server{
-		httpapi.NewServer(a.local.Watch(a.api), listeners[0], httpapi.Lane(a.settings.Load().Config.HTTP1Lane)),
-		httpapi.NewServer(admin.Handler(a.backend()), listeners[1], httpapi.LaneOff),
+	servers := []*httpserver.Server{
+		httpserver.NewServer(a.local.Watch(a.api), listeners[0], httpserver.Lane(a.settings.Load().Config.HTTP1Lane)),
+		httpserver.NewServer(admin.Handler(a.backend()), listeners[1], httpserver.LaneOff),
 	}
 	if a.metricsListener != nil {
-		servers = append(servers, httpapi.NewServer(a.metricsHandler(), listeners[2], httpapi.LaneOff))
+		servers = append(servers, httpserver.NewServer(a.metricsHandler(), listeners[2], httpserver.LaneOff))
 	}
 	failed := make(chan error, len(servers)) // with room for all, so that no server blocks when nobody reads
 	var serving sync.WaitGroup
-	for i, s := range servers {
+	for _, s := range servers {
 		serving.Go(func() {
-			if err := s.Serve(listeners[i]); !errors.Is(err, http.ErrServerClosed) {
+			if err := s.Serve(); !errors.Is(err, http.ErrServerClosed) {
 				failed <- err
 			}
 		})
 	}
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx)) // outlives ctx
 	var working sync.WaitGroup
-	for _, l := range listeners {
-		working.Go(func() { l.Watch(background) })
+	for _, s := range servers {
+		working.Go(func() { s.Watch(background) })
 	}
 	if !a.facts.alone() {
-		working.Go(func() { a.door.run(background, &entry{a.api, servers[0], listeners[0], a.closesUnready()}) })
+		working.Go(func() { a.door.run(background, &entry{a.api, servers[0], a.closesUnready()}) })
 	}
 	for _, job := range a.jobs() {
 		working.Go(func() { job(background) })
@@ -70,7 +71,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	stopRendering() // returns the jobs to the queue
 	stopping := context.WithoutCancel(ctx)
-	a.stop(stopping, servers[0], listeners[0])
+	a.stop(stopping, servers[0])
 	endDoors(stopping, servers[1:2])
 	stopBackground() // after the last call: some jobs finish what calls have left
 	working.Wait()
@@ -126,18 +127,18 @@ func (a *App) jobs() []func(context.Context) {
 // that load balancers send requests elsewhere. For the delay, requests are still served, each reply
 // ending its connection. Then there are no new connections, and running requests may finish. Those that
 // still run at the end of drain_timeout, which covers all of this, are cut off, and their callers told.
-func (a *App) stop(ctx context.Context, server *httpapi.Server, front *httpapi.Listener) {
+func (a *App) stop(ctx context.Context, server *httpserver.Server) {
 	c := a.settings.Load().Config
 	ctx, cancel := context.WithTimeout(ctx, c.DrainTimeout)
 	defer cancel()
 	a.log.Info("stopping", "drain_timeout", c.DrainTimeout.String(), "shutdown_delay", c.ShutdownDelay.String())
-	front.Drain()
+	server.Drain()
 	a.api.Drain()
 	quiet := a.delay(ctx, c.ShutdownDelay)
-	_ = front.Finish() // the listener is closed in any case
+	_ = server.Finish() // the listener is closed in any case
 	// Proxies give up a connection that they have not used for a while. It is closed only after that.
-	front.Quiet(ctx, quiet)
-	front.End(ctx, server)
+	server.Quiet(ctx, quiet)
+	server.End(ctx, relay.ErrStopping)
 	a.api.Await(ctx) // before the journal stops: the last calls are settled
 }
 
@@ -145,7 +146,7 @@ func (a *App) stop(ctx context.Context, server *httpapi.Server, front *httpapi.L
 const doorPatience = 2 * time.Second
 
 // endDoors ends servers for operators, of which there may be none.
-func endDoors(ctx context.Context, servers []*httpapi.Server) {
+func endDoors(ctx context.Context, servers []*httpserver.Server) {
 	ctx, cancel := context.WithTimeout(ctx, doorPatience)
 	defer cancel()
 	for _, s := range servers {

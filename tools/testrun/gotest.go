@@ -64,7 +64,7 @@ func (s *session) goTest(dir string, args ...string) {
 }
 
 // served lists the packages whose tests send requests to the whole server.
-var served = []string{"./internal/api/httpapi", "./internal/app", "./cmd/sluice"}
+var served = []string{"./internal/api/httpapi", "./internal/api/httpserver", "./internal/app", "./cmd/sluice"}
 
 // withoutLane runs the tests of the server again with net/http for all requests: http1_lane: off must
 // always be a way out. The rounds are short even in a soak.

@@ -56,8 +56,8 @@ type tierReply struct {
 // showAccount serves GET /v1/account.
 func (a *API) showAccount(x *exchange, _ *http.Request) error {
 	acct, limits := x.caller.Account, x.limits()
-	standing := a.ledger.Peek(acct.ID, limits)
-	tiers, score := a.abuse.Standings(acct.ID, acct.Plan)
+	standing := a.opts.Ledger.Peek(acct.ID, limits)
+	tiers, score := a.opts.Abuse.Standings(acct.ID, acct.Plan)
 	out := accountReply{
 		Object: "account", ID: acct.ID, Email: acct.Email, Plan: acct.Plan.String(), Granted: acct.Granted, Limits: limits,
 		Remaining: remainingReply{Requests: meterOf(standing.Requests), Tokens: meterOf(standing.Tokens)},
@@ -71,11 +71,7 @@ func (a *API) showAccount(x *exchange, _ *http.Request) error {
 		}
 		out.Abuse.Tiers = append(out.Abuse.Tiers, r)
 	}
-	body, err := json.Marshal(out)
-	if err != nil {
-		return err
-	}
-	return x.json(body)
+	return x.encode(out)
 }
 
 // meterOf converts a meter. It returns nil if there is no limit.

@@ -9,7 +9,6 @@ package httpapi
 import (
 	"cmp"
 	"context"
-	"hash/maphash"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -19,6 +18,7 @@ import (
 	"sluice/api"
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
+	"sluice/internal/api/httpserver"
 	"sluice/internal/api/responses"
 	"sluice/internal/kit/health"
 	"sluice/internal/kit/telemetry"
@@ -34,25 +34,6 @@ import (
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/routing"
 	"sluice/internal/video"
-)
-
-const (
-	// Limits on request bodies; see docs/api.md#bodies.
-	//
-	// maxBody is the maximum size of one request, and maxBodies of all requests that are being
-	// read or answered.
-	maxBody   = 32 << 20
-	maxBodies = 512 << 20
-	// maxAccountBodies is the maximum for all requests of one account.
-	maxAccountBodies = 64 << 20
-	// maxStrangerBodies is the maximum for all requests without an account, such as forms, and
-	// maxAddressBodies for those from one address.
-	maxStrangerBodies = 32 << 20
-	maxAddressBodies  = 4 << 20
-	// bodyPatience is the period over which the minimum rate of a body is measured. bodyTotal
-	// is the maximum time for a whole body.
-	bodyPatience = 30 * time.Second
-	bodyTotal    = 10 * time.Minute
 )
 
 // Options holds the optional parts of New.
@@ -96,9 +77,6 @@ type Options struct {
 	// Pages maps patterns to handlers that reply to everything themselves. They see the
 	// client's address as the request's RemoteAddr, also behind a trusted proxy.
 	Pages map[string]http.Handler
-	// MaxBody and MaxBodies limit one body and all bodies in progress. Only tests set them;
-	// the defaults are 32 and 512 MiB.
-	MaxBody, MaxBodies int64
 }
 
 // Settings holds what a reload of the configuration may change. A request uses the settings
@@ -128,26 +106,10 @@ type Settings struct {
 
 // API is the http.Handler of the whole service. It is safe for concurrent use.
 type API struct {
-	auth     *auth.Authenticator
-	line     *inference.Line
-	log      *slog.Logger
-	metrics  *telemetry.Metrics
-	tracer   *telemetry.Tracer // nil: off
-	ledger   admission.Ledger
-	abuse    *abuse.Control
-	replies  *idempotency.Replies
-	streams  *resume.Streams  // nil: no stream can be resumed
-	shelf    *responses.Shelf // nil: responses are not kept
-	videos   *video.Line
-	changes  func(ctx context.Context, after int64, most int) ([]catalog.Change, bool, error)
-	mcp      func(w http.ResponseWriter, r *http.Request, body []byte, caller auth.Caller, depth int) error
-	health   *health.Board
-	pages    map[string]http.Handler
-	bodies   bodies
-	reads    *turnstile.Gate // nil: no bound
-	refusals *refusal.Keeper // nil: none are kept
-	activity *activity.Log
-	feedback *feedback.Feedback // nil: there is none
+	auth   *auth.Authenticator
+	line   *inference.Line
+	opts   Options // with its defaults
+	bodies *httpserver.Bodies
 
 	settings atomic.Pointer[Settings]
 	draining atomic.Bool
@@ -161,21 +123,16 @@ type API struct {
 
 // New returns an API with its first settings. opts may be nil.
 func New(a *auth.Authenticator, line *inference.Line, s Settings, opts *Options) *API {
-	if opts == nil {
-		opts = &Options{}
+	made := &API{auth: a, line: line, bodies: httpserver.NewBodies()}
+	if opts != nil {
+		made.opts = *opts
 	}
-	made := &API{auth: a, line: line, log: opts.Log, metrics: opts.Metrics, tracer: opts.Tracer, ledger: opts.Ledger, abuse: opts.Abuse, replies: opts.Replies, streams: opts.Streams, shelf: opts.Responses, videos: opts.Videos, changes: opts.Changes, mcp: opts.MCP, health: opts.Health, pages: opts.Pages, reads: opts.Reads, refusals: opts.Refusals, activity: opts.Activity, feedback: opts.Feedback}
-	made.bodies.maxOne, made.bodies.maxAll = cmp.Or(opts.MaxBody, maxBody), cmp.Or(opts.MaxBodies, maxBodies)
-	made.bodies.maxAccount, made.bodies.maxStrangers, made.bodies.maxStranger = maxAccountBodies, maxStrangerBodies, maxAddressBodies
-	made.bodies.patience, made.bodies.total, made.bodies.seed = bodyPatience, bodyTotal, maphash.MakeSeed()
-	if made.log == nil {
-		made.log = slog.Default()
+	made.opts.Log = cmp.Or(made.opts.Log, slog.Default())
+	if made.opts.Health == nil {
+		made.opts.Health = health.New(made.opts.Log)
 	}
-	if made.health == nil {
-		made.health = health.New(made.log)
-	}
-	if made.metrics == nil {
-		made.metrics = telemetry.NewMetrics("", "")
+	if made.opts.Metrics == nil {
+		made.opts.Metrics = telemetry.NewMetrics("", "")
 	}
 	made.Apply(s)
 	made.serve = made.assemble()
@@ -188,7 +145,7 @@ func (a *API) Apply(s Settings) {
 		s.Description = api.Describe(api.Defaults())
 	}
 	if s.Feedback {
-		s.feedback = a.feedback
+		s.feedback = a.opts.Feedback
 	}
 	a.settings.Store(&s)
 }
@@ -205,7 +162,7 @@ func (a *API) Drain() {
 func (a *API) EndConnections(on bool) { a.closing.Store(on || a.draining.Load()) }
 
 // BodiesInFlight returns how many bytes of request bodies are held in memory.
-func (a *API) BodiesInFlight() int64 { return a.bodies.held.Load() }
+func (a *API) BodiesInFlight() int64 { return a.bodies.Held() }
 
 // Exchange is the ResponseWriter that a page is given by an API. No other type implements it.
 type Exchange interface {
@@ -220,7 +177,7 @@ type Exchange interface {
 // ResponseWriter that the page was called with: both share one log event.
 func (a *API) ServeAs(caller auth.Caller, w Exchange, r *http.Request) {
 	x := w.begunExchange()
-	x.caller, x.measured = caller, true
+	x.caller, x.body.Account, x.measured = caller, caller.Account.ID, true
 	if isMessages(r) {
 		x.Header()["Request-Id"] = x.Header()["X-Request-Id"]
 	}
@@ -239,10 +196,34 @@ func (a *API) Nested(depth int) http.Handler {
 // serveAt serves a request at an MCP nesting depth. The settings are loaded once here, so that
 // a reload does not change them in the middle of a request.
 func (a *API) serveAt(depth int, w http.ResponseWriter, r *http.Request) {
-	x := &exchange{ResponseWriter: w, settings: a.settings.Load(), depth: depth, http2: r.ProtoMajor == 2}
+	x := a.receive(w, r)
+	x.depth = depth
 	a.running.Add(1)
 	defer a.running.Add(-1)
-	a.bodies.expect(x, r)
-	defer x.body.release()
+	defer x.body.Release()
 	_ = a.serve(x, r) // the chain has replied to errors itself
+}
+
+// receive returns the exchange of a request, whose body is under the limits from here on.
+func (a *API) receive(w http.ResponseWriter, r *http.Request) *exchange {
+	x := &exchange{ResponseWriter: w, settings: a.settings.Load(), http2: r.ProtoMajor == 2}
+	if httpserver.HasBody(r) {
+		x.event.Start = time.Now()
+		a.bodies.Expect(&x.body, w, r, x.event.Start)
+	}
+	return x
+}
+
+// Await waits until no request is running, for httpserver.LastWords at most. After the server's end, requests may
+// still be settling: a server that closes connections does not wait for their handlers.
+func (a *API) Await(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), httpserver.LastWords)
+	defer cancel()
+	httpserver.Until(ctx, func() bool { return a.running.Load() == 0 })
+}
+
+// Hold returns how a reply to an account is charged to the account's share of the memory for bodies; see
+// httpserver.Bodies.
+func (a *API) Hold(accountID string) (take responses.Take, release func()) {
+	return a.bodies.Hold(accountID)
 }

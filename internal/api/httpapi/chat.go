@@ -8,6 +8,7 @@ import (
 	"sluice/internal/line/inference"
 	"sluice/internal/line/relay"
 	"sluice/internal/prompt/chat"
+	"sluice/internal/prompt/embeddings"
 )
 
 // createChatCompletion serves POST /v1/chat/completions.
@@ -17,83 +18,95 @@ func (a *API) createChatCompletion(x *exchange, r *http.Request) error {
 		return err
 	}
 	defer release()
-	return a.complete(x, r, completion{Request: req, body: body})
+	return a.complete(x, r, completion{Request: req, model: req.Model, body: body})
 }
 
-// completion is a request for a completion, read and checked by its door.
+// completion is a request that a model answers, read and checked by its door.
 type completion struct {
-	*chat.Request
-	body    []byte        // as the caller sent it
-	door    string        // "": chat completions
-	dialect relay.Dialect // nil: that of chat completions
+	*chat.Request                     // nil: it asks for embeddings
+	inputs        *embeddings.Request // of a request for embeddings
+	model         string              // as the caller names it
+	body          []byte              // as the caller sent it
+	door          string              // "": chat completions
+	dialect       relay.Dialect       // nil: that of chat completions
 }
 
-// complete answers a request for a completion.
+// complete answers a request for a completion or for embeddings.
 func (a *API) complete(x *exchange, r *http.Request, c completion) error {
 	defer func() {
 		if x.begun() {
-			a.metrics.Overhead(x.overhead)
+			a.opts.Metrics.Overhead(x.overhead)
 		}
 	}()
 	// Only the ids of known models are logged: anything else is arbitrary text of the
 	// caller.
-	if m, known := x.settings.Catalog.Resolve(c.Model, x.aliases()); known {
+	if m, known := x.settings.Catalog.Resolve(c.model, x.aliases()); known {
 		x.event.Model = m.ID
 	}
 	ctx := r.Context()
 	var w http.ResponseWriter = x
 	var k *keeper
-	if key := r.Header[idempotency.Header]; key != nil && a.replies != nil {
+	if key := r.Header[idempotency.Header]; key != nil && a.opts.Replies != nil {
 		var err error
-		if k, err = a.keep(x, r, key, c.body, c.Model, c.Request.UsesTools()); k == nil {
+		if k, err = a.keep(x, r, key, c.body, c.model, c.Request != nil && c.UsesTools()); k == nil {
 			return err
 		}
 		defer k.end()
 		w = k
 	}
 	var s *resumable
-	if c.resumable(r) && a.streams != nil {
+	if c.resumable(r) && a.opts.Streams != nil {
 		s, ctx = a.makeResumable(x, r, k)
 		defer s.end()
 		if w = s; k != nil {
 			k.next, k.ctx, w = s, ctx, k
 		}
 	}
-	err := goneOr(a.current(x, func() error {
-		return a.line.Complete(ctx, w, x.models(), &inference.Call{
-			ID: x.event.CallID, Start: x.event.Start, Span: x.event.Span, Wait: &x.wait, Caller: x.caller, Limits: x.limits(), Request: c.Request, Depth: x.depth,
-			Address: x.event.Remote, RequestID: x.event.Given(), Door: c.door, Dialect: c.dialect,
-		})
-	}))
+	err := a.current(x, func() error {
+		call := x.call(c.door)
+		call.Request, call.Inputs, call.Dialect = c.Request, c.inputs, c.dialect
+		if c.inputs != nil {
+			return a.line.Embed(ctx, w, x.models(), call)
+		}
+		return a.line.Complete(ctx, w, x.models(), call)
+	})
 	if s != nil {
 		s.whole = err == nil || errors.Is(err, relay.ErrTold)
 	}
 	return err
 }
 
-// goneOr marks an error of a call that was given up by its caller, which is not an error to reply to. It returns
-// every other error as it is.
-func goneOr(err error) error {
-	if errors.Is(err, relay.ErrGone) {
-		return clientGone(err)
+// call returns the call of this request through a door, without what it asks for.
+func (x *exchange) call(door string) *inference.Call {
+	return &inference.Call{
+		ID: x.event.CallID, Start: x.event.Start, Span: x.event.Span, Wait: &x.wait, Caller: x.caller, Limits: x.limits(), Depth: x.depth,
+		Address: x.event.Remote, RequestID: x.event.Given(), Door: door,
 	}
-	return err
 }
 
-// readChat reads and checks a chat request. If it returns no error, the caller calls release when neither req
-// nor body, which req refers to, is used any more: their bytes count against the memory for bodies until then.
-func (a *API) readChat(x *exchange, r *http.Request) (req *chat.Request, body []byte, release func(), err error) {
-	body, release, err = a.bodies.read(x, r)
+// readChat reads and checks a chat request; see readRequest.
+func (a *API) readChat(x *exchange, r *http.Request) (*chat.Request, []byte, func(), error) {
+	return readRequest(a, x, r, 1, chat.Parse, func(req *chat.Request) *chat.Request { return req })
+}
+
+// readRequest reads and checks a request, each byte of which is held copies times. If it returns no error, the caller calls
+// release when neither req nor body, which req refers to, is used any more: their bytes, and what the chat request weighs
+// that the body was decoded to, count against the memory for bodies until then.
+func readRequest[T any](a *API, x *exchange, r *http.Request, copies int64, parse func([]byte) (*T, error), same func(*T) *chat.Request) (req *T, body []byte, release func(), err error) {
+	body, release, err = a.readBody(x, r, a.bodies.One, copies)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	defer func() {
-		if req == nil || err != nil { // refused, or Parse panicked
+		if req == nil || err != nil { // refused, or parse panicked
 			release()
 		}
 	}()
-	if req, err = decoded(a, x, r, body, chat.Parse); err == nil {
-		release, err = a.weigh(x, body, req, release)
+	if req, err = decoded(a, x, r, body, parse); err == nil && len(body) >= largeBody {
+		take, giveBack := a.Hold(x.caller.Account.ID)
+		free := release
+		release = func() { giveBack(); free() }
+		err = take(same(req).Weight())
 	}
 	return req, body, release, err
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/api/httpserver"
 	"sluice/internal/line/idempotency"
 )
 
@@ -45,7 +46,7 @@ func (c *timedConn) SetWriteDeadline(t time.Time) error {
 func TestWriteDeadlineEndsWithTheReply(t *testing.T) {
 	t.Parallel()
 	limited := func(x *exchange) {
-		_ = http.NewResponseController(x).SetWriteDeadline(time.Now().Add(writePatience))
+		_ = http.NewResponseController(x).SetWriteDeadline(time.Now().Add(httpserver.WritePatience))
 	}
 	for name, h := range map[string]handler{
 		"a repeated reply": func(x *exchange, _ *http.Request) error { return x.replay(&idempotency.Reply{}) },
@@ -58,7 +59,7 @@ func TestWriteDeadlineEndsWithTheReply(t *testing.T) {
 			return nothingAt(r)
 		},
 	} {
-		for _, lane := range []Lane{LaneDebug, LaneOff} {
+		for _, lane := range []httpserver.Lane{httpserver.LaneDebug, httpserver.LaneOff} {
 			t.Run(name+", lane "+string(lane), func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, nil, behind(func(*API) handler {
@@ -74,10 +75,10 @@ func TestWriteDeadlineEndsWithTheReply(t *testing.T) {
 					t.Fatal(err)
 				}
 				watched := &timed{Listener: inner}
-				front := NewListener(watched, ListenerOptions{Max: 100, Refuse: w.api.Refuse, Log: slog.New(slog.DiscardHandler)})
-				server := NewServer(w.api, front, lane)
+				front := httpserver.NewListener(watched, httpserver.ListenerOptions{Max: 100, Refuse: w.api.Refuse, Log: slog.New(slog.DiscardHandler)})
+				server := httpserver.NewServer(w.api, front, lane)
 				var serving sync.WaitGroup
-				serving.Go(func() { _ = server.Serve(front) })
+				serving.Go(func() { _ = server.Serve() })
 				defer serving.Wait()
 				defer server.Close()
 				defer front.Finish()

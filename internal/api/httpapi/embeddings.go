@@ -4,14 +4,12 @@ import (
 	"net/http"
 
 	"sluice/internal/ledger/usage"
-	"sluice/internal/line/idempotency"
-	"sluice/internal/line/inference"
 	"sluice/internal/prompt/embeddings"
 )
 
 // createEmbeddings serves POST /v1/embeddings.
 func (a *API) createEmbeddings(x *exchange, r *http.Request) error {
-	body, release, err := a.bodies.read(x, r)
+	body, release, err := a.readBody(x, r, a.bodies.One, 1)
 	if err != nil {
 		return err
 	}
@@ -20,27 +18,5 @@ func (a *API) createEmbeddings(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if x.begun() {
-			a.metrics.Overhead(x.overhead)
-		}
-	}()
-	if m, known := x.settings.Catalog.Resolve(req.Model, x.aliases()); known {
-		x.event.Model = m.ID
-	}
-	var w http.ResponseWriter = x
-	if key := r.Header[idempotency.Header]; key != nil && a.replies != nil {
-		k, err := a.keep(x, r, key, body, req.Model, false)
-		if k == nil {
-			return err
-		}
-		defer k.end()
-		w = k
-	}
-	return goneOr(a.current(x, func() error {
-		return a.line.Embed(r.Context(), w, x.models(), inference.Call{
-			ID: x.event.CallID, Start: x.event.Start, Span: x.event.Span, Wait: &x.wait, Caller: x.caller, Limits: x.limits(), Depth: x.depth,
-			Address: x.event.Remote, RequestID: x.event.Given(), Door: usage.DoorEmbeddings,
-		}, req)
-	}))
+	return a.complete(x, r, completion{inputs: req, model: req.Model, body: body, door: usage.DoorEmbeddings})
 }

@@ -1,16 +1,22 @@
 package httpapi
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"runtime/debug"
 	"strconv"
 	"time"
 
+	"sluice/internal/api/httpserver"
 	"sluice/internal/api/messages"
+	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
+	"sluice/internal/kit/telemetry"
 	"sluice/internal/ledger/refusal"
 	"sluice/internal/line/relay"
 	"sluice/internal/upstream/provider"
@@ -32,10 +38,10 @@ func (a *API) answerError(x *exchange, r *http.Request, err error) {
 	begun := x.begun()
 	x.nameSupport(err)
 	x.answer(err, r)
-	if a.refusals != nil && !begun && x.caller.Account != nil && refusal.Counts(x.event.Status) {
-		a.refusals.Note(x.refused(err, r))
+	if a.opts.Refusals != nil && !begun && x.caller.Account != nil && refusal.Counts(x.event.Status) {
+		a.opts.Refusals.Note(x.refused(err, r))
 	}
-	a.bodies.finish(x, r)
+	x.body.Finish(r)
 }
 
 // catch turns a panic into an error and logs its stack. http.ErrAbortHandler passes: it is
@@ -50,7 +56,7 @@ func (a *API) catch(next handler, x *exchange, r *http.Request) (err error) {
 			panic(p)
 		}
 		err = fmt.Errorf("panic: %v", p)
-		a.log.Error("panic", "request_id", x.event.RequestID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		a.opts.Log.Error("panic", "request_id", x.event.RequestID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 	}()
 	return next(x, r)
 }
@@ -59,7 +65,7 @@ func (a *API) catch(next handler, x *exchange, r *http.Request) (err error) {
 // failed was admitted and has been settled since, so the values of its admission are out of
 // date (docs/api.md#limits).
 func (a *API) showStanding(x *exchange, r *http.Request, err error) {
-	if a.ledger == nil || x.caller.Account == nil || x.begun() || r.Method != http.MethodPost || !metered[x.event.Route] {
+	if a.opts.Ledger == nil || x.caller.Account == nil || x.begun() || r.Method != http.MethodPost || !metered[x.event.Route] {
 		return
 	}
 	switch h := x.Header(); fault.From(err).Kind {
@@ -70,7 +76,7 @@ func (a *API) showStanding(x *exchange, r *http.Request, err error) {
 			return
 		}
 	}
-	a.ledger.Peek(x.caller.Account.ID, x.limits()).SetHeader(x.Header())
+	a.opts.Ledger.Peek(x.caller.Account.ID, x.limits()).SetHeader(x.Header())
 }
 
 // metered lists the routes whose calls count against the rate limits.
@@ -98,6 +104,9 @@ func clientGone(err error) error {
 // answer sends the error object. If the reply has started already, it closes the connection
 // instead, so that the caller does not take it for a complete one.
 func (x *exchange) answer(err error, r *http.Request) {
+	if errors.Is(err, relay.ErrGone) {
+		err = clientGone(err)
+	}
 	if errors.Is(err, errGone) {
 		x.event.Err, x.event.Final = err, statusNone
 		return
@@ -114,18 +123,8 @@ func (x *exchange) answer(err error, r *http.Request) {
 	if x.begun() {
 		panic(http.ErrAbortHandler)
 	}
-	h := x.Header()
-	h.Del("Content-Length")
-	h["Content-Type"] = jsonType
-	if !f.Retryable() {
-		h["X-Should-Retry"] = []string{"false"}
-	}
-	if f.RetryAfter > 0 && f.Retryable() {
-		setRetryAfter(h, f.RetryAfter)
-	} else if f.Kind == fault.Unavailable && f.Retryable() {
-		setRetryAfter(h, time.Second)
-	}
-	if hasBody(r) {
+	f.SetRetry(x.Header())
+	if httpserver.HasBody(r) {
 		// Reply now: net/http would otherwise wait for the body of a request that is refused anyway.
 		_ = http.NewResponseController(x.ResponseWriter).EnableFullDuplex()
 	}
@@ -133,11 +132,7 @@ func (x *exchange) answer(err error, r *http.Request) {
 	if isMessages(r) {
 		body = messages.ErrorBody(f, x.event.RequestID)
 	}
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	x.WriteHeader(f.Kind.Status())
-	if r.Method != http.MethodHead {
-		_, _ = x.Write(body) // an error means that the caller disconnected
-	}
+	f.Reply(x, r, body)
 }
 
 // maxParam is how much of the name of a field is kept with a refused call, in bytes.
@@ -174,11 +169,31 @@ func (x *exchange) refused(err error, r *http.Request) refusal.Call {
 	}
 }
 
-// setRetryAfter sets both headers: Retry-After in seconds, rounded up and at most 60, and
-// Retry-After-Ms. The latter may be a few milliseconds more than a minute, since an entry of
-// the window counts from the end of its millisecond.
-func setRetryAfter(h http.Header, d time.Duration) {
-	d = min(d, time.Minute+10*time.Millisecond)
-	h["Retry-After"] = []string{strconv.FormatInt(min(60, int64((d+time.Second-1)/time.Second)), 10)}
-	h["Retry-After-Ms"] = []string{strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)}
+// Refuse returns the complete reply to a request that net/http rejected, and records it in the
+// log and the metrics like any other request.
+func (a *API) Refuse(m httpserver.Malformed) []byte {
+	now := time.Now()
+	e := telemetry.Event{RequestID: newRequestID(now), Start: now, Remote: m.Remote, Status: m.Status, Fault: fault.Invalid.String()}
+	// The log has addresses without ports.
+	if host, _, err := net.SplitHostPort(m.Remote); err == nil {
+		e.Remote = host
+	}
+	f := fault.Fault{Kind: fault.Invalid, Message: m.Message(), Code: m.Status}
+	body := f.Object().Body()
+	h := http.Header{
+		"Content-Type": jsonType, "Content-Length": {strconv.Itoa(len(body))}, "Connection": {"close"},
+		"Date":         {e.Start.UTC().Format(http.TimeFormat)},
+		"X-Request-Id": {e.RequestID}, "X-Sluice-Version": {buildinfo.Version}, "X-Content-Type-Options": nosniff,
+	}
+	f.SetRetry(h)
+	var b bytes.Buffer
+	b.WriteString("HTTP/1.1 " + strconv.Itoa(m.Status) + " " + http.StatusText(m.Status) + "\r\n")
+	_ = h.Write(&b) // a bytes.Buffer never fails
+	b.WriteString("\r\n")
+	b.Write(body)
+	e.Bytes = int64(len(body))
+	a.opts.Metrics.RequestStarted()
+	a.opts.Metrics.RequestEnded(&e, 0)
+	e.Log(context.Background(), a.opts.Log, 0)
+	return b.Bytes()
 }

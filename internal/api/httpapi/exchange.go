@@ -1,12 +1,14 @@
 package httpapi
 
 import (
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"time"
 
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
+	"sluice/internal/api/httpserver"
 	"sluice/internal/kit/telemetry"
 	"sluice/internal/prompt/alias"
 )
@@ -18,10 +20,9 @@ type exchange struct {
 	settings *Settings
 	event    telemetry.Event
 	caller   auth.Caller
-	// body is the request's body. Its src is nil if there is none.
-	body  arrival
-	http2 bool
-	mcp   bool // the reply is one of our MCP server
+	body     httpserver.Body
+	http2    bool
+	mcp      bool // the reply is one of our MCP server
 	// wait is the time that the request waits for others.
 	wait telemetry.Wait
 	// measured says that the reply tells what the gateway itself has added to its time.
@@ -62,9 +63,7 @@ func (x *exchange) begin(status int) {
 
 // milliseconds formats a duration in milliseconds with three places.
 func milliseconds(d time.Duration) string {
-	us := d.Microseconds()
-	b := strconv.AppendInt(make([]byte, 0, 24), us/1000, 10)
-	return string(append(b, '.', '0'+byte(us/100%10), '0'+byte(us/10%10), '0'+byte(us%10)))
+	return strconv.FormatFloat(float64(d.Microseconds())/1000, 'f', 3, 64)
 }
 
 // Write counts the bytes for the log.
@@ -92,8 +91,8 @@ func (x *exchange) pass(p []byte) (n int, err error) {
 	}
 	// Otherwise the last deadline stays: net/http sends the last bytes when the handler has returned.
 	for {
-		_ = rc.SetWriteDeadline(time.Now().Add(writePatience))
-		m, err := x.ResponseWriter.Write(p[n:min(len(p), n+writePiece)])
+		_ = rc.SetWriteDeadline(time.Now().Add(httpserver.WritePatience))
+		m, err := x.ResponseWriter.Write(p[n:min(len(p), n+httpserver.WritePiece)])
 		if n += m; err != nil || n == len(p) {
 			return n, err
 		}
@@ -136,6 +135,15 @@ func (x *exchange) json(body ...[]byte) error {
 		}
 	}
 	return nil
+}
+
+// encode sends a value as JSON.
+func (x *exchange) encode(v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return x.json(body)
 }
 
 // jsonType is shared by all replies, to save an allocation. It must not be modified.

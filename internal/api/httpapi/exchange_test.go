@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"sluice/internal/api/httpserver"
 )
 
 // paced is a ResponseWriter that notes how the deadlines of its writes are set.
@@ -44,7 +46,7 @@ func TestPass(t *testing.T) {
 		p := &paced{ResponseWriter: httptest.NewRecorder()}
 		x := &exchange{ResponseWriter: p, http2: tt.http2, mcp: tt.mcp}
 		x.Header()["Content-Type"] = tt.kind
-		if n, err := x.Write(make([]byte, (pieces-1)*writePiece+1)); err != nil || n != (pieces-1)*writePiece+1 {
+		if n, err := x.Write(make([]byte, (pieces-1)*httpserver.WritePiece+1)); err != nil || n != (pieces-1)*httpserver.WritePiece+1 {
 			t.Errorf("%s: Write = %d, %v", name, n, err)
 		}
 		if p.bounded != tt.bounded || p.deadline.IsZero() == tt.after {

@@ -28,7 +28,7 @@ func (a *API) rateAnswer(x *exchange, r *http.Request) error {
 	if x.settings.feedback == nil {
 		return fault.New(fault.NotFound, "This service takes no feedback: it is turned off here.")
 	}
-	body, release, err := a.bodies.readUpTo(maxFeedback, 1, x, r)
+	body, release, err := a.readBody(x, r, maxFeedback, 1)
 	if err != nil {
 		return err
 	}
@@ -37,9 +37,7 @@ func (a *API) rateAnswer(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	standing, err := a.line.Admit(x.caller, x.limits())
-	standing.SetHeader(x.Header())
-	if err != nil {
+	if err := a.line.Admit(x.Header(), x.caller, x.limits()); err != nil {
 		return err
 	}
 	vote, err := x.settings.feedback.Rate(r.Context(), x.caller.Account.ID, id, good)
@@ -50,11 +48,7 @@ func (a *API) rateAnswer(x *exchange, r *http.Request) error {
 	if good {
 		out.Rating = "good"
 	}
-	reply, err := json.Marshal(out)
-	if err != nil {
-		return err
-	}
-	return x.json(reply)
+	return x.encode(out)
 }
 
 // feedbackShape is the keys of a body of POST /v1/feedback.

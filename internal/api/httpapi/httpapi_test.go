@@ -21,6 +21,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
+	"sluice/internal/api/httpserver"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/upstream/catalog"
 )
@@ -31,8 +32,8 @@ const patience = 20 * time.Second
 // world is an API on a real port, with callers of every kind.
 type world struct {
 	api    *API
-	server *Server
-	front  *Listener
+	server *httpserver.Server
+	front  *httpserver.Listener
 	addr   string
 	log    *lines
 	index  *auth.Index
@@ -47,7 +48,7 @@ func newWorld(t *testing.T, opts *Options, change func(*API)) *world {
 }
 
 // newWorldOn is newWorld with the mode of package lane.
-func newWorldOn(t *testing.T, lane Lane, opts *Options, change func(*API)) *world {
+func newWorldOn(t *testing.T, lane httpserver.Lane, opts *Options, change func(*API)) *world {
 	t.Helper()
 	if opts == nil {
 		opts = &Options{}
@@ -71,10 +72,10 @@ func newWorldOn(t *testing.T, lane Lane, opts *Options, change func(*API)) *worl
 		t.Fatal(err)
 	}
 	w.addr = inner.Addr().String()
-	w.front = NewListener(inner, ListenerOptions{Max: 100, Refuse: w.api.Refuse, Log: slog.New(slog.DiscardHandler)})
-	w.server = NewServer(w.api, w.front, lane) // as the program does
+	w.front = httpserver.NewListener(inner, httpserver.ListenerOptions{Max: 100, Refuse: w.api.Refuse, Log: slog.New(slog.DiscardHandler)})
+	w.server = httpserver.NewServer(w.api, w.front, lane) // as the program does
 	var serving sync.WaitGroup
-	serving.Go(func() { _ = w.server.Serve(w.front) })
+	serving.Go(func() { _ = w.server.Serve() })
 	t.Cleanup(func() {
 		_ = w.front.Finish()
 		_ = w.server.Close() // a test that failed may have left a caller waiting
@@ -84,11 +85,11 @@ func newWorldOn(t *testing.T, lane Lane, opts *Options, change func(*API)) *worl
 }
 
 // testLane returns the mode in which the tests run. Both are tested, one in each run.
-func testLane() Lane {
+func testLane() httpserver.Lane {
 	if mode := os.Getenv("SLUICE_HTTP1_LANE"); mode != "" {
-		return Lane(mode)
+		return httpserver.Lane(mode)
 	}
-	return LaneDebug
+	return httpserver.LaneDebug
 }
 
 // stop ends the server after its running requests.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"sluice/internal/api/httpserver"
 	"sluice/internal/line/idempotency"
 	"sluice/internal/line/relay"
 )
@@ -20,11 +21,11 @@ var eventStream = []string{"text/event-stream"}
 // model and tools are what the request needs access to, also for a stored reply.
 func (a *API) keep(x *exchange, r *http.Request, key []string, body []byte, model string, tools bool) (*keeper, error) {
 	// Waiting for the first request is not our overhead; asking the database is.
-	turn, reply, err := a.replies.Begin(r.Context(), idempotency.Request{AccountID: x.caller.Account.ID, Path: r.URL.Path, Key: key, Body: body, Waited: x.wait.Since})
+	turn, reply, err := a.opts.Replies.Begin(r.Context(), idempotency.Request{AccountID: x.caller.Account.ID, Path: r.URL.Path, Key: key, Body: body, Waited: x.wait.Since})
 	switch {
 	// The caller disconnected while it waited for the first request, or the server stops.
 	case err != nil && r.Context().Err() != nil:
-		return nil, goneOr(relay.Ended(r.Context()))
+		return nil, relay.Ended(r.Context())
 	case err != nil:
 		return nil, err
 	case reply != nil:
@@ -34,9 +35,7 @@ func (a *API) keep(x *exchange, r *http.Request, key []string, body []byte, mode
 			return nil, err
 		}
 		err := a.current(x, func() error {
-			standing, err := a.line.Repeat(x.models(), x.caller, x.limits(), model, tools)
-			standing.SetHeader(x.Header())
-			return err
+			return a.line.Repeat(x.Header(), x.models(), x.caller, x.limits(), model, tools)
 		})
 		if err != nil {
 			return nil, err
@@ -59,7 +58,7 @@ func (x *exchange) replay(reply *idempotency.Reply) error {
 	for piece := range reply.Pieces {
 		// A stored reply may be large, and nobody watches this stream for a caller that does
 		// not read.
-		_ = control.SetWriteDeadline(time.Now().Add(writePatience))
+		_ = control.SetWriteDeadline(time.Now().Add(httpserver.WritePatience))
 		if _, err := x.Write(piece); err != nil {
 			return err
 		}

@@ -51,7 +51,7 @@ func TestKeeper(t *testing.T) {
 		{"no 200", "application/json", 404, []string{`{"a":1}`}, true, 0, ""},
 	} {
 		store := &witness{sent: httptest.NewRecorder()}
-		a := &API{replies: idempotency.New(store, slog.New(slog.DiscardHandler), nil)}
+		a := &API{opts: Options{Replies: idempotency.New(store, slog.New(slog.DiscardHandler), nil)}}
 		x := &exchange{ResponseWriter: store.sent, caller: auth.Caller{Account: &account.Account{ID: "acct_1"}}}
 		k, err := a.keep(x, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/x", nil), []string{"key"}, []byte("body"), "lab/m", false)
 		if k == nil || err != nil {
@@ -92,7 +92,7 @@ func (*slow) FindReply(context.Context, []byte, time.Time) ([]byte, error) {
 func TestKeeperOverhead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := &API{replies: idempotency.New(&slow{}, slog.New(slog.DiscardHandler), nil)}
+		a := &API{opts: Options{Replies: idempotency.New(&slow{}, slog.New(slog.DiscardHandler), nil)}}
 		call := func() (*keeper, *exchange) {
 			x := &exchange{ResponseWriter: httptest.NewRecorder(), caller: auth.Caller{Account: &account.Account{ID: "acct_1"}}}
 			x.wait.Arrived(time.Now())

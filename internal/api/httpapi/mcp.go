@@ -25,7 +25,7 @@ const mcpCopies = 2
 // serveMCP serves POST and DELETE /mcp. The caller has been authenticated; the message itself
 // is left to package mcpserver.
 func (a *API) serveMCP(x *exchange, r *http.Request) error {
-	if a.mcp == nil {
+	if a.opts.MCP == nil {
 		return nothingAt(r)
 	}
 	x.mcp = true
@@ -35,14 +35,14 @@ func (a *API) serveMCP(x *exchange, r *http.Request) error {
 	r = r.Clone(r.Context())
 	r.RemoteAddr = x.event.Remote
 	if r.Method != http.MethodPost {
-		return a.mcp(x, r, nil, x.caller, x.depth)
+		return a.opts.MCP(x, r, nil, x.caller, x.depth)
 	}
-	body, release, err := a.bodies.readUpTo(maxMCPBody, mcpCopies, x, r)
+	body, release, err := a.readBody(x, r, maxMCPBody, mcpCopies)
 	if err != nil {
 		return err
 	}
 	defer release()
-	return a.mcp(x, r, body, x.caller, x.depth)
+	return a.opts.MCP(x, r, body, x.caller, x.depth)
 }
 
 // checkSource refuses requests that a web page may have sent from somebody's browser without

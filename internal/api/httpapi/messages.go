@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
@@ -10,8 +9,8 @@ import (
 	"sluice/internal/api/messages"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
-	"sluice/internal/ledger/admission"
 	"sluice/internal/line/inference"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/upstream/catalog"
 )
 
@@ -51,7 +50,7 @@ func (a *API) createMessage(x *exchange, r *http.Request) error {
 	if o := req.Chat.Original; o != nil {
 		o.Features = features
 	}
-	err = a.complete(x, r, completion{Request: req.Chat, body: body, door: messages.Dialect, dialect: messages.NewWriter(req, x.event.RequestID)})
+	err = a.complete(x, r, completion{Request: req.Chat, model: req.Chat.Model, body: body, door: messages.Dialect, dialect: messages.NewWriter(req, x.event.RequestID)})
 	return req.Explain(err)
 }
 
@@ -70,21 +69,9 @@ func features(values []string) ([]string, error) {
 	return values, nil
 }
 
-// readMessage reads a request in Anthropic's dialect; see readChat.
-func (a *API) readMessage(x *exchange, r *http.Request, parse func([]byte) (*messages.Request, error)) (req *messages.Request, body []byte, release func(), err error) {
-	body, release, err = a.bodies.readTranslated(x, r)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	defer func() {
-		if req == nil || err != nil { // refused, or parse panicked
-			release()
-		}
-	}()
-	if req, err = decoded(a, x, r, body, parse); err == nil {
-		release, err = a.weigh(x, body, req.Chat, release)
-	}
-	return req, body, release, err
+// readMessage reads a request in Anthropic's dialect, which is held a second time as the completion that it becomes.
+func (a *API) readMessage(x *exchange, r *http.Request, parse func([]byte) (*messages.Request, error)) (*messages.Request, []byte, func(), error) {
+	return readRequest(a, x, r, 2, parse, func(req *messages.Request) *chat.Request { return req.Chat })
 }
 
 // countTokens serves POST /v1/messages/count_tokens. It calls no model, and counts as one request.
@@ -96,15 +83,11 @@ func (a *API) countTokens(x *exchange, r *http.Request) error {
 	defer release()
 	var tokens int
 	err = a.current(x, func() (err error) {
-		var standing *admission.Standing
-		tokens, standing, err = a.line.CountPrompt(r.Context(), x.models(), inference.Call{ID: x.event.CallID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req.Chat})
-		if standing != nil {
-			standing.SetHeader(x.Header())
-		}
+		tokens, err = a.line.CountPrompt(r.Context(), x.Header(), x.models(), &inference.Call{ID: x.event.CallID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req.Chat})
 		return err
 	})
 	if err != nil {
-		return req.Explain(goneOr(err))
+		return req.Explain(err)
 	}
 	return x.json([]byte(`{"input_tokens":` + strconv.Itoa(tokens) + `}`))
 }
@@ -168,13 +151,9 @@ const (
 // pageOfModels serves GET /v1/models for clients of Anthropic's API.
 func (x *exchange) pageOfModels(r *http.Request) error {
 	query := r.URL.Query()
-	limit := defaultModels
-	if query.Has("limit") {
-		n, err := strconv.Atoi(query.Get("limit"))
-		if err != nil || n < 1 || n > mostModels {
-			return fault.New(fault.Invalid, "limit must be a whole number from 1 to %d; got %q.", mostModels, excerpt.Of(query.Get("limit"), maxEcho)).At("limit")
-		}
-		limit = n
+	limit, err := limitOf(query, defaultModels, mostModels)
+	if err != nil {
+		return err
 	}
 	all := x.settings.Catalog.Models()
 	from, to := 0, len(all)
@@ -213,13 +192,4 @@ func (x *exchange) pageOfModels(r *http.Request) error {
 		page.FirstID, page.LastID = &page.Data[0].ID, &page.Data[n-1].ID
 	}
 	return x.encode(page)
-}
-
-// encode sends a value as JSON.
-func (x *exchange) encode(v any) error {
-	body, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return x.json(body)
 }

@@ -71,13 +71,10 @@ type changeData struct {
 // listCatalogChanges serves GET /v1/catalog/changes.
 func (a *API) listCatalogChanges(x *exchange, r *http.Request) error {
 	query := r.URL.Query()
-	limit, since := defaultChanges, query.Get("since")
-	if query.Has("limit") {
-		n, err := strconv.Atoi(query.Get("limit"))
-		if err != nil || n < 1 || n > mostChanges {
-			return fault.New(fault.Invalid, "limit must be a whole number from 1 to %d; got %q.", mostChanges, excerpt.Of(query.Get("limit"), maxEcho)).At("limit")
-		}
-		limit = n
+	since := query.Get("since")
+	limit, err := limitOf(query, defaultChanges, mostChanges)
+	if err != nil {
+		return err
 	}
 	var after int64
 	if since != "" {
@@ -88,7 +85,7 @@ func (a *API) listCatalogChanges(x *exchange, r *http.Request) error {
 		}
 		after = int64(n)
 	}
-	changes, known, err := a.changes(r.Context(), after, limit)
+	changes, known, err := a.opts.Changes(r.Context(), after, limit)
 	if err != nil {
 		return err
 	}
@@ -105,9 +102,5 @@ func (a *API) listCatalogChanges(x *exchange, r *http.Request) error {
 		out.Data = append(out.Data, d)
 		out.Next = &d.ID
 	}
-	body, err := json.Marshal(out)
-	if err != nil {
-		return err
-	}
-	return x.json(body)
+	return x.encode(out)
 }

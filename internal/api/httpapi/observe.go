@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,6 +38,7 @@ func (a *API) observe(next handler) handler {
 		if e.Remote, proxy = remote(r, x.settings.TrustedProxies); proxy {
 			e.RequestID = cmp.Or(givenID(r.Header["X-Request-Id"]), e.CallID)
 		}
+		x.body.Address = e.Remote
 		if trace := r.Header["Traceparent"]; len(trace) == 1 {
 			e.TraceID = telemetry.TraceID(trace[0])
 		}
@@ -55,15 +57,15 @@ func (a *API) observe(next handler) handler {
 		if a.closing.Load() {
 			h["Connection"] = closing
 		}
-		a.metrics.RequestStarted()
+		a.opts.Metrics.RequestStarted()
 		defer func() {
 			if e.Status == 0 {
 				e.Status = statusNone // nothing was sent: the caller disconnected
 			}
 			took := time.Since(e.Start)
-			a.metrics.RequestEnded(e, took)
+			a.opts.Metrics.RequestEnded(e, took)
 			e.Span.Answered(e)
-			e.Log(r.Context(), a.log, took)
+			e.Log(r.Context(), a.opts.Log, took)
 		}()
 		return next(x, r)
 	}
@@ -72,10 +74,10 @@ func (a *API) observe(next handler) handler {
 // beginTrace begins the trace of a request if it is to be traced, and passes on the trace of a caller if it
 // is not. Without a tracer it costs a comparison.
 func (a *API) beginTrace(e *telemetry.Event, r *http.Request, trusted bool) {
-	if a.tracer == nil {
+	if a.opts.Tracer == nil {
 		return
 	}
-	e.Span = a.tracer.Begin(r.Method, r.Header["Traceparent"], r.Header["Tracestate"], trusted, e.Start)
+	e.Span = a.opts.Tracer.Begin(r.Method, r.Header["Traceparent"], r.Header["Tracestate"], trusted, e.Start)
 }
 
 // statusNone is the status in the log, as in nginx, if the caller disconnected before any
@@ -146,10 +148,5 @@ func remote(r *http.Request, trusted []netip.Prefix) (client string, proxy bool)
 
 // within reports whether one of the prefixes contains addr.
 func within(addr netip.Addr, prefixes []netip.Prefix) bool {
-	for _, p := range prefixes {
-		if p.Contains(addr.Unmap()) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr.Unmap()) })
 }

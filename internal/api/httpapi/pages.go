@@ -26,7 +26,7 @@ type readiness struct {
 // the errors themselves are only logged.
 func (a *API) readyz(x *exchange, r *http.Request) error {
 	x.event.Probe = true
-	results, ready := a.health.Report(r.Context())
+	results, ready := a.opts.Health.Report(r.Context())
 	if a.draining.Load() {
 		results, ready = append(results, health.Result{Name: "shutdown", Message: "stopping; no new work"}), false
 	}

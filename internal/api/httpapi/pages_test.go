@@ -40,7 +40,7 @@ func TestReadiness(t *testing.T) {
 		},
 	} {
 		w := newWorld(t, nil, func(a *API) {
-			a.health = health.New(a.log, tt.checks...)
+			a.opts.Health = health.New(a.opts.Log, tt.checks...)
 			if tt.draining {
 				a.Drain()
 			}

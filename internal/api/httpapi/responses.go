@@ -16,7 +16,7 @@ import (
 // createResponse serves POST /v1/responses: a completion in the Responses dialect. It becomes an equal chat completion,
 // and everything behind this door is that of chat completions.
 func (a *API) createResponse(x *exchange, r *http.Request) error {
-	body, release, err := a.bodies.readTranslated(x, r)
+	body, release, err := a.readBody(x, r, a.bodies.One, 2)
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (a *API) createResponse(x *exchange, r *http.Request) error {
 		return err
 	}
 	writer := responses.NewWriter(req, relay.Head{RequestID: x.event.CallID, Created: x.event.Start.Unix()}, a.shelving(x, r, req))
-	return req.Rename(a.complete(x, r, completion{Request: same, body: body, door: usage.DoorResponses, dialect: writer}))
+	return req.Rename(a.complete(x, r, completion{Request: same, model: same.Model, body: body, door: usage.DoorResponses, dialect: writer}))
 }
 
 // translated returns the request in a body, and the chat completion that it stands for, with what it refers to.
@@ -45,8 +45,8 @@ func (a *API) translated(x *exchange, r *http.Request, body []byte, take respons
 	if err != nil {
 		return nil, nil, err
 	}
-	if a.shelf != nil {
-		req.Opened = func(sealed string) ([]byte, bool) { return a.shelf.Opened(x.caller.Account.ID, sealed) }
+	if a.opts.Responses != nil {
+		req.Opened = func(sealed string) ([]byte, bool) { return a.opts.Responses.Opened(x.caller.Account.ID, sealed) }
 	}
 	same, err := equal(req, past)
 	// With truncation the oldest turns are left out until the model can read the rest.
@@ -80,39 +80,33 @@ func (a *API) past(x *exchange, r *http.Request, req *responses.Request, take re
 	if req.Previous == "" && len(req.References()) == 0 {
 		return nil, nil
 	}
-	if a.shelf == nil {
+	if a.opts.Responses == nil {
 		return nil, fault.New(fault.Invalid, "Responses are not stored here; send the conversation in input.").At("previous_response_id")
 	}
 	// A caller at its limit must not make the store read its conversations.
-	err := a.current(x, func() error {
-		standing, err := a.line.Knock(x.caller, x.limits())
-		if err != nil {
-			standing.SetHeader(x.Header())
-		}
-		return err
-	})
+	err := a.current(x, func() error { return a.line.Knock(x.Header(), x.caller, x.limits()) })
 	if err != nil {
 		return nil, err
 	}
-	past, err := a.shelf.Past(r.Context(), x.caller.Account.ID, req, take)
+	past, err := a.opts.Responses.Past(r.Context(), x.caller.Account.ID, req, take)
 	if err != nil && r.Context().Err() != nil {
-		return nil, goneOr(relay.Ended(r.Context()))
+		return nil, relay.Ended(r.Context())
 	}
 	return past, err
 }
 
 // shelving returns how a reply is stored.
 func (a *API) shelving(x *exchange, r *http.Request, req *responses.Request) *responses.Options {
-	if a.shelf == nil {
+	if a.opts.Responses == nil {
 		return nil
 	}
 	accountID := x.caller.Account.ID
 	return &responses.Options{
-		Seal: func(text []byte) string { return a.shelf.Seal(accountID, text) },
+		Seal: func(text []byte) string { return a.opts.Responses.Seal(accountID, text) },
 		Keep: func(response []byte) bool {
-			err := a.shelf.Keep(r.Context(), accountID, req, responses.ResponseID(x.event.CallID), response)
+			err := a.opts.Responses.Keep(r.Context(), accountID, req, responses.ResponseID(x.event.CallID), response)
 			if err != nil {
-				a.log.WarnContext(r.Context(), "a response could not be stored; its caller is told", "request_id", x.event.CallID, "error", err)
+				a.opts.Log.WarnContext(r.Context(), "a response could not be stored; its caller is told", "request_id", x.event.CallID, "error", err)
 			}
 			return err == nil
 		},
@@ -121,38 +115,31 @@ func (a *API) shelving(x *exchange, r *http.Request, req *responses.Request) *re
 
 // showResponse serves GET /v1/responses/{id}.
 func (a *API) showResponse(x *exchange, r *http.Request) error {
-	if a.shelf == nil {
+	if a.opts.Responses == nil {
 		return nothingAt(r)
 	}
 	if r.URL.Query().Get("stream") == "true" {
-		if err := a.shelf.Has(r.Context(), x.caller.Account.ID, r.PathValue("id")); err != nil {
+		if err := a.opts.Responses.Has(r.Context(), x.caller.Account.ID, r.PathValue("id")); err != nil {
 			return err
 		}
 		return fault.New(fault.Invalid, "stream is not possible: only responses that were made in the background can be streamed later.").At("stream")
 	}
 	take, release := a.Hold(x.caller.Account.ID)
 	defer release()
-	response, err := a.shelf.Find(r.Context(), x.caller.Account.ID, r.PathValue("id"), take)
+	response, err := a.opts.Responses.Find(r.Context(), x.caller.Account.ID, r.PathValue("id"), take)
 	if err != nil {
 		return err
 	}
 	return x.json(response)
 }
 
-// Hold returns how a reply to an account is charged to the account's share of the memory for bodies: what is taken, before
-// it is read, is given back by release. A negative number gives some of it back earlier.
-func (a *API) Hold(accountID string) (take responses.Take, release func()) {
-	held := &share{of: &a.bodies, who: accountID, copies: 1}
-	return held.take, held.release
-}
-
 // deleteResponse serves DELETE /v1/responses/{id}.
 func (a *API) deleteResponse(x *exchange, r *http.Request) error {
-	if a.shelf == nil {
+	if a.opts.Responses == nil {
 		return nothingAt(r)
 	}
 	id := r.PathValue("id")
-	if err := a.shelf.Delete(r.Context(), x.caller.Account.ID, id); err != nil {
+	if err := a.opts.Responses.Delete(r.Context(), x.caller.Account.ID, id); err != nil {
 		return err
 	}
 	return x.json(append(jsonscan.AppendQuoted([]byte(`{"id":`), id), `,"object":"response","deleted":true}`...))
@@ -161,10 +148,10 @@ func (a *API) deleteResponse(x *exchange, r *http.Request) error {
 // cancelResponse serves POST /v1/responses/{id}/cancel. There is nothing to cancel: a response is made while its
 // caller waits, who cancels it by hanging up.
 func (a *API) cancelResponse(x *exchange, r *http.Request) error {
-	if a.shelf == nil {
+	if a.opts.Responses == nil {
 		return nothingAt(r)
 	}
-	if err := a.shelf.Has(r.Context(), x.caller.Account.ID, r.PathValue("id")); err != nil {
+	if err := a.opts.Responses.Has(r.Context(), x.caller.Account.ID, r.PathValue("id")); err != nil {
 		return err
 	}
 	return fault.New(fault.Invalid, "Only responses that were made in the background can be canceled, and there are none here. To cancel a call, close its connection.")
@@ -172,7 +159,7 @@ func (a *API) cancelResponse(x *exchange, r *http.Request) error {
 
 // listInputItems serves GET /v1/responses/{id}/input_items.
 func (a *API) listInputItems(x *exchange, r *http.Request) error {
-	if a.shelf == nil {
+	if a.opts.Responses == nil {
 		return nothingAt(r)
 	}
 	query := r.URL.Query()
@@ -193,7 +180,7 @@ func (a *API) listInputItems(x *exchange, r *http.Request) error {
 	}
 	take, release := a.Hold(x.caller.Account.ID)
 	defer release()
-	list, err := a.shelf.Input(r.Context(), x.caller.Account.ID, r.PathValue("id"), page, take)
+	list, err := a.opts.Responses.Input(r.Context(), x.caller.Account.ID, r.PathValue("id"), page, take)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"sluice/internal/api/httpserver"
 	"sluice/internal/kit/fault"
 	"sluice/internal/line/relay"
 	"sluice/internal/line/resume"
@@ -21,16 +22,12 @@ const silence = 15 * time.Second
 // resumable reports whether the caller wants to be able to resume the reply (docs/api.md#resumable-streams). The
 // header works for chat completions only.
 func (c *completion) resumable(r *http.Request) bool {
-	if !c.Stream || c.door != "" {
+	if c.door != "" || !c.Stream {
 		return false
 	}
 	h := r.Header[resumeHeader]
 	return c.Resumable || len(h) == 1 && h[0] == "1"
 }
-
-// baseKey is the key of the context that ends when the server stops, in the contexts of requests: a call that goes
-// on without its caller ends with it.
-type baseKey struct{}
 
 // resumable is the ResponseWriter of a stream that can be resumed.
 type resumable struct {
@@ -47,7 +44,7 @@ func (a *API) makeResumable(x *exchange, r *http.Request, k *keeper) (*resumable
 	s := &resumable{x: x}
 	caller := r.Context() // the hooks may run when r is another request already
 	var ctx context.Context
-	s.Stream, ctx = a.streams.Open(caller, x, resume.Call{ID: id, Account: x.caller.Account.ID, Location: chatPath + "/" + id + "/events", Keep: k != nil})
+	s.Stream, ctx = a.opts.Streams.Open(caller, x, resume.Call{ID: id, Account: x.caller.Account.ID, Location: chatPath + "/" + id + "/events", Keep: k != nil})
 	stopping := func(ctx context.Context) bool { return errors.Is(context.Cause(ctx), relay.ErrStopping) }
 	s.hooks[0] = context.AfterFunc(caller, func() {
 		if stopping(caller) {
@@ -56,7 +53,7 @@ func (a *API) makeResumable(x *exchange, r *http.Request, k *keeper) (*resumable
 			s.HungUp()
 		}
 	})
-	if base, ok := caller.Value(baseKey{}).(context.Context); ok {
+	if base, ok := httpserver.Base(caller); ok {
 		s.hooks[1] = context.AfterFunc(base, func() {
 			if stopping(base) {
 				s.Stop(relay.ErrStopping)
@@ -83,19 +80,19 @@ func (s *resumable) end() {
 // resumeStream serves GET /v1/chat/completions/{id}/events.
 func (a *API) resumeStream(x *exchange, r *http.Request) error {
 	id, account := r.PathValue("id"), x.caller.Account.ID
-	if a.streams == nil {
+	if a.opts.Streams == nil {
 		return resume.Unknown(id)
 	}
 	if r.Method == http.MethodHead { // which must not take the stream over
-		if !a.streams.Has(id, account) {
+		if !a.opts.Streams.Has(id, account) {
 			return resume.Unknown(id)
 		}
 		x.streamHeader()
 		return nil
 	}
-	s, err := a.streams.Attach(r.Context(), id, account, r.Header[resume.Header])
+	s, err := a.opts.Streams.Attach(r.Context(), id, account, r.Header[resume.Header])
 	if r.Context().Err() != nil {
-		err = goneOr(relay.Ended(r.Context()))
+		err = relay.Ended(r.Context())
 	}
 	if err != nil {
 		return err
@@ -111,13 +108,13 @@ func (a *API) resumeStream(x *exchange, r *http.Request) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case r.Context().Err() != nil:
-			return goneOr(relay.Ended(r.Context()))
+			return relay.Ended(r.Context())
 		case err != nil: // the connection is closed, because the reply has begun
 			return fault.New(fault.Unavailable, "The stream has ended for this connection.").Because(err)
 		case len(events) == 0:
 			events = []byte(": keep-alive\n")
 		}
-		_ = control.SetWriteDeadline(time.Now().Add(writePatience))
+		_ = control.SetWriteDeadline(time.Now().Add(httpserver.WritePatience))
 		if _, err := x.Write(events); err != nil {
 			return clientGone(err)
 		}
@@ -129,12 +126,12 @@ func (a *API) resumeStream(x *exchange, r *http.Request) error {
 // way to end.
 func (a *API) endStream(x *exchange, r *http.Request) error {
 	id := r.PathValue("id")
-	if a.streams == nil {
+	if a.opts.Streams == nil {
 		return resume.Unknown(id)
 	}
-	if err := a.streams.End(r.Context(), id, x.caller.Account.ID, r.Header[resume.Header]); err != nil {
+	if err := a.opts.Streams.End(r.Context(), id, x.caller.Account.ID, r.Header[resume.Header]); err != nil {
 		if r.Context().Err() != nil {
-			err = goneOr(relay.Ended(r.Context()))
+			err = relay.Ended(r.Context())
 		}
 		return err
 	}

@@ -1,11 +1,9 @@
 package httpapi
 
 import (
-	"encoding/json"
 	"math"
 	"net/http"
 
-	"sluice/internal/ledger/admission"
 	"sluice/internal/line/inference"
 	"sluice/internal/upstream/routing"
 )
@@ -48,15 +46,11 @@ func (a *API) explainRoute(x *exchange, r *http.Request) error {
 	defer release()
 	var choice routing.Choice
 	err = a.current(x, func() (err error) {
-		var standing *admission.Standing
-		choice, standing, err = a.line.Explain(r.Context(), x.models(), inference.Call{ID: x.event.CallID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req})
-		if standing != nil {
-			standing.SetHeader(x.Header())
-		}
+		choice, err = a.line.Explain(r.Context(), x.Header(), x.models(), &inference.Call{ID: x.event.CallID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req})
 		return err
 	})
 	if err != nil {
-		return goneOr(err)
+		return err
 	}
 	out := routeReply{Object: "route", Asked: req.Model, Model: choice.Model.ID, Reason: choice.Reason, Sticky: choice.Sticky, Difficulty: rounded(choice.Difficulty.Chance, 6), DifficultyKnown: choice.Difficulty.Known, Candidates: []candidateReply{}}
 	if len(choice.Ranking) > 0 {
@@ -65,11 +59,7 @@ func (a *API) explainRoute(x *exchange, r *http.Request) error {
 	for i := range choice.Ranking {
 		out.Candidates = append(out.Candidates, candidateOf(&choice.Ranking[i]))
 	}
-	reply, err := json.Marshal(out)
-	if err != nil {
-		return err
-	}
-	return x.json(reply)
+	return x.encode(out)
 }
 
 // candidateOf converts a ranked model. The score is rounded to two decimals.

@@ -52,9 +52,9 @@ func (a *API) inTurn(next handler) handler {
 		if x.caller.Account == nil {
 			return next(x, r)
 		}
-		leave, err := a.reads.Enter(r.Context(), x.caller.Account.ID)
+		leave, err := a.opts.Reads.Enter(r.Context(), x.caller.Account.ID)
 		if err != nil && r.Context().Err() != nil {
-			return goneOr(relay.Ended(r.Context()))
+			return relay.Ended(r.Context())
 		}
 		if err != nil {
 			return err
@@ -132,7 +132,7 @@ func (a *API) assemble() handler {
 		byPattern[rt.pattern][rt.method] = rt.handle
 	}
 	var lost http.Handler
-	for pattern, page := range a.pages {
+	for pattern, page := range a.opts.Pages {
 		if pattern == NoSuchPage {
 			lost = a.showPage(page)
 			continue
@@ -203,7 +203,7 @@ func (a *API) showPage(page http.Handler) http.Handler {
 		r.RemoteAddr = x.event.Remote
 		page.ServeHTTP(x, r)
 		if x.event.Status >= http.StatusBadRequest {
-			a.bodies.finish(x, r) // a form that was refused before it was read
+			x.body.Finish(r) // a form that was refused before it was read
 		}
 	})
 }
@@ -213,9 +213,7 @@ func (a *API) showPage(page http.Handler) http.Handler {
 func (a *API) Nothing() http.Handler {
 	serve := a.observe(a.answerErrors(func(_ *exchange, r *http.Request) error { return nothingAt(r) }))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &exchange{ResponseWriter: w, settings: a.settings.Load()}
-		a.bodies.expect(x, r)
-		_ = serve(x, r) // the chain has replied to errors itself
+		_ = serve(a.receive(w, r), r) // the chain has replied to errors itself
 	})
 }
 

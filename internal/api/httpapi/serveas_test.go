@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
+	"sluice/internal/api/httpserver"
 	"sluice/internal/kit/fault"
 	"sluice/internal/upstream/catalog"
 )
@@ -30,7 +31,7 @@ func TestErrorsOfPages(t *testing.T) {
 	for k := range fault.Forbidden + 1 {
 		failures[fmt.Sprintf("kind %d", k)] = fault.New(k, "The message of %d.", k)
 	}
-	for _, lane := range []Lane{LaneDebug, LaneOff} {
+	for _, lane := range []httpserver.Lane{httpserver.LaneDebug, httpserver.LaneOff} {
 		t.Run(string(lane), func(t *testing.T) {
 			t.Parallel()
 			var fail error

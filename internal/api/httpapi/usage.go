@@ -97,6 +97,18 @@ func activityQuery(x *exchange, query url.Values) (activity.Query, error) {
 	return q, nil
 }
 
+// limitOf returns the parameter limit, a whole number from 1 to most, or the usual number if it is absent.
+func limitOf(query url.Values, usual, most int) (int, error) {
+	if !query.Has("limit") {
+		return usual, nil
+	}
+	n, err := strconv.Atoi(query.Get("limit"))
+	if err != nil || n < 1 || n > most {
+		return 0, fault.New(fault.Invalid, "limit must be a whole number from 1 to %d; got %q.", most, excerpt.Of(query.Get("limit"), maxEcho)).At("limit")
+	}
+	return n, nil
+}
+
 // notOneOf is the fault of a parameter that has none of the values it may have.
 func notOneOf(param, got string, values ...string) error {
 	last := len(values) - 1
@@ -118,7 +130,7 @@ func (a *API) showUsage(x *exchange, r *http.Request) error {
 			return notOneOf("group_by", string(by), "model", "key", "status", "end")
 		}
 	}
-	report, err := a.activity.Report(r.Context(), q, by)
+	report, err := a.opts.Activity.Report(r.Context(), q, by)
 	if err != nil {
 		return err
 	}
@@ -142,11 +154,7 @@ func (a *API) showUsage(x *exchange, r *http.Request) error {
 		}
 		out.Data[i] = b
 	}
-	body, err := json.Marshal(out)
-	if err != nil {
-		return err
-	}
-	return x.json(body)
+	return x.encode(out)
 }
 
 // listRequests serves GET /v1/requests.
@@ -156,17 +164,15 @@ func (a *API) listRequests(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	limit := defaultRequests
-	if query.Has("limit") {
-		if limit, err = strconv.Atoi(query.Get("limit")); err != nil || limit < 1 || limit > activity.MaxEntries {
-			return fault.New(fault.Invalid, "limit must be a whole number from 1 to %d; got %q.", activity.MaxEntries, excerpt.Of(query.Get("limit"), maxEcho)).At("limit")
-		}
-	}
-	page, err := a.activity.Requests(r.Context(), q, query.Get("cursor"), limit)
+	limit, err := limitOf(query, defaultRequests, activity.MaxEntries)
 	if err != nil {
 		return err
 	}
-	names, err := a.activity.Names(r.Context(), q.AccountID)
+	page, err := a.opts.Activity.Requests(r.Context(), q, query.Get("cursor"), limit)
+	if err != nil {
+		return err
+	}
+	names, err := a.opts.Activity.Names(r.Context(), q.AccountID)
 	if err != nil {
 		return err
 	}
@@ -177,11 +183,7 @@ func (a *API) listRequests(x *exchange, r *http.Request) error {
 	if page.Next != "" {
 		out.Next = &page.Next
 	}
-	body, err := json.Marshal(out)
-	if err != nil {
-		return err
-	}
-	return x.json(body)
+	return x.encode(out)
 }
 
 // tallyOf converts a tally.

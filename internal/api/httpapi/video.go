@@ -6,10 +6,9 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 
-	"sluice/internal/kit/excerpt"
+	"sluice/internal/api/httpserver"
 	"sluice/internal/kit/fault"
 	"sluice/internal/line/idempotency"
 	"sluice/internal/video"
@@ -70,7 +69,7 @@ func (a *API) videoReply(j *video.Job) videoReply {
 		out.FinishedAt = j.FinishedAt.Unix()
 	}
 	if j.Status == video.Succeeded {
-		out.Generations = []generationReply{{j.Generation, outputReply{a.videos.Link(j)}}}
+		out.Generations = []generationReply{{j.Generation, outputReply{a.opts.Videos.Link(j)}}}
 	}
 	return out
 }
@@ -89,12 +88,12 @@ func (x *exchange) plainJSON(v any) error {
 
 // createVideo serves POST /v1/video/generations/jobs.
 func (a *API) createVideo(x *exchange, r *http.Request) error {
-	body, release, err := a.bodies.readUpTo(maxVideoBody, 1, x, r)
+	body, release, err := a.readBody(x, r, maxVideoBody, 1)
 	if err != nil {
 		return err
 	}
 	defer release()
-	req, err := decoded(a, x, r, body, func(b []byte) (video.Request, error) { return video.Parse(b, a.videos.Model()) })
+	req, err := decoded(a, x, r, body, func(b []byte) (video.Request, error) { return video.Parse(b, a.opts.Videos.Model()) })
 	if err != nil {
 		return err
 	}
@@ -113,7 +112,7 @@ func (a *API) createVideo(x *exchange, r *http.Request) error {
 	var j *video.Job
 	err = a.current(x, func() error {
 		order.Caller, order.Limits = x.caller, x.limits()
-		created, standing, repeated, err := a.videos.Create(r.Context(), order)
+		created, standing, repeated, err := a.opts.Videos.Create(r.Context(), order)
 		standing.SetHeader(x.Header())
 		if repeated {
 			x.Header()["Idempotent-Replayed"] = []string{"true"}
@@ -130,14 +129,11 @@ func (a *API) createVideo(x *exchange, r *http.Request) error {
 // listVideos serves GET /v1/video/generations/jobs.
 func (a *API) listVideos(x *exchange, r *http.Request) error {
 	query := r.URL.Query()
-	limit := defaultPage
-	if query.Has("limit") {
-		var err error
-		if limit, err = strconv.Atoi(query.Get("limit")); err != nil || limit < 1 || limit > maxPage {
-			return fault.New(fault.Invalid, "limit must be a whole number from 1 to %d; got %q.", maxPage, excerpt.Of(query.Get("limit"), maxEcho)).At("limit")
-		}
+	limit, err := limitOf(query, defaultPage, maxPage)
+	if err != nil {
+		return err
 	}
-	jobs, more, err := a.videos.List(r.Context(), x.caller.Account.ID, query.Get("after"), limit)
+	jobs, more, err := a.opts.Videos.List(r.Context(), x.caller.Account.ID, query.Get("after"), limit)
 	if err != nil {
 		return err
 	}
@@ -157,7 +153,7 @@ func (a *API) listVideos(x *exchange, r *http.Request) error {
 // showVideo serves GET /v1/video/generations/jobs/{id}. Jobs of other accounts do not exist
 // for the caller.
 func (a *API) showVideo(x *exchange, r *http.Request) error {
-	j, err := a.videos.Find(r.Context(), x.caller.Account.ID, r.PathValue("id"))
+	j, err := a.opts.Videos.Find(r.Context(), x.caller.Account.ID, r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -166,7 +162,7 @@ func (a *API) showVideo(x *exchange, r *http.Request) error {
 
 // cancelVideo serves DELETE /v1/video/generations/jobs/{id}.
 func (a *API) cancelVideo(x *exchange, r *http.Request) error {
-	j, err := a.videos.Cancel(r.Context(), x.caller.Account.ID, r.PathValue("id"))
+	j, err := a.opts.Videos.Cancel(r.Context(), x.caller.Account.ID, r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -175,7 +171,7 @@ func (a *API) cancelVideo(x *exchange, r *http.Request) error {
 
 // downloadVideo serves GET /v1/video/generations/{id}/content/video.
 func (a *API) downloadVideo(x *exchange, r *http.Request) error {
-	j, file, err := a.videos.Open(r.Context(), x.caller.Account.ID, r.PathValue("id"))
+	j, file, err := a.opts.Videos.Open(r.Context(), x.caller.Account.ID, r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -189,7 +185,7 @@ func (a *API) followLink(x *exchange, r *http.Request) error {
 		return nothingAt(r)
 	}
 	query := r.URL.Query()
-	j, file, err := a.videos.OpenLink(r.Context(), generation, query.Get("expires"), query.Get("signature"))
+	j, file, err := a.opts.Videos.OpenLink(r.Context(), generation, query.Get("expires"), query.Get("signature"))
 	if err != nil {
 		return err
 	}
@@ -204,63 +200,28 @@ func (x *exchange) sendVideo(r *http.Request, j *video.Job, file io.ReadSeekClos
 	h["Etag"] = []string{`"` + j.SHA256 + `"`}
 	h["Cache-Control"] = []string{"private, max-age=3600"}
 	h["Content-Disposition"] = []string{`inline; filename="` + j.Generation + video.LinkSuffix + `"`}
-	out := &fileWriter{exchange: x}
+	out := &httpserver.Held{ResponseWriter: x}
 	http.ServeContent(out, r, "", j.FinishedAt, file)
-	return out.refuse(r)
+	return x.unsent(out.Status)
 }
 
-// fileWriter is the ResponseWriter of a file. It holds back the errors of http.ServeContent,
-// such as an invalid range, because their plain text is not our error object.
-type fileWriter struct {
-	*exchange
-	// refused is the status that was held back, or 0.
-	refused int
-}
-
-// WriteHeader holds back errors.
-func (w *fileWriter) WriteHeader(status int) {
-	if status >= http.StatusBadRequest {
-		w.refused = status
-		return
-	}
-	w.exchange.WriteHeader(status)
-}
-
-// Write drops the text of an error that was held back.
-func (w *fileWriter) Write(p []byte) (int, error) {
-	if w.refused != 0 {
-		return len(p), nil
-	}
-	return w.exchange.Write(p)
-}
-
-// refuse sends the error that was held back as our error object. It returns nil if there was
-// none.
-func (w *fileWriter) refuse(r *http.Request) error {
-	message := ""
-	switch w.refused {
+// unsent returns the fault of a file that could not be sent as it was asked for, by the status that http.ServeContent
+// has chosen; 0: it was sent.
+func (x *exchange) unsent(status int) error {
+	f := &fault.Fault{Kind: fault.Invalid, Code: status}
+	switch status {
 	case 0:
 		return nil
 	case http.StatusRequestedRangeNotSatisfiable:
-		message = "The requested range is not within the file; Content-Range has its length."
+		f.Message = "The requested range is not within the file; Content-Range has its length."
 	case http.StatusPreconditionFailed:
-		message = "The file does not match If-Match or If-Unmodified-Since."
+		f.Message = "The file does not match If-Match or If-Unmodified-Since."
 	default:
 		return fault.New(fault.Unavailable, "The file of this video cannot be read at the moment. Try again shortly.")
 	}
-	body := fault.Object{Message: message, Type: fault.Invalid.String(), Code: w.refused}.Body()
-	h := w.Header()
 	// These headers describe the file, not the error.
 	for _, name := range []string{"Etag", "Last-Modified", "Cache-Control", "Content-Disposition", "Accept-Ranges"} {
-		h.Del(name)
+		x.Header().Del(name)
 	}
-	h["Content-Type"], h["X-Should-Retry"] = jsonType, []string{"false"}
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	w.event.Fault = fault.Invalid.String()
-	w.exchange.WriteHeader(w.refused)
-	if r.Method == http.MethodHead {
-		return nil
-	}
-	_, err := w.exchange.Write(body)
-	return clientGone(err)
+	return f
 }

@@ -10,15 +10,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/activity"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/routing"
 )
-
-// windows are the time spans that model_analytics accepts.
-var windows = map[string]time.Duration{
-	"1h": time.Hour, "6h": 6 * time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour, "30d": 30 * 24 * time.Hour,
-}
 
 // maxSample is the number of calls, the latest ones, that rates and latencies are computed from. It
 // is enough for a 95th percentile and costs the database a few milliseconds.
@@ -79,13 +75,13 @@ func (v *visit) analyze(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallT
 	if err := decode(v.arguments, &args); err != nil {
 		return refused(err), nil
 	}
-	span, ok := windows[args.Window]
+	window, ok := activity.RangeOf(args.Window)
 	if !ok {
 		return refused(fault.New(fault.Invalid, `window must be "1h", "6h", "24h", "7d" or "30d".`).At("window")), nil
 	}
 	now := v.server.now().UTC()
 	// The sums are kept by the hour, so the window starts at a full hour.
-	out := analytics{Window: args.Window, From: usage.HourOf(now.Add(-span)), To: now.Truncate(time.Second), Models: []modelUsage{}}
+	out := analytics{Window: args.Window, From: usage.HourOf(now.Add(-window.Step * time.Duration(window.N))), To: now.Truncate(time.Second), Models: []modelUsage{}}
 	rows, err := v.server.Usage.UsageBy(ctx, usage.Query{AccountID: v.caller.Account.ID, From: out.From, By: usage.ByModel, Model: args.Model, Hours: true})
 	if err != nil {
 		return v.broken(err), nil

@@ -120,19 +120,11 @@ func (c *chunks) write(p []byte) error {
 		c.pending = rest
 		c.event(event)
 		if c.size > maxText {
-			c.pending, c.failure = nil, tooLong()
+			c.pending = nil
+			c.failure = objectOf(fault.New(fault.Unavailable, "The reply is longer than %d MiB, the maximum for a tool. Ask for less, or use the API.", maxText>>20))
 			return errTooLong
 		}
 	}
-}
-
-// tooLong returns the error object of a completion that is too long.
-func tooLong() json.RawMessage {
-	body, err := json.Marshal(fault.New(fault.Unavailable, "The reply is longer than %d MiB, the maximum for a tool. Ask for less, or use the API.", maxText>>20).Object())
-	if err != nil {
-		panic(err) // cannot happen: strings and an int always encode
-	}
-	return body
 }
 
 // event handles one event.

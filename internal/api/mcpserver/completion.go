@@ -187,12 +187,15 @@ func structured(body []byte) *mcp.CallToolResult {
 }
 
 // refused returns an error of our own as the result of a tool.
-func refused(err error) *mcp.CallToolResult {
-	body, err := json.Marshal(fault.From(err).Object())
+func refused(err error) *mcp.CallToolResult { return failed(objectOf(err), nil) }
+
+// objectOf returns the error object of an error of our own.
+func objectOf(err error) json.RawMessage {
+	object, err := json.Marshal(fault.From(err).Object())
 	if err != nil {
 		panic(err) // cannot happen: strings and an int always encode
 	}
-	return failed(body, nil)
+	return object
 }
 
 // failed returns an error object as the result of a tool: its message as text for the model, and

@@ -9,6 +9,7 @@ package mcpserver
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -25,6 +26,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"sluice/internal/account/auth"
+	"sluice/internal/api/httpserver"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/usage"
@@ -75,18 +77,15 @@ type Server struct {
 
 // New returns a server. A nil opts means the defaults.
 func New(sources Sources, opts *Options) *Server {
-	s := &Server{Sources: sources, log: slog.Default(), now: time.Now, title: "Sluice", calls: calls{running: map[call]*context.CancelFunc{}}}
-	if opts != nil && opts.Log != nil {
-		s.log = opts.Log
+	if opts == nil {
+		opts = &Options{}
 	}
-	if opts != nil && opts.Now != nil {
-		s.now = opts.Now
+	s := &Server{
+		Sources: sources, log: cmp.Or(opts.Log, slog.Default()), now: opts.Now, title: cmp.Or(opts.Title, "Sluice"), others: opts.Tell,
+		calls: calls{running: map[call]*context.CancelFunc{}},
 	}
-	if opts != nil && opts.Title != "" {
-		s.title = opts.Title
-	}
-	if opts != nil {
-		s.others = opts.Tell
+	if s.now == nil {
+		s.now = time.Now
 	}
 	// One MCP server serves all requests; see visitKey. The body is bounded before Serve is called.
 	tools := s.tools()
@@ -140,9 +139,9 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, body []byte, call
 		// nginx would otherwise buffer the stream and defeat its purpose.
 		w.Header().Set("X-Accel-Buffering", "no")
 	}
-	reply := &reply{ResponseWriter: w}
+	reply := &httpserver.Held{ResponseWriter: w, PlainOnly: true}
 	handler.ServeHTTP(reply, v.plain(m.envelope))
-	return reply.refusal()
+	return refusal(reply)
 }
 
 // accepts reports whether the client accepts a reply of the given media type. A missing header
@@ -222,46 +221,14 @@ func (s *Server) guard(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// reply withholds the SDK's own error replies, which are plain text, so that they are reported in
-// the same form as all other errors.
-type reply struct {
-	http.ResponseWriter
-	status int // status of a withheld error reply; 0 if there is none
-	text   strings.Builder
-}
-
-// WriteHeader implements http.ResponseWriter. It passes on everything but plain-text errors.
-func (r *reply) WriteHeader(status int) {
-	if status >= 400 && strings.HasPrefix(r.Header().Get("Content-Type"), "text/plain") {
-		r.status = status
-		return
-	}
-	r.ResponseWriter.WriteHeader(status)
-}
-
-// Write implements http.ResponseWriter. It passes on everything but the text of a withheld error.
-func (r *reply) Write(p []byte) (int, error) {
-	if r.status != 0 {
-		return r.text.Write(p)
-	}
-	return r.ResponseWriter.Write(p)
-}
-
-// Flush implements http.Flusher.
-func (r *reply) Flush() {
-	if f, ok := r.ResponseWriter.(http.Flusher); ok && r.status == 0 {
-		f.Flush()
-	}
-}
-
-// refusal returns the withheld error, or nil if there is none. A 5xx of the SDK is a bug and is
-// reported as one.
-func (r *reply) refusal() error {
-	text := strings.TrimSpace(r.text.String())
+// refusal returns the SDK's own error reply as a fault, or nil if there is none. A 5xx of the SDK is a bug
+// and is reported as one.
+func refusal(r *httpserver.Held) error {
+	text := strings.TrimSpace(r.Text.String())
 	switch {
-	case r.status == 0:
+	case r.Status == 0:
 		return nil
-	case r.status >= 500:
+	case r.Status >= 500:
 		return errors.New("mcp: " + text)
 	}
 	return fault.New(fault.Invalid, "This is not an MCP request that can be answered: %s.", strings.TrimSuffix(text, "."))

@@ -3,10 +3,12 @@
 // A Fault has two sides. Kind, Message and Param are written for the caller and say nothing about
 // our insides; the cause, given with Because, goes to the log only. Any other error that reaches a
 // door is a bug of ours and is answered as Internal. Status codes and type names stand in one table
-// here; headers are the door's business.
+// here, and so do the error object and the headers that a reply gets from a fault (reply.go). What is
+// particular to a door, such as the envelope of a dialect, is the door's business.
 package fault
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -97,6 +99,8 @@ type Fault struct {
 
 	// RetryAfter is how long the caller should wait before a retry. Zero means that no time is known.
 	RetryAfter time.Duration
+	// Code is the status, if it is not that of the kind: HTTP has more ways to refuse a request than there are kinds.
+	Code int
 	// Final says that a retry fails again, although faults of this kind usually pass.
 	Final bool
 
@@ -126,6 +130,9 @@ func (f *Fault) Because(err error) *Fault {
 	f.cause = err
 	return f
 }
+
+// Status returns the HTTP status of the reply.
+func (f *Fault) Status() int { return cmp.Or(f.Code, f.Kind.Status()) }
 
 // Retryable reports whether the same request may pass later.
 func (f *Fault) Retryable() bool { return !f.Final && !kinds[f.Kind].final }

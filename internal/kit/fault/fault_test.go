@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -129,5 +130,35 @@ func TestIs(t *testing.T) {
 		if got := fault.Is(tt.err, tt.kind); got != tt.want {
 			t.Errorf("Is(%v, %s) = %t, want %t", tt.err, tt.kind, got, tt.want)
 		}
+	}
+}
+
+func TestSetRetry(t *testing.T) {
+	t.Parallel()
+	never := fault.New(fault.RateLimited, "m").After(time.Second)
+	never.Final = true
+	for _, tt := range []struct {
+		f                *fault.Fault
+		after, ms, again string
+	}{
+		{fault.New(fault.Invalid, "m").After(time.Second), "", "", "false"},
+		{never, "", "", "false"},
+		{fault.New(fault.Internal, "m"), "", "", ""},
+		{fault.New(fault.Unavailable, "m"), "1", "1000", ""},
+		{fault.New(fault.RateLimited, "m").After(1500*time.Millisecond + 1), "2", "1501", ""},
+		{fault.New(fault.RateLimited, "m").After(time.Minute + 3*time.Millisecond), "60", "60003", ""},
+		{fault.New(fault.RateLimited, "m").After(time.Hour), "60", "60010", ""},
+	} {
+		h := http.Header{}
+		tt.f.SetRetry(h)
+		if after, ms, again := h.Get("Retry-After"), h.Get("Retry-After-Ms"), h.Get("X-Should-Retry"); after != tt.after || ms != tt.ms || again != tt.again {
+			t.Errorf("SetRetry of %+v = %q, %q, %q, want %q, %q, %q", tt.f, after, ms, again, tt.after, tt.ms, tt.again)
+		}
+	}
+	h := http.Header{}
+	fault.SetRetryAfter(h, 0)
+	fault.SetRetryAfter(h, 15*time.Minute+1)
+	if got := h.Get("Retry-After"); got != "901" || len(h) != 1 {
+		t.Errorf("SetRetryAfter(15 minutes and a bit) = %v, want 901", h)
 	}
 }

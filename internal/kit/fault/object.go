@@ -21,7 +21,7 @@ type Object struct {
 
 // Object returns what a caller reads of f. The cause is not part of it.
 func (f *Fault) Object() Object {
-	return Object{Message: f.Message, Type: f.Kind.String(), Code: f.Kind.Status(), Param: f.Param, Details: f.Details}
+	return Object{Message: f.Message, Type: f.Kind.String(), Code: f.Status(), Param: f.Param, Details: f.Details}
 }
 
 // Body returns {"error":o}, the whole body of an error reply. As always with encoding/json, <, >

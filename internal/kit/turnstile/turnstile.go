@@ -4,7 +4,7 @@
 // run at a time, the next ones wait for their turn, and more than that are refused. A read that nobody reads keeps its place
 // until its connection is closed, so an account that asks for much at once waits for itself and for nobody else
 // (docs/security.md#what-each-route-costs). The same holds for large bodies while they are decoded, which takes several
-// times their size, before a call is admitted. Bytes are counted elsewhere; see httpapi.
+// times their size, before a call is admitted. Bytes are counted elsewhere; see httpserver.
 package turnstile
 
 import (
@@ -33,7 +33,7 @@ type Gate struct {
 	mu      sync.Mutex
 	reads   map[string]*lane
 	bodies  map[string]*lane
-	exports map[string]int
+	exports map[string]*lane
 }
 
 // lane is what one account does at once.
@@ -44,7 +44,7 @@ type lane struct {
 
 // New returns a gate.
 func New() *Gate {
-	return &Gate{reads: map[string]*lane{}, bodies: map[string]*lane{}, exports: map[string]int{}}
+	return &Gate{reads: map[string]*lane{}, bodies: map[string]*lane{}, exports: map[string]*lane{}}
 }
 
 // Enter waits until a read of the account may run. The caller calls leave when the reply has been written. The error is a
@@ -123,19 +123,11 @@ func (g *Gate) Export(accountID string) (leave func(), err error) {
 	if g == nil {
 		return func() {}, nil
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.exports[accountID] == exportsAtOnce {
+	l := g.join(g.exports, accountID, exportsAtOnce, exportsAtOnce)
+	if l == nil {
 		return nil, fault.New(fault.RateLimited, "An export of this account is running already. Wait until it has ended, or cancel it.").After(patience)
 	}
-	g.exports[accountID]++
-	return func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if g.exports[accountID]--; g.exports[accountID] == 0 {
-			delete(g.exports, accountID)
-		}
-	}, nil
+	return g.wait(context.Background(), g.exports, accountID, l, nil) // there is a place
 }
 
 // tooMany is the fault of a read whose turn did not come.

@@ -125,12 +125,15 @@ func (r *Replies) dropEnded(ctx context.Context) {
 	}
 }
 
-// contend gets the claim on the key of t, which has the turn in this process, or waits for the node that has
-// it. It returns the reply of that node, or nil once the call may run here. If the database does not answer,
-// the call runs, as it does without other nodes; but while a call on another node may still hold a claim
-// that was seen before, the request goes on waiting.
+// contend looks for the reply of an earlier call. If there are other nodes, it gets the claim on the key of t, which has
+// the turn in this process, or waits for the node that has it. It returns the reply, or nil once the call may run here.
+// If the database does not answer, the call runs: a broken store must not stop the service. But while a call on another
+// node may still hold a claim that was seen before, the request goes on waiting.
 func (r *Replies) contend(ctx context.Context, t *Turn, req *Request, patience time.Time) (*Reply, error) {
-	claim := &Claim{ID: t.id[:], Body: t.secret.bodyID(t.body), Holder: r.holder, Serial: r.serial.Add(1)}
+	var claim *Claim
+	if r.claims != nil {
+		claim = &Claim{ID: t.id[:], Body: t.secret.bodyID(t.body), Holder: r.holder, Serial: r.serial.Add(1)}
+	}
 	pause, claiming := firstPause, true
 	var first, seen time.Time // when another node's claim was seen for the first and the last time
 	defer func() { req.waited(first) }()
@@ -170,10 +173,14 @@ func (r *Replies) contend(ctx context.Context, t *Turn, req *Request, patience t
 }
 
 // look looks for the reply and for the claim of another node. If claiming is set, it first tries to get the
-// claim.
+// claim. A process that is alone always has it.
 func (r *Replies) look(ctx context.Context, t *Turn, claim *Claim, claiming bool) (held bool, sealed, body []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.findPatience)
 	defer cancel()
+	if r.claims == nil {
+		sealed, err = r.store.FindReply(ctx, t.id[:], time.Now())
+		return true, sealed, nil, err
+	}
 	if !claiming {
 		sealed, body, err = r.claims.SeekReply(ctx, t.id[:], time.Now())
 		return false, sealed, body, err

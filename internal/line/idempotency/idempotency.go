@@ -151,11 +151,7 @@ func (r *Replies) Begin(ctx context.Context, req Request) (*Turn, *Reply, error)
 	}
 	// The turn comes before the look into the store: two requests that look at the same time would both
 	// find nothing and both run.
-	find := r.find
-	if r.claims != nil {
-		find = r.contend
-	}
-	if reply, err = find(ctx, t, &req, patience); err != nil || reply != nil {
+	if reply, err = r.contend(ctx, t, &req, patience); err != nil || reply != nil {
 		t.finish(reply)
 		return nil, reply, err
 	}
@@ -205,26 +201,6 @@ func (r *Replies) await(ctx context.Context, t *Turn, req *Request, patience tim
 // stillRunning returns the fault for a request whose patience is over.
 func (r *Replies) stillRunning() error {
 	return fault.New(fault.Conflict, "Another request with this Idempotency-Key is still running after %d seconds. Wait for it to end, then send the same request again.", int(r.wait.Seconds())).At(Header)
-}
-
-// find returns the reply in the store; nil: there is none that can be used. It returns an error only if the
-// request is at fault or the caller has hung up. Other errors are logged, and the call runs. It waits for
-// nobody; contend does.
-func (r *Replies) find(ctx context.Context, t *Turn, _ *Request, _ time.Time) (*Reply, error) {
-	bounded, cancel := context.WithTimeout(ctx, r.findPatience)
-	defer cancel()
-	sealed, err := r.store.FindReply(bounded, t.id[:], time.Now())
-	if err != nil && ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	if err != nil {
-		r.report("kept replies cannot be looked up; calls with an Idempotency-Key run without", err)
-		return nil, nil
-	}
-	if sealed == nil {
-		return nil, nil
-	}
-	return r.read(t, sealed)
 }
 
 // read decrypts a kept reply; nil: it cannot be read, so the call runs. It returns an error if it is the

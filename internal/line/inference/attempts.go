@@ -48,7 +48,7 @@ type attempts struct {
 	holds  account.Plan   // the caller's plan
 	staff  bool           // the caller is staff
 	routed bool           // the router chose the model, so another one may take what it refuses
-	prompt size           // of the request
+	prompt *size          // of the request
 	call   provider.Call
 	namer  relay.Namer // of the caller's dialect; nil: it is that of chat completions
 	// embed is the request of a call for embeddings, and vectors its result; nil: it is a completion.
@@ -87,7 +87,7 @@ func (l *Line) attempts(ctx context.Context, plan routing.Plan, m *catalog.Model
 	a.namer, _ = call.Dialect.(relay.Namer)
 	a.since = call.Start
 	a.trace, a.wait = call.Span, call.Wait
-	a.prompt = size{req: call.Request, counting: l.counting}
+	a.embed = call.Inputs
 	if l.states != nil {
 		a.call.Memory = l.states.For(call.Caller.Account.ID)
 	}
@@ -137,7 +137,7 @@ func (a *attempts) Start() error {
 			a.tell(now, nil)
 			began.End()
 			// The wait is over unless a reply in one piece still has to be read.
-			if a.wait != nil && (a.call.Request.Stream || ev.Kind == provider.Whole) {
+			if a.wait != nil && (ev.Kind == provider.Whole || a.call.Request.Stream) {
 				a.wait.End(now)
 			}
 			return nil
@@ -252,7 +252,7 @@ func (a *attempts) limit() context.Context {
 	d := a.at.FirstContent
 	if d == 0 && !a.plan.Alone() {
 		d = wholePatience
-		if a.call.Request.Stream {
+		if a.embed == nil && a.call.Request.Stream {
 			d = streamPatience
 		}
 	}

@@ -6,12 +6,9 @@ import (
 	"net/http"
 	"strconv"
 
-	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/admission"
-	"sluice/internal/ledger/usage"
 	"sluice/internal/line/relay"
-	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/embeddings"
 	"sluice/internal/prompt/tokens"
 	"sluice/internal/upstream/catalog"
@@ -19,48 +16,14 @@ import (
 )
 
 // Embed answers a call for embeddings on w: the walk of Complete without a choice of the model, without tools and without
-// a stream. The call has no request of its own; req takes its place. Errors are those of Complete.
-func (l *Line) Embed(ctx context.Context, w http.ResponseWriter, models Models, call Call, req *embeddings.Request) error {
-	// Steps that are the same for all calls look at a completion. This one asks for nothing.
-	call.Request = &chat.Request{Model: req.Model, N: 1}
-
-	// Look the model up, and check the request against it and against the plan.
-	named, err := models.lookupEmbedding(req, &call)
+// a stream. Errors are those of Complete.
+func (l *Line) Embed(ctx context.Context, w http.ResponseWriter, models Models, call *Call) error {
+	s, err := l.open(ctx, w.Header(), &models, call)
 	if err != nil {
 		return err
 	}
-	describe(call.Span, &call, named)
-	step := call.Span.Child("admission")
-	defer step.End()
-	demand := admission.Demand{
-		Caller: call.Caller, Limits: call.Limits,
-		Model:        admission.Model{ID: named.ID, Tier: named.Plan, StaffOnly: named.StaffOnly, RequestMilli: named.RequestMilli, UnitMilli: named.UnitMilli},
-		PromptTokens: req.About(), Choices: 1,
-	}
-	if refusal, err := l.permitEmbedding(ctx, &call, &demand, named, req); err != nil {
-		if refusal != nil {
-			refusal.SetHeader(w.Header())
-		}
-		return failed(step, err)
-	}
-
-	// Admit the call. From here on it is settled exactly once, whatever happens.
-	lease, standing, err := l.gate.Admit(&demand)
-	standing.SetHeader(w.Header())
-	if err != nil {
-		return failed(step, err)
-	}
-	if maintenance := l.closed(named.ID, call.Start); maintenance != nil {
-		lease.Release()
-		l.gate.Standing(&demand).SetHeader(w.Header())
-		return failed(step, maintenance)
-	}
-	step.End()
-	first := l.attempts(ctx, models.Routes.Plan(named), named, &call)
-	first.embed = req
-	s := &settling{lease: lease, call: &call, named: named, multiplier: demand.Multiplier(), first: first, last: first, status: http.StatusInternalServerError}
-	s.way = usage.Way{RequestID: call.RequestID, Address: call.Address, Attempts: s.tried[:0]}
-	first.way = &s.way
+	// From here on the call is settled exactly once, whatever happens.
+	first := s.first
 	defer s.failed()
 	defer s.close()
 
@@ -74,7 +37,7 @@ func (l *Line) Embed(ctx context.Context, w http.ResponseWriter, models Models, 
 	o := &relay.Outcome{Complete: true, Begun: true, HasUsage: first.vectors.Tokens > 0}
 	o.Usage.Prompt = first.vectors.Tokens
 	s.settle(o)
-	body := first.vectors.Append(nil, first.at.Model.ID, req.Base64, o.Usage.Prompt)
+	body := first.vectors.Append(nil, first.at.Model.ID, call.Inputs.Base64, o.Usage.Prompt)
 	w.Header()["Content-Type"], w.Header()["Content-Length"] = []string{"application/json"}, []string{strconv.Itoa(len(body))}
 	if c, ok := w.(relay.Completer); ok {
 		c.Completing()
@@ -85,17 +48,25 @@ func (l *Line) Embed(ctx context.Context, w http.ResponseWriter, models Models, 
 	return nil
 }
 
-// lookupEmbedding returns the model that the request names, by its id or by an alias, if it makes embeddings.
-func (m *Models) lookupEmbedding(req *embeddings.Request, call *Call) (*catalog.Model, error) {
-	named, ok := m.Catalog.Resolve(req.Model, call.Caller.Account.Aliases)
+// inputs is the task of a call for embeddings: texts, each within what the model reads of one.
+type inputs struct {
+	req      *embeddings.Request
+	tokenize func(text string) int // nil: the tokenizer
+	// counted says that tokens and refused are known: how many tokens the inputs have, or that they are too long.
+	counted bool
+	tokens  int
+	refused error
+}
+
+func (in *inputs) check(m *catalog.Model) error {
 	switch {
-	case !ok:
-		return nil, fault.New(fault.Invalid, "There is no model %q. GET /v1/models lists those there are.", excerpt.Of(req.Model, 100)).At("model")
-	case !named.Embeds:
-		return nil, fault.New(fault.Invalid, "The model %q makes no embeddings. Use a model whose kind in GET /v1/models/verbose is embedding.", named.ID).At("model")
+	case !m.Embeds:
+		return fault.New(fault.Invalid, "The model %q makes no embeddings. Use a model whose kind in GET /v1/models/verbose is embedding.", m.ID).At("model")
+	case in.counted:
+		return in.refused
 	}
-	_, err := req.Check(longestInput(named), nil)
-	return named, err
+	_, err := in.req.Check(longestInput(m), nil)
+	return err
 }
 
 // longestInput returns how many tokens an input of the model may have.
@@ -106,38 +77,44 @@ func longestInput(m *catalog.Model) int {
 	return embeddings.MaxInput
 }
 
-// permitEmbedding checks the caller's plan, and the length of the inputs, which are counted only if their bytes do not tell
-// that they fit. Counting holds a place, as in measure. The standing is nil unless the plan or a limit refuses the call.
-func (l *Line) permitEmbedding(ctx context.Context, call *Call, demand *admission.Demand, named *catalog.Model, req *embeddings.Request) (*admission.Standing, error) {
-	if standing, err := l.gate.Access(demand); err != nil {
-		return &standing, err
+func (in *inputs) demand(*catalog.Model) admission.Demand {
+	if in.counted {
+		return admission.Demand{PromptTokens: in.tokens, Choices: 1}
 	}
-	most := longestInput(named)
-	if req.Sure(most) {
-		return nil, nil
+	return admission.Demand{PromptTokens: in.req.About(), Choices: 1}
+}
+
+func (in *inputs) doubt(_ *Models, m *catalog.Model) int {
+	if most := longestInput(m); !in.req.Sure(most) {
+		return most
 	}
-	lease, standing, err := l.gate.Admit(demand)
-	if err != nil {
-		return &standing, err
+	return 0 // their bytes tell that they fit
+}
+
+func (in *inputs) bytes() int {
+	n, _ := in.req.Bytes()
+	return n
+}
+
+func (in *inputs) count(ctx context.Context, most int) error {
+	if in.bytes() > embeddings.MaxTotal*8 {
+		in.guess(most)
+		return ctx.Err()
 	}
-	defer lease.Release()
-	// Requests take turns in counting. For an account that has used up its ration, the length decides.
-	count := func(text string) int { return len(text) / 4 }
-	if bytes, _ := req.Bytes(); l.counts.take(demand.Caller.Account.ID, min(bytes, maxCounted), mostCounted, call.Start) && bytes <= embeddings.MaxTotal*8 {
-		count = func(text string) int {
-			c := tokens.Counter{Context: ctx, Count: l.counting.tokenize}
-			if c.Add([]byte(text)) != nil || c.End() != nil {
-				return len(text) / 4
-			}
-			return c.Tokens()
+	in.counted = true
+	in.tokens, in.refused = in.req.Check(most, func(text string) int {
+		c := tokens.Counter{Context: ctx, Count: in.tokenize} // requests take turns in counting
+		if c.Add([]byte(text)) != nil || c.End() != nil {
+			return len(text) / 4
 		}
-	}
-	n, err := req.Check(most, count)
-	if ctx.Err() != nil {
-		return nil, relay.Ended(ctx)
-	}
-	demand.PromptTokens = n
-	return nil, err
+		return c.Tokens()
+	})
+	return ctx.Err()
+}
+
+func (in *inputs) guess(most int) {
+	in.counted = true
+	in.tokens, in.refused = in.req.Check(most, func(text string) int { return len(text) / 4 })
 }
 
 // tryEmbed calls the target of the last attempt for vectors. The event that it returns has nothing in it; the vectors are
@@ -154,18 +131,4 @@ func (a *attempts) tryEmbed(ctx context.Context) (*provider.Event, error) {
 		a.beat = nil
 	}
 	return &provider.Event{Kind: provider.Whole}, nil
-}
-
-// embedded is spent for a call for embeddings. If the upstream gave no figures, the inputs are counted here.
-func (s *settling) embedded(o *relay.Outcome, free bool) spent {
-	sp := spent{content: o.Complete, counted: !o.HasUsage}
-	if !sp.content && (free || !s.first.had) {
-		return sp
-	}
-	sp.turns = 1
-	if sp.tokens = o.Usage; !o.HasUsage {
-		sp.tokens.Prompt = s.first.embed.Count()
-	}
-	o.Usage = sp.tokens
-	return sp
 }

@@ -1,8 +1,8 @@
 // Package inference runs one chat completion, from the parsed request to the settled lease.
 //
 // Line.Complete is the whole walk: look the model up, choose, admit, open the first attempt that has
-// something to say, relay it, settle. Each step is a call into the package that knows how. What this
-// package adds is the order of the steps, the retries over a plan's targets (attempts.go), how long a
+// something to say, relay it, settle. Embed is the same for embeddings. Each step is a call into the package that knows how. What this
+// package adds is the one way a call is admitted (admit.go), the retries over a plan's targets (attempts.go), how long a
 // prompt is (size.go), and what a call costs (settlement.go).
 package inference
 
@@ -15,8 +15,6 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
-	"sluice/internal/kit/excerpt"
-	"sluice/internal/kit/fault"
 	"sluice/internal/kit/pulse"
 	"sluice/internal/kit/telemetry"
 	"sluice/internal/ledger/admission"
@@ -25,6 +23,7 @@ import (
 	"sluice/internal/line/toolloop"
 	"sluice/internal/prompt/alias"
 	"sluice/internal/prompt/chat"
+	"sluice/internal/prompt/embeddings"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/continuation"
 	"sluice/internal/upstream/provider"
@@ -45,7 +44,7 @@ type Models struct {
 	Strengths *routing.Strengths
 }
 
-// Call is one request for a completion.
+// Call is one request for a completion or for embeddings.
 type Call struct {
 	ID    string // the request's id
 	Start time.Time
@@ -54,8 +53,9 @@ type Call struct {
 	// Wait gets the time that the call waits for upstreams and tools; nil: nobody wants to know.
 	Wait    *telemetry.Wait
 	Caller  auth.Caller
-	Limits  account.Limits // the limits in force for the caller's account
-	Request *chat.Request
+	Limits  account.Limits      // the limits in force for the caller's account
+	Request *chat.Request       // of a completion, and of questions about one; nil: it asks for embeddings
+	Inputs  *embeddings.Request // of a call for embeddings
 	// Door is the name of the door that the call came through, as the settlement has it, and Dialect writes its reply;
 	// empty and nil: chat completions.
 	Door    string
@@ -64,6 +64,24 @@ type Call struct {
 	// Address is the caller's, and RequestID the id that the caller is told if a proxy gave it. Both are kept
 	// with the settlement.
 	Address, RequestID string
+
+	prompt size // of Request; set by the line
+}
+
+// model returns the name of the model that the call asks for.
+func (c *Call) model() string {
+	if c.Inputs != nil {
+		return c.Inputs.Model
+	}
+	return c.Request.Model
+}
+
+// choices returns how many replies the call asks for.
+func (c *Call) choices() int {
+	if c.Inputs != nil {
+		return 1
+	}
+	return max(1, c.Request.N)
 }
 
 // Options are the choices of New; the zero value is the default.
@@ -111,15 +129,11 @@ func New(gate *admission.Gate, p *pulse.Pulse, opts *Options) *Line {
 	if opts == nil {
 		opts = &Options{}
 	}
-	router := opts.Router
-	if router == nil {
-		router = routing.NewRouter(nil)
-	}
 	closed := opts.Closed
 	if closed == nil {
 		closed = func(string, time.Time) error { return nil }
 	}
-	return &Line{closed: closed, gate: gate, pulse: p, states: opts.States, tools: opts.Tools, router: router, routed: opts.Routed, patience: cmp.Or(opts.Patience, patience), counting: counting{patience: opts.CountPatience}}
+	return &Line{closed: closed, gate: gate, pulse: p, states: opts.States, tools: opts.Tools, router: cmp.Or(opts.Router, routing.NewRouter(nil)), routed: opts.Routed, patience: cmp.Or(opts.Patience, patience), counting: counting{patience: opts.CountPatience}}
 }
 
 // Complete answers the call on w. A returned fault means that nothing has been written. An error that is
@@ -128,7 +142,7 @@ func New(gate *admission.Gate, p *pulse.Pulse, opts *Options) *Line {
 // What is needed to admit the call is in a function of its own, so that its variables do not take up the stack of a
 // stream that lasts for minutes.
 func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Models, call *Call) error {
-	s, err := l.admit(ctx, w, &models, call)
+	s, err := l.open(ctx, w.Header(), &models, call)
 	if err != nil {
 		return err
 	}
@@ -164,63 +178,6 @@ func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Model
 	return out.Finish()
 }
 
-// admit checks the call, chooses the model that answers, and admits it. It returns what must be settled.
-func (l *Line) admit(ctx context.Context, w http.ResponseWriter, models *Models, call *Call) (*settling, error) {
-	// Look the model up, and check the request against it and against the plan.
-	prompt := size{req: call.Request, counting: l.counting}
-	named, err := models.lookup(&prompt, call)
-	if err != nil {
-		return nil, err
-	}
-	describe(call.Span, call, named)
-	admission := call.Span.Child("admission")
-	defer admission.End()
-	demand, refusal, err := l.permit(ctx, models, call, named, &prompt)
-	if refusal != nil {
-		refusal.SetHeader(w.Header())
-	}
-	if err != nil {
-		return nil, failed(admission, err)
-	}
-
-	// Choose the model that answers.
-	route := admission.Child("route")
-	defer route.End()
-	chosen := routing.Choice{Model: named}
-	maintenance := l.closed(named.ID, call.Start)
-	if named.Router && maintenance == nil {
-		if chosen, err = l.router.Choose(ctx, l.query(models, call, named, prompt)); err != nil {
-			return nil, failed(route, err)
-		}
-		w.Header()["X-Sluice-Route-Reason"] = []string{chosen.Reason}
-		route.Text(telemetry.AttrReason, chosen.Reason)
-	}
-	route.Text(telemetry.AttrAnswered, chosen.Model.ID)
-	route.End()
-
-	lease, standing, err := l.gate.Admit(&demand)
-	standing.SetHeader(w.Header())
-	if err != nil {
-		return nil, failed(admission, err)
-	}
-	// A limit is told before maintenance (docs/api.md#status-codes), which costs nothing.
-	if maintenance != nil {
-		lease.Release()
-		l.gate.Standing(&demand).SetHeader(w.Header())
-		return nil, failed(admission, maintenance)
-	}
-	l.router.Share(&chosen)
-	first := l.attempts(ctx, models.Routes.Plan(chosen.Model, chosen.Others...), chosen.Model, call)
-	first.prompt, first.routed = prompt, named.Router
-	s := &settling{lease: lease, call: call, named: named, multiplier: demand.Multiplier(), first: first, last: first, status: http.StatusInternalServerError}
-	s.way = usage.Way{RequestID: call.RequestID, Address: call.Address, Reason: chosen.Reason, Attempts: s.tried[:0]}
-	first.way = &s.way
-	if named.Router && models.Strengths != nil {
-		s.routed = l.routed
-	}
-	return s, nil
-}
-
 // reply is what a call relays: the attempts of one turn, or a conversation with tools over several turns.
 type reply interface {
 	provider.Stream
@@ -238,110 +195,74 @@ func (l *Line) prepare(ctx context.Context, w http.ResponseWriter, models *Model
 	return s.first, nil
 }
 
-// Explain returns which model would answer the call, and why, without calling it. That costs one request. The
-// standing is nil if the request was refused before anybody looked at the limits.
-func (l *Line) Explain(ctx context.Context, models Models, call Call) (routing.Choice, *admission.Standing, error) {
-	prompt := size{req: call.Request, counting: l.counting}
-	named, err := models.lookup(&prompt, &call)
+// Explain returns which model would answer the call, and why, without calling it. That costs one request. It sets the
+// headers about limits in h.
+func (l *Line) Explain(ctx context.Context, h http.Header, models Models, call *Call) (routing.Choice, error) {
+	a, err := l.admit(ctx, h, &models, call, toExplain)
 	if err != nil {
-		return routing.Choice{}, nil, err
+		return routing.Choice{}, err
 	}
-	demand, refusal, err := l.permit(ctx, &models, &call, named, &prompt)
+	choice, err := l.router.Explain(ctx, l.query(&models, call, a.named))
 	if err != nil {
-		return routing.Choice{}, refusal, err
+		a.giveBack(l.gate, h)
 	}
-	admitted, standing, err := l.gate.AdmitRequest(&demand)
-	if err != nil {
-		return routing.Choice{}, &standing, err
-	}
-	var choice routing.Choice
-	if err = l.closed(named.ID, call.Start); err == nil {
-		choice, err = l.router.Explain(ctx, l.query(&models, &call, named, prompt))
-	}
-	if err != nil { // a request that is refused costs nothing
-		admitted.GiveBack()
-		standing = l.gate.Standing(&demand)
-	}
-	return choice, &standing, err
+	return choice, err
 }
 
 // CountPrompt returns how many tokens the prompt of a call has, by our own tokenizer. That costs one request. A prompt
-// may be longer than the model reads. The standing is nil if the request was refused before anybody looked at the limits.
-func (l *Line) CountPrompt(ctx context.Context, models Models, call Call) (int, *admission.Standing, error) {
-	prompt := size{req: call.Request, counting: l.counting}
-	named, err := models.find(call.Request, &call)
-	if err != nil {
-		return 0, nil, err
-	}
-	demand := demandOf(&call, named, &prompt)
-	if standing, err := l.gate.Access(&demand); err != nil {
-		return 0, &standing, err
-	}
-	_, standing, err := l.gate.AdmitRequest(&demand)
-	if err != nil {
-		return 0, &standing, err
+// may be longer than the model reads. It sets the headers about limits in h.
+func (l *Line) CountPrompt(ctx context.Context, h http.Header, models Models, call *Call) (int, error) {
+	if _, err := l.admit(ctx, h, &models, call, toCount); err != nil {
+		return 0, err
 	}
 	// As for a prompt near a limit: beyond the account's ration of counting, a sample decides.
-	if l.counts.take(call.Caller.Account.ID, min(call.Request.PromptBytes(), maxCounted), mostCounted, call.Start) && prompt.count(ctx, 0) != nil {
-		return 0, &standing, relay.Ended(ctx)
+	if err := l.count(ctx, call, &call.prompt, 0); err != nil {
+		return 0, err
 	}
-	if prompt.exact > 0 {
-		return prompt.exact, &standing, nil
+	if call.prompt.exact > 0 {
+		return call.prompt.exact, nil
 	}
-	return max(1, prompt.sample()), &standing, nil
+	return max(1, call.prompt.sample()), nil
 }
 
 // Knock returns the refusal that a call of the account would get now, if it has no request left. It costs nothing. It
-// is for work that comes before a call is admitted.
-func (l *Line) Knock(caller auth.Caller, limits account.Limits) (admission.Standing, error) {
+// is for work that comes before a call is admitted. It sets the headers about limits of a refusal in h.
+func (l *Line) Knock(h http.Header, caller auth.Caller, limits account.Limits) error {
 	demand := &admission.Demand{Caller: caller, Limits: limits}
 	// Usually there is a request left. Taking it, if only for a moment, could refuse another call.
 	if standing := l.gate.Standing(demand); standing.Requests.Limit == account.Unlimited || standing.Requests.Remaining > 0 {
-		return standing, nil
+		return nil
 	}
-	admitted, standing, err := l.gate.AdmitRequest(demand)
-	if err == nil {
-		admitted.GiveBack()
+	taken, standing, err := l.gate.AdmitRequest(demand)
+	if err != nil {
+		standing.SetHeader(h)
+		return err
 	}
-	return standing, err
+	taken.GiveBack()
+	return nil
 }
 
 // Repeat admits the repeat of an earlier call, which gets the reply of that call. It costs one request. The earlier call
 // may have been made with another key, or under another plan: model and tools are what this one needs access to. A model
-// that is gone since is no reason to keep its reply back, unless the key may call only certain models.
-func (l *Line) Repeat(models Models, caller auth.Caller, limits account.Limits, model string, tools bool) (admission.Standing, error) {
+// that is gone since is no reason to keep its reply back, unless the key may call only certain models. It sets the headers
+// about limits in h.
+func (l *Line) Repeat(h http.Header, models Models, caller auth.Caller, limits account.Limits, model string, tools bool) error {
 	demand := admission.Demand{Caller: caller, Limits: limits, Tools: tools, Model: admission.Model{ID: model}}
 	if named, ok := models.Catalog.Resolve(model, caller.Account.Aliases); ok {
 		demand.Model = admission.Model{ID: named.ID, Tier: named.Plan, StaffOnly: named.StaffOnly}
 	}
 	if standing, err := l.gate.Access(&demand); err != nil {
-		return standing, err
+		standing.SetHeader(h)
+		return err
 	}
-	return l.Admit(caller, limits)
+	return l.Admit(h, caller, limits)
 }
 
-// Admit admits a request that calls no model. It costs one request.
-func (l *Line) Admit(caller auth.Caller, limits account.Limits) (admission.Standing, error) {
+// Admit admits a request that calls no model. It costs one request. It sets the headers about limits in h.
+func (l *Line) Admit(h http.Header, caller auth.Caller, limits account.Limits) error {
 	_, standing, err := l.gate.AdmitRequest(&admission.Demand{Caller: caller, Limits: limits})
-	return standing, err
-}
-
-// lookup returns the model that the request names, by its id or by an alias, if the model can take the request.
-func (m *Models) lookup(prompt *size, call *Call) (*catalog.Model, error) {
-	named, err := m.find(prompt.req, call)
-	if err != nil {
-		return nil, err
-	}
-	return named, prompt.check(named)
-}
-
-// find returns the model that the request names.
-func (m *Models) find(req *chat.Request, call *Call) (*catalog.Model, error) {
-	named, ok := m.Catalog.Resolve(req.Model, call.Caller.Account.Aliases)
-	if !ok {
-		return nil, fault.New(fault.Invalid, "There is no model %q. GET /v1/models lists those there are.", excerpt.Of(req.Model, 100)).At("model")
-	}
-	return named, nil
+	standing.SetHeader(h)
+	return err
 }
 
 // Reads reports whether the prompt of a request fits the window of the model that it names, by a sample of it, with a
@@ -357,109 +278,26 @@ func (m *Models) Reads(req *chat.Request, aliases *alias.Table) bool {
 	return prompt.within(window-window/16) != exceeds
 }
 
-// permit checks the caller's plan, and counts a prompt that is near a limit, which may refuse the request
-// or double its cost. It returns what to ask of admission. The standing is nil unless the plan or a limit
-// refuses the call; then it is for the headers of the error.
-func (l *Line) permit(ctx context.Context, models *Models, call *Call, named *catalog.Model, prompt *size) (admission.Demand, *admission.Standing, error) {
-	demand := demandOf(call, named, prompt)
-	if standing, err := l.gate.Access(&demand); err != nil {
-		return demand, new(standing), err
-	}
-	limit := models.nearLimit(named, prompt)
-	if limit == 0 {
-		return demand, nil, nil
-	}
-	if standing, err := l.measure(ctx, call.Start, &demand, prompt, limit); err != nil {
-		return demand, new(standing), err
-	}
-	if err := prompt.check(named); err != nil {
-		return demand, nil, err
-	}
-	return demandOf(call, named, prompt), nil, nil
-}
-
-// nearLimit returns the largest number of tokens that matters for the request and that the prompt may or
-// may not exceed; 0: there is none, so nobody has to count. For the router the windows of all models matter.
-func (m *Models) nearLimit(named *catalog.Model, prompt *size) (most int) {
-	// A count up to the largest limit decides about the smaller ones, too.
-	look := func(limit int) {
-		if limit > most && prompt.within(limit) == unsure {
-			most = limit
-		}
-	}
-	look(admission.LongPrompt)
-	look(routing.Window(named))
-	if named.Router {
-		for _, other := range m.Catalog.Models() {
-			if other.Embeds {
-				continue
-			}
-			look(other.ContextLength)
-			look(routing.Window(other))
-		}
-	}
-	return most
-}
-
-// measure counts a prompt that is near a limit. Counting is the only check that costs much. So it comes
-// after the checks that cost little, and the call holds a place while it runs, which bounds how many
-// prompts of one account are counted at the same time. The place is given back: the call is admitted again
-// once its price is known. For an account that has used up its ration of counting, a sample decides.
-func (l *Line) measure(ctx context.Context, now time.Time, demand *admission.Demand, prompt *size, most int) (admission.Standing, error) {
-	lease, standing, err := l.gate.Admit(demand)
-	if err != nil {
-		return standing, err
-	}
-	defer lease.Release()
-	if !l.counts.take(demand.Caller.Account.ID, min(prompt.req.PromptBytes(), maxCounted), mostCounted, now) {
-		prompt.settled = true
-		return admission.Standing{}, nil
-	}
-	// Count fails only if the caller hangs up or the server stops.
-	if prompt.count(ctx, most) != nil {
-		return admission.Standing{}, relay.Ended(ctx)
-	}
-	return admission.Standing{}, nil
-}
-
-// demandOf returns what the call asks of admission. The named model decides the price, also if the router
-// chooses another one.
-func demandOf(call *Call, named *catalog.Model, prompt *size) admission.Demand {
-	req := call.Request
-	// A caller may ask for more tokens than the model writes. Reserving them would only use up the limit.
-	most := req.MaxTokens
-	if named.MaxOutput > 0 {
-		most = min(most, named.MaxOutput)
-	}
-	return admission.Demand{
-		Caller: call.Caller, Limits: call.Limits, Tools: req.UsesTools(),
-		Model:        admission.Model{ID: named.ID, Tier: named.Plan, StaffOnly: named.StaffOnly, RequestMilli: named.RequestMilli, UnitMilli: named.UnitMilli},
-		PromptTokens: prompt.estimate(), MaxTokens: most, Choices: req.N, Long: prompt.isLong(),
-	}
-}
-
 // question is a call as the router sees it.
 type question struct {
 	routing.Query
-	line   *Line
-	start  time.Time
-	prompt size
+	line *Line
+	call *Call
 }
 
 // Closed and Reads implement routing.Circumstances.
-func (q *question) Closed(m *catalog.Model) bool { return q.line.closed(m.ID, q.start) != nil }
-func (q *question) Reads(most int) bool          { return q.prompt.within(most) != exceeds }
+func (q *question) Closed(m *catalog.Model) bool { return q.line.closed(m.ID, q.call.Start) != nil }
+func (q *question) Reads(most int) bool          { return q.call.prompt.within(most) != exceeds }
 
-// query returns what the router needs to know about a call. It takes the size by value: the caller's would otherwise
-// move to the heap, also for calls that are not routed.
-func (l *Line) query(m *Models, call *Call, named *catalog.Model, prompt size) *routing.Query {
+// query returns what the router needs to know about a completion.
+func (l *Line) query(m *Models, call *Call, named *catalog.Model) *routing.Query {
 	a := call.Caller.Account
-	q := &question{line: l, start: call.Start, prompt: prompt}
+	q := &question{line: l, call: call}
 	q.Query = routing.Query{
 		Circumstances: q,
 		Catalog:       m.Catalog, Routes: m.Routes, Scorer: m.Scorer, Weights: m.Weights, Strengths: m.Strengths, Model: named,
 		AccountID: a.ID, Plan: a.Plan, Staff: a.Staff, Request: call.Request,
-		PromptTokens: prompt.estimate(),
+		PromptTokens: call.prompt.estimate(),
 	}
 	return &q.Query
 }

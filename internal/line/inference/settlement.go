@@ -14,6 +14,7 @@ import (
 	"sluice/internal/line/relay"
 	"sluice/internal/line/toolloop"
 	"sluice/internal/prompt/chat"
+	"sluice/internal/prompt/tokens"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/provider"
 )
@@ -131,7 +132,7 @@ func (s *settling) settlement(o *relay.Outcome, status int) usage.Settlement {
 		if spent.turns > 0 {
 			used, _ := s.first.used()
 			// A call of a tool that the vendor runs costs as much as a turn (docs/accounting.md#what-costs-what).
-			r.UnitMilli = used.UnitMilli * s.multiplier * (spent.turns*int64(max(1, cmp.Or(o.Choices, s.call.Request.N))) + int64(s.first.VendorCalls()))
+			r.UnitMilli = used.UnitMilli * s.multiplier * (spent.turns*int64(cmp.Or(o.Choices, s.call.choices())) + int64(s.first.VendorCalls()))
 			r.CostMicro = used.Pricing.Cost(spent.tokens)
 		}
 	case free && (s.first.count == 0 && !s.contacted || s.first.line.returns.take(r.AccountID, 1, mostGivenBack, time.Now())):
@@ -172,11 +173,8 @@ type spent struct {
 // upstream gave no figures. If free is set, a call without content costs nothing, so its prompt, which may
 // be long, is not counted.
 func (s *settling) spent(o *relay.Outcome, free bool) spent {
-	switch {
-	case s.loop != nil:
+	if s.loop != nil {
 		return s.conversed(o, free)
-	case s.first.embed != nil:
-		return s.embedded(o, free)
 	}
 	sp := spent{content: o.Complete || !o.FirstContent.IsZero(), counted: !o.HasUsage}
 	if !sp.content && (free || !s.first.had) {
@@ -191,14 +189,28 @@ func (s *settling) spent(o *relay.Outcome, free bool) spent {
 	}
 	switch {
 	case !has:
-		sp.tokens = count(s.call.Request, o)
+		sp.tokens = s.count(o)
 	case o.Complete:
 		sp.tokens = figures
 	default:
-		sp.tokens, sp.counted = provider.Partial(figures, count(s.call.Request, o)), false
+		sp.tokens, sp.counted = provider.Partial(figures, s.count(o)), false
 	}
 	o.Usage = sp.tokens
 	return sp
+}
+
+// count returns the usage of a call whose upstream gave no figures. Bytes beyond what relay keeps count as a
+// quarter of a token each.
+func (s *settling) count(o *relay.Outcome) chat.Usage {
+	if s.call.Inputs != nil {
+		return chat.Usage{Prompt: s.call.Inputs.Count()}
+	}
+	text, reasoning, more := o.Produced()
+	return chat.Usage{
+		Prompt:     promptTokens(s.call.Request),
+		Completion: tokens.Count(text) + more/4,
+		Reasoning:  tokens.Count(reasoning),
+	}
 }
 
 // record returns the part of the settlement that does not depend on the outcome.
@@ -207,8 +219,8 @@ func (s *settling) record() usage.Settlement {
 	calls, failed := s.remote()
 	// An alias is kept as it was asked for. It may be a part of the body, which does not outlive the call.
 	asked := s.named.ID
-	if s.call.Request.Model != asked {
-		asked = strings.Clone(s.call.Request.Model)
+	if name := s.call.model(); name != asked {
+		asked = strings.Clone(name)
 	}
 	return usage.Settlement{
 		ID: s.call.ID, At: s.call.Start, AccountID: s.call.Caller.Account.ID, KeyID: s.call.Caller.KeyID,

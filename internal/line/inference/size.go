@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"time"
 
+	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/tokens"
+	"sluice/internal/upstream/catalog"
+	"sluice/internal/upstream/routing"
 )
 
 // The tokens of a prompt beside its texts, roughly. The figures are those of OpenAI's chat format.
@@ -121,6 +124,55 @@ func decide(fit bool) verdict {
 	return exceeds
 }
 
+// The methods of a task: a size is that of a completion.
+
+func (s *size) bytes() int { return s.req.PromptBytes() }
+func (s *size) guess(int)  { s.settled = true }
+
+// check returns the fault for a request that the model cannot take, or nil. Package routing has the rule;
+// only the length of the prompt is known here. A prompt near the model's window passes until it has been
+// counted: see Line.permit.
+func (s *size) check(m *catalog.Model) error {
+	if err := routing.Refusal(s.req, m); err != nil {
+		return err
+	}
+	if s.within(routing.Window(m)) == exceeds {
+		return fault.New(fault.Invalid, "The prompt has %s and the model %q reads at most %d. Shorten it, or use a model with a larger context.", s.String(), m.ID, m.ContextLength).At("messages")
+	}
+	return nil
+}
+
+func (s *size) demand(named *catalog.Model) admission.Demand {
+	// A caller may ask for more tokens than the model writes. Reserving them would only use up the limit.
+	most := s.req.MaxTokens
+	if named.MaxOutput > 0 {
+		most = min(most, named.MaxOutput)
+	}
+	return admission.Demand{Tools: s.req.UsesTools(), PromptTokens: s.estimate(), MaxTokens: most, Choices: s.req.N, Long: s.isLong()}
+}
+
+// doubt looks at the windows of all models if the router is to choose one.
+func (s *size) doubt(m *Models, named *catalog.Model) (most int) {
+	// A count up to the largest limit decides about the smaller ones, too.
+	look := func(limit int) {
+		if limit > most && s.within(limit) == unsure {
+			most = limit
+		}
+	}
+	look(admission.LongPrompt)
+	look(routing.Window(named))
+	if named.Router {
+		for _, other := range m.Catalog.Models() {
+			if other.Embeds {
+				continue
+			}
+			look(other.ContextLength)
+			look(routing.Window(other))
+		}
+	}
+	return most
+}
+
 // roughly returns the number of tokens by a rough sample. The first call takes it.
 func (s *size) roughly() int {
 	if s.rough == 0 {
@@ -197,9 +249,6 @@ func (s *size) String() string {
 	}
 	return fmt.Sprintf("about %d tokens", max(s.exact, s.about))
 }
-
-// The functions below take no *size. Otherwise every size would be moved to the heap, also for the usual
-// call that needs none of them.
 
 // frameOf returns the tokens of a prompt beside its texts.
 func frameOf(req *chat.Request) int {

@@ -258,11 +258,11 @@ func TestCountingEndsWithTheCaller(t *testing.T) {
 			return l.Complete(ctx, httptest.NewRecorder(), m, call)
 		},
 		"route": func(l *Line, ctx context.Context, m Models, call *Call) error {
-			_, _, err := l.Explain(ctx, m, *call)
+			_, err := l.Explain(ctx, http.Header{}, m, call)
 			return err
 		},
 		"count": func(l *Line, ctx context.Context, m Models, call *Call) error {
-			_, _, err := l.CountPrompt(ctx, m, *call)
+			_, err := l.CountPrompt(ctx, http.Header{}, m, call)
 			return err
 		},
 	} {

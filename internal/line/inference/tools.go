@@ -35,7 +35,7 @@ func (l *Line) converse(ctx context.Context, w http.ResponseWriter, models *Mode
 				a.call.ID += "t" + strconv.Itoa(turn) // adapters keep state by this id, so each turn needs its own
 			}
 			a.ctx, a.call.Request = ctx, req
-			a.prompt = size{req: req, counting: l.counting}
+			a.prompt = &size{req: req, counting: l.counting}
 			s.last = a // before it starts: s.close frees it if an adapter panics
 			if err := a.Start(); err != nil {
 				return nil, err

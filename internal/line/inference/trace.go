@@ -2,6 +2,7 @@ package inference
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"sluice/internal/kit/excerpt"
@@ -19,8 +20,12 @@ func describe(span *telemetry.Span, call *Call, named *catalog.Model) {
 	if span == nil {
 		return
 	}
-	req := call.Request
 	span.Text(telemetry.AttrModel, named.ID)
+	req := call.Request
+	if req == nil { // embeddings
+		span.Flag(telemetry.AttrStream, false)
+		return
+	}
 	span.Flag(telemetry.AttrStream, req.Stream)
 	if req.MaxTokens > 0 {
 		span.Int(telemetry.AttrMaxTokens, req.MaxTokens)
@@ -104,9 +109,7 @@ func inputMessages(req *chat.Request) string {
 		all = append(all, message{Role: roles[m.Role], Parts: parts(text, left)})
 		left -= len(text)
 	}
-	for i, j := 0, len(all)-1; i < j; i, j = i+1, j-1 {
-		all[i], all[j] = all[j], all[i]
-	}
+	slices.Reverse(all)
 	return messages(all...)
 }
 

@@ -100,8 +100,7 @@ func (s *Stream) runOne(c *call) (called, failed bool) {
 	}
 	if err != nil { // the text is for the model, which may try another tool
 		reason := "it failed"
-		var f *mcpclient.Failure
-		if errors.As(err, &f) {
+		if f, ok := errors.AsType[*mcpclient.Failure](err); ok {
 			reason = f.Reason
 		}
 		span.Fail("no_result")

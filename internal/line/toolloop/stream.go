@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
-	"sync"
 
 	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/tokens"
@@ -15,8 +15,7 @@ import (
 	"sluice/internal/upstream/provider"
 )
 
-// Stream is one reply over several turns of the model. It is a provider.Stream. One goroutine uses it; only
-// Close may be called by another one.
+// Stream is one reply over several turns of the model. It is a provider.Stream. One goroutine uses it.
 //
 // A reply with two turns runs like this:
 //
@@ -54,10 +53,7 @@ type Stream struct {
 	early  []provider.Event // what was done before the first turn, to be shown once the model answers
 	events []provider.Event // for the reader; reused when all have been read
 	next   int              // index of the next one
-
-	mu     sync.Mutex
-	stream provider.Stream // of the current turn; nil between turns
-	closed bool
+	stream provider.Stream  // of the current turn; nil between turns
 }
 
 // Spent is what a reply has consumed so far.
@@ -131,11 +127,11 @@ func (s *Stream) advance() error {
 	switch {
 	case s.over:
 		return io.EOF
-	case s.current() == nil:
+	case s.stream == nil:
 		s.runApproved()
 		return s.begin()
 	}
-	ev, err := s.current().Next()
+	ev, err := s.stream.Next()
 	if err == nil {
 		// A turn counts once its model has said something.
 		if !s.turn.begun {
@@ -162,17 +158,13 @@ func (s *Stream) Ready() bool {
 	}
 	// An event that is ready upstream may be hidden from the reader. Then Next takes longer than this says,
 	// which only delays a flush.
-	stream := s.current()
-	return stream != nil && stream.Ready()
+	return s.stream != nil && s.stream.Ready()
 }
 
 // Close ends the model's turn, the calls that are running, and all sessions with servers. It always returns
 // nil and may be called more than once.
 func (s *Stream) Close() error {
-	s.cancel() // first, so that a call or a turn that is running returns
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
+	s.cancel()
 	s.leave()
 	for _, server := range s.servers {
 		server.Close()
@@ -190,7 +182,7 @@ func (s *Stream) Spent() Spent {
 	// A turn that has not ended may have early figures, for example of its prompt. They are better than our
 	// count.
 	used, counted := s.turn.consumed(s.task.CountPrompt)
-	if m, ok := s.current().(provider.Metered); ok && counted {
+	if m, ok := s.stream.(provider.Metered); ok && counted {
 		if figures, ok := m.Figures(); ok {
 			used, counted = provider.Partial(figures, used), false
 		}
@@ -223,46 +215,27 @@ func (t *turn) consumed(prompt func(*chat.Request) int) (u chat.Usage, counted b
 	return u, true
 }
 
-// current returns the stream of the current turn; nil between turns.
-func (s *Stream) current() provider.Stream {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.stream
-}
-
 // leave closes the stream of the current turn.
 func (s *Stream) leave() {
-	s.mu.Lock()
-	stream := s.stream
-	s.stream = nil
-	s.mu.Unlock()
-	if stream != nil {
-		_ = stream.Close() // the turn is over, whatever it says
+	if s.stream != nil {
+		_ = s.stream.Close() // the turn is over, whatever it says
+		s.stream = nil
 	}
 }
 
-// begin calls the model for the next turn. If Close was called meanwhile, the new stream is closed at once.
+// begin calls the model for the next turn.
 func (s *Stream) begin() error {
 	req, err := s.request()
 	if err != nil {
 		return err
 	}
-	// Turn may wait for minutes. The lock is not held, so that Close can cancel it.
 	stream, err := s.task.Turn(s.ctx, s.turns, req)
 	if err != nil {
 		return err
 	}
 	s.turns++
-	s.turn = turn{request: req}
+	s.turn, s.stream = turn{request: req}, stream
 	s.events, s.early = append(s.events, s.early...), nil
-	s.mu.Lock()
-	s.stream = stream
-	closed := s.closed
-	s.mu.Unlock()
-	if closed {
-		s.leave()
-		return context.Canceled
-	}
 	return nil
 }
 
@@ -400,12 +373,7 @@ func (s *Stream) piece(p provider.ToolPiece) {
 
 // has reports whether a call of the turn has the id. Some upstreams use one id twice.
 func (t *turn) has(id string) bool {
-	for _, c := range t.calls {
-		if c.id == id {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.calls, func(c *call) bool { return c.id == id })
 }
 
 // end ends a turn. If it has calls and finished normally, they are run: then either the next turn follows,
@@ -445,10 +413,5 @@ func (s *Stream) end() error {
 
 // asksCaller reports whether the caller must answer some call of the turn.
 func (t *turn) asksCaller() bool {
-	for _, c := range t.calls {
-		if c.ours != "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.calls, func(c *call) bool { return c.ours != "" })
 }

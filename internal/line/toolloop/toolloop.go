@@ -11,6 +11,7 @@
 package toolloop
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,20 +45,12 @@ type Loop struct {
 
 // New returns a loop that reaches servers through the client.
 func New(client *mcpclient.Client, opts *Options) *Loop {
-	l := &Loop{client: client}
-	if opts != nil {
-		l.opts = *opts
+	if opts == nil {
+		opts = &Options{}
 	}
-	if l.opts.MaxServers == 0 {
-		l.opts.MaxServers = chat.MaxMCPServers
-	}
-	if l.opts.MaxTools == 0 {
-		l.opts.MaxTools = chat.MaxTools
-	}
-	if l.opts.MaxRounds == 0 {
-		l.opts.MaxRounds = 16
-	}
-	return l
+	return &Loop{client: client, opts: Options{
+		MaxServers: cmp.Or(opts.MaxServers, chat.MaxMCPServers), MaxTools: cmp.Or(opts.MaxTools, chat.MaxTools), MaxRounds: cmp.Or(opts.MaxRounds, 16),
+	}}
 }
 
 // Task is one completion to run.
@@ -213,8 +206,7 @@ func (s *Stream) unusable(d *discovery) error {
 		return fmt.Errorf("discovering tools: %w", context.Cause(s.ctx))
 	}
 	reason, field := "it failed", "server_url"
-	var f *mcpclient.Failure
-	if errors.As(d.err, &f) {
+	if f, ok := errors.AsType[*mcpclient.Failure](d.err); ok {
 		reason = f.Reason
 		if f.Busy {
 			return fault.New(fault.Unavailable, "The MCP server %q cannot be used now: %s. Try again shortly.", excerpt.Of(d.label, 100), f.Reason).After(time.Second).Because(d.err)

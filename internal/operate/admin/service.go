@@ -235,16 +235,8 @@ func (s *Service) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if f.Kind == fault.Unauthenticated {
 		h.Set("WWW-Authenticate", "Bearer")
 	}
-	if f.RetryAfter > 0 {
-		h.Set("Retry-After", strconv.Itoa(int(f.RetryAfter.Seconds())+1)) // rounded up, so that a retry is not too early
-	}
+	fault.SetRetryAfter(h, f.RetryAfter)
 	h.Set("X-Should-Retry", strconv.FormatBool(f.Retryable()))
-	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
-	body := f.Object().Body()
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(f.Kind.Status())
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(body)
-	}
+	f.Reply(w, r, f.Object().Body())
 }

@@ -419,7 +419,7 @@ func (d *doctor) address() {
 }
 
 // doors reports who may sign up and how they may pay if the configuration does not decide it. Then
-// the doors are open as long as only this machine sends requests; see httpapi.Local.
+// the doors are open as long as only this machine sends requests; see httpserver.Local.
 func (d *doctor) doors() {
 	open := strings.Join(d.site.Doors, " and ")
 	since := datadir.Proxied(d.site.Data) // what the first foreign request looked like

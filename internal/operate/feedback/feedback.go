@@ -8,8 +8,10 @@
 package feedback
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -128,12 +130,12 @@ type tally struct{ calls, troubled int64 }
 
 // New returns feedback that knows nothing until Run has read the store. Opts may be nil.
 func New(store Store, find Finder, opts *Options) *Feedback {
-	f := &Feedback{store: store, find: find, on: func() bool { return true }, log: slog.Default(), now: time.Now, wake: make(chan struct{}, 1), unwritten: map[place]*tally{}, version: -1}
-	if opts != nil && opts.On != nil {
-		f.on = opts.On
+	if opts == nil {
+		opts = &Options{}
 	}
-	if opts != nil && opts.Log != nil {
-		f.log = opts.Log
+	f := &Feedback{store: store, find: find, on: opts.On, log: cmp.Or(opts.Log, slog.Default()), now: time.Now, wake: make(chan struct{}, 1), unwritten: map[place]*tally{}, version: -1}
+	if f.on == nil {
+		f.on = func() bool { return true }
 	}
 	f.strengths.Store(routing.NewStrengths(nil))
 	return f
@@ -217,12 +219,7 @@ func (f *Feedback) Settled(s usage.Settlement) {
 
 // firstOf reports whether the attempt is the first one at its model.
 func firstOf(attempts []usage.Attempt, i int) bool {
-	for k := range i {
-		if attempts[k].Model == attempts[i].Model {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(attempts[:i], func(a usage.Attempt) bool { return a.Model == attempts[i].Model })
 }
 
 // count adds one call. The caller holds mu.

@@ -100,15 +100,8 @@ func Asset(name string) string {
 // notFound replies with the error object: clients that request files are programs, not people.
 func notFound(w http.ResponseWriter, r *http.Request) {
 	f := fault.New(fault.NotFound, "There is no such file.")
-	body := f.Object().Body()
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	h.Set("X-Should-Retry", "false")
-	w.WriteHeader(f.Kind.Status())
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // an error means that the client disconnected
-	}
+	f.SetRetry(w.Header())
+	f.Reply(w, r, f.Object().Body())
 }
 
 // ServeAsset serves GET /assets/{name}.

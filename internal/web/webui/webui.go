@@ -131,10 +131,7 @@ func (u *UI) Error(w http.ResponseWriter, r *http.Request, err error) {
 		u.log.Error("a page could not be made", "path", r.URL.Path, "request_id", w.Header().Get("X-Request-Id"), "error", err.Error())
 	}
 	status := f.Kind.Status()
-	// Rounded up, so that a retry is not too early.
-	if f.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(f.RetryAfter.Seconds())+1))
-	}
+	fault.SetRetryAfter(w.Header(), f.RetryAfter)
 	if renderErr := u.Render(w, r, status, errorPage(u.Page(w, r, http.StatusText(status)), f.Message, w.Header().Get("X-Request-Id"))); renderErr != nil {
 		u.log.Error("the page of an error could not be made", "error", renderErr.Error())
 	}

@@ -34,8 +34,7 @@ func (p *Processor) Webhook(receive func(context.Context, billing.Event) error, 
 		}
 		f := fault.From(err)
 		log.Warn("an event of the payment processor was rejected", "error", f.Error())
-		w.WriteHeader(f.Kind.Status())
-		_, _ = w.Write(f.Object().Body()) // nobody is left to tell about a write error
+		f.Reply(w, r, f.Object().Body())
 	})
 }
 

@@ -1,4 +1,4 @@
-package httpapi
+package httpserver
 
 import (
 	"bufio"
@@ -92,7 +92,7 @@ func TestFinish(t *testing.T) {
 		t.Error("a connection was accepted after Finish")
 	}
 	server := NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }), l, testLane())
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(); !errors.Is(err, http.ErrServerClosed) {
 		t.Errorf("Serve = %v, want ErrServerClosed", err)
 	}
 	for _, c := range conns {

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package httpapi
+package httpserver
 
 import (
 	"errors"
@@ -12,3 +12,9 @@ func withdraw(net.Listener) ([]net.Conn, bool) { return nil, false }
 
 // relisten has nothing to undo.
 func relisten(net.Listener) error { return errors.ErrUnsupported }
+
+// finish does nothing on systems other than Linux: connections that wait to be accepted are reset.
+func finish(net.Listener) []net.Conn { return nil }
+
+// boundUnsent does nothing on systems other than Linux: they hold as much of an unread reply as they like.
+func boundUnsent(net.Conn) {}

@@ -1,4 +1,4 @@
-package httpapi_test
+package httpserver_test
 
 import (
 	"errors"
@@ -9,14 +9,14 @@ import (
 	"syscall"
 	"testing"
 
-	"sluice/internal/api/httpapi"
+	"sluice/internal/api/httpserver"
 )
 
 // While a listener is withdrawn the system refuses connections and idle ones have ended, as if the server were not
 // there. Then everything is as before, on the same port, as often as need be; and a stop ends it in either state.
 func TestWithdraw(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []httpapi.Lane{httpapi.LaneOff, httpapi.LaneOn} {
+	for _, mode := range []httpserver.Lane{httpserver.LaneOff, httpserver.LaneOn} {
 		for _, endsAway := range []bool{false, true} {
 			t.Run(string(mode), func(t *testing.T) {
 				t.Parallel()
@@ -24,9 +24,9 @@ func TestWithdraw(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				l := httpapi.NewListener(inner, httpapi.ListenerOptions{Log: slog.New(slog.DiscardHandler)})
+				l := httpserver.NewListener(inner, httpserver.ListenerOptions{Log: slog.New(slog.DiscardHandler)})
 				held, release := make(chan struct{}, 1), make(chan struct{})
-				s := httpapi.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				s := httpserver.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					if r.URL.Path == "/held" {
 						held <- struct{}{}
 						<-release
@@ -34,7 +34,7 @@ func TestWithdraw(t *testing.T) {
 					_, _ = io.WriteString(w, "hello")
 				}), l, mode)
 				ended := make(chan error, 1)
-				go func() { ended <- s.Serve(l) }()
+				go func() { ended <- s.Serve() }()
 				client := &http.Client{Transport: &http.Transport{}}
 				defer client.CloseIdleConnections()
 				get := func(path string) error {
@@ -51,13 +51,13 @@ func TestWithdraw(t *testing.T) {
 						t.Fatalf("a request before withdrawal %d = %v", i, err)
 					}
 					if i > 0 {
-						if !l.Withdraw(s) || l.Withdraw(s) {
+						if !s.Withdraw() || s.Withdraw() {
 							t.Fatal("Withdraw must work, and only once")
 						}
 						if err := get("/"); !errors.Is(err, syscall.ECONNREFUSED) {
 							t.Errorf("a request while the listener is withdrawn = %v, want a refused connection", err)
 						}
-						if err := l.Return(s); err != nil {
+						if err := s.Return(); err != nil {
 							t.Fatal(err)
 						}
 						continue
@@ -66,17 +66,17 @@ func TestWithdraw(t *testing.T) {
 					running := make(chan error, 1)
 					go func() { running <- get("/held") }()
 					<-held
-					l.Withdraw(s)
+					s.Withdraw()
 					close(release)
 					if err := <-running; err != nil {
 						t.Errorf("a request that ran when the listener was withdrawn = %v", err)
 					}
-					if err := l.Return(s); err != nil {
+					if err := s.Return(); err != nil {
 						t.Fatal(err)
 					}
 				}
 				if endsAway {
-					l.Withdraw(s)
+					s.Withdraw()
 				}
 				if err := l.Finish(); err != nil {
 					t.Errorf("Finish = %v", err)

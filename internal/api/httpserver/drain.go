@@ -1,12 +1,10 @@
-package httpapi
+package httpserver
 
 import (
 	"context"
 	"net"
 	"net/http"
 	"time"
-
-	"sluice/internal/line/relay"
 )
 
 // A proxy sends requests over connections that it keeps. If the server closes such a connection
@@ -16,10 +14,10 @@ import (
 // this order, leave no connection that a proxy would still use.
 
 const (
-	// quietEvery is how often Quiet and Await look again.
+	// quietEvery is how often Until looks again.
 	quietEvery = 20 * time.Millisecond
-	// lastWords is how long the requests that are cut off have to tell their callers.
-	lastWords = 2 * time.Second
+	// LastWords is how long the requests that are cut off have to tell their callers.
+	LastWords = 2 * time.Second
 )
 
 // Drain starts to measure how long connections have been idle, for Quiet.
@@ -94,9 +92,14 @@ func (l *Listener) next() (net.Conn, error) {
 // Quiet waits until every open connection has been idle for at least d since Drain, or until ctx is
 // done. A proxy that drops its idle connections earlier than that has none left.
 func (l *Listener) Quiet(ctx context.Context, d time.Duration) {
+	Until(ctx, func() bool { return l.quiet(time.Now().Add(-d)) })
+}
+
+// Until waits until done reports true, or until ctx is done.
+func Until(ctx context.Context, done func() bool) {
 	tick := time.NewTicker(quietEvery)
 	defer tick.Stop()
-	for !l.quiet(time.Now().Add(-d)) {
+	for !done() {
 		select {
 		case <-ctx.Done():
 			return
@@ -106,33 +109,17 @@ func (l *Listener) Quiet(ctx context.Context, d time.Duration) {
 }
 
 // End shuts the server down. It waits for running requests until ctx is done. Those that still run then are
-// canceled with relay.ErrStopping: a stream ends with an error event, other calls are answered with a 503, and
-// both are settled as cut by us. Connections that are still in use lastWords later are closed.
-func (l *Listener) End(ctx context.Context, s *Server) {
+// canceled with the cause: a stream ends with an error event, other calls are answered with a 503, and
+// both are settled as cut by us. Connections that are still in use LastWords later are closed.
+func (s *Server) End(ctx context.Context, cause error) {
 	if s.Shutdown(ctx) == nil {
 		return
 	}
-	l.cut(relay.ErrStopping)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	s.cut(cause)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), LastWords)
 	defer cancel()
 	if s.Shutdown(ctx) != nil {
 		_ = s.Close() // these requests end with an error of their connection
-	}
-}
-
-// Await waits until no request is running, for lastWords at most. After End, requests may still be settling:
-// a server that closes connections does not wait for their handlers.
-func (a *API) Await(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
-	defer cancel()
-	tick := time.NewTicker(quietEvery)
-	defer tick.Stop()
-	for a.running.Load() > 0 {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
 	}
 }
 

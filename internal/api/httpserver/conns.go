@@ -1,7 +1,8 @@
-package httpapi
+package httpserver
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -16,22 +17,22 @@ import (
 	"syscall"
 	"time"
 
-	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/excerpt"
-	"sluice/internal/kit/fault"
-	"sluice/internal/kit/telemetry"
 )
 
+// maxEcho is how much of a caller's text a message repeats, in bytes. Header values can be far longer.
+const maxEcho = 100
+
 const (
-	// writePatience is how long one write of a reply may take. After that the caller is
+	// WritePatience is how long one write of a reply may take. After that the caller is
 	// assumed to have stopped reading, and its connection is closed.
-	writePatience = time.Minute
-	// sweeps is how often within writePatience open connections are checked, so a stuck write
-	// ends after at most writePatience plus one interval.
+	WritePatience = time.Minute
+	// sweeps is how often within WritePatience open connections are checked, so a stuck write
+	// ends after at most WritePatience plus one interval.
 	sweeps = 4
-	// writePiece is the largest single write. A caller that reads at all, however slowly,
-	// takes 64 KiB in less than writePatience.
-	writePiece = 64 << 10
+	// WritePiece is the largest single write. A caller that reads at all, however slowly,
+	// takes 64 KiB in less than WritePatience.
+	WritePiece = 64 << 10
 
 	// drainPatience and drainBytes limit how much is read from a connection after its last
 	// reply.
@@ -102,16 +103,23 @@ type Listener struct {
 	cut  context.CancelCauseFunc
 }
 
-// NewListener wraps inner. The server must use the Listener's ConnState, and the caller must
-// run Watch.
+// NewListener wraps inner for a Server. The caller must run Watch.
 func NewListener(inner net.Listener, opts ListenerOptions) *Listener {
-	if opts.Log == nil {
-		opts.Log = slog.Default()
-	}
+	opts.Log = cmp.Or(opts.Log, slog.Default())
 	l := &Listener{Listener: inner, opts: opts, open: map[*wire]struct{}{}, byAddress: map[netip.Addr]int{}}
 	base, cut := context.WithCancelCause(context.Background())
 	l.base, l.cut = context.WithValue(base, baseKey{}, base), cut
 	return l
+}
+
+// baseKey is the key of the context that ends when the server stops, in the contexts of requests.
+type baseKey struct{}
+
+// Base returns the context that ends when the server of a request stops: what goes on without its caller ends with it.
+// ctx is the request's. It reports false for a request that no server has received.
+func Base(ctx context.Context) (base context.Context, ok bool) {
+	base, ok = ctx.Value(baseKey{}).(context.Context)
+	return base, ok
 }
 
 // Accept waits for the next connection that is within the limits. Others are closed at once,
@@ -200,7 +208,7 @@ func (l *Listener) Open() int {
 
 // Watch closes connections whose caller has stopped reading, until ctx is done.
 func (l *Listener) Watch(ctx context.Context) {
-	tick := time.NewTicker(writePatience / sweeps)
+	tick := time.NewTicker(WritePatience / sweeps)
 	defer tick.Stop()
 	for {
 		select {
@@ -266,12 +274,12 @@ type wire struct {
 	since int
 }
 
-// Write writes p in pieces of at most writePiece, so that a slow reader makes progress that
+// Write writes p in pieces of at most WritePiece, so that a slow reader makes progress that
 // isStuck can see.
 func (w *wire) Write(p []byte) (n int, err error) {
 	for {
 		w.writes.Add(1)
-		m, err := w.Conn.Write(p[n:min(len(p), n+writePiece)])
+		m, err := w.Conn.Write(p[n:min(len(p), n+WritePiece)])
 		w.writes.Add(1)
 		if n += m; err != nil || n == len(p) {
 			return n, err
@@ -533,8 +541,8 @@ func canned(p []byte) (Malformed, bool) {
 	return Malformed{Status: status, Detail: string(detail)}, true
 }
 
-// message says what is wrong and what to do about it.
-func (m *Malformed) message() string {
+// Message says what is wrong and what to do about it.
+func (m *Malformed) Message() string {
 	switch m.Status {
 	case http.StatusRequestHeaderFieldsTooLarge:
 		return "The request headers are larger than " + strconv.Itoa(MaxHeaderBytes>>10) + " KiB, the maximum size."
@@ -549,31 +557,4 @@ func (m *Malformed) message() string {
 		return "The request is not valid HTTP: " + excerpt.Of(m.Detail, maxEcho) + "."
 	}
 	return "The request is not valid HTTP: its first line, its address or one of its headers is malformed."
-}
-
-// Refuse returns the complete reply to a request that net/http rejected, and records it in the
-// log and the metrics like any other request.
-func (a *API) Refuse(m Malformed) []byte {
-	now := time.Now()
-	e := telemetry.Event{RequestID: newRequestID(now), Start: now, Remote: m.Remote, Status: m.Status, Fault: fault.Invalid.String()}
-	// The log has addresses without ports.
-	if host, _, err := net.SplitHostPort(m.Remote); err == nil {
-		e.Remote = host
-	}
-	body := fault.Object{Message: m.message(), Type: e.Fault, Code: m.Status}.Body()
-	h := http.Header{
-		"Content-Type": jsonType, "Content-Length": {strconv.Itoa(len(body))}, "Connection": {"close"},
-		"Date":         {e.Start.UTC().Format(http.TimeFormat)},
-		"X-Request-Id": {e.RequestID}, "X-Sluice-Version": {buildinfo.Version}, "X-Content-Type-Options": nosniff, "X-Should-Retry": {"false"},
-	}
-	var b bytes.Buffer
-	b.WriteString("HTTP/1.1 " + strconv.Itoa(m.Status) + " " + http.StatusText(m.Status) + "\r\n")
-	_ = h.Write(&b) // a bytes.Buffer never fails
-	b.WriteString("\r\n")
-	b.Write(body)
-	e.Bytes = int64(len(body))
-	a.metrics.RequestStarted()
-	a.metrics.RequestEnded(&e, 0)
-	e.Log(context.Background(), a.log, 0)
-	return b.Bytes()
 }

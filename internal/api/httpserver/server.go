@@ -1,4 +1,9 @@
-package httpapi
+// Package httpserver is the server below the API: listeners and their connections, request bodies, and how both end.
+//
+// A Listener bounds connections, and a Server serves them: plain HTTP/1.1 through package lane, everything else through
+// net/http. Bodies bounds the memory and the time that request bodies take. A stop is Drain, Finish, Quiet and End.
+// What is served, and by which rules, is not known here; see package httpapi.
+package httpserver
 
 import (
 	"context"
@@ -32,6 +37,7 @@ const (
 // Server serves a Listener. Plain HTTP/1.1 requests are served by package lane, everything else by
 // net/http.
 type Server struct {
+	*Listener
 	std   *http.Server
 	lane  *lane.Server // nil if it is off
 	aside *aside
@@ -44,7 +50,7 @@ type Server struct {
 // the server hold: header size, idle time, HTTP/2 streams and buffers.
 func NewServer(h http.Handler, l *Listener, mode Lane) *Server {
 	errorLog := slog.NewLogLogger(l.opts.Log.Handler(), slog.LevelDebug) // broken connections are routine
-	s := &Server{std: &http.Server{
+	s := &Server{Listener: l, std: &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: headTimeout,
 		IdleTimeout:       idleTimeout,
@@ -59,7 +65,7 @@ func NewServer(h http.Handler, l *Listener, mode Lane) *Server {
 			MaxReceiveBufferPerStream:     64 << 10,
 			SendPingTimeout:               time.Minute,
 			PingTimeout:                   15 * time.Second,
-			WriteByteTimeout:              writePatience,
+			WriteByteTimeout:              WritePatience,
 		},
 		Protocols: new(http.Protocols),
 
@@ -81,9 +87,9 @@ func NewServer(h http.Handler, l *Listener, mode Lane) *Server {
 
 // Serve accepts and serves connections until the listener ends, and returns its error. Connections
 // may still be open then; Shutdown or Close ends them.
-func (s *Server) Serve(l *Listener) error {
+func (s *Server) Serve() error {
 	if s.lane == nil {
-		return s.std.Serve(l)
+		return s.std.Serve(s.Listener)
 	}
 	ended := make(chan struct{})
 	s.mu.Lock()
@@ -93,7 +99,7 @@ func (s *Server) Serve(l *Listener) error {
 		defer close(ended)
 		_ = s.std.Serve(s.aside) // until Shutdown or Close, also if one of them came first
 	}()
-	return s.lane.Serve(l)
+	return s.lane.Serve(s.Listener)
 }
 
 // await waits until net/http accepts no more from aside. A server may be shut down before Serve was called.

@@ -1,4 +1,4 @@
-package httpapi
+package httpserver
 
 // A server that cannot serve calls must not be sent any. A load balancer that asks /readyz sends none. One that only
 // watches connections, such as nginx, sends a POST to another server if it could not connect, and at no other time:
@@ -7,7 +7,8 @@ package httpapi
 
 // Withdraw makes the system refuse new connections until Return, and ends idle ones. Connections that the system has
 // accepted already are served. It reports false if this system cannot do it, or the listener is finished or withdrawn.
-func (l *Listener) Withdraw(s *Server) bool {
+func (s *Server) Withdraw() bool {
+	l := s.Listener
 	l.mu.Lock()
 	if l.finished || l.away != nil {
 		l.mu.Unlock()
@@ -27,7 +28,8 @@ func (l *Listener) Withdraw(s *Server) bool {
 }
 
 // Return accepts connections again after Withdraw.
-func (l *Listener) Return(s *Server) error {
+func (s *Server) Return() error {
+	l := s.Listener
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.away == nil {
