@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 )
 
 // FuzzParse reads any body: what is accepted is JSON and becomes a chat completion that is JSON, and what is refused has
@@ -44,8 +45,8 @@ func FuzzParse(f *testing.F) {
 			checkFault(t, refusal)
 			return
 		}
-		if !json.Valid(body) || !json.Valid(r.Chat.Raw()) {
-			t.Errorf("Parse(%q) = %q, want JSON", body, r.Chat.Raw())
+		if !json.Valid(body) || !json.Valid(r.Chat.AppendUpstream(nil, chat.Patch{})) {
+			t.Errorf("Parse(%q) = %q, want JSON", body, r.Chat.AppendUpstream(nil, chat.Patch{}))
 		}
 		for i := range r.Chat.Messages { // every message is found again
 			if at := r.locate(fmt.Sprintf("messages[%d].content", i)); at != "system" && !strings.HasPrefix(at, "messages.") {

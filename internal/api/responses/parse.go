@@ -75,7 +75,7 @@ type settings struct {
 
 // Parse reads a request. The error is a fault that names the field. The Request keeps body, which must not be changed.
 func Parse(body []byte) (*Request, error) {
-	if err := chat.Check(body, "model and input", bodyShape); err != nil {
+	if _, err := chat.Check(body, "model and input", bodyShape); err != nil {
 		return nil, err
 	}
 	p := parser{req: &Request{Store: true}}

@@ -15,8 +15,10 @@ type File struct {
 	// Stored says that the caller names a file that is stored at the vendor, by its file_id.
 	Stored bool
 
-	format string // of a sound, such as wav
-	data   []byte // the JSON string of file_data or data; nil if the caller sent none, such as only a file_id
+	raw      []byte // the caller's JSON of the object; nil if a door made it
+	unvetted string // the path of the first member from which an upstream might take an address that nobody has checked
+	format   string // of a sound, such as wav
+	data     []byte // the JSON string of file_data or data; nil if the caller sent none, such as only a file_id
 }
 
 // Data returns the media type and the base64 of the content. It reports false if the caller sent no content, or if
@@ -136,47 +138,48 @@ func FileFormat(mediaType string) string {
 // file reads the value of file or input_audio. It refuses nothing but what is no JSON: members of other types are those of
 // a provider that knows them.
 func (p *parser) file(audio bool) *File {
-	if p.peek() != '{' {
-		p.skip()
+	from := p.pos
+	p.other(partShape)
+	if p.failed() || p.body[from] != '{' {
 		return nil
 	}
-	f := &File{Audio: audio}
-	if !p.object("an object") {
-		return nil
+	f := newFile(ValueOf(p.body[from:p.pos]), audio)
+	if f.unvetted != "" {
+		p.unvetted(p.path() + f.unvetted)
 	}
-	shape := fileShape
+	p.req.Reserved = p.req.Reserved || f.Stored
+	return f
+}
+
+// newFile returns the file, or the sound, that an object describes.
+func newFile(v Value, audio bool) *File {
+	f := &File{Audio: audio, raw: v.raw}
+	content, label, shape := "file_data", "filename", fileShape
 	if audio {
-		shape = audioShape
+		content, label, shape = "data", "format", audioShape
 	}
-	for p.member() {
-		name := string(p.key)
+	for w := v.Walk(); w.Next(); {
+		name, m := string(w.Key), w.Value
 		_, known := shape[name]
-		content := audio && name == "data" || !audio && name == "file_data"
+		vetted := true
 		switch {
-		case !p.holds():
-			p.other(shape)
-		case p.peek() == '"' && known && allowance.ID(name) != nil:
-			p.unvetted(p.path())
-			if t, ok := p.quoted(); ok && t.size > 0 {
-				f.Stored, p.req.Reserved = true, true
-			}
-		case p.peek() != '"', !content && name != "format" && name != "filename":
-			p.unvetted(p.path())
-			p.other(shape)
+		case !m.Holds():
+		case m.IsText() && name == content:
+			f.data = m.raw
+			vetted = isData(m)
+		case m.IsText() && name == label && audio:
+			f.format = m.Text()
+		case m.IsText() && name == label:
+			f.Name = m.Text()
+		case m.IsText() && (name == "format" || name == "filename"):
+		case m.IsText() && known && allowance.ID(name) != nil:
+			vetted = false
+			f.Stored = f.Stored || len(m.raw) > len(`""`)
 		default:
-			t, ok := p.quoted()
-			switch {
-			case !ok:
-			case content:
-				f.data = p.body[t.from:t.to]
-				if !p.isData(t) {
-					p.unvetted(p.path())
-				}
-			case audio && name == "format":
-				f.format = p.unquoted(t)
-			case !audio && name == "filename":
-				f.Name = p.unquoted(t)
-			}
+			vetted = false
+		}
+		if !vetted && f.unvetted == "" {
+			f.unvetted = keyPath(name)
 		}
 	}
 	return f

@@ -27,11 +27,23 @@ type Message struct {
 	ToolCalls  []ToolCall // on assistant messages
 	ToolCallID string     // on tool messages
 
-	raw []byte // the caller's JSON of the whole message; shares memory with the body
+	// Developer says that the caller of another dialect wrote developer for system.
+	Developer bool
+
+	thought Content // see Think
+	raw     []byte  // the caller's JSON of the whole message; shares memory with the body
 }
 
-// Raw returns the caller's JSON of the message, which must not be changed; nil if we made the message.
-func (m Message) Raw() []byte { return m.raw }
+// Think adds what led to the calls of an assistant's message, for the model that thought it.
+func (m *Message) Think(thought Content) { m.thought = thought }
+
+// Raw returns the JSON of the message, which must not be changed: the caller's own, unless the message was built.
+func (m *Message) Raw() []byte {
+	if m.raw != nil {
+		return m.raw
+	}
+	return m.append(nil, false)
+}
 
 // ToolCall is a call of a tool in an earlier reply, which the caller sends back with the conversation.
 type ToolCall struct {
@@ -46,6 +58,7 @@ type ToolCall struct {
 type Content struct {
 	raw   []byte // the JSON string with its quotes; nil for null, absent, or parts
 	parts []Part // nil unless the caller sent an array
+	size  int    // the bytes of the text, unescaped, if the content was built
 }
 
 // Part is one element of an array content: a text, an image, a file or a sound, or a refusal, which has
@@ -56,6 +69,7 @@ type Part struct {
 	data   bool   // the image is a data: URL
 	Detail string // "", "auto", "low" or "high"
 	File   *File
+	size   int // the bytes of the text, unescaped, if the part was built
 }
 
 // IsImage reports whether the part is an image.
@@ -72,7 +86,7 @@ func (p Part) ImageURL() string { return jsonscan.Unquote(p.image) }
 func (p Part) Text() string { return jsonscan.Unquote(p.raw) }
 
 // Text returns the content of a message that we write ourselves.
-func Text(s string) Content { return Content{raw: jsonscan.AppendQuoted(nil, s)} }
+func Text(s string) Content { return Content{raw: jsonscan.AppendQuoted(nil, s), size: len(s)} }
 
 // IsNull reports whether the content was null or absent. An empty string is not null.
 func (c Content) IsNull() bool { return c.raw == nil && c.parts == nil }

@@ -13,6 +13,8 @@ import (
 // size. Each entry costs a model several tokens, so no context window holds more.
 const maxEntries = 100_000
 
+const tooMany = "holds too much: at most %d messages, content parts and tool calls together"
+
 // fewMessages is how many messages are appended without asking how many there will be.
 const fewMessages = 64
 
@@ -48,7 +50,7 @@ func (p *parser) message() {
 	}
 	var (
 		m     Message
-		calls callIndex
+		calls CallIndex
 	)
 	var (
 		refusal quotation // what the model said instead of a content; the zero value if it did not
@@ -63,7 +65,7 @@ func (p *parser) message() {
 			m.Content = p.content()
 		case "tool_calls":
 			list := p.peek() == '['
-			if calls = p.toolCalls(); list && calls.calls == nil && !p.failed() {
+			if calls = p.toolCalls(); list && calls.Calls == nil && !p.failed() {
 				empty = p.withComma(before)
 				p.req.edits = append(p.req.edits, edit{empty, true})
 			}
@@ -96,7 +98,7 @@ func (p *parser) message() {
 	if p.failed() {
 		return
 	}
-	m.ToolCalls = calls.calls
+	m.ToolCalls = calls.Calls
 	// From the opening brace to behind the closing one.
 	m.raw = p.body[from:p.pos]
 	if empty.to > 0 {
@@ -106,7 +108,7 @@ func (p *parser) message() {
 		switch {
 		case refusal.to > 0: // models of other dialects read it as what was said
 			m.Content = Content{raw: p.body[refusal.from:refusal.to]}
-		case spoken && calls.calls == nil:
+		case spoken && calls.Calls == nil:
 			p.foreignAt(p.path()+".audio", "an earlier reply by the id of its sound")
 		default:
 			spoken = false
@@ -140,7 +142,7 @@ func (p *parser) withComma(before int) span {
 func (p *parser) entry() bool {
 	p.entries++
 	if p.entries > maxEntries {
-		p.badAt("messages", "holds too much: at most %d messages, content parts and tool calls together", maxEntries)
+		p.badAt("messages", tooMany, maxEntries)
 		return false
 	}
 	return true
@@ -357,8 +359,8 @@ func (p *parser) holds() bool {
 }
 
 // isData reports whether a text begins like data: base64, or a data: URL. An address does not.
-func (p *parser) isData(t quotation) bool {
-	head := p.start(t, urlStart)
+func isData(v Value) bool {
+	head := start(v.raw, urlStart)
 	if len(head) >= 5 && strings.EqualFold(head[:5], "data:") {
 		return true
 	}
@@ -399,7 +401,7 @@ func (p *parser) imageURL() (imageURL, bool) {
 				break
 			}
 			if t, ok := p.text("a string"); ok {
-				head := p.start(t, urlStart)
+				head := start(p.body[t.from:t.to], urlStart)
 				image.raw, image.data = p.body[t.from:t.to], len(head) >= 5 && strings.EqualFold(head[:5], "data:")
 				if !isImageURL(head) {
 					p.bad("", "must be an https:// or http:// address, or data:image/…;base64, data; got %s", urlHead(head))

@@ -178,14 +178,19 @@ func (p *parser) field(name []byte) field {
 	case "functions", "function_call":
 		p.legacy("tools and tool_choice")
 	default:
-		// The operator pays for what some of them ask for.
 		e, from := allowance.Field(string(name)), p.pos
-		if p.other(requestShape); e != nil && Asks(p.body[from:p.pos]) {
-			r.Reserved, r.Runs = true, r.Runs || e.Runs
-		}
+		p.other(requestShape)
+		r.reserve(e, p.body[from:p.pos])
 		return fieldUnread
 	}
 	return fieldOther
+}
+
+// reserve notes whether a field that is not read asks for something that the operator pays for; e is nil for all others.
+func (r *Request) reserve(e *allowance.Entry, value []byte) {
+	if e != nil && Asks(value) {
+		r.Reserved, r.Runs = true, r.Runs || e.Runs
+	}
 }
 
 // whole checks the rules that need several fields, after all of them were read.
@@ -206,7 +211,9 @@ func (p *parser) whole() {
 	}
 	// Without stream the option is ignored (docs/api.md#chat-completion-request).
 	r.IncludeUsage, r.Resumable = r.IncludeUsage && r.Stream, r.Resumable && r.Stream
-	p.choosable()
+	if path, problem := r.unchoosable(); problem != "" {
+		p.bad(path, "%s", problem)
+	}
 }
 
 // model reads model. Whether there is such a model is not checked here; see inference.

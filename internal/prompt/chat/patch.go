@@ -52,8 +52,8 @@ func (r *Request) AppendUpstream(dst []byte, p Patch) []byte {
 // longMessages is the length from which Upstream does not copy the messages.
 const longMessages = 16 << 10
 
-// Upstream returns what AppendUpstream appends, in three pieces. Long messages are a piece of the caller's body, so that
-// nobody copies them.
+// Upstream returns what AppendUpstream appends, in three pieces. Long messages of a body are a piece of it, so that nobody
+// copies them.
 func (r *Request) Upstream(p Patch) [3][]byte { return r.upstream(p, longMessages) }
 
 // upstream is Upstream, for which messages are long from that length on.
@@ -83,6 +83,9 @@ func (r *Request) edited(p Patch) bool {
 func (r *Request) appendUpstream(dst []byte, p Patch, left member) (_ []byte, cut int) {
 	// An upper bound in nearly every case, so that dst grows once: escapes may double the model's name.
 	room := len(r.raw) - int(left.to-left.value) + 2*len(p.Model) + len(usageOptions)
+	if r.built {
+		room += r.size.bytes + r.size.bytes/8 + 128*len(r.Messages)
+	}
 	for _, s := range p.Set {
 		room += len(s.Name) + len(s.Value) + len(`"":,`)
 	}
@@ -115,6 +118,8 @@ func (r *Request) appendUpstream(dst []byte, p Patch, left member) (_ []byte, cu
 			dst = r.appendStops(dst)
 		case m.field == fieldStreamOptions && r.Stream && (p.IncludeUsage || r.resume.to > 0):
 			dst = r.appendStreamOptions(dst, m, p.IncludeUsage)
+		case m.field == fieldMessages && r.built:
+			dst = r.appendBuilt(dst, p.SystemRole)
 		case m.field == fieldMessages && len(r.edits) > 0:
 			dst = r.appendMessages(dst, m, p)
 		default:

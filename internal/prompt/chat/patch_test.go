@@ -143,8 +143,8 @@ func TestAppendUpstream(t *testing.T) {
 			t.Errorf("%s: AppendUpstream(%s) = %s, want %s", tt.name, tt.body, got, tt.want)
 		}
 		checkPatch(t, r, tt.patch)
-		if string(r.Raw()) != tt.body {
-			t.Errorf("%s: AppendUpstream changed the caller's body to %s", tt.name, r.Raw())
+		if string(r.raw) != tt.body {
+			t.Errorf("%s: AppendUpstream changed the caller's body to %s", tt.name, r.raw)
 		}
 	}
 }
