@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"slices"
@@ -40,14 +41,14 @@ type Request struct {
 	Truncate bool
 
 	items     []item
-	body      value        // the whole body
+	body      []byte       // the whole body
 	needs     chat.Foreign // what only an upstream of the dialect understands
 	loose     bool         // see chat.Original
 	remote    string       // the path of the first address in an item that only such an upstream understands
 	offers    bool         // it has tools that the chat completion does not list
 	unread    []string     // what a chat completion cannot say and does without
 	refused   error        // of native
-	inputJSON value        // input as it was sent: a string or an array
+	inputJSON []byte       // input as it was sent: a string or an array; nil if it was not
 	tools     tools
 	settings  settings
 	echo      []byte // the members of a Response object that repeat the request
@@ -60,29 +61,29 @@ type Request struct {
 
 // settings are the fields that become members of the chat completion as they are; absent ones are zero.
 type settings struct {
-	instructions                 value
-	maxOutput, temperature, topP value
-	parallel                     value
+	instructions                 chat.Value
+	maxOutput, temperature, topP chat.Value
+	parallel                     chat.Value
 	effort                       string
-	format                       []byte // the JSON of response_format
+	format                       chat.Format
+	definition                   []byte // the JSON of the schema of format, as a chat completion has it
 	verbosity, tier              string
-	user, cacheKey, safety       value
-	metadata, reasoning, text    value
+	user, cacheKey, safety       chat.Value
+	metadata, reasoning, text    chat.Value
 	truncation                   string
-	topLogprobs, maxToolCalls    value
-	choice                       value
+	topLogprobs, maxToolCalls    chat.Value
+	choice                       chat.Value
 }
 
 // Parse reads a request. The error is a fault that names the field. The Request keeps body, which must not be changed.
 func Parse(body []byte) (*Request, error) {
-	if _, err := chat.Check(body, "model and input", bodyShape); err != nil {
+	root, err := chat.Check(body, "model and input", bodyShape)
+	if err != nil {
 		return nil, err
 	}
-	p := parser{req: &Request{Store: true}}
-	root, _ := at(body, 0)
-	p.req.body = root
-	for key, v := range root.members() {
-		p.field(key, v)
+	p := parser{req: &Request{Store: true, body: root.Raw()}}
+	for walk := root.Walk(); walk.Next(); {
+		p.field(string(walk.Key), walk.Value)
 		if p.fault != nil {
 			return nil, p.fault
 		}
@@ -146,8 +147,8 @@ func (p *parser) leave(name string) {
 
 // unknown reads a member that is not known. Clients send what newer versions of the original know, and few of them may make
 // a request fail: those without which it would mean something else.
-func (p *parser) unknown(key string, v value) {
-	if !chat.Asks(v) {
+func (p *parser) unknown(key string, v chat.Value) {
+	if !chat.Asks(v.Raw()) {
 		return
 	}
 	if e := allowance.Field(key); e != nil {
@@ -161,20 +162,20 @@ func (p *parser) unknown(key string, v value) {
 }
 
 // field reads one member of the body. Null counts as absent.
-func (p *parser) field(key string, v value) {
+func (p *parser) field(key string, v chat.Value) {
 	mark := p.in(key)
 	defer p.out(mark)
 	r, s := p.req, &p.req.settings
-	if v.null() {
+	if v.Null() {
 		return
 	}
 	switch key {
 	case "model":
 		if p.isText(v, 1, maxModel) {
-			r.Model = v.text()
+			r.Model = v.Text()
 		}
 	case "input":
-		r.inputJSON = v
+		r.inputJSON = v.Raw()
 		p.input(v)
 	case "instructions":
 		if p.isText(v, 0, math.MaxInt) {
@@ -183,14 +184,14 @@ func (p *parser) field(key string, v value) {
 	case "stream":
 		r.Stream = p.boolean(v)
 	case "stream_options":
-		if p.object(v, "an object") && v.member("include_obfuscation").kind() == 't' {
+		if p.object(v, "an object") && v.Given("include_obfuscation").Kind() == 't' {
 			p.leave("stream_options.include_obfuscation")
 		}
 	case "store":
 		r.Store = p.boolean(v)
 	case "previous_response_id":
 		if p.isText(v, 1, maxID) {
-			r.Previous = v.text()
+			r.Previous = v.Text()
 		}
 	case "max_output_tokens":
 		s.maxOutput = p.integer(v, 1, math.MaxInt32)
@@ -202,7 +203,7 @@ func (p *parser) field(key string, v value) {
 	case "top_p":
 		s.topP = p.number(v, 0, 1)
 	case "top_logprobs":
-		if s.topLogprobs = p.integer(v, 0, maxTopLogprobs); chat.Asks(s.topLogprobs) {
+		if s.topLogprobs = p.integer(v, 0, maxTopLogprobs); chat.Asks(s.topLogprobs.Raw()) {
 			p.leave(key)
 		}
 	case "parallel_tool_calls":
@@ -241,11 +242,11 @@ func (p *parser) field(key string, v value) {
 	case "prompt":
 		p.bad("", "is not supported: there are no stored prompts here; send the text in instructions and input")
 	case "n":
-		if n := p.integer(v, 1, math.MaxInt32); n != nil && string(n) != "1" {
+		if n := p.integer(v, 1, math.MaxInt32); n.Exists() && !bytes.Equal(n.Raw(), []byte("1")) {
 			p.bad("", "is a field of chat completions; a response is one reply, so leave it out or send several requests")
 		}
 	case "stop":
-		if chat.Asks(v) {
+		if chat.Asks(v.Raw()) {
 			p.bad("", "is a field of chat completions, and responses have no stop sequences; leave it out")
 		}
 	case "functions", "function_call":
@@ -275,7 +276,7 @@ func (p *parser) whole() {
 		p.bad("model", "is required: the id of a model that GET /v1/models lists")
 	case r.inputJSON == nil && r.Previous == "":
 		p.bad("input", "is required: a string or an array of items")
-	case r.inputJSON.kind() == '[' && len(r.items) == 0 && r.Previous == "":
+	case r.inputJSON != nil && len(r.items) == 0 && r.Previous == "":
 		p.bad("input", "must hold at least one item")
 	default:
 		p.choice(r.settings.choice)
@@ -283,118 +284,113 @@ func (p *parser) whole() {
 }
 
 // isText reports whether v is a string of least to most bytes.
-func (p *parser) isText(v value, least, most int) bool {
-	if v.kind() != '"' {
-		p.bad("", "must be a string; got %s", v.typeName())
+func (p *parser) isText(v chat.Value, least, most int) bool {
+	if v.Kind() != '"' {
+		p.bad("", "must be a string; got %s", v.TypeName())
 		return false
 	}
-	switch n := len(v) - 2; { // at least the length of the text
+	switch n := v.Size(); {
 	case n < least:
 		p.bad("", "must not be empty")
 		return false
 	case n > most:
-		if n = len(v.text()); n > most {
-			p.bad("", "must be at most %d bytes long; got %d", most, n)
-			return false
-		}
+		p.bad("", "must be at most %d bytes long; got %d", most, n)
+		return false
 	}
 	return true
 }
 
 // label reads a short text that is passed on.
-func (p *parser) label(v value) value {
+func (p *parser) label(v chat.Value) chat.Value {
 	if p.isText(v, 0, maxLabel) {
 		return v
 	}
-	return nil
+	return chat.Value{}
 }
 
 // object reports whether v is an object.
-func (p *parser) object(v value, want string) bool {
-	if v.kind() != '{' {
-		p.bad("", "must be %s; got %s", want, v.typeName())
-		return false
-	}
-	return true
-}
+func (p *parser) object(v chat.Value, want string) bool { return p.isKind(v, '{', want) }
 
 // array reports whether v is an array.
-func (p *parser) array(v value, want string) bool {
-	if v.kind() != '[' {
-		p.bad("", "must be %s; got %s", want, v.typeName())
-		return false
+func (p *parser) array(v chat.Value, want string) bool { return p.isKind(v, '[', want) }
+
+// isKind reports whether v is of the type that begins with c.
+func (p *parser) isKind(v chat.Value, c byte, want string) bool {
+	if v.Kind() != c {
+		p.bad("", "must be %s; got %s", want, v.TypeName())
 	}
-	return true
+	return v.Kind() == c
 }
 
 // boolean reads true or false.
-func (p *parser) boolean(v value) bool {
-	if v.kind() != 't' && v.kind() != 'f' {
-		p.bad("", "must be a boolean; got %s", v.describe())
+func (p *parser) boolean(v chat.Value) bool {
+	if !v.IsBool() {
+		p.bad("", "must be a boolean; got %s", describe(v))
 	}
-	return v.kind() == 't'
+	return v.Kind() == 't'
 }
 
 // number checks a number, and returns it as it is written.
-func (p *parser) number(v value, lo, hi float64) value {
-	n, err := strconv.ParseFloat(string(v), 64)
+func (p *parser) number(v chat.Value, lo, hi float64) chat.Value {
+	n := v.Number()
 	switch {
-	case err != nil || v.kind() == 'n' || v.kind() == 't' || v.kind() == 'f':
-		p.bad("", "must be a number; got %s", v.describe())
+	case !v.IsNumber():
+		p.bad("", "must be a number; got %s", describe(v))
 	case n < lo:
-		p.bad("", "must be at least %v; got %s", lo, v.describe())
+		p.bad("", "must be at least %v; got %s", lo, describe(v))
 	case n > hi:
-		p.bad("", "must be at most %v; got %s", hi, v.describe())
+		p.bad("", "must be at most %v; got %s", hi, describe(v))
 	}
 	return v
 }
 
 // integer checks an integer and returns it in its shortest form. Bounds are far below 2^53, so a float64 has
 // them exactly.
-func (p *parser) integer(v value, lo, hi int64) value {
-	n, err := strconv.ParseFloat(string(v), 64)
+func (p *parser) integer(v chat.Value, lo, hi int64) chat.Value {
+	n := v.Number()
 	switch {
-	case err != nil || v.kind() == 'n' || v.kind() == 't' || v.kind() == 'f' || n != math.Trunc(n):
-		p.bad("", "must be an integer; got %s", v.describe())
+	case !v.IsNumber() || n != math.Trunc(n):
+		p.bad("", "must be an integer; got %s", describe(v))
 	case n < float64(lo):
-		p.bad("", "must be at least %d; got %s", lo, v.describe())
+		p.bad("", "must be at least %d; got %s", lo, describe(v))
 	case n > float64(hi):
-		p.bad("", "must be at most %d; got %s", hi, v.describe())
+		p.bad("", "must be at most %d; got %s", hi, describe(v))
 	default:
-		return strconv.AppendInt(nil, int64(n), 10)
+		return chat.ValueOf(strconv.AppendInt(nil, int64(n), 10))
 	}
-	return nil
+	return chat.Value{}
 }
 
 // oneOf reads one of the words, which want lists for the message.
-func (p *parser) oneOf(v value, want string, words ...string) string {
+func (p *parser) oneOf(v chat.Value, want string, words ...string) string {
 	for _, w := range words {
-		if v.is(w) {
+		if v.Is(w) {
 			return w
 		}
 	}
-	p.bad("", "must be %s; got %s", want, v.describe())
+	p.bad("", "must be %s; got %s", want, describe(v))
 	return ""
 }
 
 // required returns a member that must be there; the zero value if it is not, or null.
-func (p *parser) required(v value, name, what string) value {
-	m := v.member(name)
-	if m == nil {
+func (p *parser) required(v chat.Value, name, what string) chat.Value {
+	m := v.Given(name)
+	if !m.Exists() {
 		p.bad("."+name, "is required: %s", what)
 	}
 	return m
 }
 
 // text reads the field text: the form of the reply.
-func (p *parser) text(v value) {
+func (p *parser) text(v chat.Value) {
 	if !p.object(v, "an object with a format") {
 		return
 	}
 	s := &p.req.settings
 	s.text = v
-	for key, m := range v.members() {
-		if m.null() {
+	for walk := v.Walk(); walk.Next(); {
+		key, m := string(walk.Key), walk.Value
+		if m.Null() {
 			continue
 		}
 		mark := p.in(key)
@@ -411,12 +407,12 @@ func (p *parser) text(v value) {
 }
 
 // format reads text.format and writes it as response_format.
-func (p *parser) format(v value) {
+func (p *parser) format(v chat.Value) {
 	if !p.object(v, "an object with a type") {
 		return
 	}
-	kind := v.member("type")
-	if kind == nil {
+	kind := v.Given("type")
+	if !kind.Exists() {
 		p.bad(".type", `is required: "text", "json_object" or "json_schema"`)
 		return
 	}
@@ -426,46 +422,53 @@ func (p *parser) format(v value) {
 	s := &p.req.settings
 	switch name {
 	case "json_object":
-		s.format = []byte(`{"type":"json_object"}`)
+		s.format.Kind = chat.FormatJSONObject
 	case "json_schema":
-		b := []byte(`{"type":"json_schema","json_schema":{`)
-		called := p.required(v, "name", "the name of the schema")
-		schema := p.required(v, "schema", "a JSON schema")
-		mark := p.in("name")
-		if called != nil && p.isText(called, 1, maxID) {
-			b = append(append(b, `"name":`...), called...)
-		}
-		p.out(mark)
-		mark = p.in("schema")
-		if schema != nil && p.object(schema, "an object, a JSON schema") {
-			b = append(append(b, `,"schema":`...), schema...)
-		}
-		p.out(mark)
-		if strict := v.member("strict"); strict != nil {
-			mark := p.in("strict")
-			p.boolean(strict)
-			p.out(mark)
-			b = append(append(b, `,"strict":`...), strict...)
-		}
-		if about := v.member("description"); about != nil {
-			mark := p.in("description")
-			p.isText(about, 0, math.MaxInt)
-			p.out(mark)
-			b = append(append(b, `,"description":`...), about...)
-		}
-		s.format = append(b, "}}"...)
+		p.schema(v)
 	}
 }
 
+// schema reads a text.format that is a JSON schema.
+func (p *parser) schema(v chat.Value) {
+	called := p.required(v, "name", "the name of the schema")
+	schema := p.required(v, "schema", "a JSON schema")
+	b := []byte{'{'}
+	for _, m := range []struct {
+		name  string
+		value chat.Value
+		check func(v chat.Value)
+	}{
+		{"name", called, func(v chat.Value) { p.isText(v, 1, maxID) }},
+		{"schema", schema, func(v chat.Value) { p.object(v, "an object, a JSON schema") }},
+		{"strict", v.Given("strict"), func(v chat.Value) { p.boolean(v) }},
+		{"description", v.Given("description"), func(v chat.Value) { p.isText(v, 0, math.MaxInt) }},
+	} {
+		if !m.value.Exists() {
+			continue
+		}
+		mark := p.in(m.name)
+		m.check(m.value)
+		p.out(mark)
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(append(append(append(b, '"'), m.name...), `":`...), m.value.Raw()...)
+	}
+	s := &p.req.settings
+	s.format = chat.Format{Kind: chat.FormatJSONSchema, SchemaName: called.Text(), Schema: schema.Raw(), Strict: v.Given("strict").Kind() == 't'}
+	s.definition = append(b, '}')
+}
+
 // reasoning reads the field reasoning. The highest effort of the original becomes the highest that there is here.
-func (p *parser) reasoning(v value) {
+func (p *parser) reasoning(v chat.Value) {
 	if !p.object(v, "an object with an effort") {
 		return
 	}
 	s := &p.req.settings
 	s.reasoning = v
-	for key, m := range v.members() {
-		if m.null() {
+	for walk := v.Walk(); walk.Next(); {
+		key, m := string(walk.Key), walk.Value
+		if m.Null() {
 			continue
 		}
 		mark := p.in(key)
@@ -485,12 +488,13 @@ func (p *parser) reasoning(v value) {
 }
 
 // metadata reads metadata, which is kept with the response and repeated.
-func (p *parser) metadata(v value) {
+func (p *parser) metadata(v chat.Value) {
 	if !p.object(v, "an object of strings") {
 		return
 	}
 	n := 0
-	for key, m := range v.members() {
+	for walk := v.Walk(); walk.Next(); {
+		key, m := string(walk.Key), walk.Value
 		if n++; n > maxMetadata {
 			p.bad("", "holds too much: at most %d pairs", maxMetadata)
 			return
@@ -507,14 +511,15 @@ func (p *parser) metadata(v value) {
 }
 
 // include reads include. What is listed and not produced here is accepted: clients ask for all that they can show.
-func (p *parser) include(v value) {
+func (p *parser) include(v chat.Value) {
 	if !p.array(v, "an array of strings") {
 		return
 	}
-	for i, m := range v.elements() {
+	for walk := v.Walk(); walk.Next(); {
+		i, m := walk.Index, walk.Value
 		mark := p.inElement(i)
 		switch {
-		case m.is("reasoning.encrypted_content"):
+		case m.Is("reasoning.encrypted_content"):
 			p.req.Encrypted = true
 		default:
 			p.oneOf(m, `a value that the reference lists, such as "reasoning.encrypted_content"`,
@@ -530,45 +535,46 @@ func (p *parser) include(v value) {
 // require them all.
 func (r *Request) appendEcho(b []byte) []byte {
 	s := &r.settings
-	or := func(name string, v value, absent string) {
+	or := func(name string, v chat.Value, absent string) {
 		b = append(append(append(b, `,"`...), name...), `":`...)
-		if v == nil {
+		if !v.Exists() {
 			b = append(b, absent...)
 			return
 		}
-		b = append(b, v...)
+		b = append(b, v.Raw()...)
 	}
-	or("background", nil, "false")
+	none := chat.Value{}
+	or("background", none, "false")
 	or("instructions", s.instructions, "null")
 	or("max_output_tokens", s.maxOutput, "null")
 	or("max_tool_calls", s.maxToolCalls, "null")
 	or("parallel_tool_calls", s.parallel, "true")
 	if r.Previous == "" {
-		or("previous_response_id", nil, "null")
+		or("previous_response_id", none, "null")
 	} else {
-		or("previous_response_id", jsonscan.AppendQuoted(nil, r.Previous), "")
+		or("previous_response_id", chat.ValueOf(jsonscan.AppendQuoted(nil, r.Previous)), "")
 	}
 	or("prompt_cache_key", s.cacheKey, "null")
 	b = append(b, `,"reasoning":{`...)
 	from := len(b)
-	or("effort", s.reasoning.member("effort"), "null")
-	or("summary", s.reasoning.member("summary"), "null")
+	or("effort", s.reasoning.Given("effort"), "null")
+	or("summary", s.reasoning.Given("summary"), "null")
 	b = append(append(b[:from], b[from+1:]...), '}') // without the first comma
 	or("safety_identifier", s.safety, "null")
 	or("temperature", s.temperature, "1.0")
 	b = append(b, `,"text":{`...)
 	from = len(b)
-	or("format", s.text.member("format"), `{"type":"text"}`)
-	or("verbosity", s.text.member("verbosity"), `"medium"`)
+	or("format", s.text.Given("format"), `{"type":"text"}`)
+	or("verbosity", s.text.Given("verbosity"), `"medium"`)
 	b = append(append(b[:from], b[from+1:]...), '}')
 	or("tool_choice", s.choice, `"auto"`)
-	or("tools", r.tools.echo, "[]")
+	or("tools", chat.ValueOf(r.tools.echo), "[]")
 	or("top_logprobs", s.topLogprobs, "0")
 	or("top_p", s.topP, "1.0")
 	if r.Truncate {
-		or("truncation", nil, `"auto"`)
+		or("truncation", none, `"auto"`)
 	} else {
-		or("truncation", nil, `"disabled"`)
+		or("truncation", none, `"disabled"`)
 	}
 	or("user", s.user, "null")
 	or("metadata", s.metadata, "{}")

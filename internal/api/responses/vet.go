@@ -25,18 +25,19 @@ var (
 )
 
 // vet notes which other members an object has than these, and type and id, which every object may have.
-func (p *parser) vet(v value, known []string) {
+func (p *parser) vet(v chat.Value, known []string) {
 	if p.failed() {
 		return
 	}
-	for key, m := range v.members() {
+	for walk := v.Walk(); walk.Next(); {
+		key, m := string(walk.Key), walk.Value
 		if key == "type" || key == "id" || slices.Contains(known, key) {
 			continue
 		}
-		if m.kind() == '"' || m.kind() == '{' || m.kind() == '[' { // nothing else can be an address
+		if m.Holds() { // nothing else can be an address
 			p.req.loose = true
 		}
-		if chat.Asks(m) {
+		if chat.Asks(m.Raw()) {
 			p.leave(indexes.Replace(string(p.path)) + "." + key)
 		}
 	}
@@ -46,7 +47,7 @@ func (p *parser) vet(v value, known []string) {
 var indexes = strings.NewReplacer("0", "", "1", "", "2", "", "3", "", "4", "", "5", "", "6", "", "7", "", "8", "", "9", "")
 
 // vetItem is vet for an item. Of an item whose members are not known only addresses matter, wherever they stand in it.
-func (p *parser) vetItem(kind string, v value) {
+func (p *parser) vetItem(kind string, v chat.Value) {
 	if known, ok := itemMembers[kind]; ok {
 		p.vet(v, known)
 		return
@@ -55,14 +56,10 @@ func (p *parser) vetItem(kind string, v value) {
 }
 
 // addressed reports whether something in a value is named like an address, or the id of a file, and is not data.
-func addressed(v value) bool {
-	for key, m := range v.members() {
-		if (strings.HasSuffix(key, "url") || key == "uri" || key == "file_id") && m.kind() == '"' && !strings.HasPrefix(m.text(), "data:") || addressed(m) {
-			return true
-		}
-	}
-	for _, m := range v.elements() {
-		if addressed(m) {
+func addressed(v chat.Value) bool {
+	for walk := v.Walk(); walk.Next(); {
+		key, m := string(walk.Key), walk.Value
+		if (strings.HasSuffix(key, "url") || key == "uri" || key == "file_id") && m.IsText() && !strings.HasPrefix(m.Text(), "data:") || addressed(m) {
 			return true
 		}
 	}

@@ -493,12 +493,12 @@ func (it *output) input() []byte {
 	if !json.Valid(raw) {
 		return it.text
 	}
-	v, _ := at(raw, 0)
-	in := v.member("input")
-	if in.kind() != '"' {
+	v := chat.ValueOf(raw)
+	in := v.Given("input")
+	if in.Kind() != '"' {
 		return it.text
 	}
-	return in[1 : len(in)-1]
+	return in.Inside()
 }
 
 // append appends the JSON of an item.

@@ -72,6 +72,9 @@ type Part struct {
 	size   int // the bytes of the text, unescaped, if the part was built
 }
 
+// IsText reports whether the part is a text.
+func (p Part) IsText() bool { return p.raw != nil }
+
 // IsImage reports whether the part is an image.
 func (p Part) IsImage() bool { return p.image != nil }
 

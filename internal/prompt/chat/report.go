@@ -172,6 +172,8 @@ func keyPath(key string) string {
 // typeName returns the type of the JSON value that starts with c, in words.
 func typeName(c byte) string {
 	switch c {
+	case 0:
+		return "nothing"
 	case '{':
 		return "an object"
 	case '[':

@@ -53,6 +53,9 @@ func (v Value) Kind() byte {
 	return v.raw[0]
 }
 
+// TypeName returns the type of the value in words.
+func (v Value) TypeName() string { return typeName(v.Kind()) }
+
 // IsText reports whether the value is a string.
 func (v Value) IsText() bool { return v.Kind() == '"' }
 
