@@ -40,7 +40,7 @@ func (p *parser) system(v chat.Value) {
 		return
 	}
 	if !text.Empty() {
-		p.add(origin{message: -1}, chat.Message{Role: chat.RoleSystem, Content: text.Content()})
+		p.add(from(-1, nil), chat.Message{Role: chat.RoleSystem, Content: text.Content()})
 	}
 }
 
@@ -87,8 +87,8 @@ func (p *parser) cache(block chat.Value) {
 }
 
 // add adds a message to the request.
-func (p *parser) add(from origin, m chat.Message) {
-	p.req.origins = append(p.req.origins, from)
+func (p *parser) add(o origin, m chat.Message) {
+	p.req.origins = append(p.req.origins, o)
 	p.out.Message(m)
 }
 
@@ -184,7 +184,7 @@ func (p *parser) user(i int, content chat.Value) {
 	p.parts, p.blocks = p.parts[:0], p.blocks[:0]
 	if content.IsText() {
 		if p.allAnswered() {
-			p.add(origin{message: i}, chat.Message{Role: chat.RoleUser, Content: chat.TextOf(content)})
+			p.add(from(i, nil), chat.Message{Role: chat.RoleUser, Content: chat.TextOf(content)})
 		}
 		return
 	}
@@ -198,7 +198,7 @@ func (p *parser) user(i int, content chat.Value) {
 	case len(p.blocks) == 0: // only what an upstream of the dialect understands
 		p.say(0, "")
 	}
-	p.add(origin{message: i, blocks: slices.Clone(p.blocks)}, chat.Message{Role: chat.RoleUser, Content: chat.PartsOf(p.parts)})
+	p.add(from(i, p.blocks), chat.Message{Role: chat.RoleUser, Content: chat.PartsOf(p.parts)})
 }
 
 // block returns the type of a content block; empty after a problem.
@@ -213,7 +213,7 @@ func (p *parser) block(v chat.Value) string {
 		return ""
 	}
 	p.cache(v)
-	kind := t.Text()
+	kind := kindOf(t)
 	p.vet(kind, v)
 	return kind
 }
@@ -486,7 +486,7 @@ func (p *parser) toolResult(i, j int, v chat.Value) {
 	if failed.Kind() == 't' && !saysError(text.Content().Text()) {
 		text.Lead("Error: ")
 	}
-	p.add(origin{message: i, blocks: []int32{int32(j)}}, chat.Message{Role: chat.RoleTool, ToolCallID: id.Text(), Content: text.Content()})
+	p.add(origin{message: int32(i), block: int32(j), parts: 1}, chat.Message{Role: chat.RoleTool, ToolCallID: id.Text(), Content: text.Content()})
 }
 
 // saysError reports whether a result says itself that it is an error.
@@ -556,7 +556,7 @@ func (p *parser) allAnswered() bool {
 // assistant reads an earlier reply. Its texts become one, as the model wrote them.
 func (p *parser) assistant(i int, content chat.Value) {
 	if content.IsText() {
-		p.add(origin{message: i}, chat.Message{Role: chat.RoleAssistant, Content: chat.TextOf(content)})
+		p.add(from(i, nil), chat.Message{Role: chat.RoleAssistant, Content: chat.TextOf(content)})
 		return
 	}
 	var text, thought chat.Words
@@ -600,7 +600,7 @@ func (p *parser) assistant(i int, content chat.Value) {
 	if !thought.Empty() && len(calls) > 0 && i > p.current {
 		m.Think(thought.Content())
 	}
-	p.add(origin{message: i}, m)
+	p.add(from(i, nil), m)
 }
 
 // call reads a tool_use block.

@@ -22,6 +22,8 @@ const (
 	// maxUser is the longest user id that all upstreams accept. A longer one becomes its hash, which still tells
 	// users apart.
 	maxUser = 64
+	// maxAhead is for how many messages there is room before they are read.
+	maxAhead = 4096
 	// leastThought is the smallest budget of thinking.
 	leastThought = 1024
 )
@@ -130,7 +132,7 @@ func (p *parser) request(body chat.Value) {
 			p.unknown(string(w.Key), v)
 		}
 	}
-	p.model(f.model)
+	p.model(f.model, f.messages.Len()+1)
 	p.maxTokens(f.maxTokens)
 	p.at("system", func() { p.system(f.system) })
 	p.at("messages", func() { p.messages(f.messages) })
@@ -279,12 +281,13 @@ func (p *parser) boolAt(step string, v chat.Value) {
 }
 
 // model reads model. Whether there is such a model is not known here.
-func (p *parser) model(v chat.Value) {
+func (p *parser) model(v chat.Value, messages int) {
 	p.textAt("model", v)
 	if v.IsText() && v.Size() > maxModel {
 		p.badAt("model", "String should have at most %d characters", maxModel)
 	}
-	p.out = chat.NewBuilder(v.Text())
+	p.out = chat.NewBuilder(v.Text(), min(messages, maxAhead))
+	p.req.origins = make([]origin, 0, min(messages, maxAhead))
 }
 
 // maxTokens reads max_tokens, which is required unless tokens are counted. More than the model writes is no problem.

@@ -12,8 +12,23 @@ import (
 
 // origin is where a message of the chat completion comes from.
 type origin struct {
-	message int     // the index of the caller's message; -1 for system
-	blocks  []int32 // the block of each part; nil if the content is a string or the parts are one text
+	message int32   // the index of the caller's message; -1 for system
+	block   int32   // the block of the only part, if there is one
+	parts   int32   // how many there are; 0: the content is a string
+	blocks  []int32 // the block of each part, if there are several
+}
+
+// from returns the origin of a message whose parts come from these blocks, which are copied.
+func from(message int, blocks []int32) origin {
+	o := origin{message: int32(message), parts: int32(len(blocks))}
+	switch len(blocks) {
+	case 0:
+	case 1:
+		o.block = blocks[0]
+	default:
+		o.blocks = slices.Clone(blocks)
+	}
+	return o
 }
 
 func itoa(i int) string { return strconv.Itoa(i) }
@@ -110,7 +125,7 @@ func (r *Request) locateMessage(path string) string {
 	if o.message < 0 {
 		return "system"
 	}
-	at := "messages." + itoa(o.message)
+	at := "messages." + itoa(int(o.message))
 	content, isContent := strings.CutPrefix(rest, ".content")
 	if !isContent {
 		return at
@@ -119,12 +134,9 @@ func (r *Request) locateMessage(path string) string {
 	part, isPart := strings.CutPrefix(content, "[")
 	j, _, ok := index(part)
 	switch {
-	case len(o.blocks) == 1:
-		j = 0
+	case o.parts == 1:
+		return at + "." + itoa(int(o.block))
 	case !isPart || !ok || j >= len(o.blocks):
-		return at
-	}
-	if len(o.blocks) == 0 {
 		return at
 	}
 	return at + "." + itoa(int(o.blocks[j]))

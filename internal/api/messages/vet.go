@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"maps"
 	"slices"
 
 	"sluice/internal/prompt/chat"
@@ -18,6 +19,19 @@ var blockMembers = map[string][]string{
 	"thinking":          {"thinking", "signature"},
 	"redacted_thinking": {"data"},
 	"source":            {"media_type", "data", "url", "content"},
+}
+
+// kinds are the types that are known.
+var kinds = slices.Sorted(maps.Keys(blockMembers))
+
+// kindOf returns a type, for which nothing is allocated if it is one that is known.
+func kindOf(v chat.Value) string {
+	for _, kind := range kinds {
+		if v.Is(kind) {
+			return kind
+		}
+	}
+	return v.Text()
 }
 
 // vet notes whether a block, or a source, has other members than those of its type, and type and cache_control, which all

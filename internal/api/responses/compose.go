@@ -35,7 +35,7 @@ func (r *Request) References() (ids []string) {
 // nil if the request refers to nothing.
 func (r *Request) Compose(past *Past) (*chat.Request, error) {
 	p := &parser{req: r}
-	c := conversation{p: p, open: map[string]place{}, asked: map[string]place{}}
+	c := conversation{p: p, open: map[string]place{}, asked: map[string]place{}, turns: make([]turn, 0, len(r.items))}
 	if past == nil {
 		past = &Past{}
 	}
@@ -66,7 +66,7 @@ func (r *Request) Compose(past *Past) (*chat.Request, error) {
 		c.add(it)
 	}
 	c.shorten()
-	b := chat.NewBuilder(r.Model)
+	b := chat.NewBuilder(r.Model, len(all)+1)
 	c.messages(b)
 	if p.fault != nil {
 		return nil, p.fault
@@ -292,7 +292,9 @@ func (c *conversation) shorten() {
 				continue
 			}
 		}
-		kept = append(kept, *t)
+		if kept = kept[:len(kept)+1]; len(kept) <= i { // as far as one was left out
+			kept[len(kept)-1] = *t
+		}
 	}
 	c.turns = kept
 }

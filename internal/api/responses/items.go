@@ -13,9 +13,6 @@ import (
 // maxItems bounds the items of one request, those of its earlier turns included.
 const maxItems = 100_000
 
-// longInput is the size of an input from which its items are counted before they are read, in bytes.
-const longInput = 64 << 10
-
 // itemKind says what an item becomes.
 type itemKind uint8
 
@@ -55,21 +52,15 @@ func (p *parser) input(v chat.Value) {
 	if !p.array(v, "a string or an array of items") {
 		return
 	}
-	// A long list is counted first: growing it step by step would copy it several times, and for nothing if it is too long.
-	if len(v.Raw()) > longInput {
-		n := v.Len()
-		if n > maxItems {
-			p.bad("", "holds too much: at most %d items", maxItems)
-			return
-		}
-		p.req.items = make([]item, 0, n)
+	// Growing the list step by step would copy it several times, and for nothing if it is too long.
+	n := v.Len()
+	if n > maxItems {
+		p.bad("", "holds too much: at most %d items", maxItems)
+		return
 	}
+	p.req.items = make([]item, 0, n)
 	for walk := v.Walk(); walk.Next(); {
 		i, m := walk.Index, walk.Value
-		if i == maxItems {
-			p.bad("", "holds too much: at most %d items", maxItems)
-			return
-		}
 		mark := p.inElement(i)
 		it, ok := p.item(m)
 		if !ok {
@@ -92,7 +83,7 @@ func (p *parser) item(v chat.Value) (it item, ok bool) {
 			p.bad(".type", "must be a string; got %s", t.TypeName())
 			return it, false
 		}
-		kind = t.Text()
+		kind = kindOf(t)
 	} else if !v.Given("role").Exists() && v.Given("id").Exists() {
 		kind = "item_reference" // its type may be left out
 	}

@@ -51,7 +51,7 @@ type Request struct {
 	inputJSON []byte       // input as it was sent: a string or an array; nil if it was not
 	tools     tools
 	settings  settings
-	echo      []byte // the members of a Response object that repeat the request
+	echo      []byte // see echoed
 	// skipped is how many of the oldest turns Compose leaves out, and turns how many there were.
 	skipped, turns int
 	// referenced are the items that the input refers to, once Compose knows them.
@@ -83,7 +83,7 @@ func Parse(body []byte) (*Request, error) {
 	}
 	p := parser{req: &Request{Store: true, body: root.Raw()}}
 	for walk := root.Walk(); walk.Next(); {
-		p.field(string(walk.Key), walk.Value)
+		p.field(walk.Key, walk.Value)
 		if p.fault != nil {
 			return nil, p.fault
 		}
@@ -92,7 +92,6 @@ func Parse(body []byte) (*Request, error) {
 	if p.fault != nil {
 		return nil, p.fault
 	}
-	p.req.echo = oneLine(p.req.appendEcho(nil))
 	return p.req, nil
 }
 
@@ -162,14 +161,13 @@ func (p *parser) unknown(key string, v chat.Value) {
 }
 
 // field reads one member of the body. Null counts as absent.
-func (p *parser) field(key string, v chat.Value) {
-	mark := p.in(key)
-	defer p.out(mark)
+func (p *parser) field(key []byte, v chat.Value) {
+	p.path = append(p.path[:0], key...)
 	r, s := p.req, &p.req.settings
 	if v.Null() {
 		return
 	}
-	switch key {
+	switch string(key) {
 	case "model":
 		if p.isText(v, 1, maxModel) {
 			r.Model = v.Text()
@@ -197,14 +195,14 @@ func (p *parser) field(key string, v chat.Value) {
 		s.maxOutput = p.integer(v, 1, math.MaxInt32)
 	case "max_tool_calls":
 		s.maxToolCalls = p.integer(v, 1, math.MaxInt32)
-		p.leave(key)
+		p.leave("max_tool_calls")
 	case "temperature":
 		s.temperature = p.number(v, 0, 2)
 	case "top_p":
 		s.topP = p.number(v, 0, 1)
 	case "top_logprobs":
 		if s.topLogprobs = p.integer(v, 0, maxTopLogprobs); chat.Asks(s.topLogprobs.Raw()) {
-			p.leave(key)
+			p.leave("top_logprobs")
 		}
 	case "parallel_tool_calls":
 		p.boolean(v)
@@ -262,7 +260,7 @@ func (p *parser) field(key string, v chat.Value) {
 	case "reasoning_effort":
 		p.bad("", "is a field of chat completions; use reasoning.effort")
 	default:
-		p.unknown(key, v)
+		p.unknown(string(key), v)
 	}
 }
 
@@ -529,6 +527,14 @@ func (p *parser) include(v chat.Value) {
 		}
 		p.out(mark)
 	}
+}
+
+// echoed returns the members of a Response object that repeat the request.
+func (r *Request) echoed() []byte {
+	if r.echo == nil {
+		r.echo = oneLine(r.appendEcho(make([]byte, 0, 1024)))
+	}
+	return r.echo
 }
 
 // appendEcho appends the members of a Response object that repeat the request, beginning with a comma. Clients' types

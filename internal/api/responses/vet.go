@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -30,17 +31,30 @@ func (p *parser) vet(v chat.Value, known []string) {
 		return
 	}
 	for walk := v.Walk(); walk.Next(); {
-		key, m := string(walk.Key), walk.Value
-		if key == "type" || key == "id" || slices.Contains(known, key) {
+		m := walk.Value
+		if string(walk.Key) == "type" || string(walk.Key) == "id" || slices.Contains(known, string(walk.Key)) {
 			continue
 		}
 		if m.Holds() { // nothing else can be an address
 			p.req.loose = true
 		}
 		if chat.Asks(m.Raw()) {
-			p.leave(indexes.Replace(string(p.path)) + "." + key)
+			p.leave(indexes.Replace(string(p.path)) + "." + string(walk.Key))
 		}
 	}
+}
+
+// kinds are the types of items that are known.
+var kinds = slices.Sorted(maps.Keys(itemMembers))
+
+// kindOf returns the type of an item, for which nothing is allocated if it is one that is known.
+func kindOf(v chat.Value) string {
+	for _, kind := range kinds {
+		if v.Is(kind) {
+			return kind
+		}
+	}
+	return v.Text()
 }
 
 // indexes takes the numbers out of a path: input[2].content[0] becomes input[].content[].

@@ -617,7 +617,7 @@ func (w *Writer) appendResponse(b []byte, status string, f *fault.Fault, u *chat
 	}
 	b = strconv.AppendBool(append(b, `,"store":`...), w.req.Store)
 	b = append(append(append(b, `,"service_tier":"`...), cmp.Or(w.head.Tier, "default")...), '"')
-	return append(append(b, w.req.echo...), '}')
+	return append(append(b, w.req.echoed()...), '}')
 }
 
 // code returns the code of an error inside a response.

@@ -20,11 +20,21 @@ type Builder struct {
 	fault   *fault.Fault
 }
 
-// NewBuilder returns a Builder of a request for a model.
-func NewBuilder(model string) *Builder {
-	b := &Builder{req: &Request{Model: model, N: 1, built: true}}
-	b.req.raw = append(make([]byte, 0, 512), '{')
-	b.req.members = make([]member, 0, 12)
+// NewBuilder returns a Builder of a request for a model, with about so many messages.
+func NewBuilder(model string, messages int) *Builder {
+	// One allocation is enough for nearly every request.
+	room := &struct {
+		Builder
+		req     Request
+		members [16]member
+		raw     [384]byte
+	}{}
+	b := &room.Builder
+	b.req = &room.req
+	b.req.Model, b.req.N, b.req.built = model, 1, true
+	b.req.raw = append(room.raw[:0], '{')
+	b.req.members = room.members[:0]
+	b.req.Messages = make([]Message, 0, messages)
 	b.put("model", jsonscan.AppendQuoted(nil, model), fieldModel)
 	return b
 }
@@ -181,7 +191,10 @@ func (b *Builder) Message(m Message) {
 	if b.entries += 1 + len(m.Content.parts) + len(m.ToolCalls); b.entries > maxEntries {
 		b.bad("messages", tooMany, maxEntries)
 	}
-	r.size.bytes += m.Content.size + len(m.ToolCallID) + m.thought.size
+	r.size.bytes += m.Content.size + len(m.ToolCallID)
+	if m.thought != nil {
+		r.size.bytes += m.thought.size
+	}
 	for i := range m.Content.parts {
 		b.part(&m.Content.parts[i], i)
 	}
@@ -351,7 +364,7 @@ func (m *Message) append(dst []byte, systemRole bool) []byte {
 		dst = jsonscan.AppendQuoted(append(dst, `,"tool_call_id":`...), m.ToolCallID)
 	}
 	dst = m.Content.append(append(dst, `,"content":`...))
-	if m.thought.raw != nil {
+	if m.thought != nil {
 		dst = append(append(dst, `,"reasoning_content":`...), m.thought.raw...)
 	}
 	for i := range m.ToolCalls {

@@ -17,7 +17,7 @@ func Check(body []byte, example string, shape Shape) (Value, error) {
 	var room struct {
 		frames [8]frame
 		keys   [24]keySpan
-		nodes  [96]node
+		index  document
 	}
 	p := parser{}
 	p.body = body
@@ -26,7 +26,8 @@ func Check(body []byte, example string, shape Shape) (Value, error) {
 	if p.peek(); p.pos == len(body) {
 		return Value{}, fault.New(fault.Invalid, "The body is empty; send a JSON object with %s", example)
 	}
-	list := append(room.nodes[:0], node{from: int32(p.pos)})
+	// Texts are most of a long body, and short members of a small one.
+	list := append(make([]node, 0, min(32+len(body)/32, maxNodes)), node{from: int32(p.pos)})
 	if p.begin() {
 		list = p.all(shape, list)
 	}
@@ -36,7 +37,8 @@ func Check(body []byte, example string, shape Shape) (Value, error) {
 	if p.fault != nil {
 		return Value{}, p.fault
 	}
-	return Value{raw: body[list[0].from:list[0].to], list: list}, nil
+	room.index.list = list
+	return Value{raw: body[list[0].from:list[0].to], doc: &room.index}, nil
 }
 
 // IsImageURL reports whether url can be given to an upstream as an image: an http or https address, or a data: URL of

@@ -22,20 +22,18 @@ const (
 // messages have ToolCalls, tool messages have a ToolCallID, and only user messages hold images.
 type Message struct {
 	Role       Role
+	Developer  bool   // the caller of another dialect wrote developer for system
 	Name       string // of the speaker, as the caller sent it; empty if not given
 	Content    Content
 	ToolCalls  []ToolCall // on assistant messages
 	ToolCallID string     // on tool messages
 
-	// Developer says that the caller of another dialect wrote developer for system.
-	Developer bool
-
-	thought Content // see Think
-	raw     []byte  // the caller's JSON of the whole message; shares memory with the body
+	thought *Content // see Think
+	raw     []byte   // the caller's JSON of the whole message; shares memory with the body
 }
 
 // Think adds what led to the calls of an assistant's message, for the model that thought it.
-func (m *Message) Think(thought Content) { m.thought = thought }
+func (m *Message) Think(thought Content) { m.thought = &thought }
 
 // Raw returns the JSON of the message, which must not be changed: the caller's own, unless the message was built.
 func (m *Message) Raw() []byte {

@@ -10,17 +10,20 @@ import (
 // Value is the JSON of one value in a text that was checked; see Check. Its methods read valid JSON and do not check it
 // again. The zero Value is one that is not there.
 type Value struct {
-	raw  []byte
-	list []node // of the body; nil: the values inside must be looked for
-	at   int32  // the place in list
+	raw []byte
+	doc *document // nil: the values inside must be looked for
+	at  int32     // the place in doc
 }
+
+// document is the index of a body.
+type document struct{ list []node }
 
 // node is a value in the index of a body: body[from:to]. Behind the node of an object come those of its keys and values, by
 // turns, and behind that of an array those of its elements.
 type node struct {
 	from, to int32
 	next     int32 // the place in the index behind the value and all that is in it; 0: what is in it has no nodes
-	size     int32 // of a string: the bytes of its text, unescaped
+	size     int32 // of a string and of a key: the bytes of its text, unescaped
 }
 
 // maxNodes bounds the index of a body, and with it the memory that one request can make us spend. What is behind it is read
@@ -77,19 +80,22 @@ func (v Value) Text() string {
 }
 
 // Is reports whether the value is the string s.
-func (v Value) Is(s string) bool { return v.IsText() && jsonscan.Equal(v.raw, s) }
+func (v Value) Is(s string) bool {
+	switch n := len(v.raw) - len(`""`); { // escapes are longer than what they stand for
+	case n < len(s) || v.raw[0] != '"':
+		return false
+	case n == len(s):
+		return string(v.raw[1:n+1]) == s
+	}
+	return v.Size() == len(s) && jsonscan.Equal(v.raw, s)
+}
 
 // Size returns how many bytes the text of a string has, unescaped.
 func (v Value) Size() int {
-	if v.list != nil {
-		return int(v.list[v.at].size)
+	if v.doc != nil {
+		return int(v.doc.list[v.at].size)
 	}
-	return textSize(v.raw)
-}
-
-// textSize is Size for a string without an index.
-func textSize(raw []byte) int {
-	_, size, _ := jsonscan.String(raw, 0)
+	_, size, _ := jsonscan.String(v.raw, 0)
 	return size
 }
 
@@ -118,10 +124,30 @@ func (v Value) Len() (n int) {
 
 // Member returns the member of an object with a name. It is the zero Value if there is none, or if v is no object.
 func (v Value) Member(name string) Value {
+	if v.Kind() == '{' && v.doc != nil && v.doc.list[v.at].next > 0 {
+		return v.indexed(name)
+	}
 	for w := v.Walk(); w.Next(); {
 		if string(w.Key) == name {
 			return w.Value
 		}
+	}
+	return Value{}
+}
+
+// indexed is Member for an object with an index.
+func (v Value) indexed(name string) Value {
+	list := v.doc.list
+	base, end := list[v.at].from, list[v.at].next
+	for i := v.at + 1; i < end; {
+		k, n := &list[i], &list[i+1]
+		if int(k.size) == len(name) {
+			key := v.raw[k.from-base : k.to-base]
+			if plain := len(key) == len(name)+2; plain && string(key[1:len(key)-1]) == name || !plain && jsonscan.Equal(key, name) {
+				return Value{raw: v.raw[n.from-base : n.to-base : n.to-base], doc: v.doc, at: i + 1}
+			}
+		}
+		i = max(n.next, i+2)
 	}
 	return Value{}
 }
@@ -143,9 +169,9 @@ type Walk struct {
 	Value Value
 
 	in     []byte // the JSON that it goes over
-	list   []node
+	doc    *document
 	pos    int   // the next byte of in
-	node   int32 // the next place in list
+	node   int32 // the next place in doc
 	end    int32
 	base   int32 // what from of a node is when it stands at in[0]
 	object bool
@@ -158,9 +184,9 @@ func (v Value) Walk() Walk {
 		return w
 	}
 	w.in, w.object = v.raw, v.raw[0] == '{'
-	if v.list != nil {
-		if n := v.list[v.at]; n.next > 0 {
-			w.list, w.node, w.end, w.base = v.list, v.at+1, n.next, n.from
+	if v.doc != nil {
+		if n := &v.doc.list[v.at]; n.next > 0 {
+			w.doc, w.node, w.end, w.base = v.doc, v.at+1, n.next, n.from
 			return w
 		}
 	}
@@ -170,7 +196,7 @@ func (v Value) Walk() Walk {
 
 // Next moves to the next member or element and reports whether there is one.
 func (w *Walk) Next() bool {
-	if w.list == nil {
+	if w.doc == nil {
 		return w.search()
 	}
 	if w.node == w.end {
@@ -178,12 +204,15 @@ func (w *Walk) Next() bool {
 	}
 	w.Index++
 	if w.object {
-		k := w.list[w.node]
-		w.key(w.in[k.from-w.base : k.to-w.base])
+		k := &w.doc.list[w.node]
+		w.Key = w.in[k.from-w.base+1 : k.to-w.base-1]
+		if int(k.size) != len(w.Key) { // it has escapes
+			w.key(w.in[k.from-w.base : k.to-w.base])
+		}
 		w.node++
 	}
-	n := w.list[w.node]
-	w.Value = Value{raw: w.in[n.from-w.base : n.to-w.base : n.to-w.base], list: w.list, at: w.node}
+	n := &w.doc.list[w.node]
+	w.Value = Value{raw: w.in[n.from-w.base : n.to-w.base : n.to-w.base], doc: w.doc, at: w.node}
 	w.node = max(n.next, w.node+1)
 	return true
 }
@@ -250,7 +279,7 @@ func (s *scanner) all(of Shape, list []node) []node {
 				break
 			}
 			if len(list) < maxNodes {
-				list = append(list, node{from: f.from, to: f.to})
+				list = append(list, node{from: f.from, to: f.to, size: int32(len(s.key))})
 			}
 			list = s.value(inner, list)
 		}
