@@ -27,7 +27,7 @@ func Check(body []byte, example string, shape Shape) (Value, error) {
 		return Value{}, fault.New(fault.Invalid, "The body is empty; send a JSON object with %s", example)
 	}
 	// Texts are most of a long body, and short members of a small one.
-	list := append(make([]node, 0, min(32+len(body)/32, maxNodes)), node{from: int32(p.pos)})
+	list := append(make([]node, 0, min(32+len(body)/32, 2048)), node{from: int32(p.pos)})
 	if p.begin() {
 		list = p.all(shape, list)
 	}
