@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strconv"
@@ -31,6 +32,16 @@ func from(message int, blocks []int32) origin {
 	return o
 }
 
+// fieldNames are the fields of a chat completion that have other names here.
+var fieldNames = map[string]string{
+	"max_completion_tokens": "max_tokens",
+	"stop":                  "stop_sequences",
+	"response_format":       "output_config.format",
+	"reasoning_effort":      "thinking",
+	"parallel_tool_calls":   "tool_choice.disable_parallel_tool_use",
+	"user":                  "metadata.user_id",
+}
+
 func itoa(i int) string { return strconv.Itoa(i) }
 
 // Explain translates a fault of the chat completion: its path becomes that of the caller's field, and its message begins
@@ -56,21 +67,7 @@ func (w *Writer) Dropped(names []string, quoted bool) []string {
 		out = append(out, w.req.unread...)
 	}
 	for _, name := range names {
-		switch name {
-		case "max_completion_tokens":
-			name = "max_tokens"
-		case "stop":
-			name = "stop_sequences"
-		case "response_format":
-			name = "output_config.format"
-		case "reasoning_effort":
-			name = "thinking"
-		case "parallel_tool_calls":
-			name = "tool_choice.disable_parallel_tool_use"
-		case "user":
-			name = "metadata.user_id"
-		}
-		name = strings.Replace(name, "tools[].function.", "tools[].", 1)
+		name = strings.Replace(cmp.Or(fieldNames[name], name), "tools[].function.", "tools[].", 1)
 		if len(out) < provider.MaxDropped && !slices.Contains(out, name) {
 			out = append(out, name)
 		}
@@ -99,20 +96,8 @@ func (r *Request) locate(path string) string {
 		if i, _, ok := index(rest); ok && i < len(r.tools) {
 			return r.tools[i].field + "." + itoa(r.tools[i].index)
 		}
-	case "stop":
-		return "stop_sequences"
-	case "max_completion_tokens":
-		return "max_tokens"
-	case "response_format":
-		return "output_config.format"
-	case "reasoning_effort":
-		return "thinking"
-	case "parallel_tool_calls":
-		return "tool_choice"
-	case "user":
-		return "metadata.user_id"
 	}
-	return field
+	return cmp.Or(fieldNames[field], field)
 }
 
 // locateMessage is locate for a path behind "messages[".
