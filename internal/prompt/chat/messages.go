@@ -151,19 +151,12 @@ func (p *parser) entry() bool {
 // role reads the role of a message. It returns 0 for null and after a problem. Each "developer" is
 // recorded with its place, so that a Patch can replace it without a second parse.
 func (p *parser) role() Role {
-	const want = `"system", "developer", "user", "assistant" or "tool"`
-	if p.null() {
-		return 0
-	}
-	t, ok := p.text(want)
-	if !ok {
-		return 0
-	}
-	switch string(p.word(t)) {
+	from := p.pos
+	switch p.oneOf(roles, "system", "developer", "user", "assistant", "tool") {
 	case "system":
 		return RoleSystem
 	case "developer":
-		p.req.edits = append(p.req.edits, edit{span: span{t.from, t.to}})
+		p.req.edits = append(p.req.edits, edit{span: span{from, p.pos}})
 		return RoleSystem
 	case "user":
 		return RoleUser
@@ -172,9 +165,11 @@ func (p *parser) role() Role {
 	case "tool":
 		return RoleTool
 	}
-	p.bad("", "must be "+want+"; got %s", describe(p.body[t.from:t.to]))
 	return 0
 }
+
+// roles lists the roles for messages.
+const roles = `"system", "developer", "user", "assistant" or "tool"`
 
 // content reads the content of a message: a text, an array of parts, or null. A text is checked, not
 // unescaped.
@@ -235,7 +230,7 @@ func (p *parser) part() (Part, bool) {
 		}
 		switch string(p.key) {
 		case "type":
-			kind = p.partType()
+			kind = p.oneOf(partTypes, "text", "image_url", "file", "input_audio", "refusal")
 		case "text":
 			if !p.null() {
 				words, text = p.text("a string")
@@ -375,11 +370,6 @@ func isData(v Value) bool {
 // partTypes lists the types of parts for messages.
 const partTypes = `"text", "image_url", "file", "input_audio" or "refusal"`
 
-// partType reads the type of a part. It returns an empty string for null and after a problem.
-func (p *parser) partType() string {
-	return p.oneOf(partTypes, "text", "image_url", "file", "input_audio", "refusal")
-}
-
 // imageURL is the value of image_url.
 type imageURL struct {
 	raw    []byte // the JSON string of the address
@@ -408,7 +398,7 @@ func (p *parser) imageURL() (imageURL, bool) {
 				}
 			}
 		case "detail":
-			image.detail = p.detail()
+			image.detail = p.oneOf(`"auto", "low" or "high"`, "auto", "low", "high")
 		default:
 			if p.holds() {
 				p.unvetted(p.path())
@@ -420,24 +410,6 @@ func (p *parser) imageURL() (imageURL, bool) {
 		p.bad(".url", "is required: the address of the image, or its data as a data: URL")
 	}
 	return image, !p.failed()
-}
-
-// detail reads image_url.detail. It returns an empty string for null and after a problem.
-func (p *parser) detail() string {
-	const want = `"auto", "low" or "high"`
-	if p.null() {
-		return ""
-	}
-	t, ok := p.text(want)
-	if !ok {
-		return ""
-	}
-	switch d := p.word(t); string(d) {
-	case "auto", "low", "high":
-		return string(d)
-	}
-	p.bad("", "must be "+want+"; got %s", describe(p.body[t.from:t.to]))
-	return ""
 }
 
 // urlStart is how many bytes of an image's address are looked at: a data: URL may be many megabytes long, and its
@@ -477,7 +449,7 @@ func urlHead(url string) string {
 func (p *parser) checkMessage(m *Message, spoken bool) {
 	switch {
 	case m.Role == 0:
-		p.bad(".role", `is required: "system", "developer", "user", "assistant" or "tool"`)
+		p.bad(".role", "is required: "+roles)
 	case len(m.ToolCalls) > 0 && m.Role != RoleAssistant:
 		p.bad(".tool_calls", "is allowed only in an assistant message")
 	case m.Role == RoleTool && m.ToolCallID == "":

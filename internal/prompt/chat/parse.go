@@ -329,19 +329,7 @@ func (p *parser) sequence(want string) {
 // later for models that cannot.
 func (p *parser) effort() {
 	const want = `"none", "minimal", "low", "medium" or "high"`
-	if p.null() {
-		return
-	}
-	t, ok := p.text(want)
-	if !ok {
-		return
-	}
-	switch e := Effort(p.word(t)); e {
-	case EffortNone, EffortMinimal, EffortLow, EffortMedium, EffortHigh:
-		p.req.ReasoningEffort = e
-	default:
-		p.bad("", "must be "+want+"; got %s", describe(p.body[t.from:t.to]))
-	}
+	p.req.ReasoningEffort = Effort(p.oneOf(want, string(EffortNone), string(EffortMinimal), string(EffortLow), string(EffortMedium), string(EffortHigh)))
 }
 
 // seed reads seed. Anything but an integer is skipped and passed on: upstreams differ in what they

@@ -234,18 +234,11 @@ func (p *parser) toolChoice() {
 		p.namedChoice()
 		return
 	}
-	t, ok := p.text(want)
-	if !ok {
-		return
-	}
-	switch string(p.word(t)) {
-	case "auto":
+	switch p.oneOf(want, "auto", "none", "required") {
 	case "none":
 		c.Mode = ChoiceNone
 	case "required":
 		c.Mode = ChoiceRequired
-	default:
-		p.bad("", "must be "+want+"; got %s", describe(p.body[t.from:t.to]))
 	}
 }
 
