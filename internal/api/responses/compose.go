@@ -42,7 +42,7 @@ func (r *Request) Compose(past *Past) (*chat.Request, error) {
 	r.referenced = past.Referenced
 	all := make([]*item, 0, len(past.Items)+len(r.items))
 	for _, raw := range past.Items {
-		all = append(all, c.recall(raw, "previous_response_id", -1))
+		all = append(all, c.recall(raw, -1))
 	}
 	for i := range r.items {
 		it := &r.items[i]
@@ -52,12 +52,10 @@ func (r *Request) Compose(past *Past) (*chat.Request, error) {
 		}
 		raw := past.Referenced[it.id]
 		if raw == nil {
-			p.path = append(p.path[:0], "input"...)
-			p.inElement(it.index)
-			p.bad(".id", "names no item of a stored response; got %s", quote(it.id))
+			p.badAt(inputAt(it.index)+".id", "names no item of a stored response; got %s", quote(it.id))
 			break
 		}
-		all = append(all, c.recall(raw, "input", it.index))
+		all = append(all, c.recall(raw, it.index))
 	}
 	if !p.failed() {
 		mixed(all)
@@ -165,16 +163,13 @@ func (it *item) made() bool {
 	return it.kind != itemOutput && (it.kind != itemMessage || it.role == "assistant")
 }
 
-// recall reads an item of an earlier response. Field is what the request refers to it by.
-func (c *conversation) recall(raw []byte, field string, index int) *item {
+// recall reads an item of an earlier response, which the item of the input with an index refers to; -1: all are continued.
+func (c *conversation) recall(raw []byte, index int) *item {
 	if c.p.failed() {
 		return nil
 	}
-	c.p.path = append(c.p.path[:0], field...)
-	if index >= 0 {
-		c.p.inElement(index)
-	}
-	it, _ := c.p.item(chat.ValueOf(raw))
+	c.p.root, c.p.where = chat.ValueOf(raw), inputAt(index)
+	it, _ := c.p.item(c.p.root)
 	it.index = index
 	return &it
 }
@@ -312,13 +307,17 @@ func (r *Request) Shorten() bool {
 // refuse refuses an item.
 func (c *conversation) refuse(it *item, sub, format string, args ...any) {
 	if it.index < 0 {
-		c.p.path = append(c.p.path[:0], "previous_response_id"...)
 		sub = ""
-	} else {
-		c.p.path = append(c.p.path[:0], "input"...)
-		c.p.inElement(it.index)
 	}
-	c.p.bad(sub, format, args...)
+	c.p.badAt(inputAt(it.index)+sub, format, args...)
+}
+
+// inputAt returns the path of an item of the input; for -1 that of an earlier response.
+func inputAt(index int) string {
+	if index < 0 {
+		return "previous_response_id"
+	}
+	return "input[" + strconv.Itoa(index) + "]"
 }
 
 // messages adds the messages to a chat completion, and notes in the request where each comes from.
@@ -376,8 +375,7 @@ func (c *conversation) results(b *chat.Builder, t *turn) bool {
 	var others []chat.Part
 	for k, result := range t.results {
 		if result == nil {
-			c.p.path = append(c.p.path[:0], "input"...)
-			c.p.bad("", "has no output for the call %s; every call must be answered", quote(t.calls[k].id))
+			c.p.badAt("input", "has no output for the call %s; every call must be answered", quote(t.calls[k].id))
 			return false
 		}
 		c.p.req.message(b, result.index, chat.Message{Role: chat.RoleTool, ToolCallID: result.id, Content: result.content})
@@ -428,7 +426,7 @@ func (r *Request) rename(path string) string {
 			return "input"
 		}
 		rest = strings.TrimSuffix(rest, ".url") // of image_url, which is a string here
-		return "input[" + strconv.Itoa(r.origin[i]) + "]" + rest
+		return inputAt(r.origin[i]) + rest
 	}
 	if rest, ok := strings.CutPrefix(path, "tools"); ok {
 		i, rest, ok := indexed(rest)

@@ -1,7 +1,6 @@
 package responses
 
 import (
-	"cmp"
 	"math"
 	"strconv"
 	"strings"
@@ -55,20 +54,18 @@ func (p *parser) input(v chat.Value) {
 	// Growing the list step by step would copy it several times, and for nothing if it is too long.
 	n := v.Len()
 	if n > maxItems {
-		p.bad("", "holds too much: at most %d items", maxItems)
+		p.bad(v, "", "holds too much: at most %d items", maxItems)
 		return
 	}
 	p.req.items = make([]item, 0, n)
 	for walk := v.Walk(); walk.Next(); {
 		i, m := walk.Index, walk.Value
-		mark := p.inElement(i)
 		it, ok := p.item(m)
 		if !ok {
 			return
 		}
 		it.index = i
 		p.req.items = append(p.req.items, it)
-		p.out(mark)
 	}
 }
 
@@ -80,7 +77,7 @@ func (p *parser) item(v chat.Value) (it item, ok bool) {
 	kind := "message"
 	if t := v.Given("type"); t.Exists() {
 		if !t.IsText() {
-			p.bad(".type", "must be a string; got %s", t.TypeName())
+			p.bad(v, ".type", "must be a string; got %s", t.TypeName())
 			return it, false
 		}
 		kind = kindOf(t)
@@ -118,9 +115,7 @@ func (p *parser) item(v chat.Value) (it item, ok bool) {
 		it.kind, it.mcp, it.id = itemOutput, true, p.approvalID(v, "approval_request_id")
 		approve := p.required(v, "approve", "true or false")
 		if approve.Exists() {
-			mark := p.in("approve")
 			it.content = chat.Text(`{"approve":` + strconv.FormatBool(p.boolean(approve)) + "}")
-			p.out(mark)
 		}
 	case "mcp_call":
 		it.kind = itemRemote
@@ -149,7 +144,7 @@ func (p *parser) item(v chat.Value) (it item, ok bool) {
 // native reads an item that only an upstream of the dialect understands. Nobody else gets it, so the text that stands for it
 // in the chat completion only makes the prompt as long as it is.
 func (p *parser) native(v chat.Value, kind string, it *item) {
-	p.only("items of type " + describe(v.Given("type")))
+	p.only(v, "items of type "+describe(v.Given("type")))
 	if v.Given("tools").Kind() == '[' {
 		p.req.offers = true
 	}
@@ -162,19 +157,13 @@ func (p *parser) spoken(b []byte, v chat.Value) []byte {
 	case '{':
 		b = append(b, '{')
 		for walk := v.Walk(); walk.Next(); {
-			key, m := string(walk.Key), walk.Value
-			mark := p.in(key)
-			b = append(p.spoken(append(jsonscan.AppendQuoted(b, key), ':'), m), ',')
-			p.out(mark)
+			b = append(p.spoken(append(jsonscan.AppendQuoted(b, string(walk.Key)), ':'), walk.Value), ',')
 		}
 		return append(b, '}')
 	case '[':
 		b = append(b, '[')
 		for walk := v.Walk(); walk.Next(); {
-			i, m := walk.Index, walk.Value
-			mark := p.inElement(i)
-			b = append(p.spoken(b, m), ',')
-			p.out(mark)
+			b = append(p.spoken(b, walk.Value), ',')
 		}
 		return append(b, ']')
 	case '"':
@@ -182,7 +171,9 @@ func (p *parser) spoken(b []byte, v chat.Value) []byte {
 		case "data":
 			return append(b, `"data"`...)
 		case "http", "https":
-			p.req.remote = cmp.Or(p.req.remote, string(p.path))
+			if p.req.remote == "" {
+				p.req.remote = p.path(v)
+			}
 		}
 	}
 	return append(b, v.Raw()...)
@@ -192,7 +183,7 @@ func (p *parser) spoken(b []byte, v chat.Value) []byte {
 func (p *parser) string(v chat.Value, name, what string) chat.Value {
 	m := p.required(v, name, what)
 	if m.Exists() && !m.IsText() {
-		p.bad("."+name, "must be a string; got %s", m.TypeName())
+		p.bad(v, "."+name, "must be a string; got %s", m.TypeName())
 		return chat.Value{}
 	}
 	return m
@@ -209,8 +200,6 @@ func (p *parser) id(v chat.Value, name, what string) string {
 	if !m.Exists() {
 		return ""
 	}
-	mark := p.in(name)
-	defer p.out(mark)
 	if !p.isText(m, 1, maxID) {
 		return ""
 	}
@@ -228,7 +217,7 @@ func (p *parser) approvalID(v chat.Value, name string) string {
 	id := p.id(v, name, "the id of the approval request")
 	call, ok := strings.CutPrefix(id, approval)
 	if !ok && id != "" {
-		p.bad("."+name, "must be the id of an item of type mcp_approval_request; got %s", describe(v.Given(name)))
+		p.bad(v, "."+name, "must be the id of an item of type mcp_approval_request; got %s", describe(v.Given(name)))
 	}
 	return call
 }
@@ -242,11 +231,7 @@ func (p *parser) message(v chat.Value, it *item) {
 	if !role.Exists() || !content.Exists() {
 		return
 	}
-	mark := p.in("role")
 	it.role = p.oneOf(role, roles, "user", "assistant", "system", "developer")
-	p.out(mark)
-	mark = p.in("content")
-	defer p.out(mark)
 	if content.IsText() {
 		it.content = chat.TextOf(content)
 		return
@@ -254,7 +239,7 @@ func (p *parser) message(v chat.Value, it *item) {
 	if !p.array(content, "a string or an array of content parts") {
 		return
 	}
-	parts := p.parts(content, it.role == "user")
+	parts := p.parts(content, ".content[]", it.role == "user")
 	if it.role == "assistant" {
 		it.parts = parts
 		return
@@ -264,28 +249,26 @@ func (p *parser) message(v chat.Value, it *item) {
 
 const partTypes = `"input_text", "input_image", "input_file", "input_audio", "output_text" or "refusal"`
 
-// parts reads an array of content parts. Only what a person says may hold images.
-func (p *parser) parts(content chat.Value, user bool) []chat.Part {
+// parts reads an array of content parts. Only what a person says may hold images. Sub is that of vet.
+func (p *parser) parts(content chat.Value, sub string, user bool) []chat.Part {
 	parts := make([]chat.Part, 0, 1) // nearly always
 	for walk := content.Walk(); walk.Next(); {
 		i, v := walk.Index, walk.Value
 		if i == maxItems {
-			p.bad("", "holds too much: at most %d parts", maxItems)
+			p.bad(content, "", "holds too much: at most %d parts", maxItems)
 			return parts
 		}
-		mark := p.inElement(i)
-		part := p.part(v, user)
+		part := p.part(v, sub, user)
 		if p.failed() {
 			return parts
 		}
 		parts = append(parts, part)
-		p.out(mark)
 	}
 	return parts
 }
 
 // part reads one part.
-func (p *parser) part(v chat.Value, user bool) (part chat.Part) {
+func (p *parser) part(v chat.Value, sub string, user bool) (part chat.Part) {
 	if !p.object(v, "an object with a type") {
 		return part
 	}
@@ -293,10 +276,8 @@ func (p *parser) part(v chat.Value, user bool) (part chat.Part) {
 	if !kind.Exists() {
 		return part
 	}
-	mark := p.in("type")
 	name := p.oneOf(kind, partTypes, "input_text", "output_text", "text", "refusal", "input_image", "input_file", "input_audio")
-	p.out(mark)
-	p.vet(v, partMembers[name])
+	p.vet(v, partMembers[name], sub)
 	switch name {
 	case "input_text", "output_text", "text":
 		return p.said(p.string(v, "text", "a string"))
@@ -309,12 +290,12 @@ func (p *parser) part(v chat.Value, user bool) (part chat.Part) {
 	case "input_audio":
 		audio := p.required(v, "input_audio", "an object with data and format")
 		if audio.Exists() && audio.Kind() != '{' {
-			p.bad(".input_audio", "must be an object with data and format; got %s", audio.TypeName())
+			p.bad(v, ".input_audio", "must be an object with data and format; got %s", audio.TypeName())
 		}
 		part = chat.SoundPart(audio)
 	}
 	if !user {
-		p.bad("", "is of type %s, which only messages of the role user and the output of calls may hold", name)
+		p.bad(v, "", "is of type %s, which only messages of the role user and the output of calls may hold", name)
 	}
 	return part
 }
@@ -337,14 +318,12 @@ func (p *parser) image(v chat.Value) (part chat.Part) {
 		return part
 	}
 	if !chat.IsImageURL(address.Text()) {
-		p.bad(".image_url", "must be an https:// or http:// address, or data:image/…;base64, data")
+		p.bad(v, ".image_url", "must be an https:// or http:// address, or data:image/…;base64, data")
 		return part
 	}
 	detail := "auto"
 	if d := v.Given("detail"); d.Exists() {
-		mark := p.in("detail")
 		detail = p.oneOf(d, `"auto", "low", "high" or "original"`, "auto", "low", "high", "original")
-		p.out(mark)
 		if detail == "original" { // the highest that chat completions have
 			detail = "high"
 		}
@@ -356,9 +335,7 @@ func (p *parser) image(v chat.Value) (part chat.Part) {
 // operator allows it.
 func (p *parser) stored(v chat.Value) chat.Part {
 	if p.id(v, "file_id", "the id of a file") != "" {
-		mark := p.in("file_id")
-		p.only("files by their id; send the content as data")
-		p.out(mark)
+		p.only(v.Given("file_id"), "files by their id; send the content as data")
 	}
 	return chat.TextPart(chat.Text("(file)"))
 }
@@ -370,14 +347,12 @@ func (p *parser) file(v chat.Value) (part chat.Part) {
 	case v.Given("file_id").Exists():
 		return p.stored(v)
 	case v.Given("file_url").Exists():
-		p.bad(".file_url", "is not supported: files are not fetched; send the content in file_data")
+		p.bad(v, ".file_url", "is not supported: files are not fetched; send the content in file_data")
 		return part
 	}
 	data, name := p.string(v, "file_data", "the content of the file as a data: URL"), "file"
 	if given := v.Given("filename"); given.Exists() {
-		mark := p.in("filename")
 		p.isText(given, 0, maxLabel)
-		p.out(mark)
 		name = given.Text()
 	}
 	if p.failed() {
@@ -392,8 +367,6 @@ func (p *parser) output(v chat.Value, it *item) {
 	if !out.Exists() {
 		return
 	}
-	mark := p.in("output")
-	defer p.out(mark)
 	if out.IsText() {
 		it.content = chat.TextOf(out)
 		return
@@ -402,7 +375,7 @@ func (p *parser) output(v chat.Value, it *item) {
 		return
 	}
 	var texts []chat.Part
-	for _, part := range p.parts(out, true) {
+	for _, part := range p.parts(out, ".output[]", true) {
 		if part.IsText() {
 			texts = append(texts, part)
 		} else {
@@ -422,22 +395,15 @@ func (p *parser) thoughts(v chat.Value) {
 		if !list.Exists() {
 			continue
 		}
-		mark := p.in(name)
 		if p.array(list, "an array of texts") {
 			for walk := list.Walk(); walk.Next(); {
-				i, part := walk.Index, walk.Value
-				mark := p.inElement(i)
-				if p.object(part, "an object with a text") {
-					p.string(part, "text", "a string")
+				if p.object(walk.Value, "an object with a text") {
+					p.string(walk.Value, "text", "a string")
 				}
-				p.out(mark)
 			}
 		}
-		p.out(mark)
 	}
 	if sealed := v.Given("encrypted_content"); sealed.Exists() {
-		mark := p.in("encrypted_content")
 		p.isText(sealed, 0, math.MaxInt)
-		p.out(mark)
 	}
 }

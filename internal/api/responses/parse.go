@@ -81,7 +81,7 @@ func Parse(body []byte) (*Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := parser{req: &Request{Store: true, body: root.Raw()}}
+	p := parser{req: &Request{Store: true, body: root.Raw()}, root: root}
 	for walk := root.Walk(); walk.Next(); {
 		p.field(walk.Key, walk.Value)
 		if p.fault != nil {
@@ -95,44 +95,36 @@ func Parse(body []byte) (*Request, error) {
 	return p.req, nil
 }
 
-// parser fills a Request. Path leads to the value that is being read. Only the first problem counts; after it, the
-// rest may be read or not.
+// parser fills a Request. Only the first problem counts; after it, the rest may be read or not.
 type parser struct {
 	req   *Request
-	path  []byte
+	root  chat.Value // what all values that are read are in
+	where string     // the path of root; empty for the body
 	fault *fault.Fault
 }
 
-// bad refuses the current value, or the part of it that sub leads to. The format continues a sentence that
-// begins with the path.
-func (p *parser) bad(sub, format string, args ...any) {
+// path returns the path of a value.
+func (p *parser) path(v chat.Value) string {
+	inside := p.root.Path(v)
+	if p.where == "" || inside == "" {
+		return p.where + inside
+	}
+	return p.where + "." + inside
+}
+
+// bad refuses a value, or the part of it that sub leads to. The format continues a sentence that begins with the path.
+func (p *parser) bad(v chat.Value, sub, format string, args ...any) {
 	if p.fault == nil {
-		path := string(p.path) + sub
+		p.badAt(p.path(v)+sub, format, args...)
+	}
+}
+
+// badAt is bad for what has a path.
+func (p *parser) badAt(path, format string, args ...any) {
+	if p.fault == nil {
 		p.fault = fault.New(fault.Invalid, "%s %s", path, fmt.Sprintf(format, args...)).At(path)
 	}
 }
-
-// in moves to a member, and out back to where in was called.
-func (p *parser) in(name string) int {
-	mark := len(p.path)
-	if mark > 0 {
-		p.path = append(p.path, '.')
-	}
-	p.path = append(p.path, name...)
-	return mark
-}
-
-// inElement is in for an element of an array.
-func (p *parser) inElement(i int) int {
-	mark := len(p.path)
-	p.path = append(p.path, '[')
-	p.path = strconv.AppendInt(p.path, int64(i), 10)
-	p.path = append(p.path, ']')
-	return mark
-}
-
-// out moves back; see in. After a problem the path does not matter any more.
-func (p *parser) out(mark int) { p.path = p.path[:mark] }
 
 // failed reports whether there was a problem.
 func (p *parser) failed() bool { return p.fault != nil }
@@ -153,7 +145,7 @@ func (p *parser) unknown(key string, v chat.Value) {
 	if e := allowance.Field(key); e != nil {
 		p.req.offers = p.req.offers || e.Runs
 		if e.Refused&allowance.Responses != 0 {
-			p.only(e.What)
+			p.only(v, e.What)
 			return
 		}
 	}
@@ -162,7 +154,6 @@ func (p *parser) unknown(key string, v chat.Value) {
 
 // field reads one member of the body. Null counts as absent.
 func (p *parser) field(key []byte, v chat.Value) {
-	p.path = append(p.path[:0], key...)
 	r, s := p.req, &p.req.settings
 	if v.Null() {
 		return
@@ -233,32 +224,32 @@ func (p *parser) field(key []byte, v chat.Value) {
 		s.safety = p.label(v)
 	case "background":
 		if p.boolean(v) {
-			p.bad("", "is not supported: a response is made while its caller waits. Leave it out, and set stream to see the reply as it is written")
+			p.bad(v, "", "is not supported: a response is made while its caller waits. Leave it out, and set stream to see the reply as it is written")
 		}
 	case "conversation":
-		p.bad("", "is not supported: continue a conversation with previous_response_id, or send its items in input")
+		p.bad(v, "", "is not supported: continue a conversation with previous_response_id, or send its items in input")
 	case "prompt":
-		p.bad("", "is not supported: there are no stored prompts here; send the text in instructions and input")
+		p.bad(v, "", "is not supported: there are no stored prompts here; send the text in instructions and input")
 	case "n":
 		if n := p.integer(v, 1, math.MaxInt32); n.Exists() && !bytes.Equal(n.Raw(), []byte("1")) {
-			p.bad("", "is a field of chat completions; a response is one reply, so leave it out or send several requests")
+			p.bad(v, "", "is a field of chat completions; a response is one reply, so leave it out or send several requests")
 		}
 	case "stop":
 		if chat.Asks(v.Raw()) {
-			p.bad("", "is a field of chat completions, and responses have no stop sequences; leave it out")
+			p.bad(v, "", "is a field of chat completions, and responses have no stop sequences; leave it out")
 		}
 	case "functions", "function_call":
-		p.bad("", "is the older form of function calling, which is not supported; use tools and tool_choice")
+		p.bad(v, "", "is the older form of function calling, which is not supported; use tools and tool_choice")
 	case "web_search_options":
-		p.bad("", "is a field of chat completions; use a tool of the type web_search")
+		p.bad(v, "", "is a field of chat completions; use a tool of the type web_search")
 	case "messages":
-		p.bad("", "is a field of chat completions; send the conversation in input")
+		p.bad(v, "", "is a field of chat completions; send the conversation in input")
 	case "max_tokens", "max_completion_tokens":
-		p.bad("", "is a field of chat completions; use max_output_tokens")
+		p.bad(v, "", "is a field of chat completions; use max_output_tokens")
 	case "response_format":
-		p.bad("", "is a field of chat completions; use text.format")
+		p.bad(v, "", "is a field of chat completions; use text.format")
 	case "reasoning_effort":
-		p.bad("", "is a field of chat completions; use reasoning.effort")
+		p.bad(v, "", "is a field of chat completions; use reasoning.effort")
 	default:
 		p.unknown(string(key), v)
 	}
@@ -266,16 +257,15 @@ func (p *parser) field(key []byte, v chat.Value) {
 
 // whole checks what needs several fields.
 func (p *parser) whole() {
-	p.path = p.path[:0]
 	r := p.req
 	switch {
 	case p.failed():
 	case r.Model == "":
-		p.bad("model", "is required: the id of a model that GET /v1/models lists")
+		p.badAt("model", "is required: the id of a model that GET /v1/models lists")
 	case r.inputJSON == nil && r.Previous == "":
-		p.bad("input", "is required: a string or an array of items")
+		p.badAt("input", "is required: a string or an array of items")
 	case r.inputJSON != nil && len(r.items) == 0 && r.Previous == "":
-		p.bad("input", "must hold at least one item")
+		p.badAt("input", "must hold at least one item")
 	default:
 		p.choice(r.settings.choice)
 	}
@@ -284,15 +274,15 @@ func (p *parser) whole() {
 // isText reports whether v is a string of least to most bytes.
 func (p *parser) isText(v chat.Value, least, most int) bool {
 	if v.Kind() != '"' {
-		p.bad("", "must be a string; got %s", v.TypeName())
+		p.bad(v, "", "must be a string; got %s", v.TypeName())
 		return false
 	}
 	switch n := v.Size(); {
 	case n < least:
-		p.bad("", "must not be empty")
+		p.bad(v, "", "must not be empty")
 		return false
 	case n > most:
-		p.bad("", "must be at most %d bytes long; got %d", most, n)
+		p.bad(v, "", "must be at most %d bytes long; got %d", most, n)
 		return false
 	}
 	return true
@@ -315,7 +305,7 @@ func (p *parser) array(v chat.Value, want string) bool { return p.isKind(v, '[',
 // isKind reports whether v is of the type that begins with c.
 func (p *parser) isKind(v chat.Value, c byte, want string) bool {
 	if v.Kind() != c {
-		p.bad("", "must be %s; got %s", want, v.TypeName())
+		p.bad(v, "", "must be %s; got %s", want, v.TypeName())
 	}
 	return v.Kind() == c
 }
@@ -323,7 +313,7 @@ func (p *parser) isKind(v chat.Value, c byte, want string) bool {
 // boolean reads true or false.
 func (p *parser) boolean(v chat.Value) bool {
 	if !v.IsBool() {
-		p.bad("", "must be a boolean; got %s", describe(v))
+		p.bad(v, "", "must be a boolean; got %s", describe(v))
 	}
 	return v.Kind() == 't'
 }
@@ -333,11 +323,11 @@ func (p *parser) number(v chat.Value, lo, hi float64) chat.Value {
 	n := v.Number()
 	switch {
 	case !v.IsNumber():
-		p.bad("", "must be a number; got %s", describe(v))
+		p.bad(v, "", "must be a number; got %s", describe(v))
 	case n < lo:
-		p.bad("", "must be at least %v; got %s", lo, describe(v))
+		p.bad(v, "", "must be at least %v; got %s", lo, describe(v))
 	case n > hi:
-		p.bad("", "must be at most %v; got %s", hi, describe(v))
+		p.bad(v, "", "must be at most %v; got %s", hi, describe(v))
 	}
 	return v
 }
@@ -348,11 +338,11 @@ func (p *parser) integer(v chat.Value, lo, hi int64) chat.Value {
 	n := v.Number()
 	switch {
 	case !v.IsNumber() || n != math.Trunc(n):
-		p.bad("", "must be an integer; got %s", describe(v))
+		p.bad(v, "", "must be an integer; got %s", describe(v))
 	case n < float64(lo):
-		p.bad("", "must be at least %d; got %s", lo, describe(v))
+		p.bad(v, "", "must be at least %d; got %s", lo, describe(v))
 	case n > float64(hi):
-		p.bad("", "must be at most %d; got %s", hi, describe(v))
+		p.bad(v, "", "must be at most %d; got %s", hi, describe(v))
 	default:
 		return chat.ValueOf(strconv.AppendInt(nil, int64(n), 10))
 	}
@@ -366,7 +356,7 @@ func (p *parser) oneOf(v chat.Value, want string, words ...string) string {
 			return w
 		}
 	}
-	p.bad("", "must be %s; got %s", want, describe(v))
+	p.bad(v, "", "must be %s; got %s", want, describe(v))
 	return ""
 }
 
@@ -374,7 +364,7 @@ func (p *parser) oneOf(v chat.Value, want string, words ...string) string {
 func (p *parser) required(v chat.Value, name, what string) chat.Value {
 	m := v.Given(name)
 	if !m.Exists() {
-		p.bad("."+name, "is required: %s", what)
+		p.bad(v, "."+name, "is required: %s", what)
 	}
 	return m
 }
@@ -391,16 +381,14 @@ func (p *parser) text(v chat.Value) {
 		if m.Null() {
 			continue
 		}
-		mark := p.in(key)
 		switch key {
 		case "verbosity":
 			s.verbosity = p.oneOf(m, `"low", "medium" or "high"`, "low", "medium", "high")
 		case "format":
 			p.format(m)
 		default:
-			p.leave(string(p.path))
+			p.leave("text." + key)
 		}
-		p.out(mark)
 	}
 }
 
@@ -411,12 +399,10 @@ func (p *parser) format(v chat.Value) {
 	}
 	kind := v.Given("type")
 	if !kind.Exists() {
-		p.bad(".type", `is required: "text", "json_object" or "json_schema"`)
+		p.bad(v, ".type", `is required: "text", "json_object" or "json_schema"`)
 		return
 	}
-	mark := p.in("type")
 	name := p.oneOf(kind, `"text", "json_object" or "json_schema"`, "text", "json_object", "json_schema")
-	p.out(mark)
 	s := &p.req.settings
 	switch name {
 	case "json_object":
@@ -444,9 +430,7 @@ func (p *parser) schema(v chat.Value) {
 		if !m.value.Exists() {
 			continue
 		}
-		mark := p.in(m.name)
 		m.check(m.value)
-		p.out(mark)
 		if len(b) > 1 {
 			b = append(b, ',')
 		}
@@ -469,7 +453,6 @@ func (p *parser) reasoning(v chat.Value) {
 		if m.Null() {
 			continue
 		}
-		mark := p.in(key)
 		switch key {
 		case "effort":
 			s.effort = p.oneOf(m, `"none", "minimal", "low", "medium", "high" or "xhigh"`, "none", "minimal", "low", "medium", "high", "xhigh")
@@ -479,9 +462,8 @@ func (p *parser) reasoning(v chat.Value) {
 		case "summary", "generate_summary":
 			p.oneOf(m, `"auto", "concise" or "detailed"`, "auto", "concise", "detailed")
 		default:
-			p.leave(string(p.path))
+			p.leave("reasoning." + key)
 		}
-		p.out(mark)
 	}
 }
 
@@ -494,16 +476,14 @@ func (p *parser) metadata(v chat.Value) {
 	for walk := v.Walk(); walk.Next(); {
 		key, m := string(walk.Key), walk.Value
 		if n++; n > maxMetadata {
-			p.bad("", "holds too much: at most %d pairs", maxMetadata)
+			p.bad(v, "", "holds too much: at most %d pairs", maxMetadata)
 			return
 		}
 		if len(key) > maxMetaKey {
-			p.bad("", "has a key of %d bytes; at most %d are possible", len(key), maxMetaKey)
+			p.bad(v, "", "has a key of %d bytes; at most %d are possible", len(key), maxMetaKey)
 			return
 		}
-		mark := p.in(key)
 		p.isText(m, 0, maxMetaValue)
-		p.out(mark)
 	}
 	p.req.settings.metadata = v
 }
@@ -514,18 +494,14 @@ func (p *parser) include(v chat.Value) {
 		return
 	}
 	for walk := v.Walk(); walk.Next(); {
-		i, m := walk.Index, walk.Value
-		mark := p.inElement(i)
-		switch {
-		case m.Is("reasoning.encrypted_content"):
+		if walk.Value.Is("reasoning.encrypted_content") {
 			p.req.Encrypted = true
-		default:
-			p.oneOf(m, `a value that the reference lists, such as "reasoning.encrypted_content"`,
+		} else {
+			p.oneOf(walk.Value, `a value that the reference lists, such as "reasoning.encrypted_content"`,
 				"web_search_call.action.sources", "web_search_call.results", "file_search_call.results", "code_interpreter_call.outputs",
 				"computer_call_output.output.image_url", "message.input_image.image_url", "message.output_text.logprobs")
 			p.leave("include")
 		}
-		p.out(mark)
 	}
 }
 

@@ -59,9 +59,8 @@ func (p *parser) tools(v chat.Value) {
 	servers := 0
 	for walk := v.Walk(); walk.Next(); {
 		i, entry := walk.Index, walk.Value
-		mark := p.inElement(i)
 		if i == chat.MaxTools {
-			p.bad("", "is one too many: a request may have at most %d tools", chat.MaxTools)
+			p.bad(entry, "", "is one too many: a request may have at most %d tools", chat.MaxTools)
 			return
 		}
 		if !p.object(entry, "an object with a type") {
@@ -82,12 +81,12 @@ func (p *parser) tools(v chat.Value) {
 			p.custom(i, entry)
 		case name == "mcp":
 			if servers++; servers > chat.MaxMCPServers {
-				p.bad("", "is one too many: a request may have at most %d MCP servers", chat.MaxMCPServers)
+				p.bad(entry, "", "is one too many: a request may have at most %d MCP servers", chat.MaxMCPServers)
 				return
 			}
 			p.server(i, entry)
 		case !kind.IsText() || name == "":
-			p.bad(".type", "must be %s, or the type of a built-in tool; got %s", types, describe(kind))
+			p.bad(entry, ".type", "must be %s, or the type of a built-in tool; got %s", types, describe(kind))
 		default:
 			p.req.offers = true
 			t.echo = append(t.echo, entry.Raw()...)
@@ -95,13 +94,12 @@ func (p *parser) tools(v chat.Value) {
 				t.absent = append(t.absent, known)
 				break
 			}
-			p.only("the tool type " + describe(kind))
+			p.only(entry, "the tool type "+describe(kind))
 			t.strange = append(t.strange, name)
 		}
 		if p.failed() {
 			return
 		}
-		p.out(mark)
 	}
 	t.echo = append(t.echo, ']')
 }
@@ -112,20 +110,18 @@ func (p *parser) toolName(entry chat.Value) string {
 	if !v.Exists() {
 		return ""
 	}
-	mark := p.in("name")
-	defer p.out(mark)
 	if !p.isText(v, 1, 64) {
 		return ""
 	}
 	name := v.Text()
 	for _, c := range []byte(name) {
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' && c != '.' {
-			p.bad("", "may hold only letters, digits, underscores, hyphens and dots; got %s", describe(v))
+			p.bad(v, "", "may hold only letters, digits, underscores, hyphens and dots; got %s", describe(v))
 			return ""
 		}
 	}
 	if p.req.tools.find(name, false) >= 0 {
-		p.bad("", "must differ from the names of the other tools; two are %s", describe(v))
+		p.bad(v, "", "must differ from the names of the other tools; two are %s", describe(v))
 		return ""
 	}
 	return name
@@ -144,7 +140,6 @@ func (p *parser) function(i int, entry chat.Value) {
 		if m.Null() || key == "type" || key == "name" {
 			continue
 		}
-		mark := p.in(key)
 		switch key {
 		case "description":
 			p.isText(m, 0, math.MaxInt)
@@ -155,11 +150,9 @@ func (p *parser) function(i int, entry chat.Value) {
 		case "strict":
 			f.Strict = p.boolean(m)
 		default:
-			p.out(mark)
 			p.leave("tools[]." + key)
 			continue
 		}
-		p.out(mark)
 		b = append(append(append(append(b, `,"`...), key...), `":`...), m.Raw()...)
 	}
 	p.req.tools.add(tool{index: i, name: f.Name, chat: chat.FunctionTool(f, append(b, '}'))}, entry.Raw())
@@ -182,17 +175,13 @@ func (p *parser) custom(i int, entry chat.Value) {
 		return
 	}
 	if m := entry.Given("description"); m.Exists() {
-		mark := p.in("description")
 		p.isText(m, 0, math.MaxInt)
-		p.out(mark)
 		f.Description = m.Text()
 	}
 	if format := entry.Given("format"); format.Exists() {
-		mark := p.in("format")
 		if p.object(format, "an object with a type") {
 			f.Description += p.grammar(format)
 		}
-		p.out(mark)
 	}
 	for walk := entry.Walk(); walk.Next(); {
 		switch key := string(walk.Key); key {
@@ -221,9 +210,7 @@ func (p *parser) grammar(format chat.Value) string {
 	if !kind.Exists() {
 		return ""
 	}
-	mark := p.in("type")
 	name := p.oneOf(kind, types, "text", "grammar")
-	p.out(mark)
 	if name != "grammar" {
 		return ""
 	}
@@ -232,9 +219,7 @@ func (p *parser) grammar(format chat.Value) string {
 	if !syntax.Exists() || !definition.Exists() {
 		return ""
 	}
-	mark = p.in("syntax")
 	called := p.oneOf(syntax, `"lark" or "regex"`, "lark", "regex")
-	p.out(mark)
 	return "\n\nThe input must match this " + called + " definition exactly:\n" + definition.Text()
 }
 
@@ -246,7 +231,7 @@ func (p *parser) server(i int, entry chat.Value) {
 		return
 	}
 	if !entry.Given("server_url").Exists() && entry.Given("connector_id").Exists() {
-		p.bad(".connector_id", "is not supported: give the address of an MCP server in server_url")
+		p.bad(entry, ".connector_id", "is not supported: give the address of an MCP server in server_url")
 		return
 	}
 	address := p.string(entry, "server_url", "the address of the MCP server")
@@ -255,7 +240,7 @@ func (p *parser) server(i int, entry chat.Value) {
 	}
 	t := &p.req.tools
 	if t.find(label, true) >= 0 {
-		p.bad(".server_label", "must differ from the labels of the other servers; two are %s", describe(entry.Given("server_label")))
+		p.bad(entry, ".server_label", "must differ from the labels of the other servers; two are %s", describe(entry.Given("server_label")))
 		return
 	}
 	member := func(name string) chat.Value {
@@ -297,8 +282,6 @@ func origin(address string) string {
 
 // choice reads tool_choice, when all tools are known.
 func (p *parser) choice(v chat.Value) {
-	mark := p.in("tool_choice")
-	defer p.out(mark)
 	t := &p.req.tools
 	const want = `"auto", "none", "required" or an object that names a tool`
 	switch v.Kind() {
@@ -309,12 +292,12 @@ func (p *parser) choice(v chat.Value) {
 			t.choice.Mode = chat.ChoiceNone
 		case "required":
 			t.choice.Mode = chat.ChoiceRequired
-			p.forcible()
+			p.forcible(v)
 		}
 	case '{':
 		p.named(v)
 	default:
-		p.bad("", "must be %s; got %s", want, v.TypeName())
+		p.bad(v, "", "must be %s; got %s", want, v.TypeName())
 	}
 	if len(t.list) == 0 {
 		t.choice = chat.ToolChoice{} // chat completions refuse a choice among no tools
@@ -322,21 +305,21 @@ func (p *parser) choice(v chat.Value) {
 }
 
 // forcible refuses a choice that no tool can satisfy.
-func (p *parser) forcible() {
+func (p *parser) forcible(v chat.Value) {
 	t := &p.req.tools
 	switch {
 	case len(t.list) > 0 || p.failed():
 	case t.absent != nil || t.strange != nil || p.req.offers:
-		p.only("the built-in tools of the request, one of which tool_choice requires")
+		p.only(v, "the built-in tools of the request, one of which tool_choice requires")
 	default:
-		p.bad("", `is "required", but the request has no tools; add tools or choose "auto"`)
+		p.bad(v, "", `is "required", but the request has no tools; add tools or choose "auto"`)
 	}
 }
 
 // only notes that only an upstream of the dialect can take the request.
-func (p *parser) only(what string) {
+func (p *parser) only(v chat.Value, what string) {
 	if p.req.needs.Path == "" {
-		p.req.needs = chat.Foreign{Path: string(p.path), What: what}
+		p.req.needs = chat.Foreign{Path: p.path(v), What: what}
 	}
 }
 
@@ -355,7 +338,7 @@ func (p *parser) named(v chat.Value) {
 			return
 		}
 		if t.find(called, false) < 0 {
-			p.bad(".name", "must be the name of a tool among tools; got %s", describe(v.Given("name")))
+			p.bad(v, ".name", "must be the name of a tool among tools; got %s", describe(v.Given("name")))
 			return
 		}
 		t.choice = chat.ToolChoice{Mode: chat.ChoiceNamed, Name: called}
@@ -365,7 +348,7 @@ func (p *parser) named(v chat.Value) {
 			return
 		}
 		if t.find(label, true) < 0 {
-			p.bad(".server_label", "must be the label of an MCP server among tools; got %s", describe(v.Given("server_label")))
+			p.bad(v, ".server_label", "must be the label of an MCP server among tools; got %s", describe(v.Given("server_label")))
 			return
 		}
 		t.choice.Mode = chat.ChoiceRequired
@@ -379,9 +362,9 @@ func (p *parser) named(v chat.Value) {
 	case name == "allowed_tools":
 		p.allowed(v)
 	case builtIn(name) != "" || slices.Contains(t.strange, name):
-		p.only("the built-in tool " + describe(kind) + ", which tool_choice forces")
+		p.only(v, "the built-in tool "+describe(kind)+", which tool_choice forces")
 	default:
-		p.bad(".type", "must be %s; got %s", types, describe(kind))
+		p.bad(v, ".type", "must be %s; got %s", types, describe(kind))
 	}
 }
 
@@ -392,17 +375,13 @@ func (p *parser) allowed(v chat.Value) {
 	if !mode.Exists() || !list.Exists() {
 		return
 	}
-	mark := p.in("mode")
 	how := p.oneOf(mode, `"auto" or "required"`, "auto", "required")
-	p.out(mark)
-	mark = p.in("tools")
 	if !p.array(list, "an array of tools") {
 		return
 	}
 	allowed := map[string]bool{}
 	for walk := list.Walk(); walk.Next(); {
-		i, tool := walk.Index, walk.Value
-		mark := p.inElement(i)
+		tool := walk.Value
 		if !p.object(tool, "an object with a type") {
 			return
 		}
@@ -420,18 +399,16 @@ func (p *parser) allowed(v chat.Value) {
 				return
 			}
 			if t.find(called, server) < 0 {
-				p.bad("."+name, "must be that of a tool among tools; got %s", describe(tool.Given(name)))
+				p.bad(tool, "."+name, "must be that of a tool among tools; got %s", describe(tool.Given(name)))
 				return
 			}
 			allowed[called] = true
 		}
-		p.out(mark)
 	}
-	p.out(mark)
 	t.keep(func(one *tool) bool { return allowed[one.name] })
 	if how == "required" {
 		t.choice.Mode = chat.ChoiceRequired
-		p.forcible()
+		p.forcible(v)
 	}
 }
 

@@ -25,8 +25,9 @@ var (
 	}
 )
 
-// vet notes which other members an object has than these, and type and id, which every object may have.
-func (p *parser) vet(v chat.Value, known []string) {
+// vet notes which other members an object has than these, and type and id, which every object may have. Sub leads to it from
+// its item, without indexes.
+func (p *parser) vet(v chat.Value, known []string, sub string) {
 	if p.failed() {
 		return
 	}
@@ -39,7 +40,7 @@ func (p *parser) vet(v chat.Value, known []string) {
 			p.req.loose = true
 		}
 		if chat.Asks(m.Raw()) {
-			p.leave(indexes.Replace(string(p.path)) + "." + string(walk.Key))
+			p.leave(p.items() + sub + "." + string(walk.Key))
 		}
 	}
 }
@@ -57,13 +58,21 @@ func kindOf(v chat.Value) string {
 	return v.Text()
 }
 
+// items returns the path that all items of the kind that is being read have.
+func (p *parser) items() string {
+	if p.where == "" {
+		return "input[]"
+	}
+	return indexes.Replace(p.where)
+}
+
 // indexes takes the numbers out of a path: input[2].content[0] becomes input[].content[].
 var indexes = strings.NewReplacer("0", "", "1", "", "2", "", "3", "", "4", "", "5", "", "6", "", "7", "", "8", "", "9", "")
 
 // vetItem is vet for an item. Of an item whose members are not known only addresses matter, wherever they stand in it.
 func (p *parser) vetItem(kind string, v chat.Value) {
 	if known, ok := itemMembers[kind]; ok {
-		p.vet(v, known)
+		p.vet(v, known, "")
 		return
 	}
 	p.req.loose = p.req.loose || addressed(v)

@@ -38,7 +38,7 @@ func Check(body []byte, example string, shape Shape) (Value, error) {
 		return Value{}, p.fault
 	}
 	room.index.list = list
-	return Value{raw: body[list[0].from:list[0].to], doc: &room.index}, nil
+	return Value{raw: body[list[0].from:list[0].to], doc: &room.index, from: list[0].from}, nil
 }
 
 // IsImageURL reports whether url can be given to an upstream as an image: an http or https address, or a data: URL of

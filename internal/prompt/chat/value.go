@@ -10,9 +10,10 @@ import (
 // Value is the JSON of one value in a text that was checked; see Check. Its methods read valid JSON and do not check it
 // again. The zero Value is one that is not there.
 type Value struct {
-	raw []byte
-	doc *document // nil: the values inside must be looked for
-	at  int32     // the place in doc
+	raw  []byte
+	doc  *document // nil: the values inside must be looked for
+	at   int32     // the place in doc
+	from int32     // where it stands in the text
 }
 
 // document is the index of a body.
@@ -144,7 +145,7 @@ func (v Value) indexed(name string) Value {
 		if int(k.size) == len(name) {
 			key := v.raw[k.from-base : k.to-base]
 			if plain := len(key) == len(name)+2; plain && string(key[1:len(key)-1]) == name || !plain && jsonscan.Equal(key, name) {
-				return Value{raw: v.raw[n.from-base : n.to-base : n.to-base], doc: v.doc, at: i + 1}
+				return Value{raw: v.raw[n.from-base : n.to-base : n.to-base], doc: v.doc, at: i + 1, from: n.from}
 			}
 		}
 		i = max(n.next, i+2)
@@ -160,6 +161,28 @@ func (v Value) Given(name string) Value {
 	return Value{}
 }
 
+// Path returns the path that leads to a value inside of v, such as input[2].content; empty for v itself.
+func (v Value) Path(to Value) string {
+	var path []byte
+	for at := v; at.from != to.from; {
+		w := at.Walk()
+		for w.Next() && to.from >= w.Value.from+int32(len(w.Value.raw)) {
+		}
+		switch {
+		case w.Value.raw == nil: // it is nowhere in v
+			return string(path)
+		case !w.object:
+			path = append(strconv.AppendInt(append(path, '['), int64(w.Index), 10), ']')
+		case len(path) == 0:
+			path = append(path, w.Key...)
+		default:
+			path = append(append(path, '.'), w.Key...)
+		}
+		at = w.Value
+	}
+	return string(path)
+}
+
 // Walk goes over the members of an object, or over the elements of an array:
 //
 //	for w := v.Walk(); w.Next(); {
@@ -173,7 +196,7 @@ type Walk struct {
 	pos    int   // the next byte of in
 	node   int32 // the next place in doc
 	end    int32
-	base   int32 // what from of a node is when it stands at in[0]
+	base   int32 // where in stands in the text
 	object bool
 }
 
@@ -183,10 +206,10 @@ func (v Value) Walk() Walk {
 	if v.Kind() != '{' && v.Kind() != '[' {
 		return w
 	}
-	w.in, w.object = v.raw, v.raw[0] == '{'
+	w.in, w.object, w.base = v.raw, v.raw[0] == '{', v.from
 	if v.doc != nil {
 		if n := &v.doc.list[v.at]; n.next > 0 {
-			w.doc, w.node, w.end, w.base = v.doc, v.at+1, n.next, n.from
+			w.doc, w.node, w.end = v.doc, v.at+1, n.next
 			return w
 		}
 	}
@@ -212,7 +235,7 @@ func (w *Walk) Next() bool {
 		w.node++
 	}
 	n := &w.doc.list[w.node]
-	w.Value = Value{raw: w.in[n.from-w.base : n.to-w.base : n.to-w.base], doc: w.doc, at: w.node}
+	w.Value = Value{raw: w.in[n.from-w.base : n.to-w.base : n.to-w.base], doc: w.doc, at: w.node, from: n.from}
 	w.node = max(n.next, w.node+1)
 	return true
 }
@@ -229,7 +252,7 @@ func (w *Walk) search() bool {
 		w.pos = jsonscan.Space(w.in, jsonscan.Space(w.in, end)+1) // behind the colon
 	}
 	end := jsonscan.After(w.in, w.pos)
-	w.Value = Value{raw: w.in[w.pos:end:end]}
+	w.Value = Value{raw: w.in[w.pos:end:end], from: w.base + int32(w.pos)}
 	if w.pos = jsonscan.Space(w.in, end); w.pos < len(w.in) && w.in[w.pos] == ',' {
 		w.pos = jsonscan.Space(w.in, w.pos+1)
 	}
