@@ -67,42 +67,28 @@ func isFormat(s string) bool {
 	return s != "" && len(s) <= 16
 }
 
-// typeOf returns the media type of a file by the ending of its name; empty if it is not known. It is a list of our own: the
-// one of the machine differs from place to place.
-func typeOf(name string) string {
-	switch strings.ToLower(path.Ext(name)) {
-	case ".pdf":
-		return "application/pdf"
-	case ".txt", ".log":
-		return "text/plain"
-	case ".md":
-		return "text/markdown"
-	case ".csv":
-		return "text/csv"
-	case ".html", ".htm":
-		return "text/html"
-	case ".json":
-		return "application/json"
-	case ".xml":
-		return "text/xml"
-	case ".doc":
-		return "application/msword"
-	case ".docx":
-		return typeWord
-	case ".xls":
-		return "application/vnd.ms-excel"
-	case ".xlsx":
-		return typeSheet
-	case ".png":
-		return "image/png"
-	case ".jpg", ".jpeg":
-		return "image/jpeg"
-	case ".gif":
-		return "image/gif"
-	case ".webp":
-		return "image/webp"
-	}
-	return ""
+// fileTypes are the types of files: the ending of the name, the media type, and the usual short name of documents. It is a
+// list of our own: the one of the machine differs from place to place.
+var fileTypes = []struct{ ending, mediaType, format string }{
+	{".pdf", "application/pdf", "pdf"},
+	{".txt", "text/plain", "txt"},
+	{".log", "text/plain", "txt"},
+	{".md", "text/markdown", "md"},
+	{".csv", "text/csv", "csv"},
+	{".html", "text/html", "html"},
+	{".htm", "text/html", "html"},
+	{".json", "application/json", "txt"},
+	{".xml", "text/xml", "txt"},
+	{"", "application/xml", "txt"},
+	{".doc", "application/msword", "doc"},
+	{".docx", typeWord, "docx"},
+	{".xls", "application/vnd.ms-excel", "xls"},
+	{".xlsx", typeSheet, "xlsx"},
+	{".png", "image/png", ""},
+	{".jpg", "image/jpeg", ""},
+	{".jpeg", "image/jpeg", ""},
+	{".gif", "image/gif", ""},
+	{".webp", "image/webp", ""},
 }
 
 const (
@@ -110,27 +96,23 @@ const (
 	typeSheet = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 )
 
+// typeOf returns the media type of a file by the ending of its name; empty if it is not known.
+func typeOf(name string) string {
+	ending := strings.ToLower(path.Ext(name))
+	for _, t := range fileTypes {
+		if t.ending == ending && ending != "" {
+			return t.mediaType
+		}
+	}
+	return ""
+}
+
 // FileFormat returns the usual short name of a media type of documents, such as pdf or docx; empty for any other type.
 func FileFormat(mediaType string) string {
-	switch mediaType {
-	case "application/pdf":
-		return "pdf"
-	case "text/csv":
-		return "csv"
-	case "application/msword":
-		return "doc"
-	case typeWord:
-		return "docx"
-	case "application/vnd.ms-excel":
-		return "xls"
-	case typeSheet:
-		return "xlsx"
-	case "text/html":
-		return "html"
-	case "text/markdown":
-		return "md"
-	case "text/plain", "text/xml", "application/json", "application/xml":
-		return "txt"
+	for _, t := range fileTypes {
+		if t.mediaType == mediaType {
+			return t.format
+		}
 	}
 	return ""
 }
