@@ -260,20 +260,14 @@ func (p *parser) streamOptions() {
 	if !p.enter(true) {
 		return
 	}
-	for from := p.pos; p.member(); from = p.pos {
+	for p.member() {
 		switch string(p.key) {
 		case "include_usage":
-			p.req.usage.from = p.pos // where a Patch writes true
 			p.req.IncludeUsage = p.option("include_usage")
-			p.req.usage.to = p.pos
-			p.req.options++
 		case "resumable":
-			p.req.Resumable = p.option("resumable")
-			// With the comma in front, if there is one: a Patch leaves it out.
-			p.req.resume, p.req.resumeFirst = span{from, p.pos}, p.req.options == 0
+			p.req.Resumable, p.req.resumes = p.option("resumable"), true
 		default:
 			p.other(optionsShape)
-			p.req.options++
 		}
 	}
 }

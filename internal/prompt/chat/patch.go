@@ -116,7 +116,7 @@ func (r *Request) appendUpstream(dst []byte, p Patch, left member) (_ []byte, cu
 			dst = append(dst, set.Value...)
 		case m.field == fieldStop && r.emptyStops:
 			dst = r.appendStops(dst)
-		case m.field == fieldStreamOptions && r.Stream && (p.IncludeUsage || r.resume.to > 0):
+		case m.field == fieldStreamOptions && r.Stream && (p.IncludeUsage && !r.IncludeUsage || r.resumes):
 			dst = r.appendStreamOptions(dst, m, p.IncludeUsage)
 		case m.field == fieldMessages && r.built:
 			dst = r.appendBuilt(dst, p.SystemRole)
@@ -199,44 +199,16 @@ func (p *Patch) drops(key []byte) bool {
 // appendStreamOptions appends the caller's stream_options without resumable, which is ours, and with
 // include_usage true if usage is set. Other options, which the upstream may know and we do not, are kept.
 func (r *Request) appendStreamOptions(dst []byte, m member, usage bool) []byte {
-	from, to := int(m.value), int(m.to)
-	switch {
-	case r.raw[from] != '{': // null
-		dst = append(dst, '{')
-		dst = append(dst, usageMember...)
-		return append(dst, '}')
-	case !usage:
-		return r.appendOptions(dst, from, to)
-	// The caller's own include_usage is replaced in place: a second one would be a key given twice.
-	case r.usage.to > 0:
-		dst = r.appendOptions(dst, from, r.usage.from)
-		dst = append(dst, "true"...)
-		return r.appendOptions(dst, r.usage.to, to)
-	}
 	dst = append(dst, '{')
-	dst = append(dst, usageMember...)
-	if r.options > 0 {
-		dst = append(dst, ',')
+	if usage {
+		dst = append(dst, usageMember...)
 	}
-	return r.appendOptions(dst, from+1, to)
-}
-
-// appendOptions appends a part of the caller's stream_options without resumable.
-func (r *Request) appendOptions(dst []byte, from, to int) []byte {
-	cut := r.resume
-	if cut.to == 0 || cut.from < from || cut.from >= to {
-		return append(dst, r.raw[from:to]...)
-	}
-	dst = append(dst, r.raw[from:cut.from]...)
-	for from = cut.to; r.resumeFirst; from++ {
-		if c := r.raw[from]; c == ',' {
-			from++
-			break
-		} else if c == '}' {
-			break
+	for w := ValueOf(r.raw[m.value:m.to]).Walk(); w.Next(); {
+		if string(w.Key) != "resumable" && !(usage && string(w.Key) == "include_usage") {
+			dst = append(appendName(dst, string(w.Key)), w.Value.raw...)
 		}
 	}
-	return append(dst, r.raw[from:to]...)
+	return append(dst, '}')
 }
 
 // appendMessages appends the caller's messages without empty tool_calls and, if p wants that, with the role system for

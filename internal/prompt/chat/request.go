@@ -55,19 +55,16 @@ type Request struct {
 	foreign    Foreign  // the first of any kind
 	unreadable Foreign  // the first that is no file or sound of a user
 	unvetted   string   // see Unvetted
-	usage      span     // the value of stream_options.include_usage; empty if not given
 	edits      []edit   // what patching changes in messages, in the order of the body
 	size       size
 	numbers    [4]float64 // what the four *float64 above point to: no allocation for each
 	seedValue  int64      // what Seed points to
 
-	resume      span // the member stream_options.resumable, with the comma in front; empty if not given
-	options     int  // how many other members stream_options has
-	resumeFirst bool // resume is the first of stream_options, so that the comma is behind it
-	built       bool // a Builder made it: the value of messages in raw is to be written
-	noTools     bool // tools is an empty list
-	emptyStops  bool // the body's stop has empty strings; Stop has none
-	parallel    bool // what ParallelToolCalls points to
+	resumes    bool // stream_options has a member resumable
+	built      bool // a Builder made it: the value of messages in raw is to be written
+	noTools    bool // tools is an empty list
+	emptyStops bool // the body's stop has empty strings; Stop has none
+	parallel   bool // what ParallelToolCalls points to
 }
 
 // Member returns the caller's JSON of one top-level member, which must not be changed, or nil if it is
