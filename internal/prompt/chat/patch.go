@@ -39,8 +39,8 @@ const (
 )
 
 // AppendUpstream appends the caller's body with p applied to it. Every byte that p does not change is
-// the caller's own. It allocates nothing but room in dst. Only a Request that Parse returned has a
-// body; for another one AppendUpstream panics.
+// the caller's own. It allocates nothing but room in dst. Only a Request that Parse returned, or
+// that a Builder made, has a body; for another one AppendUpstream panics.
 //
 // The model is a required member and is never left out. So the result is never an empty object, and a
 // member that is added in front always has another one behind its comma.
