@@ -137,7 +137,7 @@ var bodyShape = chat.Keys("prompt", "model", "width", "height", "n_seconds", "n_
 // members splits a JSON object into its members. A member that is null counts as missing. A member
 // that occurs twice is refused, because readers of the same body could take either value.
 func members(body []byte) (map[string]json.RawMessage, error) {
-	if err := chat.Check(body, "a prompt", bodyShape); err != nil {
+	if _, err := chat.Check(body, "a prompt", bodyShape); err != nil {
 		return nil, err
 	}
 	out := map[string]json.RawMessage{}

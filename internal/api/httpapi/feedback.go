@@ -61,7 +61,7 @@ func parseFeedback(body []byte) (id string, good bool, err error) {
 		Rating    string `json:"rating"`
 	}
 	// The decoder takes other spellings of a key, and the last of two.
-	if err := chat.Check(body, "request_id and rating", feedbackShape); err != nil {
+	if _, err := chat.Check(body, "request_id and rating", feedbackShape); err != nil {
 		return "", false, err
 	}
 	d := json.NewDecoder(bytes.NewReader(body))

@@ -48,11 +48,11 @@ func (a *API) translated(x *exchange, r *http.Request, body []byte, take respons
 	if a.opts.Responses != nil {
 		req.Opened = func(sealed string) ([]byte, bool) { return a.opts.Responses.Opened(x.caller.Account.ID, sealed) }
 	}
-	same, err := equal(req, past)
+	same, err := req.Compose(past)
 	// With truncation the oldest turns are left out until the model can read the rest.
 	models := x.models()
 	for err == nil && req.Truncate && !models.Reads(same, x.aliases()) && req.Shorten() {
-		same, err = equal(req, past)
+		same, err = req.Compose(past)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -62,16 +62,6 @@ func (a *API) translated(x *exchange, r *http.Request, body []byte, take respons
 		err = take(same.Weight())
 	}
 	return req, same, err
-}
-
-// equal returns the chat completion that the request stands for.
-func equal(req *responses.Request, past *responses.Past) (*chat.Request, error) {
-	composed, err := req.Compose(past)
-	if err != nil {
-		return nil, err
-	}
-	same, err := chat.Parse(composed)
-	return same, req.Rename(err)
 }
 
 // past returns what a request refers to. It asks the store only if the request refers to something. What is read counts as

@@ -7,60 +7,58 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/internal/kit/jsonscan"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/upstream/provider"
 )
 
 // system reads system: a text, or blocks of text. It becomes one message, which every upstream accepts.
-func (p *parser) system(v value) {
-	if v.absent() {
+func (p *parser) system(v chat.Value) {
+	if v.Null() {
 		return
 	}
-	var text []byte
-	switch v[0] {
+	var text chat.Words
+	switch v.Kind() {
 	case '"':
-		text = v.inside()
+		text.Add(v)
 	case '[':
-		p.each(v, func(_ int, v value) {
-			if !v.is('{') {
+		p.each(v, func(_ int, v chat.Value) {
+			if v.Kind() != '{' {
 				p.bad(noObject)
 				return
 			}
-			if t := v.member("type"); !t.is('"') || t.text() != "text" {
+			if !v.Member("type").Is("text") {
 				p.badAt("type", "Input should be 'text'")
 				return
 			}
 			p.cache(v)
-			if t := p.text(v); t != nil {
-				text = appendText(text, t, `\n\n`)
+			if t := p.text(v); t.Exists() {
+				join(&text, t, "\n\n")
 			}
 		})
 	default:
 		p.bad(noText)
 		return
 	}
-	if len(text) > 0 {
-		p.begin(origin{message: -1})
-		p.out = append(append(append(p.out, `{"role":"system","content":"`...), text...), `"}`...)
+	if !text.Empty() {
+		p.add(from(-1, nil), chat.Message{Role: chat.RoleSystem, Content: text.Content()})
 	}
 }
 
-// appendText appends a string to the inside of another, behind a separator, which is the inside of a string, too.
-func appendText(to []byte, v value, between string) []byte {
-	if len(to) > 0 {
-		to = append(to, between...)
+// join appends a text to others, behind a separator.
+func join(to *chat.Words, v chat.Value, between string) {
+	if !to.Empty() {
+		to.Say(between)
 	}
-	return append(to, v.inside()...)
+	to.Add(v)
 }
 
 // text returns the text of a block of the type text, as JSON. It must not be empty. After a problem it is nil.
-func (p *parser) text(block value) (text value) {
+func (p *parser) text(block chat.Value) (text chat.Value) {
 	p.at("text.text", func() {
-		t := block.member("text")
+		t := block.Member("text")
 		switch {
 		case !p.need(t, '"', noText):
-		case len(t) == 2:
+		case t.Size() == 0:
 			p.bad("text content blocks must be non-empty")
 		default:
 			text = t
@@ -70,16 +68,16 @@ func (p *parser) text(block value) (text value) {
 }
 
 // cache checks the cache_control of a block. Only upstreams of the dialect use it.
-func (p *parser) cache(block value) {
-	c := block.member("cache_control")
+func (p *parser) cache(block chat.Value) {
+	c := block.Member("cache_control")
 	p.at("cache_control", func() {
-		if c = p.object(c); c == nil {
+		if !p.optional(c, '{', noObject) {
 			return
 		}
-		if t := c.member("type"); !t.is('"') || t.text() != "ephemeral" {
+		if !c.Member("type").Is("ephemeral") {
 			p.badAt("type", "Input should be 'ephemeral'")
 		}
-		if t := c.member("ttl"); !t.absent() && (!t.is('"') || t.text() != "5m" && t.text() != "1h") {
+		if t := c.Member("ttl"); !t.Null() && !t.Is("5m") && !t.Is("1h") {
 			p.badAt("ttl", "Input should be '5m' or '1h'")
 		}
 		if p.caches++; p.caches > maxCache {
@@ -88,77 +86,64 @@ func (p *parser) cache(block value) {
 	})
 }
 
-// begin begins a message of the chat completion.
-func (p *parser) begin(from origin) {
-	if p.written > 0 {
-		p.out = append(p.out, ',')
-	}
-	p.written++
-	p.req.origins = append(p.req.origins, from)
+// add adds a message to the request.
+func (p *parser) add(o origin, m chat.Message) {
+	p.req.origins = append(p.req.origins, o)
+	p.out.Message(m)
 }
 
 // messages reads messages.
-func (p *parser) messages(v value) {
+func (p *parser) messages(v chat.Value) {
 	if !p.need(v, '[', noList) {
 		return
 	}
 	p.current = currentExchange(p.body, v)
-	n := 0
-	v.elements(func(int, value) { n++ })
-	if n == 0 {
+	if v.IsEmpty() {
 		p.bad("at least one message is required")
 	}
-	p.each(v, func(i int, v value) { p.message(i, v, i == n-1) })
+	last := v.Len() - 1
+	p.each(v, func(i int, m chat.Value) { p.message(i, m, i == last) })
 	p.allAnswered()
 }
 
 // currentExchange returns the index of the last message in which the user says something. The exchange of tool calls
 // behind it is going on, and its thinking matters to the model. It looks only if the body has thinking of ours.
-func currentExchange(body []byte, messages value) (last int) {
+func currentExchange(body []byte, messages chat.Value) (last int) {
 	if !bytes.Contains(body, []byte(signaturePrefix)) {
 		return 0
 	}
-	messages.elements(func(i int, m value) {
-		if !m.is('{') {
-			return
+	for w := messages.Walk(); w.Next(); {
+		if !w.Value.Member("role").Is("user") {
+			continue
 		}
-		content := m.member("content")
-		if role := m.member("role"); !role.is('"') || role.text() != "user" {
-			return
-		}
-		says := content.is('"')
-		if content.is('[') {
-			content.elements(func(_ int, b value) {
-				if b.is('{') {
-					t := b.member("type")
-					says = says || t.is('"') && t.text() != "tool_result"
-				}
-			})
+		content := w.Value.Member("content")
+		says := content.IsText()
+		for b := content.Walk(); b.Next(); {
+			t := b.Value.Member("type")
+			says = says || t.IsText() && !t.Is("tool_result")
 		}
 		if says {
-			last = i
+			last = w.Index
 		}
-	})
+	}
 	return last
 }
 
 // message reads one message. An empty one is allowed only at the end: it asks the model to begin its reply.
-func (p *parser) message(i int, v value, last bool) {
-	if !v.is('{') {
+func (p *parser) message(i int, v chat.Value, last bool) {
+	if v.Kind() != '{' {
 		p.bad(noObject)
 		return
 	}
-	role, content := v.member("role"), v.member("content")
+	role, content := v.Member("role"), v.Member("content")
 	user := false
 	p.at("role", func() {
 		if !p.need(role, '"', noText) {
 			return
 		}
-		switch role.text() {
-		case "user":
-			user = true
-		case "assistant":
-		case "system":
+		switch user = role.Is("user"); {
+		case user || role.Is("assistant"):
+		case role.Is("system"):
 			p.bad("Unexpected role 'system'. The Messages API accepts a top-level `system` parameter, not 'system' as an input message role.")
 		default:
 			p.bad("Input should be 'user' or 'assistant'")
@@ -170,14 +155,14 @@ func (p *parser) message(i int, v value, last bool) {
 	empty := false
 	p.at("content", func() {
 		switch {
-		case content == nil:
+		case !content.Exists():
 			p.bad(required)
-		case content.is('['):
-			empty = content[jsonscan.Space(content, 1)] == ']'
-		case content.is('"'):
-			empty = len(content) == 2
+		case content.Kind() == '[':
+			empty = content.IsEmpty()
+		case content.IsText():
+			empty = content.Size() == 0
 		default:
-			p.bad("Input should be a valid string or a list of content blocks")
+			p.bad(noContent)
 		}
 	})
 	switch {
@@ -195,54 +180,46 @@ func (p *parser) message(i int, v value, last bool) {
 }
 
 // user reads a message of the user. Results of tools go in front, each in a message of its own.
-func (p *parser) user(i int, content value) {
-	p.parts, p.blocks, p.single = p.parts[:0], p.blocks[:0], nil
-	if content.is('"') {
+func (p *parser) user(i int, content chat.Value) {
+	p.parts, p.blocks = p.parts[:0], p.blocks[:0]
+	if content.IsText() {
 		if p.allAnswered() {
-			p.begin(origin{message: i})
-			p.out = append(append(append(p.out, `{"role":"user","content":`...), content...), '}')
+			p.add(from(i, nil), chat.Message{Role: chat.RoleUser, Content: chat.TextOf(content)})
 		}
 		return
 	}
-	written := p.written
-	p.each(content, func(j int, v value) { p.userBlock(i, j, v) })
+	written := p.out.Messages()
+	p.each(content, func(j int, v chat.Value) { p.userBlock(i, j, v) })
 	switch {
 	case !p.allAnswered():
 		return
-	case len(p.blocks) == 0 && p.written > written: // results of tools alone
+	case len(p.blocks) == 0 && p.out.Messages() > written: // results of tools alone
 		return
 	case len(p.blocks) == 0: // only what an upstream of the dialect understands
 		p.say(0, "")
 	}
-	p.begin(origin{message: i, blocks: slices.Clone(p.blocks)})
-	p.out = append(p.out, `{"role":"user","content":`...)
-	if len(p.blocks) == 1 && p.single != nil {
-		p.out = append(p.out, p.single...)
-	} else {
-		p.out = append(append(append(p.out, '['), p.parts...), ']')
-	}
-	p.out = append(p.out, '}')
+	p.add(from(i, p.blocks), chat.Message{Role: chat.RoleUser, Content: chat.PartsOf(p.parts)})
 }
 
 // block returns the type of a content block; empty after a problem.
-func (p *parser) block(v value) string {
-	if !v.is('{') {
+func (p *parser) block(v chat.Value) string {
+	if v.Kind() != '{' {
 		p.bad(noObject)
 		return ""
 	}
-	t := v.member("type")
-	p.at("type", func() { p.need(t, '"', noText) })
+	t := v.Member("type")
+	p.needAt("type", t, '"', noText)
 	if p.fault != nil {
 		return ""
 	}
 	p.cache(v)
-	kind := t.text()
+	kind := kindOf(t)
 	p.vet(kind, v)
 	return kind
 }
 
 // userBlock reads block j of message i, which is the user's.
-func (p *parser) userBlock(i, j int, v value) {
+func (p *parser) userBlock(i, j int, v chat.Value) {
 	switch kind := p.block(v); kind {
 	case "":
 	case "tool_result":
@@ -255,14 +232,14 @@ func (p *parser) userBlock(i, j int, v value) {
 }
 
 // part reads a block of text, an image, a document or a search result of the user.
-func (p *parser) part(j int, kind string, v value) {
+func (p *parser) part(j int, kind string, v chat.Value) {
 	switch kind {
 	case "text":
-		if t := p.text(v); t != nil {
-			p.addText(j, t)
+		if t := p.text(v); t.Exists() {
+			p.addPart(j, chat.TextPart(chat.TextOf(t)))
 		}
 	case "image":
-		p.at("image.source", func() { p.image(j, v.member("source")) })
+		p.at("image.source", func() { p.image(j, v.Member("source")) })
 	case "document":
 		p.at("document", func() { p.document(j, v) })
 	case "search_result":
@@ -280,36 +257,26 @@ func (p *parser) only(what string) {
 	}
 }
 
-// addPart begins a part of the user's message, which comes from block j.
-func (p *parser) addPart(j int) {
-	if len(p.blocks) > 0 {
-		p.parts = append(p.parts, ',')
-	}
-	p.blocks = append(p.blocks, int32(j))
-}
-
-// addText adds a text, given as JSON, to the user's message.
-func (p *parser) addText(j int, text value) {
-	p.addPart(j)
-	p.single = text
-	p.parts = append(append(append(p.parts, `{"type":"text","text":`...), text...), '}')
+// addPart adds a part to the user's message, which comes from block j.
+func (p *parser) addPart(j int, part chat.Part) {
+	p.parts, p.blocks = append(p.parts, part), append(p.blocks, int32(j))
 }
 
 // say adds a text of ours to the user's message.
-func (p *parser) say(j int, text string) { p.addText(j, jsonscan.AppendQuoted(nil, text)) }
+func (p *parser) say(j int, text string) { p.addPart(j, chat.TextPart(chat.Text(text))) }
 
 // source returns the type of the source of an image or a document. An unknown type may be known to an upstream of the
 // dialect. It is empty for one, and after a problem.
-func (p *parser) source(v value, kinds ...string) string {
+func (p *parser) source(v chat.Value, kinds ...string) string {
 	if !p.need(v, '{', noObject) {
 		return ""
 	}
-	t := v.member("type")
-	p.at("type", func() { p.need(t, '"', noText) })
+	t := v.Member("type")
+	p.needAt("type", t, '"', noText)
 	if p.fault != nil {
 		return ""
 	}
-	kind := t.text()
+	kind := t.Text()
 	p.vet("source", v)
 	if !slices.Contains(kinds, kind) {
 		p.loose = true
@@ -320,47 +287,51 @@ func (p *parser) source(v value, kinds ...string) string {
 }
 
 // image adds an image.
-func (p *parser) image(j int, source value) {
+func (p *parser) image(j int, source chat.Value) {
 	switch p.source(source, "base64", "url") {
 	case "base64":
-		kind := source.member("media_type")
+		kind := source.Member("media_type")
 		p.at("base64.media_type", func() {
 			if !p.need(kind, '"', noText) {
 				return
 			}
-			switch kind.text() {
+			switch kind.Text() {
 			case "image/jpeg", "image/png", "image/gif", "image/webp":
 			default:
 				p.bad("Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'")
 			}
 		})
 		if data := p.data(source); p.fault == nil {
-			p.addPart(j)
-			p.parts = append(append(p.parts, `{"type":"image_url","image_url":{"url":"data:`...), kind.text()...)
-			p.parts = append(append(append(p.parts, `;base64,`...), data.inside()...), `"}}`...)
+			p.addPart(j, chat.ImagePart(dataURL(kind.Text(), data), ""))
 		}
 	case "url":
-		url := source.member("url")
+		url := source.Member("url")
 		p.at("url.url", func() {
-			if p.need(url, '"', noText) && (!chat.IsImageURL(url.text()) || strings.HasPrefix(url.text(), "data:")) {
+			if p.need(url, '"', noText) && (!chat.IsImageURL(url.Text()) || strings.HasPrefix(url.Text(), "data:")) {
 				p.bad("Input should be an http or https URL")
 			}
 		})
 		if p.fault == nil {
-			p.addPart(j)
-			p.parts = append(append(append(p.parts, `{"type":"image_url","image_url":{"url":`...), url...), `}}`...)
+			p.addPart(j, chat.ImagePart(url.Raw(), ""))
 		}
 	}
 }
 
+// dataURL returns base64 as a data: URL, both in JSON.
+func dataURL(mediaType string, data chat.Value) []byte {
+	b := make([]byte, 0, len(data.Raw())+len(mediaType)+len(`data:;base64,`))
+	b = append(append(append(b, `"data:`...), mediaType...), ";base64,"...)
+	return append(b, data.Raw()[1:]...)
+}
+
 // data reads the base64 of a source. Line breaks in it are refused, as in the original.
-func (p *parser) data(source value) value {
-	data := source.member("data")
+func (p *parser) data(source chat.Value) chat.Value {
+	data := source.Member("data")
 	p.at("base64.data", func() {
 		switch {
 		case !p.need(data, '"', noText):
-		case len(data) == 2:
-			p.bad("String should have at least 1 character")
+		case data.Size() == 0:
+			p.bad(noCharacter)
 		case !isBase64(data):
 			p.bad("Input should be valid base64")
 		}
@@ -369,10 +340,10 @@ func (p *parser) data(source value) value {
 }
 
 // isBase64 reports whether a string, given as JSON, is base64. It decodes piece by piece and keeps nothing.
-func isBase64(v value) bool {
-	b := v.inside()
+func isBase64(v chat.Value) bool {
+	b := v.Inside()
 	if bytes.IndexByte(b, '\\') >= 0 { // a slash may be escaped
-		b = []byte(v.text())
+		b = []byte(v.Text())
 	}
 	for _, c := range b { // the decoder skips line breaks
 		if c == '\n' || c == '\r' {
@@ -398,21 +369,17 @@ func isBase64(v value) bool {
 }
 
 // document adds a document. One that is text becomes text; a file in base64 a file part, which some upstreams know.
-func (p *parser) document(j int, v value) {
-	title := v.member("title")
-	p.at("title", func() {
-		if !title.absent() && !title.is('"') {
-			p.bad(noText)
-		}
-	})
-	source := v.member("source")
+func (p *parser) document(j int, v chat.Value) {
+	title := v.Member("title")
+	p.at("title", func() { p.optional(title, '"', noText) })
+	source := v.Member("source")
 	p.at("source", func() {
 		switch p.source(source, "base64", "text", "content", "url") {
 		case "url":
-			url := source.member("url")
+			url := source.Member("url")
 			p.at("url.url", func() {
 				if p.need(url, '"', noText) {
-					if why := provider.Unfetchable(url.text()); why != "" {
+					if why := provider.Unfetchable(url.Text()); why != "" {
 						p.bad("This document cannot be fetched: %s", why)
 					}
 				}
@@ -420,9 +387,9 @@ func (p *parser) document(j int, v value) {
 			p.only("documents by their address")
 			p.remote = cmp.Or(p.remote, string(p.path))
 		case "base64":
-			kind := source.member("media_type")
+			kind := source.Member("media_type")
 			p.at("base64.media_type", func() {
-				if p.need(kind, '"', noText) && kind.text() != "application/pdf" {
+				if p.need(kind, '"', noText) && kind.Text() != "application/pdf" {
 					p.bad("Input should be 'application/pdf'")
 				}
 			})
@@ -430,43 +397,38 @@ func (p *parser) document(j int, v value) {
 			if p.fault != nil {
 				return
 			}
-			name := "document.pdf"
-			if !title.absent() && len(title) > 2 {
-				name = title.text()
-			}
-			p.addPart(j)
-			p.parts = jsonscan.AppendQuoted(append(p.parts, `{"type":"file","file":{"filename":`...), name)
-			p.parts = append(append(append(p.parts, `,"file_data":"data:application/pdf;base64,`...), data.inside()...), `"}}`...)
+			const name = "document.pdf"
+			p.addPart(j, chat.FilePart(cmp.Or(title.Text(), name), dataURL("application/pdf", data)))
 		case "text":
-			data := source.member("data")
-			p.at("text.data", func() { p.need(data, '"', noText) })
+			data := source.Member("data")
+			p.needAt("text.data", data, '"', noText)
 			if p.fault == nil {
 				p.title(j, title)
-				p.addText(j, data)
+				p.addPart(j, chat.TextPart(chat.TextOf(data)))
 			}
 		case "content":
 			p.title(j, title)
-			p.at("content.content", func() { p.inner(j, source.member("content")) })
+			p.at("content.content", func() { p.inner(j, source.Member("content")) })
 		}
 	})
 }
 
 // title adds the title of a document, if it has one.
-func (p *parser) title(j int, title value) {
-	if !title.absent() && len(title) > 2 {
-		p.say(j, "Document: "+title.text())
+func (p *parser) title(j int, title chat.Value) {
+	if t := title.Text(); t != "" {
+		p.say(j, "Document: "+t)
 	}
 }
 
 // inner adds a content that stands inside a block: a text, or texts and images.
-func (p *parser) inner(j int, content value) {
+func (p *parser) inner(j int, content chat.Value) {
 	switch {
-	case content == nil:
+	case !content.Exists():
 		p.bad(required)
-	case content.is('"'):
-		p.addText(j, content)
-	case content.is('['):
-		p.each(content, func(_ int, v value) {
+	case content.IsText():
+		p.addPart(j, chat.TextPart(chat.TextOf(content)))
+	case content.Kind() == '[':
+		p.each(content, func(_ int, v chat.Value) {
 			switch kind := p.block(v); kind {
 			case "":
 			case "text", "image":
@@ -476,78 +438,74 @@ func (p *parser) inner(j int, content value) {
 			}
 		})
 	default:
-		p.bad("Input should be a valid string or a list of content blocks")
+		p.bad(noContent)
 	}
 }
 
 // searchResult adds a search result as text: its title, its source, and what was found there.
-func (p *parser) searchResult(j int, v value) {
-	title, source := v.member("title"), v.member("source")
-	p.at("title", func() { p.need(title, '"', noText) })
-	p.at("source", func() { p.need(source, '"', noText) })
+func (p *parser) searchResult(j int, v chat.Value) {
+	title, source := v.Member("title"), v.Member("source")
+	p.needAt("title", title, '"', noText)
+	p.needAt("source", source, '"', noText)
 	if p.fault != nil {
 		return
 	}
-	p.say(j, "Search result: "+title.text()+"\nSource: "+source.text())
-	p.at("content", func() { p.inner(j, v.member("content")) })
+	p.say(j, "Search result: "+title.Text()+"\nSource: "+source.Text())
+	p.at("content", func() { p.inner(j, v.Member("content")) })
 }
 
 // toolResult reads the result of a call and writes it as a message. Tool messages have no images, so those go to the
 // user's message that follows.
-func (p *parser) toolResult(i, j int, v value) {
-	id, failed, content := v.member("tool_use_id"), v.member("is_error"), v.member("content")
-	p.at("tool_result.tool_use_id", func() { p.need(id, '"', noText) })
-	p.at("tool_result.is_error", func() {
-		if !failed.absent() && !failed.isBool() {
-			p.bad(noBool)
-		}
-	})
-	if p.fault != nil || !p.answer(id.text()) {
+func (p *parser) toolResult(i, j int, v chat.Value) {
+	id, failed, content := v.Member("tool_use_id"), v.Member("is_error"), v.Member("content")
+	p.needAt("tool_result.tool_use_id", id, '"', noText)
+	p.boolAt("tool_result.is_error", failed)
+	if p.fault != nil || !p.answer(id.Text()) {
 		return
 	}
-	var text []byte
+	var text chat.Words
 	images := 0
 	p.at("tool_result.content", func() {
 		switch {
-		case content.absent():
-		case content.is('"'):
-			text = content.inside()
-		case content.is('['):
+		case content.Null():
+		case content.IsText():
+			text.Add(content)
+		case content.Kind() == '[':
 			text, images = p.resultBlocks(j, content)
 		default:
-			p.bad("Input should be a valid string or a list of content blocks")
+			p.bad(noContent)
 		}
 	})
 	if p.fault != nil {
 		return
 	}
-	if len(text) == 0 && images > 0 {
-		text = []byte("The result follows.")
+	if text.Empty() && images > 0 {
+		text.Say("The result follows.")
 	}
 	// Chat completions have no such mark, so the text must say it.
-	if failed.is('t') && !hasPrefixFold(text, "error") {
-		text = append([]byte("Error: "), text...)
+	if failed.Kind() == 't' && !saysError(text.Content().Text()) {
+		text.Lead("Error: ")
 	}
-	p.begin(origin{message: i, blocks: []int32{int32(j)}})
-	p.out = append(append(p.out, `{"role":"tool","tool_call_id":`...), id...)
-	p.out = append(append(append(p.out, `,"content":"`...), text...), `"}`...)
+	p.add(origin{message: int32(i), block: int32(j), parts: 1}, chat.Message{Role: chat.RoleTool, ToolCallID: id.Text(), Content: text.Content()})
 }
 
-func hasPrefixFold(b []byte, prefix string) bool {
-	return len(b) >= len(prefix) && strings.EqualFold(string(b[:len(prefix)]), prefix)
+// saysError reports whether a result says itself that it is an error.
+func saysError(text string) bool {
+	const word = "error"
+	return len(text) >= len(word) && strings.EqualFold(text[:len(word)], word)
 }
 
-// resultBlocks reads the blocks of a result. It returns the texts as the inside of a string, and the number of images,
-// which it adds to the user's message.
-func (p *parser) resultBlocks(j int, content value) (text []byte, images int) {
-	p.each(content, func(_ int, v value) {
+// resultBlocks reads the blocks of a result. It returns the texts, and the number of images, which it adds to the user's
+// message.
+func (p *parser) resultBlocks(j int, content chat.Value) (text chat.Words, images int) {
+	p.each(content, func(_ int, v chat.Value) {
 		switch kind := p.block(v); kind {
 		case "":
 		case "text":
-			t := v.member("text")
+			t := v.Member("text")
 			p.at("text.text", func() {
 				if p.need(t, '"', noText) {
-					text = appendText(text, t, `\n`)
+					join(&text, t, "\n")
 				}
 			})
 		case "image":
@@ -567,9 +525,9 @@ func (p *parser) resultBlocks(j int, content value) (text []byte, images int) {
 
 // answer records that a call has its result.
 func (p *parser) answer(id string) bool {
-	at, found := p.byID[id]
+	at := p.calls.Find(id)
 	switch {
-	case !found:
+	case at < 0:
 		p.bad("unexpected `tool_use_id` found in `tool_result` blocks: %s. Each `tool_result` block must have a corresponding `tool_use` block in the previous message.", show(id))
 	case p.answered[at]:
 		p.bad("each tool_use must have a single result. Found multiple `tool_result` blocks with id: %s", show(id))
@@ -587,106 +545,80 @@ func (p *parser) allAnswered() bool {
 	}
 	for i, done := range p.answered {
 		if !done {
-			p.fault = refuse("messages."+itoa(p.caller), "`tool_use` ids were found without `tool_result` blocks immediately after: %s. Each `tool_use` block must have a corresponding `tool_result` block in the next message.", show(p.calls[i]))
+			p.fault = refuse("messages."+itoa(p.caller), "`tool_use` ids were found without `tool_result` blocks immediately after: %s. Each `tool_use` block must have a corresponding `tool_result` block in the next message.", show(p.calls.Calls[i].ID))
 			return false
 		}
 	}
-	if len(p.calls) > 0 {
-		p.calls, p.answered, p.byID = p.calls[:0], p.answered[:0], nil // clearing a map that was large costs more
-	}
+	p.calls, p.answered = chat.CallIndex{}, p.answered[:0]
 	return true
 }
 
 // assistant reads an earlier reply. Its texts become one, as the model wrote them.
-func (p *parser) assistant(i int, content value) {
-	if content.is('"') {
-		p.begin(origin{message: i})
-		p.out = append(append(append(p.out, `{"role":"assistant","content":`...), content...), '}')
+func (p *parser) assistant(i int, content chat.Value) {
+	if content.IsText() {
+		p.add(from(i, nil), chat.Message{Role: chat.RoleAssistant, Content: chat.TextOf(content)})
 		return
 	}
-	var text, thought, calls []byte
+	var text, thought chat.Words
 	p.caller = i
-	p.each(content, func(_ int, v value) {
+	p.each(content, func(_ int, v chat.Value) {
 		switch kind := p.block(v); kind {
 		case "":
 		case "text":
-			if t := p.text(v); t != nil {
-				text = append(text, t.inside()...)
+			if t := p.text(v); t.Exists() {
+				text.Add(t)
 			}
 		case "thinking":
 			p.at("thinking", func() {
-				words, signature := v.member("thinking"), v.member("signature")
-				p.at("signature", func() { p.need(signature, '"', noText) })
-				p.at("thinking", func() { p.need(words, '"', noText) })
+				words, signature := v.Member("thinking"), v.Member("signature")
+				p.needAt("signature", signature, '"', noText)
+				p.needAt("thinking", words, '"', noText)
 				if p.fault == nil && isOurs(signature) {
 					p.altered = true
-					thought = appendText(thought, words, `\n\n`)
+					join(&thought, words, "\n\n")
 				}
 			})
 		case "redacted_thinking":
-			p.at("redacted_thinking.data", func() { p.need(v.member("data"), '"', noText) })
+			p.needAt("redacted_thinking.data", v.Member("data"), '"', noText)
 		case "tool_use":
-			p.at("tool_use", func() { calls = p.call(calls, v) })
+			p.at("tool_use", func() { p.call(v) })
 		case "image", "document", "tool_result", "search_result":
 			p.bad("Input tag '%s' found using 'type' does not match any of the expected tags: 'redacted_thinking', 'text', 'thinking', 'tool_use'", kind)
 		default:
 			p.only("content blocks of type " + show(kind))
 		}
 	})
-	if p.fault != nil || len(text)+len(calls) == 0 {
+	calls := p.calls.Calls
+	if p.fault != nil || text.Empty() && len(calls) == 0 {
 		return // thinking alone says nothing to another model
 	}
-	p.begin(origin{message: i})
-	p.out = append(p.out, `{"role":"assistant","content":`...)
-	if len(text) > 0 {
-		p.out = append(append(append(p.out, '"'), text...), '"')
-	} else {
-		p.out = append(p.out, `null`...)
+	m := chat.Message{Role: chat.RoleAssistant, ToolCalls: calls}
+	if !text.Empty() {
+		m.Content = text.Content()
 	}
 	// Models that think in a field of their own want it back while they call tools. Later they ignore it.
-	if len(thought) > 0 && len(calls) > 0 && i > p.current {
-		p.out = append(append(append(p.out, `,"reasoning_content":"`...), thought...), '"')
+	if !thought.Empty() && len(calls) > 0 && i > p.current {
+		m.Think(thought.Content())
 	}
-	if len(calls) > 0 {
-		p.out = append(append(append(p.out, `,"tool_calls":[`...), calls...), ']')
-	}
-	p.out = append(p.out, '}')
+	p.add(from(i, nil), m)
 }
 
-// call reads a tool_use block and appends it to the calls of a message.
-func (p *parser) call(calls []byte, v value) []byte {
-	id, name, input := v.member("id"), v.member("name"), v.member("input")
-	p.at("id", func() {
-		if p.need(id, '"', noText) && len(id) == 2 {
-			p.bad("String should have at least 1 character")
-		}
-	})
-	p.at("name", func() {
-		if p.need(name, '"', noText) && len(name) == 2 {
-			p.bad("String should have at least 1 character")
-		}
-	})
-	p.at("input", func() { p.need(input, '{', noObject) })
+// call reads a tool_use block.
+func (p *parser) call(v chat.Value) {
+	id, name, input := v.Member("id"), v.Member("name"), v.Member("input")
+	p.textAt("id", id)
+	p.textAt("name", name)
+	p.needAt("input", input, '{', noObject)
 	if p.fault != nil {
-		return calls
+		return
 	}
-	key := id.text()
-	if _, twice := p.byID[key]; twice {
+	c := chat.ToolCall{ID: id.Text(), Name: p.shortName(name.Text()), Arguments: string(input.Raw())}
+	if p.calls.Find(c.ID) >= 0 {
 		p.badAt("id", "`tool_use` ids must be unique")
-		return calls
+		return
 	}
 	// An upstream of another dialect may have made the id, and one of this dialect would refuse it.
-	p.altered = p.altered || !isPlain(key)
-	if p.byID == nil {
-		p.byID = map[string]int{}
-	}
-	p.byID[key] = len(p.calls)
-	p.calls, p.answered = append(p.calls, key), append(p.answered, false)
-	if len(calls) > 0 {
-		calls = append(calls, ',')
-	}
-	calls = append(append(calls, `{"id":`...), id...)
-	calls = jsonscan.AppendQuoted(append(calls, `,"type":"function","function":{"name":`...), p.shortName(name.text()))
-	calls = jsonscan.AppendQuoted(append(calls, `,"arguments":`...), string(input))
-	return append(calls, `}}`...)
+	p.altered = p.altered || !isPlain(c.ID)
+	p.calls.Add(c)
+	p.answered = append(p.answered, false)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 )
 
 // FuzzParse reads any body: what is accepted is JSON and becomes a chat completion that is JSON, and what is refused has
@@ -44,9 +45,10 @@ func FuzzParse(f *testing.F) {
 			checkFault(t, refusal)
 			return
 		}
-		if !json.Valid(body) || !json.Valid(r.Chat.Raw()) {
-			t.Errorf("Parse(%q) = %q, want JSON", body, r.Chat.Raw())
+		if !json.Valid(body) {
+			t.Errorf("Parse(%q) accepts what is no JSON", body)
 		}
+		checkSame(t, body, r.Chat)
 		for i := range r.Chat.Messages { // every message is found again
 			if at := r.locate(fmt.Sprintf("messages[%d].content", i)); at != "system" && !strings.HasPrefix(at, "messages.") {
 				t.Errorf("Parse(%q): message %d is at %q", body, i, at)
@@ -65,5 +67,23 @@ func BenchmarkParse(b *testing.B) {
 		if _, err := Parse(body); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// checkSame holds a request against what its JSON is read as: an upstream of that dialect gets a chat completion, and it is
+// as large as it was counted.
+func checkSame(t *testing.T, body []byte, built *chat.Request) {
+	t.Helper()
+	written := built.AppendUpstream(nil, chat.Patch{})
+	read, err := chat.Parse(written)
+	if err != nil {
+		t.Fatalf("Parse(%q) = %s, which is refused: %v", body, written, err)
+	}
+	sizes := func(r *chat.Request) string {
+		return fmt.Sprint(r.PromptBytes(), r.TokenBound(), r.Attachments(), r.MaxTokens, r.Foreign().Path, r.Unvetted(), r.Reserved, r.Runs, r.HasMCP(), r.Stream, r.User, r.Stop, r.ReasoningEffort, r.ToolChoice, r.Format.SchemaName)
+	}
+	read.Original = built.Original
+	if sizes(read) != sizes(built) {
+		t.Fatalf("Parse(%q) has %s; its JSON %s has %s", body, sizes(built), written, sizes(read))
 	}
 }

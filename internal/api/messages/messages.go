@@ -1,7 +1,7 @@
 // Package messages is the door that speaks Anthropic's Messages API: it reads its requests and writes its replies.
 //
-// Parse turns a body into an equal chat completion request, so everything behind the door sees a chat.Request and
-// knows nothing of this dialect. A Writer turns the events of the reply into the events or the one message of the
+// Parse turns a body into an equal chat.Request, so everything behind the door knows nothing of this dialect. No JSON is
+// written for that. A Writer turns the events of the reply into the events or the one message of the
 // dialect. What a chat completion cannot say stays in the caller's own body, which an upstream of the same dialect gets;
 // its events come back to the caller as they are. See chat.Original and provider.Event.Native.
 //
@@ -18,7 +18,7 @@
 //	thinking, output_config   reasoning_effort and response_format
 //	metadata.user_id          user
 //
-// The files: json.go walks over JSON, parse.go reads the fields of a request, content.go the blocks of its messages,
+// The files: parse.go reads the fields of a request, content.go the blocks of its messages,
 // tools.go its tools; paths.go finds the field of the dialect that a later refusal is about; write.go writes replies,
 // native.go those of an upstream of the same dialect; errors.go has the error object. HTTP is the business of httpapi.
 package messages

@@ -1,7 +1,6 @@
 package messages
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"strings"
 
 	"sluice/internal/kit/fault"
-	"sluice/internal/kit/jsonscan"
 	"sluice/internal/prompt/allowance"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/upstream/provider"
@@ -24,6 +22,8 @@ const (
 	// maxUser is the longest user id that all upstreams accept. A longer one becomes its hash, which still tells
 	// users apart.
 	maxUser = 64
+	// maxAhead is for how many messages there is room before they are read.
+	maxAhead = 4096
 	// leastThought is the smallest budget of thinking.
 	leastThought = 1024
 )
@@ -36,17 +36,16 @@ func Parse(body []byte) (*Request, error) { return parse(body, false) }
 func ParseCount(body []byte) (*Request, error) { return parse(body, true) }
 
 func parse(body []byte, counting bool) (*Request, error) {
-	if err := chat.Check(body, "model, max_tokens and messages", bodyShape); err != nil {
+	root, err := chat.Check(body, "model, max_tokens and messages", bodyShape)
+	if err != nil {
 		return nil, dotted(err)
 	}
 	p := parser{body: body, counting: counting, req: &Request{}}
-	// The result is about as long as the body; arguments grow by their escapes.
-	p.out = make([]byte, 0, len(body)+len(body)/8+256)
-	p.request(bytes.TrimSpace(body))
+	p.request(root)
 	if p.fault != nil {
 		return nil, p.fault
 	}
-	req, err := chat.Parse(p.out)
+	req, err := p.out.Request()
 	if err != nil {
 		return nil, p.req.Explain(err)
 	}
@@ -65,8 +64,8 @@ type parser struct {
 	body     []byte
 	counting bool
 	req      *Request
-	out      []byte // the chat completion request so far
-	path     []byte // of the value that is being read
+	out      *chat.Builder // the request so far
+	path     []byte        // of the value that is being read
 	fault    *fault.Fault
 
 	needs   chat.Foreign // the first thing that only an upstream of the dialect understands
@@ -76,29 +75,27 @@ type parser struct {
 	runs    bool         // a field asks the vendor to do what a tool does
 	caches  int          // blocks with cache_control so far
 
-	written  int            // messages in out
 	current  int            // from this message on, thinking belongs to the exchange that is going on
-	calls    []string       // ids of the tool_use blocks of the last message, if it is the assistant's
-	byID     map[string]int // their positions
+	calls    chat.CallIndex // the tool_use blocks of the last message, if it is the assistant's
 	answered []bool         // which of them have a result
 	caller   int            // the index of that message
 
 	// The content of the message that is being read.
-	parts  []byte  // parts of the user's message, separated by commas
-	blocks []int32 // the block that each part comes from
-	single value   // the text, if the one part is a text
+	parts  []chat.Part // of the user's message
+	blocks []int32     // the block that each part comes from
 }
 
 // fields are the members of a request that are read. The others are for an upstream of the same dialect.
 type fields struct {
-	model, maxTokens, messages, system, stream, temperature, topP, topK, stops, tools, choice, thinking, metadata, config, format, servers value
+	model, maxTokens, messages, system, stream, temperature, topP, topK, stops, tools, choice, thinking, metadata, config, format, servers chat.Value
 }
 
 // request reads the whole request. The order of the fields in the body does not matter.
-func (p *parser) request(body value) {
+func (p *parser) request(body chat.Value) {
 	var f fields
-	body.members(func(key []byte, v value) {
-		switch string(key) {
+	for w := body.Walk(); w.Next(); {
+		v := w.Value
+		switch string(w.Key) {
 		case "model":
 			f.model = v
 		case "max_tokens":
@@ -132,16 +129,13 @@ func (p *parser) request(body value) {
 		case "mcp_servers":
 			f.servers = v
 		default:
-			p.unknown(string(key), v)
+			p.unknown(string(w.Key), v)
 		}
-	})
-	p.out = append(p.out, `{"model":`...)
-	p.model(f.model)
+	}
+	p.model(f.model, f.messages.Len()+1)
 	p.maxTokens(f.maxTokens)
-	p.out = append(p.out, `,"messages":[`...)
 	p.at("system", func() { p.system(f.system) })
 	p.at("messages", func() { p.messages(f.messages) })
-	p.out = append(p.out, ']')
 	p.at("stream", func() { p.stream(f.stream) })
 	p.number(f.temperature, "temperature", 1)
 	p.number(f.topP, "top_p", 1)
@@ -150,12 +144,11 @@ func (p *parser) request(body value) {
 	tools := p.tools(f.tools, f.servers)
 	p.at("tool_choice", func() { p.choice(f.choice, tools) })
 	p.at("thinking", func() { p.thinking(f.thinking, f.maxTokens, effortOf(f.config), tools > 0) })
-	if f.thinking.absent() && effortOf(f.config) != "" {
+	if f.thinking.Null() && effortOf(f.config) != "" {
 		p.effort(effortOf(f.config))
 	}
 	p.at("metadata", func() { p.metadata(f.metadata) })
 	p.config(f.config, f.format)
-	p.out = append(p.out, '}')
 	if p.caches > 0 {
 		p.leave("cache_control")
 	}
@@ -173,8 +166,8 @@ func (p *parser) leave(name string) { p.req.Leave(name) }
 
 // unknown reads a field that is not known. It is refused only by models of other dialects, and only if the request would mean
 // something else without it.
-func (p *parser) unknown(key string, v value) {
-	if !chat.Asks(v) {
+func (p *parser) unknown(key string, v chat.Value) {
+	if !chat.Asks(v.Raw()) {
 		return
 	}
 	if e := allowance.Field(key); e != nil {
@@ -202,15 +195,13 @@ func (p *parser) at(step string, read func()) {
 }
 
 // each calls read for the elements of an array until there is a problem.
-func (p *parser) each(v value, read func(i int, v value)) {
-	v.elements(func(i int, v value) {
-		if p.fault == nil {
-			n := len(p.path)
-			p.path = strconv.AppendInt(append(p.path, '.'), int64(i), 10)
-			read(i, v)
-			p.path = p.path[:n]
-		}
-	})
+func (p *parser) each(v chat.Value, read func(i int, v chat.Value)) {
+	for w := v.Walk(); p.fault == nil && w.Next(); {
+		n := len(p.path)
+		p.path = strconv.AppendInt(append(p.path, '.'), int64(w.Index), 10)
+		read(w.Index, w.Value)
+		p.path = p.path[:n]
+	}
 }
 
 // bad refuses the current value.
@@ -239,14 +230,17 @@ const (
 	noBool    = "Input should be a valid boolean"
 	noInteger = "Input should be a valid integer"
 	noNumber  = "Input should be a valid number"
+
+	noCharacter = "String should have at least 1 character"
+	noContent   = "Input should be a valid string or a list of content blocks"
 )
 
 // need reports whether the current value is there and of the type that begins with c; otherwise it refuses it.
-func (p *parser) need(v value, c byte, otherwise string) bool {
+func (p *parser) need(v chat.Value, c byte, otherwise string) bool {
 	switch {
-	case v == nil:
+	case !v.Exists():
 		p.bad(required)
-	case v[0] != c:
+	case v.Kind() != c:
 		p.bad("%s", otherwise)
 	default:
 		return true
@@ -254,66 +248,68 @@ func (p *parser) need(v value, c byte, otherwise string) bool {
 	return false
 }
 
-// object returns the object v; an absent one and, after a problem, anything else is nil.
-func (p *parser) object(v value) value {
-	if v.absent() {
-		return nil
-	}
-	if !v.is('{') {
-		p.bad(noObject)
-		return nil
-	}
-	return v
+// needAt is need for a part of the current value.
+func (p *parser) needAt(step string, v chat.Value, c byte, otherwise string) {
+	p.at(step, func() { p.need(v, c, otherwise) })
 }
 
-// list returns the list v; an absent one and, after a problem, anything else is nil.
-func (p *parser) list(v value) value {
-	if v.absent() {
-		return nil
-	}
-	if !v.is('[') {
-		p.bad(noList)
-		return nil
-	}
-	return v
-}
-
-// model reads model. Whether there is such a model is not known here.
-func (p *parser) model(v value) {
-	p.at("model", func() {
-		if !p.need(v, '"', noText) {
-			return
+// textAt is needAt for a string that must not be empty.
+func (p *parser) textAt(step string, v chat.Value) {
+	p.at(step, func() {
+		if p.need(v, '"', noText) && v.Size() == 0 {
+			p.bad(noCharacter)
 		}
-		switch n := len(v.text()); {
-		case n == 0:
-			p.bad("String should have at least 1 character")
-		case n > maxModel:
-			p.bad("String should have at most %d characters", maxModel)
-		}
-		p.out = append(p.out, v...)
 	})
 }
 
+// optional reports whether the current value is there, and refuses it if it is of another type than that which begins with c.
+func (p *parser) optional(v chat.Value, c byte, otherwise string) bool {
+	if v.Null() {
+		return false
+	}
+	if v.Kind() != c {
+		p.bad("%s", otherwise)
+	}
+	return v.Kind() == c
+}
+
+// boolAt refuses a part of the current value that is there and neither true nor false.
+func (p *parser) boolAt(step string, v chat.Value) {
+	if !v.Null() && !v.IsBool() {
+		p.badAt(step, noBool)
+	}
+}
+
+// model reads model. Whether there is such a model is not known here.
+func (p *parser) model(v chat.Value, messages int) {
+	p.textAt("model", v)
+	if v.IsText() && v.Size() > maxModel {
+		p.badAt("model", "String should have at most %d characters", maxModel)
+	}
+	p.out = chat.NewBuilder(v.Text(), min(messages, maxAhead))
+	p.req.origins = make([]origin, 0, min(messages, maxAhead))
+}
+
 // maxTokens reads max_tokens, which is required unless tokens are counted. More than the model writes is no problem.
-func (p *parser) maxTokens(v value) {
+func (p *parser) maxTokens(v chat.Value) {
 	p.at("max_tokens", func() {
 		if p.counting {
 			return
 		}
-		if v == nil {
+		if !v.Exists() {
 			p.bad(required)
 			return
 		}
 		if _, ok := p.integer(v, 1); ok {
-			p.out = append(append(p.out, `,"max_tokens":`...), v...)
+			p.out.Set("max_tokens", v)
 		}
 	})
 }
 
 // integer reads an integer that is not less than least. Only its value counts: 10, 10.0 and 1e1 are the same.
-func (p *parser) integer(v value, least int) (int, bool) {
-	switch f := v.number(); {
-	case !v.isNumber() || f != math.Trunc(f):
+func (p *parser) integer(v chat.Value, least int) (int, bool) {
+	switch f := v.Number(); {
+	case !v.IsNumber() || f != math.Trunc(f):
 		p.bad(noInteger)
 	case f < float64(least):
 		p.bad("Input should be greater than or equal to %d", least)
@@ -326,78 +322,71 @@ func (p *parser) integer(v value, least int) (int, bool) {
 }
 
 // number reads a number from 0 to most and passes it on under the same name.
-func (p *parser) number(v value, name string, most float64) {
+func (p *parser) number(v chat.Value, name string, most float64) {
 	p.at(name, func() {
 		switch {
-		case v.absent():
-		case !v.isNumber():
+		case v.Null():
+		case !v.IsNumber():
 			p.bad(noNumber)
-		case v.number() < 0:
+		case v.Number() < 0:
 			p.bad("Input should be greater than or equal to 0")
-		case v.number() > most:
+		case v.Number() > most:
 			p.bad("Input should be less than or equal to %v", most)
 		default:
-			p.out = append(append(append(append(p.out, `,"`...), name...), `":`...), v...)
+			p.out.Set(name, v)
 		}
 	})
 }
 
 // topK reads top_k, which many upstreams know though chat completions do not list it. 0 is its default.
-func (p *parser) topK(v value) {
+func (p *parser) topK(v chat.Value) {
 	p.at("top_k", func() {
-		if v.absent() {
+		if v.Null() {
 			return
 		}
 		if k, ok := p.integer(v, 0); ok && k > 0 {
-			p.out = strconv.AppendInt(append(p.out, `,"top_k":`...), int64(k), 10)
+			p.out.Set("top_k", chat.ValueOf(strconv.AppendInt(nil, int64(k), 10)))
 		}
 	})
 }
 
-func (p *parser) stream(v value) {
+func (p *parser) stream(v chat.Value) {
 	switch {
-	case v.absent() || p.counting:
-	case !v.isBool():
+	case v.Null() || p.counting:
+	case !v.IsBool():
 		p.bad(noBool)
 	default:
-		p.out = append(append(p.out, `,"stream":`...), v...)
+		p.out.Set("stream", v)
 	}
 }
 
 // stops reads stop_sequences.
-func (p *parser) stops(v value) {
-	n := 0
-	if v = p.list(v); v == nil {
+func (p *parser) stops(v chat.Value) {
+	if !p.optional(v, '[', noList) {
 		return
 	}
-	p.each(v, func(i int, v value) {
-		switch {
-		case !v.is('"'):
+	var sequences []string
+	p.each(v, func(i int, v chat.Value) {
+		switch text := v.Text(); {
+		case !v.IsText():
 			p.bad(noText)
-		case strings.TrimSpace(v.text()) == "":
+		case strings.TrimSpace(text) == "":
 			p.bad("each stop sequence must contain non-whitespace")
 		case i == maxStops:
 			p.bad("List should have at most %d items", maxStops)
 		default:
-			if n++; n == 1 {
-				p.out = append(p.out, `,"stop":[`...)
-			} else {
-				p.out = append(p.out, ',')
-			}
-			p.out = append(p.out, v...)
+			sequences = append(sequences, text)
 		}
 	})
-	if n > 0 {
-		p.out = append(p.out, ']')
-	}
+	p.out.Stop(sequences)
 }
 
 // thinking reads thinking. A budget becomes an effort, which adapters turn into what their vendor has.
-func (p *parser) thinking(v, maxTokens value, effort string, tools bool) {
-	if v = p.object(v); v == nil {
+func (p *parser) thinking(v, maxTokens chat.Value, effort string, tools bool) {
+	if !p.optional(v, '{', noObject) {
 		return
 	}
-	kind := p.word(v.member("type"))
+	kind := p.word(v.Member("type"))
 	switch kind {
 	case "", "disabled", "between_tools":
 		if effort != "" { // it is about all that the model writes; other dialects know only that of thinking
@@ -411,15 +400,15 @@ func (p *parser) thinking(v, maxTokens value, effort string, tools bool) {
 	case "enabled":
 		budget := 0
 		p.at("enabled.budget_tokens", func() {
-			b := v.member("budget_tokens")
-			if b == nil {
+			b := v.Member("budget_tokens")
+			if !b.Exists() {
 				p.bad(required)
 				return
 			}
 			budget, _ = p.integer(b, leastThought)
 		})
 		// With tools, thinking may go on between calls, and the budget may exceed one reply.
-		if p.fault == nil && !p.counting && !tools && float64(budget) >= maxTokens.number() {
+		if p.fault == nil && !p.counting && !tools && float64(budget) >= maxTokens.Number() {
 			p.fault = fault.New(fault.Invalid, "max_tokens: `max_tokens` must be greater than `thinking.budget_tokens`").At("max_tokens")
 			return
 		}
@@ -439,19 +428,12 @@ func (p *parser) thinking(v, maxTokens value, effort string, tools bool) {
 }
 
 func (p *parser) effort(e string) {
-	p.out = append(append(append(p.out, `,"reasoning_effort":"`...), e...), '"')
+	p.out.Say("reasoning_effort", e)
 }
 
 // effortOf returns output_config.effort as one of our efforts; empty if there is none. config checks the value itself.
-func effortOf(config value) string {
-	if !config.is('{') {
-		return ""
-	}
-	e := config.member("effort")
-	if !e.is('"') {
-		return ""
-	}
-	switch s := e.text(); s {
+func effortOf(config chat.Value) string {
+	switch s := config.Member("effort").Text(); s {
 	case "low", "medium", "high":
 		return s
 	case "xhigh", "max":
@@ -461,20 +443,16 @@ func effortOf(config value) string {
 }
 
 // word reads the member type of an object. It is empty after a problem.
-func (p *parser) word(v value) string {
-	p.at("type", func() {
-		if p.need(v, '"', noText) && len(v) == 2 {
-			p.bad("String should have at least 1 character")
-		}
-	})
+func (p *parser) word(v chat.Value) string {
+	p.textAt("type", v)
 	if p.fault != nil {
 		return ""
 	}
-	return v.text()
+	return v.Text()
 }
 
 // tag reads the member type of a union, which must be one of the words.
-func (p *parser) tag(v value, words ...string) string {
+func (p *parser) tag(v chat.Value, words ...string) string {
 	kind := p.word(v)
 	if p.fault != nil {
 		return ""
@@ -489,45 +467,41 @@ func (p *parser) tag(v value, words ...string) string {
 }
 
 // metadata passes the user id on.
-func (p *parser) metadata(v value) {
-	if v = p.object(v); v == nil {
+func (p *parser) metadata(v chat.Value) {
+	if !p.optional(v, '{', noObject) {
 		return
 	}
 	p.at("user_id", func() {
-		id := v.member("user_id")
-		if id.absent() {
+		id := v.Member("user_id")
+		if !p.optional(id, '"', noText) {
 			return
 		}
-		if !id.is('"') {
-			p.bad(noText)
-			return
-		}
-		user := id.text()
+		user := id.Text()
 		if len(user) > maxUser {
 			sum := sha256.Sum256([]byte(user))
 			user = hex.EncodeToString(sum[:])
 		}
-		p.out = jsonscan.AppendQuoted(append(p.out, `,"user":`...), user)
+		p.out.Say("user", user)
 	})
 }
 
 // config reads output_config, and output_format, its older form: the schema of the reply.
-func (p *parser) config(config, format value) {
+func (p *parser) config(config, format chat.Value) {
 	p.at("output_config", func() {
-		if config = p.object(config); config == nil {
+		if !p.optional(config, '{', noObject) {
 			return
 		}
 		p.at("effort", func() {
-			switch e := config.member("effort"); {
-			case e.absent() || effortOf(config) != "":
-			case !e.is('"'):
+			switch e := config.Member("effort"); {
+			case e.Null() || effortOf(config) != "":
+			case !e.IsText():
 				p.bad(noText)
 			default:
-				p.only("the effort " + show(e.text()))
+				p.only("the effort " + show(e.Text()))
 			}
 		})
-		if f := config.member("format"); !f.absent() {
-			format = nil
+		if f := config.Member("format"); !f.Null() {
+			format = chat.Value{}
 			p.at("format", func() { p.format(f) })
 		}
 	})
@@ -535,21 +509,22 @@ func (p *parser) config(config, format value) {
 }
 
 // format reads the format of a reply: a JSON schema.
-func (p *parser) format(v value) {
-	if v = p.object(v); v == nil {
+func (p *parser) format(v chat.Value) {
+	if !p.optional(v, '{', noObject) {
 		return
 	}
-	switch kind := p.word(v.member("type")); kind {
+	switch kind := p.word(v.Member("type")); kind {
 	case "json_schema":
 	default:
 		p.only("formats of type " + show(kind))
 		return
 	}
-	schema := v.member("schema")
+	schema := v.Member("schema")
 	p.at("schema", func() {
 		if p.need(schema, '{', noObject) {
-			p.out = append(p.out, `,"response_format":{"type":"json_schema","json_schema":{"name":"reply","strict":true,"schema":`...)
-			p.out = append(append(p.out, schema...), `}}`...)
+			const name = "reply"
+			definition := append([]byte(`{"name":"`+name+`","strict":true,"schema":`), schema.Raw()...)
+			p.out.Reply(chat.Format{Kind: chat.FormatJSONSchema, SchemaName: name, Schema: schema.Raw(), Strict: true}, append(definition, '}'))
 		}
 	})
 }

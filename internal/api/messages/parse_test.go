@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"sluice/internal/prompt/chat"
 )
 
 var update = flag.Bool("update", false, "write testdata/*.txtar anew")
@@ -27,7 +29,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: Parse = %v", sent.Name, err)
 			continue
 		}
-		got := string(req.Chat.Raw()) + "\n"
+		got := string(req.Chat.AppendUpstream(nil, chat.Patch{})) + "\n"
 		if o := req.Chat.Original; o != nil && o.Needs.Path != "" {
 			got += "needs " + o.Needs.What + " at " + o.Needs.Path + "\n"
 		}
@@ -36,8 +38,8 @@ func TestParse(t *testing.T) {
 		} else if o.Altered {
 			got += "altered\n"
 		}
-		if !json.Valid(req.Chat.Raw()) {
-			t.Errorf("%s: Parse wrote %s, which is not JSON", sent.Name, req.Chat.Raw())
+		if !json.Valid(req.Chat.AppendUpstream(nil, chat.Patch{})) {
+			t.Errorf("%s: Parse wrote %s, which is not JSON", sent.Name, req.Chat.AppendUpstream(nil, chat.Patch{}))
 		}
 		if *update {
 			want.Data = []byte(got)

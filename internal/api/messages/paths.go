@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strconv"
@@ -12,8 +13,33 @@ import (
 
 // origin is where a message of the chat completion comes from.
 type origin struct {
-	message int     // the index of the caller's message; -1 for system
-	blocks  []int32 // the block of each part; nil if the content is a string or the parts are one text
+	message int32   // the index of the caller's message; -1 for system
+	block   int32   // the block of the only part, if there is one
+	parts   int32   // how many there are; 0: the content is a string
+	blocks  []int32 // the block of each part, if there are several
+}
+
+// from returns the origin of a message whose parts come from these blocks, which are copied.
+func from(message int, blocks []int32) origin {
+	o := origin{message: int32(message), parts: int32(len(blocks))}
+	switch len(blocks) {
+	case 0:
+	case 1:
+		o.block = blocks[0]
+	default:
+		o.blocks = slices.Clone(blocks)
+	}
+	return o
+}
+
+// fieldNames are the fields of a chat completion that have other names here.
+var fieldNames = map[string]string{
+	"max_completion_tokens": "max_tokens",
+	"stop":                  "stop_sequences",
+	"response_format":       "output_config.format",
+	"reasoning_effort":      "thinking",
+	"parallel_tool_calls":   "tool_choice.disable_parallel_tool_use",
+	"user":                  "metadata.user_id",
 }
 
 func itoa(i int) string { return strconv.Itoa(i) }
@@ -41,21 +67,7 @@ func (w *Writer) Dropped(names []string, quoted bool) []string {
 		out = append(out, w.req.unread...)
 	}
 	for _, name := range names {
-		switch name {
-		case "max_completion_tokens":
-			name = "max_tokens"
-		case "stop":
-			name = "stop_sequences"
-		case "response_format":
-			name = "output_config.format"
-		case "reasoning_effort":
-			name = "thinking"
-		case "parallel_tool_calls":
-			name = "tool_choice.disable_parallel_tool_use"
-		case "user":
-			name = "metadata.user_id"
-		}
-		name = strings.Replace(name, "tools[].function.", "tools[].", 1)
+		name = strings.Replace(cmp.Or(fieldNames[name], name), "tools[].function.", "tools[].", 1)
 		if len(out) < provider.MaxDropped && !slices.Contains(out, name) {
 			out = append(out, name)
 		}
@@ -84,20 +96,8 @@ func (r *Request) locate(path string) string {
 		if i, _, ok := index(rest); ok && i < len(r.tools) {
 			return r.tools[i].field + "." + itoa(r.tools[i].index)
 		}
-	case "stop":
-		return "stop_sequences"
-	case "max_completion_tokens":
-		return "max_tokens"
-	case "response_format":
-		return "output_config.format"
-	case "reasoning_effort":
-		return "thinking"
-	case "parallel_tool_calls":
-		return "tool_choice"
-	case "user":
-		return "metadata.user_id"
 	}
-	return field
+	return cmp.Or(fieldNames[field], field)
 }
 
 // locateMessage is locate for a path behind "messages[".
@@ -110,7 +110,7 @@ func (r *Request) locateMessage(path string) string {
 	if o.message < 0 {
 		return "system"
 	}
-	at := "messages." + itoa(o.message)
+	at := "messages." + itoa(int(o.message))
 	content, isContent := strings.CutPrefix(rest, ".content")
 	if !isContent {
 		return at
@@ -119,12 +119,9 @@ func (r *Request) locateMessage(path string) string {
 	part, isPart := strings.CutPrefix(content, "[")
 	j, _, ok := index(part)
 	switch {
-	case len(o.blocks) == 1:
-		j = 0
+	case o.parts == 1:
+		return at + "." + itoa(int(o.block))
 	case !isPart || !ok || j >= len(o.blocks):
-		return at
-	}
-	if len(o.blocks) == 0 {
 		return at
 	}
 	return at + "." + itoa(int(o.blocks[j]))

@@ -42,7 +42,7 @@ func TestOtherSpellings(t *testing.T) {
 	walk(bodyShape, "", "", 4)
 
 	// What the parser looks for is in the shape.
-	reads := regexp.MustCompile(`(?:\.member\(|(?:required|string|id)\(\w+, )"([a-z_]+)"`)
+	reads := regexp.MustCompile(`(?:\.(?:Member|Given)\(|(?:required|string|id)\(\w+, )"([a-z_]+)"`)
 	found := 0
 	for _, file := range []string{"parse.go", "content.go", "tools.go"} {
 		source, err := os.ReadFile(file)

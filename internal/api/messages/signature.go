@@ -1,6 +1,10 @@
 package messages
 
-import "bytes"
+import (
+	"bytes"
+
+	"sluice/internal/prompt/chat"
+)
 
 // The dialect signs thinking, and clients send it back with its signature. Thinking of a model of another dialect has
 // none, so it gets one of ours. It proves nothing. It tells thinking that only its own model can use from thinking that
@@ -15,4 +19,4 @@ func appendSignature(b []byte, requestID string) []byte {
 }
 
 // isOurs reports whether a signature, given as JSON, is ours.
-func isOurs(v value) bool { return bytes.HasPrefix(v.inside(), []byte(signaturePrefix)) }
+func isOurs(v chat.Value) bool { return bytes.HasPrefix(v.Inside(), []byte(signaturePrefix)) }

@@ -21,64 +21,62 @@ type toolOrigin struct {
 }
 
 // tools reads tools and mcp_servers, and returns how many tools there are.
-func (p *parser) tools(list, servers value) int {
-	p.at("mcp_servers", func() { servers = p.list(servers) })
-	p.at("tools", func() { list = p.list(list) })
-	t := toolList{parser: p, servers: servers, sets: map[string]value{}, names: map[string]bool{}}
-	if list != nil {
-		p.at("tools", func() { p.each(list, t.tool) })
-	}
-	if servers != nil {
-		p.at("mcp_servers", func() { p.each(servers, t.server) })
-	}
+func (p *parser) tools(list, servers chat.Value) int {
+	p.at("mcp_servers", func() { p.optional(servers, '[', noList) })
+	p.at("tools", func() { p.optional(list, '[', noList) })
+	t := toolList{parser: p, servers: servers}
+	p.at("tools", func() { p.each(list, t.tool) })
+	p.at("mcp_servers", func() { p.each(servers, t.server) })
 	for name := range t.sets {
 		if !t.known(name) {
 			p.at("tools", func() { p.bad("MCP server %s not found in mcp_servers", show(name)) })
 		}
 	}
-	if t.n > 0 {
-		p.out = append(p.out, ']')
-	}
-	return t.n
+	p.out.Tools(t.list)
+	return len(t.list)
 }
 
 // toolList is the state of tools.
 type toolList struct {
 	*parser
-	servers value
-	n       int              // tools written
-	names   map[string]bool  // of the functions
-	sets    map[string]value // mcp_toolset entries by the name of their server
+	servers chat.Value
+	list    []chat.Tool
+	names   map[string]bool       // of the functions
+	sets    map[string]chat.Value // mcp_toolset entries by the name of their server
 }
 
-// begin begins a tool of the chat completion.
-func (t *toolList) begin(field string, index int) {
-	if t.n++; t.n == 1 {
-		t.out = append(t.out, `,"tools":[`...)
-	} else {
-		t.out = append(t.out, ',')
-	}
+// add adds a tool to the request.
+func (t *toolList) add(field string, index int, tool chat.Tool) {
+	t.list = append(t.list, tool)
 	t.req.tools = append(t.req.tools, toolOrigin{field, index})
+}
+
+// take notes the name of a function.
+func (t *toolList) take(name string) {
+	if t.names == nil {
+		t.names = map[string]bool{}
+	}
+	t.names[name] = true
 }
 
 // tool reads one entry of tools: a tool that the caller runs, the tools of an MCP server, or one that only upstreams
 // of the dialect have.
-func (t *toolList) tool(i int, v value) {
-	if t.n == chat.MaxTools {
+func (t *toolList) tool(i int, v chat.Value) {
+	if len(t.list) == chat.MaxTools {
 		t.bad("is one too many: a request may have at most %d tools", chat.MaxTools)
 		return
 	}
-	if !v.is('{') {
+	if v.Kind() != '{' {
 		t.bad(noObject)
 		return
 	}
 	kind := "custom"
-	if k := v.member("type"); !k.absent() {
-		if !k.is('"') {
+	if k := v.Member("type"); !k.Null() {
+		if !k.IsText() {
 			t.badAt("type", noText)
 			return
 		}
-		kind = k.text()
+		kind = k.Text()
 	}
 	t.cache(v)
 	switch kind {
@@ -89,62 +87,53 @@ func (t *toolList) tool(i int, v value) {
 	default:
 		t.only("the tool type " + show(kind))
 		// It counts as a tool: plans and models without tools refuse it.
-		name := v.member("name")
-		if !name.is('"') || !isPlain(name.text()) || len(name) > maxShortName || t.names[name.text()] {
-			name = value(`"tool_` + itoa(i) + `"`)
+		name := v.Member("name").Text()
+		if !isPlain(name) || len(name) > maxShortName-2 || t.names[name] {
+			name = "tool_" + itoa(i)
 		}
-		t.names[name.text()] = true
-		t.begin("tools", i)
-		t.out = append(append(append(t.out, `{"type":"function","function":{"name":`...), name...), `}}`...)
+		t.take(name)
+		t.add("tools", i, chat.FunctionTool(chat.Function{Name: name}, []byte(`{"name":"`+name+`"}`)))
 	}
 }
 
 // custom reads a tool that the caller runs.
-func (t *toolList) custom(i int, v value) {
-	name, description, schema, strict := v.member("name"), v.member("description"), v.member("input_schema"), v.member("strict")
+func (t *toolList) custom(i int, v chat.Value) {
+	name, description, schema, strict := v.Member("name"), v.Member("description"), v.Member("input_schema"), v.Member("strict")
 	t.at("name", func() {
 		if !t.need(name, '"', noText) {
 			return
 		}
-		n := name.text()
+		n := name.Text()
 		switch {
 		case !isPlain(n) || len(n) > maxToolName:
 			t.bad("String should match pattern '^[a-zA-Z0-9_-]{1,%d}$'", maxToolName)
 		case t.names[n]:
 			t.bad("Tool names must be unique")
 		}
-		t.names[n] = true
+		t.take(n)
 	})
-	t.at("description", func() {
-		if !description.absent() && !description.is('"') {
-			t.bad(noText)
-		}
-	})
+	t.at("description", func() { t.optional(description, '"', noText) })
 	t.at("input_schema", func() {
 		if t.need(schema, '{', noObject) {
-			if k := schema.member("type"); !k.is('"') || k.text() != "object" {
+			if !schema.Member("type").Is("object") {
 				t.badAt("type", "Input should be 'object'")
 			}
 		}
 	})
-	t.at("strict", func() {
-		if !strict.absent() && !strict.isBool() {
-			t.bad(noBool)
-		}
-	})
+	t.boolAt("strict", strict)
 	if t.fault != nil {
 		return
 	}
-	t.begin("tools", i)
-	t.out = jsonscan.AppendQuoted(append(t.out, `{"type":"function","function":{"name":`...), t.shortName(name.text()))
-	if !description.absent() {
-		t.out = append(append(t.out, `,"description":`...), description...)
+	f := chat.Function{Name: t.shortName(name.Text()), Description: description.Text(), Parameters: schema.Raw(), Strict: strict.Kind() == 't'}
+	b := jsonscan.AppendQuoted([]byte(`{"name":`), f.Name)
+	if !description.Null() {
+		b = append(append(b, `,"description":`...), description.Raw()...)
 	}
-	t.out = append(append(t.out, `,"parameters":`...), schema...)
-	if strict.is('t') {
-		t.out = append(t.out, `,"strict":true`...)
+	b = append(append(b, `,"parameters":`...), f.Parameters...)
+	if f.Strict {
+		b = append(b, `,"strict":true`...)
 	}
-	t.out = append(t.out, `}}`...)
+	t.add("tools", i, chat.FunctionTool(f, append(b, '}')))
 }
 
 // shortName returns the name of a tool in the chat completion. Names there are shorter, so a long one loses its end to a
@@ -163,33 +152,35 @@ func (p *parser) shortName(name string) string {
 }
 
 // toolset reads an entry that chooses tools of an MCP server. The server's own entry becomes the tool.
-func (t *toolList) toolset(v value) {
-	name := v.member("mcp_server_name")
-	t.at("mcp_server_name", func() { t.need(name, '"', noText) })
+func (t *toolList) toolset(v chat.Value) {
+	name := v.Member("mcp_server_name")
+	t.needAt("mcp_server_name", name, '"', noText)
 	if t.fault != nil {
 		return
 	}
 	switch {
-	case t.sets[name.text()] != nil:
+	case t.sets[name.Text()].Exists():
 		t.badAt("mcp_server_name", "an MCP server may have one mcp_toolset")
 	case len(t.sets) == chat.MaxMCPServers:
 		t.bad("is one too many: a request may have at most %d MCP servers", chat.MaxMCPServers)
 	}
-	t.sets[name.text()] = v
+	if t.sets == nil {
+		t.sets = map[string]chat.Value{}
+	}
+	t.sets[name.Text()] = v
 }
 
 // known reports whether an MCP server has the name.
 func (t *toolList) known(name string) (found bool) {
-	if t.servers == nil || t.fault != nil {
-		return t.fault != nil
+	for w := t.servers.Walk(); w.Next(); {
+		found = found || w.Value.Member("name").Is(name)
 	}
-	t.servers.elements(func(_ int, v value) { found = found || v.member("name").text() == name })
-	return found
+	return found || t.fault != nil
 }
 
 // server reads an entry of mcp_servers and writes it as a tool of the type mcp.
-func (t *toolList) server(i int, v value) {
-	if !v.is('{') {
+func (t *toolList) server(i int, v chat.Value) {
+	if v.Kind() != '{' {
 		t.bad(noObject)
 		return
 	}
@@ -197,94 +188,82 @@ func (t *toolList) server(i int, v value) {
 		t.bad("is one too many: a request may have at most %d MCP servers", chat.MaxMCPServers)
 		return
 	}
-	if t.tag(v.member("type"), "url") == "" {
+	if t.tag(v.Member("type"), "url") == "" {
 		return
 	}
-	url, name, token := v.member("url"), v.member("name"), v.member("authorization_token")
-	t.at("url", func() { t.need(url, '"', noText) })
-	t.at("name", func() {
-		if t.need(name, '"', noText) && len(name) == 2 {
-			t.bad("String should have at least 1 character")
-		}
-	})
-	t.at("authorization_token", func() {
-		if !token.absent() && !token.is('"') {
-			t.bad(noText)
-		}
-	})
+	url, name, token := v.Member("url"), v.Member("name"), v.Member("authorization_token")
+	t.needAt("url", url, '"', noText)
+	t.textAt("name", name)
+	t.at("authorization_token", func() { t.optional(token, '"', noText) })
 	if t.fault != nil {
 		return
 	}
-	allowed, ok := t.allowed(v, t.sets[name.text()])
+	allowed, ok := t.allowed(v, t.sets[name.Text()])
 	if !ok || t.fault != nil {
 		return
 	}
-	t.begin("mcp_servers", i)
-	t.out = append(append(t.out, `{"type":"mcp","server_url":`...), url...)
-	t.out = append(append(t.out, `,"server_label":`...), name...)
-	if !token.absent() {
-		t.out = append(append(t.out, `,"authorization":`...), token...)
-	}
-	if allowed != nil {
-		t.out = append(append(t.out, `,"allowed_tools":`...), allowed...)
-	}
-	t.out = append(t.out, '}')
+	t.add("mcp_servers", i, chat.ServerTool(func(member string) chat.Value {
+		switch member {
+		case "server_url":
+			return url
+		case "server_label":
+			return name
+		case "authorization":
+			return token
+		case "allowed_tools":
+			return allowed
+		}
+		return chat.Value{}
+	}))
 }
 
 // allowed returns the list of the tools of a server that may be called, as JSON; nil means all. It reports false if the
 // server is switched off. set is the server's mcp_toolset; nil if it has none.
-func (t *toolList) allowed(server, set value) (allowed value, ok bool) {
+func (t *toolList) allowed(server, set chat.Value) (allowed chat.Value, ok bool) {
 	ok = true
 	t.at("tool_configuration", func() {
-		c := t.object(server.member("tool_configuration"))
-		if c == nil {
+		c := server.Member("tool_configuration")
+		if !t.optional(c, '{', noObject) {
 			return
 		}
-		if e := c.member("enabled"); !e.absent() && !e.isBool() {
-			t.badAt("enabled", noBool)
-		} else if e.is('f') {
-			ok = false
-		}
+		t.boolAt("enabled", c.Member("enabled"))
+		ok = c.Member("enabled").Kind() != 'f'
 		t.at("allowed_tools", func() {
-			if allowed = t.list(c.member("allowed_tools")); allowed != nil {
-				t.each(allowed, func(_ int, v value) {
-					if !v.is('"') {
+			if allowed = c.Given("allowed_tools"); t.optional(allowed, '[', noList) {
+				t.each(allowed, func(_ int, v chat.Value) {
+					if !v.IsText() {
 						t.bad(noText)
 					}
 				})
 			}
 		})
 	})
-	if set == nil {
+	if !set.Exists() {
 		return allowed, ok
 	}
-	byDefault := true
-	if d := set.member("default_config"); d.is('{') {
-		byDefault = !d.member("enabled").is('f')
-	}
+	byDefault := set.Member("default_config").Member("enabled").Kind() != 'f'
 	var on []byte
-	configs := set.member("configs")
-	if configs.is('{') {
-		configs.members(func(key []byte, v value) {
-			enabled := byDefault
-			if v.is('{') && v.member("enabled").isBool() {
-				enabled = v.member("enabled").is('t')
-			}
-			switch {
-			case enabled:
-				on = jsonscan.AppendQuoted(append(on, ','), string(key))
-			case byDefault:
-				t.bad("an mcp_toolset that allows all tools but some is not supported; list those that are allowed")
-			}
-		})
+	configs := set.Member("configs")
+	for w := configs.Walk(); configs.Kind() == '{' && w.Next(); {
+		enabled := byDefault
+		if e := w.Value.Member("enabled"); e.IsBool() {
+			enabled = e.Kind() == 't'
+		}
+		switch {
+		case enabled:
+			on = jsonscan.AppendQuoted(append(on, ','), string(w.Key))
+		case byDefault:
+			t.bad("an mcp_toolset that allows all tools but some is not supported; list those that are allowed")
+		}
 	}
 	if byDefault {
 		return allowed, ok
 	}
 	if len(on) == 0 {
-		return value(`[]`), ok
+		return chat.ValueOf([]byte(`[]`)), ok
 	}
-	return append(append(value{'['}, on[1:]...), ']'), ok
+	on[0] = '['
+	return chat.ValueOf(append(on, ']')), ok
 }
 
 // servers returns how many of the tools are MCP servers.
@@ -298,20 +277,16 @@ func (r *Request) servers(tools []toolOrigin) (n int) {
 }
 
 // choice reads tool_choice.
-func (p *parser) choice(v value, tools int) {
-	if v = p.object(v); v == nil {
+func (p *parser) choice(v chat.Value, tools int) {
+	if !p.optional(v, '{', noObject) {
 		return
 	}
-	kind := p.tag(v.member("type"), "any", "auto", "none", "tool")
-	alone := v.member("disable_parallel_tool_use")
-	p.at("disable_parallel_tool_use", func() {
-		if !alone.absent() && !alone.isBool() {
-			p.bad(noBool)
-		}
-	})
-	name := v.member("name")
+	kind := p.tag(v.Member("type"), "any", "auto", "none", "tool")
+	alone := v.Member("disable_parallel_tool_use")
+	p.boolAt("disable_parallel_tool_use", alone)
+	name := v.Member("name")
 	if kind == "tool" {
-		p.at("tool.name", func() { p.need(name, '"', noText) })
+		p.needAt("tool.name", name, '"', noText)
 	}
 	if p.fault != nil {
 		return
@@ -324,14 +299,13 @@ func (p *parser) choice(v value, tools int) {
 	}
 	switch kind {
 	case "any":
-		p.out = append(p.out, `,"tool_choice":"required"`...)
+		p.out.Choose(chat.ToolChoice{Mode: chat.ChoiceRequired})
 	case "none":
-		p.out = append(p.out, `,"tool_choice":"none"`...)
+		p.out.Choose(chat.ToolChoice{Mode: chat.ChoiceNone})
 	case "tool":
-		p.out = jsonscan.AppendQuoted(append(p.out, `,"tool_choice":{"type":"function","function":{"name":`...), p.shortName(name.text()))
-		p.out = append(p.out, `}}`...)
+		p.out.Choose(chat.ToolChoice{Mode: chat.ChoiceNamed, Name: p.shortName(name.Text())})
 	}
-	if alone.is('t') {
-		p.out = append(p.out, `,"parallel_tool_calls":false`...)
+	if alone.Kind() == 't' {
+		p.out.Set("parallel_tool_calls", chat.ValueOf([]byte("false")))
 	}
 }

@@ -1,6 +1,11 @@
 package messages
 
-import "slices"
+import (
+	"maps"
+	"slices"
+
+	"sluice/internal/prompt/chat"
+)
 
 // blockMembers are the members that blocks have, by their type, and those of a source. An upstream in the operator's network gets no
 // others: it might take an address from them, and fetch it (docs/security.md#what-is-guaranteed).
@@ -16,18 +21,31 @@ var blockMembers = map[string][]string{
 	"source":            {"media_type", "data", "url", "content"},
 }
 
+// kinds are the types that are known.
+var kinds = slices.Sorted(maps.Keys(blockMembers))
+
+// kindOf returns a type, for which nothing is allocated if it is one that is known.
+func kindOf(v chat.Value) string {
+	for _, kind := range kinds {
+		if v.Is(kind) {
+			return kind
+		}
+	}
+	return v.Text()
+}
+
 // vet notes whether a block, or a source, has other members than those of its type, and type and cache_control, which all
 // of them may have. Of a type that is not known here, every member is one.
-func (p *parser) vet(kind string, v value) {
+func (p *parser) vet(kind string, v chat.Value) {
 	known := blockMembers[kind]
-	v.members(func(key []byte, m value) {
-		name := string(key)
-		holds := m.is('"') || m.is('{') || m.is('[') // nothing else can be an address
-		p.loose = p.loose || holds && name != "type" && name != "cache_control" && !slices.Contains(known, name)
-	})
+	for w := v.Walk(); w.Next(); {
+		if w.Value.Holds() && string(w.Key) != "type" && string(w.Key) != "cache_control" && !slices.Contains(known, string(w.Key)) {
+			p.loose = true
+		}
+	}
 
 	// An address in a source of another type is one that nobody reads here.
-	if t := v.member("type"); kind == "source" && v.member("url") != nil && t.is('"') && t.text() != "url" {
+	if t := v.Member("type"); kind == "source" && v.Member("url").Exists() && t.IsText() && !t.Is("url") {
 		p.loose = true
 	}
 }

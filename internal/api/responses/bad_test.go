@@ -10,7 +10,6 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"sluice/internal/kit/fault"
-	"sluice/internal/prompt/chat"
 )
 
 // badBody returns the request that an input of testdata/bad.txtar stands for.
@@ -37,11 +36,7 @@ func refusal(body string) *fault.Fault {
 	if err != nil {
 		return fault.From(err)
 	}
-	composed, err := req.Compose(nil)
-	if err == nil {
-		_, err = chat.Parse(composed)
-		err = req.Rename(err)
-	}
+	_, err = req.Compose(nil)
 	if err == nil { // a model that is translated to refuses what only the dialect can say
 		if o := req.Original(nil); o != nil && o.Needs.Path != "" {
 			err = fault.New(fault.Invalid, "This model does not know %s.", o.Needs.What).At(o.Needs.Path)

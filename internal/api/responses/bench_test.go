@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"sluice/internal/line/relay"
-	"sluice/internal/prompt/chat"
 	"sluice/internal/upstream/provider"
 )
 
@@ -42,11 +41,7 @@ func BenchmarkRequest(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				composed, err := req.Compose(nil)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if _, err := chat.Parse(composed); err != nil {
+				if _, err := req.Compose(nil); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"sluice/internal/kit/fault"
-	"sluice/internal/kit/jsonscan"
+	"sluice/internal/prompt/chat"
 )
 
 // Past is what a request refers to.
@@ -31,18 +31,18 @@ func (r *Request) References() (ids []string) {
 	return ids
 }
 
-// Compose returns the body of the chat completion that the request stands for. The error is a fault that names the
-// field. Past may be nil if the request refers to nothing.
-func (r *Request) Compose(past *Past) ([]byte, error) {
+// Compose returns the chat completion that the request stands for. The error is a fault that names the field. Past may be
+// nil if the request refers to nothing.
+func (r *Request) Compose(past *Past) (*chat.Request, error) {
 	p := &parser{req: r}
-	c := conversation{p: p, open: map[string]place{}, asked: map[string]place{}}
+	c := conversation{p: p, open: map[string]place{}, asked: map[string]place{}, turns: make([]turn, 0, len(r.items))}
 	if past == nil {
 		past = &Past{}
 	}
 	r.referenced = past.Referenced
 	all := make([]*item, 0, len(past.Items)+len(r.items))
 	for _, raw := range past.Items {
-		all = append(all, c.recall(raw, "previous_response_id", -1))
+		all = append(all, c.recall(raw, -1))
 	}
 	for i := range r.items {
 		it := &r.items[i]
@@ -52,12 +52,10 @@ func (r *Request) Compose(past *Past) ([]byte, error) {
 		}
 		raw := past.Referenced[it.id]
 		if raw == nil {
-			p.path = append(p.path[:0], "input"...)
-			p.inElement(it.index)
-			p.bad(".id", "names no item of a stored response; got %s", quote(it.id))
+			p.badAt(inputAt(it.index)+".id", "names no item of a stored response; got %s", quote(it.id))
 			break
 		}
-		all = append(all, c.recall(raw, "input", it.index))
+		all = append(all, c.recall(raw, it.index))
 	}
 	if !p.failed() {
 		mixed(all)
@@ -66,48 +64,42 @@ func (r *Request) Compose(past *Past) ([]byte, error) {
 		c.add(it)
 	}
 	c.shorten()
-	messages := c.messages()
+	b := chat.NewBuilder(r.Model, len(all)+1)
+	c.messages(b)
 	if p.fault != nil {
 		return nil, p.fault
 	}
-	return r.appendChat(messages), nil
+	r.fill(b)
+	req, err := b.Request()
+	return req, r.Rename(err)
 }
 
-// appendChat returns the body with its messages.
-func (r *Request) appendChat(messages []byte) []byte {
+// fill adds what is beside the messages.
+func (r *Request) fill(b *chat.Builder) {
 	s := &r.settings
-	b := make([]byte, 0, len(messages)+1024)
-	b = jsonscan.AppendQuoted(append(b, `{"model":`...), r.Model)
-	b = append(append(b, `,"messages":`...), messages...)
-	set := func(name string, v []byte) {
-		if v != nil {
-			b = append(append(append(append(b, `,"`...), name...), `":`...), v...)
+	if r.Stream {
+		b.Set("stream", chat.ValueOf([]byte("true")))
+	}
+	b.Set("max_completion_tokens", s.maxOutput)
+	b.Set("temperature", s.temperature)
+	b.Set("top_p", s.topP)
+	if len(r.tools.list) > 0 {
+		list := make([]chat.Tool, len(r.tools.list))
+		for i := range list {
+			list[i] = r.tools.list[i].chat
 		}
+		b.Tools(list)
+		b.Choose(r.tools.choice)
+		b.Set("parallel_tool_calls", s.parallel)
+	}
+	if s.format.Kind != chat.FormatText {
+		b.Reply(s.format, s.definition)
 	}
 	word := func(name, v string) {
 		if v != "" {
-			set(name, jsonscan.AppendQuoted(nil, v))
+			b.Say(name, v)
 		}
 	}
-	if r.Stream {
-		set("stream", []byte("true"))
-	}
-	set("max_completion_tokens", s.maxOutput)
-	set("temperature", s.temperature)
-	set("top_p", s.topP)
-	if len(r.tools.list) > 0 {
-		b = append(b, `,"tools":[`...)
-		for i := range r.tools.list {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = append(b, r.tools.list[i].chat...)
-		}
-		b = append(b, ']')
-		set("tool_choice", r.tools.choice)
-		set("parallel_tool_calls", s.parallel)
-	}
-	set("response_format", s.format)
 	word("reasoning_effort", s.effort)
 	// The defaults are left out: not every upstream knows the fields.
 	if s.verbosity != "medium" {
@@ -116,10 +108,9 @@ func (r *Request) appendChat(messages []byte) []byte {
 	if s.tier != "auto" && s.tier != "default" {
 		word("service_tier", s.tier)
 	}
-	set("user", s.user)
-	set("prompt_cache_key", s.cacheKey)
-	set("safety_identifier", s.safety)
-	return append(b, '}')
+	b.Set("user", s.user)
+	b.Set("prompt_cache_key", s.cacheKey)
+	b.Set("safety_identifier", s.safety)
 }
 
 // conversation puts items together to messages. The calls of one turn of the model are one message of a chat
@@ -130,20 +121,20 @@ type conversation struct {
 	open  map[string]place // the calls that have no result yet, by their ids
 	asked map[string]place // the calls that the caller has approved or not
 	items int
-	// thought is the reasoning that led to the calls that come next, as the inside of a JSON string.
-	thought []byte
+	// thought is the reasoning that led to the calls that come next.
+	thought chat.Words
 }
 
 // turn is one message, and for an assistant's the results of its calls.
 type turn struct {
 	role    string
 	index   int // of the item that began it; -1: it is of an earlier response
-	content []byte
-	texts   []value // of an assistant
+	content chat.Content
+	texts   []chat.Part // of an assistant
 	calls   []*item
-	results []*item // one for each call; nil: it is not there yet
-	any     bool    // some result is there
-	thought []byte  // what led to the calls, as the inside of a JSON string
+	results []*item    // one for each call; nil: it is not there yet
+	any     bool       // some result is there
+	thought chat.Words // what led to the calls
 }
 
 // place is where a call stands.
@@ -172,17 +163,13 @@ func (it *item) made() bool {
 	return it.kind != itemOutput && (it.kind != itemMessage || it.role == "assistant")
 }
 
-// recall reads an item of an earlier response. Field is what the request refers to it by.
-func (c *conversation) recall(raw []byte, field string, index int) *item {
+// recall reads an item of an earlier response, which the item of the input with an index refers to; -1: all are continued.
+func (c *conversation) recall(raw []byte, index int) *item {
 	if c.p.failed() {
 		return nil
 	}
-	c.p.path = append(c.p.path[:0], field...)
-	if index >= 0 {
-		c.p.inElement(index)
-	}
-	v, _ := at(raw, 0)
-	it, _ := c.p.item(v)
+	c.p.root, c.p.where = chat.ValueOf(raw), inputAt(index)
+	it, _ := c.p.item(c.p.root)
 	it.index = index
 	return &it
 }
@@ -201,7 +188,7 @@ func (c *conversation) add(it *item) {
 		last = &c.turns[n-1]
 	}
 	if it.kind != itemReasoning && it.kind != itemCall && it.role != "assistant" {
-		c.thought = nil
+		c.thought = chat.Words{}
 	}
 	switch it.kind {
 	case itemReasoning:
@@ -211,10 +198,14 @@ func (c *conversation) add(it *item) {
 	case itemMessage:
 		// What the model said beside calls is part of the message with the calls.
 		if it.role == "assistant" && last != nil && len(last.calls) > 0 && !last.any {
-			last.texts = append(last.texts, it.texts...)
+			last.texts = append(last.texts, it.said()...)
 			return
 		}
-		c.turns = append(c.turns, turn{role: it.role, index: it.index, content: it.content, texts: it.texts})
+		next := turn{role: it.role, index: it.index, content: it.content}
+		if it.role == "assistant" {
+			next.texts = it.said()
+		}
+		c.turns = append(c.turns, next)
 	case itemCall:
 		if _, twice := c.open[it.id]; twice {
 			c.refuse(it, ".call_id", "is the id of another call, which has no output yet")
@@ -224,8 +215,8 @@ func (c *conversation) add(it *item) {
 			c.turns = append(c.turns, turn{role: "assistant", index: it.index})
 			last = &c.turns[len(c.turns)-1]
 		}
-		if c.thought != nil {
-			last.thought, c.thought = c.thought, nil
+		if !c.thought.Empty() {
+			last.thought, c.thought = c.thought, chat.Words{}
 		}
 		c.open[it.id] = place{len(c.turns) - 1, len(last.calls)}
 		last.calls, last.results = append(last.calls, it), append(last.results, nil)
@@ -259,10 +250,18 @@ func (c *conversation) add(it *item) {
 	}
 }
 
+// said returns what a message of the assistant says.
+func (it *item) said() []chat.Part {
+	if it.parts != nil {
+		return it.parts
+	}
+	return []chat.Part{chat.TextPart(it.content)}
+}
+
 // think opens the encrypted content of reasoning that was sealed here. What another service has sealed means nothing to the
 // models behind this one.
 func (c *conversation) think(it *item) {
-	sealed := it.arguments.text()
+	sealed := it.sealed.Text()
 	if c.p.req.Opened == nil || !strings.HasPrefix(sealed, sealedHere) {
 		return
 	}
@@ -271,7 +270,7 @@ func (c *conversation) think(it *item) {
 	case !ok && it.index >= 0:
 		c.refuse(it, ".encrypted_content", "cannot be read: it was made for another account, or is damaged; leave the item out")
 	case ok && len(text) > 0:
-		c.thought = appendInside(c.thought, string(text))
+		c.thought.Say(string(text))
 	}
 }
 
@@ -288,7 +287,9 @@ func (c *conversation) shorten() {
 				continue
 			}
 		}
-		kept = append(kept, *t)
+		if kept = kept[:len(kept)+1]; len(kept) <= i { // as far as one was left out
+			kept[len(kept)-1] = *t
+		}
 	}
 	c.turns = kept
 }
@@ -306,30 +307,25 @@ func (r *Request) Shorten() bool {
 // refuse refuses an item.
 func (c *conversation) refuse(it *item, sub, format string, args ...any) {
 	if it.index < 0 {
-		c.p.path = append(c.p.path[:0], "previous_response_id"...)
 		sub = ""
-	} else {
-		c.p.path = append(c.p.path[:0], "input"...)
-		c.p.inElement(it.index)
 	}
-	c.p.bad(sub, format, args...)
+	c.p.badAt(inputAt(it.index)+sub, format, args...)
 }
 
-// messages returns the JSON array of messages, and notes in the request where each comes from.
-func (c *conversation) messages() []byte {
+// inputAt returns the path of an item of the input; for -1 that of an earlier response.
+func inputAt(index int) string {
+	if index < 0 {
+		return "previous_response_id"
+	}
+	return "input[" + strconv.Itoa(index) + "]"
+}
+
+// messages adds the messages to a chat completion, and notes in the request where each comes from.
+func (c *conversation) messages(b *chat.Builder) {
 	r := c.p.req
 	r.origin = r.origin[:0]
-	b := []byte{'['}
-	begin := func(index int, role string) {
-		if len(r.origin) > 0 {
-			b = append(b, ',')
-		}
-		r.origin = append(r.origin, index)
-		b = append(append(append(b, `{"role":"`...), role...), '"')
-	}
-	if r.settings.instructions != nil {
-		begin(-1, "system")
-		b = append(append(append(b, `,"content":`...), r.settings.instructions...), '}')
+	if r.settings.instructions.Exists() {
+		r.message(b, -1, chat.Message{Role: chat.RoleSystem, Content: chat.TextOf(r.settings.instructions)})
 	}
 	current := 0 // the first turn behind the last words of the user: the exchange of calls there goes on
 	for i := range c.turns {
@@ -339,77 +335,59 @@ func (c *conversation) messages() []byte {
 	}
 	for i := range c.turns {
 		t := &c.turns[i]
-		begin(t.index, t.role)
-		b = append(b, `,"content":`...)
-		if t.role == "assistant" {
-			b = appendTexts(b, t.texts, len(t.calls) > 0)
-		} else {
-			b = append(b, t.content...)
+		m := chat.Message{Role: roles[t.role], Developer: t.role == "developer", Content: t.content}
+		if m.Role == chat.RoleAssistant {
+			t.speak(&m, i >= current)
 		}
-		// Models that think in a field of their own want it back while they call tools. Later they ignore it.
-		if len(t.thought) > 0 && len(t.calls) > 0 && i >= current {
-			b = append(append(append(b, `,"reasoning_content":"`...), t.thought...), '"')
-		}
-		for k, call := range t.calls {
-			if k == 0 {
-				b = append(b, `,"tool_calls":[`...)
-			} else {
-				b = append(b, ',')
-			}
-			b = jsonscan.AppendQuoted(append(b, `{"id":`...), call.id)
-			b = append(append(b, `,"type":"function","function":{"name":`...), call.name...)
-			b = append(append(append(b, `,"arguments":`...), call.arguments...), "}}"...)
-		}
-		if len(t.calls) > 0 {
-			b = append(b, ']')
-		}
-		b = append(b, '}')
-		var images []byte
-		for k, result := range t.results {
-			if result == nil {
-				c.p.path = append(c.p.path[:0], "input"...)
-				c.p.bad("", "has no output for the call %s; every call must be answered", quote(t.calls[k].id))
-				return nil
-			}
-			begin(result.index, "tool")
-			b = jsonscan.AppendQuoted(append(b, `,"tool_call_id":`...), result.id)
-			b = append(append(append(b, `,"content":`...), result.content...), '}')
-			if result.images != nil {
-				if images != nil {
-					images = append(images, ',')
-				}
-				images = append(images, `{"type":"text","text":"Attachments of the output of the call of `...)
-				name := jsonscan.AppendQuoted(nil, t.calls[k].name.text())
-				images = append(append(images, name[1:len(name)-1]...), `:"},`...)
-				images = append(images, result.images...)
-			}
-		}
-		if images != nil {
-			begin(t.index, "user")
-			b = append(append(append(b, `,"content":[`...), images...), "]}"...)
+		r.message(b, t.index, m)
+		if !c.results(b, t) {
+			return
 		}
 	}
-	return append(b, ']')
 }
 
-// appendTexts appends the content of an assistant's message.
-func appendTexts(b []byte, texts []value, calls bool) []byte {
-	switch {
-	case len(texts) == 0 && calls:
-		return append(b, "null"...)
-	case len(texts) == 0:
-		return append(b, `""`...)
-	case len(texts) == 1:
-		return append(b, texts[0]...)
+// roles are the roles of messages.
+var roles = map[string]chat.Role{"system": chat.RoleSystem, "developer": chat.RoleSystem, "user": chat.RoleUser, "assistant": chat.RoleAssistant}
+
+// message adds a message that comes from an item of the input.
+func (r *Request) message(b *chat.Builder, index int, m chat.Message) {
+	r.origin = append(r.origin, index)
+	b.Message(m)
+}
+
+// speak fills a message of the assistant. Current says that the exchange of calls goes on.
+func (t *turn) speak(m *chat.Message, current bool) {
+	if len(t.texts) > 0 || len(t.calls) == 0 {
+		m.Content = chat.PartsOf(t.texts)
 	}
-	b = append(b, '[')
-	for i, text := range texts {
-		if i > 0 {
-			b = append(b, ',')
+	// Models that think in a field of their own want it back while they call tools. Later they ignore it.
+	if !t.thought.Empty() && len(t.calls) > 0 && current {
+		m.Think(t.thought.Content())
+	}
+	for _, call := range t.calls {
+		m.ToolCalls = append(m.ToolCalls, chat.ToolCall{ID: call.id, Name: call.name, Arguments: call.arguments})
+	}
+}
+
+// results adds the results of the calls of a turn, and reports false if one is missing. What tool messages cannot hold
+// follows in a message of its own.
+func (c *conversation) results(b *chat.Builder, t *turn) bool {
+	var others []chat.Part
+	for k, result := range t.results {
+		if result == nil {
+			c.p.badAt("input", "has no output for the call %s; every call must be answered", quote(t.calls[k].id))
+			return false
 		}
-		b = append(append(append(b, `{"type":"text","text":`...), text...), '}')
+		c.p.req.message(b, result.index, chat.Message{Role: chat.RoleTool, ToolCallID: result.id, Content: result.content})
+		if result.others != nil {
+			others = append(others, chat.TextPart(chat.Text("Attachments of the output of the call of "+t.calls[k].name+":")))
+			others = append(others, result.others...)
+		}
 	}
-	return append(b, ']')
+	if others != nil {
+		c.p.req.message(b, t.index, chat.Message{Role: chat.RoleUser, Content: chat.PartsOf(others)})
+	}
+	return true
 }
 
 // fieldNames are the fields of chat completions that have other names here.
@@ -448,7 +426,7 @@ func (r *Request) rename(path string) string {
 			return "input"
 		}
 		rest = strings.TrimSuffix(rest, ".url") // of image_url, which is a string here
-		return "input[" + strconv.Itoa(r.origin[i]) + "]" + rest
+		return inputAt(r.origin[i]) + rest
 	}
 	if rest, ok := strings.CutPrefix(path, "tools"); ok {
 		i, rest, ok := indexed(rest)

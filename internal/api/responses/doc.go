@@ -1,7 +1,7 @@
 // Package responses speaks OpenAI's Responses dialect: it reads requests and writes replies.
 //
-// Parse reads a body into a Request. Compose turns it, and the earlier items that it refers to, into the body of an
-// equal chat completion, so that everything behind the door sees the one kind of request. A Writer is the relay.Dialect
+// Parse reads a body into a Request. Compose turns it, and the earlier items that it refers to, into an equal chat.Request,
+// so that everything behind the door sees the one kind of request. No JSON is written for that. A Writer is the relay.Dialect
 // of one reply: it writes the events of a stream in their order, or one Response object. Shelf keeps what store asks
 // for, encrypted, so that later requests can refer to it.
 //

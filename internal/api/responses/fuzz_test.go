@@ -50,16 +50,12 @@ func FuzzParse(f *testing.F) {
 		if err == nil && !json.Valid([]byte(body)) {
 			t.Fatalf("Parse(%q) accepts what is no JSON", body)
 		}
-		var composed []byte
+		var composed *chat.Request
 		if err == nil {
 			composed, err = req.Compose(nil)
 		}
 		if err == nil {
-			_, err = chat.Parse(composed)
-			err = req.Rename(err)
-			if !json.Valid(composed) {
-				t.Fatalf("Compose(%q) = %s, which is no JSON", body, composed)
-			}
+			checkSame(t, body, composed)
 		}
 		if err != nil {
 			fa := fault.From(err)
@@ -73,7 +69,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if echo := append(append([]byte("{"), req.echo[1:]...), '}'); !json.Valid(echo) || strings.ContainsAny(string(echo), "\n\r") {
+		if echo := append(append([]byte("{"), req.echoed()[1:]...), '}'); !json.Valid(echo) || strings.ContainsAny(string(echo), "\n\r") {
 			t.Fatalf("echo of %q = %s", body, echo)
 		}
 		if input := req.appendInput(nil); !json.Valid(input) {
@@ -198,4 +194,21 @@ func FuzzNative(f *testing.F) {
 			}
 		}
 	})
+}
+
+// checkSame holds a request against what its JSON is read as: an upstream of that dialect gets a chat completion, and it is
+// as large as it was counted.
+func checkSame(t *testing.T, body string, built *chat.Request) {
+	t.Helper()
+	written := built.AppendUpstream(nil, chat.Patch{})
+	read, err := chat.Parse(written)
+	if err != nil {
+		t.Fatalf("Compose(%q) = %s, which is refused: %v", body, written, err)
+	}
+	sizes := func(r *chat.Request) string {
+		return fmt.Sprint(r.PromptBytes(), r.TokenBound(), r.Attachments(), r.MaxTokens, r.Foreign(), r.ForeignBesideFiles(), r.Unvetted(), r.Reserved, r.Runs, r.UsesTools(), r.HasMCP(), r.Stream, r.User, r.Stop, r.ReasoningEffort, r.ToolChoice, r.Format.SchemaName)
+	}
+	if sizes(read) != sizes(built) {
+		t.Fatalf("Compose(%q) has %s; its JSON %s has %s", body, sizes(built), written, sizes(read))
+	}
 }

@@ -40,8 +40,8 @@ func (r *Request) native(past *Past, model string, most int, allow *allowance.Se
 	b := jsonscan.AppendQuoted([]byte(`{"model":`), model)
 	b = append(b, `,"store":false,"input":[`...)
 	first := len(b)
-	add := func(item value) {
-		switch kind := item.member("type").text(); {
+	add := func(item chat.Value) {
+		switch kind := item.Given("type").Text(); {
 		case strings.HasPrefix(kind, "mcp_"): // of an earlier turn, whose servers this one does not have
 			return
 		case kind == "reasoning" && !foreignContent(item):
@@ -54,8 +54,7 @@ func (r *Request) native(past *Past, model string, most int, allow *allowance.Se
 	}
 	if past != nil {
 		for _, raw := range past.Items {
-			item, _ := at(allowed.Item(raw), 0)
-			add(item)
+			add(chat.ValueOf(allowed.Item(raw)))
 		}
 	}
 	body, err := allowed.Body(r.body)
@@ -63,28 +62,26 @@ func (r *Request) native(past *Past, model string, most int, allow *allowance.Se
 		r.refused = err // its path is in the words of the caller
 		return nil, nil, err
 	}
-	root, _ := at(body, 0)
-	all, _ := at(r.appendItems(nil, root.member("input")), 0)
-	for _, item := range all.elements() {
-		add(item)
+	root := chat.ValueOf(body)
+	for all := chat.ValueOf(r.appendItems(nil, root.Given("input"))).Walk(); all.Next(); {
+		add(all.Value)
 	}
 	b = append(b, ']')
-	for key, v := range root.members() {
+	for walk := root.Walk(); walk.Next(); {
+		key, v := string(walk.Key), walk.Value.Raw()
 		switch key {
-		case "model", "store", "input", "previous_response_id", "truncation":
+		case "model", "store", "input", "previous_response_id", "truncation", "include":
 			continue
 		case "max_output_tokens":
-			if n, err := strconv.Atoi(string(r.settings.maxOutput)); err == nil && n > most {
+			if n := int(r.settings.maxOutput.Number()); n > most {
 				v = strconv.AppendInt(nil, int64(most), 10)
 			}
-		case "include":
-			continue
 		case "tools":
-			if v.kind() == '[' && v[jsonscan.Space(v, 1)] == ']' { // some upstreams refuse an empty list
+			if walk.Value.Kind() == '[' && walk.Value.IsEmpty() { // some upstreams refuse an empty list
 				continue
 			}
 		}
-		b = append(append(jsonscan.AppendQuoted(append(b, ','), key), ':'), v...)
+		b = append(appendKey(b, key), v...)
 	}
 	if include := r.included(); include != nil {
 		b = append(append(b, `,"include":`...), include...)
@@ -92,43 +89,46 @@ func (r *Request) native(past *Past, model string, most int, allow *allowance.Se
 	return append(b, '}'), allowed.Dropped(), nil
 }
 
+// appendKey appends the key of a member, behind a comma if it is not the first of its object.
+func appendKey(b []byte, key string) []byte {
+	if b[len(b)-1] != '{' {
+		b = append(b, ',')
+	}
+	return append(jsonscan.AppendQuoted(b, key), ':')
+}
+
 // included returns what the upstream is asked to include. If the response is stored here and the model is asked to reason,
 // its reasoning is part of the conversation, which the upstream can only read if it has sealed it.
 func (r *Request) included() []byte {
-	list := r.body.member("include")
-	if r.Encrypted || !r.Store || r.settings.reasoning == nil {
-		return list
+	list := chat.ValueOf(r.body).Given("include")
+	if r.Encrypted || !r.Store || !r.settings.reasoning.Exists() {
+		return list.Raw()
 	}
 	b := []byte(`["reasoning.encrypted_content"`)
-	for _, v := range list.elements() {
-		b = append(append(b, ','), v...)
+	for walk := list.Walk(); walk.Next(); {
+		b = append(append(b, ','), walk.Value.Raw()...)
 	}
 	return append(b, ']')
 }
 
 // foreignContent reports whether an upstream has sealed the content of a reasoning item. What was sealed here, or not at all,
 // means nothing to it.
-func foreignContent(item value) bool {
-	sealed := item.member("encrypted_content").text()
+func foreignContent(item chat.Value) bool {
+	sealed := item.Given("encrypted_content").Text()
 	return sealed != "" && !strings.HasPrefix(sealed, sealedHere)
 }
 
 // appendOwn appends an item without its id, unless it must have one: the upstream has stored none of them.
-func appendOwn(b []byte, item value) []byte {
-	kind := item.member("type").text()
-	if item.member("id") == nil || kind != "message" && kind != "" && kind != "function_call" && kind != "custom_tool_call" {
-		return append(b, oneLine(item)...)
+func appendOwn(b []byte, item chat.Value) []byte {
+	kind := item.Given("type").Text()
+	if !item.Given("id").Exists() || kind != "message" && kind != "" && kind != "function_call" && kind != "custom_tool_call" {
+		return append(b, oneLine(item.Raw())...)
 	}
 	b = append(b, '{')
-	first := len(b)
-	for key, v := range item.members() {
-		if key == "id" {
-			continue
+	for walk := item.Walk(); walk.Next(); {
+		if string(walk.Key) != "id" {
+			b = append(appendKey(b, string(walk.Key)), oneLine(walk.Value.Raw())...)
 		}
-		if len(b) > first {
-			b = append(b, ',')
-		}
-		b = append(append(jsonscan.AppendQuoted(b, key), ':'), oneLine(v)...)
 	}
 	return append(b, '}')
 }
@@ -180,11 +180,11 @@ func (w *Writer) speaks(raw []byte) bool {
 	if !json.Valid(line) {
 		return false
 	}
-	v, _ := at(line, 0)
+	v := chat.ValueOf(line)
 	if w.req.Stream {
-		return v.member("type").text() == "response.created"
+		return v.Given("type").Text() == "response.created"
 	}
-	return v.member("object").text() == "response"
+	return v.Given("object").Text() == "response"
 }
 
 // relay hands on what the upstream said. raw has an event on each line; see provider.Event.
@@ -193,19 +193,19 @@ func (w *Writer) relay(b, raw []byte) []byte {
 		if !json.Valid(line) { // no client could read it either
 			continue
 		}
-		v, _ := at(line, 0)
+		v := chat.ValueOf(line)
 		if !w.req.Stream {
-			if v.member("object").text() == "response" {
-				w.native.last = append([]byte(nil), v...)
+			if v.Given("object").Text() == "response" {
+				w.native.last = bytes.Clone(v.Raw())
 			}
 			continue
 		}
-		kind := v.member("type").text()
+		kind := v.Given("type").Text()
 		switch kind {
 		case "", "error", "response.failed": // Fault writes them
 			continue
 		case "response.completed", "response.incomplete":
-			w.native.kind, w.native.last = kind, append([]byte(nil), v.member("response")...)
+			w.native.kind, w.native.last = kind, bytes.Clone(v.Given("response").Raw())
 			continue
 		}
 		if strings.ContainsAny(kind, "\r\n") {
@@ -218,27 +218,24 @@ func (w *Writer) relay(b, raw []byte) []byte {
 }
 
 // rename appends an event with our names. Numbers are counted anew.
-func (w *Writer) rename(b []byte, event value) []byte {
-	index, _ := strconv.Atoi(string(event.member("output_index")))
+func (w *Writer) rename(b []byte, event chat.Value) []byte {
+	index, _ := strconv.Atoi(string(event.Given("output_index").Raw()))
 	b = append(b, '{')
-	first := len(b)
-	for key, v := range event.members() {
-		if len(b) > first {
-			b = append(b, ',')
-		}
-		b = append(jsonscan.AppendQuoted(b, key), ':')
+	for walk := event.Walk(); walk.Next(); {
+		key, v := string(walk.Key), walk.Value
+		b = appendKey(b, key)
 		switch {
 		case key == "sequence_number":
 			b = strconv.AppendInt(b, int64(w.seq), 10)
 			w.seq++
-		case key == "item_id" && v.kind() == '"':
-			b = jsonscan.AppendQuoted(b, w.itemID(v.text(), index))
-		case key == "item" && v.kind() == '{':
+		case key == "item_id" && v.IsText():
+			b = jsonscan.AppendQuoted(b, w.itemID(v.Text(), index))
+		case key == "item" && v.Kind() == '{':
 			b = w.renameItem(b, v, index)
-		case key == "response" && v.kind() == '{':
+		case key == "response" && v.Kind() == '{':
 			b = w.renameResponse(b, v)
 		default:
-			b = append(b, v...)
+			b = append(b, v.Raw()...)
 		}
 	}
 	return append(b, '}')
@@ -262,25 +259,21 @@ func (w *Writer) itemID(theirs string, index int) string {
 }
 
 // renameItem appends an item with our id.
-func (w *Writer) renameItem(b []byte, item value, index int) []byte {
+func (w *Writer) renameItem(b []byte, item chat.Value, index int) []byte {
 	b = append(b, '{')
-	first := len(b)
-	for key, v := range item.members() {
-		if len(b) > first {
-			b = append(b, ',')
+	for walk := item.Walk(); walk.Next(); {
+		b = appendKey(b, string(walk.Key))
+		if string(walk.Key) == "id" && walk.Value.IsText() {
+			b = jsonscan.AppendQuoted(b, w.itemID(walk.Value.Text(), index))
+		} else {
+			b = append(b, walk.Value.Raw()...)
 		}
-		b = append(jsonscan.AppendQuoted(b, key), ':')
-		if key == "id" && v.kind() == '"' {
-			b = jsonscan.AppendQuoted(b, w.itemID(v.text(), index))
-			continue
-		}
-		b = append(b, v...)
 	}
 	return append(b, '}')
 }
 
 // renameResponse appends a Response object with our names. What the caller asked for and we decide is what the caller said.
-func (w *Writer) renameResponse(b []byte, response value) []byte {
+func (w *Writer) renameResponse(b []byte, response chat.Value) []byte {
 	b = append(append(append(b, `{"id":"`...), ResponseID(w.head.RequestID)...), `","model":`...)
 	b = jsonscan.AppendQuoted(b, w.head.Model)
 	b = strconv.AppendBool(append(b, `,"store":`...), w.req.Store)
@@ -290,25 +283,26 @@ func (w *Writer) renameResponse(b []byte, response value) []byte {
 	} else {
 		b = append(b, "null"...)
 	}
-	for key, v := range response.members() {
+	for walk := response.Walk(); walk.Next(); {
+		key, v := string(walk.Key), walk.Value
 		switch key {
 		case "id", "model", "store", "previous_response_id":
 			continue
 		}
-		b = append(jsonscan.AppendQuoted(append(b, ','), key), ':')
-		if key != "output" || v.kind() != '[' {
-			b = append(b, v...)
+		b = appendKey(b, key)
+		if key != "output" || v.Kind() != '[' {
+			b = append(b, v.Raw()...)
 			continue
 		}
 		b = append(b, '[')
-		for i, item := range v.elements() {
-			if i > 0 {
+		for items := v.Walk(); items.Next(); {
+			if items.Index > 0 {
 				b = append(b, ',')
 			}
-			if item.kind() == '{' {
-				b = w.renameItem(b, item, i)
+			if items.Value.Kind() == '{' {
+				b = w.renameItem(b, items.Value, items.Index)
 			} else {
-				b = append(b, item...)
+				b = append(b, items.Value.Raw()...)
 			}
 		}
 		b = append(b, ']')
@@ -318,7 +312,7 @@ func (w *Writer) renameResponse(b []byte, response value) []byte {
 
 // wholeNative is whole for a reply in the upstream's own words.
 func (w *Writer) wholeNative() []byte {
-	last, _ := at(oneLine(w.native.last), 0)
+	last := chat.ValueOf(oneLine(w.native.last))
 	response := w.renameResponse(nil, last)
 	if !w.req.Store || w.opts.Keep != nil && w.opts.Keep(response) {
 		return response

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"slices"
@@ -40,17 +41,17 @@ type Request struct {
 	Truncate bool
 
 	items     []item
-	body      value        // the whole body
+	body      []byte       // the whole body
 	needs     chat.Foreign // what only an upstream of the dialect understands
 	loose     bool         // see chat.Original
 	remote    string       // the path of the first address in an item that only such an upstream understands
 	offers    bool         // it has tools that the chat completion does not list
 	unread    []string     // what a chat completion cannot say and does without
 	refused   error        // of native
-	inputJSON value        // input as it was sent: a string or an array
+	inputJSON []byte       // input as it was sent: a string or an array; nil if it was not
 	tools     tools
 	settings  settings
-	echo      []byte // the members of a Response object that repeat the request
+	echo      []byte // see echoed
 	// skipped is how many of the oldest turns Compose leaves out, and turns how many there were.
 	skipped, turns int
 	// referenced are the items that the input refers to, once Compose knows them.
@@ -60,29 +61,29 @@ type Request struct {
 
 // settings are the fields that become members of the chat completion as they are; absent ones are zero.
 type settings struct {
-	instructions                 value
-	maxOutput, temperature, topP value
-	parallel                     value
+	instructions                 chat.Value
+	maxOutput, temperature, topP chat.Value
+	parallel                     chat.Value
 	effort                       string
-	format                       []byte // the JSON of response_format
+	format                       chat.Format
+	definition                   []byte // the JSON of the schema of format, as a chat completion has it
 	verbosity, tier              string
-	user, cacheKey, safety       value
-	metadata, reasoning, text    value
+	user, cacheKey, safety       chat.Value
+	metadata, reasoning, text    chat.Value
 	truncation                   string
-	topLogprobs, maxToolCalls    value
-	choice                       value
+	topLogprobs, maxToolCalls    chat.Value
+	choice                       chat.Value
 }
 
 // Parse reads a request. The error is a fault that names the field. The Request keeps body, which must not be changed.
 func Parse(body []byte) (*Request, error) {
-	if err := chat.Check(body, "model and input", bodyShape); err != nil {
+	root, err := chat.Check(body, "model and input", bodyShape)
+	if err != nil {
 		return nil, err
 	}
-	p := parser{req: &Request{Store: true}}
-	root, _ := at(body, 0)
-	p.req.body = root
-	for key, v := range root.members() {
-		p.field(key, v)
+	p := parser{req: &Request{Store: true, body: root.Raw()}, root: root}
+	for walk := root.Walk(); walk.Next(); {
+		p.field(walk.Key, walk.Value)
 		if p.fault != nil {
 			return nil, p.fault
 		}
@@ -91,48 +92,39 @@ func Parse(body []byte) (*Request, error) {
 	if p.fault != nil {
 		return nil, p.fault
 	}
-	p.req.echo = oneLine(p.req.appendEcho(nil))
 	return p.req, nil
 }
 
-// parser fills a Request. Path leads to the value that is being read. Only the first problem counts; after it, the
-// rest may be read or not.
+// parser fills a Request. Only the first problem counts; after it, the rest may be read or not.
 type parser struct {
 	req   *Request
-	path  []byte
+	root  chat.Value // what all values that are read are in
+	where string     // the path of root; empty for the body
 	fault *fault.Fault
 }
 
-// bad refuses the current value, or the part of it that sub leads to. The format continues a sentence that
-// begins with the path.
-func (p *parser) bad(sub, format string, args ...any) {
+// path returns the path of a value.
+func (p *parser) path(v chat.Value) string {
+	inside := p.root.Path(v)
+	if p.where == "" || inside == "" {
+		return p.where + inside
+	}
+	return p.where + "." + inside
+}
+
+// bad refuses a value, or the part of it that sub leads to. The format continues a sentence that begins with the path.
+func (p *parser) bad(v chat.Value, sub, format string, args ...any) {
 	if p.fault == nil {
-		path := string(p.path) + sub
+		p.badAt(p.path(v)+sub, format, args...)
+	}
+}
+
+// badAt is bad for what has a path.
+func (p *parser) badAt(path, format string, args ...any) {
+	if p.fault == nil {
 		p.fault = fault.New(fault.Invalid, "%s %s", path, fmt.Sprintf(format, args...)).At(path)
 	}
 }
-
-// in moves to a member, and out back to where in was called.
-func (p *parser) in(name string) int {
-	mark := len(p.path)
-	if mark > 0 {
-		p.path = append(p.path, '.')
-	}
-	p.path = append(p.path, name...)
-	return mark
-}
-
-// inElement is in for an element of an array.
-func (p *parser) inElement(i int) int {
-	mark := len(p.path)
-	p.path = append(p.path, '[')
-	p.path = strconv.AppendInt(p.path, int64(i), 10)
-	p.path = append(p.path, ']')
-	return mark
-}
-
-// out moves back; see in. After a problem the path does not matter any more.
-func (p *parser) out(mark int) { p.path = p.path[:mark] }
 
 // failed reports whether there was a problem.
 func (p *parser) failed() bool { return p.fault != nil }
@@ -146,14 +138,14 @@ func (p *parser) leave(name string) {
 
 // unknown reads a member that is not known. Clients send what newer versions of the original know, and few of them may make
 // a request fail: those without which it would mean something else.
-func (p *parser) unknown(key string, v value) {
-	if !chat.Asks(v) {
+func (p *parser) unknown(key string, v chat.Value) {
+	if !chat.Asks(v.Raw()) {
 		return
 	}
 	if e := allowance.Field(key); e != nil {
 		p.req.offers = p.req.offers || e.Runs
 		if e.Refused&allowance.Responses != 0 {
-			p.only(e.What)
+			p.only(v, e.What)
 			return
 		}
 	}
@@ -161,20 +153,18 @@ func (p *parser) unknown(key string, v value) {
 }
 
 // field reads one member of the body. Null counts as absent.
-func (p *parser) field(key string, v value) {
-	mark := p.in(key)
-	defer p.out(mark)
+func (p *parser) field(key []byte, v chat.Value) {
 	r, s := p.req, &p.req.settings
-	if v.null() {
+	if v.Null() {
 		return
 	}
-	switch key {
+	switch string(key) {
 	case "model":
 		if p.isText(v, 1, maxModel) {
-			r.Model = v.text()
+			r.Model = v.Text()
 		}
 	case "input":
-		r.inputJSON = v
+		r.inputJSON = v.Raw()
 		p.input(v)
 	case "instructions":
 		if p.isText(v, 0, math.MaxInt) {
@@ -183,27 +173,27 @@ func (p *parser) field(key string, v value) {
 	case "stream":
 		r.Stream = p.boolean(v)
 	case "stream_options":
-		if p.object(v, "an object") && v.member("include_obfuscation").kind() == 't' {
+		if p.object(v, "an object") && v.Given("include_obfuscation").Kind() == 't' {
 			p.leave("stream_options.include_obfuscation")
 		}
 	case "store":
 		r.Store = p.boolean(v)
 	case "previous_response_id":
 		if p.isText(v, 1, maxID) {
-			r.Previous = v.text()
+			r.Previous = v.Text()
 		}
 	case "max_output_tokens":
 		s.maxOutput = p.integer(v, 1, math.MaxInt32)
 	case "max_tool_calls":
 		s.maxToolCalls = p.integer(v, 1, math.MaxInt32)
-		p.leave(key)
+		p.leave("max_tool_calls")
 	case "temperature":
 		s.temperature = p.number(v, 0, 2)
 	case "top_p":
 		s.topP = p.number(v, 0, 1)
 	case "top_logprobs":
-		if s.topLogprobs = p.integer(v, 0, maxTopLogprobs); chat.Asks(s.topLogprobs) {
-			p.leave(key)
+		if s.topLogprobs = p.integer(v, 0, maxTopLogprobs); chat.Asks(s.topLogprobs.Raw()) {
+			p.leave("top_logprobs")
 		}
 	case "parallel_tool_calls":
 		p.boolean(v)
@@ -234,241 +224,235 @@ func (p *parser) field(key string, v value) {
 		s.safety = p.label(v)
 	case "background":
 		if p.boolean(v) {
-			p.bad("", "is not supported: a response is made while its caller waits. Leave it out, and set stream to see the reply as it is written")
+			p.bad(v, "", "is not supported: a response is made while its caller waits. Leave it out, and set stream to see the reply as it is written")
 		}
 	case "conversation":
-		p.bad("", "is not supported: continue a conversation with previous_response_id, or send its items in input")
+		p.bad(v, "", "is not supported: continue a conversation with previous_response_id, or send its items in input")
 	case "prompt":
-		p.bad("", "is not supported: there are no stored prompts here; send the text in instructions and input")
+		p.bad(v, "", "is not supported: there are no stored prompts here; send the text in instructions and input")
 	case "n":
-		if n := p.integer(v, 1, math.MaxInt32); n != nil && string(n) != "1" {
-			p.bad("", "is a field of chat completions; a response is one reply, so leave it out or send several requests")
+		if n := p.integer(v, 1, math.MaxInt32); n.Exists() && !bytes.Equal(n.Raw(), []byte("1")) {
+			p.bad(v, "", "is a field of chat completions; a response is one reply, so leave it out or send several requests")
 		}
 	case "stop":
-		if chat.Asks(v) {
-			p.bad("", "is a field of chat completions, and responses have no stop sequences; leave it out")
+		if chat.Asks(v.Raw()) {
+			p.bad(v, "", "is a field of chat completions, and responses have no stop sequences; leave it out")
 		}
 	case "functions", "function_call":
-		p.bad("", "is the older form of function calling, which is not supported; use tools and tool_choice")
+		p.bad(v, "", "is the older form of function calling, which is not supported; use tools and tool_choice")
 	case "web_search_options":
-		p.bad("", "is a field of chat completions; use a tool of the type web_search")
+		p.bad(v, "", "is a field of chat completions; use a tool of the type web_search")
 	case "messages":
-		p.bad("", "is a field of chat completions; send the conversation in input")
+		p.bad(v, "", "is a field of chat completions; send the conversation in input")
 	case "max_tokens", "max_completion_tokens":
-		p.bad("", "is a field of chat completions; use max_output_tokens")
+		p.bad(v, "", "is a field of chat completions; use max_output_tokens")
 	case "response_format":
-		p.bad("", "is a field of chat completions; use text.format")
+		p.bad(v, "", "is a field of chat completions; use text.format")
 	case "reasoning_effort":
-		p.bad("", "is a field of chat completions; use reasoning.effort")
+		p.bad(v, "", "is a field of chat completions; use reasoning.effort")
 	default:
-		p.unknown(key, v)
+		p.unknown(string(key), v)
 	}
 }
 
 // whole checks what needs several fields.
 func (p *parser) whole() {
-	p.path = p.path[:0]
 	r := p.req
 	switch {
 	case p.failed():
 	case r.Model == "":
-		p.bad("model", "is required: the id of a model that GET /v1/models lists")
+		p.badAt("model", "is required: the id of a model that GET /v1/models lists")
 	case r.inputJSON == nil && r.Previous == "":
-		p.bad("input", "is required: a string or an array of items")
-	case r.inputJSON.kind() == '[' && len(r.items) == 0 && r.Previous == "":
-		p.bad("input", "must hold at least one item")
+		p.badAt("input", "is required: a string or an array of items")
+	case r.inputJSON != nil && len(r.items) == 0 && r.Previous == "":
+		p.badAt("input", "must hold at least one item")
 	default:
 		p.choice(r.settings.choice)
 	}
 }
 
 // isText reports whether v is a string of least to most bytes.
-func (p *parser) isText(v value, least, most int) bool {
-	if v.kind() != '"' {
-		p.bad("", "must be a string; got %s", v.typeName())
+func (p *parser) isText(v chat.Value, least, most int) bool {
+	if v.Kind() != '"' {
+		p.bad(v, "", "must be a string; got %s", v.TypeName())
 		return false
 	}
-	switch n := len(v) - 2; { // at least the length of the text
+	switch n := v.Size(); {
 	case n < least:
-		p.bad("", "must not be empty")
+		p.bad(v, "", "must not be empty")
 		return false
 	case n > most:
-		if n = len(v.text()); n > most {
-			p.bad("", "must be at most %d bytes long; got %d", most, n)
-			return false
-		}
+		p.bad(v, "", "must be at most %d bytes long; got %d", most, n)
+		return false
 	}
 	return true
 }
 
 // label reads a short text that is passed on.
-func (p *parser) label(v value) value {
+func (p *parser) label(v chat.Value) chat.Value {
 	if p.isText(v, 0, maxLabel) {
 		return v
 	}
-	return nil
+	return chat.Value{}
 }
 
 // object reports whether v is an object.
-func (p *parser) object(v value, want string) bool {
-	if v.kind() != '{' {
-		p.bad("", "must be %s; got %s", want, v.typeName())
-		return false
-	}
-	return true
-}
+func (p *parser) object(v chat.Value, want string) bool { return p.isKind(v, '{', want) }
 
 // array reports whether v is an array.
-func (p *parser) array(v value, want string) bool {
-	if v.kind() != '[' {
-		p.bad("", "must be %s; got %s", want, v.typeName())
-		return false
+func (p *parser) array(v chat.Value, want string) bool { return p.isKind(v, '[', want) }
+
+// isKind reports whether v is of the type that begins with c.
+func (p *parser) isKind(v chat.Value, c byte, want string) bool {
+	if v.Kind() != c {
+		p.bad(v, "", "must be %s; got %s", want, v.TypeName())
 	}
-	return true
+	return v.Kind() == c
 }
 
 // boolean reads true or false.
-func (p *parser) boolean(v value) bool {
-	if v.kind() != 't' && v.kind() != 'f' {
-		p.bad("", "must be a boolean; got %s", v.describe())
+func (p *parser) boolean(v chat.Value) bool {
+	if !v.IsBool() {
+		p.bad(v, "", "must be a boolean; got %s", describe(v))
 	}
-	return v.kind() == 't'
+	return v.Kind() == 't'
 }
 
 // number checks a number, and returns it as it is written.
-func (p *parser) number(v value, lo, hi float64) value {
-	n, err := strconv.ParseFloat(string(v), 64)
+func (p *parser) number(v chat.Value, lo, hi float64) chat.Value {
+	n := v.Number()
 	switch {
-	case err != nil || v.kind() == 'n' || v.kind() == 't' || v.kind() == 'f':
-		p.bad("", "must be a number; got %s", v.describe())
+	case !v.IsNumber():
+		p.bad(v, "", "must be a number; got %s", describe(v))
 	case n < lo:
-		p.bad("", "must be at least %v; got %s", lo, v.describe())
+		p.bad(v, "", "must be at least %v; got %s", lo, describe(v))
 	case n > hi:
-		p.bad("", "must be at most %v; got %s", hi, v.describe())
+		p.bad(v, "", "must be at most %v; got %s", hi, describe(v))
 	}
 	return v
 }
 
 // integer checks an integer and returns it in its shortest form. Bounds are far below 2^53, so a float64 has
 // them exactly.
-func (p *parser) integer(v value, lo, hi int64) value {
-	n, err := strconv.ParseFloat(string(v), 64)
+func (p *parser) integer(v chat.Value, lo, hi int64) chat.Value {
+	n := v.Number()
 	switch {
-	case err != nil || v.kind() == 'n' || v.kind() == 't' || v.kind() == 'f' || n != math.Trunc(n):
-		p.bad("", "must be an integer; got %s", v.describe())
+	case !v.IsNumber() || n != math.Trunc(n):
+		p.bad(v, "", "must be an integer; got %s", describe(v))
 	case n < float64(lo):
-		p.bad("", "must be at least %d; got %s", lo, v.describe())
+		p.bad(v, "", "must be at least %d; got %s", lo, describe(v))
 	case n > float64(hi):
-		p.bad("", "must be at most %d; got %s", hi, v.describe())
+		p.bad(v, "", "must be at most %d; got %s", hi, describe(v))
 	default:
-		return strconv.AppendInt(nil, int64(n), 10)
+		return chat.ValueOf(strconv.AppendInt(nil, int64(n), 10))
 	}
-	return nil
+	return chat.Value{}
 }
 
 // oneOf reads one of the words, which want lists for the message.
-func (p *parser) oneOf(v value, want string, words ...string) string {
+func (p *parser) oneOf(v chat.Value, want string, words ...string) string {
 	for _, w := range words {
-		if v.is(w) {
+		if v.Is(w) {
 			return w
 		}
 	}
-	p.bad("", "must be %s; got %s", want, v.describe())
+	p.bad(v, "", "must be %s; got %s", want, describe(v))
 	return ""
 }
 
 // required returns a member that must be there; the zero value if it is not, or null.
-func (p *parser) required(v value, name, what string) value {
-	m := v.member(name)
-	if m == nil {
-		p.bad("."+name, "is required: %s", what)
+func (p *parser) required(v chat.Value, name, what string) chat.Value {
+	m := v.Given(name)
+	if !m.Exists() {
+		p.bad(v, "."+name, "is required: %s", what)
 	}
 	return m
 }
 
 // text reads the field text: the form of the reply.
-func (p *parser) text(v value) {
+func (p *parser) text(v chat.Value) {
 	if !p.object(v, "an object with a format") {
 		return
 	}
 	s := &p.req.settings
 	s.text = v
-	for key, m := range v.members() {
-		if m.null() {
+	for walk := v.Walk(); walk.Next(); {
+		key, m := string(walk.Key), walk.Value
+		if m.Null() {
 			continue
 		}
-		mark := p.in(key)
 		switch key {
 		case "verbosity":
 			s.verbosity = p.oneOf(m, `"low", "medium" or "high"`, "low", "medium", "high")
 		case "format":
 			p.format(m)
 		default:
-			p.leave(string(p.path))
+			p.leave("text." + key)
 		}
-		p.out(mark)
 	}
 }
 
 // format reads text.format and writes it as response_format.
-func (p *parser) format(v value) {
+func (p *parser) format(v chat.Value) {
 	if !p.object(v, "an object with a type") {
 		return
 	}
-	kind := v.member("type")
-	if kind == nil {
-		p.bad(".type", `is required: "text", "json_object" or "json_schema"`)
+	kind := v.Given("type")
+	if !kind.Exists() {
+		p.bad(v, ".type", `is required: "text", "json_object" or "json_schema"`)
 		return
 	}
-	mark := p.in("type")
 	name := p.oneOf(kind, `"text", "json_object" or "json_schema"`, "text", "json_object", "json_schema")
-	p.out(mark)
 	s := &p.req.settings
 	switch name {
 	case "json_object":
-		s.format = []byte(`{"type":"json_object"}`)
+		s.format.Kind = chat.FormatJSONObject
 	case "json_schema":
-		b := []byte(`{"type":"json_schema","json_schema":{`)
-		called := p.required(v, "name", "the name of the schema")
-		schema := p.required(v, "schema", "a JSON schema")
-		mark := p.in("name")
-		if called != nil && p.isText(called, 1, maxID) {
-			b = append(append(b, `"name":`...), called...)
-		}
-		p.out(mark)
-		mark = p.in("schema")
-		if schema != nil && p.object(schema, "an object, a JSON schema") {
-			b = append(append(b, `,"schema":`...), schema...)
-		}
-		p.out(mark)
-		if strict := v.member("strict"); strict != nil {
-			mark := p.in("strict")
-			p.boolean(strict)
-			p.out(mark)
-			b = append(append(b, `,"strict":`...), strict...)
-		}
-		if about := v.member("description"); about != nil {
-			mark := p.in("description")
-			p.isText(about, 0, math.MaxInt)
-			p.out(mark)
-			b = append(append(b, `,"description":`...), about...)
-		}
-		s.format = append(b, "}}"...)
+		p.schema(v)
 	}
 }
 
+// schema reads a text.format that is a JSON schema.
+func (p *parser) schema(v chat.Value) {
+	called := p.required(v, "name", "the name of the schema")
+	schema := p.required(v, "schema", "a JSON schema")
+	b := []byte{'{'}
+	for _, m := range []struct {
+		name  string
+		value chat.Value
+		check func(v chat.Value)
+	}{
+		{"name", called, func(v chat.Value) { p.isText(v, 1, maxID) }},
+		{"schema", schema, func(v chat.Value) { p.object(v, "an object, a JSON schema") }},
+		{"strict", v.Given("strict"), func(v chat.Value) { p.boolean(v) }},
+		{"description", v.Given("description"), func(v chat.Value) { p.isText(v, 0, math.MaxInt) }},
+	} {
+		if !m.value.Exists() {
+			continue
+		}
+		m.check(m.value)
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(append(append(append(b, '"'), m.name...), `":`...), m.value.Raw()...)
+	}
+	s := &p.req.settings
+	s.format = chat.Format{Kind: chat.FormatJSONSchema, SchemaName: called.Text(), Schema: schema.Raw(), Strict: v.Given("strict").Kind() == 't'}
+	s.definition = append(b, '}')
+}
+
 // reasoning reads the field reasoning. The highest effort of the original becomes the highest that there is here.
-func (p *parser) reasoning(v value) {
+func (p *parser) reasoning(v chat.Value) {
 	if !p.object(v, "an object with an effort") {
 		return
 	}
 	s := &p.req.settings
 	s.reasoning = v
-	for key, m := range v.members() {
-		if m.null() {
+	for walk := v.Walk(); walk.Next(); {
+		key, m := string(walk.Key), walk.Value
+		if m.Null() {
 			continue
 		}
-		mark := p.in(key)
 		switch key {
 		case "effort":
 			s.effort = p.oneOf(m, `"none", "minimal", "low", "medium", "high" or "xhigh"`, "none", "minimal", "low", "medium", "high", "xhigh")
@@ -478,97 +462,101 @@ func (p *parser) reasoning(v value) {
 		case "summary", "generate_summary":
 			p.oneOf(m, `"auto", "concise" or "detailed"`, "auto", "concise", "detailed")
 		default:
-			p.leave(string(p.path))
+			p.leave("reasoning." + key)
 		}
-		p.out(mark)
 	}
 }
 
 // metadata reads metadata, which is kept with the response and repeated.
-func (p *parser) metadata(v value) {
+func (p *parser) metadata(v chat.Value) {
 	if !p.object(v, "an object of strings") {
 		return
 	}
 	n := 0
-	for key, m := range v.members() {
+	for walk := v.Walk(); walk.Next(); {
+		key, m := string(walk.Key), walk.Value
 		if n++; n > maxMetadata {
-			p.bad("", "holds too much: at most %d pairs", maxMetadata)
+			p.bad(v, "", "holds too much: at most %d pairs", maxMetadata)
 			return
 		}
 		if len(key) > maxMetaKey {
-			p.bad("", "has a key of %d bytes; at most %d are possible", len(key), maxMetaKey)
+			p.bad(v, "", "has a key of %d bytes; at most %d are possible", len(key), maxMetaKey)
 			return
 		}
-		mark := p.in(key)
 		p.isText(m, 0, maxMetaValue)
-		p.out(mark)
 	}
 	p.req.settings.metadata = v
 }
 
 // include reads include. What is listed and not produced here is accepted: clients ask for all that they can show.
-func (p *parser) include(v value) {
+func (p *parser) include(v chat.Value) {
 	if !p.array(v, "an array of strings") {
 		return
 	}
-	for i, m := range v.elements() {
-		mark := p.inElement(i)
-		switch {
-		case m.is("reasoning.encrypted_content"):
+	for walk := v.Walk(); walk.Next(); {
+		if walk.Value.Is("reasoning.encrypted_content") {
 			p.req.Encrypted = true
-		default:
-			p.oneOf(m, `a value that the reference lists, such as "reasoning.encrypted_content"`,
+		} else {
+			p.oneOf(walk.Value, `a value that the reference lists, such as "reasoning.encrypted_content"`,
 				"web_search_call.action.sources", "web_search_call.results", "file_search_call.results", "code_interpreter_call.outputs",
 				"computer_call_output.output.image_url", "message.input_image.image_url", "message.output_text.logprobs")
 			p.leave("include")
 		}
-		p.out(mark)
 	}
+}
+
+// echoed returns the members of a Response object that repeat the request.
+func (r *Request) echoed() []byte {
+	if r.echo == nil {
+		r.echo = oneLine(r.appendEcho(make([]byte, 0, 1024)))
+	}
+	return r.echo
 }
 
 // appendEcho appends the members of a Response object that repeat the request, beginning with a comma. Clients' types
 // require them all.
 func (r *Request) appendEcho(b []byte) []byte {
 	s := &r.settings
-	or := func(name string, v value, absent string) {
+	or := func(name string, v chat.Value, absent string) {
 		b = append(append(append(b, `,"`...), name...), `":`...)
-		if v == nil {
+		if !v.Exists() {
 			b = append(b, absent...)
 			return
 		}
-		b = append(b, v...)
+		b = append(b, v.Raw()...)
 	}
-	or("background", nil, "false")
+	none := chat.Value{}
+	or("background", none, "false")
 	or("instructions", s.instructions, "null")
 	or("max_output_tokens", s.maxOutput, "null")
 	or("max_tool_calls", s.maxToolCalls, "null")
 	or("parallel_tool_calls", s.parallel, "true")
 	if r.Previous == "" {
-		or("previous_response_id", nil, "null")
+		or("previous_response_id", none, "null")
 	} else {
-		or("previous_response_id", jsonscan.AppendQuoted(nil, r.Previous), "")
+		or("previous_response_id", chat.ValueOf(jsonscan.AppendQuoted(nil, r.Previous)), "")
 	}
 	or("prompt_cache_key", s.cacheKey, "null")
 	b = append(b, `,"reasoning":{`...)
 	from := len(b)
-	or("effort", s.reasoning.member("effort"), "null")
-	or("summary", s.reasoning.member("summary"), "null")
+	or("effort", s.reasoning.Given("effort"), "null")
+	or("summary", s.reasoning.Given("summary"), "null")
 	b = append(append(b[:from], b[from+1:]...), '}') // without the first comma
 	or("safety_identifier", s.safety, "null")
 	or("temperature", s.temperature, "1.0")
 	b = append(b, `,"text":{`...)
 	from = len(b)
-	or("format", s.text.member("format"), `{"type":"text"}`)
-	or("verbosity", s.text.member("verbosity"), `"medium"`)
+	or("format", s.text.Given("format"), `{"type":"text"}`)
+	or("verbosity", s.text.Given("verbosity"), `"medium"`)
 	b = append(append(b[:from], b[from+1:]...), '}')
 	or("tool_choice", s.choice, `"auto"`)
-	or("tools", r.tools.echo, "[]")
+	or("tools", chat.ValueOf(r.tools.echo), "[]")
 	or("top_logprobs", s.topLogprobs, "0")
 	or("top_p", s.topP, "1.0")
 	if r.Truncate {
-		or("truncation", nil, `"auto"`)
+		or("truncation", none, `"auto"`)
 	} else {
-		or("truncation", nil, `"disabled"`)
+		or("truncation", none, `"disabled"`)
 	}
 	or("user", s.user, "null")
 	or("metadata", s.metadata, "{}")

@@ -15,6 +15,7 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/kit/seal"
+	"sluice/internal/prompt/chat"
 )
 
 const (
@@ -149,19 +150,20 @@ func (s *Shelf) Keep(ctx context.Context, accountID string, r *Request, id strin
 }
 
 // appendInput appends the items of the input as an array. References have been replaced by what they mean.
-func (r *Request) appendInput(b []byte) []byte { return r.appendItems(b, r.inputJSON) }
+func (r *Request) appendInput(b []byte) []byte { return r.appendItems(b, chat.ValueOf(r.inputJSON)) }
 
 // appendItems is appendInput for an input that may differ from the caller's in the tools that its items offer.
-func (r *Request) appendItems(b []byte, input value) []byte {
-	switch input.kind() {
+func (r *Request) appendItems(b []byte, input chat.Value) []byte {
+	switch input.Kind() {
 	case 0:
 		return append(b, "[]"...)
 	case '"':
-		b = append(append(b, `[{"type":"message","role":"user","content":[{"type":"input_text","text":`...), input...)
+		b = append(append(b, `[{"type":"message","role":"user","content":[{"type":"input_text","text":`...), input.Raw()...)
 		return append(b, `}]}]`...)
 	}
 	b = append(b, '[')
-	for i, v := range input.elements() {
+	for walk := input.Walk(); walk.Next(); {
+		i, v := walk.Index, walk.Value.Raw()
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -199,7 +201,7 @@ func (s *Shelf) Export(ctx context.Context, accountID string, requestIDs []strin
 				continue // deleted meanwhile
 			}
 			if err == nil {
-				err = each(kept)
+				err = each(kept.Raw())
 			}
 			if err != nil {
 				return err
@@ -286,14 +288,16 @@ func (s *Shelf) conversation(ctx context.Context, accountID, id string, past *Pa
 		if err != nil {
 			return err
 		}
-		for _, item := range kept.member("input").elements() {
-			items[i] = append(items[i], item)
+		for walk := kept.Given("input").Walk(); walk.Next(); {
+			item := walk.Value
+			items[i] = append(items[i], item.Raw())
 		}
-		response := kept.member("response")
-		for _, item := range response.member("output").elements() {
-			items[i] = append(items[i], item)
+		response := kept.Given("response")
+		for walk := response.Given("output").Walk(); walk.Next(); {
+			item := walk.Value
+			items[i] = append(items[i], item.Raw())
 		}
-		id = response.member("previous_response_id").text()
+		id = response.Given("previous_response_id").Text()
 	}
 	for i := len(items) - 1; i >= 0; i-- {
 		past.Items = append(past.Items, items[i]...)
@@ -336,15 +340,16 @@ func (s *Shelf) references(ctx context.Context, accountID string, ids []string, 
 		if err != nil {
 			return err
 		}
-		for _, item := range kept.member("response").member("output").elements() {
-			if id := item.member("id").text(); missing[id] {
-				if *room -= int64(len(item)); *room < 0 {
+		for walk := kept.Given("response").Given("output").Walk(); walk.Next(); {
+			item := walk.Value
+			if id := item.Given("id").Text(); missing[id] {
+				if *room -= int64(len(item.Raw())); *room < 0 {
 					return fault.New(fault.Invalid, "The items that input refers to are larger than %d MiB together.", s.room>>20).At("input")
 				}
-				if err := past.take.of(int64(len(item))); err != nil {
+				if err := past.take.of(int64(len(item.Raw()))); err != nil {
 					return err
 				}
-				past.Referenced[id] = bytes.Clone(item)
+				past.Referenced[id] = bytes.Clone(item.Raw())
 			}
 		}
 		_ = past.take.of(-held) // giving back cannot fail
@@ -356,31 +361,30 @@ func (s *Shelf) references(ctx context.Context, accountID string, ids []string, 
 const copies = 2
 
 // load reads a response of a known size with its input. It returns how many bytes it has taken.
-func (s *Shelf) load(ctx context.Context, accountID, id string, size int64, take Take) (value, int64, error) {
+func (s *Shelf) load(ctx context.Context, accountID, id string, size int64, take Take) (chat.Value, int64, error) {
 	held := copies * size
 	if err := take.of(held); err != nil {
-		return nil, 0, err
+		return chat.Value{}, 0, err
 	}
 	own := s.box(accountID, id).ID()
 	found, err := s.store.FindResponses(ctx, [][]byte{own[:]}, s.now())
 	if err != nil {
-		return nil, 0, unavailable(err)
+		return chat.Value{}, 0, unavailable(err)
 	}
 	if found[0] == nil {
-		return nil, 0, notFound(id)
+		return chat.Value{}, 0, notFound(id)
 	}
 	kept, err := s.open(accountID, id, found[0])
 	return kept, held, err
 }
 
 // open decrypts a response, in place.
-func (s *Shelf) open(accountID, id string, sealed []byte) (value, error) {
+func (s *Shelf) open(accountID, id string, sealed []byte) (chat.Value, error) {
 	plain, err := s.box(accountID, id).OpenInPlace(sealed)
 	if err != nil {
-		return nil, unavailable(fmt.Errorf("opening a response: %w", err))
+		return chat.Value{}, unavailable(fmt.Errorf("opening a response: %w", err))
 	}
-	kept, _ := at(plain, 0)
-	return kept, nil
+	return chat.ValueOf(plain), nil
 }
 
 // unavailable is the fault of a store that does not answer.
@@ -394,7 +398,7 @@ func (s *Shelf) Find(ctx context.Context, accountID, id string, take Take) ([]by
 	if err != nil {
 		return nil, err
 	}
-	return kept.member("response"), nil
+	return kept.Given("response").Raw(), nil
 }
 
 // Has returns a fault if there is no response with an id.
@@ -417,12 +421,12 @@ func (s *Shelf) size(ctx context.Context, accountID, id string) (int64, error) {
 }
 
 // find returns a response with its input.
-func (s *Shelf) find(ctx context.Context, accountID, id string, take Take) (value, error) {
+func (s *Shelf) find(ctx context.Context, accountID, id string, take Take) (chat.Value, error) {
 	ctx, cancel := context.WithTimeout(ctx, findPatience)
 	defer cancel()
 	size, err := s.size(ctx, accountID, id)
 	if err != nil {
-		return nil, err
+		return chat.Value{}, err
 	}
 	kept, _, err := s.load(ctx, accountID, id, size, take)
 	return kept, err
@@ -465,13 +469,14 @@ func (s *Shelf) Input(ctx context.Context, accountID, id string, page Page, take
 	if err != nil {
 		return nil, err
 	}
-	var items []value
-	for _, item := range kept.member("input").elements() {
+	var items []chat.Value
+	for walk := kept.Given("input").Walk(); walk.Next(); {
+		item := walk.Value
 		items = append(items, item)
 	}
 	// Callers may leave ids out, and lists must have them.
 	name := func(i int) (own string, given bool) {
-		if own = items[i].member("id").text(); own != "" {
+		if own = items[i].Given("id").Text(); own != "" {
 			return own, true
 		}
 		return "item_" + strings.TrimPrefix(id, "resp_") + "_" + strconv.Itoa(i), false
@@ -500,9 +505,9 @@ func (s *Shelf) Input(ctx context.Context, accountID, id string, page Page, take
 			list = append(list, []byte{','})
 		}
 		if last = own; given {
-			list = append(list, items[at])
+			list = append(list, items[at].Raw())
 		} else {
-			list = items[at].named(list, own)
+			list = named(list, items[at], own)
 		}
 	}
 	if n == 0 {
@@ -515,14 +520,15 @@ func (s *Shelf) Input(ctx context.Context, accountID, id string, page Page, take
 }
 
 // named appends an object to a list of pieces, with an id and a type if it has none.
-func (v value) named(list [][]byte, id string) [][]byte {
+func named(list [][]byte, v chat.Value, id string) [][]byte {
 	b := jsonscan.AppendQuoted([]byte(`{"id":`), id)
-	if v.member("type") == nil {
+	if !v.Given("type").Exists() {
 		b = append(b, `,"type":"message"`...)
 	}
-	for key, m := range v.members() {
+	for walk := v.Walk(); walk.Next(); {
+		key, m := string(walk.Key), walk.Value
 		if key != "id" {
-			list = append(list, append(jsonscan.AppendQuoted(append(b, ','), key), ':'), m)
+			list = append(list, append(jsonscan.AppendQuoted(append(b, ','), key), ':'), m.Raw())
 			b = nil
 		}
 	}

@@ -107,8 +107,8 @@ func (s *shelved) turn(t *testing.T, account, id, body, text string) (string, er
 	if err != nil {
 		return "", err
 	}
-	response := fmt.Sprintf(`{"id":"resp_%s","output":[{"id":"msg_%s_0","type":"message","role":"assistant","content":[{"type":"output_text","text":%q}]}]%s}`, id, id, text, r.echo)
-	return string(composed), s.Keep(t.Context(), account, r, ResponseID(id), []byte(response))
+	response := fmt.Sprintf(`{"id":"resp_%s","output":[{"id":"msg_%s_0","type":"message","role":"assistant","content":[{"type":"output_text","text":%q}]}]%s}`, id, id, text, r.echoed())
+	return written(composed), s.Keep(t.Context(), account, r, ResponseID(id), []byte(response))
 }
 
 func TestConversation(t *testing.T) {
@@ -312,8 +312,8 @@ func TestSealedReasoning(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Opened = func(sealed string) ([]byte, bool) { return s.Opened(account, sealed) }
-		b, err := r.Compose(nil)
-		return string(b), err
+		same, err := r.Compose(nil)
+		return written(same), err
 	}
 	const call = `"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"1"}]}`
 	const head = `{"model":"m","messages":[{"role":"user","content":"Go"},{"role":"assistant","content":null,`
@@ -332,8 +332,8 @@ func TestSealedReasoning(t *testing.T) {
 	// In an earlier exchange it does not matter any more.
 	r, _ := Parse([]byte(`{"model":"m","input":[{"type":"reasoning","summary":[],"encrypted_content":"` + sealed + `"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"1"},{"role":"user","content":"x"}]}`))
 	r.Opened = func(sealed string) ([]byte, bool) { return s.Opened("a", sealed) }
-	if b, err := r.Compose(nil); err != nil || strings.Contains(string(b), "reasoning_content") {
-		t.Errorf("Compose = %s, %v, want no reasoning of an earlier exchange", b, err)
+	if same, err := r.Compose(nil); err != nil || strings.Contains(written(same), "reasoning_content") {
+		t.Errorf("Compose = %s, %v, want no reasoning of an earlier exchange", written(same), err)
 	}
 }
 

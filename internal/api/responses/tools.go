@@ -20,7 +20,7 @@ type tools struct {
 	// strange are the types of tools that are not known. Only an upstream of the dialect can take the request.
 	strange []string
 	echo    []byte // the JSON of tools as replies repeat it
-	choice  []byte // the JSON of tool_choice; nil: not given
+	choice  chat.ToolChoice
 }
 
 // tool is one tool that the model is told of.
@@ -28,7 +28,7 @@ type tool struct {
 	index  int    // in the field tools
 	name   string // of an MCP server its label
 	server bool
-	chat   []byte // its JSON in a chat completion
+	chat   chat.Tool
 }
 
 // ownTools are the tools of the dialect that the caller runs, or that hold tools of the caller.
@@ -50,17 +50,17 @@ func builtIn(kind string) string {
 }
 
 // tools reads the field tools.
-func (p *parser) tools(v value) {
+func (p *parser) tools(v chat.Value) {
 	if !p.array(v, "an array of tools") {
 		return
 	}
 	t := &p.req.tools
 	t.echo = []byte{'['}
 	servers := 0
-	for i, entry := range v.elements() {
-		mark := p.inElement(i)
+	for walk := v.Walk(); walk.Next(); {
+		i, entry := walk.Index, walk.Value
 		if i == chat.MaxTools {
-			p.bad("", "is one too many: a request may have at most %d tools", chat.MaxTools)
+			p.bad(entry, "", "is one too many: a request may have at most %d tools", chat.MaxTools)
 			return
 		}
 		if !p.object(entry, "an object with a type") {
@@ -68,215 +68,204 @@ func (p *parser) tools(v value) {
 		}
 		const types = `"function", "custom" or "mcp"`
 		kind := p.required(entry, "type", types)
-		if kind == nil {
+		if !kind.Exists() {
 			return
 		}
 		if i > 0 {
 			t.echo = append(t.echo, ',')
 		}
-		switch name := kind.text(); {
+		switch name := kind.Text(); {
 		case name == "function":
 			p.function(i, entry)
 		case name == "custom":
 			p.custom(i, entry)
 		case name == "mcp":
 			if servers++; servers > chat.MaxMCPServers {
-				p.bad("", "is one too many: a request may have at most %d MCP servers", chat.MaxMCPServers)
+				p.bad(entry, "", "is one too many: a request may have at most %d MCP servers", chat.MaxMCPServers)
 				return
 			}
 			p.server(i, entry)
-		case kind.kind() != '"' || name == "":
-			p.bad(".type", "must be %s, or the type of a built-in tool; got %s", types, kind.describe())
+		case !kind.IsText() || name == "":
+			p.bad(entry, ".type", "must be %s, or the type of a built-in tool; got %s", types, describe(kind))
 		default:
 			p.req.offers = true
-			t.echo = append(t.echo, entry...)
+			t.echo = append(t.echo, entry.Raw()...)
 			if known := builtIn(name); known != "" {
 				t.absent = append(t.absent, known)
 				break
 			}
-			p.only("the tool type " + kind.describe())
+			p.only(entry, "the tool type "+describe(kind))
 			t.strange = append(t.strange, name)
 		}
 		if p.failed() {
 			return
 		}
-		p.out(mark)
 	}
 	t.echo = append(t.echo, ']')
 }
 
 // toolName reads the name of a function or custom tool, which no other may have.
-func (p *parser) toolName(entry value) (name string, quoted value) {
-	quoted = p.required(entry, "name", "the name of the tool")
-	if quoted == nil {
-		return "", nil
+func (p *parser) toolName(entry chat.Value) string {
+	v := p.required(entry, "name", "the name of the tool")
+	if !v.Exists() {
+		return ""
 	}
-	mark := p.in("name")
-	defer p.out(mark)
-	if !p.isText(quoted, 1, 64) {
-		return "", nil
+	if !p.isText(v, 1, 64) {
+		return ""
 	}
-	name = quoted.text()
+	name := v.Text()
 	for _, c := range []byte(name) {
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' && c != '.' {
-			p.bad("", "may hold only letters, digits, underscores, hyphens and dots; got %s", quoted.describe())
-			return "", nil
+			p.bad(v, "", "may hold only letters, digits, underscores, hyphens and dots; got %s", describe(v))
+			return ""
 		}
 	}
 	if p.req.tools.find(name, false) >= 0 {
-		p.bad("", "must differ from the names of the other tools; two are %s", quoted.describe())
-		return "", nil
+		p.bad(v, "", "must differ from the names of the other tools; two are %s", describe(v))
+		return ""
 	}
-	return name, quoted
+	return name
 }
 
 // function reads a function tool, which is flat here and has an object of its own in chat completions.
-func (p *parser) function(i int, entry value) {
-	name, quoted := p.toolName(entry)
-	if name == "" {
+func (p *parser) function(i int, entry chat.Value) {
+	f := chat.Function{Name: p.toolName(entry)}
+	if f.Name == "" {
 		return
 	}
-	b := append([]byte(`{"type":"function","function":{"name":`), quoted...)
-	for key, m := range entry.members() {
-		if m.null() {
+	b := append([]byte(`{"name":"`), f.Name...)
+	b = append(b, '"')
+	for walk := entry.Walk(); walk.Next(); {
+		key, m := string(walk.Key), walk.Value
+		if m.Null() || key == "type" || key == "name" {
 			continue
 		}
-		mark := p.in(key)
 		switch key {
 		case "description":
 			p.isText(m, 0, math.MaxInt)
+			f.Description = m.Text()
 		case "parameters":
 			p.object(m, "an object, a JSON schema")
+			f.Parameters = m.Raw()
 		case "strict":
-			p.boolean(m)
-		case "type", "name":
-			p.out(mark)
-			continue
+			f.Strict = p.boolean(m)
 		default:
-			p.out(mark)
 			p.leave("tools[]." + key)
 			continue
 		}
-		p.out(mark)
-		b = append(append(append(append(b, `,"`...), key...), `":`...), m...)
+		b = append(append(append(append(b, `,"`...), key...), `":`...), m.Raw()...)
 	}
-	t := &p.req.tools
-	t.list = append(t.list, tool{index: i, name: name, chat: append(b, "}}"...)})
-	t.echo = append(t.echo, entry...)
+	p.req.tools.add(tool{index: i, name: f.Name, chat: chat.FunctionTool(f, append(b, '}'))}, entry.Raw())
 }
+
+// add adds a tool that the model is told of.
+func (t *tools) add(one tool, echo []byte) {
+	t.list = append(t.list, one)
+	t.echo = append(t.echo, echo...)
+}
+
+// anyInput is the schema of the function that stands for a custom tool.
+const anyInput = `{"type":"object","properties":{"input":{"type":"string","description":"The input of the tool, as plain text"}},"required":["input"],"additionalProperties":false}`
 
 // custom reads a custom tool, which takes any text. Few providers have such tools, so the model sees a function with
 // one text, and the writer turns its calls back. A grammar that the text must follow is told to the model in words.
-func (p *parser) custom(i int, entry value) {
-	name, quoted := p.toolName(entry)
-	if name == "" {
+func (p *parser) custom(i int, entry chat.Value) {
+	f := chat.Function{Name: p.toolName(entry), Parameters: []byte(anyInput)}
+	if f.Name == "" {
 		return
 	}
-	about := ""
-	if m := entry.member("description"); m != nil {
-		mark := p.in("description")
+	if m := entry.Given("description"); m.Exists() {
 		p.isText(m, 0, math.MaxInt)
-		p.out(mark)
-		about = m.text()
+		f.Description = m.Text()
 	}
-	if format := entry.member("format"); format != nil {
-		mark := p.in("format")
+	if format := entry.Given("format"); format.Exists() {
 		if p.object(format, "an object with a type") {
-			about += p.grammar(format)
+			f.Description += p.grammar(format)
 		}
-		p.out(mark)
 	}
-	for key, m := range entry.members() {
-		switch key {
+	for walk := entry.Walk(); walk.Next(); {
+		switch key := string(walk.Key); key {
 		case "type", "name", "description", "format":
-			continue
-		}
-		if chat.Asks(m) {
-			p.leave("tools[]." + key)
+		default:
+			if chat.Asks(walk.Value.Raw()) {
+				p.leave("tools[]." + key)
+			}
 		}
 	}
-	b := append([]byte(`{"type":"function","function":{"name":`), quoted...)
-	b = append(b, `,"description":`...)
-	b = jsonscan.AppendQuoted(b, about)
-	b = append(b, `,"parameters":{"type":"object","properties":{"input":{"type":"string","description":"The input of the tool, as plain text"}},"required":["input"],"additionalProperties":false}}}`...)
+	b := append([]byte(`{"name":"`), f.Name...)
+	b = jsonscan.AppendQuoted(append(b, `","description":`...), f.Description)
+	b = append(b, `,"parameters":`+anyInput+"}"...)
 	t := &p.req.tools
 	if t.custom == nil {
 		t.custom = map[string]bool{}
 	}
-	t.custom[name] = true
-	t.list = append(t.list, tool{index: i, name: name, chat: b})
-	t.echo = append(t.echo, entry...)
+	t.custom[f.Name] = true
+	t.add(tool{index: i, name: f.Name, chat: chat.FunctionTool(f, b)}, entry.Raw())
 }
 
 // grammar returns what the model is told about the format of a custom tool's input.
-func (p *parser) grammar(format value) string {
+func (p *parser) grammar(format chat.Value) string {
 	const types = `"text" or "grammar"`
 	kind := p.required(format, "type", types)
-	if kind == nil {
+	if !kind.Exists() {
 		return ""
 	}
-	mark := p.in("type")
 	name := p.oneOf(kind, types, "text", "grammar")
-	p.out(mark)
 	if name != "grammar" {
 		return ""
 	}
 	syntax := p.required(format, "syntax", `"lark" or "regex"`)
 	definition := p.string(format, "definition", "the grammar")
-	if syntax == nil || definition == nil {
+	if !syntax.Exists() || !definition.Exists() {
 		return ""
 	}
-	mark = p.in("syntax")
 	called := p.oneOf(syntax, `"lark" or "regex"`, "lark", "regex")
-	p.out(mark)
-	return "\n\nThe input must match this " + called + " definition exactly:\n" + definition.text()
+	return "\n\nThe input must match this " + called + " definition exactly:\n" + definition.Text()
 }
 
 // server reads an MCP server. Its members are those of chat completions. Unlike there, calls need an approval unless
 // the request says otherwise, as in the original.
-func (p *parser) server(i int, entry value) {
+func (p *parser) server(i int, entry chat.Value) {
 	label := p.id(entry, "server_label", "the name of the server")
 	if label == "" {
 		return
 	}
-	if entry.member("server_url") == nil && entry.member("connector_id") != nil {
-		p.bad(".connector_id", "is not supported: give the address of an MCP server in server_url")
+	if !entry.Given("server_url").Exists() && entry.Given("connector_id").Exists() {
+		p.bad(entry, ".connector_id", "is not supported: give the address of an MCP server in server_url")
 		return
 	}
 	address := p.string(entry, "server_url", "the address of the MCP server")
-	if address == nil {
+	if !address.Exists() {
 		return
 	}
 	t := &p.req.tools
 	if t.find(label, true) >= 0 {
-		p.bad(".server_label", "must differ from the labels of the other servers; two are %s", entry.member("server_label").describe())
+		p.bad(entry, ".server_label", "must differ from the labels of the other servers; two are %s", describe(entry.Given("server_label")))
 		return
 	}
+	member := func(name string) chat.Value {
+		v := entry.Given(name)
+		if name == "require_approval" && !v.Exists() {
+			return chat.ValueOf([]byte(`"always"`))
+		}
+		return v
+	}
 	// Replies do not repeat what may be secret.
-	b := []byte(`{"type":"mcp"`)
 	echo := []byte(`{"type":"mcp"`)
-	for key, m := range entry.members() {
-		switch key {
-		case "server_url", "server_label", "allowed_tools", "require_approval", "headers", "authorization":
-			if m.null() {
-				continue
-			}
-			b = append(append(append(append(b, `,"`...), key...), `":`...), m...)
-			switch key {
-			case "server_url":
-				echo = append(echo, `,"server_url":`...)
-				echo = jsonscan.AppendQuoted(echo, origin(address.text()))
-			case "server_label", "allowed_tools", "require_approval":
-				echo = append(append(append(append(echo, `,"`...), key...), `":`...), m...)
-			}
+	for walk := entry.Walk(); walk.Next(); {
+		key, m := string(walk.Key), walk.Value
+		switch {
+		case m.Null():
+		case key == "server_url":
+			echo = jsonscan.AppendQuoted(append(echo, `,"server_url":`...), origin(address.Text()))
+		case key == "server_label", key == "allowed_tools", key == "require_approval":
+			echo = append(append(append(append(echo, `,"`...), key...), `":`...), m.Raw()...)
 		}
 	}
-	if entry.member("require_approval") == nil {
-		b = append(b, `,"require_approval":"always"`...)
+	if !entry.Given("require_approval").Exists() {
 		echo = append(echo, `,"require_approval":"always"`...)
 	}
-	t.list = append(t.list, tool{index: i, name: label, server: true, chat: append(b, '}')})
-	t.echo = append(t.echo, append(echo, '}')...)
+	t.add(tool{index: i, name: label, server: true, chat: chat.ServerTool(member)}, append(echo, '}'))
 }
 
 // origin returns the beginning of an address, without what may be secret.
@@ -292,141 +281,134 @@ func origin(address string) string {
 }
 
 // choice reads tool_choice, when all tools are known.
-func (p *parser) choice(v value) {
-	mark := p.in("tool_choice")
-	defer p.out(mark)
+func (p *parser) choice(v chat.Value) {
 	t := &p.req.tools
 	const want = `"auto", "none", "required" or an object that names a tool`
-	switch v.kind() {
+	switch v.Kind() {
 	case 0:
 	case '"':
 		switch p.oneOf(v, want, "auto", "none", "required") {
 		case "none":
-			t.choice = []byte(`"none"`)
+			t.choice.Mode = chat.ChoiceNone
 		case "required":
-			t.choice = []byte(`"required"`)
-			p.forcible()
+			t.choice.Mode = chat.ChoiceRequired
+			p.forcible(v)
 		}
 	case '{':
 		p.named(v)
 	default:
-		p.bad("", "must be %s; got %s", want, v.typeName())
+		p.bad(v, "", "must be %s; got %s", want, v.TypeName())
 	}
 	if len(t.list) == 0 {
-		t.choice = nil // chat completions refuse a choice among no tools
+		t.choice = chat.ToolChoice{} // chat completions refuse a choice among no tools
 	}
 }
 
 // forcible refuses a choice that no tool can satisfy.
-func (p *parser) forcible() {
+func (p *parser) forcible(v chat.Value) {
 	t := &p.req.tools
 	switch {
 	case len(t.list) > 0 || p.failed():
 	case t.absent != nil || t.strange != nil || p.req.offers:
-		p.only("the built-in tools of the request, one of which tool_choice requires")
+		p.only(v, "the built-in tools of the request, one of which tool_choice requires")
 	default:
-		p.bad("", `is "required", but the request has no tools; add tools or choose "auto"`)
+		p.bad(v, "", `is "required", but the request has no tools; add tools or choose "auto"`)
 	}
 }
 
 // only notes that only an upstream of the dialect can take the request.
-func (p *parser) only(what string) {
+func (p *parser) only(v chat.Value, what string) {
 	if p.req.needs.Path == "" {
-		p.req.needs = chat.Foreign{Path: string(p.path), What: what}
+		p.req.needs = chat.Foreign{Path: p.path(v), What: what}
 	}
 }
 
 // named reads a tool_choice that is an object.
-func (p *parser) named(v value) {
+func (p *parser) named(v chat.Value) {
 	const types = `"function", "custom", "mcp" or "allowed_tools"`
 	kind := p.required(v, "type", types)
-	if kind == nil {
+	if !kind.Exists() {
 		return
 	}
 	t := &p.req.tools
-	switch name := kind.text(); {
+	switch name := kind.Text(); {
 	case name == "function", name == "custom":
 		called := p.id(v, "name", "the name of a tool among tools")
 		if called == "" {
 			return
 		}
 		if t.find(called, false) < 0 {
-			p.bad(".name", "must be the name of a tool among tools; got %s", v.member("name").describe())
+			p.bad(v, ".name", "must be the name of a tool among tools; got %s", describe(v.Given("name")))
 			return
 		}
-		t.choice = choose(called)
+		t.choice = chat.ToolChoice{Mode: chat.ChoiceNamed, Name: called}
 	case name == "mcp":
 		label := p.id(v, "server_label", "the label of a server among tools")
 		if label == "" {
 			return
 		}
 		if t.find(label, true) < 0 {
-			p.bad(".server_label", "must be the label of an MCP server among tools; got %s", v.member("server_label").describe())
+			p.bad(v, ".server_label", "must be the label of an MCP server among tools; got %s", describe(v.Given("server_label")))
 			return
 		}
-		t.choice = []byte(`"required"`)
-		if v.member("name") == nil {
+		t.choice.Mode = chat.ChoiceRequired
+		if !v.Given("name").Exists() {
 			t.keep(func(one *tool) bool { return one.server && one.name == label })
 			return
 		}
 		if called := p.id(v, "name", "the name of a tool"); called != "" {
-			t.choice = choose(called)
+			t.choice = chat.ToolChoice{Mode: chat.ChoiceNamed, Name: called}
 		}
 	case name == "allowed_tools":
 		p.allowed(v)
 	case builtIn(name) != "" || slices.Contains(t.strange, name):
-		p.only("the built-in tool " + kind.describe() + ", which tool_choice forces")
+		p.only(v, "the built-in tool "+describe(kind)+", which tool_choice forces")
 	default:
-		p.bad(".type", "must be %s; got %s", types, kind.describe())
+		p.bad(v, ".type", "must be %s; got %s", types, describe(kind))
 	}
 }
 
 // allowed reads a tool_choice that allows some of the tools. The model sees only those.
-func (p *parser) allowed(v value) {
+func (p *parser) allowed(v chat.Value) {
 	t := &p.req.tools
 	mode, list := p.required(v, "mode", `"auto" or "required"`), p.required(v, "tools", "an array of tools")
-	if mode == nil || list == nil {
+	if !mode.Exists() || !list.Exists() {
 		return
 	}
-	mark := p.in("mode")
 	how := p.oneOf(mode, `"auto" or "required"`, "auto", "required")
-	p.out(mark)
-	mark = p.in("tools")
 	if !p.array(list, "an array of tools") {
 		return
 	}
 	allowed := map[string]bool{}
-	for i, tool := range list.elements() {
-		mark := p.inElement(i)
+	for walk := list.Walk(); walk.Next(); {
+		tool := walk.Value
 		if !p.object(tool, "an object with a type") {
 			return
 		}
 		kind := p.required(tool, "type", "the type of a tool")
-		if kind == nil {
+		if !kind.Exists() {
 			return
 		}
-		name, server := "name", kind.is("mcp")
+		name, server := "name", kind.Is("mcp")
 		if server {
 			name = "server_label"
 		}
-		if builtIn(kind.text()) == "" && !slices.Contains(t.strange, kind.text()) {
+		if builtIn(kind.Text()) == "" && !slices.Contains(t.strange, kind.Text()) {
 			called := p.id(tool, name, "which of the tools it is")
 			if called == "" {
 				return
 			}
 			if t.find(called, server) < 0 {
-				p.bad("."+name, "must be that of a tool among tools; got %s", tool.member(name).describe())
+				p.bad(tool, "."+name, "must be that of a tool among tools; got %s", describe(tool.Given(name)))
 				return
 			}
 			allowed[called] = true
 		}
-		p.out(mark)
 	}
-	p.out(mark)
 	t.keep(func(one *tool) bool { return allowed[one.name] })
 	if how == "required" {
-		t.choice = []byte(`"required"`)
-		p.forcible()
+		t.choice.Mode = chat.ChoiceRequired
+		p.forcible(v)
 	}
 }
 
@@ -449,11 +431,6 @@ func (t *tools) keep(chosen func(*tool) bool) {
 		}
 	}
 	t.list = kept
-}
-
-// choose returns a tool_choice that names a function.
-func choose(name string) []byte {
-	return append(jsonscan.AppendQuoted([]byte(`{"type":"function","function":{"name":`), name), "}}"...)
 }
 
 // oneLine returns JSON without line ends. In valid JSON they are only space between tokens, and an event of a stream

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -24,45 +25,64 @@ var (
 	}
 )
 
-// vet notes which other members an object has than these, and type and id, which every object may have.
-func (p *parser) vet(v value, known []string) {
+// vet notes which other members an object has than these, and type and id, which every object may have. Sub leads to it from
+// its item, without indexes.
+func (p *parser) vet(v chat.Value, known []string, sub string) {
 	if p.failed() {
 		return
 	}
-	for key, m := range v.members() {
-		if key == "type" || key == "id" || slices.Contains(known, key) {
+	for walk := v.Walk(); walk.Next(); {
+		m := walk.Value
+		if string(walk.Key) == "type" || string(walk.Key) == "id" || slices.Contains(known, string(walk.Key)) {
 			continue
 		}
-		if m.kind() == '"' || m.kind() == '{' || m.kind() == '[' { // nothing else can be an address
+		if m.Holds() { // nothing else can be an address
 			p.req.loose = true
 		}
-		if chat.Asks(m) {
-			p.leave(indexes.Replace(string(p.path)) + "." + key)
+		if chat.Asks(m.Raw()) {
+			p.leave(p.items() + sub + "." + string(walk.Key))
 		}
 	}
+}
+
+// kinds are the types of items that are known.
+var kinds = slices.Sorted(maps.Keys(itemMembers))
+
+// kindOf returns the type of an item, for which nothing is allocated if it is one that is known.
+func kindOf(v chat.Value) string {
+	for _, kind := range kinds {
+		if v.Is(kind) {
+			return kind
+		}
+	}
+	return v.Text()
+}
+
+// items returns the path that all items of the kind that is being read have.
+func (p *parser) items() string {
+	if p.where == "" {
+		return "input[]"
+	}
+	return indexes.Replace(p.where)
 }
 
 // indexes takes the numbers out of a path: input[2].content[0] becomes input[].content[].
 var indexes = strings.NewReplacer("0", "", "1", "", "2", "", "3", "", "4", "", "5", "", "6", "", "7", "", "8", "", "9", "")
 
 // vetItem is vet for an item. Of an item whose members are not known only addresses matter, wherever they stand in it.
-func (p *parser) vetItem(kind string, v value) {
+func (p *parser) vetItem(kind string, v chat.Value) {
 	if known, ok := itemMembers[kind]; ok {
-		p.vet(v, known)
+		p.vet(v, known, "")
 		return
 	}
 	p.req.loose = p.req.loose || addressed(v)
 }
 
 // addressed reports whether something in a value is named like an address, or the id of a file, and is not data.
-func addressed(v value) bool {
-	for key, m := range v.members() {
-		if (strings.HasSuffix(key, "url") || key == "uri" || key == "file_id") && m.kind() == '"' && !strings.HasPrefix(m.text(), "data:") || addressed(m) {
-			return true
-		}
-	}
-	for _, m := range v.elements() {
-		if addressed(m) {
+func addressed(v chat.Value) bool {
+	for walk := v.Walk(); walk.Next(); {
+		key, m := string(walk.Key), walk.Value
+		if (strings.HasSuffix(key, "url") || key == "uri" || key == "file_id") && m.IsText() && !strings.HasPrefix(m.Text(), "data:") || addressed(m) {
 			return true
 		}
 	}

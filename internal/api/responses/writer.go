@@ -493,12 +493,12 @@ func (it *output) input() []byte {
 	if !json.Valid(raw) {
 		return it.text
 	}
-	v, _ := at(raw, 0)
-	in := v.member("input")
-	if in.kind() != '"' {
+	v := chat.ValueOf(raw)
+	in := v.Given("input")
+	if in.Kind() != '"' {
 		return it.text
 	}
-	return in[1 : len(in)-1]
+	return in.Inside()
 }
 
 // append appends the JSON of an item.
@@ -617,7 +617,7 @@ func (w *Writer) appendResponse(b []byte, status string, f *fault.Fault, u *chat
 	}
 	b = strconv.AppendBool(append(b, `,"store":`...), w.req.Store)
 	b = append(append(append(b, `,"service_tier":"`...), cmp.Or(w.head.Tier, "default")...), '"')
-	return append(append(b, w.req.echo...), '}')
+	return append(append(b, w.req.echoed()...), '}')
 }
 
 // code returns the code of an error inside a response.

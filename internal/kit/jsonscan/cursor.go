@@ -2,8 +2,8 @@
 // scanner behind chat, which checks requests, and relay, which decides whether an upstream's bytes
 // can be passed on.
 //
-// String and Number check one token; a Cursor walks over objects and arrays; Unquote and Rune
-// decode a string that was checked. Nothing allocates but Unquote and Escaped. The scanner knows
+// String and Number check one token; a Cursor walks over objects and arrays; After finds the end of a
+// value that was checked; Unquote and Rune decode a string that was checked. Nothing allocates but Unquote and Escaped. The scanner knows
 // the grammar alone: limits on digits, duplicate keys and messages for callers belong to its users.
 package jsonscan
 

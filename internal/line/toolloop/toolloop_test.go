@@ -363,7 +363,7 @@ func TestResultsTogether(t *testing.T) {
 		t.Fatalf("ask = %v", r.err)
 	}
 	refused := strings.Count(s.model.messages(1), "Error: the results of this request are larger than 16 MiB together.")
-	if size := len(s.model.asked[1].Raw()); refused == 0 || refused > 3 || size > 17<<20 {
+	if size := len(s.model.asked[1].AppendUpstream(nil, chat.Patch{})); refused == 0 || refused > 3 || size > 17<<20 {
 		t.Errorf("%d results were refused in a request of %d bytes, want the rest to fit", refused, size)
 	}
 }

@@ -1,10 +1,6 @@
 package chat
 
-import (
-	"bytes"
-
-	"sluice/internal/kit/jsonscan"
-)
+import "bytes"
 
 // Cache is a cache_control: the provider is asked to keep the prompt up to there. Anthropic has it, and clients of others
 // send it in chat completions, too.
@@ -44,22 +40,17 @@ func (m *Message) Caches() map[int]Cache {
 		return nil
 	}
 	found := map[int]Cache{}
-	eachMember(m.raw, func(key string, v []byte) {
-		switch {
-		case key == "cache_control":
-			note(found, NoPart, v)
-		case key == "content" && isKind(v, '['):
-			eachElement(v, func(i int, v []byte) {
-				if isKind(v, '{') {
-					eachMember(v, func(key string, v []byte) {
-						if key == "cache_control" {
-							note(found, i, v)
-						}
-					})
-				}
-			})
+	v := ValueOf(m.raw)
+	if c, ok := cacheOf(v); ok {
+		found[NoPart] = c
+	}
+	if content := v.Member("content"); content.Kind() == '[' {
+		for w := content.Walk(); w.Next(); {
+			if c, ok := cacheOf(w.Value); ok {
+				found[w.Index] = c
+			}
 		}
-	})
+	}
 	return found
 }
 
@@ -68,49 +59,20 @@ func (t *Tool) Cache() (Cache, bool) {
 	if !mayCache(t.raw) {
 		return Cache{}, false
 	}
-	found := map[int]Cache{}
-	eachMember(t.raw, func(key string, v []byte) {
-		switch {
-		case key == "cache_control":
-			note(found, NoPart, v)
-		case key == "function" && isKind(v, '{'):
-			eachMember(v, func(key string, v []byte) {
-				if key == "cache_control" {
-					note(found, NoPart, v)
-				}
-			})
-		}
-	})
-	c, ok := found[NoPart]
-	return c, ok
+	entry := ValueOf(t.raw)
+	if c, ok := cacheOf(entry.Member("function")); ok {
+		return c, true
+	}
+	return cacheOf(entry)
 }
 
 // Cache returns the cache_control of the whole request, and reports whether there is one.
-func (r *Request) Cache() (Cache, bool) {
-	found := map[int]Cache{}
-	if v := r.Member("cache_control"); v != nil {
-		note(found, NoPart, v)
-	}
-	c, ok := found[NoPart]
-	return c, ok
-}
+func (r *Request) Cache() (Cache, bool) { return readCache(ValueOf(r.Member("cache_control"))) }
 
-// note adds a cache_control, unless it is none.
-func note(found map[int]Cache, i int, v []byte) {
-	if !isKind(v, '{') {
-		return
-	}
-	var c Cache
-	eachMember(v, func(key string, v []byte) {
-		if !isKind(v, '"') {
-			return
-		}
-		switch key {
-		case "type":
-			c.Type = jsonscan.Unquote(v)
-		case "ttl":
-			c.TTL = jsonscan.Unquote(v)
-		}
-	})
-	found[i] = c
+// cacheOf returns the cache_control of an object, and reports whether it has one.
+func cacheOf(v Value) (Cache, bool) { return readCache(v.Member("cache_control")) }
+
+// readCache reads a cache_control, unless it is none.
+func readCache(v Value) (Cache, bool) {
+	return Cache{Type: v.Member("type").Text(), TTL: v.Member("ttl").Text()}, v.Kind() == '{'
 }

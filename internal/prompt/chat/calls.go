@@ -2,42 +2,42 @@ package chat
 
 import "fmt"
 
-// callIndex finds the tool calls of one message by id. It makes both duplicate ids and unknown ids
+// CallIndex finds the tool calls of one message by id. It makes both duplicate ids and unknown ids
 // cheap to detect, even in a message with thousands of calls; the zero value is empty.
-type callIndex struct {
-	// calls are in the order of the message. The Message takes the same slice, so it is not changed after
+type CallIndex struct {
+	// Calls are in the order of the message. The Message takes the same slice, so it is not changed after
 	// the message was read.
-	calls []ToolCall
-	byID  map[string]int // position in calls; nil below manyCalls
+	Calls []ToolCall
+	byID  map[string]int // position in Calls; nil below manyCalls
 }
 
 // manyCalls is the number of calls from which a map is faster than comparing ids one by one.
 const manyCalls = 16
 
-// find returns the position of the call, or -1.
-func (x *callIndex) find(id string) int {
+// Find returns the position of the call, or -1.
+func (x *CallIndex) Find(id string) int {
 	if x.byID != nil {
 		if i, ok := x.byID[id]; ok {
 			return i
 		}
 		return -1
 	}
-	for i := range x.calls {
-		if x.calls[i].ID == id {
+	for i := range x.Calls {
+		if x.Calls[i].ID == id {
 			return i
 		}
 	}
 	return -1
 }
 
-// add appends a call. Its id must be new: the caller has asked find.
-func (x *callIndex) add(call ToolCall) {
-	x.calls = append(x.calls, call)
-	switch n := len(x.calls); {
+// Add appends a call. Its id must be new: the caller has asked Find.
+func (x *CallIndex) Add(call ToolCall) {
+	x.Calls = append(x.Calls, call)
+	switch n := len(x.Calls); {
 	case n == manyCalls:
 		x.byID = make(map[string]int, 2*manyCalls)
-		for i := range x.calls {
-			x.byID[x.calls[i].ID] = i
+		for i := range x.Calls {
+			x.byID[x.Calls[i].ID] = i
 		}
 	case n > manyCalls:
 		x.byID[call.ID] = n - 1
@@ -45,9 +45,9 @@ func (x *callIndex) add(call ToolCall) {
 }
 
 // openCalls are the calls of the last assistant message. The tool messages that follow answer them.
-// In the zero value find finds nothing, so a tool message that begins a conversation is refused.
+// In the zero value Find finds nothing, so a tool message that begins a conversation is refused.
 type openCalls struct {
-	callIndex
+	CallIndex
 	message  int    // the position of that message in messages
 	answered []bool // by position of the call
 	left     int    // how many are false in answered
@@ -58,7 +58,7 @@ type openCalls struct {
 // called once per message, in order, because it compares m with the message before it.
 //
 // Upstreams check this too. Checking it here gives callers the same message for every upstream.
-func (p *parser) checkTurn(m *Message, calls callIndex) {
+func (p *parser) checkTurn(m *Message, calls CallIndex) {
 	if p.failed() {
 		return
 	}
@@ -70,11 +70,11 @@ func (p *parser) checkTurn(m *Message, calls callIndex) {
 		return
 	}
 	// Reuse the slice of answers: a conversation may have hundreds of such turns.
-	p.open.callIndex = calls
+	p.open.CallIndex = calls
 	p.open.message = p.index()
-	p.open.left = len(calls.calls)
+	p.open.left = len(calls.Calls)
 	p.open.answered = p.open.answered[:0]
-	for range calls.calls {
+	for range calls.Calls {
 		p.open.answered = append(p.open.answered, false)
 	}
 }
@@ -83,9 +83,9 @@ func (p *parser) checkTurn(m *Message, calls callIndex) {
 // and one that was answered before.
 func (p *parser) answer(id string) {
 	// The cases are ordered: without open calls every id is unknown, and that message would mislead.
-	i := p.open.find(id)
+	i := p.open.Find(id)
 	switch {
-	case len(p.open.calls) == 0:
+	case len(p.open.Calls) == 0:
 		p.bad(".tool_call_id", "answers no call: tool messages must directly follow an assistant message with tool_calls")
 	case i < 0:
 		p.bad(".tool_call_id", "must be the id of a call in messages[%d].tool_calls; got %s",
@@ -110,7 +110,7 @@ func (p *parser) allAnswered() bool {
 		if !done {
 			p.badAt(fmt.Sprintf("messages[%d].tool_calls[%d]", p.open.message, i),
 				"is not answered: a tool message with tool_call_id %s must follow the assistant message",
-				quoteShort(p.open.calls[i].ID))
+				quoteShort(p.open.Calls[i].ID))
 			break
 		}
 	}
@@ -119,8 +119,8 @@ func (p *parser) allAnswered() bool {
 
 // toolCalls reads the tool_calls of an assistant message. Null and an empty array are both no calls.
 // Two calls of one message must not share an id: a tool message could not say which one it answers.
-func (p *parser) toolCalls() callIndex {
-	var x callIndex
+func (p *parser) toolCalls() CallIndex {
+	var x CallIndex
 	if p.null() || !p.array("an array of tool calls") {
 		return x
 	}
@@ -129,12 +129,12 @@ func (p *parser) toolCalls() callIndex {
 		if !ok {
 			break
 		}
-		// find before add: that is what keeps ids unique.
-		if i := x.find(call.ID); i >= 0 {
+		// Find before Add: that is what keeps ids unique.
+		if i := x.Find(call.ID); i >= 0 {
 			p.bad(".id", "must differ from that of tool_calls[%d]; both are %s", i, quoteShort(call.ID))
 			break
 		}
-		x.add(call)
+		x.Add(call)
 	}
 	return x
 }

@@ -8,34 +8,37 @@ import (
 
 // Check checks that body is one JSON object that Parse would accept as JSON: its grammar, its text, its depth, and
 // that no object has a key twice, nor one of the keys of shape in another spelling. The other doors call it before they
-// read their own fields. Example names the fields that the object should have, for a body that is empty.
-func Check(body []byte, example string, shape Shape) error {
+// read their own fields from the Value that it returns. Example names the fields that the object should have, for a body
+// that is empty.
+func Check(body []byte, example string, shape Shape) (Value, error) {
 	if len(body) > math.MaxInt32 {
-		return fault.New(fault.TooLarge, "The body is larger than 2 GiB")
+		return Value{}, fault.New(fault.TooLarge, "The body is larger than 2 GiB")
 	}
 	var room struct {
 		frames [8]frame
 		keys   [24]keySpan
+		index  document
 	}
 	p := parser{}
 	p.body = body
 	p.frames = room.frames[:0]
 	p.seen.keys = room.keys[:0]
 	if p.peek(); p.pos == len(body) {
-		return fault.New(fault.Invalid, "The body is empty; send a JSON object with %s", example)
+		return Value{}, fault.New(fault.Invalid, "The body is empty; send a JSON object with %s", example)
 	}
+	// Texts are most of a long body, and short members of a small one.
+	list := append(make([]node, 0, min(32+len(body)/32, 2048)), node{from: int32(p.pos)})
 	if p.begin() {
-		for p.member() {
-			p.other(shape)
-		}
-		if p.peek(); !p.failed() && p.pos < len(p.body) {
-			p.expected("the end of the body")
-		}
+		list = p.all(shape, list)
+	}
+	if p.peek(); !p.failed() && p.pos < len(p.body) {
+		p.expected("the end of the body")
 	}
 	if p.fault != nil {
-		return p.fault
+		return Value{}, p.fault
 	}
-	return nil
+	room.index.list = list
+	return Value{raw: body[list[0].from:list[0].to], doc: &room.index, from: list[0].from}, nil
 }
 
 // IsImageURL reports whether url can be given to an upstream as an image: an http or https address, or a data: URL of

@@ -9,8 +9,13 @@
 // fields that we do not know survive, and nothing is encoded again. Every message that Parse can
 // return is in testdata/bad.txtar, with the request that causes it.
 //
-// The files follow the layers. scan.go, quoted.go, number.go and keys.go read JSON; report.go writes
-// the messages; parse.go, messages.go, calls.go, tools.go, mcp.go and format.go read the fields;
+// The doors of other dialects check their bodies with Check, read them through the Value that it returns,
+// and fill a Builder. The Request that it makes is like one of Parse, but its messages become JSON only
+// for an upstream that wants chat completions.
+//
+// The files follow the layers. scan.go, quoted.go, number.go and keys.go read JSON, and value.go what was
+// read before; report.go writes the messages; parse.go, messages.go, calls.go, tools.go, mcp.go and
+// format.go read the fields; build.go makes requests of other dialects;
 // request.go, message.go and reply.go define the types; patch.go, passage.go and size.go serve the
 // packages that use a Request.
 package chat

@@ -15,8 +15,10 @@ type File struct {
 	// Stored says that the caller names a file that is stored at the vendor, by its file_id.
 	Stored bool
 
-	format string // of a sound, such as wav
-	data   []byte // the JSON string of file_data or data; nil if the caller sent none, such as only a file_id
+	raw      []byte // the caller's JSON of the object; nil if a door made it
+	unvetted string // the path of the first member from which an upstream might take an address that nobody has checked
+	format   string // of a sound, such as wav
+	data     []byte // the JSON string of file_data or data; nil if the caller sent none, such as only a file_id
 }
 
 // Data returns the media type and the base64 of the content. It reports false if the caller sent no content, or if
@@ -65,42 +67,28 @@ func isFormat(s string) bool {
 	return s != "" && len(s) <= 16
 }
 
-// typeOf returns the media type of a file by the ending of its name; empty if it is not known. It is a list of our own: the
-// one of the machine differs from place to place.
-func typeOf(name string) string {
-	switch strings.ToLower(path.Ext(name)) {
-	case ".pdf":
-		return "application/pdf"
-	case ".txt", ".log":
-		return "text/plain"
-	case ".md":
-		return "text/markdown"
-	case ".csv":
-		return "text/csv"
-	case ".html", ".htm":
-		return "text/html"
-	case ".json":
-		return "application/json"
-	case ".xml":
-		return "text/xml"
-	case ".doc":
-		return "application/msword"
-	case ".docx":
-		return typeWord
-	case ".xls":
-		return "application/vnd.ms-excel"
-	case ".xlsx":
-		return typeSheet
-	case ".png":
-		return "image/png"
-	case ".jpg", ".jpeg":
-		return "image/jpeg"
-	case ".gif":
-		return "image/gif"
-	case ".webp":
-		return "image/webp"
-	}
-	return ""
+// fileTypes are the types of files: the ending of the name, the media type, and the usual short name of documents. It is a
+// list of our own: the one of the machine differs from place to place.
+var fileTypes = []struct{ ending, mediaType, format string }{
+	{".pdf", "application/pdf", "pdf"},
+	{".txt", "text/plain", "txt"},
+	{".log", "text/plain", "txt"},
+	{".md", "text/markdown", "md"},
+	{".csv", "text/csv", "csv"},
+	{".html", "text/html", "html"},
+	{".htm", "text/html", "html"},
+	{".json", "application/json", "txt"},
+	{".xml", "text/xml", "txt"},
+	{"", "application/xml", "txt"},
+	{".doc", "application/msword", "doc"},
+	{".docx", typeWord, "docx"},
+	{".xls", "application/vnd.ms-excel", "xls"},
+	{".xlsx", typeSheet, "xlsx"},
+	{".png", "image/png", ""},
+	{".jpg", "image/jpeg", ""},
+	{".jpeg", "image/jpeg", ""},
+	{".gif", "image/gif", ""},
+	{".webp", "image/webp", ""},
 }
 
 const (
@@ -108,27 +96,23 @@ const (
 	typeSheet = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 )
 
+// typeOf returns the media type of a file by the ending of its name; empty if it is not known.
+func typeOf(name string) string {
+	ending := strings.ToLower(path.Ext(name))
+	for _, t := range fileTypes {
+		if t.ending == ending && ending != "" {
+			return t.mediaType
+		}
+	}
+	return ""
+}
+
 // FileFormat returns the usual short name of a media type of documents, such as pdf or docx; empty for any other type.
 func FileFormat(mediaType string) string {
-	switch mediaType {
-	case "application/pdf":
-		return "pdf"
-	case "text/csv":
-		return "csv"
-	case "application/msword":
-		return "doc"
-	case typeWord:
-		return "docx"
-	case "application/vnd.ms-excel":
-		return "xls"
-	case typeSheet:
-		return "xlsx"
-	case "text/html":
-		return "html"
-	case "text/markdown":
-		return "md"
-	case "text/plain", "text/xml", "application/json", "application/xml":
-		return "txt"
+	for _, t := range fileTypes {
+		if t.mediaType == mediaType {
+			return t.format
+		}
 	}
 	return ""
 }
@@ -136,47 +120,48 @@ func FileFormat(mediaType string) string {
 // file reads the value of file or input_audio. It refuses nothing but what is no JSON: members of other types are those of
 // a provider that knows them.
 func (p *parser) file(audio bool) *File {
-	if p.peek() != '{' {
-		p.skip()
+	from := p.pos
+	p.other(partShape)
+	if p.failed() || p.body[from] != '{' {
 		return nil
 	}
-	f := &File{Audio: audio}
-	if !p.object("an object") {
-		return nil
+	f := newFile(ValueOf(p.body[from:p.pos]), audio)
+	if f.unvetted != "" {
+		p.unvetted(p.path() + f.unvetted)
 	}
-	shape := fileShape
+	p.req.Reserved = p.req.Reserved || f.Stored
+	return f
+}
+
+// newFile returns the file, or the sound, that an object describes.
+func newFile(v Value, audio bool) *File {
+	f := &File{Audio: audio, raw: v.raw}
+	content, label, shape := "file_data", "filename", fileShape
 	if audio {
-		shape = audioShape
+		content, label, shape = "data", "format", audioShape
 	}
-	for p.member() {
-		name := string(p.key)
+	for w := v.Walk(); w.Next(); {
+		name, m := string(w.Key), w.Value
 		_, known := shape[name]
-		content := audio && name == "data" || !audio && name == "file_data"
+		vetted := true
 		switch {
-		case !p.holds():
-			p.other(shape)
-		case p.peek() == '"' && known && allowance.ID(name) != nil:
-			p.unvetted(p.path())
-			if t, ok := p.quoted(); ok && t.size > 0 {
-				f.Stored, p.req.Reserved = true, true
-			}
-		case p.peek() != '"', !content && name != "format" && name != "filename":
-			p.unvetted(p.path())
-			p.other(shape)
+		case !m.Holds():
+		case m.IsText() && name == content:
+			f.data = m.raw
+			vetted = isData(m)
+		case m.IsText() && name == label && audio:
+			f.format = m.Text()
+		case m.IsText() && name == label:
+			f.Name = m.Text()
+		case m.IsText() && (name == "format" || name == "filename"):
+		case m.IsText() && known && allowance.ID(name) != nil:
+			vetted = false
+			f.Stored = f.Stored || len(m.raw) > len(`""`)
 		default:
-			t, ok := p.quoted()
-			switch {
-			case !ok:
-			case content:
-				f.data = p.body[t.from:t.to]
-				if !p.isData(t) {
-					p.unvetted(p.path())
-				}
-			case audio && name == "format":
-				f.format = p.unquoted(t)
-			case !audio && name == "filename":
-				f.Name = p.unquoted(t)
-			}
+			vetted = false
+		}
+		if !vetted && f.unvetted == "" {
+			f.unvetted = keyPath(name)
 		}
 	}
 	return f

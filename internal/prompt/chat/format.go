@@ -14,7 +14,7 @@ func (p *parser) format() {
 	for p.member() {
 		switch string(p.key) {
 		case "type":
-			kind = p.formatType()
+			kind = p.oneOf(formatTypes, "text", "json_object", "json_schema")
 		case "json_schema":
 			// It matters only if type is json_schema, and type may come later.
 			schema = p.here()
@@ -39,31 +39,12 @@ func (p *parser) format() {
 			p.bad(".json_schema", `is required with type "json_schema": an object with a name`)
 		}
 	default:
-		p.bad(".type", `is required: "text", "json_object" or "json_schema"`)
+		p.bad(".type", "is required: "+formatTypes)
 	}
 }
 
-// formatType reads response_format.type. It returns an empty string for null and after a problem.
-func (p *parser) formatType() string {
-	const want = `"text", "json_object" or "json_schema"`
-	if p.null() {
-		return ""
-	}
-	t, ok := p.text(want)
-	if !ok {
-		return ""
-	}
-	switch string(p.word(t)) {
-	case "text":
-		return "text"
-	case "json_object":
-		return "json_object"
-	case "json_schema":
-		return "json_schema"
-	}
-	p.bad("", "must be "+want+"; got %s", describe(p.body[t.from:t.to]))
-	return ""
-}
+// formatTypes lists the types of response_format for messages.
+const formatTypes = `"text", "json_object" or "json_schema"`
 
 // jsonSchema reads response_format.json_schema into f. The whole object counts toward the prompt,
 // because models read the name and the schema. For null it leaves f as it is; format then reports the

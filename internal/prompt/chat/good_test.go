@@ -70,7 +70,7 @@ func TestParseAccepts(t *testing.T) {
 			t.Errorf("%s: Parse = %v, want success", tt.name, err)
 			continue
 		}
-		if err := legal(r.Raw()); err != nil {
+		if err := legal(r.raw); err != nil {
 			t.Errorf("%s: %v, want a legal body", tt.name, err)
 		}
 		checkDecoded(t, r)

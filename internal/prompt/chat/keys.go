@@ -22,8 +22,17 @@ type keyStack struct {
 	// keys holds those of the outermost object first. A keyMark says where those of an object start.
 	keys    []keySpan
 	decoded []byte // texts of the keys that have escapes, one after the other
-	table   keyTable
-	probes  int // comparisons made so far: what the tests bound
+	// large has the keys of the open objects with more than smallObject keys. Its seed is new for each request, so that nobody
+	// can choose keys that collide and make parsing slow. Most requests have no such object and need none.
+	large  map[keyHash]int32 // the first key of an object that has the hash: its index in keys
+	seed   maphash.Seed
+	probes int // comparisons made so far: what the tests bound
+}
+
+// keyHash is the hash of a key in the object whose keys start at first.
+type keyHash struct {
+	hash  uint64
+	first int32
 }
 
 // keySpan is where the text of a key is: at from in the body or, if from is negative, at ^from in
@@ -65,14 +74,14 @@ func (k *keyStack) add(body []byte, m keyMark, t quotation) ([]byte, keyVerdict)
 	first, last := int(m.keys), len(k.keys)-1
 	switch n := last - first; {
 	case n < smallObject:
-		for _, other := range k.keys[first:last] {
-			k.probes++
-			if other.size == span.size && bytes.Equal(k.text(body, other), key) {
-				return key, keyTwice
-			}
+		if k.among(body, first, last) {
+			return key, keyTwice
 		}
 		return key, keyNew
 	case n == smallObject: // too many to compare one by one: hash those there are
+		if k.large == nil {
+			k.large, k.seed = make(map[keyHash]int32, 128), maphash.MakeSeed()
+		}
 		for i := first; i < last; i++ {
 			k.insert(body, i, first)
 		}
@@ -83,13 +92,45 @@ func (k *keyStack) add(body []byte, m keyMark, t quotation) ([]byte, keyVerdict)
 	return key, keyNew
 }
 
+// among reports whether keys[i] is one of those from first on.
+func (k *keyStack) among(body []byte, first, i int) bool {
+	key := k.text(body, k.keys[i])
+	for _, other := range k.keys[first:i] {
+		k.probes++
+		if int(other.size) == len(key) && bytes.Equal(k.text(body, other), key) {
+			return true
+		}
+	}
+	return false
+}
+
+// insert adds keys[i] to the hashes of a large object. It reports false if the object, whose keys start at first, has an
+// equal key.
+func (k *keyStack) insert(body []byte, i, first int) bool {
+	id := k.hash(body, i, first)
+	other, found := k.large[id]
+	if !found {
+		k.large[id] = int32(i)
+		return true
+	}
+	k.probes++
+	if bytes.Equal(k.text(body, k.keys[other]), k.text(body, k.keys[i])) {
+		return false
+	}
+	return !k.among(body, first, i) // two keys have the same hash, which nobody will see
+}
+
+// hash returns the hash of keys[i] in its object.
+func (k *keyStack) hash(body []byte, i, first int) keyHash {
+	return keyHash{maphash.Bytes(k.seed, k.text(body, k.keys[i])), int32(first)}
+}
+
 // release removes the keys of the innermost object, which opened at m.
 func (k *keyStack) release(body []byte, m keyMark) {
 	first := int(m.keys)
-	// Only the keys of large objects are in the table. Removing them in reverse restores it; see keyTable.
 	if len(k.keys)-first > smallObject {
-		for i := len(k.keys) - 1; i >= first; i-- {
-			k.remove(body, i, first)
+		for i := first; i < len(k.keys); i++ {
+			delete(k.large, k.hash(body, i, first))
 		}
 	}
 	k.keys = k.keys[:first]
@@ -103,82 +144,3 @@ func (k *keyStack) text(body []byte, s keySpan) []byte {
 	}
 	return body[s.from:][:s.size]
 }
-
-// keyTable is a hash table with linear probing over the keys of the large open objects: those with more
-// than smallObject keys. Its seed is new for each request, so that nobody can choose keys that collide
-// and make parsing slow. Most requests have no large object and never allocate the table.
-//
-// Keys are removed in the reverse order of their insertion. That restores the table exactly, so
-// deleted slots need no mark.
-type keyTable struct {
-	// slots are searched from home on, until the key or a free slot is found.
-	slots   []int32    // index into keyStack.keys plus one; 0 is free; the length is a power of two
-	entries []keyEntry // what is in slots, in the order of insertion
-	seed    maphash.Seed
-}
-
-// keyEntry is the index of a key in keyStack.keys, and the index of the first key of its object.
-type keyEntry struct{ key, first int32 }
-
-// insert adds keys[i] to the table. It reports false if the object, whose keys start at first, has an
-// equal key there. The table is at most half full, so that a search ends after a few probes.
-func (k *keyStack) insert(body []byte, i, first int) bool {
-	t := &k.table
-	if 2*len(t.entries) >= len(t.slots) {
-		k.grow(body)
-	}
-	key := k.text(body, k.keys[i])
-	at := t.home(key, first)
-	for ; t.slots[at] != 0; at = t.after(at) {
-		k.probes++
-		// Keys below first belong to the objects around this one and may be equal.
-		other := int(t.slots[at]) - 1
-		if other >= first && bytes.Equal(k.text(body, k.keys[other]), key) {
-			return false
-		}
-	}
-	t.slots[at] = int32(i + 1)
-	t.entries = append(t.entries, keyEntry{int32(i), int32(first)})
-	return true
-}
-
-// remove removes keys[i], which must be the entry that was inserted last.
-func (k *keyStack) remove(body []byte, i, first int) {
-	t := &k.table
-	at := t.home(k.text(body, k.keys[i]), first)
-	for ; t.slots[at] != int32(i+1); at = t.after(at) {
-		k.probes++
-	}
-	t.slots[at] = 0
-	t.entries = t.entries[:len(t.entries)-1]
-}
-
-// grow doubles the table. It inserts the entries again in their old order, which remove relies on.
-func (k *keyStack) grow(body []byte) {
-	t := &k.table
-	if t.slots == nil {
-		t.seed = maphash.MakeSeed()
-	}
-	// 128 slots hold the keys of nearly every large object, so most requests grow the table once.
-	t.slots = make([]int32, max(128, 2*len(t.slots)))
-	for _, e := range t.entries {
-		at := t.home(k.text(body, k.keys[e.key]), int(e.first))
-		for ; t.slots[at] != 0; at = t.after(at) {
-			k.probes++
-		}
-		t.slots[at] = e.key + 1
-	}
-}
-
-// home returns the slot where the search for a key starts. Equal keys of different objects start at
-// different slots; otherwise a hundred nested objects with the same keys would be a hundred times as
-// slow. mix is 2^64 divided by the golden ratio, which spreads consecutive values of first.
-func (t *keyTable) home(key []byte, first int) int {
-	const mix = 0x9e3779b97f4a7c15
-	h := maphash.Bytes(t.seed, key) + uint64(first)*mix
-	h = (h ^ h>>32) * mix
-	return int(h>>32) & (len(t.slots) - 1)
-}
-
-// after returns the slot that is searched after at.
-func (t *keyTable) after(at int) int { return (at + 1) & (len(t.slots) - 1) }

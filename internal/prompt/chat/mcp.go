@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -15,99 +16,106 @@ const (
 	maxHeaderValue  = 8192 // bytes
 )
 
-// mcpPlaces are the places of the members of an MCP tool. They are read once the type is known; the
-// zero place is a member that the caller did not send.
-type mcpPlaces struct {
-	url, label, allowed, approval, headers, authorization place
+// mcpReader reads an MCP server (docs/api.md#mcp-tools). Messages never repeat an address or a header's value: either may
+// hold a secret.
+type mcpReader struct {
+	sub, problem string // the path, within the entry, of the first thing that is wrong, and what; empty if nothing is
 }
 
-// mcp reads the members of an MCP tool (docs/api.md#mcp-tools). Messages never repeat an address or a header's
-// value: either may hold a secret. After a problem the result is incomplete; the caller checks failed.
+// bad refuses the value that sub leads to. Only the first problem counts.
+func (r *mcpReader) bad(sub, format string, args ...any) {
+	if r.problem == "" {
+		r.sub, r.problem = sub, fmt.Sprintf(format, args...)
+	}
+}
+
+// is reports whether a value is of the kind that begins with c, and refuses it if not. Only texts are repeated in messages.
+func (r *mcpReader) is(sub string, v Value, c byte, want string) bool {
+	switch {
+	case v.Kind() == c:
+		return true
+	case c == '"':
+		r.bad(sub, "must be %s; got %s", want, describe(v.raw))
+	default:
+		r.bad(sub, "must be %s; got %s", want, typeName(v.Kind()))
+	}
+	return false
+}
+
+// boolean reads true or false.
+func (r *mcpReader) boolean(sub string, v Value) bool {
+	if !v.IsBool() {
+		r.bad(sub, "must be a boolean; got %s", describe(v.raw))
+	}
+	return v.Kind() == 't'
+}
+
+// server reads the members of an entry; one that is null counts as not there. After a problem the result is incomplete.
 //
-// The tools of the server do not count toward the size of the prompt here: they are known only after the
-// server has listed them.
-func (p *parser) mcp(at mcpPlaces) *MCP {
-	// The members were skipped while the type was not known; now each is revisited.
+// The tools of the server do not count toward the size of the prompt here: they are known only after the server has listed
+// them.
+func (r *mcpReader) server(member func(name string) Value) *MCP {
 	m := &MCP{Never: &ToolFilter{}}
-	end := p.pos
-	if p.revisit(at.url) {
-		m.ServerURL = p.serverURL()
-		p.resume(end)
+	if m.ServerURL = r.url(".server_url", member("server_url")); m.ServerURL == "" {
+		r.bad(".server_url", "is required: the address of the MCP server")
 	}
-	if m.ServerURL == "" {
-		p.bad(".server_url", "is required: the address of the MCP server")
+	if v := member("server_label"); v.Exists() && r.is(".server_label", v, '"', "a string") {
+		m.ServerLabel = v.Text()
 	}
-	if p.revisit(at.label) {
-		if !p.null() {
-			if t, ok := p.text("a string"); ok {
-				m.ServerLabel = p.unquoted(t)
-			}
-		}
-		p.resume(end)
+	if v := member("allowed_tools"); v.Exists() {
+		m.Allowed = r.allowed(".allowed_tools", v)
 	}
-	if p.revisit(at.allowed) {
-		m.Allowed = p.allowedTools()
-		p.resume(end)
+	if v := member("require_approval"); v.Exists() {
+		m.Always, m.Never = r.approval(".require_approval", v)
 	}
-	if p.revisit(at.approval) {
-		m.Always, m.Never = p.approval()
-		p.resume(end)
+	if v := member("headers"); v.Exists() && r.is(".headers", v, '{', "an object of strings") {
+		m.Headers = r.headers(".headers", v)
 	}
-	if p.revisit(at.headers) {
-		m.Headers = p.headers()
-		p.resume(end)
-	}
-	if p.revisit(at.authorization) {
-		m.authorize(p)
-		p.resume(end)
+	if v := member("authorization"); v.Exists() {
+		r.authorize(".authorization", v, m)
 	}
 	return m
 }
 
-// serverURL reads server_url. It returns an empty string for null and after a problem. It checks only
-// the form. Whether the address may be reached is decided when the connection is made, because a name
-// can resolve to another address by then.
-func (p *parser) serverURL() string {
-	address := p.requiredText()
-	if address == "" {
+// url reads server_url. It checks only the form. Whether the address may be reached is decided when the connection is
+// made, because a name can resolve to another address by then.
+func (r *mcpReader) url(sub string, v Value) string {
+	if !v.Exists() || !r.is(sub, v, '"', "a string") {
 		return ""
 	}
-	if len(address) > maxServerURL {
-		p.bad("", "must be at most %d bytes long; got %d", maxServerURL, len(address))
-		return ""
+	address := v.Text()
+	switch {
+	case address == "":
+		r.bad(sub, "must not be empty")
+	case len(address) > maxServerURL:
+		r.bad(sub, "must be at most %d bytes long; got %d", maxServerURL, len(address))
 	}
 	u, err := url.Parse(address)
 	switch {
 	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
-		p.bad("", "must be an absolute URL that begins with https:// or http://")
+		r.bad(sub, "must be an absolute URL that begins with https:// or http://")
 		return ""
 	case u.User != nil:
-		p.bad("", "must not hold a user name or password; send credentials in headers")
-		return ""
+		r.bad(sub, "must not hold a user name or password; send credentials in headers")
 	}
 	// url.Parse accepts any digits as a port; the dialer would fail later, with a worse message.
 	if port := u.Port(); port != "" {
 		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-			p.bad("", "must have a port between 1 and 65535")
-			return ""
+			r.bad(sub, "must have a port between 1 and 65535")
 		}
 	}
 	return address
 }
 
 // authorize reads authorization, a token that the server gets as a bearer.
-func (m *MCP) authorize(p *parser) {
-	if p.null() {
-		return
-	}
+func (r *mcpReader) authorize(sub string, v Value, m *MCP) {
 	for name := range m.Headers {
 		if strings.EqualFold(name, "Authorization") {
-			p.skip()
-			p.bad("", "and the header Authorization cannot both be given")
+			r.bad(sub, "and the header Authorization cannot both be given")
 			return
 		}
 	}
-	if token := p.headerValue(); token != "" {
+	if token := r.headerValue(sub, v); token != "" {
 		if m.Headers == nil {
 			m.Headers = map[string]string{}
 		}
@@ -115,160 +123,134 @@ func (m *MCP) authorize(p *parser) {
 	}
 }
 
-// allowedTools reads allowed_tools, a list of names or a filter. For null it returns nil, which allows all tools; for
-// an empty array a filter that allows none.
-func (p *parser) allowedTools() *ToolFilter {
+// allowed reads allowed_tools, a list of names or a filter. An empty list allows none.
+func (r *mcpReader) allowed(sub string, v Value) *ToolFilter {
 	const want = "an array of strings, or an object with tool_names or read_only"
-	switch {
-	case p.null():
-		return nil
-	case p.peek() == '{':
-		return p.toolFilter(want)
+	if v.Kind() == '{' {
+		return r.filter(sub, v, want)
 	}
-	return &ToolFilter{Names: p.toolNames(want)}
+	return &ToolFilter{Names: r.names(sub, v, want)}
 }
 
-// toolNames reads the names of tools. The result is nil only after a problem: an empty list chooses no tool.
-func (p *parser) toolNames(want string) []string {
-	if !p.array(want) {
+// names reads the names of tools. The result is nil only after a problem: an empty list chooses no tool.
+func (r *mcpReader) names(sub string, v Value, want string) []string {
+	if !r.is(sub, v, '[', want) {
 		return nil
 	}
 	names := []string{}
-	for p.element() {
-		if p.index() == maxAllowedTools {
-			p.bad("", "is one too many: at most %d names are possible", maxAllowedTools)
-			return nil
+	for w := v.Walk(); w.Next() && r.problem == ""; {
+		at := sub + "[" + strconv.Itoa(w.Index) + "]"
+		if w.Index == maxAllowedTools {
+			r.bad(at, "is one too many: at most %d names are possible", maxAllowedTools)
 		}
-		if t, ok := p.text("a string"); ok {
-			names = append(names, p.unquoted(t))
+		if r.is(at, w.Value, '"', "a string") {
+			names = append(names, w.Value.Text())
 		}
 	}
 	return names
 }
 
-// toolFilter reads a filter as OpenAI has it. One without conditions chooses all tools.
-func (p *parser) toolFilter(want string) *ToolFilter {
+// filter reads a filter as OpenAI has it. One without conditions chooses all tools.
+func (r *mcpReader) filter(sub string, v Value, want string) *ToolFilter {
 	f := &ToolFilter{}
-	if !p.object(want) {
+	if !r.is(sub, v, '{', want) {
 		return f
 	}
-	for p.member() {
-		switch string(p.key) {
+	for w := v.Walk(); w.Next(); {
+		at := sub + keyPath(string(w.Key))
+		switch string(w.Key) {
 		case "tool_names":
-			if !p.null() {
-				f.Names = p.toolNames("an array of strings")
+			if !w.Value.Null() {
+				f.Names = r.names(at, w.Value, "an array of strings")
 			}
 		case "read_only":
-			if !p.null() {
-				value := p.boolean()
+			if !w.Value.Null() {
+				value := r.boolean(at, w.Value)
 				f.ReadOnly = &value
 			}
 		default:
 			// A condition that is not understood must not be left out: more tools would be chosen than the caller wants.
-			p.skip()
-			p.bad("", "is not known here; use tool_names or read_only")
+			r.bad(at, "is not known here; use tool_names or read_only")
 		}
 	}
 	return f
 }
 
 // approval reads require_approval: "never", which is also the default, "always", or an object with a filter for either.
-func (p *parser) approval() (always, never *ToolFilter) {
+func (r *mcpReader) approval(sub string, v Value) (always, never *ToolFilter) {
 	const want = `"never", "always", or an object with filters of these names`
-	if p.null() {
+	switch {
+	case v.Kind() == '{':
+		return r.approvalFilters(sub, v)
+	case v.Is("never"):
 		return nil, &ToolFilter{}
-	}
-	if p.peek() == '{' {
-		return p.approvalFilters(want)
-	}
-	t, ok := p.text(want)
-	if !ok {
-		return nil, nil
-	}
-	switch string(p.word(t)) {
-	case "never":
-		return nil, &ToolFilter{}
-	case "always":
+	case v.Is("always"):
 		return &ToolFilter{}, nil
 	}
-	p.bad("", "must be "+want+"; got %s", describe(p.body[t.from:t.to]))
+	r.bad(sub, "must be %s; got %s", want, describe(v.raw))
 	return nil, nil
 }
 
-func (p *parser) approvalFilters(want string) (always, never *ToolFilter) {
-	if !p.object(want) {
-		return nil, nil
-	}
-	for p.member() {
-		const filter = "an object with tool_names or read_only"
-		switch {
-		case string(p.key) == "always" && !p.null():
-			always = p.toolFilter(filter)
-		case string(p.key) == "never" && !p.null():
-			never = p.toolFilter(filter)
-		case string(p.key) != "always" && string(p.key) != "never":
-			p.skip()
-			p.bad("", "is not known here; use always or never")
+func (r *mcpReader) approvalFilters(sub string, v Value) (always, never *ToolFilter) {
+	const want = "an object with tool_names or read_only"
+	for w := v.Walk(); w.Next(); {
+		at := sub + keyPath(string(w.Key))
+		switch name := string(w.Key); {
+		case name != "always" && name != "never":
+			r.bad(at, "is not known here; use always or never")
+		case w.Value.Null():
+		case name == "always":
+			always = r.filter(at, w.Value, want)
+		default:
+			never = r.filter(at, w.Value, want)
 		}
 	}
 	return always, never
 }
 
-// headers reads the headers for the MCP server, under the names that the caller wrote. It refuses
-// headers that would let the caller change how we frame or route the request. It returns nil for null
-// and after a problem.
-func (p *parser) headers() map[string]string {
-	if p.null() || !p.object("an object of strings") {
-		return nil
-	}
+// headers reads the headers for the MCP server, under the names that the caller wrote. It refuses headers that would let
+// the caller change how we frame or route the request.
+func (r *mcpReader) headers(sub string, v Value) map[string]string {
 	headers := make(map[string]string)
 	names := make(map[string]bool) // in lower case, because HTTP ignores case
-	for p.member() {
-		name := string(p.key)
-		lower := strings.ToLower(name)
+	for w := v.Walk(); w.Next(); {
+		name := string(w.Key)
+		at, lower := sub+keyPath(name), strings.ToLower(name)
 		switch {
 		case !isHeaderName(name):
-			p.bad("", "is not a valid header name")
+			r.bad(at, "is not a valid header name")
 		case isConnectionHeader(lower):
-			p.bad("", "is set by the connection itself and cannot be given")
+			r.bad(at, "is set by the connection itself and cannot be given")
 		case isProtocolHeader(lower):
-			p.bad("", "belongs to the MCP protocol, which sets it itself; leave it out")
+			r.bad(at, "belongs to the MCP protocol, which sets it itself; leave it out")
 		case names[lower]:
-			p.bad("", "is given twice: header names are the same in upper and lower case")
+			r.bad(at, "is given twice: header names are the same in upper and lower case")
 		case len(headers) == maxHeaders:
-			p.bad("", "is one too many: headers may hold at most %d", maxHeaders)
+			r.bad(at, "is one too many: headers may hold at most %d", maxHeaders)
 		}
-		if p.failed() {
+		if r.problem != "" {
 			return nil
 		}
 		names[lower] = true
-		headers[name] = p.headerValue()
+		headers[name] = r.headerValue(at, w.Value)
 	}
 	return headers
 }
 
-// headerValue reads the value of a header. It refuses control characters: a line break would start
-// another header.
-func (p *parser) headerValue() string {
+// headerValue reads the value of a header. It refuses control characters: a line break would start another header.
+func (r *mcpReader) headerValue(sub string, v Value) string {
 	// The general message would repeat the value, which may be a secret with its quotes forgotten.
-	if p.peek() != '"' {
-		p.skip()
-		p.bad("", "must be a string")
+	if !v.IsText() {
+		r.bad(sub, "must be a string")
 		return ""
 	}
-	t, ok := p.quoted()
-	if !ok {
-		return ""
-	}
-	value := p.unquoted(t)
+	value := v.Text()
 	if len(value) > maxHeaderValue {
-		p.bad("", "must be at most %d bytes long; got %d", maxHeaderValue, len(value))
-		return ""
+		r.bad(sub, "must be at most %d bytes long; got %d", maxHeaderValue, len(value))
 	}
 	for _, c := range []byte(value) {
 		if c < ' ' && c != '\t' || c == 0x7f {
-			p.bad("", "must not hold line breaks or other control characters")
-			return ""
+			r.bad(sub, "must not hold line breaks or other control characters")
 		}
 	}
 	return value

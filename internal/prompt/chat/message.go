@@ -22,16 +22,26 @@ const (
 // messages have ToolCalls, tool messages have a ToolCallID, and only user messages hold images.
 type Message struct {
 	Role       Role
+	Developer  bool   // the caller of another dialect wrote developer for system
 	Name       string // of the speaker, as the caller sent it; empty if not given
 	Content    Content
 	ToolCalls  []ToolCall // on assistant messages
 	ToolCallID string     // on tool messages
 
-	raw []byte // the caller's JSON of the whole message; shares memory with the body
+	thought *Content // see Think
+	raw     []byte   // the caller's JSON of the whole message; shares memory with the body
 }
 
-// Raw returns the caller's JSON of the message, which must not be changed; nil if we made the message.
-func (m Message) Raw() []byte { return m.raw }
+// Think adds what led to the calls of an assistant's message, for the model that thought it.
+func (m *Message) Think(thought Content) { m.thought = &thought }
+
+// Raw returns the JSON of the message, which must not be changed: the caller's own, unless the message was built.
+func (m *Message) Raw() []byte {
+	if m.raw != nil {
+		return m.raw
+	}
+	return m.append(nil, false)
+}
 
 // ToolCall is a call of a tool in an earlier reply, which the caller sends back with the conversation.
 type ToolCall struct {
@@ -46,6 +56,7 @@ type ToolCall struct {
 type Content struct {
 	raw   []byte // the JSON string with its quotes; nil for null, absent, or parts
 	parts []Part // nil unless the caller sent an array
+	size  int    // the bytes of the text, unescaped, if the content was built
 }
 
 // Part is one element of an array content: a text, an image, a file or a sound, or a refusal, which has
@@ -56,7 +67,11 @@ type Part struct {
 	data   bool   // the image is a data: URL
 	Detail string // "", "auto", "low" or "high"
 	File   *File
+	size   int // the bytes of the text, unescaped, if the part was built
 }
+
+// IsText reports whether the part is a text.
+func (p Part) IsText() bool { return p.raw != nil }
 
 // IsImage reports whether the part is an image.
 func (p Part) IsImage() bool { return p.image != nil }
@@ -72,7 +87,7 @@ func (p Part) ImageURL() string { return jsonscan.Unquote(p.image) }
 func (p Part) Text() string { return jsonscan.Unquote(p.raw) }
 
 // Text returns the content of a message that we write ourselves.
-func Text(s string) Content { return Content{raw: jsonscan.AppendQuoted(nil, s)} }
+func Text(s string) Content { return Content{raw: jsonscan.AppendQuoted(nil, s), size: len(s)} }
 
 // IsNull reports whether the content was null or absent. An empty string is not null.
 func (c Content) IsNull() bool { return c.raw == nil && c.parts == nil }

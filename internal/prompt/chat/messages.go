@@ -13,6 +13,8 @@ import (
 // size. Each entry costs a model several tokens, so no context window holds more.
 const maxEntries = 100_000
 
+const tooMany = "holds too much: at most %d messages, content parts and tool calls together"
+
 // fewMessages is how many messages are appended without asking how many there will be.
 const fewMessages = 64
 
@@ -48,7 +50,7 @@ func (p *parser) message() {
 	}
 	var (
 		m     Message
-		calls callIndex
+		calls CallIndex
 	)
 	var (
 		refusal quotation // what the model said instead of a content; the zero value if it did not
@@ -63,7 +65,7 @@ func (p *parser) message() {
 			m.Content = p.content()
 		case "tool_calls":
 			list := p.peek() == '['
-			if calls = p.toolCalls(); list && calls.calls == nil && !p.failed() {
+			if calls = p.toolCalls(); list && calls.Calls == nil && !p.failed() {
 				empty = p.withComma(before)
 				p.req.edits = append(p.req.edits, edit{empty, true})
 			}
@@ -96,7 +98,7 @@ func (p *parser) message() {
 	if p.failed() {
 		return
 	}
-	m.ToolCalls = calls.calls
+	m.ToolCalls = calls.Calls
 	// From the opening brace to behind the closing one.
 	m.raw = p.body[from:p.pos]
 	if empty.to > 0 {
@@ -106,7 +108,7 @@ func (p *parser) message() {
 		switch {
 		case refusal.to > 0: // models of other dialects read it as what was said
 			m.Content = Content{raw: p.body[refusal.from:refusal.to]}
-		case spoken && calls.calls == nil:
+		case spoken && calls.Calls == nil:
 			p.foreignAt(p.path()+".audio", "an earlier reply by the id of its sound")
 		default:
 			spoken = false
@@ -140,7 +142,7 @@ func (p *parser) withComma(before int) span {
 func (p *parser) entry() bool {
 	p.entries++
 	if p.entries > maxEntries {
-		p.badAt("messages", "holds too much: at most %d messages, content parts and tool calls together", maxEntries)
+		p.badAt("messages", tooMany, maxEntries)
 		return false
 	}
 	return true
@@ -149,19 +151,12 @@ func (p *parser) entry() bool {
 // role reads the role of a message. It returns 0 for null and after a problem. Each "developer" is
 // recorded with its place, so that a Patch can replace it without a second parse.
 func (p *parser) role() Role {
-	const want = `"system", "developer", "user", "assistant" or "tool"`
-	if p.null() {
-		return 0
-	}
-	t, ok := p.text(want)
-	if !ok {
-		return 0
-	}
-	switch string(p.word(t)) {
+	from := p.pos
+	switch p.oneOf(roles, "system", "developer", "user", "assistant", "tool") {
 	case "system":
 		return RoleSystem
 	case "developer":
-		p.req.edits = append(p.req.edits, edit{span: span{t.from, t.to}})
+		p.req.edits = append(p.req.edits, edit{span: span{from, p.pos}})
 		return RoleSystem
 	case "user":
 		return RoleUser
@@ -170,9 +165,11 @@ func (p *parser) role() Role {
 	case "tool":
 		return RoleTool
 	}
-	p.bad("", "must be "+want+"; got %s", describe(p.body[t.from:t.to]))
 	return 0
 }
+
+// roles lists the roles for messages.
+const roles = `"system", "developer", "user", "assistant" or "tool"`
 
 // content reads the content of a message: a text, an array of parts, or null. A text is checked, not
 // unescaped.
@@ -233,7 +230,7 @@ func (p *parser) part() (Part, bool) {
 		}
 		switch string(p.key) {
 		case "type":
-			kind = p.partType()
+			kind = p.oneOf(partTypes, "text", "image_url", "file", "input_audio", "refusal")
 		case "text":
 			if !p.null() {
 				words, text = p.text("a string")
@@ -357,8 +354,8 @@ func (p *parser) holds() bool {
 }
 
 // isData reports whether a text begins like data: base64, or a data: URL. An address does not.
-func (p *parser) isData(t quotation) bool {
-	head := p.start(t, urlStart)
+func isData(v Value) bool {
+	head := start(v.raw, urlStart)
 	if len(head) >= 5 && strings.EqualFold(head[:5], "data:") {
 		return true
 	}
@@ -372,11 +369,6 @@ func (p *parser) isData(t quotation) bool {
 
 // partTypes lists the types of parts for messages.
 const partTypes = `"text", "image_url", "file", "input_audio" or "refusal"`
-
-// partType reads the type of a part. It returns an empty string for null and after a problem.
-func (p *parser) partType() string {
-	return p.oneOf(partTypes, "text", "image_url", "file", "input_audio", "refusal")
-}
 
 // imageURL is the value of image_url.
 type imageURL struct {
@@ -399,14 +391,14 @@ func (p *parser) imageURL() (imageURL, bool) {
 				break
 			}
 			if t, ok := p.text("a string"); ok {
-				head := p.start(t, urlStart)
+				head := start(p.body[t.from:t.to], urlStart)
 				image.raw, image.data = p.body[t.from:t.to], len(head) >= 5 && strings.EqualFold(head[:5], "data:")
 				if !isImageURL(head) {
 					p.bad("", "must be an https:// or http:// address, or data:image/…;base64, data; got %s", urlHead(head))
 				}
 			}
 		case "detail":
-			image.detail = p.detail()
+			image.detail = p.oneOf(`"auto", "low" or "high"`, "auto", "low", "high")
 		default:
 			if p.holds() {
 				p.unvetted(p.path())
@@ -418,24 +410,6 @@ func (p *parser) imageURL() (imageURL, bool) {
 		p.bad(".url", "is required: the address of the image, or its data as a data: URL")
 	}
 	return image, !p.failed()
-}
-
-// detail reads image_url.detail. It returns an empty string for null and after a problem.
-func (p *parser) detail() string {
-	const want = `"auto", "low" or "high"`
-	if p.null() {
-		return ""
-	}
-	t, ok := p.text(want)
-	if !ok {
-		return ""
-	}
-	switch d := p.word(t); string(d) {
-	case "auto", "low", "high":
-		return string(d)
-	}
-	p.bad("", "must be "+want+"; got %s", describe(p.body[t.from:t.to]))
-	return ""
 }
 
 // urlStart is how many bytes of an image's address are looked at: a data: URL may be many megabytes long, and its
@@ -475,7 +449,7 @@ func urlHead(url string) string {
 func (p *parser) checkMessage(m *Message, spoken bool) {
 	switch {
 	case m.Role == 0:
-		p.bad(".role", `is required: "system", "developer", "user", "assistant" or "tool"`)
+		p.bad(".role", "is required: "+roles)
 	case len(m.ToolCalls) > 0 && m.Role != RoleAssistant:
 		p.bad(".tool_calls", "is allowed only in an assistant message")
 	case m.Role == RoleTool && m.ToolCallID == "":

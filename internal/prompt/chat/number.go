@@ -1,14 +1,15 @@
 package chat
 
 import (
-	"bytes"
+	"math/big"
 	"strconv"
+	"strings"
 
 	"sluice/internal/kit/jsonscan"
 )
 
 // maxDigits bounds the digits of a number, those of its exponent included. No number of a request
-// needs more than 20. The bound keeps integral free of allocations: the digits fit an array.
+// needs more than 20.
 const maxDigits = 64
 
 // number reads the JSON number at pos and returns its text, which is part of the body. It refuses
@@ -110,76 +111,30 @@ const (
 
 // integral returns the exact value of a checked JSON number. A float64 would not do: above 2^53 it
 // rounds, and a seed would silently become another one.
-//
-// It writes the number as digits × 10^scale, without leading or trailing zeros among the digits. The
-// number is then an integer exactly if scale is not negative.
 func integral(num []byte) (int64, integrality) {
-	// A checked number has at least one digit.
-	negative := num[0] == '-'
-	if negative {
-		num = num[1:]
+	if v, err := strconv.ParseInt(string(num), 10, 64); err == nil { // nearly always
+		return v, fits
 	}
-	var digits [maxDigits]byte       // the significant ones, as values 0 to 9
-	n, scale, pointed := 0, 0, false // n of digits are used; pointed: behind the decimal point
-	if i := bytes.IndexAny(num, "eE"); i >= 0 {
-		scale = exponent(num[i+1:])
-		num = num[:i]
-	}
-	for _, c := range num {
-		if c == '.' {
-			pointed = true
-			continue
-		}
-		if pointed {
-			scale--
-		}
-		if n > 0 || c != '0' {
-			digits[n] = c - '0'
-			n++
-		}
-	}
-	// 1.50e1 is 15 with scale 0, and 1500 is 15 with scale 2.
-	for n > 0 && digits[n-1] == 0 {
-		n--
-		scale++
-	}
+	digits, exponent, _ := strings.Cut(strings.ToLower(string(num)), "e")
+	// More than maxDigits digits can make up for changes nothing, and would take time.
+	scale, err := strconv.Atoi(exponent)
 	switch {
-	case n == 0:
-		return 0, fits
-	case scale < 0:
-		return 0, fraction
-	// Multiplying cannot overflow here.
-	case n+scale <= 19: // which a uint64 holds
-		var v uint64
-		for _, d := range digits[:n] {
-			v = 10*v + uint64(d)
-		}
-		for range scale {
-			v *= 10
-		}
-		// -1<<63 fits though 1<<63 does not; the conversion wraps to exactly that value.
-		if negative && v <= 1<<63 {
-			return -int64(v), fits
-		}
-		if !negative && v < 1<<63 {
-			return int64(v), fits
-		}
+	case exponent == "":
+		scale = 0
+	case err != nil && exponent[0] == '-':
+		scale = -2 * maxDigits
+	case err != nil:
+		scale = 2 * maxDigits
 	}
-	if negative {
+	scale = max(-2*maxDigits, min(scale, 2*maxDigits))
+	exact, _ := new(big.Rat).SetString(digits + "e" + strconv.Itoa(scale))
+	switch {
+	case !exact.IsInt():
+		return 0, fraction
+	case exact.Num().IsInt64():
+		return exact.Num().Int64(), fits
+	case exact.Sign() < 0:
 		return 0, tooSmall
 	}
 	return 0, tooLarge
-}
-
-// exponent returns the value of a checked exponent, limited to 1000: maxDigits digits cannot make up
-// for more, so the result is the same.
-func exponent(b []byte) int {
-	exp, err := strconv.Atoi(string(b))
-	if err != nil || exp < -1000 || exp > 1000 {
-		if b[0] == '-' {
-			return -1000
-		}
-		return 1000
-	}
-	return exp
 }

@@ -108,13 +108,13 @@ func decode(t testing.TB, body []byte) map[string]any {
 // checkDecoded compares a request with what encoding/json decodes from its body.
 func checkDecoded(t testing.TB, r *Request) {
 	t.Helper()
-	body := decode(t, r.Raw())
+	body := decode(t, r.raw)
 	if r.Model != body["model"] {
-		t.Errorf("Parse(%q).Model = %q, want %q", r.Raw(), r.Model, body["model"])
+		t.Errorf("Parse(%q).Model = %q, want %q", r.raw, r.Model, body["model"])
 	}
 	messages := body["messages"].([]any)
 	if len(r.Messages) != len(messages) {
-		t.Fatalf("Parse(%q) has %d messages, want %d", r.Raw(), len(r.Messages), len(messages))
+		t.Fatalf("Parse(%q) has %d messages, want %d", r.raw, len(r.Messages), len(messages))
 	}
 	roles := map[string]Role{
 		"system": RoleSystem, "developer": RoleSystem, "user": RoleUser, "assistant": RoleAssistant, "tool": RoleTool,
@@ -123,13 +123,13 @@ func checkDecoded(t testing.TB, r *Request) {
 	for i, m := range r.Messages {
 		want := messages[i].(map[string]any)
 		if m.Role != roles[want["role"].(string)] {
-			t.Errorf("message %d of %q has role %d, want %q", i, r.Raw(), m.Role, want["role"])
+			t.Errorf("message %d of %q has role %d, want %q", i, r.raw, m.Role, want["role"])
 		}
 		var texts []string
 		switch c := want["content"].(type) {
 		case nil:
 			if !m.Content.IsNull() {
-				t.Errorf("message %d of %q has a content, want none", i, r.Raw())
+				t.Errorf("message %d of %q has a content, want none", i, r.raw)
 			}
 		case string:
 			texts = []string{c}
@@ -142,27 +142,27 @@ func checkDecoded(t testing.TB, r *Request) {
 				}
 				if p["type"] != "image_url" {
 					if m.Content.Parts()[j].IsImage() {
-						t.Errorf("part %d of %q is an image, want none", j, r.Raw())
+						t.Errorf("part %d of %q is an image, want none", j, r.raw)
 					}
 					continue
 				}
 				images++
 				if url := p["image_url"].(map[string]any)["url"]; m.Content.Parts()[j].ImageURL() != url {
-					t.Errorf("part %d of %q has the URL %q, want %q", j, r.Raw(), m.Content.Parts()[j].ImageURL(), url)
+					t.Errorf("part %d of %q has the URL %q, want %q", j, r.raw, m.Content.Parts()[j].ImageURL(), url)
 				}
 			}
 		}
 		// Text leaves out the line breaks in front of the first text that is not empty.
 		joined := strings.Join(texts, "\n")
 		if got := m.Content.Text(); strings.TrimLeft(got, "\n") != strings.TrimLeft(joined, "\n") {
-			t.Errorf("message %d of %q has the text %q, want %q", i, r.Raw(), got, joined)
+			t.Errorf("message %d of %q has the text %q, want %q", i, r.raw, got, joined)
 		}
 		for _, text := range texts {
 			size += len(text)
 		}
 		calls, _ := want["tool_calls"].([]any)
 		if len(m.ToolCalls) != len(calls) {
-			t.Fatalf("message %d of %q has %d calls, want %d", i, r.Raw(), len(m.ToolCalls), len(calls))
+			t.Fatalf("message %d of %q has %d calls, want %d", i, r.raw, len(m.ToolCalls), len(calls))
 		}
 		for j, call := range m.ToolCalls {
 			c := call
@@ -172,19 +172,19 @@ func checkDecoded(t testing.TB, r *Request) {
 				f, arguments = w["custom"], "input"
 			}
 			if f := f.(map[string]any); (c != ToolCall{w["id"].(string), f["name"].(string), f[arguments].(string)}) {
-				t.Errorf("call %d of message %d of %q = %v, want %v", j, i, r.Raw(), c, w)
+				t.Errorf("call %d of message %d of %q = %v, want %v", j, i, r.raw, c, w)
 			}
 			size += len(c.ID) + len(c.Name) + len(c.Arguments)
 		}
 	}
 	if r.PromptBytes() < size {
-		t.Errorf("PromptBytes(%q) = %d, want at least %d", r.Raw(), r.PromptBytes(), size)
+		t.Errorf("PromptBytes(%q) = %d, want at least %d", r.raw, r.PromptBytes(), size)
 	}
 	if r.Images() != images {
-		t.Errorf("Images(%q) = %d, want %d", r.Raw(), r.Images(), images)
+		t.Errorf("Images(%q) = %d, want %d", r.raw, r.Images(), images)
 	}
 	if r.TokenBound() <= r.PromptBytes() {
-		t.Errorf("TokenBound(%q) = %d, want more than %d", r.Raw(), r.TokenBound(), r.PromptBytes())
+		t.Errorf("TokenBound(%q) = %d, want more than %d", r.raw, r.TokenBound(), r.PromptBytes())
 	}
 }
 
@@ -193,16 +193,16 @@ func checkPatch(t testing.TB, r *Request, p Patch) {
 	t.Helper()
 	got := r.AppendUpstream([]byte("before"), p)
 	if !bytes.HasPrefix(got, []byte("before")) {
-		t.Fatalf("AppendUpstream(%q) = %q, want dst in front", r.Raw(), got)
+		t.Fatalf("AppendUpstream(%q) = %q, want dst in front", r.raw, got)
 	}
 	got = got[len("before"):]
 	if pieces := r.upstream(p, 0); !bytes.Equal(bytes.Join(pieces[:], nil), got) {
-		t.Fatalf("Upstream(%q, %+v) = %q, want the same as AppendUpstream: %q", r.Raw(), p, pieces, got)
+		t.Fatalf("Upstream(%q, %+v) = %q, want the same as AppendUpstream: %q", r.raw, p, pieces, got)
 	}
 	if err := legal(got); err != nil {
-		t.Fatalf("AppendUpstream(%q, %+v) = %q: %v", r.Raw(), p, got, err)
+		t.Fatalf("AppendUpstream(%q, %+v) = %q: %v", r.raw, p, got, err)
 	}
-	want := decode(t, r.Raw())
+	want := decode(t, r.raw)
 	if tools, ok := want["tools"].([]any); ok && len(tools) == 0 {
 		delete(want, "tools")
 		delete(want, "tool_choice")
@@ -261,6 +261,6 @@ func checkPatch(t testing.TB, r *Request, p Patch) {
 		want["model"] = string([]rune(p.Model)) // bytes that are no UTF-8 become U+FFFD
 	}
 	if diff := cmp.Diff(want, decode(t, got)); diff != "" {
-		t.Errorf("AppendUpstream(%q, %+v) = %q, differs (-want +got):\n%s", r.Raw(), p, got, diff)
+		t.Errorf("AppendUpstream(%q, %+v) = %q, differs (-want +got):\n%s", r.raw, p, got, diff)
 	}
 }

@@ -178,14 +178,19 @@ func (p *parser) field(name []byte) field {
 	case "functions", "function_call":
 		p.legacy("tools and tool_choice")
 	default:
-		// The operator pays for what some of them ask for.
 		e, from := allowance.Field(string(name)), p.pos
-		if p.other(requestShape); e != nil && Asks(p.body[from:p.pos]) {
-			r.Reserved, r.Runs = true, r.Runs || e.Runs
-		}
+		p.other(requestShape)
+		r.reserve(e, p.body[from:p.pos])
 		return fieldUnread
 	}
 	return fieldOther
+}
+
+// reserve notes whether a field that is not read asks for something that the operator pays for; e is nil for all others.
+func (r *Request) reserve(e *allowance.Entry, value []byte) {
+	if e != nil && Asks(value) {
+		r.Reserved, r.Runs = true, r.Runs || e.Runs
+	}
 }
 
 // whole checks the rules that need several fields, after all of them were read.
@@ -206,7 +211,9 @@ func (p *parser) whole() {
 	}
 	// Without stream the option is ignored (docs/api.md#chat-completion-request).
 	r.IncludeUsage, r.Resumable = r.IncludeUsage && r.Stream, r.Resumable && r.Stream
-	p.choosable()
+	if path, problem := r.unchoosable(); problem != "" {
+		p.bad(path, "%s", problem)
+	}
 }
 
 // model reads model. Whether there is such a model is not checked here; see inference.
@@ -253,20 +260,14 @@ func (p *parser) streamOptions() {
 	if !p.enter(true) {
 		return
 	}
-	for from := p.pos; p.member(); from = p.pos {
+	for p.member() {
 		switch string(p.key) {
 		case "include_usage":
-			p.req.usage.from = p.pos // where a Patch writes true
 			p.req.IncludeUsage = p.option("include_usage")
-			p.req.usage.to = p.pos
-			p.req.options++
 		case "resumable":
-			p.req.Resumable = p.option("resumable")
-			// With the comma in front, if there is one: a Patch leaves it out.
-			p.req.resume, p.req.resumeFirst = span{from, p.pos}, p.req.options == 0
+			p.req.Resumable, p.req.resumes = p.option("resumable"), true
 		default:
 			p.other(optionsShape)
-			p.req.options++
 		}
 	}
 }
@@ -322,19 +323,7 @@ func (p *parser) sequence(want string) {
 // later for models that cannot.
 func (p *parser) effort() {
 	const want = `"none", "minimal", "low", "medium" or "high"`
-	if p.null() {
-		return
-	}
-	t, ok := p.text(want)
-	if !ok {
-		return
-	}
-	switch e := Effort(p.word(t)); e {
-	case EffortNone, EffortMinimal, EffortLow, EffortMedium, EffortHigh:
-		p.req.ReasoningEffort = e
-	default:
-		p.bad("", "must be "+want+"; got %s", describe(p.body[t.from:t.to]))
-	}
+	p.req.ReasoningEffort = Effort(p.oneOf(want, string(EffortNone), string(EffortMinimal), string(EffortLow), string(EffortMedium), string(EffortHigh)))
 }
 
 // seed reads seed. Anything but an integer is skipped and passed on: upstreams differ in what they

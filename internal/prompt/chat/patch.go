@@ -39,8 +39,8 @@ const (
 )
 
 // AppendUpstream appends the caller's body with p applied to it. Every byte that p does not change is
-// the caller's own. It allocates nothing but room in dst. Only a Request that Parse returned has a
-// body; for another one AppendUpstream panics.
+// the caller's own. It allocates nothing but room in dst. Only a Request that Parse returned, or
+// that a Builder made, has a body; for another one AppendUpstream panics.
 //
 // The model is a required member and is never left out. So the result is never an empty object, and a
 // member that is added in front always has another one behind its comma.
@@ -52,8 +52,8 @@ func (r *Request) AppendUpstream(dst []byte, p Patch) []byte {
 // longMessages is the length from which Upstream does not copy the messages.
 const longMessages = 16 << 10
 
-// Upstream returns what AppendUpstream appends, in three pieces. Long messages are a piece of the caller's body, so that
-// nobody copies them.
+// Upstream returns what AppendUpstream appends, in three pieces. Long messages of a body are a piece of it, so that nobody
+// copies them.
 func (r *Request) Upstream(p Patch) [3][]byte { return r.upstream(p, longMessages) }
 
 // upstream is Upstream, for which messages are long from that length on.
@@ -83,6 +83,9 @@ func (r *Request) edited(p Patch) bool {
 func (r *Request) appendUpstream(dst []byte, p Patch, left member) (_ []byte, cut int) {
 	// An upper bound in nearly every case, so that dst grows once: escapes may double the model's name.
 	room := len(r.raw) - int(left.to-left.value) + 2*len(p.Model) + len(usageOptions)
+	if r.built {
+		room += r.size.bytes + r.size.bytes/8 + 128*len(r.Messages)
+	}
 	for _, s := range p.Set {
 		room += len(s.Name) + len(s.Value) + len(`"":,`)
 	}
@@ -113,8 +116,10 @@ func (r *Request) appendUpstream(dst []byte, p Patch, left member) (_ []byte, cu
 			dst = append(dst, set.Value...)
 		case m.field == fieldStop && r.emptyStops:
 			dst = r.appendStops(dst)
-		case m.field == fieldStreamOptions && r.Stream && (p.IncludeUsage || r.resume.to > 0):
+		case m.field == fieldStreamOptions && r.Stream && (p.IncludeUsage && !r.IncludeUsage || r.resumes):
 			dst = r.appendStreamOptions(dst, m, p.IncludeUsage)
+		case m.field == fieldMessages && r.built:
+			dst = r.appendBuilt(dst, p.SystemRole)
 		case m.field == fieldMessages && len(r.edits) > 0:
 			dst = r.appendMessages(dst, m, p)
 		default:
@@ -194,44 +199,16 @@ func (p *Patch) drops(key []byte) bool {
 // appendStreamOptions appends the caller's stream_options without resumable, which is ours, and with
 // include_usage true if usage is set. Other options, which the upstream may know and we do not, are kept.
 func (r *Request) appendStreamOptions(dst []byte, m member, usage bool) []byte {
-	from, to := int(m.value), int(m.to)
-	switch {
-	case r.raw[from] != '{': // null
-		dst = append(dst, '{')
-		dst = append(dst, usageMember...)
-		return append(dst, '}')
-	case !usage:
-		return r.appendOptions(dst, from, to)
-	// The caller's own include_usage is replaced in place: a second one would be a key given twice.
-	case r.usage.to > 0:
-		dst = r.appendOptions(dst, from, r.usage.from)
-		dst = append(dst, "true"...)
-		return r.appendOptions(dst, r.usage.to, to)
-	}
 	dst = append(dst, '{')
-	dst = append(dst, usageMember...)
-	if r.options > 0 {
-		dst = append(dst, ',')
+	if usage {
+		dst = append(dst, usageMember...)
 	}
-	return r.appendOptions(dst, from+1, to)
-}
-
-// appendOptions appends a part of the caller's stream_options without resumable.
-func (r *Request) appendOptions(dst []byte, from, to int) []byte {
-	cut := r.resume
-	if cut.to == 0 || cut.from < from || cut.from >= to {
-		return append(dst, r.raw[from:to]...)
-	}
-	dst = append(dst, r.raw[from:cut.from]...)
-	for from = cut.to; r.resumeFirst; from++ {
-		if c := r.raw[from]; c == ',' {
-			from++
-			break
-		} else if c == '}' {
-			break
+	for w := ValueOf(r.raw[m.value:m.to]).Walk(); w.Next(); {
+		if string(w.Key) != "resumable" && !(usage && string(w.Key) == "include_usage") {
+			dst = append(appendName(dst, string(w.Key)), w.Value.raw...)
 		}
 	}
-	return append(dst, r.raw[from:to]...)
+	return append(dst, '}')
 }
 
 // appendMessages appends the caller's messages without empty tool_calls and, if p wants that, with the role system for

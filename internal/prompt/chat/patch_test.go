@@ -42,22 +42,22 @@ func TestAppendUpstream(t *testing.T) {
 		{
 			"usage into an empty object", `{"stream_options":{ },"model":"a",` + messages + `,"stream":true}`,
 			Patch{IncludeUsage: true},
-			`{"stream_options":{"include_usage":true },"model":"a",` + messages + `,"stream":true}`,
+			`{"stream_options":{"include_usage":true},"model":"a",` + messages + `,"stream":true}`,
 		},
 		{
 			"usage beside others", `{"stream_options":{ "x":1 },"model":"a",` + messages + `,"stream":true}`,
 			Patch{IncludeUsage: true},
-			`{"stream_options":{"include_usage":true, "x":1 },"model":"a",` + messages + `,"stream":true}`,
+			`{"stream_options":{"include_usage":true,"x":1},"model":"a",` + messages + `,"stream":true}`,
 		},
 		{
 			"usage false", `{"stream_options":{"x":1,"include_usage" : false },"model":"a",` + messages + `,"stream":true}`,
 			Patch{IncludeUsage: true},
-			`{"stream_options":{"x":1,"include_usage" : true },"model":"a",` + messages + `,"stream":true}`,
+			`{"stream_options":{"include_usage":true,"x":1},"model":"a",` + messages + `,"stream":true}`,
 		},
 		{
 			"usage null", `{"stream_options":{"include_\u0075sage":null,"x":1},"model":"a",` + messages + `,"stream":true}`,
 			Patch{IncludeUsage: true},
-			`{"stream_options":{"include_\u0075sage":true,"x":1},"model":"a",` + messages + `,"stream":true}`,
+			`{"stream_options":{"include_usage":true,"x":1},"model":"a",` + messages + `,"stream":true}`,
 		},
 		{
 			"usage true already", `{"stream_options":{"include_usage":true},"model":"a",` + messages + `,"stream":true}`,
@@ -83,7 +83,7 @@ func TestAppendUpstream(t *testing.T) {
 		{
 			"resumable first", `{"stream_options":{"resumable": true , "x":1,"include_usage":false},"model":"a",` + messages + `,"stream":true}`,
 			Patch{IncludeUsage: true},
-			`{"stream_options":{ "x":1,"include_usage":true},"model":"a",` + messages + `,"stream":true}`,
+			`{"stream_options":{"include_usage":true,"x":1},"model":"a",` + messages + `,"stream":true}`,
 		},
 		{
 			"resumable in the middle", `{"stream_options":{"include_usage":false , "resumable":null,"x":1},"model":"a",` + messages + `,"stream":true}`,
@@ -93,7 +93,7 @@ func TestAppendUpstream(t *testing.T) {
 		{
 			"resumable last", `{"stream_options":{"x":1, "resumable":false },"model":"a",` + messages + `,"stream":true}`,
 			Patch{IncludeUsage: true},
-			`{"stream_options":{"include_usage":true,"x":1 },"model":"a",` + messages + `,"stream":true}`,
+			`{"stream_options":{"include_usage":true,"x":1},"model":"a",` + messages + `,"stream":true}`,
 		},
 
 		{"drop the first", `{ "n":1 , "model":"a",` + messages + `}`, Patch{Drop: []string{"n"}}, `{ "model":"a",` + messages + `}`},
@@ -143,8 +143,8 @@ func TestAppendUpstream(t *testing.T) {
 			t.Errorf("%s: AppendUpstream(%s) = %s, want %s", tt.name, tt.body, got, tt.want)
 		}
 		checkPatch(t, r, tt.patch)
-		if string(r.Raw()) != tt.body {
-			t.Errorf("%s: AppendUpstream changed the caller's body to %s", tt.name, r.Raw())
+		if string(r.raw) != tt.body {
+			t.Errorf("%s: AppendUpstream changed the caller's body to %s", tt.name, r.raw)
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package chat
 
-import "sluice/internal/kit/jsonscan"
+import (
+	"bytes"
+
+	"sluice/internal/kit/jsonscan"
+)
 
 // quotation is a JSON string in the body: body[from:to], quotes included.
 type quotation struct {
@@ -55,12 +59,12 @@ func (s *scanner) unquoted(t quotation) string {
 	return jsonscan.Unquote(s.body[t.from:t.to])
 }
 
-// start returns the unescaped text as a copy, or at least its first n bytes.
-func (s *scanner) start(t quotation, n int) string {
-	if t.plain() {
-		return string(s.body[t.from+1 : min(t.to-1, t.from+1+n)])
+// start returns the unescaped text of a JSON string as a copy, or at least its first n bytes.
+func start(raw []byte, n int) string {
+	if head := raw[1:min(len(raw)-1, 1+n)]; bytes.IndexByte(head, '\\') < 0 {
+		return string(head)
 	}
-	return s.unquoted(t)
+	return jsonscan.Unquote(raw)
 }
 
 // word returns the unescaped text. It may share memory with the body, so it is for comparing with

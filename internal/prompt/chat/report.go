@@ -164,9 +164,16 @@ func appendKey(path, raw []byte) []byte {
 	return append(path, key...)
 }
 
+// keyPath returns the step of a path behind another one that leads to a key.
+func keyPath(key string) string {
+	return string(appendKey([]byte{'.'}, jsonscan.AppendQuoted(nil, key))[1:])
+}
+
 // typeName returns the type of the JSON value that starts with c, in words.
 func typeName(c byte) string {
 	switch c {
+	case 0:
+		return "nothing"
 	case '{':
 		return "an object"
 	case '[':

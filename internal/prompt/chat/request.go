@@ -50,28 +50,22 @@ type Request struct {
 	Original *Original
 
 	// What Parse has learned about the body. All offsets are into raw.
-	raw        []byte   // the caller's body; nil if Parse did not make the Request
+	raw        []byte   // the caller's body; of another dialect, what a Builder wrote; nil if neither made the Request
 	members    []member // the top-level members of raw, in order
 	foreign    Foreign  // the first of any kind
 	unreadable Foreign  // the first that is no file or sound of a user
 	unvetted   string   // see Unvetted
-	usage      span     // the value of stream_options.include_usage; empty if not given
 	edits      []edit   // what patching changes in messages, in the order of the body
 	size       size
 	numbers    [4]float64 // what the four *float64 above point to: no allocation for each
 	seedValue  int64      // what Seed points to
 
-	resume      span // the member stream_options.resumable, with the comma in front; empty if not given
-	options     int  // how many other members stream_options has
-	resumeFirst bool // resume is the first of stream_options, so that the comma is behind it
-	noTools     bool // tools is an empty list
-	emptyStops  bool // the body's stop has empty strings; Stop has none
-	parallel    bool // what ParallelToolCalls points to
+	resumes    bool // stream_options has a member resumable
+	built      bool // a Builder made it: the value of messages in raw is to be written
+	noTools    bool // tools is an empty list
+	emptyStops bool // the body's stop has empty strings; Stop has none
+	parallel   bool // what ParallelToolCalls points to
 }
-
-// Raw returns the body as the caller sent it, or nil if Parse did not make the Request. It must not be
-// changed.
-func (r *Request) Raw() []byte { return r.raw }
 
 // Member returns the caller's JSON of one top-level member, which must not be changed, or nil if it is
 // absent. A member that is null returns "null".
@@ -224,7 +218,8 @@ type Tool struct {
 	MCP      *MCP
 	Custom   string // the name of a custom tool, which takes free text; only some providers support them
 
-	raw []byte
+	raw          []byte
+	sub, problem string // what is wrong with an MCP server of another door, and where
 }
 
 // Raw returns the caller's JSON of the entry, which must not be changed; nil if we made the tool.

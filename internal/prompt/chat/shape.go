@@ -72,13 +72,18 @@ func (s Shape) respelled(key []byte) string {
 // of a key that is known.
 func (s *scanner) other(of Shape) {
 	inner, ok := of[string(s.key)]
-	if !ok {
-		if name := of.respelled(s.key); name != "" {
-			s.bad("", "is %s in another spelling, and a field must not be given twice; write it as %s, once", name, name)
-			return
-		}
+	if ok || !s.respells(of) {
+		s.skipAs(inner)
 	}
-	s.skipAs(inner)
+}
+
+// respells reports whether the current key is another spelling of one that is known. It is refused then.
+func (s *scanner) respells(of Shape) bool {
+	name := of.respelled(s.key)
+	if name != "" {
+		s.bad("", "is %s in another spelling, and a field must not be given twice; write it as %s, once", name, name)
+	}
+	return name != ""
 }
 
 // skipAs is skip for a value of a Shape.

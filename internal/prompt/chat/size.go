@@ -45,8 +45,8 @@ func (r *Request) TokenBound() int {
 
 // What a message, a part and a tool call take when they are decoded, about, in bytes.
 const (
-	messageWeight = 136
-	partWeight    = 88
+	messageWeight = 152
+	partWeight    = 96
 	callWeight    = 48
 )
 

@@ -31,8 +31,8 @@ func (p *parser) tools() {
 				p.bad("", "is one too many: a request may have at most %d MCP servers", MaxMCPServers)
 				return
 			}
-		} else if name := tool.name(); p.toolNamed(name) >= 0 {
-			p.bad(tool.member()+".name", "must differ from that of tools[%d]; both are %s", p.toolNamed(name), quoteShort(name))
+		} else if name := tool.name(); p.req.toolNamed(name) >= 0 {
+			p.bad(tool.member()+".name", "must differ from that of tools[%d]; both are %s", p.req.toolNamed(name), quoteShort(name))
 			return
 		}
 		p.req.Tools = append(p.req.Tools, tool)
@@ -41,9 +41,9 @@ func (p *parser) tools() {
 
 // toolNamed returns the position of the function or custom tool among the tools read so far, or -1. It
 // compares names one by one: there are at most MaxTools.
-func (p *parser) toolNamed(name string) int {
-	for i := range p.req.Tools {
-		if t := &p.req.Tools[i]; t.MCP == nil && t.name() == name {
+func (r *Request) toolNamed(name string) int {
+	for i := range r.Tools {
+		if t := &r.Tools[i]; t.MCP == nil && t.name() == name {
 			return i
 		}
 	}
@@ -68,8 +68,7 @@ func (t *Tool) member() string {
 }
 
 // tool reads one entry of tools. The meaning of its members depends on type, which nearly always comes
-// first. A function that comes before it is skipped, and revisited once the type is known. So are the
-// members of an MCP server, which are short.
+// first. A function that comes before it is skipped, and revisited once the type is known. So is an MCP server, which is short.
 func (p *parser) tool() (Tool, bool) {
 	from := p.pos
 	if !p.object("an object with a type") {
@@ -80,7 +79,6 @@ func (p *parser) tool() (Tool, bool) {
 		function *Function
 		early    place // a function that comes before type
 		custom   place
-		server   mcpPlaces
 	)
 	for p.member() {
 		switch string(p.key) {
@@ -95,18 +93,6 @@ func (p *parser) tool() (Tool, bool) {
 			early = p.here()
 		case "custom":
 			custom = p.here()
-		case "server_url":
-			server.url = p.here()
-		case "server_label":
-			server.label = p.here()
-		case "allowed_tools":
-			server.allowed = p.here()
-		case "require_approval":
-			server.approval = p.here()
-		case "headers":
-			server.headers = p.here()
-		case "authorization":
-			server.authorization = p.here()
 		}
 		p.other(toolShape)
 	}
@@ -117,7 +103,10 @@ func (p *parser) tool() (Tool, bool) {
 	tool := Tool{raw: p.body[from:p.pos]}
 	switch kind {
 	case "mcp":
-		tool.MCP = p.mcp(server)
+		r := mcpReader{}
+		if tool.MCP = r.server(ValueOf(tool.raw).Given); r.problem != "" {
+			p.bad(r.sub, "%s", r.problem)
+		}
 	case "function":
 		if end := p.pos; p.revisit(early) {
 			function = p.function()
@@ -245,18 +234,11 @@ func (p *parser) toolChoice() {
 		p.namedChoice()
 		return
 	}
-	t, ok := p.text(want)
-	if !ok {
-		return
-	}
-	switch string(p.word(t)) {
-	case "auto":
+	switch p.oneOf(want, "auto", "none", "required") {
 	case "none":
 		c.Mode = ChoiceNone
 	case "required":
 		c.Mode = ChoiceRequired
-	default:
-		p.bad("", "must be "+want+"; got %s", describe(p.body[t.from:t.to]))
 	}
 }
 
@@ -316,26 +298,26 @@ func (p *parser) namedChoice() {
 	}
 }
 
-// choosable checks that tool_choice can be satisfied. A name that no function has may still be that of
-// a tool of an MCP server, which is known only after its tools were listed.
-func (p *parser) choosable() {
-	r := p.req
+// unchoosable returns why tool_choice cannot be satisfied, and the path of what is wrong; both are empty if it can. A name
+// that no function has may still be that of a tool of an MCP server, which is known only after its tools were listed.
+func (r *Request) unchoosable() (path, problem string) {
 	switch c := r.ToolChoice; {
 	case c.Mode == ChoiceRequired && len(r.Tools) == 0:
-		p.bad("tool_choice", `is "required", but the request has no tools; add tools or choose "auto"`)
+		return "tool_choice", `is "required", but the request has no tools; add tools or choose "auto"`
 	case c.Mode == ChoiceNamed && len(r.Tools) == 0:
-		p.bad("tool_choice", "names the tool %s, but the request has no tools", quoteShort(c.Name))
+		return "tool_choice", "names the tool " + quoteShort(c.Name) + ", but the request has no tools"
 	case c.Mode == ChoiceAllowed && len(r.Tools) == 0:
-		p.bad("tool_choice", "allows some tools, but the request has none")
+		return "tool_choice", "allows some tools, but the request has none"
 	// With MCP servers the name may be that of a tool that is listed later.
-	case c.Mode == ChoiceNamed && p.toolNamed(c.Name) < 0 && !r.HasMCP():
-		p.bad("tool_choice.function.name", "must be the name of a function among tools; got %s", quoteShort(c.Name))
+	case c.Mode == ChoiceNamed && r.toolNamed(c.Name) < 0 && !r.HasMCP():
+		return "tool_choice.function.name", "must be the name of a function among tools; got " + quoteShort(c.Name)
 	// The loop that runs MCP tools puts calls together from functions only.
 	case r.HasMCP() && r.hasCustom():
-		p.bad("tools", "mixes MCP servers with custom tools, which cannot be called in one request")
+		return "tools", "mixes MCP servers with custom tools, which cannot be called in one request"
 	case r.HasMCP() && c.Mode == ChoiceAllowed:
-		p.bad("tool_choice", "cannot be of type allowed_tools beside MCP servers; use the allowed_tools of each server")
+		return "tool_choice", "cannot be of type allowed_tools beside MCP servers; use the allowed_tools of each server"
 	}
+	return "", ""
 }
 
 // HasMCP reports whether the tools include an MCP server. Such a request goes through the tool loop and

@@ -44,7 +44,7 @@ func NewWithholder(dialect allowance.Dialects, allow *allowance.Set) *Withholder
 // Item returns an item that is stored here without the tools that are not allowed. It is called before Body.
 func (w *Withholder) Item(item []byte) []byte {
 	w.ours, w.changed = true, false
-	out := w.value(make([]byte, 0, len(item)), item)
+	out := w.value(make([]byte, 0, len(item)), ValueOf(item))
 	w.ours = false
 	if !w.changed {
 		return item
@@ -55,7 +55,7 @@ func (w *Withholder) Item(item []byte) []byte {
 // Body returns the caller's body; see Withhold.
 func (w *Withholder) Body(body []byte) ([]byte, error) {
 	w.changed = false
-	out := w.request(make([]byte, 0, len(body)), body)
+	out := w.request(make([]byte, 0, len(body)), ValueOf(body))
 	switch {
 	case w.fault != nil:
 		return nil, w.fault
@@ -107,59 +107,54 @@ func (w *Withholder) in(name string, index int) {
 }
 
 // request writes the members of the body.
-func (w *Withholder) request(dst, body []byte) []byte {
+func (w *Withholder) request(dst []byte, body Value) []byte {
 	// The tools first: what is left of them decides about other members.
 	var list []byte
 	offered := false
-	eachMember(body, func(key string, v []byte) {
-		if strings.EqualFold(key, "tools") && isKind(v, '[') {
-			w.in(key, -1)
-			list, offered = w.tools(nil, v), true
+	for m := body.Walk(); m.Next(); {
+		if strings.EqualFold(string(m.Key), "tools") && m.Value.Kind() == '[' {
+			w.in(string(m.Key), -1)
+			list, offered = w.tools(nil, m.Value), true
 			w.path = w.path[:0]
 		}
-	})
+	}
 	none := offered && len(w.withheld) > 0 && len(list) == len("[]")
 	bounded := false
 	dst = append(dst, '{')
-	eachMember(body, func(key string, v []byte) {
-		if w.fault != nil {
-			return
-		}
+	for m := body.Walk(); w.fault == nil && m.Next(); {
+		key, v := string(m.Key), m.Value
 		w.path = append(w.path[:0], key...)
 		name := strings.ToLower(key)
 		switch {
-		case name == "tools" && isKind(v, '['):
+		case name == "tools" && v.Kind() == '[':
 			if !none {
 				dst = append(appendName(dst, key), list...)
 			}
-			return
+			continue
 		case name == "tool_choice" && len(w.withheld) > 0:
 			if w.choose(v, none); none {
-				return
+				continue
 			}
 		case none && (name == "parallel_tool_calls" || name == "max_tool_calls"):
-			return
-		case name == "max_tool_calls" && w.paid && !isKind(v, 'n'):
-			bounded = true
-			if n, err := strconv.ParseFloat(string(v), 64); err != nil || n > allowance.MaxCalls {
-				w.drop(key)
-				v = strconv.AppendInt(nil, allowance.MaxCalls, 10)
-			}
+			continue
+		case name == "max_tool_calls" && w.paid && v.Null():
+			continue // the bound takes its place
 		case name == "max_tool_calls" && w.paid:
-			return // null: the bound takes its place
+			bounded = true
+			v = w.most(key, v)
 		}
 		if e := allowance.Field(key); e != nil && !w.allow.Has(e) {
-			if Asks(v) {
+			if Asks(v.raw) {
 				if e.Refused&w.dialect != 0 {
 					w.refuse(e)
 				}
 				w.drop(canonical(key, e))
 			}
 			w.changed = true
-			return
+			continue
 		}
 		dst = w.member(appendName(dst, key), key, v)
-	})
+	}
 	if w.paid && !bounded && w.dialect == allowance.Responses {
 		w.changed = true
 		dst = strconv.AppendInt(appendName(dst, "max_tool_calls"), allowance.MaxCalls, 10)
@@ -167,29 +162,32 @@ func (w *Withholder) request(dst, body []byte) []byte {
 	return append(dst, '}')
 }
 
+// most returns a bound on calls, or the highest that there is if it is higher, or none at all.
+func (w *Withholder) most(name string, v Value) Value {
+	if n, err := strconv.ParseFloat(string(v.raw), 64); err == nil && n <= allowance.MaxCalls {
+		return v
+	}
+	w.drop(name)
+	return Value{raw: strconv.AppendInt(nil, allowance.MaxCalls, 10)}
+}
+
 // choose looks at a tool_choice beside tools that were left out. One that could not be followed any more is refused.
-func (w *Withholder) choose(v []byte, none bool) {
+func (w *Withholder) choose(v Value, none bool) {
 	var names []string
-	switch {
-	case isKind(v, '"'):
-		if word := jsonscan.Unquote(v); none && word != "auto" && word != "none" {
-			names = w.withheld[:1]
+	if word := v.Text(); none && v.IsText() && word != "auto" && word != "none" {
+		names = w.withheld[:1]
+	}
+	for m := v.Walk(); v.Kind() == '{' && m.Next(); {
+		if word := m.Value.Text(); m.Value.IsText() && (slices.Contains(w.withheld, word) || none && string(m.Key) == "type" && word == "any") {
+			names = append(names, word)
 		}
-	case isKind(v, '{'):
-		eachMember(v, func(key string, v []byte) {
-			if word := jsonscan.Unquote(v); isKind(v, '"') && (slices.Contains(w.withheld, word) || none && key == "type" && word == "any") {
-				names = append(names, word)
+		for tool := m.Value.Walk(); m.Value.Kind() == '[' && tool.Next(); { // of the type allowed_tools
+			for _, word := range []string{memberText(tool.Value, "type"), memberText(tool.Value, "name")} {
+				if word != "" && slices.Contains(w.withheld, word) {
+					names = append(names, word)
+				}
 			}
-			if isKind(v, '[') { // of the type allowed_tools
-				eachElement(v, func(_ int, v []byte) {
-					for _, word := range []string{memberText(v, "type"), memberText(v, "name")} {
-						if word != "" && slices.Contains(w.withheld, word) {
-							names = append(names, word)
-						}
-					}
-				})
-			}
-		})
+		}
 	}
 	if len(names) > 0 && w.fault == nil {
 		w.fault = fault.New(fault.Invalid, "%s asks for the tool %q, which is not allowed for this model. Leave it out, or ask the operator of this service to allow it.", w.path, names[0]).At(string(w.path))
@@ -197,42 +195,42 @@ func (w *Withholder) choose(v []byte, none bool) {
 }
 
 // tools writes an array of tools without those that the vendor would run and that are not allowed.
-func (w *Withholder) tools(dst, list []byte) []byte {
+func (w *Withholder) tools(dst []byte, list Value) []byte {
 	dst = append(dst, '[')
 	mark := len(w.path)
-	eachElement(list, func(i int, v []byte) {
-		if w.fault != nil {
-			return
-		}
-		defer func() { w.path = w.path[:mark] }()
-		w.in("", i)
+	for entry := list.Walk(); w.fault == nil && entry.Next(); w.path = w.path[:mark] {
+		v := entry.Value
+		w.in("", entry.Index)
 		kind := memberText(v, "type")
 		e := allowance.Tool(kind)
 		if e != nil && !w.allow.Has(e) {
-			if e.Refused&w.dialect != 0 {
-				w.refuse(e)
-				return
-			}
-			w.withheld = append(w.withheld, kind)
-			if name := memberText(v, "name"); name != "" {
-				w.withheld = append(w.withheld, name)
-			}
-			w.drop("tools." + e.Name)
-			return
+			w.withhold(v, kind, e)
+			continue
 		}
-		if len(dst) > 0 && dst[len(dst)-1] != '[' {
+		if dst[len(dst)-1] != '[' {
 			dst = append(dst, ',')
 		}
-		if e != nil && e.Runs {
-			w.paid = true
-		}
+		w.paid = w.paid || e != nil && e.Runs
 		from := len(dst)
 		dst = w.value(dst, v)
 		if e != nil && w.dialect == allowance.Messages && e.Bounded {
 			dst = append(dst[:from], w.bound(dst[from:])...)
 		}
-	})
+	}
 	return append(dst, ']')
+}
+
+// withhold leaves out a tool that is not allowed.
+func (w *Withholder) withhold(v Value, kind string, e *allowance.Entry) {
+	if e.Refused&w.dialect != 0 {
+		w.refuse(e)
+		return
+	}
+	w.withheld = append(w.withheld, kind)
+	if name := memberText(v, "name"); name != "" {
+		w.withheld = append(w.withheld, name)
+	}
+	w.drop("tools." + e.Name)
 }
 
 // bound returns a tool of Messages with a bound on its uses.
@@ -240,19 +238,17 @@ func (w *Withholder) bound(tool []byte) []byte {
 	const name = "max_uses"
 	found := false
 	out := []byte{'{'}
-	eachMember(tool, func(key string, v []byte) {
-		if key == name && isKind(v, 'n') {
-			return
-		}
-		if key == name {
-			found = true
-			if n, err := strconv.ParseFloat(string(v), 64); err != nil || n > allowance.MaxCalls {
-				w.drop("tools[].max_uses")
-				v = strconv.AppendInt(nil, allowance.MaxCalls, 10)
+	for m := ValueOf(tool).Walk(); m.Next(); {
+		v := m.Value
+		if string(m.Key) == name {
+			if v.Null() {
+				continue
 			}
+			found = true
+			v = w.most("tools[].max_uses", v)
 		}
-		out = append(appendName(out, key), v...)
-	})
+		out = append(appendName(out, string(m.Key)), v.raw...)
+	}
 	if !found {
 		w.changed = true
 		out = strconv.AppendInt(appendName(out, name), allowance.MaxCalls, 10)
@@ -262,20 +258,20 @@ func (w *Withholder) bound(tool []byte) []byte {
 
 // opaque are members whose values are the caller's own data: schemas, arguments, what the model cited. Names in them mean
 // nothing to the vendor.
-func opaque(key string, v []byte) bool {
+func opaque(key string, v Value) bool {
 	switch key {
 	case "parameters", "input_schema", "output_schema", "schema", "metadata", "arguments", "annotations", "citations":
 		return true
 	case "input": // of a call; that of a request is an array or a text
-		return isKind(v, '{')
+		return v.Kind() == '{'
 	}
 	return false
 }
 
 // member writes the value of a member, whose path is the current one.
-func (w *Withholder) member(dst []byte, key string, v []byte) []byte {
+func (w *Withholder) member(dst []byte, key string, v Value) []byte {
 	if opaque(key, v) {
-		return append(dst, v...)
+		return append(dst, v.raw...)
 	}
 	if e := allowance.ID(key); e != nil && !w.allow.Has(e) && holds(v) {
 		w.refuse(e)
@@ -288,54 +284,64 @@ func (w *Withholder) member(dst []byte, key string, v []byte) []byte {
 const maxLook = 12
 
 // value writes a value, and looks for ids and tools in it.
-func (w *Withholder) value(dst, v []byte) []byte {
-	mark := len(w.path)
+func (w *Withholder) value(dst []byte, v Value) []byte {
 	w.depth++
 	defer func() { w.depth-- }()
 	switch {
 	case w.fault != nil || w.depth > maxLook:
-	case isKind(v, '['):
-		dst = append(dst, '[')
-		eachElement(v, func(i int, v []byte) {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			w.in("", i)
-			dst = w.value(dst, v)
-			w.path = w.path[:mark]
-		})
-		return append(dst, ']')
-	case isKind(v, '{'):
+	case v.Kind() == '[':
+		return w.elements(dst, v)
+	case v.Kind() == '{':
 		kind := memberText(v, "type")
 		if w.dialect == allowance.Messages && strings.HasSuffix(kind, "_tool_result") {
 			break // what a tool of the vendor has answered earlier
 		}
-		dst = append(dst, '{')
-		eachMember(v, func(key string, v []byte) {
-			w.in(key, -1)
-			dst = appendName(dst, key)
-			switch name := strings.ToLower(key); {
-			case name == "tools" && isKind(v, '['):
-				dst = w.tools(dst, v)
-			default:
-				// A machine at the vendor, by its id or made for this request.
-				hosted := name == "environment" && kind == "shell" && isKind(v, '{') && memberText(v, "type") != "local"
-				if e := allowance.Container(); (hosted || name == "container" && isKind(v, '"')) && !w.allow.Has(e) {
-					w.refuse(e)
-				}
-				w.paid = w.paid || hosted
-				dst = w.member(dst, key, v)
-			}
-			w.path = w.path[:mark]
-		})
-		return append(dst, '}')
+		return w.members(dst, v, kind)
 	}
-	return append(dst, v...)
+	return append(dst, v.raw...)
+}
+
+// elements is value for an array.
+func (w *Withholder) elements(dst []byte, v Value) []byte {
+	mark := len(w.path)
+	dst = append(dst, '[')
+	for m := v.Walk(); m.Next(); w.path = w.path[:mark] {
+		if m.Index > 0 {
+			dst = append(dst, ',')
+		}
+		w.in("", m.Index)
+		dst = w.value(dst, m.Value)
+	}
+	return append(dst, ']')
+}
+
+// members is value for an object of a type.
+func (w *Withholder) members(dst []byte, v Value, kind string) []byte {
+	mark := len(w.path)
+	dst = append(dst, '{')
+	for m := v.Walk(); m.Next(); w.path = w.path[:mark] {
+		key := string(m.Key)
+		w.in(key, -1)
+		dst = appendName(dst, key)
+		name := strings.ToLower(key)
+		if name == "tools" && m.Value.Kind() == '[' {
+			dst = w.tools(dst, m.Value)
+			continue
+		}
+		// A machine at the vendor, by its id or made for this request.
+		hosted := name == "environment" && kind == "shell" && m.Value.Kind() == '{' && memberText(m.Value, "type") != "local"
+		if e := allowance.Container(); (hosted || name == "container" && m.Value.IsText()) && !w.allow.Has(e) {
+			w.refuse(e)
+		}
+		w.paid = w.paid || hosted
+		dst = w.member(dst, key, m.Value)
+	}
+	return append(dst, '}')
 }
 
 // holds reports whether a value holds ids: a text that is not empty, or an array of some.
-func holds(v []byte) bool {
-	return isKind(v, '"') && len(v) > 2 || isKind(v, '[') && !isEmpty(v) || isKind(v, '{')
+func holds(v Value) bool {
+	return v.IsText() && len(v.raw) > 2 || v.Kind() == '[' && !v.IsEmpty() || v.Kind() == '{'
 }
 
 // canonical returns the name of a field that may stand in a header: the caller's, unless it has other letters that are equal
@@ -366,76 +372,13 @@ func appendName(dst []byte, key string) []byte {
 	return append(jsonscan.AppendQuoted(dst, key), ':')
 }
 
-func isKind(v []byte, c byte) bool { return len(v) > 0 && v[0] == c }
-
-// isEmpty reports whether an array has no elements.
-func isEmpty(v []byte) bool { return v[jsonscan.Space(v, 1)] == ']' }
-
 // memberText returns a member that is a text; empty if there is none. Upper and lower case are the same; see
 // allowance.Field.
-func memberText(v []byte, name string) (text string) {
-	if !isKind(v, '{') {
-		return ""
-	}
-	eachMember(v, func(key string, v []byte) {
-		if isKind(v, '"') && strings.EqualFold(key, name) {
-			text = jsonscan.Unquote(v)
+func memberText(v Value, name string) (text string) {
+	for m := v.Walk(); v.Kind() == '{' && m.Next(); {
+		if m.Value.IsText() && strings.EqualFold(string(m.Key), name) {
+			text = m.Value.Text()
 		}
-	})
+	}
 	return text
-}
-
-// eachMember calls each for the members of an object that Check has accepted, with unescaped keys.
-func eachMember(v []byte, each func(key string, v []byte)) {
-	i := jsonscan.Space(v, jsonscan.Space(v, 0)+1)
-	for i < len(v) && v[i] != '}' {
-		end, _, _ := jsonscan.String(v, i)
-		key := jsonscan.Unquote(v[i:end])
-		i = jsonscan.Space(v, jsonscan.Space(v, end)+1) // behind the colon
-		end = behind(v, i)
-		each(key, v[i:end])
-		if i = jsonscan.Space(v, end); i < len(v) && v[i] == ',' {
-			i = jsonscan.Space(v, i+1)
-		}
-	}
-}
-
-// eachElement is eachMember for an array.
-func eachElement(v []byte, each func(i int, v []byte)) {
-	i := jsonscan.Space(v, 1)
-	for n := 0; i < len(v) && v[i] != ']'; n++ {
-		end := behind(v, i)
-		each(n, v[i:end])
-		if i = jsonscan.Space(v, end); i < len(v) && v[i] == ',' {
-			i = jsonscan.Space(v, i+1)
-		}
-	}
-}
-
-// behind returns the index behind the value that begins at v[i].
-func behind(v []byte, i int) int {
-	for depth := 0; i < len(v); {
-		switch v[i] {
-		case '"':
-			i, _, _ = jsonscan.String(v, i)
-		case '{', '[':
-			depth++
-			i++
-			continue
-		case '}', ']':
-			depth--
-			i++
-		case ',', ':', ' ', '\t', '\r', '\n':
-			i++
-			continue
-		default: // a number or a word
-			for i < len(v) && !strings.ContainsRune(",]} \t\r\n", rune(v[i])) {
-				i++
-			}
-		}
-		if depth == 0 {
-			return i
-		}
-	}
-	return len(v)
 }

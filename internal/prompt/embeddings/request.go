@@ -7,7 +7,6 @@ package embeddings
 
 import (
 	"bytes"
-	"encoding/json"
 	"strconv"
 
 	"sluice/internal/kit/fault"
@@ -53,35 +52,34 @@ type Input struct {
 
 // Parse reads a request. The error is a fault that names the field.
 func Parse(body []byte) (*Request, error) {
-	if err := chat.Check(body, "model and input", bodyShape); err != nil {
+	root, err := chat.Check(body, "model and input", bodyShape)
+	if err != nil {
 		return nil, err
 	}
-	fields := membersOf(body)
 	r := &Request{}
-	var err error
-	if r.Model, err = text(fields["model"], "model", maxModel); err != nil {
+	if r.Model, err = text(root.Given("model"), "model", maxModel); err != nil {
 		return nil, err
 	}
 	if r.Model == "" {
 		return nil, bad("model", "is required")
 	}
-	if err := r.readInputs(fields["input"]); err != nil {
+	if err := r.readInputs(root.Given("input").Raw()); err != nil {
 		return nil, err
 	}
-	format, err := text(fields["encoding_format"], "encoding_format", 16)
+	format, err := text(root.Given("encoding_format"), "encoding_format", 16)
 	switch {
 	case err != nil, format != "" && format != "float" && format != "base64":
 		return nil, bad("encoding_format", `must be "float" or "base64"`)
 	}
 	r.Base64 = format == "base64"
-	if raw := fields["dimensions"]; given(raw) {
-		n, ok := whole(raw, 1, maxDimensions)
+	if v := root.Given("dimensions"); v.Exists() {
+		n, ok := whole(v.Raw(), 1, maxDimensions)
 		if !ok {
 			return nil, bad("dimensions", "must be a whole number from 1 to %d", maxDimensions)
 		}
 		r.Dimensions = n
 	}
-	r.User, err = text(fields["user"], "user", maxUser)
+	r.User, err = text(root.Given("user"), "user", maxUser)
 	return r, err
 }
 
@@ -90,87 +88,31 @@ func bad(field, format string, args ...any) *fault.Fault {
 	return fault.New(fault.Invalid, field+" "+format, args...).At(field)
 }
 
-// given reports whether a field is there and not null.
-func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
-
 // text reads a text of at most most bytes. It returns "" for a field that is not there.
-func text(raw json.RawMessage, field string, most int) (string, error) {
-	if !given(raw) {
+func text(v chat.Value, field string, most int) (string, error) {
+	switch {
+	case !v.Exists():
 		return "", nil
-	}
-	if raw[0] != '"' {
+	case !v.IsText():
 		return "", bad(field, "must be a string")
+	case v.Size() > most:
+		return "", bad(field, "has %d bytes; the most is %d", v.Size(), most)
 	}
-	if _, size, _ := jsonscan.String(raw, 0); size > most {
-		return "", bad(field, "has %d bytes; the most is %d", size, most)
-	}
-	return jsonscan.Unquote(raw), nil
+	return v.Text(), nil
 }
 
 // whole reads a whole number within bounds.
-func whole(raw json.RawMessage, least, most int) (int, bool) {
+func whole(raw []byte, least, most int) (int, bool) {
 	n, err := strconv.Atoi(string(raw))
 	return n, err == nil && n >= least && n <= most && string(raw) != "-0"
 }
 
 const inputForms = "must be a string, an array of strings, an array of tokens, or an array of arrays of tokens"
 
-// membersOf returns the members of an object by their names, as parts of body: nothing is copied. Package chat has checked
-// the body, so what is read here and below is valid JSON, and no object has a name twice.
-func membersOf(body []byte) map[string]json.RawMessage {
-	fields := map[string]json.RawMessage{}
-	c := jsonscan.Cursor{Body: body}
-	for more := c.Take('{') && !c.Take('}'); more; more = c.Take(',') {
-		from, to, _ := c.Text()
-		key := body[from-1 : to+1]
-		c.Take(':')
-		c.Next()
-		from = c.Pos
-		skip(&c)
-		for _, name := range known {
-			if jsonscan.Equal(key, name) {
-				fields[name] = body[from:c.Pos]
-			}
-		}
-	}
-	return fields
-}
-
-// known are the fields of a request that are read. Others are ignored.
-var known = []string{"model", "input", "encoding_format", "dimensions", "user"}
-
-// skip moves behind the value at which the cursor stands.
-func skip(c *jsonscan.Cursor) {
-	for depth := 0; c.Pos < len(c.Body); {
-		switch c.Body[c.Pos] {
-		case '"':
-			c.Text()
-			c.Pos--
-		case '[', '{':
-			depth++
-		case ']', '}':
-			if depth == 0 { // the end of what a number or a word stands in
-				return
-			}
-			depth--
-		case ',', ' ', '\t', '\r', '\n':
-			if depth == 0 {
-				return
-			}
-		default: // a byte of a number or a word, or a colon
-			c.Pos++
-			continue
-		}
-		if c.Pos++; depth == 0 {
-			return
-		}
-	}
-}
-
 // readInputs reads input in one of its four forms. It counts while it reads, and stops at the first entry or token that is
 // too many: a body can have millions of them.
-func (r *Request) readInputs(raw json.RawMessage) error {
-	if !given(raw) {
+func (r *Request) readInputs(raw []byte) error {
+	if raw == nil {
 		return bad("input", "is required")
 	}
 	c := jsonscan.Cursor{Body: raw}

@@ -47,11 +47,7 @@ var doors = []door{
 			if err != nil {
 				return nil, nil, err
 			}
-			composed, err := req.Compose(nil)
-			if err != nil {
-				return nil, nil, err
-			}
-			same, err := chat.Parse(composed)
+			same, err := req.Compose(nil)
 			if err == nil {
 				same.Original = req.Original(nil)
 			}

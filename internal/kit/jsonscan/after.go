@@ -1,0 +1,64 @@
+package jsonscan
+
+import "bytes"
+
+// After returns the index behind the value that begins at b[i]. The value must have been checked: After looks only for
+// its end. For what is no JSON it returns some index up to len(b).
+func After(b []byte, i int) int {
+	depth := 0
+	for i < len(b) {
+		switch b[i] {
+		case '"':
+			i = afterString(b, i)
+		case '{', '[':
+			depth++
+			i++
+		case '}', ']':
+			depth--
+			i++
+		default:
+			if depth == 0 {
+				return afterWord(b, i)
+			}
+			i++
+			continue
+		}
+		if depth == 0 {
+			return i
+		}
+	}
+	return len(b)
+}
+
+// afterWord returns the index behind the number or the literal that begins at b[i].
+func afterWord(b []byte, i int) int {
+	for i < len(b) {
+		switch b[i] {
+		case ',', '}', ']', ' ', '\t', '\n', '\r':
+			return i
+		}
+		i++
+	}
+	return i
+}
+
+// afterString returns the index behind the string that begins at b[i]. A quote ends it unless an odd number of backslashes
+// stands before the quote.
+func afterString(b []byte, i int) int {
+	from := i
+	for i++; i < len(b); i++ {
+		n := bytes.IndexByte(b[i:], '"')
+		if n < 0 {
+			break
+		}
+		i += n
+		slashes := 0
+		for i-1-slashes > from && b[i-1-slashes] == '\\' {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			return i + 1
+		}
+	}
+	return len(b)
+}
