@@ -87,6 +87,7 @@ type Cluster struct {
 
 	state atomic.Pointer[State] // as the last beat saw it; nil for a cluster of one
 	views atomic.Pointer[[]admission.View]
+	heard atomic.Pointer[time.Time] // when the last beat succeeded
 
 	stop    context.CancelFunc
 	beating sync.WaitGroup
@@ -289,6 +290,31 @@ func (c *Cluster) Share() (rank, nodes int) {
 	return most.Rank, most.Nodes
 }
 
+// Live returns the number of living nodes.
+func (c *Cluster) Live() int {
+	s := c.state.Load()
+	if s == nil {
+		return 1
+	}
+	n := 0
+	for i := range s.Nodes {
+		if s.alive(&s.Nodes[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// List returns the number of the lists that this node goes by. Current: the other nodes wait for this one before
+// they go by others. If it has been cut off from the database for a while, they do not.
+func (c *Cluster) List() (number int64, current bool) {
+	s := c.state.Load()
+	if s == nil {
+		return 0, true
+	}
+	return s.List, time.Since(*c.heard.Load()) < forget
+}
+
 // Ready returns nil if this node may serve, and otherwise why not: another has taken its place, or it has no
 // part of the limits yet. That the database does not answer is no reason: a node that knew its place keeps it.
 func (c *Cluster) Ready() error {
@@ -337,6 +363,9 @@ func (c *Cluster) Note() string {
 	}
 	return strings.Join(notes, "; ")
 }
+
+// ID returns the name of this node, which stays the same when it restarts; empty for a cluster of one.
+func (c *Cluster) ID() string { return c.me.ID }
 
 // Life returns what tells this process from every other one; empty for a cluster of one.
 func (c *Cluster) Life() string { return c.me.Life }

@@ -84,6 +84,13 @@ func (l *link) ChangeCluster(ctx context.Context, change func(*State) error) err
 	})
 }
 
+// clone returns a copy with rows of its own.
+func (s *State) clone() *State {
+	c := *s
+	c.Nodes = slices.Clone(s.Nodes)
+	return &c
+}
+
 func cmpText(a, b string) int {
 	if a < b {
 		return -1

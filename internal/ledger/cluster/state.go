@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"sluice/internal/ledger/admission"
@@ -46,14 +47,15 @@ func NodeName(id, host string) string {
 
 // State is what the database knows about the nodes.
 //
-// Two lists of node ids say how limits are divided. Base is in force. Next, if there is one, comes into force
-// when every living node goes by it.
+// Lists of node ids say how limits are divided. Base is in force. Next, if there is one, comes into force when
+// every living node goes by it. Former was in force before Base.
 type State struct {
-	Now   time.Time // the database's
-	List  int64     // a number that changes whenever Base or Next does
-	Base  []string  // sorted
-	Next  []string  // sorted; nil: there is none
-	Since time.Time // when Base came into force
+	Now    time.Time // the database's
+	List   int64     // a number that grows whenever Base or Next changes
+	Base   []string  // sorted
+	Next   []string  // sorted; nil: there is none
+	Former []string  // sorted; nil: there was none
+	Since  time.Time // when Base came into force
 
 	Nodes []Node // in the order of their ids
 }
@@ -61,7 +63,7 @@ type State struct {
 func (s *State) alive(n *Node) bool { return s.Now.Sub(n.SeenAt) < forget }
 
 func (s *State) find(id string) *Node {
-	if i := slices.IndexFunc(s.Nodes, func(n Node) bool { return n.ID == id }); i >= 0 {
+	if i, ok := slices.BinarySearchFunc(s.Nodes, id, func(n Node, id string) int { return strings.Compare(n.ID, id) }); ok {
 		return &s.Nodes[i]
 	}
 	return nil
@@ -98,7 +100,8 @@ func (s *State) remove(me *Node) {
 	s.Nodes = slices.DeleteFunc(s.Nodes, func(n Node) bool { return n.ID == me.ID && n.Life == me.Life })
 }
 
-// advance brings the lists forward and reports whether anything has changed. Any node may call it at any time.
+// advance brings the lists forward and reports whether anything has changed. Any node may call it at any time. It
+// changes no list and no row in its place, so it can be tried on a copy.
 // Missing says how long the caller has seen that a node of Base has no row.
 //
 // The parts by which nodes divide a limit must not add up to more than the limit, although nodes learn of a
@@ -108,13 +111,17 @@ func (s *State) remove(me *Node) {
 //
 // What a node has admitted counts for a minute. So for a minute after a change, what was admitted by the old
 // list and by the new one may add up to twice the limit, and not to more, because the next change waits until
-// that minute is over. All nodes that have come and gone by then are in the next list together.
+// that minute is over. All nodes that have come and gone by then are in the next list together. Nodes that count
+// in Redis have admitted a limit there already when they begin to divide, so they also keep within Former for that
+// minute. Every node is then within the list that was in force at the beginning of any minute, until its end, and
+// what all admit by their parts in a minute is one limit.
 func (s *State) advance(watched bool, missing func(id string) time.Duration) (changed bool) {
-	rows := len(s.Nodes)
-	s.Nodes = slices.DeleteFunc(s.Nodes, func(n Node) bool { return watched && s.Now.Sub(n.SeenAt) >= keepRows })
-	changed = len(s.Nodes) != rows
+	old := func(n Node) bool { return watched && s.Now.Sub(n.SeenAt) >= keepRows }
+	if changed = slices.ContainsFunc(s.Nodes, old); changed {
+		s.Nodes = slices.DeleteFunc(slices.Clone(s.Nodes), old)
+	}
 	if s.Next != nil && s.settled(watched) {
-		s.Base, s.Next, s.Since = s.Next, nil, s.Now
+		s.Former, s.Base, s.Next, s.Since = s.Base, s.Next, nil, s.Now
 		s.List++
 		changed = true
 	}
@@ -166,11 +173,14 @@ func (s *State) want(watched bool, missing func(id string) time.Duration) []stri
 	return ids
 }
 
-// views returns the lists that a node must go by.
-func (s *State) views(id string) []admission.View {
-	views := []admission.View{viewOf(s.Base, id)}
+// views returns the lists that a node must go by. Before the first list nobody had a part that counts.
+func (s *State) views(me *Node) []admission.View {
+	views := []admission.View{viewOf(s.Base, me.ID)}
 	if s.Next != nil {
-		views = append(views, viewOf(s.Next, id))
+		views = append(views, viewOf(s.Next, me.ID))
+	}
+	if me.Mode == Exact && len(s.Former) > 0 && !s.mayPropose() {
+		views = append(views, viewOf(s.Former, me.ID))
 	}
 	return views
 }
@@ -182,11 +192,4 @@ func viewOf(list []string, id string) admission.View {
 		return admission.View{Rank: rank, Nodes: len(list)}
 	}
 	return admission.View{}
-}
-
-// clone returns a copy that shares nothing that advance changes.
-func (s *State) clone() *State {
-	c := *s
-	c.Nodes = slices.Clone(s.Nodes)
-	return &c
 }
