@@ -87,13 +87,13 @@ func (c *Cluster) beatOnce(ctx context.Context) (again bool, err error) {
 
 // note makes a state the one that this node goes by. It reports whether its lists are new.
 func (c *Cluster) note(s *State) (news bool) {
-	for _, id := range s.Base {
-		if _, known := c.missing[id]; s.find(id) != nil {
+	s.each(s.Base, func(id string, n *Node) {
+		if _, known := c.missing[id]; n != nil {
 			delete(c.missing, id)
 		} else if !known {
 			c.missing[id] = time.Now()
 		}
-	}
+	})
 	views := s.views(&c.me)
 	c.state.Store(s)
 	if news = c.seen != s.List; news || !slices.Equal(c.Views(), views) {

@@ -237,31 +237,19 @@ func (c *Cluster) remove(ctx context.Context) {
 	}
 }
 
-// Nodes is who shares the database, as the last beat saw it.
-type Nodes struct {
-	Rank int    // the place of this node among the living, in the order of their ids
-	Live int    // the number of living nodes
-	List []Node // all that have a row, dead ones as well, ordered by id
-}
-
-// Nodes returns who shares the database. It asks nobody.
-func (c *Cluster) Nodes() Nodes {
+// Nodes returns who has a row in the database, dead nodes as well, ordered by id, as the last beat saw it. There are
+// none in a cluster of one.
+func (c *Cluster) Nodes() []Node {
 	s := c.state.Load()
 	if s == nil {
-		return Nodes{Live: 1}
+		return nil
 	}
-	n := Nodes{List: slices.Clone(s.Nodes)}
-	for i := range n.List {
-		n.List[i].Alive = s.alive(&n.List[i])
-		n.List[i].Me = n.List[i].ID == c.me.ID && n.List[i].Life == c.me.Life
-		if n.List[i].Me {
-			n.Rank = n.Live
-		}
-		if n.List[i].Alive {
-			n.Live++
-		}
+	nodes := slices.Clone(s.Nodes)
+	for i := range nodes {
+		n := &nodes[i]
+		n.Alive, n.Me = s.alive(n), n.ID == c.me.ID && n.Life == c.me.Life
 	}
-	return n
+	return nodes
 }
 
 // Views returns the lists of nodes by which this node must divide limits now. It takes no lock.
@@ -352,7 +340,7 @@ func (c *Cluster) Note() string {
 		_, n := c.Share()
 		notes = append(notes, fmt.Sprintf("limits are approximate: each of %d servers admits its part of them", n))
 	}
-	for _, n := range c.Nodes().List {
+	for _, n := range c.Nodes() {
 		if n.Alive && n.Mode != c.me.Mode {
 			notes = append(notes, "some servers share limits in Redis and others divide them, so accounts may get up to twice their limits; give all the same setting")
 			break

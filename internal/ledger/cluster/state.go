@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"sluice/internal/ledger/admission"
@@ -62,11 +61,20 @@ type State struct {
 
 func (s *State) alive(n *Node) bool { return s.Now.Sub(n.SeenAt) < forget }
 
-func (s *State) find(id string) *Node {
-	if i, ok := slices.BinarySearchFunc(s.Nodes, id, func(n Node, id string) int { return strings.Compare(n.ID, id) }); ok {
-		return &s.Nodes[i]
+// each calls do with every id of a sorted list, and its row or nil. It walks along both, because every node looks at
+// every row with every beat.
+func (s *State) each(list []string, do func(id string, n *Node)) {
+	rows := s.Nodes
+	for _, id := range list {
+		for len(rows) > 0 && rows[0].ID < id {
+			rows = rows[1:]
+		}
+		if len(rows) > 0 && rows[0].ID == id {
+			do(id, &rows[0])
+		} else {
+			do(id, nil)
+		}
 	}
-	return nil
 }
 
 // admit gives a node its row, or returns the node in the way. A node that counts limits by itself shares the
@@ -160,15 +168,15 @@ func (s *State) want(watched bool, missing func(id string) time.Duration) []stri
 		}
 	}
 	// If none of Base lives, nobody waits for the others: this is not a restart of one of several.
-	running := slices.ContainsFunc(s.Base, func(id string) bool { n := s.find(id); return n != nil && s.alive(n) })
-	for _, id := range s.Base {
-		n := s.find(id)
+	running := false
+	s.each(s.Base, func(_ string, n *Node) { running = running || n != nil && s.alive(n) })
+	s.each(s.Base, func(id string, n *Node) {
 		switch {
 		case n != nil && s.alive(n): // is among them
 		case n != nil && (!watched || s.Now.Sub(n.SeenAt) < absent), n == nil && running && missing(id) < absent:
 			ids = append(ids, id)
 		}
-	}
+	})
 	slices.Sort(ids)
 	return ids
 }
