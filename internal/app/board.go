@@ -45,7 +45,7 @@ func (a *App) aliveNodes() int {
 		return 1
 	}
 	n := 0
-	for _, node := range a.cluster.Nodes().List {
+	for _, node := range a.cluster.Nodes() {
 		if node.Alive {
 			n++
 		}

@@ -34,7 +34,7 @@ func (b nodeBus) Hear(got func(message string)) { b.Subscribe(topicResume, got, 
 func (b nodeBus) Tag() string { return tagOf(b.Life()) }
 
 func (b nodeBus) Lives(tag string) bool {
-	return slices.ContainsFunc(b.Nodes().List, func(n cluster.Node) bool { return n.Alive && tagOf(n.Life) == tag })
+	return slices.ContainsFunc(b.Nodes(), func(n cluster.Node) bool { return n.Alive && tagOf(n.Life) == tag })
 }
 
 // tagOf returns the name of a node in the ids of events: the beginning of its life, which is random.
@@ -108,7 +108,7 @@ func (a *App) nodes() (c admin.Cluster) {
 		c.Problem = err.Error()
 	}
 	c.Mode, c.Note = string(a.cluster.Mode()), a.cluster.Note()
-	for _, n := range a.cluster.Nodes().List {
+	for _, n := range a.cluster.Nodes() {
 		c.Nodes = append(c.Nodes, admin.Node{ID: n.ID, Host: n.Host, Version: n.Version, Mode: string(n.Mode), StartedAt: n.StartedAt, SeenAt: n.SeenAt, Alive: n.Alive, Me: n.Me})
 	}
 	return c

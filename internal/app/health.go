@@ -54,7 +54,7 @@ func (a *App) watchHealth(_ context.Context, cfg *config.Config) error {
 }
 
 // hasOthers reports whether other servers live on the same database, as far as this one knows.
-func (a *App) hasOthers() bool { return a.cluster.Nodes().Live > 1 }
+func (a *App) hasOthers() bool { return a.cluster.Live() > 1 }
 
 // remark returns a check that never fails and may have something to say.
 func remark(name string, note func() string) health.Check {

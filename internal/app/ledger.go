@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 
 	"sluice/internal/account"
@@ -25,7 +24,7 @@ type ledger interface {
 
 // openLedger opens the ledger. A Redis that does not answer does not stop the start: this node then goes
 // by its share of the limits.
-func (a *App) openLedger(ctx context.Context, cfg *config.Config) error {
+func (a *App) openLedger(ctx context.Context, cfg *config.Config) (err error) {
 	if cfg.Redis == "" || a.facts.alone() {
 		a.memory = admission.NewMemory(nil)
 		a.ledger = a.memory
@@ -34,18 +33,8 @@ func (a *App) openLedger(ctx context.Context, cfg *config.Config) error {
 		}
 		return nil
 	}
-	// The name stays the same across restarts, so that this node takes its own place among the others.
-	node, err := a.facts.dir.Node()
-	if err != nil {
-		return err
-	}
-	// Without this memory a node could not tell a Redis that has lost its data from a new one, and would count there
-	// at once. So a database that does not answer now ends the start, as it does in the steps before.
-	table, err := a.facts.store.LedgerTable(ctx)
-	if err != nil {
-		return fmt.Errorf("read which table of nodes is in Redis: %w", err)
-	}
-	a.redis, err = redisledger.Open(ctx, cfg.Redis.Reveal(), &redisledger.Options{Node: node, Share: a.cluster.Share, Table: table, Remember: a.facts.store.KeepLedgerTable, Log: a.log})
+	// A database that does not answer now ends the start, as it does in the steps before.
+	a.redis, err = redisledger.Open(ctx, cfg.Redis.Reveal(), a.cluster, a.facts.store, &redisledger.Options{Log: a.log})
 	if err != nil {
 		return err
 	}

@@ -8,9 +8,9 @@ import (
 	"sluice/internal/testkit/redistest"
 )
 
-// A server that has started since Redis lost its data has no share of the limits: it says that it is not ready, and
+// A new server that has started since Redis lost its data has no share of the limits: it says that it is not ready, and
 // refuses calls with 503 and words that are true, because its own state is in the way and not what the account has used.
-// The other one, which has its share, serves and is ready.
+// Others have their shares, serve and are ready, also one that has restarted.
 func TestNoShareAfterRedisLostItsData(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Own(t)
@@ -33,6 +33,11 @@ func TestNoShareAfterRedisLostItsData(t *testing.T) {
 	}
 	eventually(t, "that the first has noticed", func() bool { return strings.Contains(one.get("/readyz", "").body, "Redis has lost its data") })
 	two = second.start(t)
+	if r := two.get("/readyz", ""); r.status != 200 || two.chat(key) != 200 {
+		t.Errorf("GET /readyz of the server that has restarted = %d %s, want 200, and that calls are answered", r.status, r.body)
+	}
+	two.stop()
+	two = newSite(t, yaml).start(t)
 	if r := two.get("/readyz", ""); r.status != 503 || !strings.Contains(r.body, `{"name":"redis","ok":false,"message":"Redis has lost its data less than a minute ago: this server had just started, has no share of the limits yet, and refuses calls until that minute is over"`) {
 		t.Errorf("GET /readyz of the new server = %d %s, want 503 and why", r.status, r.body)
 	}

@@ -319,8 +319,17 @@ func (l *Lease) Settle(s usage.Settlement) {
 	if l.key != nil {
 		defer l.gate.freeKey(l.key, used, s.UnitMilli)
 	}
-	if !l.forgets() {
-		l.gate.accounts.Record(s)
+	l.gate.accounts.Record(s)
+}
+
+// Release ends the lease without a record and returns everything that was taken. It is for a call that is
+// refused after Admit and before any upstream was called. It does nothing if the lease was settled.
+func (l *Lease) Release() {
+	if !l.settled.Swap(true) {
+		l.gate.ledger.Free(l.accountID, l.place, Cost{})
+		if l.key != nil {
+			l.gate.freeKey(l.key, Cost{}, 0)
+		}
 	}
 }
 

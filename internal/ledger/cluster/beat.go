@@ -48,8 +48,10 @@ func (c *Cluster) beat(ctx context.Context) error {
 			clear(c.missing)
 			return err
 		}
+		now := time.Now()
+		c.heard.Store(&now)
 		if c.contact.IsZero() {
-			c.contact = time.Now()
+			c.contact = now
 		}
 		if !again {
 			break
@@ -72,7 +74,7 @@ func (c *Cluster) beatOnce(ctx context.Context) (again bool, err error) {
 	c.found()
 	again = c.note(&s)
 	// The transaction, which locks, only if it would change something.
-	if !s.clone().advance(c.watched(), c.missingFor) {
+	if try := s; !try.advance(c.watched(), c.missingFor) {
 		return again, nil
 	}
 	changing, cancel := context.WithTimeout(ctx, deadline)
@@ -85,14 +87,14 @@ func (c *Cluster) beatOnce(ctx context.Context) (again bool, err error) {
 
 // note makes a state the one that this node goes by. It reports whether its lists are new.
 func (c *Cluster) note(s *State) (news bool) {
-	for _, id := range s.Base {
-		if _, known := c.missing[id]; s.find(id) != nil {
+	s.each(s.Base, func(id string, n *Node) {
+		if _, known := c.missing[id]; n != nil {
 			delete(c.missing, id)
 		} else if !known {
 			c.missing[id] = time.Now()
 		}
-	}
-	views := s.views(c.me.ID)
+	})
+	views := s.views(&c.me)
 	c.state.Store(s)
 	if news = c.seen != s.List; news || !slices.Equal(c.Views(), views) {
 		c.views.Store(&views) // before seen: the next beat says that this node goes by it

@@ -87,6 +87,7 @@ type Cluster struct {
 
 	state atomic.Pointer[State] // as the last beat saw it; nil for a cluster of one
 	views atomic.Pointer[[]admission.View]
+	heard atomic.Pointer[time.Time] // when the last beat succeeded
 
 	stop    context.CancelFunc
 	beating sync.WaitGroup
@@ -236,31 +237,19 @@ func (c *Cluster) remove(ctx context.Context) {
 	}
 }
 
-// Nodes is who shares the database, as the last beat saw it.
-type Nodes struct {
-	Rank int    // the place of this node among the living, in the order of their ids
-	Live int    // the number of living nodes
-	List []Node // all that have a row, dead ones as well, ordered by id
-}
-
-// Nodes returns who shares the database. It asks nobody.
-func (c *Cluster) Nodes() Nodes {
+// Nodes returns who has a row in the database, dead nodes as well, ordered by id, as the last beat saw it. There are
+// none in a cluster of one.
+func (c *Cluster) Nodes() []Node {
 	s := c.state.Load()
 	if s == nil {
-		return Nodes{Live: 1}
+		return nil
 	}
-	n := Nodes{List: slices.Clone(s.Nodes)}
-	for i := range n.List {
-		n.List[i].Alive = s.alive(&n.List[i])
-		n.List[i].Me = n.List[i].ID == c.me.ID && n.List[i].Life == c.me.Life
-		if n.List[i].Me {
-			n.Rank = n.Live
-		}
-		if n.List[i].Alive {
-			n.Live++
-		}
+	nodes := slices.Clone(s.Nodes)
+	for i := range nodes {
+		n := &nodes[i]
+		n.Alive, n.Me = s.alive(n), n.ID == c.me.ID && n.Life == c.me.Life
 	}
-	return n
+	return nodes
 }
 
 // Views returns the lists of nodes by which this node must divide limits now. It takes no lock.
@@ -287,6 +276,31 @@ func (c *Cluster) Share() (rank, nodes int) {
 		}
 	}
 	return most.Rank, most.Nodes
+}
+
+// Live returns the number of living nodes.
+func (c *Cluster) Live() int {
+	s := c.state.Load()
+	if s == nil {
+		return 1
+	}
+	n := 0
+	for i := range s.Nodes {
+		if s.alive(&s.Nodes[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// List returns the number of the lists that this node goes by. Current: the other nodes wait for this one before
+// they go by others. If it has been cut off from the database for a while, they do not.
+func (c *Cluster) List() (number int64, current bool) {
+	s := c.state.Load()
+	if s == nil {
+		return 0, true
+	}
+	return s.List, time.Since(*c.heard.Load()) < forget
 }
 
 // Ready returns nil if this node may serve, and otherwise why not: another has taken its place, or it has no
@@ -326,7 +340,7 @@ func (c *Cluster) Note() string {
 		_, n := c.Share()
 		notes = append(notes, fmt.Sprintf("limits are approximate: each of %d servers admits its part of them", n))
 	}
-	for _, n := range c.Nodes().List {
+	for _, n := range c.Nodes() {
 		if n.Alive && n.Mode != c.me.Mode {
 			notes = append(notes, "some servers share limits in Redis and others divide them, so accounts may get up to twice their limits; give all the same setting")
 			break
@@ -337,6 +351,9 @@ func (c *Cluster) Note() string {
 	}
 	return strings.Join(notes, "; ")
 }
+
+// ID returns the name of this node, which stays the same when it restarts; empty for a cluster of one.
+func (c *Cluster) ID() string { return c.me.ID }
 
 // Life returns what tells this process from every other one; empty for a cluster of one.
 func (c *Cluster) Life() string { return c.me.Life }

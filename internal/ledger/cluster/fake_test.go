@@ -62,8 +62,9 @@ func (l *link) do(ctx context.Context, statement func() error) error {
 
 func (l *link) Beat(ctx context.Context, id, life string, list int64) (s State, ok bool, err error) {
 	err = l.do(ctx, func() error {
-		n := l.state.find(id)
-		if ok = n != nil && n.Life == life; ok {
+		i := slices.IndexFunc(l.state.Nodes, func(n Node) bool { return n.ID == id && n.Life == life })
+		if ok = i >= 0; ok {
+			n := &l.state.Nodes[i]
 			n.SeenAt, n.List = l.state.Now, list
 			s = *l.state.clone()
 		}
@@ -82,6 +83,13 @@ func (l *link) ChangeCluster(ctx context.Context, change func(*State) error) err
 		l.state = *s
 		return nil
 	})
+}
+
+// clone returns a copy with rows of its own.
+func (s *State) clone() *State {
+	c := *s
+	c.Nodes = slices.Clone(s.Nodes)
+	return &c
 }
 
 func cmpText(a, b string) int {

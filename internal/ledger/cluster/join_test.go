@@ -108,7 +108,7 @@ func TestWaitsForTheOther(t *testing.T) {
 		if strings.Count(log.String(), "waiting for it to stop") != 1 {
 			t.Errorf("the log does not say once that it waits: %s", log)
 		}
-		if n := two.Nodes(); n.Live != 1 || n.Rank != 0 || !n.List[0].Me {
+		if n := two.Nodes(); two.Live() != 1 || !n[0].Me {
 			t.Errorf("Nodes = %+v, want this one alone", n)
 		}
 	})
@@ -219,7 +219,7 @@ func TestApproximate(t *testing.T) {
 			if rank, n := c.Share(); rank != i || n != 3 || c.Ready() != nil {
 				t.Errorf("Share = %d of %d, %v, want %d of 3, and to be ready", rank, n, c.Ready(), i)
 			}
-			if got := c.Nodes(); got.Live != 3 || got.Rank != i || len(got.List) != 3 {
+			if got := c.Nodes(); c.Live() != 3 || !got[i].Me || len(got) != 3 {
 				t.Errorf("Nodes = %+v, want 3", got)
 			}
 			if want := "limits are approximate: each of 3 servers admits its part of them"; !strings.HasPrefix(c.Note(), want) {
@@ -280,7 +280,7 @@ func TestLeaveFrozen(t *testing.T) {
 func TestSingle(t *testing.T) {
 	t.Parallel()
 	c := Single()
-	if err := c.Ready(); err != nil || c.Note() != "" || c.Nodes().Live != 1 || !c.Connected() || c.Views() != nil {
+	if err := c.Ready(); err != nil || c.Note() != "" || c.Live() != 1 || !c.Connected() || c.Views() != nil {
 		t.Errorf("Ready, Note, Nodes, Connected = %v, %q, %+v, %t", err, c.Note(), c.Nodes(), c.Connected())
 	}
 	if rank, n := c.Share(); rank != 0 || n != 1 {

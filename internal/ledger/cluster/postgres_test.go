@@ -120,7 +120,7 @@ func TestPostgreSQLAlone(t *testing.T) {
 	}
 	first.Leave(t.Context())
 	second := <-winners
-	if n := second.Nodes(); n.Live != 1 || n.List[0].Version != "v1" || n.List[0].Mode != cluster.Alone {
+	if n := second.Nodes(); second.Live() != 1 || n[0].Version != "v1" || n[0].Mode != cluster.Alone {
 		t.Errorf("Nodes = %+v, want one", n)
 	}
 	cancel()
@@ -183,7 +183,7 @@ func TestPostgreSQLApproximate(t *testing.T) {
 		t.Errorf("Share of the restarted one after %v = %d of %d, want 1 of 3", time.Since(began), rank, n)
 	}
 	nodes[0].Leave(t.Context())
-	eventually(t, "the departure to be known", func() bool { return nodes[2].Nodes().Live == 2 })
+	eventually(t, "the departure to be known", func() bool { return nodes[2].Live() == 2 })
 	nodes[2].Leave(t.Context())
 }
 
@@ -320,7 +320,7 @@ func TestPostgreSQLFrozen(t *testing.T) {
 	t.Logf("work ended %v after the connection froze", time.Since(frozen).Round(time.Millisecond))
 	<-second
 	t.Logf("another node took over %v after the connection froze", time.Since(frozen).Round(time.Millisecond))
-	eventually(t, "the silence to be noticed", func() bool { return two.Nodes().Live == 1 })
+	eventually(t, "the silence to be noticed", func() bool { return two.Live() == 1 })
 	if err := two.Ready(); err != nil {
 		t.Errorf("Ready = %v", err)
 	}

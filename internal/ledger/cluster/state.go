@@ -46,25 +46,35 @@ func NodeName(id, host string) string {
 
 // State is what the database knows about the nodes.
 //
-// Two lists of node ids say how limits are divided. Base is in force. Next, if there is one, comes into force
-// when every living node goes by it.
+// Lists of node ids say how limits are divided. Base is in force. Next, if there is one, comes into force when
+// every living node goes by it. Former was in force before Base.
 type State struct {
-	Now   time.Time // the database's
-	List  int64     // a number that changes whenever Base or Next does
-	Base  []string  // sorted
-	Next  []string  // sorted; nil: there is none
-	Since time.Time // when Base came into force
+	Now    time.Time // the database's
+	List   int64     // a number that grows whenever Base or Next changes
+	Base   []string  // sorted
+	Next   []string  // sorted; nil: there is none
+	Former []string  // sorted; nil: there was none
+	Since  time.Time // when Base came into force
 
 	Nodes []Node // in the order of their ids
 }
 
 func (s *State) alive(n *Node) bool { return s.Now.Sub(n.SeenAt) < forget }
 
-func (s *State) find(id string) *Node {
-	if i := slices.IndexFunc(s.Nodes, func(n Node) bool { return n.ID == id }); i >= 0 {
-		return &s.Nodes[i]
+// each calls do with every id of a sorted list, and its row or nil. It walks along both, because every node looks at
+// every row with every beat.
+func (s *State) each(list []string, do func(id string, n *Node)) {
+	rows := s.Nodes
+	for _, id := range list {
+		for len(rows) > 0 && rows[0].ID < id {
+			rows = rows[1:]
+		}
+		if len(rows) > 0 && rows[0].ID == id {
+			do(id, &rows[0])
+		} else {
+			do(id, nil)
+		}
 	}
-	return nil
 }
 
 // admit gives a node its row, or returns the node in the way. A node that counts limits by itself shares the
@@ -98,7 +108,8 @@ func (s *State) remove(me *Node) {
 	s.Nodes = slices.DeleteFunc(s.Nodes, func(n Node) bool { return n.ID == me.ID && n.Life == me.Life })
 }
 
-// advance brings the lists forward and reports whether anything has changed. Any node may call it at any time.
+// advance brings the lists forward and reports whether anything has changed. Any node may call it at any time. It
+// changes no list and no row in its place, so it can be tried on a copy.
 // Missing says how long the caller has seen that a node of Base has no row.
 //
 // The parts by which nodes divide a limit must not add up to more than the limit, although nodes learn of a
@@ -108,13 +119,17 @@ func (s *State) remove(me *Node) {
 //
 // What a node has admitted counts for a minute. So for a minute after a change, what was admitted by the old
 // list and by the new one may add up to twice the limit, and not to more, because the next change waits until
-// that minute is over. All nodes that have come and gone by then are in the next list together.
+// that minute is over. All nodes that have come and gone by then are in the next list together. Nodes that count
+// in Redis have admitted a limit there already when they begin to divide, so they also keep within Former for that
+// minute. Every node is then within the list that was in force at the beginning of any minute, until its end, and
+// what all admit by their parts in a minute is one limit.
 func (s *State) advance(watched bool, missing func(id string) time.Duration) (changed bool) {
-	rows := len(s.Nodes)
-	s.Nodes = slices.DeleteFunc(s.Nodes, func(n Node) bool { return watched && s.Now.Sub(n.SeenAt) >= keepRows })
-	changed = len(s.Nodes) != rows
+	old := func(n Node) bool { return watched && s.Now.Sub(n.SeenAt) >= keepRows }
+	if changed = slices.ContainsFunc(s.Nodes, old); changed {
+		s.Nodes = slices.DeleteFunc(slices.Clone(s.Nodes), old)
+	}
 	if s.Next != nil && s.settled(watched) {
-		s.Base, s.Next, s.Since = s.Next, nil, s.Now
+		s.Former, s.Base, s.Next, s.Since = s.Base, s.Next, nil, s.Now
 		s.List++
 		changed = true
 	}
@@ -153,24 +168,27 @@ func (s *State) want(watched bool, missing func(id string) time.Duration) []stri
 		}
 	}
 	// If none of Base lives, nobody waits for the others: this is not a restart of one of several.
-	running := slices.ContainsFunc(s.Base, func(id string) bool { n := s.find(id); return n != nil && s.alive(n) })
-	for _, id := range s.Base {
-		n := s.find(id)
+	running := false
+	s.each(s.Base, func(_ string, n *Node) { running = running || n != nil && s.alive(n) })
+	s.each(s.Base, func(id string, n *Node) {
 		switch {
 		case n != nil && s.alive(n): // is among them
 		case n != nil && (!watched || s.Now.Sub(n.SeenAt) < absent), n == nil && running && missing(id) < absent:
 			ids = append(ids, id)
 		}
-	}
+	})
 	slices.Sort(ids)
 	return ids
 }
 
-// views returns the lists that a node must go by.
-func (s *State) views(id string) []admission.View {
-	views := []admission.View{viewOf(s.Base, id)}
+// views returns the lists that a node must go by. Before the first list nobody had a part that counts.
+func (s *State) views(me *Node) []admission.View {
+	views := []admission.View{viewOf(s.Base, me.ID)}
 	if s.Next != nil {
-		views = append(views, viewOf(s.Next, id))
+		views = append(views, viewOf(s.Next, me.ID))
+	}
+	if me.Mode == Exact && len(s.Former) > 0 && !s.mayPropose() {
+		views = append(views, viewOf(s.Former, me.ID))
 	}
 	return views
 }
@@ -182,11 +200,4 @@ func viewOf(list []string, id string) admission.View {
 		return admission.View{Rank: rank, Nodes: len(list)}
 	}
 	return admission.View{}
-}
-
-// clone returns a copy that shares nothing that advance changes.
-func (s *State) clone() *State {
-	c := *s
-	c.Nodes = slices.Clone(s.Nodes)
-	return &c
 }

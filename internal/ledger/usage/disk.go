@@ -1,5 +1,3 @@
-//go:build !sluice_skips_sync
-
 package usage
 
 import "os"

@@ -50,16 +50,16 @@ func (s *Store) Beat(ctx context.Context, id, life string, list int64) (cluster.
 func (s *Store) clusterState(ctx context.Context, q querier) (st cluster.State, err error) {
 	err = each(ctx, q, func(rows *sql.Rows) error {
 		var now, since int64
-		var base, next string
+		var base, next, former string
 		var id, life, version, mode, host sql.NullString // no node: one row of NULLs
 		var started, seen, list sql.NullInt64
-		if err := rows.Scan(&now, &st.List, &base, &next, &since, &id, &life, &version, &mode, &started, &seen, &list, &host); err != nil {
+		if err := rows.Scan(&now, &st.List, &base, &next, &former, &since, &id, &life, &version, &mode, &started, &seen, &list, &host); err != nil {
 			return err
 		}
 		// The clock is read for each row; the first one is before all others, and good enough.
 		if st.Now.IsZero() {
 			st.Now, st.Since = fromMillis(now), fromMillis(since)
-			st.Base, st.Next = splitIDs(base), splitIDs(next)
+			st.Base, st.Next, st.Former = splitIDs(base), splitIDs(next), splitIDs(former)
 		}
 		if id.Valid {
 			st.Nodes = append(st.Nodes, cluster.Node{
@@ -68,7 +68,7 @@ func (s *Store) clusterState(ctx context.Context, q querier) (st cluster.State, 
 			})
 		}
 		return nil
-	}, `SELECT `+s.moment()+`, l.list, l.base, l.proposed, l.since, n.id, n.life, n.version, n.mode, n.started_at, n.seen_at, n.list, n.host
+	}, `SELECT `+s.moment()+`, l.list, l.base, l.proposed, l.former, l.since, n.id, n.life, n.version, n.mode, n.started_at, n.seen_at, n.list, n.host
 		FROM cluster_lists l LEFT JOIN cluster_nodes n ON l.id = 1 WHERE l.id = 1 ORDER BY n.id`)
 	if err == nil && st.Now.IsZero() {
 		err = errors.New("the table cluster_lists is empty")
@@ -109,8 +109,8 @@ func (s *Store) ChangeCluster(ctx context.Context, change func(*cluster.State) e
 			return err
 		}
 		if is.List != was.List {
-			if _, err := tx.ExecContext(ctx, `UPDATE cluster_lists SET list = $1, base = $2, proposed = $3, since = $4 WHERE id = 1`,
-				is.List, strings.Join(is.Base, " "), strings.Join(is.Next, " "), millis(is.Since)); err != nil {
+			if _, err := tx.ExecContext(ctx, `UPDATE cluster_lists SET list = $1, base = $2, proposed = $3, former = $4, since = $5 WHERE id = 1`,
+				is.List, strings.Join(is.Base, " "), strings.Join(is.Next, " "), strings.Join(is.Former, " "), millis(is.Since)); err != nil {
 				return err
 			}
 		}
@@ -140,12 +140,12 @@ func writeNodes(ctx context.Context, tx *sql.Tx, was, is []cluster.Node) error {
 	return nil
 }
 
-// ledgerRow is the row of cluster_lists whose base is the name of the table of nodes in Redis. The row with the lists
+// ledgerRow is the row of cluster_lists whose base is the name of the data in Redis. The row with the lists
 // by which nodes divide limits is 1.
 const ledgerRow = 2
 
-// LedgerTable returns the table of nodes in Redis that the servers on this database used last, or "" if there was
-// none. A server that starts learns by it that Redis has lost its data.
+// LedgerTable returns the name of the data in Redis that the servers on this database used last, or "" if there was
+// none; see redisledger.Memory. A server that starts learns by it that Redis has lost its data.
 func (s *Store) LedgerTable(ctx context.Context) (table string, err error) {
 	err = s.vital.QueryRowContext(ctx, `SELECT base FROM cluster_lists WHERE id = $1`, ledgerRow).Scan(&table)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -154,7 +154,7 @@ func (s *Store) LedgerTable(ctx context.Context) (table string, err error) {
 	return table, unavailable(err)
 }
 
-// KeepLedgerTable stores the table of nodes in Redis.
+// KeepLedgerTable stores the name of the data in Redis.
 func (s *Store) KeepLedgerTable(ctx context.Context, table string) error {
 	_, err := s.vital.ExecContext(ctx, `INSERT INTO cluster_lists (id, list, base, proposed, since) VALUES ($1, 0, $2, '', `+s.moment()+`)
 		ON CONFLICT (id) DO UPDATE SET base = excluded.base, since = excluded.since`, ledgerRow, table)

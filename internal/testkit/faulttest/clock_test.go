@@ -84,22 +84,12 @@ func TestClockStepped(t *testing.T) {
 		t.Fatal(err)
 	}
 	const reads = "	sec, nsec, mono := runtimeNow()\n"
-	now, changed := strings.Index(string(text), "func Now() Time {\n"+reads), filepath.Join(t.TempDir(), "time.go")
+	now := strings.Index(string(text), "func Now() Time {\n"+reads)
 	if now < 0 {
 		t.Fatalf("%s has no such function Now", file)
 	}
 	code := string(text[:now]) + strings.Replace(string(text[now:]), reads, reads+"	sec += Stepped\n", 1) + "\n// Stepped is how many seconds Now is ahead.\nvar Stepped int64\n"
-	overlay := filepath.Join(t.TempDir(), "overlay.json")
-	list, err := json.Marshal(map[string]map[string]string{"Replace": {file: changed}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string][]byte{changed: []byte(code), overlay: list} {
-		if err := os.WriteFile(name, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-v", "-vet=off", "-overlay", overlay, "-tags", "sluice_steps_clock", "-run", "^TestClockStepped$", ".")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-v", "-vet=off", "-overlay", overlay(t, file, code), "-tags", "sluice_steps_clock", "-run", "^TestClockStepped$", ".")
 	cmd.Env = append(os.Environ(), figuresEnv+"=")
 	said, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(said), "soak: ") {

@@ -74,14 +74,14 @@ func (c client) load(ctx context.Context) {
 func (c client) run(ctx context.Context, orders []order, answers []answer) {
 	if len(orders) == 1 {
 		o := &orders[0]
-		answers[0] = o.script.read(c.Do(ctx, c.known(o)))
+		answers[0] = readAnswer(c.Do(ctx, c.known(o)))
 	} else {
 		commands := make(rueidis.Commands, len(orders))
 		for i := range orders {
 			commands[i] = c.known(&orders[i])
 		}
 		for i, r := range c.DoMulti(ctx, commands...) {
-			answers[i] = orders[i].script.read(r)
+			answers[i] = readAnswer(r)
 		}
 	}
 	var again []int
@@ -104,7 +104,7 @@ func (c client) runUnknown(ctx context.Context, orders []order, answers []answer
 		commands = append(commands, c.B().Eval().Script(o.script.text).Numkeys(int64(len(o.keys))).Key(o.keys...).Arg(o.args...).Build())
 	}
 	for n, r := range c.DoMulti(ctx, commands...) {
-		answers[again[n]] = orders[again[n]].script.read(r)
+		answers[again[n]] = readAnswer(r)
 	}
 }
 
@@ -113,12 +113,8 @@ func (c client) known(o *order) rueidis.Completed {
 	return c.B().Evalsha().Sha1(o.script.hash).Numkeys(int64(len(o.keys))).Key(o.keys...).Arg(o.args...).Build()
 }
 
-// read returns what a script has returned.
-func (s *script) read(r rueidis.RedisResult) (a answer) {
-	if s == beatScript {
-		a.list, a.err = r.AsStrSlice()
-		return a
-	}
+// readAnswer returns what a script has returned.
+func readAnswer(r rueidis.RedisResult) (a answer) {
 	m, err := r.ToMessage()
 	if err != nil {
 		return answer{err: err}

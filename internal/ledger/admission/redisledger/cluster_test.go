@@ -41,7 +41,7 @@ func TestDeadShard(t *testing.T) {
 			t.Errorf("%d of 30 calls passed on an allowance of 9, want 9", n)
 		}
 	}
-	dead := (shard(nodes[0].nodeKeys()[0]) + 1) % 3 // not the one with the table of nodes
+	dead := (shard(nodes[0].tableKey()[0]) + 1) % 3 // not the one that tells new data from lost data
 	if err := servers[dead].Kill(); err != nil {
 		t.Fatal(err)
 	}

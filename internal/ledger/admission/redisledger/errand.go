@@ -50,7 +50,7 @@ func (u *Units) begin(accountID string, month time.Time, keys []string, known in
 		text = appendNumber(text, n)
 	}
 	numbers := string(text)
-	e.args = append(make([]string, 0, 8), numbers[:8], "", numbers[8:], u.l.opts.Node, "")
+	e.args = append(make([]string, 0, 8), numbers[:8], "", numbers[8:], u.l.node, "")
 	return e
 }
 

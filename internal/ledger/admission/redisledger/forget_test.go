@@ -35,9 +35,7 @@ func (u *Units) sweepAll() {
 func TestUnitsForgetAccounts(t *testing.T) {
 	t.Parallel()
 	c := ledgertest.NewClock()
-	l := newLedger(&Options{Now: c.Now})
-	redis := newSimRedis(time.Now, breakScript(t, ""))
-	l.link.dial = func() (transport, error) { return simDirect{redis}, nil }
+	l := openSim(t, at(0, 1), &memo{}, &Options{Now: c.Now}, simDirect{newSimRedis(time.Now, breakScript(t, ""))})
 	l.units.Listen(silent{})
 	const accounts = 100_000
 	for i := range accounts {
@@ -151,7 +149,7 @@ func counted(e *errand, seen int64) answer {
 // What is on its way is not forgotten, and a reply to an errand of a forgotten tally says nothing about the next.
 func TestUnitsForgottenOnTheWay(t *testing.T) {
 	t.Parallel()
-	l := newLedger(&Options{Now: ledgertest.NewClock().Now})
+	l := newLedger(at(0, 1), &Options{Now: ledgertest.NewClock().Now})
 	u := l.Units()
 	u.Listen(silent{})
 	l.state.closed.Store(true)

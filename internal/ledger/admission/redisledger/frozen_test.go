@@ -37,7 +37,6 @@ func TestFrozenRedis(t *testing.T) {
 			t.Parallel()
 			url, freeze := start(t)
 			l := open(t, url, Options{Deadline: 200 * time.Millisecond})
-			settle(t, nil, l)
 			mend := freeze()
 			defer mend()
 			all := limits(10, unlimited, unlimited)

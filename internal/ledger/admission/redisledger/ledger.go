@@ -9,19 +9,19 @@
 //
 // While Redis does not answer, a node admits calls on its own share of each limit. The shares of all nodes
 // add up to the limit, so all nodes together never admit more than twice the allowance in a minute: what
-// Redis had admitted before, and the shares. When Redis answers again, the node writes what it admitted
-// and what is still running to Redis, and goes on there. State says which of the two it is.
+// Redis had admitted before, and the shares. Who the nodes are is not known here, but to Members. When Redis
+// answers again, the node writes what it admitted and what is still running to Redis, and goes on there. State
+// says which of the two it is.
 //
 // Which facts an epoch stands for, and reading them again, is not done here; see admission.Standing.
 package redisledger
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -46,29 +46,15 @@ const (
 
 // Options are optional. The zero value of a field means its default.
 type Options struct {
-	// Node names this node among the others; no two may have the same name. Default: a random one. With a
-	// name that lasts, a node that restarts takes the place of its former self.
-	Node string
 	// Prefix is the beginning of every key. Default: "sluice:".
 	Prefix string
 	// Deadline is how long a call waits for Redis before it goes on without. Default: 250 ms.
 	Deadline time.Duration
 	// Lease is how long a slot outlives a node that has died. Default: 15 s.
 	Lease time.Duration
-	// Beat is the time between two signs of life, and Probe between two attempts to return to Redis.
+	// Beat is the time between two looks at the data in Redis, and Probe between two attempts to return to it.
 	// Defaults: 2 s and 1 s.
 	Beat, Probe time.Duration
-	// Forget is how long a silent node keeps its share. Default: one minute.
-	Forget time.Duration
-	// Share returns the rank of this node and the number of nodes while Redis has not yet said. Default: 0
-	// nodes, which means that nothing is admitted before the first contact with Redis.
-	Share func() (rank, nodes int)
-	// Table is the table of nodes that this cluster used last, as something outside of Redis remembers it, and
-	// Remember stores it; it must return when ctx is done, and is called again later if it fails. So a node that
-	// starts knows as well that Redis has lost its data. Default: nobody remembers, and a node that starts after
-	// such a loss and before the first of the others has noticed it counts in Redis at once.
-	Table    string
-	Remember func(ctx context.Context, table string) error
 	// Log gets a line when the state changes. Default: no log.
 	Log *slog.Logger
 	// Now is the clock of the whole ledger, scripts included, for tests. Default: the clock of Redis.
@@ -79,9 +65,6 @@ func (o *Options) defaults() Options {
 	var d Options
 	if o != nil {
 		d = *o
-	}
-	if d.Node == "" {
-		d.Node = strings.ToLower(rand.Text())
 	}
 	if d.Prefix == "" {
 		d.Prefix = "sluice:"
@@ -94,17 +77,10 @@ func (o *Options) defaults() Options {
 		{&d.Lease, 15 * time.Second},
 		{&d.Beat, 2 * time.Second},
 		{&d.Probe, time.Second},
-		{&d.Forget, time.Minute},
 	} {
 		if *v.value == 0 {
 			*v.value = v.standard
 		}
-	}
-	if d.Share == nil {
-		d.Share = func() (int, int) { return 0, 0 }
-	}
-	if d.Remember == nil {
-		d.Remember = func(context.Context, string) error { return nil }
 	}
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
@@ -115,9 +91,11 @@ func (o *Options) defaults() Options {
 // Ledger is one node's view of the ledger. It is safe for concurrent use. Run must be running while calls
 // are admitted.
 type Ledger struct {
-	opts Options
-	life string // the beginning of slot ids: this node, in this life
-	link link
+	opts    Options
+	members Members // nil for a process that is no node
+	node    string  // names this node
+	life    string  // the beginning of slot ids: this node, in this life
+	link    link
 	// local sees every call of this node: those that it admitted on its own with their cost, and those that
 	// Redis admitted with none. So it knows what is running here, whoever admitted it.
 	local *admission.Memory
@@ -125,34 +103,49 @@ type Ledger struct {
 	calls calls
 	queue queue
 	debts debts
-	nodes nodes
+	table table
 	state state
 	units Units
 	slots atomic.Uint64 // the last number given to a slot
 
-	beating    chan struct{} // has a value during a beat
-	remembered string        // the table that Remember has stored; whoever beats uses it
+	beating chan struct{} // has a value during a beat
 }
 
 // Open returns a ledger on the Redis that the URL names: redis://user:password@host:port/db, or rediss for
 // TLS. Of a cluster it names one node, and others in addr parameters. A Redis that does not answer within
-// the deadline is no error: the ledger begins without and keeps trying while Run runs.
-func Open(ctx context.Context, url string, opts *Options) (*Ledger, error) {
+// the deadline is no error: the ledger begins without and keeps trying while Run runs. A memory that does not
+// answer is one: without it, a Redis that has lost its data could not be told from a new one. opts may be nil.
+func Open(ctx context.Context, url string, members Members, memory Memory, opts *Options) (*Ledger, error) {
 	option, err := parseURL(url)
 	if err != nil {
 		return nil, err
 	}
-	l := newLedger(opts)
-	l.link.dial = dialer(option, l.opts.Deadline, func() { l.link.dials.Add(1) })
+	return openWith(ctx, members, memory, opts, func(deadline time.Duration, dialed func()) func() (transport, error) {
+		return dialer(option, deadline, dialed)
+	})
+}
+
+// openWith returns a ledger on what dial connects to.
+func openWith(ctx context.Context, members Members, memory Memory, opts *Options, dial func(deadline time.Duration, dialed func()) func() (transport, error)) (*Ledger, error) {
+	l := newLedger(members, opts)
+	l.link.dial = dial(l.opts.Deadline, func() { l.link.dials.Add(1) })
+	born, err := memory.LedgerTable(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read which data is in Redis: %w", err)
+	}
+	l.table.memory, l.table.born, l.table.kept = memory, born, born
 	l.step(ctx)
 	return l, nil
 }
 
 // newLedger returns a ledger that cannot connect yet.
-func newLedger(opts *Options) *Ledger {
-	l := &Ledger{opts: opts.defaults(), beating: make(chan struct{}, 1)}
-	l.remembered = l.opts.Table
-	l.life = l.opts.Node + "/" + strings.ToLower(rand.Text())[:8] + "/"
+func newLedger(members Members, opts *Options) *Ledger {
+	l := &Ledger{opts: opts.defaults(), members: members, beating: make(chan struct{}, 1)}
+	if members != nil {
+		l.node = members.ID()
+	}
+	l.table.list.Store(-1)
+	l.life = l.node + "/" + newLife() + "/"
 	l.clock.init(l.opts.Now)
 	l.local = admission.NewMemory(l.clock.now)
 	l.calls.init()
@@ -236,7 +229,7 @@ func (l *Ledger) Free(accountID string, p admission.Place, used admission.Cost) 
 		}
 	}
 	l.put(accountID, o)
-	if c.last && l.nodes.count() > 1 && l.state.exact() {
+	if c.last && l.state.exact() && l.members.Live() > 1 {
 		l.flushAccount(accountID)
 	}
 }
@@ -285,7 +278,7 @@ func Revoke(ctx context.Context, url, accountID string) error {
 	if err != nil {
 		return err
 	}
-	l := newLedger(nil)
+	l := newLedger(nil, nil)
 	l.link.dial = dialer(option, l.opts.Deadline, func() {})
 	defer l.link.close()
 	if _, err := l.link.connect(); err != nil {
@@ -324,7 +317,7 @@ func (l *Ledger) ask(accountID string, o order) (reply, error) {
 		return r, err
 	case others != nil && (r.code != 0 || o.script == peekScript):
 		l.await(others)
-	case r.wants(admission.Slots) && l.nodes.count() > 1:
+	case r.wants(admission.Slots) && l.members.Live() > 1:
 		pause(context.Background(), 2*gather)
 		if r, _, err = l.askOnce(accountID, o); err != nil || !r.wants(admission.Slots) {
 			return r, err
@@ -372,7 +365,7 @@ func (l *Ledger) askOnce(accountID string, o order) (r reply, others *flight, er
 }
 
 // send runs scripts. Behind a new connection there may be a Redis that has lost its data, and its replies
-// are worth nothing until the table of nodes has been checked.
+// are worth nothing until that has been checked.
 func (l *Ledger) send(ctx context.Context, orders []order) ([]answer, error) {
 	c := l.link.transport()
 	if c == nil {

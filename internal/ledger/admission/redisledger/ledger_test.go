@@ -2,7 +2,6 @@ package redisledger
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,29 +38,11 @@ func trio(t *testing.T, url string, c *ledgertest.Clock, opts Options) []*Ledger
 		opts.Beat = 10 * time.Millisecond
 	}
 	var nodes []*Ledger
+	memory := &memo{}
 	for i := range 3 {
-		opts.Node = fmt.Sprint("node", i)
-		nodes = append(nodes, open(t, url, opts))
+		nodes = append(nodes, openAt(t, url, at(i, 3), memory, opts))
 	}
-	settle(t, c, nodes...)
 	return nodes
-}
-
-// settle lets nodes beat until each has its share.
-func settle(t *testing.T, c *ledgertest.Clock, nodes ...*Ledger) {
-	t.Helper()
-	eventually(t, "shares", func() bool {
-		settled := true
-		for _, l := range nodes {
-			l.step(t.Context())
-			views := l.nodes.current()
-			settled = settled && len(views) == 1 && views[0].Nodes == len(nodes)
-		}
-		if c != nil {
-			c.Advance(10 * time.Millisecond)
-		}
-		return settled
-	})
 }
 
 // start runs ledgers until the test ends.
@@ -172,7 +153,7 @@ func TestDeadNode(t *testing.T) {
 	}
 }
 
-// A node that stops sends what is queued and leaves the list, so the others get its share at once.
+// A node that stops sends what is queued.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	c := ledgertest.NewClock()
@@ -191,7 +172,6 @@ func TestStop(t *testing.T) {
 	if s := nodes[0].State(); s.QueuedOps != 0 {
 		t.Errorf("state = %+v after Run, want nothing queued", s)
 	}
-	settle(t, c, nodes[1], nodes[2])
 }
 
 // Every reply carries the epoch, a refusal too, and a revocation on one node changes it for all.
@@ -255,7 +235,7 @@ func TestKeysExpire(t *testing.T) {
 	if _, err := l.Revoke(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range append(keys[2:], l.nodeKeys()...) {
+	for _, key := range append(keys[2:], l.tableKey()...) {
 		if ms, err := client.Do(t.Context(), client.B().Pttl().Key(key).Build()).AsInt64(); ms <= 0 || err != nil {
 			t.Errorf("PTTL %s = %d, %v, want it to expire", key, ms, err)
 		}
@@ -279,17 +259,8 @@ func TestClockSetBack(t *testing.T) {
 // A caller with one slot, whose calls go to one node after the other, is never refused.
 func TestLastSlotIsFreeAtOnce(t *testing.T) {
 	t.Parallel()
-	redis, prefix := redistest.URL(t), redistest.Prefix()
-	var nodes []*Ledger
-	for range 3 {
-		nodes = append(nodes, open(t, redis, Options{Prefix: prefix, Deadline: patient}))
-	}
+	nodes := trio(t, redistest.URL(t), nil, Options{Beat: 2 * time.Second})
 	start(t, nodes...)
-	for i, l := range nodes {
-		if l.step(t.Context()); l.nodes.count() != len(nodes) {
-			t.Fatalf("node %d knows of %d nodes, want %d", i, l.nodes.count(), len(nodes))
-		}
-	}
 	single := limits(unlimited, 1, unlimited)
 	for i := range 300 {
 		l := nodes[i%len(nodes)]
@@ -398,7 +369,7 @@ func TestFullQueue(t *testing.T) {
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"redis://u:geheim@ho st", "http://u:geheim@host", "redis://u:geheim@host/x", "://u:geheim@"} {
-		if _, err := Open(t.Context(), url, nil); err == nil || strings.Contains(err.Error(), "geheim") {
+		if _, err := Open(t.Context(), url, at(0, 1), &memo{}, nil); err == nil || strings.Contains(err.Error(), "geheim") {
 			t.Errorf("Open(%q) = %v, want an error without the password", url, err)
 		}
 	}
@@ -412,15 +383,15 @@ func TestBeginsWithoutRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := limits(9, unlimited, unlimited)
-	prefix := redistest.Prefix()
-	l := open(t, server.URL(), Options{Prefix: prefix, Probe: 5 * time.Millisecond})
-	if s := l.State(); s.Exact || s.Why == "" || s.Since.IsZero() || s.Nodes != 0 {
-		t.Errorf("state = %+v, want approximate with a reason", s)
+	opts, memory := Options{Prefix: redistest.Prefix(), Probe: 5 * time.Millisecond}, &memo{}
+	l := openAt(t, server.URL(), spot{id: "new"}, memory, opts)
+	if s := l.State(); s.Exact || s.Why == "" || s.Since.IsZero() || s.Parts != 0 {
+		t.Errorf("state = %+v, want approximate with a reason and without a share", s)
 	}
 	if _, s, o := l.Take("a", all, one); o == nil || o.Never || o.Wait <= 0 || s.Epoch != 0 || s.Requests.Limit != 9 || s.Requests.Remaining != 0 {
 		t.Errorf("Take of a node without a share = %+v, %+v, want a refusal that a retry cures", s, o)
 	}
-	third := open(t, server.URL(), Options{Prefix: prefix, Node: "other", Probe: 5 * time.Millisecond, Share: func() (int, int) { return 1, 3 }})
+	third := openAt(t, server.URL(), at(1, 3), memory, opts)
 	if n := storm([]*Ledger{third}, 20, "a", all, one); n != 3 {
 		t.Errorf("%d of 20 calls passed on a third of 9, want 3", n)
 	}

@@ -53,15 +53,6 @@ func (l *Ledger) shares(accountID string, limits account.Limits) account.Limits 
 	return admission.Shares(l.views(), accountID, limits)
 }
 
-// views returns the lists by which this node divides limits while it does not count in Redis.
-func (l *Ledger) views() []admission.View {
-	if views := l.nodes.current(); views != nil {
-		return views
-	}
-	rank, n := l.opts.Share()
-	return []admission.View{{Rank: rank, Nodes: n}}
-}
-
 // calls are the running calls of this node, by slot. Shards keep their locks apart.
 type calls struct{ shards [16]callShard }
 

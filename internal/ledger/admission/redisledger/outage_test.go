@@ -208,7 +208,6 @@ func TestSettleThroughOutage(t *testing.T) {
 	o := brisk()
 	o.Now = c.Now
 	n := open(t, server.URL(), o)
-	settle(t, c, n)
 	l := limits(100, unlimited, 10_000)
 	take := func() admission.Place {
 		c.Advance(10 * time.Millisecond) // each call has its own entry
@@ -266,7 +265,6 @@ func TestToldOnce(t *testing.T) {
 	o := brisk()
 	o.Now = c.Now
 	n := open(t, server.URL(), o)
-	settle(t, c, n)
 	if err := server.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +349,6 @@ func TestSlowRedis(t *testing.T) {
 	p.Delay(0)
 
 	hasty := open(t, "redis://"+p.Addr(), Options{Deadline: 200 * time.Millisecond, Beat: 5 * time.Millisecond, Probe: 5 * time.Millisecond})
-	settle(t, nil, hasty)
 	release := p.Stall()
 	defer release()
 	for range 4 { // the first calls wait for the deadline, later ones do not ask
@@ -379,7 +376,6 @@ func TestReconnect(t *testing.T) {
 	t.Parallel()
 	p := wiretest.New(t, redistest.Own(t).Addr())
 	l := open(t, "redis://"+p.Addr(), Options{Deadline: patient, Beat: 10 * time.Millisecond})
-	settle(t, nil, l)
 	start(t, l)
 	all := limits(100, unlimited, unlimited)
 	for range 5 {

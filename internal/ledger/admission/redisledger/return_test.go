@@ -51,13 +51,10 @@ func weakTrio(t *testing.T) (*weakRedis, *ledgertest.Clock, []*Ledger) {
 	t.Helper()
 	w, c := &weakRedis{redis: newSimRedis(time.Now, breakScript(t, ""))}, ledgertest.NewClock()
 	var nodes []*Ledger
+	memory := &memo{}
 	for i := range 3 {
-		l := newLedger(&Options{Node: fmt.Sprint("node", i), Now: c.Now})
-		l.link.dial = func() (transport, error) { return w, nil }
-		l.step(t.Context())
-		nodes = append(nodes, l)
+		nodes = append(nodes, openSim(t, at(i, 3), memory, &Options{Now: c.Now}, w))
 	}
-	settle(t, c, nodes...)
 	w.down = true
 	for _, l := range nodes {
 		for l.State().Exact {

@@ -10,9 +10,8 @@ import (
 	"sluice/internal/ledger/admission"
 )
 
-// Run keeps the node's place among the others, renews its slots, sends what calls leave behind, and brings
-// the node back to Redis after an outage. It returns when ctx is done, after it has sent the rest and taken
-// the node off the list.
+// Run renews the slots of this node, sends what calls leave behind, and brings the node back to Redis after an
+// outage. It returns when ctx is done, after it has sent the rest.
 func (l *Ledger) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -45,7 +44,6 @@ func (l *Ledger) Run(ctx context.Context) error {
 	defer cancel()
 	l.units.rested()
 	l.Flush(last)
-	l.leave(last)
 	return nil
 }
 
@@ -74,7 +72,7 @@ func (l *Ledger) rest(ctx context.Context) {
 	}
 }
 
-// step does what is due: a sign of life, and then either the work of a node that counts in Redis or the
+// step does what is due: a look at the data in Redis, and then either the work of a node that counts in Redis or the
 // return to Redis.
 func (l *Ledger) step(ctx context.Context) {
 	if err := l.beat(ctx); err != nil {
@@ -82,7 +80,7 @@ func (l *Ledger) step(ctx context.Context) {
 		return
 	}
 	if !l.state.exact() {
-		if l.nodes.waiting() {
+		if l.table.fresh.Load() {
 			return
 		}
 		// First Redis learns what happened here. Until then this node still goes by its shares, so that
@@ -224,7 +222,7 @@ func (l *Ledger) slotArgs(args []string, slots []uint64) []string {
 	return args
 }
 
-// beat tells Redis that this node lives, and learns who else does. It connects if there is no connection.
+// beat checks that the data in Redis is what this node knows. It connects if there is no connection.
 func (l *Ledger) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.opts.Deadline)
 	defer cancel()
@@ -255,7 +253,7 @@ func (l *Ledger) verify(ctx context.Context) error {
 	defer l.unlockBeat()
 	for range 3 {
 		if !l.link.suspect() {
-			if !l.state.exact() && l.nodes.waiting() {
+			if !l.state.exact() && l.table.fresh.Load() {
 				return errDataLost
 			}
 			return nil
@@ -276,42 +274,23 @@ func (l *Ledger) beatLocked(ctx context.Context) error {
 	if l.link.suspect() {
 		c.load(ctx)
 	}
-	for range 2 {
-		dials := l.link.dials.Load()
-		version, born, members := l.nodes.known()
-		if born == "" {
-			born = l.opts.Table
-		}
-		args := append([]string{
-			l.clock.arg(), l.opts.Node, version, itoa(l.opts.Forget.Milliseconds()), itoa(3 * l.opts.Beat.Milliseconds()), born,
-		}, members...)
-		sent := l.clock.elapsed()
-		s, err := readSighting(runOne(ctx, c, order{script: beatScript, keys: l.nodeKeys(), args: args}))
-		if err != nil {
-			return err
-		}
-		l.clock.adjust(s.now, sent)
-		lost, again := l.nodes.update(l.opts.Node, s)
-		if lost {
-			l.state.open(errDataLost)
-		}
-		l.link.verified.Store(dials)
-		// Should it fail, the next beat tries again. Until then the memory names an older table, which a node that
-		// starts takes for a loss: that is the safe side.
-		if s.born != l.remembered && l.opts.Remember(ctx, s.born) == nil {
-			l.remembered = s.born
-		}
-		if !again {
-			break
-		}
+	dials := l.link.dials.Load()
+	list := ""
+	if number, current := l.members.List(); current {
+		list = itoa(number)
 	}
-	return nil
-}
-
-// leave takes this node off the list, so that the others get its share at once. If Redis does not answer,
-// they get it when the node has been silent for a while.
-func (l *Ledger) leave(ctx context.Context) {
-	if c := l.link.transport(); c != nil && l.state.exact() {
-		runOne(ctx, c, order{script: leaveScript, keys: l.nodeKeys(), args: []string{l.opts.Node}})
+	sent := l.clock.elapsed()
+	s, err := readSighting(runOne(ctx, c, order{script: beatScript, keys: l.tableKey(), args: []string{l.clock.arg(), l.table.born, list}}))
+	if err != nil {
+		return err
 	}
+	if list != "" {
+		s.list = -1
+	}
+	l.clock.adjust(s.now, sent)
+	if l.table.update(s) {
+		l.state.open(errDataLost)
+	}
+	l.link.verified.Store(dials)
+	return l.table.keep(ctx)
 }

@@ -32,8 +32,6 @@ var (
 	countLua string
 	//go:embed scripts/beat.lua
 	beatLua string
-	//go:embed scripts/leave.lua
-	leaveLua string
 	//go:embed scripts/quota.lua
 	quotaLua string
 
@@ -45,13 +43,12 @@ var (
 	revokeScript = newScript(revokeLua)
 	countScript  = newScript(unitsLua + countLua)
 	beatScript   = newScript(beatLua)
-	leaveScript  = newScript(leaveLua)
 	quotaScript  = newScript(quotaLua)
 )
 
 // scripts are all of them.
 func scripts() []*script {
-	return []*script{takeScript, peekScript, freeScript, postScript, renewScript, revokeScript, countScript, beatScript, leaveScript, quotaScript}
+	return []*script{takeScript, peekScript, freeScript, postScript, renewScript, revokeScript, countScript, beatScript, quotaScript}
 }
 
 // script is a program that Redis runs as one step. Redis knows it by the hash of its text.
@@ -81,10 +78,9 @@ func (o *order) weight() (n int) {
 	return n
 }
 
-// answer is what a script returned: a text, a number in decimal digits, or a list, which the beat returns.
+// answer is what a script returned: a text, or a number in decimal digits.
 type answer struct {
 	text string
-	list []string
 	err  error
 }
 
@@ -157,10 +153,8 @@ func (l *Ledger) keys(accountID string) (keys []string) {
 // epochKey returns the key of an account's epoch, alone.
 func (l *Ledger) epochKey(accountID string) []string { return l.keys(accountID)[2:] }
 
-// nodeKeys returns the keys of the table of nodes.
-func (l *Ledger) nodeKeys() []string {
-	return []string{l.opts.Prefix + "{nodes}:beats", l.opts.Prefix + "{nodes}:table"}
-}
+// tableKey returns the key of what tells new data from lost data.
+func (l *Ledger) tableKey() []string { return []string{l.opts.Prefix + "{nodes}:table"} }
 
 // appendSlot appends the name of a slot in Redis. It begins with the node, and with a random word of this
 // process, so that a node that restarts does not take its old calls for new ones.

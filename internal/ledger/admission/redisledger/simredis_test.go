@@ -79,12 +79,6 @@ func (r *simRedis) run(o order) answer {
 		return answer{text: string(v)}
 	case lua.LNumber:
 		return answer{text: itoa(int64(v))}
-	case *lua.LTable:
-		var a answer
-		for i := 1; i <= v.Len(); i++ {
-			a.list = append(a.list, v.RawGetInt(i).String())
-		}
-		return a
 	}
 	return answer{err: errors.New("a script returned something else")}
 }

@@ -17,19 +17,29 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/admission/ledgertest"
+	"sluice/internal/ledger/cluster"
 )
 
-// simBugs are ways to break the scripts, each with the trouble that brings it to light, if it needs any. A
-// simulation that does not notice them is worth nothing.
+// simBugs are ways to break the scripts or, if there is nothing to replace, a node; each with the trouble that brings
+// it to light, if it needs any. A simulation that does not notice them is worth nothing.
 var simBugs = map[string]struct{ old, new, trouble string }{
 	"window-forgets":           {"local SPAN, TTL, PAGE = 60000", "local SPAN, TTL, PAGE = 45000", ""},
 	"slots-not-counted":        {"redis.call('ZCARD', slots)", "0", ""},
 	"slots-never-freed":        {"redis.call('ZREM', slots, ARGV[2])", "", ""},
 	"slots-not-renewed":        {"redis.call('ZADD', slots, 'XX', now + ms, ARGV[i])", "", ""},
-	"shares-not-divided":       {"reply[6 + i] = node", "reply[7] = id", redisStops},
+	sharesNotDivided:           {"", "", redisStops},
+	sharesAtOnce:               {"", "", exchange},
+	staleLists:                 {"redis.call('HSET', tab, 'list', ARGV[3])", "", cutFromDatabase},
 	"returning-node-forgets":   {"er, et, r, t = er + rc, et + tc, r + rc, t + tc", "", redisStops},
 	"lost-data-goes-unnoticed": {"born = string.format('%.0f', clock[1] * 1000000 + clock[2])", "born = '1'", redisLoses},
 }
+
+// The bugs of nodes.
+const (
+	sharesNotDivided = "shares-not-divided" // a node has all of each limit
+	sharesAtOnce     = "shares-at-once"     // a node goes by a new list before the minute of the former one is over
+	staleLists       = "stale-lists"        // a node that is cut off from the database does not learn of new lists
+)
 
 // What goes wrong in a simulation.
 const (
@@ -37,12 +47,16 @@ const (
 	redisLoses = "Redis loses its data"
 	redisFlaps = "Redis comes and goes"
 	redisSlow  = "replies are late"
-	cutOff     = "nodes are cut off" // some of them, for less time than they are remembered
+	cutOff     = "nodes are cut off" // some of them
 	cutReplies = "replies are lost"
+	// Nobody reaches the database, or some do not and all others go by new lists; then Redis stops.
+	databaseAway    = "the database is away"
+	cutFromDatabase = "nodes are cut off from the database"
+	exchange        = "new nodes take the places of others while Redis is away"
 )
 
 func simTroubles() []string {
-	return []string{redisStops, redisLoses, redisFlaps, redisSlow, cutOff, cutReplies}
+	return []string{redisStops, redisLoses, redisFlaps, redisSlow, cutOff, cutReplies, databaseAway, cutFromDatabase, exchange}
 }
 
 // breakScript returns what the simulated Redis runs for a script.
@@ -74,13 +88,11 @@ func breakScript(t *testing.T, bug string) func(*script) string {
 func TestSimulatedSuite(t *testing.T) {
 	t.Parallel()
 	ledgertest.Run(t, func(t *testing.T, c *ledgertest.Clock) ledgertest.Subject {
-		redis := newSimRedis(time.Now, breakScript(t, ""))
+		redis, memory := newSimRedis(time.Now, breakScript(t, "")), &memo{}
 		var s ledgertest.Subject
 		var ledgers []*Ledger
 		for i := range 3 {
-			l := newLedger(&Options{Node: fmt.Sprint("node", i), Now: c.Now, Lease: 2 * time.Hour, Deadline: patient})
-			l.link.dial = func() (transport, error) { return simDirect{redis}, nil }
-			l.step(t.Context())
+			l := openSim(t, at(i, 3), memory, &Options{Now: c.Now, Lease: 2 * time.Hour, Deadline: patient}, simDirect{redis})
 			s.Nodes, ledgers = append(s.Nodes, l), append(ledgers, l)
 		}
 		s.Flush = func() {
@@ -90,6 +102,18 @@ func TestSimulatedSuite(t *testing.T) {
 		}
 		return s
 	})
+}
+
+// openSim returns a ledger on a transport that is there from the beginning.
+func openSim(t *testing.T, members Members, memory Memory, opts *Options, c transport) *Ledger {
+	t.Helper()
+	l, err := openWith(t.Context(), members, memory, opts, func(time.Duration, func()) func() (transport, error) {
+		return func() (transport, error) { return c, nil }
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
 }
 
 // simDirect is a transport without a network.
@@ -173,24 +197,26 @@ func (o simOptions) rate() float64 { return 50 + float64(o.nodes)/5 }
 // simulation is one run.
 type simulation struct {
 	simOptions
-	t        *testing.T
-	random   *rand.Rand // of the one goroutine that makes trouble
-	net      *simNet
-	begin    time.Time
-	took     time.Duration // in virtual time
-	accounts []*simAccount
-	nodes    []*simNode // the living
-	names    int
-	wg       sync.WaitGroup // callers and calls
+	t            *testing.T
+	random       *rand.Rand // of the one goroutine that makes trouble
+	net          *simNet
+	database     *simDatabase
+	begin        time.Time
+	took         time.Duration // in virtual time
+	accounts     []*simAccount
+	nodes        []*simNode // the living
+	names        int
+	databaseAway bool
+	still        bool           // no node comes or goes
+	wg           sync.WaitGroup // callers and calls
 
 	mu      sync.Mutex // guards the fields below; never held while waiting
-	known   string     // the table of nodes
 	pending []simEvent
 	failure string
 	// calm is when every node counts in Redis, everything is told, and nothing stands in the way. Zero: not so.
 	calm time.Time
-	// old is how many nodes had been there for a while when the last trouble began: all know of these.
-	old int
+	// least is the number of nodes in the smallest list since the last trouble began.
+	least int
 
 	calls, admitted, local, refused    int
 	partitions, redisCrashes, losses   int
@@ -237,6 +263,8 @@ type simEvent struct {
 // simNode is a node of the cluster.
 type simNode struct {
 	name    string
+	cluster *cluster.Cluster
+	link    *simLink
 	ledger  *Ledger
 	wire    *simWire
 	random  *rand.Rand
@@ -248,7 +276,7 @@ type simNode struct {
 
 // simulate runs a simulation in a bubble of synctest.
 func simulate(t *testing.T, o simOptions) *simulation {
-	s := &simulation{simOptions: o, t: t, random: rand.New(rand.NewPCG(o.seed, 0)), begin: time.Now()}
+	s := &simulation{simOptions: o, t: t, random: rand.New(rand.NewPCG(o.seed, 0)), begin: time.Now(), database: &simDatabase{}}
 	// The clock of Redis is not that of the nodes.
 	ahead := time.Duration(s.random.Int64N(int64(time.Hour)))
 	s.net = &simNet{redis: newSimRedis(func() time.Time { return time.Now().Add(ahead) }, breakScript(t, o.bug)), wires: map[*simWire]bool{}}
@@ -297,32 +325,54 @@ func (s *simulation) startNode() {
 	s.names++
 	n := &simNode{name: fmt.Sprintf("node%d", s.names), gone: make(chan struct{}), ran: make(chan struct{}), started: time.Now()}
 	n.random = rand.New(rand.NewPCG(s.seed, uint64(s.names)))
-	n.ledger = newLedger(&Options{Node: n.name, Table: s.table(), Remember: s.remember})
-	n.wire = newSimWire(s.net, rand.New(rand.NewPCG(s.seed+1, uint64(s.names))), func() { n.ledger.link.dials.Add(1) })
-	n.ledger.link.dial = func() (transport, error) { return n.wire, nil }
+	n.link = &simLink{simDatabase: s.database}
+	n.link.cut.Store(s.databaseAway)
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel
+	var err error
+	if n.cluster, err = cluster.Join(ctx, n.link, n.name, cluster.Exact, nil); err != nil {
+		cancel()
+		return // a server does not start without the database
+	}
+	// As in production: these options, and these members.
+	n.ledger, err = openWith(ctx, s.members(n.cluster), n.link, nil, func(_ time.Duration, dialed func()) func() (transport, error) {
+		n.wire = newSimWire(s.net, rand.New(rand.NewPCG(s.seed+1, uint64(s.names))), dialed)
+		return func() (transport, error) { return n.wire, nil }
+	})
+	if err != nil {
+		s.fail("%s does not start: %v", n.name, err)
+		return
+	}
 	s.nodes = append(s.nodes, n)
 	s.nodeStarts++
 	go func() {
 		defer close(n.ran)
-		n.ledger.step(ctx)
-		n.ledger.Run(ctx)
+		_ = n.ledger.Run(ctx)
 	}()
 	s.wg.Go(func() { s.call(n) })
 }
 
-// table and remember are the memory outside of Redis, such as the database.
-func (s *simulation) table() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.known
+// members returns the members that a node knows, which is itself unless there is a bug.
+func (s *simulation) members(c *cluster.Cluster) Members {
+	switch s.bug {
+	case sharesNotDivided, sharesAtOnce:
+		return wrongMembers{c, s.bug == sharesAtOnce}
+	}
+	return c
 }
 
-func (s *simulation) remember(_ context.Context, table string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.known = table
+// wrongMembers divides limits by the newest list only, or not at all.
+type wrongMembers struct {
+	*cluster.Cluster
+	divide bool
+}
+
+func (w wrongMembers) Views() []admission.View {
+	if views := w.Cluster.Views(); w.divide && len(views) > 1 {
+		return views[:1]
+	} else if w.divide {
+		return views
+	}
 	return nil
 }
 
@@ -332,6 +382,7 @@ func (s *simulation) endNode(n *simNode, kill bool) {
 	if kill {
 		s.nodeCrashes++
 		n.wire.close()
+		n.link.cut.Store(true)
 	} else {
 		s.nodeStops++
 	}
@@ -341,6 +392,7 @@ func (s *simulation) endNode(n *simNode, kill bool) {
 	close(n.gone)
 	n.cancel()
 	<-n.ran
+	n.cluster.Leave(context.Background())
 	n.wire.close()
 }
 
@@ -412,7 +464,7 @@ func (s *simulation) note(e simEvent) {
 	e.calm = !s.calm.IsZero() && !e.at.Before(s.calm)
 	e.quiet = e.calm && e.at.Sub(s.calm) > 20*time.Second
 	if e.what != 'n' {
-		e.share = s.old
+		e.share = s.least
 	}
 	s.pending = append(s.pending, e)
 }
@@ -428,12 +480,15 @@ func (s *simulation) well() bool {
 func (s *simulation) work(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end) && s.well(); {
 		time.Sleep(time.Second) // the bubble's clock
-		if s.random.IntN(25) == 0 && len(s.nodes) > s.simOptions.nodes/2 {
+		if !s.still && s.random.IntN(25) == 0 && len(s.nodes) > s.simOptions.nodes/2 {
 			s.endNode(s.nodes[s.random.IntN(len(s.nodes))], s.random.IntN(2) == 0)
 		}
-		if len(s.nodes) < s.simOptions.nodes && s.random.IntN(8) == 0 {
+		if !s.still && len(s.nodes) < s.simOptions.nodes && s.random.IntN(8) == 0 {
 			s.startNode()
 		}
+		s.mu.Lock()
+		s.least = min(s.least, s.database.smallest())
+		s.mu.Unlock()
 		s.check(time.Now().Add(-2 * time.Second))
 	}
 }
@@ -441,12 +496,7 @@ func (s *simulation) work(d time.Duration) {
 // makeTrouble lets something go wrong for a while, and waits until all limits are exact again.
 func (s *simulation) makeTrouble(what string) {
 	s.mu.Lock()
-	s.calm, s.old = time.Time{}, 0
-	for _, n := range s.nodes {
-		if time.Since(n.started) > 20*time.Second {
-			s.old++
-		}
-	}
+	s.calm, s.least = time.Time{}, s.database.smallest()
 	s.mu.Unlock()
 	pause := func(least, most int) { s.work(time.Duration(least+s.random.IntN(most-least)) * time.Second) }
 	bound := time.Minute
@@ -465,6 +515,35 @@ func (s *simulation) makeTrouble(what string) {
 		s.net.setSlow(true)
 		pause(5, 60)
 		s.net.setSlow(false)
+	case databaseAway:
+		s.cutDatabase(s.nodes, true)
+		pause(20, 100)
+		s.away(func() { pause(5, 60) }, s.random.IntN(2) == 0)
+		s.cutDatabase(s.nodes, false)
+		bound = time.Minute + 10*time.Second
+	case exchange:
+		s.still = true
+		pause(70, 80) // the next change need not wait
+		s.away(func() {
+			pause(15, 25) // nodes use their shares
+			for range len(s.nodes) / 2 {
+				s.endNode(s.nodes[0], s.random.IntN(2) == 0)
+			}
+			for len(s.nodes) < s.simOptions.nodes {
+				s.startNode()
+			}
+			pause(30, 60)
+		}, false)
+		s.still = false
+	case cutFromDatabase:
+		s.partitions++
+		cut := slices.Clone(s.nodes[:(len(s.nodes)+1)/2])
+		s.cutDatabase(cut, true)
+		s.still = true
+		pause(150, 180) // the others divide without them
+		s.still = false
+		s.away(func() { pause(60, 100) }, false)
+		s.cutDatabase(cut, false)
 	default:
 		s.partitions++
 		cut := slices.Clone(s.nodes[:1+s.random.IntN(max(1, len(s.nodes)/2))])
@@ -477,6 +556,14 @@ func (s *simulation) makeTrouble(what string) {
 		}
 	}
 	s.settle(bound)
+}
+
+// cutDatabase cuts nodes off from the database, or ends that. No node starts while all of them are.
+func (s *simulation) cutDatabase(nodes []*simNode, cut bool) {
+	s.databaseAway = cut && len(nodes) == len(s.nodes)
+	for _, n := range nodes {
+		n.link.cut.Store(cut)
+	}
 }
 
 // away stops Redis, and starts it again with its data or without.
@@ -645,9 +732,20 @@ func (s *simulation) judgeAdmission(e simEvent) {
 	}
 }
 
-// judgeShare checks that a node on its own takes no more than its share.
+// judgeShare checks that a node on its own takes no more than its share, and that the shares of all, whenever they
+// learned of a list, add up to no more than a limit.
 func (s *simulation) judgeShare(e simEvent) {
 	c, a := e.call, e.call.account
+	var all admission.Cost
+	for _, other := range a.minute {
+		if other.local {
+			all.RequestMilli += other.cost.RequestMilli
+			all.Tokens += other.cost.Tokens
+		}
+	}
+	if all.RequestMilli > int64(a.limits.RequestsPerMinute)*1000 || all.Tokens > int64(a.limits.TokensPerMinute) {
+		s.failLocked("%s: %d thousandths and %d tokens were admitted on shares of %d requests and %d tokens a minute", a.span(s, e), all.RequestMilli, all.Tokens, a.limits.RequestsPerMinute, a.limits.TokensPerMinute)
+	}
 	mine := slices.DeleteFunc(append(a.byNode[c.node], c), func(other *simCall) bool { return other.gone })
 	a.byNode[c.node] = mine
 	if e.share == 0 {

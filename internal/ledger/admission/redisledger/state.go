@@ -14,9 +14,9 @@ type State struct {
 	Exact bool      // limits are counted in Redis; otherwise this node goes by its shares
 	Since time.Time // when that began
 	Why   string    // what is wrong, if not exact
-	Nodes int       // nodes that share the limits, as seen last; 0 before the first contact with Redis
+	Nodes int       // nodes that share the limits
 	// Parts is the number of nodes by which this one divides limits while it is not exact. 0: it has no share, and
-	// refuses every call of an account with limits. Then it is new, and not every node has seen it.
+	// refuses every call of an account with limits. Then it is new, and the others may have used all of them.
 	Parts int
 	// Lost says that Redis answers and has lost its data less than a minute ago.
 	Lost bool
@@ -33,12 +33,13 @@ func (l *Ledger) State() State {
 	now := State{Exact: s.exact(), Since: s.since, Why: s.why}
 	s.mu.Unlock()
 	if views := l.views(); !admission.NoShare(views) {
+		now.Parts = 1 // without a list there is one node
 		for _, v := range views {
 			now.Parts = max(now.Parts, v.Nodes)
 		}
 	}
-	now.Lost = l.nodes.waiting()
-	now.Nodes, now.LocalCalls, now.DroppedOps = l.nodes.count(), s.local.Load(), l.queue.dropped.Load()
+	now.Lost = l.table.fresh.Load()
+	now.Nodes, now.LocalCalls, now.DroppedOps = l.members.Live(), s.local.Load(), l.queue.dropped.Load()
 	l.queue.mu.Lock()
 	now.QueuedOps = l.queue.count
 	l.queue.mu.Unlock()

@@ -1,25 +1,71 @@
 package redisledger
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/admission/ledgertest"
 	"sluice/internal/testkit/redistest"
 )
 
-// open returns a ledger and closes it when the test ends. Nil options mean a prefix of its own.
+// spot is the place of a node in a list of nodes that does not change.
+type spot struct {
+	id string
+	admission.View
+}
+
+// at returns the spot of one of some nodes.
+func at(rank, nodes int) spot {
+	return spot{fmt.Sprint("node", rank), admission.View{Rank: rank, Nodes: nodes}}
+}
+
+func (s spot) ID() string              { return s.id }
+func (s spot) Live() int               { return s.Nodes }
+func (s spot) Views() []admission.View { return []admission.View{s.View} }
+func (s spot) List() (int64, bool)     { return 1, true }
+
+// memo is a Memory that the nodes of a test share.
+type memo struct {
+	mu    sync.Mutex
+	table string
+	err   error // why it does not answer
+}
+
+func (m *memo) LedgerTable(context.Context) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.table, m.err
+}
+
+func (m *memo) KeepLedgerTable(_ context.Context, table string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.err == nil {
+		m.table = table
+	}
+	return m.err
+}
+
+// open returns a ledger of the only node and closes it when the test ends. Nil options mean a prefix of its own.
 func open(t testing.TB, url string, opts Options) *Ledger {
+	t.Helper()
+	return openAt(t, url, at(0, 1), &memo{}, opts)
+}
+
+func openAt(t testing.TB, url string, members Members, memory Memory, opts Options) *Ledger {
 	t.Helper()
 	if opts.Prefix == "" {
 		opts.Prefix = redistest.Prefix()
 	}
-	l, err := Open(t.Context(), url, &opts)
+	l, err := Open(t.Context(), url, members, memory, &opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,9 +83,9 @@ const patient = 30 * time.Second
 func subject(t *testing.T, url string, c *ledgertest.Clock) ledgertest.Subject {
 	var s ledgertest.Subject
 	var ledgers []*Ledger
-	prefix := redistest.Prefix()
+	prefix, memory := redistest.Prefix(), &memo{}
 	for i := range 3 {
-		l := open(t, url, Options{Node: fmt.Sprint("node", i), Prefix: prefix, Now: c.Now, Lease: 2 * time.Hour, Deadline: patient})
+		l := openAt(t, url, at(i, 3), memory, Options{Prefix: prefix, Now: c.Now, Lease: 2 * time.Hour, Deadline: patient})
 		if st := l.State(); !st.Exact {
 			t.Fatalf("state = %+v, want exact", st)
 		}

@@ -22,7 +22,7 @@ func (v *Visitor) connect(do func(u *Units) error) error {
 	if err != nil {
 		return err
 	}
-	l := newLedger(nil)
+	l := newLedger(nil, nil)
 	// It has nothing of its own that depends on what Redis remembers, so no connection is suspect.
 	l.link.dial = dialer(option, l.opts.Deadline, func() {})
 	l.units.Listen(silent{})
