@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"maps"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -147,7 +146,7 @@ func (m *calls) called(c *Call) {
 
 // resolve makes the series of a model, for its first call.
 func (m *calls) resolve(k modelKey) *modelSeries {
-	k.model, k.provider = strings.ToValidUTF8(k.model, "\uFFFD"), strings.ToValidUTF8(k.provider, "\uFFFD") // other text is no label
+	k.model, k.provider = valid(k.model), valid(k.provider) // other text is no label
 	s := &modelSeries{
 		key: k, total: map[string]prometheus.Counter{},
 		complete:   m.duration.WithLabelValues(k.operation, k.provider, k.model, ""),
