@@ -8,6 +8,7 @@ import (
 
 	"sluice/internal/api/httpapi"
 	"sluice/internal/kit/health"
+	"sluice/internal/kit/pace"
 )
 
 const (
@@ -47,17 +48,9 @@ type leaf interface {
 
 // run shuts and opens until ctx ends.
 func (d *door) run(ctx context.Context, l leaf) {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
 	isShut := false
 	var able time.Time // since when calls are possible again; zero while they are not
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		case <-d.wake:
-		}
+	for range pace.Woken(ctx, lookEvery, d.wake) {
 		why, unable := d.unable()
 		wanted := unable && d.others()
 		switch {

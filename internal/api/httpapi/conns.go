@@ -19,6 +19,7 @@ import (
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
+	"sluice/internal/kit/pace"
 	"sluice/internal/kit/telemetry"
 )
 
@@ -200,15 +201,8 @@ func (l *Listener) Open() int {
 
 // Watch closes connections whose caller has stopped reading, until ctx is done.
 func (l *Listener) Watch(ctx context.Context) {
-	tick := time.NewTicker(writePatience / sweeps)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			l.sweep()
-		}
+	for range pace.Every(ctx, writePatience/sweeps) {
+		l.sweep()
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"sluice/internal/kit/pace"
 	"sluice/internal/line/relay"
 )
 
@@ -94,13 +95,9 @@ func (l *Listener) next() (net.Conn, error) {
 // Quiet waits until every open connection has been idle for at least d since Drain, or until ctx is
 // done. A proxy that drops its idle connections earlier than that has none left.
 func (l *Listener) Quiet(ctx context.Context, d time.Duration) {
-	tick := time.NewTicker(quietEvery)
-	defer tick.Stop()
 	for !l.quiet(time.Now().Add(-d)) {
-		select {
-		case <-ctx.Done():
+		if pace.Sleep(ctx, quietEvery) != nil {
 			return
-		case <-tick.C:
 		}
 	}
 }
@@ -125,13 +122,9 @@ func (l *Listener) End(ctx context.Context, s *Server) {
 func (a *API) Await(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 	defer cancel()
-	tick := time.NewTicker(quietEvery)
-	defer tick.Stop()
 	for a.running.Load() > 0 {
-		select {
-		case <-ctx.Done():
+		if pace.Sleep(ctx, quietEvery) != nil {
 			return
-		case <-tick.C:
 		}
 	}
 }

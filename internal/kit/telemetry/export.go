@@ -17,6 +17,8 @@ import (
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+
+	"sluice/internal/kit/pace"
 )
 
 const (
@@ -131,22 +133,10 @@ func (e *sender) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpans) 
 	pause := firstPause
 	for try := 1; ; try++ {
 		again, err := e.post(ctx, body)
-		if again < 0 || err == nil || try == sendTries || !sleep(e.until, min(max(again, pause), longestPause)) {
+		if again < 0 || err == nil || try == sendTries || pace.Sleep(e.until, min(max(again, pause), longestPause)) != nil {
 			return err
 		}
 		pause *= 2
-	}
-}
-
-// sleep waits, and reports false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

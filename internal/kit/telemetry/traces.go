@@ -12,6 +12,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"sluice/internal/kit/pace"
 )
 
 // Attributes of spans. The names are those of OpenTelemetry's conventions, of which the GenAI part is
@@ -125,7 +127,7 @@ func (t *Tracer) Run(ctx context.Context) {
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
 		defer cancel()
-		sleep(sending, lastPatience) // or until Run has returned
+		_ = pace.Sleep(sending, lastPatience) // or until Run has returned
 	})()
 	t.exporter.until, t.exporter.sending = ctx, sending
 	batches := sdk.NewBatchSpanProcessor(t.exporter, sdk.WithMaxQueueSize(mostSpans), sdk.WithMaxExportBatchSize(batchSpans),

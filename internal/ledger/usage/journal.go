@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sluice/internal/kit/pace"
 )
 
 const (
@@ -388,15 +390,7 @@ func (j *Journal) bytes() (n int64) {
 // disk refused or could not sync, and removes segments that are no longer needed. It returns when ctx ends
 // and calls report with every error.
 func (j *Journal) Run(ctx context.Context, report func(error)) {
-	tick := time.NewTicker(syncEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		case <-j.wake:
-		}
+	for range pace.Woken(ctx, syncEvery, j.wake) {
 		// The spare comes first: calls are refused without one, and a sync may take seconds on a busy disk.
 		if err := errors.Join(j.prepare(), j.sync(), j.retry(), j.sweep()); err != nil {
 			report(err)

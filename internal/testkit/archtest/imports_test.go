@@ -15,7 +15,7 @@ var rows = [][]string{
 	// What Go's library has, in fewer bytes, and what it lacks.
 	{"order", "pdf", "passkey"},
 	// Text: bytes, characters and counts. These packages know nothing else of the project.
-	{"jsonscan", "excerpt", "metrics", "alias", "colour", "allowance"},
+	{"jsonscan", "excerpt", "pace", "alias", "colour", "allowance"},
 	// The vocabulary that every package may use. It knows only text.
 	{"fault", "config", "telemetry", "buildinfo", "tokens", "datadir", "sse", "pulse", "seal", "plainhttp", "lane", "lazyregexp", "health"},
 	// The types that requests and storage are made of, and the connections to the outside.
