@@ -33,12 +33,7 @@ func newDoor(unable func() (health.Result, bool), others func() bool, log *slog.
 }
 
 // nudge makes run look at once. It does not block.
-func (d *door) nudge() {
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
-}
+func (d *door) nudge() { pace.Wake(d.wake) }
 
 // leaf is what a door moves. Shut reports an error if it could not be opened.
 type leaf interface {

@@ -135,12 +135,7 @@ func (f *Follower) read(ctx context.Context, seen int64) int64 {
 }
 
 // Nudge makes Run read changes at once.
-func (f *Follower) Nudge() {
-	select {
-	case f.wake <- struct{}{}:
-	default: // it will
-	}
-}
+func (f *Follower) Nudge() { pace.Wake(f.wake) }
 
 // Age returns how old what the index knows may be, as far as the database was asked.
 func (f *Follower) Age() time.Duration {

@@ -43,6 +43,14 @@ func Woken(ctx context.Context, d time.Duration, wake <-chan struct{}) iter.Seq[
 	}
 }
 
+// Wake makes a loop over Woken run once more: it puts a token into wake, which has room for one, unless there is one.
+func Wake(wake chan<- struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default: // it will
+	}
+}
+
 // Sleep waits for d. It returns the cause if ctx ends first.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)

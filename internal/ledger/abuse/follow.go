@@ -126,12 +126,7 @@ func (l listener) Marked(accountID string, since time.Time) {
 	}
 }
 
-func (f *followed) wake() {
-	select {
-	case f.ask <- struct{}{}:
-	default:
-	}
-}
+func (f *followed) wake() { pace.Wake(f.ask) }
 
 // Look says how old the units of other nodes are that this one knows. Calls are counted without them, so it never
 // fails.

@@ -89,10 +89,7 @@ func (k *Keeper) Note(c Call) {
 		k.calls++
 	}
 	if k.calls >= maxCalls/2 || k.counts >= maxCounts/2 {
-		select {
-		case k.full <- struct{}{}:
-		default:
-		}
+		pace.Wake(k.full)
 	}
 }
 

@@ -309,12 +309,7 @@ func (j *Journal) turn() {
 }
 
 // rouse makes Run do its work now.
-func (j *Journal) rouse() {
-	select {
-	case j.wake <- struct{}{}:
-	default:
-	}
-}
+func (j *Journal) rouse() { pace.Wake(j.wake) }
 
 var (
 	errNoSpare  = errors.New("the next segment is still being created")

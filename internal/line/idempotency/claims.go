@@ -93,10 +93,7 @@ func (r *Replies) leave(c *Claim) {
 		r.ended = append(r.ended, c)
 	}
 	r.mu.Unlock()
-	select {
-	case r.woken <- struct{}{}:
-	default: // Run knows already
-	}
+	pace.Wake(r.woken)
 }
 
 // dropEnded drops what leave has queued. What fails is kept for the next round.

@@ -135,10 +135,7 @@ func (s *sharing) put(id ConversationID, model string) {
 		s.unwritten[id] = model
 	}
 	s.mu.Unlock()
-	select {
-	case s.woken <- struct{}{}:
-	default: // run knows already
-	}
+	pace.Wake(s.woken)
 }
 
 // run writes what put has queued, and calls moved for every conversation that has changed its model, until
