@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/kit/pace"
 )
 
 const (
@@ -155,10 +156,8 @@ func (p *program) awaitVideo(ctx context.Context, api *videoAPI, job *videoJob) 
 		case "cancelled":
 			return fmt.Errorf("job %s was cancelled", job.ID)
 		}
-		select {
-		case <-ctx.Done():
+		if pace.Sleep(ctx, pollEvery) != nil {
 			return fmt.Errorf("job %s is still running; GET /v1/video/generations/jobs/%s returns its status", job.ID, job.ID)
-		case <-time.After(pollEvery):
 		}
 		err := api.call(ctx, http.MethodGet, "/v1/video/generations/jobs/"+job.ID, nil, job)
 		// A refusal that a retry cannot change ends the wait. Everything else may be a restart

@@ -9,6 +9,7 @@ import (
 	"sluice/internal/api/httpapi"
 	"sluice/internal/api/httpserver"
 	"sluice/internal/kit/health"
+	"sluice/internal/kit/pace"
 )
 
 const (
@@ -33,12 +34,7 @@ func newDoor(unable func() (health.Result, bool), others func() bool, log *slog.
 }
 
 // nudge makes run look at once. It does not block.
-func (d *door) nudge() {
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
-}
+func (d *door) nudge() { pace.Wake(d.wake) }
 
 // leaf is what a door moves. Shut reports an error if it could not be opened.
 type leaf interface {
@@ -48,17 +44,9 @@ type leaf interface {
 
 // run shuts and opens until ctx ends.
 func (d *door) run(ctx context.Context, l leaf) {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
 	isShut := false
 	var able time.Time // since when calls are possible again; zero while they are not
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		case <-d.wake:
-		}
+	for range pace.Woken(ctx, lookEvery, d.wake) {
 		why, unable := d.unable()
 		wanted := unable && d.others()
 		switch {

@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"time"
+
+	"sluice/internal/kit/pace"
 )
 
 const (
@@ -29,14 +31,8 @@ func (a *App) dropExpired(ctx context.Context) {
 // keepCatalogs tells the database that the catalog of this process is still in use, until ctx ends. Each
 // server has one of its own.
 func (a *App) keepCatalogs(ctx context.Context) {
-	tick := time.NewTicker(catalogEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C: // not at the start: openCatalog has just done it
-		}
+	// Not at the start: openCatalog has just done it
+	for range pace.Every(ctx, catalogEvery) {
 		a.keepCatalog()
 	}
 }

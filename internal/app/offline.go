@@ -15,6 +15,7 @@ import (
 	"sluice/internal/app/settings"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/datadir"
+	"sluice/internal/kit/pace"
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/ledger/refusal"
 	"sluice/internal/ledger/usage"
@@ -50,10 +51,8 @@ func Admin(ctx context.Context, cfg *config.Config) (client *admin.Client, done 
 		if !errors.Is(err, datadir.ErrLocked) {
 			return nil, nil, err
 		}
-		select {
-		case <-ctx.Done():
+		if pace.Sleep(ctx, wait) != nil {
 			return nil, nil, err
-		case <-time.After(wait):
 		}
 	}
 }

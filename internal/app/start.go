@@ -13,6 +13,7 @@ import (
 	"sluice/internal/app/config"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/health"
+	"sluice/internal/kit/pace"
 	"sluice/internal/store/sqlstore"
 )
 
@@ -48,10 +49,8 @@ func Start(ctx context.Context, cfg *config.Config, opts *Options) (*App, error)
 			said = time.Now()
 			o.Log.Warn("waiting for PostgreSQL", "error", err.Error(), "waited", time.Since(began).Round(time.Second).String(), "hint", "the start continues by itself when it answers")
 		}
-		select {
-		case <-ctx.Done():
+		if pace.Sleep(ctx, startAgain) != nil {
 			return nil, ctx.Err()
-		case <-time.After(startAgain):
 		}
 	}
 }

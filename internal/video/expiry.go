@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"sluice/internal/kit/pace"
 	"sluice/internal/ledger/usage"
 )
 
@@ -18,16 +19,9 @@ type ExpiryStore interface {
 
 // sweep removes expired jobs and their files at regular intervals until ctx ends.
 func (l *Line) sweep(ctx context.Context) {
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
-	for {
+	for range pace.AtOnce(ctx, sweepEvery) {
 		if err := l.sweepOnce(ctx, time.Now()); err != nil && ctx.Err() == nil {
 			l.log.Warn("expired videos could not be removed", "error", err.Error())
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"sluice/internal/account/auth"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
+	"sluice/internal/kit/pace"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/line/idempotency"
@@ -373,12 +374,7 @@ func (l *Line) change(ctx context.Context, id string, rule func(*Job, *Settings)
 }
 
 // rouse wakes Run without blocking.
-func (l *Line) rouse() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
-}
+func (l *Line) rouse() { pace.Wake(l.wake) }
 
 // newID returns the prefix followed by 130 random bits.
 func newID(prefix string) string { return prefix + strings.ToLower(rand.Text()) }

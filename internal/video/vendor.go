@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"time"
+
+	"sluice/internal/kit/pace"
 )
 
 // Vendor is a service that makes videos as jobs of its own. It must be safe for concurrent use.
@@ -116,7 +118,7 @@ func (r *remote) begin(ctx context.Context, t *Task) error {
 		if answered {
 			pause = answer.wait(pause)
 		}
-		if err := rest(ctx, pause); err != nil {
+		if err := pace.Sleep(ctx, pause); err != nil {
 			return err
 		}
 	}
@@ -155,21 +157,9 @@ func (r *remote) await(ctx context.Context, t *Task) (Sight, error) {
 			trouble = 0
 			t.Progress(sight.Progress)
 		}
-		if err := rest(ctx, pause); err != nil {
+		if err := pace.Sleep(ctx, pause); err != nil {
 			return Sight{}, err
 		}
 		wait = min(wait*3/2, slowest*r.pause)
-	}
-}
-
-// rest waits for d, or returns the cause if ctx ends first.
-func rest(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
 	}
 }

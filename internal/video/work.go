@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/kit/pace"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/video/blob"
 )
@@ -255,10 +256,8 @@ func (l *Line) insist(ctx context.Context, j *Job, rule func(*Job, *Settings) er
 		if err == nil || given(err) {
 			return now, err
 		}
-		select {
-		case <-ctx.Done():
+		if pace.Sleep(ctx, wait) != nil {
 			return nil, err
-		case <-time.After(wait):
 		}
 	}
 }
@@ -267,15 +266,8 @@ func (l *Line) insist(ctx context.Context, j *Job, rule func(*Job, *Settings) er
 // job was canceled, it stops the work.
 func (l *Line) beat(ctx context.Context, stop context.CancelCauseFunc, j *Job, progress *atomic.Int64, lease time.Duration) {
 	// A third of the lease leaves room for two failed renewals.
-	tick := time.NewTicker(min(beatEvery, lease/3))
-	defer tick.Stop()
 	until := j.Until
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range pace.Every(ctx, min(beatEvery, lease/3)) {
 		// The new lease counts from before the call, so that we never believe in it for longer than
 		// the store does.
 		next := time.Now().Add(lease)

@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/kit/pace"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/tokens"
 	"sluice/internal/upstream/provider"
@@ -179,10 +180,7 @@ func (s *stream) Close() error { return nil }
 // wait waits for d. It returns a fault as soon as ctx is done.
 func wait(ctx context.Context, d time.Duration) error {
 	if d > 0 {
-		select {
-		case <-time.After(d):
-		case <-ctx.Done():
-		}
+		_ = pace.Sleep(ctx, d) // the error is that of ctx
 	}
 	if err := ctx.Err(); err != nil {
 		return fault.New(fault.Unavailable, "The call was canceled before the reply was complete.").Because(err)

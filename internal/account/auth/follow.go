@@ -14,6 +14,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/health"
+	"sluice/internal/kit/pace"
 )
 
 const (
@@ -94,20 +95,10 @@ func NewFollower(index *Index, store Changes, opts *FollowerOptions) *Follower {
 // audit entry up to which the index is complete. While the database is down, the index keeps its last
 // state, and Run catches up afterwards.
 func (f *Follower) Run(ctx context.Context, seen int64) {
-	tick := time.NewTicker(followEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-f.wake:
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+	for range pace.Woken(ctx, followEvery, f.wake) {
 		seen = f.read(ctx, seen)
 		// A stranger with made-up keys must not make the database busy.
-		select {
-		case <-time.After(followGap):
-		case <-ctx.Done():
+		if pace.Sleep(ctx, followGap) != nil {
 			return
 		}
 	}
@@ -144,12 +135,7 @@ func (f *Follower) read(ctx context.Context, seen int64) int64 {
 }
 
 // Nudge makes Run read changes at once.
-func (f *Follower) Nudge() {
-	select {
-	case f.wake <- struct{}{}:
-	default: // it will
-	}
-}
+func (f *Follower) Nudge() { pace.Wake(f.wake) }
 
 // Age returns how old what the index knows may be, as far as the database was asked.
 func (f *Follower) Age() time.Duration {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/kit/pace"
 )
 
 const (
@@ -49,22 +50,19 @@ type KeyUse interface {
 // RecordKeyUse stores when keys were last used, once a minute and once more when ctx ends. What
 // cannot be stored is not retried: the next use of the key brings a newer time.
 func (ix *Index) RecordKeyUse(ctx context.Context, store KeyUse, log *slog.Logger) {
-	tick := time.NewTicker(keyUseEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-		}
-		if used := ix.UsedKeys(); len(used) > 0 {
-			save, cancel := context.WithTimeout(context.WithoutCancel(ctx), keyUsePatience)
-			if err := store.RecordKeyUse(save, used); err != nil {
-				log.Warn("the last use of keys could not be stored", "keys", len(used), "error", err.Error())
-			}
-			cancel()
-		}
-		if ctx.Err() != nil {
+	record := func() {
+		used := ix.UsedKeys()
+		if len(used) == 0 {
 			return
 		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keyUsePatience)
+		defer cancel()
+		if err := store.RecordKeyUse(ctx, used); err != nil {
+			log.Warn("the last use of keys could not be stored", "keys", len(used), "error", err.Error())
+		}
 	}
+	for range pace.Every(ctx, keyUseEvery) {
+		record()
+	}
+	record()
 }

@@ -7,6 +7,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
+	"sluice/internal/kit/pace"
 )
 
 // brakeAt is the number of payments in a row that may be charged and then refunded because what they were for could
@@ -93,15 +94,8 @@ func (m *Billing) Note() string {
 
 // Watch counts the stopped accounts now and then, until ctx ends: another server may have stopped or released them.
 func (m *Billing) Watch(ctx context.Context) {
-	tick := time.NewTicker(VisitEvery)
-	defer tick.Stop()
-	for {
+	for range pace.AtOnce(ctx, VisitEvery) {
 		m.look(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/kit/health"
+	"sluice/internal/kit/pace"
 )
 
 // The bounds of the outbox. They keep a burst of mail, or a recipient whose server is down, from
@@ -157,12 +158,7 @@ func (o *Outbox) lost(m *Message, why string) {
 }
 
 // rouse wakes Run without blocking. One token is enough, because Run looks at all lanes.
-func (o *Outbox) rouse() {
-	select {
-	case o.wake <- struct{}{}:
-	default:
-	}
-}
+func (o *Outbox) rouse() { pace.Wake(o.wake) }
 
 // Run delivers messages until ctx ends. Then it waits for the attempts in progress and tries each
 // message that is still waiting once more, for at most farewell.

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/pace"
 )
 
 // maxEcho is how much of a caller's text a message repeats, in bytes. Header values can be far longer.
@@ -208,15 +209,8 @@ func (l *Listener) Open() int {
 
 // Watch closes connections whose caller has stopped reading, until ctx is done.
 func (l *Listener) Watch(ctx context.Context) {
-	tick := time.NewTicker(WritePatience / sweeps)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			l.sweep()
-		}
+	for range pace.Every(ctx, WritePatience/sweeps) {
+		l.sweep()
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"sluice/internal/kit/pace"
 )
 
 // A proxy sends requests over connections that it keeps. If the server closes such a connection
@@ -97,13 +99,9 @@ func (l *Listener) Quiet(ctx context.Context, d time.Duration) {
 
 // Until waits until done reports true, or until ctx is done.
 func Until(ctx context.Context, done func() bool) {
-	tick := time.NewTicker(quietEvery)
-	defer tick.Stop()
 	for !done() {
-		select {
-		case <-ctx.Done():
+		if pace.Sleep(ctx, quietEvery) != nil {
 			return
-		case <-tick.C:
 		}
 	}
 }

@@ -3,6 +3,8 @@ package config
 import (
 	"context"
 	"time"
+
+	"sluice/internal/kit/pace"
 )
 
 const (
@@ -26,15 +28,8 @@ const (
 // replaced: in place, by renaming, or through links, as orchestrators do. Notifications of the file
 // system end with the file that they were asked for, and some file systems have none.
 func Watch(ctx context.Context, current func() *Config, reload func() error, restored func()) {
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
 	var w watch
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range pace.Every(ctx, watchEvery) {
 		from := current().from
 		now := time.Now()
 		switch w.look(from, from.onDisk(), now) {

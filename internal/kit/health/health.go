@@ -15,6 +15,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"sluice/internal/kit/pace"
 )
 
 const (
@@ -101,14 +103,8 @@ func New(log *slog.Logger, checks ...Check) *Board {
 // Run looks at everything from time to time until ctx ends, so that the log and the metrics have what nobody asks
 // for. Then it waits for looks that are under way, but not for those that hang.
 func (b *Board) Run(ctx context.Context) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for ctx.Err() == nil {
+	for range pace.AtOnce(ctx, every) {
 		b.Report(ctx)
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-		}
 	}
 	ended := make(chan struct{})
 	go func() {

@@ -22,6 +22,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sluice/internal/kit/pace"
 )
 
 const (
@@ -142,12 +144,8 @@ func (s *Server) remove(c *conn) {
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.closing.Store(true)
 	s.ending.Store(true)
-	t := time.NewTicker(quietEvery)
-	defer t.Stop()
 	for !s.quiet() {
-		select {
-		case <-t.C:
-		case <-ctx.Done():
+		if pace.Sleep(ctx, quietEvery) != nil {
 			return ctx.Err()
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sluice/internal/kit/pace"
 )
 
 // tick is how often Run looks at all beats. It is the precision of every duration here.
@@ -84,15 +86,8 @@ func (p *Pulse) Watched() int {
 func (p *Pulse) Run(ctx context.Context) {
 	var telling sync.WaitGroup
 	defer telling.Wait()
-	t := time.NewTicker(tick)
-	defer t.Stop()
 	var quiet []*Beat // reused in every tick
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		}
+	for range pace.Every(ctx, tick) {
 		quiet = p.quiet(quiet[:0])
 		for _, b := range quiet {
 			telling.Go(b.tell)

@@ -6,7 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/internal/kit/metrics"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // mostModels is the number of pairs of a model and a provider that have series of their own. Both come
@@ -56,15 +57,14 @@ var (
 // calls holds the metrics of models. A call finds its series with one lookup in a map: resolving labels
 // costs several times more, and happens once for each model and provider.
 type calls struct {
-	total      metrics.Counters
-	doors      metrics.Counters
-	cost       metrics.Counters
-	duration   metrics.Histograms
-	firstToken metrics.Histograms
-	tokens     metrics.Histograms
+	total      *prometheus.CounterVec
+	cost       *prometheus.CounterVec
+	duration   *prometheus.HistogramVec
+	firstToken *prometheus.HistogramVec
+	tokens     *prometheus.HistogramVec
 
-	series cache[modelKey, *modelSeries]
-	byDoor cache[string, *metrics.Count]
+	models *cache[modelKey, *modelSeries]
+	doors  *cache[string, prometheus.Counter]
 }
 
 // modelKey identifies the series of a model at a provider.
@@ -73,31 +73,40 @@ type modelKey struct{ model, provider, operation string }
 // modelSeries holds the resolved series of one modelKey.
 type modelSeries struct {
 	key           modelKey
-	total         map[string]*metrics.Count // by outcome
-	complete      *metrics.Distribution     // the duration of complete calls
-	firstToken    *metrics.Distribution
-	input, output *metrics.Distribution
-	cost          *metrics.Count
+	total         map[string]prometheus.Counter // by outcome
+	complete      prometheus.Observer           // the duration of complete calls
+	firstToken    prometheus.Observer
+	input, output prometheus.Observer
+	cost          prometheus.Counter
 }
 
-func newCalls(r *metrics.Registry) *calls {
+func newCalls(to promauto.Factory) *calls {
 	const operation, provider, model = "gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"
 	c := &calls{
-		total: r.Counters("sluice_calls_total",
-			"Admitted calls that have ended, by the model that answered, its provider and the outcome. A stream that broke off is cut, not complete.",
-			"model", "provider", "outcome"),
-		doors: r.Counters("sluice_door_calls_total", "Admitted calls that have ended, by the door that they came in by.", "door"),
-		cost:  r.Counters("sluice_cost_usd_total", "What calls have cost by the prices of the catalog, in dollars.", "model", "provider"),
-		duration: r.Histograms("gen_ai_client_operation_duration_seconds",
-			"Time from the arrival of a call to its end. The error type is empty for complete calls, or else the outcome.", durationBuckets,
-			operation, provider, model, "error_type"),
-		firstToken: r.Histograms("gen_ai_server_time_to_first_token_seconds", "Time from the arrival of a call to its first content.", firstTokenBuckets,
-			operation, provider, model),
-		tokens: r.Histograms("gen_ai_client_token_usage", "Tokens of a call, by type: input or output. Output includes reasoning.", tokenBuckets,
-			operation, provider, model, "gen_ai_token_type"),
+		total: to.NewCounterVec(prometheus.CounterOpts{
+			Name: "sluice_calls_total",
+			Help: "Admitted calls that have ended, by the model that answered, its provider and the outcome. A stream that broke off is cut, not complete.",
+		}, []string{"model", "provider", "outcome"}),
+		cost: to.NewCounterVec(prometheus.CounterOpts{
+			Name: "sluice_cost_usd_total", Help: "What calls have cost by the prices of the catalog, in dollars.",
+		}, []string{"model", "provider"}),
+		duration: to.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "gen_ai_client_operation_duration_seconds",
+			Help:    "Time from the arrival of a call to its end. The error type is empty for complete calls, or else the outcome.",
+			Buckets: durationBuckets,
+		}, []string{operation, provider, model, "error_type"}),
+		firstToken: to.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "gen_ai_server_time_to_first_token_seconds", Help: "Time from the arrival of a call to its first content.", Buckets: firstTokenBuckets,
+		}, []string{operation, provider, model}),
+		tokens: to.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "gen_ai_client_token_usage", Help: "Tokens of a call, by type: input or output. Output includes reasoning.", Buckets: tokenBuckets,
+		}, []string{operation, provider, model, "gen_ai_token_type"}),
 	}
-	c.series.most, c.series.rest = mostModels, modelKey{"other", "other", "other"}
-	c.byDoor.most, c.byDoor.rest = mostDoors, "other"
+	c.models = newCache(mostModels, modelKey{"other", "other", "other"}, c.resolve)
+	doors := to.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_door_calls_total", Help: "Admitted calls that have ended, by the door that they came in by.",
+	}, []string{"door"})
+	c.doors = newCache(mostDoors, "other", func(door string) prometheus.Counter { return doors.WithLabelValues(door) })
 	return c
 }
 
@@ -109,21 +118,17 @@ func (m *Metrics) Called(c Call) {
 }
 
 func (m *calls) called(c *Call) {
-	door, ok := m.byDoor.find(c.Door)
-	if !ok {
-		door = m.byDoor.add(c.Door, func(name string) *metrics.Count { return m.doors.With(name) })
-	}
-	door.Inc()
-	s := m.of(modelKey{c.Model, c.Provider, c.Operation})
+	m.doors.of(c.Door).Inc()
+	s := m.models.of(modelKey{c.Model, c.Provider, c.Operation})
 	if n, ok := s.total[c.Outcome]; ok {
 		n.Inc()
 	} else {
-		m.total.With(s.key.model, s.key.provider, c.Outcome).Inc()
+		m.total.WithLabelValues(s.key.model, s.key.provider, c.Outcome).Inc()
 	}
 	if c.Outcome == complete {
 		s.complete.Observe(c.Took.Seconds())
 	} else {
-		m.duration.With(s.key.operation, s.key.provider, s.key.model, c.Outcome).Observe(c.Took.Seconds())
+		m.duration.WithLabelValues(s.key.operation, s.key.provider, s.key.model, c.Outcome).Observe(c.Took.Seconds())
 	}
 	if c.FirstToken > 0 {
 		s.firstToken.Observe(c.FirstToken.Seconds())
@@ -139,25 +144,21 @@ func (m *calls) called(c *Call) {
 	}
 }
 
-// of returns the series of a model, and makes them for its first call.
-func (m *calls) of(k modelKey) *modelSeries {
-	if s, ok := m.series.find(k); ok {
-		return s
+// resolve makes the series of a model, for its first call.
+func (m *calls) resolve(k modelKey) *modelSeries {
+	k.model, k.provider = valid(k.model), valid(k.provider) // other text is no label
+	s := &modelSeries{
+		key: k, total: map[string]prometheus.Counter{},
+		complete:   m.duration.WithLabelValues(k.operation, k.provider, k.model, ""),
+		firstToken: m.firstToken.WithLabelValues(k.operation, k.provider, k.model),
+		input:      m.tokens.WithLabelValues(k.operation, k.provider, k.model, "input"),
+		output:     m.tokens.WithLabelValues(k.operation, k.provider, k.model, "output"),
+		cost:       m.cost.WithLabelValues(k.model, k.provider),
 	}
-	return m.series.add(k, func(k modelKey) *modelSeries {
-		s := &modelSeries{
-			key: k, total: map[string]*metrics.Count{},
-			complete:   m.duration.With(k.operation, k.provider, k.model, ""),
-			firstToken: m.firstToken.With(k.operation, k.provider, k.model),
-			input:      m.tokens.With(k.operation, k.provider, k.model, "input"),
-			output:     m.tokens.With(k.operation, k.provider, k.model, "output"),
-			cost:       m.cost.With(k.model, k.provider),
-		}
-		for _, o := range outcomes {
-			s.total[o] = m.total.With(k.model, k.provider, o)
-		}
-		return s
-	})
+	for _, o := range outcomes {
+		s.total[o] = m.total.WithLabelValues(k.model, k.provider, o)
+	}
+	return s
 }
 
 // cache maps labels to resolved series, up to most of them. Further labels share the series of rest. Reading
@@ -165,38 +166,41 @@ func (m *calls) of(k modelKey) *modelSeries {
 type cache[K comparable, V any] struct {
 	most int
 	rest K
+	make func(K) V
 
-	now atomic.Pointer[map[K]V] // nil: empty
-	mu  sync.Mutex              // held while an entry is added
+	now atomic.Pointer[map[K]V]
+	mu  sync.Mutex // held while an entry is added
 }
 
-// find returns the entry of k, or that of rest if there is no room for k.
-func (c *cache[K, V]) find(k K) (v V, ok bool) {
-	m := c.now.Load()
-	if m == nil {
-		return v, false
-	}
-	if v, ok = (*m)[k]; !ok && len(*m) >= c.most {
-		v, ok = (*m)[c.rest]
-	}
-	return v, ok
+func newCache[K comparable, V any](most int, rest K, make func(K) V) *cache[K, V] {
+	c := &cache[K, V]{most: most, rest: rest, make: make}
+	c.now.Store(&map[K]V{})
+	return c
 }
 
-// add returns the entry of k, which find did not find. It makes one, or that of rest if there is no room.
-func (c *cache[K, V]) add(k K, make func(K) V) V {
+// of returns the entry of k, or that of rest if there is no room for k.
+func (c *cache[K, V]) of(k K) V {
+	if v, ok := c.find(k); ok {
+		return v
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if v, ok := c.find(k); ok {
 		return v // another goroutine was faster
 	}
-	next := map[K]V{}
-	if m := c.now.Load(); m != nil {
-		maps.Copy(next, *m)
-	}
+	next := maps.Clone(*c.now.Load())
 	if len(next) >= c.most {
 		k = c.rest
 	}
-	next[k] = make(k)
+	next[k] = c.make(k)
 	c.now.Store(&next)
 	return next[k]
+}
+
+func (c *cache[K, V]) find(k K) (v V, ok bool) {
+	m := *c.now.Load()
+	if v, ok = m[k]; !ok && len(m) >= c.most {
+		v, ok = m[c.rest]
+	}
+	return v, ok
 }

@@ -12,8 +12,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"sluice/internal/kit/pace"
 )
 
 const (
@@ -37,9 +42,11 @@ const (
 	maxCollectorReply = 64 << 10 // bytes that are read of what the collector answers
 )
 
-// exporter is a sdk.SpanExporter that sends batches to a collector: OTLP over HTTP in the binary format. The
-// official one would make the program by two thirds larger (docs/decisions/0018-traces-without-grpc.md).
+// exporter is a sdk.SpanExporter that counts what becomes of batches. The official exporter turns their spans into
+// messages of OTLP, and has them sent by what is below: its own client brings gRPC with it and would make the program
+// larger by two thirds (docs/decisions/0029-official-metrics-and-traces.md).
 type exporter struct {
+	otlp    *otlptrace.Exporter
 	url     string
 	headers http.Header
 	client  *http.Client
@@ -65,6 +72,7 @@ func newExporter(opts *TraceOptions) *exporter {
 			Timeout:       sendPatience,
 		},
 	}
+	e.otlp = otlptrace.NewUnstarted((*sender)(e))
 	if e.failed == nil {
 		e.failed = func(error, int) {}
 	}
@@ -83,7 +91,17 @@ func (e *exporter) ExportSpans(ctx context.Context, batch []sdk.ReadOnlySpan) er
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(e.sending, cancel)()
-	e.send(ctx, batch)
+	lost := 0
+	if err := e.otlp.ExportSpans(ctx, batch); err != nil {
+		lost = len(batch)
+		var some rejected
+		if errors.As(err, &some) {
+			lost = min(lost, int(some))
+		}
+		e.failed(errors.Unwrap(err), lost)
+	}
+	e.sent.Add(int64(len(batch) - lost))
+	e.dropped.Add(int64(lost))
 	return nil
 }
 
@@ -93,100 +111,86 @@ func (e *exporter) Shutdown(context.Context) error {
 	return nil
 }
 
-// send sends a batch, and again if that may help and there is time for a pause. A batch that cannot be sent is
-// dropped.
-func (e *exporter) send(ctx context.Context, batch []sdk.ReadOnlySpan) {
-	body := appendMessage(nil, batch)
-	var err error
+// rejected is the error of a message of which the collector rejected some spans.
+type rejected int64
+
+func (rejected) Error() string { return "the collector rejected spans" }
+
+// sender is the otlptrace.Client of an exporter: OTLP over HTTP in the binary format.
+type sender exporter
+
+// Start and Stop implement otlptrace.Client.
+func (*sender) Start(context.Context) error { return nil }
+func (*sender) Stop(context.Context) error  { return nil }
+
+// UploadTraces implements otlptrace.Client. It sends a message, and again if that may help and there is time for a
+// pause. TracesData has the same fields as the request of the trace service, whose type is in a package that needs gRPC.
+func (e *sender) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpans) error {
+	body, err := proto.Marshal(&otlp.TracesData{ResourceSpans: spans})
+	if err != nil {
+		return err
+	}
 	pause := firstPause
-	for try := 1; err == nil; try++ {
-		var again time.Duration
-		var rejected int64
-		if again, rejected, err = e.post(ctx, body); err == nil {
-			e.sent.Add(int64(len(batch)) - rejected)
-			if e.dropped.Add(rejected); rejected > 0 {
-				e.failed(errors.New("the collector rejected spans"), int(rejected))
-			}
-			return
+	for try := 1; ; try++ {
+		again, err := e.post(ctx, body)
+		if again < 0 || err == nil || try == sendTries || pace.Sleep(e.until, min(max(again, pause), longestPause)) != nil {
+			return err
 		}
-		if again < 0 || try == sendTries || !sleep(e.until, min(max(again, pause), longestPause)) {
-			break
-		}
-		pause, err = 2*pause, nil
-	}
-	e.dropped.Add(int64(len(batch)))
-	e.failed(err, len(batch))
-}
-
-// sleep waits, and reports false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
+		pause *= 2
 	}
 }
 
-// post sends a message once and returns how many of its spans the collector rejected. With an error, again
-// is how long to wait before it may be sent again; negative: never.
-func (e *exporter) post(ctx context.Context, body []byte) (again time.Duration, rejected int64, err error) {
+// post sends a message once. With an error, again is how long to wait before it may be sent again; negative: never.
+func (e *sender) post(ctx context.Context, body []byte) (again time.Duration, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, bytes.NewReader(body))
 	if err != nil {
-		return -1, 0, err
+		return -1, err
 	}
 	req.Header = e.headers
 	resp, err := e.client.Do(req)
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	defer resp.Body.Close()
 	reply, err := io.ReadAll(io.LimitReader(resp.Body, maxCollectorReply))
 	switch resp.StatusCode {
 	case http.StatusOK:
-		if err != nil {
-			return 0, 0, err
+		if n := rejectedIn(reply); err == nil && n > 0 {
+			return -1, rejected(n)
 		}
-		return 0, rejectedIn(reply), nil
+		return 0, err
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After")) // 0 if there is none, or a date
 		again = time.Duration(max(0, min(seconds, int(longestPause/time.Second)))) * time.Second
 	default: // the standard forbids to send it again
 		again = -1
 	}
-	return again, 0, fmt.Errorf("the collector answered %s", resp.Status)
+	return again, fmt.Errorf("the collector answered %s", resp.Status)
 }
 
 // rejectedIn returns the number of rejected spans in an ExportTraceServiceResponse. The type itself is in a
 // package that needs gRPC: partial_success is its field 1, rejected_spans field 1 in there.
 func rejectedIn(reply []byte) int64 {
-	success, _ := field(reply, protowire.BytesType)
-	_, n := field(success, protowire.VarintType)
-	return max(0, int64(n))
+	success, _ := protowire.ConsumeBytes(fieldOne(reply, protowire.BytesType))
+	n, _ := protowire.ConsumeVarint(fieldOne(success, protowire.VarintType))
+	return max(0, int64(n)) //nolint:gosec // as the format has it
 }
 
-// field returns field 1 of a message if it has the type.
-func field(message []byte, want protowire.Type) (inside []byte, n uint64) {
+// fieldOne returns a message from the value of its field 1 on, or nil if it has none of that type.
+func fieldOne(message []byte, want protowire.Type) []byte {
 	for len(message) > 0 {
-		number, t, size := protowire.ConsumeTag(message)
-		if size < 0 {
-			return nil, 0
+		number, t, tag := protowire.ConsumeTag(message)
+		if tag < 0 {
+			return nil
 		}
-		message = message[size:]
 		if number == 1 && t == want {
-			if t == protowire.BytesType {
-				inside, _ = protowire.ConsumeBytes(message)
-			} else {
-				n, _ = protowire.ConsumeVarint(message)
-			}
-			return inside, n
+			return message[tag:]
 		}
-		if size = protowire.ConsumeFieldValue(number, t, message); size < 0 {
-			return nil, 0
+		size := protowire.ConsumeFieldValue(number, t, message[tag:])
+		if size < 0 {
+			return nil
 		}
-		message = message[size:]
+		message = message[tag+size:]
 	}
-	return nil, 0
+	return nil
 }

@@ -79,13 +79,6 @@ func (l *Log) Close() {
 	l.out.Close(closePatience)
 }
 
-// NewLogger returns a logger that writes at once, and waits for w. Lines of successful requests are
-// buffered for a moment and written together. flush writes them now; call it at the end.
-func NewLogger(w io.Writer, asJSON bool, level slog.Leveler) (log *slog.Logger, flush func()) {
-	held := &holder{to: w}
-	return slog.New(&handler{format(held, asJSON, level), held, nil, asJSON}), held.flush
-}
-
 // format returns the handler that makes lines.
 func format(w io.Writer, asJSON bool, level slog.Leveler) slog.Handler {
 	opts := &slog.HandlerOptions{Level: level}
@@ -100,7 +93,7 @@ func format(w io.Writer, asJSON bool, level slog.Leveler) slog.Handler {
 type handler struct {
 	slog.Handler
 	held *holder
-	// problems gets warnings and errors a second time. It may be nil.
+	// problems gets warnings and errors a second time.
 	problems slog.Handler
 	// direct says that lines are JSON and have nothing in common, so that Event.Log may write them itself.
 	direct bool
@@ -110,7 +103,7 @@ type handler struct {
 // successful request.
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	err := h.Handler.Handle(ctx, r)
-	if h.problems != nil && r.Level >= slog.LevelWarn {
+	if r.Level >= slog.LevelWarn {
 		_ = h.problems.Handle(ctx, r) // it writes to memory
 	}
 	if r.Level > slog.LevelInfo || r.Message != requestMessage {
@@ -121,19 +114,11 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 
 // WithAttrs and WithGroup keep the same buffer, so that lines stay in order.
 func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	with := &handler{Handler: h.Handler.WithAttrs(attrs), held: h.held}
-	if h.problems != nil {
-		with.problems = h.problems.WithAttrs(attrs)
-	}
-	return with
+	return &handler{Handler: h.Handler.WithAttrs(attrs), held: h.held, problems: h.problems.WithAttrs(attrs)}
 }
 
 func (h *handler) WithGroup(name string) slog.Handler {
-	with := &handler{Handler: h.Handler.WithGroup(name), held: h.held}
-	if h.problems != nil {
-		with.problems = h.problems.WithGroup(name)
-	}
-	return with
+	return &handler{Handler: h.Handler.WithGroup(name), held: h.held, problems: h.problems.WithGroup(name)}
 }
 
 // holder buffers lines. It is an io.Writer for the slog handlers.
@@ -169,7 +154,7 @@ func (h *holder) add(line func([]byte) []byte) {
 	}
 }
 
-// flush writes the buffer now. The timer and NewLogger's flush call it.
+// flush writes the buffer now.
 func (h *holder) flush() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sluice/internal/kit/pace"
 )
 
 const (
@@ -66,10 +68,7 @@ func (o *Outlet) Write(lines []byte) (int, error) {
 		o.drop(lines)
 		return len(lines), nil
 	}
-	select {
-	case o.wake <- struct{}{}:
-	default: // it is awake
-	}
+	pace.Wake(o.wake)
 	return len(lines), nil
 }
 
@@ -97,10 +96,7 @@ func (o *Outlet) Close(patience time.Duration) {
 	o.mu.Lock()
 	o.closed = true
 	o.mu.Unlock()
-	select {
-	case o.wake <- struct{}{}:
-	default:
-	}
+	pace.Wake(o.wake)
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {

@@ -46,7 +46,8 @@ func (p *place) String() string {
 // parentBytes is the length of a traceparent of version 00. Those of later versions may go on behind a dash.
 const parentBytes = 55
 
-// parseParent reads a traceparent, and reports whether it is valid. Of the flags only the one that says whether
+// parseParent reads a traceparent, and reports whether it is valid
+// (https://www.w3.org/TR/trace-context/#traceparent-header). Of the flags only the one that says whether
 // the caller records the trace is read.
 func parseParent(text string) (p place, ok bool) {
 	if len(text) < parentBytes || len(text) > maxTraceState || text[2] != '-' || text[35] != '-' || text[52] != '-' {
@@ -62,6 +63,15 @@ func parseParent(text string) (p place, ok bool) {
 	}
 	p.sampled = flags[0]&1 == 1
 	return p, true
+}
+
+// TraceID returns the id of the trace that a traceparent header names, or "" if the header is not valid. It allocates
+// nothing: the id is a part of the header.
+func TraceID(traceparent string) string {
+	if _, ok := parseParent(traceparent); !ok {
+		return ""
+	}
+	return traceparent[3:35]
 }
 
 // unhex decodes hexadecimal digits, which must be in lower case.

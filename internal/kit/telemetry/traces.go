@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"sluice/internal/kit/pace"
 )
 
 // Attributes of spans. The names are those of OpenTelemetry's conventions, of which the GenAI part is
@@ -102,7 +105,7 @@ func NewTracer(opts TraceOptions) *Tracer {
 		sdk.WithSampler(sdk.ParentBased(sdk.AlwaysSample())),
 		sdk.WithSpanProcessor(t.waiting),
 		sdk.WithResource(resource.NewSchemaless(
-			attribute.String("service.name", "sluice"), attribute.String("service.version", opts.Version), attribute.String("service.instance.id", opts.Instance),
+			text("service.name", "sluice"), text("service.version", opts.Version), text("service.instance.id", opts.Instance),
 		)),
 	).Tracer("sluice", trace.WithInstrumentationVersion(opts.Version))
 	t.Set(opts.Sampling)
@@ -124,7 +127,7 @@ func (t *Tracer) Run(ctx context.Context) {
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
 		defer cancel()
-		sleep(sending, lastPatience) // or until Run has returned
+		_ = pace.Sleep(sending, lastPatience) // or until Run has returned
 	})()
 	t.exporter.until, t.exporter.sending = ctx, sending
 	batches := sdk.NewBatchSpanProcessor(t.exporter, sdk.WithMaxQueueSize(mostSpans), sdk.WithMaxExportBatchSize(batchSpans),
@@ -189,13 +192,13 @@ func (t *Tracer) door(above place, known bool, method string, start time.Time) *
 		ctx = above.context()
 	}
 	method = knownMethod(method)
-	return t.begin(ctx, method, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(start), trace.WithAttributes(attribute.String(attrMethod, method)))
+	return t.begin(ctx, method, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(start), trace.WithAttributes(text(attrMethod, method)))
 }
 
 // begin begins a span below that in the context.
 func (t *Tracer) begin(ctx context.Context, name string, opts ...trace.SpanStartOption) *Span {
 	s := &Span{tracer: t}
-	s.ctx, s.span = t.tracer.Start(ctx, name, opts...)
+	s.ctx, s.span = t.tracer.Start(ctx, valid(name), opts...)
 	s.place = placeOf(s.span.SpanContext())
 	return s
 }
@@ -250,8 +253,8 @@ func (s *Span) attempt(operation, model, upstream, provider string, n int) *Span
 		return s
 	}
 	a := s.child(operation+" "+model, trace.SpanKindClient)
-	a.span.SetAttributes(attribute.String(attrOperation, operation), attribute.String(attrProvider, provider),
-		attribute.String(attrRequestModel, upstream), attribute.Int(AttrAttempt, n))
+	a.span.SetAttributes(text(attrOperation, operation), text(attrProvider, provider),
+		text(attrRequestModel, upstream), attribute.Int(AttrAttempt, n))
 	return a
 }
 
@@ -261,8 +264,8 @@ func (s *Span) Tool(name, id string) *Span {
 		return nil
 	}
 	t := s.child("execute_tool "+name, trace.SpanKindClient)
-	t.span.SetAttributes(attribute.String(attrOperation, "execute_tool"), attribute.String(attrToolName, name), attribute.String(attrToolType, "extension"),
-		attribute.String(attrMCPMethod, "tools/call"), attribute.String(AttrToolCallID, id))
+	t.span.SetAttributes(text(attrOperation, "execute_tool"), text(attrToolName, name), text(attrToolType, "extension"),
+		text(attrMCPMethod, "tools/call"), text(AttrToolCallID, id))
 	return t
 }
 
@@ -270,10 +273,16 @@ func (s *Span) child(name string, kind trace.SpanKind) *Span {
 	return s.tracer.begin(s.ctx, name, trace.WithSpanKind(kind))
 }
 
+// text returns an attribute that is a text.
+func text(key, value string) attribute.KeyValue { return attribute.String(key, valid(value)) }
+
+// valid returns a text as UTF-8: one that is not would make the whole message of its batch invalid.
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+
 // Text, Int and Float set an attribute.
 func (s *Span) Text(key, value string) {
 	if s.on() {
-		s.span.SetAttributes(attribute.String(key, value))
+		s.span.SetAttributes(text(key, value))
 	}
 }
 
@@ -299,7 +308,7 @@ func (s *Span) Flag(key string, value bool) {
 // List sets an attribute that is a list with one value.
 func (s *Span) List(key, value string) {
 	if s.on() {
-		s.span.SetAttributes(attribute.StringSlice(key, []string{value}))
+		s.span.SetAttributes(attribute.StringSlice(key, []string{valid(value)}))
 	}
 }
 
@@ -308,7 +317,7 @@ func (s *Span) List(key, value string) {
 func (s *Span) Fail(kind string) {
 	if s.on() {
 		s.span.SetStatus(codes.Error, "")
-		s.span.SetAttributes(attribute.String(attrErrorType, kind))
+		s.span.SetAttributes(text(attrErrorType, kind))
 	}
 }
 
@@ -327,17 +336,17 @@ func (s *Span) Answered(e *Event) {
 	route := e.Route
 	if route != "" {
 		s.span.SetName(knownMethod(e.Method) + " " + route)
-		s.span.SetAttributes(attribute.String(attrRoute, route))
+		s.span.SetAttributes(text(attrRoute, route))
 	}
-	s.span.SetAttributes(attribute.Int(attrStatus, e.Status), attribute.String(AttrRequestID, e.RequestID))
+	s.span.SetAttributes(attribute.Int(attrStatus, e.Status), text(AttrRequestID, e.RequestID))
 	if e.AccountID != "" {
-		s.span.SetAttributes(attribute.String(AttrAccount, e.AccountID))
+		s.span.SetAttributes(text(AttrAccount, e.AccountID))
 	}
 	switch {
 	case e.Outcome() >= 500:
 		s.Fail(e.Fault)
 	case e.Fault != "": // the caller's mistake, which is not an error of a server
-		s.span.SetAttributes(attribute.String(attrErrorType, e.Fault))
+		s.span.SetAttributes(text(attrErrorType, e.Fault))
 	}
 	s.span.End()
 }

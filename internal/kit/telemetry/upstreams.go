@@ -1,6 +1,6 @@
 package telemetry
 
-import "sluice/internal/kit/metrics"
+import "github.com/prometheus/client_golang/prometheus"
 
 // Upstream holds the metrics of one provider. Keys and models are not labels: there may be
 // many, and each would be a time series.
@@ -17,25 +17,44 @@ type Upstream struct {
 	FirstContent float64
 }
 
-// Upstreams registers the metrics of the providers. read is called at each scrape, once for each family.
-func (m *Metrics) Upstreams(read func() []Upstream) {
-	add := func(kind metrics.Kind, name, help string, more []string, of func(p *Upstream, emit func(float64, ...string))) {
-		m.registry.Func(kind, "sluice_upstream_"+name, help, append([]string{"provider"}, more...), func(emit func(float64, ...string)) {
-			for _, p := range read() {
-				of(&p, emit)
-			}
-		})
+// Upstreams registers the metrics of the providers. read is called once at each scrape.
+func (m *Metrics) Upstreams(read func() []Upstream) { m.registry.MustRegister(upstreams(read)) }
+
+// upstreams is a prometheus.Collector.
+type upstreams func() []Upstream
+
+var (
+	targets      = upstreamDesc("targets", "Targets, by provider and by the state of their breakers.", "state")
+	attempts     = upstreamDesc("attempts_total", "Attempts at a provider, by outcome: answered is with content, failed also counts replies that broke off later.", "outcome")
+	callsRunning = upstreamDesc("calls_running", "Calls under way at a provider.")
+	errorRate    = upstreamDesc("error_rate", "Share of failed calls, a moving average, of a provider's worst target.")
+	firstContent = upstreamDesc("first_content_seconds", "Time to the first content, a moving average, of a provider's slowest target.")
+)
+
+func upstreamDesc(name, help string, more ...string) *prometheus.Desc {
+	return prometheus.NewDesc("sluice_upstream_"+name, help, append([]string{"provider"}, more...), nil)
+}
+
+// Describe implements prometheus.Collector.
+func (upstreams) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{targets, attempts, callsRunning, errorRate, firstContent} {
+		to <- d
 	}
-	add(metrics.Gauge, "targets", "Targets, by provider and by the state of their breakers.", []string{"state"}, func(p *Upstream, emit func(float64, ...string)) {
-		for state, n := range p.States {
-			emit(float64(n), p.Provider, state)
+}
+
+// Collect implements prometheus.Collector.
+func (read upstreams) Collect(to chan<- prometheus.Metric) {
+	for _, p := range read() {
+		emit := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, more ...string) {
+			to <- prometheus.MustNewConstMetric(d, kind, v, append([]string{p.Provider}, more...)...)
 		}
-	})
-	add(metrics.Counter, "attempts_total", "Attempts at a provider, by outcome: answered is with content, failed also counts replies that broke off later.", []string{"outcome"}, func(p *Upstream, emit func(float64, ...string)) {
-		emit(float64(p.Answered), p.Provider, "answered")
-		emit(float64(p.Failed), p.Provider, "failed")
-	})
-	add(metrics.Gauge, "calls_running", "Calls under way at a provider.", nil, func(p *Upstream, emit func(float64, ...string)) { emit(float64(p.Running), p.Provider) })
-	add(metrics.Gauge, "error_rate", "Share of failed calls, a moving average, of a provider's worst target.", nil, func(p *Upstream, emit func(float64, ...string)) { emit(p.ErrorRate, p.Provider) })
-	add(metrics.Gauge, "first_content_seconds", "Time to the first content, a moving average, of a provider's slowest target.", nil, func(p *Upstream, emit func(float64, ...string)) { emit(p.FirstContent, p.Provider) })
+		for state, n := range p.States {
+			emit(targets, prometheus.GaugeValue, float64(n), state)
+		}
+		emit(attempts, prometheus.CounterValue, float64(p.Answered), "answered")
+		emit(attempts, prometheus.CounterValue, float64(p.Failed), "failed")
+		emit(callsRunning, prometheus.GaugeValue, float64(p.Running))
+		emit(errorRate, prometheus.GaugeValue, p.ErrorRate)
+		emit(firstContent, prometheus.GaugeValue, p.FirstContent)
+	}
 }

@@ -22,6 +22,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/kit/health"
+	"sluice/internal/kit/pace"
 	"sluice/internal/ledger/usage"
 )
 
@@ -353,10 +354,7 @@ func (c *Control) crossed(at slot, k *count, s step, now time.Time) {
 			At: now, AccountID: at.account, Kind: kind, Plan: at.plan, Tier: at.tier, Score: s.after,
 			Why: fmt.Sprintf(format, args...), Actor: actor,
 		})
-		select {
-		case c.wake <- struct{}{}:
-		default:
-		}
+		pace.Wake(c.wake)
 	}
 	reached := func(mark int) bool { return s.before < mark && s.after >= mark }
 	if reached(warnAt) || reached(warnAgainAt) {
@@ -404,10 +402,7 @@ func (c *Control) turn(to time.Time) {
 		k.was = left
 	}
 	c.unread = c.unread || !returns
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
+	pace.Wake(c.wake)
 }
 
 // count returns the count of a slot and makes one if there is none. The caller holds mu.

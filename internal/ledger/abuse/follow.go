@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/kit/health"
+	"sluice/internal/kit/pace"
 )
 
 const (
@@ -125,12 +126,7 @@ func (l listener) Marked(accountID string, since time.Time) {
 	}
 }
 
-func (f *followed) wake() {
-	select {
-	case f.ask <- struct{}{}:
-	default:
-	}
-}
+func (f *followed) wake() { pace.Wake(f.ask) }
 
 // Look says how old the units of other nodes are that this one knows. Calls are counted without them, so it never
 // fails.
@@ -146,17 +142,12 @@ func (c *Control) Look(context.Context) (f health.Finding) {
 
 // follow does what the Counter asks for, and reads what other nodes have counted, until ctx ends.
 func (c *Control) follow(ctx context.Context) {
-	tick := time.NewTicker(followEvery)
-	defer tick.Stop()
-	for {
+	for asked := range pace.Woken(ctx, followEvery, c.shared.ask) {
 		var err error
 		about := &c.answering
-		select {
-		case <-ctx.Done():
-			return
-		case <-c.shared.ask:
+		if asked {
 			err = c.answer(ctx)
-		case <-tick.C:
+		} else {
 			about = &c.looking
 			if err = c.look(ctx); err == nil {
 				c.looked.Store(time.Now().UnixNano())

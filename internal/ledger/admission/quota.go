@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
+	"sluice/internal/kit/pace"
 )
 
 const (
@@ -321,15 +322,8 @@ func (q *Quota) read(k *keyMonth, month string) (int64, error) {
 // Run compares the counts with the store from time to time, until ctx ends. A count that is too low, because calls ran
 // when the limit was set or because what counted it has lost its data, is raised.
 func (q *Quota) Run(ctx context.Context) {
-	tick := time.NewTicker(quotaEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			q.compare(ctx)
-		case <-ctx.Done():
-			return
-		}
+	for range pace.Every(ctx, quotaEvery) {
+		q.compare(ctx)
 	}
 }
 

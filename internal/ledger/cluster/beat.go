@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"sluice/internal/kit/pace"
 	"sluice/internal/ledger/admission"
 )
 
@@ -15,15 +16,8 @@ const beatsAtOnce = 4
 
 // keepBeating beats until ctx ends.
 func (c *Cluster) keepBeating(ctx context.Context) {
-	tick := time.NewTicker(beatEvery)
-	defer tick.Stop()
 	healthy := true
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range pace.Every(ctx, beatEvery) {
 		err := c.beat(ctx)
 		if ctx.Err() == nil && healthy != (err == nil) { // log only when it changes
 			if healthy = err == nil; healthy {

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sluice/internal/kit/pace"
 )
 
 const (
@@ -121,12 +123,8 @@ func (c *Cluster) Run(ctx context.Context) {
 			healthy = false
 			c.bus.log.Warn("messages of other servers do not arrive", "error", fmt.Sprint(err))
 		}
-		timer := time.NewTimer(pause/2 + rand.N(pause)) // not all nodes at once
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if pace.Sleep(ctx, pause/2+rand.N(pause)) != nil { // not all nodes at once
 			return
-		case <-timer.C:
 		}
 		pause = min(2*pause, lastPause)
 	}

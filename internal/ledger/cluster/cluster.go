@@ -25,6 +25,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/kit/pace"
 	"sluice/internal/ledger/admission"
 )
 
@@ -141,8 +142,6 @@ func Join(ctx context.Context, store Store, id string, mode Mode, opts *Options)
 
 // enter gives the node its row, and waits while another node is in the way.
 func (c *Cluster) enter(ctx context.Context) error {
-	tick := time.NewTicker(tryEvery)
-	defer tick.Stop()
 	began := time.Now()
 	for told := false; ; {
 		c.contact = began // nothing but a failure breaks it, and that ends the wait
@@ -160,10 +159,8 @@ func (c *Cluster) enter(ctx context.Context) error {
 			told = true
 			c.log.Warn("another server uses this database; waiting for it to stop", "node", blocker.ID, "host", blocker.Host, "up_to", patience.String())
 		}
-		select {
-		case <-ctx.Done():
+		if pace.Sleep(ctx, tryEvery) != nil {
 			return ctx.Err()
-		case <-tick.C:
 		}
 	}
 }
@@ -206,14 +203,10 @@ func (c *Cluster) awaitShare(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	tick := time.NewTicker(beatEvery / 20)
-	defer tick.Stop()
 	for c.Ready() != nil {
-		select {
-		case <-ctx.Done():
+		if pace.Sleep(ctx, beatEvery/20) != nil {
 			c.log.Warn("not ready yet", "reason", errNoShare.Error())
 			return
-		case <-tick.C:
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"sluice/internal/kit/pace"
 )
 
 const (
@@ -46,30 +48,16 @@ func (c *Cluster) Every(name string, every time.Duration, work func(context.Cont
 		return func(ctx context.Context) { alone(ctx, every, work) }
 	}
 	return func(ctx context.Context) {
-		timer := time.NewTimer(0)
-		defer timer.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-timer.C:
-			}
-			timer.Reset(c.turn(ctx, name, every, work))
+		for wait := time.Duration(0); pace.Sleep(ctx, wait) == nil; {
+			wait = c.turn(ctx, name, every, work)
 		}
 	}
 }
 
 // alone runs work at once and in every period.
 func alone(ctx context.Context, every time.Duration, work func(context.Context)) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
+	for range pace.AtOnce(ctx, every) {
 		work(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
 	}
 }
 
@@ -121,14 +109,7 @@ func (c *Cluster) hold(ctx context.Context, name string, sent time.Time, work fu
 
 // renew extends the lease until ctx ends, or ends it if the job was lost.
 func (c *Cluster) renew(ctx context.Context, name string, late *time.Timer, cancel context.CancelCauseFunc) {
-	tick := time.NewTicker(renewEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range pace.Every(ctx, renewEvery) {
 		asking, stop := context.WithTimeout(ctx, deadline)
 		sent := time.Now()
 		held, err := c.store.RenewJob(asking, name, c.me.Life, lease)

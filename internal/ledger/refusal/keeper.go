@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/kit/order"
+	"sluice/internal/kit/pace"
 )
 
 const (
@@ -88,10 +89,7 @@ func (k *Keeper) Note(c Call) {
 		k.calls++
 	}
 	if k.calls >= maxCalls/2 || k.counts >= maxCounts/2 {
-		select {
-		case k.full <- struct{}{}:
-		default:
-		}
+		pace.Wake(k.full)
 	}
 }
 
@@ -125,24 +123,16 @@ func (k *Keeper) Dropped() int64 { return k.dropped.Load() }
 
 // Run writes what waits every few seconds until ctx ends, and then once more.
 func (k *Keeper) Run(ctx context.Context) {
-	tick := time.NewTicker(flushEvery)
-	defer tick.Stop()
 	var warned time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastPatience)
-			defer cancel()
-			_ = k.Flush(last) // what cannot be written is lost; see the package
-			return
-		case <-tick.C:
-		case <-k.full:
-		}
+	for range pace.Woken(ctx, flushEvery, k.full) {
 		if err := k.Flush(ctx); err != nil && ctx.Err() == nil && time.Since(warned) >= remindEvery {
 			k.log.Warn("refused calls stay in memory: the database does not accept them", "error", err.Error())
 			warned = time.Now()
 		}
 	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastPatience)
+	defer cancel()
+	_ = k.Flush(last) // what cannot be written is lost; see the package
 }
 
 // Flush writes what waits. What cannot be written goes on waiting.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/kit/order"
+	"sluice/internal/kit/pace"
 )
 
 const (
@@ -286,19 +287,12 @@ func (b *Books) Run(ctx context.Context) {
 
 // remind tells the operator of a backlog and of damage, at the start and every hour.
 func (b *Books) remind(ctx context.Context) {
-	tick := time.NewTicker(remindAgain)
-	defer tick.Stop()
-	for {
+	for range pace.AtOnce(ctx, remindAgain) {
 		if note := b.BacklogNote(); note != "" {
 			b.opts.Log.Warn("accounting is behind", "note", note)
 		}
 		if note := b.DamageNote(); note != "" {
 			b.opts.Log.Warn("the journal was damaged", "note", note)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/kit/health"
+	"sluice/internal/kit/pace"
 )
 
 const (
@@ -82,16 +83,14 @@ func (c *Committer) Run(ctx context.Context) {
 			c.log.Info("the database accepts settlements again")
 			warned, patience = time.Time{}, minPatience
 		}
-		select {
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxPatience)
-			defer cancel()
-			if err := c.Flush(last); err != nil {
-				c.log.Warn("settlements wait in the journal for the next start", "records", c.journal.Backlog().Records, "error", err.Error())
-			}
-			return
-		case <-time.After(wait):
+		if pace.Sleep(ctx, wait) != nil {
+			break
 		}
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxPatience)
+	defer cancel()
+	if err := c.Flush(last); err != nil {
+		c.log.Warn("settlements wait in the journal for the next start", "records", c.journal.Backlog().Records, "error", err.Error())
 	}
 }
 

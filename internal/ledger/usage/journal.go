@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sluice/internal/kit/pace"
 )
 
 const (
@@ -307,12 +309,7 @@ func (j *Journal) turn() {
 }
 
 // rouse makes Run do its work now.
-func (j *Journal) rouse() {
-	select {
-	case j.wake <- struct{}{}:
-	default:
-	}
-}
+func (j *Journal) rouse() { pace.Wake(j.wake) }
 
 var (
 	errNoSpare  = errors.New("the next segment is still being created")
@@ -388,15 +385,7 @@ func (j *Journal) bytes() (n int64) {
 // disk refused or could not sync, and removes segments that are no longer needed. It returns when ctx ends
 // and calls report with every error.
 func (j *Journal) Run(ctx context.Context, report func(error)) {
-	tick := time.NewTicker(syncEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		case <-j.wake:
-		}
+	for range pace.Woken(ctx, syncEvery, j.wake) {
 		// The spare comes first: calls are refused without one, and a sync may take seconds on a busy disk.
 		if err := errors.Join(j.prepare(), j.sync(), j.retry(), j.sweep()); err != nil {
 			report(err)

@@ -5,6 +5,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"sluice/internal/kit/pace"
 )
 
 const (
@@ -54,20 +56,13 @@ func (r *Replies) Run(ctx context.Context) {
 	if r.claims == nil {
 		return
 	}
-	tick := time.NewTicker(r.claimLife / renewals)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			r.dropEnded(context.WithoutCancel(ctx)) // other nodes need not wait until the claims lapse
-			return
-		case <-r.woken:
-			r.dropEnded(ctx)
-		case <-tick.C:
+	for woken := range pace.Woken(ctx, r.claimLife/renewals, r.woken) {
+		if !woken {
 			r.renew(ctx)
-			r.dropEnded(ctx) // what could not be dropped before
 		}
+		r.dropEnded(ctx) // at a tick, what could not be dropped before
 	}
+	r.dropEnded(context.WithoutCancel(ctx)) // other nodes need not wait until the claims lapse
 }
 
 // renew extends the claims of the running turns. A failure is reported and not repeated: the next round
@@ -98,10 +93,7 @@ func (r *Replies) leave(c *Claim) {
 		r.ended = append(r.ended, c)
 	}
 	r.mu.Unlock()
-	select {
-	case r.woken <- struct{}{}:
-	default: // Run knows already
-	}
+	pace.Wake(r.woken)
 }
 
 // dropEnded drops what leave has queued. What fails is kept for the next round.
@@ -164,7 +156,7 @@ func (r *Replies) contend(ctx context.Context, t *Turn, req *Request, patience t
 			return nil, r.stillRunning()
 		}
 		if !claiming {
-			if err := sleep(ctx, min(pause/2+rand.N(pause/2), time.Until(patience))); err != nil {
+			if err := pace.Sleep(ctx, min(pause/2+rand.N(pause/2), time.Until(patience))); err != nil {
 				return nil, err
 			}
 			pause = min(2*pause, lastPause)
@@ -194,16 +186,4 @@ func (r *Replies) look(ctx context.Context, t *Turn, claim *Claim, claiming bool
 		r.mu.Unlock()
 	}
 	return held, sealed, body, err
-}
-
-// sleep waits. It returns an error if the caller hangs up.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
+	"sluice/internal/kit/pace"
 	"sluice/internal/kit/pulse"
 	"sluice/internal/kit/telemetry"
 	"sluice/internal/ledger/usage"
@@ -377,14 +378,10 @@ func (a *attempts) pause(now time.Time) error {
 			After(max(d, time.Second)).Because(errors.New("no target can be asked"))
 	}
 	// A request that pauses is rare and has failed once already, so a timer of its own is fine here.
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-a.ctx.Done():
+	if pace.Sleep(a.ctx, d) != nil {
 		return provider.Unreachable(a.ctx.Err())
 	}
+	return nil
 }
 
 // fits reports whether a model may stand in for the one that was chosen: the caller may call it, it is not under

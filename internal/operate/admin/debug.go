@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/kit/pace"
 )
 
 const (
@@ -104,12 +105,7 @@ func profileCPU(w http.ResponseWriter, r *http.Request, seconds int) {
 		return
 	}
 	defer pprof.StopCPUProfile()
-	timer := time.NewTimer(time.Duration(seconds) * time.Second)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.Context().Done():
-	}
+	_ = pace.Sleep(r.Context(), time.Duration(seconds)*time.Second)
 }
 
 // Fetch returns what a server has below /debug/, such as "pprof/heap" or "metrics".

@@ -137,7 +137,7 @@ func (c *Courier) complain(ctx context.Context, about *health.Trouble, what stri
 // fanOut makes deliveries of all new events.
 func (c *Courier) fanOut(ctx context.Context) error {
 	for {
-		s, now := c.settings(), c.clock()
+		s, now := c.settings(), c.now()
 		n, err := c.store.FanOut(ctx, now, fanOutAtOnce, func(e *Event, endpoints []Endpoint) (list []Delivery) {
 			if e.AccountID == "" {
 				endpoints = s.Operator
@@ -163,7 +163,7 @@ func (c *Courier) begin(ctx context.Context, r *round, ended chan<- *Delivery) (
 			if most <= 0 {
 				break
 			}
-			now := c.clock()
+			now := c.now()
 			list, err := c.store.ClaimDeliveries(ctx, now, now.Add(claim), operator, most, r.full())
 			if err != nil {
 				return begun, err
@@ -224,11 +224,11 @@ func (c *Courier) attempt(ctx context.Context, d Delivery) *Delivery {
 	out := c.send(ctx, &d)
 	if ctx.Err() != nil && !out.ok {
 		// The process stops, or this node has lost the work. The attempt does not count.
-		d.DueAt = c.clock()
+		d.DueAt = c.now()
 		c.settle(ctx, &d)
 		return &d
 	}
-	now := c.clock()
+	now := c.now()
 	d.Attempts++
 	d.Status, d.Problem = out.status, excerpt.Head(strings.ReplaceAll(out.problem, "\x00", ""), maxProblem) // as databases take it
 	switch {
@@ -437,6 +437,3 @@ func (c *Courier) Close() {
 		w.mu.Unlock()
 	}
 }
-
-// clock returns the time to the millisecond, which is what the store keeps.
-func (c *Courier) clock() time.Time { return c.now().UTC().Truncate(time.Millisecond) }

@@ -35,11 +35,13 @@ type Options struct {
 	Now func() time.Time
 }
 
+// clock returns what tells the time to the millisecond, which is what the store keeps.
 func (o *Options) clock() func() time.Time {
-	if o == nil || o.Now == nil {
-		return time.Now
+	now := time.Now
+	if o != nil && o.Now != nil {
+		now = o.Now
 	}
-	return o.Now
+	return func() time.Time { return now().UTC().Truncate(time.Millisecond) }
 }
 
 // NewHooks returns Hooks. settings returns what is in force. opts may be nil.
@@ -64,7 +66,8 @@ func (h *Hooks) List(ctx context.Context, accountID string) (hooks []Endpoint, m
 // again.
 func (h *Hooks) Create(ctx context.Context, actor, accountID, address string, types []Type) (*Endpoint, error) {
 	address = strings.TrimSpace(address)
-	if err := h.checkURL(address); err != nil {
+	u, err := h.parseURL(address)
+	if err != nil {
 		return nil, err
 	}
 	for _, t := range types {
@@ -72,11 +75,7 @@ func (h *Hooks) Create(ctx context.Context, actor, accountID, address string, ty
 			return nil, fault.New(fault.Invalid, "There is no event %q.", t).At("types")
 		}
 	}
-	e := &Endpoint{ID: "whk_" + rand.Text(), AccountID: accountID, Kind: Web, To: address, Types: types, Secret: NewSecret(), CreatedAt: h.clock()}
-	u, err := url.Parse(address)
-	if err != nil { // checkURL has read it
-		return nil, err
-	}
+	e := &Endpoint{ID: "whk_" + rand.Text(), AccountID: accountID, Kind: Web, To: address, Types: types, Secret: NewSecret(), CreatedAt: h.now()}
 	// Only the host: the rest of a URL may be a secret.
 	entry := account.Entry{At: e.CreatedAt, Actor: actor, Action: "webhook.create", AccountID: accountID, Detail: e.ID + " at " + u.Host}
 	if err := h.store.AddEndpoint(ctx, e, MaxEndpoints, entry); err != nil {
@@ -85,10 +84,12 @@ func (h *Hooks) Create(ctx context.Context, actor, accountID, address string, ty
 	return e, nil
 }
 
-// checkURL refuses addresses that a customer's webhook cannot have. That a public name leads to a private address is
+// parseURL reads the address of a customer's webhook, and refuses those that it cannot have. That a public name leads to a private address is
 // found out when it is called.
-func (h *Hooks) checkURL(address string) error {
-	bad := func(format string, args ...any) error { return fault.New(fault.Invalid, format, args...).At("url") }
+func (h *Hooks) parseURL(address string) (*url.URL, error) {
+	bad := func(format string, args ...any) (*url.URL, error) {
+		return nil, fault.New(fault.Invalid, format, args...).At("url")
+	}
 	if len(address) > MaxURL {
 		return bad("A URL may have %d bytes.", MaxURL)
 	}
@@ -100,7 +101,7 @@ func (h *Hooks) checkURL(address string) error {
 		return bad("A URL for webhooks has no user, no password and no #.")
 	}
 	if isAllowed(h.settings().AllowHosts, u) {
-		return nil
+		return u, nil
 	}
 	if u.Scheme != "https" {
 		return bad("Webhooks need https, so that nobody on the way reads them.")
@@ -108,7 +109,7 @@ func (h *Hooks) checkURL(address string) error {
 	if netguard.CheckHost(u.Hostname()) != nil {
 		return bad("%s is not a public address, so this service does not call it.", u.Hostname())
 	}
-	return nil
+	return u, nil
 }
 
 // isAllowed reports whether the operator allows the host of a URL, on all ports or on this one.
@@ -120,7 +121,7 @@ func isAllowed(hosts []string, u *url.URL) bool {
 
 // Delete removes a webhook, its secret and what was sent to it.
 func (h *Hooks) Delete(ctx context.Context, actor, accountID, id string) error {
-	return h.store.DeleteEndpoint(ctx, accountID, id, account.Entry{At: h.clock(), Actor: actor, Action: "webhook.delete", AccountID: accountID, Detail: id})
+	return h.store.DeleteEndpoint(ctx, accountID, id, account.Entry{At: h.now(), Actor: actor, Action: "webhook.delete", AccountID: accountID, Detail: id})
 }
 
 // Resume sends to a webhook again whose receiver had said that it wants nothing more.
@@ -132,7 +133,7 @@ func (h *Hooks) Resume(ctx context.Context, accountID, id string) error {
 func (h *Hooks) SetMail(ctx context.Context, accountID string, on bool) error {
 	id := "mail_" + accountID
 	if on {
-		err := h.store.AddEndpoint(ctx, &Endpoint{ID: id, AccountID: accountID, Kind: Mail, Types: []Type{VideoSucceeded, VideoFailed}, CreatedAt: h.clock()}, 1, account.Entry{})
+		err := h.store.AddEndpoint(ctx, &Endpoint{ID: id, AccountID: accountID, Kind: Mail, Types: []Type{VideoSucceeded, VideoFailed}, CreatedAt: h.now()}, 1, account.Entry{})
 		if fault.Is(err, fault.Conflict) {
 			return nil // it is on
 		}
@@ -150,7 +151,7 @@ func (h *Hooks) Test(ctx context.Context, accountID, id string) (*Delivery, erro
 	if err != nil {
 		return nil, err
 	}
-	return test(ctx, h.store, e, h.clock())
+	return test(ctx, h.store, e, h.now())
 }
 
 // test stores a test of an endpoint.
@@ -186,12 +187,9 @@ func (h *Hooks) Deliveries(ctx context.Context, accountID, id string, p Page) ([
 
 // Replay sends an ended delivery of an account again, under its id. It gets as many attempts as a new one.
 func (h *Hooks) Replay(ctx context.Context, accountID, id string) error {
-	now := h.clock()
+	now := h.now()
 	return h.store.Replay(ctx, accountID, id, now, now.Add(-time.Hour), replayPerHour)
 }
-
-// clock returns the time to the millisecond, which is what the store keeps.
-func (h *Hooks) clock() time.Time { return h.now().UTC().Truncate(time.Millisecond) }
 
 // Desk is the operator's view of all alerts.
 type Desk struct {
@@ -225,7 +223,7 @@ func (d *Desk) Replay(ctx context.Context, id string) (*Delivery, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := d.now().UTC().Truncate(time.Millisecond)
+	now := d.now()
 	if err := d.store.Replay(ctx, found.AccountID, id, now, now, replayPerHour); err != nil {
 		return nil, err
 	}
@@ -240,7 +238,7 @@ func (d *Desk) Test(ctx context.Context) ([]Delivery, error) {
 	}
 	var all []Delivery
 	for i := range endpoints {
-		one, err := test(ctx, d.store, &endpoints[i], d.now().UTC().Truncate(time.Millisecond))
+		one, err := test(ctx, d.store, &endpoints[i], d.now())
 		if err != nil {
 			return nil, fmt.Errorf("test %s: %w", endpoints[i].ID, err)
 		}

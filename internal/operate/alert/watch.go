@@ -10,6 +10,7 @@ import (
 
 	"sluice/internal/kit/health"
 	"sluice/internal/kit/order"
+	"sluice/internal/kit/pace"
 )
 
 // Sight is something that is wrong now, such as an upstream that is down.
@@ -100,14 +101,7 @@ func NewWatch(store Store, courier *Courier, node string, look func() []Sight, l
 
 // Run looks until ctx ends.
 func (w *Watch) Run(ctx context.Context) {
-	tick := time.NewTicker(WatchEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range pace.Every(ctx, WatchEvery) {
 		w.visit(ctx)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
+	"sluice/internal/kit/pace"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/finder"
 	"sluice/internal/upstream/catalog"
@@ -282,9 +283,4 @@ func (f *Feedback) Reset(ctx context.Context, model, actor, reason string) error
 }
 
 // nudge makes Run look at once.
-func (f *Feedback) nudge() {
-	select {
-	case f.wake <- struct{}{}:
-	default: // it will
-	}
-}
+func (f *Feedback) nudge() { pace.Wake(f.wake) }

@@ -3,34 +3,27 @@ package feedback
 import (
 	"cmp"
 	"context"
-	"time"
 
 	"sluice/internal/kit/order"
+	"sluice/internal/kit/pace"
 	"sluice/internal/upstream/routing"
 )
 
 // Run writes what was counted here, and follows what all nodes have learned, until ctx ends. While the database is away,
 // the strengths that are known stay.
 func (f *Feedback) Run(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			f.write(context.WithoutCancel(ctx))
-			return
-		case <-f.wake:
-		case <-timer.C:
-		}
-		if f.on() {
-			f.round(ctx)
-		}
-		timer.Reset(lookEvery)
+	f.round(ctx)
+	for range pace.Woken(ctx, lookEvery, f.wake) {
+		f.round(ctx)
 	}
+	f.write(context.WithoutCancel(ctx))
 }
 
-// round writes and reads once, and logs when that begins or ceases to fail.
+// round writes and reads once if feedback is on, and logs when that begins or ceases to fail.
 func (f *Feedback) round(ctx context.Context) {
+	if !f.on() {
+		return
+	}
 	err := f.write(ctx)
 	if err == nil {
 		err = f.read(ctx)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/kit/order"
+	"sluice/internal/kit/pace"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/upstream/routing"
 )
@@ -124,14 +125,7 @@ func (b *Board) slot(at time.Time) *Minute {
 
 // Run samples gauges and stores minutes until ctx ends.
 func (b *Board) Run(ctx context.Context) {
-	tick := time.NewTicker(sampleEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range pace.Every(ctx, sampleEvery) {
 		b.look()
 		if b.opts.Store != nil {
 			b.store(ctx)

@@ -15,6 +15,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
+	"sluice/internal/kit/pace"
 	"sluice/internal/upstream/catalog"
 )
 
@@ -308,12 +309,7 @@ func orNil[T any](list []T) *[]T {
 }
 
 // Nudge makes Run read the orders at once.
-func (h *Helm) Nudge() {
-	select {
-	case h.wake <- struct{}{}:
-	default: // it will
-	}
-}
+func (h *Helm) Nudge() { pace.Wake(h.wake) }
 
 // Run follows the orders that other nodes are given, and puts orders in force when their time has come, until ctx ends.
 // While the database is away, the orders that are known stay in force.

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"sluice/internal/kit/health"
+	"sluice/internal/kit/pace"
 )
 
 // patience says how long a Store waits for its database.
@@ -508,15 +509,8 @@ func (s *Store) long(ctx context.Context, work func(context.Context) error) erro
 // watch calls lost when the database has not answered for too long. It returns when ctx ends.
 func (s *Store) watch(ctx context.Context, lost context.CancelCauseFunc) {
 	every := s.patience.silence / 10
-	tick := time.NewTicker(every)
-	defer tick.Stop()
 	answered := time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range pace.Every(ctx, every) {
 		// SQLite answers as long as the disk does; its one writer may be busy with the work itself.
 		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), every)
 		var one int

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"sluice/internal/kit/pace"
 	"sluice/internal/upstream/provider"
 )
 
@@ -19,15 +20,8 @@ const (
 // Watch tries to connect to targets that nobody calls, until ctx ends, so that their health is known. No request is
 // sent, so it costs nothing at the vendor. current returns the routes in force.
 func Watch(ctx context.Context, current func() *Routes) {
-	tick := time.NewTicker(reachEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			current().reach(ctx)
-		}
+	for range pace.Every(ctx, reachEvery) {
+		current().reach(ctx)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/kit/order"
+	"sluice/internal/kit/pace"
 	"sluice/internal/kit/seal"
 	"sluice/internal/prompt/chat"
 )
@@ -134,33 +135,22 @@ func (s *sharing) put(id ConversationID, model string) {
 		s.unwritten[id] = model
 	}
 	s.mu.Unlock()
-	select {
-	case s.woken <- struct{}{}:
-	default: // run knows already
-	}
+	pace.Wake(s.woken)
 }
 
 // run writes what put has queued, and calls moved for every conversation that has changed its model, until
 // ctx ends.
 func (s *sharing) run(ctx context.Context, moved func([]Conversation)) {
-	tick := time.NewTicker(movesEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			s.write(context.WithoutCancel(ctx)) // the conversations continue on other nodes
-			return
-		case <-tick.C:
-			s.write(ctx) // what failed before
-			s.learn(ctx, moved)
-		case <-s.woken:
-			select {
-			case <-ctx.Done():
-			case <-time.After(writeAfter):
-			}
+	for woken := range pace.Woken(ctx, movesEvery, s.woken) {
+		if woken {
+			_ = pace.Sleep(ctx, writeAfter) // for others to come
 			s.write(ctx)
+			continue
 		}
+		s.write(ctx) // what failed before
+		s.learn(ctx, moved)
 	}
+	s.write(context.WithoutCancel(ctx)) // the conversations continue on other nodes
 }
 
 // write stores the queued choices, and puts those of a round that fails back.

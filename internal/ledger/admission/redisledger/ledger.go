@@ -28,6 +28,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"sluice/internal/account"
+	"sluice/internal/kit/pace"
 	"sluice/internal/ledger/admission"
 )
 
@@ -318,11 +319,11 @@ func (l *Ledger) ask(accountID string, o order) (reply, error) {
 	case others != nil && (r.code != 0 || o.script == peekScript):
 		l.await(others)
 	case r.wants(admission.Slots) && l.members.Live() > 1:
-		pause(context.Background(), 2*gather)
+		_ = pace.Sleep(context.Background(), 2*gather)
 		if r, _, err = l.askOnce(accountID, o); err != nil || !r.wants(admission.Slots) {
 			return r, err
 		}
-		pause(context.Background(), 4*gather) // a busy machine takes longer
+		_ = pace.Sleep(context.Background(), 4*gather) // a busy machine takes longer
 	default:
 		return r, nil
 	}

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sluice/internal/kit/pace"
 )
 
 const (
@@ -75,12 +77,7 @@ func (q *queue) put(accountID string, o op) bool {
 }
 
 // nudge wakes whoever sends the queue.
-func (q *queue) nudge() {
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
-}
+func (q *queue) nudge() { pace.Wake(q.wake) }
 
 func nothing() {}
 

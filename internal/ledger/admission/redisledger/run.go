@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"sluice/internal/kit/pace"
 	"sluice/internal/ledger/admission"
 )
 
@@ -21,7 +22,7 @@ func (l *Ledger) Run(ctx context.Context) error {
 			case <-ctx.Done():
 				return
 			case <-l.queue.wake:
-				pause(ctx, gather)
+				_ = pace.Sleep(ctx, gather)
 				l.Flush(ctx)
 			case <-l.units.resting:
 				if rested == nil {
@@ -45,16 +46,6 @@ func (l *Ledger) Run(ctx context.Context) error {
 	l.units.rested()
 	l.Flush(last)
 	return nil
-}
-
-// pause waits for some time, or until ctx is done.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }
 
 // rest waits until the next step is due.

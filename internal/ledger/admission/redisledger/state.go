@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/kit/pace"
 	"sluice/internal/ledger/admission"
 )
 
@@ -92,10 +93,7 @@ func (s *state) open(why error) {
 	}
 	s.since = time.Now()
 	s.log.Warn("limits are not counted in Redis: this node admits calls on its share of each limit", "error", s.why)
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
+	pace.Wake(s.changed)
 }
 
 // close makes the node count in Redis again.

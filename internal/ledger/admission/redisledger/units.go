@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/kit/pace"
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/ledger/usage"
 )
@@ -331,10 +332,7 @@ func (u *Units) rest(sh *unitShard, accountID string, y *tally) {
 	}
 	y.paused = true
 	sh.pausing = append(sh.pausing, accountID)
-	select {
-	case u.resting <- struct{}{}:
-	default:
-	}
+	pace.Wake(u.resting)
 }
 
 // rested queues the additions that have waited.
