@@ -9,7 +9,6 @@ require (
 	github.com/aws/aws-sdk-go-v2/credentials v1.20.9
 	github.com/aws/aws-sdk-go-v2/service/bedrockruntime v1.63.8
 	github.com/johannesboyne/gofakes3 v1.2.0
-	github.com/minio/minio-go/v7 v7.4.1
 	github.com/openai/openai-go/v3 v3.90.0
 	github.com/stripe/stripe-mock v0.203.0
 	go.opentelemetry.io/collector/pdata v1.70.0
