@@ -14,8 +14,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-
-	"sluice/internal/kit/order"
 )
 
 // Kind is the type of a family.
@@ -79,7 +77,7 @@ func (r *Registry) Func(kind Kind, name, help string, labels []string, read func
 	f.write = func(p *page) {
 		var lines []line
 		read(func(v float64, values ...string) { lines = append(lines, line{f.pairs(values), v}) })
-		order.By(lines, func(a, b line) int { return strings.Compare(a.pairs, b.pairs) })
+		slices.SortFunc(lines, func(a, b line) int { return strings.Compare(a.pairs, b.pairs) })
 		for _, l := range lines {
 			p.line(name, "", l.pairs, "", l.value)
 		}

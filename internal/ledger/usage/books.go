@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"sluice/internal/kit/order"
 )
 
 const (
@@ -185,7 +183,7 @@ func LastMinute(all []Settlement, now time.Time) []Settlement {
 	recent := slices.DeleteFunc(all, func(s Settlement) bool {
 		return s.RequestMilli == 0 && s.Tokens.Total() == 0 || !s.At.After(now.Add(-windowSpan)) || s.At.After(now)
 	})
-	order.StablyBy(recent, func(x, y Settlement) int { return x.At.Compare(y.At) })
+	slices.SortStableFunc(recent, func(x, y Settlement) int { return x.At.Compare(y.At) })
 	return recent
 }
 

@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"sluice/internal/kit/health"
-	"sluice/internal/kit/order"
 )
 
 // Sight is something that is wrong now, such as an upstream that is down.
@@ -168,7 +168,7 @@ func (w *Watch) conditions(now time.Time) (list []Condition) {
 			delete(w.seen, key)
 		}
 	}
-	order.By(list, func(a, b Condition) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortFunc(list, func(a, b Condition) int { return strings.Compare(a.Key, b.Key) })
 	return list
 }
 

@@ -3,9 +3,9 @@ package feedback
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
-	"sluice/internal/kit/order"
 	"sluice/internal/upstream/routing"
 )
 
@@ -62,7 +62,7 @@ func (f *Feedback) write(ctx context.Context) error {
 		counts = append(counts, Count{p.account, p.model, p.task, t.calls, t.troubled})
 	}
 	// In order, so that two nodes that write the same rows cannot deadlock.
-	order.By(counts, func(a, b Count) int {
+	slices.SortFunc(counts, func(a, b Count) int {
 		return cmp.Or(cmp.Compare(a.AccountID, b.AccountID), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Task, b.Task))
 	})
 	ctx, cancel := context.WithTimeout(ctx, patience)

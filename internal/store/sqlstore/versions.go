@@ -133,7 +133,7 @@ func (s *Store) migrator() (*goose.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return goose.NewProvider(dialect, s.write.db, files, goose.WithGoMigrations(indexEmails(s.engine)), goose.WithDisableGlobalRegistry(true))
+	return s.write.migrator(dialect, files, goose.WithGoMigrations(indexEmails(s.engine)), goose.WithDisableGlobalRegistry(true))
 }
 
 // Migration says how far the migrations of a database are.

@@ -12,12 +12,12 @@ import (
 // one vendor or one wire format. A folder below a listed package belongs to it and shares its row; the
 // two may import each other. A package may be listed before it exists.
 var rows = [][]string{
-	// What Go's library has, in fewer bytes, and what it lacks.
-	{"order", "pdf", "passkey"},
+	// What Go's library lacks.
+	{"pdf", "passkey"},
 	// Text: bytes, characters and counts. These packages know nothing else of the project.
 	{"jsonscan", "excerpt", "metrics", "alias", "colour", "allowance"},
 	// The vocabulary that every package may use. It knows only text.
-	{"fault", "config", "telemetry", "buildinfo", "tokens", "datadir", "sse", "pulse", "seal", "plainhttp", "lane", "lazyregexp", "health"},
+	{"fault", "config", "telemetry", "buildinfo", "tokens", "datadir", "sse", "pulse", "seal", "plainhttp", "lane", "health"},
 	// The types that requests and storage are made of, and the connections to the outside.
 	{"chat", "netguard", "account", "blob", "mail", "turnstile"},
 	// Facts: the catalog, usage, accounts and their keys, and earlier turns of a conversation.

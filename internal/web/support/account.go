@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"sluice/internal/kit/fault"
-	"sluice/internal/kit/order"
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/signal"
 	"sluice/internal/web/webui"
@@ -106,7 +105,7 @@ func (c *Console) readAccount(ctx context.Context, m *member, ref string, v *acc
 			return err
 		}
 	}
-	order.By(models.Rows, func(a, b admin.UsageRow) int { return int(b.Requests - a.Requests) })
+	slices.SortFunc(models.Rows, func(a, b admin.UsageRow) int { return int(b.Requests - a.Requests) })
 	v.Models = models.Rows[:min(len(models.Rows), listShown)]
 	v.ByKey = map[string]int64{}
 	for _, row := range byKey.Rows {
