@@ -70,8 +70,8 @@ func TestRun(t *testing.T) {
 	for _, want := range []string{
 		`(?m)^  a new data folder, until /readyz answers 200 +median +\d+\.\d ms   min +\d+\.\d ms   max +\d+\.\d ms$`,
 		`(?m)^  a known data folder, until /v1/models answers 200 +median`,
-		`(?m)^  idle memory 0s after the start, median of 1: \d+\.\d MB \(at most 22\), of which \d+\.\d MB are not pages of the binary$`,
-		`(?m)^  size of the binary: \d+\.\d MB \(at most 32\)$`,
+		`(?m)^  idle memory 0s after the start, median of 1: \d+\.\d MB, of which \d+\.\d MB are not pages of the binary \(at most 33\.6\)$`,
+		`(?m)^  size of the binary: \d+\.\d MB \(at most 50\.3\)$`,
 	} {
 		if !regexp.MustCompile(want).MatchString(out.String()) {
 			t.Errorf("run printed no line like %s:\n%s", want, out.String())

@@ -127,10 +127,7 @@ func (e *usageError) Error() string {
 func misused(c *cobra.Command, err error) error { return &usageError{err, c.CommandPath()} }
 
 // args checks the number of arguments. Unlike cobra's own checks it names the missing ones.
-// The names are those that the usage line shows, so that people recognize them. It is not inlined: that would be a
-// copy of the check for each of 81 commands.
-//
-//go:noinline
+// The names are those that the usage line shows, so that people recognize them.
 func args(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, given []string) error {
 		if len(given) < len(names) {

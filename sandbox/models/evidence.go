@@ -1,11 +1,10 @@
 package models
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-
-	"sluice/internal/kit/lazyregexp"
 )
 
 // evidence is what a text offers for the values of a schema. Tool arguments and all JSON come from it. What was
@@ -47,21 +46,21 @@ var (
 	kindNames   = map[string][]kind{"email": {email}, "url": {link}, "uri": {link}, "link": {link}, "date": {date}, "date-time": {date}, "day": {date}, "id": {code, numeral, quotation}}
 
 	// keyPart matches a word of a name in camel case, or joined with underscores.
-	keyPart = lazyregexp.New(`\p{Lu}?\p{Ll}+|\p{Lu}+|\p{Lo}+|\p{N}+`)
+	keyPart = regexp.MustCompile(`\p{Lu}?\p{Ll}+|\p{Lu}+|\p{Lo}+|\p{N}+`)
 	// lastPart matches the last such word.
-	lastPart = lazyregexp.New(`(?:` + keyPart.String() + `)$`)
+	lastPart = regexp.MustCompile(`(?:` + keyPart.String() + `)$`)
 	// joint matches what may stand between a property and its value. Its group is a colon or an equals sign.
-	joint = lazyregexp.New(`^["']?(?:\s*([=:])\s*|\s+(?:(?:is|are|was|named|called|of)\s+)?)[$€£]?`)
+	joint = regexp.MustCompile(`^["']?(?:\s*([=:])\s*|\s+(?:(?:is|are|was|named|called|of)\s+)?)[$€£]?`)
 	// valueEnd matches the end of a value that is written without quotation marks.
-	valueEnd = lazyregexp.New(`[,;\n]|\.\s|\sand\s|$`)
+	valueEnd = regexp.MustCompile(`[,;\n]|\.\s|\sand\s|$`)
 	// leadIn matches the words between a tool and what it is to work on: "tool for", "saying".
-	leadIn = lazyregexp.New(`(?i)^[ ,:]*(?:tool|function)?\s*(?:(?:for|about|on|of|to|with|that|in)\s+)?(?:say(?:ing)?\s+)?`)
+	leadIn = regexp.MustCompile(`(?i)^[ ,:]*(?:tool|function)?\s*(?:(?:for|about|on|of|to|with|that|in)\s+)?(?:say(?:ing)?\s+)?`)
 	// denied matches a denial behind a property: "vegan: no", "alarm is off".
-	denied = lazyregexp.New(`(?i)^\W+(?:is\s+)?(?:false|no|off|not)\b`)
+	denied = regexp.MustCompile(`(?i)^\W+(?:is\s+)?(?:false|no|off|not)\b`)
 	// placing matches a preposition of place at the end of a text.
-	placing = lazyregexp.New(`(?i)\b(?:in|at|near) $`)
+	placing = regexp.MustCompile(`(?i)\b(?:in|at|near) $`)
 	// denying matches a denial before a property: "without sugar", "not very spicy".
-	denying = lazyregexp.New(`(?i)\b(?:no|not|non|never|without|don't|isn't|disable)[ -](?:\w+ )?$`)
+	denying = regexp.MustCompile(`(?i)\b(?:no|not|non|never|without|don't|isn't|disable)[ -](?:\w+ )?$`)
 )
 
 // lastWord returns the last word of a name, in lower case: date for startDate and start_date.

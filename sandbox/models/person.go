@@ -1,22 +1,21 @@
 package models
 
 import (
+	"regexp"
 	"strings"
-
-	"sluice/internal/kit/lazyregexp"
 )
 
 // Agents add to what a person says: reminders, the state of the editor, the time. They write it into the same message,
 // in blocks with names such as <system-reminder>, or send it as a message of its own.
 var (
 	// blockStart matches the beginning of a block at the beginning of a line. Its group is the name.
-	blockStart = lazyregexp.New(`(?m)^[ \t]*<([A-Za-z][\w-]*)(?:\s[^<>]*)?>`)
+	blockStart = regexp.MustCompile(`(?m)^[ \t]*<([A-Za-z][\w-]*)(?:\s[^<>]*)?>`)
 	// blockName matches names of blocks that agents write. Other names are the person's own, as in <p>.
-	blockName = lazyregexp.New(`(?i)[-_]|^(?:environment|reminder|system|task|timestamp|feedback)$`)
+	blockName = regexp.MustCompile(`(?i)[-_]|^(?:environment|reminder|system|task|timestamp|feedback)$`)
 	// personal matches names of blocks that hold what the person said.
-	personal = lazyregexp.New(`(?i)(?:^|[-_])(?:answer|feedback|input|message|prompt|query|question|request|task)$`)
+	personal = regexp.MustCompile(`(?i)(?:^|[-_])(?:answer|feedback|input|message|prompt|query|question|request|task)$`)
 	// clock matches a line that only says what time it is.
-	clock = lazyregexp.New(`(?mi)^[ \t]*(?:(?:current |local |today's )?(?:date|time|datetime|timestamp)\b[^:\n?]{0,40}(?::|\bis\b)[^\n?]*\d[^\n?]*|\[?\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|[+-]\d\d:?\d\d)?\]?)[ \t]*$`)
+	clock = regexp.MustCompile(`(?mi)^[ \t]*(?:(?:current |local |today's )?(?:date|time|datetime|timestamp)\b[^:\n?]{0,40}(?::|\bis\b)[^\n?]*\d[^\n?]*|\[?\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|[+-]\d\d:?\d\d)?\]?)[ \t]*$`)
 )
 
 // personsWords returns what the person says in a user message, without what an agent has added.

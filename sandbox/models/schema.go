@@ -5,13 +5,13 @@ import (
 	"cmp"
 	"encoding/json"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"sluice/internal/kit/jsonscan"
-	"sluice/internal/kit/lazyregexp"
 )
 
 // schema has the keywords of JSON Schema that the sandbox follows. Schemas inside it stay raw until they are needed,
@@ -343,7 +343,7 @@ func (f *form) prose(name string, s *schema) (value string, found bool) {
 }
 
 // keyList matches a request for certain keys, such as "JSON with keys a, b and c".
-var keyList = lazyregexp.New(`(?i)\b(?:(?:object|JSON) with|extract|keys?|fields?|properties)(?: the)?(?: keys?| fields?)?\s*:?\s+([^.\n;:{}]+?)(?:\s+(?:for|from|of)\b|[.\n;:]|$)`)
+var keyList = regexp.MustCompile(`(?i)\b(?:(?:object|JSON) with|extract|keys?|fields?|properties)(?: the)?(?: keys?| fields?)?\s*:?\s+([^.\n;:{}]+?)(?:\s+(?:for|from|of)\b|[.\n;:]|$)`)
 
 // shaped returns an answer as the JSON that response_format asks for. Values may also come from what tools said.
 func (p *prompt) shaped(answer string) string {
@@ -423,7 +423,7 @@ func (p *prompt) example(answer string) (example json.RawMessage, text string) {
 }
 
 // tellsKey matches words of a text that can serve as keys: from and to before a name, and units behind a number.
-var tellsKey = lazyregexp.New(`\b(from|to) (?:\p{Lu}|")|\b\d[\d.,]* (\p{Ll}{3,})\b`)
+var tellsKey = regexp.MustCompile(`\b(from|to) (?:\p{Lu}|")|\b\d[\d.,]* (\p{Ll}{3,})\b`)
 
 // told returns the keys that a text suggests, with an example of each: "from Porto to Lisbon with 3 seats" suggests
 // from, to and seats.

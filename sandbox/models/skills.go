@@ -5,19 +5,17 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"sluice/internal/kit/lazyregexp"
-	"sluice/internal/kit/order"
 )
 
 // skill is something that the sandbox can do. In its sentences, {value} and {about} stand for what apply returned.
 type skill struct {
 	name  string
-	order *lazyregexp.Regexp // matches the beginning of a request for it
+	order *regexp.Regexp // matches the beginning of a request for it
 	// apply returns the result, and what it is the result of. An empty value means that the skill does not fit
 	// after all; then the next one is tried.
 	apply    func(task) (value, about string)
@@ -51,37 +49,37 @@ const fluff = `(?:\s+(?:back|exactly|only|just|with|after me|to me|nothing but|v
 
 var (
 	// anything is for skills that decide by themselves whether they fit.
-	anything = lazyregexp.New(``)
+	anything = regexp.MustCompile(``)
 	// quoteOrder matches "say exactly", "reply with the word". Its first group is a "with" that nothing follows, its
 	// second a colon or a space.
-	quoteOrder = lazyregexp.New(`(?i)^(?:(?:repeat|say|echo|print|output)` + fluff + `*|(?:reply|respond|answer)(?:\s+(?:back|only|just))*\s+(?:with` + fluff + `+|(with)))` +
+	quoteOrder = regexp.MustCompile(`(?i)^(?:(?:repeat|say|echo|print|output)` + fluff + `*|(?:reply|respond|answer)(?:\s+(?:back|only|just))*\s+(?:with` + fluff + `+|(with)))` +
 		`((?:\s+(?:this|it))?\s*:\s*|\s+)`)
 	// countOrder matches "how many r are in". Its first group is "times", its second what is counted.
-	countOrder = lazyregexp.New(`(?i)^(?:how (?:many|often)|count)\s+(times\s+)?(?:(?:does|do|is|are|all|the|number of|letter|character|word)\s+)*` +
+	countOrder = regexp.MustCompile(`(?i)^(?:how (?:many|often)|count)\s+(times\s+)?(?:(?:does|do|is|are|all|the|number of|letter|character|word)\s+)*` +
 		`["'“]?(\p{L}+?)(?:['’]?s)?\b["'”]?\s*(?:(?:are|is|there|does|do|appears?|occurs?|used|found|in)\b\s*)*`)
-	reverseOrder = lazyregexp.New(`(?i)^reverse\b`)
-	sortOrder    = lazyregexp.New(`(?i)^(?:sort|alphabeti[sz]e|(?:order|arrange)\s+(?:the|these|this|my))\b`)
+	reverseOrder = regexp.MustCompile(`(?i)^reverse\b`)
+	sortOrder    = regexp.MustCompile(`(?i)^(?:sort|alphabeti[sz]e|(?:order|arrange)\s+(?:the|these|this|my))\b`)
 	// extractOrder matches "list all emails". Its group is the kind of thing, without "e-".
-	extractOrder = lazyregexp.New(`(?i)^(?:extract|find|list|get|identify|show|give me|return)\s+(?:me\s+)?(?:all\s+|every\s+|any\s+)?(?:of\s+)?(?:the\s+)?(?:e-?)?(mail|url|link|number|date|quotation|quote)s?`)
+	extractOrder = regexp.MustCompile(`(?i)^(?:extract|find|list|get|identify|show|give me|return)\s+(?:me\s+)?(?:all\s+|every\s+|any\s+)?(?:of\s+)?(?:the\s+)?(?:e-?)?(mail|url|link|number|date|quotation|quote)s?`)
 
 	// courtesy matches polite words at the beginning of a request.
-	courtesy = lazyregexp.New(`(?i)^\W*(?:(?:please|kindly|now|just|can you|could you|would you)[\s,]+)*`)
+	courtesy = regexp.MustCompile(`(?i)^\W*(?:(?:please|kindly|now|just|can you|could you|would you)[\s,]+)*`)
 	// colon matches a colon that ends an instruction, or the end of its line.
-	colon = lazyregexp.New(`:(?:\s|$)|\n`)
+	colon = regexp.MustCompile(`:(?:\s|$)|\n`)
 	// leading matches words that name what is to be worked on and are not part of it, as in "the word".
-	leading = lazyregexp.New(`(?i)^\s*(?:(?:the|this|these|my|following|in|of|from|order|address(?:es)?|(?:word|letter|text|sentence|string|phrase|name|list|number|item|value|line)s?)\b[\s:]*)*`)
+	leading = regexp.MustCompile(`(?i)^\s*(?:(?:the|this|these|my|following|in|of|from|order|address(?:es)?|(?:word|letter|text|sentence|string|phrase|name|list|number|item|value|line)s?)\b[\s:]*)*`)
 	// quoteTail matches what follows words to say: "and nothing else".
-	quoteTail = lazyregexp.New(`(?i)(?:,? and (?:nothing else|only that))?[.!]?$`)
+	quoteTail = regexp.MustCompile(`(?i)(?:,? and (?:nothing else|only that))?[.!]?$`)
 	// listWords matches words that say that the text is a list.
-	listWords = lazyregexp.New(`\b(?:list|items|array|numbers|lines)\b`)
+	listWords = regexp.MustCompile(`\b(?:list|items|array|numbers|lines)\b`)
 	// sortDown matches requests for a descending order.
-	sortDown = lazyregexp.New(`descending|decreasing|reverse|(?:largest|biggest|highest) (?:first|to)|z to a`)
+	sortDown = regexp.MustCompile(`descending|decreasing|reverse|(?:largest|biggest|highest) (?:first|to)|z to a`)
 	// sortTail matches a request for an order behind the list.
-	sortTail = lazyregexp.New(`(?i)\s+(?:in (?:an? )?\w+ order|from \S+ to \S+|alphabetically|numerically|ascending|descending)[.!?]?$`)
+	sortTail = regexp.MustCompile(`(?i)\s+(?:in (?:an? )?\w+ order|from \S+ to \S+|alphabetically|numerically|ascending|descending)[.!?]?$`)
 	// listSplit matches what separates the items of a list.
-	listSplit = lazyregexp.New(`\s*[,;]\s*(?:and\s+|or\s+)?|\s+(?:and|or|&)\s+`)
+	listSplit = regexp.MustCompile(`\s*[,;]\s*(?:and\s+|or\s+)?|\s+(?:and|or|&)\s+`)
 	// question matches a question, with or without its mark.
-	question = lazyregexp.New(`(?i)\?\s*$|^(?:who|what|when|where|which|why|how|is|are|was|were|do|does|did|can|tell me|recall)\b`)
+	question = regexp.MustCompile(`(?i)\?\s*$|^(?:who|what|when|where|which|why|how|is|are|was|were|do|does|did|can|tell me|recall)\b`)
 )
 
 // marked returns the part of a text that is quoted or, failing that, that follows a colon or the first line. rest is
@@ -117,9 +115,9 @@ func quoting(t task) (value, about string) {
 }
 
 // countable has the units that can be counted, and a pattern that matches each of them once.
-var countable = map[string]*lazyregexp.Regexp{
-	"character": lazyregexp.New(`(?s).`), "letter": lazyregexp.New(`\p{L}`), "vowel": lazyregexp.New(`(?i)[aeiou]`),
-	"word": lazyregexp.New(`\S+`), "item": lazyregexp.New(listSplit.String() + `|$`), "line": lazyregexp.New(`\n|$`),
+var countable = map[string]*regexp.Regexp{
+	"character": regexp.MustCompile(`(?s).`), "letter": regexp.MustCompile(`\p{L}`), "vowel": regexp.MustCompile(`(?i)[aeiou]`),
+	"word": regexp.MustCompile(`\S+`), "item": regexp.MustCompile(listSplit.String() + `|$`), "line": regexp.MustCompile(`\n|$`),
 }
 
 // counting counts the units of a text, or how often a letter or a word occurs in it.
@@ -162,7 +160,7 @@ func sorting(t task) (value, about string) {
 	for _, item := range items {
 		keys[item], _ = rational(item)
 	}
-	order.StablyBy(items, func(a, b string) int {
+	slices.SortStableFunc(items, func(a, b string) int {
 		if keys[a] != nil && keys[b] != nil {
 			return keys[a].Cmp(keys[b])
 		}
@@ -191,9 +189,9 @@ func parseList(text string) (items []string, join string) {
 }
 
 // extractable has the kinds of things that can be extracted, by the word that the request uses, and their patterns.
-var extractable = map[string]*lazyregexp.Regexp{
-	"mail": lazyregexp.New(forms[email]), "url": lazyregexp.New(forms[link]), "link": lazyregexp.New(forms[link]),
-	"number": lazyregexp.New(forms[numeral]), "date": lazyregexp.New(forms[date]), "quotation": quotedPattern, "quote": quotedPattern,
+var extractable = map[string]*regexp.Regexp{
+	"mail": regexp.MustCompile(forms[email]), "url": regexp.MustCompile(forms[link]), "link": regexp.MustCompile(forms[link]),
+	"number": regexp.MustCompile(forms[numeral]), "date": regexp.MustCompile(forms[date]), "quotation": quotedPattern, "quote": quotedPattern,
 }
 
 // extracting lists the email addresses, links, numbers, dates or quotations of a text.
@@ -248,19 +246,19 @@ var spoken = strings.NewReplacer(" plus ", " + ", " minus ", " - ", "−", "-", 
 // The patterns of arithmetic. A sum counts if a cue or a verb asks for it, or if it is the whole text.
 var (
 	// sumPattern matches anything that may be an expression; evaluate decides.
-	sumPattern = lazyregexp.New(`[-( ]*[\d.][\d\s.()+\-*/^]*`)
+	sumPattern = regexp.MustCompile(`[-( ]*[\d.][\d\s.()+\-*/^]*`)
 	// powerPattern matches a power of numbers that are small enough to write out as a product.
-	powerPattern = lazyregexp.New(`\b(\d{1,12})\s*\^\s*(\d{1,2})\b`)
+	powerPattern = regexp.MustCompile(`\b(\d{1,12})\s*\^\s*(\d{1,2})\b`)
 	// noNumbers matches digits that are no numbers: dates, B7, 1e3.
-	noNumbers = lazyregexp.New(forms[date] + `|\p{L}[\p{L}_]*\d[\w.]*|\d+[\p{L}_]\w*`)
+	noNumbers = regexp.MustCompile(forms[date] + `|\p{L}[\p{L}_]*\d[\w.]*|\d+[\p{L}_]\w*`)
 	// sumCue matches words that ask for a result anywhere in the text.
-	sumCue = lazyregexp.New(`(?i)what(?:'s|’s| is| are| does)|how much|calculat|comput|evaluat|solv|work out|equal|result|=`)
+	sumCue = regexp.MustCompile(`(?i)what(?:'s|’s| is| are| does)|how much|calculat|comput|evaluat|solv|work out|equal|result|=`)
 	// sumVerb matches the end of the text before a sum, if it asks for a result.
-	sumVerb = lazyregexp.New(`(?i)(?:^|\bis|'s|calculate|compute|evaluate)\s*$`)
+	sumVerb = regexp.MustCompile(`(?i)(?:^|\bis|'s|calculate|compute|evaluate)\s*$`)
 	// thousands matches a comma between thousands, with the digits behind it.
-	thousands = lazyregexp.New(`,(\d{3})\b`)
+	thousands = regexp.MustCompile(`,(\d{3})\b`)
 	// dashes matches numbers joined by dashes, which may be a telephone number.
-	dashes = lazyregexp.New(`^\d+(?:-\d+)+$`)
+	dashes = regexp.MustCompile(`^\d+(?:-\d+)+$`)
 )
 
 // arithmetic evaluates the longest expression in a text. It leaves out what may be a date or a telephone number,

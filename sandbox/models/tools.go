@@ -3,10 +3,10 @@ package models
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
-	"sluice/internal/kit/lazyregexp"
 	"sluice/internal/prompt/chat"
 )
 
@@ -19,10 +19,10 @@ const (
 
 var (
 	// clauseEnd matches what ends a clause.
-	clauseEnd = lazyregexp.New(`(?i)\s+(?:and|also|plus|then)\s+|[;.?!]\s+|,\s+`)
+	clauseEnd = regexp.MustCompile(`(?i)\s+(?:and|also|plus|then)\s+|[;.?!]\s+|,\s+`)
 	// several matches a list of two items or more. Its first group is a list of names, quotations and paths, its second
 	// one of plain words behind a preposition at the end of the text.
-	several = lazyregexp.New(`((?:` + oneItem + `, )*` + oneItem + `,? (?:and|&) ` + oneItem + `)|\b(?:in|for|of|at) (\p{Ll}+(?:, \p{Ll}+)*,? and \p{Ll}+)(?: please)?[?.!]*$`)
+	several = regexp.MustCompile(`((?:` + oneItem + `, )*` + oneItem + `,? (?:and|&) ` + oneItem + `)|\b(?:in|for|of|at) (\p{Ll}+(?:, \p{Ll}+)*,? and \p{Ll}+)(?: please)?[?.!]*$`)
 )
 
 // callWords are stems of words that tell somebody to call a tool.

@@ -2,11 +2,9 @@ package models
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
-
-	"sluice/internal/kit/lazyregexp"
-	"sluice/internal/kit/order"
 )
 
 // stopWords say nothing about a subject. They neither choose a tool nor recall a sentence.
@@ -73,14 +71,14 @@ var forms = [...]string{
 
 var (
 	// quotedPattern matches a part in quotation marks of any kind. An apostrophe inside a word is none.
-	quotedPattern = lazyregexp.New("\"((?:[^\"\\\\]|\\\\.)*)\"|“([^”]*)”|«([^»]*)»|`([^`]+)`|(?:^|[\\s(:=])'([^'\\n]+)'(?:$|[\\s.,;:!?)])")
+	quotedPattern = regexp.MustCompile("\"((?:[^\"\\\\]|\\\\.)*)\"|“([^”]*)”|«([^»]*)»|`([^`]+)`|(?:^|[\\s(:=])'([^'\\n]+)'(?:$|[\\s.,;:!?)])")
 	// thingPattern has a group for each of forms, in order.
-	thingPattern = lazyregexp.New(`(` + strings.Join(forms[email:], `)|(`) + `)`)
-	wordPattern  = lazyregexp.New(forms[plainWord])
+	thingPattern = regexp.MustCompile(`(` + strings.Join(forms[email:], `)|(`) + `)`)
+	wordPattern  = regexp.MustCompile(forms[plainWord])
 	// sentenceEnd matches the end of a sentence, and keeps its mark in its group.
-	sentenceEnd = lazyregexp.New(`([.!?]["”»]?) +|\n\s*`)
+	sentenceEnd = regexp.MustCompile(`([.!?]["”»]?) +|\n\s*`)
 	// subject matches what follows a name at the beginning of a sentence: "Ana is", "Alice and Bob".
-	subject = lazyregexp.New(`^(?:$|,| (?:and|are|will|\p{L}+s|\p{L}+ed)\b)`)
+	subject = regexp.MustCompile(`^(?:$|,| (?:and|are|will|\p{L}+s|\p{L}+ed)\b)`)
 )
 
 // things returns the things that a text is made of, in order.
@@ -100,7 +98,7 @@ func things(text string) []thing {
 			all = append(all, thing{is, found, end - len(found), end})
 		}
 	}
-	order.By(all, func(a, b thing) int { return cmp.Compare(a.at, b.at) })
+	slices.SortFunc(all, func(a, b thing) int { return cmp.Compare(a.at, b.at) })
 	// A second pass finds spots, since a spot depends on the word before it.
 	for i, t := range all {
 		if i > 0 && t.kind == plainWord && !idle(t.value) && strings.Contains(" in at for of near ", " "+all[i-1].value+" ") {
@@ -136,7 +134,7 @@ func group(match []int) int {
 }
 
 // mask replaces what a pattern matches with zero bytes, so that all offsets stay the same.
-func mask(text string, pattern *lazyregexp.Regexp) string {
+func mask(text string, pattern *regexp.Regexp) string {
 	return pattern.ReplaceAllStringFunc(text, func(m string) string { return strings.Repeat("\x00", len(m)) })
 }
 

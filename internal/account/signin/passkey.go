@@ -113,10 +113,14 @@ func (d *Desk) AddPasskey(ctx context.Context, o Owner, name, reply string) (rec
 	if name, err = passkeyName(name); err != nil {
 		return nil, err
 	}
-	r, site, err := d.answered(ctx, reply, toAdd, o.Session.ID, o.Account.ID)
+	r, err := passkey.ParseMade(reply)
 	if err != nil {
+		return nil, notAccepted(err)
+	}
+	if err := d.answered(ctx, r.Challenge(), toAdd, o.Session.ID, o.Account.ID); err != nil {
 		return nil, err
 	}
+	site, _ := d.PasskeySite()
 	made, err := site.New(r)
 	if err != nil {
 		return nil, notAccepted(err)
@@ -250,35 +254,35 @@ func (d *Desk) ask(ctx context.Context, use, to, accountID string) (*Ask, error)
 	return ask, err
 }
 
-// answered reads a reply and uses its challenge up, if it was made for this use, here and for this account.
-func (d *Desk) answered(ctx context.Context, reply, use, to, accountID string) (*passkey.Reply, passkey.Site, error) {
-	site, _ := d.PasskeySite()
-	r, err := passkey.Parse(reply)
-	if err != nil {
-		return nil, site, notAccepted(err)
-	}
-	late := func() error {
-		return fault.New(fault.Unauthenticated, "That took too long, or the passkey was used on another page. Try again.").At("passkey")
-	}
+// answered uses a challenge up, if it was made for this use, here and for this account.
+func (d *Desk) answered(ctx context.Context, challenge, use, to, accountID string) error {
 	// Looked at first, so that somebody else cannot use up a challenge that is not theirs.
-	l, err := d.Peek(ctx, Challenge, r.Challenge())
+	l, err := d.Peek(ctx, Challenge, challenge)
 	if err == nil && (l.Email != bound(use, to) || l.AccountID != accountID) {
-		return nil, site, late()
+		return tooLate()
 	}
 	if err == nil {
-		_, err = d.take(ctx, Challenge, r.Challenge())
+		_, err = d.take(ctx, Challenge, challenge)
 	}
 	if fault.Is(err, fault.NotFound) {
-		return nil, site, late()
+		return tooLate()
 	}
-	return r, site, err
+	return err
+}
+
+// tooLate returns the fault for a challenge that is not good, or not here.
+func tooLate() error {
+	return fault.New(fault.Unauthenticated, "That took too long, or the passkey was used on another page. Try again.").At("passkey")
 }
 
 // usePasskey checks the use of a passkey and returns whose it is. accountID is whose it must be. If it is empty, anybody's
 // will do who was verified by their device.
 func (d *Desk) usePasskey(ctx context.Context, reply, use, to, accountID string) (*Passkey, error) {
-	r, site, err := d.answered(ctx, reply, use, to, accountID)
+	r, err := passkey.ParseUsed(reply)
 	if err != nil {
+		return nil, notAccepted(err)
+	}
+	if err := d.answered(ctx, r.Challenge(), use, to, accountID); err != nil {
 		return nil, err
 	}
 	k, err := d.passkeyStore.FindPasskey(ctx, r.Credential())
@@ -292,6 +296,7 @@ func (d *Desk) usePasskey(ctx context.Context, reply, use, to, accountID string)
 	if accountID != "" && k.AccountID != accountID || (accountID == "" || r.User() != "") && r.User() != k.AccountID {
 		return nil, notAccepted(nil)
 	}
+	site, _ := d.PasskeySite()
 	counter, err := site.Check(r, &k.Credential, accountID == "")
 	if err != nil {
 		return nil, notAccepted(err)

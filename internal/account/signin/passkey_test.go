@@ -23,7 +23,7 @@ var site = passkey.Site{Origin: "https://x.example", ID: "x.example"}
 func (s *scene) device() *passkeytest.Device {
 	s.t.Helper()
 	d := passkeytest.New(passkey.ES256)
-	r, err := passkey.Parse(d.Make(site, "-", s.acct.ID, nil))
+	r, err := passkey.ParseMade(d.Make(site, "-", s.acct.ID, nil))
 	check(s.t, err)
 	c, err := site.New(r)
 	check(s.t, err)

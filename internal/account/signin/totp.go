@@ -1,10 +1,12 @@
 package signin
 
 import (
+	"bytes"
 	"context"
 	"encoding/base32"
 	"encoding/base64"
 	"fmt"
+	"image/png"
 	"strings"
 	"time"
 
@@ -85,7 +87,11 @@ func enrolment(issuer, email string, secret []byte) (*Enrolment, error) {
 	if err != nil {
 		return nil, fmt.Errorf("draw a QR code: %w", err)
 	}
-	return &Enrolment{Secret: key.Secret(), QR: "data:image/png;base64," + base64.StdEncoding.EncodeToString(encodePNG(picture))}, nil
+	var b bytes.Buffer
+	if err := png.Encode(&b, picture); err != nil {
+		return nil, fmt.Errorf("draw a QR code: %w", err)
+	}
+	return &Enrolment{Secret: key.Secret(), QR: "data:image/png;base64," + base64.StdEncoding.EncodeToString(b.Bytes())}, nil
 }
 
 // Activate turns the second factor on and returns its recovery codes. Its first code proves that the app has the

@@ -2,31 +2,37 @@ package passkey
 
 import (
 	"encoding/base64"
-	"encoding/json"
+	"fmt"
 	"testing"
 )
 
-// The browser's words are read by their exact names: what a script adds in another spelling is not what was signed for.
+// The browser's words are read by their exact names: encoding/json would take another spelling, or the last of two.
 func TestClientDataNames(t *testing.T) {
 	t.Parallel()
-	parse := func(client string) (*Reply, error) {
-		text, err := json.Marshal(map[string]any{"id": "AAAA", "client": base64.RawURLEncoding.EncodeToString([]byte(client))})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return Parse(string(text))
+	parse := func(client string) (*Used, error) {
+		data := make([]byte, 37)
+		return ParseUsed(fmt.Sprintf(`{"id":"AAAA","rawId":"AAAA","type":"public-key","response":{"clientDataJSON":%q,"authenticatorData":%q,"signature":"AA"}}`,
+			base64.RawURLEncoding.EncodeToString([]byte(client)), base64.RawURLEncoding.EncodeToString(data)))
 	}
 	const said = `{"type":"webauthn.get","challenge":"YWJj","origin":"https://a.example","crossOrigin":false`
-	r, err := parse(said + `,"Origin":"https://b.example","TYPE":"other","Challenge":"ZGVm","crossorigin":true,"other_keys_can_be_added_here":1}`)
-	if err != nil || r.said != (clientData{"webauthn.get", "YWJj", "https://a.example", false}) || r.Challenge() != "abc" {
-		t.Errorf("Parse = %+v, %v, want what stands under the exact names", r, err)
+	r, err := parse(said + `,"other_keys_can_be_added_here":1}`)
+	if err != nil || r.Challenge() != "abc" || r.reply.Response.CollectedClientData.Origin != "https://a.example" {
+		t.Errorf("ParseUsed = %+v, %v, want what stands under the exact names", r, err)
 	}
-	for _, client := range []string{said + `,"origin":"https://b.example"}`, said + `,"or\u0069gin":"https://b.example"}`, `{"Type":"webauthn.get","challenge":1}`, said + `} {}`, `[]`, `null`, ``} {
-		if r, err := parse(client); err == nil {
-			t.Errorf("Parse of %s = %+v, want an error", client, r.said)
+	for _, more := range []string{
+		`,"Origin":"https://b.example"}`, `,"TYPE":"other"}`, `,"Challenge":"ZGVm"}`, `,"crossorigin":true}`, `,"cro\u017f\u017fOrigin":true}`,
+		`,"origin":"https://b.example"}`, `,"or\u0069gin":"https://b.example"}`, `} {}`,
+	} {
+		if r, err := parse(said + more); err == nil {
+			t.Errorf("ParseUsed of client data with %s = %+v, want an error", more, r.reply.Response.CollectedClientData)
 		}
 	}
-	if _, err := Parse(`{"ID":"AAAA","client":"e30"}`); err == nil {
+	for _, client := range []string{`{"Type":"webauthn.get","challenge":"YWJj"}`, `{"type":"webauthn.get","challenge":1}`, `[]`, `null`, ``} {
+		if _, err := parse(client); err == nil {
+			t.Errorf("ParseUsed of client data %s passes", client)
+		}
+	}
+	if _, err := ParseUsed(`{"ID":"AAAA","rawId":"AAAA","type":"public-key","response":{"clientDataJSON":"e30"}}`); err == nil {
 		t.Error("a reply whose id is spelled ID was accepted")
 	}
 }

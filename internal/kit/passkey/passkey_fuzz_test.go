@@ -1,6 +1,7 @@
 package passkey_test
 
 import (
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"testing"
@@ -9,11 +10,11 @@ import (
 	"sluice/internal/kit/passkey/passkeytest"
 )
 
-// FuzzReply feeds client data and authenticator data of any kind to both checks. Nothing may panic, and nothing that the
-// device did not sign may pass.
-func FuzzReply(f *testing.F) {
+// FuzzUsed feeds client data, authenticator data and signatures of any kind to the check. Nothing may panic, and nothing
+// that the device did not sign may pass.
+func FuzzUsed(f *testing.F) {
 	d := passkeytest.New(passkey.ES256)
-	first, err := passkey.Parse(d.Make(site, challenge, "acct_1", nil))
+	first, err := passkey.ParseMade(d.Make(site, challenge, "acct_1", nil))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -21,34 +22,33 @@ func FuzzReply(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	parts := func(text string) (client, data, signature []byte) {
-		var sent map[string]any
-		if err := json.Unmarshal([]byte(text), &sent); err != nil {
+	var sent struct {
+		Response struct{ ClientDataJSON, AuthenticatorData, Signature string }
+	}
+	if err := json.Unmarshal([]byte(d.Use(site, challenge, nil)), &sent); err != nil {
+		f.Fatal(err)
+	}
+	part := func(text string) []byte {
+		b, err := base64.RawURLEncoding.DecodeString(text)
+		if err != nil {
 			f.Fatal(err)
 		}
-		for name, to := range map[string]*[]byte{"client": &client, "data": &data, "signature": &signature} {
-			part, _ := sent[name].(string)
-			*to, _ = base64.RawURLEncoding.DecodeString(part)
-		}
-		return client, data, signature
+		return b
 	}
-	client, data, signature := parts(d.Use(site, challenge, nil))
-	f.Add(client, data, signature)
-	newClient, newData, _ := parts(d.Make(site, challenge, "acct_1", nil))
-	f.Add(newClient, newData, []byte{})
+	client, data := part(sent.Response.ClientDataJSON), part(sent.Response.AuthenticatorData)
+	f.Add(client, data, part(sent.Response.Signature))
 	f.Add([]byte(`{"type":"webauthn.get","challenge":"AA","origin":"https://example.com"}`), data[:36], []byte{0})
 	f.Fuzz(func(t *testing.T, says, tells, signs []byte) {
 		encode := base64.RawURLEncoding.EncodeToString
-		text, err := json.Marshal(map[string]any{"id": encode(d.ID), "client": encode(says), "data": encode(tells), "signature": encode(signs), "key": encode(c.Key), "algorithm": c.Algorithm})
+		text, err := json.Marshal(map[string]any{"id": encode(d.ID), "rawId": encode(d.ID), "type": "public-key", "response": map[string]any{
+			"clientDataJSON": encode(says), "authenticatorData": encode(tells), "signature": encode(signs),
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := passkey.Parse(string(text))
+		r, err := passkey.ParseUsed(string(text))
 		if err != nil {
 			return
-		}
-		if made, err := site.New(r); err == nil && string(made.ID) != string(d.ID) {
-			t.Errorf("New = %+v, want the device's id", made)
 		}
 		if _, err := site.Check(r, c, false); err == nil && (string(says) != string(client) || string(tells) != string(data)) {
 			t.Errorf("Check passes what the device did not sign: %q, %x", says, tells)
@@ -56,17 +56,25 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// FuzzParse feeds text of any kind to Parse.
-func FuzzParse(f *testing.F) {
+// FuzzMade feeds attestation objects of any kind to New. The key that it returns can be read again.
+func FuzzMade(f *testing.F) {
 	f.Add(passkeytest.New(passkey.EdDSA).Make(site, challenge, "acct_1", nil))
-	f.Add(`{"id":"AA","client":"e30","data":"AA"}`)
+	f.Add(passkeytest.New(passkey.RS256).Make(site, challenge, "acct_1", nil))
+	f.Add(`{"id":"AA","rawId":"AA","type":"public-key","response":{"clientDataJSON":"e30","attestationObject":"oA"}}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		r, err := passkey.Parse(text)
+		r, err := passkey.ParseMade(text)
 		if err != nil {
 			return
 		}
-		if n := len(r.Credential()); n == 0 || n > 1023 {
-			t.Errorf("Parse(%q) has an id of %d bytes", text, n)
+		c, err := site.New(r)
+		if err != nil {
+			return
+		}
+		if n := len(c.ID); n == 0 || n > 1023 {
+			t.Errorf("New of %q has an id of %d bytes", text, n)
+		}
+		if _, err := x509.ParsePKIXPublicKey(c.Key); err != nil {
+			t.Errorf("New of %q has a key that cannot be read: %v", text, err)
 		}
 	})
 }

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"sluice/internal/kit/order"
 	"sluice/internal/ledger/refusal"
 	"sluice/internal/ledger/usage"
 )
@@ -242,7 +241,7 @@ func (r *Report) addUp(cells []usage.Cell, calls []usage.Settlement) {
 	for _, s := range series {
 		r.Series = append(r.Series, *s)
 	}
-	order.By(r.Series, func(a, b Series) int {
+	slices.SortFunc(r.Series, func(a, b Series) int {
 		return cmp.Or(cmp.Compare(b.Total.Calls, a.Total.Calls), cmp.Compare(a.Group, b.Group))
 	})
 	if len(r.Series) > MaxSeries {
@@ -294,7 +293,7 @@ func sorted(rows map[string]*Row) []Row {
 	for _, row := range rows {
 		out = append(out, *row)
 	}
-	order.By(out, func(a, b Row) int { return cmp.Or(cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(out, func(a, b Row) int { return cmp.Or(cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Name, b.Name)) })
 	return out
 }
 

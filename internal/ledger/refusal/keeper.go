@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/internal/kit/order"
 	"sluice/internal/kit/pace"
 )
 
@@ -163,7 +162,7 @@ func (k *Keeper) Flush(ctx context.Context) error {
 				minutes = append(minutes, Minute{id, time.Unix(at.minute*60, 0).UTC(), at.status, count})
 			}
 			// All nodes write the counts in the same order, so that they cannot deadlock.
-			order.By(minutes[len(minutes)-len(e.counts):], func(a, b Minute) int {
+			slices.SortFunc(minutes[len(minutes)-len(e.counts):], func(a, b Minute) int {
 				return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.Status, b.Status))
 			})
 			n++

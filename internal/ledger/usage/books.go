@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"sluice/internal/kit/order"
 	"sluice/internal/kit/pace"
 )
 
@@ -186,7 +185,7 @@ func LastMinute(all []Settlement, now time.Time) []Settlement {
 	recent := slices.DeleteFunc(all, func(s Settlement) bool {
 		return s.RequestMilli == 0 && s.Tokens.Total() == 0 || !s.At.After(now.Add(-windowSpan)) || s.At.After(now)
 	})
-	order.StablyBy(recent, func(x, y Settlement) int { return x.At.Compare(y.At) })
+	slices.SortStableFunc(recent, func(x, y Settlement) int { return x.At.Compare(y.At) })
 	return recent
 }
 

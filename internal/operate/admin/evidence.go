@@ -3,10 +3,10 @@ package admin
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/kit/order"
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/ledger/usage"
 )
@@ -71,7 +71,7 @@ func (b *Backend) evidenceOf(ctx context.Context, a *account.Account) (out Evide
 		return Evidence{}, err
 	}
 	out.Hours = views(hours, func(r *usage.Row) HourSum { return HourSum{r.Start, r.Requests, r.Failed} })
-	order.By(out.Hours, func(x, y HourSum) int { return x.At.Compare(y.At) })
+	slices.SortFunc(out.Hours, func(x, y HourSum) int { return x.At.Compare(y.At) })
 	if out.Models, err = b.shares(ctx, q, usage.ByModel, func(r *usage.Row) string { return r.Model }); err != nil {
 		return Evidence{}, err
 	}
@@ -94,7 +94,7 @@ func (b *Backend) shares(ctx context.Context, q usage.Query, by usage.By, name f
 		return nil, err
 	}
 	list := views(rows, func(r *usage.Row) Share { return Share{name(r), r.Requests} })
-	order.By(list, func(x, y Share) int { return cmp.Or(cmp.Compare(y.Requests, x.Requests), cmp.Compare(x.Name, y.Name)) })
+	slices.SortFunc(list, func(x, y Share) int { return cmp.Or(cmp.Compare(y.Requests, x.Requests), cmp.Compare(x.Name, y.Name)) })
 	if len(list) > mostShares {
 		var rest Share
 		for _, x := range list[mostShares-1:] {
@@ -135,7 +135,7 @@ func (b *Backend) scoreHistory(ctx context.Context, a *account.Account, now time
 			steps = append(steps, step{at: e.At, tier: e.Tier, reset: e.Kind == abuse.Restored, score: e.Score})
 		}
 	}
-	order.StablyBy(steps, func(x, y step) int { return x.at.Compare(y.at) })
+	slices.SortStableFunc(steps, func(x, y step) int { return x.at.Compare(y.at) })
 	// The picture begins a little before the first use of the month.
 	points := []ScorePoint{{month, 0}}
 	if len(steps) > 0 && steps[0].at.Add(-time.Hour).After(month) {
@@ -166,6 +166,6 @@ func (b *Backend) scoreHistory(ctx context.Context, a *account.Account, now time
 		}
 	}
 	points = append(points, ScorePoint{now, score})
-	order.StablyBy(points, func(x, y ScorePoint) int { return x.At.Compare(y.At) })
+	slices.SortStableFunc(points, func(x, y ScorePoint) int { return x.At.Compare(y.At) })
 	return points, nil
 }

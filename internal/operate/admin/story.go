@@ -3,13 +3,13 @@ package admin
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"sluice/internal/account"
-	"sluice/internal/kit/order"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/signal"
 )
@@ -78,7 +78,7 @@ func (b *Backend) storyUsage(ctx context.Context, a *account.Account, in StoryQu
 	}
 	s.Usage = divide(rows, "day")
 	models := divide(rows, "model").Rows
-	order.By(models, func(x, y UsageRow) int { return cmp.Compare(y.Requests, x.Requests) })
+	slices.SortFunc(models, func(x, y UsageRow) int { return cmp.Compare(y.Requests, x.Requests) })
 	s.Models = models[:min(len(models), in.List)]
 	s.ByKey = map[string]int64{}
 	for _, row := range divide(rows, "key").Rows {

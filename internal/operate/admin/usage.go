@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"sluice/internal/kit/fault"
-	"sluice/internal/kit/order"
 	"sluice/internal/ledger/usage"
 )
 
@@ -119,7 +118,7 @@ func divide(rows []usage.Row, by string) Usage {
 		out.Rows = append(out.Rows, slot)
 	}
 	// Maps have no order; the output must be stable.
-	order.By(out.Rows, func(x, y UsageRow) int {
+	slices.SortFunc(out.Rows, func(x, y UsageRow) int {
 		return cmp.Or(strings.Compare(x.Day, y.Day), strings.Compare(x.Model, y.Model), strings.Compare(x.Key, y.Key))
 	})
 	return out

@@ -4,12 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"sluice/internal/kit/health"
-	"sluice/internal/kit/order"
+
 	"sluice/internal/kit/pace"
 )
 
@@ -162,7 +163,7 @@ func (w *Watch) conditions(now time.Time) (list []Condition) {
 			delete(w.seen, key)
 		}
 	}
-	order.By(list, func(a, b Condition) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortFunc(list, func(a, b Condition) int { return strings.Compare(a.Key, b.Key) })
 	return list
 }
 

@@ -3,8 +3,8 @@ package feedback
 import (
 	"cmp"
 	"context"
+	"slices"
 
-	"sluice/internal/kit/order"
 	"sluice/internal/kit/pace"
 	"sluice/internal/upstream/routing"
 )
@@ -55,7 +55,7 @@ func (f *Feedback) write(ctx context.Context) error {
 		counts = append(counts, Count{p.account, p.model, p.task, t.calls, t.troubled})
 	}
 	// In order, so that two nodes that write the same rows cannot deadlock.
-	order.By(counts, func(a, b Count) int {
+	slices.SortFunc(counts, func(a, b Count) int {
 		return cmp.Or(cmp.Compare(a.AccountID, b.AccountID), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Task, b.Task))
 	})
 	ctx, cancel := context.WithTimeout(ctx, patience)

@@ -3,10 +3,10 @@ package overview
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
-	"sluice/internal/kit/order"
 	"sluice/internal/kit/pace"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/upstream/routing"
@@ -297,7 +297,7 @@ func Loaders(minutes []Minute, most int) []Loader {
 	for id, l := range sum.Accounts {
 		list = append(list, Loader{id, l})
 	}
-	order.By(list, func(a, b Loader) int {
+	slices.SortFunc(list, func(a, b Loader) int {
 		if c := b.compare(a.Load); c != 0 {
 			return c
 		}

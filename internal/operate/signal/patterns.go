@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/kit/order"
 	"sluice/internal/ledger/usage"
 )
 
@@ -133,7 +132,7 @@ func networks(calls []Call) []Network {
 	for prefix, n := range count {
 		list = append(list, Network{prefix, n, len(keys[prefix])})
 	}
-	order.By(list, func(a, b Network) int { return cmp.Or(cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Prefix, b.Prefix)) })
+	slices.SortFunc(list, func(a, b Network) int { return cmp.Or(cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Prefix, b.Prefix)) })
 	return list[:min(len(list), maxNetworks)]
 }
 
@@ -145,7 +144,7 @@ func intervals(calls []Call) map[string][]time.Duration {
 	}
 	all := map[string][]time.Duration{}
 	for key, list := range times {
-		order.By(list, time.Time.Compare)
+		slices.SortFunc(list, time.Time.Compare)
 		for i := 1; i < len(list); i++ {
 			all[key] = append(all[key], list[i].Sub(list[i-1]))
 		}

@@ -12,8 +12,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"sluice/internal/kit/order"
 )
 
 const (
@@ -52,7 +50,7 @@ func New(names map[string]string) (*Table, error) {
 			t.patterns = append(t.patterns, pattern{prefix, target})
 		}
 	}
-	order.By(t.patterns, func(a, b pattern) int { return len(b.prefix) - len(a.prefix) })
+	slices.SortFunc(t.patterns, func(a, b pattern) int { return len(b.prefix) - len(a.prefix) })
 	return t, nil
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"sluice/internal/kit/order"
 	"sluice/internal/ledger/cluster"
 )
 
@@ -74,7 +73,7 @@ func (s *Store) clusterState(ctx context.Context, q querier) (st cluster.State, 
 		err = errors.New("the table cluster_lists is empty")
 	}
 	// PostgreSQL may order text by language.
-	order.By(st.Nodes, func(a, b cluster.Node) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(st.Nodes, func(a, b cluster.Node) int { return strings.Compare(a.ID, b.ID) })
 	return st, err
 }
 

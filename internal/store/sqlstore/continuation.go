@@ -4,10 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
-	"sluice/internal/kit/order"
 	"sluice/internal/upstream/continuation"
 )
 
@@ -125,7 +125,7 @@ func dropStates(ctx context.Context, tx *sql.Tx, query string, args ...any) (dro
 		return 0, err
 	}
 	// Lock the accounts in the same order on all nodes, so that they cannot deadlock.
-	order.StablyBy(found, func(a, b stateID) int { return strings.Compare(a.accountID, b.accountID) })
+	slices.SortStableFunc(found, func(a, b stateID) int { return strings.Compare(a.accountID, b.accountID) })
 	for len(found) > 0 {
 		have, err := lockStates(ctx, tx, found[0].accountID)
 		if err != nil {

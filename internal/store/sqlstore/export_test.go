@@ -24,7 +24,10 @@ func OpenAt(ctx context.Context, database, dir string, version int64) (*Store, e
 	if err := s.connect(database, dir); err != nil {
 		return nil, err
 	}
-	err := s.long(ctx, func(ctx context.Context) error { return s.apply(ctx, version) })
+	m, err := s.migrator()
+	if err == nil {
+		err = s.long(ctx, func(ctx context.Context) error { return s.apply(ctx, m, version) })
+	}
 	if err != nil {
 		s.Close()
 		return nil, err
@@ -316,13 +319,5 @@ func Hasten(s *Store, call time.Duration) {
 	s.patience = patience{call: call, settle: call, silence: call}
 }
 
-// MigrationTexts returns the name and the text of each migration, by turns.
-func MigrationTexts() []string { return migrationTexts() }
-
 // Versions returns the numbers of all migrations.
-func Versions() (numbers []int64) {
-	for _, m := range migrations() {
-		numbers = append(numbers, m.version)
-	}
-	return numbers
-}
+func Versions() []int64 { return known() }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
-	"sluice/internal/kit/order"
 	"sluice/internal/line/idempotency"
 )
 
@@ -63,7 +63,7 @@ func (s *Store) DropReplies(ctx context.Context, now time.Time, most int) (int, 
 			return err
 		}
 		// Lock the accounts in the same order on all nodes, so that they cannot deadlock.
-		order.By(old, func(a, b expiredReply) int { return strings.Compare(a.accountID, b.accountID) })
+		slices.SortFunc(old, func(a, b expiredReply) int { return strings.Compare(a.accountID, b.accountID) })
 		for len(old) > 0 {
 			account := old[0].accountID
 			total, err := lockReplies(ctx, tx, account)

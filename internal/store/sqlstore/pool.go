@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
 
 	"sluice/internal/kit/health"
 	"sluice/internal/kit/pace"
@@ -322,6 +324,11 @@ func (p *pool) conn(ctx context.Context) (*sql.Conn, error) {
 	c, err := p.db.Conn(ctx)
 	p.note(err)
 	return c, err
+}
+
+// migrator returns goose on the connections of the pool. It has no deadlines of its own: it is called within long.
+func (p *pool) migrator(dialect goose.Dialect, files fs.FS, options ...goose.ProviderOption) (*goose.Provider, error) {
+	return goose.NewProvider(dialect, p.db, files, options...)
 }
 
 // ping asks for a sign of life.

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"sluice/internal/api/responses"
-	"sluice/internal/kit/order"
 )
 
 // responseShelf is the table of responses. Those that expire at $4 or later stay.
@@ -26,7 +25,7 @@ var responseShelf = shelf{
 func (s *Store) KeepResponses(ctx context.Context, all []*responses.Record, most responses.Bound) error {
 	// Accounts are locked in the same order on all nodes, so that they cannot deadlock.
 	all = slices.Clone(all)
-	order.StablyBy(all, func(a, b *responses.Record) int { return strings.Compare(a.AccountID, b.AccountID) })
+	slices.SortStableFunc(all, func(a, b *responses.Record) int { return strings.Compare(a.AccountID, b.AccountID) })
 	if s.engine == SQLite {
 		if err := s.keepQuickly(ctx, all, most); !errors.Is(err, errThere) && !errors.Is(err, errFull) {
 			return err
@@ -212,7 +211,7 @@ func (s *Store) DropResponses(ctx context.Context, now time.Time, most int) (dro
 			return err
 		}
 		// Lock the accounts in the same order on all nodes, so that they cannot deadlock.
-		order.StablyBy(old, func(a, b expired) int { return strings.Compare(a.accountID, b.accountID) })
+		slices.SortStableFunc(old, func(a, b expired) int { return strings.Compare(a.accountID, b.accountID) })
 		for len(old) > 0 {
 			have, err := lockResponses(ctx, tx, old[0].accountID)
 			if err != nil {

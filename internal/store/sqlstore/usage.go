@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/kit/order"
 	"sluice/internal/ledger/usage"
 )
 
@@ -224,7 +223,7 @@ func compare(what string, rows, sums map[usage.Slot]recounted) (out []usage.Diff
 			out = append(out, usage.Difference{AccountID: slot.AccountID, Day: slot.Start, What: what, Rows: rows[slot].Sums, Sums: sums[slot].Sums})
 		}
 	}
-	order.By(out, func(a, b usage.Difference) int {
+	slices.SortFunc(out, func(a, b usage.Difference) int {
 		return strings.Compare(a.AccountID+a.Day.String(), b.AccountID+b.Day.String())
 	})
 	return out

@@ -1,50 +1,48 @@
 package sqlstore
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"database/sql"
-	_ "embed"
+	"embed"
+	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"sluice/internal/kit/order"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
 )
 
 // The migrations run on both engines, all but one (see indexEmails) as the same text. They are numbered and forward only; an applied one never
 // changes. From number 18 on they only add, so that the program of the version before works on the
 // new tables, too; see CONTRIBUTING.md.
 //
-// The command pack puts the files of the folder migrations into one: run go generate after you add one.
-//
-//go:generate go run sluice/internal/store/sqlstore/pack
-//go:embed migrations.gz
-var packed []byte
+//go:embed migrations/*.sql
+var migrations embed.FS
 
-// migrationTexts returns the name and the text of each migration, by turns.
-var migrationTexts = sync.OnceValue(func() []string {
-	z, err := gzip.NewReader(bytes.NewReader(packed))
+// known returns the numbers of all migrations in their order.
+var known = sync.OnceValue(func() []int64 {
+	numbers := []int64{emailIndex}
+	files, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
-		panic(err) // the file is part of the program
+		panic(err) // the pattern is a constant
 	}
-	text, err := io.ReadAll(z)
-	if err != nil {
-		panic(err)
+	for _, name := range files {
+		number, err := goose.NumericComponent(name)
+		if err != nil {
+			panic(err) // the files are part of the program
+		}
+		numbers = append(numbers, number)
 	}
-	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+	slices.Sort(numbers)
+	return numbers
 })
 
 // Newest returns the number of the newest migration that this program has.
-func Newest() int64 {
-	all := migrations()
-	return all[len(all)-1].version
-}
+func Newest() int64 { return known()[len(known())-1] }
 
 // Inspection describes a database without changing it.
 type Inspection struct {
@@ -108,40 +106,34 @@ func (s *Store) inspect(ctx context.Context) (Inspection, error) {
 	return in, nil
 }
 
-// migration is one step from one version of the tables to the next.
-type migration struct {
-	version int64
-	run     func(ctx context.Context, s *Store, tx *sql.Tx) error
-}
-
-// migrations returns all migrations in their order.
-func migrations() []migration {
-	texts := migrationTexts()
-	all := make([]migration, 0, len(texts)/2+1)
-	for i := 0; i+1 < len(texts); i += 2 {
-		number, _, _ := strings.Cut(texts[i], "_")
-		version, _ := strconv.ParseInt(number, 10, 64) // TestMigrationsAreNumbered reads them all
-		all = append(all, migration{version, func(ctx context.Context, _ *Store, tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, texts[i+1])
-			return err
-		}})
-	}
-	all = append(all, migration{emailIndex, indexEmails})
-	order.By(all, func(a, b migration) int { return int(a.version - b.version) })
-	return all
-}
-
 // emailIndex is the number of the migration that is not the same on both engines.
 const emailIndex = 25
 
-// indexEmails adds an index that finds addresses by how they begin. On SQLite the unique index does that: it compares
-// bytes. On PostgreSQL it compares as the database's language does, which may ignore dots and the at sign.
-func indexEmails(ctx context.Context, s *Store, tx *sql.Tx) error {
-	if s.engine == SQLite {
-		return nil
+// indexEmails returns the migration that adds an index which finds addresses by how they begin. On SQLite the unique
+// index does that: it compares bytes. On PostgreSQL it compares as the database's language does, which may ignore dots
+// and the at sign.
+func indexEmails(engine Engine) *goose.Migration {
+	up := &goose.GoFunc{Mode: goose.TransactionEnabled}
+	if engine == Postgres {
+		up.RunTx = func(ctx context.Context, tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, `CREATE INDEX accounts_by_email_bytes ON accounts (email COLLATE "C")`)
+			return err
+		}
 	}
-	_, err := tx.ExecContext(ctx, `CREATE INDEX accounts_by_email_bytes ON accounts (email COLLATE "C")`)
-	return err
+	return goose.NewGoMigration(emailIndex, up, nil)
+}
+
+// migrator returns goose for this database. It keeps the versions in a table of its own, goose_db_version.
+func (s *Store) migrator() (*goose.Provider, error) {
+	dialect := goose.DialectSQLite3
+	if s.engine == Postgres {
+		dialect = goose.DialectPostgres
+	}
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	return s.write.migrator(dialect, files, goose.WithGoMigrations(indexEmails(s.engine)), goose.WithDisableGlobalRegistry(true))
 }
 
 // Migration says how far the migrations of a database are.
@@ -197,7 +189,11 @@ func (s *Store) migrate(ctx context.Context) error {
 // bringUpToDate is migrate with a context that ends when the database does not answer any more.
 func (s *Store) bringUpToDate(ctx context.Context) error {
 	s.known = Newest()
-	have, err := s.applied(ctx)
+	m, err := s.migrator()
+	if err != nil {
+		return err
+	}
+	have, err := s.applied(ctx, m)
 	if err != nil {
 		return fmt.Errorf("open the %s database: %w", s.engine, clean(err))
 	}
@@ -205,7 +201,7 @@ func (s *Store) bringUpToDate(ctx context.Context) error {
 	if pending, err := have.missing(s.known); err != nil || len(pending) == 0 {
 		return err
 	}
-	if err := s.apply(ctx, s.known); err != nil {
+	if err := s.apply(ctx, m, s.known); err != nil {
 		return fmt.Errorf("migrate the %s database: %w", s.engine, clean(err))
 	}
 	return nil
@@ -215,8 +211,10 @@ func (s *Store) bringUpToDate(ctx context.Context) error {
 type versions []int64
 
 // applied returns the migrations that the database has. It is also the first statement that reaches the database.
-func (s *Store) applied(ctx context.Context) (have versions, err error) {
-	if err := s.createVersions(ctx); err != nil {
+func (s *Store) applied(ctx context.Context, m *goose.Provider) (have versions, err error) {
+	// This creates the table of versions if there is none, also if two nodes do it at the same time.
+	_, err = m.GetDBVersion(ctx)
+	if s.write.note(err); err != nil {
 		return nil, err
 	}
 	err = each(ctx, s.write, func(rows *sql.Rows) error {
@@ -228,57 +226,26 @@ func (s *Store) applied(ctx context.Context) (have versions, err error) {
 	return have, err
 }
 
-// createVersions creates the table of versions if there is none. Its name and its row 0 are those of goose, which early
-// versions used.
-func (s *Store) createVersions(ctx context.Context) error {
-	id, truth, now := "INTEGER PRIMARY KEY AUTOINCREMENT", "INTEGER", "(datetime('now'))"
-	if s.engine == Postgres {
-		id, truth, now = "integer PRIMARY KEY GENERATED BY DEFAULT AS IDENTITY", "boolean", "now()"
-		// CREATE TABLE IF NOT EXISTS may fail on PostgreSQL if two nodes run it at the same time.
-		var there bool
-		if err := s.write.QueryRowContext(ctx, `SELECT to_regclass('goose_db_version') IS NOT NULL`).Scan(&there); err != nil || there {
-			return err
-		}
-	}
-	return s.write.tx(ctx, s.patience.call, nil, func(ctx context.Context, tx *sql.Tx) error {
-		if s.engine == Postgres {
-			if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(`+strconv.Itoa(versionsLock)+`)`); err != nil {
-				return err
-			}
-		}
-		_, err := tx.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS goose_db_version (id `+id+`, version_id BIGINT NOT NULL, is_applied `+truth+` NOT NULL, tstamp TIMESTAMP NOT NULL DEFAULT `+now+`);
-			INSERT INTO goose_db_version (version_id, is_applied) SELECT 0, TRUE WHERE NOT EXISTS (SELECT 1 FROM goose_db_version)`)
-		return err
-	})
-}
-
-// The advisory locks of PostgreSQL. That of the migrations is goose's, so that a node of an early version waits, too.
-const (
-	migrationsLock = 4097083626
-	versionsLock   = 4097083627
-)
-
 // missing returns the migrations up to a version that a database does not have yet. A database with migrations that this
 // program does not know, or without one that it needs, is refused: nobody knows what its tables look like.
-func (have versions) missing(upTo int64) (pending []migration, err error) {
-	known, last := map[int64]bool{}, int64(0)
+func (have versions) missing(upTo int64) (pending []int64, err error) {
+	last := int64(0)
 	if len(have) > 0 {
 		last = have[len(have)-1]
 	}
 	if newest := Newest(); last > newest {
 		return nil, fmt.Errorf("the database is at version %d and this program knows versions up to %d: use a newer sluice, such as the one that set it up", last, newest)
 	}
-	for _, m := range migrations() {
-		known[m.version] = true
-		if m.version > upTo || slices.Contains(have, m.version) {
+	for _, v := range known() {
+		if v > upTo || slices.Contains(have, v) {
 			continue
 		}
-		if m.version < last {
-			return nil, fmt.Errorf("the database is at version %d but lacks version %d: restore a backup of it", last, m.version)
+		if v < last {
+			return nil, fmt.Errorf("the database is at version %d but lacks version %d: restore a backup of it", last, v)
 		}
-		pending = append(pending, m)
+		pending = append(pending, v)
 	}
-	if strange := slices.DeleteFunc(slices.Clone(have), func(v int64) bool { return known[v] }); len(strange) > 0 {
+	if strange := slices.DeleteFunc(slices.Clone(have), func(v int64) bool { return slices.Contains(known(), v) }); len(strange) > 0 {
 		return nil, fmt.Errorf("the database has migrations that this program does not know (%s): use the sluice that set it up, or a newer one", join(strange))
 	}
 	return pending, nil
@@ -286,13 +253,13 @@ func (have versions) missing(upTo int64) (pending []migration, err error) {
 
 // apply applies the missing migrations up to a version. Each is one transaction, so a failed start leaves no half-applied
 // one behind. On PostgreSQL nodes that start at the same time do it one after the other; the later ones find nothing left.
-func (s *Store) apply(ctx context.Context, upTo int64) error {
+func (s *Store) apply(ctx context.Context, m *goose.Provider, upTo int64) error {
 	unlock, err := s.lockMigrations(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	have, err := s.applied(ctx)
+	have, err := s.applied(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -304,54 +271,41 @@ func (s *Store) apply(ctx context.Context, upTo int64) error {
 	if len(have) == 0 {
 		s.report = nil
 	}
-	for i, m := range pending {
-		err := s.reporting(Migration{Version: m.version, Step: i + 1, Of: len(pending)}, func() error {
-			return s.write.tx(ctx, s.patience.call, nil, func(ctx context.Context, tx *sql.Tx) error {
-				if err := m.run(ctx, s, tx); err != nil {
-					return err
-				}
-				_, err := tx.ExecContext(ctx, `INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, $2)`, m.version, true)
-				return err
-			})
+	for i, v := range pending {
+		err := s.reporting(Migration{Version: v, Step: i + 1, Of: len(pending)}, func() error {
+			_, err := m.ApplyVersion(ctx, v, true)
+			s.write.note(err)
+			return err
 		})
+		if failed, ok := errors.AsType[*goose.PartialError](err); ok {
+			err = failed.Err
+		}
 		if err != nil {
-			return fmt.Errorf("version %d: %w", m.version, err)
+			return fmt.Errorf("version %d: %w", v, err)
 		}
 	}
 	return nil
 }
 
 // lockMigrations waits until no other node migrates, for as long as the database answers. SQLite's folder is locked
-// already.
+// already. The lock is held on a connection of its own while all migrations run.
 func (s *Store) lockMigrations(ctx context.Context) (unlock func(), err error) {
 	if s.engine != Postgres {
 		return func() {}, nil
+	}
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, uint64(longest/time.Second)))
+	if err != nil {
+		return nil, err
 	}
 	conn, err := s.write.conn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	try := func() (locked bool, err error) {
-		return locked, conn.QueryRowContext(ctx, `SELECT pg_try_advisory_lock($1)`, int64(migrationsLock)).Scan(&locked)
-	}
-	locked, err := try()
+	// Only a node that has to wait says so.
+	var locked bool
+	err = conn.QueryRowContext(ctx, `SELECT pg_try_advisory_lock($1)`, int64(lock.DefaultLockID)).Scan(&locked)
 	if err == nil && !locked {
-		err = s.reporting(Migration{}, func() error {
-			tick := time.NewTicker(time.Second)
-			defer tick.Stop()
-			for !locked {
-				select {
-				case <-tick.C:
-				case <-ctx.Done():
-					return context.Cause(ctx)
-				}
-				var err error
-				if locked, err = try(); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		err = s.reporting(Migration{}, func() error { return locker.SessionLock(ctx, conn) })
 	}
 	if err != nil {
 		conn.Close()
@@ -360,7 +314,7 @@ func (s *Store) lockMigrations(ctx context.Context) (unlock func(), err error) {
 	return func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), usual.call)
 		defer cancel()
-		_, _ = conn.ExecContext(ctx, `SELECT pg_advisory_unlock($1)`, int64(migrationsLock)) // else the end of the session does it
+		_ = locker.SessionUnlock(ctx, conn) // else the end of the session does it
 		conn.Close()
 	}, nil
 }

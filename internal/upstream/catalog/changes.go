@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"sluice/internal/kit/order"
 )
 
 const (
@@ -187,7 +185,7 @@ func (s *State) forget(now time.Time) {
 			gone = append(gone, id)
 		}
 	}
-	order.By(gone, func(a, b string) int { return s.Models[a].Seen.Compare(s.Models[b].Seen) })
+	slices.SortFunc(gone, func(a, b string) int { return s.Models[a].Seen.Compare(s.Models[b].Seen) })
 	for _, id := range gone[:min(len(gone), max(0, len(s.Models)-mostKept))] {
 		delete(s.Models, id)
 	}

@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"sluice/internal/kit/order"
 	"sluice/internal/prompt/embeddings"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/catalog/known"
@@ -67,7 +66,7 @@ func Ask(ctx context.Context, listers map[string]Lister) (listed map[string][]pr
 				failed[name] = err
 				return
 			}
-			order.By(models, func(a, b provider.Listed) int { return strings.Compare(a.ID, b.ID) })
+			slices.SortFunc(models, func(a, b provider.Listed) int { return strings.Compare(a.ID, b.ID) })
 			listed[name] = models[:min(len(models), maxListed)]
 		})
 	}

@@ -6,11 +6,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"sluice/internal/kit/order"
 	"sluice/internal/kit/pace"
 	"sluice/internal/kit/seal"
 	"sluice/internal/prompt/chat"
@@ -183,7 +183,7 @@ func (s *sharing) take() []Conversation {
 		list = append(list, Conversation{id, model})
 		delete(s.unwritten, id)
 	}
-	order.By(list, func(a, b Conversation) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	slices.SortFunc(list, func(a, b Conversation) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 	return list
 }
 

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/kit/order"
 	"sluice/internal/ledger/activity"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/web/webui"
@@ -274,7 +273,7 @@ func keyChoices(view *activityView, v *visitor) (list []keyChoice) {
 		add(view.Report.Keys[i].Name)
 	}
 	add(view.Key)
-	order.StablyBy(list, func(a, b keyChoice) int { return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)) })
+	slices.SortStableFunc(list, func(a, b keyChoice) int { return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)) })
 	return list
 }
 

@@ -178,9 +178,7 @@ func (d *Dashboard) SignedIn(w http.ResponseWriter, r *http.Request) (bool, erro
 }
 
 // private wraps a page so that only signed-in visitors reach it. Others are sent to the
-// sign-in page, which leads back here. It is not inlined: that would be a copy for each page.
-//
-//go:noinline
+// sign-in page, which leads back here.
 func (d *Dashboard) private(p page) webui.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		v, err := d.visitor(w, r)
@@ -219,10 +217,7 @@ func (d *Dashboard) private(p page) webui.Handler {
 	}
 }
 
-// counted wraps a form so that an account can send only so many of them; see signin.Desk.CountForm. It is not inlined:
-// that would be a copy for each form.
-//
-//go:noinline
+// counted wraps a form so that an account can send only so many of them; see signin.Desk.CountForm.
 func (d *Dashboard) counted(p page, pays bool) page {
 	return func(w http.ResponseWriter, r *http.Request, v *visitor) error {
 		if err := d.Desk.CountForm(r.Context(), v.ID, pays); err != nil {

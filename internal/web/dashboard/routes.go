@@ -9,7 +9,6 @@ import (
 )
 
 //go:generate go run github.com/a-h/templ/cmd/templ@v0.3.977 generate -include-version=false
-//go:generate go run sluice/internal/web/webui/markup/tighten
 
 // home is the path of the overview. All other pages for signed-in visitors are below it.
 const home = webui.CustomerHome

@@ -5,28 +5,98 @@ package dashboard
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
 import "github.com/a-h/templ"
-import "sluice/internal/web/webui/markup"
+import templruntime "github.com/a-h/templ/runtime"
 
 import "sluice/internal/web/webui"
 
 // videosPage is the videos page. videos.js fills in the list, one copy of the template per
 // job.
-//
-//go:noinline
 func videosPage(p webui.Page, v videosView) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var1 templ.Component) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_Var2 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
-			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"head\"><div><h1>Videos</h1><p>Videos are deleted some time after they are finished. Download the ones you want to keep.</p></div></div><section class=\"card\" aria-labelledby=\"make-title\"><h2 id=\"make-title\">New video</h2><div class=\"note bad\" id=\"video-problem\" role=\"alert\" hidden></div><form id=\"video-form\" class=\"stack broad\" data-model=\"")
-			markup.Text(templ_7745c5c3_Buffer, v.Model)
-			markup.Raw(templ_7745c5c3_Buffer, "\"><div class=\"field\"><label for=\"video-prompt\">Prompt</label> <textarea id=\"video-prompt\" required maxlength=\"32000\" rows=\"2\" placeholder=\"A lighthouse at dusk, slow waves\"></textarea></div><div class=\"filters\"><div class=\"field\"><label for=\"video-size\">Size</label> <select id=\"video-size\">")
-			for _, s := range v.Sizes {
-				markup.Raw(templ_7745c5c3_Buffer, "<option value=\"")
-				markup.Text(templ_7745c5c3_Buffer, s.Value)
-				markup.Raw(templ_7745c5c3_Buffer, "\">")
-				markup.Text(templ_7745c5c3_Buffer, s.Text)
-				markup.Raw(templ_7745c5c3_Buffer, "</option>")
+	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
+			return templ_7745c5c3_CtxErr
+		}
+		templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+		if !templ_7745c5c3_IsBuffer {
+			defer func() {
+				templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err == nil {
+					templ_7745c5c3_Err = templ_7745c5c3_BufErr
+				}
+			}()
+		}
+		ctx = templ.InitializeContext(ctx)
+		templ_7745c5c3_Var1 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var1 == nil {
+			templ_7745c5c3_Var1 = templ.NopComponent
+		}
+		ctx = templ.ClearChildren(ctx)
+		templ_7745c5c3_Var2 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+			templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+			templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+			if !templ_7745c5c3_IsBuffer {
+				defer func() {
+					templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+					if templ_7745c5c3_Err == nil {
+						templ_7745c5c3_Err = templ_7745c5c3_BufErr
+					}
+				}()
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "</select></div><div class=\"field\"><label for=\"video-seconds\">Seconds</label> <input id=\"video-seconds\" type=\"number\" min=\"1\" max=\"20\" value=\"5\" required></div><button class=\"primary\">Create</button></div></form></section><section aria-labelledby=\"clips-title\" class=\"stack\"><h2 id=\"clips-title\">Your videos</h2><p class=\"empty card\" id=\"clips-empty\">No videos yet.</p><div class=\"clips\" id=\"clips\" aria-live=\"polite\"></div><div><button type=\"button\" id=\"clips-more\" hidden>Show more</button></div></section><template id=\"clip\"><article class=\"card\"><div data-picture></div><div class=\"stack tight\"><h3 data-prompt></h3><p class=\"small muted\" data-facts></p></div><progress max=\"100\" value=\"0\" aria-label=\"Progress\" hidden></progress><div class=\"between\"><span class=\"badge\" data-status></span> <span class=\"row\"><a class=\"button small\" data-download hidden>Download</a> <button type=\"button\" class=\"small plain danger\" data-cancel hidden>Cancel</button></span></div></article></template>")
+			ctx = templ.InitializeContext(ctx)
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Videos</h1><p>Videos are deleted some time after they are finished. Download the ones you want to keep.</p></div></div><section class=\"card\" aria-labelledby=\"make-title\"><h2 id=\"make-title\">New video</h2><div class=\"note bad\" id=\"video-problem\" role=\"alert\" hidden></div><form id=\"video-form\" class=\"stack broad\" data-model=\"")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			var templ_7745c5c3_Var3 string
+			templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(v.Model)
+			if templ_7745c5c3_Err != nil {
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `videos.templ`, Line: 18, Col: 65}
+			}
+			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "\"><div class=\"field\"><label for=\"video-prompt\">Prompt</label> <textarea id=\"video-prompt\" required maxlength=\"32000\" rows=\"2\" placeholder=\"A lighthouse at dusk, slow waves\"></textarea></div><div class=\"filters\"><div class=\"field\"><label for=\"video-size\">Size</label> <select id=\"video-size\">")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			for _, s := range v.Sizes {
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<option value=\"")
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				var templ_7745c5c3_Var4 string
+				templ_7745c5c3_Var4, templ_7745c5c3_Err = templ.JoinStringErrs(s.Value)
+				if templ_7745c5c3_Err != nil {
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `videos.templ`, Line: 28, Col: 31}
+				}
+				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var4))
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "\">")
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				var templ_7745c5c3_Var5 string
+				templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinStringErrs(s.Text)
+				if templ_7745c5c3_Err != nil {
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `videos.templ`, Line: 28, Col: 42}
+				}
+				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var5))
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "</option>")
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "</select></div><div class=\"field\"><label for=\"video-seconds\">Seconds</label> <input id=\"video-seconds\" type=\"number\" min=\"1\" max=\"20\" value=\"5\" required></div><button class=\"primary\">Create</button></div></form></section><section aria-labelledby=\"clips-title\" class=\"stack\"><h2 id=\"clips-title\">Your videos</h2><p class=\"empty card\" id=\"clips-empty\">No videos yet.</p><div class=\"clips\" id=\"clips\" aria-live=\"polite\"></div><div><button type=\"button\" id=\"clips-more\" hidden>Show more</button></div></section><template id=\"clip\"><article class=\"card\"><div data-picture></div><div class=\"stack tight\"><h3 data-prompt></h3><p class=\"small muted\" data-facts></p></div><progress max=\"100\" value=\"0\" aria-label=\"Progress\" hidden></progress><div class=\"between\"><span class=\"badge\" data-status></span> <span class=\"row\"><a class=\"button small\" data-download hidden>Download</a> <button type=\"button\" class=\"small plain danger\" data-cancel hidden>Cancel</button></span></div></article></template>")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
 			return nil
 		})
 		templ_7745c5c3_Err = webui.Frame(p).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
@@ -36,3 +106,5 @@ func videosPage(p webui.Page, v videosView) templ.Component {
 		return nil
 	})
 }
+
+var _ = templruntime.GeneratedTemplate

@@ -19,7 +19,6 @@ import (
 )
 
 //go:generate go run github.com/a-h/templ/cmd/templ@v0.3.977 generate -include-version=false
-//go:generate go run sluice/internal/web/webui/markup/tighten
 
 // Record is what models and upstreams did.
 type Record interface {

@@ -5,7 +5,7 @@ package front
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
 import "github.com/a-h/templ"
-import "sluice/internal/web/webui/markup"
+import templruntime "github.com/a-h/templ/runtime"
 
 import (
 	"sluice/internal/account"
@@ -13,23 +13,74 @@ import (
 )
 
 // pricingPage shows plans and the prices of models.
-//
-//go:noinline
 func pricingPage(p webui.Page, o webui.Opening, all account.Plans, models []Model) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var1 templ.Component) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_Var2 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
-			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"head centre\"><h1>Pricing</h1><p class=\"lead\">A flat price a month. Limits are per minute, so nothing is billed by surprise.</p></div>")
+	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
+			return templ_7745c5c3_CtxErr
+		}
+		templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+		if !templ_7745c5c3_IsBuffer {
+			defer func() {
+				templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err == nil {
+					templ_7745c5c3_Err = templ_7745c5c3_BufErr
+				}
+			}()
+		}
+		ctx = templ.InitializeContext(ctx)
+		templ_7745c5c3_Var1 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var1 == nil {
+			templ_7745c5c3_Var1 = templ.NopComponent
+		}
+		ctx = templ.ClearChildren(ctx)
+		templ_7745c5c3_Var2 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+			templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+			templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+			if !templ_7745c5c3_IsBuffer {
+				defer func() {
+					templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+					if templ_7745c5c3_Err == nil {
+						templ_7745c5c3_Err = templ_7745c5c3_BufErr
+					}
+				}()
+			}
+			ctx = templ.InitializeContext(ctx)
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head centre\"><h1>Pricing</h1><p class=\"lead\">A flat price a month. Limits are per minute, so nothing is billed by surprise.</p></div>")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
 			templ_7745c5c3_Err = plans(o, all).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			markup.Raw(templ_7745c5c3_Buffer, " <section class=\"band\" aria-labelledby=\"compare-title\"><h2 id=\"compare-title\">In detail</h2><div class=\"card flush\"><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Plans in detail\"><table><thead><tr><th scope=\"col\">Per account</th>")
-			for _, plan := range sold {
-				markup.Raw(templ_7745c5c3_Buffer, "<th scope=\"col\" class=\"num\">")
-				markup.Text(templ_7745c5c3_Buffer, PlanName(plan))
-				markup.Raw(templ_7745c5c3_Buffer, "</th>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, " <section class=\"band\" aria-labelledby=\"compare-title\"><h2 id=\"compare-title\">In detail</h2><div class=\"card flush\"><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Plans in detail\"><table><thead><tr><th scope=\"col\">Per account</th>")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "</tr></thead> <tbody>")
+			for _, plan := range sold {
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<th scope=\"col\" class=\"num\">")
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				var templ_7745c5c3_Var3 string
+				templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(PlanName(plan))
+				if templ_7745c5c3_Err != nil {
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `pricing.templ`, Line: 25, Col: 53}
+				}
+				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "</th>")
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "</tr></thead> <tbody>")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
 			templ_7745c5c3_Err = planRow("Price per month", func(t account.Terms, _ account.Plan) string { return webui.Cents(t.PriceCents) }, all).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -62,12 +113,18 @@ func pricingPage(p webui.Page, o webui.Opening, all account.Plans, models []Mode
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "</tbody></table></div></div></section><section class=\"band\" aria-labelledby=\"questions\"><h2 id=\"questions\">Questions</h2><div class=\"grid two answers\"><div><h3>What counts as a request?</h3><p class=\"muted\">A call counts as many requests as its model says: most count as one, large ones as more. Refused calls count nothing.</p></div><div><h3>What are monthly units?</h3><p class=\"muted\">A budget for fair use. Each call uses the units of its model. You see how much is left on your dashboard, and we write to you long before it ends.</p></div><div><h3>What do the prices of models mean?</h3><p class=\"muted\">They show what tokens are worth at list prices, so that you can compare models and see what your usage would cost elsewhere. Your plan is a flat price.</p></div><div><h3>Can I change or cancel?</h3><p class=\"muted\">Upgrade at any time and pay the difference for the days that are left. Cancel at any time; the plan stays active until the end of the month that you paid.</p></div></div></section><section class=\"band\" aria-labelledby=\"prices\"><div class=\"between\"><h2 id=\"prices\">Models and list prices</h2><a href=\"/models\">All models</a></div><div class=\"card flush\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "</tbody></table></div></div></section><section class=\"band\" aria-labelledby=\"questions\"><h2 id=\"questions\">Questions</h2><div class=\"grid two answers\"><div><h3>What counts as a request?</h3><p class=\"muted\">A call counts as many requests as its model says: most count as one, large ones as more. Refused calls count nothing.</p></div><div><h3>What are monthly units?</h3><p class=\"muted\">A budget for fair use. Each call uses the units of its model. You see how much is left on your dashboard, and we write to you long before it ends.</p></div><div><h3>What do the prices of models mean?</h3><p class=\"muted\">They show what tokens are worth at list prices, so that you can compare models and see what your usage would cost elsewhere. Your plan is a flat price.</p></div><div><h3>Can I change or cancel?</h3><p class=\"muted\">Upgrade at any time and pay the difference for the days that are left. Cancel at any time; the plan stays active until the end of the month that you paid.</p></div></div></section><section class=\"band\" aria-labelledby=\"prices\"><div class=\"between\"><h2 id=\"prices\">Models and list prices</h2><a href=\"/models\">All models</a></div><div class=\"card flush\">")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
 			templ_7745c5c3_Err = table(models, "/models").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "</div></section>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "</div></section>")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
 			return nil
 		})
 		templ_7745c5c3_Err = webui.Open(p, o).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
@@ -78,18 +135,69 @@ func pricingPage(p webui.Page, o webui.Opening, all account.Plans, models []Mode
 	})
 }
 
-//go:noinline
 func planRow(title string, value func(account.Terms, account.Plan) string, all account.Plans) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var4 templ.Component) (templ_7745c5c3_Err error) {
-		markup.Raw(templ_7745c5c3_Buffer, "<tr><th scope=\"row\">")
-		markup.Text(templ_7745c5c3_Buffer, title)
-		markup.Raw(templ_7745c5c3_Buffer, "</th>")
-		for _, plan := range sold {
-			markup.Raw(templ_7745c5c3_Buffer, "<td class=\"num\">")
-			markup.Text(templ_7745c5c3_Buffer, value(all[plan], plan))
-			markup.Raw(templ_7745c5c3_Buffer, "</td>")
+	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
+			return templ_7745c5c3_CtxErr
 		}
-		markup.Raw(templ_7745c5c3_Buffer, "</tr>")
+		templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+		if !templ_7745c5c3_IsBuffer {
+			defer func() {
+				templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err == nil {
+					templ_7745c5c3_Err = templ_7745c5c3_BufErr
+				}
+			}()
+		}
+		ctx = templ.InitializeContext(ctx)
+		templ_7745c5c3_Var4 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var4 == nil {
+			templ_7745c5c3_Var4 = templ.NopComponent
+		}
+		ctx = templ.ClearChildren(ctx)
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, "<tr><th scope=\"row\">")
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		var templ_7745c5c3_Var5 string
+		templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinStringErrs(title)
+		if templ_7745c5c3_Err != nil {
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `pricing.templ`, Line: 63, Col: 25}
+		}
+		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var5))
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "</th>")
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		for _, plan := range sold {
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "<td class=\"num\">")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			var templ_7745c5c3_Var6 string
+			templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinStringErrs(value(all[plan], plan))
+			if templ_7745c5c3_Err != nil {
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `pricing.templ`, Line: 65, Col: 43}
+			}
+			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var6))
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "</td>")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		}
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "</tr>")
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
 		return nil
 	})
 }
+
+var _ = templruntime.GeneratedTemplate

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/kit/order"
 	"sluice/internal/operate/overview"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/web/webui"
@@ -200,7 +199,7 @@ func (v *List) order() {
 	case "speed":
 		key = func(m *Model) int64 { return -int64(m.Total.Speed() * 1000) }
 	case "name":
-		order.StablyBy(v.Models, func(a, b Model) int { return strings.Compare(a.ID, b.ID) })
+		slices.SortStableFunc(v.Models, func(a, b Model) int { return strings.Compare(a.ID, b.ID) })
 		return
 	case "new":
 		key = func(m *Model) int64 { return -m.Created }
@@ -208,7 +207,7 @@ func (v *List) order() {
 		v.Sort = ""
 		return
 	}
-	order.StablyBy(v.Models, func(a, b Model) int { return cmp.Compare(key(&a), key(&b)) })
+	slices.SortStableFunc(v.Models, func(a, b Model) int { return cmp.Compare(key(&a), key(&b)) })
 }
 
 // sorts are the orders to choose from.

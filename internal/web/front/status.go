@@ -2,10 +2,10 @@ package front
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
-	"sluice/internal/kit/order"
 	"sluice/internal/operate/overview"
 )
 
@@ -52,7 +52,7 @@ func (f *Front) status(w http.ResponseWriter, r *http.Request) error {
 			v.Upstreams = append(v.Upstreams, upstream{subject.Name, days})
 		}
 	}
-	order.By(v.Upstreams, func(a, b upstream) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(v.Upstreams, func(a, b upstream) int { return strings.Compare(a.Name, b.Name) })
 	return f.ui.RenderPublic(w, r, http.StatusOK, statusPage(p, o, v))
 }
 

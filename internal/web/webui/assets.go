@@ -18,7 +18,6 @@ import (
 )
 
 //go:generate go run github.com/a-h/templ/cmd/templ@v0.3.977 generate -include-version=false
-//go:generate go run sluice/internal/web/webui/markup/tighten
 //go:generate go run sluice/internal/web/webui/pack
 
 //go:embed assets/*.js.gz assets/*.css.gz assets/*.LICENSE assets/*.svg

@@ -90,9 +90,7 @@ func (u *UI) policy() string {
 type Handler func(w http.ResponseWriter, r *http.Request) error
 
 // Handle returns an http.Handler that runs h and renders its error as a page. The request's
-// form is read and checked against its limits before h runs. It is not inlined: that would be a copy for each page.
-//
-//go:noinline
+// form is read and checked against its limits before h runs.
 func (u *UI) Handle(h Handler) http.Handler {
 	return u.HandleUnread(func(w http.ResponseWriter, r *http.Request) error {
 		if err := readForm(w, r); err != nil {

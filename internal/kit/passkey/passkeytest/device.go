@@ -11,10 +11,11 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+
+	"github.com/go-webauthn/webauthn/protocol/webauthncbor"
 
 	"sluice/internal/kit/passkey"
 )
@@ -34,7 +35,6 @@ type Device struct {
 	Counter   uint32 // what it says next; 0: it does not count
 
 	signer crypto.Signer
-	point  []byte // what the authenticator's own form of the key contains
 }
 
 // Parts are the parts of a reply, before they are signed and encoded.
@@ -46,8 +46,8 @@ type Parts struct {
 	Credential                    []byte // the id in the authenticator data
 	ID                            []byte // the id beside it
 	User                          string
-	Key                           []byte // PKIX
-	Algorithm                     int
+	Key                           any    // a COSE key, in the authenticator data
+	Format                        string // of the attestation; empty: the passkey is used, not made
 	Extra                         []byte // added to the authenticator data
 	Spoil                         func(data, signature []byte)
 }
@@ -59,21 +59,11 @@ func New(algorithm int) *Device {
 	var err error
 	switch algorithm {
 	case passkey.ES256:
-		var key *ecdsa.PrivateKey
-		if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err == nil {
-			d.signer = key
-			d.point, err = key.PublicKey.Bytes()
-		}
+		d.signer, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	case passkey.RS256:
-		var key *rsa.PrivateKey
-		if key, err = rsa.GenerateKey(rand.Reader, 2048); err == nil {
-			d.signer, d.point = key, key.N.Bytes()
-		}
+		d.signer, err = rsa.GenerateKey(rand.Reader, 2048)
 	case passkey.EdDSA:
-		var public ed25519.PublicKey
-		var key ed25519.PrivateKey
-		public, key, err = ed25519.GenerateKey(rand.Reader)
-		d.signer, d.point = key, public
+		_, d.signer, err = ed25519.GenerateKey(rand.Reader)
 	default:
 		panic("no such algorithm")
 	}
@@ -85,14 +75,10 @@ func New(algorithm int) *Device {
 
 // Make answers a challenge with the new passkey. edit may be nil.
 func (d *Device) Make(site passkey.Site, challenge, user string, edit func(*Parts)) string {
-	key, err := x509.MarshalPKIXPublicKey(d.signer.Public())
-	if err != nil {
-		panic(err)
-	}
 	d.User = user
 	p := &Parts{
 		Type: "webauthn.create", Challenge: challenge, Origin: site.Origin, Site: site.ID, Flags: Present | Verified | Credential,
-		Counter: d.Counter, Credential: d.ID, ID: d.ID, Key: key, Algorithm: d.Algorithm,
+		Counter: d.Counter, Credential: d.ID, ID: d.ID, Key: COSE(d.signer.Public(), d.Algorithm), Format: "none",
 	}
 	return d.send(p, edit)
 }
@@ -122,8 +108,7 @@ func (d *Device) send(p *Parts, edit func(*Parts)) string {
 		data = append(data, make([]byte, 16)...)
 		data = binary.BigEndian.AppendUint16(data, uint16(len(p.Credential)))
 		data = append(data, p.Credential...)
-		data = append(data, 0xa5) // a map; that of a real device has more around the numbers
-		data = append(data, d.point...)
+		data = append(data, marshal(p.Key)...)
 	}
 	data = append(data, p.Extra...)
 	sum := sha256.Sum256(client)
@@ -131,12 +116,13 @@ func (d *Device) send(p *Parts, edit func(*Parts)) string {
 	if p.Spoil != nil {
 		p.Spoil(data, signature)
 	}
-	reply := map[string]any{"id": encode(p.ID), "client": encode(client), "data": encode(data)}
-	if p.Key != nil {
-		reply["key"], reply["algorithm"] = encode(p.Key), p.Algorithm
+	response := map[string]any{"clientDataJSON": encode(client)}
+	if p.Format != "" {
+		response["attestationObject"] = encode(marshal(map[string]any{"fmt": p.Format, "attStmt": map[string]any{}, "authData": data}))
 	} else {
-		reply["signature"], reply["user"] = encode(signature), encode([]byte(p.User))
+		response["authenticatorData"], response["signature"], response["userHandle"] = encode(data), encode(signature), encode([]byte(p.User))
 	}
+	reply := map[string]any{"id": encode(p.ID), "rawId": encode(p.ID), "type": "public-key", "response": response}
 	text, err := json.Marshal(reply)
 	if err != nil {
 		panic(err)
@@ -156,4 +142,31 @@ func (d *Device) sign(message []byte) []byte {
 		panic(err)
 	}
 	return signature
+}
+
+// COSE returns a public key in the form that authenticators use.
+func COSE(public crypto.PublicKey, algorithm int) any {
+	switch key := public.(type) {
+	case *ecdsa.PublicKey:
+		point, err := key.Bytes()
+		if err != nil {
+			panic(err)
+		}
+		half := len(point) / 2
+		curve := map[elliptic.Curve]int{elliptic.P256(): 1, elliptic.P384(): 2}[key.Curve]
+		return map[int]any{1: 2, 3: algorithm, -1: curve, -2: point[1 : 1+half], -3: point[1+half:]}
+	case *rsa.PublicKey:
+		return map[int]any{1: 3, 3: algorithm, -1: key.N.Bytes(), -2: []byte{1, 0, 1}}
+	case ed25519.PublicKey:
+		return map[int]any{1: 1, 3: algorithm, -1: 6, -2: []byte(key)}
+	}
+	panic("no such key")
+}
+
+func marshal(v any) []byte {
+	b, err := webauthncbor.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
 }

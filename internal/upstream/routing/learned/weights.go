@@ -1,7 +1,6 @@
 package learned
 
 import (
-	"compress/gzip"
 	_ "embed"
 	"encoding/binary"
 	"errors"
@@ -10,7 +9,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"strings"
 	"sync"
 )
 
@@ -37,23 +35,11 @@ const (
 	fileSize = len(magic) + 2 + 4*int(Forms) + 8*int(Forms) + 4*int(Forms)*Counts + Places*int(Forms)/2 + vocabulary/8 + 4
 )
 
-//go:generate go run sluice/tools/packed weights.bin.gz weights.bin
-
-//go:embed weights.bin.gz
+//go:embed weights.bin
 var embedded string
 
 // builtin reads the embedded weights once, when they are first needed.
-var builtin = sync.OnceValues(func() (*Model, error) {
-	z, err := gzip.NewReader(strings.NewReader(embedded))
-	if err != nil {
-		return nil, err
-	}
-	data, err := io.ReadAll(z)
-	if err != nil {
-		return nil, err
-	}
-	return Parse(string(data))
-})
+var builtin = sync.OnceValues(func() (*Model, error) { return Parse(embedded) })
 
 // Builtin returns the weights that the program was built with.
 func Builtin() (*Model, error) { return builtin() }
@@ -66,15 +52,11 @@ func Load(path string) (*Model, error) {
 	}
 	defer f.Close()
 	// One byte more than a good file has, so that nobody makes us read a large one.
-	data := make([]byte, fileSize+1)
-	n := 0
-	for n < len(data) {
-		k, err := f.Read(data[n:])
-		if n += k; err != nil {
-			break
-		}
+	data, err := io.ReadAll(io.LimitReader(f, int64(fileSize)+1))
+	if err != nil {
+		return nil, err
 	}
-	return Parse(string(data[:n]))
+	return Parse(string(data))
 }
 
 // Parse reads the weights in a file's content.

@@ -7,7 +7,7 @@
   const encode = (buffer) => buffer ? btoa(String.fromCharCode(...new Uint8Array(buffer))).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "") : "";
   const bytes = (text) => new TextEncoder().encode(text);
 
-  const able = window.PublicKeyCredential && window.AuthenticatorAttestationResponse && "getPublicKey" in AuthenticatorAttestationResponse.prototype;
+  const able = window.PublicKeyCredential;
   for (const part of document.querySelectorAll("[data-passkeys]")) part.hidden = (part.dataset.passkeys === "no") === Boolean(able);
 
   // ask sends a form to the server and returns the challenge. It returns nothing if the browser leaves the page.
@@ -19,13 +19,19 @@
     return reply;
   }
 
+  // send returns a credential in the form that the server reads, with the parts of its response that are named.
+  function send(made, ...parts) {
+    const response = {};
+    for (const part of parts) response[part] = encode(made.response[part]);
+    return JSON.stringify({ id: encode(made.rawId), rawId: encode(made.rawId), type: made.type, response });
+  }
+
   async function use(a) {
     const made = await navigator.credentials.get({ publicKey: {
       challenge: bytes(a.challenge), rpId: a.site, userVerification: a.verify ? "required" : "preferred",
       allowCredentials: a.known.map((id) => ({ type: "public-key", id: decode(id) })),
     } });
-    const r = made.response;
-    return JSON.stringify({ id: encode(made.rawId), client: encode(r.clientDataJSON), data: encode(r.authenticatorData), signature: encode(r.signature), user: encode(r.userHandle) });
+    return send(made, "clientDataJSON", "authenticatorData", "signature", "userHandle");
   }
 
   async function create(a, service) {
@@ -35,8 +41,7 @@
       authenticatorSelection: { residentKey: "preferred", userVerification: "preferred" },
       excludeCredentials: a.known.map((id) => ({ type: "public-key", id: decode(id) })),
     } });
-    const r = made.response;
-    return JSON.stringify({ id: encode(made.rawId), client: encode(r.clientDataJSON), data: encode(r.getAuthenticatorData()), key: encode(r.getPublicKey()), algorithm: r.getPublicKeyAlgorithm() });
+    return send(made, "clientDataJSON", "attestationObject");
   }
 
   // tell shows what went wrong, beside the button.
