@@ -22,6 +22,7 @@ import (
 type facts struct {
 	dir      *datadir.Dir
 	store    *sqlstore.Store
+	stores   stores
 	index    *auth.Index // empty in an offline command, which authenticates nobody
 	accounts *account.Accounts
 
@@ -60,7 +61,7 @@ func openFacts(ctx context.Context, cfg *config.Config, open func(ctx context.Co
 	if err := store.UnlockIn(ctx, dir, cfg.Secret.Reveal()); err != nil {
 		return nil, errors.Join(err, store.Close(), dir.Close())
 	}
-	f := &facts{dir: dir, store: store, index: auth.NewIndex()}
+	f := &facts{dir: dir, store: store, stores: storesOf(store), index: auth.NewIndex()}
 	f.accounts = account.New(store, &account.Options{Brand: cfg.Brand, OnChange: f.changed})
 	return f, nil
 }

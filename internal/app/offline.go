@@ -84,7 +84,7 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 		return nil, nil, errors.Join(err, books.Close(), f.close())
 	}
 	s.Tier(helm.Tiers())
-	desk := signin.New(f.store, f.accounts, nil, func() signin.Settings { return signinSettings(cfg, cfg.Origin(), local()) }, nil)
+	desk := signin.New(f.stores.logins, f.accounts, nil, func() signin.Settings { return signinSettings(cfg, cfg.Origin(), local()) }, nil)
 	b := &admin.Backend{
 		Accounts:   f.accounts,
 		Staff:      staff.New(f.store, f.accounts, desk, nil),

@@ -36,9 +36,9 @@ func (a *App) openDesk(_ context.Context, cfg *config.Config) error {
 	a.outbox = mail.NewOutbox(sender, a.log)
 	desk := &signin.Options{}
 	if !a.facts.alone() {
-		desk.Tries = a.facts.store // nodes count attempts together
+		desk.Tries = a.facts.stores.logins // nodes count attempts together
 	}
-	a.desk = signin.New(a.facts.store, a.facts.accounts, a.outbox, func() signin.Settings { return signinSettings(a.settings.Load().Config, a.Origin(), a.local.Holds()) }, desk)
+	a.desk = signin.New(a.facts.stores.logins, a.facts.accounts, a.outbox, func() signin.Settings { return signinSettings(a.settings.Load().Config, a.Origin(), a.local.Holds()) }, desk)
 	a.roster = staff.New(a.facts.store, a.facts.accounts, a.desk, nil)
 	// Settings and origin are passed as functions, here and below, because a reload changes them.
 	a.notices = notice.NewBoard(a.facts.store, a.outbox, a.Origin, &notice.Options{Support: func() string { return a.settings.Load().Config.Support.String() }})

@@ -39,7 +39,7 @@ func (s *Store) AddEndpoint(ctx context.Context, e *alert.Endpoint, most int, en
 			types[i] = string(t)
 		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO alert_endpoints (`+endpointColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-			e.ID, e.AccountID, string(e.Kind), e.To, strings.Join(types, ","), s.seal("webhook", e.ID, []byte(e.Secret.Reveal())), millis(e.CreatedAt), millis(e.StoppedAt), e.StoppedWhy)
+			e.ID, e.AccountID, string(e.Kind), e.To, strings.Join(types, ","), s.Seal("webhook", e.ID, []byte(e.Secret.Reveal())), millis(e.CreatedAt), millis(e.StoppedAt), e.StoppedWhy)
 		if err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func (s *Store) endpointsOf(ctx context.Context, q querier, accountID string) (l
 				e.Types = append(e.Types, alert.Type(t))
 			}
 		}
-		plain, err := s.open("webhook", e.ID, secret)
+		plain, err := s.Unseal("webhook", e.ID, secret)
 		if err != nil {
 			return err
 		}

@@ -10,12 +10,13 @@ import (
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/testkit/pgtest"
 )
 
 // fill stores the calls of 31 days: nearly all of one account, with 6 keys and 8 models, and some
 // of many others.
-func fill(t testing.TB, s *sqlstore.Store, rows int, now time.Time) (accountID string) {
+func fill(t testing.TB, s *alltest.Store, rows int, now time.Time) (accountID string) {
 	t.Helper()
 	const size = 2000
 	batch := make([]usage.Settlement, 0, size)
@@ -49,15 +50,15 @@ func rowsFor(t testing.TB) int {
 // The queries of the pages are answered from an index, however many rows there are.
 func TestPagesUseAnIndex(t *testing.T) {
 	t.Parallel()
-	for name, open := range map[string]func(t *testing.T) *sqlstore.Store{
-		"SQLite":     func(t *testing.T) *sqlstore.Store { return open(t, "sqlite", t.TempDir()) },
-		"PostgreSQL": func(t *testing.T) *sqlstore.Store { return open(t, pgtest.URL(t), "") },
+	for name, open := range map[string]func(t *testing.T) *alltest.Store{
+		"SQLite":     func(t *testing.T) *alltest.Store { return open(t, "sqlite", t.TempDir()) },
+		"PostgreSQL": func(t *testing.T) *alltest.Store { return open(t, pgtest.URL(t), "") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := open(t)
 			fill(t, s, rowsFor(t), time.Now())
-			plans, err := sqlstore.PagePlans(t.Context(), s)
+			plans, err := sqlstore.PagePlans(t.Context(), s.Kernel())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,7 +8,7 @@ import (
 
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/testkit/pgtest"
 )
 
@@ -25,7 +25,7 @@ func BenchmarkRecordSettlements(b *testing.B) {
 }
 
 // recordSettlements stores batches as large as the committer's, with calls like those of bench/load.
-func recordSettlements(b *testing.B, s *sqlstore.Store, accounts int) {
+func recordSettlements(b *testing.B, s *alltest.Store, accounts int) {
 	const size = 2000
 	now, n := time.Now(), 0
 	batch := make([]usage.Settlement, size)

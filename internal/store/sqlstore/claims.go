@@ -25,9 +25,9 @@ func (s *Store) ClaimReply(ctx context.Context, c *idempotency.Claim, now time.T
 	seek.row = []any{&sealed, &body}
 	err = s.together(ctx, []step{{
 		query: `INSERT INTO idempotent_claims (id, body, holder, serial, until_at)
-			SELECT $1, $2, $3, $4, ` + s.clock() + ` + $5 WHERE NOT EXISTS (SELECT 1 FROM idempotent_replies WHERE id = $1 AND expires_at > $6)
+			SELECT $1, $2, $3, $4, ` + s.Clock() + ` + $5 WHERE NOT EXISTS (SELECT 1 FROM idempotent_replies WHERE id = $1 AND expires_at > $6)
 			ON CONFLICT (id) DO UPDATE SET body = excluded.body, holder = excluded.holder, serial = excluded.serial, until_at = excluded.until_at
-			WHERE idempotent_claims.until_at <= ` + s.clock() + ` OR idempotent_claims.holder = excluded.holder`,
+			WHERE idempotent_claims.until_at <= ` + s.Clock() + ` OR idempotent_claims.holder = excluded.holder`,
 		args: []any{c.ID, c.Body, c.Holder, c.Serial, life.Milliseconds(), millis(now)}, changed: &claimed,
 	}, seek})
 	return err == nil && claimed == 1, sealed, body, err
@@ -45,7 +45,7 @@ func (s *Store) SeekReply(ctx context.Context, id []byte, now time.Time) (sealed
 // seekReply returns the statement of SeekReply.
 func (s *Store) seekReply(id []byte, now time.Time) step {
 	return step{query: `SELECT (SELECT sealed FROM idempotent_replies WHERE id = $1 AND expires_at > $2),
-		(SELECT body FROM idempotent_claims WHERE id = $1 AND until_at > ` + s.clock() + `)`, args: []any{id, millis(now)}}
+		(SELECT body FROM idempotent_claims WHERE id = $1 AND until_at > ` + s.Clock() + `)`, args: []any{id, millis(now)}}
 }
 
 // RenewClaims extends the holder's claims on the ids. A claim that has lapsed is extended, too, if nobody
@@ -58,7 +58,7 @@ func (s *Store) RenewClaims(ctx context.Context, holder string, ids [][]byte, li
 		for i := range renewAtOnce {
 			args = append(args, part[min(i, len(part)-1)])
 		}
-		_, err := s.write.ExecContext(ctx, `UPDATE idempotent_claims SET until_at = `+s.clock()+` + $2 WHERE holder = $1 AND id IN (`+numbered(3, renewAtOnce)+`)`, args...)
+		_, err := s.write.ExecContext(ctx, `UPDATE idempotent_claims SET until_at = `+s.Clock()+` + $2 WHERE holder = $1 AND id IN (`+numbered(3, renewAtOnce)+`)`, args...)
 		if err != nil {
 			return unavailable(err)
 		}
@@ -82,7 +82,7 @@ func dropClaim(c *idempotency.Claim) step {
 // table has a row for each running call that has a key, so it needs no index on the time, which every
 // renewal would have to change.
 func (s *Store) dropClaims(ctx context.Context, _ time.Time, most int) (int, error) {
-	return s.deleteSome(ctx, "idempotent_claims", `until_at <= `+s.clock(), most)
+	return s.deleteSome(ctx, "idempotent_claims", `until_at <= `+s.Clock(), most)
 }
 
 // deleteSome deletes up to most rows of a table whose primary key is id, and returns how many it deleted. On

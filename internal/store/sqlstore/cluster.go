@@ -29,7 +29,7 @@ func (s *Store) moment() string {
 	if s.engine == Postgres {
 		return `CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)`
 	}
-	return s.clock()
+	return s.Clock()
 }
 
 // Beat notes that a node lives; see cluster.Store. It takes no lock but that of the node's own row, and holds

@@ -12,7 +12,7 @@ import (
 
 // FindConversation returns the model of a conversation, or "" if there is none or its time is over.
 func (s *Store) FindConversation(ctx context.Context, id routing.ConversationID) (model string, err error) {
-	err = s.read.QueryRowContext(ctx, `SELECT model FROM conversation_models WHERE id = $1 AND until_at > `+s.clock(), id[:]).Scan(&model)
+	err = s.read.QueryRowContext(ctx, `SELECT model FROM conversation_models WHERE id = $1 AND until_at > `+s.Clock(), id[:]).Scan(&model)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}
@@ -47,12 +47,12 @@ func (s *Store) keepConversations(ctx context.Context, list []routing.Conversati
 		if i > 0 {
 			rows.WriteString(", ")
 		}
-		rows.WriteString("(" + numbered(len(args)+1, 2) + ", " + s.clock() + " + $1, 0)")
+		rows.WriteString("(" + numbered(len(args)+1, 2) + ", " + s.Clock() + " + $1, 0)")
 		args = append(args, c.ID[:], c.Model)
 	}
 	_, err := s.write.ExecContext(ctx, `INSERT INTO conversation_models AS old (id, model, until_at, moved_at) VALUES `+rows.String()+`
 		ON CONFLICT (id) DO UPDATE SET model = excluded.model, until_at = excluded.until_at,
-		moved_at = CASE WHEN old.model = excluded.model THEN old.moved_at ELSE `+s.clock()+` END`, args...)
+		moved_at = CASE WHEN old.model = excluded.model THEN old.moved_at ELSE `+s.Clock()+` END`, args...)
 	return err
 }
 
@@ -68,12 +68,12 @@ func (s *Store) MovedConversations(ctx context.Context, span time.Duration, most
 		copy(c.ID[:], id)
 		list = append(list, c)
 		return nil
-	}, `SELECT id, model FROM conversation_models WHERE moved_at > 0 AND moved_at > `+s.clock()+` - $1 AND until_at > `+s.clock()+` ORDER BY moved_at DESC LIMIT $2`,
+	}, `SELECT id, model FROM conversation_models WHERE moved_at > 0 AND moved_at > `+s.Clock()+` - $1 AND until_at > `+s.Clock()+` ORDER BY moved_at DESC LIMIT $2`,
 		span.Milliseconds(), most)
 	return list, unavailable(err)
 }
 
 // dropConversations deletes up to most conversations whose time is over.
 func (s *Store) dropConversations(ctx context.Context, _ time.Time, most int) (int, error) {
-	return s.deleteSome(ctx, "conversation_models", `until_at <= `+s.clock(), most)
+	return s.deleteSome(ctx, "conversation_models", `until_at <= `+s.Clock(), most)
 }

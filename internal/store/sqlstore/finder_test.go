@@ -10,6 +10,7 @@ import (
 	"sluice/internal/operate/finder"
 	"sluice/internal/operate/signal"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/testkit/pgtest"
 )
 
@@ -24,19 +25,19 @@ func TestSearchUsesAnIndex(t *testing.T) {
 	if soak {
 		accounts, settled = 100_000, soakSettlements
 	}
-	for name, open := range map[string]func(t *testing.T) *sqlstore.Store{
-		"SQLite":     func(t *testing.T) *sqlstore.Store { return open(t, "sqlite", t.TempDir()) },
-		"PostgreSQL": func(t *testing.T) *sqlstore.Store { return open(t, pgtest.URL(t), "") },
+	for name, open := range map[string]func(t *testing.T) *alltest.Store{
+		"SQLite":     func(t *testing.T) *alltest.Store { return open(t, "sqlite", t.TempDir()) },
+		"PostgreSQL": func(t *testing.T) *alltest.Store { return open(t, pgtest.URL(t), "") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := open(t)
-			if err := sqlstore.FillAccounts(t.Context(), s, accounts); err != nil {
+			if err := sqlstore.FillAccounts(t.Context(), s.Kernel(), accounts); err != nil {
 				t.Fatal(err)
 			}
 			now := time.Now()
 			fillWays(t, s, settled, accounts, now)
-			plans, err := sqlstore.SearchPlans(t.Context(), s)
+			plans, err := sqlstore.SearchPlans(t.Context(), s.Kernel())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -59,7 +60,7 @@ func TestSearchUsesAnIndex(t *testing.T) {
 }
 
 // fillWays adds settlements with a way, those of one account for each tenth one.
-func fillWays(t *testing.T, s *sqlstore.Store, rows, accounts int, now time.Time) {
+func fillWays(t *testing.T, s *alltest.Store, rows, accounts int, now time.Time) {
 	t.Helper()
 	const like = "the one that is copied"
 	err := s.RecordSettlements(t.Context(), []usage.Settlement{{
@@ -68,7 +69,7 @@ func fillWays(t *testing.T, s *sqlstore.Store, rows, accounts int, now time.Time
 		Way: &usage.Way{Address: "192.0.2.1", Attempts: []usage.Attempt{{Model: "m", Provider: "p", Upstream: "u", Outcome: usage.Answered, End: time.Second}}},
 	}})
 	if err == nil {
-		err = sqlstore.FillSettlements(t.Context(), s, like, rows, accounts, now)
+		err = sqlstore.FillSettlements(t.Context(), s.Kernel(), like, rows, accounts, now)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +77,7 @@ func fillWays(t *testing.T, s *sqlstore.Store, rows, accounts int, now time.Time
 }
 
 // search looks for one of each, and in a soak measures how long that takes.
-func search(t *testing.T, s *sqlstore.Store, settled int, now time.Time, soak bool) {
+func search(t *testing.T, s *alltest.Store, settled int, now time.Time, soak bool) {
 	t.Helper()
 	f := finder.New(s, nil)
 	for _, tt := range []struct {

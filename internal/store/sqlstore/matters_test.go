@@ -8,13 +8,14 @@ import (
 	"sluice/internal/operate/matter"
 	"sluice/internal/operate/notice"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // During an upgrade, a server of the version before stores an answer in the notice of an inquiry whose thread exists.
 func TestLateAnswer(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	s, err := sqlstore.Open(ctx, "sqlite", t.TempDir())
+	s, err := alltest.Open(ctx, "sqlite", t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +48,7 @@ func TestLateAnswer(t *testing.T) {
 	if got := join(); len(got) != 1 || got[0].Text != "What for?" || got[0].From != matter.Support {
 		t.Errorf("the thread is %+v", got)
 	}
-	if err := sqlstore.Execute(s, `UPDATE notices SET answer = 'a bot', answered_at = 5 WHERE id = 'note_1'`); err != nil {
+	if err := sqlstore.Execute(s.Kernel(), `UPDATE notices SET answer = 'a bot', answered_at = 5 WHERE id = 'note_1'`); err != nil {
 		t.Fatal(err)
 	}
 	if got := join(); len(got) != 2 || got[1].Text != "a bot" || got[1].From != matter.Customer {

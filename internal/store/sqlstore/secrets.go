@@ -128,11 +128,11 @@ func (s *Store) Key() seal.Key { return s.key }
 
 // Secret returns the secret with the given name. If there is none, it stores fresh under that name.
 func (s *Store) Secret(ctx context.Context, name string, fresh []byte) ([]byte, error) {
-	value, err := s.keepSecret(ctx, name, s.seal("secret", name, fresh))
+	value, err := s.keepSecret(ctx, name, s.Seal("secret", name, fresh))
 	if err != nil {
 		return nil, err
 	}
-	return s.open("secret", name, value)
+	return s.Unseal("secret", name, value)
 }
 
 // ForgetSealed deletes everything that is sealed, for the case that the operator's secret is lost.
@@ -178,17 +178,17 @@ func (s *Store) replaceSecret(ctx context.Context, name string, old, value []byt
 	})
 }
 
-// seal returns a value in the form in which it is stored. What the value belongs to is part of the
+// Seal returns a value in the form in which it is stored. What the value belongs to is part of the
 // key derivation, so a value that is copied to another account cannot be opened there.
-func (s *Store) seal(purpose, scope string, plain []byte) []byte {
+func (s *Store) Seal(purpose, scope string, plain []byte) []byte {
 	if s.key.IsZero() {
 		return plain
 	}
 	return append([]byte(sealedMark), s.key.Box(purpose, scope, "").Seal(plain)...)
 }
 
-// open is the inverse of seal. A value without the prefix is returned as it is.
-func (s *Store) open(purpose, scope string, value []byte) ([]byte, error) {
+// Unseal is the inverse of Seal. A value without the prefix is returned as it is.
+func (s *Store) Unseal(purpose, scope string, value []byte) ([]byte, error) {
 	sealed, ok := bytes.CutPrefix(value, []byte(sealedMark))
 	if !ok {
 		return value, nil
@@ -200,17 +200,17 @@ func (s *Store) open(purpose, scope string, value []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// sealText is seal for a text column. The empty string means that there is no value and stays
+// SealText is Seal for a text column. The empty string means that there is no value and stays
 // empty.
-func (s *Store) sealText(purpose, scope, plain string) string {
+func (s *Store) SealText(purpose, scope, plain string) string {
 	if plain == "" || s.key.IsZero() {
 		return plain
 	}
 	return sealedMark + base64.RawStdEncoding.EncodeToString(s.key.Box(purpose, scope, "").Seal([]byte(plain)))
 }
 
-// openText is the inverse of sealText.
-func (s *Store) openText(purpose, scope, value string) (string, error) {
+// UnsealText is the inverse of SealText.
+func (s *Store) UnsealText(purpose, scope, value string) (string, error) {
 	text, ok := strings.CutPrefix(value, sealedMark)
 	if !ok {
 		return value, nil
@@ -275,7 +275,7 @@ func (s *Store) sealSome(ctx context.Context) (n int, err error) {
 		for _, c := range clear {
 			// The condition on the old value protects a change that another node makes at the same
 			// time.
-			if _, err := tx.ExecContext(ctx, `UPDATE logins SET totp_secret = $3 WHERE account_id = $1 AND totp_secret = $2`, c.of, c.value, s.sealText("second factor", c.of, c.value)); err != nil {
+			if _, err := tx.ExecContext(ctx, `UPDATE logins SET totp_secret = $3 WHERE account_id = $1 AND totp_secret = $2`, c.of, c.value, s.SealText("second factor", c.of, c.value)); err != nil {
 				return err
 			}
 		}
@@ -290,7 +290,7 @@ func (s *Store) sealSome(ctx context.Context) (n int, err error) {
 				continue
 			}
 			n++
-			if _, err := tx.ExecContext(ctx, `UPDATE secrets SET value = $3 WHERE name = $1 AND value = $2`, c.of, []byte(c.value), s.seal("secret", c.of, []byte(c.value))); err != nil {
+			if _, err := tx.ExecContext(ctx, `UPDATE secrets SET value = $3 WHERE name = $1 AND value = $2`, c.of, []byte(c.value), s.Seal("secret", c.of, []byte(c.value))); err != nil {
 				return err
 			}
 		}

@@ -252,9 +252,9 @@ func fromMillis(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// clock returns the expression for the time of the database in Unix milliseconds. What several nodes
+// Clock returns the expression for the time of the database in Unix milliseconds. What several nodes
 // compare uses it instead of the time of one of them. It is the same in all places of a statement.
-func (s *Store) clock() string {
+func (s *Store) Clock() string {
 	if s.engine == Postgres {
 		return `(EXTRACT(EPOCH FROM statement_timestamp()) * 1000)::BIGINT`
 	}

@@ -149,8 +149,8 @@ func (t *table) deleteOne() string {
 	return `DELETE FROM ` + t.name + ` WHERE ` + strings.Join(terms, " AND ")
 }
 
-// count returns how many rows the table has.
-func (s *Store) count(ctx context.Context, name string) (n int64, err error) {
+// Count returns how many rows the table has.
+func (s *Store) Count(ctx context.Context, name string) (n int64, err error) {
 	err = s.long(ctx, func(ctx context.Context) error {
 		return s.read.QueryRowContext(ctx, `SELECT COUNT(*) FROM `+name).Scan(&n)
 	})

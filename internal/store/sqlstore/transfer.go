@@ -141,7 +141,7 @@ func (s *Store) Sizes(ctx context.Context) ([]Comparison, error) {
 		if !there {
 			continue
 		}
-		n, err := s.count(ctx, name)
+		n, err := s.Count(ctx, name)
 		if err != nil {
 			return nil, err
 		}

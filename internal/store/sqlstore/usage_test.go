@@ -10,15 +10,16 @@ import (
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/testkit/pgtest"
 )
 
 // Whatever is lost or changed, an audit reports the account, the day and the sums concerned.
 func TestAuditFinds(t *testing.T) {
 	t.Parallel()
-	engines := map[string]func(t *testing.T) *sqlstore.Store{
-		"SQLite":     func(t *testing.T) *sqlstore.Store { return open(t, "sqlite", t.TempDir()) },
-		"PostgreSQL": func(t *testing.T) *sqlstore.Store { return open(t, pgtest.URL(t), "") },
+	engines := map[string]func(t *testing.T) *alltest.Store{
+		"SQLite":     func(t *testing.T) *alltest.Store { return open(t, "sqlite", t.TempDir()) },
+		"PostgreSQL": func(t *testing.T) *alltest.Store { return open(t, pgtest.URL(t), "") },
 	}
 	day := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	next := day.AddDate(0, 0, 1)
@@ -56,7 +57,7 @@ func TestAuditFinds(t *testing.T) {
 					"usage_hours acct_0 " + day.Format(time.DateOnly), "usage_hours acct_0 " + next.Format(time.DateOnly), "usage_hours acct_1 " + day.Format(time.DateOnly), "usage_hours acct_1 " + next.Format(time.DateOnly),
 				}},
 			} {
-				if err := sqlstore.Execute(s, step.statement); err != nil {
+				if err := sqlstore.Execute(s.Kernel(), step.statement); err != nil {
 					t.Fatalf("%s: %v", step.statement, err)
 				}
 				differences, _, err := s.AuditUsage(t.Context())
