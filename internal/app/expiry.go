@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"time"
+
+	"sluice/internal/store/sqlstore"
 )
 
 const (
@@ -20,7 +22,7 @@ func (a *App) dropExpired(ctx context.Context) {
 			a.log.Warn("expired rows could not be deleted", "what", what, "error", err.Error())
 		}
 	}
-	a.facts.store.DropExpired(ctx, failed)
+	sqlstore.DropExpired(ctx, failed, a.facts.stores.expiring()...)
 	if err := a.desk.DropExpired(ctx); err != nil {
 		failed("sessions, links and attempts", err)
 	}

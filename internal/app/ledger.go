@@ -41,11 +41,11 @@ func (a *App) openLedger(ctx context.Context, cfg *config.Config) error {
 	}
 	// Without this memory a node could not tell a Redis that has lost its data from a new one, and would count there
 	// at once. So a database that does not answer now ends the start, as it does in the steps before.
-	table, err := a.facts.store.LedgerTable(ctx)
+	table, err := a.facts.stores.nodes.LedgerTable(ctx)
 	if err != nil {
 		return fmt.Errorf("read which table of nodes is in Redis: %w", err)
 	}
-	a.redis, err = redisledger.Open(ctx, cfg.Redis.Reveal(), &redisledger.Options{Node: node, Share: a.cluster.Share, Table: table, Remember: a.facts.store.KeepLedgerTable, Log: a.log})
+	a.redis, err = redisledger.Open(ctx, cfg.Redis.Reveal(), &redisledger.Options{Node: node, Share: a.cluster.Share, Table: table, Remember: a.facts.stores.nodes.KeepLedgerTable, Log: a.log})
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (a *App) followAccounts(_ context.Context, cfg *config.Config) error {
 			return s.Epoch, s.Deactivated
 		}
 	}
-	a.follower = auth.NewFollower(a.facts.index, a.facts.store, opts)
+	a.follower = auth.NewFollower(a.facts.index, a.facts.stores.accounts, opts)
 	if opts.Shared {
 		a.facts.revoke = a.announce
 		a.cluster.Subscribe(topicAccounts, func(string) { a.follower.Nudge() }, a.follower.Nudge)

@@ -281,8 +281,54 @@ func (p *pool) driverTx(ctx context.Context, patience time.Duration, work func(c
 	})
 }
 
+// relaxed is driverTx on SQLite without a sync of its own; see Relaxed.
+func (p *pool) relaxed(ctx context.Context, work func(ctx context.Context, conn driver.Conn) error) (err error) {
+	ctx, cancel := within(ctx, p.patience.call)
+	defer cancel()
+	defer func() {
+		p.note(err)
+		p.wrote(err)
+	}()
+	conn, err := p.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return conn.Raw(func(c any) (err error) {
+		sqlite, ok := c.(interface {
+			driver.Conn
+			driver.ConnBeginTx
+			driver.ExecerContext
+		})
+		if !ok {
+			return fmt.Errorf("a %T has no transactions", c)
+		}
+		bare := context.WithoutCancel(ctx)
+		if _, err := sqlite.ExecContext(bare, "PRAGMA synchronous = NORMAL", nil); err != nil {
+			return err
+		}
+		defer func() {
+			// A connection that keeps being lax would be one for keys and plans, too.
+			if _, failed := sqlite.ExecContext(bare, "PRAGMA synchronous = FULL", nil); failed != nil {
+				err = errors.Join(err, driver.ErrBadConn, failed)
+			}
+		}()
+		tx, err := sqlite.BeginTx(ctx, driver.TxOptions{})
+		if err != nil {
+			return err
+		}
+		if err := work(ctx, sqlite); err != nil {
+			if failed := tx.Rollback(); failed != nil {
+				err = errors.Join(err, driver.ErrBadConn, failed)
+			}
+			return err
+		}
+		return tx.Commit()
+	})
+}
+
 // send sends statements to PostgreSQL at once. It runs what comes until the end of the batch in one transaction.
-func (p *pool) send(ctx context.Context, steps []step) (err error) {
+func (p *pool) send(ctx context.Context, steps []Step) (err error) {
 	ctx, cancel := within(ctx, p.patience.call)
 	defer cancel()
 	defer func() {
@@ -301,7 +347,7 @@ func (p *pool) send(ctx context.Context, steps []step) (err error) {
 		}
 		var batch pgx.Batch
 		for _, st := range steps {
-			batch.Queue(st.query, st.args...)
+			batch.Queue(st.Query, stored(st.Args)...)
 		}
 		results := pg.Conn().SendBatch(ctx, &batch)
 		for _, st := range steps {
@@ -312,6 +358,15 @@ func (p *pool) send(ctx context.Context, steps []step) (err error) {
 		}
 		return results.Close()
 	})
+}
+
+// Connect opens a connection to PostgreSQL of its own, for what does not end with a statement.
+func (s *Store) Connect(ctx context.Context) (*pgx.Conn, error) {
+	conn, err := pgx.ConnectConfig(ctx, s.config)
+	if err != nil {
+		return nil, Clean(err)
+	}
+	return conn, nil
 }
 
 // conn reserves one connection. What is done with it needs the deadline of long, or one of its own.
@@ -443,10 +498,10 @@ func (s *Store) Look(ctx context.Context) (f health.Finding) {
 	switch {
 	case err != nil && isUnanswered(err):
 		answered := time.Unix(0, s.state.answered.Load())
-		f.Age, f.Err = time.Since(answered), clean(err)
+		f.Age, f.Err = time.Since(answered), Clean(err)
 		f.Message = fmt.Sprintf("no answer for %s: known keys keep working, and nothing can be changed", f.Age.Round(time.Second))
 	case err != nil:
-		f = health.Failure(fmt.Errorf("the tables cannot be read: %w", clean(err)))
+		f = health.Failure(fmt.Errorf("the tables cannot be read: %w", Clean(err)))
 		f.Message = "the tables cannot be read"
 	case version < s.known:
 		f = health.Failure(fmt.Errorf("the tables are at version %d and this program needs %d", version, s.known))
@@ -455,7 +510,7 @@ func (s *Store) Look(ctx context.Context) (f health.Finding) {
 		f = health.Failure(errors.New("PostgreSQL is read-only: it is a standby, or default_transaction_read_only is set"))
 		f.Message = "read-only: calls with known keys continue and are settled later, and nothing can be changed"
 	case refused != nil && time.Since(refused.at) < refusalLasts:
-		f = health.Failure(clean(refused.err))
+		f = health.Failure(Clean(refused.err))
 		f.Message = "it stores nothing: calls with known keys continue and are settled later, and nothing can be changed"
 	case version > s.known:
 		f.Message = "a newer program has migrated the tables"

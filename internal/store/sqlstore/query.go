@@ -224,7 +224,7 @@ type timeColumn struct{ to *time.Time }
 
 func (c timeColumn) Scan(v any) error {
 	ms, err := integer(v)
-	*c.to = fromMillis(ms)
+	*c.to = Time(ms)
 	return err
 }
 
@@ -267,7 +267,7 @@ func stored(args []any) []any {
 	for i, a := range args {
 		switch a := a.(type) {
 		case time.Time:
-			args[i] = millis(a)
+			args[i] = Millis(a)
 		case time.Duration:
 			args[i] = a.Milliseconds()
 		case bool:
@@ -275,6 +275,15 @@ func stored(args []any) []any {
 		}
 	}
 	return args
+}
+
+// OrNull returns b as a query parameter, with nil as NULL. A nil slice itself would be an empty
+// value to one engine and NULL to the other.
+func OrNull(b []byte) any {
+	if b == nil {
+		return nil
+	}
+	return b
 }
 
 // Insert returns the statement that inserts a row of the columns, which are separated by commas.

@@ -317,7 +317,7 @@ func clearValues(ctx context.Context, tx *sql.Tx, query string, arg any) ([]clea
 // findSealed returns the one column of a query that takes an id and the time, or nil if no row fits.
 func (s *Store) findSealed(ctx context.Context, query string, id []byte, now time.Time) ([]byte, error) {
 	var sealed []byte
-	err := s.read.QueryRowContext(ctx, query, id, millis(now)).Scan(&sealed)
+	err := s.read.QueryRowContext(ctx, query, id, Millis(now)).Scan(&sealed)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

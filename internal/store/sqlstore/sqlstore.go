@@ -50,7 +50,6 @@ type Store struct {
 	state    state
 	known    int64           // the version of the tables that this program needs
 	config   *pgx.ConnConfig // of PostgreSQL; nil for SQLite
-	keeping  keeping         // of SQLite
 	report   func(Migration) // may be nil
 }
 
@@ -235,17 +234,17 @@ func each(ctx context.Context, q querier, read func(*sql.Rows) error, query stri
 	return err
 }
 
-// millis converts a time to the form in which it is stored: Unix milliseconds, with 0 for the zero
+// Millis converts a time to the form in which it is stored: Unix milliseconds, with 0 for the zero
 // time, which means never.
-func millis(t time.Time) int64 {
+func Millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
 	return t.UnixMilli()
 }
 
-// fromMillis is the inverse of millis. The result is in UTC.
-func fromMillis(ms int64) time.Time {
+// Time is the inverse of Millis. The result is in UTC.
+func Time(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
 	}

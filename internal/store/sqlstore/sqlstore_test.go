@@ -16,12 +16,7 @@ import (
 
 func open(t testing.TB, database, dir string) *alltest.Store {
 	t.Helper()
-	s, err := alltest.Open(t.Context(), database, dir)
-	if err != nil {
-		t.Fatalf("Open = %v", err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
+	return alltest.In(t, database, dir)
 }
 
 // kernel opens a database for what concerns all of it.

@@ -67,7 +67,7 @@ func (s *Store) transfers(ctx context.Context) (out []move, err error) {
 		if err := rows.Scan(&m.installation, &m.state, &at, &m.restore); err != nil {
 			return err
 		}
-		m.at = fromMillis(at)
+		m.at = Time(at)
 		out = append(out, m)
 		return nil
 	}, `SELECT installation, state, at, restore FROM transfers`)
@@ -353,7 +353,7 @@ func (t *Transfer) Begin(ctx context.Context) (Standing, error) {
 			}
 		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO transfers (installation, state, at, restore) VALUES ($1, $2, $3, $4)`,
-			t.id, stateCopying, millis(time.Now()), strings.Join(restore, ";\n"))
+			t.id, stateCopying, Millis(time.Now()), strings.Join(restore, ";\n"))
 		return err
 	})
 	return standing, err
@@ -366,7 +366,7 @@ func (t *Transfer) Finish(ctx context.Context) error {
 	err := t.to.longTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		var restore string
 		err := tx.QueryRowContext(ctx, `UPDATE transfers SET state = $2, at = $3 WHERE installation = $1 AND state = $4 RETURNING restore`,
-			t.id, stateCopied, millis(now), stateCopying).Scan(&restore)
+			t.id, stateCopied, Millis(now), stateCopying).Scan(&restore)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil // complete already
 		}
@@ -389,7 +389,7 @@ func (t *Transfer) Finish(ctx context.Context) error {
 	}
 	return t.from.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO transfers (installation, state, at, restore) VALUES ($1, $2, $3, '')
-			ON CONFLICT (installation) DO NOTHING`, t.id, stateMoved, millis(now))
+			ON CONFLICT (installation) DO NOTHING`, t.id, stateMoved, Millis(now))
 		return err
 	})
 }

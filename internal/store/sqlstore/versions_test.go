@@ -265,7 +265,7 @@ func TestOldRequestsAreFound(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			found, err := kernel(t, url, dir).Requests(t.Context(), id, 10)
+			found, err := open(t, url, dir).Requests(t.Context(), id, 10)
 			if err != nil || len(found) != 1 || found[0].ID != id || found[0].Way != nil {
 				t.Errorf("Requests = %+v, %v, want the call of the earlier version", found, err)
 			}
