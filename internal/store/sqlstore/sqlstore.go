@@ -1,7 +1,9 @@
-// Package sqlstore stores all data of Sluice in SQLite or PostgreSQL.
+// Package sqlstore is the kernel of everything that Sluice stores in SQLite or PostgreSQL: opening, pools of connections,
+// deadlines, transactions, statements and their rows, secrets, migrations, and copies of a whole database.
 //
-// One set of SQL serves both engines. A method is one transaction, named after what happened. The
-// rules about what may happen belong to the package whose Store interface the method implements.
+// What is stored is in the packages below it, one for each noun. They have one set of SQL for both engines, and use a
+// Conn. A method of theirs is one transaction, named after what happened. The rules about what may happen belong to the
+// package whose Store interface the method implements.
 //
 // On SQLite all writes use a single connection and start with BEGIN IMMEDIATE, so no other writer
 // can get in between a read and a write of the same transaction. On PostgreSQL, a transaction first
