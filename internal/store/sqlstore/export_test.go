@@ -77,12 +77,7 @@ func ClearSecrets(ctx context.Context, s *Store) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	tx, err := s.write.db.BeginTx(ctx, nil)
-	if err != nil {
-		return 0, err
-	}
-	defer tx.Rollback()
-	values, err := clearValues(ctx, tx, `SELECT name, value FROM secrets WHERE name <> $1`, dataKey)
+	values, err := clearValues(s.Read(ctx), `SELECT name, value FROM secrets WHERE name <> $1`, dataKey)
 	for _, v := range values {
 		if len(v.value) < len(sealedMark) || v.value[:len(sealedMark)] != sealedMark {
 			n++
@@ -98,9 +93,9 @@ func Names() (in, out []string) { return copied[:], notCopied[:] }
 // different numbers never share a key. The version changes what is in a row beside its key.
 func Fill(s *Store, from, until, version int) error {
 	ctx := context.Background()
-	return s.longTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return s.longTx(ctx, func(tx *Conn) error {
 		for _, name := range copied {
-			if err := fill(ctx, tx, name, from, until, version); err != nil {
+			if err := fill(tx, name, from, until, version); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 		}
@@ -108,20 +103,14 @@ func Fill(s *Store, from, until, version int) error {
 	})
 }
 
-func fill(ctx context.Context, tx *sql.Tx, name string, from, until, version int) error {
+func fill(tx *Conn, name string, from, until, version int) error {
 	type column struct {
 		name, kind string
 		required   bool
 		key        int
 	}
-	var columns []column
-	err := each(ctx, tx, func(rows *sql.Rows) error {
-		var c column
-		if err := rows.Scan(&c.name, &c.kind, &c.required, &c.key); err != nil {
-			return err
-		}
-		columns = append(columns, c)
-		return nil
+	columns, err := All(tx, func(row Row, c *column) error {
+		return row.Scan(&c.name, &c.kind, &c.required, &c.key)
 	}, `SELECT name, type, "notnull", pk FROM pragma_table_info($1) ORDER BY cid`, name)
 	if err != nil {
 		return err
@@ -158,7 +147,7 @@ func fill(ctx context.Context, tx *sql.Tx, name string, from, until, version int
 			}
 			args = append(args, value)
 		}
-		if _, err := tx.ExecContext(ctx, insert, args...); err != nil {
+		if err := tx.Exec(insert, args...); err != nil {
 			return err
 		}
 	}

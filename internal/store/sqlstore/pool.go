@@ -244,9 +244,8 @@ func (p *pool) tx(ctx context.Context, patience time.Duration, opts *sql.TxOptio
 	return tx.Commit()
 }
 
-// driverTx is tx for work that uses the driver itself. It runs while the connection is locked, so nothing else can end
-// the transaction before work does.
-func (p *pool) driverTx(ctx context.Context, patience time.Duration, work func(ctx context.Context, conn driver.Conn) error) (err error) {
+// raw runs work with a connection of the driver itself, within a patience.
+func (p *pool) raw(ctx context.Context, patience time.Duration, work func(ctx context.Context, conn any) error) (err error) {
 	ctx, cancel := within(ctx, patience)
 	defer cancel()
 	defer func() {
@@ -258,50 +257,44 @@ func (p *pool) driverTx(ctx context.Context, patience time.Duration, work func(c
 		return err
 	}
 	defer conn.Close()
-	return conn.Raw(func(c any) error {
-		conn, ok := c.(interface {
-			driver.Conn
-			driver.ConnBeginTx
-		})
-		if !ok {
-			return fmt.Errorf("a %T has no transactions", c)
-		}
-		tx, err := conn.BeginTx(ctx, driver.TxOptions{})
-		if err != nil {
-			return err
-		}
-		if err := work(ctx, conn); err != nil {
-			// A connection that cannot even roll back is closed.
-			if failed := tx.Rollback(); failed != nil {
-				err = fmt.Errorf("%w (%w: %w)", err, driver.ErrBadConn, failed)
-			}
-			return err
-		}
-		return tx.Commit()
-	})
+	return conn.Raw(func(c any) error { return work(ctx, c) })
 }
 
-// relaxed is driverTx on SQLite without a sync of its own; see Relaxed.
-func (p *pool) relaxed(ctx context.Context, work func(ctx context.Context, conn driver.Conn) error) (err error) {
-	ctx, cancel := within(ctx, p.patience.call)
-	defer cancel()
-	defer func() {
-		p.note(err)
-		p.wrote(err)
-	}()
-	conn, err := p.db.Conn(ctx)
+// driverTx is tx for work that uses the driver itself. It runs while the connection is locked, so nothing else can end
+// the transaction before work does.
+func (p *pool) driverTx(ctx context.Context, patience time.Duration, work func(ctx context.Context, conn driver.Conn) error) error {
+	return p.raw(ctx, patience, func(ctx context.Context, c any) error { return inDriverTx(ctx, c, work) })
+}
+
+// inDriverTx runs work in a transaction of a driver's connection.
+func inDriverTx(ctx context.Context, c any, work func(ctx context.Context, conn driver.Conn) error) error {
+	conn, ok := c.(interface {
+		driver.Conn
+		driver.ConnBeginTx
+	})
+	if !ok {
+		return fmt.Errorf("a %T has no transactions", c)
+	}
+	tx, err := conn.BeginTx(ctx, driver.TxOptions{})
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	return conn.Raw(func(c any) (err error) {
-		sqlite, ok := c.(interface {
-			driver.Conn
-			driver.ConnBeginTx
-			driver.ExecerContext
-		})
+	if err := work(ctx, conn); err != nil {
+		// A connection that cannot even roll back is closed.
+		if failed := tx.Rollback(); failed != nil {
+			err = fmt.Errorf("%w (%w: %w)", err, driver.ErrBadConn, failed)
+		}
+		return err
+	}
+	return tx.Commit()
+}
+
+// relaxed is driverTx on SQLite without a sync of its own; see Relaxed.
+func (p *pool) relaxed(ctx context.Context, work func(ctx context.Context, conn driver.Conn) error) error {
+	return p.raw(ctx, p.patience.call, func(ctx context.Context, c any) (err error) {
+		sqlite, ok := c.(driver.ExecerContext)
 		if !ok {
-			return fmt.Errorf("a %T has no transactions", c)
+			return fmt.Errorf("a %T cannot be told to sync", c)
 		}
 		bare := context.WithoutCancel(ctx)
 		if _, err := sqlite.ExecContext(bare, "PRAGMA synchronous = NORMAL", nil); err != nil {
@@ -313,34 +306,13 @@ func (p *pool) relaxed(ctx context.Context, work func(ctx context.Context, conn 
 				err = errors.Join(err, driver.ErrBadConn, failed)
 			}
 		}()
-		tx, err := sqlite.BeginTx(ctx, driver.TxOptions{})
-		if err != nil {
-			return err
-		}
-		if err := work(ctx, sqlite); err != nil {
-			if failed := tx.Rollback(); failed != nil {
-				err = errors.Join(err, driver.ErrBadConn, failed)
-			}
-			return err
-		}
-		return tx.Commit()
+		return inDriverTx(ctx, c, work)
 	})
 }
 
 // send sends statements to PostgreSQL at once. It runs what comes until the end of the batch in one transaction.
-func (p *pool) send(ctx context.Context, steps []Step) (err error) {
-	ctx, cancel := within(ctx, p.patience.call)
-	defer cancel()
-	defer func() {
-		p.note(err)
-		p.wrote(err)
-	}()
-	conn, err := p.db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	return conn.Raw(func(c any) error {
+func (p *pool) send(ctx context.Context, steps []Step) error {
+	return p.raw(ctx, p.patience.call, func(ctx context.Context, c any) error {
 		pg, ok := c.(*stdlib.Conn)
 		if !ok {
 			return fmt.Errorf("a %T cannot take statements at once", c)

@@ -31,9 +31,10 @@ func (s *Store) Write(ctx context.Context) *Conn { return &Conn{store: s, ctx: c
 // Vital returns a Conn for what nodes show with that they live.
 func (s *Store) Vital(ctx context.Context) *Conn { return &Conn{store: s, ctx: ctx, pool: s.vital} }
 
-// Tx runs work in one writing transaction. It commits if work returns nil and rolls back otherwise.
+// Tx runs work in one writing transaction. It commits if work returns nil and rolls back otherwise. Errors of the
+// database become faults; see unavailable.
 func (s *Store) Tx(ctx context.Context, work func(tx *Conn) error) error {
-	return s.tx(ctx, s.inTx(work))
+	return unavailable(s.write.tx(ctx, s.patience.call, nil, s.inTx(work)))
 }
 
 // VitalTx is Tx on the connections of Vital.

@@ -176,36 +176,14 @@ func sqliteDSN(path string, pragmas []string, params ...string) string {
 	return (&url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path)}).String() + "?" + strings.Join(params, "&")
 }
 
-// tx runs work in one writing transaction. It commits if work returns nil and rolls back otherwise.
-// Errors of the database become faults; see unavailable.
-//
-// The context that work gets has the deadline of the transaction. It is named ctx everywhere, so that the one
-// outside cannot be used by mistake: a statement that did not end would keep the transaction from ending.
-func (s *Store) tx(ctx context.Context, work func(ctx context.Context, tx *sql.Tx) error) error {
-	return unavailable(s.write.tx(ctx, s.patience.call, nil, work))
-}
-
-// longTx is tx for what may take hours; see long.
-func (s *Store) longTx(ctx context.Context, work func(ctx context.Context, tx *sql.Tx) error) error {
-	return s.long(ctx, func(ctx context.Context) error { return s.tx(ctx, work) })
+// longTx is Tx for what may take hours; see long.
+func (s *Store) longTx(ctx context.Context, work func(tx *Conn) error) error {
+	return s.long(ctx, func(ctx context.Context) error { return s.Tx(ctx, work) })
 }
 
 // querier is implemented by *pool and *sql.Tx.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
-
-// asker is implemented by *pool and inTx, for queries that give one row.
-type asker interface {
-	querier
-	QueryRowContext(ctx context.Context, query string, args ...any) rowScanner
-}
-
-// inTx makes an asker of a transaction.
-type inTx struct{ *sql.Tx }
-
-func (t inTx) QueryRowContext(ctx context.Context, query string, args ...any) rowScanner {
-	return t.Tx.QueryRowContext(ctx, query, args...)
 }
 
 // each runs a query and calls read for each row. Loops over rows belong here: it is easy to forget

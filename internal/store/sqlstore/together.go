@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"time"
 
@@ -29,9 +28,9 @@ func (s *Store) Together(ctx context.Context, steps []Step) error {
 		}
 		return unavailable(s.write.send(ctx, steps))
 	}
-	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return s.Tx(ctx, func(tx *Conn) error {
 		for _, st := range steps {
-			if err := st.run(ctx, tx); err != nil {
+			if err := st.run(tx); err != nil {
 				return err
 			}
 		}
@@ -43,15 +42,14 @@ func (s *Store) Together(ctx context.Context, steps []Step) error {
 var errSilent = errors.New("it has not answered for a second, and was not asked again")
 
 // run runs the statement in a transaction.
-func (st *Step) run(ctx context.Context, tx *sql.Tx) error {
+func (st *Step) run(tx *Conn) error {
 	if st.Row != nil {
-		return tx.QueryRowContext(ctx, st.Query, stored(st.Args)...).Scan(st.Row...)
+		return tx.row(st.Query, st.Args).Scan(st.Row...)
 	}
-	res, err := tx.ExecContext(ctx, st.Query, stored(st.Args)...)
-	if err != nil || st.Changed == nil {
-		return err
+	n, err := tx.Changed(st.Query, st.Args...)
+	if st.Changed != nil {
+		*st.Changed = n
 	}
-	*st.Changed, err = res.RowsAffected()
 	return err
 }
 
