@@ -365,8 +365,7 @@ func (s *Store) Replay(ctx context.Context, accountID, id string, now, since tim
 		if err := hasRoom(tx, accountID); err != nil {
 			return err
 		}
-		err = tx.Exec(`UPDATE alert_deliveries SET state = 'waiting', attempts = 0, due_at = $2, finished_at = 0, status = 0, problem = '', replayed_at = $2 WHERE id = $1`, id, now)
-		return err
+		return tx.Exec(`UPDATE alert_deliveries SET state = 'waiting', attempts = 0, due_at = $2, finished_at = 0, status = 0, problem = '', replayed_at = $2 WHERE id = $1`, id, now)
 	})
 }
 

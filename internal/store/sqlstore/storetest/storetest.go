@@ -4,9 +4,9 @@
 // Each test gets an empty database of its own, so tests run in parallel. A test of one engine's own
 // behaviour, such as its locking, belongs to package sqlstore.
 //
-// The capabilities define the interfaces (account.Store, usage.Store and so on), and one Store implements
-// all of them. The files here follow the capabilities. A new method of the store needs a test here
-// before a capability uses it.
+// The capabilities define the interfaces (account.Store, usage.Store and so on), and the packages beside this one
+// implement them, each a part of the database. The files here follow the capabilities. A new method of the store needs
+// a test here before a capability uses it.
 package storetest
 
 import (
