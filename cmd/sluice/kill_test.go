@@ -20,6 +20,7 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/operate/admin"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // A server is killed at random moments while accounts and keys are written. Whatever the moment, its folder opens
@@ -296,7 +297,7 @@ func (r *killRound) check(t *testing.T) {
 	if code := run(ctx, &program{args: []string{"account", "list", "--data", r.dir}, stdout: io.Discard, stderr: os.Stderr}); code != 0 {
 		t.Errorf("sluice account list after the kill = %d, want 0", code)
 	}
-	store, err := sqlstore.Open(ctx, "sqlite", r.dir)
+	store, err := alltest.Open(ctx, "sqlite", r.dir)
 	if err != nil {
 		t.Fatalf("Open after the kill = %v", err)
 	}
@@ -361,7 +362,7 @@ func (r *killRound) checkFile(t *testing.T) {
 }
 
 // checkWhole checks what is true of every account at any moment.
-func (r *killRound) checkWhole(t *testing.T, store *sqlstore.Store, a *account.Account) {
+func (r *killRound) checkWhole(t *testing.T, store *alltest.Store, a *account.Account) {
 	t.Helper()
 	masters := 0
 	for _, k := range a.Keys {
@@ -383,7 +384,7 @@ func (r *killRound) checkWhole(t *testing.T, store *sqlstore.Store, a *account.A
 }
 
 // checkLedger compares an account with the acknowledged changes. One more change may have been made without a reply.
-func (w *writer) checkLedger(t *testing.T, store *sqlstore.Store, l *ledger, a *account.Account) {
+func (w *writer) checkLedger(t *testing.T, store *alltest.Store, l *ledger, a *account.Account) {
 	t.Helper()
 	log, err := store.AuditLog(t.Context(), a.ID, 0, 1_000_000)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // published is what an index would know: the newest state of each account.
@@ -16,7 +16,7 @@ type published map[string]*account.Account
 
 func newAccounts(t *testing.T) (*account.Accounts, published) {
 	t.Helper()
-	s, err := sqlstore.Open(t.Context(), "sqlite", t.TempDir())
+	s, err := alltest.Open(t.Context(), "sqlite", t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func (a *App) openAlerts(_ context.Context, cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
-	store, settings := a.facts.store, func() alert.Settings { return alertSettings(a.settings.Load().Config) }
+	store, settings := a.facts.stores.alerts, func() alert.Settings { return alertSettings(a.settings.Load().Config) }
 	// Not the outbox, which forgets its mail when the process ends.
 	sender, err := newSender(cfg, a)
 	if err != nil {

@@ -28,7 +28,7 @@ import (
 // The API and MCP tools need each other: the API calls tools, and our own MCP server is a caller of
 // the API. So both get a function that reads a.api when a request arrives, after openAPI has set it.
 func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
-	store := a.facts.store
+	store, stores := a.facts.store, &a.facts.stores
 	replies := &idempotency.Options{} // a copy: the options of a test must not get the key
 	if a.opts.Idempotency != nil {
 		*replies = *a.opts.Idempotency
@@ -37,8 +37,8 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 	routers := &routing.RouterOptions{Key: store.Key(), Log: a.log}
 	// Other nodes can only be there with PostgreSQL. A process that is alone asks no database about them.
 	if !a.facts.alone() {
-		replies.Claims, replies.Node = store, a.nodeName()
-		routers.Shared = store
+		replies.Claims, replies.Node = stores.kept, a.nodeName()
+		routers.Shared = stores.kept
 	}
 	streams := &resume.Options{Patience: cfg.Resume.Patience, MaxStream: cfg.Resume.StreamMiB << 20, MaxAccount: cfg.Resume.AccountMiB << 20, MaxAll: cfg.Resume.TotalMiB << 20}
 	if a.opts.Resume != nil {
@@ -48,23 +48,23 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 		streams.Bus = nodeBus{a.cluster}
 	}
 	a.streams = resume.New(streams)
-	a.replies, a.router = idempotency.New(store, a.log, replies), routing.NewRouter(routers)
-	a.feedback = feedback.New(store, a.finder(), &feedback.Options{Log: a.log, On: func() bool { return a.settings.Load().Config.Router.Feedback }})
+	a.replies, a.router = idempotency.New(stores.kept, a.log, replies), routing.NewRouter(routers)
+	a.feedback = feedback.New(stores.service, a.finder(), &feedback.Options{Log: a.log, On: func() bool { return a.settings.Load().Config.Router.Feedback }})
 	// The depth of nesting is counted, so that tools which call the service again come to an end.
 	nested := func(depth int) http.Handler { return a.api.Nested(depth) }
 	a.tools = newRemoteTools(cfg, func() string { return a.Origin() + "/mcp" }, nested)
 	// Kept replies and the states of tool calls hold parts of conversations, so both are encrypted in
 	// the database.
 	a.line = inference.New(a.gate, a.pulse, &inference.Options{
-		States: continuation.New(store, &continuation.Options{Key: store.Key()}), Tools: a.tools.loop, Router: a.router, Closed: a.helm.Closed, Patience: a.opts.Patience, Routed: a.feedback.Settled,
+		States: continuation.New(stores.kept, &continuation.Options{Key: store.Key()}), Tools: a.tools.loop, Router: a.router, Closed: a.helm.Closed, Patience: a.opts.Patience, Routed: a.feedback.Settled,
 	})
 	tools := a.newMCPServer(nested)
 	a.cluster.Subscribe(topicMCP, tools.Told, nil)
 	a.reads = turnstile.New()
 	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand, a.follower), a.line, a.settings.Load().HTTP(), &httpapi.Options{
 		Log: a.log, Metrics: a.metrics, Tracer: a.tracer, Ledger: a.ledger, Abuse: a.abuse, Replies: a.replies, Streams: a.streams, Videos: a.videos,
-		Responses: responses.NewShelf(store, &responses.ShelfOptions{Key: store.Key()}),
-		Changes:   store.CatalogChanges,
+		Responses: responses.NewShelf(stores.kept, &responses.ShelfOptions{Key: store.Key()}),
+		Changes:   stores.service.CatalogChanges,
 		Reads:     a.reads,
 		Pages:     a.pages(cfg), MCP: tools.Serve,
 		Health: a.health, Refusals: a.refusals, Activity: a.activity(), Feedback: a.feedback,

@@ -243,7 +243,7 @@ func (a *App) readSettings(_ context.Context, cfg *config.Config) error {
 func (a *App) openCatalog(ctx context.Context, cfg *config.Config) error {
 	s := a.settings.Load()
 	s.Tier(a.helm.Tiers())
-	if err := s.Join(ctx, a.facts.store, a.facts.alone(), nil); err != nil {
+	if err := s.Join(ctx, a.facts.stores.service, a.facts.alone(), nil); err != nil {
 		return err
 	}
 	s.Route(nil, a.helm.Drained, a.log)

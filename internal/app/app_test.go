@@ -31,6 +31,7 @@ import (
 	"sluice/internal/line/resume"
 	"sluice/internal/operate/admin"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/upstream/discovery"
 	"sluice/internal/video"
 )
@@ -152,7 +153,7 @@ var emptyDatabase = sync.OnceValues(func() ([]byte, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	store, err := sqlstore.Open(context.Background(), "sqlite", dir)
+	store, err := alltest.Open(context.Background(), "sqlite", dir)
 	if err != nil {
 		return nil, err
 	}

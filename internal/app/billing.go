@@ -53,11 +53,11 @@ func newBilling(cfg *config.Config, f *facts, origin func() string, opts billing
 	// As if only this machine sent requests: Withdrawn takes the test card away when that ends.
 	switch cfg.PaymentProcessor(true) {
 	case "testpay":
-		opts.Processor = testpay.New(f.store, testCheckout, testCard)
+		opts.Processor = testpay.New(f.stores.payments, testCheckout, testCard)
 	case "stripe":
 		p := stripe.New(cfg.Billing.SecretKey.Reveal(), cfg.Billing.WebhookSecret.Reveal(), func() string { return origin() + planPage }, &stripe.Options{URL: cfg.Billing.APIURL})
 		opts.Processor, opts.LeastCents = p, stripe.LeastCents
-		return billing.New(f.store, &opts), p
+		return billing.New(f.stores.payments, &opts), p
 	}
-	return billing.New(f.store, &opts), nil
+	return billing.New(f.stores.payments, &opts), nil
 }

@@ -18,12 +18,12 @@ func (a *App) openBoard(context.Context, *config.Config) error {
 		if err != nil {
 			return err
 		}
-		opts.Store, opts.Node = a.facts.store, node
+		opts.Store, opts.Node = a.facts.stores.service, node
 	}
 	a.board = overview.New(a.gauges, opts)
-	a.record = overview.NewRecord(a.board, a.facts.store, a.log)
+	a.record = overview.NewRecord(a.board, a.facts.stores.service, a.log)
 	a.reports = overview.NewDesk(a.board, overview.Sources{
-		Accounts: a.facts.index.Each, Account: a.facts.index.Account, Revenue: a.facts.store.Revenue,
+		Accounts: a.facts.index.Each, Account: a.facts.index.Account, Revenue: a.facts.stores.payments.Revenue,
 		Videos: func(now time.Time) (int, time.Duration, error) { return a.videos.Queue(now) },
 		Nodes:  a.aliveNodes,
 	})

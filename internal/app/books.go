@@ -17,7 +17,7 @@ import (
 
 // openBooks opens the journal, and makes the gate that settles calls there.
 func (a *App) openBooks(_ context.Context, cfg *config.Config) error {
-	a.books = usage.NewBooks(a.facts.dir.Join(installation.JournalFolder), watchedStore{a.facts.store, a.board}, &usage.BooksOptions{
+	a.books = usage.NewBooks(a.facts.dir.Join(installation.JournalFolder), watchedStore{a.facts.stores.calls, a.board}, &usage.BooksOptions{
 		SyncEach: cfg.Usage.SyncEach, Log: a.log,
 		Recorded: func(s usage.Settlement) {
 			a.abuse.Settled(&s) // set by resumeScores, before the first call
@@ -26,7 +26,7 @@ func (a *App) openBooks(_ context.Context, cfg *config.Config) error {
 		Running:  a.ledger.Running,
 		KeepDays: func() int { return a.settings.Load().Config.Usage.KeepDays },
 	})
-	a.refusals = refusal.New(a.facts.store, a.log)
+	a.refusals = refusal.New(a.facts.stores.calls, a.log)
 	a.gate = admission.New(a.ledger, entrance{a.books, a.cluster}, a.currentFacts(cfg))
 	a.quota = a.newQuota()
 	a.gate.CountUnits(a.quota)
@@ -49,7 +49,7 @@ func (a *App) newQuota() *admission.Quota {
 		if err := a.books.Flush(ctx); err != nil {
 			return 0, err
 		}
-		return a.facts.store.KeyUnits(ctx, accountID, keyID, month)
+		return a.facts.stores.calls.KeyUnits(ctx, accountID, keyID, month)
 	}, opts)
 }
 
@@ -61,7 +61,7 @@ func (a *App) restoreWindows(ctx context.Context, _ *config.Config) error {
 		return nil // Redis has not forgotten it
 	}
 	now := time.Now() // one time for all: the ledger needs how long ago each call was
-	videos, err := video.Recent(ctx, a.facts.store, now.Add(-time.Minute))
+	videos, err := video.Recent(ctx, a.facts.stores.videos, now.Add(-time.Minute))
 	if err != nil {
 		return err
 	}
@@ -106,6 +106,6 @@ func (a *App) resumeScores(ctx context.Context, cfg *config.Config) error {
 	if a.redis != nil {
 		opts.Counter = a.redis.Units()
 	}
-	a.abuse = abuse.New(a.facts.store, opts)
+	a.abuse = abuse.New(a.facts.stores.calls, opts)
 	return a.abuse.Resume(ctx)
 }

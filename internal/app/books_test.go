@@ -20,6 +20,7 @@ import (
 	"sluice/internal/operate/admin"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // A start takes over what the last minute used, as far as the clock lets it. Whatever the clock did
@@ -152,7 +153,7 @@ func TestKeepDays(t *testing.T) {
 	add(10, 31)
 	add(20, 30)
 	add(5, 1)
-	store, err := sqlstore.Open(t.Context(), "sqlite", s.data())
+	store, err := alltest.Open(t.Context(), "sqlite", s.data())
 	if err != nil {
 		t.Fatal(err)
 	}

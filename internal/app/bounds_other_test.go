@@ -18,6 +18,7 @@ import (
 	"sluice/internal/app/config"
 	"sluice/internal/kit/plainhttp"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/upstream/continuation"
 )
 
@@ -83,7 +84,7 @@ func hiddenSteps(column string) try {
 		t.Helper()
 		b.says(t, "the oldest go")
 		dir := t.TempDir()
-		store, err := sqlstore.Open(t.Context(), "sqlite", dir)
+		store, err := alltest.Open(t.Context(), "sqlite", dir)
 		if err != nil {
 			t.Fatal(err)
 		}

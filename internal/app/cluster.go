@@ -58,7 +58,7 @@ func (a *App) joinCluster(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	host, _ := os.Hostname() // without one, the id is still there
-	joined, err := cluster.Join(ctx, a.facts.store, node, mode, &cluster.Options{Version: buildinfo.Version, Host: host, Log: a.log})
+	joined, err := cluster.Join(ctx, a.facts.stores.nodes, node, mode, &cluster.Options{Version: buildinfo.Version, Host: host, Log: a.log})
 	if err != nil {
 		return err
 	}

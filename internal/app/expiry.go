@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sluice/internal/kit/pace"
+	"sluice/internal/store/sqlstore"
 )
 
 const (
@@ -22,7 +23,7 @@ func (a *App) dropExpired(ctx context.Context) {
 			a.log.Warn("expired rows could not be deleted", "what", what, "error", err.Error())
 		}
 	}
-	a.facts.store.DropExpired(ctx, failed)
+	sqlstore.DropExpired(ctx, failed, a.facts.stores.expiring()...)
 	if err := a.desk.DropExpired(ctx); err != nil {
 		failed("sessions, links and attempts", err)
 	}

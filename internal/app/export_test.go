@@ -36,13 +36,13 @@ func (a *App) Settlements() ([]usage.Settlement, int64) {
 	if err != nil {
 		panic(err)
 	}
-	accounts, err := a.facts.store.Accounts(ctx, "", 1000)
+	accounts, err := a.facts.stores.accounts.Accounts(ctx, "", 1000)
 	if err != nil {
 		panic(err)
 	}
 	var all usage.Sums
 	for _, owner := range accounts {
-		rows, err := a.facts.store.UsageByDay(ctx, owner.ID, time.Time{})
+		rows, err := a.facts.stores.calls.UsageByDay(ctx, owner.ID, time.Time{})
 		if err != nil {
 			panic(err)
 		}
@@ -77,7 +77,7 @@ func (a *App) SettledFor(ctx context.Context, accountID string) ([]usage.Settlem
 	if err := a.books.Flush(ctx); err != nil {
 		return nil, err
 	}
-	return a.facts.store.RecentSettlements(ctx, accountID, usage.Point{At: time.Now().Add(time.Hour)}, 100)
+	return a.facts.stores.calls.RecentSettlements(ctx, accountID, usage.Point{At: time.Now().Add(time.Hour)}, 100)
 }
 
 // Resumed is how many streams were resumed.

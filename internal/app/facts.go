@@ -22,6 +22,7 @@ import (
 type facts struct {
 	dir      *datadir.Dir
 	store    *sqlstore.Store
+	stores   stores
 	index    *auth.Index // empty in an offline command, which authenticates nobody
 	accounts *account.Accounts
 
@@ -60,8 +61,8 @@ func openFacts(ctx context.Context, cfg *config.Config, open func(ctx context.Co
 	if err := store.UnlockIn(ctx, dir, cfg.Secret.Reveal()); err != nil {
 		return nil, errors.Join(err, store.Close(), dir.Close())
 	}
-	f := &facts{dir: dir, store: store, index: auth.NewIndex()}
-	f.accounts = account.New(store, &account.Options{Brand: cfg.Brand, OnChange: f.changed})
+	f := &facts{dir: dir, store: store, stores: storesOf(store), index: auth.NewIndex()}
+	f.accounts = account.New(f.stores.accounts, &account.Options{Brand: cfg.Brand, OnChange: f.changed})
 	return f, nil
 }
 
@@ -136,7 +137,7 @@ func (f *facts) createOwner(ctx context.Context) (string, error) {
 	}
 	raw, err := f.accounts.CreateOwner(ctx)
 	if err == nil && raw == "" { // another node created it after we had loaded the accounts
-		err = f.index.Load(ctx, f.store)
+		err = f.index.Load(ctx, f.stores.accounts)
 	}
 	return raw, err
 }
@@ -175,10 +176,10 @@ func (a *App) reportMigration(m sqlstore.Migration) {
 // loadAccounts fills the index of keys. It reads the number of the last change first. What another
 // node changes while the accounts are read is then seen twice; in the other order it could be missed.
 func (a *App) loadAccounts(ctx context.Context, _ *config.Config) (err error) {
-	if a.followFrom, err = a.facts.store.LastChange(ctx); err != nil {
+	if a.followFrom, err = a.facts.stores.accounts.LastChange(ctx); err != nil {
 		return err
 	}
-	return a.facts.index.Load(ctx, a.facts.store)
+	return a.facts.index.Load(ctx, a.facts.stores.accounts)
 }
 
 // createOwner creates the owner's account on an empty database.

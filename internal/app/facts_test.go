@@ -18,7 +18,7 @@ func TestOwnerOfAnotherNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.close()
-	owner, _, err := account.New(f.store, nil).Create(t.Context(), "another node", account.OwnerEmail, account.Scale, true)
+	owner, _, err := account.New(f.stores.accounts, nil).Create(t.Context(), "another node", account.OwnerEmail, account.Scale, true)
 	if err != nil {
 		t.Fatal(err)
 	}

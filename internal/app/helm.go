@@ -17,7 +17,7 @@ func (a *App) openHelm(ctx context.Context, _ *config.Config) error {
 		opts.Tell = func(ctx context.Context) error { return tell(ctx, "") }
 	}
 	opts.Moved = a.tierCatalog
-	a.helm = steering.New(a.facts.store, opts)
+	a.helm = steering.New(a.facts.stores.service, opts)
 	a.cluster.Subscribe(topicOrders, func(string) { a.helm.Nudge() }, a.helm.Nudge)
 	return a.helm.Read(ctx)
 }

@@ -34,7 +34,7 @@ func (a *App) openLedger(ctx context.Context, cfg *config.Config) (err error) {
 		return nil
 	}
 	// A database that does not answer now ends the start, as it does in the steps before.
-	a.redis, err = redisledger.Open(ctx, cfg.Redis.Reveal(), a.cluster, a.facts.store, &redisledger.Options{Log: a.log})
+	a.redis, err = redisledger.Open(ctx, cfg.Redis.Reveal(), a.cluster, a.facts.stores.nodes, &redisledger.Options{Log: a.log})
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (a *App) followAccounts(_ context.Context, cfg *config.Config) error {
 			return s.Epoch, s.Deactivated
 		}
 	}
-	a.follower = auth.NewFollower(a.facts.index, a.facts.store, opts)
+	a.follower = auth.NewFollower(a.facts.index, a.facts.stores.accounts, opts)
 	if opts.Shared {
 		a.facts.revoke = a.announce
 		a.cluster.Subscribe(topicAccounts, func(string) { a.follower.Nudge() }, a.follower.Nudge)

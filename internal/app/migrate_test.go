@@ -21,6 +21,7 @@ import (
 	"sluice/internal/operate/admin"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/testkit/pgtest"
 )
 
@@ -103,7 +104,7 @@ func (c *crowd) call(n, calls int, now time.Time) usage.Settlement {
 // settle stores calls in the database, and the last few only in the journal, as a server that was killed leaves them.
 func (c *crowd) settle(t *testing.T, data string, calls, unsettled int) {
 	t.Helper()
-	store, err := sqlstore.Open(t.Context(), "sqlite", data)
+	store, err := alltest.Open(t.Context(), "sqlite", data)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,37 +71,37 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 	// A command ends soon, so nothing here needs Run: books opens the journal only if an operation
 	// reads it, and billing renews nothing by itself.
 	plans := func() account.Plans { return s.Plans }
-	books := usage.NewBooks(f.dir.Join(installation.JournalFolder), f.store, &usage.BooksOptions{SyncEach: cfg.Usage.SyncEach})
+	books := usage.NewBooks(f.dir.Join(installation.JournalFolder), f.stores.calls, &usage.BooksOptions{SyncEach: cfg.Usage.SyncEach})
 	// A command sees no requests. It relies on what the last server has recorded.
 	local := func() bool { return datadir.Proxied(f.dir.Path()) == "" }
 	till, _ := newBilling(cfg, f, cfg.Origin, billing.Options{
 		Plans: plans, Log: slog.New(slog.DiscardHandler),
 		Withdrawn: func() bool { return cfg.Billing.Processor == "" && !local() },
 	})
-	helm := steering.New(f.store, nil)
+	helm := steering.New(f.stores.service, nil)
 	if err := helm.Read(context.Background()); err != nil {
 		return nil, nil, errors.Join(err, books.Close(), f.close())
 	}
 	s.Tier(helm.Tiers())
-	desk := signin.New(f.store, f.accounts, nil, func() signin.Settings { return signinSettings(cfg, cfg.Origin(), local()) }, nil)
+	desk := signin.New(f.stores.logins, f.accounts, nil, func() signin.Settings { return signinSettings(cfg, cfg.Origin(), local()) }, nil)
 	b := &admin.Backend{
 		Accounts:   f.accounts,
-		Staff:      staff.New(f.store, f.accounts, desk, nil),
-		Messages:   notice.NewBoard(f.store, nil, cfg.Origin, nil),
+		Staff:      staff.New(f.stores.accounts, f.accounts, desk, nil),
+		Messages:   notice.NewBoard(f.stores.matters, nil, cfg.Origin, nil),
 		Helm:       helm,
-		Feedback:   feedback.New(f.store, nil, nil),
+		Feedback:   feedback.New(f.stores.service, nil, nil),
 		VideoModel: func() string { return cfg.Video.ModelID },
-		Alerts:     alert.NewDesk(f.store, func() alert.Settings { return alertSettings(cfg) }, nil),
+		Alerts:     alert.NewDesk(f.stores.alerts, func() alert.Settings { return alertSettings(cfg) }, nil),
 		Books:      books,
-		Scores:     abuse.New(f.store, abuse.Options{Plans: plans, Accounts: f.accounts, Flush: books.Flush, Counter: counterOnce(cfg, f)}),
+		Scores:     abuse.New(f.stores.calls, abuse.Options{Plans: plans, Accounts: f.accounts, Flush: books.Flush, Counter: counterOnce(cfg, f)}),
 		Desk:       desk,
 		Billing:    till,
-		Evidence:   f.store,
-		Matters:    matter.NewOffice(f.store, nil, func() matter.Settings { return matter.Settings{} }, nil),
+		Evidence:   f.stores.calls,
+		Matters:    matter.NewOffice(f.stores.matters, nil, func() matter.Settings { return matter.Settings{} }, nil),
 		Plans:      plans,
-		Finder:     finder.New(f.store, books.View().Flush),
-		Refusals:   refusal.NewView(nil, f.store),
-		Signals:    f.store,
+		Finder:     finder.New(f.stores.calls, books.View().Flush),
+		Refusals:   refusal.NewView(nil, f.stores.calls),
+		Signals:    f.stores.calls,
 		Status: func(context.Context) admin.Status {
 			return admin.Status{Version: buildinfo.Version, Database: string(f.store.Engine()), Models: len(s.Catalog.Models())}
 		},

@@ -36,15 +36,15 @@ func (a *App) openDesk(_ context.Context, cfg *config.Config) error {
 	a.outbox = mail.NewOutbox(sender, a.log)
 	desk := &signin.Options{}
 	if !a.facts.alone() {
-		desk.Tries = a.facts.store // nodes count attempts together
+		desk.Tries = a.facts.stores.logins // nodes count attempts together
 	}
-	a.desk = signin.New(a.facts.store, a.facts.accounts, a.outbox, func() signin.Settings { return signinSettings(a.settings.Load().Config, a.Origin(), a.local.Holds()) }, desk)
-	a.roster = staff.New(a.facts.store, a.facts.accounts, a.desk, nil)
+	a.desk = signin.New(a.facts.stores.logins, a.facts.accounts, a.outbox, func() signin.Settings { return signinSettings(a.settings.Load().Config, a.Origin(), a.local.Holds()) }, desk)
+	a.roster = staff.New(a.facts.stores.accounts, a.facts.accounts, a.desk, nil)
 	// Settings and origin are passed as functions, here and below, because a reload changes them.
-	a.notices = notice.NewBoard(a.facts.store, a.outbox, a.Origin, &notice.Options{Support: func() string { return a.settings.Load().Config.Support.String() }})
+	a.notices = notice.NewBoard(a.facts.stores.matters, a.outbox, a.Origin, &notice.Options{Support: func() string { return a.settings.Load().Config.Support.String() }})
 	a.letters = notice.NewLetters(a.notices, a.facts.index.Account, a.log)
 	a.facts.onChange = a.letters.Changed
-	a.matters = matter.NewOffice(a.facts.store, a.outbox, a.supportSettings, nil)
+	a.matters = matter.NewOffice(a.facts.stores.matters, a.outbox, a.supportSettings, nil)
 	return nil
 }
 
@@ -94,12 +94,12 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		Desk: a.desk, Provider: newProvider(cfg), Accounts: a.facts.accounts, Account: a.facts.index.Account, LastUsed: a.facts.index.LastUsed,
 		Plans:   func() account.Plans { return a.settings.Load().Plans },
 		Catalog: func() *catalog.Catalog { return a.settings.Load().Catalog },
-		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Activity: a.activity(), Refusals: refusal.NewView(a.refusals, a.facts.store), Notices: a.notices, Matters: a.matters, Billing: a.billing, Hooks: a.alerts.hooks,
+		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Activity: a.activity(), Refusals: refusal.NewView(a.refusals, a.facts.stores.calls), Notices: a.notices, Matters: a.matters, Billing: a.billing, Hooks: a.alerts.hooks,
 		API:          func() dashboard.API { return a.api }, // a function: the API is made after its pages
 		Reads:        a.reads,
 		Shelf:        shelf,
-		Stored:       responses.NewShelf(a.facts.store, &responses.ShelfOptions{Key: a.facts.store.Key()}).Export,
-		Forget:       a.facts.store.ForgetResponses,
+		Stored:       responses.NewShelf(a.facts.stores.kept, &responses.ShelfOptions{Key: a.facts.store.Key()}).Export,
+		Forget:       a.facts.stores.kept.ForgetResponses,
 		MailIsLogged: cfg.SMTP.Server == "",
 		VideoModel:   func() string { return a.settings.Load().Config.Video.ModelID },
 	}, nil)
@@ -134,7 +134,7 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 
 // activity returns what reads the activity of accounts.
 func (a *App) activity() *activity.Log {
-	return activity.New(a.facts.store, refusal.NewView(a.refusals, a.facts.store), a.books.View().Flush)
+	return activity.New(a.facts.stores.calls, refusal.NewView(a.refusals, a.facts.stores.calls), a.books.View().Flush)
 }
 
 // banners returns what pages show of the orders of staff.

@@ -111,7 +111,7 @@ func (a *App) apply(old, s *settings.Settings) {
 // records them later.
 func (a *App) joinCatalog(old, s *settings.Settings) {
 	s.Tier(a.helm.Tiers())
-	if err := s.Join(context.Background(), a.facts.store, a.facts.alone(), old); err != nil {
+	if err := s.Join(context.Background(), a.facts.stores.service, a.facts.alone(), old); err != nil {
 		a.log.Warn("changes of the catalog could not be stored yet; they will be retried", "error", err.Error())
 		s.JoinLater(old)
 	}
@@ -126,7 +126,7 @@ func (a *App) keepCatalog() {
 	defer a.reloadMu.Unlock()
 	old := a.settings.Load()
 	next := *old // a copy, because requests read old; it shares the adapters
-	if err := next.Join(context.Background(), a.facts.store, a.facts.alone(), old); err != nil {
+	if err := next.Join(context.Background(), a.facts.stores.service, a.facts.alone(), old); err != nil {
 		a.log.Warn("the catalog could not be stored", "error", err.Error())
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"sluice/internal/ledger/usage"
 	"sluice/internal/store/installation"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/calls"
 )
 
 // ReplayJournal settles the journal of a node that does not come back in the database of the configuration. The path is
@@ -52,7 +53,7 @@ func ReplayJournal(ctx context.Context, cfg *config.Config, path string, opts *u
 		return usage.Replayed{}, err
 	}
 	defer store.Close()
-	return usage.Replay(ctx, journal, store, opts)
+	return usage.Replay(ctx, journal, calls.New(store), opts)
 }
 
 // findJournal returns the data folder and the journal that a path means.

@@ -84,7 +84,7 @@ func (a *App) Run(ctx context.Context) error {
 // is started by Run or by one of these jobs, which waits for it. A job that has nothing more to do
 // may return earlier.
 func (a *App) jobs() []func(context.Context) {
-	store, index := a.facts.store, a.facts.index
+	keys, index := a.facts.stores.accounts, a.facts.index
 	jobs := []func(context.Context){
 		a.pulse.Run,
 		a.watch,
@@ -92,7 +92,7 @@ func (a *App) jobs() []func(context.Context) {
 		a.refusals.Run,
 		a.abuse.Run,
 		a.quota.Run,
-		func(ctx context.Context) { index.RecordKeyUse(ctx, store, a.log) },
+		func(ctx context.Context) { index.RecordKeyUse(ctx, keys, a.log) },
 		a.outbox.Run,
 		a.replies.Run,
 		a.streams.Run,
@@ -220,7 +220,7 @@ func (a *App) backend() *admin.Backend {
 		VideoModel: func() string { return a.settings.Load().Config.Video.ModelID },
 		Billing:    a.billing,
 		Matters:    a.matters,
-		Evidence:   a.facts.store,
+		Evidence:   a.facts.stores.calls,
 		Standing:   func() []admin.ModelStanding { return a.settings.Load().Standing() },
 		Refresh:    func(ctx context.Context) error { return a.lookAround(ctx, true) },
 		Status:     a.status,
@@ -232,15 +232,15 @@ func (a *App) backend() *admin.Backend {
 		Examine:  a.examine,
 		Metrics:  a.metrics.Handler(),
 		Finder:   a.finder(),
-		Refusals: refusal.NewView(a.refusals, a.facts.store),
-		Signals:  a.facts.store,
+		Refusals: refusal.NewView(a.refusals, a.facts.stores.calls),
+		Signals:  a.facts.stores.calls,
 	}
 }
 
 // finder returns what finds accounts and requests, those of the last second included.
 func (a *App) finder() *finder.Finder {
-	refusals := refusal.NewView(a.refusals, a.facts.store)
-	return finder.New(a.facts.store, func(ctx context.Context) {
+	refusals := refusal.NewView(a.refusals, a.facts.stores.calls)
+	return finder.New(a.facts.stores.calls, func(ctx context.Context) {
 		a.books.View().Flush(ctx)
 		refusals.Flush(ctx)
 	})

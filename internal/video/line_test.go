@@ -21,7 +21,7 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/usage"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/video"
 	"sluice/internal/video/blob"
 )
@@ -57,7 +57,7 @@ const keep = 5 * time.Minute
 type world struct {
 	t        *testing.T
 	dir      string
-	store    *sqlstore.Store
+	store    *alltest.Store
 	ledger   *admission.Memory
 	settings video.Settings
 	line     *video.Line
@@ -73,7 +73,7 @@ func inWorld(t *testing.T, r renderer, test func(w *world)) {
 	t.Parallel()
 	dir := t.TempDir() // outside: it is removed when the bubble is gone
 	synctest.Test(t, func(t *testing.T) {
-		store, err := sqlstore.Open(t.Context(), "sqlite", dir)
+		store, err := alltest.Open(t.Context(), "sqlite", dir)
 		if err != nil {
 			t.Fatal(err)
 		}

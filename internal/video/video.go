@@ -134,7 +134,7 @@ type Load struct {
 	NextExpiry time.Time // when the next of them expires; zero if there are none
 }
 
-// Store is all that a Line keeps in the database; sqlstore implements it. The parts stand beside the code that uses
+// Store is all that a Line keeps in the database; sqlstore/videos implements it. The parts stand beside the code that uses
 // them.
 type Store interface {
 	JobStore

@@ -11,19 +11,19 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
 	"sluice/internal/kit/fault"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 type world struct {
 	accounts *account.Accounts
 	index    *auth.Index
 	auth     *auth.Authenticator
-	store    *sqlstore.Store
+	store    *alltest.Store
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	s, err := sqlstore.Open(t.Context(), "sqlite", t.TempDir())
+	s, err := alltest.Open(t.Context(), "sqlite", t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ import (
 	"sluice/internal/kit/fault"
 )
 
-// Store is all that Billing keeps; sqlstore implements it. The parts stand beside the code that
+// Store is all that Billing keeps; sqlstore/payments implements it. The parts stand beside the code that
 // uses them.
 type Store interface {
 	BookStore

@@ -14,7 +14,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/account/billing/testpay"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 const (
@@ -28,7 +28,7 @@ const (
 type desk struct {
 	*billing.Billing
 	t        testing.TB
-	store    *sqlstore.Store
+	store    *alltest.Store
 	accounts *account.Accounts
 	pay      *testpay.Processor
 	flaky    *flaky
@@ -39,9 +39,9 @@ type desk struct {
 	index    *account.Account // as the last publication left it
 }
 
-func openStore(t testing.TB) *sqlstore.Store {
+func openStore(t testing.TB) *alltest.Store {
 	t.Helper()
-	s, err := sqlstore.Open(t.Context(), "sqlite", t.TempDir())
+	s, err := alltest.Open(t.Context(), "sqlite", t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ var desks struct {
 }
 
 // newDesk opens an account on a clock that only the test moves.
-func newDesk(t testing.TB, s *sqlstore.Store, start string) *desk {
+func newDesk(t testing.TB, s *alltest.Store, start string) *desk {
 	t.Helper()
 	now, err := time.Parse(time.RFC3339, start)
 	if err != nil {

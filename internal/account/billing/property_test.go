@@ -12,7 +12,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/kit/fault"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // TestMachine sends accounts through random lives: what customers, staff, the calendar and a processor
@@ -45,7 +45,7 @@ type life struct {
 	starts int             // of subscriptions until then
 }
 
-func newLife(rt *rapid.T, t *testing.T, s *sqlstore.Store) *life {
+func newLife(rt *rapid.T, t *testing.T, s *alltest.Store) *life {
 	// Ends of months and leap days come up more often than by chance.
 	start := time.Date(rapid.IntRange(2026, 2029).Draw(rt, "year"), time.Month(rapid.IntRange(1, 12).Draw(rt, "month")),
 		rapid.SampledFrom([]int{1, 15, 28, 29, 30, 31}).Draw(rt, "day"), 23, 59, rapid.IntRange(0, 59).Draw(rt, "second"), 0, time.UTC)

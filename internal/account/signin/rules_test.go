@@ -16,7 +16,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/signin"
 	"sluice/internal/kit/fault"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // circumstances describe the situation in which a person takes a step.
@@ -46,7 +46,7 @@ const totpSecret = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
 var storedPassword = sync.OnceValue(func() string { return signin.HashPassword(password) })
 
 // newScene returns a scene with its own addresses, so that many can share a database: opening one is slow.
-func newScene(t *testing.T, store *sqlstore.Store, c circumstances) *scene {
+func newScene(t *testing.T, store *alltest.Store, c circumstances) *scene {
 	t.Helper()
 	name := strings.ToLower(rand.Text())
 	s := &scene{bench: benchOn(store, nil), t: t, circumstances: c, links: map[signin.Purpose]string{}, newcomer: "new." + name + "@example.com", newEmail: name + "@new.example"}

@@ -43,7 +43,7 @@ type LoginStore interface {
 	EraseLogin(ctx context.Context, accountID string) error
 }
 
-// Store is all that a Desk keeps; sqlstore implements it. Methods of Desk use the parts.
+// Store is all that a Desk keeps; sqlstore/logins implements it. Methods of Desk use the parts.
 type Store interface {
 	LoginStore
 	FactorStore

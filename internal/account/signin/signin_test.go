@@ -18,6 +18,7 @@ import (
 	"sluice/internal/account/signin"
 	"sluice/internal/kit/fault"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 const password = "correct horse battery"
@@ -26,7 +27,7 @@ const password = "correct horse battery"
 type bench struct {
 	*signin.Desk
 	dir      string
-	store    *sqlstore.Store
+	store    *alltest.Store
 	accounts *account.Accounts
 	settings signin.Settings
 	now      time.Time
@@ -50,10 +51,10 @@ func newBench(t *testing.T) *bench {
 }
 
 // newStore opens a new database for the test.
-func newStore(t *testing.T) (dir string, s *sqlstore.Store) {
+func newStore(t *testing.T) (dir string, s *alltest.Store) {
 	t.Helper()
 	dir = t.TempDir()
-	s, err := sqlstore.Open(t.Context(), "sqlite", dir)
+	s, err := alltest.Open(t.Context(), "sqlite", dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,7 @@ func newStore(t *testing.T) (dir string, s *sqlstore.Store) {
 }
 
 // benchOn returns a desk on a database that others use as well. With tries nil it counts in memory.
-func benchOn(s *sqlstore.Store, tries signin.Tries) *bench {
+func benchOn(s *alltest.Store, tries signin.Tries) *bench {
 	b := &bench{store: s, settings: signin.Settings{Origin: "https://x.example", Open: true}, now: time.Date(2026, 5, 1, 9, 0, 0, 0, time.UTC)}
 	b.accounts = account.New(s, nil)
 	b.Desk = signin.New(s, b.accounts, b, func() signin.Settings { return b.settings }, &signin.Options{Now: func() time.Time { return b.now }, Tries: tries})

@@ -13,6 +13,7 @@ import (
 	"sluice/internal/account/signin"
 	"sluice/internal/kit/fault"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/testkit/pgtest"
 )
 
@@ -60,9 +61,9 @@ func storeCounters(driver string, open func(*testing.T) (database, dir, name str
 	}
 }
 
-func storeAt(t *testing.T, database, dir string) *sqlstore.Store {
+func storeAt(t *testing.T, database, dir string) *alltest.Store {
 	t.Helper()
-	s, err := sqlstore.Open(t.Context(), database, dir)
+	s, err := alltest.Open(t.Context(), database, dir)
 	if err != nil {
 		t.Fatal(err)
 	}

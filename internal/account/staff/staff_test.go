@@ -11,7 +11,7 @@ import (
 	"sluice/internal/account/signin"
 	"sluice/internal/account/staff"
 	"sluice/internal/kit/fault"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // logins says which accounts have a second factor.
@@ -33,7 +33,7 @@ type roster struct {
 
 func newRoster(t *testing.T) *roster {
 	t.Helper()
-	store, err := sqlstore.Open(t.Context(), "sqlite", t.TempDir())
+	store, err := alltest.Open(t.Context(), "sqlite", t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,7 +87,7 @@ const statusNone = 499
 // newRequestID returns the second and 96 random bits in hex. The random ones must be unpredictable:
 // ids of tool calls are derived from them, and data for a later turn is sealed under those ids. The
 // second comes first so that the database, whose key of a settlement begins with its time, finds requests by
-// their id without an index of its own; see secondOf in sqlstore.
+// their id without an index of its own; see secondOf in sqlstore/calls.
 func newRequestID(now time.Time) string {
 	var b [16]byte
 	_, _ = rand.Read(b[4:]) // never fails

@@ -16,7 +16,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/cluster"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/testkit/pgtest"
 	"sluice/internal/testkit/wiretest"
 )
@@ -57,14 +57,14 @@ func (l *lines) String() string {
 
 // place is where a node can run: a connection to the database and a log.
 type place struct {
-	store *sqlstore.Store
+	store *alltest.Store
 	id    string
 	log   *lines
 }
 
 func newPlace(t *testing.T, database, id string) *place {
 	t.Helper()
-	s, err := sqlstore.Open(t.Context(), database, "")
+	s, err := alltest.Open(t.Context(), database, "")
 	if err != nil {
 		t.Fatal(err)
 	}

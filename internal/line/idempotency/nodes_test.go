@@ -10,21 +10,21 @@ import (
 	"time"
 
 	"sluice/internal/line/idempotency"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/testkit/pgtest"
 )
 
 // node is one process on a PostgreSQL.
 type node struct {
 	*idempotency.Replies
-	store *sqlstore.Store
+	store *alltest.Store
 	stop  context.CancelFunc
 }
 
 // newNode starts a node whose claims hold for life without renewal.
 func newNode(t *testing.T, url string, life time.Duration) *node {
 	t.Helper()
-	s, err := sqlstore.Open(t.Context(), url, "")
+	s, err := alltest.Open(t.Context(), url, "")
 	if err != nil {
 		t.Fatal(err)
 	}

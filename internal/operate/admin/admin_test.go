@@ -23,16 +23,16 @@ import (
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/admin"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/upstream/catalog"
 )
 
 var started = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // newBackend is a backend over an empty SQLite database, which ends with the test.
-func newBackend(t *testing.T) (*admin.Backend, *sqlstore.Store) {
+func newBackend(t *testing.T) (*admin.Backend, *alltest.Store) {
 	t.Helper()
-	store, err := sqlstore.Open(t.Context(), "sqlite", t.TempDir())
+	store, err := alltest.Open(t.Context(), "sqlite", t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func newBackend(t *testing.T) (*admin.Backend, *sqlstore.Store) {
 }
 
 // ledger is the books and scores of a backend, without a journal before them.
-type ledger struct{ *sqlstore.Store }
+type ledger struct{ *alltest.Store }
 
 func (l ledger) Audit(ctx context.Context) ([]usage.Difference, int, error) {
 	return l.AuditUsage(ctx)

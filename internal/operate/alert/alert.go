@@ -180,8 +180,17 @@ type Page struct {
 	Limit  int
 }
 
-// Store keeps endpoints, events and deliveries.
+// Store is all that is kept of alerts; sqlstore/alerts implements it. Each type takes the parts that it needs.
 type Store interface {
+	EndpointStore
+	EventStore
+	DeliveryStore
+	QueueStore
+	ConditionStore
+}
+
+// EndpointStore keeps the endpoints of customers.
+type EndpointStore interface {
 	// AddEndpoint stores a customer's endpoint, with its secret sealed. It returns fault.Conflict if the account has
 	// most of its kind already. The entry goes to the audit log, unless it has no action.
 	AddEndpoint(ctx context.Context, e *Endpoint, most int, entry account.Entry) error
@@ -193,24 +202,21 @@ type Store interface {
 	// StopEndpoint notes that the receiver wants nothing more, or with a zero time that it does again. It returns
 	// fault.NotFound if the account has no such endpoint.
 	StopEndpoint(ctx context.Context, accountID, id string, at time.Time, why string) error
+}
 
+// EventStore keeps events.
+type EventStore interface {
 	// AddEvents stores events that are about nothing else in the database. An event that is there already stays.
 	AddEvents(ctx context.Context, events ...Event) error
 	// Events returns the operator's events.
 	Events(ctx context.Context, p Page) ([]Event, error)
-	// FanOut makes deliveries of at most most events that have none yet, in their order. route is called with each
-	// event and the endpoints of its account. It returns how many events there were.
-	FanOut(ctx context.Context, now time.Time, most int, route func(e *Event, endpoints []Endpoint) []Delivery) (int, error)
+}
+
+// DeliveryStore keeps what people see of deliveries, and the tests that they ask for.
+type DeliveryStore interface {
 	// AddTest stores the delivery of a test. It returns fault.RateLimited if the account has had most tests since a
 	// time; if it is the operator's, the endpoint.
 	AddTest(ctx context.Context, d *Delivery, since time.Time, most int) error
-
-	// ClaimDeliveries returns at most most deliveries that are due, those that have waited longest first, and moves
-	// their next attempt to a later time, so that nobody else makes the same one. operator chooses whose deliveries.
-	// Those of the named endpoints and accounts are left out.
-	ClaimDeliveries(ctx context.Context, now, until time.Time, operator bool, most int, without []string) ([]Delivery, error)
-	// EndAttempt stores the outcome of an attempt, unless somebody else has ended the delivery meanwhile.
-	EndAttempt(ctx context.Context, d *Delivery) error
 	// Deliveries returns an account's deliveries, newest first; those of the operator if accountID is empty.
 	// A state or an endpoint that is not empty leaves out all others.
 	Deliveries(ctx context.Context, accountID, endpointID string, state State, p Page) ([]Delivery, error)
@@ -219,7 +225,23 @@ type Store interface {
 	// Replay makes a delivery that has ended wait again, unless the account has replayed most others since a time.
 	// It returns fault.NotFound if there is no such delivery, and fault.Conflict if it waits.
 	Replay(ctx context.Context, accountID, id string, now, since time.Time, most int) error
+}
 
+// QueueStore keeps what is to be delivered.
+type QueueStore interface {
+	// FanOut makes deliveries of at most most events that have none yet, in their order. route is called with each
+	// event and the endpoints of its account. It returns how many events there were.
+	FanOut(ctx context.Context, now time.Time, most int, route func(e *Event, endpoints []Endpoint) []Delivery) (int, error)
+	// ClaimDeliveries returns at most most deliveries that are due, those that have waited longest first, and moves
+	// their next attempt to a later time, so that nobody else makes the same one. operator chooses whose deliveries.
+	// Those of the named endpoints and accounts are left out.
+	ClaimDeliveries(ctx context.Context, now, until time.Time, operator bool, most int, without []string) ([]Delivery, error)
+	// EndAttempt stores the outcome of an attempt, unless somebody else has ended the delivery meanwhile.
+	EndAttempt(ctx context.Context, d *Delivery) error
+}
+
+// ConditionStore keeps what holds on nodes.
+type ConditionStore interface {
 	// ReportConditions stores which conditions hold on a node. The first node on which one holds, and the last on
 	// which it ends, makes the event of it. What a node has reported before stale holds no longer.
 	ReportConditions(ctx context.Context, node string, now, stale time.Time, holding []Condition) error

@@ -25,7 +25,7 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/operate/alert"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/video"
 )
 
@@ -100,7 +100,7 @@ func (r *receiver) requests() int { r.mu.Lock(); defer r.mu.Unlock(); return len
 type site struct {
 	*testing.T
 	clock    *clock
-	store    *sqlstore.Store
+	store    *alltest.Store
 	settings alert.Settings
 	account  *account.Account
 	post     *post
@@ -111,7 +111,7 @@ type site struct {
 
 func newSite(t *testing.T, allow ...string) *site {
 	t.Helper()
-	store, err := sqlstore.Open(t.Context(), "sqlite", t.TempDir())
+	store, err := alltest.Open(t.Context(), "sqlite", t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,9 +51,15 @@ var pauses = []time.Duration{
 	2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 16 * time.Hour,
 }
 
+// CourierStore is what a Courier keeps.
+type CourierStore interface {
+	QueueStore
+	EndpointStore
+}
+
 // Courier sends deliveries.
 type Courier struct {
-	store    Store
+	store    CourierStore
 	settings func() Settings
 	sender   mail.Sender
 	// address returns the mail address of an account, or "" if it has none any more.
@@ -69,7 +75,7 @@ type Courier struct {
 }
 
 // NewCourier returns a Courier. sender delivers mail, and address returns where an account gets it. opts may be nil.
-func NewCourier(store Store, settings func() Settings, sender mail.Sender, address func(accountID string) string, log *slog.Logger, opts *Options) *Courier {
+func NewCourier(store CourierStore, settings func() Settings, sender mail.Sender, address func(accountID string) string, log *slog.Logger, opts *Options) *Courier {
 	return &Courier{store: store, settings: settings, sender: sender, address: address, log: log, now: opts.clock()}
 }
 

@@ -22,9 +22,15 @@ type Settings struct {
 	AllowHosts []string
 }
 
+// HookStore is what Hooks keep.
+type HookStore interface {
+	EndpointStore
+	DeliveryStore
+}
+
 // Hooks are the endpoints of customers, and what was sent to them.
 type Hooks struct {
-	store    Store
+	store    HookStore
 	settings func() Settings
 	now      func() time.Time
 }
@@ -45,7 +51,7 @@ func (o *Options) clock() func() time.Time {
 }
 
 // NewHooks returns Hooks. settings returns what is in force. opts may be nil.
-func NewHooks(store Store, settings func() Settings, opts *Options) *Hooks {
+func NewHooks(store HookStore, settings func() Settings, opts *Options) *Hooks {
 	return &Hooks{store: store, settings: settings, now: opts.clock()}
 }
 
@@ -155,7 +161,7 @@ func (h *Hooks) Test(ctx context.Context, accountID, id string) (*Delivery, erro
 }
 
 // test stores a test of an endpoint.
-func test(ctx context.Context, store Store, to *Endpoint, now time.Time) (*Delivery, error) {
+func test(ctx context.Context, store DeliveryStore, to *Endpoint, now time.Time) (*Delivery, error) {
 	e := NewEvent(to.AccountID, Test, rand.Text(), now, "A test", struct {
 		Message string `json:"message"`
 	}{"This is a test. Nothing has happened."})
@@ -191,15 +197,21 @@ func (h *Hooks) Replay(ctx context.Context, accountID, id string) error {
 	return h.store.Replay(ctx, accountID, id, now, now.Add(-time.Hour), replayPerHour)
 }
 
+// DeskStore is what a Desk reads and keeps.
+type DeskStore interface {
+	EventStore
+	DeliveryStore
+}
+
 // Desk is the operator's view of all alerts.
 type Desk struct {
-	store    Store
+	store    DeskStore
 	settings func() Settings
 	now      func() time.Time
 }
 
 // NewDesk returns a Desk. opts may be nil.
-func NewDesk(store Store, settings func() Settings, opts *Options) *Desk {
+func NewDesk(store DeskStore, settings func() Settings, opts *Options) *Desk {
 	return &Desk{store, settings, opts.clock()}
 }
 

@@ -70,7 +70,7 @@ const (
 // Watch reports conditions of this node. If the database does not take them, which is when the journal grows, it sends
 // them to the operator's endpoints itself, under the ids that the deliveries get later.
 type Watch struct {
-	store   Store
+	store   ConditionStore
 	courier *Courier
 	node    string
 	look    func() []Sight
@@ -96,7 +96,7 @@ type sighting struct {
 
 // NewWatch returns a Watch. look returns what is wrong now; it is called every few seconds and must not wait. opts may
 // be nil.
-func NewWatch(store Store, courier *Courier, node string, look func() []Sight, log *slog.Logger, opts *Options) *Watch {
+func NewWatch(store ConditionStore, courier *Courier, node string, look func() []Sight, log *slog.Logger, opts *Options) *Watch {
 	return &Watch{store: store, courier: courier, node: node, look: look, log: log, now: opts.clock(), seen: map[string]*sighting{}, told: map[string]bool{}}
 }
 

@@ -11,7 +11,7 @@ import (
 	"sluice/internal/account/mail"
 	"sluice/internal/kit/fault"
 	"sluice/internal/operate/matter"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 type box []mail.Message
@@ -22,7 +22,7 @@ func (b *box) Post(m mail.Message) { *b = append(*b, m) }
 type scene struct {
 	*matter.Office
 	t     *testing.T
-	store *sqlstore.Store
+	store *alltest.Store
 	now   time.Time
 	box   box
 	ana   *account.Account
@@ -31,7 +31,7 @@ type scene struct {
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	t.Parallel()
-	s, err := sqlstore.Open(t.Context(), "sqlite", t.TempDir())
+	s, err := alltest.Open(t.Context(), "sqlite", t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

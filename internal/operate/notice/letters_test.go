@@ -9,13 +9,13 @@ import (
 	"sluice/internal/account/billing"
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/operate/notice"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 func TestLetters(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	s, err := sqlstore.Open(ctx, "sqlite", t.TempDir())
+	s, err := alltest.Open(ctx, "sqlite", t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

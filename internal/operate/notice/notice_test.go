@@ -7,7 +7,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/mail"
 	"sluice/internal/operate/notice"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 type box []mail.Message
@@ -17,7 +17,7 @@ func (b *box) Post(m mail.Message) { *b = append(*b, m) }
 func TestBoard(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	s, err := sqlstore.Open(ctx, "sqlite", t.TempDir())
+	s, err := alltest.Open(ctx, "sqlite", t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

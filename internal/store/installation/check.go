@@ -11,6 +11,7 @@ import (
 
 	"sluice/internal/ledger/usage"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/calls"
 	"sluice/internal/video"
 	"sluice/internal/video/blob"
 )
@@ -123,7 +124,7 @@ func (c *Checked) journal(ctx context.Context, store *sqlstore.Store, b *backup)
 	if b.manifest == nil || b.manifest.Journal.Files == 0 {
 		return nil
 	}
-	replayed, err := usage.Replay(ctx, filepath.Join(b.folder, JournalFolder), store, &usage.ReplayOptions{Dry: true, KnownOnly: true})
+	replayed, err := usage.Replay(ctx, filepath.Join(b.folder, JournalFolder), calls.New(store), &usage.ReplayOptions{Dry: true, KnownOnly: true})
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/videos"
 	"sluice/internal/video"
 	"sluice/internal/video/blob"
 )
@@ -141,7 +142,7 @@ func countVideos(ctx context.Context, store *sqlstore.Store) (n int, bytes int64
 func eachVideo(ctx context.Context, store *sqlstore.Store, work func(*video.Job) error) error {
 	after := ""
 	for {
-		jobs, err := store.FinishedVideos(ctx, after, videosAtOnce)
+		jobs, err := videos.New(store).FinishedVideos(ctx, after, videosAtOnce)
 		if err != nil || len(jobs) == 0 {
 			return err
 		}

@@ -19,6 +19,7 @@ import (
 	"sluice/internal/kit/datadir"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/calls"
 )
 
 // lockEvery is how often a migration looks whether the server has stopped.
@@ -122,7 +123,7 @@ func (m *Move) settle(ctx context.Context, dir *datadir.Dir, source *sqlstore.St
 		return err
 	}
 	m.Report("settling the journal", sqlstore.Progress{})
-	books := usage.NewBooks(dir.Join(JournalFolder), source, nil)
+	books := usage.NewBooks(dir.Join(JournalFolder), calls.New(source), nil)
 	if err := errors.Join(books.Flush(ctx), books.Close()); err != nil {
 		return fmt.Errorf("settle what is in the journal: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"sluice/internal/kit/datadir"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/calls"
 )
 
 // Restore puts a backup into the database and the storage of a configuration, which must not have any data yet.
@@ -139,7 +140,7 @@ func (r *Restore) run(ctx context.Context, dir *datadir.Dir, b *backup) (_ *Rest
 func (r *Restore) complete(ctx context.Context, dir *datadir.Dir, b *backup, store *sqlstore.Store, out *Restored) (err error) {
 	if b.manifest != nil && b.manifest.Journal.Files > 0 {
 		r.report()("settling the journal", sqlstore.Progress{})
-		replayed, err := usage.Replay(ctx, filepath.Join(b.folder, JournalFolder), store, &usage.ReplayOptions{KnownOnly: true})
+		replayed, err := usage.Replay(ctx, filepath.Join(b.folder, JournalFolder), calls.New(store), &usage.ReplayOptions{KnownOnly: true})
 		if err != nil {
 			return fmt.Errorf("settle the journal of the backup: %w", err)
 		}
@@ -211,7 +212,7 @@ func (out *Restored) audit(ctx context.Context, store *sqlstore.Store) error {
 	if out.Books, err = store.Totals(ctx); err != nil {
 		return err
 	}
-	differences, days, err := store.AuditUsage(ctx)
+	differences, days, err := calls.New(store).AuditUsage(ctx)
 	if err != nil {
 		return err
 	}

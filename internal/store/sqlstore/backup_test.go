@@ -76,7 +76,7 @@ func TestBackupRefused(t *testing.T) {
 	s.Close()
 	file := filepath.Join(t.TempDir(), "backup.db")
 	moved := open(t, "sqlite", t.TempDir())
-	if err := sqlstore.Execute(moved, "DROP TABLE settlements"); err != nil {
+	if err := sqlstore.Execute(moved.Kernel(), "DROP TABLE settlements"); err != nil {
 		t.Fatal(err)
 	}
 	if err := moved.Backup(t.Context(), file); err != nil { // whole or not is not its question
@@ -106,7 +106,7 @@ func TestRestoreRefused(t *testing.T) {
 		damaged[i] ^= 0x55
 	}
 	other := filepath.Join(t.TempDir(), "other.db")
-	if err := sqlstore.Execute(s, "DROP TABLE api_keys; DROP TABLE accounts"); err != nil {
+	if err := sqlstore.Execute(s.Kernel(), "DROP TABLE api_keys; DROP TABLE accounts"); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Backup(t.Context(), other); err != nil {

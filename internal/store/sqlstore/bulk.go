@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,36 +15,63 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// insertion is an INSERT of any number of rows.
-type insertion struct {
-	into     string // the table and its columns
-	columns  int
-	conflict string // what happens if a row exists: the clause ON CONFLICT
+// Insertion is an INSERT of any number of rows.
+type Insertion struct {
+	Into     string // the table and its columns
+	Columns  int
+	Conflict string // what happens if a row exists: the clause ON CONFLICT
 }
 
-// bulk inserts many rows in a transaction, as cheaply as its engine can.
-type bulk interface {
-	// insert inserts rows and returns how many were inserted or updated. values appends those of row i, each
+// Bulk inserts many rows in a transaction, as cheaply as its engine can.
+type Bulk interface {
+	// Insert inserts rows and returns how many were inserted or updated. values appends those of row i, each
 	// an int64, a string, a []byte or nil. Rows are inserted in their order, which is that of their locks.
-	insert(ctx context.Context, in *insertion, rows int, values func(to []any, i int) []any) (int64, error)
+	Insert(ctx context.Context, in *Insertion, rows int, values func(to []any, i int) []any) (int64, error)
 }
 
-// bulkOf returns the bulk of a connection.
-func bulkOf(conn driver.Conn) bulk {
+// bulkOf returns the Bulk of a connection.
+func bulkOf(conn driver.Conn) Bulk {
 	if pg, ok := conn.(*stdlib.Conn); ok {
 		return arrays{pg.Conn().PgConn()}
 	}
 	return manyRows{conn}
 }
 
+// mostLate is how often the patience with a batch is doubled.
+const mostLate = 2
+
+// InsertMany runs work in one writing transaction that inserts many rows: a batch of settlements, for which nobody waits.
+// A batch that came too late gets more time when it is tried again: the connection was lost with it, and to connect to a
+// slow database takes time that the next one would miss.
+func (s *Store) InsertMany(ctx context.Context, work func(ctx context.Context, to Bulk) error) error {
+	late := s.late.Load()
+	err := s.write.driverTx(ctx, s.patience.settle<<late, func(ctx context.Context, conn driver.Conn) error { return work(ctx, bulkOf(conn)) })
+	switch {
+	case err == nil:
+		s.late.Store(0)
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		s.late.Store(min(late+1, mostLate))
+	}
+	return unavailable(err)
+}
+
+// Bulk returns what inserts a few rows in a transaction that does more.
+func (c *Conn) Bulk() (context.Context, Bulk) { return c.ctx, oneByOne{c.tx} }
+
+// Relaxed runs work in one writing transaction of SQLite, with the driver itself. The transaction survives the death of
+// the process, but is not synced to the disk on its own: the next one that is takes it along.
+func (s *Store) Relaxed(ctx context.Context, work func(ctx context.Context, conn driver.Conn) error) error {
+	return unavailable(s.write.relaxed(ctx, work))
+}
+
 // oneByOne inserts through database/sql, for a few rows.
 type oneByOne struct{ tx *sql.Tx }
 
-func (o oneByOne) insert(ctx context.Context, in *insertion, rows int, values func(to []any, i int) []any) (stored int64, err error) {
+func (o oneByOne) Insert(ctx context.Context, in *Insertion, rows int, values func(to []any, i int) []any) (stored int64, err error) {
 	var args []any
 	for i := range rows {
 		args = values(args[:0], i)
-		res, err := o.tx.ExecContext(ctx, `INSERT INTO `+in.into+` VALUES `+placeholders(1, in.columns)+` `+in.conflict, args...)
+		res, err := o.tx.ExecContext(ctx, `INSERT INTO `+in.Into+` VALUES `+places(in.Columns)+` `+in.Conflict, args...)
 		if err != nil {
 			return stored, err
 		}
@@ -64,7 +92,7 @@ type manyRows struct{ conn driver.Conn }
 // only two statements have to be prepared.
 const rowsAtOnce = 50
 
-func (m manyRows) insert(ctx context.Context, in *insertion, rows int, values func(to []any, i int) []any) (stored int64, err error) {
+func (m manyRows) Insert(ctx context.Context, in *Insertion, rows int, values func(to []any, i int) []any) (stored int64, err error) {
 	for next := 0; next < rows; {
 		size := rowsAtOnce
 		if rows-next < size {
@@ -82,17 +110,17 @@ func (m manyRows) insert(ctx context.Context, in *insertion, rows int, values fu
 }
 
 // groups runs the statement that inserts size rows count times.
-func (m manyRows) groups(ctx context.Context, in *insertion, size, count int, values func(to []any, i int) []any) (stored int64, err error) {
+func (m manyRows) groups(ctx context.Context, in *Insertion, size, count int, values func(to []any, i int) []any) (stored int64, err error) {
 	// Plain question marks: SQLite treats $1 as a name and looks it up in a list of all names. 100 rows of 21
 	// columns would cost 335 µs each instead of 16.
-	row := "(?" + strings.Repeat(", ?", in.columns-1) + ")"
-	stmt, err := m.conn.Prepare(`INSERT INTO ` + in.into + ` VALUES ` + row + strings.Repeat(", "+row, size-1) + ` ` + in.conflict)
+	row := "(?" + strings.Repeat(", ?", in.Columns-1) + ")"
+	stmt, err := m.conn.Prepare(`INSERT INTO ` + in.Into + ` VALUES ` + row + strings.Repeat(", "+row, size-1) + ` ` + in.Conflict)
 	if err != nil {
 		return 0, err
 	}
 	defer stmt.Close()
 	exec := stmt.(driver.StmtExecContext)
-	args := make([]driver.NamedValue, size*in.columns)
+	args := make([]driver.NamedValue, size*in.Columns)
 	for i := range args {
 		args[i].Ordinal = i + 1
 	}
@@ -105,7 +133,7 @@ func (m manyRows) groups(ctx context.Context, in *insertion, size, count int, va
 		for i := range size {
 			room = values(room[:0], group*size+i)
 			for c, v := range room {
-				args[i*in.columns+c].Value = v
+				args[i*in.Columns+c].Value = v
 			}
 		}
 		res, err := exec.ExecContext(context.WithoutCancel(ctx), args)
@@ -128,8 +156,8 @@ type arrays struct{ conn *pgconn.PgConn }
 // arrayRows is the number of rows of one statement, which bounds the memory of its parameters.
 const arrayRows = 500
 
-func (a arrays) insert(ctx context.Context, in *insertion, rows int, values func(to []any, i int) []any) (stored int64, err error) {
-	columns := make([]column, in.columns)
+func (a arrays) Insert(ctx context.Context, in *Insertion, rows int, values func(to []any, i int) []any) (stored int64, err error) {
+	columns := make([]column, in.Columns)
 	var room []any
 	for next := 0; next < rows; {
 		size := min(rows-next, arrayRows)
@@ -153,7 +181,7 @@ func (a arrays) insert(ctx context.Context, in *insertion, rows int, values func
 }
 
 // exec inserts the rows that columns hold.
-func (a arrays) exec(ctx context.Context, in *insertion, columns []column, rows int) (int64, error) {
+func (a arrays) exec(ctx context.Context, in *Insertion, columns []column, rows int) (int64, error) {
 	params, formats, oids := make([][]byte, 0, len(columns)), make([]int16, 0, len(columns)), make([]uint32, 0, len(columns))
 	picked, places, names := make([]string, len(columns)), make([]string, 0, len(columns)), make([]string, 0, len(columns))
 	for i := range columns {
@@ -170,8 +198,8 @@ func (a arrays) exec(ctx context.Context, in *insertion, columns []column, rows 
 	}
 	// Without a name the statement is parsed each time, which is little for so many rows, and poolers that do not
 	// know prepared statements take it.
-	query := `INSERT INTO ` + in.into + ` SELECT ` + strings.Join(picked, ", ") +
-		` FROM unnest(` + strings.Join(places, ", ") + `) AS r (` + strings.Join(names, ", ") + `) ` + in.conflict
+	query := `INSERT INTO ` + in.Into + ` SELECT ` + strings.Join(picked, ", ") +
+		` FROM unnest(` + strings.Join(places, ", ") + `) AS r (` + strings.Join(names, ", ") + `) ` + in.Conflict
 	res := a.conn.ExecParams(ctx, query, params, oids, formats, nil).Read()
 	return res.CommandTag.RowsAffected(), res.Err
 }

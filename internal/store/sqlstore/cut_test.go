@@ -14,7 +14,7 @@ import (
 
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/usage"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/testkit/pgtest"
 	"sluice/internal/testkit/wiretest"
 )
@@ -29,7 +29,7 @@ func batchOf(name string, n int) (list []usage.Settlement) {
 }
 
 // insist records settlements as the committer does: again, until the database has them.
-func insist(t *testing.T, s *sqlstore.Store, batch []usage.Settlement) (failures int) {
+func insist(t *testing.T, s *alltest.Store, batch []usage.Settlement) (failures int) {
 	t.Helper()
 	for began := time.Now(); ; failures++ {
 		err := s.RecordSettlements(t.Context(), batch)
@@ -48,7 +48,7 @@ func insist(t *testing.T, s *sqlstore.Store, batch []usage.Settlement) (failures
 }
 
 // wantOnce checks that the sums have as many calls as were made, and agree with the settlements.
-func wantOnce(t *testing.T, s *sqlstore.Store, calls int64) {
+func wantOnce(t *testing.T, s *alltest.Store, calls int64) {
 	t.Helper()
 	differences, _, err := s.AuditUsage(t.Context())
 	if err != nil || len(differences) != 0 {
@@ -162,7 +162,7 @@ func TestSerializationFailures(t *testing.T) {
 	url := pgtest.URL(t)
 	admin := administrator(t, url)
 	mustExec(t, admin, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = serializable', current_database()); END $$`)
-	nodes := []*sqlstore.Store{open(t, url, ""), open(t, url, ""), open(t, url, "")}
+	nodes := []*alltest.Store{open(t, url, ""), open(t, url, ""), open(t, url, "")}
 	rounds := 20
 	if os.Getenv("SLUICE_SOAK") != "" {
 		rounds = 300

@@ -34,12 +34,12 @@ func unavailable(err error) error {
 	// SQLSTATE character_not_in_repertoire: NUL, or bytes that are not UTF-8. Doors refuse most of them; this is for text
 	// inside JSON.
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "22021" {
-		return fault.New(fault.Invalid, "The request holds a NUL character, or bytes that are not UTF-8. Send text only.").Because(clean(err))
+		return fault.New(fault.Invalid, "The request holds a NUL character, or bytes that are not UTF-8. Send text only.").Because(Clean(err))
 	}
 	if !isTransient(err) {
-		return clean(err)
+		return Clean(err)
 	}
-	return unanswered(clean(err))
+	return unanswered(Clean(err))
 }
 
 // unanswered is the fault of a database that cannot serve at the moment.
@@ -148,8 +148,8 @@ var (
 	transientStates  = [...]string{"25006", "55006", "55P03"}
 )
 
-// clean removes the connection string (user, host, password) that a driver's error may contain.
-func clean(err error) error {
+// Clean removes the connection string (user, host, password) that a driver's error may contain.
+func Clean(err error) error {
 	if pg, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return fmt.Errorf("connect to PostgreSQL: %w", pg.Unwrap())
 	}

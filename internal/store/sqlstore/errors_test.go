@@ -20,6 +20,7 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/testkit/pgtest"
 )
 
@@ -110,9 +111,9 @@ var bugs = map[string]string{
 
 func TestBugsAreNotRetried(t *testing.T) {
 	t.Parallel()
-	check := func(t *testing.T, s *sqlstore.Store) {
+	check := func(t *testing.T, s *alltest.Store) {
 		for name, statement := range bugs {
-			err := sqlstore.Query(t.Context(), s, statement)
+			err := sqlstore.Query(t.Context(), s.Kernel(), statement)
 			if err == nil || fault.From(err).Kind != fault.Internal {
 				t.Errorf("%s: %s = %v, want an error of our own", name, statement, err)
 			}
@@ -141,7 +142,7 @@ func TestTroubleIsRetried(t *testing.T) {
 	}
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
-	expect("a deadline that has passed", sqlstore.Query(ctx, s, `SELECT 1`))
+	expect("a deadline that has passed", sqlstore.Query(ctx, s.Kernel(), `SELECT 1`))
 
 	db, err := sql.Open("sqlite", filepath.Join(dir, sqlstore.File))
 	if err != nil {
@@ -153,11 +154,11 @@ func TestTroubleIsRetried(t *testing.T) {
 		_, err := db.ExecContext(t.Context(), statement)
 		return sqlstore.Classify(err)
 	}
-	if err := sqlstore.Execute(s, `BEGIN IMMEDIATE`); err != nil {
+	if err := sqlstore.Execute(s.Kernel(), `BEGIN IMMEDIATE`); err != nil {
 		t.Fatal(err)
 	}
 	expect("locked", exec(`UPDATE counters SET value = value`))
-	if err := sqlstore.Execute(s, `ROLLBACK`); err != nil {
+	if err := sqlstore.Execute(s.Kernel(), `ROLLBACK`); err != nil {
 		t.Fatal(err)
 	}
 	if err := exec(`PRAGMA query_only = 1`); err != nil {
@@ -169,7 +170,7 @@ func TestTroubleIsRetried(t *testing.T) {
 	}
 	expect("full", exec(`CREATE TABLE filler AS SELECT hex(randomblob(1000000)) AS x`))
 	s.Close()
-	expect("closed", sqlstore.Query(t.Context(), s, `SELECT 1`))
+	expect("closed", sqlstore.Query(t.Context(), s.Kernel(), `SELECT 1`))
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +187,7 @@ func TestRowsThatBreakOff(t *testing.T) {
 	t.Parallel()
 	s := open(t, "sqlite", t.TempDir())
 	// A table whose second row cannot be read: the absolute value does not fit.
-	err := sqlstore.Execute(s, strings.Join([]string{
+	err := sqlstore.Execute(s.Kernel(), strings.Join([]string{
 		`DROP TABLE settlements`,
 		`CREATE TABLE broken (at BIGINT, id TEXT, n BIGINT)`,
 		`INSERT INTO broken VALUES (1, 'a', 0), (2, 'b', -9223372036854775808)`,

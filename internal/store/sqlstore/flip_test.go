@@ -15,6 +15,7 @@ import (
 
 	"sluice/internal/ledger/usage"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // booksOf returns what accounts have used on each day, in the settlements and in both tables of sums. What cannot be
@@ -56,7 +57,7 @@ func booksOf(t *testing.T, dir string) (string, error) {
 func TestFlippedBitInPage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s, err := sqlstore.Open(t.Context(), "sqlite", dir)
+	s, err := alltest.Open(t.Context(), "sqlite", dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +123,7 @@ func noticed(t *testing.T, dir string) string {
 	if unfit != nil && (!errors.Is(unfit, sqlstore.ErrDamaged) || !strings.Contains(unfit.Error(), "sluice restore BACKUP")) {
 		t.Errorf("CheckPages = %v, want what to do about the damage", unfit)
 	}
-	s, err := sqlstore.Open(t.Context(), "sqlite", dir)
+	s, err := alltest.Open(t.Context(), "sqlite", dir)
 	switch {
 	case err != nil:
 		return "start"
@@ -146,7 +147,7 @@ func TestLookAtDamaged(t *testing.T) {
 	if f := s.Look(t.Context()); f.Failed {
 		t.Fatalf("Look = %+v of a whole database", f)
 	}
-	if err := sqlstore.Execute(s, `PRAGMA writable_schema = 1; UPDATE sqlite_schema SET rootpage = 1000000 WHERE name = 'usage_days'; PRAGMA writable_schema = RESET`); err != nil {
+	if err := sqlstore.Execute(s.Kernel(), `PRAGMA writable_schema = 1; UPDATE sqlite_schema SET rootpage = 1000000 WHERE name = 'usage_days'; PRAGMA writable_schema = RESET`); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.RecordSettlements(t.Context(), settlements(1)); err == nil {

@@ -11,6 +11,7 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/testkit/pgtest"
 	"sluice/internal/testkit/wiretest"
 )
@@ -52,12 +53,12 @@ func TestFrozen(t *testing.T) {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
 			url, freeze := kind.start(t)
-			s, err := sqlstore.Open(t.Context(), url, "")
+			s, err := alltest.Open(t.Context(), url, "")
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			sqlstore.Hasten(s, hasty)
+			sqlstore.Hasten(s.Kernel(), hasty)
 			connect(t, s)
 			mend := freeze()
 			defer mend()
@@ -95,7 +96,7 @@ func TestFrozen(t *testing.T) {
 func isOld(name string) bool { return name == frozen[2].name }
 
 // connect makes as many connections as a Store keeps, so that there are some to freeze.
-func connect(t *testing.T, s *sqlstore.Store) {
+func connect(t *testing.T, s *alltest.Store) {
 	t.Helper()
 	var all sync.WaitGroup
 	for i := range 8 {
@@ -121,7 +122,7 @@ func settlements(n int) (list []usage.Settlement) {
 // callAll calls every method that takes a context, at the same time and twice, with one that has no deadline. It
 // returns how many have ended after enough time. What they return does not matter here, nor that some do not like
 // the arguments.
-func callAll(t *testing.T, s *sqlstore.Store) (ended, total int) {
+func callAll(t *testing.T, s *alltest.Store) (ended, total int) {
 	t.Helper()
 	done := make(chan string, 1000)
 	var running sync.Map
@@ -203,7 +204,7 @@ func TestOpenFrozen(t *testing.T) {
 	w, url := wiretest.To(t, pgtest.URL(t))
 	w.Freeze()
 	for name, open := range map[string]func() error{
-		"Open":     func() error { _, err := sqlstore.Open(context.Background(), url, ""); return err },
+		"Open":     func() error { _, err := alltest.Open(context.Background(), url, ""); return err },
 		"OpenAsIs": func() error { _, err := sqlstore.OpenAsIs(context.Background(), url, ""); return err },
 		"Inspect":  func() error { _, err := sqlstore.Inspect(context.Background(), url, ""); return err },
 	} {

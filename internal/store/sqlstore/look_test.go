@@ -11,6 +11,7 @@ import (
 
 	"sluice/internal/kit/health"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/testkit/pgtest"
 )
 
@@ -23,7 +24,7 @@ func TestLook(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, err := sqlstore.Open(t.Context(), open(t), t.TempDir())
+			s, err := alltest.Open(t.Context(), open(t), t.TempDir())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -41,7 +42,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-func look(t *testing.T, s *sqlstore.Store, failed bool, message string) health.Finding {
+func look(t *testing.T, s *alltest.Store, failed bool, message string) health.Finding {
 	t.Helper()
 	f := s.Look(t.Context())
 	if f.Failed != failed || !strings.HasPrefix(f.Message, message) || message == "" && f.Message != "" || failed && f.Err == nil {
@@ -50,9 +51,9 @@ func look(t *testing.T, s *sqlstore.Store, failed bool, message string) health.F
 	return f
 }
 
-func execute(t *testing.T, s *sqlstore.Store, statement string) {
+func execute(t *testing.T, s *alltest.Store, statement string) {
 	t.Helper()
-	if err := sqlstore.Execute(s, statement); err != nil {
+	if err := sqlstore.Execute(s.Kernel(), statement); err != nil {
 		t.Fatalf("%s: %v", statement, err)
 	}
 }
@@ -61,7 +62,7 @@ func execute(t *testing.T, s *sqlstore.Store, statement string) {
 func TestLookAtReadOnly(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
-	s, err := sqlstore.Open(t.Context(), address, "")
+	s, err := alltest.Open(t.Context(), address, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func TestLookAtReadOnly(t *testing.T) {
 // A full database is told until it takes something again.
 func TestLookAtFull(t *testing.T) {
 	t.Parallel()
-	s, err := sqlstore.Open(t.Context(), "sqlite", t.TempDir())
+	s, err := alltest.Open(t.Context(), "sqlite", t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -247,9 +247,8 @@ func (p *pool) tx(ctx context.Context, patience time.Duration, opts *sql.TxOptio
 	return tx.Commit()
 }
 
-// driverTx is tx for work that uses the driver itself. It runs while the connection is locked, so nothing else can end
-// the transaction before work does.
-func (p *pool) driverTx(ctx context.Context, patience time.Duration, work func(ctx context.Context, conn driver.Conn) error) (err error) {
+// raw runs work with a connection of the driver itself, within a patience.
+func (p *pool) raw(ctx context.Context, patience time.Duration, work func(ctx context.Context, conn any) error) (err error) {
 	ctx, cancel := within(ctx, patience)
 	defer cancel()
 	defer func() {
@@ -261,50 +260,69 @@ func (p *pool) driverTx(ctx context.Context, patience time.Duration, work func(c
 		return err
 	}
 	defer conn.Close()
-	return conn.Raw(func(c any) error {
-		conn, ok := c.(interface {
-			driver.Conn
-			driver.ConnBeginTx
-		})
+	return conn.Raw(func(c any) error { return work(ctx, c) })
+}
+
+// driverTx is tx for work that uses the driver itself. It runs while the connection is locked, so nothing else can end
+// the transaction before work does.
+func (p *pool) driverTx(ctx context.Context, patience time.Duration, work func(ctx context.Context, conn driver.Conn) error) error {
+	return p.raw(ctx, patience, func(ctx context.Context, c any) error { return inDriverTx(ctx, c, work) })
+}
+
+// inDriverTx runs work in a transaction of a driver's connection.
+func inDriverTx(ctx context.Context, c any, work func(ctx context.Context, conn driver.Conn) error) error {
+	conn, ok := c.(interface {
+		driver.Conn
+		driver.ConnBeginTx
+	})
+	if !ok {
+		return fmt.Errorf("a %T has no transactions", c)
+	}
+	tx, err := conn.BeginTx(ctx, driver.TxOptions{})
+	if err != nil {
+		return err
+	}
+	if err := work(ctx, conn); err != nil {
+		// A connection that cannot even roll back is closed.
+		if failed := tx.Rollback(); failed != nil {
+			err = fmt.Errorf("%w (%w: %w)", err, driver.ErrBadConn, failed)
+		}
+		return err
+	}
+	return tx.Commit()
+}
+
+// relaxed is driverTx on SQLite without a sync of its own; see Relaxed.
+func (p *pool) relaxed(ctx context.Context, work func(ctx context.Context, conn driver.Conn) error) error {
+	return p.raw(ctx, p.patience.call, func(ctx context.Context, c any) (err error) {
+		sqlite, ok := c.(driver.ExecerContext)
 		if !ok {
-			return fmt.Errorf("a %T has no transactions", c)
+			return fmt.Errorf("a %T cannot be told to sync", c)
 		}
-		tx, err := conn.BeginTx(ctx, driver.TxOptions{})
-		if err != nil {
+		bare := context.WithoutCancel(ctx)
+		if _, err := sqlite.ExecContext(bare, "PRAGMA synchronous = NORMAL", nil); err != nil {
 			return err
 		}
-		if err := work(ctx, conn); err != nil {
-			// A connection that cannot even roll back is closed.
-			if failed := tx.Rollback(); failed != nil {
-				err = fmt.Errorf("%w (%w: %w)", err, driver.ErrBadConn, failed)
+		defer func() {
+			// A connection that keeps being lax would be one for keys and plans, too.
+			if _, failed := sqlite.ExecContext(bare, "PRAGMA synchronous = FULL", nil); failed != nil {
+				err = errors.Join(err, driver.ErrBadConn, failed)
 			}
-			return err
-		}
-		return tx.Commit()
+		}()
+		return inDriverTx(ctx, c, work)
 	})
 }
 
 // send sends statements to PostgreSQL at once. It runs what comes until the end of the batch in one transaction.
-func (p *pool) send(ctx context.Context, steps []step) (err error) {
-	ctx, cancel := within(ctx, p.patience.call)
-	defer cancel()
-	defer func() {
-		p.note(err)
-		p.wrote(err)
-	}()
-	conn, err := p.db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	return conn.Raw(func(c any) error {
+func (p *pool) send(ctx context.Context, steps []Step) error {
+	return p.raw(ctx, p.patience.call, func(ctx context.Context, c any) error {
 		pg, ok := c.(*stdlib.Conn)
 		if !ok {
 			return fmt.Errorf("a %T cannot take statements at once", c)
 		}
 		var batch pgx.Batch
 		for _, st := range steps {
-			batch.Queue(st.query, st.args...)
+			batch.Queue(st.Query, stored(st.Args)...)
 		}
 		results := pg.Conn().SendBatch(ctx, &batch)
 		for _, st := range steps {
@@ -315,6 +333,15 @@ func (p *pool) send(ctx context.Context, steps []step) (err error) {
 		}
 		return results.Close()
 	})
+}
+
+// Connect opens a connection to PostgreSQL of its own, for what does not end with a statement.
+func (s *Store) Connect(ctx context.Context) (*pgx.Conn, error) {
+	conn, err := pgx.ConnectConfig(ctx, s.config)
+	if err != nil {
+		return nil, Clean(err)
+	}
+	return conn, nil
 }
 
 // conn reserves one connection. What is done with it needs the deadline of long, or one of its own.
@@ -451,10 +478,10 @@ func (s *Store) Look(ctx context.Context) (f health.Finding) {
 	switch {
 	case err != nil && isUnanswered(err):
 		answered := time.Unix(0, s.state.answered.Load())
-		f.Age, f.Err = time.Since(answered), clean(err)
+		f.Age, f.Err = time.Since(answered), Clean(err)
 		f.Message = fmt.Sprintf("no answer for %s: known keys keep working, and nothing can be changed", f.Age.Round(time.Second))
 	case err != nil:
-		f = health.Failure(fmt.Errorf("the tables cannot be read: %w", clean(err)))
+		f = health.Failure(fmt.Errorf("the tables cannot be read: %w", Clean(err)))
 		f.Message = "the tables cannot be read"
 	case version < s.known:
 		f = health.Failure(fmt.Errorf("the tables are at version %d and this program needs %d", version, s.known))
@@ -463,7 +490,7 @@ func (s *Store) Look(ctx context.Context) (f health.Finding) {
 		f = health.Failure(errors.New("PostgreSQL is read-only: it is a standby, or default_transaction_read_only is set"))
 		f.Message = "read-only: calls with known keys continue and are settled later, and nothing can be changed"
 	case refused != nil && time.Since(refused.at) < refusalLasts:
-		f = health.Failure(clean(refused.err))
+		f = health.Failure(Clean(refused.err))
 		f.Message = "it stores nothing: calls with known keys continue and are settled later, and nothing can be changed"
 	case version > s.known:
 		f.Message = "a newer program has migrated the tables"

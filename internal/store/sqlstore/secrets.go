@@ -3,12 +3,10 @@ package sqlstore
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"sluice/internal/kit/datadir"
 	"sluice/internal/kit/seal"
@@ -37,12 +35,7 @@ func rootBox(secret string) seal.Box { return seal.New(dataKey, "", secret) }
 
 // Sealed returns the sealed data key, or nil if there is none yet.
 func (s *Store) Sealed(ctx context.Context) ([]byte, error) {
-	var sealed []byte
-	err := s.read.QueryRowContext(ctx, `SELECT value FROM secrets WHERE name = $1`, dataKey).Scan(&sealed)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	return sealed, unavailable(err)
+	return Optional[[]byte](s.Read(ctx), `SELECT value FROM secrets WHERE name = $1`, dataKey)
 }
 
 // Opens reports whether a secret opens a sealed data key.
@@ -128,34 +121,28 @@ func (s *Store) Key() seal.Key { return s.key }
 
 // Secret returns the secret with the given name. If there is none, it stores fresh under that name.
 func (s *Store) Secret(ctx context.Context, name string, fresh []byte) ([]byte, error) {
-	value, err := s.keepSecret(ctx, name, s.seal("secret", name, fresh))
+	value, err := s.keepSecret(ctx, name, s.Seal("secret", name, fresh))
 	if err != nil {
 		return nil, err
 	}
-	return s.open("secret", name, value)
+	return s.Unseal("secret", name, value)
 }
 
 // ForgetSealed deletes everything that is sealed, for the case that the operator's secret is lost.
 // Accounts with a second factor lose it, signed links stop working, webhooks are stopped, and stored responses are gone. It returns the number of
 // these accounts.
 func (s *Store) ForgetSealed(ctx context.Context) (accounts int, err error) {
-	err = s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM secrets`); err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, `UPDATE alert_endpoints SET secret = '', stopped_at = created_at, stopped_why = 'its secret was lost; delete it and create another' WHERE kind = 'webhook'`); err != nil {
-			return err
-		}
-		for _, table := range []string{"responses", "response_sizes"} {
-			if _, err := tx.ExecContext(ctx, `DELETE FROM `+table); err != nil {
+	err = s.Tx(ctx, func(tx *Conn) error {
+		for _, statement := range []string{
+			`DELETE FROM secrets`,
+			`UPDATE alert_endpoints SET secret = '', stopped_at = created_at, stopped_why = 'its secret was lost; delete it and create another' WHERE kind = 'webhook'`,
+			`DELETE FROM responses`, `DELETE FROM response_sizes`,
+		} {
+			if err := tx.Exec(statement); err != nil {
 				return err
 			}
 		}
-		res, err := tx.ExecContext(ctx, `UPDATE logins SET totp_secret = '', totp_on = 0 WHERE totp_secret LIKE 'sealed:%'`)
-		if err != nil {
-			return err
-		}
-		n, err := res.RowsAffected()
+		n, err := tx.Changed(`UPDATE logins SET totp_secret = '', totp_on = 0 WHERE totp_secret LIKE 'sealed:%'`)
 		accounts = int(n)
 		return err
 	})
@@ -164,31 +151,27 @@ func (s *Store) ForgetSealed(ctx context.Context) (accounts int, err error) {
 
 // keepSecret stores a value unless there is one already, and returns the stored value. The update
 // of a value to itself makes the statement return the existing row.
-func (s *Store) keepSecret(ctx context.Context, name string, fresh []byte) (value []byte, err error) {
-	err = s.write.QueryRowContext(ctx, `INSERT INTO secrets (name, value) VALUES ($1, $2)
-		ON CONFLICT (name) DO UPDATE SET value = secrets.value RETURNING value`, name, fresh).Scan(&value)
-	return value, unavailable(err)
+func (s *Store) keepSecret(ctx context.Context, name string, fresh []byte) ([]byte, error) {
+	return Value[[]byte](s.Write(ctx), `INSERT INTO secrets (name, value) VALUES ($1, $2)
+		ON CONFLICT (name) DO UPDATE SET value = secrets.value RETURNING value`, name, fresh)
 }
 
 // replaceSecret replaces a value unless another node has replaced it already.
 func (s *Store) replaceSecret(ctx context.Context, name string, old, value []byte) error {
-	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE secrets SET value = $3 WHERE name = $1 AND value = $2`, name, old, value)
-		return err
-	})
+	return s.Exec(ctx, `UPDATE secrets SET value = $3 WHERE name = $1 AND value = $2`, name, old, value)
 }
 
-// seal returns a value in the form in which it is stored. What the value belongs to is part of the
+// Seal returns a value in the form in which it is stored. What the value belongs to is part of the
 // key derivation, so a value that is copied to another account cannot be opened there.
-func (s *Store) seal(purpose, scope string, plain []byte) []byte {
+func (s *Store) Seal(purpose, scope string, plain []byte) []byte {
 	if s.key.IsZero() {
 		return plain
 	}
 	return append([]byte(sealedMark), s.key.Box(purpose, scope, "").Seal(plain)...)
 }
 
-// open is the inverse of seal. A value without the prefix is returned as it is.
-func (s *Store) open(purpose, scope string, value []byte) ([]byte, error) {
+// Unseal is the inverse of Seal. A value without the prefix is returned as it is.
+func (s *Store) Unseal(purpose, scope string, value []byte) ([]byte, error) {
 	sealed, ok := bytes.CutPrefix(value, []byte(sealedMark))
 	if !ok {
 		return value, nil
@@ -200,17 +183,17 @@ func (s *Store) open(purpose, scope string, value []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// sealText is seal for a text column. The empty string means that there is no value and stays
+// SealText is Seal for a text column. The empty string means that there is no value and stays
 // empty.
-func (s *Store) sealText(purpose, scope, plain string) string {
+func (s *Store) SealText(purpose, scope, plain string) string {
 	if plain == "" || s.key.IsZero() {
 		return plain
 	}
 	return sealedMark + base64.RawStdEncoding.EncodeToString(s.key.Box(purpose, scope, "").Seal([]byte(plain)))
 }
 
-// openText is the inverse of sealText.
-func (s *Store) openText(purpose, scope, value string) (string, error) {
+// UnsealText is the inverse of SealText.
+func (s *Store) UnsealText(purpose, scope, value string) (string, error) {
 	text, ok := strings.CutPrefix(value, sealedMark)
 	if !ok {
 		return value, nil
@@ -246,8 +229,7 @@ func (s *Store) sealClear(ctx context.Context) error {
 	}
 	// So far, the old values are only overwritten in the write-ahead log; see sealSome. A
 	// checkpoint writes the new pages to the file and empties the log.
-	_, err := s.write.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
-	return unavailable(err)
+	return s.Write(ctx).Exec(`PRAGMA wal_checkpoint(TRUNCATE)`)
 }
 
 // clearValue is a value stored in the clear, and the account or name that it belongs to.
@@ -259,29 +241,26 @@ func (s *Store) sealSome(ctx context.Context) (n int, err error) {
 	if s.engine == SQLite {
 		// By default SQLite leaves replaced data in the unused part of a page. secure_delete
 		// overwrites it. The setting belongs to the connection, and there is only one that writes.
-		if _, err := s.write.ExecContext(ctx, `PRAGMA secure_delete = ON`); err != nil {
-			return 0, unavailable(err)
+		if err := s.Write(ctx).Exec(`PRAGMA secure_delete = ON`); err != nil {
+			return 0, err
 		}
-		defer func() {
-			_, off := s.write.ExecContext(ctx, `PRAGMA secure_delete = OFF`)
-			err = errors.Join(err, unavailable(off))
-		}()
+		defer func() { err = errors.Join(err, s.Write(ctx).Exec(`PRAGMA secure_delete = OFF`)) }()
 	}
-	err = s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		clear, err := clearValues(ctx, tx, `SELECT account_id, totp_secret FROM logins WHERE totp_secret <> '' AND totp_secret NOT LIKE 'sealed:%' LIMIT $1`, sealAtOnce)
+	err = s.Tx(ctx, func(tx *Conn) error {
+		clear, err := clearValues(tx, `SELECT account_id, totp_secret FROM logins WHERE totp_secret <> '' AND totp_secret NOT LIKE 'sealed:%' LIMIT $1`, sealAtOnce)
 		if err != nil {
 			return err
 		}
 		for _, c := range clear {
 			// The condition on the old value protects a change that another node makes at the same
 			// time.
-			if _, err := tx.ExecContext(ctx, `UPDATE logins SET totp_secret = $3 WHERE account_id = $1 AND totp_secret = $2`, c.of, c.value, s.sealText("second factor", c.of, c.value)); err != nil {
+			if err := tx.Exec(`UPDATE logins SET totp_secret = $3 WHERE account_id = $1 AND totp_secret = $2`, c.of, c.value, s.SealText("second factor", c.of, c.value)); err != nil {
 				return err
 			}
 		}
 		n = len(clear)
 		// There are few of these, so read all of them.
-		secrets, err := clearValues(ctx, tx, `SELECT name, value FROM secrets WHERE name <> $1`, dataKey)
+		secrets, err := clearValues(tx, `SELECT name, value FROM secrets WHERE name <> $1`, dataKey)
 		if err != nil {
 			return err
 		}
@@ -290,7 +269,7 @@ func (s *Store) sealSome(ctx context.Context) (n int, err error) {
 				continue
 			}
 			n++
-			if _, err := tx.ExecContext(ctx, `UPDATE secrets SET value = $3 WHERE name = $1 AND value = $2`, c.of, []byte(c.value), s.seal("secret", c.of, []byte(c.value))); err != nil {
+			if err := tx.Exec(`UPDATE secrets SET value = $3 WHERE name = $1 AND value = $2`, c.of, []byte(c.value), s.Seal("secret", c.of, []byte(c.value))); err != nil {
 				return err
 			}
 		}
@@ -300,26 +279,6 @@ func (s *Store) sealSome(ctx context.Context) (n int, err error) {
 }
 
 // clearValues returns the rows of a query that selects a name and a value.
-func clearValues(ctx context.Context, tx *sql.Tx, query string, arg any) ([]clearValue, error) {
-	var out []clearValue
-	err := each(ctx, tx, func(rows *sql.Rows) error {
-		var of string
-		var value []byte
-		if err := rows.Scan(&of, &value); err != nil {
-			return err
-		}
-		out = append(out, clearValue{of, string(value)})
-		return nil
-	}, query, arg)
-	return out, err
-}
-
-// findSealed returns the one column of a query that takes an id and the time, or nil if no row fits.
-func (s *Store) findSealed(ctx context.Context, query string, id []byte, now time.Time) ([]byte, error) {
-	var sealed []byte
-	err := s.read.QueryRowContext(ctx, query, id, millis(now)).Scan(&sealed)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	return sealed, unavailable(err)
+func clearValues(tx *Conn, query string, arg any) ([]clearValue, error) {
+	return All(tx, func(row Row, c *clearValue) error { return row.Scan(&c.of, &c.value) }, query, arg)
 }

@@ -13,25 +13,26 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/testkit/pgtest"
 )
 
 // engines runs a test on both databases. The function it gets opens the same one each time.
-func engines(t *testing.T, test func(t *testing.T, again func() *sqlstore.Store)) {
+func engines(t *testing.T, test func(t *testing.T, again func() *alltest.Store)) {
 	t.Helper()
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
-		test(t, func() *sqlstore.Store { return open(t, "sqlite", dir) })
+		test(t, func() *alltest.Store { return open(t, "sqlite", dir) })
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
 		url := pgtest.URL(t)
-		test(t, func() *sqlstore.Store { return open(t, url, "") })
+		test(t, func() *alltest.Store { return open(t, url, "") })
 	})
 }
 
-func newAccount(t *testing.T, s *sqlstore.Store, email string) string {
+func newAccount(t *testing.T, s *alltest.Store, email string) string {
 	t.Helper()
 	a, _, err := account.New(s, nil).Create(t.Context(), "test", email, account.Free, false)
 	if err != nil {
@@ -48,7 +49,7 @@ const (
 
 func TestUnlock(t *testing.T) {
 	t.Parallel()
-	engines(t, func(t *testing.T, again func() *sqlstore.Store) {
+	engines(t, func(t *testing.T, again func() *alltest.Store) {
 		s := again()
 		if err := s.Unlock(t.Context()); !errors.Is(err, sqlstore.ErrWrongSecret) {
 			t.Errorf("Unlock without a secret = %v, want ErrWrongSecret", err)
@@ -56,7 +57,7 @@ func TestUnlock(t *testing.T) {
 		if sealed, err := s.Sealed(t.Context()); sealed != nil || err != nil {
 			t.Errorf("Sealed of a new database = %x, %v, want nothing", sealed, err)
 		}
-		unlock := func(secrets ...string) (*sqlstore.Store, error) {
+		unlock := func(secrets ...string) (*alltest.Store, error) {
 			s := again()
 			return s, s.Unlock(t.Context(), secrets...)
 		}
@@ -93,7 +94,7 @@ func TestUnlock(t *testing.T) {
 // halfway.
 func TestSealsWhatWasClear(t *testing.T) {
 	t.Parallel()
-	engines(t, func(t *testing.T, again func() *sqlstore.Store) {
+	engines(t, func(t *testing.T, again func() *alltest.Store) {
 		old := again()
 		var ids []string
 		for i := range 450 { // more than two transactions' worth
@@ -144,7 +145,7 @@ func TestSealsWhatWasClear(t *testing.T) {
 			t.Errorf("FindLogin without the key = %+v, want an error", l)
 		}
 		// Nor does a sealed value open in another account.
-		if err := sqlstore.Execute(s, fmt.Sprintf(`UPDATE logins SET totp_secret = (SELECT totp_secret FROM logins WHERE account_id = '%s') WHERE account_id = '%s'`, ids[0], ids[1])); err != nil {
+		if err := sqlstore.Execute(s.Kernel(), fmt.Sprintf(`UPDATE logins SET totp_secret = (SELECT totp_secret FROM logins WHERE account_id = '%s') WHERE account_id = '%s'`, ids[0], ids[1])); err != nil {
 			t.Fatal(err)
 		}
 		if l, err := s.FindLogin(t.Context(), ids[1]); err == nil {
@@ -157,9 +158,9 @@ func secretOf(i int) string {
 	return base32.StdEncoding.EncodeToString(fmt.Appendf(nil, "second factor %06d", i))
 }
 
-func clearRows(t *testing.T, s *sqlstore.Store) int {
+func clearRows(t *testing.T, s *alltest.Store) int {
 	t.Helper()
-	n, err := sqlstore.ClearSecrets(context.Background(), s)
+	n, err := sqlstore.ClearSecrets(context.Background(), s.Kernel())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +212,7 @@ func TestNothingClearOnDisk(t *testing.T) {
 
 func TestForgetSealed(t *testing.T) {
 	t.Parallel()
-	engines(t, func(t *testing.T, again func() *sqlstore.Store) {
+	engines(t, func(t *testing.T, again func() *alltest.Store) {
 		s := again()
 		if err := s.Unlock(t.Context(), first); err != nil {
 			t.Fatal(err)

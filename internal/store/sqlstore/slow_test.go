@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/testkit/pgtest"
 	"sluice/internal/testkit/wiretest"
 )
@@ -15,14 +16,14 @@ import (
 func TestSlowDatabase(t *testing.T) {
 	t.Parallel()
 	w, url := wiretest.To(t, pgtest.URL(t))
-	s, err := sqlstore.Open(t.Context(), url, "")
+	s, err := alltest.Open(t.Context(), url, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	// A transaction has more than three replies, and four times as much time has room for those and a new connection.
 	w.Delay(500 * time.Millisecond)
-	sqlstore.Hasten(s, 1500*time.Millisecond)
+	sqlstore.Hasten(s.Kernel(), 1500*time.Millisecond)
 	if err := s.RecordSettlements(t.Context(), settlements(3)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("RecordSettlements = %v, want it too late", err)
 	}

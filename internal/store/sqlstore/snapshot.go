@@ -104,11 +104,7 @@ func (s *Store) copyOut(ctx context.Context, conn *pgx.Conn, to *Store, write *s
 	if _, err := tx.ExecContext(ctx, `DELETE FROM `+t.name); err != nil { // migrations fill some
 		return err
 	}
-	places := make([]string, len(t.columns))
-	for i := range places {
-		places[i] = fmt.Sprintf("$%d", i+1)
-	}
-	insert, err := tx.PrepareContext(ctx, `INSERT INTO `+t.name+` (`+strings.Join(t.columns, ", ")+`) VALUES (`+strings.Join(places, ", ")+`)`)
+	insert, err := tx.PrepareContext(ctx, Insert(t.name, strings.Join(t.columns, ", ")))
 	if err != nil {
 		return err
 	}
@@ -132,25 +128,20 @@ func (s *Store) copyOut(ctx context.Context, conn *pgx.Conn, to *Store, write *s
 // columns describes a table of a SQLite database by itself. The migrations name the types as PostgreSQL does.
 func (s *Store) columns(ctx context.Context, name string) (*table, error) {
 	t := &table{name: name}
-	err := each(ctx, s.read, func(rows *sql.Rows) error {
-		var column, kind string
-		if err := rows.Scan(&column, &kind); err != nil {
+	kinds := map[string]kind{"TEXT": textKind, "BYTEA": bytesKind, "BIGINT": numberKind, "INTEGER": numberKind}
+	err := s.Read(ctx).Each(func(row Row) error {
+		var column, named string
+		if err := row.Scan(&column, &named); err != nil {
 			return err
 		}
-		k := numberKind
-		switch kind {
-		case "TEXT":
-			k = textKind
-		case "BYTEA":
-			k = bytesKind
-		case "BIGINT", "INTEGER":
-		default:
-			return fmt.Errorf("table %s: column %s has the type %s, which is not known", name, column, kind)
+		kind, known := kinds[named]
+		if !known {
+			return fmt.Errorf("table %s: column %s has the type %s, which is not known", name, column, named)
 		}
-		t.columns, t.kinds = append(t.columns, column), append(t.kinds, k)
+		t.columns, t.kinds = append(t.columns, column), append(t.kinds, kind)
 		return nil
 	}, `SELECT name, type FROM pragma_table_info($1) ORDER BY cid`, name)
-	return t, unavailable(err)
+	return t, err
 }
 
 // OpenBackup opens a file that Snapshot wrote, to look at it. The file is not changed, and nothing is put beside
@@ -226,9 +217,8 @@ func (s *Store) digests(ctx context.Context, report func(Progress)) (all []Table
 }
 
 // HasAccounts reports whether the database has any account. A database without one was just created.
-func (s *Store) HasAccounts(ctx context.Context) (has bool, err error) {
-	err = s.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM accounts)`).Scan(&has)
-	return has, unavailable(err)
+func (s *Store) HasAccounts(ctx context.Context) (bool, error) {
+	return Value[bool](s.Read(ctx), `SELECT EXISTS (SELECT 1 FROM accounts)`)
 }
 
 // restoreAdvice says what to do with a SQLite database that cannot be used any more.

@@ -1,7 +1,9 @@
-// Package sqlstore stores all data of Sluice in SQLite or PostgreSQL.
+// Package sqlstore is the kernel of everything that Sluice stores in SQLite or PostgreSQL: opening, pools of connections,
+// deadlines, transactions, statements and their rows, secrets, migrations, and copies of a whole database.
 //
-// One set of SQL serves both engines. A method is one transaction, named after what happened. The
-// rules about what may happen belong to the package whose Store interface the method implements.
+// What is stored is in the packages below it, one for each noun. They have one set of SQL for both engines, and use a
+// Conn. A method of theirs is one transaction, named after what happened. The rules about what may happen belong to the
+// package whose Store interface the method implements.
 //
 // On SQLite all writes use a single connection and start with BEGIN IMMEDIATE, so no other writer
 // can get in between a read and a write of the same transaction. On PostgreSQL, a transaction first
@@ -50,7 +52,6 @@ type Store struct {
 	state    state
 	known    int64           // the version of the tables that this program needs
 	config   *pgx.ConnConfig // of PostgreSQL; nil for SQLite
-	keeping  keeping         // of SQLite
 	report   func(Migration) // may be nil
 }
 
@@ -175,36 +176,14 @@ func sqliteDSN(path string, pragmas []string, params ...string) string {
 	return (&url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path)}).String() + "?" + strings.Join(params, "&")
 }
 
-// tx runs work in one writing transaction. It commits if work returns nil and rolls back otherwise.
-// Errors of the database become faults; see unavailable.
-//
-// The context that work gets has the deadline of the transaction. It is named ctx everywhere, so that the one
-// outside cannot be used by mistake: a statement that did not end would keep the transaction from ending.
-func (s *Store) tx(ctx context.Context, work func(ctx context.Context, tx *sql.Tx) error) error {
-	return unavailable(s.write.tx(ctx, s.patience.call, nil, work))
-}
-
-// longTx is tx for what may take hours; see long.
-func (s *Store) longTx(ctx context.Context, work func(ctx context.Context, tx *sql.Tx) error) error {
-	return s.long(ctx, func(ctx context.Context) error { return s.tx(ctx, work) })
+// longTx is Tx for what may take hours; see long.
+func (s *Store) longTx(ctx context.Context, work func(tx *Conn) error) error {
+	return s.long(ctx, func(ctx context.Context) error { return s.Tx(ctx, work) })
 }
 
 // querier is implemented by *pool and *sql.Tx.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
-
-// asker is implemented by *pool and inTx, for queries that give one row.
-type asker interface {
-	querier
-	QueryRowContext(ctx context.Context, query string, args ...any) rowScanner
-}
-
-// inTx makes an asker of a transaction.
-type inTx struct{ *sql.Tx }
-
-func (t inTx) QueryRowContext(ctx context.Context, query string, args ...any) rowScanner {
-	return t.Tx.QueryRowContext(ctx, query, args...)
 }
 
 // each runs a query and calls read for each row. Loops over rows belong here: it is easy to forget
@@ -235,26 +214,26 @@ func each(ctx context.Context, q querier, read func(*sql.Rows) error, query stri
 	return err
 }
 
-// millis converts a time to the form in which it is stored: Unix milliseconds, with 0 for the zero
+// Millis converts a time to the form in which it is stored: Unix milliseconds, with 0 for the zero
 // time, which means never.
-func millis(t time.Time) int64 {
+func Millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
 	return t.UnixMilli()
 }
 
-// fromMillis is the inverse of millis. The result is in UTC.
-func fromMillis(ms int64) time.Time {
+// Time is the inverse of Millis. The result is in UTC.
+func Time(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
 	}
 	return time.UnixMilli(ms).UTC()
 }
 
-// clock returns the expression for the time of the database in Unix milliseconds. What several nodes
+// Clock returns the expression for the time of the database in Unix milliseconds. What several nodes
 // compare uses it instead of the time of one of them. It is the same in all places of a statement.
-func (s *Store) clock() string {
+func (s *Store) Clock() string {
 	if s.engine == Postgres {
 		return `(EXTRACT(EPOCH FROM statement_timestamp()) * 1000)::BIGINT`
 	}

@@ -9,22 +9,24 @@ import (
 	"testing"
 
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/store/sqlstore/storetest"
 	"sluice/internal/testkit/pgtest"
 )
 
-func open(t testing.TB, database, dir string) *sqlstore.Store {
+func open(t testing.TB, database, dir string) *alltest.Store {
 	t.Helper()
-	s, err := sqlstore.Open(t.Context(), database, dir)
-	if err != nil {
-		t.Fatalf("Open = %v", err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
+	return alltest.In(t, database, dir)
+}
+
+// kernel opens a database for what concerns all of it.
+func kernel(t testing.TB, database, dir string) *sqlstore.Store {
+	t.Helper()
+	return open(t, database, dir).Kernel()
 }
 
 // unlocked is the store as the service uses it, with its secrets sealed.
-func unlocked(t testing.TB, s *sqlstore.Store) *sqlstore.Store {
+func unlocked(t testing.TB, s *alltest.Store) *alltest.Store {
 	t.Helper()
 	if err := s.Unlock(t.Context(), first); err != nil {
 		t.Fatalf("Unlock = %v", err)
@@ -34,18 +36,18 @@ func unlocked(t testing.TB, s *sqlstore.Store) *sqlstore.Store {
 
 func TestSQLite(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t testing.TB) func() *sqlstore.Store {
+	storetest.Run(t, func(t testing.TB) func() *alltest.Store {
 		dir := t.TempDir()
-		return func() *sqlstore.Store { return unlocked(t, open(t, "sqlite", dir)) }
+		return func() *alltest.Store { return unlocked(t, open(t, "sqlite", dir)) }
 	})
 }
 
 func TestPostgreSQL(t *testing.T) {
 	t.Parallel()
 	pgtest.URL(t) // skips the whole suite, by name, where there is no server
-	storetest.Run(t, func(t testing.TB) func() *sqlstore.Store {
+	storetest.Run(t, func(t testing.TB) func() *alltest.Store {
 		url := pgtest.URL(t)
-		return func() *sqlstore.Store { return unlocked(t, open(t, url, "")) }
+		return func() *alltest.Store { return unlocked(t, open(t, url, "")) }
 	})
 }
 
@@ -56,7 +58,7 @@ func TestPostgreSQLMigratesUnderALock(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			s, err := sqlstore.Open(t.Context(), url, "")
+			s, err := alltest.Open(t.Context(), url, "")
 			if err != nil {
 				t.Errorf("Open = %v", err)
 				return
@@ -74,11 +76,11 @@ func TestOpenRefusesNewerDatabase(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, "sqlite", dir)
-	if err := sqlstore.SetVersion(s, 9999); err != nil {
+	if err := sqlstore.SetVersion(s.Kernel(), 9999); err != nil {
 		t.Fatal(err)
 	}
 	s.Close()
-	if _, err := sqlstore.Open(t.Context(), "sqlite", dir); err == nil || !strings.Contains(err.Error(), "use a newer sluice") {
+	if _, err := alltest.Open(t.Context(), "sqlite", dir); err == nil || !strings.Contains(err.Error(), "use a newer sluice") {
 		t.Errorf("Open of a newer database = %v, want advice to use a newer sluice", err)
 	}
 	in, err := sqlstore.Inspect(t.Context(), "sqlite", dir)
@@ -132,7 +134,7 @@ func TestOpenNeedsAFolder(t *testing.T) {
 	if err := os.WriteFile(dir, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sqlstore.Open(t.Context(), "sqlite", dir); err == nil {
+	if _, err := alltest.Open(t.Context(), "sqlite", dir); err == nil {
 		t.Error("Open inside a file = nil, want an error")
 	}
 }
@@ -141,7 +143,7 @@ func TestOpenNeedsAFolder(t *testing.T) {
 func TestErrorsKeepThePassword(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"postgres://u:canary7@127.0.0.1:1/db?connect_timeout=2", "postgres://u:canary7@127.0.0.1:notaport/db"} {
-		_, err := sqlstore.Open(t.Context(), url, "")
+		_, err := alltest.Open(t.Context(), url, "")
 		if err == nil {
 			t.Fatalf("Open(%s) = nil, want an error", url)
 		}

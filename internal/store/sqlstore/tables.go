@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,22 +49,13 @@ const (
 )
 
 // Strangers returns the tables that a Transfer does not know. Copying without them would lose data.
-func (s *Store) Strangers(ctx context.Context) (strange []string, err error) {
+func (s *Store) Strangers(ctx context.Context) ([]string, error) {
 	query := `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name`
 	if s.engine == Postgres {
 		query = `SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename`
 	}
-	err = each(ctx, s.read, func(rows *sql.Rows) error {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return err
-		}
-		if !slices.Contains(copied[:], name) && !slices.Contains(notCopied[:], name) {
-			strange = append(strange, name)
-		}
-		return nil
-	}, query)
-	return strange, unavailable(err)
+	all, err := All(s.Read(ctx), Column[string], query)
+	return slices.DeleteFunc(all, func(name string) bool { return slices.Contains(copied[:], name) || slices.Contains(notCopied[:], name) }), err
 }
 
 // describe reads what a Transfer must know of a table. The source says what the key is, and the target,
@@ -73,31 +63,27 @@ func (s *Store) Strangers(ctx context.Context) (strange []string, err error) {
 func describe(ctx context.Context, from, to *Store, name string) (*table, error) {
 	t := &table{name: name}
 	types := map[string]kind{}
-	err := each(ctx, to.read, func(rows *sql.Rows) error {
-		var column, kind string
-		if err := rows.Scan(&column, &kind); err != nil {
+	kinds := map[string]kind{"text": textKind, "bytea": bytesKind, "bigint": numberKind, "integer": numberKind}
+	err := to.Read(ctx).Each(func(row Row) error {
+		var column, name string
+		if err := row.Scan(&column, &name); err != nil {
 			return err
 		}
-		switch kind {
-		case "text":
-			types[column] = textKind
-		case "bytea":
-			types[column] = bytesKind
-		case "bigint", "integer":
-			types[column] = numberKind
-		default:
-			return fmt.Errorf("table %s: column %s has the type %s, which cannot be copied", name, column, kind)
+		kind, known := kinds[name]
+		if !known {
+			return fmt.Errorf("table %s: column %s has the type %s, which cannot be copied", t.name, column, name)
 		}
+		types[column] = kind
 		return nil
 	}, `SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = $1`, name)
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, err
 	}
 	places := map[int]int{} // by their number in the key
-	err = each(ctx, from.read, func(rows *sql.Rows) error {
+	err = from.Read(ctx).Each(func(row Row) error {
 		var column string
 		var inKey int
-		if err := rows.Scan(&column, &inKey); err != nil {
+		if err := row.Scan(&column, &inKey); err != nil {
 			return err
 		}
 		kind, ok := types[column]
@@ -111,7 +97,7 @@ func describe(ctx context.Context, from, to *Store, name string) (*table, error)
 		return nil
 	}, `SELECT name, pk FROM pragma_table_info($1) ORDER BY cid`, name)
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, err
 	}
 	if len(t.columns) != len(types) || len(places) == 0 {
 		return nil, fmt.Errorf("table %s is not the same in SQLite and PostgreSQL", name)
@@ -119,8 +105,8 @@ func describe(ctx context.Context, from, to *Store, name string) (*table, error)
 	for i := range len(places) {
 		t.key = append(t.key, places[i+1])
 	}
-	err = from.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM pragma_index_list($1) WHERE "unique" = 1 AND origin <> 'pk')`, name).Scan(&t.unique)
-	return t, unavailable(err)
+	t.unique, err = Value[bool](from.Read(ctx), `SELECT EXISTS (SELECT 1 FROM pragma_index_list($1) WHERE "unique" = 1 AND origin <> 'pk')`, name)
+	return t, err
 }
 
 // selectAll returns the statement that reads the table, in the order of its key if ordered. PostgreSQL
@@ -149,10 +135,11 @@ func (t *table) deleteOne() string {
 	return `DELETE FROM ` + t.name + ` WHERE ` + strings.Join(terms, " AND ")
 }
 
-// count returns how many rows the table has.
-func (s *Store) count(ctx context.Context, name string) (n int64, err error) {
+// Count returns how many rows the table has.
+func (s *Store) Count(ctx context.Context, name string) (n int64, err error) {
 	err = s.long(ctx, func(ctx context.Context) error {
-		return s.read.QueryRowContext(ctx, `SELECT COUNT(*) FROM `+name).Scan(&n)
+		n, err = Value[int64](s.Read(ctx), `SELECT COUNT(*) FROM `+name)
+		return err
 	})
-	return n, unavailable(err)
+	return n, err
 }

@@ -60,18 +60,10 @@ type move struct {
 }
 
 // transfers returns the moves that the database takes part in.
-func (s *Store) transfers(ctx context.Context) (out []move, err error) {
-	err = each(ctx, s.read, func(rows *sql.Rows) error {
-		var m move
-		var at int64
-		if err := rows.Scan(&m.installation, &m.state, &at, &m.restore); err != nil {
-			return err
-		}
-		m.at = fromMillis(at)
-		out = append(out, m)
-		return nil
+func (s *Store) transfers(ctx context.Context) ([]move, error) {
+	return All(s.Read(ctx), func(row Row, m *move) error {
+		return row.Scan(&m.installation, &m.state, &m.at, &m.restore)
 	}, `SELECT installation, state, at, restore FROM transfers`)
-	return out, unavailable(err)
 }
 
 // refuseTransfer returns an error if no server may use the database.
@@ -134,14 +126,14 @@ func PeekSource(ctx context.Context, dir string) (*Store, Inspection, error) {
 func (s *Store) Sizes(ctx context.Context) ([]Comparison, error) {
 	var out []Comparison
 	for _, name := range copied {
-		var there bool
-		if err := s.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = $1)`, name).Scan(&there); err != nil {
-			return nil, unavailable(err)
+		there, err := Value[bool](s.Read(ctx), `SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = $1)`, name)
+		if err != nil {
+			return nil, err
 		}
 		if !there {
 			continue
 		}
-		n, err := s.count(ctx, name)
+		n, err := s.Count(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -212,9 +204,9 @@ func Examine(ctx context.Context, from *Store, url string) (Standing, error) {
 	if in.Version > in.Known {
 		return "", fmt.Errorf("the target is at version %d and this program knows versions up to %d: use a newer sluice", in.Version, in.Known)
 	}
-	var encoding string
-	if err := to.read.QueryRowContext(ctx, `SHOW server_encoding`).Scan(&encoding); err != nil {
-		return "", unavailable(err)
+	encoding, err := Value[string](to.Read(ctx), `SHOW server_encoding`)
+	if err != nil {
+		return "", err
 	}
 	if encoding != "UTF8" {
 		return "", fmt.Errorf("the target stores text as %s: create the database with ENCODING 'UTF8'", encoding)
@@ -230,7 +222,7 @@ func (s *Store) standing(ctx context.Context, installation string) (Standing, er
 	// The table may be missing; then the database is only accepted if it has no rows.
 	moves, _ := s.transfers(ctx)
 	if len(moves) == 0 {
-		return Empty, vacant(ctx, s.read)
+		return Empty, vacant(s.Read(ctx))
 	}
 	for _, m := range moves {
 		switch {
@@ -246,11 +238,11 @@ func (s *Store) standing(ctx context.Context, installation string) (Standing, er
 }
 
 // vacant returns an error if a PostgreSQL database holds data of anybody.
-func vacant(ctx context.Context, from asker) error {
+func vacant(from *Conn) error {
 	for _, name := range copied {
-		var found bool
-		if err := from.QueryRowContext(ctx, `SELECT to_regclass($1) IS NOT NULL`, name).Scan(&found); err != nil {
-			return unavailable(err)
+		found, err := Value[bool](from, `SELECT to_regclass($1) IS NOT NULL`, name)
+		if err != nil {
+			return err
 		}
 		if !found {
 			continue
@@ -259,8 +251,8 @@ func vacant(ctx context.Context, from asker) error {
 		if name == "counters" { // migrations begin them at 0
 			where = " WHERE value <> 0"
 		}
-		if err := from.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM `+name+where+`)`).Scan(&found); err != nil {
-			return fmt.Errorf("the target has a table %s that is not Sluice's: name an empty database with --to (createdb makes one): %w", name, unavailable(err))
+		if found, err = Value[bool](from, `SELECT EXISTS (SELECT 1 FROM `+name+where+`)`); err != nil {
+			return fmt.Errorf("the target has a table %s that is not Sluice's: name an empty database with --to (createdb makes one): %w", name, err)
 		}
 		if found {
 			return errForeign
@@ -325,18 +317,18 @@ func (t *Transfer) Begin(ctx context.Context) (Standing, error) {
 		return standing, err
 	}
 	// The server that LOCK waits for may take its time.
-	err = t.to.longTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = t.to.longTx(ctx, func(tx *Conn) error {
 		// A server may have started since the look above. The lock keeps its first rows out until the mark is there.
-		if _, err := tx.ExecContext(ctx, `LOCK TABLE `+strings.Join(copied[:], ", ")); err != nil {
+		if err := tx.Exec(`LOCK TABLE ` + strings.Join(copied[:], ", ")); err != nil {
 			return err
 		}
-		if err := vacant(ctx, inTx{tx}); err != nil {
+		if err := vacant(tx); err != nil {
 			return err
 		}
 		var drop, restore []string
-		err := each(ctx, tx, func(rows *sql.Rows) error {
+		err := tx.Each(func(row Row) error {
 			var table, name, definition string
-			if err := rows.Scan(&table, &name, &definition); err != nil {
+			if err := row.Scan(&table, &name, &definition); err != nil {
 				return err
 			}
 			drop = append(drop, fmt.Sprintf(`ALTER TABLE %s DROP CONSTRAINT %s`, table, name))
@@ -348,13 +340,11 @@ func (t *Transfer) Begin(ctx context.Context) (Standing, error) {
 			return err
 		}
 		for _, statement := range drop {
-			if _, err := tx.ExecContext(ctx, statement); err != nil {
+			if err := tx.Exec(statement); err != nil {
 				return err
 			}
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO transfers (installation, state, at, restore) VALUES ($1, $2, $3, $4)`,
-			t.id, stateCopying, millis(time.Now()), strings.Join(restore, ";\n"))
-		return err
+		return tx.Exec(Insert("transfers", "installation, state, at, restore"), t.id, stateCopying, time.Now(), strings.Join(restore, ";\n"))
 	})
 	return standing, err
 }
@@ -363,48 +353,31 @@ func (t *Transfer) Begin(ctx context.Context) (Standing, error) {
 // as moved.
 func (t *Transfer) Finish(ctx context.Context) error {
 	now := time.Now()
-	err := t.to.longTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		var restore string
-		err := tx.QueryRowContext(ctx, `UPDATE transfers SET state = $2, at = $3 WHERE installation = $1 AND state = $4 RETURNING restore`,
-			t.id, stateCopied, millis(now), stateCopying).Scan(&restore)
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil // complete already
-		}
-		if err != nil {
+	err := t.to.longTx(ctx, func(tx *Conn) error {
+		restore, err := One(tx, Column[string], `UPDATE transfers SET state = $2, at = $3 WHERE installation = $1 AND state = $4 RETURNING restore`, t.id, stateCopied, now, stateCopying)
+		if err != nil || restore == nil { // complete already
 			return err
 		}
-		for statement := range strings.SplitSeq(restore, ";\n") {
+		for statement := range strings.SplitSeq(*restore, ";\n") {
 			if statement == "" {
 				continue
 			}
-			if _, err := tx.ExecContext(ctx, statement); err != nil {
+			if err := tx.Exec(statement); err != nil {
 				return fmt.Errorf("restore a foreign key: %w", err)
 			}
 		}
-		_, err = tx.ExecContext(ctx, `ANALYZE`) // the planner knows nothing of the new rows yet
-		return err
+		return tx.Exec(`ANALYZE`) // the planner knows nothing of the new rows yet
 	})
 	if err != nil {
 		return err
 	}
-	return t.from.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO transfers (installation, state, at, restore) VALUES ($1, $2, $3, '')
-			ON CONFLICT (installation) DO NOTHING`, t.id, stateMoved, millis(now))
-		return err
-	})
+	return t.from.Exec(ctx, `INSERT INTO transfers (installation, state, at, restore) VALUES ($1, $2, $3, '')
+		ON CONFLICT (installation) DO NOTHING`, t.id, stateMoved, now)
 }
 
 // CancelTransfer makes a database that was moved usable again. It reports whether it was moved.
 func (s *Store) CancelTransfer(ctx context.Context) (bool, error) {
-	var n int64
-	err := s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		res, err := tx.ExecContext(ctx, `DELETE FROM transfers WHERE state = $1`, stateMoved)
-		if err != nil {
-			return err
-		}
-		n, err = res.RowsAffected()
-		return err
-	})
+	n, err := s.Changed(ctx, `DELETE FROM transfers WHERE state = $1`, stateMoved)
 	return n > 0, err
 }
 

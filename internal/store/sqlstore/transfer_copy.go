@@ -72,7 +72,7 @@ func (t *Transfer) eachTable(ctx context.Context, report func(Progress), work fu
 func (t *Transfer) goThrough(ctx context.Context, report func(Progress), work func(context.Context, *table, *counter) error) error {
 	sizes, all := make([]int64, len(t.tables)), int64(0)
 	for i, tb := range t.tables {
-		n, err := t.from.count(ctx, tb.name)
+		n, err := t.from.Count(ctx, tb.name)
 		if err != nil {
 			return err
 		}

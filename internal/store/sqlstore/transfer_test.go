@@ -14,7 +14,7 @@ import (
 // Every table is copied, or is known not to be. A migration that adds one adds it to tables.go.
 func TestTransferKnowsEveryTable(t *testing.T) {
 	t.Parallel()
-	s := open(t, "sqlite", t.TempDir())
+	s := kernel(t, "sqlite", t.TempDir())
 	strange, err := s.Strangers(t.Context())
 	if err != nil || len(strange) > 0 {
 		t.Errorf("Strangers = %v, %v, want none: add the tables to copied or notCopied in tables.go", strange, err)
@@ -37,7 +37,7 @@ func TestTransferKnowsEveryTable(t *testing.T) {
 func source(t testing.TB, rows int) (*sqlstore.Store, string) {
 	t.Helper()
 	dir := t.TempDir()
-	s := unlocked(t, open(t, "sqlite", dir))
+	s := unlocked(t, open(t, "sqlite", dir)).Kernel()
 	if err := sqlstore.Fill(s, 0, rows, 1); err != nil {
 		t.Fatalf("Fill = %v", err)
 	}
@@ -167,7 +167,7 @@ func finish(t *testing.T, tr *sqlstore.Transfer, from, to *sqlstore.Store, dir, 
 	if err := sqlstore.Execute(to, `INSERT INTO api_keys (id, account_id, master, name, hash, last_four, created_at) VALUES ('k', 'nobody', 0, '', '', '', 0)`); err == nil {
 		t.Error("a key of an account that does not exist was stored, want the foreign key back")
 	}
-	served := open(t, url, "")
+	served := kernel(t, url, "")
 	if err := served.Unlock(t.Context(), first); err != nil {
 		t.Errorf("Unlock of the target with the source's secret = %v", err)
 	}
@@ -188,7 +188,7 @@ func finish(t *testing.T, tr *sqlstore.Transfer, from, to *sqlstore.Store, dir, 
 	if was, err := from.CancelTransfer(t.Context()); err != nil || !was {
 		t.Errorf("CancelTransfer = %t, %v, want that it was moved", was, err)
 	}
-	open(t, "sqlite", dir)
+	kernel(t, "sqlite", dir)
 }
 
 // A target that belongs to somebody else is not touched.
@@ -196,22 +196,22 @@ func TestTransferRefusesForeignTargets(t *testing.T) {
 	t.Parallel()
 	from, _ := source(t, 1)
 	other := pgtest.URL(t)
-	unlocked(t, open(t, other, "")) // it has a data key: a server was started on it
+	unlocked(t, open(t, other, "")).Kernel() // it has a data key: a server was started on it
 	if _, err := sqlstore.Examine(t.Context(), from, other); err == nil || !strings.Contains(err.Error(), "another installation") {
 		t.Errorf("Examine of another installation = %v, want a refusal", err)
 	}
 	newer := pgtest.URL(t)
-	if err := sqlstore.SetVersion(open(t, newer, ""), 9999); err != nil {
+	if err := sqlstore.SetVersion(kernel(t, newer, ""), 9999); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := sqlstore.Examine(t.Context(), from, newer); err == nil || !strings.Contains(err.Error(), "use a newer sluice") {
 		t.Errorf("Examine of a newer target = %v, want a refusal", err)
 	}
 	mixed := pgtest.URL(t)
-	if err := sqlstore.Execute(open(t, mixed, ""), `CREATE TABLE theirs (id TEXT)`); err != nil {
+	if err := sqlstore.Execute(kernel(t, mixed, ""), `CREATE TABLE theirs (id TEXT)`); err != nil {
 		t.Fatal(err)
 	}
-	to := open(t, mixed, "")
+	to := kernel(t, mixed, "")
 	if _, err := sqlstore.NewTransfer(t.Context(), from, to); err == nil || !strings.Contains(err.Error(), "theirs") {
 		t.Errorf("NewTransfer beside a strange table = %v, want its name", err)
 	}

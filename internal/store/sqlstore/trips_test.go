@@ -173,7 +173,7 @@ func TestKnownAway(t *testing.T) {
 			{"none was answered for an hour, and nobody has tried", -time.Hour, -time.Hour, true},
 		} {
 			n++
-			sqlstore.Silence(s, time.Now().Add(tt.failing), time.Now().Add(tt.tried))
+			sqlstore.Silence(s.Kernel(), time.Now().Add(tt.failing), time.Now().Add(tt.tried))
 			before := trips.Load()
 			err := do()
 			if asked := trips.Load() > before; asked != tt.asks || (err == nil) != tt.asks || err != nil && !fault.Is(err, fault.Unavailable) {
@@ -237,7 +237,7 @@ func TestTrimMany(t *testing.T) {
 			}
 			// The sums are right: the last three and the large one.
 			for _, table := range []string{"response_sizes WHERE entries = 4 AND", "idempotent_sizes WHERE"} {
-				if n, err := sqlstore.Count(t.Context(), s, fmt.Sprintf(`%s bytes = %d`, table, rows*size)); err != nil || n != 1 {
+				if n, err := sqlstore.Count(t.Context(), s.Kernel(), fmt.Sprintf(`%s bytes = %d`, table, rows*size)); err != nil || n != 1 {
 					t.Errorf("%s: %d rows, %v, want the sums to be right", table, n, err)
 				}
 			}

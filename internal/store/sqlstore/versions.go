@@ -88,7 +88,7 @@ func (s *Store) inspect(ctx context.Context) (Inspection, error) {
 	// Connecting is lazy, so ask the database for a sign of life.
 	in := Inspection{Engine: s.engine, Known: Newest()}
 	if err := s.read.ping(ctx); err != nil {
-		return in, clean(err)
+		return in, Clean(err)
 	}
 	err := s.read.QueryRowContext(ctx, "SELECT MAX(version_id) FROM goose_db_version").Scan(&in.Version)
 	if err != nil {
@@ -195,14 +195,14 @@ func (s *Store) bringUpToDate(ctx context.Context) error {
 	}
 	have, err := s.applied(ctx, m)
 	if err != nil {
-		return fmt.Errorf("open the %s database: %w", s.engine, clean(err))
+		return fmt.Errorf("open the %s database: %w", s.engine, Clean(err))
 	}
 	// Most starts find nothing to do, and need not wait for the lock.
 	if pending, err := have.missing(s.known); err != nil || len(pending) == 0 {
 		return err
 	}
 	if err := s.apply(ctx, m, s.known); err != nil {
-		return fmt.Errorf("migrate the %s database: %w", s.engine, clean(err))
+		return fmt.Errorf("migrate the %s database: %w", s.engine, Clean(err))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"sluice/internal/ledger/usage"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/store/sqlstore/storetest"
 	"sluice/internal/testkit/pgtest"
 )
@@ -112,7 +113,7 @@ func TestNarrowing(t *testing.T) {
 func TestOpenRefusesUnknownMigrations(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s := open(t, "sqlite", dir)
+	s := kernel(t, "sqlite", dir)
 	if err := sqlstore.SetVersion(s, 14); err != nil { // this number was never used
 		t.Fatal(err)
 	}
@@ -143,7 +144,7 @@ func TestOpenAsIs(t *testing.T) {
 	if in, err := sqlstore.Inspect(t.Context(), old, ""); err != nil || in.Version != 17 {
 		t.Errorf("Inspect = %+v, %v, want the refused database as it was", in, err)
 	}
-	open(t, old, "") // a server migrates
+	kernel(t, old, "") // a server migrates
 	if s, err = sqlstore.OpenAsIs(t.Context(), old, ""); err != nil {
 		t.Fatalf("OpenAsIs of a current database = %v", err)
 	}
@@ -166,12 +167,12 @@ func widen(t testing.TB, s *sqlstore.Store) {
 // This program works on the tables of a later version: it names its columns everywhere.
 func TestLaterTables(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t testing.TB) func() *sqlstore.Store {
+	storetest.Run(t, func(t testing.TB) func() *alltest.Store {
 		dir := t.TempDir()
-		first := open(t, "sqlite", dir)
+		first := kernel(t, "sqlite", dir)
 		widen(t, first)
 		first.Close()
-		return func() *sqlstore.Store { return unlocked(t, open(t, "sqlite", dir)) }
+		return func() *alltest.Store { return unlocked(t, open(t, "sqlite", dir)) }
 	})
 }
 
@@ -180,7 +181,7 @@ func TestLaterTables(t *testing.T) {
 func TestRollingUpgrade(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
-	s, next := unlocked(t, open(t, url, "")), open(t, url, "")
+	s, next := unlocked(t, open(t, url, "")), kernel(t, url, "")
 	ids := func(from, n int) (batch []usage.Settlement) {
 		for i := range n {
 			batch = append(batch, usage.Settlement{ID: fmt.Sprint("call-", from+i), At: time.UnixMilli(1e12), AccountID: "acct_1", KeyID: "k", ModelUsed: "m", UnitMilli: 1000, End: usage.EndComplete})

@@ -25,7 +25,7 @@ import (
 	"sluice/internal/operate/notice"
 	"sluice/internal/operate/overview"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/testkit/pgtest"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/web/dashboard"
@@ -50,7 +50,7 @@ func BenchmarkPages(b *testing.B) {
 			if engine == "PostgreSQL" {
 				database = pgtest.URL(b)
 			}
-			store, err := sqlstore.Open(b.Context(), database, b.TempDir())
+			store, err := alltest.Open(b.Context(), database, b.TempDir())
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -80,7 +80,7 @@ type nowhere struct{}
 func (nowhere) Post(mail.Message) {}
 
 // open makes the pages over a store, and signs somebody in.
-func open(b *testing.B, store *sqlstore.Store) (http.Handler, *account.Account, *http.Cookie) {
+func open(b *testing.B, store *alltest.Store) (http.Handler, *account.Account, *http.Cookie) {
 	b.Helper()
 	const origin = "http://127.0.0.1:8080"
 	index := auth.NewIndex()
@@ -127,7 +127,7 @@ func (noRecord) History(context.Context) map[overview.Subject][]overview.Span { 
 func (noRecord) Lately(context.Context, string, int) []overview.Span          { return nil }
 
 // fill stores calls of the last 31 days, by 6 keys and 8 models; a tenth of them is of 500 other accounts.
-func fill(b *testing.B, store *sqlstore.Store, visitor *account.Account, rows int) {
+func fill(b *testing.B, store *alltest.Store, visitor *account.Account, rows int) {
 	b.Helper()
 	const size = 2000
 	now := time.Now()

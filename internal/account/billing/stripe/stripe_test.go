@@ -20,6 +20,7 @@ import (
 	"sluice/internal/account/billing"
 	"sluice/internal/kit/fault"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 const (
@@ -31,7 +32,7 @@ const (
 type desk struct {
 	*billing.Billing
 	t     testing.TB
-	store *sqlstore.Store
+	store *alltest.Store
 	dir   string
 	fake  *fake
 	pay   *Processor
@@ -47,7 +48,7 @@ var emptyStore = sync.OnceValues(func() ([]byte, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	s, err := sqlstore.Open(context.Background(), "sqlite", dir)
+	s, err := alltest.Open(context.Background(), "sqlite", dir)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +66,7 @@ func newDesk(t testing.TB) *desk {
 	if body, err := emptyStore(); err != nil || os.WriteFile(filepath.Join(dir, sqlstore.File), body, 0o600) != nil {
 		t.Fatal("copy an empty database", err)
 	}
-	s, err := sqlstore.Open(t.Context(), "sqlite", dir)
+	s, err := alltest.Open(t.Context(), "sqlite", dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/admission/ledgertest"
 	"sluice/internal/ledger/usage"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/testkit/pgtest"
 	"sluice/internal/testkit/redistest"
 	"sluice/internal/testkit/wiretest"
@@ -27,7 +27,7 @@ import (
 // club is several nodes on one Redis and one database.
 type club struct {
 	t        *testing.T
-	store    *sqlstore.Store
+	store    *alltest.Store
 	accounts *account.Accounts
 	plans    atomic.Pointer[account.Plans]
 	members  []*member
@@ -48,7 +48,7 @@ type member struct {
 // newClub returns nodes on ledgers, with a budget of so many units. Nothing runs yet.
 func newClub(t *testing.T, database string, budget account.Limit, ledgers ...*Ledger) *club {
 	t.Helper()
-	store, err := sqlstore.Open(t.Context(), database, t.TempDir())
+	store, err := alltest.Open(t.Context(), database, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

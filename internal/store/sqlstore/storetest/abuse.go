@@ -11,12 +11,12 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/ledger/abuse"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // abuseCounts checks that units are counted by month, plan and tier, exactly once, and can be
 // forgiven (docs/api.md#abuse-control). The settlements lie at both ends of a month in UTC.
-func abuseCounts(t *testing.T, open func() *sqlstore.Store) {
+func abuseCounts(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	march := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	first := newSettlement(1, march.Add(time.Hour), "key_a", "m1")
@@ -91,7 +91,7 @@ func abuseCounts(t *testing.T, open func() *sqlstore.Store) {
 
 // abuseEventsOnce checks that what two nodes note is stored once, and again after the count has started
 // from zero.
-func abuseEventsOnce(t *testing.T, open func() *sqlstore.Store) {
+func abuseEventsOnce(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	note := func(kind abuse.Kind, score int, after time.Duration) abuse.Event {
 		return abuse.Event{At: base.Add(after), AccountID: "acct_1", Kind: kind, Plan: account.Basic, Tier: account.Free, Score: score, Why: "w", Actor: "a"}
@@ -138,7 +138,7 @@ func abuseEventsOnce(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // abuseEvents checks the order and the content of abuse events: newest first, of one account only.
-func abuseEvents(t *testing.T, open func() *sqlstore.Store) {
+func abuseEvents(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	events := []abuse.Event{
 		{At: base, AccountID: "acct_1", Kind: abuse.Warning, Plan: account.Basic, Tier: account.Free, Score: 50, Why: "half", Actor: "abuse control"},

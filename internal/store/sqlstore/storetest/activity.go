@@ -9,11 +9,11 @@ import (
 
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // activity compares the cells and pages of the store with a plain loop over the same settlements.
-func activity(t *testing.T, open func() *sqlstore.Store) {
+func activity(t *testing.T, open func() *alltest.Store) {
 	s, ctx := open(), t.Context()
 	var all []usage.Settlement
 	for i := range 80 {

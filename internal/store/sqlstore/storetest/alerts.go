@@ -13,7 +13,7 @@ import (
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/alert"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/video"
 )
 
@@ -27,7 +27,7 @@ var page = alert.Page{Limit: 100}
 
 // alertEndpoints checks that endpoints are kept with their secrets, bounded, and deleted with the account's login and
 // by their own account only.
-func alertEndpoints(t *testing.T, open func() *sqlstore.Store) {
+func alertEndpoints(t *testing.T, open func() *alltest.Store) {
 	s, ctx := open(), t.Context()
 	a, other := create(t, s, 1), create(t, s, 2)
 	first, second := webhook(a, "whk_1"), webhook(a, "whk_2")
@@ -79,7 +79,7 @@ func everywhere(e *alert.Event, endpoints []alert.Endpoint) (list []alert.Delive
 }
 
 // fanOut makes deliveries of all events, and fails unless there were as many.
-func fanOut(t *testing.T, s *sqlstore.Store, want int) {
+func fanOut(t *testing.T, s *alltest.Store, want int) {
 	t.Helper()
 	if n, err := s.FanOut(t.Context(), base, 100, everywhere); err != nil || n != want {
 		t.Fatalf("FanOut = %d, %v, want %d", n, err, want)
@@ -88,7 +88,7 @@ func fanOut(t *testing.T, s *sqlstore.Store, want int) {
 
 // alertDeliveries checks the way of an event: made into deliveries once, claimed by one, ended, replayed, listed in
 // pages, and dropped when it is old.
-func alertDeliveries(t *testing.T, open func() *sqlstore.Store) {
+func alertDeliveries(t *testing.T, open func() *alltest.Store) {
 	s, ctx := open(), t.Context()
 	a, other := create(t, s, 1), create(t, s, 2)
 	must(t, s.AddEndpoint(ctx, webhook(a, "whk_1"), 5, account.Entry{}))
@@ -170,7 +170,7 @@ func alertDeliveries(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // alertPages checks tests, their bound, and that pages have each delivery once.
-func alertPages(t *testing.T, s *sqlstore.Store, a *account.Account) {
+func alertPages(t *testing.T, s *alltest.Store, a *account.Account) {
 	t.Helper()
 	for i := range 3 {
 		d := alert.Delivery{ID: fmt.Sprint("msg_test", i), EndpointID: "whk_1", AccountID: a.ID, Type: alert.Test, CreatedAt: base.Add(time.Hour), State: alert.Waiting, DueAt: base}
@@ -200,7 +200,7 @@ func alertPages(t *testing.T, s *sqlstore.Store, a *account.Account) {
 }
 
 // deliveries lists an account's deliveries.
-func deliveries(t *testing.T, s *sqlstore.Store, accountID, endpointID string, state alert.State) []alert.Delivery {
+func deliveries(t *testing.T, s *alltest.Store, accountID, endpointID string, state alert.State) []alert.Delivery {
 	t.Helper()
 	list, err := s.Deliveries(t.Context(), accountID, endpointID, state, page)
 	if err != nil {
@@ -210,7 +210,7 @@ func deliveries(t *testing.T, s *sqlstore.Store, accountID, endpointID string, s
 }
 
 // alertSources checks that events are stored with what they are about: a video that is done, a score, a payment.
-func alertSources(t *testing.T, open func() *sqlstore.Store) {
+func alertSources(t *testing.T, open func() *alltest.Store) {
 	s, ctx := open(), t.Context()
 	a := create(t, s, 1)
 	must(t, s.AddEndpoint(ctx, webhook(a, "whk_1"), 5, account.Entry{}))
@@ -240,7 +240,7 @@ func alertSources(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // alertConditions checks that what several nodes see begins once and ends once.
-func alertConditions(t *testing.T, open func() *sqlstore.Store) {
+func alertConditions(t *testing.T, open func() *alltest.Store) {
 	s, ctx := open(), t.Context()
 	down := alert.Condition{Key: "upstream x", Since: base, Began: alert.UpstreamDown, Over: alert.UpstreamUp, Title: "down", OverTitle: "up", Data: `{"provider":"x"}`}
 	at := base

@@ -7,12 +7,12 @@ import (
 
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // analytics compares the results of the store with a plain loop over the same settlements. The loop is
 // slow and obviously right; the store's SQL is neither.
-func analytics(t *testing.T, open func() *sqlstore.Store) {
+func analytics(t *testing.T, open func() *alltest.Store) {
 	s, ctx := open(), t.Context()
 	day := 24 * time.Hour
 	var all []usage.Settlement

@@ -15,7 +15,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/kit/fault"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // sameBooks compares books without the entries and the audit entry, which are written but never
@@ -32,7 +32,7 @@ func newPayment(id, accountID string) *billing.Payment {
 }
 
 // changeBilling applies a change that must succeed and returns the account.
-func changeBilling(t testing.TB, s *sqlstore.Store, accountID, paymentID string, apply func(*billing.Books)) *account.Account {
+func changeBilling(t testing.TB, s *alltest.Store, accountID, paymentID string, apply func(*billing.Books)) *account.Account {
 	t.Helper()
 	a, err := s.ChangeBilling(t.Context(), accountID, paymentID, func(b *billing.Books) error {
 		apply(b)
@@ -46,7 +46,7 @@ func changeBilling(t testing.TB, s *sqlstore.Store, accountID, paymentID string,
 
 // books checks that every field of the books is stored, together with the ledger, the plan and the
 // audit log. They must change in one transaction: a plan without its payment would be free.
-func books(t *testing.T, open func() *sqlstore.Store) {
+func books(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	a := create(t, s, 1)
 	got, err := s.Books(t.Context(), a.ID)
@@ -121,7 +121,7 @@ func books(t *testing.T, open func() *sqlstore.Store) {
 
 // payments checks that an account has one pending payment at a time, and how invoices are numbered. Two
 // pending payments could both be paid.
-func payments(t *testing.T, open func() *sqlstore.Store) {
+func payments(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	a, other := create(t, s, 1), create(t, s, 2)
 	put := func(p *billing.Payment) {
@@ -196,7 +196,7 @@ func payments(t *testing.T, open func() *sqlstore.Store) {
 
 // billingDue checks which accounts come up at which time, each once, and in pages. An account that is
 // missed is never billed.
-func billingDue(t *testing.T, open func() *sqlstore.Store) {
+func billingDue(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	due := func(now time.Time, after string, limit int) []string {
 		t.Helper()
@@ -236,7 +236,7 @@ func billingDue(t *testing.T, open func() *sqlstore.Store) {
 
 // billingEvents checks that an event is known once it has been added, and can be added again: Stripe
 // sends events more than once.
-func billingEvents(t *testing.T, open func() *sqlstore.Store) {
+func billingEvents(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	for i := range 2 {
 		if seen, err := s.HasBillingEvent(t.Context(), "evt_1"); err != nil || seen != (i > 0) {
@@ -250,7 +250,7 @@ func billingEvents(t *testing.T, open func() *sqlstore.Store) {
 
 // testObjects checks that changes of a test object are stored, and that failed ones are not. The test
 // processor keeps its customers and payments in such objects.
-func testObjects(t *testing.T, open func() *sqlstore.Store) {
+func testObjects(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	set := func(want, next string) {
 		t.Helper()
@@ -277,7 +277,7 @@ func testObjects(t *testing.T, open func() *sqlstore.Store) {
 
 // booksInParallel checks that concurrent changes of one account run one after the other: 20 try to
 // open a payment, and only the first finds none.
-func booksInParallel(t *testing.T, open func() *sqlstore.Store) {
+func booksInParallel(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	a := create(t, s, 1)
 	var opened atomic.Int32
@@ -306,7 +306,7 @@ func booksInParallel(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // billingStops checks that stopped accounts are found, and that they are not due while they are stopped.
-func billingStops(t *testing.T, open func() *sqlstore.Store) {
+func billingStops(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	stopped := func(want ...string) {
 		t.Helper()

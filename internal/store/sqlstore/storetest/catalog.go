@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/account"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/upstream/catalog"
 )
 
@@ -28,7 +28,7 @@ func listed(t *testing.T, plan account.Plan, ids ...string) *catalog.Catalog {
 }
 
 // recordCatalog records a catalog as a starting process does, and returns it with its dates.
-func recordCatalog(t *testing.T, s *sqlstore.Store, c *catalog.Catalog, now time.Time) (dated *catalog.Catalog) {
+func recordCatalog(t *testing.T, s *alltest.Store, c *catalog.Catalog, now time.Time) (dated *catalog.Catalog) {
 	t.Helper()
 	if err := s.RecordCatalog(t.Context(), func(state *catalog.State) (changes []catalog.Change) {
 		dated, _, changes = state.Record(c, catalog.Process{}, now)
@@ -41,7 +41,7 @@ func recordCatalog(t *testing.T, s *sqlstore.Store, c *catalog.Catalog, now time
 }
 
 // changesAfter returns the changes as "number type model".
-func changesAfter(t *testing.T, s *sqlstore.Store, after int64, most int) (told []string, known bool) {
+func changesAfter(t *testing.T, s *alltest.Store, after int64, most int) (told []string, known bool) {
 	t.Helper()
 	changes, known, err := s.CatalogChanges(t.Context(), after, most)
 	if err != nil {
@@ -55,7 +55,7 @@ func changesAfter(t *testing.T, s *sqlstore.Store, after int64, most int) (told 
 
 // catalogChanges checks that a model keeps the date on which it joined, even while it is removed,
 // and that changes are logged in order, with the model before and after (docs/api.md#catalog-changes).
-func catalogChanges(t *testing.T, open func() *sqlstore.Store) {
+func catalogChanges(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	if told, known := changesAfter(t, s, 0, 10); told != nil || !known {
 		t.Errorf("changes of an empty log = %v, %t, want none and a known start", told, known)
@@ -107,7 +107,7 @@ func catalogChanges(t *testing.T, open func() *sqlstore.Store) {
 
 // catalogOnce checks that processes that start at the same time with the same catalog log its
 // models once and agree on their dates.
-func catalogOnce(t *testing.T, open func() *sqlstore.Store) {
+func catalogOnce(t *testing.T, open func() *alltest.Store) {
 	const processes = 4
 	var starting sync.WaitGroup
 	// Each process has its own clock. The first one that records decides the date for all.
@@ -132,7 +132,7 @@ func catalogOnce(t *testing.T, open func() *sqlstore.Store) {
 
 // dropChanges checks that changes older than a year are deleted in batches, and that the newest one
 // stays: its number is where callers continue.
-func dropChanges(t *testing.T, open func() *sqlstore.Store) {
+func dropChanges(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	recordCatalog(t, s, listed(t, account.Free, "a", "b"), base)
 	recordCatalog(t, s, listed(t, account.Free, "a", "b", "c", "d"), base.Add(time.Hour))

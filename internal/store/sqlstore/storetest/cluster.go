@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sluice/internal/ledger/cluster"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // node returns a node as it joins.
@@ -17,7 +17,7 @@ func node(id, life string, now time.Time) cluster.Node {
 	return cluster.Node{ID: id, Life: life, Host: "machine-" + id, Version: "v1", Mode: cluster.Approximate, StartedAt: now, SeenAt: now, List: 3}
 }
 
-func clusterNodes(t *testing.T, open func() *sqlstore.Store) {
+func clusterNodes(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	ctx := t.Context()
 	if _, ok, err := s.Beat(ctx, "a", "a1", 0); ok || err != nil {
@@ -84,7 +84,7 @@ func clusterNodes(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // Changes see each other: no two nodes find the same place free.
-func clusterOnce(t *testing.T, open func() *sqlstore.Store) {
+func clusterOnce(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	var won atomic.Int64
 	taken := errors.New("taken")
@@ -111,7 +111,7 @@ func clusterOnce(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-func clusterJobs(t *testing.T, open func() *sqlstore.Store) {
+func clusterJobs(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	ctx := t.Context()
 	claim := func(holder string, want bool) time.Duration {
@@ -164,7 +164,7 @@ func clusterJobs(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // However many claim a job, one gets it.
-func clusterJobOnce(t *testing.T, open func() *sqlstore.Store) {
+func clusterJobOnce(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	for range 5 {
 		var won atomic.Int64

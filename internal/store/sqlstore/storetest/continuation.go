@@ -6,18 +6,18 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/upstream/continuation"
 )
 
 // states checks that states can be found until they expire, that a later one replaces an earlier
 // one of the same id, and that the oldest are deleted when a limit is exceeded. Ids and states are
 // arbitrary bytes, so some here are not valid UTF-8.
-func states(t *testing.T, open func() *sqlstore.Store) {
+func states(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	id, other := []byte("id \x00\xff"), []byte("other")
 	expires := base.Add(time.Hour)
-	find := func(s *sqlstore.Store, id []byte, now time.Time, want []byte) {
+	find := func(s *alltest.Store, id []byte, now time.Time, want []byte) {
 		t.Helper()
 		got, err := s.FindState(t.Context(), id, now)
 		if err != nil || !bytes.Equal(got, want) {

@@ -9,13 +9,13 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/operate/feedback"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/upstream/catalog"
 )
 
 // rated checks that each vote counts once, that an account weighs no more than its bound, that what was said counts half
 // a week later, and that it can be forgotten.
-func rated(t *testing.T, open func() *sqlstore.Store) {
+func rated(t *testing.T, open func() *alltest.Store) {
 	s, ctx := open(), t.Context()
 	const week = 100
 	sums := func(week int64, want ...feedback.Sum) {
@@ -75,10 +75,10 @@ func rated(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // ratedInParallel checks that votes and counts of several nodes lose nothing and do not block each other.
-func ratedInParallel(t *testing.T, open func() *sqlstore.Store) {
+func ratedInParallel(t *testing.T, open func() *alltest.Store) {
 	const rounds, week = 4, 100
 	var all sync.WaitGroup
-	for n, s := range []*sqlstore.Store{open(), open()} {
+	for n, s := range []*alltest.Store{open(), open()} {
 		all.Go(func() {
 			for i := range rounds {
 				v := feedback.Vote{AccountID: fmt.Sprint("a", n, i), RequestID: fmt.Sprint(n, i), At: base, Model: "m", Good: true}

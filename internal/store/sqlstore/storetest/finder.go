@@ -14,11 +14,11 @@ import (
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/finder"
 	"sluice/internal/operate/signal"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // search checks that accounts are found by address, id, last four and request, and in pages.
-func search(t *testing.T, open func() *sqlstore.Store) {
+func search(t *testing.T, open func() *alltest.Store) {
 	s, ctx := open(), t.Context()
 	var all []*account.Account
 	for i, email := range []string{"ann@a.example", "anna.b@a.example", "anna@a.example", "annab@a.example", "bob@a.example", "é@a.example"} {
@@ -128,7 +128,7 @@ func search(t *testing.T, open func() *sqlstore.Store) {
 
 // refusals checks that the newest refused calls of each account are kept, that all are counted, and that old ones
 // are deleted.
-func refusals(t *testing.T, open func() *sqlstore.Store) {
+func refusals(t *testing.T, open func() *alltest.Store) {
 	s, ctx := open(), t.Context()
 	call := func(account string, i int) refusal.Call {
 		return refusal.Call{ID: fmt.Sprintf("%05d", i), At: base.Add(time.Duration(i/2) * time.Second), AccountID: account, KeyID: "key_1", Status: 400, Kind: "invalid_request_error", Param: "model", Path: "/v1/chat/completions"}

@@ -7,12 +7,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/operate/overview"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // healthDays checks that what is added to a day is added to what was there, that the time is remembered, and that old
 // days go.
-func healthDays(t *testing.T, open func() *sqlstore.Store) {
+func healthDays(t *testing.T, open func() *alltest.Store) {
 	s, ctx := open(), t.Context()
 	model, upstream := overview.Subject{Kind: overview.ModelKind, Name: "a/b"}, overview.Subject{Kind: overview.UpstreamKind, Name: "a/b"}
 	var seen []time.Time

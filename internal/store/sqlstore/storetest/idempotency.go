@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/line/idempotency"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // roomy is a limit in bytes that the tests do not reach.
@@ -24,7 +24,7 @@ func newReply(account string, n, size int) *idempotency.Record {
 }
 
 // keep stores a record.
-func keep(t testing.TB, s *sqlstore.Store, r *idempotency.Record, now time.Time, most int64) {
+func keep(t testing.TB, s *alltest.Store, r *idempotency.Record, now time.Time, most int64) {
 	t.Helper()
 	if err := s.KeepReply(t.Context(), r, now, most); err != nil {
 		t.Fatalf("KeepReply = %v", err)
@@ -32,7 +32,7 @@ func keep(t testing.TB, s *sqlstore.Store, r *idempotency.Record, now time.Time,
 }
 
 // kept checks whether the store has exactly this record at the time now.
-func kept(t testing.TB, s *sqlstore.Store, r *idempotency.Record, now time.Time, want bool) {
+func kept(t testing.TB, s *alltest.Store, r *idempotency.Record, now time.Time, want bool) {
 	t.Helper()
 	got, err := s.FindReply(t.Context(), r.ID, now)
 	if err != nil {
@@ -44,7 +44,7 @@ func kept(t testing.TB, s *sqlstore.Store, r *idempotency.Record, now time.Time,
 }
 
 // replies checks that records can be found by every process until they expire (docs/api.md#idempotency).
-func replies(t *testing.T, open func() *sqlstore.Store) {
+func replies(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	one, two, big := newReply("acct_1", 1, 100), newReply("acct_2", 1, 200), newReply("acct_1", 2, 1<<20)
 	kept(t, s, one, base, false)
@@ -62,7 +62,7 @@ func replies(t *testing.T, open func() *sqlstore.Store) {
 
 // replyOnce checks that the first reply stays until it expires, and that then the next one replaces
 // it. A caller who repeats a request must always get the same reply.
-func replyOnce(t *testing.T, open func() *sqlstore.Store) {
+func replyOnce(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	first, second := newReply("acct_1", 1, 100), newReply("acct_1", 1, 300)
 	keep(t, s, first, base, roomy)
@@ -79,7 +79,7 @@ func replyOnce(t *testing.T, open func() *sqlstore.Store) {
 
 // repliesGiveWay checks that an account's oldest records are deleted when its limit is exceeded,
 // and no others: one account must not push out the replies of another.
-func repliesGiveWay(t *testing.T, open func() *sqlstore.Store) {
+func repliesGiveWay(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	foreign := newReply("acct_2", 0, 900)
 	keep(t, s, foreign, base, 1000)
@@ -107,7 +107,7 @@ func repliesGiveWay(t *testing.T, open func() *sqlstore.Store) {
 
 // dropReplies checks that expired records are deleted in batches and no longer count. Small batches
 // keep each transaction short.
-func dropReplies(t *testing.T, open func() *sqlstore.Store) {
+func dropReplies(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	var all []*idempotency.Record
 	for n := range 10 {
@@ -130,7 +130,7 @@ func dropReplies(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // repliesInParallel checks that concurrent keeping and dropping neither deadlock nor lose count.
-func repliesInParallel(t *testing.T, open func() *sqlstore.Store) {
+func repliesInParallel(t *testing.T, open func() *alltest.Store) {
 	// Two processes that write at the same time.
 	s, other := open(), open()
 	const most = 1000
@@ -171,7 +171,7 @@ func repliesInParallel(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // replyOfCanceled checks that nothing is stored for a caller who has left.
-func replyOfCanceled(t *testing.T, open func() *sqlstore.Store) {
+func replyOfCanceled(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -15,7 +15,7 @@ import (
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/operate/matter"
 	"sluice/internal/operate/notice"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // aMatter returns matter number n of an account, as a customer opens it.
@@ -28,13 +28,13 @@ func aMatter(a *account.Account, n int) (*matter.Matter, matter.Message) {
 }
 
 // openMatter stores a matter without a bound.
-func openMatter(t *testing.T, s *sqlstore.Store, m *matter.Matter, first matter.Message) {
+func openMatter(t *testing.T, s *alltest.Store, m *matter.Matter, first matter.Message) {
 	t.Helper()
 	must(t, s.OpenMatter(t.Context(), m, first, account.Entry{}, 2000, func(matter.Holding) error { return nil }))
 }
 
 // matters checks that matters are opened under their bounds, changed as a whole or not at all, and listed.
-func matters(t *testing.T, open func() *sqlstore.Store) {
+func matters(t *testing.T, open func() *alltest.Store) {
 	s, ctx := open(), t.Context()
 	a, other := create(t, s, 1), create(t, s, 2)
 	for n := range 4 {
@@ -126,7 +126,7 @@ func names(list []matter.Matter) (text string) {
 }
 
 // matterQueue checks the order, the pages and the filters of the queue.
-func matterQueue(t *testing.T, open func() *sqlstore.Store) {
+func matterQueue(t *testing.T, open func() *alltest.Store) {
 	s, ctx := open(), t.Context()
 	a := create(t, s, 1)
 	for n := range 8 {
@@ -180,7 +180,7 @@ func matterQueue(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // gatherMatters checks that each cause opens one matter, that it is closed with its cause, and that snoozed matters wake.
-func gatherMatters(t *testing.T, open func() *sqlstore.Store) {
+func gatherMatters(t *testing.T, open func() *alltest.Store) {
 	s, ctx := open(), t.Context()
 	climber, off, payer, old := create(t, s, 1), create(t, s, 2), create(t, s, 3), create(t, s, 4)
 	event := func(a *account.Account, kind abuse.Kind, at time.Time) abuse.Event {
@@ -286,7 +286,7 @@ func gatherMatters(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // joinInquiries checks that inquiries in notices become threads, with their answers.
-func joinInquiries(t *testing.T, open func() *sqlstore.Store) {
+func joinInquiries(t *testing.T, open func() *alltest.Store) {
 	s, ctx := open(), t.Context()
 	a, b := create(t, s, 1), create(t, s, 2)
 	ask := func(id string, to *account.Account, answer string) {

@@ -7,11 +7,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/operate/notice"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // notices checks that notices are listed and counted as unread.
-func notices(t *testing.T, open func() *sqlstore.Store) {
+func notices(t *testing.T, open func() *alltest.Store) {
 	s, ctx := open(), t.Context()
 	a, other := create(t, s, 1), create(t, s, 2)
 	warning := notice.Notice{ID: "note_1", AccountID: a.ID, At: base, Kind: notice.Warning, Title: "t", Body: "b"}

@@ -9,12 +9,12 @@ import (
 
 	"sluice/internal/account/billing"
 	"sluice/internal/operate/overview"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // minutes checks that nodes read each other's minutes, that a minute is replaced by a later state of it, and that old
 // ones go.
-func minutes(t *testing.T, open func() *sqlstore.Store) {
+func minutes(t *testing.T, open func() *alltest.Store) {
 	s, ctx := open(), t.Context()
 	at := func(n int, calls int64) overview.Minute {
 		return overview.Minute{
@@ -45,7 +45,7 @@ func minutes(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // revenue checks that payments are added up by day, without refunds and without those that nobody has paid.
-func revenue(t *testing.T, open func() *sqlstore.Store) {
+func revenue(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	day := base.UTC().Truncate(24 * time.Hour)
 	for i, paid := range []time.Time{day.Add(-time.Second), day, day.Add(24*time.Hour - time.Second), day.Add(24 * time.Hour), {}} {

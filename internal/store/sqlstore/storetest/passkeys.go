@@ -12,12 +12,12 @@ import (
 	"sluice/internal/account/signin"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/passkey"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // passkeys checks that a passkey has one owner, that an account has a bounded number of them, that a counter only goes
 // forward, and that nobody deletes those of others.
-func passkeys(t *testing.T, open func() *sqlstore.Store) {
+func passkeys(t *testing.T, open func() *alltest.Store) {
 	s, ctx := open(), t.Context()
 	a, other := create(t, s, 1), create(t, s, 2)
 	made := func(id, accountID string) *signin.Passkey {

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"sluice/internal/api/responses"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // keptResponses checks that responses can be found on every node until they expire, with those before them, that only
 // their account can delete them, and that the oldest go when a bound is exceeded.
-func keptResponses(t *testing.T, open func() *sqlstore.Store) {
+func keptResponses(t *testing.T, open func() *alltest.Store) {
 	s, other := open(), open()
 	name := func(i int) []byte { return fmt.Appendf(nil, "response \x00\xff%d", i) }
 	many := responses.Bound{Entries: 1000, Bytes: 1000}
@@ -151,8 +151,8 @@ func keptResponses(t *testing.T, open func() *sqlstore.Store) {
 
 // responsesInParallel checks that the sums of an account hold whatever runs at the same time: once all is deleted, a
 // response that fits the bound alone stays.
-func responsesInParallel(t *testing.T, open func() *sqlstore.Store) {
-	stores := []*sqlstore.Store{open(), open()}
+func responsesInParallel(t *testing.T, open func() *alltest.Store) {
+	stores := []*alltest.Store{open(), open()}
 	var all sync.WaitGroup
 	for n := range 8 {
 		all.Go(func() {

@@ -11,7 +11,7 @@ import (
 
 	"sluice/internal/account/signin"
 	"sluice/internal/line/idempotency"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/upstream/routing"
 )
 
@@ -20,13 +20,13 @@ const life = time.Hour
 
 // claims checks that a key has one holder at a time, that only the holder ends or renews a claim, and that
 // keeping a reply ends it.
-func claims(t *testing.T, open func() *sqlstore.Store) {
+func claims(t *testing.T, open func() *alltest.Store) {
 	s, other := open(), open()
 	ctx, now := t.Context(), time.Now()
 	claim := func(holder string, serial int64) *idempotency.Claim {
 		return &idempotency.Claim{ID: []byte("id \x00\xff"), Body: []byte("body of " + holder), Holder: holder, Serial: serial}
 	}
-	try := func(s *sqlstore.Store, c *idempotency.Claim, span time.Duration, want bool) {
+	try := func(s *alltest.Store, c *idempotency.Claim, span time.Duration, want bool) {
 		t.Helper()
 		if held, _, _, err := s.ClaimReply(ctx, c, now, span); err != nil || held != want {
 			t.Errorf("ClaimReply(%s, %d) = %t, %v, want %t", c.Holder, c.Serial, held, err, want)
@@ -34,7 +34,7 @@ func claims(t *testing.T, open func() *sqlstore.Store) {
 	}
 	seek := func(wantSealed, wantBody string) {
 		t.Helper()
-		for _, s := range []*sqlstore.Store{s, other} {
+		for _, s := range []*alltest.Store{s, other} {
 			sealed, body, err := s.SeekReply(ctx, []byte("id \x00\xff"), now)
 			if err != nil || string(sealed) != wantSealed || string(body) != wantBody {
 				t.Errorf("SeekReply = %q, %q, %v, want %q, %q", sealed, body, err, wantSealed, wantBody)
@@ -97,8 +97,8 @@ func claims(t *testing.T, open func() *sqlstore.Store) {
 
 // claimsInParallel checks that of many that want a key at the same time one gets it, and that whoever gets
 // it after a reply was kept finds the reply.
-func claimsInParallel(t *testing.T, open func() *sqlstore.Store) {
-	stores := []*sqlstore.Store{open(), open()}
+func claimsInParallel(t *testing.T, open func() *alltest.Store) {
+	stores := []*alltest.Store{open(), open()}
 	ctx, now := t.Context(), time.Now()
 	for round := range 3 {
 		id := fmt.Appendf(nil, "round %d", round)
@@ -139,7 +139,7 @@ func claimsInParallel(t *testing.T, open func() *sqlstore.Store) {
 
 // conversations checks that the models of conversations are found until their time is over, and that changes
 // of the model can be asked for.
-func conversations(t *testing.T, open func() *sqlstore.Store) {
+func conversations(t *testing.T, open func() *alltest.Store) {
 	s, other := open(), open()
 	ctx := t.Context()
 	var all []routing.Conversation
@@ -192,7 +192,7 @@ func conversations(t *testing.T, open func() *sqlstore.Store) {
 			for k := range list {
 				list[k].Model = fmt.Sprint("by ", i)
 			}
-			if err := []*sqlstore.Store{s, other}[i%2].KeepConversations(ctx, list, life); err != nil {
+			if err := []*alltest.Store{s, other}[i%2].KeepConversations(ctx, list, life); err != nil {
 				t.Errorf("KeepConversations = %v", err)
 			}
 		})
@@ -202,7 +202,7 @@ func conversations(t *testing.T, open func() *sqlstore.Store) {
 
 // attempts checks what only a database can get wrong about counting attempts; signin has the suite that its
 // own counts pass, too.
-func attempts(t *testing.T, open func() *sqlstore.Store) {
+func attempts(t *testing.T, open func() *alltest.Store) {
 	s, other := open(), open()
 	ctx := t.Context()
 	attempt := func(n, most int) signin.Attempt {
@@ -217,7 +217,7 @@ func attempts(t *testing.T, open func() *sqlstore.Store) {
 			if i%3 == 0 {
 				slices.Reverse(list)
 			}
-			wait, err := []*sqlstore.Store{s, other}[i%2].CountAttempts(ctx, list)
+			wait, err := []*alltest.Store{s, other}[i%2].CountAttempts(ctx, list)
 			if err != nil || wait < 0 || wait > life {
 				t.Errorf("CountAttempts = %s, %v", wait, err)
 			}

@@ -11,12 +11,12 @@ import (
 
 	"sluice/internal/account/signin"
 	"sluice/internal/kit/fault"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // logins checks that a password and a second factor are stored independently, and that a code works
 // once, even if several requests bring it at the same time.
-func logins(t *testing.T, open func() *sqlstore.Store) {
+func logins(t *testing.T, open func() *alltest.Store) {
 	s, ctx := open(), t.Context()
 	a := create(t, s, 1)
 	check := func(what string, want signin.Login) {
@@ -68,7 +68,7 @@ func session(id, accountID string, seen time.Time) *signin.Session {
 
 // sessions checks how sessions are found, extended, listed, closed and limited. Everything that looks
 // at the token of another account must fail.
-func sessions(t *testing.T, open func() *sqlstore.Store) {
+func sessions(t *testing.T, open func() *alltest.Store) {
 	s, ctx := open(), t.Context()
 	a, other := create(t, s, 1), create(t, s, 2)
 	one, two, theirs := session("ses_1", a.ID, base), session("ses_2", a.ID, base.Add(time.Minute)), session("ses_3", other.ID, base)
@@ -135,7 +135,7 @@ func sessions(t *testing.T, open func() *sqlstore.Store) {
 
 // links checks that a link works once, until it expires, and not after the password has changed: the
 // owner who changes a password wants everybody else out.
-func links(t *testing.T, open func() *sqlstore.Store) {
+func links(t *testing.T, open func() *alltest.Store) {
 	s, ctx := open(), t.Context()
 	a := create(t, s, 1)
 	newLink := func(name string, p signin.Purpose, accountID string) *signin.Link {
@@ -210,7 +210,7 @@ func links(t *testing.T, open func() *sqlstore.Store) {
 
 // linksBounded checks that the links that strangers can have stored are limited, and do not
 // displace those that others are waiting for.
-func linksBounded(t *testing.T, open func() *sqlstore.Store) {
+func linksBounded(t *testing.T, open func() *alltest.Store) {
 	s, ctx := open(), t.Context()
 	n := 0
 	keep := func(email string, life time.Duration, room signin.Room) (signin.Hash, bool) {
@@ -265,8 +265,8 @@ func linksBounded(t *testing.T, open func() *sqlstore.Store) {
 
 // linksInParallel checks that requests at the same moment, on several nodes, do not get more links to an
 // address than one after the other would.
-func linksInParallel(t *testing.T, open func() *sqlstore.Store) {
-	stores, ctx := []*sqlstore.Store{open(), open()}, t.Context()
+func linksInParallel(t *testing.T, open func() *alltest.Store) {
+	stores, ctx := []*alltest.Store{open(), open()}, t.Context()
 	var kept atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 20 {

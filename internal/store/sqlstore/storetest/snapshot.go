@@ -8,10 +8,11 @@ import (
 
 	"sluice/internal/ledger/usage"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // snapshot checks that a copy has everything as of one moment, and what follows is not in it. Backups rely on it.
-func snapshot(t *testing.T, open func() *sqlstore.Store) {
+func snapshot(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	if has, err := s.HasAccounts(t.Context()); err != nil || has {
 		t.Errorf("HasAccounts of an empty database = %t, %v", has, err)
@@ -41,7 +42,7 @@ func snapshot(t *testing.T, open func() *sqlstore.Store) {
 		t.Fatalf("OpenBackup = %v", err)
 	}
 	defer copied.Close()
-	if diff := cmp.Diff(want, find(t, copied, want.ID)); diff != "" {
+	if diff := cmp.Diff(want, find(t, alltest.Over(copied), want.ID)); diff != "" {
 		t.Errorf("FindAccount in the copy: -want +got\n%s", diff)
 	}
 	sums, err := copied.Digests(t.Context(), func(sqlstore.Progress) {})
@@ -55,7 +56,7 @@ func snapshot(t *testing.T, open func() *sqlstore.Store) {
 	if rows["accounts"] != 1 || rows["settlements"] != 1 || rows["usage_days"] != 1 {
 		t.Errorf("the copy has the rows %v, want one account, settlement and day", rows)
 	}
-	if differences, _, err := copied.AuditUsage(t.Context()); err != nil || len(differences) > 0 {
+	if differences, _, err := alltest.Over(copied).AuditUsage(t.Context()); err != nil || len(differences) > 0 {
 		t.Errorf("AuditUsage of the copy = %v, %v, want none", differences, err)
 	}
 	if err := s.Snapshot(t.Context(), path, filepath.Join(dir, "work"), nil); err == nil {

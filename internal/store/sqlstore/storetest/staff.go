@@ -11,7 +11,7 @@ import (
 
 	"sluice/internal/account/staff"
 	"sluice/internal/kit/fault"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // staffToken returns a token whose hash is derived from its id.
@@ -22,7 +22,7 @@ func staffToken(id, accountID string) *staff.Token {
 }
 
 // staffTokens checks how tokens are found, listed, used, deleted and limited.
-func staffTokens(t *testing.T, open func() *sqlstore.Store) {
+func staffTokens(t *testing.T, open func() *alltest.Store) {
 	s, ctx := open(), t.Context()
 	a, other := create(t, s, 1), create(t, s, 2)
 	one, two, theirs := staffToken("tok_1", a.ID), staffToken("tok_2", a.ID), staffToken("tok_3", other.ID)

@@ -11,12 +11,12 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/operate/steering"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // orders checks that orders are changed together with the audit log, which an entry without an account is not followed
 // by, and that a change that is refused leaves nothing behind.
-func orders(t *testing.T, open func() *sqlstore.Store) {
+func orders(t *testing.T, open func() *alltest.Store) {
 	s, ctx := open(), t.Context()
 	have, before, err := s.Orders(ctx)
 	if err != nil || len(have) != 0 {
@@ -65,9 +65,9 @@ func orders(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // ordersInParallel checks that changes do not lose each other.
-func ordersInParallel(t *testing.T, open func() *sqlstore.Store) {
+func ordersInParallel(t *testing.T, open func() *alltest.Store) {
 	const each = 5
-	stores := []*sqlstore.Store{open(), open()}
+	stores := []*alltest.Store{open(), open()}
 	var all sync.WaitGroup
 	for n, s := range stores {
 		all.Go(func() {

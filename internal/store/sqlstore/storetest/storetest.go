@@ -4,9 +4,9 @@
 // Each test gets an empty database of its own, so tests run in parallel. A test of one engine's own
 // behaviour, such as its locking, belongs to package sqlstore.
 //
-// The capabilities define the interfaces (account.Store, usage.Store and so on), and one Store implements
-// all of them. The files here follow the capabilities. A new method of the store needs a test here
-// before a capability uses it.
+// The capabilities define the interfaces (account.Store, usage.Store and so on), and the packages beside this one
+// implement them, each a part of the database. The files here follow the capabilities. A new method of the store needs
+// a test here before a capability uses it.
 package storetest
 
 import (
@@ -27,16 +27,17 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/prompt/alias"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // Database returns a function that opens one empty database. Calling it more than once stands for
 // several processes on the same database, or for a restart. The stores are closed when the test ends.
-type Database func(t testing.TB) (open func() *sqlstore.Store)
+type Database func(t testing.TB) (open func() *alltest.Store)
 
 // Run runs the suite on databases of one engine. The names of the tests are the names of subtests, so
 // "go test -run /VideoTurns" runs one of them on every engine.
 func Run(t *testing.T, fresh Database) {
-	tests := map[string]func(*testing.T, func() *sqlstore.Store){
+	tests := map[string]func(*testing.T, func() *alltest.Store){
 		// Accounts and keys: this file.
 		"CreateAndFind":     createAndFind,
 		"EmailIsUnique":     emailIsUnique,
@@ -175,7 +176,7 @@ func entry(id, action string) account.Entry {
 }
 
 // create stores a new account and returns it.
-func create(t testing.TB, s *sqlstore.Store, n int) *account.Account {
+func create(t testing.TB, s *alltest.Store, n int) *account.Account {
 	t.Helper()
 	a := newAccount(n)
 	if err := s.CreateAccount(t.Context(), a, entry(a.ID, "account.create")); err != nil {
@@ -185,7 +186,7 @@ func create(t testing.TB, s *sqlstore.Store, n int) *account.Account {
 }
 
 // find returns an account by its id, address or key.
-func find(t testing.TB, s *sqlstore.Store, ref string) *account.Account {
+func find(t testing.TB, s *alltest.Store, ref string) *account.Account {
 	t.Helper()
 	a, err := s.FindAccount(t.Context(), ref)
 	if err != nil {
@@ -195,7 +196,7 @@ func find(t testing.TB, s *sqlstore.Store, ref string) *account.Account {
 }
 
 // change applies a change that must succeed and returns the account.
-func change(t testing.TB, s *sqlstore.Store, id string, apply func(*account.Account)) *account.Account {
+func change(t testing.TB, s *alltest.Store, id string, apply func(*account.Account)) *account.Account {
 	t.Helper()
 	a, err := s.ChangeAccount(t.Context(), id, func(a *account.Account) (account.Entry, error) {
 		apply(a)
@@ -209,7 +210,7 @@ func change(t testing.TB, s *sqlstore.Store, id string, apply func(*account.Acco
 
 // createAndFind checks that an account can be found by id, address and key, with every field
 // intact. The dashboard and the command accept any of the three.
-func createAndFind(t *testing.T, open func() *sqlstore.Store) {
+func createAndFind(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	want := create(t, s, 1)
 	create(t, s, 2)
@@ -223,7 +224,7 @@ func createAndFind(t *testing.T, open func() *sqlstore.Store) {
 
 // emailIsUnique checks that two accounts cannot have one address, and that a refused one leaves no
 // trace. Signing in relies on it: an address names one account.
-func emailIsUnique(t *testing.T, open func() *sqlstore.Store) {
+func emailIsUnique(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	create(t, s, 1)
 	again := newAccount(2)
@@ -250,7 +251,7 @@ func emailIsUnique(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // notFound checks the faults for an account that does not exist.
-func notFound(t *testing.T, open func() *sqlstore.Store) {
+func notFound(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	if _, err := s.FindAccount(t.Context(), "acct_none"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("FindAccount(acct_none) = %v, want not found", err)
@@ -266,7 +267,7 @@ func notFound(t *testing.T, open func() *sqlstore.Store) {
 
 // changeEverything checks that every field of an account is stored, and that optional ones can be
 // cleared. A field that is added to Account belongs here.
-func changeEverything(t *testing.T, open func() *sqlstore.Store) {
+func changeEverything(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	a := create(t, s, 1)
 	unlimited, seven := account.Unlimited, account.Limit(7)
@@ -301,7 +302,7 @@ func changeEverything(t *testing.T, open func() *sqlstore.Store) {
 
 // changeRefused checks that an error of the change rolls everything back and is returned unchanged.
 // Rules are checked inside of changes, so callers must see their own errors.
-func changeRefused(t *testing.T, open func() *sqlstore.Store) {
+func changeRefused(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	want := create(t, s, 1)
 	no := fault.New(fault.Conflict, "no")
@@ -320,7 +321,7 @@ func changeRefused(t *testing.T, open func() *sqlstore.Store) {
 
 // changeNothing checks that a change without an audit entry leaves the version and the log as they
 // were, so that nodes do not reload an account that is the same.
-func changeNothing(t *testing.T, open func() *sqlstore.Store) {
+func changeNothing(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	want := create(t, s, 1)
 	got, err := s.ChangeAccount(t.Context(), want.ID, func(*account.Account) (account.Entry, error) { return account.Entry{}, nil })
@@ -336,7 +337,7 @@ func changeNothing(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // keysFollowChange checks that adding, renaming and removing keys in a change is stored.
-func keysFollowChange(t *testing.T, open func() *sqlstore.Store) {
+func keysFollowChange(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	a := create(t, s, 1)
 	one, two := newKey("key_1", false, "one"), newKey("key_2", false, "two")
@@ -360,7 +361,7 @@ func keysFollowChange(t *testing.T, open func() *sqlstore.Store) {
 
 // oneMaster checks that a master key can be replaced but never doubled (docs/api.md#accounts-and-keys).
 // The database itself refuses the second one.
-func oneMaster(t *testing.T, open func() *sqlstore.Store) {
+func oneMaster(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	a := create(t, s, 1)
 	next := newKey("key_m2", true, "")
@@ -378,7 +379,7 @@ func oneMaster(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // keyLimits checks that the limits of a key, and who made it, come back as they were stored.
-func keyLimits(t *testing.T, open func() *sqlstore.Store) {
+func keyLimits(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	a := create(t, s, 1)
 	as := account.New(s, nil)
@@ -418,7 +419,7 @@ func keyLimits(t *testing.T, open func() *sqlstore.Store) {
 
 // subKeysInParallel checks that the limit on sub-keys holds for concurrent requests
 // (docs/api.md#other-constants). Counting before the transaction would let some slip through.
-func subKeysInParallel(t *testing.T, open func() *sqlstore.Store) {
+func subKeysInParallel(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	a := create(t, s, 1)
 	// The limit is a rule of package account; the store must make its check and its change one step.
@@ -449,7 +450,7 @@ func subKeysInParallel(t *testing.T, open func() *sqlstore.Store) {
 
 // changesInParallel checks that no concurrent change is lost, and that numbers appear in order. A node
 // that polls ChangedSince would miss a change whose number appeared after a higher one.
-func changesInParallel(t *testing.T, open func() *sqlstore.Store) {
+func changesInParallel(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	accounts := []*account.Account{create(t, s, 1), create(t, s, 2)}
 	var wg sync.WaitGroup
@@ -471,7 +472,7 @@ func changesInParallel(t *testing.T, open func() *sqlstore.Store) {
 
 // pages checks that reading the accounts in pages yields each of them once, with its keys. Seven
 // accounts in pages of three make the last page an incomplete one.
-func pages(t *testing.T, open func() *sqlstore.Store) {
+func pages(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	for n := range 7 {
 		a := create(t, s, n)
@@ -509,7 +510,7 @@ func pages(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // auditLog checks the order and the numbers of audit entries: newest first, numbered over all accounts.
-func auditLog(t *testing.T, open func() *sqlstore.Store) {
+func auditLog(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	a := create(t, s, 1)
 	create(t, s, 2)
@@ -550,7 +551,7 @@ func auditLog(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // changedSince checks that a node finds the accounts that others have changed, each once.
-func changedSince(t *testing.T, open func() *sqlstore.Store) {
+func changedSince(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	a, b := create(t, s, 1), create(t, s, 2)
 	seen, err := s.LastChange(t.Context())
@@ -571,7 +572,7 @@ func changedSince(t *testing.T, open func() *sqlstore.Store) {
 
 // keyUse checks that the last use of a key only moves forward and does not count as a change. Several
 // nodes report it late and out of order, and a deleted key may be among the reports.
-func keyUse(t *testing.T, open func() *sqlstore.Store) {
+func keyUse(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	a := create(t, s, 1)
 	id := a.Keys[0].ID
@@ -593,7 +594,7 @@ func keyUse(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // reopen checks that a second process sees what the first has stored.
-func reopen(t *testing.T, open func() *sqlstore.Store) {
+func reopen(t *testing.T, open func() *alltest.Store) {
 	first := open()
 	want := create(t, first, 1)
 	if diff := cmp.Diff(want, find(t, open(), want.ID)); diff != "" {
@@ -603,7 +604,7 @@ func reopen(t *testing.T, open func() *sqlstore.Store) {
 
 // canceledCallers checks that the change of a caller who has left is not stored. The caller would
 // otherwise never learn of a key that was created.
-func canceledCallers(t *testing.T, open func() *sqlstore.Store) {
+func canceledCallers(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	a := create(t, s, 1)
 	// Canceled before the call, so that the outcome does not depend on timing.
@@ -622,7 +623,7 @@ func canceledCallers(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // answers checks Ping and Engine.
-func answers(t *testing.T, open func() *sqlstore.Store) {
+func answers(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	if err := s.Ping(t.Context()); err != nil {
 		t.Errorf("Ping() = %v", err)

@@ -10,7 +10,7 @@ import (
 
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // newSettlement returns settlement n. Every second one has a cost, so that sums must tell a cost of zero
@@ -33,7 +33,7 @@ func newSettlement(n int, at time.Time, key, model string) usage.Settlement {
 }
 
 // record stores settlements.
-func record(t testing.TB, s *sqlstore.Store, batch ...usage.Settlement) {
+func record(t testing.TB, s *alltest.Store, batch ...usage.Settlement) {
 	t.Helper()
 	if err := s.RecordSettlements(t.Context(), batch); err != nil {
 		t.Fatalf("RecordSettlements = %v", err)
@@ -41,7 +41,7 @@ func record(t testing.TB, s *sqlstore.Store, batch ...usage.Settlement) {
 }
 
 // agree checks that rows and sums match, over the given number of account days, as "sluice audit" does.
-func agree(t testing.TB, s *sqlstore.Store, days int) {
+func agree(t testing.TB, s *alltest.Store, days int) {
 	t.Helper()
 	differences, compared, err := s.AuditUsage(t.Context())
 	if err != nil || len(differences) != 0 || compared != days {
@@ -50,7 +50,7 @@ func agree(t testing.TB, s *sqlstore.Store, days int) {
 }
 
 // settlements checks the sums by day, key and model, and which settlements are known.
-func settlements(t *testing.T, open func() *sqlstore.Store) {
+func settlements(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	day := usage.DayOf(base)
 	record(t, s,
@@ -97,7 +97,7 @@ func settlements(t *testing.T, open func() *sqlstore.Store) {
 
 // settledOnce checks that a settlement counts once, however often and from wherever it is recorded.
 // After a crash a node records its journal again, without knowing what has arrived.
-func settledOnce(t *testing.T, open func() *sqlstore.Store) {
+func settledOnce(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	var batch []usage.Settlement
 	for n := range 250 {
@@ -127,7 +127,7 @@ func settledOnce(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // auditUsage checks that an audit that runs while calls are settled reports no false difference.
-func auditUsage(t *testing.T, open func() *sqlstore.Store) {
+func auditUsage(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	var writing sync.WaitGroup
 	writing.Go(func() {
@@ -158,7 +158,7 @@ func auditUsage(t *testing.T, open func() *sqlstore.Store) {
 
 // dropSettlements checks that old settlements are deleted in batches and that their sums stay. A day of
 // which some settlements were deleted must not be a difference to the audit.
-func dropSettlements(t *testing.T, open func() *sqlstore.Store) {
+func dropSettlements(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	for n := range 10 {
 		record(t, s, newSettlement(n, base.Add(time.Duration(n)*time.Hour), "key_a", "m1"))

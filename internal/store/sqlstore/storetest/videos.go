@@ -13,7 +13,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/usage"
-	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/video"
 )
 
@@ -31,7 +31,7 @@ func newVideo(accountID string, n int) *video.Job {
 func anyLoad(video.Load) error { return nil }
 
 // createVideo stores a new job and returns it.
-func createVideo(t testing.TB, s *sqlstore.Store, accountID string, n int) *video.Job {
+func createVideo(t testing.TB, s *alltest.Store, accountID string, n int) *video.Job {
 	t.Helper()
 	j := newVideo(accountID, n)
 	if first, err := s.CreateVideo(t.Context(), j, anyLoad); err != nil || first != nil {
@@ -41,7 +41,7 @@ func createVideo(t testing.TB, s *sqlstore.Store, accountID string, n int) *vide
 }
 
 // findVideo returns a job by its id or generation, or nil.
-func findVideo(t testing.TB, s *sqlstore.Store, id string) *video.Job {
+func findVideo(t testing.TB, s *alltest.Store, id string) *video.Job {
 	t.Helper()
 	j, err := s.FindVideo(t.Context(), id)
 	if err != nil {
@@ -51,7 +51,7 @@ func findVideo(t testing.TB, s *sqlstore.Store, id string) *video.Job {
 }
 
 // claim claims the next job for a node until the given time. It returns nil if none is waiting.
-func claim(t testing.TB, s *sqlstore.Store, node string, now, until time.Time) *video.Job {
+func claim(t testing.TB, s *alltest.Store, node string, now, until time.Time) *video.Job {
 	t.Helper()
 	j, err := s.ClaimVideo(t.Context(), now, func(j *video.Job) {
 		j.Status, j.Node, j.Until = video.Running, node, until
@@ -73,7 +73,7 @@ func ids(jobs []video.Job) []string {
 }
 
 // videos checks how jobs are found and listed in pages, newest first.
-func videos(t *testing.T, open func() *sqlstore.Store) {
+func videos(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	var want []string
 	for n := range 5 {
@@ -113,7 +113,7 @@ func videos(t *testing.T, open func() *sqlstore.Store) {
 
 // videoChanges checks that every field of a job is stored together with its settlement, and that a
 // refused change is not. A job that ends without its settlement would be free.
-func videoChanges(t *testing.T, open func() *sqlstore.Store) {
+func videoChanges(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	want := createVideo(t, s, "a", 1)
 	end := base.Add(time.Minute)
@@ -169,7 +169,7 @@ func videoChanges(t *testing.T, open func() *sqlstore.Store) {
 
 // videoOnce checks that concurrent requests with the same idempotency key create one job
 // (docs/api.md#idempotency).
-func videoOnce(t *testing.T, open func() *sqlstore.Store) {
+func videoOnce(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -208,7 +208,7 @@ func videoOnce(t *testing.T, open func() *sqlstore.Store) {
 
 // videoLoad checks the load that an account is judged by, and that its limit holds for concurrent
 // requests.
-func videoLoad(t *testing.T, open func() *sqlstore.Store) {
+func videoLoad(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	full := errors.New("full")
 	for n := range 4 {
@@ -257,7 +257,7 @@ func videoLoad(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // videoTurns checks that accounts take turns: one with many jobs does not delay the others.
-func videoTurns(t *testing.T, open func() *sqlstore.Store) {
+func videoTurns(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	for n := range 4 {
 		createVideo(t, s, "a", n)
@@ -282,7 +282,7 @@ func videoTurns(t *testing.T, open func() *sqlstore.Store) {
 
 // videoClaims checks that every job is claimed once, by whichever node, and again after its claim
 // lapsed or was released.
-func videoClaims(t *testing.T, open func() *sqlstore.Store) {
+func videoClaims(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	now := base.Add(time.Hour)
 	const jobs = 40
@@ -290,7 +290,7 @@ func videoClaims(t *testing.T, open func() *sqlstore.Store) {
 		createVideo(t, s, fmt.Sprint("a", n%3, "_"), n)
 	}
 	// Two processes with four workers each: every job goes to exactly one.
-	stores := []*sqlstore.Store{s, open()}
+	stores := []*alltest.Store{s, open()}
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	got := map[string]int{}
@@ -352,7 +352,7 @@ func videoClaims(t *testing.T, open func() *sqlstore.Store) {
 
 // videoExpiry checks that jobs with a file and expired jobs are found, and that jobs can be deleted. Deleting twice is no error, since
 // two nodes may clean up at the same time.
-func videoExpiry(t *testing.T, open func() *sqlstore.Store) {
+func videoExpiry(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	for n := range 3 {
 		createVideo(t, s, "a", n)
@@ -387,7 +387,7 @@ func videoExpiry(t *testing.T, open func() *sqlstore.Store) {
 
 // secrets checks that all processes get the secret that the first one stored. A link that one node has
 // signed must work on the others.
-func secrets(t *testing.T, open func() *sqlstore.Store) {
+func secrets(t *testing.T, open func() *alltest.Store) {
 	one, two := open(), open()
 	first, err := one.Secret(t.Context(), "links", []byte{1, 0, 255})
 	if err != nil || !slices.Equal(first, []byte{1, 0, 255}) {

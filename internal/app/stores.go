@@ -1,0 +1,53 @@
+package app
+
+import (
+	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/accounts"
+	alertstore "sluice/internal/store/sqlstore/alerts"
+	"sluice/internal/store/sqlstore/calls"
+	"sluice/internal/store/sqlstore/kept"
+	"sluice/internal/store/sqlstore/logins"
+	"sluice/internal/store/sqlstore/matters"
+	"sluice/internal/store/sqlstore/nodes"
+	"sluice/internal/store/sqlstore/payments"
+	"sluice/internal/store/sqlstore/service"
+	"sluice/internal/store/sqlstore/videos"
+)
+
+// stores are the parts of a database. Each implements what the packages that it is for need.
+type stores struct {
+	accounts *accounts.Store
+	alerts   *alertstore.Store
+	calls    *calls.Store
+	kept     *kept.Store
+	logins   *logins.Store
+	matters  *matters.Store
+	nodes    *nodes.Store
+	payments *payments.Store
+	service  *service.Store
+	videos   *videos.Store
+}
+
+// storesOf returns the parts of a database.
+func storesOf(db *sqlstore.Store) stores {
+	return stores{
+		accounts: accounts.New(db),
+		alerts:   alertstore.New(db),
+		calls:    calls.New(db),
+		kept:     kept.New(db),
+		logins:   logins.New(db),
+		matters:  matters.New(db),
+		nodes:    nodes.New(db),
+		payments: payments.New(db),
+		service:  service.New(db),
+		videos:   videos.New(db),
+	}
+}
+
+// expiring returns what expires in any part.
+func (s *stores) expiring() (all []sqlstore.Expiring) {
+	for _, part := range []interface{ Expiring() []sqlstore.Expiring }{s.kept, s.service, s.alerts, s.calls} {
+		all = append(all, part.Expiring()...)
+	}
+	return all
+}

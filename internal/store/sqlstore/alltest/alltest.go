@@ -1,0 +1,117 @@
+// Package alltest opens a database with all of its parts, for tests.
+package alltest
+
+import (
+	"context"
+	"testing"
+
+	"sluice/internal/account"
+	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/accounts"
+	"sluice/internal/store/sqlstore/alerts"
+	"sluice/internal/store/sqlstore/calls"
+	"sluice/internal/store/sqlstore/kept"
+	"sluice/internal/store/sqlstore/logins"
+	"sluice/internal/store/sqlstore/matters"
+	"sluice/internal/store/sqlstore/nodes"
+	"sluice/internal/store/sqlstore/payments"
+	"sluice/internal/store/sqlstore/service"
+	"sluice/internal/store/sqlstore/videos"
+)
+
+// The parts of a database, each under a name of its own.
+type (
+	kernel = sqlstore.Store
+
+	accountPart = accounts.Store
+	alertPart   = alerts.Store
+	callPart    = calls.Store
+	keptPart    = kept.Store
+	loginPart   = logins.Store
+	matterPart  = matters.Store
+	nodePart    = nodes.Store
+	paymentPart = payments.Store
+	servicePart = service.Store
+	videoPart   = videos.Store
+)
+
+// Store is a whole database: the kernel, and every part over it. The program gives each package its part; tests often
+// need several.
+type Store struct {
+	*kernel
+
+	*accountPart
+	*alertPart
+	*callPart
+	*keptPart
+	*loginPart
+	*matterPart
+	*nodePart
+	*paymentPart
+	*servicePart
+	*videoPart
+}
+
+// Open opens a database as sqlstore.Open does.
+func Open(ctx context.Context, database, dir string) (*Store, error) {
+	db, err := sqlstore.Open(ctx, database, dir)
+	if err != nil {
+		return nil, err
+	}
+	return Over(db), nil
+}
+
+// In is Open for the time of a test.
+func In(t testing.TB, database, dir string) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), database, dir)
+	if err != nil {
+		t.Fatalf("Open = %v", err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// Over returns all parts of an open database.
+func Over(db *sqlstore.Store) *Store {
+	return &Store{
+		kernel: db,
+
+		accountPart: accounts.New(db),
+		alertPart:   alerts.New(db),
+		callPart:    calls.New(db),
+		keptPart:    kept.New(db),
+		loginPart:   logins.New(db),
+		matterPart:  matters.New(db),
+		nodePart:    nodes.New(db),
+		paymentPart: payments.New(db),
+		servicePart: service.New(db),
+		videoPart:   videos.New(db),
+	}
+}
+
+// Kernel returns what the parts are over.
+func (s *Store) Kernel() *sqlstore.Store { return s.kernel }
+
+// FindAccount, AuditLog and Secret are methods of several parts. This is that
+// of the accounts.
+func (s *Store) FindAccount(ctx context.Context, ref string) (*account.Account, error) {
+	return s.accountPart.FindAccount(ctx, ref)
+}
+
+// AuditLog is that of the accounts.
+func (s *Store) AuditLog(ctx context.Context, accountID string, before int64, limit int) ([]account.Entry, error) {
+	return s.accountPart.AuditLog(ctx, accountID, before, limit)
+}
+
+// Secret is that of the kernel.
+func (s *Store) Secret(ctx context.Context, name string, fresh []byte) ([]byte, error) {
+	return s.kernel.Secret(ctx, name, fresh)
+}
+
+// DropExpired deletes what has expired in any part.
+func (s *Store) DropExpired(ctx context.Context, failed func(what string, err error)) {
+	for _, part := range []interface{ Expiring() []sqlstore.Expiring }{s.keptPart, s.servicePart, s.alertPart, s.callPart} {
+		sqlstore.DropExpired(ctx, failed, part.Expiring()...)
+	}
+}

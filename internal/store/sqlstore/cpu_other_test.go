@@ -1,8 +1,0 @@
-//go:build !unix
-
-package sqlstore_test
-
-import "time"
-
-// usedCPU returns 0: it is not known here.
-func usedCPU() time.Duration { return 0 }

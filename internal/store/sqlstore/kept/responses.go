@@ -1,0 +1,186 @@
+package kept
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/internal/api/responses"
+	"sluice/internal/store/sqlstore"
+)
+
+// responseShelf is the table of responses. Those that expire at $4 or later stay.
+var responseShelf = shelf{
+	rows: "responses", sums: "response_sizes", entries: true, others: "expires_at < $4",
+	over: "entries > $2 OR bytes > $3", doomed: "s.entries - o.n >= $2 OR s.bytes - o.older > $3",
+}
+
+// KeepResponses stores sealed responses in one transaction, and replaces those with the same ids. If all responses of an
+// account would then exceed the bound, its oldest ones are deleted.
+func (s *Store) KeepResponses(ctx context.Context, all []*responses.Record, most responses.Bound) error {
+	// Accounts are locked in the same order on all nodes, so that they cannot deadlock.
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b *responses.Record) int { return strings.Compare(a.AccountID, b.AccountID) })
+	if s.db.Engine() == sqlstore.SQLite {
+		if err := s.keepQuickly(ctx, all, most); !errors.Is(err, errThere) && !errors.Is(err, errFull) {
+			return err
+		}
+	}
+	err := s.insertResponses(ctx, all, most, false)
+	if sqlstore.IsUnique(err) {
+		// The id of a response is that of its request, so this happens only if one is stored twice.
+		err = s.insertResponses(ctx, last(all), most, true)
+	}
+	return err
+}
+
+// last returns the records without those whose id comes again.
+func last(all []*responses.Record) (some []*responses.Record) {
+	for i, r := range all {
+		if !slices.ContainsFunc(all[i+1:], func(later *responses.Record) bool { return bytes.Equal(later.ID, r.ID) }) {
+			some = append(some, r)
+		}
+	}
+	return some
+}
+
+// insertResponses inserts responses, which are ordered by their accounts, and makes room for them. If replace is set, those
+// with the same ids go first; otherwise they are the violation of a unique index.
+func (s *Store) insertResponses(ctx context.Context, all []*responses.Record, most responses.Bound, replace bool) error {
+	var steps []sqlstore.Step
+	var more []func() []sqlstore.Step // what is left to trim for each account
+	for some := all; len(some) > 0; {
+		have, n := usesOf(some)
+		first := slices.MinFunc(some[:n], func(a, b *responses.Record) int { return a.ExpiresAt.Compare(b.ExpiresAt) }).ExpiresAt
+		steps = append(steps, responseShelf.add(have))
+		if replace {
+			for _, r := range some[:n] {
+				steps = append(steps,
+					sqlstore.Step{Query: `UPDATE response_sizes SET entries = entries - 1, bytes = bytes - (SELECT size FROM responses WHERE id = $2)
+						WHERE account_id = $1 AND EXISTS (SELECT 1 FROM responses WHERE id = $2 AND account_id = $1)`, Args: []any{have.accountID, r.ID}},
+					sqlstore.Step{Query: `DELETE FROM responses WHERE id = $2 AND account_id = $1`, Args: []any{have.accountID, r.ID}})
+			}
+		}
+		deleted := new(int64)
+		steps = append(steps, responseShelf.trim(deleted, have.accountID, most.Entries, most.Bytes, int64(math.MaxInt64))...)
+		more = append(more, func() []sqlstore.Step {
+			if *deleted < trimAtOnce {
+				return nil
+			}
+			lock := responseShelf.add(uses{accountID: have.accountID})
+			return append([]sqlstore.Step{lock}, responseShelf.trim(deleted, have.accountID, most.Entries, most.Bytes, first)...)
+		})
+		some = some[n:]
+	}
+	for _, r := range all {
+		steps = append(steps, sqlstore.Step{
+			Query: `INSERT INTO responses (id, account_id, previous, size, expires_at, sealed) VALUES ($1, $2, $3, $4, $5, $6)`,
+			Args:  []any{r.ID, r.AccountID, r.Previous, int64(len(r.Sealed)), r.ExpiresAt, r.Sealed},
+		})
+	}
+	for len(steps) > 0 {
+		if err := s.db.Together(ctx, steps); err != nil {
+			return err
+		}
+		steps = nil
+		for _, left := range more {
+			steps = append(steps, left()...)
+		}
+	}
+	return nil
+}
+
+// usesOf returns what the responses of the first account take, and how many they are.
+func usesOf(some []*responses.Record) (u uses, n int) {
+	u.accountID = some[0].AccountID
+	for ; n < len(some) && some[n].AccountID == u.accountID; n++ {
+		u.entries++
+		u.bytes += int64(len(some[n].Sealed))
+	}
+	return u, n
+}
+
+// FindResponses returns the sealed responses with the ids, in their order. One that is not there, or has expired, is nil.
+func (s *Store) FindResponses(ctx context.Context, ids [][]byte, now time.Time) ([][]byte, error) {
+	return responseColumn[[]byte](ctx, s, "sealed", ids, now)
+}
+
+// SizeResponses returns the sizes of the sealed responses with the ids, in their order. One that is not there, or has
+// expired, is 0.
+func (s *Store) SizeResponses(ctx context.Context, ids [][]byte, now time.Time) ([]int64, error) {
+	return responseColumn[int64](ctx, s, "size", ids, now)
+}
+
+// responseColumn returns a column of the responses with the ids, in their order, and the zero value for those that are not
+// there or have expired.
+func responseColumn[T any](ctx context.Context, s *Store, column string, ids [][]byte, now time.Time) ([]T, error) {
+	found := make(map[string]T, len(ids))
+	for some := range slices.Chunk(ids, 200) {
+		in, args := sqlstore.Among(some, now)
+		err := s.db.Read(ctx).Each(func(row sqlstore.Row) error {
+			var id []byte
+			var v T
+			err := row.Scan(&id, &v)
+			found[string(id)] = v
+			return err
+		}, `SELECT id, `+column+` FROM responses WHERE expires_at > $1 AND id IN `+in, args...)
+		if err != nil {
+			return nil, err
+		}
+	}
+	out := make([]T, len(ids))
+	for i, id := range ids {
+		out[i] = found[string(id)]
+	}
+	return out, nil
+}
+
+// FollowResponses returns a response and those before it, the newest first, at most most of them. It ends before one that
+// is not there or has expired.
+func (s *Store) FollowResponses(ctx context.Context, id []byte, now time.Time, most int) ([]responses.Link, error) {
+	return sqlstore.All(s.db.Read(ctx), func(row sqlstore.Row, l *responses.Link) error {
+		var depth int
+		return row.Scan(&l.ID, &l.Previous, &l.Size, &depth)
+	}, `WITH RECURSIVE chain (id, previous, size, depth) AS (
+			SELECT id, previous, size, 1 FROM responses WHERE id = $1 AND expires_at > $2
+			UNION ALL
+			SELECT r.id, r.previous, r.size, c.depth + 1 FROM responses r JOIN chain c ON r.id = c.previous WHERE r.expires_at > $2 AND c.depth < $3
+		) SELECT id, previous, size, depth FROM chain ORDER BY depth`, id, now, most)
+}
+
+// DropResponse deletes a response of an account, and reports whether it was there.
+func (s *Store) DropResponse(ctx context.Context, accountID string, id []byte) (dropped bool, err error) {
+	err = s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
+		have, err := responseShelf.lock(tx, accountID)
+		if err != nil {
+			return err
+		}
+		if dropped, err = responseShelf.remove(tx, have, `id = $1 AND account_id = $2`, id, accountID); err != nil {
+			return err
+		}
+		return responseShelf.store(tx, have)
+	})
+	return dropped, err
+}
+
+// ForgetResponses deletes all responses of an account.
+func (s *Store) ForgetResponses(ctx context.Context, accountID string) error {
+	return s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
+		if _, err := responseShelf.lock(tx, accountID); err != nil {
+			return err
+		}
+		if err := tx.Exec(`DELETE FROM responses WHERE account_id = $1`, accountID); err != nil {
+			return err
+		}
+		return tx.Exec(`DELETE FROM response_sizes WHERE account_id = $1`, accountID)
+	})
+}
+
+// DropResponses deletes up to most expired responses and returns how many it deleted.
+func (s *Store) DropResponses(ctx context.Context, now time.Time, most int) (int, error) {
+	return s.dropExpired(ctx, &responseShelf, now, most)
+}

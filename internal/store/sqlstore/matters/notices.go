@@ -1,0 +1,36 @@
+package matters
+
+import (
+	"context"
+	"time"
+
+	"sluice/internal/operate/notice"
+	"sluice/internal/store/sqlstore"
+)
+
+// noticeColumns are in the order of AddNotice and Notices. How much of an inquiry is in its thread is written by
+// JoinInquiries alone.
+const noticeColumns = `id, account_id, at, kind, title, body, read_at, answer, answered_at`
+
+// AddNotice stores a new notice.
+func (s *Store) AddNotice(ctx context.Context, n *notice.Notice) error {
+	return s.db.Exec(ctx, sqlstore.Insert("notices", noticeColumns), n.ID, n.AccountID, n.At, string(n.Kind), n.Title, n.Body, n.ReadAt, n.Answer, n.AnsweredAt)
+}
+
+// Notices returns an account's latest notices, newest first.
+func (s *Store) Notices(ctx context.Context, accountID string, limit int) ([]notice.Notice, error) {
+	return sqlstore.All(s.db.Read(ctx), func(row sqlstore.Row, n *notice.Notice) error {
+		return row.Scan(&n.ID, &n.AccountID, &n.At, &n.Kind, &n.Title, &n.Body, &n.ReadAt, &n.Answer, &n.AnsweredAt, &n.Joined)
+	}, `SELECT `+noticeColumns+`, CASE WHEN joined > 0 THEN 1 ELSE 0 END FROM notices WHERE account_id = $1 ORDER BY at DESC, id LIMIT $2`, accountID, limit)
+}
+
+// UnreadNotices returns the number of notices that an account has not read.
+func (s *Store) UnreadNotices(ctx context.Context, accountID string) (int, error) {
+	return sqlstore.Value[int](s.db.Read(ctx), `SELECT COUNT(*) FROM notices WHERE account_id = $1 AND read_at = 0`, accountID)
+}
+
+// ReadNotices marks all notices of an account as read. The time of a notice that was read before
+// stays.
+func (s *Store) ReadNotices(ctx context.Context, accountID string, at time.Time) error {
+	return s.db.Exec(ctx, `UPDATE notices SET read_at = $2 WHERE account_id = $1 AND read_at = 0`, accountID, at)
+}

@@ -1,9 +1,0 @@
-//go:build !race
-
-package sqlstore_test
-
-// soakRows is how many usage rows a soak looks at.
-const soakRows = 1_000_000
-
-// soakSettlements is how many settlements a soak searches.
-const soakSettlements = 5_000_000
