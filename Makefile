@@ -21,7 +21,7 @@ raced     = $(filter-out $(without),$(packages))
 unraced   = $(filter $(without),$(packages))
 
 # The steps of make test. Browsers and other people's clients wait for most of their time, so they run beside the rest.
-test      = '& cd oracles && $$GOTEST ./...' '$$GOTEST $(module)'
+test      = '& cd oracles && $$GOTEST -parallel=2 ./...' '$$GOTEST $(module)'
 # The race detector does not watch the memory of some packages, only calls into them. SQLite and its libraries are C translated
 # to Go, which would take two fifths of the time of all tests with a database; package scene draws pictures, package tokens
 # splits words, and neither shares what it changes. At its end it would wait for a second for races that are about to be reported.
