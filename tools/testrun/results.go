@@ -40,7 +40,10 @@ func (t *tally) read(events io.Reader) {
 	lines := bytes.Split(append(t.part, text...), []byte("\n"))
 	t.part = lines[len(lines)-1]
 	for _, line := range lines[:len(lines)-1] {
-		var e struct{ Action, Package, Test, Output string }
+		var e struct {
+			Time                          time.Time
+			Action, Package, Test, Output string
+		}
 		if json.Unmarshal(line, &e) != nil || e.Package == "" {
 			continue // output of the go command itself
 		}
@@ -54,7 +57,7 @@ func (t *tally) read(events io.Reader) {
 				}
 			}
 		case "start":
-			t.running[e.Package] = time.Now()
+			t.running[e.Package] = e.Time
 		case "run", "pass", "fail", "skip":
 			t.last[name] = e.Action
 			if e.Test == "" {
