@@ -100,6 +100,9 @@ func (r *run) step(title, step string) {
 			t.read(events)
 			fmt.Printf("... %s: %s\n", title, t.progress(now, strings.Count(step, " ./")))
 		case err := <-ended:
+			if r.ctx.Err() != nil {
+				return // main reports it
+			}
 			t.read(events)
 			failed := r.add(t)
 			switch {
