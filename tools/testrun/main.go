@@ -85,7 +85,7 @@ func (r *run) step(title, step string) {
 	cmd := r.start(".", step)
 	// make lint runs vet. Most tests wait for a server more than they compute, so more packages and more tests run at once
 	// than there are cores.
-	parallel := fmt.Sprintf("-p=%d -parallel=6", 2*runtime.NumCPU())
+	parallel := fmt.Sprintf("-p=%d -parallel=6", 1+runtime.NumCPU())
 	cmd.Env = append(os.Environ(), "GOTEST=go tool -modfile="+absolute("tools/lint/go.mod")+" gotestsum --format=pkgname-and-test-fails --format-hide-empty-pkg"+
 		" --format-icons=text --hide-summary=skipped,output --jsonfile="+events.Name()+" -- -vet=off -timeout=20m "+parallel)
 	ended := make(chan error, 1)
