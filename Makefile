@@ -74,8 +74,8 @@ bench: ## print timings: start-up, memory, hot paths
 	$(testrun) -durable 'go run ./bench/startup' 'go run ./bench/load' 'go test -run "^\$$" -bench . -benchmem -benchtime 200ms $(benchmarked)'
 
 lint: ## go vet, gofumpt and staticcheck
-	files=$$($(pinned) gofumpt -l .); echo "$$files"; test -z "$$files"
-	for dir in . oracles tools/manifests; do (cd $$dir && echo "go vet and staticcheck in $$dir" && go vet ./... && $(pinned) staticcheck ./...) || exit 1; done
+	@echo gofumpt; files=$$($(pinned) gofumpt -l .) && test -z "$$files" || { echo "$$files"; echo 'these files are not formatted: run make fmt'; exit 1; }
+	@for dir in . oracles tools/manifests; do (cd $$dir && echo "go vet and staticcheck in $$dir" && go vet ./... && $(pinned) staticcheck ./...) || exit 1; done
 
 fmt: ## format all Go code
 	$(pinned) gofumpt -w .
