@@ -28,6 +28,7 @@ test      = '& cd oracles && $$GOTEST -parallel=2 ./...' '$$GOTEST $(module)'
 race     := CGO_ENABLED=1 GORACE=atexit_sleep_ms=10 $$GOTEST -race $(patsubst %,-gcflags=%=-race=false,modernc.org/libc modernc.org/memory modernc.org/sqlite/lib sluice/internal/prompt/tokens sluice/sandbox/clips/scene)
 # The server with net/http for all requests: http1_lane: off must always be a way out.
 lane-off := SLUICE_HTTP1_LANE=off
+served   := ./internal/app ./internal/api/httpapi
 long     := -count=1 -timeout=60m
 
 # Targets that compare package lane with net/http get more time: a difference there can hide a request from whatever stands
@@ -52,7 +53,7 @@ test: ## all tests, 6 minutes on two cores, 12 in a fresh clone; SLUICE_INSTALL=
 
 check: ## what CI runs, 25 minutes: lint, test, the race detector, http1_lane: off, deploy/, the release
 	$(testrun) -checks 'make lint' $(test) \
-		'$(lane-off) $(race) $(raced)' '$(lane-off) $$GOTEST ./cmd/sluice' '$$GOTEST $(checks)' 'cd tools/manifests && $$GOTEST ./...'
+		'& $(lane-off) $(race) $(served)' '$(race) $(filter-out $(served),$(raced))' '$(lane-off) $$GOTEST ./cmd/sluice' '$$GOTEST $(checks)' 'cd tools/manifests && $$GOTEST ./...'
 
 soak: export SLUICE_SOAK := 1
 soak: export SLUICE_SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
@@ -61,7 +62,7 @@ soak: ## everything with the long tests, 60 minutes; SLUICE_SEED=n repeats a run
 	$(testrun) -checks -durable '& nice -n 10 $(fuzz) 15m $(fuzz-lane)' '& nice -n 10 $(fuzz) 10s $(fuzz-others)' 'make lint' \
 		'& $(race) $(long) $(raced)' '$$GOTEST $(long) $(unraced)' 'cd oracles && $$GOTEST $(long) ./...' 'cd tools/manifests && $$GOTEST $(long) ./...' \
 		'$$GOTEST $(long) -run "^(TestSimulation|TestMigrate)\$$" ./internal/ledger/admission/redisledger ./internal/app' \
-		'SLUICE_SOAK= $(lane-off) $$GOTEST $(long) ./internal/api/httpapi ./internal/app ./cmd/sluice'
+		'SLUICE_SOAK= $(lane-off) $$GOTEST $(long) $(served) ./cmd/sluice'
 
 fuzz: ## every fuzz target for 10 minutes, 7 hours in all
 	$(fuzz) 15m $(fuzz-lane)
