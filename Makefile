@@ -1,10 +1,42 @@
 # `make` alone prints what there is to run.
 
 .DEFAULT_GOAL := help
-.PHONY: run build release test soak fuzz simulate bench lint fmt generate pictures cover help
+.PHONY: run build release test check soak fuzz simulate bench lint fmt generate pictures cover help
 
-testrun := go run ./tools/testrun
 pinned  := go tool -modfile=$(CURDIR)/tools/lint/go.mod
+# Not go run, and exec: a signal that ends make must reach it.
+testrun := @go build -o bin/testrun ./tools/testrun && exec bin/testrun
+fuzz    := tools/testrun/fuzz
+
+# The packages of the module, the longest tests first: none of them should run alone at the end.
+first    := ./internal/testkit/faulttest ./internal/app ./internal/testkit/clustertest ./cmd/sluice ./internal/store/sqlstore ./internal/ledger/admission/redisledger
+packages  = $(first) $(filter-out $(first),$(patsubst sluice/%,./%,$(shell go list ./...)))
+# Those that test the files of deploy/ and the release.
+checks   := ./tools/deploycheck ./tools/release
+module    = $(filter-out $(checks),$(packages))
+# Those that are tested without the race detector: packages that compute, which it slows down tenfold, and those that start
+# the whole program, whose parts run together under it in the tests of app.
+without  := ./cmd/% ./api% ./bench/% ./tools/% ./internal/testkit/archtest ./internal/account/billing% ./internal/testkit/clustertest ./internal/store/sqlstore% ./sandbox/clips%
+raced     = $(filter-out $(without),$(packages))
+unraced   = $(filter $(without),$(packages))
+
+# The steps of make test. Browsers and other people's clients wait for most of their time, so they run beside the rest.
+test      = '& cd oracles && $$GOTEST -parallel=2 ./...' '$$GOTEST $(module)'
+# The race detector does not watch the memory of some packages, only calls into them. SQLite and its libraries are C translated
+# to Go, which would take two fifths of the time of all tests with a database; package scene draws pictures, package tokens
+# splits words, and neither shares what it changes. At its end it would wait for a second for races that are about to be reported.
+race     := CGO_ENABLED=1 GORACE=atexit_sleep_ms=10 $$GOTEST -race $(patsubst %,-gcflags=%=-race=false,modernc.org/libc modernc.org/memory modernc.org/sqlite/lib sluice/internal/prompt/tokens sluice/sandbox/clips/scene)
+# The server with net/http for all requests: http1_lane: off must always be a way out.
+lane-off := SLUICE_HTTP1_LANE=off
+served   := ./internal/app ./internal/api/httpapi ./internal/api/httpserver
+long     := -count=1 -timeout=60m
+
+# Targets that compare package lane with net/http get more time: a difference there can hide a request from whatever stands
+# in front of us.
+fuzzed      = $(shell grep -rl --include='*_test.go' '^func Fuzz' api bench cmd internal sandbox tools)
+fuzz-lane   = $(filter internal/kit/lane/%,$(fuzzed))
+fuzz-others = $(filter-out internal/kit/lane/%,$(fuzzed))
+benchmarked = $(addprefix ./,$(sort $(dir $(shell grep -rl --include='*_test.go' '^func Benchmark' api bench cmd internal sandbox tools))))
 
 run: ## start the gateway on this machine, with data in ./data
 	go run ./cmd/sluice serve
@@ -15,24 +47,36 @@ build: ## build the one binary, bin/sluice
 release: ## build archives, packages, SBOMs and checksums for all platforms, in dist/
 	go run ./tools/release -out dist
 
-test: ## check everything: lint, then all tests; SLUICE_INSTALL=no installs nothing
-	@echo 'make test: downloads modules, installs missing system packages with apt-get where it may (SLUICE_INSTALL=no: installs nothing and lists them), then runs lint and all tests: about 24 minutes on two cores in a fresh clone, 16 after that.'
-	$(testrun) test
+test: ## all tests, 6 minutes on two cores, 12 in a fresh clone; SLUICE_INSTALL=no installs nothing
+	@echo 'make test: downloads modules, installs missing system packages with apt-get where it may (SLUICE_INSTALL=no: installs nothing and lists them), then runs all tests: at most 12 minutes on two cores in a fresh clone, 6 after that.'
+	$(testrun) $(test)
 
-soak: ## the same, with the long tests; SLUICE_SEED=n repeats a run
-	SLUICE_SOAK=1 $(testrun) soak
+check: ## what CI runs, 25 minutes: lint, test, the race detector, http1_lane: off, deploy/, the release
+	$(testrun) -checks 'make lint' $(test) \
+		'& $(lane-off) $(race) $(served)' '$(race) $(filter-out $(served),$(raced))' '$(lane-off) $$GOTEST ./cmd/sluice' '$$GOTEST $(checks)' 'cd tools/manifests && $$GOTEST ./...'
+
+soak: export SLUICE_SOAK := 1
+soak: export SLUICE_SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+soak: export SLUICE_FAULTS_PAGE := $(CURDIR)/docs/soak.md
+soak: ## everything with the long tests, 60 minutes; SLUICE_SEED=n repeats a run
+	$(testrun) -checks -durable '& nice -n 10 $(fuzz) 15m $(fuzz-lane)' '& nice -n 10 $(fuzz) 10s $(fuzz-others)' 'make lint' \
+		'& $(race) $(long) $(raced)' '$$GOTEST $(long) $(unraced)' 'cd oracles && $$GOTEST $(long) ./...' 'cd tools/manifests && $$GOTEST $(long) ./...' \
+		'$$GOTEST $(long) -run "^(TestSimulation|TestMigrate)\$$" ./internal/ledger/admission/redisledger ./internal/app' \
+		'SLUICE_SOAK= $(lane-off) $$GOTEST $(long) $(served) ./cmd/sluice'
 
 fuzz: ## every fuzz target for 10 minutes, 7 hours in all
-	$(testrun) fuzz
+	$(fuzz) 15m $(fuzz-lane)
+	$(fuzz) 10m $(fuzz-others)
 
 simulate: ## a thousand nodes with outages in virtual time, a few minutes; SLUICE_SEED=n repeats, SLUICE_SIMULATE_BUG=name breaks a script
 	SLUICE_SIMULATE=1 go test -count=1 -timeout 30m -v -run '^TestSimulation$$' ./internal/ledger/admission/redisledger
 
 bench: ## print timings: start-up, memory, hot paths
-	$(testrun) bench
+	$(testrun) -durable 'go run ./bench/startup' 'go run ./bench/load' 'go test -run "^\$$" -bench . -benchmem -benchtime 200ms $(benchmarked)'
 
 lint: ## go vet, gofumpt and staticcheck
-	$(testrun) lint
+	@echo gofumpt; files=$$($(pinned) gofumpt -l .) && test -z "$$files" || { echo "$$files"; echo 'these files are not formatted: run make fmt'; exit 1; }
+	@for dir in . oracles tools/manifests; do (cd $$dir && echo "go vet and staticcheck in $$dir" && go vet ./... && $(pinned) staticcheck ./...) || exit 1; done
 
 fmt: ## format all Go code
 	$(pinned) gofumpt -w .
@@ -45,7 +89,9 @@ pictures: ## take the pictures of the pages in docs/ again; look at them before 
 	cd oracles && PICTURES=$(CURDIR)/docs go test -count=1 -run '^TestBrowser$$/^pictures$$' .
 
 cover: ## coverage by package, and coverage/index.html
-	$(testrun) cover
+	rm -rf coverage && mkdir -p coverage/data
+	$(testrun) '$$GOTEST -count=1 -coverpkg=./internal/...,./cmd/... $(module) -args -test.gocoverdir=$(CURDIR)/coverage/data' \
+		'go tool covdata percent -i coverage/data && go tool covdata textfmt -i coverage/data -o coverage/cover.out && go tool cover -html coverage/cover.out -o coverage/index.html'
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

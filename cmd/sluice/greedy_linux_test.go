@@ -24,6 +24,9 @@ import (
 // greedy is how many callers of one account ask for the same thing at once.
 const greedy = 100
 
+// greedyPatience is how long a caller waits for the beginning of a reply. One at least must get it.
+func greedyPatience() time.Duration { return attackPatience() + time.Second }
+
 // greedyAccount is a free account with one large stored response, and everything that it takes to ask for more.
 type greedyAccount struct {
 	g        *gateway
@@ -141,7 +144,7 @@ func (a *greedyAccount) drive(rest int64, request string) figures {
 		g.t.Fatal(err)
 	}
 	_, address, _ := strings.Cut(g.url, "://")
-	small := net.Dialer{Timeout: attackPatience(), Control: func(_, _ string, c syscall.RawConn) error {
+	small := net.Dialer{Timeout: greedyPatience(), Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4<<10) })
 	}}
 	before := a.cpu()
@@ -154,7 +157,7 @@ func (a *greedyAccount) drive(rest int64, request string) figures {
 				return
 			}
 			conns[n] = c
-			_ = c.SetDeadline(time.Now().Add(attackPatience()))
+			_ = c.SetDeadline(time.Now().Add(greedyPatience()))
 			go send(c, request) // a reply may come before the request is sent
 			var head [12]byte
 			if _, err := io.ReadFull(c, head[:]); err == nil {
@@ -300,8 +303,16 @@ func TestGreedyRoutes(t *testing.T) {
 	rest := a.g.status("VmRSS")
 	var most, slowest figures
 	var mostRoute, slowestRoute string
+	asked := 0
 	for _, c := range costs {
-		if c.route == "GET /metrics" { // at an address of its own
+		// Metrics are at an address of their own. What only staff and the operator may ask is refused in one place for all
+		// routes, so the short form asks for one in ten of them.
+		_, path, _ := strings.Cut(c.route, " ")
+		refused := strings.HasPrefix(path, "/support") || strings.HasPrefix(path, "/admin/")
+		if refused {
+			asked++
+		}
+		if c.route == "GET /metrics" || refused && asked%10 != 1 && os.Getenv("SLUICE_SOAK") == "" {
 			continue
 		}
 		f := a.drive(rest, a.request(c.route))

@@ -41,7 +41,7 @@ func attackPatience() time.Duration {
 	if os.Getenv("SLUICE_SOAK") != "" {
 		return 4 * time.Second
 	}
-	return time.Second
+	return 300 * time.Millisecond
 }
 
 // attack is what one connection does to the server. It may return at any time; the connection stays open until all

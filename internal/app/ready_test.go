@@ -65,9 +65,8 @@ func TestFirstAfterRedisLostItsData(t *testing.T) {
 	n := s.start(t)
 	key := n.OwnerKey()
 	n.answers(key)
-	if !strings.Contains(n.scrape(), "\nsluice_ledger_exact 1\n") {
-		t.Fatal("the first server of all does not count in Redis, which has lost nothing")
-	}
+	// A busy machine may keep its first call to Redis waiting for too long.
+	eventually(t, "that the first server of all counts in Redis, which has lost nothing", func() bool { return strings.Contains(n.scrape(), "\nsluice_ledger_exact 1\n") })
 	n.stop()
 	n = s.start(t)
 	if !strings.Contains(n.scrape(), "\nsluice_ledger_exact 1\n") {

@@ -36,17 +36,30 @@ func unlocked(t testing.TB, s *alltest.Store) *alltest.Store {
 
 func TestSQLite(t *testing.T) {
 	t.Parallel()
+	empty := t.TempDir()
+	open(t, "sqlite", empty).Close()
 	storetest.Run(t, func(t testing.TB) func() *alltest.Store {
-		dir := t.TempDir()
+		dir := copied(t, empty)
 		return func() *alltest.Store { return unlocked(t, open(t, "sqlite", dir)) }
 	})
 }
 
+// copied returns a folder with a copy of a database: hundreds of stores need not migrate.
+func copied(t testing.TB, from string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 func TestPostgreSQL(t *testing.T) {
 	t.Parallel()
-	pgtest.URL(t) // skips the whole suite, by name, where there is no server
+	empty := pgtest.URL(t) // skips the whole suite, by name, where there is no server
+	open(t, empty, "").Close()
 	storetest.Run(t, func(t testing.TB) func() *alltest.Store {
-		url := pgtest.URL(t)
+		url := pgtest.Copy(t, empty)
 		return func() *alltest.Store { return unlocked(t, open(t, url, "")) }
 	})
 }

@@ -167,11 +167,12 @@ func widen(t testing.TB, s *sqlstore.Store) {
 // This program works on the tables of a later version: it names its columns everywhere.
 func TestLaterTables(t *testing.T) {
 	t.Parallel()
+	later := t.TempDir()
+	first := kernel(t, "sqlite", later)
+	widen(t, first)
+	first.Close()
 	storetest.Run(t, func(t testing.TB) func() *alltest.Store {
-		dir := t.TempDir()
-		first := kernel(t, "sqlite", dir)
-		widen(t, first)
-		first.Close()
+		dir := copied(t, later)
 		return func() *alltest.Store { return unlocked(t, open(t, "sqlite", dir)) }
 	})
 }

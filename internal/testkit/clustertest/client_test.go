@@ -185,12 +185,12 @@ func (c *cluster) startLoadOn(pick func() string, key string, callers, retries i
 }
 
 // hurry adds callers whose calls are as short as possible, so that at any time some connection is being
-// opened, reused or given back.
-func (l *load) hurry(callers int, seed uint64) {
+// opened, reused or given back. They rest for up to a time between two calls.
+func (l *load) hurry(callers int, rest time.Duration, seed uint64) {
 	for i := range callers {
 		random := rand.New(rand.NewPCG(seed, uint64(i)+1000))
 		l.running.Go(func() {
-			for !l.wait(time.Duration(random.IntN(8)) * time.Millisecond) {
+			for !l.wait(time.Duration(random.Int64N(int64(rest)))) {
 				l.call("Reply with the word pong", false, random)
 			}
 		})

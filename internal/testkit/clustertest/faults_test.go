@@ -230,16 +230,16 @@ func most(calls []attempt, from time.Time) (n int) {
 
 // testRollingRestart: every node is restarted, one after the other, and no caller notices: no call is repeated.
 func testRollingRestart(t *testing.T, c *cluster) {
-	rounds := 1
+	rounds, rest := 1, 50*time.Millisecond
 	if soak() {
-		rounds = 5
+		rounds, rest = 5, 8*time.Millisecond
 	}
 	c.exact()
 	account := c.newAccount("scale", `"requests_per_minute":"unlimited","concurrent":"unlimited","tokens_per_minute":"unlimited"`)
 	lines := len(c.nginx.requests(t, 0))
 	seed := newSeed(t)
 	l := c.startLoad(account.MasterKey, 10, 0, seed)
-	l.hurry(4, seed)
+	l.hurry(4, rest, seed)
 	l.linger(4, seed)
 	var longest time.Duration
 	for range rounds {

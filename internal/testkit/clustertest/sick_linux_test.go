@@ -204,7 +204,7 @@ func testSick(t *testing.T, c *cluster, s sickness, address, key string) {
 	sick := c.nodes[2]
 	seed := newSeed(t)
 	l := c.startLoadOn(func() string { return address }, key, 6, 0, seed)
-	l.hurry(4, seed)
+	l.hurry(4, 8*time.Millisecond, seed)
 	c.eventually("some calls", func() bool { return l.completed() >= 50 })
 	before := l.tried()
 	if err := s.begin(c, sick); err != nil {

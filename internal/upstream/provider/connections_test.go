@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -203,7 +202,8 @@ func TestConnectionsUntrusted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if _, err := post(t, provider.Connections(50*time.Millisecond, nil), "https://"+l.Addr().String(), nil); !errors.Is(err, os.ErrDeadlineExceeded) {
+	var timeout net.Error // of the handshake, or on a busy machine of the connection
+	if _, err := post(t, provider.Connections(50*time.Millisecond, nil), "https://"+l.Addr().String(), nil); !errors.As(err, &timeout) || !timeout.Timeout() {
 		t.Errorf("post to a server without a handshake = %v, want a time-out", err)
 	}
 }

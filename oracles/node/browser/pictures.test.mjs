@@ -1,5 +1,5 @@
 // The pictures of the documents, made from the pages as they are. "make pictures" sets PICTURES to the folder docs and
-// replaces them; otherwise they are made and thrown away, so that the command works when somebody needs it.
+// replaces them; a soak makes them and throws them away, so that the command works when somebody needs it.
 import assert from "node:assert/strict";
 import test from "node:test";
 import { gateway, join, signUp, subscribe, useBrowser } from "./visitor.mjs";
