@@ -315,11 +315,17 @@ func must[Out any](n *node, name string, in any) Out {
 // eventually waits until the condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(patience)
+	within(t, patience, what, holds)
+}
+
+// within waits for something that takes longer than most.
+func within(t *testing.T, most time.Duration, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.After(most)
 	for !holds() {
 		select {
 		case <-deadline:
-			t.Fatalf("%s did not happen within %v", what, patience)
+			t.Fatalf("%s did not happen within %v", what, most)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}

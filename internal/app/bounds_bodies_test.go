@@ -109,21 +109,21 @@ var bodyTries = map[string]try{
 		}
 	},
 	"reads of one account at once": func(t *testing.T, s *stage, b bound) {
-		b.checkAfter(t, "turnstile/turnstile.go", "patience")
-		triedBy("turnstile", "TestReadsAtOnce", "429 after 5 s")(t, s, b)
+		b.checkAfter(t, "kit/turnstile/turnstile.go", "patience")
+		triedBy("kit/turnstile", "TestReadsAtOnce", "429 after 5 s")(t, s, b)
 	},
-	"reads of one account that wait":                       triedBy("turnstile", "TestReadsAtOnce", "429"),
-	"large bodies of one account that are decoded at once": triedBy("turnstile", "TestBodiesAtOnce", "they wait"),
-	"exports of one account at once":                       triedBy("turnstile", "TestExportsAtOnce", "429"),
-	"all bodies at once":                                   triedBy("httpapi", "TestBodiesInTotal", "503"),
-	"bodies without an account":                            triedBy("httpapi", "TestBodiesOfStrangers", "503"),
-	"bodies without an account, one address":               triedBy("httpapi", "TestBodiesOfStrangers", "503"),
-	"time for a body to arrive":                            triedBy("httpapi", "TestSlowBodies", "408"),
+	"reads of one account that wait":                       triedBy("kit/turnstile", "TestReadsAtOnce", "429"),
+	"large bodies of one account that are decoded at once": triedBy("kit/turnstile", "TestBodiesAtOnce", "they wait"),
+	"exports of one account at once":                       triedBy("kit/turnstile", "TestExportsAtOnce", "429"),
+	"all bodies at once":                                   triedBy("api/httpapi", "TestBodiesInTotal", "503"),
+	"bodies without an account":                            triedBy("api/httpapi", "TestBodiesOfStrangers", "503"),
+	"bodies without an account, one address":               triedBy("api/httpapi", "TestBodiesOfStrangers", "503"),
+	"time for a body to arrive":                            triedBy("api/httpapi", "TestSlowBodies", "408"),
 	"slowest body": func(t *testing.T, s *stage, b bound) {
-		b.checkAfter(t, "httpserver/bodies.go", "bodyPatience")
-		triedBy("httpapi", "TestSlowBodies", "408 after 30 s")(t, s, b)
+		b.checkAfter(t, "api/httpserver/bodies.go", "bodyPatience")
+		triedBy("api/httpapi", "TestSlowBodies", "408 after 30 s")(t, s, b)
 	},
-	"progress of an unread reply": triedBy("httpserver", "TestStuckWrites", "connection closed"),
+	"progress of an unread reply": triedBy("api/httpserver", "TestStuckWrites", "connection closed"),
 
 	"body of a rating": func(t *testing.T, s *stage, b bound) {
 		key := s.account(t).MasterKey
@@ -133,10 +133,10 @@ var bodyTries = map[string]try{
 		}
 		b.check(t, ask(b.n), 404, ask(b.n+1)) // there is no such call
 	},
-	"points that feedback moves a model":                              triedBy("feedback", "TestPointsAreBounded", "no further"),
-	"votes of one account about a model and a kind of task":           triedBy("sqlstore", "TestSQLite", "more count in proportion"), // by its part about feedback
-	"calls of one account at a model and a kind of task, as feedback": triedBy("sqlstore", "TestSQLite", "more count in proportion"),
-	"counts of feedback that wait for the database":                   triedBy("feedback", "TestDatabaseAway", "not counted"),
+	"points that feedback moves a model":                              triedBy("operate/feedback", "TestPointsAreBounded", "no further"),
+	"votes of one account about a model and a kind of task":           triedBy("store/sqlstore", "TestSQLite", "more count in proportion"), // by its part about feedback
+	"calls of one account at a model and a kind of task, as feedback": triedBy("store/sqlstore", "TestSQLite", "more count in proportion"),
+	"counts of feedback that wait for the database":                   triedBy("operate/feedback", "TestDatabaseAway", "not counted"),
 
 	"form": func(t *testing.T, s *stage, b bound) {
 		n := s.node(t)

@@ -88,17 +88,17 @@ var chatTries = map[string]try{
 	"fields of the open objects of a chat request": member(func(n int64) string { // three are those of the request
 		return `"unknown":{` + list(n-3, func(i int64) string { return fmt.Sprintf(`"f%d":0`, i) }) + `}`
 	}),
-	"events kept of a resumable stream":             triedBy("resume", "TestBounds", "the oldest go"),
-	"events kept of an account's resumable streams": triedBy("resume", "TestBounds", "the oldest go"),
-	"events kept of all resumable streams":          triedBy("resume", "TestBounds", "the oldest go"),
-	"time that a call goes on without its caller":   triedBy("resume", "TestNobodyComesBack", "ended, charged for what was produced"),
-	"streams of other nodes being resumed at once":  triedBy("resume", "TestPeersAtOnce", "503"),
-	"stored response with its input":                triedBy("responses", "TestConversationIsBounded", "not stored"),
-	"stored responses of an account":                triedBy("sqlstore", "TestSQLite", "the oldest go"), // by its part about responses
-	"stored responses of an account, number":        triedBy("sqlstore", "TestSQLite", "the oldest go"),
-	"conversation of a stored response":             triedBy("responses", "TestConversationIsBounded", "400"),
-	"responses of a conversation":                   triedBy("responses", "TestTurnsAreBounded", "400"),
-	"items of a conversation":                       triedBy("responses", "TestItemsAreBounded", "400"),
+	"events kept of a resumable stream":             triedBy("line/resume", "TestBounds", "the oldest go"),
+	"events kept of an account's resumable streams": triedBy("line/resume", "TestBounds", "the oldest go"),
+	"events kept of all resumable streams":          triedBy("line/resume", "TestBounds", "the oldest go"),
+	"time that a call goes on without its caller":   triedBy("line/resume", "TestNobodyComesBack", "ended, charged for what was produced"),
+	"streams of other nodes being resumed at once":  triedBy("line/resume", "TestPeersAtOnce", "503"),
+	"stored response with its input":                triedBy("api/responses", "TestConversationIsBounded", "not stored"),
+	"stored responses of an account":                triedBy("store/sqlstore", "TestSQLite", "the oldest go"), // by its part about responses
+	"stored responses of an account, number":        triedBy("store/sqlstore", "TestSQLite", "the oldest go"),
+	"conversation of a stored response":             triedBy("api/responses", "TestConversationIsBounded", "400"),
+	"responses of a conversation":                   triedBy("api/responses", "TestTurnsAreBounded", "400"),
+	"items of a conversation":                       triedBy("api/responses", "TestItemsAreBounded", "400"),
 	"metadata of a response": func(t *testing.T, s *stage, b bound) {
 		key := s.account(t).MasterKey
 		ask := func(n int64) reply {
@@ -107,9 +107,9 @@ var chatTries = map[string]try{
 		}
 		b.check(t, ask(b.n), 200, ask(b.n+1))
 	},
-	"inputs of an embeddings request": triedBy("embeddings", "TestBad", "400"),
-	"tokens of an embeddings request": triedBy("embeddings", "TestBad", "400"),
-	"dimensions of an embedding":      triedBy("embeddings", "TestBad", "400"),
+	"inputs of an embeddings request": triedBy("prompt/embeddings", "TestBad", "400"),
+	"tokens of an embeddings request": triedBy("prompt/embeddings", "TestBad", "400"),
+	"dimensions of an embedding":      triedBy("prompt/embeddings", "TestBad", "400"),
 	"tools of a chat request": member(func(n int64) string {
 		return `"tools":[` + list(n, func(i int64) string { return fmt.Sprintf(`{"type":"function","function":{"name":"f%d"}}`, i) }) + `]`
 	}),
@@ -131,7 +131,7 @@ var chatTries = map[string]try{
 	"tool name of a Messages request": message(func(n int64) string {
 		return `"tools":[{"name":"` + strings.Repeat("n", int(n)) + `","input_schema":{"type":"object"}}]`
 	}),
-	"`anthropic-beta` of a Messages request": triedBy("httpapi", "TestMessagesFeatures", "400"),
+	"`anthropic-beta` of a Messages request": triedBy("api/httpapi", "TestMessagesFeatures", "400"),
 	"model id": func(t *testing.T, s *stage, b bound) {
 		key := s.account(t).MasterKey
 		ask := func(n int64) reply {
@@ -160,10 +160,10 @@ var chatTries = map[string]try{
 		}
 		b.check(t, ask(b.n), 200, ask(b.n+1))
 	},
-	"bytes of a prompt that are counted":       triedBy("inference", "TestCountIsBounded", "a sample decides"),
-	"bytes counted for an account in a minute": triedBy("inference", "TestCountingIsRationed", "a sample decides"),
+	"bytes of a prompt that are counted":       triedBy("line/inference", "TestCountIsBounded", "a sample decides"),
+	"bytes counted for an account in a minute": triedBy("line/inference", "TestCountingIsRationed", "a sample decides"),
 
-	"accounts with counted prompts in a minute":                  triedBy("inference", "TestMostRationed", "a sample decides"),
+	"accounts with counted prompts in a minute":                  triedBy("line/inference", "TestMostRationed", "a sample decides"),
 	"failed calls of an account that are given back in a minute": triedBy("app", "TestFailedCallsAreGivenBackAFewTimes", "requests stay taken"),
 
 	"`Idempotency-Key`": func(t *testing.T, s *stage, b bound) {
@@ -210,8 +210,8 @@ var chatTries = map[string]try{
 		n.want(one.MasterKey, "3", body, 200, true)
 		n.want(one.MasterKey, "1", body, 200, false)
 	},
-	"replies being recorded at once":       triedBy("idempotency", "TestRoomForRecordings", "not kept"),
-	"conversations that stay with a model": triedBy("routing", "TestForget", "the oldest go"),
+	"replies being recorded at once":       triedBy("line/idempotency", "TestRoomForRecordings", "not kept"),
+	"conversations that stay with a model": triedBy("upstream/routing", "TestForget", "the oldest go"),
 
 	"reply of an upstream that is not streamed": func(t *testing.T, s *stage, b bound) {
 		b.says(t, "the attempt fails")

@@ -132,13 +132,13 @@ func page(path string) try {
 }
 
 var otherTries = map[string]try{
-	"webhooks of an account":                 triedBy("alert", "TestBounds", "409"),
-	"URL of a webhook":                       triedBy("alert", "TestGuarded", "400"),
-	"tests of webhooks in an hour":           triedBy("alert", "TestBounds", "429"),
-	"deliveries sent again in an hour":       triedBy("alert", "TestReplayBound", "429"),
-	"deliveries of an account that wait":     triedBy("alert", "TestWaitingBound", "given up, replayable"),
-	"deliveries of an account that are kept": triedBy("alert", "TestWaitingBound", "the oldest go"),
-	"deliveries to one webhook at once":      triedBy("alert", "TestAtOnce", "they wait"),
+	"webhooks of an account":                 triedBy("operate/alert", "TestBounds", "409"),
+	"URL of a webhook":                       triedBy("operate/alert", "TestGuarded", "400"),
+	"tests of webhooks in an hour":           triedBy("operate/alert", "TestBounds", "429"),
+	"deliveries sent again in an hour":       triedBy("operate/alert", "TestReplayBound", "429"),
+	"deliveries of an account that wait":     triedBy("operate/alert", "TestWaitingBound", "given up, replayable"),
+	"deliveries of an account that are kept": triedBy("operate/alert", "TestWaitingBound", "the oldest go"),
+	"deliveries to one webhook at once":      triedBy("operate/alert", "TestAtOnce", "they wait"),
 
 	"hidden steps, one": func(t *testing.T, _ *stage, b bound) {
 		b.says(t, "not kept")
@@ -152,7 +152,7 @@ var otherTries = map[string]try{
 	},
 	"hidden steps of an account":         hiddenSteps("bytes"),
 	"hidden steps of an account, number": hiddenSteps("entries"),
-	"hidden steps of all accounts":       triedBy("continuation", "TestTrim", "the oldest go"),
+	"hidden steps of all accounts":       triedBy("upstream/continuation", "TestTrim", "the oldest go"),
 
 	"video prompt": func(t *testing.T, s *stage, b bound) {
 		n, key := s.node(t), s.account(t).MasterKey
@@ -163,10 +163,10 @@ var otherTries = map[string]try{
 		b.check(t, within, 200, ask(b.n+1))
 		n.request("DELETE", videoJobs+"/"+readVideo(t, within).ID, key, "")
 	},
-	"text or reason of an order of staff":     triedBy("steering", "TestRefusedOrders", "400"),
-	"models of one maintenance":               triedBy("steering", "TestRefusedOrders", "400"),
-	"announcements, and times of maintenance": triedBy("steering", "TestBounds", "409"),
-	"drained targets, and moved models":       triedBy("steering", "TestBounds", "409"),
+	"text or reason of an order of staff":     triedBy("operate/steering", "TestRefusedOrders", "400"),
+	"models of one maintenance":               triedBy("operate/steering", "TestRefusedOrders", "400"),
+	"announcements, and times of maintenance": triedBy("operate/steering", "TestBounds", "409"),
+	"drained targets, and moved models":       triedBy("operate/steering", "TestBounds", "409"),
 
 	"page of video jobs":      page(videoJobs),
 	"page of catalog changes": page("/v1/catalog/changes"),

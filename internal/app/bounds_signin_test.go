@@ -117,12 +117,12 @@ var signinTries = map[string]try{
 		b.check(t, ask(b.n), 303, beyond)
 	},
 	"passwords hashed at once": func(t *testing.T, s *stage, b bound) {
-		b.checkAfter(t, "signin/limits.go", "hashPatience")
-		triedBy("signin", "TestHashesAtOnce", "503 after 3 s")(t, s, b)
+		b.checkAfter(t, "account/signin/limits.go", "hashPatience")
+		triedBy("account/signin", "TestHashesAtOnce", "503 after 3 s")(t, s, b)
 	},
 	"forms of an account in ten minutes":                     forms("/dashboard/account/sessions/ses_x/close"),
 	"forms of an account that lead to a payment, in an hour": forms("/dashboard/plan/cancel"),
-	"counts of sign-in attempts":                             triedBy("signin", "TestLimitsAreBounded", "the least used go"),
+	"counts of sign-in attempts":                             triedBy("account/signin", "TestLimitsAreBounded", "the least used go"),
 
 	"links for one address and purpose": func(t *testing.T, s *stage, b bound) {
 		b.says(t, "the oldest go")
@@ -141,7 +141,7 @@ var signinTries = map[string]try{
 		p.wants(p.post(path, "token", tokens[0]), "the oldest link", 404, "")
 		p.wants(p.post(path, "token", tokens[1]), "the oldest that is left", 303, "/dashboard")
 	},
-	"sign-up links of all addresses": triedBy("sqlstore", "TestSQLite", "the oldest go"), // by its part about links
+	"sign-up links of all addresses": triedBy("store/sqlstore", "TestSQLite", "the oldest go"), // by its part about links
 
 	"sessions of an account": func(t *testing.T, s *stage, b bound) {
 		b.says(t, "the oldest go")

@@ -27,11 +27,11 @@ var staffTries = map[string]try{
 			t.Errorf("a body of %d bytes = %d, want %d", b.n+1, got, b.status(t))
 		}
 	},
-	"logo of the pages":                  triedBy("config", "TestSite", "the configuration is refused"),
-	"days of health that are kept":       triedBy("overview", "TestRecord", "the oldest go"),
-	"models with figures of health":      triedBy("overview", "TestMostModels", "no figures"),
-	"models that are compared on a page": triedBy("front", "TestPages", "left out"),
-	"page of a list of the admin API":    triedBy("admin", "TestLists", "1,000 are returned"),
+	"logo of the pages":                  triedBy("app/config", "TestSite", "the configuration is refused"),
+	"days of health that are kept":       triedBy("operate/overview", "TestRecord", "the oldest go"),
+	"models with figures of health":      triedBy("operate/overview", "TestMostModels", "no figures"),
+	"models that are compared on a page": triedBy("web/front", "TestPages", "left out"),
+	"page of a list of the admin API":    triedBy("operate/admin", "TestLists", "1,000 are returned"),
 	"reason or note in the audit log": func(t *testing.T, s *stage, b bound) {
 		customer := s.account(t)
 		for size, want := range map[int64]bool{b.n: true, b.n + 1: false} {
@@ -64,9 +64,9 @@ var staffTries = map[string]try{
 			t.Errorf("%d aliases = %v, want %d", b.n+1, err, b.status(t))
 		}
 	},
-	"staff tokens of a member":        triedBy("staff", "TestTokensPerMember", "409"),
-	"days that a staff token is good": triedBy("staff", "TestNewToken", "400"),
-	"name of a staff token":           triedBy("staff", "TestNewToken", "400"),
-	"age of a code in the console":    triedBy("staff", "TestStanding", "another code is needed"),
-	"credit of an account, in cents":  triedBy("billing", "TestCredit", "400"),
+	"staff tokens of a member":        triedBy("account/staff", "TestTokensPerMember", "409"),
+	"days that a staff token is good": triedBy("account/staff", "TestNewToken", "400"),
+	"name of a staff token":           triedBy("account/staff", "TestNewToken", "400"),
+	"age of a code in the console":    triedBy("account/staff", "TestStanding", "another code is needed"),
+	"credit of an account, in cents":  triedBy("account/billing", "TestCredit", "400"),
 }

@@ -120,7 +120,7 @@ var toolTries = map[string]try{
 		if err != nil || int64(cfg.MCP.MaxResult) != b.n {
 			t.Fatalf("%s is %d, %v, want %d", b.where, cfg.MCP.MaxResult, err, b.n)
 		}
-		value, found := constantOf(t, "mcpclient/bounds.go", "envelope")
+		value, found := constantOf(t, "upstream/mcpclient/bounds.go", "envelope")
 		around, _ := constant.Int64Val(value)
 		if !found {
 			t.Fatal("mcpclient has no constant envelope")
@@ -161,9 +161,9 @@ var toolTries = map[string]try{
 		}
 		b.check(t, ask(b.n), 200, ask(b.n+1))
 	},
-	"events of a tool server's reply":      triedBy("mcpclient", "TestFailures", "tool error"),
-	"tool results of one request":          triedBy("toolloop", "TestResultsTogether", "tool error"),
-	"being read from tool servers at once": triedBy("mcpclient", "TestMostHeld", "503 at discovery, else tool error"),
+	"events of a tool server's reply":      triedBy("upstream/mcpclient", "TestFailures", "tool error"),
+	"tool results of one request":          triedBy("line/toolloop", "TestResultsTogether", "tool error"),
+	"being read from tool servers at once": triedBy("upstream/mcpclient", "TestMostHeld", "503 at discovery, else tool error"),
 
 	"tool lists of one request": func(t *testing.T, s *stage, b bound) {
 		key := s.account(t).MasterKey

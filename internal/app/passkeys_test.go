@@ -108,6 +108,6 @@ var passkeyTries = map[string]try{
 		}
 		b.check(t, ask(b.n), 200, ask(b.n+1))
 	},
-	"time to use a passkey that was asked for": triedBy("signin", "TestPasskeyUses", "401"),
-	"what a browser says about a passkey":      triedBy("passkey", "TestParse", "401"),
+	"time to use a passkey that was asked for": triedBy("account/signin", "TestPasskeyUses", "401"),
+	"what a browser says about a passkey":      triedBy("kit/passkey", "TestParse", "401"),
 }

@@ -181,7 +181,7 @@ func TestScoreWithoutRedis(t *testing.T) {
 		t.Parallel()
 		nodes, redis := threeNodes(t, twentyUnits)
 		for _, n := range nodes { // a node has no share before all have seen it
-			eventually(t, "a share of the limits", func() bool {
+			within(t, joining, "a share of the limits", func() bool {
 				return strings.Contains(n.get("/readyz", "").body, `{"name":"redis","ok":true,"age_seconds":0}`)
 			})
 		}
