@@ -22,7 +22,7 @@ func TestFileData(t *testing.T) {
 		`{"type":"file","file":{}}`:                                                                              "",
 		`{"type":"input_audio","input_audio":{"format":"mp3","data":"//uQ"}}`:                                    "audio/mp3 //uQ",
 		`{"type":"input_audio","input_audio":{"data":"//uQ"}}`:                                                   "",
-		`{"type":"input_audio","input_audio":{"data":"//uQ","format":"../x"}}`:                                "",
+		`{"type":"input_audio","input_audio":{"data":"//uQ","format":"../x"}}`:                                   "",
 		`{"type":"input_audio","input_audio":{"format":"wav"}}`:                                                  "",
 		`{"type":"file","file":{"file_data":"data:application/pdf;base64,` + strings.Repeat("JVBE", 200) + `"}}`: "application/pdf " + strings.Repeat("JVBE", 200),
 	} {
