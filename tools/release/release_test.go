@@ -80,7 +80,7 @@ func theRelease(t *testing.T) string {
 func TestSameBytes(t *testing.T) {
 	first := theRelease(t)
 	copied := filepath.Join(t.TempDir(), "another", "place")
-	for _, part := range []string{"api", "cmd", "deploy", "docs/examples", "internal"} {
+	for _, part := range []string{"api", "cmd", "deploy", "docs/examples", "internal", "sandbox"} {
 		if err := os.CopyFS(filepath.Join(copied, part), os.DirFS(filepath.Join(root, part))); err != nil {
 			t.Fatal(err)
 		}
