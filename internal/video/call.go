@@ -122,6 +122,7 @@ func (c *Caller) AskJSON(ctx context.Context, method, address string, in, out an
 }
 
 // Fetch downloads the MP4 file at a URL and writes it to w.
+// The size is bounded by w, not here.
 func (c *Caller) Fetch(ctx context.Context, address string, w io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -79,6 +79,10 @@ type Options struct {
 
 // Line runs all video jobs of a process: it creates, renders, lists, cancels and removes them. It
 // is safe for concurrent use.
+//
+// A job is created by Create, claimed and rendered by Run on any node, and finished by one
+// transaction that also settles it. Every change is a rule that is applied under the lock of the
+// job's row, and refused if the job is no longer in the state that the rule expects.
 type Line struct {
 	gate    *admission.Gate
 	jobs    JobStore
@@ -152,6 +156,10 @@ type Order struct {
 // Create admits a job and stores it. Repeated reports that the returned job is an earlier one that
 // was created with the same Idempotency-Key. The standing is that after the job was counted. If an
 // error occurs before the allowance is checked, the standing is not meaningful.
+//
+// The order of the checks is the order of their cost: access and a known Idempotency-Key first,
+// then the allowance, then the store. Whatever is refused after the allowance was charged gives
+// the charge back.
 func (l *Line) Create(ctx context.Context, o Order) (j *Job, standing admission.Standing, repeated bool, err error) {
 	s := l.settings.Load()
 	demand := &admission.Demand{Caller: o.Caller, Limits: o.Limits, Model: admission.Model{ID: s.Model, Tier: s.Tier, RequestMilli: o.Request.costMilli(), UnitMilli: o.Request.costMilli()}}
@@ -312,6 +320,8 @@ func (l *Line) List(ctx context.Context, accountID, after string, limit int) (jo
 
 // Cancel cancels an unfinished job of the account. A job that never ran costs no units. Canceling a
 // finished job returns it unchanged.
+// The job is final in the store before its rendering is stopped, so that no worker can finish it
+// in between.
 func (l *Line) Cancel(ctx context.Context, accountID, id string) (*Job, error) {
 	if j, err := l.Find(ctx, accountID, id); err != nil || j.Status.Final() {
 		return j, err
@@ -349,6 +359,8 @@ var errFinal = errors.New("the job is finished")
 
 // change applies a rule to a job. If that finishes the job, it is settled in the same transaction,
 // and Options.Settled is called afterwards.
+// The rule may run more than once, so it must depend on nothing but its arguments and be safe to
+// repeat.
 func (l *Line) change(ctx context.Context, id string, rule func(*Job, *Settings) error) (*Job, error) {
 	s := l.settings.Load()
 	var settled *usage.Settlement

@@ -29,6 +29,7 @@ type verified struct {
 	hashed int64 // how many bytes, from the first, are in sum
 }
 
+// verify returns the file of a job with the check of its hash around it.
 func (l *Line) verify(j *Job, f io.ReadSeekCloser) *verified {
 	return &verified{ReadSeekCloser: f, line: l, job: j, sum: sha256.New()}
 }

@@ -47,6 +47,9 @@ type QueueStore interface {
 }
 
 // Run renders jobs until ctx ends. Jobs that are being rendered at that time return to the queue.
+//
+// One goroutine claims, and each job has a goroutine of its own. A change of Settings.Workers
+// takes effect at the next claim; jobs that run are not stopped.
 func (l *Line) Run(ctx context.Context) {
 	var working sync.WaitGroup
 	working.Go(func() { l.sweep(ctx) })
@@ -149,6 +152,8 @@ func (l *Line) work(ctx context.Context, j *Job) {
 }
 
 // render writes the file and finishes the job.
+// Each attempt writes a file of its own name, so a writer that has lost its claim cannot overwrite
+// the file of its successor.
 func (l *Line) render(ctx context.Context, j *Job, s *Settings, progress *atomic.Int64) error {
 	// Delete what earlier attempts have left. Their writers are dead, or have lost their claim and
 	// cannot finish the job any more.
@@ -264,6 +269,7 @@ func (l *Line) insist(ctx context.Context, j *Job, rule func(*Job, *Settings) er
 
 // beat renews the claim and stores the job's progress until ctx ends. If the claim is lost or the
 // job was canceled, it stops the work.
+// A renewal that merely fails is tried again at the next beat, for as long as the lease lasts.
 func (l *Line) beat(ctx context.Context, stop context.CancelCauseFunc, j *Job, progress *atomic.Int64, lease time.Duration) {
 	// A third of the lease leaves room for two failed renewals.
 	until := j.Until

@@ -12,6 +12,7 @@ import (
 )
 
 // system reads system: a text, or blocks of text. It becomes one message, which every upstream accepts.
+// Blocks are joined with an empty line between them.
 func (p *parser) system(v chat.Value) {
 	if v.Null() {
 		return
@@ -93,6 +94,9 @@ func (p *parser) add(o origin, m chat.Message) {
 }
 
 // messages reads messages.
+//
+// The rules of a conversation are those of the original API: it begins with the user, nothing is
+// empty but the last message, and the calls of one message are answered in the next.
 func (p *parser) messages(v chat.Value) {
 	if !p.need(v, '[', noList) {
 		return
@@ -180,6 +184,9 @@ func (p *parser) message(i int, v chat.Value, last bool) {
 }
 
 // user reads a message of the user. Results of tools go in front, each in a message of its own.
+//
+// One message of this dialect may therefore become several: a tool message for each result, and
+// one for everything else.
 func (p *parser) user(i int, content chat.Value) {
 	p.parts, p.blocks = p.parts[:0], p.blocks[:0]
 	if content.IsText() {
@@ -202,6 +209,7 @@ func (p *parser) user(i int, content chat.Value) {
 }
 
 // block returns the type of a content block; empty after a problem.
+// It also checks cache_control, which every block may have, and vets the members.
 func (p *parser) block(v chat.Value) string {
 	if v.Kind() != '{' {
 		p.bad(noObject)
@@ -232,6 +240,7 @@ func (p *parser) userBlock(i, j int, v chat.Value) {
 }
 
 // part reads a block of text, an image, a document or a search result of the user.
+// A type that is not known here is left to upstreams of the dialect.
 func (p *parser) part(j int, kind string, v chat.Value) {
 	switch kind {
 	case "text":
@@ -267,6 +276,7 @@ func (p *parser) say(j int, text string) { p.addPart(j, chat.TextPart(chat.Text(
 
 // source returns the type of the source of an image or a document. An unknown type may be known to an upstream of the
 // dialect. It is empty for one, and after a problem.
+// What lies in an unknown source cannot be vetted.
 func (p *parser) source(v chat.Value, kinds ...string) string {
 	if !p.need(v, '{', noObject) {
 		return ""
@@ -287,6 +297,7 @@ func (p *parser) source(v chat.Value, kinds ...string) string {
 }
 
 // image adds an image.
+// Base64 becomes a data: URL, the form that chat completions have for it.
 func (p *parser) image(j int, source chat.Value) {
 	switch p.source(source, "base64", "url") {
 	case "base64":
@@ -340,6 +351,8 @@ func (p *parser) data(source chat.Value) chat.Value {
 }
 
 // isBase64 reports whether a string, given as JSON, is base64. It decodes piece by piece and keeps nothing.
+// The bound on its memory matters: an image may have many megabytes, and requests with images come
+// in parallel.
 func isBase64(v chat.Value) bool {
 	b := v.Inside()
 	if bytes.IndexByte(b, '\\') >= 0 { // a slash may be escaped
@@ -369,6 +382,9 @@ func isBase64(v chat.Value) bool {
 }
 
 // document adds a document. One that is text becomes text; a file in base64 a file part, which some upstreams know.
+//
+// An address is fetched by the vendor, so it must be one that a stranger may fetch, and only
+// upstreams of the dialect get it.
 func (p *parser) document(j int, v chat.Value) {
 	title := v.Member("title")
 	p.at("title", func() { p.optional(title, '"', noText) })
@@ -456,6 +472,9 @@ func (p *parser) searchResult(j int, v chat.Value) {
 
 // toolResult reads the result of a call and writes it as a message. Tool messages have no images, so those go to the
 // user's message that follows.
+//
+// The tool message is added at once, and so stands in front of the user's own message, which is
+// added when all blocks were read. Chat completions want this order.
 func (p *parser) toolResult(i, j int, v chat.Value) {
 	id, failed, content := v.Member("tool_use_id"), v.Member("is_error"), v.Member("content")
 	p.needAt("tool_result.tool_use_id", id, '"', noText)
@@ -497,6 +516,8 @@ func saysError(text string) bool {
 
 // resultBlocks reads the blocks of a result. It returns the texts, and the number of images, which it adds to the user's
 // message.
+// Documents and search results count as images here: what matters is that something follows the
+// text.
 func (p *parser) resultBlocks(j int, content chat.Value) (text chat.Words, images int) {
 	p.each(content, func(_ int, v chat.Value) {
 		switch kind := p.block(v); kind {
@@ -554,6 +575,9 @@ func (p *parser) allAnswered() bool {
 }
 
 // assistant reads an earlier reply. Its texts become one, as the model wrote them.
+//
+// Thinking with a signature of the vendor is left out here. It stays in the caller's own body,
+// which is all that an upstream of the dialect reads.
 func (p *parser) assistant(i int, content chat.Value) {
 	if content.IsText() {
 		p.add(from(i, nil), chat.Message{Role: chat.RoleAssistant, Content: chat.TextOf(content)})
@@ -604,6 +628,7 @@ func (p *parser) assistant(i int, content chat.Value) {
 }
 
 // call reads a tool_use block.
+// The input becomes the text of the arguments, as it is written.
 func (p *parser) call(v chat.Value) {
 	id, name, input := v.Member("id"), v.Member("name"), v.Member("input")
 	p.textAt("id", id)

@@ -8,6 +8,7 @@ import (
 )
 
 // ErrorType returns the dialect's name for a kind of fault (docs/api.md#messages-api).
+// The clients of the dialect decide by it whether to try again.
 func ErrorType(k fault.Kind) string {
 	switch k {
 	case fault.Internal:

@@ -13,6 +13,9 @@ type relayed struct {
 }
 
 // relay hands on what the upstream said. raw has an event on each line; see provider.Event.
+//
+// message_delta has the stop reason and the usage. It waits because the call is settled before the
+// reply looks complete to the caller.
 func (w *Writer) relay(b, raw []byte) []byte {
 	for line := range bytes.SplitSeq(raw, []byte{'\n'}) {
 		kind, at, ok := scanEvent(line)
@@ -49,6 +52,7 @@ func (w *Writer) speaks(raw []byte) bool {
 	return ok && kind == "message"
 }
 
+// appendEvent appends an event of the stream. raw is one line of JSON.
 func appendEvent(b []byte, kind string, raw []byte) []byte {
 	b = append(append(append(b, "event: "...), kind...), "\ndata: "...)
 	return append(append(b, raw...), "\n\n"...)
@@ -65,6 +69,7 @@ const maxDepth = 128
 
 // scanEvent finds the type of an event, and the id and the model of the message that it holds or is. It reports false if
 // it cannot: an event that the adapter has decoded is nearly always plain.
+// In message_start the message is a member; without a stream the event itself is the message.
 func scanEvent(raw []byte) (kind string, at named, ok bool) {
 	c := jsonscan.Cursor{Body: raw}
 	nested := false
@@ -108,6 +113,8 @@ func scanName(c *jsonscan.Cursor, key []byte, at *named) bool {
 }
 
 // rename appends an event with our id and the catalog's name of the model.
+// Everything around the two values is copied byte by byte. A missing value has the place 0, before
+// all others, and nothing is written for it.
 func (w *Writer) rename(b, raw []byte, at named) []byte {
 	id := append(append([]byte(`"msg_`), w.head.RequestID...), '"')
 	model := jsonscan.AppendQuoted(nil, w.head.Model)

@@ -35,6 +35,9 @@ func Parse(body []byte) (*Request, error) { return parse(body, false) }
 // ParseCount reads a request to count the tokens of a prompt. It has the same fields, and needs no max_tokens.
 func ParseCount(body []byte) (*Request, error) { return parse(body, true) }
 
+// parse is Parse and ParseCount. The body is checked as JSON first, with an index of its values;
+// then the parser fills a chat.Builder; the Builder checks what all dialects have in common, and
+// its faults are translated back.
 func parse(body []byte, counting bool) (*Request, error) {
 	root, err := chat.Check(body, "model, max_tokens and messages", bodyShape)
 	if err != nil {
@@ -60,6 +63,8 @@ func parse(body []byte, counting bool) (*Request, error) {
 
 // parser reads one request. Its methods read one value each; the first problem is kept, and what they return after it
 // does not matter.
+//
+// Problems are reported at path, which at and each extend for the time of one call.
 type parser struct {
 	body     []byte
 	counting bool
@@ -91,6 +96,8 @@ type fields struct {
 }
 
 // request reads the whole request. The order of the fields in the body does not matter.
+// They are read in a fixed order, so that the first problem reported does not depend on the order
+// in the body, and so that an upstream always gets the members in the same order.
 func (p *parser) request(body chat.Value) {
 	var f fields
 	for w := body.Walk(); w.Next(); {
@@ -162,6 +169,7 @@ func (r *Request) Leave(name string) {
 	}
 }
 
+// leave is Request.Leave while the request is read.
 func (p *parser) leave(name string) { p.req.Leave(name) }
 
 // unknown reads a field that is not known. It is refused only by models of other dialects, and only if the request would mean
@@ -350,6 +358,7 @@ func (p *parser) topK(v chat.Value) {
 	})
 }
 
+// stream reads stream. A request that only counts has no reply to stream.
 func (p *parser) stream(v chat.Value) {
 	switch {
 	case v.Null() || p.counting:
@@ -382,6 +391,9 @@ func (p *parser) stops(v chat.Value) {
 }
 
 // thinking reads thinking. A budget becomes an effort, which adapters turn into what their vendor has.
+//
+// The steps of the budget are ours: up to 4096 tokens are low, up to 16384 medium, more is high.
+// An effort in output_config says it more directly and wins.
 func (p *parser) thinking(v, maxTokens chat.Value, effort string, tools bool) {
 	if !p.optional(v, '{', noObject) {
 		return
@@ -427,6 +439,7 @@ func (p *parser) thinking(v, maxTokens chat.Value, effort string, tools bool) {
 	}
 }
 
+// effort sets how much the model should think.
 func (p *parser) effort(e string) {
 	p.out.Say("reasoning_effort", e)
 }
@@ -486,6 +499,7 @@ func (p *parser) metadata(v chat.Value) {
 }
 
 // config reads output_config, and output_format, its older form: the schema of the reply.
+// If both are given, output_config counts.
 func (p *parser) config(config, format chat.Value) {
 	p.at("output_config", func() {
 		if !p.optional(config, '{', noObject) {
@@ -509,6 +523,7 @@ func (p *parser) config(config, format chat.Value) {
 }
 
 // format reads the format of a reply: a JSON schema.
+// Chat completions need a name for it. It counts as strict.
 func (p *parser) format(v chat.Value) {
 	if !p.optional(v, '{', noObject) {
 		return

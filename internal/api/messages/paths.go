@@ -12,6 +12,7 @@ import (
 )
 
 // origin is where a message of the chat completion comes from.
+// The usual message has one part or a string, for which no slice is allocated.
 type origin struct {
 	message int32   // the index of the caller's message; -1 for system
 	block   int32   // the block of the only part, if there is one
@@ -42,10 +43,12 @@ var fieldNames = map[string]string{
 	"user":                  "metadata.user_id",
 }
 
+// itoa is short for use within paths.
 func itoa(i int) string { return strconv.Itoa(i) }
 
 // Explain translates a fault of the chat completion: its path becomes that of the caller's field, and its message begins
 // with that path. Other errors, and faults that are about no field, are returned as they are.
+// The fault is changed in place.
 func (r *Request) Explain(err error) error {
 	f, ok := errors.AsType[*fault.Fault](err)
 	if !ok || f.Param == "" {
@@ -76,6 +79,9 @@ func (w *Writer) Dropped(names []string, quoted bool) []string {
 }
 
 // locate returns the path of the caller's field that became the field of the chat completion at path.
+//
+// Paths here have dots where those of chat completions have brackets, so a path with "messages."
+// is the caller's already.
 func (r *Request) locate(path string) string {
 	if r.Chat != nil && r.Chat.Original != nil && path == r.Chat.Original.Needs.Path {
 		return path
@@ -101,6 +107,8 @@ func (r *Request) locate(path string) string {
 }
 
 // locateMessage is locate for a path behind "messages[".
+// A path that cannot be followed to the end is followed as far as possible: it is only part of a
+// message to a person.
 func (r *Request) locateMessage(path string) string {
 	i, rest, ok := index(path)
 	if !ok || i >= len(r.origins) {

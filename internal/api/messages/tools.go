@@ -21,6 +21,8 @@ type toolOrigin struct {
 }
 
 // tools reads tools and mcp_servers, and returns how many tools there are.
+//
+// The types of both lists are checked first, because the entries of one refer to the other.
 func (p *parser) tools(list, servers chat.Value) int {
 	p.at("mcp_servers", func() { p.optional(servers, '[', noList) })
 	p.at("tools", func() { p.optional(list, '[', noList) })
@@ -61,6 +63,9 @@ func (t *toolList) take(name string) {
 
 // tool reads one entry of tools: a tool that the caller runs, the tools of an MCP server, or one that only upstreams
 // of the dialect have.
+//
+// A tool of the vendor gets a stand-in, a function without parameters, so that the rules about
+// tools apply to it. An upstream that gets the caller's own body does not see it.
 func (t *toolList) tool(i int, v chat.Value) {
 	if len(t.list) == chat.MaxTools {
 		t.bad("is one too many: a request may have at most %d tools", chat.MaxTools)
@@ -138,6 +143,7 @@ func (t *toolList) custom(i int, v chat.Value) {
 
 // shortName returns the name of a tool in the chat completion. Names there are shorter, so a long one loses its end to a
 // hash; Writer puts the caller's name back.
+// Five bytes of the hash keep names apart that differ only in their ends.
 func (p *parser) shortName(name string) string {
 	if len(name) <= maxShortName {
 		return name
@@ -179,6 +185,7 @@ func (t *toolList) known(name string) (found bool) {
 }
 
 // server reads an entry of mcp_servers and writes it as a tool of the type mcp.
+// A server that is switched off becomes no tool.
 func (t *toolList) server(i int, v chat.Value) {
 	if v.Kind() != '{' {
 		t.bad(noObject)
@@ -219,6 +226,10 @@ func (t *toolList) server(i int, v chat.Value) {
 
 // allowed returns the list of the tools of a server that may be called, as JSON; nil means all. It reports false if the
 // server is switched off. set is the server's mcp_toolset; nil if it has none.
+//
+// There are two generations of this: tool_configuration in the server's entry, and an mcp_toolset
+// in tools. The second knows exceptions from a default; all tools but some cannot be expressed as
+// a list, and is refused.
 func (t *toolList) allowed(server, set chat.Value) (allowed chat.Value, ok bool) {
 	ok = true
 	t.at("tool_configuration", func() {
@@ -277,6 +288,7 @@ func (r *Request) servers(tools []toolOrigin) (n int) {
 }
 
 // choice reads tool_choice.
+// Without tools, "auto" and "none" are harmless and ignored.
 func (p *parser) choice(v chat.Value, tools int) {
 	if !p.optional(v, '{', noObject) {
 		return

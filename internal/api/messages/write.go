@@ -16,6 +16,9 @@ import (
 // content_block_stop; message_delta with the reason and the usage; message_stop. Blocks follow one another, and a client
 // may rely on that: it takes the block that ends for the last one that began. Upstreams may write several calls at the
 // same time; the pieces of a later call wait until the one before is complete.
+//
+// Without a stream the same methods run; they collect the blocks in content and return b
+// unchanged, and Body writes the one message.
 type Writer struct {
 	req       *Request
 	requestID string // that errors tell; may be another than the head's
@@ -65,6 +68,8 @@ func (w *Writer) Start(b []byte, h relay.Head) []byte {
 }
 
 // Event implements relay.Dialect.
+// The first event decides whether the upstream's own words are relayed; this never changes within
+// a reply.
 func (w *Writer) Event(b []byte, ev *provider.Event) []byte {
 	if ev.Native != nil && !w.begun && w.native == nil && w.speaks(ev.Native) {
 		w.native = &relayed{}
@@ -180,6 +185,10 @@ func (w *Writer) leave(b []byte) []byte {
 }
 
 // stop ends the open block.
+//
+// Thinking gets a signature at its end, as in the original. In a message that is not streamed, the
+// arguments of a call are checked to be an object, because clients of this dialect get them as
+// JSON and not as text.
 func (w *Writer) stop(b []byte) []byte {
 	kind := w.open
 	w.open = noBlock
@@ -208,6 +217,9 @@ func (w *Writer) stop(b []byte) []byte {
 }
 
 // toolCall writes a piece of a call.
+//
+// The first piece of a call has an id. It waits while the call before it is not complete, or while
+// others wait already. Later pieces belong to the open call or to one that waits.
 func (w *Writer) toolCall(b []byte, t *provider.ToolPiece) []byte {
 	switch {
 	case t.ID != "" && w.open == callBlock && (!w.args.complete() || len(w.waiting) > 0):
@@ -239,6 +251,7 @@ func (w *Writer) next(b []byte) []byte {
 }
 
 // startCall begins the block of a call.
+// A name that was shortened for the upstream becomes the caller's again.
 func (w *Writer) startCall(b []byte, index int, id, name string) []byte {
 	w.open, w.call, w.args = callBlock, index, depth{text: w.args.text[:0]}
 	if long, ok := w.req.names[name]; ok {
@@ -265,6 +278,7 @@ func (w *Writer) arguments(b []byte, text string) []byte {
 }
 
 // depth finds out when the arguments of a call are complete: they are one JSON object. It counts brackets.
+// No event says that a call has ended.
 type depth struct {
 	open            int
 	begun           bool
@@ -272,6 +286,8 @@ type depth struct {
 	text            []byte // the arguments, if the message is not streamed
 }
 
+// read counts the brackets in a piece of the arguments. Brackets in strings do not count; a piece
+// may end within a string or an escape.
 func (d *depth) read(s string) {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -290,6 +306,7 @@ func (d *depth) read(s string) {
 	}
 }
 
+// complete reports whether the object has ended.
 func (d *depth) complete() bool { return d.begun && d.open <= 0 && !d.quoted }
 
 // End implements relay.Dialect.
@@ -327,6 +344,7 @@ func (w *Writer) appendStop(b []byte) []byte {
 }
 
 // stopReason translates the finish reason.
+// A refusal wins over everything else: clients act on it.
 func (w *Writer) stopReason() string {
 	switch {
 	case w.finish == chat.FinishContentFilter || w.declined:

@@ -4,6 +4,8 @@ import "bytes"
 
 // After returns the index behind the value that begins at b[i]. The value must have been checked: After looks only for
 // its end. For what is no JSON it returns some index up to len(b).
+// It need not match braces with brackets: in a value that was checked, counting both together is
+// enough.
 func After(b []byte, i int) int {
 	depth := 0
 	for i < len(b) {
@@ -44,6 +46,8 @@ func afterWord(b []byte, i int) int {
 
 // afterString returns the index behind the string that begins at b[i]. A quote ends it unless an odd number of backslashes
 // stands before the quote.
+// It searches for quotes and then looks back, because bytes.IndexByte is much faster than a loop
+// over bytes, and few strings have escaped quotes.
 func afterString(b []byte, i int) int {
 	from := i
 	for i++; i < len(b); i++ {

@@ -63,6 +63,7 @@ func Rune(b []byte) (rune, int) {
 }
 
 // Equal reports whether raw, a JSON string that String has accepted, spells text. It does not allocate.
+// Escapes are decoded on the way, so "\u0061" equals "a".
 func Equal(raw []byte, text string) bool {
 	inner := raw[1 : len(raw)-1]
 	if bytes.IndexByte(inner, '\\') < 0 { // almost always, and the compiler makes no copy for it
@@ -88,6 +89,7 @@ func AppendQuoted(dst []byte, s string) []byte {
 		switch {
 		case r == '"' || r == '\\':
 			dst = append(dst, '\\', byte(r))
+		// JSON requires an escape for control characters, and for no other character.
 		case r < ' ':
 			dst = append(dst, Escaped(byte(r))...)
 		default:

@@ -38,6 +38,9 @@ const (
 // the string is not valid, it returns the problem and, as end, the index of the byte that is wrong:
 // of the backslash for an escape, of the opening quote for Unclosed. UTF-8 is checked last, so any
 // other problem in the same string is reported first.
+//
+// The loop has three parts: words of eight bytes without anything special, long for the middle of
+// long texts, and the switch for the one byte at which the words stopped.
 func String(b []byte, i int) (end, size int, p Problem) {
 	from := i
 	i++
@@ -54,6 +57,7 @@ func String(b []byte, i int) (end, size int, p Problem) {
 			}
 			i += 8
 			if i-from > shortText && i+64 <= len(b) {
+				// Everything so far is ASCII, so all characters are whole.
 				if high&(0x80*everyByte) == 0 {
 					checked = i
 				}
@@ -102,6 +106,10 @@ const shortText = 32
 // or fewer bytes are left. It returns where String must go on, how many bytes unescaping saves, and the index up to which
 // it knows all characters to be whole; that is below end if it has left the check to String. So it does if checked is
 // below i.
+//
+// plain returns two masks for the block at which it stopped. Bits of stop are worked through from
+// the lowest: a short escape is counted and both its bits are cleared, since the second byte may
+// be a quote or a backslash; anything else ends the scan at that byte.
 func long(b []byte, i, checked int) (end, saved, upTo int) {
 	for i+64 <= len(b) {
 		n, stop, high := plain(b[i:])
@@ -136,6 +144,8 @@ func long(b []byte, i, checked int) (end, saved, upTo int) {
 }
 
 // whole returns the index after the last character that begins in b[from:to], or that of the first that is not valid.
+// It is used where a block begins in the middle of a character, and to find the byte that an error
+// names.
 func whole(b []byte, from, to int) int {
 	for from < to {
 		r, n := utf8.DecodeRune(b[from:])
@@ -152,6 +162,7 @@ func whole(b []byte, from, to int) int {
 // left to String, the index of a character below next. String does it for what is wrong, and for text of which much is
 // beyond ASCII, which the library checks faster.
 func characters(b []byte, i, checked int, high uint64, next int) int {
+	// Decoding one character at a time wins only while there are few.
 	dense := bits.OnesCount64(high) > 24
 	for high != 0 {
 		at := i + bits.TrailingZeros64(high)

@@ -12,6 +12,8 @@ import (
 const discardMost = 256 << 10
 
 // body is the body of a request, whose length is known.
+// It reads what is left in the connection's buffer first and then from the connection itself,
+// straight into the memory of the handler.
 type body struct {
 	conn *conn
 	some bool // there is a body
@@ -60,6 +62,7 @@ func (b *body) read(p []byte) (int, error) {
 			b.limited = true
 			_ = c.nc.SetReadDeadline(b.until) // an error shows again at the read
 		}
+		// No buffer in between: a body that does not fit into the first read is usually large.
 		n, err = c.nc.Read(p)
 	}
 	if c.r == c.w {
@@ -84,6 +87,7 @@ func (b *body) Close() error {
 }
 
 // setDeadline changes the deadline of reads.
+// If no read has had to wait yet, the deadline is only noted; read sets it when one does.
 func (b *body) setDeadline(t time.Time) error {
 	b.until = t
 	if !b.limited {
@@ -95,6 +99,7 @@ func (b *body) setDeadline(t time.Time) error {
 
 // discard reads what the handler has left, and ends its reading. It reports false if that is too much, or if the caller
 // does not send it: the connection must then be closed after the reply.
+// It stops at the deadline that the handler has set, if any.
 func (b *body) discard() bool {
 	if b.left > discardMost {
 		return false

@@ -39,6 +39,9 @@ const (
 var errAside = errors.New("lane: not a plain request")
 
 // conn is a connection and what its requests use, one after the other.
+//
+// Fields without a word about locking belong to the connection's own goroutine. phase, since and
+// hurried are read and changed by others, too.
 type conn struct {
 	server  *Server
 	nc      net.Conn
@@ -78,6 +81,7 @@ type conn struct {
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
 // newConn prepares a connection. It returns nil if the system does not give access to it.
+// The connection is registered with epoll here, once for its whole life.
 func newConn(s *Server, nc net.Conn, base context.Context) *conn {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {
@@ -118,6 +122,8 @@ func (c *conn) serve() {
 }
 
 // handOver gives the connection to net/http, with the bytes that were not used.
+// The bytes are copied, because the buffer returns to the pool. The connection leaves the server
+// last, so that Shutdown does not return before net/http has it.
 func (c *conn) handOver() {
 	var read []byte
 	if c.w > c.r {
@@ -143,6 +149,7 @@ func (c *conn) closeIf(phase int32) {
 }
 
 // hangUp cancels the running request, or the next one if none is running.
+// It is called by the goroutine that watches for hang-ups, and by a write that fails.
 func (c *conn) hangUp() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,6 +170,10 @@ func (c *conn) cancel() {
 
 // next reads the head of the next request. The phase is phaseHandler afterwards, also for one that
 // goes to net/http.
+//
+// After the first request it waits for firstLook bytes before it looks at them, because skipBreaks
+// needs them and net/http waits for as many. The loop ends when the head is whole, cannot be a
+// plain one, or the connection fails.
 func (c *conn) next() error {
 	var s scan
 	for again := c.served; ; {
@@ -227,7 +238,9 @@ func (c *conn) look(s *scan) (done bool, err error) {
 }
 
 // fill reads more into the buffer.
+// A full buffer without a whole head is the bound on the size of heads.
 func (c *conn) fill() error {
+	// What was not used moves to the front: pipelined requests, or the start of one.
 	if c.r > 0 {
 		c.w = copy(c.buf[:], c.buf[c.r:c.w])
 		c.r = 0
@@ -264,8 +277,14 @@ func (c *conn) giveBuffer() {
 }
 
 // answer runs the handler. It reports whether the connection can be used for another request.
+//
+// The order at the end matters. The context is canceled before the last bytes are sent, and
+// buffers are given back before the connection becomes idle: once it is idle, another goroutine
+// may close it at any time.
 func (c *conn) answer() bool {
 	ctx := &requestContext{Context: c.base}
+	// hangUp may run at any moment. Under the lock it either finds this context or has set gone
+	// before.
 	c.mu.Lock()
 	c.ctx = ctx
 	if c.gone || c.base.Err() != nil {
@@ -324,6 +343,7 @@ func (c *conn) request(ctx context.Context) *http.Request {
 
 // run calls the handler. It reports false if the handler panicked; the connection must then be
 // closed, so that the caller does not take the reply for a whole one.
+// http.ErrAbortHandler is how a handler cuts off a reply on purpose; it is not logged.
 func (c *conn) run(r *http.Request) (ok bool) {
 	defer func() {
 		if ok {
@@ -338,6 +358,8 @@ func (c *conn) run(r *http.Request) (ok bool) {
 }
 
 // linger waits a moment until the caller has read the reply, if it is still sending.
+// It ends its own direction first, so that the caller sees the end of the reply, and then discards
+// what still arrives.
 func (c *conn) linger() {
 	if c.body.left == 0 && c.r == c.w {
 		return // nothing unread is known of, so the connection ends in the usual way

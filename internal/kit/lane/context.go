@@ -8,6 +8,9 @@ import (
 // requestContext is the context of one request. It is canceled when the caller hangs up, when the
 // handler returns, and when the server's Base is canceled. The cause is then Base's, which
 // context.Cause finds through Value. Contexts are not reused: work that outlives its request may keep one.
+//
+// It costs less than context.WithCancel: no parent keeps a list of its children, and the channel is
+// made only if somebody asks for it.
 type requestContext struct {
 	context.Context // the server's Base, with the local address
 	mu              sync.Mutex
@@ -82,6 +85,7 @@ func (h *hook) forget() bool {
 }
 
 // cancel ends the context. It may be called more than once.
+// The hooks run in their own goroutines, as AfterFunc promises.
 func (r *requestContext) cancel() {
 	r.mu.Lock()
 	if r.err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 )
 
+// Heads beyond these bounds are served by net/http, which has bounds of its own.
 const (
 	// maxLines is the maximum number of header lines of a plain request.
 	maxLines = 64
@@ -29,6 +30,8 @@ type scan struct {
 // look goes on with the bytes that have arrived, from the first byte of the head. It reports whether
 // the head is whole. It returns errAside as soon as the head cannot become a plain one: a client
 // that speaks something else must not be left waiting.
+// Bytes that were looked at are not looked at again, so a head that arrives byte by byte costs no
+// more than one that arrives at once.
 func (s *scan) look(b []byte) (whole bool, err error) {
 	if s.seen < len(methods[0]) && !isPlainStart(b) {
 		return false, errAside
@@ -83,6 +86,9 @@ type line struct {
 
 // parse takes a whole head, with its empty line. It fills c.target, c.url, c.header and c.body. Only what means
 // the same to every server is accepted; the rest is errAside.
+//
+// Lines are compared with those of the previous head at the same position. A line that failed to
+// parse is emptied, so that it cannot match the next head.
 func (c *conn) parse(head []byte) error {
 	first, rest := cutLine(head)
 	if !bytes.Equal(first, c.target.first) {
@@ -91,6 +97,8 @@ func (c *conn) parse(head []byte) error {
 			return errAside
 		}
 	}
+	// -1 stands for a length that was not given; two Content-Length lines are a known way to
+	// smuggle requests past a proxy, and add refuses the second.
 	t := &c.target
 	t.length, t.close, t.host = -1, false, ""
 	clear(c.header)
@@ -127,6 +135,7 @@ func (c *conn) parse(head []byte) error {
 // add puts a header line into the request. It reports false for what net/http must decide.
 func (c *conn) add(l *line) bool {
 	t, value := &c.target, l.values[0]
+	// The keys are in canonical form.
 	switch l.key {
 	case "Host":
 		if t.host != "" || !isPlainHost(value) {
@@ -201,6 +210,7 @@ func cutLine(b []byte) (line, rest []byte) {
 }
 
 // class is a set of bytes.
+// An array lookup takes one instruction per byte, where a switch over ranges takes several.
 type class [256]bool
 
 // newClass returns the set of letters, digits and some other characters.
@@ -242,6 +252,7 @@ func all[T string | []byte](s T, set *class) bool {
 func isPlainHost(s string) bool { return s != "" && all(s, inHost) }
 
 // isPlainNumber reports whether s is a number as everybody writes it.
+// Signs, leading zeros and lists are left to net/http.
 func isPlainNumber(s string) bool {
 	if s == "" || len(s) > maxDigits || s[0] == '0' && len(s) > 1 {
 		return false

@@ -12,6 +12,11 @@
 // learns from the system which callers have hung up. The request's header and body, and the
 // ResponseWriter, are reused for the next request, so a handler must keep none of them after it
 // returns.
+//
+// Start reading with conn.serve: next reads a head, answer runs the handler, and reply is the
+// ResponseWriter it writes to. The invariant that keeps closing safe is the phase of a connection:
+// only a compare-and-swap changes it, so either the connection's goroutine begins a request or
+// another goroutine closes the connection, never both.
 package lane
 
 import (
@@ -59,6 +64,8 @@ type Server struct {
 	// find a handler that keeps some of it.
 	Poison bool
 
+	// Connections note the tick at which their phase began. Reading a counter is cheaper than
+	// reading the clock twice in every request.
 	ticks atomic.Int64 // how many ticks have passed
 	date  atomic.Pointer[stamp]
 	watch hangUps
@@ -68,6 +75,8 @@ type Server struct {
 	stop     chan struct{} // ends the watching goroutines
 	watching sync.WaitGroup
 
+	// closing is set once, by Shutdown or Close, and never cleared; ending can be cleared by
+	// EndConnections.
 	closing atomic.Bool
 	ending  atomic.Bool // every reply ends its connection; so it is while closing
 }
@@ -154,6 +163,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 }
 
 // quiet closes the idle connections and reports whether there are no others.
+// A connection on which a part of a head has arrived is waited for, until its HeadTimeout closes
+// it.
 func (s *Server) quiet() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,6 +208,8 @@ func (s *Server) Close() error {
 
 // cancelAll cancels the running requests. Base was canceled before, so later ones see that
 // themselves.
+// Unlike hangUp it does not mark the connections: their callers are still there and may be sent a
+// reply.
 func (s *Server) cancelAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,6 +219,7 @@ func (s *Server) cancelAll() {
 }
 
 // end stops the watching goroutines. It may be called more than once.
+// The lock is released before it waits, because checkTimes takes it.
 func (s *Server) end() {
 	s.mu.Lock()
 	if s.stop != nil {

@@ -29,6 +29,10 @@ const (
 
 // reply is the reply under way. It is the http.ResponseWriter of the handler, and implements what
 // http.ResponseController needs. Like that of net/http it is used by one goroutine at a time.
+//
+// It goes through three states. First the handler sets the header and the status. Then the body is
+// collected in out, without a head. When out is full, or the handler flushes or returns, start
+// writes the head, chooses the framing, and from then on out holds what goes on the wire.
 type reply struct {
 	conn   *conn
 	header http.Header
@@ -66,6 +70,8 @@ func (w *reply) begin(r *http.Request) {
 func (w *reply) Header() http.Header { return w.header }
 
 // WriteHeader implements http.ResponseWriter.
+// The head is not written yet: whether there will be a Content-Length depends on how much the
+// handler writes.
 func (w *reply) WriteHeader(status int) {
 	if status < 100 || status > 999 {
 		panic("lane: invalid status " + strconv.Itoa(status)) // as in net/http
@@ -92,6 +98,8 @@ func (w *reply) WriteHeader(status int) {
 // interim sends a reply that comes before the final one, such as 103 Early Hints.
 func (w *reply) interim(status int) {
 	out := w.buffer()
+	// It has the fields that the handler has set so far, except for those that describe the body of the
+	// final reply.
 	all := w.header
 	w.header = maps.Clone(all)
 	delete(w.header, "Content-Length") // of the final reply
@@ -104,6 +112,8 @@ func (w *reply) interim(status int) {
 
 // Write implements http.ResponseWriter. What is written is sent when enough was collected, when the
 // handler flushes, or when it returns.
+//
+// A large piece of a body of known length is sent from the handler's memory, without a copy.
 func (w *reply) Write(p []byte) (n int, err error) {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
@@ -150,6 +160,7 @@ func (w *reply) Write(p []byte) (n int, err error) {
 func (w *reply) Flush() { _ = w.FlushError() }
 
 // FlushError sends what was collected.
+// The buffer is given back, so that a stream that waits for its next event holds none.
 func (w *reply) FlushError() error {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
@@ -178,6 +189,7 @@ func (w *reply) EnableFullDuplex() error {
 
 // end completes the reply after its handler. It reports false if the caller did not get all of it,
 // or cannot know where it ends: the connection must then be closed.
+// A handler that has announced more bytes than it wrote leaves a reply that cannot be completed.
 func (w *reply) end() bool {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
@@ -222,6 +234,9 @@ func (w *reply) buffer() *[]byte {
 
 // start writes the head in front of what was collected. last reports that the whole body was. It
 // does nothing if the head was written.
+//
+// The framing is one of three: a Content-Length, the handler's or the length of a body that is
+// complete; chunks; or no body at all, for HEAD and for statuses that have none.
 func (w *reply) start(last bool) {
 	if w.begun {
 		return
@@ -236,6 +251,8 @@ func (w *reply) start(last bool) {
 	if b := w.conn.body; b.some && !w.closes && !w.duplex && !b.discard() {
 		w.closes = true
 	}
+	// The head needs a buffer of its own in front of the collected body, which is then copied
+	// after it. A body is at most collectMost long here.
 	body := w.buffer()
 	w.out = nil
 	head := w.buffer()
@@ -253,6 +270,7 @@ func (w *reply) start(last bool) {
 }
 
 // appendHead appends the status line and the header.
+// The fields it adds are those that net/http adds, under the same conditions.
 func (w *reply) appendHead(b, body []byte, last bool) []byte {
 	h := w.header
 	delete(h, "Transfer-Encoding") // the framing is ours
@@ -284,6 +302,7 @@ func (w *reply) appendHead(b, body []byte, last bool) []byte {
 
 // appendHeader appends the fields that the handler has set, sorted by name. Most replies of a
 // connection have the same fields, so their order is kept.
+// If the keys differ after all, what was appended is thrown away and they are sorted anew.
 func (w *reply) appendHeader(b []byte) []byte {
 	start := len(b)
 	if len(w.keys) == len(w.header) {
@@ -381,6 +400,7 @@ func hasClose(values []string) bool {
 }
 
 // openChunk begins a chunk at the end of the buffer. Its size is filled in by closeChunk.
+// The placeholder leaves room for four hexadecimal digits.
 func (w *reply) openChunk() {
 	out := w.buffer()
 	w.chunk = len(*out)
@@ -389,6 +409,7 @@ func (w *reply) openChunk() {
 
 // closeChunk ends the open chunk, if there is one. The line with its size ends where the data
 // begins, and what is in front of the chunk moves up to it.
+// This way the body is written once, although its length is known only at the end.
 func (w *reply) closeChunk() {
 	if w.chunk < 0 {
 		return
@@ -435,6 +456,8 @@ type stamp struct {
 }
 
 // now returns the text of the Date header.
+// Formatting it once per second is enough. Two goroutines may do so at the same time; both texts
+// are right.
 func (s *Server) now() string {
 	now := time.Now()
 	if have := s.date.Load(); have != nil && have.second == now.Unix() {

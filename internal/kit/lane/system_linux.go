@@ -11,6 +11,10 @@ import (
 // hangUps tells connections that their caller has hung up. Each connection is registered with an
 // epoll instance once, so that a request costs no system call for it. The system reports the end
 // even if the caller has sent more requests that were not read yet.
+//
+// net/http learns of a hang-up by reading from the connection in the background while the handler
+// runs, which takes a goroutine per request. A caller that has closed only its sending side counts
+// as gone, too, as in net/http.
 type hangUps struct {
 	epoll *os.File
 	raw   syscall.RawConn
@@ -51,6 +55,8 @@ func (h *hangUps) add(c *conn) error {
 	var failed, refused error
 	err := c.raw.Control(func(fd uintptr) {
 		failed = h.raw.Control(func(epoll uintptr) {
+			// Fd and Pad together are the 64 bits of user data, which the system returns with each
+			// event as they are. EPOLLERR and EPOLLHUP are reported without being asked for.
 			e := syscall.EpollEvent{Events: syscall.EPOLLRDHUP | edgeTriggered, Fd: int32(c.watched & math.MaxUint32), Pad: int32(c.watched >> 32)}
 			refused = os.NewSyscallError("epoll_ctl", syscall.EpollCtl(int(epoll), syscall.EPOLL_CTL_ADD, int(fd), &e))
 		})
@@ -69,6 +75,8 @@ func (h *hangUps) remove(c *conn) {
 }
 
 // run cancels the requests of callers that have hung up, until close is called.
+// The read function of a RawConn is called again whenever the runtime's poller says that the epoll
+// instance is readable, so EpollWait itself never blocks.
 func (h *hangUps) run() {
 	var list [events]syscall.EpollEvent
 	for {

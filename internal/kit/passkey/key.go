@@ -19,6 +19,7 @@ const (
 	maxModulus = 4096
 )
 
+// errKeyKind is the error of a key that is none of the three kinds, or is too small or too large.
 var errKeyKind = errors.New("the key is of a kind that is not accepted")
 
 // toPKIX returns the stored form of a key that an authenticator made, and its algorithm.
@@ -54,6 +55,7 @@ func toPKIX(cose []byte) (der []byte, algorithm int, err error) {
 }
 
 // toCOSE returns the form of a stored key that the library takes. The library checks that the algorithm is one for it.
+// An uncompressed point is a byte 4 and the two coordinates, which have the same length.
 func toCOSE(der []byte, algorithm int) ([]byte, error) {
 	key, err := x509.ParsePKIXPublicKey(der)
 	if err != nil {

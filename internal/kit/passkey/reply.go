@@ -80,6 +80,7 @@ func checkReply(text string) error {
 }
 
 // challengeOf returns the challenge in client data: what the browser itself says, which is part of what is signed.
+// It names the ceremony that the reply belongs to.
 func challengeOf(text []byte, said *protocol.CollectedClientData) (string, error) {
 	if err := checkNames(text, "type", "challenge", "origin", "crossOrigin", "topOrigin", "tokenBinding"); err != nil {
 		return "", err

@@ -39,6 +39,10 @@ func (p *Page) Rule(x, to, y float64) {
 }
 
 // Bytes returns the file. Title is what readers show above it.
+//
+// A file is a list of numbered objects, a table of where each of them begins, and a trailer that
+// names the first one to read. The four bytes in the second line tell programs that the file is
+// binary.
 func (p *Page) Bytes(title string) []byte {
 	var out bytes.Buffer
 	var starts []int

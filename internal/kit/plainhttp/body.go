@@ -12,6 +12,8 @@ import (
 
 // body is the body of a reply. When it has been read to the end, its connection returns to the
 // pool.
+// It is used by one goroutine, except that Close may come from another, as callers of net/http
+// expect.
 type body struct {
 	conn *conn
 	// stop ends the watch over ctx. It reports false if ctx was canceled first.
@@ -77,6 +79,7 @@ func (b *body) read(p []byte) (n int, err error) {
 }
 
 // readLeft reads no more than what is left. The end of the connection is an error.
+// Before the announced length, it would otherwise make a truncated reply look complete.
 func (b *body) readLeft(p []byte) (int, error) {
 	if int64(len(p)) > b.left {
 		p = p[:b.left]
@@ -90,6 +93,8 @@ func (b *body) readLeft(p []byte) (int, error) {
 }
 
 // readChunks fills p with the chunks that are buffered. Only for its first byte it waits.
+// One read may therefore return many chunks: a model that writes token by token sends a chunk for
+// each.
 func (b *body) readChunks(p []byte) (n int, err error) {
 	for n < len(p) {
 		if b.left == 0 {
@@ -119,6 +124,8 @@ var errChunk = errors.New("the reply has a chunk that is not well formed")
 
 // nextChunk moves to the next chunk. It reports false if that has not arrived; then it has waited for it only if it was
 // told to wait. After the last chunk and its trailers it returns io.EOF.
+// It parses what is buffered from the start each time. A line is short, so this is cheaper than
+// keeping the state of a parser between reads.
 func (b *body) nextChunk(wait bool) (bool, error) {
 	r := b.conn.reader
 	for {
@@ -159,6 +166,10 @@ const maxExcess = 16 << 10
 // parseChunk reads the line before a chunk, and the trailers behind the last one, whose size is 0. It returns how many bytes
 // that takes, or 0 if not all of it is there. after reports that a chunk ends before it, whose line end is still
 // to be read. Extensions and trailers are dropped; nothing of ours asks for them.
+//
+// A size has at most 15 hexadecimal digits, which fit an int64. Servers and proxies that disagree
+// about sizes and line ends can be made to disagree about where a reply ends, so nothing unusual
+// is accepted.
 func parseChunk(b []byte, after bool) (used int, size int64, err error) {
 	all := len(b)
 	if after {
@@ -182,6 +193,7 @@ func parseChunk(b []byte, after bool) (used int, size int64, err error) {
 		}
 		break
 	}
+	// Anything else: an extension, the last chunk, a line that is not complete, or an error.
 	size = 0
 	line, b, ok := chunkLine(b)
 	if !ok {
@@ -198,6 +210,7 @@ func parseChunk(b []byte, after bool) (used int, size int64, err error) {
 		}
 		size = size<<4 | int64(digit)
 	}
+	// After the last chunk come trailers, up to an empty line.
 	for fields := 0; size == 0; fields++ {
 		if line, b, ok = chunkLine(b); !ok {
 			return 0, 0, nil

@@ -19,6 +19,9 @@ const (
 // appendHead appends the request line and the header to b. The length of the body must be
 // known: there is no chunked encoding here. Everything is checked for characters that could
 // smuggle a second header or request.
+//
+// The fields are written in the order of the map, which differs from request to request; HTTP
+// gives no meaning to the order of different fields.
 func appendHead(b []byte, req *http.Request) ([]byte, error) {
 	if req.ContentLength < 0 || req.Body == nil && req.ContentLength > 0 {
 		return b, errors.New("plainhttp: the length of the body must be known")
@@ -50,6 +53,7 @@ func appendHead(b []byte, req *http.Request) ([]byte, error) {
 			b = append(append(append(append(b, name...), ": "...), v...), "\r\n"...)
 		}
 	}
+	// A POST without a body says so, as RFC 9110 asks: some servers wait for one otherwise.
 	if req.Body != nil || method == http.MethodPost {
 		b = append(b, "Content-Length: "...)
 		b = strconv.AppendInt(b, req.ContentLength, 10)
@@ -95,6 +99,7 @@ var (
 )
 
 // framing is what the head of a reply says about the reply itself.
+// It is everything that decides where the reply ends and whether the connection can be used again.
 type framing struct {
 	status  int
 	length  int64 // of the body; -1 if it is not said
@@ -173,6 +178,7 @@ func (f *framing) note(name, value []byte) error {
 }
 
 // hasBody reports whether a reply to a request with this method has a body.
+// These replies end with their head, whatever length it announces (RFC 9112, section 6.3).
 func (f *framing) hasBody(method string) bool {
 	return method != http.MethodHead && f.status >= 200 && f.status != http.StatusNoContent && f.status != http.StatusNotModified
 }
@@ -192,6 +198,8 @@ func (f *framing) header(head []byte) http.Header {
 			h[name] = append(more, values[i])
 			continue
 		}
+		// The capacity is cut, so that a second line of the same name is appended to a copy and
+		// not over the next value.
 		h[name] = values[i : i+1 : i+1]
 	}
 	return h

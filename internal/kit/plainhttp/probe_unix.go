@@ -30,6 +30,9 @@ func (p *prober) of(c net.Conn) {
 		return
 	}
 	p.raw = raw
+	// MSG_PEEK leaves what it finds in the system's buffer. EAGAIN is the good case: the
+	// connection is open and silent. No error means that there is a byte, or the end of the
+	// connection.
 	p.look = func(fd uintptr) bool {
 		_, _, err := syscall.Recvfrom(int(fd), p.buf[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 		p.ok = errors.Is(err, syscall.EAGAIN)

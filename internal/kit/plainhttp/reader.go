@@ -10,6 +10,8 @@ import (
 
 // reader reads from a connection through a buffer, as a bufio.Reader does. A reader that waits with nothing in its
 // buffer has none: thousands of streams wait nearly all the time.
+//
+// It is used by the goroutine of the call alone.
 type reader struct {
 	nc net.Conn
 	// raw reads as soon as there is something to read; nil if the connection has no descriptor, or TLS is in
@@ -43,6 +45,7 @@ func (in *reader) size() int { return max(len(in.buf), readBuffer) }
 
 // Peek returns the next n bytes without using them up. They are valid until the next read. With fewer it
 // returns an error that says why: bufio.ErrBufferFull if they do not fit the buffer.
+// A larger n than the buffer can hold is an error even if more could arrive; see grow.
 func (in *reader) Peek(n int) ([]byte, error) {
 	for in.Buffered() < n {
 		if n > in.size() {
@@ -59,6 +62,7 @@ func (in *reader) Peek(n int) ([]byte, error) {
 func (in *reader) Discard(n int) { in.r += n }
 
 // Read implements io.Reader. It waits at most once.
+// A large p is filled from the connection directly, which saves a copy.
 func (in *reader) Read(p []byte) (int, error) {
 	if in.Buffered() == 0 {
 		if len(p) >= in.size() {
@@ -74,6 +78,9 @@ func (in *reader) Read(p []byte) (int, error) {
 }
 
 // fill reads once. There must be room in the buffer.
+//
+// With a descriptor it waits first and takes a buffer then, in tryRead. Without one, a read needs
+// the buffer from the start.
 func (in *reader) fill() error {
 	if in.r > 0 {
 		in.w = copy(in.buf, in.buf[in.r:in.w])
@@ -116,6 +123,7 @@ func (in *reader) give() {
 }
 
 // grow makes room for size bytes. The buffer is then kept.
+// It is not returned to the pool, whose buffers all have the same size.
 func (in *reader) grow(size int) {
 	buf := make([]byte, size)
 	in.r, in.w = 0, copy(buf, in.buf[in.r:in.w])

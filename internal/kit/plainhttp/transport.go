@@ -14,6 +14,11 @@
 // A request is sent once. It is sent a second time, on a new connection, only if a pooled
 // connection turns out to be dead and the upstream cannot have run the request: not a byte of
 // it was written, or its method is safe.
+//
+// Start reading with Transport.RoundTrip and conn.exchange, which are one call from its first byte
+// to the head of its reply; body reads the rest. A conn belongs to one call at a time: whoever
+// takes it from the pool must close it or put it back, and body.end and body.Close decide that
+// with one compare-and-swap.
 package plainhttp
 
 import (
@@ -76,6 +81,9 @@ type Options struct {
 
 // Transport is an http.RoundTripper for http URLs, or for https URLs, with a pool of connections.
 // It is safe for concurrent use.
+//
+// A pool is a stack: the connection used last is used first, so that the others grow old and are
+// closed when there is less to do.
 type Transport struct {
 	scheme, port string // of all URLs; the port is that of URLs without one
 	idleFor      time.Duration
@@ -212,6 +220,7 @@ func (t *Transport) pop(host string) *conn {
 }
 
 // put returns a connection to the pool. Its reply must have been read to the end.
+// A connection beyond maxIdle is closed.
 func (t *Transport) put(c *conn) {
 	c.idleSince = time.Now()
 	c.reader.give()
@@ -240,6 +249,8 @@ func (t *Transport) trim() {
 			pool[n].Close()
 			n++
 		}
+		// The rest moves to the front of the same array; the places that become free are cleared
+		// below, so that closed connections can be collected.
 		if t.idle[host] = append(pool[:0], pool[n:]...); len(t.idle[host]) == 0 {
 			delete(t.idle, host)
 		}
@@ -322,6 +333,7 @@ func newConn(t *Transport, host string, nc net.Conn) *conn {
 	return c
 }
 
+// isTCP reports whether nc is a plain TCP connection, whose descriptor may be read directly.
 func isTCP(nc net.Conn) bool {
 	_, ok := nc.(*net.TCPConn)
 	return ok
@@ -359,6 +371,10 @@ func (c *conn) silent(deadline time.Time) bool {
 
 // exchange sends the request, whose head is in out, and reads the head of its reply. If it
 // returns an error, the connection is closed.
+//
+// An error while sending is not final: a server may answer and close before it has read
+// everything, so the reply is looked for first. The deadlines are cleared when the head is there,
+// because a stream may last longer than any of them.
 func (c *conn) exchange(req *http.Request, out *[]byte, now time.Time) (*http.Response, error) {
 	ctx := req.Context()
 	if ctx.Err() != nil {
@@ -384,6 +400,8 @@ func (c *conn) exchange(req *http.Request, out *[]byte, now time.Time) (*http.Re
 		}
 		return nil, err
 	}
+	// The order of these checks matters: our own mistake, then a connection that was dead before
+	// we wrote anything, then one that died before it answered.
 	n, sent := c.send(req, out)
 	if errors.Is(sent, errBody) {
 		return fail(sent)
@@ -420,6 +438,7 @@ func (c *conn) exchange(req *http.Request, out *[]byte, now time.Time) (*http.Re
 		_ = c.SetWriteDeadline(c.limit)
 		c.writeLimited = false
 	}
+	// A reply without a body is over now, and its connection is free at once.
 	if b.stop = stop; b.left == 0 && !b.chunked && !b.end() {
 		return nil, context.Cause(ctx)
 	}
@@ -455,6 +474,9 @@ var (
 // send writes the request, small ones in one write, and returns how many bytes were written. A
 // server may reply before it has read everything, so a write error matters only if no reply
 // arrives. The head stays in out, for a possible repetition.
+//
+// A long body is sent piece by piece through out, or, if it can lend its bytes, from its own
+// memory.
 func (c *conn) send(req *http.Request, out *[]byte) (int64, error) {
 	if req.Body == nil {
 		n, err := c.Write(*out)
@@ -521,6 +543,8 @@ func readPiece(body io.Reader, p []byte, last bool) error {
 // write writes a piece of a request. While a long request is blocked it checks for a reply: a
 // server may refuse a request without reading it and keep the connection open. Without the
 // check both sides would wait for each other until the timeout.
+// A short write has no deadline, a long one over TLS that of the call, and any other one is
+// interrupted every 200 ms to look for a reply.
 func (c *conn) write(p []byte, long bool) (n int, err error) {
 	if !long && len(p) <= writeUnlimited {
 		return c.Write(p)
@@ -553,6 +577,7 @@ func (c *conn) write(p []byte, long bool) (n int, err error) {
 
 // answered returns errAnswered if the final reply has started to arrive, and nil if nothing
 // has. It drops interim replies.
+// Any error means that the request need not be sent any further.
 func (c *conn) answered() error {
 	for c.reader.Buffered() > 0 || !c.quiet() {
 		f, _, err := c.next()

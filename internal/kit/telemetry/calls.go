@@ -29,6 +29,7 @@ const (
 // on, because a rate needs a zero to begin with.
 var outcomes = []string{complete, "cut", "hang_up", "failed"}
 
+// complete is the outcome of a call whose caller got all of the reply.
 const complete = "complete"
 
 // Call is what became of a call of a model that was admitted.
@@ -80,6 +81,8 @@ type modelSeries struct {
 	cost          prometheus.Counter
 }
 
+// newCalls registers the metrics of models. The names with gen_ai are those of the OpenTelemetry
+// conventions.
 func newCalls(to promauto.Factory) *calls {
 	const operation, provider, model = "gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"
 	c := &calls{
@@ -117,6 +120,8 @@ func (m *Metrics) Called(c Call) {
 	}
 }
 
+// called is Called for metrics that are switched on. Failed calls resolve their labels each time:
+// they are rare.
 func (m *calls) called(c *Call) {
 	m.doors.of(c.Door).Inc()
 	s := m.models.of(modelKey{c.Model, c.Provider, c.Operation})
@@ -172,6 +177,7 @@ type cache[K comparable, V any] struct {
 	mu  sync.Mutex // held while an entry is added
 }
 
+// newCache returns an empty cache.
 func newCache[K comparable, V any](most int, rest K, make func(K) V) *cache[K, V] {
 	c := &cache[K, V]{most: most, rest: rest, make: make}
 	c.now.Store(&map[K]V{})
@@ -197,6 +203,8 @@ func (c *cache[K, V]) of(k K) V {
 	return next[k]
 }
 
+// find looks k up without a lock. In a full cache it finds the series of rest for every key that
+// is not there.
 func (c *cache[K, V]) find(k K) (v V, ok bool) {
 	m := *c.now.Load()
 	if v, ok = m[k]; !ok && len(m) >= c.most {

@@ -61,6 +61,7 @@ type exporter struct {
 	dropped atomic.Int64 // spans that found no room, could not be sent, or were rejected
 }
 
+// newExporter returns an exporter. An endpoint may be given with or without /v1/traces,.
 func newExporter(opts *TraceOptions) *exporter {
 	e := &exporter{
 		url: strings.TrimSuffix(strings.TrimSuffix(opts.Endpoint, "/"), "/v1/traces") + "/v1/traces", headers: http.Header{}, failed: opts.Failed,
@@ -114,6 +115,7 @@ func (e *exporter) Shutdown(context.Context) error {
 // rejected is the error of a message of which the collector rejected some spans.
 type rejected int64
 
+// Error implements error.
 func (rejected) Error() string { return "the collector rejected spans" }
 
 // sender is the otlptrace.Client of an exporter: OTLP over HTTP in the binary format.

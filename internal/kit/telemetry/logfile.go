@@ -117,6 +117,7 @@ func (l *LogFile) due(more int64) bool {
 const asideFormat = "20060102T150405.000Z"
 
 // rotate gives the file another name, begins a new one, and removes what is too much.
+// The file is renamed while it is open, so no line is lost.
 func (l *LogFile) rotate() error {
 	aside := l.path + "." + l.now().UTC().Format(asideFormat)
 	if _, err := os.Lstat(aside); err == nil {

@@ -23,6 +23,8 @@ const (
 
 // Outlet is a writer that never makes its caller wait. Lines go to a buffer, and a goroutine writes
 // them. If the reader stalls, or is gone, lines are dropped and counted, and the service continues.
+//
+// There are two buffers: callers append to one while the goroutine writes the other.
 type Outlet struct {
 	to   io.Writer
 	note func(lines int64) []byte // formats the line that says how many were dropped

@@ -248,6 +248,7 @@ func (s *Span) Embedding(model, upstream, provider string, n int) *Span {
 	return s.attempt(OperationEmbeddings, model, upstream, provider, n)
 }
 
+// attempt is Attempt and Embedding. n is the number of the attempt, counted within the request.
 func (s *Span) attempt(operation, model, upstream, provider string, n int) *Span {
 	if !s.on() {
 		return s
@@ -269,6 +270,7 @@ func (s *Span) Tool(name, id string) *Span {
 	return t
 }
 
+// child begins a step of a span that is recorded.
 func (s *Span) child(name string, kind trace.SpanKind) *Span {
 	return s.tracer.begin(s.ctx, name, trace.WithSpanKind(kind))
 }
@@ -286,12 +288,14 @@ func (s *Span) Text(key, value string) {
 	}
 }
 
+// Int sets an attribute that is a whole number.
 func (s *Span) Int(key string, value int) {
 	if s.on() {
 		s.span.SetAttributes(attribute.Int(key, value))
 	}
 }
 
+// Float sets an attribute that is a number.
 func (s *Span) Float(key string, value float64) {
 	if s.on() {
 		s.span.SetAttributes(attribute.Float64(key, value))

@@ -20,6 +20,8 @@ var jsonType = []string{"application/json"}
 // from a conversation with tools, and puts it together.
 //
 // The usual reply comes in one piece, and its choices go out as they are; texts is used for all others.
+//
+// It has no lock: nothing is written before Finish, so no keep-alive comment can come between.
 type collector struct {
 	reply
 	w       http.ResponseWriter
@@ -31,6 +33,7 @@ type collector struct {
 	scrap   []byte   // what a dialect would have streamed
 }
 
+// newCollector returns the sender of a reply in one piece.
 func newCollector(w http.ResponseWriter, h Head, opts *Options) *collector {
 	c := &collector{reply: newReply(h, opts), w: w}
 	c.texts = c.first[:]
@@ -86,6 +89,7 @@ func (c *collector) end(ctx context.Context, err error) *Outcome {
 }
 
 // Finish implements Sender.
+// With a Content-Length the caller can tell a truncated reply from a complete one.
 func (c *collector) Finish() error {
 	if c.outcome.Err != nil {
 		return c.outcome.Err
@@ -136,6 +140,8 @@ func (c *collector) take(ev *provider.Event) error {
 
 // splice keeps the choices of a whole reply as they are. It reports false if the reply needs the decoder:
 // several choices, tool calls, or a shape that is not usual.
+// A message whose content is null and that has neither a refusal nor anything else goes to the
+// decoder as well, which makes it a string.
 func (c *collector) splice(raw []byte) bool {
 	sh, ok := scanReply(raw, "message")
 	if !ok || !sh.one || sh.index != 0 || c.n != 1 || !sh.role || sh.finish == "" || sh.finish == chat.FinishToolCalls ||
@@ -269,6 +275,8 @@ func (c *collector) appendFingerprint(b []byte) []byte {
 
 // appendChoice appends one choice that was put together from events. A message with calls or a refusal and no
 // text has null as its content, as OpenAI's have.
+//
+// The order of the members is that of OpenAI's replies.
 func (c *collector) appendChoice(b []byte, i int) []byte {
 	ch, t := &c.choices[i], &c.texts[i]
 	b = append(b, `{"index":`...)

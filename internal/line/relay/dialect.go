@@ -56,6 +56,9 @@ func completing(w any) {
 }
 
 // spoken is the state of a reply in another dialect.
+//
+// The events that a dialect gets may be changed copies of the upstream's; event is the memory for
+// such a copy, so that none is allocated.
 type spoken struct {
 	dialect Dialect
 	started bool
@@ -65,6 +68,9 @@ type spoken struct {
 }
 
 // speak hands an event to the dialect, once it keeps the rules that Dialect promises.
+//
+// Arguments of a function that never came are sent as {} just before the end, because clients
+// parse them.
 func (r *reply) speak(b []byte, ev *provider.Event, c *choice) []byte {
 	s := r.spoken
 	if !s.started {
@@ -139,6 +145,8 @@ func (c *collector) retell(raw []byte) bool {
 }
 
 // tell turns what was scanned into events.
+// Reasoning comes before the answer, as models produce them. The spans exclude the quotes, which
+// Unquote expects.
 func (s *shape) tell(raw []byte, event func(*provider.Event)) {
 	for _, text := range [...]struct {
 		kind provider.Kind
@@ -154,6 +162,7 @@ func (s *shape) tell(raw []byte, event func(*provider.Event)) {
 }
 
 // heard records text that the dialect gets.
+// It is quoted first, since produced keeps the insides of JSON strings.
 func (r *reply) heard(text string, all *produced) {
 	r.content()
 	s := r.spoken

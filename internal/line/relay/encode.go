@@ -9,6 +9,7 @@ import (
 )
 
 // appendHead appends the beginning of every object, up to and including the key of the choices.
+// The request id needs no quoting: it is one of ours.
 func appendHead(b []byte, h Head, object string) []byte {
 	b = append(b, `{"id":"chatcmpl-`...)
 	b = append(b, h.RequestID...)
@@ -44,6 +45,7 @@ func appendFinish(b []byte, index int, f chat.Finish) []byte {
 }
 
 // appendPiece appends a delta with a piece of a tool call. The first piece has an id.
+// Later pieces have only the index and more of the arguments, as OpenAI's have.
 func appendPiece(b []byte, p provider.ToolPiece) []byte {
 	b = append(b, `"tool_calls":[{"index":`...)
 	b = strconv.AppendInt(b, int64(p.Index), 10)

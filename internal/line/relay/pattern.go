@@ -23,6 +23,7 @@ type pattern struct {
 
 // learn makes a chunk that was scanned the pattern for those that follow, if it has exactly one text and
 // nothing else that we act on. It copies, since the upstream's buffer is reused for the next chunk.
+// A pattern that was learned before stays if this chunk is not suitable.
 func (s *streamer) learn(raw []byte, sh *shape) {
 	text := sh.content
 	if sh.role || sh.finish != "" || !sh.usage.empty() || !sh.refusal.empty() || sh.others || sh.content.empty() == sh.reasoning.empty() {

@@ -8,6 +8,9 @@
 //
 // This package does not call upstreams and does not account for anything: package inference opens the
 // reply, and settles the call between Relay and Finish.
+//
+// Start reading with Sender, the order of one reply; then streamer and collector, its two forms;
+// then shape, which decides which bytes may pass as they are.
 package relay
 
 import (
@@ -183,6 +186,7 @@ type reply struct {
 }
 
 // choice is one of the n replies.
+// A finished choice stays finished: upstreams that go on after a finish reason are not believed.
 type choice struct {
 	begun    bool // something of it has arrived; of a stream, its role has been sent
 	finished bool // it has its finish reason: whatever follows is dropped
@@ -198,6 +202,7 @@ type call struct {
 	custom    bool   // it calls a custom tool, whose input is plain text
 }
 
+// newReply returns the state at the beginning of a reply.
 func newReply(h Head, opts *Options) reply {
 	n := max(opts.N, 1)
 	r := reply{head: h, n: n, choices: make([]choice, n)}
@@ -227,6 +232,8 @@ func (r *reply) complete() bool {
 
 // failure returns the fault of a reply that ended with err before it was complete. If some choices came whole and nothing
 // of the others, the upstream does not know n, and the caller must ask for one (docs/api.md#chat-completion-request).
+// A choice that has begun and not ended makes the sum negative, so that a broken reply is never
+// blamed on n.
 func (r *reply) failure(err error) *fault.Fault {
 	whole := 0
 	for i := range r.choices {
@@ -279,6 +286,8 @@ func (r *reply) finish(c *choice, f chat.Finish) {
 // piece adds a piece to a call and returns it in the form in which it goes out: the first piece of a call
 // has an id and a name, the others have neither. It reports false for an index that skips a call; such a
 // piece is dropped, since clients index arrays by it.
+//
+// Whether a call is custom is decided by its first piece.
 func (r *reply) piece(choiceIndex int, c *choice, p provider.ToolPiece) (provider.ToolPiece, bool) {
 	if p.Index < 0 || p.Index > len(c.calls) || p.Index >= maxCalls {
 		return p, false

@@ -15,6 +15,8 @@ const maxDepth = 64
 // span is a part of a reply: raw[from:to].
 type span struct{ from, to int }
 
+// empty reports whether there is nothing between from and to. An empty string has from > 0; an
+// absent one is the zero span.
 func (s span) empty() bool { return s.from == s.to }
 
 // shape is the result of one scan of a chunk or a whole reply of the OpenAI dialect: enough to send its
@@ -23,6 +25,8 @@ func (s span) empty() bool { return s.from == s.to }
 // The usual shape has at most one choice, whose delta or message contains only texts, and no error. Tool
 // calls, several choices in one chunk, unknown finish reasons and anything odd go to the decoder, which is
 // several times slower and knows every dialect.
+//
+// All spans are offsets into one slice, so a shape is valid as long as those bytes are.
 type shape struct {
 	choices span   // the array, with its brackets
 	lines   bool   // the array contains line ends, which would end an event too early
@@ -55,6 +59,9 @@ func (s *shape) produced() bool {
 // It reports false for anything that needs the decoder. Wrongly reporting false costs time; wrongly
 // reporting true would send something that breaks the rules. So it accepts only what it knows, and each
 // member at most once: parsers disagree about which of two counts.
+//
+// The members below are those that matter to us or to the caller. Everything else is checked for
+// syntax and skipped: the bytes outside of choices are not sent.
 func scanReply(raw []byte, part string) (shape, bool) {
 	var s shape
 	c := jsonscan.Cursor{Body: raw}
@@ -109,6 +116,7 @@ func scanReply(raw []byte, part string) (shape, bool) {
 }
 
 // scanChoices scans an array of one choice or none.
+// The index and the part must be there. Three digits are enough for an index: n is at most 128.
 func (s *shape) scanChoices(c *jsonscan.Cursor, part string) bool {
 	if !c.Take('[') {
 		return false
@@ -169,6 +177,7 @@ func (s *shape) scanFinish(c *jsonscan.Cursor) bool {
 }
 
 // scanPart scans a delta or message that contains only texts.
+// A null, or an empty array, says nothing and may stand under any key.
 func (s *shape) scanPart(c *jsonscan.Cursor) bool {
 	s.bare = true
 	var reasoning bool

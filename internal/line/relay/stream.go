@@ -71,6 +71,7 @@ type streamer struct {
 	}
 }
 
+// newStreamer returns the sender of a stream. From here on the pulse may write comments.
 func newStreamer(w http.ResponseWriter, h Head, opts *Options) *streamer {
 	pooled := buffers.Get().(*[]byte)
 	s := &streamer{reply: newReply(h, opts), includeUsage: opts.IncludeUsage, w: w, out: *pooled, pooled: pooled}
@@ -89,6 +90,8 @@ func (s *streamer) Introduce(answers func(http.Header) string) {
 }
 
 // Relay implements Sender. Output is written as soon as the upstream has no further event ready.
+// Events that are ready together leave in one write: each write is a system call here and a packet
+// on the network.
 func (s *streamer) Relay(ctx context.Context, in provider.Stream) *Outcome {
 	s.begins(make([]byte, 0, 192))
 	for {
@@ -122,6 +125,7 @@ func (s *streamer) Close() {
 }
 
 // take adds an event to the output.
+// A chunk tries the fast way first: splice for chat completions, retell for other dialects.
 func (s *streamer) take(ev *provider.Event) error {
 	switch ev.Kind {
 	case provider.Chunk:
@@ -212,6 +216,8 @@ func (s *streamer) begins(b []byte) {
 }
 
 // event encodes an event as one or more chunks.
+// Events of a choice that is over, or was not asked for, are dropped. provider.Other is for
+// dialects only.
 func (s *streamer) event(ev *provider.Event) {
 	switch ev.Kind {
 	case provider.Usage:
@@ -313,6 +319,7 @@ func (s *streamer) call(index int, p provider.ToolPiece) {
 }
 
 // flush writes the output and flushes it to the network.
+// Output is dropped after an error: the caller is gone.
 func (s *streamer) flush() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -340,6 +347,7 @@ func (s *streamer) start() {
 
 // comment writes a keep-alive comment. The pulse calls it after keepAlive of silence. If a write is running,
 // the stream is not silent: the caller is slow to read.
+// TryLock keeps the pulse from waiting: it serves all streams.
 func (s *streamer) comment() {
 	if !s.mu.TryLock() {
 		s.hurry()
@@ -378,6 +386,8 @@ func (s *streamer) hurry() {
 
 // end decides what became of the reply when its upstream ended with err, which may be io.EOF. A reply
 // whose choices all have their finish reason is complete, however the upstream ended.
+//
+// It sends nothing. The call is settled next, and Finish sends the last bytes after that.
 func (s *streamer) end(ctx context.Context, err error) *Outcome {
 	s.silence()
 	if s.complete() {
@@ -422,6 +432,8 @@ func (s *streamer) silence() {
 }
 
 // Finish implements Sender. A complete stream ends with its usage, if the caller wants that, and [DONE].
+// One that failed after it had begun ends with an error event; one that never began returns its
+// fault, for an ordinary error response.
 func (s *streamer) Finish() error {
 	err := s.outcome.Err
 	switch {

@@ -14,6 +14,11 @@ import (
 // Builder; the messages are written as JSON only for an upstream that wants them so.
 //
 // Members of the request are given in the order in which such an upstream gets them. The first problem is kept for Request.
+//
+// It writes the JSON of the top-level members as it goes, with the places that Patch needs, so
+// that a request that was built and one that was parsed look the same to the rest of the program.
+// The messages are the exception: their member is an empty array, and appendBuilt writes them when
+// an upstream wants them.
 type Builder struct {
 	req     *Request
 	entries int
@@ -40,6 +45,7 @@ func NewBuilder(model string, messages int) *Builder {
 }
 
 // put writes a member.
+// The name needs no escaping: names come from the doors, or are keys that a door has checked.
 func (b *Builder) put(name string, value []byte, f field) {
 	r := b.req
 	if len(r.members) > 0 {
@@ -56,6 +62,9 @@ func (b *Builder) put(name string, value []byte, f field) {
 }
 
 // Set sets a member to a value that the door has checked; one that is not there is left out.
+//
+// Fields with a meaning for us are also set in the Request. Any other is passed on unread, and
+// reserved if the operator pays for it.
 func (b *Builder) Set(name string, v Value) {
 	if !v.Exists() {
 		return
@@ -124,6 +133,7 @@ func (b *Builder) Choose(c ToolChoice) {
 }
 
 // Tools sets the tools.
+// The problems of MCP servers, found by ServerTool, are reported here with their index.
 func (b *Builder) Tools(tools []Tool) {
 	if len(tools) == 0 {
 		return
@@ -132,6 +142,7 @@ func (b *Builder) Tools(tools []Tool) {
 	servers := 0
 	for i := range tools {
 		t := &tools[i]
+		// The first entry follows a bracket, every other one a comma.
 		list = append(append(list, "[,"[min(i, 1)]), t.raw...)
 		if t.MCP != nil {
 			servers++
@@ -183,6 +194,9 @@ func (b *Builder) bad(path, format string, args ...any) {
 }
 
 // Message adds a message. The door has checked that it fits its role.
+//
+// Bounds and sizes are counted here as the parser counts them, since both kinds of requests meet
+// the same limits.
 func (b *Builder) Message(m Message) {
 	r := b.req
 	if len(r.Messages) == 0 {
@@ -248,6 +262,9 @@ func (b *Builder) Request() (*Request, error) {
 }
 
 // Words puts a text together from texts of a body and from words of ours. The zero value is empty.
+//
+// It works on escaped JSON, not on text: most texts are one value of the body, which is then
+// neither decoded nor copied.
 type Words struct {
 	raw  []byte // a JSON string; without its closing quote while it is open
 	size int
@@ -310,6 +327,7 @@ func TextOf(v Value) Content { return Content{raw: v.raw, size: v.Size()} }
 
 // PartsOf returns parts as the content of a message. One text is a content by itself, and so is nothing: an empty text. The
 // parts are copied.
+// The door may use its slice again.
 func PartsOf(parts []Part) Content {
 	switch {
 	case len(parts) == 0:
@@ -354,6 +372,7 @@ func (r *Request) appendBuilt(dst []byte, systemRole bool) []byte {
 }
 
 // append appends the JSON of a message that was built. SystemRole says that the role developer is written as system.
+
 func (m *Message) append(dst []byte, systemRole bool) []byte {
 	role := [...]string{RoleSystem: "system", RoleUser: "user", RoleAssistant: "assistant", RoleTool: "tool"}[m.Role]
 	if m.Developer && !systemRole {

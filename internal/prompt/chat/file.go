@@ -23,6 +23,9 @@ type File struct {
 
 // Data returns the media type and the base64 of the content. It reports false if the caller sent no content, or if
 // nothing tells its type: neither a data: URL, nor the format, nor the ending of the name.
+//
+// A media type given by the caller wins over the name. Base64 that begins with the signature of a
+// PDF is one, whatever its name says.
 func (f *File) Data() (mediaType, data string, ok bool) {
 	data = jsonscan.Unquote(f.data)
 	switch head, rest, isURL := strings.Cut(data[:min(len(data), 256)], ","); {
@@ -134,6 +137,10 @@ func (p *parser) file(audio bool) *File {
 }
 
 // newFile returns the file, or the sound, that an object describes.
+//
+// A member is vetted if no upstream can take an address from it: data that looks like data, a
+// name, a format. An id of a stored file is not vetted either, and counts as something that the
+// operator must allow.
 func newFile(v Value, audio bool) *File {
 	f := &File{Audio: audio, raw: v.raw}
 	content, label, shape := "file_data", "filename", fileShape

@@ -18,6 +18,9 @@ const (
 
 // mcpReader reads an MCP server (docs/api.md#mcp-tools). Messages never repeat an address or a header's value: either may
 // hold a secret.
+//
+// It reads Values and not the scanner, because the doors of other dialects have MCP servers as
+// well and give the same members under other names; see ServerTool.
 type mcpReader struct {
 	sub, problem string // the path, within the entry, of the first thing that is wrong, and what; empty if nothing is
 }
@@ -191,6 +194,8 @@ func (r *mcpReader) approval(sub string, v Value) (always, never *ToolFilter) {
 	return nil, nil
 }
 
+// approvalFilters reads the object form of require_approval. A filter that is absent or null is
+// nil.
 func (r *mcpReader) approvalFilters(sub string, v Value) (always, never *ToolFilter) {
 	const want = "an object with tool_names or read_only"
 	for w := v.Walk(); w.Next(); {

@@ -13,6 +13,7 @@ import (
 // size. Each entry costs a model several tokens, so no context window holds more.
 const maxEntries = 100_000
 
+// tooMany is said by the parser and by Builder.
 const tooMany = "holds too much: at most %d messages, content parts and tool calls together"
 
 // fewMessages is how many messages are appended without asking how many there will be.
@@ -43,6 +44,9 @@ func (p *parser) messages() {
 // message reads one message and appends it. Its members may come in any order, so rules that depend on
 // the role are checked at the end. Members that the contract does not know are skipped; they stay in
 // Raw and reach upstreams of the same dialect.
+//
+// An empty tool_calls array is removed from what upstreams get, since some refuse it;
+// the edit is recorded here and made by Patch.
 func (p *parser) message() {
 	from, files := p.pos, p.req.size.files
 	if !p.entry() || !p.object("an object with role and content") {
@@ -104,6 +108,8 @@ func (p *parser) message() {
 	if empty.to > 0 {
 		m.raw = append(append([]byte(nil), p.body[from:empty.from]...), p.body[empty.to:p.pos]...)
 	}
+	// An earlier reply may have said something without a content: a refusal counts as its text,
+	// and a sound is known only to the vendor that made it.
 	if m.Role == RoleAssistant && m.Content.IsNull() {
 		switch {
 		case refusal.to > 0: // models of other dialects read it as what was said
@@ -210,6 +216,10 @@ func (p *parser) parts() Content {
 // part reads one content part. Its type may come after the value that depends on it, so both are
 // read first and compared at the end. A null member counts as absent, because some libraries send the
 // members of all types; text and image_url are checked in a part of any type.
+//
+// Besides the part itself it looks for anything from which an upstream could take an address: a
+// member of another type, or one that nobody knows. An upstream inside the operator's network does
+// not get such a part.
 func (p *parser) part() (Part, bool) {
 	if !p.entry() || !p.object("an object with a type") {
 		return Part{}, false
@@ -310,6 +320,8 @@ func (p *parser) foreign(what string) {
 }
 
 // foreignAt is foreign for the value at path.
+// There are two notes. unreadable is what only one dialect can express; foreign also has files,
+// which several dialects know.
 func (p *parser) foreignAt(path, what string) {
 	if p.req.unreadable.Path == "" && !p.failed() {
 		p.req.unreadable = Foreign{path, what}
@@ -354,6 +366,7 @@ func (p *parser) holds() bool {
 }
 
 // isData reports whether a text begins like data: base64, or a data: URL. An address does not.
+// A colon, which every address has after its scheme, is in neither alphabet of base64.
 func isData(v Value) bool {
 	head := start(v.raw, urlStart)
 	if len(head) >= 5 && strings.EqualFold(head[:5], "data:") {
@@ -418,6 +431,7 @@ const urlStart = 64
 
 // isImageURL reports whether url, or what begins like it, can be given to an upstream as an image. Schemes and media
 // types are compared without regard to case.
+// Only the form is checked; see imageURL.
 func isImageURL(url string) bool {
 	// A data: URL has its media type before the first comma.
 	head, _, isData := bytes.Cut([]byte(url[:min(len(url), urlStart)]), []byte(","))

@@ -127,6 +127,7 @@ func integral(num []byte) (int64, integrality) {
 		scale = 2 * maxDigits
 	}
 	scale = max(-2*maxDigits, min(scale, 2*maxDigits))
+	// The scale is bounded, so the fraction has at most a few hundred digits.
 	exact, _ := new(big.Rat).SetString(digits + "e" + strconv.Itoa(scale))
 	switch {
 	case !exact.IsInt():

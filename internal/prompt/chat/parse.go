@@ -21,6 +21,9 @@ const (
 //
 // The Request refers to body, so body must not be changed while the Request is in use. It keeps all of
 // body alive. Parse takes time and memory at most in proportion to the length of body, for any body.
+//
+// Each field has a method of parser; field is the list of them. Rules that need several fields are
+// in whole.
 func Parse(body []byte) (*Request, error) {
 	// Places in the body are kept as int32, so that members and frames are small.
 	if len(body) > math.MaxInt32 {
@@ -69,6 +72,7 @@ type parser struct {
 
 // request reads the whole body and records the place of every top-level member, for patching. Text
 // after the object is refused.
+// A member's place is all that is kept of it; its value is read by field, and sent as it is.
 func (p *parser) request() {
 	if !p.begin() {
 		return
@@ -115,6 +119,9 @@ func (p *parser) begin() bool {
 
 // field reads the value of one top-level member. Fields that the contract does not know are skipped
 // and passed on: clients send whatever their library allows (docs/api.md#chat-completion-request).
+//
+// The result says what a Patch must know about the member: whether it may have to be replaced or
+// left out for some upstreams. A field that is only checked is fieldOther.
 func (p *parser) field(name []byte) field {
 	r := p.req
 	switch string(name) {
@@ -194,6 +201,7 @@ func (r *Request) reserve(e *allowance.Entry, value []byte) {
 }
 
 // whole checks the rules that need several fields, after all of them were read.
+// It may run after a problem in these fields was found; then p.bad keeps the first one.
 func (p *parser) whole() {
 	r := p.req
 	switch {
@@ -306,6 +314,7 @@ func (p *parser) stop() {
 }
 
 // sequence reads one stop sequence. An empty one is left out, here and for upstreams; see Patch.
+
 func (p *parser) sequence(want string) {
 	t, ok := p.text(want)
 	switch {

@@ -15,6 +15,9 @@ const maxDepth = 128
 //
 // The first problem is kept in fault. From then on pos is at the end of the body, so every further
 // read finds nothing, and the code that reads needs no check after each step.
+//
+// A typical reader is: if object, then for member, a switch over key that reads exactly one value
+// in each case.
 type scanner struct {
 	body  []byte
 	pos   int          // of the next byte; len(body) once fault is set
@@ -58,6 +61,7 @@ func (s *scanner) enter(object bool) bool {
 
 // member moves to the value of the next member of the open object and sets key. It reports false
 // after the last one, with the object closed.
+// It also reports false after a problem, which the caller need not tell apart.
 func (s *scanner) member() bool {
 	f := &s.frames[len(s.frames)-1]
 	c := s.peek()

@@ -35,6 +35,8 @@ const longestKey = 64
 // equal under Unicode's simple case folding, as in encoding/json: beside ASCII, ſ is an s and the Kelvin sign a k. Nearly
 // every key has neither capitals nor anything beyond ASCII, and then costs one look at its bytes.
 func (s Shape) respelled(key []byte) string {
+	// For c below 'A' the subtraction wraps around, so one comparison tests both ends of the
+	// range.
 	odd := false
 	for _, c := range key {
 		odd = odd || c-'A' < 26 || c >= utf8.RuneSelf

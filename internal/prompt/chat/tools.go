@@ -69,6 +69,8 @@ func (t *Tool) member() string {
 
 // tool reads one entry of tools. The meaning of its members depends on type, which nearly always comes
 // first. A function that comes before it is skipped, and revisited once the type is known. So is an MCP server, which is short.
+//
+// Nearly every client sends type first, and then nothing is read twice.
 func (p *parser) tool() (Tool, bool) {
 	from := p.pos
 	if !p.object("an object with a type") {
@@ -243,6 +245,8 @@ func (p *parser) toolChoice() {
 }
 
 // namedChoice reads a tool_choice that names a function, a custom tool, or those that are allowed.
+// The type may come after the name, so names are collected first and the one that belongs to the
+// type is used.
 func (p *parser) namedChoice() {
 	if !p.enter(true) {
 		return
@@ -343,6 +347,7 @@ func (r *Request) hasCustom() bool {
 
 // place is a member that will be revisited: its key, and where its value starts. A value never starts
 // at 0, so the zero place is a member that is absent.
+// The parser is a single pass otherwise; this is its only way back.
 type place struct {
 	from, to int32
 	value    int

@@ -9,6 +9,9 @@ import (
 
 // Value is the JSON of one value in a text that was checked; see Check. Its methods read valid JSON and do not check it
 // again. The zero Value is one that is not there.
+//
+// Values are small and are passed by value. They share the bytes of the body, and with an index,
+// which Check makes, finding a member does not read the values before it.
 type Value struct {
 	raw  []byte
 	doc  *document // nil: the values inside must be looked for
@@ -17,6 +20,7 @@ type Value struct {
 }
 
 // document is the index of a body.
+// The nodes are in the order of the text, so a value and everything in it are neighbors.
 type document struct{ list []node }
 
 // node is a value in the index of a body: body[from:to]. Behind the node of an object come those of its keys and values, by
@@ -137,6 +141,7 @@ func (v Value) Member(name string) Value {
 }
 
 // indexed is Member for an object with an index.
+// It compares lengths first and decodes only keys that have escapes.
 func (v Value) indexed(name string) Value {
 	list := v.doc.list
 	base, end := list[v.at].from, list[v.at].next
@@ -162,6 +167,8 @@ func (v Value) Given(name string) Value {
 }
 
 // Path returns the path that leads to a value inside of v, such as input[2].content; empty for v itself.
+// It descends into the one child that contains the place of the value, so that paths cost nothing
+// until there is a problem to report.
 func (v Value) Path(to Value) string {
 	var path []byte
 	for at := v; at.from != to.from; {
@@ -186,6 +193,9 @@ func (v Value) Path(to Value) string {
 // Walk goes over the members of an object, or over the elements of an array:
 //
 //	for w := v.Walk(); w.Next(); {
+//
+// Over an indexed value it moves from node to node; without an index it searches for the end of
+// each value.
 type Walk struct {
 	Key   []byte // of a member, unescaped; valid until Next
 	Index int    // of an element, or how many members were before
@@ -267,6 +277,7 @@ func (w *Walk) key(raw []byte) {
 }
 
 // value reads a value of a Shape like skipAs, and adds it to the index. Only what has a Shape is looked into.
+// Strings are always indexed, because callers ask for their size.
 func (s *scanner) value(of Shape, list []node) []node {
 	c, at := s.peek(), len(list)
 	if at == maxNodes {
@@ -288,6 +299,7 @@ func (s *scanner) value(of Shape, list []node) []node {
 }
 
 // all reads the object or array that was entered last, and whose node is the last of the index.
+// If the index is full, next stays 0 and a Walk searches instead.
 func (s *scanner) all(of Shape, list []node) []node {
 	at := len(list) - 1
 	if f := s.frames[len(s.frames)-1]; !f.object {

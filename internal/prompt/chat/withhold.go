@@ -15,6 +15,10 @@ import (
 // would mean something else. Tools that the vendor runs get a bound on their calls.
 //
 // The body must be JSON that Check has accepted. It is returned as it is if nothing has to change.
+//
+// There are three answers to something that is not allowed: a field or a tool that only adds to
+// the reply is left out and named in a header; one without which the request would mean something
+// else is refused; and a bound that is missing is added.
 func Withhold(dialect allowance.Dialects, body []byte, allow *allowance.Set) (out []byte, dropped []string, err error) {
 	w := NewWithholder(dialect, allow)
 	out, err = w.Body(body)
@@ -22,6 +26,9 @@ func Withhold(dialect allowance.Dialects, body []byte, allow *allowance.Set) (ou
 }
 
 // Withholder is Withhold for a body whose conversation is completed with items that are stored here.
+//
+// It writes the body anew while it walks over it, and path always leads to the value that is being
+// written. If nothing has changed in the end, the copy is dropped.
 type Withholder struct {
 	dialect allowance.Dialects
 	allow   *allowance.Set
@@ -107,6 +114,8 @@ func (w *Withholder) in(name string, index int) {
 }
 
 // request writes the members of the body.
+//
+// Keys are compared without regard to case, because some vendors read them so.
 func (w *Withholder) request(dst []byte, body Value) []byte {
 	// The tools first: what is left of them decides about other members.
 	var list []byte
@@ -143,6 +152,8 @@ func (w *Withholder) request(dst []byte, body Value) []byte {
 			bounded = true
 			v = w.most(key, v)
 		}
+		// A field that asks for nothing, such as false, is removed as well, but neither refused
+		// nor reported.
 		if e := allowance.Field(key); e != nil && !w.allow.Has(e) {
 			if Asks(v.raw) {
 				if e.Refused&w.dialect != 0 {
@@ -163,6 +174,7 @@ func (w *Withholder) request(dst []byte, body Value) []byte {
 }
 
 // most returns a bound on calls, or the highest that there is if it is higher, or none at all.
+// A value that is no number is replaced, too: the vendor might read it in another way than we do.
 func (w *Withholder) most(name string, v Value) Value {
 	if n, err := strconv.ParseFloat(string(v.raw), 64); err == nil && n <= allowance.MaxCalls {
 		return v
@@ -172,6 +184,9 @@ func (w *Withholder) most(name string, v Value) Value {
 }
 
 // choose looks at a tool_choice beside tools that were left out. One that could not be followed any more is refused.
+//
+// A choice names a tool by its name or by its type, in a member of its own or in the list of
+// allowed_tools. A word such as "required" can no longer be followed once no tool is left.
 func (w *Withholder) choose(v Value, none bool) {
 	var names []string
 	if word := v.Text(); none && v.IsText() && word != "auto" && word != "none" {
@@ -221,6 +236,7 @@ func (w *Withholder) tools(dst []byte, list Value) []byte {
 }
 
 // withhold leaves out a tool that is not allowed.
+// Its type and its name are kept for choose.
 func (w *Withholder) withhold(v Value, kind string, e *allowance.Entry) {
 	if e.Refused&w.dialect != 0 {
 		w.refuse(e)
@@ -258,6 +274,7 @@ func (w *Withholder) bound(tool []byte) []byte {
 
 // opaque are members whose values are the caller's own data: schemas, arguments, what the model cited. Names in them mean
 // nothing to the vendor.
+// Without this list, a caller could not send a schema that has a property called file_id.
 func opaque(key string, v Value) bool {
 	switch key {
 	case "parameters", "input_schema", "output_schema", "schema", "metadata", "arguments", "annotations", "citations":
@@ -284,6 +301,7 @@ func (w *Withholder) member(dst []byte, key string, v Value) []byte {
 const maxLook = 12
 
 // value writes a value, and looks for ids and tools in it.
+// A value that lies too deep is copied as it is.
 func (w *Withholder) value(dst []byte, v Value) []byte {
 	w.depth++
 	defer func() { w.depth-- }()

@@ -30,9 +30,12 @@ type Vector struct {
 // mostValues is how many numbers a vector has at most. The largest models give a few thousand.
 const mostValues = maxDimensions
 
+// errVector does not say which number is wrong: nobody can do anything about it.
 var errVector = errors.New("an embedding is not a list of numbers")
 
 // ReadVector reads a vector as upstreams of OpenAI's dialect send it: an array of numbers, or base64 of them.
+// The JSON is kept as well, so that a caller who wants the same form gets it without another
+// conversion.
 func ReadVector(raw json.RawMessage) (Vector, error) {
 	v := Vector{Raw: raw}
 	if len(raw) > 0 && raw[0] == '"' {
@@ -84,6 +87,7 @@ func (vs *Vectors) Check(n int) error {
 }
 
 // Append appends the reply to b. Model is the id of the model that answered.
+// tokens is what the call is charged for, which may be our own count.
 func (vs *Vectors) Append(b []byte, model string, asBase64 bool, tokens int) []byte {
 	b = append(b, `{"object":"list","data":[`...)
 	for i := range vs.List {

@@ -107,6 +107,7 @@ func whole(raw []byte, least, most int) (int, bool) {
 	return n, err == nil && n >= least && n <= most && string(raw) != "-0"
 }
 
+// inputForms is the message about an input of any other type.
 const inputForms = "must be a string, an array of strings, an array of tokens, or an array of arrays of tokens"
 
 // readInputs reads input in one of its four forms. It counts while it reads, and stops at the first entry or token that is
@@ -174,6 +175,7 @@ func (r *Request) addText(c *jsonscan.Cursor, path string, left *room) error {
 }
 
 // addTokens adds the tokens of a text: the array at which the cursor stands.
+// The memory is reserved by counting commas, and never for more tokens than are allowed.
 func (r *Request) addTokens(c *jsonscan.Cursor, path string, left *room) error {
 	c.Pos++
 	if c.Take(']') {
@@ -245,6 +247,8 @@ func (r *Request) Sure(most int) bool {
 
 // Check returns a fault if an input has more than most tokens, or all of them have more than MaxTotal. count counts the
 // tokens of a text; if it is nil, only what is wrong without counting is found. It returns the number of tokens.
+//
+// Callers ask Sure first, which nearly every request passes.
 func (r *Request) Check(most int, count func(string) int) (int, error) {
 	total := 0
 	for i := range r.Inputs {

@@ -21,6 +21,8 @@ var places = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 
 // Counter counts the tokens of texts that arrive in pieces. The zero value counts without a limit.
 // A Counter is not safe for concurrent use.
+//
+// It holds at most one block of the text, however long the text is.
 type Counter struct {
 	// Context cancels the counting. It may be nil.
 	Context context.Context //nolint:containedctx // one count's

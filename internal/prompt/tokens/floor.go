@@ -8,6 +8,9 @@ package tokens
 // for English and for tables of numbers, and low for scripts without spaces. A run that is longer
 // than the longest token of its kind must consist of several tokens, and these are counted as well.
 // The zero value is ready to use. Texts are added in pieces.
+//
+// It must never exceed the true count: a request is refused by it without counting. Wherever a
+// rule has an exception, Floor counts less.
 type Floor struct {
 	n     int
 	kind  runeKind // of the last byte
@@ -73,6 +76,7 @@ var kinds = func() (k [256]runeKind) {
 }()
 
 // Add adds the next piece of a text. A piece may end inside a character.
+// Whatever follows from a run is counted when the run ends, since only then is its length known.
 func (f *Floor) Add(piece []byte) {
 	for _, c := range piece {
 		k := kinds[c]

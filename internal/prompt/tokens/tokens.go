@@ -5,6 +5,9 @@
 // length in bytes, a Floor or a sample decide the rest. Long texts are counted in blocks, and only
 // a few blocks at a time are counted in the whole process. Counts are exact for models that use
 // this vocabulary and a fair estimate for others.
+//
+// Start reading with Count and word; merger is the byte-pair encoding itself, and vocab its table.
+// Counter and Floor are for texts that arrive in pieces.
 package tokens
 
 import (

@@ -44,6 +44,8 @@ type vocab struct {
 var vocabulary = sync.OnceValue(unpack)
 
 // unpack builds the vocabulary. It panics if the file is damaged: that is a mistake of the build.
+// The numbers have three bytes each and are stored by planes, all low bytes first, because that
+// compresses better.
 func unpack() *vocab {
 	v := &vocab{seed: maphash.MakeSeed(), text: make([]byte, 0, text), ends: make([]uint32, 0, most), table: make([]uint32, slots)}
 	z, err := gzip.NewReader(strings.NewReader(packed))
@@ -93,6 +95,7 @@ func (v *vocab) token(n uint32) []byte {
 const none = ^uint32(0)
 
 // number returns the number of a token, or none.
+// The loop ends because more than half of the slots are free.
 func (v *vocab) number(token string) uint32 {
 	for i := maphash.String(v.seed, token) % slots; ; i = (i + 1) % slots {
 		n := v.table[i]

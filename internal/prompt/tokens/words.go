@@ -35,6 +35,7 @@ var classes = func() (c [utf8.RuneSelf]class) {
 }()
 
 // lookUp finds the classes of any character in Unicode's tables.
+// The order of the cases matters: a line break is white space, too, and small letters are letters.
 func lookUp(r rune) class {
 	switch {
 	case r == '\r' || r == '\n':
@@ -66,6 +67,9 @@ func lookUp(r rune) class {
 //	\s*[\r\n]+
 //	\s+(?!\S)
 //	\s+
+//
+// It is written by hand because package regexp has no lookahead, and a word must be found in time
+// proportional to its length.
 func word(s string) int {
 	first, size := utf8.DecodeRuneInString(s)
 	c := classOf(first)
@@ -109,6 +113,9 @@ func run(s string, i int, c class) int {
 
 // lowered matches capital letters and at least one small one, from i on, with the contraction after them.
 // It returns 0 if there is no match.
+//
+// A regular expression would take as many capitals as it can and then step back until a small
+// letter remains; both is where it would stop.
 func lowered(s string, i int) int {
 	// both is the end of the last character that may be a capital or a small letter.
 	both := 0
@@ -135,6 +142,8 @@ func lowered(s string, i int) int {
 }
 
 // contraction returns the length of 's, 't, 're, 've, 'm, 'll or 'd at the beginning of s.
+// Setting bit 0x20 makes an ASCII letter small, and turns nothing else into one of the letters
+// compared here.
 func contraction(s string) int {
 	if len(s) < 2 || s[0] != '\'' {
 		return 0

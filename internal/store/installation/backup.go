@@ -78,6 +78,9 @@ type BackedFile struct {
 }
 
 // Backup copies an installation to a new folder while its servers work.
+//
+// The order of its steps is what makes it consistent: the journal, then the database, then the
+// files of videos that this database knows.
 type Backup struct {
 	To       string // the folder; it must not exist
 	Database string // "sqlite" or the address of a PostgreSQL
@@ -93,6 +96,8 @@ type Backup struct {
 }
 
 // Journal is the journal of a running server, or of this process if none runs.
+// A server that runs is asked through its admin socket, because the journal is open in its
+// process.
 type Journal interface {
 	// Parts settles what is in the journal, and returns its files.
 	Parts(ctx context.Context) ([]usage.Part, error)
@@ -126,6 +131,7 @@ func copyJournal(ctx context.Context, j Journal, folder string) (out usage.Copie
 }
 
 // copyPart writes a file of the journal.
+// The journal may grow while it is read; only the bytes that Parts has named are copied.
 func copyPart(ctx context.Context, j Journal, p *usage.Part, to string) (err error) {
 	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -152,6 +158,9 @@ func copyPart(ctx context.Context, j Journal, p *usage.Part, to string) (err err
 type Report func(step string, p sqlstore.Progress)
 
 // Run makes the backup. It leaves nothing behind if it fails.
+//
+// The folder gets its final name at the very end. A folder without the suffix is therefore
+// complete.
 func (b *Backup) Run(ctx context.Context) (_ *Manifest, err error) {
 	if b.Report == nil {
 		b.Report = func(string, sqlstore.Progress) {}
@@ -181,6 +190,7 @@ func (b *Backup) Run(ctx context.Context) (_ *Manifest, err error) {
 }
 
 // fill writes everything but the manifest.
+// The manifest is filled on the way.
 func (b *Backup) fill(ctx context.Context, folder string, m *Manifest) (err error) {
 	b.Report("settling and copying the journal", sqlstore.Progress{})
 	if m.Journal, err = copyJournal(ctx, b.Journal, filepath.Join(folder, JournalFolder)); err != nil {
@@ -307,6 +317,7 @@ func (m *Manifest) store(folder string) error {
 }
 
 // readManifest reads the manifest of a backup.
+// It is bounded, since a backup may come from anywhere.
 func readManifest(folder string) (*Manifest, error) {
 	f, err := os.Open(filepath.Join(folder, manifestFile))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -47,6 +47,8 @@ func (r *Restore) Check(ctx context.Context) (*Checked, error) {
 	return r.check(ctx, b)
 }
 
+// check is Check for a backup that was opened. What is wrong with the backup becomes a problem;
+// only what keeps it from being read at all is an error.
 func (r *Restore) check(ctx context.Context, b *backup) (*Checked, error) {
 	c := &Checked{Manifest: b.manifest, Problems: []string{}, Notes: []string{}}
 	if b.manifest != nil {
@@ -120,6 +122,7 @@ func (c *Checked) tables(ctx context.Context, store *sqlstore.Store, m *Manifest
 }
 
 // journal reads the journal.
+// A dry run reads every record and writes nothing.
 func (c *Checked) journal(ctx context.Context, store *sqlstore.Store, b *backup) error {
 	if b.manifest == nil || b.manifest.Journal.Files == 0 {
 		return nil
@@ -136,6 +139,8 @@ func (c *Checked) journal(ctx context.Context, store *sqlstore.Store, b *backup)
 }
 
 // videos looks for the file of every video: in the backup if it has them, or else where the configuration says.
+//
+// Only what is worse than when the backup was made is a problem: a file that was missing then cannot be recovered now.
 func (c *Checked) videos(ctx context.Context, store *sqlstore.Store, b *backup, r *Restore) error {
 	count, _, err := countVideos(ctx, store)
 	if err != nil || count == 0 {

@@ -42,6 +42,7 @@ type Files interface {
 }
 
 // MovedFiles is what became of the video files.
+// It adds up what happened to each file; a file that is missing or damaged does not end the run.
 type MovedFiles struct {
 	Copied int   `json:"copied"` // by this run
 	Bytes  int64 `json:"bytes"`
@@ -139,6 +140,8 @@ func countVideos(ctx context.Context, store *sqlstore.Store) (n int, bytes int64
 }
 
 // eachVideo calls work for every job that has a file.
+// It reads page by page, in the order of the ids, so a job that is finished meanwhile is found or
+// not, and none is seen twice.
 func eachVideo(ctx context.Context, store *sqlstore.Store, work func(*video.Job) error) error {
 	after := ""
 	for {

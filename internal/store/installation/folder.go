@@ -17,6 +17,7 @@ import (
 // backup may lie on a disk that can only be read, and is complete before anybody reads it.
 type folderFiles string
 
+// path returns the path of a file. Names have slashes on every system.
 func (f folderFiles) path(name string) string {
 	return filepath.Join(string(f), filepath.FromSlash(name))
 }

@@ -5,6 +5,9 @@
 // videos, and a secret, which is never copied. Whatever is copied is read again at the end and compared.
 //
 // The rules of what the data means belong to other packages; how rows are copied is in sqlstore.
+//
+// Start reading with Move.Run, Backup.Run and Restore.Run. Each can be interrupted at any point: a
+// target that is not complete is recognized by servers and by the next run.
 package installation
 
 import (
@@ -84,6 +87,8 @@ func (m *Move) Run(ctx context.Context) (*Moved, error) {
 }
 
 // run makes both passes, or the last one alone.
+// The data folder stays locked until the end, so no server can write to the source during the last
+// pass.
 func (m *Move) run(ctx context.Context) (*Moved, error) {
 	from, err := filepath.Abs(m.From)
 	if err != nil {
@@ -184,6 +189,8 @@ func readSource(ctx context.Context, from, secret string) (*sqlstore.Store, erro
 }
 
 // move copies everything. The last pass, for which the source is at rest, also compares both sides and finishes.
+//
+// Files of videos are copied in both passes, too; the second finds most of them in place.
 func (m *Move) move(ctx context.Context, source *sqlstore.Store, out *Moved, last bool) (err error) {
 	if _, err := sqlstore.Examine(ctx, source, m.To); err != nil {
 		return err
@@ -233,6 +240,7 @@ func (m *Move) move(ctx context.Context, source *sqlstore.Store, out *Moved, las
 	return nil
 }
 
+// reporter returns a function that reports the progress of a step.
 func (m *Move) reporter(step string) func(sqlstore.Progress) {
 	return func(p sqlstore.Progress) { m.Report(step, p) }
 }
@@ -270,6 +278,7 @@ func (m *Move) compare(ctx context.Context, t *sqlstore.Transfer, source, target
 }
 
 // Plan returns what Run would do. It changes nothing, and a server may be running.
+// Whether a server runs is found by trying to lock the folder; the lock is released at once.
 func (m *Move) Plan(ctx context.Context) (*Plan, error) {
 	from, err := filepath.Abs(m.From)
 	if err != nil {

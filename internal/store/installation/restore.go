@@ -15,6 +15,10 @@ import (
 )
 
 // Restore puts a backup into the database and the storage of a configuration, which must not have any data yet.
+//
+// Everything is restored into a SQLite database beside the target first, whichever engine the
+// target has. There the tables are migrated and the journal is settled, before anybody can see
+// them.
 type Restore struct {
 	From     string // the folder of a backup, or a single file with a database, as versions up to 0.1 wrote it
 	Database string // "sqlite" or the address of an empty PostgreSQL
@@ -137,6 +141,8 @@ func (r *Restore) run(ctx context.Context, dir *datadir.Dir, b *backup) (_ *Rest
 
 // complete settles the journal of the backup in the staged database, copies it to PostgreSQL if that is the target,
 // and copies the files of videos.
+//
+// Records of accounts that the database of the backup does not have are left out.
 func (r *Restore) complete(ctx context.Context, dir *datadir.Dir, b *backup, store *sqlstore.Store, out *Restored) (err error) {
 	if b.manifest != nil && b.manifest.Journal.Files > 0 {
 		r.report()("settling the journal", sqlstore.Progress{})

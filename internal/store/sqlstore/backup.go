@@ -14,6 +14,7 @@ import (
 
 // Backup writes a consistent copy of the database to a new file while the database is in use. It is
 // for SQLite only; Snapshot is for both engines.
+// A failure leaves no file.
 func (s *Store) Backup(ctx context.Context, path string) error {
 	if s.engine != SQLite {
 		return fault.New(fault.Invalid, "the database is PostgreSQL; see Snapshot")
@@ -50,6 +51,7 @@ func (s *Store) copyTo(ctx context.Context, path string) error {
 
 // Restore puts a backup into a folder that has no database yet, after checking that the backup is
 // intact.
+// Older tables are brought up to date by the next Open.
 func Restore(ctx context.Context, backup, dir string) error {
 	target := filepath.Join(dir, File)
 	if _, err := os.Stat(target); err == nil {

@@ -16,6 +16,7 @@ import (
 )
 
 // Insertion is an INSERT of any number of rows.
+// For example, Into is "usage_days (account_id, day)", and Columns is 2.
 type Insertion struct {
 	Into     string // the table and its columns
 	Columns  int
@@ -23,6 +24,9 @@ type Insertion struct {
 }
 
 // Bulk inserts many rows in a transaction, as cheaply as its engine can.
+//
+// There are three, by engine and size: oneByOne for a few rows, manyRows for SQLite, arrays for
+// PostgreSQL.
 type Bulk interface {
 	// Insert inserts rows and returns how many were inserted or updated. values appends those of row i, each
 	// an int64, a string, a []byte or nil. Rows are inserted in their order, which is that of their locks.
@@ -67,6 +71,7 @@ func (s *Store) Relaxed(ctx context.Context, work func(ctx context.Context, conn
 // oneByOne inserts through database/sql, for a few rows.
 type oneByOne struct{ tx *sql.Tx }
 
+// Insert implements Bulk with one statement for each row.
 func (o oneByOne) Insert(ctx context.Context, in *Insertion, rows int, values func(to []any, i int) []any) (stored int64, err error) {
 	var args []any
 	for i := range rows {
@@ -92,6 +97,8 @@ type manyRows struct{ conn driver.Conn }
 // only two statements have to be prepared.
 const rowsAtOnce = 50
 
+// Insert implements Bulk: groups of rowsAtOnce as long as there are enough rows, and then single
+// rows.
 func (m manyRows) Insert(ctx context.Context, in *Insertion, rows int, values func(to []any, i int) []any) (stored int64, err error) {
 	for next := 0; next < rows; {
 		size := rowsAtOnce
@@ -156,6 +163,7 @@ type arrays struct{ conn *pgconn.PgConn }
 // arrayRows is the number of rows of one statement, which bounds the memory of its parameters.
 const arrayRows = 500
 
+// Insert implements Bulk: a statement for every arrayRows rows, whose columns use the same memory.
 func (a arrays) Insert(ctx context.Context, in *Insertion, rows int, values func(to []any, i int) []any) (stored int64, err error) {
 	columns := make([]column, in.Columns)
 	var room []any
@@ -205,6 +213,9 @@ func (a arrays) exec(ctx context.Context, in *Insertion, columns []column, rows 
 }
 
 // column is an array of PostgreSQL in binary form: a head of arrayHead bytes, and each element after its length.
+//
+// The head has the number of dimensions, whether there are NULLs, the type of the elements, how
+// many there are, and the number of the first; all are big-endian integers of four bytes.
 type column struct {
 	kind  columnKind
 	nulls bool
@@ -223,6 +234,7 @@ func (c *column) begin() {
 }
 
 // add appends an element.
+// All values of a column have one type. A length of -1 is NULL.
 func (c *column) add(v any) {
 	switch v := v.(type) {
 	case int64:

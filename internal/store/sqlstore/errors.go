@@ -24,6 +24,7 @@ import (
 // unavailable turns the error of a database that cannot serve at the moment into a fault that says
 // so. All other errors pass: faults, and errors that no retry can fix, such as bad SQL, a violated
 // constraint, or a value that cannot be scanned. The latter are bugs and are reported as such.
+// Errors of statements and transactions pass through here before they leave the kernel.
 func unavailable(err error) error {
 	if err == nil {
 		return nil
@@ -170,6 +171,7 @@ func isUnique(err error) bool {
 
 // isUnanswered reports whether err says that the database gave no answer. An error that the database has sent
 // is one, unless it is just starting or stopping.
+// A busy SQLite counts as one that has not answered: its writer was taken for the whole patience.
 func isUnanswered(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return len(e.Code) == 5 && e.Code[:3] == "57P" // shutting down, crashed, not ready yet

@@ -20,6 +20,7 @@ type Expiring struct {
 
 // DropExpired deletes what has expired. It deletes a few rows at a time, so that nobody waits for it. Failed is called
 // with what could not be deleted.
+// A full batch means that there may be more, so the next one follows. After an error it continues with the next kind.
 func DropExpired(ctx context.Context, failed func(what string, err error), all ...Expiring) {
 	for _, e := range all {
 		for n := e.AtOnce; n == e.AtOnce && ctx.Err() == nil; {

@@ -21,6 +21,7 @@ import (
 )
 
 // patience says how long a Store waits for its database.
+// Tests have shorter ones, so that they can wait for them.
 type patience struct {
 	// call is for a statement or a transaction, with the wait for a connection. A caller with less time ends
 	// earlier; no caller has more, except for settle and long.
@@ -62,6 +63,9 @@ func portion(patience time.Duration, tenths int64) time.Duration {
 
 // pool is a set of connections. It has no method without a deadline: frozen connections, which accept a
 // statement and never answer it, look like a slow database to the driver, and would hold a caller for ever.
+//
+// Every statement goes through one of its methods, which do three things: add the deadline, retry
+// on a new connection where that is safe, and note how it ended, for Health.
 type pool struct {
 	db       *sql.DB
 	idle     int // how many unused connections are kept
@@ -95,6 +99,7 @@ func openPostgres(url string) (*pgx.ConnConfig, error) {
 }
 
 // connectPostgres opens a pool on such settings, without connecting yet.
+// The functions use p, which is set before the first connection is made.
 func (s *Store) connectPostgres(c *pgx.ConnConfig, open, idle int) *pool {
 	var p *pool
 	db := stdlib.OpenDB(*c,
@@ -134,6 +139,7 @@ func within(ctx context.Context, patience time.Duration) (context.Context, conte
 }
 
 // ExecContext runs a statement.
+// It is never repeated: a statement without a reply may have been executed.
 func (p *pool) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	ctx, cancel := within(ctx, p.patience.call)
 	defer cancel()
@@ -159,6 +165,7 @@ type boundedRow struct {
 	args  []any
 }
 
+// Scan runs the query and reads its row.
 func (r boundedRow) Scan(to ...any) error {
 	err := r.pool.twice(r.ctx, r.query, func(ctx context.Context) (bool, error) {
 		err := r.pool.db.QueryRowContext(ctx, r.query, r.args...).Scan(to...)
@@ -171,6 +178,9 @@ func (r boundedRow) Scan(to ...any) error {
 // twice runs a query within the pool's patience. One that only reads and was not answered for most of that time is run
 // once more, on a new connection: after a failover the old ones are silent for ever. do reports whether it can be run
 // again.
+//
+// It is not repeated if the caller has less time than the patience: the deadline is then the
+// caller's own, and no time is left for a second try.
 func (p *pool) twice(ctx context.Context, query string, do func(context.Context) (again bool, err error)) error {
 	whole, cancel := within(ctx, p.patience.call)
 	defer cancel()
@@ -190,6 +200,7 @@ func (p *pool) twice(ctx context.Context, query string, do func(context.Context)
 }
 
 // begin begins a transaction, once more on a new connection if the first is silent. Nothing has happened until then.
+// The caller calls the returned function when the transaction has ended.
 func (p *pool) begin(ctx context.Context, patience time.Duration, opts *sql.TxOptions) (*sql.Tx, context.CancelFunc, error) {
 	if !p.again || ctx.Value(inLong{}) != nil {
 		tx, err := p.db.BeginTx(ctx, opts)
@@ -248,6 +259,7 @@ func (p *pool) tx(ctx context.Context, patience time.Duration, opts *sql.TxOptio
 }
 
 // raw runs work with a connection of the driver itself, within a patience.
+// The connection returns to the pool afterwards, unless work returns driver.ErrBadConn.
 func (p *pool) raw(ctx context.Context, patience time.Duration, work func(ctx context.Context, conn any) error) (err error) {
 	ctx, cancel := within(ctx, patience)
 	defer cancel()
@@ -383,6 +395,7 @@ func (p *pool) note(err error) {
 }
 
 // dropIdle closes the connections that nobody uses.
+// database/sql has no method for it; it closes the surplus when the limit is lowered.
 func (p *pool) dropIdle() {
 	p.db.SetMaxIdleConns(-1)
 	p.db.SetMaxIdleConns(p.idle)
@@ -396,6 +409,7 @@ func (p *pool) wrote(err error) {
 }
 
 // state is what all pools of a Store know about their database.
+// It is all atomics, because every statement writes to it.
 type state struct {
 	answered atomic.Int64              // when a statement was last answered, in Unix nanoseconds
 	failing  atomic.Int64              // when the first statement since then was not; 0: none
@@ -514,6 +528,8 @@ func (s *Store) Pools() map[string]*sql.DB {
 // long runs work that may take hours, such as a migration of large tables. Its statements have no deadline of
 // their own: nobody can say how long they should take. Instead the work ends when the database has not answered
 // anything for a while, which is asked on other connections.
+//
+// A long inside another one is part of it.
 func (s *Store) long(ctx context.Context, work func(context.Context) error) error {
 	if ctx.Value(inLong{}) != nil {
 		return work(ctx)

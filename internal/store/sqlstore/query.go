@@ -15,6 +15,8 @@ import (
 // Arguments and what is scanned are a time.Time, a time.Duration or a bool where the program has one; Conn converts
 // them to and from the integers that are stored. On a pool, errors of the database become faults; see unavailable. In a
 // transaction Tx does that.
+//
+// A Conn is made for one call and not kept.
 type Conn struct {
 	store *Store
 	ctx   context.Context //nolint:containedctx // of the one call that a Conn is for
@@ -28,11 +30,14 @@ func (s *Store) Read(ctx context.Context) *Conn { return &Conn{store: s, ctx: ct
 // Write returns a Conn for statements that need no transaction around them.
 func (s *Store) Write(ctx context.Context) *Conn { return &Conn{store: s, ctx: ctx, pool: s.write} }
 
-// Vital returns a Conn for what nodes show with that they live.
+// Vital returns a Conn for the signs of life that nodes leave in the database. It has connections
+// of its own; see Store.
 func (s *Store) Vital(ctx context.Context) *Conn { return &Conn{store: s, ctx: ctx, pool: s.vital} }
 
 // Tx runs work in one writing transaction. It commits if work returns nil and rolls back otherwise. Errors of the
 // database become faults; see unavailable.
+//
+// work must use only the Conn it gets. On SQLite there is one connection that writes, and another write on the Store would wait for this transaction until its patience ends.
 func (s *Store) Tx(ctx context.Context, work func(tx *Conn) error) error {
 	return unavailable(s.write.tx(ctx, s.patience.call, nil, s.inTx(work)))
 }
@@ -119,6 +124,7 @@ func (c *Conn) Changed(query string, args ...any) (n int64, err error) {
 }
 
 // ExecEach runs a statement of a transaction n times, with the arguments that args returns.
+// The statement is prepared once.
 func (c *Conn) ExecEach(n int, args func(i int) []any, query string) error {
 	if n == 0 {
 		return nil
@@ -175,6 +181,7 @@ func All[T any](c *Conn, scan func(Row, *T) error, query string, args ...any) (l
 }
 
 // One returns the one row of a query, or nil if it has none.
+// Further rows are ignored.
 func One[T any](c *Conn, scan func(Row, *T) error, query string, args ...any) (*T, error) {
 	v := new(T)
 	err := scan(c.row(query, args), v)
@@ -208,6 +215,8 @@ func Optional[T any](c *Conn, query string, args ...any) (v T, err error) {
 type Row struct{ from rowScanner }
 
 // Scan reads the columns of the row.
+// Times and durations are wrapped, because they are stored as integers; a bool needs nothing,
+// since database/sql converts 0 and 1.
 func (r Row) Scan(to ...any) error {
 	for i, v := range to {
 		switch v := v.(type) {
@@ -223,6 +232,7 @@ func (r Row) Scan(to ...any) error {
 // timeColumn scans a time. NULL is the zero time.
 type timeColumn struct{ to *time.Time }
 
+// Scan implements sql.Scanner.
 func (c timeColumn) Scan(v any) error {
 	ms, err := integer(v)
 	*c.to = Time(ms)
@@ -232,6 +242,7 @@ func (c timeColumn) Scan(v any) error {
 // durationColumn scans a duration, which is stored in whole milliseconds.
 type durationColumn struct{ to *time.Duration }
 
+// Scan implements sql.Scanner.
 func (c durationColumn) Scan(v any) error {
 	ms, err := integer(v)
 	*c.to = time.Duration(ms) * time.Millisecond
@@ -252,8 +263,10 @@ func integer(v any) (int64, error) {
 // Into returns what scans bytes into an array of their length.
 func Into(array []byte) sql.Scanner { return bytesColumn(array) }
 
+// bytesColumn scans bytes into memory of the caller.
 type bytesColumn []byte
 
+// Scan implements sql.Scanner. Bytes beyond the array are dropped.
 func (c bytesColumn) Scan(v any) error {
 	b, ok := v.([]byte)
 	if !ok {
@@ -334,9 +347,9 @@ func Among[T any](values []T, first ...any) (list string, args []any) {
 	return list, first
 }
 
-// Next raises a counter by one and returns its value. Its row stays locked until the transaction ends, so numbers are
-// committed in order and without gaps: who has seen a number has seen all up to it. A sequence of the database would
-// not guarantee that.
+// Next raises a counter by one and returns its value. Its row stays locked until the transaction
+// ends, so numbers are committed in order and without gaps: a reader that has seen a number has
+// seen all numbers below it. A sequence of the database would not guarantee that.
 func (c *Conn) Next(counter string) (int64, error) {
 	return Value[int64](c, `UPDATE counters SET value = value + 1 WHERE name = $1 RETURNING value`, counter)
 }

@@ -28,6 +28,9 @@ type cursor interface {
 
 // ahead is a cursor that reads rows before they are asked for, in a goroutine of its own: the two databases and whoever
 // compares them work at the same time.
+//
+// One part is waiting in the channel while another is being read and a third is being used, so at
+// most three parts are in memory.
 type ahead struct {
 	from    cursor
 	parts   chan []row
@@ -75,6 +78,8 @@ func (a *ahead) read() (part []row, more bool) {
 	return part, true
 }
 
+// next implements cursor. The error, if there is one, comes after all rows that were read before
+// it.
 func (a *ahead) next() (row, error) {
 	for len(a.part) == 0 {
 		part, ok := <-a.parts
@@ -88,6 +93,7 @@ func (a *ahead) next() (row, error) {
 	return r, nil
 }
 
+// close implements cursor. It ends the goroutine even if nobody has read all rows.
 func (a *ahead) close() {
 	close(a.quit)
 	a.reading.Wait() // before the rows are closed, which are read there
@@ -101,6 +107,7 @@ type sqliteCursor struct {
 	mended *int64 // counts the values that PostgreSQL would refuse
 }
 
+// sqliteCursor reads a table, in the order of its key if ordered.
 func (s *Store) sqliteCursor(ctx context.Context, t *table, ordered bool, mended *int64) (*sqliteCursor, error) {
 	rows, err := s.read.QueryContext(ctx, t.selectAll(SQLite, ordered))
 	if err != nil {
@@ -109,8 +116,10 @@ func (s *Store) sqliteCursor(ctx context.Context, t *table, ordered bool, mended
 	return &sqliteCursor{rows, t, mended}, nil
 }
 
+// close implements cursor.
 func (c *sqliteCursor) close() { c.rows.Close() }
 
+// next implements cursor. Each row is new memory, since it may wait in a batch.
 func (c *sqliteCursor) next() (row, error) {
 	if !c.rows.Next() {
 		return nil, unavailable(c.rows.Err())
@@ -183,6 +192,8 @@ type postgresCursor struct {
 	table *table
 }
 
+// newPostgresCursor reads a table on a connection, which can do nothing else until the cursor is
+// closed.
 func newPostgresCursor(ctx context.Context, conn *pgx.Conn, t *table, ordered bool) (*postgresCursor, error) {
 	rows, err := conn.Query(ctx, t.selectAll(Postgres, ordered))
 	if err != nil {
@@ -191,8 +202,11 @@ func newPostgresCursor(ctx context.Context, conn *pgx.Conn, t *table, ordered bo
 	return &postgresCursor{rows, t}, nil
 }
 
+// close implements cursor.
 func (c *postgresCursor) close() { c.rows.Close() }
 
+// next implements cursor. The driver returns integer columns as int32 and BIGINT as int64; rows
+// have only the latter.
 func (c *postgresCursor) next() (row, error) {
 	if !c.rows.Next() {
 		return nil, unavailable(c.rows.Err())
@@ -234,6 +248,7 @@ func (r row) equal(o row) bool {
 }
 
 // compareValues orders values of one column. NULL comes first.
+// Texts are compared by their bytes, as both engines are told to do.
 func compareValues(a, b any) int {
 	switch a := a.(type) {
 	case int64:
@@ -259,6 +274,10 @@ func compareValues(a, b any) int {
 }
 
 // digest is a checksum of the rows of a table, whatever their order: the hashes of the rows, added up.
+//
+// Adding is commutative, so the two engines may return the rows in any order and nothing has to be
+// sorted. It is no defense against somebody who forges rows; it finds what was lost or changed by
+// accident.
 type digest struct {
 	rows int64
 	sum  [4]uint64

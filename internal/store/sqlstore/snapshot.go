@@ -25,6 +25,8 @@ func ReadDatabase(ctx context.Context, database, dir string) (*Store, error) {
 
 // Snapshot writes all data as of one moment to a new SQLite file, while the database is in use. On
 // PostgreSQL that takes a folder, work, which is removed again. report may be nil.
+//
+// A backup is SQLite on both engines, so that it can be restored on either.
 func (s *Store) Snapshot(ctx context.Context, path, work string, report func(Progress)) (err error) {
 	if s.engine == SQLite {
 		return s.Backup(ctx, path)
@@ -48,6 +50,8 @@ func (s *Store) Snapshot(ctx context.Context, path, work string, report func(Pro
 }
 
 // copyInto copies every table of a PostgreSQL into an empty SQLite, as of one moment.
+// One read-only transaction that repeats its reads sees all tables as of its first statement,
+// however long it takes.
 func (s *Store) copyInto(ctx context.Context, to *Store, report func(Progress)) error {
 	// Rows arrive table by table, so references are checked at the end. The pragma counts outside of
 	// transactions only, and for one connection.
@@ -185,6 +189,7 @@ func (s *Store) Digests(ctx context.Context, report func(Progress)) (all []Table
 	return all, err
 }
 
+// digests is Digests with the context of long.
 func (s *Store) digests(ctx context.Context, report func(Progress)) (all []TableSum, err error) {
 	sizes, err := s.Sizes(ctx)
 	if err != nil {

@@ -12,6 +12,9 @@
 //
 // Times are stored as Unix milliseconds, booleans as 0 and 1, money in cents or micro-dollars, and
 // request and unit counts in thousandths, so both engines only ever compare and add integers.
+//
+// Start reading with Store, Conn and Store.Tx; pool has the deadlines, and errors.go decides which
+// errors a caller may retry.
 package sqlstore
 
 import (
@@ -36,6 +39,8 @@ import (
 const File = "sluice.db"
 
 // Store is an open database. It is safe for concurrent use.
+// The fields are set while it is opened and not changed afterwards, except for the atomics and,
+// before it is shared, the key.
 type Store struct {
 	engine Engine
 	path   string   // path of the SQLite file; empty for PostgreSQL
@@ -86,6 +91,8 @@ func OpenAsIs(ctx context.Context, database, dir string) (*Store, error) {
 }
 
 // open connects to a database and takes the steps in order.
+// The functions that open a database differ in nothing but their steps. ErrAway is added here, for
+// callers that wait until PostgreSQL is there.
 func open(ctx context.Context, database, dir string, steps ...func(*Store, context.Context) error) (*Store, error) {
 	s := &Store{}
 	if err := s.connect(database, dir); err != nil {
@@ -188,6 +195,8 @@ type querier interface {
 
 // each runs a query and calls read for each row. Loops over rows belong here: it is easy to forget
 // rows.Err, and then rows that broke off look like all there are. All rows must be read within the patience of a call.
+//
+// A query is run again only if no row has been read: read may have kept the others.
 func each(ctx context.Context, q querier, read func(*sql.Rows) error, query string, args ...any) (err error) {
 	run := func(ctx context.Context) (again bool, err error) {
 		rows, err := q.QueryContext(ctx, query, args...)

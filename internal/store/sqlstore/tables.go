@@ -9,6 +9,8 @@ import (
 
 // copied are the tables that a Transfer copies, in its order. A migration that adds a table adds a line
 // here or to notCopied; a test compares both lists with the database.
+// The order is part of the format of backups: a manifest lists the tables in it, and is compared entry
+// by entry.
 var copied = [...]string{
 	"accounts", "api_keys", "logins", "recovery_codes", "passkeys", "sessions", "one_time_links", "staff_tokens", "notices", "matters", "matter_messages",
 	"billing_accounts", "billing_details", "billing_payments", "billing_ledger", "billing_events", "testpay_objects",
@@ -43,6 +45,7 @@ type table struct {
 type kind int
 
 const (
+	// The three kinds of columns that the migrations use; numbers are integers.
 	textKind kind = iota
 	bytesKind
 	numberKind
@@ -60,6 +63,9 @@ func (s *Store) Strangers(ctx context.Context) ([]string, error) {
 
 // describe reads what a Transfer must know of a table. The source says what the key is, and the target,
 // which is stricter, of which kind the columns are.
+//
+// Both must have the same columns. The order is the source's, because the statements name the
+// columns.
 func describe(ctx context.Context, from, to *Store, name string) (*table, error) {
 	t := &table{name: name}
 	types := map[string]kind{}

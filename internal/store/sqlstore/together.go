@@ -9,6 +9,7 @@ import (
 )
 
 // Step is one statement of Together.
+// Row and Changed point to memory of the caller, which is valid only if Together returns no error.
 type Step struct {
 	Query   string
 	Args    []any

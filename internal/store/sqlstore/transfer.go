@@ -34,6 +34,8 @@ const closePatience = 5 * time.Second
 // compares both sides row by row and writes only what differs, so it is exact however often it runs.
 // While a copy is incomplete, the target holds no foreign keys, and Open refuses it. Finish puts the
 // foreign keys back and marks both sides.
+//
+// The order of use is Examine, OpenTarget, NewTransfer, Begin, Copy, Compare, Finish, Close.
 type Transfer struct {
 	from, to *Store
 	id       string // of the installation
@@ -53,6 +55,8 @@ const (
 )
 
 // move is a row of the table transfers.
+// restore holds the statements that put the foreign keys back, one per line, while the state is
+// copying.
 type move struct {
 	installation, state string
 	at                  time.Time
@@ -218,6 +222,7 @@ func Examine(ctx context.Context, from *Store, url string) (Standing, error) {
 var errForeign = errors.New("the target holds data of another installation: name an empty database with --to (createdb makes one)")
 
 // standing returns what the database holds, as a target of the installation.
+// A database takes part in one move at a time, so the first row decides.
 func (s *Store) standing(ctx context.Context, installation string) (Standing, error) {
 	// The table may be missing; then the database is only accepted if it has no rows.
 	moves, _ := s.transfers(ctx)
@@ -351,6 +356,8 @@ func (t *Transfer) Begin(ctx context.Context) (Standing, error) {
 
 // Finish puts the foreign keys back, which checks them, and marks the target as complete and the source
 // as moved.
+// The target comes first: if the process dies in between, both could be served, but neither is
+// lost, and the same command completes it.
 func (t *Transfer) Finish(ctx context.Context) error {
 	now := time.Now()
 	err := t.to.longTx(ctx, func(tx *Conn) error {

@@ -57,6 +57,7 @@ func (c *counter) step() {
 	}
 }
 
+// tell reports how far it is.
 func (c *counter) tell() {
 	c.AllRows = c.before + c.Rows
 	c.report(c.Progress)
@@ -92,6 +93,9 @@ func (t *Transfer) goThrough(ctx context.Context, report func(Progress), work fu
 }
 
 // Copy makes the target equal to the source, and returns what it changed. Begin must have been called.
+//
+// The first copy finds the tables empty and only inserts. Later ones compare, and cost little more
+// than reading both sides.
 func (t *Transfer) Copy(ctx context.Context, report func(Progress)) (all []Changes, err error) {
 	t.Mended = 0
 	err = t.eachTable(ctx, report, func(ctx context.Context, tb *table, c *counter) error {
@@ -151,6 +155,7 @@ func (t *Transfer) pass(ctx context.Context, tb *table, w *writer, filled bool) 
 // none is the cursor of a table without rows.
 type none struct{}
 
+// next and close implement cursor.
 func (none) next() (row, error) { return nil, nil }
 func (none) close()             {}
 
@@ -161,6 +166,7 @@ type ordered struct {
 	last  row
 }
 
+// next implements cursor.
 func (o *ordered) next() (row, error) {
 	r, err := o.cursor.next()
 	if err == nil && r != nil && o.last != nil && o.table.compareKeys(o.last, r) >= 0 {
@@ -172,6 +178,9 @@ func (o *ordered) next() (row, error) {
 
 // merge compares two tables that are ordered by their key, and gives w what must be deleted from the
 // second and inserted there. If the second is empty, the first need not be ordered.
+//
+// It is the merge step of a merge sort: the smaller key moves on, equal keys move on together. A
+// changed row is deleted and inserted again.
 func merge(ctx context.Context, tb *table, source, target cursor, w *writer) error {
 	if target != (none{}) {
 		source, target = &ordered{cursor: source, table: tb}, &ordered{cursor: target, table: tb}
@@ -220,6 +229,7 @@ func merge(ctx context.Context, tb *table, source, target cursor, w *writer) err
 }
 
 // writer collects changes of one table and writes them in batches.
+// erases and inserts choose what a pass does, because some tables need two passes; see copyTable.
 type writer struct {
 	table           *table
 	erases, inserts bool // what it does; the rest is ignored
@@ -231,6 +241,7 @@ type writer struct {
 	bytes int
 }
 
+// erase notes a row of the target that must go.
 func (w *writer) erase(ctx context.Context, r row) error {
 	if !w.erases {
 		return nil
@@ -243,6 +254,7 @@ func (w *writer) erase(ctx context.Context, r row) error {
 	return w.full(ctx)
 }
 
+// insert notes a row that the target lacks.
 func (w *writer) insert(ctx context.Context, r row) error {
 	if !w.inserts {
 		return nil
@@ -261,6 +273,7 @@ func (w *writer) full(ctx context.Context) error {
 }
 
 // flush writes the batch in one transaction, deletions first: a changed row is in both lists.
+// Rows are inserted with COPY, the fastest way that PostgreSQL has.
 func (w *writer) flush(ctx context.Context) error {
 	if len(w.gone)+len(w.fresh) == 0 {
 		return nil

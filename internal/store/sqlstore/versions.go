@@ -84,6 +84,8 @@ func Inspect(ctx context.Context, database, dir string) (Inspection, error) {
 	return s.inspect(ctx)
 }
 
+// inspect is Inspect for a store that is open. Only a database that cannot be reached is an error;
+// tables that are missing are a finding.
 func (s *Store) inspect(ctx context.Context) (Inspection, error) {
 	// Connecting is lazy, so ask the database for a sign of life.
 	in := Inspection{Engine: s.engine, Known: Newest()}
@@ -156,6 +158,7 @@ func (m Migration) String() string {
 const tellEvery = 10 * time.Second
 
 // reporting runs work, and tells of it when it begins and every ten seconds.
+// No report is made after it has returned.
 func (s *Store) reporting(m Migration, work func() error) error {
 	if s.report == nil {
 		return work()
@@ -228,6 +231,9 @@ func (s *Store) applied(ctx context.Context, m *goose.Provider) (have versions, 
 
 // missing returns the migrations up to a version that a database does not have yet. A database with migrations that this
 // program does not know, or without one that it needs, is refused: nobody knows what its tables look like.
+//
+// The checks come in the order in which their messages help most: a database of a newer program
+// would fail the later ones, too.
 func (have versions) missing(upTo int64) (pending []int64, err error) {
 	last := int64(0)
 	if len(have) > 0 {
@@ -253,6 +259,8 @@ func (have versions) missing(upTo int64) (pending []int64, err error) {
 
 // apply applies the missing migrations up to a version. Each is one transaction, so a failed start leaves no half-applied
 // one behind. On PostgreSQL nodes that start at the same time do it one after the other; the later ones find nothing left.
+// It looks again after it has the lock, because another node may have applied some or all of them
+// meanwhile.
 func (s *Store) apply(ctx context.Context, m *goose.Provider, upTo int64) error {
 	unlock, err := s.lockMigrations(ctx)
 	if err != nil {

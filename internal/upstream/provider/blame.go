@@ -29,6 +29,7 @@ func Counts(err error) bool {
 // ownError marks the cause of a fault that depends on the request. cause may be nil.
 type ownError struct{ cause error }
 
+// Error implements error. It says what the cause says, so that logs read the same.
 func (e *ownError) Error() string {
 	if e.cause == nil {
 		return "only this request fails"
@@ -36,6 +37,7 @@ func (e *ownError) Error() string {
 	return e.cause.Error()
 }
 
+// Unwrap makes the cause visible to errors.Is and errors.As.
 func (e *ownError) Unwrap() error { return e.cause }
 
 // Own marks a fault as one that other requests would not meet, and returns it. The caller may try again, other upstreams
@@ -54,6 +56,9 @@ type said struct {
 }
 
 // read reads the body of an error: {"error":{…}} and variants of that.
+//
+// It is decoded into maps, because no two vendors have the same members, and members of other
+// types than expected must not hide the rest.
 func read(body []byte) (s said) {
 	var v any
 	if json.Unmarshal(body, &v) != nil {
@@ -114,6 +119,9 @@ var tooLarge = regexp.MustCompile(`(?i)^request too large\b`)
 
 // callers reports whether the caller caused a refusal with this status. request is the body that was sent; nil if it is
 // not known.
+//
+// The cases are in the order of their certainty. In doubt it is not the caller's fault: then other
+// upstreams are asked, and the operator notices.
 func (s *said) callers(status int, request *[3][]byte) bool {
 	switch {
 	case callersFault(status):
@@ -179,6 +187,7 @@ func occurs(request *[3][]byte, text string) bool {
 
 // plainly returns the pieces of a request with its letters written as letters: "\u0074hread" names a thread, too. What
 // has no such escapes is returned as it is.
+// Otherwise a caller could hide such a name, and make its failures count against the upstream.
 func plainly(request [3][]byte) *[3][]byte {
 	escape := []byte(`\u00`)
 	for i, piece := range request {

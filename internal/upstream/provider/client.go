@@ -53,6 +53,10 @@ type ClientOptions struct {
 
 // Client is the HTTP side of an adapter. It has a pool of connections to one upstream, deadlines and bounds for
 // what it reads, and it turns errors into faults. It may be used by several goroutines at once.
+//
+// Start reading with Client.do and Reply. A Reply goes through three phases, each with a bound of
+// its own: firstPatience until the headers, the client's silence between two reads, and a second
+// for the rest after the last event.
 type Client struct {
 	secrets   [][]byte // none is empty
 	transport http.RoundTripper
@@ -111,6 +115,8 @@ func (c *Client) Post(ctx context.Context, to *Reply, u *url.URL, header http.He
 }
 
 // PostPieces is Post with a body in pieces, of which any may be empty.
+// Three pieces are what a patched body has: a head of ours, the caller's bytes, and a tail of
+// ours. They are never joined.
 func (c *Client) PostPieces(ctx context.Context, to *Reply, u *url.URL, header http.Header, body [3][]byte) error {
 	to.payload = payload{rest: body, sent: &to.sent}
 	err := c.do(ctx, to, &http.Request{
@@ -135,6 +141,7 @@ type payload struct {
 	sent *atomic.Bool
 }
 
+// Read implements io.Reader, for transports that do not borrow.
 func (p *payload) Read(to []byte) (n int, err error) {
 	for n < len(to) {
 		n += copy(to[n:], p.Borrow(len(to)-n))
@@ -160,8 +167,10 @@ func (p *payload) Borrow(n int) (piece []byte) {
 	return piece
 }
 
+// left returns how many bytes have not been read.
 func (p *payload) left() int { return len(p.rest[0]) + len(p.rest[1]) + len(p.rest[2]) }
 
+// Close implements io.Closer. The bytes belong to the request, which outlives the payload.
 func (p *payload) Close() error { return nil }
 
 // Fetch sends a GET request and fills in the reply, as Post does.
@@ -207,6 +216,9 @@ func (c *Client) Connect(ctx context.Context, u *url.URL) error {
 
 // do sends the request. Until the headers have come, only firstPatience bounds the wait: a long prompt may be
 // read for minutes. From then on no pause may be longer than the client's silence.
+//
+// The call gets a context of its own, which the pulse cancels if the upstream falls silent.
+// plainhttp needs less of a context than net/http does, so its calls get the cheaper callContext.
 func (c *Client) do(ctx context.Context, to *Reply, req *http.Request) error {
 	to.client = c
 	if pool, ok := c.transport.(*connections); ok && pool.choose(req.URL) != nil {
@@ -416,6 +428,8 @@ func (r *Reply) Ready() bool { return r.reader != nil && r.reader.Ready() }
 
 // Close frees the upstream. If complete is set, everything that was expected has been read; then the connection
 // goes back to the pool as soon as the body has ended. Otherwise it is closed, which tells the upstream to stop.
+//
+// The buffer returns to the pool here, so nothing that was read may be used afterwards.
 func (r *Reply) Close(complete bool) error {
 	if r.beat != nil {
 		r.beat.Stop()

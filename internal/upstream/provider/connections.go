@@ -26,6 +26,9 @@ const (
 
 // connections is the pool of connections to one upstream. Calls that need no proxy use package plainhttp, which
 // costs less than net/http; all others use http.Transport, and so do long requests over TLS.
+//
+// A server that turns out to speak HTTP/2 alone is remembered in way, and served by full from then
+// on.
 type connections struct {
 	plain  *plainhttp.Transport // nil if full makes every call
 	secure *plainhttp.Transport // the same over TLS
@@ -67,6 +70,7 @@ func Connections(connect time.Duration, opts *PoolOptions) http.RoundTripper {
 }
 
 // newConnections returns an empty pool. settings may be nil.
+// Both kinds of transport share the cache of TLS sessions.
 func newConnections(connect time.Duration, settings *tls.Config) *connections {
 	dial := (&net.Dialer{Timeout: connect, KeepAlive: 30 * time.Second}).DialContext
 	if settings = settings.Clone(); settings == nil {
@@ -106,6 +110,8 @@ func newConnections(connect time.Duration, settings *tls.Config) *connections {
 var errNoHTTP1 = errors.New("the server does not speak HTTP/1.1")
 
 // handshake starts TLS on a connection.
+// It closes the connection if it fails. A handshake that is too slow is a time-out, not a
+// cancellation: the caller's context is still alive.
 func handshake(ctx context.Context, nc net.Conn, address string, settings *tls.Config, within time.Duration) (net.Conn, error) {
 	settings = settings.Clone()
 	settings.ServerName, _, _ = net.SplitHostPort(address)
@@ -128,6 +134,8 @@ func handshake(ctx context.Context, nc net.Conn, address string, settings *tls.C
 }
 
 // RoundTrip implements http.RoundTripper.
+// A long request over TLS goes to full, because plainhttp could not look for an early reply while
+// it writes; see plainhttp.MaxSecure.
 func (c *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 	by := c.choose(req.URL)
 	if by == nil || by == c.secure && req.ContentLength > plainhttp.MaxSecure {

@@ -8,6 +8,9 @@ import (
 // callContext is the context of one call that package plainhttp makes: that of the caller, and the pulse may cancel it. A context of
 // package context does the same for a dozen allocations more. Here package plainhttp registers the one function that
 // ends the call, and nothing else is needed unless a connection has to be made.
+//
+// It is a usual context with three states: nothing registered, one hook, or, if somebody asks for
+// Done or registers a second function, a full context behind it.
 type callContext struct {
 	context.Context // the caller's
 
@@ -74,6 +77,7 @@ func (c *callContext) forget() bool {
 }
 
 // end cancels the context; the first cause counts. A nil cause stands for context.Canceled.
+// The lock is released first: hook and cancel run code of others.
 func (c *callContext) end(cause error) {
 	if cause == nil {
 		cause = context.Canceled

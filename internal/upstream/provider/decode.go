@@ -15,6 +15,9 @@ import (
 // upstreams get wrong: repeated ids and names, missing indexes, arguments that are not a string, finish reasons
 // of their own. It remembers the calls of one reply, so each reply needs a Decoder of its own. The zero value is
 // ready for use.
+//
+// Relay decodes only what its scanner does not accept, so the Decoder may see some chunks of a
+// reply and not others; it never relies on having seen the first.
 type Decoder struct {
 	// Fingerprint is the upstream's system_fingerprint, a JSON string, if the last reply or chunk had one.
 	Fingerprint []byte
@@ -35,6 +38,7 @@ func TierOf(name string) string {
 }
 
 // decodedCall identifies a call that has begun.
+// Relay's rules ask for indexes without gaps, so each call gets a number of ours.
 type decodedCall struct {
 	choice int
 	index  int    // the upstream's index, which may have gaps
@@ -43,6 +47,8 @@ type decodedCall struct {
 }
 
 // wireReply is a chat.completion or a chat.completion.chunk.
+// Members that nobody reads are left out. A member of a wrong type fails the whole decoding, so
+// those that upstreams use freely are raw or any.
 type wireReply struct {
 	Choices []wireChoice `json:"choices"`
 	Usage   *figures     `json:"usage"`
@@ -96,11 +102,14 @@ type figures struct {
 	ok    bool // there are figures in it
 }
 
+// UnmarshalJSON implements json.Unmarshaler. It never fails.
 func (f *figures) UnmarshalJSON(raw []byte) error {
 	f.usage, f.ok = ReadUsage(raw)
 	return nil
 }
 
+// wireUsage is a usage object on the wire. The total is raw, because only one comparison needs it
+// and some upstreams send it as a string.
 type wireUsage struct {
 	Prompt        int             `json:"prompt_tokens"`
 	Completion    int             `json:"completion_tokens"`
@@ -115,6 +124,9 @@ type wireUsage struct {
 
 // Decode reads one chat.completion or chat.completion.chunk. It returns a fault if the JSON cannot be read, or
 // if it says that the reply failed. The events do not refer to raw.
+//
+// The events of a chunk come in a fixed order: the tier, then for each choice reasoning, text,
+// refusal, calls and the finish reason, then the usage.
 func (d *Decoder) Decode(raw []byte) ([]Event, error) {
 	var w wireReply
 	if err := json.Unmarshal(raw, &w); err != nil {
@@ -232,6 +244,8 @@ func (d *Decoder) delta(events []Event, choice int, w *wireDelta) []Event {
 
 // call returns the piece with the index of the call that it belongs to. The call is found by the upstream's
 // index, else by its id; a piece with neither continues the last call. If none fits, a new call begins.
+//
+// Only the piece that begins a call has an id and a name, whatever the upstream repeats.
 func (d *Decoder) call(choice int, w *wireCall) ToolPiece {
 	if w.Custom != nil {
 		w.Function.Name, w.Function.Arguments = w.Custom.Name, w.Custom.Input

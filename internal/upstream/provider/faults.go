@@ -36,6 +36,7 @@ type failure struct {
 	cause error // may be nil
 }
 
+// Error implements error.
 func (f *failure) Error() string {
 	if f.cause == nil {
 		return f.word
@@ -43,6 +44,7 @@ func (f *failure) Error() string {
 	return f.cause.Error()
 }
 
+// Unwrap returns the cause.
 func (f *failure) Unwrap() error { return f.cause }
 
 // WasUnreachable reports whether an error is that of Unreachable.
@@ -72,6 +74,7 @@ func Word(err error) (word string, status int) {
 // sentError marks the cause of a fault that came after the whole request had been sent. cause may be nil.
 type sentError struct{ cause error }
 
+// Error implements error.
 func (e *sentError) Error() string {
 	if e.cause == nil {
 		return "the request had been sent"
@@ -79,6 +82,7 @@ func (e *sentError) Error() string {
 	return e.cause.Error()
 }
 
+// Unwrap returns the cause.
 func (e *sentError) Unwrap() error { return e.cause }
 
 // Sent marks a fault that came after the whole request had been sent, and returns it.

@@ -20,6 +20,8 @@ import (
 )
 
 // S3 stores files as objects in a bucket.
+// An object appears in the bucket when its upload is complete, which is what package blob promises
+// of every file.
 type S3 struct {
 	*spool
 	client *minio.Core

@@ -90,6 +90,9 @@ func tokenTable(context int) int {
 
 // levels writes the signs of the trailing ones and then the other values (clause 9.2.2). The codes
 // adapt: suffix, the number of bits that are written plainly, grows with the values.
+//
+// Positive values have even codes and negative ones odd codes, so that small magnitudes of either
+// sign are short.
 func (w *bitWriter) levels(level []int32, ones int) {
 	for _, l := range level[:ones] {
 		w.flag(l < 0)

@@ -12,6 +12,10 @@
 // one of the same picture. So the bytes are the same, however many cores there are.
 //
 // Choosing the quantizer and the key pictures is up to the caller.
+//
+// Start reading with Encoder.Encode, then slice.encode and slice.macroblock. The one rule behind
+// everything: whatever the encoder predicts from must be exactly what decoders have at that point,
+// so each macroblock is reconstructed as soon as it is written.
 package h264
 
 import (

@@ -12,6 +12,7 @@ const farthest = 64 * 4
 
 // neighbour returns the motion of a macroblock of this slice. It is not known if the macroblock is
 // outside the slice, and it does not move if it is an intra macroblock.
+// It is only asked for macroblocks that come before the current one.
 func (s *slice) neighbour(mx, my int) (mv vector, moves, known bool) {
 	if mx < 0 || mx >= s.e.mbWide || my < s.first {
 		return vector{}, false, false
@@ -63,6 +64,9 @@ func median(a, b, c int16) int16 { return max(min(a, b), min(max(a, b), c)) }
 // neighborhood in space and time, and refines it in smaller and smaller steps until the prediction
 // is good enough or no step helps. It starts with the vector of a skipped macroblock, whose
 // prediction must be in predY.
+//
+// It is a descent to the nearest minimum, not a full search: motion in these clips is smooth, and
+// one of the guesses is nearly always close.
 func (s *slice) search(mx, my int, pred, skip vector) (vector, int) {
 	e := s.e
 	n := my*e.mbWide + mx
@@ -186,6 +190,7 @@ func (s *slice) chroma(dst, ref []uint8, mx, my int, v vector) {
 // around returns the square of n by n pixels at x, y of a plane, and its stride. Vectors may point
 // outside the picture, where the edge pixels are repeated. Such a square is assembled in s.window;
 // any other is a part of the plane itself.
+// The result is valid until the next call.
 func (s *slice) around(plane []uint8, w, h, x, y, n int) (p []uint8, stride int) {
 	if x >= 0 && y >= 0 && x+n <= w && y+n <= h {
 		return plane[y*w+x:], w

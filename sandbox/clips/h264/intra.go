@@ -19,6 +19,7 @@ type chosen struct{ luma, chroma int }
 // chooseIntra predicts luma in the mode that fits best and returns the remaining sum of absolute
 // differences. Pixels of another slice may not be used, so the first row of a slice has nothing
 // above it.
+// DC is always possible, so there is always a best mode.
 func (s *slice) chooseIntra(mx, my int) int {
 	e := s.e
 	o := my*16*e.src.Stride + mx*16
@@ -136,6 +137,7 @@ func meanDC(dec []uint8, stride, o, n int, top, left bool) uint8 {
 // plane predicts a slope through the pixels above and to the left (clause 8.3.3.4, and 8.3.4.4 for
 // chroma). h and v measure the horizontal and vertical gradient, b and c are the slopes in 1/32 per
 // pixel, and a is 32 times the value in the middle, which is the mean of the two far ends.
+// The constants are those of the clauses for 16 and for 8 pixels.
 func plane(p, dec []uint8, stride, o, n int) {
 	half := n / 2
 	h, v := 0, 0
@@ -160,6 +162,7 @@ func plane(p, dec []uint8, stride, o, n int) {
 // quarterDC predicts a chroma block in DC mode, which treats each of its four 4x4 blocks separately
 // (clause 8.3.4.1). The upper right and lower left ones use only the side that they touch, if it
 // exists.
+// i numbers the four blocks by rows.
 func quarterDC(p, dec []uint8, stride, mx, my int, top bool) {
 	o := my*8*stride + mx*8
 	left := mx > 0

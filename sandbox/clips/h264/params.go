@@ -1,6 +1,7 @@
 package h264
 
 const (
+	// Codes of the standard, in the order in which the SPS has them.
 	profileBaseline = 66
 	constrained     = 0xC0 // constraint_set0 and 1 make it the constrained baseline profile
 	bt709           = 1    // the code for color primaries, transfer and matrix
@@ -28,6 +29,8 @@ func (e *Encoder) level() uint32 {
 
 // SPS returns the sequence parameter set (clause 7.3.2.1.1) as a NAL unit without its length. It
 // holds what is the same for all pictures: profile, size and timing.
+// The order of the fields is that of the clause; every field must be written, also those that say
+// nothing.
 func (e *Encoder) SPS() []byte {
 	var w bitWriter
 	w.u(8, profileBaseline)

@@ -12,6 +12,7 @@ var interCBP = [48]uint8{
 // vanishes reports whether the difference to the prediction certainly quantizes to zero. It only
 // looks at the size of the difference, so that most macroblocks of a calm picture need no
 // transform.
+// It may report false for a macroblock that would vanish, never true for one that would not.
 func (s *slice) vanishes(mx, my int) bool {
 	e := s.e
 	o, stride := my*16*e.src.Stride+mx*16, e.src.Stride
@@ -53,6 +54,7 @@ func sad4(a []uint8, as int, b []uint8, bs int) int {
 // skip leaves the macroblock as predicted with the vector mv, which must be that of a skipped
 // macroblock. It writes nothing but counts it, because runs of skipped macroblocks are coded as one
 // number.
+// The vector is kept, because neighbors derive theirs from it.
 func (s *slice) skip(mx, my int, mv vector) {
 	e := s.e
 	s.skipped++
@@ -176,6 +178,9 @@ func (s *slice) codeIntra(mx, my int, key bool) {
 //
 // The steps are those of codeIntra, except that there is no second transform of DC values and that
 // an 8x8 block may be left out.
+//
+// Blocks are left out in groups of four, since the coded block pattern has one bit for each 8x8
+// pixels.
 func (s *slice) codeInter(mx, my int, mv, pred, skip vector) {
 	e, q := s.e, &s.y
 	o, stride := my*16*e.src.Stride+mx*16, e.src.Stride
@@ -264,6 +269,8 @@ func (s *slice) transformInter(b, scan *[16]int32) (weight int32) {
 
 // chromaCoef holds the chroma coefficients of a macroblock in scan order: the DC values of each
 // plane, and the others of each 4x4 block.
+// Decoders need what parts says before the coefficients, so both planes are transformed before
+// anything is written.
 type chromaCoef struct {
 	parts int // what is coded: 0 nothing, 1 only DC, 2 everything
 	dc    [2][4]int32
@@ -283,6 +290,7 @@ func (s *slice) transformChroma(mx, my int, round int32) *chromaCoef {
 
 // transformPlane does so for one plane. src and dst are whole planes, and pred is the prediction of
 // this macroblock.
+// plane is 0 for U and 1 for V.
 func (s *slice) transformPlane(plane int, src, dst, pred []uint8, mx, my int, round int32) {
 	cr, q := &s.chromaCoef, &s.c
 	stride := s.e.src.Stride / 2

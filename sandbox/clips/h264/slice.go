@@ -4,6 +4,9 @@ package h264
 // parallel: each one writes only to its own rows of the current picture, and reads those of the
 // others only in the previous one. Its arrays are scratch space that is reused, so that coding does
 // not allocate.
+//
+// A slice lives as long as its Encoder. The order for each macroblock is always the same: predict,
+// transform and quantize, write, reconstruct.
 type slice struct {
 	e          *Encoder
 	first, end int
@@ -24,6 +27,7 @@ type slice struct {
 }
 
 // encode writes the slice and reconstructs it.
+// Its payload is in s.w afterwards, without the header of the NAL unit.
 func (s *slice) encode(key bool) {
 	s.w.reset()
 	s.header(key)
@@ -72,6 +76,8 @@ func (s *slice) header(key bool) {
 
 // macroblock codes a macroblock of a picture that has a reference. It tries the cheapest option
 // first: skip it, predict it from the previous picture, or predict it from this one.
+//
+// pred is what the vector is coded against, and skip the vector that costs nothing.
 func (s *slice) macroblock(mx, my int) {
 	pred, skip := s.predictVector(mx, my)
 	s.predict(mx, my, skip)

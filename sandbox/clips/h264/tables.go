@@ -6,6 +6,7 @@ package h264
 // coeffTokenLen and coeffTokenBits are coeff_token (table 9-5), indexed by context (see tokenTable)
 // and by 4*totalCoeff+trailingOnes. A length of 0 marks a combination that does not exist.
 
+// coeffTokenLen has the lengths. The last of the four tables has a fixed length of six bits.
 var coeffTokenLen = [4][68]uint8{
 	{
 		1, 0, 0, 0, 6, 2, 0, 0, 8, 6, 3, 0, 9, 8, 7, 5, 10, 9, 8, 6, 11, 10, 9, 7, 13, 11, 10, 8, 13, 13, 11, 9, 13, 13, 13, 10,
@@ -25,6 +26,7 @@ var coeffTokenLen = [4][68]uint8{
 	},
 }
 
+// coeffTokenBits has the codes, in the low bits.
 var coeffTokenBits = [4][68]uint8{
 	{
 		1, 0, 0, 0, 5, 1, 0, 0, 7, 4, 1, 0, 7, 6, 5, 3, 7, 6, 5, 3, 7, 6, 5, 4, 15, 6, 5, 4, 11, 14, 5, 4, 8, 10, 13, 4,
@@ -70,6 +72,7 @@ var totalZerosLen = [15][16]uint8{
 	{1, 1},
 }
 
+// totalZerosBits has the codes of total_zeros.
 var totalZerosBits = [15][16]uint8{
 	{1, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 1},
 	{7, 6, 5, 4, 3, 5, 4, 3, 2, 3, 2, 3, 2, 1, 0},
@@ -106,6 +109,7 @@ var runLen = [7][15]uint8{
 	{3, 3, 3, 3, 3, 3, 3, 4, 5, 6, 7, 8, 9, 10, 11},
 }
 
+// runBits has the codes of run_before.
 var runBits = [7][15]uint8{
 	{1, 0},
 	{1, 1, 0},

@@ -24,6 +24,9 @@ var (
 var chromaQP = [MaxQP - 29]int{29, 30, 31, 32, 32, 33, 34}
 
 // quantizer holds the tables for one QP, for luma or chroma.
+//
+// A coefficient is divided by the step in the encoder and multiplied by it in decoders. Both use
+// integers only, so that every decoder gets the same picture.
 type quantizer struct {
 	qp    int
 	shift uint
@@ -35,6 +38,7 @@ type quantizer struct {
 }
 
 // newQuantizer computes the tables for a QP.
+// Bit 0 of the index is the parity of the column, and bit 2 that of the row.
 func newQuantizer(qp int) quantizer {
 	q := quantizer{qp: qp, shift: uint(15 + qp/6)}
 	for i := range 16 {
@@ -73,6 +77,7 @@ func quant(c, mf, round int32, shift uint) int32 {
 }
 
 // fdct is the forward integer transform of a 4x4 block, without its scaling: rows, then columns.
+// It consists of additions and doublings, as the standard's transform was designed for.
 func fdct(d *[16]int32) {
 	for i := 0; i < 16; i += 4 {
 		a, b, c, e := d[i]+d[i+3], d[i+1]+d[i+2], d[i+1]-d[i+2], d[i]-d[i+3]

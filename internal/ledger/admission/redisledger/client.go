@@ -26,6 +26,7 @@ type client struct{ rueidis.Client }
 // connection, also when the client reconnects by itself.
 func dialer(option rueidis.ClientOption, deadline time.Duration, dialed func()) func() (transport, error) {
 	option.PipelineMultiplex = -1 // one connection
+	// Client-side caching would cost Redis memory for keys that change with every call.
 	option.DisableCache = true
 	option.DisableRetry = true // a second attempt would outlive the deadline of the call
 	option.Dialer.Timeout = 2 * deadline
@@ -48,6 +49,8 @@ func dialer(option rueidis.ClientOption, deadline time.Duration, dialed func()) 
 	}
 }
 
+// dialTCP connects as rueidis does by default. A DialCtxFn replaces its default, so the choice
+// between TLS and plain TCP is repeated here.
 func dialTCP(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
 	if t != nil {
 		return (&tls.Dialer{NetDialer: d, Config: t}).DialContext(ctx, "tcp", addr)
@@ -55,6 +58,7 @@ func dialTCP(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (ne
 	return d.DialContext(ctx, "tcp", addr)
 }
 
+// close waits for commands that are under way.
 func (c client) close() { c.Close() }
 
 // load loads all scripts together, because in a batch of which a server knows only some scripts those would
@@ -96,6 +100,7 @@ func (c client) run(ctx context.Context, orders []order, answers []answer) {
 }
 
 // runUnknown runs the orders with the given numbers, whose scripts the server does not know.
+// A script that was unknown has not run at all, so this is no repetition.
 func (c client) runUnknown(ctx context.Context, orders []order, answers []answer, again []int) {
 	c.load(ctx)
 	commands := make(rueidis.Commands, 0, len(again))
@@ -114,6 +119,7 @@ func (c client) known(o *order) rueidis.Completed {
 }
 
 // readAnswer returns what a script has returned.
+// Scripts that return a number, such as revoke, get it as decimal digits like all other texts.
 func readAnswer(r rueidis.RedisResult) (a answer) {
 	m, err := r.ToMessage()
 	if err != nil {

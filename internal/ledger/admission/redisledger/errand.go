@@ -9,7 +9,9 @@ import (
 	"sluice/internal/ledger/usage"
 )
 
-// errand is one run of the script that is being put together.
+// errand is one run of the script count.lua, alone or as a part of free.lua, while it is put
+// together and until its reply is read. The arguments are: the time, an empty word where free has
+// its slot, the numbers of the errand, the node, its life, and then three words for each total.
 type errand struct {
 	u     *Units
 	id    string
@@ -36,6 +38,7 @@ func (u *Units) keys(accountID string, month time.Time) []string {
 }
 
 const (
+	// Instead of the hash that a node knows, an errand may name one of these.
 	anyHash  = 0  // there is one
 	makeHash = -1 // if there is none
 )
@@ -63,6 +66,10 @@ func (e *errand) of(y *tally) *errand {
 	return e
 }
 
+// add makes the errand be about one more total. sent is what this node has added in its life, and included how much of that the total
+// includes already; units and forgiven are what the store knows, or
+// -1; hours is the history of the last day. late says that an earlier errand got no reply. The
+// caller holds the lock of the account, if x belongs to a tally.
 func (e *errand) add(x *total, sent, included int64, late bool, units, forgiven int64, hours string) {
 	open := int64(0)
 	for i := range x.unproven {
@@ -81,6 +88,7 @@ func (e *errand) add(x *total, sent, included int64, late bool, units, forgiven 
 	e.args = append(e.args, x.name, string(text), hours)
 }
 
+// flag is a truth value as scripts read it.
 func flag(on bool) int64 {
 	if on {
 		return 1
@@ -88,6 +96,7 @@ func flag(on bool) int64 {
 	return 0
 }
 
+// order returns the errand as a script of its own.
 func (e *errand) order() order {
 	return order{script: countScript, keys: e.keys, args: e.args, errand: e}
 }
@@ -107,6 +116,9 @@ type outcome struct {
 	totals     string // four numbers for each total
 }
 
+// read decodes the reply: whether the hash is the one that the errand names, when it was made, the
+// sum u of all additions, and four numbers for each total. If it is another hash, the totals are
+// missing.
 func (e *errand) read(a answer) (outcome, error) {
 	if a.err != nil {
 		return outcome{}, a.err
@@ -119,6 +131,9 @@ func (e *errand) read(a answer) (outcome, error) {
 }
 
 // heard notes the reply and tells the listener.
+//
+// A reply about another month or another life is of no use to the tally; it only wakes those who
+// wait, so that they look again.
 func (e *errand) heard(r answer) {
 	u := e.u
 	o, err := e.read(r)
@@ -185,6 +200,7 @@ func (e *errand) heardOf(m *matter, y *tally, seen int64, reply string) {
 }
 
 // raiseOrder returns the script that tells Redis what the store knows, and with it what this node has added.
+// If the node is in a later month already, the order is about no total.
 func (u *Units) raiseOrder(accountID string, k *abuse.Known) order {
 	sh := u.shard(accountID)
 	sh.mu.Lock()
@@ -219,6 +235,10 @@ func (u *Units) raiseOrder(accountID string, k *abuse.Known) order {
 
 // raise adds a total to the errand, with what this node has added if it may. The caller holds the lock of the
 // account.
+//
+// Unproven additions are resolved here. The store was asked for each by its id: those it has are
+// part of its total, those it does not have are added to this node's sum, and those it was not
+// asked about stay unproven.
 func (e *errand) raise(x *total, k *abuse.Known, mine bool) {
 	if k.Budget != nil {
 		x.budget = k.Budget(x.plan)
@@ -254,6 +274,8 @@ func (e *errand) raise(x *total, k *abuse.Known, mine bool) {
 }
 
 // hours returns the units at the beginning of each hour of the last day, as the script keeps them.
+// The store knows how much was added in each hour. Subtracting all of it from the total gives the
+// value before the first hour, and adding hour by hour gives the others.
 func hours(k *abuse.Known, accountID string, x *total, units int64) string {
 	var text []byte
 	// Backwards from the total of now. Before the beginning of the month this is negative.

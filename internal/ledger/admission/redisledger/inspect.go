@@ -25,6 +25,7 @@ func Inspect(ctx context.Context, url string) (Inspection, error) {
 		return in, err
 	}
 	defer t.close()
+	// The dialer of a URL always returns a client; only tests have another transport.
 	c := t.(client)
 	for _, section := range []string{"server", "memory"} {
 		text, err := c.Do(ctx, c.B().Info().Section(section).Build()).ToString()

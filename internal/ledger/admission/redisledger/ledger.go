@@ -14,6 +14,16 @@
 // says which of the two it is.
 //
 // Which facts an epoch stands for, and reading them again, is not done here; see admission.Standing.
+//
+// Start reading with Ledger.Take and Ledger.Free, which are the beginning and the end of a call;
+// then state, which decides between Redis and the node's own shares; then Ledger.step, which moves
+// a node from one to the other. The files: ledger.go has the calls, queue.go the ends of calls on
+// their way to Redis, local.go what happens without Redis, run.go the work in the background,
+// table.go how lost data is recognized, units.go and errand.go the monthly units.
+//
+// One rule decides every case of doubt: a limit may be too strict for a minute, but never too lax.
+// So what would be given back is dropped when a reply is lost, and what was consumed is sent
+// again.
 package redisledger
 
 import (
@@ -62,6 +72,7 @@ type Options struct {
 	Now func() time.Duration
 }
 
+// defaults returns a copy of the options with every default filled in. o may be nil.
 func (o *Options) defaults() Options {
 	var d Options
 	if o != nil {
@@ -70,6 +81,7 @@ func (o *Options) defaults() Options {
 	if d.Prefix == "" {
 		d.Prefix = "sluice:"
 	}
+	// The durations differ in nothing but their default.
 	for _, v := range []struct {
 		value    *time.Duration
 		standard time.Duration
@@ -92,6 +104,7 @@ func (o *Options) defaults() Options {
 // Ledger is one node's view of the ledger. It is safe for concurrent use. Run must be running while calls
 // are admitted.
 type Ledger struct {
+	// opts never changes after newLedger; every default is filled in.
 	opts    Options
 	members Members // nil for a process that is no node
 	node    string  // names this node
@@ -101,6 +114,8 @@ type Ledger struct {
 	// Redis admitted with none. So it knows what is running here, whoever admitted it.
 	local *admission.Memory
 	clock clock
+	// calls has each running call of this node by its slot, and debts what must still be told to
+	// Redis. Both have locks of their own, which are never held during a round trip.
 	calls calls
 	queue queue
 	debts debts
@@ -157,6 +172,7 @@ func newLedger(members Members, opts *Options) *Ledger {
 	return l
 }
 
+// parseURL reads the address of Redis from the configuration.
 func parseURL(url string) (rueidis.ClientOption, error) {
 	option, err := rueidis.ParseURL(url)
 	if err != nil {
@@ -170,6 +186,9 @@ func parseURL(url string) (rueidis.ClientOption, error) {
 func (l *Ledger) Close() { l.link.close() }
 
 // Take implements admission.Ledger.
+//
+// If Redis does not answer, the call is admitted or refused on this node's share of the limits; a
+// caller never sees an outage of Redis as an error.
 func (l *Ledger) Take(accountID string, limits account.Limits, c admission.Cost) (admission.Place, admission.Standing, *admission.Obstacle) {
 	slot := l.slots.Add(1)
 	r, err := l.ask(accountID, l.takeOrder(accountID, limits, c, slot))
@@ -188,6 +207,8 @@ func (l *Ledger) Take(accountID string, limits account.Limits, c admission.Cost)
 	l.local.Take(accountID, account.Limits{RequestsPerMinute: account.Unlimited, Concurrent: account.Unlimited, TokensPerMinute: account.Unlimited}, admission.Cost{})
 	l.calls.add(slot, running{account: accountID, since: l.clock.millis(), last: limits.Concurrent != account.Unlimited && r.used >= int64(limits.Concurrent)})
 	p := admission.Place{Cost: c, Slot: slot}
+	// An unlimited resource has no entry in the window, so nothing can be given back to it later.
+	// Time 0 says so to Free and GiveBack.
 	if limits.RequestsPerMinute != account.Unlimited {
 		p.RequestsAt = r.at
 	}
@@ -208,12 +229,16 @@ func (l *Ledger) Peek(accountID string, limits account.Limits) admission.Standin
 
 // Free implements admission.Ledger. It waits for Redis only if the call had the last slot: a caller that has
 // its reply may then make its next call on any node.
+//
+// A call of Free for a slot that is not known does nothing, so freeing twice is harmless.
 func (l *Ledger) Free(accountID string, p admission.Place, used admission.Cost) {
 	c, ok := l.calls.remove(p.Slot)
 	if !ok {
 		return // not a call of this process, or freed before
 	}
 	o := op{slot: p.Slot}
+	// A call can cost less than it reserved, of requests and of tokens. It can cost more of tokens
+	// alone: how long an answer gets is not known when the call is admitted.
 	if unused := p.Cost.RequestMilli - used.RequestMilli; unused > 0 && p.RequestsAt != 0 {
 		o.requestsAt, o.requests = p.RequestsAt, unused
 	}
@@ -224,6 +249,8 @@ func (l *Ledger) Free(accountID string, p admission.Place, used admission.Cost) 
 		l.freeLocal(accountID, c.place, used, &o)
 	} else {
 		l.local.Free(accountID, admission.Place{}, admission.Cost{})
+		// Tokens beyond the reservation must not wait in the queue for an outage to end: this node
+		// counts them on its share at once.
 		if o.tokens < 0 && !l.state.exact() {
 			l.owe(accountID, -o.tokens)
 			o.tokens = 0
@@ -289,6 +316,8 @@ func Revoke(ctx context.Context, url, accountID string) error {
 	return err
 }
 
+// takeOrder returns the order that asks Redis for a place. Requests are counted in thousandths,
+// and so is their limit here. account.Unlimited is negative and is passed on as it is.
 func (l *Ledger) takeOrder(accountID string, limits account.Limits, c admission.Cost, slot uint64) order {
 	requests := int64(limits.RequestsPerMinute)
 	if requests > 0 {
@@ -319,6 +348,8 @@ func (l *Ledger) ask(accountID string, o order) (reply, error) {
 	case others != nil && (r.code != 0 || o.script == peekScript):
 		l.await(others)
 	case r.wants(admission.Slots) && l.members.Live() > 1:
+		// Twice the time for which another node gathers the ends of its calls: what has ended
+		// there by now has then been sent.
 		_ = pace.Sleep(context.Background(), 2*gather)
 		if r, _, err = l.askOnce(accountID, o); err != nil || !r.wants(admission.Slots) {
 			return r, err
@@ -344,6 +375,8 @@ func (l *Ledger) askOnce(accountID string, o order) (r reply, others *flight, er
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), l.opts.Deadline)
 	defer cancel()
+	// Whatever the account's last calls left behind comes first: the script then sees their slots
+	// free.
 	ops, others, done := l.queue.grab(accountID)
 	defer done()
 	orders := append(l.orders(make([]order, 0, len(ops)+1), accountID, ops), o)
@@ -398,6 +431,8 @@ func (l *Ledger) await(f *flight) {
 }
 
 // standing returns the meters that a reply says.
+// Requests are in thousandths in Redis, which is why they have a unit of 1000. The sign of the
+// epoch is a flag: negative means that the account was deactivated.
 func (r reply) standing(limits account.Limits) admission.Standing {
 	meter := func(limit account.Limit, used, reset, unit int64) admission.Meter {
 		if limit == account.Unlimited {
@@ -416,6 +451,7 @@ func (r reply) standing(limits account.Limits) admission.Standing {
 }
 
 // obstacle returns the limit that a reply names.
+// A negative wait means that waiting does not help: the call costs more than the whole limit.
 func (r reply) obstacle(limits account.Limits) *admission.Obstacle {
 	o := &admission.Obstacle{Resource: admission.Resource(r.code), Used: r.used, Never: r.wait < 0}
 	if !o.Never {

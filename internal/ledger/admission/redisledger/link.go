@@ -8,6 +8,7 @@ import (
 )
 
 var (
+	// The texts are what operators read in State.Why and in the log.
 	errNotConnected = errors.New("not connected to Redis yet")
 	errApproximate  = errors.New("calls are not counted in Redis at the moment")
 	errDataLost     = errors.New("the data in Redis was lost")
@@ -58,6 +59,7 @@ func (k *link) connect() (transport, error) {
 	return c, nil
 }
 
+// close ends the connection for good: a later connect returns errClosed.
 func (k *link) close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -72,6 +74,8 @@ func (k *link) suspect() bool { return k.dials.Load() != k.verified.Load() }
 
 // clock is the time of Redis as this node knows it: what Redis said last, and what has passed since on the
 // node's monotonic clock. Entries that the node makes on its own so have times that mean the same in Redis.
+// All nodes that share a Redis therefore agree on the time within a few milliseconds, whatever
+// their own clocks say.
 type clock struct {
 	fixed  func() time.Duration // of a test; nil otherwise
 	start  time.Time
@@ -79,11 +83,13 @@ type clock struct {
 	synced atomic.Bool
 }
 
+// init starts the clock. Until the first beat it goes by the clock of this machine.
 func (c *clock) init(fixed func() time.Duration) {
 	c.fixed, c.start = fixed, time.Now()
 	c.ahead.Store(c.start.UnixNano()) // a good guess until Redis says
 }
 
+// now returns the time since 1970 on the clock of Redis.
 func (c *clock) now() time.Duration {
 	if c.fixed != nil {
 		return c.fixed()

@@ -8,6 +8,8 @@ import (
 )
 
 // takeLocal admits a call on this node's share of the limits.
+// What the caller sees is widened from the share to the whole limit: headers name the limit of the
+// plan, whichever way calls are counted.
 func (l *Ledger) takeLocal(accountID string, limits account.Limits, c admission.Cost) (admission.Place, admission.Standing, *admission.Obstacle) {
 	views := l.views()
 	shares := admission.Shares(views, accountID, limits)
@@ -23,6 +25,7 @@ func (l *Ledger) takeLocal(accountID string, limits account.Limits, c admission.
 	return p, standing, nil
 }
 
+// peekLocal is Peek on this node's share.
 func (l *Ledger) peekLocal(accountID string, limits account.Limits) admission.Standing {
 	shares := l.shares(accountID, limits)
 	return l.local.Peek(accountID, shares).Widen(limits, shares)
@@ -57,7 +60,9 @@ func (l *Ledger) shares(accountID string, limits account.Limits) account.Limits 
 type calls struct{ shards [16]callShard }
 
 type callShard struct {
-	mu   sync.Mutex
+	mu sync.Mutex
+	// byID is keyed by slot; slots of calls that this node admitted on its own have the bit
+	// localSlot.
 	byID map[uint64]running
 }
 
@@ -75,6 +80,7 @@ func (c *calls) init() {
 	}
 }
 
+// add notes a call that has got its slot.
 func (c *calls) add(slot uint64, r running) {
 	s := &c.shards[slot%uint64(len(c.shards))]
 	s.mu.Lock()
@@ -82,6 +88,8 @@ func (c *calls) add(slot uint64, r running) {
 	s.byID[slot] = r
 }
 
+// remove forgets a call and returns what was known of it. It reports false if the slot is not
+// known.
 func (c *calls) remove(slot uint64) (running, bool) {
 	s := &c.shards[slot%uint64(len(c.shards))]
 	s.mu.Lock()

@@ -26,6 +26,8 @@ const (
 )
 
 // op is what the end of a call changes in Redis.
+// The times name the entries in the windows that the amounts belong to; a time of 0 means no such
+// entry.
 type op struct {
 	slot       uint64 // 0: none to free
 	requestsAt int64
@@ -36,6 +38,9 @@ type op struct {
 }
 
 // queue holds operations until they are sent, by account.
+//
+// An operation is waiting, then flying, and then forgotten. Knowing what is flying lets a node
+// that asks about an account wait until its own news has arrived.
 type queue struct {
 	mu      sync.Mutex
 	waiting map[string][]op
@@ -124,6 +129,8 @@ func (q *queue) takeOff(accountID string) {
 	f.batches++
 }
 
+// land notes that a batch for an account was answered or given up, and wakes those who wait once
+// none is left.
 func (q *queue) land(accountID string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -135,6 +142,8 @@ func (q *queue) land(accountID string) {
 }
 
 // put queues an operation.
+// If the queue is full, what must not be lost is counted elsewhere: tokens on this node's share,
+// and units in the list of what is resent.
 func (l *Ledger) put(accountID string, o op) {
 	if l.queue.put(accountID, o) {
 		return
@@ -166,6 +175,8 @@ func (l *Ledger) lost(accountID string, ops []op) {
 }
 
 // orders appends the scripts that operations of an account stand for.
+// Each end of a call is one script. However many operations ask for units, one errand speaks for
+// all of them, and it travels with the last end if there is one.
 func (l *Ledger) orders(all []order, accountID string, ops []op) []order {
 	begin := len(all)
 	var e *errand
@@ -186,6 +197,7 @@ func (l *Ledger) orders(all []order, accountID string, ops []op) []order {
 	return all
 }
 
+// freeOrder returns the order that frees a slot and corrects the windows.
 func (l *Ledger) freeOrder(accountID string, o op) order {
 	return l.accountOrder(freeScript, accountID, o.slot, l.clock.number(), o.requestsAt, o.requests, o.tokensAt, o.tokens)
 }
@@ -201,6 +213,8 @@ func (l *Ledger) Flush(ctx context.Context) {
 	}
 }
 
+// flushSome sends operations that were taken from the queue, and ends their flights. After an
+// error nobody knows which of them have arrived, so all of them count as lost.
 func (l *Ledger) flushSome(ctx context.Context, some map[string][]op) {
 	var orders []order
 	for id, ops := range some {
@@ -243,6 +257,7 @@ func nextBatch(orders []order) (n int) {
 	return n
 }
 
+// sendBatch runs one batch. The first error of any script is the error of the batch.
 func (l *Ledger) sendBatch(ctx context.Context, orders []order) error {
 	ctx, cancel := context.WithTimeout(ctx, l.opts.Deadline)
 	defer cancel()

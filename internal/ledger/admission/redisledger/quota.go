@@ -6,6 +6,7 @@ import (
 )
 
 // What quota.lua does.
+// The first number of its argument says which.
 const (
 	quotaReserve = 0
 	quotaAdjust  = 1
@@ -16,6 +17,8 @@ const (
 const keepQuota = 40 * 24 * time.Hour
 
 // ReserveUnits implements admission.Counts.
+// made identifies the counter in Redis, so that an adjustment notices
+// that another one has taken its place.
 func (l *Ledger) ReserveUnits(keyID, month string, limit, units int64) (used, made int64, ok bool, err error) {
 	text, err := l.quota(keyID, month, quotaReserve, limit, units, 0)
 	if err != nil {

@@ -13,6 +13,9 @@ import (
 
 // Run renews the slots of this node, sends what calls leave behind, and brings the node back to Redis after an
 // outage. It returns when ctx is done, after it has sent the rest.
+//
+// One goroutine sends the queue, so that a slow renewal never delays the ends of calls; this one
+// beats. The last Flush has a deadline of its own, because ctx is done by then.
 func (l *Ledger) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -22,6 +25,7 @@ func (l *Ledger) Run(ctx context.Context) error {
 			case <-ctx.Done():
 				return
 			case <-l.queue.wake:
+				// The first end waits for a few more: see gather.
 				_ = pace.Sleep(ctx, gather)
 				l.Flush(ctx)
 			case <-l.units.resting:
@@ -65,12 +69,16 @@ func (l *Ledger) rest(ctx context.Context) {
 
 // step does what is due: a look at the data in Redis, and then either the work of a node that counts in Redis or the
 // return to Redis.
+// An error at any point leaves the node as it was, and the next step tries again.
 func (l *Ledger) step(ctx context.Context) {
 	if err := l.beat(ctx); err != nil {
 		l.state.failed(err)
 		return
 	}
 	if !l.state.exact() {
+		// Redis lost its data less than a minute ago. What it admitted before still counts against
+		// the minute and nobody knows how much it was, so the node stays on its share until that
+		// minute is over.
 		if l.table.fresh.Load() {
 			return
 		}
@@ -92,6 +100,8 @@ func (l *Ledger) step(ctx context.Context) {
 
 // upkeep renews the slots of running calls, and tells Redis what single calls left here when it did not
 // answer them.
+// A slot is renewed once its call has been running for a third of a lease, and then at every beat;
+// most calls end earlier and are never renewed.
 func (l *Ledger) upkeep(ctx context.Context) error {
 	third := l.opts.Lease.Milliseconds() / 3
 	var orders []order
@@ -120,6 +130,8 @@ func (l *Ledger) tell(ctx context.Context, returning bool) error {
 		return nil
 	}
 	slots := l.calls.slots(now)
+	// Accounts that owe nothing may still have running calls, whose slots Redis must know before
+	// it admits more.
 	if returning {
 		for id := range slots {
 			if _, ok := owed[id]; !ok {
@@ -134,6 +146,8 @@ func (l *Ledger) tell(ctx context.Context, returning bool) error {
 			posts, orders = append(posts, p), append(orders, p.order)
 		}
 	}
+	// The posts of one account are in the order of time, so the last that has arrived says up to
+	// when Redis knows everything.
 	sent, err := l.sendAll(ctx, orders)
 	for _, p := range posts[:sent] {
 		l.debts.told(p.account, p.upTo)
@@ -170,6 +184,8 @@ func (l *Ledger) records(accountID string, after, upTo int64) (all []record) {
 		}
 	})
 	slices.SortStableFunc(all, func(a, b record) int { return cmp.Compare(a.at, b.at) })
+	// Entries of one millisecond become one record, in place: the script keeps one entry for each
+	// time.
 	n := 0
 	for _, r := range all {
 		if n > 0 && all[n-1].at == r.at {
@@ -190,6 +206,8 @@ func (l *Ledger) posts(accountID string, slots []uint64, after, upTo int64) (all
 	keys := l.keys(accountID)
 	for len(records)+len(slots) > 0 {
 		some, n := records[:min(len(records), piece)], min(len(slots), piece)
+		// If records remain for a later post, this one only covers the time up to its own last
+		// record.
 		told := upTo
 		if records = records[len(some):]; len(records) > 0 {
 			told = some[len(some)-1].at
@@ -206,6 +224,7 @@ func (l *Ledger) posts(accountID string, slots []uint64, after, upTo int64) (all
 	return all
 }
 
+// slotArgs appends the names of slots to the arguments of a script.
 func (l *Ledger) slotArgs(args []string, slots []uint64) []string {
 	for _, slot := range slots {
 		args = append(args, string(l.appendSlot(nil, slot)))
@@ -225,6 +244,7 @@ func (l *Ledger) beat(ctx context.Context) error {
 }
 
 // lockBeat waits until nobody else beats.
+// It is a channel and not a mutex so that waiting ends with the deadline of the caller.
 func (l *Ledger) lockBeat(ctx context.Context) error {
 	select {
 	case l.beating <- struct{}{}:
@@ -237,6 +257,9 @@ func (l *Ledger) lockBeat(ctx context.Context) error {
 func (l *Ledger) unlockBeat() { <-l.beating }
 
 // verify checks that the Redis behind a new connection is the one that we know.
+// It is called after a batch has run on the connection, and its error makes the caller discard the
+// replies. Three attempts are enough for a connection that breaks while it is being checked; one
+// that keeps breaking is reported as unstable.
 func (l *Ledger) verify(ctx context.Context) error {
 	if err := l.lockBeat(ctx); err != nil {
 		return err
@@ -262,9 +285,12 @@ func (l *Ledger) beatLocked(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// A server that has just started knows no scripts. Loading them now saves the next calls a
+	// round trip.
 	if l.link.suspect() {
 		c.load(ctx)
 	}
+	// Read before the script runs: a connection made meanwhile must stay suspect.
 	dials := l.link.dials.Load()
 	list := ""
 	if number, current := l.members.List(); current {
@@ -275,6 +301,8 @@ func (l *Ledger) beatLocked(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// This node follows the database itself and has just told Redis the number of its lists, so it
+	// does not need the number that others left there.
 	if list != "" {
 		s.list = -1
 	}

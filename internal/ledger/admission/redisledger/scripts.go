@@ -11,6 +11,8 @@ import (
 )
 
 // The scripts. Those about one account share a beginning.
+// Redis has no includes, so a shared beginning is joined to each script here, and a function it
+// defines is compiled with every script that needs it.
 var (
 	//go:embed scripts/account.lua
 	accountLua string
@@ -52,14 +54,17 @@ func scripts() []*script {
 }
 
 // script is a program that Redis runs as one step. Redis knows it by the hash of its text.
+// EVALSHA sends 40 bytes instead of the whole text.
 type script struct{ text, hash string }
 
+// newScript computes the name of a script. Redis knows the script once its text was loaded.
 func newScript(text string) *script {
 	sum := sha1.Sum([]byte(text)) // the name that Redis gives it; nothing secret depends on it
 	return &script{text, hex.EncodeToString(sum[:])}
 }
 
 // order is one script to run.
+// All keys of an order are in one hash slot, so that a cluster can run it on one server.
 type order struct {
 	script *script
 	keys   []string
@@ -85,7 +90,13 @@ type answer struct {
 }
 
 // reply is what take and peek return.
+// Scripts return it as ten doubles in the order of the fields; see readReply. Times are
+// milliseconds of the clock of Redis.
 type reply struct {
+	// code is 0 if the call was admitted, or the admission.Resource that is in the way, and used is how much of
+	// it is taken; of an admitted call, how many slots are. wait is how long until there is room, in milliseconds: 0 means
+	// that only the end of another call makes room, and a negative number that nothing does. at is
+	// the time of the new entries.
 	code, wait, used, at       int64
 	requests, tokens           int64 // what the windows hold
 	requestsReset, tokensReset int64 // milliseconds until they are empty
@@ -95,6 +106,8 @@ type reply struct {
 
 var errOtherForm = errors.New("the reply of a script has another form: nodes of different versions share this Redis")
 
+// readReply decodes the reply of take or peek. A length other than ten numbers can only come from
+// scripts of another version, which is worth a clear error during an upgrade.
 func readReply(a answer) (reply, error) {
 	if a.err != nil {
 		return reply{}, a.err
@@ -110,12 +123,14 @@ func readReply(a answer) (reply, error) {
 }
 
 // numberAt returns one of a string of numbers.
+// Doubles are exact up to 2^53, far above any count or time in milliseconds or microseconds.
 func numberAt(text string, i int) int64 {
 	return int64(math.Float64frombits(binary.LittleEndian.Uint64([]byte(text[i*8 : i*8+8]))))
 }
 
 // accountOrder returns an order about an account: its keys, the numbers as one argument, and the rest. The
 // words of the order are parts of one string, because they would be half of what a call allocates.
+// A slot of 0 leaves the last argument empty.
 func (l *Ledger) accountOrder(s *script, accountID string, slot uint64, numbers ...int64) order {
 	var room [384]byte
 	text, ends := room[:0], [5]int{}

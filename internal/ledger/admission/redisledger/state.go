@@ -49,6 +49,9 @@ func (l *Ledger) State() State {
 
 // state is the circuit between calls and Redis. It opens after some failures in a row, and only the keeper
 // closes it.
+//
+// exact is read by every call and is an atomic; the mutex guards what only people read, and makes
+// open and close one step each.
 type state struct {
 	log      *slog.Logger
 	closed   atomic.Bool // exact
@@ -61,6 +64,7 @@ type state struct {
 	why   string
 }
 
+// init begins with an open circuit: nothing is exact before the first beat.
 func (s *state) init(log *slog.Logger) {
 	s.log, s.since, s.why = log, time.Now(), errNotConnected.Error()
 	s.changed = make(chan struct{}, 1)
@@ -84,6 +88,7 @@ func (s *state) failed(err error) {
 }
 
 // open makes the node go by its shares.
+// Only the first opening is logged; later reasons replace the text that State returns.
 func (s *state) open(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

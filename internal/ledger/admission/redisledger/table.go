@@ -30,6 +30,8 @@ type Memory interface {
 }
 
 // table is what this node knows about the data in Redis.
+// Data is named by the time at which the first beat found Redis empty. Redis keeps the name. If the name changes,
+// the data was lost.
 type table struct {
 	memory Memory
 	// Whoever beats uses these: the data that this node knows, at first the one that the memory names, and the one
@@ -52,6 +54,7 @@ type sighting struct {
 	list int64
 }
 
+// readSighting reads the reply of a beat: its fields in order, separated by spaces.
 func readSighting(a answer) (s sighting, err error) {
 	if a.err != nil {
 		return s, a.err

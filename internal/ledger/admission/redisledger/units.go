@@ -26,7 +26,9 @@ const (
 	keepUnits = 7 * 24 * time.Hour
 	// keepTally is how long a node remembers an account that makes no calls here. It is far longer than anything is
 	// on its way to Redis.
-	keepTally  = 10 * time.Minute
+	keepTally = 10 * time.Minute
+	// unitShards is the number of locks over all accounts. A sweep visits one shard per step, so
+	// all are visited once in 32 beats.
 	unitShards = 32
 
 	// addEvery is the least time between two additions to the same account by a busy node that is far from the
@@ -63,6 +65,9 @@ type Units struct {
 	shards  [unitShards]unitShard
 }
 
+// unitShard holds the tallies of some accounts. Its mutex guards them all, and is never held while
+// Redis is asked. The listener is called with it held in some places, so a listener must not call
+// back into Units.
 type unitShard struct {
 	mu       sync.Mutex
 	life     string // of new tallies; tells this process from an earlier one of the same node
@@ -72,6 +77,10 @@ type unitShard struct {
 }
 
 // tally is what this node knows about the units of an account in a month.
+//
+// In the usual course made is not 0: the hash of the month is known, and additions are sent to it.
+// After the hash was lost, or before the first reply, additions are unproven until the store was
+// read; see proven.
 type tally struct {
 	month  time.Time
 	made   int64         // identifies the hash in Redis; 0: not known
@@ -90,6 +99,9 @@ type tally struct {
 }
 
 // total is one of the account's totals.
+//
+// The counters only grow, in the order settled ≥ all ≥ sent ≥ arrived, except that unproven
+// additions are in settled alone. All amounts are in thousandths of a unit.
 type total struct {
 	plan, tier account.Plan
 	name       string // in Redis
@@ -106,6 +118,7 @@ type total struct {
 	unproven []usage.Settlement
 }
 
+// init prepares the units of a ledger. Nothing is counted before Listen.
 func (u *Units) init(l *Ledger) {
 	u.l = l
 	u.resting, u.seed = make(chan struct{}, 1), maphash.MakeSeed()
@@ -123,6 +136,8 @@ func (u *Units) Listen(l abuse.Listener) { u.hear = l }
 // Exact implements abuse.Counter.
 func (u *Units) Exact() bool { return u.l.state.exact() }
 
+// shard returns the shard that holds an account. The seed differs in each process, so callers
+// cannot choose account ids that meet in one shard.
 func (u *Units) shard(accountID string) *unitShard {
 	return &u.shards[maphash.String(u.seed, accountID)%unitShards]
 }
@@ -138,6 +153,7 @@ func (s *unitShard) of(accountID string) *tally {
 }
 
 // sweep forgets the tallies that nobody has used for a while, in the next of the shards.
+// If any was forgotten, the shard begins a new life: see Units.
 func (u *Units) sweep(now time.Duration) {
 	sh := &u.shards[u.swept.Add(1)%unitShards]
 	sh.mu.Lock()
@@ -191,6 +207,9 @@ func (u *Units) Back(month time.Time) {
 	}
 }
 
+// total returns the total of a plan and a tier, and adds it if it is new. An account has one or
+// two of them, so a list is faster than a map. The pointer is valid until the next call. The
+// caller holds the lock.
 func (t *tally) total(plan, tier account.Plan) *total {
 	for i := range t.totals {
 		if x := &t.totals[i]; x.plan == plan && x.tier == tier {
@@ -201,6 +220,7 @@ func (t *tally) total(plan, tier account.Plan) *total {
 	return &t.totals[len(t.totals)-1]
 }
 
+// totalName is the field of a total in the hash of the month.
 func totalName(plan, tier account.Plan) string { return plan.String() + "." + tier.String() }
 
 // proven reports whether no addition that Redis has not counted can be part of what the hash was made from: the
@@ -210,6 +230,8 @@ func (t *tally) proven() bool {
 	return t.made != 0 || !t.lost && t.seen >= t.month.UnixMicro() && !t.unproven()
 }
 
+// unproven reports whether there are additions that the store may or may not have counted. The
+// caller holds the lock.
 func (t *tally) unproven() bool {
 	for i := range t.totals {
 		if len(t.totals[i].unproven) > 0 {
@@ -263,6 +285,9 @@ func (t *tally) hears(seen int64, now time.Duration) {
 }
 
 // Add implements abuse.Counter.
+//
+// Everything is decided under the lock of the shard; asking, queueing and waiting happen after it
+// was released.
 func (u *Units) Add(t abuse.Total, s *usage.Settlement, budget account.Limit) {
 	sh, now := u.shard(t.AccountID), u.l.clock.now()
 	sh.mu.Lock()
@@ -279,6 +304,8 @@ func (u *Units) Add(t abuse.Total, s *usage.Settlement, budget account.Limit) {
 		sh.mu.Unlock()
 		return
 	}
+	// The number up to which the listener must have been told before this addition is settled for
+	// the caller.
 	mine := x.settled
 	ask := !proven && (y.asked == 0 || now-y.asked >= askAgain)
 	if ask {
@@ -336,6 +363,8 @@ func (u *Units) rest(sh *unitShard, accountID string, y *tally) {
 }
 
 // rested queues the additions that have waited.
+// An account whose additions were sent meanwhile for another reason has nothing unsent and is
+// skipped.
 func (u *Units) rested() {
 	for i := range u.shards {
 		sh := &u.shards[i]
@@ -358,6 +387,8 @@ func (u *Units) rested() {
 	u.l.queue.nudge()
 }
 
+// unsent reports whether there are additions that are not on their way to Redis. The caller holds
+// the lock.
 func (t *tally) unsent() bool {
 	for i := range t.totals {
 		if t.totals[i].sent < t.totals[i].all {
@@ -369,6 +400,7 @@ func (t *tally) unsent() bool {
 
 // wait sends what is queued for the account and waits until the listener has been told about an addition. If
 // that takes longer than the deadline, the listener is told that it was missed.
+// It loops because a reply may be about earlier additions only.
 func (u *Units) wait(t abuse.Total, mine int64) {
 	late := time.NewTimer(u.l.opts.Deadline)
 	defer late.Stop()
@@ -423,6 +455,8 @@ func (u *Units) lost(accountID string) {
 }
 
 // missed is lost; the caller holds the lock.
+// Every total becomes unsure, because a batch that was lost may have reached Redis with any of
+// them.
 func (u *Units) missed(sh *unitShard, accountID string, y *tally) {
 	for i := range y.totals {
 		x := &y.totals[i]
@@ -438,6 +472,8 @@ func (u *Units) missed(sh *unitShard, accountID string, y *tally) {
 }
 
 // resend queues what was missed.
+// Accounts whose additions are not proven are introduced again first: the listener reads the store
+// and calls Raise.
 func (u *Units) resend() {
 	if u.hear == nil {
 		return
@@ -470,6 +506,7 @@ func (u *Units) resend() {
 }
 
 // errand returns the errand that adds what this node has counted for an account.
+// It carries the sum of this life, not what is new, and so may be sent any number of times.
 func (u *Units) errand(accountID string) *errand {
 	sh := u.shard(accountID)
 	sh.mu.Lock()
@@ -490,6 +527,8 @@ func (u *Units) errand(accountID string) *errand {
 }
 
 // Read implements abuse.Counter.
+// It asks for every combination of plan and tier, because an account may have changed its plan
+// within the month. The errand must not be heard: it is about totals that no tally holds.
 func (u *Units) Read(ctx context.Context, accountID string, month time.Time) ([]abuse.Reading, bool, error) {
 	e := u.begin(accountID, month, u.keys(accountID, month), anyHash, false)
 	for plan := account.None; plan <= account.Scale; plan++ {
@@ -533,6 +572,7 @@ func (u *Units) Unproven(accounts []string) (all []usage.Settlement) {
 }
 
 // Raise implements abuse.Counter.
+// Raising is idempotent: Redis takes the larger of what it has and what the store knows.
 func (u *Units) Raise(ctx context.Context, k abuse.Known) error {
 	if !u.Exact() {
 		return errApproximate

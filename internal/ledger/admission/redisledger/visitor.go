@@ -17,6 +17,8 @@ type Visitor struct{ url string }
 func Visit(url string) *Visitor { return &Visitor{url} }
 
 // connect calls do with the units in Redis.
+// There is no Run, so nothing closes the circuit; connect does it by hand once the connection is
+// there.
 func (v *Visitor) connect(do func(u *Units) error) error {
 	option, err := parseURL(v.url)
 	if err != nil {
@@ -64,6 +66,7 @@ func (v *Visitor) Raise(ctx context.Context, k abuse.Known) error {
 }
 
 // silent is told what nobody needs.
+// Units reports every count to a listener, and a Visitor has none that cares.
 type silent struct{}
 
 func (silent) Counted(abuse.Total, abuse.Change) {}

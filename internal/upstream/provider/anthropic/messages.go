@@ -72,6 +72,8 @@ type toolResultBlock struct {
 func (w *writer) Text(s string) any { return textBlock{Type: "text", Text: s} }
 
 // Cached implements claude.Wire.
+// Blocks are values, so a marked copy takes the place of the block. Thinking goes back as raw JSON
+// and cannot be marked.
 func (w *writer) Cached(block any, c chat.Cache) (any, bool) {
 	mark := marked{claude.CacheOf(c)}
 	switch b := block.(type) {
@@ -109,6 +111,8 @@ func (w *writer) Image(mediaType, data, address string) (any, bool) {
 const maxTitle = 500
 
 // Document implements claude.Wire. The vendor takes PDFs, and texts as text.
+// A file that claims to be text and is not valid UTF-8, or has a zero byte, is refused: the model
+// would read noise.
 func (w *writer) Document(mediaType, name, data string) (any, bool) {
 	source := imageSource{Type: "base64", MediaType: mediaType, Data: data}
 	if mediaType != "application/pdf" {

@@ -17,6 +17,10 @@ import (
 
 // openOriginal sends the request of a caller who speaks this dialect in the caller's own words. It returns nil if there
 // is none, or if it cannot be sent so; then the request is translated like any other.
+//
+// It cannot be sent so if it has parts that this upstream would refuse, such as thinking with a
+// signature of ours (Altered), or if it may hide an address and the upstream is in the operator's
+// network (Loose and Inside).
 func (a *Adapter) openOriginal(ctx context.Context, call *provider.Call) (provider.Stream, error) {
 	o := call.Request.Original
 	if o == nil || o.Dialect != chat.DialectMessages || o.Altered || o.Loose && call.Inside {
@@ -83,6 +87,9 @@ const maxDepth = 128
 
 // patch returns the body with another model, and with a bound on the reply of most tokens if that is less than the
 // caller's. It reports false if the body cannot be patched, or if the new bound leaves no room behind the thinking.
+//
+// Everything else stays as it is, byte by byte: a prompt that the vendor has cached is recognized
+// by its bytes.
 func patch(body []byte, model string, asked, most int) ([]byte, bool) {
 	out := make([]byte, 0, len(body)+len(model))
 	c := jsonscan.Cursor{Body: body}
@@ -119,6 +126,8 @@ func patch(body []byte, model string, asked, most int) ([]byte, bool) {
 }
 
 // words are what the upstream itself said of a reply. Each event is one line.
+// The adapter decodes every event as well, because usage, finish reasons and faults must be known
+// whoever the caller is.
 type words struct {
 	said   []byte
 	handed bool // said belongs to an event that was handed out
@@ -127,6 +136,9 @@ type words struct {
 
 // quote adds an event to the first of those that it was decoded into. What comes before the reply has something to
 // say waits for that: until then another upstream may be asked instead.
+//
+// Events that became no event of ours, such as a block of an unknown type, travel on an event of
+// the kind Other.
 func (s *stream) quote(kind string, raw []byte) {
 	w := s.words
 	if w == nil || kind == "ping" || kind == "message_stop" || kind == "error" {

@@ -12,6 +12,9 @@ import (
 )
 
 // stream is a reply, as server-sent events or in one piece.
+//
+// It serves two kinds of callers. For one of chat completions the events are translated. For one
+// of the same dialect they are quoted as well; see words.
 type stream struct {
 	claude.Builder
 	reply  provider.Reply
@@ -175,6 +178,7 @@ func (s *stream) message(raw []byte) error {
 
 // start starts a block with what has come of it. A block of another type, such as one for a tool of the
 // vendor's own, is ignored, and its deltas with it.
+// A call of a tool that the vendor runs is counted, because the operator pays for it.
 func (s *stream) start(at int, w *wireBlock) {
 	s.known = true
 	switch w.Type {
@@ -236,6 +240,7 @@ type signedThinking struct {
 	Signature string `json:"signature"`
 }
 
+// redactedThinking is thinking that only the vendor can read.
 type redactedThinking struct {
 	Type string `json:"type"` // redacted_thinking
 	Data string `json:"data"`
@@ -276,6 +281,7 @@ func (s *stream) failure(raw json.RawMessage) error {
 }
 
 // add replaces the figures that more has.
+// The start of a stream has the figures of the prompt, and the end at least those of the output.
 func (u *wireUsage) add(more *wireUsage) {
 	if more.Input != nil {
 		u.Input = more.Input

@@ -157,6 +157,7 @@ func (w *writer) tools() error {
 }
 
 // think bounds the reply, and the thinking that counts against the same bound. Messages must be written.
+// A call that must use a tool cannot think, so the choice of tools is written before.
 func (w *writer) think() {
 	bound := cmp.Or(w.call.Limit(), claude.DefaultMaxTokens)
 	t := w.model.Think(w.call, bound, w.out.ToolChoice.Forced(), w.conversation.Unsigned(w.req))

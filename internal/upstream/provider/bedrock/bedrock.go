@@ -97,6 +97,7 @@ func (a *Adapter) Reach(ctx context.Context) error {
 }
 
 // Open implements provider.Adapter.
+// The body is signed as a whole, so it is complete in memory before anything is sent.
 func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream, error) {
 	w := writer{call: call, req: call.Request}
 	body, err := w.write(ctx)

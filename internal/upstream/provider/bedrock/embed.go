@@ -64,6 +64,7 @@ func (a *Adapter) invoke(ctx context.Context, to url.URL, call *provider.Call, i
 }
 
 // cohere asks a model of Cohere's. What the texts are for is not part of our API; documents to search are the usual case.
+// The number of tokens comes in a header.
 func (a *Adapter) cohere(ctx context.Context, u *url.URL, call *provider.Call, req *embeddings.Request) (*embeddings.Vectors, error) {
 	v := &embeddings.Vectors{}
 	for part := range slices.Chunk(req.Inputs, mostCohere) {
@@ -100,6 +101,9 @@ func (a *Adapter) cohere(ctx context.Context, u *url.URL, call *provider.Call, r
 }
 
 // titan asks a Titan model, which takes one text at a time. The calls of a request share nothing, so several run at once.
+//
+// Each worker writes only to the places of the inputs that it took, so the results need no lock.
+// The first error cancels the others.
 func (a *Adapter) titan(ctx context.Context, u *url.URL, call *provider.Call, req *embeddings.Request) (*embeddings.Vectors, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -26,6 +26,7 @@ type image struct {
 	Source imageSource `json:"source"`
 }
 
+// imageSource has the bytes of an image or of a document.
 type imageSource struct {
 	Bytes string `json:"bytes"` // base64
 }
@@ -68,6 +69,8 @@ func (w *writer) Image(mediaType, data, address string) (block, bool) {
 const maxDocumentName = 180
 
 // Document implements claude.Wire.
+// The count of documents makes their names unique, and tells messages whether any turn must be
+// explained.
 func (w *writer) Document(mediaType, name, data string) (block, bool) {
 	format := chat.FileFormat(mediaType)
 	if format == "" {

@@ -17,6 +17,9 @@ import (
 )
 
 // stream is a reply, in frames of AWS's event stream or in one piece.
+//
+// A frame has a length, headers, a payload of JSON, and two checksums. The AWS decoder reads it;
+// what it contains is read here.
 type stream struct {
 	claude.Builder
 	reply provider.Reply
@@ -32,6 +35,9 @@ type stream struct {
 func (s *stream) Next() (*provider.Event, error) { return s.Pull(s.read) }
 
 // read reads the next frame, or the one piece.
+//
+// Peek is used to tell an end between frames from one inside a frame, which the decoder reports
+// alike.
 func (s *stream) read() error {
 	if s.whole {
 		return s.Whole(&s.reply, s.message)
@@ -222,6 +228,7 @@ func (s *stream) event(kind string, raw []byte) error {
 }
 
 // message reads a reply that comes in one piece.
+// The blocks have no index of their own, so their position is used.
 func (s *stream) message(raw []byte) error {
 	var w wireMessage
 	if err := json.Unmarshal(raw, &w); err != nil {

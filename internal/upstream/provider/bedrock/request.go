@@ -98,16 +98,21 @@ type textFormat struct {
 	Structure formatStructure `json:"structure"`
 }
 
+// formatStructure is the middle of the three.
 type formatStructure struct {
 	JSONSchema jsonSchema `json:"jsonSchema"`
 }
 
+// jsonSchema has a name, which Converse requires, and the schema.
 type jsonSchema struct {
 	Name   string `json:"name"`
 	Schema string `json:"schema"`
 }
 
 // writer writes one call in the dialect. It implements claude.Wire.
+//
+// The fields are filled in the order of write: the model, the tools, the messages, then everything
+// that depends on them.
 type writer struct {
 	call         *provider.Call
 	req          *chat.Request // call.Request
@@ -235,6 +240,9 @@ func (w *writer) think() {
 
 // effort translates reasoning_effort for the models of other vendors, and drops it for those that have no
 // such thing.
+//
+// Each vendor has another member for it: gpt-oss takes OpenAI's own, Nova a configuration, and any
+// other model that thinks the general one of Converse, which cannot turn thinking off.
 func (w *writer) effort() {
 	e := w.req.ReasoningEffort
 	level := "low" // there is no minimal

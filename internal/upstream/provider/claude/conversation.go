@@ -24,6 +24,8 @@ type Message[B any] struct {
 }
 
 // Wire writes the content blocks of one API.
+// It has one method for each kind of block. The rules about which block goes where are
+// Conversation's.
 type Wire[B any] interface {
 	// Text returns a block of text. s is never blank.
 	Text(s string) B
@@ -46,6 +48,9 @@ type Wire[B any] interface {
 // Conversation writes the messages of one call by the rules of the dialect: system messages go to the front,
 // wherever they stand; messages of one role that follow each other are one turn; results of tools belong to
 // the user; the first turn is the user's; no text is blank.
+//
+// A Conversation serves one call. The order of use is Write, then Unsigned, since whether the
+// model may think depends on what was written.
 type Conversation[B any] struct {
 	Wire Wire[B]
 	// Dialect names the API whose signed thinking may be put back; see RecallTurn. If it is empty, none is.
@@ -62,6 +67,9 @@ type Conversation[B any] struct {
 
 // Write fills System and Messages. A non-empty instruction is added to the system messages. Images that the
 // API does not take are refused, and so is a conversation without any text.
+//
+// What the API cannot say is left out and noted in the call: names of messages, the detail of
+// images, marks for a cache.
 func (c *Conversation[B]) Write(ctx context.Context, call *provider.Call, instruction string) error {
 	messages := call.Request.Messages
 	last := lastUser(messages)
@@ -137,6 +145,9 @@ func (c *Conversation[B]) add(role string, blocks ...B) {
 
 // assistant writes an earlier reply. In the exchange that is going on, its signed thinking is put back in its
 // place. Claude ignores the thinking of earlier exchanges, so it is left out.
+//
+// Messages of the assistant that follow each other are one turn, and only its first block decides
+// whether it is signed.
 func (c *Conversation[B]) assistant(ctx context.Context, call *provider.Call, m *chat.Message, current bool) {
 	var turn *Turn
 	if current && c.Dialect != "" {
@@ -204,6 +215,8 @@ func (c *Conversation[B]) user(call *provider.Call, m *chat.Message, index int) 
 }
 
 // cache marks the last of the blocks, if part i has a cache_control. It is dropped if the API cannot say it.
+// A part that was left out because it is blank has no block; the block before it is marked then,
+// and the same prefix is kept.
 func (c *Conversation[B]) cache(call *provider.Call, blocks []B, caches map[int]chat.Cache, i int) {
 	asked, ok := caches[i]
 	if !ok || len(blocks) == 0 {
@@ -218,6 +231,7 @@ func (c *Conversation[B]) cache(call *provider.Call, blocks []B, caches map[int]
 }
 
 // file writes a file, which is part j of message i. Claude does not listen to sound.
+// An image that was sent as a file becomes an image block.
 func (c *Conversation[B]) file(f *chat.File, i, j int) (block B, err error) {
 	if f.Audio {
 		return block, fault.New(fault.Invalid, "This model does not know parts of type input_audio.").At(fmt.Sprintf("messages[%d].content[%d]", i, j))

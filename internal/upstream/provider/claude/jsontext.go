@@ -22,6 +22,8 @@ func JSONInstruction(f chat.Format) string {
 // JSONText finds the first JSON object in a text that comes in pieces, and removes what a model writes
 // around it: a code fence, a sentence. It counts brackets and does not check the JSON. The zero value is
 // ready for use.
+//
+// A reply that is not JSON after all is noticed by its brackets not closing; see Check.
 type JSONText struct {
 	depth     int  // of open brackets
 	quoted    bool // inside a string

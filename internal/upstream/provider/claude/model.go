@@ -10,6 +10,7 @@ import (
 
 // Model is what one generation of Claude accepts. The generations differ: a field that one requires is
 // refused by the next.
+// The zero value accepts no sampling, thinks by a budget when asked, and is not held to schemas.
 type Model struct {
 	// Adaptive models are told how hard to think by an effort; the others get a budget of tokens.
 	Adaptive bool
@@ -92,6 +93,8 @@ type Thought struct {
 // the bound on the reply's tokens; it must be positive. Forced says that the model must call a tool: the
 // vendor refuses that together with thinking. Unsigned says that the call answers tool calls that were made
 // without thinking, or whose thinking is lost; see Conversation.Unsigned.
+//
+// In all cases but the last the bound stays what it is.
 func (m Model) Think(call *provider.Call, bound int, forced, unsigned bool) Thought {
 	effort := call.Request.ReasoningEffort
 	thought := Thought{Max: bound}
@@ -157,6 +160,8 @@ const leastThinkingTopP = 0.95
 
 // Sample returns the temperature and the top_p to send; nil leaves one out. It drops those that the model
 // refuses, and those that are refused while it thinks. t is the thinking of the same call and may be nil.
+//
+// A value that equals the default is left out without a note: the reply is the same.
 func (m Model) Sample(call *provider.Call, t *Thinking) (temperature, topP *float64) {
 	// Claudes that think without being asked do not sample at all, so t alone tells whether thinking is in the way.
 	thinks := t != nil && t.Type != m.Idle

@@ -44,6 +44,7 @@ func ErrorStatus(kind string) int { return errorStatus[kind] }
 
 // Figures are the token counts of a reply. Input has neither the tokens read from a cache nor those written
 // to it; Output includes Thinking.
+// This is how both APIs count; chat.Usage has disjoint parts instead.
 type Figures struct {
 	Input, CacheRead, CacheWritten int
 	Output, Thinking               int
@@ -66,6 +67,9 @@ func (f Figures) Usage() (chat.Usage, bool) {
 // Builder turns the blocks of one reply into events, and keeps the reply's signed thinking for the next turn.
 // An adapter embeds it in its stream and calls its methods in the order in which things arrive. It is used
 // by one goroutine.
+//
+// Blocks are named by the upstream's index. An adapter calls StartBlock, StartCall or Think, then
+// the pieces, then EndBlock, and in the end Finish and PushUsage. Pull hands the events out.
 type Builder struct {
 	provider.Pending
 
@@ -118,6 +122,8 @@ func (b *Builder) Pull(read func() error) (*provider.Event, error) {
 }
 
 // Text adds a piece of the reply's text.
+// Only what the caller gets is counted in the turn, because the caller's text must be split by
+// these sizes later.
 func (b *Builder) Text(s string) {
 	if b.json != nil {
 		s = b.json.Pass(s)

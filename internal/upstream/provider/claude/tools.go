@@ -140,6 +140,8 @@ func WireID(id string) string {
 
 // ObjectSchema returns a schema of arguments with the type object, which Claude requires, added where the
 // schema names no type. A nil schema becomes that of any object.
+// The member is added to the JSON as text, so that the order of the caller's properties, which
+// guides the model, stays as it is.
 func ObjectSchema(schema []byte) json.RawMessage {
 	const object = `{"type":"object"`
 	if schema == nil {

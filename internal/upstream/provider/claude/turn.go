@@ -60,6 +60,7 @@ func (t *Turn) signed() bool {
 
 // RecallTurn returns the turn that an assistant's message was made of. It returns nil if none was kept, if it
 // has expired, or if another API or another model wrote it.
+// The turn is stored under each of its calls, so the first call is enough to find it.
 func RecallTurn(ctx context.Context, call *provider.Call, dialect string, m *chat.Message) *Turn {
 	if len(m.ToolCalls) == 0 {
 		return nil
@@ -84,6 +85,9 @@ type TurnPiece struct {
 
 // Arrange returns the parts of an assistant's message in the order of the turn. What the caller has left out
 // stays out, and what the caller has added comes last. t may be nil: then the text comes before the calls.
+//
+// The caller's message wins in every conflict: the turn only says where things go, and adds the
+// thinking.
 func (t *Turn) Arrange(m *chat.Message) []TurnPiece {
 	a := arrangement{texts: []string{m.Content.Text()}, calls: m.ToolCalls}
 	if t == nil {

@@ -16,12 +16,15 @@ import (
 const mostEmbedded = 100
 
 // embedRequest is one text of a batch.
+// The model is named in every one of them, and must be that of the URL.
 type embedRequest struct {
 	Model      string       `json:"model"`
 	Content    embedContent `json:"content"`
 	Dimensions int          `json:"outputDimensionality,omitempty"`
 }
 
+// embedContent is a content of one text. Each text is a request of its own: several parts would
+// become one vector.
 type embedContent struct {
 	Parts [1]struct {
 		Text string `json:"text"`
@@ -29,6 +32,9 @@ type embedContent struct {
 }
 
 // Embed implements provider.Embedder. The API gives no figures.
+//
+// Batches are sent one after the other. If one fails, so does the request: half of the vectors are
+// of no use.
 func (a *Adapter) Embed(ctx context.Context, call *provider.Call, req *embeddings.Request) (*embeddings.Vectors, error) {
 	if err := provider.TextsOnly(req); err != nil {
 		return nil, err

@@ -64,6 +64,8 @@ const (
 // configure translates everything but the messages. A field that would only make the reply a little different is
 // dropped and named in x-sluice-dropped; one that would change what the caller can do with it is refused
 // (docs/api.md#chat-completion-request).
+//
+// Tools come first, because format must know whether there are any.
 func (t *translation) configure() error {
 	req := t.call.Request
 	if err := t.tools(); err != nil {

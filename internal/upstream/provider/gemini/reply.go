@@ -39,6 +39,9 @@ type usageMetadata struct {
 }
 
 // stream is a reply, in chunks or in one piece. One goroutine reads it.
+//
+// Every chunk is a whole response object. Texts and calls become events at once; finish reasons
+// and figures wait for the end of the body.
 type stream struct {
 	provider.Pending
 	ctx     context.Context //nolint:containedctx // one call's, to keep signatures for the next turn
@@ -161,6 +164,7 @@ func (s *stream) decode(raw []byte) error {
 
 // candidate reads a piece of one of the replies. It returns a fault for a finish reason that says that the reply
 // broke off.
+// Parts are read before the reason, since the last chunk has both.
 func (s *stream) candidate(w *candidate) error {
 	if w.Index < 0 || w.Index >= len(s.choices) {
 		return nil // more than the caller asked for

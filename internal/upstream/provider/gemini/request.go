@@ -87,6 +87,8 @@ type translation struct {
 
 // translate returns the body of a call, and notes in the call which fields are dropped. It returns a fault if the
 // request asks for something that Gemini cannot do.
+//
+// Messages are read in order, since the result of a tool needs the name of the call before it.
 func translate(ctx context.Context, call *provider.Call) (*request, error) {
 	if err := call.PlainBesideFiles(); err != nil {
 		return nil, err
@@ -216,6 +218,8 @@ func imagePart(address string) (part, bool) {
 }
 
 // modelParts returns an earlier reply: its text, then its calls, with the signatures that were kept of them.
+// A call whose id was never kept, because another vendor's model made it or an hour has passed,
+// goes back without its signature.
 func (t *translation) modelParts(m *chat.Message) []part {
 	var parts []part
 	if text := m.Content.Text(); text != "" {

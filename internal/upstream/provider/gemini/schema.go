@@ -81,6 +81,7 @@ func parseSchema(raw []byte) (*node, error) {
 }
 
 // parseNode reads one value. Package chat has bounded its depth.
+// Tokens come in the order of the text, which is what keeps the order of members.
 func parseNode(d *json.Decoder) (*node, error) {
 	token, err := d.Token()
 	if err != nil {
@@ -174,6 +175,9 @@ func (n *node) rename(from, to string) {
 }
 
 // reduce rewrites a schema, and all schemas inside it, with the keywords that the vendor knows.
+//
+// The steps depend on each other: allOf is merged first, because what it brings along must be
+// renamed and reduced, too.
 func (n *node) reduce() {
 	if !n.isObject { // true and false become the schema of anything
 		*n = node{isObject: true}
@@ -258,6 +262,9 @@ func (n *node) constant() {
 
 // mergeAll moves the members of the schemas under allOf, which the vendor does not know, into the schema itself. Of a
 // keyword that both have, the schema's own is kept, except for properties and required, which are joined.
+//
+// Where two schemas bound the same keyword, the result may allow more than both together. It never
+// allows less.
 func (n *node) mergeAll() {
 	all := n.get("allOf")
 	if all == nil {

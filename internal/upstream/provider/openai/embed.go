@@ -13,6 +13,7 @@ import (
 )
 
 // Embed implements provider.Embedder.
+// Vectors may come as base64 or as numbers, whatever was asked for; ReadVector takes both.
 func (a *Adapter) Embed(ctx context.Context, call *provider.Call, req *embeddings.Request) (*embeddings.Vectors, error) {
 	var reply struct {
 		Data []struct {

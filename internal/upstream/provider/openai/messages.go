@@ -13,6 +13,8 @@ import (
 
 // messages replaces the member messages if one of them must differ, because the vendor refuses it as it is or
 // wants something back that only it can read. The messages that need no change stay the caller's bytes.
+//
+// A message that changes is decoded into its members and encoded again, which sorts them.
 func (q *quirks) messages(ctx context.Context) error {
 	changed := false
 	raws := make([]json.RawMessage, len(q.req.Messages))

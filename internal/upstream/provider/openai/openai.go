@@ -118,6 +118,7 @@ func (a *Adapter) completions(call *provider.Call) *url.URL {
 func (a *Adapter) Reach(ctx context.Context) error { return a.Connect(ctx, a.models) }
 
 // Open implements provider.Adapter.
+// What the operator does not allow is left out by the same patch.
 func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream, error) {
 	call.Dropped = nil
 	if a.responses != nil {
@@ -147,6 +148,8 @@ func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Strea
 }
 
 // stream is a reply, in chunks or in one piece.
+//
+// It is the one stream whose events are raw: relay scans them, and decodes only what it must.
 type stream struct {
 	reply provider.Reply
 	event provider.Event // the one that Next returns, so that none is allocated

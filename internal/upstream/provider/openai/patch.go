@@ -12,6 +12,9 @@ import (
 
 // patch returns what must differ from the caller's body, and notes in the call which fields are dropped. It
 // returns a fault if the vendor cannot do what the request asks for.
+//
+// An upstream without a preset gets the caller's body with as few changes as possible: nobody
+// knows which fields it has.
 func (a *Adapter) patch(ctx context.Context, call *provider.Call) (chat.Patch, error) {
 	p := chat.Patch{Model: call.Upstream, IncludeUsage: true, SystemRole: true}
 	if !call.Thinks && call.Request.ReasoningEffort != "" {

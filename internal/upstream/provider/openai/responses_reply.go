@@ -13,6 +13,9 @@ import (
 )
 
 // response is a reply of the Responses API, as server-sent events or in one piece.
+//
+// A reply is a list of items: messages, reasoning, calls, and whatever tools of the vendor have
+// done. Events name an item by its place in that list, output_index.
 type response struct {
 	provider.Pending
 	ctx   context.Context //nolint:containedctx // one call's, to keep the reasoning at its end
@@ -112,10 +115,13 @@ type responseObject struct {
 	Tier       any               `json:"service_tier"` // a string
 }
 
+// incomplete says why a reply was cut.
 type incomplete struct {
 	Reason string `json:"reason"`
 }
 
+// responseUsage has the figures of a reply. Input includes the cached tokens, and output the
+// reasoning.
 type responseUsage struct {
 	Input        int `json:"input_tokens"`
 	InputDetails struct {
@@ -147,6 +153,7 @@ type responseItem struct {
 }
 
 // UnmarshalJSON implements json.Unmarshaler. In items of other types the members may be of other types, too.
+// A copy of the JSON is kept, because reasoning must go back as it came.
 func (i *responseItem) UnmarshalJSON(raw []byte) error {
 	type plain responseItem
 	i.raw = append([]byte(nil), raw...)
@@ -158,6 +165,9 @@ func (i *responseItem) UnmarshalJSON(raw []byte) error {
 }
 
 // decode turns an event into those of a reply.
+//
+// Events that are not listed repeat what was said before, such as the whole text at its end, and
+// are only quoted.
 func (s *response) decode(raw []byte) error {
 	var ev responseEvent
 	if err := json.Unmarshal(raw, &ev); err != nil {
@@ -221,6 +231,8 @@ func (s *response) arguments(output int, piece string) {
 }
 
 // done ends an item.
+// Only encrypted reasoning is kept: nothing is stored at the vendor, so an id alone would be of no
+// use there.
 func (s *response) done(output int, item *responseItem) {
 	if isServed(item.Type) {
 		s.served++
@@ -266,6 +278,8 @@ func (s *response) object(o *responseObject) error {
 }
 
 // end pushes the end of a reply and its figures, and keeps what the next turn needs.
+//
+// A status other than completed and incomplete is a failure, with or without an error object.
 func (s *response) end(o *responseObject) error {
 	finish := chat.FinishStop
 	switch {

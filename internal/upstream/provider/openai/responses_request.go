@@ -47,6 +47,9 @@ func (a *Adapter) openResponses(ctx context.Context, call *provider.Call) (provi
 var shared = []string{"temperature", "top_p", "parallel_tool_calls", "user", "metadata", "service_tier", "prompt_cache_key", "safety_identifier"}
 
 // responseWriter writes a chat completion as a response.
+//
+// It appends JSON to out as it goes; there are no types for the dialect's requests, because every
+// item has a form of its own.
 type responseWriter struct {
 	call   *provider.Call
 	req    *chat.Request // call.Request
@@ -55,6 +58,8 @@ type responseWriter struct {
 }
 
 // write returns the body. It returns a fault if the request asks for something that the dialect cannot say.
+//
+// What the dialect has no member for is dropped at the end and named in the call.
 func (w *responseWriter) write(ctx context.Context) ([]byte, error) {
 	if err := w.call.PlainBesideFiles(); err != nil {
 		return nil, err
@@ -155,6 +160,8 @@ func (w *responseWriter) item(head, text string) {
 }
 
 // assistant writes an earlier reply: its reasoning, if it was kept, its text, and its calls.
+// The reasoning was kept under the id of the first call. It comes before the calls, as the model
+// wrote it.
 func (w *responseWriter) assistant(ctx context.Context, m *chat.Message) {
 	for i := range m.ToolCalls {
 		kept, ok := recall(ctx, w.call.Memory, m.ToolCalls[i].ID, keptReasoning)
@@ -214,6 +221,7 @@ func (w *responseWriter) part(p *chat.Part, i, j int) error {
 }
 
 // tools writes the functions, and how free the model is to call them.
+// Definitions are flat here: name and parameters are members of the tool itself.
 func (w *responseWriter) tools() {
 	if len(w.req.Tools) == 0 {
 		return
@@ -249,6 +257,7 @@ func (w *responseWriter) tools() {
 }
 
 // text writes the form of the reply.
+// verbosity is a member of its own in chat completions, and belongs to text here.
 func (w *responseWriter) text() {
 	var format []byte
 	switch f := &w.req.Format; f.Kind {
