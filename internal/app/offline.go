@@ -41,7 +41,7 @@ func Admin(ctx context.Context, cfg *config.Config) (client *admin.Client, done 
 		if client, err := admin.Dial(ctx, cfg.Data); err == nil {
 			return client, func() error { return nil }, nil
 		}
-		if err := mustExist(cfg); err != nil {
+		if err := installation.MustExist(cfg.Database, cfg.Data); err != nil {
 			return nil, nil, err
 		}
 		f, err := openFacts(ctx, cfg, sqlstore.OpenAsIs)
@@ -146,24 +146,4 @@ func Models(ctx context.Context, client *admin.Client, verbose, refresh bool) (*
 	}
 	list, err := admin.Ops().ModelsJSON.Call(ctx, client, admin.ModelQuery{Verbose: verbose})
 	return &Listing{list, standing}, err
-}
-
-// ResetSecret deletes what is sealed under a lost secret, and returns how many accounts lost their
-// second factor. It does not unlock the store, because nothing opens it any more. The next start
-// makes a new secret, or uses the configured one.
-func ResetSecret(ctx context.Context, cfg *config.Config) (accounts int, err error) {
-	if err := mustExist(cfg); err != nil {
-		return 0, err
-	}
-	dir, err := datadir.Open(cfg.Data)
-	if err != nil {
-		return 0, err
-	}
-	defer dir.Close()
-	store, err := sqlstore.OpenAsIs(ctx, cfg.Database, dir.Path())
-	if err != nil {
-		return 0, err
-	}
-	defer store.Close()
-	return store.ForgetSealed(ctx)
 }
