@@ -2,13 +2,11 @@ package app
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"time"
 
 	"sluice/internal/app/config"
-	"sluice/internal/kit/datadir"
 	"sluice/internal/operate/alert"
-	"sluice/internal/upstream/routing"
 )
 
 // alerts is what tells operators and customers what has happened.
@@ -62,53 +60,8 @@ func alertSettings(c *config.Config) (s alert.Settings) {
 
 // sights returns what is wrong now and worth telling the operator. Nothing in it waits.
 func (a *App) sights() []alert.Sight {
-	s := a.settings.Load()
-	found := downUpstreams(s.Routes.Standings(time.Now()))
-	node := a.nodeName()
-	if lag := a.books.Lag(); lag > s.Config.Alerts.JournalLag {
-		found = append(found, alert.Sight{
-			Key: "journal " + node, Began: alert.JournalGrowing, Over: alert.JournalRecovered,
-			Title: fmt.Sprintf("The journal grows: settlements have been waiting for the database for %s", lag.Round(time.Second)), OverTitle: "The journal is empty again",
-			Data: map[string]any{"node": node, "lag_seconds": int64(lag.Seconds()), "records": a.books.Backlog().Records, "bytes": a.books.Backlog().Bytes},
-		})
-	}
-	if least := uint64(s.Config.Alerts.DiskFreeMiB) << 20; least > 0 {
-		if free, known := datadir.Free(a.facts.dir.Path()); known && free < least {
-			found = append(found, alert.Sight{
-				Key: "disk " + node, Began: alert.DiskFilling, Over: alert.DiskRecovered,
-				Title: fmt.Sprintf("The disk fills: %d MiB are left", free>>20), OverTitle: "The disk has space again",
-				Data: map[string]any{"node": node, "free_bytes": free},
-			})
-		}
-	}
-	return found
-}
-
-// downUpstreams returns a sight for each provider of which a target is down. One that fails as a whole would be
-// many otherwise, one for each of its models.
-func downUpstreams(standings []routing.Standing) (found []alert.Sight) {
-	type target struct {
-		Upstream string        `json:"upstream"`
-		Key      string        `json:"key,omitempty"` // its last four
-		State    routing.State `json:"state"`
-	}
-	down, all := map[string][]target{}, map[string]int{}
-	var order []string
-	for _, s := range standings {
-		if all[s.Provider]++; !s.Down {
-			continue
-		}
-		if down[s.Provider] == nil {
-			order = append(order, s.Provider)
-		}
-		down[s.Provider] = append(down[s.Provider], target{s.Upstream, s.Key, s.State})
-	}
-	for _, name := range order {
-		found = append(found, alert.Sight{
-			Key: "upstream " + name, Began: alert.UpstreamDown, Over: alert.UpstreamUp,
-			Title: fmt.Sprintf("Upstream %s is down: %d of %d targets", name, len(down[name]), all[name]), OverTitle: "Upstream " + name + " is up again",
-			Data: map[string]any{"provider": name, "down": len(down[name]), "targets": all[name], "list": down[name][:min(len(down[name]), 20)]},
-		})
-	}
-	return found
+	s, node := a.settings.Load(), a.nodeName()
+	return slices.Concat(alert.DownUpstreams(s.Routes.Standings(time.Now())),
+		alert.GrowingJournal(node, a.books, s.Config.Alerts.JournalLag),
+		alert.FillingDisk(node, a.facts.dir.Path(), s.Config.Alerts.DiskFreeMiB))
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"sluice/internal/app/config"
-	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/overview"
 )
@@ -34,7 +33,7 @@ func (a *App) openBoard(context.Context, *config.Config) error {
 func (a *App) gauges() overview.Gauges {
 	return overview.Gauges{
 		Running: a.ledger.Running(), Streams: a.line.Streams(), Journal: a.books.Backlog().Records,
-		Refused: a.gate.Refused(admission.Requests) + a.gate.Refused(admission.Tokens) + a.gate.Refused(admission.Slots) + a.gate.Refused(admission.Units),
+		Refused: a.gate.AllRefused(),
 		Targets: a.settings.Load().Routes.Standings(time.Now()), Models: a.modelHealth(),
 	}
 }

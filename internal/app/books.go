@@ -21,7 +21,7 @@ func (a *App) openBooks(_ context.Context, cfg *config.Config) error {
 		SyncEach: cfg.Usage.SyncEach, Log: a.log,
 		Recorded: func(s usage.Settlement) {
 			a.abuse.Settled(&s) // set by resumeScores, before the first call
-			a.metrics.Called(called(&s))
+			a.metrics.Called(s.Call())
 		},
 		Running:  a.ledger.Running,
 		KeepDays: func() int { return a.settings.Load().Config.Usage.KeepDays },

@@ -11,9 +11,7 @@ import (
 	"sluice/internal/account/billing"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/usage"
-	"sluice/internal/operate/alert"
 	"sluice/internal/operate/notice"
-	"sluice/internal/upstream/routing"
 )
 
 // Watched is how many streams the pulse watches now.
@@ -147,6 +145,3 @@ func describe(b *strings.Builder, v reflect.Value, depth int) {
 		fmt.Fprint(b, v, " ")
 	}
 }
-
-// DownUpstreams returns what the operator is told about upstreams.
-func DownUpstreams(standings []routing.Standing) []alert.Sight { return downUpstreams(standings) }

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"sluice/internal/api/httpserver"
+	"sluice/internal/kit/telemetry"
 )
 
 const (
@@ -32,7 +33,7 @@ func (a *App) frontListeners() []*httpserver.Listener {
 		}
 	}
 	api := httpserver.NewListener(a.listener, front)
-	a.metrics.Gauge("sluice_connections", "Connections open now on the address of the API.", func() float64 { return float64(api.Open()) })
+	telemetry.Gauge(a.metrics, "sluice_connections", "Connections open now on the address of the API.", api.Open)
 	all := []*httpserver.Listener{api, httpserver.NewListener(a.adminListener, httpserver.ListenerOptions{Max: sideConnections, Log: a.log})}
 	// Refuse answers malformed requests with our error object. The admin socket has no use for it: its
 	// only caller is our own client.

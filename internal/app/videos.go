@@ -42,7 +42,7 @@ func (a *App) openVideos(ctx context.Context, cfg *config.Config) error {
 		Log: a.log, Closed: a.helm.Closed, Settled: func(u *usage.Settlement) {
 			a.abuse.Settled(u)
 			a.board.Settled([]usage.Settlement{*u})
-			a.metrics.Called(called(u))
+			a.metrics.Called(u.Call())
 		},
 	})
 	return err
