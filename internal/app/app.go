@@ -85,7 +85,7 @@ type Options struct {
 	// Renderer replaces the sandbox that draws videos; for tests.
 	Renderer video.Renderer
 
-	room *room // of Start; may be nil
+	room *httpserver.Room // of Start; may be nil
 }
 
 // App is one server. New makes it, and Run or Abandon ends it. An App is not used again after that.
@@ -116,8 +116,8 @@ type App struct {
 	gate     *admission.Gate     // admits calls: takes from the ledger, settles in the books
 	quota    *admission.Quota    // the units of keys with a monthly limit
 	abuse    *abuse.Control
-	health   *health.Board // whether new work should be sent here
-	door     *door         // keeps callers away while it should not
+	health   *health.Board    // whether new work should be sent here
+	door     *httpserver.Door // keeps callers away while it should not
 	line     *inference.Line
 	api      *httpapi.API
 	reads    *turnstile.Gate   // how many reads of one account run at once
@@ -265,7 +265,7 @@ func (a *App) listen(_ context.Context, cfg *config.Config) (err error) {
 		a.metrics.Off()
 		return nil
 	}
-	a.opts.room.close()
+	a.opts.room.Close()
 	a.metricsListener, err = net.Listen("tcp", cfg.MetricsListen)
 	// An address that the operator has chosen must work; the default need not.
 	if err != nil && cfg.MetricsListen == defaultMetricsListen {

@@ -101,7 +101,7 @@ func (a *App) openFacts(ctx context.Context, cfg *config.Config) (err error) {
 
 // reportMigration tells how far the migrations of the database are.
 func (a *App) reportMigration(m sqlstore.Migration) {
-	a.opts.room.tell(m.String())
+	a.opts.room.Tell(m.String())
 	// Most steps take no time. The first one says that there are some.
 	if m.Step <= 1 || m.Took > 0 {
 		a.log.Info(m.String())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"sluice/internal/api/httpserver"
 	"sluice/internal/app/config"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/health"
@@ -46,8 +47,8 @@ func (a *App) watchHealth(_ context.Context, cfg *config.Config) error {
 		checks = append(checks, health.Check{Name: "cluster", Look: a.cluster.Look, Cheap: true})
 	}
 	a.health = health.New(a.log, checks...)
-	a.door = newDoor(a.health.Unable, a.hasOthers, a.log)
-	a.gate.OnUnable(a.door.nudge)
+	a.door = httpserver.NewDoor(a.health.Unable, a.hasOthers, a.log)
+	a.gate.OnUnable(a.door.Nudge)
 	return nil
 }
 

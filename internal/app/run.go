@@ -38,7 +38,7 @@ func (a *App) Run(ctx context.Context) error {
 		httpserver.NewServer(admin.Handler(a.backend()), listeners[1], httpserver.LaneOff),
 	}
 	if a.metricsListener != nil {
-		servers = append(servers, httpserver.NewServer(a.metricsHandler(), listeners[2], httpserver.LaneOff))
+		servers = append(servers, httpserver.NewServer(a.api.WithMetrics(a.metrics.Handler()), listeners[2], httpserver.LaneOff))
 	}
 	failed := make(chan error, len(servers)) // with room for all, so that no server blocks when nobody reads
 	var serving sync.WaitGroup
@@ -55,7 +55,9 @@ func (a *App) Run(ctx context.Context) error {
 		working.Go(func() { s.Watch(background) })
 	}
 	if !a.facts.alone() {
-		working.Go(func() { a.door.run(background, &entry{a.api, servers[0], a.closesUnready()}) })
+		working.Go(func() {
+			a.door.Run(background, servers[0], a.settings.Load().Config.ClosesUnready(), a.api.EndConnections)
+		})
 	}
 	for _, job := range a.jobs() {
 		working.Go(func() { job(background) })
@@ -187,18 +189,6 @@ func (a *App) Hasten() bool {
 func giveBack(context.Context) {
 	runtime.GC()
 	debug.FreeOSMemory()
-}
-
-// metricsHandler serves the metrics, and whether this server lives and can serve: the address of the API does not
-// answer that while it refuses connections (docs/operations.md#a-server-that-cannot-serve). Other paths get the error
-// object of the API.
-func (a *App) metricsHandler() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", a.metrics.Handler())
-	mux.Handle("GET /healthz", a.api)
-	mux.Handle("GET /readyz", a.api)
-	mux.Handle("/", a.api.Nothing())
-	return mux
 }
 
 // backend returns what the admin operations need. What a reload replaces is passed as a function.
