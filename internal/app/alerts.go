@@ -29,17 +29,9 @@ func (a *App) openAlerts(_ context.Context, cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
-	a.alerts = alerts{hooks: alert.NewHooks(store, settings, nil), desk: alert.NewDesk(store, settings, nil), courier: alert.NewCourier(store, settings, sender, a.addressOf, a.log, nil)}
+	a.alerts = alerts{hooks: alert.NewHooks(store, settings, nil), desk: alert.NewDesk(store, settings, nil), courier: alert.NewCourier(store, settings, sender, a.facts.index.Email, a.log, nil)}
 	a.alerts.watch = alert.NewWatch(store, a.alerts.courier, node, a.sights, a.log, nil)
 	return nil
-}
-
-// addressOf returns where an account gets mail, or "" if there is no such account.
-func (a *App) addressOf(accountID string) string {
-	if acct := a.facts.index.Account(accountID); acct != nil {
-		return acct.Email
-	}
-	return ""
 }
 
 // alertSettings returns the part of a configuration that alerts need.

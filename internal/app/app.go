@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/account"
 	"sluice/internal/account/auth"
 	"sluice/internal/account/billing"
 	"sluice/internal/account/billing/stripe"
@@ -52,6 +53,7 @@ import (
 	"sluice/internal/operate/notice"
 	"sluice/internal/operate/overview"
 	"sluice/internal/operate/steering"
+	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/discovery"
 	"sluice/internal/upstream/routing"
 	"sluice/internal/video"
@@ -285,6 +287,11 @@ func (a *App) reportStart(_ context.Context, cfg *config.Config) error {
 	discovery.Announce(nil, a.settings.Load().Catalog, a.log)
 	return nil
 }
+
+// plans, catalog and videoModelID return parts of the settings in force.
+func (a *App) plans() account.Plans      { return a.settings.Load().Plans }
+func (a *App) catalog() *catalog.Catalog { return a.settings.Load().Catalog }
+func (a *App) videoModelID() string      { return a.settings.Load().Config.Video.ModelID }
 
 // Addr returns the address that the API listens on, as host:port.
 func (a *App) Addr() string { return a.listener.Addr().String() }

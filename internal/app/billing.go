@@ -21,7 +21,7 @@ const (
 // openBilling opens billing. Letters tell customers what becomes of their payments.
 func (a *App) openBilling(_ context.Context, cfg *config.Config) error {
 	a.billing, a.stripe = newBilling(cfg, a.facts, a.Origin, billing.Options{
-		Plans: func() account.Plans { return a.settings.Load().Plans }, OnEntry: a.tellPayment, Log: a.log,
+		Plans: a.plans, OnEntry: a.tellPayment, Log: a.log,
 		// The test card gives plans away, so it is only for a developer's own machine. Unless the
 		// operator has chosen it, it is withdrawn when a request from elsewhere arrives, or when a
 		// reload sets public_url.

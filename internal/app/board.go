@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"sluice/internal/app/config"
-	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/overview"
 )
 
@@ -24,7 +23,7 @@ func (a *App) openBoard(context.Context, *config.Config) error {
 	a.reports = overview.NewDesk(a.board, overview.Sources{
 		Accounts: a.facts.index.Each, Account: a.facts.index.Account, Revenue: a.facts.stores.payments.Revenue,
 		Videos: func(now time.Time) (int, time.Duration, error) { return a.videos.Queue(now) },
-		Nodes:  a.aliveNodes,
+		Nodes:  func() int { return max(a.cluster.Live(), 1) },
 	})
 	return nil
 }
@@ -36,34 +35,4 @@ func (a *App) gauges() overview.Gauges {
 		Refused: a.gate.AllRefused(),
 		Targets: a.settings.Load().Routes.Standings(time.Now()), Models: a.modelHealth(),
 	}
-}
-
-// aliveNodes returns how many servers are on the database.
-func (a *App) aliveNodes() int {
-	if a.facts.alone() {
-		return 1
-	}
-	n := 0
-	for _, node := range a.cluster.Nodes() {
-		if node.Alive {
-			n++
-		}
-	}
-	return max(n, 1)
-}
-
-// watchedStore tells the board of settlements when they are in the database: while a call is served, the board costs
-// nothing.
-type watchedStore struct {
-	usage.Archive
-	board *overview.Board
-}
-
-// RecordSettlements implements usage.Archive.
-func (w watchedStore) RecordSettlements(ctx context.Context, list []usage.Settlement) error {
-	err := w.Archive.RecordSettlements(ctx, list)
-	if err == nil {
-		w.board.Settled(list)
-	}
-	return err
 }

@@ -55,7 +55,7 @@ func (a *App) Settlements() ([]usage.Settlement, int64) {
 func RestoreWindows(j *usage.Journal, l *admission.Memory) error {
 	now := time.Now()
 	held, err := j.Since(now.Add(-time.Minute))
-	restore(l, usage.LastMinute(held, now), now, func(string, string) bool { return false })
+	l.RestoreCalls(usage.LastMinute(held, now), now, func(string, string) bool { return false })
 	return err
 }
 

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 
-	"sluice/internal/account"
 	"sluice/internal/account/billing/stripe"
 	"sluice/internal/account/mail"
 	"sluice/internal/account/signin"
@@ -19,7 +18,6 @@ import (
 	"sluice/internal/operate/matter"
 	"sluice/internal/operate/notice"
 	"sluice/internal/operate/steering"
-	"sluice/internal/upstream/catalog"
 	"sluice/internal/web/dashboard"
 	"sluice/internal/web/front"
 	"sluice/internal/web/support"
@@ -92,8 +90,8 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 	shelf := a.shelf()
 	customers := dashboard.New(ui, dashboard.Sources{
 		Desk: a.desk, Provider: newProvider(cfg), Accounts: a.facts.accounts, Account: a.facts.index.Account, LastUsed: a.facts.index.LastUsed,
-		Plans:   func() account.Plans { return a.settings.Load().Plans },
-		Catalog: func() *catalog.Catalog { return a.settings.Load().Catalog },
+		Plans:   a.plans,
+		Catalog: a.catalog,
 		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Activity: a.activity(), Refusals: refusal.NewView(a.refusals, a.facts.stores.calls), Notices: a.notices, Matters: a.matters, Billing: a.billing, Hooks: a.alerts.hooks,
 		API:          func() dashboard.API { return a.api }, // a function: the API is made after its pages
 		Reads:        a.reads,
@@ -101,7 +99,7 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		Stored:       responses.NewShelf(a.facts.stores.kept, &responses.ShelfOptions{Key: a.facts.store.Key()}).Export,
 		Forget:       a.facts.stores.kept.ForgetResponses,
 		MailIsLogged: cfg.SMTP.Server == "",
-		VideoModel:   func() string { return a.settings.Load().Config.Video.ModelID },
+		VideoModel:   a.videoModelID,
 	}, nil)
 	// One handler for all: the dashboard has a router of its own, and the API only needs to know which
 	// paths lead there.
@@ -111,7 +109,7 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 	}
 	everybody := front.New(ui, front.Sources{
 		SignedIn: customers.SignedIn, Joinable: func() bool { return a.desk.CurrentSettings().Open },
-		Plans: func() account.Plans { return a.settings.Load().Plans }, Shelf: shelf,
+		Plans: a.plans, Shelf: shelf,
 		Sample: func() string { return a.settings.Load().Description.Names.Model },
 	}).Handler()
 	for _, pattern := range front.Patterns() {

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"sluice/internal/account"
 	"sluice/internal/api/httpserver"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/health"
@@ -19,7 +18,6 @@ import (
 	"sluice/internal/line/relay"
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/finder"
-	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/discovery"
 	"sluice/internal/upstream/routing"
 )
@@ -191,39 +189,43 @@ func giveBack(context.Context) {
 	debug.FreeOSMemory()
 }
 
-// backend returns what the admin operations need. What a reload replaces is passed as a function.
+// backend returns what the admin operations need.
 func (a *App) backend() *admin.Backend {
+	b := a.offlineBackend()
+	b.Tell, b.Reports = a.letters.Support, a.reports
+	b.Refresh = func(ctx context.Context) error { return a.lookAround(ctx, true) }
+	b.Status = a.status
+	b.Reload = func(context.Context) ([]string, error) {
+		err := a.Reload()
+		return a.restartNeeded(), err
+	}
+	b.Debug, b.Examine, b.Metrics = a.debug, a.examine, a.metrics.Handler()
+	return b
+}
+
+// offlineBackend returns the part of backend that needs no running server. What a reload replaces is passed as a
+// function.
+func (a *App) offlineBackend() *admin.Backend {
 	return &admin.Backend{
 		Accounts:   a.facts.accounts,
-		Plans:      func() account.Plans { return a.settings.Load().Plans },
-		Catalog:    func() *catalog.Catalog { return a.settings.Load().Catalog },
+		Plans:      a.plans,
+		Catalog:    a.catalog,
 		Books:      a.books,
 		Scores:     a.abuse,
 		Desk:       a.desk,
 		Staff:      a.roster,
 		Alerts:     a.alerts.desk,
 		Messages:   a.notices,
-		Tell:       a.letters.Support,
 		Helm:       a.helm,
 		Feedback:   a.feedback,
-		Reports:    a.reports,
-		VideoModel: func() string { return a.settings.Load().Config.Video.ModelID },
+		VideoModel: a.videoModelID,
 		Billing:    a.billing,
 		Matters:    a.matters,
 		Evidence:   a.facts.stores.calls,
 		Standing:   func() []admin.ModelStanding { return a.settings.Load().Standing() },
-		Refresh:    func(ctx context.Context) error { return a.lookAround(ctx, true) },
-		Status:     a.status,
-		Reload: func(context.Context) ([]string, error) {
-			err := a.Reload()
-			return a.restartNeeded(), err
-		},
-		Debug:    a.debug,
-		Examine:  a.examine,
-		Metrics:  a.metrics.Handler(),
-		Finder:   a.finder(),
-		Refusals: refusal.NewView(a.refusals, a.facts.stores.calls),
-		Signals:  a.facts.stores.calls,
+		Finder:     a.finder(),
+		Refusals:   refusal.NewView(a.refusals, a.facts.stores.calls),
+		Signals:    a.facts.stores.calls,
 	}
 }
 
@@ -246,7 +248,7 @@ func (a *App) status(ctx context.Context) admin.Status {
 	st := admin.Status{
 		Version: buildinfo.Version, PID: os.Getpid(), StartedAt: a.started.UTC(), Listen: a.Addr(), Origin: a.Origin(), Config: s.Config.File(),
 		Database: string(a.facts.store.Engine()), Accounts: a.facts.index.Accounts(), Models: len(s.Catalog.Models()), Targets: s.Routes.Standings(time.Now()),
-		Cluster: a.nodes(),
+		Cluster: admin.ClusterOf(a.cluster),
 	}
 	// The one who asks is an operator: the reason, beside what everybody may read. A database that takes long to answer
 	// must not keep the rest from whoever asks.

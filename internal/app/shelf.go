@@ -13,7 +13,7 @@ import (
 // shelf returns what pages show of models.
 func (a *App) shelf() *front.Shelf {
 	return &front.Shelf{
-		Catalog: func() *catalog.Catalog { return a.settings.Load().Catalog },
+		Catalog: a.catalog,
 		Health:  func(m *catalog.Model) string { return a.settings.Load().Health(m) },
 		Targets: a.targetsOf, Record: a.record, Video: a.videoModel,
 	}

@@ -208,9 +208,9 @@ func (a *API) showPage(page http.Handler) http.Handler {
 	})
 }
 
-// WithMetrics returns a handler that serves the metrics, and whether this server lives and can serve: the address of the API does not
-// answer that while it refuses connections (docs/operations.md#a-server-that-cannot-serve). Other paths get the error
-// object of the API.
+// WithMetrics returns a handler that serves the metrics, and whether this server lives and can serve: the address of
+// the API does not answer that while it refuses connections (docs/operations.md#a-server-that-cannot-serve). Other
+// paths get the error object of the API.
 func (a *API) WithMetrics(metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)

@@ -320,3 +320,22 @@ func Series(minutes []Minute, s *routing.Standing, parts int) []Target {
 	}
 	return out
 }
+
+// Watch returns an archive that tells the board of settlements when they are in the database.
+func (b *Board) Watch(archive usage.Archive) usage.Archive { return watched{archive, b} }
+
+// watched tells a board of settlements when they are in the database: while a call is served, the board costs
+// nothing.
+type watched struct {
+	usage.Archive
+	board *Board
+}
+
+// RecordSettlements implements usage.Archive.
+func (w watched) RecordSettlements(ctx context.Context, list []usage.Settlement) error {
+	err := w.Archive.RecordSettlements(ctx, list)
+	if err == nil {
+		w.board.Settled(list)
+	}
+	return err
+}
