@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"sluice/internal/account/mail"
 	"sluice/internal/app/config"
 	"sluice/internal/operate/alert"
 )
@@ -23,31 +24,15 @@ func (a *App) openAlerts(_ context.Context, cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
-	store, settings := a.facts.stores.alerts, func() alert.Settings { return alertSettings(a.settings.Load().Config) }
+	store, settings := a.facts.stores.alerts, func() alert.Settings { return a.settings.Load().Alerts() }
 	// Not the outbox, which forgets its mail when the process ends.
-	sender, err := newSender(cfg, a)
+	sender, err := mail.New(cfg.SMTP.Server, cfg.SMTP.From, &mail.SMTPOptions{User: cfg.SMTP.User, Password: cfg.SMTP.Password.Reveal()}, a.log)
 	if err != nil {
 		return err
 	}
 	a.alerts = alerts{hooks: alert.NewHooks(store, settings, nil), desk: alert.NewDesk(store, settings, nil), courier: alert.NewCourier(store, settings, sender, a.facts.index.Email, a.log, nil)}
 	a.alerts.watch = alert.NewWatch(store, a.alerts.courier, node, a.sights, a.log, nil)
 	return nil
-}
-
-// alertSettings returns the part of a configuration that alerts need.
-func alertSettings(c *config.Config) (s alert.Settings) {
-	for _, address := range c.Alerts.Email {
-		s.Operator = append(s.Operator, alert.Endpoint{ID: alert.OperatorEndpoint(alert.Mail, address), Kind: alert.Mail, To: address})
-	}
-	for _, w := range c.Alerts.Webhooks {
-		e := alert.Endpoint{ID: alert.OperatorEndpoint(alert.Web, w.Name), Kind: alert.Web, To: w.URL, Secret: alert.Secret(w.Secret.Reveal())}
-		for _, t := range w.Events {
-			e.Types = append(e.Types, alert.Type(t))
-		}
-		s.Operator = append(s.Operator, e)
-	}
-	s.AllowHosts = c.Alerts.AllowHosts
-	return s
 }
 
 // sights returns what is wrong now and worth telling the operator. Nothing in it waits.

@@ -130,7 +130,7 @@ type App struct {
 	feedback *feedback.Feedback // what callers say about answers
 	tools    *remoteTools
 	videos   *video.Line
-	files    files // of the videos
+	files    settings.Files // of the videos
 	outbox   *mail.Outbox
 	desk     *signin.Desk
 	roster   *staff.Roster

@@ -30,9 +30,10 @@ func (a *App) openBoard(context.Context, *config.Config) error {
 
 // gauges returns what the board samples.
 func (a *App) gauges() overview.Gauges {
+	s := a.settings.Load()
 	return overview.Gauges{
 		Running: a.ledger.Running(), Streams: a.line.Streams(), Journal: a.books.Backlog().Records,
 		Refused: a.gate.AllRefused(),
-		Targets: a.settings.Load().Routes.Standings(time.Now()), Models: a.modelHealth(),
+		Targets: s.Routes.Standings(time.Now()), Models: overview.HealthOf(s.Catalog, s.Health),
 	}
 }

@@ -108,11 +108,11 @@ func (a *App) InForce() string {
 	fmt.Fprintf(&b, "traces %+v\n", a.tracer.Sampling())
 	c := s.Config
 	fmt.Fprintln(&b, "stop", c.DrainTimeout, c.ShutdownDelay, "books", c.Usage.KeepDays, "local", c.Discover)
-	fmt.Fprintln(&b, "pages", a.Origin(), signinSettings(c, a.Origin(), true), a.supportSettings(), a.webSettings().Support)
+	fmt.Fprintln(&b, "pages", a.Origin(), s.Signin(a.Origin(), true), a.supportSettings(), a.webSettings().Support)
 	site := a.webSettings().Site
 	fmt.Fprintln(&b, "site", site.Name, site.Headline, site.Intro, site.Footer, site.Seller, site.Logo(), site.Skin())
-	fmt.Fprintln(&b, "alerts", c.Alerts.JournalLag, c.Alerts.DiskFreeMiB, alertSettings(c).AllowHosts)
-	for _, e := range alertSettings(c).Operator {
+	fmt.Fprintln(&b, "alerts", c.Alerts.JournalLag, c.Alerts.DiskFreeMiB, s.Alerts().AllowHosts)
+	for _, e := range s.Alerts().Operator {
 		fmt.Fprintln(&b, "alerts to", e.ID, e.To, e.Types, e.Secret.Reveal())
 	}
 	if cert := a.cert.Load(); cert != nil {

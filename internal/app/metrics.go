@@ -17,7 +17,7 @@ func (a *App) openTraces(_ context.Context, cfg *config.Config) error {
 	headers, _ := cfg.Traces.HeaderMap() // config.Load has checked them
 	var told time.Time                   // only the exporter's goroutine uses it
 	a.tracer = telemetry.NewTracer(telemetry.TraceOptions{
-		Endpoint: cfg.Traces.Endpoint, Headers: headers, Version: buildinfo.Version, Instance: a.nodeName(), Sampling: sampling(&cfg.Traces),
+		Endpoint: cfg.Traces.Endpoint, Headers: headers, Version: buildinfo.Version, Instance: a.nodeName(), Sampling: a.settings.Load().Sampling(),
 		Failed: func(err error, spans int) {
 			if time.Since(told) >= time.Minute {
 				told = time.Now()
@@ -26,11 +26,6 @@ func (a *App) openTraces(_ context.Context, cfg *config.Config) error {
 		},
 	})
 	return nil
-}
-
-// sampling returns what a reload may change about traces.
-func sampling(t *config.Traces) telemetry.Sampling {
-	return telemetry.Sampling{Share: float64(t.Sample) / 1000, Follow: t.Follow == "all", Content: t.Capture == "content"}
 }
 
 // addMetrics adds the metrics that are read when somebody asks for them. It runs after everything that they read is

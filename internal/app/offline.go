@@ -94,11 +94,11 @@ func (a *App) openOffline(cfg *config.Config) {
 		Withdrawn: func() bool { return cfg.Billing.Processor == "" && !local() },
 	})
 	a.helm = steering.New(f.stores.service, nil)
-	a.desk = signin.New(f.stores.logins, f.accounts, nil, func() signin.Settings { return signinSettings(cfg, cfg.Origin(), local()) }, nil)
+	a.desk = signin.New(f.stores.logins, f.accounts, nil, func() signin.Settings { return a.settings.Load().Signin(cfg.Origin(), local()) }, nil)
 	a.roster = staff.New(f.stores.accounts, f.accounts, a.desk, nil)
 	a.notices = notice.NewBoard(f.stores.matters, nil, cfg.Origin, nil)
 	a.feedback = feedback.New(f.stores.service, nil, nil)
-	a.alerts.desk = alert.NewDesk(f.stores.alerts, func() alert.Settings { return alertSettings(cfg) }, nil)
+	a.alerts.desk = alert.NewDesk(f.stores.alerts, func() alert.Settings { return a.settings.Load().Alerts() }, nil)
 	a.abuse = abuse.New(f.stores.calls, abuse.Options{Plans: a.plans, Accounts: f.accounts, Flush: a.books.Flush, Counter: counterOnce(cfg, f)})
 	a.matters = matter.NewOffice(f.stores.matters, nil, func() matter.Settings { return matter.Settings{} }, nil)
 }

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"net/http"
-	"strings"
 
 	"sluice/internal/account/billing/stripe"
 	"sluice/internal/account/mail"
@@ -27,7 +26,7 @@ import (
 // openDesk opens what the pages need: mail, signing in, notices, conversations with support. From then on, owners are told when
 // their account is suspended.
 func (a *App) openDesk(_ context.Context, cfg *config.Config) error {
-	sender, err := newSender(cfg, a)
+	sender, err := mail.New(cfg.SMTP.Server, cfg.SMTP.From, &mail.SMTPOptions{User: cfg.SMTP.User, Password: cfg.SMTP.Password.Reveal()}, a.log)
 	if err != nil {
 		return err
 	}
@@ -36,7 +35,7 @@ func (a *App) openDesk(_ context.Context, cfg *config.Config) error {
 	if !a.facts.alone() {
 		desk.Tries = a.facts.stores.logins // nodes count attempts together
 	}
-	a.desk = signin.New(a.facts.stores.logins, a.facts.accounts, a.outbox, func() signin.Settings { return signinSettings(a.settings.Load().Config, a.Origin(), a.local.Holds()) }, desk)
+	a.desk = signin.New(a.facts.stores.logins, a.facts.accounts, a.outbox, func() signin.Settings { return a.settings.Load().Signin(a.Origin(), a.local.Holds()) }, desk)
 	a.roster = staff.New(a.facts.stores.accounts, a.facts.accounts, a.desk, nil)
 	// Settings and origin are passed as functions, here and below, because a reload changes them.
 	a.notices = notice.NewBoard(a.facts.stores.matters, a.outbox, a.Origin, &notice.Options{Support: func() string { return a.settings.Load().Config.Support.String() }})
@@ -44,24 +43,6 @@ func (a *App) openDesk(_ context.Context, cfg *config.Config) error {
 	a.facts.onChange = a.letters.Changed
 	a.matters = matter.NewOffice(a.facts.stores.matters, a.outbox, a.supportSettings, nil)
 	return nil
-}
-
-// newSender returns the transport of mail. Without a mail server it is the log, so that a developer
-// can read the links there. Port 465 is the one on which mail servers expect TLS from the start.
-func newSender(cfg *config.Config, a *App) (mail.Sender, error) {
-	if cfg.SMTP.Server == "" {
-		return mail.NewLog(a.log), nil
-	}
-	return mail.NewSMTP(cfg.SMTP.Server, cfg.SMTP.From, &mail.SMTPOptions{
-		User: cfg.SMTP.User, Password: cfg.SMTP.Password.Reveal(), ImplicitTLS: strings.HasSuffix(cfg.SMTP.Server, ":465"),
-	})
-}
-
-// signinSettings returns the settings of signing in. local says that all requests so far came from
-// this machine. A mode that is neither open nor closed means by invitation.
-func signinSettings(cfg *config.Config, origin string, local bool) signin.Settings {
-	mode := cfg.SignupMode(local)
-	return signin.Settings{Origin: origin, Open: mode == "open", Closed: mode == "closed", Support: cfg.Support.String()}
 }
 
 // supportSettings returns the settings of conversations with support.
@@ -75,10 +56,8 @@ func (a *App) webSettings() webui.Settings {
 	cfg := now.Config
 	s := webui.Settings{Origin: a.Origin(), Brand: cfg.Brand, Support: webui.Support(cfg.Support), Announcements: banners(a.helm.Shown()), Site: now.Site, Key: a.facts.store.Key()}
 	s.Site.Name = cfg.ShownName()
-	// Forms on the pages lead to Stripe, by redirects that the browser refuses to follow
-	// unless the policy of the page names their targets.
 	if a.stripe != nil {
-		s.FormTargets = []string{"https://checkout.stripe.com", "https://billing.stripe.com", "https://invoice.stripe.com"}
+		s.FormTargets = stripe.FormTargets()
 	}
 	return s
 }

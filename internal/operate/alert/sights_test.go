@@ -22,3 +22,19 @@ func TestDownUpstreams(t *testing.T) {
 		t.Errorf("its data are %s, %v, want %s", data, err, want)
 	}
 }
+
+// A disk is an alert while less than the least is free, and never if that is 0.
+func TestFillingDisk(t *testing.T) {
+	t.Parallel()
+	for least, want := range map[int]int{0: 0, 1 << 40: 1} { // no disk has an EiB
+		found := alert.FillingDisk("n", t.TempDir(), least)
+		if len(found) != want {
+			t.Errorf("FillingDisk with at least %d MiB = %+v, want %d sights", least, found, want)
+		}
+		for _, s := range found {
+			if s.Key != "disk n" || s.Began != alert.DiskFilling {
+				t.Errorf("FillingDisk = %+v", s)
+			}
+		}
+	}
+}

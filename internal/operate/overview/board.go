@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/kit/pace"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/routing"
 )
 
@@ -44,6 +45,16 @@ type Gauges struct {
 
 // ModelHealth is the health of a model.
 type ModelHealth struct{ ID, Health string }
+
+// HealthOf returns the health of the models of a catalog that customers may call, for the record.
+func HealthOf(c *catalog.Catalog, health func(*catalog.Model) string) (list []ModelHealth) {
+	for _, m := range c.Models() {
+		if !m.Router && !m.StaffOnly {
+			list = append(list, ModelHealth{ID: m.ID, Health: health(m)})
+		}
+	}
+	return list
+}
 
 // Options are the choices of New; the zero value is the default.
 type Options struct {
