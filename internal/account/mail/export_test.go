@@ -1,7 +1,5 @@
 package mail
 
-import ()
-
 // Waiting is how many messages an outbox holds.
 func Waiting(o *Outbox) int {
 	o.mu.Lock()
