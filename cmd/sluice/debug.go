@@ -15,7 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/app"
 	"sluice/internal/operate/admin"
 )
 
@@ -174,7 +173,7 @@ func (p *program) offlineParts() []part {
 			}
 			return []byte(cfg.Redacted()), nil
 		}},
-		{"version.json", "version of this command", debugPatience, func(context.Context) ([]byte, error) { return []byte(jsonText(app.Build())), nil }},
+		{"version.json", "version of this command", debugPatience, func(context.Context) ([]byte, error) { return []byte(jsonText(admin.Build())), nil }},
 		{"doctor.txt", "findings of \"sluice doctor\"", 2 * debugPatience, func(ctx context.Context) ([]byte, error) {
 			var text bytes.Buffer
 			printFindings(&text, p.findings(ctx))

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/app"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/admin"
+	"sluice/internal/store/installation"
 )
 
 // journalCmd groups the commands about journals.
@@ -75,7 +75,7 @@ running server uses is refused: that server settles it itself.`,
 			if err != nil {
 				return err
 			}
-			out, err := app.ReplayJournal(c.Context(), cfg, given[0], opts)
+			out, err := installation.ReplayJournal(c.Context(), cfg.Database, cfg.Data, given[0], opts)
 			if err != nil {
 				return err
 			}

@@ -38,7 +38,7 @@ func (p *program) modelsCmd() *cobra.Command {
 					return err
 				}
 			}
-			listing, err := app.Models(ctx, client, verbose, refresh)
+			listing, err := admin.Models(ctx, client, verbose, refresh)
 			if err != nil {
 				return err
 			}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/app"
+	"sluice/internal/store/installation"
 )
 
 // resetSecretCmd deletes what can no longer be decrypted, so that the server starts again. It
@@ -35,7 +35,7 @@ Stop the server on every node first. The next start creates a new secret.`,
 			if err != nil {
 				return err
 			}
-			n, err := app.ResetSecret(c.Context(), cfg)
+			n, err := installation.ResetSecret(c.Context(), cfg.Database, cfg.Data)
 			if err != nil {
 				return err
 			}

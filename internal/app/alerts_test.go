@@ -12,11 +12,9 @@ import (
 	"sync"
 	"testing"
 
-	"sluice/internal/app"
 	"sluice/internal/app/config"
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/alert"
-	"sluice/internal/upstream/routing"
 )
 
 // mailbox is a receiver of webhooks.
@@ -115,21 +113,6 @@ func TestAlertEvents(t *testing.T) {
 	}
 	if known := config.AlertEvents(); !slices.Equal(known, types) {
 		t.Errorf("the configuration knows the events %v, want %v", known, types)
-	}
-}
-
-// A provider is one alert, however many of its targets get no calls.
-func TestDownUpstreams(t *testing.T) {
-	t.Parallel()
-	found := app.DownUpstreams([]routing.Standing{
-		{Provider: "a", Upstream: "m1"}, {Provider: "b", Upstream: "m1", State: routing.Open, Down: true}, {Provider: "b", Upstream: "m2", State: routing.HalfOpen, Key: "1234", Down: true}, {Provider: "b", Upstream: "m3", State: routing.HalfOpen},
-	})
-	if len(found) != 1 || found[0].Key != "upstream b" || found[0].Title != "Upstream b is down: 2 of 3 targets" {
-		t.Fatalf("DownUpstreams = %+v, want b alone", found)
-	}
-	data, err := json.Marshal(found[0].Data)
-	if want := `{"down":2,"list":[{"upstream":"m1","state":"open"},{"upstream":"m2","key":"1234","state":"half_open"}],"provider":"b","targets":3}`; err != nil || string(data) != want {
-		t.Errorf("its data are %s, %v, want %s", data, err, want)
 	}
 }
 

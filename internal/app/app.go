@@ -15,13 +15,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/account"
 	"sluice/internal/account/auth"
 	"sluice/internal/account/billing"
 	"sluice/internal/account/billing/stripe"
@@ -33,7 +33,6 @@ import (
 	"sluice/internal/app/config"
 	"sluice/internal/app/settings"
 	"sluice/internal/kit/buildinfo"
-	"sluice/internal/kit/datadir"
 	"sluice/internal/kit/health"
 	"sluice/internal/kit/pulse"
 	"sluice/internal/kit/telemetry"
@@ -54,6 +53,7 @@ import (
 	"sluice/internal/operate/notice"
 	"sluice/internal/operate/overview"
 	"sluice/internal/operate/steering"
+	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/discovery"
 	"sluice/internal/upstream/routing"
 	"sluice/internal/video"
@@ -87,7 +87,7 @@ type Options struct {
 	// Renderer replaces the sandbox that draws videos; for tests.
 	Renderer video.Renderer
 
-	room *room // of Start; may be nil
+	room *httpserver.Room // of Start; may be nil
 }
 
 // App is one server. New makes it, and Run or Abandon ends it. An App is not used again after that.
@@ -118,8 +118,8 @@ type App struct {
 	gate     *admission.Gate     // admits calls: takes from the ledger, settles in the books
 	quota    *admission.Quota    // the units of keys with a monthly limit
 	abuse    *abuse.Control
-	health   *health.Board // whether new work should be sent here
-	door     *door         // keeps callers away while it should not
+	health   *health.Board    // whether new work should be sent here
+	door     *httpserver.Door // keeps callers away while it should not
 	line     *inference.Line
 	api      *httpapi.API
 	reads    *turnstile.Gate   // how many reads of one account run at once
@@ -130,7 +130,7 @@ type App struct {
 	feedback *feedback.Feedback // what callers say about answers
 	tools    *remoteTools
 	videos   *video.Line
-	files    files // of the videos
+	files    settings.Files // of the videos
 	outbox   *mail.Outbox
 	desk     *signin.Desk
 	roster   *staff.Roster
@@ -196,7 +196,7 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (*App, error) {
 		a.watchHealth,    // after everything that it looks at
 		a.openTraces,     // before openAPI, which begins them
 		a.openAPI,        // after everything that it serves
-		a.addGauges,      // after everything that they read
+		a.addMetrics,     // after everything that they read
 		a.reportStart,
 	} {
 		if err := step(ctx, cfg); err != nil {
@@ -267,7 +267,7 @@ func (a *App) listen(_ context.Context, cfg *config.Config) (err error) {
 		a.metrics.Off()
 		return nil
 	}
-	a.opts.room.close()
+	a.opts.room.Close()
 	a.metricsListener, err = net.Listen("tcp", cfg.MetricsListen)
 	// An address that the operator has chosen must work; the default need not.
 	if err != nil && cfg.MetricsListen == defaultMetricsListen {
@@ -281,57 +281,17 @@ func (a *App) listen(_ context.Context, cfg *config.Config) (err error) {
 	return nil
 }
 
-// gauge is a metric whose value is read when somebody asks for it.
-type gauge struct {
-	name, help string
-	read       func() int64
-}
-
-// addGauges adds the metrics whose values are read when the metrics are requested, so that requests
-// need not update them. It runs after everything that they read is there.
-func (a *App) addGauges(context.Context, *config.Config) error {
-	// Operators have dashboards and alerts on these names: add to them, do not change them.
-	for _, g := range append(append(a.sharedGauges(), a.healthGauges()...), []gauge{
-		{"sluice_accounts", "Accounts known to this process.", func() int64 { return int64(a.facts.index.Accounts()) }},
-		{"sluice_calls_running", "Model calls under way now.", a.ledger.Running},
-		{"sluice_billing_stopped", "Accounts whose billing is stopped until staff has looked at them.", a.billing.StopCount},
-		{"sluice_streams_open", "Streamed replies under way now.", a.line.Streams},
-		{"sluice_videos_running", "Video jobs that this process works on now.", func() int64 { return int64(a.videos.Running()) }},
-		{"sluice_request_bodies_bytes", "Bytes of request bodies held now.", a.api.BodiesInFlight},
-		{"sluice_journal_records", "Settlements that wait for the database.", func() int64 { return a.books.Backlog().Records }},
-		{"sluice_journal_damage", "Reports of damage in the journal that nobody has acknowledged.", a.books.DamageCount},
-		{"sluice_journal_bytes", "Bytes of settlements that wait for the database.", func() int64 { return a.books.Backlog().Bytes }},
-		{"sluice_disk_free_bytes", "Bytes that are free on the disk of the data folder; -1 if that is not known.", func() int64 {
-			if free, known := datadir.Free(a.facts.dir.Path()); known {
-				return int64(min(free, math.MaxInt64))
-			}
-			return -1
-		}},
-		{"sluice_certificate_expires_timestamp_seconds", "When the certificate in tls.cert expires, as Unix time; 0 without one.", a.certificateEnds},
-		{"sluice_config_waiting", "Changed settings that wait for a restart.", func() int64 { return int64(len(a.restartNeeded())) }},
-	}...) {
-		a.metrics.Gauge(g.name, g.help, func() float64 { return float64(g.read()) })
-	}
-	a.metrics.Counter("sluice_log_lines_dropped_total", "Log lines that were dropped because their reader was too slow or gone.", func() float64 {
-		lines, _ := a.opts.Output.Dropped()
-		return float64(lines)
-	})
-	for name, help := range map[string]string{
-		"delivered": "Attempts to deliver an alert that succeeded.", "failed": "Attempts to deliver an alert that failed.", "dead": "Alerts that were given up.",
-	} {
-		a.metrics.Counter("sluice_alerts_"+name+"_total", help, func() float64 { return float64(a.alerts.courier.Count(name)) })
-	}
-	a.addMetrics()
-	a.metrics.Upstreams(func() []telemetry.Upstream { return a.settings.Load().Routes.Gauges(time.Now()) })
-	return nil
-}
-
 // reportStart logs warnings about the configuration, and the models that were found without one.
 func (a *App) reportStart(_ context.Context, cfg *config.Config) error {
 	a.warn(cfg)
 	discovery.Announce(nil, a.settings.Load().Catalog, a.log)
 	return nil
 }
+
+// plans, catalog and videoModelID return parts of the settings in force.
+func (a *App) plans() account.Plans      { return a.settings.Load().Plans }
+func (a *App) catalog() *catalog.Catalog { return a.settings.Load().Catalog }
+func (a *App) videoModelID() string      { return a.settings.Load().Config.Video.ModelID }
 
 // Addr returns the address that the API listens on, as host:port.
 func (a *App) Addr() string { return a.listener.Addr().String() }

@@ -501,7 +501,7 @@ func TestModels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list, err := app.Models(t.Context(), client, verbose, false)
+		list, err := admin.Models(t.Context(), client, verbose, false)
 		if err != nil || !strings.Contains(string(list.JSON), `"lab/one"`) || strings.Contains(string(list.JSON), `"provider":"lab"`) != verbose {
 			t.Errorf("Models(verbose %t) without a server = %+v, %v", verbose, list, err)
 		}
@@ -515,7 +515,7 @@ func TestModels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := app.Models(t.Context(), client, false, false)
+	list, err := admin.Models(t.Context(), client, false, false)
 	if err != nil || string(list.JSON) != n.get("/v1/models", n.OwnerKey()).body {
 		t.Errorf("Models with a server = %+v, %v, want what it serves", list, err)
 	}

@@ -21,7 +21,9 @@ const (
 // openBilling opens billing. Letters tell customers what becomes of their payments.
 func (a *App) openBilling(_ context.Context, cfg *config.Config) error {
 	a.billing, a.stripe = newBilling(cfg, a.facts, a.Origin, billing.Options{
-		Plans: func() account.Plans { return a.settings.Load().Plans }, OnEntry: a.tellPayment, Log: a.log,
+		Plans: a.plans, OnEntry: func(ctx context.Context, acct *account.Account, e billing.Entry) {
+			a.letters.Entry(ctx, acct, e, a.billing.Details)
+		}, Log: a.log,
 		// The test card gives plans away, so it is only for a developer's own machine. Unless the
 		// operator has chosen it, it is withdrawn when a request from elsewhere arrives, or when a
 		// reload sets public_url.
@@ -30,18 +32,6 @@ func (a *App) openBilling(_ context.Context, cfg *config.Config) error {
 		},
 	})
 	return nil
-}
-
-// tellPayment tells a customer what became of a payment. Whoever keeps the books for them gets a copy of what was paid
-// or returned.
-func (a *App) tellPayment(ctx context.Context, acct *account.Account, e billing.Entry) {
-	a.letters.Payment(ctx, acct, e)
-	if e.What != billing.Charged && e.What != billing.Refunded {
-		return
-	}
-	if d, err := a.billing.Details(ctx, acct.ID); err == nil && d.Email != "" {
-		a.letters.Receipt(d.Email, acct, e)
-	}
 }
 
 // newBilling returns billing with the configured payment processor. Offline commands use it, too.

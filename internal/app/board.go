@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"sluice/internal/app/config"
-	"sluice/internal/ledger/admission"
-	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/overview"
 )
 
@@ -25,46 +23,17 @@ func (a *App) openBoard(context.Context, *config.Config) error {
 	a.reports = overview.NewDesk(a.board, overview.Sources{
 		Accounts: a.facts.index.Each, Account: a.facts.index.Account, Revenue: a.facts.stores.payments.Revenue,
 		Videos: func(now time.Time) (int, time.Duration, error) { return a.videos.Queue(now) },
-		Nodes:  a.aliveNodes,
+		Nodes:  func() int { return max(a.cluster.Live(), 1) },
 	})
 	return nil
 }
 
 // gauges returns what the board samples.
 func (a *App) gauges() overview.Gauges {
+	s := a.settings.Load()
 	return overview.Gauges{
 		Running: a.ledger.Running(), Streams: a.line.Streams(), Journal: a.books.Backlog().Records,
-		Refused: a.gate.Refused(admission.Requests) + a.gate.Refused(admission.Tokens) + a.gate.Refused(admission.Slots) + a.gate.Refused(admission.Units),
-		Targets: a.settings.Load().Routes.Standings(time.Now()), Models: a.modelHealth(),
+		Refused: a.gate.AllRefused(),
+		Targets: s.Routes.Standings(time.Now()), Models: overview.HealthOf(s.Catalog, s.Health),
 	}
-}
-
-// aliveNodes returns how many servers are on the database.
-func (a *App) aliveNodes() int {
-	if a.facts.alone() {
-		return 1
-	}
-	n := 0
-	for _, node := range a.cluster.Nodes() {
-		if node.Alive {
-			n++
-		}
-	}
-	return max(n, 1)
-}
-
-// watchedStore tells the board of settlements when they are in the database: while a call is served, the board costs
-// nothing.
-type watchedStore struct {
-	usage.Archive
-	board *overview.Board
-}
-
-// RecordSettlements implements usage.Archive.
-func (w watchedStore) RecordSettlements(ctx context.Context, list []usage.Settlement) error {
-	err := w.Archive.RecordSettlements(ctx, list)
-	if err == nil {
-		w.board.Settled(list)
-	}
-	return err
 }

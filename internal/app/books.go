@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"sluice/internal/account"
 	"sluice/internal/app/config"
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/ledger/admission"
@@ -17,11 +16,11 @@ import (
 
 // openBooks opens the journal, and makes the gate that settles calls there.
 func (a *App) openBooks(_ context.Context, cfg *config.Config) error {
-	a.books = usage.NewBooks(a.facts.dir.Join(installation.JournalFolder), watchedStore{a.facts.stores.calls, a.board}, &usage.BooksOptions{
+	a.books = usage.NewBooks(a.facts.dir.Join(installation.JournalFolder), a.board.Watch(a.facts.stores.calls), &usage.BooksOptions{
 		SyncEach: cfg.Usage.SyncEach, Log: a.log,
 		Recorded: func(s usage.Settlement) {
 			a.abuse.Settled(&s) // set by resumeScores, before the first call
-			a.metrics.Called(called(&s))
+			a.metrics.Called(s.Call())
 		},
 		Running:  a.ledger.Running,
 		KeepDays: func() int { return a.settings.Load().Config.Usage.KeepDays },
@@ -69,37 +68,15 @@ func (a *App) restoreWindows(ctx context.Context, _ *config.Config) error {
 	if err != nil {
 		return err
 	}
-	restore(a.memory, recent, now, a.isCounted)
+	a.memory.RestoreCalls(recent, now, a.facts.index.Counts)
 	return nil
-}
-
-// isCounted reports whether the ledger counts for a key beside its account.
-func (a *App) isCounted(accountID, keyID string) bool {
-	acct := a.facts.index.Account(accountID)
-	if acct == nil {
-		return false
-	}
-	k := acct.Key(keyID)
-	return k != nil && k.Limits.Counted()
-}
-
-// restore counts settlements in the ledger, for their accounts and for the keys that are counted. They must be in the
-// order of their time.
-func restore(ledger *admission.Memory, recent []usage.Settlement, now time.Time, counted func(accountID, keyID string) bool) {
-	for _, s := range recent {
-		cost := admission.Cost{RequestMilli: s.RequestMilli, Tokens: int64(s.Tokens.Total())}
-		ledger.Restore(s.AccountID, now.Sub(s.At), cost)
-		if counted(s.AccountID, s.KeyID) {
-			ledger.Restore(s.KeyID, now.Sub(s.At), cost)
-		}
-	}
 }
 
 // resumeScores starts abuse control with the counts of this month. It flushes the journal first, so
 // that the counts are complete. The start fails if the database does not answer.
 func (a *App) resumeScores(ctx context.Context, cfg *config.Config) error {
 	opts := abuse.Options{
-		Plans:    func() account.Plans { return a.settings.Load().Plans },
+		Plans:    a.plans,
 		Accounts: a.facts.accounts, Lock: a.facts.index.Lock, Unlock: a.facts.index.Unlock,
 		Flush: a.books.Flush, Tell: a.letters.Abuse, Log: a.log, Shared: a.isShared(cfg),
 	}

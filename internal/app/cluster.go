@@ -3,42 +3,19 @@ package app
 import (
 	"context"
 	"os"
-	"slices"
 
 	"sluice/internal/account/billing"
 	"sluice/internal/app/config"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/ledger/cluster"
 	"sluice/internal/ledger/usage"
-	"sluice/internal/operate/admin"
 	"sluice/internal/operate/alert"
 	"sluice/internal/operate/matter"
 	"sluice/internal/operate/overview"
 )
 
-// The topics of what nodes tell each other: about calls of MCP tools, and streams that are resumed on another node.
-const (
-	topicMCP    = "mcp"
-	topicResume = "resume"
-)
-
-// nodeBus implements resume.Bus.
-type nodeBus struct{ *cluster.Cluster }
-
-func (b nodeBus) Tell(ctx context.Context, message string) error {
-	return b.Publish(ctx, topicResume, message)
-}
-
-func (b nodeBus) Hear(got func(message string)) { b.Subscribe(topicResume, got, nil) }
-
-func (b nodeBus) Tag() string { return tagOf(b.Life()) }
-
-func (b nodeBus) Lives(tag string) bool {
-	return slices.ContainsFunc(b.Nodes(), func(n cluster.Node) bool { return n.Alive && tagOf(n.Life) == tag })
-}
-
-// tagOf returns the name of a node in the ids of events: the beginning of its life, which is random.
-func tagOf(life string) string { return life[:8] }
+// topicMCP is what nodes tell each other about calls of MCP tools.
+const topicMCP = "mcp"
 
 // joinCluster makes this server one of those on its database. With SQLite it is the only one.
 func (a *App) joinCluster(ctx context.Context, cfg *config.Config) error {
@@ -97,19 +74,4 @@ func (a *App) tellNodes(topic string) func(ctx context.Context, payload string) 
 		return nil
 	}
 	return func(ctx context.Context, payload string) error { return a.cluster.Publish(ctx, topic, payload) }
-}
-
-// nodes describes the servers on the database, for the status.
-func (a *App) nodes() (c admin.Cluster) {
-	if a.facts.alone() {
-		return c
-	}
-	if err := a.cluster.Ready(); err != nil {
-		c.Problem = err.Error()
-	}
-	c.Mode, c.Note = string(a.cluster.Mode()), a.cluster.Note()
-	for _, n := range a.cluster.Nodes() {
-		c.Nodes = append(c.Nodes, admin.Node{ID: n.ID, Host: n.Host, Version: n.Version, Mode: string(n.Mode), StartedAt: n.StartedAt, SeenAt: n.SeenAt, Alive: n.Alive, Me: n.Me})
-	}
-	return c
 }

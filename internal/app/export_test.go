@@ -11,9 +11,7 @@ import (
 	"sluice/internal/account/billing"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/usage"
-	"sluice/internal/operate/alert"
 	"sluice/internal/operate/notice"
-	"sluice/internal/upstream/routing"
 )
 
 // Watched is how many streams the pulse watches now.
@@ -57,7 +55,7 @@ func (a *App) Settlements() ([]usage.Settlement, int64) {
 func RestoreWindows(j *usage.Journal, l *admission.Memory) error {
 	now := time.Now()
 	held, err := j.Since(now.Add(-time.Minute))
-	restore(l, usage.LastMinute(held, now), now, func(string, string) bool { return false })
+	l.RestoreCalls(usage.LastMinute(held, now), now, func(string, string) bool { return false })
 	return err
 }
 
@@ -110,11 +108,11 @@ func (a *App) InForce() string {
 	fmt.Fprintf(&b, "traces %+v\n", a.tracer.Sampling())
 	c := s.Config
 	fmt.Fprintln(&b, "stop", c.DrainTimeout, c.ShutdownDelay, "books", c.Usage.KeepDays, "local", c.Discover)
-	fmt.Fprintln(&b, "pages", a.Origin(), signinSettings(c, a.Origin(), true), a.supportSettings(), a.webSettings().Support)
+	fmt.Fprintln(&b, "pages", a.Origin(), s.Signin(a.Origin(), true), a.supportSettings(), a.webSettings().Support)
 	site := a.webSettings().Site
 	fmt.Fprintln(&b, "site", site.Name, site.Headline, site.Intro, site.Footer, site.Seller, site.Logo(), site.Skin())
-	fmt.Fprintln(&b, "alerts", c.Alerts.JournalLag, c.Alerts.DiskFreeMiB, alertSettings(c).AllowHosts)
-	for _, e := range alertSettings(c).Operator {
+	fmt.Fprintln(&b, "alerts", c.Alerts.JournalLag, c.Alerts.DiskFreeMiB, s.Alerts().AllowHosts)
+	for _, e := range s.Alerts().Operator {
 		fmt.Fprintln(&b, "alerts to", e.ID, e.To, e.Types, e.Secret.Reveal())
 	}
 	if cert := a.cert.Load(); cert != nil {
@@ -147,6 +145,3 @@ func describe(b *strings.Builder, v reflect.Value, depth int) {
 		fmt.Fprint(b, v, " ")
 	}
 }
-
-// DownUpstreams returns what the operator is told about upstreams.
-func DownUpstreams(standings []routing.Standing) []alert.Sight { return downUpstreams(standings) }

@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"slices"
 
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
 	"sluice/internal/app/config"
 	"sluice/internal/kit/datadir"
-	"sluice/internal/ledger/usage"
 	"sluice/internal/store/installation"
 	"sluice/internal/store/sqlstore"
 )
@@ -39,79 +35,18 @@ type facts struct {
 // openFacts locks the data folder, opens the database, and unlocks what is sealed in it. It returns
 // datadir.ErrLocked if another process has the folder. open is sqlstore.Open for a server, which migrates the
 // database, and sqlstore.OpenAsIs for a command, which does not.
-func openFacts(ctx context.Context, cfg *config.Config, open func(ctx context.Context, database, dir string) (*sqlstore.Store, error)) (*facts, error) {
+func openFacts(ctx context.Context, cfg *config.Config, open installation.OpenFunc) (*facts, error) {
 	dir, err := datadir.Open(cfg.Data)
 	if err != nil {
 		return nil, err
 	}
-	if err := refuseLost(cfg, dir); err != nil {
-		dir.Close()
-		return nil, err
-	}
-	store, err := open(ctx, cfg.Database, dir.Path())
+	store, err := installation.Open(ctx, cfg.Database, dir, cfg.Secret.Reveal(), open)
 	if err != nil {
-		dir.Close()
-		return nil, err
-	}
-	if err := refuseEmpty(ctx, store, dir); err != nil {
-		return nil, errors.Join(err, store.Close(), dir.Close())
-	}
-	// Without the secret nothing sealed can be read, so a wrong one stops the start here and not in
-	// the middle of a request.
-	if err := store.UnlockIn(ctx, dir, cfg.Secret.Reveal()); err != nil {
-		return nil, errors.Join(err, store.Close(), dir.Close())
+		return nil, errors.Join(err, dir.Close())
 	}
 	f := &facts{dir: dir, store: store, stores: storesOf(store), index: auth.NewIndex()}
 	f.accounts = account.New(f.stores.accounts, &account.Options{Brand: cfg.Brand, OnChange: f.changed})
 	return f, nil
-}
-
-// mustExist returns an error if the data folder of a configuration holds no installation. Commands ask before they open
-// the folder, which would make a new one: in the wrong working directory they would work on nothing and say that all
-// is well.
-func mustExist(cfg *config.Config) error {
-	entries, err := os.ReadDir(cfg.Data)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	is := func(e fs.DirEntry) bool { return e.Name() == sqlstore.File || e.Name() == installation.JournalFolder }
-	if cfg.Database == "sqlite" && !slices.ContainsFunc(entries, is) { // PostgreSQL itself is the installation
-		return fmt.Errorf("no installation in %s: name its data folder with --data or its file with --config, or start a new one with \"sluice serve\"", cfg.Data)
-	}
-	return nil
-}
-
-// refuseLost is refuseEmpty for a SQLite file that is not there, before opening makes a new one: a restore
-// needs the place.
-func refuseLost(cfg *config.Config, dir *datadir.Dir) error {
-	if cfg.Database != "sqlite" {
-		return nil
-	}
-	if _, err := os.Stat(dir.Join(sqlstore.File)); !errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return refuseJournal(sqlstore.SQLite, dir)
-}
-
-// refuseEmpty returns an error if the database has no account although the journal beside it was used: the database
-// was lost, or is another one, and starting on it would give every caller's key up.
-func refuseEmpty(ctx context.Context, store *sqlstore.Store, dir *datadir.Dir) error {
-	has, err := store.HasAccounts(ctx)
-	if err != nil || has {
-		return err
-	}
-	return refuseJournal(store.Engine(), dir)
-}
-
-// refuseJournal returns an error if the journal of the folder was used.
-func refuseJournal(engine sqlstore.Engine, dir *datadir.Dir) error {
-	journal := dir.Join(installation.JournalFolder)
-	used, err := usage.Used(journal)
-	if err != nil || !used {
-		return err
-	}
-	return fmt.Errorf("the %s database has no account, but the journal in %s holds or held settlements: the database is lost, or it is not the one that belongs to this folder; "+
-		"set database to the right one, or put the last backup in its place with \"sluice restore\"; for a new installation, move %s away or name another folder with --data", engine, journal, journal)
 }
 
 // changed publishes the new state of an account in the index. Package account calls it before it
@@ -166,7 +101,7 @@ func (a *App) openFacts(ctx context.Context, cfg *config.Config) (err error) {
 
 // reportMigration tells how far the migrations of the database are.
 func (a *App) reportMigration(m sqlstore.Migration) {
-	a.opts.room.tell(m.String())
+	a.opts.room.Tell(m.String())
 	// Most steps take no time. The first one says that there are some.
 	if m.Step <= 1 || m.Took > 0 {
 		a.log.Info(m.String())

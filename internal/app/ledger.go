@@ -111,25 +111,3 @@ func (a *App) currentFacts(cfg *config.Config) admission.Facts {
 	}
 	return a.follower
 }
-
-// sharedGauges returns the metrics of what nodes share.
-func (a *App) sharedGauges() (gauges []gauge) {
-	if a.follower != nil {
-		gauges = append(gauges, gauge{"sluice_accounts_age_seconds", "Seconds since the changes of accounts by other processes were read.", func() int64 { return int64(a.follower.Age().Seconds()) }})
-	}
-	if a.redis != nil {
-		gauges = append(gauges,
-			gauge{"sluice_ledger_exact", "1 while limits are counted in Redis, 0 while this node goes by its share of them.", func() int64 {
-				if a.redis.State().Exact {
-					return 1
-				}
-				return 0
-			}},
-			gauge{"sluice_ledger_nodes", "Nodes that share the limits.", func() int64 { return int64(a.redis.State().Nodes) }},
-			gauge{"sluice_ledger_local_calls", "Calls that this node has admitted on its share since it started.", func() int64 { return a.redis.State().LocalCalls }},
-			gauge{"sluice_ledger_queued", "Ends of calls that wait for Redis.", func() int64 { return int64(a.redis.State().QueuedOps) }},
-			gauge{"sluice_ledger_dropped", "Ends of calls that Redis was never told; their slots come free when their leases end.", func() int64 { return a.redis.State().DroppedOps }},
-		)
-	}
-	return gauges
-}

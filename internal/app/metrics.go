@@ -2,14 +2,11 @@ package app
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"sluice/internal/app/config"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/telemetry"
-	"sluice/internal/ledger/admission"
-	"sluice/internal/ledger/usage"
 )
 
 // openTraces makes the tracer if the configuration names a collector. It sends nothing before Run.
@@ -20,7 +17,7 @@ func (a *App) openTraces(_ context.Context, cfg *config.Config) error {
 	headers, _ := cfg.Traces.HeaderMap() // config.Load has checked them
 	var told time.Time                   // only the exporter's goroutine uses it
 	a.tracer = telemetry.NewTracer(telemetry.TraceOptions{
-		Endpoint: cfg.Traces.Endpoint, Headers: headers, Version: buildinfo.Version, Instance: a.nodeName(), Sampling: sampling(&cfg.Traces),
+		Endpoint: cfg.Traces.Endpoint, Headers: headers, Version: buildinfo.Version, Instance: a.nodeName(), Sampling: a.settings.Load().Sampling(),
 		Failed: func(err error, spans int) {
 			if time.Since(told) >= time.Minute {
 				told = time.Now()
@@ -31,71 +28,54 @@ func (a *App) openTraces(_ context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// sampling returns what a reload may change about traces.
-func sampling(t *config.Traces) telemetry.Sampling {
-	return telemetry.Sampling{Share: float64(t.Sample) / 1000, Follow: t.Follow == "all", Content: t.Capture == "content"}
-}
-
-// called returns what the metrics count of a settlement.
-func called(s *usage.Settlement) telemetry.Call {
-	operation := telemetry.OperationChat
-	switch s.Door {
-	case usage.DoorEmbeddings:
-		operation = telemetry.OperationEmbeddings
-	case usage.DoorVideos:
-		operation = telemetry.OperationVideo
-	}
-	c := telemetry.Call{
-		Model: s.ModelUsed, Provider: s.Provider, Operation: operation, Door: s.Entrance(), Outcome: string(s.End), Took: s.Latency, FirstToken: s.FirstToken,
-		Input: s.Tokens.Prompt, Output: s.Tokens.CompletionTotal(),
-	}
-	if s.CostMicro != nil {
-		c.CostMicro = *s.CostMicro
-	}
-	return c
-}
-
-// addMetrics adds the metrics that are not plain gauges.
-func (a *App) addMetrics() {
+// addMetrics adds the metrics that are read when somebody asks for them. It runs after everything that they read is
+// there.
+func (a *App) addMetrics(context.Context, *config.Config) error {
 	m := a.metrics
-	m.Counters("sluice_rate_limited_total", "Requests that a limit of their account or key refused with 429, by the limit.", "limit", map[string]func() int64{
-		"requests":   func() int64 { return a.gate.Refused(admission.Requests) },
-		"tokens":     func() int64 { return a.gate.Refused(admission.Tokens) },
-		"concurrent": func() int64 { return a.gate.Refused(admission.Slots) },
-		"units":      func() int64 { return a.gate.Refused(admission.Units) },
-	})
-	m.Counter("sluice_refused_calls_dropped_total", "Refused calls that were not counted for their account, because too many waited for the database.", func() float64 {
-		return float64(a.refusals.Dropped())
-	})
-	m.Counter("sluice_streams_resumed_total", "Streams that a later connection has continued.", func() float64 { return float64(a.streams.Resumed()) })
-	m.Gauge("sluice_streams_waiting", "Streams that go on although their caller has left, because it may come back.", func() float64 { return float64(a.streams.Waiting()) })
-	m.Gauge("sluice_streams_kept_bytes", "Bytes of events that are kept for callers who come back.", func() float64 { return float64(a.streams.Held()) })
-	m.Gauge("sluice_config_hash", "A number that changes with the configuration in force: the same on nodes that have the same.", func() float64 {
+	parts := []interface{ AddMetrics(m *telemetry.Metrics) }{
+		a.books, a.facts.dir, a.gate, a.refusals, a.streams, a.videos, a.alerts.courier, a.opts.Output, a.tracer,
+	}
+	if a.follower != nil {
+		parts = append(parts, a.follower)
+	}
+	if a.redis != nil {
+		parts = append(parts, a.redis)
+	}
+	for _, p := range parts {
+		p.AddMetrics(m)
+	}
+	telemetry.Gauge(m, "sluice_accounts", "Accounts known to this process.", a.facts.index.Accounts)
+	telemetry.Gauge(m, "sluice_calls_running", "Model calls under way now.", a.ledger.Running)
+	telemetry.Gauge(m, "sluice_billing_stopped", "Accounts whose billing is stopped until staff has looked at them.", a.billing.StopCount)
+	telemetry.Gauge(m, "sluice_streams_open", "Streamed replies under way now.", a.line.Streams)
+	telemetry.Gauge(m, "sluice_request_bodies_bytes", "Bytes of request bodies held now.", a.api.BodiesInFlight)
+	telemetry.Gauge(m, "sluice_certificate_expires_timestamp_seconds", "When the certificate in tls.cert expires, as Unix time; 0 without one.", a.certificateEnds)
+	telemetry.Gauge(m, "sluice_config_waiting", "Changed settings that wait for a restart.", func() int { return len(a.restartNeeded()) })
+	telemetry.Gauge(m, "sluice_config_hash", "A number that changes with the configuration in force: the same on nodes that have the same.", func() float64 {
 		return float64(a.settings.Load().Config.Hash())
 	})
-	// What the database does not say in time is not a number, and not 0.
-	m.Gauge("sluice_videos_waiting", "Video jobs of all nodes that wait for a worker.", func() float64 {
-		n, _, err := a.videos.Queue(time.Now())
-		return known(float64(n), err)
-	})
-	m.Gauge("sluice_videos_oldest_seconds", "How long the oldest of these jobs has waited.", func() float64 {
-		_, age, err := a.videos.Queue(time.Now())
-		return known(age.Seconds(), err)
-	})
+	a.addHealth(m)
 	m.Databases(a.facts.store.Pools())
-	if t := a.tracer; t != nil {
-		m.Counters("sluice_trace_spans_total", "Spans by what became of them: sent to the collector, or dropped because it did not take them in time.", "outcome", map[string]func() int64{
-			"sent":    func() int64 { sent, _, _ := t.Counts(); return sent },
-			"dropped": func() int64 { _, dropped, _ := t.Counts(); return dropped },
-		})
-		m.Gauge("sluice_trace_spans_waiting", "Spans that wait to be sent.", func() float64 { _, _, waiting := t.Counts(); return float64(waiting) })
-	}
+	m.Upstreams(func() []telemetry.Upstream { return a.settings.Load().Routes.Gauges(time.Now()) })
+	return nil
 }
 
-// known returns a value that was read without an error, and else NaN.
-func known(v float64, err error) float64 {
-	if err != nil {
-		return math.NaN()
+// addHealth adds the metrics of what the board knows. Reading them looks at nothing.
+func (a *App) addHealth(m *telemetry.Metrics) {
+	telemetry.Gauge(m, "sluice_ready", "1 if /readyz says that new work may be sent here.", func() int64 {
+		_, ready := a.health.Results()
+		return telemetry.Bit(ready)
+	})
+	telemetry.Gauge(m, "sluice_database_writable", "1 if the database stores what it is given, as far as is known; 0 while it is read-only, full or does not answer.", func() int64 {
+		return telemetry.Bit(a.facts.store.Writable())
+	})
+	for name, help := range map[string]string{
+		"database": "Seconds since the database answered; 0 while it does.",
+		"redis":    "Seconds since limits were counted in Redis; 0 while they are, and without Redis.",
+		"mail":     "Seconds since mail could be delivered; 0 while it can.",
+		"storage":  "Seconds since files could be stored; 0 while they can.",
+		"scores":   "Seconds since the units of other nodes were read.",
+	} {
+		telemetry.Gauge(m, "sluice_"+name+"_age_seconds", help, func() int64 { return int64(a.health.Age(name).Seconds()) })
 	}
-	return v
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sluice/internal/app/config"
+	"sluice/internal/app/settings"
 	"sluice/internal/store/installation"
 	"sluice/internal/store/sqlstore"
 )
@@ -24,10 +25,10 @@ func (m *Migration) move(cfg *config.Config) *installation.Move {
 	out := &installation.Move{From: m.From, To: m.To, Secret: cfg.Secret.Reveal(), Live: m.Live, Patience: m.Patience, Report: m.Report}
 	if m.Storage != nil {
 		out.Files = func(spool string) (from, to installation.Files, err error) {
-			if from, err = openFiles(cfg.Blob, m.From, spool+"/from"); err != nil {
+			if from, err = settings.OpenFiles(cfg.Blob, m.From, spool+"/from"); err != nil {
 				return nil, nil, err
 			}
-			to, err = openFiles(*m.Storage, m.From, spool+"/to")
+			to, err = settings.OpenFiles(*m.Storage, m.From, spool+"/to")
 			return from, to, err
 		}
 	}

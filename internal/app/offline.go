@@ -2,12 +2,10 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"time"
 
-	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/account/signin"
 	"sluice/internal/account/staff"
@@ -17,12 +15,10 @@ import (
 	"sluice/internal/kit/datadir"
 	"sluice/internal/kit/pace"
 	"sluice/internal/ledger/abuse"
-	"sluice/internal/ledger/refusal"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/alert"
 	"sluice/internal/operate/feedback"
-	"sluice/internal/operate/finder"
 	"sluice/internal/operate/matter"
 	"sluice/internal/operate/notice"
 	"sluice/internal/operate/steering"
@@ -41,7 +37,7 @@ func Admin(ctx context.Context, cfg *config.Config) (client *admin.Client, done 
 		if client, err := admin.Dial(ctx, cfg.Data); err == nil {
 			return client, func() error { return nil }, nil
 		}
-		if err := mustExist(cfg); err != nil {
+		if err := installation.MustExist(cfg.Database, cfg.Data); err != nil {
 			return nil, nil, err
 		}
 		f, err := openFacts(ctx, cfg, sqlstore.OpenAsIs)
@@ -68,56 +64,43 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 	if cfg.Redis != "" && !f.alone() {
 		f.revoke = revokeOnce(cfg)
 	}
-	// A command ends soon, so nothing here needs Run: books opens the journal only if an operation
-	// reads it, and billing renews nothing by itself.
-	plans := func() account.Plans { return s.Plans }
-	books := usage.NewBooks(f.dir.Join(installation.JournalFolder), f.stores.calls, &usage.BooksOptions{SyncEach: cfg.Usage.SyncEach})
-	// A command sees no requests. It relies on what the last server has recorded.
-	local := func() bool { return datadir.Proxied(f.dir.Path()) == "" }
-	till, _ := newBilling(cfg, f, cfg.Origin, billing.Options{
-		Plans: plans, Log: slog.New(slog.DiscardHandler),
-		Withdrawn: func() bool { return cfg.Billing.Processor == "" && !local() },
-	})
-	helm := steering.New(f.stores.service, nil)
-	if err := helm.Read(context.Background()); err != nil {
-		return nil, nil, errors.Join(err, books.Close(), f.close())
+	a := &App{facts: f}
+	a.settings.Store(s)
+	a.openOffline(cfg)
+	done := func() error { return errors.Join(a.books.Close(), f.close()) }
+	if err := a.helm.Read(context.Background()); err != nil {
+		return nil, nil, errors.Join(err, done())
 	}
-	s.Tier(helm.Tiers())
-	desk := signin.New(f.stores.logins, f.accounts, nil, func() signin.Settings { return signinSettings(cfg, cfg.Origin(), local()) }, nil)
-	b := &admin.Backend{
-		Accounts:   f.accounts,
-		Staff:      staff.New(f.stores.accounts, f.accounts, desk, nil),
-		Messages:   notice.NewBoard(f.stores.matters, nil, cfg.Origin, nil),
-		Helm:       helm,
-		Feedback:   feedback.New(f.stores.service, nil, nil),
-		VideoModel: func() string { return cfg.Video.ModelID },
-		Alerts:     alert.NewDesk(f.stores.alerts, func() alert.Settings { return alertSettings(cfg) }, nil),
-		Books:      books,
-		Scores:     abuse.New(f.stores.calls, abuse.Options{Plans: plans, Accounts: f.accounts, Flush: books.Flush, Counter: counterOnce(cfg, f)}),
-		Desk:       desk,
-		Billing:    till,
-		Evidence:   f.stores.calls,
-		Matters:    matter.NewOffice(f.stores.matters, nil, func() matter.Settings { return matter.Settings{} }, nil),
-		Plans:      plans,
-		Finder:     finder.New(f.stores.calls, books.View().Flush),
-		Refusals:   refusal.NewView(nil, f.stores.calls),
-		Signals:    f.stores.calls,
-		Status: func(context.Context) admin.Status {
-			return admin.Status{Version: buildinfo.Version, Database: string(f.store.Engine()), Models: len(s.Catalog.Models())}
-		},
-		Catalog:  func() *catalog.Catalog { return s.Catalog },
-		Standing: s.Standing,
-		Reload: func(context.Context) ([]string, error) {
-			return nil, errors.New("no server is running on this data folder")
-		},
+	s.Tier(a.helm.Tiers())
+	b := a.offlineBackend()
+	b.Status = func(context.Context) admin.Status {
+		return admin.Status{Version: buildinfo.Version, Database: string(f.store.Engine()), Models: len(s.Catalog.Models())}
 	}
-	return admin.InProcess(b), func() error { return errors.Join(books.Close(), f.close()) }, nil
+	b.Reload = func(context.Context) ([]string, error) {
+		return nil, errors.New("no server is running on this data folder")
+	}
+	return admin.InProcess(b), done, nil
 }
 
-// Listing is the catalog as an operator sees it.
-type Listing struct {
-	JSON     json.RawMessage // as GET /v1/models returns it
-	Standing []admin.ModelStanding
+// openOffline makes what operations need without a server. A command ends soon, so nothing here needs Run: books opens
+// the journal only if an operation reads it, and billing renews nothing by itself.
+func (a *App) openOffline(cfg *config.Config) {
+	f := a.facts
+	a.books = usage.NewBooks(f.dir.Join(installation.JournalFolder), f.stores.calls, &usage.BooksOptions{SyncEach: cfg.Usage.SyncEach})
+	// A command sees no requests. It relies on what the last server has recorded.
+	local := func() bool { return datadir.Proxied(f.dir.Path()) == "" }
+	a.billing, _ = newBilling(cfg, f, cfg.Origin, billing.Options{
+		Plans: a.plans, Log: slog.New(slog.DiscardHandler),
+		Withdrawn: func() bool { return cfg.Billing.Processor == "" && !local() },
+	})
+	a.helm = steering.New(f.stores.service, nil)
+	a.desk = signin.New(f.stores.logins, f.accounts, nil, func() signin.Settings { return a.settings.Load().Signin(cfg.Origin(), local()) }, nil)
+	a.roster = staff.New(f.stores.accounts, f.accounts, a.desk, nil)
+	a.notices = notice.NewBoard(f.stores.matters, nil, cfg.Origin, nil)
+	a.feedback = feedback.New(f.stores.service, nil, nil)
+	a.alerts.desk = alert.NewDesk(f.stores.alerts, func() alert.Settings { return a.settings.Load().Alerts() }, nil)
+	a.abuse = abuse.New(f.stores.calls, abuse.Options{Plans: a.plans, Accounts: f.accounts, Flush: a.books.Flush, Counter: counterOnce(cfg, f)})
+	a.matters = matter.NewOffice(f.stores.matters, nil, func() matter.Settings { return matter.Settings{} }, nil)
 }
 
 // Catalog returns a client of the operations about models, on the catalog of a configuration. It needs no server and no
@@ -128,42 +111,4 @@ func Catalog(cfg *config.Config) (*admin.Client, error) {
 		return nil, err
 	}
 	return admin.InProcess(&admin.Backend{Catalog: func() *catalog.Catalog { return s.Catalog }, Standing: s.Standing}), nil
-}
-
-// Models returns the catalog of a server, or that of a configuration. With refresh, the server looks for models
-// first; without a server that is an error.
-func Models(ctx context.Context, client *admin.Client, verbose, refresh bool) (*Listing, error) {
-	if refresh {
-		if _, err := admin.Ops().ModelsRefresh.Call(ctx, client, admin.Cursor{Limit: 1}); err != nil {
-			return nil, err
-		}
-	}
-	standing, err := admin.All(admin.Cursor{}, func(at admin.Cursor) (admin.List[admin.ModelStanding], error) {
-		return admin.Ops().ModelsStanding.Call(ctx, client, at)
-	})
-	if err != nil {
-		return nil, err
-	}
-	list, err := admin.Ops().ModelsJSON.Call(ctx, client, admin.ModelQuery{Verbose: verbose})
-	return &Listing{list, standing}, err
-}
-
-// ResetSecret deletes what is sealed under a lost secret, and returns how many accounts lost their
-// second factor. It does not unlock the store, because nothing opens it any more. The next start
-// makes a new secret, or uses the configured one.
-func ResetSecret(ctx context.Context, cfg *config.Config) (accounts int, err error) {
-	if err := mustExist(cfg); err != nil {
-		return 0, err
-	}
-	dir, err := datadir.Open(cfg.Data)
-	if err != nil {
-		return 0, err
-	}
-	defer dir.Close()
-	store, err := sqlstore.OpenAsIs(ctx, cfg.Database, dir.Path())
-	if err != nil {
-		return 0, err
-	}
-	defer store.Close()
-	return store.ForgetSealed(ctx)
 }

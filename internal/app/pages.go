@@ -3,9 +3,7 @@ package app
 import (
 	"context"
 	"net/http"
-	"strings"
 
-	"sluice/internal/account"
 	"sluice/internal/account/billing/stripe"
 	"sluice/internal/account/mail"
 	"sluice/internal/account/signin"
@@ -19,7 +17,6 @@ import (
 	"sluice/internal/operate/matter"
 	"sluice/internal/operate/notice"
 	"sluice/internal/operate/steering"
-	"sluice/internal/upstream/catalog"
 	"sluice/internal/web/dashboard"
 	"sluice/internal/web/front"
 	"sluice/internal/web/support"
@@ -29,7 +26,7 @@ import (
 // openDesk opens what the pages need: mail, signing in, notices, conversations with support. From then on, owners are told when
 // their account is suspended.
 func (a *App) openDesk(_ context.Context, cfg *config.Config) error {
-	sender, err := newSender(cfg, a)
+	sender, err := mail.New(cfg.SMTP.Server, cfg.SMTP.From, &mail.SMTPOptions{User: cfg.SMTP.User, Password: cfg.SMTP.Password.Reveal()}, a.log)
 	if err != nil {
 		return err
 	}
@@ -38,7 +35,7 @@ func (a *App) openDesk(_ context.Context, cfg *config.Config) error {
 	if !a.facts.alone() {
 		desk.Tries = a.facts.stores.logins // nodes count attempts together
 	}
-	a.desk = signin.New(a.facts.stores.logins, a.facts.accounts, a.outbox, func() signin.Settings { return signinSettings(a.settings.Load().Config, a.Origin(), a.local.Holds()) }, desk)
+	a.desk = signin.New(a.facts.stores.logins, a.facts.accounts, a.outbox, func() signin.Settings { return a.settings.Load().Signin(a.Origin(), a.local.Holds()) }, desk)
 	a.roster = staff.New(a.facts.stores.accounts, a.facts.accounts, a.desk, nil)
 	// Settings and origin are passed as functions, here and below, because a reload changes them.
 	a.notices = notice.NewBoard(a.facts.stores.matters, a.outbox, a.Origin, &notice.Options{Support: func() string { return a.settings.Load().Config.Support.String() }})
@@ -46,24 +43,6 @@ func (a *App) openDesk(_ context.Context, cfg *config.Config) error {
 	a.facts.onChange = a.letters.Changed
 	a.matters = matter.NewOffice(a.facts.stores.matters, a.outbox, a.supportSettings, nil)
 	return nil
-}
-
-// newSender returns the transport of mail. Without a mail server it is the log, so that a developer
-// can read the links there. Port 465 is the one on which mail servers expect TLS from the start.
-func newSender(cfg *config.Config, a *App) (mail.Sender, error) {
-	if cfg.SMTP.Server == "" {
-		return mail.NewLog(a.log), nil
-	}
-	return mail.NewSMTP(cfg.SMTP.Server, cfg.SMTP.From, &mail.SMTPOptions{
-		User: cfg.SMTP.User, Password: cfg.SMTP.Password.Reveal(), ImplicitTLS: strings.HasSuffix(cfg.SMTP.Server, ":465"),
-	})
-}
-
-// signinSettings returns the settings of signing in. local says that all requests so far came from
-// this machine. A mode that is neither open nor closed means by invitation.
-func signinSettings(cfg *config.Config, origin string, local bool) signin.Settings {
-	mode := cfg.SignupMode(local)
-	return signin.Settings{Origin: origin, Open: mode == "open", Closed: mode == "closed", Support: cfg.Support.String()}
 }
 
 // supportSettings returns the settings of conversations with support.
@@ -77,10 +56,8 @@ func (a *App) webSettings() webui.Settings {
 	cfg := now.Config
 	s := webui.Settings{Origin: a.Origin(), Brand: cfg.Brand, Support: webui.Support(cfg.Support), Announcements: banners(a.helm.Shown()), Site: now.Site, Key: a.facts.store.Key()}
 	s.Site.Name = cfg.ShownName()
-	// Forms on the pages lead to Stripe, by redirects that the browser refuses to follow
-	// unless the policy of the page names their targets.
 	if a.stripe != nil {
-		s.FormTargets = []string{"https://checkout.stripe.com", "https://billing.stripe.com", "https://invoice.stripe.com"}
+		s.FormTargets = stripe.FormTargets()
 	}
 	return s
 }
@@ -92,8 +69,8 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 	shelf := a.shelf()
 	customers := dashboard.New(ui, dashboard.Sources{
 		Desk: a.desk, Provider: newProvider(cfg), Accounts: a.facts.accounts, Account: a.facts.index.Account, LastUsed: a.facts.index.LastUsed,
-		Plans:   func() account.Plans { return a.settings.Load().Plans },
-		Catalog: func() *catalog.Catalog { return a.settings.Load().Catalog },
+		Plans:   a.plans,
+		Catalog: a.catalog,
 		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Activity: a.activity(), Refusals: refusal.NewView(a.refusals, a.facts.stores.calls), Notices: a.notices, Matters: a.matters, Billing: a.billing, Hooks: a.alerts.hooks,
 		API:          func() dashboard.API { return a.api }, // a function: the API is made after its pages
 		Reads:        a.reads,
@@ -101,7 +78,7 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		Stored:       responses.NewShelf(a.facts.stores.kept, &responses.ShelfOptions{Key: a.facts.store.Key()}).Export,
 		Forget:       a.facts.stores.kept.ForgetResponses,
 		MailIsLogged: cfg.SMTP.Server == "",
-		VideoModel:   func() string { return a.settings.Load().Config.Video.ModelID },
+		VideoModel:   a.videoModelID,
 	}, nil)
 	// One handler for all: the dashboard has a router of its own, and the API only needs to know which
 	// paths lead there.
@@ -111,7 +88,7 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 	}
 	everybody := front.New(ui, front.Sources{
 		SignedIn: customers.SignedIn, Joinable: func() bool { return a.desk.CurrentSettings().Open },
-		Plans: func() account.Plans { return a.settings.Load().Plans }, Shelf: shelf,
+		Plans: a.plans, Shelf: shelf,
 		Sample: func() string { return a.settings.Load().Description.Names.Model },
 	}).Handler()
 	for _, pattern := range front.Patterns() {

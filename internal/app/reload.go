@@ -67,7 +67,7 @@ func (a *App) reload() error {
 	a.checkWeights(s)
 	a.setLevel(s)
 	if a.tracer != nil {
-		a.tracer.Set(sampling(&cfg.Traces))
+		a.tracer.Set(s.Sampling())
 	}
 	a.joinCatalog(old, s)
 	a.apply(old, s)

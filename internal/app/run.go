@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"sluice/internal/account"
 	"sluice/internal/api/httpserver"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/health"
@@ -19,7 +18,6 @@ import (
 	"sluice/internal/line/relay"
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/finder"
-	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/discovery"
 	"sluice/internal/upstream/routing"
 )
@@ -38,7 +36,7 @@ func (a *App) Run(ctx context.Context) error {
 		httpserver.NewServer(admin.Handler(a.backend()), listeners[1], httpserver.LaneOff),
 	}
 	if a.metricsListener != nil {
-		servers = append(servers, httpserver.NewServer(a.metricsHandler(), listeners[2], httpserver.LaneOff))
+		servers = append(servers, httpserver.NewServer(a.api.WithMetrics(a.metrics.Handler()), listeners[2], httpserver.LaneOff))
 	}
 	failed := make(chan error, len(servers)) // with room for all, so that no server blocks when nobody reads
 	var serving sync.WaitGroup
@@ -55,7 +53,9 @@ func (a *App) Run(ctx context.Context) error {
 		working.Go(func() { s.Watch(background) })
 	}
 	if !a.facts.alone() {
-		working.Go(func() { a.door.run(background, &entry{a.api, servers[0], a.closesUnready()}) })
+		working.Go(func() {
+			a.door.Run(background, servers[0], a.settings.Load().Config.ClosesUnready(), a.api.EndConnections)
+		})
 	}
 	for _, job := range a.jobs() {
 		working.Go(func() { job(background) })
@@ -189,51 +189,43 @@ func giveBack(context.Context) {
 	debug.FreeOSMemory()
 }
 
-// metricsHandler serves the metrics, and whether this server lives and can serve: the address of the API does not
-// answer that while it refuses connections (docs/operations.md#a-server-that-cannot-serve). Other paths get the error
-// object of the API.
-func (a *App) metricsHandler() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", a.metrics.Handler())
-	mux.Handle("GET /healthz", a.api)
-	mux.Handle("GET /readyz", a.api)
-	mux.Handle("/", a.api.Nothing())
-	return mux
+// backend returns what the admin operations need.
+func (a *App) backend() *admin.Backend {
+	b := a.offlineBackend()
+	b.Tell, b.Reports = a.letters.Support, a.reports
+	b.Refresh = func(ctx context.Context) error { return a.lookAround(ctx, true) }
+	b.Status = a.status
+	b.Reload = func(context.Context) ([]string, error) {
+		err := a.Reload()
+		return a.restartNeeded(), err
+	}
+	b.Debug, b.Examine, b.Metrics = a.debug, a.examine, a.metrics.Handler()
+	return b
 }
 
-// backend returns what the admin operations need. What a reload replaces is passed as a function.
-func (a *App) backend() *admin.Backend {
+// offlineBackend returns the part of backend that needs no running server. What a reload replaces is passed as a
+// function.
+func (a *App) offlineBackend() *admin.Backend {
 	return &admin.Backend{
 		Accounts:   a.facts.accounts,
-		Plans:      func() account.Plans { return a.settings.Load().Plans },
-		Catalog:    func() *catalog.Catalog { return a.settings.Load().Catalog },
+		Plans:      a.plans,
+		Catalog:    a.catalog,
 		Books:      a.books,
 		Scores:     a.abuse,
 		Desk:       a.desk,
 		Staff:      a.roster,
 		Alerts:     a.alerts.desk,
 		Messages:   a.notices,
-		Tell:       a.letters.Support,
 		Helm:       a.helm,
 		Feedback:   a.feedback,
-		Reports:    a.reports,
-		VideoModel: func() string { return a.settings.Load().Config.Video.ModelID },
+		VideoModel: a.videoModelID,
 		Billing:    a.billing,
 		Matters:    a.matters,
 		Evidence:   a.facts.stores.calls,
 		Standing:   func() []admin.ModelStanding { return a.settings.Load().Standing() },
-		Refresh:    func(ctx context.Context) error { return a.lookAround(ctx, true) },
-		Status:     a.status,
-		Reload: func(context.Context) ([]string, error) {
-			err := a.Reload()
-			return a.restartNeeded(), err
-		},
-		Debug:    a.debug,
-		Examine:  a.examine,
-		Metrics:  a.metrics.Handler(),
-		Finder:   a.finder(),
-		Refusals: refusal.NewView(a.refusals, a.facts.stores.calls),
-		Signals:  a.facts.stores.calls,
+		Finder:     a.finder(),
+		Refusals:   refusal.NewView(a.refusals, a.facts.stores.calls),
+		Signals:    a.facts.stores.calls,
 	}
 }
 
@@ -256,7 +248,7 @@ func (a *App) status(ctx context.Context) admin.Status {
 	st := admin.Status{
 		Version: buildinfo.Version, PID: os.Getpid(), StartedAt: a.started.UTC(), Listen: a.Addr(), Origin: a.Origin(), Config: s.Config.File(),
 		Database: string(a.facts.store.Engine()), Accounts: a.facts.index.Accounts(), Models: len(s.Catalog.Models()), Targets: s.Routes.Standings(time.Now()),
-		Cluster: a.nodes(),
+		Cluster: admin.ClusterOf(a.cluster),
 	}
 	// The one who asks is an operator: the reason, beside what everybody may read. A database that takes long to answer
 	// must not keep the rest from whoever asks.

@@ -2,8 +2,11 @@ package video
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
+
+	"sluice/internal/kit/telemetry"
 )
 
 const (
@@ -38,4 +41,25 @@ func (l *Line) Queue(now time.Time) (waiting int, age time.Duration, err error) 
 		age = max(0, now.Sub(s.oldest))
 	}
 	return s.waiting, age, s.err
+}
+
+// AddMetrics adds the metrics of jobs. What the database does not say in time is not a number, and not 0.
+func (l *Line) AddMetrics(m *telemetry.Metrics) {
+	telemetry.Gauge(m, "sluice_videos_running", "Video jobs that this process works on now.", l.Running)
+	telemetry.Gauge(m, "sluice_videos_waiting", "Video jobs of all nodes that wait for a worker.", func() float64 {
+		n, _, err := l.Queue(time.Now())
+		return known(float64(n), err)
+	})
+	telemetry.Gauge(m, "sluice_videos_oldest_seconds", "How long the oldest of these jobs has waited.", func() float64 {
+		_, age, err := l.Queue(time.Now())
+		return known(age.Seconds(), err)
+	})
+}
+
+// known returns a value that was read without an error, and else NaN.
+func known(v float64, err error) float64 {
+	if err != nil {
+		return math.NaN()
+	}
+	return v
 }

@@ -15,6 +15,7 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/health"
 	"sluice/internal/kit/pace"
+	"sluice/internal/kit/telemetry"
 )
 
 const (
@@ -136,6 +137,11 @@ func (f *Follower) read(ctx context.Context, seen int64) int64 {
 
 // Nudge makes Run read changes at once.
 func (f *Follower) Nudge() { pace.Wake(f.wake) }
+
+// AddMetrics adds the metric of the age.
+func (f *Follower) AddMetrics(m *telemetry.Metrics) {
+	telemetry.Gauge(m, "sluice_accounts_age_seconds", "Seconds since the changes of accounts by other processes were read.", func() int64 { return int64(f.Age().Seconds()) })
+}
 
 // Age returns how old what the index knows may be, as far as the database was asked.
 func (f *Follower) Age() time.Duration {

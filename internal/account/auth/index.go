@@ -137,6 +137,24 @@ func (ix *Index) Account(id string) *account.Account {
 	return nil
 }
 
+// Email returns where an account gets mail, or "" if there is no such account.
+func (ix *Index) Email(id string) string {
+	if a := ix.Account(id); a != nil {
+		return a.Email
+	}
+	return ""
+}
+
+// Counts reports whether a key has limits of its own, beside those of its account.
+func (ix *Index) Counts(accountID, keyID string) bool {
+	a := ix.Account(accountID)
+	if a == nil {
+		return false
+	}
+	k := a.Key(keyID)
+	return k != nil && k.Limits.Counted()
+}
+
 // holder returns the holder of an account, or nil if there is no such account.
 func (ix *Index) holder(id string) *holder {
 	ix.mu.Lock()

@@ -6,3 +6,6 @@ func Waiting(o *Outbox) int {
 	defer o.mu.Unlock()
 	return o.waiting
 }
+
+// ImplicitTLS reports whether a sender speaks TLS from the first byte.
+func ImplicitTLS(s *SMTP) bool { return s.implicitTLS }

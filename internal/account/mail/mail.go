@@ -38,6 +38,15 @@ func (r *Refused) Error() string { return "refused: " + r.Err.Error() }
 // Unwrap returns the reason for the refusal.
 func (r *Refused) Unwrap() error { return r.Err }
 
+// New returns the sender for a mail server; see NewSMTP. Without a server it is a Log, so that a developer can read the
+// links there.
+func New(server, from string, opts *SMTPOptions, log *slog.Logger) (Sender, error) {
+	if server == "" {
+		return NewLog(log), nil
+	}
+	return NewSMTP(server, from, opts)
+}
+
 // Log is the Sender to use if no mail server is configured. It writes messages to the log, so that
 // the operator can pass them on.
 type Log struct{ log *slog.Logger }

@@ -132,6 +132,20 @@ func TestSMTPRefused(t *testing.T) {
 	}
 }
 
+// Mail servers expect TLS from the start on port 465 alone.
+func TestImplicitTLS(t *testing.T) {
+	t.Parallel()
+	for addr, want := range map[string]bool{"mail.example.com:465": true, "[::1]:465": true, "mail.example.com:587": false, "mail.example.com:1465": false} {
+		s, err := mail.NewSMTP(addr, "no-reply@example.com", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := mail.ImplicitTLS(s); got != want {
+			t.Errorf("ImplicitTLS(%s) = %v, want %v", addr, got, want)
+		}
+	}
+}
+
 func TestLog(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

@@ -20,9 +20,6 @@ import (
 type SMTPOptions struct {
 	User     string // if empty, there is no authentication
 	Password string
-	// ImplicitTLS means TLS from the first byte, as on port 465. Otherwise STARTTLS is used if the
-	// server offers it, and it is required before a password is sent.
-	ImplicitTLS bool
 	// TLS replaces the TLS configuration in tests. If nil, the server's certificate is verified
 	// against the system's roots.
 	TLS *tls.Config
@@ -32,14 +29,20 @@ type SMTPOptions struct {
 type SMTP struct {
 	addr string
 	host string
-	from mail.Address
-	opts SMTPOptions
+	// implicitTLS means TLS from the first byte. Otherwise STARTTLS is used if the server offers it, and it is
+	// required before a password is sent.
+	implicitTLS bool
+	from        mail.Address
+	opts        SMTPOptions
 }
+
+// tlsPort is the port on which mail servers expect TLS from the start.
+const tlsPort = "465"
 
 // NewSMTP returns a sender that uses the server at addr (host:port). The from address may include a
 // display name: "Sluice <no-reply@example.com>".
 func NewSMTP(addr, from string, opts *SMTPOptions) (*SMTP, error) {
-	host, _, err := net.SplitHostPort(addr)
+	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, fmt.Errorf("mail server %q: %w", addr, err)
 	}
@@ -47,7 +50,7 @@ func NewSMTP(addr, from string, opts *SMTPOptions) (*SMTP, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sender %q: %w", from, err)
 	}
-	s := &SMTP{addr: addr, host: host, from: *sender}
+	s := &SMTP{addr: addr, host: host, implicitTLS: port == tlsPort, from: *sender}
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -120,7 +123,7 @@ func (s *SMTP) connect(ctx context.Context) (*smtp.Client, error) {
 		_ = dialed.SetDeadline(deadline) // applies to the TLS handshake and to every command
 	}
 	var conn net.Conn = &bounded{Conn: dialed, left: maxReplies}
-	if s.opts.ImplicitTLS {
+	if s.implicitTLS {
 		conn = tls.Client(conn, secure)
 	}
 	c, err := smtp.NewClient(conn, s.host)
@@ -155,7 +158,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 // prepare starts TLS if the server offers it, and signs in. PlainAuth refuses to send a password
 // over a connection that is neither encrypted nor local.
 func (s *SMTP) prepare(c *smtp.Client, secure *tls.Config) error {
-	if ok, _ := c.Extension("STARTTLS"); ok && !s.opts.ImplicitTLS {
+	if ok, _ := c.Extension("STARTTLS"); ok && !s.implicitTLS {
 		if err := c.StartTLS(secure); err != nil {
 			return err
 		}

@@ -208,6 +208,18 @@ func (a *API) showPage(page http.Handler) http.Handler {
 	})
 }
 
+// WithMetrics returns a handler that serves the metrics, and whether this server lives and can serve: the address of
+// the API does not answer that while it refuses connections (docs/operations.md#a-server-that-cannot-serve). Other
+// paths get the error object of the API.
+func (a *API) WithMetrics(metrics http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", metrics)
+	mux.Handle("GET /healthz", a)
+	mux.Handle("GET /readyz", a)
+	mux.Handle("/", a.Nothing())
+	return mux
+}
+
 // Nothing returns a handler that replies 404 to everything, with our error object. It serves
 // the remaining paths of other servers, such as the one for metrics.
 func (a *API) Nothing() http.Handler {

@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/app/config"
+	"sluice/internal/upstream/catalog"
 	"sluice/internal/video"
 	"sluice/internal/video/azure"
 	"sluice/internal/video/openai"
@@ -50,6 +51,19 @@ func (s *Settings) Video(origin string, builtIn video.Renderer, log *slog.Logger
 		}
 	}
 	return out
+}
+
+// VideoModel returns the model that makes videos. It is not in the catalog, whose models answer chats.
+func (s *Settings) VideoModel() catalog.Model {
+	cfg := s.Config
+	plan, err := account.ParsePlan(cfg.Video.Plan)
+	if err != nil {
+		plan = account.Free // config.Load lets only known names pass
+	}
+	return catalog.Model{
+		ID: cfg.Video.ModelID, OwnedBy: cfg.Brand, Plan: plan, RequestMilli: 1000,
+		Description: "Makes short videos from a text.",
+	}
 }
 
 // engines returns everything that can make videos, the sandbox first.

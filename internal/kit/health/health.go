@@ -63,6 +63,11 @@ type Check struct {
 	Aside, Holds bool
 }
 
+// Remark returns a check that never fails and may have something to say.
+func Remark(name string, note func() string) Check {
+	return Check{Name: name, Cheap: true, Look: func(context.Context) Finding { return Finding{Message: note()} }}
+}
+
 // Result is the outcome of a check, as JSON for whoever asks.
 type Result struct {
 	Name    string `json:"name"`
@@ -204,6 +209,16 @@ func (b *Board) Results() (results []Result, ready bool) {
 		results, ready = append(results, r), ready && r.OK
 	}
 	return results, ready
+}
+
+// Age returns how old the facts of a check are, as the last report found it; 0 if there is no such check.
+func (b *Board) Age(name string) time.Duration {
+	for _, e := range b.checks {
+		if e.Name == name {
+			return time.Duration(e.result(time.Now()).Age * float64(time.Second))
+		}
+	}
+	return 0
 }
 
 // Unable returns the first check that keeps calls from being answered now, and false if there is none. It looks at what

@@ -168,3 +168,11 @@ func (h *holder) writeLocked() {
 		h.lines = h.lines[:0]
 	}
 }
+
+// AddMetrics adds the metrics of the log, which may be nil.
+func (l *Log) AddMetrics(m *Metrics) {
+	m.Counter("sluice_log_lines_dropped_total", "Log lines that were dropped because their reader was too slow or gone.", func() int64 {
+		lines, _ := l.Dropped()
+		return lines
+	})
+}

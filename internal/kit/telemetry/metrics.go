@@ -98,14 +98,23 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true, ErrorHandling: promhttp.ContinueOnError})
 }
 
-// Gauge registers a gauge whose value is read at each scrape. It panics if the name exists.
-func (m *Metrics) Gauge(name, help string, read func() float64) {
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
+// Gauge registers a gauge whose value is read at each scrape, so that nothing else need update it. It panics if the
+// name exists. Operators have dashboards and alerts on the names: add to them, do not change them.
+func Gauge[T int | int64 | float64](m *Metrics, name, help string, read func() T) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(read()) }))
 }
 
 // Counter registers a counter whose value is read at each scrape. It panics if the name exists.
-func (m *Metrics) Counter(name, help string, read func() float64) {
-	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, read))
+func (m *Metrics) Counter(name, help string, read func() int64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(read()) }))
+}
+
+// Bit returns 1 if yes, and else 0: the value of a gauge that answers a question.
+func Bit(yes bool) int64 {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 // Counters registers counters with one label whose values are read at each scrape. It panics if the name

@@ -120,7 +120,7 @@ func scrape(t *testing.T, m *telemetry.Metrics) []string {
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	m := telemetry.NewMetrics("1.2.3", "abc")
-	m.Gauge("sluice_things", "Things.", func() float64 { return 7 })
+	telemetry.Gauge(m, "sluice_things", "Things.", func() int { return 7 })
 	m.RequestStarted()
 	m.RequestStarted() // and does not end
 	m.RequestEnded(&telemetry.Event{Route: "/v1/models", Method: "GET", Status: 200}, 3*time.Millisecond)

@@ -363,3 +363,15 @@ func (s *Span) Propagate() (parent, state string) {
 	}
 	return s.place.String(), s.state
 }
+
+// AddMetrics adds the metrics of the tracer, which may be nil.
+func (t *Tracer) AddMetrics(m *Metrics) {
+	if t == nil {
+		return
+	}
+	m.Counters("sluice_trace_spans_total", "Spans by what became of them: sent to the collector, or dropped because it did not take them in time.", "outcome", map[string]func() int64{
+		"sent":    func() int64 { sent, _, _ := t.Counts(); return sent },
+		"dropped": func() int64 { _, dropped, _ := t.Counts(); return dropped },
+	})
+	Gauge(m, "sluice_trace_spans_waiting", "Spans that wait to be sent.", func() int64 { _, _, waiting := t.Counts(); return waiting })
+}

@@ -17,6 +17,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
 	"sluice/internal/kit/fault"
+	"sluice/internal/kit/telemetry"
 	"sluice/internal/ledger/usage"
 )
 
@@ -61,6 +62,21 @@ type Gate struct {
 
 // Refused returns how many requests a limit on the resource has refused since the start.
 func (g *Gate) Refused(r Resource) int64 { return g.refused[r].Load() }
+
+// AllRefused returns the number of calls that any limit has refused since the start.
+func (g *Gate) AllRefused() int64 {
+	return g.Refused(Requests) + g.Refused(Tokens) + g.Refused(Slots) + g.Refused(Units)
+}
+
+// AddMetrics adds the metrics of refused calls.
+func (g *Gate) AddMetrics(m *telemetry.Metrics) {
+	m.Counters("sluice_rate_limited_total", "Requests that a limit of their account or key refused with 429, by the limit.", "limit", map[string]func() int64{
+		"requests":   func() int64 { return g.Refused(Requests) },
+		"tokens":     func() int64 { return g.Refused(Tokens) },
+		"concurrent": func() int64 { return g.Refused(Slots) },
+		"units":      func() int64 { return g.Refused(Units) },
+	})
+}
 
 // New returns a gate that counts calls in the ledger and records their settlements in accounts. Every
 // decision is confirmed by facts; nil: nobody else changes accounts.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/ledger/usage"
 )
 
 // Ledger stores what accounts are using: the requests and tokens of the last minute, and the calls that
@@ -318,4 +319,16 @@ func (u *use) standing(now int64, l account.Limits) Standing {
 		}
 	}
 	return Standing{Requests: meter(&u.requests, l.RequestsPerMinute, 1000), Tokens: meter(&u.tokens, l.TokensPerMinute, 1)}
+}
+
+// RestoreCalls counts settlements in the ledger, for their accounts and for the keys that are counted. They must be in the
+// order of their time.
+func (m *Memory) RestoreCalls(recent []usage.Settlement, now time.Time, counted func(accountID, keyID string) bool) {
+	for _, s := range recent {
+		cost := Cost{RequestMilli: s.RequestMilli, Tokens: int64(s.Tokens.Total())}
+		m.Restore(s.AccountID, now.Sub(s.At), cost)
+		if counted(s.AccountID, s.KeyID) {
+			m.Restore(s.KeyID, now.Sub(s.At), cost)
+		}
+	}
 }

@@ -25,6 +25,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/kit/health"
 	"sluice/internal/kit/pace"
 	"sluice/internal/ledger/admission"
 )
@@ -318,6 +319,14 @@ func (c *Cluster) Lost() error {
 		return l.err
 	}
 	return nil
+}
+
+// Look says whether this node is one of those that serve.
+func (c *Cluster) Look(context.Context) health.Finding {
+	if err := c.Ready(); err != nil {
+		return health.Finding{Failed: true, Message: err.Error(), Err: err}
+	}
+	return health.Finding{Message: c.Note()}
 }
 
 // errNoShare lasts at most a minute: lists of nodes change no faster.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/kit/pace"
+	"sluice/internal/kit/telemetry"
 )
 
 const (
@@ -119,6 +120,11 @@ func (k *Keeper) count(e *entry, at slot, n int64) {
 
 // Dropped returns how many calls were not even counted, because too many waited for the database.
 func (k *Keeper) Dropped() int64 { return k.dropped.Load() }
+
+// AddMetrics adds the metric of what was dropped.
+func (k *Keeper) AddMetrics(m *telemetry.Metrics) {
+	m.Counter("sluice_refused_calls_dropped_total", "Refused calls that were not counted for their account, because too many waited for the database.", k.Dropped)
+}
 
 // Run writes what waits every few seconds until ctx ends, and then once more.
 func (k *Keeper) Run(ctx context.Context) {

@@ -10,7 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"sluice/internal/kit/health"
 	"sluice/internal/kit/pace"
+	"sluice/internal/kit/telemetry"
 )
 
 const (
@@ -134,6 +136,24 @@ func (b *Books) Close() error {
 // Ready returns nil if a call that starts now can be settled, and otherwise why it cannot. It takes
 // no lock.
 func (b *Books) Ready() error { return b.journal.Ready() }
+
+// Look says whether calls can be settled, and how long settlements have waited for the database.
+func (b *Books) Look(context.Context) health.Finding {
+	f := health.Finding{Message: b.Note()}
+	if err := b.Ready(); err != nil {
+		f = health.Finding{Failed: true, Message: "settlements cannot be written, so calls are refused; the log says more", Err: err}
+	}
+	f.Age = b.Lag()
+	return f
+}
+
+// AddMetrics adds the metrics of the journal.
+func (b *Books) AddMetrics(m *telemetry.Metrics) {
+	telemetry.Gauge(m, "sluice_journal_records", "Settlements that wait for the database.", func() int64 { return b.Backlog().Records })
+	telemetry.Gauge(m, "sluice_journal_bytes", "Bytes of settlements that wait for the database.", func() int64 { return b.Backlog().Bytes })
+	telemetry.Gauge(m, "sluice_journal_damage", "Reports of damage in the journal that nobody has acknowledged.", b.DamageCount)
+	telemetry.Gauge(m, "sluice_journal_lag_seconds", "Seconds that settlements have been waiting for the database at most; 0 if none waits.", func() int64 { return int64(b.Lag().Seconds()) })
+}
 
 // Record writes a settlement to the journal. It returns no error, because the call is over and
 // nobody could act on it: Ready has checked for room when the call was admitted. If the disk refuses

@@ -3,6 +3,8 @@ package usage
 import (
 	"slices"
 	"time"
+
+	"sluice/internal/kit/telemetry"
 )
 
 // Tally is what a number of calls add up to, for people to look at. Sums is for the accounts; a Tally has percentiles.
@@ -135,4 +137,23 @@ type KeyName struct {
 	Name    string // empty for a master key
 	Master  bool
 	Deleted bool
+}
+
+// Call returns what the metrics count of the settlement.
+func (s *Settlement) Call() telemetry.Call {
+	operation := telemetry.OperationChat
+	switch s.Door {
+	case DoorEmbeddings:
+		operation = telemetry.OperationEmbeddings
+	case DoorVideos:
+		operation = telemetry.OperationVideo
+	}
+	c := telemetry.Call{
+		Model: s.ModelUsed, Provider: s.Provider, Operation: operation, Door: s.Entrance(), Outcome: string(s.End), Took: s.Latency, FirstToken: s.FirstToken,
+		Input: s.Tokens.Prompt, Output: s.Tokens.CompletionTotal(),
+	}
+	if s.CostMicro != nil {
+		c.CostMicro = *s.CostMicro
+	}
+	return c
 }

@@ -24,6 +24,7 @@ import (
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/seal"
+	"sluice/internal/kit/telemetry"
 )
 
 const (
@@ -90,6 +91,13 @@ func New(opts *Options) *Streams {
 		s.peers = newPeers(s, opts.Bus, opts.Key)
 	}
 	return s
+}
+
+// AddMetrics adds the metrics of the streams.
+func (s *Streams) AddMetrics(m *telemetry.Metrics) {
+	m.Counter("sluice_streams_resumed_total", "Streams that a later connection has continued.", s.Resumed)
+	telemetry.Gauge(m, "sluice_streams_waiting", "Streams that go on although their caller has left, because it may come back.", s.Waiting)
+	telemetry.Gauge(m, "sluice_streams_kept_bytes", "Bytes of events that are kept for callers who come back.", s.Held)
 }
 
 // Held returns how many bytes of events are kept.

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
+	"runtime/debug"
 	"runtime/pprof"
 	"strconv"
 	"strings"
 	"time"
 
+	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/pace"
 )
@@ -43,6 +46,17 @@ type Debug struct {
 	Problems []string `json:"problems"`
 	// DroppedLines counts lines of the log that nobody could read.
 	DroppedLines int64 `json:"dropped_lines"`
+}
+
+// Build describes the program itself: its version, and what it was built with.
+func Build() Debug {
+	d := Debug{Version: buildinfo.Version, Commit: buildinfo.Commit(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			d.Modules = append(d.Modules, m.Path+" "+m.Version)
+		}
+	}
+	return d
 }
 
 func (b *Backend) debug(context.Context, Empty) (Debug, error) {

@@ -18,6 +18,7 @@ import (
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/health"
+	"sluice/internal/ledger/cluster"
 	"sluice/internal/ledger/refusal"
 	"sluice/internal/operate/alert"
 	"sluice/internal/operate/feedback"
@@ -249,6 +250,18 @@ type Node struct {
 	SeenAt    time.Time `json:"seen_at"`
 	Alive     bool      `json:"alive"`
 	Me        bool      `json:"me,omitempty"` // it is the one that was asked
+}
+
+// ClusterOf describes the servers on the database of a cluster. A cluster of one has nothing to tell.
+func ClusterOf(c *cluster.Cluster) (out Cluster) {
+	if err := c.Ready(); err != nil {
+		out.Problem = err.Error()
+	}
+	out.Mode, out.Note = string(c.Mode()), c.Note()
+	for _, n := range c.Nodes() {
+		out.Nodes = append(out.Nodes, Node{ID: n.ID, Host: n.Host, Version: n.Version, Mode: string(n.Mode), StartedAt: n.StartedAt, SeenAt: n.SeenAt, Alive: n.Alive, Me: n.Me})
+	}
+	return out
 }
 
 // Empty is the argument or result of an operation that has none.

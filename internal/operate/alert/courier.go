@@ -20,6 +20,7 @@ import (
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/health"
 	"sluice/internal/kit/netguard"
+	"sluice/internal/kit/telemetry"
 )
 
 // The bounds of sending. docs/security.md#what-is-bounded lists them.
@@ -77,6 +78,15 @@ type Courier struct {
 // NewCourier returns a Courier. sender delivers mail, and address returns where an account gets it. opts may be nil.
 func NewCourier(store CourierStore, settings func() Settings, sender mail.Sender, address func(accountID string) string, log *slog.Logger, opts *Options) *Courier {
 	return &Courier{store: store, settings: settings, sender: sender, address: address, log: log, now: opts.clock()}
+}
+
+// AddMetrics adds the metrics of deliveries.
+func (c *Courier) AddMetrics(m *telemetry.Metrics) {
+	for name, help := range map[string]string{
+		"delivered": "Attempts to deliver an alert that succeeded.", "failed": "Attempts to deliver an alert that failed.", "dead": "Alerts that were given up.",
+	} {
+		m.Counter("sluice_alerts_"+name+"_total", help, func() int64 { return c.Count(name) })
+	}
 }
 
 // Count returns how often something has happened in this process: attempts that were "delivered" or "failed", and

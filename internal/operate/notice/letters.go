@@ -83,8 +83,20 @@ func (l *Letters) Abuse(ctx context.Context, e *abuse.Event) {
 	}
 }
 
-// Receipt tells the address that keeps the books of an account about a payment or a refund.
-func (l *Letters) Receipt(to string, acct *account.Account, e billing.Entry) {
+// Entry tells a customer what became of a payment. Whoever keeps the books for them, as details says, gets a copy of
+// what was paid or returned.
+func (l *Letters) Entry(ctx context.Context, acct *account.Account, e billing.Entry, details func(ctx context.Context, accountID string) (billing.Details, error)) {
+	l.Payment(ctx, acct, e)
+	if e.What != billing.Charged && e.What != billing.Refunded {
+		return
+	}
+	if d, err := details(ctx, acct.ID); err == nil && d.Email != "" {
+		l.receipt(d.Email, acct, e)
+	}
+}
+
+// receipt tells the address that keeps the books of an account about a payment or a refund.
+func (l *Letters) receipt(to string, acct *account.Account, e billing.Entry) {
 	what, cents := "was paid", e.AmountCents
 	if cents < 0 {
 		what, cents = "was refunded", -cents

@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/kit/pace"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/routing"
 )
 
@@ -44,6 +45,16 @@ type Gauges struct {
 
 // ModelHealth is the health of a model.
 type ModelHealth struct{ ID, Health string }
+
+// HealthOf returns the health of the models of a catalog that customers may call, for the record.
+func HealthOf(c *catalog.Catalog, health func(*catalog.Model) string) (list []ModelHealth) {
+	for _, m := range c.Models() {
+		if !m.Router && !m.StaffOnly {
+			list = append(list, ModelHealth{ID: m.ID, Health: health(m)})
+		}
+	}
+	return list
+}
 
 // Options are the choices of New; the zero value is the default.
 type Options struct {
@@ -319,4 +330,23 @@ func Series(minutes []Minute, s *routing.Standing, parts int) []Target {
 		*x = Target{x.Answered + t.Answered, x.Failed + t.Failed, x.WaitedMS + t.WaitedMS}
 	}
 	return out
+}
+
+// Watch returns an archive that tells the board of settlements when they are in the database.
+func (b *Board) Watch(archive usage.Archive) usage.Archive { return watched{archive, b} }
+
+// watched tells a board of settlements when they are in the database: while a call is served, the board costs
+// nothing.
+type watched struct {
+	usage.Archive
+	board *Board
+}
+
+// RecordSettlements implements usage.Archive.
+func (w watched) RecordSettlements(ctx context.Context, list []usage.Settlement) error {
+	err := w.Archive.RecordSettlements(ctx, list)
+	if err == nil {
+		w.board.Settled(list)
+	}
+	return err
 }

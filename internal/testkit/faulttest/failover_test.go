@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/app"
 	"sluice/internal/app/config"
 	"sluice/internal/ledger/usage"
 	operations "sluice/internal/operate/admin"
+	"sluice/internal/store/installation"
 	"sluice/internal/testkit/pgtest"
 	"sluice/internal/testkit/wiretest"
 )
@@ -137,7 +137,7 @@ func TestFailoverLoses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	replayed, err := app.ReplayJournal(t.Context(), cfg, copied, &usage.ReplayOptions{})
+	replayed, err := installation.ReplayJournal(t.Context(), cfg.Database, cfg.Data, copied, &usage.ReplayOptions{})
 	if err != nil {
 		t.Fatalf("ReplayJournal = %+v, %v", replayed, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/operate/overview"
 	"sluice/internal/upstream/catalog"
+	"sluice/internal/upstream/routing"
 	"sluice/internal/web/webui"
 )
 
@@ -52,8 +53,8 @@ func newFront(t *testing.T, signedIn bool) http.Handler {
 	}, slog.New(slog.DiscardHandler))
 	shelf := &Shelf{
 		Catalog: func() *catalog.Catalog { return models }, Health: func(*catalog.Model) string { return "healthy" },
-		Targets: func(m *catalog.Model) []Place {
-			return []Place{{Provider: m.Provider, Health: "healthy", Share: 100}}
+		Standings: func(m *catalog.Model) []routing.Standing {
+			return []routing.Standing{{Provider: m.Provider, Upstream: m.Upstream, State: routing.Closed}}
 		},
 		Record: past{"lab/fast", days}, Video: func() catalog.Model { return catalog.Model{ID: "clips", Plan: account.Free, RequestMilli: 1000} },
 	}

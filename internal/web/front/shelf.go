@@ -3,6 +3,7 @@ package front
 import (
 	"cmp"
 	"context"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/operate/overview"
 	"sluice/internal/upstream/catalog"
+	"sluice/internal/upstream/routing"
 	"sluice/internal/web/webui"
 )
 
@@ -61,9 +63,9 @@ type Shelf struct {
 	Catalog func() *catalog.Catalog
 	// Health describes a model's health in a word.
 	Health func(m *catalog.Model) string
-	// Targets returns the health of each place that serves a model, in words, best first.
-	Targets func(m *catalog.Model) []Place
-	Record  Record
+	// Standings returns the health of each target of a model.
+	Standings func(m *catalog.Model) []routing.Standing
+	Record    Record
 	// Video returns the model that makes videos.
 	Video func() catalog.Model
 }
@@ -74,6 +76,38 @@ type Place struct {
 	Health   string
 	// Share of the calls in percent.
 	Share int
+}
+
+// placesOf returns the places that serve a model, by the names that callers know from x-sluice-provider. Several keys
+// at one provider are one place.
+func placesOf(m *catalog.Model, standings []routing.Standing) (places []Place) {
+	weights := 0
+	for _, t := range m.Places() {
+		weights += t.Weight
+	}
+	for _, t := range m.Places() {
+		p := Place{Provider: t.Provider, Health: "down"}
+		if weights > 0 {
+			p.Share = int(math.Round(100 * float64(t.Weight) / float64(weights)))
+		}
+		healthy, all := 0, 0
+		for i := range standings {
+			if s := &standings[i]; s.Provider == t.Provider && s.Upstream == t.Upstream {
+				all++
+				if s.Healthy() {
+					healthy++
+				}
+			}
+		}
+		switch {
+		case healthy > 0 && healthy == all:
+			p.Health = "healthy"
+		case healthy > 0:
+			p.Health = "degraded"
+		}
+		places = append(places, p)
+	}
+	return places
 }
 
 // All returns all models, in the order of the catalog. may reports whether the reader may call a model, and is nil for
@@ -256,7 +290,7 @@ func (s *Shelf) Sheet(ctx context.Context, id, origin string, may func(*catalog.
 			v.Snippets = videoSnippets(origin, id)
 		}
 		if m.Kind != Video {
-			v.Places = s.Targets(m.Model)
+			v.Places = placesOf(m.Model, s.Standings(m.Model))
 		}
 		return v, true
 	}

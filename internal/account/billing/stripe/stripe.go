@@ -23,6 +23,12 @@ import (
 // less.
 const LeastCents = 50
 
+// FormTargets returns where forms on pages lead to by redirects. Browsers refuse to follow them unless the policy of the
+// page names these origins.
+func FormTargets() []string {
+	return []string{"https://checkout.stripe.com", "https://billing.stripe.com", "https://invoice.stripe.com"}
+}
+
 // paymentKey and accountKey name our ids in Stripe's metadata. Objects of earlier payments carry them,
 // so the names must never change.
 const (

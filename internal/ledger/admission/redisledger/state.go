@@ -1,12 +1,17 @@
 package redisledger
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/kit/health"
 	"sluice/internal/kit/pace"
+	"sluice/internal/kit/telemetry"
 	"sluice/internal/ledger/admission"
 )
 
@@ -45,6 +50,39 @@ func (l *Ledger) State() State {
 	now.QueuedOps = l.queue.count
 	l.queue.mu.Unlock()
 	return now
+}
+
+// Look says by what the limits are counted. Without Redis this node goes by its share of them, and without a
+// share it refuses calls.
+func (l *Ledger) Look(context.Context) (f health.Finding) {
+	s := l.State()
+	if s.Exact {
+		if s.Parts == 0 {
+			f.Message = "this server has just joined the others: if Redis went away now, it would refuse calls"
+		}
+		return f
+	}
+	f.Age = time.Since(s.Since)
+	since, until := fmt.Sprintf("away for %s", f.Age.Round(time.Second)), "Redis is back"
+	if s.Lost {
+		since, until = "Redis has lost its data less than a minute ago", "that minute is over"
+	}
+	if f.Failed = s.Parts == 0; f.Failed {
+		f.Message = since + ": this server had just started, has no share of the limits yet, and refuses calls until " + until
+		f.Err = errors.New(f.Message)
+		return f
+	}
+	f.Message = fmt.Sprintf("%s: this server admits its share of each limit, as one of %d", since, s.Parts)
+	return f
+}
+
+// AddMetrics adds the metrics of the ledger.
+func (l *Ledger) AddMetrics(m *telemetry.Metrics) {
+	telemetry.Gauge(m, "sluice_ledger_exact", "1 while limits are counted in Redis, 0 while this node goes by its share of them.", func() int64 { return telemetry.Bit(l.State().Exact) })
+	telemetry.Gauge(m, "sluice_ledger_nodes", "Nodes that share the limits.", func() int { return l.State().Nodes })
+	telemetry.Gauge(m, "sluice_ledger_local_calls", "Calls that this node has admitted on its share since it started.", func() int64 { return l.State().LocalCalls })
+	telemetry.Gauge(m, "sluice_ledger_queued", "Ends of calls that wait for Redis.", func() int { return l.State().QueuedOps })
+	telemetry.Gauge(m, "sluice_ledger_dropped", "Ends of calls that Redis was never told; their slots come free when their leases end.", func() int64 { return l.State().DroppedOps })
 }
 
 // state is the circuit between calls and Redis. It opens after some failures in a row, and only the keeper

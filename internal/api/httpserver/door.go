@@ -1,13 +1,10 @@
-package app
+package httpserver
 
 import (
 	"context"
 	"log/slog"
-	"os"
 	"time"
 
-	"sluice/internal/api/httpapi"
-	"sluice/internal/api/httpserver"
 	"sluice/internal/kit/health"
 	"sluice/internal/kit/pace"
 )
@@ -19,22 +16,24 @@ const (
 	backAfter = 2 * time.Second
 )
 
-// door keeps callers away from a server that refuses their calls, while there are other servers to take them
+// Door keeps callers away from a server that refuses their calls, while there are other servers to take them
 // (docs/operations.md#a-server-that-cannot-serve). A server on its own stays open: a 503 with the reason is better than
 // a refused connection if there is nobody else.
-type door struct {
+type Door struct {
 	unable func() (health.Result, bool) // why calls are refused now, if they are
 	others func() bool                  // other servers live
 	log    *slog.Logger
-	wake   chan struct{} // of size 1; makes run look at once
+	wake   chan struct{} // of size 1; makes Run look at once
 }
 
-func newDoor(unable func() (health.Result, bool), others func() bool, log *slog.Logger) *door {
-	return &door{unable: unable, others: others, log: log, wake: make(chan struct{}, 1)}
+// NewDoor returns a door. unable returns why calls are refused now, if they are; others reports whether other servers
+// live.
+func NewDoor(unable func() (health.Result, bool), others func() bool, log *slog.Logger) *Door {
+	return &Door{unable: unable, others: others, log: log, wake: make(chan struct{}, 1)}
 }
 
-// nudge makes run look at once. It does not block.
-func (d *door) nudge() { pace.Wake(d.wake) }
+// Nudge makes Run look at once. It does not block.
+func (d *Door) Nudge() { pace.Wake(d.wake) }
 
 // leaf is what a door moves. Shut reports an error if it could not be opened.
 type leaf interface {
@@ -42,8 +41,14 @@ type leaf interface {
 	open() error
 }
 
-// run shuts and opens until ctx ends.
-func (d *door) run(ctx context.Context, l leaf) {
+// Run shuts and opens the door of a server until ctx ends. closes says that the system refuses connections while it is
+// shut. In any case end, which is called with true then, makes each reply end its connection.
+func (d *Door) Run(ctx context.Context, server *Server, closes bool, end func(bool)) {
+	d.run(ctx, &entry{server, closes, end})
+}
+
+// run is Run for any leaf.
+func (d *Door) run(ctx context.Context, l leaf) {
 	isShut := false
 	var able time.Time // since when calls are possible again; zero while they are not
 	for range pace.Woken(ctx, lookEvery, d.wake) {
@@ -69,15 +74,15 @@ func (d *door) run(ctx context.Context, l leaf) {
 	}
 }
 
-// entry is the door of the API.
+// entry is the leaf of a server; see Run.
 type entry struct {
-	api    *httpapi.API
-	server *httpserver.Server
-	closes bool // the system refuses connections while it is shut; otherwise each reply ends its connection
+	server *Server
+	closes bool
+	end    func(bool)
 }
 
 func (e *entry) shut() {
-	e.api.EndConnections(true)
+	e.end(true)
 	if e.closes {
 		e.server.Withdraw() // where that is not possible, replies still end their connections
 	}
@@ -87,18 +92,6 @@ func (e *entry) open() error {
 	if err := e.server.Return(); err != nil {
 		return err
 	}
-	e.api.EndConnections(false)
+	e.end(false)
 	return nil
-}
-
-// closesUnready reports whether a server that cannot answer calls refuses connections. In Kubernetes it must not
-// unless the operator says so: a liveness probe on the same port would restart the process.
-func (a *App) closesUnready() bool {
-	switch a.settings.Load().Config.Unready {
-	case "close":
-		return true
-	case "answer":
-		return false
-	}
-	return os.Getenv("KUBERNETES_SERVICE_HOST") == ""
 }

@@ -1,4 +1,4 @@
-package app
+package installation
 
 import (
 	"context"
@@ -7,28 +7,26 @@ import (
 	"os"
 	"path/filepath"
 
-	"sluice/internal/app/config"
 	"sluice/internal/kit/datadir"
 	"sluice/internal/ledger/usage"
-	"sluice/internal/store/installation"
 	"sluice/internal/store/sqlstore"
 	"sluice/internal/store/sqlstore/calls"
 )
 
-// ReplayJournal settles the journal of a node that does not come back in the database of the configuration. The path is
-// the node's data folder, or the folder journal in it; both may be a copy.
-func ReplayJournal(ctx context.Context, cfg *config.Config, path string, opts *usage.ReplayOptions) (usage.Replayed, error) {
-	data, journal, err := findJournal(path)
+// ReplayJournal settles the journal of a node that does not come back in a database, which is in the folder data if it
+// is SQLite. The path is the node's data folder, or the folder journal in it; both may be a copy.
+func ReplayJournal(ctx context.Context, database, data, path string, opts *usage.ReplayOptions) (usage.Replayed, error) {
+	node, journal, err := findJournal(path)
 	if err != nil {
 		return usage.Replayed{}, err
 	}
-	database := ""
-	if cfg.Database == "sqlite" {
-		if err := mustExist(cfg); err != nil {
+	held := "" // the folder of the database
+	if database == "sqlite" {
+		if err := MustExist(database, data); err != nil {
 			return usage.Replayed{}, err
 		}
 		// The journal may be that of the database's own folder, which is then locked once.
-		dir, err := datadir.Open(cfg.Data)
+		dir, err := datadir.Open(data)
 		if errors.Is(err, datadir.ErrLocked) {
 			return usage.Replayed{}, fmt.Errorf("%w; stop the server first: it holds the database", err)
 		}
@@ -36,10 +34,10 @@ func ReplayJournal(ctx context.Context, cfg *config.Config, path string, opts *u
 			return usage.Replayed{}, err
 		}
 		defer dir.Close()
-		database = dir.Path()
+		held = dir.Path()
 	}
-	if !sameFolder(data, database) {
-		release, err := datadir.Hold(data)
+	if !sameFolder(node, held) {
+		release, err := datadir.Hold(node)
 		if errors.Is(err, datadir.ErrLocked) {
 			return usage.Replayed{}, fmt.Errorf("%w; the server that runs there settles its journal itself", err)
 		}
@@ -48,7 +46,7 @@ func ReplayJournal(ctx context.Context, cfg *config.Config, path string, opts *u
 		}
 		defer release()
 	}
-	store, err := sqlstore.OpenAsIs(ctx, cfg.Database, database)
+	store, err := sqlstore.OpenAsIs(ctx, database, held)
 	if err != nil {
 		return usage.Replayed{}, err
 	}
@@ -68,8 +66,8 @@ func findJournal(path string) (data, journal string, err error) {
 	if !info.IsDir() {
 		return "", "", fmt.Errorf("%s is a file: name a data folder, or the folder journal in it", path)
 	}
-	if inside, err := os.Stat(filepath.Join(path, installation.JournalFolder)); err == nil && inside.IsDir() {
-		return path, filepath.Join(path, installation.JournalFolder), nil
+	if inside, err := os.Stat(filepath.Join(path, JournalFolder)); err == nil && inside.IsDir() {
+		return path, filepath.Join(path, JournalFolder), nil
 	}
 	return filepath.Dir(path), path, nil
 }

@@ -1,4 +1,4 @@
-package app
+package httpserver
 
 import (
 	"context"
@@ -37,7 +37,7 @@ func TestDoor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var unable, others atomic.Bool
 		l := &fakeLeaf{}
-		d := newDoor(func() (health.Result, bool) { return health.Result{Name: "journal"}, unable.Load() }, others.Load, slog.New(slog.DiscardHandler))
+		d := NewDoor(func() (health.Result, bool) { return health.Result{Name: "journal"}, unable.Load() }, others.Load, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go d.run(ctx, l)
@@ -50,7 +50,7 @@ func TestDoor(t *testing.T) {
 			}
 		}
 		unable.Store(true)
-		d.nudge()
+		d.Nudge()
 		after(time.Minute, false, "alone")
 		others.Store(true)
 		after(lookEvery, true, "with others, without a call")
@@ -62,7 +62,7 @@ func TestDoor(t *testing.T) {
 		after(backAfter-lookEvery, true, "able, and not for long enough since")
 		after(3*lookEvery, false, "able")
 		unable.Store(true)
-		d.nudge()
+		d.Nudge()
 		after(0, true, "a refused call")
 		others.Store(false)
 		after(lookEvery, false, "the others have gone: a 503 with a reason is better than nothing")
