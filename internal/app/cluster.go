@@ -12,8 +12,8 @@ import (
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/alert"
-	"sluice/internal/operate/matter"
 	"sluice/internal/operate/overview"
+	"sluice/internal/operate/ticket"
 )
 
 // The topics of what nodes tell each other: about calls of MCP tools, and streams that are resumed on another node.
@@ -80,14 +80,14 @@ func (a *App) onceJobs() []func(context.Context) {
 		a.cluster.Every("health: days", overview.AddEvery, a.record.Add),
 		a.cluster.Every("alerts", alert.CarryEvery, a.alerts.courier.Carry),
 		a.cluster.Every("expired rows", expireEvery, a.dropExpired),
-		a.cluster.Every("support: new matters", matter.GatherEvery, a.gatherMatters),
+		a.cluster.Every("support: new matters", ticket.GatherEvery, a.gatherTickets),
 	}
 }
 
-// gatherMatters opens matters for what needs support.
-func (a *App) gatherMatters(ctx context.Context) {
-	if err := a.matters.Gather(ctx); err != nil && ctx.Err() == nil {
-		a.log.Warn("matters for support could not be gathered", "error", err.Error())
+// gatherTickets opens tickets for what needs support.
+func (a *App) gatherTickets(ctx context.Context) {
+	if err := a.tickets.Gather(ctx); err != nil && ctx.Err() == nil {
+		a.log.Warn("tickets for support could not be gathered", "error", err.Error())
 	}
 }
 

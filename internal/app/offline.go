@@ -23,9 +23,9 @@ import (
 	"sluice/internal/operate/alert"
 	"sluice/internal/operate/feedback"
 	"sluice/internal/operate/finder"
-	"sluice/internal/operate/matter"
 	"sluice/internal/operate/notice"
 	"sluice/internal/operate/steering"
+	"sluice/internal/operate/ticket"
 	"sluice/internal/store/installation"
 	"sluice/internal/store/sqlstore"
 	"sluice/internal/upstream/catalog"
@@ -87,7 +87,7 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 	b := &admin.Backend{
 		Accounts:   f.accounts,
 		Staff:      staff.New(f.stores.accounts, f.accounts, desk, nil),
-		Messages:   notice.NewBoard(f.stores.matters, nil, cfg.Origin, nil),
+		Messages:   notice.NewBoard(f.stores.tickets, nil, cfg.Origin, nil),
 		Helm:       helm,
 		Feedback:   feedback.New(f.stores.service, nil, nil),
 		VideoModel: func() string { return cfg.Video.ModelID },
@@ -97,7 +97,7 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 		Desk:       desk,
 		Billing:    till,
 		Evidence:   f.stores.calls,
-		Matters:    matter.NewOffice(f.stores.matters, nil, func() matter.Settings { return matter.Settings{} }, nil),
+		Tickets:    ticket.NewOffice(f.stores.tickets, nil, func() ticket.Settings { return ticket.Settings{} }, nil),
 		Plans:      plans,
 		Finder:     finder.New(f.stores.calls, books.View().Flush),
 		Refusals:   refusal.NewView(nil, f.stores.calls),

@@ -219,7 +219,7 @@ func (a *App) backend() *admin.Backend {
 		Reports:    a.reports,
 		VideoModel: func() string { return a.settings.Load().Config.Video.ModelID },
 		Billing:    a.billing,
-		Matters:    a.matters,
+		Tickets:    a.tickets,
 		Evidence:   a.facts.stores.calls,
 		Standing:   func() []admin.ModelStanding { return a.settings.Load().Standing() },
 		Refresh:    func(ctx context.Context) error { return a.lookAround(ctx, true) },
