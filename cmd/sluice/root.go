@@ -79,7 +79,7 @@ if they have found a problem.`,
 	// --data is an override because commands must find the folder of the server that they talk to.
 	p.override(flags, "data", "data", "`folder` for all data (default ./data, or /var/lib/sluice if there is nothing here)")
 	// cobra sorts the commands by name in the help.
-	cmd.AddCommand(p.serveCmd(), p.accountCmd(), p.keyCmd(), p.signInLinkCmd(), p.tokenCmd(), p.billingCmd(), p.matterCmd(), p.usageCmd(), p.requestCmd(), p.auditCmd(), p.backupCmd(), p.restoreCmd(), p.migrateCmd(), p.journalCmd(), p.alertCmd(), p.resetSecretCmd(), p.overviewCmd(), p.modelsCmd(), p.upstreamCmd(), p.routerCmd(), p.maintenanceCmd(), p.announceCmd(), p.videoCmd(), p.doctorCmd(), p.readyCmd(), p.debugCmd(), p.configCmd(), p.upgradeCmd(), p.versionCmd(), p.manCmd())
+	cmd.AddCommand(p.serveCmd(), p.accountCmd(), p.keyCmd(), p.signInLinkCmd(), p.tokenCmd(), p.billingCmd(), p.ticketCmd(), p.matterCmd(), p.usageCmd(), p.requestCmd(), p.auditCmd(), p.backupCmd(), p.restoreCmd(), p.migrateCmd(), p.journalCmd(), p.alertCmd(), p.resetSecretCmd(), p.overviewCmd(), p.modelsCmd(), p.upstreamCmd(), p.routerCmd(), p.maintenanceCmd(), p.announceCmd(), p.videoCmd(), p.doctorCmd(), p.readyCmd(), p.debugCmd(), p.configCmd(), p.upgradeCmd(), p.versionCmd(), p.manCmd())
 	return cmd
 }
 

@@ -49,10 +49,10 @@ import (
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/doctor"
 	"sluice/internal/operate/feedback"
-	"sluice/internal/operate/matter"
 	"sluice/internal/operate/notice"
 	"sluice/internal/operate/overview"
 	"sluice/internal/operate/steering"
+	"sluice/internal/operate/ticket"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/discovery"
 	"sluice/internal/upstream/routing"
@@ -136,7 +136,7 @@ type App struct {
 	roster   *staff.Roster
 	notices  *notice.Board
 	letters  *notice.Letters
-	matters  *matter.Office
+	tickets  *ticket.Office
 	billing  *billing.Billing
 	stripe   *stripe.Processor // nil if another processor is used, or none
 

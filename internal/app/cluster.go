@@ -10,8 +10,8 @@ import (
 	"sluice/internal/ledger/cluster"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/alert"
-	"sluice/internal/operate/matter"
 	"sluice/internal/operate/overview"
+	"sluice/internal/operate/ticket"
 )
 
 // topicMCP is what nodes tell each other about calls of MCP tools.
@@ -57,14 +57,14 @@ func (a *App) onceJobs() []func(context.Context) {
 		a.cluster.Every("health: days", overview.AddEvery, a.record.Add),
 		a.cluster.Every("alerts", alert.CarryEvery, a.alerts.courier.Carry),
 		a.cluster.Every("expired rows", expireEvery, a.dropExpired),
-		a.cluster.Every("support: new matters", matter.GatherEvery, a.gatherMatters),
+		a.cluster.Every("support: new matters", ticket.GatherEvery, a.gatherTickets),
 	}
 }
 
-// gatherMatters opens matters for what needs support.
-func (a *App) gatherMatters(ctx context.Context) {
-	if err := a.matters.Gather(ctx); err != nil && ctx.Err() == nil {
-		a.log.Warn("matters for support could not be gathered", "error", err.Error())
+// gatherTickets opens tickets for what needs support.
+func (a *App) gatherTickets(ctx context.Context) {
+	if err := a.tickets.Gather(ctx); err != nil && ctx.Err() == nil {
+		a.log.Warn("tickets for support could not be gathered", "error", err.Error())
 	}
 }
 

@@ -14,9 +14,9 @@ import (
 	"sluice/internal/ledger/activity"
 	"sluice/internal/ledger/refusal"
 	"sluice/internal/operate/admin"
-	"sluice/internal/operate/matter"
 	"sluice/internal/operate/notice"
 	"sluice/internal/operate/steering"
+	"sluice/internal/operate/ticket"
 	"sluice/internal/web/dashboard"
 	"sluice/internal/web/front"
 	"sluice/internal/web/support"
@@ -38,16 +38,16 @@ func (a *App) openDesk(_ context.Context, cfg *config.Config) error {
 	a.desk = signin.New(a.facts.stores.logins, a.facts.accounts, a.outbox, func() signin.Settings { return a.settings.Load().Signin(a.Origin(), a.local.Holds()) }, desk)
 	a.roster = staff.New(a.facts.stores.accounts, a.facts.accounts, a.desk, nil)
 	// Settings and origin are passed as functions, here and below, because a reload changes them.
-	a.notices = notice.NewBoard(a.facts.stores.matters, a.outbox, a.Origin, &notice.Options{Support: func() string { return a.settings.Load().Config.Support.String() }})
+	a.notices = notice.NewBoard(a.facts.stores.tickets, a.outbox, a.Origin, &notice.Options{Support: func() string { return a.settings.Load().Config.Support.String() }})
 	a.letters = notice.NewLetters(a.notices, a.facts.index.Account, a.log)
 	a.facts.onChange = a.letters.Changed
-	a.matters = matter.NewOffice(a.facts.stores.matters, a.outbox, a.supportSettings, nil)
+	a.tickets = ticket.NewOffice(a.facts.stores.tickets, a.outbox, a.supportSettings, nil)
 	return nil
 }
 
 // supportSettings returns the settings of conversations with support.
-func (a *App) supportSettings() matter.Settings {
-	return matter.Settings{Origin: a.Origin(), Staff: a.settings.Load().Config.Support.Email}
+func (a *App) supportSettings() ticket.Settings {
+	return ticket.Settings{Origin: a.Origin(), Staff: a.settings.Load().Config.Support.Email}
 }
 
 // webSettings returns the settings of all pages.
@@ -71,7 +71,7 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		Desk: a.desk, Provider: newProvider(cfg), Accounts: a.facts.accounts, Account: a.facts.index.Account, LastUsed: a.facts.index.LastUsed,
 		Plans:   a.plans,
 		Catalog: a.catalog,
-		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Activity: a.activity(), Refusals: refusal.NewView(a.refusals, a.facts.stores.calls), Notices: a.notices, Matters: a.matters, Billing: a.billing, Hooks: a.alerts.hooks,
+		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Activity: a.activity(), Refusals: refusal.NewView(a.refusals, a.facts.stores.calls), Notices: a.notices, Tickets: a.tickets, Billing: a.billing, Hooks: a.alerts.hooks,
 		API:          func() dashboard.API { return a.api }, // a function: the API is made after its pages
 		Reads:        a.reads,
 		Shelf:        shelf,

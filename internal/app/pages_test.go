@@ -375,7 +375,7 @@ func TestPagesTell(t *testing.T) {
 	}
 	ana.wants(ana.get("/dashboard"), "any page while the keys are off", 200, "Your keys are switched off: the month")
 	r := ana.get("/dashboard/messages")
-	path := matterPath.FindString(r.body)
+	path := ticketPath.FindString(r.body)
 	ana.wants(ana.get(path), "the inquiry", 200, "Please tell us")
 	ana.wants(ana.post(path+"/answer", "text", "  "), "an empty answer", 400, "Write a message")
 	ana.wants(ana.post(path+"/answer", "text", "for a bot"), "an answer", 303, path)

@@ -25,10 +25,10 @@ func TestQueue(t *testing.T) {
 	r := eve.wants(eve.get("/support/queue?kind=deactivated&assignee=-"), "the queue", 200, ana.email)
 	path := "/support/queue/mat_" + between(r.body, `href="/support/queue/mat_`, `"`)
 	eventually(t, "the calls in the evidence", func() bool { return strings.Contains(eve.get(path).body, "sandbox/tiny") })
-	r = eve.wants(eve.get(path), "the matter", 200, "Abuse score this month")
+	r = eve.wants(eve.get(path), "the ticket", 200, "Abuse score this month")
 	for _, want := range []string{`<svg class="line"`, "<polyline points=", "Requests by hour", "Keys, last 7 days", "Networks, last 24 hours", "127.0.0.0/24", "Pauses between calls", "the month&#39;s units of the none plan are used up"} {
 		if !strings.Contains(r.body, want) {
-			t.Errorf("the matter does not show %q", want)
+			t.Errorf("the ticket does not show %q", want)
 		}
 	}
 	version := between(r.body, `name="version" value="`, `"`)

@@ -220,7 +220,7 @@ func (a *App) offlineBackend() *admin.Backend {
 		Feedback:   a.feedback,
 		VideoModel: a.videoModelID,
 		Billing:    a.billing,
-		Matters:    a.matters,
+		Tickets:    a.tickets,
 		Evidence:   a.facts.stores.calls,
 		Standing:   func() []admin.ModelStanding { return a.settings.Load().Standing() },
 		Finder:     a.finder(),

@@ -7,10 +7,10 @@ import (
 	"sluice/internal/store/sqlstore/calls"
 	"sluice/internal/store/sqlstore/kept"
 	"sluice/internal/store/sqlstore/logins"
-	"sluice/internal/store/sqlstore/matters"
 	"sluice/internal/store/sqlstore/nodes"
 	"sluice/internal/store/sqlstore/payments"
 	"sluice/internal/store/sqlstore/service"
+	"sluice/internal/store/sqlstore/tickets"
 	"sluice/internal/store/sqlstore/videos"
 )
 
@@ -21,7 +21,7 @@ type stores struct {
 	calls    *calls.Store
 	kept     *kept.Store
 	logins   *logins.Store
-	matters  *matters.Store
+	tickets  *tickets.Store
 	nodes    *nodes.Store
 	payments *payments.Store
 	service  *service.Store
@@ -36,7 +36,7 @@ func storesOf(db *sqlstore.Store) stores {
 		calls:    calls.New(db),
 		kept:     kept.New(db),
 		logins:   logins.New(db),
-		matters:  matters.New(db),
+		tickets:  tickets.New(db),
 		nodes:    nodes.New(db),
 		payments: payments.New(db),
 		service:  service.New(db),

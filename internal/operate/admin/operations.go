@@ -23,11 +23,11 @@ import (
 	"sluice/internal/operate/alert"
 	"sluice/internal/operate/feedback"
 	"sluice/internal/operate/finder"
-	"sluice/internal/operate/matter"
 	"sluice/internal/operate/notice"
 	"sluice/internal/operate/overview"
 	"sluice/internal/operate/signal"
 	"sluice/internal/operate/steering"
+	"sluice/internal/operate/ticket"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/routing"
 )
@@ -50,7 +50,7 @@ type Backend struct {
 	Reports *overview.Desk
 	// VideoModel returns the id of the video model.
 	VideoModel func() string
-	Matters    *matter.Office
+	Tickets    *ticket.Office
 	// Finder, Refusals and Signals are what requests have left behind.
 	Finder   *finder.Finder
 	Refusals refusal.View

@@ -25,8 +25,8 @@ const (
 	SignInWrite     Scope = "signin:write"
 	BillingRead     Scope = "billing:read"
 	BillingWrite    Scope = "billing:write"
-	MattersRead     Scope = "matters:read"
-	MattersWrite    Scope = "matters:write"
+	TicketsRead     Scope = "matters:read"
+	TicketsWrite    Scope = "matters:write"
 	OperationsRead  Scope = "operations:read"
 	OperationsWrite Scope = "operations:write"
 	// TokensWrite is for the console: no token may make tokens.
@@ -48,8 +48,8 @@ func Scopes() []ScopeText {
 		{SignInWrite, "make sign-in links for customers, reset their second factor, sign them out"},
 		{BillingRead, "read subscriptions, payments and ledgers"},
 		{BillingWrite, "downgrade, credit, refund and release payments"},
-		{MattersRead, "read the queue and the threads with customers"},
-		{MattersWrite, "answer customers, assign, snooze, close and decide matters; a decision can restore or suspend the account"},
+		{TicketsRead, "read the queue and the threads with customers"},
+		{TicketsWrite, "answer customers, assign, snooze, close and decide tickets; a decision can restore or suspend the account"},
 		{OperationsRead, "read the state of the server, its models and upstreams"},
 		{OperationsWrite, "drain upstreams, move and close models, announce, look for models, reload the configuration"},
 	}
@@ -92,12 +92,12 @@ type Operations struct {
 	BillingRefund                                                  Op[RefundOrder, Billing]
 	BillingCredit                                                  Op[Credit, Billing]
 	BillingStops                                                   Op[Cursor, List[BillingStop]]
-	MatterList                                                     Op[MatterQuery, List[Matter]]
-	MatterCount                                                    Op[Empty, MatterCounts]
-	MatterOpen                                                     Op[NewMatter, MatterThread]
-	MatterShow                                                     Op[MatterRef, MatterThread]
-	MatterAnswer, MatterAssign, MatterSnooze                       Op[MatterStep, MatterThread]
-	MatterClose, MatterReopen, MatterDecide                        Op[MatterStep, MatterThread]
+	TicketList                                                     Op[TicketQuery, List[Ticket]]
+	TicketCount                                                    Op[Empty, TicketCounts]
+	TicketOpen                                                     Op[NewTicket, TicketThread]
+	TicketShow                                                     Op[TicketRef, TicketThread]
+	TicketAnswer, TicketAssign, TicketSnooze                       Op[TicketStep, TicketThread]
+	TicketClose, TicketReopen, TicketDecide                        Op[TicketStep, TicketThread]
 	ModelsStanding, ModelsRefresh                                  Op[Cursor, List[ModelStanding]]
 	ModelsMoves, UpstreamDrains, MaintenanceList, AnnouncementList Op[Cursor, List[steering.Order]]
 	ModelsMove, ModelsMoveBack                                     Op[ModelMove, steering.Order]
@@ -180,16 +180,16 @@ func operations() *Operations {
 		BillingRefund:            op(t, "billing.refund", "POST", "/payments/{payment}/refund", BillingWrite, "Refund a payment, or a part of it", (*Backend).billingRefund),
 		BillingCredit:            op(t, "billing.credit", "POST", "/accounts/{ref}/billing/credit", BillingWrite, "Change the credit that lowers the next renewals", (*Backend).billingCredit),
 		BillingStops:             op(t, "billing.stops", "GET", "/billing/stops", BillingRead, "List accounts whose billing is stopped", (*Backend).billingStops),
-		MatterList:               op(t, "matter.list", "GET", "/matters", MattersRead, "List what waits for support, oldest first, or another list of matters", (*Backend).matterList),
-		MatterCount:              op(t, "matter.counts", "GET", "/matters/counts", MattersRead, "Count what waits for support, for customers, and what is snoozed", (*Backend).matterCounts),
-		MatterOpen:               op(t, "matter.open", "POST", "/accounts/{ref}/matters", MattersWrite, "Write to a customer", (*Backend).matterOpen),
-		MatterShow:               op(t, "matter.show", "GET", "/matters/{id}", MattersRead, "Show a matter with its messages", (*Backend).matterShow),
-		MatterAnswer:             op(t, "matter.answer", "POST", "/matters/{id}/answer", MattersWrite, "Answer a customer", (*Backend).matterAnswer),
-		MatterAssign:             op(t, "matter.assign", "POST", "/matters/{id}/assign", MattersWrite, "Assign a matter to a member of staff, or to nobody", (*Backend).matterAssign),
-		MatterSnooze:             op(t, "matter.snooze", "POST", "/matters/{id}/snooze", MattersWrite, "Take a matter out of the queue until a time", (*Backend).matterSnooze),
-		MatterClose:              op(t, "matter.close", "POST", "/matters/{id}/close", MattersWrite, "Close a matter", (*Backend).matterClose),
-		MatterReopen:             op(t, "matter.reopen", "POST", "/matters/{id}/reopen", MattersWrite, "Put a closed or snoozed matter back into the queue", (*Backend).matterReopen),
-		MatterDecide:             op(t, "matter.decide", "POST", "/matters/{id}/decide", MattersWrite, "Clear, warn, restore or suspend the account of a matter, tell the customer, and close it", (*Backend).matterDecide),
+		TicketList:               op(t, "matter.list", "GET", "/matters", TicketsRead, "List what waits for support, oldest first, or another list of tickets", (*Backend).ticketList),
+		TicketCount:              op(t, "matter.counts", "GET", "/matters/counts", TicketsRead, "Count what waits for support, for customers, and what is snoozed", (*Backend).ticketCounts),
+		TicketOpen:               op(t, "matter.open", "POST", "/accounts/{ref}/matters", TicketsWrite, "Write to a customer", (*Backend).ticketOpen),
+		TicketShow:               op(t, "matter.show", "GET", "/matters/{id}", TicketsRead, "Show a ticket with its messages", (*Backend).ticketShow),
+		TicketAnswer:             op(t, "matter.answer", "POST", "/matters/{id}/answer", TicketsWrite, "Answer a customer", (*Backend).ticketAnswer),
+		TicketAssign:             op(t, "matter.assign", "POST", "/matters/{id}/assign", TicketsWrite, "Assign a ticket to a member of staff, or to nobody", (*Backend).ticketAssign),
+		TicketSnooze:             op(t, "matter.snooze", "POST", "/matters/{id}/snooze", TicketsWrite, "Take a ticket out of the queue until a time", (*Backend).ticketSnooze),
+		TicketClose:              op(t, "matter.close", "POST", "/matters/{id}/close", TicketsWrite, "Close a ticket", (*Backend).ticketClose),
+		TicketReopen:             op(t, "matter.reopen", "POST", "/matters/{id}/reopen", TicketsWrite, "Put a closed or snoozed ticket back into the queue", (*Backend).ticketReopen),
+		TicketDecide:             op(t, "matter.decide", "POST", "/matters/{id}/decide", TicketsWrite, "Clear, warn, restore or suspend the account of a ticket, tell the customer, and close it", (*Backend).ticketDecide),
 		ModelsStanding:           op(t, "models.standing", "GET", "/models", OperationsRead, "List models, where they come from and how healthy they are", (*Backend).modelsStanding),
 		ModelsRefresh:            op(t, "models.refresh", "POST", "/models/refresh", OperationsWrite, "Look for models now", (*Backend).modelsRefresh),
 		ModelsMoves:              op(t, "models.moves", "GET", "/models/moves", OperationsRead, "List models that staff has moved or will move to another tier", orders(steering.Move)),

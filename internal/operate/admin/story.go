@@ -33,7 +33,7 @@ type Story struct {
 	Models     []UsageRow       // those that are used most
 	ByKey      map[string]int64 // requests by the id of the key
 	Sessions   []Session
-	Matters    []Matter
+	Tickets    []Ticket
 	Messages   []Message
 	Log        []Entry // of the audit log
 	More       string  // the cursor of older entries of the log; empty: there are none
@@ -97,13 +97,13 @@ func (b *Backend) storySignals(ctx context.Context, a *account.Account, _ StoryQ
 	return err
 }
 
-// storyThreads reads what the account was told, and its matters.
+// storyThreads reads what the account was told, and its tickets.
 func (b *Backend) storyThreads(ctx context.Context, a *account.Account, in StoryQuery, s *Story) (err error) {
 	if s.Messages, err = b.messagesOf(ctx, a.ID, in.List); err != nil {
 		return err
 	}
-	matters, err := b.matterList(ctx, MatterQuery{Account: a.ID, Cursor: Cursor{Limit: in.List}})
-	s.Matters = matters.Data
+	tickets, err := b.ticketList(ctx, TicketQuery{Account: a.ID, Cursor: Cursor{Limit: in.List}})
+	s.Tickets = tickets.Data
 	return err
 }
 

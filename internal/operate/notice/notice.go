@@ -1,7 +1,7 @@
 // Package notice tells accounts what they must know: warnings, inquiries, failed payments, suspensions.
 //
 // A notice is stored for the pages and mailed to the account's owner. An inquiry becomes a thread in which the owner
-// answers; see package matter.
+// answers; see package ticket.
 // Letters words the notices about suspensions, abuse and payments. Whether such a thing happens is decided elsewhere:
 // in packages account, abuse and billing.
 package notice

@@ -29,8 +29,8 @@ import (
 	"sluice/internal/ledger/refusal"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/alert"
-	"sluice/internal/operate/matter"
 	"sluice/internal/operate/notice"
+	"sluice/internal/operate/ticket"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/web/front"
 	"sluice/internal/web/webui"
@@ -90,7 +90,7 @@ type Sources struct {
 	Activity *activity.Log
 	Refusals Refusals
 	Notices  *notice.Board
-	Matters  *matter.Office
+	Tickets  *ticket.Office
 	Billing  *billing.Billing
 	Hooks    *alert.Hooks
 	// API returns the API's handler. It is a function because the API is built after the
@@ -270,7 +270,7 @@ func (d *Dashboard) frame(w http.ResponseWriter, r *http.Request, v *visitor, ti
 		// If the database is down, the page itself reports it.
 		unread = 0
 	}
-	if n, err := d.Matters.Unread(r.Context(), v.ID); err == nil {
+	if n, err := d.Tickets.Unread(r.Context(), v.ID); err == nil {
 		unread += n
 	}
 	// The order is that of the navigation.

@@ -154,8 +154,8 @@ type exportedMessage struct {
 	AnsweredAt time.Time `json:"answered_at,omitzero"`
 }
 
-// exportedMatter is a conversation with support.
-type exportedMatter struct {
+// exportedTicket is a conversation with support.
+type exportedTicket struct {
 	OpenedAt time.Time      `json:"opened_at"`
 	Kind     string         `json:"kind"`
 	Subject  string         `json:"subject"`
@@ -284,7 +284,7 @@ func (d *Dashboard) alone(p page) page {
 func (d *Dashboard) exportAccount(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	// One list after the other: an export is rare, and need not be fast. The page asks for one part after the other, to
 	// show how far it is, and puts them together.
-	parts := []func(context.Context, *visitor, *export) error{d.exportSignIn, d.exportWebhooks, d.exportMatters, d.exportBilling, d.exportUsage, d.exportRefused}
+	parts := []func(context.Context, *visitor, *export) error{d.exportSignIn, d.exportWebhooks, d.exportTickets, d.exportBilling, d.exportUsage, d.exportRefused}
 	if text := r.FormValue("part"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 || n >= len(parts) {
@@ -395,19 +395,19 @@ func (d *Dashboard) exportWebhooks(ctx context.Context, v *visitor, out *export)
 	}))
 }
 
-// exportMatters writes the conversations with support.
-func (d *Dashboard) exportMatters(ctx context.Context, v *visitor, out *export) error {
-	list, err := d.Matters.Threads(ctx, v.ID, mostExported)
+// exportTickets writes the conversations with support.
+func (d *Dashboard) exportTickets(ctx context.Context, v *visitor, out *export) error {
+	list, err := d.Tickets.Threads(ctx, v.ID, mostExported)
 	if err != nil {
 		return err
 	}
 	return out.list("conversations", func(entry func(any) error) error {
 		for i := range list {
-			messages, err := d.Matters.Messages(ctx, list[i].ID)
+			messages, err := d.Tickets.Messages(ctx, list[i].ID)
 			if err != nil {
 				return err
 			}
-			m := exportedMatter{list[i].OpenedAt, string(list[i].Kind), list[i].Subject, string(list[i].State), nil}
+			m := exportedTicket{list[i].OpenedAt, string(list[i].Kind), list[i].Subject, string(list[i].State), nil}
 			for _, x := range messages {
 				m.Messages = append(m.Messages, exportedText{x.At, string(x.From), x.Text})
 			}

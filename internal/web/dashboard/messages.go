@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"slices"
 
-	"sluice/internal/operate/matter"
 	"sluice/internal/operate/notice"
+	"sluice/internal/operate/ticket"
 )
 
 // messagesShown limits the notices and the conversations on the page. The export has all of them.
@@ -14,7 +14,7 @@ const messagesShown = 100
 // messagesView is the data of the messages page.
 type messagesView struct {
 	Notices []notice.Notice
-	Matters []matter.Matter
+	Tickets []ticket.Ticket
 }
 
 // messagesPage shows conversations and notices, and marks the notices as read. They are listed first, so that
@@ -29,12 +29,12 @@ func (d *Dashboard) messagesPage(w http.ResponseWriter, r *http.Request, v *visi
 	// A new inquiry is a notice at first. It becomes a conversation when its owner comes to answer, or within
 	// seconds.
 	if slices.ContainsFunc(view.Notices, func(n notice.Notice) bool { return n.Kind == notice.Inquiry && !n.Joined }) {
-		if err := d.Matters.Join(ctx, v.ID); err != nil {
+		if err := d.Tickets.Join(ctx, v.ID); err != nil {
 			return err
 		}
 	}
 	view.Notices = slices.DeleteFunc(view.Notices, func(n notice.Notice) bool { return n.Kind == notice.Inquiry })
-	if view.Matters, err = d.Matters.Threads(ctx, v.ID, messagesShown); err != nil {
+	if view.Tickets, err = d.Tickets.Threads(ctx, v.ID, messagesShown); err != nil {
 		return err
 	}
 	// A HEAD request shows nothing, so it must not mark anything as read.

@@ -8,8 +8,8 @@ import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
 import (
-	"sluice/internal/operate/matter"
 	"sluice/internal/operate/notice"
+	"sluice/internal/operate/ticket"
 	"sluice/internal/web/webui"
 )
 
@@ -51,7 +51,7 @@ func messagesPage(p webui.Page, v messagesView, s webui.Support) templ.Component
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if len(v.Matters) == 0 {
+			if len(v.Tickets) == 0 {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "<p class=\"empty\">No conversations yet.</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -61,8 +61,8 @@ func messagesPage(p webui.Page, v messagesView, s webui.Support) templ.Component
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				for i := range v.Matters {
-					templ_7745c5c3_Err = matterRow(&v.Matters[i]).Render(ctx, templ_7745c5c3_Buffer)
+				for i := range v.Tickets {
+					templ_7745c5c3_Err = ticketRow(&v.Tickets[i]).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -248,8 +248,8 @@ func contact(s webui.Support) templ.Component {
 	})
 }
 
-// matterRow is one conversation in the list.
-func matterRow(m *matter.Matter) templ.Component {
+// ticketRow is one conversation in the list.
+func ticketRow(m *ticket.Ticket) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -323,7 +323,7 @@ func matterRow(m *matter.Matter) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		var templ_7745c5c3_Var16 = []any{"badge", matterTone(m)}
+		var templ_7745c5c3_Var16 = []any{"badge", ticketTone(m)}
 		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var16...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
@@ -346,7 +346,7 @@ func matterRow(m *matter.Matter) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var18 string
-		templ_7745c5c3_Var18, templ_7745c5c3_Err = templ.JoinStringErrs(matterState(m))
+		templ_7745c5c3_Var18, templ_7745c5c3_Err = templ.JoinStringErrs(ticketState(m))
 		if templ_7745c5c3_Err != nil {
 			return templ.Error{Err: templ_7745c5c3_Err, FileName: `messages.templ`, Line: 76, Col: 76}
 		}

@@ -250,7 +250,7 @@ func forecast(tiers []abuse.Standing) string {
 	return "At the rate of the last 24 hours, the allowance for " + soonest.Tier.String() + " models is used up on " + webui.Date(soonest.Reaches) + "."
 }
 
-// allowances returns the tiers whose allowance matters: those of the plan, and those that were used.
+// allowances returns the tiers whose allowance tickets: those of the plan, and those that were used.
 func allowances(plan account.Plan, tiers []abuse.Standing) (list []abuse.Standing) {
 	for _, t := range tiers {
 		if t.Tier <= max(plan, account.Free) || t.Units > 0 {

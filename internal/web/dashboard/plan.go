@@ -242,7 +242,7 @@ func (d *Dashboard) askDowngrade(w http.ResponseWriter, r *http.Request, v *visi
 	if err := d.Billing.MayRequestDowngrade(r.Context(), v.ID, plan, r.FormValue("message")); err != nil {
 		return d.planRefused(w, r, v, err, "message")
 	}
-	m, err := d.downgradeMatter(r, v, plan, r.FormValue("message"))
+	m, err := d.downgradeTicket(r, v, plan, r.FormValue("message"))
 	if err != nil {
 		return d.planRefused(w, r, v, err)
 	}

@@ -10,38 +10,38 @@ import (
 
 	"sluice/internal/kit/fault"
 	"sluice/internal/operate/admin"
-	"sluice/internal/operate/matter"
 	"sluice/internal/operate/signal"
+	"sluice/internal/operate/ticket"
 	"sluice/internal/web/webui"
 )
 
-// mattersAtOnce is how many matters a page of the queue has.
-const mattersAtOnce = 50
+// ticketsAtOnce is how many tickets a page of the queue has.
+const ticketsAtOnce = 50
 
 // queueView is the data of the queue.
 type queueView struct {
 	View, Kind, Assignee string
-	Me                   string // the member, as matters name the assignee
-	Counts               admin.MatterCounts
-	List                 admin.List[admin.Matter]
+	Me                   string // the member, as tickets name the assignee
+	Counts               admin.TicketCounts
+	List                 admin.List[admin.Ticket]
 	First                bool // it is the first page of the list
 	Now                  time.Time
 }
 
-// queuePage shows what waits for support, or another list of matters.
+// queuePage shows what waits for support, or another list of tickets.
 func (c *Console) queuePage(w http.ResponseWriter, r *http.Request, m *member) error {
 	view := queueView{
-		View: cmp.Or(r.FormValue("view"), string(matter.Waiting)), Kind: r.FormValue("kind"), Assignee: r.FormValue("assignee"),
+		View: cmp.Or(r.FormValue("view"), string(ticket.Waiting)), Kind: r.FormValue("kind"), Assignee: r.FormValue("assignee"),
 		Me: m.caller().Actor, First: r.FormValue("after") == "", Now: c.now(),
 	}
-	in := admin.MatterQuery{
-		View: view.View, Kind: view.Kind, Assignee: view.Assignee, Cursor: admin.Cursor{After: r.FormValue("after"), Limit: mattersAtOnce},
+	in := admin.TicketQuery{
+		View: view.View, Kind: view.Kind, Assignee: view.Assignee, Cursor: admin.Cursor{After: r.FormValue("after"), Limit: ticketsAtOnce},
 	}
 	var err error
-	if view.List, err = run(c, r, m, c.ops.MatterList, in); err != nil { // gathers what is counted next
+	if view.List, err = run(c, r, m, c.ops.TicketList, in); err != nil { // gathers what is counted next
 		return err
 	}
-	if view.Counts, err = run(c, r, m, c.ops.MatterCount, admin.Empty{}); err != nil {
+	if view.Counts, err = run(c, r, m, c.ops.TicketCount, admin.Empty{}); err != nil {
 		return err
 	}
 	return c.ui.Render(w, r, http.StatusOK, queuePage(c.frame(w, r, m, "Queue"), view))
@@ -58,112 +58,112 @@ func (v *queueView) path(view, after string) string {
 	return home + "/queue?" + q.Encode()
 }
 
-// count returns how many matters a view has, as text; closed ones are not counted.
-func (v *queueView) count(view matter.View) string {
+// count returns how many tickets a view has, as text; closed ones are not counted.
+func (v *queueView) count(view ticket.View) string {
 	switch view {
-	case matter.Waiting:
+	case ticket.Waiting:
 		return webui.Number(int64(v.Counts.Waiting))
-	case matter.Answered:
+	case ticket.Answered:
 		return webui.Number(int64(v.Counts.Answered))
-	case matter.Sleeping:
+	case ticket.Sleeping:
 		return webui.Number(int64(v.Counts.Snoozed))
 	}
 	return ""
 }
 
 // viewName returns the name of a view for the tabs.
-func viewName(v matter.View) string {
+func viewName(v ticket.View) string {
 	switch v {
-	case matter.Waiting:
+	case ticket.Waiting:
 		return "Waiting"
-	case matter.Answered:
+	case ticket.Answered:
 		return "Answered"
-	case matter.Sleeping:
+	case ticket.Sleeping:
 		return "Snoozed"
 	}
 	return "Closed"
 }
 
-// allKinds are the kinds of matters in the order of the filter.
-var allKinds = []matter.Kind{
-	matter.Deactivated, matter.PastNinety, matter.Climb, matter.Payment, matter.Restore, matter.Downgrade, matter.Billing, matter.Inquiry, matter.Other,
+// allKinds are the kinds of tickets in the order of the filter.
+var allKinds = []ticket.Kind{
+	ticket.Deactivated, ticket.PastNinety, ticket.Climb, ticket.Payment, ticket.Restore, ticket.Downgrade, ticket.Billing, ticket.Inquiry, ticket.Other,
 }
 
 // kindTone returns the colour of a kind: the service itself raises the first ones.
 func kindTone(kind string) string {
-	switch matter.Kind(kind) {
-	case matter.Deactivated:
+	switch ticket.Kind(kind) {
+	case ticket.Deactivated:
 		return "bad"
-	case matter.PastNinety, matter.Climb, matter.Payment:
+	case ticket.PastNinety, ticket.Climb, ticket.Payment:
 		return "warn"
 	}
 	return "accent"
 }
 
 // kindName returns the name of a kind.
-func kindName(kind string) string { return cmp.Or(matter.Kind(kind).Title(), kind) }
+func kindName(kind string) string { return cmp.Or(ticket.Kind(kind).Title(), kind) }
 
 // staffName returns a member as people call them.
 func staffName(actor string) string { return strings.TrimPrefix(actor, "staff:") }
 
-// matterPath returns the path of a matter's page.
-func matterPath(id string) string { return home + "/queue/" + url.PathEscape(id) }
+// ticketPath returns the path of a ticket's page.
+func ticketPath(id string) string { return home + "/queue/" + url.PathEscape(id) }
 
-// matterView is the data of a matter's page.
-type matterView struct {
-	Matter   admin.MatterThread
+// ticketView is the data of a ticket's page.
+type ticketView struct {
+	Ticket   admin.TicketThread
 	Account  admin.Account
 	Abuse    admin.Abuse
 	Evidence admin.Evidence
 	Signals  signal.Report
-	Others   []admin.Matter
+	Others   []admin.Ticket
 	Me       string
 	Now      time.Time
 	again
 }
 
-// matterPage shows a matter: the thread, what is known of the account, and what can be done.
-func (c *Console) matterPage(w http.ResponseWriter, r *http.Request, m *member) error {
-	return c.showMatter(w, r, m, http.StatusOK, matterView{})
+// ticketPage shows a ticket: the thread, what is known of the account, and what can be done.
+func (c *Console) ticketPage(w http.ResponseWriter, r *http.Request, m *member) error {
+	return c.showTicket(w, r, m, http.StatusOK, ticketView{})
 }
 
-func (c *Console) showMatter(w http.ResponseWriter, r *http.Request, m *member, status int, view matterView) error {
+func (c *Console) showTicket(w http.ResponseWriter, r *http.Request, m *member, status int, view ticketView) error {
 	var err error
-	if view.Matter, err = run(c, r, m, c.ops.MatterShow, admin.MatterRef{ID: r.PathValue("id")}); err != nil {
+	if view.Ticket, err = run(c, r, m, c.ops.TicketShow, admin.TicketRef{ID: r.PathValue("id")}); err != nil {
 		return err
 	}
-	var others admin.List[admin.Matter]
-	of := admin.Target{Ref: view.Matter.Account}
+	var others admin.List[admin.Ticket]
+	of := admin.Target{Ref: view.Ticket.Account}
 	err = together(r.Context(),
 		read(c, m, c.ops.AccountShow, of, &view.Account),
 		read(c, m, c.ops.AccountAbuse, of, &view.Abuse),
 		read(c, m, c.ops.AccountEvidence, of, &view.Evidence),
 		read(c, m, c.ops.AccountSignals, of, &view.Signals),
-		read(c, m, c.ops.MatterList, admin.MatterQuery{Account: view.Matter.Account, Cursor: admin.Cursor{Limit: 20}}, &others),
+		read(c, m, c.ops.TicketList, admin.TicketQuery{Account: view.Ticket.Account, Cursor: admin.Cursor{Limit: 20}}, &others),
 	)
 	if err != nil {
 		return err
 	}
 	for _, x := range others.Data {
-		if x.ID != view.Matter.ID {
+		if x.ID != view.Ticket.ID {
 			view.Others = append(view.Others, x)
 		}
 	}
 	view.Me, view.Now = m.caller().Actor, c.now()
-	return c.ui.Render(w, r, status, matterPage(c.frame(w, r, m, view.Matter.Subject), view))
+	return c.ui.Render(w, r, status, ticketPage(c.frame(w, r, m, view.Ticket.Subject), view))
 }
 
-// matterSteps returns the forms of a matter's page, by the last part of their path.
-func matterSteps(ops *admin.Operations) map[string]admin.Op[admin.MatterStep, admin.MatterThread] {
-	return map[string]admin.Op[admin.MatterStep, admin.MatterThread]{
-		"answer": ops.MatterAnswer, "assign": ops.MatterAssign, "snooze": ops.MatterSnooze, "close": ops.MatterClose, "reopen": ops.MatterReopen, "decide": ops.MatterDecide,
+// ticketSteps returns the forms of a ticket's page, by the last part of their path.
+func ticketSteps(ops *admin.Operations) map[string]admin.Op[admin.TicketStep, admin.TicketThread] {
+	return map[string]admin.Op[admin.TicketStep, admin.TicketThread]{
+		"answer": ops.TicketAnswer, "assign": ops.TicketAssign, "snooze": ops.TicketSnooze, "close": ops.TicketClose, "reopen": ops.TicketReopen, "decide": ops.TicketDecide,
 	}
 }
 
-// stepMatter does what one of the forms of a matter's page says. Each carries the version that the page showed, so that
+// stepTicket does what one of the forms of a ticket's page says. Each carries the version that the page showed, so that
 // nobody acts on what somebody else has changed.
-func (c *Console) stepMatter(w http.ResponseWriter, r *http.Request, m *member) error {
-	step, ok := matterSteps(c.ops)[r.PathValue("step")]
+func (c *Console) stepTicket(w http.ResponseWriter, r *http.Request, m *member) error {
+	step, ok := ticketSteps(c.ops)[r.PathValue("step")]
 	if !ok {
 		return nothingHere()
 	}
@@ -171,24 +171,24 @@ func (c *Console) stepMatter(w http.ResponseWriter, r *http.Request, m *member) 
 	if err != nil {
 		return fault.New(fault.Invalid, "This form is incomplete. Go back and try again.")
 	}
-	in := admin.MatterStep{
+	in := admin.TicketStep{
 		ID: r.PathValue("id"), Version: version, Text: r.FormValue("text"), Reason: r.FormValue("reason"), Decision: r.FormValue("decision"), To: r.FormValue("to"),
 	}
 	if days, err := strconv.Atoi(r.FormValue("days")); err == nil && r.PathValue("step") == "snooze" {
 		in.Until = c.now().AddDate(0, 0, days)
 	}
 	if _, err := run(c, r, m, step, in); err != nil {
-		view := matterView{again: again{Form: cmp.Or(in.Decision, r.PathValue("step")), Typed: r.PostForm}}
+		view := ticketView{again: again{Form: cmp.Or(in.Decision, r.PathValue("step")), Typed: r.PostForm}}
 		var status int
 		if view.Problems, status, err = webui.Refused(err, "text", "reason"); err != nil {
 			return err
 		}
-		return c.showMatter(w, r, m, status, view)
+		return c.showTicket(w, r, m, status, view)
 	}
-	return c.seeOther(w, r, matterPath(in.ID), "matter-done")
+	return c.seeOther(w, r, ticketPath(in.ID), "matter-done")
 }
 
-// decision is one of the forms at the end of a matter's page.
+// decision is one of the forms at the end of a ticket's page.
 type decision struct {
 	Name, Title, Does string
 	Text              string // ready to be sent
@@ -198,9 +198,9 @@ type decision struct {
 // decisionsOn returns what can be decided about an account, with ready texts.
 func decisionsOn(a *admin.Account) (list []decision) {
 	list = append(list, decision{
-		Name: "clear", Title: "Clear", Does: "Nothing is wrong. The matter is closed, and the customer is told only what you write.",
+		Name: "clear", Title: "Clear", Does: "Nothing is wrong. The ticket is closed, and the customer is told only what you write.",
 	}, decision{
-		Name: "warn", Title: "Warn", Does: "The customer is told, and the matter is closed. Nothing changes for the account.",
+		Name: "warn", Title: "Warn", Does: "The customer is told, and the ticket is closed. Nothing changes for the account.",
 		Text: "Hello,\n\nyour use of the service looks like reselling, proxying for third parties or continuous use at the maximum rate. Our terms do not allow that. Please change it, or answer here and tell us what you use the service for. " +
 			"If it continues, we have to suspend your account.\n\nSupport",
 	})

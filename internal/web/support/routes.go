@@ -32,8 +32,8 @@ func (c *Console) routes() []route {
 	return []route{
 		{"GET " + home, c.homePage},
 		{"GET " + home + "/queue", c.queuePage},
-		{"GET " + home + "/queue/{id}", c.matterPage},
-		{"POST " + home + "/queue/{id}/{step}", c.stepMatter},
+		{"GET " + home + "/queue/{id}", c.ticketPage},
+		{"POST " + home + "/queue/{id}/{step}", c.stepTicket},
 		{"GET " + home + "/overview", c.overviewPage},
 		{"GET " + home + "/overview/live", c.overviewLive},
 		{"GET " + home + "/upstreams", c.upstreamsPage},

@@ -114,7 +114,7 @@ test("the pages of staff", async () => {
   await page.goto(gateway + "/support/queue");
   await page.getByRole("row").filter({ hasText: "bob@example.com" }).getByRole("link", { name: "Your keys are switched off" }).click();
   await page.getByRole("img", { name: /Abuse score over this month/ }).waitFor();
-  await picture("support/matter-dark", staff, new URL(page.url()).pathname, { colorScheme: "dark", fullPage: true });
+  await picture("support/ticket-dark", staff, new URL(page.url()).pathname, { colorScheme: "dark", fullPage: true });
   await page.getByRole("link", { name: "bob@example.com" }).first().click();
   await page.getByRole("heading", { name: "bob@example.com" }).waitFor();
   await picture("support/account", staff, new URL(page.url()).pathname, { viewport: { width: 1280, height: 960 } });

@@ -58,7 +58,7 @@ test("an account is switched off, its owner writes, staff restores and suspends 
   await off.getByRole("link", { name: "Your keys are switched off" }).click();
   for (const name of [/Abuse score over this month/, /Requests by hour over/, /Pauses between calls/]) await eve.getByRole("img", { name }).waitFor();
   await eve.getByText("sandbox/small").first().waitFor();
-  await shoot(eve, "matter");
+  await shoot(eve, "ticket");
 
   // They talk.
   await eve.goto(gateway + "/support/queue");
@@ -106,7 +106,7 @@ test("an account is switched off, its owner writes, staff restores and suspends 
   assert.deepEqual([...complaints, ...others], []);
 });
 
-test("a downgrade is a matter of staff", async () => {
+test("a downgrade is a decision of staff", async () => {
   const { page: bob, complaints } = await open();
   const { page: max, complaints: others } = await open();
   await signUp(bob, "bob@example.com");
@@ -157,7 +157,7 @@ test("every page of the console, as pages are examined", async () => {
   await response.text();
   const request = response.headers.get("x-request-id");
 
-  // Something of everything: an announcement, a drained target, a matter, a token.
+  // Something of everything: an announcement, a drained target, a ticket, a token.
   await page.goto(gateway + "/support/announcements");
   await page.getByLabel("Text", { exact: true }).fill("New models next week.");
   await page.getByRole("button", { name: "Announce", exact: true }).click();
@@ -167,13 +167,13 @@ test("every page of the console, as pages are examined", async () => {
   await joe.getByLabel("Message").fill("How do I begin?");
   await joe.getByRole("button", { name: "Send" }).click();
   await page.goto(gateway + "/support/queue");
-  const matter = await page.getByRole("link", { name: "A question" }).first().getAttribute("href");
+  const ticket = await page.getByRole("link", { name: "A question" }).first().getAttribute("href");
   await page.goto(gateway + "/support/accounts?q=joe@example.com");
   const account = new URL(page.url()).pathname;
   assert.match(account, /^\/support\/accounts\/acct_/);
 
   const paths = {
-    overview: "/support/overview", queue: "/support/queue", matter, accounts: "/support/accounts", account, log: account + "/log",
+    overview: "/support/overview", queue: "/support/queue", ticket, accounts: "/support/accounts", account, log: account + "/log",
     requests: "/support/requests", request: "/support/requests?id=" + request, upstreams: "/support/upstreams",
     announcements: "/support/announcements", alerts: "/support/alerts", tokens: "/support/tokens",
   };

@@ -18,13 +18,13 @@ type errand struct {
 	month time.Time
 	keys  []string
 	args  []string
-	about []matter
-	room  [1]matter // most errands are about one total
-	tells bool      // it tells Redis what the store knows, and is no proof
+	about []tallied
+	room  [1]tallied // most errands are about one total
+	tells bool       // it tells Redis what the store knows, and is no proof
 }
 
-// matter is a total that an errand is about.
-type matter struct {
+// tallied is a total that an errand is about.
+type tallied struct {
 	plan, tier account.Plan
 	sent       int64           // what this node has added to it; 0: nothing
 	told       int64           // of what was settled, what the errand is about
@@ -75,7 +75,7 @@ func (e *errand) add(x *total, sent, included int64, late bool, units, forgiven 
 	for i := range x.unproven {
 		open += x.unproven[i].UnitMilli
 	}
-	e.about = append(e.about, matter{plan: x.plan, tier: x.tier, sent: sent, told: x.settled - open})
+	e.about = append(e.about, tallied{plan: x.plan, tier: x.tier, sent: sent, told: x.settled - open})
 	all := sent
 	if sent == 0 {
 		all = -1 // it adds nothing
@@ -180,7 +180,7 @@ func (e *errand) heard(r answer) {
 
 // heardOf notes the reply about one total: units before and after, units of the last day, and whether that is to
 // be reviewed. The caller holds the lock of the account.
-func (e *errand) heardOf(m *matter, y *tally, seen int64, reply string) {
+func (e *errand) heardOf(m *tallied, y *tally, seen int64, reply string) {
 	x := y.total(m.plan, m.tier)
 	before, after := numberAt(reply, 0), numberAt(reply, 1)
 	if seen >= x.at {

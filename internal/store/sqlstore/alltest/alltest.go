@@ -12,10 +12,10 @@ import (
 	"sluice/internal/store/sqlstore/calls"
 	"sluice/internal/store/sqlstore/kept"
 	"sluice/internal/store/sqlstore/logins"
-	"sluice/internal/store/sqlstore/matters"
 	"sluice/internal/store/sqlstore/nodes"
 	"sluice/internal/store/sqlstore/payments"
 	"sluice/internal/store/sqlstore/service"
+	"sluice/internal/store/sqlstore/tickets"
 	"sluice/internal/store/sqlstore/videos"
 )
 
@@ -28,7 +28,7 @@ type (
 	callPart    = calls.Store
 	keptPart    = kept.Store
 	loginPart   = logins.Store
-	matterPart  = matters.Store
+	ticketPart  = tickets.Store
 	nodePart    = nodes.Store
 	paymentPart = payments.Store
 	servicePart = service.Store
@@ -45,7 +45,7 @@ type Store struct {
 	*callPart
 	*keptPart
 	*loginPart
-	*matterPart
+	*ticketPart
 	*nodePart
 	*paymentPart
 	*servicePart
@@ -82,7 +82,7 @@ func Over(db *sqlstore.Store) *Store {
 		callPart:    calls.New(db),
 		keptPart:    kept.New(db),
 		loginPart:   logins.New(db),
-		matterPart:  matters.New(db),
+		ticketPart:  tickets.New(db),
 		nodePart:    nodes.New(db),
 		paymentPart: payments.New(db),
 		servicePart: service.New(db),

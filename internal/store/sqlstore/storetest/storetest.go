@@ -115,10 +115,10 @@ func Run(t *testing.T, fresh Database) {
 		"AlertDeliveries": alertDeliveries,
 		"AlertSources":    alertSources,
 		"AlertConditions": alertConditions,
-		// Matters between customers and support: matters.go.
-		"Matters":       matters,
-		"MatterQueue":   matterQueue,
-		"GatherMatters": gatherMatters,
+		// Tickets between customers and support: tickets.go.
+		"Tickets":       tickets,
+		"TicketQueue":   ticketQueue,
+		"GatherTickets": gatherTickets,
 		"JoinInquiries": joinInquiries,
 		// What nodes know of each other for a short time: shared.go.
 		"Claims":           claims,

@@ -1,4 +1,4 @@
-package matter
+package ticket
 
 import (
 	"context"
@@ -29,7 +29,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Office is where matters are opened, answered and closed. Its methods may be called from several goroutines and on
+// Office is where tickets are opened, answered and closed. Its methods may be called from several goroutines and on
 // several nodes.
 type Office struct {
 	store    Store
@@ -53,18 +53,18 @@ func (o *Office) clock() time.Time { return o.now().UTC().Truncate(time.Millisec
 // customer is how messages and the audit log name the owner of an account.
 const customer = "owner"
 
-// Begin opens a matter for a customer.
-func (o *Office) Begin(ctx context.Context, a *account.Account, kind Kind, subject, text string) (*Matter, error) {
+// Begin opens a ticket for a customer.
+func (o *Office) Begin(ctx context.Context, a *account.Account, kind Kind, subject, text string) (*Ticket, error) {
 	if !isForCustomers(kind) {
 		return nil, fault.New(fault.Invalid, "Choose what your message is about.").At("kind")
 	}
-	m, first, err := o.newMatter(a, kind, subject, text)
+	m, first, err := o.newTicket(a, kind, subject, text)
 	if err != nil {
 		return nil, err
 	}
 	m.Waits, m.MailedAt = Support, m.OpenedAt
 	first.From, first.Author = Customer, customer
-	err = o.store.OpenMatter(ctx, m, first, account.Entry{
+	err = o.store.OpenTicket(ctx, m, first, account.Entry{
 		At: m.OpenedAt, Actor: customer, Action: "matter.open", AccountID: a.ID, Detail: m.ID + ", " + string(kind),
 	}, mostKept, func(h Holding) error {
 		switch {
@@ -82,18 +82,18 @@ func (o *Office) Begin(ctx context.Context, a *account.Account, kind Kind, subje
 	return m, nil
 }
 
-// Write opens a matter for support: a message to the customer.
-func (o *Office) Write(ctx context.Context, actor string, a *account.Account, kind Kind, subject, text string) (*Matter, error) {
+// Write opens a ticket for support: a message to the customer.
+func (o *Office) Write(ctx context.Context, actor string, a *account.Account, kind Kind, subject, text string) (*Ticket, error) {
 	if !isForCustomers(kind) {
 		return nil, fault.New(fault.Invalid, "a message to a customer has the kind restore, downgrade, billing, inquiry or other").At("kind")
 	}
-	m, first, err := o.newMatter(a, kind, subject, text)
+	m, first, err := o.newTicket(a, kind, subject, text)
 	if err != nil {
 		return nil, err
 	}
 	m.Waits, m.Unread, m.Assignee = Customer, true, actor
 	first.From, first.Author = Support, actor
-	err = o.store.OpenMatter(ctx, m, first, account.Entry{
+	err = o.store.OpenTicket(ctx, m, first, account.Entry{
 		At: m.OpenedAt, Actor: actor, Action: "matter.open", AccountID: a.ID, Detail: m.ID + ", " + string(kind),
 	}, mostKept, func(Holding) error { return nil })
 	if err != nil {
@@ -103,8 +103,8 @@ func (o *Office) Write(ctx context.Context, actor string, a *account.Account, ki
 	return m, nil
 }
 
-// newMatter returns a matter of an account with its first message, without what depends on who opens it.
-func (o *Office) newMatter(a *account.Account, kind Kind, subject, text string) (*Matter, Message, error) {
+// newTicket returns a ticket of an account with its first message, without what depends on who opens it.
+func (o *Office) newTicket(a *account.Account, kind Kind, subject, text string) (*Ticket, Message, error) {
 	subject, err := parseSubject(subject)
 	if err != nil {
 		return nil, Message{}, err
@@ -113,7 +113,7 @@ func (o *Office) newMatter(a *account.Account, kind Kind, subject, text string) 
 		return nil, Message{}, err
 	}
 	now := o.clock()
-	return &Matter{
+	return &Ticket{
 		ID: "mat_" + rand.Text(), AccountID: a.ID, Email: a.Email, Kind: kind, Subject: subject, State: Open,
 		OpenedAt: now, Since: now, ChangedAt: now, Messages: 1, Version: 1,
 	}, Message{Number: 1, At: now, Text: text}, nil
@@ -128,21 +128,21 @@ func (h Holding) writes() error {
 }
 
 // Reply adds a customer's message to a thread of the account. It wakes and opens it again if need be.
-func (o *Office) Reply(ctx context.Context, accountID, id, text string) (*Matter, error) {
+func (o *Office) Reply(ctx context.Context, accountID, id, text string) (*Ticket, error) {
 	text, err := parseText(text)
 	if err != nil {
 		return nil, err
 	}
 	mailed := false
 	m, err := o.change(ctx, id, func(c *Change, now time.Time) error {
-		// To a customer, somebody else's thread does not exist, and neither does a matter without a message.
+		// To a customer, somebody else's thread does not exist, and neither does a ticket without a message.
 		if c.AccountID != accountID || c.Messages == 0 {
-			return noMatter()
+			return noTicket()
 		}
 		if err := c.writes(); err != nil {
 			return err
 		}
-		if c.Matter.State == Closed && c.Holding.Open >= mostOpen {
+		if c.Ticket.State == Closed && c.Holding.Open >= mostOpen {
 			return fault.New(fault.RateLimited, "You have %d open conversations, which is the limit. Please answer in one of them.", c.Holding.Open)
 		}
 		if err := c.say(Message{At: now, From: Customer, Author: customer, Text: text}); err != nil {
@@ -178,17 +178,17 @@ func (c *Change) say(m Message) error {
 }
 
 // Threads returns an account's threads, the last opened first.
-func (o *Office) Threads(ctx context.Context, accountID string, limit int) ([]Matter, error) {
-	return o.store.MattersOf(ctx, accountID, true, Place{}, limit)
+func (o *Office) Threads(ctx context.Context, accountID string, limit int) ([]Ticket, error) {
+	return o.store.TicketsOf(ctx, accountID, true, Place{}, limit)
 }
 
-// Of returns a page of an account's matters for support, the last opened first, and the place of the next one, which is
+// Of returns a page of an account's tickets for support, the last opened first, and the place of the next one, which is
 // zero after the last.
-func (o *Office) Of(ctx context.Context, accountID string, after Place, limit int) ([]Matter, Place, error) {
+func (o *Office) Of(ctx context.Context, accountID string, after Place, limit int) ([]Ticket, Place, error) {
 	if limit < 1 || limit > MostListed {
 		limit = MostListed
 	}
-	list, err := o.store.MattersOf(ctx, accountID, false, after, limit+1)
+	list, err := o.store.TicketsOf(ctx, accountID, false, after, limit+1)
 	if err != nil || len(list) <= limit {
 		return list, Place{}, err
 	}
@@ -197,33 +197,33 @@ func (o *Office) Of(ctx context.Context, accountID string, after Place, limit in
 }
 
 // Thread returns a thread of an account with its messages, and notes that the customer has seen it.
-func (o *Office) Thread(ctx context.Context, accountID, id string) (*Matter, []Message, error) {
+func (o *Office) Thread(ctx context.Context, accountID, id string) (*Ticket, []Message, error) {
 	m, list, err := o.Show(ctx, id)
 	if err != nil {
 		return nil, nil, err
 	}
 	if m.AccountID != accountID || m.Messages == 0 {
-		return nil, nil, noMatter()
+		return nil, nil, noTicket()
 	}
 	if m.Unread {
-		err = o.store.ReadMatter(ctx, accountID, id)
+		err = o.store.ReadTicket(ctx, accountID, id)
 	}
 	return m, list, err
 }
 
-// Messages returns the messages of a matter, oldest first.
+// Messages returns the messages of a ticket, oldest first.
 func (o *Office) Messages(ctx context.Context, id string) ([]Message, error) {
-	return o.store.MatterMessages(ctx, id, MostMessages)
+	return o.store.TicketMessages(ctx, id, MostMessages)
 }
 
 // Unread returns in how many threads of an account support has written something new.
 func (o *Office) Unread(ctx context.Context, accountID string) (int, error) {
-	return o.store.UnreadMatters(ctx, accountID)
+	return o.store.UnreadTickets(ctx, accountID)
 }
 
-// Show returns a matter with its messages.
-func (o *Office) Show(ctx context.Context, id string) (*Matter, []Message, error) {
-	m, err := o.store.Matter(ctx, id)
+// Show returns a ticket with its messages.
+func (o *Office) Show(ctx context.Context, id string) (*Ticket, []Message, error) {
+	m, err := o.store.Ticket(ctx, id)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -231,12 +231,12 @@ func (o *Office) Show(ctx context.Context, id string) (*Matter, []Message, error
 	return m, list, err
 }
 
-// change applies a change to a matter at the present time.
-func (o *Office) change(ctx context.Context, id string, change func(*Change, time.Time) error) (*Matter, error) {
+// change applies a change to a ticket at the present time.
+func (o *Office) change(ctx context.Context, id string, change func(*Change, time.Time) error) (*Ticket, error) {
 	// A caller who hangs up must not leave a message stored and not mailed.
 	ctx = context.WithoutCancel(ctx)
 	now := o.clock()
-	return o.store.ChangeMatter(ctx, id, now.Add(-24*time.Hour), func(c *Change) error {
+	return o.store.ChangeTicket(ctx, id, now.Add(-24*time.Hour), func(c *Change) error {
 		if err := change(c, now); err != nil {
 			return err
 		}
@@ -246,23 +246,23 @@ func (o *Office) change(ctx context.Context, id string, change func(*Change, tim
 	})
 }
 
-// noMatter is the fault for a matter that the caller may not see or that does not exist.
-func noMatter() error { return fault.New(fault.NotFound, "There is no such conversation.") }
+// noTicket is the fault for a ticket that the caller may not see or that does not exist.
+func noTicket() error { return fault.New(fault.NotFound, "There is no such conversation.") }
 
 // mailStaff tells staff that a customer has written.
-func (o *Office) mailStaff(m *Matter, text string) {
+func (o *Office) mailStaff(m *Ticket, text string) {
 	s := o.settings()
 	if o.poster == nil || s.Staff == "" {
 		return
 	}
 	o.poster.Post(mail.Message{
 		To: s.Staff, Subject: "[" + m.Kind.Title() + "] " + m.Subject,
-		Text: fmt.Sprintf("%s (%s) writes:\n\n%s\n\nAnswer with: sluice matter answer %s\n", m.Email, m.AccountID, text, m.ID),
+		Text: fmt.Sprintf("%s (%s) writes:\n\n%s\n\nAnswer with: sluice ticket answer %s\n", m.Email, m.AccountID, text, m.ID),
 	})
 }
 
 // mailCustomer tells a customer that support has written.
-func (o *Office) mailCustomer(m *Matter, text string) {
+func (o *Office) mailCustomer(m *Ticket, text string) {
 	if o.poster == nil || m.Email == "" {
 		return
 	}

@@ -1,4 +1,4 @@
-package matters
+package tickets
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sluice/internal/ledger/abuse"
-	"sluice/internal/operate/matter"
+	"sluice/internal/operate/ticket"
 	"sluice/internal/store/sqlstore"
 )
 
@@ -17,12 +17,12 @@ const climbStays = 7 * 24 * time.Hour
 // raised is something that needs support.
 type raised struct {
 	account, cause, subject string
-	kind                    matter.Kind
+	kind                    ticket.Kind
 	at                      time.Time
 }
 
-// GatherMatters opens matters for what needs support, closes those whose cause is gone, and wakes snoozed ones.
-func (s *Store) GatherMatters(ctx context.Context, now time.Time, most int) (more bool, err error) {
+// GatherTickets opens tickets for what needs support, closes those whose cause is gone, and wakes snoozed ones.
+func (s *Store) GatherTickets(ctx context.Context, now time.Time, most int) (more bool, err error) {
 	err = s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
 		last, err := tx.Hold(gathered)
 		if err != nil {
@@ -74,9 +74,9 @@ func raisedByEvents(tx *sqlstore.Conn, last int64, now time.Time, most int) (lis
 		r.cause = strconv.FormatInt(seq, 10)
 		switch {
 		case kind == abuse.Inquiry && !r.at.Before(month):
-			r.kind, r.subject = matter.PastNinety, "Your abuse score has passed 90"
+			r.kind, r.subject = ticket.PastNinety, "Your abuse score has passed 90"
 		case kind == abuse.Review && now.Sub(r.at) < climbStays:
-			r.kind, r.subject = matter.Climb, "Your usage has grown fast"
+			r.kind, r.subject = ticket.Climb, "Your usage has grown fast"
 		}
 		return nil
 	}, `SELECT seq, at, account_id, kind FROM abuse_events WHERE seq > $1 ORDER BY seq LIMIT $2`, last, most)
@@ -86,10 +86,10 @@ func raisedByEvents(tx *sqlstore.Conn, last int64, now time.Time, most int) (lis
 	return list, tx.SetCounter(gathered, newest)
 }
 
-// raisedByKeys returns the accounts whose keys were switched off and that have no matter for it yet.
+// raisedByKeys returns the accounts whose keys were switched off and that have no ticket for it yet.
 func raisedByKeys(tx *sqlstore.Conn, most int) ([]raised, error) {
 	return sqlstore.All(tx, func(row sqlstore.Row, r *raised) error {
-		r.kind, r.subject = matter.Deactivated, "Your keys are switched off"
+		r.kind, r.subject = ticket.Deactivated, "Your keys are switched off"
 		err := row.Scan(&r.account, &r.at)
 		r.cause = strconv.FormatInt(sqlstore.Millis(r.at), 10)
 		return err
@@ -98,39 +98,39 @@ func raisedByKeys(tx *sqlstore.Conn, most int) ([]raised, error) {
 		ORDER BY a.deactivated_at LIMIT $1`, most)
 }
 
-// raisedByPayments returns the accounts whose renewal fails and that have no matter for it yet. failing_since is on
-// the account's own clock, so the matter begins now.
+// raisedByPayments returns the accounts whose renewal fails and that have no ticket for it yet. failing_since is on
+// the account's own clock, so the ticket begins now.
 func raisedByPayments(tx *sqlstore.Conn, now time.Time, most int) ([]raised, error) {
 	return sqlstore.All(tx, func(row sqlstore.Row, r *raised) error {
 		var since int64
 		err := row.Scan(&r.account, &since)
-		r.kind, r.subject, r.at, r.cause = matter.Payment, "Your payment failed", now, strconv.FormatInt(since, 10)
+		r.kind, r.subject, r.at, r.cause = ticket.Payment, "Your payment failed", now, strconv.FormatInt(since, 10)
 		return err
 	}, `SELECT b.account_id, b.failing_since FROM billing_accounts b WHERE b.failed > 0 AND b.plan <> 'none'
 		AND NOT EXISTS (SELECT 1 FROM matters m WHERE m.account_id = b.account_id AND m.kind = 'payment' AND m.cause = CAST(b.failing_since AS TEXT) AND m.cause <> '')
 		ORDER BY b.account_id LIMIT $1`, most)
 }
 
-// raise opens a matter, unless the account has an open one of this kind that the service opened.
+// raise opens a ticket, unless the account has an open one of this kind that the service opened.
 func raise(tx *sqlstore.Conn, r raised, now time.Time) error {
 	if r.kind == "" {
 		return nil
 	}
-	m := matter.Matter{
-		ID: newMatterID(), AccountID: r.account, Kind: r.kind, Cause: r.cause, Subject: r.subject, State: matter.Open, Waits: matter.Support,
+	m := ticket.Ticket{
+		ID: newTicketID(), AccountID: r.account, Kind: r.kind, Cause: r.cause, Subject: r.subject, State: ticket.Open, Waits: ticket.Support,
 		OpenedAt: r.at, Since: r.at, ChangedAt: now, Version: 1,
 	}
-	// The kinds of one account are told apart by their cause; the score is a matter once.
-	return tx.Exec(`INSERT INTO matters (`+matterColumns+`)
+	// The kinds of one account are told apart by their cause; the score is a ticket once.
+	return tx.Exec(`INSERT INTO matters (`+ticketColumns+`)
 		SELECT CAST($1 AS TEXT), a.id, CAST($3 AS TEXT), CAST($4 AS TEXT), CAST($5 AS TEXT), CAST($6 AS TEXT), CAST($7 AS TEXT), CAST($8 AS TEXT),
 			CAST($9 AS BIGINT), CAST($10 AS BIGINT), CAST($11 AS BIGINT), CAST($12 AS BIGINT), CAST($13 AS INTEGER), CAST($14 AS INTEGER), CAST($15 AS BIGINT), CAST($16 AS BIGINT)
 		FROM accounts a WHERE a.id = $2
 		AND NOT EXISTS (SELECT 1 FROM matters m WHERE m.account_id = $2 AND m.kind = $3 AND m.messages = 0 AND m.state <> 'closed')
-		ON CONFLICT DO NOTHING`, matterValues(&m)...)
+		ON CONFLICT DO NOTHING`, ticketValues(&m)...)
 }
 
 // closeSettled closes what the service opened and what has settled itself: the keys are on again, the payment was
-// made, the month of the score is over. Where the keys are off, that is the matter, and not the score before. Matters
+// made, the month of the score is over. Where the keys are off, that is the ticket, and not the score before. Tickets
 // in which somebody has written stay as they are.
 func closeSettled(tx *sqlstore.Conn, now time.Time) error {
 	t := now.UTC()
@@ -189,19 +189,19 @@ func (s *Store) JoinInquiries(ctx context.Context, accountID string, most int) (
 
 // joinInquiry adds to a thread what it lacks of an inquiry: the question, the answer, or both.
 func joinInquiry(tx *sqlstore.Conn, a *asked) error {
-	m, err := sqlstore.One(tx, scanMatter, matterRow+`WHERE m.account_id = $1 AND m.kind = 'inquiry' AND m.cause = $2 AND m.cause <> ''`, a.account, a.id)
+	m, err := sqlstore.One(tx, scanTicket, ticketRow+`WHERE m.account_id = $1 AND m.kind = 'inquiry' AND m.cause = $2 AND m.cause <> ''`, a.account, a.id)
 	if err != nil {
 		return err
 	}
 	if m == nil {
-		m = &matter.Matter{
-			ID: newMatterID(), AccountID: a.account, Kind: matter.Inquiry, Cause: a.id, Subject: a.title, State: matter.Open, Waits: matter.Customer,
+		m = &ticket.Ticket{
+			ID: newTicketID(), AccountID: a.account, Kind: ticket.Inquiry, Cause: a.id, Subject: a.title, State: ticket.Open, Waits: ticket.Customer,
 			OpenedAt: a.at, Since: a.at, ChangedAt: a.at, Messages: 1, Version: 1,
 		}
-		if err := insertMatter(tx, m); err != nil {
+		if err := insertTicket(tx, m); err != nil {
 			return err
 		}
-		if err := insertMessage(tx, m, matter.Message{Number: 1, At: a.at, From: matter.Support, Author: "abuse control", Text: a.body}); err != nil {
+		if err := insertMessage(tx, m, ticket.Message{Number: 1, At: a.at, From: ticket.Support, Author: "abuse control", Text: a.body}); err != nil {
 			return err
 		}
 	}
@@ -209,12 +209,12 @@ func joinInquiry(tx *sqlstore.Conn, a *asked) error {
 	if !a.answered.IsZero() {
 		joined = 2
 		m.Messages++
-		m.Waits, m.State, m.Since, m.ChangedAt, m.SnoozedUntil = matter.Support, matter.Open, a.answered, a.answered, time.Time{}
+		m.Waits, m.State, m.Since, m.ChangedAt, m.SnoozedUntil = ticket.Support, ticket.Open, a.answered, a.answered, time.Time{}
 		m.Version++
-		if err := insertMessage(tx, m, matter.Message{Number: m.Messages, At: a.answered, From: matter.Customer, Author: "owner", Text: a.answer}); err != nil {
+		if err := insertMessage(tx, m, ticket.Message{Number: m.Messages, At: a.answered, From: ticket.Customer, Author: "owner", Text: a.answer}); err != nil {
 			return err
 		}
-		if err := updateMatter(tx, m); err != nil {
+		if err := updateTicket(tx, m); err != nil {
 			return err
 		}
 	}

@@ -1,4 +1,4 @@
-package matter_test
+package ticket_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/mail"
 	"sluice/internal/kit/fault"
-	"sluice/internal/operate/matter"
+	"sluice/internal/operate/ticket"
 	"sluice/internal/store/sqlstore/alltest"
 )
 
@@ -20,7 +20,7 @@ func (b *box) Post(m mail.Message) { *b = append(*b, m) }
 
 // scene is an office with an account, a clock that only the test moves, and the mail that was sent.
 type scene struct {
-	*matter.Office
+	*ticket.Office
 	t     *testing.T
 	store *alltest.Store
 	now   time.Time
@@ -41,14 +41,14 @@ func newScene(t *testing.T) *scene {
 		t.Fatal(err)
 	}
 	c := &scene{t: t, store: s, now: time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC), ana: a}
-	c.Office = matter.NewOffice(s, &c.box, func() matter.Settings { return matter.Settings{Origin: "https://x.example", Staff: "help@example.com"} },
-		&matter.Options{Now: func() time.Time { return c.now }})
+	c.Office = ticket.NewOffice(s, &c.box, func() ticket.Settings { return ticket.Settings{Origin: "https://x.example", Staff: "help@example.com"} },
+		&ticket.Options{Now: func() time.Time { return c.now }})
 	return c
 }
 
-func (c *scene) begin(subject string) *matter.Matter {
+func (c *scene) begin(subject string) *ticket.Ticket {
 	c.t.Helper()
-	m, err := c.Begin(c.t.Context(), c.ana, matter.Other, subject, "hello")
+	m, err := c.Begin(c.t.Context(), c.ana, ticket.Other, subject, "hello")
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -59,27 +59,27 @@ func TestBegin(t *testing.T) {
 	c := newScene(t)
 	ctx := t.Context()
 	for _, tt := range []struct {
-		kind          matter.Kind
+		kind          ticket.Kind
 		subject, text string
 		param         string
 	}{
 		{"", "s", "t", "kind"},
-		{matter.Deactivated, "s", "t", "kind"},
-		{matter.Other, " ", "t", "subject"},
-		{matter.Other, strings.Repeat("x", matter.MostSubject+1), "t", "subject"},
-		{matter.Other, "s", "\n ", "text"},
-		{matter.Other, "s", strings.Repeat("x", matter.MostText+1), "text"},
+		{ticket.Deactivated, "s", "t", "kind"},
+		{ticket.Other, " ", "t", "subject"},
+		{ticket.Other, strings.Repeat("x", ticket.MostSubject+1), "t", "subject"},
+		{ticket.Other, "s", "\n ", "text"},
+		{ticket.Other, "s", strings.Repeat("x", ticket.MostText+1), "text"},
 	} {
 		if _, err := c.Begin(ctx, c.ana, tt.kind, tt.subject, tt.text); !fault.Is(err, fault.Invalid) || fault.From(err).Param != tt.param {
 			t.Errorf("Begin(%q, %.5q, %.5q) = %v, want invalid at %s", tt.kind, tt.subject, tt.text, err, tt.param)
 		}
 	}
-	m, err := c.Begin(ctx, c.ana, matter.Restore, " a\nb\x00 ", " x\r\ny\x00\xff ")
+	m, err := c.Begin(ctx, c.ana, ticket.Restore, " a\nb\x00 ", " x\r\ny\x00\xff ")
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, messages, err := c.Thread(ctx, c.ana.ID, m.ID)
-	if err != nil || got.Subject != "a b" || len(messages) != 1 || messages[0].Text != "x\ny\uFFFD" || got.Waits != matter.Support {
+	if err != nil || got.Subject != "a b" || len(messages) != 1 || messages[0].Text != "x\ny\uFFFD" || got.Waits != ticket.Support {
 		t.Errorf("Thread = %+v, %+v, %v", got, messages, err)
 	}
 	if len(c.box) != 1 || c.box[0].To != "help@example.com" || !strings.Contains(c.box[0].Text, "ana@example.com") {
@@ -94,17 +94,17 @@ func TestBounds(t *testing.T) {
 	c := newScene(t)
 	ctx := t.Context()
 	// 20 are open at once.
-	var all []*matter.Matter
+	var all []*ticket.Ticket
 	for i := range 20 {
 		all = append(all, c.begin(fmt.Sprint(i)))
 	}
-	if _, err := c.Begin(ctx, c.ana, matter.Other, "s", "t"); !fault.Is(err, fault.RateLimited) {
+	if _, err := c.Begin(ctx, c.ana, ticket.Other, "s", "t"); !fault.Is(err, fault.RateLimited) {
 		t.Errorf("the 21st open conversation = %v, want a refusal", err)
 	}
 	closeAll := func() {
 		t.Helper()
 		for _, m := range all {
-			if _, err := c.Close(ctx, matter.Act{Actor: "eve", ID: m.ID}, ""); err != nil {
+			if _, err := c.Close(ctx, ticket.Act{Actor: "eve", ID: m.ID}, ""); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -112,7 +112,7 @@ func TestBounds(t *testing.T) {
 	}
 	first := all[0]
 	// A closed one does not open again beyond the bound.
-	if _, err := c.Close(ctx, matter.Act{Actor: "eve", ID: first.ID}, "done"); err != nil {
+	if _, err := c.Close(ctx, ticket.Act{Actor: "eve", ID: first.ID}, "done"); err != nil {
 		t.Fatal(err)
 	}
 	all = append(all, c.begin("again"))
@@ -128,13 +128,13 @@ func TestBounds(t *testing.T) {
 		all = append(all, c.begin(fmt.Sprint(n)))
 	}
 	closeAll()
-	if _, err := c.Begin(ctx, c.ana, matter.Other, "s", "t"); !fault.Is(err, fault.RateLimited) {
+	if _, err := c.Begin(ctx, c.ana, ticket.Other, "s", "t"); !fault.Is(err, fault.RateLimited) {
 		t.Errorf("the 51st conversation of a day = %v, want a refusal", err)
 	}
 	c.now = c.now.Add(25 * time.Hour)
 	m := c.begin("the next day")
 	// 200 messages within 24 hours, and 400 in a thread.
-	for n := 1; n < matter.MostMessages; n++ {
+	for n := 1; n < ticket.MostMessages; n++ {
 		if n%200 == 0 {
 			if _, err := c.Reply(ctx, c.ana.ID, m.ID, "x"); !fault.Is(err, fault.RateLimited) {
 				t.Errorf("message %d = %v, want a refusal", n, err)
@@ -149,7 +149,7 @@ func TestBounds(t *testing.T) {
 	if _, err := c.Reply(ctx, c.ana.ID, m.ID, "x"); !fault.Is(err, fault.Conflict) {
 		t.Errorf("message 401 = %v, want a refusal", err)
 	}
-	if _, err := c.Answer(ctx, matter.Act{Actor: "eve", ID: m.ID}, "x"); !fault.Is(err, fault.Conflict) {
+	if _, err := c.Answer(ctx, ticket.Act{Actor: "eve", ID: m.ID}, "x"); !fault.Is(err, fault.Conflict) {
 		t.Errorf("message 401 of support = %v, want a refusal", err)
 	}
 }
@@ -173,7 +173,7 @@ func TestMail(t *testing.T) {
 	}
 	for range 2 {
 		c.box = nil
-		if _, err := c.Answer(ctx, matter.Act{Actor: "eve", ID: m.ID}, "an answer"); err != nil {
+		if _, err := c.Answer(ctx, ticket.Act{Actor: "eve", ID: m.ID}, "an answer"); err != nil {
 			t.Fatal(err)
 		}
 		if len(c.box) != 1 || c.box[0].To != c.ana.Email || !strings.Contains(c.box[0].Text, "https://x.example/dashboard/messages/"+m.ID) {
@@ -182,13 +182,13 @@ func TestMail(t *testing.T) {
 	}
 }
 
-// TestStates walks a matter through what staff and the customer can do with it.
+// TestStates walks a ticket through what staff and the customer can do with it.
 func TestStates(t *testing.T) {
 	c := newScene(t)
 	ctx := t.Context()
 	m := c.begin("s")
-	act := func() matter.Act { return matter.Act{Actor: "eve", ID: m.ID, Version: m.Version} }
-	check := func(what string, got *matter.Matter, err error, state matter.State, waits matter.Side, who string) {
+	act := func() ticket.Act { return ticket.Act{Actor: "eve", ID: m.ID, Version: m.Version} }
+	check := func(what string, got *ticket.Ticket, err error, state ticket.State, waits ticket.Side, who string) {
 		t.Helper()
 		if err != nil || got.State != state || got.Waits != waits || got.Assignee != who {
 			t.Fatalf("%s = %+v, %v, want %s, for %s, of %q", what, got, err, state, waits, who)
@@ -201,19 +201,19 @@ func TestStates(t *testing.T) {
 	}
 	old := act()
 	got, err := c.Assign(ctx, act(), "max")
-	check("Assign", got, err, matter.Open, matter.Support, "max")
+	check("Assign", got, err, ticket.Open, ticket.Support, "max")
 	if _, err := c.Assign(ctx, old, "eve"); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "assigned to max") {
 		t.Errorf("Assign with an old version = %v, want what changed", err)
 	}
 	got, err = c.Assign(ctx, act(), "")
-	check("Assign to nobody", got, err, matter.Open, matter.Support, "")
+	check("Assign to nobody", got, err, ticket.Open, ticket.Support, "")
 	got, err = c.Answer(ctx, act(), "an answer")
-	check("Answer", got, err, matter.Open, matter.Customer, "eve")
+	check("Answer", got, err, ticket.Open, ticket.Customer, "eve")
 	if n, err := c.Unread(ctx, c.ana.ID); err != nil || n != 1 {
 		t.Errorf("Unread = %d, %v", n, err)
 	}
 	got, err = c.Snooze(ctx, act(), c.now.Add(time.Hour))
-	check("Snooze", got, err, matter.Snoozed, matter.Customer, "eve")
+	check("Snooze", got, err, ticket.Snoozed, ticket.Customer, "eve")
 	for _, until := range []time.Time{c.now, c.now.AddDate(2, 0, 0)} {
 		if _, err := c.Snooze(ctx, act(), until); !fault.Is(err, fault.Invalid) {
 			t.Errorf("Snooze until %s = %v, want invalid", until, err)
@@ -221,21 +221,21 @@ func TestStates(t *testing.T) {
 	}
 	since := m.Since
 	got, err = c.Reply(ctx, c.ana.ID, m.ID, "more")
-	check("Reply", got, err, matter.Open, matter.Support, "eve")
+	check("Reply", got, err, ticket.Open, ticket.Support, "eve")
 	if !m.Since.After(since) || m.Unread {
 		t.Errorf("after the reply %+v, want it to wait from now on", m)
 	}
 	got, err = c.Close(ctx, act(), "solved")
-	check("Close", got, err, matter.Closed, matter.Support, "eve")
+	check("Close", got, err, ticket.Closed, ticket.Support, "eve")
 	if _, err := c.Snooze(ctx, act(), c.now.Add(time.Hour)); !fault.Is(err, fault.Conflict) {
-		t.Errorf("Snooze of a closed matter = %v", err)
+		t.Errorf("Snooze of a closed ticket = %v", err)
 	}
 	got, err = c.Reopen(ctx, act())
-	check("Reopen", got, err, matter.Open, matter.Support, "eve")
-	got, err = c.Decide(ctx, act(), matter.Decision{Action: "matter.warn", Text: "Please stop.", Close: true, Reason: "resells"})
-	check("Decide", got, err, matter.Closed, matter.Customer, "eve")
+	check("Reopen", got, err, ticket.Open, ticket.Support, "eve")
+	got, err = c.Decide(ctx, act(), ticket.Decision{Action: "matter.warn", Text: "Please stop.", Close: true, Reason: "resells"})
+	check("Decide", got, err, ticket.Closed, ticket.Customer, "eve")
 	got, err = c.Take(ctx, act())
-	check("Take", got, err, matter.Closed, matter.Customer, "eve")
+	check("Take", got, err, ticket.Closed, ticket.Customer, "eve")
 	log, err := c.store.AuditLog(ctx, c.ana.ID, 0, 99)
 	if err != nil {
 		t.Fatal(err)
@@ -261,9 +261,9 @@ func TestQueue(t *testing.T) {
 		c.now = c.now.Add(time.Minute)
 	}
 	var got []string
-	after := matter.Place{}
+	after := ticket.Place{}
 	for {
-		list, next, err := c.Queue(ctx, matter.Query{After: after, Limit: 2})
+		list, next, err := c.Queue(ctx, ticket.Query{After: after, Limit: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -271,27 +271,27 @@ func TestQueue(t *testing.T) {
 			got = append(got, list[i].Subject)
 		}
 		// The cursor survives its text.
-		if after, err = matter.ParsePlace(next.String()); err != nil || after != next {
+		if after, err = ticket.ParsePlace(next.String()); err != nil || after != next {
 			t.Fatalf("ParsePlace(%q) = %v, %v", next, after, err)
 		}
-		if next == (matter.Place{}) {
+		if next == (ticket.Place{}) {
 			break
 		}
 	}
 	if text := strings.Join(got, " "); text != "0 1 2 3 4" {
 		t.Errorf("the queue is %s, want all, oldest first", text)
 	}
-	for _, q := range []matter.Query{{View: "all"}, {Kind: "x"}} {
+	for _, q := range []ticket.Query{{View: "all"}, {Kind: "x"}} {
 		if _, _, err := c.Queue(ctx, q); !fault.Is(err, fault.Invalid) {
 			t.Errorf("Queue(%+v) = %v, want invalid", q, err)
 		}
 	}
 	for _, text := range []string{"x", "1", "1.", ".x", "x.y"} {
-		if _, err := matter.ParsePlace(text); !fault.Is(err, fault.Invalid) {
+		if _, err := ticket.ParsePlace(text); !fault.Is(err, fault.Invalid) {
 			t.Errorf("ParsePlace(%q) = %v, want invalid", text, err)
 		}
 	}
-	if counts, err := c.Counts(ctx); err != nil || counts[matter.Waiting] != 5 {
+	if counts, err := c.Counts(ctx); err != nil || counts[ticket.Waiting] != 5 {
 		t.Errorf("Counts = %v, %v", counts, err)
 	}
 	if err := c.Gather(ctx); err != nil {
@@ -301,29 +301,29 @@ func TestQueue(t *testing.T) {
 
 // noting is a store that notes the bounds that it is given.
 type noting struct {
-	matter.Store
+	ticket.Store
 	keep, limit int
 }
 
-func (n *noting) OpenMatter(_ context.Context, _ *matter.Matter, _ matter.Message, _ account.Entry, keep int, _ func(matter.Holding) error) error {
+func (n *noting) OpenTicket(_ context.Context, _ *ticket.Ticket, _ ticket.Message, _ account.Entry, keep int, _ func(ticket.Holding) error) error {
 	n.keep = keep
 	return nil
 }
 
-func (n *noting) MatterQueue(_ context.Context, q matter.Query) ([]matter.Matter, error) {
+func (n *noting) TicketQueue(_ context.Context, q ticket.Query) ([]ticket.Ticket, error) {
 	n.limit = q.Limit
-	return make([]matter.Matter, q.Limit), nil
+	return make([]ticket.Ticket, q.Limit), nil
 }
 
 // TestKept checks the bounds that the store applies; storetest checks that it does.
 func TestKept(t *testing.T) {
 	t.Parallel()
 	s := &noting{}
-	o := matter.NewOffice(s, nil, func() matter.Settings { return matter.Settings{} }, nil)
-	if _, err := o.Begin(t.Context(), &account.Account{}, matter.Other, "s", "t"); err != nil || s.keep != 2000 {
+	o := ticket.NewOffice(s, nil, func() ticket.Settings { return ticket.Settings{} }, nil)
+	if _, err := o.Begin(t.Context(), &account.Account{}, ticket.Other, "s", "t"); err != nil || s.keep != 2000 {
 		t.Errorf("Begin = %v, keeps %d, want 2000", err, s.keep)
 	}
-	if list, _, err := o.Queue(t.Context(), matter.Query{Limit: 9999}); err != nil || len(list) != 200 {
-		t.Errorf("Queue = %d matters, %v, want 200", len(list), err)
+	if list, _, err := o.Queue(t.Context(), ticket.Query{Limit: 9999}); err != nil || len(list) != 200 {
+		t.Errorf("Queue = %d tickets, %v, want 200", len(list), err)
 	}
 }

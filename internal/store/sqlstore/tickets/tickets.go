@@ -1,7 +1,7 @@
-// Package matters stores what customers and support have to settle, and the notices that accounts get.
+// Package tickets stores what customers and support have to settle, and the notices that accounts get.
 //
-// Store implements the interfaces of packages matter and notice.
-package matters
+// Store implements the interfaces of packages ticket and notice.
+package tickets
 
 import (
 	"context"
@@ -10,26 +10,26 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
-	"sluice/internal/operate/matter"
+	"sluice/internal/operate/ticket"
 	"sluice/internal/store/sqlstore"
 	"sluice/internal/store/sqlstore/accounts"
 )
 
-// Store is the part of a database with the matters and the notices.
+// Store is the part of a database with the tickets and the notices.
 type Store struct{ db *sqlstore.Store }
 
 // New returns the part of a database.
 func New(db *sqlstore.Store) *Store { return &Store{db} }
 
-// matterColumns are in the order of matterValues and scanMatter.
-const matterColumns = `id, account_id, kind, cause, subject, state, waits, assignee, opened_at, since, changed_at, snoozed_until, messages, unread, mailed_at, version`
+// ticketColumns are in the order of ticketValues and scanTicket.
+const ticketColumns = `id, account_id, kind, cause, subject, state, waits, assignee, opened_at, since, changed_at, snoozed_until, messages, unread, mailed_at, version`
 
-// matterRow selects matters with the present address of their account.
-const matterRow = `SELECT m.id, m.account_id, m.kind, m.cause, m.subject, m.state, m.waits, m.assignee, m.opened_at, m.since, m.changed_at,
+// ticketRow selects tickets with the present address of their account.
+const ticketRow = `SELECT m.id, m.account_id, m.kind, m.cause, m.subject, m.state, m.waits, m.assignee, m.opened_at, m.since, m.changed_at,
 	m.snoozed_until, m.messages, m.unread, m.mailed_at, m.version, a.email FROM matters m JOIN accounts a ON a.id = m.account_id `
 
-// OpenMatter stores a new matter. The account's row is locked first, so that check sees all matters of the account.
-func (s *Store) OpenMatter(ctx context.Context, m *matter.Matter, first matter.Message, e account.Entry, keep int, check func(matter.Holding) error) error {
+// OpenTicket stores a new ticket. The account's row is locked first, so that check sees all tickets of the account.
+func (s *Store) OpenTicket(ctx context.Context, m *ticket.Ticket, first ticket.Message, e account.Entry, keep int, check func(ticket.Holding) error) error {
 	return s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
 		found, err := accounts.Lock(tx, m.AccountID)
 		if err == nil && !found {
@@ -45,10 +45,10 @@ func (s *Store) OpenMatter(ctx context.Context, m *matter.Matter, first matter.M
 		if err := check(h); err != nil {
 			return err
 		}
-		if err := dropMatters(tx, m.AccountID, keep-1); err != nil {
+		if err := dropTickets(tx, m.AccountID, keep-1); err != nil {
 			return err
 		}
-		if err := insertMatter(tx, m); err != nil {
+		if err := insertTicket(tx, m); err != nil {
 			return err
 		}
 		if err := insertMessage(tx, m, first); err != nil {
@@ -59,7 +59,7 @@ func (s *Store) OpenMatter(ctx context.Context, m *matter.Matter, first matter.M
 }
 
 // holding counts what an account has. since is when the last 24 hours began.
-func holding(tx *sqlstore.Conn, accountID string, since time.Time) (h matter.Holding, err error) {
+func holding(tx *sqlstore.Conn, accountID string, since time.Time) (h ticket.Holding, err error) {
 	_, err = sqlstore.One(tx, func(row sqlstore.Row, _ *struct{}) error { return row.Scan(&h.Open, &h.New, &h.Written) }, `SELECT
 		(SELECT COUNT(*) FROM matters WHERE account_id = $1 AND state <> 'closed' AND messages > 0),
 		(SELECT COUNT(*) FROM matter_messages WHERE account_id = $1 AND side = 'customer' AND at > $2 AND number = 1),
@@ -67,42 +67,42 @@ func holding(tx *sqlstore.Conn, accountID string, since time.Time) (h matter.Hol
 	return h, err
 }
 
-// dropMatters deletes the oldest closed matters of an account that has more than keep.
-func dropMatters(tx *sqlstore.Conn, accountID string, keep int) error {
+// dropTickets deletes the oldest closed tickets of an account that has more than keep.
+func dropTickets(tx *sqlstore.Conn, accountID string, keep int) error {
 	n, err := sqlstore.Value[int](tx, `SELECT COUNT(*) FROM matters WHERE account_id = $1`, accountID)
 	if err != nil || n <= keep {
 		return err
 	}
 	const oldest = `(SELECT id FROM matters WHERE account_id = $1 AND state = 'closed' ORDER BY opened_at, id LIMIT $2)`
-	// The same rows twice: nothing else changes the account's matters meanwhile.
+	// The same rows twice: nothing else changes the account's tickets meanwhile.
 	if err := tx.Exec(`DELETE FROM matter_messages WHERE matter_id IN `+oldest, accountID, n-keep); err != nil {
 		return err
 	}
 	return tx.Exec(`DELETE FROM matters WHERE id IN `+oldest, accountID, n-keep)
 }
 
-func insertMatter(tx *sqlstore.Conn, m *matter.Matter) error {
-	return tx.Exec(sqlstore.Insert("matters", matterColumns), matterValues(m)...)
+func insertTicket(tx *sqlstore.Conn, m *ticket.Ticket) error {
+	return tx.Exec(sqlstore.Insert("matters", ticketColumns), ticketValues(m)...)
 }
 
-func insertMessage(tx *sqlstore.Conn, m *matter.Matter, say matter.Message) error {
+func insertMessage(tx *sqlstore.Conn, m *ticket.Ticket, say ticket.Message) error {
 	return tx.Exec(sqlstore.Insert("matter_messages", "matter_id, number, account_id, at, side, author, text"),
 		m.ID, say.Number, m.AccountID, say.At, string(say.From), say.Author, say.Text)
 }
 
-// ChangeMatter locks a matter, applies change to it, and stores the result.
-func (s *Store) ChangeMatter(ctx context.Context, id string, since time.Time, change func(*matter.Change) error) (*matter.Matter, error) {
-	var c matter.Change
+// ChangeTicket locks a ticket, applies change to it, and stores the result.
+func (s *Store) ChangeTicket(ctx context.Context, id string, since time.Time, change func(*ticket.Change) error) (*ticket.Ticket, error) {
+	var c ticket.Change
 	err := s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
 		// The update takes the row's lock on PostgreSQL. On SQLite this transaction is the only writer anyway.
 		if err := tx.Exec(`UPDATE matters SET version = version WHERE id = $1`, id); err != nil {
 			return err
 		}
-		m, err := matterOf(tx, id)
+		m, err := ticketOf(tx, id)
 		if err != nil {
 			return err
 		}
-		c = matter.Change{Matter: *m}
+		c = ticket.Change{Ticket: *m}
 		if c.Holding, err = holding(tx, m.AccountID, since); err != nil {
 			return err
 		}
@@ -110,11 +110,11 @@ func (s *Store) ChangeMatter(ctx context.Context, id string, since time.Time, ch
 			return err
 		}
 		if c.Say.Text != "" {
-			if err := insertMessage(tx, &c.Matter, c.Say); err != nil {
+			if err := insertMessage(tx, &c.Ticket, c.Say); err != nil {
 				return err
 			}
 		}
-		if err := updateMatter(tx, &c.Matter); err != nil {
+		if err := updateTicket(tx, &c.Ticket); err != nil {
 			return err
 		}
 		return accounts.AuditIfAny(tx, c.Audit)
@@ -122,80 +122,80 @@ func (s *Store) ChangeMatter(ctx context.Context, id string, since time.Time, ch
 	if err != nil {
 		return nil, err
 	}
-	return &c.Matter, nil
+	return &c.Ticket, nil
 }
 
-// updateMatter writes what can change of a matter.
-func updateMatter(tx *sqlstore.Conn, m *matter.Matter) error {
+// updateTicket writes what can change of a ticket.
+func updateTicket(tx *sqlstore.Conn, m *ticket.Ticket) error {
 	return tx.Exec(sqlstore.Update("matters", "id, state, waits, assignee, since, changed_at, snoozed_until, messages, unread, mailed_at, version"),
 		m.ID, string(m.State), string(m.Waits), m.Assignee, m.Since, m.ChangedAt, m.SnoozedUntil, m.Messages, m.Unread, m.MailedAt, m.Version)
 }
 
-// Matter returns a matter by its id.
-func (s *Store) Matter(ctx context.Context, id string) (*matter.Matter, error) {
-	return matterOf(s.db.Read(ctx), id)
+// Ticket returns a ticket by its id.
+func (s *Store) Ticket(ctx context.Context, id string) (*ticket.Ticket, error) {
+	return ticketOf(s.db.Read(ctx), id)
 }
 
-func matterOf(c *sqlstore.Conn, id string) (*matter.Matter, error) {
-	m, err := sqlstore.One(c, scanMatter, matterRow+`WHERE m.id = $1`, id)
+func ticketOf(c *sqlstore.Conn, id string) (*ticket.Ticket, error) {
+	m, err := sqlstore.One(c, scanTicket, ticketRow+`WHERE m.id = $1`, id)
 	if err == nil && m == nil {
 		err = fault.New(fault.NotFound, "There is no such conversation.")
 	}
 	return m, err
 }
 
-// MatterMessages returns the messages of a matter, oldest first.
-func (s *Store) MatterMessages(ctx context.Context, id string, limit int) ([]matter.Message, error) {
-	return sqlstore.All(s.db.Read(ctx), func(row sqlstore.Row, m *matter.Message) error {
+// TicketMessages returns the messages of a ticket, oldest first.
+func (s *Store) TicketMessages(ctx context.Context, id string, limit int) ([]ticket.Message, error) {
+	return sqlstore.All(s.db.Read(ctx), func(row sqlstore.Row, m *ticket.Message) error {
 		return row.Scan(&m.Number, &m.At, &m.From, &m.Author, &m.Text)
 	}, `SELECT number, at, side, author, text FROM matter_messages WHERE matter_id = $1 ORDER BY number LIMIT $2`, id, limit)
 }
 
-// MattersOf returns the matters of an account, the last opened first.
-func (s *Store) MattersOf(ctx context.Context, accountID string, threads bool, after matter.Place, limit int) ([]matter.Matter, error) {
+// TicketsOf returns the tickets of an account, the last opened first.
+func (s *Store) TicketsOf(ctx context.Context, accountID string, threads bool, after ticket.Place, limit int) ([]ticket.Ticket, error) {
 	where, args := `WHERE m.account_id = $1 AND m.messages >= $2`, []any{accountID, 0, limit}
 	if threads {
 		args[1] = 1
 	}
-	if after != (matter.Place{}) {
+	if after != (ticket.Place{}) {
 		where += ` AND (m.opened_at, m.id) < ($4, $5)`
 		args = append(args, after.At, after.ID)
 	}
-	return s.matters(ctx, where+` ORDER BY m.opened_at DESC, m.id DESC LIMIT $3`, args...)
+	return s.tickets(ctx, where+` ORDER BY m.opened_at DESC, m.id DESC LIMIT $3`, args...)
 }
 
-// MatterQueue returns a page of a view.
-func (s *Store) MatterQueue(ctx context.Context, q matter.Query) ([]matter.Matter, error) {
+// TicketQueue returns a page of a view.
+func (s *Store) TicketQueue(ctx context.Context, q ticket.Query) ([]ticket.Ticket, error) {
 	where, order, beyond := ``, `m.since, m.id`, `>`
 	switch q.View {
-	case matter.Waiting:
+	case ticket.Waiting:
 		where = `m.state = 'open' AND m.waits = 'support'`
-	case matter.Answered:
+	case ticket.Answered:
 		where = `m.state = 'open' AND m.waits = 'customer'`
-	case matter.Sleeping:
+	case ticket.Sleeping:
 		where = `m.state = 'snoozed'`
 	default:
 		where, order, beyond = `m.state = 'closed'`, `m.since DESC, m.id DESC`, `<`
 	}
-	args := []any{string(q.Kind), q.Assignee, matter.Nobody, q.Limit}
+	args := []any{string(q.Kind), q.Assignee, ticket.Nobody, q.Limit}
 	where += ` AND ($1 = '' OR m.kind = $1) AND ($2 = '' OR m.assignee = $2 OR ($2 = $3 AND m.assignee = ''))`
-	if q.After != (matter.Place{}) {
+	if q.After != (ticket.Place{}) {
 		where += ` AND (m.since, m.id) ` + beyond + ` ($5, $6)`
 		args = append(args, q.After.At, q.After.ID)
 	}
-	return s.matters(ctx, `WHERE `+where+` ORDER BY `+order+` LIMIT $4`, args...)
+	return s.tickets(ctx, `WHERE `+where+` ORDER BY `+order+` LIMIT $4`, args...)
 }
 
-// matters returns the matters that a clause selects.
-func (s *Store) matters(ctx context.Context, clause string, args ...any) ([]matter.Matter, error) {
-	return sqlstore.All(s.db.Read(ctx), scanMatter, matterRow+clause, args...)
+// tickets returns the tickets that a clause selects.
+func (s *Store) tickets(ctx context.Context, clause string, args ...any) ([]ticket.Ticket, error) {
+	return sqlstore.All(s.db.Read(ctx), scanTicket, ticketRow+clause, args...)
 }
 
-// MatterCounts returns how many matters are in each view, except for those that are closed.
-func (s *Store) MatterCounts(ctx context.Context) (map[matter.View]int, error) {
-	counts := map[matter.View]int{}
+// TicketCounts returns how many tickets are in each view, except for those that are closed.
+func (s *Store) TicketCounts(ctx context.Context) (map[ticket.View]int, error) {
+	counts := map[ticket.View]int{}
 	err := s.db.Read(ctx).Each(func(row sqlstore.Row) error {
-		var view matter.View
+		var view ticket.View
 		var n int
 		err := row.Scan(&view, &n)
 		counts[view] = n
@@ -206,29 +206,29 @@ func (s *Store) MatterCounts(ctx context.Context) (map[matter.View]int, error) {
 	return counts, err
 }
 
-// UnreadMatters counts the threads that an account has not read to the end.
-func (s *Store) UnreadMatters(ctx context.Context, accountID string) (int, error) {
+// UnreadTickets counts the threads that an account has not read to the end.
+func (s *Store) UnreadTickets(ctx context.Context, accountID string) (int, error) {
 	return sqlstore.Value[int](s.db.Read(ctx), `SELECT COUNT(*) FROM matters WHERE account_id = $1 AND unread = 1`, accountID)
 }
 
-// ReadMatter notes that a thread was read. It leaves the version alone: nothing that staff decides on changes.
-func (s *Store) ReadMatter(ctx context.Context, accountID, id string) error {
+// ReadTicket notes that a thread was read. It leaves the version alone: nothing that staff decides on changes.
+func (s *Store) ReadTicket(ctx context.Context, accountID, id string) error {
 	return s.db.Exec(ctx, `UPDATE matters SET unread = 0 WHERE id = $1 AND account_id = $2`, id, accountID)
 }
 
-// matterValues returns the columns of a matter in the order of matterColumns.
-func matterValues(m *matter.Matter) []any {
+// ticketValues returns the columns of a ticket in the order of ticketColumns.
+func ticketValues(m *ticket.Ticket) []any {
 	return []any{
 		m.ID, m.AccountID, string(m.Kind), m.Cause, m.Subject, string(m.State), string(m.Waits), m.Assignee, m.OpenedAt, m.Since,
 		m.ChangedAt, m.SnoozedUntil, m.Messages, m.Unread, m.MailedAt, m.Version,
 	}
 }
 
-// scanMatter reads a row of matterRow.
-func scanMatter(row sqlstore.Row, m *matter.Matter) error {
+// scanTicket reads a row of ticketRow.
+func scanTicket(row sqlstore.Row, m *ticket.Ticket) error {
 	return row.Scan(&m.ID, &m.AccountID, &m.Kind, &m.Cause, &m.Subject, &m.State, &m.Waits, &m.Assignee, &m.OpenedAt, &m.Since,
 		&m.ChangedAt, &m.SnoozedUntil, &m.Messages, &m.Unread, &m.MailedAt, &m.Version, &m.Email)
 }
 
-// newMatterID returns an id for a matter that the service opens.
-func newMatterID() string { return "mat_" + rand.Text() }
+// newTicketID returns an id for a ticket that the service opens.
+func newTicketID() string { return "mat_" + rand.Text() }

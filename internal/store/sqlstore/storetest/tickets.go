@@ -13,28 +13,28 @@ import (
 	"sluice/internal/account/billing"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/abuse"
-	"sluice/internal/operate/matter"
 	"sluice/internal/operate/notice"
+	"sluice/internal/operate/ticket"
 	"sluice/internal/store/sqlstore/alltest"
 )
 
-// aMatter returns matter number n of an account, as a customer opens it.
-func aMatter(a *account.Account, n int) (*matter.Matter, matter.Message) {
+// aTicket returns ticket number n of an account, as a customer opens it.
+func aTicket(a *account.Account, n int) (*ticket.Ticket, ticket.Message) {
 	at := base.Add(time.Duration(n) * time.Minute)
-	return &matter.Matter{
-		ID: fmt.Sprintf("mat_%03d", n), AccountID: a.ID, Email: a.Email, Kind: matter.Other, Subject: "s", State: matter.Open, Waits: matter.Support,
+	return &ticket.Ticket{
+		ID: fmt.Sprintf("mat_%03d", n), AccountID: a.ID, Email: a.Email, Kind: ticket.Other, Subject: "s", State: ticket.Open, Waits: ticket.Support,
 		OpenedAt: at, Since: at, ChangedAt: at, Messages: 1, MailedAt: at, Version: 1,
-	}, matter.Message{Number: 1, At: at, From: matter.Customer, Author: "owner", Text: "hello"}
+	}, ticket.Message{Number: 1, At: at, From: ticket.Customer, Author: "owner", Text: "hello"}
 }
 
-// openMatter stores a matter without a bound.
-func openMatter(t *testing.T, s *alltest.Store, m *matter.Matter, first matter.Message) {
+// openTicket stores a ticket without a bound.
+func openTicket(t *testing.T, s *alltest.Store, m *ticket.Ticket, first ticket.Message) {
 	t.Helper()
-	must(t, s.OpenMatter(t.Context(), m, first, account.Entry{}, 2000, func(matter.Holding) error { return nil }))
+	must(t, s.OpenTicket(t.Context(), m, first, account.Entry{}, 2000, func(ticket.Holding) error { return nil }))
 }
 
-// matters checks that matters are opened under their bounds, changed as a whole or not at all, and listed.
-func matters(t *testing.T, open func() *alltest.Store) {
+// tickets checks that matters are opened under their bounds, changed as a whole or not at all, and listed.
+func tickets(t *testing.T, open func() *alltest.Store) {
 	s, ctx := open(), t.Context()
 	a, other := create(t, s, 1), create(t, s, 2)
 	for n := range 4 {
@@ -42,80 +42,80 @@ func matters(t *testing.T, open func() *alltest.Store) {
 		if n == 3 {
 			owner = other
 		}
-		m, first := aMatter(owner, n)
-		openMatter(t, s, m, first)
-		got, err := s.Matter(ctx, m.ID)
+		m, first := aTicket(owner, n)
+		openTicket(t, s, m, first)
+		got, err := s.Ticket(ctx, m.ID)
 		if diff := cmp.Diff(m, got); err != nil || diff != "" {
-			t.Errorf("Matter: %v, -want +got\n%s", err, diff)
+			t.Errorf("Ticket: %v, -want +got\n%s", err, diff)
 		}
 	}
 	// The check sees what the account has, and its error leaves nothing behind.
-	m, first := aMatter(a, 9)
+	m, first := aTicket(a, 9)
 	refusal := errors.New("no")
-	err := s.OpenMatter(ctx, m, first, account.Entry{At: base, Action: "matter.open", AccountID: a.ID}, 2000, func(h matter.Holding) error {
-		if h != (matter.Holding{Open: 3, New: 3, Written: 3}) {
+	err := s.OpenTicket(ctx, m, first, account.Entry{At: base, Action: "matter.open", AccountID: a.ID}, 2000, func(h ticket.Holding) error {
+		if h != (ticket.Holding{Open: 3, New: 3, Written: 3}) {
 			t.Errorf("the account has %+v, want 3 of everything", h)
 		}
 		return refusal
 	})
-	if _, found := s.Matter(ctx, m.ID); !errors.Is(err, refusal) || !fault.Is(found, fault.NotFound) {
-		t.Errorf("OpenMatter that is refused = %v, and then %v", err, found)
+	if _, found := s.Ticket(ctx, m.ID); !errors.Is(err, refusal) || !fault.Is(found, fault.NotFound) {
+		t.Errorf("OpenTicket that is refused = %v, and then %v", err, found)
 	}
-	if err := s.OpenMatter(ctx, &matter.Matter{ID: "mat_x", AccountID: "acct_none"}, first, account.Entry{}, 9, func(matter.Holding) error { return nil }); !fault.Is(err, fault.NotFound) {
-		t.Errorf("OpenMatter for nobody = %v, want not found", err)
+	if err := s.OpenTicket(ctx, &ticket.Ticket{ID: "mat_x", AccountID: "acct_none"}, first, account.Entry{}, 9, func(ticket.Holding) error { return nil }); !fault.Is(err, fault.NotFound) {
+		t.Errorf("OpenTicket for nobody = %v, want not found", err)
 	}
 	log, _ := s.AuditLog(ctx, a.ID, 0, 10)
 	before := len(log)
-	changed, err := s.ChangeMatter(ctx, "mat_000", base.Add(-time.Hour), func(c *matter.Change) error {
-		if c.Email != a.Email || c.Holding != (matter.Holding{Open: 3, New: 3, Written: 3}) {
-			t.Errorf("ChangeMatter shows %+v", c)
+	changed, err := s.ChangeTicket(ctx, "mat_000", base.Add(-time.Hour), func(c *ticket.Change) error {
+		if c.Email != a.Email || c.Holding != (ticket.Holding{Open: 3, New: 3, Written: 3}) {
+			t.Errorf("ChangeTicket shows %+v", c)
 		}
-		c.State, c.Waits, c.Assignee, c.Since, c.ChangedAt = matter.Snoozed, matter.Customer, "eve", base.Add(time.Hour), base.Add(time.Hour)
+		c.State, c.Waits, c.Assignee, c.Since, c.ChangedAt = ticket.Snoozed, ticket.Customer, "eve", base.Add(time.Hour), base.Add(time.Hour)
 		c.SnoozedUntil, c.Unread, c.MailedAt, c.Version, c.Messages = base.Add(2*time.Hour), true, base.Add(time.Minute), 2, 2
-		c.Say = matter.Message{Number: 2, At: base.Add(time.Hour), From: matter.Support, Author: "eve", Text: "hi"}
+		c.Say = ticket.Message{Number: 2, At: base.Add(time.Hour), From: ticket.Support, Author: "eve", Text: "hi"}
 		c.Audit = account.Entry{At: base, Actor: "eve", Action: "matter.answer", AccountID: a.ID}
 		return nil
 	})
 	must(t, err)
-	got, err := s.Matter(ctx, "mat_000")
+	got, err := s.Ticket(ctx, "mat_000")
 	if diff := cmp.Diff(changed, got); err != nil || diff != "" || got.Assignee != "eve" {
-		t.Errorf("Matter after a change: %v, -want +got\n%s", err, diff)
+		t.Errorf("Ticket after a change: %v, -want +got\n%s", err, diff)
 	}
-	messages, err := s.MatterMessages(ctx, "mat_000", 10)
+	messages, err := s.TicketMessages(ctx, "mat_000", 10)
 	if err != nil || len(messages) != 2 || messages[0].Text != "hello" || messages[1].Author != "eve" || messages[1].Number != 2 {
-		t.Errorf("MatterMessages = %+v, %v", messages, err)
+		t.Errorf("TicketMessages = %+v, %v", messages, err)
 	}
 	if log, _ := s.AuditLog(ctx, a.ID, 0, 10); len(log) != before+1 || log[0].Action != "matter.answer" {
 		t.Errorf("AuditLog = %+v, want the answer", log)
 	}
-	if _, err := s.ChangeMatter(ctx, "mat_000", base, func(c *matter.Change) error { c.Assignee = "x"; return refusal }); !errors.Is(err, refusal) {
-		t.Errorf("ChangeMatter that is refused = %v", err)
+	if _, err := s.ChangeTicket(ctx, "mat_000", base, func(c *ticket.Change) error { c.Assignee = "x"; return refusal }); !errors.Is(err, refusal) {
+		t.Errorf("ChangeTicket that is refused = %v", err)
 	}
-	if _, err := s.ChangeMatter(ctx, "mat_none", base, func(*matter.Change) error { return nil }); !fault.Is(err, fault.NotFound) {
-		t.Errorf("ChangeMatter of none = %v, want not found", err)
+	if _, err := s.ChangeTicket(ctx, "mat_none", base, func(*ticket.Change) error { return nil }); !fault.Is(err, fault.NotFound) {
+		t.Errorf("ChangeTicket of none = %v, want not found", err)
 	}
 	// The customer's side.
 	for _, tt := range []struct {
 		id   string
 		want int
 	}{{other.ID, 1}, {a.ID, 0}} {
-		must(t, s.ReadMatter(ctx, tt.id, "mat_000")) // another account's reading changes nothing
-		if n, err := s.UnreadMatters(ctx, a.ID); err != nil || n != tt.want {
-			t.Errorf("UnreadMatters after %s has read = %d, %v, want %d", tt.id, n, err, tt.want)
+		must(t, s.ReadTicket(ctx, tt.id, "mat_000")) // another account's reading changes nothing
+		if n, err := s.UnreadTickets(ctx, a.ID); err != nil || n != tt.want {
+			t.Errorf("UnreadTickets after %s has read = %d, %v, want %d", tt.id, n, err, tt.want)
 		}
 	}
-	list, err := s.MattersOf(ctx, a.ID, true, matter.Place{}, 2)
+	list, err := s.TicketsOf(ctx, a.ID, true, ticket.Place{}, 2)
 	if err != nil || names(list) != "mat_002 mat_001" {
-		t.Errorf("MattersOf = %s, %v", names(list), err)
+		t.Errorf("TicketsOf = %s, %v", names(list), err)
 	}
-	list, err = s.MattersOf(ctx, a.ID, true, matter.Place{At: list[1].OpenedAt, ID: list[1].ID}, 2)
+	list, err = s.TicketsOf(ctx, a.ID, true, ticket.Place{At: list[1].OpenedAt, ID: list[1].ID}, 2)
 	if err != nil || names(list) != "mat_000" {
-		t.Errorf("MattersOf, second page = %s, %v", names(list), err)
+		t.Errorf("TicketsOf, second page = %s, %v", names(list), err)
 	}
 }
 
-// names lists the ids of matters.
-func names(list []matter.Matter) (text string) {
+// names lists the ids of tickets.
+func names(list []ticket.Ticket) (text string) {
 	for i := range list {
 		if i > 0 {
 			text += " "
@@ -125,62 +125,62 @@ func names(list []matter.Matter) (text string) {
 	return text
 }
 
-// matterQueue checks the order, the pages and the filters of the queue.
-func matterQueue(t *testing.T, open func() *alltest.Store) {
+// ticketQueue checks the order, the pages and the filters of the queue.
+func ticketQueue(t *testing.T, open func() *alltest.Store) {
 	s, ctx := open(), t.Context()
 	a := create(t, s, 1)
 	for n := range 8 {
-		m, first := aMatter(a, n)
+		m, first := aTicket(a, n)
 		m.Since = base // the id decides
 		switch n {
 		case 4:
-			m.Waits = matter.Customer
+			m.Waits = ticket.Customer
 		case 5:
-			m.State, m.SnoozedUntil = matter.Snoozed, base.Add(time.Hour)
+			m.State, m.SnoozedUntil = ticket.Snoozed, base.Add(time.Hour)
 		case 6, 7:
-			m.State = matter.Closed
+			m.State = ticket.Closed
 		case 0:
-			m.Assignee, m.Kind, m.Since = "eve", matter.Restore, base.Add(time.Hour)
+			m.Assignee, m.Kind, m.Since = "eve", ticket.Restore, base.Add(time.Hour)
 		}
-		openMatter(t, s, m, first)
+		openTicket(t, s, m, first)
 	}
 	for _, tt := range []struct {
-		q    matter.Query
+		q    ticket.Query
 		want string
 	}{
-		{matter.Query{View: matter.Waiting, Limit: 9}, "mat_001 mat_002 mat_003 mat_000"},
-		{matter.Query{View: matter.Waiting, Limit: 2}, "mat_001 mat_002"},
-		{matter.Query{View: matter.Waiting, Limit: 2, After: matter.Place{At: base, ID: "mat_002"}}, "mat_003 mat_000"},
-		{matter.Query{View: matter.Waiting, Limit: 9, Assignee: "eve"}, "mat_000"},
-		{matter.Query{View: matter.Waiting, Limit: 9, Assignee: matter.Nobody}, "mat_001 mat_002 mat_003"},
-		{matter.Query{View: matter.Waiting, Limit: 9, Kind: matter.Restore}, "mat_000"},
-		{matter.Query{View: matter.Answered, Limit: 9}, "mat_004"},
-		{matter.Query{View: matter.Sleeping, Limit: 9}, "mat_005"},
-		{matter.Query{View: matter.Done, Limit: 9}, "mat_007 mat_006"},
-		{matter.Query{View: matter.Done, Limit: 9, After: matter.Place{At: base, ID: "mat_007"}}, "mat_006"},
+		{ticket.Query{View: ticket.Waiting, Limit: 9}, "mat_001 mat_002 mat_003 mat_000"},
+		{ticket.Query{View: ticket.Waiting, Limit: 2}, "mat_001 mat_002"},
+		{ticket.Query{View: ticket.Waiting, Limit: 2, After: ticket.Place{At: base, ID: "mat_002"}}, "mat_003 mat_000"},
+		{ticket.Query{View: ticket.Waiting, Limit: 9, Assignee: "eve"}, "mat_000"},
+		{ticket.Query{View: ticket.Waiting, Limit: 9, Assignee: ticket.Nobody}, "mat_001 mat_002 mat_003"},
+		{ticket.Query{View: ticket.Waiting, Limit: 9, Kind: ticket.Restore}, "mat_000"},
+		{ticket.Query{View: ticket.Answered, Limit: 9}, "mat_004"},
+		{ticket.Query{View: ticket.Sleeping, Limit: 9}, "mat_005"},
+		{ticket.Query{View: ticket.Done, Limit: 9}, "mat_007 mat_006"},
+		{ticket.Query{View: ticket.Done, Limit: 9, After: ticket.Place{At: base, ID: "mat_007"}}, "mat_006"},
 	} {
-		if list, err := s.MatterQueue(ctx, tt.q); err != nil || names(list) != tt.want {
-			t.Errorf("MatterQueue(%+v) = %s, %v, want %s", tt.q, names(list), err, tt.want)
+		if list, err := s.TicketQueue(ctx, tt.q); err != nil || names(list) != tt.want {
+			t.Errorf("TicketQueue(%+v) = %s, %v, want %s", tt.q, names(list), err, tt.want)
 		}
 	}
-	counts, err := s.MatterCounts(ctx)
-	if diff := cmp.Diff(map[matter.View]int{matter.Waiting: 4, matter.Answered: 1, matter.Sleeping: 1}, counts); err != nil || diff != "" {
-		t.Errorf("MatterCounts: %v\n%s", err, diff)
+	counts, err := s.TicketCounts(ctx)
+	if diff := cmp.Diff(map[ticket.View]int{ticket.Waiting: 4, ticket.Answered: 1, ticket.Sleeping: 1}, counts); err != nil || diff != "" {
+		t.Errorf("TicketCounts: %v\n%s", err, diff)
 	}
 	// The oldest closed ones make room, and only those.
-	m, first := aMatter(a, 20)
-	must(t, s.OpenMatter(ctx, m, first, account.Entry{}, 8, func(matter.Holding) error { return nil }))
-	list, err := s.MattersOf(ctx, a.ID, true, matter.Place{}, 99)
-	if err != nil || len(list) != 8 || slices.ContainsFunc(list, func(m matter.Matter) bool { return m.ID == "mat_006" }) {
-		t.Errorf("MattersOf after the bound = %s, %v", names(list), err)
+	m, first := aTicket(a, 20)
+	must(t, s.OpenTicket(ctx, m, first, account.Entry{}, 8, func(ticket.Holding) error { return nil }))
+	list, err := s.TicketsOf(ctx, a.ID, true, ticket.Place{}, 99)
+	if err != nil || len(list) != 8 || slices.ContainsFunc(list, func(m ticket.Ticket) bool { return m.ID == "mat_006" }) {
+		t.Errorf("TicketsOf after the bound = %s, %v", names(list), err)
 	}
-	if left, err := s.MatterMessages(ctx, "mat_006", 9); err != nil || len(left) > 0 {
-		t.Errorf("MatterMessages of a deleted matter = %+v, %v", left, err)
+	if left, err := s.TicketMessages(ctx, "mat_006", 9); err != nil || len(left) > 0 {
+		t.Errorf("TicketMessages of a deleted ticket = %+v, %v", left, err)
 	}
 }
 
-// gatherMatters checks that each cause opens one matter, that it is closed with its cause, and that snoozed matters wake.
-func gatherMatters(t *testing.T, open func() *alltest.Store) {
+// gatherTickets checks that each cause opens one ticket, that it is closed with its cause, and that snoozed tickets wake.
+func gatherTickets(t *testing.T, open func() *alltest.Store) {
 	s, ctx := open(), t.Context()
 	climber, off, payer, old := create(t, s, 1), create(t, s, 2), create(t, s, 3), create(t, s, 4)
 	event := func(a *account.Account, kind abuse.Kind, at time.Time) abuse.Event {
@@ -213,13 +213,13 @@ func gatherMatters(t *testing.T, open func() *alltest.Store) {
 		t.Helper()
 		for more := true; more; {
 			var err error
-			more, err = s.GatherMatters(ctx, now, 2)
+			more, err = s.GatherTickets(ctx, now, 2)
 			must(t, err)
 		}
 	}
 	queue := func() (text string) {
 		t.Helper()
-		list, err := s.MatterQueue(ctx, matter.Query{View: matter.Waiting, Limit: 99})
+		list, err := s.TicketQueue(ctx, ticket.Query{View: ticket.Waiting, Limit: 99})
 		must(t, err)
 		var all []string
 		for _, m := range list {
@@ -240,14 +240,14 @@ func gatherMatters(t *testing.T, open func() *alltest.Store) {
 			t.Errorf("gathered %s, want %s", got, want)
 		}
 	}
-	if list, err := s.MattersOf(ctx, climber.ID, true, matter.Place{}, 9); err != nil || len(list) != 0 {
+	if list, err := s.TicketsOf(ctx, climber.ID, true, ticket.Place{}, 9); err != nil || len(list) != 0 {
 		t.Errorf("the customer sees %s, %v", names(list), err)
 	}
-	// A closed matter stays closed while its cause lasts; another cause opens another.
-	list, err := s.MattersOf(ctx, off.ID, false, matter.Place{}, 9)
+	// A closed ticket stays closed while its cause lasts; another cause opens another.
+	list, err := s.TicketsOf(ctx, off.ID, false, ticket.Place{}, 9)
 	must(t, err)
 	for _, m := range list {
-		_, err := s.ChangeMatter(ctx, m.ID, base, func(c *matter.Change) error { c.State = matter.Closed; return nil })
+		_, err := s.ChangeTicket(ctx, m.ID, base, func(c *ticket.Change) error { c.State = ticket.Closed; return nil })
 		must(t, err)
 	}
 	fails(base.Add(time.Hour), 1)
@@ -263,24 +263,24 @@ func gatherMatters(t *testing.T, open func() *alltest.Store) {
 	if got, want := queue(), fmt.Sprintf("[%s climb %s past-90 %s deactivated]", name(climber), name(climber), name(off)); got != want {
 		t.Errorf("after the payment %s, want %s", got, want)
 	}
-	// The next month ends a score; keys that are off are the matter instead of the climb.
+	// The next month ends a score; keys that are off are the ticket instead of the climb.
 	switchOff(climber, &account.Mark{At: now, Reason: "r"})
 	switchOff(off, nil)
 	gather(base.AddDate(0, 1, 0))
 	if got, want := queue(), fmt.Sprintf("[%s deactivated]", name(climber)); got != want {
 		t.Errorf("after the month %s, want %s", got, want)
 	}
-	// A snoozed matter wakes at its time.
-	m, first := aMatter(off, 50)
-	m.State, m.SnoozedUntil = matter.Snoozed, now
-	openMatter(t, s, m, first)
+	// A snoozed ticket wakes at its time.
+	m, first := aTicket(off, 50)
+	m.State, m.SnoozedUntil = ticket.Snoozed, now
+	openTicket(t, s, m, first)
 	for _, tt := range []struct {
 		at   time.Time
-		want matter.State
-	}{{now.Add(-time.Second), matter.Snoozed}, {now, matter.Open}} {
+		want ticket.State
+	}{{now.Add(-time.Second), ticket.Snoozed}, {now, ticket.Open}} {
 		gather(tt.at)
-		if got, err := s.Matter(ctx, m.ID); err != nil || got.State != tt.want {
-			t.Errorf("a snoozed matter is %+v at %s, %v, want %s", got, tt.at, err, tt.want)
+		if got, err := s.Ticket(ctx, m.ID); err != nil || got.State != tt.want {
+			t.Errorf("a snoozed ticket is %+v at %s, %v, want %s", got, tt.at, err, tt.want)
 		}
 	}
 }
@@ -302,11 +302,11 @@ func joinInquiries(t *testing.T, open func() *alltest.Store) {
 	must(t, s.AddNotice(ctx, &notice.Notice{ID: "note_4", AccountID: a.ID, At: base, Kind: notice.Warning, Title: "w", Body: "w"}))
 	thread := func(id string, want ...string) {
 		t.Helper()
-		list, err := s.MattersOf(ctx, id, true, matter.Place{}, 9)
+		list, err := s.TicketsOf(ctx, id, true, ticket.Place{}, 9)
 		must(t, err)
 		var got []string
 		for i := range list {
-			messages, err := s.MatterMessages(ctx, list[i].ID, 9)
+			messages, err := s.TicketMessages(ctx, list[i].ID, 9)
 			must(t, err)
 			text := string(list[i].Waits)
 			for j, x := range messages {

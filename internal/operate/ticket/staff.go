@@ -1,4 +1,4 @@
-package matter
+package ticket
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"sluice/internal/kit/fault"
 )
 
-// Act names a matter and who of the staff acts on it. Version is that of the matter as the actor has seen it; if it
+// Act names a ticket and who of the staff acts on it. Version is that of the ticket as the actor has seen it; if it
 // has changed since, nothing is done. 0 means that the actor has not looked.
 type Act struct {
 	Actor   string
@@ -18,12 +18,12 @@ type Act struct {
 	Version int64
 }
 
-// Answer adds a message of support to a thread. The matter then waits for the customer.
-func (o *Office) Answer(ctx context.Context, act Act, text string) (*Matter, error) {
+// Answer adds a message of support to a thread. The ticket then waits for the customer.
+func (o *Office) Answer(ctx context.Context, act Act, text string) (*Ticket, error) {
 	return o.Decide(ctx, act, Decision{Action: "matter.answer", Text: text})
 }
 
-// Decision is what support does with a matter at once.
+// Decision is what support does with a ticket at once.
 type Decision struct {
 	Action string // for the audit log, such as matter.answer
 	Text   string // a message to the customer; empty: none
@@ -31,8 +31,8 @@ type Decision struct {
 	Reason string // for the audit log
 }
 
-// Decide adds a message of support, if there is one, and closes the matter, if it is to be closed.
-func (o *Office) Decide(ctx context.Context, act Act, d Decision) (*Matter, error) {
+// Decide adds a message of support, if there is one, and closes the ticket, if it is to be closed.
+func (o *Office) Decide(ctx context.Context, act Act, d Decision) (*Ticket, error) {
 	var err error
 	if d.Text != "" || !d.Close {
 		if d.Text, err = parseText(d.Text); err != nil {
@@ -68,8 +68,8 @@ func (o *Office) Decide(ctx context.Context, act Act, d Decision) (*Matter, erro
 	return m, err
 }
 
-// Assign gives a matter to somebody of the staff. An empty name takes it from whoever has it.
-func (o *Office) Assign(ctx context.Context, act Act, to string) (*Matter, error) {
+// Assign gives a ticket to somebody of the staff. An empty name takes it from whoever has it.
+func (o *Office) Assign(ctx context.Context, act Act, to string) (*Ticket, error) {
 	to = strings.TrimSpace(clean(to, false))
 	if len(to) > 254 || to == Nobody {
 		return nil, fault.New(fault.Invalid, "a name has at most 254 bytes").At("to")
@@ -88,9 +88,9 @@ func (o *Office) Assign(ctx context.Context, act Act, to string) (*Matter, error
 	})
 }
 
-// Take gives a matter to the actor, whoever had it, and always makes a new version of it: whoever acts on the one before
+// Take gives a ticket to the actor, whoever had it, and always makes a new version of it: whoever acts on the one before
 // is refused.
-func (o *Office) Take(ctx context.Context, act Act) (*Matter, error) {
+func (o *Office) Take(ctx context.Context, act Act) (*Ticket, error) {
 	return o.act(ctx, act, func(c *Change, now time.Time) error {
 		if c.Assignee != act.Actor {
 			c.note(act.Actor, "matter.assign", "to "+act.Actor, "", now)
@@ -100,15 +100,15 @@ func (o *Office) Take(ctx context.Context, act Act) (*Matter, error) {
 	})
 }
 
-// Snooze takes a matter out of the queue until a time.
-func (o *Office) Snooze(ctx context.Context, act Act, until time.Time) (*Matter, error) {
+// Snooze takes a ticket out of the queue until a time.
+func (o *Office) Snooze(ctx context.Context, act Act, until time.Time) (*Ticket, error) {
 	until = until.UTC().Truncate(time.Millisecond)
 	return o.act(ctx, act, func(c *Change, now time.Time) error {
 		if !until.After(now) || until.Sub(now) > longestSnooze {
-			return fault.New(fault.Invalid, "a matter is snoozed until a time in the next %d days", int(longestSnooze.Hours())/24).At("until")
+			return fault.New(fault.Invalid, "a ticket is snoozed until a time in the next %d days", int(longestSnooze.Hours())/24).At("until")
 		}
 		if c.State == Closed {
-			return fault.New(fault.Conflict, "the matter is closed")
+			return fault.New(fault.Conflict, "the ticket is closed")
 		}
 		c.note(act.Actor, "matter.snooze", "until "+until.Format(time.RFC3339), "", now)
 		c.State, c.SnoozedUntil = Snoozed, until
@@ -116,13 +116,13 @@ func (o *Office) Snooze(ctx context.Context, act Act, until time.Time) (*Matter,
 	})
 }
 
-// Close closes a matter. The customer can still open it again by a message.
-func (o *Office) Close(ctx context.Context, act Act, reason string) (*Matter, error) {
+// Close closes a ticket. The customer can still open it again by a message.
+func (o *Office) Close(ctx context.Context, act Act, reason string) (*Ticket, error) {
 	return o.Decide(ctx, act, Decision{Action: "matter.close", Close: true, Reason: reason})
 }
 
-// Reopen puts a matter that is closed or snoozed back into the queue.
-func (o *Office) Reopen(ctx context.Context, act Act) (*Matter, error) {
+// Reopen puts a ticket that is closed or snoozed back into the queue.
+func (o *Office) Reopen(ctx context.Context, act Act) (*Ticket, error) {
 	return o.act(ctx, act, func(c *Change, now time.Time) error {
 		if c.State == Open {
 			return nil
@@ -133,34 +133,34 @@ func (o *Office) Reopen(ctx context.Context, act Act) (*Matter, error) {
 	})
 }
 
-// close closes the matter.
+// close closes the ticket.
 func (c *Change) close(now time.Time) {
 	if c.State != Closed {
 		c.State, c.SnoozedUntil, c.Since = Closed, time.Time{}, now
 	}
 }
 
-// note writes the audit entry of a change. Every detail begins with the matter.
+// note writes the audit entry of a change. Every detail begins with the ticket.
 func (c *Change) note(actor, action, detail, reason string, now time.Time) {
 	if detail != "" {
 		detail = ", " + detail
 	}
-	c.Audit = account.Entry{At: now, Actor: actor, Action: action, AccountID: c.AccountID, Detail: c.Matter.ID + detail, Reason: reason}
+	c.Audit = account.Entry{At: now, Actor: actor, Action: action, AccountID: c.AccountID, Detail: c.Ticket.ID + detail, Reason: reason}
 }
 
-// act is change with a check that nobody has changed the matter since the actor saw it.
-func (o *Office) act(ctx context.Context, a Act, change func(*Change, time.Time) error) (*Matter, error) {
+// act is change with a check that nobody has changed the ticket since the actor saw it.
+func (o *Office) act(ctx context.Context, a Act, change func(*Change, time.Time) error) (*Ticket, error) {
 	return o.change(ctx, a.ID, func(c *Change, now time.Time) error {
-		if err := Unchanged(&c.Matter, a.Version); err != nil {
+		if err := Unchanged(&c.Ticket, a.Version); err != nil {
 			return err
 		}
 		return change(c, now)
 	})
 }
 
-// Unchanged returns a fault that says how a matter is now, if its version is not the one that somebody has seen. 0
+// Unchanged returns a fault that says how a ticket is now, if its version is not the one that somebody has seen. 0
 // means that nobody has looked.
-func Unchanged(m *Matter, seen int64) error {
+func Unchanged(m *Ticket, seen int64) error {
 	if seen == 0 || seen == m.Version {
 		return nil
 	}
@@ -168,11 +168,11 @@ func Unchanged(m *Matter, seen int64) error {
 	if m.Assignee != "" {
 		now += ", assigned to " + m.Assignee
 	}
-	return fault.New(fault.Conflict, "The matter has changed since you opened it: it is %s and has %d messages. Nothing was done; look at it again.", now, m.Messages)
+	return fault.New(fault.Conflict, "The ticket has changed since you opened it: it is %s and has %d messages. Nothing was done; look at it again.", now, m.Messages)
 }
 
 // Queue returns a page of the queue and the place of the next one, which is zero after the last.
-func (o *Office) Queue(ctx context.Context, q Query) ([]Matter, Place, error) {
+func (o *Office) Queue(ctx context.Context, q Query) ([]Ticket, Place, error) {
 	if q.Limit < 1 || q.Limit > MostListed {
 		q.Limit = MostListed
 	}
@@ -188,7 +188,7 @@ func (o *Office) Queue(ctx context.Context, q Query) ([]Matter, Place, error) {
 	}
 	limit := q.Limit
 	q.Limit++
-	list, err := o.store.MatterQueue(ctx, q)
+	list, err := o.store.TicketQueue(ctx, q)
 	if err != nil || len(list) <= limit {
 		return list, Place{}, err
 	}
@@ -197,8 +197,8 @@ func (o *Office) Queue(ctx context.Context, q Query) ([]Matter, Place, error) {
 	return list, Place{last.Since, last.ID}, nil
 }
 
-// Counts returns how many matters each view has, except for Done.
-func (o *Office) Counts(ctx context.Context) (map[View]int, error) { return o.store.MatterCounts(ctx) }
+// Counts returns how many tickets each view has, except for Done.
+func (o *Office) Counts(ctx context.Context) (map[View]int, error) { return o.store.TicketCounts(ctx) }
 
 const (
 	// GatherEvery is how often Gather runs on one of the nodes.
@@ -208,17 +208,17 @@ const (
 	mostRounds     = 100
 )
 
-// Gather opens matters for what needs support and has none yet, closes those that have settled themselves, wakes
-// snoozed ones, and makes threads of inquiries. It may run at any time on any node: each cause opens one matter.
+// Gather opens tickets for what needs support and has none yet, closes those that have settled themselves, wakes
+// snoozed ones, and makes threads of inquiries. It may run at any time on any node: each cause opens one ticket.
 func (o *Office) Gather(ctx context.Context) error {
 	for _, step := range []func() (bool, error){
-		func() (bool, error) { return o.store.GatherMatters(ctx, o.clock(), gatheredAtOnce) },
+		func() (bool, error) { return o.store.GatherTickets(ctx, o.clock(), gatheredAtOnce) },
 		func() (bool, error) { return o.store.JoinInquiries(ctx, "", gatheredAtOnce) },
 	} {
 		for range mostRounds {
 			more, err := step()
 			if err != nil {
-				return fmt.Errorf("gather matters: %w", err)
+				return fmt.Errorf("gather tickets: %w", err)
 			}
 			if !more {
 				break

@@ -1,19 +1,18 @@
-// Package matter holds what customers and support have to settle: one thread per matter, and the queue in which
-// support works them off.
+// Package ticket holds what customers and support have to settle: one thread per ticket, and the queue of support.
 //
-// A customer opens a matter with a message, and both sides answer in it. The service opens matters, too: for keys
-// that were switched off, scores past 90, fast climbs and failed payments. Such a matter has no message, and the
-// customer does not see it until support writes one. Every matter waits for somebody, and the queue is those that
+// A customer opens a ticket with a message, and both sides answer in it. The service opens tickets, too: for keys
+// that were switched off, scores past 90, fast climbs and failed payments. Such a ticket has no message, and the
+// customer does not see it until support writes one. Every ticket waits for somebody, and the queue is those that
 // wait for support.
 //
 // What a decision of support does to an account is not done here; see package admin.
-package matter
+package ticket
 
 import (
 	"time"
 )
 
-// Kind is what a matter is about.
+// Kind is what a ticket is about.
 type Kind string
 
 // The kinds that customers choose from. An inquiry is opened by abuse control and answered by the customer.
@@ -33,7 +32,7 @@ const (
 	Payment     Kind = "payment"     // a renewal could not be charged
 )
 
-// ForCustomers returns the kinds that a customer can open a matter with, in the order of the form.
+// ForCustomers returns the kinds that a customer can open a ticket with, in the order of the form.
 func ForCustomers() []Kind { return []Kind{Restore, Downgrade, Billing, Inquiry, Other} }
 
 // kinds are all kinds, by how pages name them.
@@ -45,7 +44,7 @@ var kinds = map[Kind]string{
 // Title returns how pages name the kind.
 func (k Kind) Title() string { return kinds[k] }
 
-// State is where a matter is in its life.
+// State is where a ticket is in its life.
 type State string
 
 const (
@@ -54,7 +53,7 @@ const (
 	Closed  State = "closed"  // a message of the customer opens it again
 )
 
-// Side is who wrote a message, and for whom a matter waits.
+// Side is who wrote a message, and for whom a ticket waits.
 type Side string
 
 const (
@@ -67,20 +66,20 @@ const (
 	MostText     = 8000 // bytes of a message
 	MostSubject  = 150  // bytes of a subject
 	MostMessages = 400  // in a thread
-	mostOpen     = 20   // matters of an account that are not closed
-	mostNew      = 50   // matters that an account opens within 24 hours
+	mostOpen     = 20   // tickets of an account that are not closed
+	mostNew      = 50   // tickets that an account opens within 24 hours
 	mostWritten  = 200  // messages that an account writes within 24 hours
-	mostKept     = 2000 // matters of an account; the oldest closed ones are deleted
-	MostListed   = 200  // matters in one page of a list
+	mostKept     = 2000 // tickets of an account; the oldest closed ones are deleted
+	MostListed   = 200  // tickets in one page of a list
 	mostReason   = 1000 // bytes of a reason
 	// mailPause is the least time between two mails to staff about one thread.
 	mailPause = 15 * time.Minute
-	// longestSnooze is how far ahead a matter can be snoozed.
+	// longestSnooze is how far ahead a ticket can be snoozed.
 	longestSnooze = 366 * 24 * time.Hour
 )
 
-// Matter is one thread, without its messages.
-type Matter struct {
+// Ticket is one thread, without its messages.
+type Ticket struct {
 	ID        string
 	AccountID string
 	Email     string // of the account, as it is now

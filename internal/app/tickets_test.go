@@ -8,15 +8,15 @@ import (
 	"sluice/internal/operate/admin"
 )
 
-// matterPath matches the path of a conversation.
-var matterPath = regexp.MustCompile(`/dashboard/messages/mat_\w+`)
+// ticketPath matches the path of a conversation.
+var ticketPath = regexp.MustCompile(`/dashboard/messages/mat_\w+`)
 
 // tinyCall is a call that costs one unit.
 const tinyCall = `{"model":"sandbox/tiny","messages":[{"role":"user","content":"hi"}]}`
 
 // An account is driven to 100 by real calls and is in the queue. Its owner writes, staff answers and restores it, and
 // its key works again. Everything is in the audit log.
-func TestMatters(t *testing.T) {
+func TestTickets(t *testing.T) {
 	t.Parallel()
 	n := newSite(t, "plans: {none: {monthly_units: 10, requests_per_minute: unlimited}}\nsupport: {email: help@example.com, url: \"https://help.example.com\"}\n").start(t)
 	ana, bob := n.join("ana@example.com"), n.join("bob@example.com")
@@ -31,11 +31,11 @@ func TestMatters(t *testing.T) {
 	eventually(t, "the mail to the customer", func() bool {
 		return strings.Contains(n.log.String(), `/dashboard/messages\nSupport: help@example.com or https://help.example.com`)
 	})
-	queue := func(view string) []admin.Matter {
+	queue := func(view string) []admin.Ticket {
 		t.Helper()
-		return must[admin.List[admin.Matter]](n, "matter.list", admin.MatterQuery{View: view}).Data
+		return must[admin.List[admin.Ticket]](n, "matter.list", admin.TicketQuery{View: view}).Data
 	}
-	var off admin.Matter
+	var off admin.Ticket
 	eventually(t, "the account in the queue", func() bool {
 		for _, m := range queue("waiting") {
 			if m.Kind == "deactivated" && m.Email == ana.email {
@@ -49,19 +49,19 @@ func TestMatters(t *testing.T) {
 	ana.wants(ana.get("/dashboard/messages/new?kind=restore"), "the form", 200, "help@example.com")
 	ana.wants(ana.post("/dashboard/messages", "kind", "restore", "subject", "", "text", "x"), "no subject", 400, "Write a subject")
 	r := ana.wants(ana.post("/dashboard/messages", "kind", "restore", "subject", "Please restore me", "text", "It was\na test."), "a message", 303, "mat_")
-	path := matterPath.FindString(r.header.Get("Location"))
+	path := ticketPath.FindString(r.header.Get("Location"))
 	ana.wants(ana.get(path), "the conversation", 200, "waiting for support")
 	eventually(t, "the mail to staff", func() bool {
 		return strings.Contains(n.log.String(), `"subject":"[Restore my keys] Please restore me"`)
 	})
 	bob.wants(bob.get(path), "another's conversation", 404, "no such conversation")
 	bob.wants(bob.post(path+"/answer", "text", "x"), "an answer to another's", 404, "no such conversation")
-	bob.wants(bob.get("/dashboard/messages/"+off.ID), "another's matter", 404, "no such conversation")
-	ana.wants(ana.get("/dashboard/messages/"+off.ID), "a matter of support alone", 404, "no such conversation")
+	bob.wants(bob.get("/dashboard/messages/"+off.ID), "another's ticket", 404, "no such conversation")
+	ana.wants(ana.get("/dashboard/messages/"+off.ID), "a ticket of support alone", 404, "no such conversation")
 
 	// Support answers, and one of two members decides.
 	id := path[strings.LastIndex(path, "/")+1:]
-	got := must[admin.MatterThread](n, "matter.answer", admin.MatterStep{Actor: "staff:eve", ID: id, Text: "What for?"})
+	got := must[admin.TicketThread](n, "matter.answer", admin.TicketStep{Actor: "staff:eve", ID: id, Text: "What for?"})
 	if len(got.Thread) != 2 || got.WaitsFor != "customer" || got.Assignee != "staff:eve" {
 		t.Errorf("matter.answer = %+v", got)
 	}
@@ -69,9 +69,9 @@ func TestMatters(t *testing.T) {
 	ana.wants(ana.get("/dashboard/messages"), "the messages", 200, `<span class="badge accent">new</span>`)
 	ana.wants(ana.get(path), "the answer", 200, "What for?")
 	ana.wants(ana.post(path+"/answer", "text", "For a bot."), "the customer's answer", 303, path)
-	seen := must[admin.MatterThread](n, "matter.show", admin.MatterRef{ID: id})
-	step := admin.MatterStep{Actor: "staff:eve", ID: id, Version: seen.Version, Decision: "restore", Reason: "it was a test", Text: "Your keys work again."}
-	got = must[admin.MatterThread](n, "matter.decide", step)
+	seen := must[admin.TicketThread](n, "matter.show", admin.TicketRef{ID: id})
+	step := admin.TicketStep{Actor: "staff:eve", ID: id, Version: seen.Version, Decision: "restore", Reason: "it was a test", Text: "Your keys work again."}
+	got = must[admin.TicketThread](n, "matter.decide", step)
 	if got.State != "closed" || len(got.Thread) != 4 {
 		t.Errorf("matter.decide = %+v", got)
 	}
@@ -80,7 +80,7 @@ func TestMatters(t *testing.T) {
 	}
 	second := step
 	second.Actor, second.Decision, second.Reason = "staff:max", "suspend", "abuse"
-	err := n.call("matter.decide", second, &admin.MatterThread{})
+	err := n.call("matter.decide", second, &admin.TicketThread{})
 	if err == nil || !strings.Contains(err.Error(), "has changed since you opened it: it is closed, assigned to staff:eve") {
 		t.Errorf("the second decision = %v", err)
 	}
@@ -104,16 +104,16 @@ func TestMatters(t *testing.T) {
 	}
 
 	// A suspension holds for the next request, and the pages still work.
-	m := must[admin.MatterThread](n, "matter.open", admin.NewMatter{Actor: "staff:eve", Ref: bob.email, Kind: "other", Subject: "Hello", Text: "Please stop."})
-	must[admin.MatterThread](n, "matter.decide", admin.MatterStep{Actor: "staff:eve", ID: m.ID, Decision: "suspend", Reason: "resells", Text: "Your account is suspended."})
+	m := must[admin.TicketThread](n, "matter.open", admin.NewTicket{Actor: "staff:eve", Ref: bob.email, Kind: "other", Subject: "Hello", Text: "Please stop."})
+	must[admin.TicketThread](n, "matter.decide", admin.TicketStep{Actor: "staff:eve", ID: m.ID, Decision: "suspend", Reason: "resells", Text: "Your account is suspended."})
 	if r := n.request("POST", chatPath, bob.key, tinyCall); r.status != 423 {
 		t.Errorf("a call of a suspended account = %d %s", r.status, r.body)
 	}
 	bob.wants(bob.post("/dashboard/messages/"+m.ID+"/answer", "text", "Sorry."), "an answer of a suspended customer", 303, m.ID)
-	if got := must[admin.MatterThread](n, "matter.show", admin.MatterRef{ID: m.ID}); got.State != "open" || got.WaitsFor != "support" {
-		t.Errorf("the matter after the customer's answer = %+v", got)
+	if got := must[admin.TicketThread](n, "matter.show", admin.TicketRef{ID: m.ID}); got.State != "open" || got.WaitsFor != "support" {
+		t.Errorf("the ticket after the customer's answer = %+v", got)
 	}
-	must[admin.MatterThread](n, "matter.decide", admin.MatterStep{Actor: "staff:eve", ID: m.ID, Decision: "restore", Reason: "promised", Text: "Welcome back."})
+	must[admin.TicketThread](n, "matter.decide", admin.TicketStep{Actor: "staff:eve", ID: m.ID, Decision: "restore", Reason: "promised", Text: "Welcome back."})
 	if r := n.request("POST", chatPath, bob.key, tinyCall); r.status != 200 {
 		t.Errorf("a call after the restore = %d %s", r.status, r.body)
 	}

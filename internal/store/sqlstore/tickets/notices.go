@@ -1,4 +1,4 @@
-package matters
+package tickets
 
 import (
 	"context"

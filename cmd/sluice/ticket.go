@@ -1,0 +1,134 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/operate/admin"
+)
+
+// ticketCmd groups the commands of support: the queue, and the threads with customers (docs/support.md#tickets).
+func (p *program) ticketCmd() *cobra.Command {
+	return group("ticket", "Answer customers, and decide what needs support", p.ticketListCmd(), p.ticketShowCmd(), p.ticketOpenCmd(),
+		p.ticketAnswerCmd(), p.ticketAssignCmd(), p.ticketSnoozeCmd(), p.ticketCloseCmd(), p.ticketReopenCmd(), p.ticketDecideCmd())
+}
+
+// matterCmd is ticketCmd by the name it had before, which scripts may still use. It is hidden, and goes with the next
+// release.
+func (p *program) matterCmd() *cobra.Command {
+	cmd := p.ticketCmd()
+	cmd.Use, cmd.Hidden = "matter", true
+	return cmd
+}
+
+// ticketListCmd prints the queue, the oldest ticket first.
+func (p *program) ticketListCmd() *cobra.Command {
+	in := admin.TicketQuery{}
+	cmd := lists(p, &cobra.Command{
+		Use: "list", Short: "List what waits for support, oldest first", Args: args(),
+		Long: "List what waits for support, oldest first: messages of customers, accounts whose\nkeys are off, scores past 90, fast climbs and failed payments. The list closed has\nthe newest first.",
+	}, p.ops.TicketList, &in, columns[admin.Ticket]{
+		[]string{"ID", "SINCE", "KIND", "ACCOUNT", "SUBJECT", "STATE", "WAITS FOR", "ASSIGNEE", "MESSAGES"}, func(m *admin.Ticket) []string {
+			return []string{m.ID, timeText(&m.Since), m.Kind, m.Email, m.Subject, m.State, m.WaitsFor, m.Assignee, strconv.Itoa(m.Messages)}
+		},
+	})
+	cmd.Flags().StringVar(&in.View, "view", "waiting", "`list`: waiting, answered, snoozed or closed")
+	cmd.Flags().StringVar(&in.Kind, "kind", "", "only tickets of a `kind`")
+	cmd.Flags().StringVar(&in.Assignee, "assignee", "", "only tickets of a member of staff, `who`, or - for nobody's")
+	cmd.Flags().StringVar(&in.Account, "account", "", "all tickets of one account, by its `id` or address")
+	return cmd
+}
+
+// ticketShowCmd prints one thread.
+func (p *program) ticketShowCmd() *cobra.Command {
+	in := admin.TicketRef{}
+	return does(p, &cobra.Command{Use: "show TICKET", Short: "Show a ticket with its messages", Args: args("TICKET")}, p.ops.TicketShow, &in, printTicket, &in.ID)
+}
+
+// ticketOpenCmd writes to a customer who has not asked.
+func (p *program) ticketOpenCmd() *cobra.Command {
+	in := admin.NewTicket{}
+	cmd := does(p, &cobra.Command{Use: "open ID|E-MAIL --subject S --text T", Short: "Write to a customer", Args: args("ID")}, p.ops.TicketOpen, &in, printTicket, &in.Ref)
+	cmd.Flags().StringVar(&in.Kind, "kind", "other", "`kind`: restore, downgrade, billing, inquiry or other")
+	cmd.Flags().StringVar(&in.Subject, "subject", "", "`subject` of the message")
+	cmd.Flags().StringVar(&in.Text, "text", "", "`text` of the message")
+	return requires(cmd, "subject", "text")
+}
+
+func (p *program) ticketAnswerCmd() *cobra.Command {
+	in := admin.TicketStep{}
+	cmd := does(p, &cobra.Command{Use: "answer TICKET --text T", Short: "Answer a customer", Args: args("TICKET")}, p.ops.TicketAnswer, &in, printTicket, &in.ID)
+	cmd.Flags().StringVar(&in.Text, "text", "", "`text` of the message")
+	return requires(cmd, "text")
+}
+
+// ticketAssignCmd assigns a ticket. Without a name it is taken from whoever has it.
+func (p *program) ticketAssignCmd() *cobra.Command {
+	in := admin.TicketStep{}
+	return does(p, &cobra.Command{Use: "assign TICKET [WHO]", Short: "Assign a ticket to a member of staff, or to nobody", Args: cobra.RangeArgs(1, 2)},
+		p.ops.TicketAssign, &in, printTicket, &in.ID, &in.To)
+}
+
+// ticketSnoozeCmd takes a ticket out of the queue for a while.
+func (p *program) ticketSnoozeCmd() *cobra.Command {
+	in := admin.TicketStep{}
+	var until string
+	cmd := does(p, &cobra.Command{
+		Use: "snooze TICKET --until DATE", Short: "Take a ticket out of the queue until a date", Args: args("TICKET"),
+		Example: "  sluice ticket snooze mat_7X… --until 2027-03-01",
+		PreRunE: func(c *cobra.Command, _ []string) error { return parseDate(c, until, &in.Until) },
+	}, p.ops.TicketSnooze, &in, printTicket, &in.ID)
+	cmd.Flags().StringVar(&until, "until", "", "`date`, such as 2027-03-01 or 2027-03-01T12:00:00Z")
+	return requires(cmd, "until")
+}
+
+func (p *program) ticketCloseCmd() *cobra.Command {
+	in := admin.TicketStep{}
+	cmd := does(p, &cobra.Command{Use: "close TICKET", Short: "Close a ticket; a message of the customer opens it again", Args: args("TICKET")}, p.ops.TicketClose, &in, printTicket, &in.ID)
+	cmd.Flags().StringVar(&in.Reason, "reason", "", "`reason` for the audit log")
+	return cmd
+}
+
+func (p *program) ticketReopenCmd() *cobra.Command {
+	in := admin.TicketStep{}
+	return does(p, &cobra.Command{Use: "reopen TICKET", Short: "Put a closed or snoozed ticket back into the queue", Args: args("TICKET")}, p.ops.TicketReopen, &in, printTicket, &in.ID)
+}
+
+// ticketDecideCmd does what support has decided, tells the customer and closes the ticket.
+func (p *program) ticketDecideCmd() *cobra.Command {
+	in := admin.TicketStep{}
+	cmd := does(p, &cobra.Command{
+		Use: "decide TICKET DECISION --reason R --text T", Short: "Decide on an account: clear, warn, restore or suspend", Args: args("TICKET", "DECISION"),
+		Long: "Decide on the account of a ticket, tell the customer and close the ticket.\nclear closes it, warn sends the text, restore makes the keys and the account work\nagain, and suspend suspends the account.",
+	}, p.ops.TicketDecide, &in, printTicket, &in.ID, &in.Decision)
+	cmd.Flags().StringVar(&in.Text, "text", "", "`text` of the message to the customer; only clear needs none")
+	return addReason(cmd, &in.Reason)
+}
+
+// printTicket prints a ticket as a list of properties, followed by its messages.
+func printTicket(w io.Writer, m *admin.TicketThread) {
+	rows := [][]string{
+		{"id", m.ID},
+		{"account", m.Email + " (" + m.Account + ")"},
+		{"kind", m.Kind},
+		{"subject", m.Subject},
+		{"state", m.State},
+		{"waits for", m.WaitsFor},
+		{"since", timeText(&m.Since)},
+		{"opened", timeText(&m.OpenedAt)},
+	}
+	if m.Assignee != "" {
+		rows = append(rows, []string{"assignee", m.Assignee})
+	}
+	if m.SnoozedUntil != nil {
+		rows = append(rows, []string{"snoozed until", m.SnoozedUntil.UTC().Format(time.RFC3339)})
+	}
+	table(w, rows)
+	for _, x := range m.Thread {
+		fmt.Fprintf(w, "\n%s (%s), %s:\n%s\n", x.From, x.Author, timeText(&x.At), x.Text)
+	}
+}
