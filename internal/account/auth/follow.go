@@ -25,7 +25,7 @@ const (
 	// trustFor is how long a node goes by what it knows while neither the ledger nor the database can say
 	// whether that still holds.
 	trustFor = 5 * time.Minute
-	// staleAfter is the age of what the index knows from which on operators are told.
+	// staleAfter is how old what the index knows may be before operators are told.
 	staleAfter = 5 * time.Second
 	// unrevoked is the epoch of an account of which the shared ledger knows no change.
 	unrevoked = 1

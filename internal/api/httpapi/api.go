@@ -72,7 +72,7 @@ type Options struct {
 	Activity *activity.Log
 	// Reads bounds how many reads of one account run at once. If nil, nothing does.
 	Reads *turnstile.Gate
-	// Refusals remembers calls that were refused. If nil, nobody wants to know.
+	// Refusals remembers calls that were refused. If nil, they are not remembered.
 	Refusals *refusal.Keeper
 	// Pages maps patterns to handlers that reply to everything themselves. They see the
 	// client's address as the request's RemoteAddr, also behind a trusted proxy.

@@ -232,11 +232,11 @@ type Log struct {
 	// such as logrotate, is begun again.
 	File string `yaml:"file" restart:"true"`
 
-	// The size from which on the file is set aside and a new one begun, in MiB. The time becomes
+	// The size at which the file is set aside and a new one begun, in MiB. The time becomes
 	// part of the old file's name. 0 means no limit.
 	MaxMiB int `yaml:"max_mib" default:"100" restart:"true"`
 
-	// The age from which on the file is set aside. 0 means no limit.
+	// The age at which the file is set aside. 0 means no limit.
 	MaxAge time.Duration `yaml:"max_age" default:"24h" restart:"true"`
 
 	// How many files that were set aside are kept.

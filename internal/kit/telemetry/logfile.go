@@ -13,7 +13,7 @@ import (
 
 // Rotation says when a log file is set aside, and how many of those are kept.
 type Rotation struct {
-	// MaxBytes and MaxAge are the size and the age from which on a file is set aside. 0 means no limit.
+	// MaxBytes and MaxAge are the size and the age at which a file is set aside. 0 means no limit.
 	MaxBytes int64
 	MaxAge   time.Duration
 	// Keep is how many files are kept beside the current one.

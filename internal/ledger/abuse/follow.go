@@ -26,7 +26,7 @@ const (
 	// markPatience is how long a mark holds that the store knows nothing about: its node has not stored the
 	// deactivation yet.
 	markPatience = time.Minute
-	// staleUnits is the age of other nodes' units from which on operators are told.
+	// staleUnits is how old other nodes' units may be before operators are told.
 	staleUnits = 30 * time.Second
 	// storePatience is how long the store may take for one of these tasks.
 	storePatience = 5 * time.Second

@@ -123,7 +123,7 @@ type Request struct {
 	Key       []string // the values of the header
 	Body      []byte   // a repeat must have the same
 	// Waited is called with the time that was spent waiting for another request with the key, which is not the time
-	// that the database took; nil: nobody wants to know.
+	// that the database took; nil: it is not measured.
 	Waited func(from, until time.Time)
 }
 

@@ -57,7 +57,7 @@ type attempts struct {
 	vectors *embeddings.Vectors
 	start   time.Time       // of the call, or of its turn
 	trace   *telemetry.Span // the span that those of attempts belong to; nil: not traced
-	wait    *telemetry.Wait // gets the time that upstreams take; nil: nobody wants to know
+	wait    *telemetry.Wait // gets the time that upstreams take; nil: it is not measured
 	way     *usage.Way      // gets what became of each attempt; of the whole call
 	since   time.Time       // of the call: the times in way count from it
 	until   time.Time       // no round after the first begins after it

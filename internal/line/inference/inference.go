@@ -50,7 +50,7 @@ type Call struct {
 	Start time.Time
 	// Span is the span of the request; nil: it is not traced.
 	Span *telemetry.Span
-	// Wait gets the time that the call waits for upstreams and tools; nil: nobody wants to know.
+	// Wait gets the time that the call waits for upstreams and tools; nil: it is not measured.
 	Wait    *telemetry.Wait
 	Caller  auth.Caller
 	Limits  account.Limits      // the limits in force for the caller's account
@@ -113,7 +113,7 @@ type Line struct {
 	tools    *toolloop.Loop       // nil: no MCP tools
 	router   *routing.Router
 	closed   func(model string, now time.Time) error
-	routed   func(usage.Settlement) // nil: nobody wants to know
+	routed   func(usage.Settlement) // may be nil
 	patience time.Duration
 	counting counting
 	counts   ration       // of bytes of prompts that are counted

@@ -71,7 +71,7 @@ type Task struct {
 	Show bool
 	// Span is what the spans of tool calls belong to; nil: they are not traced.
 	Span *telemetry.Span
-	// Wait gets the time that servers take; nil: nobody wants to know.
+	// Wait gets the time that servers take; nil: it is not measured.
 	Wait *telemetry.Wait
 	// Contacting, unless it is nil, is called before the first server is contacted: from then on the request
 	// has caused work.

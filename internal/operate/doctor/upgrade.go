@@ -10,7 +10,7 @@ import (
 	"sluice/internal/ledger/cluster"
 )
 
-// additive is the migration from which on migrations only add. Servers of the version before work on tables
+// additive is the first of the migrations that only add. Servers of the version before work on tables
 // that have them; see docs/operations.md#upgrades.
 const additive = 18
 

@@ -23,11 +23,11 @@ const (
 
 // DayStore keeps the days.
 type DayStore interface {
-	// AddDays calls sums with the time from which on minutes are not added yet, adds what it returns to the days, and
+	// AddDays calls sums with the time since which minutes have not been added, adds what it returns to the days, and
 	// remembers the time that it returns. It deletes days before the given one. All of it is one transaction, so that
 	// two nodes do not add the same minutes.
 	AddDays(ctx context.Context, before int64, sums func(from time.Time) ([]HealthDay, time.Time)) error
-	// Days calls yield for all days from one on, and returns the time from which on minutes are not added yet.
+	// Days calls yield for all days from one on, and returns the time since which minutes have not been added.
 	Days(ctx context.Context, from int64, yield func(HealthDay)) (time.Time, error)
 }
 

@@ -118,7 +118,7 @@ type homeView struct {
 // featured is how many models the first page shows.
 const featured = 6
 
-// home serves GET /. Who is signed in goes on to the dashboard.
+// home serves GET /. Someone who is signed in is sent to the dashboard.
 func (f *Front) home(w http.ResponseWriter, r *http.Request) error {
 	p, o, err := f.frame(w, r, "")
 	if err != nil {

@@ -43,7 +43,7 @@ func (s *Store) Minutes(ctx context.Context, except string, from time.Time, yiel
 	}, `SELECT node, content FROM overview_minutes WHERE at >= $1 AND node <> $2`, from, except)
 }
 
-// daysAdded is the counter with the second from which on minutes are not added to the days yet.
+// daysAdded is the counter with the second since which minutes have not been added to the days.
 const daysAdded = "health_days"
 
 // AddDays adds what sums returns to the days, in one transaction; see overview.DayStore. The row of the counter is
@@ -95,7 +95,7 @@ func scanDay(row sqlstore.Row, d *overview.HealthDay) error {
 	return nil
 }
 
-// Days calls yield for all days from one on, and returns the time from which on minutes are not added yet. The counter is
+// Days calls yield for all days from one on, and returns the time since which minutes have not been added. The counter is
 // read first: a minute that is added in between counts twice for half a minute rather than not at all.
 func (s *Store) Days(ctx context.Context, from int64, yield func(overview.HealthDay)) (time.Time, error) {
 	added, err := s.db.Read(ctx).Counter(daysAdded)
