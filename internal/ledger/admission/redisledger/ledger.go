@@ -272,6 +272,7 @@ func (l *Ledger) GiveBack(accountID string, p admission.Place, requestMilli int6
 		if !l.debts.posted(accountID, p.RequestsAt) {
 			return // Redis does not know the entry yet, and is told without what was given back
 		}
+		p.RequestsAt = l.clock.shared(p.RequestsAt)
 	}
 	l.put(accountID, op{requestsAt: p.RequestsAt, requests: requestMilli})
 }

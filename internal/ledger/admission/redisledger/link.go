@@ -72,24 +72,28 @@ func (k *link) close() {
 // suspect reports whether a connection is new and its server has not been checked.
 func (k *link) suspect() bool { return k.dials.Load() != k.verified.Load() }
 
-// clock is the time of Redis as this node knows it: what Redis said last, and what has passed since on the
-// node's monotonic clock. Entries that the node makes on its own so have times that mean the same in Redis.
-// All nodes that share a Redis therefore agree on the time within a few milliseconds, whatever
-// their own clocks say.
+// clock is the time of a node, which goes in step with that of Redis: it is what Redis said last, and what has passed
+// since on the node's monotonic clock, less an offset that never changes once it is known. All nodes that share a Redis
+// therefore agree on its time within a few milliseconds, whatever their own clocks say.
+//
+// The offset is there because a node may start while Redis is away. It then admits calls before it knows the time of
+// Redis, and their entries must neither expire nor lie in the future when it learns it. So everything in this process has
+// the time of the node, and entries get that of Redis when Redis is told of them; see shared.
 type clock struct {
 	fixed  func() time.Duration // of a test; nil otherwise
 	start  time.Time
-	ahead  atomic.Int64 // nanoseconds between the time since start and the time of Redis
-	synced atomic.Bool
+	ahead  atomic.Int64 // nanoseconds between the time since start and the time of the node
+	offset atomic.Int64 // milliseconds between the time of the node and that of Redis
+	synced bool         // the offset is known; only whoever beats uses this
 }
 
-// init starts the clock. Until the first beat it goes by the clock of this machine.
+// init starts the clock, with the time of this machine.
 func (c *clock) init(fixed func() time.Duration) {
 	c.fixed, c.start = fixed, time.Now()
-	c.ahead.Store(c.start.UnixNano()) // a good guess until Redis says
+	c.ahead.Store(c.start.UnixNano())
 }
 
-// now returns the time since 1970 on the clock of Redis.
+// now returns the time of the node. It never goes back.
 func (c *clock) now() time.Duration {
 	if c.fixed != nil {
 		return c.fixed()
@@ -118,13 +122,24 @@ func (c *clock) arg() string {
 // elapsed is the time since this process knows a time.
 func (c *clock) elapsed() time.Duration { return time.Since(c.start) }
 
+// shared returns the time in Redis of an entry that this node made on its own. Redis must have answered once.
+func (c *clock) shared(at int64) int64 { return at + c.offset.Load() }
+
 // adjust learns the time that Redis answered to a question sent at a time. The node's clock is not behind
 // that of Redis, and ahead by the time that the question took to arrive, at most: what the node admits on its
-// own counts in Redis for a minute or a little longer. After the first time it only moves forward, because a
-// window's entries must be in the order of their time.
+// own counts in Redis for a minute or a little longer. It only moves forward, because a window's entries must be in the
+// order of their time. The first answer decides on the offset, so it moves the clock by less than a millisecond.
 func (c *clock) adjust(millis int64, sent time.Duration) {
-	ahead := (millis+1)*int64(time.Millisecond) - int64(sent) // the millisecond may be almost over
-	if !c.synced.Swap(true) || ahead > c.ahead.Load() {
+	if c.fixed != nil {
+		return // Redis has the same
+	}
+	millis++ // the millisecond may be almost over
+	if !c.synced {
+		here := time.Duration(c.ahead.Load()) + sent
+		c.offset.Store(millis - int64((here+time.Millisecond-1)/time.Millisecond))
+		c.synced = true
+	}
+	if ahead := (millis-c.offset.Load())*int64(time.Millisecond) - int64(sent); ahead > c.ahead.Load() {
 		c.ahead.Store(ahead)
 	}
 }

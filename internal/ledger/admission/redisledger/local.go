@@ -32,8 +32,8 @@ func (l *Ledger) peekLocal(accountID string, limits account.Limits) admission.St
 }
 
 // freeLocal ends a call that this node admitted on its own. It leaves in the operation what Redis must be
-// told: the slot, and what comes back if Redis knows the entry. What was used beyond the reservation counts
-// here and is written to Redis with the rest.
+// told: the slot, and what comes back if Redis knows the entry, with the entry's time there. What was used beyond
+// the reservation counts here and is written to Redis with the rest.
 func (l *Ledger) freeLocal(accountID string, p admission.Place, used admission.Cost, o *op) {
 	l.local.Free(accountID, p, used)
 	if o.tokens < 0 {
@@ -43,6 +43,7 @@ func (l *Ledger) freeLocal(accountID string, p admission.Place, used admission.C
 	if !l.debts.posted(accountID, max(p.RequestsAt, p.TokensAt)) {
 		o.requests, o.tokens = 0, 0
 	}
+	o.requestsAt, o.tokensAt = l.clock.shared(o.requestsAt), l.clock.shared(o.tokensAt)
 }
 
 // owe counts tokens here that Redis could not be told of.

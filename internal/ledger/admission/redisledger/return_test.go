@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sluice/internal/account"
@@ -157,4 +158,56 @@ func TestReturnInPieces(t *testing.T) {
 	if _, _, o := l.Take("busy", limits(unlimited, 1, unlimited), one); o == nil || o.Used != int64(len(held)) {
 		t.Errorf("%+v is in the way of a call, want %d slots in use", o, len(held))
 	}
+}
+
+// A node that starts while Redis is away admits calls before it knows the time of Redis. When it returns, Redis is told
+// of all of them, with the time that has passed since, whatever the clocks of the two machines say.
+func TestReturnWithAnotherClock(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{20 * time.Minute, 30 * time.Second, -30 * time.Second, -20 * time.Minute} {
+		t.Run(ahead.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { returnWithClock(t, ahead) })
+		})
+	}
+}
+
+func returnWithClock(t *testing.T, ahead time.Duration) {
+	w := &weakRedis{redis: newSimRedis(func() time.Time { return time.Now().Add(ahead) }, breakScript(t, "")), down: true}
+	memory := &memo{}
+	late := openSim(t, at(0, 2), memory, nil, w)
+	cost, all := admission.Cost{RequestMilli: 1000, Tokens: 10}, limits(20, 4, 1000)
+	alone(t, late, "a", all, 10)
+	given := mustTake(t, late, "a", all, cost)
+	time.Sleep(20 * time.Second) // the bubble's clock
+	held := mustTake(t, late, "a", all, cost)
+	time.Sleep(time.Second) // the bubble's clock
+	w.down = false
+	if late.step(t.Context()); !late.State().Exact {
+		t.Fatalf("the node returns: %+v", late.State())
+	}
+
+	other := openSim(t, at(1, 2), memory, nil, w)
+	used := func(when string, requests, tokens int64) {
+		t.Helper()
+		late.Flush(t.Context())
+		if s := other.Peek("a", all); s.Requests.Used != 1000*requests || s.Tokens.Used != tokens {
+			t.Errorf("%s: %d thousandths and %d tokens are used, want %d and %d", when, s.Requests.Used, s.Tokens.Used, 1000*requests, tokens)
+		}
+	}
+	used("after the return", 3, 30)
+	if _, _, o := other.Take("a", limits(20, 2, 1000), cost); o == nil || o.Resource != admission.Slots || o.Used != 2 {
+		t.Errorf("%+v is in the way of a call, want both slots", o)
+	}
+	late.Free("a", given, admission.Cost{RequestMilli: 1000})
+	used("after an end that used no tokens", 3, 20)
+	late.GiveBack("a", given, 1000)
+	used("after requests were given back", 2, 20)
+	time.Sleep(38 * time.Second) // the bubble's clock
+	used("in the last second of the first minute", 2, 20)
+	time.Sleep(2 * time.Second) // the bubble's clock
+	used("after the first minute", 1, 10)
+	late.Free("a", held, cost)
+	time.Sleep(20 * time.Second) // the bubble's clock
+	used("after both minutes", 0, 0)
 }

@@ -214,7 +214,7 @@ func (l *Ledger) posts(accountID string, slots []uint64, after, upTo int64) (all
 		}
 		text := make([]byte, 0, recordSize*len(some))
 		for _, r := range some {
-			text = appendNumber(appendNumber(appendNumber(text, r.at), r.cost.RequestMilli), r.cost.Tokens)
+			text = appendNumber(appendNumber(appendNumber(text, l.clock.shared(r.at)), r.cost.RequestMilli), r.cost.Tokens)
 		}
 		numbers := appendNumber(appendNumber(nil, l.clock.number()), l.opts.Lease.Milliseconds())
 		args := l.slotArgs([]string{string(numbers), string(text)}, slots[:n])

@@ -277,8 +277,8 @@ type simNode struct {
 // simulate runs a simulation in a bubble of synctest.
 func simulate(t *testing.T, o simOptions) *simulation {
 	s := &simulation{simOptions: o, t: t, random: rand.New(rand.NewPCG(o.seed, 0)), begin: time.Now(), database: &simDatabase{}}
-	// The clock of Redis is not that of the nodes.
-	ahead := time.Duration(s.random.Int64N(int64(time.Hour)))
+	// The clock of Redis is not that of the nodes: it is ahead of it, or behind.
+	ahead := time.Duration(s.random.Int64N(int64(time.Hour))) - time.Hour/2
 	s.net = &simNet{redis: newSimRedis(func() time.Time { return time.Now().Add(ahead) }, breakScript(t, o.bug)), wires: map[*simWire]bool{}}
 	defer s.net.redis.lua.Close()
 	for i := range 12 {
