@@ -20,6 +20,7 @@ func (r *run) provide() bool {
 	var building sync.WaitGroup
 	defer building.Wait()
 	if os.Getenv("SLUICE_INSTALL") != "no" {
+		fmt.Println("compiling the program: up to three minutes the first time")
 		building.Go(func() { _ = r.start(".", "go build ./...").Run() }) // the tests report what does not build
 	}
 	err := r.start(".", line).Run()
