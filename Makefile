@@ -20,8 +20,8 @@ without  := ./cmd/% ./api% ./bench/% ./tools/% ./internal/testkit/archtest ./int
 raced     = $(filter-out $(without),$(packages))
 unraced   = $(filter $(without),$(packages))
 
-# The steps of make test. Browsers and other people's clients wait for most of their time, so they run beside the rest.
-test      = '& cd oracles && $$GOTEST -parallel=2 ./...' '$$GOTEST $(module)'
+# The steps of make test: the module, then browsers and other people's clients.
+test      = '$$GOTEST $(module)' 'cd oracles && $$GOTEST -parallel=2 ./...'
 # The race detector does not watch the memory of some packages, only calls into them. SQLite and its libraries are C translated
 # to Go, which would take two fifths of the time of all tests with a database; package scene draws pictures, package tokens
 # splits words, and neither shares what it changes. At its end it would wait for a second for races that are about to be reported.
@@ -53,7 +53,7 @@ test: ## all tests, 6 minutes on two cores, 12 in a fresh clone; SLUICE_INSTALL=
 
 check: ## what CI runs, 25 minutes: lint, test, the race detector, http1_lane: off, deploy/, the release
 	$(testrun) -checks 'make lint' $(test) \
-		'& $(lane-off) $(race) $(served)' '$(race) $(filter-out $(served),$(raced))' '$(lane-off) $$GOTEST ./cmd/sluice' '$$GOTEST $(checks)' 'cd tools/manifests && $$GOTEST ./...'
+		'$(lane-off) $(race) $(served)' '$(race) $(filter-out $(served),$(raced))' '$(lane-off) $$GOTEST ./cmd/sluice' '$$GOTEST $(checks)' 'cd tools/manifests && $$GOTEST ./...'
 
 soak: export SLUICE_SOAK := 1
 soak: export SLUICE_SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')

@@ -83,9 +83,9 @@ func (r *run) step(title, step string) {
 	defer os.Remove(events.Name())
 	defer events.Close()
 	cmd := r.start(".", step)
-	// make lint runs vet. Most tests wait for a server more than they compute, so more packages and more tests run at once
-	// than there are cores.
-	parallel := fmt.Sprintf("-p=%d -parallel=6", 1+runtime.NumCPU())
+	// make lint runs vet. Most tests wait for a server more than they compute, so more tests of a package run at once than
+	// there are cores, but no more packages: servers that wait for a processor miss their deadlines.
+	parallel := fmt.Sprintf("-p=%d -parallel=6", runtime.NumCPU())
 	cmd.Env = append(os.Environ(), "GOTEST=go tool -modfile="+absolute("tools/lint/go.mod")+" gotestsum --format=pkgname-and-test-fails --format-hide-empty-pkg"+
 		" --format-icons=text --hide-summary=skipped,output --jsonfile="+events.Name()+" -- -vet=off -timeout=20m "+parallel)
 	ended := make(chan error, 1)
