@@ -47,11 +47,11 @@ build: ## build the one binary, bin/sluice
 release: ## build archives, packages, SBOMs and checksums for all platforms, in dist/
 	go run ./tools/release -out dist
 
-test: ## all tests, 9 minutes on two cores, 12 in a fresh clone; SLUICE_INSTALL=no installs nothing
-	@echo 'make test: downloads modules, installs missing system packages with apt-get where it may (SLUICE_INSTALL=no: installs nothing and lists them), then runs all tests: about 12 minutes on two cores in a fresh clone, 9 after that.'
+test: ## all tests, 9 minutes on two cores, longer in a fresh clone; SLUICE_INSTALL=no installs nothing
+	@echo 'make test: downloads modules, installs missing system packages with apt-get where it may (SLUICE_INSTALL=no: installs nothing and lists them), then runs all tests: about 9 minutes on two cores, longer in a fresh clone.'
 	$(testrun) $(test)
 
-check: ## what CI runs, 25 minutes: lint, test, the race detector, http1_lane: off, deploy/, the release
+check: ## what CI runs: lint, test, the race detector, http1_lane: off, deploy/, the release
 	$(testrun) -checks 'make lint' $(test) \
 		'$(lane-off) $(race) $(served)' '$(race) $(filter-out $(served),$(raced))' '$(lane-off) $$GOTEST ./cmd/sluice' '$$GOTEST $(checks)' 'cd tools/manifests && $$GOTEST ./...'
 
