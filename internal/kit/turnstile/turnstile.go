@@ -18,8 +18,9 @@ import (
 const (
 	// atOnce is how many reads of one account run at once.
 	atOnce = 4
-	// mostWaiting is how many more may wait for their turn, and patience how long they do.
-	mostWaiting = 32
+	// mostWaiting is how many more may wait for their turn, and patience how long they do. One who waits costs a connection
+	// and a goroutine, so a program may list models from a few hundred goroutines at once.
+	mostWaiting = 256
 	patience    = 5 * time.Second
 	// exportsAtOnce is how many exports of one account run at once. They are long, so nobody waits for one.
 	exportsAtOnce = 1
