@@ -25,6 +25,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/kit/fault"
 	"sluice/internal/kit/health"
 	"sluice/internal/kit/pace"
 	"sluice/internal/ledger/admission"
@@ -59,6 +60,18 @@ const (
 	// Exact counts together with other nodes, in Redis.
 	Exact Mode = "exact"
 )
+
+// ModeOf returns the mode of a node that counts in Redis or not, and divides limits or not. Redis comes first: it
+// counts what dividing only estimates.
+func ModeOf(redis, divides bool) Mode {
+	switch {
+	case redis:
+		return Exact
+	case divides:
+		return Approximate
+	}
+	return Alone
+}
 
 // Store is the database that the nodes share. Each method is one transaction or one statement. Times are those
 // of the database's clock.
@@ -138,6 +151,10 @@ func Join(ctx context.Context, store Store, id string, mode Mode, opts *Options)
 	c.stop = stop
 	c.beating.Go(func() { c.keepBeating(beating) })
 	c.awaitShare(ctx)
+	if mode == Approximate {
+		rank, nodes := c.Share()
+		c.log.Warn("limits are approximate: each server on this database admits its part of them", "rank", rank, "servers", nodes, "hint", "set redis on all servers to share exact limits")
+	}
 	return c, nil
 }
 
@@ -321,6 +338,14 @@ func (c *Cluster) Lost() error {
 	return nil
 }
 
+// Admits is Lost for admission: the fault that callers get.
+func (c *Cluster) Admits() error {
+	if err := c.Lost(); err != nil {
+		return fault.New(fault.Unavailable, "Another server has taken the place of this one, so it lets no call in. Try again shortly.").After(5 * time.Second).Because(err)
+	}
+	return nil
+}
+
 // Look says whether this node is one of those that serve.
 func (c *Cluster) Look(context.Context) health.Finding {
 	if err := c.Ready(); err != nil {
@@ -360,5 +385,8 @@ func (c *Cluster) ID() string { return c.me.ID }
 // Life returns what tells this process from every other one; empty for a cluster of one.
 func (c *Cluster) Life() string { return c.me.Life }
 
-// Mode returns how this node counts limits.
+// Mode returns how this node counts limits; empty for a cluster of one.
 func (c *Cluster) Mode() Mode { return c.me.Mode }
+
+// Shared reports whether other nodes may serve the same accounts.
+func (c *Cluster) Shared() bool { return c.me.Mode == Exact || c.me.Mode == Approximate }

@@ -154,6 +154,9 @@ func (m Migration) String() string {
 	return fmt.Sprintf("migrating the database to version %d, step %d of %d, for %s", m.Version, m.Step, m.Of, took)
 }
 
+// News reports whether a log needs to say it. Most steps take no time; the first one says that there are some.
+func (m Migration) News() bool { return m.Step <= 1 || m.Took > 0 }
+
 // tellEvery is how often a migration that takes long is told of.
 const tellEvery = 10 * time.Second
 

@@ -317,6 +317,15 @@ func Revoke(ctx context.Context, url, accountID string) error {
 	return err
 }
 
+// Revoker returns Revoke for a command that changes accounts. Log gets what fails: the change is made by then.
+func Revoker(url string, log *slog.Logger) func(accountID string) {
+	return func(accountID string) {
+		if err := Revoke(context.Background(), url, accountID); err != nil {
+			log.Warn("Redis could not be told that the account has changed; running servers see the change within two seconds", "error", err.Error())
+		}
+	}
+}
+
 // takeOrder returns the order that asks Redis for a place. Requests are counted in thousandths,
 // and so is their limit here. account.Unlimited is negative and is passed on as it is.
 func (l *Ledger) takeOrder(accountID string, limits account.Limits, c admission.Cost, slot uint64) order {
