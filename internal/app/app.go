@@ -61,7 +61,7 @@ import (
 type Options struct {
 	// Log gets everything that the server logs. Default slog.Default().
 	Log *slog.Logger
-	// Output is what Log writes to, if it is known: /readyz, the metrics and "sluice debug" tell what
+	// Output is what Log writes to, if it is known: /readyz, the metrics and "sluice debug" say what
 	// has become of lines. May be nil.
 	Output *telemetry.Log
 	// Level, if not nil, is set to the configured log level at the start and at each reload. It must
@@ -102,7 +102,7 @@ type App struct {
 	reports  *overview.Desk      // tells people of it
 	record   *overview.Record    // how healthy models were in the last months
 	helm     *steering.Helm      // what staff has decided about the running service
-	follower *auth.Follower      // keeps the accounts true on a database that others change; nil on SQLite
+	follower *auth.Follower      // keeps the accounts current on a database that others change; nil on SQLite
 	books    *usage.Books        // what calls consumed
 	refusals *refusal.Keeper     // calls that were refused
 	pulse    *pulse.Pulse        // notices silence on streams

@@ -84,7 +84,7 @@ func (a *App) openFacts(ctx context.Context, cfg *config.Config) (err error) {
 	return nil
 }
 
-// reportMigration tells how far the migrations of the database are.
+// reportMigration reports how far the migrations of the database are.
 func (a *App) reportMigration(m sqlstore.Migration) {
 	a.opts.room.Tell(m.String())
 	if m.News() {

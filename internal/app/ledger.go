@@ -51,7 +51,7 @@ func visitRedis(cfg *config.Config, f *facts) (revoke func(accountID string), un
 	return redisledger.Revoker(cfg.Redis.Reveal(), slog.Default()), redisledger.Visit(cfg.Redis.Reveal())
 }
 
-// followAccounts makes what keeps the index true while other processes change accounts. No other process can
+// followAccounts makes what keeps the index current while other processes change accounts. No other process can
 // use a SQLite database.
 func (a *App) followAccounts(context.Context, *config.Config) error {
 	if a.facts.store.Engine() != sqlstore.Postgres {

@@ -45,7 +45,7 @@ func (a *App) reload() error {
 	if err := cfg.Replaces(old.Config); err != nil {
 		return err
 	}
-	restart := cfg.RestartNeeded(a.begun) // and not with the last one: what waits goes on to wait
+	restart := cfg.RestartNeeded(a.begun) // and not with the last one: what waits must keep waiting
 	cfg.Brand = old.Config.Brand          // keys and the router's id change together, at a start
 	s, err := settings.New(cfg, old.Found)
 	if err != nil {

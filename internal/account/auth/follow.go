@@ -108,7 +108,7 @@ func (f *Follower) Run(ctx context.Context, seen int64) {
 	}
 }
 
-// read reads changes once, within its time, and lets those go on who waited for it. It returns the number up
+// read reads changes once, within its time, and releases those who waited for it. It returns the number up
 // to which the index is complete.
 func (f *Follower) read(ctx context.Context, seen int64) int64 {
 	f.mu.Lock()

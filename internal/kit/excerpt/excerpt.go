@@ -2,7 +2,7 @@
 // row of the database. Nobody outside may decide how much of that text we write.
 //
 // Lengths are bytes, because bytes are what fills a log or a row. A cut never leaves half a
-// character behind.
+// character behind. Cause shortens errors of the network to what a message does not say already.
 package excerpt
 
 import (

@@ -32,6 +32,7 @@ import (
 )
 
 const (
+	// beatEvery is how often a node shows that it lives. forget is several times as long, so one lost beat means nothing.
 	beatEvery = 2 * time.Second
 	// deadline bounds one question to the database. A connection that is frozen costs one beat.
 	deadline = 2 * time.Second
@@ -147,6 +148,7 @@ func Join(ctx context.Context, store Store, id string, mode Mode, opts *Options)
 		c.remove(ctx)
 		return nil, fmt.Errorf("join the servers on this database: %w", err)
 	}
+	// The node must look alive until Leave, also while a stop lasts, so the beats do not end with ctx.
 	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = stop
 	c.beating.Go(func() { c.keepBeating(beating) })
@@ -240,6 +242,7 @@ func (c *Cluster) Leave(ctx context.Context) {
 	c.remove(ctx)
 }
 
+// remove takes the node's row away. It runs after ctx has ended as well, because a stop is when it is needed.
 func (c *Cluster) remove(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*deadline)
 	defer cancel()
