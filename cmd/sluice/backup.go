@@ -168,6 +168,7 @@ nothing. The exit code is 1 if anything is missing or damaged.`,
 	return cmd
 }
 
+// printChecked prints problems first: whoever reads only the top must not take a damaged backup for a good one.
 func printChecked(w io.Writer, out *installation.Checked) {
 	for _, problem := range out.Problems {
 		fmt.Fprintf(w, "✗ %s\n", problem)
@@ -190,6 +191,7 @@ func printChecked(w io.Writer, out *installation.Checked) {
 	fmt.Fprintln(w, ". Nothing was changed.")
 }
 
+// printRestored prints what was restored, and what to do before the first start.
 func printRestored(w io.Writer, out *installation.Restored) {
 	fmt.Fprintf(w, "Restored %s (%s): %d rows, %d calls; %d settled from the journal; %d account days audited.\n", out.Data, out.Engine, out.Rows, out.Books.Requests, out.Settled, out.Days)
 	if out.Files != nil {

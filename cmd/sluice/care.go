@@ -42,7 +42,7 @@ func (p *program) accountResetFactorCmd() *cobra.Command {
 	in := admin.Target{}
 	return addReason(does(p, &cobra.Command{
 		Use: "reset-second-factor ID --reason R", Short: "Turn two-step sign-in off and remove all passkeys for somebody who has lost them", Args: args("ID"),
-		Long: "Turn two-step sign-in off and sign the account out everywhere. Make sure first who\nis asking: from then on the password alone is enough. The owner is told by mail if a\nserver is running.",
+		Long: "Turn two-step sign-in off and sign the account out everywhere. First make sure who\nis asking: from then on the password alone is enough. The owner is told by mail if a\nserver is running.",
 	}, p.ops.AccountResetSecondFactor, &in, func(w io.Writer, a *admin.Account) {
 		fmt.Fprintf(w, "Two-step sign-in of %s is off.\n", a.Email)
 	}, &in.Ref), &in.Reason)

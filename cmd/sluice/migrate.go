@@ -67,6 +67,8 @@ line.`,
 	return cmd
 }
 
+// migrate checks the flags and does what they ask for: cancel, plan or move. A wrong address is found before anything is
+// opened.
 func (p *program) migrate(c *cobra.Command, f *migrateFlags) error {
 	cfg, err := p.load()
 	if err != nil {
@@ -97,6 +99,8 @@ func (p *program) migrate(c *cobra.Command, f *migrateFlags) error {
 	return p.print(moved, func(w io.Writer) { printMoved(w, moved, m) })
 }
 
+// cancelMigration makes a SQLite database usable again. Repeating it is no error; the output says whether it changed
+// anything.
 func (p *program) cancelMigration(c *cobra.Command, from string) error {
 	was, err := installation.CancelMove(c.Context(), from)
 	if err != nil {

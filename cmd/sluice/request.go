@@ -184,7 +184,7 @@ func (p *program) accountSignalsCmd() *cobra.Command {
 	in := admin.Target{}
 	return does(p, &cobra.Command{
 		Use: "signals ID|E-MAIL", Short: "Show patterns in an account's calls that hint at resale or proxying", Args: args("ID"),
-		Long: "Show patterns in an account's calls that its score does not tell: sudden growth, a\nplan's limits used for hours, a key used from many networks, calls at even\nintervals. They are reasons to look, and have no effect by themselves.",
+		Long: "Show patterns in an account's calls that its score does not show: sudden growth, a\nplan's limits used for hours, a key used from many networks, calls at even\nintervals. They are reasons to look, and have no effect by themselves.",
 	}, p.ops.AccountSignals, &in, printSignals, &in.Ref)
 }
 

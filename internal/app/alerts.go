@@ -10,7 +10,7 @@ import (
 	"sluice/internal/operate/alert"
 )
 
-// alerts is what tells operators and customers what has happened.
+// alerts is what reports to operators and customers what has happened.
 type alerts struct {
 	hooks   *alert.Hooks   // of customers
 	desk    *alert.Desk    // of the operator
@@ -18,7 +18,7 @@ type alerts struct {
 	watch   *alert.Watch
 }
 
-// openAlerts opens what tells operators and customers by webhook and mail.
+// openAlerts opens the alerts by webhook and mail.
 func (a *App) openAlerts(_ context.Context, cfg *config.Config) error {
 	node, err := a.facts.dir.Node()
 	if err != nil {
@@ -35,7 +35,7 @@ func (a *App) openAlerts(_ context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// sights returns what is wrong now and worth telling the operator. Nothing in it waits.
+// sights returns what is wrong now, for alerts to the operator. It does not block.
 func (a *App) sights() []alert.Sight {
 	s, node := a.settings.Load(), a.nodeName()
 	return slices.Concat(alert.DownUpstreams(s.Routes.Standings(time.Now())),

@@ -105,12 +105,8 @@ func (t *remoteTools) close() {
 // newMCPServer returns the MCP server, which offers the service as tools. It sends its requests to
 // the handler that api returns.
 func (a *App) newMCPServer(api func(depth int) http.Handler) *mcpserver.Server {
-	title := "" // the default of mcpserver: our own name
-	if brand := a.settings.Load().Config.Brand; brand != "service" {
-		title = brand
-	}
 	return mcpserver.New(mcpserver.Sources{API: api, Usage: a.books.View(), Models: func() (*catalog.Catalog, *routing.Routes) {
 		s := a.settings.Load()
 		return s.Catalog, s.Routes
-	}}, &mcpserver.Options{Log: a.log, Title: title, Tell: a.tellNodes(topicMCP)})
+	}}, &mcpserver.Options{Log: a.log, Title: a.begun.ChosenBrand(), Tell: a.tellNodes(topicMCP)})
 }

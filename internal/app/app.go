@@ -13,7 +13,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -47,7 +46,6 @@ import (
 	"sluice/internal/line/inference"
 	"sluice/internal/line/resume"
 	"sluice/internal/operate/admin"
-	"sluice/internal/operate/doctor"
 	"sluice/internal/operate/feedback"
 	"sluice/internal/operate/notice"
 	"sluice/internal/operate/overview"
@@ -59,15 +57,11 @@ import (
 	"sluice/internal/video"
 )
 
-// defaultMetricsListen is the address of the metrics if the operator does not name one. If it is
-// busy, the server starts without metrics. Two servers on one machine then both start.
-const defaultMetricsListen = "127.0.0.1:9090"
-
 // Options are the choices of New; the zero value is the default.
 type Options struct {
 	// Log gets everything that the server logs. Default slog.Default().
 	Log *slog.Logger
-	// Output is what Log writes to, if it is known: /readyz, the metrics and "sluice debug" tell what
+	// Output is what Log writes to, if it is known: /readyz, the metrics and "sluice debug" say what
 	// has become of lines. May be nil.
 	Output *telemetry.Log
 	// Level, if not nil, is set to the configured log level at the start and at each reload. It must
@@ -108,7 +102,7 @@ type App struct {
 	reports  *overview.Desk      // tells people of it
 	record   *overview.Record    // how healthy models were in the last months
 	helm     *steering.Helm      // what staff has decided about the running service
-	follower *auth.Follower      // keeps the accounts true on a database that others change; nil on SQLite
+	follower *auth.Follower      // keeps the accounts current on a database that others change; nil on SQLite
 	books    *usage.Books        // what calls consumed
 	refusals *refusal.Keeper     // calls that were refused
 	pulse    *pulse.Pulse        // notices silence on streams
@@ -158,9 +152,8 @@ type App struct {
 	cert     atomic.Pointer[tls.Certificate]   // nil if TLS is off
 	reloadMu sync.Mutex                        // held while settings are replaced, from reading the old to storing the new
 	lookMu   sync.Mutex                        // held while models are looked for; taken before reloadMu
-	refused  atomic.Pointer[string]            // why the configuration on disk is not in force; nil if it is
+	onDisk   config.OnDisk                     // how the configuration on disk differs from the one in force
 	begun    *config.Config                    // the configuration of the start
-	waiting  atomic.Pointer[[]string]          // settings on disk that wait for a restart; nil before the first reload
 }
 
 // New opens everything that the configuration names. On an empty database it creates the owner. New
@@ -233,7 +226,7 @@ func (a *App) readSettings(_ context.Context, cfg *config.Config) error {
 		return err
 	}
 	a.setLevel(s)
-	a.checkWeights(s)
+	s.Weights.Check(a.log)
 	a.settings.Store(s)
 	return s.Connect(nil, a.pulse)
 }
@@ -253,8 +246,8 @@ func (a *App) openCatalog(ctx context.Context, cfg *config.Config) error {
 
 // listen starts to listen for the API, on the admin socket and for metrics.
 func (a *App) listen(_ context.Context, cfg *config.Config) (err error) {
-	if a.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
-		return fmt.Errorf("listen on %s: %w; choose another address with --listen or the field listen", cfg.Listen, doctor.Cause(err))
+	if a.listener, err = httpserver.Listen(cfg.Listen); err != nil {
+		return err
 	}
 	// The port may be 0, which lets the system choose one. Callers need the real one.
 	host, _, _ := net.SplitHostPort(cfg.Listen) // net.Listen has accepted it
@@ -263,21 +256,17 @@ func (a *App) listen(_ context.Context, cfg *config.Config) (err error) {
 	if a.adminListener, err = admin.Listen(a.facts.dir.Path()); err != nil {
 		return err
 	}
-	if cfg.MetricsListen == "" {
+	a.opts.room.Close() // it has had the address of the metrics
+	a.metricsListener, err = httpserver.ListenMetrics(cfg.MetricsListen, cfg.MetricsOptional(), a.log)
+	if a.metricsListener == nil {
 		a.metrics.Off()
-		return nil
 	}
-	a.opts.room.Close()
-	a.metricsListener, err = net.Listen("tcp", cfg.MetricsListen)
-	// An address that the operator has chosen must work; the default need not.
-	if err != nil && cfg.MetricsListen == defaultMetricsListen {
-		a.metrics.Off()
-		a.log.Warn("metrics are off: the default address is busy", "address", cfg.MetricsListen)
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("listen for metrics on %s: %w; choose another address in metrics_listen, or leave it empty", cfg.MetricsListen, doctor.Cause(err))
-	}
+	return err
+}
+
+// watchLocal watches for requests that do not come from this machine; see httpserver.Local.
+func (a *App) watchLocal(context.Context, *config.Config) error {
+	a.local = httpserver.NewLocal(a.facts.dir, func() []string { return a.settings.Load().Config.ImpliedDoors() }, a.log)
 	return nil
 }
 

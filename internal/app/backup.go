@@ -28,7 +28,7 @@ func Backup(ctx context.Context, cfg *config.Config, to string, copyVideos *bool
 	defer func() { err = errors.Join(err, videos.Close()) }()
 	b := &installation.Backup{
 		To: to, Database: cfg.Database, Data: data, Secret: cfg.Secret.Reveal(), Report: report,
-		Videos: videos.Open, Place: videos.String(), CopyVideos: cfg.Blob.Kind != "s3",
+		Videos: videos.Open, Place: videos.String(), CopyVideos: videos.Local(),
 		Journal: admin.Journal{Client: client},
 	}
 	if copyVideos != nil {

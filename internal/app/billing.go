@@ -8,14 +8,7 @@ import (
 	"sluice/internal/account/billing/stripe"
 	"sluice/internal/account/billing/testpay"
 	"sluice/internal/app/config"
-)
-
-// The pages where customers pay with test cards, and the page that another processor sends them back
-// to. The dashboard serves these paths.
-const (
-	planPage     = "/dashboard/plan"
-	testCheckout = planPage + "/pay"
-	testCard     = planPage + "/card"
+	"sluice/internal/web/dashboard"
 )
 
 // openBilling opens billing. Letters tell customers what becomes of their payments.
@@ -24,12 +17,7 @@ func (a *App) openBilling(_ context.Context, cfg *config.Config) error {
 		Plans: a.plans, OnEntry: func(ctx context.Context, acct *account.Account, e billing.Entry) {
 			a.letters.Entry(ctx, acct, e, a.billing.Details)
 		}, Log: a.log,
-		// The test card gives plans away, so it is only for a developer's own machine. Unless the
-		// operator has chosen it, it is withdrawn when a request from elsewhere arrives, or when a
-		// reload sets public_url.
-		Withdrawn: func() bool {
-			return cfg.Billing.Processor == "" && a.settings.Load().Config.PaymentProcessor(a.local.Holds()) != "testpay"
-		},
+		Withdrawn: func() bool { return cfg.WithdrawsTestCard(a.settings.Load().Config, a.local.Holds()) },
 	})
 	return nil
 }
@@ -43,9 +31,9 @@ func newBilling(cfg *config.Config, f *facts, origin func() string, opts billing
 	// As if only this machine sent requests: Withdrawn takes the test card away when that ends.
 	switch cfg.PaymentProcessor(true) {
 	case "testpay":
-		opts.Processor = testpay.New(f.stores.payments, testCheckout, testCard)
+		opts.Processor = testpay.New(f.stores.payments, dashboard.CheckoutPath, dashboard.CardPath)
 	case "stripe":
-		p := stripe.New(cfg.Billing.SecretKey.Reveal(), cfg.Billing.WebhookSecret.Reveal(), func() string { return origin() + planPage }, &stripe.Options{URL: cfg.Billing.APIURL})
+		p := stripe.New(cfg.Billing.SecretKey.Reveal(), cfg.Billing.WebhookSecret.Reveal(), func() string { return origin() + dashboard.PlanPath }, &stripe.Options{URL: cfg.Billing.APIURL})
 		opts.Processor, opts.LeastCents = p, stripe.LeastCents
 		return billing.New(f.stores.payments, &opts), p
 	}

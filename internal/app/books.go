@@ -26,7 +26,7 @@ func (a *App) openBooks(_ context.Context, cfg *config.Config) error {
 		KeepDays: func() int { return a.settings.Load().Config.Usage.KeepDays },
 	})
 	a.refusals = refusal.New(a.facts.stores.calls, a.log)
-	a.gate = admission.New(a.ledger, entrance{a.books, a.cluster}, a.currentFacts(cfg))
+	a.gate = admission.New(a.ledger, entrance{a.books, a.cluster}, a.currentFacts())
 	a.quota = a.newQuota()
 	a.gate.CountUnits(a.quota)
 	return a.books.Open()
@@ -74,11 +74,11 @@ func (a *App) restoreWindows(ctx context.Context, _ *config.Config) error {
 
 // resumeScores starts abuse control with the counts of this month. It flushes the journal first, so
 // that the counts are complete. The start fails if the database does not answer.
-func (a *App) resumeScores(ctx context.Context, cfg *config.Config) error {
+func (a *App) resumeScores(ctx context.Context, _ *config.Config) error {
 	opts := abuse.Options{
 		Plans:    a.plans,
 		Accounts: a.facts.accounts, Lock: a.facts.index.Lock, Unlock: a.facts.index.Unlock,
-		Flush: a.books.Flush, Tell: a.letters.Abuse, Log: a.log, Shared: a.isShared(cfg),
+		Flush: a.books.Flush, Tell: a.letters.Abuse, Log: a.log, Shared: a.cluster.Shared(),
 	}
 	if a.redis != nil {
 		opts.Counter = a.redis.Units()

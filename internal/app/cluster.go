@@ -12,6 +12,7 @@ import (
 	"sluice/internal/operate/alert"
 	"sluice/internal/operate/overview"
 	"sluice/internal/operate/ticket"
+	"sluice/internal/store/sqlstore"
 )
 
 // topicMCP is what nodes tell each other about calls of MCP tools.
@@ -23,28 +24,17 @@ func (a *App) joinCluster(ctx context.Context, cfg *config.Config) error {
 	if a.facts.alone() {
 		return nil
 	}
-	mode := cluster.Alone
-	switch {
-	case cfg.Redis != "":
-		mode = cluster.Exact
-	case cfg.Cluster == "approximate":
-		mode = cluster.Approximate
-	}
 	node, err := a.facts.dir.Node()
 	if err != nil {
 		return err
 	}
 	host, _ := os.Hostname() // without one, the id is still there
+	mode := cluster.ModeOf(cfg.Redis != "", cfg.Cluster != "")
 	joined, err := cluster.Join(ctx, a.facts.stores.nodes, node, mode, &cluster.Options{Version: buildinfo.Version, Host: host, Log: a.log})
-	if err != nil {
-		return err
+	if err == nil { // otherwise close would leave it
+		a.cluster = joined
 	}
-	a.cluster = joined
-	if mode == cluster.Approximate {
-		rank, nodes := a.cluster.Share()
-		a.log.Warn("limits are approximate: each server on this database admits its part of them", "rank", rank, "servers", nodes, "hint", "set redis on all servers to share exact limits")
-	}
-	return nil
+	return err
 }
 
 // onceJobs returns the work that one server does for all that share the database. It writes to rows that every
@@ -56,15 +46,8 @@ func (a *App) onceJobs() []func(context.Context) {
 		a.cluster.Every("usage: old settlements", usage.DropEvery, a.books.DropOld),
 		a.cluster.Every("health: days", overview.AddEvery, a.record.Add),
 		a.cluster.Every("alerts", alert.CarryEvery, a.alerts.courier.Carry),
-		a.cluster.Every("expired rows", expireEvery, a.dropExpired),
-		a.cluster.Every("support: new matters", ticket.GatherEvery, a.gatherTickets),
-	}
-}
-
-// gatherTickets opens tickets for what needs support.
-func (a *App) gatherTickets(ctx context.Context) {
-	if err := a.tickets.Gather(ctx); err != nil && ctx.Err() == nil {
-		a.log.Warn("tickets for support could not be gathered", "error", err.Error())
+		a.cluster.Every("expired rows", sqlstore.DropEvery, a.dropExpired),
+		a.cluster.Every("support: new matters", ticket.GatherEvery, a.tickets.GatherLogged(a.log)),
 	}
 }
 

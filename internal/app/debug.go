@@ -9,8 +9,6 @@ func (a *App) debug() admin.Debug {
 	d := admin.Build()
 	d.StartedAt, d.Config, d.Problems = a.started.UTC(), a.settings.Load().Config.Redacted(), a.opts.Output.Problems()
 	d.DroppedLines, _ = a.opts.Output.Dropped()
-	if why := a.refused.Load(); why != nil {
-		d.ConfigRefused = *why
-	}
+	d.ConfigRefused = a.onDisk.Refused()
 	return d
 }

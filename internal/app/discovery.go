@@ -20,10 +20,7 @@ func (a *App) lookAround(ctx context.Context, all bool) error {
 	if err != nil {
 		return err
 	}
-	// Only configured providers are in failed. That no model server runs on this machine is normal.
-	for name, err := range failed {
-		a.log.Warn("a provider did not return its list of models", "provider", name, "error", err.Error())
-	}
+	discovery.LogFailed(failed, a.log)
 	// When the process stops, the requests of Look are cut off, and their results say nothing.
 	if ctx.Err() != nil || discovery.Same(next.Listed, s.Found.Listed) {
 		return nil

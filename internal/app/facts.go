@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
@@ -64,19 +63,6 @@ func (f *facts) changed(a *account.Account) {
 	}
 }
 
-// createOwner creates the owner's account if there is no account, and returns its master key. It
-// returns "" if there is one.
-func (f *facts) createOwner(ctx context.Context) (string, error) {
-	if f.index.Accounts() > 0 {
-		return "", nil
-	}
-	raw, err := f.accounts.CreateOwner(ctx)
-	if err == nil && raw == "" { // another node created it after we had loaded the accounts
-		err = f.index.Load(ctx, f.stores.accounts)
-	}
-	return raw, err
-}
-
 // alone reports whether no other process can use the database. That of SQLite is in the folder that
 // we have locked.
 func (f *facts) alone() bool { return f.store.Engine() == sqlstore.SQLite }
@@ -89,21 +75,19 @@ func (a *App) openFacts(ctx context.Context, cfg *config.Config) (err error) {
 	a.facts, err = openFacts(ctx, cfg, func(ctx context.Context, database, dir string) (*sqlstore.Store, error) {
 		return sqlstore.OpenReporting(ctx, database, dir, a.reportMigration)
 	})
-	if errors.Is(err, datadir.ErrLocked) {
-		return fmt.Errorf("%w; stop it first, or give this one another folder with --data", err)
+	if err != nil {
+		return datadir.Advise(err)
 	}
-	// On PostgreSQL there may be other nodes. They do not start without the same secret.
-	if err == nil && cfg.Secret == "" && a.facts.store.Engine() == sqlstore.Postgres {
-		a.log.Warn("SLUICE_SECRET is not set, so secret.key in the data folder is used; other nodes on this database need the same: set SLUICE_SECRET to what it holds on all of them, or copy it into each data folder")
+	if note := installation.SecretNote(a.facts.store, cfg.Secret.Reveal()); note != "" {
+		a.log.Warn(note)
 	}
-	return err
+	return nil
 }
 
-// reportMigration tells how far the migrations of the database are.
+// reportMigration reports how far the migrations of the database are.
 func (a *App) reportMigration(m sqlstore.Migration) {
 	a.opts.room.Tell(m.String())
-	// Most steps take no time. The first one says that there are some.
-	if m.Step <= 1 || m.Took > 0 {
+	if m.News() {
 		a.log.Info(m.String())
 	}
 }
@@ -119,7 +103,7 @@ func (a *App) loadAccounts(ctx context.Context, _ *config.Config) (err error) {
 
 // createOwner creates the owner's account on an empty database.
 func (a *App) createOwner(ctx context.Context, _ *config.Config) (err error) {
-	a.ownerKey, err = a.facts.createOwner(ctx)
+	a.ownerKey, err = a.facts.index.CreateOwner(ctx, a.facts.accounts, a.facts.stores.accounts)
 	return err
 }
 

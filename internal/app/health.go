@@ -2,11 +2,9 @@ package app
 
 import (
 	"context"
-	"time"
 
 	"sluice/internal/api/httpserver"
 	"sluice/internal/app/config"
-	"sluice/internal/kit/fault"
 	"sluice/internal/kit/health"
 	"sluice/internal/ledger/cluster"
 	"sluice/internal/ledger/usage"
@@ -19,7 +17,7 @@ import (
 // Calls continue while the database is down, so that alone keeps nobody away; what follows from it does, when its
 // bound is reached: a full journal, or keys that nobody has been able to check for too long. The same goes for a full
 // disk: calls continue in the space that the journal has reserved.
-func (a *App) watchHealth(_ context.Context, cfg *config.Config) error {
+func (a *App) watchHealth(context.Context, *config.Config) error {
 	checks := []health.Check{
 		{Name: "database", Look: a.facts.store.Look, Aside: true},
 		{Name: "journal", Look: a.books.Look, Cheap: true},
@@ -27,14 +25,14 @@ func (a *App) watchHealth(_ context.Context, cfg *config.Config) error {
 		{Name: "mail", Look: a.outbox.Look, Aside: true},
 		{Name: "storage", Look: a.files.Look, Aside: true},
 		health.Remark("billing", a.billing.Note),
-		health.Remark("configuration", a.configNote),
+		health.Remark("configuration", a.onDisk.Note),
 		health.Remark("log", a.opts.Output.DroppedNote),
 		health.Remark("router", func() string { return a.settings.Load().Weights.Note() }),
 	}
 	if a.redis != nil {
 		checks = append(checks, health.Check{Name: "redis", Look: a.redis.Look, Cheap: true})
 	}
-	if a.follower != nil && a.isShared(cfg) {
+	if a.follower != nil && a.cluster.Shared() {
 		var current func() bool
 		if a.redis != nil {
 			current = func() bool { return a.redis.State().Exact }
@@ -64,8 +62,8 @@ type entrance struct {
 
 // Ready implements admission.Accounts. It takes no lock.
 func (e entrance) Ready() error {
-	if err := e.cluster.Lost(); err != nil {
-		return fault.New(fault.Unavailable, "Another server has taken the place of this one, so it lets no call in. Try again shortly.").After(5 * time.Second).Because(err)
+	if err := e.cluster.Admits(); err != nil {
+		return err
 	}
 	return e.Books.Ready()
 }

@@ -15,15 +15,9 @@ func (a *App) openTraces(_ context.Context, cfg *config.Config) error {
 		return nil
 	}
 	headers, _ := cfg.Traces.HeaderMap() // config.Load has checked them
-	var told time.Time                   // only the exporter's goroutine uses it
 	a.tracer = telemetry.NewTracer(telemetry.TraceOptions{
 		Endpoint: cfg.Traces.Endpoint, Headers: headers, Version: buildinfo.Version, Instance: a.nodeName(), Sampling: a.settings.Load().Sampling(),
-		Failed: func(err error, spans int) {
-			if time.Since(told) >= time.Minute {
-				told = time.Now()
-				a.log.Warn("traces could not be sent; sluice_trace_spans_total counts what is lost", "spans", spans, "error", err.Error())
-			}
-		},
+		Failed: telemetry.LogLost(a.log),
 	})
 	return nil
 }
@@ -50,7 +44,7 @@ func (a *App) addMetrics(context.Context, *config.Config) error {
 	telemetry.Gauge(m, "sluice_streams_open", "Streamed replies under way now.", a.line.Streams)
 	telemetry.Gauge(m, "sluice_request_bodies_bytes", "Bytes of request bodies held now.", a.api.BodiesInFlight)
 	telemetry.Gauge(m, "sluice_certificate_expires_timestamp_seconds", "When the certificate in tls.cert expires, as Unix time; 0 without one.", a.certificateEnds)
-	telemetry.Gauge(m, "sluice_config_waiting", "Changed settings that wait for a restart.", func() int { return len(a.restartNeeded()) })
+	telemetry.Gauge(m, "sluice_config_waiting", "Changed settings that wait for a restart.", func() int { return len(a.onDisk.Waiting()) })
 	telemetry.Gauge(m, "sluice_config_hash", "A number that changes with the configuration in force: the same on nodes that have the same.", func() float64 {
 		return float64(a.settings.Load().Config.Hash())
 	})

@@ -61,9 +61,6 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 		f.close()
 		return nil, nil, err
 	}
-	if cfg.Redis != "" && !f.alone() {
-		f.revoke = revokeOnce(cfg)
-	}
 	a := &App{facts: f}
 	a.settings.Store(s)
 	a.openOffline(cfg)
@@ -86,12 +83,14 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 // the journal only if an operation reads it, and billing renews nothing by itself.
 func (a *App) openOffline(cfg *config.Config) {
 	f := a.facts
+	revoke, units := visitRedis(cfg, f)
+	f.revoke = revoke
 	a.books = usage.NewBooks(f.dir.Join(installation.JournalFolder), f.stores.calls, &usage.BooksOptions{SyncEach: cfg.Usage.SyncEach})
 	// A command sees no requests. It relies on what the last server has recorded.
 	local := func() bool { return datadir.Proxied(f.dir.Path()) == "" }
 	a.billing, _ = newBilling(cfg, f, cfg.Origin, billing.Options{
 		Plans: a.plans, Log: slog.New(slog.DiscardHandler),
-		Withdrawn: func() bool { return cfg.Billing.Processor == "" && !local() },
+		Withdrawn: func() bool { return cfg.WithdrawsTestCard(cfg, local()) },
 	})
 	a.helm = steering.New(f.stores.service, nil)
 	a.desk = signin.New(f.stores.logins, f.accounts, nil, func() signin.Settings { return a.settings.Load().Signin(cfg.Origin(), local()) }, nil)
@@ -99,7 +98,7 @@ func (a *App) openOffline(cfg *config.Config) {
 	a.notices = notice.NewBoard(f.stores.tickets, nil, cfg.Origin, nil)
 	a.feedback = feedback.New(f.stores.service, nil, nil)
 	a.alerts.desk = alert.NewDesk(f.stores.alerts, func() alert.Settings { return a.settings.Load().Alerts() }, nil)
-	a.abuse = abuse.New(f.stores.calls, abuse.Options{Plans: a.plans, Accounts: f.accounts, Flush: a.books.Flush, Counter: counterOnce(cfg, f)})
+	a.abuse = abuse.New(f.stores.calls, abuse.Options{Plans: a.plans, Accounts: f.accounts, Flush: a.books.Flush, Counter: units})
 	a.tickets = ticket.NewOffice(f.stores.tickets, nil, func() ticket.Settings { return ticket.Settings{} }, nil)
 }
 

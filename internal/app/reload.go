@@ -5,10 +5,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"strings"
 
 	"sluice/internal/app/config"
 	"sluice/internal/app/settings"
+	"sluice/internal/kit/pace"
+	"sluice/internal/upstream/catalog"
 )
 
 // Reload reads the configuration again. If it is valid, it applies to every request that arrives
@@ -19,15 +20,13 @@ func (a *App) Reload() error {
 	defer a.reloadMu.Unlock()
 	err := a.reload()
 	if err != nil {
-		problem := err.Error()
-		// What was refused is tried again until it is accepted. That is news once.
-		if was := a.refused.Swap(&problem); was == nil || *was != problem {
+		if a.onDisk.Refuse(err) {
 			a.metrics.Reloaded(false)
-			a.log.Error("the new configuration was refused; the old one stays", "error", problem)
+			a.log.Error("the new configuration was refused; the old one stays", "error", err.Error())
 		}
 		return err
 	}
-	a.refused.Store(nil)
+	a.onDisk.Accept()
 	a.metrics.Reloaded(true)
 	a.log.Info("configuration reloaded", "models", len(a.settings.Load().Catalog.Models()))
 	return nil
@@ -46,7 +45,7 @@ func (a *App) reload() error {
 	if err := cfg.Replaces(old.Config); err != nil {
 		return err
 	}
-	restart := cfg.RestartNeeded(a.begun) // and not with the last one: what waits goes on to wait
+	restart := cfg.RestartNeeded(a.begun) // and not with the last one: what waits must keep waiting
 	cfg.Brand = old.Config.Brand          // keys and the router's id change together, at a start
 	s, err := settings.New(cfg, old.Found)
 	if err != nil {
@@ -59,12 +58,12 @@ func (a *App) reload() error {
 		return err
 	}
 	// Nothing below fails.
-	a.waiting.Store(&restart)
+	a.onDisk.Wait(restart)
 	if len(restart) > 0 {
 		a.log.Warn("some changes take effect at the next start only", "fields", restart)
 	}
 	a.warn(cfg)
-	a.checkWeights(s)
+	s.Weights.Check(a.log)
 	a.setLevel(s)
 	if a.tracer != nil {
 		a.tracer.Set(s.Sampling())
@@ -78,13 +77,6 @@ func (a *App) reload() error {
 func (a *App) warn(cfg *config.Config) {
 	for _, w := range cfg.Warnings() {
 		a.log.Warn("configuration", "warning", w)
-	}
-}
-
-// checkWeights logs if the configured weights of the router cannot be used.
-func (a *App) checkWeights(s *settings.Settings) {
-	if err := s.Weights.Err(); err != nil {
-		a.log.Warn("the router's weights cannot be used; it goes by its estimates", "file", s.Config.Router.Weights, "error", err)
 	}
 }
 
@@ -116,6 +108,13 @@ func (a *App) joinCatalog(old, s *settings.Settings) {
 		s.JoinLater(old)
 	}
 	s.Route(old, a.helm.Drained, a.log)
+}
+
+// keepCatalogs calls keepCatalog until ctx ends; not at the start, because openCatalog has just done the same.
+func (a *App) keepCatalogs(ctx context.Context) {
+	for range pace.Every(ctx, catalog.KeepEvery) {
+		a.keepCatalog()
+	}
 }
 
 // keepCatalog tells the database again which catalog this process has. It thereby records changes
@@ -157,31 +156,10 @@ func (a *App) watch(ctx context.Context) {
 		return
 	}
 	config.Watch(ctx, func() *config.Config { return a.settings.Load().Config }, a.Reload, func() {
-		if a.refused.Swap(nil) == nil {
-			return // a signal has reloaded it meanwhile
+		if a.onDisk.Accept() { // otherwise a signal has reloaded it meanwhile
+			a.log.Info("the configuration file is again the one that is in force")
 		}
-		a.log.Info("the configuration file is again the one that is in force")
 	})
-}
-
-// restartNeeded returns the settings of the configuration on disk that wait for a restart.
-func (a *App) restartNeeded() []string {
-	if waiting := a.waiting.Load(); waiting != nil {
-		return *waiting
-	}
-	return nil
-}
-
-// configNote says in /readyz that the configuration in force is not the one on disk. What is wrong
-// with that one is in the log; it may quote names that are not for everybody.
-func (a *App) configNote() string {
-	if a.refused.Load() != nil {
-		return "the configuration on disk was refused, and an older one is in force; the log says more"
-	}
-	if waiting := a.restartNeeded(); len(waiting) > 0 {
-		return "these settings were changed and wait for a restart: " + strings.Join(waiting, ", ")
-	}
-	return ""
 }
 
 // certificateEnds returns when the certificate in force expires, in Unix seconds; 0 without TLS.

@@ -197,7 +197,7 @@ func (a *App) backend() *admin.Backend {
 	b.Status = a.status
 	b.Reload = func(context.Context) ([]string, error) {
 		err := a.Reload()
-		return a.restartNeeded(), err
+		return a.onDisk.Waiting(), err
 	}
 	b.Debug, b.Examine, b.Metrics = a.debug, a.examine, a.metrics.Handler()
 	return b

@@ -1,6 +1,9 @@
 package app
 
 import (
+	"context"
+	"time"
+
 	"sluice/internal/store/sqlstore"
 	"sluice/internal/store/sqlstore/accounts"
 	alertstore "sluice/internal/store/sqlstore/alerts"
@@ -42,6 +45,14 @@ func storesOf(db *sqlstore.Store) stores {
 		service:  service.New(db),
 		videos:   videos.New(db),
 	}
+}
+
+// dropExpired deletes what has expired in the database.
+func (a *App) dropExpired(ctx context.Context) {
+	signins := sqlstore.Expiring{What: "sessions, links and attempts", AtOnce: 1, Drop: func(ctx context.Context, _ time.Time, _ int) (int, error) {
+		return 0, a.desk.DropExpired(ctx)
+	}}
+	sqlstore.DropExpired(ctx, sqlstore.NotDropped(a.log), append(a.facts.stores.expiring(), signins)...)
 }
 
 // expiring returns what expires in any part.

@@ -55,7 +55,7 @@ var (
 	valueEnd = regexp.MustCompile(`[,;\n]|\.\s|\sand\s|$`)
 	// leadIn matches the words between a tool and what it is to work on: "tool for", "saying".
 	leadIn = regexp.MustCompile(`(?i)^[ ,:]*(?:tool|function)?\s*(?:(?:for|about|on|of|to|with|that|in)\s+)?(?:say(?:ing)?\s+)?`)
-	// denied matches a denial behind a property: "vegan: no", "alarm is off".
+	// denied matches a denial after a property: "vegan: no", "alarm is off".
 	denied = regexp.MustCompile(`(?i)^\W+(?:is\s+)?(?:false|no|off|not)\b`)
 	// placing matches a preposition of place at the end of a text.
 	placing = regexp.MustCompile(`(?i)\b(?:in|at|near) $`)
@@ -118,14 +118,14 @@ func (e *evidence) of(kinds ...kind) (all []thing) {
 }
 
 // after returns the things that follow the name of a property, as in: subject "Lunch", from Rome. A plain word
-// counts only behind a colon or an equals sign, as in city: porto, or if the property takes any text.
+// counts only after a colon or an equals sign, as in city: porto, or if the property takes any text.
 func (e *evidence) after(property string) (all []thing) {
 	key := fold(property)
 	for _, phrase := range e.phrases {
 		if phrase.value != key || len(all) > 9 || !joint.MatchString(e.text[phrase.end:]) {
 			continue
 		}
-		// at is where the value begins; signed says that a colon or an equals sign stands before it.
+		// at is where the value begins; signed says that a colon or an equals sign comes before it.
 		m := joint.FindStringSubmatchIndex(e.text[phrase.end:])
 		at, signed := phrase.end+m[1], m[2] >= 0
 		// Only the thing at the value's offset counts. An unsigned value must not be a plain word, unless the
@@ -135,7 +135,7 @@ func (e *evidence) after(property string) (all []thing) {
 			switch {
 			case t.end <= at || t.at > at || !signed && (len(property) == 1 || t.kind == plainWord && !loose):
 				continue
-			case t.kind == plainWord || t.kind == properName && (signed || loose): // the value goes on to its end
+			case t.kind == plainWord || t.kind == properName && (signed || loose): // the value continues to its end
 				t.value = bare(e.text[at : at+valueEnd.FindStringIndex(e.text[at:])[0]])
 				t.end = at + len(t.value)
 			}
@@ -145,7 +145,7 @@ func (e *evidence) after(property string) (all []thing) {
 	return all
 }
 
-// matter returns the prompt behind the words that only ask for the tool: "Lisbon" of "search for Lisbon" where the
+// matter returns the prompt after the words that only ask for the tool: "Lisbon" of "search for Lisbon" where the
 // tool is search. It returns the empty string if nothing else is left, or if there is no tool.
 func (e *evidence) matter() string {
 	prompt, rest := e.text[e.from:], e.text[e.from:]

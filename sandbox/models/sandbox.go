@@ -11,8 +11,8 @@
 //	[[sandbox:error=503]]          fail with a status
 //	[[sandbox:delay=2s]]           wait before the reply
 //	[[sandbox:chunk_delay=50ms]]   wait before each event of a stream
-//	[[sandbox:tokens=200]]         reply with so many tokens
-//	[[sandbox:cut=3]]              break off after so many events
+//	[[sandbox:tokens=200]]         reply with this many tokens
+//	[[sandbox:cut=3]]              break off after this many events
 //	[[sandbox:call=f {"a":1}]]     call a tool of the request
 //
 // To read the code, follow Open: prompt.go takes the request apart, skills.go and tools.go compute the reply,

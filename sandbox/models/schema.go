@@ -422,7 +422,7 @@ func (p *prompt) example(answer string) (example json.RawMessage, text string) {
 	return json.RawMessage(`{"answer":""}`), p.text
 }
 
-// tellsKey matches words of a text that can serve as keys: from and to before a name, and units behind a number.
+// tellsKey matches words of a text that can serve as keys: from and to before a name, and units after a number.
 var tellsKey = regexp.MustCompile(`\b(from|to) (?:\p{Lu}|")|\b\d[\d.,]* (\p{Ll}{3,})\b`)
 
 // told returns the keys that a text suggests, with an example of each: "from Porto to Lisbon with 3 seats" suggests

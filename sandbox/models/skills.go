@@ -74,7 +74,7 @@ var (
 	listWords = regexp.MustCompile(`\b(?:list|items|array|numbers|lines)\b`)
 	// sortDown matches requests for a descending order.
 	sortDown = regexp.MustCompile(`descending|decreasing|reverse|(?:largest|biggest|highest) (?:first|to)|z to a`)
-	// sortTail matches a request for an order behind the list.
+	// sortTail matches a request for an order after the list.
 	sortTail = regexp.MustCompile(`(?i)\s+(?:in (?:an? )?\w+ order|from \S+ to \S+|alphabetically|numerically|ascending|descending)[.!?]?$`)
 	// listSplit matches what separates the items of a list.
 	listSplit = regexp.MustCompile(`\s*[,;]\s*(?:and\s+|or\s+)?|\s+(?:and|or|&)\s+`)
@@ -255,7 +255,7 @@ var (
 	sumCue = regexp.MustCompile(`(?i)what(?:'s|’s| is| are| does)|how much|calculat|comput|evaluat|solv|work out|equal|result|=`)
 	// sumVerb matches the end of the text before a sum, if it asks for a result.
 	sumVerb = regexp.MustCompile(`(?i)(?:^|\bis|'s|calculate|compute|evaluate)\s*$`)
-	// thousands matches a comma between thousands, with the digits behind it.
+	// thousands matches a comma between thousands, with the digits after it.
 	thousands = regexp.MustCompile(`,(\d{3})\b`)
 	// dashes matches numbers joined by dashes, which may be a telephone number.
 	dashes = regexp.MustCompile(`^\d+(?:-\d+)+$`)

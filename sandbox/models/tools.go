@@ -21,7 +21,7 @@ var (
 	// clauseEnd matches what ends a clause.
 	clauseEnd = regexp.MustCompile(`(?i)\s+(?:and|also|plus|then)\s+|[;.?!]\s+|,\s+`)
 	// several matches a list of two items or more. Its first group is a list of names, quotations and paths, its second
-	// one of plain words behind a preposition at the end of the text.
+	// one of plain words after a preposition at the end of the text.
 	several = regexp.MustCompile(`((?:` + oneItem + `, )*` + oneItem + `,? (?:and|&) ` + oneItem + `)|\b(?:in|for|of|at) (\p{Ll}+(?:, \p{Ll}+)*,? and \p{Ll}+)(?: please)?[?.!]*$`)
 )
 

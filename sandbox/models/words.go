@@ -47,7 +47,7 @@ const (
 	numeral
 	properName
 	plainWord
-	spot // a plain word behind a preposition, such as porto in "weather in porto"
+	spot // a plain word after a preposition, such as porto in "weather in porto"
 )
 
 // Patterns that several others are made of.
@@ -64,7 +64,7 @@ var forms = [...]string{
 		`\b\d{1,2}(?:st|nd|rd|th)? ` + oneMonth + `(?: \d{4})?\b|\b` + oneMonth + ` \d{1,2}(?:st|nd|rd|th)?(?:,? \d{4})?\b|` +
 		`(?i:\b(?:(?:next |this )?(?:mon|tues|wednes|thurs|fri|satur|sun)day|today|tomorrow|tonight)\b)`,
 	code:       `[\p{L}\p{N}]*[/_#][\p{L}\p{N}/_.#-]*[\p{L}\p{N}]|\p{L}[\p{L}-]*\d[\p{L}\p{N}_-]*`,
-	numeral:    `(?:(?:^|[\s(\[,=:])-)?(?:\d+(?:,\d{3})+(?:\.\d+)?|\d*\.?\d+)`, // a minus behind a word is a hyphen
+	numeral:    `(?:(?:^|[\s(\[,=:])-)?(?:\d+(?:,\d{3})+(?:\.\d+)?|\d*\.?\d+)`, // a minus after a word is a hyphen
 	properName: oneName,
 	plainWord:  `[\p{L}\p{N}]+(?:['’]\p{L}+)?`,
 }

@@ -290,3 +290,22 @@ func TestLock(t *testing.T) {
 		t.Error("a restored account is refused")
 	}
 }
+
+// Two nodes may start on one empty database at the same time: the second one finds that the other has
+// created the owner since it loaded the accounts.
+func TestOwnerOfAnotherNode(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	owner, _, err := account.New(w.store, nil).Create(t.Context(), "another node", account.OwnerEmail, account.Scale, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := auth.NewIndex() // as before that
+	key, err := index.CreateOwner(t.Context(), w.accounts, w.store)
+	if err != nil || key != "" {
+		t.Errorf("CreateOwner() = %q, %v, want no key and no error: the owner exists", key, err)
+	}
+	if index.Account(owner.ID) == nil {
+		t.Error("the other node's owner is not known afterwards")
+	}
+}

@@ -54,6 +54,9 @@ type FollowerOptions struct {
 	// among the latest changes before it is refused, and the index is trusted for a limited time while
 	// nothing can confirm it; see trustFor.
 	Shared bool
+	// Revoke and Publish tell other nodes that an account has changed; see Announce. Revoke tells those that reach the
+	// shared ledger, and Publish sends a message. Nil: there is no such way.
+	Revoke, Publish func(ctx context.Context, accountID string) error
 	// Log gets a line when changes stop arriving and when they arrive again. Default: no log.
 	Log *slog.Logger
 }
@@ -105,7 +108,7 @@ func (f *Follower) Run(ctx context.Context, seen int64) {
 	}
 }
 
-// read reads changes once, within its time, and lets those go on who waited for it. It returns the number up
+// read reads changes once, within its time, and releases those who waited for it. It returns the number up
 // to which the index is complete.
 func (f *Follower) read(ctx context.Context, seen int64) int64 {
 	f.mu.Lock()
@@ -137,6 +140,29 @@ func (f *Follower) read(ctx context.Context, seen int64) int64 {
 
 // Nudge makes Run read changes at once.
 func (f *Follower) Nudge() { pace.Wake(f.wake) }
+
+// Topic is that of the messages between nodes about changed accounts.
+const Topic = "accounts"
+
+// Announce tells other nodes that an account has changed, before the change is confirmed: through the shared ledger, so
+// that every node that reaches it reads the account before its next decision, and by a message, for those that do not.
+// Nodes that get neither read the changes twice a second.
+func (f *Follower) Announce(accountID string) {
+	for _, way := range []struct {
+		tell    func(context.Context, string) error
+		warning string
+	}{
+		{f.opts.Revoke, "Redis could not be told that an account has changed; other nodes read it from the database"},
+		{f.opts.Publish, "other nodes could not be told that an account has changed; they notice within a second"},
+	} {
+		if way.tell == nil {
+			continue
+		}
+		if err := way.tell(context.Background(), accountID); err != nil {
+			f.opts.Log.Warn(way.warning, "account_id", accountID, "error", err.Error())
+		}
+	}
+}
 
 // AddMetrics adds the metric of the age.
 func (f *Follower) AddMetrics(m *telemetry.Metrics) {

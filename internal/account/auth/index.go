@@ -180,7 +180,7 @@ func (ix *Index) Accounts() int {
 }
 
 // UsedKeys returns the ids of the keys that were used since the last call, and when. Only one
-// goroutine may call it at a time: it writes saved under a read lock, so that requests go on.
+// goroutine may call it at a time: it writes saved under a read lock, so that requests do not wait.
 func (ix *Index) UsedKeys() map[string]time.Time {
 	used := map[string]time.Time{}
 	for i := range ix.shards {

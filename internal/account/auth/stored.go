@@ -66,3 +66,16 @@ func (ix *Index) RecordKeyUse(ctx context.Context, store KeyUse, log *slog.Logge
 	}
 	record()
 }
+
+// CreateOwner creates the owner's account if the index, which Load has filled, knows no account. It returns the master
+// key of the account, or "" if there was one.
+func (ix *Index) CreateOwner(ctx context.Context, accounts *account.Accounts, store Pages) (string, error) {
+	if ix.Accounts() > 0 {
+		return "", nil
+	}
+	raw, err := accounts.CreateOwner(ctx)
+	if err == nil && raw == "" { // another node created it after we had loaded the accounts
+		err = ix.Load(ctx, store)
+	}
+	return raw, err
+}

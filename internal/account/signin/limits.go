@@ -23,7 +23,7 @@ type limits struct {
 type Tries interface {
 	// CountAttempts counts one attempt against every key. If any of them is used up, it counts nothing and
 	// returns how long to wait for the first that is. Counting nothing matters: a place whose own limit is
-	// used up must not go on to use up the limit of an address. The keys must differ.
+	// used up must not use up the limit of an address as well. The keys must differ.
 	CountAttempts(ctx context.Context, attempts []Attempt) (wait time.Duration, err error)
 	// ForgetAttempts resets the counts of keys.
 	ForgetAttempts(ctx context.Context, keys []Key) error

@@ -49,7 +49,7 @@ func (d *Desk) Prove(ctx context.Context, step Step, o Owner) error {
 	if err := d.limits.try(ctx, Attempt{here, proofsHere}, Attempt{keyOf("proofs", o.Account.ID), proofsAnyhow}); err != nil {
 		return err
 	}
-	// Read anew: the session may be older than the password.
+	// Read again: the session may be older than the password.
 	login, err := d.loginStore.FindLogin(ctx, o.Account.ID)
 	if err != nil {
 		return err

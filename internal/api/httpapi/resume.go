@@ -37,7 +37,7 @@ type resumable struct {
 	hooks [2]func() bool
 }
 
-// makeResumable returns the ResponseWriter of a call that goes on when its caller hangs up, and the context of the
+// makeResumable returns the ResponseWriter of a call that continues when its caller hangs up, and the context of the
 // call. With a keeper, it does so even if nothing was sent: a repeat with the same key gets the reply.
 func (a *API) makeResumable(x *exchange, r *http.Request, k *keeper) (*resumable, context.Context) {
 	id := "chatcmpl-" + x.event.CallID
@@ -122,7 +122,7 @@ func (a *API) resumeStream(x *exchange, r *http.Request) error {
 	}
 }
 
-// endStream serves DELETE /v1/chat/completions/{id}/events: a call that goes on without its connection needs another
+// endStream serves DELETE /v1/chat/completions/{id}/events: a call that continues without its connection needs another
 // way to end.
 func (a *API) endStream(x *exchange, r *http.Request) error {
 	id := r.PathValue("id")

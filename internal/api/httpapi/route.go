@@ -72,7 +72,7 @@ func candidateOf(r *routing.Ranked) candidateReply {
 	return c
 }
 
-// rounded rounds a number to so many decimals.
+// rounded rounds a number to the given number of decimals.
 func rounded(v float64, decimals int) float64 {
 	unit := math.Pow10(decimals)
 	return math.Round(v*unit) / unit

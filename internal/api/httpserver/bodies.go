@@ -71,7 +71,7 @@ type callerShares struct {
 }
 
 const (
-	// lingering and lingeringBytes limit how long, and how much, a refused request may go on
+	// lingering and lingeringBytes limit how long, and how much, a refused request may keep
 	// sending.
 	lingering      = 5 * time.Second
 	lingeringBytes = maxBody

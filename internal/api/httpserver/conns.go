@@ -116,7 +116,7 @@ func NewListener(inner net.Listener, opts ListenerOptions) *Listener {
 // baseKey is the key of the context that ends when the server stops, in the contexts of requests.
 type baseKey struct{}
 
-// Base returns the context that ends when the server of a request stops: what goes on without its caller ends with it.
+// Base returns the context that ends when the server of a request stops: what continues without its caller ends with it.
 // ctx is the request's. It reports false for a request that no server has received.
 func Base(ctx context.Context) (base context.Context, ok bool) {
 	base, ok = ctx.Value(baseKey{}).(context.Context)
@@ -403,7 +403,7 @@ func (c *conn) findTwoLengths(p []byte) {
 	}
 }
 
-// endOfHead returns the length of a head with the empty line behind it, or -1 if p does not have all of it.
+// endOfHead returns the length of a head with the empty line after it, or -1 if p does not have all of it.
 func endOfHead(p []byte) int {
 	end, size := bytes.Index(p, []byte("\n\r\n")), len("\n\r\n")
 	if bare := bytes.Index(p, []byte("\n\n")); bare >= 0 && (end < 0 || bare < end) {

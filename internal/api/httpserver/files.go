@@ -14,7 +14,7 @@ const (
 	addressLeast = 100
 )
 
-// Front returns the bounds of a listener for everybody with at most so many connections, or fewer if the system allows
+// Front returns the bounds of a listener for everybody with at most this many connections, or fewer if the system allows
 // fewer files.
 func Front(most int, log *slog.Logger) ListenerOptions {
 	most = maxConnections(most, log)

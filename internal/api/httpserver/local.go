@@ -1,12 +1,14 @@
 package httpserver
 
 import (
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
 	"sync/atomic"
 
+	"sluice/internal/kit/datadir"
 	"sluice/internal/kit/excerpt"
 )
 
@@ -19,16 +21,18 @@ import (
 // permanently. That request itself is already refused these things, and no later request opens
 // them again.
 type Local struct {
-	ended   atomic.Bool
-	foreign func(why string)
+	ended atomic.Bool
+	dir   *datadir.Dir
+	open  func() []string
+	log   *slog.Logger
 }
 
-// NewLocal returns a Local. ended reports whether it is over already, from an earlier run.
-// foreign is called once, with a description of the first foreign request, before that request
-// is served.
-func NewLocal(ended bool, foreign func(why string)) *Local {
-	l := &Local{foreign: foreign}
-	l.ended.Store(ended)
+// NewLocal returns a Local. The data folder remembers the first foreign request, so that a restart
+// opens nothing again. open returns what is open to everybody until then because the operator has
+// not decided about it.
+func NewLocal(dir *datadir.Dir, open func() []string, log *slog.Logger) *Local {
+	l := &Local{dir: dir, open: open, log: log}
+	l.ended.Store(datadir.Proxied(dir.Path()) != "")
 	return l
 }
 
@@ -42,11 +46,23 @@ func (l *Local) Watch(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !l.ended.Load() {
 			if why := foreign(r); why != "" && l.ended.CompareAndSwap(false, true) {
-				l.foreign(why)
+				l.end(why)
 			}
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// end stores that it is over, and why. It runs once, before the request that ended it is served.
+func (l *Local) end(why string) {
+	if err := l.dir.RecordProxied(why); err != nil {
+		l.log.Error("the fact that requests come through a proxy could not be stored; after a restart, sign-up and the test card are open until the next such request", "error", err.Error())
+	}
+	// An operator who has decided about the doors needs no warning.
+	if open := l.open(); len(open) > 0 {
+		l.log.Warn("a request came through a proxy or for another host: what is open on a developer's machine is closed from now on",
+			"by", why, "closed", strings.Join(open, ", "), "hint", "set public_url, signup and billing.processor")
+	}
 }
 
 // foreign returns what shows that a request comes from another machine, or "" if nothing does.

@@ -1,10 +1,13 @@
 package httpserver
 
 import (
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"sluice/internal/kit/datadir"
 )
 
 func TestIsLocalHost(t *testing.T) {
@@ -66,11 +69,16 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// The first foreign request finds it over already, and is the only one that is told of.
+// The first foreign request finds it over already, and is the only one that is logged. A restart knows of it.
 func TestLocal(t *testing.T) {
 	t.Parallel()
-	var told []string
-	l := NewLocal(false, func(why string) { told = append(told, why) })
+	dir, err := datadir.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	var log strings.Builder
+	l := NewLocal(dir, func() []string { return []string{"sign-up"} }, slog.New(slog.NewTextHandler(&log, nil)))
 	held := true
 	h := l.Watch(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { held = l.Holds() }))
 	for i, step := range []struct {
@@ -84,11 +92,11 @@ func TestLocal(t *testing.T) {
 			t.Errorf("request %d to %s found Holds = %t, want %t", i, step.host, held, step.want)
 		}
 	}
-	if len(told) != 1 {
-		t.Errorf("it was told of %q, want the first foreign request alone", told)
+	if got := log.String(); strings.Count(got, "level=") != 1 || !strings.Contains(got, `by="the host gw.example.com" closed=sign-up`) {
+		t.Errorf("the log has %s, want the first foreign request alone", got)
 	}
-	if NewLocal(true, nil).Holds() {
-		t.Error("Holds of one that has ended = true")
+	if NewLocal(dir, nil, nil).Holds() {
+		t.Error("Holds after a restart = true, want false")
 	}
 }
 

@@ -45,7 +45,7 @@ func (p *parser) system(v chat.Value) {
 	}
 }
 
-// join appends a text to others, behind a separator.
+// join appends a text to others, after a separator.
 func join(to *chat.Words, v chat.Value, between string) {
 	if !to.Empty() {
 		to.Say(between)
@@ -111,7 +111,7 @@ func (p *parser) messages(v chat.Value) {
 }
 
 // currentExchange returns the index of the last message in which the user says something. The exchange of tool calls
-// behind it is going on, and its thinking matters to the model. It looks only if the body has thinking of ours.
+// after it is under way, and its thinking matters to the model. It looks only if the body has thinking of ours.
 func currentExchange(body []byte, messages chat.Value) (last int) {
 	if !bytes.Contains(body, []byte(signaturePrefix)) {
 		return 0
@@ -473,7 +473,7 @@ func (p *parser) searchResult(j int, v chat.Value) {
 // toolResult reads the result of a call and writes it as a message. Tool messages have no images, so those go to the
 // user's message that follows.
 //
-// The tool message is added at once, and so stands in front of the user's own message, which is
+// The tool message is added at once, and so precedes the user's own message, which is
 // added when all blocks were read. Chat completions want this order.
 func (p *parser) toolResult(i, j int, v chat.Value) {
 	id, failed, content := v.Member("tool_use_id"), v.Member("is_error"), v.Member("content")

@@ -80,7 +80,7 @@ type parser struct {
 	runs    bool         // a field asks the vendor to do what a tool does
 	caches  int          // blocks with cache_control so far
 
-	current  int            // from this message on, thinking belongs to the exchange that is going on
+	current  int            // from this message on, thinking belongs to the exchange under way
 	calls    chat.CallIndex // the tool_use blocks of the last message, if it is the assistant's
 	answered []bool         // which of them have a result
 	caller   int            // the index of that message
@@ -419,7 +419,7 @@ func (p *parser) thinking(v, maxTokens chat.Value, effort string, tools bool) {
 			}
 			budget, _ = p.integer(b, leastThought)
 		})
-		// With tools, thinking may go on between calls, and the budget may exceed one reply.
+		// With tools, thinking may continue between calls, and the budget may exceed one reply.
 		if p.fault == nil && !p.counting && !tools && float64(budget) >= maxTokens.Number() {
 			p.fault = fault.New(fault.Invalid, "max_tokens: `max_tokens` must be greater than `thinking.budget_tokens`").At("max_tokens")
 			return

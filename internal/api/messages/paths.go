@@ -106,7 +106,7 @@ func (r *Request) locate(path string) string {
 	return cmp.Or(fieldNames[field], field)
 }
 
-// locateMessage is locate for a path behind "messages[".
+// locateMessage is locate for a path after "messages[".
 // A path that cannot be followed to the end is followed as far as possible: it is only part of a
 // message to a person.
 func (r *Request) locateMessage(path string) string {

@@ -21,7 +21,7 @@ import (
 // unchanged, and Body writes the one message.
 type Writer struct {
 	req       *Request
-	requestID string // that errors tell; may be another than the head's
+	requestID string // that errors name; may differ from the head's
 	stream    bool
 
 	head    relay.Head
@@ -30,7 +30,7 @@ type Writer struct {
 	blocks  int      // begun so far
 	open    blockKind
 	call    int       // the index of the call whose block is open
-	waiting []waiting // calls behind it that have begun, by index from call+1
+	waiting []waiting // calls after it that have begun, by index from call+1
 	args    depth     // of the open call
 
 	declined bool // the model refuses to answer
@@ -56,7 +56,7 @@ type waiting struct {
 	arguments []byte
 }
 
-// NewWriter returns the writer of the reply to a request. requestID is the id that an error after the beginning tells.
+// NewWriter returns the writer of the reply to a request. requestID is the id that an error after the beginning names.
 func NewWriter(req *Request, requestID string) *Writer {
 	return &Writer{req: req, requestID: requestID, stream: req.Chat.Stream}
 }
@@ -175,7 +175,7 @@ func appendInside(b []byte, text string) []byte {
 	return b[:len(b)-2]
 }
 
-// leave ends the open block, if there is one, and the calls that wait behind it.
+// leave ends the open block, if there is one, and the calls that wait for it.
 func (w *Writer) leave(b []byte) []byte {
 	b = w.stop(b)
 	for len(w.waiting) > 0 {

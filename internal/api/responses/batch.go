@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// A batch has at most so many responses and bytes, unless one alone has more.
+	// A batch has at most this many responses and bytes, unless one alone has more.
 	maxBatch      = 64
 	maxBatchBytes = 8 << 20
 	// gather is how long a batch waits for others to join while there are several callers.
@@ -23,6 +23,7 @@ type keeper struct {
 }
 
 var (
+	// Why a response was not stored, for the log. The caller reads store: false in the reply.
 	errLate      = errors.New("others were stored first, and that took too long")
 	errUnwritten = errors.New("the store failed")
 )
@@ -37,6 +38,7 @@ func (s *Shelf) keep(ctx context.Context, r *Record) error {
 	leads := !s.writing
 	s.writing = true
 	s.mu.Unlock()
+	// The write must not end because the caller who happens to lead hangs up: others wait for it.
 	if leads || <-t.lead {
 		s.write(context.WithoutCancel(ctx))
 		<-t.lead // closed: the one who leads is in the batch

@@ -187,6 +187,7 @@ func (c *conversation) add(it *item) {
 	if n := len(c.turns); n > 0 {
 		last = &c.turns[n-1]
 	}
+	// Reasoning belongs to the calls of the same turn. Anything that the model did not make ends that turn.
 	if it.kind != itemReasoning && it.kind != itemCall && it.role != "assistant" {
 		c.thought = chat.Words{}
 	}
@@ -207,10 +208,12 @@ func (c *conversation) add(it *item) {
 		}
 		c.turns = append(c.turns, next)
 	case itemCall:
+		// An id may be used again once its call has a result.
 		if _, twice := c.open[it.id]; twice {
 			c.refuse(it, ".call_id", "is the id of another call, which has no output yet")
 			return
 		}
+		// A call after a result is a new turn of the model, even if nothing was said between them.
 		if last == nil || last.role != "assistant" || last.any {
 			c.turns = append(c.turns, turn{role: "assistant", index: it.index})
 			last = &c.turns[len(c.turns)-1]
@@ -327,7 +330,7 @@ func (c *conversation) messages(b *chat.Builder) {
 	if r.settings.instructions.Exists() {
 		r.message(b, -1, chat.Message{Role: chat.RoleSystem, Content: chat.TextOf(r.settings.instructions)})
 	}
-	current := 0 // the first turn behind the last words of the user: the exchange of calls there goes on
+	current := 0 // the first turn after the last words of the user: the exchange of calls there is under way
 	for i := range c.turns {
 		if c.turns[i].role == "user" {
 			current = i + 1
@@ -355,7 +358,7 @@ func (r *Request) message(b *chat.Builder, index int, m chat.Message) {
 	b.Message(m)
 }
 
-// speak fills a message of the assistant. Current says that the exchange of calls goes on.
+// speak fills a message of the assistant. Current says that the exchange of calls is under way.
 func (t *turn) speak(m *chat.Message, current bool) {
 	if len(t.texts) > 0 || len(t.calls) == 0 {
 		m.Content = chat.PartsOf(t.texts)

@@ -20,7 +20,7 @@ const (
 	itemCall               // a call of a tool: part of an assistant's message
 	itemOutput             // the result of a call
 	itemReference          // an item of an earlier response, which is looked up
-	itemReasoning          // what led to the calls behind it, if it was sealed here; see docs/api.md#responses
+	itemReasoning          // what led to the calls after it, if it was sealed here; see docs/api.md#responses
 	itemRemote             // a call of an MCP tool with its result: a call and its output, if the request has servers
 	itemOther              // nothing: a record of what a built-in tool or an MCP server has done
 	itemNative             // what only an upstream of the dialect understands, such as the call of a shell
@@ -167,6 +167,8 @@ func (p *parser) spoken(b []byte, v chat.Value) []byte {
 		}
 		return append(b, ']')
 	case '"':
+		// The data of an image would count as text of the prompt. An address must be known, since it may lead into the operator's
+		// network; see Request.remote.
 		switch scheme, _, _ := strings.Cut(v.Text()[:min(len(v.Text()), 8)], ":"); strings.ToLower(scheme) {
 		case "data":
 			return append(b, `"data"`...)

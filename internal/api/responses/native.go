@@ -89,7 +89,7 @@ func (r *Request) native(past *Past, model string, most int, allow *allowance.Se
 	return append(b, '}'), allowed.Dropped(), nil
 }
 
-// appendKey appends the key of a member, behind a comma if it is not the first of its object.
+// appendKey appends the key of a member, after a comma if it is not the first of its object.
 func appendKey(b []byte, key string) []byte {
 	if b[len(b)-1] != '{' {
 		b = append(b, ',')
@@ -217,7 +217,7 @@ func (w *Writer) relay(b, raw []byte) []byte {
 	return b
 }
 
-// rename appends an event with our names. Numbers are counted anew.
+// rename appends an event with our names and our own sequence numbers.
 func (w *Writer) rename(b []byte, event chat.Value) []byte {
 	index, _ := strconv.Atoi(string(event.Given("output_index").Raw()))
 	b = append(b, '{')

@@ -217,6 +217,7 @@ func (s *Shelf) Export(ctx context.Context, accountID string, requestIDs []strin
 // takes whatever comes.
 type Take func(n int64) error
 
+// of calls t, which may be nil.
 func (t Take) of(n int64) error {
 	if t == nil {
 		return nil

@@ -23,7 +23,7 @@ type tools struct {
 	choice  chat.ToolChoice
 }
 
-// tool is one tool that the model is told of.
+// tool is one tool that the model is told about.
 type tool struct {
 	index  int    // in the field tools
 	name   string // of an MCP server its label
@@ -38,7 +38,7 @@ var ownTools = map[string]bool{
 }
 
 // builtIn returns the name of a tool that only upstreams of the dialect have; empty for any other type. Other models are not
-// told of them: agents offer them on every call and go on without. Only a tool_choice that forces one is refused there.
+// told about them: agents offer them on every call and do without. Only a tool_choice that forces one is refused there.
 func builtIn(kind string) string {
 	if ownTools[kind] {
 		return kind
@@ -158,7 +158,7 @@ func (p *parser) function(i int, entry chat.Value) {
 	p.req.tools.add(tool{index: i, name: f.Name, chat: chat.FunctionTool(f, append(b, '}'))}, entry.Raw())
 }
 
-// add adds a tool that the model is told of.
+// add adds a tool that the model is told about.
 func (t *tools) add(one tool, echo []byte) {
 	t.list = append(t.list, one)
 	t.echo = append(t.echo, echo...)

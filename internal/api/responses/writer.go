@@ -66,6 +66,7 @@ type part struct {
 	text    []byte
 }
 
+// outputKind is the type of an item of the reply. It decides the prefix of its id and which events it gets.
 type outputKind uint8
 
 const (
@@ -205,6 +206,7 @@ func (w *Writer) whole(o *relay.Outcome) []byte {
 	if w.Stores() && w.opts.Keep(response) {
 		return response
 	}
+	// The reply must say so before its last byte: a client that believes it is stored would refer to it later.
 	if w.req.Store { // it could not be stored, and says so
 		w.req.Store = false
 		response = w.appendResponse(response[:0], status, nil, &o.Usage)

@@ -38,6 +38,13 @@ func (c *Config) PaymentProcessor(local bool) string {
 	return "none"
 }
 
+// WithdrawsTestCard reports whether the test card that a server was started with is refused from now on. It gives plans
+// away, so it is only for a developer's own machine: unless the operator has chosen it, it ends when a request from
+// elsewhere arrives, or when the configuration in force, now, has a public_url. c is the configuration of the start.
+func (c *Config) WithdrawsTestCard(now *Config, local bool) bool {
+	return c.Billing.Processor == "" && now.PaymentProcessor(local) != "testpay"
+}
+
 // private reports whether, according to the configuration, only this machine can reach the
 // service.
 func (c *Config) private() bool { return isLoopback(c.Listen) && c.PublicURL == "" }

@@ -295,7 +295,7 @@ type Usage struct {
 
 // Resume bounds the streams that callers can resume.
 type Resume struct {
-	// How long a call goes on without its caller, and how long a whole reply is kept after its
+	// How long a call continues without its caller, and how long a whole reply is kept after its
 	// end. The call holds its slot until then.
 	Patience time.Duration `yaml:"patience" default:"2m" restart:"true"`
 

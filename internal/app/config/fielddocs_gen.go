@@ -63,7 +63,7 @@ var fieldDocs = map[string]string{
 	"Router.Feedback":          "Whether callers may rate answers with `POST /v1/feedback`, and what they say and how calls end moves the quality that the router expects of models, by 8 points of 100 at most.",
 	"Usage.SyncEach":           "Whether every usage record is synced to disk before its reply ends. Otherwise records are synced in groups, at most a second apart, and a power failure may lose that second.",
 	"Usage.KeepDays":           "How many days the record of each single call is kept. Hourly and daily sums are kept in any case. 0 keeps records forever.",
-	"Resume.Patience":          "How long a call goes on without its caller, and how long a whole reply is kept after its end. The call holds its slot until then.",
+	"Resume.Patience":          "How long a call continues without its caller, and how long a whole reply is kept after its end. The call holds its slot until then.",
 	"Resume.StreamMiB":         "How much of one stream is kept, in MiB. The oldest events go first.",
 	"Resume.AccountMiB":        "How much is kept of all streams of an account, in MiB.",
 	"Resume.TotalMiB":          "How much is kept of the streams of all accounts, in MiB of this node's memory.",

@@ -16,7 +16,7 @@ import (
 const hidden = "(hidden)"
 
 // Redacted returns all settings in force as YAML, for people who help the operator. Secrets are
-// hidden. What ${…} was replaced with is shown as it stands in the file, and URLs without passwords
+// hidden. What ${…} was replaced with is shown as it is in the file, and URLs without passwords
 // and without the values of parameters.
 func (c *Config) Redacted() string {
 	var b strings.Builder

@@ -17,7 +17,7 @@ func (c *Config) RestartNeeded(old *Config) []string {
 		if is.Blob == was.Blob {
 			was.Storage = is.Storage // only written in another way
 		} else if was.Blob = is.Blob; was.Storage == is.Storage {
-			paths = append(paths, "storage") // its keys, which stand elsewhere
+			paths = append(paths, "storage") // its keys, which are set elsewhere
 		}
 	}
 	return changedPaths(paths, reflect.ValueOf(was), reflect.ValueOf(is), "", false)

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -45,16 +46,16 @@ func (r *record) checkSite(s *Site) {
 	}
 }
 
-// ShownName returns the name of the service as people read it. The brand that nobody has chosen is none.
-func (c *Config) ShownName() string {
-	switch {
-	case c.Site.Name != "":
-		return c.Site.Name
-	case c.Brand == "service":
-		return "Sluice"
+// ChosenBrand returns the brand, or "" if the operator has not chosen one.
+func (c *Config) ChosenBrand() string {
+	if c.Brand == "service" {
+		return ""
 	}
 	return c.Brand
 }
+
+// ShownName returns the name of the service as people read it.
+func (c *Config) ShownName() string { return cmp.Or(c.Site.Name, c.ChosenBrand(), "Sluice") }
 
 // ReadLogo reads the file of the logo. It returns its content and its media type, or nil if there
 // is none.

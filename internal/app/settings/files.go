@@ -54,6 +54,10 @@ func (s *Storage) Close() error {
 	return os.RemoveAll(s.spool)
 }
 
+// Local reports whether the files are on this machine. Backups copy those, unless told otherwise: an object store is
+// outside and has copies of its own.
+func (s *Storage) Local() bool { return s.Blob.Kind != "s3" }
+
 // String names the storage for people.
 func (s *Storage) String() string {
 	if s.Blob.Kind == "s3" {

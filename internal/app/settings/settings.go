@@ -1,5 +1,5 @@
 // Package settings turns a configuration into what other packages need: plans, the catalog,
-// providers with their adapters, routes, and the video engines.
+// providers with their adapters, routes, the video engines, and the site that the doctor examines.
 //
 // A Settings is everything that a reload replaces. It is built and checked beside the one in force,
 // takes over the adapters of providers that have not changed, and is then swapped in. Package app

@@ -75,7 +75,7 @@ func engines(c *config.Video, builtIn video.Renderer, log *slog.Logger) []video.
 	for i := range c.Providers {
 		p := &c.Providers[i]
 		v, err := newVendor(p)
-		if err != nil { // the others must go on, so this is no reason to refuse the settings
+		if err != nil { // no reason to refuse the settings: the others still work
 			log.Error("a video provider cannot be used", "provider", p.Name, "error", err.Error()) // config.Load has checked its address
 			continue
 		}

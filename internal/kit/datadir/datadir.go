@@ -21,6 +21,14 @@ const lockFile = "lock"
 // ErrLocked means that another process holds the folder.
 var ErrLocked = errors.New("the data folder is in use by another sluice")
 
+// Advise adds to ErrLocked what an operator who starts a server can do. It returns any other error as it is.
+func Advise(err error) error {
+	if errors.Is(err, ErrLocked) {
+		return fmt.Errorf("%w; stop it first, or give this one another folder with --data", err)
+	}
+	return err
+}
+
 // ErrExposed means that other users of this machine own the folder or can read it.
 var ErrExposed = errors.New("the data folder is not private")
 

@@ -2,10 +2,13 @@
 // row of the database. Nobody outside may decide how much of that text we write.
 //
 // Lengths are bytes, because bytes are what fills a log or a row. A cut never leaves half a
-// character behind.
+// character behind. Cause shortens errors of the network to what a message does not say already.
 package excerpt
 
 import (
+	"errors"
+	"net"
+	"os"
 	"strings"
 	"unicode/utf8"
 )
@@ -29,3 +32,15 @@ func Head(s string, most int) string {
 
 // IsText reports whether s is text that every database stores: UTF-8 without NUL.
 func IsText(s string) bool { return strings.IndexByte(s, 0) < 0 && utf8.ValidString(s) }
+
+// Cause returns the error of the operating system inside a network error, such as "connection
+// refused". The text around it repeats the address, which messages name already. Cause returns err
+// itself if there is no such error inside.
+func Cause(err error) error {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		if sys, ok := errors.AsType[*os.SyscallError](op); ok {
+			return sys.Err
+		}
+	}
+	return err
+}

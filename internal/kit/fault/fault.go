@@ -2,7 +2,7 @@
 //
 // A Fault has two sides. Kind, Message and Param are written for the caller and say nothing about
 // our insides; the cause, given with Because, goes to the log only. Any other error that reaches a
-// door is a bug of ours and is answered as Internal. Status codes and type names stand in one table
+// door is a bug of ours and is answered as Internal. Status codes and type names are in one table
 // here, and so do the error object and the headers that a reply gets from a fault (reply.go). What is
 // particular to a door, such as the envelope of a dialect, is the door's business.
 package fault

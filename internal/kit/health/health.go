@@ -1,7 +1,7 @@
 // Package health answers whether a server should be sent new work, and what an operator should know.
 //
-// A server is ready exactly if calls are answered there (docs/operations.md#readiness). What is wrong and keeps no
-// call from being answered is told, and the server stays ready: otherwise a load balancer would take out servers
+// A server is ready exactly if calls are answered there (docs/operations.md#readiness). A problem that keeps no
+// call from being answered is reported, and the server stays ready: otherwise a load balancer would take out servers
 // that work, often all of them at the same time.
 //
 // A Board has checks, each of which looks at one thing that the server depends on. Looking never blocks whoever

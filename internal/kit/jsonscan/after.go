@@ -2,7 +2,7 @@ package jsonscan
 
 import "bytes"
 
-// After returns the index behind the value that begins at b[i]. The value must have been checked: After looks only for
+// After returns the index after the value that begins at b[i]. The value must have been checked: After looks only for
 // its end. For what is no JSON it returns some index up to len(b).
 // It need not match braces with brackets: in a value that was checked, counting both together is
 // enough.
@@ -32,7 +32,7 @@ func After(b []byte, i int) int {
 	return len(b)
 }
 
-// afterWord returns the index behind the number or the literal that begins at b[i].
+// afterWord returns the index after the number or the literal that begins at b[i].
 func afterWord(b []byte, i int) int {
 	for i < len(b) {
 		switch b[i] {
@@ -44,8 +44,8 @@ func afterWord(b []byte, i int) int {
 	return i
 }
 
-// afterString returns the index behind the string that begins at b[i]. A quote ends it unless an odd number of backslashes
-// stands before the quote.
+// afterString returns the index after the string that begins at b[i]. A quote ends it unless an odd number of backslashes
+// comes before the quote.
 // It searches for quotes and then looks back, because bytes.IndexByte is much faster than a loop
 // over bytes, and few strings have escaped quotes.
 func afterString(b []byte, i int) int {

@@ -103,7 +103,7 @@ func String(b []byte, i int) (end, size int, p Problem) {
 const shortText = 32
 
 // long reads on in a string at b[i], 64 bytes at a time, until something else comes than text and escapes of two bytes,
-// or fewer bytes are left. It returns where String must go on, how many bytes unescaping saves, and the index up to which
+// or fewer bytes are left. It returns where String must continue, how many bytes unescaping saves, and the index up to which
 // it knows all characters to be whole; that is below end if it has left the check to String. So it does if checked is
 // below i.
 //

@@ -28,7 +28,7 @@ const (
 	// bufferSize is the size of the read buffer, and so of the largest head that is served here.
 	// Most requests fit in it with their body.
 	bufferSize = 4 << 10
-	// lingerFor and lingerBytes limit how much is read from a caller who goes on sending after the
+	// lingerFor and lingerBytes limit how much is read from a caller who keeps sending after the
 	// reply. A connection that is closed with unread bytes is reset, and the caller may never see
 	// the reply.
 	lingerFor   = 500 * time.Millisecond
@@ -213,7 +213,7 @@ func (c *conn) skipBreaks() {
 	}
 }
 
-// look goes on with the head of a request. It reports whether the request was taken.
+// look continues with the head of a request. It reports whether the request was taken.
 func (c *conn) look(s *scan) (done bool, err error) {
 	whole, err := s.look(c.buf[c.r:c.w])
 	if whole {

@@ -27,7 +27,7 @@ type scan struct {
 	end   int // of the head, with its empty line
 }
 
-// look goes on with the bytes that have arrived, from the first byte of the head. It reports whether
+// look continues with the bytes that have arrived, from the first byte of the head. It reports whether
 // the head is whole. It returns errAside as soon as the head cannot become a plain one: a client
 // that speaks something else must not be left waiting.
 // Bytes that were looked at are not looked at again, so a head that arrives byte by byte costs no

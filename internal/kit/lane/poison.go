@@ -29,7 +29,7 @@ func (c *conn) poison(r *http.Request) {
 	*c.url = url.URL{Path: "/poisoned"}
 	c.url, c.header = &url.URL{}, make(http.Header, 8)
 
-	// What the connection still has to know of this request goes on in the copies.
+	// The copies keep what the connection still has to know of this request.
 	b, w := *c.body, *c.reply
 	*c.body = body{closed: true}
 	*c.reply = reply{conn: c, header: c.reply.header, status: http.StatusOK, begun: true, err: errPoisoned}

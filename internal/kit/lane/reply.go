@@ -302,7 +302,7 @@ func (w *reply) appendHead(b, body []byte, last bool) []byte {
 
 // appendHeader appends the fields that the handler has set, sorted by name. Most replies of a
 // connection have the same fields, so their order is kept.
-// If the keys differ after all, what was appended is thrown away and they are sorted anew.
+// If the keys differ after all, what was appended is thrown away and they are sorted again.
 func (w *reply) appendHeader(b []byte) []byte {
 	start := len(b)
 	if len(w.keys) == len(w.header) {

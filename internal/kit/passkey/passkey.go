@@ -122,7 +122,7 @@ func checkFlags(f protocol.AuthenticatorFlags) error {
 	return nil
 }
 
-// explained returns an error with what the library tells developers, which its text leaves out.
+// explained adds to an error what the library says to developers, which its text leaves out.
 func explained(err error) error {
 	var e *protocol.Error
 	if errors.As(err, &e) && e.DevInfo != "" {

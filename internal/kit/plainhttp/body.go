@@ -163,7 +163,7 @@ func (b *body) nextChunk(wait bool) (bool, error) {
 // maxExcess is how many bytes of framing a reply may have beyond 16 and twice the length of each chunk.
 const maxExcess = 16 << 10
 
-// parseChunk reads the line before a chunk, and the trailers behind the last one, whose size is 0. It returns how many bytes
+// parseChunk reads the line before a chunk, and the trailers after the last one, whose size is 0. It returns how many bytes
 // that takes, or 0 if not all of it is there. after reports that a chunk ends before it, whose line end is still
 // to be read. Extensions and trailers are dropped; nothing of ours asks for them.
 //

@@ -105,7 +105,7 @@ type framing struct {
 	length  int64 // of the body; -1 if it is not said
 	chunked bool
 	old     bool // HTTP/1.0
-	closes  bool // the server closes the connection behind the reply
+	closes  bool // the server closes the connection after the reply
 	fields  int  // number of header lines
 }
 
@@ -119,7 +119,7 @@ func checkHead(head []byte) (f framing, err error) {
 		!isNumber(line[9:12]) || len(line) > 12 && line[12] != ' ' || hasControl(line) {
 		return f, errNotHTTP
 	}
-	// HTTP/1.0 has no chunked encoding, and ends a connection behind each reply.
+	// HTTP/1.0 has no chunked encoding, and ends a connection after each reply.
 	f.old = line[7] == '0'
 	f.status, f.length, f.closes = int(line[9]-'0')*100+int(line[10]-'0')*10+int(line[11]-'0'), -1, f.old
 	for {

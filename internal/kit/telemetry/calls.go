@@ -48,7 +48,7 @@ type Call struct {
 	CostMicro     int64 // millionths of a dollar
 }
 
-// Buckets that the GenAI conventions recommend, except that the durations go on to 10 minutes.
+// Buckets that the GenAI conventions recommend, except that the durations go up to 10 minutes.
 var (
 	durationBuckets   = []float64{.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 163.84, 327.68, 600}
 	firstTokenBuckets = []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 30}

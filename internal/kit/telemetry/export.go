@@ -52,7 +52,7 @@ type exporter struct {
 	client  *http.Client
 	failed  func(err error, spans int)
 
-	taken func([]sdk.ReadOnlySpan) // is told of each batch before it is sent
+	taken func([]sdk.ReadOnlySpan) // gets each batch before it is sent
 
 	until   context.Context //nolint:containedctx // of Run: when it has ended, there is no time for pauses
 	sending context.Context //nolint:containedctx // ends a little later, and with it what is being sent

@@ -43,7 +43,7 @@ func (p *place) String() string {
 	return "00-" + hex.EncodeToString(p.trace[:]) + "-" + hex.EncodeToString(p.span[:]) + flags
 }
 
-// parentBytes is the length of a traceparent of version 00. Those of later versions may go on behind a dash.
+// parentBytes is the length of a traceparent of version 00. Those of later versions may continue after a dash.
 const parentBytes = 55
 
 // parseParent reads a traceparent, and reports whether it is valid

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
@@ -68,6 +69,18 @@ type TraceOptions struct {
 	Sampling
 	// Failed is called when a batch could not be sent, with the number of spans that were lost.
 	Failed func(err error, spans int)
+}
+
+// LogLost returns a function for TraceOptions.Failed that logs what is lost, once a minute at most. A tracer must not
+// share it with another: it is called by one goroutine.
+func LogLost(log *slog.Logger) func(err error, spans int) {
+	var told time.Time
+	return func(err error, spans int) {
+		if time.Since(told) >= time.Minute {
+			told = time.Now()
+			log.Warn("traces could not be sent; sluice_trace_spans_total counts what is lost", "spans", spans, "error", err.Error())
+		}
+	}
 }
 
 // Sampling is what a reload may change.

@@ -72,7 +72,7 @@ func (g *Gate) Decode(ctx context.Context, accountID string) (leave func(), err 
 	return g.wait(ctx, g.bodies, accountID, g.join(g.bodies, accountID, decodedAtOnce, 0), nil)
 }
 
-// join returns the lane of an account with so many places. It returns nil if most are in it already; 0: there is no such
+// join returns the lane of an account with this many places. It returns nil if most are in it already; 0: there is no such
 // bound.
 func (g *Gate) join(lanes map[string]*lane, accountID string, places, most int) *lane {
 	g.mu.Lock()

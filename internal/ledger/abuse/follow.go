@@ -15,7 +15,7 @@ import (
 const (
 	// followEvery is how often a node reads what all nodes have stored, while there is no Counter.
 	followEvery = 3 * time.Second
-	// lookFor is how long a node goes on reading about an account that it counts no more: another node may store late
+	// lookFor is how long a node keeps reading about an account that it no longer counts: another node may store late
 	// what it counted at the same time, and if each had looked too early, none would see that the budget is used up.
 	lookFor = 30 * time.Second
 	// raiseEvery is how often a Counter is told what the store knows. It has it already, unless the Counter
@@ -40,7 +40,7 @@ type followed struct {
 	unknown map[string]bool      // accounts that the Counter asks for; true: after a flush
 	marked  map[string]time.Time // accounts whose mark is to be checked, and since when they have it
 	checked map[string]time.Time // when marks were checked last
-	unmark  map[string]bool      // restored accounts that the Counter has not been told of
+	unmark  map[string]bool      // restored accounts that the Counter does not know of yet
 	raised  time.Time            // when the Counter was last told about active accounts
 	ask     chan struct{}        // of size 1; tells follow that unknown or marked has something
 }
@@ -363,7 +363,7 @@ func (c *Control) restored(ctx context.Context, accountID string) {
 	}
 }
 
-// retryUnmark tells the Counter about restored accounts that it has not been told of.
+// retryUnmark tells the Counter about restored accounts that it does not know of yet.
 func (c *Control) retryUnmark(ctx context.Context) error {
 	c.mu.Lock()
 	ids, month := slices.Sorted(maps.Keys(c.shared.unmark)), c.month

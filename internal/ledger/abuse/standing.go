@@ -16,7 +16,7 @@ type Standing struct {
 	Score  int
 	Units  int64 // thousandths
 	Budget account.Limit
-	// Reaches is when the score would be 100 if the account goes on as in the last 24 hours. It is
+	// Reaches is when the score would be 100 if the account continues as in the last 24 hours. It is
 	// the current time if the score is 100, and zero if the month ends first.
 	Reaches time.Time
 }

@@ -30,6 +30,7 @@ const (
 	maxNames = 200
 )
 
+// day is that of UTC. All sums are kept by days of UTC, so a page shows the same ones to every reader.
 const day = 24 * time.Hour
 
 // Store reads calls. All methods but the last two are about one account.
@@ -102,6 +103,7 @@ func (r *Range) From(now time.Time) time.Time {
 type By string
 
 const (
+	// The groups that a page may ask for; any other text is taken for ByModel.
 	ByModel  By = "model" // that answered
 	ByKey    By = "key"
 	ByStatus By = "status"

@@ -38,7 +38,7 @@ func (e *Entry) ID() string {
 type Page struct {
 	Entries []Entry
 	// Next is the cursor of the next part; empty if this is the last. A part may have few entries, or none, and not be
-	// the last: only so many calls are looked at for each.
+	// the last: only a limited number of calls is looked at for each.
 	Next string
 	// Back is how far the calls were looked at if Next is set.
 	Back time.Time
@@ -57,6 +57,7 @@ type cursor struct {
 	id string
 }
 
+// String returns the cursor as callers get it in next. It is no secret, and parseCursor trusts nothing in it.
 func (c cursor) String() string { return fmt.Sprintf("%d.%s", c.at.UnixMilli(), c.id) }
 
 // before reports whether a call comes after the cursor in the list, which is before it in time.
@@ -98,7 +99,7 @@ func (l *Log) Requests(ctx context.Context, q Query, from string, limit int) (Pa
 }
 
 // settled returns at most limit settled calls from the cursor on. If the last ones are none of those that are wanted, it
-// goes on where the counts say that there are some.
+// continues where the counts say that there are some.
 func (l *Log) settled(ctx context.Context, q Query, at cursor, limit int) (usage.CallPage, error) {
 	if q.Outcome == Refused {
 		return usage.CallPage{}, nil
@@ -169,7 +170,7 @@ func (l *Log) refused(ctx context.Context, q Query, at cursor, limit int) (out [
 // merge puts both lists in order, up to where either of them is known. A call that an upstream refused is in both lists,
 // and shown as settled.
 func merge(settled usage.CallPage, refused []refusal.Call, refusedNext *cursor, limit int) (p Page) {
-	// What is behind the horizon may have neighbours that were not read.
+	// What is beyond the horizon may have neighbours that were not read.
 	var horizon *cursor
 	if settled.Next != nil {
 		horizon = &cursor{settled.Next.At, settled.Next.ID}

@@ -81,6 +81,7 @@ type Times struct {
 // durations are those of single calls.
 type durations struct{ took, first []int64 }
 
+// add adds the durations of a call. Calls that produced nothing would make a model look faster than it is.
 func (d *durations) add(s *usage.Settlement) {
 	if s.Produced() {
 		d.took = append(d.took, s.Latency.Milliseconds())
@@ -97,6 +98,8 @@ func times(t *usage.Tally, d *durations) (out Times) {
 	return out
 }
 
+// percentiles returns those of single calls if exact has all of them, which it sorts, and otherwise those of the classes
+// that the calls were counted in. known is false without any call.
 func percentiles(s *usage.Spread, exact []int64) (p50, p95 int64, known bool) {
 	if n := int64(len(exact)); n > 0 && n == s.Calls() {
 		slices.Sort(exact)
@@ -147,6 +150,7 @@ func (l *Log) Report(ctx context.Context, q Query, by By) (*Report, error) {
 					return nil, err
 				}
 			}
+			// The sums by hour know classes of durations only. If there are few calls, reading each one gives exact percentiles.
 			whole := false // whether calls has all of them
 			if few(cells) {
 				page, err := l.read(ctx, q, r.From, maxExact)
@@ -159,6 +163,7 @@ func (l *Log) Report(ctx context.Context, q Query, by By) (*Report, error) {
 			case r.Step == step:
 			case whole || len(cells) == 0:
 				cells = nil
+			// Steps shorter than an hour need single calls. There are too many, so the range is drawn by hours instead.
 			default:
 				n = int(time.Duration(n) * r.Step / time.Hour)
 				r.Step, r.From = time.Hour, q.Now.UTC().Truncate(time.Hour).Add(-time.Duration(n-1)*time.Hour)
@@ -244,6 +249,7 @@ func (r *Report) addUp(cells []usage.Cell, calls []usage.Settlement) {
 	slices.SortFunc(r.Series, func(a, b Series) int {
 		return cmp.Or(cmp.Compare(b.Total.Calls, a.Total.Calls), cmp.Compare(a.Group, b.Group))
 	})
+	// A chart with more colours cannot be read. The last group holds all the small ones, so the sums are right.
 	if len(r.Series) > MaxSeries {
 		rest := Series{Group: Others, Steps: make([]usage.Tally, len(r.Steps))}
 		for i := MaxSeries - 1; i < len(r.Series); i++ {
@@ -272,6 +278,7 @@ func (r *Report) group(k *usage.Kind) string {
 	return k.Model
 }
 
+// rowOf returns the row with a name, and adds an empty one if there is none.
 func rowOf(rows map[string]*Row, name string) *Row {
 	row := rows[name]
 	if row == nil {
@@ -281,6 +288,7 @@ func rowOf(rows map[string]*Row, name string) *Row {
 	return row
 }
 
+// add counts the calls of a cell.
 func (r *Row) add(c *usage.Cell) {
 	r.Merge(&c.Tally)
 	if c.End == usage.EndFailed || c.End == usage.EndCut {
@@ -288,6 +296,8 @@ func (r *Row) add(c *usage.Cell) {
 	}
 }
 
+// sorted returns rows by their calls, the most first. Equal ones are ordered by name, so that a page does not change when
+// it is loaded again.
 func sorted(rows map[string]*Row) []Row {
 	out := make([]Row, 0, len(rows))
 	for _, row := range rows {

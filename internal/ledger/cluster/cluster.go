@@ -25,12 +25,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/kit/fault"
 	"sluice/internal/kit/health"
 	"sluice/internal/kit/pace"
 	"sluice/internal/ledger/admission"
 )
 
 const (
+	// beatEvery is how often a node shows that it lives. forget is several times as long, so one lost beat means nothing.
 	beatEvery = 2 * time.Second
 	// deadline bounds one question to the database. A connection that is frozen costs one beat.
 	deadline = 2 * time.Second
@@ -59,6 +61,18 @@ const (
 	// Exact counts together with other nodes, in Redis.
 	Exact Mode = "exact"
 )
+
+// ModeOf returns the mode of a node that counts in Redis or not, and divides limits or not. Redis comes first: it
+// counts what dividing only estimates.
+func ModeOf(redis, divides bool) Mode {
+	switch {
+	case redis:
+		return Exact
+	case divides:
+		return Approximate
+	}
+	return Alone
+}
 
 // Store is the database that the nodes share. Each method is one transaction or one statement. Times are those
 // of the database's clock.
@@ -134,10 +148,15 @@ func Join(ctx context.Context, store Store, id string, mode Mode, opts *Options)
 		c.remove(ctx)
 		return nil, fmt.Errorf("join the servers on this database: %w", err)
 	}
+	// The node must look alive until Leave, also while a stop lasts, so the beats do not end with ctx.
 	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = stop
 	c.beating.Go(func() { c.keepBeating(beating) })
 	c.awaitShare(ctx)
+	if mode == Approximate {
+		rank, nodes := c.Share()
+		c.log.Warn("limits are approximate: each server on this database admits its part of them", "rank", rank, "servers", nodes, "hint", "set redis on all servers to share exact limits")
+	}
 	return c, nil
 }
 
@@ -223,6 +242,7 @@ func (c *Cluster) Leave(ctx context.Context) {
 	c.remove(ctx)
 }
 
+// remove takes the node's row away. It runs after ctx has ended as well, because a stop is when it is needed.
 func (c *Cluster) remove(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*deadline)
 	defer cancel()
@@ -321,6 +341,14 @@ func (c *Cluster) Lost() error {
 	return nil
 }
 
+// Admits is Lost for admission: the fault that callers get.
+func (c *Cluster) Admits() error {
+	if err := c.Lost(); err != nil {
+		return fault.New(fault.Unavailable, "Another server has taken the place of this one, so it lets no call in. Try again shortly.").After(5 * time.Second).Because(err)
+	}
+	return nil
+}
+
 // Look says whether this node is one of those that serve.
 func (c *Cluster) Look(context.Context) health.Finding {
 	if err := c.Ready(); err != nil {
@@ -360,5 +388,8 @@ func (c *Cluster) ID() string { return c.me.ID }
 // Life returns what tells this process from every other one; empty for a cluster of one.
 func (c *Cluster) Life() string { return c.me.Life }
 
-// Mode returns how this node counts limits.
+// Mode returns how this node counts limits; empty for a cluster of one.
 func (c *Cluster) Mode() Mode { return c.me.Mode }
+
+// Shared reports whether other nodes may serve the same accounts.
+func (c *Cluster) Shared() bool { return c.me.Mode == Exact || c.me.Mode == Approximate }

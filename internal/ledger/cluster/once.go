@@ -115,7 +115,7 @@ func (c *Cluster) renew(ctx context.Context, name string, late *time.Timer, canc
 		held, err := c.store.RenewJob(asking, name, c.me.Life, lease)
 		stop()
 		switch {
-		case err != nil: // late ends the work if this goes on
+		case err != nil: // late ends the work if this lasts
 		case !held:
 			cancel(errTaken)
 			return

@@ -140,7 +140,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	_ = k.Flush(last) // what cannot be written is lost; see the package
 }
 
-// Flush writes what waits. What cannot be written goes on waiting.
+// Flush writes what waits. What cannot be written keeps waiting.
 func (k *Keeper) Flush(ctx context.Context) error {
 	select {
 	case k.turn <- struct{}{}:

@@ -67,7 +67,7 @@ func (j *Journal) reading(work func() error) error {
 }
 
 // parts returns a copy of the segments as they are now. The caller holds files, so no segment is
-// removed while it reads them. Append, which needs only mu, goes on: it writes behind the ends that
+// removed while it reads them. Append, which needs only mu, continues: it writes after the ends that
 // the copies have.
 func (j *Journal) parts() []segment {
 	j.mu.Lock()

@@ -39,7 +39,7 @@ type Store interface {
 }
 
 // Committer moves settlements from the journal into the database. While the database is down they
-// stay in the journal, and calls go on.
+// wait in the journal, and calls are still served.
 type Committer struct {
 	journal *Journal
 	store   Store

@@ -212,7 +212,7 @@ func (d *Damage) add(g *gap, old bool, committed, written uint64) {
 	}
 }
 
-// guess counts what a gap can have held at most, where no numbers tell it: so many of the smallest frames, or
+// guess counts what a gap can have held at most, where no numbers tell: as many of the smallest frames as fit, or
 // as many as are known to have been there.
 func (d *Damage) guess(g *gap, smallest int64, known, stored uint64) {
 	most := max(uint64((g.until-g.at+smallest-1)/smallest), known)
@@ -260,7 +260,7 @@ func copyAside(from, to string) error {
 	return errors.Join(err, out.Sync(), out.Close())
 }
 
-// report stores a damage and tells of it. A report that cannot be stored still counts in this process.
+// report stores a damage and logs it. A report that cannot be stored still counts in this process.
 func (j *Journal) report(d Damage) {
 	d.Found = time.Now().UTC().Truncate(time.Millisecond)
 	name, _, _ := strings.Cut(cmp.Or(d.File, "end"), ".")

@@ -9,13 +9,13 @@ import (
 //
 // Format 2, which is written:
 //
-//	 0  checksum of everything behind it in the frame
+//	 0  checksum of everything after it in the frame
 //	 4  kind of frame in the highest byte, length of the record in the others
 //	 8  checksum of the frame before this one: the chain
 //	12  sequence number
 //	20  record
 //
-// Every frame can be checked alone, so reading continues behind a damaged one. The chain and the
+// Every frame can be checked alone, so reading continues after a damaged one. The chain and the
 // sequence number tell what is missing between two frames, also where no byte is damaged: a file that
 // is gone, or a record that was replaced.
 //
@@ -27,7 +27,7 @@ const (
 	frameHead    = 20
 	oldFrameHead = 8
 
-	// kindSettlement is a settlement. The two kinds differ from 0, which begins the zeros behind the
+	// kindSettlement is a settlement. The two kinds differ from 0, which begins the zeros after the
 	// last frame, in several bits.
 	kindSettlement = 0x53
 	// kindResume says that what is missing here was reported. Its head repeats the place of the frame
@@ -80,8 +80,8 @@ func seal(b []byte, kind byte, after link, seq uint64) link {
 	return link{seq: seq, sum: sum, known: true}
 }
 
-// resumeFrame returns the frame that stands between two frames where something is missing: the one
-// before it is at before, and the one behind it follows after.
+// resumeFrame returns the frame that is put between two others where something is missing. It follows
+// before, and the next frame follows after.
 func resumeFrame(before, after link) []byte {
 	b := make([]byte, frameHead, frameHead+12)
 	b = binary.LittleEndian.AppendUint64(b, after.seq)

@@ -80,7 +80,7 @@ type Journal struct {
 	syncErr   error        // why a segment whose sync failed could not be written again; nil if none waits for that
 	frame     []byte       // memory for one record, reused by each write
 	last      link         // the last frame that was written; the next one follows it
-	missing   link         // if known, the last frame in the files: a frame that tells of the gap up to last comes next
+	missing   link         // if known, the last frame in the files: a frame that describes the gap up to last comes next
 	committed uint64       // number of the last settlement that the database has
 	synced    uint64       // number up to which every settlement is known to be on disk
 	noted     uint64       // what the file with the mark says of synced

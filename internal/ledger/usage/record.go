@@ -13,8 +13,8 @@ import (
 // read once by the committer, so it is cheap: writing and reading take 0.6 µs, with JSON 13.
 //
 // The order of the fields is the format. A process may find records that an older version wrote, so
-// a new field goes to the end, behind a flag of its own, as the MCP calls, the way and the door do.
-// The version before does not look behind the fields that it knows, so it reads our records, too.
+// a new field goes to the end, after a flag of its own, as the MCP calls, the way and the door do.
+// The version before does not look beyond the fields that it knows, so it reads our records, too.
 
 const (
 	recordVersion = 1
@@ -124,7 +124,7 @@ func parseRecord(raw []byte, known texts) (Settlement, error) {
 		}
 	}
 	if flags&hasWay != 0 {
-		// A way that cannot be read is left out, and what is behind it: what the call consumed is what counts.
+		// A way that cannot be read is left out, and so is what follows it: what the call consumed is what counts.
 		var err error
 		if s.Way, raw, err = parseWay(raw, known); err != nil {
 			return s, nil

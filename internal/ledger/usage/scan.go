@@ -22,7 +22,7 @@ type survey struct {
 	gaps    []gap
 }
 
-// scanner reads a whole segment in memory, and resynchronizes behind damage.
+// scanner reads a whole segment in memory, and resynchronizes after damage.
 type scanner struct {
 	data []byte
 	old  bool // the format
@@ -78,7 +78,7 @@ func usedBytes(data []byte) int64 {
 // floorless says that nothing is known about the segments before the first one.
 const floorless = ^uint64(0)
 
-// plausible reports whether a frame behind unreadable bytes can be one. Its checksum is right, but a
+// plausible reports whether a frame after unreadable bytes can be one. Its checksum is right, but a
 // checksum of 32 bits alone may be right by chance.
 func (s *scanner) plausible(f *frame) bool {
 	if f.kind == kindResume {

@@ -104,7 +104,7 @@ func openSegment(path string, number uint64, old bool, flag int) (*segment, erro
 const pageSize = 4 << 10
 
 // content reads the whole file into room, which it makes larger if need be. Parts that the disk cannot
-// read are zeros: what is behind them may still be there.
+// read are zeros: what follows them may still be there.
 func (s *segment) content(room []byte) ([]byte, error) {
 	if int64(cap(room)) < s.size {
 		room = make([]byte, s.size)
@@ -152,14 +152,14 @@ func allocateByWriting(f *os.File, size int64) error {
 	return nil
 }
 
-// fits reports whether the segment has room for so many bytes.
+// fits reports whether the segment has room for this many bytes.
 func (s *segment) fits(n int) bool { return !s.sealed && s.end+int64(n) <= s.size }
 
 // append writes a complete frame. After an error the segment's end is unchanged, so the next frame
 // overwrites what was written.
 func (s *segment) append(frame []byte) error {
 	after := s.end + int64(len(frame))
-	if s.spoiled > after { // what the write that failed left behind this frame would look like damage
+	if s.spoiled > after { // what the write that failed left after this frame would look like damage
 		frame = append(frame, make([]byte, s.spoiled-after)...)
 	}
 	if n, err := s.file.WriteAt(frame, s.end); err != nil {

@@ -79,7 +79,7 @@ func AppendWay(b []byte, w *Way) []byte {
 	b = appendText(b, w.Reason, maxWayReason)
 	for i := range w.Attempts {
 		a := &w.Attempts[i]
-		// The last attempt says how it ended, so there must be room for it behind this one.
+		// The last attempt says how it ended, so there must be room for it after this one.
 		if i < len(w.Attempts)-1 && len(b)-begin+2*maxTry+2+binary.MaxVarintLen64 > MaxWay {
 			left++
 			continue
@@ -97,7 +97,7 @@ func AppendWay(b []byte, w *Way) []byte {
 	return binary.AppendUvarint(b, uint64(left))
 }
 
-// appendText appends a text of at most most bytes behind its length.
+// appendText appends a text of at most most bytes after its length.
 func appendText(b []byte, s string, most int) []byte {
 	if len(s) > most {
 		s = excerpt.Head(s, most)
@@ -113,7 +113,7 @@ func ParseWay(raw []byte) (*Way, error) {
 	return w, err
 }
 
-// parseWay is ParseWay with texts that many ways share; see parseRecord. It also returns what is behind the way.
+// parseWay is ParseWay with texts that many ways share; see parseRecord. It also returns what follows the way.
 func parseWay(raw []byte, known texts) (*Way, []byte, error) {
 	if len(raw) == 0 {
 		return nil, nil, nil

@@ -109,7 +109,7 @@ func (r *Replies) dropEnded(ctx context.Context) {
 		c := r.ended[0]
 		r.mu.Unlock()
 		if r.claims.DropClaim(ctx, c) != nil {
-			return // it lapses if this goes on; the database's failure is reported elsewhere
+			return // it lapses if this lasts; the database's failure is reported elsewhere
 		}
 		r.mu.Lock()
 		r.ended = r.ended[1:] // only this goroutine takes from the front
@@ -120,7 +120,7 @@ func (r *Replies) dropEnded(ctx context.Context) {
 // contend looks for the reply of an earlier call. If there are other nodes, it gets the claim on the key of t, which has
 // the turn in this process, or waits for the node that has it. It returns the reply, or nil once the call may run here.
 // If the database does not answer, the call runs: a broken store must not stop the service. But while a call on another
-// node may still hold a claim that was seen before, the request goes on waiting.
+// node may still hold a claim that was seen before, the request keeps waiting.
 func (r *Replies) contend(ctx context.Context, t *Turn, req *Request, patience time.Time) (*Reply, error) {
 	var claim *Claim
 	if r.claims != nil {

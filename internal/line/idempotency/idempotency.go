@@ -188,7 +188,7 @@ func (r *Replies) await(ctx context.Context, t *Turn, req *Request, patience tim
 			if first.reply != nil {
 				return first.reply, nil
 			}
-			// The first request kept nothing, so one of those that wait takes the turn. The others go on
+			// The first request kept nothing, so one of those that wait takes the turn. The others keep
 			// waiting, all within one patience.
 		case <-over:
 			return nil, r.stillRunning()

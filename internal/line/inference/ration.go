@@ -17,7 +17,7 @@ const (
 	mostRationed = 100_000
 )
 
-// ration bounds what each account gets for nothing in a minute. The zero value is ready for use. It is safe
+// ration bounds what each account gets free of charge in a minute. The zero value is ready for use. It is safe
 // for concurrent use.
 type ration struct {
 	mu     sync.Mutex

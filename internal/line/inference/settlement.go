@@ -37,7 +37,7 @@ type settling struct {
 	gone       bool                   // the caller hung up
 	way        usage.Way              // of all turns
 	tried      [1]usage.Attempt       // room for the only attempt of the usual call, which saves an allocation
-	routed     func(usage.Settlement) // told of the settlement; nil: the model was named, or feedback is off
+	routed     func(usage.Settlement) // gets the settlement; nil: the model was named, or feedback is off
 	status     int                    // what a call that failed is answered with; 500 unless a fault says more
 }
 

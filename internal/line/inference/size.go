@@ -277,7 +277,7 @@ func floorOf(req *chat.Request, most int) (floor int, whole bool) {
 	return frame + f.Tokens(), true
 }
 
-// sampleOf estimates the number of tokens by counting so many pieces of the prompt. The pieces are spread
+// sampleOf estimates the number of tokens by counting a number of pieces of the prompt. The pieces are spread
 // over all passages together, so a long passage gets more of them. It returns the error of the counter's
 // context. A counter with a context counts in blocks and waits for its turn before each; a small sample
 // uses none, because waiting would take longer than counting.

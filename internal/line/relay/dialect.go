@@ -23,7 +23,7 @@ type Dialect interface {
 	// Body appends a complete reply that is not streamed. Start and Event have been called for it as for
 	// a stream, and what they appended was thrown away.
 	Body(b []byte, o *Outcome) []byte
-	// Fault appends the event that tells of a fault after the stream has begun. It is the last event.
+	// Fault appends the event that reports a fault after the stream has begun. It is the last event.
 	Fault(b []byte, f *fault.Fault) []byte
 	// KeepAlive appends what is sent while the model is silent. It may be called before Start, by another
 	// goroutine, at the same time as any other method: it must use nothing that they change.

@@ -186,7 +186,7 @@ type reply struct {
 }
 
 // choice is one of the n replies.
-// A finished choice stays finished: upstreams that go on after a finish reason are not believed.
+// A finished choice stays finished: upstreams that continue after a finish reason are not believed.
 type choice struct {
 	begun    bool // something of it has arrived; of a stream, its role has been sent
 	finished bool // it has its finish reason: whatever follows is dropped

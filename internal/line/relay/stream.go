@@ -147,7 +147,7 @@ func (s *streamer) take(ev *provider.Event) error {
 	return nil
 }
 
-// splice sends the choices of a chunk as they are, behind our own head. It reports false if the chunk needs
+// splice sends the choices of a chunk as they are, after our own head. It reports false if the chunk needs
 // the decoder; then nothing has been added to the output.
 func (s *streamer) splice(raw []byte) bool {
 	if s.again(raw) {

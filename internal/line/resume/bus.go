@@ -16,6 +16,8 @@ func Over(c *cluster.Cluster) Bus { return nodeBus{c} }
 // nodeBus implements Bus.
 type nodeBus struct{ *cluster.Cluster }
 
+// Tell, Hear, Tag and Lives implement Bus. A node that has just died may be taken for alive for some seconds; its streams
+// are gone in any case.
 func (b nodeBus) Tell(ctx context.Context, message string) error {
 	return b.Publish(ctx, topic, message)
 }

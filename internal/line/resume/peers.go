@@ -93,6 +93,7 @@ type peers struct {
 	waiting  map[string]chan answer // of this node
 }
 
+// newPeers begins to listen at once: another node may ask for a stream before Run is called.
 func newPeers(s *Streams, bus Bus, key seal.Key) *peers {
 	p := &peers{streams: s, bus: bus, tag: bus.Tag(), key: key, sessions: map[string]*session{}, waiting: map[string]chan answer{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
@@ -127,6 +128,7 @@ type question struct {
 	verb        string
 }
 
+// String returns the question as it is sealed and sent.
 func (q *question) String() string {
 	return strings.Join([]string{q.verb, q.to, q.session, strconv.Itoa(q.number), q.account, strconv.Itoa(q.after), q.stream}, " ")
 }
@@ -386,6 +388,7 @@ type remote struct {
 	full     bool // the last answer was as large as one may be
 }
 
+// errSilence may also mean that the node which held the stream has ended.
 var errSilence = errors.New("no other node has answered")
 
 // Next implements Source. What it returns may end in the middle of an event; the rest comes next.

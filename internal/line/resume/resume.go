@@ -28,7 +28,7 @@ import (
 )
 
 const (
-	// patience is how long a call goes on without a reader, and how long a whole stream is kept after its end.
+	// patience is how long a call continues without a reader, and how long a whole stream is kept after its end.
 	patience = 2 * time.Minute
 	// maxStream is how many bytes of events are kept for one stream, maxAccount for all streams of an account, and
 	// maxAll for those of all accounts.
@@ -53,7 +53,7 @@ var ErrLost = errors.New("the rest of this stream is lost")
 
 // Options are the choices of New; the zero value is the default.
 type Options struct {
-	// Patience is how long a call goes on without a reader. Default 2 minutes.
+	// Patience is how long a call continues without a reader. Default 2 minutes.
 	Patience time.Duration
 	// MaxStream, MaxAccount and MaxAll bound the bytes that are kept. The defaults are 4, 32 and 256 MiB.
 	MaxStream, MaxAccount, MaxAll int
@@ -107,7 +107,7 @@ func (s *Streams) Held() int64 {
 	return int64(s.total)
 }
 
-// Waiting returns how many calls go on without a reader.
+// Waiting returns how many calls continue without a reader.
 func (s *Streams) Waiting() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +130,7 @@ type Stream struct {
 	w           http.ResponseWriter
 	ctx         context.Context //nolint:containedctx // of the call, which outlives that of the request
 	cancel      context.CancelCauseFunc
-	keep        bool // the call goes on even if the caller leaves before the reply has begun
+	keep        bool // the call continues even if the caller leaves before the reply has begun
 	location    []string
 	mark        []byte // what is in front of the number of an event: "id: " and the node
 	numbered    []byte // the events of the last Write with their numbers; only Write uses it
@@ -228,7 +228,7 @@ func (st *Stream) lose() {
 	}
 }
 
-// alone starts the time that the call may go on without a reader. The caller holds the lock.
+// alone starts the time that the call may continue without a reader. The caller holds the lock.
 func (st *Stream) alone() {
 	if st.over || st.reader != nil || st.timer != nil {
 		return

@@ -145,7 +145,7 @@ func (s *Stream) hold(c *call) {
 	s.held += size
 }
 
-// imageType matches the types that may stand in a data: URL. The type comes from a server that we do not
+// imageType matches the types that may be in a data: URL. The type comes from a server that we do not
 // trust, so nothing else may get into the URL.
 var imageType = regexp.MustCompile(`^image/[a-z0-9.+-]+$`)
 

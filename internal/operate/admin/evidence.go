@@ -60,6 +60,7 @@ func (b *Backend) accountEvidence(ctx context.Context, in Target) (Evidence, err
 	return of(ctx, b, in.Ref, b.evidenceOf)
 }
 
+// evidenceOf reads what support decides by: counts, and the names of models and keys; no prompt and no answer.
 func (b *Backend) evidenceOf(ctx context.Context, a *account.Account) (out Evidence, err error) {
 	now := time.Now().UTC()
 	if out.Score, err = b.scoreHistory(ctx, a, now); err != nil {

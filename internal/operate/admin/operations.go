@@ -396,10 +396,12 @@ func (b *Backend) tellLimits(ctx context.Context, a Account) Account {
 	return a
 }
 
+// accountSuspend refuses all calls of an account from its next request on, on every node.
 func (b *Backend) accountSuspend(ctx context.Context, in Target) (Account, error) {
 	return b.viewOf(b.under(in).Suspend(ctx, in.Actor, in.Ref, in.Reason))
 }
 
+// accountUnsuspend undoes that.
 func (b *Backend) accountUnsuspend(ctx context.Context, in Target) (Account, error) {
 	if err := needReason(ctx, in.Reason); err != nil {
 		return Account{}, err

@@ -96,14 +96,17 @@ func (b *Backend) upstreamDrain(ctx context.Context, in UpstreamTarget) (steerin
 	return b.Helm.Give(ctx, steering.Order{Kind: steering.Drain, Target: in.target(), Until: in.Until, Actor: in.Actor, Reason: in.Reason})
 }
 
+// target returns the target that is meant. An empty model or key means all of them.
 func (in *UpstreamTarget) target() steering.Target {
 	return steering.Target{Provider: in.Provider, Upstream: in.Upstream, Key: in.Key}
 }
 
+// upstreamEnable ends a drain. It does not ask whether the target is configured: one that is gone can be enabled, too.
 func (b *Backend) upstreamEnable(ctx context.Context, in UpstreamTarget) (steering.Order, error) {
 	return b.Helm.Enable(ctx, in.target(), in.Actor, in.Reason)
 }
 
+// modelsMove moves a model to another tier, now or from a later time on. Every node follows.
 func (b *Backend) modelsMove(ctx context.Context, in ModelMove) (steering.Order, error) {
 	m, ok := b.Catalog().Lookup(in.Model)
 	switch {
@@ -131,6 +134,7 @@ func (b *Backend) maintenanceStart(ctx context.Context, in NewMaintenance) (stee
 	})
 }
 
+// announcementPost shows a text on every page. What it may hold, and how many there may be, is decided by package steering.
 func (b *Backend) announcementPost(ctx context.Context, in NewAnnouncement) (steering.Order, error) {
 	return b.Helm.Give(ctx, steering.Order{Kind: steering.Announcement, Text: in.Text, Tone: in.Tone, From: in.From, Until: in.Until, Actor: in.Actor})
 }

@@ -47,6 +47,7 @@ func (b *Backend) accountStory(ctx context.Context, in StoryQuery) (Story, error
 		return Story{}, err
 	}
 	s := Story{Account: b.view(a)}
+	// Each function fills fields of its own, so they need no lock.
 	g, ctx := errgroup.WithContext(ctx)
 	for _, read := range []func(context.Context, *account.Account, StoryQuery, *Story) error{
 		b.storyMoney, b.storyUsage, b.storyScore, b.storySignals, b.storyThreads, b.storySessions, b.storyLog,
@@ -57,6 +58,7 @@ func (b *Backend) accountStory(ctx context.Context, in StoryQuery) (Story, error
 	return s, err
 }
 
+// storyMoney reads the subscription, the last payments, and which of them can be refunded.
 func (b *Backend) storyMoney(ctx context.Context, a *account.Account, in StoryQuery, s *Story) error {
 	v, err := b.Billing.Show(ctx, a.ID)
 	if err != nil {
@@ -87,11 +89,13 @@ func (b *Backend) storyUsage(ctx context.Context, a *account.Account, in StoryQu
 	return nil
 }
 
+// storyScore reads the abuse score as it is now.
 func (b *Backend) storyScore(ctx context.Context, a *account.Account, _ StoryQuery, s *Story) (err error) {
 	s.Abuse, err = b.abuseOf(ctx, a)
 	return err
 }
 
+// storySignals reads the patterns that hint at resale.
 func (b *Backend) storySignals(ctx context.Context, a *account.Account, _ StoryQuery, s *Story) (err error) {
 	s.Signals, err = b.signalsOf(ctx, a)
 	return err
@@ -107,6 +111,7 @@ func (b *Backend) storyThreads(ctx context.Context, a *account.Account, in Story
 	return err
 }
 
+// storySessions reads where the owner is signed in.
 func (b *Backend) storySessions(ctx context.Context, a *account.Account, in StoryQuery, s *Story) error {
 	list, err := b.sessionsOf(ctx, a)
 	s.Sessions = list[:min(len(list), in.List)]

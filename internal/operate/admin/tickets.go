@@ -119,11 +119,13 @@ type TicketCounts struct {
 	Snoozed  int `json:"snoozed"`
 }
 
+// ticketCounts returns the numbers that the console shows beside the views of its queue. Closed tickets have none.
 func (b *Backend) ticketCounts(ctx context.Context, _ Empty) (TicketCounts, error) {
 	n, err := b.Tickets.Counts(ctx)
 	return TicketCounts{n[ticket.Waiting], n[ticket.Answered], n[ticket.Sleeping]}, err
 }
 
+// ticketShow returns a ticket with its whole thread, whose length package ticket bounds.
 func (b *Backend) ticketShow(ctx context.Context, in TicketRef) (TicketThread, error) {
 	m, messages, err := b.Tickets.Show(ctx, in.ID)
 	if err != nil {
@@ -144,6 +146,8 @@ func (b *Backend) ticketOpen(ctx context.Context, in NewTicket) (TicketThread, e
 	return b.shown(ctx, m, err)
 }
 
+// ticketAnswer and the steps below carry the version that the member saw; see TicketStep.act. A step on a ticket that has
+// changed since does nothing.
 func (b *Backend) ticketAnswer(ctx context.Context, in TicketStep) (TicketThread, error) {
 	m, err := b.Tickets.Answer(ctx, in.act(), in.Text)
 	return b.shown(ctx, m, err)

@@ -198,7 +198,7 @@ func holds(raw []byte, has []string) error {
 	return nil
 }
 
-// member returns what stands at a path such as choices.0.message, and reports whether there is anything but null.
+// member returns what is at a path such as choices.0.message, and reports whether there is anything but null.
 func member(v any, path string) (any, bool) {
 	for name := range strings.SplitSeq(path, ".") {
 		switch in := v.(type) {

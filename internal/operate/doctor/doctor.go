@@ -2,7 +2,7 @@
 // secret, address, certificate, providers and models. It reports what it found and what to do about it.
 //
 // It changes nothing, so an operator can run it beside a working server. It does not know the
-// configuration or the store: package app describes the site in a Site, and the doctor judges what
+// configuration or the store: package settings describes the site in a Site, and the doctor judges what
 // it sees there. Each method of doctor examines one subject and adds at least one finding, unless
 // the subject does not apply to the site.
 package doctor
@@ -24,8 +24,10 @@ import (
 
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/datadir"
+	"sluice/internal/kit/excerpt"
 	"sluice/internal/ledger/cluster"
 	"sluice/internal/operate/admin"
+	"sluice/internal/upstream/catalog"
 )
 
 const (
@@ -409,7 +411,7 @@ func (d *doctor) address() {
 	if !d.held {
 		l, err := net.Listen("tcp", d.site.Listen)
 		if err != nil {
-			d.add(StateProblem, "address", "Stop what uses it, or choose another address in listen.", "%s cannot be used: %v", d.site.Listen, Cause(err))
+			d.add(StateProblem, "address", "Stop what uses it, or choose another address in listen.", "%s cannot be used: %v", d.site.Listen, excerpt.Cause(err))
 			return
 		}
 		l.Close()
@@ -460,6 +462,23 @@ func (d *doctor) certificate() {
 	}
 }
 
+// CountModels counts the models of a catalog by where they come from.
+func CountModels(c *catalog.Catalog) (m Models) {
+	for _, model := range c.Models() {
+		switch {
+		case model.Router:
+			m.Router = model.ID
+		case model.Sandbox:
+			m.Sandbox++
+		case model.Origin == catalog.Configured:
+			m.Configured++
+		default: // nobody has configured it, so a server has found it
+			m.Discovered++
+		}
+	}
+	return m
+}
+
 // count counts the models.
 func (d *doctor) count() { d.counted, d.uncount = d.site.Models() }
 
@@ -476,16 +495,4 @@ func (d *doctor) models() {
 	default:
 		d.ok("models", "%d configured, %d built-in sandbox, and the router %s", m.Configured, m.Sandbox, m.Router)
 	}
-}
-
-// Cause returns the error of the operating system inside a network error, such as "connection
-// refused". The text around it repeats the address, which messages name already. Cause returns err
-// itself if there is no such error inside.
-func Cause(err error) error {
-	if op, ok := errors.AsType[*net.OpError](err); ok {
-		if sys, ok := errors.AsType[*os.SyscallError](op); ok {
-			return sys.Err
-		}
-	}
-	return err
 }

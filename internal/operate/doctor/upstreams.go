@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/kit/excerpt"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/discovery"
 	"sluice/internal/upstream/provider"
@@ -88,7 +89,7 @@ func (d *doctor) key(ctx context.Context, p *Provider, key Key) bool {
 	case seen.err == nil && seen.status == 0: // nothing was sent
 		d.add(StateProblem, subject, "Fix it in the configuration.", "no request could be sent: %v", err)
 	case seen.err != nil:
-		d.add(StateProblem, subject, "Check base_url and the network between here and there.", "%s cannot be reached: %s", p.Where, key.conceal(Cause(seen.err).Error()))
+		d.add(StateProblem, subject, "Check base_url and the network between here and there.", "%s cannot be reached: %s", p.Where, key.conceal(excerpt.Cause(seen.err).Error()))
 	case seen.status == http.StatusUnauthorized || seen.status == http.StatusForbidden:
 		d.add(StateProblem, subject, "Check api_key: "+cmp.Or(key.Shown, "none")+" is the one in use.", "%s refuses the key (status %d)", p.Where, seen.status)
 	case seen.status >= 500:

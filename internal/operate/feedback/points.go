@@ -13,7 +13,7 @@ const (
 	// MostVotes and MostCalls are how much one account weighs at most for a model and a kind of task.
 	MostVotes = 5
 	MostCalls = 20
-	// fewVotes and fewCalls are how much doubt there is before anything is known: so many votes move a model half of
+	// fewVotes and fewCalls are how much doubt there is before anything is known: this many votes move a model half of
 	// the way.
 	fewVotes = 20
 	fewCalls = 50

@@ -1,4 +1,4 @@
-// Package finder finds an account by what its owner can tell support, and shows the way of a request.
+// Package finder finds an account by what its owner can say to support, and shows the way of a request.
 //
 // The form of a term says what it may be: an e-mail address or its beginning, the id of an account or a key, the last
 // four characters of a key, the id of a request. Each possibility is one query that an index answers, however much

@@ -149,6 +149,7 @@ func (b *Board) look() {
 	g, now := b.sample(), b.now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	// Gauges count since the start of the process. This minute gets what was added since the last look.
 	refused, targets := g.Refused-b.last.Refused, map[string]Target{}
 	was := map[string]*routing.Standing{}
 	for i := range b.last.Targets {
@@ -169,6 +170,7 @@ func (b *Board) look() {
 	if refused > 0 || len(targets) > 0 || g.Running > 0 || g.Streams > 0 || g.Journal > 0 { // else nothing has to be stored
 		m := b.minute(now)
 		m.merge(&Minute{Refused: refused, Targets: targets})
+		// The highest value of a minute says more than its last one.
 		m.Running, m.Streams, m.Journal = max(m.Running, g.Running), max(m.Streams, g.Streams), max(m.Journal, g.Journal)
 	}
 	this := now.Truncate(time.Minute).Unix()
@@ -207,6 +209,7 @@ func (b *Board) store(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, storePatience)
 	defer cancel()
+	// Whatever cannot be stored now is marked again, and stored with the next look unless it is too old by then.
 	err := b.opts.Store.StoreMinutes(ctx, b.opts.Node, list, b.now().Add(-Kept*time.Minute))
 	if err != nil {
 		b.mu.Lock()

@@ -3,7 +3,7 @@
 // Each node counts its own calls, from settlements that have reached the database, and samples its gauges; nothing here
 // runs while a call is served. The minutes are kept in memory and, where several nodes share a database, stored there,
 // so that every node can show all of them. What customers consumed is in package usage, and what machines watch is in
-// the metrics; this is for eyes.
+// the metrics; this is for people.
 package overview
 
 import (
@@ -84,6 +84,7 @@ func (m *Minute) settled(s *usage.Settlement) {
 	if s.FirstToken > 0 {
 		m.First.add(s.FirstToken)
 	}
+	// Maps are bounded, because other nodes read the whole minute. What is beyond a bound still counts in the sums.
 	if span, known := m.Models[s.ModelUsed]; known || len(m.Models) < mostModels {
 		span.settled(s)
 		put(&m.Models, s.ModelUsed, span)
@@ -185,6 +186,7 @@ type Times []int64
 
 const mostClasses = 48
 
+// add counts a duration. The slice grows only as far as the longest one, since most are short.
 func (t *Times) add(d time.Duration) {
 	class := 0
 	if ms := float64(d) / float64(time.Millisecond); ms > 1 {
@@ -196,6 +198,7 @@ func (t *Times) add(d time.Duration) {
 	(*t)[class]++
 }
 
+// merge adds the counts of another slice, which may be longer.
 func (t *Times) merge(o Times) {
 	for i, n := range o {
 		if i == len(*t) {

@@ -26,15 +26,15 @@ const (
 
 // The thresholds. They are chosen so that a busy program of one customer shows none of them.
 const (
-	// Growth: so many requests in a day, and so many times the average of the week before.
+	// Growth: this many requests in a day, and this many times the average of the week before.
 	growthRequests = 1000
 	growthTimes    = 5
-	// Throughput: so many hours in a row with at least so many percent of the requests that the plan allows.
+	// Throughput: this many hours in a row with at least this many percent of the requests that the plan allows.
 	throughputHours   = 4
 	throughputPercent = 80
-	// Addresses: calls with one key from so many networks within a day.
+	// Addresses: calls with one key from this many networks within a day.
 	manyNetworks = 10
-	// Spacing: so many calls with one key whose intervals differ by at most so many percent of the usual one.
+	// Spacing: this many calls with one key whose intervals differ by at most this many percent of the usual one.
 	spacingCalls   = 100
 	spacingPercent = 5
 )

@@ -272,6 +272,7 @@ func (o *Office) mailCustomer(m *Ticket, text string) {
 	})
 }
 
+// isForCustomers reports whether customers may open tickets of a kind. The others are opened by what happens.
 func isForCustomers(k Kind) bool {
 	for _, x := range ForCustomers() {
 		if x == k {

@@ -3,6 +3,7 @@ package ticket
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -226,6 +227,15 @@ func (o *Office) Gather(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// GatherLogged returns Gather for a node that does it from time to time. What fails is tried again next time.
+func (o *Office) GatherLogged(log *slog.Logger) func(context.Context) {
+	return func(ctx context.Context) {
+		if err := o.Gather(ctx); err != nil && ctx.Err() == nil {
+			log.Warn("tickets for support could not be gathered", "error", err.Error())
+		}
+	}
 }
 
 // Join makes threads of an account's inquiries now, so that the customer can answer them.

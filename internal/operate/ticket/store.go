@@ -84,7 +84,7 @@ type Query struct {
 // Nobody as the assignee of a Query means tickets that nobody works on.
 const Nobody = "-"
 
-// Place is where a ticket stands in a list: the time that the list is ordered by, and its id.
+// Place is the position of a ticket in a list: the time that the list is ordered by, and its id.
 type Place struct {
 	At time.Time
 	ID string

@@ -35,7 +35,7 @@ type Entry struct {
 	What string // for people, as in "is X"
 	// Fields are members of the body. Those of chat completions that are tools count as tools for the plan.
 	Fields []string
-	// Tools are types of tools. A type may have a version behind it, as in web_search_20250305.
+	// Tools are types of tools. A type may end with a version, as in web_search_20250305.
 	Tools []string
 	// IDs are members at any depth that hold ids of objects stored at the vendor. A request with one is always refused.
 	IDs []string
@@ -77,7 +77,7 @@ var table = []Entry{
 	{Name: "context-1m", What: "a price for long prompts", Betas: []string{"context-1m-"}, In: Messages},
 	{Name: "anthropic_beta", What: "features with prices", Fields: []string{"anthropic_beta", "betas"}, In: Messages},
 
-	// Tools that the vendor runs. Callers of Responses offer some with every request and go on without. Callers of Messages
+	// Tools that the vendor runs. Callers of Responses offer some with every request and do without. Callers of Messages
 	// name those that they need.
 	{Name: "web_search", What: "a tool that the vendor runs", Tools: []string{"web_search"}, In: Responses | Messages, Refused: Messages, Runs: true, Bounded: true},
 	{Name: "web_search_options", What: "a search by the vendor", Fields: []string{"web_search_options"}, In: Chat, Runs: true},

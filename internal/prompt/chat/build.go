@@ -11,7 +11,7 @@ import (
 )
 
 // Builder makes the Request that stands for a request of another dialect. Its door reads the caller's body and fills the
-// Builder; the messages are written as JSON only for an upstream that wants them so.
+// Builder; the messages are written as JSON only for an upstream that wants JSON.
 //
 // Members of the request are given in the order in which such an upstream gets them. The first problem is kept for Request.
 //
@@ -25,7 +25,7 @@ type Builder struct {
 	fault   *fault.Fault
 }
 
-// NewBuilder returns a Builder of a request for a model, with about so many messages.
+// NewBuilder returns a Builder of a request for a model, with about this many messages.
 func NewBuilder(model string, messages int) *Builder {
 	// One allocation is enough for nearly every request.
 	room := &struct {

@@ -103,7 +103,7 @@ func (p *parser) message() {
 		return
 	}
 	m.ToolCalls = calls.Calls
-	// From the opening brace to behind the closing one.
+	// From the opening brace to just after the closing one.
 	m.raw = p.body[from:p.pos]
 	if empty.to > 0 {
 		m.raw = append(append([]byte(nil), p.body[from:empty.from]...), p.body[empty.to:p.pos]...)
@@ -134,7 +134,7 @@ func (p *parser) message() {
 }
 
 // withComma returns the current member, whose value has just been read, with the comma in front of it or, if it is the first
-// one, the comma behind. Before is where the member in front of it ends.
+// one, the comma after it. Before is where the member in front of it ends.
 func (p *parser) withComma(before int) span {
 	s := span{before, p.pos}
 	if p.frames[len(p.frames)-1].count == 1 && p.peek() == ',' {

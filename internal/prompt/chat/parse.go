@@ -54,7 +54,7 @@ func Parse(body []byte) (*Request, error) {
 }
 
 // parser fills a Request from the members that its scanner reads. It has a method for each field. Such
-// a method reads exactly one value and leaves the scanner behind it; after a problem it may return
+// a method reads exactly one value and leaves the scanner after it; after a problem it may return
 // anything, because Parse then drops the Request.
 type parser struct {
 	scanner

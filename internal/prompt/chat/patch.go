@@ -43,7 +43,7 @@ const (
 // that a Builder made, has a body; for another one AppendUpstream panics.
 //
 // The model is a required member and is never left out. So the result is never an empty object, and a
-// member that is added in front always has another one behind its comma.
+// member that is added in front always has another one after its comma.
 func (r *Request) AppendUpstream(dst []byte, p Patch) []byte {
 	dst, _ = r.appendUpstream(dst, p, member{})
 	return dst

@@ -164,7 +164,7 @@ func appendKey(path, raw []byte) []byte {
 	return append(path, key...)
 }
 
-// keyPath returns the step of a path behind another one that leads to a key.
+// keyPath returns the step of a path after another one that leads to a key.
 func keyPath(key string) string {
 	return string(appendKey([]byte{'.'}, jsonscan.AppendQuoted(nil, key))[1:])
 }

@@ -141,7 +141,7 @@ type edit struct {
 // member is one top-level member of the body: key, colon, value. All offsets are into Request.raw.
 type member struct {
 	from      int32 // the key's opening quote
-	keyTo     int32 // behind the key's closing quote
+	keyTo     int32 // after the key's closing quote
 	value, to int32 // raw[value:to] is the value
 	field     field
 }

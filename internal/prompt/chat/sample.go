@@ -5,7 +5,7 @@ package chat
 // which must not spend more on a long prompt than on a short one.
 func (c Content) AppendSample(b []byte, most int) []byte {
 	sample := b[len(b):]
-	// Instructions stand at the beginning of a prompt or at its end, seldom in the middle.
+	// Instructions are at the beginning of a prompt or at its end, seldom in the middle.
 	half := most / 2
 	take := func(raw []byte) {
 		if len(raw) > most {

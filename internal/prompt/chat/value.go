@@ -16,7 +16,7 @@ type Value struct {
 	raw  []byte
 	doc  *document // nil: the values inside must be looked for
 	at   int32     // the place in doc
-	from int32     // where it stands in the text
+	from int32     // where it is in the text
 }
 
 // document is the index of a body.
@@ -24,14 +24,14 @@ type Value struct {
 type document struct{ list []node }
 
 // node is a value in the index of a body: body[from:to]. Behind the node of an object come those of its keys and values, by
-// turns, and behind that of an array those of its elements.
+// turns, and after that of an array those of its elements.
 type node struct {
 	from, to int32
-	next     int32 // the place in the index behind the value and all that is in it; 0: what is in it has no nodes
+	next     int32 // the place in the index after the value and all that is in it; 0: what is in it has no nodes
 	size     int32 // of a string and of a key: the bytes of its text, unescaped
 }
 
-// maxNodes bounds the index of a body, and with it the memory that one request can make us spend. What is behind it is read
+// maxNodes bounds the index of a body, and with it the memory that one request can make us spend. What is beyond it is read
 // without an index, which takes longer.
 const maxNodes = 1 << 18
 
@@ -206,7 +206,7 @@ type Walk struct {
 	pos    int   // the next byte of in
 	node   int32 // the next place in doc
 	end    int32
-	base   int32 // where in stands in the text
+	base   int32 // where in begins in the text
 	object bool
 }
 
@@ -259,7 +259,7 @@ func (w *Walk) search() bool {
 	if w.object {
 		end := jsonscan.After(w.in, w.pos)
 		w.key(w.in[w.pos:end])
-		w.pos = jsonscan.Space(w.in, jsonscan.Space(w.in, end)+1) // behind the colon
+		w.pos = jsonscan.Space(w.in, jsonscan.Space(w.in, end)+1) // after the colon
 	}
 	end := jsonscan.After(w.in, w.pos)
 	w.Value = Value{raw: w.in[w.pos:end:end], from: w.base + int32(w.pos)}

@@ -27,7 +27,7 @@ func Withhold(dialect allowance.Dialects, body []byte, allow *allowance.Set) (ou
 
 // Withholder is Withhold for a body whose conversation is completed with items that are stored here.
 //
-// It writes the body anew while it walks over it, and path always leads to the value that is being
+// It rewrites the body while it walks over it, and path always leads to the value that is being
 // written. If nothing has changed in the end, the copy is dropped.
 type Withholder struct {
 	dialect allowance.Dialects
@@ -362,7 +362,7 @@ func holds(v Value) bool {
 	return v.IsText() && len(v.raw) > 2 || v.Kind() == '[' && !v.IsEmpty() || v.Kind() == '{'
 }
 
-// canonical returns the name of a field that may stand in a header: the caller's, unless it has other letters that are equal
+// canonical returns the name of a field that may be in a header: the caller's, unless it has other letters that are equal
 // but for their case.
 func canonical(key string, e *allowance.Entry) string {
 	for _, c := range []byte(key) {
@@ -382,7 +382,7 @@ func Asks(value []byte) bool {
 	return true
 }
 
-// appendName appends the key of a member, behind a comma if it is not the first.
+// appendName appends the key of a member, after a comma if it is not the first.
 func appendName(dst []byte, key string) []byte {
 	if dst[len(dst)-1] != '{' {
 		dst = append(dst, ',')

@@ -27,7 +27,7 @@ const (
 	maxDimensions = 65_536
 	maxToken      = 1<<31 - 1
 
-	// maxTokenBytes is the number of bytes beyond which no token of usual text goes. A text that is longer than so many
+	// maxTokenBytes is the length in bytes that no token of usual text exceeds. A text that is longer than so many
 	// times its limit is refused without counting it.
 	maxTokenBytes = 16
 )
@@ -127,6 +127,7 @@ func (r *Request) readInputs(raw []byte) error {
 	}
 	c.Pos = 1
 	first := c.Next()
+	// The first entry decides which form it is. All others must be of its type.
 	switch first {
 	case ']':
 		return bad("input", "must not be empty")

@@ -35,7 +35,7 @@ type vocab struct {
 	seed maphash.Seed
 	text []byte // all tokens, one after the other
 	ends []uint32
-	// table holds 1 + the number of a token, or 0. A token stands in the slot of its hash, or in the
+	// table holds 1 + the number of a token, or 0. A token is in the slot of its hash, or in the
 	// first free one after it.
 	table []uint32
 }

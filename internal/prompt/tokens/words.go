@@ -49,7 +49,7 @@ func lookUp(r rune) class {
 	case unicode.IsLetter(r):
 		return capital | small | letterLike
 	case unicode.Is(unicode.M, r):
-		return capital | small // a mark is no letter, so it may also stand before a word
+		return capital | small // a mark is no letter, so it may also come before a word
 	case unicode.Is(unicode.N, r):
 		return number
 	}
@@ -73,7 +73,7 @@ func lookUp(r rune) class {
 func word(s string) int {
 	first, size := utf8.DecodeRuneInString(s)
 	c := classOf(first)
-	// Something that is neither letter, number nor line break may stand before the letters.
+	// Something that is neither letter, number nor line break may come before the letters.
 	lead := 0
 	if c&(letterLike|number|line) == 0 {
 		lead = size

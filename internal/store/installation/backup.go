@@ -101,7 +101,7 @@ type Backup struct {
 type Journal interface {
 	// Parts settles what is in the journal, and returns its files.
 	Parts(ctx context.Context) ([]usage.Part, error)
-	// Read returns up to so many bytes of a file from an offset. The error wraps fs.ErrNotExist if the file is gone.
+	// Read returns up to a number of bytes of a file from an offset. The error wraps fs.ErrNotExist if the file is gone.
 	Read(ctx context.Context, name string, offset, most int64) ([]byte, error)
 }
 

@@ -38,6 +38,15 @@ func Open(ctx context.Context, database string, dir *datadir.Dir, secret string,
 	return store, nil
 }
 
+// SecretNote says what other nodes need if the secret is in the data folder alone; "" if they need nothing. Only
+// PostgreSQL has other nodes, which do not start without the same secret.
+func SecretNote(store *sqlstore.Store, configured string) string {
+	if configured != "" || store.Engine() != sqlstore.Postgres {
+		return ""
+	}
+	return "SLUICE_SECRET is not set, so secret.key in the data folder is used; other nodes on this database need the same: set SLUICE_SECRET to what it holds on all of them, or copy it into each data folder"
+}
+
 // MustExist returns an error if a data folder holds no installation. Commands ask before they open the folder, which
 // would make a new one: in the wrong working directory they would work on nothing and say that all is well.
 func MustExist(database, data string) error {

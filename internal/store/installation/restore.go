@@ -75,6 +75,7 @@ func openBackup(path string) (*backup, error) {
 
 // Run checks the backup and restores it. If it fails, the target is as it was, or, on PostgreSQL, is refused by
 // servers until the same command has completed it.
+// The folder is locked for the whole time, so that no server starts on it.
 func (r *Restore) Run(ctx context.Context) (*Restored, error) {
 	dir, err := datadir.Open(r.Data)
 	if err != nil {
@@ -103,6 +104,7 @@ func (r *Restore) refuseOccupied(dir *datadir.Dir) error {
 	if r.Database != "sqlite" {
 		return nil // Examine looks at a PostgreSQL
 	}
+	// A -wal file without its database would be applied to the restored one, and damage it.
 	for _, name := range []string{sqlstore.File, sqlstore.File + "-wal"} {
 		if _, err := os.Lstat(dir.Join(name)); err == nil {
 			return fmt.Errorf("%s holds a database already; restore into an empty folder with --data, or move %s and its -wal and -shm away", dir.Path(), sqlstore.File)
@@ -113,6 +115,7 @@ func (r *Restore) refuseOccupied(dir *datadir.Dir) error {
 
 // run restores into a folder beside the target first, which is then the target, or is copied to it.
 func (r *Restore) run(ctx context.Context, dir *datadir.Dir, b *backup) (_ *Restored, err error) {
+	// Inside the data folder, so that the last step is a rename on the same file system.
 	stage, err := os.MkdirTemp(dir.Path(), "restoring-")
 	if err != nil {
 		return nil, err
@@ -160,6 +163,7 @@ func (r *Restore) complete(ctx context.Context, dir *datadir.Dir, b *backup, sto
 	if err != nil {
 		return err
 	}
+	// The staged database is audited whatever the target is: toPostgres has compared every row.
 	if err := out.audit(ctx, store); err != nil {
 		return err
 	}

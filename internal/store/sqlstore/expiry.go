@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"log/slog"
 	"time"
 )
 
@@ -11,6 +12,9 @@ const (
 	DropSmall = 1000
 )
 
+// DropEvery is how often expired rows are deleted.
+const DropEvery = 10 * time.Minute
+
 // Expiring is something that expires.
 type Expiring struct {
 	What   string
@@ -18,9 +22,16 @@ type Expiring struct {
 	AtOnce int
 }
 
-// DropExpired deletes what has expired. It deletes a few rows at a time, so that nobody waits for it. Failed is called
-// with what could not be deleted.
-// A full batch means that there may be more, so the next one follows. After an error it continues with the next kind.
+// NotDropped returns a function for DropExpired that logs what could not be deleted. The next run tries again.
+func NotDropped(log *slog.Logger) func(what string, err error) {
+	return func(what string, err error) {
+		log.Warn("expired rows could not be deleted", "what", what, "error", err.Error())
+	}
+}
+
+// DropExpired deletes what has expired. It deletes a few rows at a time, so that nobody waits for it. A full batch
+// means that there may be more, so the next one follows. After an error it continues with the next kind; failed is
+// called with what could not be deleted.
 func DropExpired(ctx context.Context, failed func(what string, err error), all ...Expiring) {
 	for _, e := range all {
 		for n := e.AtOnce; n == e.AtOnce && ctx.Err() == nil; {

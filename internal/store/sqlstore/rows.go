@@ -41,7 +41,7 @@ type ahead struct {
 }
 
 const (
-	// A part is handed over when it has so many rows or bytes, so memory stays bounded for large rows, too.
+	// A part is handed over when it has this many rows or bytes, so memory stays bounded for large rows, too.
 	aheadRows  = 256
 	aheadBytes = 1 << 20
 )

@@ -75,7 +75,7 @@ func Open(ctx context.Context, database, dir string) (*Store, error) {
 	return open(ctx, database, dir, (*Store).refuseDamaged, (*Store).migrate, (*Store).refuseTransfer)
 }
 
-// OpenReporting is Open that tells of each migration as it begins, and every ten seconds while it takes.
+// OpenReporting is Open that reports each migration when it begins, and every ten seconds until it ends.
 func OpenReporting(ctx context.Context, database, dir string, report func(Migration)) (*Store, error) {
 	return open(ctx, database, dir, (*Store).refuseDamaged, func(s *Store, ctx context.Context) error {
 		s.report = report

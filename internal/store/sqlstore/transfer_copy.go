@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// A batch is one transaction on the target. It ends at so many rows or bytes, whichever comes first:
+	// A batch is one transaction on the target. It ends at this many rows or bytes, whichever comes first:
 	// rows are small in most tables and up to a megabyte in some.
 	batchRows  = 5000
 	batchBytes = 4 << 20

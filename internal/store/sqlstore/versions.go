@@ -154,10 +154,13 @@ func (m Migration) String() string {
 	return fmt.Sprintf("migrating the database to version %d, step %d of %d, for %s", m.Version, m.Step, m.Of, took)
 }
 
-// tellEvery is how often a migration that takes long is told of.
+// News reports whether a log needs to say it. Most steps take no time; the first one says that there are some.
+func (m Migration) News() bool { return m.Step <= 1 || m.Took > 0 }
+
+// tellEvery is how often a migration that takes long is reported.
 const tellEvery = 10 * time.Second
 
-// reporting runs work, and tells of it when it begins and every ten seconds.
+// reporting runs work, and reports it when it begins and every ten seconds.
 // No report is made after it has returned.
 func (s *Store) reporting(m Migration, work func() error) error {
 	if s.report == nil {
@@ -328,7 +331,7 @@ func (s *Store) lockMigrations(ctx context.Context) (unlock func(), err error) {
 }
 
 // refuseOlder returns an error if this program would have to migrate a PostgreSQL that is in use. The
-// servers do that when they start; a command must not do it behind their back.
+// servers do that when they start; a command must not do it while they run.
 func (s *Store) refuseOlder(ctx context.Context) error {
 	if s.engine != Postgres {
 		return nil

@@ -1,4 +1,4 @@
-// Package catalog holds the models that callers may name and what the API tells about each of them.
+// Package catalog holds the models that callers may name and what the API says about each of them.
 //
 // A Catalog is immutable: a reload builds a new one. Its JSON replies are encoded once, when it is
 // built, so listing the models costs one copy. A Model names the upstream that serves it; calling

@@ -23,6 +23,8 @@ const (
 	// must be missing for this long before its removal is logged, its other changes are logged at
 	// most this often, and a configuration that no process runs any more counts for this long.
 	quiet = 30 * time.Minute
+	// KeepEvery is how often a process says again which catalog it has: often enough for quiet.
+	KeepEvery = 10 * time.Minute
 )
 
 // ChangeType says what happened to a model.

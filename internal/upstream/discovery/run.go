@@ -37,6 +37,14 @@ func Run(ctx context.Context, look func(ctx context.Context, all bool) error, lo
 	}
 }
 
+// LogFailed logs which configured providers did not return their models. That no model server runs on this machine is
+// normal, so such servers must not be among them.
+func LogFailed(failed map[string]error, log *slog.Logger) {
+	for name, err := range failed {
+		log.Warn("a provider did not return its list of models", "provider", name, "error", err.Error())
+	}
+}
+
 // Announce logs which models were found and which are gone since the old catalog. old is nil at the
 // start of the process. Models that were found together are logged in one line for each provider.
 func Announce(old, next *catalog.Catalog, log *slog.Logger) {

@@ -73,7 +73,7 @@ type responder struct {
 	once   sync.Once
 	begun  chan struct{} // closed when status and sent are set
 	status int
-	// sent is a copy of header, because the handler may go on to modify header.
+	// sent is a copy of header, because the handler may still modify header.
 	sent http.Header
 }
 

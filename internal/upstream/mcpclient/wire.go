@@ -67,7 +67,7 @@ func (w *wire) owe() {
 }
 
 // settle waits until the server has been notified of all calls that ended early, or until ctx ends.
-// Without the notification the server would go on working, and it cannot be sent once the session
+// Without the notification the server would keep working, and it cannot be sent once the session
 // is closed.
 func (w *wire) settle(ctx context.Context) {
 	w.mu.Lock()

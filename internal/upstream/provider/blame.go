@@ -103,7 +103,7 @@ var usageRules = regexp.MustCompile(`(?i)^content violates usage guidelines`)
 // wrongRequest are the codes of OpenAI for requests that are wrong. They come inside replies, which have no status.
 var wrongRequest = regexp.MustCompile(`^(invalid_prompt|context_length_exceeded|string_above_max_length|(invalid|unsupported|empty|failed_to_download)_.*image.*|image_.*)$`)
 
-// namesModel reports whether the error is about the name of the model, which is the operator's: it stands in the
+// namesModel reports whether the error is about the name of the model, which is the operator's: it is in the
 // configuration.
 func (s *said) namesModel() bool {
 	return s.param == "model" || s.code == "model_not_found" || s.code == "DeploymentNotFound" || aboutModel.MatchString(s.message)

@@ -202,7 +202,7 @@ type Reacher interface {
 	Reach(ctx context.Context) error
 }
 
-// ErrNotTried means that no connection was tried: a proxy stands in between, or the operator does not want it.
+// ErrNotTried means that no connection was tried: there is a proxy, or the operator does not want it.
 var ErrNotTried = errors.New("no connection was tried")
 
 // Connect opens a connection to the host of u, with TLS if the scheme says so, and closes it; see Reacher.

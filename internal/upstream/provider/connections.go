@@ -98,7 +98,7 @@ func newConnections(connect time.Duration, settings *tls.Config) *connections {
 			TLSHandshakeTimeout:   connect,
 			ForceAttemptHTTP2:     true,
 			MaxIdleConns:          4096,
-			MaxIdleConnsPerHost:   4096, // the default of 2 would make most of many calls dial anew
+			MaxIdleConnsPerHost:   4096, // the default of 2 would make most of many calls dial again
 			IdleConnTimeout:       idlePatience,
 			ResponseHeaderTimeout: firstPatience,
 			DisableCompression:    true, // a compressor holds events back until it has enough of them

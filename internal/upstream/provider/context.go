@@ -10,7 +10,7 @@ import (
 // ends the call, and nothing else is needed unless a connection has to be made.
 //
 // It is a usual context with three states: nothing registered, one hook, or, if somebody asks for
-// Done or registers a second function, a full context behind it.
+// Done or registers a second function, a full context after that.
 type callContext struct {
 	context.Context // the caller's
 

@@ -77,7 +77,7 @@ func (c *Call) DropEffort() {
 	}
 }
 
-// IsFieldName reports whether a name that a caller chose may stand in a header.
+// IsFieldName reports whether a name that a caller chose may be in a header.
 func IsFieldName(name string) bool {
 	for _, b := range []byte(name) {
 		if (b < 'a' || b > 'z') && (b < 'A' || b > 'Z') && (b < '0' || b > '9') && b != '_' && b != '-' && b != '.' {

@@ -189,7 +189,7 @@ func (r *Refusal) callers() *fault.Fault {
 		kind = fault.Conflict
 	}
 	message := cmp.Or(r.said.message, "no reason was given")
-	if usageRules.MatchString(message) { // xAI's sentence goes on with the operator's team and key
+	if usageRules.MatchString(message) { // xAI's sentence continues with the operator's team and key
 		message = "its rules do not allow the content."
 	}
 	f := fault.New(kind, "The model's provider refused the request: %s", message).Because(r)

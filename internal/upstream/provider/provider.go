@@ -1,6 +1,6 @@
 // Package provider asks upstreams for completions.
 //
-// Each wire format implements Adapter in a folder of its own. What is the same for all of them stands here:
+// Each wire format implements Adapter in a folder of its own. What is the same for all of them is here:
 // the HTTP client with its deadlines and bounds, the events of a reply, what callers are told when an upstream
 // fails, and which fields of a request were dropped. A Stream is pulled by one goroutine, event by event; a
 // reply that is not streamed is the same stream, collected.
@@ -54,7 +54,7 @@ type Call struct {
 	// not traced.
 	TraceParent, TraceState string
 	// Dropped is set by Open: the fields of the request that this upstream does not take and that do not
-	// change the answer. Each attempt sets it anew.
+	// change the answer. Each attempt sets it again.
 	Dropped []string
 	// Quoted is set by Open: the upstream got the request in the words of its caller; see chat.Original.
 	Quoted bool

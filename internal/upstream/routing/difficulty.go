@@ -9,7 +9,7 @@ import (
 )
 
 // What is read of a prompt: all of it if it is short, otherwise its beginning, its end, and slices between them.
-// Orders stand at the beginning or at the end.
+// Orders are at the beginning or at the end.
 const (
 	readsAll   = 6 << 10
 	readsHead  = 3 << 10

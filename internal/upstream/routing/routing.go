@@ -89,7 +89,7 @@ type Query struct {
 type Circumstances interface {
 	// Closed reports whether the model is under maintenance.
 	Closed(m *catalog.Model) bool
-	// Reads reports whether the prompt may fit a window of so many tokens.
+	// Reads reports whether the prompt may fit a window of this many tokens.
 	Reads(most int) bool
 }
 
@@ -366,7 +366,7 @@ func (q *Query) obstacle(m *catalog.Model, room int) obstacle {
 	return none
 }
 
-// reads reports whether the prompt may fit a window of so many tokens.
+// reads reports whether the prompt may fit a window of this many tokens.
 func (q *Query) reads(most int) bool {
 	if q.Circumstances != nil {
 		return q.Circumstances.Reads(most)

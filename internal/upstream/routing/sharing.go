@@ -23,16 +23,16 @@ import (
 // balancer sends each turn to another node.
 //
 // What must not happen is that a request waits for a database. So each node works with its own memory, as a
-// single one does, and the database stands behind it:
+// single one does, and the database is the second place to look:
 //   - Choices of admitted calls are written in the background, many in one statement. The first turn of a
 //     conversation costs one hash and one entry in a map.
 //   - Only a request that continues a conversation which this node does not know asks the database, for 50 ms
-//     at most. Without an answer the router chooses anew, which is what it would do without other nodes.
+//     at most. Without an answer the router chooses again, which is what it would do without other nodes.
 //   - A conversation that has changed its model elsewhere, because the model was out of order, is learned of
 //     within a second.
 const (
 	lookPatience = 50 * time.Millisecond // of a request, for the model of its conversation
-	looksAtOnce  = 4                     // requests that ask at the same time; others choose anew
+	looksAtOnce  = 4                     // requests that ask at the same time; others choose again
 	restAfter    = time.Second           // without questions after one that was not answered
 
 	writeAfter    = 25 * time.Millisecond // so that choices of the same moment share a statement

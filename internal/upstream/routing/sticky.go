@@ -107,7 +107,7 @@ func (c *conversations) learn(moved []Conversation) {
 func (c *conversations) remember(id ConversationID, model string, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// A conversation that goes on moves to the new generation; one that does not is dropped with the old.
+	// A conversation that continues moves to the new generation; one that does not is dropped with the old.
 	if len(c.recent) >= mostStuck/2 {
 		c.older, c.recent = c.recent, map[ConversationID]stuck{}
 	}

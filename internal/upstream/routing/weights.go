@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"log/slog"
 	"sync"
 
 	"sluice/internal/upstream/routing/learned"
@@ -28,6 +29,13 @@ func (w *Weights) Err() error {
 	}
 	_, err := w.load()
 	return err
+}
+
+// Check logs if the weights cannot be used. It reads the file.
+func (w *Weights) Check(log *slog.Logger) {
+	if err := w.Err(); err != nil {
+		log.Warn("the router's weights cannot be used; it goes by its estimates", "file", w.path, "error", err)
+	}
 }
 
 // Note says in a sentence that the weights cannot be used; empty if they can.

@@ -91,6 +91,7 @@ func choiceOf(r *http.Request) choice {
 // at returns the address of a page with the choice in it. changes are pairs of a name and a value.
 func (c choice) at(path string, changes ...string) string {
 	q := url.Values{}
+	// Defaults are left out, so that addresses are short and the plain page has only one.
 	set := func(name, value, usual string) {
 		if value != usual {
 			q.Set(name, value)

@@ -7,10 +7,12 @@ import (
 	"sluice/internal/kit/fault"
 )
 
-// CheckoutPath and CardPath are the paths of the built-in test processor's forms.
+// Payment processors send customers to these pages: PlanPath is where one sends them back to, and CheckoutPath and
+// CardPath are the forms of the built-in test processor.
 const (
-	CheckoutPath = home + "/plan/pay"
-	CardPath     = home + "/plan/card"
+	PlanPath     = home + "/plan"
+	CheckoutPath = PlanPath + "/pay"
+	CardPath     = PlanPath + "/card"
 )
 
 // checkoutView is the data of the test checkout.

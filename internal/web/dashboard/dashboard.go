@@ -70,7 +70,7 @@ type API interface {
 // unless they say otherwise.
 type Sources struct {
 	Desk *signin.Desk
-	// Stored calls each with the responses that are stored of the account's requests, in their order, up to so many bytes.
+	// Stored calls each with the responses that are stored of the account's requests, in their order, up to a number of bytes.
 	// It holds one at a time, for which it calls take. Nil: none is stored.
 	Stored func(ctx context.Context, accountID string, requestIDs []string, most int64, take responses.Take, each func(stored []byte) error) error
 	// Forget deletes what is stored of an account's conversations; nil: nothing is.
@@ -217,7 +217,7 @@ func (d *Dashboard) private(p page) webui.Handler {
 	}
 }
 
-// counted wraps a form so that an account can send only so many of them; see signin.Desk.CountForm.
+// counted wraps a form so that an account can send only a limited number of them; see signin.Desk.CountForm.
 func (d *Dashboard) counted(p page, pays bool) page {
 	return func(w http.ResponseWriter, r *http.Request, v *visitor) error {
 		if err := d.Desk.CountForm(r.Context(), v.ID, pays); err != nil {
@@ -336,6 +336,7 @@ func (d *Dashboard) seeOther(w http.ResponseWriter, r *http.Request, path, flash
 // The words of the forms are those of all pages.
 type problems = webui.Problems
 
+// The forms of this package report problems with these short names of webui.Complaint, Refused and Sentence.
 func complaint(err error) (field, text string, rest error) { return webui.Complaint(err) }
 
 func refused(err error, fields ...string) (problems, int, error) {

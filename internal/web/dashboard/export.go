@@ -26,7 +26,7 @@ import (
 // no key, password hash, session token or TOTP secret. Its field names are a format that customers read.
 type export struct {
 	file *bufio.Writer
-	next string // what stands before the next field
+	next string // what comes before the next field
 	take responses.Take
 }
 
@@ -96,6 +96,8 @@ type download struct {
 	err        error // of writing: the browser left
 }
 
+// Write implements io.Writer. The headers of a download are set with its first byte, and not before: until then the reply
+// may still become an error page.
 func (f *download) Write(p []byte) (int, error) {
 	if !f.begun {
 		f.begun = true

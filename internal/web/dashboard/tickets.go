@@ -25,6 +25,7 @@ func (d *Dashboard) newTicketPage(w http.ResponseWriter, r *http.Request, v *vis
 	return d.showNewTicket(w, r, v, http.StatusOK, view)
 }
 
+// showNewTicket renders the form, empty or with what was typed and is wrong.
 func (d *Dashboard) showNewTicket(w http.ResponseWriter, r *http.Request, v *visitor, status int, view newTicketView) error {
 	return d.ui.Render(w, r, status, newTicketPage(d.frame(w, r, v, "Contact support"), view, d.ui.Settings().Support))
 }
@@ -57,6 +58,7 @@ func (d *Dashboard) ticketPage(w http.ResponseWriter, r *http.Request, v *visito
 	return d.showTicket(w, r, v, http.StatusOK, ticketView{})
 }
 
+// showTicket renders a conversation. Thread finds only those of the account, so an id of another one is a 404.
 func (d *Dashboard) showTicket(w http.ResponseWriter, r *http.Request, v *visitor, status int, view ticketView) error {
 	var err error
 	if view.Ticket, view.Messages, err = d.Tickets.Thread(r.Context(), v.ID, r.PathValue("id")); err != nil {

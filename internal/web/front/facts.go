@@ -31,6 +31,7 @@ func tierText(p account.Plan) string {
 	return "all"
 }
 
+// yesNo says whether a model has a feature.
 func yesNo(yes bool) string {
 	if yes {
 		return "yes"
@@ -38,6 +39,7 @@ func yesNo(yes bool) string {
 	return "no"
 }
 
+// orDash returns a text, or a dash for what is not known: an empty cell looks like a mistake.
 func orDash(known bool, text string) string {
 	if known {
 		return text

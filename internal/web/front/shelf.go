@@ -44,6 +44,7 @@ type Model struct {
 func (m *Model) InputPrice() string  { return perMillion(m.Pricing, false) }
 func (m *Model) OutputPrice() string { return perMillion(m.Pricing, true) }
 
+// perMillion returns the price of a million tokens as a page shows it. A price of zero is known, and differs from none.
 func perMillion(p *catalog.Pricing, output bool) string {
 	if p == nil {
 		return ""

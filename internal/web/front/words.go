@@ -142,11 +142,13 @@ func firstToken(s *overview.Span) (int64, string) {
 	return d.Microseconds(), quantile(s.First, 0.5)
 }
 
+// wholeTime returns the median time of a whole reply, as a number to draw and as text.
 func wholeTime(s *overview.Span) (int64, string) {
 	d := s.Took.Quantile(0.5)
 	return d.Microseconds(), quantile(s.Took, 0.5)
 }
 
+// throughput returns the tokens a second, as a number to draw, in thousandths, and as text.
 func throughput(s *overview.Span) (int64, string) { return int64(s.Speed() * 1000), speed(s) }
 
 // dayNames and partNames name the bars of charts.

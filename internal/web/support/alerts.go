@@ -32,6 +32,7 @@ func (c *Console) alertsPage(w http.ResponseWriter, r *http.Request, m *member) 
 	return c.showAlerts(w, r, m, http.StatusOK, alertsView{})
 }
 
+// showAlerts renders the page. A filter that is not valid shows the page with what is wrong and without deliveries.
 func (c *Console) showAlerts(w http.ResponseWriter, r *http.Request, m *member, status int, view alertsView) error {
 	events, sent := admin.Cursor{Limit: alertsShown}, admin.Cursor{Limit: alertsShown}
 	if r.Method != http.MethodPost { // a form has no place in the lists

@@ -23,6 +23,7 @@ func (c *Console) announcementsPage(w http.ResponseWriter, r *http.Request, m *m
 	return c.showAnnouncements(w, r, m, http.StatusOK, announcementsView{})
 }
 
+// showAnnouncements renders the page. The caller sets the form that is shown again, if any.
 func (c *Console) showAnnouncements(w http.ResponseWriter, r *http.Request, m *member, status int, view announcementsView) error {
 	var maintenance, announcements admin.List[steering.Order]
 	var models admin.List[admin.ModelStanding]
@@ -104,6 +105,7 @@ func (c *Console) endAnnouncement(w http.ResponseWriter, r *http.Request, m *mem
 	return c.endOrder(w, r, m, c.ops.AnnouncementEnd)
 }
 
+// endOrder ends an order before its time.
 func (c *Console) endOrder(w http.ResponseWriter, r *http.Request, m *member, end admin.Op[admin.EndedOrder, steering.Order]) error {
 	if _, err := run(c, r, m, end, admin.EndedOrder{ID: r.PathValue("id")}); err != nil {
 		return err

@@ -127,6 +127,7 @@ func (c *Console) ticketPage(w http.ResponseWriter, r *http.Request, m *member) 
 	return c.showTicket(w, r, m, http.StatusOK, ticketView{})
 }
 
+// showTicket renders the page. Its version is that of the ticket as it is shown, so that a form acts on what the member saw.
 func (c *Console) showTicket(w http.ResponseWriter, r *http.Request, m *member, status int, view ticketView) error {
 	var err error
 	if view.Ticket, err = run(c, r, m, c.ops.TicketShow, admin.TicketRef{ID: r.PathValue("id")}); err != nil {
@@ -144,6 +145,7 @@ func (c *Console) showTicket(w http.ResponseWriter, r *http.Request, m *member, 
 	if err != nil {
 		return err
 	}
+	// The list of the account has the ticket of this page, too.
 	for _, x := range others.Data {
 		if x.ID != view.Ticket.ID {
 			view.Others = append(view.Others, x)

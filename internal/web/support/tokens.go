@@ -30,6 +30,7 @@ func (c *Console) tokensPage(w http.ResponseWriter, r *http.Request, m *member) 
 	return c.showTokens(w, r, m, http.StatusOK, tokensView{Days: "90"})
 }
 
+// showTokens renders the page. The caller sets the form, or the token that was just made.
 func (c *Console) showTokens(w http.ResponseWriter, r *http.Request, m *member, status int, view tokensView) error {
 	list, err := run(c, r, m, c.ops.TokenList, admin.AccountPage{})
 	if err != nil {

@@ -30,6 +30,7 @@ func (c *Console) upstreamsPage(w http.ResponseWriter, r *http.Request, m *membe
 	return c.showUpstreams(w, r, m, http.StatusOK, "")
 }
 
+// showUpstreams renders the page. problem is what was wrong with a form of it; empty if nothing.
 func (c *Console) showUpstreams(w http.ResponseWriter, r *http.Request, m *member, status int, problem string) error {
 	view := upstreamsView{Problem: problem, Moves: map[string]steering.Order{}, Now: c.now()}
 	var upstreams admin.List[overview.Upstream]

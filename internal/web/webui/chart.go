@@ -97,7 +97,7 @@ func (c *Chart) width() float64 { return chartWidth / float64(max(1, len(c.Steps
 func (c *Chart) path(which int) string {
 	top, step := float64(c.scale()), c.width()
 	var b strings.Builder
-	drawn := false // whether the line goes on
+	drawn := false // whether the line has begun
 	for i, v := range c.Series[which].Values {
 		if c.Lines {
 			if v == NoValue {

@@ -69,10 +69,12 @@ func readForm(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// formTooLarge is the fault of a form beyond maxForm.
 func formTooLarge() error {
 	return fault.New(fault.TooLarge, "The form is larger than %d KiB, the maximum size.", maxForm>>10)
 }
 
+// tooManyFields is the fault of a form beyond maxFields. Each field costs an entry in a map, so bytes alone do not bound it.
 func tooManyFields() error {
 	return fault.New(fault.Invalid, "The form or the query string has more than %d fields.", maxFields)
 }

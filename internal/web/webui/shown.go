@@ -43,6 +43,7 @@ func (u *UI) Keep(w http.ResponseWriter, session, page string, s Shown) {
 // DropShown forgets what Show and Keep have kept.
 func (u *UI) DropShown(w http.ResponseWriter) { u.DropCookie(w, shownCookie) }
 
+// show seals the secret into the cookie, with how often and until when it may be shown.
 func (u *UI) show(w http.ResponseWriter, session, page string, s Shown, views int, until time.Time) {
 	if len(s.Title)+len(s.Secret) > maxShown {
 		return // cannot happen: titles and keys are short
@@ -55,6 +56,7 @@ func (u *UI) show(w http.ResponseWriter, session, page string, s Shown, views in
 // TakeShown returns the secret that a page of the session is to show, or nil. It counts as one view.
 func (u *UI) TakeShown(w http.ResponseWriter, r *http.Request, session, page string) *Shown {
 	value := u.Cookie(r, shownCookie)
+	// A HEAD shows nothing to anybody, so it must not use up a view.
 	if value == "" || r.Method == http.MethodHead {
 		return nil
 	}

@@ -163,6 +163,7 @@ func (u *UI) RenderPublic(w http.ResponseWriter, r *http.Request, status int, pa
 	return nil
 }
 
+// send writes a page. It is complete before the first byte goes out, so an error in a template never leaves half a page.
 func send(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")

@@ -9,8 +9,8 @@
 //
 // While Redis does not answer, a node admits calls on its own share of each limit. The shares of all nodes
 // add up to the limit, so all nodes together never admit more than twice the allowance in a minute: what
-// Redis had admitted before, and the shares. Who the nodes are is not known here, but to Members. When Redis
-// answers again, the node writes what it admitted and what is still running to Redis, and goes on there. State
+// Redis had admitted before, and the shares. Members knows who the nodes are; this package does not. When Redis
+// answers again, the node writes what it admitted and what is still running to Redis, and continues there. State
 // says which of the two it is.
 //
 // Which facts an epoch stands for, and reading them again, is not done here; see admission.Standing.
@@ -59,7 +59,7 @@ const (
 type Options struct {
 	// Prefix is the beginning of every key. Default: "sluice:".
 	Prefix string
-	// Deadline is how long a call waits for Redis before it goes on without. Default: 250 ms.
+	// Deadline is how long a call waits for Redis before it continues without. Default: 250 ms.
 	Deadline time.Duration
 	// Lease is how long a slot outlives a node that has died. Default: 15 s.
 	Lease time.Duration
@@ -315,6 +315,15 @@ func Revoke(ctx context.Context, url, accountID string) error {
 	}
 	_, err = l.Revoke(ctx, accountID)
 	return err
+}
+
+// Revoker returns Revoke for a command that changes accounts. Log gets what fails: the change is made by then.
+func Revoker(url string, log *slog.Logger) func(accountID string) {
+	return func(accountID string) {
+		if err := Revoke(context.Background(), url, accountID); err != nil {
+			log.Warn("Redis could not be told that the account has changed; running servers see the change within two seconds", "error", err.Error())
+		}
+	}
 }
 
 // takeOrder returns the order that asks Redis for a place. Requests are counted in thousandths,

@@ -78,7 +78,7 @@ func (k *link) suspect() bool { return k.dials.Load() != k.verified.Load() }
 //
 // The offset is there because a node may start while Redis is away. It then admits calls before it knows the time of
 // Redis, and their entries must neither expire nor lie in the future when it learns it. So everything in this process has
-// the time of the node, and entries get that of Redis when Redis is told of them; see shared.
+// the time of the node, and entries get that of Redis when Redis gets them; see shared.
 type clock struct {
 	fixed  func() time.Duration // of a test; nil otherwise
 	start  time.Time

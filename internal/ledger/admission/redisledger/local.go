@@ -46,7 +46,7 @@ func (l *Ledger) freeLocal(accountID string, p admission.Place, used admission.C
 	o.requestsAt, o.tokensAt = l.clock.shared(o.requestsAt), l.clock.shared(o.tokensAt)
 }
 
-// owe counts tokens here that Redis could not be told of.
+// owe counts tokens here that Redis could not be told about.
 func (l *Ledger) owe(accountID string, tokens int64) {
 	l.local.Restore(accountID, 0, admission.Cost{Tokens: tokens})
 	l.debts.mark(accountID, l.clock.millis())
@@ -136,7 +136,7 @@ func (d *debts) mark(accountID string, now int64) {
 	d.byAccount[accountID] = debt{d.byAccount[accountID].told, now}
 }
 
-// posted reports whether Redis was told of the entry of that time.
+// posted reports whether Redis has the entry of that time.
 func (d *debts) posted(accountID string, at int64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

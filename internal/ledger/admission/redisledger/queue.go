@@ -18,7 +18,7 @@ const (
 	gather = 5 * time.Millisecond
 	// batch is the number of scripts sent in one round trip.
 	batch = 256
-	// piece is the number of entries, or of slots, that one script is told. A script with so many takes a few
+	// piece is the number of entries, or of slots, that one script is told. A script with this many takes a few
 	// milliseconds, in which Redis answers nobody else.
 	piece = 1000
 	// heaviest is the weight of a batch, unless it has only one script. 256 ends of calls are lighter.

@@ -51,7 +51,7 @@ const (
 // an outage Redis gets what the node has counted meanwhile, once. Also once if another node has told Redis
 // meanwhile what the store knows, which includes it.
 //
-// In one life, what a node tells of a total never falls: Redis would take less for something that it has counted. So
+// In one life, what a node reports of a total never falls: Redis would take less for something that it has counted. So
 // a tally that is forgotten takes its life with it. The tallies that are made later have a life that no forgotten one
 // had, and Redis adds what they tell to what it has. A tally is forgotten when Redis has counted everything in it, and
 // nobody waits for it. What Redis then loses with its data is in the store, as after a restart of the node.

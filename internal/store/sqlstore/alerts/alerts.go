@@ -36,6 +36,8 @@ func (s *Store) Expiring() []sqlstore.Expiring {
 }
 
 // AddEndpoint stores a customer's endpoint with its secret sealed.
+// entry is what the audit log gets; most bounds the webhooks of the account. The account's row is locked first, so that
+// two requests at the same time cannot both take the last place.
 func (s *Store) AddEndpoint(ctx context.Context, e *alert.Endpoint, most int, entry account.Entry) error {
 	return s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
 		if _, err := accounts.Lock(tx, e.AccountID); err != nil {
@@ -66,6 +68,8 @@ func (s *Store) Endpoints(ctx context.Context, accountID string) ([]alert.Endpoi
 	return s.endpointsOf(s.db.Read(ctx), accountID)
 }
 
+// endpointsOf is Endpoints on a connection that may be inside a transaction. It opens the secrets, so what it returns
+// must not reach a log or a page.
 func (s *Store) endpointsOf(c *sqlstore.Conn, accountID string) ([]alert.Endpoint, error) {
 	return sqlstore.All(c, func(row sqlstore.Row, e *alert.Endpoint) error {
 		var types string
@@ -78,6 +82,7 @@ func (s *Store) endpointsOf(c *sqlstore.Conn, accountID string) ([]alert.Endpoin
 				e.Types = append(e.Types, alert.Type(t))
 			}
 		}
+		// The id is part of what is sealed: a secret that was copied to another row does not open.
 		plain, err := s.db.Unseal("webhook", e.ID, secret)
 		e.Secret = alert.Secret(plain)
 		return err
@@ -155,6 +160,7 @@ func (s *Store) placeOf(ctx context.Context, query string, p alert.Page) (int64,
 	return *at, nil
 }
 
+// eventsOf returns the events that a clause selects, which may have a lock at its end.
 func eventsOf(c *sqlstore.Conn, where string, args ...any) ([]alert.Event, error) {
 	return sqlstore.All(c, func(row sqlstore.Row, e *alert.Event) error {
 		return row.Scan(&e.ID, &e.At, &e.AccountID, &e.Type, &e.Title, &e.Body)
@@ -164,11 +170,13 @@ func eventsOf(c *sqlstore.Conn, where string, args ...any) ([]alert.Event, error
 // FanOut makes deliveries of the oldest events that have none.
 func (s *Store) FanOut(ctx context.Context, now time.Time, most int, route func(e *alert.Event, endpoints []alert.Endpoint) []alert.Delivery) (int, error) {
 	const where = `WHERE made = 0 ORDER BY at, id LIMIT $1`
-	// Nothing is to do most of the time, and a writer would keep others waiting for that.
+	// Most of the time there is nothing to do, and a writer would keep others waiting for that.
 	events, err := eventsOf(s.db.Read(ctx), where, most)
 	if err != nil || len(events) == 0 {
 		return 0, err
 	}
+	// Another node may have taken the same events since they were read, so they are read again under a lock. Locked ones
+	// are skipped: that node makes their deliveries.
 	err = s.db.Tx(ctx, func(tx *sqlstore.Conn) (err error) {
 		if events, err = eventsOf(tx, where+s.db.SkipLocked(), most); err != nil {
 			return err
@@ -198,6 +206,7 @@ func (s *Store) fanOut(tx *sqlstore.Conn, e *alert.Event, now time.Time, route f
 		if endpoints, err = s.endpointsOf(tx, e.AccountID); err != nil {
 			return err
 		}
+		// An operator's event stays, as an entry of the operator's list. A customer has only the deliveries.
 		done = `DELETE FROM alert_events WHERE id = $1`
 	}
 	for _, d := range route(e, endpoints) {
@@ -207,6 +216,7 @@ func (s *Store) fanOut(tx *sqlstore.Conn, e *alert.Event, now time.Time, route f
 				return err
 			}
 		}
+		// A delivery beyond the bound is stored all the same, as dead, so that its owner sees what was lost.
 		if n >= alert.MaxWaiting {
 			d.State, d.FinishedAt, d.Problem = alert.Dead, now, fmt.Sprintf("%d other messages were waiting", n)
 		} else {
@@ -302,6 +312,7 @@ func (s *Store) ClaimDeliveries(ctx context.Context, now, until time.Time, opera
 	return list, nil
 }
 
+// deliveriesOf returns the deliveries that a condition selects.
 func deliveriesOf(c *sqlstore.Conn, where string, args ...any) ([]alert.Delivery, error) {
 	return sqlstore.All(c, scanDelivery, `SELECT `+deliveryColumns+` FROM alert_deliveries WHERE `+where, args...)
 }
@@ -313,6 +324,7 @@ func scanDelivery(row sqlstore.Row, d *alert.Delivery) error {
 }
 
 // EndAttempt stores how far a delivery that waits has come.
+// One that has ended meanwhile is left as it is.
 func (s *Store) EndAttempt(ctx context.Context, d *alert.Delivery) error {
 	return s.db.Exec(ctx, `UPDATE alert_deliveries SET state = $2, attempts = $3, due_at = $4, finished_at = $5, status = $6, problem = $7
 		WHERE id = $1 AND state = 'waiting'`, d.ID, string(d.State), d.Attempts, d.DueAt, d.FinishedAt, d.Status, d.Problem)

@@ -60,7 +60,7 @@ func (s *Store) refusals(ctx context.Context, query string, args ...any) ([]refu
 const refusedMinutesQuery = `SELECT start / $3 * $3, status, SUM(calls) FROM refused_minutes
 	WHERE account_id = $1 AND start >= $2 GROUP BY start / $3 * $3, status ORDER BY 1, 2`
 
-// RefusedMinutes returns how many calls of an account were refused since a time, by status and by spans of so many
+// RefusedMinutes returns how many calls of an account were refused since a time, by status and by spans of this many
 // minutes.
 func (s *Store) RefusedMinutes(ctx context.Context, accountID string, from time.Time, span time.Duration) ([]refusal.Minute, error) {
 	return sqlstore.All(s.db.Read(ctx), func(row sqlstore.Row, m *refusal.Minute) error {

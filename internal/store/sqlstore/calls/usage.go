@@ -145,7 +145,7 @@ func recount(tx *sqlstore.Conn, query string, from int64) (map[usage.Slot]recoun
 // account days compared.
 func (s *Store) AuditUsage(ctx context.Context) (differences []usage.Difference, compared int, err error) {
 	// Read one snapshot, so that calls settled in the meantime do not look like differences.
-	// This uses a reading connection, so settling goes on.
+	// This uses a reading connection, so settling continues.
 	err = s.db.SnapshotTx(ctx, func(tx *sqlstore.Conn) error {
 		differences, compared, err = auditUsage(tx)
 		return err

@@ -35,7 +35,7 @@ const lastChange = "catalog_changes"
 // The columns of the catalog, in the order in which they are written and scanned.
 const (
 	changeColumns = `number, at, type, model, was, is_now`
-	modelColumns  = `joined_at, listing, fixed, seen_at, changed_at` // behind the id
+	modelColumns  = `joined_at, listing, fixed, seen_at, changed_at` // after the id
 )
 
 // RecordCatalog loads the catalog's state, lets record modify it, and stores the result together

@@ -45,6 +45,7 @@ func (s *Store) OpenTicket(ctx context.Context, m *ticket.Ticket, first ticket.M
 		if err := check(h); err != nil {
 			return err
 		}
+		// One fewer, to make room for the new one. Open tickets are never dropped; check bounds those.
 		if err := dropTickets(tx, m.AccountID, keep-1); err != nil {
 			return err
 		}
@@ -81,10 +82,12 @@ func dropTickets(tx *sqlstore.Conn, accountID string, keep int) error {
 	return tx.Exec(`DELETE FROM matters WHERE id IN `+oldest, accountID, n-keep)
 }
 
+// insertTicket stores a ticket that has no row yet.
 func insertTicket(tx *sqlstore.Conn, m *ticket.Ticket) error {
 	return tx.Exec(sqlstore.Insert("matters", ticketColumns), ticketValues(m)...)
 }
 
+// insertMessage stores a message of a ticket. The caller has given it the next number, under the lock of the ticket's row.
 func insertMessage(tx *sqlstore.Conn, m *ticket.Ticket, say ticket.Message) error {
 	return tx.Exec(sqlstore.Insert("matter_messages", "matter_id, number, account_id, at, side, author, text"),
 		m.ID, say.Number, m.AccountID, say.At, string(say.From), say.Author, say.Text)
@@ -109,6 +112,7 @@ func (s *Store) ChangeTicket(ctx context.Context, id string, since time.Time, ch
 		if err := change(&c); err != nil {
 			return err
 		}
+		// A change without words, such as a new assignee, adds no message.
 		if c.Say.Text != "" {
 			if err := insertMessage(tx, &c.Ticket, c.Say); err != nil {
 				return err
@@ -136,6 +140,7 @@ func (s *Store) Ticket(ctx context.Context, id string) (*ticket.Ticket, error) {
 	return ticketOf(s.db.Read(ctx), id)
 }
 
+// ticketOf is Ticket on a connection that may be inside a transaction.
 func ticketOf(c *sqlstore.Conn, id string) (*ticket.Ticket, error) {
 	m, err := sqlstore.One(c, scanTicket, ticketRow+`WHERE m.id = $1`, id)
 	if err == nil && m == nil {
@@ -154,6 +159,7 @@ func (s *Store) TicketMessages(ctx context.Context, id string, limit int) ([]tic
 // TicketsOf returns the tickets of an account, the last opened first.
 func (s *Store) TicketsOf(ctx context.Context, accountID string, threads bool, after ticket.Place, limit int) ([]ticket.Ticket, error) {
 	where, args := `WHERE m.account_id = $1 AND m.messages >= $2`, []any{accountID, 0, limit}
+	// Without a message there is nothing that the customer could read.
 	if threads {
 		args[1] = 1
 	}
@@ -168,6 +174,7 @@ func (s *Store) TicketsOf(ctx context.Context, accountID string, threads bool, a
 func (s *Store) TicketQueue(ctx context.Context, q ticket.Query) ([]ticket.Ticket, error) {
 	where, order, beyond := ``, `m.since, m.id`, `>`
 	switch q.View {
+	// The longest wait comes first in every view but the closed ones, of which the newest matter most.
 	case ticket.Waiting:
 		where = `m.state = 'open' AND m.waits = 'support'`
 	case ticket.Answered:

@@ -214,7 +214,7 @@ func (s *Store) DeleteVideo(ctx context.Context, id string) error {
 	return s.db.Write(ctx).Exec(`DELETE FROM video_jobs WHERE id = $1`, id)
 }
 
-// changing are the columns of a job that change after its creation, behind its id.
+// changing are the columns of a job that change after its creation; they follow its id.
 const changing = `id, status, progress, reason, started_at, finished_at, expires_at, attempts, node, until_at, renderer, credential, upstream, generation, size, sha256`
 
 // updateVideo writes the columns of a job that change after its creation.

@@ -1,7 +1,7 @@
 // Package anthropic speaks Anthropic's Messages API, which some other vendors offer too.
 //
 // A request is translated into the types of request.go and messages.go; a reply, streamed or whole, is read into
-// events. The rules of both directions are those of Claude, whichever API it is called through, and stand in
+// events. The rules of both directions are those of Claude, whichever API it is called through, and are in
 // package claude. Here are the wire types, the HTTP side, and what only this API does.
 //
 // How the words of our API translate:
@@ -143,7 +143,7 @@ type modelPage struct {
 	Last string `json:"last_id"`
 }
 
-// page fetches the page of the list that begins behind the model with the id after; empty for the first one.
+// page fetches the page of the list that begins after the model with the id after; empty for the first one.
 func (a *Adapter) page(ctx context.Context, after string) (*modelPage, error) {
 	query := url.Values{"limit": {"1000"}}
 	if after != "" {

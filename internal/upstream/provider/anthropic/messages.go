@@ -60,7 +60,7 @@ type toolUseBlock struct {
 	marked
 }
 
-// toolResultBlock is the result of a call. It belongs to the user's turn behind the call.
+// toolResultBlock is the result of a call. It belongs to the user's turn after the call.
 type toolResultBlock struct {
 	Type    string `json:"type"` // tool_result
 	ID      string `json:"tool_use_id"`

@@ -86,7 +86,7 @@ func without(list, value string) string {
 const maxDepth = 128
 
 // patch returns the body with another model, and with a bound on the reply of most tokens if that is less than the
-// caller's. It reports false if the body cannot be patched, or if the new bound leaves no room behind the thinking.
+// caller's. It reports false if the body cannot be patched, or if the new bound leaves no room after the thinking.
 //
 // Everything else stays as it is, byte by byte: a prompt that the vendor has cached is recognized
 // by its bytes.

@@ -22,7 +22,7 @@ type stream struct {
 	whole  bool      // the reply comes in one piece
 	known  bool      // the block that started last is of a type that is read
 	served int       // calls of tools that the vendor has run
-	words  *words    // what the upstream itself says, for a caller of its dialect; nil: nobody wants it
+	words  *words    // what the upstream itself says, for a caller of its dialect; nil: not needed
 }
 
 // Next implements provider.Stream.

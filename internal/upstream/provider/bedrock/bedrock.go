@@ -1,6 +1,6 @@
 // Package bedrock speaks the Converse API of Amazon Bedrock, which serves models of several vendors.
 //
-// Converse follows the rules of Claude's own API in most things, for all models; these rules stand in package
+// Converse follows the rules of Claude's own API in most things, for all models; these rules are in package
 // claude. Here are the wire types and what only Converse does: requests are signed with the keys of an AWS
 // account, streams come in frames of AWS's own instead of server-sent events, and what only some models know,
 // such as thinking, goes along in additional members.

@@ -26,7 +26,7 @@ const (
 )
 
 // Embed implements provider.Embedder. Converse knows no embeddings: they are asked for by InvokeModel, in the form of the
-// model's vendor. The name of the model tells the vendor, also within an ARN or behind the name of a region.
+// model's vendor. The name of the model says which vendor, also within an ARN or after the name of a region.
 func (a *Adapter) Embed(ctx context.Context, call *provider.Call, req *embeddings.Request) (*embeddings.Vectors, error) {
 	if err := provider.TextsOnly(req); err != nil {
 		return nil, err

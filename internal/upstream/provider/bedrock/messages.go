@@ -45,7 +45,7 @@ type toolUse struct {
 	Input json.RawMessage `json:"input"`
 }
 
-// toolResult is the result of a call. It belongs to the user's turn behind the call.
+// toolResult is the result of a call. It belongs to the user's turn after the call.
 type toolResult struct {
 	ID      string  `json:"toolUseId"`
 	Content []block `json:"content"` // texts; required, so empty rather than nil

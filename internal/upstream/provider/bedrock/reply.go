@@ -28,7 +28,7 @@ type stream struct {
 	frames  *bufio.Reader // of the body; nil until the first read
 	decode  eventstream.Decoder
 	payload []byte // the memory of the last frame's payload, for the next one
-	broken  error  // how the body ended; nil while it goes on
+	broken  error  // how the body ended; nil until then
 }
 
 // Next implements provider.Stream.
@@ -191,7 +191,7 @@ type wireMessage struct {
 	Usage      *wireUsage `json:"usage"`
 }
 
-// wireUsage has the figures of a reply. They come once, behind the stop reason, so there are no early figures of a
+// wireUsage has the figures of a reply. They come once, after the stop reason, so there are no early figures of a
 // reply that breaks off.
 type wireUsage struct {
 	Input      int `json:"inputTokens"`

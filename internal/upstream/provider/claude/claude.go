@@ -3,7 +3,7 @@
 //
 // The Messages API and Bedrock's Converse name their fields differently but follow the same rules: whose
 // turn it is, where system messages go, which thinking must come back, what a stop reason means. The rules
-// stand here, once, and are written in terms of package chat and of events. An adapter brings its own wire
+// are here, once, and are written in terms of package chat and of events. An adapter brings its own wire
 // types: it implements Wire to write a conversation, and feeds a Builder with what it reads from a reply.
 //
 // Where to look: model.go has what each generation accepts, conversation.go the messages of a request, tools.go the
@@ -27,7 +27,7 @@ import (
 const DefaultMaxTokens = 8192
 
 // Check refuses what no Claude can do, and drops the fields that none of them takes. More are fields that
-// this API does not take either. It starts the list of dropped fields anew: another upstream may have been
+// this API does not take either. It clears the list of dropped fields: another upstream may have been
 // tried before.
 func Check(call *provider.Call, more ...string) error {
 	call.Dropped = nil

@@ -114,8 +114,8 @@ func (c *Conversation[B]) Write(ctx context.Context, call *provider.Call, instru
 	return nil
 }
 
-// lastUser returns the index of the last user message, or -1. The exchange of tool calls behind it is still
-// going on.
+// lastUser returns the index of the last user message, or -1. The exchange of tool calls after it is still
+// under way.
 func lastUser(messages []chat.Message) int {
 	for i := len(messages) - 1; i >= 0; i-- {
 		if messages[i].Role == chat.RoleUser {
@@ -143,7 +143,7 @@ func (c *Conversation[B]) add(role string, blocks ...B) {
 	c.Messages = append(c.Messages, Message[B]{role, blocks})
 }
 
-// assistant writes an earlier reply. In the exchange that is going on, its signed thinking is put back in its
+// assistant writes an earlier reply. In the exchange under way, its signed thinking is put back in its
 // place. Claude ignores the thinking of earlier exchanges, so it is left out.
 //
 // Messages of the assistant that follow each other are one turn, and only its first block decides

@@ -27,7 +27,7 @@ func JSONInstruction(f chat.Format) string {
 type JSONText struct {
 	depth     int  // of open brackets
 	quoted    bool // inside a string
-	escaped   bool // behind a backslash in a string
+	escaped   bool // after a backslash in a string
 	begun     bool // the object's first byte has come
 	completed bool // its last byte has come
 }

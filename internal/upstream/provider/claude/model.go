@@ -37,7 +37,7 @@ func ModelOf(name string) (Model, bool) {
 	if !ok {
 		return Model{}, false
 	}
-	// version is the generation times ten: 45 for 4.5. A number of two digits or more behind it is a date.
+	// version is the generation times ten: 45 for 4.5. A number of two digits or more after it is a date.
 	line, version := "", 0
 	for word := range strings.FieldsFuncSeq(rest, func(r rune) bool { return strings.ContainsRune("-._@:/", r) }) {
 		switch n, err := strconv.Atoi(word); {
@@ -135,7 +135,7 @@ func (m Model) rest(bound int) Thought {
 
 // budgeted gives the model a budget of tokens to think with. The budget is part of the bound, and leaves at
 // least a quarter of it for the reply. A bound that is only our default is raised by the budget, so that
-// thinking does not shorten the reply. An exchange of tool calls that began without thinking cannot go on
+// thinking does not shorten the reply. An exchange of tool calls that began without thinking cannot continue
 // with it: the vendor wants a signed block in front of the calls.
 func budgeted(call *provider.Call, bound int, unsigned bool) Thought {
 	tokens := budgets[call.Request.ReasoningEffort]

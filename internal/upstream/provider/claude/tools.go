@@ -72,7 +72,7 @@ type ToolChoice struct {
 	Alone bool   `json:"disable_parallel_tool_use,omitempty"`
 }
 
-// ChoiceOf translates tool_choice and parallel_tool_calls. It returns nil if the request asks for nothing but
+// ChoiceOf translates tool_choice and parallel_tool_calls. It returns nil if the request asks only for
 // the default: any tool or none, several at a time.
 func ChoiceOf(req *chat.Request) *ToolChoice {
 	alone := req.ParallelToolCalls != nil && !*req.ParallelToolCalls

@@ -1,7 +1,7 @@
 // Package openai speaks OpenAI's chat completions, the dialect of most upstreams.
 //
 // The caller's body goes up as it came. Only what must differ is patched in place: the model's name, the request
-// for usage, since every call is accounted for, and what a vendor wants otherwise (see Preset). Replies come back
+// for usage, since every call is accounted for, and what a vendor wants differently (see Preset). Replies come back
 // as raw chunks, which the relay passes on without decoding most of them.
 package openai
 
@@ -201,7 +201,7 @@ func (s *stream) concealed(raw []byte) []byte {
 	return raw
 }
 
-// doneMark is the data of the event behind the last chunk.
+// doneMark is the data of the event after the last chunk.
 const doneMark = "[DONE]"
 
 // Ready implements provider.Stream.

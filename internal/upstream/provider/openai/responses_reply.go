@@ -22,7 +22,7 @@ type response struct {
 	call  *provider.Call
 	reply provider.Reply
 	whole bool
-	words *said // what the upstream itself says, for a caller of its dialect; nil: nobody wants it
+	words *said // what the upstream itself says, for a caller of its dialect; nil: not needed
 
 	served    int               // calls of tools that the vendor has run
 	calls     []called          // in the order in which they began
@@ -58,7 +58,7 @@ func (s *response) Close() error { return s.reply.Close(s.Ended()) }
 // VendorCalls implements provider.Serviced.
 func (s *response) VendorCalls() int { return s.served }
 
-// isServed reports whether an item tells of a call of a tool that the vendor has run: one that is no call for the caller, or
+// isServed reports whether an item is about a call of a tool that the vendor has run: one that is no call for the caller, or
 // the output of a call, which otherwise only callers write.
 func isServed(kind string) bool {
 	switch kind {

@@ -82,7 +82,7 @@ func (t *Text) Reset() {
 	t.hash = hashStart
 }
 
-// Write reads more of the text. A word may go on in the next call.
+// Write reads more of the text. A word may continue in the next call.
 func (t *Text) Write(piece []byte) {
 	for i := 0; i < len(piece); {
 		c := piece[i]
@@ -166,6 +166,7 @@ func (t *Text) next(c byte) {
 	}
 }
 
+// letter adds a byte to the current word, or begins one. Words are hashed while they are read, so none is copied.
 func (t *Text) letter(c byte) {
 	if t.reading != word {
 		t.end()
@@ -175,6 +176,7 @@ func (t *Text) letter(c byte) {
 	t.length++
 }
 
+// punctuation ends the current word. The sign itself counts as a word: a prompt with much of it is often code or maths.
 func (t *Text) punctuation(c byte) {
 	t.end()
 	t.count(c)
