@@ -58,7 +58,7 @@ func (s *Store) SnapshotTx(ctx context.Context, work func(tx *Conn) error) error
 	if s.engine == Postgres { // on SQLite every transaction that reads is a snapshot
 		options.Isolation = sql.LevelRepeatableRead
 	}
-	return unavailable(s.long(ctx, func(ctx context.Context) error { return s.read.tx(ctx, s.patience.call, options, s.inTx(work)) }))
+	return unavailable(s.Long(ctx, func(ctx context.Context) error { return s.read.tx(ctx, s.patience.call, options, s.inTx(work)) }))
 }
 
 // inTx gives work a Conn.
@@ -111,11 +111,6 @@ func (s *Store) SkipLocked() string {
 		return ` FOR UPDATE SKIP LOCKED`
 	}
 	return ``
-}
-
-// Long runs work that may take hours; see long.
-func (s *Store) Long(ctx context.Context, work func(context.Context) error) error {
-	return s.long(ctx, work)
 }
 
 // Do runs a statement of a transaction and keeps its error.
@@ -428,6 +423,3 @@ func (c *Conn) Alone(class int, name string) {
 		c.Do(`SELECT pg_advisory_xact_lock($1, hashtext($2))`, class, name)
 	}
 }
-
-// IsUnique reports whether err is the violation of a unique index or a primary key.
-func IsUnique(err error) bool { return isUnique(err) }
