@@ -52,7 +52,7 @@ func readCosts(t *testing.T) (all []cost) {
 
 // allRoutes returns what every router of the program serves.
 func allRoutes() []string {
-	all := slices.Concat(httpapi.Routes(), dashboard.Routes(), front.Routes(), support.New(nil, support.Sources{}, nil).Routes())
+	all := slices.Concat(httpapi.Routes(), dashboard.Routes(), front.Routes(), support.New(nil, support.Sources{}).Routes())
 	for _, r := range admin.Routes() {
 		if r.Path != "" {
 			all = append(all, r.Method+" "+admin.Base+r.Path)

@@ -173,12 +173,10 @@ func printAccount(w io.Writer, a *admin.Account) {
 	}
 	table(w, rows)
 	fmt.Fprintln(w)
-	printKeys(w, a.Keys)
+	keyColumns().write(w, a.Keys)
 }
 
-// printKeys prints keys without the secret part, which is not stored.
-func printKeys(w io.Writer, keys []admin.Key) { keyColumns().write(w, keys) }
-
+// keyColumns are those of keys without the secret part, which is not stored.
 func keyColumns() columns[admin.Key] {
 	return columns[admin.Key]{[]string{"KEY", "KIND", "NAME", "ENDS IN", "STATUS", "CREATED", "LAST USED", "LIMITS"}, func(k *admin.Key) []string {
 		return []string{k.ID, k.Kind, k.Name, k.LastFour, k.Status, timeText(&k.CreatedAt), timeText(k.LastUsedAt), cmp.Or(k.Limits.String(), "none")}

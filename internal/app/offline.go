@@ -94,12 +94,12 @@ func (a *App) openOffline(cfg *config.Config) {
 	})
 	a.helm = steering.New(f.stores.service, nil)
 	a.desk = signin.New(f.stores.logins, f.accounts, nil, func() signin.Settings { return a.settings.Load().Signin(cfg.Origin(), local()) }, nil)
-	a.roster = staff.New(f.stores.accounts, f.accounts, a.desk, nil)
+	a.roster = staff.New(f.stores.accounts, f.accounts, a.desk)
 	a.notices = notice.NewBoard(f.stores.tickets, nil, cfg.Origin, nil)
 	a.feedback = feedback.New(f.stores.service, nil, nil)
 	a.alerts.desk = alert.NewDesk(f.stores.alerts, func() alert.Settings { return a.settings.Load().Alerts() }, nil)
 	a.abuse = abuse.New(f.stores.calls, abuse.Options{Plans: a.plans, Accounts: f.accounts, Flush: a.books.Flush, Counter: units})
-	a.tickets = ticket.NewOffice(f.stores.tickets, nil, func() ticket.Settings { return ticket.Settings{} }, nil)
+	a.tickets = ticket.NewOffice(f.stores.tickets, nil, func() ticket.Settings { return ticket.Settings{} })
 }
 
 // Catalog returns a client of the operations about models, on the catalog of a configuration. It needs no server and no

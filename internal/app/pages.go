@@ -36,12 +36,12 @@ func (a *App) openDesk(_ context.Context, cfg *config.Config) error {
 		desk.Tries = a.facts.stores.logins // nodes count attempts together
 	}
 	a.desk = signin.New(a.facts.stores.logins, a.facts.accounts, a.outbox, func() signin.Settings { return a.settings.Load().Signin(a.Origin(), a.local.Holds()) }, desk)
-	a.roster = staff.New(a.facts.stores.accounts, a.facts.accounts, a.desk, nil)
+	a.roster = staff.New(a.facts.stores.accounts, a.facts.accounts, a.desk)
 	// Settings and origin are passed as functions, here and below, because a reload changes them.
 	a.notices = notice.NewBoard(a.facts.stores.tickets, a.outbox, a.Origin, &notice.Options{Support: func() string { return a.settings.Load().Config.Support.String() }})
 	a.letters = notice.NewLetters(a.notices, a.facts.index.Account, a.log)
 	a.facts.onChange = a.letters.Changed
-	a.tickets = ticket.NewOffice(a.facts.stores.tickets, a.outbox, a.supportSettings, nil)
+	a.tickets = ticket.NewOffice(a.facts.stores.tickets, a.outbox, a.supportSettings)
 	return nil
 }
 
@@ -79,7 +79,7 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		Forget:       a.facts.stores.kept.ForgetResponses,
 		MailIsLogged: cfg.SMTP.Server == "",
 		VideoModel:   a.videoModelID,
-	}, nil)
+	})
 	// One handler for all: the dashboard has a router of its own, and the API only needs to know which
 	// paths lead there.
 	byPattern, handler := map[string]http.Handler{}, customers.Handler()
@@ -98,7 +98,7 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 	service := admin.NewService(a.backend(), a.reads, a.log)
 	console := support.New(ui, support.Sources{
 		Desk: a.desk, Roster: a.roster, Account: a.facts.index.Account, Admin: service, Reads: a.reads,
-	}, nil).Handler()
+	}).Handler()
 	for _, pattern := range support.Patterns() {
 		byPattern[pattern] = console
 	}

@@ -75,12 +75,6 @@ type Logins interface {
 	Login(ctx context.Context, accountID string) (signin.Login, error)
 }
 
-// Options are the choices of New; the zero value is the default.
-type Options struct {
-	// Now is the clock. Default time.Now.
-	Now func() time.Time
-}
-
 // Roster knows the members of staff and their tokens. Its methods may be called from several goroutines.
 type Roster struct {
 	store    Store
@@ -90,12 +84,8 @@ type Roster struct {
 }
 
 // New returns a roster.
-func New(store Store, accounts *account.Accounts, logins Logins, opts *Options) *Roster {
-	r := &Roster{store: store, accounts: accounts, logins: logins, now: time.Now}
-	if opts != nil && opts.Now != nil {
-		r.now = opts.Now
-	}
-	return r
+func New(store Store, accounts *account.Accounts, logins Logins) *Roster {
+	return &Roster{store: store, accounts: accounts, logins: logins, now: time.Now}
 }
 
 // Standing is what somebody who is signed in lacks to be let in as a member of staff.

@@ -40,7 +40,8 @@ func newRoster(t *testing.T) *roster {
 	t.Cleanup(func() { store.Close() })
 	r := &roster{t: t, factors: logins{}, now: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
 	r.accounts = account.New(store, nil)
-	r.Roster = staff.New(store, r.accounts, r.factors, &staff.Options{Now: func() time.Time { return r.now }})
+	r.Roster = staff.New(store, r.accounts, r.factors)
+	r.SetClock(func() time.Time { return r.now })
 	r.member = r.account("ana@example.com", true)
 	r.factors[r.member.ID] = true
 	return r

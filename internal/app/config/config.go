@@ -658,9 +658,6 @@ func (c *Config) File() string { return c.file }
 // Warnings returns settings that are valid but probably a mistake, one sentence each.
 func (c *Config) Warnings() []string { return c.warnings }
 
-// KeyPrefix returns the prefix of every API key.
-func (c *Config) KeyPrefix() string { return c.Brand + "-" }
-
 // RouterID returns the id of the router model.
 func (c *Config) RouterID() string { return c.Brand + "/auto" }
 

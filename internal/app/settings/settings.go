@@ -81,16 +81,6 @@ func (s *Settings) Tier(tiers map[string]catalog.Tier) {
 	s.Catalog = s.configured.Tiered(tiers, time.Now())
 }
 
-// ConfiguredTier returns the tier of a model without the decisions of staff, and reports whether there is such a model
-// that may be moved.
-func (s *Settings) ConfiguredTier(id string) (account.Plan, bool) {
-	m, ok := s.configured.Lookup(id)
-	if !ok || m.Router {
-		return account.None, false
-	}
-	return m.Plan, true
-}
-
 // Join records the catalog in the store and gives each model the date on which it first appeared.
 // alone says that no other process can use the database. old are the settings that these replace;
 // nil at the start of the process. See catalog.State.Record.

@@ -144,28 +144,11 @@ func (o Op[In, Out]) Call(ctx context.Context, c *Client, in In) (out Out, err e
 	return out, c.Call(ctx, o.Name, in, &out)
 }
 
-// sign writes who acts into an argument that has a place for it.
+// sign writes who acts into an argument that has a place for it: a field Actor, also of an embedded Target.
 func sign(in any, actor string) {
-	if s, ok := in.(interface{ by(actor string) }); ok {
-		s.by(actor)
+	if v := reflect.ValueOf(in).Elem(); v.Kind() == reflect.Struct {
+		if f := v.FieldByName("Actor"); f.IsValid() {
+			f.SetString(actor)
+		}
 	}
 }
-
-func (in *Target) by(actor string)          { in.Actor = actor }
-func (in *NewAccount) by(actor string)      { in.Actor = actor }
-func (in *NewLimits) by(actor string)       { in.Actor = actor }
-func (in *NewAliases) by(actor string)      { in.Actor = actor }
-func (in *StaffFlag) by(actor string)       { in.Actor = actor }
-func (in *NewToken) by(actor string)        { in.Actor = actor }
-func (in *Move) by(actor string)            { in.Actor = actor }
-func (in *RefundOrder) by(actor string)     { in.Actor = actor }
-func (in *Note) by(actor string)            { in.Actor = actor }
-func (in *Credit) by(actor string)          { in.Actor = actor }
-func (in *TicketStep) by(actor string)      { in.Actor = actor }
-func (in *NewTicket) by(actor string)       { in.Actor = actor }
-func (in *RouterReset) by(actor string)     { in.Actor = actor }
-func (in *UpstreamTarget) by(actor string)  { in.Actor = actor }
-func (in *ModelMove) by(actor string)       { in.Actor = actor }
-func (in *NewMaintenance) by(actor string)  { in.Actor = actor }
-func (in *NewAnnouncement) by(actor string) { in.Actor = actor }
-func (in *EndedOrder) by(actor string)      { in.Actor = actor }

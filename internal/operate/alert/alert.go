@@ -180,16 +180,8 @@ type Page struct {
 	Limit  int
 }
 
-// Store is all that is kept of alerts; sqlstore/alerts implements it. Each type takes the parts that it needs.
-type Store interface {
-	EndpointStore
-	EventStore
-	DeliveryStore
-	QueueStore
-	ConditionStore
-}
-
-// EndpointStore keeps the endpoints of customers.
+// EndpointStore keeps the endpoints of customers. sqlstore/alerts implements all of these interfaces; each type takes
+// those that it needs.
 type EndpointStore interface {
 	// AddEndpoint stores a customer's endpoint, with its secret sealed. It returns fault.Conflict if the account has
 	// most of its kind already. The entry goes to the audit log, unless it has no action.

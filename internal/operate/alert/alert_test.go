@@ -712,7 +712,7 @@ func TestWatch(t *testing.T) {
 
 // awayStore is a store that takes no reports while it is away.
 type awayStore struct {
-	alert.Store
+	*alltest.Store
 	away bool
 }
 
@@ -725,7 +725,7 @@ func (a *awayStore) ReportConditions(ctx context.Context, node string, now, stal
 
 // fullStore is a store on a disk that may be full.
 type fullStore struct {
-	alert.Store
+	*alltest.Store
 	full bool
 }
 

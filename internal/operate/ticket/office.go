@@ -23,12 +23,6 @@ type Settings struct {
 	Staff  string // address that is mailed when a customer writes; empty: nobody is
 }
 
-// Options are the choices of NewOffice; the zero value is the default.
-type Options struct {
-	// Now is the clock. Default time.Now.
-	Now func() time.Time
-}
-
 // Office is where tickets are opened, answered and closed. Its methods may be called from several goroutines and on
 // several nodes.
 type Office struct {
@@ -38,13 +32,9 @@ type Office struct {
 	now      func() time.Time
 }
 
-// NewOffice returns an office. poster may be nil: then nobody is mailed. opts may be nil.
-func NewOffice(store Store, poster Poster, settings func() Settings, opts *Options) *Office {
-	o := &Office{store: store, poster: poster, settings: settings, now: time.Now}
-	if opts != nil && opts.Now != nil {
-		o.now = opts.Now
-	}
-	return o
+// NewOffice returns an office. poster may be nil: then nobody is mailed.
+func NewOffice(store Store, poster Poster, settings func() Settings) *Office {
+	return &Office{store: store, poster: poster, settings: settings, now: time.Now}
 }
 
 // clock returns the time to the millisecond, which is what the store keeps.

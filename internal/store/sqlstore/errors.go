@@ -83,7 +83,7 @@ func (s *Store) lookForDamage(ctx context.Context, check string, patience time.D
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var verdict string
-	err = s.long(ctx, func(ctx context.Context) error {
+	err = s.Long(ctx, func(ctx context.Context) error {
 		return s.read.QueryRowContext(ctx, `PRAGMA `+check+`(1)`).Scan(&verdict)
 	})
 	switch {
@@ -157,8 +157,8 @@ func Clean(err error) error {
 	return err
 }
 
-// isUnique reports whether err is the violation of a unique index or a primary key.
-func isUnique(err error) bool {
+// IsUnique reports whether err is the violation of a unique index or a primary key.
+func IsUnique(err error) bool {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE || e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY
 	}

@@ -23,7 +23,7 @@ func OpenAt(ctx context.Context, database, dir string, version int64) (*Store, e
 	}
 	m, err := s.migrator()
 	if err == nil {
-		err = s.long(ctx, func(ctx context.Context) error { return s.apply(ctx, m, version) })
+		err = s.Long(ctx, func(ctx context.Context) error { return s.apply(ctx, m, version) })
 	}
 	if err != nil {
 		s.Close()

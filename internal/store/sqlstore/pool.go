@@ -24,7 +24,7 @@ import (
 // Tests have shorter ones, so that they can wait for them.
 type patience struct {
 	// call is for a statement or a transaction, with the wait for a connection. A caller with less time ends
-	// earlier; no caller has more, except for settle and long.
+	// earlier; no caller has more, except for settle and Long.
 	call time.Duration
 	// settle is the same for a batch of settlements: thousands of rows, and nobody waits for them.
 	settle time.Duration
@@ -48,7 +48,7 @@ const (
 	// awayAfter is how long nothing may have been answered until calls no longer wait for the database; see state.away.
 	awayAfter = time.Second
 
-	longest = 6 * time.Hour // bounds long
+	longest = 6 * time.Hour // bounds Long
 
 	// checkAfter is after which time a connection is asked for a sign of life before it is used again.
 	checkAfter = time.Second
@@ -127,10 +127,10 @@ func (s *Store) connectPostgres(c *pgx.ConnConfig, open, idle int) *pool {
 	return p
 }
 
-// inLong marks the context of long.
+// inLong marks the context of Long.
 type inLong struct{}
 
-// within returns a context that ends after patience at the latest. Inside long it is ctx.
+// within returns a context that ends after patience at the latest. Inside Long it is ctx.
 func within(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
 	if until, ok := ctx.Deadline(); ok && time.Until(until) <= patience || ctx.Value(inLong{}) != nil {
 		return ctx, func() {}
@@ -356,7 +356,7 @@ func (s *Store) Connect(ctx context.Context) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// conn reserves one connection. What is done with it needs the deadline of long, or one of its own.
+// conn reserves one connection. What is done with it needs the deadline of Long, or one of its own.
 func (p *pool) conn(ctx context.Context) (*sql.Conn, error) {
 	ctx, cancel := within(ctx, p.patience.call)
 	defer cancel()
@@ -365,7 +365,7 @@ func (p *pool) conn(ctx context.Context) (*sql.Conn, error) {
 	return c, err
 }
 
-// migrator returns goose on the connections of the pool. It has no deadlines of its own: it is called within long.
+// migrator returns goose on the connections of the pool. It has no deadlines of its own: it is called within Long.
 func (p *pool) migrator(dialect goose.Dialect, files fs.FS, options ...goose.ProviderOption) (*goose.Provider, error) {
 	return goose.NewProvider(dialect, p.db, files, options...)
 }
@@ -525,12 +525,12 @@ func (s *Store) Pools() map[string]*sql.DB {
 	return map[string]*sql.DB{"write": s.write.db, "read": s.read.db}
 }
 
-// long runs work that may take hours, such as a migration of large tables. Its statements have no deadline of
+// Long runs work that may take hours, such as a migration of large tables. Its statements have no deadline of
 // their own: nobody can say how long they should take. Instead the work ends when the database has not answered
 // anything for a while, which is asked on other connections.
 //
-// A long inside another one is part of it.
-func (s *Store) long(ctx context.Context, work func(context.Context) error) error {
+// A Long inside another one is part of it.
+func (s *Store) Long(ctx context.Context, work func(context.Context) error) error {
 	if ctx.Value(inLong{}) != nil {
 		return work(ctx)
 	}

@@ -16,12 +16,17 @@ import (
 // them to and from the integers that are stored. On a pool, errors of the database become faults; see unavailable. In a
 // transaction Tx does that.
 //
+// Methods of a transaction that return no error keep it: what comes after them does nothing, and Tx rolls back and returns
+// the first one. So statements that need nothing of each other can follow without a check in between.
+//
 // A Conn is made for one call and not kept.
 type Conn struct {
 	store *Store
 	ctx   context.Context //nolint:containedctx // of the one call that a Conn is for
 	pool  *pool           // nil in a transaction
 	tx    *sql.Tx
+	// failed is the error of the first statement of a transaction whose caller does not check it.
+	failed error
 }
 
 // Read returns a Conn for queries.
@@ -53,13 +58,23 @@ func (s *Store) SnapshotTx(ctx context.Context, work func(tx *Conn) error) error
 	if s.engine == Postgres { // on SQLite every transaction that reads is a snapshot
 		options.Isolation = sql.LevelRepeatableRead
 	}
-	return unavailable(s.long(ctx, func(ctx context.Context) error { return s.read.tx(ctx, s.patience.call, options, s.inTx(work)) }))
+	return unavailable(s.Long(ctx, func(ctx context.Context) error { return s.read.tx(ctx, s.patience.call, options, s.inTx(work)) }))
 }
 
 // inTx gives work a Conn.
 func (s *Store) inTx(work func(*Conn) error) func(ctx context.Context, tx *sql.Tx) error {
-	return func(ctx context.Context, tx *sql.Tx) error { return work(&Conn{store: s, ctx: ctx, tx: tx}) }
+	return func(ctx context.Context, tx *sql.Tx) error {
+		c := &Conn{store: s, ctx: ctx, tx: tx}
+		err := work(c)
+		if c.failed != nil {
+			return c.failed
+		}
+		return err
+	}
 }
+
+// errFailed is what a statement returns after one whose error was kept. Tx returns the kept one instead.
+var errFailed = errors.New("an earlier statement of the transaction has failed")
 
 // Exec runs one statement in a transaction.
 func (s *Store) Exec(ctx context.Context, query string, args ...any) error {
@@ -98,9 +113,14 @@ func (s *Store) SkipLocked() string {
 	return ``
 }
 
-// Long runs work that may take hours; see long.
-func (s *Store) Long(ctx context.Context, work func(context.Context) error) error {
-	return s.long(ctx, work)
+// Do runs a statement of a transaction and keeps its error.
+func (c *Conn) Do(query string, args ...any) { c.keep(c.Exec(query, args...)) }
+
+// keep makes err that of the transaction, unless there is one.
+func (c *Conn) keep(err error) {
+	if c.failed == nil {
+		c.failed = err
+	}
 }
 
 // Exec runs a statement.
@@ -111,6 +131,9 @@ func (c *Conn) Exec(query string, args ...any) error {
 
 // Changed runs a statement and returns how many rows it has changed.
 func (c *Conn) Changed(query string, args ...any) (n int64, err error) {
+	if c.failed != nil {
+		return 0, errFailed
+	}
 	var res sql.Result
 	if args = stored(args); c.tx != nil {
 		res, err = c.tx.ExecContext(c.ctx, query, args...)
@@ -129,6 +152,9 @@ func (c *Conn) ExecEach(n int, args func(i int) []any, query string) error {
 	if n == 0 {
 		return nil
 	}
+	if c.failed != nil {
+		return errFailed
+	}
 	stmt, err := c.tx.PrepareContext(c.ctx, query)
 	if err != nil {
 		return err
@@ -144,6 +170,9 @@ func (c *Conn) ExecEach(n int, args func(i int) []any, query string) error {
 
 // Each runs a query and calls read for each row.
 func (c *Conn) Each(read func(Row) error, query string, args ...any) error {
+	if c.failed != nil {
+		return errFailed
+	}
 	var from querier = c.pool
 	if c.tx != nil {
 		from = c.tx
@@ -153,11 +182,20 @@ func (c *Conn) Each(read func(Row) error, query string, args ...any) error {
 
 // row runs a query that gives one row.
 func (c *Conn) row(query string, args []any) Row {
+	if c.failed != nil {
+		return Row{failedRow{}}
+	}
 	if args = stored(args); c.tx != nil {
 		return Row{c.tx.QueryRowContext(c.ctx, query, args...)}
 	}
 	return Row{c.pool.QueryRowContext(c.ctx, query, args...)}
 }
+
+// failedRow is the row of a query that was not run; see errFailed.
+type failedRow struct{}
+
+// Scan implements rowScanner.
+func (failedRow) Scan(...any) error { return errFailed }
 
 // fault returns the error of a statement as the caller gets it.
 func (c *Conn) fault(err error) error {
@@ -347,11 +385,13 @@ func Among[T any](values []T, first ...any) (list string, args []any) {
 	return list, first
 }
 
-// Next raises a counter by one and returns its value. Its row stays locked until the transaction
+// Next raises a counter by one in a transaction and returns its value. It keeps an error, as Do does. The counter's row stays locked until the transaction
 // ends, so numbers are committed in order and without gaps: a reader that has seen a number has
 // seen all numbers below it. A sequence of the database would not guarantee that.
-func (c *Conn) Next(counter string) (int64, error) {
-	return Value[int64](c, `UPDATE counters SET value = value + 1 WHERE name = $1 RETURNING value`, counter)
+func (c *Conn) Next(counter string) int64 {
+	n, err := Value[int64](c, `UPDATE counters SET value = value + 1 WHERE name = $1 RETURNING value`, counter)
+	c.keep(err)
+	return n
 }
 
 // Hold locks the row of a counter until the transaction ends, and returns its value.
@@ -377,13 +417,9 @@ const (
 )
 
 // Alone lets transactions that name the same thing run one after the other. SQLite has one writer anyway. Names with the
-// same hash only wait for each other.
-func (c *Conn) Alone(class int, name string) error {
-	if c.store.engine != Postgres {
-		return nil
+// same hash only wait for each other. It keeps an error, as Do does.
+func (c *Conn) Alone(class int, name string) {
+	if c.store.engine == Postgres {
+		c.Do(`SELECT pg_advisory_xact_lock($1, hashtext($2))`, class, name)
 	}
-	return c.Exec(`SELECT pg_advisory_xact_lock($1, hashtext($2))`, class, name)
 }
-
-// IsUnique reports whether err is the violation of a unique index or a primary key.
-func IsUnique(err error) bool { return isUnique(err) }

@@ -138,9 +138,7 @@ func (s *Store) ForgetSealed(ctx context.Context) (accounts int, err error) {
 			`UPDATE alert_endpoints SET secret = '', stopped_at = created_at, stopped_why = 'its secret was lost; delete it and create another' WHERE kind = 'webhook'`,
 			`DELETE FROM responses`, `DELETE FROM response_sizes`,
 		} {
-			if err := tx.Exec(statement); err != nil {
-				return err
-			}
+			tx.Do(statement)
 		}
 		n, err := tx.Changed(`UPDATE logins SET totp_secret = '', totp_on = 0 WHERE totp_secret LIKE 'sealed:%'`)
 		accounts = int(n)
@@ -254,9 +252,7 @@ func (s *Store) sealSome(ctx context.Context) (n int, err error) {
 		for _, c := range clear {
 			// The condition on the old value protects a change that another node makes at the same
 			// time.
-			if err := tx.Exec(`UPDATE logins SET totp_secret = $3 WHERE account_id = $1 AND totp_secret = $2`, c.of, c.value, s.SealText("second factor", c.of, c.value)); err != nil {
-				return err
-			}
+			tx.Do(`UPDATE logins SET totp_secret = $3 WHERE account_id = $1 AND totp_secret = $2`, c.of, c.value, s.SealText("second factor", c.of, c.value))
 		}
 		n = len(clear)
 		// There are few of these, so read all of them.
@@ -269,9 +265,7 @@ func (s *Store) sealSome(ctx context.Context) (n int, err error) {
 				continue
 			}
 			n++
-			if err := tx.Exec(`UPDATE secrets SET value = $3 WHERE name = $1 AND value = $2`, c.of, []byte(c.value), s.Seal("secret", c.of, []byte(c.value))); err != nil {
-				return err
-			}
+			tx.Do(`UPDATE secrets SET value = $3 WHERE name = $1 AND value = $2`, c.of, []byte(c.value), s.Seal("secret", c.of, []byte(c.value)))
 		}
 		return nil
 	})

@@ -42,7 +42,7 @@ func (s *Store) Snapshot(ctx context.Context, path, work string, report func(Pro
 	if err != nil {
 		return err
 	}
-	err = s.long(ctx, func(ctx context.Context) error { return s.copyInto(ctx, to, report) })
+	err = s.Long(ctx, func(ctx context.Context) error { return s.copyInto(ctx, to, report) })
 	if err != nil {
 		return errors.Join(fmt.Errorf("copy from PostgreSQL: %w", err), to.Close())
 	}
@@ -169,9 +169,6 @@ func backupDSN(path string) string {
 	return sqliteDSN(path, []string{"query_only(1)"}, "mode=ro", "immutable=1")
 }
 
-// Inspect describes the open database.
-func (s *Store) Inspect(ctx context.Context) (Inspection, error) { return s.inspect(ctx) }
-
 // TableSum is how many rows a table has, and a checksum of them.
 type TableSum struct {
 	Table    string `json:"table"`
@@ -182,7 +179,7 @@ type TableSum struct {
 // Digests counts the rows of every table of a SQLite database and adds them up to checksums. Tables that an
 // older version does not have are left out.
 func (s *Store) Digests(ctx context.Context, report func(Progress)) (all []TableSum, err error) {
-	err = s.long(ctx, func(ctx context.Context) error {
+	err = s.Long(ctx, func(ctx context.Context) error {
 		all, err = s.digests(ctx, report)
 		return err
 	})

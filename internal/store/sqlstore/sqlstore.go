@@ -185,7 +185,7 @@ func sqliteDSN(path string, pragmas []string, params ...string) string {
 
 // longTx is Tx for what may take hours; see long.
 func (s *Store) longTx(ctx context.Context, work func(tx *Conn) error) error {
-	return s.long(ctx, func(ctx context.Context) error { return s.Tx(ctx, work) })
+	return s.Long(ctx, func(ctx context.Context) error { return s.Tx(ctx, work) })
 }
 
 // querier is implemented by *pool and *sql.Tx.

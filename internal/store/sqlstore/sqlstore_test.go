@@ -165,3 +165,26 @@ func TestErrorsKeepThePassword(t *testing.T) {
 		}
 	}
 }
+
+// A statement whose error nobody checks must end its transaction.
+func TestTxReturnsTheKeptError(t *testing.T) {
+	t.Parallel()
+	db := kernel(t, "sqlite", t.TempDir())
+	err := db.Tx(t.Context(), func(tx *sqlstore.Conn) error {
+		tx.Do(`INSERT INTO counters (name, value) VALUES ('kept', 1)`)
+		tx.Do(`INSERT INTO nowhere (name) VALUES ('kept')`)
+		if n := tx.Next("audit_log"); n != 0 {
+			t.Errorf("Next after an error = %d, want 0", n)
+		}
+		if n, err := sqlstore.Value[int](tx, `SELECT COUNT(*) FROM counters`); err == nil {
+			t.Errorf("Value after an error = %d, nil, want an error", n)
+		}
+		return nil
+	})
+	if err == nil || !strings.Contains(err.Error(), "nowhere") {
+		t.Errorf("Tx = %v, want the error of the second statement", err)
+	}
+	if n, err := sqlstore.Value[int](db.Read(t.Context()), `SELECT COUNT(*) FROM counters WHERE name = 'kept'`); n != 0 || err != nil {
+		t.Errorf("%d rows of the transaction are stored, %v, want none", n, err)
+	}
+}

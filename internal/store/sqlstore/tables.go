@@ -143,7 +143,7 @@ func (t *table) deleteOne() string {
 
 // Count returns how many rows the table has.
 func (s *Store) Count(ctx context.Context, name string) (n int64, err error) {
-	err = s.long(ctx, func(ctx context.Context) error {
+	err = s.Long(ctx, func(ctx context.Context) error {
 		n, err = Value[int64](s.Read(ctx), `SELECT COUNT(*) FROM `+name)
 		return err
 	})

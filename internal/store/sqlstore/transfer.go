@@ -118,7 +118,7 @@ func PeekSource(ctx context.Context, dir string) (*Store, Inspection, error) {
 	if err != nil {
 		return nil, Inspection{}, err
 	}
-	in, err := s.inspect(ctx)
+	in, err := s.Inspect(ctx)
 	if err != nil {
 		return nil, in, errors.Join(err, s.Close())
 	}
@@ -156,7 +156,7 @@ func existing(dir string) error {
 
 // refuseOther returns an error unless the tables are those of this program.
 func (s *Store) refuseOther(ctx context.Context) error {
-	in, err := s.inspect(ctx)
+	in, err := s.Inspect(ctx)
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func Examine(ctx context.Context, from *Store, url string) (Standing, error) {
 		return "", err
 	}
 	defer to.Close()
-	in, err := to.inspect(ctx)
+	in, err := to.Inspect(ctx)
 	if err != nil {
 		return "", fmt.Errorf("%w; check that PostgreSQL runs, and that the address, user and password in --to are right", err)
 	}
@@ -324,9 +324,7 @@ func (t *Transfer) Begin(ctx context.Context) (Standing, error) {
 	// The server that LOCK waits for may take its time.
 	err = t.to.longTx(ctx, func(tx *Conn) error {
 		// A server may have started since the look above. The lock keeps its first rows out until the mark is there.
-		if err := tx.Exec(`LOCK TABLE ` + strings.Join(copied[:], ", ")); err != nil {
-			return err
-		}
+		tx.Do(`LOCK TABLE ` + strings.Join(copied[:], ", "))
 		if err := vacant(tx); err != nil {
 			return err
 		}
@@ -345,9 +343,7 @@ func (t *Transfer) Begin(ctx context.Context) (Standing, error) {
 			return err
 		}
 		for _, statement := range drop {
-			if err := tx.Exec(statement); err != nil {
-				return err
-			}
+			tx.Do(statement)
 		}
 		return tx.Exec(Insert("transfers", "installation, state, at, restore"), t.id, stateCopying, time.Now(), strings.Join(restore, ";\n"))
 	})

@@ -66,7 +66,7 @@ func (c *counter) tell() {
 // eachTable calls work for each table with its counter. The figures are those of the beginning; a table
 // of a running server may grow beyond its own.
 func (t *Transfer) eachTable(ctx context.Context, report func(Progress), work func(context.Context, *table, *counter) error) error {
-	return t.to.long(ctx, func(ctx context.Context) error { return t.goThrough(ctx, report, work) })
+	return t.to.Long(ctx, func(ctx context.Context) error { return t.goThrough(ctx, report, work) })
 }
 
 // goThrough is eachTable with a context that ends when the target does not answer any more.
@@ -378,7 +378,7 @@ type Totals struct {
 func (s *Store) Totals(ctx context.Context) (Totals, error) {
 	var t Totals
 	// PostgreSQL adds integers up to a type of its own, hence the casts.
-	err := s.long(ctx, func(ctx context.Context) error {
+	err := s.Long(ctx, func(ctx context.Context) error {
 		return s.read.QueryRowContext(ctx, `SELECT CAST(COALESCE(SUM(requests), 0) AS BIGINT), CAST(COALESCE(SUM(unit_milli), 0) AS BIGINT), CAST(COALESCE(SUM(cost_micro), 0) AS BIGINT),
 			(SELECT COUNT(*) FROM settlements), (SELECT CAST(COALESCE(SUM(amount_cents), 0) AS BIGINT) FROM billing_ledger),
 			(SELECT COUNT(*) FROM billing_payments WHERE invoice > 0) FROM usage_days`).Scan(

@@ -81,12 +81,12 @@ func Inspect(ctx context.Context, database, dir string) (Inspection, error) {
 		return Inspection{}, err
 	}
 	defer s.Close()
-	return s.inspect(ctx)
+	return s.Inspect(ctx)
 }
 
-// inspect is Inspect for a store that is open. Only a database that cannot be reached is an error;
+// Inspect is the function Inspect for a store that is open. Only a database that cannot be reached is an error;
 // tables that are missing are a finding.
-func (s *Store) inspect(ctx context.Context) (Inspection, error) {
+func (s *Store) Inspect(ctx context.Context) (Inspection, error) {
 	// Connecting is lazy, so ask the database for a sign of life.
 	in := Inspection{Engine: s.engine, Known: Newest()}
 	if err := s.read.ping(ctx); err != nil {
@@ -189,7 +189,7 @@ func (s *Store) reporting(m Migration, work func() error) error {
 // migrate applies the missing migrations. A database with migrations that this program does not have is
 // refused, because an old program could damage data that it does not understand.
 func (s *Store) migrate(ctx context.Context) error {
-	return s.long(ctx, s.bringUpToDate) // which may wait for another node that migrates
+	return s.Long(ctx, s.bringUpToDate) // which may wait for another node that migrates
 }
 
 // bringUpToDate is migrate with a context that ends when the database does not answer any more.
@@ -336,7 +336,7 @@ func (s *Store) refuseOlder(ctx context.Context) error {
 	if s.engine != Postgres {
 		return nil
 	}
-	in, err := s.inspect(ctx)
+	in, err := s.Inspect(ctx)
 	if err != nil {
 		return fmt.Errorf("open the %s database: %w", s.engine, err)
 	}

@@ -59,9 +59,6 @@ func (b *Budget) spend(bytes, values int) bool {
 	return left >= 0 && leftValues >= 0
 }
 
-// Held returns the approximate number of bytes that are being read and decoded now.
-func (c *Client) Held() int64 { return c.held.Load() }
-
 // counter counts the JSON values in data that arrives in pieces, either a plain body or the lines
 // of an event stream. Its state is reset at every line break: a JSON string cannot contain one, so
 // nothing in front of a line can make the counter miss what is in it.

@@ -14,3 +14,6 @@ func (c *Client) Hold(n int64) { c.held.Add(n) }
 
 // MaxHeld bounds what is being read and decoded at once.
 const MaxHeld = maxHeld
+
+// Held returns the approximate number of bytes that are being read and decoded now.
+func (c *Client) Held() int64 { return c.held.Load() }

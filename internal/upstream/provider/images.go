@@ -46,7 +46,7 @@ func CheckAddresses(req *chat.Request, m *catalog.Model) (err error) {
 		}
 	}
 	eachRemoteImage(req, func(at, address string) bool {
-		switch why := unfit(address); {
+		switch why := Unfetchable(address); {
 		case why != "":
 			err = fault.New(fault.Invalid, "This image cannot be fetched: %s. Give an address on the public internet, or send the image as a data: URL.", why).At(at)
 		case m.NoImageURLs:
@@ -88,12 +88,9 @@ func NoContent(f *chat.File, i, j int) error {
 // isDataURL reports whether a URL is a data: URL, in any case.
 func isDataURL(s string) bool { return len(s) >= 5 && strings.EqualFold(s[:5], "data:") }
 
-// Unfetchable returns why an upstream must not be asked to fetch from an address, or the empty string.
-func Unfetchable(address string) string { return unfit(address) }
-
-// unfit returns what is wrong with an image's address, or the empty string. It refuses everything unusual:
+// Unfetchable returns why an upstream must not be asked to fetch from an address, or the empty string. It refuses everything unusual:
 // programs differ in how they read odd addresses, and what we take for public another may not.
-func unfit(address string) string {
+func Unfetchable(address string) string {
 	if len(address) > maxImageURL {
 		return fmt.Sprintf("its address has more than %d characters", maxImageURL)
 	}

@@ -78,7 +78,7 @@ func (d *Dashboard) showAccount(w http.ResponseWriter, r *http.Request, v *visit
 			return err
 		}
 	}
-	view.Account, view.HasPassword, view.TOTPOn, view.Here, view.Now = v.Account, login.Password != "", login.TOTPOn, v.session.ID, d.now()
+	view.Account, view.HasPassword, view.TOTPOn, view.Here, view.Now = v.Account, login.Password != "", login.TOTPOn, v.session.ID, time.Now()
 	view.Demand = d.Desk.Demand(login, v.session)
 	p := d.frame(w, r, v, "Account")
 	p.Scripts = []string{passkeyScript}

@@ -117,7 +117,7 @@ func (c choice) at(path string, changes ...string) string {
 
 // query returns what the choice asks for.
 func (d *Dashboard) query(v *visitor, c choice) activity.Query {
-	return activity.Query{AccountID: v.ID, Now: d.now(), Range: c.Range, Model: c.Model, KeyID: c.Key, Outcome: c.Outcome}
+	return activity.Query{AccountID: v.ID, Now: time.Now(), Range: c.Range, Model: c.Model, KeyID: c.Key, Outcome: c.Outcome}
 }
 
 // activityPage shows what the account's calls did.

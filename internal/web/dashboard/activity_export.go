@@ -109,7 +109,7 @@ func (d *Dashboard) exportJSON(w http.ResponseWriter, r *http.Request, v *visito
 // exportDays writes the totals of the last 30 days by day, model and key as CSV. Column names are part of the format:
 // programs read them.
 func (d *Dashboard) exportDays(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	rows, err := d.Usage.UsageByDay(r.Context(), v.ID, firstDay(d.now()))
+	rows, err := d.Usage.UsageByDay(r.Context(), v.ID, firstDay(time.Now()))
 	if err != nil {
 		return err
 	}

@@ -107,28 +107,15 @@ type Sources struct {
 	VideoModel func() string
 }
 
-// Options holds the optional settings of New. The zero value is the default.
-type Options struct {
-	// Now returns the current time. The default is time.Now.
-	Now func() time.Time
-}
-
 // Dashboard serves the pages. It has no state of its own: any number of requests may run at
 // the same time.
 type Dashboard struct {
 	Sources
-	ui  *webui.UI
-	now func() time.Time
+	ui *webui.UI
 }
 
-// New returns a Dashboard. opts may be nil.
-func New(ui *webui.UI, sources Sources, opts *Options) *Dashboard {
-	d := &Dashboard{Sources: sources, ui: ui, now: time.Now}
-	if opts != nil && opts.Now != nil {
-		d.now = opts.Now
-	}
-	return d
-}
+// New returns a Dashboard.
+func New(ui *webui.UI, sources Sources) *Dashboard { return &Dashboard{Sources: sources, ui: ui} }
 
 // visitor is the account that is signed in and the session it uses. The account is a shared
 // snapshot: handlers must not change it.

@@ -28,6 +28,7 @@ type export struct {
 	file *bufio.Writer
 	next string // what comes before the next field
 	take responses.Take
+	err  error // the first one; after it nothing is read or written
 }
 
 // field begins a field.
@@ -37,9 +38,11 @@ func (e *export) field(name string) {
 }
 
 // put writes a field that is not a list.
-func (e *export) put(name string, value any) error {
-	e.field(name)
-	return e.value(value, "  ")
+func (e *export) put(name string, value any) {
+	if e.err == nil {
+		e.field(name)
+		e.err = e.value(value, "  ")
+	}
 }
 
 // value writes a value at an indentation.
@@ -53,10 +56,13 @@ func (e *export) value(value any, indent string) error {
 }
 
 // list writes a field that is a list. each calls its argument with every entry.
-func (e *export) list(name string, each func(entry func(any) error) error) error {
+func (e *export) list(name string, each func(entry func(any) error) error) {
+	if e.err != nil {
+		return
+	}
 	e.field(name)
 	before := "[\n    "
-	err := each(func(value any) error {
+	e.err = each(func(value any) error {
 		_, _ = e.file.WriteString(before)
 		before = ",\n    "
 		if raw, ok := value.([]byte); ok { // JSON already, and large
@@ -65,27 +71,26 @@ func (e *export) list(name string, each func(entry func(any) error) error) error
 		}
 		return e.value(value, "    ")
 	})
-	if err != nil {
-		return err
+	switch {
+	case e.err != nil:
+	case before == "[\n    ":
+		_, e.err = e.file.WriteString("[]")
+	default:
+		_, e.err = e.file.WriteString("\n  ]")
 	}
-	if before == "[\n    " {
-		_, err = e.file.WriteString("[]")
-	} else {
-		_, err = e.file.WriteString("\n  ]")
-	}
-	return err
 }
 
-// entries returns how the entries of a list that was read are written.
-func entries[T any](all []T, of func(*T) any) func(func(any) error) error {
-	return func(entry func(any) error) error {
+// exported writes a field that is a list of what read returns. of returns an entry as it is written.
+func exported[T any](e *export, name string, read func() ([]T, error), of func(*T) any) {
+	e.list(name, func(entry func(any) error) error {
+		all, err := read()
 		for i := range all {
-			if err := entry(of(&all[i])); err != nil {
-				return err
+			if err == nil {
+				err = entry(of(&all[i]))
 			}
 		}
-		return nil
-	}
+		return err
+	})
 }
 
 // download is a file that a visitor downloads. Until its first byte is written, an error can become a page.
@@ -286,7 +291,7 @@ func (d *Dashboard) alone(p page) page {
 func (d *Dashboard) exportAccount(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	// One list after the other: an export is rare, and need not be fast. The page asks for one part after the other, to
 	// show how far it is, and puts them together.
-	parts := []func(context.Context, *visitor, *export) error{d.exportSignIn, d.exportWebhooks, d.exportTickets, d.exportBilling, d.exportUsage, d.exportRefused}
+	parts := []func(context.Context, *visitor, *export){d.exportSignIn, d.exportWebhooks, d.exportTickets, d.exportBilling, d.exportUsage, d.exportRefused}
 	if text := r.FormValue("part"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 || n >= len(parts) {
@@ -298,74 +303,42 @@ func (d *Dashboard) exportAccount(w http.ResponseWriter, r *http.Request, v *vis
 	defer release()
 	file := &download{ResponseWriter: w, kind: "application/json", name: "account.json"}
 	out := &export{file: bufio.NewWriterSize(file, 32<<10), next: "{", take: take}
-	for _, part := range append([]func(context.Context, *visitor, *export) error{d.exportKeys}, parts...) {
-		if err := part(r.Context(), v, out); err != nil {
-			return file.end(err)
-		}
+	for _, part := range append([]func(context.Context, *visitor, *export){d.exportKeys}, parts...) {
+		part(r.Context(), v, out)
+	}
+	if out.err != nil {
+		return file.end(out.err)
 	}
 	_, _ = out.file.WriteString("\n}\n")
 	return file.end(out.file.Flush())
 }
 
 // exportKeys writes the account and its keys.
-func (d *Dashboard) exportKeys(_ context.Context, v *visitor, out *export) error {
-	if err := out.put("made_at", d.now().UTC()); err != nil {
-		return err
-	}
-	if err := out.put("account", exportedAccount{v.ID, v.Email, v.Plan.String(), v.Granted, v.CreatedAt}); err != nil {
-		return err
-	}
-	return out.list("keys", entries(v.Keys, func(k *account.Key) any {
+func (d *Dashboard) exportKeys(_ context.Context, v *visitor, out *export) {
+	out.put("made_at", time.Now().UTC())
+	out.put("account", exportedAccount{v.ID, v.Email, v.Plan.String(), v.Granted, v.CreatedAt})
+	exported(out, "keys", func() ([]account.Key, error) { return v.Keys, nil }, func(k *account.Key) any {
 		return exportedKey{k.ID, nameOf(k), k.LastFour, k.CreatedAt, k.LastUsedAt}
-	}))
+	})
 }
 
 // exportSignIn writes sessions, passkeys, messages, abuse events and the audit log.
-func (d *Dashboard) exportSignIn(ctx context.Context, v *visitor, out *export) error {
-	sessions, err := d.Desk.Sessions(ctx, v.ID)
-	if err != nil {
-		return err
-	}
-	err = out.list("sessions", entries(sessions, func(s *signin.Session) any {
+func (d *Dashboard) exportSignIn(ctx context.Context, v *visitor, out *export) {
+	exported(out, "sessions", func() ([]signin.Session, error) { return d.Desk.Sessions(ctx, v.ID) }, func(s *signin.Session) any {
 		return exportedSession{s.CreatedAt, s.SeenAt, s.Remote, s.Agent}
-	}))
-	if err != nil {
-		return err
-	}
-	passkeys, err := d.Desk.Passkeys(ctx, v.ID)
-	if err != nil {
-		return err
-	}
-	if err := out.list("passkeys", entries(exportPasskeys(passkeys), func(p *exportedPasskey) any { return p })); err != nil {
-		return err
-	}
-	notices, err := d.Notices.List(ctx, v.ID, mostExported)
-	if err != nil {
-		return err
-	}
-	err = out.list("messages", entries(notices, func(n *notice.Notice) any {
+	})
+	exported(out, "passkeys", func() ([]signin.Passkey, error) { return d.Desk.Passkeys(ctx, v.ID) }, func(p *signin.Passkey) any {
+		return exportedPasskey{p.Name, p.CreatedAt, p.UsedAt}
+	})
+	exported(out, "messages", func() ([]notice.Notice, error) { return d.Notices.List(ctx, v.ID, mostExported) }, func(n *notice.Notice) any {
 		return exportedMessage{n.At, string(n.Kind), n.Title, n.Body, n.Answer, n.AnsweredAt}
-	}))
-	if err != nil {
-		return err
-	}
-	events, err := d.Abuse.Events(ctx, v.ID, mostExported)
-	if err != nil {
-		return err
-	}
-	err = out.list("abuse_events", entries(events, func(e *abuse.Event) any {
+	})
+	exported(out, "abuse_events", func() ([]abuse.Event, error) { return d.Abuse.Events(ctx, v.ID, mostExported) }, func(e *abuse.Event) any {
 		return exportedEvent{e.At, string(e.Kind), e.Plan.String(), e.Tier.String(), e.Score, e.Why}
-	}))
-	if err != nil {
-		return err
-	}
-	changes, err := d.Accounts.History(ctx, v.ID, 0, mostExported)
-	if err != nil {
-		return err
-	}
-	return out.list("changes", entries(changes, func(c *account.Entry) any {
+	})
+	exported(out, "changes", func() ([]account.Entry, error) { return d.Accounts.History(ctx, v.ID, 0, mostExported) }, func(c *account.Entry) any {
 		return exportedChange{c.At, actorText(c.Actor), c.Action, c.Detail, c.Reason}
-	}))
+	})
 }
 
 // actorText returns who did something, without the names of support's people, which are their own.
@@ -377,33 +350,29 @@ func actorText(actor string) string {
 }
 
 // exportWebhooks writes the webhooks and what was sent to them.
-func (d *Dashboard) exportWebhooks(ctx context.Context, v *visitor, out *export) error {
-	hooks, _, err := d.Hooks.List(ctx, v.ID)
-	if err != nil {
-		return err
+func (d *Dashboard) exportWebhooks(ctx context.Context, v *visitor, out *export) {
+	hooks := func() ([]alert.Endpoint, error) {
+		list, _, err := d.Hooks.List(ctx, v.ID)
+		return list, err
 	}
-	err = out.list("webhooks", entries(hooks, func(e *alert.Endpoint) any {
+	exported(out, "webhooks", hooks, func(e *alert.Endpoint) any {
 		return exportedWebhook{e.ID, e.To, e.Types, e.CreatedAt, e.StoppedAt}
-	}))
-	if err != nil {
-		return err
+	})
+	sent := func() ([]alert.Delivery, error) {
+		return d.Hooks.Deliveries(ctx, v.ID, "", alert.Page{Limit: mostExported})
 	}
-	sent, err := d.Hooks.Deliveries(ctx, v.ID, "", alert.Page{Limit: mostExported})
-	if err != nil {
-		return err
-	}
-	return out.list("webhook_deliveries", entries(sent, func(s *alert.Delivery) any {
+	exported(out, "webhook_deliveries", sent, func(s *alert.Delivery) any {
 		return exportedSending{s.ID, s.EndpointID, s.CreatedAt, s.State, s.Attempts, s.FinishedAt, json.RawMessage(s.Body)}
-	}))
+	})
 }
 
 // exportTickets writes the conversations with support.
-func (d *Dashboard) exportTickets(ctx context.Context, v *visitor, out *export) error {
-	list, err := d.Tickets.Threads(ctx, v.ID, mostExported)
-	if err != nil {
-		return err
-	}
-	return out.list("conversations", func(entry func(any) error) error {
+func (d *Dashboard) exportTickets(ctx context.Context, v *visitor, out *export) {
+	out.list("conversations", func(entry func(any) error) error {
+		list, err := d.Tickets.Threads(ctx, v.ID, mostExported)
+		if err != nil {
+			return err
+		}
 		for i := range list {
 			messages, err := d.Tickets.Messages(ctx, list[i].ID)
 			if err != nil {
@@ -422,32 +391,22 @@ func (d *Dashboard) exportTickets(ctx context.Context, v *visitor, out *export) 
 }
 
 // exportBilling writes the paid invoices.
-func (d *Dashboard) exportBilling(ctx context.Context, v *visitor, out *export) error {
-	invoices, err := d.Billing.Invoices(ctx, v.ID, mostExported)
-	if err != nil {
-		return err
-	}
-	return out.list("invoices", entries(invoices, func(p *billing.Payment) any {
+func (d *Dashboard) exportBilling(ctx context.Context, v *visitor, out *export) {
+	exported(out, "invoices", func() ([]billing.Payment, error) { return d.Billing.Invoices(ctx, v.ID, mostExported) }, func(p *billing.Payment) any {
 		return exportedInvoice{p.Invoice, p.PaidAt, paymentText(p), p.PeriodStart, p.PeriodEnd, p.AmountCents, p.RefundedCents}
-	}))
+	})
 }
 
 // exportUsage writes the sums of all days, the most recent calls, and what is stored of them.
-func (d *Dashboard) exportUsage(ctx context.Context, v *visitor, out *export) error {
+func (d *Dashboard) exportUsage(ctx context.Context, v *visitor, out *export) {
 	// From the beginning: sums are kept forever.
-	days, err := d.Usage.UsageByDay(ctx, v.ID, time.Unix(0, 0))
-	if err != nil {
-		return err
-	}
-	err = out.list("usage_by_day", entries(days, func(r *usage.Row) any {
+	days := func() ([]usage.Row, error) { return d.Usage.UsageByDay(ctx, v.ID, time.Unix(0, 0)) }
+	exported(out, "usage_by_day", days, func(r *usage.Row) any {
 		return exportedDay{r.Start.Format(time.DateOnly), r.KeyID, r.Model, r.Sums}
-	}))
-	if err != nil {
-		return err
-	}
+	})
 	var stored []string // the calls that may have a stored response
-	err = out.list("calls", func(entry func(any) error) error {
-		from := usage.Point{At: d.now().Add(time.Minute)}
+	out.list("calls", func(entry func(any) error) error {
+		from := usage.Point{At: time.Now().Add(time.Minute)}
 		for n := 0; n < mostExported; n += exportPage {
 			calls, err := d.Usage.RecentSettlements(ctx, v.ID, from, exportPage)
 			if err != nil {
@@ -473,11 +432,8 @@ func (d *Dashboard) exportUsage(ctx context.Context, v *visitor, out *export) er
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
 	// Each has input and response.
-	return out.list("stored_responses", func(entry func(any) error) error {
+	out.list("stored_responses", func(entry func(any) error) error {
 		if d.Stored == nil || len(stored) == 0 {
 			return nil
 		}
@@ -486,12 +442,11 @@ func (d *Dashboard) exportUsage(ctx context.Context, v *visitor, out *export) er
 }
 
 // exportRefused writes the refused calls that are kept.
-func (d *Dashboard) exportRefused(ctx context.Context, v *visitor, out *export) error {
-	calls, err := d.Refusals.Refusals(ctx, v.ID, refusal.Point{At: d.now().Add(time.Minute)}, refusal.Kept)
-	if err != nil {
-		return err
+func (d *Dashboard) exportRefused(ctx context.Context, v *visitor, out *export) {
+	calls := func() ([]refusal.Call, error) {
+		return d.Refusals.Refusals(ctx, v.ID, refusal.Point{At: time.Now().Add(time.Minute)}, refusal.Kept)
 	}
-	return out.list("refused_calls", entries(calls, func(c *refusal.Call) any {
+	exported(out, "refused_calls", calls, func(c *refusal.Call) any {
 		return exportedRefusal{c.Told(), c.At, c.KeyID, c.Status, c.Kind, c.Param, c.Path, c.Model, c.Address}
-	}))
+	})
 }

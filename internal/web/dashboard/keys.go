@@ -159,7 +159,7 @@ func (d *Dashboard) showKeys(w http.ResponseWriter, r *http.Request, v *visitor,
 			view.Used[k.ID] = used
 		}
 	}
-	rows, err := d.Usage.UsageBy(r.Context(), usage.Query{AccountID: v.ID, From: firstDay(d.now()), By: usage.ByKey})
+	rows, err := d.Usage.UsageBy(r.Context(), usage.Query{AccountID: v.ID, From: firstDay(time.Now()), By: usage.ByKey})
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (d *Dashboard) showKeys(w http.ResponseWriter, r *http.Request, v *visitor,
 	for i := range rows {
 		view.Requests[rows[i].KeyID] = rows[i].Requests
 	}
-	view.Keys, view.Left, view.Off, view.Now = present.Keys, account.MaxSubKeys-present.SubKeys(), present.Deactivated != nil, d.now()
+	view.Keys, view.Left, view.Off, view.Now = present.Keys, account.MaxSubKeys-present.SubKeys(), present.Deactivated != nil, time.Now()
 	if view.Dialog == "new" || view.Dialog == "edit" {
 		view.Models = d.limitable(view.Form.Models)
 	}

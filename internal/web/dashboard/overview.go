@@ -63,7 +63,7 @@ func (d *Dashboard) minuteView(v *visitor) minuteView {
 // overviewPage shows the first page. The sums of the month are those of its days, so one query is
 // enough.
 func (d *Dashboard) overviewPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	from := firstDay(d.now())
+	from := firstDay(time.Now())
 	rows, err := d.Usage.UsageBy(r.Context(), usage.Query{AccountID: v.ID, From: from, By: usage.ByDay})
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func (d *Dashboard) startView(r *http.Request, v *visitor, done bool) (startView
 	if done {
 		return s, nil
 	}
-	calls, err := d.Usage.RecentSettlements(r.Context(), v.ID, usage.Point{At: d.now().Add(time.Minute)}, 1)
+	calls, err := d.Usage.RecentSettlements(r.Context(), v.ID, usage.Point{At: time.Now().Add(time.Minute)}, 1)
 	if err == nil && len(calls) > 0 {
 		s.Done, s.First = true, &calls[0]
 	}

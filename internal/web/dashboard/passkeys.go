@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"sluice/internal/account/signin"
 	"sluice/internal/kit/fault"
 )
 
@@ -100,12 +99,4 @@ type exportedPasskey struct {
 	Name      string    `json:"name"`
 	CreatedAt time.Time `json:"created_at"`
 	UsedAt    time.Time `json:"last_used_at,omitzero"`
-}
-
-// exportPasskeys returns the passkeys of an account for the export.
-func exportPasskeys(list []signin.Passkey) (out []exportedPasskey) {
-	for i := range list {
-		out = append(out, exportedPasskey{list[i].Name, list[i].CreatedAt, list[i].UsedAt})
-	}
-	return out
 }

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"net/http"
+	"time"
 
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
@@ -30,7 +31,7 @@ func (d *Dashboard) routingPage(w http.ResponseWriter, r *http.Request, v *visit
 		}
 	}
 	var err error
-	if view.Rows, err = d.Usage.RoutedCalls(r.Context(), v.ID, view.Router, firstDay(d.now())); err != nil {
+	if view.Rows, err = d.Usage.RoutedCalls(r.Context(), v.ID, view.Router, firstDay(time.Now())); err != nil {
 		return err
 	}
 	for _, row := range view.Rows {

@@ -54,7 +54,7 @@ func (d *Dashboard) showWebhooks(w http.ResponseWriter, r *http.Request, v *visi
 	if view.Deliveries, err = d.Hooks.Deliveries(r.Context(), v.ID, "", page); err != nil {
 		return err
 	}
-	view.Later, view.Now = page.Before != "", d.now()
+	view.Later, view.Now = page.Before != "", time.Now()
 	if len(view.Deliveries) > deliveriesShown {
 		view.Deliveries = view.Deliveries[:deliveriesShown]
 		view.Next = view.Deliveries[deliveriesShown-1].ID

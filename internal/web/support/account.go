@@ -44,7 +44,7 @@ func (c *Console) showAccount(w http.ResponseWriter, r *http.Request, m *member,
 	if v.Story, err = run(c, r, m, c.ops.AccountStory, admin.StoryQuery{Ref: r.PathValue("id"), Days: days, Log: logShown, List: listShown}); err != nil {
 		return err
 	}
-	v.Now = c.now()
+	v.Now = time.Now()
 	for _, a := range actions(c.ops) {
 		if a.possible == nil || a.possible(&v) {
 			v.Actions = append(v.Actions, a)

@@ -52,7 +52,7 @@ func (c *Console) showAlerts(w http.ResponseWriter, r *http.Request, m *member, 
 			return err
 		}
 	}
-	view.Endpoints, view.Later, view.Now = endpoints.Data, events.After != "" || sent.After != "", c.now()
+	view.Endpoints, view.Later, view.Now = endpoints.Data, events.After != "" || sent.After != "", time.Now()
 	return c.ui.Render(w, r, status, alertsPage(c.frame(w, r, m, "Alerts"), view))
 }
 

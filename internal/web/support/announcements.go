@@ -35,7 +35,7 @@ func (c *Console) showAnnouncements(w http.ResponseWriter, r *http.Request, m *m
 	if err != nil {
 		return err
 	}
-	view.Maintenance, view.Announcements, view.Now = maintenance.Data, announcements.Data, c.now()
+	view.Maintenance, view.Announcements, view.Now = maintenance.Data, announcements.Data, time.Now()
 	for _, model := range models.Data {
 		view.Models = append(view.Models, model.ID)
 	}
@@ -60,10 +60,10 @@ func (c *Console) span(r *http.Request) (from, until time.Time, err error) {
 	}
 	lasts, err := minutesOf(r, "for")
 	if starts > 0 {
-		from = c.now().Add(starts)
+		from = time.Now().Add(starts)
 	}
 	if lasts > 0 {
-		until = c.now().Add(starts + lasts)
+		until = time.Now().Add(starts + lasts)
 	}
 	return from, until, err
 }

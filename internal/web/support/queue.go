@@ -32,7 +32,7 @@ type queueView struct {
 func (c *Console) queuePage(w http.ResponseWriter, r *http.Request, m *member) error {
 	view := queueView{
 		View: cmp.Or(r.FormValue("view"), string(ticket.Waiting)), Kind: r.FormValue("kind"), Assignee: r.FormValue("assignee"),
-		Me: m.caller().Actor, First: r.FormValue("after") == "", Now: c.now(),
+		Me: m.caller().Actor, First: r.FormValue("after") == "", Now: time.Now(),
 	}
 	in := admin.TicketQuery{
 		View: view.View, Kind: view.Kind, Assignee: view.Assignee, Cursor: admin.Cursor{After: r.FormValue("after"), Limit: ticketsAtOnce},
@@ -151,7 +151,7 @@ func (c *Console) showTicket(w http.ResponseWriter, r *http.Request, m *member, 
 			view.Others = append(view.Others, x)
 		}
 	}
-	view.Me, view.Now = m.caller().Actor, c.now()
+	view.Me, view.Now = m.caller().Actor, time.Now()
 	return c.ui.Render(w, r, status, ticketPage(c.frame(w, r, m, view.Ticket.Subject), view))
 }
 
@@ -177,7 +177,7 @@ func (c *Console) stepTicket(w http.ResponseWriter, r *http.Request, m *member) 
 		ID: r.PathValue("id"), Version: version, Text: r.FormValue("text"), Reason: r.FormValue("reason"), Decision: r.FormValue("decision"), To: r.FormValue("to"),
 	}
 	if days, err := strconv.Atoi(r.FormValue("days")); err == nil && r.PathValue("step") == "snooze" {
-		in.Until = c.now().AddDate(0, 0, days)
+		in.Until = time.Now().AddDate(0, 0, days)
 	}
 	if _, err := run(c, r, m, step, in); err != nil {
 		view := ticketView{again: again{Form: cmp.Or(in.Decision, r.PathValue("step")), Typed: r.PostForm}}

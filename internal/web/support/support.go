@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -34,27 +33,16 @@ type Sources struct {
 	Reads *turnstile.Gate
 }
 
-// Options holds the optional settings of New. The zero value is the default.
-type Options struct {
-	// Now returns the current time. The default is time.Now.
-	Now func() time.Time
-}
-
 // Console serves the pages. It has no state of its own: any number of requests may run at the same time.
 type Console struct {
 	Sources
 	ui  *webui.UI
 	ops *admin.Operations
-	now func() time.Time
 }
 
-// New returns a Console. opts may be nil.
-func New(ui *webui.UI, sources Sources, opts *Options) *Console {
-	c := &Console{Sources: sources, ui: ui, ops: admin.Ops(), now: time.Now}
-	if opts != nil && opts.Now != nil {
-		c.now = opts.Now
-	}
-	return c
+// New returns a Console.
+func New(ui *webui.UI, sources Sources) *Console {
+	return &Console{Sources: sources, ui: ui, ops: admin.Ops()}
 }
 
 // member is the member of staff who is signed in. The account is a shared snapshot: handlers must not change it.

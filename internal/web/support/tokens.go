@@ -36,7 +36,7 @@ func (c *Console) showTokens(w http.ResponseWriter, r *http.Request, m *member, 
 	if err != nil {
 		return err
 	}
-	view.Tokens, view.Now = list.Data, c.now()
+	view.Tokens, view.Now = list.Data, time.Now()
 	return c.ui.Render(w, r, status, tokensPage(c.frame(w, r, m, "Tokens"), view))
 }
 

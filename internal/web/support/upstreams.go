@@ -32,7 +32,7 @@ func (c *Console) upstreamsPage(w http.ResponseWriter, r *http.Request, m *membe
 
 // showUpstreams renders the page. problem is what was wrong with a form of it; empty if nothing.
 func (c *Console) showUpstreams(w http.ResponseWriter, r *http.Request, m *member, status int, problem string) error {
-	view := upstreamsView{Problem: problem, Moves: map[string]steering.Order{}, Now: c.now()}
+	view := upstreamsView{Problem: problem, Moves: map[string]steering.Order{}, Now: time.Now()}
 	var upstreams admin.List[overview.Upstream]
 	var drains, moves admin.List[steering.Order]
 	var models admin.List[admin.ModelStanding]
@@ -75,7 +75,7 @@ func (c *Console) drainUpstream(w http.ResponseWriter, r *http.Request, m *membe
 		return c.showUpstreams(w, r, m, http.StatusBadRequest, fault.From(err).Message)
 	}
 	if lasts > 0 {
-		in.Until = c.now().Add(lasts)
+		in.Until = time.Now().Add(lasts)
 	}
 	return give(c, w, r, m, c.ops.UpstreamDrain, in)
 }
@@ -98,7 +98,7 @@ func (c *Console) moveModel(w http.ResponseWriter, r *http.Request, m *member) e
 		return c.showUpstreams(w, r, m, http.StatusBadRequest, fault.From(err).Message)
 	}
 	if days > 0 {
-		in.From = c.now().AddDate(0, 0, days)
+		in.From = time.Now().AddDate(0, 0, days)
 	}
 	return give(c, w, r, m, c.ops.ModelsMove, in)
 }

@@ -40,9 +40,6 @@ func (u *UI) Keep(w http.ResponseWriter, session, page string, s Shown) {
 	u.show(w, session, page, s, keptViews, time.Now().Add(shownLife))
 }
 
-// DropShown forgets what Show and Keep have kept.
-func (u *UI) DropShown(w http.ResponseWriter) { u.DropCookie(w, shownCookie) }
-
 // show seals the secret into the cookie, with how often and until when it may be shown.
 func (u *UI) show(w http.ResponseWriter, session, page string, s Shown, views int, until time.Time) {
 	if len(s.Title)+len(s.Secret) > maxShown {

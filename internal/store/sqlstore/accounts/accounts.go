@@ -40,9 +40,7 @@ func (s *Store) CreateAccount(ctx context.Context, a *account.Account, e account
 		}
 		for i := range a.Keys {
 			// A new account has one key, its master key.
-			if err := insertKey(tx, a.ID, &a.Keys[i]); err != nil {
-				return err
-			}
+			insertKey(tx, a.ID, &a.Keys[i])
 		}
 		return Audit(tx, e)
 	})
@@ -72,9 +70,7 @@ func (s *Store) ChangeAccount(ctx context.Context, id string, change func(*accou
 		if err := Update(tx, a); err != nil {
 			return err
 		}
-		if err := saveKeys(tx, a.ID, before, a.Keys, e.At); err != nil {
-			return err
-		}
+		saveKeys(tx, a.ID, before, a.Keys, e.At)
 		return Audit(tx, e)
 	})
 	if errors.Is(err, errUnchanged) {
@@ -253,38 +249,30 @@ func unlessTaken(a *account.Account, err error) error {
 
 // saveKeys stores how a change modified the account's keys: it revokes those that are gone, inserts
 // new ones and updates those whose name or limits changed. Nothing else about a key ever changes here.
-func saveKeys(tx *sqlstore.Conn, accountID string, before, after []account.Key, now time.Time) error {
+func saveKeys(tx *sqlstore.Conn, accountID string, before, after []account.Key, now time.Time) {
 	// has returns the index of the key with the id, or -1.
 	has := func(keys []account.Key, id string) int {
 		return slices.IndexFunc(keys, func(k account.Key) bool { return k.ID == id })
 	}
 	for _, k := range before { // revoke first: a unique index allows only one live master key
-		if has(after, k.ID) >= 0 {
-			continue
-		}
-		if err := tx.Exec(`UPDATE api_keys SET revoked_at = $1 WHERE id = $2`, now, k.ID); err != nil {
-			return err
+		if has(after, k.ID) < 0 {
+			tx.Do(`UPDATE api_keys SET revoked_at = $1 WHERE id = $2`, now, k.ID)
 		}
 	}
 	for i := range after {
-		var err error
 		k := &after[i]
 		was := has(before, k.ID)
 		if was < 0 {
-			err = insertKey(tx, accountID, k)
+			insertKey(tx, accountID, k)
 		} else if before[was].Name != k.Name || before[was].Limits.Text() != k.Limits.Text() {
-			err = tx.Exec(`UPDATE api_keys SET name = $1, limits = $3 WHERE id = $2`, k.Name, k.ID, k.Limits.Text())
-		}
-		if err != nil {
-			return err
+			tx.Do(`UPDATE api_keys SET name = $1, limits = $3 WHERE id = $2`, k.Name, k.ID, k.Limits.Text())
 		}
 	}
-	return nil
 }
 
 // insertKey stores a new key. Only the hash of its secret is stored.
-func insertKey(tx *sqlstore.Conn, accountID string, k *account.Key) error {
-	return tx.Exec(sqlstore.Insert("api_keys", keyColumns),
+func insertKey(tx *sqlstore.Conn, accountID string, k *account.Key) {
+	tx.Do(sqlstore.Insert("api_keys", keyColumns),
 		k.ID, accountID, k.Master, k.Name, k.Hash[:], k.LastFour, k.CreatedAt, k.LastUsedAt, k.Limits.Text(), k.CreatedBy)
 }
 
@@ -298,11 +286,7 @@ func AuditIfAny(tx *sqlstore.Conn, e account.Entry) error {
 
 // Audit appends an audit entry. A node that has seen its number has seen all entries up to it; see Next.
 func Audit(tx *sqlstore.Conn, e account.Entry) error {
-	seq, err := tx.Next("audit_log")
-	if err != nil {
-		return err
-	}
-	return tx.Exec(sqlstore.Insert("audit_log", auditColumns), seq, e.At, e.Actor, e.Action, e.AccountID, e.Detail, e.Reason)
+	return tx.Exec(sqlstore.Insert("audit_log", auditColumns), tx.Next("audit_log"), e.At, e.Actor, e.Action, e.AccountID, e.Detail, e.Reason)
 }
 
 // eachKey calls yield for each key that the where clause selects.

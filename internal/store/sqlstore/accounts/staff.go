@@ -22,9 +22,7 @@ func (s *Store) AddStaffToken(ctx context.Context, t *staff.Token, now time.Time
 		if _, err := Lock(tx, t.AccountID); err != nil {
 			return err
 		}
-		if err := tx.Exec(`DELETE FROM staff_tokens WHERE account_id = $1 AND expires_at <= $2`, t.AccountID, now); err != nil {
-			return err
-		}
+		tx.Do(`DELETE FROM staff_tokens WHERE account_id = $1 AND expires_at <= $2`, t.AccountID, now)
 		n, err := sqlstore.Value[int](tx, `SELECT COUNT(*) FROM staff_tokens WHERE account_id = $1`, t.AccountID)
 		if err != nil {
 			return err

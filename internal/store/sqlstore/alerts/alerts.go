@@ -54,11 +54,8 @@ func (s *Store) AddEndpoint(ctx context.Context, e *alert.Endpoint, most int, en
 		for i, t := range e.Types {
 			types[i] = string(t)
 		}
-		err = tx.Exec(sqlstore.Insert("alert_endpoints", endpointColumns),
+		tx.Do(sqlstore.Insert("alert_endpoints", endpointColumns),
 			e.ID, e.AccountID, string(e.Kind), e.To, strings.Join(types, ","), s.db.Seal("webhook", e.ID, []byte(e.Secret.Reveal())), e.CreatedAt, e.StoppedAt, e.StoppedWhy)
-		if err != nil {
-			return err
-		}
 		return accounts.AuditIfAny(tx, entry)
 	})
 }
@@ -96,9 +93,7 @@ func (s *Store) DeleteEndpoint(ctx context.Context, accountID, id string, entry 
 		if err := changedOne(n, err, "There is no such webhook."); err != nil {
 			return err
 		}
-		if err := tx.Exec(`DELETE FROM alert_deliveries WHERE account_id = $1 AND endpoint_id = $2`, accountID, id); err != nil {
-			return err
-		}
+		tx.Do(`DELETE FROM alert_deliveries WHERE account_id = $1 AND endpoint_id = $2`, accountID, id)
 		return accounts.AuditIfAny(tx, entry)
 	})
 }
@@ -119,21 +114,20 @@ func (s *Store) StopEndpoint(ctx context.Context, accountID, id string, at time.
 
 // AddEvents stores events.
 func (s *Store) AddEvents(ctx context.Context, events ...alert.Event) error {
-	return s.db.Tx(ctx, func(tx *sqlstore.Conn) error { return Add(tx, events) })
+	return s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
+		Add(tx, events)
+		return nil
+	})
 }
 
 // Add stores events in the transaction of what they are about. An event that nobody gets is not stored, and one
 // that is there already stays as it is.
-func Add(tx *sqlstore.Conn, events []alert.Event) error {
+func Add(tx *sqlstore.Conn, events []alert.Event) {
 	for _, e := range events {
-		err := tx.Exec(`INSERT INTO alert_events (`+eventColumns+`, made)
+		tx.Do(`INSERT INTO alert_events (`+eventColumns+`, made)
 			SELECT CAST($1 AS TEXT), CAST($2 AS BIGINT), CAST($3 AS TEXT), CAST($4 AS TEXT), CAST($5 AS TEXT), CAST($6 AS TEXT), 0 WHERE $3 = '' OR EXISTS (SELECT 1 FROM alert_endpoints WHERE account_id = $3)
 			ON CONFLICT (id) DO NOTHING`, e.ID, e.At, e.AccountID, string(e.Type), e.Title, e.Body)
-		if err != nil {
-			return fmt.Errorf("add an alert: %w", err)
-		}
 	}
-	return nil
 }
 
 // Events returns the operator's events, newest first.
@@ -223,9 +217,7 @@ func (s *Store) fanOut(tx *sqlstore.Conn, e *alert.Event, now time.Time, route f
 			n++
 		}
 		waiting[e.AccountID] = n
-		if err := insertDelivery(tx, &d); err != nil {
-			return err
-		}
+		insertDelivery(tx, &d)
 	}
 	return tx.Exec(done, e.ID)
 }
@@ -236,8 +228,8 @@ func waitingOf(tx *sqlstore.Conn, accountID string) (int, error) {
 }
 
 // insertDelivery stores a new delivery.
-func insertDelivery(tx *sqlstore.Conn, d *alert.Delivery) error {
-	return tx.Exec(sqlstore.Insert("alert_deliveries", deliveryColumns)+` ON CONFLICT (id) DO NOTHING`,
+func insertDelivery(tx *sqlstore.Conn, d *alert.Delivery) {
+	tx.Do(sqlstore.Insert("alert_deliveries", deliveryColumns)+` ON CONFLICT (id) DO NOTHING`,
 		d.ID, d.EventID, d.EndpointID, d.AccountID, string(d.Type), d.Title, d.Body, d.CreatedAt, string(d.State), d.Attempts, d.DueAt,
 		d.FinishedAt, d.Status, d.Problem, d.ReplayedAt)
 }
@@ -266,9 +258,7 @@ func (s *Store) AddTest(ctx context.Context, d *alert.Delivery, since time.Time,
 		if err := hasRoom(tx, d.AccountID); err != nil {
 			return err
 		}
-		if err := insertDelivery(tx, d); err != nil {
-			return err
-		}
+		insertDelivery(tx, d)
 		return trimDeliveries(tx, d.AccountID)
 	})
 }
@@ -408,26 +398,17 @@ func (s *Store) ReportConditions(ctx context.Context, node string, now, stale ti
 	}
 	return s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
 		// Whoever has the counter's row is alone, so that two nodes do not both make an event.
-		if _, err := tx.Next("alert_conditions"); err != nil {
-			return err
-		}
+		tx.Next("alert_conditions")
 		before, err := conditionsOf(tx)
 		if err != nil {
 			return err
 		}
-		if err := tx.Exec(`DELETE FROM alert_conditions WHERE node = $1 OR seen_at < $2`, node, stale); err != nil {
-			return err
-		}
+		tx.Do(`DELETE FROM alert_conditions WHERE node = $1 OR seen_at < $2`, node, stale)
 		for _, c := range holding {
-			err := tx.Exec(sqlstore.Insert("alert_conditions", "name, node, since_at, seen_at, began, ended, title, end_title, data"),
+			tx.Do(sqlstore.Insert("alert_conditions", "name, node, since_at, seen_at, began, ended, title, end_title, data"),
 				c.Key, node, c.Since, now, string(c.Began), string(c.Over), c.Title, c.OverTitle, c.Data)
-			if err != nil {
-				return err
-			}
 			if _, known := before[c.Key]; !known {
-				if err := Add(tx, []alert.Event{c.Beginning(node)}); err != nil {
-					return err
-				}
+				Add(tx, []alert.Event{c.Beginning(node)})
 			}
 		}
 		after, err := conditionsOf(tx)
@@ -436,9 +417,7 @@ func (s *Store) ReportConditions(ctx context.Context, node string, now, stale ti
 		}
 		for key, c := range before {
 			if _, holds := after[key]; !holds {
-				if err := Add(tx, []alert.Event{c.End(c.node, now)}); err != nil {
-					return err
-				}
+				Add(tx, []alert.Event{c.End(c.node, now)})
 			}
 		}
 		return nil

@@ -147,12 +147,9 @@ func (s *Store) ForgiveUnits(ctx context.Context, month time.Time, counts []abus
 	return s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
 		// The row may be missing if all of the count's units are still in the journal.
 		for _, c := range counts {
-			err := tx.Exec(`INSERT INTO abuse_counts (account_id, month, plan, tier, unit_milli, forgiven_milli) VALUES ($1, $2, $3, $4, 0, $5)
+			tx.Do(`INSERT INTO abuse_counts (account_id, month, plan, tier, unit_milli, forgiven_milli) VALUES ($1, $2, $3, $4, 0, $5)
 				ON CONFLICT (account_id, month, plan, tier) DO UPDATE SET forgiven_milli = abuse_counts.forgiven_milli + excluded.forgiven_milli`,
 				c.AccountID, month, c.Plan.String(), c.Tier.String(), c.Forgiven)
-			if err != nil {
-				return err
-			}
 		}
 		return insertEvents(tx, events)
 	})
@@ -164,18 +161,9 @@ const abuseColumns = `seq, at, account_id, kind, plan, tier, score, why, actor`
 // insertEvents appends events with consecutive numbers.
 func insertEvents(tx *sqlstore.Conn, events []abuse.Event) error {
 	for _, e := range events {
-		seq, err := tx.Next("abuse_events")
-		if err != nil {
-			return err
-		}
-		err = tx.Exec(sqlstore.Insert("abuse_events", abuseColumns),
-			seq, e.At, e.AccountID, string(e.Kind), e.Plan.String(), e.Tier.String(), e.Score, e.Why, e.Actor)
-		if err != nil {
-			return err
-		}
-		if err := alerts.Add(tx, alert.OfAbuse(&e)); err != nil {
-			return err
-		}
+		tx.Do(sqlstore.Insert("abuse_events", abuseColumns),
+			tx.Next("abuse_events"), e.At, e.AccountID, string(e.Kind), e.Plan.String(), e.Tier.String(), e.Score, e.Why, e.Actor)
+		alerts.Add(tx, alert.OfAbuse(&e))
 	}
 	return nil
 }

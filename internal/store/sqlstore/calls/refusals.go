@@ -27,11 +27,8 @@ func (s *Store) RecordRefusals(ctx context.Context, calls []refusal.Call, minute
 				continue
 			}
 			// The last one of an account: its oldest calls go.
-			err := tx.Exec(`DELETE FROM refused_calls WHERE account_id = $1 AND (at, id) <=
+			tx.Do(`DELETE FROM refused_calls WHERE account_id = $1 AND (at, id) <=
 				(SELECT at, id FROM refused_calls WHERE account_id = $1 ORDER BY at DESC, id DESC LIMIT 1 OFFSET $2)`, calls[i].AccountID, refusal.Kept)
-			if err != nil {
-				return err
-			}
 		}
 		return tx.ExecEach(len(minutes), func(i int) []any {
 			m := &minutes[i]

@@ -231,11 +231,8 @@ const droppedCounter = "settlements_dropped"
 // partly deleted.
 func (s *Store) DropSettlements(ctx context.Context, before time.Time, most int) (n int64, err error) {
 	err = s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
-		err := tx.Exec(`INSERT INTO counters (name, value) VALUES ($1, $2)
+		tx.Do(`INSERT INTO counters (name, value) VALUES ($1, $2)
 			ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE counters.value < excluded.value`, droppedCounter, before)
-		if err != nil {
-			return err
-		}
 		n, err = tx.Changed(`DELETE FROM settlements WHERE (at, id) IN (SELECT at, id FROM settlements WHERE at < $1 ORDER BY at, id LIMIT $2)`, before, most)
 		return err
 	})

@@ -173,9 +173,7 @@ func (s *Store) ForgetResponses(ctx context.Context, accountID string) error {
 		if _, err := responseShelf.lock(tx, accountID); err != nil {
 			return err
 		}
-		if err := tx.Exec(`DELETE FROM responses WHERE account_id = $1`, accountID); err != nil {
-			return err
-		}
+		tx.Do(`DELETE FROM responses WHERE account_id = $1`, accountID)
 		return tx.Exec(`DELETE FROM response_sizes WHERE account_id = $1`, accountID)
 	})
 }

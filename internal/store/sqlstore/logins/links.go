@@ -23,9 +23,7 @@ func (s *Store) KeepLink(ctx context.Context, l *signin.Link, now time.Time, roo
 	purpose := string(l.Purpose)
 	err = s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
 		// One at a time for each address, or requests at the same moment would all find room.
-		if err := tx.Alone(sqlstore.LinkLocks, purpose+" "+l.Email); err != nil {
-			return err
-		}
+		tx.Alone(sqlstore.LinkLocks, purpose+" "+l.Email)
 		// A link that expires after Since counts as recent.
 		recent, err := sqlstore.Value[int](tx, `SELECT count(*) FROM one_time_links WHERE purpose = $1 AND email = $2 AND expires_at > $3`, purpose, l.Email, room.Since)
 		if err != nil {
@@ -37,19 +35,12 @@ func (s *Store) KeepLink(ctx context.Context, l *signin.Link, now time.Time, roo
 			expires = now
 		}
 		kept = expires.After(now)
-		if err := tx.Exec(sqlstore.Insert("one_time_links", linkColumns), l.Token[:], purpose, l.AccountID, l.Email, expires); err != nil {
-			return err
-		}
-		if err := tx.Exec(`DELETE FROM one_time_links WHERE purpose = $1 AND email = $2 AND expires_at <= $3`, purpose, l.Email, now); err != nil {
-			return err
-		}
+		tx.Do(sqlstore.Insert("one_time_links", linkColumns), l.Token[:], purpose, l.AccountID, l.Email, expires)
+		tx.Do(`DELETE FROM one_time_links WHERE purpose = $1 AND email = $2 AND expires_at <= $3`, purpose, l.Email, now)
 		// Beyond the limit of the address, its oldest links go. The new one stays in any case.
 		if room.PerAddress > 0 {
-			err := tx.Exec(`DELETE FROM one_time_links WHERE token <> $3 AND token IN
+			tx.Do(`DELETE FROM one_time_links WHERE token <> $3 AND token IN
 				(SELECT token FROM one_time_links WHERE purpose = $1 AND email = $2 ORDER BY expires_at DESC LIMIT 1000 OFFSET $4)`, purpose, l.Email, l.Token[:], room.PerAddress)
-			if err != nil {
-				return err
-			}
 		}
 		if room.InAll <= 0 {
 			return nil

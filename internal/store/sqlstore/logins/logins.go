@@ -37,11 +37,8 @@ func (s *Store) FindLogin(ctx context.Context, accountID string) (signin.Login, 
 // SetPassword sets the password hash and ends all other access like EndAccess, in one transaction.
 func (s *Store) SetPassword(ctx context.Context, accountID, password, keepSession string) error {
 	return s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
-		err := tx.Exec(`INSERT INTO logins (account_id, password, totp_secret, totp_on, totp_step) VALUES ($1, $2, '', 0, 0)
+		tx.Do(`INSERT INTO logins (account_id, password, totp_secret, totp_on, totp_step) VALUES ($1, $2, '', 0, 0)
 			ON CONFLICT (account_id) DO UPDATE SET password = excluded.password`, accountID, password)
-		if err != nil {
-			return err
-		}
 		return endAccess(tx, accountID, keepSession)
 	})
 }
@@ -54,9 +51,7 @@ func (s *Store) EndAccess(ctx context.Context, accountID, keepSession string) er
 // endAccess is EndAccess inside a transaction. An empty keepSession keeps none.
 func endAccess(tx *sqlstore.Conn, accountID, keepSession string) error {
 	// Links go, too: a link that was mailed before could still sign somebody in.
-	if err := tx.Exec(`DELETE FROM sessions WHERE account_id = $1 AND id <> $2`, accountID, keepSession); err != nil {
-		return err
-	}
+	tx.Do(`DELETE FROM sessions WHERE account_id = $1 AND id <> $2`, accountID, keepSession)
 	return tx.Exec(`DELETE FROM one_time_links WHERE account_id = $1`, accountID)
 }
 
@@ -79,9 +74,7 @@ func (s *Store) EraseLogin(ctx context.Context, accountID string) error {
 	return s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
 		// Table names are constants, so building the statement from them is safe.
 		for _, table := range []string{"sessions", "one_time_links", "recovery_codes", "passkeys", "logins", "staff_tokens", "alert_endpoints", "alert_events", "alert_deliveries"} {
-			if err := tx.Exec(`DELETE FROM `+table+` WHERE account_id = $1`, accountID); err != nil {
-				return err
-			}
+			tx.Do(`DELETE FROM `+table+` WHERE account_id = $1`, accountID)
 		}
 		return nil
 	})
@@ -91,9 +84,7 @@ func (s *Store) EraseLogin(ctx context.Context, accountID string) error {
 func (s *Store) DropSignins(ctx context.Context, now time.Time) error {
 	return s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
 		for _, table := range []string{"sessions", "one_time_links"} {
-			if err := tx.Exec(`DELETE FROM `+table+` WHERE expires_at <= $1`, now); err != nil {
-				return err
-			}
+			tx.Do(`DELETE FROM `+table+` WHERE expires_at <= $1`, now)
 		}
 		return nil
 	})
@@ -106,11 +97,8 @@ const sessionColumns = `id, token, account_id, created_at, seen_at, expires_at, 
 // have not been used for the longest time are deleted.
 func (s *Store) OpenSession(ctx context.Context, n *signin.Session, most int) error {
 	return s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
-		err := tx.Exec(sqlstore.Insert("sessions", sessionColumns),
+		tx.Do(sqlstore.Insert("sessions", sessionColumns),
 			n.ID, n.Token[:], n.AccountID, n.CreatedAt, n.SeenAt, n.ExpiresAt, n.Remote, n.Agent, string(n.Via), n.ProvedAt)
-		if err != nil {
-			return err
-		}
 		// SQLite requires a LIMIT with an OFFSET; 1000 is far more than an account can have.
 		return tx.Exec(`DELETE FROM sessions WHERE id <> $2 AND id IN
 			(SELECT id FROM sessions WHERE account_id = $1 ORDER BY seen_at DESC LIMIT 1000 OFFSET $3)`, n.AccountID, n.ID, most)

@@ -16,9 +16,7 @@ const passkeyColumns = `credential, account_id, name, public_key, algorithm, cou
 func (s *Store) AddPasskey(ctx context.Context, p *signin.Passkey, most int) error {
 	return s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
 		// One at a time for each account, or two at the same moment would both find room.
-		if err := tx.Alone(sqlstore.PasskeyLocks, p.AccountID); err != nil {
-			return err
-		}
+		tx.Alone(sqlstore.PasskeyLocks, p.AccountID)
 		have, err := sqlstore.Value[int](tx, `SELECT count(*) FROM passkeys WHERE account_id = $1`, p.AccountID)
 		if err != nil {
 			return err

@@ -14,9 +14,7 @@ const codesLeft = `SELECT count(*) FROM recovery_codes WHERE account_id = $1 AND
 // SetRecoveryCodes replaces the recovery codes of an account.
 func (s *Store) SetRecoveryCodes(ctx context.Context, accountID string, codes []signin.Hash) error {
 	return s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
-		if err := tx.Exec(`DELETE FROM recovery_codes WHERE account_id = $1`, accountID); err != nil {
-			return err
-		}
+		tx.Do(`DELETE FROM recovery_codes WHERE account_id = $1`, accountID)
 		return tx.ExecEach(len(codes), func(i int) []any { return []any{accountID, codes[i][:]} }, `INSERT INTO recovery_codes (account_id, hash) VALUES ($1, $2)`)
 	})
 }

@@ -96,13 +96,9 @@ func (s *Store) ChangeCluster(ctx context.Context, change func(*cluster.State) e
 	return s.db.VitalTx(ctx, func(tx *sqlstore.Conn) error {
 		if s.db.Engine() == sqlstore.Postgres {
 			// If this process freezes in between, the server must not wait for it: all other nodes would.
-			if err := tx.Exec(`SET LOCAL idle_in_transaction_session_timeout = '3s'`); err != nil {
-				return err
-			}
+			tx.Do(`SET LOCAL idle_in_transaction_session_timeout = '3s'`)
 		}
-		if err := tx.Exec(`UPDATE cluster_lists SET list = list WHERE id = 1`); err != nil {
-			return err
-		}
+		tx.Do(`UPDATE cluster_lists SET list = list WHERE id = 1`)
 		was, err := s.state(tx)
 		if err != nil {
 			return err
@@ -113,35 +109,27 @@ func (s *Store) ChangeCluster(ctx context.Context, change func(*cluster.State) e
 			return err
 		}
 		if is.List != was.List {
-			if err := tx.Exec(`UPDATE cluster_lists SET list = $1, base = $2, proposed = $3, former = $4, since = $5 WHERE id = 1`,
-				is.List, strings.Join(is.Base, " "), strings.Join(is.Next, " "), strings.Join(is.Former, " "), is.Since); err != nil {
-				return err
-			}
+			tx.Do(`UPDATE cluster_lists SET list = $1, base = $2, proposed = $3, former = $4, since = $5 WHERE id = 1`,
+				is.List, strings.Join(is.Base, " "), strings.Join(is.Next, " "), strings.Join(is.Former, " "), is.Since)
 		}
-		return writeNodes(tx, was.Nodes, is.Nodes)
+		writeNodes(tx, was.Nodes, is.Nodes)
+		return nil
 	})
 }
 
 // writeNodes writes what has changed. A row that stays is not touched: its node may be beating.
-func writeNodes(tx *sqlstore.Conn, was, is []cluster.Node) error {
+func writeNodes(tx *sqlstore.Conn, was, is []cluster.Node) {
 	for _, n := range was {
-		if slices.Contains(is, n) {
-			continue
-		}
-		if err := tx.Exec(`DELETE FROM cluster_nodes WHERE id = $1`, n.ID); err != nil {
-			return err
+		if !slices.Contains(is, n) {
+			tx.Do(`DELETE FROM cluster_nodes WHERE id = $1`, n.ID)
 		}
 	}
 	for _, n := range is {
-		if slices.Contains(was, n) {
-			continue
-		}
-		if err := tx.Exec(`INSERT INTO cluster_nodes (id, life, version, mode, started_at, seen_at, list, host) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-			n.ID, n.Life, n.Version, string(n.Mode), n.StartedAt, n.SeenAt, n.List, n.Host); err != nil {
-			return err
+		if !slices.Contains(was, n) {
+			tx.Do(`INSERT INTO cluster_nodes (id, life, version, mode, started_at, seen_at, list, host) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+				n.ID, n.Life, n.Version, string(n.Mode), n.StartedAt, n.SeenAt, n.List, n.Host)
 		}
 	}
-	return nil
 }
 
 // ledgerRow is the row of cluster_lists whose base is the name of the data in Redis. The row with the lists

@@ -104,25 +104,18 @@ func saveBooks(tx *sqlstore.Conn, b *billing.Books) error {
 	if b.Stop != nil {
 		stop = *b.Stop
 	}
-	err := tx.Exec(sqlstore.Upsert("billing_accounts", "account_id, "+bookColumns, "account_id", bookColumns),
+	tx.Do(sqlstore.Upsert("billing_accounts", "account_id, "+bookColumns, "account_id", bookColumns),
 		b.Account.ID, b.Plan.String(), b.PriceCents, b.NextPlan.String(), b.Began, b.PeriodStart, b.PeriodEnd,
 		b.CancelAtEnd, b.Failed, b.FailingSince, b.Due, b.Processor, b.Customer,
 		// visit_at is when the billing loop has to look at the account again; BillingDue reads it.
 		b.Method.Brand, b.Method.LastFour, b.Method.Expires, b.Ahead, b.VisitAt(),
 		b.Undelivered, stop.At, stop.Why, b.CreditCents)
-	if err != nil {
-		return err
-	}
 	if b.Payment != nil {
-		if err := savePayment(tx, b.Payment, b.Ahead); err != nil {
-			return err
-		}
+		savePayment(tx, b.Payment, b.Ahead)
 	}
 	// Only the new entries; those of earlier changes are not in the books.
 	for i := range b.Entries {
-		if err := appendLedger(tx, &b.Entries[i]); err != nil {
-			return err
-		}
+		appendLedger(tx, &b.Entries[i])
 	}
 	if b.Audit.Action == "" {
 		return nil
@@ -143,13 +136,11 @@ const paymentChanges = `status, period_start, period_end, ref, url, reason, conf
 
 // savePayment inserts or updates a payment. A payment gets its invoice number when it is paid, in
 // the same transaction, so the numbers have no gaps.
-func savePayment(tx *sqlstore.Conn, p *billing.Payment, ahead time.Duration) (err error) {
+func savePayment(tx *sqlstore.Conn, p *billing.Payment, ahead time.Duration) {
 	if p.Status == billing.Paid && p.Invoice == 0 {
-		if p.Invoice, err = tx.Next("billing_invoices"); err != nil {
-			return err
-		}
+		p.Invoice = tx.Next("billing_invoices")
 	}
-	return tx.Exec(sqlstore.Upsert("billing_payments", paymentColumns, "id", paymentChanges),
+	tx.Do(sqlstore.Upsert("billing_payments", paymentColumns, "id", paymentChanges),
 		p.ID, p.AccountID, string(p.Kind), string(p.Status), p.Processor, p.Present, p.Plan.String(), p.PriceCents, p.AmountCents,
 		p.PeriodStart, p.PeriodEnd, p.Ref, p.URL, p.Reason, p.Confirm, p.CreatedAt, p.PaidAt,
 		p.Invoice, p.RefundedCents, p.RefundToCents, p.DisputedCents, p.DisputeSteps, p.VisitAt(ahead), p.CreditCents)
@@ -160,16 +151,11 @@ const ledgerColumns = `seq, at, account_id, actor, what, plan, amount_cents, pay
 
 // appendLedger appends an entry to the ledger and sets its number. Entries are
 // never changed.
-func appendLedger(tx *sqlstore.Conn, e *billing.Entry) (err error) {
-	if e.Seq, err = tx.Next("billing_ledger"); err != nil {
-		return err
-	}
-	err = tx.Exec(sqlstore.Insert("billing_ledger", ledgerColumns),
+func appendLedger(tx *sqlstore.Conn, e *billing.Entry) {
+	e.Seq = tx.Next("billing_ledger")
+	tx.Do(sqlstore.Insert("billing_ledger", ledgerColumns),
 		e.Seq, e.At, e.AccountID, e.Actor, string(e.What), e.Plan.String(), e.AmountCents, e.PaymentID, e.Detail)
-	if err != nil {
-		return err
-	}
-	return alerts.Add(tx, alert.OfLedger(e))
+	alerts.Add(tx, alert.OfLedger(e))
 }
 
 // Payment returns the payment with the given id.
@@ -283,11 +269,8 @@ func (s *Store) SetBillingDetails(ctx context.Context, accountID string, d billi
 func (s *Store) ChangeTestObject(ctx context.Context, id string, change func(body []byte) ([]byte, error)) error {
 	return s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
 		// An empty row represents a missing object, so that there is always a row to lock.
-		err := tx.Exec(`INSERT INTO testpay_objects (id, body) VALUES ($1, $2)
+		tx.Do(`INSERT INTO testpay_objects (id, body) VALUES ($1, $2)
 			ON CONFLICT (id) DO UPDATE SET id = excluded.id`, id, []byte{})
-		if err != nil {
-			return err
-		}
 		body, err := sqlstore.Value[[]byte](tx, `SELECT body FROM testpay_objects WHERE id = $1`, id)
 		if err != nil {
 			return err

@@ -55,12 +55,8 @@ func (s *Store) RecordCatalog(ctx context.Context, record func(*catalog.State) [
 		// record modifies the maps, so compare with copies.
 		models, revisions := maps.Clone(state.Models), maps.Clone(state.Revisions)
 		changes := record(state)
-		if err := storeModels(tx, models, state.Models); err != nil {
-			return err
-		}
-		if err := storeRevisions(tx, revisions, state.Revisions); err != nil {
-			return err
-		}
+		storeModels(tx, models, state.Models)
+		storeRevisions(tx, revisions, state.Revisions)
 		// The usual case: nothing was logged, so the counter stays.
 		if len(changes) == 0 {
 			return nil
@@ -68,9 +64,7 @@ func (s *Store) RecordCatalog(ctx context.Context, record func(*catalog.State) [
 		for i := range changes {
 			c := &changes[i]
 			number++
-			if err := tx.Exec(sqlstore.Insert("catalog_changes", changeColumns), number, c.At, string(c.Type), c.Model, sqlstore.OrNull(c.Before), sqlstore.OrNull(c.After)); err != nil {
-				return err
-			}
+			tx.Do(sqlstore.Insert("catalog_changes", changeColumns), number, c.At, string(c.Type), c.Model, sqlstore.OrNull(c.Before), sqlstore.OrNull(c.After))
 		}
 		return tx.SetCounter(lastChange, number)
 	})
@@ -101,41 +95,34 @@ func catalogState(tx *sqlstore.Conn) (*catalog.State, error) {
 }
 
 // storeModels writes the models that differ. Most calls change nothing and then write nothing.
-func storeModels(tx *sqlstore.Conn, old, next map[string]catalog.Kept) error {
+func storeModels(tx *sqlstore.Conn, old, next map[string]catalog.Kept) {
 	for id, k := range next {
 		// Listings are compared as bytes. They are encoded in the same way every time.
 		was, there := old[id]
 		if there && k.Joined.Equal(was.Joined) && bytes.Equal(k.Listing, was.Listing) && k.Fixed == was.Fixed && k.Seen.Equal(was.Seen) && k.ChangedAt.Equal(was.ChangedAt) {
 			continue
 		}
-		if err := tx.Exec(sqlstore.Upsert("catalog_models", "id, "+modelColumns, "id", modelColumns), id, k.Joined, sqlstore.OrNull(k.Listing), k.Fixed, k.Seen, k.ChangedAt); err != nil {
-			return err
-		}
+		tx.Do(sqlstore.Upsert("catalog_models", "id, "+modelColumns, "id", modelColumns), id, k.Joined, sqlstore.OrNull(k.Listing), k.Fixed, k.Seen, k.ChangedAt)
 	}
-	return forget(tx, old, next, `DELETE FROM catalog_models WHERE id = $1`)
+	forget(tx, old, next, `DELETE FROM catalog_models WHERE id = $1`)
 }
 
 // storeRevisions writes all revisions, of which there are few, and deletes those that are gone: of configurations that no
 // process runs any more.
-func storeRevisions(tx *sqlstore.Conn, old, next map[string]catalog.Revision) error {
+func storeRevisions(tx *sqlstore.Conn, old, next map[string]catalog.Revision) {
 	for hash, r := range next {
-		if err := tx.Exec(sqlstore.Upsert("catalog_revisions", "hash, since, seen_at", "hash", "since, seen_at"), hash, r.Since, r.Seen); err != nil {
-			return err
-		}
+		tx.Do(sqlstore.Upsert("catalog_revisions", "hash, since, seen_at", "hash", "since, seen_at"), hash, r.Since, r.Seen)
 	}
-	return forget(tx, old, next, `DELETE FROM catalog_revisions WHERE hash = $1`)
+	forget(tx, old, next, `DELETE FROM catalog_revisions WHERE hash = $1`)
 }
 
 // forget deletes what is in old and no longer in next.
-func forget[T any](tx *sqlstore.Conn, old, next map[string]T, statement string) error {
+func forget[T any](tx *sqlstore.Conn, old, next map[string]T, statement string) {
 	for key := range old {
 		if _, stays := next[key]; !stays {
-			if err := tx.Exec(statement, key); err != nil {
-				return err
-			}
+			tx.Do(statement, key)
 		}
 	}
-	return nil
 }
 
 // CatalogChanges returns up to most changes after the one with the given number, oldest first.

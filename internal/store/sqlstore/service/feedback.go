@@ -46,9 +46,7 @@ func feedbackSums() string {
 // CastVote adds a vote, or replaces the one that the account has cast on the call.
 func (s *Store) CastVote(ctx context.Context, v feedback.Vote, week int64) error {
 	return s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
-		if _, err := tx.Next(feedbackCounter); err != nil {
-			return err
-		}
+		tx.Next(feedbackCounter)
 		good, bad, taken := int64(0), int64(milliVote), "good"
 		if v.Good {
 			good, bad, taken = milliVote, 0, "bad"
@@ -78,9 +76,7 @@ const feedbackCounter = "feedback"
 // AddCounts adds how calls ended.
 func (s *Store) AddCounts(ctx context.Context, counts []feedback.Count, week int64) error {
 	return s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
-		if _, err := tx.Next(feedbackCounter); err != nil {
-			return err
-		}
+		tx.Next(feedbackCounter)
 		return tx.ExecEach(len(counts), func(i int) []any {
 			c := &counts[i]
 			return []any{c.AccountID, c.Model, c.Task.String(), week, 0, 0, c.Calls * milliVote, c.Troubled * milliVote}
@@ -113,13 +109,9 @@ func (s *Store) FeedbackSums(ctx context.Context, week int64) (sums []feedback.S
 // ForgetFeedback deletes what is known of a model, or of all if it is empty.
 func (s *Store) ForgetFeedback(ctx context.Context, model string, e account.Entry) error {
 	return s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
-		if _, err := tx.Next(feedbackCounter); err != nil {
-			return err
-		}
+		tx.Next(feedbackCounter)
 		for _, table := range []string{"router_feedback", "router_votes"} {
-			if err := tx.Exec(`DELETE FROM `+table+` WHERE model = $1 OR $1 = ''`, model); err != nil {
-				return err
-			}
+			tx.Do(`DELETE FROM `+table+` WHERE model = $1 OR $1 = ''`, model)
 		}
 		return accounts.Audit(tx, e)
 	})

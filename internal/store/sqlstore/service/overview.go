@@ -19,9 +19,7 @@ func (s *Store) StoreMinutes(ctx context.Context, node string, minutes []overvie
 			if err != nil {
 				return err
 			}
-			if err := tx.Exec(sqlstore.Upsert("overview_minutes", "at, node, content", "at, node", "content"), minutes[i].At, node, string(content)); err != nil {
-				return err
-			}
+			tx.Do(sqlstore.Upsert("overview_minutes", "at, node, content", "at, node", "content"), minutes[i].At, node, string(content))
 		}
 		return tx.Exec(`DELETE FROM overview_minutes WHERE at < $1`, before)
 	})
@@ -60,9 +58,7 @@ func (s *Store) AddDays(ctx context.Context, before int64, sums func(from time.T
 				return err
 			}
 		}
-		if err := tx.Exec(`DELETE FROM health_days WHERE day < $1`, before); err != nil {
-			return err
-		}
+		tx.Do(`DELETE FROM health_days WHERE day < $1`, before)
 		return tx.SetCounter(daysAdded, to.Unix())
 	})
 }

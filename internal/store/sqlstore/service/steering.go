@@ -54,9 +54,7 @@ func ordersOf(c *sqlstore.Conn) ([]steering.Order, error) {
 // row keeps other changes out.
 func (s *Store) ChangeOrders(ctx context.Context, change func(have []steering.Order) ([]steering.Order, account.Entry, error)) error {
 	return s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
-		if _, err := tx.Next("steering"); err != nil {
-			return err
-		}
+		tx.Next("steering")
 		had, err := ordersOf(tx)
 		if err != nil {
 			return err
@@ -69,11 +67,8 @@ func (s *Store) ChangeOrders(ctx context.Context, change func(have []steering.Or
 			return slices.ContainsFunc(list, func(o steering.Order) bool { return o.ID == id })
 		}
 		for i := range had {
-			if has(next, had[i].ID) {
-				continue
-			}
-			if err := tx.Exec(`DELETE FROM steering_orders WHERE id = $1`, had[i].ID); err != nil {
-				return err
+			if !has(next, had[i].ID) {
+				tx.Do(`DELETE FROM steering_orders WHERE id = $1`, had[i].ID)
 			}
 		}
 		for i := range next { // an order never changes: there are only new ones
@@ -84,10 +79,8 @@ func (s *Store) ChangeOrders(ctx context.Context, change func(have []steering.Or
 			if err != nil {
 				return err
 			}
-			if err := tx.Exec(`INSERT INTO steering_orders (id, kind, at, content) VALUES ($1, $2, $3, $4)`,
-				next[i].ID, string(next[i].Kind), next[i].At, string(content)); err != nil {
-				return err
-			}
+			tx.Do(`INSERT INTO steering_orders (id, kind, at, content) VALUES ($1, $2, $3, $4)`,
+				next[i].ID, string(next[i].Kind), next[i].At, string(content))
 		}
 		return accounts.Audit(tx, entry)
 	})

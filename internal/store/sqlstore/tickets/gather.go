@@ -28,11 +28,8 @@ func (s *Store) GatherTickets(ctx context.Context, now time.Time, most int) (mor
 		if err != nil {
 			return err
 		}
-		err = tx.Exec(`UPDATE matters SET state = 'open', snoozed_until = 0, changed_at = $1, version = version + 1
+		tx.Do(`UPDATE matters SET state = 'open', snoozed_until = 0, changed_at = $1, version = version + 1
 			WHERE state = 'snoozed' AND snoozed_until <= $1`, now)
-		if err != nil {
-			return err
-		}
 		for _, find := range []func() ([]raised, error){
 			func() ([]raised, error) { return raisedByEvents(tx, last, now, most) },
 			func() ([]raised, error) { return raisedByKeys(tx, most) },
@@ -44,12 +41,11 @@ func (s *Store) GatherTickets(ctx context.Context, now time.Time, most int) (mor
 			}
 			more = more || len(list) == most
 			for _, r := range list {
-				if err := raise(tx, r, now); err != nil {
-					return err
-				}
+				raise(tx, r, now)
 			}
 		}
-		return closeSettled(tx, now)
+		closeSettled(tx, now)
+		return nil
 	})
 	return more, err
 }
@@ -112,16 +108,16 @@ func raisedByPayments(tx *sqlstore.Conn, now time.Time, most int) ([]raised, err
 }
 
 // raise opens a ticket, unless the account has an open one of this kind that the service opened.
-func raise(tx *sqlstore.Conn, r raised, now time.Time) error {
+func raise(tx *sqlstore.Conn, r raised, now time.Time) {
 	if r.kind == "" {
-		return nil
+		return
 	}
 	m := ticket.Ticket{
 		ID: newTicketID(), AccountID: r.account, Kind: r.kind, Cause: r.cause, Subject: r.subject, State: ticket.Open, Waits: ticket.Support,
 		OpenedAt: r.at, Since: r.at, ChangedAt: now, Version: 1,
 	}
 	// The kinds of one account are told apart by their cause; the score is a ticket once.
-	return tx.Exec(`INSERT INTO matters (`+ticketColumns+`)
+	tx.Do(`INSERT INTO matters (`+ticketColumns+`)
 		SELECT CAST($1 AS TEXT), a.id, CAST($3 AS TEXT), CAST($4 AS TEXT), CAST($5 AS TEXT), CAST($6 AS TEXT), CAST($7 AS TEXT), CAST($8 AS TEXT),
 			CAST($9 AS BIGINT), CAST($10 AS BIGINT), CAST($11 AS BIGINT), CAST($12 AS BIGINT), CAST($13 AS INTEGER), CAST($14 AS INTEGER), CAST($15 AS BIGINT), CAST($16 AS BIGINT)
 		FROM accounts a WHERE a.id = $2
@@ -132,7 +128,7 @@ func raise(tx *sqlstore.Conn, r raised, now time.Time) error {
 // closeSettled closes what the service opened and what has settled itself: the keys are on again, the payment was
 // made, the month of the score is over. Where the keys are off, that is the ticket, and not the score before. Tickets
 // in which somebody has written stay as they are.
-func closeSettled(tx *sqlstore.Conn, now time.Time) error {
+func closeSettled(tx *sqlstore.Conn, now time.Time) {
 	t := now.UTC()
 	month := time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
 	const closing = `UPDATE matters SET state = 'closed', snoozed_until = 0, since = $1, changed_at = $1, version = version + 1
@@ -149,11 +145,8 @@ func closeSettled(tx *sqlstore.Conn, now time.Time) error {
 		{where: `kind IN ('past-90', 'climb') AND EXISTS (SELECT 1 FROM accounts a
 			WHERE a.id = matters.account_id AND (a.deactivated_at IS NOT NULL OR a.terminated = 1))`},
 	} {
-		if err := tx.Exec(closing+q.where, append([]any{now}, q.args...)...); err != nil {
-			return err
-		}
+		tx.Do(closing+q.where, append([]any{now}, q.args...)...)
 	}
-	return nil
 }
 
 // asked is an inquiry as notices keep it.
@@ -198,12 +191,8 @@ func joinInquiry(tx *sqlstore.Conn, a *asked) error {
 			ID: newTicketID(), AccountID: a.account, Kind: ticket.Inquiry, Cause: a.id, Subject: a.title, State: ticket.Open, Waits: ticket.Customer,
 			OpenedAt: a.at, Since: a.at, ChangedAt: a.at, Messages: 1, Version: 1,
 		}
-		if err := insertTicket(tx, m); err != nil {
-			return err
-		}
-		if err := insertMessage(tx, m, ticket.Message{Number: 1, At: a.at, From: ticket.Support, Author: "abuse control", Text: a.body}); err != nil {
-			return err
-		}
+		insertTicket(tx, m)
+		insertMessage(tx, m, ticket.Message{Number: 1, At: a.at, From: ticket.Support, Author: "abuse control", Text: a.body})
 	}
 	joined := 1
 	if !a.answered.IsZero() {
@@ -211,12 +200,8 @@ func joinInquiry(tx *sqlstore.Conn, a *asked) error {
 		m.Messages++
 		m.Waits, m.State, m.Since, m.ChangedAt, m.SnoozedUntil = ticket.Support, ticket.Open, a.answered, a.answered, time.Time{}
 		m.Version++
-		if err := insertMessage(tx, m, ticket.Message{Number: m.Messages, At: a.answered, From: ticket.Customer, Author: "owner", Text: a.answer}); err != nil {
-			return err
-		}
-		if err := updateTicket(tx, m); err != nil {
-			return err
-		}
+		insertMessage(tx, m, ticket.Message{Number: m.Messages, At: a.answered, From: ticket.Customer, Author: "owner", Text: a.answer})
+		updateTicket(tx, m)
 	}
 	return tx.Exec(`UPDATE notices SET joined = $2 WHERE id = $1`, a.id, joined)
 }

@@ -49,12 +49,8 @@ func (s *Store) OpenTicket(ctx context.Context, m *ticket.Ticket, first ticket.M
 		if err := dropTickets(tx, m.AccountID, keep-1); err != nil {
 			return err
 		}
-		if err := insertTicket(tx, m); err != nil {
-			return err
-		}
-		if err := insertMessage(tx, m, first); err != nil {
-			return err
-		}
+		insertTicket(tx, m)
+		insertMessage(tx, m, first)
 		return accounts.AuditIfAny(tx, e)
 	})
 }
@@ -76,20 +72,18 @@ func dropTickets(tx *sqlstore.Conn, accountID string, keep int) error {
 	}
 	const oldest = `(SELECT id FROM matters WHERE account_id = $1 AND state = 'closed' ORDER BY opened_at, id LIMIT $2)`
 	// The same rows twice: nothing else changes the account's tickets meanwhile.
-	if err := tx.Exec(`DELETE FROM matter_messages WHERE matter_id IN `+oldest, accountID, n-keep); err != nil {
-		return err
-	}
+	tx.Do(`DELETE FROM matter_messages WHERE matter_id IN `+oldest, accountID, n-keep)
 	return tx.Exec(`DELETE FROM matters WHERE id IN `+oldest, accountID, n-keep)
 }
 
 // insertTicket stores a ticket that has no row yet.
-func insertTicket(tx *sqlstore.Conn, m *ticket.Ticket) error {
-	return tx.Exec(sqlstore.Insert("matters", ticketColumns), ticketValues(m)...)
+func insertTicket(tx *sqlstore.Conn, m *ticket.Ticket) {
+	tx.Do(sqlstore.Insert("matters", ticketColumns), ticketValues(m)...)
 }
 
 // insertMessage stores a message of a ticket. The caller has given it the next number, under the lock of the ticket's row.
-func insertMessage(tx *sqlstore.Conn, m *ticket.Ticket, say ticket.Message) error {
-	return tx.Exec(sqlstore.Insert("matter_messages", "matter_id, number, account_id, at, side, author, text"),
+func insertMessage(tx *sqlstore.Conn, m *ticket.Ticket, say ticket.Message) {
+	tx.Do(sqlstore.Insert("matter_messages", "matter_id, number, account_id, at, side, author, text"),
 		m.ID, say.Number, m.AccountID, say.At, string(say.From), say.Author, say.Text)
 }
 
@@ -98,9 +92,7 @@ func (s *Store) ChangeTicket(ctx context.Context, id string, since time.Time, ch
 	var c ticket.Change
 	err := s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
 		// The update takes the row's lock on PostgreSQL. On SQLite this transaction is the only writer anyway.
-		if err := tx.Exec(`UPDATE matters SET version = version WHERE id = $1`, id); err != nil {
-			return err
-		}
+		tx.Do(`UPDATE matters SET version = version WHERE id = $1`, id)
 		m, err := ticketOf(tx, id)
 		if err != nil {
 			return err
@@ -114,13 +106,9 @@ func (s *Store) ChangeTicket(ctx context.Context, id string, since time.Time, ch
 		}
 		// A change without words, such as a new assignee, adds no message.
 		if c.Say.Text != "" {
-			if err := insertMessage(tx, &c.Ticket, c.Say); err != nil {
-				return err
-			}
+			insertMessage(tx, &c.Ticket, c.Say)
 		}
-		if err := updateTicket(tx, &c.Ticket); err != nil {
-			return err
-		}
+		updateTicket(tx, &c.Ticket)
 		return accounts.AuditIfAny(tx, c.Audit)
 	})
 	if err != nil {
@@ -130,8 +118,8 @@ func (s *Store) ChangeTicket(ctx context.Context, id string, since time.Time, ch
 }
 
 // updateTicket writes what can change of a ticket.
-func updateTicket(tx *sqlstore.Conn, m *ticket.Ticket) error {
-	return tx.Exec(sqlstore.Update("matters", "id, state, waits, assignee, since, changed_at, snoozed_until, messages, unread, mailed_at, version"),
+func updateTicket(tx *sqlstore.Conn, m *ticket.Ticket) {
+	tx.Do(sqlstore.Update("matters", "id, state, waits, assignee, since, changed_at, snoozed_until, messages, unread, mailed_at, version"),
 		m.ID, string(m.State), string(m.Waits), m.Assignee, m.Since, m.ChangedAt, m.SnoozedUntil, m.Messages, m.Unread, m.MailedAt, m.Version)
 }
 

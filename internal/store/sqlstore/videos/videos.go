@@ -31,14 +31,11 @@ const videoColumns = `id, account_id, key_id, plan, tier, prompt, model, width, 
 // the returned job is nil.
 func (s *Store) CreateVideo(ctx context.Context, j *video.Job, allow func(video.Load) error) (*video.Job, error) {
 	var first *video.Job
-	err := s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
+	err := s.db.Tx(ctx, func(tx *sqlstore.Conn) (err error) {
 		// The upsert locks the account's row on PostgreSQL, so that jobs of one account are
 		// admitted one after the other. On SQLite this transaction is the only writer anyway.
-		err := tx.Exec(`INSERT INTO video_turns (account_id, turn) VALUES ($1, 0)
+		tx.Do(`INSERT INTO video_turns (account_id, turn) VALUES ($1, 0)
 			ON CONFLICT (account_id) DO UPDATE SET turn = video_turns.turn`, j.AccountID)
-		if err != nil {
-			return err
-		}
 		if j.Repeat != nil {
 			if first, err = findRepeat(tx, j.AccountID, j.Repeat); err != nil || first != nil {
 				return err
@@ -134,15 +131,9 @@ func (s *Store) ClaimVideo(ctx context.Context, now time.Time, claim func(*video
 			return err
 		}
 		claim(j)
-		if err := updateVideo(tx, j); err != nil {
-			return err
-		}
+		updateVideo(tx, j)
 		// The account that was just served goes to the end of the queue.
-		turn, err := tx.Next("video_turns")
-		if err != nil {
-			return err
-		}
-		return tx.Exec(`UPDATE video_turns SET turn = $2 WHERE account_id = $1`, j.AccountID, turn)
+		return tx.Exec(`UPDATE video_turns SET turn = $2 WHERE account_id = $1`, j.AccountID, tx.Next("video_turns"))
 	})
 	if err != nil {
 		return nil, err
@@ -181,13 +172,9 @@ func (s *Store) ChangeVideo(ctx context.Context, id string, change func(*video.J
 			refused = err
 			return err
 		}
-		if err := updateVideo(tx, j); err != nil {
-			return err
-		}
+		updateVideo(tx, j)
 		if j.Status != was {
-			if err := alerts.Add(tx, alert.OfVideo(j)); err != nil {
-				return err
-			}
+			alerts.Add(tx, alert.OfVideo(j))
 		}
 		if settlement == nil {
 			return nil
@@ -218,8 +205,8 @@ func (s *Store) DeleteVideo(ctx context.Context, id string) error {
 const changing = `id, status, progress, reason, started_at, finished_at, expires_at, attempts, node, until_at, renderer, credential, upstream, generation, size, sha256`
 
 // updateVideo writes the columns of a job that change after its creation.
-func updateVideo(tx *sqlstore.Conn, j *video.Job) error {
-	return tx.Exec(sqlstore.Update("video_jobs", changing), j.ID, string(j.Status), j.Progress, string(j.Reason), j.StartedAt, j.FinishedAt, j.ExpiresAt,
+func updateVideo(tx *sqlstore.Conn, j *video.Job) {
+	tx.Do(sqlstore.Update("video_jobs", changing), j.ID, string(j.Status), j.Progress, string(j.Reason), j.StartedAt, j.FinishedAt, j.ExpiresAt,
 		j.Attempts, j.Node, j.Until, j.Renderer, j.Credential, j.Upstream, nullText(j.Generation), j.Size, j.SHA256)
 }
 

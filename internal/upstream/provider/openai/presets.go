@@ -131,15 +131,6 @@ var presets = []Preset{
 	{Kind: "ollama", plain: true, BaseURL: "http://127.0.0.1:11434/v1", limit: maxTokens, efforts: least, single: true, unforced: true, refused: []string{"logit_bias", "user"}},
 }
 
-// Kinds returns the names of the presets.
-func Kinds() []string {
-	kinds := make([]string, len(presets))
-	for i := range presets {
-		kinds[i] = presets[i].Kind
-	}
-	return kinds
-}
-
 // PresetOf returns the preset of a kind, and reports whether there is one. The kind openai at another address than
 // OpenAI's is any server that speaks the dialect: its preset is the zero Preset.
 func PresetOf(kind, baseURL string) (Preset, bool) {

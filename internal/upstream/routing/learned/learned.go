@@ -104,12 +104,6 @@ const (
 	weakQuality   = 60.0
 )
 
-// Quality returns how well a model does a prompt, from 0 to 100. Quality is its estimate for the kind of task.
-// Strong models do about as well on every prompt; the more difficult it is, the further the weak ones fall
-// behind. In the terms of item response: the difficulty sets the discrimination, so that a model of quality 90
-// answers where one of quality 60 fails with the given chance. At Typical the quality stays what it is.
-func Quality(quality, difficulty float64) float64 { return CurveOf(difficulty).Quality(quality) }
-
 // Curve is how well models of every quality do a prompt of one difficulty. The zero Curve is not one.
 type Curve struct{ slope float64 }
 
@@ -126,7 +120,10 @@ func CurveOf(difficulty float64) Curve {
 	return Curve{(top - logit(gap)) / behind}
 }
 
-// Quality returns how well a model does the prompt, given its estimate for the kind of task.
+// Quality returns how well a model does the prompt, from 0 to 100. quality is its estimate for the kind of task.
+// Strong models do about as well on every prompt; the more difficult it is, the further the weak ones fall
+// behind. In the terms of item response: the difficulty sets the discrimination, so that a model of quality 90
+// answers where one of quality 60 fails with the given chance. At Typical the quality stays what it is.
 func (c Curve) Quality(quality float64) float64 {
 	return 100 * logistic(top+c.slope*(logit(min(max(quality, 1), 99))-top))
 }

@@ -116,18 +116,18 @@ func TestKinds(t *testing.T) {
 func TestQuality(t *testing.T) {
 	t.Parallel()
 	for _, q := range []float64{30, 60, 75, 90, 96} {
-		if got := Quality(q, Typical); math.Abs(got-q) > 1e-9 {
+		if got := CurveOf(Typical).Quality(q); math.Abs(got-q) > 1e-9 {
 			t.Errorf("Quality(%g, Typical) = %g, want no change", q, got)
 		}
 		for d := 0.1; d < 0.8; d += 0.1 {
-			if worse, better := Quality(q, d), Quality(q+1, d); worse >= better {
+			if worse, better := CurveOf(d).Quality(q), CurveOf(d).Quality(q+1); worse >= better {
 				t.Errorf("at difficulty %g, quality %g becomes %g, and %g only %g", d, q, worse, q+1, better)
 			}
 		}
 	}
 	// By definition: the chance that the weak model fails where the strong one does not.
 	for _, d := range []float64{0.1, 0.3, 0.6} {
-		if got := Quality(strongQuality, d) - Quality(weakQuality, d); math.Abs(got-100*d) > 1e-9 {
+		if got := CurveOf(d).Quality(strongQuality) - CurveOf(d).Quality(weakQuality); math.Abs(got-100*d) > 1e-9 {
 			t.Errorf("at difficulty %g the weak model is %g points behind, want %g", d, got, 100*d)
 		}
 	}
