@@ -75,6 +75,16 @@ func newQuotaNodes(t *testing.T, redis *simRedis, n int) (nodes []*quotaNode) {
 	return nodes
 }
 
+// used returns what Redis has counted in a month.
+func (n *quotaNode) used(t *testing.T, month time.Time) int64 {
+	t.Helper()
+	r, err := n.l.keyMonth("key_1", month).send(keyTold{all: -1, stored: -1}, "reader", newLife())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.used
+}
+
 // try does something, of whose messages all have the same fate.
 func (n *quotaNode) try(what string, f func()) {
 	n.wire.what = what
@@ -148,13 +158,7 @@ func quotaRound(t *testing.T, seed uint64, round int, text func(*script) string)
 		}
 		return []string{"", "", "", lostOnTheWay, lostReply, heldUp}[random.IntN(6)]
 	}
-	used := func() int64 {
-		r, err := nodes[0].l.keyMonth("key_1", quotaMonth).send(keyTold{all: -1, stored: -1}, "reader", newLife())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r.used
-	}
+	used := func() int64 { return nodes[0].used(t, quotaMonth) }
 	for _, n := range nodes { // of a count that a node has never seen, its own reservations are no part
 		if _, err := n.count.Raise(sum); err != nil {
 			t.Fatal(err)
@@ -244,15 +248,15 @@ func quotaRound(t *testing.T, seed uint64, round int, text func(*script) string)
 	return wrong
 }
 
-// quotaGate returns a gate that counts on a node, for a key with 10 units a month.
-func (n *quotaNode) gate(stored *int64, opts admission.QuotaOptions) (*admission.Quota, func(units int64) *admission.Lease) {
+// gate returns a function that makes calls on the node with a key that has 10 units a month. It returns nil if one is
+// refused.
+func (n *quotaNode) gate(stored *int64, opts admission.QuotaOptions) func(units int64) *admission.Lease {
 	limit := account.Limit(10)
 	a := &account.Account{ID: "acct_1", Plan: account.Scale, Keys: []account.Key{{ID: "key_1", Name: "k", Limits: &account.KeyLimits{UnitsPerMonth: &limit}}}}
-	opts.Shared, opts.Now = n.l, func() time.Time { return quotaMonth.Add(time.Hour) }
-	q := admission.NewQuota(func(context.Context, string, string, time.Time) (int64, error) { return *stored, nil }, &opts)
+	opts.Shared = n.l
 	g := admission.New(n.l, noBooks{}, nil)
-	g.CountUnits(q)
-	return q, func(units int64) *admission.Lease {
+	g.CountUnits(admission.NewQuota(func(context.Context, string, string, time.Time) (int64, error) { return *stored, nil }, &opts))
+	return func(units int64) *admission.Lease {
 		lease, _, _ := g.Admit(&admission.Demand{
 			Caller: auth.Caller{Account: a, KeyID: "key_1", Limits: a.Keys[0].Limits}, Limits: anyLimits,
 			Model: admission.Model{ID: "m", RequestMilli: 1000, UnitMilli: units * 1000}, PromptTokens: 1, MaxTokens: 1,
@@ -274,9 +278,8 @@ func TestQuotaOverNodes(t *testing.T) {
 	t.Parallel()
 	redis := newSimRedis(time.Now, breakScript(t, ""))
 	nodes, stored := newQuotaNodes(t, redis, 2), int64(2000)
-	opts := admission.QuotaOptions{Nodes: func() int { return 2 }}
-	_, one := nodes[0].gate(&stored, opts)
-	_, two := nodes[1].gate(&stored, opts)
+	opts := admission.QuotaOptions{Nodes: func() int { return 2 }, Now: func() time.Time { return quotaMonth }}
+	one, two := nodes[0].gate(&stored, opts), nodes[1].gate(&stored, opts)
 	left := func(want int, when string) {
 		t.Helper()
 		var all []*admission.Lease
@@ -324,6 +327,32 @@ func TestQuotaOverNodes(t *testing.T) {
 	last := two(1)
 	nodes[1].try(lostOnTheWay, func() { end(last, 1) })
 	left(2, "after a call that cost what it reserved")
+}
+
+// A call counts for the month in which it begins, and a clock that is set back finds the count that it left.
+func TestQuotaOfTheNextMonth(t *testing.T) {
+	t.Parallel()
+	n, stored := newQuotaNodes(t, newSimRedis(time.Now, breakScript(t, "")), 1)[0], int64(0)
+	now, june := quotaMonth.AddDate(0, 1, 0).Add(-time.Second), quotaMonth.AddDate(0, 1, 0)
+	call := n.gate(&stored, admission.QuotaOptions{Now: func() time.Time { return now }})
+	check := func(when string, inMay, inJune int64) {
+		t.Helper()
+		if may, june := n.used(t, quotaMonth), n.used(t, june); may != inMay || june != inJune {
+			t.Errorf("%s: %d thousandths in May and %d in June, want %d and %d", when, may, june, inMay, inJune)
+		}
+	}
+	running := call(3)
+	now = now.Add(time.Second)
+	end(call(1), 1)
+	end(running, 5)
+	check("after the end of a call that began in May", 5000, 1000)
+	for range 3 { // calls of the last and the first second
+		now = now.Add(-time.Second)
+		end(call(1), 0)
+		now = now.Add(time.Second)
+		end(call(1), 2)
+	}
+	check("after some calls in both", 5000, 7000)
 }
 
 // What an earlier version has counted this month counts.
