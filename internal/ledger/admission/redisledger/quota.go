@@ -58,8 +58,8 @@ func (l *Ledger) Correct(keyID string, month time.Time, delta int64) {
 	c.Add(0, delta, delta) // a failure leaves the count too high, which is safe
 }
 
-// Reserve implements admission.Count. It asks again once it knows the count, or has made it, if it was refused while Redis counted a
-// reservation that was given up, and if it was itself taken for one.
+// Reserve implements admission.Count. It asks again once it knows the count, or has made it; if it was refused while
+// Redis counted a reservation that was given up; and if it was itself taken for one.
 func (c *keyMonth) Reserve(limit, units int64, sum func() (int64, error)) (used, made int64, ok bool, err error) {
 	for range 5 {
 		r, err := c.tell(keyTold{want: units, most: limit, stored: -1}, true)
@@ -90,26 +90,36 @@ func (c *keyMonth) Hold(units int64) (made int64) {
 	return c.made
 }
 
-// Add implements admission.Count. The usual call costs what it has reserved, and then Redis has it.
+// Add implements admission.Count. The usual call costs what it has reserved, and then Redis has it. Only a job that gives
+// something back has a whole below zero.
 func (c *keyMonth) Add(made, delta, whole int64) (used int64, ok bool) {
 	for range 4 {
-		retired, known := c.add(made, delta, whole)
+		c.mu.Lock()
+		retired, known, same := c.retired, c.made != 0, c.made == made
+		if known && !retired {
+			c.add(same, delta, whole)
+		}
+		c.mu.Unlock()
 		switch {
 		case retired:
 			return c.addOnce(made, delta, whole)
-		case known && delta == 0 && c.same(made):
+		case known && same && delta == 0:
 			return 0, false
 		}
 		r, err := c.tell(keyTold{stored: -1}, false)
 		switch {
-		case err != nil && !known && made == 0:
-			c.giveBack(-delta)
+		case err != nil:
+			if !known && whole < 0 {
+				c.mu.Lock()
+				c.add(false, delta, whole) // told later
+				c.mu.Unlock()
+			}
 			return 0, false
-		case err != nil || known && r.known:
-			return r.used, err == nil
+		case known && r.known:
+			return r.used, true
 		case !known && !r.known:
 			return 0, false // the one that is made has it from the store
-		case known && made == 0:
+		case known && whole < 0:
 			delta, whole = 0, 0 // forget has kept it
 		}
 		// Now it is known, and has to be added; or it has been lost, and with it what was added.
@@ -117,35 +127,19 @@ func (c *keyMonth) Add(made, delta, whole int64) (used int64, ok bool) {
 	return 0, false
 }
 
-// add notes what Add adds if the count is known.
-func (c *keyMonth) add(made, delta, whole int64) (retired, known bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.retired || c.made == 0 {
-		return c.retired, false
-	}
-	if c.made != made {
+// add notes what Add adds, to the same count that the call has reserved of or to another one. The caller holds the lock.
+func (c *keyMonth) add(same bool, delta, whole int64) {
+	if !same {
 		delta = whole
 	}
-	c.all, c.back = c.all+max(0, delta), c.back+max(0, -delta)
-	if made == 0 {
-		c.loose += max(0, -delta)
-	}
-	return false, true
-}
-
-// giveBack notes what is given back to whichever count there is, and told later.
-func (c *keyMonth) giveBack(units int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.back, c.loose = c.back+max(0, units), c.loose+max(0, units)
+	c.all, c.back, c.loose = c.all+max(0, delta), c.back+max(0, -delta), c.loose+max(0, -whole)
 }
 
 // addOnce is Add for a count that this node no longer keeps. It has a life of its own, and nobody repeats it: what was
 // used is in the store.
 func (c *keyMonth) addOnce(made, delta, whole int64) (used int64, ok bool) {
 	once := func(known, n int64) (keyReply, error) {
-		return c.send(keyTold{known: known, all: max(0, n), back: max(0, -n), stored: -1}, c.l.node+"~", newLife())
+		return c.send(keyTold{known: known, all: max(0, n), unsure: max(0, n), back: max(0, -n), stored: -1}, c.l.node+"~", newLife())
 	}
 	if made != 0 {
 		if delta == 0 {
@@ -157,13 +151,6 @@ func (c *keyMonth) addOnce(made, delta, whole int64) (used int64, ok bool) {
 	}
 	r, err := once(anyHash, whole)
 	return r.used, err == nil && r.known
-}
-
-// same reports whether the count that the node knows has the number made.
-func (c *keyMonth) same(made int64) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.made == made
 }
 
 // Raise implements admission.Count. The sum of the store is without what was given back. What is given back after it was
@@ -185,11 +172,8 @@ func (c *keyMonth) Raise(sum func() (int64, error)) (used int64, err error) {
 func (c *keyMonth) Idle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.owes()
+	return c.all <= c.arrived && c.back == c.returned
 }
-
-// owes reports whether Redis has not counted all. The caller holds the lock.
-func (c *keyMonth) owes() bool { return c.all > c.arrived || c.back > c.returned }
 
 // Retire implements admission.Count. The count of the same month that this node may make later has another life, and Redis
 // remembers one of each node.
@@ -211,6 +195,7 @@ func (c *keyMonth) forget() {
 type keyTold struct {
 	known      int64 // the hash
 	all, back  int64
+	unsure     int64 // of all, what the node does not know to be counted
 	gone       int64
 	stored     int64 // what the store knows, with what was given back; -1: nothing
 	want, most int64 // units to reserve, and the most that may be used with them
@@ -243,8 +228,9 @@ func (c *keyMonth) tell(t keyTold, asks bool) (keyReply, error) {
 		return r, err
 	}
 	life := c.life
-	if t.known, t.all, t.back, t.gone = c.made, c.all, c.back, c.gone; c.made == 0 {
-		t.all, t.want, asks = -1, 0, false
+	t.known, t.all, t.back, t.gone = c.made, c.all, c.back, c.gone
+	if t.unsure = max(0, c.all-c.arrived); c.made == 0 {
+		t.all, t.back, t.want, asks = -1, 0, 0, false
 		if t.stored >= 0 {
 			t.known = makeHash
 		}
@@ -302,7 +288,7 @@ func (c *keyMonth) send(t keyTold, node, life string) (keyReply, error) {
 	}
 	e := l.units.begin(c.id, time.Time{}, c.keys, t.known, false)
 	e.args[nodeArg], e.args[lifeArg] = node, life
-	e.total(quotaTotal, "", t.all, 0, 1, t.stored, -1, -1, -1, t.back, t.want, t.most, t.gone)
+	e.total(quotaTotal, "", t.all, 0, t.unsure, t.stored, -1, -1, -1, t.back, t.want, t.most, t.gone)
 	e.about = append(e.about, tallied{})
 	ctx, cancel := context.WithTimeout(context.Background(), l.opts.Deadline)
 	defer cancel()

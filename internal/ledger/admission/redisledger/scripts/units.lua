@@ -25,7 +25,9 @@
 -- The total of a key is one of which calls reserve units when they begin. It has four more numbers: what the node has
 -- given back in all, which is part of forgiven; the units to reserve; the most that may be used with them; and how many
 -- reservations the node has given up, because no reply came. A reservation is added to what the node has added, which
--- is without those on their way. One that arrives after the node has given it up, and has said so, is not made. For
+-- is without those on their way. One that arrives after the node has given it up, and has said so, is not made. One
+-- that arrives before that may have been raised, too, so of a key the node says in place of the 1 how much of what it
+-- has added it does not know to be counted. For
 -- this total it returns units after, forgiven, what the node has added by S/NODE, and 1 if units were reserved (2: the
 -- reservation was given up). It has neither hours nor an epoch. An earlier version counted in the key old.
 local function tally(units, epoch, now, old)
@@ -99,7 +101,7 @@ local function tally(units, epoch, now, old)
       stored = math.max(stored, (struct.unpack('<d', text)))
     end
     total = math.max(total, stored)
-    if state[n] then
+    if not made then
       raised = raised + total - first
     end
     local counted, ok = included, 0
@@ -114,9 +116,9 @@ local function tally(units, epoch, now, old)
       local more = math.max(0, all - counted)
       -- A node that makes itself known adds what the store did not have when it looked. Another node may have looked
       -- later and raised the total by it; what this run raises cannot include it.
-      if late == 1 or stored >= 0 then
-        local paid = math.min(more, known < 0 and owed or raised)
-        more, raised = more - paid, raised - paid
+      if late > 0 or stored >= 0 then
+        local paid = math.min(reserves and late or more, known < 0 and owed or raised)
+        pardon, more, raised = pardon + math.max(0, paid - more), math.max(0, more - paid), raised - paid
       end
       total, counted = math.min(MOST, total + more), math.max(all, counted)
       local mine = struct.pack('<d', counted)
