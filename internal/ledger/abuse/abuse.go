@@ -68,11 +68,11 @@ func (e *Event) Repeats() (since time.Time, lowest, highest int) {
 	case e.Kind == Review:
 		return e.At.Add(-24 * time.Hour), 0, deactivateAt
 	case e.Kind == Warning && e.Score < warnAgainAt:
-		return monthOf(e.At), 0, warnAgainAt - 1
+		return usage.MonthOf(e.At), 0, warnAgainAt - 1
 	case e.Kind == Warning:
-		return monthOf(e.At), warnAgainAt, deactivateAt
+		return usage.MonthOf(e.At), warnAgainAt, deactivateAt
 	}
-	return monthOf(e.At), 0, deactivateAt
+	return usage.MonthOf(e.At), 0, deactivateAt
 }
 
 // Mark returns the threshold that the event is about, or 0 if it is about none.
@@ -175,7 +175,7 @@ type Control struct {
 	// under it.
 	mu     sync.Mutex
 	loaded bool      // Load has read the counts
-	month  time.Time // that units are counted for; see monthOf
+	month  time.Time // that units are counted for; see usage.MonthOf
 	was    time.Time // the month before the last turn; count.was is of it
 	unread bool      // the store may know more about the month than the counts do
 	back   bool      // the clock was set back to an earlier month, and the Counter does not know it
@@ -232,7 +232,7 @@ func New(store Store, opts Options) *Control {
 		opts.Now = time.Now
 	}
 	c := &Control{store: store, opts: opts, counts: map[slot]*count{}, wake: make(chan struct{}, 1)}
-	c.month = monthOf(opts.Now())
+	c.month = usage.MonthOf(opts.Now())
 	c.looked.Store(time.Now().UnixNano())
 	c.shared.init()
 	if opts.Counter != nil {
@@ -266,7 +266,7 @@ func (c *Control) Load(ctx context.Context) ([]string, error) {
 		}
 	}
 	now := c.opts.Now()
-	counts, err := c.store.AbuseCounts(ctx, monthOf(now))
+	counts, err := c.store.AbuseCounts(ctx, usage.MonthOf(now))
 	if err != nil {
 		return nil, fmt.Errorf("load abuse counts: %w", err)
 	}
@@ -380,7 +380,7 @@ func (c *Control) crossed(at slot, k *count, s step, now time.Time) {
 func (c *Control) lock() time.Time {
 	c.mu.Lock()
 	now := c.opts.Now()
-	if m := monthOf(now); !m.Equal(c.month) {
+	if m := usage.MonthOf(now); !m.Equal(c.month) {
 		c.turn(m)
 	}
 	return now
@@ -459,10 +459,4 @@ func plus(a, b int64) int64 {
 		return math.MaxInt64
 	}
 	return a + b
-}
-
-// monthOf returns the start of the month that t belongs to, in UTC.
-func monthOf(t time.Time) time.Time {
-	t = t.UTC()
-	return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
 }

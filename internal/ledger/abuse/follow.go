@@ -10,6 +10,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/kit/health"
 	"sluice/internal/kit/pace"
+	"sluice/internal/ledger/usage"
 )
 
 const (
@@ -392,7 +393,7 @@ func (c *Control) stands(ctx context.Context, e Event) bool {
 	if c.opts.Counter == nil {
 		return true
 	}
-	readings, known, err := c.opts.Counter.Read(ctx, e.AccountID, monthOf(e.At))
+	readings, known, err := c.opts.Counter.Read(ctx, e.AccountID, usage.MonthOf(e.At))
 	if err != nil || !known {
 		return true
 	}

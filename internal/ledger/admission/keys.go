@@ -45,7 +45,7 @@ func (g *Gate) takeKey(d *Demand, c Cost) (*keyPlace, error) {
 	}
 	var used int64
 	var err error
-	if k.units, used, err = g.quota.reserve(d.Caller.Account.ID, k.id, *own.UnitsPerMonth, units); err == nil && k.units.month == "" {
+	if k.units, used, err = g.quota.reserve(d.Caller.Account.ID, k.id, *own.UnitsPerMonth, units); err == nil && k.units.key == nil {
 		g.refused[Units].Add(1)
 		err = unitsUsedUp(d, *own.UnitsPerMonth, used, units)
 	}
@@ -66,7 +66,7 @@ func (g *Gate) freeKey(k *keyPlace, used Cost, unitMilli int64) {
 // AdmitJob counted.
 func (g *Gate) JobSettled(s *usage.Settlement, reservedMilli int64) {
 	if g.quota != nil && s.UnitMilli != reservedMilli && s.KeyID != "" {
-		g.quota.correct(s.KeyID, monthOf(s.At), s.UnitMilli-reservedMilli)
+		g.quota.correct(s.KeyID, usage.MonthOf(s.At), s.UnitMilli-reservedMilli)
 	}
 }
 

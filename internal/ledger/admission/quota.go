@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/pace"
+	"sluice/internal/ledger/usage"
 )
 
 const (
@@ -25,9 +25,9 @@ const (
 // calls have reserved and what they turned out to cost. It begins with what the store has added up, when the key is
 // first used in a month or after a start; that is the only time a call waits for the store.
 //
-// A process that is alone counts in memory, exactly. Nodes that share a Counts count there, exactly as well. Nodes
-// that share nothing, or cannot reach it, go by what was last known and assume that every other node uses as much as
-// they do.
+// A process that is alone counts in memory, exactly. Nodes that share a Counts count there, exactly as well: what a node
+// could not tell it, or may have told it, is told again and counts once. Nodes that share nothing, or cannot reach it, go
+// by what was last known and assume that every other node uses as much as they do.
 type Quota struct {
 	sum  Sum
 	opts QuotaOptions
@@ -39,17 +39,32 @@ type Quota struct {
 // Sum returns the thousandths of units that the store knows a key to have used or reserved since the start of a month.
 type Sum func(ctx context.Context, accountID, keyID string, month time.Time) (int64, error)
 
-// Counts is a count that several nodes share; *redisledger.Ledger is one. Amounts are thousandths of units. Made is the
-// number of the count: a count that was lost and begun again has another one. Methods wait for a short time only.
+// Counts has the counts that several nodes share; *redisledger.Ledger is one. Amounts are thousandths of units.
 type Counts interface {
-	// ReserveUnits adds units to the count of a key in a month unless it would exceed the limit, and returns the count.
-	// Made is 0 if there is no count yet.
-	ReserveUnits(keyID, month string, limit, units int64) (used, made int64, ok bool, err error)
-	// AdjustUnits adds delta to the count with the number made, or whole to one with another number, and returns the
-	// count. It does nothing if there is none.
-	AdjustUnits(keyID, month string, made, delta, whole int64) (used int64, err error)
-	// RaiseUnits makes the count at least as high as what the store knows, and begins it if there is none.
-	RaiseUnits(keyID, month string, atLeast int64) error
+	// Month returns the count of a key in a month. A node keeps one of each at a time, and retires it.
+	Month(keyID string, month time.Time) Count
+	// Correct adds to the count of a key that this node does not keep, if there is one.
+	Correct(keyID string, month time.Time, delta int64)
+}
+
+// Count is a count that several nodes share. Its number says which: one that was lost and begun again has another
+// number, and 0 is none. Methods wait for a short time only. After an error, what they were to add or give back is told
+// with the next of them, and counts once.
+type Count interface {
+	// Reserve adds units unless that would exceed the limit. It returns what is used and the number of the count. If there
+	// is no count, it begins with the sum of the store. After an error nothing is reserved.
+	Reserve(limit, units int64, sum func() (int64, error)) (used, made int64, ok bool, err error)
+	// Hold adds units that the node has reserved by itself, because the count is away. It tells nobody yet.
+	Hold(units int64) (made int64)
+	// Add adds delta to the count with the number made, or whole to one with another number. It returns what is used, and
+	// reports whether it knows: not after an error, and not if there was nothing to add.
+	Add(made, delta, whole int64) (used int64, ok bool)
+	// Raise makes the count at least what the store knows, and begins it if there is none. It returns what is used.
+	Raise(sum func() (int64, error)) (used int64, err error)
+	// Idle reports whether there is nothing to tell.
+	Idle() bool
+	// Retire ends the count on this node. What calls that still run cost can be added.
+	Retire()
 }
 
 // QuotaOptions are the choices of NewQuota; the zero value is the default.
@@ -68,24 +83,28 @@ type QuotaOptions struct {
 type keyMonth struct {
 	accountID, keyID string
 
-	loading sync.Mutex // held while the sum is read or a debt is paid, so that calls at the same time do it once
+	loading sync.Mutex // held while the sum is read, so that calls at the same time do it once
 	mu      sync.Mutex // guards the rest
-	month   string
-	known   bool      // base was read
-	base    int64     // what was used when the count was last read
-	own     int64     // what this node has added since
-	open    int64     // of that, what running calls hold; not counted with a shared count
-	made    int64     // of the shared count, as seen last
-	owed    int64     // what the shared count could not be told
-	usedAt  time.Time // when a call last asked
+	month   time.Time
+	shared  Count // nil: nodes share none
+	// The month before the last turn: calls of it still run, and the clock may return to it.
+	wasMonth  time.Time
+	wasShared Count
+
+	known  bool      // base was read
+	base   int64     // what was used when the count was last read
+	own    int64     // what this node has added since
+	open   int64     // of that, what running calls hold; not counted with a shared count
+	usedAt time.Time // when a call last asked
 }
 
 // Reserved is what a call holds of its key's month. The zero value is nothing.
 type Reserved struct {
-	key   *keyMonth
-	month string
-	units int64
-	made  int64
+	key    *keyMonth // nil: nothing
+	shared Count     // of the month, as in keyMonth
+	month  time.Time
+	units  int64
+	made   int64
 }
 
 // NewQuota returns a quota that has counted nothing yet. Opts may be nil.
@@ -106,67 +125,28 @@ func NewQuota(sum Sum, opts *QuotaOptions) *Quota {
 	return q
 }
 
-// monthOf names the month of a time, in UTC.
-func monthOf(t time.Time) string { return t.UTC().Format("2006-01") }
-
-// startOf returns the start of the month with a name that monthOf has made.
-func startOf(month string) time.Time {
-	t, _ := time.Parse("2006-01", month)
-	return t
-}
-
 // reserve takes units of a key's month. It returns nothing reserved and what is used if the limit is in the way, and
 // an error if nobody can say.
 func (q *Quota) reserve(accountID, keyID string, limit account.Limit, units int64) (Reserved, int64, error) {
 	k := q.key(accountID, keyID)
 	now := q.opts.Now()
-	month, most := monthOf(now), int64(limit)*1000
-	k.turn(month, now)
-	if q.opts.Shared != nil {
-		if r, used, err := q.reserveShared(k, month, most, units); err == nil {
-			return r, used, nil
+	month, most := usage.MonthOf(now), int64(limit)*1000
+	shared := q.turn(k, month, now)
+	if shared != nil {
+		used, made, ok, err := shared.Reserve(most, units, func() (int64, error) { return q.read(k, month) })
+		if err == nil {
+			k.learn(month, used)
+			if !ok {
+				return Reserved{}, used, nil
+			}
+			return Reserved{k, shared, month, units, made}, used, nil
 		}
 	}
-	return q.reserveHere(k, month, most, units)
+	return q.reserveHere(k, shared, month, most, units)
 }
-
-// reserveShared is reserve in the count that nodes share.
-func (q *Quota) reserveShared(k *keyMonth, month string, most, units int64) (Reserved, int64, error) {
-	q.pay(k)
-	for try := 0; ; try++ {
-		used, made, ok, err := q.opts.Shared.ReserveUnits(k.keyID, month, most, units)
-		if err != nil {
-			return Reserved{}, 0, err
-		}
-		if made == 0 {
-			if try > 0 {
-				return Reserved{}, 0, errNoCount
-			}
-			sum, err := q.read(k, month)
-			if err != nil {
-				return Reserved{}, 0, err
-			}
-			if err := q.opts.Shared.RaiseUnits(k.keyID, month, sum); err != nil {
-				return Reserved{}, 0, err
-			}
-			continue
-		}
-		k.mu.Lock()
-		if k.month == month {
-			k.known, k.base, k.own, k.made = true, used, k.owed, made
-		}
-		k.mu.Unlock()
-		if !ok {
-			return Reserved{}, used, nil
-		}
-		return Reserved{k, month, units, made}, used, nil
-	}
-}
-
-var errNoCount = errors.New("the count of a key's units was lost as soon as it was made")
 
 // reserveHere is reserve by what this node knows.
-func (q *Quota) reserveHere(k *keyMonth, month string, most, units int64) (Reserved, int64, error) {
+func (q *Quota) reserveHere(k *keyMonth, shared Count, month time.Time, most, units int64) (Reserved, int64, error) {
 	if err := q.load(k, month); err != nil {
 		return Reserved{}, 0, fault.New(fault.Unavailable, "How much this key has used this month cannot be read at the moment. Try again shortly.").After(5 * time.Second).Because(err)
 	}
@@ -177,12 +157,13 @@ func (q *Quota) reserveHere(k *keyMonth, month string, most, units int64) (Reser
 		return Reserved{}, min(used, max(most, k.base+k.own)), nil
 	}
 	k.own += units
-	if q.opts.Shared == nil {
+	made := int64(0)
+	if shared == nil {
 		k.open += units
 	} else {
-		k.owed += units
+		made = shared.Hold(units)
 	}
-	return Reserved{k, month, units, k.made}, k.base + k.own, nil
+	return Reserved{k, shared, month, units, made}, k.base + k.own, nil
 }
 
 // settle ends a reservation with what the call cost. It does nothing for the zero value.
@@ -191,77 +172,55 @@ func (q *Quota) settle(r Reserved, units int64) {
 		return
 	}
 	k, delta := r.key, units-r.units
-	k.mu.Lock()
-	current := k.month == r.month
-	same := k.made == r.made
-	if q.opts.Shared == nil && current {
-		k.own += delta
-		k.open -= r.units
+	if r.shared != nil {
+		if used, ok := r.shared.Add(r.made, delta, units); ok {
+			k.learn(r.month, used)
+			return
+		}
 	}
-	k.mu.Unlock()
-	if q.opts.Shared == nil {
-		return
-	}
-	if delta == 0 && (same || !current) {
-		return // the usual case: the count has it
-	}
-	used, err := q.opts.Shared.AdjustUnits(k.keyID, r.month, r.made, delta, units)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	switch {
-	case k.month != r.month:
-	case err == nil:
-		k.base, k.own = used, k.owed
-	default:
+	if k.month.Equal(r.month) {
 		k.own += delta
-		k.owed += delta
+		if r.shared == nil {
+			k.open -= r.units
+		}
 	}
 }
 
 // correct adds to the count of a key in a month, if there is one.
-func (q *Quota) correct(keyID, month string, delta int64) {
+func (q *Quota) correct(keyID string, month time.Time, delta int64) {
 	q.mu.Lock()
 	k := q.keys[keyID]
 	q.mu.Unlock()
-	if q.opts.Shared != nil {
-		// Whichever count it is: the one that was begun from the store has the job's units as well.
-		_, _ = q.opts.Shared.AdjustUnits(keyID, month, 0, delta, delta) // a failure leaves the count too high, which is safe
-		return
-	}
 	if k == nil {
-		return
+		k = &keyMonth{}
 	}
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.known && k.month == month {
+	current, shared := k.known && k.month.Equal(month), k.shared
+	if current && shared == nil {
 		k.own += delta
+	}
+	k.mu.Unlock()
+	switch {
+	case q.opts.Shared == nil:
+	case !current:
+		q.opts.Shared.Correct(keyID, month, delta)
+	default:
+		// Whichever count it is: the one that was begun from the store has the job's units as well.
+		if used, ok := shared.Add(0, delta, delta); ok {
+			k.learn(month, used)
+		}
 	}
 }
 
-// pay tells the shared count what it could not be told before.
-func (q *Quota) pay(k *keyMonth) {
-	owing := func() (owed, made int64, month string) {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		return k.owed, k.made, k.month
-	}
-	if owed, _, _ := owing(); owed == 0 {
-		return
-	}
-	k.loading.Lock() // nobody else tells it at the same time
-	defer k.loading.Unlock()
-	owed, made, month := owing()
-	if owed == 0 {
-		return
-	}
-	if _, err := q.opts.Shared.AdjustUnits(k.keyID, month, made, owed, 0); err != nil {
-		return
-	}
+// learn notes what is used, as the shared count says.
+func (k *keyMonth) learn(month time.Time, used int64) {
 	k.mu.Lock()
-	if k.month == month {
-		k.owed -= owed
+	defer k.mu.Unlock()
+	if k.month.Equal(month) {
+		k.known, k.base, k.own = true, used, 0
 	}
-	k.mu.Unlock()
 }
 
 // key returns the entry of a key.
@@ -276,22 +235,36 @@ func (q *Quota) key(accountID, keyID string) *keyMonth {
 	return k
 }
 
-// turn begins a month if another one was counted.
-func (k *keyMonth) turn(month string, now time.Time) {
+// turn begins a month if another one was counted, and returns the count that nodes share.
+func (q *Quota) turn(k *keyMonth, month, now time.Time) Count {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.month != month {
-		k.month, k.known, k.base, k.own, k.open, k.made, k.owed = month, false, 0, 0, 0, 0, 0
+	if !k.month.Equal(month) {
+		shared := k.wasShared
+		if q.opts.Shared != nil && !k.wasMonth.Equal(month) {
+			retire(shared)
+			shared = q.opts.Shared.Month(k.keyID, month)
+		}
+		k.wasMonth, k.wasShared = k.month, k.shared
+		k.month, k.shared, k.known, k.base, k.own, k.open = month, shared, false, 0, 0, 0
 	}
 	k.usedAt = now
+	return k.shared
+}
+
+// retire ends a shared count, which may be nil.
+func retire(c Count) {
+	if c != nil {
+		c.Retire()
+	}
 }
 
 // load reads what the key has used this month, once.
-func (q *Quota) load(k *keyMonth, month string) error {
+func (q *Quota) load(k *keyMonth, month time.Time) error {
 	known := func() bool {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		return k.known || k.month != month
+		return k.known || !k.month.Equal(month)
 	}
 	if known() {
 		return nil
@@ -307,16 +280,16 @@ func (q *Quota) load(k *keyMonth, month string) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.month == month {
+	if k.month.Equal(month) {
 		k.known, k.base = true, sum
 	}
 	return nil
 }
 
-func (q *Quota) read(k *keyMonth, month string) (int64, error) {
+func (q *Quota) read(k *keyMonth, month time.Time) (int64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), quotaPatience)
 	defer cancel()
-	return q.sum(ctx, k.accountID, k.keyID, startOf(month))
+	return q.sum(ctx, k.accountID, k.keyID, month)
 }
 
 // Run compares the counts with the store from time to time, until ctx ends. A count that is too low, because calls ran
@@ -334,7 +307,9 @@ func (q *Quota) compare(ctx context.Context) {
 	all := make([]*keyMonth, 0, len(q.keys))
 	for id, k := range q.keys {
 		k.mu.Lock()
-		if now.Sub(k.usedAt) > quotaForget && k.open == 0 && k.owed == 0 {
+		if now.Sub(k.usedAt) > quotaForget && k.open == 0 && (k.shared == nil || k.shared.Idle()) {
+			retire(k.shared)
+			retire(k.wasShared)
 			delete(q.keys, id)
 		} else {
 			all = append(all, k)
@@ -342,28 +317,34 @@ func (q *Quota) compare(ctx context.Context) {
 		k.mu.Unlock()
 	}
 	q.mu.Unlock()
-	month := monthOf(now)
+	month := usage.MonthOf(now)
 	for _, k := range all {
 		if ctx.Err() != nil {
 			return
 		}
-		k.turn(month, k.lastUse())
-		if q.opts.Shared != nil {
-			q.pay(k)
-		}
-		k.mu.Lock()
-		before := k.own
-		k.mu.Unlock()
-		sum, err := q.read(k, month)
-		if err == nil && q.opts.Shared != nil {
-			err = q.opts.Shared.RaiseUnits(k.keyID, month, sum)
-		}
-		if err != nil {
+		if err := q.compareOne(k, month); err != nil {
 			q.opts.Log.Warn("the units of a key could not be compared with the database", "key_id", k.keyID, "error", err.Error())
-			continue
 		}
-		k.raise(month, sum, before, q.opts.Shared == nil && q.opts.Nodes() > 1)
 	}
+}
+
+// compareOne compares the count of a key with the store.
+func (q *Quota) compareOne(k *keyMonth, month time.Time) error {
+	if shared := q.turn(k, month, k.lastUse()); shared != nil {
+		used, err := shared.Raise(func() (int64, error) { return q.read(k, month) })
+		if err == nil {
+			k.learn(month, used)
+		}
+		return err
+	}
+	k.mu.Lock()
+	before := k.own
+	k.mu.Unlock()
+	sum, err := q.read(k, month)
+	if err == nil {
+		k.raise(month, sum, before, q.opts.Nodes() > 1)
+	}
+	return err
 }
 
 func (k *keyMonth) lastUse() time.Time {
@@ -374,11 +355,11 @@ func (k *keyMonth) lastUse() time.Time {
 
 // raise makes what is known at least what the store knows. Apart means that other nodes have added to the sum, too;
 // before is what this node had added when it was read.
-func (k *keyMonth) raise(month string, sum, before int64, apart bool) {
+func (k *keyMonth) raise(month time.Time, sum, before int64, apart bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
-	case k.month != month || !k.known:
+	case !k.month.Equal(month) || !k.known:
 	case apart:
 		k.base, k.own = sum, k.own-before+k.open
 	default:

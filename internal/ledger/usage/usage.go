@@ -71,6 +71,12 @@ type Settlement struct {
 	Way *Way
 }
 
+// MonthOf returns the start of the month that a time belongs to. Units are counted by months of UTC.
+func MonthOf(t time.Time) time.Time {
+	t = t.UTC()
+	return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
+}
+
 // Entrance returns the door of the call for people to read.
 func (s *Settlement) Entrance() string {
 	if s.Door == "" {

@@ -57,8 +57,8 @@ func (u *Units) begin(accountID string, month time.Time, keys []string, known in
 	return e
 }
 
-// lifeArg is the index of the life in the arguments.
-const lifeArg = 4
+// The indexes of the node and its life in the arguments.
+const nodeArg, lifeArg = 3, 4
 
 // of makes the errand one of the tally's life. Only such an errand can add something.
 func (e *errand) of(y *tally) *errand {
@@ -80,12 +80,17 @@ func (e *errand) add(x *total, sent, included int64, late bool, units, forgiven 
 	if sent == 0 {
 		all = -1 // it adds nothing
 	}
-	var room [56]byte
+	e.total(x.name, hours, all, included, flag(late), units, forgiven, abuse.FullAt(x.budget), abuse.SteepAt(x.budget))
+}
+
+// total appends the three words of a total.
+func (e *errand) total(name, hours string, numbers ...int64) {
+	var room [88]byte
 	text := room[:0]
-	for _, n := range []int64{all, included, flag(late), units, forgiven, abuse.FullAt(x.budget), abuse.SteepAt(x.budget)} {
+	for _, n := range numbers {
 		text = appendNumber(text, n)
 	}
-	e.args = append(e.args, x.name, string(text), hours)
+	e.args = append(e.args, name, string(text), hours)
 }
 
 // flag is a truth value as scripts read it.

@@ -19,7 +19,8 @@
 // then state, which decides between Redis and the node's own shares; then Ledger.step, which moves
 // a node from one to the other. The files: ledger.go has the calls, queue.go the ends of calls on
 // their way to Redis, local.go what happens without Redis, run.go the work in the background,
-// table.go how lost data is recognized, units.go and errand.go the monthly units.
+// table.go how lost data is recognized, units.go and errand.go the monthly units of accounts, and
+// quota.go those of keys.
 //
 // One rule decides every case of doubt: a limit may be too strict for a minute, but never too lax.
 // So what would be given back is dropped when a reply is lost, and what was consumed is sent

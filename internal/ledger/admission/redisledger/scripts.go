@@ -45,7 +45,7 @@ var (
 	revokeScript = newScript(revokeLua)
 	countScript  = newScript(unitsLua + countLua)
 	beatScript   = newScript(beatLua)
-	quotaScript  = newScript(quotaLua)
+	quotaScript  = newScript(unitsLua + quotaLua)
 )
 
 // scripts are all of them.

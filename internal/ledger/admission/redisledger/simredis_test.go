@@ -40,7 +40,7 @@ func newSimRedis(now func() time.Time, text func(*script) string) *simRedis {
 	r.lua = lua.NewState()
 	r.call = map[string]func([]string) lua.LValue{
 		"TIME": r.time, "GET": r.get, "SET": r.set, "GETRANGE": r.getRange, "SETRANGE": r.setRange,
-		"DEL": r.del, "PEXPIRE": r.expire, "HGET": r.hget, "HSET": r.hset, "HDEL": r.hdel, "HINCRBY": r.hincr,
+		"DEL": r.del, "PEXPIRE": r.expire, "HGET": r.hget, "HMGET": r.hmget, "HSET": r.hset, "HDEL": r.hdel, "HINCRBY": r.hincr,
 		"ZADD": r.zadd, "ZREM": r.zrem, "ZCARD": r.zcard, "ZRANGE": r.zrange,
 		"ZRANGEBYSCORE": r.zrangeByScore, "ZREMRANGEBYSCORE": r.zremRangeByScore,
 	}
@@ -244,6 +244,14 @@ func (r *simRedis) hget(a []string) lua.LValue {
 		}
 	}
 	return lua.LFalse
+}
+
+func (r *simRedis) hmget(a []string) lua.LValue {
+	t := r.lua.CreateTable(len(a)-1, 0)
+	for _, field := range a[1:] {
+		t.Append(r.hget([]string{a[0], field}))
+	}
+	return t
 }
 
 func (r *simRedis) hset(a []string) lua.LValue {

@@ -24,8 +24,7 @@ type monthly struct {
 
 // monthOf returns the key of a settlement. Months are those of UTC.
 func monthOf(r *usage.Settlement) monthly {
-	t := r.At.UTC()
-	return monthly{r.AccountID, r.Plan, r.Tier, sqlstore.Millis(time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC))}
+	return monthly{r.AccountID, r.Plan, r.Tier, sqlstore.Millis(usage.MonthOf(r.At))}
 }
 
 // compareMonths orders keys as the table's primary key does.

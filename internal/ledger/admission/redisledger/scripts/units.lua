@@ -1,6 +1,6 @@
--- tally adds to the totals of an account in one month, raises them, or only reads them. It is a script of its own
--- (count), and a part of free, because most calls that end have units to add. The key units is a hash, whose
--- values are strings of numbers as in account.lua:
+-- tally adds to the totals of an account or a key in one month, raises them, or only reads them. It is a script of its
+-- own (count for an account, quota for a key), and a part of free, because most calls that end have units to add. The
+-- key units is a hash, whose values are strings of numbers as in account.lua:
 --   g       the time in microseconds at which it was made, which tells it from one that was lost; and u: that
 --           time and every thousandth of a unit that was added to any total since. Take returns u, so that a node
 --           knows without asking how much it may have missed
@@ -10,7 +10,8 @@
 --           before Redis did: a node that was away has stored it, and adds it when it is back
 --   S/m     hour, and the units at its beginning, for each hour of the last 24 in which something was added
 --   S/NODE  what a node has added in its present life, behind the name of that life. A node says how much it has
---           added in all, so what it says twice counts once
+--           added in all, so what it says twice counts once. Of a key also what it has given back, and how many of its
+--           reservations it has given up
 -- ARGV, behind the two of free: numbers (g as the node knows it, 0: there is one, -1: make one if there is none;
 -- milliseconds that a new hash is kept, and the epoch; 1 to end the mark of the account); node; life; and for each
 -- total S, numbers, and S/m for a new one. These numbers are: what the node has added in all (-1: it adds nothing);
@@ -20,7 +21,16 @@
 -- It returns numbers: 1 (0: the node must know more first), g, u, and for each total units before and after without
 -- what was forgiven, units of the last 24 hours, and 1 if that is to be reviewed.
 -- A total that reaches the budget marks the account: the epoch becomes negative.
-local function tally(units, epoch, now)
+--
+-- The total of a key is one of which calls reserve units when they begin. It has four more numbers: what the node has
+-- given back in all, which is part of forgiven; the units to reserve; the most that may be used with them; and how many
+-- reservations the node has given up, because no reply came. A reservation is added to what the node has added, which
+-- is without those on their way. One that arrives after the node has given it up, and has said so, is not made. One
+-- that arrives before that may have been raised, too, so of a key the node says in place of the 1 how much of what it
+-- has added it does not know to be counted. For
+-- this total it returns units after, forgiven, what the node has added by S/NODE, and 1 if units were reserved (2: the
+-- reservation was given up). It has neither hours nor an epoch. An earlier version counted in the key old.
+local function tally(units, epoch, now, old)
   local MOST, HOUR, DAY = 4503599627370496, 3600000, 86400000
   local known, keepUnits, keepEpoch, unmark = struct.unpack('<dddd', ARGV[3])
   local node, life = '/' .. ARGV[4], ARGV[5]
@@ -76,36 +86,57 @@ local function tally(units, epoch, now)
   for i = 6, #ARGV, 3 do
     local name, n = ARGV[i], 2 + (i - 6) / 3 * 2
     local all, included, late, stored, pardoned, full, steep = struct.unpack('<ddddddd', ARGV[i + 1])
+    local reserves, back, want, most, gone = #ARGV[i + 1] > 56, 0, 0, 0, 0
+    if reserves then
+      back, want, most, gone = struct.unpack('<dddd', ARGV[i + 1], 57)
+    end
     local total, forgiven, last, opening, reviewed, raised = 0, 0, 0, 0, 0, 0
     if state[n] then
       total, forgiven, last, opening, reviewed, raised = struct.unpack('<dddddd', state[n])
     end
     local first, owed, pardon = total, raised, math.max(forgiven, pardoned)
     -- What the store knows, and then what the node adds.
+    local text = made and old and redis.call('GET', old)
+    if text then
+      stored = math.max(stored, (struct.unpack('<d', text)))
+    end
     total = math.max(total, stored)
-    if state[n] then
+    if not made then
       raised = raised + total - first
     end
+    local counted, ok = included, 0
     if all >= 0 then
-      local before = included
-      local mine = state[n + 1] and string.sub(state[n + 1], 1, #life) == life
-      if mine then
-        before = struct.unpack('<d', state[n + 1], #life + 1)
+      local returned, given = 0, 0
+      if state[n + 1] and string.sub(state[n + 1], 1, #life) == life then
+        counted = struct.unpack('<d', state[n + 1], #life + 1)
+        if reserves then
+          returned, given = struct.unpack('<dd', state[n + 1], #life + 9)
+        end
       end
-      local more = math.max(0, all - before)
+      local more = math.max(0, all - counted)
       -- A node that makes itself known adds what the store did not have when it looked. Another node may have looked
       -- later and raised the total by it; what this run raises cannot include it.
-      if late == 1 or stored >= 0 then
-        local paid = math.min(more, known < 0 and owed or raised)
-        more, raised = more - paid, raised - paid
+      if late > 0 or stored >= 0 then
+        local paid = math.min(reserves and late or more, known < 0 and owed or raised)
+        pardon, more, raised = pardon + math.max(0, paid - more), math.max(0, more - paid), raised - paid
       end
-      total = math.min(MOST, total + more)
-      if not mine or all > before then
-        set(fields[n + 1], life .. struct.pack('<d', math.max(all, before)))
+      total, counted = math.min(MOST, total + more), math.max(all, counted)
+      local mine = struct.pack('<d', counted)
+      if reserves then
+        pardon = pardon + math.max(0, back - returned)
+        if gone < given then
+          ok = 2
+        elseif total - pardon + want <= most then
+          total, counted, ok = total + want, counted + want, 1
+        end
+        mine = struct.pack('<ddd', counted, math.max(back, returned), math.max(gone, given))
+      end
+      if state[n + 1] ~= life .. mine then
+        set(fields[n + 1], life .. mine)
       end
     end
     local hour = math.floor(now / HOUR)
-    if total ~= first and hour > last then
+    if not reserves and total ~= first and hour > last then
       -- The first addition of an hour. Hours that are a day old no longer count. What a new total begins with was
       -- added earlier, in the hours that the node says.
       local kept, at = '', state[n] and first or math.max(0, stored)
@@ -137,14 +168,20 @@ local function tally(units, epoch, now)
       set(name, struct.pack('<dddddd', total, pardon, last, opening, reviewed, raised))
     end
     added = added + total - first
-    totals = totals .. struct.pack('<dddd', before, after, day, review)
+    if reserves then
+      totals = totals .. struct.pack('<dddd', after, pardon, counted, ok)
+    else
+      totals = totals .. struct.pack('<dddd', before, after, day, review)
+    end
   end
   if added > 0 or made then
     u = math.min(2 * MOST, u + added)
     set('g', struct.pack('<dd', g, u))
-    redis.call('SETRANGE', epoch, 8, struct.pack('<d', u))
-    if renew then
-      redis.call('PEXPIRE', epoch, keepEpoch)
+    if epoch then
+      redis.call('SETRANGE', epoch, 8, struct.pack('<d', u))
+      if renew then
+        redis.call('PEXPIRE', epoch, keepEpoch)
+      end
     end
   end
   if #changes > 0 then
