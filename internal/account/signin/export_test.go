@@ -2,6 +2,9 @@ package signin
 
 import "time"
 
+// At their full cost the hashes took most of the time of the tests.
+func init() { argonMemory = 64 }
+
 // HashPassword is for tests that need an account with a password.
 var HashPassword = hashPassword
 
