@@ -20,8 +20,9 @@ without  := ./cmd/% ./api% ./bench/% ./tools/% ./internal/testkit/archtest ./int
 raced     = $(filter-out $(without),$(packages))
 unraced   = $(filter $(without),$(packages))
 
-# The steps of make test: the module, then browsers and other people's clients.
-test      = '$$GOTEST $(module)' 'cd oracles && $$GOTEST -parallel=2 ./...'
+# The steps of make test: browsers and other people's clients, which wait half of their time, beside the module. Those are
+# patient, so they yield to the module, whose servers have deadlines.
+test      = '& cd oracles && nice -n 5 $$GOTEST -parallel=2 ./...' '$$GOTEST $(module)'
 # The race detector does not watch the memory of some packages, only calls into them. SQLite and its libraries are C translated
 # to Go, which would take two fifths of the time of all tests with a database; package scene draws pictures, package tokens
 # splits words, and neither shares what it changes. At its end it would wait for a second for races that are about to be reported.

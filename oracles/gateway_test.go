@@ -8,6 +8,7 @@ package oracles
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -20,6 +21,7 @@ import (
 	"sluice/internal/app"
 	"sluice/internal/app/config"
 	"sluice/internal/operate/admin"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // The models that a gateway with a fake upstream offers beside the sandbox.
@@ -61,7 +63,7 @@ func startGatewayIn(t *testing.T, dir, more string) (g *gateway, stop func()) {
 		}
 		text += fmt.Sprintf("  %s: {requests_per_minute: unlimited, concurrent: unlimited, tokens_per_minute: unlimited}\n", plan)
 	}
-	if err := os.WriteFile(file, []byte(text+more), 0o600); err != nil {
+	if err := errors.Join(os.WriteFile(file, []byte(text+more), 0o600), alltest.Prepare(filepath.Join(dir, "data"))); err != nil {
 		t.Fatal(err)
 	}
 	cfg, err := config.Load(config.Source{Path: file})

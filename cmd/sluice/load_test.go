@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -23,6 +24,7 @@ import (
 	"time"
 
 	"sluice/internal/operate/admin"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // newUpstream returns a provider that does what the caller's message says: "send 5" sends five words at
@@ -141,7 +143,7 @@ plans: {scale: {requests_per_minute: unlimited, concurrent: unlimited, tokens_pe
 	if !strings.Contains(more, "shutdown_delay:") {
 		yaml += "shutdown_delay: 0s\n"
 	}
-	if err := os.WriteFile(g.file, []byte(yaml), 0o600); err != nil {
+	if err := errors.Join(os.WriteFile(g.file, []byte(yaml), 0o600), alltest.Prepare(dir)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

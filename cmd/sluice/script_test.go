@@ -25,6 +25,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/testkit/pgtest"
 )
 
@@ -109,6 +110,9 @@ func params(files []string, setup func(*testscript.Env) error) testscript.Params
 
 // serveInBackground starts a server on the script's data folder, and stops it when the script ends.
 func serveInBackground(env *testscript.Env) error {
+	if err := alltest.Prepare(filepath.Join(env.WorkDir, "data")); err != nil {
+		return err
+	}
 	var log bytes.Buffer
 	cmd := exec.Command("sluice", "serve", "--data", "data")
 	cmd.Dir, cmd.Env = env.WorkDir, env.Vars
@@ -138,6 +142,13 @@ func serveInBackground(env *testscript.Env) error {
 
 // install starts a server on a data folder and stops it, so that there is an installation.
 func install(dir string, environ []string, data string) error {
+	folder := data
+	if !filepath.IsAbs(folder) {
+		folder = filepath.Join(dir, data)
+	}
+	if err := alltest.Prepare(folder); err != nil {
+		return err
+	}
 	var log bytes.Buffer
 	cmd := exec.Command("sluice", "serve", "--data", data)
 	cmd.Dir, cmd.Env = dir, environ

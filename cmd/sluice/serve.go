@@ -65,7 +65,7 @@ func (p *program) serve(ctx context.Context) error {
 	defer log.Close()
 	// Start opens the database and the listeners, so a port that is taken fails here, before anything is
 	// printed.
-	a, err := app.Start(ctx, cfg, &app.Options{Log: log.Logger, Output: log, Level: level, Load: p.load})
+	a, err := app.Start(ctx, cfg, &app.Options{Log: log.Logger, Output: log, Level: level, Load: p.load, Alone: true})
 	if err != nil && ctx.Err() != nil {
 		return nil // stopped before there was anything to stop
 	}

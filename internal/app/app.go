@@ -71,6 +71,9 @@ type Options struct {
 	Load func() (*config.Config, error)
 	// Servers are the model servers to look for on this machine. Default: all that discovery knows.
 	Servers []discovery.Server
+	// Alone says that nothing else runs in the process: memory that only the start needed is returned to the system, for
+	// which everything in the process is collected.
+	Alone bool
 	// Idempotency says how long replies are kept and waited for; for tests. New copies it.
 	Idempotency *idempotency.Options
 	// Resume bounds the streams that can be resumed; for tests. New copies it.

@@ -30,7 +30,6 @@ import (
 	"sluice/internal/line/idempotency"
 	"sluice/internal/line/resume"
 	"sluice/internal/operate/admin"
-	"sluice/internal/store/sqlstore"
 	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/upstream/discovery"
 	"sluice/internal/video"
@@ -54,7 +53,7 @@ type site struct {
 	// patience with upstreams; 0: the default.
 	patience time.Duration
 	servers  []discovery.Server // that are looked for; none unless a test says so
-	renderer video.Renderer     // of videos; nil: builtInRenderer
+	renderer video.Renderer     // of videos; nil: sketcher
 	// unprepared leaves it to the App to make the database.
 	unprepared bool
 	level      slog.Level // of the log
@@ -145,24 +144,6 @@ func (s *site) start(t *testing.T) *node {
 	}
 }
 
-// emptyDatabase returns a SQLite database that has its tables and nothing else. Making them takes longer than most
-// tests do, so it is done once.
-var emptyDatabase = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "sluice-empty-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	store, err := alltest.Open(context.Background(), "sqlite", dir)
-	if err != nil {
-		return nil, err
-	}
-	if err := store.Close(); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(filepath.Join(dir, sqlstore.File))
-})
-
 // prepare puts an empty database where a first start would make one. TestFirstStart lets the App make its own.
 func (s *site) prepare(cfg *config.Config) error {
 	if cfg.Database != "sqlite" || s.unprepared {
@@ -171,11 +152,7 @@ func (s *site) prepare(cfg *config.Config) error {
 	if err := os.Mkdir(cfg.Data, 0o700); err != nil {
 		return nil // it exists, or New says what is wrong with it
 	}
-	empty, err := emptyDatabase()
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(cfg.Data, sqlstore.File), empty, 0o600)
+	return alltest.Prepare(cfg.Data)
 }
 
 // launch is start for a goroutine, which cannot end the test.
@@ -186,7 +163,7 @@ func (s *site) launch(t *testing.T, cfg *config.Config) (*node, error) {
 	n := &node{t: t, site: s, log: &lines{}, scheme: "http://", ended: make(chan struct{})}
 	renderer := s.renderer
 	if renderer == nil {
-		renderer = builtInRenderer
+		renderer = sketcher{}
 	}
 	var err error
 	n.App, err = app.New(t.Context(), cfg, &app.Options{Log: slog.New(slog.NewJSONHandler(n.log, &slog.HandlerOptions{Level: s.level})), Load: s.load, Idempotency: s.replies, Resume: s.streams, Patience: s.patience, Renderer: renderer, Servers: append([]discovery.Server{}, s.servers...)})

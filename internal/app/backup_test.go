@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"sluice/internal/app"
 	"sluice/internal/operate/admin"
 	"sluice/internal/store/sqlstore"
+	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/testkit/pgtest"
 )
 
@@ -327,11 +329,9 @@ func TestLostDatabase(t *testing.T) {
 	}
 
 	// An empty one, and none at all.
-	empty, err := emptyDatabase()
-	if err != nil {
+	if err := errors.Join(os.Remove(path), alltest.Prepare(s.data())); err != nil {
 		t.Fatal(err)
 	}
-	write(empty)
 	if err := s.try(t); err == nil || !strings.Contains(err.Error(), "has no account, but the journal") || !strings.Contains(err.Error(), "sluice restore") {
 		t.Errorf("New on an empty database beside a journal = %v, want a refusal with a way out", err)
 	}

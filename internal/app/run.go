@@ -98,7 +98,6 @@ func (a *App) jobs() []func(context.Context) {
 		a.streams.Run,
 		a.router.Run,
 		a.feedback.Run,
-		giveBack,
 		a.keepCatalogs,
 		a.billing.Watch,
 		a.cluster.Run,
@@ -110,6 +109,9 @@ func (a *App) jobs() []func(context.Context) {
 			routing.Watch(ctx, func() *routing.Routes { return a.settings.Load().Routes })
 		},
 		func(ctx context.Context) { discovery.Run(ctx, a.lookAround, a.log) },
+	}
+	if a.opts.Alone {
+		jobs = append(jobs, giveBack)
 	}
 	if a.tracer != nil {
 		jobs = append(jobs, a.tracer.Run)

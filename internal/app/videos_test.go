@@ -1,7 +1,9 @@
 package app_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,6 +17,7 @@ import (
 	"time"
 
 	"sluice/internal/operate/admin"
+	"sluice/internal/video"
 )
 
 const videoJobs = "/v1/video/generations/jobs"
@@ -456,4 +459,19 @@ func TestVideoVendor(t *testing.T) {
 	if log += n.log.String(); strings.Contains(log, vendorKey) {
 		t.Errorf("the log tells the vendor's key:\n%s", log)
 	}
+}
+
+// sketcher is the renderer of apps in tests. It draws no picture: drawing has tests of its own, cmd/sluice has those of
+// the whole program with it, and what is about jobs is the same. A size that only a patient person would ask for never
+// gets ready.
+type sketcher struct{}
+
+func (sketcher) Render(ctx context.Context, w io.Writer, t *video.Task) error {
+	if t.Width*t.Seconds > 10_000 {
+		<-ctx.Done()
+		return errors.Join(ctx.Err(), context.Cause(ctx))
+	}
+	t.Progress(50)
+	_, err := io.WriteString(w, "\x00\x00\x00\x18ftyp"+strings.Repeat(t.Prompt, 100))
+	return err
 }

@@ -19,7 +19,7 @@ import (
 // with a bad line may do to them, in any order. After every step the books must be sound; see check.
 func TestMachine(t *testing.T) {
 	t.Parallel()
-	steps := 20
+	steps := 10
 	if os.Getenv("SLUICE_SOAK") != "" {
 		steps = 100
 	}

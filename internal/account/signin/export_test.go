@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// At their full cost the hashes took most of the time of the tests.
+func init() { argonMemory = 64 }
+
 // HashPassword is for tests that need an account with a password.
 var HashPassword = hashPassword
 

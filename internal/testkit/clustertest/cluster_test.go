@@ -96,7 +96,11 @@ func newCluster(t *testing.T) *cluster {
 	transport := &http.Transport{MaxIdleConnsPerHost: 100, IdleConnTimeout: 30 * time.Second}
 	c.client = &http.Client{Transport: transport}
 	t.Cleanup(transport.CloseIdleConnections)
-	program, files := build(t), newStore(t)
+	program, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := newStore(t)
 	for i := range c.nodes {
 		c.nodes[i] = c.newNode(t, program, string(rune('a'+i)), files)
 	}
@@ -112,7 +116,6 @@ func newCluster(t *testing.T) *cluster {
 		}
 	}
 	c.nginx = startNginx(t, c.dir, c.nodes[:])
-	var err error
 	if c.books, err = sql.Open("pgx", c.pg.URL()); err != nil {
 		t.Fatal(err)
 	}
@@ -120,17 +123,30 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// build builds the program.
-func build(t *testing.T) (path string) {
-	t.Helper()
-	path = filepath.Join(t.TempDir(), "sluice")
-	cmd := exec.Command("go", "build", "-o", path, "./cmd/sluice")
+// scratch is the folder of the program, deleted by TestMain.
+var scratch string
+
+func TestMain(m *testing.M) {
+	var err error
+	if scratch, err = os.MkdirTemp("", "sluice-clustertest-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(scratch)
+	os.Exit(code)
+}
+
+// build builds the program, once.
+var build = sync.OnceValues(func() (path string, err error) {
+	path = filepath.Join(scratch, "sluice")
+	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "./cmd/sluice")
 	cmd.Dir = filepath.Join("..", "..", "..")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
-	return path
-}
+	return path, nil
+})
 
 // report shows the end of every log, to explain a failure.
 func (c *cluster) report(t *testing.T) {

@@ -2,6 +2,7 @@ package faulttest
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -225,7 +226,8 @@ func TestTwoProcesses(t *testing.T) {
 func TestNothingToWriteTo(t *testing.T) {
 	t.Parallel()
 	s := configure(t, "")
-	if err := os.WriteFile(s.data(), nil, 0o400); err != nil { // a file where the folder would be: also root cannot write into it
+	// A file where the folder would be: also root cannot write into it.
+	if err := errors.Join(os.RemoveAll(s.data()), os.WriteFile(s.data(), nil, 0o400)); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.tryStart(); err == nil {

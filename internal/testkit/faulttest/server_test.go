@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -21,6 +22,7 @@ import (
 
 	"sluice/internal/kit/fault"
 	"sluice/internal/operate/admin"
+	"sluice/internal/store/sqlstore/alltest"
 )
 
 // patience ends a test that hangs. A soak keeps the machine busy, so it takes longer.
@@ -86,7 +88,7 @@ func configureAt(t *testing.T, addr, yaml string) *server {
 	t.Helper()
 	s := &server{t: t, dir: t.TempDir(), log: &text{}}
 	all := fmt.Sprintf("data: %s\nlisten: %s\nmetrics_listen: 127.0.0.1:0\ndrain_timeout: 3s\nshutdown_delay: 0s\nsandbox: false\n", s.data(), addr) + unlimited + yaml
-	if err := os.WriteFile(s.file(), []byte(all), 0o600); err != nil {
+	if err := errors.Join(os.WriteFile(s.file(), []byte(all), 0o600), alltest.Prepare(s.data())); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -16,7 +16,7 @@ import (
 // order, more than once, late, or never. Once everything has been delivered, the books agree with Stripe's.
 func TestAnyDelivery(t *testing.T) {
 	t.Parallel()
-	steps := 20
+	steps := 10
 	if os.Getenv("SLUICE_SOAK") != "" {
 		steps = 80
 	}

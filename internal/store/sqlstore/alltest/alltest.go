@@ -3,6 +3,11 @@ package alltest
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
 	"testing"
 
 	"sluice/internal/account"
@@ -52,8 +57,48 @@ type Store struct {
 	*videoPart
 }
 
-// Open opens a database as sqlstore.Open does.
+// empty returns a SQLite database that has its tables and nothing else. Making them takes longer than most tests do, so a
+// process does it once.
+var empty = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "sluice-empty-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	db, err := sqlstore.Open(context.Background(), "sqlite", dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := db.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(filepath.Join(dir, sqlstore.File))
+})
+
+// Prepare puts a SQLite database without content into a data folder, which it makes if need be: a first start there finds
+// its tables. It does nothing if there is a database.
+func Prepare(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	file := filepath.Join(dir, sqlstore.File)
+	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	db, err := empty()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, db, 0o600)
+}
+
+// Open opens a database as sqlstore.Open does. One that is new is a copy.
 func Open(ctx context.Context, database, dir string) (*Store, error) {
+	if database == "sqlite" {
+		if err := Prepare(dir); err != nil {
+			return nil, err
+		}
+	}
 	db, err := sqlstore.Open(ctx, database, dir)
 	if err != nil {
 		return nil, err
