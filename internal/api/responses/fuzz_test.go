@@ -169,7 +169,7 @@ func FuzzNative(f *testing.F) {
 			w := NewWriter(req, head, nil)
 			b := w.Start(nil, head)
 			for i, raw := range []string{first, second, third} {
-				ev := &provider.Event{Kind: provider.Text, Text: "x", Native: []byte(raw)}
+				ev := &provider.Event{Kind: provider.Text, Raw: []byte("x"), Native: []byte(raw)}
 				if i == 2 {
 					ev.Kind, ev.Finish = provider.Finish, chat.FinishStop
 				}

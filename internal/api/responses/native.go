@@ -309,14 +309,3 @@ func (w *Writer) renameResponse(b []byte, response chat.Value) []byte {
 	}
 	return append(b, '}')
 }
-
-// wholeNative is whole for a reply in the upstream's own words.
-func (w *Writer) wholeNative() []byte {
-	last := chat.ValueOf(oneLine(w.native.last))
-	response := w.renameResponse(nil, last)
-	if !w.req.Store || w.opts.Keep != nil && w.opts.Keep(response) {
-		return response
-	}
-	w.req.Store = false // it could not be stored, and says so
-	return w.renameResponse(response[:0], last)
-}

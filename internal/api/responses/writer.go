@@ -137,11 +137,11 @@ func (w *Writer) tell(b []byte, ev *provider.Event) []byte {
 	b = w.created(b)
 	switch ev.Kind {
 	case provider.Text:
-		b = w.say(b, false, ev.Text)
+		b = w.say(b, false, ev.Raw)
 	case provider.Declined:
-		b = w.say(b, true, ev.Text)
+		b = w.say(b, true, ev.Raw)
 	case provider.Reasoning:
-		b = w.think(b, ev.Text)
+		b = w.think(b, ev.Raw)
 	case provider.ToolCall:
 		b = w.call(b, &ev.Tool, ev.Step)
 	case provider.Other:
@@ -175,41 +175,39 @@ func (w *Writer) reason() string {
 // End implements relay.Dialect.
 func (w *Writer) End(b []byte, o *relay.Outcome) []byte {
 	b = w.created(b)
-	response := w.whole(o)
 	if w.reason() != "" {
 		b = w.begin(b, "response.incomplete")
 	} else {
 		b = w.begin(b, "response.completed")
 	}
-	b = append(append(b, `,"response":`...), response...)
-	return end(append(b, '}'))
+	return end(append(w.Body(append(b, `,"response":`...), o), '}'))
 }
 
 // Stores implements relay.Storer.
 func (w *Writer) Stores() bool { return w.req.Store && w.opts.Keep != nil }
 
-// Body implements relay.Dialect.
-func (w *Writer) Body(b []byte, o *relay.Outcome) []byte { return append(b, w.whole(o)...) }
-
-// whole returns the Response object of a complete reply, and stores it.
-func (w *Writer) whole(o *relay.Outcome) []byte {
-	if w.native != nil && w.native.last != nil {
-		return w.wholeNative()
-	}
+// Body implements relay.Dialect. It appends the Response object of a complete reply, and stores it.
+func (w *Writer) Body(b []byte, o *relay.Outcome) []byte {
 	w.head.Tier = o.Tier
-	status := "completed"
-	if w.reason() != "" {
-		status = "incomplete"
+	var last chat.Value // in the upstream's own words
+	if w.native != nil && w.native.last != nil {
+		last = chat.ValueOf(oneLine(w.native.last))
 	}
-	response := w.appendResponse(nil, status, nil, &o.Usage)
-	if w.Stores() && w.opts.Keep(response) {
-		return response
+	write := func() []byte {
+		switch {
+		case last.Exists():
+			return w.renameResponse(b, last)
+		case w.reason() != "":
+			return w.appendResponse(b, "incomplete", nil, &o.Usage)
+		}
+		return w.appendResponse(b, "completed", nil, &o.Usage)
 	}
-	if w.req.Store { // it could not be stored, and says so
-		w.req.Store = false
-		response = w.appendResponse(response[:0], status, nil, &o.Usage)
+	all := write()
+	if w.req.Store && (w.opts.Keep == nil || !w.opts.Keep(all[len(b):])) {
+		w.req.Store = false // it could not be stored, and says so
+		all = write()
 	}
-	return response
+	return all
 }
 
 // Fault implements relay.Dialect. Items that were not whole are in the failed response as they are.
@@ -272,8 +270,8 @@ func (w *Writer) turnTo(b []byte, kind outputKind) []byte {
 	return b
 }
 
-// say adds a piece of a text or of a refusal.
-func (w *Writer) say(b []byte, refusal bool, text string) []byte {
+// say adds a piece of a text or of a refusal, the inside of a JSON string.
+func (w *Writer) say(b []byte, refusal bool, inside []byte) []byte {
 	b = w.turnTo(b, outMessage)
 	if w.open == nil {
 		b = w.settleCalls(b)
@@ -293,17 +291,16 @@ func (w *Writer) say(b []byte, refusal bool, text string) []byte {
 		}
 	}
 	p := &it.parts[len(it.parts)-1]
-	from := len(p.text)
-	p.text = appendInside(p.text, text)
+	p.text = append(p.text, inside...)
 	if !w.req.Stream {
 		return b
 	}
 	if refusal {
 		b = w.ofPart(b, "response.refusal.delta", it)
-		return end(append(append(append(b, `,"delta":"`...), p.text[from:]...), `"}`...))
+		return end(append(append(append(b, `,"delta":"`...), inside...), `"}`...))
 	}
 	b = w.ofPart(b, "response.output_text.delta", it)
-	return end(append(append(append(b, `,"delta":"`...), p.text[from:]...), `","logprobs":[]}`...))
+	return end(append(append(append(b, `,"delta":"`...), inside...), `","logprobs":[]}`...))
 }
 
 // ofPart appends the beginning of an event about the last part of a message.
@@ -329,8 +326,8 @@ func (w *Writer) closePart(b []byte, it *output) []byte {
 	return end(append(p.append(append(b, `,"part":`...)), '}'))
 }
 
-// think adds a piece of reasoning.
-func (w *Writer) think(b []byte, text string) []byte {
+// think adds a piece of reasoning, the inside of a JSON string.
+func (w *Writer) think(b, inside []byte) []byte {
 	b = w.turnTo(b, outReasoning)
 	if w.open == nil {
 		b = w.settleCalls(b)
@@ -342,13 +339,12 @@ func (w *Writer) think(b []byte, text string) []byte {
 		}
 	}
 	it := w.open
-	from := len(it.text)
-	it.text = appendInside(it.text, text)
+	it.text = append(it.text, inside...)
 	if !w.req.Stream {
 		return b
 	}
 	b = append(w.of(b, "response.reasoning_summary_text.delta", it), `,"summary_index":0,"delta":"`...)
-	return end(append(append(b, it.text[from:]...), `"}`...))
+	return end(append(append(b, inside...), `"}`...))
 }
 
 // call adds a piece of a tool call.
