@@ -142,6 +142,8 @@ func (w *Writer) startBlock(b []byte, head, tail string) []byte {
 	if !w.stream {
 		if w.blocks > 0 {
 			w.content = append(w.content, ',')
+		} else {
+			w.content = make([]byte, 0, 512) // a short reply, instead of growing to it in steps
 		}
 		w.content = append(w.content, head...)
 		w.blocks++

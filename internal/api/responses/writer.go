@@ -42,6 +42,11 @@ type Writer struct {
 	finish chat.Finish
 	native *relayed // the upstream speaks the dialect; nil: it does not
 	begun  bool     // the first events of a stream are written
+
+	// Room for a reply that is one text: a message with one part.
+	first output
+	room  [1]*output
+	part  [1]part
 }
 
 // output is one item of the reply. Texts are the insides of JSON strings.
@@ -81,6 +86,7 @@ const (
 // NewWriter returns the writer of a reply. Opts may be nil.
 func NewWriter(req *Request, head relay.Head, opts *Options) *Writer {
 	w := &Writer{req: req, head: head}
+	w.items = w.room[:0]
 	if opts != nil {
 		w.opts = *opts
 	}
@@ -275,7 +281,12 @@ func (w *Writer) say(b []byte, refusal bool, inside []byte) []byte {
 	b = w.turnTo(b, outMessage)
 	if w.open == nil {
 		b = w.settleCalls(b)
-		w.open = &output{kind: outMessage}
+		if w.open = &w.first; len(w.items) > 0 {
+			w.open = &output{}
+		} else {
+			w.first.parts = w.part[:0]
+		}
+		w.open.kind = outMessage
 		b = w.add(b, w.open)
 	}
 	it := w.open
@@ -291,6 +302,9 @@ func (w *Writer) say(b []byte, refusal bool, inside []byte) []byte {
 		}
 	}
 	p := &it.parts[len(it.parts)-1]
+	if p.text == nil && w.req.Stream {
+		p.text = make([]byte, 0, max(len(inside), 512)) // a short reply, instead of growing to it in steps
+	}
 	p.text = append(p.text, inside...)
 	if !w.req.Stream {
 		return b
@@ -577,7 +591,7 @@ func (p *part) append(b []byte) []byte {
 
 // appendResponse appends the Response object. F is why it failed, and u its usage; either may be nil.
 func (w *Writer) appendResponse(b []byte, status string, f *fault.Fault, u *chat.Usage) []byte {
-	b = append(append(append(b, `{"id":"`...), ResponseID(w.head.RequestID)...), `","object":"response","created_at":`...)
+	b = append(append(append(b, `{"id":"resp_`...), w.head.RequestID...), `","object":"response","created_at":`...)
 	b = strconv.AppendInt(b, w.head.Created, 10)
 	b = append(append(append(b, `,"status":"`...), status...), `","model":`...)
 	b = jsonscan.AppendQuoted(b, w.head.Model)
@@ -613,7 +627,7 @@ func (w *Writer) appendResponse(b []byte, status string, f *fault.Fault, u *chat
 	}
 	b = strconv.AppendBool(append(b, `,"store":`...), w.req.Store)
 	b = append(append(append(b, `,"service_tier":"`...), cmp.Or(w.head.Tier, "default")...), '"')
-	return append(append(b, w.req.echoed()...), '}')
+	return append(w.req.appendEcho(b), '}')
 }
 
 // code returns the code of an error inside a response.

@@ -157,6 +157,9 @@ func (p *produced) add(raw []byte) {
 		p.more += len(raw)
 		return
 	}
+	if p.raw == nil && len(raw) > 0 {
+		p.raw = make([]byte, 0, max(len(raw), 512)) // a short reply, instead of growing to it in steps
+	}
 	p.raw = append(p.raw, raw...)
 }
 
