@@ -62,9 +62,11 @@ func completing(w any) {
 type spoken struct {
 	dialect Dialect
 	started bool
-	size    int            // bytes of text that the dialect got, as the insides of JSON strings
-	event   provider.Event // memory for the event that the dialect gets, so that none is allocated
-	quoted  []byte         // scratch
+	size    int    // bytes of text that the dialect got, as the insides of JSON strings
+	quoted  []byte // scratch
+	// Memory for the event that the dialect gets, so that none is allocated: of a text, which sets Kind, Raw and Native only,
+	// and of everything else.
+	said, event provider.Event
 }
 
 // start makes sure that the dialect has begun.
@@ -124,8 +126,8 @@ func (r *reply) say(b []byte, kind provider.Kind, inside, native []byte) []byte 
 	} else {
 		r.heard(inside, &r.outcome.text)
 	}
-	ev := &r.spoken.event
-	*ev = provider.Event{Kind: kind, Raw: inside, Native: native}
+	ev := &r.spoken.said
+	ev.Kind, ev.Raw, ev.Native = kind, inside, native
 	return r.spoken.dialect.Event(b, ev)
 }
 
