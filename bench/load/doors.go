@@ -14,11 +14,12 @@ type door struct {
 	name, path string
 	// members are those of the body behind the model, with a %s where the upstream is told what to reply.
 	members string
+	end     string // what the line begins with that ends a stream
 	model   string // empty: that of the target
 }
 
-func (d *door) body(model, directive string) string {
-	return fmt.Sprintf(`{"model":%q,`+d.members+`}`, cmp.Or(d.model, model), directive)
+func (d *door) body(model, directive string, stream bool) string {
+	return fmt.Sprintf(`{"model":%q,"stream":%t,`+d.members+`}`, cmp.Or(d.model, model), stream, directive)
 }
 
 // The words of all doors, which are those of the workloads without one.
@@ -30,11 +31,12 @@ const (
 // doorsOf returns the doors. The first one is what the others are compared with.
 func doorsOf() []*door {
 	const responses = `"instructions":"` + doorSystem + `","input":"` + doorUser + `","temperature":0.7,"max_output_tokens":256`
+	const completed = "event: response.completed"
 	return []*door{
-		{"chat completions", "/v1/chat/completions", `"messages":[{"role":"system","content":"` + doorSystem + `"},{"role":"user","content":"` + doorUser + `"}],"temperature":0.7,"max_tokens":256`, ""},
-		{"messages", "/v1/messages", `"system":"` + doorSystem + `","messages":[{"role":"user","content":"` + doorUser + `"}],"temperature":0.7,"max_tokens":256`, ""},
-		{"responses, store: false", "/v1/responses", responses + `,"store":false`, ""},
-		{"responses, stored", "/v1/responses", responses, ""},
+		{"chat completions", "/v1/chat/completions", `"messages":[{"role":"system","content":"` + doorSystem + `"},{"role":"user","content":"` + doorUser + `"}],"temperature":0.7,"max_tokens":256`, "data: [DONE]", ""},
+		{"messages", "/v1/messages", `"system":"` + doorSystem + `","messages":[{"role":"user","content":"` + doorUser + `"}],"temperature":0.7,"max_tokens":256`, "event: message_stop", ""},
+		{"responses, store: false", "/v1/responses", responses + `,"store":false`, completed, ""},
+		{"responses, stored", "/v1/responses", responses, completed, ""},
 	}
 }
 
@@ -61,7 +63,7 @@ func (p plan) doors(ctx context.Context, self, bin, scratch string, doors []*doo
 	gateway.lag = p.lag
 	r := newResults(targets)
 	var loads []workload
-	for _, callers := range []workload{one, some} {
+	for _, callers := range []workload{one, some, flood} {
 		for _, d := range doors {
 			w := callers
 			w.name, w.door = d.name+", "+callers.name, d

@@ -119,7 +119,7 @@ func TestGrowth(t *testing.T) {
 	if err := (plan{rounds: 1, slice: 20 * time.Millisecond}).doors(t.Context(), self, bin, t.TempDir(), append(doorsOf(), autosOf()[1]), &out); err != nil {
 		t.Fatalf("doors = %v\n%s", err, &out)
 	}
-	for _, want := range []string{"chat completions, c=1", "messages, c=32", "responses, store: false, c=1", "responses, stored, c=32", "service/auto, c=32"} {
+	for _, want := range []string{"chat completions, c=1", "messages, c=32", "responses, store: false, c=1", "responses, stored, c=32", "service/auto, c=32", "messages, flood", "responses, stored, flood"} {
 		if !strings.Contains(out.String(), "\n"+want) {
 			t.Errorf("doors printed no line for %s:\n%s", want, &out)
 		}

@@ -43,7 +43,17 @@ func parse(body []byte, counting bool) (*Request, error) {
 	if err != nil {
 		return nil, dotted(err)
 	}
-	p := parser{body: body, counting: counting, req: &Request{}}
+	// One allocation is enough for a short request.
+	room := &struct {
+		parser
+		request  Request
+		original chat.Original
+		origins  [2]origin
+		path     [64]byte
+	}{}
+	p := &room.parser
+	p.body, p.counting, p.req, p.path = body, counting, &room.request, room.path[:0]
+	p.req.origins = room.origins[:0]
 	p.request(root)
 	if p.fault != nil {
 		return nil, p.fault
@@ -53,7 +63,8 @@ func parse(body []byte, counting bool) (*Request, error) {
 		return nil, p.req.Explain(err)
 	}
 	if !req.HasMCP() { // the tool loop asks in its own words
-		req.Original = &chat.Original{Dialect: Dialect, Body: body, Needs: p.needs, Tools: p.runs, Remote: p.remote, Loose: p.loose, Altered: p.altered}
+		req.Original = &room.original
+		*req.Original = chat.Original{Dialect: Dialect, Body: body, Needs: p.needs, Tools: p.runs, Remote: p.remote, Loose: p.loose, Altered: p.altered}
 	} else if p.needs.Path != "" {
 		return nil, refuse(p.needs.Path, "%s cannot be used together with MCP servers", p.needs.What)
 	}
@@ -295,7 +306,7 @@ func (p *parser) model(v chat.Value, messages int) {
 		p.badAt("model", "String should have at most %d characters", maxModel)
 	}
 	p.out = chat.NewBuilder(v.Text(), min(messages, maxAhead))
-	p.req.origins = make([]origin, 0, min(messages, maxAhead))
+	p.req.origins = slices.Grow(p.req.origins, min(messages, maxAhead))
 }
 
 // maxTokens reads max_tokens, which is required unless tokens are counted. More than the model writes is no problem.

@@ -85,10 +85,10 @@ func (w *Writer) Event(b []byte, ev *provider.Event) []byte {
 	case provider.Text, provider.Declined:
 		w.declined = w.declined || ev.Kind == provider.Declined
 		b = w.enter(b, textBlock)
-		b = w.piece(b, `text_delta","text":`, ev.Text)
+		b = w.say(b, `text_delta","text":"`, ev.Raw)
 	case provider.Reasoning:
 		b = w.enter(b, thinkingBlock)
-		b = w.piece(b, `thinking_delta","thinking":`, ev.Text)
+		b = w.say(b, `thinking_delta","thinking":"`, ev.Raw)
 	case provider.ToolCall:
 		b = w.toolCall(b, &ev.Tool)
 	case provider.Finish:
@@ -142,6 +142,8 @@ func (w *Writer) startBlock(b []byte, head, tail string) []byte {
 	if !w.stream {
 		if w.blocks > 0 {
 			w.content = append(w.content, ',')
+		} else {
+			w.content = make([]byte, 0, 512) // a short reply, instead of growing to it in steps
 		}
 		w.content = append(w.content, head...)
 		w.blocks++
@@ -154,25 +156,21 @@ func (w *Writer) startBlock(b []byte, head, tail string) []byte {
 	return append(append(append(b, head...), tail...), "}\n\n"...)
 }
 
-// piece writes a piece of the open block. delta is the type of the delta and the key of its text.
-func (w *Writer) piece(b []byte, delta, text string) []byte {
+// say writes a piece of the open block, a text or thinking. Delta is the type of the delta and the key of its text, up to the
+// inside of the string.
+func (w *Writer) say(b []byte, delta string, inside []byte) []byte {
 	if !w.stream {
-		w.content = appendInside(w.content, text)
+		w.content = append(w.content, inside...)
 		return b
 	}
-	b = append(b, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
-	b = strconv.AppendInt(b, int64(w.blocks-1), 10)
-	b = append(append(b, `,"delta":{"type":"`...), delta...)
-	b = jsonscan.AppendQuoted(b, text)
-	return append(b, "}}\n\n"...)
+	return append(append(w.piece(b, delta), inside...), "\"}}\n\n"...)
 }
 
-// appendInside appends a text as the inside of a JSON string, so that another piece can follow.
-func appendInside(b []byte, text string) []byte {
-	from := len(b)
-	b = jsonscan.AppendQuoted(b, text)
-	copy(b[from:], b[from+1:len(b)-1])
-	return b[:len(b)-2]
+// piece appends the beginning of an event with a piece of the open block, up to the value.
+func (w *Writer) piece(b []byte, delta string) []byte {
+	b = append(b, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
+	b = strconv.AppendInt(b, int64(w.blocks-1), 10)
+	return append(append(b, `,"delta":{"type":"`...), delta...)
 }
 
 // leave ends the open block, if there is one, and the calls that wait for it.
@@ -209,7 +207,7 @@ func (w *Writer) stop(b []byte) []byte {
 	}
 	if kind == thinkingBlock {
 		var room [64]byte
-		b = w.piece(b, `signature_delta","signature":`, string(appendSignature(room[:0], w.head.RequestID)))
+		b = w.say(b, `signature_delta","signature":"`, appendSignature(room[:0], w.head.RequestID))
 	}
 	b = append(b, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":"...)
 	b = strconv.AppendInt(b, int64(w.blocks-1), 10)
@@ -274,7 +272,7 @@ func (w *Writer) arguments(b []byte, text string) []byte {
 		w.args.text = append(w.args.text, text...)
 		return b
 	}
-	return w.piece(b, `input_json_delta","partial_json":`, text)
+	return append(jsonscan.AppendQuoted(w.piece(b, `input_json_delta","partial_json":`), text), "}}\n\n"...)
 }
 
 // depth finds out when the arguments of a call are complete: they are one JSON object. It counts brackets.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/kit/jsonscan"
 	"sluice/internal/line/relay"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/upstream/provider"
@@ -30,11 +31,18 @@ var (
 	outcome = relay.Outcome{Usage: chat.Usage{Prompt: 7, Cached: 2, Completion: 4, Reasoning: 1}}
 )
 
+// spelled returns an event as a writer gets it, with the text as the inside of a JSON string.
+func spelled(ev *provider.Event) *provider.Event {
+	quoted := jsonscan.AppendQuoted(nil, ev.Text)
+	ev.Raw = quoted[1 : len(quoted)-1]
+	return ev
+}
+
 // written returns what a writer makes of events.
 func written(w *Writer, events []provider.Event) []byte {
 	b := w.Start(nil, head)
 	for i := range events {
-		b = w.Event(b, &events[i])
+		b = w.Event(b, spelled(&events[i]))
 	}
 	if w.stream {
 		return w.End(b, &outcome)
@@ -290,6 +298,7 @@ func FuzzNative(f *testing.F) {
 
 func BenchmarkWriter(b *testing.B) {
 	ev := text(" token")
+	spelled(&ev)
 	w := NewWriter(request(b, true), "id")
 	out := w.Start(nil, head)
 	b.ReportAllocs()

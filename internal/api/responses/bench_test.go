@@ -17,7 +17,7 @@ func BenchmarkChunk(b *testing.B) {
 	head := relay.Head{RequestID: "0123456789abcdef0123456789abcdef", Model: "lab/large"}
 	w := NewWriter(req, head, nil)
 	out := w.Start(nil, head)
-	ev := &provider.Event{Kind: provider.Text, Text: " water and more"}
+	ev := &provider.Event{Kind: provider.Text, Raw: []byte(" water and more")}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		out = w.Event(out[:0], ev)

@@ -2,6 +2,7 @@ package responses
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,9 +22,12 @@ type Past struct {
 
 // References returns the ids of the items that the input refers to, each once.
 func (r *Request) References() (ids []string) {
-	seen := map[string]bool{}
+	var seen map[string]bool
 	for i := range r.items {
 		if it := &r.items[i]; it.kind == itemReference && !seen[it.id] {
+			if seen == nil { // nearly no input has any
+				seen = map[string]bool{}
+			}
 			seen[it.id] = true
 			ids = append(ids, it.id)
 		}
@@ -34,13 +38,20 @@ func (r *Request) References() (ids []string) {
 // Compose returns the chat completion that the request stands for. The error is a fault that names the field. Past may be
 // nil if the request refers to nothing.
 func (r *Request) Compose(past *Past) (*chat.Request, error) {
-	p := &parser{req: r}
-	c := conversation{p: p, open: map[string]place{}, asked: map[string]place{}, turns: make([]turn, 0, len(r.items))}
+	// One allocation is enough for an input that is a text.
+	room := &struct {
+		parser
+		turns [1]turn
+		all   [1]*item
+	}{}
+	p := &room.parser
+	p.req = r
+	c := conversation{p: p, turns: slices.Grow(room.turns[:0], len(r.items))}
 	if past == nil {
 		past = &Past{}
 	}
 	r.referenced = past.Referenced
-	all := make([]*item, 0, len(past.Items)+len(r.items))
+	all := slices.Grow(room.all[:0], len(past.Items)+len(r.items))
 	for _, raw := range past.Items {
 		all = append(all, c.recall(raw, -1))
 	}
@@ -221,6 +232,9 @@ func (c *conversation) add(it *item) {
 		if !c.thought.Empty() {
 			last.thought, c.thought = c.thought, chat.Words{}
 		}
+		if c.open == nil {
+			c.open = map[string]place{}
+		}
 		c.open[it.id] = place{len(c.turns) - 1, len(last.calls)}
 		last.calls, last.results = append(last.calls, it), append(last.results, nil)
 	case itemRemote:
@@ -247,6 +261,9 @@ func (c *conversation) add(it *item) {
 		}
 		delete(c.open, it.id)
 		if it.mcp {
+			if c.asked == nil {
+				c.asked = map[string]place{}
+			}
 			c.asked[it.id] = at
 		}
 		c.turns[at.turn].results[at.call], c.turns[at.turn].any = it, true

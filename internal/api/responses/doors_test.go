@@ -3,12 +3,16 @@ package responses_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 
 	"sluice/internal/api/messages"
 	"sluice/internal/api/responses"
+	"sluice/internal/line/relay"
 	"sluice/internal/prompt/chat"
+	"sluice/internal/upstream/provider"
 )
 
 // talk is the same conversation in the words of the three doors.
@@ -86,3 +90,90 @@ func BenchmarkDoors(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkCalls is what the three doors cost beside everything that they have in common: reading a short request, and writing
+// its reply, in one piece and as a stream of 50 chunks.
+func BenchmarkCalls(b *testing.B) {
+	const system, user, more = "You are a helpful assistant. Answer briefly, and say so where you do not know.", "Explain in a few sentences how a gateway hands a streamed reply on, and what it must not hold back.", `"temperature":0.7,"stream":`
+	doors := []struct {
+		name, body string
+		read       func(body []byte) (relay.Dialect, error)
+	}{
+		{"chat", `{"model":"lab/large","messages":[{"role":"system","content":"` + system + `"},{"role":"user","content":"` + user + `"}],"max_tokens":256,` + more, func(body []byte) (relay.Dialect, error) {
+			_, err := chat.Parse(body)
+			return nil, err
+		}},
+		{"messages", `{"model":"lab/large","system":"` + system + `","messages":[{"role":"user","content":"` + user + `"}],"max_tokens":256,` + more, func(body []byte) (relay.Dialect, error) {
+			req, err := messages.Parse(body)
+			if err != nil {
+				return nil, err
+			}
+			return messages.NewWriter(req, "id"), nil
+		}},
+		{"responses", `{"model":"lab/large","instructions":"` + system + `","input":"` + user + `","max_output_tokens":256,"store":false,` + more, func(body []byte) (relay.Dialect, error) {
+			req, err := responses.Parse(body)
+			if err != nil {
+				return nil, err
+			}
+			_, err = req.Compose(nil)
+			return responses.NewWriter(req, relay.Head{}, nil), err
+		}},
+	}
+	const usage = `"usage":{"prompt_tokens":40,"completion_tokens":50,"total_tokens":90}`
+	chunk := func(delta, finish string) provider.Event {
+		return provider.Event{Kind: provider.Chunk, Raw: fmt.Appendf(nil, `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"gpt-4o-mini","choices":[{"index":0,"delta":{%s},"finish_reason":%s}]}`, delta, finish)}
+	}
+	stream := []provider.Event{chunk(`"role":"assistant","content":""`, "null")}
+	for i := range 50 {
+		stream = append(stream, chunk(fmt.Sprintf(`"content":" word%d"`, i), "null"))
+	}
+	stream = append(stream, chunk("", `"stop"`), provider.Event{Kind: provider.Chunk, Raw: []byte(`{"choices":[],` + usage + `}`)})
+	text := strings.Repeat(" a word and another", 15)
+	whole := []provider.Event{{Kind: provider.Whole, Raw: []byte(`{"id":"chatcmpl-1","object":"chat.completion","created":1700000000,"model":"gpt-4o-mini","choices":[{"index":0,"message":{"role":"assistant","content":"` + text + `","refusal":null},"logprobs":null,"finish_reason":"stop"}],` + usage + `}`)}}
+	for form, events := range map[bool][]provider.Event{true: stream, false: whole} {
+		for _, d := range doors {
+			b.Run(fmt.Sprintf("%s/stream=%t", d.name, form), func(b *testing.B) {
+				b.ReportAllocs()
+				body := fmt.Appendf(nil, "%s%t}", d.body, form)
+				w := &nobody{http.Header{}}
+				for b.Loop() {
+					dialect, err := d.read(body)
+					if err != nil {
+						b.Fatal(err)
+					}
+					out := relay.New(w, relay.Head{RequestID: "0123456789abcdef0123456789abcdef", Created: 1700000000, Model: "lab/large"}, relay.Options{Stream: form, Dialect: dialect})
+					out.Relay(b.Context(), &played{events: events})
+					if err := out.Finish(); err != nil {
+						b.Fatal(err)
+					}
+					out.Close()
+				}
+			})
+		}
+	}
+}
+
+// nobody reads everything at once.
+type nobody struct{ header http.Header }
+
+func (n *nobody) Header() http.Header         { return n.header }
+func (n *nobody) Write(b []byte) (int, error) { return len(b), nil }
+func (n *nobody) WriteHeader(int)             {}
+func (n *nobody) Flush()                      {}
+
+// played is an upstream's reply, whose events arrive together.
+type played struct {
+	events []provider.Event
+	next   int
+}
+
+func (p *played) Next() (*provider.Event, error) {
+	if p.next == len(p.events) {
+		return nil, io.EOF
+	}
+	p.next++
+	return &p.events[p.next-1], nil
+}
+
+func (p *played) Ready() bool  { return p.next < len(p.events) }
+func (p *played) Close() error { return nil }

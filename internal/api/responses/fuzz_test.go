@@ -69,7 +69,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if echo := append(append([]byte("{"), req.echoed()[1:]...), '}'); !json.Valid(echo) || strings.ContainsAny(string(echo), "\n\r") {
+		if echo := append(append([]byte("{"), req.appendEcho(nil)[1:]...), '}'); !json.Valid(echo) || strings.ContainsAny(string(echo), "\n\r") {
 			t.Fatalf("echo of %q = %s", body, echo)
 		}
 		if input := req.appendInput(nil); !json.Valid(input) {
@@ -169,7 +169,7 @@ func FuzzNative(f *testing.F) {
 			w := NewWriter(req, head, nil)
 			b := w.Start(nil, head)
 			for i, raw := range []string{first, second, third} {
-				ev := &provider.Event{Kind: provider.Text, Text: "x", Native: []byte(raw)}
+				ev := &provider.Event{Kind: provider.Text, Raw: []byte("x"), Native: []byte(raw)}
 				if i == 2 {
 					ev.Kind, ev.Finish = provider.Finish, chat.FinishStop
 				}

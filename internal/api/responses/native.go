@@ -274,7 +274,7 @@ func (w *Writer) renameItem(b []byte, item chat.Value, index int) []byte {
 
 // renameResponse appends a Response object with our names. What the caller asked for and we decide is what the caller said.
 func (w *Writer) renameResponse(b []byte, response chat.Value) []byte {
-	b = append(append(append(b, `{"id":"`...), ResponseID(w.head.RequestID)...), `","model":`...)
+	b = append(append(append(b, `{"id":"resp_`...), w.head.RequestID...), `","model":`...)
 	b = jsonscan.AppendQuoted(b, w.head.Model)
 	b = strconv.AppendBool(append(b, `,"store":`...), w.req.Store)
 	b = append(b, `,"previous_response_id":`...)
@@ -308,15 +308,4 @@ func (w *Writer) renameResponse(b []byte, response chat.Value) []byte {
 		b = append(b, ']')
 	}
 	return append(b, '}')
-}
-
-// wholeNative is whole for a reply in the upstream's own words.
-func (w *Writer) wholeNative() []byte {
-	last := chat.ValueOf(oneLine(w.native.last))
-	response := w.renameResponse(nil, last)
-	if !w.req.Store || w.opts.Keep != nil && w.opts.Keep(response) {
-		return response
-	}
-	w.req.Store = false // it could not be stored, and says so
-	return w.renameResponse(response[:0], last)
 }

@@ -51,7 +51,6 @@ type Request struct {
 	inputJSON []byte       // input as it was sent: a string or an array; nil if it was not
 	tools     tools
 	settings  settings
-	echo      []byte // see echoed
 	// skipped is how many of the oldest turns Compose leaves out, and turns how many there were.
 	skipped, turns int
 	// referenced are the items that the input refers to, once Compose knows them.
@@ -81,7 +80,16 @@ func Parse(body []byte) (*Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := parser{req: &Request{Store: true, body: root.Raw()}, root: root}
+	// One allocation is enough for a request whose input is a text.
+	room := &struct {
+		parser
+		request Request
+		items   [1]item
+		origin  [2]int
+	}{}
+	p := &room.parser
+	p.req, p.root = &room.request, root
+	p.req.Store, p.req.body, p.req.items, p.req.origin = true, root.Raw(), room.items[:0], room.origin[:0]
 	for walk := root.Walk(); walk.Next(); {
 		p.field(walk.Key, walk.Value)
 		if p.fault != nil {
@@ -505,17 +513,10 @@ func (p *parser) include(v chat.Value) {
 	}
 }
 
-// echoed returns the members of a Response object that repeat the request.
-func (r *Request) echoed() []byte {
-	if r.echo == nil {
-		r.echo = oneLine(r.appendEcho(make([]byte, 0, 1024)))
-	}
-	return r.echo
-}
-
-// appendEcho appends the members of a Response object that repeat the request, beginning with a comma. Clients' types
-// require them all.
+// appendEcho appends the members of a Response object that repeat the request, beginning with a comma, on one line. Clients'
+// types require them all.
 func (r *Request) appendEcho(b []byte) []byte {
+	begin := len(b)
 	s := &r.settings
 	or := func(name string, v chat.Value, absent string) {
 		b = append(append(append(b, `,"`...), name...), `":`...)
@@ -534,7 +535,7 @@ func (r *Request) appendEcho(b []byte) []byte {
 	if r.Previous == "" {
 		or("previous_response_id", none, "null")
 	} else {
-		or("previous_response_id", chat.ValueOf(jsonscan.AppendQuoted(nil, r.Previous)), "")
+		b = jsonscan.AppendQuoted(append(b, `,"previous_response_id":`...), r.Previous)
 	}
 	or("prompt_cache_key", s.cacheKey, "null")
 	b = append(b, `,"reasoning":{`...)
@@ -560,5 +561,6 @@ func (r *Request) appendEcho(b []byte) []byte {
 	}
 	or("user", s.user, "null")
 	or("metadata", s.metadata, "{}")
+	breakless(b[begin:])
 	return b
 }

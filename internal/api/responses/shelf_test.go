@@ -107,7 +107,7 @@ func (s *shelved) turn(t *testing.T, account, id, body, text string) (string, er
 	if err != nil {
 		return "", err
 	}
-	response := fmt.Sprintf(`{"id":"resp_%s","output":[{"id":"msg_%s_0","type":"message","role":"assistant","content":[{"type":"output_text","text":%q}]}]%s}`, id, id, text, r.echoed())
+	response := fmt.Sprintf(`{"id":"resp_%s","output":[{"id":"msg_%s_0","type":"message","role":"assistant","content":[{"type":"output_text","text":%q}]}]%s}`, id, id, text, r.appendEcho(nil))
 	return written(composed), s.Keep(t.Context(), account, r, ResponseID(id), []byte(response))
 }
 

@@ -5,7 +5,6 @@ import (
 	"math"
 	"net/url"
 	"slices"
-	"strings"
 
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/prompt/allowance"
@@ -436,11 +435,27 @@ func (t *tools) keep(chosen func(*tool) bool) {
 // oneLine returns JSON without line ends. In valid JSON they are only space between tokens, and an event of a stream
 // must not have any.
 func oneLine(b []byte) []byte {
-	if bytes.IndexByte(b, '\n') < 0 && bytes.IndexByte(b, '\r') < 0 {
-		return b
+	if hasLines(b) {
+		b = bytes.Clone(b)
+		breakless(b)
 	}
-	return []byte(strings.NewReplacer("\n", " ", "\r", " ").Replace(string(b)))
+	return b
 }
+
+// breakless is oneLine for JSON that may be changed.
+func breakless(b []byte) {
+	if !hasLines(b) {
+		return
+	}
+	for i, c := range b {
+		if c == '\n' || c == '\r' {
+			b[i] = ' '
+		}
+	}
+}
+
+// hasLines reports whether there is a line end.
+func hasLines(b []byte) bool { return bytes.IndexByte(b, '\n') >= 0 || bytes.IndexByte(b, '\r') >= 0 }
 
 // servers reports whether the tools include an MCP server.
 func (t *tools) servers() bool {

@@ -42,6 +42,11 @@ type Writer struct {
 	finish chat.Finish
 	native *relayed // the upstream speaks the dialect; nil: it does not
 	begun  bool     // the first events of a stream are written
+
+	// Room for a reply that is one text: a message with one part.
+	first output
+	room  [1]*output
+	part  [1]part
 }
 
 // output is one item of the reply. Texts are the insides of JSON strings.
@@ -82,6 +87,7 @@ const (
 // NewWriter returns the writer of a reply. Opts may be nil.
 func NewWriter(req *Request, head relay.Head, opts *Options) *Writer {
 	w := &Writer{req: req, head: head}
+	w.items = w.room[:0]
 	if opts != nil {
 		w.opts = *opts
 	}
@@ -138,11 +144,11 @@ func (w *Writer) tell(b []byte, ev *provider.Event) []byte {
 	b = w.created(b)
 	switch ev.Kind {
 	case provider.Text:
-		b = w.say(b, false, ev.Text)
+		b = w.say(b, false, ev.Raw)
 	case provider.Declined:
-		b = w.say(b, true, ev.Text)
+		b = w.say(b, true, ev.Raw)
 	case provider.Reasoning:
-		b = w.think(b, ev.Text)
+		b = w.think(b, ev.Raw)
 	case provider.ToolCall:
 		b = w.call(b, &ev.Tool, ev.Step)
 	case provider.Other:
@@ -176,42 +182,40 @@ func (w *Writer) reason() string {
 // End implements relay.Dialect.
 func (w *Writer) End(b []byte, o *relay.Outcome) []byte {
 	b = w.created(b)
-	response := w.whole(o)
 	if w.reason() != "" {
 		b = w.begin(b, "response.incomplete")
 	} else {
 		b = w.begin(b, "response.completed")
 	}
-	b = append(append(b, `,"response":`...), response...)
-	return end(append(b, '}'))
+	return end(append(w.Body(append(b, `,"response":`...), o), '}'))
 }
 
 // Stores implements relay.Storer.
 func (w *Writer) Stores() bool { return w.req.Store && w.opts.Keep != nil }
 
-// Body implements relay.Dialect.
-func (w *Writer) Body(b []byte, o *relay.Outcome) []byte { return append(b, w.whole(o)...) }
-
-// whole returns the Response object of a complete reply, and stores it.
-func (w *Writer) whole(o *relay.Outcome) []byte {
-	if w.native != nil && w.native.last != nil {
-		return w.wholeNative()
-	}
+// Body implements relay.Dialect. It appends the Response object of a complete reply, and stores it.
+func (w *Writer) Body(b []byte, o *relay.Outcome) []byte {
 	w.head.Tier = o.Tier
-	status := "completed"
-	if w.reason() != "" {
-		status = "incomplete"
+	var last chat.Value // in the upstream's own words
+	if w.native != nil && w.native.last != nil {
+		last = chat.ValueOf(oneLine(w.native.last))
 	}
-	response := w.appendResponse(nil, status, nil, &o.Usage)
-	if w.Stores() && w.opts.Keep(response) {
-		return response
+	write := func() []byte {
+		switch {
+		case last.Exists():
+			return w.renameResponse(b, last)
+		case w.reason() != "":
+			return w.appendResponse(b, "incomplete", nil, &o.Usage)
+		}
+		return w.appendResponse(b, "completed", nil, &o.Usage)
 	}
+	all := write()
 	// The reply must say so before its last byte: a client that believes it is stored would refer to it later.
-	if w.req.Store { // it could not be stored, and says so
-		w.req.Store = false
-		response = w.appendResponse(response[:0], status, nil, &o.Usage)
+	if w.req.Store && (w.opts.Keep == nil || !w.opts.Keep(all[len(b):])) {
+		w.req.Store = false // it could not be stored, and says so
+		all = write()
 	}
-	return response
+	return all
 }
 
 // Fault implements relay.Dialect. Items that were not whole are in the failed response as they are.
@@ -274,12 +278,17 @@ func (w *Writer) turnTo(b []byte, kind outputKind) []byte {
 	return b
 }
 
-// say adds a piece of a text or of a refusal.
-func (w *Writer) say(b []byte, refusal bool, text string) []byte {
+// say adds a piece of a text or of a refusal, the inside of a JSON string.
+func (w *Writer) say(b []byte, refusal bool, inside []byte) []byte {
 	b = w.turnTo(b, outMessage)
 	if w.open == nil {
 		b = w.settleCalls(b)
-		w.open = &output{kind: outMessage}
+		if w.open = &w.first; len(w.items) > 0 {
+			w.open = &output{}
+		} else {
+			w.first.parts = w.part[:0]
+		}
+		w.open.kind = outMessage
 		b = w.add(b, w.open)
 	}
 	it := w.open
@@ -295,17 +304,19 @@ func (w *Writer) say(b []byte, refusal bool, text string) []byte {
 		}
 	}
 	p := &it.parts[len(it.parts)-1]
-	from := len(p.text)
-	p.text = appendInside(p.text, text)
+	if p.text == nil && w.req.Stream {
+		p.text = make([]byte, 0, max(len(inside), 512)) // a short reply, instead of growing to it in steps
+	}
+	p.text = append(p.text, inside...)
 	if !w.req.Stream {
 		return b
 	}
 	if refusal {
 		b = w.ofPart(b, "response.refusal.delta", it)
-		return end(append(append(append(b, `,"delta":"`...), p.text[from:]...), `"}`...))
+		return end(append(append(append(b, `,"delta":"`...), inside...), `"}`...))
 	}
 	b = w.ofPart(b, "response.output_text.delta", it)
-	return end(append(append(append(b, `,"delta":"`...), p.text[from:]...), `","logprobs":[]}`...))
+	return end(append(append(append(b, `,"delta":"`...), inside...), `","logprobs":[]}`...))
 }
 
 // ofPart appends the beginning of an event about the last part of a message.
@@ -331,8 +342,8 @@ func (w *Writer) closePart(b []byte, it *output) []byte {
 	return end(append(p.append(append(b, `,"part":`...)), '}'))
 }
 
-// think adds a piece of reasoning.
-func (w *Writer) think(b []byte, text string) []byte {
+// think adds a piece of reasoning, the inside of a JSON string.
+func (w *Writer) think(b, inside []byte) []byte {
 	b = w.turnTo(b, outReasoning)
 	if w.open == nil {
 		b = w.settleCalls(b)
@@ -344,13 +355,12 @@ func (w *Writer) think(b []byte, text string) []byte {
 		}
 	}
 	it := w.open
-	from := len(it.text)
-	it.text = appendInside(it.text, text)
+	it.text = append(it.text, inside...)
 	if !w.req.Stream {
 		return b
 	}
 	b = append(w.of(b, "response.reasoning_summary_text.delta", it), `,"summary_index":0,"delta":"`...)
-	return end(append(append(b, it.text[from:]...), `"}`...))
+	return end(append(append(b, inside...), `"}`...))
 }
 
 // call adds a piece of a tool call.
@@ -583,7 +593,7 @@ func (p *part) append(b []byte) []byte {
 
 // appendResponse appends the Response object. F is why it failed, and u its usage; either may be nil.
 func (w *Writer) appendResponse(b []byte, status string, f *fault.Fault, u *chat.Usage) []byte {
-	b = append(append(append(b, `{"id":"`...), ResponseID(w.head.RequestID)...), `","object":"response","created_at":`...)
+	b = append(append(append(b, `{"id":"resp_`...), w.head.RequestID...), `","object":"response","created_at":`...)
 	b = strconv.AppendInt(b, w.head.Created, 10)
 	b = append(append(append(b, `,"status":"`...), status...), `","model":`...)
 	b = jsonscan.AppendQuoted(b, w.head.Model)
@@ -619,7 +629,7 @@ func (w *Writer) appendResponse(b []byte, status string, f *fault.Fault, u *chat
 	}
 	b = strconv.AppendBool(append(b, `,"store":`...), w.req.Store)
 	b = append(append(append(b, `,"service_tier":"`...), cmp.Or(w.head.Tier, "default")...), '"')
-	return append(append(b, w.req.echoed()...), '}')
+	return append(w.req.appendEcho(b), '}')
 }
 
 // code returns the code of an error inside a response.

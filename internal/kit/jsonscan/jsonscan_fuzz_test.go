@@ -66,8 +66,12 @@ func FuzzString(f *testing.F) {
 		if !jsonscan.Equal(body[:end], want) {
 			t.Errorf("Equal(%q, %q) = false, want true", body[:end], want)
 		}
-		if again := jsonscan.AppendQuoted(nil, got); jsonscan.Unquote(again) != got || !json.Valid(again) {
+		again := jsonscan.AppendQuoted(nil, got)
+		if jsonscan.Unquote(again) != got || !json.Valid(again) {
 			t.Errorf("AppendQuoted(%q) = %q, which does not spell it", got, again)
+		}
+		if inside := jsonscan.AppendInside(nil, body[1:end-1]); string(inside) != string(again[1:len(again)-1]) {
+			t.Errorf("AppendInside(%q) = %q, and AppendQuoted spells it %q", body[1:end-1], inside, again)
 		}
 	})
 }

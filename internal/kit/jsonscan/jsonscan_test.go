@@ -3,6 +3,7 @@ package jsonscan_test
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"sluice/internal/kit/jsonscan"
 )
@@ -161,6 +162,33 @@ func TestLongStrings(t *testing.T) {
 			}
 			if end != wantEnd || n != wantSize || p != want {
 				t.Fatalf("%q behind %d bytes: %d, %d, %v, want %d, %d, %v", special, at, end, n, p, wantEnd, wantSize, want)
+			}
+		}
+	}
+}
+
+// AppendQuoted copies in runs what it would spell character by character.
+func TestAppendQuoted(t *testing.T) {
+	t.Parallel()
+	for _, special := range []string{"", `"`, `\`, "\n", "\x00", "\x1f", "\x7f", "é", "河", "😀", "\u2028", "\xff", "\xe6\xb2", "\ufffd", `\"`, "\"é\x01\xffé"} {
+		for before := range 18 {
+			for after := range 10 {
+				text := strings.Repeat("a", before) + special + strings.Repeat("z", after)
+				want := []byte{'x', '"'}
+				for _, r := range text {
+					switch {
+					case r == '"' || r == '\\':
+						want = append(want, '\\', byte(r))
+					case r < ' ':
+						want = append(want, jsonscan.Escaped(byte(r))...)
+					default:
+						want = utf8.AppendRune(want, r)
+					}
+				}
+				want = append(want, '"')
+				if got := jsonscan.AppendQuoted([]byte{'x'}, text); string(got) != string(want) {
+					t.Errorf("AppendQuoted(%q) = %q, want %q", text, got, want)
+				}
 			}
 		}
 	}

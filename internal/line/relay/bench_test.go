@@ -104,22 +104,24 @@ func BenchmarkCollect(b *testing.B) {
 // TestChunksCostNoMemory is not parallel: allocations of other tests would count. What is allocated
 // must not grow with the number of chunks, be they alike or not.
 func TestChunksCostNoMemory(t *testing.T) {
-	allocations := func(chunks int, alike bool) float64 {
+	allocations := func(chunks int, alike bool, door Dialect) float64 {
 		return testing.AllocsPerRun(5, func() {
 			in := &alternating{repeated{event: provider.Event{Kind: provider.Chunk, Raw: []byte(benchChunk)}, last: provider.Event{Kind: provider.Chunk, Raw: []byte(benchFinish)}, left: chunks}}
 			var stream provider.Stream = in
 			if alike {
 				stream = &in.repeated
 			}
-			if err := relayTo(context.Background(), &discard{http.Header{}}, stream, benchHead, Options{Stream: true, N: 1}, func(*Outcome) {}); err != nil {
+			if err := relayTo(context.Background(), &discard{http.Header{}}, stream, benchHead, Options{Stream: true, N: 1, Dialect: door}, func(*Outcome) {}); err != nil {
 				t.Fatal(err)
 			}
 		})
 	}
 	for _, alike := range []bool{true, false} {
-		few, many := allocations(1000, alike), allocations(3000, alike)
-		if many-few > 20 {
-			t.Errorf("alike %t: 1000 chunks cost %v allocations, 3000 cost %v, want no more", alike, few, many)
+		for _, door := range []Dialect{nil, &quiet{}} {
+			few, many := allocations(1000, alike, door), allocations(3000, alike, door)
+			if many-few > 20 {
+				t.Errorf("alike %t, dialect %T: 1000 chunks cost %v allocations, 3000 cost %v, want no more", alike, door, few, many)
+			}
 		}
 	}
 }

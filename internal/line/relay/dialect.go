@@ -1,6 +1,8 @@
 package relay
 
 import (
+	"bytes"
+
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/prompt/chat"
@@ -16,7 +18,8 @@ type Dialect interface {
 	// a dialect sees only Text, Declined and Reasoning that are not empty, ToolCall, Finish and Other, of one choice,
 	// and they keep the rules of streamer: the first piece of a call has an id and a name and no other
 	// has, indexes have no gap, a function's arguments are not empty, and nothing follows the one Finish.
-	// The event is valid until Event returns.
+	// A text is in the event's Raw, as the inside of a JSON string in the spelling of jsonscan.AppendQuoted, and not in its
+	// Text: most texts come and go as the same bytes. The event is valid until Event returns.
 	Event(b []byte, ev *provider.Event) []byte
 	// End appends the last events of a complete stream. The outcome has its usage.
 	End(b []byte, o *Outcome) []byte
@@ -56,15 +59,23 @@ func completing(w any) {
 }
 
 // spoken is the state of a reply in another dialect.
-//
-// The events that a dialect gets may be changed copies of the upstream's; event is the memory for
-// such a copy, so that none is allocated.
 type spoken struct {
 	dialect Dialect
 	started bool
-	size    int // bytes of text that the dialect got
-	event   provider.Event
+	size    int    // bytes of text that the dialect got, as the insides of JSON strings
 	quoted  []byte // scratch
+	// Memory for the event that the dialect gets, so that none is allocated: of a text, which sets Kind, Raw and Native only,
+	// and of everything else.
+	said, event provider.Event
+}
+
+// start makes sure that the dialect has begun.
+func (r *reply) start(b []byte) []byte {
+	if r.spoken.started {
+		return b
+	}
+	r.spoken.started = true
+	return r.spoken.dialect.Start(b, r.head)
 }
 
 // speak hands an event to the dialect, once it keeps the rules that Dialect promises.
@@ -73,40 +84,30 @@ type spoken struct {
 // parse them.
 func (r *reply) speak(b []byte, ev *provider.Event, c *choice) []byte {
 	s := r.spoken
-	if !s.started {
-		s.started = true
-		b = s.dialect.Start(b, r.head)
-	}
+	b = r.start(b)
 	switch ev.Kind {
-	case provider.Text, provider.Declined:
-		if ev.Text == "" {
-			return b
-		}
-		r.heard(ev.Text, &r.outcome.text)
-	case provider.Reasoning:
-		if ev.Text == "" {
-			return b
-		}
-		r.heard(ev.Text, &r.outcome.reasoning)
+	case provider.Text, provider.Declined, provider.Reasoning:
+		return r.say(b, ev.Kind, s.inside(ev.Text), ev.Native)
 	case provider.ToolCall:
 		p, ok := r.piece(ev.Choice, c, ev.Tool)
 		if !ok {
 			return b
 		}
-		r.heard(p.Arguments, &r.outcome.text)
+		r.heard(s.inside(p.Arguments), &r.outcome.text)
 		s.event = *ev
 		s.event.Tool = p
 		ev = &s.event
 	case provider.Finish:
+		last := *ev // its memory may be that of the events before it
 		for i := range c.calls {
 			if !c.calls[i].some && !c.calls[i].custom {
 				s.event = provider.Event{Kind: provider.ToolCall, Tool: provider.ToolPiece{Index: i, Arguments: "{}"}}
 				b = s.dialect.Event(b, &s.event)
 			}
 		}
-		r.finish(c, ev.Finish)
-		s.event = *ev
-		s.event.Finish = c.finish
+		r.finish(c, last.Finish)
+		last.Finish = c.finish
+		s.event = last
 		ev = &s.event
 	case provider.Other:
 	default:
@@ -115,18 +116,46 @@ func (r *reply) speak(b []byte, ev *provider.Event, c *choice) []byte {
 	return s.dialect.Event(b, ev)
 }
 
-// retell turns a chunk of the usual shape into events, several times faster than the decoder. It reports false
+// say hands a piece of a text to the dialect, unless it is empty. Native is that of its event.
+func (r *reply) say(b []byte, kind provider.Kind, inside, native []byte) []byte {
+	if len(inside) == 0 {
+		return b
+	}
+	if kind == provider.Reasoning {
+		r.heard(inside, &r.outcome.reasoning)
+	} else {
+		r.heard(inside, &r.outcome.text)
+	}
+	ev := &r.spoken.said
+	ev.Kind, ev.Raw, ev.Native = kind, inside, native
+	return r.spoken.dialect.Event(b, ev)
+}
+
+// inside returns a text as the inside of a JSON string. It is valid until the next call.
+func (s *spoken) inside(text string) []byte {
+	s.quoted = jsonscan.AppendQuoted(s.quoted[:0], text)
+	return s.quoted[1 : len(s.quoted)-1]
+}
+
+// respell returns the inside of a JSON string in the spelling of jsonscan.AppendQuoted. It is valid as long as raw, and until
+// the next call.
+func (s *spoken) respell(raw []byte) []byte {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw
+	}
+	s.quoted = jsonscan.AppendInside(s.quoted[:0], raw)
+	return s.quoted
+}
+
+// retell tells the dialect of a chunk of the usual shape, several times faster than the decoder. It reports false
 // if the chunk needs the decoder; then nothing has been added to the output.
 func (s *streamer) retell(raw []byte) bool {
 	sh, ok := scanReply(raw, "delta")
 	if !ok || sh.others {
 		return false
 	}
-	if u, ok := scanUsage(raw[sh.usage.from:sh.usage.to]); ok {
-		s.usage(u)
-	}
-	s.reply.tier(sh.tier)
-	sh.tell(raw, s.event)
+	s.out = s.tell(s.out, raw, &sh)
+	s.learn(raw, &sh)
 	return true
 }
 
@@ -136,39 +165,38 @@ func (c *collector) retell(raw []byte) bool {
 	if !ok || sh.others || !sh.one || sh.finish == "" || sh.finish == chat.FinishToolCalls {
 		return false
 	}
-	if u, ok := scanUsage(raw[sh.usage.from:sh.usage.to]); ok {
-		c.usage(u)
-	}
-	c.tier(sh.tier)
-	sh.tell(raw, c.event)
+	c.scrap = c.tell(c.scrap[:0], raw, &sh)
 	return true
 }
 
-// tell turns what was scanned into events.
-// Reasoning comes before the answer, as models produce them. The spans exclude the quotes, which
-// Unquote expects.
-func (s *shape) tell(raw []byte, event func(*provider.Event)) {
-	for _, text := range [...]struct {
-		kind provider.Kind
-		at   span
-	}{{provider.Reasoning, s.reasoning}, {provider.Text, s.content}, {provider.Declined, s.refusal}} {
-		if !text.at.empty() {
-			event(&provider.Event{Kind: text.kind, Choice: s.index, Text: jsonscan.Unquote(raw[text.at.from-1 : text.at.to+1])})
-		}
+// tell tells the dialect what was scanned.
+// Reasoning comes before the answer, as models produce them.
+func (r *reply) tell(b, raw []byte, sh *shape) []byte {
+	if u, ok := scanUsage(raw[sh.usage.from:sh.usage.to]); ok {
+		r.usage(u)
 	}
-	if s.finish != "" {
-		event(&provider.Event{Kind: provider.Finish, Choice: s.index, Finish: s.finish})
+	r.tier(sh.tier)
+	c := r.choice(sh.index)
+	if !sh.one || c == nil || c.finished || !sh.produced() && sh.finish == "" {
+		return b
 	}
+	b = r.start(b)
+	s := r.spoken
+	b = r.say(b, provider.Reasoning, s.respell(raw[sh.reasoning.from:sh.reasoning.to]), nil)
+	b = r.say(b, provider.Text, s.respell(raw[sh.content.from:sh.content.to]), nil)
+	b = r.say(b, provider.Declined, s.respell(raw[sh.refusal.from:sh.refusal.to]), nil)
+	if sh.finish != "" {
+		s.event = provider.Event{Kind: provider.Finish, Finish: sh.finish}
+		b = r.speak(b, &s.event, c)
+	}
+	return b
 }
 
 // heard records text that the dialect gets.
-// It is quoted first, since produced keeps the insides of JSON strings.
-func (r *reply) heard(text string, all *produced) {
+func (r *reply) heard(inside []byte, all *produced) {
 	r.content()
-	s := r.spoken
-	s.size += len(text)
-	s.quoted = jsonscan.AppendQuoted(s.quoted[:0], text)
-	all.add(s.quoted[1 : len(s.quoted)-1])
+	r.spoken.size += len(inside)
+	all.add(inside)
 }
 
 // tooLong returns a fault if the dialect got more text than a reply may have. Dialects keep it all, for

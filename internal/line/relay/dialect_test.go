@@ -41,7 +41,7 @@ func (l *lines) Event(b []byte, ev *provider.Event) []byte {
 	case provider.Other:
 		return l.say(b, "other %s", ev.Native)
 	}
-	return l.say(b, "%d %q", ev.Kind, ev.Text)
+	return l.say(b, "%d \"%s\"", ev.Kind, ev.Raw)
 }
 
 func piece(i int, id, name, arguments string) provider.Event {
@@ -87,6 +87,42 @@ finish tool_calls
 		}
 		if produced, reasoning, _ := c.settled[0].outcome.Produced(); produced != `HiNo.fg{"x":1}` || reasoning != "Hm." {
 			t.Errorf("produced %q and %q", produced, reasoning)
+		}
+	}
+}
+
+// Chunks tell a dialect the same as the texts in them, be they like the one before or not, and however they are spelled.
+func TestDialectChunks(t *testing.T) {
+	t.Parallel()
+	said := []struct {
+		key, raw, text string
+	}{
+		{"content", "Hi", "Hi"},
+		{"content", " there", " there"},
+		{"content", ` \u00e9\/\ud83d\ude00\"\n`, " é/😀\"\n"},
+		{"content", "", ""},
+		{"content", " – done", " – done"},
+		{"reasoning_content", "Hm", "Hm"},
+		{"reasoning_content", `\u000a.`, "\n."},
+		{"content", "x", "x"},
+		{"refusal", `No\u002e`, "No."},
+	}
+	for _, stream := range []bool{true, false} {
+		var chunks, texts []provider.Event
+		for i, p := range said {
+			raw := fmt.Sprintf(`{"choices":[{"index":0,"delta":{%q:"%s"},"finish_reason":null}],"obfuscation":"%d"}`, p.key, p.raw, i/4)
+			chunks = append(chunks, provider.Event{Kind: provider.Chunk, Raw: []byte(raw)})
+			texts = append(texts, provider.Event{Kind: map[string]provider.Kind{"content": provider.Text, "reasoning_content": provider.Reasoning, "refusal": provider.Declined}[p.key], Text: p.text})
+		}
+		end := provider.Event{Kind: provider.Chunk, Raw: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`)}
+		c, err := send(t.Context(), &played{events: append(chunks, end, chunks[0])}, stream, Options{Dialect: &lines{}})
+		same, sameErr := send(t.Context(), &played{events: append(texts, finished)}, stream, Options{Dialect: &lines{}})
+		if got, want := c.body.String(), same.body.String(); err != nil || sameErr != nil || got != want {
+			t.Errorf("stream %t: chunks are told as\n%s(%v), their texts as\n%s(%v)", stream, got, err, want, sameErr)
+		}
+		text, reasoning, _ := c.settled[0].outcome.Produced()
+		if want, wantReasoning, _ := same.settled[0].outcome.Produced(); text != want || reasoning != wantReasoning {
+			t.Errorf("stream %t: produced %q and %q, want %q and %q", stream, text, reasoning, want, wantReasoning)
 		}
 	}
 }

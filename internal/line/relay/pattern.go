@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"sluice/internal/kit/jsonscan"
+	"sluice/internal/upstream/provider"
 )
 
 // pattern is what the chunks of a stream have in common. Most of them differ in one text only. So a chunk
@@ -13,7 +14,8 @@ import (
 //	{"id":"x","choices":[{"index":0,"delta":{"content":"Hello"},"finish_reason":null}]}
 //	└────────────────────── head ──────────────────────┘text └───────── tail ─────────┘
 //
-// OutHead is our own beginning up to the text, outTail what follows it in our chunk.
+// OutHead is our own beginning up to the text, outTail what follows it in our chunk. Other doors have no use for them: their
+// Dialect gets the text.
 type pattern struct {
 	head, tail       []byte // of the upstream's chunk, before and after the inside of the text; empty: none learned
 	outHead, outTail []byte // of our chunk
@@ -26,7 +28,7 @@ type pattern struct {
 // A pattern that was learned before stays if this chunk is not suitable.
 func (s *streamer) learn(raw []byte, sh *shape) {
 	text := sh.content
-	if sh.role || sh.finish != "" || !sh.usage.empty() || !sh.refusal.empty() || sh.others || sh.content.empty() == sh.reasoning.empty() {
+	if !sh.one || s.choice(sh.index) == nil || sh.role || sh.finish != "" || !sh.usage.empty() || !sh.refusal.empty() || sh.others || sh.content.empty() == sh.reasoning.empty() {
 		return
 	}
 	p := &s.like
@@ -38,11 +40,14 @@ func (s *streamer) learn(raw []byte, sh *shape) {
 	// reused.
 	p.head = append(p.head[:0], raw[:text.from]...)
 	p.tail = append(p.tail[:0], raw[text.to:]...)
+	if s.spoken != nil {
+		return
+	}
 	p.outHead = append(append(p.outHead[:0], s.prefix...), raw[sh.choices.from:text.from]...)
 	p.outTail = append(append(p.outTail[:0], raw[text.to:sh.choices.to]...), "}\n\n"...)
 }
 
-// again sends a chunk that fits the pattern. It reports false if the chunk does not fit. The text must be
+// again sends or tells a chunk that fits the pattern. It reports false if the chunk does not fit. The text must be
 // the inside of a JSON string, or a quote in it could hide other members.
 func (s *streamer) again(raw []byte) bool {
 	p := &s.like
@@ -58,6 +63,14 @@ func (s *streamer) again(raw []byte) bool {
 	text := raw[from:to]
 	if s.choices[p.index].finished {
 		return true // the choice is over: drop it
+	}
+	if s.spoken != nil {
+		kind := provider.Text
+		if p.reasoning {
+			kind = provider.Reasoning
+		}
+		s.out = s.say(s.out, kind, s.spoken.respell(text), nil)
+		return true
 	}
 	if p.reasoning {
 		s.outcome.reasoning.add(text)

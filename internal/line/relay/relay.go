@@ -4,7 +4,8 @@
 // out as a prepared head and the upstream's own bytes. Any other event is decoded into
 // provider events and encoded again. The choice is made for each event (pattern.go, shape.go). Both ways
 // keep the rules of docs/api.md#streams, whatever the upstream does. A reply that broke off never looks complete.
-// For a door that is not chat completions all events are decoded, and its Dialect writes them (dialect.go).
+// For a door that is not chat completions a Dialect writes all events; of those of the usual shape it gets the texts, as the
+// upstream has spelled them (dialect.go).
 //
 // This package does not call upstreams and does not account for anything: package inference opens the
 // reply, and settles the call between Relay and Finish.
@@ -155,6 +156,9 @@ func (p *produced) add(raw []byte) {
 	if len(p.raw)+len(raw) > maxProduced {
 		p.more += len(raw)
 		return
+	}
+	if p.raw == nil && len(raw) > 0 {
+		p.raw = make([]byte, 0, max(len(raw), 512)) // a short reply, instead of growing to it in steps
 	}
 	p.raw = append(p.raw, raw...)
 }

@@ -125,11 +125,12 @@ func (s *streamer) Close() {
 }
 
 // take adds an event to the output.
-// A chunk tries the fast way first: splice for chat completions, retell for other dialects.
+// A chunk tries the fast ways first: again if it is like the one before, else splice for chat completions and retell for
+// other dialects.
 func (s *streamer) take(ev *provider.Event) error {
 	switch ev.Kind {
 	case provider.Chunk:
-		if s.spoken == nil && s.splice(ev.Raw) || s.spoken != nil && s.retell(ev.Raw) {
+		if s.again(ev.Raw) || s.spoken == nil && s.splice(ev.Raw) || s.spoken != nil && s.retell(ev.Raw) {
 			return nil
 		}
 	case provider.Whole: // the upstream does not stream although the request wants it to
@@ -150,9 +151,6 @@ func (s *streamer) take(ev *provider.Event) error {
 // splice sends the choices of a chunk as they are, after our own head. It reports false if the chunk needs
 // the decoder; then nothing has been added to the output.
 func (s *streamer) splice(raw []byte) bool {
-	if s.again(raw) {
-		return true
-	}
 	sh, ok := scanReply(raw, "delta")
 	if !ok || sh.lines {
 		return false

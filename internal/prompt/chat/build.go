@@ -30,17 +30,21 @@ func NewBuilder(model string, messages int) *Builder {
 	// One allocation is enough for nearly every request.
 	room := &struct {
 		Builder
-		req     Request
-		members [16]member
-		raw     [384]byte
+		req      Request
+		members  [12]member
+		messages [2]Message
+		raw      [256]byte
 	}{}
 	b := &room.Builder
 	b.req = &room.req
 	b.req.Model, b.req.N, b.req.built = model, 1, true
 	b.req.raw = append(room.raw[:0], '{')
 	b.req.members = room.members[:0]
-	b.req.Messages = make([]Message, 0, messages)
-	b.put("model", jsonscan.AppendQuoted(nil, model), fieldModel)
+	if b.req.Messages = room.messages[:0]; messages > len(room.messages) {
+		b.req.Messages = make([]Message, 0, messages)
+	}
+	var quoted [128]byte
+	b.put("model", jsonscan.AppendQuoted(quoted[:0], model), fieldModel)
 	return b
 }
 

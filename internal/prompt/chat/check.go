@@ -14,11 +14,13 @@ func Check(body []byte, example string, shape Shape) (Value, error) {
 	if len(body) > math.MaxInt32 {
 		return Value{}, fault.New(fault.TooLarge, "The body is larger than 2 GiB")
 	}
-	var room struct {
+	// One allocation is enough for a small body.
+	room := &struct {
 		frames [8]frame
 		keys   [24]keySpan
 		index  document
-	}
+		nodes  [32]node
+	}{}
 	p := parser{}
 	p.body = body
 	p.frames = room.frames[:0]
@@ -27,7 +29,11 @@ func Check(body []byte, example string, shape Shape) (Value, error) {
 		return Value{}, fault.New(fault.Invalid, "The body is empty; send a JSON object with %s", example)
 	}
 	// Texts are most of a long body, and short members of a small one.
-	list := append(make([]node, 0, min(32+len(body)/32, 2048)), node{from: int32(p.pos)})
+	list := room.nodes[:0]
+	if len(body) > 32*len(room.nodes) {
+		list = make([]node, 0, min(32+len(body)/32, 2048))
+	}
+	list = append(list, node{from: int32(p.pos)})
 	if p.begin() {
 		list = p.all(shape, list)
 	}
