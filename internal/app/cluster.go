@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"os"
 
@@ -44,6 +45,19 @@ func (a *App) joinCluster(ctx context.Context, cfg *config.Config) error {
 		rank, nodes := a.cluster.Share()
 		a.log.Warn("limits are approximate: each server on this database admits its part of them", "rank", rank, "servers", nodes, "hint", "set redis on all servers to share exact limits")
 	}
+	return nil
+}
+
+// publishAddress tells the other servers where they reach this one.
+func (a *App) publishAddress(ctx context.Context, cfg *config.Config) error {
+	if a.facts.alone() {
+		return nil
+	}
+	scheme := "http://"
+	if cfg.TLS.Enabled() {
+		scheme = "https://"
+	}
+	a.cluster.Announce(scheme + cmp.Or(cfg.NodeAddress, cluster.Reachable(a.bound, a.facts.store.Near(ctx))))
 	return nil
 }
 
