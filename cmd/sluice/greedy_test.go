@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/account/billing/stripe"
 	"sluice/internal/api/httpapi"
+	"sluice/internal/line/resume"
 	"sluice/internal/operate/admin"
 	"sluice/internal/web/dashboard"
 	"sluice/internal/web/front"
@@ -59,7 +60,7 @@ func allRoutes() []string {
 		}
 	}
 	// Those that are beside a router.
-	all = append(all, "GET "+admin.Base+"/openapi.json", "POST "+stripe.WebhookPath, "GET /metrics")
+	all = append(all, "GET "+admin.Base+"/openapi.json", "POST "+stripe.WebhookPath, "POST "+resume.NodePath, "GET /metrics")
 	for i, r := range all {
 		if strings.HasPrefix(r, "/") {
 			all[i] = "any " + r

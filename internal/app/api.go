@@ -45,7 +45,7 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 		*streams = *a.opts.Resume
 	}
 	if streams.Key = store.Key(); !a.facts.alone() {
-		streams.Bus = resume.Over(a.cluster)
+		streams.Nodes = resume.Of(a.cluster)
 	}
 	a.streams = resume.New(streams)
 	a.replies, a.router = idempotency.New(stores.kept, a.log, replies), routing.NewRouter(routers)

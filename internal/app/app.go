@@ -173,6 +173,7 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (*App, error) {
 		a.openFacts,       // the lock on the data folder guards everything below
 		a.joinCluster,     // before listen: it may wait for the server that this one replaces
 		a.listen,          // before createOwner: a busy port must not cost the only display of the owner's key
+		a.publishAddress,  // after listen, which knows the port
 		a.openLedger,      // after joinCluster, which knows how many nodes share the limits
 		a.loadAccounts,    // before createOwner, which needs to know whether there is an account
 		a.followAccounts,  // after loadAccounts, and before createOwner: from here on, nodes tell each other what changes

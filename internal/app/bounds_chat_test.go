@@ -93,6 +93,7 @@ var chatTries = map[string]try{
 	"events kept of all resumable streams":          triedBy("line/resume", "TestBounds", "the oldest go"),
 	"time that a call goes on without its caller":   triedBy("line/resume", "TestNobodyComesBack", "ended, charged for what was produced"),
 	"streams of other nodes being resumed at once":  triedBy("line/resume", "TestPeersAtOnce", "503"),
+	"streams that other nodes read here at once":    triedBy("line/resume", "TestLentAtOnce", "503"),
 	"stored response with its input":                triedBy("api/responses", "TestConversationIsBounded", "not stored"),
 	"stored responses of an account":                triedBy("store/sqlstore", "TestSQLite", "the oldest go"), // by its part about responses
 	"stored responses of an account, number":        triedBy("store/sqlstore", "TestSQLite", "the oldest go"),

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"os"
 
@@ -35,6 +36,19 @@ func (a *App) joinCluster(ctx context.Context, cfg *config.Config) error {
 		a.cluster = joined
 	}
 	return err
+}
+
+// publishAddress tells the other servers where they reach this one.
+func (a *App) publishAddress(ctx context.Context, cfg *config.Config) error {
+	if a.facts.alone() {
+		return nil
+	}
+	scheme := "http://"
+	if cfg.TLS.Enabled() {
+		scheme = "https://"
+	}
+	a.cluster.Announce(scheme + cmp.Or(cfg.NodeAddress, cluster.Reachable(a.bound, a.facts.store.Near(ctx))))
+	return nil
 }
 
 // onceJobs returns the work that one server does for all that share the database. It writes to rows that every

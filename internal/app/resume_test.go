@@ -5,10 +5,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -400,6 +402,58 @@ func TestResumeOffByDefault(t *testing.T) {
 		if r := n.answered(req); r.status != test.status || test.last == "12" && r.body != "id: 13\ndata: [DONE]\n\n" {
 			t.Errorf("%s %s after %q = %d %s, want %d", test.method, test.path, test.last, r.status, r.body, test.status)
 		}
+	}
+}
+
+// A stream that another node resumes is told by its own node that it stops, and a call is ended from another node. Nobody but
+// a node finds anything where nodes ask each other.
+func TestResumeOverNodes(t *testing.T) {
+	t.Parallel()
+	u := newNarrator(t)
+	one, two, _ := onOneDatabase(t, "drain_timeout: 1s\n"+lab(u.url, "lab/m"), nil)
+	key := one.OwnerKey()
+	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"} {
+		for _, value := range []string{"", "AAAA", strings.Repeat("A", 4096)} {
+			ask := func(path string) reply {
+				req, err := http.NewRequest(method, one.scheme+one.Addr()+path, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.Header.Set("X-Sluice-Node", value)
+				r := one.answered(req)
+				r.header.Del("Date")
+				r.header.Del("X-Request-Id")
+				r.header.Del("Content-Length")
+				r.body = strings.ReplaceAll(regexp.MustCompile(`"request_id":"[^"]*"`).ReplaceAllString(r.body, ""), path, "")
+				return r
+			}
+			got, want := ask(resume.NodePath), ask("/nodes/nothing")
+			if got.status != 404 || got.body != want.body || !maps.EqualFunc(got.header, want.header, slices.Equal) {
+				t.Errorf("%s %s = %d %v %s, want it as where nothing is: %d %v %s", method, resume.NodePath, got.status, got.header, got.body, want.status, want.header, want.body)
+			}
+		}
+	}
+	s, err := one.cutAt(key, "a", fmt.Sprintf(resumableChat, "end hold:6"), 1200)
+	if err != nil || s.location == "" {
+		t.Fatal(s, err)
+	}
+	if r := two.request("DELETE", s.location, key, ""); r.status != 204 {
+		t.Errorf("DELETE %s on another node = %d %s, want 204", s.location, r.status, r.body)
+	}
+	eventually(t, "the end of the call", func() bool { return u.canceled("end hold:6") })
+
+	if s, err = one.cutAt(key, "b", fmt.Sprintf(resumableChat, "stop hold:6"), 1200); err != nil || s.location == "" {
+		t.Fatal(s, err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- two.rest(key, &s) }()
+	eventually(t, "the resumed stream", func() bool { return one.Resumed() == 1 })
+	one.stop()
+	if err := <-ended; err != nil || strings.Contains(s.text, "[DONE]") || !strings.Contains(s.text, "being restarted") {
+		t.Errorf("the stream of a node that stopped = %s, %v, want it to end with that", s.text, err)
+	}
+	if r := two.get(s.location, key); r.status != 404 && r.status != 503 {
+		t.Errorf("GET %s after its node went = %d %s, want 404 or 503", s.location, r.status, r.body)
 	}
 }
 

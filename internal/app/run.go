@@ -95,7 +95,6 @@ func (a *App) jobs() []func(context.Context) {
 		func(ctx context.Context) { index.RecordKeyUse(ctx, keys, a.log) },
 		a.outbox.Run,
 		a.replies.Run,
-		a.streams.Run,
 		a.router.Run,
 		a.feedback.Run,
 		a.keepCatalogs,

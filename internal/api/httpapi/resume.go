@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/api/httpserver"
 	"sluice/internal/kit/fault"
+	"sluice/internal/kit/pace"
 	"sluice/internal/line/relay"
 	"sluice/internal/line/resume"
 )
@@ -137,6 +138,34 @@ func (a *API) endStream(x *exchange, r *http.Request) error {
 	}
 	x.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// serveNode answers another node that resumes or ends a stream of this one. It reports false, and has sent nothing, if the
+// request is not one of a node.
+func (a *API) serveNode(x *exchange, r *http.Request) bool {
+	if a.opts.Streams == nil {
+		return false
+	}
+	ctx, cancel := outliving(r.Context())
+	defer cancel()
+	served := a.opts.Streams.Serve(ctx, x, r)
+	if served {
+		x.event.Route = r.Pattern
+	}
+	return served
+}
+
+// outliving returns a context that ends with that of a request; but if the server stops, after its last words. A stream
+// ends then with an event that says why.
+func outliving(request context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(request))
+	stop := context.AfterFunc(request, func() {
+		if errors.Is(context.Cause(request), relay.ErrStopping) {
+			_ = pace.Sleep(ctx, httpserver.LastWords)
+		}
+		cancel()
+	})
+	return ctx, func() { stop(); cancel() }
 }
 
 // streamHeader sets the headers of a stream.

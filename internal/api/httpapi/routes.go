@@ -9,6 +9,7 @@ import (
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/line/relay"
+	"sluice/internal/line/resume"
 	"sluice/internal/video"
 )
 
@@ -139,13 +140,20 @@ func (a *API) assemble() handler {
 		}
 		mux.Handle(pattern, a.showPage(page))
 	}
-	mux.Handle("/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	nothing := func(w http.ResponseWriter, r *http.Request) {
 		if lost != nil && isBrowsing(r) {
 			lost.ServeHTTP(w, r)
 			return
 		}
 		w.(*exchange).err = nothingAt(r)
-	}))
+	}
+	mux.HandleFunc("/", nothing)
+	// Not among the routes: whoever is not a node finds nothing here, whatever the method.
+	mux.HandleFunc(resume.NodePath, func(w http.ResponseWriter, r *http.Request) {
+		if !a.serveNode(w.(*exchange), r) {
+			nothing(w, r)
+		}
+	})
 	serve := func(x *exchange, r *http.Request) error {
 		if r.RequestURI == "*" || path.Clean(r.URL.Path) != r.URL.Path {
 			return nothingAt(r) // the mux would redirect, or reply with plain text

@@ -135,6 +135,12 @@ func (r *record) checkCluster(c *Config) {
 			r.warn("redis", "is not used: a SQLite database serves one node, which needs no Redis; set database to a PostgreSQL, or remove redis")
 		}
 	}
+	if c.NodeAddress != "" {
+		r.checkAddress("node_address", c.NodeAddress)
+		if host, _, err := net.SplitHostPort(c.NodeAddress); err == nil && (host == "" || host == "0.0.0.0" || host == "::") {
+			r.fail("node_address", "%s is no address that other machines can call; write the host as well, such as 10.0.0.11:8080", r.shown("node_address", c.NodeAddress))
+		}
+	}
 	switch {
 	case c.Cluster == "":
 	case c.Cluster != "approximate":

@@ -50,6 +50,11 @@ type Config struct {
 	// plan says. If not set, a second node needs `redis` to start.
 	Cluster string `yaml:"cluster" restart:"true"`
 
+	// Where other nodes on the database reach this one, to read streams that are resumed there, as
+	// host:port. If not set: the listen address, or, if that is every interface, the one with which
+	// this machine reaches the database.
+	NodeAddress string `yaml:"node_address" restart:"true"`
+
 	// Where finished files are stored, in one line instead of the section `blob`: a folder, or
 	// a bucket such as `s3://bucket/prefix?endpoint=https://s3.example.com&region=eu-1`. The
 	// keys of the bucket are those of `blob`, or else `AWS_ACCESS_KEY_ID` and

@@ -50,6 +50,7 @@ func TestRestartNeeded(t *testing.T) {
 		{"database", func(c *Config) { c.Database = "postgres://x" }, []string{"database"}},
 		{"redis", func(c *Config) { c.Redis = "redis://x" }, []string{"redis"}},
 		{"cluster", func(c *Config) { c.Cluster = "approximate" }, []string{"cluster"}},
+		{"node address", func(c *Config) { c.NodeAddress = "10.0.0.1:80" }, []string{"node_address"}},
 		{"storage", func(c *Config) { c.Storage, c.Blob.Dir = "x", "x" }, []string{"storage"}},
 		{"storage written in another way", func(c *Config) { c.Storage = "x" }, nil},
 		{"blob", func(c *Config) { c.Blob.Dir = "x" }, []string{"blob.dir"}},

@@ -142,6 +142,8 @@ var wrongFiles = []struct{ name, text, want string }{
 	{"database", "database: mysql://root:hunter2@db/x\n", `sluice.yaml:1:11: database: must be "sqlite" or an address such as postgres://user:password@host/name`},
 	{"redis", "database: postgres://db/x\nredis: http://u:hunter2@cache\n", `sluice.yaml:2:8: redis: must be an address such as redis://host:6379/0, or rediss://user:password@host:6379/0 for TLS`},
 	{"redis garbled", "database: postgres://db/x\nredis: 'redis://u:hunter2@cache:port'\n", `sluice.yaml:2:8: redis: must be an address such as redis://host:6379/0, or rediss://user:password@host:6379/0 for TLS`},
+	{"node address without a host", "node_address: ':8080'\n", `sluice.yaml:1:15: node_address: ":8080" is no address that other machines can call; write the host as well, such as 10.0.0.11:8080`},
+	{"node address", "node_address: 10.0.0.11\n", `sluice.yaml:1:15: node_address: "10.0.0.11" is not an address; write host:port, such as 127.0.0.1:8080`},
 	{"cluster", "cluster: exact\n", `sluice.yaml:1:10: cluster: "exact" is not known; write "approximate", or leave it out`},
 	{"cluster with redis", "database: postgres://db/x\nredis: redis://cache\ncluster: approximate\n", `sluice.yaml:3:10: cluster: is for nodes without Redis, and redis is set; remove one of the two`},
 	{"storage", "storage: gs://bucket\n", `sluice.yaml:1:10: storage: must be a folder, or a bucket such as s3://bucket/prefix?endpoint=https://s3.example.com`},

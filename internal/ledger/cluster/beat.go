@@ -17,7 +17,7 @@ const beatsAtOnce = 4
 // keepBeating beats until ctx ends.
 func (c *Cluster) keepBeating(ctx context.Context) {
 	healthy := true
-	for range pace.Every(ctx, beatEvery) {
+	for range pace.Woken(ctx, beatEvery, c.wake) {
 		err := c.beat(ctx)
 		if ctx.Err() == nil && healthy != (err == nil) { // log only when it changes
 			if healthy = err == nil; healthy {
@@ -58,7 +58,11 @@ func (c *Cluster) beat(ctx context.Context) error {
 func (c *Cluster) beatOnce(ctx context.Context) (again bool, err error) {
 	asking, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	s, ok, err := c.store.Beat(asking, c.me.ID, c.me.Life, c.seen)
+	address := ""
+	if a := c.address.Load(); a != nil {
+		address = *a
+	}
+	s, ok, err := c.store.Beat(asking, c.me.ID, c.me.Life, address, c.seen)
 	if err != nil {
 		return false, err
 	}

@@ -77,9 +77,9 @@ func ModeOf(redis, divides bool) Mode {
 // Store is the database that the nodes share. Each method is one transaction or one statement. Times are those
 // of the database's clock.
 type Store interface {
-	// Beat notes that a node lives and which list it has seen, and returns the state. It reports false, and
-	// changes nothing, if the node has no row with this life.
-	Beat(ctx context.Context, id, life string, list int64) (State, bool, error)
+	// Beat notes that a node lives, where it is reached and which list it has seen, and returns the state. It reports
+	// false, and changes nothing, if the node has no row with this life.
+	Beat(ctx context.Context, id, life, address string, list int64) (State, bool, error)
 	// ChangeCluster applies change to the state under a lock and stores the result. If change returns an error,
 	// nothing is stored and ChangeCluster returns that error.
 	ChangeCluster(ctx context.Context, change func(*State) error) error
@@ -104,6 +104,9 @@ type Cluster struct {
 	state atomic.Pointer[State] // as the last beat saw it; nil for a cluster of one
 	views atomic.Pointer[[]admission.View]
 	heard atomic.Pointer[time.Time] // when the last beat succeeded
+
+	address atomic.Pointer[string] // where other nodes reach this one; nil: not known yet
+	wake    chan struct{}          // of size 1; makes the next beat come at once
 
 	stop    context.CancelFunc
 	beating sync.WaitGroup
@@ -132,7 +135,7 @@ func Single() *Cluster { return &Cluster{log: slog.New(slog.DiscardHandler)} }
 // Join starts a goroutine, so that the node counts as alive during a long start; Leave ends it.
 func Join(ctx context.Context, store Store, id string, mode Mode, opts *Options) (*Cluster, error) {
 	c := Single()
-	c.store, c.missing = store, map[string]time.Time{}
+	c.store, c.missing, c.wake = store, map[string]time.Time{}, make(chan struct{}, 1)
 	c.me = Node{ID: id, Life: strings.ToLower(rand.Text()), Mode: mode}
 	if opts != nil {
 		c.me.Version, c.me.Host = opts.Version, opts.Host
@@ -264,6 +267,25 @@ func (c *Cluster) Nodes() []Node {
 		n.Alive, n.Me = s.alive(n), n.ID == c.me.ID && n.Life == c.me.Life
 	}
 	return nodes
+}
+
+// Announce tells the other nodes where they reach this one, as a URL without a path. They learn it within two beats.
+func (c *Cluster) Announce(address string) {
+	if c.store == nil {
+		return
+	}
+	c.address.Store(&address)
+	pace.Wake(c.wake)
+}
+
+// Now returns the time of the database's clock, as far as this node knows it: nodes that compare times compare these.
+// With nodes around it is right within a few seconds. A cluster of one has its own clock.
+func (c *Cluster) Now() time.Time {
+	s := c.state.Load()
+	if s == nil {
+		return time.Now()
+	}
+	return s.Now.Add(time.Since(*c.heard.Load()))
 }
 
 // Views returns the lists of nodes by which this node must divide limits now. It takes no lock.

@@ -60,12 +60,12 @@ func (l *link) do(ctx context.Context, statement func() error) error {
 	return l.database.do(statement)
 }
 
-func (l *link) Beat(ctx context.Context, id, life string, list int64) (s State, ok bool, err error) {
+func (l *link) Beat(ctx context.Context, id, life, address string, list int64) (s State, ok bool, err error) {
 	err = l.do(ctx, func() error {
 		i := slices.IndexFunc(l.state.Nodes, func(n Node) bool { return n.ID == id && n.Life == life })
 		if ok = i >= 0; ok {
 			n := &l.state.Nodes[i]
-			n.SeenAt, n.List = l.state.Now, list
+			n.SeenAt, n.List, n.Address = l.state.Now, list, address
 			s = *l.state.clone()
 		}
 		return nil

@@ -26,6 +26,7 @@ type Node struct {
 	ID        string // of its data folder
 	Life      string // of this process; each has another
 	Host      string // the name of its machine, for people; empty: not known
+	Address   string // where other nodes reach it, as a URL without a path; empty: not known
 	Version   string // of the program
 	Mode      Mode
 	StartedAt time.Time

@@ -1,7 +1,6 @@
 package resume
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"strconv"
@@ -40,7 +39,7 @@ func (s *Streams) Attach(ctx context.Context, id, account string, values []strin
 	if s.peers == nil {
 		return nil, Unknown(excerpt.Of(id, maxID))
 	}
-	return s.peers.attach(ctx, id, account, tag, after)
+	return s.peers.attach(ctx, tag, question{account: account, after: after, stream: id})
 }
 
 // sourceOr keeps a nil Reader from becoming a Source that is not nil.
@@ -123,7 +122,6 @@ func (s *Streams) attach(id, account string, after int) (*Reader, error) {
 type Reader struct {
 	stream *Stream
 	next   int // how many events were read, from the first of the stream on; guarded by streams.mu
-	most   int // bytes that Next returns at a time; 0: piece
 	out    []byte
 }
 
@@ -177,7 +175,7 @@ func (r *Reader) take(out []byte) []byte {
 		from = st.ends[i-1]
 	}
 	to := st.ends[i]
-	for i++; i < len(st.ends) && st.ends[i]-from <= cmp.Or(r.most, piece); i++ {
+	for i++; i < len(st.ends) && st.ends[i]-from <= piece; i++ {
 		to = st.ends[i]
 	}
 	r.next = st.dropped + i

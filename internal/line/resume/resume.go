@@ -7,7 +7,7 @@
 // Close exactly once.
 //
 // What is kept is bounded; the oldest events go first. Nothing of it is written to a disk. A stream that another
-// node holds is read over the nodes' bus, sealed; see Peers. What a reply looks like, and who may read it beyond
+// node holds is read from it over HTTP, sealed; see peers. What a reply looks like, and who may read it beyond
 // having the same account, is not known here.
 package resume
 
@@ -16,6 +16,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -57,10 +58,12 @@ type Options struct {
 	Patience time.Duration
 	// MaxStream, MaxAccount and MaxAll bound the bytes that are kept. The defaults are 4, 32 and 256 MiB.
 	MaxStream, MaxAccount, MaxAll int
-	// Bus reaches the other nodes; nil: there are none.
-	Bus Bus
-	// Key seals what goes over the bus.
+	// Nodes knows the other nodes; nil: there are none.
+	Nodes Nodes
+	// Key seals what nodes send each other. It is that of the installation.
 	Key seal.Key
+	// Dial opens connections to other nodes; for tests. Default: that of package net.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Streams are the streams of this node that can be resumed. It is safe for concurrent use.
@@ -87,8 +90,8 @@ func New(opts *Options) *Streams {
 		patience: cmp.Or(opts.Patience, patience), maxStream: cmp.Or(opts.MaxStream, maxStream), maxAccount: cmp.Or(opts.MaxAccount, maxAccount), maxAll: cmp.Or(opts.MaxAll, maxAll),
 		byID: map[string]*Stream{}, held: map[string]int{},
 	}
-	if opts.Bus != nil {
-		s.peers = newPeers(s, opts.Bus, opts.Key)
+	if opts.Nodes != nil {
+		s.peers = newPeers(s, opts)
 	}
 	return s
 }
@@ -192,7 +195,7 @@ func (s *Streams) End(ctx context.Context, id, account string, values []string) 
 	if s.peers == nil {
 		return Unknown(excerpt.Of(id, maxID))
 	}
-	return s.peers.end(ctx, id, account, tag)
+	return s.peers.end(ctx, tag, question{account: account, stream: id, cut: true})
 }
 
 // end cancels the call of a stream of this node, and reports whether there is one of the account.

@@ -1,6 +1,8 @@
 package resume
 
 import (
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"sluice/internal/kit/seal"
@@ -18,24 +20,21 @@ func FuzzLastEvent(f *testing.F) {
 	})
 }
 
-// A message of a node that is mistaken, or of somebody who is none, does no harm.
-func FuzzHeard(f *testing.F) {
-	for _, s := range []string{
-		"ask node0 session 1 a 0 s", "ask * session 1 a 0 s", "ask node0 session 2 a 0 s", "ask node0 session x a 0 s", "ask node0 session 1 a 99 s",
-		"got session 1 more AAAA", "got session 1 end", "bye session", "bye", "", "ask",
-	} {
+// What a stranger sends as a question or as an answer does no harm.
+func FuzzStranger(f *testing.F) {
+	for _, s := range []string{"", "AAAA", "\x00\x00\x00\x1dm", "\x00\x00\x00\x00", "\xff\xff\xff\xff", "read 1 n a 0 s"} {
 		f.Add(s)
 	}
-	f.Fuzz(func(t *testing.T, message string) {
-		s := New(&Options{Bus: node{network: &network{got: map[string]func(string){}}, tag: "node0"}, Key: seal.NewKey()})
-		st, _, _ := call(t, s, false)
-		write(t, st, "data: x\n\n")
-		st.Close(true)
-		s.peers.heard(message)
-		s.peers.cancel()
-		s.peers.working.Wait()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.remove(st)
+	s := New(&Options{Nodes: node{&network{}, "node0"}, Key: seal.NewKey()})
+	f.Fuzz(func(t *testing.T, sent string) {
+		r, w := httptest.NewRequest("POST", NodePath, nil), httptest.NewRecorder()
+		r.Header[nodeHeader] = []string{sent}
+		if s.Serve(t.Context(), w, r) || w.Body.Len() > 0 {
+			t.Errorf("Serve(%q) has answered", sent)
+		}
+		in := frames{key: s.peers.key, nonce: "n", from: strings.NewReader(sent)}
+		if a, err := in.next(); err == nil || len(in.buf) > maxFrame {
+			t.Errorf("the answer %q says %c", sent, a.what)
+		}
 	})
 }

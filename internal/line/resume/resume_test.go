@@ -28,9 +28,7 @@ func (s *Streams) left() int {
 	defer s.mu.Unlock()
 	n := len(s.byID) + len(s.ended) + len(s.held) + s.total + s.detached
 	if p := s.peers; p != nil {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		n += len(p.sessions) + len(p.waiting)
+		n += len(p.reading) + len(p.lent)
 	}
 	return n
 }

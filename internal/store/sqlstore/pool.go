@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -354,6 +356,21 @@ func (s *Store) Connect(ctx context.Context) (*pgx.Conn, error) {
 		return nil, Clean(err)
 	}
 	return conn, nil
+}
+
+// Near returns the address that this machine has on its way to PostgreSQL, or the zero Addr if there is none, as for a
+// socket in a folder. It sends nothing.
+func (s *Store) Near(ctx context.Context) netip.Addr {
+	if s.config == nil || strings.HasPrefix(s.config.Host, "/") {
+		return netip.Addr{}
+	}
+	conn, err := (&net.Dialer{Timeout: connectPatience}).DialContext(ctx, "udp", net.JoinHostPort(s.config.Host, strconv.Itoa(int(s.config.Port))))
+	if err != nil {
+		return netip.Addr{}
+	}
+	defer conn.Close()
+	at, _ := netip.ParseAddrPort(conn.LocalAddr().String())
+	return at.Addr().WithZone("")
 }
 
 // conn reserves one connection. What is done with it needs the deadline of Long, or one of its own.

@@ -26,7 +26,7 @@ func TestCorpora(t *testing.T) {
 		"HTTP/1.1, as a client":  {"internal/kit/plainhttp", "FuzzReply"},
 		"HTTP/1.1, what we send": {"internal/kit/plainhttp", "FuzzRequest"},
 		"resumed streams":        {"internal/line/resume", "FuzzLastEvent"},
-		"messages between nodes": {"internal/line/resume", "FuzzHeard"},
+		"messages between nodes": {"internal/line/resume", "FuzzStranger"},
 	} {
 		if !exists(t, target[0], target[1]) {
 			t.Errorf("%s: %s has no %s", what, target[0], target[1])

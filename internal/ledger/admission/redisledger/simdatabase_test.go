@@ -47,7 +47,7 @@ func (d *simDatabase) find(id string) (int, bool) {
 
 // Beat implements cluster.Store. A thousand nodes beat, so signs of life are copied five times a second, and what
 // matters more at once.
-func (l *simLink) Beat(_ context.Context, id, life string, list int64) (s cluster.State, ok bool, err error) {
+func (l *simLink) Beat(_ context.Context, id, life, _ string, list int64) (s cluster.State, ok bool, err error) {
 	err = l.do(func() error {
 		i, found := l.find(id)
 		if ok = found && l.state.Nodes[i].Life == life; !ok {

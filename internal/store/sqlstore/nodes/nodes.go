@@ -42,8 +42,8 @@ func (s *Store) moment() string {
 
 // Beat notes that a node lives; see cluster.Store. It takes no lock but that of the node's own row, and holds
 // it for one statement: a node that freezes here holds up nobody.
-func (s *Store) Beat(ctx context.Context, id, life string, list int64) (cluster.State, bool, error) {
-	beaten, err := s.held(ctx, `UPDATE cluster_nodes SET seen_at = `+s.moment()+`, list = $1 WHERE id = $2 AND life = $3`, list, id, life)
+func (s *Store) Beat(ctx context.Context, id, life, address string, list int64) (cluster.State, bool, error) {
+	beaten, err := s.held(ctx, `UPDATE cluster_nodes SET seen_at = `+s.moment()+`, list = $1, address = $2 WHERE id = $3 AND life = $4`, list, address, id, life)
 	if err != nil || !beaten {
 		return cluster.State{}, false, err
 	}
@@ -57,9 +57,9 @@ func (s *Store) state(c *sqlstore.Conn) (st cluster.State, err error) {
 		var n cluster.Node
 		var now, since time.Time
 		var base, next, former string
-		var id, life, version, mode, host *string // no node: one row of NULLs
+		var id, life, version, mode, host, address *string // no node: one row of NULLs
 		var list *int64
-		if err := row.Scan(&now, &st.List, &base, &next, &former, &since, &id, &life, &version, &mode, &n.StartedAt, &n.SeenAt, &list, &host); err != nil {
+		if err := row.Scan(&now, &st.List, &base, &next, &former, &since, &id, &life, &version, &mode, &n.StartedAt, &n.SeenAt, &list, &host, &address); err != nil {
 			return err
 		}
 		// The clock is read for each row; the first one is before all others, and good enough.
@@ -68,11 +68,11 @@ func (s *Store) state(c *sqlstore.Conn) (st cluster.State, err error) {
 			st.Base, st.Next, st.Former = splitIDs(base), splitIDs(next), splitIDs(former)
 		}
 		if id != nil {
-			n.ID, n.Life, n.Host, n.Version, n.Mode, n.List = *id, *life, *host, *version, cluster.Mode(*mode), *list
+			n.ID, n.Life, n.Host, n.Address, n.Version, n.Mode, n.List = *id, *life, *host, *address, *version, cluster.Mode(*mode), *list
 			st.Nodes = append(st.Nodes, n)
 		}
 		return nil
-	}, `SELECT `+s.moment()+`, l.list, l.base, l.proposed, l.former, l.since, n.id, n.life, n.version, n.mode, n.started_at, n.seen_at, n.list, n.host
+	}, `SELECT `+s.moment()+`, l.list, l.base, l.proposed, l.former, l.since, n.id, n.life, n.version, n.mode, n.started_at, n.seen_at, n.list, n.host, n.address
 		FROM cluster_lists l LEFT JOIN cluster_nodes n ON l.id = 1 WHERE l.id = 1 ORDER BY n.id`)
 	if err == nil && st.Now.IsZero() {
 		err = errors.New("the table cluster_lists is empty")
@@ -126,8 +126,8 @@ func writeNodes(tx *sqlstore.Conn, was, is []cluster.Node) {
 	}
 	for _, n := range is {
 		if !slices.Contains(was, n) {
-			tx.Do(`INSERT INTO cluster_nodes (id, life, version, mode, started_at, seen_at, list, host) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-				n.ID, n.Life, n.Version, string(n.Mode), n.StartedAt, n.SeenAt, n.List, n.Host)
+			tx.Do(`INSERT INTO cluster_nodes (id, life, version, mode, started_at, seen_at, list, host, address) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+				n.ID, n.Life, n.Version, string(n.Mode), n.StartedAt, n.SeenAt, n.List, n.Host, n.Address)
 		}
 	}
 }

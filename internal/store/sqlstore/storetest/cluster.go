@@ -14,13 +14,13 @@ import (
 
 // node returns a node as it joins.
 func node(id, life string, now time.Time) cluster.Node {
-	return cluster.Node{ID: id, Life: life, Host: "machine-" + id, Version: "v1", Mode: cluster.Approximate, StartedAt: now, SeenAt: now, List: 3}
+	return cluster.Node{ID: id, Life: life, Host: "machine-" + id, Address: "http://machine-" + id + ":1", Version: "v1", Mode: cluster.Approximate, StartedAt: now, SeenAt: now, List: 3}
 }
 
 func clusterNodes(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	ctx := t.Context()
-	if _, ok, err := s.Beat(ctx, "a", "a1", 0); ok || err != nil {
+	if _, ok, err := s.Beat(ctx, "a", "a1", "", 0); ok || err != nil {
 		t.Fatalf("Beat without a row = %t, %v, want false", ok, err)
 	}
 	var joined time.Time
@@ -45,7 +45,7 @@ func clusterNodes(t *testing.T, open func() *alltest.Store) {
 	}); err != nil {
 		t.Fatalf("ChangeCluster = %v", err)
 	}
-	st, ok, err := s.Beat(ctx, "a", "a1", 7)
+	st, ok, err := s.Beat(ctx, "a", "a1", "http://a:1", 7)
 	if err != nil || !ok || st.List != 7 || !reflect.DeepEqual(st.Base, []string{"a"}) || !reflect.DeepEqual(st.Next, []string{"a", "b"}) || !st.Since.Equal(base) {
 		t.Fatalf("Beat = %+v, %t, %v, want the lists that were stored", st, ok, err)
 	}
@@ -53,11 +53,11 @@ func clusterNodes(t *testing.T, open func() *alltest.Store) {
 		t.Errorf("Beat = %+v, want a seen now, going by list 7, and then b", st.Nodes)
 	}
 	want := node("a", "a1", joined)
-	want.SeenAt, want.List = st.Nodes[0].SeenAt, 7
+	want.SeenAt, want.List, want.Address = st.Nodes[0].SeenAt, 7, "http://a:1"
 	if st.Nodes[0] != want {
 		t.Errorf("the row is %+v, want %+v", st.Nodes[0], want)
 	}
-	if _, ok, err := s.Beat(ctx, "a", "a2", 7); ok || err != nil {
+	if _, ok, err := s.Beat(ctx, "a", "a2", "http://a:2", 7); ok || err != nil {
 		t.Errorf("Beat of another life = %t, %v, want false", ok, err)
 	}
 
@@ -78,7 +78,7 @@ func clusterNodes(t *testing.T, open func() *alltest.Store) {
 	}); err != nil {
 		t.Fatalf("ChangeCluster = %v", err)
 	}
-	if st, ok, err = s.Beat(ctx, "a", "a2", 7); err != nil || !ok || len(st.Nodes) != 1 || st.Nodes[0].Life != "a2" {
+	if st, ok, err = s.Beat(ctx, "a", "a2", "http://a:2", 7); err != nil || !ok || len(st.Nodes) != 1 || st.Nodes[0].Life != "a2" {
 		t.Errorf("Beat = %+v, %t, %v, want the new life alone", st, ok, err)
 	}
 }
