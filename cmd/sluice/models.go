@@ -47,7 +47,7 @@ func (p *program) modelsCmd() *cobra.Command {
 			if err := json.Unmarshal(listing.JSON, &list); err != nil {
 				return err
 			}
-			return p.print(listing.JSON, func(w io.Writer) { printModels(w, list, listing.Standing, verbose) })
+			return p.print(listing.JSON, func(w io.Writer) { printModels(w, list, listing.State, verbose) })
 		},
 	}
 	cmd.Flags().BoolVar(&verbose, "verbose", false, "show provider and description")
@@ -104,10 +104,10 @@ type modelList struct {
 
 // printModels prints the catalog together with the standing of each model, which is known only
 // to a running server; without one those columns are empty.
-func printModels(w io.Writer, list modelList, standing []admin.ModelStanding, verbose bool) {
+func printModels(w io.Writer, list modelList, state []admin.ModelState, verbose bool) {
 	// The catalog and the standings are separate replies, joined by id.
-	known := map[string]admin.ModelStanding{}
-	for _, s := range standing {
+	known := map[string]admin.ModelState{}
+	for _, s := range state {
 		known[s.ID] = s
 	}
 	// ACCESS, FROM and HEALTH come from the standing; the others from the catalog.

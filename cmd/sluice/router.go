@@ -23,8 +23,8 @@ func (p *program) routerFeedbackCmd() *cobra.Command {
 
 Votes and calls are shown as they count: half for each week since, and a few of
 one account at most. Feedback is off unless the configuration has router.feedback.`,
-	}, p.ops.RouterFeedback, &admin.Cursor{}, columns[feedback.Standing]{
-		[]string{"MODEL", "TASK", "POINTS", "ACCOUNTS", "GOOD", "BAD", "CALLS", "TROUBLED"}, func(s *feedback.Standing) []string {
+	}, p.ops.RouterFeedback, &admin.Cursor{}, columns[feedback.Rating]{
+		[]string{"MODEL", "TASK", "POINTS", "ACCOUNTS", "GOOD", "BAD", "CALLS", "TROUBLED"}, func(s *feedback.Rating) []string {
 			return []string{s.Model, s.Task, fmt.Sprintf("%+.2f", s.Points), fmt.Sprint(s.Accounts), amount(s.Good), amount(s.Bad), amount(s.Calls), amount(s.Troubled)}
 		},
 	})

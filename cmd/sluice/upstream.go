@@ -37,9 +37,9 @@ func (p *program) upstreamListCmd() *cobra.Command {
 }
 
 // printUpstreams prints the targets of the server, then the orders, which may concern targets that it does not have.
-func printUpstreams(w io.Writer, targets []routing.Standing, drains []steering.Order) {
+func printUpstreams(w io.Writer, targets []routing.TargetHealth, drains []steering.Order) {
 	if len(targets) > 0 {
-		columns[routing.Standing]{[]string{"PROVIDER", "UPSTREAM", "KEY", "BREAKER", "DRAINED", "RUNNING", "ANSWERED", "FAILED", "BEGINS AFTER"}, func(t *routing.Standing) []string {
+		columns[routing.TargetHealth]{[]string{"PROVIDER", "UPSTREAM", "KEY", "BREAKER", "DRAINED", "RUNNING", "ANSWERED", "FAILED", "BEGINS AFTER"}, func(t *routing.TargetHealth) []string {
 			drained := "no"
 			if t.Drained {
 				drained = "yes"

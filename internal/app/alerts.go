@@ -13,7 +13,7 @@ import (
 // alerts is what reports to operators and customers what has happened.
 type alerts struct {
 	hooks   *alert.Hooks   // of customers
-	desk    *alert.Desk    // of the operator
+	history *alert.History // of the operator
 	courier *alert.Courier // delivers for both
 	watch   *alert.Watch
 }
@@ -30,7 +30,7 @@ func (a *App) openAlerts(_ context.Context, cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
-	a.alerts = alerts{hooks: alert.NewHooks(store, settings, nil), desk: alert.NewDesk(store, settings, nil), courier: alert.NewCourier(store, settings, sender, a.facts.index.Email, a.log, nil)}
+	a.alerts = alerts{hooks: alert.NewHooks(store, settings, nil), history: alert.NewHistory(store, settings, nil), courier: alert.NewCourier(store, settings, sender, a.facts.index.Email, a.log, nil)}
 	a.alerts.watch = alert.NewWatch(store, a.alerts.courier, node, a.sights, a.log, nil)
 	return nil
 }
@@ -38,7 +38,7 @@ func (a *App) openAlerts(_ context.Context, cfg *config.Config) error {
 // sights returns what is wrong now, for alerts to the operator. It does not block.
 func (a *App) sights() []alert.Sight {
 	s, node := a.settings.Load(), a.nodeName()
-	return slices.Concat(alert.DownUpstreams(s.Routes.Standings(time.Now())),
+	return slices.Concat(alert.DownUpstreams(s.Routes.Targets(time.Now())),
 		alert.GrowingJournal(node, a.books, s.Config.Alerts.JournalLag),
 		alert.FillingDisk(node, a.facts.dir.Path(), s.Config.Alerts.DiskFreeMiB))
 }

@@ -63,7 +63,7 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 	a.reads = turnstile.New()
 	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand, a.follower), a.line, a.settings.Load().HTTP(), &httpapi.Options{
 		Log: a.log, Metrics: a.metrics, Tracer: a.tracer, Ledger: a.ledger, Abuse: a.abuse, Replies: a.replies, Streams: a.streams, Videos: a.videos,
-		Responses: responses.NewShelf(stores.kept, &responses.ShelfOptions{Key: store.Key()}),
+		Responses: responses.NewArchive(stores.kept, &responses.ArchiveOptions{Key: store.Key()}),
 		Changes:   stores.service.CatalogChanges,
 		Reads:     a.reads,
 		Pages:     a.pages(cfg), MCP: tools.Serve,

@@ -102,12 +102,12 @@ type App struct {
 	facts    *facts              // data folder, database, accounts
 	cluster  *cluster.Cluster    // the servers on the same database; of one with SQLite
 	board    *overview.Board     // what the service did in the last hours
-	reports  *overview.Desk      // tells people of it
+	reports  *overview.Reporter  // tells people of it
 	record   *overview.Record    // how healthy models were in the last months
 	helm     *steering.Helm      // what staff has decided about the running service
 	follower *auth.Follower      // keeps the accounts current on a database that others change; nil on SQLite
 	books    *usage.Books        // what calls consumed
-	refusals *refusal.Keeper     // calls that were refused
+	refusals *refusal.Collector  // calls that were refused
 	pulse    *pulse.Pulse        // notices silence on streams
 	ledger   ledger              // what accounts are using now; it is made of one of the next two
 	memory   *admission.Memory   // nil if nodes share a ledger
@@ -115,8 +115,8 @@ type App struct {
 	gate     *admission.Gate     // admits calls: takes from the ledger, settles in the books
 	quota    *admission.Quota    // the units of keys with a monthly limit
 	abuse    *abuse.Control
-	health   *health.Board    // whether new work should be sent here
-	door     *httpserver.Door // keeps callers away while it should not
+	health   *health.Checks     // whether new work should be sent here
+	intake   *httpserver.Intake // keeps callers away while it should not
 	line     *inference.Line
 	api      *httpapi.API
 	reads    *turnstile.Gate   // how many reads of one account run at once
@@ -129,9 +129,9 @@ type App struct {
 	videos   *video.Line
 	files    settings.Files // of the videos
 	outbox   *mail.Outbox
-	desk     *signin.Desk
+	logins   *signin.Service
 	roster   *staff.Roster
-	notices  *notice.Board
+	notices  *notice.Notices
 	letters  *notice.Letters
 	tickets  *ticket.Office
 	billing  *billing.Billing

@@ -186,7 +186,7 @@ models: [{id: lab/gone, provider: gone, plan: free, context_length: 8192, max_ou
 	if body := n.look("/status", "text/html").body; strings.Contains(body, "All systems operational") || !strings.Contains(body, "One model cannot be called") {
 		t.Error("/status says that all is well")
 	}
-	if got := n.standings()["lab/gone"].Health; got != "down" {
+	if got := n.modelStates()["lab/gone"].Health; got != "down" {
 		t.Errorf("the catalog says %q, want down", got)
 	}
 	eve, _ := n.staffMember("eve@example.com")

@@ -20,7 +20,7 @@ func (a *App) openBoard(context.Context, *config.Config) error {
 	}
 	a.board = overview.New(a.gauges, opts)
 	a.record = overview.NewRecord(a.board, a.facts.stores.service, a.log)
-	a.reports = overview.NewDesk(a.board, overview.Sources{
+	a.reports = overview.NewReporter(a.board, overview.Sources{
 		Accounts: a.facts.index.Each, Account: a.facts.index.Account, Revenue: a.facts.stores.payments.Revenue,
 		Videos: func(now time.Time) (int, time.Duration, error) { return a.videos.Queue(now) },
 		Nodes:  func() int { return max(a.cluster.Live(), 1) },
@@ -34,6 +34,6 @@ func (a *App) gauges() overview.Gauges {
 	return overview.Gauges{
 		Running: a.ledger.Running(), Streams: a.line.Streams(), Journal: a.books.Backlog().Records,
 		Refused: a.gate.AllRefused(),
-		Targets: s.Routes.Standings(time.Now()), Models: overview.HealthOf(s.Catalog, s.Health),
+		Targets: s.Routes.Targets(time.Now()), Models: overview.HealthOf(s.Catalog, s.Health),
 	}
 }

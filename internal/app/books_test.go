@@ -71,11 +71,11 @@ func TestRestoreWindows(t *testing.T) {
 				}
 				began := time.Now()
 				used := func() int64 {
-					standing := ledger.Peek("a", account.Limits{RequestsPerMinute: 10, TokensPerMinute: 1000, Concurrent: account.Unlimited})
-					if standing.Requests.Used*100 != standing.Tokens.Used*1000 {
-						t.Errorf("%+v, want 100 tokens for each request", standing)
+					headroom := ledger.Peek("a", account.Limits{RequestsPerMinute: 10, TokensPerMinute: 1000, Concurrent: account.Unlimited})
+					if headroom.Requests.Used*100 != headroom.Tokens.Used*1000 {
+						t.Errorf("%+v, want 100 tokens for each request", headroom)
 					}
-					return standing.Requests.Used / 1000
+					return headroom.Requests.Used / 1000
 				}
 				if used() != tt.used {
 					t.Errorf("%d requests are used at the start, want %d", used(), tt.used)

@@ -139,9 +139,9 @@ func TestCatalogChangesOfALocalServer(t *testing.T) {
 	n := s.start(t)
 	for range 3 {
 		list.Store(&[]string{"tiny:1b"})
-		n.standings()
+		n.modelStates()
 		list.Store(&[]string{})
-		n.standings()
+		n.modelStates()
 	}
 	if got := n.changes(n.OwnerKey(), "").told(); strings.Count(got, "ollama") != 1 || !strings.HasSuffix(got, ", added ollama/tiny:1b") {
 		t.Errorf("changes = %s, want the local model added once", got)

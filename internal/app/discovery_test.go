@@ -46,10 +46,10 @@ func models(ids ...string) *atomic.Pointer[[]string] {
 }
 
 // standings are the models by id, as the server sees them after a look.
-func (n *node) standings() map[string]admin.ModelStanding {
+func (n *node) modelStates() map[string]admin.ModelState {
 	n.t.Helper()
-	all := map[string]admin.ModelStanding{}
-	for _, s := range must[admin.List[admin.ModelStanding]](n, "models.refresh", admin.Empty{}).Data {
+	all := map[string]admin.ModelState{}
+	for _, s := range must[admin.List[admin.ModelState]](n, "models.refresh", admin.Empty{}).Data {
 		all[s.ID] = s
 	}
 	return all
@@ -62,7 +62,7 @@ func TestLocalServer(t *testing.T) {
 	s := newSite(t, "")
 	s.servers = []discovery.Server{{Kind: "ollama", BaseURL: modelServer(t, list)}, {Kind: "lmstudio", BaseURL: "http://127.0.0.1:1/v1"}}
 	n := s.start(t)
-	all := n.standings()
+	all := n.modelStates()
 	if got := all["ollama/tiny:1b"]; got.From != "this machine" || got.Access != "staff" || got.Health != "healthy" {
 		t.Errorf("the found model stands as %+v", got)
 	}
@@ -84,7 +84,7 @@ func TestLocalServer(t *testing.T) {
 		t.Errorf("a guest asks the router: %d %s, want the sandbox", r.status, r.body)
 	}
 	list.Store(&[]string{"small:3b"})
-	if all = n.standings(); all["ollama/tiny:1b"].ID != "" || all["ollama/small:3b"].ID == "" {
+	if all = n.modelStates(); all["ollama/tiny:1b"].ID != "" || all["ollama/small:3b"].ID == "" {
 		t.Errorf("after one went: %v", all)
 	}
 	if !strings.Contains(n.log.String(), "models were found") || !strings.Contains(n.log.String(), "a discovered model is gone") {
@@ -103,7 +103,7 @@ models:
   - {id: mine, provider: lab, upstream: known, plan: free, context_length: 1000, max_output: 100}
 `)
 	n := s.start(t)
-	all := n.standings()
+	all := n.modelStates()
 	if got := all["lab/new"]; got.Access != "basic" || got.From != "provider" || got.Health != "healthy" {
 		t.Errorf("the new model stands as %+v", got)
 	}
@@ -111,17 +111,17 @@ models:
 		t.Errorf("the configured model stands as %+v, and again: %t", all["mine"], twice)
 	}
 	list.Store(&[]string{"new"})
-	if got := n.standings()["mine"]; got.Health != "vanished" {
+	if got := n.modelStates()["mine"]; got.Health != "vanished" {
 		t.Errorf("a configured model that is gone stands as %+v", got)
 	}
 	list.Store(&[]string{"new", "known", "newer"})
-	if all = n.standings(); all["mine"].Health != "healthy" || all["lab/newer"].ID == "" {
+	if all = n.modelStates(); all["mine"].Health != "healthy" || all["lab/newer"].ID == "" {
 		t.Errorf("after it came back: %+v", all)
 	}
 	if err := n.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	if all = n.standings(); all["lab/newer"].ID == "" {
+	if all = n.modelStates(); all["lab/newer"].ID == "" {
 		t.Error("a reload forgets what was discovered")
 	}
 }
@@ -151,7 +151,7 @@ providers: [{name: lab, kind: openai, base_url: "`+upstream.URL+`/v1", discover:
 	var looks sync.WaitGroup
 	for range 16 {
 		looks.Go(func() {
-			if err := n.call("models.refresh", admin.Empty{}, &admin.List[admin.ModelStanding]{}); err != nil {
+			if err := n.call("models.refresh", admin.Empty{}, &admin.List[admin.ModelState]{}); err != nil {
 				t.Error(err)
 			}
 		})

@@ -288,7 +288,7 @@ func TestExamineRunning(t *testing.T) {
 	s := newSite(t, "")
 	s.servers = localServer(modelServer(t, models("tiny:1b", "small:3b")))
 	n := s.start(t)
-	n.standings()                                      // after a look
+	n.modelStates()                                    // after a look
 	s.write(t, lab("http://127.0.0.1:1", "lab/later")) // not loaded, and not what runs
 	var findings []doctor.Finding
 	if err := n.call("examine", admin.Asking{Version: "9.9.9"}, &findings); err != nil {

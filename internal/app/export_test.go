@@ -66,8 +66,8 @@ func (a *App) Notices(accountID string) ([]notice.Notice, error) {
 
 // Used is what an account's windows hold now: thousandths of requests, and tokens.
 func (a *App) Used(accountID string) (requestMilli, tokens int64) {
-	standing := a.ledger.Peek(accountID, account.Limits{RequestsPerMinute: 1, TokensPerMinute: 1, Concurrent: 1})
-	return standing.Requests.Used, standing.Tokens.Used
+	headroom := a.ledger.Peek(accountID, account.Limits{RequestsPerMinute: 1, TokensPerMinute: 1, Concurrent: 1})
+	return headroom.Requests.Used, headroom.Tokens.Used
 }
 
 // SettledFor returns an account's settlements, newest first.

@@ -111,7 +111,7 @@ func (a *App) createOwner(ctx context.Context, _ *config.Config) (err error) {
 // address of the account receives no mail.
 func (a *App) signOwnerIn(ctx context.Context, _ *config.Config) (err error) {
 	if a.ownerKey != "" {
-		a.ownerLink, err = a.desk.SignInLink(ctx, account.OwnerEmail)
+		a.ownerLink, err = a.logins.SignInLink(ctx, account.OwnerEmail)
 	}
 	return err
 }

@@ -96,7 +96,7 @@ func TestFeedback(t *testing.T) {
 	}
 	eventually(t, "the other opinion", func() bool { return n.points(key)[model] == 0.0038 })
 
-	list := must[admin.List[feedback.Standing]](n, "router.feedback", admin.Cursor{})
+	list := must[admin.List[feedback.Rating]](n, "router.feedback", admin.Cursor{})
 	if len(list.Data) == 0 || list.Data[0].Model != model || list.Data[0].Good != 1 || list.Data[0].Bad != 0 {
 		t.Errorf("router.feedback = %+v, want one good vote about %s", list.Data, model)
 	}

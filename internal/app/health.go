@@ -45,8 +45,8 @@ func (a *App) watchHealth(context.Context, *config.Config) error {
 		checks = append(checks, health.Check{Name: "cluster", Look: a.cluster.Look, Cheap: true})
 	}
 	a.health = health.New(a.log, checks...)
-	a.door = httpserver.NewDoor(a.health.Unable, a.hasOthers, a.log)
-	a.gate.OnUnable(a.door.Nudge)
+	a.intake = httpserver.NewIntake(a.health.Unable, a.hasOthers, a.log)
+	a.gate.OnUnable(a.intake.Nudge)
 	return nil
 }
 

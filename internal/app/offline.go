@@ -93,11 +93,11 @@ func (a *App) openOffline(cfg *config.Config) {
 		Withdrawn: func() bool { return cfg.WithdrawsTestCard(cfg, local()) },
 	})
 	a.helm = steering.New(f.stores.service, nil)
-	a.desk = signin.New(f.stores.logins, f.accounts, nil, func() signin.Settings { return a.settings.Load().Signin(cfg.Origin(), local()) }, nil)
-	a.roster = staff.New(f.stores.accounts, f.accounts, a.desk)
-	a.notices = notice.NewBoard(f.stores.tickets, nil, cfg.Origin, nil)
+	a.logins = signin.New(f.stores.logins, f.accounts, nil, func() signin.Settings { return a.settings.Load().Signin(cfg.Origin(), local()) }, nil)
+	a.roster = staff.New(f.stores.accounts, f.accounts, a.logins)
+	a.notices = notice.New(f.stores.tickets, nil, cfg.Origin, nil)
 	a.feedback = feedback.New(f.stores.service, nil, nil)
-	a.alerts.desk = alert.NewDesk(f.stores.alerts, func() alert.Settings { return a.settings.Load().Alerts() }, nil)
+	a.alerts.history = alert.NewHistory(f.stores.alerts, func() alert.Settings { return a.settings.Load().Alerts() }, nil)
 	a.abuse = abuse.New(f.stores.calls, abuse.Options{Plans: a.plans, Accounts: f.accounts, Flush: a.books.Flush, Counter: units})
 	a.tickets = ticket.NewOffice(f.stores.tickets, nil, func() ticket.Settings { return ticket.Settings{} })
 }
@@ -109,5 +109,5 @@ func Catalog(cfg *config.Config) (*admin.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return admin.InProcess(&admin.Backend{Catalog: func() *catalog.Catalog { return s.Catalog }, Standing: s.Standing}), nil
+	return admin.InProcess(&admin.Backend{Catalog: func() *catalog.Catalog { return s.Catalog }, State: s.Models}), nil
 }

@@ -35,10 +35,10 @@ func (a *App) openDesk(_ context.Context, cfg *config.Config) error {
 	if !a.facts.alone() {
 		desk.Tries = a.facts.stores.logins // nodes count attempts together
 	}
-	a.desk = signin.New(a.facts.stores.logins, a.facts.accounts, a.outbox, func() signin.Settings { return a.settings.Load().Signin(a.Origin(), a.local.Holds()) }, desk)
-	a.roster = staff.New(a.facts.stores.accounts, a.facts.accounts, a.desk)
+	a.logins = signin.New(a.facts.stores.logins, a.facts.accounts, a.outbox, func() signin.Settings { return a.settings.Load().Signin(a.Origin(), a.local.Holds()) }, desk)
+	a.roster = staff.New(a.facts.stores.accounts, a.facts.accounts, a.logins)
 	// Settings and origin are passed as functions, here and below, because a reload changes them.
-	a.notices = notice.NewBoard(a.facts.stores.tickets, a.outbox, a.Origin, &notice.Options{Support: func() string { return a.settings.Load().Config.Support.String() }})
+	a.notices = notice.New(a.facts.stores.tickets, a.outbox, a.Origin, &notice.Options{Support: func() string { return a.settings.Load().Config.Support.String() }})
 	a.letters = notice.NewLetters(a.notices, a.facts.index.Account, a.log)
 	a.facts.onChange = a.letters.Changed
 	a.tickets = ticket.NewOffice(a.facts.stores.tickets, a.outbox, a.supportSettings)
@@ -66,16 +66,16 @@ func (a *App) webSettings() webui.Settings {
 // processor's webhook, by their patterns.
 func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 	ui := webui.New(a.webSettings, a.log)
-	shelf := a.shelf()
+	info := a.modelInfo()
 	customers := dashboard.New(ui, dashboard.Sources{
-		Desk: a.desk, Provider: newProvider(cfg), Accounts: a.facts.accounts, Account: a.facts.index.Account, LastUsed: a.facts.index.LastUsed,
+		Logins: a.logins, Provider: newProvider(cfg), Accounts: a.facts.accounts, Account: a.facts.index.Account, LastUsed: a.facts.index.LastUsed,
 		Plans:   a.plans,
 		Catalog: a.catalog,
 		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Activity: a.activity(), Refusals: refusal.NewView(a.refusals, a.facts.stores.calls), Notices: a.notices, Tickets: a.tickets, Billing: a.billing, Hooks: a.alerts.hooks,
 		API:          func() dashboard.API { return a.api }, // a function: the API is made after its pages
 		Reads:        a.reads,
-		Shelf:        shelf,
-		Stored:       responses.NewShelf(a.facts.stores.kept, &responses.ShelfOptions{Key: a.facts.store.Key()}).Export,
+		Models:       info,
+		Stored:       responses.NewArchive(a.facts.stores.kept, &responses.ArchiveOptions{Key: a.facts.store.Key()}).Export,
 		Forget:       a.facts.stores.kept.ForgetResponses,
 		MailIsLogged: cfg.SMTP.Server == "",
 		VideoModel:   a.videoModelID,
@@ -87,8 +87,8 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		byPattern[pattern] = handler
 	}
 	everybody := front.New(ui, front.Sources{
-		SignedIn: customers.SignedIn, Joinable: func() bool { return a.desk.CurrentSettings().Open },
-		Plans: a.plans, Shelf: shelf,
+		SignedIn: customers.SignedIn, Joinable: func() bool { return a.logins.CurrentSettings().Open },
+		Plans: a.plans, Models: info,
 		Sample: func() string { return a.settings.Load().Description.Names.Model },
 	}).Handler()
 	for _, pattern := range front.Patterns() {
@@ -97,7 +97,7 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 	byPattern[httpapi.NoSuchPage] = ui.NotFound()
 	service := admin.NewService(a.backend(), a.reads, a.log)
 	console := support.New(ui, support.Sources{
-		Desk: a.desk, Roster: a.roster, Account: a.facts.index.Account, Admin: service, Reads: a.reads,
+		Logins: a.logins, Roster: a.roster, Account: a.facts.index.Account, Admin: service, Reads: a.reads,
 	}).Handler()
 	for _, pattern := range support.Patterns() {
 		byPattern[pattern] = console

@@ -54,7 +54,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	if !a.facts.alone() {
 		working.Go(func() {
-			a.door.Run(background, servers[0], a.settings.Load().Config.ClosesUnready(), a.api.EndConnections)
+			a.intake.Run(background, servers[0], a.settings.Load().Config.ClosesUnready(), a.api.EndConnections)
 		})
 	}
 	for _, job := range a.jobs() {
@@ -211,11 +211,11 @@ func (a *App) offlineBackend() *admin.Backend {
 		Accounts:   a.facts.accounts,
 		Plans:      a.plans,
 		Catalog:    a.catalog,
-		Books:      a.books,
+		Usage:      a.books,
 		Scores:     a.abuse,
-		Desk:       a.desk,
+		Logins:     a.logins,
 		Staff:      a.roster,
-		Alerts:     a.alerts.desk,
+		Alerts:     a.alerts.history,
 		Messages:   a.notices,
 		Helm:       a.helm,
 		Feedback:   a.feedback,
@@ -223,7 +223,7 @@ func (a *App) offlineBackend() *admin.Backend {
 		Billing:    a.billing,
 		Tickets:    a.tickets,
 		Evidence:   a.facts.stores.calls,
-		Standing:   func() []admin.ModelStanding { return a.settings.Load().Standing() },
+		State:      func() []admin.ModelState { return a.settings.Load().Models() },
 		Finder:     a.finder(),
 		Refusals:   refusal.NewView(a.refusals, a.facts.stores.calls),
 		Signals:    a.facts.stores.calls,
@@ -248,7 +248,7 @@ func (a *App) status(ctx context.Context) admin.Status {
 	s := a.settings.Load()
 	st := admin.Status{
 		Version: buildinfo.Version, PID: os.Getpid(), StartedAt: a.started.UTC(), Listen: a.Addr(), Origin: a.Origin(), Config: s.Config.File(),
-		Database: string(a.facts.store.Engine()), Accounts: a.facts.index.Accounts(), Models: len(s.Catalog.Models()), Targets: s.Routes.Standings(time.Now()),
+		Database: string(a.facts.store.Engine()), Accounts: a.facts.index.Accounts(), Models: len(s.Catalog.Models()), Targets: s.Routes.Targets(time.Now()),
 		Cluster: admin.ClusterOf(a.cluster),
 	}
 	// The one who asks is an operator: the reason, beside what everybody may read. A database that takes long to answer

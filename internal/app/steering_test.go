@@ -58,7 +58,7 @@ models:
 		t.Errorf("drain of an unknown upstream = %v, want not found", err)
 	}
 	must[steering.Order](n, "upstream.drain", admin.UpstreamTarget{Actor: "t", Provider: "one", Reason: "their incident"})
-	if all := must[admin.List[routing.Standing]](n, "upstream.list", admin.Cursor{}).Data; len(all) != 2 || !all[0].Drained || all[0].Running != 1 || all[1].Drained {
+	if all := must[admin.List[routing.TargetHealth]](n, "upstream.list", admin.Cursor{}).Data; len(all) != 2 || !all[0].Drained || all[0].Running != 1 || all[1].Drained {
 		t.Errorf("upstream.list = %+v", all)
 	}
 	close(release)

@@ -50,7 +50,7 @@ func storesOf(db *sqlstore.Store) stores {
 // dropExpired deletes what has expired in the database.
 func (a *App) dropExpired(ctx context.Context) {
 	signins := sqlstore.Expiring{What: "sessions, links and attempts", AtOnce: 1, Drop: func(ctx context.Context, _ time.Time, _ int) (int, error) {
-		return 0, a.desk.DropExpired(ctx)
+		return 0, a.logins.DropExpired(ctx)
 	}}
 	sqlstore.DropExpired(ctx, sqlstore.NotDropped(a.log), append(a.facts.stores.expiring(), signins)...)
 }

@@ -160,23 +160,23 @@ type Order struct {
 // The order of the checks is the order of their cost: access and a known Idempotency-Key first,
 // then the allowance, then the store. Whatever is refused after the allowance was charged gives
 // the charge back.
-func (l *Line) Create(ctx context.Context, o Order) (j *Job, standing admission.Standing, repeated bool, err error) {
+func (l *Line) Create(ctx context.Context, o Order) (j *Job, headroom admission.Headroom, repeated bool, err error) {
 	s := l.settings.Load()
 	demand := &admission.Demand{Caller: o.Caller, Limits: o.Limits, Model: admission.Model{ID: s.Model, Tier: s.Tier, RequestMilli: o.Request.costMilli(), UnitMilli: o.Request.costMilli()}}
-	if standing, err := l.gate.Access(demand); err != nil {
-		return nil, standing, false, err
+	if headroom, err := l.gate.Access(demand); err != nil {
+		return nil, headroom, false, err
 	}
 	if o.Repeat != nil {
 		first, err := l.jobs.FindRepeat(ctx, o.Caller.Account.ID, o.Repeat)
 		if err != nil {
-			return nil, l.gate.Standing(demand), false, err
+			return nil, l.gate.Headroom(demand), false, err
 		}
 		if first != nil {
 			return l.repeat(first, o, demand)
 		}
 	}
 	now := time.Now().Truncate(time.Millisecond).UTC() // as the store keeps it
-	admitted, standing, err := l.gate.AdmitJob(demand)
+	admitted, headroom, err := l.gate.AdmitJob(demand)
 	if f, never := errors.AsType[*fault.Fault](err); never && f.Final && !o.Caller.Limits.Counted() {
 		advice := "Choose a smaller size."
 		if o.Caller.Account.UpgradeHelps() {
@@ -186,11 +186,11 @@ func (l *Line) Create(ctx context.Context, o Order) (j *Job, standing admission.
 			float64(demand.Model.RequestMilli)/1000, int64(o.Limits.RequestsPerMinute), advice)
 	}
 	if err != nil {
-		return nil, standing, false, err
+		return nil, headroom, false, err
 	}
 	if err := l.closed(s.Model, now); err != nil {
 		admitted.GiveBack()
-		return nil, l.gate.Standing(demand), false, err
+		return nil, l.gate.Headroom(demand), false, err
 	}
 	j = &Job{
 		ID: newID("job_"), AccountID: o.Caller.Account.ID, KeyID: o.Caller.KeyID, Plan: o.Caller.Account.Plan, Tier: s.Tier, Request: o.Request,
@@ -199,32 +199,32 @@ func (l *Line) Create(ctx context.Context, o Order) (j *Job, standing admission.
 	first, err := l.jobs.CreateVideo(ctx, j, func(have Load) error { return s.allow(o.Caller.Account.Plan, have, now) })
 	if err != nil {
 		admitted.GiveBack() // what is refused costs nothing
-		return nil, l.gate.Standing(demand), false, err
+		return nil, l.gate.Headroom(demand), false, err
 	}
 	if first != nil { // another request with the key was quicker
 		if j, err = first.again(o); err != nil {
 			admitted.GiveBack()
-			return nil, l.gate.Standing(demand), false, err
+			return nil, l.gate.Headroom(demand), false, err
 		}
 		admitted.Repeated()
-		return j, l.gate.Standing(demand), true, nil
+		return j, l.gate.Headroom(demand), true, nil
 	}
 	l.rouse()
-	return j, standing, false, nil
+	return j, headroom, false, nil
 }
 
 // repeat answers a request with the key of an earlier one in the way that one was answered. It
 // counts as one request.
-func (l *Line) repeat(first *Job, o Order, demand *admission.Demand) (*Job, admission.Standing, bool, error) {
+func (l *Line) repeat(first *Job, o Order, demand *admission.Demand) (*Job, admission.Headroom, bool, error) {
 	j, err := first.again(o)
 	if err != nil {
-		return nil, l.gate.Standing(demand), false, err
+		return nil, l.gate.Headroom(demand), false, err
 	}
-	_, standing, err := l.gate.AdmitRequest(demand)
+	_, headroom, err := l.gate.AdmitRequest(demand)
 	if err != nil {
-		return nil, standing, false, err
+		return nil, headroom, false, err
 	}
-	return j, standing, true, nil
+	return j, headroom, true, nil
 }
 
 // again returns the job as it was when it was created, to answer a repeat of that request. The body

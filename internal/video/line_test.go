@@ -393,10 +393,10 @@ func TestLimits(t *testing.T) {
 	inWorld(t, film, func(w *world) {
 		refused := func(o video.Order, says string, used int64, final bool) {
 			w.t.Helper()
-			_, standing, _, err := w.line.Create(w.t.Context(), o)
+			_, headroom, _, err := w.line.Create(w.t.Context(), o)
 			f := fault.From(err)
-			if f.Kind != fault.RateLimited || !strings.Contains(f.Message, says) || f.Retryable() == final || w.used() != used || standing.Requests.Used != used {
-				w.t.Errorf("Create = %v (final %t) with %d used (standing %d), want a 429 that says %q, and %d", err, !f.Retryable(), w.used(), standing.Requests.Used, says, used)
+			if f.Kind != fault.RateLimited || !strings.Contains(f.Message, says) || f.Retryable() == final || w.used() != used || headroom.Requests.Used != used {
+				w.t.Errorf("Create = %v (final %t) with %d used (standing %d), want a 429 that says %q, and %d", err, !f.Retryable(), w.used(), headroom.Requests.Used, says, used)
 			}
 		}
 		// Basic has ten requests a minute, at 1.5 each.
@@ -448,11 +448,11 @@ func TestRepeat(t *testing.T) {
 		stop := w.run(w.line)
 		w.await(first.ID, video.Succeeded)
 		stop()
-		again, standing, repeated, err := w.line.Create(w.t.Context(), o)
+		again, headroom, repeated, err := w.line.Create(w.t.Context(), o)
 		if err != nil || !repeated || again.ID != first.ID || again.Status != video.Queued || !again.ExpiresAt.Equal(first.ExpiresAt) || again.Prompt != first.Prompt {
 			w.t.Errorf("Create again = %+v, %t, %v, want what the first was told, %+v", again, repeated, err, first)
 		}
-		if w.used() != 2500 || standing.Requests.Used != 2500 {
+		if w.used() != 2500 || headroom.Requests.Used != 2500 {
 			w.t.Errorf("%d are used behind a repeat, want one request more", w.used())
 		}
 		o.Body = []byte("another")

@@ -47,7 +47,7 @@ type Changes interface {
 // FollowerOptions are the choices of NewFollower; the zero value is the default.
 type FollowerOptions struct {
 	// Epoch returns the epoch of an account, and whether abuse control has just switched its keys off,
-	// from a ledger that all nodes share; see admission.Standing. 0 means that the ledger cannot say. Nil:
+	// from a ledger that all nodes share; see admission.Headroom. 0 means that the ledger cannot say. Nil:
 	// there is no such ledger.
 	Epoch func(accountID string) (epoch int64, deactivated bool)
 	// Shared says that other nodes serve the same accounts. Then a key that is not known is looked for

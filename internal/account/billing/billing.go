@@ -1,12 +1,12 @@
 // Package billing sells the paid plans: subscribe, upgrade, renew, lapse.
 //
-// The rules are methods of Books: changes to one account's subscription that are given the time and
+// The rules are methods of Record: changes to one account's subscription that are given the time and
 // touch nothing else. Billing runs them inside transactions of the store, and between transactions
 // moves money through a Processor.
 //
 // No money is charged twice and none is forgotten, because of three rules. A payment is stored
 // before the processor hears of it. The processor knows it by our id. And everything the processor
-// says goes through one method, Books.settle, which may be told the same thing twice, late or out
+// says goes through one method, Record.settle, which may be told the same thing twice, late or out
 // of order. So it does not matter who reports an outcome: the call itself, a webhook, the customer
 // who comes back, or the retry after a crash.
 //
@@ -27,7 +27,7 @@ import (
 // Store is all that Billing keeps; sqlstore/payments implements it. The parts stand beside the code that
 // uses them.
 type Store interface {
-	BookStore
+	RecordStore
 	HistoryStore
 	DetailsStore
 	DueStore
@@ -35,17 +35,17 @@ type Store interface {
 	StopStore
 }
 
-// BookStore keeps the books. Each method is one transaction.
-type BookStore interface {
+// RecordStore keeps the records of all accounts. Each method is one transaction.
+type RecordStore interface {
 	// FindAccount returns an account by its id or its address.
 	FindAccount(ctx context.Context, ref string) (*account.Account, error)
-	// ChangeBilling locks the account, calls change with its books, and stores the result: the
+	// ChangeBilling locks the account, calls change with its record, and stores the result: the
 	// subscription, the payment, the new entries, and, if Audit has an action, the account itself.
-	// If change returns an error, nothing is stored. Books.Payment is the payment with paymentID,
+	// If change returns an error, nothing is stored. Record.Payment is the payment with paymentID,
 	// or, if that is empty, the unfinished one.
-	ChangeBilling(ctx context.Context, accountID, paymentID string, change func(*Books) error) (*account.Account, error)
-	// Books returns the books without locking them.
-	Books(ctx context.Context, accountID string) (*Books, error)
+	ChangeBilling(ctx context.Context, accountID, paymentID string, change func(*Record) error) (*account.Account, error)
+	// Record returns the record without locking it.
+	Record(ctx context.Context, accountID string) (*Record, error)
 	// Payment returns a payment by its id, or fault.NotFound.
 	Payment(ctx context.Context, id string) (*Payment, error)
 }
@@ -89,7 +89,7 @@ type Options struct {
 // and on several nodes: the store locks the account for each change. ref is an account's id or its
 // address; actor is who the ledger names.
 type Billing struct {
-	books     BookStore
+	records   RecordStore
 	history   HistoryStore
 	details   DetailsStore
 	due       DueStore
@@ -113,7 +113,7 @@ func New(store Store, opts *Options) *Billing {
 		opts = &Options{}
 	}
 	m := &Billing{
-		books: store, history: store, details: store, due: store, events: store, stops: store,
+		records: store, history: store, details: store, due: store, events: store, stops: store,
 		processor: opts.Processor, withdrawn: opts.Withdrawn, least: opts.LeastCents, plans: opts.Plans,
 		onChange: opts.OnChange, onEntry: opts.OnEntry, now: opts.Now, log: opts.Log,
 	}
@@ -181,13 +181,13 @@ func (m *Billing) Subscribe(ctx context.Context, actor, ref string, plan account
 	case account.None:
 		return nil, fault.New(fault.Invalid, "choose a plan: free, basic, premium or scale").At("plan")
 	case account.Free:
-		_, err := m.change(ctx, actor, ref, "", (*Books).chooseFree)
+		_, err := m.change(ctx, actor, ref, "", (*Record).chooseFree)
 		return nil, err
 	}
 	price := m.plans()[plan].PriceCents
 	return m.pay(ctx, actor, ref, func(p *Payment) bool {
 		return p.Kind == ForStart && p.Plan == plan && p.AmountCents == price
-	}, func(b *Books) error { return b.subscribe(plan, price) })
+	}, func(b *Record) error { return b.subscribe(plan, price) })
 }
 
 // Upgrade accepts an offer of Quote: the saved payment method is charged the amount that was shown,
@@ -207,7 +207,7 @@ func (m *Billing) UpgradeInPerson(ctx context.Context, actor, ref string, o Offe
 func (m *Billing) payUpgrade(ctx context.Context, actor, ref string, o Offer, present bool) (*Payment, error) {
 	return m.pay(ctx, actor, ref, func(p *Payment) bool {
 		return p.Kind == ForUpgrade && p.Plan == o.Plan && p.AmountCents == o.AmountCents && p.Present == present
-	}, func(b *Books) error {
+	}, func(b *Record) error {
 		if b.Plan == account.None {
 			return errNoSubscription()
 		}
@@ -224,7 +224,7 @@ func (m *Billing) payUpgrade(ctx context.Context, actor, ref string, o Offer, pr
 
 // PayOverdue opens a payment for a renewal that has failed. The customer pays at its URL.
 func (m *Billing) PayOverdue(ctx context.Context, actor, ref string) (*Payment, error) {
-	return m.pay(ctx, actor, ref, func(p *Payment) bool { return p.Kind == ForRenewal && p.Present }, func(b *Books) error {
+	return m.pay(ctx, actor, ref, func(p *Payment) bool { return p.Kind == ForRenewal && p.Present }, func(b *Record) error {
 		if b.Status() != PastDue {
 			return fault.New(fault.Conflict, "no payment is overdue")
 		}
@@ -237,13 +237,13 @@ func (m *Billing) PayOverdue(ctx context.Context, actor, ref string) (*Payment, 
 // CancelAtPeriodEnd ends the subscription at the end of the period that is paid for. If the renewal
 // is unpaid, it ends at once.
 func (m *Billing) CancelAtPeriodEnd(ctx context.Context, actor, ref string) error {
-	_, err := m.change(ctx, actor, ref, "", (*Books).cancel)
+	_, err := m.change(ctx, actor, ref, "", (*Record).cancel)
 	return err
 }
 
 // Resume takes CancelAtPeriodEnd back.
 func (m *Billing) Resume(ctx context.Context, actor, ref string) error {
-	_, err := m.change(ctx, actor, ref, "", (*Books).resume)
+	_, err := m.change(ctx, actor, ref, "", (*Record).resume)
 	return err
 }
 
@@ -274,7 +274,7 @@ func (m *Billing) RequestDowngrade(ctx context.Context, actor, ref string, plan 
 	if err := checkMessage(message); err != nil {
 		return err
 	}
-	_, err := m.change(ctx, actor, ref, "", func(b *Books) error {
+	_, err := m.change(ctx, actor, ref, "", func(b *Record) error {
 		if err := b.mayDowngrade(plan); err != nil {
 			return err
 		}
@@ -286,7 +286,7 @@ func (m *Billing) RequestDowngrade(ctx context.Context, actor, ref string, plan 
 
 // Downgrade sets a lower paid plan from the next period on. Only support calls it.
 func (m *Billing) Downgrade(ctx context.Context, actor, ref string, plan account.Plan) error {
-	_, err := m.change(ctx, actor, ref, "", func(b *Books) error {
+	_, err := m.change(ctx, actor, ref, "", func(b *Record) error {
 		plans := m.plans()
 		return b.downgrade(plan, &plans)
 	})
@@ -300,7 +300,7 @@ func (m *Billing) Terminate(ctx context.Context, actor, ref, reason string) (*ac
 	if reason == "" || len(reason) > 1000 {
 		return nil, fault.New(fault.Invalid, "a reason of 1 to 1000 bytes is required; it is kept in the audit log").At("reason")
 	}
-	return m.change(ctx, actor, ref, "", func(b *Books) error {
+	return m.change(ctx, actor, ref, "", func(b *Record) error {
 		b.terminate(reason)
 		return nil
 	})
@@ -309,7 +309,7 @@ func (m *Billing) Terminate(ctx context.Context, actor, ref, reason string) (*ac
 // EndNow ends the subscription at once, without a refund, because the account is being closed. What stands against the
 // account must be settled first, or its owner would open another one without it.
 func (m *Billing) EndNow(ctx context.Context, actor, ref, why string) error {
-	_, err := m.change(ctx, actor, ref, "", func(b *Books) error {
+	_, err := m.change(ctx, actor, ref, "", func(b *Record) error {
 		switch {
 		case b.Stop != nil:
 			return fault.New(fault.Conflict, "payments of this account are stopped until support has looked at them, so it cannot be closed; contact support")
@@ -326,7 +326,7 @@ func (m *Billing) EndNow(ctx context.Context, actor, ref, why string) error {
 
 // Refund gives back cents of a payment. The plan stays as it is. Only support calls it.
 func (m *Billing) Refund(ctx context.Context, actor, paymentID string, cents int64) (*Payment, error) {
-	p, err := m.books.Payment(ctx, paymentID)
+	p, err := m.records.Payment(ctx, paymentID)
 	if err != nil {
 		return nil, err
 	}
@@ -334,7 +334,7 @@ func (m *Billing) Refund(ctx context.Context, actor, paymentID string, cents int
 	if err != nil {
 		return nil, err
 	}
-	_, err = m.change(ctx, actor, p.AccountID, p.ID, func(b *Books) error {
+	_, err = m.change(ctx, actor, p.AccountID, p.ID, func(b *Record) error {
 		p := b.Payment
 		if p.DisputedCents > 0 {
 			return fault.New(fault.Conflict, "the customer's bank has taken back %s of this payment; what is disputed cannot be given back", Dollars(p.DisputedCents))
@@ -351,7 +351,7 @@ func (m *Billing) Refund(ctx context.Context, actor, paymentID string, cents int
 	if err := m.sendRefund(ctx, paymentID); err != nil {
 		return nil, err
 	}
-	return m.books.Payment(ctx, paymentID)
+	return m.records.Payment(ctx, paymentID)
 }
 
 // Portal returns the address of the processor's page where the customer changes the payment method.
@@ -367,7 +367,7 @@ func (m *Billing) Portal(ctx context.Context, actor, ref string) (string, error)
 	if err != nil {
 		return "", unanswered(err)
 	}
-	_, err = m.change(ctx, actor, ref, "", func(b *Books) error {
+	_, err = m.change(ctx, actor, ref, "", func(b *Record) error {
 		b.know(customer)
 		return nil
 	})
@@ -385,7 +385,7 @@ func (m *Billing) RefreshMethod(ctx context.Context, ref string) (Method, error)
 	if err != nil {
 		return Method{}, unanswered(err)
 	}
-	_, err = m.change(ctx, machine, ref, "", func(b *Books) error {
+	_, err = m.change(ctx, machine, ref, "", func(b *Record) error {
 		b.Method = method
 		return nil
 	})
@@ -394,7 +394,7 @@ func (m *Billing) RefreshMethod(ctx context.Context, ref string) (Method, error)
 
 // Invoices returns at most limit paid payments of the account, newest first.
 func (m *Billing) Invoices(ctx context.Context, ref string, limit int) ([]Payment, error) {
-	a, err := m.books.FindAccount(ctx, ref)
+	a, err := m.records.FindAccount(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -403,7 +403,7 @@ func (m *Billing) Invoices(ctx context.Context, ref string, limit int) ([]Paymen
 
 // Ledger returns at most limit entries about the account's billing, newest first.
 func (m *Billing) Ledger(ctx context.Context, ref string, limit int) ([]Entry, error) {
-	a, err := m.books.FindAccount(ctx, ref)
+	a, err := m.records.FindAccount(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -420,13 +420,13 @@ func (m *Billing) Charged(ctx context.Context, accountID string) (int64, error) 
 	return m.history.Charged(ctx, accountID)
 }
 
-// read returns the current books, for questions. A change must go through change, which locks them.
-func (m *Billing) read(ctx context.Context, ref string) (*Books, error) {
-	a, err := m.books.FindAccount(ctx, ref)
+// read returns the current record, for questions. A change must go through change, which locks it.
+func (m *Billing) read(ctx context.Context, ref string) (*Record, error) {
+	a, err := m.records.FindAccount(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	b, err := m.books.Books(ctx, a.ID)
+	b, err := m.records.Record(ctx, a.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -436,8 +436,8 @@ func (m *Billing) read(ctx context.Context, ref string) (*Books, error) {
 
 // change runs apply inside a transaction of the store, publishes the account, and reports the new
 // entries. paymentID is the payment that apply works on; empty means the unfinished one.
-func (m *Billing) change(ctx context.Context, actor, ref, paymentID string, apply func(*Books) error) (*account.Account, error) {
-	found, err := m.books.FindAccount(ctx, ref)
+func (m *Billing) change(ctx context.Context, actor, ref, paymentID string, apply func(*Record) error) (*account.Account, error) {
+	found, err := m.records.FindAccount(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -445,14 +445,14 @@ func (m *Billing) change(ctx context.Context, actor, ref, paymentID string, appl
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
 	var entries []Entry
-	changed, err := m.books.ChangeBilling(ctx, found.ID, paymentID, func(b *Books) error {
+	changed, err := m.records.ChangeBilling(ctx, found.ID, paymentID, func(b *Record) error {
 		b.begin(actor, m.processorName(), m.now())
 		err := apply(b)
 		entries = b.Entries
 		return err
 	})
 	if err != nil {
-		if a, findErr := m.books.FindAccount(ctx, found.ID); findErr == nil {
+		if a, findErr := m.records.FindAccount(ctx, found.ID); findErr == nil {
 			m.onChange(a) // the commit may have succeeded although its answer was lost
 		}
 		return nil, err

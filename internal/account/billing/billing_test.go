@@ -16,7 +16,7 @@ const day = 24 * time.Hour
 
 func TestSubscribe(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, openStore(t), "2026-01-31T10:00:00Z")
+	d := newFixture(t, openStore(t), "2026-01-31T10:00:00Z")
 	p, err := d.Subscribe(t.Context(), "customer", d.id, account.Basic)
 	if err != nil || p.Status != billing.Pending || p.URL != "/pay?payment="+p.ID || p.AmountCents != 1000 {
 		t.Fatalf("Subscribe = %+v, %v, want a pending payment of 1000 cents with a page", p, err)
@@ -52,7 +52,7 @@ func TestSubscribe(t *testing.T) {
 
 func TestConfirmation(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, openStore(t), "2026-03-10T10:00:00Z")
+	d := newFixture(t, openStore(t), "2026-03-10T10:00:00Z")
 	p := d.subscribe(account.Basic, confirms)
 	if p, confirm, err := d.TestPayment(t.Context(), d.id, p.ID); err != nil || !confirm || p.Status != billing.Pending {
 		t.Fatalf("the payment is %+v, confirm %t, %v, want one that waits for confirmation", p, confirm, err)
@@ -81,7 +81,7 @@ func TestConfirmation(t *testing.T) {
 
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, openStore(t), "2026-04-10T00:00:00Z")
+	d := newFixture(t, openStore(t), "2026-04-10T00:00:00Z")
 	d.subscribe(account.Basic, good)
 	d.now = d.now.Add(15 * day) // half of 30 days
 	o, err := d.Quote(t.Context(), d.id, account.Premium)
@@ -121,7 +121,7 @@ func TestUpgrade(t *testing.T) {
 // A failed renewal is tried again on days 3, 5 and 7; the plan is active until the last has failed.
 func TestRetries(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, openStore(t), "2026-01-31T12:00:00Z")
+	d := newFixture(t, openStore(t), "2026-01-31T12:00:00Z")
 	d.subscribe(account.Basic, declinesRenewal)
 	d.pass(28*day+10*day, 6*time.Hour)
 	d.stands("after the last retry", account.None, billing.NotSubscribed, 1000)
@@ -155,7 +155,7 @@ func TestRetries(t *testing.T) {
 
 func TestOverdue(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, openStore(t), "2026-03-15T12:00:00Z")
+	d := newFixture(t, openStore(t), "2026-03-15T12:00:00Z")
 	if _, err := d.PayOverdue(t.Context(), "customer", d.id); !fault.Is(err, fault.Conflict) {
 		t.Errorf("PayOverdue with nothing overdue = %v, want a conflict", err)
 	}
@@ -186,7 +186,7 @@ func TestOverdue(t *testing.T) {
 
 func TestCancel(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, openStore(t), "2028-01-30T12:00:00Z")
+	d := newFixture(t, openStore(t), "2028-01-30T12:00:00Z")
 	if err := d.CancelAtPeriodEnd(t.Context(), "customer", d.id); !fault.Is(err, fault.Conflict) {
 		t.Errorf("CancelAtPeriodEnd without a subscription = %v, want a conflict", err)
 	}
@@ -205,7 +205,7 @@ func TestCancel(t *testing.T) {
 
 func TestFree(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, openStore(t), "2026-01-01T00:00:00Z")
+	d := newFixture(t, openStore(t), "2026-01-01T00:00:00Z")
 	if p, err := d.Subscribe(t.Context(), "customer", d.id, account.Free); p != nil || err != nil {
 		t.Fatalf("Subscribe(free) = %+v, %v, want no payment", p, err)
 	}
@@ -220,7 +220,7 @@ func TestFree(t *testing.T) {
 
 func TestDowngrade(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, openStore(t), "2026-01-01T00:00:00Z")
+	d := newFixture(t, openStore(t), "2026-01-01T00:00:00Z")
 	d.subscribe(account.Scale, good)
 	d.must(d.RequestDowngrade(t.Context(), "customer", d.id, account.Basic, "too much for us"))
 	d.stands("after the request", account.Scale, billing.Active, 7500)
@@ -241,7 +241,7 @@ func TestDowngrade(t *testing.T) {
 // What staff sets is granted: it has no period and costs nothing, and ends the subscription.
 func TestGranted(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, openStore(t), "2026-01-01T00:00:00Z")
+	d := newFixture(t, openStore(t), "2026-01-01T00:00:00Z")
 	d.subscribe(account.Basic, good)
 	d.must(second(d.accounts.SetPlan(t.Context(), "staff", d.id, account.Premium)))
 	d.pass(90*day, day)
@@ -258,7 +258,7 @@ func TestGranted(t *testing.T) {
 
 func TestSuspended(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, openStore(t), "2026-01-01T00:00:00Z")
+	d := newFixture(t, openStore(t), "2026-01-01T00:00:00Z")
 	d.subscribe(account.Basic, good)
 	d.must(second(d.accounts.Suspend(t.Context(), "staff", d.id, "terms")))
 	d.must(second(d.accounts.Unsuspend(t.Context(), "staff", d.id)))
@@ -274,7 +274,7 @@ func TestSuspended(t *testing.T) {
 
 func TestTerminate(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, openStore(t), "2026-01-01T00:00:00Z")
+	d := newFixture(t, openStore(t), "2026-01-01T00:00:00Z")
 	d.subscribe(account.Basic, good)
 	if _, err := d.Terminate(t.Context(), "staff", d.id, " "); !fault.Is(err, fault.Invalid) {
 		t.Errorf("Terminate without a reason = %v, want invalid", err)
@@ -289,7 +289,7 @@ func TestTerminate(t *testing.T) {
 	}
 
 	// One that was suspended before is terminated all the same.
-	d = newDesk(t, openStore(t), "2026-01-01T00:00:00Z")
+	d = newFixture(t, openStore(t), "2026-01-01T00:00:00Z")
 	d.must(second(d.accounts.Suspend(t.Context(), "staff", d.id, "a question")))
 	d.must(second(d.Terminate(t.Context(), "staff", d.id, "resold access")))
 	if _, err := d.accounts.Unsuspend(t.Context(), "staff", d.id); !fault.Is(err, fault.Conflict) || d.index.Suspended.Reason != "resold access" {
@@ -300,7 +300,7 @@ func TestTerminate(t *testing.T) {
 // Periods during which no server ran are not charged.
 func TestLongSleep(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, openStore(t), "2026-01-31T12:00:00Z")
+	d := newFixture(t, openStore(t), "2026-01-31T12:00:00Z")
 	d.subscribe(account.Basic, good)
 	d.pass(100*day, 100*day) // to 11 May
 	d.stands("after the sleep", account.Basic, billing.Active, 2000)
@@ -313,7 +313,7 @@ func TestLongSleep(t *testing.T) {
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	for _, done := range []bool{false, true} {
-		d := newDesk(t, openStore(t), "2026-01-15T12:00:00Z")
+		d := newFixture(t, openStore(t), "2026-01-15T12:00:00Z")
 		d.subscribe(account.Basic, good)
 		d.flaky.before, d.flaky.after = !done, done
 		d.pass(31*day+time.Hour, 30*time.Minute)
@@ -332,7 +332,7 @@ func TestLostAnswers(t *testing.T) {
 // Money that comes too late for what it was meant for goes back.
 func TestLateMoney(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, openStore(t), "2026-01-15T12:00:00Z")
+	d := newFixture(t, openStore(t), "2026-01-15T12:00:00Z")
 	late, err := d.Subscribe(t.Context(), "customer", d.id, account.Basic)
 	d.must(err)
 	if _, err := d.pay.Pay(t.Context(), late.ID, good); err != nil {
@@ -346,7 +346,7 @@ func TestLateMoney(t *testing.T) {
 	d.stands("given back", account.Premium, billing.NotSubscribed, 0)
 
 	// The same where the refund's answer is lost.
-	d = newDesk(t, openStore(t), "2026-01-15T12:00:00Z")
+	d = newFixture(t, openStore(t), "2026-01-15T12:00:00Z")
 	late, err = d.Subscribe(t.Context(), "customer", d.id, account.Basic)
 	d.must(err)
 	_, err = d.pay.Pay(t.Context(), late.ID, good)
@@ -366,7 +366,7 @@ func TestLateMoney(t *testing.T) {
 
 func TestRefund(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, openStore(t), "2026-01-15T12:00:00Z")
+	d := newFixture(t, openStore(t), "2026-01-15T12:00:00Z")
 	p := d.subscribe(account.Basic, good)
 	if _, err := d.Refund(t.Context(), "support", p.ID, 1001); !fault.Is(err, fault.Invalid) {
 		t.Errorf("Refund of more than was paid = %v, want invalid", err)
@@ -388,7 +388,7 @@ func TestRefund(t *testing.T) {
 func TestAdvance(t *testing.T) {
 	t.Parallel()
 	s := openStore(t)
-	d := newDesk(t, s, "2026-01-31T12:00:00Z")
+	d := newFixture(t, s, "2026-01-31T12:00:00Z")
 	d.subscribe(account.Basic, good)
 	v, err := d.Advance(t.Context(), "cli", d.id, time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC))
 	if err != nil || v.PeriodEnd.Format(time.DateOnly) != "2026-06-30" || !v.Now.Equal(time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)) {
@@ -413,7 +413,7 @@ func TestAdvance(t *testing.T) {
 
 func TestNotForSale(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, openStore(t), "2026-01-31T12:00:00Z")
+	d := newFixture(t, openStore(t), "2026-01-31T12:00:00Z")
 	m := billing.New(d.store, nil)
 	if m.Sells() {
 		t.Error("Sells() = true without a processor")
@@ -431,7 +431,7 @@ func TestNotForSale(t *testing.T) {
 
 func TestPortal(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, openStore(t), "2026-01-31T12:00:00Z")
+	d := newFixture(t, openStore(t), "2026-01-31T12:00:00Z")
 	page, err := d.Portal(t.Context(), "customer", d.id)
 	if err != nil || page != "/card" {
 		t.Fatalf("Portal = %q, %v", page, err)
@@ -451,7 +451,7 @@ func TestPortal(t *testing.T) {
 // While another processor is in use, or none, what the old one knows is kept for its return.
 func TestProcessorAway(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, openStore(t), "2026-01-31T12:00:00Z")
+	d := newFixture(t, openStore(t), "2026-01-31T12:00:00Z")
 	d.subscribe(account.Basic, good)
 	none := billing.New(d.store, &billing.Options{Now: func() time.Time { return d.now }, Log: slog.New(slog.DiscardHandler)})
 	d.now = d.now.Add(28 * day)
@@ -464,7 +464,7 @@ func TestProcessorAway(t *testing.T) {
 // A visit does what is due.
 func TestVisit(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, openStore(t), "2026-01-31T12:00:00Z")
+	d := newFixture(t, openStore(t), "2026-01-31T12:00:00Z")
 	d.subscribe(account.Basic, good)
 	due := d.now.Add(28 * day)
 	renewed := false
@@ -483,7 +483,7 @@ func TestVisit(t *testing.T) {
 // A plan without a price needs no processor's page.
 func TestNoPrice(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, openStore(t), "2026-01-31T12:00:00Z")
+	d := newFixture(t, openStore(t), "2026-01-31T12:00:00Z")
 	m := billing.New(d.store, &billing.Options{
 		Processor: d.flaky, Now: func() time.Time { return d.now }, OnChange: func(a *account.Account) { d.index = a },
 		Plans: func() account.Plans {
@@ -508,7 +508,7 @@ func TestNoPrice(t *testing.T) {
 func TestSettleOwnOnly(t *testing.T) {
 	t.Parallel()
 	s := openStore(t)
-	d, other := newDesk(t, s, "2026-01-31T12:00:00Z"), newDesk(t, s, "2026-01-31T12:00:00Z")
+	d, other := newFixture(t, s, "2026-01-31T12:00:00Z"), newFixture(t, s, "2026-01-31T12:00:00Z")
 	p, err := d.Subscribe(context.Background(), "customer", d.id, account.Basic)
 	d.must(err)
 	if _, err := other.Settle(t.Context(), other.id, p.ID); !fault.Is(err, fault.NotFound) {

@@ -43,7 +43,7 @@ type StopStore interface {
 
 // undelivered counts a payment that is refunded because what it was for could not be given, and stops the billing of
 // the account when it is not the first in a row.
-func (b *Books) undelivered() {
+func (b *Record) undelivered() {
 	b.Undelivered++
 	if b.Undelivered < brakeAt || b.Stop != nil {
 		return
@@ -53,7 +53,7 @@ func (b *Books) undelivered() {
 }
 
 // release lets payments be made again.
-func (b *Books) release() error {
+func (b *Record) release() error {
 	if b.Stop == nil {
 		return fault.New(fault.Conflict, "the billing of the account is not stopped")
 	}
@@ -69,7 +69,7 @@ func errStopped() error {
 
 // Release ends the stop of an account's billing. What is due is charged at the next visit. Only staff calls it.
 func (m *Billing) Release(ctx context.Context, actor, ref string) (*account.Account, error) {
-	return m.change(ctx, actor, ref, "", (*Books).release)
+	return m.change(ctx, actor, ref, "", (*Record).release)
 }
 
 // Stops returns the accounts whose billing is stopped.

@@ -12,7 +12,7 @@ import (
 )
 
 // count returns how many entries of a kind the ledger has.
-func (d *desk) count(what billing.What) (n int) {
+func (d *fixture) count(what billing.What) (n int) {
 	d.t.Helper()
 	entries, err := d.Ledger(d.t.Context(), d.id, 1000)
 	d.must(err)
@@ -29,9 +29,9 @@ func (d *desk) count(what billing.What) (n int) {
 func TestBrake(t *testing.T) {
 	t.Parallel()
 	store := openStore(t)
-	d := newDesk(t, store, "2026-04-10T00:00:00Z")
+	d := newFixture(t, store, "2026-04-10T00:00:00Z")
 	d.subscribe(account.Basic, good)
-	broken := func(b *billing.Books) error {
+	broken := func(b *billing.Record) error {
 		b.PeriodEnd, b.Due = d.now.AddDate(1, 0, 0), d.now
 		return nil
 	}
@@ -79,7 +79,7 @@ func TestBrake(t *testing.T) {
 		t.Errorf("after the release %d renewals were charged and %d refunded, want it stopped after two more", charged, refunded)
 	}
 	// Mended and released, it continues.
-	if _, err := store.ChangeBilling(t.Context(), d.id, "", func(b *billing.Books) error {
+	if _, err := store.ChangeBilling(t.Context(), d.id, "", func(b *billing.Record) error {
 		b.PeriodEnd, b.Due = d.now, d.now
 		return nil
 	}); err != nil {
@@ -102,10 +102,10 @@ func TestBrake(t *testing.T) {
 func TestBrakeCountsInARow(t *testing.T) {
 	t.Parallel()
 	store := openStore(t)
-	d := newDesk(t, store, "2026-04-10T00:00:00Z")
+	d := newFixture(t, store, "2026-04-10T00:00:00Z")
 	d.subscribe(account.Basic, good)
 	for round := range 3 {
-		if _, err := store.ChangeBilling(t.Context(), d.id, "", func(b *billing.Books) error {
+		if _, err := store.ChangeBilling(t.Context(), d.id, "", func(b *billing.Record) error {
 			b.Undelivered, b.PeriodEnd, b.Due = 1, d.now, d.now
 			return nil
 		}); err != nil {
@@ -113,7 +113,7 @@ func TestBrakeCountsInARow(t *testing.T) {
 		}
 		d.now = d.now.AddDate(0, 1, 0)
 		d.must(d.VisitDue(t.Context()))
-		if got, err := store.Books(context.Background(), d.id); err != nil || got.Undelivered != 0 || got.Stop != nil {
+		if got, err := store.Record(context.Background(), d.id); err != nil || got.Undelivered != 0 || got.Stop != nil {
 			t.Errorf("round %d: after a renewal %d payments count as refunded in a row, stopped %v, want none", round, got.Undelivered, got.Stop)
 		}
 	}
@@ -123,9 +123,9 @@ func TestBrakeCountsInARow(t *testing.T) {
 func TestStoppedSubscriptionEnds(t *testing.T) {
 	t.Parallel()
 	store := openStore(t)
-	d := newDesk(t, store, "2026-04-10T00:00:00Z")
+	d := newFixture(t, store, "2026-04-10T00:00:00Z")
 	d.subscribe(account.Basic, good)
-	if _, err := store.ChangeBilling(t.Context(), d.id, "", func(b *billing.Books) error {
+	if _, err := store.ChangeBilling(t.Context(), d.id, "", func(b *billing.Record) error {
 		b.Stop = &billing.Stop{At: d.now, Why: "a test"}
 		return nil
 	}); err != nil {

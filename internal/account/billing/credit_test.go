@@ -11,7 +11,7 @@ import (
 // A credit lowers renewals until it is used up, and never the same cents twice. A renewal that fails gives it back.
 func TestCredit(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, openStore(t), "2026-04-10T00:00:00Z")
+	d := newFixture(t, openStore(t), "2026-04-10T00:00:00Z")
 	d.subscribe(account.Basic, good)
 	d.stands("at first", account.Basic, billing.Active, 1000)
 	credit := func(cents int64) error { return d.Credit(t.Context(), "staff", d.id, cents, "an outage") }

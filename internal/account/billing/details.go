@@ -33,7 +33,7 @@ type DetailsStore interface {
 
 // Details returns what the customer wants on invoices.
 func (m *Billing) Details(ctx context.Context, ref string) (Details, error) {
-	a, err := m.books.FindAccount(ctx, ref)
+	a, err := m.records.FindAccount(ctx, ref)
 	if err != nil {
 		return Details{}, err
 	}
@@ -42,7 +42,7 @@ func (m *Billing) Details(ctx context.Context, ref string) (Details, error) {
 
 // SetDetails replaces what the customer wants on invoices.
 func (m *Billing) SetDetails(ctx context.Context, ref string, d Details) error {
-	a, err := m.books.FindAccount(ctx, ref)
+	a, err := m.records.FindAccount(ctx, ref)
 	if err != nil {
 		return err
 	}

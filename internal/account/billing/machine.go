@@ -88,7 +88,7 @@ func (m *Billing) visit(ctx context.Context, accountID string) error {
 	for range mostSteps {
 		var next step
 		var p *Payment
-		_, err := m.change(ctx, machine, accountID, "", func(b *Books) error {
+		_, err := m.change(ctx, machine, accountID, "", func(b *Record) error {
 			plans := m.plans()
 			next = b.tick(&plans, m.least)
 			p = b.Payment
@@ -126,7 +126,7 @@ func (m *Billing) Advance(ctx context.Context, actor, ref string, to time.Time) 
 	to = to.UTC().Truncate(time.Second)
 	for first := true; ; first = false {
 		arrived := false
-		a, err := m.change(ctx, actor, ref, "", func(b *Books) error {
+		a, err := m.change(ctx, actor, ref, "", func(b *Record) error {
 			if first && (to.Before(b.now) || to.After(b.now.AddDate(10, 0, 0))) {
 				return fault.New(fault.Invalid, "the account's clock is at %s; it moves forward only, and by ten years at most",
 					b.now.Format(time.RFC3339)).At("to")
@@ -159,7 +159,7 @@ func (m *Billing) Advance(ctx context.Context, actor, ref string, to time.Time) 
 // pay opens a payment and starts it. same reports whether a pending payment is for the same thing;
 // such a payment is returned instead. Any other pending payment is finished first, so that a
 // customer never has two.
-func (m *Billing) pay(ctx context.Context, actor, ref string, same func(*Payment) bool, open func(*Books) error) (*Payment, error) {
+func (m *Billing) pay(ctx context.Context, actor, ref string, same func(*Payment) bool, open func(*Record) error) (*Payment, error) {
 	if m.inUse() == nil {
 		return nil, errNotForSale()
 	}
@@ -176,7 +176,7 @@ func (m *Billing) pay(ctx context.Context, actor, ref string, same func(*Payment
 		}
 	}
 	var p *Payment
-	_, err = m.change(ctx, actor, ref, "", func(b *Books) error {
+	_, err = m.change(ctx, actor, ref, "", func(b *Record) error {
 		if b.Payment.Open() {
 			return fault.New(fault.Conflict, "another payment is under way; wait for it to end")
 		}
@@ -253,7 +253,7 @@ func (m *Billing) Settle(ctx context.Context, accountID, paymentID string) (*Pay
 
 // payment returns a payment of the account. A payment of another account is fault.NotFound.
 func (m *Billing) payment(ctx context.Context, accountID, paymentID string) (*Payment, error) {
-	p, err := m.books.Payment(ctx, paymentID)
+	p, err := m.records.Payment(ctx, paymentID)
 	if err == nil && p.AccountID != accountID {
 		return nil, fault.New(fault.NotFound, "there is no payment %q", paymentID)
 	}
@@ -277,7 +277,7 @@ func (m *Billing) poll(ctx context.Context, p *Payment) (*Payment, error) {
 // was for, take refunds it.
 func (m *Billing) take(ctx context.Context, p *Payment, o Outcome) (*Payment, error) {
 	var after *Payment
-	_, err := m.change(ctx, machine, p.AccountID, p.ID, func(b *Books) error {
+	_, err := m.change(ctx, machine, p.AccountID, p.ID, func(b *Record) error {
 		b.settle(o)
 		after = b.Payment
 		return nil
@@ -289,14 +289,14 @@ func (m *Billing) take(ctx context.Context, p *Payment, o Outcome) (*Payment, er
 		if err := m.sendRefund(ctx, after.ID); err != nil {
 			m.log.Warn("a refund waits", "payment", after.ID, "error", err.Error())
 		}
-		return m.books.Payment(ctx, after.ID)
+		return m.records.Payment(ctx, after.ID)
 	}
 	return after, nil
 }
 
 // sendRefund asks the processor to refund what is due of a payment, and books the answer.
 func (m *Billing) sendRefund(ctx context.Context, paymentID string) error {
-	p, err := m.books.Payment(ctx, paymentID)
+	p, err := m.records.Payment(ctx, paymentID)
 	if err != nil {
 		return err
 	}
@@ -309,7 +309,7 @@ func (m *Billing) sendRefund(ctx context.Context, paymentID string) error {
 	if err != nil {
 		return unanswered(fmt.Errorf("refund payment %s: %w", p.ID, err))
 	}
-	_, err = m.change(ctx, machine, p.AccountID, p.ID, func(b *Books) error {
+	_, err = m.change(ctx, machine, p.AccountID, p.ID, func(b *Record) error {
 		b.settle(o)
 		return nil
 	})
@@ -377,7 +377,7 @@ func (m *Billing) Receive(ctx context.Context, e Event) error {
 // hear polls the payment of an event. A payment that we do not know is ignored: another program may
 // share the processor's account with us.
 func (m *Billing) hear(ctx context.Context, e Event) error {
-	p, err := m.books.Payment(ctx, e.PaymentID)
+	p, err := m.records.Payment(ctx, e.PaymentID)
 	if fault.Is(err, fault.NotFound) {
 		return nil
 	}

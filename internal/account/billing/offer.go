@@ -44,7 +44,7 @@ func (m *Billing) Quote(ctx context.Context, ref string, plan account.Plan) (Off
 
 // quote returns the offer as it was at a time. An amount below least cents, which the processor
 // cannot charge, is waived.
-func (b *Books) quote(plan account.Plan, plans account.Plans, at time.Time, least int64) (Offer, error) {
+func (b *Record) quote(plan account.Plan, plans account.Plans, at time.Time, least int64) (Offer, error) {
 	if plan <= account.Free {
 		return Offer{}, fault.New(fault.Invalid, "%s is not a paid plan", plan).At("plan")
 	}
@@ -80,7 +80,7 @@ func (b *Books) quote(plan account.Plan, plans account.Plans, at time.Time, leas
 
 // holds checks that an offer which a customer confirms was made a moment ago. It computes the offer
 // again, so nothing that the browser sent back is trusted.
-func (b *Books) holds(o Offer, plans account.Plans, least int64) error {
+func (b *Record) holds(o Offer, plans account.Plans, least int64) error {
 	again, err := b.quote(o.Plan, plans, o.At.UTC(), least)
 	if err != nil {
 		return err

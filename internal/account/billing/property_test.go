@@ -36,9 +36,9 @@ func TestMachine(t *testing.T) {
 	})
 }
 
-// life is a desk with somebody at it who presses every button.
+// life is a fixture with somebody at it who presses every button.
 type life struct {
-	*desk
+	*fixture
 	page *billing.Payment // the last page the customer was sent to
 
 	was    account.Account // at the last check
@@ -49,7 +49,7 @@ func newLife(rt *rapid.T, t *testing.T, s *alltest.Store) *life {
 	// Ends of months and leap days come up more often than by chance.
 	start := time.Date(rapid.IntRange(2026, 2029).Draw(rt, "year"), time.Month(rapid.IntRange(1, 12).Draw(rt, "month")),
 		rapid.SampledFrom([]int{1, 15, 28, 29, 30, 31}).Draw(rt, "day"), 23, 59, rapid.IntRange(0, 59).Draw(rt, "second"), 0, time.UTC)
-	l := &life{desk: newDesk(t, s, start.Format(time.RFC3339))}
+	l := &life{fixture: newFixture(t, s, start.Format(time.RFC3339))}
 	if rapid.Bool().Draw(rt, "subscribed") {
 		l.subscribe(account.Basic, rapid.SampledFrom([]string{good, declinesRenewal}).Draw(rt, "card"))
 	}
@@ -207,7 +207,7 @@ func (l *life) check(rt *rapid.T, after string) {
 	if healthy {
 		l.must(l.VisitDue(ctx))
 	}
-	b, err := l.store.Books(ctx, l.id)
+	b, err := l.store.Record(ctx, l.id)
 	l.must(err)
 
 	// Never two active plans: the one subscription is the account's plan, or staff has replaced it.
@@ -240,7 +240,7 @@ func (l *life) check(rt *rapid.T, after string) {
 
 // checkMoney holds every payment's ledger entries against the processor's record of it. One that is
 // unfinished, or that the customer has not come back from, may lag behind; it never runs ahead.
-func (l *life) checkMoney(wrong func(string, ...any), entries []billing.Entry, b *billing.Books) {
+func (l *life) checkMoney(wrong func(string, ...any), entries []billing.Entry, b *billing.Record) {
 	unfinished := b.Payment
 	booked := map[string]int64{}
 	given := map[string]int{}
@@ -331,7 +331,7 @@ func (l *life) comeToRest(rt *rapid.T) {
 	}
 	l.pass(3*day, 12*time.Hour)
 	l.check(rt, "everything")
-	b, err := l.store.Books(context.Background(), l.id)
+	b, err := l.store.Record(context.Background(), l.id)
 	l.must(err)
 	if b.Payment != nil {
 		rt.Fatalf("a payment never ended: %+v", b.Payment)

@@ -13,7 +13,7 @@ func TestUseCredit(t *testing.T) {
 		{20, 30, 50, 0},      // so is the price itself
 		{970, 1000, 0, 970},
 	} {
-		b := &Books{CreditCents: tt.credit}
+		b := &Record{CreditCents: tt.credit}
 		if got := b.useCredit(tt.price, tt.least); got != tt.want {
 			t.Errorf("useCredit(%d, %d) with a credit of %d = %d, want %d", tt.price, tt.least, tt.credit, got, tt.want)
 		}

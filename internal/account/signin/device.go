@@ -9,7 +9,7 @@ import (
 // known reports whether a browser has signed in to an address before. Such a browser has a device
 // token, which outlives its sessions; every change to how the owner signs in deletes it. Its
 // attempts are counted apart from those of strangers, so that strangers cannot lock the owner out.
-func (d *Desk) known(ctx context.Context, email string, v Visit) bool {
+func (d *Service) known(ctx context.Context, email string, v Visit) bool {
 	l, err := d.Peek(ctx, Device, v.Device)
 	return err == nil && l.Email == email
 }
@@ -17,7 +17,7 @@ func (d *Desk) known(ctx context.Context, email string, v Visit) bool {
 // guesses returns the attempts that a guess at the password of an address counts as. The first is
 // the one to forget after a right guess. The others stay: somebody who knows one password must not be
 // able to reset the count of a place from which they guess others.
-func (d *Desk) guesses(ctx context.Context, email string, v Visit) []Attempt {
+func (d *Service) guesses(ctx context.Context, email string, v Visit) []Attempt {
 	if d.known(ctx, email, v) {
 		return []Attempt{{keyOf("guess in browser", email, v.Device), guessesHere}}
 	}
@@ -30,7 +30,7 @@ func (d *Desk) guesses(ctx context.Context, email string, v Visit) []Attempt {
 // codeGuesses returns the attempts that a guess at a code counts as. The first is the one to forget
 // after a right guess. A code has a million values and three are good at a time, so strangers also have
 // a limit by the day.
-func (d *Desk) codeGuesses(ctx context.Context, accountID, email string, v Visit) []Attempt {
+func (d *Service) codeGuesses(ctx context.Context, accountID, email string, v Visit) []Attempt {
 	if d.known(ctx, email, v) {
 		return []Attempt{{keyOf("code in browser", accountID, v.Device), codesHere}}
 	}
@@ -41,7 +41,7 @@ func (d *Desk) codeGuesses(ctx context.Context, accountID, email string, v Visit
 // mailed to the address in an hour, whoever asks; 0 means any number. Beyond that no mail is sent
 // and the visitor gets no error. This keeps strangers from filling a mailbox, and takes nothing from the
 // owner: the links of that hour are in the mailbox and still good.
-func (d *Desk) mayMail(ctx context.Context, email string, v Visit) (recent int, err error) {
+func (d *Service) mayMail(ctx context.Context, email string, v Visit) (recent int, err error) {
 	if d.known(ctx, email, v) {
 		return 0, d.limits.try(ctx, Attempt{keyOf("mail from browser", email, v.Device), mailsHere})
 	}
@@ -50,14 +50,14 @@ func (d *Desk) mayMail(ctx context.Context, email string, v Visit) (recent int, 
 
 // Knock counts a visit to the identity provider, because each visit costs a request to it. It
 // returns a fault if there were too many.
-func (d *Desk) Knock(ctx context.Context, v Visit) error {
+func (d *Service) Knock(ctx context.Context, v Visit) error {
 	return d.limits.try(ctx, fromHost("try", v, tryAtHost)...)
 }
 
 // holder returns the account of a link, if it still has the address that the link was made for.
 // Without this check a link mailed to an old address would open the account after the address was
 // changed.
-func (d *Desk) holder(ctx context.Context, l *Link) (*person, error) {
+func (d *Service) holder(ctx context.Context, l *Link) (*person, error) {
 	acct, err := d.accounts.Find(ctx, l.AccountID)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return nil, err

@@ -61,7 +61,7 @@ type Attempt struct {
 }
 
 // The limits. A browser that has signed in to an account before is counted apart, so that strangers
-// who use up a limit never lock the owner out; see Desk.known.
+// who use up a limit never lock the owner out; see Service.known.
 var (
 	guessesHere   = Limit{10, 15 * time.Minute}        // at one address from one place, or in a known browser
 	guessesAnyhow = Limit{100, time.Hour}              // at one address from all unknown browsers
@@ -125,7 +125,7 @@ func fromHost(kind string, v Visit, l Limit) []Attempt {
 
 // CountForm counts a form that changes something of an account, or returns a fault that says how long to wait. Those who
 // send forms by a program would otherwise fill the audit log, the ledger and the outbox. pays says that it leads to a payment.
-func (d *Desk) CountForm(ctx context.Context, accountID string, pays bool) error {
+func (d *Service) CountForm(ctx context.Context, accountID string, pays bool) error {
 	attempts := []Attempt{{keyOf("forms of", accountID), formsByOwner}}
 	if pays {
 		attempts = append(attempts, Attempt{keyOf("payments of", accountID), paysByOwner})

@@ -25,7 +25,7 @@ const (
 // How many links there may be. For a new one beyond linksPerAddress or signUpsAtOnce the oldest is
 // dropped.
 const (
-	mailsAnHour     = 5      // links of one purpose mailed to one address in an hour; see Desk.mayMail
+	mailsAnHour     = 5      // links of one purpose mailed to one address in an hour; see Service.mayMail
 	linksPerAddress = 20     // of one purpose
 	signUpsAtOnce   = 10_000 // sign-up links of all addresses, and challenges: strangers cause them, so they need a bound of their own
 )
@@ -89,14 +89,14 @@ type LinkStore interface {
 }
 
 // DropExpired deletes sessions, links and counts of attempts that have expired.
-func (d *Desk) DropExpired(ctx context.Context) error {
+func (d *Service) DropExpired(ctx context.Context) error {
 	return errors.Join(d.linkStore.DropSignins(ctx, d.clock()), d.limits.tries.DropAttempts(ctx, maxTries))
 }
 
 // link stores a new link and returns its token. recent is how many such links may be mailed to the
 // address in an hour; 0 means any number. A link that is not kept because of recent must not be
 // mailed either.
-func (d *Desk) link(ctx context.Context, l Link, life time.Duration, recent int) (token string, kept bool, err error) {
+func (d *Service) link(ctx context.Context, l Link, life time.Duration, recent int) (token string, kept bool, err error) {
 	now := d.clock()
 	token = newToken()
 	l.Token, l.ExpiresAt = hash(token), now.Add(life)
@@ -112,13 +112,13 @@ func (d *Desk) link(ctx context.Context, l Link, life time.Duration, recent int)
 func newToken() string { return rand.Text() + rand.Text() }
 
 // url returns the address of a link.
-func (d *Desk) url(p Purpose, token string) string {
+func (d *Service) url(p Purpose, token string) string {
 	return d.settings().Origin + "/link/" + string(p) + "?token=" + token
 }
 
 // Peek returns a link without using it. Mail programs open links before people do, so the page
 // behind a link only peeks, and its form uses the link.
-func (d *Desk) Peek(ctx context.Context, p Purpose, token string) (*Link, error) {
+func (d *Service) Peek(ctx context.Context, p Purpose, token string) (*Link, error) {
 	if len(token) != tokenBytes {
 		return nil, fault.New(fault.NotFound, "This link is not complete. Open it as it is in the mail, or ask for a new one.")
 	}
@@ -127,7 +127,7 @@ func (d *Desk) Peek(ctx context.Context, p Purpose, token string) (*Link, error)
 
 // take uses a link. A link of another purpose is refused before it is used up. TakeLink decides a race
 // between two uses; the Peek before it only keeps a link from being wasted.
-func (d *Desk) take(ctx context.Context, p Purpose, token string) (*Link, error) {
+func (d *Service) take(ctx context.Context, p Purpose, token string) (*Link, error) {
 	if _, err := d.Peek(ctx, p, token); err != nil {
 		return nil, err
 	}

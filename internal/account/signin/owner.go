@@ -30,7 +30,7 @@ type Demand struct {
 // Demand returns what an owner must prove before a change to how they sign in. A session that the
 // operator's link opened a moment ago needs no proof: people who have lost their password and their
 // phone get back in this way.
-func (d *Desk) Demand(login Login, s *Session) Demand {
+func (d *Service) Demand(login Login, s *Session) Demand {
 	isFresh := d.clock().Sub(s.CreatedAt) < fresh
 	if isFresh && s.Via == EnterLink {
 		return Demand{}
@@ -41,7 +41,7 @@ func (d *Desk) Demand(login Login, s *Session) Demand {
 // Prove checks that whoever sits at a session is the owner of its account, if the rule of the step
 // needs it. Every wrong proof counts against limits, and a right one resets the limit of the
 // session.
-func (d *Desk) Prove(ctx context.Context, step Step, o Owner) error {
+func (d *Service) Prove(ctx context.Context, step Step, o Owner) error {
 	if ruleOf(step).Needs&NeedsProof == 0 {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (d *Desk) Prove(ctx context.Context, step Step, o Owner) error {
 
 // ChangePassword replaces the password, or sets the first one. Every other session ends. The new
 // password is checked before the proof, so that a typing mistake costs no attempt.
-func (d *Desk) ChangePassword(ctx context.Context, o Owner, password string) error {
+func (d *Service) ChangePassword(ctx context.Context, o Owner, password string) error {
 	if err := checkPassword(password, o.Account.Email); err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (d *Desk) ChangePassword(ctx context.Context, o Owner, password string) err
 
 // RequestEmail mails a link to a new address. Following it proves that the owner reads mail there,
 // and makes it the address of the account; see ConfirmEmail. Until then nothing changes.
-func (d *Desk) RequestEmail(ctx context.Context, o Owner, email string) error {
+func (d *Service) RequestEmail(ctx context.Context, o Owner, email string) error {
 	email, err := account.ParseEmail(email)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (d *Desk) RequestEmail(ctx context.Context, o Owner, email string) error {
 // ConfirmEmail uses a link of RequestEmail and tells the old address. s is the session of the
 // browser that followed the link; it may be nil. It stays open if it belongs to the account; every
 // other session ends.
-func (d *Desk) ConfirmEmail(ctx context.Context, token string, s *Session) (*account.Account, error) {
+func (d *Service) ConfirmEmail(ctx context.Context, token string, s *Session) (*account.Account, error) {
 	l, err := d.take(ctx, Email, token)
 	if err != nil {
 		return nil, err

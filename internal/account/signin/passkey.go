@@ -70,15 +70,15 @@ type Ask struct {
 }
 
 // PasskeySite returns the site that passkeys are for. It reports false if the address of the pages allows none.
-func (d *Desk) PasskeySite() (passkey.Site, bool) { return passkey.SiteAt(d.settings().Origin) }
+func (d *Service) PasskeySite() (passkey.Site, bool) { return passkey.SiteAt(d.settings().Origin) }
 
 // Passkeys returns the passkeys of an account, the oldest first.
-func (d *Desk) Passkeys(ctx context.Context, accountID string) ([]Passkey, error) {
+func (d *Service) Passkeys(ctx context.Context, accountID string) ([]Passkey, error) {
 	return d.passkeyStore.Passkeys(ctx, accountID)
 }
 
 // Pending returns how the owner of an account can take the second step of signing in. token is the one of the first.
-func (d *Desk) Pending(ctx context.Context, token string) (Login, error) {
+func (d *Service) Pending(ctx context.Context, token string) (Login, error) {
 	l, err := d.Peek(ctx, Code, token)
 	if err != nil {
 		return Login{}, err
@@ -88,7 +88,7 @@ func (d *Desk) Pending(ctx context.Context, token string) (Login, error) {
 
 // AskPasskey begins to add a passkey, with proof. The name is checked before the proof, so that a typing mistake costs
 // no attempt.
-func (d *Desk) AskPasskey(ctx context.Context, o Owner, name string) (*Ask, error) {
+func (d *Service) AskPasskey(ctx context.Context, o Owner, name string) (*Ask, error) {
 	if _, err := passkeyName(name); err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (d *Desk) AskPasskey(ctx context.Context, o Owner, name string) (*Ask, erro
 
 // AddPasskey keeps the passkey that the browser made after AskPasskey. If it is the first second factor of the account,
 // it returns recovery codes.
-func (d *Desk) AddPasskey(ctx context.Context, o Owner, name, reply string) (recovery []string, err error) {
+func (d *Service) AddPasskey(ctx context.Context, o Owner, name, reply string) (recovery []string, err error) {
 	if name, err = passkeyName(name); err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (d *Desk) AddPasskey(ctx context.Context, o Owner, name, reply string) (rec
 
 // RemovePasskey removes a passkey by its handle. It needs proof, because a thief at an open session would remove those of
 // the owner.
-func (d *Desk) RemovePasskey(ctx context.Context, o Owner, handle string) error {
+func (d *Service) RemovePasskey(ctx context.Context, o Owner, handle string) error {
 	list, err := d.passkeyStore.Passkeys(ctx, o.Account.ID)
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func (d *Desk) RemovePasskey(ctx context.Context, o Owner, handle string) error 
 	return fault.New(fault.NotFound, "That passkey does not exist any more.")
 }
 
-func (d *Desk) removePasskey(ctx context.Context, o Owner, p *Passkey) error {
+func (d *Service) removePasskey(ctx context.Context, o Owner, p *Passkey) error {
 	if err := d.Prove(ctx, RemovePasskey, o); err != nil {
 		return err
 	}
@@ -181,12 +181,12 @@ func (d *Desk) removePasskey(ctx context.Context, o Owner, p *Passkey) error {
 }
 
 // AskProof begins to prove with a passkey who sits at a session.
-func (d *Desk) AskProof(ctx context.Context, o Owner) (*Ask, error) {
+func (d *Service) AskProof(ctx context.Context, o Owner) (*Ask, error) {
 	return d.ask(ctx, toProve, o.Session.ID, o.Account.ID)
 }
 
 // AskFinish begins the second step of signing in with a passkey. token is the one of the first step.
-func (d *Desk) AskFinish(ctx context.Context, token string) (*Ask, error) {
+func (d *Service) AskFinish(ctx context.Context, token string) (*Ask, error) {
 	l, err := d.Peek(ctx, Code, token)
 	if err != nil {
 		return nil, fault.New(fault.Unauthenticated, "This took too long. Sign in again.")
@@ -195,7 +195,7 @@ func (d *Desk) AskFinish(ctx context.Context, token string) (*Ask, error) {
 }
 
 // AskEnter begins to sign in without a password. The browser keeps token, which SignInPasskey takes.
-func (d *Desk) AskEnter(ctx context.Context, v Visit) (ask *Ask, token string, err error) {
+func (d *Service) AskEnter(ctx context.Context, v Visit) (ask *Ask, token string, err error) {
 	if err := d.Knock(ctx, v); err != nil {
 		return nil, "", err
 	}
@@ -207,7 +207,7 @@ func (d *Desk) AskEnter(ctx context.Context, v Visit) (ask *Ask, token string, e
 }
 
 // SignInPasskey signs in with a passkey alone: the device has verified its user, so that there are two factors in one.
-func (d *Desk) SignInPasskey(ctx context.Context, token, reply string, v Visit) (Entry, error) {
+func (d *Service) SignInPasskey(ctx context.Context, token, reply string, v Visit) (Entry, error) {
 	if err := d.Knock(ctx, v); err != nil {
 		return Entry{}, err
 	}
@@ -234,7 +234,7 @@ func bound(use, to string) string {
 
 // ask makes a challenge for one use, bound to a session or to an attempt to sign in. accountID is empty if it is not
 // known who is there.
-func (d *Desk) ask(ctx context.Context, use, to, accountID string) (*Ask, error) {
+func (d *Service) ask(ctx context.Context, use, to, accountID string) (*Ask, error) {
 	site, ok := d.PasskeySite()
 	if !ok {
 		return nil, fault.New(fault.Conflict, "Passkeys need a service with a domain name.")
@@ -255,7 +255,7 @@ func (d *Desk) ask(ctx context.Context, use, to, accountID string) (*Ask, error)
 }
 
 // answered uses a challenge up, if it was made for this use, here and for this account.
-func (d *Desk) answered(ctx context.Context, challenge, use, to, accountID string) error {
+func (d *Service) answered(ctx context.Context, challenge, use, to, accountID string) error {
 	// Looked at first, so that somebody else cannot use up a challenge that is not theirs.
 	l, err := d.Peek(ctx, Challenge, challenge)
 	if err == nil && (l.Email != bound(use, to) || l.AccountID != accountID) {
@@ -277,7 +277,7 @@ func tooLate() error {
 
 // usePasskey checks the use of a passkey and returns whose it is. accountID is whose it must be. If it is empty, anybody's
 // will do who was verified by their device.
-func (d *Desk) usePasskey(ctx context.Context, reply, use, to, accountID string) (*Passkey, error) {
+func (d *Service) usePasskey(ctx context.Context, reply, use, to, accountID string) (*Passkey, error) {
 	r, err := passkey.ParseUsed(reply)
 	if err != nil {
 		return nil, notAccepted(err)
@@ -312,7 +312,7 @@ func (d *Desk) usePasskey(ctx context.Context, reply, use, to, accountID string)
 }
 
 // copied refuses a passkey whose counter went back: there may be two copies of it. It tells the owner.
-func (d *Desk) copied(ctx context.Context, k *Passkey) error {
+func (d *Service) copied(ctx context.Context, k *Passkey) error {
 	if err := d.record(ctx, k.AccountID, "passkey.refused", k.Name); err != nil {
 		return err
 	}
@@ -323,7 +323,7 @@ func (d *Desk) copied(ctx context.Context, k *Passkey) error {
 }
 
 // record writes an entry to the account's log.
-func (d *Desk) record(ctx context.Context, accountID, action, detail string) error {
+func (d *Service) record(ctx context.Context, accountID, action, detail string) error {
 	_, err := d.accounts.Record(ctx, actor, accountID, action, detail)
 	return err
 }

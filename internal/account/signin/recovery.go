@@ -29,7 +29,7 @@ type RecoveryStore interface {
 }
 
 // RecoveryCodes makes new recovery codes and returns them, for the owner to keep. Those before stop working.
-func (d *Desk) RecoveryCodes(ctx context.Context, o Owner) ([]string, error) {
+func (d *Service) RecoveryCodes(ctx context.Context, o Owner) ([]string, error) {
 	if err := d.Prove(ctx, MakeRecovery, o); err != nil {
 		return nil, err
 	}
@@ -49,12 +49,12 @@ func (d *Desk) RecoveryCodes(ctx context.Context, o Owner) ([]string, error) {
 }
 
 // RecoveryCodesLeft returns how many recovery codes of an account are still good.
-func (d *Desk) RecoveryCodesLeft(ctx context.Context, accountID string) (int, error) {
+func (d *Service) RecoveryCodesLeft(ctx context.Context, accountID string) (int, error) {
 	return d.recoveryStore.RecoveryCodesLeft(ctx, accountID)
 }
 
 // newRecovery replaces the codes of an account.
-func (d *Desk) newRecovery(ctx context.Context, accountID string) ([]string, error) {
+func (d *Service) newRecovery(ctx context.Context, accountID string) ([]string, error) {
 	codes, hashes := make([]string, recoveryCodes), make([]Hash, recoveryCodes)
 	for i := range codes {
 		text := strings.ToLower(rand.Text()[:recoveryChars])
@@ -69,7 +69,7 @@ func (d *Desk) newRecovery(ctx context.Context, accountID string) ([]string, err
 func recoveryHash(accountID, text string) Hash { return hash("recovery " + accountID + " " + text) }
 
 // recovers uses a recovery code up, if text is one, and tells the owner.
-func (d *Desk) recovers(ctx context.Context, a *account.Account, text string) (bool, error) {
+func (d *Service) recovers(ctx context.Context, a *account.Account, text string) (bool, error) {
 	text = strings.ToLower(strings.ReplaceAll(text, "-", ""))
 	if len(text) != recoveryChars {
 		return false, nil

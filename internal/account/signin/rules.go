@@ -78,7 +78,7 @@ type Rule struct {
 	Ends  End
 }
 
-// rules has one rule for every step. The desk decides by it which proof to ask for and what to end,
+// rules has one rule for every step. The service decides by it which proof to ask for and what to end,
 // and docs/signin.md shows it, so the page cannot differ from the code.
 var rules = []Rule{
 	{AskAccount, "Sign up", "anybody", NeedsOpen, GivesMail, 0},

@@ -427,7 +427,7 @@ func TestProof(t *testing.T) {
 	}
 }
 
-// The table in the documentation is the table that the desk uses.
+// The table in the documentation is the table that the service uses.
 func TestRulesInDocs(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/signin.md")
@@ -439,7 +439,7 @@ func TestRulesInDocs(t *testing.T) {
 	}
 }
 
-// A link is bound to the address that it was made for, even if somebody changes the address without the desk.
+// A link is bound to the address that it was made for, even if somebody changes the address without the service.
 func TestLinksKeepToTheirAddress(t *testing.T) {
 	t.Parallel()
 	_, store := newStore(t)

@@ -58,7 +58,7 @@ type SessionStore interface {
 
 // Session returns the session of a token and records the visit. Recording extends the session, up to
 // sessionLife. It returns fault.Unauthenticated for any token that opens no session.
-func (d *Desk) Session(ctx context.Context, token string) (*Session, error) {
+func (d *Service) Session(ctx context.Context, token string) (*Session, error) {
 	now := d.clock()
 	if len(token) != tokenBytes {
 		return nil, fault.New(fault.Unauthenticated, "You are not signed in.")
@@ -77,23 +77,23 @@ func (d *Desk) Session(ctx context.Context, token string) (*Session, error) {
 }
 
 // Sessions returns where an account is signed in, the last seen first.
-func (d *Desk) Sessions(ctx context.Context, accountID string) ([]Session, error) {
+func (d *Service) Sessions(ctx context.Context, accountID string) ([]Session, error) {
 	return d.sessionStore.Sessions(ctx, accountID, d.clock())
 }
 
 // SignOut closes one session of an account.
-func (d *Desk) SignOut(ctx context.Context, accountID, sessionID string) error {
+func (d *Service) SignOut(ctx context.Context, accountID, sessionID string) error {
 	return d.sessionStore.CloseSession(ctx, accountID, sessionID)
 }
 
 // SignOutEverywhere ends everything that could let somebody else into an account: every session but
 // keepSession, and every link.
-func (d *Desk) SignOutEverywhere(ctx context.Context, accountID, keepSession string) error {
+func (d *Service) SignOutEverywhere(ctx context.Context, accountID, keepSession string) error {
 	return d.end(ctx, SignOutEverywhere, accountID, keepSession)
 }
 
 // open starts a session and returns the tokens that its browser keeps. via is the step that led here.
-func (d *Desk) open(ctx context.Context, via Step, p *person, v Visit) (Entry, error) {
+func (d *Service) open(ctx context.Context, via Step, p *person, v Visit) (Entry, error) {
 	now, entry := d.clock(), Entry{Session: newToken(), Device: v.Device}
 	s := &Session{
 		ID: "ses_" + rand.Text(), Token: hash(entry.Session), AccountID: p.ID, Via: via,

@@ -43,7 +43,7 @@ type LoginStore interface {
 	EraseLogin(ctx context.Context, accountID string) error
 }
 
-// Store is all that a Desk keeps; sqlstore/logins implements it. Methods of Desk use the parts.
+// Store is all that a Service keeps; sqlstore/logins implements it. Methods of Service use the parts.
 type Store interface {
 	LoginStore
 	FactorStore
@@ -74,8 +74,8 @@ type Options struct {
 	Tries Tries
 }
 
-// Desk signs people up and in. Its methods may be called from several goroutines.
-type Desk struct {
+// Service signs people up and in. Its methods may be called from several goroutines.
+type Service struct {
 	loginStore    LoginStore
 	factorStore   FactorStore
 	recoveryStore RecoveryStore
@@ -93,9 +93,9 @@ type Desk struct {
 	decoy func() string
 }
 
-// New returns a desk. settings is called for every request and returns the settings in force.
-func New(store Store, accounts *account.Accounts, poster Poster, settings func() Settings, opts *Options) *Desk {
-	d := &Desk{
+// New returns a service. settings is called for every request and returns the settings in force.
+func New(store Store, accounts *account.Accounts, poster Poster, settings func() Settings, opts *Options) *Service {
+	d := &Service{
 		loginStore: store, factorStore: store, recoveryStore: store, passkeyStore: store, sessionStore: store, linkStore: store,
 		accounts: accounts, poster: poster, settings: settings, now: time.Now,
 	}
@@ -119,20 +119,20 @@ type Visit struct {
 }
 
 // CurrentSettings returns the settings in force.
-func (d *Desk) CurrentSettings() Settings { return d.settings() }
+func (d *Service) CurrentSettings() Settings { return d.settings() }
 
 // Login returns how an account's owner signs in.
-func (d *Desk) Login(ctx context.Context, accountID string) (Login, error) {
+func (d *Service) Login(ctx context.Context, accountID string) (Login, error) {
 	return d.loginStore.FindLogin(ctx, accountID)
 }
 
 // Erase deletes everything that lets an account's owner in.
-func (d *Desk) Erase(ctx context.Context, accountID string) error {
+func (d *Service) Erase(ctx context.Context, accountID string) error {
 	return d.loginStore.EraseLogin(ctx, accountID)
 }
 
 // end ends what the rule of a step ends, besides the session that the step happens in.
-func (d *Desk) end(ctx context.Context, step Step, accountID, keepSession string) error {
+func (d *Service) end(ctx context.Context, step Step, accountID, keepSession string) error {
 	if ruleOf(step).Ends&EndsAccess == 0 {
 		return nil
 	}
@@ -153,7 +153,7 @@ type Entry struct {
 }
 
 // letIn opens a session, or asks for a code if the rule of the step and the account need one.
-func (d *Desk) letIn(ctx context.Context, step Step, p *person, v Visit) (Entry, error) {
+func (d *Service) letIn(ctx context.Context, step Step, p *person, v Visit) (Entry, error) {
 	if ruleOf(step).Needs&NeedsCode != 0 && p.TwoSteps() {
 		token, _, err := d.link(ctx, Link{Purpose: Code, AccountID: p.ID, Email: p.Email}, codeLife, 0)
 		return Entry{Code: token}, err
@@ -163,4 +163,4 @@ func (d *Desk) letIn(ctx context.Context, step Step, p *person, v Visit) (Entry,
 
 // clock returns the time to the millisecond, because that is what the store keeps: a time that was
 // stored and read again must equal the original.
-func (d *Desk) clock() time.Time { return d.now().UTC().Truncate(time.Millisecond) }
+func (d *Service) clock() time.Time { return d.now().UTC().Truncate(time.Millisecond) }

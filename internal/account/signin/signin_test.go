@@ -23,9 +23,9 @@ import (
 
 const password = "correct horse battery"
 
-// bench is a desk with everything that it needs.
+// bench is a service with everything that it needs.
 type bench struct {
-	*signin.Desk
+	*signin.Service
 	dir      string
 	store    *alltest.Store
 	accounts *account.Accounts
@@ -62,11 +62,11 @@ func newStore(t *testing.T) (dir string, s *alltest.Store) {
 	return dir, s
 }
 
-// benchOn returns a desk on a database that others use as well. With tries nil it counts in memory.
+// benchOn returns a service on a database that others use as well. With tries nil it counts in memory.
 func benchOn(s *alltest.Store, tries signin.Tries) *bench {
 	b := &bench{store: s, settings: signin.Settings{Origin: "https://x.example", Open: true}, now: time.Date(2026, 5, 1, 9, 0, 0, 0, time.UTC)}
 	b.accounts = account.New(s, nil)
-	b.Desk = signin.New(s, b.accounts, b, func() signin.Settings { return b.settings }, &signin.Options{Now: func() time.Time { return b.now }, Tries: tries})
+	b.Service = signin.New(s, b.accounts, b, func() signin.Settings { return b.settings }, &signin.Options{Now: func() time.Time { return b.now }, Tries: tries})
 	return b
 }
 

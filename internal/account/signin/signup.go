@@ -22,7 +22,7 @@ type Welcome struct {
 // only somebody who reads the mail of the address can choose it. If the address has an account
 // already, the mail says so, and nobody but its reader learns that. The links in both mails lead on to the plan that the
 // visitor has chosen; plan is its name, or empty.
-func (d *Desk) SignUp(ctx context.Context, email, plan string, v Visit) error {
+func (d *Service) SignUp(ctx context.Context, email, plan string, v Visit) error {
 	if err := d.mayJoin(); err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func toPlan(plan string) string {
 }
 
 // mayJoin returns a fault unless anybody may sign up.
-func (d *Desk) mayJoin() error {
+func (d *Service) mayJoin() error {
 	if d.settings().Open {
 		return nil
 	}
@@ -74,7 +74,7 @@ func (d *Desk) mayJoin() error {
 // chose, and signs them in. A sign-up link is refused if sign-up was closed since; an invitation is
 // not. The account exists before its password does. If storing the password fails, the owner can still
 // set one through a reset.
-func (d *Desk) Join(ctx context.Context, purpose Purpose, token, password string, v Visit) (*Welcome, error) {
+func (d *Service) Join(ctx context.Context, purpose Purpose, token, password string, v Visit) (*Welcome, error) {
 	step := AcceptInvite
 	if purpose == SignUp {
 		if err := d.mayJoin(); err != nil {

@@ -44,7 +44,7 @@ type Enrolment struct {
 
 // Enrol stores a new secret and returns it. The second factor is on only after Activate: somebody
 // who could not scan the picture must not be locked out. issuer is the name that the app shows.
-func (d *Desk) Enrol(ctx context.Context, o Owner, issuer string) (*Enrolment, error) {
+func (d *Service) Enrol(ctx context.Context, o Owner, issuer string) (*Enrolment, error) {
 	a := o.Account
 	if err := d.Prove(ctx, EnrolTOTP, o); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (d *Desk) Enrol(ctx context.Context, o Owner, issuer string) (*Enrolment, e
 
 // Enrolling returns an enrolment again whose secret is given, so that a wrong code does not end it. It returns nil if
 // another one has begun, or the second factor is on.
-func (d *Desk) Enrolling(ctx context.Context, a *account.Account, issuer, secret string) (*Enrolment, error) {
+func (d *Service) Enrolling(ctx context.Context, a *account.Account, issuer, secret string) (*Enrolment, error) {
 	login, err := d.loginStore.FindLogin(ctx, a.ID)
 	if err != nil || secret == "" || login.TOTPOn || login.TOTPSecret != secret {
 		return nil, err
@@ -96,7 +96,7 @@ func enrolment(issuer, email string, secret []byte) (*Enrolment, error) {
 
 // Activate turns the second factor on and returns its recovery codes. Its first code proves that the app has the
 // secret. Other sessions were opened without a code, so they end.
-func (d *Desk) Activate(ctx context.Context, o Owner, code string) (recovery []string, err error) {
+func (d *Service) Activate(ctx context.Context, o Owner, code string) (recovery []string, err error) {
 	login, err := d.loginStore.FindLogin(ctx, o.Account.ID)
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (d *Desk) Activate(ctx context.Context, o Owner, code string) (recovery []s
 
 // Confirm checks a code of the second factor in an open session, and records that the session has proved it. Pages
 // that need a recent proof ask for it.
-func (d *Desk) Confirm(ctx context.Context, o Owner) error {
+func (d *Service) Confirm(ctx context.Context, o Owner) error {
 	login, err := d.loginStore.FindLogin(ctx, o.Account.ID)
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ func (d *Desk) Confirm(ctx context.Context, o Owner) error {
 
 // ResetTOTP turns the second factor off and removes all passkeys without proof, signs the account out everywhere and tells its owner. Support
 // does this for somebody who has lost their devices and has proved who they are in another way.
-func (d *Desk) ResetTOTP(ctx context.Context, a *account.Account) error {
+func (d *Service) ResetTOTP(ctx context.Context, a *account.Account) error {
 	if err := d.end(ctx, RemoveTOTP, a.ID, ""); err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (d *Desk) ResetTOTP(ctx context.Context, a *account.Account) error {
 
 // RemoveTOTP turns the second factor off. It needs proof, as a rule with a code, because a thief at an
 // open session would do this first.
-func (d *Desk) RemoveTOTP(ctx context.Context, o Owner) error {
+func (d *Service) RemoveTOTP(ctx context.Context, o Owner) error {
 	if err := d.Prove(ctx, RemoveTOTP, o); err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (d *Desk) RemoveTOTP(ctx context.Context, o Owner) error {
 
 // setTOTP ends what the step ends and then stores the second factor. In this order nothing survives
 // the change if the second write fails.
-func (d *Desk) setTOTP(ctx context.Context, step Step, o Owner, secret string, on bool) error {
+func (d *Service) setTOTP(ctx context.Context, step Step, o Owner, secret string, on bool) error {
 	if err := d.end(ctx, step, o.Account.ID, o.Session.ID); err != nil {
 		return err
 	}
@@ -185,14 +185,14 @@ func (d *Desk) setTOTP(ctx context.Context, step Step, o Owner, secret string, o
 const maxCode = 32
 
 // checkCode checks a code of an account's app, or a recovery code in its place, and uses it up: each code is good once.
-func (d *Desk) checkCode(ctx context.Context, p *person, code string, v Visit) error {
+func (d *Service) checkCode(ctx context.Context, p *person, code string, v Visit) error {
 	return d.checkApp(ctx, p, code, v, true)
 }
 
 // checkApp checks a code of an account's app. It tries the current time step and totpSkew on either side. An account
 // without a secret has no right code. With recovery, a recovery code is right as well, and a secret that waits for its
 // first code has no right one.
-func (d *Desk) checkApp(ctx context.Context, p *person, code string, v Visit, recovery bool) error {
+func (d *Service) checkApp(ctx context.Context, p *person, code string, v Visit, recovery bool) error {
 	guesses := d.codeGuesses(ctx, p.ID, p.Email, v)
 	if err := d.limits.try(ctx, guesses...); err != nil {
 		return err

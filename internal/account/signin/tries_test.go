@@ -183,22 +183,22 @@ func tryAtOnce(t *testing.T, c counters) {
 	}
 }
 
-// Two desks on one PostgreSQL count together, in the words of one desk, and the table shows no address.
+// Two services on one PostgreSQL count together, in the words of one service, and the table shows no address.
 func TestDesksCountTogether(t *testing.T) {
 	t.Parallel()
 	url, ctx := pgtest.URL(t), t.Context()
-	var desks [2]*bench
-	for i := range desks {
+	var services [2]*bench
+	for i := range services {
 		s := storeAt(t, url, "")
-		desks[i] = benchOn(s, s)
+		services[i] = benchOn(s, s)
 	}
-	desks[0].join(t, "ana@example.com")
+	services[0].join(t, "ana@example.com")
 	for i := range 10 {
-		if _, err := desks[i%2].SignIn(ctx, "ana@example.com", "wrong password", here); !fault.Is(err, fault.Unauthenticated) {
+		if _, err := services[i%2].SignIn(ctx, "ana@example.com", "wrong password", here); !fault.Is(err, fault.Unauthenticated) {
 			t.Fatalf("guess %d = %v, want it checked", i+1, err)
 		}
 	}
-	for i, d := range desks {
+	for i, d := range services {
 		_, err := d.SignIn(ctx, "ana@example.com", password, here)
 		if !fault.Is(err, fault.RateLimited) || !strings.HasPrefix(err.Error(), "Too many attempts. Try again in 15 minutes. Or have a link mailed to you") {
 			t.Errorf("guess 11 at desk %d = %v, want too many", i, err)
@@ -214,27 +214,27 @@ func TestDesksCountTogether(t *testing.T) {
 		t.Errorf("%d hashed keys with at most %d attempts, %v, want 5 and 10: the mail of the sign-up, and the guesses", rows, used, err)
 	}
 	// A reset by mail works meanwhile, and starts the count again for other places.
-	if err := desks[1].RequestReset(ctx, "ana@example.com", here); err != nil {
+	if err := services[1].RequestReset(ctx, "ana@example.com", here); err != nil {
 		t.Fatal(err)
 	}
-	_, token := desks[1].mailed(t, "ana@example.com")
-	if _, err := desks[0].ResetPassword(ctx, token, "another "+password, here); err != nil {
+	_, token := services[1].mailed(t, "ana@example.com")
+	if _, err := services[0].ResetPassword(ctx, token, "another "+password, here); err != nil {
 		t.Fatalf("ResetPassword = %v", err)
 	}
 	// Mails are counted over both, too: one was the sign-up, one the reset.
 	for i := range 4 {
-		if err := desks[i%2].RequestReset(ctx, "ana@example.com", here); (err == nil) != (i < 3) {
+		if err := services[i%2].RequestReset(ctx, "ana@example.com", here); (err == nil) != (i < 3) {
 			t.Errorf("mail %d from this place = %v, want 5 in all", i+3, err)
 		}
 	}
 	// Without the database nobody gets in, and the answer says what is wrong.
-	desks[0].store.Close()
-	if _, err := desks[0].SignIn(ctx, "ana@example.com", password, here); !fault.Is(err, fault.Unavailable) {
+	services[0].store.Close()
+	if _, err := services[0].SignIn(ctx, "ana@example.com", password, here); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("SignIn without a database = %v, want unavailable", err)
 	}
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
-	if err := desks[1].Knock(cancelled, here); !fault.Is(err, fault.Unavailable) {
+	if err := services[1].Knock(cancelled, here); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("Knock of somebody who has left = %v, want unavailable", err)
 	}
 }

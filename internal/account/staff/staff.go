@@ -70,7 +70,7 @@ type Store interface {
 	DeleteStaffToken(ctx context.Context, accountID, id string) (*Token, error)
 }
 
-// Logins tells how the owner of an account signs in; *signin.Desk is one.
+// Logins tells how the owner of an account signs in; *signin.Service is one.
 type Logins interface {
 	Login(ctx context.Context, accountID string) (signin.Login, error)
 }
@@ -88,18 +88,18 @@ func New(store Store, accounts *account.Accounts, logins Logins) *Roster {
 	return &Roster{store: store, accounts: accounts, logins: logins, now: time.Now}
 }
 
-// Standing is what somebody who is signed in lacks to be let in as a member of staff.
-type Standing int
+// Access is what somebody who is signed in lacks to be let in as a member of staff.
+type Access int
 
 const (
-	Stranger Standing = iota // not a member of staff: they must not even learn that there is a console
-	NoFactor                 // two-step sign-in is off
-	Unproved                 // no code was typed in this session within proofLife
-	Member                   // nothing
+	Stranger Access = iota // not a member of staff: they must not even learn that there is a console
+	NoFactor               // two-step sign-in is off
+	Unproved               // no code was typed in this session within proofLife
+	Member                 // nothing
 )
 
-// Standing returns whether the holder of a session may use the console. a is the session's account as it is now.
-func (r *Roster) Standing(ctx context.Context, a *account.Account, s *signin.Session) (Standing, error) {
+// Access returns whether the holder of a session may use the console. a is the session's account as it is now.
+func (r *Roster) Access(ctx context.Context, a *account.Account, s *signin.Session) (Access, error) {
 	if !isStaff(a) || s.AccountID != a.ID {
 		return Stranger, nil
 	}

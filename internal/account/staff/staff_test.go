@@ -79,7 +79,7 @@ func TestStanding(t *testing.T) {
 		what string
 		a    *account.Account
 		s    *signin.Session
-		want staff.Standing
+		want staff.Access
 	}{
 		{"a member", r.member, session(r.member.ID, 0), staff.Member},
 		{"a member after almost 8 hours", r.member, session(r.member.ID, 8*time.Hour-time.Second), staff.Member},
@@ -90,7 +90,7 @@ func TestStanding(t *testing.T) {
 		{"a suspended member", &suspended, session(r.member.ID, 0), staff.Stranger},
 		{"somebody else's session", r.member, session(customer.ID, 0), staff.Stranger},
 	} {
-		if got, err := r.Standing(t.Context(), tt.a, tt.s); err != nil || got != tt.want {
+		if got, err := r.Access(t.Context(), tt.a, tt.s); err != nil || got != tt.want {
 			t.Errorf("Standing of %s = %v, %v, want %v", tt.what, got, err, tt.want)
 		}
 	}

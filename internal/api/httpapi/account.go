@@ -56,11 +56,11 @@ type tierReply struct {
 // showAccount serves GET /v1/account.
 func (a *API) showAccount(x *exchange, _ *http.Request) error {
 	acct, limits := x.caller.Account, x.limits()
-	standing := a.opts.Ledger.Peek(acct.ID, limits)
-	tiers, score := a.opts.Abuse.Standings(acct.ID, acct.Plan)
+	headroom := a.opts.Ledger.Peek(acct.ID, limits)
+	tiers, score := a.opts.Abuse.Scores(acct.ID, acct.Plan)
 	out := accountReply{
 		Object: "account", ID: acct.ID, Email: acct.Email, Plan: acct.Plan.String(), Granted: acct.Granted, Limits: limits,
-		Remaining: remainingReply{Requests: meterOf(standing.Requests), Tokens: meterOf(standing.Tokens)},
+		Remaining: remainingReply{Requests: meterOf(headroom.Requests), Tokens: meterOf(headroom.Tokens)},
 		Abuse:     abuseReply{Score: score, Tiers: make([]tierReply, 0, len(tiers))},
 	}
 	for _, t := range tiers {

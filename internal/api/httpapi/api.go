@@ -54,7 +54,7 @@ type Options struct {
 	// Streams keeps streams that can be resumed. If nil, none can be.
 	Streams *resume.Streams
 	// Responses keeps responses. If nil, none are kept.
-	Responses *responses.Shelf
+	Responses *responses.Archive
 	// Changes reads up to most catalog changes after the one with number after. known reports
 	// whether that number exists; 0 always does.
 	Changes func(ctx context.Context, after int64, most int) (changes []catalog.Change, known bool, err error)
@@ -65,7 +65,7 @@ type Options struct {
 	// recursion.
 	MCP func(w http.ResponseWriter, r *http.Request, body []byte, caller auth.Caller, depth int) error
 	// Health is asked by /readyz. The default is one without checks.
-	Health *health.Board
+	Health *health.Checks
 	// Feedback takes what callers say about answers, if the settings say so. If nil, nobody can.
 	Feedback *feedback.Feedback
 	// Activity is read by GET /v1/usage and GET /v1/requests. It may be nil only if no request uses them.
@@ -73,7 +73,7 @@ type Options struct {
 	// Reads bounds how many reads of one account run at once. If nil, nothing does.
 	Reads *turnstile.Gate
 	// Refusals remembers calls that were refused. If nil, they are not remembered.
-	Refusals *refusal.Keeper
+	Refusals *refusal.Collector
 	// Pages maps patterns to handlers that reply to everything themselves. They see the
 	// client's address as the request's RemoteAddr, also behind a trusted proxy.
 	Pages map[string]http.Handler

@@ -45,7 +45,7 @@ func (a *API) complete(x *exchange, r *http.Request, c completion) error {
 	}
 	ctx := r.Context()
 	var w http.ResponseWriter = x
-	var k *keeper
+	var k *recorder
 	if key := r.Header[idempotency.Header]; key != nil && a.opts.Replies != nil {
 		var err error
 		if k, err = a.keep(x, r, key, c.body, c.model, c.Request != nil && c.UsesTools()); k == nil {

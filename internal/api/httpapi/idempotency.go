@@ -15,11 +15,11 @@ import (
 var eventStream = []string{"text/event-stream"}
 
 // keep handles a request with an Idempotency-Key. If an earlier request with the key has a
-// stored reply, keep sends it, which costs one request, and returns a nil keeper. Otherwise
-// the call must run with the keeper as its ResponseWriter, and the caller must call end. A
+// stored reply, keep sends it, which costs one request, and returns a nil recorder. Otherwise
+// the call must run with the recorder as its ResponseWriter, and the caller must call end. A
 // request that runs at the same time is waited for.
 // model and tools are what the request needs access to, also for a stored reply.
-func (a *API) keep(x *exchange, r *http.Request, key []string, body []byte, model string, tools bool) (*keeper, error) {
+func (a *API) keep(x *exchange, r *http.Request, key []string, body []byte, model string, tools bool) (*recorder, error) {
 	// Waiting for the first request is not our overhead; asking the database is.
 	turn, reply, err := a.opts.Replies.Begin(r.Context(), idempotency.Request{AccountID: x.caller.Account.ID, Path: r.URL.Path, Key: key, Body: body, Waited: x.wait.Since})
 	switch {
@@ -42,7 +42,7 @@ func (a *API) keep(x *exchange, r *http.Request, key []string, body []byte, mode
 		}
 		return nil, clientGone(x.replay(reply))
 	}
-	return &keeper{exchange: x, next: x, ctx: r.Context(), turn: turn}, nil
+	return &recorder{exchange: x, next: x, ctx: r.Context(), turn: turn}, nil
 }
 
 // replay sends a stored reply again, as a body or as a stream, as it was sent the first time.
@@ -69,10 +69,10 @@ func (x *exchange) replay(reply *idempotency.Reply) error {
 	return nil
 }
 
-// keeper is the ResponseWriter of a call whose reply may be repeated. It records what is
+// recorder is the ResponseWriter of a call whose reply may be repeated. It records what is
 // written, and stores it before the last bytes are sent: a caller that saw the end of a reply
 // can always get it again.
-type keeper struct {
+type recorder struct {
 	*exchange
 	next http.ResponseWriter // the exchange, or the stream that can be resumed
 	ctx  context.Context
@@ -81,10 +81,10 @@ type keeper struct {
 }
 
 // Completing implements relay.Completer.
-func (k *keeper) Completing() { k.last = true }
+func (k *recorder) Completing() { k.last = true }
 
 // Write records and sends a piece of the reply.
-func (k *keeper) Write(p []byte) (int, error) {
+func (k *recorder) Write(p []byte) (int, error) {
 	if k.event.Status == 0 || k.event.Status == http.StatusOK {
 		k.turn.Record(p, k.Header().Get("Content-Type") == eventStream[0])
 		if k.last {
@@ -95,14 +95,14 @@ func (k *keeper) Write(p []byte) (int, error) {
 }
 
 // Flush implements http.Flusher.
-func (k *keeper) Flush() {
+func (k *recorder) Flush() {
 	if f, ok := k.next.(http.Flusher); ok {
 		f.Flush()
 	}
 }
 
 // Unwrap gives http.ResponseController access to what is below.
-func (k *keeper) Unwrap() http.ResponseWriter { return k.next }
+func (k *recorder) Unwrap() http.ResponseWriter { return k.next }
 
 // end lets the next request with the same key run, if nothing was stored.
-func (k *keeper) end() { k.turn.End() }
+func (k *recorder) end() { k.turn.End() }

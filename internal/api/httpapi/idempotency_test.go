@@ -93,7 +93,7 @@ func TestKeeperOverhead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := &API{opts: Options{Replies: idempotency.New(&slow{}, slog.New(slog.DiscardHandler), nil)}}
-		call := func() (*keeper, *exchange) {
+		call := func() (*recorder, *exchange) {
 			x := &exchange{ResponseWriter: httptest.NewRecorder(), caller: auth.Caller{Account: &account.Account{ID: "acct_1"}}}
 			x.wait.Arrived(time.Now())
 			k, err := a.keep(x, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/x", nil), []string{"key"}, []byte("body"), "lab/m", false)

@@ -39,8 +39,8 @@ type resumable struct {
 }
 
 // makeResumable returns the ResponseWriter of a call that continues when its caller hangs up, and the context of the
-// call. With a keeper, it does so even if nothing was sent: a repeat with the same key gets the reply.
-func (a *API) makeResumable(x *exchange, r *http.Request, k *keeper) (*resumable, context.Context) {
+// call. With a recorder, it does so even if nothing was sent: a repeat with the same key gets the reply.
+func (a *API) makeResumable(x *exchange, r *http.Request, k *recorder) (*resumable, context.Context) {
 	id := "chatcmpl-" + x.event.CallID
 	s := &resumable{x: x}
 	caller := r.Context() // the hooks may run when r is another request already

@@ -112,8 +112,8 @@ func (a *API) createVideo(x *exchange, r *http.Request) error {
 	var j *video.Job
 	err = a.current(x, func() error {
 		order.Caller, order.Limits = x.caller, x.limits()
-		created, standing, repeated, err := a.opts.Videos.Create(r.Context(), order)
-		standing.SetHeader(x.Header())
+		created, headroom, repeated, err := a.opts.Videos.Create(r.Context(), order)
+		headroom.SetHeader(x.Header())
 		if repeated {
 			x.Header()["Idempotent-Replayed"] = []string{"true"}
 		}

@@ -215,7 +215,7 @@ func health(c *catalog.Catalog, routes *routing.Routes) service {
 
 // statusOf returns the state of a model with these targets. A model without targets is unavailable.
 // Closed and open are the states of a circuit breaker: closed means that calls get through.
-func statusOf(targets []routing.Standing) string {
+func statusOf(targets []routing.TargetHealth) string {
 	// A half-open breaker counts as neither.
 	well, open := 0, 0
 	for i := range targets {

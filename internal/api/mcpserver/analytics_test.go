@@ -105,7 +105,7 @@ func TestStatusOf(t *testing.T) {
 		{[]routing.State{routing.Open, routing.HalfOpen}, degraded},
 		{[]routing.State{routing.Open, routing.Open}, unavailable},
 	} {
-		targets := make([]routing.Standing, len(tt.states))
+		targets := make([]routing.TargetHealth, len(tt.states))
 		for i, s := range tt.states {
 			targets[i].State = s
 		}

@@ -40,13 +40,13 @@ type Sources struct {
 	// server.
 	API func(depth int) http.Handler
 	// Usage reads what accounts have used.
-	Usage Books
+	Usage UsageReader
 	// Models returns the current catalog and how its models are reached.
 	Models func() (*catalog.Catalog, *routing.Routes)
 }
 
-// Books reads the usage of accounts.
-type Books interface {
+// UsageReader reads the usage of accounts.
+type UsageReader interface {
 	UsageBy(ctx context.Context, q usage.Query) ([]usage.Row, error)
 	RecentSettlements(ctx context.Context, accountID string, before usage.Point, limit int) ([]usage.Settlement, error)
 }

@@ -49,7 +49,7 @@ func (b *books) RecentSettlements(_ context.Context, _ string, _ usage.Point, _ 
 }
 
 // newServer returns a server over a handler that stands for the HTTP API.
-func newServer(t *testing.T, api http.HandlerFunc, b Books, opts *Options) *Server {
+func newServer(t *testing.T, api http.HandlerFunc, b UsageReader, opts *Options) *Server {
 	t.Helper()
 	c, err := catalog.New([]catalog.Model{{ID: "m/one", Plan: account.Free, Provider: "gone"}, {ID: "service/auto", Plan: account.Basic, Router: true}})
 	if err != nil {

@@ -14,8 +14,8 @@ const (
 	gather = 2 * time.Millisecond
 )
 
-// keeper is a caller that waits for its response to be stored.
-type keeper struct {
+// waiter is a caller that waits for its response to be stored.
+type waiter struct {
 	record *Record
 	until  time.Time // when it is too late
 	lead   chan bool // true: write the next batch; closed: err tells what became of the response
@@ -31,8 +31,8 @@ var (
 // keep stores a response. Responses that come while others are being written go into one transaction, since a transaction
 // costs much more than a response: the first of those that wait writes for all. A caller who is alone waits for nobody, and
 // no goroutine has to be there. The context may be canceled.
-func (s *Shelf) keep(ctx context.Context, r *Record) error {
-	t := &keeper{record: r, until: s.now().Add(keepPatience), lead: make(chan bool, 1)}
+func (s *Archive) keep(ctx context.Context, r *Record) error {
+	t := &waiter{record: r, until: s.now().Add(keepPatience), lead: make(chan bool, 1)}
 	s.mu.Lock()
 	s.waiting = append(s.waiting, t)
 	leads := !s.writing
@@ -47,7 +47,7 @@ func (s *Shelf) keep(ctx context.Context, r *Record) error {
 }
 
 // write stores the next batch, tells those whose responses are in it, and lets the next caller write if there is one.
-func (s *Shelf) write(ctx context.Context) {
+func (s *Archive) write(ctx context.Context) {
 	s.mu.Lock()
 	if s.busy {
 		s.mu.Unlock()
@@ -87,7 +87,7 @@ func (s *Shelf) write(ctx context.Context) {
 }
 
 // next takes the next batch from those that wait. Those that have waited too long are in it, with their error.
-func (s *Shelf) next() []*keeper {
+func (s *Archive) next() []*waiter {
 	now, n, bytes := s.now(), 0, 0
 	for _, t := range s.waiting {
 		if t.until.Before(now) {
@@ -98,6 +98,6 @@ func (s *Shelf) next() []*keeper {
 		n++
 	}
 	batch := s.waiting[:n:n]
-	s.waiting = append([]*keeper(nil), s.waiting[n:]...)
+	s.waiting = append([]*waiter(nil), s.waiting[n:]...)
 	return batch
 }

@@ -31,7 +31,7 @@ func (s *slowStore) KeepResponses(_ context.Context, all []*Record, _ Bound) err
 }
 
 // keepMany keeps n responses at the same time, the first of them a moment earlier, and returns how many failed.
-func keepMany(t *testing.T, s *Shelf, n, size int) (failed int) {
+func keepMany(t *testing.T, s *Archive, n, size int) (failed int) {
 	t.Helper()
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -75,7 +75,7 @@ func TestBatches(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				store := &slowStore{err: tt.err}
-				s := NewShelf(store, &ShelfOptions{Key: seal.NewKey()})
+				s := NewArchive(store, &ArchiveOptions{Key: seal.NewKey()})
 				failed := keepMany(t, s, tt.n, tt.size)
 				if got := fmt.Sprint(store.batches); got != tt.want || failed != tt.failed {
 					t.Errorf("batches of %s, of which %d failed, want %s and %d", got, failed, tt.want, tt.failed)
@@ -105,7 +105,7 @@ func (s *panicStore) KeepResponses(ctx context.Context, all []*Record, most Boun
 func TestBatchPanic(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := NewShelf(&panicStore{}, nil)
+		s := NewArchive(&panicStore{}, nil)
 		func() {
 			defer func() {
 				if recover() == nil {
@@ -137,7 +137,7 @@ func TestKeepPatience(t *testing.T) {
 	}{{0, 2 * time.Second}, {8 << 20, 3 * time.Second}, {32 << 20, 6 * time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
-			err := NewShelf(&deafStore{}, nil).keep(t.Context(), &Record{Sealed: make([]byte, tt.size)})
+			err := NewArchive(&deafStore{}, nil).keep(t.Context(), &Record{Sealed: make([]byte, tt.size)})
 			if took := time.Since(began); took != tt.want || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("a response of %d bytes: %v after %v, want a deadline after %v", tt.size, err, took, tt.want)
 			}

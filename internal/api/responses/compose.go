@@ -17,7 +17,7 @@ type Past struct {
 	// Referenced are the items that References returned, by their ids.
 	Referenced map[string][]byte
 
-	take Take // see Shelf.Past
+	take Take // see Archive.Past
 }
 
 // References returns the ids of the items that the input refers to, each once.

@@ -113,7 +113,7 @@ func (s *Settings) Same(old *Settings) bool {
 func (s *Settings) Health(m *catalog.Model) string { return s.Routes.Describe(m, time.Now()) }
 
 // Standing returns where each model comes from and how healthy it is.
-func (s *Settings) Standing() []admin.ModelStanding { return admin.Standings(s.Catalog, s.Health) }
+func (s *Settings) Models() []admin.ModelState { return admin.ModelStates(s.Catalog, s.Health) }
 
 // HTTP returns the part of the settings that the API needs.
 func (s *Settings) HTTP() httpapi.Settings {

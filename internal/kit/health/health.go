@@ -4,7 +4,7 @@
 // call from being answered is reported, and the server stays ready: otherwise a load balancer would take out servers
 // that work, often all of them at the same time.
 //
-// A Board has checks, each of which looks at one thing that the server depends on. Looking never blocks whoever
+// A Checks has checks, each of which looks at one thing that the server depends on. Looking never blocks whoever
 // asks: a look runs beside the question, once at a time, and if it does not end the answer says for how long.
 // What is good or bad is decided by the package that owns the thing, in the Finding that it returns.
 package health
@@ -77,8 +77,8 @@ type Result struct {
 	Age float64 `json:"age_seconds"`
 }
 
-// Board is a list of checks. It is safe for concurrent use.
-type Board struct {
+// Checks is a list of checks. It is safe for concurrent use.
+type Checks struct {
 	checks  []*entry
 	log     *slog.Logger
 	looking sync.WaitGroup
@@ -97,8 +97,8 @@ type entry struct {
 }
 
 // New returns a board. Log gets a line when a check fails and when it passes again.
-func New(log *slog.Logger, checks ...Check) *Board {
-	b := &Board{log: log}
+func New(log *slog.Logger, checks ...Check) *Checks {
+	b := &Checks{log: log}
 	for _, c := range checks {
 		b.checks = append(b.checks, &entry{Check: c})
 	}
@@ -107,7 +107,7 @@ func New(log *slog.Logger, checks ...Check) *Board {
 
 // Run looks at everything from time to time until ctx ends, so that the log and the metrics have what nobody asks
 // for. Then it waits for looks that are under way, but not for those that hang.
-func (b *Board) Run(ctx context.Context) {
+func (b *Checks) Run(ctx context.Context) {
 	for range pace.AtOnce(ctx, every) {
 		b.Report(ctx)
 	}
@@ -124,7 +124,7 @@ func (b *Board) Run(ctx context.Context) {
 
 // Report returns the results of all checks, in their order, and whether the server should be sent new work. It
 // looks again at what it has not looked at for a moment, and returns within about two seconds in any case.
-func (b *Board) Report(ctx context.Context) (results []Result, ready bool) {
+func (b *Checks) Report(ctx context.Context) (results []Result, ready bool) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for _, e := range b.checks {
@@ -151,7 +151,7 @@ func (b *Board) Report(ctx context.Context) (results []Result, ready bool) {
 }
 
 // look looks once.
-func (b *Board) look(e *entry) {
+func (b *Checks) look(e *entry) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	found := e.Look(ctx)
@@ -202,7 +202,7 @@ func (e *entry) result(now time.Time) Result {
 }
 
 // Results returns what the last report found, without looking.
-func (b *Board) Results() (results []Result, ready bool) {
+func (b *Checks) Results() (results []Result, ready bool) {
 	ready = true
 	for _, e := range b.checks {
 		r := e.result(time.Now())
@@ -212,7 +212,7 @@ func (b *Board) Results() (results []Result, ready bool) {
 }
 
 // Age returns how old the facts of a check are, as the last report found it; 0 if there is no such check.
-func (b *Board) Age(name string) time.Duration {
+func (b *Checks) Age(name string) time.Duration {
 	for _, e := range b.checks {
 		if e.Name == name {
 			return time.Duration(e.result(time.Now()).Age * float64(time.Second))
@@ -223,7 +223,7 @@ func (b *Board) Age(name string) time.Duration {
 
 // Unable returns the first check that keeps calls from being answered now, and false if there is none. It looks at what
 // is cheap, takes what is known of the rest, and never waits.
-func (b *Board) Unable() (Result, bool) {
+func (b *Checks) Unable() (Result, bool) {
 	for _, e := range b.checks {
 		if !e.Cheap {
 			// Before the first look nothing is known.

@@ -127,7 +127,7 @@ func (w *world) use(plan, tier account.Plan, units int64) {
 }
 
 func (w *world) score(plan account.Plan) int {
-	_, score := w.Standings("a", plan)
+	_, score := w.Scores("a", plan)
 	return score
 }
 
@@ -243,9 +243,9 @@ func TestForgive(t *testing.T) {
 	if err := w.Forgive(t.Context(), "a", "support"); err != nil {
 		t.Fatal(err)
 	}
-	standings, score := w.Standings("a", account.Basic)
-	if score != 30 || standings[0].Units != 0 {
-		t.Errorf("standings %+v after restoring, want the full tier at zero and the other untouched", standings)
+	tiers, score := w.Scores("a", account.Basic)
+	if score != 30 || tiers[0].Units != 0 {
+		t.Errorf("standings %+v after restoring, want the full tier at zero and the other untouched", tiers)
 	}
 	if len(w.store.counts) != 1 || w.store.counts[0].Forgiven != 1_200_000 {
 		t.Errorf("forgiven %+v, want 1200 units", w.store.counts)
@@ -428,7 +428,7 @@ func TestMonth(t *testing.T) {
 					store.mu.Unlock()
 					c.Settled(&usage.Settlement{AccountID: "a", Plan: "basic", Tier: "free", UnitMilli: 100_000})
 					synctest.Wait() // Run has read what it has to
-					if _, got := c.Standings("a", account.Basic); got != s.want {
+					if _, got := c.Scores("a", account.Basic); got != s.want {
 						t.Errorf("score at %s = %d, want %d", s.at, got, s.want)
 					}
 				}
@@ -458,7 +458,7 @@ func TestMonthComesBackFull(t *testing.T) {
 		running.Go(func() { c.Run(ctx) })
 		synctest.Wait()
 		store.away, now = true, february
-		if _, got := c.Standings("a", account.Basic); got != 0 {
+		if _, got := c.Scores("a", account.Basic); got != 0 {
 			t.Errorf("score while the store is away = %d, want what memory knows", got)
 		}
 		synctest.Wait()
@@ -467,7 +467,7 @@ func TestMonthComesBackFull(t *testing.T) {
 		store.mu.Unlock()
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if _, got := c.Standings("a", account.Basic); got != 100 || !slices.Equal(w.stored, []string{"a"}) {
+		if _, got := c.Scores("a", account.Basic); got != 100 || !slices.Equal(w.stored, []string{"a"}) {
 			t.Errorf("score = %d, deactivated %v, want 100 and the account", got, w.stored)
 		}
 		stop()
@@ -485,22 +485,22 @@ func TestForecast(t *testing.T) {
 		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
 	})
 	c.Settled(&usage.Settlement{AccountID: "a", Plan: "basic", Tier: "free", UnitMilli: 100_000})
-	standings, _ := c.Standings("a", account.Basic)
-	if want := now.AddDate(0, 0, 9); !standings[0].Reaches.Equal(want) {
-		t.Errorf("reaches 100 at %v, want %v: 900 units at 100 a day", standings[0].Reaches, want)
+	tiers, _ := c.Scores("a", account.Basic)
+	if want := now.AddDate(0, 0, 9); !tiers[0].Reaches.Equal(want) {
+		t.Errorf("reaches 100 at %v, want %v: 900 units at 100 a day", tiers[0].Reaches, want)
 	}
-	if !standings[1].Reaches.IsZero() {
-		t.Errorf("a tier without calls reaches 100 at %v, want never", standings[1].Reaches)
+	if !tiers[1].Reaches.IsZero() {
+		t.Errorf("a tier without calls reaches 100 at %v, want never", tiers[1].Reaches)
 	}
 	// A trickle under a large budget would take longer than a time.Duration can say.
 	plans[account.Basic].MonthlyUnits = 1_000_000_000_000
 	c.Settled(&usage.Settlement{AccountID: "b", Plan: "basic", Tier: "free", UnitMilli: 1})
-	if standings, _ := c.Standings("b", account.Basic); !standings[0].Reaches.IsZero() {
-		t.Errorf("a trickle reaches 100 at %v, want never", standings[0].Reaches)
+	if tiers, _ := c.Scores("b", account.Basic); !tiers[0].Reaches.IsZero() {
+		t.Errorf("a trickle reaches 100 at %v, want never", tiers[0].Reaches)
 	}
 	now = now.AddDate(0, 0, 20) // nothing in the last day
-	if standings, _ := c.Standings("a", account.Basic); !standings[0].Reaches.IsZero() {
-		t.Errorf("without speed it reaches 100 at %v, want never", standings[0].Reaches)
+	if tiers, _ := c.Scores("a", account.Basic); !tiers[0].Reaches.IsZero() {
+		t.Errorf("without speed it reaches 100 at %v, want never", tiers[0].Reaches)
 	}
 }
 
@@ -536,11 +536,11 @@ func TestForecastOfExtremes(t *testing.T) {
 		case budget > 0:
 			want = min(100, new(big.Int).Quo(new(big.Int).Quo(used, big.NewInt(10)), big.NewInt(int64(budget))).Int64())
 		}
-		standings, highest := c.Standings("a", account.Basic)
+		tiers, highest := c.Scores("a", account.Basic)
 		if highest != int(want) {
 			rt.Fatalf("score of %d thousandths of %d = %d, want %d", used, budget, highest, want)
 		}
-		reaches := standings[0].Reaches
+		reaches := tiers[0].Reaches
 		switch {
 		case highest == 100 && !reaches.Equal(now):
 			rt.Fatalf("at 100 it reaches 100 at %s, want now, %s", reaches, now)

@@ -347,7 +347,7 @@ func TestRestoreOnAnotherNode(t *testing.T) {
 		t.Errorf("locked %t and stored as deactivated %q on the node that had not stored it yet, want neither", nodes[0].locked.Load(), store.stored)
 	}
 	for i, n := range nodes {
-		if _, score := n.Standings("a", account.Basic); score != 0 {
+		if _, score := n.Scores("a", account.Basic); score != 0 {
 			t.Errorf("score on node %d = %d after restoring, want 0", i, score)
 		}
 	}

@@ -11,13 +11,13 @@ const recentEvents = 1000
 
 // Score returns an account's standing in every tier, its score, and its newest events. It loads the
 // counts if that has not been done, so a command without a server needs no other call.
-func (c *Control) Score(ctx context.Context, a *account.Account) ([]Standing, int, []Event, error) {
+func (c *Control) Score(ctx context.Context, a *account.Account) ([]TierScore, int, []Event, error) {
 	if err := c.ready(ctx); err != nil {
 		return nil, 0, nil, err
 	}
-	standings, score := c.Standings(a.ID, a.Plan)
+	tiers, score := c.Scores(a.ID, a.Plan)
 	events, err := c.Events(ctx, a.ID, recentEvents)
-	return standings, score, events, err
+	return tiers, score, events, err
 }
 
 // Restore switches an account's keys on again and starts the tiers that have reached 100 again from

@@ -326,16 +326,16 @@ func TestRequest(t *testing.T) {
 
 func TestFailure(t *testing.T) {
 	t.Parallel()
-	way := func(outcome string, status int) *usage.Way {
-		return &usage.Way{Attempts: []usage.Attempt{{Outcome: outcome, Status: status}}}
+	requestTrace := func(outcome string, status int) *usage.Trace {
+		return &usage.Trace{Attempts: []usage.Attempt{{Outcome: outcome, Status: status}}}
 	}
 	for _, tt := range []struct {
 		e          Entry
 		kind, text string
 	}{
 		{Entry{Call: &usage.Settlement{End: usage.EndComplete, Status: 200}}, "", ""},
-		{Entry{Call: &usage.Settlement{End: usage.EndFailed, Status: 503, Way: way("late", 0)}}, "service_unavailable", "The model's provider did not begin to answer in time."},
-		{Entry{Call: &usage.Settlement{End: usage.EndFailed, Status: 400, Way: way("refused", 422)}}, "invalid_request_error", "The model's provider refused the request with status 422."},
+		{Entry{Call: &usage.Settlement{End: usage.EndFailed, Status: 503, Trace: requestTrace("late", 0)}}, "service_unavailable", "The model's provider did not begin to answer in time."},
+		{Entry{Call: &usage.Settlement{End: usage.EndFailed, Status: 400, Trace: requestTrace("refused", 422)}}, "invalid_request_error", "The model's provider refused the request with status 422."},
 		{Entry{Refused: &refusal.Call{Status: 429, Kind: "rate_limit_error", Message: "Wait."}}, "rate_limit_error", "Wait."},
 	} {
 		if kind, text := tt.e.Failure(); kind != tt.kind || text != tt.text {

@@ -25,7 +25,7 @@ func (e *Entry) Failure() (kind, text string) {
 	case usage.EndHangUp:
 		return "", "The client disconnected before the reply was complete."
 	case usage.EndCut:
-		if s.Way == nil {
+		if s.Trace == nil {
 			return fault.Unavailable.String(), "The reply had begun and broke off."
 		}
 		return fault.Unavailable.String(), "The reply had begun and broke off. " + attemptText(s)
@@ -54,10 +54,10 @@ func refusedText(status int) string {
 
 // attemptText says how the last attempt of a call failed.
 func attemptText(s *usage.Settlement) string {
-	if s.Way == nil || len(s.Way.Attempts) == 0 {
+	if s.Trace == nil || len(s.Trace.Attempts) == 0 {
 		return "The model failed, or could not be reached."
 	}
-	a := &s.Way.Attempts[len(s.Way.Attempts)-1]
+	a := &s.Trace.Attempts[len(s.Trace.Attempts)-1]
 	switch a.Outcome {
 	case usage.Answered, "cut off":
 		return "The model's provider broke off before the reply was complete."

@@ -58,7 +58,7 @@ func TestAccess(t *testing.T) {
 				want = tt.with
 			}
 			demand := demandOf(tt.plan, tt.tier, tools)
-			standing, err := New(NewMemory(nil), &clerk{}, nil).Access(demand)
+			headroom, err := New(NewMemory(nil), &clerk{}, nil).Access(demand)
 			f, isFault := errors.AsType[*fault.Fault](err)
 			switch {
 			case want == ok && err != nil, want != ok && (!isFault || f.Kind != want):
@@ -72,8 +72,8 @@ func TestAccess(t *testing.T) {
 				if f.Param != param || f.Retryable() || !strings.Contains(f.Message, "plan") {
 					t.Errorf("Access(%s, %s, tools %t) = %q at %q, want it at %q", tt.plan, tt.tier, tools, f.Message, f.Param, param)
 				}
-				if standing.Requests.Limit != demand.Limits.RequestsPerMinute || standing.Requests.Used != 0 {
-					t.Errorf("Access(%s, %s, tools %t): standing %+v, want nothing used", tt.plan, tt.tier, tools, standing)
+				if headroom.Requests.Limit != demand.Limits.RequestsPerMinute || headroom.Requests.Used != 0 {
+					t.Errorf("Access(%s, %s, tools %t): standing %+v, want nothing used", tt.plan, tt.tier, tools, headroom)
 				}
 			}
 		}
@@ -85,9 +85,9 @@ func TestLease(t *testing.T) {
 	books, ledger := &clerk{}, NewMemory(nil)
 	gate := New(ledger, books, nil)
 	demand := demandOf(account.Basic, account.Basic, false)
-	lease, standing, err := gate.Admit(demand)
-	if err != nil || standing.Requests.Used != 1000 || ledger.Running() != 1 {
-		t.Fatalf("Admit = %v, %+v, %d running", err, standing, ledger.Running())
+	lease, headroom, err := gate.Admit(demand)
+	if err != nil || headroom.Requests.Used != 1000 || ledger.Running() != 1 {
+		t.Fatalf("Admit = %v, %+v, %d running", err, headroom, ledger.Running())
 	}
 	lease.Settle(usage.Settlement{ID: "first", RequestMilli: 1000, End: usage.EndComplete})
 	lease.Settle(usage.Settlement{ID: "second", End: usage.EndFailed})
@@ -119,7 +119,7 @@ func TestUnreadyAccounts(t *testing.T) {
 func TestStandingHeader(t *testing.T) {
 	t.Parallel()
 	h := http.Header{}
-	Standing{Requests: Meter{Limit: account.Unlimited}, Tokens: Meter{Limit: account.Unlimited}}.SetHeader(h)
+	Headroom{Requests: Meter{Limit: account.Unlimited}, Tokens: Meter{Limit: account.Unlimited}}.SetHeader(h)
 	if len(h) != 0 {
 		t.Errorf("what is unlimited has headers %v", h)
 	}

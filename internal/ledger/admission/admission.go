@@ -44,7 +44,7 @@ type Accounts interface {
 
 // Facts knows whether what this node knows about an account still holds; *auth.Follower is one.
 type Facts interface {
-	// Confirm returns an error if not. Epoch and deactivated are those of a Standing. auth.ErrChanged means
+	// Confirm returns an error if not. Epoch and deactivated are those of a Headroom. auth.ErrChanged means
 	// that there is something newer to decide on.
 	Confirm(c auth.Caller, epoch int64, deactivated bool) error
 }
@@ -93,7 +93,7 @@ func (g *Gate) OnUnable(f func()) { g.unable = f }
 
 // confirm returns an error if the decision on a demand was made by what no longer holds. The ledger that
 // nodes share says so in the standing that comes with the decision, so this costs no round trip of its own.
-func (g *Gate) confirm(d *Demand, s Standing) error {
+func (g *Gate) confirm(d *Demand, s Headroom) error {
 	if g.facts == nil {
 		return nil
 	}
@@ -173,8 +173,8 @@ type Lease struct {
 
 // Access checks the account's plan against the model and against tools. It returns a 402 fault if the
 // account has no active plan, and a 403 fault if the plan is too low (docs/api.md#plan-and-model-access). The
-// standing is set only together with an error.
-func (g *Gate) Access(d *Demand) (Standing, error) {
+// headroom is set only together with an error.
+func (g *Gate) Access(d *Demand) (Headroom, error) {
 	err := access(d.Caller.Account.Plan, &d.Model, d.Tools)
 	if d.Model.StaffOnly && !d.Caller.Account.Staff {
 		err = fault.New(fault.Forbidden, "The model %q has no tier yet, so only staff may call it. Ask the operator to give it one.", d.Model.ID).At("model")
@@ -183,33 +183,33 @@ func (g *Gate) Access(d *Demand) (Standing, error) {
 		err = d.notAllowed()
 	}
 	if err == nil {
-		return Standing{}, nil
+		return Headroom{}, nil
 	}
-	standing := g.Standing(d)
-	return standing, cmp.Or(g.confirm(d, standing), err)
+	headroom := g.Headroom(d)
+	return headroom, cmp.Or(g.confirm(d, headroom), err)
 }
 
 // Admit lets the call start and returns its lease, or a 429 fault that names the limit in the way. The
-// standing includes the admitted call. Admit does not check the plan; call Access first. An error that is
+// headroom includes the admitted call. Admit does not check the plan; call Access first. An error that is
 // auth.ErrChanged means that the caller's account has changed, and that all is to be decided again.
-func (g *Gate) Admit(d *Demand) (*Lease, Standing, error) {
+func (g *Gate) Admit(d *Demand) (*Lease, Headroom, error) {
 	id := d.Caller.Account.ID
 	if err := g.accounts.Ready(); err != nil {
 		g.tell()
 		if f, ok := errors.AsType[*fault.Fault](err); !ok || f.Kind != fault.Unavailable {
 			err = fault.New(fault.Unavailable, "Calls cannot be accounted for at the moment, so none is let in. Try again shortly.").After(5 * time.Second).Because(err)
 		}
-		return nil, g.Standing(d), err
+		return nil, g.Headroom(d), err
 	}
 	cost := d.cost()
-	place, standing, err := g.take(d, d.Limits, cost)
+	place, headroom, err := g.take(d, d.Limits, cost)
 	if err != nil {
 		if f, ok := errors.AsType[*fault.Fault](err); ok && f.Kind == fault.Unavailable {
 			g.tell()
 		}
-		return nil, standing, err
+		return nil, headroom, err
 	}
-	return &Lease{gate: g, accountID: id, place: place.Place, key: place.key}, standing, nil
+	return &Lease{gate: g, accountID: id, place: place.Place, key: place.key}, headroom, nil
 }
 
 // taken is what a call has taken, from its account and from its key.
@@ -221,18 +221,18 @@ type taken struct {
 // take takes the cost from the ledger, first what the limits of the key count, then what those of the account do. It
 // returns a 429 fault if a limit is in the way. If what the demand was made by no longer holds, it takes nothing
 // and returns that error, whatever the ledger has decided.
-func (g *Gate) take(d *Demand, limits account.Limits, c Cost) (taken, Standing, error) {
+func (g *Gate) take(d *Demand, limits account.Limits, c Cost) (taken, Headroom, error) {
 	id := d.Caller.Account.ID
 	var key *keyPlace
 	if d.Caller.Limits.Counted() {
 		var err error
 		if key, err = g.takeKey(d, c); err != nil {
-			standing := g.Standing(d)
-			return taken{}, standing, cmp.Or(g.confirm(d, standing), err)
+			headroom := g.Headroom(d)
+			return taken{}, headroom, cmp.Or(g.confirm(d, headroom), err)
 		}
 	}
-	place, standing, obstacle := g.ledger.Take(id, limits, c)
-	err := g.confirm(d, standing)
+	place, headroom, obstacle := g.ledger.Take(id, limits, c)
+	err := g.confirm(d, headroom)
 	switch {
 	case obstacle == nil && err != nil:
 		g.ledger.Free(id, place, Cost{})
@@ -241,39 +241,39 @@ func (g *Gate) take(d *Demand, limits account.Limits, c Cost) (taken, Standing, 
 		err = obstacle.fault(c, d.Caller.Account.UpgradeHelps())
 	}
 	if key != nil {
-		standing = standing.tighter(key.standing)
+		headroom = headroom.tighter(key.headroom)
 		if err != nil {
 			g.freeKey(key, Cost{}, 0)
 		}
 	}
-	return taken{place, key}, standing, err
+	return taken{place, key}, headroom, err
 }
 
 // AdmitJob admits work that runs after the reply was sent, or returns a 429 fault. A job takes requests of
 // the minute, but no tokens and no slot: it has limits of its own where it runs. Its units count for the key at
 // once; JobSettled returns them if the job costs none in the end.
-func (g *Gate) AdmitJob(d *Demand) (*Job, Standing, error) {
+func (g *Gate) AdmitJob(d *Demand) (*Job, Headroom, error) {
 	j := &Job{gate: g, accountID: d.Caller.Account.ID, requestMilli: d.Model.RequestMilli}
 	limits := d.Limits
 	limits.TokensPerMinute, limits.Concurrent = account.Unlimited, account.Unlimited
 	cost := Cost{RequestMilli: j.requestMilli}
 	place, counted, err := g.take(d, limits, cost)
 	if err != nil {
-		return nil, g.Standing(d), err
+		return nil, g.Headroom(d), err
 	}
 	j.place, j.key = place.Place, place.key
 	g.ledger.Free(j.accountID, j.place, cost) // frees the slot at once and keeps the requests
 	if j.key != nil {
 		g.ledger.Free(j.key.id, j.key.place, cost)
 	}
-	standing := g.Standing(d)
-	standing.Requests = counted.Requests // as it was with this job, without those admitted since
-	return j, standing, nil
+	headroom := g.Headroom(d)
+	headroom.Requests = counted.Requests // as it was with this job, without those admitted since
+	return j, headroom, nil
 }
 
 // AdmitRequest admits a request that calls no model, such as the repeat of an earlier call. It takes one
 // request of the minute and nothing else. It reads only Caller and Limits of the demand.
-func (g *Gate) AdmitRequest(d *Demand) (*Job, Standing, error) {
+func (g *Gate) AdmitRequest(d *Demand) (*Job, Headroom, error) {
 	return g.AdmitJob(&Demand{Caller: d.Caller, Limits: d.Limits, Model: Model{RequestMilli: oneRequest}})
 }
 
@@ -309,14 +309,14 @@ func (j *Job) giveBack(requestMilli int64) {
 	}
 }
 
-// Standing returns how the caller stands with its limits now: those of the account, or those of the key where
+// Headroom returns how the caller stands with its limits now: those of the account, or those of the key where
 // they leave less.
-func (g *Gate) Standing(d *Demand) Standing {
-	standing := g.ledger.Peek(d.Caller.Account.ID, d.Limits)
+func (g *Gate) Headroom(d *Demand) Headroom {
+	headroom := g.ledger.Peek(d.Caller.Account.ID, d.Limits)
 	if l := d.Caller.Limits; l.Counted() {
-		return standing.tighter(g.ledger.Peek(d.Caller.KeyID, l.PerMinute()))
+		return headroom.tighter(g.ledger.Peek(d.Caller.KeyID, l.PerMinute()))
 	}
-	return standing
+	return headroom
 }
 
 // Settled reports whether Settle or Release was called.
@@ -424,7 +424,7 @@ func (o *Obstacle) shareFault(c Cost) *fault.Fault {
 
 // SetHeader writes the standing as OpenAI's rate-limit headers. A limit that is unlimited gets none. The
 // names are in canonical form, so they go into the map directly: Header.Set would cost a copy for each.
-func (s Standing) SetHeader(h http.Header) {
+func (s Headroom) SetHeader(h http.Header) {
 	if m := s.Requests; m.Limit != account.Unlimited {
 		h["X-Ratelimit-Limit-Requests"] = []string{strconv.FormatInt(int64(m.Limit), 10)}
 		h["X-Ratelimit-Remaining-Requests"] = []string{strconv.FormatInt(m.Remaining, 10)}

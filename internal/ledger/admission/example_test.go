@@ -16,12 +16,12 @@ func ExampleMemory_Take() {
 	one := admission.Cost{RequestMilli: 1000}
 
 	for _, now = range []time.Duration{0, 20 * time.Second, 50 * time.Second, 61 * time.Second} {
-		_, standing, obstacle := ledger.Take("acc_1", limits, one)
+		_, headroom, obstacle := ledger.Take("acc_1", limits, one)
 		if obstacle != nil {
 			fmt.Println(now, "refused, wait", obstacle.Wait)
 			continue
 		}
-		fmt.Println(now, "admitted,", standing.Requests.Remaining, "left")
+		fmt.Println(now, "admitted,", headroom.Requests.Remaining, "left")
 	}
 	// Output:
 	// 0s admitted, 1 left
@@ -35,8 +35,8 @@ func ExampleMemory_Free() {
 	ledger := admission.NewMemory(func() time.Duration { return 0 })
 	limits := account.Limits{RequestsPerMinute: 10, Concurrent: 1, TokensPerMinute: 1000}
 
-	place, standing, _ := ledger.Take("acc_1", limits, admission.Cost{RequestMilli: 1000, Tokens: 600})
-	fmt.Println("reserved:", standing.Tokens.Remaining, "tokens left")
+	place, headroom, _ := ledger.Take("acc_1", limits, admission.Cost{RequestMilli: 1000, Tokens: 600})
+	fmt.Println("reserved:", headroom.Tokens.Remaining, "tokens left")
 	ledger.Free("acc_1", place, admission.Cost{RequestMilli: 1000, Tokens: 150})
 	fmt.Println("settled: ", ledger.Peek("acc_1", limits).Tokens.Remaining, "tokens left")
 	// Output:

@@ -20,17 +20,17 @@ func TestAdmitJob(t *testing.T) {
 		demand.Model.RequestMilli = 1500
 		demand.Limits.Concurrent = 0
 		for n := range 6 {
-			_, standing, err := gate.AdmitJob(demand)
-			if err != nil || standing.Requests.Used != int64(n+1)*1500 || standing.Tokens.Used != 0 || standing.Tokens.Limit != 500_000 || ledger.Running() != 0 {
-				t.Fatalf("AdmitJob = %+v, %v, with %d running", standing, err, ledger.Running())
+			_, headroom, err := gate.AdmitJob(demand)
+			if err != nil || headroom.Requests.Used != int64(n+1)*1500 || headroom.Tokens.Used != 0 || headroom.Tokens.Limit != 500_000 || ledger.Running() != 0 {
+				t.Fatalf("AdmitJob = %+v, %v, with %d running", headroom, err, ledger.Running())
 			}
 			time.Sleep(2 * time.Second)
 		}
-		_, standing, err := gate.AdmitJob(demand)
-		if f := fault.From(err); f.Kind != fault.RateLimited || f.RetryAfter == 0 || standing.Requests.Used != 9000 {
-			t.Errorf("AdmitJob beyond the limit = %+v, %v, want 429", standing, err)
+		_, headroom, err := gate.AdmitJob(demand)
+		if f := fault.From(err); f.Kind != fault.RateLimited || f.RetryAfter == 0 || headroom.Requests.Used != 9000 {
+			t.Errorf("AdmitJob beyond the limit = %+v, %v, want 429", headroom, err)
 		}
-		if now := gate.Standing(demand); now.Requests.Used != 9000 {
+		if now := gate.Headroom(demand); now.Requests.Used != 9000 {
 			t.Errorf("what was refused used something: %+v", now)
 		}
 	})
@@ -53,9 +53,9 @@ func TestAdmitJobsTogether(t *testing.T) {
 	t.Parallel()
 	demand := demandOf(account.Basic, account.Free, false)
 	gate := New(&crowded{NewMemory(nil), demand.Limits}, &clerk{}, nil)
-	_, standing, err := gate.AdmitRequest(demand)
-	if err != nil || standing.Requests.Used != oneRequest {
-		t.Errorf("AdmitRequest = %+v, %v, want %d used", standing, err, oneRequest)
+	_, headroom, err := gate.AdmitRequest(demand)
+	if err != nil || headroom.Requests.Used != oneRequest {
+		t.Errorf("AdmitRequest = %+v, %v, want %d used", headroom, err, oneRequest)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestGiveBack(t *testing.T) {
 		demand.Model.RequestMilli = 1500
 		want := func(used int64, when string) {
 			t.Helper()
-			if got := gate.Standing(demand).Requests.Used; got != used {
+			if got := gate.Headroom(demand).Requests.Used; got != used {
 				t.Errorf("%d are used %s, want %d", got, when, used)
 			}
 		}
@@ -108,12 +108,12 @@ func TestAdmitRequest(t *testing.T) {
 	demand.Model.RequestMilli = 99_000
 	demand.Limits.Concurrent = 0
 	for n := int64(1); n <= 2; n++ {
-		if _, standing, err := gate.AdmitRequest(demand); err != nil || standing.Requests.Used != n*1000 || standing.Tokens.Used != 0 || ledger.Running() != 0 {
-			t.Errorf("AdmitRequest = %+v, %v with %d running, want %d requests used", standing, err, ledger.Running(), n)
+		if _, headroom, err := gate.AdmitRequest(demand); err != nil || headroom.Requests.Used != n*1000 || headroom.Tokens.Used != 0 || ledger.Running() != 0 {
+			t.Errorf("AdmitRequest = %+v, %v with %d running, want %d requests used", headroom, err, ledger.Running(), n)
 		}
 	}
-	if _, standing, err := gate.AdmitRequest(demand); !fault.Is(err, fault.RateLimited) || standing.Requests.Used != 2000 {
-		t.Errorf("AdmitRequest beyond the limit = %+v, %v, want 429", standing, err)
+	if _, headroom, err := gate.AdmitRequest(demand); !fault.Is(err, fault.RateLimited) || headroom.Requests.Used != 2000 {
+		t.Errorf("AdmitRequest beyond the limit = %+v, %v, want 429", headroom, err)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 type keyPlace struct {
 	id       string
 	place    Place
-	standing Standing
+	headroom Headroom
 	units    Reserved // zero: the key has no monthly limit, or the call costs no units
 }
 
@@ -34,7 +34,7 @@ func (g *Gate) takeKey(d *Demand, c Cost) (*keyPlace, error) {
 	}
 	k := &keyPlace{id: d.Caller.KeyID}
 	var obstacle *Obstacle
-	if k.place, k.standing, obstacle = g.ledger.Take(k.id, narrow, c); obstacle != nil {
+	if k.place, k.headroom, obstacle = g.ledger.Take(k.id, narrow, c); obstacle != nil {
 		g.count(obstacle)
 		return nil, obstacle.keyFault(d, c)
 	}
@@ -127,7 +127,7 @@ func (o *Obstacle) keyFault(d *Demand, c Cost) error {
 }
 
 // tighter returns for each resource the meter with less left: what the caller can still use.
-func (s Standing) tighter(other Standing) Standing {
+func (s Headroom) tighter(other Headroom) Headroom {
 	s.Requests, s.Tokens = s.Requests.tighter(other.Requests), s.Tokens.tighter(other.Tokens)
 	return s
 }

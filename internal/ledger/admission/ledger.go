@@ -16,9 +16,9 @@ import (
 type Ledger interface {
 	// Take takes the cost and a slot, or returns the first limit in the way. It takes all or nothing. The
 	// obstacle is nil on success.
-	Take(accountID string, limits account.Limits, c Cost) (Place, Standing, *Obstacle)
+	Take(accountID string, limits account.Limits, c Cost) (Place, Headroom, *Obstacle)
 	// Peek returns the account's standing without taking anything.
-	Peek(accountID string, limits account.Limits) Standing
+	Peek(accountID string, limits account.Limits) Headroom
 	// Free ends a place and frees its slot. Used is what the call consumed: a smaller value than was taken
 	// returns the difference, a larger one takes more.
 	Free(accountID string, p Place, used Cost)
@@ -42,9 +42,9 @@ type Place struct {
 	Slot       uint64 // names the call in a ledger that tells slots apart; 0 in Memory, which counts them
 }
 
-// Standing is how an account stands with its limits. The meter of an unlimited resource holds only its
+// Headroom is how an account stands with its limits. The meter of an unlimited resource holds only its
 // limit.
-type Standing struct {
+type Headroom struct {
 	Requests, Tokens Meter
 	// Epoch changes when something that nodes know about the account was revoked: a key, the plan, the
 	// account itself. A node whose facts are from another epoch must read them again. 0: the ledger does not
@@ -138,14 +138,14 @@ func NewMemory(now func() time.Duration) *Memory {
 }
 
 // Take implements Ledger.
-func (m *Memory) Take(accountID string, limits account.Limits, c Cost) (Place, Standing, *Obstacle) {
+func (m *Memory) Take(accountID string, limits account.Limits, c Cost) (Place, Headroom, *Obstacle) {
 	s := m.shard(accountID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := m.millis() // read under the lock: window entries must be in the order of their time
 	u := s.use(accountID, now)
 	if o := u.obstacle(now, limits, c); o != nil {
-		return Place{}, u.standing(now, limits), o
+		return Place{}, u.headroom(now, limits), o
 	}
 	p := Place{Cost: c}
 	if limits.RequestsPerMinute != account.Unlimited {
@@ -155,11 +155,11 @@ func (m *Memory) Take(accountID string, limits account.Limits, c Cost) (Place, S
 		p.TokensAt = u.tokens.take(now, c.Tokens)
 	}
 	u.running++
-	return p, u.standing(now, limits), nil
+	return p, u.headroom(now, limits), nil
 }
 
 // Peek implements Ledger.
-func (m *Memory) Peek(accountID string, limits account.Limits) Standing {
+func (m *Memory) Peek(accountID string, limits account.Limits) Headroom {
 	s := m.shard(accountID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,7 +167,7 @@ func (m *Memory) Peek(accountID string, limits account.Limits) Standing {
 	if u == nil {
 		u = &use{} // not stored: looking must not make the ledger grow
 	}
-	return u.standing(m.millis(), limits)
+	return u.headroom(m.millis(), limits)
 }
 
 // Free implements Ledger.
@@ -305,8 +305,8 @@ func obstacle(r Resource, l account.Limit, used, wait int64) *Obstacle {
 	return &Obstacle{Resource: r, Limit: l, Used: used, Wait: time.Duration(wait) * time.Millisecond}
 }
 
-// standing returns the meters of the account at a time in milliseconds.
-func (u *use) standing(now int64, l account.Limits) Standing {
+// headroom returns the meters of the account at a time in milliseconds.
+func (u *use) headroom(now int64, l account.Limits) Headroom {
 	// unit is what one whole request or token is in the window.
 	meter := func(w *window, limit account.Limit, unit int64) Meter {
 		if limit == account.Unlimited {
@@ -318,7 +318,7 @@ func (u *use) standing(now int64, l account.Limits) Standing {
 			Remaining: max(0, int64(limit)*unit-w.sum) / unit,
 		}
 	}
-	return Standing{Requests: meter(&u.requests, l.RequestsPerMinute, 1000), Tokens: meter(&u.tokens, l.TokensPerMinute, 1)}
+	return Headroom{Requests: meter(&u.requests, l.RequestsPerMinute, 1000), Tokens: meter(&u.tokens, l.TokensPerMinute, 1)}
 }
 
 // RestoreCalls counts settlements in the ledger, for their accounts and for the keys that are counted. They must be in the

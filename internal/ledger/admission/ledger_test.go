@@ -58,4 +58,4 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-func first(p Place, _ Standing, _ *Obstacle) Place { return p }
+func first(p Place, _ Headroom, _ *Obstacle) Place { return p }

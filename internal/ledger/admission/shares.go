@@ -67,7 +67,7 @@ func spread(accountID string) uint32 {
 
 // Widen turns a standing within shares into one within the limits: what belongs to other nodes counts as
 // used, so that what remains is what this node can still admit.
-func (s Standing) Widen(limits, shares account.Limits) Standing {
+func (s Headroom) Widen(limits, shares account.Limits) Headroom {
 	s.Requests = s.Requests.widen(limits.RequestsPerMinute, shares.RequestsPerMinute, 1000)
 	s.Tokens = s.Tokens.widen(limits.TokensPerMinute, shares.TokensPerMinute, 1)
 	return s
@@ -125,22 +125,22 @@ func NewDivided(m *Memory, views func() []View) *Divided { return &Divided{m, vi
 // Take implements Ledger. A call whose tokens exceed this node's part reserves the whole part, as a call
 // that exceeds the limit reserves the whole limit elsewhere: otherwise it could not pass anywhere, ever. What
 // it used beyond that counts when it ends.
-func (d *Divided) Take(accountID string, limits account.Limits, c Cost) (Place, Standing, *Obstacle) {
+func (d *Divided) Take(accountID string, limits account.Limits, c Cost) (Place, Headroom, *Obstacle) {
 	views := d.views()
 	shares := Shares(views, accountID, limits)
 	// A part of 0 stays in the way: another node has what there is.
 	if l := limits.TokensPerMinute; l != account.Unlimited && shares.TokensPerMinute > 0 && c.Tokens <= int64(l) {
 		c.Tokens = min(c.Tokens, int64(shares.TokensPerMinute))
 	}
-	p, standing, o := d.Memory.Take(accountID, shares, c)
+	p, headroom, o := d.Memory.Take(accountID, shares, c)
 	if o == nil {
-		return p, standing.Widen(limits, shares), nil
+		return p, headroom.Widen(limits, shares), nil
 	}
 	o = o.Widen(limits, shares, views, c)
 	if o.Resource == Requests && !o.Never && !o.NoShare {
 		o.divide(views, c)
 	}
-	return p, standing.Widen(limits, shares), o
+	return p, headroom.Widen(limits, shares), o
 }
 
 // divide marks the obstacle if no node has a part that the requests of the call fit into. To say that the
@@ -155,7 +155,7 @@ func (o *Obstacle) divide(views []View, c Cost) {
 }
 
 // Peek implements Ledger.
-func (d *Divided) Peek(accountID string, limits account.Limits) Standing {
+func (d *Divided) Peek(accountID string, limits account.Limits) Headroom {
 	shares := Shares(d.views(), accountID, limits)
 	return d.Memory.Peek(accountID, shares).Widen(limits, shares)
 }

@@ -89,14 +89,14 @@ func TestDivided(t *testing.T) {
 		admitted := 0
 		for _, node := range divided(3) {
 			for range 20 {
-				_, standing, o := node.Take("acct_1", limits, Cost{RequestMilli: 1000, Tokens: 1})
+				_, headroom, o := node.Take("acct_1", limits, Cost{RequestMilli: 1000, Tokens: 1})
 				if o == nil {
 					admitted++
 				} else if o.Never || o.Limit != 10 || o.Used != map[Resource]int64{Requests: 10_000, Tokens: 10, Slots: 10}[o.Resource] {
 					t.Errorf("Take(%+v) = %+v, want the whole limit as used", limits, o)
 				}
-				if standing != node.Peek("acct_1", limits) {
-					t.Errorf("Peek(%+v) = %+v, want %+v as Take says", limits, node.Peek("acct_1", limits), standing)
+				if headroom != node.Peek("acct_1", limits) {
+					t.Errorf("Peek(%+v) = %+v, want %+v as Take says", limits, node.Peek("acct_1", limits), headroom)
 				}
 			}
 		}

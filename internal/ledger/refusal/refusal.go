@@ -1,7 +1,7 @@
 // Package refusal remembers calls that were refused: all of them as counts by minute, and the last ones of each
 // account with the reason. Support and the customer read them.
 //
-// A Keeper collects refusals in memory and writes them to the store every few seconds, so a caller that is refused
+// A Collector collects refusals in memory and writes them to the store every few seconds, so a caller that is refused
 // a thousand times a second costs the database little. What was not written when a process dies is lost: nothing is
 // charged by it. Whether a call is refused is decided elsewhere; see admission.
 package refusal

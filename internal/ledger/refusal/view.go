@@ -21,21 +21,21 @@ type Reader interface {
 // View reads refusals for pages and for support. What it returns includes the calls that were refused just now, unless
 // the database is busy or down.
 type View struct {
-	keeper *Keeper // nil: nobody is served here, so nothing waits
-	reader Reader
+	collector *Collector // nil: nobody is served here, so nothing waits
+	reader    Reader
 }
 
-// NewView returns a view. keeper is nil in a process that serves nobody.
-func NewView(keeper *Keeper, reader Reader) View { return View{keeper, reader} }
+// NewView returns a view. collector is nil in a process that serves nobody.
+func NewView(collector *Collector, reader Reader) View { return View{collector, reader} }
 
 // Flush writes what waits, if that can be done quickly.
 func (v View) Flush(ctx context.Context) {
-	if v.keeper == nil {
+	if v.collector == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, flushPatience)
 	defer cancel()
-	_ = v.keeper.Flush(ctx) // the next page has what is missing from this one
+	_ = v.collector.Flush(ctx) // the next page has what is missing from this one
 }
 
 // Refusals returns at most limit of an account's refused calls before a point, newest first.

@@ -21,7 +21,7 @@ const (
 	hasCost       = 1 << 0
 	wasCounted    = 1 << 1
 	hasMCPCalls   = 1 << 2 // two more numbers follow; most calls have none
-	hasWay        = 1 << 3 // the way of the call follows
+	hasTrace      = 1 << 3 // the trace of the call follows
 	hasDoor       = 1 << 4 // the door follows; most calls are chat completions, which have none
 )
 
@@ -44,8 +44,8 @@ func appendRecord(b []byte, s *Settlement) []byte {
 	if s.MCPCalls > 0 {
 		flags |= hasMCPCalls
 	}
-	if s.Way != nil {
-		flags |= hasWay
+	if s.Trace != nil {
+		flags |= hasTrace
 	}
 	if s.Door != "" {
 		flags |= hasDoor
@@ -65,7 +65,7 @@ func appendRecord(b []byte, s *Settlement) []byte {
 		b = binary.AppendVarint(b, int64(s.MCPCalls))
 		b = binary.AppendVarint(b, int64(s.MCPFailed))
 	}
-	b = AppendWay(b, s.Way)
+	b = AppendTrace(b, s.Trace)
 	if s.Door != "" {
 		b = appendText(b, s.Door, maxDoor)
 	}
@@ -123,15 +123,15 @@ func parseRecord(raw []byte, known texts) (Settlement, error) {
 			*to, raw = int(n), raw[used:]
 		}
 	}
-	if flags&hasWay != 0 {
+	if flags&hasTrace != 0 {
 		// A way that cannot be read is left out, and so is what follows it: what the call consumed is what counts.
 		var err error
-		if s.Way, raw, err = parseWay(raw, known); err != nil {
+		if s.Trace, raw, err = parseTrace(raw, known); err != nil {
 			return s, nil
 		}
 	}
 	if flags&hasDoor != 0 {
-		r := wayReader{raw: raw}
+		r := traceReader{raw: raw}
 		s.Door = known.text(r.bytes())
 		if r.bad {
 			return Settlement{}, errRecord

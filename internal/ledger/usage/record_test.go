@@ -11,7 +11,7 @@ func BenchmarkRecord(b *testing.B) {
 	s := Settlement{
 		ID: "0123456789abcdef0123456789abcdef", At: time.Now().UTC(), AccountID: "acct_phEJeUGGD3nWcSt2Em37", KeyID: "key_mxRqVGRIcMds5gRGGehc", Plan: "scale", Tier: "free",
 		ModelAsked: "service/auto", ModelUsed: "lab/small", Provider: "lab", RequestMilli: 1000, UnitMilli: 1000, Status: 200, End: EndComplete, Latency: time.Second,
-		Way: &Way{Address: "203.0.113.7", Reason: "the best of 3 models for a question", Attempts: []Attempt{{Model: "lab/small", Provider: "lab", Upstream: "small-2026", Outcome: Answered, Start: time.Millisecond, End: 300 * time.Millisecond}}},
+		Trace: &Trace{Address: "203.0.113.7", Reason: "the best of 3 models for a question", Attempts: []Attempt{{Model: "lab/small", Provider: "lab", Upstream: "small-2026", Outcome: Answered, Start: time.Millisecond, End: 300 * time.Millisecond}}},
 	}
 	b.Run("ours", func(b *testing.B) {
 		var raw []byte

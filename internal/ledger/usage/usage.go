@@ -66,9 +66,9 @@ type Settlement struct {
 	Latency    time.Duration // from At to the end of the call
 	FirstToken time.Duration // from At to the first token; 0 if none came
 
-	// Way is how the call came to its end. It is nil for videos and for calls of earlier versions, and where
+	// Trace is how the call came to its end. It is nil for videos and for calls of earlier versions, and where
 	// settlements are listed: only the finder reads it.
-	Way *Way
+	Trace *Trace
 }
 
 // MonthOf returns the start of the month that a time belongs to. Units are counted by months of UTC.

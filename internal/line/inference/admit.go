@@ -62,7 +62,7 @@ func (a *admitted) giveBack(gate *admission.Gate, h http.Header) {
 	} else {
 		a.taken.GiveBack()
 	}
-	gate.Standing(&a.demand).SetHeader(h)
+	gate.Headroom(&a.demand).SetHeader(h)
 }
 
 // task returns the task of a call. The prompt is part of the call, which saves an allocation.
@@ -96,16 +96,16 @@ func (l *Line) admit(ctx context.Context, h http.Header, models *Models, call *C
 	if p != toCount {
 		maintenance = l.closed(a.named.ID, call.Start)
 	}
-	var standing admission.Standing
+	var headroom admission.Headroom
 	if p == toAnswer {
 		if err = l.choose(ctx, h, models, call, &a, step, maintenance == nil); err != nil {
 			return a, err
 		}
-		a.lease, standing, err = l.gate.Admit(&a.demand)
+		a.lease, headroom, err = l.gate.Admit(&a.demand)
 	} else {
-		a.taken, standing, err = l.gate.AdmitRequest(&a.demand)
+		a.taken, headroom, err = l.gate.AdmitRequest(&a.demand)
 	}
-	standing.SetHeader(h)
+	headroom.SetHeader(h)
 	if err != nil {
 		return a, failed(step, err)
 	}
@@ -130,8 +130,8 @@ func (m *Models) find(call *Call) (*catalog.Model, error) {
 // It sets what to ask of admission, and the headers of a refusal.
 func (l *Line) permit(ctx context.Context, h http.Header, models *Models, call *Call, t task, p purpose, a *admitted) error {
 	a.demand = demandOf(call, a.named, t)
-	if standing, err := l.gate.Access(&a.demand); err != nil {
-		standing.SetHeader(h)
+	if headroom, err := l.gate.Access(&a.demand); err != nil {
+		headroom.SetHeader(h)
 		return err
 	}
 	if p == toCount { // which is counted once it is admitted
@@ -144,9 +144,9 @@ func (l *Line) permit(ctx context.Context, h http.Header, models *Models, call *
 	// Counting is the only check that costs much. So it comes after the checks that cost little, and the call holds a
 	// place while it runs, which bounds how many prompts of one account are counted at the same time. The place is given
 	// back: the call is admitted again once its price is known.
-	lease, standing, err := l.gate.Admit(&a.demand)
+	lease, headroom, err := l.gate.Admit(&a.demand)
 	if err != nil {
-		standing.SetHeader(h)
+		headroom.SetHeader(h)
 		return err
 	}
 	defer lease.Release()
@@ -211,8 +211,8 @@ func (l *Line) open(ctx context.Context, h http.Header, models *Models, call *Ca
 	first := l.attempts(ctx, models.Routes.Plan(a.chosen.Model, a.chosen.Others...), a.chosen.Model, call)
 	first.prompt, first.routed = &call.prompt, a.named.Router
 	s := &settling{lease: a.lease, call: call, named: a.named, multiplier: a.demand.Multiplier(), first: first, last: first, status: http.StatusInternalServerError}
-	s.way = usage.Way{RequestID: call.RequestID, Address: call.Address, Reason: a.chosen.Reason, Attempts: s.tried[:0]}
-	first.way = &s.way
+	s.requestTrace = usage.Trace{RequestID: call.RequestID, Address: call.Address, Reason: a.chosen.Reason, Attempts: s.tried[:0]}
+	first.requestTrace = &s.requestTrace
 	if a.named.Router && models.Strengths != nil {
 		s.routed = l.routed
 	}

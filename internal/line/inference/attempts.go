@@ -53,14 +53,14 @@ type attempts struct {
 	call   provider.Call
 	namer  relay.Namer // of the caller's dialect; nil: it is that of chat completions
 	// embed is the request of a call for embeddings, and vectors its result; nil: it is a completion.
-	embed   *embeddings.Request
-	vectors *embeddings.Vectors
-	start   time.Time       // of the call, or of its turn
-	trace   *telemetry.Span // the span that those of attempts belong to; nil: not traced
-	wait    *telemetry.Wait // gets the time that upstreams take; nil: it is not measured
-	way     *usage.Way      // gets what became of each attempt; of the whole call
-	since   time.Time       // of the call: the times in way count from it
-	until   time.Time       // no round after the first begins after it
+	embed        *embeddings.Request
+	vectors      *embeddings.Vectors
+	start        time.Time       // of the call, or of its turn
+	trace        *telemetry.Span // the span that those of attempts belong to; nil: not traced
+	wait         *telemetry.Wait // gets the time that upstreams take; nil: it is not measured
+	requestTrace *usage.Trace    // gets what became of each attempt; of the whole call
+	since        time.Time       // of the call: the times in requestTrace count from it
+	until        time.Time       // no round after the first begins after it
 
 	count   int             // attempts so far
 	at      routing.Attempt // the last attempt
@@ -201,7 +201,7 @@ func (a *attempts) tell(now time.Time, err error) {
 	case err != nil:
 		t.Outcome, t.Status = provider.Word(err)
 	}
-	a.way.Tried(t)
+	a.requestTrace.Tried(t)
 }
 
 // try calls the target of the last attempt and returns its first event of substance. Events before that,

@@ -247,7 +247,7 @@ func TestFailover(t *testing.T) {
 				if s.ModelAsked != tt.model || s.UnitMilli != tt.unit || s.RequestMilli != wantRequests {
 					t.Errorf("settled with %+v, want %d units and %d requests of %s", s, tt.unit, wantRequests, tt.model)
 				}
-				if got, want := wayOf(s.Way), ways[name]; want != "" && got != want {
+				if got, want := wayOf(s.Trace), ways[name]; want != "" && got != want {
 					t.Errorf("the way is %q, want %q", got, want)
 				}
 				if call := f.adapters["x"].scripts[0].calls(); len(call) > 0 && (call[0].ID == "" || call[0].Memory == nil) {
@@ -277,7 +277,7 @@ var ways = map[string]string{
 }
 
 // wayOf writes a way as in ways.
-func wayOf(w *usage.Way) string {
+func wayOf(w *usage.Trace) string {
 	var list []string
 	for _, a := range w.Attempts {
 		list = append(list, fmt.Sprintf("%s %s %s %d %d %d", a.Model, a.Provider, a.Outcome, a.Status, int(a.Start.Seconds()), int(a.End.Seconds())))

@@ -87,7 +87,7 @@ func (c *Call) choices() int {
 // Options are the choices of New; the zero value is the default.
 type Options struct {
 	// States keeps what adapters need for a later turn; nil: nothing is kept.
-	States *continuation.Keeper
+	States *continuation.States
 	// Tools runs requests with MCP tools; nil: they are refused.
 	Tools *toolloop.Loop
 	// Router chooses models for service/auto; nil: one that shares nothing with other nodes.
@@ -109,7 +109,7 @@ type Options struct {
 type Line struct {
 	gate     *admission.Gate
 	pulse    *pulse.Pulse
-	states   *continuation.Keeper // nil: nothing is kept
+	states   *continuation.States // nil: nothing is kept
 	tools    *toolloop.Loop       // nil: no MCP tools
 	router   *routing.Router
 	closed   func(model string, now time.Time) error
@@ -230,12 +230,12 @@ func (l *Line) CountPrompt(ctx context.Context, h http.Header, models Models, ca
 func (l *Line) Knock(h http.Header, caller auth.Caller, limits account.Limits) error {
 	demand := &admission.Demand{Caller: caller, Limits: limits}
 	// Usually there is a request left. Taking it, if only for a moment, could refuse another call.
-	if standing := l.gate.Standing(demand); standing.Requests.Limit == account.Unlimited || standing.Requests.Remaining > 0 {
+	if headroom := l.gate.Headroom(demand); headroom.Requests.Limit == account.Unlimited || headroom.Requests.Remaining > 0 {
 		return nil
 	}
-	taken, standing, err := l.gate.AdmitRequest(demand)
+	taken, headroom, err := l.gate.AdmitRequest(demand)
 	if err != nil {
-		standing.SetHeader(h)
+		headroom.SetHeader(h)
 		return err
 	}
 	taken.GiveBack()
@@ -251,8 +251,8 @@ func (l *Line) Repeat(h http.Header, models Models, caller auth.Caller, limits a
 	if named, ok := models.Catalog.Resolve(model, caller.Account.Aliases); ok {
 		demand.Model = admission.Model{ID: named.ID, Tier: named.Plan, StaffOnly: named.StaffOnly}
 	}
-	if standing, err := l.gate.Access(&demand); err != nil {
-		standing.SetHeader(h)
+	if headroom, err := l.gate.Access(&demand); err != nil {
+		headroom.SetHeader(h)
 		return err
 	}
 	return l.Admit(h, caller, limits)
@@ -260,8 +260,8 @@ func (l *Line) Repeat(h http.Header, models Models, caller auth.Caller, limits a
 
 // Admit admits a request that calls no model. It costs one request. It sets the headers about limits in h.
 func (l *Line) Admit(h http.Header, caller auth.Caller, limits account.Limits) error {
-	_, standing, err := l.gate.AdmitRequest(&admission.Demand{Caller: caller, Limits: limits})
-	standing.SetHeader(h)
+	_, headroom, err := l.gate.AdmitRequest(&admission.Demand{Caller: caller, Limits: limits})
+	headroom.SetHeader(h)
 	return err
 }
 

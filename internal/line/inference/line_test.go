@@ -381,14 +381,14 @@ func (w *wired) check(t *testing.T, got, want usage.Settlement, start time.Time)
 	want.AccountID, want.KeyID = w.account.ID, w.account.Keys[0].ID
 	want.Plan, want.Tier = "scale", "basic"
 	want.ModelAsked, want.ModelUsed, want.Provider = "real/one", "real/one", "real"
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(usage.Settlement{}, "ID", "At", "Latency", "FirstToken", "Way")); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(usage.Settlement{}, "ID", "At", "Latency", "FirstToken", "Trace")); diff != "" {
 		t.Errorf("settlement: -want +got\n%s", diff)
 	}
 	if len(got.ID) != 32 || got.At.Before(start) || got.Latency <= 0 || got.Latency > time.Since(start) {
 		t.Errorf("settlement %q at %v took %v", got.ID, got.At, got.Latency)
 	}
-	if got.Way == nil || got.Way.Address != "127.0.0.1" || len(got.Way.Attempts) > 1 {
-		t.Errorf("settlement with the way %+v, want one attempt at most, from 127.0.0.1", got.Way)
+	if got.Trace == nil || got.Trace.Address != "127.0.0.1" || len(got.Trace.Attempts) > 1 {
+		t.Errorf("settlement with the way %+v, want one attempt at most, from 127.0.0.1", got.Trace)
 	}
 	if (got.FirstToken > 0) != (want.FirstToken > 0) || got.FirstToken > got.Latency {
 		t.Errorf("first token after %v of %v, want one: %t", got.FirstToken, got.Latency, want.FirstToken > 0)

@@ -25,20 +25,20 @@ import (
 //   - settle settles a call that produced or sent something, before the last byte goes out;
 //   - failed, deferred, settles every other call, also after a panic.
 type settling struct {
-	lease      *admission.Lease
-	call       *Call
-	named      *catalog.Model         // the model that the request names: it decides the requests
-	multiplier int64                  // of requests and units; 2 for a long prompt
-	first      *attempts              // of the first turn: the model that answers it decides the units
-	last       *attempts              // of the last turn; without MCP tools that is the first
-	loop       *toolloop.Stream       // of a call with MCP tools, else nil
-	header     http.Header            // of the reply; set if there is a loop
-	contacted  bool                   // an MCP server was contacted
-	gone       bool                   // the caller hung up
-	way        usage.Way              // of all turns
-	tried      [1]usage.Attempt       // room for the only attempt of the usual call, which saves an allocation
-	routed     func(usage.Settlement) // gets the settlement; nil: the model was named, or feedback is off
-	status     int                    // what a call that failed is answered with; 500 unless a fault says more
+	lease        *admission.Lease
+	call         *Call
+	named        *catalog.Model         // the model that the request names: it decides the requests
+	multiplier   int64                  // of requests and units; 2 for a long prompt
+	first        *attempts              // of the first turn: the model that answers it decides the units
+	last         *attempts              // of the last turn; without MCP tools that is the first
+	loop         *toolloop.Stream       // of a call with MCP tools, else nil
+	header       http.Header            // of the reply; set if there is a loop
+	contacted    bool                   // an MCP server was contacted
+	gone         bool                   // the caller hung up
+	requestTrace usage.Trace            // of all turns
+	tried        [1]usage.Attempt       // room for the only attempt of the usual call, which saves an allocation
+	routed       func(usage.Settlement) // gets the settlement; nil: the model was named, or feedback is off
+	status       int                    // what a call that failed is answered with; 500 unless a fault says more
 }
 
 // close frees the upstream, and the MCP servers' sessions.
@@ -226,6 +226,6 @@ func (s *settling) record() usage.Settlement {
 		ID: s.call.ID, At: s.call.Start, AccountID: s.call.Caller.Account.ID, KeyID: s.call.Caller.KeyID,
 		Plan: s.call.Caller.Account.Plan.String(), Tier: used.Plan.String(), Door: s.call.Door,
 		ModelAsked: asked, ModelUsed: used.ID, Provider: by, Latency: time.Since(s.call.Start),
-		MCPCalls: calls, MCPFailed: failed, Way: &s.way,
+		MCPCalls: calls, MCPFailed: failed, Trace: &s.requestTrace,
 	}
 }

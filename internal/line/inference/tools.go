@@ -30,7 +30,7 @@ func (l *Line) converse(ctx context.Context, w http.ResponseWriter, models *Mode
 			if turn > 0 {
 				answered, _ := s.first.used()
 				a = l.attempts(ctx, models.Routes.Plan(answered), answered, s.call)
-				a.way, a.start = &s.way, time.Now()
+				a.requestTrace, a.start = &s.requestTrace, time.Now()
 				a.until = a.start.Add(l.patience)
 				a.call.ID += "t" + strconv.Itoa(turn) // adapters keep state by this id, so each turn needs its own
 			}

@@ -143,7 +143,7 @@ type site struct {
 	t      *testing.T
 	client *mcpclient.Client
 	loop   *toolloop.Loop
-	keeper *continuation.Keeper
+	states *continuation.States
 	id     int
 	model  *model
 	images bool
@@ -158,7 +158,7 @@ func newSite(t *testing.T, opts *toolloop.Options, timeout time.Duration) *site 
 	g := netguard.New(&netguard.Options{Allow: []string{"127.0.0.1"}})
 	c := mcpclient.New(g, &mcpclient.Options{CallTimeout: timeout, DiscoveryTimeout: generous})
 	t.Cleanup(func() { c.Close(); g.Close() })
-	return &site{t: t, client: c, loop: toolloop.New(c, opts), keeper: continuation.New(&shelf{kept: map[string][]byte{}}, nil)}
+	return &site{t: t, client: c, loop: toolloop.New(c, opts), states: continuation.New(&states{kept: map[string][]byte{}}, nil)}
 }
 
 // ask sends a request whose body is made of its members, and pulls the reply.
@@ -187,7 +187,7 @@ func (s *site) open(ctx context.Context, body string, turns ...turn) (*toolloop.
 	s.id++
 	s.model = &model{turns: turns}
 	stream, err := s.loop.Open(ctx, toolloop.Task{
-		ID: fmt.Sprintf("%012d%020d", 0, s.id), Request: req, Turn: s.model.open, Memory: s.keeper.For("acct_1"), Images: s.images,
+		ID: fmt.Sprintf("%012d%020d", 0, s.id), Request: req, Turn: s.model.open, Memory: s.states.For("acct_1"), Images: s.images,
 	})
 	return stream, err
 }
@@ -220,13 +220,13 @@ func pull(stream *toolloop.Stream) (r reply) {
 	}
 }
 
-// shelf is a store of states in memory.
-type shelf struct {
+// states is a store of states in memory.
+type states struct {
 	mu   sync.Mutex
 	kept map[string][]byte
 }
 
-func (s *shelf) KeepState(_ context.Context, st *continuation.State, _ continuation.Bound) error {
+func (s *states) KeepState(_ context.Context, st *continuation.State, _ continuation.Bound) error {
 	id, sealed := st.ID, st.Sealed
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,9 +234,9 @@ func (s *shelf) KeepState(_ context.Context, st *continuation.State, _ continuat
 	return nil
 }
 
-func (*shelf) TrimStates(context.Context, int64, int) (int, error) { return 0, nil }
+func (*states) TrimStates(context.Context, int64, int) (int, error) { return 0, nil }
 
-func (s *shelf) FindState(_ context.Context, id []byte, _ time.Time) ([]byte, error) {
+func (s *states) FindState(_ context.Context, id []byte, _ time.Time) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.kept[string(id)], nil

@@ -12,7 +12,7 @@ import (
 // restart is another process on the same store.
 func (s *site) restart(t *testing.T) *site {
 	other := newSite(t, nil, time.Minute)
-	other.keeper, other.id = s.keeper, s.id
+	other.states, other.id = s.states, s.id
 	return other
 }
 
@@ -57,7 +57,7 @@ func TestStepsExpired(t *testing.T) {
 	docs := newTools(t, "echo")
 	s := newSite(t, nil, time.Minute)
 	r := s.ask(with("", docs.entry("d"), weather), calls("", `1 d__echo {"text":"a"}`, `2 weather {}`))
-	s.keeper = continuation.New(&shelf{kept: map[string][]byte{}}, nil)
+	s.states = continuation.New(&states{kept: map[string][]byte{}}, nil)
 	r = s.ask(follow(r, []string{"sun"}, docs.entry("d"), weather), says("Done."))
 	if r.err != nil || r.text != "Done." {
 		t.Fatalf("follow-up = %+v, want an answer", r)
@@ -144,7 +144,7 @@ tool c: sun`
 	later := body[:len(`"messages":`)+len(messagesOf(body))-1] + `,{"role":"assistant","content":"Done."},{"role":"user","content":"more"}]` + body[len(`"messages":`)+len(messagesOf(body)):]
 	s.ask(later, says("Done."))
 	want(t, "the conversation later", s.model.messages(0), conversation+"\nassistant: Done.\nuser: more")
-	s.keeper = continuation.New(&shelf{kept: map[string][]byte{}}, nil)
+	s.states = continuation.New(&states{kept: map[string][]byte{}}, nil)
 	s.ask(later, says("Done."))
 	want(t, "the conversation much later", s.model.messages(0), `user: go
 assistant:  <`+first+` guarded__write {"text":"2"}> <`+second+` weather {}>

@@ -13,7 +13,7 @@ import (
 type Scores interface {
 	// Score returns an account's standing in every tier, its overall score, and its newest
 	// events.
-	Score(ctx context.Context, a *account.Account) ([]abuse.Standing, int, []abuse.Event, error)
+	Score(ctx context.Context, a *account.Account) ([]abuse.TierScore, int, []abuse.Event, error)
 	// Restore reactivates an account's keys and resets its score to zero.
 	Restore(ctx context.Context, actor, ref string) (*account.Account, error)
 }
@@ -52,12 +52,12 @@ func (b *Backend) accountAbuse(ctx context.Context, in Target) (Abuse, error) {
 
 // abuseOf returns the score of an account with its tiers and events.
 func (b *Backend) abuseOf(ctx context.Context, a *account.Account) (Abuse, error) {
-	standings, score, events, err := b.Scores.Score(ctx, a)
+	tiers, score, events, err := b.Scores.Score(ctx, a)
 	if err != nil {
 		return Abuse{}, err
 	}
 	out := Abuse{Score: score}
-	for _, s := range standings {
+	for _, s := range tiers {
 		t := AbuseTier{Tier: s.Tier.String(), Score: s.Score, Units: decimal(s.Units, 3), Budget: s.Budget}
 		if !s.Reaches.IsZero() {
 			t.Reaches = &s.Reaches

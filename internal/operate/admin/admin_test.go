@@ -45,7 +45,7 @@ func newBackend(t *testing.T) (*admin.Backend, *alltest.Store) {
 	books := ledger{store}
 	return &admin.Backend{
 		Accounts: accounts,
-		Books:    books,
+		Usage:    books,
 		Scores:   books,
 		Plans:    account.BuiltinPlans,
 		Catalog:  func() *catalog.Catalog { return models },
@@ -82,8 +82,8 @@ func (l ledger) ReadJournal(name string, offset int64, p []byte) (int, error) {
 	return copy(p, "hello"[offset:]), nil
 }
 
-func (l ledger) Score(context.Context, *account.Account) ([]abuse.Standing, int, []abuse.Event, error) {
-	return []abuse.Standing{{Tier: account.Free, Score: 12, Units: 1500, Budget: 12, Reaches: started}}, 12,
+func (l ledger) Score(context.Context, *account.Account) ([]abuse.TierScore, int, []abuse.Event, error) {
+	return []abuse.TierScore{{Tier: account.Free, Score: 12, Units: 1500, Budget: 12, Reaches: started}}, 12,
 		[]abuse.Event{{At: started, Kind: abuse.Warning, Plan: account.Basic, Tier: account.Free, Score: 50, Why: "w", Actor: "abuse control"}}, nil
 }
 

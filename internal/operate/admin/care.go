@@ -105,7 +105,7 @@ func (b *Backend) accountSessions(ctx context.Context, in AccountPage) (List[Ses
 
 // sessionsOf returns the sessions of an account, which are at most 50.
 func (b *Backend) sessionsOf(ctx context.Context, a *account.Account) ([]Session, error) {
-	all, err := b.Desk.Sessions(ctx, a.ID)
+	all, err := b.Logins.Sessions(ctx, a.ID)
 	return views(all, func(s *signin.Session) Session {
 		return Session{ID: s.ID, CreatedAt: s.CreatedAt, SeenAt: s.SeenAt, Remote: s.Remote, Agent: s.Agent, Via: string(s.Via)}
 	}), err
@@ -117,7 +117,7 @@ func (b *Backend) accountSignOut(ctx context.Context, in Target) (Account, error
 	if err != nil {
 		return Account{}, err
 	}
-	if err := b.Desk.SignOutEverywhere(ctx, a.ID, ""); err != nil {
+	if err := b.Logins.SignOutEverywhere(ctx, a.ID, ""); err != nil {
 		return Account{}, err
 	}
 	b.tell(ctx, a.ID, "You were signed out everywhere", "Support has signed you out of all browsers. Sign in again with your password.")
@@ -130,7 +130,7 @@ func (b *Backend) accountResetFactor(ctx context.Context, in Target) (Account, e
 	if err != nil {
 		return Account{}, err
 	}
-	if err := b.Desk.ResetTOTP(ctx, a); err != nil {
+	if err := b.Logins.ResetTOTP(ctx, a); err != nil {
 		return Account{}, err
 	}
 	return b.accountShow(ctx, Target{Ref: a.ID})

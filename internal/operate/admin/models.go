@@ -7,8 +7,8 @@ import (
 
 // Listing is the catalog as an operator sees it.
 type Listing struct {
-	JSON     json.RawMessage // as GET /v1/models returns it
-	Standing []ModelStanding
+	JSON  json.RawMessage // as GET /v1/models returns it
+	State []ModelState
 }
 
 // Models returns the catalog of a server, or that of a configuration. With refresh, the server looks for models
@@ -19,12 +19,12 @@ func Models(ctx context.Context, client *Client, verbose, refresh bool) (*Listin
 			return nil, err
 		}
 	}
-	standing, err := All(Cursor{}, func(at Cursor) (List[ModelStanding], error) {
+	state, err := All(Cursor{}, func(at Cursor) (List[ModelState], error) {
 		return Ops().ModelsStanding.Call(ctx, client, at)
 	})
 	if err != nil {
 		return nil, err
 	}
 	list, err := Ops().ModelsJSON.Call(ctx, client, ModelQuery{Verbose: verbose})
-	return &Listing{list, standing}, err
+	return &Listing{list, state}, err
 }

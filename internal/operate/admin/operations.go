@@ -38,16 +38,16 @@ type Backend struct {
 	Accounts *account.Accounts
 	Plans    func() account.Plans
 	Catalog  func() *catalog.Catalog
-	Books    Books
+	Usage    UsageRecords
 	Scores   Scores
-	Desk     *signin.Desk
+	Logins   *signin.Service
 	Staff    *staff.Roster
-	Alerts   *alert.Desk
+	Alerts   *alert.History
 	Billing  *billing.Billing
 	Helm     *steering.Helm
 	Feedback *feedback.Feedback
 	// Reports tells what the service does. It is nil if no server is running.
-	Reports *overview.Desk
+	Reports *overview.Reporter
 	// VideoModel returns the id of the video model.
 	VideoModel func() string
 	Tickets    *ticket.Office
@@ -56,11 +56,11 @@ type Backend struct {
 	Refusals refusal.View
 	Signals  signal.Store
 	Evidence EvidenceStore
-	Messages *notice.Board // what accounts were told
+	Messages *notice.Notices // what accounts were told
 	// Tell tells the owner of an account what staff has done. It is nil if no server is running.
 	Tell func(ctx context.Context, accountID, title, body string)
 	// Standing returns where models come from and how healthy they are.
-	Standing func() []ModelStanding
+	State func() []ModelState
 	// Refresh looks for new models. It is nil if no server is running, because nothing would
 	// keep the result.
 	Refresh func(ctx context.Context) error
@@ -227,7 +227,7 @@ type Status struct {
 	Accounts int             `json:"accounts"`
 	Models   int             `json:"models"`
 	// Targets is the health of each provider that serves a model.
-	Targets []routing.Standing `json:"targets"`
+	Targets []routing.TargetHealth `json:"targets"`
 	// Cluster is empty with SQLite.
 	Cluster Cluster `json:"cluster,omitzero"`
 }
@@ -482,7 +482,7 @@ func (b *Backend) signInLink(ctx context.Context, in Target) (SignInLink, error)
 			return SignInLink{}, err
 		}
 	}
-	url, err := b.Desk.SignInLink(ctx, in.Ref)
+	url, err := b.Logins.SignInLink(ctx, in.Ref)
 	return SignInLink{URL: url}, err
 }
 
@@ -497,8 +497,8 @@ func (b *Backend) models(_ context.Context, in ModelQuery) (json.RawMessage, err
 	return b.Catalog().JSON(in.Verbose), nil
 }
 
-// ModelStanding says where a model comes from and how healthy it is.
-type ModelStanding struct {
+// ModelState says where a model comes from and how healthy it is.
+type ModelState struct {
 	ID   string `json:"id"`
 	From string `json:"from"`
 	// Access is the lowest plan that may call the model, or "staff".
@@ -508,31 +508,31 @@ type ModelStanding struct {
 	Health string `json:"health,omitempty"`
 }
 
-// Standings returns the standing of each model of a catalog. health returns the health of a model.
-func Standings(c *catalog.Catalog, health func(*catalog.Model) string) []ModelStanding {
-	var all []ModelStanding
+// ModelStates returns the state of each model of a catalog. health returns the health of a model.
+func ModelStates(c *catalog.Catalog, health func(*catalog.Model) string) []ModelState {
+	var all []ModelState
 	for _, m := range c.Models() {
 		access := m.Plan.String()
 		if m.StaffOnly {
 			access = "staff"
 		}
-		all = append(all, ModelStanding{ID: m.ID, From: string(m.Origin), Access: access, Health: health(m)})
+		all = append(all, ModelState{ID: m.ID, From: string(m.Origin), Access: access, Health: health(m)})
 	}
 	return all
 }
 
-func (b *Backend) modelsStanding(_ context.Context, in Cursor) (List[ModelStanding], error) {
-	return part(b.Standing(), in, func(m ModelStanding) string { return m.ID }), nil
+func (b *Backend) modelsStanding(_ context.Context, in Cursor) (List[ModelState], error) {
+	return part(b.State(), in, func(m ModelState) string { return m.ID }), nil
 }
 
 // modelsRefresh looks for models now instead of at the next scheduled time, and returns the
 // new standings.
-func (b *Backend) modelsRefresh(ctx context.Context, in Cursor) (List[ModelStanding], error) {
+func (b *Backend) modelsRefresh(ctx context.Context, in Cursor) (List[ModelState], error) {
 	if b.Refresh == nil {
-		return List[ModelStanding]{}, fault.New(fault.Conflict, "No server runs on this data folder, so there is nobody to look for models.")
+		return List[ModelState]{}, fault.New(fault.Conflict, "No server runs on this data folder, so there is nobody to look for models.")
 	}
 	if err := b.Refresh(ctx); err != nil {
-		return List[ModelStanding]{}, err
+		return List[ModelState]{}, err
 	}
 	return b.modelsStanding(ctx, in)
 }

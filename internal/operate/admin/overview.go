@@ -25,5 +25,5 @@ func (b *Backend) upstreamSeries(ctx context.Context, in Cursor) (List[overview.
 	if b.Reports == nil {
 		return List[overview.Upstream]{}, noServer()
 	}
-	return part(b.Reports.Upstreams(ctx), in, func(u overview.Upstream) string { return targetCursor(&u.Standing) }), nil
+	return part(b.Reports.Upstreams(ctx), in, func(u overview.Upstream) string { return targetCursor(&u.TargetHealth) }), nil
 }

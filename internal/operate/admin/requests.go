@@ -225,9 +225,9 @@ func requestView(s *usage.Settlement, owner *account.Account) Request {
 			}
 		}
 	}
-	if s.Way != nil {
-		v.RequestID, v.Address, v.Reason, v.Left = s.Way.RequestID, s.Way.Address, s.Way.Reason, s.Way.Left
-		for _, a := range s.Way.Attempts {
+	if s.Trace != nil {
+		v.RequestID, v.Address, v.Reason, v.Left = s.Trace.RequestID, s.Trace.Address, s.Trace.Reason, s.Trace.Left
+		for _, a := range s.Trace.Attempts {
 			v.Attempts = append(v.Attempts, Attempt{a.Model, a.Provider, a.Upstream, a.Outcome, a.Status, inMillis(a.Start), inMillis(a.End)})
 		}
 	}

@@ -16,9 +16,9 @@ type RouterReset struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-func (b *Backend) routerFeedback(ctx context.Context, in Cursor) (List[feedback.Standing], error) {
-	list, err := b.Feedback.Standings(ctx)
-	return part(list, in, func(s feedback.Standing) string { return s.Model + " " + s.Task }), err
+func (b *Backend) routerFeedback(ctx context.Context, in Cursor) (List[feedback.Rating], error) {
+	list, err := b.Feedback.Ratings(ctx)
+	return part(list, in, func(s feedback.Rating) string { return s.Model + " " + s.Task }), err
 }
 
 // routerReset forgets feedback. The model need not be in the catalog any more, but something must be known of it: a
@@ -28,11 +28,11 @@ func (b *Backend) routerReset(ctx context.Context, in RouterReset) (RouterReset,
 		return in, fault.New(fault.Invalid, "the reason has %d bytes, and %d is the most", len(in.Reason), maxReason).At("reason")
 	}
 	if in.Model != "" {
-		list, err := b.Feedback.Standings(ctx)
+		list, err := b.Feedback.Ratings(ctx)
 		if err != nil {
 			return in, err
 		}
-		if !slices.ContainsFunc(list, func(s feedback.Standing) bool { return s.Model == in.Model }) {
+		if !slices.ContainsFunc(list, func(s feedback.Rating) bool { return s.Model == in.Model }) {
 			return in, fault.New(fault.NotFound, "there is no feedback about a model %q; \"sluice router feedback\" shows what there is", excerpt.Of(in.Model, 200)).At("model")
 		}
 	}

@@ -61,12 +61,12 @@ type EndedOrder struct {
 }
 
 // upstreamList lists the targets of this server. There are none if no server is running.
-func (b *Backend) upstreamList(ctx context.Context, in Cursor) (List[routing.Standing], error) {
-	return part(b.Status(ctx).Targets, in, func(t routing.Standing) string { return targetCursor(&t) }), nil
+func (b *Backend) upstreamList(ctx context.Context, in Cursor) (List[routing.TargetHealth], error) {
+	return part(b.Status(ctx).Targets, in, func(t routing.TargetHealth) string { return targetCursor(&t) }), nil
 }
 
 // targetCursor is the cursor of a list of targets.
-func targetCursor(t *routing.Standing) string { return t.Provider + "/" + t.Upstream + " " + t.Key }
+func targetCursor(t *routing.TargetHealth) string { return t.Provider + "/" + t.Upstream + " " + t.Key }
 
 // orders returns the operation that lists the orders of a kind, oldest first, also those about targets that this server
 // does not have.

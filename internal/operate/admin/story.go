@@ -74,7 +74,7 @@ func (b *Backend) storyMoney(ctx context.Context, a *account.Account, in StoryQu
 
 // storyUsage reads the usage once and divides it by day, model and key.
 func (b *Backend) storyUsage(ctx context.Context, a *account.Account, in StoryQuery, s *Story) error {
-	rows, err := b.Books.UsageByDay(ctx, a.ID, usage.DayOf(time.Now()).AddDate(0, 0, 1-in.Days))
+	rows, err := b.Usage.UsageByDay(ctx, a.ID, usage.DayOf(time.Now()).AddDate(0, 0, 1-in.Days))
 	if err != nil {
 		return err
 	}

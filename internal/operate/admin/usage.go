@@ -15,8 +15,8 @@ import (
 	"sluice/internal/ledger/usage"
 )
 
-// Books reads recorded usage and copies it.
-type Books interface {
+// UsageRecords reads recorded usage and copies it.
+type UsageRecords interface {
 	// UsageByDay returns an account's sums from a day on, including calls that were settled
 	// but not yet written to the database.
 	UsageByDay(ctx context.Context, accountID string, from time.Time) ([]usage.Row, error)
@@ -84,7 +84,7 @@ func (b *Backend) usage(ctx context.Context, in UsageQuery) (Usage, error) {
 	if err != nil {
 		return Usage{}, err
 	}
-	rows, err := b.Books.UsageByDay(ctx, a.ID, usage.DayOf(time.Now()).AddDate(0, 0, 1-in.Days))
+	rows, err := b.Usage.UsageByDay(ctx, a.ID, usage.DayOf(time.Now()).AddDate(0, 0, 1-in.Days))
 	if err != nil {
 		return Usage{}, err
 	}
@@ -161,11 +161,11 @@ type Audit struct {
 
 // audit returns empty lists, not null, if nothing is wrong.
 func (b *Backend) audit(ctx context.Context, _ Empty) (Audit, error) {
-	differences, n, err := b.Books.Audit(ctx)
+	differences, n, err := b.Usage.Audit(ctx)
 	if err != nil {
 		return Audit{}, err
 	}
-	damage, err := b.Books.Damage() // after Audit, which reads the whole journal
+	damage, err := b.Usage.Damage() // after Audit, which reads the whole journal
 	if err != nil {
 		return Audit{}, err
 	}
@@ -174,20 +174,20 @@ func (b *Backend) audit(ctx context.Context, _ Empty) (Audit, error) {
 
 // journalDamage returns what is damaged in the journal and not acknowledged.
 func (b *Backend) journalDamage(context.Context, Empty) ([]usage.Damage, error) {
-	list, err := b.Books.Damage()
+	list, err := b.Usage.Damage()
 	return append([]usage.Damage{}, list...), err
 }
 
 // journalAcknowledge notes that the actor has read the reports of damage.
 func (b *Backend) journalAcknowledge(_ context.Context, in Target) ([]usage.Damage, error) {
-	list, err := b.Books.Acknowledge(in.Actor)
+	list, err := b.Usage.Acknowledge(in.Actor)
 	return append([]usage.Damage{}, list...), err
 }
 
 // journalParts returns the files of the journal. With journal.read, whoever makes a backup gets their content over the
 // socket: the server may be another user than the one who owns the backup, and may write nowhere but to its data folder.
 func (b *Backend) journalParts(ctx context.Context, _ Empty) ([]usage.Part, error) {
-	list, err := b.Books.JournalParts(ctx)
+	list, err := b.Usage.JournalParts(ctx)
 	return append([]usage.Part{}, list...), err
 }
 
@@ -207,7 +207,7 @@ func (b *Backend) journalRead(_ context.Context, in JournalPiece) ([]byte, error
 		return nil, fault.New(fault.Invalid, "offset and bytes must not be negative")
 	}
 	p := make([]byte, min(in.Bytes, mostPiece))
-	n, err := b.Books.ReadJournal(in.Name, in.Offset, p)
+	n, err := b.Usage.ReadJournal(in.Name, in.Offset, p)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fault.New(fault.NotFound, "the journal has no file %q any more", in.Name)
 	}

@@ -105,7 +105,7 @@ type site struct {
 	account  *account.Account
 	post     *post
 	hooks    *alert.Hooks
-	desk     *alert.Desk
+	history  *alert.History
 	courier  *alert.Courier
 }
 
@@ -125,7 +125,7 @@ func newSite(t *testing.T, allow ...string) *site {
 	}
 	s := &site{T: t, clock: &clock{at: base}, store: store, settings: alert.Settings{AllowHosts: allow}, account: acct, post: &post{}}
 	settings, opts := func() alert.Settings { return s.settings }, &alert.Options{Now: s.clock.now}
-	s.hooks, s.desk = alert.NewHooks(store, settings, opts), alert.NewDesk(store, settings, opts)
+	s.hooks, s.history = alert.NewHooks(store, settings, opts), alert.NewHistory(store, settings, opts)
 	s.courier = alert.NewCourier(store, settings, s.post, func(id string) string {
 		if id == acct.ID {
 			return acct.Email
@@ -318,7 +318,7 @@ func TestGuarded(t *testing.T) {
 	if d := s.sent()[0]; d.State != alert.Waiting || d.Problem != "its address is not public" {
 		t.Errorf("the customer's delivery to %s is %+v, want it refused", u.Host, d)
 	}
-	if d, err := s.desk.Deliveries(t.Context(), "", "", alert.Page{Limit: 9}); err != nil || len(d) != 1 || d[0].State != alert.Delivered {
+	if d, err := s.history.Deliveries(t.Context(), "", "", alert.Page{Limit: 9}); err != nil || len(d) != 1 || d[0].State != alert.Delivered {
 		t.Errorf("the operator's delivery is %+v, %v, want it delivered", d, err)
 	}
 	for _, bad := range []string{
@@ -515,10 +515,10 @@ func TestReplayBound(t *testing.T) {
 	if err := s.hooks.Replay(t.Context(), s.account.ID, list[100].ID); !fault.Is(err, fault.RateLimited) {
 		t.Errorf("Replay number 101 = %v, want it refused for now", err)
 	}
-	if d, err := s.desk.Replay(t.Context(), list[100].ID); err != nil || d.State != alert.Waiting {
+	if d, err := s.history.Replay(t.Context(), list[100].ID); err != nil || d.State != alert.Waiting {
 		t.Errorf("Replay by the operator = %+v, %v", d, err)
 	}
-	if _, err := s.desk.Replay(t.Context(), "msg_none"); !fault.Is(err, fault.NotFound) {
+	if _, err := s.history.Replay(t.Context(), "msg_none"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("Replay of what is not there = %v, want not found", err)
 	}
 	s.clock.pass(61 * time.Minute)
@@ -552,7 +552,7 @@ func TestWaitingBound(t *testing.T) {
 		}
 	}
 	count := func(state alert.State) []alert.Delivery {
-		list, err := s.desk.Deliveries(t.Context(), s.account.ID, state, alert.Page{Limit: len(events)})
+		list, err := s.history.Deliveries(t.Context(), s.account.ID, state, alert.Page{Limit: len(events)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -665,7 +665,7 @@ func TestWatch(t *testing.T) {
 	titles := func() (all string) {
 		t.Helper()
 		s.courier.Carry(t.Context())
-		list, err := s.desk.Events(t.Context(), alert.Page{Limit: 100})
+		list, err := s.history.Events(t.Context(), alert.Page{Limit: 100})
 		if err != nil {
 			t.Fatal(err)
 		}

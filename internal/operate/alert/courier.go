@@ -72,7 +72,7 @@ type Courier struct {
 
 	carrying, settling health.Trouble
 
-	operator, customers way
+	operator, customers liveGuard
 }
 
 // NewCourier returns a Courier. sender delivers mail, and address returns where an account gets it. opts may be nil.
@@ -421,14 +421,14 @@ func (c *Courier) guardFor(to *Endpoint) *netguard.Guard {
 }
 
 // way is a guard that follows the settings.
-type way struct {
+type liveGuard struct {
 	mu    sync.Mutex
 	made  *netguard.Guard // nil before the first use
 	allow []string        // the hosts that it lets through
 }
 
 // guard returns the guard that lets some hosts through.
-func (w *way) guard(allow []string) *netguard.Guard {
+func (w *liveGuard) guard(allow []string) *netguard.Guard {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.made == nil || !slices.Equal(w.allow, allow) {
@@ -439,7 +439,7 @@ func (w *way) guard(allow []string) *netguard.Guard {
 }
 
 // close closes idle connections. The caller holds mu.
-func (w *way) close() {
+func (w *liveGuard) close() {
 	if w.made != nil {
 		w.made.Close()
 	}
@@ -447,7 +447,7 @@ func (w *way) close() {
 
 // Close releases connections, after the last Carry.
 func (c *Courier) Close() {
-	for _, w := range []*way{&c.operator, &c.customers} {
+	for _, w := range []*liveGuard{&c.operator, &c.customers} {
 		w.mu.Lock()
 		w.close()
 		w.mu.Unlock()

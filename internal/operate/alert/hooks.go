@@ -197,40 +197,40 @@ func (h *Hooks) Replay(ctx context.Context, accountID, id string) error {
 	return h.store.Replay(ctx, accountID, id, now, now.Add(-time.Hour), replayPerHour)
 }
 
-// DeskStore is what a Desk reads and keeps.
-type DeskStore interface {
+// HistoryStore is what a History reads and keeps.
+type HistoryStore interface {
 	EventStore
 	DeliveryStore
 }
 
-// Desk is the operator's view of all alerts.
-type Desk struct {
-	store    DeskStore
+// History is the operator's view of all alerts.
+type History struct {
+	store    HistoryStore
 	settings func() Settings
 	now      func() time.Time
 }
 
-// NewDesk returns a Desk. opts may be nil.
-func NewDesk(store DeskStore, settings func() Settings, opts *Options) *Desk {
-	return &Desk{store, settings, opts.clock()}
+// NewHistory returns a History. opts may be nil.
+func NewHistory(store HistoryStore, settings func() Settings, opts *Options) *History {
+	return &History{store, settings, opts.clock()}
 }
 
 // Events returns what the operator was told, newest first.
-func (d *Desk) Events(ctx context.Context, p Page) ([]Event, error) { return d.store.Events(ctx, p) }
+func (d *History) Events(ctx context.Context, p Page) ([]Event, error) { return d.store.Events(ctx, p) }
 
 // Deliveries returns deliveries to an account, or to the operator if accountID is empty, newest first. A state that
 // is not empty leaves out all others.
-func (d *Desk) Deliveries(ctx context.Context, accountID string, state State, p Page) ([]Delivery, error) {
+func (d *History) Deliveries(ctx context.Context, accountID string, state State, p Page) ([]Delivery, error) {
 	return d.store.Deliveries(ctx, accountID, "", state, p)
 }
 
 // Find returns a delivery, whoever it is for. It returns fault.NotFound if there is none.
-func (d *Desk) Find(ctx context.Context, id string) (*Delivery, error) {
+func (d *History) Find(ctx context.Context, id string) (*Delivery, error) {
 	return d.store.FindDelivery(ctx, id)
 }
 
 // Replay sends an ended delivery again and returns it. Unlike a customer, the operator may do so as often as it takes.
-func (d *Desk) Replay(ctx context.Context, id string) (*Delivery, error) {
+func (d *History) Replay(ctx context.Context, id string) (*Delivery, error) {
 	found, err := d.Find(ctx, id)
 	if err != nil {
 		return nil, err
@@ -243,7 +243,7 @@ func (d *Desk) Replay(ctx context.Context, id string) (*Delivery, error) {
 }
 
 // Test sends a test to all endpoints of the operator and returns the deliveries.
-func (d *Desk) Test(ctx context.Context) ([]Delivery, error) {
+func (d *History) Test(ctx context.Context) ([]Delivery, error) {
 	endpoints := d.settings().Operator
 	if len(endpoints) == 0 {
 		return nil, fault.New(fault.Conflict, "No endpoint is configured for alerts. Set alerts.email or alerts.webhooks.")
@@ -260,7 +260,7 @@ func (d *Desk) Test(ctx context.Context) ([]Delivery, error) {
 }
 
 // Endpoints returns the operator's endpoints, without their secrets.
-func (d *Desk) Endpoints() []Endpoint {
+func (d *History) Endpoints() []Endpoint {
 	all := slices.Clone(d.settings().Operator)
 	for i := range all {
 		all[i].Secret = ""

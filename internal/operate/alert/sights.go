@@ -11,7 +11,7 @@ import (
 
 // DownUpstreams returns a sight for each provider of which a target is down. One that fails as a whole would be
 // many otherwise, one for each of its models.
-func DownUpstreams(standings []routing.Standing) (found []Sight) {
+func DownUpstreams(targets []routing.TargetHealth) (found []Sight) {
 	type target struct {
 		Upstream string        `json:"upstream"`
 		Key      string        `json:"key,omitempty"` // its last four
@@ -19,7 +19,7 @@ func DownUpstreams(standings []routing.Standing) (found []Sight) {
 	}
 	down, all := map[string][]target{}, map[string]int{}
 	var order []string
-	for _, s := range standings {
+	for _, s := range targets {
 		if all[s.Provider]++; !s.Down {
 			continue
 		}

@@ -11,7 +11,7 @@ import (
 // A provider is one alert, however many of its targets get no calls.
 func TestDownUpstreams(t *testing.T) {
 	t.Parallel()
-	found := alert.DownUpstreams([]routing.Standing{
+	found := alert.DownUpstreams([]routing.TargetHealth{
 		{Provider: "a", Upstream: "m1"}, {Provider: "b", Upstream: "m1", State: routing.Open, Down: true}, {Provider: "b", Upstream: "m2", State: routing.HalfOpen, Key: "1234", Down: true}, {Provider: "b", Upstream: "m3", State: routing.HalfOpen},
 	})
 	if len(found) != 1 || found[0].Key != "upstream b" || found[0].Title != "Upstream b is down: 2 of 3 targets" {

@@ -151,7 +151,7 @@ func (d *doctor) targets() {
 }
 
 // target returns the name of a target, with the last four characters of its key if it has one.
-func target(t routing.Standing) string {
+func target(t routing.TargetHealth) string {
 	if t.Key == "" {
 		return t.Upstream
 	}

@@ -159,7 +159,7 @@ func (f *Feedback) Rate(ctx context.Context, accountID, requestID string, good b
 		if s.AccountID != accountID || now.Sub(s.At) > maxAge {
 			continue
 		}
-		task, ok := taskOf(s.Way)
+		task, ok := taskOf(s.Trace)
 		if !ok {
 			return Vote{}, fault.New(fault.Invalid, "The request %q named its model. Only calls whose model the router chose can be rated.", excerpt.Of(requestID, 100)).At("request_id")
 		}
@@ -175,7 +175,7 @@ func (f *Feedback) Rate(ctx context.Context, accountID, requestID string, good b
 
 // taskOf returns the kind of task of a call whose model the router chose, which is the first word of its reason. The
 // reason is kept with the settlement, so a call can be rated on every node and after a restart.
-func taskOf(w *usage.Way) (catalog.Task, bool) {
+func taskOf(w *usage.Trace) (catalog.Task, bool) {
 	if w == nil || w.Reason == "" {
 		return 0, false
 	}
@@ -188,7 +188,7 @@ func taskOf(w *usage.Way) (catalog.Task, bool) {
 
 // Settled counts how a call ended whose model the router chose. It takes a lock for a moment and waits for nothing.
 func (f *Feedback) Settled(s usage.Settlement) {
-	task, ok := taskOf(s.Way)
+	task, ok := taskOf(s.Trace)
 	// A caller who hangs up says nothing about the model.
 	if !ok || s.End == usage.EndHangUp {
 		return
@@ -197,14 +197,14 @@ func (f *Feedback) Settled(s usage.Settlement) {
 	defer f.mu.Unlock()
 	troubled := s.End == usage.EndCut || s.MCPFailed > 0
 	answered := false
-	for i := range s.Way.Attempts {
-		a := &s.Way.Attempts[i]
+	for i := range s.Trace.Attempts {
+		a := &s.Trace.Attempts[i]
 		if a.Model == s.ModelUsed {
 			answered = answered || a.Outcome == usage.Answered
 			troubled = troubled || a.Outcome != usage.Answered
 			continue
 		}
-		if a.Outcome != usage.Answered && firstOf(s.Way.Attempts, i) {
+		if a.Outcome != usage.Answered && firstOf(s.Trace.Attempts, i) {
 			f.count(place{s.AccountID, a.Model, task}, 1)
 		}
 	}
@@ -237,8 +237,8 @@ func (f *Feedback) count(p place, troubled int64) {
 	t.troubled += troubled
 }
 
-// Standing is what is known of a model at a kind of task, for people.
-type Standing struct {
+// Rating is what is known of a model at a kind of task, for people.
+type Rating struct {
 	Model    string  `json:"model"`
 	Task     string  `json:"task"`
 	Points   float64 `json:"points"`
@@ -250,16 +250,16 @@ type Standing struct {
 	Troubled float64 `json:"troubled"`
 }
 
-// Standings returns what is known, in the order of model and task.
-func (f *Feedback) Standings(ctx context.Context) ([]Standing, error) {
+// Ratings returns what is known, in the order of model and task.
+func (f *Feedback) Ratings(ctx context.Context) ([]Rating, error) {
 	sums, err := f.store.FeedbackSums(ctx, weekOf(f.now()))
 	if err != nil {
 		return nil, err
 	}
-	list := make([]Standing, len(sums))
+	list := make([]Rating, len(sums))
 	for i := range sums {
 		s := &sums[i]
-		list[i] = Standing{s.Model, s.Task.String(), Points(s), s.Accounts, float64(s.Good) / unit, float64(s.Bad) / unit, float64(s.Calls) / unit, float64(s.Troubled) / unit}
+		list[i] = Rating{s.Model, s.Task.String(), Points(s), s.Accounts, float64(s.Good) / unit, float64(s.Bad) / unit, float64(s.Calls) / unit, float64(s.Troubled) / unit}
 	}
 	return list, nil
 }

@@ -146,14 +146,14 @@ func (c calls) Request(_ context.Context, id string) (finder.Found, error) {
 }
 
 func settled(accountID, reason string, age time.Duration) usage.Settlement {
-	return usage.Settlement{ID: "1", At: time.Now().Add(-age), AccountID: accountID, ModelUsed: "m", End: usage.EndComplete, Way: &usage.Way{Reason: reason, Attempts: []usage.Attempt{{Model: "m", Outcome: usage.Answered}}}}
+	return usage.Settlement{ID: "1", At: time.Now().Add(-age), AccountID: accountID, ModelUsed: "m", End: usage.EndComplete, Trace: &usage.Trace{Reason: reason, Attempts: []usage.Attempt{{Model: "m", Outcome: usage.Answered}}}}
 }
 
 func TestWhoMayRate(t *testing.T) {
 	t.Parallel()
 	named := settled("a", "", 0)
 	old := settled("a", "math", 0)
-	old.Way = nil
+	old.Trace = nil
 	f := New(&memory{}, calls{
 		"hard": settled("a", "math, hard; the best of 3", 0), "sticky": settled("a", "agent; goes on with the model of this conversation", 0),
 		"named": named, "of an earlier version": old, "of another": settled("b", "math; the best of 3", 0), "last month": settled("a", "math; the best of 3", 30*24*time.Hour),
@@ -195,13 +195,13 @@ func TestSettled(t *testing.T) {
 		{"cut", func(s *usage.Settlement) { s.End = usage.EndCut }, "m 1/1"},
 		{"a tool failed", func(s *usage.Settlement) { s.MCPCalls, s.MCPFailed = 3, 2 }, "m 1/1"},
 		{"hung up", func(s *usage.Settlement) { s.End = usage.EndHangUp }, ""},
-		{"named", func(s *usage.Settlement) { s.Way.Reason = "" }, ""},
-		{"tried twice", func(s *usage.Settlement) { s.Way.Attempts = attempts("m", "timeout", "m", "answered") }, "m 1/1"},
+		{"named", func(s *usage.Settlement) { s.Trace.Reason = "" }, ""},
+		{"tried twice", func(s *usage.Settlement) { s.Trace.Attempts = attempts("m", "timeout", "m", "answered") }, "m 1/1"},
 		{"tried elsewhere", func(s *usage.Settlement) {
-			s.Way.Attempts = attempts("x", "refused", "x", "refused", "m", "answered")
+			s.Trace.Attempts = attempts("x", "refused", "x", "refused", "m", "answered")
 		}, "m 1/0 x 1/1"},
 		{"nobody answered", func(s *usage.Settlement) {
-			s.End, s.Way.Attempts = usage.EndFailed, attempts("x", "refused", "m", "refused")
+			s.End, s.Trace.Attempts = usage.EndFailed, attempts("x", "refused", "m", "refused")
 		}, "x 1/1"},
 	} {
 		f := New(&memory{}, nil, nil)

@@ -21,15 +21,15 @@ const (
 
 // Letters tells the owners of accounts what happened to their account: suspensions, abuse events, failed payments.
 type Letters struct {
-	board *Board
-	find  func(id string) *account.Account
-	log   *slog.Logger
+	notices *Notices
+	find    func(id string) *account.Account
+	log     *slog.Logger
 }
 
 // NewLetters returns Letters that go to the board. find returns the current state of an account, or
 // nil if there is no such account.
-func NewLetters(board *Board, find func(id string) *account.Account, log *slog.Logger) *Letters {
-	return &Letters{board: board, find: find, log: log}
+func NewLetters(notices *Notices, find func(id string) *account.Account, log *slog.Logger) *Letters {
+	return &Letters{notices: notices, find: find, log: log}
 }
 
 // send sends a notice. It only logs an error: what the notice is about has already happened, and must
@@ -39,7 +39,7 @@ func (l *Letters) send(ctx context.Context, accountID string, kind Kind, title, 
 	if acct == nil {
 		return
 	}
-	if err := l.board.Tell(ctx, accountID, acct.Email, kind, title, body); err != nil {
+	if err := l.notices.Tell(ctx, accountID, acct.Email, kind, title, body); err != nil {
 		l.log.Error("a notice could not be stored", "account", accountID, "title", title, "error", err.Error())
 	}
 }
@@ -101,15 +101,15 @@ func (l *Letters) receipt(to string, acct *account.Account, e billing.Entry) {
 	if cents < 0 {
 		what, cents = "was refunded", -cents
 	}
-	l.board.poster.Post(mail.Message{To: to, Subject: fmt.Sprintf("Payment for the account %s", acct.Email), Text: fmt.Sprintf(
+	l.notices.poster.Post(mail.Message{To: to, Subject: fmt.Sprintf("Payment for the account %s", acct.Email), Text: fmt.Sprintf(
 		"$%d.%02d %s for the %s plan of the account %s. Its owner finds the invoice at %s\n\nYou get this because the owner has named this address for billing.\n",
-		cents/100, cents%100, what, e.Plan, acct.Email, l.board.origin()+planPage)})
+		cents/100, cents%100, what, e.Plan, acct.Email, l.notices.origin()+planPage)})
 }
 
 // Payment tells a customer that a renewal failed and will be retried, or that their plan has ended: after the last
 // retry, or because a payment is disputed. Support finds disputes in the log and the ledger.
 func (l *Letters) Payment(ctx context.Context, acct *account.Account, e billing.Entry) {
-	page := l.board.origin() + planPage
+	page := l.notices.origin() + planPage
 	switch e.What {
 	case billing.RenewalFailed:
 		l.send(ctx, acct.ID, Payment, "Your payment failed", fmt.Sprintf(

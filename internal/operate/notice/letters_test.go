@@ -25,8 +25,8 @@ func TestLetters(t *testing.T) {
 		t.Fatal(err)
 	}
 	var posted box
-	board := notice.NewBoard(s, &posted, func() string { return "https://x.example" }, nil)
-	letters := notice.NewLetters(board, func(id string) *account.Account {
+	notices := notice.New(s, &posted, func() string { return "https://x.example" }, nil)
+	letters := notice.NewLetters(notices, func(id string) *account.Account {
 		if id == a.ID {
 			return a
 		}

@@ -59,8 +59,8 @@ type Store interface {
 // Poster sends mail, sooner or later. *mail.Outbox implements it.
 type Poster interface{ Post(m mail.Message) }
 
-// Board stores notices, mails them, and returns them to pages.
-type Board struct {
+// Notices stores notices, mails them, and returns them to pages.
+type Notices struct {
 	store  Store
 	poster Poster
 	origin func() string
@@ -79,8 +79,8 @@ type Options struct {
 
 // NewBoard returns a board. origin returns the origin of the pages, for links in mail; it is a
 // function because a reload can change it. opts may be nil.
-func NewBoard(store Store, poster Poster, origin func() string, opts *Options) *Board {
-	b := &Board{store: store, poster: poster, origin: origin, now: time.Now}
+func New(store Store, poster Poster, origin func() string, opts *Options) *Notices {
+	b := &Notices{store: store, poster: poster, origin: origin, now: time.Now}
 	if opts != nil && opts.Now != nil {
 		b.now = opts.Now
 	}
@@ -92,7 +92,7 @@ func NewBoard(store Store, poster Poster, origin func() string, opts *Options) *
 
 // Tell stores a notice and mails it to the account's owner. If it cannot be stored, it is not mailed
 // either: a mail refers to the page with the notice.
-func (b *Board) Tell(ctx context.Context, accountID, email string, kind Kind, title, body string) error {
+func (b *Notices) Tell(ctx context.Context, accountID, email string, kind Kind, title, body string) error {
 	n := Notice{ID: "note_" + rand.Text(), AccountID: accountID, At: b.clock(), Kind: kind, Title: title, Body: body}
 	if err := b.store.AddNotice(ctx, &n); err != nil {
 		return fmt.Errorf("tell %s: %w", accountID, err)
@@ -106,19 +106,19 @@ func (b *Board) Tell(ctx context.Context, accountID, email string, kind Kind, ti
 }
 
 // List returns an account's newest notices.
-func (b *Board) List(ctx context.Context, accountID string, limit int) ([]Notice, error) {
+func (b *Notices) List(ctx context.Context, accountID string, limit int) ([]Notice, error) {
 	return b.store.Notices(ctx, accountID, limit)
 }
 
 // Unread returns how many notices an account has not seen.
-func (b *Board) Unread(ctx context.Context, accountID string) (int, error) {
+func (b *Notices) Unread(ctx context.Context, accountID string) (int, error) {
 	return b.store.UnreadNotices(ctx, accountID)
 }
 
 // Read marks all notices of an account as seen.
-func (b *Board) Read(ctx context.Context, accountID string) error {
+func (b *Notices) Read(ctx context.Context, accountID string) error {
 	return b.store.ReadNotices(ctx, accountID, b.clock())
 }
 
 // clock returns the time to the millisecond, which is what the store keeps.
-func (b *Board) clock() time.Time { return b.now().UTC().Truncate(time.Millisecond) }
+func (b *Notices) clock() time.Time { return b.now().UTC().Truncate(time.Millisecond) }

@@ -27,7 +27,7 @@ func TestBoard(t *testing.T) {
 		t.Fatal(err)
 	}
 	var posted box
-	b := notice.NewBoard(s, &posted, func() string { return "https://x.example" }, nil)
+	b := notice.New(s, &posted, func() string { return "https://x.example" }, nil)
 	if err := b.Tell(ctx, a.ID, a.Email, notice.Inquiry, "A question", "What is it for?"); err != nil {
 		t.Fatal(err)
 	}

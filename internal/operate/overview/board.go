@@ -38,7 +38,7 @@ type Store interface {
 type Gauges struct {
 	Running, Streams, Journal int64
 	Refused                   int64 // since the start of the process
-	Targets                   []routing.Standing
+	Targets                   []routing.TargetHealth
 	// Models are the models that customers may call, with their health in a word, as routing describes it.
 	Models []ModelHealth
 }
@@ -151,7 +151,7 @@ func (b *Board) look() {
 	defer b.mu.Unlock()
 	// Gauges count since the start of the process. This minute gets what was added since the last look.
 	refused, targets := g.Refused-b.last.Refused, map[string]Target{}
-	was := map[string]*routing.Standing{}
+	was := map[string]*routing.TargetHealth{}
 	for i := range b.last.Targets {
 		was[targetName(&b.last.Targets[i])] = &b.last.Targets[i]
 	}
@@ -159,7 +159,7 @@ func (b *Board) look() {
 		t := &g.Targets[i]
 		old := was[targetName(t)]
 		if old == nil || t.Answered < old.Answered || t.Failed < old.Failed { // it is new, or its provider was configured again
-			old = &routing.Standing{}
+			old = &routing.TargetHealth{}
 		}
 		d := Target{t.Answered - old.Answered, t.Failed - old.Failed, (t.Waited - old.Waited).Milliseconds()}
 		if d.Answered > 0 || d.Failed > 0 {
@@ -324,7 +324,7 @@ func Loaders(minutes []Minute, most int) []Loader {
 }
 
 // Series returns what a target did, in as many parts of equal length as asked for.
-func Series(minutes []Minute, s *routing.Standing, parts int) []Target {
+func Series(minutes []Minute, s *routing.TargetHealth, parts int) []Target {
 	out := make([]Target, parts)
 	name := targetName(s)
 	for i := range minutes {

@@ -73,7 +73,7 @@ func TestRecord(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
 		var gauges atomic.Pointer[Gauges]
 		gauges.Store(&Gauges{
-			Targets: []routing.Standing{{Provider: "p", Upstream: "u"}},
+			Targets: []routing.TargetHealth{{Provider: "p", Upstream: "u"}},
 			Models:  []ModelHealth{{"m", "healthy"}, {"idle", "healthy"}, {"broken", "down"}, {"half", "degraded"}},
 		})
 		one := New(func() Gauges { return *gauges.Load() }, &Options{Store: db, Node: "one", Log: log})

@@ -68,7 +68,7 @@ type Target struct {
 }
 
 // targetName names a target in Minute.Targets.
-func targetName(s *routing.Standing) string { return s.Provider + "/" + s.Upstream + " " + s.Key }
+func targetName(s *routing.TargetHealth) string { return s.Provider + "/" + s.Upstream + " " + s.Key }
 
 // settled counts a call that ended in the minute.
 func (m *Minute) settled(s *usage.Settlement) {

@@ -74,7 +74,7 @@ func TestBoard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := &shared{}
 		var gauges atomic.Pointer[Gauges]
-		gauges.Store(&Gauges{Streams: 2, Refused: 7, Targets: []routing.Standing{{Provider: "p", Upstream: "u", Answered: 5}}})
+		gauges.Store(&Gauges{Streams: 2, Refused: 7, Targets: []routing.TargetHealth{{Provider: "p", Upstream: "u", Answered: 5}}})
 		one := New(func() Gauges { return *gauges.Load() }, &Options{Store: db, Node: "one"})
 		two := New(func() Gauges { return Gauges{} }, &Options{Store: db, Node: "two"})
 		ctx, stop := context.WithCancel(t.Context())
@@ -84,7 +84,7 @@ func TestBoard(t *testing.T) {
 		time.Sleep(30 * time.Second) // to the middle of a minute
 		one.Settled([]usage.Settlement{call("a", time.Now(), 100*time.Millisecond, usage.EndComplete), call("b", time.Now().Add(-2*time.Minute), time.Second, usage.EndFailed)})
 		two.Settled([]usage.Settlement{call("a", time.Now(), 400*time.Millisecond, usage.EndCut)})
-		targets := []routing.Standing{{Provider: "p", Upstream: "u", Answered: 8, Failed: 1, Waited: time.Second}}
+		targets := []routing.TargetHealth{{Provider: "p", Upstream: "u", Answered: 8, Failed: 1, Waited: time.Second}}
 		gauges.Store(&Gauges{Streams: 1, Refused: 9, Targets: targets})
 		time.Sleep(2 * sampleEvery)
 		synctest.Wait()
@@ -100,7 +100,7 @@ func TestBoard(t *testing.T) {
 			if p := now.Took.Quantile(0.5); p < 80*time.Millisecond || p > 120*time.Millisecond {
 				t.Errorf("%s: the median is %s, want about 100ms", name, p)
 			}
-			if got := Series(minutes, &routing.Standing{Provider: "p", Upstream: "u"}, Parts)[Parts-1]; got != (Target{Answered: 8, Failed: 1, WaitedMS: 1000}) {
+			if got := Series(minutes, &routing.TargetHealth{Provider: "p", Upstream: "u"}, Parts)[Parts-1]; got != (Target{Answered: 8, Failed: 1, WaitedMS: 1000}) {
 				t.Errorf("%s: the series of the target ends with %+v", name, got)
 			}
 			if got := Loaders(minutes, 1); len(got) != 1 || got[0] != (Loader{"a", Load{Calls: 2, Failed: 1, Tokens: 30}}) {
@@ -209,9 +209,9 @@ func TestReport(t *testing.T) {
 		}
 		counts, away := 0, error(nil)
 		b := New(func() Gauges {
-			return Gauges{Targets: []routing.Standing{{Down: true}, {Drained: true}, {State: routing.HalfOpen}}}
+			return Gauges{Targets: []routing.TargetHealth{{Down: true}, {Drained: true}, {State: routing.HalfOpen}}}
 		}, nil)
-		d := NewDesk(b, Sources{
+		d := NewReporter(b, Sources{
 			Accounts: func(yield func(*account.Account)) {
 				counts++
 				for _, a := range accounts {

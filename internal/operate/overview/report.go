@@ -109,8 +109,8 @@ type Report struct {
 	Problems []string `json:"problems,omitempty"`
 }
 
-// Desk makes reports.
-type Desk struct {
+// Reporter makes reports.
+type Reporter struct {
 	board *Board
 	Sources
 
@@ -127,11 +127,11 @@ type census struct {
 	problem  string
 }
 
-// NewDesk returns a desk that reports what a board knows.
-func NewDesk(b *Board, s Sources) *Desk { return &Desk{board: b, Sources: s} }
+// NewReporter returns a reporter that reports what a board knows.
+func NewReporter(b *Board, s Sources) *Reporter { return &Reporter{board: b, Sources: s} }
 
 // Report returns the state of the service now.
-func (d *Desk) Report(ctx context.Context) Report {
+func (d *Reporter) Report(ctx context.Context) Report {
 	now := d.board.now().UTC()
 	minutes := d.board.Minutes(ctx)
 	r := Report{At: now, Nodes: d.Nodes(), Points: make([]Point, len(minutes)), Busy: []Busy{}}
@@ -178,7 +178,7 @@ func (m *Minute) point() Point {
 }
 
 // count counts accounts and adds up payments, unless that was done a moment ago.
-func (d *Desk) count(ctx context.Context, now time.Time) census {
+func (d *Reporter) count(ctx context.Context, now time.Time) census {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.counted.IsZero() && now.Sub(d.counted) < censusEvery {
@@ -214,12 +214,12 @@ func (d *Desk) count(ctx context.Context, now time.Time) census {
 // Upstream is a target of the node that was asked, and what all nodes did with it in the last three hours, in parts of
 // five minutes.
 type Upstream struct {
-	routing.Standing
+	routing.TargetHealth
 	Series []Target `json:"series"`
 }
 
 // Upstreams returns the targets of this node with their series.
-func (d *Desk) Upstreams(ctx context.Context) []Upstream {
+func (d *Reporter) Upstreams(ctx context.Context) []Upstream {
 	minutes := d.board.Minutes(ctx)
 	list := []Upstream{}
 	for _, s := range d.board.sample().Targets {

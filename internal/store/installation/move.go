@@ -63,15 +63,15 @@ type Moved struct {
 
 // Plan is what a Move would do.
 type Plan struct {
-	Tables  []sqlstore.Comparison `json:"tables"` // only the figures of the source
-	Rows    int64                 `json:"rows"`
-	Target  sqlstore.Standing     `json:"target"`
-	Running bool                  `json:"server_running"`
-	Version int64                 `json:"version"` // of the source
-	Known   int64                 `json:"known_version"`
-	Videos  int                   `json:"videos"`
-	Bytes   int64                 `json:"video_bytes"`
-	KeyFile string                `json:"key_file,omitempty"`
+	Tables  []sqlstore.Comparison  `json:"tables"` // only the figures of the source
+	Rows    int64                  `json:"rows"`
+	Target  sqlstore.TransferState `json:"target"`
+	Running bool                   `json:"server_running"`
+	Version int64                  `json:"version"` // of the source
+	Known   int64                  `json:"known_version"`
+	Videos  int                    `json:"videos"`
+	Bytes   int64                  `json:"video_bytes"`
+	KeyFile string                 `json:"key_file,omitempty"`
 }
 
 // Run moves the installation. It may be interrupted and run again.
@@ -123,8 +123,8 @@ var errInterrupted = errors.New("interrupted; what was copied is kept: run the s
 // settle moves what the journal holds to the source. After the move was finished it is left alone: a server on
 // PostgreSQL may have written it.
 func (m *Move) settle(ctx context.Context, dir *datadir.Dir, source *sqlstore.Store) error {
-	standing, err := sqlstore.Examine(ctx, source, m.To)
-	if err != nil || standing == sqlstore.Complete {
+	held, err := sqlstore.Examine(ctx, source, m.To)
+	if err != nil || held == sqlstore.Complete {
 		return err
 	}
 	m.Report("settling the journal", sqlstore.Progress{})
@@ -205,11 +205,11 @@ func (m *Move) move(ctx context.Context, source *sqlstore.Store, out *Moved, las
 		return err
 	}
 	defer t.Close()
-	standing, err := t.Begin(ctx)
+	held, err := t.Begin(ctx)
 	if err != nil {
 		return err
 	}
-	if out.Verified = standing == sqlstore.Complete; out.Verified && !last {
+	if out.Verified = held == sqlstore.Complete; out.Verified && !last {
 		return errors.New("the move to this target was finished before; to compare the two again, stop the server that uses the data folder")
 	}
 	if !out.Verified {

@@ -45,13 +45,13 @@ type Transfer struct {
 	Mended int64
 }
 
-// Standing is what a target holds, as far as a Transfer from one installation is concerned.
-type Standing string
+// TransferState is what a target holds, as far as a Transfer from one installation is concerned.
+type TransferState string
 
 const (
-	Empty      Standing = "empty"      // no data of anybody
-	Incomplete Standing = "incomplete" // a copy of the same installation that was interrupted
-	Complete   Standing = "complete"   // a complete copy of the same installation
+	Empty      TransferState = "empty"      // no data of anybody
+	Incomplete TransferState = "incomplete" // a copy of the same installation that was interrupted
+	Complete   TransferState = "complete"   // a complete copy of the same installation
 )
 
 // move is a row of the table transfers.
@@ -195,7 +195,7 @@ func (s *Store) installation() string {
 
 // Examine looks at a PostgreSQL database without changing it, and returns what it means as the target for
 // the installation of from. A database that must not be written to is an error.
-func Examine(ctx context.Context, from *Store, url string) (Standing, error) {
+func Examine(ctx context.Context, from *Store, url string) (TransferState, error) {
 	to, err := open(ctx, url, "")
 	if err != nil {
 		return "", err
@@ -215,7 +215,7 @@ func Examine(ctx context.Context, from *Store, url string) (Standing, error) {
 	if encoding != "UTF8" {
 		return "", fmt.Errorf("the target stores text as %s: create the database with ENCODING 'UTF8'", encoding)
 	}
-	return to.standing(ctx, from.installation())
+	return to.transferState(ctx, from.installation())
 }
 
 // errForeign means that the target holds data that a Transfer would mix with its own.
@@ -223,7 +223,7 @@ var errForeign = errors.New("the target holds data of another installation: name
 
 // standing returns what the database holds, as a target of the installation.
 // A database takes part in one move at a time, so the first row decides.
-func (s *Store) standing(ctx context.Context, installation string) (Standing, error) {
+func (s *Store) transferState(ctx context.Context, installation string) (TransferState, error) {
 	// The table may be missing; then the database is only accepted if it has no rows.
 	moves, _ := s.transfers(ctx)
 	if len(moves) == 0 {
@@ -316,10 +316,10 @@ func (t *Transfer) Close() error {
 
 // Begin marks the target as being filled and takes its foreign keys away, in one transaction. A target
 // that is being filled already stays as it is. One that is complete is not written to again.
-func (t *Transfer) Begin(ctx context.Context) (Standing, error) {
-	standing, err := t.to.standing(ctx, t.id)
-	if err != nil || standing != Empty {
-		return standing, err
+func (t *Transfer) Begin(ctx context.Context) (TransferState, error) {
+	held, err := t.to.transferState(ctx, t.id)
+	if err != nil || held != Empty {
+		return held, err
 	}
 	// The server that LOCK waits for may take its time.
 	err = t.to.longTx(ctx, func(tx *Conn) error {
@@ -347,7 +347,7 @@ func (t *Transfer) Begin(ctx context.Context) (Standing, error) {
 		}
 		return tx.Exec(Insert("transfers", "installation, state, at, restore"), t.id, stateCopying, time.Now(), strings.Join(restore, ";\n"))
 	})
-	return standing, err
+	return held, err
 }
 
 // Finish puts the foreign keys back, which checks them, and marks the target as complete and the source

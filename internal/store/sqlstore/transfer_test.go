@@ -60,7 +60,7 @@ func transfer(t testing.TB, from *sqlstore.Store, url string) (*sqlstore.Transfe
 }
 
 // begin takes the step that must find the target in the standing.
-func begin(t testing.TB, tr *sqlstore.Transfer, want sqlstore.Standing) {
+func begin(t testing.TB, tr *sqlstore.Transfer, want sqlstore.TransferState) {
 	t.Helper()
 	if got, err := tr.Begin(t.Context()); err != nil || got != want {
 		t.Fatalf("Begin = %q, %v, want %q", got, err, want)

@@ -91,7 +91,7 @@ func TestRoundTrips(t *testing.T) {
 	s := open(t, address, "")
 	key := seal.NewKey()
 	replies := idempotency.New(s, slog.New(slog.DiscardHandler), &idempotency.Options{Claims: s, Node: "n", Key: key, Patience: time.Minute})
-	shelf := responses.NewShelf(s, &responses.ShelfOptions{Key: key})
+	archive := responses.NewArchive(s, &responses.ArchiveOptions{Key: key})
 	asked, err := responses.Parse([]byte(`{"model":"m","input":"hello"}`))
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestRoundTrips(t *testing.T) {
 		want int64
 	}{
 		{"storing a response", func(n int) error {
-			return shelf.Keep(t.Context(), "acct_1", asked, fmt.Sprint("resp_", n), []byte(`{"output":[]}`))
+			return archive.Keep(t.Context(), "acct_1", asked, fmt.Sprint("resp_", n), []byte(`{"output":[]}`))
 		}, 1},
 		{"beginning a call that has a key", func(n int) (err error) {
 			turn, _, err = replies.Begin(t.Context(), request(n))

@@ -246,7 +246,7 @@ func TestOldRequestsAreFound(t *testing.T) {
 				t.Fatal(err)
 			}
 			found, err := open(t, url, dir).Requests(t.Context(), id, 10)
-			if err != nil || len(found) != 1 || found[0].ID != id || found[0].Way != nil {
+			if err != nil || len(found) != 1 || found[0].ID != id || found[0].Trace != nil {
 				t.Errorf("Requests = %+v, %v, want the call of the earlier version", found, err)
 			}
 		})

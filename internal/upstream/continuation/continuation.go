@@ -62,8 +62,8 @@ type Store interface {
 	TrimStates(ctx context.Context, most int64, atOnce int) (int, error)
 }
 
-// Keeper keeps the states of all accounts. It is safe for concurrent use.
-type Keeper struct {
+// States keeps the states of all accounts. It is safe for concurrent use.
+type States struct {
 	store Store
 	key   seal.Key
 	now   func() time.Time
@@ -77,8 +77,8 @@ type Options struct {
 }
 
 // New returns a keeper on the store.
-func New(store Store, opts *Options) *Keeper {
-	k := &Keeper{store: store, now: time.Now}
+func New(store Store, opts *Options) *States {
+	k := &States{store: store, now: time.Now}
 	if opts == nil {
 		return k
 	}
@@ -90,12 +90,12 @@ func New(store Store, opts *Options) *Keeper {
 }
 
 // For returns the memory of one account, for one turn of a model.
-func (k *Keeper) For(accountID string) *Memory { return &Memory{keeper: k, accountID: accountID} }
+func (k *States) For(accountID string) *Memory { return &Memory{states: k, accountID: accountID} }
 
 // Memory is what is kept for one account, as one turn of a model sees it. A nil Memory keeps nothing and
 // has nothing.
 type Memory struct {
-	keeper    *Keeper
+	states    *States
 	accountID string
 	recalls   atomic.Int64 // calls of Recall so far
 	recalled  atomic.Int64 // bytes that they returned
@@ -111,11 +111,11 @@ func (m *Memory) Keep(ctx context.Context, callID string, state []byte) error {
 	}
 	box := m.box(callID)
 	id := box.ID()
-	sealed := &State{ID: id[:], AccountID: m.accountID, Sealed: box.Seal(state), ExpiresAt: m.keeper.now().Add(keepFor)}
-	err := m.keeper.store.KeepState(ctx, sealed, MaxAccount())
-	if err == nil && m.keeper.fresh.Add(int64(len(sealed.Sealed))) > trimEvery {
-		m.keeper.fresh.Store(0)
-		err = m.keeper.trim(ctx)
+	sealed := &State{ID: id[:], AccountID: m.accountID, Sealed: box.Seal(state), ExpiresAt: m.states.now().Add(keepFor)}
+	err := m.states.store.KeepState(ctx, sealed, MaxAccount())
+	if err == nil && m.states.fresh.Add(int64(len(sealed.Sealed))) > trimEvery {
+		m.states.fresh.Store(0)
+		err = m.states.trim(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("keeping the state of a tool call: %w", err)
@@ -125,7 +125,7 @@ func (m *Memory) Keep(ctx context.Context, callID string, state []byte) error {
 
 // trim deletes the oldest states of all accounts until together they are within MaxAll. It deletes a few at
 // a time, so that no transaction is long.
-func (k *Keeper) trim(ctx context.Context) error {
+func (k *States) trim(ctx context.Context) error {
 	for {
 		if n, err := k.store.TrimStates(ctx, MaxAll, trimAtOnce); err != nil || n == 0 {
 			return err
@@ -144,7 +144,7 @@ func (m *Memory) Recall(ctx context.Context, callID string) ([]byte, bool, error
 	}
 	box := m.box(callID)
 	id := box.ID()
-	sealed, err := m.keeper.store.FindState(ctx, id[:], m.keeper.now())
+	sealed, err := m.states.store.FindState(ctx, id[:], m.states.now())
 	if err != nil {
 		return nil, false, fmt.Errorf("recalling the state of a tool call: %w", err)
 	}
@@ -162,5 +162,5 @@ func (m *Memory) Recall(ctx context.Context, callID string) ([]byte, bool, error
 // box returns the box in which the state of a tool call is encrypted. Only the same account and the same
 // call id open it.
 func (m *Memory) box(callID string) seal.Box {
-	return m.keeper.key.Box("continuation", m.accountID, callID)
+	return m.states.key.Box("continuation", m.accountID, callID)
 }

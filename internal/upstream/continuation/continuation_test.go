@@ -11,8 +11,8 @@ import (
 	"sluice/internal/upstream/continuation"
 )
 
-// shelf is a store in memory.
-type shelf struct {
+// states is a store in memory.
+type states struct {
 	kept    map[string]box
 	trimmed int
 	err     error
@@ -23,7 +23,7 @@ type box struct {
 	expires time.Time
 }
 
-func (s *shelf) KeepState(_ context.Context, st *continuation.State, most continuation.Bound) error {
+func (s *states) KeepState(_ context.Context, st *continuation.State, most continuation.Bound) error {
 	if most != continuation.MaxAccount() || st.AccountID == "" {
 		panic("a state without an account or a bound")
 	}
@@ -31,7 +31,7 @@ func (s *shelf) KeepState(_ context.Context, st *continuation.State, most contin
 	return s.err
 }
 
-func (s *shelf) TrimStates(_ context.Context, most int64, _ int) (int, error) {
+func (s *states) TrimStates(_ context.Context, most int64, _ int) (int, error) {
 	s.trimmed++
 	if most != continuation.MaxAll || s.trimmed%3 == 0 { // at the third time it is enough
 		return 0, s.err
@@ -39,7 +39,7 @@ func (s *shelf) TrimStates(_ context.Context, most int64, _ int) (int, error) {
 	return 1, s.err
 }
 
-func (s *shelf) FindState(_ context.Context, id []byte, now time.Time) ([]byte, error) {
+func (s *states) FindState(_ context.Context, id []byte, now time.Time) ([]byte, error) {
 	if b, ok := s.kept[string(id)]; ok && b.expires.After(now) {
 		return b.sealed, s.err
 	}
@@ -49,9 +49,9 @@ func (s *shelf) FindState(_ context.Context, id []byte, now time.Time) ([]byte, 
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	store := &shelf{kept: map[string]box{}}
-	keeper := continuation.New(store, &continuation.Options{Now: func() time.Time { return now }})
-	mine := keeper.For("acct_1")
+	store := &states{kept: map[string]box{}}
+	states := continuation.New(store, &continuation.Options{Now: func() time.Time { return now }})
+	mine := states.For("acct_1")
 	recall := func(m *continuation.Memory, id, want string) {
 		t.Helper()
 		got, ok, err := m.Recall(t.Context(), id)
@@ -67,7 +67,7 @@ func TestMemory(t *testing.T) {
 	}
 	recall(mine, "call_1", "a signature")
 	recall(mine, "call_2", "")
-	recall(keeper.For("acct_2"), "call_1", "")
+	recall(states.For("acct_2"), "call_1", "")
 	recall(nil, "call_1", "")
 	for id, b := range store.kept {
 		if bytes.Contains(b.sealed, []byte("signature")) || bytes.Contains([]byte(id), []byte("call_1")) {
@@ -95,11 +95,11 @@ func TestMemory(t *testing.T) {
 func TestRecallsAreBounded(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ size, want int }{{100, 4096}, {4 << 20, 7}, {1 << 20, 28}} {
-		keeper := continuation.New(&shelf{kept: map[string]box{}}, nil)
-		if err := keeper.For("acct_1").Keep(t.Context(), "call", make([]byte, tt.size)); err != nil {
+		states := continuation.New(&states{kept: map[string]box{}}, nil)
+		if err := states.For("acct_1").Keep(t.Context(), "call", make([]byte, tt.size)); err != nil {
 			t.Fatal(err)
 		}
-		m, got := keeper.For("acct_1"), 0
+		m, got := states.For("acct_1"), 0
 		for range 5000 {
 			if _, ok, err := m.Recall(t.Context(), "call"); err != nil {
 				t.Fatal(err)
@@ -116,7 +116,7 @@ func TestRecallsAreBounded(t *testing.T) {
 // The states of all accounts are held against their bound now and then, until they fit.
 func TestTrim(t *testing.T) {
 	t.Parallel()
-	store := &shelf{kept: map[string]box{}}
+	store := &states{kept: map[string]box{}}
 	m := continuation.New(store, nil).For("acct_1")
 	state := make([]byte, continuation.MaxState)
 	for kept := 0; kept < continuation.MaxAll/64; kept += len(state) {
@@ -136,7 +136,7 @@ func TestTrim(t *testing.T) {
 // open a state.
 func TestIDAloneDoesNotOpen(t *testing.T) {
 	t.Parallel()
-	store := &shelf{kept: map[string]box{}}
+	store := &states{kept: map[string]box{}}
 	key := seal.NewKey()
 	mine := continuation.New(store, &continuation.Options{Key: key}).For("acct_1")
 	if err := mine.Keep(t.Context(), "call_1", []byte("hidden")); err != nil {

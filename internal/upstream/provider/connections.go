@@ -35,12 +35,12 @@ type connections struct {
 	full   *http.Transport
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	start  func(ctx context.Context, network, address string) (net.Conn, error) // the same with TLS
-	way    atomic.Pointer[way]                                                  // of the last call, which is usually that of all; nil before the first
+	way    atomic.Pointer[served]                                               // of the last call, which is usually that of all; nil before the first
 	onCall bool                                                                 // see PoolOptions
 }
 
 // way records which transport serves a host, so that the proxy settings are not read for each call.
-type way struct {
+type served struct {
 	scheme, host string
 	by           *plainhttp.Transport // nil if it is full
 }
@@ -146,7 +146,7 @@ func (c *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	// Nothing was sent, and no call will try again.
-	c.way.Store(&way{scheme: req.URL.Scheme, host: req.URL.Host})
+	c.way.Store(&served{scheme: req.URL.Scheme, host: req.URL.Host})
 	again := *req
 	if req.GetBody != nil {
 		if again.Body, err = req.GetBody(); err != nil {
@@ -163,7 +163,7 @@ func (c *connections) choose(u *url.URL) *plainhttp.Transport {
 	}
 	w := c.way.Load()
 	if w == nil || w.host != u.Host || w.scheme != u.Scheme {
-		w = &way{scheme: u.Scheme, host: u.Host}
+		w = &served{scheme: u.Scheme, host: u.Host}
 		if proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u}); proxy == nil && err == nil {
 			switch u.Scheme {
 			case "http":

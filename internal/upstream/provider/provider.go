@@ -144,7 +144,7 @@ type Event struct {
 	Finish chat.Finish
 	Usage  chat.Usage
 	Raw    []byte // with Chunk and Whole; what a relay.Dialect gets has texts in it
-	Rest   *Rest // with Finish; nil if there is none
+	Rest   *Rest  // with Finish; nil if there is none
 	// Native is the upstream's own event, if the caller speaks the upstream's dialect and it is not OpenAI's. In the
 	// dialect of Messages it may be several, one on each line: those that came before have no event of their own.
 	Native []byte

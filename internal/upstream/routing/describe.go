@@ -49,7 +49,7 @@ func (r *Routes) Gauges(now time.Time) []telemetry.Upstream {
 		at[name] = len(all)
 		all = append(all, u)
 	}
-	for _, target := range r.Standings(now) {
+	for _, target := range r.Targets(now) {
 		i, ok := at[target.Provider]
 		if !ok {
 			continue

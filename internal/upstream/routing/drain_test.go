@@ -55,7 +55,7 @@ func TestDrain(t *testing.T) {
 	if got := r.Describe(a, now) + " " + r.Describe(b, now); got != "degraded down" {
 		t.Errorf("Describe = %s, want degraded down", got)
 	}
-	for _, s := range r.Standings(now) {
+	for _, s := range r.Targets(now) {
 		if s.Drained != slices.Contains(*drained.Load(), s.Upstream) {
 			t.Errorf("Standing of %s: drained %t", s.Upstream, s.Drained)
 		}

@@ -266,7 +266,7 @@ func (h *Health) wait(now time.Time) (d time.Duration, open, asked bool) {
 }
 
 // look fills in the state and the averages of a standing.
-func (h *Health) look(now time.Time, to *Standing) {
+func (h *Health) look(now time.Time, to *TargetHealth) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	to.ErrorRate, to.Latency = h.errorRate, h.latency

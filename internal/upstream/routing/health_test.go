@@ -79,7 +79,7 @@ func TestBreaker(t *testing.T) {
 				h.end(p, neither, now, 0)
 			}
 		}
-		var s Standing
+		var s TargetHealth
 		if h.look(now, &s); s.State != tt.want {
 			t.Errorf("%s: after %s the breaker is %v, want %v", name, tt.story, s.State, tt.want)
 		}
@@ -119,7 +119,7 @@ func TestOneProbe(t *testing.T) {
 		}
 	}
 	h.end(probe, bad, now, 0)
-	var s Standing
+	var s TargetHealth
 	if h.look(now, &s); s.ErrorRate == 0 || s.Latency != time.Second {
 		t.Errorf("after the probe broke off: %+v, want that it counts", s)
 	}

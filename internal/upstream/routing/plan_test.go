@@ -343,7 +343,7 @@ func TestReload(t *testing.T) {
 			t.Errorf("after a reload: %+v", s)
 		}
 	}
-	if all := r.Standings(epoch); len(all) != 7 {
+	if all := r.Targets(epoch); len(all) != 7 {
 		t.Errorf("Standings = %+v, want every target once", all)
 	}
 }

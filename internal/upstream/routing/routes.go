@@ -119,24 +119,24 @@ func (r *Routes) known(at place) *Health {
 	return &Health{}
 }
 
-// Standings returns the health of every target.
-func (r *Routes) Standings(now time.Time) []Standing {
-	all := make([]Standing, len(r.targets))
+// Targets returns the health of every target.
+func (r *Routes) Targets(now time.Time) []TargetHealth {
+	all := make([]TargetHealth, len(r.targets))
 	for i, t := range r.targets {
-		all[i] = t.Standing(now)
+		all[i] = t.Health(now)
 	}
 	return all
 }
 
 // Of returns the health of one model's targets; nil if the catalog does not have the model.
-func (r *Routes) Of(m *catalog.Model, now time.Time) []Standing {
+func (r *Routes) Of(m *catalog.Model, now time.Time) []TargetHealth {
 	rt := r.byModel[m]
 	if rt == nil {
 		return nil
 	}
-	all := make([]Standing, len(rt.targets))
+	all := make([]TargetHealth, len(rt.targets))
 	for i, t := range rt.targets {
-		all[i] = t.Standing(now)
+		all[i] = t.Health(now)
 	}
 	return all
 }

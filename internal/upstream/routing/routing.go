@@ -385,7 +385,7 @@ func (r *Routes) condition(m *catalog.Model, now time.Time) (latency time.Durati
 	o = outOfOrder
 	found := false
 	for _, t := range rt.targets {
-		s := t.Standing(now)
+		s := t.Health(now)
 		if !s.Callable() {
 			continue
 		}

@@ -64,8 +64,8 @@ type load struct {
 // that brought content and those that failed. A call may be in both.
 type Tally struct{ Running, Answered, Failed int64 }
 
-// Standing is the health of a target, as the operator sees it.
-type Standing struct {
+// TargetHealth is the health of a target, as the operator sees it.
+type TargetHealth struct {
 	Provider  string        `json:"provider"`
 	Upstream  string        `json:"upstream"`
 	Key       string        `json:"key,omitempty"` // its last four
@@ -84,11 +84,11 @@ type Standing struct {
 }
 
 // Callable reports whether a new call may go to the target now. It changes within seconds while a target fails.
-func (s *Standing) Callable() bool { return s.State != Open && !s.Drained }
+func (s *TargetHealth) Callable() bool { return s.State != Open && !s.Drained }
 
 // Healthy reports whether the target serves calls, as people are told: on the status page, in the catalog, in the
 // console and in alerts (docs/routing.md#down).
-func (s *Standing) Healthy() bool { return !s.Down && !s.Drained }
+func (s *TargetHealth) Healthy() bool { return !s.Down && !s.Drained }
 
 // isDrained reports whether the operator wants no new calls here. It is asked before each attempt, so that a request
 // that has already begun does not come here either.
@@ -114,9 +114,9 @@ func (t *Target) begin(now time.Time, n need) (permit, bool) {
 	return p, ok
 }
 
-// Standing returns the health of the target.
-func (t *Target) Standing(now time.Time) Standing {
-	s := Standing{Provider: t.Provider, Upstream: t.Upstream, Key: t.LastFour, Drained: t.isDrained()}
+// TargetHealth returns the health of the target.
+func (t *Target) Health(now time.Time) TargetHealth {
+	s := TargetHealth{Provider: t.Provider, Upstream: t.Upstream, Key: t.LastFour, Drained: t.isDrained()}
 	t.health.look(now, &s)
 	return s
 }

@@ -54,32 +54,32 @@ const (
 // showAccount renders the page. The caller sets Enrolment, Email, Form and Problems of the
 // view; showAccount fills in the rest.
 func (d *Dashboard) showAccount(w http.ResponseWriter, r *http.Request, v *visitor, status int, view accountView) error {
-	login, err := d.Desk.Login(r.Context(), v.ID)
+	login, err := d.Logins.Login(r.Context(), v.ID)
 	if err != nil {
 		return err
 	}
-	if view.Sessions, err = d.Desk.Sessions(r.Context(), v.ID); err != nil {
+	if view.Sessions, err = d.Logins.Sessions(r.Context(), v.ID); err != nil {
 		return err
 	}
 	if shown := d.ui.TakeShown(w, r, v.session.ID, accountPath); shown != nil {
 		view.Recovery = strings.Fields(shown.Secret)
 	}
-	if view.Passkeys, err = d.Desk.Passkeys(r.Context(), v.ID); err != nil {
+	if view.Passkeys, err = d.Logins.Passkeys(r.Context(), v.ID); err != nil {
 		return err
 	}
-	_, view.MayPasskey = d.Desk.PasskeySite()
+	_, view.MayPasskey = d.Logins.PasskeySite()
 	if view.TwoSteps = login.TwoSteps(); view.TwoSteps {
-		if view.RecoveryLeft, err = d.Desk.RecoveryCodesLeft(r.Context(), v.ID); err != nil {
+		if view.RecoveryLeft, err = d.Logins.RecoveryCodesLeft(r.Context(), v.ID); err != nil {
 			return err
 		}
 	}
 	if kept := d.ui.TakeShown(w, r, v.session.ID, enrolPath); kept != nil {
-		if view.Enrolment, err = d.Desk.Enrolling(r.Context(), v.Account, d.ui.Settings().Brand, kept.Secret); err != nil {
+		if view.Enrolment, err = d.Logins.Enrolling(r.Context(), v.Account, d.ui.Settings().Brand, kept.Secret); err != nil {
 			return err
 		}
 	}
 	view.Account, view.HasPassword, view.TOTPOn, view.Here, view.Now = v.Account, login.Password != "", login.TOTPOn, v.session.ID, time.Now()
-	view.Demand = d.Desk.Demand(login, v.session)
+	view.Demand = d.Logins.Demand(login, v.session)
 	p := d.frame(w, r, v, "Account")
 	p.Scripts = []string{passkeyScript}
 	return d.ui.Render(w, r, status, accountPage(p, view))
@@ -103,7 +103,7 @@ func (d *Dashboard) owner(r *http.Request, v *visitor) signin.Owner {
 // changeEmail sends a link to the new address. The address changes when the link is opened.
 func (d *Dashboard) changeEmail(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	email := r.FormValue("email")
-	if err := d.Desk.RequestEmail(r.Context(), d.owner(r, v), email); err != nil {
+	if err := d.Logins.RequestEmail(r.Context(), d.owner(r, v), email); err != nil {
 		view := accountView{Form: "email"}
 		// An address that is too long is not echoed.
 		if len(email) <= maxEmail {
@@ -117,7 +117,7 @@ func (d *Dashboard) changeEmail(w http.ResponseWriter, r *http.Request, v *visit
 // changePassword sets a new password and ends all other sessions. An account without a
 // password gets its first one here.
 func (d *Dashboard) changePassword(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	err := d.Desk.ChangePassword(r.Context(), d.owner(r, v), r.FormValue("password"))
+	err := d.Logins.ChangePassword(r.Context(), d.owner(r, v), r.FormValue("password"))
 	if err != nil {
 		return d.accountRefused(w, r, v, accountView{Form: "password"}, err, "password", "current", "code")
 	}
@@ -127,7 +127,7 @@ func (d *Dashboard) changePassword(w http.ResponseWriter, r *http.Request, v *vi
 // enrolTOTP creates a TOTP secret and shows it. Two-step sign-in is off until activateTOTP
 // receives a valid code, so that a failed scan cannot lock the owner out.
 func (d *Dashboard) enrolTOTP(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	enrolment, err := d.Desk.Enrol(r.Context(), d.owner(r, v), d.ui.Settings().Brand)
+	enrolment, err := d.Logins.Enrol(r.Context(), d.owner(r, v), d.ui.Settings().Brand)
 	if err != nil {
 		return d.accountRefused(w, r, v, accountView{Form: "totp"}, err, "current", "code")
 	}
@@ -137,7 +137,7 @@ func (d *Dashboard) enrolTOTP(w http.ResponseWriter, r *http.Request, v *visitor
 
 // activateTOTP turns on two-step sign-in after the first valid code.
 func (d *Dashboard) activateTOTP(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	codes, err := d.Desk.Activate(r.Context(), d.owner(r, v), r.FormValue("code"))
+	codes, err := d.Logins.Activate(r.Context(), d.owner(r, v), r.FormValue("code"))
 	if err != nil {
 		return d.accountRefused(w, r, v, accountView{Form: "totp"}, err, "code")
 	}
@@ -154,7 +154,7 @@ func (d *Dashboard) showRecovery(w http.ResponseWriter, r *http.Request, v *visi
 
 // makeRecovery makes new recovery codes. Those before stop working.
 func (d *Dashboard) makeRecovery(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	codes, err := d.Desk.RecoveryCodes(r.Context(), d.owner(r, v))
+	codes, err := d.Logins.RecoveryCodes(r.Context(), d.owner(r, v))
 	if err != nil {
 		return d.accountRefused(w, r, v, accountView{Form: "recovery"}, err, "current", "code")
 	}
@@ -163,7 +163,7 @@ func (d *Dashboard) makeRecovery(w http.ResponseWriter, r *http.Request, v *visi
 
 // removeTOTP turns off two-step sign-in.
 func (d *Dashboard) removeTOTP(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	if err := d.Desk.RemoveTOTP(r.Context(), d.owner(r, v)); err != nil {
+	if err := d.Logins.RemoveTOTP(r.Context(), d.owner(r, v)); err != nil {
 		return d.accountRefused(w, r, v, accountView{Form: "totp"}, err, "current", "code")
 	}
 	return d.seeOther(w, r, accountPath, "totp-off")
@@ -171,7 +171,7 @@ func (d *Dashboard) removeTOTP(w http.ResponseWriter, r *http.Request, v *visito
 
 // closeSession ends one session. SignOut checks that it belongs to the visitor.
 func (d *Dashboard) closeSession(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	if err := d.Desk.SignOut(r.Context(), v.ID, r.PathValue("id")); err != nil && !fault.Is(err, fault.NotFound) {
+	if err := d.Logins.SignOut(r.Context(), v.ID, r.PathValue("id")); err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
 	return d.seeOther(w, r, accountPath, "session-closed")
@@ -180,13 +180,13 @@ func (d *Dashboard) closeSession(w http.ResponseWriter, r *http.Request, v *visi
 // closeOtherSessions ends all sessions but this one, or with everywhere this one, too.
 func (d *Dashboard) closeOtherSessions(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	if r.FormValue("everywhere") != "" {
-		if err := d.Desk.SignOutEverywhere(r.Context(), v.ID, ""); err != nil {
+		if err := d.Logins.SignOutEverywhere(r.Context(), v.ID, ""); err != nil {
 			return err
 		}
 		d.ui.DropCookie(w, sessionCookie)
 		return d.seeOther(w, r, "/signin", "signed-out-all")
 	}
-	if err := d.Desk.SignOutEverywhere(r.Context(), v.ID, v.session.ID); err != nil {
+	if err := d.Logins.SignOutEverywhere(r.Context(), v.ID, v.session.ID); err != nil {
 		return err
 	}
 	return d.seeOther(w, r, accountPath, "sessions-closed")
@@ -210,7 +210,7 @@ func (d *Dashboard) closeAccount(w http.ResponseWriter, r *http.Request, v *visi
 			return err
 		}
 	}
-	if err := d.Desk.Erase(ctx, v.ID); err != nil {
+	if err := d.Logins.Erase(ctx, v.ID); err != nil {
 		return err
 	}
 	d.ui.DropCookie(w, sessionCookie)
@@ -230,7 +230,7 @@ func (d *Dashboard) mayClose(ctx context.Context, v *visitor, o signin.Owner, em
 	if typed, err := account.ParseEmail(email); err != nil || typed != v.Email {
 		return fault.New(fault.Invalid, "Enter the e-mail address of your account to close it.").At("email")
 	}
-	return d.Desk.Prove(ctx, signin.CloseAccount, o)
+	return d.Logins.Prove(ctx, signin.CloseAccount, o)
 }
 
 // problem returns the error of a field of one of the page's forms, or "".

@@ -93,16 +93,16 @@ func open(b *testing.B, store *alltest.Store) (http.Handler, *account.Account, *
 	if err != nil {
 		b.Fatal(err)
 	}
-	desk := signin.New(store, accounts, nowhere{}, func() signin.Settings { return signin.Settings{Origin: origin} }, nil)
+	logins := signin.New(store, accounts, nowhere{}, func() signin.Settings { return signin.Settings{Origin: origin} }, nil)
 	ui := webui.New(func() webui.Settings { return webui.Settings{Origin: origin, Brand: "service"} }, slog.New(slog.DiscardHandler))
 	handler := dashboard.New(ui, dashboard.Sources{
-		Desk: desk, Accounts: accounts, Account: index.Account, LastUsed: index.LastUsed, Plans: account.BuiltinPlans, Catalog: func() *catalog.Catalog { return models },
+		Logins: logins, Accounts: accounts, Account: index.Account, LastUsed: index.LastUsed, Plans: account.BuiltinPlans, Catalog: func() *catalog.Catalog { return models },
 		Ledger: admission.NewMemory(nil), Abuse: abuse.New(store, abuse.Options{Plans: account.BuiltinPlans}), Usage: store, Activity: activity.New(store, store, nil), Refusals: store,
-		Tickets: ticket.NewOffice(store, nil, func() ticket.Settings { return ticket.Settings{} }), Notices: notice.NewBoard(store, nowhere{}, func() string { return origin }, nil), Billing: billing.New(store, nil), VideoModel: func() string { return "video-default" },
-		Shelf: &front.Shelf{Catalog: func() *catalog.Catalog { return models }, Health: func(*catalog.Model) string { return "healthy" }, Record: noRecord{}, Video: func() catalog.Model { return catalog.Model{ID: "video-default", Plan: account.Free} }},
+		Tickets: ticket.NewOffice(store, nil, func() ticket.Settings { return ticket.Settings{} }), Notices: notice.New(store, nowhere{}, func() string { return origin }, nil), Billing: billing.New(store, nil), VideoModel: func() string { return "video-default" },
+		Models: &front.ModelInfo{Catalog: func() *catalog.Catalog { return models }, Health: func(*catalog.Model) string { return "healthy" }, Record: noRecord{}, Video: func() catalog.Model { return catalog.Model{ID: "video-default", Plan: account.Free} }},
 	}).Handler()
 
-	link, err := desk.SignInLink(b.Context(), visitor.Email)
+	link, err := logins.SignInLink(b.Context(), visitor.Email)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -69,7 +69,7 @@ type API interface {
 // Sources holds the packages that the pages read from and write to. All fields are required
 // unless they say otherwise.
 type Sources struct {
-	Desk *signin.Desk
+	Logins *signin.Service
 	// Stored calls each with the responses that are stored of the account's requests, in their order, up to a number of bytes.
 	// It holds one at a time, for which it calls take. Nil: none is stored.
 	Stored func(ctx context.Context, accountID string, requestIDs []string, most int64, take responses.Take, each func(stored []byte) error) error
@@ -89,7 +89,7 @@ type Sources struct {
 	Usage    Usage
 	Activity *activity.Log
 	Refusals Refusals
-	Notices  *notice.Board
+	Notices  *notice.Notices
 	Tickets  *ticket.Office
 	Billing  *billing.Billing
 	Hooks    *alert.Hooks
@@ -99,7 +99,7 @@ type Sources struct {
 	// Reads bounds how many pages of one account are made at once. If nil, nothing does.
 	Reads *turnstile.Gate
 	// Shelf knows what pages show of models.
-	Shelf *front.Shelf
+	Models *front.ModelInfo
 	// MailIsLogged reports whether mails are written to the server log because no mail server
 	// is configured. Pages then tell the reader where to find the link.
 	MailIsLogged bool
@@ -143,7 +143,7 @@ func (d *Dashboard) visitor(w http.ResponseWriter, r *http.Request) (*visitor, e
 	}
 	// Session fails with Unauthenticated if the token is unknown, expired or signed out. Any
 	// other error means that we do not know, and must not sign anybody out.
-	s, err := d.Desk.Session(r.Context(), token)
+	s, err := d.Logins.Session(r.Context(), token)
 	if fault.Is(err, fault.Unauthenticated) {
 		d.ui.DropCookie(w, sessionCookie)
 		return nil, nil
@@ -204,10 +204,10 @@ func (d *Dashboard) private(p page) webui.Handler {
 	}
 }
 
-// counted wraps a form so that an account can send only a limited number of them; see signin.Desk.CountForm.
+// counted wraps a form so that an account can send only a limited number of them; see signin.Service.CountForm.
 func (d *Dashboard) counted(p page, pays bool) page {
 	return func(w http.ResponseWriter, r *http.Request, v *visitor) error {
-		if err := d.Desk.CountForm(r.Context(), v.ID, pays); err != nil {
+		if err := d.Logins.CountForm(r.Context(), v.ID, pays); err != nil {
 			return err
 		}
 		return p(w, r, v)

@@ -324,10 +324,10 @@ func (d *Dashboard) exportKeys(_ context.Context, v *visitor, out *export) {
 
 // exportSignIn writes sessions, passkeys, messages, abuse events and the audit log.
 func (d *Dashboard) exportSignIn(ctx context.Context, v *visitor, out *export) {
-	exported(out, "sessions", func() ([]signin.Session, error) { return d.Desk.Sessions(ctx, v.ID) }, func(s *signin.Session) any {
+	exported(out, "sessions", func() ([]signin.Session, error) { return d.Logins.Sessions(ctx, v.ID) }, func(s *signin.Session) any {
 		return exportedSession{s.CreatedAt, s.SeenAt, s.Remote, s.Agent}
 	})
-	exported(out, "passkeys", func() ([]signin.Passkey, error) { return d.Desk.Passkeys(ctx, v.ID) }, func(p *signin.Passkey) any {
+	exported(out, "passkeys", func() ([]signin.Passkey, error) { return d.Logins.Passkeys(ctx, v.ID) }, func(p *signin.Passkey) any {
 		return exportedPasskey{p.Name, p.CreatedAt, p.UsedAt}
 	})
 	exported(out, "messages", func() ([]notice.Notice, error) { return d.Notices.List(ctx, v.ID, mostExported) }, func(n *notice.Notice) any {

@@ -47,7 +47,7 @@ func (d *Dashboard) linkForm(r *http.Request) (linkForm, error) {
 	if _, known := linkTexts[f.Purpose]; !known {
 		return f, fault.New(fault.NotFound, "There is no such page.")
 	}
-	l, err := d.Desk.Peek(r.Context(), f.Purpose, f.Token)
+	l, err := d.Logins.Peek(r.Context(), f.Purpose, f.Token)
 	if err != nil {
 		return f, err
 	}
@@ -81,13 +81,13 @@ func (d *Dashboard) follow(w http.ResponseWriter, r *http.Request, f linkForm) e
 	case signin.SignUp, signin.Invite:
 		return d.welcome(w, r, f, password)
 	case signin.SignIn:
-		entry, err := d.Desk.SignInByLink(ctx, f.Token, d.visit(r))
+		entry, err := d.Logins.SignInByLink(ctx, f.Token, d.visit(r))
 		if err != nil {
 			return err
 		}
 		return d.enter(w, r, entry, home)
 	case signin.Reset:
-		entry, err := d.Desk.ResetPassword(ctx, f.Token, password, d.visit(r))
+		entry, err := d.Logins.ResetPassword(ctx, f.Token, password, d.visit(r))
 		if err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func (d *Dashboard) follow(w http.ResponseWriter, r *http.Request, f linkForm) e
 		if v != nil {
 			session = v.session
 		}
-		if _, err := d.Desk.ConfirmEmail(ctx, f.Token, session); err != nil {
+		if _, err := d.Logins.ConfirmEmail(ctx, f.Token, session); err != nil {
 			return err
 		}
 		return d.seeOther(w, r, home+"/account", "email-changed")
@@ -116,7 +116,7 @@ func (d *Dashboard) follow(w http.ResponseWriter, r *http.Request, f linkForm) e
 
 // welcome creates the account. The page that follows shows its master key.
 func (d *Dashboard) welcome(w http.ResponseWriter, r *http.Request, f linkForm, password string) error {
-	made, err := d.Desk.Join(r.Context(), f.Purpose, f.Token, password, d.visit(r))
+	made, err := d.Logins.Join(r.Context(), f.Purpose, f.Token, password, d.visit(r))
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 
 // modelsPage shows the models, and which of them the visitor may call.
 func (d *Dashboard) modelsPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	list := d.Shelf.List(r, v.includes)
+	list := d.Models.List(r, v.includes)
 	list.Path = home + "/models"
 	p := d.frame(w, r, v, "Models")
 	p.Styles = []string{"models.css"}
@@ -18,7 +18,7 @@ func (d *Dashboard) modelsPage(w http.ResponseWriter, r *http.Request, v *visito
 
 // modelPage shows one model.
 func (d *Dashboard) modelPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	sheet, ok := d.Shelf.Sheet(r.Context(), r.PathValue("id"), d.ui.Settings().Origin, v.includes)
+	sheet, ok := d.Models.Sheet(r.Context(), r.PathValue("id"), d.ui.Settings().Origin, v.includes)
 	if !ok {
 		return fault.New(fault.NotFound, "There is no such model. It may have been removed.")
 	}

@@ -24,7 +24,7 @@ type overviewView struct {
 	Granted bool
 	Minute  minuteView
 	Score   int
-	Tiers   []abuse.Standing
+	Tiers   []abuse.TierScore
 	Total   usage.Sums
 	// Days has one row for each day of the window.
 	Days     []usage.Row
@@ -69,7 +69,7 @@ func (d *Dashboard) overviewPage(w http.ResponseWriter, r *http.Request, v *visi
 		return err
 	}
 	view := overviewView{Plan: d.shownPlan(v.Plan), Granted: v.Granted, Minute: d.minuteView(v), Days: everyDay(rows, from)}
-	view.Tiers, view.Score = d.Abuse.Standings(v.ID, v.Plan)
+	view.Tiers, view.Score = d.Abuse.Scores(v.ID, v.Plan)
 	for i := range rows {
 		view.Total.Merge(rows[i].Sums)
 	}
@@ -234,8 +234,8 @@ func scoreTone(score int) string {
 
 // forecast says when the allowance of the first tier is used up at the current rate, if that is
 // this month.
-func forecast(tiers []abuse.Standing) string {
-	var soonest *abuse.Standing
+func forecast(tiers []abuse.TierScore) string {
+	var soonest *abuse.TierScore
 	for i := range tiers {
 		if t := &tiers[i]; !t.Reaches.IsZero() && (soonest == nil || t.Reaches.Before(soonest.Reaches)) {
 			soonest = t
@@ -251,7 +251,7 @@ func forecast(tiers []abuse.Standing) string {
 }
 
 // allowances returns the tiers whose allowance tickets: those of the plan, and those that were used.
-func allowances(plan account.Plan, tiers []abuse.Standing) (list []abuse.Standing) {
+func allowances(plan account.Plan, tiers []abuse.TierScore) (list []abuse.TierScore) {
 	for _, t := range tiers {
 		if t.Tier <= max(plan, account.Free) || t.Units > 0 {
 			list = append(list, t)

@@ -34,7 +34,7 @@ func tellScript(w http.ResponseWriter, value any, err error) error {
 
 // askEnter begins a sign-in with a passkey alone.
 func (d *Dashboard) askEnter(w http.ResponseWriter, r *http.Request) error {
-	ask, token, err := d.Desk.AskEnter(r.Context(), d.visit(r))
+	ask, token, err := d.Logins.AskEnter(r.Context(), d.visit(r))
 	if err == nil {
 		d.ui.SetCookie(w, attemptCookie, token, attemptLife)
 	}
@@ -44,7 +44,7 @@ func (d *Dashboard) askEnter(w http.ResponseWriter, r *http.Request) error {
 // signInPasskey signs in with a passkey alone.
 func (d *Dashboard) signInPasskey(w http.ResponseWriter, r *http.Request) error {
 	f := d.entryForm(r)
-	entry, err := d.Desk.SignInPasskey(r.Context(), d.ui.Cookie(r, attemptCookie), r.FormValue("passkey"), d.visit(r))
+	entry, err := d.Logins.SignInPasskey(r.Context(), d.ui.Cookie(r, attemptCookie), r.FormValue("passkey"), d.visit(r))
 	if err != nil {
 		return d.signInRefused(w, r, f, err)
 	}
@@ -54,25 +54,25 @@ func (d *Dashboard) signInPasskey(w http.ResponseWriter, r *http.Request) error 
 
 // askFinish begins the second step of a sign-in with a passkey.
 func (d *Dashboard) askFinish(w http.ResponseWriter, r *http.Request) error {
-	ask, err := d.Desk.AskFinish(r.Context(), d.ui.Cookie(r, codeCookie))
+	ask, err := d.Logins.AskFinish(r.Context(), d.ui.Cookie(r, codeCookie))
 	return tellScript(w, ask, err)
 }
 
 // askProof begins to prove with a passkey who sits at the session.
 func (d *Dashboard) askProof(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	ask, err := d.Desk.AskProof(r.Context(), d.owner(r, v))
+	ask, err := d.Logins.AskProof(r.Context(), d.owner(r, v))
 	return tellScript(w, ask, err)
 }
 
 // askPasskey begins to add a passkey: the proof is checked before the device makes one.
 func (d *Dashboard) askPasskey(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	ask, err := d.Desk.AskPasskey(r.Context(), d.owner(r, v), r.FormValue("name"))
+	ask, err := d.Logins.AskPasskey(r.Context(), d.owner(r, v), r.FormValue("name"))
 	return tellScript(w, ask, err)
 }
 
 // addPasskey keeps the passkey that the browser has made.
 func (d *Dashboard) addPasskey(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	codes, err := d.Desk.AddPasskey(r.Context(), d.owner(r, v), r.FormValue("name"), r.FormValue("passkey"))
+	codes, err := d.Logins.AddPasskey(r.Context(), d.owner(r, v), r.FormValue("name"), r.FormValue("passkey"))
 	if err != nil {
 		return d.accountRefused(w, r, v, accountView{Form: "passkey"}, err, "name")
 	}
@@ -84,7 +84,7 @@ func (d *Dashboard) addPasskey(w http.ResponseWriter, r *http.Request, v *visito
 
 // removePasskey removes a passkey.
 func (d *Dashboard) removePasskey(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	err := d.Desk.RemovePasskey(r.Context(), d.owner(r, v), r.FormValue("id"))
+	err := d.Logins.RemovePasskey(r.Context(), d.owner(r, v), r.FormValue("id"))
 	if fault.Is(err, fault.NotFound) {
 		return d.seeOther(w, r, accountPath+"#passkeys-title", "passkey-gone")
 	}

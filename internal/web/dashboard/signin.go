@@ -56,8 +56,8 @@ type entryForm struct {
 
 // entryForm reads the form of a request. Without a form it returns an empty one.
 func (d *Dashboard) entryForm(r *http.Request) entryForm {
-	f := entryForm{Email: r.FormValue("email"), Next: next(r), Open: d.Desk.CurrentSettings().Open, Plan: d.chosenPlan(r.FormValue("plan"))}
-	_, f.Passkeys = d.Desk.PasskeySite()
+	f := entryForm{Email: r.FormValue("email"), Next: next(r), Open: d.Logins.CurrentSettings().Open, Plan: d.chosenPlan(r.FormValue("plan"))}
+	_, f.Passkeys = d.Logins.PasskeySite()
 	if d.Provider != nil {
 		f.Provider = d.Provider.Name()
 	}
@@ -143,7 +143,7 @@ func (d *Dashboard) signInRefused(w http.ResponseWriter, r *http.Request, f entr
 // password.
 func (d *Dashboard) signIn(w http.ResponseWriter, r *http.Request) error {
 	f := d.entryForm(r)
-	entry, err := d.Desk.SignIn(r.Context(), f.Email, r.FormValue("password"), d.visit(r))
+	entry, err := d.Logins.SignIn(r.Context(), f.Email, r.FormValue("password"), d.visit(r))
 	if err != nil {
 		return d.signInRefused(w, r, f, err)
 	}
@@ -157,7 +157,7 @@ func (d *Dashboard) showCode(w http.ResponseWriter, r *http.Request) error {
 
 // renderCode renders the form of the second step, with what is wrong. Without a first step it leads to that.
 func (d *Dashboard) renderCode(w http.ResponseWriter, r *http.Request, status int, problem string) error {
-	login, err := d.Desk.Pending(r.Context(), d.ui.Cookie(r, codeCookie))
+	login, err := d.Logins.Pending(r.Context(), d.ui.Cookie(r, codeCookie))
 	if fault.Is(err, fault.NotFound) {
 		d.ui.DropCookie(w, codeCookie)
 		return d.seeOther(w, r, signInPath(next(r)), "code-late")
@@ -177,9 +177,9 @@ func (d *Dashboard) finishSignIn(w http.ResponseWriter, r *http.Request) error {
 	var entry signin.Entry
 	var err error
 	if reply := r.FormValue("passkey"); reply != "" {
-		entry, err = d.Desk.FinishPasskey(r.Context(), token, reply, d.visit(r))
+		entry, err = d.Logins.FinishPasskey(r.Context(), token, reply, d.visit(r))
 	} else {
-		entry, err = d.Desk.Finish(r.Context(), token, r.FormValue("code"), d.visit(r))
+		entry, err = d.Logins.Finish(r.Context(), token, r.FormValue("code"), d.visit(r))
 	}
 	if err != nil {
 		field, text, rest := complaint(err)
@@ -234,7 +234,7 @@ func (d *Dashboard) signOut(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if v != nil {
-		if err := d.Desk.SignOut(r.Context(), v.ID, v.session.ID); err != nil {
+		if err := d.Logins.SignOut(r.Context(), v.ID, v.session.ID); err != nil {
 			return err
 		}
 	}
@@ -254,7 +254,7 @@ func (d *Dashboard) showSignUp(w http.ResponseWriter, r *http.Request) error {
 // account, so that nobody can find out who has one.
 func (d *Dashboard) signUp(w http.ResponseWriter, r *http.Request) error {
 	f := d.entryForm(r)
-	if err := d.Desk.SignUp(r.Context(), f.Email, chosen(f.Plan), d.visit(r)); err != nil {
+	if err := d.Logins.SignUp(r.Context(), f.Email, chosen(f.Plan), d.visit(r)); err != nil {
 		var status int
 		if f.Problems, status, err = refused(err, "email"); err != nil {
 			return err
@@ -294,7 +294,7 @@ func (d *Dashboard) showReset(w http.ResponseWriter, r *http.Request) error {
 // the account exists.
 func (d *Dashboard) requestReset(w http.ResponseWriter, r *http.Request) error {
 	f := d.entryForm(r)
-	if err := d.Desk.RequestReset(r.Context(), f.Email, d.visit(r)); err != nil {
+	if err := d.Logins.RequestReset(r.Context(), f.Email, d.visit(r)); err != nil {
 		var status int
 		if f.Problems, status, err = refused(err, "email"); err != nil {
 			return err
@@ -313,7 +313,7 @@ func (d *Dashboard) beginProvider(w http.ResponseWriter, r *http.Request) error 
 	if d.Provider == nil {
 		return fault.New(fault.NotFound, "No identity provider is configured.")
 	}
-	if err := d.Desk.Knock(r.Context(), d.visit(r)); err != nil {
+	if err := d.Logins.Knock(r.Context(), d.visit(r)); err != nil {
 		return err
 	}
 	to, journey, err := d.Provider.Begin(r.Context(), d.providerBack())
@@ -339,14 +339,14 @@ func (d *Dashboard) endProvider(w http.ResponseWriter, r *http.Request) error {
 	plan := d.chosenPlan(d.ui.Cookie(r, planCookie))
 	d.ui.DropCookie(w, journeyCookie)
 	d.ui.DropCookie(w, planCookie)
-	if err := d.Desk.Knock(r.Context(), d.visit(r)); err != nil {
+	if err := d.Logins.Knock(r.Context(), d.visit(r)); err != nil {
 		return err
 	}
 	email, err := d.Provider.End(r.Context(), d.providerBack(), journey, r.FormValue("state"), r.FormValue("code"))
 	if err != nil {
 		return err
 	}
-	entry, masterKey, err := d.Desk.SignInVerified(r.Context(), email, d.visit(r))
+	entry, masterKey, err := d.Logins.SignInVerified(r.Context(), email, d.visit(r))
 	if err != nil {
 		return err
 	}
@@ -367,7 +367,7 @@ const welcomePath = home + "/welcome"
 // checkout of a plan, unless that is None.
 func (d *Dashboard) greet(w http.ResponseWriter, r *http.Request, entry signin.Entry, masterKey string, plan account.Plan) error {
 	d.keep(w, entry)
-	s, err := d.Desk.Session(r.Context(), entry.Session)
+	s, err := d.Logins.Session(r.Context(), entry.Session)
 	if err != nil {
 		return err
 	}

@@ -55,8 +55,8 @@ func failureTone(v *requestView) string {
 // whyModel says why a model answered, or "" if the request simply named it.
 func whyModel(s *usage.Settlement) string {
 	switch {
-	case s.Way != nil && s.Way.Reason != "" && s.ModelAsked != s.ModelUsed:
-		return s.Way.Reason
+	case s.Trace != nil && s.Trace.Reason != "" && s.ModelAsked != s.ModelUsed:
+		return s.Trace.Reason
 	case s.ModelAsked != s.ModelUsed:
 		return "it stood in for the model asked for, or the name is an alias of it"
 	}
@@ -65,8 +65,8 @@ func whyModel(s *usage.Settlement) string {
 
 // toldID returns the id that the caller of a request was told.
 func toldID(s *usage.Settlement) string {
-	if s.Way != nil && s.Way.RequestID != "" {
-		return s.Way.RequestID
+	if s.Trace != nil && s.Trace.RequestID != "" {
+		return s.Trace.RequestID
 	}
 	return s.ID
 }

@@ -35,7 +35,7 @@ type Sources struct {
 	// Joinable reports whether anybody may sign up.
 	Joinable func() bool
 	Plans    func() account.Plans
-	Shelf    *Shelf
+	Models   *ModelInfo
 	// Sample returns the model of the examples: one that needs no plan, if there is one.
 	Sample func() string
 }
@@ -138,7 +138,7 @@ func (f *Front) home(w http.ResponseWriter, r *http.Request) error {
 	}
 	p.Title = v.Headline
 	v.Snippets = Snippets(s.Origin, v.Sample)
-	all := f.Shelf.All(r.Context(), nil)
+	all := f.Models.All(r.Context(), nil)
 	v.Count, v.Kinds = len(all), kinds(all)
 	v.Models = favourites(all)
 	for i := range all {
@@ -205,7 +205,7 @@ func (f *Front) pricing(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return f.ui.RenderPublic(w, r, http.StatusOK, pricingPage(p, o, f.Plans(), f.Shelf.All(r.Context(), nil)))
+	return f.ui.RenderPublic(w, r, http.StatusOK, pricingPage(p, o, f.Plans(), f.Models.All(r.Context(), nil)))
 }
 
 // sold lists the plans, the cheapest first.
@@ -228,7 +228,7 @@ func (f *Front) models(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	list := f.Shelf.List(r, nil)
+	list := f.Models.List(r, nil)
 	list.Path = "/models"
 	return f.ui.RenderPublic(w, r, http.StatusOK, modelsPage(p, o, list))
 }
@@ -239,7 +239,7 @@ func (f *Front) model(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s, ok := f.Shelf.Sheet(r.Context(), r.PathValue("id"), f.ui.Settings().Origin, nil)
+	s, ok := f.Models.Sheet(r.Context(), r.PathValue("id"), f.ui.Settings().Origin, nil)
 	if !ok {
 		return fault.New(fault.NotFound, "There is no such model. It may have been removed.")
 	}

@@ -51,16 +51,16 @@ func newFront(t *testing.T, signedIn bool) http.Handler {
 	ui := webui.New(func() webui.Settings {
 		return webui.Settings{Origin: "https://x.example", Brand: "service", Site: webui.Site{Name: "Example AI", Footer: "Example Ltd"}}
 	}, slog.New(slog.DiscardHandler))
-	shelf := &Shelf{
+	info := &ModelInfo{
 		Catalog: func() *catalog.Catalog { return models }, Health: func(*catalog.Model) string { return "healthy" },
-		Standings: func(m *catalog.Model) []routing.Standing {
-			return []routing.Standing{{Provider: m.Provider, Upstream: m.Upstream, State: routing.Closed}}
+		Targets: func(m *catalog.Model) []routing.TargetHealth {
+			return []routing.TargetHealth{{Provider: m.Provider, Upstream: m.Upstream, State: routing.Closed}}
 		},
 		Record: past{"lab/fast", days}, Video: func() catalog.Model { return catalog.Model{ID: "clips", Plan: account.Free, RequestMilli: 1000} },
 	}
 	return New(ui, Sources{
 		SignedIn: func(http.ResponseWriter, *http.Request) (bool, error) { return signedIn, nil }, Joinable: func() bool { return true },
-		Plans: account.BuiltinPlans, Shelf: shelf, Sample: func() string { return "sandbox/small" },
+		Plans: account.BuiltinPlans, Models: info, Sample: func() string { return "sandbox/small" },
 	}).Handler()
 }
 

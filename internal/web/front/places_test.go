@@ -12,7 +12,7 @@ import (
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	m := &catalog.Model{ID: "m", Targets: []catalog.Target{{Provider: "a", Upstream: "m", Weight: 1}, {Provider: "b", Upstream: "m", Weight: 2}, {Provider: "c", Upstream: "m"}}}
-	got := placesOf(m, []routing.Standing{
+	got := placesOf(m, []routing.TargetHealth{
 		{Provider: "a", Upstream: "m", State: routing.Closed},
 		{Provider: "a", Upstream: "m", State: routing.Closed},
 		{Provider: "b", Upstream: "m", State: routing.Closed},

@@ -33,7 +33,7 @@ func (f *Front) status(w http.ResponseWriter, r *http.Request) error {
 	}
 	v := statusView{Now: f.now()}
 	down, degraded := 0, 0
-	for _, m := range f.Shelf.All(r.Context(), nil) {
+	for _, m := range f.Models.All(r.Context(), nil) {
 		if m.Router {
 			continue // it has no health of its own
 		}
@@ -47,7 +47,7 @@ func (f *Front) status(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	v.Verdict, v.Tone = verdict(len(v.Models), down, degraded)
-	for subject, days := range f.Shelf.Record.History(r.Context()) {
+	for subject, days := range f.Models.Record.History(r.Context()) {
 		if subject.Kind == overview.UpstreamKind {
 			v.Upstreams = append(v.Upstreams, upstream{subject.Name, days})
 		}

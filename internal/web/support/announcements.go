@@ -26,7 +26,7 @@ func (c *Console) announcementsPage(w http.ResponseWriter, r *http.Request, m *m
 // showAnnouncements renders the page. The caller sets the form that is shown again, if any.
 func (c *Console) showAnnouncements(w http.ResponseWriter, r *http.Request, m *member, status int, view announcementsView) error {
 	var maintenance, announcements admin.List[steering.Order]
-	var models admin.List[admin.ModelStanding]
+	var models admin.List[admin.ModelState]
 	err := together(r.Context(),
 		read(c, m, c.ops.MaintenanceList, admin.Cursor{}, &maintenance),
 		read(c, m, c.ops.AnnouncementList, admin.Cursor{}, &announcements),

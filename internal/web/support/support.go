@@ -24,7 +24,7 @@ import (
 
 // Sources holds what the console works with. All fields are required.
 type Sources struct {
-	Desk   *signin.Desk
+	Logins *signin.Service
 	Roster *staff.Roster
 	// Account returns the current state of an account, or nil if there is none with this id.
 	Account func(id string) *account.Account
@@ -105,8 +105,8 @@ func (a *again) wrong(form, field string) string {
 const confirmPath = home + "/confirm"
 
 // visitor returns who is signed in and what they lack to be a member. It returns nil if nobody is signed in.
-func (c *Console) visitor(r *http.Request) (*member, staff.Standing, error) {
-	s, err := c.Desk.Session(r.Context(), c.ui.Cookie(r, webui.SessionCookie))
+func (c *Console) visitor(r *http.Request) (*member, staff.Access, error) {
+	s, err := c.Logins.Session(r.Context(), c.ui.Cookie(r, webui.SessionCookie))
 	if fault.Is(err, fault.Unauthenticated) {
 		return nil, staff.Stranger, nil
 	}
@@ -117,34 +117,34 @@ func (c *Console) visitor(r *http.Request) (*member, staff.Standing, error) {
 	if a == nil {
 		return nil, staff.Stranger, nil
 	}
-	standing, err := c.Roster.Standing(r.Context(), a, s)
-	return &member{a, s}, standing, err
+	access, err := c.Roster.Access(r.Context(), a, s)
+	return &member{a, s}, access, err
 }
 
 // staff wraps a page so that only members reach it. Somebody who is not signed in is sent to the sign-in page, a
 // customer learns nothing, and a member who has not proved a second factor is asked for it.
 func (c *Console) staff(p page) webui.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		m, standing, err := c.visitor(r)
+		m, access, err := c.visitor(r)
 		switch {
 		case err != nil:
 			return err
 		case m == nil:
 			return c.toSignIn(w, r)
-		case standing == staff.Member:
+		case access == staff.Member:
 			leave, err := c.Reads.Enter(r.Context(), m.ID)
 			if err != nil {
 				return err
 			}
 			defer leave()
 			return p(w, r, m)
-		case standing == staff.Stranger:
+		case access == staff.Stranger:
 			return nothingHere()
 		case webui.Swapping(r): // a part of a page cannot ask: the whole page does
 			w.Header().Set("HX-Refresh", "true")
 			w.WriteHeader(http.StatusForbidden)
 			return nil
-		case standing == staff.NoFactor:
+		case access == staff.NoFactor:
 			return c.ui.Render(w, r, http.StatusForbidden, factorPage(c.ui.Page(w, r, "Turn on two-step sign-in")))
 		}
 		next := home
@@ -173,20 +173,20 @@ func (c *Console) toSignIn(w http.ResponseWriter, r *http.Request) error {
 
 // confirm checks a code of the second factor. Until it is right, the member sees nothing of the console.
 func (c *Console) confirm(w http.ResponseWriter, r *http.Request) error {
-	m, standing, err := c.visitor(r)
+	m, access, err := c.visitor(r)
 	switch {
 	case err != nil:
 		return err
 	case m == nil:
 		return c.toSignIn(w, r)
-	case standing == staff.Stranger:
+	case access == staff.Stranger:
 		return nothingHere()
-	case standing == staff.NoFactor:
+	case access == staff.NoFactor:
 		return c.ui.Render(w, r, http.StatusForbidden, factorPage(c.ui.Page(w, r, "Turn on two-step sign-in")))
 	}
 	next := webui.SafePath(r.FormValue("next"), home)
 	visit := signin.Visit{Remote: r.RemoteAddr, Agent: r.UserAgent(), Device: c.ui.Cookie(r, webui.DeviceCookie)}
-	err = c.Desk.Confirm(r.Context(), signin.Owner{Account: m.Account, Session: m.session, Visit: visit, Code: r.FormValue("code")})
+	err = c.Logins.Confirm(r.Context(), signin.Owner{Account: m.Account, Session: m.session, Visit: visit, Code: r.FormValue("code")})
 	if err != nil {
 		_, text, rest := webui.Complaint(err)
 		if rest != nil {

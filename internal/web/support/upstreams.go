@@ -18,7 +18,7 @@ import (
 type upstreamsView struct {
 	Upstreams []overview.Upstream
 	Drains    []steering.Order
-	Models    []admin.ModelStanding
+	Models    []admin.ModelState
 	Moves     map[string]steering.Order // by model
 	History   []admin.Entry
 	Problem   string
@@ -35,7 +35,7 @@ func (c *Console) showUpstreams(w http.ResponseWriter, r *http.Request, m *membe
 	view := upstreamsView{Problem: problem, Moves: map[string]steering.Order{}, Now: time.Now()}
 	var upstreams admin.List[overview.Upstream]
 	var drains, moves admin.List[steering.Order]
-	var models admin.List[admin.ModelStanding]
+	var models admin.List[admin.ModelState]
 	var history admin.List[admin.Entry]
 	err := together(r.Context(),
 		read(c, m, c.ops.UpstreamSeries, admin.Cursor{}, &upstreams),
@@ -128,7 +128,7 @@ func minutesOf(r *http.Request, name string) (time.Duration, error) {
 }
 
 // drainOf returns the order that drains exactly this target, or nil.
-func (v *upstreamsView) drainOf(t *routing.Standing) *steering.Order {
+func (v *upstreamsView) drainOf(t *routing.TargetHealth) *steering.Order {
 	for i := range v.Drains {
 		if v.Drains[i].Target == (steering.Target{Provider: t.Provider, Upstream: t.Upstream, Key: strings.TrimPrefix(t.Key, "…")}) {
 			return &v.Drains[i]
@@ -142,7 +142,7 @@ func (v *upstreamsView) wider() (list []steering.Order) {
 	for _, o := range v.Drains {
 		exact := false
 		for i := range v.Upstreams {
-			if d := v.drainOf(&v.Upstreams[i].Standing); d != nil && d.ID == o.ID {
+			if d := v.drainOf(&v.Upstreams[i].TargetHealth); d != nil && d.ID == o.ID {
 				exact = true
 			}
 		}

@@ -193,7 +193,7 @@ func upstreamRow(v *upstreamsView, u *overview.Upstream) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		sum := threeHours(u)
-		drain := v.drainOf(&u.Standing)
+		drain := v.drainOf(&u.TargetHealth)
 		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<tr><td><strong>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
@@ -247,7 +247,7 @@ func upstreamRow(v *upstreamsView, u *overview.Upstream) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = stateBadge(&u.Standing).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = stateBadge(&u.TargetHealth).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -464,7 +464,7 @@ func upstreamRow(v *upstreamsView, u *overview.Upstream) templ.Component {
 }
 
 // stateBadge shows the state of a target.
-func stateBadge(s *routing.Standing) templ.Component {
+func stateBadge(s *routing.TargetHealth) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -595,7 +595,7 @@ func enableForm(t steering.Target) templ.Component {
 }
 
 // modelRow is one model.
-func modelRow(v *upstreamsView, m admin.ModelStanding) templ.Component {
+func modelRow(v *upstreamsView, m admin.ModelState) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

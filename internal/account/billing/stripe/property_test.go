@@ -21,7 +21,7 @@ func TestAnyDelivery(t *testing.T) {
 		steps = 80
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		d := newDesk(t)
+		d := newFixture(t)
 		defer d.close()
 		for range steps {
 			d.step(rt)
@@ -38,7 +38,7 @@ func TestAnyDelivery(t *testing.T) {
 	})
 }
 
-func (d *desk) step(rt *rapid.T) {
+func (d *fixture) step(rt *rapid.T) {
 	ctx := context.Background()
 	plan := rapid.SampledFrom([]account.Plan{account.Basic, account.Premium, account.Scale}).Draw(rt, "plan")
 	card := rapid.SampledFrom([]string{goodCard, goodCard, brokeCard, carefulCard}).Draw(rt, "card")
@@ -62,7 +62,7 @@ func (d *desk) step(rt *rapid.T) {
 	case 9:
 		d.fake.refundByHand(100)
 	case 10:
-		b, err := d.store.Books(ctx, d.id)
+		b, err := d.store.Record(ctx, d.id)
 		d.must(err)
 		d.fake.changeCard(b.Customer, card)
 	case 12:
@@ -81,7 +81,7 @@ func (d *desk) step(rt *rapid.T) {
 }
 
 // agrees compares each payment with Stripe's record of it.
-func (d *desk) agrees(rt *rapid.T) {
+func (d *fixture) agrees(rt *rapid.T) {
 	ctx := context.Background()
 	entries, err := d.Ledger(ctx, d.id, 1<<30)
 	d.must(err)
@@ -94,7 +94,7 @@ func (d *desk) agrees(rt *rapid.T) {
 		}
 		given[e.PaymentID] = given[e.PaymentID] || e.What == billing.Started || e.What == billing.Renewed || e.What == billing.Upgraded
 	}
-	b, err := d.store.Books(ctx, d.id)
+	b, err := d.store.Record(ctx, d.id)
 	d.must(err)
 	d.fake.mu.Lock()
 	defer d.fake.mu.Unlock()

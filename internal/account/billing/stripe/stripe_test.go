@@ -28,8 +28,8 @@ const (
 	day    = 24 * time.Hour
 )
 
-// desk is one account that pays through the fake.
-type desk struct {
+// fixture is one account that pays through the fake.
+type fixture struct {
 	*billing.Billing
 	t     testing.TB
 	store *alltest.Store
@@ -58,9 +58,9 @@ var emptyStore = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(filepath.Join(dir, sqlstore.File))
 })
 
-func (d *desk) now() time.Time { return time.Unix(d.unix.Load(), 0).UTC() }
+func (d *fixture) now() time.Time { return time.Unix(d.unix.Load(), 0).UTC() }
 
-func newDesk(t testing.TB) *desk {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	dir := t.TempDir()
 	if body, err := emptyStore(); err != nil || os.WriteFile(filepath.Join(dir, sqlstore.File), body, 0o600) != nil {
@@ -71,7 +71,7 @@ func newDesk(t testing.TB) *desk {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	d := &desk{t: t, store: s, dir: dir}
+	d := &fixture{t: t, store: s, dir: dir}
 	d.unix.Store(time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC).Unix())
 	var address string
 	d.fake, address = newFake(t, d.now)
@@ -83,14 +83,14 @@ func newDesk(t testing.TB) *desk {
 	return d
 }
 
-// close releases everything that the desk holds: a property test has thousands of desks.
-func (d *desk) close() {
+// close releases everything that the fixture holds: a property test has thousands of fixtures.
+func (d *fixture) close() {
 	d.fake.close()
 	d.store.Close()
 	os.RemoveAll(d.dir)
 }
 
-func (d *desk) must(err error) {
+func (d *fixture) must(err error) {
 	d.t.Helper()
 	if err != nil {
 		d.t.Fatal(err)
@@ -98,7 +98,7 @@ func (d *desk) must(err error) {
 }
 
 // receive calls the webhook and returns the status of its reply.
-func (d *desk) receive(payload []byte, signature string) int {
+func (d *fixture) receive(payload []byte, signature string) int {
 	r := httptest.NewRequest(http.MethodPost, WebhookPath, bytes.NewReader(payload))
 	r.Header.Set("Stripe-Signature", signature)
 	w := httptest.NewRecorder()
@@ -107,12 +107,12 @@ func (d *desk) receive(payload []byte, signature string) int {
 }
 
 // deliver sends a freshly signed event to the webhook and reports whether it was accepted.
-func (d *desk) deliver(e fakeEvent) bool {
+func (d *fixture) deliver(e fakeEvent) bool {
 	return d.receive(e.payload, sign(e.payload, secret, time.Now())) == http.StatusOK
 }
 
 // deliverAll sends all events in order.
-func (d *desk) deliverAll() {
+func (d *fixture) deliverAll() {
 	d.t.Helper()
 	for _, e := range d.fake.sent() {
 		if !d.deliver(e) {
@@ -122,14 +122,14 @@ func (d *desk) deliverAll() {
 }
 
 // openPage subscribes to a plan and returns the id of the payment page.
-func (d *desk) openPage(plan account.Plan) string {
+func (d *fixture) openPage(plan account.Plan) string {
 	d.t.Helper()
 	p, err := d.Subscribe(context.Background(), "customer", d.id, plan)
 	d.must(err)
 	return p.Ref
 }
 
-func (d *desk) pass(by time.Duration) {
+func (d *fixture) pass(by time.Duration) {
 	d.t.Helper()
 	for end := d.now().Add(by); d.now().Before(end); {
 		d.unix.Add(int64(min(12*time.Hour, end.Sub(d.now())) / time.Second))
@@ -137,7 +137,7 @@ func (d *desk) pass(by time.Duration) {
 	}
 }
 
-func (d *desk) stands(when string, plan account.Plan, status billing.Status, cents int64) {
+func (d *fixture) stands(when string, plan account.Plan, status billing.Status, cents int64) {
 	d.t.Helper()
 	v, err := d.Show(context.Background(), d.id)
 	d.must(err)
@@ -154,7 +154,7 @@ func (d *desk) stands(when string, plan account.Plan, status billing.Status, cen
 
 func TestLifeCycle(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	p, err := d.Subscribe(t.Context(), "customer", d.id, account.Basic)
 	if err != nil || !strings.HasPrefix(p.URL, "https://checkout.test/cs_") {
 		t.Fatalf("Subscribe = %+v, %v, want a page of Checkout", p, err)
@@ -187,7 +187,7 @@ func TestLifeCycle(t *testing.T) {
 	if err != nil || !strings.HasPrefix(page, "https://portal.test/cus_") {
 		t.Errorf("Portal = %q, %v", page, err)
 	}
-	b, err := d.store.Books(t.Context(), d.id)
+	b, err := d.store.Record(t.Context(), d.id)
 	d.must(err)
 	d.fake.changeCard(b.Customer, brokeCard)
 	d.deliverAll()
@@ -207,7 +207,7 @@ func TestLifeCycle(t *testing.T) {
 
 func TestConfirmation(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	d.fake.payPage(d.openPage(account.Basic), carefulCard)
 	d.deliverAll()
 	o, err := d.Quote(t.Context(), d.id, account.Scale)
@@ -226,7 +226,7 @@ func TestConfirmation(t *testing.T) {
 // Amounts that are too small for Stripe are waived: an upgrade in the last hours of a period is free.
 func TestTooLittle(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	d.fake.payPage(d.openPage(account.Basic), goodCard)
 	d.deliverAll()
 	d.pass(28*day - 6*time.Hour)
@@ -241,7 +241,7 @@ func TestTooLittle(t *testing.T) {
 // A charge whose response was lost is found again, even when Stripe has forgotten the idempotency key.
 func TestLostCharge(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	d.fake.payPage(d.openPage(account.Basic), goodCard)
 	d.deliverAll()
 	d.fake.line(false, true)
@@ -262,7 +262,7 @@ func TestLostCharge(t *testing.T) {
 
 func TestWebhookTwice(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	d.fake.payPage(d.openPage(account.Basic), goodCard)
 	for range 3 {
 		d.deliverAll()
@@ -276,7 +276,7 @@ func TestWebhookTwice(t *testing.T) {
 
 func TestWebhookOutOfOrder(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	page := d.openPage(account.Basic)
 	d.fake.payPage(page, brokeCard)
 	d.fake.payPage(page, goodCard)
@@ -293,7 +293,7 @@ func TestWebhookOutOfOrder(t *testing.T) {
 // arrives too late is refunded.
 func TestWebhookLate(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	d.fake.payPage(d.openPage(account.Basic), goodCard)
 	d.pass(2 * day) // no event came; the machine asked
 	d.stands("asked", account.Basic, billing.Active, 1000)
@@ -301,14 +301,14 @@ func TestWebhookLate(t *testing.T) {
 	d.deliverAll()
 	d.stands("events three weeks late", account.Basic, billing.Active, 1000)
 
-	d = newDesk(t)
+	d = newFixture(t)
 	left := d.openPage(account.Premium)
 	d.fake.payPage(left, goodCard) // in the moment in which the account is suspended
 	d.must(second(account.New(d.store, nil).Suspend(t.Context(), "staff", d.id, "terms")))
 	d.deliverAll()
 	d.stands("money for a suspended account", account.None, billing.NotSubscribed, 0)
 
-	d = newDesk(t)
+	d = newFixture(t)
 	left = d.openPage(account.Basic)
 	d.pass(2 * day)
 	d.fake.payPage(left, goodCard) // the page is closed
@@ -320,16 +320,16 @@ func TestWebhookLate(t *testing.T) {
 // still ends: by itself after a day, or when the customer starts again.
 func TestLostPage(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(*desk){
-		"left": func(d *desk) { d.pass(2 * day) },
-		"begun again": func(d *desk) {
+	for name, end := range map[string]func(*fixture){
+		"left": func(d *fixture) { d.pass(2 * day) },
+		"begun again": func(d *fixture) {
 			page := d.openPage(account.Basic)
 			d.fake.payPage(page, goodCard)
 			d.deliverAll()
 			d.stands("paid on another page", account.Basic, billing.Active, 1000)
 		},
 	} {
-		d := newDesk(t)
+		d := newFixture(t)
 		d.must(second(d.Portal(t.Context(), "customer", d.id))) // makes the customer known to Stripe
 		d.fake.line(false, true)
 		if _, err := d.Subscribe(t.Context(), "customer", d.id, account.Scale); err == nil {
@@ -340,7 +340,7 @@ func TestLostPage(t *testing.T) {
 		d.fake.payPage(lost, brokeCard)
 		d.deliverAll()
 		end(d)
-		b, err := d.store.Books(t.Context(), d.id)
+		b, err := d.store.Record(t.Context(), d.id)
 		d.must(err)
 		if b.Payment != nil {
 			t.Errorf("%s: the payment %+v is open, want it ended", name, b.Payment)
@@ -355,13 +355,13 @@ func TestLostPage(t *testing.T) {
 // A payment that Stripe does not know does not stay open.
 func TestUnknownPayment(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	d.openPage(account.Basic)
 	d.fake.mu.Lock()
 	clear(d.fake.sessions)
 	d.fake.mu.Unlock()
 	d.pass(2 * day)
-	b, err := d.store.Books(t.Context(), d.id)
+	b, err := d.store.Record(t.Context(), d.id)
 	if err != nil || b.Payment != nil {
 		t.Errorf("the payment %+v is open, %v, want it failed", b.Payment, err)
 	}
@@ -369,9 +369,9 @@ func TestUnknownPayment(t *testing.T) {
 
 func TestWebhookForged(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	page := d.openPage(account.Basic)
-	b, err := d.store.Books(t.Context(), d.id)
+	b, err := d.store.Record(t.Context(), d.id)
 	d.must(err)
 	d.fake.send("checkout.session.completed", map[string]any{
 		"id": page, "object": "checkout.session", "status": "complete", "payment_status": "paid", "metadata": map[string]string{paymentKey: b.Payment.ID},
@@ -415,36 +415,36 @@ func TestDispute(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
-		do   func(d *desk, intent string)
+		do   func(d *fixture, intent string)
 		plan account.Plan
 		left int64
 		what []billing.What // newest first, after charged and started
 	}{
-		{"an inquiry", func(d *desk, pi string) { d.fake.dispute(pi, true) }, account.Basic, 1000, nil},
-		{"opened", func(d *desk, pi string) { d.fake.dispute(pi, false) }, account.None, 0, []billing.What{billing.Revoked, billing.Disputed}},
-		{"lost", func(d *desk, pi string) {
+		{"an inquiry", func(d *fixture, pi string) { d.fake.dispute(pi, true) }, account.Basic, 1000, nil},
+		{"opened", func(d *fixture, pi string) { d.fake.dispute(pi, false) }, account.None, 0, []billing.What{billing.Revoked, billing.Disputed}},
+		{"lost", func(d *fixture, pi string) {
 			d.fake.dispute(pi, false)
 			d.deliverAll()
 			d.fake.decide(pi, false)
 		}, account.None, 0, []billing.What{billing.DisputeLost, billing.Revoked, billing.Disputed}},
-		{"won", func(d *desk, pi string) {
+		{"won", func(d *fixture, pi string) {
 			d.fake.dispute(pi, false)
 			d.deliverAll()
 			d.fake.decide(pi, true)
 		}, account.None, 1000, []billing.What{billing.DisputeWon, billing.Revoked, billing.Disputed}},
-		{"opened and lost before any event came", func(d *desk, pi string) {
+		{"opened and lost before any event came", func(d *fixture, pi string) {
 			d.fake.dispute(pi, false)
 			d.fake.decide(pi, false)
 		}, account.None, 0, []billing.What{billing.Revoked, billing.Disputed}},
-		{"opened and won before any event came", func(d *desk, pi string) {
+		{"opened and won before any event came", func(d *fixture, pi string) {
 			d.fake.dispute(pi, false)
 			d.fake.decide(pi, true)
 		}, account.Basic, 1000, []billing.What{billing.DisputeWon}},
-		{"of what a refund has left", func(d *desk, pi string) {
+		{"of what a refund has left", func(d *fixture, pi string) {
 			d.fake.refundByHand(400)
 			d.fake.dispute(pi, false)
 		}, account.None, 0, []billing.What{billing.Revoked, billing.Disputed, billing.Refunded}},
-		{"twice", func(d *desk, pi string) {
+		{"twice", func(d *fixture, pi string) {
 			d.fake.dispute(pi, false)
 			d.deliverAll()
 			d.fake.decide(pi, true)
@@ -452,7 +452,7 @@ func TestDispute(t *testing.T) {
 			d.fake.dispute(pi, false)
 		}, account.None, 0, []billing.What{billing.Disputed, billing.DisputeWon, billing.Revoked, billing.Disputed}},
 	} {
-		d := newDesk(t)
+		d := newFixture(t)
 		d.fake.payPage(d.openPage(account.Basic), goodCard)
 		d.deliverAll()
 		tt.do(d, d.fake.charged()[0])
@@ -483,7 +483,7 @@ func TestDispute(t *testing.T) {
 // cannot be refunded.
 func TestDisputeOfEarlier(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	d.fake.payPage(d.openPage(account.Basic), goodCard)
 	d.deliverAll()
 	d.must(d.EndNow(t.Context(), "test", d.id, "ended"))
@@ -505,7 +505,7 @@ func TestDisputeOfEarlier(t *testing.T) {
 // Refunds and disputes whose events never arrived are found by asking for reports.
 func TestCatchUp(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	d.fake.payPage(d.openPage(account.Basic), goodCard)
 	d.deliverAll()
 	d.fake.refundByHand(100)
@@ -529,7 +529,7 @@ func TestCatchUp(t *testing.T) {
 // While Stripe is down, an event about a dispute is refused, so that Stripe sends it again.
 func TestDisputeUnanswered(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	d.fake.payPage(d.openPage(account.Basic), goodCard)
 	d.deliverAll()
 	d.fake.dispute(d.fake.charged()[0], false)
@@ -546,7 +546,7 @@ func TestDisputeUnanswered(t *testing.T) {
 // Events of kinds that do not concern us are accepted, so that Stripe does not send them again.
 func TestWebhookOfOthers(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	for _, object := range []any{
 		map[string]any{"object": "payout", "id": "po_1"},
 		map[string]any{"object": "payment_intent", "id": "pi_x", "metadata": map[string]string{paymentKey: "pay_of_somebody_else"}},
@@ -562,7 +562,7 @@ func TestWebhookOfOthers(t *testing.T) {
 // The webhook refuses what it cannot process, with the usual error object.
 func TestWebhookReplies(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	hook := d.pay.Webhook(d.Receive, slog.New(slog.DiscardHandler))
 	for _, tt := range []struct {
 		method, body string

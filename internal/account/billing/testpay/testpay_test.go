@@ -9,10 +9,10 @@ import (
 	"sluice/internal/kit/fault"
 )
 
-// shelf keeps objects in memory.
-type shelf map[string][]byte
+// stock keeps objects in memory.
+type stock map[string][]byte
 
-func (s shelf) ChangeTestObject(_ context.Context, id string, change func([]byte) ([]byte, error)) error {
+func (s stock) ChangeTestObject(_ context.Context, id string, change func([]byte) ([]byte, error)) error {
 	body, err := change(s[id])
 	if err == nil {
 		s[id] = body
@@ -39,7 +39,7 @@ func TestCards(t *testing.T) {
 		{"1234", billing.Pending, false, billing.Failed, billing.Failed, false},
 	}
 	for _, tt := range tests {
-		p := testpay.New(shelf{}, "/pay", "/card")
+		p := testpay.New(stock{}, "/pay", "/card")
 		first := billing.Payment{ID: "pay_1", AmountCents: 1000, Present: true, Kind: billing.ForStart}
 		o, err := p.Begin(t.Context(), ana, first)
 		if err != nil || o.Status != billing.Pending || o.URL != "/pay?payment=pay_1" {
@@ -66,7 +66,7 @@ func TestCards(t *testing.T) {
 // A payment is one, however often it is begun, and whatever the customer does later.
 func TestOnce(t *testing.T) {
 	t.Parallel()
-	p := testpay.New(shelf{}, "/pay", "/card")
+	p := testpay.New(stock{}, "/pay", "/card")
 	if err := p.SetCard(t.Context(), ana.AccountID, "4242424242424242"); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestOnce(t *testing.T) {
 
 func TestCancel(t *testing.T) {
 	t.Parallel()
-	p := testpay.New(shelf{}, "/pay", "/card")
+	p := testpay.New(stock{}, "/pay", "/card")
 	pay := billing.Payment{ID: "pay_1", AmountCents: 1000, Present: true}
 	if _, err := p.Outcome(t.Context(), pay); !fault.Is(err, fault.NotFound) {
 		t.Errorf("Outcome of what was never begun = %v, want not found", err)

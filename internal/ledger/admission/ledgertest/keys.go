@@ -330,7 +330,7 @@ func keysChurn(t *testing.T, b *bench) {
 			t.Errorf("call %d after all others were given back: %v, want it to pass", i, err)
 		}
 	}
-	if s := gates[0].Standing(demandOf(a, 0, l, 1000, 1, 1000)); s.Requests.Limit != 5 || s.Requests.Remaining != 1 {
+	if s := gates[0].Headroom(demandOf(a, 0, l, 1000, 1, 1000)); s.Requests.Limit != 5 || s.Requests.Remaining != 1 {
 		t.Errorf("standing = %+v, want that of the key, with 1 request left", s.Requests)
 	}
 }

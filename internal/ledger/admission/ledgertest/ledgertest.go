@@ -59,7 +59,7 @@ func Run(t *testing.T, fresh func(t *testing.T, c *Clock) Subject) {
 		"Refund":          refund,
 		"GiveBack":        giveBack,
 		"Unlimited":       unlimitedKeepsNothing,
-		"Standing":        standing,
+		"Standing":        headroom,
 		"LimitChanges":    limitChanges,
 		"ParallelCalls":   parallelCalls,
 		"ParallelSlots":   parallelSlots,
@@ -297,7 +297,7 @@ func unlimitedKeepsNothing(t *testing.T, b *bench) {
 	}
 }
 
-func standing(t *testing.T, b *bench) {
+func headroom(t *testing.T, b *bench) {
 	_, s, _ := b.l.Take(b.account(), limits(10, unlimited, unlimited), cost(1500, 0))
 	want := admission.Meter{Limit: 10, Used: 1500, Remaining: 8, Reset: time.Minute + time.Millisecond}
 	if s.Requests != want || s.Tokens.Limit != unlimited {

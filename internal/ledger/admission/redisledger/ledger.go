@@ -13,7 +13,7 @@
 // answers again, the node writes what it admitted and what is still running to Redis, and continues there. State
 // says which of the two it is.
 //
-// Which facts an epoch stands for, and reading them again, is not done here; see admission.Standing.
+// Which facts an epoch stands for, and reading them again, is not done here; see admission.Headroom.
 //
 // Start reading with Ledger.Take and Ledger.Free, which are the beginning and the end of a call;
 // then state, which decides between Redis and the node's own shares; then Ledger.step, which moves
@@ -190,7 +190,7 @@ func (l *Ledger) Close() { l.link.close() }
 //
 // If Redis does not answer, the call is admitted or refused on this node's share of the limits; a
 // caller never sees an outage of Redis as an error.
-func (l *Ledger) Take(accountID string, limits account.Limits, c admission.Cost) (admission.Place, admission.Standing, *admission.Obstacle) {
+func (l *Ledger) Take(accountID string, limits account.Limits, c admission.Cost) (admission.Place, admission.Headroom, *admission.Obstacle) {
 	slot := l.slots.Add(1)
 	r, err := l.ask(accountID, l.takeOrder(accountID, limits, c, slot))
 	if err != nil {
@@ -200,9 +200,9 @@ func (l *Ledger) Take(accountID string, limits account.Limits, c admission.Cost)
 		}
 		return l.takeLocal(accountID, limits, c)
 	}
-	standing := r.standing(limits)
+	headroom := r.headroom(limits)
 	if r.code != 0 {
-		return admission.Place{}, standing, r.obstacle(limits)
+		return admission.Place{}, headroom, r.obstacle(limits)
 	}
 	// With no limit and no cost, this counts the running call and nothing else.
 	l.local.Take(accountID, account.Limits{RequestsPerMinute: account.Unlimited, Concurrent: account.Unlimited, TokensPerMinute: account.Unlimited}, admission.Cost{})
@@ -216,16 +216,16 @@ func (l *Ledger) Take(accountID string, limits account.Limits, c admission.Cost)
 	if limits.TokensPerMinute != account.Unlimited {
 		p.TokensAt = r.at
 	}
-	return p, standing, nil
+	return p, headroom, nil
 }
 
 // Peek implements admission.Ledger.
-func (l *Ledger) Peek(accountID string, limits account.Limits) admission.Standing {
+func (l *Ledger) Peek(accountID string, limits account.Limits) admission.Headroom {
 	r, err := l.ask(accountID, l.accountOrder(peekScript, accountID, 0, l.clock.number()))
 	if err != nil {
 		return l.peekLocal(accountID, limits)
 	}
-	return r.standing(limits)
+	return r.headroom(limits)
 }
 
 // Free implements admission.Ledger. It waits for Redis only if the call had the last slot: a caller that has
@@ -441,10 +441,10 @@ func (l *Ledger) await(f *flight) {
 	}
 }
 
-// standing returns the meters that a reply says.
+// headroom returns the meters that a reply says.
 // Requests are in thousandths in Redis, which is why they have a unit of 1000. The sign of the
 // epoch is a flag: negative means that the account was deactivated.
-func (r reply) standing(limits account.Limits) admission.Standing {
+func (r reply) headroom(limits account.Limits) admission.Headroom {
 	meter := func(limit account.Limit, used, reset, unit int64) admission.Meter {
 		if limit == account.Unlimited {
 			return admission.Meter{Limit: limit}
@@ -454,7 +454,7 @@ func (r reply) standing(limits account.Limits) admission.Standing {
 			Remaining: max(0, int64(limit)*unit-used) / unit,
 		}
 	}
-	return admission.Standing{
+	return admission.Headroom{
 		Requests: meter(limits.RequestsPerMinute, r.requests, r.requestsReset, 1000),
 		Tokens:   meter(limits.TokensPerMinute, r.tokens, r.tokensReset, 1),
 		Epoch:    max(r.epoch, -r.epoch), Deactivated: r.epoch < 0,

@@ -329,7 +329,7 @@ func TestOvertaking(t *testing.T) {
 	place = admission.Place{RequestsAt: place.RequestsAt, Slot: place.Slot}
 	l.GiveBack("a", place, 1) // something to be told
 	late = l.queue.grabSome()
-	seen := make(chan admission.Standing, 1)
+	seen := make(chan admission.Headroom, 1)
 	before = p.Replies()
 	go func() { seen <- l.Peek("a", all) }()
 	eventually(t, "the first answer", func() bool { return p.Replies() > before })

@@ -10,23 +10,23 @@ import (
 // takeLocal admits a call on this node's share of the limits.
 // What the caller sees is widened from the share to the whole limit: headers name the limit of the
 // plan, whichever way calls are counted.
-func (l *Ledger) takeLocal(accountID string, limits account.Limits, c admission.Cost) (admission.Place, admission.Standing, *admission.Obstacle) {
+func (l *Ledger) takeLocal(accountID string, limits account.Limits, c admission.Cost) (admission.Place, admission.Headroom, *admission.Obstacle) {
 	views := l.views()
 	shares := admission.Shares(views, accountID, limits)
-	p, standing, o := l.local.Take(accountID, shares, c)
-	standing = standing.Widen(limits, shares)
+	p, headroom, o := l.local.Take(accountID, shares, c)
+	headroom = headroom.Widen(limits, shares)
 	if o != nil {
-		return admission.Place{}, standing, o.Widen(limits, shares, views, c)
+		return admission.Place{}, headroom, o.Widen(limits, shares, views, c)
 	}
 	l.debts.mark(accountID, l.clock.millis())
 	l.state.local.Add(1)
 	p.Slot = l.slots.Add(1) | localSlot
 	l.calls.add(p.Slot, running{account: accountID, since: l.clock.millis(), place: p})
-	return p, standing, nil
+	return p, headroom, nil
 }
 
 // peekLocal is Peek on this node's share.
-func (l *Ledger) peekLocal(accountID string, limits account.Limits) admission.Standing {
+func (l *Ledger) peekLocal(accountID string, limits account.Limits) admission.Headroom {
 	shares := l.shares(accountID, limits)
 	return l.local.Peek(accountID, shares).Widen(limits, shares)
 }

@@ -116,12 +116,12 @@ func (m *member) begin(id string) (admission.Place, bool) {
 	if locked {
 		return admission.Place{}, false
 	}
-	p, standing, o := m.ledger.Take(id, anyLimits, one)
+	p, headroom, o := m.ledger.Take(id, anyLimits, one)
 	if o != nil {
 		m.t.Errorf("Take = %+v, want no obstacle", o)
 		return p, false
 	}
-	if standing.Deactivated {
+	if headroom.Deactivated {
 		m.ledger.Free(id, p, admission.Cost{})
 		return p, false
 	}
@@ -289,13 +289,13 @@ func TestUnitsRestored(t *testing.T) {
 				t.Fatalf("round %d: refused after %d of 20 units", i, n)
 			}
 		}
-		standing := nodes[0].Peek(id, anyLimits)
-		if !standing.Deactivated || standing.Epoch <= 1 {
-			t.Fatalf("round %d: standing = %+v, want deactivated in a new epoch", i, standing)
+		headroom := nodes[0].Peek(id, anyLimits)
+		if !headroom.Deactivated || headroom.Epoch <= 1 {
+			t.Fatalf("round %d: standing = %+v, want deactivated in a new epoch", i, headroom)
 		}
 		// A revocation, of a key for example, leaves the mark.
-		if epoch, err := nodes[1].Revoke(t.Context(), id); err != nil || epoch <= standing.Epoch {
-			t.Errorf("Revoke = %d, %v, want more than %d", epoch, err, standing.Epoch)
+		if epoch, err := nodes[1].Revoke(t.Context(), id); err != nil || epoch <= headroom.Epoch {
+			t.Errorf("Revoke = %d, %v, want more than %d", epoch, err, headroom.Epoch)
 		} else if s := nodes[2].Peek(id, anyLimits); !s.Deactivated || s.Epoch != epoch {
 			t.Errorf("standing after Revoke = %+v, want deactivated and epoch %d", s, epoch)
 		}
@@ -308,7 +308,7 @@ func TestUnitsRestored(t *testing.T) {
 		}
 		for _, m := range c.members {
 			m.lock(id, false) // as the index does when it reads the account
-			if tiers, score := m.control.Standings(id, account.Basic); score != 0 || tiers[0].Units != 0 {
+			if tiers, score := m.control.Scores(id, account.Basic); score != 0 || tiers[0].Units != 0 {
 				t.Errorf("round %d: standings after restoring = %+v, want zero", i, tiers)
 			}
 		}
@@ -618,7 +618,7 @@ func TestUnitsVisitor(t *testing.T) {
 	offline := abuse.New(c.store, abuse.Options{
 		Plans: func() account.Plans { return *c.plans.Load() }, Accounts: c.accounts, Flush: c.members[0].books.Flush, Counter: Visit(server.URL()),
 	})
-	if _, score := offline.Standings(id, account.Basic); score != 100 {
+	if _, score := offline.Scores(id, account.Basic); score != 100 {
 		t.Errorf("score = %d, want 100", score)
 	}
 	if _, err := offline.Restore(t.Context(), "support", id); err != nil {

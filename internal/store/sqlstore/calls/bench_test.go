@@ -42,7 +42,7 @@ func recordSettlements(b *testing.B, s *alltest.Store, accounts int) {
 				ID: id, At: at, AccountID: fmt.Sprintf("acct_%020d", n%accounts), KeyID: fmt.Sprintf("key_%020d", n%accounts),
 				Plan: "scale", Tier: "free", ModelAsked: "bench-model", ModelUsed: "bench-model", Provider: "upstream",
 				Tokens: chat.Usage{Prompt: 57, Completion: 143}, RequestMilli: 1000, UnitMilli: 1000, Status: 200, End: usage.EndComplete, Latency: time.Millisecond,
-				Way: &usage.Way{Address: "192.0.2.1", Attempts: []usage.Attempt{{Model: "bench-model", Provider: "upstream", Upstream: "fake", Outcome: usage.Answered, End: time.Millisecond}}},
+				Trace: &usage.Trace{Address: "192.0.2.1", Attempts: []usage.Attempt{{Model: "bench-model", Provider: "upstream", Upstream: "fake", Outcome: usage.Answered, End: time.Millisecond}}},
 			}
 		}
 		began := usedCPU()

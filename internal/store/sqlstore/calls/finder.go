@@ -73,8 +73,8 @@ func secondOf(id string) (time.Time, bool) {
 // givenID returns what is stored as request_id: the id that a proxy gave, or the settlement's own if it does not tell
 // its time.
 func givenID(r *usage.Settlement) string {
-	if r.Way != nil && r.Way.RequestID != "" {
-		return r.Way.RequestID
+	if r.Trace != nil && r.Trace.RequestID != "" {
+		return r.Trace.RequestID
 	}
 	if second, ok := secondOf(r.ID); ok && second.Unix() == r.At.Unix() {
 		return ""
@@ -127,7 +127,7 @@ func (s *Store) Requests(ctx context.Context, id string, limit int) ([]usage.Set
 		var given string
 		var way []byte
 		err := scanSettlementMore(row, r, &given, &way)
-		r.Way, _ = usage.ParseWay(way) // one of a newer version is left out
+		r.Trace, _ = usage.ParseTrace(way) // one of a newer version is left out
 		return err
 	}, settledQuery, askFor(id, limit)...)
 }
@@ -140,8 +140,8 @@ func (s *Store) CallsSince(ctx context.Context, accountID string, since time.Tim
 	return sqlstore.All(s.db.Read(ctx), func(row sqlstore.Row, c *signal.Call) error {
 		var raw []byte
 		err := row.Scan(&c.At, &c.KeyID, &raw)
-		if way, _ := usage.ParseWay(raw); way != nil {
-			c.Address = way.Address
+		if requestTrace, _ := usage.ParseTrace(raw); requestTrace != nil {
+			c.Address = requestTrace.Address
 		}
 		return err
 	}, callsQuery, accountID, since, limit)

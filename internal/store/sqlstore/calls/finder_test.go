@@ -66,7 +66,7 @@ func fillWays(t *testing.T, s *alltest.Store, rows, accounts int, now time.Time)
 	err := s.RecordSettlements(t.Context(), []usage.Settlement{{
 		ID: like, At: now.Add(-32 * 24 * time.Hour).Truncate(time.Millisecond), AccountID: "acct_000001", KeyID: "key",
 		Plan: "scale", Tier: "free", ModelAsked: "m", ModelUsed: "m", Provider: "p", RequestMilli: 1000, UnitMilli: 1000, Status: 200, End: usage.EndComplete, Latency: time.Second,
-		Way: &usage.Way{Address: "192.0.2.1", Attempts: []usage.Attempt{{Model: "m", Provider: "p", Upstream: "u", Outcome: usage.Answered, End: time.Second}}},
+		Trace: &usage.Trace{Address: "192.0.2.1", Attempts: []usage.Attempt{{Model: "m", Provider: "p", Upstream: "u", Outcome: usage.Answered, End: time.Second}}},
 	}})
 	if err == nil {
 		err = calls.FillSettlements(t.Context(), s.Kernel(), like, rows, accounts, now)
@@ -113,7 +113,7 @@ func search(t *testing.T, s *alltest.Store, settled int, now time.Time, soak boo
 	var way finder.Found
 	var err error
 	took := quickest(soak, func() { way, err = f.Request(t.Context(), calls.RequestID(settled/2, settled, now)) })
-	if err != nil || len(way.Settled) != 1 || way.Settled[0].Way == nil || soak && took > searched {
+	if err != nil || len(way.Settled) != 1 || way.Settled[0].Trace == nil || soak && took > searched {
 		t.Errorf("Request = %+v, %v after %s, want one settlement with its way", way, err, took)
 	}
 	var list []signal.Call

@@ -44,8 +44,8 @@ func appendValues(to []any, r *usage.Settlement) []any {
 	}
 	b = b.numbers(int64(r.Status)).texts(string(r.End)).numbers(r.Latency.Milliseconds(), r.FirstToken.Milliseconds(), int64(r.MCPCalls), int64(r.MCPFailed))
 	b = b.texts(r.Door, givenID(r))
-	if r.Way != nil {
-		return append(b, usage.AppendWay(make([]byte, 0, 128), r.Way))
+	if r.Trace != nil {
+		return append(b, usage.AppendTrace(make([]byte, 0, 128), r.Trace))
 	}
 	return append(b, nil)
 }

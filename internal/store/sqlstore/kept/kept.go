@@ -38,9 +38,9 @@ func (s *Store) Expiring() []sqlstore.Expiring {
 // another.
 const trimAtOnce = 256
 
-// shelf names a table of rows that have an id, an account_id, a size and an expires_at, and the table of their sums, which
+// table names a table of rows that have an id, an account_id, a size and an expires_at, and the table of their sums, which
 // has a row for each account.
-type shelf struct {
+type table struct {
 	rows, sums string
 	entries    bool // the sums have the number of rows, too; then an account without rows has no sums
 
@@ -58,7 +58,7 @@ type uses struct {
 
 // add returns the statement that adds to the sums of an account. The upsert makes its transaction the only one that can
 // change the account's rows, and creates the row of the sums if it is missing.
-func (t *shelf) add(u uses) sqlstore.Step {
+func (t *table) add(u uses) sqlstore.Step {
 	query := `INSERT INTO ` + t.sums + ` (account_id, bytes) VALUES ($1, $2)
 		ON CONFLICT (account_id) DO UPDATE SET bytes = ` + t.sums + `.bytes + excluded.bytes`
 	if !t.entries {
@@ -72,7 +72,7 @@ func (t *shelf) add(u uses) sqlstore.Step {
 }
 
 // lock makes this transaction the only one that can change the account's rows, and returns how much they take.
-func (t *shelf) lock(tx *sqlstore.Conn, accountID string) (*uses, error) {
+func (t *table) lock(tx *sqlstore.Conn, accountID string) (*uses, error) {
 	step, number := t.add(uses{accountID: accountID}), `0`
 	if t.entries {
 		number = `entries`
@@ -85,7 +85,7 @@ func (t *shelf) lock(tx *sqlstore.Conn, accountID string) (*uses, error) {
 
 // remove deletes one row and subtracts it from the sums that u has. It reports whether there was one. Rows of others, and
 // those that were stored before the sums existed, which have no account, are not in the sums.
-func (t *shelf) remove(tx *sqlstore.Conn, u *uses, where string, args ...any) (bool, error) {
+func (t *table) remove(tx *sqlstore.Conn, u *uses, where string, args ...any) (bool, error) {
 	gone, err := sqlstore.One(tx, func(row sqlstore.Row, gone *uses) error {
 		return row.Scan(&gone.accountID, &gone.bytes)
 	}, `DELETE FROM `+t.rows+` WHERE `+where+` RETURNING account_id, size`, args...)
@@ -100,7 +100,7 @@ func (t *shelf) remove(tx *sqlstore.Conn, u *uses, where string, args ...any) (b
 }
 
 // store stores the sums.
-func (t *shelf) store(tx *sqlstore.Conn, u *uses) error {
+func (t *table) store(tx *sqlstore.Conn, u *uses) error {
 	switch {
 	case !t.entries:
 		return tx.Exec(`UPDATE `+t.sums+` SET bytes = $2 WHERE account_id = $1`, u.accountID, u.bytes)
@@ -118,7 +118,7 @@ type rowID struct {
 
 // drop deletes the rows that a clause selects and returns how many it deleted. One that meanwhile expires after before
 // was replaced, and stays.
-func (t *shelf) drop(tx *sqlstore.Conn, before any, clause string, args ...any) (dropped int, err error) {
+func (t *table) drop(tx *sqlstore.Conn, before any, clause string, args ...any) (dropped int, err error) {
 	// Read all ids before deleting: on PostgreSQL a connection cannot run statements while rows are
 	// open.
 	found, err := sqlstore.All(tx, func(row sqlstore.Row, r *rowID) error { return row.Scan(&r.accountID, &r.id) },
@@ -151,7 +151,7 @@ func (t *shelf) drop(tx *sqlstore.Conn, before any, clause string, args ...any) 
 }
 
 // dropExpired deletes up to most rows that have expired and returns how many it deleted.
-func (s *Store) dropExpired(ctx context.Context, t *shelf, now time.Time, most int) (dropped int, err error) {
+func (s *Store) dropExpired(ctx context.Context, t *table, now time.Time, most int) (dropped int, err error) {
 	err = s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
 		dropped, err = t.drop(tx, now, `WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2`, now, most)
 		return err
@@ -165,7 +165,7 @@ func (s *Store) dropExpired(ctx context.Context, t *shelf, now time.Time, most i
 //
 // The rows are marked first, with a time that no row has. So the same text serves both engines: SQLite cannot use the rows
 // that a DELETE returns in another statement.
-func (t *shelf) trim(deleted *int64, accountID string, args ...any) []sqlstore.Step {
+func (t *table) trim(deleted *int64, accountID string, args ...any) []sqlstore.Step {
 	marked := ` FROM ` + t.rows + ` WHERE account_id = $1 AND expires_at = 0`
 	less := `bytes = bytes - (SELECT COALESCE(SUM(size), 0)` + marked + `)`
 	if t.entries {

@@ -9,7 +9,7 @@ import (
 )
 
 // replyShelf is the table of replies. The one with the id $3 stays.
-var replyShelf = shelf{
+var replyTable = table{
 	rows: "idempotent_replies", sums: "idempotent_sizes", others: "id <> $3",
 	over: "bytes > $2", doomed: "s.bytes - o.older > $2",
 }
@@ -25,7 +25,7 @@ func (s *Store) FindReply(ctx context.Context, id []byte, now time.Time) ([]byte
 func (s *Store) KeepReply(ctx context.Context, r *idempotency.Record, now time.Time, most int64) error {
 	size := int64(len(r.Sealed))
 	// What follows reads the sizes under the lock, so no other transaction can change them.
-	lock := replyShelf.add(uses{accountID: r.AccountID})
+	lock := replyTable.add(uses{accountID: r.AccountID})
 	steps := []sqlstore.Step{lock}
 	if r.Claim != nil {
 		steps = append(steps, dropClaim(r.Claim))
@@ -37,7 +37,7 @@ func (s *Store) KeepReply(ctx context.Context, r *idempotency.Record, now time.T
 		Args: []any{r.AccountID, size, r.ID, now},
 	})
 	var deleted int64
-	steps = append(steps, replyShelf.trim(&deleted, r.AccountID, most, r.ID)...)
+	steps = append(steps, replyTable.trim(&deleted, r.AccountID, most, r.ID)...)
 	steps = append(steps, sqlstore.Step{
 		Query: `INSERT INTO idempotent_replies (id, account_id, size, expires_at, sealed) VALUES ($1, $2, $3, $4, $5)
 			ON CONFLICT (id) DO UPDATE SET size = excluded.size, expires_at = excluded.expires_at, sealed = excluded.sealed WHERE idempotent_replies.expires_at <= $6`,
@@ -45,12 +45,12 @@ func (s *Store) KeepReply(ctx context.Context, r *idempotency.Record, now time.T
 	})
 	err := s.db.Together(ctx, steps)
 	for err == nil && deleted >= trimAtOnce {
-		err = s.db.Together(ctx, append([]sqlstore.Step{lock}, replyShelf.trim(&deleted, r.AccountID, most, r.ID)...))
+		err = s.db.Together(ctx, append([]sqlstore.Step{lock}, replyTable.trim(&deleted, r.AccountID, most, r.ID)...))
 	}
 	return err
 }
 
 // DropReplies deletes up to most expired records and returns how many it deleted.
 func (s *Store) DropReplies(ctx context.Context, now time.Time, most int) (int, error) {
-	return s.dropExpired(ctx, &replyShelf, now, most)
+	return s.dropExpired(ctx, &replyTable, now, most)
 }

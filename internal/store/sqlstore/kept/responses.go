@@ -14,7 +14,7 @@ import (
 )
 
 // responseShelf is the table of responses. Those that expire at $4 or later stay.
-var responseShelf = shelf{
+var responseTable = table{
 	rows: "responses", sums: "response_sizes", entries: true, others: "expires_at < $4",
 	over: "entries > $2 OR bytes > $3", doomed: "s.entries - o.n >= $2 OR s.bytes - o.older > $3",
 }
@@ -56,7 +56,7 @@ func (s *Store) insertResponses(ctx context.Context, all []*responses.Record, mo
 	for some := all; len(some) > 0; {
 		have, n := usesOf(some)
 		first := slices.MinFunc(some[:n], func(a, b *responses.Record) int { return a.ExpiresAt.Compare(b.ExpiresAt) }).ExpiresAt
-		steps = append(steps, responseShelf.add(have))
+		steps = append(steps, responseTable.add(have))
 		if replace {
 			for _, r := range some[:n] {
 				steps = append(steps,
@@ -66,13 +66,13 @@ func (s *Store) insertResponses(ctx context.Context, all []*responses.Record, mo
 			}
 		}
 		deleted := new(int64)
-		steps = append(steps, responseShelf.trim(deleted, have.accountID, most.Entries, most.Bytes, int64(math.MaxInt64))...)
+		steps = append(steps, responseTable.trim(deleted, have.accountID, most.Entries, most.Bytes, int64(math.MaxInt64))...)
 		more = append(more, func() []sqlstore.Step {
 			if *deleted < trimAtOnce {
 				return nil
 			}
-			lock := responseShelf.add(uses{accountID: have.accountID})
-			return append([]sqlstore.Step{lock}, responseShelf.trim(deleted, have.accountID, most.Entries, most.Bytes, first)...)
+			lock := responseTable.add(uses{accountID: have.accountID})
+			return append([]sqlstore.Step{lock}, responseTable.trim(deleted, have.accountID, most.Entries, most.Bytes, first)...)
 		})
 		some = some[n:]
 	}
@@ -155,14 +155,14 @@ func (s *Store) FollowResponses(ctx context.Context, id []byte, now time.Time, m
 // DropResponse deletes a response of an account, and reports whether it was there.
 func (s *Store) DropResponse(ctx context.Context, accountID string, id []byte) (dropped bool, err error) {
 	err = s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
-		have, err := responseShelf.lock(tx, accountID)
+		have, err := responseTable.lock(tx, accountID)
 		if err != nil {
 			return err
 		}
-		if dropped, err = responseShelf.remove(tx, have, `id = $1 AND account_id = $2`, id, accountID); err != nil {
+		if dropped, err = responseTable.remove(tx, have, `id = $1 AND account_id = $2`, id, accountID); err != nil {
 			return err
 		}
-		return responseShelf.store(tx, have)
+		return responseTable.store(tx, have)
 	})
 	return dropped, err
 }
@@ -170,7 +170,7 @@ func (s *Store) DropResponse(ctx context.Context, accountID string, id []byte) (
 // ForgetResponses deletes all responses of an account.
 func (s *Store) ForgetResponses(ctx context.Context, accountID string) error {
 	return s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
-		if _, err := responseShelf.lock(tx, accountID); err != nil {
+		if _, err := responseTable.lock(tx, accountID); err != nil {
 			return err
 		}
 		tx.Do(`DELETE FROM responses WHERE account_id = $1`, accountID)
@@ -180,5 +180,5 @@ func (s *Store) ForgetResponses(ctx context.Context, accountID string) error {
 
 // DropResponses deletes up to most expired responses and returns how many it deleted.
 func (s *Store) DropResponses(ctx context.Context, now time.Time, most int) (int, error) {
-	return s.dropExpired(ctx, &responseShelf, now, most)
+	return s.dropExpired(ctx, &responseTable, now, most)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // stateShelf is the table of states.
-var stateShelf = shelf{rows: "continuations", sums: "continuation_sizes", entries: true}
+var stateTable = table{rows: "continuations", sums: "continuation_sizes", entries: true}
 
 // KeepState stores a sealed state and replaces the one with the same id. If all states of the
 // account would then exceed the bound, its oldest ones are deleted.
@@ -18,12 +18,12 @@ func (s *Store) KeepState(ctx context.Context, st *continuation.State, most cont
 	return s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
 		// The sums are read under the lock, so no other transaction can change them before they are
 		// written back.
-		have, err := stateShelf.lock(tx, st.AccountID)
+		have, err := stateTable.lock(tx, st.AccountID)
 		if err != nil {
 			return err
 		}
 		// A state that is replaced no longer counts.
-		if _, err := stateShelf.remove(tx, have, `id = $1`, st.ID); err != nil {
+		if _, err := stateTable.remove(tx, have, `id = $1`, st.ID); err != nil {
 			return err
 		}
 		if err := tx.Exec(`INSERT INTO continuations (id, account_id, size, expires_at, sealed) VALUES ($1, $2, $3, $4, $5)`,
@@ -34,12 +34,12 @@ func (s *Store) KeepState(ctx context.Context, st *continuation.State, most cont
 		have.bytes += int64(len(st.Sealed))
 		// Delete the oldest states until the bound holds, but never the new one: it may exceed the bound on its own.
 		for more := true; more && (have.entries > int64(most.Entries) || have.bytes > most.Bytes); {
-			more, err = stateShelf.remove(tx, have, `id = (SELECT id FROM continuations WHERE account_id = $1 AND id <> $2 ORDER BY expires_at LIMIT 1)`, st.AccountID, st.ID)
+			more, err = stateTable.remove(tx, have, `id = (SELECT id FROM continuations WHERE account_id = $1 AND id <> $2 ORDER BY expires_at LIMIT 1)`, st.AccountID, st.ID)
 			if err != nil {
 				return err
 			}
 		}
-		return stateShelf.store(tx, have)
+		return stateTable.store(tx, have)
 	})
 }
 
@@ -50,7 +50,7 @@ func (s *Store) FindState(ctx context.Context, id []byte, now time.Time) ([]byte
 
 // DropStates deletes up to most expired states and returns how many it deleted.
 func (s *Store) DropStates(ctx context.Context, now time.Time, most int) (int, error) {
-	return s.dropExpired(ctx, &stateShelf, now, most)
+	return s.dropExpired(ctx, &stateTable, now, most)
 }
 
 // TrimStates deletes up to atOnce states, the oldest of all accounts, if all states together take
@@ -62,7 +62,7 @@ func (s *Store) TrimStates(ctx context.Context, most int64, atOnce int) (dropped
 		if err != nil || all <= most {
 			return err
 		}
-		dropped, err = stateShelf.drop(tx, int64(math.MaxInt64), `ORDER BY expires_at LIMIT $1`, atOnce)
+		dropped, err = stateTable.drop(tx, int64(math.MaxInt64), `ORDER BY expires_at LIMIT $1`, atOnce)
 		return err
 	})
 	return dropped, err

@@ -40,14 +40,14 @@ const unfinished = `SELECT ` + paymentColumns + ` FROM billing_payments
 // ChangeBilling locks the account, applies change to its books and stores the result. The books
 // contain the payment with the given id or, if paymentID is empty, the unfinished one, if any. It
 // returns the account as it is afterwards, so that the caller can publish it.
-func (s *Store) ChangeBilling(ctx context.Context, accountID, paymentID string, change func(*billing.Books) error) (*account.Account, error) {
-	var b *billing.Books
+func (s *Store) ChangeBilling(ctx context.Context, accountID, paymentID string, change func(*billing.Record) error) (*account.Account, error) {
+	var b *billing.Record
 	err := s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
 		a, err := accounts.Locked(tx, accountID)
 		if err != nil {
 			return err
 		}
-		if b, err = booksOf(tx, a, paymentID); err != nil {
+		if b, err = recordOf(tx, a, paymentID); err != nil {
 			return err
 		}
 		if err := change(b); err != nil {
@@ -61,13 +61,13 @@ func (s *Store) ChangeBilling(ctx context.Context, accountID, paymentID string, 
 	return b.Account, nil
 }
 
-// Books returns the books of an account, with its unfinished payment, if any.
-func (s *Store) Books(ctx context.Context, accountID string) (*billing.Books, error) {
+// Record returns the record of an account, with its unfinished payment, if any.
+func (s *Store) Record(ctx context.Context, accountID string) (*billing.Record, error) {
 	a, err := accounts.Find(s.db.Read(ctx), accountID)
 	if err != nil {
 		return nil, err
 	}
-	return booksOf(s.db.Read(ctx), a, "")
+	return recordOf(s.db.Read(ctx), a, "")
 }
 
 // FindAccount finds the account that something is about.
@@ -75,15 +75,15 @@ func (s *Store) FindAccount(ctx context.Context, ref string) (*account.Account, 
 	return accounts.New(s.db).FindAccount(ctx, ref)
 }
 
-// booksOf reads the books of an account, and the payment. An account without a row in
+// recordOf reads the record of an account, and the payment. An account without a row in
 // billing_accounts has never paid anything; its books are the zero value.
-func booksOf(c *sqlstore.Conn, a *account.Account, paymentID string) (*billing.Books, error) {
+func recordOf(c *sqlstore.Conn, a *account.Account, paymentID string) (*billing.Record, error) {
 	b, err := sqlstore.One(c, scanBooks, `SELECT `+bookColumns+` FROM billing_accounts WHERE account_id = $1`, a.ID)
 	if err != nil {
 		return nil, err
 	}
 	if b == nil {
-		b = &billing.Books{}
+		b = &billing.Record{}
 	}
 	b.Account = a
 	if paymentID == "" {
@@ -99,7 +99,7 @@ func booksOf(c *sqlstore.Conn, a *account.Account, paymentID string) (*billing.B
 
 // saveBooks stores the books: the subscription, the payment, the new ledger entries and, if there
 // is an audit entry, the account itself, whose plan may have changed.
-func saveBooks(tx *sqlstore.Conn, b *billing.Books) error {
+func saveBooks(tx *sqlstore.Conn, b *billing.Record) error {
 	var stop billing.Stop
 	if b.Stop != nil {
 		stop = *b.Stop
@@ -287,7 +287,7 @@ func (s *Store) ChangeTestObject(ctx context.Context, id string, change func(bod
 }
 
 // scanBooks reads a row of bookColumns.
-func scanBooks(row sqlstore.Row, b *billing.Books) error {
+func scanBooks(row sqlstore.Row, b *billing.Record) error {
 	var visitAt time.Time // it is derived from the other columns
 	var stop billing.Stop
 	err := row.Scan(accounts.Plan(&b.Plan), &b.PriceCents, accounts.Plan(&b.NextPlan), &b.Began, &b.PeriodStart, &b.PeriodEnd, &b.CancelAtEnd, &b.Failed,

@@ -223,7 +223,7 @@ func alertSources(t *testing.T, open func() *alltest.Store) {
 		must(t, err)
 	}
 	must(t, s.RecordAbuseEvents(ctx, []abuse.Event{{At: base, AccountID: a.ID, Kind: abuse.Inquiry, Plan: account.Basic, Tier: account.Basic, Score: 91, Why: "w", Actor: "x"}}))
-	_, err := s.ChangeBilling(ctx, a.ID, "", func(b *billing.Books) error {
+	_, err := s.ChangeBilling(ctx, a.ID, "", func(b *billing.Record) error {
 		b.Entries = append(b.Entries, billing.Entry{At: base, AccountID: a.ID, What: billing.RenewalFailed}, billing.Entry{At: base, AccountID: a.ID, What: billing.Renewed})
 		return nil
 	})

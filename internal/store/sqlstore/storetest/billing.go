@@ -20,7 +20,7 @@ import (
 
 // sameBooks compares books without the entries and the audit entry, which are written but never
 // read back.
-var sameBooks = cmp.Options{cmpopts.IgnoreUnexported(billing.Books{}), cmpopts.IgnoreFields(billing.Books{}, "Entries", "Audit")}
+var sameBooks = cmp.Options{cmpopts.IgnoreUnexported(billing.Record{}), cmpopts.IgnoreFields(billing.Record{}, "Entries", "Audit")}
 
 // newPayment returns a pending payment with every field set that a pending payment can have.
 func newPayment(id, accountID string) *billing.Payment {
@@ -32,9 +32,9 @@ func newPayment(id, accountID string) *billing.Payment {
 }
 
 // changeBilling applies a change that must succeed and returns the account.
-func changeBilling(t testing.TB, s *alltest.Store, accountID, paymentID string, apply func(*billing.Books)) *account.Account {
+func changeBilling(t testing.TB, s *alltest.Store, accountID, paymentID string, apply func(*billing.Record)) *account.Account {
 	t.Helper()
-	a, err := s.ChangeBilling(t.Context(), accountID, paymentID, func(b *billing.Books) error {
+	a, err := s.ChangeBilling(t.Context(), accountID, paymentID, func(b *billing.Record) error {
 		apply(b)
 		return nil
 	})
@@ -49,12 +49,12 @@ func changeBilling(t testing.TB, s *alltest.Store, accountID, paymentID string, 
 func books(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	a := create(t, s, 1)
-	got, err := s.Books(t.Context(), a.ID)
-	if diff := cmp.Diff(&billing.Books{Account: a}, got, sameBooks); err != nil || diff != "" {
+	got, err := s.Record(t.Context(), a.ID)
+	if diff := cmp.Diff(&billing.Record{Account: a}, got, sameBooks); err != nil || diff != "" {
 		t.Errorf("Books of a new account: %v, -want +got\n%s", err, diff)
 	}
 	// Every field differs from its zero value, so that one that is not stored shows up.
-	want := billing.Books{
+	want := billing.Record{
 		Account: a, Processor: "testpay", Customer: "cus_1", Method: billing.Method{Brand: "visa", LastFour: "4242", Expires: "12/99"}, Ahead: time.Hour,
 		Subscription: billing.Subscription{
 			Plan: account.Premium, PriceCents: 2500, NextPlan: account.Basic, Began: base, PeriodStart: base, PeriodEnd: base.AddDate(0, 1, 0),
@@ -62,7 +62,7 @@ func books(t *testing.T, open func() *alltest.Store) {
 		},
 		Payment: newPayment("pay_1", a.ID), Undelivered: 2, Stop: &billing.Stop{At: base, Why: "w"}, CreditCents: 7,
 	}
-	set := func(b *billing.Books) {
+	set := func(b *billing.Record) {
 		b.Subscription, b.Processor, b.Customer, b.Method, b.Ahead = want.Subscription, want.Processor, want.Customer, want.Method, want.Ahead
 		b.Payment, b.Undelivered, b.Stop, b.CreditCents = want.Payment, want.Undelivered, want.Stop, want.CreditCents
 		b.Account.Plan, b.Account.Granted = account.Premium, false
@@ -76,7 +76,7 @@ func books(t *testing.T, open func() *alltest.Store) {
 	if diff := cmp.Diff(a, changed); diff != "" {
 		t.Errorf("ChangeBilling returned: -want +got\n%s", diff)
 	}
-	if got, err = s.Books(t.Context(), a.ID); err != nil {
+	if got, err = s.Record(t.Context(), a.ID); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(&want, got, sameBooks); diff != "" {
@@ -98,23 +98,23 @@ func books(t *testing.T, open func() *alltest.Store) {
 	}
 	// Without an audit entry, the account does not change.
 	before := find(t, s, a.ID)
-	changeBilling(t, s, a.ID, "", func(b *billing.Books) { b.CancelAtEnd = false })
+	changeBilling(t, s, a.ID, "", func(b *billing.Record) { b.CancelAtEnd = false })
 	if diff := cmp.Diff(before, find(t, s, a.ID)); diff != "" {
 		t.Errorf("a change of the books alone changed the account: -want +got\n%s", diff)
 	}
 	// A change that is refused leaves neither a plan nor an entry of the ledger.
 	no := fault.New(fault.Conflict, "no")
-	_, err = s.ChangeBilling(t.Context(), a.ID, "", func(b *billing.Books) error {
+	_, err = s.ChangeBilling(t.Context(), a.ID, "", func(b *billing.Record) error {
 		b.Plan, b.Entries = account.None, []billing.Entry{{AccountID: a.ID}}
 		return no
 	})
-	if got, _ := s.Books(t.Context(), a.ID); !errors.Is(err, no) || got.Plan != account.Premium {
+	if got, _ := s.Record(t.Context(), a.ID); !errors.Is(err, no) || got.Plan != account.Premium {
 		t.Errorf("a refused change = %v and left the plan %s, want no trace", err, got.Plan)
 	}
 	if _, err := s.ChangeBilling(t.Context(), "acct_none", "", nil); !fault.Is(err, fault.NotFound) {
 		t.Errorf("ChangeBilling(acct_none) = %v, want not found", err)
 	}
-	if _, err := s.Books(t.Context(), "acct_none"); !fault.Is(err, fault.NotFound) {
+	if _, err := s.Record(t.Context(), "acct_none"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("Books(acct_none) = %v, want not found", err)
 	}
 }
@@ -125,10 +125,10 @@ func payments(t *testing.T, open func() *alltest.Store) {
 	s := open()
 	a, other := create(t, s, 1), create(t, s, 2)
 	put := func(p *billing.Payment) {
-		changeBilling(t, s, p.AccountID, "", func(b *billing.Books) { b.Payment = p })
+		changeBilling(t, s, p.AccountID, "", func(b *billing.Record) { b.Payment = p })
 	}
 	put(newPayment("pay_1", a.ID))
-	if _, err := s.ChangeBilling(t.Context(), a.ID, "", func(b *billing.Books) error {
+	if _, err := s.ChangeBilling(t.Context(), a.ID, "", func(b *billing.Record) error {
 		b.Payment = newPayment("pay_2", a.ID)
 		return nil
 	}); err == nil {
@@ -147,7 +147,7 @@ func payments(t *testing.T, open func() *alltest.Store) {
 
 	// Payments get invoice numbers in the order in which they are paid, and only once.
 	pay := func(id string) {
-		changeBilling(t, s, a.ID, id, func(b *billing.Books) {
+		changeBilling(t, s, a.ID, id, func(b *billing.Record) {
 			b.Payment.Status, b.Payment.PaidAt, b.Payment.URL = billing.Paid, base.Add(time.Hour), ""
 		})
 	}
@@ -155,7 +155,7 @@ func payments(t *testing.T, open func() *alltest.Store) {
 	pay("pay_1")
 	put(newPayment("pay_2", a.ID))
 	pay("pay_2")
-	changeBilling(t, s, a.ID, "pay_1", func(b *billing.Books) {
+	changeBilling(t, s, a.ID, "pay_1", func(b *billing.Record) {
 		b.Payment.RefundedCents, b.Payment.RefundToCents, b.Payment.DisputedCents, b.Payment.DisputeSteps = 10, 20, 30, 2
 	})
 	got, err := s.Invoices(t.Context(), a.ID, 10)
@@ -173,7 +173,7 @@ func payments(t *testing.T, open func() *alltest.Store) {
 	if got, err := s.Refundable(t.Context(), a.ID, 1); err != nil || !cmp.Equal(got, want[:1]) {
 		t.Errorf("Refundable with limit 1 = %+v, %v, want the newest", got, err)
 	}
-	changeBilling(t, s, a.ID, "pay_2", func(b *billing.Books) { b.Payment.RefundedCents = b.Payment.AmountCents })
+	changeBilling(t, s, a.ID, "pay_2", func(b *billing.Record) { b.Payment.RefundedCents = b.Payment.AmountCents })
 	if got, err := s.Refundable(t.Context(), a.ID, 10); err != nil || !cmp.Equal(got, want[1:]) {
 		t.Errorf("Refundable = %+v, %v, want the one of which something is left", got, err)
 	}
@@ -181,15 +181,15 @@ func payments(t *testing.T, open func() *alltest.Store) {
 		t.Errorf("Payment(pay_1) = %+v, %v", p, err)
 	}
 	// A payment to be refunded is unfinished, unless it is disputed. A pending payment comes first.
-	if b, err := s.Books(t.Context(), a.ID); err != nil || b.Payment != nil {
+	if b, err := s.Record(t.Context(), a.ID); err != nil || b.Payment != nil {
 		t.Errorf("Books.Payment = %+v, %v, want none: it is disputed", b.Payment, err)
 	}
-	changeBilling(t, s, a.ID, "pay_1", func(b *billing.Books) { b.Payment.DisputedCents = 0 })
-	if b, err := s.Books(t.Context(), a.ID); err != nil || b.Payment == nil || b.Payment.ID != "pay_1" {
+	changeBilling(t, s, a.ID, "pay_1", func(b *billing.Record) { b.Payment.DisputedCents = 0 })
+	if b, err := s.Record(t.Context(), a.ID); err != nil || b.Payment == nil || b.Payment.ID != "pay_1" {
 		t.Errorf("Books.Payment = %+v, %v, want the one to be refunded", b.Payment, err)
 	}
 	put(newPayment("pay_9", a.ID))
-	if b, err := s.Books(t.Context(), a.ID); err != nil || b.Payment == nil || b.Payment.ID != "pay_9" {
+	if b, err := s.Record(t.Context(), a.ID); err != nil || b.Payment == nil || b.Payment.ID != "pay_9" {
 		t.Errorf("Books.Payment = %+v, %v, want the one that is pending", b.Payment, err)
 	}
 }
@@ -208,7 +208,7 @@ func billingDue(t *testing.T, open func() *alltest.Store) {
 	}
 	for n := range 4 {
 		a := create(t, s, n)
-		changeBilling(t, s, a.ID, "", func(b *billing.Books) {
+		changeBilling(t, s, a.ID, "", func(b *billing.Record) {
 			switch n {
 			case 0, 1: // a subscription; the second one's clock is an hour ahead
 				b.Plan, b.Due, b.Ahead = account.Basic, base.Add(2*time.Hour), time.Duration(n)*time.Hour
@@ -284,7 +284,7 @@ func booksInParallel(t *testing.T, open func() *alltest.Store) {
 	var wg sync.WaitGroup
 	for i := range 20 {
 		wg.Go(func() {
-			_, err := s.ChangeBilling(t.Context(), a.ID, "", func(b *billing.Books) error {
+			_, err := s.ChangeBilling(t.Context(), a.ID, "", func(b *billing.Record) error {
 				b.Entries = append(b.Entries, billing.Entry{At: base, AccountID: a.ID, AmountCents: 1})
 				if !b.Payment.Open() {
 					b.Payment = newPayment(fmt.Sprint("pay_", i), a.ID)
@@ -322,7 +322,7 @@ func billingStops(t *testing.T, open func() *alltest.Store) {
 	stopped()
 	one, two := create(t, s, 1), create(t, s, 2)
 	for i, a := range []*account.Account{one, two} {
-		changeBilling(t, s, a.ID, "", func(b *billing.Books) {
+		changeBilling(t, s, a.ID, "", func(b *billing.Record) {
 			b.Subscription = billing.Subscription{Plan: account.Basic, Due: base}
 			b.Stop = &billing.Stop{At: base.Add(-time.Duration(i) * time.Hour), Why: "why"}
 		})
@@ -334,7 +334,7 @@ func billingStops(t *testing.T, open func() *alltest.Store) {
 	if due, err := s.BillingDue(t.Context(), base.Add(time.Hour), "", 10); err != nil || len(due) != 0 {
 		t.Errorf("BillingDue while stopped = %v, %v, want none", due, err)
 	}
-	changeBilling(t, s, two.ID, "", func(b *billing.Books) { b.Stop = nil })
+	changeBilling(t, s, two.ID, "", func(b *billing.Record) { b.Stop = nil })
 	stopped(one.ID + " " + one.Email + " why")
 	if due, err := s.BillingDue(t.Context(), base.Add(time.Hour), "", 10); err != nil || !slices.Equal(due, []string{two.ID}) {
 		t.Errorf("BillingDue = %v, %v, want the one that was released", due, err)

@@ -85,14 +85,14 @@ func search(t *testing.T, open func() *alltest.Store) {
 	}
 
 	// A request is found by our own id and by that of a proxy, settled or refused.
-	way := &usage.Way{RequestID: "proxy-1", Address: "192.0.2.7", Reason: "fits", Attempts: []usage.Attempt{
+	requestTrace := &usage.Trace{RequestID: "proxy-1", Address: "192.0.2.7", Reason: "fits", Attempts: []usage.Attempt{
 		{Model: "m", Provider: "p", Upstream: "u", Outcome: "refused", Status: 503, Start: time.Millisecond, End: 3 * time.Millisecond},
 		{Model: "m2", Provider: "p2", Upstream: "u2", Outcome: usage.Answered, Start: 3 * time.Millisecond, End: 9 * time.Millisecond},
 	}}
 	own := fmt.Sprintf("%08x%024x", base.Unix(), 1)
-	settled := usage.Settlement{ID: own, At: base, AccountID: all[0].ID, KeyID: "key_1", Plan: "basic", Tier: "free", Door: usage.DoorResponses, ModelAsked: "m", ModelUsed: "m2", Provider: "p2", Status: 200, End: usage.EndComplete, Latency: time.Second, Way: way}
+	settled := usage.Settlement{ID: own, At: base, AccountID: all[0].ID, KeyID: "key_1", Plan: "basic", Tier: "free", Door: usage.DoorResponses, ModelAsked: "m", ModelUsed: "m2", Provider: "p2", Status: 200, End: usage.EndComplete, Latency: time.Second, Trace: requestTrace}
 	plain := settled
-	plain.ID, plain.Way = "own-2", nil // as of a video: its id does not tell the second
+	plain.ID, plain.Trace = "own-2", nil // as of a video: its id does not tell the second
 	must(t, s.RecordSettlements(ctx, []usage.Settlement{settled, plain}))
 	refused := refusal.Call{ID: "own-3", RequestID: "proxy-1", At: base.Add(time.Second), AccountID: all[1].ID, KeyID: "key_2", Status: 429, Kind: "rate_limit_error", Path: "/v1/chat/completions", Model: "m", Address: "2001:db8::1"}
 	must(t, s.RecordRefusals(ctx, []refusal.Call{refused}, nil))

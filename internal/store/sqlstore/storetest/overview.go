@@ -50,7 +50,7 @@ func revenue(t *testing.T, open func() *alltest.Store) {
 	day := base.UTC().Truncate(24 * time.Hour)
 	for i, paid := range []time.Time{day.Add(-time.Second), day, day.Add(24*time.Hour - time.Second), day.Add(24 * time.Hour), {}} {
 		a := create(t, s, i+1)
-		changeBilling(t, s, a.ID, "", func(b *billing.Books) {
+		changeBilling(t, s, a.ID, "", func(b *billing.Record) {
 			b.Payment = newPayment(fmt.Sprint("pay_", i), a.ID)
 			if !paid.IsZero() {
 				b.Payment.Status, b.Payment.PaidAt, b.Payment.Invoice, b.Payment.RefundedCents = billing.Paid, paid, int64(i+1), int64(i)

@@ -202,7 +202,7 @@ func gatherTickets(t *testing.T, open func() *alltest.Store) {
 	switchOff(off, &account.Mark{At: base, Reason: "r"})
 	fails := func(since time.Time, n int) {
 		t.Helper()
-		_, err := s.ChangeBilling(ctx, payer.ID, "", func(b *billing.Books) error {
+		_, err := s.ChangeBilling(ctx, payer.ID, "", func(b *billing.Record) error {
 			b.Plan, b.Failed, b.FailingSince = account.Basic, n, since
 			return nil
 		})

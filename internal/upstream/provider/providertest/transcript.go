@@ -197,19 +197,19 @@ func (x *exchange) answer(r *http.Request, headers []string) (*http.Response, er
 }
 
 // shelf is a continuation.Store in memory, without expiry. It is not safe for use from several goroutines.
-type shelf map[string][]byte
+type transcripts map[string][]byte
 
-func (s shelf) KeepState(_ context.Context, st *continuation.State, _ continuation.Bound) error {
+func (s transcripts) KeepState(_ context.Context, st *continuation.State, _ continuation.Bound) error {
 	id, sealed := st.ID, st.Sealed
 	s[string(id)] = sealed
 	return nil
 }
 
-func (shelf) TrimStates(context.Context, int64, int) (int, error) { return 0, nil }
+func (transcripts) TrimStates(context.Context, int64, int) (int, error) { return 0, nil }
 
-func (s shelf) FindState(_ context.Context, id []byte, _ time.Time) ([]byte, error) {
+func (s transcripts) FindState(_ context.Context, id []byte, _ time.Time) ([]byte, error) {
 	return s[string(id)], nil
 }
 
 // NewMemory returns an empty memory of one account.
-func NewMemory() *continuation.Memory { return continuation.New(shelf{}, nil).For("account") }
+func NewMemory() *continuation.Memory { return continuation.New(transcripts{}, nil).For("account") }

@@ -37,7 +37,7 @@ func TestDoor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var unable, others atomic.Bool
 		l := &fakeLeaf{}
-		d := NewDoor(func() (health.Result, bool) { return health.Result{Name: "journal"}, unable.Load() }, others.Load, slog.New(slog.DiscardHandler))
+		d := NewIntake(func() (health.Result, bool) { return health.Result{Name: "journal"}, unable.Load() }, others.Load, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go d.run(ctx, l)

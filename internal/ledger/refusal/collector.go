@@ -37,8 +37,8 @@ type Store interface {
 	RecordRefusals(ctx context.Context, calls []Call, minutes []Minute) error
 }
 
-// Keeper collects refusals. It is safe for concurrent use.
-type Keeper struct {
+// Collector collects refusals. It is safe for concurrent use.
+type Collector struct {
 	store Store
 	log   *slog.Logger
 	full  chan struct{} // has a token when so much waits that it should be written now
@@ -69,13 +69,13 @@ type slot struct {
 // inOrder returns the calls of the entry, oldest first.
 func (e *entry) inOrder() []Call { return slices.Concat(e.calls[e.next:], e.calls[:e.next]) }
 
-// New returns a keeper that writes to the store while Run runs.
-func New(store Store, log *slog.Logger) *Keeper {
-	return &Keeper{store: store, log: log, full: make(chan struct{}, 1), turn: make(chan struct{}, 1), waiting: map[string]*entry{}}
+// New returns a collector that writes to the store while Run runs.
+func New(store Store, log *slog.Logger) *Collector {
+	return &Collector{store: store, log: log, full: make(chan struct{}, 1), turn: make(chan struct{}, 1), waiting: map[string]*entry{}}
 }
 
 // Note remembers a refused call. It never waits for the database.
-func (k *Keeper) Note(c Call) {
+func (k *Collector) Note(c Call) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	e := k.entry(c.AccountID)
@@ -95,7 +95,7 @@ func (k *Keeper) Note(c Call) {
 
 // entry returns the entry of an account. The caller holds mu. An account that has no room for a count gets one
 // that is not kept.
-func (k *Keeper) entry(accountID string) *entry {
+func (k *Collector) entry(accountID string) *entry {
 	e := k.waiting[accountID]
 	if e == nil {
 		e = &entry{counts: map[slot]int64{}}
@@ -107,7 +107,7 @@ func (k *Keeper) entry(accountID string) *entry {
 }
 
 // count adds n calls to a slot. The caller holds mu.
-func (k *Keeper) count(e *entry, at slot, n int64) {
+func (k *Collector) count(e *entry, at slot, n int64) {
 	if _, ok := e.counts[at]; !ok {
 		if k.counts == maxCounts {
 			k.dropped.Add(n)
@@ -119,15 +119,15 @@ func (k *Keeper) count(e *entry, at slot, n int64) {
 }
 
 // Dropped returns how many calls were not even counted, because too many waited for the database.
-func (k *Keeper) Dropped() int64 { return k.dropped.Load() }
+func (k *Collector) Dropped() int64 { return k.dropped.Load() }
 
 // AddMetrics adds the metric of what was dropped.
-func (k *Keeper) AddMetrics(m *telemetry.Metrics) {
+func (k *Collector) AddMetrics(m *telemetry.Metrics) {
 	m.Counter("sluice_refused_calls_dropped_total", "Refused calls that were not counted for their account, because too many waited for the database.", k.Dropped)
 }
 
 // Run writes what waits every few seconds until ctx ends, and then once more.
-func (k *Keeper) Run(ctx context.Context) {
+func (k *Collector) Run(ctx context.Context) {
 	var warned time.Time
 	for range pace.Woken(ctx, flushEvery, k.full) {
 		if err := k.Flush(ctx); err != nil && ctx.Err() == nil && time.Since(warned) >= remindEvery {
@@ -141,7 +141,7 @@ func (k *Keeper) Run(ctx context.Context) {
 }
 
 // Flush writes what waits. What cannot be written keeps waiting.
-func (k *Keeper) Flush(ctx context.Context) error {
+func (k *Collector) Flush(ctx context.Context) error {
 	select {
 	case k.turn <- struct{}{}:
 		defer func() { <-k.turn }()
@@ -185,7 +185,7 @@ func (k *Keeper) Flush(ctx context.Context) error {
 }
 
 // putBack adds what could not be written to what has come since, within the bounds.
-func (k *Keeper) putBack(accountID string, old *entry) {
+func (k *Collector) putBack(accountID string, old *entry) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	e := k.entry(accountID)

@@ -73,8 +73,8 @@ type Store interface {
 	DropResponse(ctx context.Context, accountID string, id []byte) (bool, error)
 }
 
-// Shelf keeps the responses of all accounts. It is safe for concurrent use.
-type Shelf struct {
+// Archive keeps the responses of all accounts. It is safe for concurrent use.
+type Archive struct {
 	store Store
 	key   seal.Key
 	now   func() time.Time
@@ -83,18 +83,18 @@ type Shelf struct {
 	mu      sync.Mutex
 	writing bool      // somebody writes a batch, or is about to
 	busy    bool      // there were several callers at the last batch
-	waiting []*keeper // those whose responses are in no batch yet, in the order of their coming
+	waiting []*waiter // those whose responses are in no batch yet, in the order of their coming
 }
 
-// ShelfOptions are the choices of NewShelf; the zero value is the default.
-type ShelfOptions struct {
+// ArchiveOptions are the choices of NewArchive; the zero value is the default.
+type ArchiveOptions struct {
 	Key seal.Key         // the service's own; zero: responses are encrypted under their ids alone
 	Now func() time.Time // default time.Now
 }
 
-// NewShelf returns a shelf on the store. Opts may be nil.
-func NewShelf(store Store, opts *ShelfOptions) *Shelf {
-	s := &Shelf{store: store, now: time.Now, room: maxPast}
+// NewArchive returns an archive on the store. Opts may be nil.
+func NewArchive(store Store, opts *ArchiveOptions) *Archive {
+	s := &Archive{store: store, now: time.Now, room: maxPast}
 	if opts != nil {
 		s.key = opts.Key
 		if opts.Now != nil {
@@ -105,19 +105,19 @@ func NewShelf(store Store, opts *ShelfOptions) *Shelf {
 }
 
 // box returns the box of a response. Only the same account and the same id open it.
-func (s *Shelf) box(accountID, id string) seal.Box { return s.key.Box("responses", accountID, id) }
+func (s *Archive) box(accountID, id string) seal.Box { return s.key.Box("responses", accountID, id) }
 
 // sealedHere is what the encrypted content of reasoning begins with if it was sealed here and not by an upstream.
 const sealedHere = "slc_"
 
 // Seal encrypts the content of a reasoning item of an account. It is for the caller to keep, and means nothing to
 // anybody else.
-func (s *Shelf) Seal(accountID string, text []byte) string {
+func (s *Archive) Seal(accountID string, text []byte) string {
 	return sealedHere + base64.StdEncoding.EncodeToString(s.key.Box("reasoning", accountID, "").Seal(text))
 }
 
 // Opened returns what Seal encrypted for an account. It reports false for anything else.
-func (s *Shelf) Opened(accountID, sealed string) ([]byte, bool) {
+func (s *Archive) Opened(accountID, sealed string) ([]byte, bool) {
 	raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(sealed, sealedHere))
 	if err != nil {
 		return nil, false
@@ -128,7 +128,7 @@ func (s *Shelf) Opened(accountID, sealed string) ([]byte, bool) {
 
 // Keep stores a response and its input. It is durable when Keep returns. The context may be canceled: a caller that
 // hangs up now may have read the id already.
-func (s *Shelf) Keep(ctx context.Context, accountID string, r *Request, id string, response []byte) error {
+func (s *Archive) Keep(ctx context.Context, accountID string, r *Request, id string, response []byte) error {
 	// What is kept is {"input":[…],"response":{…}}.
 	b := append(make([]byte, 0, len(response)+len(r.inputJSON)+64), `{"input":`...)
 	b = r.appendInput(b)
@@ -178,7 +178,7 @@ func (r *Request) appendItems(b []byte, input chat.Value) []byte {
 // Export calls each with those of the account's responses that are stored, with their inputs, as JSON objects in the order
 // of the requests that made them. It holds one of them at a time, and ends before the one that exceeds most bytes in all.
 // Requests without a stored response are skipped. Take is that of Find.
-func (s *Shelf) Export(ctx context.Context, accountID string, requestIDs []string, most int64, take Take, each func(stored []byte) error) error {
+func (s *Archive) Export(ctx context.Context, accountID string, requestIDs []string, most int64, take Take, each func(stored []byte) error) error {
 	for some := range slices.Chunk(requestIDs, 200) {
 		keys := make([][]byte, len(some))
 		for i, id := range some {
@@ -226,7 +226,7 @@ func (t Take) of(n int64) error {
 }
 
 // Past returns what a request of an account refers to. The error is a fault.
-func (s *Shelf) Past(ctx context.Context, accountID string, r *Request, take Take) (*Past, error) {
+func (s *Archive) Past(ctx context.Context, accountID string, r *Request, take Take) (*Past, error) {
 	ctx, cancel := context.WithTimeout(ctx, findPatience)
 	defer cancel()
 	past := &Past{Referenced: map[string][]byte{}, take: take}
@@ -245,7 +245,7 @@ func (s *Shelf) Past(ctx context.Context, accountID string, r *Request, take Tak
 }
 
 // conversation adds the items of a response and of those before it.
-func (s *Shelf) conversation(ctx context.Context, accountID, id string, past *Past, room *int64) error {
+func (s *Archive) conversation(ctx context.Context, accountID, id string, past *Past, room *int64) error {
 	box := s.box(accountID, id)
 	own := box.ID()
 	links, err := s.store.FollowResponses(ctx, own[:], s.now(), maxTurns)
@@ -308,7 +308,7 @@ func (s *Shelf) conversation(ctx context.Context, accountID, id string, past *Pa
 
 // references adds the items with the ids. An id holds that of its response, so nothing has to be searched. Those that
 // are not found are left out.
-func (s *Shelf) references(ctx context.Context, accountID string, ids []string, past *Past, room *int64) error {
+func (s *Archive) references(ctx context.Context, accountID string, ids []string, past *Past, room *int64) error {
 	var (
 		names   []string // of the responses
 		keys    [][]byte
@@ -362,7 +362,7 @@ func (s *Shelf) references(ctx context.Context, accountID string, ids []string, 
 const copies = 2
 
 // load reads a response of a known size with its input. It returns how many bytes it has taken.
-func (s *Shelf) load(ctx context.Context, accountID, id string, size int64, take Take) (chat.Value, int64, error) {
+func (s *Archive) load(ctx context.Context, accountID, id string, size int64, take Take) (chat.Value, int64, error) {
 	held := copies * size
 	if err := take.of(held); err != nil {
 		return chat.Value{}, 0, err
@@ -380,7 +380,7 @@ func (s *Shelf) load(ctx context.Context, accountID, id string, size int64, take
 }
 
 // open decrypts a response, in place.
-func (s *Shelf) open(accountID, id string, sealed []byte) (chat.Value, error) {
+func (s *Archive) open(accountID, id string, sealed []byte) (chat.Value, error) {
 	plain, err := s.box(accountID, id).OpenInPlace(sealed)
 	if err != nil {
 		return chat.Value{}, unavailable(fmt.Errorf("opening a response: %w", err))
@@ -394,7 +394,7 @@ func unavailable(err error) error {
 }
 
 // Find returns the Response object with an id. The error is a fault.
-func (s *Shelf) Find(ctx context.Context, accountID, id string, take Take) ([]byte, error) {
+func (s *Archive) Find(ctx context.Context, accountID, id string, take Take) ([]byte, error) {
 	kept, err := s.find(ctx, accountID, id, take)
 	if err != nil {
 		return nil, err
@@ -403,13 +403,13 @@ func (s *Shelf) Find(ctx context.Context, accountID, id string, take Take) ([]by
 }
 
 // Has returns a fault if there is no response with an id.
-func (s *Shelf) Has(ctx context.Context, accountID, id string) error {
+func (s *Archive) Has(ctx context.Context, accountID, id string) error {
 	_, err := s.size(ctx, accountID, id)
 	return err
 }
 
 // size returns the size of a response.
-func (s *Shelf) size(ctx context.Context, accountID, id string) (int64, error) {
+func (s *Archive) size(ctx context.Context, accountID, id string) (int64, error) {
 	own := s.box(accountID, id).ID()
 	sizes, err := s.store.SizeResponses(ctx, [][]byte{own[:]}, s.now())
 	if err != nil {
@@ -422,7 +422,7 @@ func (s *Shelf) size(ctx context.Context, accountID, id string) (int64, error) {
 }
 
 // find returns a response with its input.
-func (s *Shelf) find(ctx context.Context, accountID, id string, take Take) (chat.Value, error) {
+func (s *Archive) find(ctx context.Context, accountID, id string, take Take) (chat.Value, error) {
 	ctx, cancel := context.WithTimeout(ctx, findPatience)
 	defer cancel()
 	size, err := s.size(ctx, accountID, id)
@@ -442,7 +442,7 @@ func notFound(id string) error {
 func quote(id string) string { return strconv.Quote(excerpt.Of(id, 100)) }
 
 // Delete deletes a response. The error is a fault.
-func (s *Shelf) Delete(ctx context.Context, accountID, id string) error {
+func (s *Archive) Delete(ctx context.Context, accountID, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, findPatience)
 	defer cancel()
 	own := s.box(accountID, id).ID()
@@ -465,7 +465,7 @@ type Page struct {
 
 // Input returns the list of a response's input items as a JSON object, in pieces: items can be large, and are not copied.
 // The error is a fault.
-func (s *Shelf) Input(ctx context.Context, accountID, id string, page Page, take Take) ([][]byte, error) {
+func (s *Archive) Input(ctx context.Context, accountID, id string, page Page, take Take) ([][]byte, error) {
 	kept, err := s.find(ctx, accountID, id, take)
 	if err != nil {
 		return nil, err

@@ -17,28 +17,28 @@ func TestWay(t *testing.T) {
 	answered.Outcome, answered.Status = Answered, 0
 	for _, tt := range []struct {
 		name     string
-		in, want *Way
+		in, want *Trace
 	}{
 		{"none", nil, nil},
-		{"empty", &Way{}, &Way{}},
-		{"usual", &Way{RequestID: "abc", Address: "192.0.2.1", Attempts: []Attempt{answered}}, &Way{RequestID: "abc", Address: "192.0.2.1", Attempts: []Attempt{answered}}},
-		{"several", &Way{Reason: "cheapest of 3", Attempts: []Attempt{try, try, answered}}, &Way{Reason: "cheapest of 3", Attempts: []Attempt{try, try, answered}}},
+		{"empty", &Trace{}, &Trace{}},
+		{"usual", &Trace{RequestID: "abc", Address: "192.0.2.1", Attempts: []Attempt{answered}}, &Trace{RequestID: "abc", Address: "192.0.2.1", Attempts: []Attempt{answered}}},
+		{"several", &Trace{Reason: "cheapest of 3", Attempts: []Attempt{try, try, answered}}, &Trace{Reason: "cheapest of 3", Attempts: []Attempt{try, try, answered}}},
 		{
-			"too long", &Way{RequestID: strings.Repeat("r", 200), Address: strings.Repeat("a", 100), Reason: strings.Repeat("w", 400), Attempts: []Attempt{long, long, long, answered}, Left: 3},
-			&Way{RequestID: strings.Repeat("r", 128), Address: strings.Repeat("a", 64), Reason: strings.Repeat("w", 200), Attempts: []Attempt{cut, answered}, Left: 5},
+			"too long", &Trace{RequestID: strings.Repeat("r", 200), Address: strings.Repeat("a", 100), Reason: strings.Repeat("w", 400), Attempts: []Attempt{long, long, long, answered}, Left: 3},
+			&Trace{RequestID: strings.Repeat("r", 128), Address: strings.Repeat("a", 64), Reason: strings.Repeat("w", 200), Attempts: []Attempt{cut, answered}, Left: 5},
 		},
 	} {
-		raw := AppendWay(nil, tt.in)
-		if len(raw) > MaxWay {
-			t.Errorf("%s: AppendWay gives %d bytes, more than %d", tt.name, len(raw), MaxWay)
+		raw := AppendTrace(nil, tt.in)
+		if len(raw) > MaxTrace {
+			t.Errorf("%s: AppendWay gives %d bytes, more than %d", tt.name, len(raw), MaxTrace)
 		}
-		got, err := ParseWay(raw)
+		got, err := ParseTrace(raw)
 		if err != nil || !cmp.Equal(got, tt.want) {
 			t.Errorf("%s: ParseWay = %v, -want +got\n%s", tt.name, err, cmp.Diff(tt.want, got))
 		}
 		// A part of a way is an error, never a panic and never another way.
 		for n := 1; n < len(raw); n++ {
-			if got, err := ParseWay(raw[:n]); err == nil {
+			if got, err := ParseTrace(raw[:n]); err == nil {
 				t.Errorf("%s: ParseWay of %d bytes of %d = %+v, want an error", tt.name, n, len(raw), got)
 			}
 		}
@@ -49,15 +49,15 @@ func TestWay(t *testing.T) {
 func TestWayIsBounded(t *testing.T) {
 	t.Parallel()
 	for size := range 120 {
-		w := &Way{RequestID: strings.Repeat("r", size), Reason: strings.Repeat("w", 2*size)}
+		w := &Trace{RequestID: strings.Repeat("r", size), Reason: strings.Repeat("w", 2*size)}
 		for range 40 {
 			w.Tried(Attempt{Model: strings.Repeat("m", size), Provider: strings.Repeat("p", size), Upstream: strings.Repeat("u", size), Outcome: "unreachable", Start: time.Hour, End: 9 * time.Hour})
 		}
 		w.Tried(Attempt{Outcome: Answered})
-		raw := AppendWay(nil, w)
-		got, err := ParseWay(raw)
-		if err != nil || len(raw) > MaxWay {
-			t.Fatalf("with names of %d bytes: %d bytes, %v, want at most %d", size, len(raw), err, MaxWay)
+		raw := AppendTrace(nil, w)
+		got, err := ParseTrace(raw)
+		if err != nil || len(raw) > MaxTrace {
+			t.Fatalf("with names of %d bytes: %d bytes, %v, want at most %d", size, len(raw), err, MaxTrace)
 		}
 		if n := len(got.Attempts); n+got.Left != 41 || got.Attempts[n-1].Outcome != Answered {
 			t.Errorf("with names of %d bytes: %d attempts and %d left out, the last one %q; want 41 in all, the last one %q", size, n, got.Left, got.Attempts[n-1].Outcome, Answered)
@@ -79,15 +79,15 @@ func TestRecordsWithoutWay(t *testing.T) {
 	if err != nil || !cmp.Equal(got, s) {
 		t.Errorf("parseRecord of a record without a way = %v, -want +got\n%s", err, cmp.Diff(s, got))
 	}
-	s.Way = &Way{Address: "192.0.2.1", Attempts: []Attempt{{Model: "b", Provider: "p", Upstream: "b", Outcome: Answered}}}
+	s.Trace = &Trace{Address: "192.0.2.1", Attempts: []Attempt{{Model: "b", Provider: "p", Upstream: "b", Outcome: Answered}}}
 	with := appendRecord(nil, &s)
 	got, err = parseRecord(with, texts{})
 	if err != nil || !cmp.Equal(got, s) {
 		t.Errorf("parseRecord of a record with a way = %v, -want +got\n%s", err, cmp.Diff(s, got))
 	}
 	// The door is behind the way, with or without one. Records without a door are as long as before.
-	for _, way := range []*Way{nil, s.Way} {
-		s.Way, s.Door = way, ""
+	for _, requestTrace := range []*Trace{nil, s.Trace} {
+		s.Trace, s.Door = requestTrace, ""
 		bare := appendRecord(nil, &s)
 		s.Door = DoorResponses
 		raw := appendRecord(nil, &s)
@@ -105,7 +105,7 @@ func TestRecordsWithoutWay(t *testing.T) {
 			}
 		}
 	}
-	with[1] &^= hasWay
+	with[1] &^= hasTrace
 	if string(with[:len(before)]) != string(before) {
 		t.Error("the way changes what is before it in the record")
 	}

@@ -10,8 +10,8 @@ import (
 	"sluice/internal/account"
 )
 
-// Standing is the state of one tier of an account, under its current plan.
-type Standing struct {
+// TierScore is the state of one tier of an account, under its current plan.
+type TierScore struct {
 	Tier   account.Plan
 	Score  int
 	Units  int64 // thousandths
@@ -21,21 +21,21 @@ type Standing struct {
 	Reaches time.Time
 }
 
-// tiers lists the tiers that models can have, in the order in which standings are shown.
+// tiers lists the tiers that models can have, in the order in which scores are shown.
 var tiers = []account.Plan{account.Free, account.Basic, account.Premium}
 
-// Standings returns the account's standing in every tier, and its score, which is the highest of
+// Scores returns the account's score in every tier, and its score, which is the highest of
 // them. Counts under other plans are left out: use under one plan never counts against the budget
 // of another. With a Counter it asks that.
-func (c *Control) Standings(accountID string, plan account.Plan) ([]Standing, int) {
+func (c *Control) Scores(accountID string, plan account.Plan) ([]TierScore, int) {
 	c.refresh(context.Background(), accountID) // a Counter has a deadline of its own
 	now := c.lock()
 	defer c.mu.Unlock()
 	budget := c.opts.Plans()[plan].MonthlyUnits
 	highest := 0
-	out := make([]Standing, 0, len(tiers))
+	out := make([]TierScore, 0, len(tiers))
 	for _, tier := range tiers {
-		s := Standing{Tier: tier, Budget: budget}
+		s := TierScore{Tier: tier, Budget: budget}
 		if k := c.counts[slot{accountID, plan, tier}]; k != nil {
 			s.Units, s.Score = k.units, score(k.units, budget)
 			s.Reaches = c.forecast(k, budget, now)
@@ -46,7 +46,7 @@ func (c *Control) Standings(accountID string, plan account.Plan) ([]Standing, in
 	return out, highest
 }
 
-// forecast returns when the budget would be used up; see Standing.Reaches. The caller holds mu.
+// forecast returns when the budget would be used up; see TierScore.Reaches. The caller holds mu.
 func (c *Control) forecast(k *count, budget account.Limit, now time.Time) time.Time {
 	if score(k.units, budget) == deactivateAt {
 		return now

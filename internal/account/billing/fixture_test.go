@@ -24,8 +24,8 @@ const (
 	confirms        = "4000002500003155"
 )
 
-// desk is an account, its billing, and a processor that can fail in the middle of things.
-type desk struct {
+// fixture is an account, its billing, and a processor that can fail in the middle of things.
+type fixture struct {
 	*billing.Billing
 	t        testing.TB
 	store    *alltest.Store
@@ -49,19 +49,19 @@ func openStore(t testing.TB) *alltest.Store {
 	return s
 }
 
-var desks struct {
+var fixtures struct {
 	sync.Mutex
 	n int
 }
 
-// newDesk opens an account on a clock that only the test moves.
-func newDesk(t testing.TB, s *alltest.Store, start string) *desk {
+// newFixture opens an account on a clock that only the test moves.
+func newFixture(t testing.TB, s *alltest.Store, start string) *fixture {
 	t.Helper()
 	now, err := time.Parse(time.RFC3339, start)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &desk{t: t, store: s, now: now, till: &till{Store: s, objects: map[string]object{}, disputes: map[string]dispute{}}}
+	d := &fixture{t: t, store: s, now: now, till: &till{Store: s, objects: map[string]object{}, disputes: map[string]dispute{}}}
 	clock := func() time.Time { return d.now }
 	publish := func(a *account.Account) {
 		if a.ID == d.id {
@@ -75,10 +75,10 @@ func newDesk(t testing.TB, s *alltest.Store, start string) *desk {
 		Processor: d.flaky, OnChange: publish, Now: clock, Log: slog.New(slog.DiscardHandler),
 		OnEntry: func(_ context.Context, _ *account.Account, e billing.Entry) { d.entries = append(d.entries, e) },
 	})
-	desks.Lock()
-	desks.n++
-	email := fmt.Sprintf("a%d@example.com", desks.n)
-	desks.Unlock()
+	fixtures.Lock()
+	fixtures.n++
+	email := fmt.Sprintf("a%d@example.com", fixtures.n)
+	fixtures.Unlock()
 	a, _, err := d.accounts.Create(context.Background(), "test", email, account.None, false)
 	if err != nil {
 		t.Fatal(err)
@@ -179,14 +179,14 @@ func (f *flaky) Refund(ctx context.Context, p billing.Payment) (billing.Outcome,
 	})
 }
 
-func (d *desk) must(err error) {
+func (d *fixture) must(err error) {
 	d.t.Helper()
 	if err != nil {
 		d.t.Fatal(err)
 	}
 }
 
-func (d *desk) view() billing.View {
+func (d *fixture) view() billing.View {
 	d.t.Helper()
 	v, err := d.Show(context.Background(), d.id)
 	d.must(err)
@@ -194,7 +194,7 @@ func (d *desk) view() billing.View {
 }
 
 // subscribe takes a plan and pays for it with a card.
-func (d *desk) subscribe(plan account.Plan, card string) *billing.Payment {
+func (d *fixture) subscribe(plan account.Plan, card string) *billing.Payment {
 	d.t.Helper()
 	ctx := context.Background()
 	p, err := d.Subscribe(ctx, "customer", d.id, plan)
@@ -203,7 +203,7 @@ func (d *desk) subscribe(plan account.Plan, card string) *billing.Payment {
 }
 
 // payWith fills in the form of the checkout page, and comes back.
-func (d *desk) payWith(p *billing.Payment, card string) *billing.Payment {
+func (d *fixture) payWith(p *billing.Payment, card string) *billing.Payment {
 	d.t.Helper()
 	ctx := context.Background()
 	p, _, err := d.PayTest(ctx, d.id, p.ID, card)
@@ -212,7 +212,7 @@ func (d *desk) payWith(p *billing.Payment, card string) *billing.Payment {
 }
 
 // pass lets time pass, with a server that looks in every so often.
-func (d *desk) pass(by, every time.Duration) {
+func (d *fixture) pass(by, every time.Duration) {
 	d.t.Helper()
 	for end := d.now.Add(by); d.now.Before(end); {
 		d.now = d.now.Add(min(every, end.Sub(d.now)))
@@ -221,7 +221,7 @@ func (d *desk) pass(by, every time.Duration) {
 }
 
 // balance is the sum of the ledger, and that of the processor.
-func (d *desk) balance() (ledger, processor int64) {
+func (d *fixture) balance() (ledger, processor int64) {
 	d.t.Helper()
 	for _, e := range d.ledger() {
 		ledger += e.AmountCents
@@ -232,7 +232,7 @@ func (d *desk) balance() (ledger, processor int64) {
 	return ledger, processor
 }
 
-func (d *desk) ledger() []billing.Entry {
+func (d *fixture) ledger() []billing.Entry {
 	d.t.Helper()
 	all, err := d.Ledger(context.Background(), d.id, 1<<30)
 	d.must(err)
@@ -240,7 +240,7 @@ func (d *desk) ledger() []billing.Entry {
 }
 
 // stands holds the account's plan, the subscription's status and what has been charged against wants.
-func (d *desk) stands(when string, plan account.Plan, status billing.Status, cents int64) {
+func (d *fixture) stands(when string, plan account.Plan, status billing.Status, cents int64) {
 	d.t.Helper()
 	v := d.view()
 	ledger, processor := d.balance()

@@ -7,9 +7,9 @@ import (
 	"sluice/internal/kit/excerpt"
 )
 
-// Way is how a call came to its end: where it came from, why its model was chosen, and which targets were
+// Trace is how a call came to its end: where it came from, why its model was chosen, and which targets were
 // tried when. It never holds anything of a prompt or an answer.
-type Way struct {
+type Trace struct {
 	// RequestID is the id that the caller was told, if a proxy gave it. Empty: it is that of the settlement.
 	RequestID string
 	Address   string
@@ -38,8 +38,8 @@ type Attempt struct {
 const Answered = "answered"
 
 const (
-	// MaxWay is the size of an encoded way at most, in bytes. A usual one has about 90.
-	MaxWay = 1 << 10
+	// MaxTrace is the size of an encoded trace at most, in bytes. A usual one has about 90.
+	MaxTrace = 1 << 10
 	// maxTries is how many attempts a way lists at most while the call runs. Fewer are kept if their
 	// names are long.
 	maxTries = 16
@@ -47,18 +47,18 @@ const (
 	wayVersion = 1
 
 	// The longest texts of a way. Longer ones are cut, so that two attempts always have room.
-	maxWayID     = 128
-	maxWayFrom   = 64
-	maxWayReason = 200
-	maxWayName   = 80
-	maxWayWord   = 16
+	maxTraceID     = 128
+	maxTraceFrom   = 64
+	maxTraceReason = 200
+	maxTraceName   = 80
+	maxTraceWord   = 16
 	// maxTry is the size of an encoded attempt at most: three names, the outcome, their lengths and three numbers.
-	maxTry = 3*(maxWayName+1) + maxWayWord + 1 + 1 + 3*binary.MaxVarintLen64
+	maxTry = 3*(maxTraceName+1) + maxTraceWord + 1 + 1 + 3*binary.MaxVarintLen64
 )
 
 // Tried adds an attempt. If there are too many, it takes the place of the one before: the last one says how the
 // call ended.
-func (w *Way) Tried(a Attempt) {
+func (w *Trace) Tried(a Attempt) {
 	if len(w.Attempts) == maxTries {
 		w.Attempts = w.Attempts[:maxTries-1]
 		w.Left++
@@ -66,29 +66,29 @@ func (w *Way) Tried(a Attempt) {
 	w.Attempts = append(w.Attempts, a)
 }
 
-// AppendWay appends the encoded way to b: a version, texts after their length, and for each attempt a one, its
+// AppendTrace appends the encoded trace to b: a version, texts after their length, and for each attempt a one, its
 // texts and its numbers. A zero ends the list. w may be nil, which adds nothing.
-func AppendWay(b []byte, w *Way) []byte {
+func AppendTrace(b []byte, w *Trace) []byte {
 	if w == nil {
 		return b
 	}
 	begin, left := len(b), w.Left
 	b = append(b, wayVersion)
-	b = appendText(b, w.RequestID, maxWayID)
-	b = appendText(b, w.Address, maxWayFrom)
-	b = appendText(b, w.Reason, maxWayReason)
+	b = appendText(b, w.RequestID, maxTraceID)
+	b = appendText(b, w.Address, maxTraceFrom)
+	b = appendText(b, w.Reason, maxTraceReason)
 	for i := range w.Attempts {
 		a := &w.Attempts[i]
 		// The last attempt says how it ended, so there must be room for it after this one.
-		if i < len(w.Attempts)-1 && len(b)-begin+2*maxTry+2+binary.MaxVarintLen64 > MaxWay {
+		if i < len(w.Attempts)-1 && len(b)-begin+2*maxTry+2+binary.MaxVarintLen64 > MaxTrace {
 			left++
 			continue
 		}
 		b = append(b, 1)
-		b = appendText(b, a.Model, maxWayName)
-		b = appendText(b, a.Provider, maxWayName)
-		b = appendText(b, a.Upstream, maxWayName)
-		b = appendText(b, a.Outcome, maxWayWord)
+		b = appendText(b, a.Model, maxTraceName)
+		b = appendText(b, a.Provider, maxTraceName)
+		b = appendText(b, a.Upstream, maxTraceName)
+		b = appendText(b, a.Outcome, maxTraceWord)
 		b = binary.AppendVarint(b, int64(a.Status))
 		b = binary.AppendVarint(b, a.Start.Microseconds())
 		b = binary.AppendVarint(b, a.End.Microseconds())
@@ -106,23 +106,23 @@ func appendText(b []byte, s string, most int) []byte {
 	return append(b, s...)
 }
 
-// ParseWay decodes a way. It returns nil and no error for an empty one, which calls of earlier versions have. A way
+// ParseTrace decodes a trace. It returns nil and no error for an empty one, which calls of earlier versions have. A trace
 // of a later version is an error.
-func ParseWay(raw []byte) (*Way, error) {
-	w, _, err := parseWay(raw, nil)
+func ParseTrace(raw []byte) (*Trace, error) {
+	w, _, err := parseTrace(raw, nil)
 	return w, err
 }
 
-// parseWay is ParseWay with texts that many ways share; see parseRecord. It also returns what follows the way.
-func parseWay(raw []byte, known texts) (*Way, []byte, error) {
+// parseTrace is ParseTrace with texts that many traces share; see parseRecord. It also returns what follows the way.
+func parseTrace(raw []byte, known texts) (*Trace, []byte, error) {
 	if len(raw) == 0 {
 		return nil, nil, nil
 	}
 	if raw[0] != wayVersion {
 		return nil, nil, errRecord
 	}
-	w := &Way{}
-	r := wayReader{raw: raw[1:]}
+	w := &Trace{}
+	r := traceReader{raw: raw[1:]}
 	w.RequestID, w.Address, w.Reason = string(r.bytes()), string(r.bytes()), known.text(r.bytes())
 	for r.next() {
 		a := Attempt{
@@ -140,14 +140,14 @@ func parseWay(raw []byte, known texts) (*Way, []byte, error) {
 	return w, r.raw[used:], nil
 }
 
-// wayReader reads the parts of an encoded way. Once a part is missing, bad stays set and the rest is empty.
-type wayReader struct {
+// traceReader reads the parts of an encoded trace. Once a part is missing, bad stays set and the rest is empty.
+type traceReader struct {
 	raw []byte
 	bad bool
 }
 
 // next reports whether another attempt follows.
-func (r *wayReader) next() bool {
+func (r *traceReader) next() bool {
 	if len(r.raw) == 0 || r.raw[0] > 1 {
 		r.bad = true
 	}
@@ -159,7 +159,7 @@ func (r *wayReader) next() bool {
 	return more
 }
 
-func (r *wayReader) bytes() []byte {
+func (r *traceReader) bytes() []byte {
 	n, used := binary.Uvarint(r.raw)
 	if r.bad || used <= 0 || n > uint64(len(r.raw)-used) {
 		r.bad = true
@@ -170,7 +170,7 @@ func (r *wayReader) bytes() []byte {
 	return text
 }
 
-func (r *wayReader) number() int64 {
+func (r *traceReader) number() int64 {
 	n, used := binary.Varint(r.raw)
 	if r.bad || used <= 0 {
 		r.bad = true

@@ -20,7 +20,7 @@ func wrong() error {
 
 // SignIn checks a password and opens a session. For an account with a second factor it returns a
 // token for Finish instead. An account without a password is refused like one with a wrong password.
-func (d *Desk) SignIn(ctx context.Context, email, password string, v Visit) (Entry, error) {
+func (d *Service) SignIn(ctx context.Context, email, password string, v Visit) (Entry, error) {
 	email, err := account.ParseEmail(email)
 	if err != nil {
 		return Entry{}, err
@@ -54,7 +54,7 @@ func (d *Desk) SignIn(ctx context.Context, email, password string, v Visit) (Ent
 
 // personAt returns who has an address, or nil if nobody does. Find also accepts ids; a ref that is
 // not the address itself does not count.
-func (d *Desk) personAt(ctx context.Context, email string) (*person, error) {
+func (d *Service) personAt(ctx context.Context, email string) (*person, error) {
 	acct, err := d.accounts.Find(ctx, email)
 	if fault.Is(err, fault.NotFound) || err == nil && acct.Email != email {
 		return nil, nil
@@ -69,7 +69,7 @@ func (d *Desk) personAt(ctx context.Context, email string) (*person, error) {
 // addressee checks the address that a visitor typed into a form that mails a link. It returns the
 // address in the form that accounts are stored with, who has it, nil if nobody does, and what mayMail
 // returns.
-func (d *Desk) addressee(ctx context.Context, typed string, v Visit) (email string, p *person, recent int, err error) {
+func (d *Service) addressee(ctx context.Context, typed string, v Visit) (email string, p *person, recent int, err error) {
 	if email, err = account.ParseEmail(typed); err != nil {
 		return "", nil, 0, err
 	}
@@ -82,12 +82,12 @@ func (d *Desk) addressee(ctx context.Context, typed string, v Visit) (email stri
 
 // Finish is the second step of signing in: it checks a code of the account's app and opens the
 // session. token is the one that SignIn returned. A wrong code does not use it up.
-func (d *Desk) Finish(ctx context.Context, token, code string, v Visit) (Entry, error) {
+func (d *Service) Finish(ctx context.Context, token, code string, v Visit) (Entry, error) {
 	return d.finish(ctx, token, v, func(p *person) error { return d.checkCode(ctx, p, code, v) })
 }
 
 // FinishPasskey is Finish with a passkey instead of a code.
-func (d *Desk) FinishPasskey(ctx context.Context, token, reply string, v Visit) (Entry, error) {
+func (d *Service) FinishPasskey(ctx context.Context, token, reply string, v Visit) (Entry, error) {
 	return d.finish(ctx, token, v, func(p *person) error {
 		guesses := d.codeGuesses(ctx, p.ID, p.Email, v)
 		if err := d.limits.try(ctx, guesses...); err != nil {
@@ -102,7 +102,7 @@ func (d *Desk) FinishPasskey(ctx context.Context, token, reply string, v Visit) 
 }
 
 // finish takes the second step of signing in; check checks what was brought for it.
-func (d *Desk) finish(ctx context.Context, token string, v Visit, check func(p *person) error) (Entry, error) {
+func (d *Service) finish(ctx context.Context, token string, v Visit, check func(p *person) error) (Entry, error) {
 	tooLate := func() error { return fault.New(fault.Unauthenticated, "This took too long. Sign in again.") }
 	l, err := d.Peek(ctx, Code, token)
 	if err != nil {
@@ -125,7 +125,7 @@ func (d *Desk) finish(ctx context.Context, token string, v Visit, check func(p *
 // SignInVerified signs in the owner of an address that an identity provider has verified. An
 // account with a second factor needs a code as well. If the address has no account and anybody may
 // sign up, one is opened; masterKey is then its key, otherwise empty.
-func (d *Desk) SignInVerified(ctx context.Context, email string, v Visit) (entry Entry, masterKey string, err error) {
+func (d *Service) SignInVerified(ctx context.Context, email string, v Visit) (entry Entry, masterKey string, err error) {
 	email, err = account.ParseEmail(email)
 	if err != nil {
 		return Entry{}, "", err
@@ -151,7 +151,7 @@ func (d *Desk) SignInVerified(ctx context.Context, email string, v Visit) (entry
 // SignInLink returns a link that signs an account's owner in. The operator passes it on to somebody
 // who has lost every other way in. For an address without an account the link is an invitation,
 // unless sign-up is closed.
-func (d *Desk) SignInLink(ctx context.Context, ref string) (string, error) {
+func (d *Service) SignInLink(ctx context.Context, ref string) (string, error) {
 	acct, err := d.accounts.Find(ctx, ref)
 	switch {
 	case err == nil:
@@ -172,7 +172,7 @@ func (d *Desk) SignInLink(ctx context.Context, ref string) (string, error) {
 }
 
 // SignInByLink uses a link of SignInLink. It asks for no code: the operator has checked who it is.
-func (d *Desk) SignInByLink(ctx context.Context, token string, v Visit) (Entry, error) {
+func (d *Service) SignInByLink(ctx context.Context, token string, v Visit) (Entry, error) {
 	l, err := d.take(ctx, SignIn, token)
 	if err != nil {
 		return Entry{}, err
@@ -186,7 +186,7 @@ func (d *Desk) SignInByLink(ctx context.Context, token string, v Visit) (Entry, 
 
 // RequestReset mails a link that sets a new password, if the address has an account. The caller
 // cannot tell whether it has.
-func (d *Desk) RequestReset(ctx context.Context, email string, v Visit) error {
+func (d *Service) RequestReset(ctx context.Context, email string, v Visit) error {
 	email, p, recent, err := d.addressee(ctx, email, v)
 	if err != nil {
 		return err
@@ -209,7 +209,7 @@ func (d *Desk) RequestReset(ctx context.Context, email string, v Visit) error {
 // ResetPassword sets the password with a link and signs its holder in. Everything else that gave
 // access ends: every session and every link, such as one that a thief asked for to change the
 // address.
-func (d *Desk) ResetPassword(ctx context.Context, token, password string, v Visit) (Entry, error) {
+func (d *Service) ResetPassword(ctx context.Context, token, password string, v Visit) (Entry, error) {
 	l, stored, err := d.choose(ctx, Reset, token, password)
 	if err != nil {
 		return Entry{}, err
@@ -228,7 +228,7 @@ func (d *Desk) ResetPassword(ctx context.Context, token, password string, v Visi
 
 // choose checks and hashes the password that the holder of a link chose, and then uses the link. In
 // this order the link stays good if the password is refused.
-func (d *Desk) choose(ctx context.Context, purpose Purpose, token, password string) (l *Link, stored string, err error) {
+func (d *Service) choose(ctx context.Context, purpose Purpose, token, password string) (l *Link, stored string, err error) {
 	if l, err = d.Peek(ctx, purpose, token); err != nil {
 		return nil, "", err
 	}
@@ -244,7 +244,7 @@ func (d *Desk) choose(ctx context.Context, purpose Purpose, token, password stri
 
 // tell mails an account's owner what has changed, if the rule of the step says so. email is the
 // address before the change: if a thief has changed the address, the owner must still get the mail.
-func (d *Desk) tell(step Step, email, subject, text string) {
+func (d *Service) tell(step Step, email, subject, text string) {
 	if d.poster == nil { // a command without a server
 		return
 	}

@@ -79,16 +79,16 @@ func (s *shelved) idOf(account, id string) []byte {
 	return own[:]
 }
 
-// shelved is a shelf whose clock the test moves.
+// shelved is an archive whose clock the test moves.
 type shelved struct {
-	*Shelf
+	*Archive
 	*memory
 	now time.Time
 }
 
 func newShelved() *shelved {
 	s := &shelved{memory: &memory{records: map[string]*Record{}}, now: time.Unix(1_700_000_000, 0)}
-	s.Shelf = NewShelf(s.memory, &ShelfOptions{Key: seal.NewKey(), Now: func() time.Time { return s.now }})
+	s.Archive = NewArchive(s.memory, &ArchiveOptions{Key: seal.NewKey(), Now: func() time.Time { return s.now }})
 	return s
 }
 

@@ -45,10 +45,10 @@ func (s *Subscription) Status() Status {
 	return Active
 }
 
-// Books is everything that is stored about one account's billing. The store loads it, runs one
+// Record is everything that is stored about one account's billing. The store loads it, runs one
 // change, and stores it with the new entries and the account's plan, all in one transaction. So a
 // plan is never active without the payment for it, and a payment never without what it was for.
-type Books struct {
+type Record struct {
 	Account *account.Account
 	Subscription
 	Processor string // the processor that Customer is an id of
@@ -74,7 +74,7 @@ type Books struct {
 
 // begin sets who works on the books, with which processor, and the time. real is the real clock.
 // Every change starts with it.
-func (b *Books) begin(actor, using string, real time.Time) {
+func (b *Record) begin(actor, using string, real time.Time) {
 	b.actor, b.using = actor, using
 	b.now = real.Add(b.Ahead).UTC().Truncate(time.Second)
 	b.settleSuperseded()
@@ -82,7 +82,7 @@ func (b *Books) begin(actor, using string, real time.Time) {
 
 // asCustomer returns the account as the processor in use knows it. The id that another processor
 // gave it is left out.
-func (b *Books) asCustomer() Customer {
+func (b *Record) asCustomer() Customer {
 	c := Customer{AccountID: b.Account.ID, Email: b.Account.Email}
 	if b.Processor == b.using {
 		c.Ref = b.Customer
@@ -92,7 +92,7 @@ func (b *Books) asCustomer() Customer {
 
 // know sets the customer's id at the processor in use. A new id means a new customer there, without
 // a saved method.
-func (b *Books) know(customer string) {
+func (b *Record) know(customer string) {
 	if b.Processor != b.using || b.Customer != customer {
 		b.Processor, b.Customer, b.Method = b.using, customer, Method{}
 	}
@@ -100,7 +100,7 @@ func (b *Books) know(customer string) {
 
 // VisitAt returns when, on the real clock, the subscription is due; zero means never. One that is stopped can only
 // end.
-func (b *Books) VisitAt() time.Time {
+func (b *Record) VisitAt() time.Time {
 	if b.Plan == account.None || b.Stop != nil && !b.CancelAtEnd {
 		return time.Time{}
 	}
@@ -109,7 +109,7 @@ func (b *Books) VisitAt() time.Time {
 
 // note adds an entry to the ledger and returns it, so that the caller can set its amount. The
 // pointer is valid until the next call.
-func (b *Books) note(what What, plan account.Plan, format string, args ...any) *Entry {
+func (b *Record) note(what What, plan account.Plan, format string, args ...any) *Entry {
 	e := Entry{At: b.now, AccountID: b.Account.ID, Actor: b.actor, What: what, Plan: plan, Detail: fmt.Sprintf(format, args...)}
 	if b.Payment != nil {
 		e.PaymentID = b.Payment.ID
@@ -120,7 +120,7 @@ func (b *Books) note(what What, plan account.Plan, format string, args ...any) *
 
 // setPlan changes the account's plan and the audit log. It does nothing if the account has the plan
 // already.
-func (b *Books) setPlan(plan account.Plan, why What) {
+func (b *Record) setPlan(plan account.Plan, why What) {
 	a := b.Account
 	if a.Plan == plan && !a.Granted {
 		return
@@ -134,13 +134,13 @@ func (b *Books) setPlan(plan account.Plan, why What) {
 
 // superseded reports whether staff has set another plan since the subscription started. Then the
 // subscription is over.
-func (b *Books) superseded() bool {
+func (b *Record) superseded() bool {
 	return b.Plan != account.None && (b.Account.Granted || b.Account.Plan != b.Plan)
 }
 
 // end ends the subscription. The account keeps its keys and its history, and has no plan, unless
 // staff has set one.
-func (b *Books) end(what What, format string, args ...any) {
+func (b *Record) end(what What, format string, args ...any) {
 	b.note(what, b.Plan, format, args...)
 	if !b.superseded() {
 		b.setPlan(account.None, what)
@@ -150,14 +150,14 @@ func (b *Books) end(what What, format string, args ...any) {
 
 // settleSuperseded ends a subscription that a plan set by staff has replaced, so that nothing more
 // is charged.
-func (b *Books) settleSuperseded() {
+func (b *Record) settleSuperseded() {
 	if b.superseded() {
 		b.end(Superseded, "the plan was set to %s", b.Account.Plan)
 	}
 }
 
 // chooseFree starts the free plan. It costs nothing, has no period and never lapses.
-func (b *Books) chooseFree() error {
+func (b *Record) chooseFree() error {
 	switch {
 	case b.Account.Plan == account.Free:
 		return nil
@@ -171,7 +171,7 @@ func (b *Books) chooseFree() error {
 
 // openPayment adds a pending payment. The caller of the change passes it to the processor once it
 // is stored. An amount of 0 is paid at once.
-func (b *Books) openPayment(kind Kind, plan account.Plan, price, cents, credit int64, start, end time.Time, present bool) {
+func (b *Record) openPayment(kind Kind, plan account.Plan, price, cents, credit int64, start, end time.Time, present bool) {
 	b.Payment = &Payment{
 		CreditCents: credit,
 		ID:          newPaymentID(), AccountID: b.Account.ID, Kind: kind, Status: Pending, Processor: b.using, Present: present,
@@ -183,7 +183,7 @@ func (b *Books) openPayment(kind Kind, plan account.Plan, price, cents, credit i
 }
 
 // subscribe opens the payment for the first period of a paid plan.
-func (b *Books) subscribe(plan account.Plan, price int64) error {
+func (b *Record) subscribe(plan account.Plan, price int64) error {
 	switch {
 	case b.Account.Suspended != nil:
 		return errSuspended()
@@ -198,7 +198,7 @@ func (b *Books) subscribe(plan account.Plan, price int64) error {
 
 // renew opens the payment for the period that now is in, less the credit. Periods that passed while no server ran
 // are not charged. least is the smallest amount that the processor can charge.
-func (b *Books) renew(plans *account.Plans, present bool, least int64) {
+func (b *Record) renew(plans *account.Plans, present bool, least int64) {
 	plan := b.Plan
 	if b.NextPlan != account.None {
 		plan = b.NextPlan
@@ -212,7 +212,7 @@ func (b *Books) renew(plans *account.Plans, present bool, least int64) {
 
 // settle books what the processor says about Payment. It is idempotent and order does not matter:
 // the same outcome may come twice, and an old outcome after a new one changes nothing.
-func (b *Books) settle(o Outcome) {
+func (b *Record) settle(o Outcome) {
 	p := b.Payment
 	if o.Customer != "" {
 		b.know(o.Customer)
@@ -241,7 +241,7 @@ func (b *Books) settle(o Outcome) {
 // disputed books the disputes of Payment. If the customer's bank has taken money back, the
 // subscription that the payment belongs to ends at once, and winning the dispute does not bring it
 // back.
-func (b *Books) disputed(o Outcome) {
+func (b *Record) disputed(o Outcome) {
 	p := b.Payment
 	taken := o.DisputedCents - p.DisputedCents
 	p.DisputedCents, p.DisputeSteps = o.DisputedCents, o.DisputeSteps
@@ -263,7 +263,7 @@ func (b *Books) disputed(o Outcome) {
 
 // paid books the money and gives what it was paid for. If that is no longer possible, the whole
 // amount is to be refunded.
-func (b *Books) paid(o Outcome) {
+func (b *Record) paid(o Outcome) {
 	p := b.Payment
 	wasOpen := p.Open()
 	p.Status, p.PaidAt, p.URL, p.Reason, p.Confirm = Paid, b.now, "", "", false
@@ -289,7 +289,7 @@ func (b *Books) paid(o Outcome) {
 
 // fulfil gives what Payment was for. It reports false, and changes nothing, if that is no longer
 // possible.
-func (b *Books) fulfil() bool {
+func (b *Record) fulfil() bool {
 	p := b.Payment
 	if b.Account.Suspended != nil {
 		return false
@@ -320,7 +320,7 @@ func (b *Books) fulfil() bool {
 
 // openPeriod starts the period that Payment is for. It also clears what was noted about failed
 // renewals.
-func (b *Books) openPeriod(why What) {
+func (b *Record) openPeriod(why What) {
 	p := b.Payment
 	b.Subscription = Subscription{
 		Plan: p.Plan, PriceCents: p.PriceCents, Began: b.Began, CancelAtEnd: b.CancelAtEnd,
@@ -332,7 +332,7 @@ func (b *Books) openPeriod(why What) {
 
 // failed books that Payment has failed. A renewal that the schedule tried is retried after
 // retryDays; after the last retry the plan lapses.
-func (b *Books) failed(o Outcome) {
+func (b *Record) failed(o Outcome) {
 	p := b.Payment
 	p.Status, p.URL, p.Reason, p.Confirm = Failed, "", o.Reason, o.Confirm
 	b.returnCredit()
@@ -354,7 +354,7 @@ func (b *Books) failed(o Outcome) {
 }
 
 // cancel ends the subscription at the end of its period, or at once if the renewal is unpaid.
-func (b *Books) cancel() error {
+func (b *Record) cancel() error {
 	switch {
 	case b.Plan == account.None:
 		return errNoSubscription()
@@ -368,7 +368,7 @@ func (b *Books) cancel() error {
 }
 
 // resume takes a cancellation back.
-func (b *Books) resume() error {
+func (b *Record) resume() error {
 	if b.Plan == account.None {
 		return errNoSubscription()
 	}
@@ -380,7 +380,7 @@ func (b *Books) resume() error {
 }
 
 // downgrade sets a lower paid plan for the next period.
-func (b *Books) downgrade(plan account.Plan, plans *account.Plans) error {
+func (b *Record) downgrade(plan account.Plan, plans *account.Plans) error {
 	if err := b.mayDowngrade(plan); err != nil {
 		return err
 	}
@@ -404,7 +404,7 @@ func (b *Subscription) mayDowngrade(plan account.Plan) error {
 func (b *Subscription) Lower(plan account.Plan) bool { return plan < b.Plan && plan > account.Free }
 
 // terminate suspends the account for good and ends its subscription.
-func (b *Books) terminate(reason string) {
+func (b *Record) terminate(reason string) {
 	if b.Plan != account.None {
 		b.end(Ended, "the account was terminated")
 	}
@@ -425,7 +425,7 @@ const (
 )
 
 // tick does what is due without the processor, and returns what is to be done with it. least is that of renew.
-func (b *Books) tick(plans *account.Plans, least int64) step {
+func (b *Record) tick(plans *account.Plans, least int64) step {
 	due := b.Plan != account.None && !b.now.Before(b.Due)
 	switch p := b.Payment; {
 	case p.Open() && p.Present && !due && b.now.Before(p.CreatedAt.Add(pagePatience)):

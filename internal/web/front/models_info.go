@@ -59,14 +59,14 @@ func perMillion(p *catalog.Pricing, output bool) string {
 	return webui.Dollars(*n)
 }
 
-// Shelf knows what pages show of models.
-type Shelf struct {
+// ModelInfo knows what pages show of models.
+type ModelInfo struct {
 	Catalog func() *catalog.Catalog
 	// Health describes a model's health in a word.
 	Health func(m *catalog.Model) string
 	// Standings returns the health of each target of a model.
-	Standings func(m *catalog.Model) []routing.Standing
-	Record    Record
+	Targets func(m *catalog.Model) []routing.TargetHealth
+	Record  Record
 	// Video returns the model that makes videos.
 	Video func() catalog.Model
 }
@@ -81,7 +81,7 @@ type Place struct {
 
 // placesOf returns the places that serve a model, by the names that callers know from x-sluice-provider. Several keys
 // at one provider are one place.
-func placesOf(m *catalog.Model, standings []routing.Standing) (places []Place) {
+func placesOf(m *catalog.Model, targets []routing.TargetHealth) (places []Place) {
 	weights := 0
 	for _, t := range m.Places() {
 		weights += t.Weight
@@ -92,8 +92,8 @@ func placesOf(m *catalog.Model, standings []routing.Standing) (places []Place) {
 			p.Share = int(math.Round(100 * float64(t.Weight) / float64(weights)))
 		}
 		healthy, all := 0, 0
-		for i := range standings {
-			if s := &standings[i]; s.Provider == t.Provider && s.Upstream == t.Upstream {
+		for i := range targets {
+			if s := &targets[i]; s.Provider == t.Provider && s.Upstream == t.Upstream {
 				all++
 				if s.Healthy() {
 					healthy++
@@ -113,7 +113,7 @@ func placesOf(m *catalog.Model, standings []routing.Standing) (places []Place) {
 
 // All returns all models, in the order of the catalog. may reports whether the reader may call a model, and is nil for
 // strangers, who do not see what is for staff only.
-func (s *Shelf) All(ctx context.Context, may func(*catalog.Model) bool) []Model {
+func (s *ModelInfo) All(ctx context.Context, may func(*catalog.Model) bool) []Model {
 	history := s.Record.History(ctx)
 	list := s.Catalog().Models()
 	out := make([]Model, 0, len(list)+1)
@@ -166,7 +166,7 @@ type List struct {
 const MostCompared = 4
 
 // List returns the models that pass the filters of a request.
-func (s *Shelf) List(r *http.Request, may func(*catalog.Model) bool) List {
+func (s *ModelInfo) List(r *http.Request, may func(*catalog.Model) bool) List {
 	v := List{
 		Search: strings.TrimSpace(r.FormValue("q")), Kind: r.FormValue("kind"), Plan: r.FormValue("plan"), Feature: r.FormValue("feature"),
 		Sort: r.FormValue("sort"), Member: may != nil,
@@ -276,7 +276,7 @@ type Sheet struct {
 const parts = 36
 
 // Sheet returns the page of a model. may is as in All.
-func (s *Shelf) Sheet(ctx context.Context, id, origin string, may func(*catalog.Model) bool) (Sheet, bool) {
+func (s *ModelInfo) Sheet(ctx context.Context, id, origin string, may func(*catalog.Model) bool) (Sheet, bool) {
 	for _, m := range s.All(ctx, may) {
 		if m.ID != id {
 			continue
@@ -291,7 +291,7 @@ func (s *Shelf) Sheet(ctx context.Context, id, origin string, may func(*catalog.
 			v.Snippets = videoSnippets(origin, id)
 		}
 		if m.Kind != Video {
-			v.Places = placesOf(m.Model, s.Standings(m.Model))
+			v.Places = placesOf(m.Model, s.Targets(m.Model))
 		}
 		return v, true
 	}

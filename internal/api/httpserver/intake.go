@@ -16,24 +16,24 @@ const (
 	backAfter = 2 * time.Second
 )
 
-// Door keeps callers away from a server that refuses their calls, while there are other servers to take them
+// Intake keeps callers away from a server that refuses their calls, while there are other servers to take them
 // (docs/operations.md#a-server-that-cannot-serve). A server on its own stays open: a 503 with the reason is better than
 // a refused connection if there is nobody else.
-type Door struct {
+type Intake struct {
 	unable func() (health.Result, bool) // why calls are refused now, if they are
 	others func() bool                  // other servers live
 	log    *slog.Logger
 	wake   chan struct{} // of size 1; makes Run look at once
 }
 
-// NewDoor returns a door. unable returns why calls are refused now, if they are; others reports whether other servers
+// NewIntake returns an intake. unable returns why calls are refused now, if they are; others reports whether other servers
 // live.
-func NewDoor(unable func() (health.Result, bool), others func() bool, log *slog.Logger) *Door {
-	return &Door{unable: unable, others: others, log: log, wake: make(chan struct{}, 1)}
+func NewIntake(unable func() (health.Result, bool), others func() bool, log *slog.Logger) *Intake {
+	return &Intake{unable: unable, others: others, log: log, wake: make(chan struct{}, 1)}
 }
 
 // Nudge makes Run look at once. It does not block.
-func (d *Door) Nudge() { pace.Wake(d.wake) }
+func (d *Intake) Nudge() { pace.Wake(d.wake) }
 
 // leaf is what a door moves. Shut reports an error if it could not be opened.
 type leaf interface {
@@ -43,12 +43,12 @@ type leaf interface {
 
 // Run shuts and opens the door of a server until ctx ends. closes says that the system refuses connections while it is
 // shut. In any case end, which is called with true then, makes each reply end its connection.
-func (d *Door) Run(ctx context.Context, server *Server, closes bool, end func(bool)) {
+func (d *Intake) Run(ctx context.Context, server *Server, closes bool, end func(bool)) {
 	d.run(ctx, &entry{server, closes, end})
 }
 
 // run is Run for any leaf.
-func (d *Door) run(ctx context.Context, l leaf) {
+func (d *Intake) run(ctx context.Context, l leaf) {
 	isShut := false
 	var able time.Time // since when calls are possible again; zero while they are not
 	for range pace.Woken(ctx, lookEvery, d.wake) {
