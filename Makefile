@@ -20,9 +20,10 @@ without  := ./cmd/% ./api% ./bench/% ./tools/% ./internal/testkit/archtest ./int
 raced     = $(filter-out $(without),$(packages))
 unraced   = $(filter $(without),$(packages))
 
-# The steps of make test: browsers and other people's clients, which wait half of their time, beside the module. Those are
-# patient, so they yield to the module, whose servers have deadlines.
+# The steps of make test: browsers and other people's clients, which mostly wait, beside the module. make check runs them
+# one after the other: there, a test that gets too little processor time would fail a commit.
 test      = '& cd oracles && nice -n 5 $$GOTEST -parallel=2 ./...' '$$GOTEST $(module)'
+in-turn   = '$$GOTEST $(module)' 'cd oracles && $$GOTEST -parallel=2 ./...'
 # The race detector does not watch the memory of some packages, only calls into them. SQLite and its libraries are C translated
 # to Go, which would take two fifths of the time of all tests with a database; package scene draws pictures, package tokens
 # splits words, and neither shares what it changes. At its end it would wait for a second for races that are about to be reported.
@@ -53,7 +54,7 @@ test: ## all tests, 9 minutes on two cores, longer in a fresh clone; SLUICE_INST
 	$(testrun) $(test)
 
 check: ## what CI runs: lint, test, the race detector, http1_lane: off, deploy/, the release
-	$(testrun) -checks 'make lint' $(test) \
+	$(testrun) -checks 'make lint' $(in-turn) \
 		'$(lane-off) $(race) $(served)' '$(race) $(filter-out $(served),$(raced))' '$(lane-off) $$GOTEST ./cmd/sluice' '$$GOTEST $(checks)' 'cd tools/manifests && $$GOTEST ./...'
 
 soak: export SLUICE_SOAK := 1

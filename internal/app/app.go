@@ -180,10 +180,10 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (*App, error) {
 		a.createOwner,
 		a.openHelm,       // before openCatalog: staff may have moved models to other tiers
 		a.openCatalog,    // after listen: the description of the API has the port in it
-		a.watchLocal,     // before openDesk and openBilling, which ask whether only this machine calls
-		a.openDesk,       // from here on, owners are told what happens to their account
-		a.openBilling,    // after openDesk: it sends letters
-		a.signOwnerIn,    // after openDesk, which makes the link
+		a.watchLocal,     // before openSignIn and openBilling, which ask whether only this machine calls
+		a.openSignIn,     // from here on, owners are told what happens to their account
+		a.openBilling,    // after openSignIn: it sends letters
+		a.signOwnerIn,    // after openSignIn, which makes the link
 		a.openBoard,      // before openBooks and openVideos, which tell it of calls
 		a.openBooks,      // after openFacts: the journal is in the data folder
 		a.restoreWindows, // before the first request: what the last minute used still counts

@@ -23,9 +23,9 @@ import (
 	"sluice/internal/web/webui"
 )
 
-// openDesk opens what the pages need: mail, signing in, notices, conversations with support. From then on, owners are told when
+// openSignIn opens what the pages need: mail, signing in, notices, conversations with support. From then on, owners are told when
 // their account is suspended.
-func (a *App) openDesk(_ context.Context, cfg *config.Config) error {
+func (a *App) openSignIn(_ context.Context, cfg *config.Config) error {
 	sender, err := mail.New(cfg.SMTP.Server, cfg.SMTP.From, &mail.SMTPOptions{User: cfg.SMTP.User, Password: cfg.SMTP.Password.Reveal()}, a.log)
 	if err != nil {
 		return err
