@@ -62,7 +62,10 @@ func TestAnnounce(t *testing.T) {
 		defer b.Leave(t.Context())
 		a.Announce("http://a:1")
 		synctest.Wait()
-		if got := d.state.Nodes[0].Address; got != "http://a:1" {
+		d.mu.Lock()
+		got := d.state.Nodes[0].Address
+		d.mu.Unlock()
+		if got != "http://a:1" {
 			t.Errorf("the address is %q before the time of the next beat, want it to be there at once", got)
 		}
 		time.Sleep(beatEvery)
