@@ -49,8 +49,8 @@ build: ## build the one binary, bin/sluice
 release: ## build archives, packages, SBOMs and checksums for all platforms, in dist/
 	go run ./tools/release -out dist
 
-test: ## all tests, 9 minutes on two cores, longer in a fresh clone; SLUICE_INSTALL=no installs nothing
-	@echo 'make test: downloads modules, installs missing system packages with apt-get where it may (SLUICE_INSTALL=no: installs nothing and lists them), then runs all tests: about 9 minutes on two cores, longer in a fresh clone.'
+test: ## all tests, 8 minutes on two cores, longer in a fresh clone; SLUICE_INSTALL=no installs nothing
+	@echo 'make test: downloads modules, installs missing system packages with apt-get where it may (SLUICE_INSTALL=no: installs nothing and lists them), then runs all tests: about 8 minutes on two cores, longer in a fresh clone.'
 	$(testrun) $(test)
 
 check: ## what CI runs: lint, test, the race detector, http1_lane: off, deploy/, the release
