@@ -102,15 +102,15 @@ type modelList struct {
 	} `json:"data"`
 }
 
-// printModels prints the catalog together with the standing of each model, which is known only
+// printModels prints the catalog together with the state of each model, which is known only
 // to a running server; without one those columns are empty.
 func printModels(w io.Writer, list modelList, state []admin.ModelState, verbose bool) {
-	// The catalog and the standings are separate replies, joined by id.
+	// The catalog and the states are separate replies, joined by id.
 	known := map[string]admin.ModelState{}
 	for _, s := range state {
 		known[s.ID] = s
 	}
-	// ACCESS, FROM and HEALTH come from the standing; the others from the catalog.
+	// ACCESS, FROM and HEALTH come from the state; the others from the catalog.
 	head := []string{"MODEL", "ACCESS", "COSTS", "CONTEXT", "OUTPUT", "TOOLS", "FROM", "HEALTH"}
 	if verbose {
 		head = append(head, "PROVIDER", "DESCRIPTION")

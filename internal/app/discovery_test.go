@@ -45,7 +45,7 @@ func models(ids ...string) *atomic.Pointer[[]string] {
 	return p
 }
 
-// standings are the models by id, as the server sees them after a look.
+// modelStates are the models by id, as the server sees them after a look.
 func (n *node) modelStates() map[string]admin.ModelState {
 	n.t.Helper()
 	all := map[string]admin.ModelState{}

@@ -31,11 +31,11 @@ func (a *App) openSignIn(_ context.Context, cfg *config.Config) error {
 		return err
 	}
 	a.outbox = mail.NewOutbox(sender, a.log)
-	desk := &signin.Options{}
+	opts := &signin.Options{}
 	if !a.facts.alone() {
-		desk.Tries = a.facts.stores.logins // nodes count attempts together
+		opts.Tries = a.facts.stores.logins // nodes count attempts together
 	}
-	a.logins = signin.New(a.facts.stores.logins, a.facts.accounts, a.outbox, func() signin.Settings { return a.settings.Load().Signin(a.Origin(), a.local.Holds()) }, desk)
+	a.logins = signin.New(a.facts.stores.logins, a.facts.accounts, a.outbox, func() signin.Settings { return a.settings.Load().Signin(a.Origin(), a.local.Holds()) }, opts)
 	a.roster = staff.New(a.facts.stores.accounts, a.facts.accounts, a.logins)
 	// Settings and origin are passed as functions, here and below, because a reload changes them.
 	a.notices = notice.New(a.facts.stores.tickets, a.outbox, a.Origin, &notice.Options{Support: func() string { return a.settings.Load().Config.Support.String() }})

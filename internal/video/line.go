@@ -154,8 +154,8 @@ type Order struct {
 }
 
 // Create admits a job and stores it. Repeated reports that the returned job is an earlier one that
-// was created with the same Idempotency-Key. The standing is that after the job was counted. If an
-// error occurs before the allowance is checked, the standing is not meaningful.
+// was created with the same Idempotency-Key. The headroom is that after the job was counted. If an
+// error occurs before the allowance is checked, the headroom is not meaningful.
 //
 // The order of the checks is the order of their cost: access and a known Idempotency-Key first,
 // then the allowance, then the store. Whatever is refused after the allowance was charged gives

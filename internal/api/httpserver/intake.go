@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// lookEvery is how often the door looks whether calls are answered. A call that is refused makes it look at once.
+	// lookEvery is how often an intake looks whether calls are answered. A call that is refused makes it look at once.
 	lookEvery = 250 * time.Millisecond
-	// backAfter is for how long calls must have been possible, without a break, before the door opens again.
+	// backAfter is for how long calls must have been possible, without a break, before it opens again.
 	backAfter = 2 * time.Second
 )
 
@@ -35,13 +35,13 @@ func NewIntake(unable func() (health.Result, bool), others func() bool, log *slo
 // Nudge makes Run look at once. It does not block.
 func (d *Intake) Nudge() { pace.Wake(d.wake) }
 
-// leaf is what a door moves. Shut reports an error if it could not be opened.
+// leaf is what an intake moves. Shut reports an error if it could not be opened.
 type leaf interface {
 	shut()
 	open() error
 }
 
-// Run shuts and opens the door of a server until ctx ends. closes says that the system refuses connections while it is
+// Run shuts and opens a server to callers until ctx ends. closes says that the system refuses connections while it is
 // shut. In any case end, which is called with true then, makes each reply end its connection.
 func (d *Intake) Run(ctx context.Context, server *Server, closes bool, end func(bool)) {
 	d.run(ctx, &entry{server, closes, end})

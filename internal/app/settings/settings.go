@@ -112,7 +112,7 @@ func (s *Settings) Same(old *Settings) bool {
 // that is not known, as in a command without a server.
 func (s *Settings) Health(m *catalog.Model) string { return s.Routes.Describe(m, time.Now()) }
 
-// Standing returns where each model comes from and how healthy it is.
+// Models returns where each model comes from and how healthy it is.
 func (s *Settings) Models() []admin.ModelState { return admin.ModelStates(s.Catalog, s.Health) }
 
 // HTTP returns the part of the settings that the API needs.

@@ -9,7 +9,7 @@ import (
 // recentEvents is how many events of an account Score returns at most.
 const recentEvents = 1000
 
-// Score returns an account's standing in every tier, its score, and its newest events. It loads the
+// Score returns an account's score in every tier, its score, and its newest events. It loads the
 // counts if that has not been done, so a command without a server needs no other call.
 func (c *Control) Score(ctx context.Context, a *account.Account) ([]TierScore, int, []Event, error) {
 	if err := c.ready(ctx); err != nil {

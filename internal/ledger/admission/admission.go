@@ -92,7 +92,7 @@ func (g *Gate) CountUnits(q *Quota) { g.quota = q }
 func (g *Gate) OnUnable(f func()) { g.unable = f }
 
 // confirm returns an error if the decision on a demand was made by what no longer holds. The ledger that
-// nodes share says so in the standing that comes with the decision, so this costs no round trip of its own.
+// nodes share says so in the headroom that comes with the decision, so this costs no round trip of its own.
 func (g *Gate) confirm(d *Demand, s Headroom) error {
 	if g.facts == nil {
 		return nil
@@ -422,7 +422,7 @@ func (o *Obstacle) shareFault(c Cost) *fault.Fault {
 	}
 }
 
-// SetHeader writes the standing as OpenAI's rate-limit headers. A limit that is unlimited gets none. The
+// SetHeader writes the headroom as OpenAI's rate-limit headers. A limit that is unlimited gets none. The
 // names are in canonical form, so they go into the map directly: Header.Set would cost a copy for each.
 func (s Headroom) SetHeader(h http.Header) {
 	if m := s.Requests; m.Limit != account.Unlimited {

@@ -17,7 +17,7 @@ type Ledger interface {
 	// Take takes the cost and a slot, or returns the first limit in the way. It takes all or nothing. The
 	// obstacle is nil on success.
 	Take(accountID string, limits account.Limits, c Cost) (Place, Headroom, *Obstacle)
-	// Peek returns the account's standing without taking anything.
+	// Peek returns the account's headroom without taking anything.
 	Peek(accountID string, limits account.Limits) Headroom
 	// Free ends a place and frees its slot. Used is what the call consumed: a smaller value than was taken
 	// returns the difference, a larger one takes more.

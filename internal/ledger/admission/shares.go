@@ -65,7 +65,7 @@ func spread(accountID string) uint32 {
 	return h
 }
 
-// Widen turns a standing within shares into one within the limits: what belongs to other nodes counts as
+// Widen turns a headroom within shares into one within the limits: what belongs to other nodes counts as
 // used, so that what remains is what this node can still admit.
 func (s Headroom) Widen(limits, shares account.Limits) Headroom {
 	s.Requests = s.Requests.widen(limits.RequestsPerMinute, shares.RequestsPerMinute, 1000)

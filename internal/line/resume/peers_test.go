@@ -21,11 +21,11 @@ import (
 
 // network connects the nodes of a test: each has a server, and connections are pipes.
 type network struct {
-	key   seal.Key
+	key seal.Key
+
+	mu    sync.Mutex               // guards the fields below
 	late  map[string]time.Duration // by how much the clock of a node is late
 	nodes []Node
-
-	mu    sync.Mutex
 	away  map[string]bool // addresses that take no connections
 	seen  bytes.Buffer    // what went over connections, from the side that dialed
 	conns map[string]chan net.Conn
@@ -36,15 +36,30 @@ type node struct {
 	tag string
 }
 
-func (n node) Tag() string    { return n.tag }
-func (n node) Now() time.Time { return time.Now().Add(-n.late[n.tag]) }
+func (n node) Tag() string { return n.tag }
+
+func (n node) Now() time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return time.Now().Add(-n.late[n.tag])
+}
+
 func (n node) Others() (others []Node) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	for _, o := range n.nodes {
 		if o.Tag != n.tag {
 			others = append(others, o)
 		}
 	}
 	return others
+}
+
+// change changes the network while nodes use it.
+func (n *network) change(how func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	how()
 }
 
 // dial opens a connection to a node.
@@ -113,10 +128,10 @@ func join(t *testing.T, nodes int) (net *network, streams []*Streams, stop func(
 	var servers []*http.Server
 	for i := range nodes {
 		tag := fmt.Sprint("node", i)
-		net.nodes = append(net.nodes, Node{tag, "http://" + tag + ":80"})
+		net.change(func() { net.nodes = append(net.nodes, Node{tag, "http://" + tag + ":80"}) })
 		s := New(&Options{Nodes: node{net, tag}, Key: net.key, Dial: net.dial})
 		l := &pipes{conns: make(chan netConn), closed: make(chan struct{})}
-		net.conns[tag+":80"] = l.conns
+		net.change(func() { net.conns[tag+":80"] = l.conns })
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !s.Serve(r.Context(), w, r) {
 				http.NotFound(w, r)
@@ -139,7 +154,7 @@ func TestPeers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		net, streams, stop := join(t, 3)
-		net.late["node1"], net.late["node2"] = -10*time.Second, 10*time.Second // a clock is never quite right
+		net.change(func() { net.late["node1"], net.late["node2"] = -10*time.Second, 10*time.Second }) // a clock is never quite right
 		st, _ := streams[0].Open(t.Context(), httptest.NewRecorder(), Call{ID: "s", Account: "a"})
 		write(t, st, "data: secret one\n\n")
 		st.HungUp()
@@ -198,7 +213,9 @@ func TestPeers(t *testing.T) {
 			t.Errorf("from the beginning = %.40q, %v", all, err)
 		}
 		again.Close()
-		if sent := net.seen.Bytes(); len(sent) < want.Len() || bytes.Contains(sent, []byte("secret")) {
+		var sent []byte
+		net.change(func() { sent = bytes.Clone(net.seen.Bytes()) })
+		if len(sent) < want.Len() || bytes.Contains(sent, []byte("secret")) {
 			t.Errorf("%d bytes went from node to node, want them sealed", len(sent))
 		}
 		time.Sleep(patience + time.Minute)
@@ -227,11 +244,11 @@ func TestPeerAway(t *testing.T) {
 				t.Errorf("%s: End(%q) = %v, want %v", what, after, err, want)
 			}
 		}
-		net.away["node0:80"] = true
+		net.change(func() { net.away["node0:80"] = true })
 		fails("nobody listens", "node0-1", fault.Unavailable)
 		fails("nobody listens", "", fault.NotFound)
-		net.away["node0:80"] = false
-		net.conns["node3:80"] = make(chan netConn) // nobody accepts
+		net.change(func() { net.away["node0:80"] = false })
+		net.change(func() { net.conns["node3:80"] = make(chan netConn) }) // nobody accepts
 		began := time.Now()
 		fails("nobody accepts", "node3-1", fault.Unavailable)
 		if took := time.Since(began); took > 2*answerIn {
@@ -239,15 +256,15 @@ func TestPeerAway(t *testing.T) {
 		}
 		attach(t, streams[1], "").Close() // the other three were asked at the same time
 		time.Sleep(connectIn)             // so long a connection is tried
-		net.late["node0"] = 2 * window
+		net.change(func() { net.late["node0"] = 2 * window })
 		fails("a clock that is wrong", "node0-1", fault.Unavailable)
-		net.late["node0"] = 0
-		net.nodes[0].Address = "http://node2:80" // such as the address of a machine that another has now
+		net.change(func() { net.late["node0"] = 0 })
+		net.change(func() { net.nodes[0].Address = "http://node2:80" }) // such as the address of a machine that another has now
 		fails("another node answers", "node0-1", fault.Unavailable)
-		net.nodes[0].Address = ""
+		net.change(func() { net.nodes[0].Address = "" })
 		fails("a node of an earlier version", "node0-1", fault.Unavailable)
 		fails("a node of an earlier version", "", fault.NotFound)
-		net.nodes[0].Address = "http://node0:80"
+		net.change(func() { net.nodes[0].Address = "http://node0:80" })
 
 		// The reader leaves: its node learns it at once, and the time to come back begins.
 		src := attach(t, streams[1], "node0-1")
@@ -296,9 +313,9 @@ func TestPeerSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net, streams, stop := join(t, 1)
 		defer stop()
-		net.nodes = append(net.nodes, Node{"mute", "http://mute:80"})
+		net.change(func() { net.nodes = append(net.nodes, Node{"mute", "http://mute:80"}) })
 		l := &pipes{conns: make(chan netConn), closed: make(chan struct{})}
-		net.conns["mute:80"] = l.conns
+		net.change(func() { net.conns["mute:80"] = l.conns })
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			q, ok := openQuestion(net.key, "mute", r.Header.Get(nodeHeader))
 			if !ok {

@@ -11,7 +11,7 @@ import (
 
 // Scores reads abuse scores and restores accounts whose keys were deactivated.
 type Scores interface {
-	// Score returns an account's standing in every tier, its overall score, and its newest
+	// Score returns an account's score in every tier, its overall score, and its newest
 	// events.
 	Score(ctx context.Context, a *account.Account) ([]abuse.TierScore, int, []abuse.Event, error)
 	// Restore reactivates an account's keys and resets its score to zero.

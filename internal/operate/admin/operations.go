@@ -59,7 +59,7 @@ type Backend struct {
 	Messages *notice.Notices // what accounts were told
 	// Tell tells the owner of an account what staff has done. It is nil if no server is running.
 	Tell func(ctx context.Context, accountID, title, body string)
-	// Standing returns where models come from and how healthy they are.
+	// State returns where models come from and how healthy they are.
 	State func() []ModelState
 	// Refresh looks for new models. It is nil if no server is running, because nothing would
 	// keep the result.
@@ -526,7 +526,7 @@ func (b *Backend) modelsStanding(_ context.Context, in Cursor) (List[ModelState]
 }
 
 // modelsRefresh looks for models now instead of at the next scheduled time, and returns the
-// new standings.
+// new states.
 func (b *Backend) modelsRefresh(ctx context.Context, in Cursor) (List[ModelState], error) {
 	if b.Refresh == nil {
 		return List[ModelState]{}, fault.New(fault.Conflict, "No server runs on this data folder, so there is nobody to look for models.")

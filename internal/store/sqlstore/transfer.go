@@ -221,7 +221,7 @@ func Examine(ctx context.Context, from *Store, url string) (TransferState, error
 // errForeign means that the target holds data that a Transfer would mix with its own.
 var errForeign = errors.New("the target holds data of another installation: name an empty database with --to (createdb makes one)")
 
-// standing returns what the database holds, as a target of the installation.
+// transferState returns what the database holds, as a target of the installation.
 // A database takes part in one move at a time, so the first row decides.
 func (s *Store) transferState(ctx context.Context, installation string) (TransferState, error) {
 	// The table may be missing; then the database is only accepted if it has no rows.

@@ -59,7 +59,7 @@ func transfer(t testing.TB, from *sqlstore.Store, url string) (*sqlstore.Transfe
 	return tr, to
 }
 
-// begin takes the step that must find the target in the standing.
+// begin takes the step that must find the target in the state.
 func begin(t testing.TB, tr *sqlstore.Transfer, want sqlstore.TransferState) {
 	t.Helper()
 	if got, err := tr.Begin(t.Context()); err != nil || got != want {

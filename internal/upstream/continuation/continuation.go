@@ -76,7 +76,7 @@ type Options struct {
 	Now func() time.Time // default time.Now
 }
 
-// New returns a keeper on the store.
+// New returns States on the store.
 func New(store Store, opts *Options) *States {
 	k := &States{store: store, now: time.Now}
 	if opts == nil {

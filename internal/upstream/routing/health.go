@@ -265,7 +265,7 @@ func (h *Health) wait(now time.Time) (d time.Duration, open, asked bool) {
 	return max(0, h.until.Sub(now)), true, h.held && !h.denied
 }
 
-// look fills in the state and the averages of a standing.
+// look fills in the state and the averages of a target.
 func (h *Health) look(now time.Time, to *TargetHealth) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -64,7 +64,7 @@ type ModelInfo struct {
 	Catalog func() *catalog.Catalog
 	// Health describes a model's health in a word.
 	Health func(m *catalog.Model) string
-	// Standings returns the health of each target of a model.
+	// Targets returns the health of each target of a model.
 	Targets func(m *catalog.Model) []routing.TargetHealth
 	Record  Record
 	// Video returns the model that makes videos.

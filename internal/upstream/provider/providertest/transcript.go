@@ -196,7 +196,7 @@ func (x *exchange) answer(r *http.Request, headers []string) (*http.Response, er
 	}, nil
 }
 
-// shelf is a continuation.Store in memory, without expiry. It is not safe for use from several goroutines.
+// transcripts is a continuation.Store in memory, without expiry. It is not safe for use from several goroutines.
 type transcripts map[string][]byte
 
 func (s transcripts) KeepState(_ context.Context, st *continuation.State, _ continuation.Bound) error {
