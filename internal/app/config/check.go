@@ -15,6 +15,7 @@ import (
 
 	"sluice/internal/prompt/alias"
 	"sluice/internal/prompt/allowance"
+	"sluice/internal/prompt/chat"
 )
 
 // What the text of some settings is drawn from. A new kind of provider is one word more here.
@@ -327,13 +328,25 @@ func (r *record) checkModels(c *Config, providers map[string]string) {
 		if m.Quality < 0 || m.Quality > 100 {
 			r.fail(path+".quality", "must be between 1 and 100, or 0 if unknown; got %d", m.Quality)
 		}
-		if _, err := m.CreatedAt(); err != nil {
-			r.fail(path+".created", "%s is not a day; write it as 2026-03-01", r.shown(path+".created", m.Created))
-		}
+		r.checkLife(m, path)
 		r.warnUncallable(c, m, path)
 	}
 	r.checkFallbacks(c, ids)
 	r.checkAliases(c, ids)
+}
+
+// checkLife checks the days on which a model begins and ends, and the efforts that it takes.
+func (r *record) checkLife(m *Model, path string) {
+	for _, d := range []struct{ at, day string }{{path + ".created", m.Created}, {path + ".shutdown_date", m.ShutdownDate}} {
+		if _, err := day(d.day); err != nil {
+			r.fail(d.at, "%s is not a day; write it as 2026-03-01", r.shown(d.at, d.day))
+		}
+	}
+	for i, e := range m.Efforts {
+		if at := fmt.Sprintf("%s.efforts[%d]", path, i); !chat.Effort(e).IsKnown() {
+			r.fail(at, "%s is not an effort; it must be none, minimal, low, medium, high, xhigh or max", r.shown(at, e))
+		}
+	}
 }
 
 // checkAliases checks the aliases. A model that nobody configured may still be discovered, so an unknown one is only a

@@ -58,6 +58,11 @@ type Model struct {
 	// from the request.
 	Reasoning bool `yaml:"reasoning" default:"false"`
 
+	// The values of `reasoning_effort` that the model takes, from `none`, `minimal`, `low`,
+	// `medium`, `high`, `xhigh` and `max`. Another value of a caller becomes the nearest of them.
+	// The default is what is known about the model.
+	Efforts []string `yaml:"efforts"`
+
 	// What callers of this model may choose although you pay for it, in addition to the `allow`
 	// of its providers: `all`, or a list of names.
 	Allow Allowed `yaml:"allow"`
@@ -72,17 +77,28 @@ type Model struct {
 	// day on which this service first listed the model.
 	Created string `yaml:"created"`
 
+	// The day on which its vendor ends the model, such as `2026-12-11`. The catalog shows it, replies
+	// have it in the header `Sunset`, and `sluice doctor` warns before it comes. The default is what
+	// the provider's list says, or what is known about the model.
+	ShutdownDate string `yaml:"shutdown_date"`
+
 	// The prices of its tokens for the catalog, in dollars per million tokens with at most 6
 	// decimals.
 	Pricing *Pricing `yaml:"pricing"`
 }
 
 // CreatedAt returns the configured date of creation, or the zero time if there is none.
-func (m *Model) CreatedAt() (time.Time, error) {
-	if m.Created == "" {
+func (m *Model) CreatedAt() (time.Time, error) { return day(m.Created) }
+
+// ShutdownAt returns the configured day on which the model ends, or the zero time if there is none.
+func (m *Model) ShutdownAt() (time.Time, error) { return day(m.ShutdownDate) }
+
+// day reads a day, or nothing.
+func day(s string) (time.Time, error) {
+	if s == "" {
 		return time.Time{}, nil
 	}
-	return time.Parse(time.DateOnly, m.Created)
+	return time.Parse(time.DateOnly, s)
 }
 
 // Target is one provider that serves a model.

@@ -20,6 +20,7 @@ import (
 	"sluice/internal/app/config"
 	"sluice/internal/operate/admin"
 	"sluice/internal/prompt/alias"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/discovery"
 	"sluice/internal/upstream/routing"
@@ -187,12 +188,18 @@ func limit(l *config.Limit) *account.Limit {
 // sandbox models, in this order. It is the order in which they are listed.
 func (s *Settings) newCatalog() (*catalog.Catalog, error) {
 	models := []catalog.Model{catalog.Router(s.Config.Brand)}
+	known, err := discovery.NewDescriber()
+	if err != nil {
+		return nil, err
+	}
+	kinds := vendors(s.Config)
 	for i := range s.Config.Models {
 		m, err := newModel(&s.Config.Models[i])
 		if err != nil {
 			return nil, err
 		}
 		m.Vanished = s.Found.Vanished(&m)
+		known.Complete(&m, kinds, s.Found)
 		models = append(models, m)
 	}
 	more, err := s.Found.Models(sources(s.Config, s.Found), models[1:])
@@ -214,6 +221,18 @@ func (s *Settings) newCatalog() (*catalog.Catalog, error) {
 		models[i].NoImageURLs = slices.ContainsFunc(models[i].Places(), func(t catalog.Target) bool { return inside[t.Provider] })
 	}
 	return catalog.New(models)
+}
+
+// vendors returns the kinds of the providers by their names. Of a provider with an address of its own nobody knows which
+// models it has, whatever their names: it has no kind.
+func vendors(cfg *config.Config) map[string]string {
+	kinds := map[string]string{}
+	for i := range cfg.Providers {
+		if p := &cfg.Providers[i]; p.BaseURL == "" {
+			kinds[p.Name] = p.Kind
+		}
+	}
+	return kinds
 }
 
 // newModel returns a configured model. config.Load has checked that it has a target, and that the
@@ -239,6 +258,12 @@ func newModel(c *config.Model) (catalog.Model, error) {
 		return catalog.Model{}, err
 	} else if !day.IsZero() {
 		m.Created = day.Unix()
+	}
+	if m.Shutdown, err = c.ShutdownAt(); err != nil {
+		return catalog.Model{}, err
+	}
+	for _, e := range c.Efforts {
+		m.Efforts = append(m.Efforts, chat.Effort(e))
 	}
 	if m.OwnedBy == "" {
 		m.OwnedBy = m.Provider

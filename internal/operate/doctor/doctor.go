@@ -108,6 +108,15 @@ type Redis struct {
 type Models struct {
 	Configured, Discovered, Sandbox int
 	Router                          string // the id of the router
+	// Ending are the configured models that have a day on which their vendor ends them, the first to end first.
+	Ending []Ending
+}
+
+// Ending is a model that its vendor ends.
+type Ending struct {
+	Model     string
+	Day       time.Time
+	Successor string // what the vendor advises instead; may be empty
 }
 
 // Finding is one result of an examination. Its JSON is the output of sluice doctor --json.
@@ -143,6 +152,7 @@ func Examine(ctx context.Context, s *Site) []Finding {
 	d.providers(ctx)
 	d.targets()
 	d.models()
+	d.endings()
 	return d.findings
 }
 
@@ -465,6 +475,9 @@ func (d *doctor) certificate() {
 // CountModels counts the models of a catalog by where they come from.
 func CountModels(c *catalog.Catalog) (m Models) {
 	for _, model := range c.Models() {
+		if model.Origin == catalog.Configured && !model.Shutdown.IsZero() {
+			m.Ending = append(m.Ending, Ending{model.ID, model.Shutdown, model.Successor})
+		}
 		switch {
 		case model.Router:
 			m.Router = model.ID
@@ -476,6 +489,7 @@ func CountModels(c *catalog.Catalog) (m Models) {
 			m.Discovered++
 		}
 	}
+	slices.SortStableFunc(m.Ending, func(a, b Ending) int { return a.Day.Compare(b.Day) })
 	return m
 }
 
@@ -494,5 +508,27 @@ func (d *doctor) models() {
 		d.add(StateWarning, "models", "Add models to the configuration, or set sandbox: true.", "none is configured, and the sandbox is off")
 	default:
 		d.ok("models", "%d configured, %d built-in sandbox, and the router %s", m.Configured, m.Sandbox, m.Router)
+	}
+}
+
+// warnBefore is how long before the end of a model the doctor warns of it.
+const warnBefore = 60 * 24 * time.Hour
+
+// endings warns of models that end soon, or have ended.
+func (d *doctor) endings() {
+	now := time.Now()
+	for _, e := range d.counted.Ending {
+		if e.Day.Sub(now) > warnBefore {
+			return // so do the others
+		}
+		advice := "Configure another model in its place, or give it fallbacks."
+		if e.Successor != "" {
+			advice = "The vendor advises " + e.Successor + ". Configure it in its place, or as a fallback."
+		}
+		if e.Day.After(now) {
+			d.add(StateWarning, "models", advice, "the vendor ends %s on %s", e.Model, e.Day.Format(time.DateOnly))
+		} else {
+			d.add(StateProblem, "models", advice, "the vendor has ended %s on %s", e.Model, e.Day.Format(time.DateOnly))
+		}
 	}
 }

@@ -6,10 +6,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"sluice/internal/account"
 	"sluice/internal/operate/admin"
+	"sluice/internal/upstream/catalog"
 )
 
 // A server that takes long to say how it is, because its database does, may serve calls all the same: nobody is told to
@@ -45,5 +49,30 @@ func TestServerThatIsSlow(t *testing.T) {
 		if f.Subject == "server" && (f.State != StateWarning || strings.Contains(f.Advice, "restart")) || f.Subject == "address" && f.State != StateOK {
 			t.Errorf("Examine of a server that is slow = %+v, want a warning about the server, and nothing about its address", f)
 		}
+	}
+}
+
+// Configured models that end soon are a warning with the vendor's advice, those that have ended a problem.
+func TestEndings(t *testing.T) {
+	t.Parallel()
+	day := func(d int) time.Time { return time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, d) }
+	c, err := catalog.New([]catalog.Model{
+		{ID: "far", Plan: account.Free, Origin: catalog.Configured, Shutdown: day(62)},
+		{ID: "near", Plan: account.Free, Origin: catalog.Configured, Shutdown: day(59), Successor: "newer"},
+		{ID: "over", Plan: account.Free, Origin: catalog.Configured, Shutdown: day(-1)},
+		{ID: "found", Plan: account.Free, Origin: catalog.Environment, Shutdown: day(1)},
+		{ID: "stays", Plan: account.Free, Origin: catalog.Configured},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &doctor{counted: CountModels(c)}
+	d.endings()
+	want := []Finding{
+		{Subject: "models", State: StateProblem, Message: "the vendor has ended over on " + day(-1).Format(time.DateOnly), Advice: "Configure another model in its place, or give it fallbacks."},
+		{Subject: "models", State: StateWarning, Message: "the vendor ends near on " + day(59).Format(time.DateOnly), Advice: "The vendor advises newer. Configure it in its place, or as a fallback."},
+	}
+	if !slices.Equal(d.findings, want) {
+		t.Errorf("endings = %+v, want %+v", d.findings, want)
 	}
 }

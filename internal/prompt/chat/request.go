@@ -172,7 +172,49 @@ const (
 	EffortLow     Effort = "low"
 	EffortMedium  Effort = "medium"
 	EffortHigh    Effort = "high"
+	EffortXHigh   Effort = "xhigh"
+	EffortMax     Effort = "max"
 )
+
+// efforts has all of them in rising order.
+var efforts = []Effort{EffortNone, EffortMinimal, EffortLow, EffortMedium, EffortHigh, EffortXHigh, EffortMax}
+
+// IsKnown reports whether e is one of the efforts.
+func (e Effort) IsKnown() bool { return slices.Contains(efforts, e) }
+
+// Compare orders efforts from none to max.
+func (e Effort) Compare(other Effort) int {
+	return slices.Index(efforts, e) - slices.Index(efforts, other)
+}
+
+// Nearest returns the effort of a list that is nearest to e: e itself, else the next lower one, else the lowest that there
+// is. A model that is asked for more than it has gives its most, and none is never more than little. Without a list it
+// returns e.
+func (e Effort) Nearest(list []Effort) Effort {
+	if len(list) == 0 || slices.Contains(list, e) {
+		return e
+	}
+	asked := slices.Index(efforts, e)
+	lower, higher := -1, len(efforts)
+	for _, have := range list {
+		at := slices.Index(efforts, have)
+		if at < 0 {
+			continue
+		}
+		if at < asked {
+			lower = max(lower, at)
+		} else {
+			higher = min(higher, at)
+		}
+	}
+	switch {
+	case lower > 0 || lower == 0 && higher == len(efforts): // thinking that was asked for is not switched off
+		return efforts[lower]
+	case higher < len(efforts):
+		return efforts[higher]
+	}
+	return e
+}
 
 // ChoiceMode says whether the model may, must or must not call tools. The zero value is ChoiceAuto.
 type ChoiceMode uint8

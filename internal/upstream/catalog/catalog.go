@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"time"
 
 	"sluice/internal/account"
 	"sluice/internal/prompt/alias"
@@ -38,7 +39,9 @@ type Model struct {
 	MaxOutput     int
 	ToolCalling   bool
 	Thinks        bool // the model can reason, so reasoning_effort has an effect
-	Images        bool // the model accepts image parts
+	// Efforts are the efforts that the model takes, in rising order; nil if that is not known.
+	Efforts []chat.Effort
+	Images  bool // the model accepts image parts
 	// NoImageURLs restricts images to data: URLs. It is set where the upstream would fetch a URL
 	// from inside the operator's network.
 	NoImageURLs bool
@@ -64,6 +67,10 @@ type Model struct {
 	StaffOnly bool // the model has no tier yet, so only staff may call it
 	Origin    Origin
 	Vanished  bool // its provider no longer lists it
+	// Shutdown is the day on which the vendor ends the model, zero if none is announced, and Successor the model that the
+	// vendor advises instead, by the vendor's name; it may be empty.
+	Shutdown  time.Time
+	Successor string
 	// Moved means that staff has changed the tier, or is going to. Plan is the tier now, and Upcoming the one that is
 	// announced, or nil.
 	Moved    bool

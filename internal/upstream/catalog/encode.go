@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // wireModel is the JSON form of a model. The members are in the order of the table in the API
@@ -28,6 +29,8 @@ type wireModel struct {
 	Provider    string          `json:"provider,omitempty"`
 	Kind        string          `json:"kind,omitempty"` // "embedding"; chat models have none
 	Aliases     []string        `json:"aliases,omitempty"`
+	// Shutdown is the day on which the vendor ends the model, as OpenAI's list has it.
+	Shutdown string `json:"shutdown_date,omitempty"`
 	// Upcoming announces another plan.
 	Upcoming *wireTier `json:"upcoming,omitempty"`
 }
@@ -85,6 +88,9 @@ func encodeModel(m *Model, verbose bool) []byte {
 			w.Kind, w.Modalities.Output = "embedding", []string{"embedding"}
 		} else if m.Images {
 			w.Modalities.Input = append(w.Modalities.Input, "image")
+		}
+		if !m.Shutdown.IsZero() {
+			w.Shutdown = m.Shutdown.Format(time.DateOnly)
 		}
 		if t := m.Upcoming; t != nil {
 			w.Upcoming = &wireTier{Plan: t.Plan.String(), From: t.From.Unix()}

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/embeddings"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/catalog/known"
@@ -112,12 +113,14 @@ func (d *Describer) Known(kind, name string) []catalog.Model {
 // Listed returns a model that an upstream lists. If it is not well known, it counts as one request,
 // and tools and images are assumed to work: if they do not, the upstream refuses them.
 func (d *Describer) Listed(kind, name string, l provider.Listed) catalog.Model {
-	for _, m := range d.byKind[kind] {
-		if m.Upstream == l.ID {
-			return at(m.Model, name)
+	if m, ok := d.find(kind, l.ID); ok {
+		if !l.Shutdown.IsZero() {
+			m.Shutdown = l.Shutdown
 		}
+		return at(m, name)
 	}
 	m := catalog.Model{
+		Shutdown: l.Shutdown,
 		Upstream: l.ID, Description: l.Name, OwnedBy: kind, RequestMilli: 1000, UnitMilli: 1000,
 		ContextLength: l.ContextLength, MaxOutput: l.MaxOutput, ToolCalling: true, Images: true,
 	}
@@ -136,6 +139,39 @@ func (d *Describer) Listed(kind, name string, l provider.Listed) catalog.Model {
 	}
 	m.MaxOutput = min(m.MaxOutput, m.ContextLength) // the reply is part of the context
 	return at(m, name)
+}
+
+// find returns the well-known model of a kind of provider with the upstream's name.
+func (d *Describer) find(kind, upstream string) (catalog.Model, bool) {
+	for _, m := range d.byKind[kind] {
+		if m.Upstream == upstream {
+			return m.Model, true
+		}
+	}
+	return catalog.Model{}, false
+}
+
+// Complete fills in what a configured model does not say and its vendor does: the efforts that it takes, and when it ends.
+// kinds are the kinds of the providers by their names. What it says of several targets is true of all of them.
+func (d *Describer) Complete(m *catalog.Model, kinds map[string]string, f *Found) {
+	efforts, shutdown, successor := []chat.Effort(nil), time.Time{}, ""
+	for i, t := range m.Places() {
+		one := d.Listed(kinds[t.Provider], t.Provider, f.listed(t))
+		if i == 0 {
+			efforts, shutdown, successor = one.Efforts, one.Shutdown, one.Successor
+			continue
+		}
+		efforts = slices.DeleteFunc(slices.Clone(efforts), func(e chat.Effort) bool { return !slices.Contains(one.Efforts, e) })
+		if one.Shutdown.IsZero() || one.Shutdown.After(shutdown) && !shutdown.IsZero() {
+			shutdown, successor = one.Shutdown, one.Successor
+		}
+	}
+	if m.Efforts == nil {
+		m.Efforts = efforts
+	}
+	if m.Shutdown.IsZero() {
+		m.Shutdown, m.Successor = shutdown, successor
+	}
 }
 
 // at returns m as a model of the provider with that name.

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
+	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/discovery"
 	"sluice/internal/upstream/provider"
 )
@@ -85,6 +88,56 @@ func TestSame(t *testing.T) {
 	} {
 		if got := discovery.Same(a, tt.b); got != tt.want {
 			t.Errorf("Same(%v, %v) = %t", a, tt.b, got)
+		}
+	}
+}
+
+// What a configured model does not say is filled in from its provider's list and from what is known. It must be true of all
+// its targets.
+func TestComplete(t *testing.T) {
+	t.Parallel()
+	d, err := discovery.NewDescriber()
+	if err != nil {
+		t.Fatal(err)
+	}
+	day := func(s string) time.Time {
+		at, err := time.Parse(time.DateOnly, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	found := &discovery.Found{Listed: map[string][]provider.Listed{"lab": {{ID: "ending", Shutdown: day("2027-03-01")}, {ID: "gpt-5-mini", Shutdown: day("2026-12-24")}}}}
+	kinds := map[string]string{"lab": "openai"}
+	for _, tt := range []struct {
+		name, targets, configured, want string
+		efforts                         int
+	}{
+		{"the provider's own list wins", "lab/gpt-5-mini", "", "2026-12-24", 4},
+		{"known", "lab/gpt-4o-mini", "", "2027-01-14", 0},
+		{"listed", "lab/ending", "", "2027-03-01", 0},
+		{"neither", "lab/other", "", "", 0},
+		{"a server of the same name elsewhere", "elsewhere/gpt-4o-mini", "", "", 0},
+		{"configured", "lab/gpt-4o-mini", "2026-12-01", "2026-12-01", 0},
+		{"the last target decides", "lab/gpt-4o-mini lab/ending", "", "2027-03-01", 0},
+		{"one target stays", "lab/ending lab/other", "", "", 0},
+		{"efforts of both", "lab/gpt-6-sol lab/gpt-5-mini", "", "", 3},
+	} {
+		m := catalog.Model{}
+		for place := range strings.FieldsSeq(tt.targets) {
+			name, upstream, _ := strings.Cut(place, "/")
+			m.Targets = append(m.Targets, catalog.Target{Provider: name, Upstream: upstream, Weight: 1})
+		}
+		if tt.configured != "" {
+			m.Shutdown = day(tt.configured)
+		}
+		d.Complete(&m, kinds, found)
+		got := ""
+		if !m.Shutdown.IsZero() {
+			got = m.Shutdown.Format(time.DateOnly)
+		}
+		if got != tt.want || len(m.Efforts) != tt.efforts {
+			t.Errorf("%s: ends on %q with the efforts %v, want %q and %d", tt.name, got, m.Efforts, tt.want, tt.efforts)
 		}
 	}
 }

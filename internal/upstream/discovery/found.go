@@ -55,6 +55,16 @@ func (f *Found) Vanished(m *catalog.Model) bool {
 	return len(places) > 0
 }
 
+// listed returns what the provider of a target says of it. Only its name is known if the provider lists none of it.
+func (f *Found) listed(t catalog.Target) provider.Listed {
+	for _, l := range f.Listed[t.Provider] {
+		if l.ID == t.Upstream {
+			return l
+		}
+	}
+	return provider.Listed{ID: t.Upstream}
+}
+
 // Source is a provider whose models become part of the catalog although nobody configured them.
 // Kind says how to describe them, Name is the provider's name in ids, and the other fields become
 // fields of its models.

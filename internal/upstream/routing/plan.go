@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"sluice/internal/upstream/catalog"
@@ -141,7 +142,7 @@ func (p *Plan) draw(rt *route, now time.Time, n need) (Attempt, bool) {
 		repeat := slices.Contains(p.tried, t)
 		if permit, ok := t.begin(now, n); ok {
 			p.last = t
-			return Attempt{Target: t, Model: rt.model, header: rt.header, start: now, permit: permit, repeat: repeat}, true
+			return Attempt{Target: t, Model: rt.model, header: rt.header, ends: rt.ends, start: now, permit: permit, repeat: repeat}, true
 		}
 		out[i] = true
 	}
@@ -224,4 +225,20 @@ func (p *Plan) Again(now time.Time) (time.Duration, bool) {
 // all requests and must not be changed.
 func (a *Attempt) SetHeader(h http.Header) {
 	h["X-Sluice-Model"], h["X-Sluice-Provider"] = a.header, a.Target.header
+	if a.ends != nil {
+		h["Sunset"], h["Deprecation"] = a.ends.sunset, a.ends.deprecation
+	}
+}
+
+// ending holds the values of the headers that tell callers that a model ends: Sunset (RFC 8594) has the day of its end,
+// Deprecation (RFC 9745) a day on which that was known.
+type ending struct{ sunset, deprecation []string }
+
+// endingOf returns the headers of a model that ends; nil if it does not. now is when the service learned of it.
+func endingOf(m *catalog.Model, now time.Time) *ending {
+	if m.Shutdown.IsZero() {
+		return nil
+	}
+	known := now.UTC().Truncate(24 * time.Hour)
+	return &ending{sunset: []string{m.Shutdown.UTC().Format(http.TimeFormat)}, deprecation: []string{"@" + strconv.FormatInt(known.Unix(), 10)}}
 }

@@ -347,3 +347,19 @@ func TestReload(t *testing.T) {
 		t.Errorf("Standings = %+v, want every target once", all)
 	}
 }
+
+// Replies of a model that its vendor ends say so in two headers; others have neither.
+func TestEndingHeaders(t *testing.T) {
+	t.Parallel()
+	ends := model("old", account.Free, func(m *catalog.Model) { m.Shutdown = time.Date(2026, 12, 11, 0, 0, 0, 0, time.UTC) })
+	h := build(t, []catalog.Model{ends, model("new", account.Free, nil)})
+	for _, m := range h.catalog.Models()[1:] {
+		header := http.Header{}
+		rt := h.routes.byModel[m]
+		(&Attempt{Target: rt.targets[0], header: rt.header, ends: rt.ends}).SetHeader(header)
+		sunset, deprecation := header.Get("Sunset"), header.Get("Deprecation")
+		if want := m.ID == "old"; (sunset == "Fri, 11 Dec 2026 00:00:00 GMT") != want || strings.HasPrefix(deprecation, "@") != want || header.Get("X-Sluice-Model") != m.ID {
+			t.Errorf("%s: %v", m.ID, header)
+		}
+	}
+}

@@ -31,6 +31,7 @@ type route struct {
 	targets   []*Target // may be empty
 	fallbacks []*route  // of the models that stand in for it, in their order
 	header    []string  // the value of x-sluice-model, made once
+	ends      *ending   // nil for nearly every model
 }
 
 // Options are the choices of New; the zero value is the default.
@@ -64,7 +65,7 @@ func New(c *catalog.Catalog, providers []Provider, opts *Options) *Routes {
 	}
 	// Providers first, then models, then fallbacks: each step needs the one before.
 	for _, m := range c.Models() {
-		rt := &route{model: m, header: []string{m.ID}}
+		rt := &route{model: m, header: []string{m.ID}, ends: endingOf(m, time.Now())}
 		for _, t := range m.Places() {
 			if p := byName[t.Provider]; p != nil {
 				rt.targets = append(rt.targets, r.connect(p, t, allowance.New(p.Allow, m.Allow), opts, log)...)

@@ -127,6 +127,7 @@ type Attempt struct {
 	*Target
 	Model  *catalog.Model // the model of the target, which may be a stand-in
 	header []string       // the value of x-sluice-model
+	ends   *ending        // the headers of a model that ends; nil if it does not
 	start  time.Time
 	permit permit
 	repeat bool // the same request has failed at this target before

@@ -1,18 +1,20 @@
-package known_test
+package known
 
 import (
 	"net/url"
+	"slices"
 	"testing"
+	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/upstream/catalog"
-	"sluice/internal/upstream/catalog/known"
 )
 
 // Every entry is whole: a caller, a price list and the router can use it.
 func TestModels(t *testing.T) {
 	t.Parallel()
-	models, err := known.Models()
+	models, err := Models()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,6 +47,35 @@ func TestModels(t *testing.T) {
 		}
 		if !found {
 			t.Errorf("there is no model of %s", kind)
+		}
+	}
+}
+
+// Every entry is as old as its source at most: it was read in the half year before the review, and the vendor serves the
+// model longer than that.
+func TestSources(t *testing.T) {
+	t.Parallel()
+	models, reviewed, err := read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, m := range models {
+		names[m.Kind+"/"+m.Upstream] = true
+	}
+	for _, m := range models {
+		name := m.Kind + "/" + m.Upstream
+		if m.Read.After(reviewed) || reviewed.Sub(m.Read) > 183*24*time.Hour {
+			t.Errorf("%s was read on %s; the list was reviewed on %s", name, m.Read.Format(time.DateOnly), reviewed.Format(time.DateOnly))
+		}
+		if !m.Shutdown.IsZero() && !m.Shutdown.After(reviewed) {
+			t.Errorf("%s ended on %s and is still listed", name, m.Shutdown.Format(time.DateOnly))
+		}
+		if m.Successor != "" && !names[m.Kind+"/"+m.Successor] {
+			t.Errorf("%s is replaced by %s, which is not listed", name, m.Successor)
+		}
+		if !slices.IsSortedFunc(m.Efforts, func(a, b chat.Effort) int { return a.Compare(b) }) || m.Efforts != nil && !m.Thinks || m.Default != "" && !slices.Contains(m.Efforts, m.Default) {
+			t.Errorf("%s: efforts %v, default %q, thinks %t", name, m.Efforts, m.Default, m.Thinks)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"time"
 
 	"sluice/internal/upstream/provider"
 )
@@ -21,6 +22,7 @@ type wireModel struct {
 	MaxContext    int    `json:"max_context_length"` // Mistral
 	MaxModelLen   int    `json:"max_model_len"`      // vLLM
 	MaxCompletion int    `json:"max_completion_tokens"`
+	Shutdown      string `json:"shutdown_date"` // OpenAI; a day
 	TopProvider   struct {
 		MaxCompletion int `json:"max_completion_tokens"`
 	} `json:"top_provider"` // OpenRouter
@@ -65,11 +67,13 @@ func (a *Adapter) Models(ctx context.Context) ([]provider.Listed, error) {
 	var all []provider.Listed
 	for i := range list {
 		m := &list[i]
+		shutdown, _ := time.Parse(time.DateOnly, m.Shutdown) // what is no day says nothing
 		all = append(all, provider.Listed{
 			ID: m.ID, Name: cmp.Or(m.Name, m.DisplayName),
 			ContextLength: cmp.Or(m.ContextLength, m.ContextWindow, m.MaxContext, m.MaxModelLen, m.Meta.TrainedOn),
 			MaxOutput:     cmp.Or(m.TopProvider.MaxCompletion, m.MaxCompletion),
 			Embeds:        m.embeds(),
+			Shutdown:      shutdown,
 		})
 	}
 	return all, nil
