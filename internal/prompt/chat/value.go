@@ -53,6 +53,9 @@ func (v Value) Null() bool { return v.raw == nil || v.raw[0] == 'n' }
 // Raw returns the JSON, without space around it; nil if the value is not there. It must not be changed.
 func (v Value) Raw() []byte { return v.raw }
 
+// Offset returns where the value stands in that which its walk began with.
+func (v Value) Offset() int { return int(v.from) }
+
 // Kind returns the first byte, which tells the type; 0 if the value is not there.
 func (v Value) Kind() byte {
 	if v.raw == nil {
