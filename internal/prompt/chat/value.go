@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 
 	"sluice/internal/kit/jsonscan"
@@ -96,6 +97,14 @@ func (v Value) Is(s string) bool {
 		return string(v.raw[1:n+1]) == s
 	}
 	return v.Size() == len(s) && jsonscan.Equal(v.raw, s)
+}
+
+// Among returns the text of a string. Nothing is allocated if it is one of the words.
+func (v Value) Among(words []string) string {
+	if i := slices.IndexFunc(words, v.Is); i >= 0 {
+		return words[i]
+	}
+	return v.Text()
 }
 
 // Size returns how many bytes the text of a string has, unescaped.
