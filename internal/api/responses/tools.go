@@ -302,7 +302,7 @@ func (p *parser) named(v chat.Value) {
 		}
 		t.choice.Mode = chat.ChoiceRequired
 		if !v.Given("name").Exists() {
-			t.keep(func(one *tool) bool { return one.server && one.name == label })
+			t.keep(func(one tool) bool { return one.server && one.name == label })
 			return
 		}
 		t.choice = chat.ToolChoice{Mode: chat.ChoiceNamed, Name: p.id(v, "name", "the name of a tool")}
@@ -340,7 +340,7 @@ func (p *parser) allowed(v chat.Value) {
 			allowed[called] = true
 		}
 	}
-	t.keep(func(one *tool) bool { return allowed[one.name] })
+	t.keep(func(one tool) bool { return allowed[one.name] })
 	if how == "required" {
 		t.choice.Mode = chat.ChoiceRequired
 		p.forcible(v)
@@ -349,23 +349,12 @@ func (p *parser) allowed(v chat.Value) {
 
 // find returns the index of a tool, or of an MCP server, or -1.
 func (t *tools) find(name string, server bool) int {
-	for i := range t.list {
-		if t.list[i].name == name && t.list[i].server == server {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(t.list, func(one tool) bool { return one.name == name && one.server == server })
 }
 
 // keep leaves out the tools that the function does not choose.
-func (t *tools) keep(chosen func(*tool) bool) {
-	var kept []tool
-	for i := range t.list {
-		if chosen(&t.list[i]) {
-			kept = append(kept, t.list[i])
-		}
-	}
-	t.list = kept
+func (t *tools) keep(chosen func(tool) bool) {
+	t.list = slices.DeleteFunc(t.list, func(one tool) bool { return !chosen(one) })
 }
 
 // oneLine returns JSON without line ends. In valid JSON they are only space between tokens, and an event of a stream
@@ -395,10 +384,5 @@ func hasLines(b []byte) bool { return bytes.IndexByte(b, '\n') >= 0 || bytes.Ind
 
 // servers reports whether the tools include an MCP server.
 func (t *tools) servers() bool {
-	for i := range t.list {
-		if t.list[i].server {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.list, func(one tool) bool { return one.server })
 }
