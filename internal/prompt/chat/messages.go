@@ -398,7 +398,7 @@ func (p *parser) imageURL() (image Part, ok bool) {
 			if t := p.text("a string"); !p.failed() {
 				head := start(p.body[t.from:t.to], urlStart)
 				image.image, image.data = p.body[t.from:t.to], isDataURL(head)
-				if !isImageURL(head) {
+				if !IsImageURL(head) {
 					p.bad("", "must be an https:// or http:// address, or data:image/…;base64, data; got %s", urlHead(head))
 				}
 			}
@@ -421,10 +421,10 @@ func (p *parser) imageURL() (image Part, ok bool) {
 // media type is short.
 const urlStart = 64
 
-// isImageURL reports whether url, or what begins like it, can be given to an upstream as an image. Schemes and media
+// IsImageURL reports whether url, or what begins like it, can be given to an upstream as an image. Schemes and media
 // types are compared without regard to case.
 // Only the form is checked; see imageURL.
-func isImageURL(url string) bool {
+func IsImageURL(url string) bool {
 	// A data: URL has its media type before the first comma.
 	head, _, isData := bytes.Cut([]byte(url[:min(len(url), urlStart)]), []byte(","))
 	head = bytes.ToLower(head)
