@@ -63,33 +63,33 @@ func (c *counter) tell() {
 	c.report(c.Progress)
 }
 
-// eachTable calls work for each table with its counter. The figures are those of the beginning; a table
+// walk calls work with a counter for each of some tables. The figures are those of the beginning; a table
 // of a running server may grow beyond its own.
-func (t *Transfer) eachTable(ctx context.Context, report func(Progress), work func(context.Context, *table, *counter) error) error {
-	return t.to.Long(ctx, func(ctx context.Context) error { return t.goThrough(ctx, report, work) })
+func walk(sizes []Comparison, report func(Progress), work func(i int, c *counter) error) error {
+	before, all := int64(0), int64(0)
+	for _, s := range sizes {
+		all += s.Rows
+	}
+	for i, s := range sizes {
+		c := &counter{Progress{Table: s.Table, Of: s.Rows, AllOf: all}, report, before}
+		if err := work(i, c); err != nil {
+			return fmt.Errorf("table %s: %w", s.Table, err)
+		}
+		c.tell()
+		before += s.Rows
+	}
+	return nil
 }
 
-// goThrough is eachTable with a context that ends when the target does not answer any more.
-func (t *Transfer) goThrough(ctx context.Context, report func(Progress), work func(context.Context, *table, *counter) error) error {
-	sizes, all := make([]int64, len(t.tables)), int64(0)
-	for i, tb := range t.tables {
-		n, err := t.from.Count(ctx, tb.name)
+// eachTable calls work for each table, with a context that ends when the target does not answer any more.
+func (t *Transfer) eachTable(ctx context.Context, report func(Progress), work func(context.Context, *table, *counter) error) error {
+	return t.to.Long(ctx, func(ctx context.Context) error {
+		sizes, err := t.from.Sizes(ctx) // of all tables: the source has been migrated
 		if err != nil {
 			return err
 		}
-		sizes[i] = n
-		all += n
-	}
-	before := int64(0)
-	for i, tb := range t.tables {
-		c := &counter{Progress{Table: tb.name, Of: sizes[i], AllOf: all}, report, before}
-		if err := work(ctx, tb, c); err != nil {
-			return fmt.Errorf("table %s: %w", tb.name, err)
-		}
-		c.tell()
-		before += sizes[i]
-	}
-	return nil
+		return walk(sizes, report, func(i int, c *counter) error { return work(ctx, t.tables[i], c) })
+	})
 }
 
 // Copy makes the target equal to the source, and returns what it changed. Begin must have been called.

@@ -14,6 +14,8 @@ import (
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+
+	"sluice/internal/kit/pace"
 )
 
 // The migrations run on both engines, all but one (see indexEmails) as the same text. They are numbered and forward only; an applied one never
@@ -166,23 +168,18 @@ func (s *Store) reporting(m Migration, work func() error) error {
 	if s.report == nil {
 		return work()
 	}
-	began, done, told := time.Now(), make(chan struct{}), make(chan struct{})
+	began := time.Now()
 	s.report(m)
-	go func() {
-		defer close(told)
-		tick := time.NewTicker(tellEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-tick.C:
-				m.Took = time.Since(began)
-				s.report(m)
-			}
+	ctx, stop := context.WithCancel(context.Background())
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		for range pace.Every(ctx, tellEvery) {
+			m.Took = time.Since(began)
+			s.report(m)
 		}
-	}()
-	defer func() { close(done); <-told }()
+	})
+	defer telling.Wait()
+	defer stop()
 	return work()
 }
 
