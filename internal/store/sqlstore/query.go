@@ -47,6 +47,19 @@ func (s *Store) Tx(ctx context.Context, work func(tx *Conn) error) error {
 	return unavailable(s.write.tx(ctx, s.patience.call, nil, s.inTx(work)))
 }
 
+// InTx is Tx for work that returns something. After an error it returns nothing.
+func InTx[T any](ctx context.Context, s *Store, work func(tx *Conn) (T, error)) (v T, err error) {
+	err = s.Tx(ctx, func(tx *Conn) (err error) {
+		v, err = work(tx)
+		return err
+	})
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return v, nil
+}
+
 // VitalTx is Tx on the connections of Vital.
 func (s *Store) VitalTx(ctx context.Context, work func(tx *Conn) error) error {
 	return unavailable(s.vital.tx(ctx, s.patience.call, nil, s.inTx(work)))
@@ -82,12 +95,8 @@ func (s *Store) Exec(ctx context.Context, query string, args ...any) error {
 }
 
 // Changed is Exec that returns how many rows the statement has changed.
-func (s *Store) Changed(ctx context.Context, query string, args ...any) (n int64, err error) {
-	err = s.Tx(ctx, func(tx *Conn) error {
-		n, err = tx.Changed(query, args...)
-		return err
-	})
-	return n, err
+func (s *Store) Changed(ctx context.Context, query string, args ...any) (int64, error) {
+	return InTx(ctx, s, func(tx *Conn) (int64, error) { return tx.Changed(query, args...) })
 }
 
 // Prune runs a statement that deletes rows, and returns how many there were.
@@ -230,6 +239,28 @@ func One[T any](c *Conn, scan func(Row, *T) error, query string, args ...any) (*
 		return nil, c.fault(err)
 	}
 	return v, nil
+}
+
+// Need is One that returns the error missing if there is no row.
+func Need[T any](c *Conn, missing error, scan func(Row, *T) error, query string, args ...any) (*T, error) {
+	v, err := One(c, scan, query, args...)
+	if err == nil && v == nil {
+		err = missing
+	}
+	return v, err
+}
+
+// Map returns the rows of a query by their keys. The last row with a key counts.
+func Map[K comparable, V any](c *Conn, scan func(Row, *K, *V) error, query string, args ...any) (map[K]V, error) {
+	all := map[K]V{}
+	err := c.Each(func(row Row) error {
+		var key K
+		var v V
+		err := scan(row, &key, &v)
+		all[key] = v
+		return err
+	}, query, args...)
+	return all, err
 }
 
 // Column scans a row of one column.
