@@ -92,12 +92,6 @@ func (s *Store) copyOut(ctx context.Context, conn *pgx.Conn, to *Store, write *s
 	if err != nil {
 		return err
 	}
-	rows, err := newPostgresCursor(ctx, conn, t, false)
-	if err != nil {
-		return err
-	}
-	source := readAhead(rows)
-	defer source.close()
 	tx, err := write.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -111,20 +105,17 @@ func (s *Store) copyOut(ctx context.Context, conn *pgx.Conn, to *Store, write *s
 		return err
 	}
 	defer insert.Close()
-	for {
-		r, err := source.next()
+	for r, err := range readAhead(postgresRows(ctx, conn, t, false)) {
 		if err != nil {
 			return err
-		}
-		if r == nil {
-			c.tell()
-			return tx.Commit()
 		}
 		if _, err := insert.ExecContext(ctx, r...); err != nil {
 			return err
 		}
 		c.step()
 	}
+	c.tell()
+	return tx.Commit()
 }
 
 // OpenBackup opens a file that Snapshot wrote, to look at it. The file is not changed, and nothing is put beside
@@ -170,12 +161,8 @@ func (s *Store) Digests(ctx context.Context, report func(Progress)) (all []Table
 			}
 			t.key = nil      // a key is only mended for the checksum, and stays what it is
 			var mended int64 // a checksum of what PostgreSQL would store: the same on both engines
-			rows, err := s.sqliteCursor(ctx, t, false, &mended)
-			if err != nil {
-				return err
-			}
 			d := &digest{}
-			err = d.readAll(rows, c.step)
+			err = d.readAll(s.sqliteRows(ctx, t, false, &mended), c.step)
 			all = append(all, TableSum{c.Table, d.rows, d.String()})
 			return err
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -129,21 +130,10 @@ func (t *Transfer) pass(ctx context.Context, tb *table, w *writer, filled bool) 
 	return t.to.native(ctx, func(reading *pgx.Conn) error {
 		return t.to.native(ctx, func(writing *pgx.Conn) error {
 			w.conn = writing
-			rows, err := t.from.sqliteCursor(ctx, tb, filled, &t.Mended)
-			if err != nil {
-				return err
-			}
-			source := readAhead(rows)
-			defer source.close()
-			var target cursor = none{}
+			source, target := readAhead(t.from.sqliteRows(ctx, tb, filled, &t.Mended)), rows(func(func(row, error) bool) {})
 			if filled {
-				rows, err := newPostgresCursor(ctx, reading, tb, true)
-				if err != nil {
-					return err
-				}
-				target = readAhead(rows)
+				source, target = tb.inOrder(source), tb.inOrder(readAhead(postgresRows(ctx, reading, tb, true)))
 			}
-			defer target.close()
 			if err := merge(ctx, tb, source, target, w); err != nil {
 				return err
 			}
@@ -152,44 +142,21 @@ func (t *Transfer) pass(ctx context.Context, tb *table, w *writer, filled bool) 
 	})
 }
 
-// none is the cursor of a table without rows.
-type none struct{}
-
-// next and close implement cursor.
-func (none) next() (row, error) { return nil, nil }
-func (none) close()             {}
-
-// ordered is a cursor that refuses rows which are out of order: merge would take them for missing.
-type ordered struct {
-	cursor
-	table *table
-	last  row
-}
-
-// next implements cursor.
-func (o *ordered) next() (row, error) {
-	r, err := o.cursor.next()
-	if err == nil && r != nil && o.last != nil && o.table.compareKeys(o.last, r) >= 0 {
-		err = errors.New("the rows are not in the order of their key; this is a bug")
-	}
-	o.last = r
-	return r, err
-}
-
 // merge compares two tables that are ordered by their key, and gives w what must be deleted from the
 // second and inserted there. If the second is empty, the first need not be ordered.
 //
 // It is the merge step of a merge sort: the smaller key moves on, equal keys move on together. A
 // changed row is deleted and inserted again.
-func merge(ctx context.Context, tb *table, source, target cursor, w *writer) error {
-	if target != (none{}) {
-		source, target = &ordered{cursor: source, table: tb}, &ordered{cursor: target, table: tb}
-	}
-	s, err := source.next()
+func merge(ctx context.Context, tb *table, source, target rows, w *writer) error {
+	nextSource, stopSource := iter.Pull2(source)
+	defer stopSource()
+	nextTarget, stopTarget := iter.Pull2(target)
+	defer stopTarget()
+	s, err, _ := nextSource()
 	if err != nil {
 		return err
 	}
-	d, err := target.next()
+	d, err, _ := nextTarget()
 	if err != nil {
 		return err
 	}
@@ -215,12 +182,12 @@ func merge(ctx context.Context, tb *table, source, target cursor, w *writer) err
 		}
 		if order <= 0 {
 			w.counter.step()
-			if s, err = source.next(); err != nil {
+			if s, err, _ = nextSource(); err != nil {
 				return err
 			}
 		}
 		if order >= 0 {
-			if d, err = target.next(); err != nil {
+			if d, err, _ = nextTarget(); err != nil {
 				return err
 			}
 		}
@@ -330,38 +297,29 @@ func (t *Transfer) digests(ctx context.Context, tb *table, c *counter) (source, 
 	var targetErr error
 	reading.Go(func() {
 		targetErr = t.to.native(ctx, func(conn *pgx.Conn) error {
-			rows, err := newPostgresCursor(ctx, conn, tb, false)
-			if err != nil {
-				return err
-			}
-			return target.readAll(rows, func() {})
+			return target.readAll(postgresRows(ctx, conn, tb, false), func() {})
 		})
 		if targetErr != nil {
 			cancel()
 		}
 	})
-	rows, err := t.from.sqliteCursor(ctx, tb, false, &t.Mended)
-	if err == nil {
-		err = source.readAll(rows, c.step)
-	}
-	if err != nil {
+	if err = source.readAll(t.from.sqliteRows(ctx, tb, false, &t.Mended), c.step); err != nil {
 		cancel()
 	}
 	reading.Wait()
 	return source, target, errors.Join(err, targetErr)
 }
 
-// readAll adds all rows of a cursor and closes it.
-func (d *digest) readAll(rows cursor, step func()) error {
-	defer rows.close()
-	for {
-		r, err := rows.next()
-		if err != nil || r == nil {
+// readAll adds all rows.
+func (d *digest) readAll(all rows, step func()) error {
+	for r, err := range all {
+		if err != nil {
 			return err
 		}
 		d.add(r)
 		step()
 	}
+	return nil
 }
 
 // Totals are the sums that must be the same on both sides: what was used, and what was paid.
