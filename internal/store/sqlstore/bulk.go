@@ -49,7 +49,9 @@ const mostLate = 2
 // slow database takes time that the next one would miss.
 func (s *Store) InsertMany(ctx context.Context, work func(ctx context.Context, to Bulk) error) error {
 	late := s.late.Load()
-	err := s.write.driverTx(ctx, s.patience.settle<<late, func(ctx context.Context, conn driver.Conn) error { return work(ctx, bulkOf(conn)) })
+	err := s.write.raw(ctx, s.patience.settle<<late, func(ctx context.Context, c any) error {
+		return inDriverTx(ctx, c, func(ctx context.Context, conn driver.Conn) error { return work(ctx, bulkOf(conn)) })
+	})
 	switch {
 	case err == nil:
 		s.late.Store(0)

@@ -189,22 +189,16 @@ func (c *Conn) Each(read func(Row) error, query string, args ...any) error {
 	return c.fault(each(c.ctx, from, func(rows *sql.Rows) error { return read(Row{rows}) }, query, stored(args)...))
 }
 
-// row runs a query that gives one row.
-func (c *Conn) row(query string, args []any) Row {
-	if c.failed != nil {
-		return Row{failedRow{}}
+// first runs a query and gives scan its first row. Without one, the error is sql.ErrNoRows.
+func (c *Conn) first(scan func(Row) error, query string, args []any) error {
+	switch args = stored(args); {
+	case c.failed != nil:
+		return errFailed
+	case c.tx != nil:
+		return scan(Row{c.tx.QueryRowContext(c.ctx, query, args...)})
 	}
-	if args = stored(args); c.tx != nil {
-		return Row{c.tx.QueryRowContext(c.ctx, query, args...)}
-	}
-	return Row{c.pool.QueryRowContext(c.ctx, query, args...)}
+	return c.pool.first(c.ctx, scan, query, args...)
 }
-
-// failedRow is the row of a query that was not run; see errFailed.
-type failedRow struct{}
-
-// Scan implements rowScanner.
-func (failedRow) Scan(...any) error { return errFailed }
 
 // fault returns the error of a statement as the caller gets it.
 func (c *Conn) fault(err error) error {
@@ -231,7 +225,7 @@ func All[T any](c *Conn, scan func(Row, *T) error, query string, args ...any) (l
 // Further rows are ignored.
 func One[T any](c *Conn, scan func(Row, *T) error, query string, args ...any) (*T, error) {
 	v := new(T)
-	err := scan(c.row(query, args), v)
+	err := c.first(func(row Row) error { return scan(row, v) }, query, args)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -268,16 +262,16 @@ func Column[T any](row Row, to *T) error { return row.Scan(to) }
 
 // Value returns the one column of the one row of a query. It is an error if there is none.
 func Value[T any](c *Conn, query string, args ...any) (v T, err error) {
-	err = c.row(query, args).Scan(&v)
+	err = c.first(func(row Row) error { return row.Scan(&v) }, query, args)
 	return v, c.fault(err)
 }
 
 // Optional is Value that returns the zero value if there is no row.
 func Optional[T any](c *Conn, query string, args ...any) (v T, err error) {
-	if err = c.row(query, args).Scan(&v); errors.Is(err, sql.ErrNoRows) {
+	if v, err = Value[T](c, query, args...); errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
-	return v, c.fault(err)
+	return v, err
 }
 
 // Row is a row of a query.

@@ -121,7 +121,7 @@ func (s *Store) Close() error {
 // Ping reports, with a nil error, that the database answers.
 func (s *Store) Ping(ctx context.Context) error {
 	var one int
-	return s.read.QueryRowContext(ctx, "SELECT 1").Scan(&one)
+	return s.read.scan(ctx, "SELECT 1", &one)
 }
 
 // connect opens the connection pools and sets their engine. It does not check that the database

@@ -111,7 +111,7 @@ func (t *Transfer) Copy(ctx context.Context, report func(Progress)) (all []Chang
 // goes later, all deletions come first, in a pass of their own.
 func (t *Transfer) copyTable(ctx context.Context, tb *table, c *counter) error {
 	var filled bool
-	if err := t.to.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM `+tb.name+`)`).Scan(&filled); err != nil {
+	if err := t.to.read.scan(ctx, `SELECT EXISTS (SELECT 1 FROM `+tb.name+`)`, &filled); err != nil {
 		return unavailable(err)
 	}
 	if filled && tb.unique {
@@ -337,9 +337,9 @@ func (s *Store) Totals(ctx context.Context) (Totals, error) {
 	var t Totals
 	// PostgreSQL adds integers up to a type of its own, hence the casts.
 	err := s.Long(ctx, func(ctx context.Context) error {
-		return s.read.QueryRowContext(ctx, `SELECT CAST(COALESCE(SUM(requests), 0) AS BIGINT), CAST(COALESCE(SUM(unit_milli), 0) AS BIGINT), CAST(COALESCE(SUM(cost_micro), 0) AS BIGINT),
+		return s.read.scan(ctx, `SELECT CAST(COALESCE(SUM(requests), 0) AS BIGINT), CAST(COALESCE(SUM(unit_milli), 0) AS BIGINT), CAST(COALESCE(SUM(cost_micro), 0) AS BIGINT),
 			(SELECT COUNT(*) FROM settlements), (SELECT CAST(COALESCE(SUM(amount_cents), 0) AS BIGINT) FROM billing_ledger),
-			(SELECT COUNT(*) FROM billing_payments WHERE invoice > 0) FROM usage_days`).Scan(
+			(SELECT COUNT(*) FROM billing_payments WHERE invoice > 0) FROM usage_days`,
 			&t.Requests, &t.UnitMilli, &t.CostMicro, &t.Settlements, &t.LedgerCents, &t.Invoices)
 	})
 	return t, unavailable(err)

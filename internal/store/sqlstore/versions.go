@@ -94,13 +94,13 @@ func (s *Store) Inspect(ctx context.Context) (Inspection, error) {
 	if err := s.read.ping(ctx); err != nil {
 		return in, Clean(err)
 	}
-	err := s.read.QueryRowContext(ctx, "SELECT MAX(version_id) FROM goose_db_version").Scan(&in.Version)
+	err := s.read.scan(ctx, "SELECT MAX(version_id) FROM goose_db_version", &in.Version)
 	if err != nil {
 		in.Version = 0 // there is no such table: nothing has been set up
 	}
 	in.Sealed, _ = s.Sealed(ctx) // the table may be missing, too
 	if in.Version < in.Known {
-		if s.read.QueryRowContext(ctx, `SELECT COUNT(*) FROM settlements`).Scan(&in.Calls) != nil {
+		if s.read.scan(ctx, `SELECT COUNT(*) FROM settlements`, &in.Calls) != nil {
 			in.Calls = 0
 		}
 	}
