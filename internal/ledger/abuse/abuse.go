@@ -157,6 +157,8 @@ type Options struct {
 	Tell func(ctx context.Context, e *Event)
 	// Counter counts over all nodes; nil: this node counts by itself.
 	Counter Counter
+	// Totals are what nodes have counted together, for a process that is no node. Default: those of the Counter.
+	Totals Totals
 	// Shared says that other nodes settle calls on the same store. It is implied by a Counter.
 	Shared bool
 	// Log gets what Run could not store. It may be nil if Run is never called.
@@ -230,6 +232,9 @@ type hourly struct {
 func New(store Store, opts Options) *Control {
 	if opts.Now == nil {
 		opts.Now = time.Now
+	}
+	if opts.Counter != nil {
+		opts.Totals = opts.Counter
 	}
 	c := &Control{store: store, opts: opts, counts: map[slot]*count{}, wake: make(chan struct{}, 1)}
 	c.month = usage.MonthOf(opts.Now())

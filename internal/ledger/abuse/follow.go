@@ -329,13 +329,13 @@ func (c *Control) merge(month time.Time, counts []Count) {
 
 // refresh reads the account's totals from the Counter. If that does not answer, memory is the best there is.
 func (c *Control) refresh(ctx context.Context, accountID string) {
-	if c.opts.Counter == nil {
+	if c.opts.Totals == nil {
 		return
 	}
 	c.lock()
 	month := c.month
 	c.mu.Unlock()
-	readings, known, err := c.opts.Counter.Read(ctx, accountID, month)
+	readings, known, err := c.opts.Totals.Read(ctx, accountID, month)
 	if err != nil || !known {
 		return
 	}
@@ -353,7 +353,7 @@ func (c *Control) refresh(ctx context.Context, accountID string) {
 // restored tells the Counter that an account's keys are on again, and what was forgiven. If that does not
 // work, it is retried by Run.
 func (c *Control) restored(ctx context.Context, accountID string) {
-	if c.opts.Counter == nil {
+	if c.opts.Totals == nil {
 		return
 	}
 	c.mu.Lock()
@@ -374,7 +374,7 @@ func (c *Control) retryUnmark(ctx context.Context) error {
 	}
 	counts, err := c.store.AbuseCountsOf(ctx, month, ids)
 	if err == nil {
-		err = c.opts.Counter.Raise(ctx, Known{Month: month, Budget: c.budget, Accounts: ids, Counts: counts, Unmark: true})
+		err = c.opts.Totals.Raise(ctx, Known{Month: month, Budget: c.budget, Accounts: ids, Counts: counts, Unmark: true})
 	}
 	if err != nil {
 		return err
@@ -390,10 +390,10 @@ func (c *Control) retryUnmark(ctx context.Context) error {
 // stands reports whether a deactivation is still to be stored. It is not if the account was restored on
 // another node meanwhile: then the Counter knows the total, and it is below the budget.
 func (c *Control) stands(ctx context.Context, e Event) bool {
-	if c.opts.Counter == nil {
+	if c.opts.Totals == nil {
 		return true
 	}
-	readings, known, err := c.opts.Counter.Read(ctx, e.AccountID, usage.MonthOf(e.At))
+	readings, known, err := c.opts.Totals.Read(ctx, e.AccountID, usage.MonthOf(e.At))
 	if err != nil || !known {
 		return true
 	}

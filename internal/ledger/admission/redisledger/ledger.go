@@ -304,18 +304,10 @@ func (l *Ledger) Revoke(ctx context.Context, accountID string) (int64, error) {
 // Revoke is Ledger.Revoke for a process that is no node, such as a command. It connects to the Redis that
 // the URL names, and disconnects.
 func Revoke(ctx context.Context, url, accountID string) error {
-	option, err := parseURL(url)
-	if err != nil {
+	return visit(url, func(l *Ledger) error {
+		_, err := l.Revoke(ctx, accountID)
 		return err
-	}
-	l := newLedger(nil, nil)
-	l.link.dial = dialer(option, l.opts.Deadline, func() {})
-	defer l.link.close()
-	if _, err := l.link.connect(); err != nil {
-		return err
-	}
-	_, err = l.Revoke(ctx, accountID)
-	return err
+	})
 }
 
 // Revoker returns Revoke for a command that changes accounts. Log gets what fails: the change is made by then.
@@ -424,7 +416,7 @@ func (l *Ledger) send(ctx context.Context, orders []order) ([]answer, error) {
 		}
 	}
 	for i := range orders {
-		if e := orders[i].errand; e != nil {
+		if e := orders[i].errand; e != nil && l.units.hear != nil {
 			e.heard(answers[i])
 		}
 	}

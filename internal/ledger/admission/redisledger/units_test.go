@@ -616,7 +616,7 @@ func TestUnitsVisitor(t *testing.T) {
 		return err == nil && a.Deactivated != nil
 	})
 	offline := abuse.New(c.store, abuse.Options{
-		Plans: func() account.Plans { return *c.plans.Load() }, Accounts: c.accounts, Flush: c.members[0].books.Flush, Counter: Visit(server.URL()),
+		Plans: func() account.Plans { return *c.plans.Load() }, Accounts: c.accounts, Flush: c.members[0].books.Flush, Totals: Visit(server.URL()),
 	})
 	if _, score := offline.Scores(id, account.Basic); score != 100 {
 		t.Errorf("score = %d, want 100", score)
