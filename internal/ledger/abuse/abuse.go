@@ -103,10 +103,10 @@ type Count struct {
 // Store stores events and what was forgiven. It never stores units by itself: they are added up in
 // the transaction that stores the settlements.
 type Store interface {
-	// AbuseCounts returns the counts of the month that starts at month, of all accounts.
-	AbuseCounts(ctx context.Context, month time.Time) ([]Count, error)
-	// UnitsSince calls yield with the units that were settled since a time, by hour.
-	UnitsSince(ctx context.Context, since time.Time, yield func(c Count, hour time.Time)) error
+	// AbuseCounts returns the counts of the month that starts at month, of all accounts or of those that are named.
+	AbuseCounts(ctx context.Context, month time.Time, accounts ...string) ([]Count, error)
+	// UnitsSince calls yield with the units that were settled since a time, by hour, of all accounts or of those that are named.
+	UnitsSince(ctx context.Context, since time.Time, yield func(c Count, hour time.Time), accounts ...string) error
 	// RecordAbuseEvents appends events.
 	RecordAbuseEvents(ctx context.Context, events []Event) error
 	// ForgiveUnits adds Forgiven of each count to what was forgiven in a month, and appends the
@@ -117,10 +117,6 @@ type Store interface {
 
 	// The rest is for several nodes on one store.
 
-	// AbuseCountsOf returns the counts of some accounts in a month.
-	AbuseCountsOf(ctx context.Context, month time.Time, accounts []string) ([]Count, error)
-	// UnitsSinceOf is UnitsSince for some accounts.
-	UnitsSinceOf(ctx context.Context, accounts []string, since time.Time, yield func(c Count, hour time.Time)) error
 	// HasSettlements returns the ids of those settlements in list that are stored.
 	HasSettlements(ctx context.Context, list []usage.Settlement) (map[string]bool, error)
 	// RecordAbuseEventsOnce appends those events that no node has recorded yet (see Event.Repeats), and

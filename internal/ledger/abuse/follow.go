@@ -200,12 +200,12 @@ func (c *Control) introduce(ctx context.Context, month time.Time, ids []string) 
 	now := c.opts.Now()
 	k := Known{Month: month, Budget: c.budget, Accounts: ids, Introduce: true}
 	var err error
-	if k.Counts, err = c.store.AbuseCountsOf(ctx, month, ids); err != nil {
+	if k.Counts, err = c.store.AbuseCounts(ctx, month, ids...); err != nil {
 		return err
 	}
-	err = c.store.UnitsSinceOf(ctx, ids, now.Add(-24*time.Hour), func(n Count, hour time.Time) {
+	err = c.store.UnitsSince(ctx, now.Add(-24*time.Hour), func(n Count, hour time.Time) {
 		k.Hours = append(k.Hours, Hour{n, hour.Unix() / 3600})
-	})
+	}, ids...)
 	if err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func (c *Control) checkMark(ctx context.Context, month time.Time, id string, sin
 	if err != nil || a.Deactivated != nil {
 		return err
 	}
-	counts, err := c.store.AbuseCountsOf(ctx, month, []string{id})
+	counts, err := c.store.AbuseCounts(ctx, month, id)
 	if err != nil {
 		return err
 	}
@@ -263,7 +263,7 @@ func (c *Control) look(ctx context.Context) error {
 	}
 	ids, month := c.inUse(exact)
 	for part := range slices.Chunk(ids, atOnce) {
-		counts, err := c.store.AbuseCountsOf(ctx, month, part)
+		counts, err := c.store.AbuseCounts(ctx, month, part...)
 		if err != nil {
 			return err
 		}
@@ -372,7 +372,7 @@ func (c *Control) retryUnmark(ctx context.Context) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	counts, err := c.store.AbuseCountsOf(ctx, month, ids)
+	counts, err := c.store.AbuseCounts(ctx, month, ids...)
 	if err == nil {
 		err = c.opts.Totals.Raise(ctx, Known{Month: month, Budget: c.budget, Accounts: ids, Counts: counts, Unmark: true})
 	}

@@ -386,7 +386,7 @@ func TestUnitsOfANodeCutOff(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	counts, err := c.store.AbuseCountsOf(t.Context(), month(), []string{id})
+	counts, err := c.store.AbuseCounts(t.Context(), month(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -450,7 +450,7 @@ func TestUnitsOutage(t *testing.T) {
 			}
 		}
 		if lost { // what was on its way to the database at that moment comes with the next look
-			counts, err := c.store.AbuseCountsOf(t.Context(), month(), []string{id})
+			counts, err := c.store.AbuseCounts(t.Context(), month(), id)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -583,11 +583,11 @@ func BenchmarkUnits(b *testing.B) {
 // nothingStored is an empty store.
 type nothingStored struct{ abuse.Store }
 
-func (nothingStored) AbuseCountsOf(context.Context, time.Time, []string) ([]abuse.Count, error) {
+func (nothingStored) AbuseCounts(context.Context, time.Time, ...string) ([]abuse.Count, error) {
 	return nil, nil
 }
 
-func (nothingStored) UnitsSinceOf(context.Context, []string, time.Time, func(abuse.Count, time.Time)) error {
+func (nothingStored) UnitsSince(context.Context, time.Time, func(abuse.Count, time.Time), ...string) error {
 	return nil
 }
 
