@@ -54,23 +54,15 @@ func appendValues(to []any, r *usage.Settlement) []any {
 // before. Rows have much in common, and a value that is the same stays where it is, so that it is not allocated again.
 type boxes []any
 
-func (b boxes) texts(texts ...string) boxes {
-	for _, s := range texts {
-		if n := len(b); n < cap(b) {
-			if was, ok := b[:n+1][n].(string); ok && was == s {
-				b = b[:n+1]
-				continue
-			}
-		}
-		b = append(b, s)
-	}
-	return b
-}
+func (b boxes) texts(texts ...string) boxes { return boxed(b, texts) }
 
-func (b boxes) numbers(numbers ...int64) boxes {
-	for _, v := range numbers {
+func (b boxes) numbers(numbers ...int64) boxes { return boxed(b, numbers) }
+
+// boxed appends values to a row.
+func boxed[T comparable](b boxes, values []T) boxes {
+	for _, v := range values {
 		if n := len(b); n < cap(b) {
-			if was, ok := b[:n+1][n].(int64); ok && was == v {
+			if was, ok := b[:n+1][n].(T); ok && was == v {
 				b = b[:n+1]
 				continue
 			}
