@@ -223,7 +223,7 @@ func (l *Ledger) Take(accountID string, limits account.Limits, c admission.Cost)
 func (l *Ledger) Peek(accountID string, limits account.Limits) admission.Headroom {
 	r, err := l.ask(accountID, l.accountOrder(peekScript, accountID, 0, l.clock.number()))
 	if err != nil {
-		return l.peekLocal(accountID, limits)
+		return admission.NewDivided(l.local, l.views).Peek(accountID, limits) // on this node's share
 	}
 	return r.headroom(limits)
 }
@@ -437,18 +437,9 @@ func (l *Ledger) await(f *flight) {
 // Requests are in thousandths in Redis, which is why they have a unit of 1000. The sign of the
 // epoch is a flag: negative means that the account was deactivated.
 func (r reply) headroom(limits account.Limits) admission.Headroom {
-	meter := func(limit account.Limit, used, reset, unit int64) admission.Meter {
-		if limit == account.Unlimited {
-			return admission.Meter{Limit: limit}
-		}
-		return admission.Meter{
-			Limit: limit, Used: used, Reset: time.Duration(reset) * time.Millisecond,
-			Remaining: max(0, int64(limit)*unit-used) / unit,
-		}
-	}
 	return admission.Headroom{
-		Requests: meter(limits.RequestsPerMinute, r.requests, r.requestsReset, 1000),
-		Tokens:   meter(limits.TokensPerMinute, r.tokens, r.tokensReset, 1),
+		Requests: admission.MeterOf(limits.RequestsPerMinute, r.requests, r.requestsReset, 1000),
+		Tokens:   admission.MeterOf(limits.TokensPerMinute, r.tokens, r.tokensReset, 1),
 		Epoch:    max(r.epoch, -r.epoch), Deactivated: r.epoch < 0,
 	}
 }
