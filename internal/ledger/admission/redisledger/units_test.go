@@ -386,7 +386,7 @@ func TestUnitsOfANodeCutOff(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	counts, err := c.store.AbuseCountsOf(t.Context(), month(), []string{id})
+	counts, err := c.store.AbuseCounts(t.Context(), month(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -450,7 +450,7 @@ func TestUnitsOutage(t *testing.T) {
 			}
 		}
 		if lost { // what was on its way to the database at that moment comes with the next look
-			counts, err := c.store.AbuseCountsOf(t.Context(), month(), []string{id})
+			counts, err := c.store.AbuseCounts(t.Context(), month(), id)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -583,11 +583,11 @@ func BenchmarkUnits(b *testing.B) {
 // nothingStored is an empty store.
 type nothingStored struct{ abuse.Store }
 
-func (nothingStored) AbuseCountsOf(context.Context, time.Time, []string) ([]abuse.Count, error) {
+func (nothingStored) AbuseCounts(context.Context, time.Time, ...string) ([]abuse.Count, error) {
 	return nil, nil
 }
 
-func (nothingStored) UnitsSinceOf(context.Context, []string, time.Time, func(abuse.Count, time.Time)) error {
+func (nothingStored) UnitsSince(context.Context, time.Time, func(abuse.Count, time.Time), ...string) error {
 	return nil
 }
 
@@ -616,7 +616,7 @@ func TestUnitsVisitor(t *testing.T) {
 		return err == nil && a.Deactivated != nil
 	})
 	offline := abuse.New(c.store, abuse.Options{
-		Plans: func() account.Plans { return *c.plans.Load() }, Accounts: c.accounts, Flush: c.members[0].books.Flush, Counter: Visit(server.URL()),
+		Plans: func() account.Plans { return *c.plans.Load() }, Accounts: c.accounts, Flush: c.members[0].books.Flush, Totals: Visit(server.URL()),
 	})
 	if _, score := offline.Scores(id, account.Basic); score != 100 {
 		t.Errorf("score = %d, want 100", score)
