@@ -87,11 +87,9 @@ func (d *Dashboard) showAccount(w http.ResponseWriter, r *http.Request, v *visit
 
 // accountRefused renders the page again with the problem of one of its forms.
 func (d *Dashboard) accountRefused(w http.ResponseWriter, r *http.Request, v *visitor, view accountView, err error, fields ...string) error {
-	var status int
-	if view.Problems, status, err = refused(err, fields...); err != nil {
-		return err
-	}
-	return d.showAccount(w, r, v, status, view)
+	return again(err, &view.Problems, func(status int) error {
+		return d.showAccount(w, r, v, status, view)
+	}, fields...)
 }
 
 // owner returns who wants to change the account, with the proof that was typed. Package signin

@@ -320,14 +320,16 @@ func (d *Dashboard) seeOther(w http.ResponseWriter, r *http.Request, path, flash
 	return nil
 }
 
-// The words of the forms are those of all pages.
+// problems are what is wrong with a form; see webui.Refused.
 type problems = webui.Problems
 
-// The forms of this package report problems with these short names of webui.Complaint, Refused and Sentence.
-func complaint(err error) (field, text string, rest error) { return webui.Complaint(err) }
-
-func refused(err error, fields ...string) (problems, int, error) {
-	return webui.Refused(err, fields...)
+// again shows a form again after err. It puts what is wrong with it into to, and calls show with the status of the page.
+// fields are those of webui.Refused.
+func again(err error, to *problems, show func(status int) error, fields ...string) error {
+	wrong, status, err := webui.Refused(err, fields...)
+	if err != nil {
+		return err
+	}
+	*to = wrong
+	return show(status)
 }
-
-func sentence(text string) string { return webui.Sentence(text) }

@@ -204,11 +204,9 @@ func (d *Dashboard) createKey(w http.ResponseWriter, r *http.Request, v *visitor
 
 // keyRefused shows the dialog again, with what was wrong.
 func (d *Dashboard) keyRefused(w http.ResponseWriter, r *http.Request, v *visitor, view keysView, err error) error {
-	var status int
-	if view.Form.Problems, status, err = refused(err, keyFields...); err != nil {
-		return err
-	}
-	return d.showKeys(w, r, v, status, view)
+	return again(err, &view.Form.Problems, func(status int) error {
+		return d.showKeys(w, r, v, status, view)
+	}, keyFields...)
 }
 
 // regenerateMaster replaces the master key. The old one is refused from then on.

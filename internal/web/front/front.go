@@ -208,8 +208,10 @@ func (f *Front) pricing(w http.ResponseWriter, r *http.Request) error {
 	return f.ui.RenderPublic(w, r, http.StatusOK, pricingPage(p, o, f.Plans(), f.Models.All(r.Context(), nil)))
 }
 
-// sold lists the plans, the cheapest first.
-var sold = []account.Plan{account.Free, account.Basic, account.Premium, account.Scale}
+// Sold returns the plans in the order of the pages, the cheapest first.
+func Sold() []account.Plan {
+	return []account.Plan{account.Free, account.Basic, account.Premium, account.Scale}
+}
 
 // included returns how many models a plan includes.
 func included(p account.Plan, all []Model) int {

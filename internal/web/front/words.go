@@ -21,10 +21,10 @@ func percent(share float64) string {
 }
 
 // PlanName returns the name of a plan as pages show it.
-func PlanName(p account.Plan) string {
-	name := p.String()
-	return strings.ToUpper(name[:1]) + name[1:]
-}
+func PlanName(p account.Plan) string { return title(p.String()) }
+
+// title returns a word with a capital letter.
+func title(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
 
 // startPath returns where somebody signs up for a plan.
 func startPath(p account.Plan) string {
@@ -34,8 +34,8 @@ func startPath(p account.Plan) string {
 	return "/signup?plan=" + p.String()
 }
 
-// limitText formats a limit; large ones as 1.5M.
-func limitText(l account.Limit) string {
+// LimitText formats a limit; large ones as 1.5M.
+func LimitText(l account.Limit) string {
 	if l == account.Unlimited {
 		return "unlimited"
 	}
