@@ -33,23 +33,23 @@ type DetailsStore interface {
 
 // Details returns what the customer wants on invoices.
 func (m *Billing) Details(ctx context.Context, ref string) (Details, error) {
-	a, err := m.records.FindAccount(ctx, ref)
+	a, err := m.store.FindAccount(ctx, ref)
 	if err != nil {
 		return Details{}, err
 	}
-	return m.details.BillingDetails(ctx, a.ID)
+	return m.store.BillingDetails(ctx, a.ID)
 }
 
 // SetDetails replaces what the customer wants on invoices.
 func (m *Billing) SetDetails(ctx context.Context, ref string, d Details) error {
-	a, err := m.records.FindAccount(ctx, ref)
+	a, err := m.store.FindAccount(ctx, ref)
 	if err != nil {
 		return err
 	}
 	if d, err = d.check(); err != nil {
 		return err
 	}
-	return m.details.SetBillingDetails(ctx, a.ID, d)
+	return m.store.SetBillingDetails(ctx, a.ID, d)
 }
 
 // check returns the details in the form in which they are stored, or a fault that names a field.
