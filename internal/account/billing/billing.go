@@ -89,6 +89,8 @@ type Options struct {
 // and on several nodes: the store locks the account for each change. ref is an account's id or its
 // address; actor is who the ledger names.
 type Billing struct {
+	HistoryStore // for pages and support
+
 	store     Store
 	processor Processor
 	withdrawn func() bool
@@ -108,7 +110,7 @@ func New(store Store, opts *Options) *Billing {
 		opts = &Options{}
 	}
 	m := &Billing{
-		store: store, processor: opts.Processor, withdrawn: opts.Withdrawn, least: opts.LeastCents, plans: opts.Plans,
+		HistoryStore: store, store: store, processor: opts.Processor, withdrawn: opts.Withdrawn, least: opts.LeastCents, plans: opts.Plans,
 		onChange: opts.OnChange, onEntry: opts.OnEntry, now: opts.Now, log: opts.Log,
 	}
 	if m.plans == nil {
@@ -384,34 +386,6 @@ func (m *Billing) RefreshMethod(ctx context.Context, ref string) (Method, error)
 		return nil
 	})
 	return method, err
-}
-
-// Invoices returns at most limit paid payments of the account, newest first.
-func (m *Billing) Invoices(ctx context.Context, ref string, limit int) ([]Payment, error) {
-	a, err := m.store.FindAccount(ctx, ref)
-	if err != nil {
-		return nil, err
-	}
-	return m.store.Invoices(ctx, a.ID, limit)
-}
-
-// Ledger returns at most limit entries about the account's billing, newest first.
-func (m *Billing) Ledger(ctx context.Context, ref string, limit int) ([]Entry, error) {
-	a, err := m.store.FindAccount(ctx, ref)
-	if err != nil {
-		return nil, err
-	}
-	return m.store.Ledger(ctx, a.ID, limit)
-}
-
-// Refundable returns at most limit paid payments of which something can be given back, newest first.
-func (m *Billing) Refundable(ctx context.Context, accountID string, limit int) ([]Payment, error) {
-	return m.store.Refundable(ctx, accountID, limit)
-}
-
-// Charged returns what an account was charged in all, without refunds, in cents.
-func (m *Billing) Charged(ctx context.Context, accountID string) (int64, error) {
-	return m.store.Charged(ctx, accountID)
 }
 
 // read returns the current record, for questions. A change must go through change, which locks it.

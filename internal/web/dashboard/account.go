@@ -181,7 +181,7 @@ func (d *Dashboard) closeOtherSessions(w http.ResponseWriter, r *http.Request, v
 		if err := d.Logins.SignOutEverywhere(r.Context(), v.ID, ""); err != nil {
 			return err
 		}
-		d.ui.DropCookie(w, sessionCookie)
+		d.ui.DropCookie(w, webui.SessionCookie)
 		return d.seeOther(w, r, "/signin", "signed-out-all")
 	}
 	if err := d.Logins.SignOutEverywhere(r.Context(), v.ID, v.session.ID); err != nil {
@@ -211,7 +211,7 @@ func (d *Dashboard) closeAccount(w http.ResponseWriter, r *http.Request, v *visi
 	if err := d.Logins.Erase(ctx, v.ID); err != nil {
 		return err
 	}
-	d.ui.DropCookie(w, sessionCookie)
+	d.ui.DropCookie(w, webui.SessionCookie)
 	return d.seeOther(w, r, "/signin", "account-closed")
 }
 

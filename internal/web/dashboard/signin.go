@@ -15,12 +15,9 @@ import (
 	"sluice/internal/web/webui"
 )
 
-// journeyCookie holds the state of a sign-in through the identity provider while the browser
-// is there. deviceCookie marks a browser that has signed in before; package signin tells it
-// from a stranger's.
+// journeyCookie holds the state of a sign-in through the identity provider while the browser is there.
 const (
 	journeyCookie = "journey"
-	deviceCookie  = webui.DeviceCookie
 	// planCookie holds the plan that was chosen before, for as long as a journey takes.
 	planCookie = "plan"
 	// codeCookie holds the token of a first step while the browser shows the form of the second.
@@ -218,13 +215,13 @@ func (d *Dashboard) enter(w http.ResponseWriter, r *http.Request, entry signin.E
 
 // keep stores the tokens of a new session in the browser's cookies.
 func (d *Dashboard) keep(w http.ResponseWriter, entry signin.Entry) {
-	d.ui.SetCookie(w, sessionCookie, entry.Session, sessionLife)
-	d.ui.SetCookie(w, deviceCookie, entry.Device, deviceLife)
+	d.ui.SetCookie(w, webui.SessionCookie, entry.Session, sessionLife)
+	d.ui.SetCookie(w, webui.DeviceCookie, entry.Device, deviceLife)
 }
 
 // visit describes where a request comes from. Package signin counts failed attempts by it.
 func (d *Dashboard) visit(r *http.Request) signin.Visit {
-	return signin.Visit{Remote: r.RemoteAddr, Agent: r.UserAgent(), Device: d.ui.Cookie(r, deviceCookie)}
+	return signin.Visit{Remote: r.RemoteAddr, Agent: r.UserAgent(), Device: d.ui.Cookie(r, webui.DeviceCookie)}
 }
 
 // signOut ends the session on the server and deletes the cookie. It works without a session,
@@ -239,7 +236,7 @@ func (d *Dashboard) signOut(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	d.ui.DropCookie(w, sessionCookie)
+	d.ui.DropCookie(w, webui.SessionCookie)
 	return d.seeOther(w, r, "/signin", "signed-out")
 }
 

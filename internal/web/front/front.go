@@ -154,17 +154,13 @@ func kinds(all []Model) string {
 	for i := range all {
 		count[all[i].Kind]++
 	}
-	out := ""
+	var parts []string
 	for _, k := range []Kind{Chat, Embedding, Video} {
-		if count[k] == 0 {
-			continue
+		if count[k] > 0 {
+			parts = append(parts, webui.Number(int64(count[k]))+" "+string(k))
 		}
-		if out != "" {
-			out += ", "
-		}
-		out += webui.Number(int64(count[k])) + " " + string(k)
 	}
-	return out
+	return joined(parts)
 }
 
 // favourites returns the models of the first page: the router, and then those of different kinds and owners.

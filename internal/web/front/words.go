@@ -136,16 +136,12 @@ func series(spans []overview.Span, when func(i int) string, value func(*overview
 	return out
 }
 
-// The figures of charts.
-func firstToken(s *overview.Span) (int64, string) {
-	d := s.First.Quantile(0.5)
-	return d.Microseconds(), quantile(s.First, 0.5)
-}
+// The figures of charts: the median times to the first token and of a whole reply, as numbers to draw and as text.
+func firstToken(s *overview.Span) (int64, string) { return median(s.First) }
+func wholeTime(s *overview.Span) (int64, string)  { return median(s.Took) }
 
-// wholeTime returns the median time of a whole reply, as a number to draw and as text.
-func wholeTime(s *overview.Span) (int64, string) {
-	d := s.Took.Quantile(0.5)
-	return d.Microseconds(), quantile(s.Took, 0.5)
+func median(t overview.Times) (int64, string) {
+	return t.Quantile(0.5).Microseconds(), quantile(t, 0.5)
 }
 
 // throughput returns the tokens a second, as a number to draw, in thousandths, and as text.
