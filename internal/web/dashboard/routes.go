@@ -127,10 +127,15 @@ func (d *Dashboard) route(handle func(pattern string, h http.Handler)) {
 	private("GET "+home+"/webhooks", d.webhooksPage)
 	private("POST "+home+"/webhooks", d.createWebhook)
 	private("POST "+home+"/webhooks/mail", d.setVideoMail)
-	private("POST "+home+"/webhooks/{id}/test", d.testWebhook)
-	private("POST "+home+"/webhooks/{id}/resume", d.resumeWebhook)
-	private("POST "+home+"/webhooks/{id}/delete", d.deleteWebhook)
-	private("POST "+home+"/webhooks/deliveries/{id}/replay", d.replayDelivery)
+	private("POST "+home+"/webhooks/{id}/test", d.hookForm("webhook-tested", func(ctx context.Context, accountID, id string) error {
+		_, err := d.Hooks.Test(ctx, accountID, id)
+		return err
+	}))
+	private("POST "+home+"/webhooks/{id}/resume", d.hookForm("webhook-resumed", d.Hooks.Resume))
+	private("POST "+home+"/webhooks/{id}/delete", d.hookForm("webhook-deleted", func(ctx context.Context, accountID, id string) error {
+		return d.Hooks.Delete(ctx, actor, accountID, id)
+	}))
+	private("POST "+home+"/webhooks/deliveries/{id}/replay", d.hookForm("webhook-replayed", d.Hooks.Replay))
 	private("GET "+home+"/account", d.accountPage)
 	private("GET "+home+"/account.json", d.alone(d.exportAccount))
 	private("POST "+home+"/account/email", d.changeEmail)

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -82,25 +83,11 @@ func (d *Dashboard) createWebhook(w http.ResponseWriter, r *http.Request, v *vis
 	return d.seeOther(w, r, webhooksPath, "")
 }
 
-// deleteWebhook deletes a webhook and what was sent to it.
-func (d *Dashboard) deleteWebhook(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	return d.webhookDone(w, r, v, "webhook-deleted", d.Hooks.Delete(r.Context(), actor, v.ID, r.PathValue("id")))
-}
-
-// testWebhook sends a test.
-func (d *Dashboard) testWebhook(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	_, err := d.Hooks.Test(r.Context(), v.ID, r.PathValue("id"))
-	return d.webhookDone(w, r, v, "webhook-tested", err)
-}
-
-// resumeWebhook sends to a webhook again that was stopped.
-func (d *Dashboard) resumeWebhook(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	return d.webhookDone(w, r, v, "webhook-resumed", d.Hooks.Resume(r.Context(), v.ID, r.PathValue("id")))
-}
-
-// replayDelivery sends a delivery again.
-func (d *Dashboard) replayDelivery(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	return d.webhookDone(w, r, v, "webhook-replayed", d.Hooks.Replay(r.Context(), v.ID, r.PathValue("id")))
+// hookForm returns a form of one button, which does something with the webhook or the delivery that its address names.
+func (d *Dashboard) hookForm(flash string, do func(ctx context.Context, accountID, id string) error) page {
+	return func(w http.ResponseWriter, r *http.Request, v *visitor) error {
+		return d.webhookDone(w, r, v, flash, do(r.Context(), v.ID, r.PathValue("id")))
+	}
 }
 
 // setVideoMail turns mail about videos on or off.
