@@ -74,18 +74,12 @@ func (a *Account) SubKeys() int {
 
 // Key returns a key by its id, or nil if the account has no such key.
 func (a *Account) Key(id string) *Key {
-	_, k := a.key(id)
-	return k
-}
-
-// key returns a key by its id and its index in Keys, or -1 and nil.
-func (a *Account) key(id string) (int, *Key) {
 	for i := range a.Keys {
 		if a.Keys[i].ID == id {
-			return i, &a.Keys[i]
+			return &a.Keys[i]
 		}
 	}
-	return -1, nil
+	return nil
 }
 
 // Entry is one line of the audit log: who changed what, when and why.

@@ -74,7 +74,7 @@ func (m *Billing) Release(ctx context.Context, actor, ref string) (*account.Acco
 
 // Stops returns the accounts whose billing is stopped.
 func (m *Billing) Stops(ctx context.Context) ([]Stopped, error) {
-	return m.stops.BillingStops(ctx, stopsAtOnce)
+	return m.store.BillingStops(ctx, stopsAtOnce)
 }
 
 // StopCount returns how many accounts were stopped when Watch looked last.
