@@ -104,10 +104,9 @@ func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Strea
 	}
 	s := &stream{}
 	s.Start(ctx, call, dialect, w.names, w.emulatesJSON())
-	if err := a.Post(ctx, &s.reply, a.messages, call.Header(a.header), body); err != nil {
+	if err := a.PostFor(ctx, &s.Decoded, a.messages, call.Header(a.header), body); err != nil {
 		return nil, err
 	}
-	s.whole = !s.reply.IsStream() // whatever was asked for: some proxies do not stream
 	return s, nil
 }
 

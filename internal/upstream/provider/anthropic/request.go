@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/kit/jsonscan"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/upstream/provider"
 	"sluice/internal/upstream/provider/claude"
@@ -93,7 +94,7 @@ func (w *writer) write(ctx context.Context) ([]byte, error) {
 	w.out.Temperature, w.out.TopP = w.model.Sample(w.call, w.out.Thinking)
 	w.format()
 	w.user()
-	return claude.Encode(&w.out)
+	return jsonscan.Marshal(&w.out)
 }
 
 // emulatesJSON reports whether the reply's JSON is emulated; see claude.Model.

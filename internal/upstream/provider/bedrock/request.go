@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"sluice/internal/kit/jsonscan"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/upstream/provider"
 	"sluice/internal/upstream/provider/claude"
@@ -151,7 +152,7 @@ func (w *writer) write(ctx context.Context) ([]byte, error) {
 	w.out.Inference.StopSequences = w.req.Stop
 	w.think()
 	w.format()
-	return claude.Encode(&w.out)
+	return jsonscan.Marshal(&w.out)
 }
 
 // emulatesJSON reports whether the reply's JSON is emulated; see claude.Model.

@@ -28,7 +28,7 @@ func (a *Adapter) openResponses(ctx context.Context, call *provider.Call) (provi
 		for _, name := range dropped {
 			call.Omit(name)
 		}
-		s.words, call.Quoted = &said{}, true
+		s.Words, call.Quoted = &provider.Words{}, true
 	} else {
 		w := responseWriter{call: call, req: call.Request, preset: &a.preset}
 		var err error
@@ -36,10 +36,9 @@ func (a *Adapter) openResponses(ctx context.Context, call *provider.Call) (provi
 			return nil, err
 		}
 	}
-	if err := a.Post(ctx, &s.reply, a.responses, call.Header(a.header), body); err != nil {
+	if err := a.PostFor(ctx, &s.Decoded, a.responses, call.Header(a.header), body); err != nil {
 		return nil, err
 	}
-	s.whole = !s.reply.IsStream()
 	return s, nil
 }
 
