@@ -18,6 +18,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -463,12 +464,7 @@ func (s *Streams) remove(st *Stream) {
 	s.count(st, -len(st.buf))
 	st.gone = true
 	delete(s.byID, st.id)
-	for i, e := range s.ended {
-		if e == st {
-			s.ended = append(s.ended[:i], s.ended[i+1:]...)
-			break
-		}
-	}
+	s.ended = slices.DeleteFunc(s.ended, func(e *Stream) bool { return e == st })
 	if st.timer != nil {
 		st.timer.Stop()
 	}

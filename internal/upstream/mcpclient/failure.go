@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
@@ -116,14 +114,5 @@ func ended(ctx context.Context) *Failure {
 // maxSentence is how many bytes of a server's error message are passed on.
 const maxSentence = 500
 
-// clean makes a server's text printable and short. Line breaks and control characters become
-// spaces, so that the text cannot forge log lines or terminal output.
-func clean(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if !unicode.IsGraphic(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, ""))
-	return excerpt.Of(strings.Join(strings.Fields(s), " "), maxSentence)
-}
+// clean makes a server's text printable and short, so that it cannot forge log lines or terminal output.
+func clean(s string) string { return excerpt.Of(excerpt.Line(s), maxSentence) }

@@ -9,9 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
-	"unicode"
 
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
@@ -264,15 +262,7 @@ var secrets = regexp.MustCompile(`(?i)\b[a-z]+://\S+` +
 
 // cleaned returns a message that is fit for a caller: printable, on one line, at most 400 bytes, without secrets.
 func cleaned(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if !unicode.IsGraphic(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, ""))
-	s = secrets.ReplaceAllString(s, "…")
-	s = strings.Join(strings.Fields(s), " ")
-	return excerpt.Of(s, 400)
+	return excerpt.Of(secrets.ReplaceAllString(excerpt.Line(s), "…"), 400)
 }
 
 // quoted matches what net/http quotes of a reply that is not HTTP. It may be anything.

@@ -36,17 +36,25 @@ func (p *Pending) Ended() bool { return p.ended }
 // Waiting reports whether Pull would return without reading.
 func (p *Pending) Waiting() bool { return p.ended || p.next < len(p.events) }
 
-// Pull returns the next event. While there is none it calls read, which pushes the events of the next piece,
+// Fill makes sure that there is an event. While there is none it calls read, which pushes the events of the next piece,
 // calls End, or returns an error. After the last event of a complete reply the error is io.EOF.
-func (p *Pending) Pull(read func() error) (*Event, error) {
+func (p *Pending) Fill(read func() error) error {
 	for p.next == len(p.events) {
 		if p.ended {
-			return nil, io.EOF
+			return io.EOF
 		}
 		p.events, p.next = p.events[:0], 0
 		if err := read(); err != nil {
-			return nil, err
+			return err
 		}
+	}
+	return nil
+}
+
+// Pull returns the next event. It is Fill otherwise.
+func (p *Pending) Pull(read func() error) (*Event, error) {
+	if err := p.Fill(read); err != nil {
+		return nil, err
 	}
 	p.next++
 	return &p.events[p.next-1], nil

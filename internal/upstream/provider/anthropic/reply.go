@@ -217,30 +217,16 @@ func (s *stream) delta(at int, w *wireDelta) {
 	}
 }
 
-// end ends a block, and keeps it if it is signed thinking.
+// end ends a block, and keeps it, in the form of a request, if it is signed thinking.
 func (s *stream) end(at int) {
 	signed, ok := s.EndBlock(at)
 	switch {
 	case !ok:
 	case signed.Redacted != "":
-		s.Keep(redactedThinking{"redacted_thinking", signed.Redacted})
+		s.Keep(block{Type: "redacted_thinking", Data: signed.Redacted})
 	default:
-		s.Keep(signedThinking{"thinking", signed.Text, signed.Signature})
+		s.Keep(block{Type: "thinking", Thinking: &signed.Text, Signature: signed.Signature})
 	}
-}
-
-// signedThinking and redactedThinking are the blocks that are kept of a reply and go back in the next request. The
-// vendor checks the signature against the text, so neither may change.
-type signedThinking struct {
-	Type      string `json:"type"` // thinking
-	Thinking  string `json:"thinking"`
-	Signature string `json:"signature"`
-}
-
-// redactedThinking is thinking that only the vendor can read.
-type redactedThinking struct {
-	Type string `json:"type"` // redacted_thinking
-	Data string `json:"data"`
 }
 
 // finish ends the reply. raw are the figures that came with the stop reason; nil if there were none. The

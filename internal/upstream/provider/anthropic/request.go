@@ -20,20 +20,20 @@ const maxUser = 256
 // request is the body of POST /v1/messages (docs.anthropic.com/en/api/messages). Only the members that we write are
 // listed. The content blocks of System and Messages are of the types in messages.go.
 type request struct {
-	Model         string                `json:"model"`
-	MaxTokens     int                   `json:"max_tokens"`
-	System        []any                 `json:"system,omitempty"`
-	Messages      []claude.Message[any] `json:"messages"`
-	Tools         []claude.Tool         `json:"tools,omitempty"`
-	ToolChoice    *claude.ToolChoice    `json:"tool_choice,omitempty"`
-	Thinking      *claude.Thinking      `json:"thinking,omitempty"`
-	OutputConfig  *outputConfig         `json:"output_config,omitempty"`
-	Temperature   *float64              `json:"temperature,omitempty"`
-	TopP          *float64              `json:"top_p,omitempty"`
-	StopSequences []string              `json:"stop_sequences,omitempty"`
-	Metadata      *metadata             `json:"metadata,omitempty"`
-	Stream        bool                  `json:"stream,omitempty"`
-	Cache         *claude.CacheControl  `json:"cache_control,omitempty"`
+	Model         string                  `json:"model"`
+	MaxTokens     int                     `json:"max_tokens"`
+	System        []block                 `json:"system,omitempty"`
+	Messages      []claude.Message[block] `json:"messages"`
+	Tools         []claude.Tool           `json:"tools,omitempty"`
+	ToolChoice    *claude.ToolChoice      `json:"tool_choice,omitempty"`
+	Thinking      *claude.Thinking        `json:"thinking,omitempty"`
+	OutputConfig  *outputConfig           `json:"output_config,omitempty"`
+	Temperature   *float64                `json:"temperature,omitempty"`
+	TopP          *float64                `json:"top_p,omitempty"`
+	StopSequences []string                `json:"stop_sequences,omitempty"`
+	Metadata      *metadata               `json:"metadata,omitempty"`
+	Stream        bool                    `json:"stream,omitempty"`
+	Cache         *claude.CacheControl    `json:"cache_control,omitempty"`
 }
 
 // outputConfig has the effort of models that do not think by a budget, and the schema of the reply's text.
@@ -59,7 +59,7 @@ type writer struct {
 	req          *chat.Request // call.Request
 	model        claude.Model
 	names        claude.ToolNames
-	conversation claude.Conversation[any]
+	conversation claude.Conversation[block]
 	out          request
 }
 
@@ -106,7 +106,7 @@ func (w *writer) messages(ctx context.Context) error {
 	if w.emulatesJSON() {
 		instruction = claude.JSONInstruction(w.req.Format)
 	}
-	w.conversation = claude.Conversation[any]{Wire: w, Dialect: dialect}
+	w.conversation = claude.Conversation[block]{Wire: w, Dialect: dialect}
 	err := w.conversation.Write(ctx, w.call, instruction)
 	w.out.System, w.out.Messages = w.conversation.System, w.conversation.Messages
 	return err

@@ -232,13 +232,8 @@ func (w *usageMetadata) figures() *chat.Usage {
 	if w.PromptTokenCount <= 0 && w.CandidatesTokenCount <= 0 && w.ThoughtsTokenCount <= 0 {
 		return nil
 	}
-	// The parts of a chat.Usage are disjoint, so the cached tokens leave the prompt.
-	prompt := provider.ClampTokens(w.PromptTokenCount)
-	u := &chat.Usage{
-		Cached:     min(provider.ClampTokens(w.CachedContentTokenCount), prompt),
-		Completion: provider.ClampTokens(w.CandidatesTokenCount),
-		Reasoning:  provider.ClampTokens(w.ThoughtsTokenCount),
-	}
-	u.Prompt = prompt - u.Cached + provider.ClampTokens(w.ToolUsePromptTokenCount)
-	return u
+	u := provider.Disjoint(w.PromptTokenCount, w.CachedContentTokenCount, w.CandidatesTokenCount, 0)
+	u.Prompt += provider.ClampTokens(w.ToolUsePromptTokenCount)
+	u.Reasoning = provider.ClampTokens(w.ThoughtsTokenCount)
+	return &u
 }

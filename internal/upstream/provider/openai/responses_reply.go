@@ -285,11 +285,7 @@ func (s *response) end(o *responseObject) error {
 	}
 	s.Push(provider.Event{Kind: provider.Finish, Finish: finish})
 	if u := o.Usage; u != nil && (u.Input > 0 || u.Output > 0) {
-		prompt, completion := provider.ClampTokens(u.Input), provider.ClampTokens(u.Output)
-		// The parts of a chat.Usage are disjoint.
-		figures := chat.Usage{Cached: min(provider.ClampTokens(u.InputDetails.Cached), prompt), Reasoning: min(provider.ClampTokens(u.OutputDetails.Reasoning), completion)}
-		figures.Prompt, figures.Completion = prompt-figures.Cached, completion-figures.Reasoning
-		s.Push(provider.Event{Kind: provider.Usage, Usage: figures})
+		s.Push(provider.Event{Kind: provider.Usage, Usage: provider.Disjoint(u.Input, u.InputDetails.Cached, u.Output, u.OutputDetails.Reasoning)})
 	}
 	if len(s.calls) > 0 && len(s.reasoning) > 0 && s.Words == nil {
 		value, err := json.Marshal(s.reasoning)
