@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/kit/health"
 	"sluice/internal/kit/pace"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/video/blob"
@@ -22,7 +23,6 @@ const (
 	beatEvery  = time.Second
 	retryAfter = 2 * time.Second // multiplied by the number of attempts
 	sweepEvery = time.Minute
-	warnEvery  = time.Minute // between two warnings that the database does not answer
 	// sweepAtOnce is the number of expired jobs that are read at once.
 	sweepAtOnce = 100
 	// staleAfter is how long an unfinished file must have been untouched to conclude that its
@@ -60,7 +60,7 @@ func (l *Line) Run(ctx context.Context) {
 	ended := make(chan struct{})
 	released := false
 	running := 0
-	warned := time.Time{}
+	var trouble health.Trouble
 	for {
 		var err error
 		// Until it succeeds, no job is claimed: otherwise the release would end our own new claims.
@@ -81,9 +81,8 @@ func (l *Line) Run(ctx context.Context) {
 				ended <- struct{}{}
 			})
 		}
-		if err != nil && ctx.Err() == nil && time.Since(warned) >= warnEvery {
-			warned = time.Now()
-			l.log.Warn("video jobs are waiting: the database does not answer", "error", err.Error())
+		if err != nil && ctx.Err() == nil {
+			trouble.Failed(l.log, "video jobs are waiting: the database does not answer", err)
 		}
 		select {
 		case <-ctx.Done():

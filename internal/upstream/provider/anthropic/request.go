@@ -102,12 +102,8 @@ func (w *writer) emulatesJSON() bool { return w.model.EmulatesJSON(w.req.Format)
 
 // messages writes the conversation.
 func (w *writer) messages(ctx context.Context) error {
-	instruction := ""
-	if w.emulatesJSON() {
-		instruction = claude.JSONInstruction(w.req.Format)
-	}
 	w.conversation = claude.Conversation[block]{Wire: w, Dialect: dialect}
-	err := w.conversation.Write(ctx, w.call, instruction)
+	err := w.conversation.Write(ctx, w.call, w.emulatesJSON())
 	w.out.System, w.out.Messages = w.conversation.System, w.conversation.Messages
 	return err
 }

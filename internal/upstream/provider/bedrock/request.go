@@ -164,11 +164,7 @@ func (w *writer) messages(ctx context.Context) error {
 	if !w.plain {
 		w.conversation.Dialect = dialect
 	}
-	instruction := ""
-	if w.emulatesJSON() {
-		instruction = claude.JSONInstruction(w.req.Format)
-	}
-	err := w.conversation.Write(ctx, w.call, instruction)
+	err := w.conversation.Write(ctx, w.call, w.emulatesJSON())
 	w.out.System, w.out.Messages = w.conversation.System, w.conversation.Messages
 	if w.documents > 0 {
 		explain(w.out.Messages)
