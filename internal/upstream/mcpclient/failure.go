@@ -86,17 +86,14 @@ func refused(status int, advice string, cause error) *Failure {
 // server's.
 func spoken(err error) *jsonrpc.Error {
 	var answer *jsonrpc.Error
-	if !errors.As(err, &answer) || answer.Code == notSent.code && answer.Message == notSent.message {
+	if !errors.As(err, &answer) || answer.Code == notSent && answer.Message == "rejected by transport" {
 		return nil
 	}
 	return answer
 }
 
-// notSent is how the library reports a request that its transport rejected.
-var notSent = struct {
-	code    int64
-	message string
-}{-32005, "rejected by transport"}
+// notSent is the code with which the library reports a request that its transport rejected.
+const notSent = -32005
 
 // within returns a context with a time limit. If the limit is what ends it, ended explains that.
 func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {

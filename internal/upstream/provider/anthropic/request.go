@@ -27,11 +27,11 @@ type request struct {
 	Tools         []claude.Tool           `json:"tools,omitempty"`
 	ToolChoice    *claude.ToolChoice      `json:"tool_choice,omitempty"`
 	Thinking      *claude.Thinking        `json:"thinking,omitempty"`
-	OutputConfig  *outputConfig           `json:"output_config,omitempty"`
+	OutputConfig  outputConfig            `json:"output_config,omitzero"`
 	Temperature   *float64                `json:"temperature,omitempty"`
 	TopP          *float64                `json:"top_p,omitempty"`
 	StopSequences []string                `json:"stop_sequences,omitempty"`
-	Metadata      *metadata               `json:"metadata,omitempty"`
+	Metadata      metadata                `json:"metadata,omitzero"`
 	Stream        bool                    `json:"stream,omitempty"`
 	Cache         *claude.CacheControl    `json:"cache_control,omitempty"`
 }
@@ -121,13 +121,11 @@ func (w *writer) stops() error {
 
 // user passes the caller's user id on. One that is too long is dropped: a shortened one could be another's.
 func (w *writer) user() {
-	switch {
-	case w.req.User == "":
-	case len(w.req.User) > maxUser:
+	if len(w.req.User) > maxUser {
 		w.call.Drop("user")
-	default:
-		w.out.Metadata = &metadata{w.req.User}
+		return
 	}
+	w.out.Metadata.UserID = w.req.User
 }
 
 // tools lists the functions and says how free the model is to call them. The vendor refuses a conversation
@@ -158,19 +156,13 @@ func (w *writer) tools() error {
 func (w *writer) think() {
 	bound := cmp.Or(w.call.Limit(), claude.DefaultMaxTokens)
 	t := w.model.Think(w.call, bound, w.out.ToolChoice.Forced(), w.conversation.Unsigned(w.req))
-	w.out.MaxTokens, w.out.Thinking = t.Max, t.Thinking
-	if t.Effort != "" {
-		w.out.OutputConfig = &outputConfig{Effort: t.Effort}
-	}
+	w.out.MaxTokens, w.out.Thinking, w.out.OutputConfig.Effort = t.Max, t.Thinking, t.Effort
 }
 
 // format holds the model to a strict schema. Other JSON is emulated.
 func (w *writer) format() {
 	if w.req.Format.Kind == chat.FormatText || w.emulatesJSON() {
 		return
-	}
-	if w.out.OutputConfig == nil {
-		w.out.OutputConfig = &outputConfig{}
 	}
 	w.out.OutputConfig.Format = &outputFormat{Type: "json_schema", Schema: w.req.Format.Schema}
 }
