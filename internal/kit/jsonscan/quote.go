@@ -2,11 +2,22 @@ package jsonscan
 
 import (
 	"bytes"
+	"encoding/json"
 	"math/bits"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
+
+// Marshal is json.Marshal, but leaves <, > and & as they are: prompts are full of them, and an escape would make each six
+// bytes long.
+func Marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
 
 // Unquote returns the text of raw, a JSON string with its quotes, as a copy. String or encoding/json must have
 // accepted raw: Unquote does not check it again.

@@ -138,7 +138,7 @@ func New(store Store, find Finder, opts *Options) *Feedback {
 	if f.on == nil {
 		f.on = func() bool { return true }
 	}
-	f.strengths.Store(routing.NewStrengths(nil))
+	f.strengths.Store(&routing.Strengths{})
 	return f
 }
 

@@ -94,13 +94,13 @@ func (f *Feedback) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	points := map[string]routing.Points{}
+	points := routing.Strengths{}
 	for i := range sums {
 		of := points[sums[i].Model]
 		of[sums[i].Task] = float32(Points(&sums[i]))
 		points[sums[i].Model] = of
 	}
-	f.strengths.Store(routing.NewStrengths(points))
+	f.strengths.Store(&points)
 	f.version, f.week = version, week
 	ended := f.now()
 	f.rest = ended.Add(min(restFactor*ended.Sub(began), mostRest))
