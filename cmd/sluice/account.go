@@ -74,8 +74,8 @@ func (p *program) accountHistoryCmd() *cobra.Command {
 }
 
 // entryColumns returns entries of the audit log as a table. reason is the head of the last column.
-func entryColumns(reason string) columns[admin.Entry] {
-	return columns[admin.Entry]{[]string{"WHEN", "WHO", "WHAT", "DETAIL", reason}, func(e *admin.Entry) []string {
+func entryColumns(reason string) columns[account.Entry] {
+	return columns[account.Entry]{[]string{"WHEN", "WHO", "WHAT", "DETAIL", reason}, func(e *account.Entry) []string {
 		return []string{timeText(&e.At), e.Actor, e.Action, e.Detail, e.Reason}
 	}}
 }
@@ -105,7 +105,7 @@ func printAbuse(w io.Writer, a *admin.Abuse) {
 	fmt.Fprintln(w)
 	rows := [][]string{{"WHEN", "WHAT", "SCORE", "TIER", "WHY", "BY"}}
 	for _, e := range a.Events {
-		rows = append(rows, []string{timeText(&e.At), e.Kind, strconv.Itoa(e.Score), e.Tier, e.Why, e.By})
+		rows = append(rows, []string{timeText(&e.At), string(e.Kind), strconv.Itoa(e.Score), e.Tier.String(), e.Why, e.Actor})
 	}
 	table(w, rows)
 }

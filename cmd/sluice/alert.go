@@ -23,7 +23,7 @@ func (p *program) alertCmd() *cobra.Command {
 // alertListCmd prints the operator's alerts.
 func (p *program) alertListCmd() *cobra.Command {
 	return lists(p, &cobra.Command{Use: "list", Short: "List what the operator was told, newest first", Args: args()}, p.ops.AlertList, &admin.Cursor{},
-		columns[admin.AlertEvent]{[]string{"AT", "TYPE", "ALERT"}, func(e *admin.AlertEvent) []string {
+		columns[alert.Event]{[]string{"AT", "TYPE", "ALERT"}, func(e *alert.Event) []string {
 			return []string{timeText(&e.At), string(e.Type), e.Title}
 		}})
 }
@@ -31,8 +31,8 @@ func (p *program) alertListCmd() *cobra.Command {
 // alertEndpointsCmd prints where alerts go.
 func (p *program) alertEndpointsCmd() *cobra.Command {
 	return lists(p, &cobra.Command{Use: "endpoints", Short: "List where the operator's alerts go", Args: args()}, p.ops.AlertEndpoints, &admin.Cursor{},
-		columns[admin.AlertEndpoint]{[]string{"ENDPOINT", "EVENTS", "TO"}, func(e *admin.AlertEndpoint) []string {
-			return []string{e.ID, cmp.Or(commas(e.Events), "all"), e.To}
+		columns[alert.Endpoint]{[]string{"ENDPOINT", "EVENTS", "TO"}, func(e *alert.Endpoint) []string {
+			return []string{e.ID, cmp.Or(commas(e.Types), "all"), e.To}
 		}})
 }
 
@@ -75,8 +75,8 @@ func (p *program) alertDeliveriesCmd() *cobra.Command {
 func (p *program) alertShowCmd() *cobra.Command {
 	in := admin.Target{}
 	return does(p, &cobra.Command{Use: "show DELIVERYID", Short: "Show a delivery with its body", Args: args("DELIVERYID")},
-		p.ops.AlertShow, &in, func(w io.Writer, d *admin.AlertDelivery) {
-			deliveryColumns().write(w, []admin.AlertDelivery{*d})
+		p.ops.AlertShow, &in, func(w io.Writer, d *alert.Delivery) {
+			deliveryColumns().write(w, []alert.Delivery{*d})
 			fmt.Fprintf(w, "\n%s\n\n%s\n", d.Title, d.Body)
 		}, &in.Ref)
 }
@@ -87,7 +87,7 @@ func (p *program) alertReplayCmd() *cobra.Command {
 	return does(p, &cobra.Command{
 		Use: "replay DELIVERYID", Short: "Send a delivery again that was delivered or given up", Args: args("DELIVERYID"),
 		Long: "Send a delivery again that was delivered or given up. It keeps its webhook-id, and\ngets as many attempts as a new one.",
-	}, p.ops.AlertReplay, &in, func(w io.Writer, d *admin.AlertDelivery) {
+	}, p.ops.AlertReplay, &in, func(w io.Writer, d *alert.Delivery) {
 		fmt.Fprintf(w, "%s is sent again to %s.\n", d.ID, d.EndpointID)
 	}, &in.Ref)
 }
@@ -105,8 +105,8 @@ func (p *program) alertSecretCmd() *cobra.Command {
 }
 
 // deliveryColumns returns deliveries as a table.
-func deliveryColumns() columns[admin.AlertDelivery] {
-	return columns[admin.AlertDelivery]{[]string{"DELIVERY", "TYPE", "TO", "STATE", "ATTEMPTS", "NEXT", "PROBLEM"}, func(d *admin.AlertDelivery) []string {
+func deliveryColumns() columns[alert.Delivery] {
+	return columns[alert.Delivery]{[]string{"DELIVERY", "TYPE", "TO", "STATE", "ATTEMPTS", "NEXT", "PROBLEM"}, func(d *alert.Delivery) []string {
 		due := "-"
 		if !d.DueAt.IsZero() {
 			due = timeText(&d.DueAt)

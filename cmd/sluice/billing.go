@@ -65,8 +65,8 @@ func (p *program) billingStopsCmd() *cobra.Command {
 	return lists(p, &cobra.Command{
 		Use: "stops", Short: "List accounts whose payments were refunded twice in a row", Args: args(),
 		Long: "List the accounts whose billing is stopped, because two payments in a row were\ncharged and had to be refunded. Nothing is charged until the account is released.",
-	}, p.ops.BillingStops, &admin.Cursor{}, columns[admin.BillingStop]{[]string{"ACCOUNT", "E-MAIL", "SINCE", "WHY"}, func(x *admin.BillingStop) []string {
-		return []string{x.ID, x.Email, utcText(x.At), x.Why}
+	}, p.ops.BillingStops, &admin.Cursor{}, columns[billing.Stopped]{[]string{"ACCOUNT", "E-MAIL", "SINCE", "WHY"}, func(x *billing.Stopped) []string {
+		return []string{x.AccountID, x.Email, utcText(x.At), x.Why}
 	}})
 }
 
@@ -154,13 +154,13 @@ func printBilling(w io.Writer, b *admin.Billing) {
 	}
 	if len(b.Ledger) > 0 {
 		fmt.Fprintln(w)
-		columns[admin.BillingEntry]{[]string{"WHEN", "WHO", "WHAT", "PLAN", "AMOUNT", "DETAIL"}, func(e *admin.BillingEntry) []string {
+		columns[billing.Entry]{[]string{"WHEN", "WHO", "WHAT", "PLAN", "AMOUNT", "DETAIL"}, func(e *billing.Entry) []string {
 			// Most entries of the ledger, such as a change of plan, move no money.
 			amount := ""
-			if e.Cents != 0 {
-				amount = billing.Dollars(e.Cents)
+			if e.AmountCents != 0 {
+				amount = billing.Dollars(e.AmountCents)
 			}
-			return []string{utcText(e.At), e.Actor, string(e.What), e.Plan, amount, e.Detail}
+			return []string{utcText(e.At), e.Actor, string(e.What), e.Plan.String(), amount, e.Detail}
 		}}.write(w, b.Ledger)
 	}
 }

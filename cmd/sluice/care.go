@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/internal/account/signin"
 	"sluice/internal/operate/admin"
 )
 
@@ -25,8 +26,8 @@ func (p *program) accountNoteCmd() *cobra.Command {
 func (p *program) accountSessionsCmd() *cobra.Command {
 	in := admin.AccountPage{}
 	return lists(p, &cobra.Command{Use: "sessions ID", Short: "List where the owner of an account is signed in", Args: args("ID")}, p.ops.AccountSessions, &in,
-		columns[admin.Session]{[]string{"SESSION", "SIGNED IN", "LAST SEEN", "BY", "ADDRESS", "BROWSER"}, func(s *admin.Session) []string {
-			return []string{s.ID, timeText(&s.CreatedAt), timeText(&s.SeenAt), s.Via, s.Remote, strings.Join(strings.Fields(s.Agent), " ")}
+		columns[signin.Session]{[]string{"SESSION", "SIGNED IN", "LAST SEEN", "BY", "ADDRESS", "BROWSER"}, func(s *signin.Session) []string {
+			return []string{s.ID, timeText(&s.CreatedAt), timeText(&s.SeenAt), string(s.Via), s.Remote, strings.Join(strings.Fields(s.Agent), " ")}
 		}}, &in.Ref)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/internal/ledger/refusal"
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/signal"
 )
@@ -99,7 +100,7 @@ func printRefused(w io.Writer, c *admin.RefusedCall) {
 		{"Address", c.Address},
 		{"Path", c.Path},
 		{"Model", c.Model},
-		{"Refused", fmt.Sprintf("%d %s", c.Status, c.Type)},
+		{"Refused", fmt.Sprintf("%d %s", c.Status, c.Kind)},
 		{"Field", c.Param},
 	})
 }
@@ -131,7 +132,7 @@ func (p *program) requestRefusedCmd() *cobra.Command {
 			}
 			return p.print(all, func(w io.Writer) {
 				columns[admin.RefusedCall]{[]string{"AT", "STATUS", "TYPE", "FIELD", "MODEL", "KEY", "ADDRESS", "REQUEST"}, func(r *admin.RefusedCall) []string {
-					return []string{utcText(r.At), strconv.Itoa(r.Status), r.Type, r.Param, r.Model, r.KeyID, r.Address, cmp.Or(r.RequestID, r.ID)}
+					return []string{utcText(r.At), strconv.Itoa(r.Status), r.Kind, r.Param, r.Model, r.KeyID, r.Address, cmp.Or(r.RequestID, r.ID)}
 				}}.write(w, all.Data)
 				printHours(w, all.Hours)
 			})
@@ -142,11 +143,11 @@ func (p *program) requestRefusedCmd() *cobra.Command {
 }
 
 // printHours prints how many calls were refused in the last day and week.
-func printHours(w io.Writer, hours []admin.RefusedCount) {
+func printHours(w io.Writer, hours []refusal.Minute) {
 	var day, week int64
 	for _, h := range hours {
 		week += h.Calls
-		if time.Since(h.Hour) < 24*time.Hour {
+		if time.Since(h.Start) < 24*time.Hour {
 			day += h.Calls
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/operate/admin"
+	"sluice/internal/operate/ticket"
 )
 
 // ticketCmd groups the commands of support: the queue, and the threads with customers (docs/support.md#tickets).
@@ -31,9 +32,9 @@ func (p *program) ticketListCmd() *cobra.Command {
 	cmd := lists(p, &cobra.Command{
 		Use: "list", Short: "List what waits for support, oldest first", Args: args(),
 		Long: "List what waits for support, oldest first: messages of customers, accounts whose\nkeys are off, scores past 90, fast climbs and failed payments. The list closed has\nthe newest first.",
-	}, p.ops.TicketList, &in, columns[admin.Ticket]{
-		[]string{"ID", "SINCE", "KIND", "ACCOUNT", "SUBJECT", "STATE", "WAITS FOR", "ASSIGNEE", "MESSAGES"}, func(m *admin.Ticket) []string {
-			return []string{m.ID, timeText(&m.Since), m.Kind, m.Email, m.Subject, m.State, m.WaitsFor, m.Assignee, strconv.Itoa(m.Messages)}
+	}, p.ops.TicketList, &in, columns[ticket.Ticket]{
+		[]string{"ID", "SINCE", "KIND", "ACCOUNT", "SUBJECT", "STATE", "WAITS FOR", "ASSIGNEE", "MESSAGES"}, func(m *ticket.Ticket) []string {
+			return []string{m.ID, timeText(&m.Since), string(m.Kind), m.Email, m.Subject, string(m.State), string(m.Waits), m.Assignee, strconv.Itoa(m.Messages)}
 		},
 	})
 	cmd.Flags().StringVar(&in.View, "view", "waiting", "`list`: waiting, answered, snoozed or closed")
@@ -113,18 +114,18 @@ func (p *program) ticketDecideCmd() *cobra.Command {
 func printTicket(w io.Writer, m *admin.TicketThread) {
 	rows := [][]string{
 		{"id", m.ID},
-		{"account", m.Email + " (" + m.Account + ")"},
-		{"kind", m.Kind},
+		{"account", m.Email + " (" + m.AccountID + ")"},
+		{"kind", string(m.Kind)},
 		{"subject", m.Subject},
-		{"state", m.State},
-		{"waits for", m.WaitsFor},
+		{"state", string(m.State)},
+		{"waits for", string(m.Waits)},
 		{"since", timeText(&m.Since)},
 		{"opened", timeText(&m.OpenedAt)},
 	}
 	if m.Assignee != "" {
 		rows = append(rows, []string{"assignee", m.Assignee})
 	}
-	if m.SnoozedUntil != nil {
+	if !m.SnoozedUntil.IsZero() {
 		rows = append(rows, []string{"snoozed until", m.SnoozedUntil.UTC().Format(time.RFC3339)})
 	}
 	table(w, rows)

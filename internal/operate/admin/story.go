@@ -10,8 +10,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sluice/internal/account"
+	"sluice/internal/account/signin"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/signal"
+	"sluice/internal/operate/ticket"
 )
 
 // StoryQuery asks for the story of an account.
@@ -32,12 +34,12 @@ type Story struct {
 	Usage      Usage            // by day
 	Models     []UsageRow       // those that are used most
 	ByKey      map[string]int64 // requests by the id of the key
-	Sessions   []Session
-	Tickets    []Ticket
+	Sessions   []signin.Session
+	Tickets    []ticket.Ticket
 	Messages   []Message
-	Log        []Entry // of the audit log
-	More       string  // the cursor of older entries of the log; empty: there are none
-	Plans      []Entry // of the audit log, about the plan
+	Log        []account.Entry // of the audit log
+	More       string          // the cursor of older entries of the log; empty: there are none
+	Plans      []account.Entry // of the audit log, about the plan
 }
 
 // accountStory reads everything about an account at the same time, and of each list no more than was asked for.
@@ -124,11 +126,10 @@ func (b *Backend) storyLog(ctx context.Context, a *account.Account, in StoryQuer
 	if err != nil {
 		return err
 	}
-	s.Log = entries(log[:min(len(log), in.Log)], in.Log).Data
+	s.Log = log[:min(len(log), in.Log)]
 	if len(log) > in.Log {
 		s.More = strconv.FormatInt(s.Log[in.Log-1].Seq, 10)
 	}
-	plans, err := b.Accounts.PlanChanges(ctx, a.ID, in.List)
-	s.Plans = entries(plans, in.List).Data
+	s.Plans, err = b.Accounts.PlanChanges(ctx, a.ID, in.List)
 	return err
 }

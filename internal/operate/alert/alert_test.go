@@ -633,7 +633,7 @@ func TestSources(t *testing.T) {
 			continue
 		}
 		for i, w := range tt.want {
-			if e := tt.got[i]; e.AccountID != w.account || e.Type != w.t || !strings.Contains(e.Body, w.part) || strings.Contains(e.Body, "wish") || e.Title == "" || !json.Valid([]byte(e.Body)) {
+			if e := tt.got[i]; e.AccountID != w.account || e.Type != w.t || !strings.Contains(string(e.Body), w.part) || strings.Contains(string(e.Body), "wish") || e.Title == "" || !json.Valid([]byte(e.Body)) {
 				t.Errorf("%s: event %d = %+v, want %+v", tt.name, i, e, w)
 			}
 		}

@@ -345,13 +345,13 @@ func (c *Courier) call(ctx context.Context, to *Endpoint, d *Delivery) outcome {
 	if err != nil {
 		return outcome{final: true, problem: "the URL cannot be read"}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.To, strings.NewReader(d.Body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.To, strings.NewReader(string(d.Body)))
 	if err != nil {
 		return outcome{final: true, problem: "the URL cannot be called"}
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "Sluice-Webhooks/1")
-	if err := to.Secret.sign(req.Header, d.ID, c.now(), d.Body); err != nil {
+	if err := to.Secret.sign(req.Header, d.ID, c.now(), string(d.Body)); err != nil {
 		return outcome{final: true, problem: "the secret of the webhook cannot be read"}
 	}
 	client := c.guardFor(to).Client(u, nil)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"sluice/internal/account"
 	"sluice/internal/kit/fault"
 	"sluice/internal/operate/admin"
 	"sluice/internal/web/webui"
@@ -105,7 +106,7 @@ func (v *accountView) last() string {
 }
 
 // isNew reports whether an entry of the log was made after the member had opened the page.
-func (v *accountView) isNew(e admin.Entry) bool { return v.Seen > 0 && e.Seq > v.Seen }
+func (v *accountView) isNew(e account.Entry) bool { return v.Seen > 0 && e.Seq > v.Seen }
 
 // bars returns the chart of requests by day. Days without requests are in it.
 func (v *accountView) bars() []webui.Bar {

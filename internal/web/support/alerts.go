@@ -15,9 +15,9 @@ const alertsShown = 30
 
 // alertsView is the data of the alerts page.
 type alertsView struct {
-	Endpoints  []admin.AlertEndpoint
-	Events     admin.List[admin.AlertEvent]
-	Deliveries admin.List[admin.AlertDelivery]
+	Endpoints  []alert.Endpoint
+	Events     admin.List[alert.Event]
+	Deliveries admin.List[alert.Delivery]
 	// Ref and State choose the deliveries that are shown: those of an account, or of the operator if it is empty.
 	Ref   string
 	State alert.State
@@ -104,7 +104,7 @@ func deliveryTone(s alert.State) string {
 }
 
 // attempts says how often a delivery was tried.
-func attempts(d *admin.AlertDelivery) string {
+func attempts(d *alert.Delivery) string {
 	switch d.Attempts {
 	case 0:
 		return "being sent"

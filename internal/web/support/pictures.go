@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/ledger/abuse"
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/signal"
 	"sluice/internal/web/webui"
@@ -139,6 +140,6 @@ func gapBars(list []signal.Gap) []bar {
 const eventsShown = 6
 
 // firstEvents returns the newest events.
-func firstEvents(list []*admin.AbuseEvent) []*admin.AbuseEvent {
+func firstEvents(list []abuse.Event) []abuse.Event {
 	return list[:min(len(list), eventsShown)]
 }

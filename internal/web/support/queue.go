@@ -23,7 +23,7 @@ type queueView struct {
 	View, Kind, Assignee string
 	Me                   string // the member, as tickets name the assignee
 	Counts               admin.TicketCounts
-	List                 admin.List[admin.Ticket]
+	List                 admin.List[ticket.Ticket]
 	First                bool // it is the first page of the list
 	Now                  time.Time
 }
@@ -90,8 +90,8 @@ var allKinds = []ticket.Kind{
 }
 
 // kindTone returns the colour of a kind: the service itself raises the first ones.
-func kindTone(kind string) string {
-	switch ticket.Kind(kind) {
+func kindTone(kind ticket.Kind) string {
+	switch kind {
 	case ticket.Deactivated:
 		return "bad"
 	case ticket.PastNinety, ticket.Climb, ticket.Payment:
@@ -101,7 +101,7 @@ func kindTone(kind string) string {
 }
 
 // kindName returns the name of a kind.
-func kindName(kind string) string { return cmp.Or(ticket.Kind(kind).Title(), kind) }
+func kindName(kind ticket.Kind) string { return cmp.Or(kind.Title(), string(kind)) }
 
 // staffName returns a member as people call them.
 func staffName(actor string) string { return strings.TrimPrefix(actor, "staff:") }
@@ -116,7 +116,7 @@ type ticketView struct {
 	Abuse    admin.Abuse
 	Evidence admin.Evidence
 	Signals  signal.Report
-	Others   []admin.Ticket
+	Others   []ticket.Ticket
 	Me       string
 	Now      time.Time
 	again
@@ -133,14 +133,14 @@ func (c *Console) showTicket(w http.ResponseWriter, r *http.Request, m *member, 
 	if view.Ticket, err = run(c, r, m, c.ops.TicketShow, admin.TicketRef{ID: r.PathValue("id")}); err != nil {
 		return err
 	}
-	var others admin.List[admin.Ticket]
-	of := admin.Target{Ref: view.Ticket.Account}
+	var others admin.List[ticket.Ticket]
+	of := admin.Target{Ref: view.Ticket.AccountID}
 	err = together(r.Context(),
 		read(c, m, c.ops.AccountShow, of, &view.Account),
 		read(c, m, c.ops.AccountAbuse, of, &view.Abuse),
 		read(c, m, c.ops.AccountEvidence, of, &view.Evidence),
 		read(c, m, c.ops.AccountSignals, of, &view.Signals),
-		read(c, m, c.ops.TicketList, admin.TicketQuery{Account: view.Ticket.Account, Cursor: admin.Cursor{Limit: 20}}, &others),
+		read(c, m, c.ops.TicketList, admin.TicketQuery{Account: view.Ticket.AccountID, Cursor: admin.Cursor{Limit: 20}}, &others),
 	)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/refusal"
 	"sluice/internal/operate/admin"
 	"sluice/internal/web/webui"
 )
@@ -156,7 +157,7 @@ func outcomeText(outcome string) string {
 }
 
 // refusedTotal adds up counts.
-func refusedTotal(hours []admin.RefusedCount) (n int64) {
+func refusedTotal(hours []refusal.Minute) (n int64) {
 	for _, h := range hours {
 		n += h.Calls
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/account"
 	"sluice/internal/kit/fault"
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/overview"
@@ -20,7 +21,7 @@ type upstreamsView struct {
 	Drains    []steering.Order
 	Models    []admin.ModelState
 	Moves     map[string]steering.Order // by model
-	History   []admin.Entry
+	History   []account.Entry
 	Problem   string
 	Now       time.Time
 }
@@ -36,7 +37,7 @@ func (c *Console) showUpstreams(w http.ResponseWriter, r *http.Request, m *membe
 	var upstreams admin.List[overview.Upstream]
 	var drains, moves admin.List[steering.Order]
 	var models admin.List[admin.ModelState]
-	var history admin.List[admin.Entry]
+	var history admin.List[account.Entry]
 	err := together(r.Context(),
 		read(c, m, c.ops.UpstreamSeries, admin.Cursor{}, &upstreams),
 		read(c, m, c.ops.UpstreamDrains, admin.Cursor{}, &drains),
