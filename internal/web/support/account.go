@@ -34,12 +34,7 @@ type accountView struct {
 	Seen int64
 }
 
-// accountPage shows an account.
-func (c *Console) accountPage(w http.ResponseWriter, r *http.Request, m *member) error {
-	return c.showAccount(w, r, m, http.StatusOK, accountView{})
-}
-
-// showAccount renders the page. The caller sets the form and Seen of the view.
+// showAccount shows an account. The caller sets the form and Seen of the view.
 func (c *Console) showAccount(w http.ResponseWriter, r *http.Request, m *member, status int, v accountView) error {
 	var err error
 	if v.Story, err = run(c, r, m, c.ops.AccountStory, admin.StoryQuery{Ref: r.PathValue("id"), Days: days, Log: logShown, List: listShown}); err != nil {

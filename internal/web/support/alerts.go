@@ -27,12 +27,7 @@ type alertsView struct {
 	Now      time.Time
 }
 
-// alertsPage shows what the operator was told, and what became of it.
-func (c *Console) alertsPage(w http.ResponseWriter, r *http.Request, m *member) error {
-	return c.showAlerts(w, r, m, http.StatusOK, alertsView{})
-}
-
-// showAlerts renders the page. A filter that is not valid shows the page with what is wrong and without deliveries.
+// showAlerts shows what the operator was told, and what became of it. A filter that is not valid shows the page with what is wrong and without deliveries.
 func (c *Console) showAlerts(w http.ResponseWriter, r *http.Request, m *member, status int, view alertsView) error {
 	events, sent := admin.Cursor{Limit: alertsShown}, admin.Cursor{Limit: alertsShown}
 	if r.Method != http.MethodPost { // a form has no place in the lists

@@ -18,6 +18,9 @@ import (
 // ticketsAtOnce is how many tickets a page of the queue has.
 const ticketsAtOnce = 50
 
+// eventsShown is how many events of abuse control are beside the picture of the score.
+const eventsShown = 6
+
 // queueView is the data of the queue.
 type queueView struct {
 	View, Kind, Assignee string
@@ -60,28 +63,16 @@ func (v *queueView) path(view, after string) string {
 
 // count returns how many tickets a view has, as text; closed ones are not counted.
 func (v *queueView) count(view ticket.View) string {
-	switch view {
-	case ticket.Waiting:
-		return webui.Number(int64(v.Counts.Waiting))
-	case ticket.Answered:
-		return webui.Number(int64(v.Counts.Answered))
-	case ticket.Sleeping:
-		return webui.Number(int64(v.Counts.Snoozed))
+	counts := map[ticket.View]int{ticket.Waiting: v.Counts.Waiting, ticket.Answered: v.Counts.Answered, ticket.Sleeping: v.Counts.Snoozed}
+	if n, counted := counts[view]; counted {
+		return webui.Number(int64(n))
 	}
 	return ""
 }
 
 // viewName returns the name of a view for the tabs.
 func viewName(v ticket.View) string {
-	switch v {
-	case ticket.Waiting:
-		return "Waiting"
-	case ticket.Answered:
-		return "Answered"
-	case ticket.Sleeping:
-		return "Snoozed"
-	}
-	return "Closed"
+	return map[ticket.View]string{ticket.Waiting: "Waiting", ticket.Answered: "Answered", ticket.Sleeping: "Snoozed", ticket.Done: "Closed"}[v]
 }
 
 // allKinds are the kinds of tickets in the order of the filter.
@@ -122,12 +113,7 @@ type ticketView struct {
 	again
 }
 
-// ticketPage shows a ticket: the thread, what is known of the account, and what can be done.
-func (c *Console) ticketPage(w http.ResponseWriter, r *http.Request, m *member) error {
-	return c.showTicket(w, r, m, http.StatusOK, ticketView{})
-}
-
-// showTicket renders the page. Its version is that of the ticket as it is shown, so that a form acts on what the member saw.
+// showTicket shows a ticket: the thread, what is known of the account, and what can be done. Its version is that of the ticket as it is shown, so that a form acts on what the member saw.
 func (c *Console) showTicket(w http.ResponseWriter, r *http.Request, m *member, status int, view ticketView) error {
 	var err error
 	if view.Ticket, err = run(c, r, m, c.ops.TicketShow, admin.TicketRef{ID: r.PathValue("id")}); err != nil {

@@ -1,6 +1,7 @@
 package support
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -145,15 +146,7 @@ func timeText(r *admin.Request) string {
 
 // outcomeText says how a request ended.
 func outcomeText(outcome string) string {
-	switch outcome {
-	case "complete":
-		return "completed"
-	case "hang_up":
-		return "caller disconnected"
-	case "cut":
-		return "cut off"
-	}
-	return outcome
+	return cmp.Or(map[string]string{"complete": "completed", "hang_up": "caller disconnected", "cut": "cut off"}[outcome], outcome)
 }
 
 // refusedTotal adds up counts.

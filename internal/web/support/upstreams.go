@@ -26,11 +26,6 @@ type upstreamsView struct {
 	Now       time.Time
 }
 
-// upstreamsPage shows the page.
-func (c *Console) upstreamsPage(w http.ResponseWriter, r *http.Request, m *member) error {
-	return c.showUpstreams(w, r, m, http.StatusOK, "")
-}
-
 // showUpstreams renders the page. problem is what was wrong with a form of it; empty if nothing.
 func (c *Console) showUpstreams(w http.ResponseWriter, r *http.Request, m *member, status int, problem string) error {
 	view := upstreamsView{Problem: problem, Moves: map[string]steering.Order{}, Now: time.Now()}
@@ -188,13 +183,4 @@ func threeHours(u *overview.Upstream) (sum overview.Target) {
 		sum.WaitedMS += t.WaitedMS
 	}
 	return sum
-}
-
-// failedOf formats the share of a target's calls that failed.
-func failedOf(t overview.Target) string {
-	all := t.Answered + t.Failed
-	if all == 0 {
-		return "–"
-	}
-	return strconv.FormatFloat(100*float64(t.Failed)/float64(all), 'f', 1, 64) + "%"
 }
