@@ -34,11 +34,6 @@ type AbuseTier struct {
 	Reaches *time.Time    `json:"reaches_100_at"` // null: not this month at the current rate
 }
 
-// accountAbuse returns an account's score with its tiers and events.
-func (b *Backend) accountAbuse(ctx context.Context, in Target) (Abuse, error) {
-	return of(ctx, b, in.Ref, b.abuseOf)
-}
-
 // abuseOf returns the score of an account with its tiers and events.
 func (b *Backend) abuseOf(ctx context.Context, a *account.Account) (Abuse, error) {
 	tiers, score, events, err := b.Scores.Score(ctx, a)

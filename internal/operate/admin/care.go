@@ -88,7 +88,7 @@ func (b *Backend) accountNote(ctx context.Context, in Note) (Account, error) {
 
 // accountSessions lists the browsers in which the owner of an account is signed in, the last seen first.
 func (b *Backend) accountSessions(ctx context.Context, in AccountPage) (List[signin.Session], error) {
-	list, err := of(ctx, b, in.Ref, b.sessionsOf)
+	list, err := about((*Backend).sessionsOf)(b, ctx, Target{Ref: in.Ref})
 	return part(list, in.Cursor, func(s signin.Session) string { return s.ID }), err
 }
 

@@ -94,13 +94,15 @@ func (b *Backend) under(in Target) *account.Accounts {
 	return b.Accounts.Under(account.Order{Reason: in.Reason, Version: in.Version})
 }
 
-// of reads something of the account that a reference names.
-func of[Out any](ctx context.Context, b *Backend, ref string, read func(ctx context.Context, a *account.Account) (Out, error)) (out Out, err error) {
-	a, err := b.Accounts.Find(ctx, ref)
-	if err != nil {
-		return out, err
+// about returns the operation that reads something of an account.
+func about[Out any](read func(b *Backend, ctx context.Context, a *account.Account) (Out, error)) func(*Backend, context.Context, Target) (Out, error) {
+	return func(b *Backend, ctx context.Context, in Target) (out Out, err error) {
+		a, err := b.Accounts.Find(ctx, in.Ref)
+		if err != nil {
+			return out, err
+		}
+		return read(b, ctx, a)
 	}
-	return read(ctx, a)
 }
 
 // NewAccount is the argument of account.create.

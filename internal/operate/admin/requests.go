@@ -77,11 +77,6 @@ func matchView(m *finder.Match) Match {
 	return v
 }
 
-// accountSignals returns what in the calls of an account is a reason to look at it.
-func (b *Backend) accountSignals(ctx context.Context, in Target) (signal.Report, error) {
-	return of(ctx, b, in.Ref, b.signalsOf)
-}
-
 // signalsOf returns what in the calls of an account is a reason to look at it.
 func (b *Backend) signalsOf(ctx context.Context, a *account.Account) (signal.Report, error) {
 	return signal.Of(ctx, b.Signals, a.ID, b.Plans()[a.Plan].Over(a.Overrides), time.Now())

@@ -52,10 +52,17 @@ func (b *Backend) accountStory(ctx context.Context, in StoryQuery) (Story, error
 	// Each function fills fields of its own, so they need no lock.
 	g, ctx := errgroup.WithContext(ctx)
 	for _, read := range []func(context.Context, *account.Account, StoryQuery, *Story) error{
-		b.storyMoney, b.storyUsage, b.storyScore, b.storySignals, b.storyThreads, b.storySessions, b.storyLog,
+		b.storyMoney, b.storyUsage, b.storyThreads, b.storyLog,
 	} {
 		g.Go(func() error { return read(ctx, a, in, &s) })
 	}
+	g.Go(func() (err error) { s.Abuse, err = b.abuseOf(ctx, a); return err })
+	g.Go(func() (err error) { s.Signals, err = b.signalsOf(ctx, a); return err })
+	g.Go(func() error {
+		list, err := b.sessionsOf(ctx, a)
+		s.Sessions = list[:min(len(list), in.List)]
+		return err
+	})
 	err = g.Wait()
 	return s, err
 }
@@ -91,18 +98,6 @@ func (b *Backend) storyUsage(ctx context.Context, a *account.Account, in StoryQu
 	return nil
 }
 
-// storyScore reads the abuse score as it is now.
-func (b *Backend) storyScore(ctx context.Context, a *account.Account, _ StoryQuery, s *Story) (err error) {
-	s.Abuse, err = b.abuseOf(ctx, a)
-	return err
-}
-
-// storySignals reads the patterns that hint at resale.
-func (b *Backend) storySignals(ctx context.Context, a *account.Account, _ StoryQuery, s *Story) (err error) {
-	s.Signals, err = b.signalsOf(ctx, a)
-	return err
-}
-
 // storyThreads reads what the account was told, and its tickets.
 func (b *Backend) storyThreads(ctx context.Context, a *account.Account, in StoryQuery, s *Story) (err error) {
 	if s.Messages, err = b.messagesOf(ctx, a.ID, in.List); err != nil {
@@ -110,13 +105,6 @@ func (b *Backend) storyThreads(ctx context.Context, a *account.Account, in Story
 	}
 	tickets, err := b.ticketList(ctx, TicketQuery{Account: a.ID, Cursor: Cursor{Limit: in.List}})
 	s.Tickets = tickets.Data
-	return err
-}
-
-// storySessions reads where the owner is signed in.
-func (b *Backend) storySessions(ctx context.Context, a *account.Account, in StoryQuery, s *Story) error {
-	list, err := b.sessionsOf(ctx, a)
-	s.Sessions = list[:min(len(list), in.List)]
 	return err
 }
 

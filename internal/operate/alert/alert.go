@@ -16,6 +16,7 @@ import (
 	"encoding/base32"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -270,13 +271,8 @@ func Fields(body Body) string {
 	if json.Unmarshal([]byte(body), &in) != nil {
 		return ""
 	}
-	names := make([]string, 0, len(in.Data))
-	for name := range in.Data {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	var b strings.Builder
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(in.Data)) {
 		value := in.Data[name]
 		if _, plain := value.(string); !plain {
 			text, _ := json.Marshal(value) // it was decoded a moment ago
