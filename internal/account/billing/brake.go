@@ -24,15 +24,15 @@ const lookPatience = 5 * time.Second
 // Stop says that the billing of an account is stopped: nothing is charged until staff has looked at it. The plan stays,
 // because the customer has done nothing wrong. Refunds that are due are still made.
 type Stop struct {
-	At  time.Time
-	Why string
+	At  time.Time `json:"at"`
+	Why string    `json:"why"`
 }
 
 // Stopped is an account whose billing is stopped.
 type Stopped struct {
-	AccountID string
-	Email     string
-	Stop      Stop
+	AccountID string `json:"id"`
+	Email     string `json:"email"`
+	Stop
 }
 
 // StopStore finds the accounts whose billing is stopped.

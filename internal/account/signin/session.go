@@ -28,16 +28,16 @@ const (
 
 // Session is one browser that is signed in.
 type Session struct {
-	ID        string // not secret: pages show it, to close the session by
-	Token     Hash   // of the token in the browser's cookie
-	AccountID string
-	CreatedAt time.Time
-	SeenAt    time.Time // exact to seenEvery
-	ExpiresAt time.Time
-	Remote    string    // the IP address that opened it, at most 100 bytes
-	Agent     string    // its User-Agent, at most 300 bytes
-	Via       Step      // how it was opened; empty: not known
-	ProvedAt  time.Time // when a code or a passkey was last used in it; zero: never
+	ID        string    `json:"id"` // not secret: pages show it, to close the session by
+	Token     Hash      `json:"-"`  // of the token in the browser's cookie
+	AccountID string    `json:"-"`
+	CreatedAt time.Time `json:"created_at"`
+	SeenAt    time.Time `json:"seen_at"` // exact to seenEvery
+	ExpiresAt time.Time `json:"-"`
+	Remote    string    `json:"remote"`        // the IP address that opened it, at most 100 bytes
+	Agent     string    `json:"agent"`         // its User-Agent, at most 300 bytes
+	Via       Step      `json:"via,omitempty"` // how it was opened; empty: not known
+	ProvedAt  time.Time `json:"-"`             // when a code or a passkey was last used in it; zero: never
 }
 
 // SessionStore keeps sessions. Each method is one transaction.

@@ -49,15 +49,15 @@ const (
 
 // Event is one entry of an account's abuse history. Plan and Tier name the count that it is about.
 type Event struct {
-	Seq       int64 // set by the store
-	At        time.Time
-	AccountID string
-	Kind      Kind
-	Plan      account.Plan
-	Tier      account.Plan
-	Score     int    // at the time of the event; 0 for Restored
-	Why       string // for support, and as the reason of a deactivation
-	Actor     string // who caused it: abuse control, or whoever restored the account
+	Seq       int64        `json:"-"` // set by the store
+	At        time.Time    `json:"at"`
+	AccountID string       `json:"-"`
+	Kind      Kind         `json:"kind"`
+	Plan      account.Plan `json:"plan"`
+	Tier      account.Plan `json:"tier"`
+	Score     int          `json:"score"` // at the time of the event; 0 for Restored
+	Why       string       `json:"why"`   // for support, and as the reason of a deactivation
+	Actor     string       `json:"by"`    // who caused it: abuse control, or whoever restored the account
 }
 
 // Repeats returns which earlier events of the same account, plan, tier and kind an event repeats: those

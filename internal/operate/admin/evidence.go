@@ -55,11 +55,6 @@ type Share struct {
 	Requests int64  `json:"requests"`
 }
 
-// accountEvidence returns the evidence about an account.
-func (b *Backend) accountEvidence(ctx context.Context, in Target) (Evidence, error) {
-	return of(ctx, b, in.Ref, b.evidenceOf)
-}
-
 // evidenceOf reads what support decides by: counts, and the names of models and keys; no prompt and no answer.
 func (b *Backend) evidenceOf(ctx context.Context, a *account.Account) (out Evidence, err error) {
 	now := time.Now().UTC()

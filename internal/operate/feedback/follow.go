@@ -31,13 +31,10 @@ func (f *Feedback) round(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	if failed := err != nil; failed != f.failed {
-		f.failed = failed
-		if failed {
-			f.log.Warn("the router's feedback cannot be written or read; what is known stays", "error", err.Error())
-		} else {
-			f.log.Info("the router's feedback is written and read again")
-		}
+	if err != nil {
+		f.trouble.Failed(f.log, "the router's feedback cannot be written or read; what is known stays", err)
+	} else {
+		f.trouble.Works(f.log, "the router's feedback is written and read again")
 	}
 }
 
