@@ -1,6 +1,7 @@
 package h264
 
-// The modes of intra prediction, with the numbers of Intra 16x16 (table 8-4).
+// The modes of intra prediction of luma, with the numbers of Intra 16x16 (table 8-4). Chroma is
+// always predicted in DC mode: the others would save less than a percent.
 const (
 	modeVertical = iota
 	modeHorizontal
@@ -9,54 +10,24 @@ const (
 	modes // the number of modes
 )
 
-// chromaModes maps them to the numbers that chroma uses (table 8-5).
-var chromaModes = [modes]uint32{modeVertical: 2, modeHorizontal: 1, modeDC: 0, modePlane: 3}
-
-// chosen holds the modes that chooseIntra and chooseChroma selected. The predictions themselves are
-// in predY, predU and predV.
-type chosen struct{ luma, chroma int }
-
-// chooseIntra predicts luma in the mode that fits best and returns the remaining sum of absolute
-// differences. Pixels of another slice may not be used, so the first row of a slice has nothing
-// above it.
+// chooseIntra predicts a macroblock, luma in the mode that fits best. Pixels of another slice may
+// not be used, so the first row of a slice has nothing above it.
 // DC is always possible, so there is always a best mode.
-func (s *slice) chooseIntra(mx, my int) int {
+func (s *slice) chooseIntra(mx, my int) {
 	e := s.e
 	o := my*16*e.src.Stride + mx*16
 	best := 1 << 30
 	for mode := range modes {
-		if !intra(s.tryY[:], e.cur.Y, e.cur.Stride, mx, my, 16, mode, my > s.first) {
+		if !intra(s.tryY[:], e.cur.Y, e.cur.Stride, mx, my, mode, my > s.first) {
 			continue
 		}
 		if c := sad(s.tryY[:], e.src.Y[o:], e.src.Stride, 16); c < best {
-			best, s.mode.luma = c, mode
+			best, s.mode = c, mode
 			s.predY = s.tryY
 		}
 	}
-	return best
-}
-
-// chooseChroma predicts both chroma planes in the mode that fits them best together; they share one
-// mode.
-func (s *slice) chooseChroma(mx, my int) {
-	e := s.e
-	stride := e.src.Stride / 2
-	o := my*8*stride + mx*8
-	top := my > s.first
-	best := 1 << 30
-	for mode := range modes {
-		if mode == modeDC {
-			quarterDC(s.tryU[:], e.cur.U, stride, mx, my, top)
-			quarterDC(s.tryV[:], e.cur.V, stride, mx, my, top)
-		} else if !intra(s.tryU[:], e.cur.U, stride, mx, my, 8, mode, top) ||
-			!intra(s.tryV[:], e.cur.V, stride, mx, my, 8, mode, top) {
-			continue
-		}
-		if c := sad(s.tryU[:], e.src.U[o:], stride, 8) + sad(s.tryV[:], e.src.V[o:], stride, 8); c < best {
-			best, s.mode.chroma = c, mode
-			s.predU, s.predV = s.tryU, s.tryV
-		}
-	}
+	quarterDC(s.predU[:], e.cur.U, e.cur.Stride/2, mx, my, my > s.first)
+	quarterDC(s.predV[:], e.cur.V, e.cur.Stride/2, mx, my, my > s.first)
 }
 
 // sad returns the sum of absolute differences between a block of n by n pixels and its place in a
@@ -72,10 +43,11 @@ func sad(block, plane []uint8, stride, n int) int {
 	return sum
 }
 
-// intra predicts a block of n by n pixels from the decoded pixels above it and to its left (clauses
-// 8.3.3 and 8.3.4). It reports whether the mode can be used, that is, whether those pixels exist.
-// Top reports whether there is a row above in the same slice.
-func intra(p, dec []uint8, stride, mx, my, n, mode int, top bool) bool {
+// intra predicts the luma of a macroblock from the decoded pixels above it and to its left (clause
+// 8.3.3). It reports whether the mode can be used, that is, whether those pixels exist. Top reports
+// whether there is a row above in the same slice.
+func intra(p, dec []uint8, stride, mx, my, mode int, top bool) bool {
+	const n = 16
 	// o is the offset of the block in the plane.
 	o := my*n*stride + mx*n
 	left := mx > 0
@@ -95,12 +67,12 @@ func intra(p, dec []uint8, stride, mx, my, n, mode int, top bool) bool {
 			fill(p[y*n:y*n+n], dec[o+y*stride-1])
 		}
 	case modeDC:
-		fill(p[:n*n], meanDC(dec, stride, o, n, top, left))
+		fill(p, meanDC(dec, stride, o, n, top, left))
 	case modePlane:
 		if !top || !left {
 			return false
 		}
-		plane(p, dec, stride, o, n)
+		plane(p, dec, stride, o)
 	}
 	return true
 }
@@ -134,21 +106,16 @@ func meanDC(dec []uint8, stride, o, n int, top, left bool) uint8 {
 	return uint8((sum + count/2) / count)
 }
 
-// plane predicts a slope through the pixels above and to the left (clause 8.3.3.4, and 8.3.4.4 for
-// chroma). h and v measure the horizontal and vertical gradient, b and c are the slopes in 1/32 per
+// plane predicts a slope through the pixels above and to the left (clause 8.3.3.4). h and v measure the horizontal and vertical gradient, b and c are the slopes in 1/32 per
 // pixel, and a is 32 times the value in the middle, which is the mean of the two far ends.
-// The constants are those of the clauses for 16 and for 8 pixels.
-func plane(p, dec []uint8, stride, o, n int) {
-	half := n / 2
+func plane(p, dec []uint8, stride, o int) {
+	const n, half = 16, 8
 	h, v := 0, 0
 	for i := 1; i <= half; i++ {
 		h += i * (int(dec[o-stride+half-1+i]) - int(dec[o-stride+half-1-i]))
 		v += i * (int(dec[o+(half-1+i)*stride-1]) - int(dec[o+(half-1-i)*stride-1]))
 	}
 	b, c := (5*h+32)>>6, (5*v+32)>>6
-	if n == 8 {
-		b, c = (17*h+16)>>5, (17*v+16)>>5
-	}
 	a := 16*(int(dec[o+(n-1)*stride-1])+int(dec[o-stride+n-1])) + 16
 	for y := range n {
 		value := a + b*(1-half) + c*(y-half+1)
