@@ -36,6 +36,7 @@ type canvas struct {
 	cover  [3][]uint8
 	spare  []uint8
 	full   []uint8
+	opaque bool // all of the item's colors are
 }
 
 // colors are Y, U and V, and opacities from 0 to 256, at points that lie cell pixels apart. All are
@@ -116,6 +117,7 @@ func (c *canvas) paint(f shader, m *mask, dx, dy float32) {
 
 // compute evaluates a shader at the points from first to last in all rows of points of the strip.
 func (c *canvas) compute(f shader, first, last int) {
+	c.opaque = true
 	for r := 0; r*cell < c.y1-c.y0+cell; r++ {
 		y := float32(c.y0+r*cell) / c.unit
 		row := &c.points[r]
@@ -123,8 +125,10 @@ func (c *canvas) compute(f shader, first, last int) {
 			color, a := f(float32(k*cell)/c.unit, y)
 			v := color.video()
 			row[0][k], row[1][k], row[2][k], row[3][k] = v.y, v.u, v.v, int32(clamp(a)*opaque)
+			c.opaque = c.opaque && a >= 1
 		}
 	}
+	copy(c.line[3][first:last+1], c.points[0][3][first:])
 }
 
 // interpolate fills line with the colors of row y, from the points above and below it. Chroma has
@@ -133,7 +137,7 @@ func (c *canvas) interpolate(y, first, last int) {
 	upper, lower := &c.points[(y-c.y0)/cell], &c.points[(y-c.y0)/cell+1]
 	f := int32(y-c.y0) % cell
 	for i := range c.line {
-		if y&1 == 1 && (i == 1 || i == 2) {
+		if y&1 == 1 && (i == 1 || i == 2) || i == 3 && c.opaque {
 			continue
 		}
 		out, above, below := c.line[i][first:last+1], upper[i][first:last+1], lower[i][first:last+1]
@@ -162,7 +166,7 @@ func paintRow(out, cover []uint8, values, alpha []int32, apart int, dither *[4]i
 		pixels := out[:min(cell, len(out))]
 		out, cover = out[len(pixels):], cover[len(pixels):]
 		a, more := alpha[k], alpha[k+apart]
-		if covered == 0 || a|more == 0 {
+		if covered == 0 || (a|more)>>16 == 0 { // less than 1/256 changes nothing
 			continue
 		}
 		v, step := values[k], (values[k+apart]-values[k])>>cellBits

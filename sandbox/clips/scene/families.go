@@ -168,11 +168,11 @@ func (st *stage) city() {
 	river := st.has("river harbour harbor bay bridge water reflection sea hongkong") || !st.has("street rooftop traffic car taxi") && st.rng.IntN(2) == 0
 	lit, top := st.by(0.1, 0.5, 0.75), 0.62*min(1.4, st.tall)
 	for i := range 3 {
-		// Each row is nearer than the one before: larger, darker, and with more lit windows. Only
-		// the nearest one is reflected; it hides the others.
+		// Each row is nearer than the one before: larger, darker, and with more lit windows; the
+		// farthest has none. Only the nearest one is reflected; it hides the others.
 		f := float32(i) / 2
 		color := mix(mix(st.horizon, st.far, 0.6), mix(st.far, st.near, 0.75), f)
-		st.blocks(0.1+0.3*f, horizon+0.01, top*(0.72-0.2*f), 0.055+0.03*f, color, lit*(0.45+0.55*f), river && i == 2)
+		st.blocks(0.1+0.3*f, horizon+0.01, top*(0.72-0.2*f), 0.055+0.03*f, color, lit*f, river && i == 2)
 		if i < 2 {
 			st.mist(horizon-0.03, 0.16, 0.45, mix(st.horizon, st.far, 0.25))
 		}
@@ -559,7 +559,7 @@ func (st *stage) furrows(y float32) {
 	m := newMask(st.unit, point{0, y}, point{st.wide, st.tall})
 	for k := -14; k <= 14; k++ {
 		x := float32(k) * 0.19
-		m.stroke(point{st.wide/2 + x*0.12, y}, point{st.wide/2 + x*2.3, st.tall}, 0.008, 0.26)
+		m.stroke(point{st.wide/2 + x*0.12, y}, point{st.wide/2 + x*2.3, st.tall}, 0.008, 0.2)
 	}
 	// Break the rows up into plants, which get smaller in the distance.
 	m = m.carve(func(x, yy float32) float32 {

@@ -168,6 +168,9 @@ func (st *stage) blocks(d, base, height, width float32, color rgb, lit float32, 
 		color rgb
 		haze  float32 // at the ground
 	}{{walls, color, 0.35 * (1 - d)}, {windows, glow, 0.1}} {
+		if layer.mask == windows && lit == 0 {
+			break
+		}
 		mirror := layer.mask.flip(base)
 		st.put(layer.mask, st.depth(d), fade(layer.color, mix(layer.color, st.horizon, layer.haze), base-height, base))
 		if mirrored { // darker than the original

@@ -34,12 +34,18 @@ func (st *stage) swarm(d drift, a, b point) {
 		// Squaring makes most of them distant.
 		all[i] = mote{st.rand(0, 1), st.rand(0, 1), square(st.rand(0, 1)), st.rand(0, 2*math.Pi)}
 	}
+	margin := d.sway + 2*abs(d.tail.y) + 4*max(d.size[0], d.size[1]) + 4/st.unit
 	between := func(v [2]float32, f float32) float32 { return v[0] + (v[1]-v[0])*f }
 	st.small(func(c *canvas) {
 		for i, m := range all {
 			near := 0.6 + m.depth
 			fx, fy := wrap(m.x+d.way.x*near*c.t/w), wrap(m.y+d.way.y*near*c.t/h)
-			p := point{a.x + fx*w + d.sway*sin(m.phase+0.8*c.t), a.y + fy*h + 0.7*d.sway*cos(1.3*m.phase+0.6*c.t)}
+			p := point{a.x + fx*w, a.y + fy*h}
+			// Most of them are not in this strip.
+			if p.y+margin < float32(c.y0)/c.unit || p.y-margin > float32(c.y1)/c.unit {
+				continue
+			}
+			p.x, p.y = p.x+d.sway*sin(m.phase+0.8*c.t), p.y+0.7*d.sway*cos(1.3*m.phase+0.6*c.t)
 			tail := point{d.tail.x * near, d.tail.y * near}
 			if d.spin > 0 {
 				tail.x, tail.y = tail.x*cos(m.phase+d.spin*c.t), tail.y*sin(m.phase+d.spin*c.t)
