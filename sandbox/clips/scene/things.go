@@ -149,7 +149,7 @@ func (st *stage) lighthouse(x, horizon float32) {
 // beams puts the turning light of a lighthouse. Seen from the side a beam is long and bright; when
 // it points at the viewer, the lamp flashes. A second, weaker beam points in the opposite direction.
 func (st *stage) beams(x, y float32, lamp rgb) {
-	st.veil(0, y-0.45, st.wide, y+0.45, func(t float32) shader {
+	st.veil(0, y-0.35, st.wide, y+0.35, func(t float32) shader {
 		// sweep is the direction: 1 to the right, 0 towards the viewer, -1 to the left.
 		sweep := cos(0.75*t + 0.4)
 		return func(px, py float32) (rgb, float32) {
