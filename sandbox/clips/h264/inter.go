@@ -68,7 +68,7 @@ func (s *slice) search(mx, my int, pred, skip vector) vector {
 	// does not pay.
 	good := 96 * s.lambda()
 	o := my*16*e.src.Stride + mx*16
-	best, cost := skip, s.vectorCost(skip, pred)+sad(s.predY[:], e.src.Y[o:], e.src.Stride, 16)
+	best, cost := skip, s.vectorCost(skip, pred)+sad(s.predY[:], e.src.Y[o:], e.src.Stride)
 	if cost <= good {
 		return best
 	}
@@ -118,6 +118,18 @@ func (s *slice) search(mx, my int, pred, skip vector) vector {
 		}
 	}
 	return best
+}
+
+// sad returns the sum of absolute differences between a block of luma and its place in a plane.
+func sad(block, plane []uint8, stride int) int {
+	sum := 0
+	for y := range 16 {
+		a, b := (*[16]uint8)(block[y*16:]), (*[16]uint8)(plane[y*stride:])
+		for x := range a {
+			sum += abs(int(a[x]) - int(b[x]))
+		}
+	}
+	return sum
 }
 
 // cost returns the sum of absolute luma differences that a vector leaves, plus the price of its

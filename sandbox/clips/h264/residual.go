@@ -99,7 +99,7 @@ func reconstruct(dst []uint8, stride int, b *[16]int32, pred []uint8, ps int) {
 	}
 }
 
-// codeIntra codes a macroblock of a key picture as Intra 16x16 with the prediction of chooseIntra.
+// codeIntra codes a macroblock of a key picture as Intra 16x16 with the prediction of predictIntra.
 //
 // It transforms and quantizes the 16 luma blocks. Their DC values are transformed once more,
 // together. Then it writes the macroblock (clause 7.3.5), and reconstructs it as decoders will see
@@ -135,7 +135,8 @@ func (s *slice) codeIntra(mx, my int) {
 	w := &s.w
 	// mb_type combines the prediction mode, what chroma has, and whether luma has AC values (table
 	// 7-11).
-	kind := uint32(1 + s.mode + 4*cr.parts)
+	const modeDC = 2
+	kind := uint32(1 + modeDC + 4*cr.parts)
 	if ac {
 		kind += 12
 	}

@@ -12,7 +12,6 @@ type slice struct {
 	first, end int
 	y, c       quantizer // for luma and chroma
 	w          bitWriter
-	mode       int // of intra prediction
 	chromaCoef chromaCoef
 	skipped    uint32 // macroblocks skipped since the last one that was written
 
@@ -33,7 +32,7 @@ func (s *slice) encode(key bool) {
 	for my := s.first; my < s.end; my++ {
 		for mx := range s.e.mbWide {
 			if key {
-				s.chooseIntra(mx, my)
+				s.predictIntra(mx, my)
 				s.codeIntra(mx, my)
 			} else {
 				s.macroblock(mx, my)
