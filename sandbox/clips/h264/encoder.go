@@ -4,8 +4,8 @@
 //
 // A picture consists of macroblocks of 16x16 pixels. Those of a key picture are coded as Intra 16x16
 // (predicted from decoded pixels of the same picture). Others are coded as Inter 16x16 with one
-// motion vector in half pixels (predicted from the previous picture), or skipped. Entropy coding is CAVLC, and the deblocking
-// filter is off.
+// motion vector in half pixels (predicted from the previous picture), or skipped. Entropy coding is
+// CAVLC, and the deblocking filter is off.
 //
 // A picture is divided into bands of macroblock rows, one slice each, that all cores draw and code
 // in parallel. The position of the bands depends only on the size, and no slice looks at another

@@ -1,6 +1,9 @@
 package h264
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // vector is a motion vector in quarters of a pixel, as vectors are coded; only whole and half pixels
 // are used. It points from a macroblock to its prediction in the previous picture.
@@ -67,8 +70,7 @@ func (s *slice) search(mx, my int, pred, skip vector) vector {
 	// A difference worth 96 bits, at the price of lambda each, is good enough. Searching further
 	// does not pay.
 	good := 96 * s.lambda()
-	o := my*16*e.src.Stride + mx*16
-	best, cost := skip, s.vectorCost(skip, pred)+sad(s.predY[:], e.src.Y[o:], e.src.Stride)
+	best, cost := skip, s.vectorCost(skip, pred)+s.sad(mx, my, s.predY[:], 16, math.MaxInt)
 	if cost <= good {
 		return best
 	}
@@ -120,33 +122,22 @@ func (s *slice) search(mx, my int, pred, skip vector) vector {
 	return best
 }
 
-// sad returns the sum of absolute differences between a block of luma and its place in a plane.
-func sad(block, plane []uint8, stride int) int {
-	sum := 0
-	for y := range 16 {
-		a, b := (*[16]uint8)(block[y*16:]), (*[16]uint8)(plane[y*stride:])
-		for x := range a {
-			sum += abs(int(a[x]) - int(b[x]))
-		}
-	}
-	return sum
+// cost returns the sum of absolute luma differences that a vector leaves, plus the price of its
+// bits. If the limit is reached, the result is only known to be at least the limit.
+func (s *slice) cost(mx, my int, v, pred vector, limit int) int {
+	block, stride := s.luma(s.tryY[:], mx, my, v)
+	return s.vectorCost(v, pred) + s.sad(mx, my, block, stride, limit-s.vectorCost(v, pred))
 }
 
-// cost returns the sum of absolute luma differences that a vector leaves, plus the price of its
-// bits. It stops early when the limit is reached, and the result is then only known to be at least
-// the limit.
-func (s *slice) cost(mx, my int, v, pred vector, limit int) int {
-	e := s.e
-	sum := s.vectorCost(v, pred)
-	block, stride := s.luma(s.tryY[:], mx, my, v)
-	o := my*16*e.src.Stride + mx*16
-	for y := range 16 {
-		a, b := (*[16]uint8)(e.src.Y[o+y*e.src.Stride:]), (*[16]uint8)(block[y*stride:])
+// sad returns the sum of absolute differences between a macroblock's luma and a block. It stops
+// early when the limit is reached.
+func (s *slice) sad(mx, my int, block []uint8, stride, limit int) int {
+	src := s.e.src
+	o, sum := my*16*src.Stride+mx*16, 0
+	for y := 0; y < 16 && sum < limit; y++ {
+		a, b := (*[16]uint8)(src.Y[o+y*src.Stride:]), (*[16]uint8)(block[y*stride:])
 		for x := range a {
 			sum += abs(int(a[x]) - int(b[x]))
-		}
-		if sum >= limit {
-			return sum
 		}
 	}
 	return sum
