@@ -85,9 +85,9 @@ func (st *stage) weather() {
 	case st.family == "rain" || st.has("rain rainy storm stormy thunderstorm drizzle downpour umbrella"):
 		// Rain falls at a slant. Fast snow is a blizzard, which blows sideways.
 		slant := -0.1 - 0.08*st.speed
-		st.around(drift{count: 85, colors: []rgb{pale(st.horizon, 0.35)}, size: [2]float32{0.0005, 0.001}, alpha: [2]float32{0.16, 0.34}, way: point{1.1 * slant, 1.1}, tail: point{0.04 * slant, 0.04}})
+		st.around(drift{count: 65, colors: []rgb{pale(st.horizon, 0.35)}, size: [2]float32{0.0005, 0.001}, alpha: [2]float32{0.16, 0.34}, way: point{1.1 * slant, 1.1}, tail: point{0.04 * slant, 0.04}})
 	case st.family == "snow" || st.has("snow snowy snowfall blizzard winter christmas"):
-		st.around(drift{count: 75, colors: []rgb{{0.98, 0.99, 1}}, size: [2]float32{0.0012, 0.0054}, alpha: [2]float32{0.85, 0.55}, way: point{0.03 * st.speed * st.speed, 0.07 + 0.04*st.speed}, sway: 0.012})
+		st.around(drift{count: 55, colors: []rgb{{0.98, 0.99, 1}}, size: [2]float32{0.0012, 0.0054}, alpha: [2]float32{0.85, 0.55}, way: point{0.03 * st.speed * st.speed, 0.05 + 0.03*st.speed}, sway: 0.012})
 	case st.has("leaf leaves autumn"):
 		petals.colors = []rgb{hex(0xe0812a), hex(0xc2481e), hex(0xf0b83c)}
 		st.around(petals)
