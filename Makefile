@@ -3,6 +3,11 @@
 .DEFAULT_GOAL := help
 .PHONY: run build release test check soak fuzz simulate bench lint fmt generate pictures cover help
 
+# Everything is built the way make build builds it, so that nothing is compiled for it and for the tests, and nothing again in
+# another clone: without paths, and without cgo, which the race detector alone needs.
+export GOFLAGS     := $(strip $(filter-out -trimpath,$(shell go env GOFLAGS)) -trimpath)
+export CGO_ENABLED := 0
+
 pinned  := go tool -modfile=$(CURDIR)/tools/lint/go.mod
 # Not go run, and exec: a signal that ends make must reach it.
 testrun := @go build -o bin/testrun ./tools/testrun && exec bin/testrun
@@ -19,11 +24,8 @@ module    = $(filter-out $(checks),$(packages))
 without  := ./cmd/% ./api% ./bench/% ./tools/% ./internal/testkit/archtest ./internal/account/billing% ./internal/testkit/clustertest ./internal/store/sqlstore% ./sandbox/clips%
 raced     = $(filter-out $(without),$(packages))
 unraced   = $(filter $(without),$(packages))
-
-# The steps of make test: browsers and other people's clients, which mostly wait, beside the module. make check runs them
-# one after the other: there, a test that gets too little processor time would fail a commit.
-test      = '& cd oracles && nice -n 5 $$GOTEST -parallel=2 ./...' '$$GOTEST $(module)'
-in-turn   = '$$GOTEST $(module)' 'cd oracles && $$GOTEST -parallel=2 ./...'
+# Browsers and other people's clients, which mostly wait.
+oracles  := cd oracles && nice -n 5 $$GOTEST -parallel=2 ./...
 # The race detector does not watch the memory of some packages, only calls into them. SQLite and its libraries are C translated
 # to Go, which would take two fifths of the time of all tests with a database; package scene draws pictures, package tokens
 # splits words, and neither shares what it changes. At its end it would wait for a second for races that are about to be reported.
@@ -31,6 +33,9 @@ race     := CGO_ENABLED=1 GORACE=atexit_sleep_ms=10 $$GOTEST -race $(patsubst %,
 # The server with net/http for all requests: http1_lane: off must always be a way out.
 lane-off := SLUICE_HTTP1_LANE=off
 served   := ./internal/app ./internal/api/httpapi ./internal/api/httpserver
+# What make check tests without the race detector. The others run the same tests under it, and those that start the server
+# run them twice: here with package lane, and under the detector without it.
+plain     = $(served) $(filter-out $(checks),$(unraced))
 long     := -count=1 -timeout=60m
 
 # Targets that compare package lane with net/http get more time: a difference there can hide a request from whatever stands
@@ -51,10 +56,10 @@ release: ## build archives, packages, SBOMs and checksums for all platforms, in 
 
 test: ## all tests, 8 minutes on two cores, longer in a fresh clone; SLUICE_INSTALL=no installs nothing
 	@echo 'make test: downloads modules, installs missing system packages with apt-get where it may (SLUICE_INSTALL=no: installs nothing and lists them), then runs all tests: about 8 minutes on two cores, longer in a fresh clone.'
-	$(testrun) $(test)
+	$(testrun) '& $(oracles)' '$$GOTEST $(module)'
 
-check: ## what CI runs: lint, test, the race detector, http1_lane: off, deploy/, the release
-	$(testrun) -checks 'make lint' $(in-turn) \
+check: ## what CI runs: lint, all tests, most of them under the race detector, http1_lane: off, deploy/, the release
+	$(testrun) -checks '$$GOTEST $(plain)' '& nice -n 10 make lint' '$(oracles)' \
 		'$(lane-off) $(race) $(served)' '$(race) $(filter-out $(served),$(raced))' '$(lane-off) $$GOTEST ./cmd/sluice' '$$GOTEST $(checks)' 'cd tools/manifests && $$GOTEST ./...'
 
 soak: export SLUICE_SOAK := 1
@@ -78,7 +83,7 @@ bench: ## print timings: start-up, memory, hot paths
 
 lint: ## go vet, gofumpt and staticcheck
 	@echo gofumpt; files=$$($(pinned) gofumpt -l .) && test -z "$$files" || { echo "$$files"; echo 'these files are not formatted: run make fmt'; exit 1; }
-	@for dir in . oracles tools/manifests; do (cd $$dir && echo "go vet and staticcheck in $$dir" && go vet ./... && $(pinned) staticcheck ./...) || exit 1; done
+	@staticcheck=$$($(pinned) -n staticcheck) && for dir in . oracles tools/manifests; do (cd $$dir && echo "go vet and staticcheck in $$dir" && go vet ./... && $$staticcheck ./...) || exit 1; done
 
 fmt: ## format all Go code
 	$(pinned) gofumpt -w .

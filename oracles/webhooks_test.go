@@ -118,25 +118,25 @@ func TestWebhooks(t *testing.T) {
 	path := regexp.MustCompile(`/dashboard/webhooks/whk_\w+/test`).FindString(page)
 	for range 15 {
 		ask(t, ana, http.MethodPost, origin+path, form, "")
-		if err := g.admin.Call(t.Context(), "alert.test", admin.Empty{}, &admin.List[admin.AlertDelivery]{}); err != nil {
+		if err := g.admin.Call(t.Context(), "alert.test", admin.Empty{}, &admin.List[alert.Delivery]{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 
 	var got received
-	var sent []admin.AlertDelivery
+	var sent []alert.Delivery
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(time.Minute); ; <-tick.C {
 		sent = nil
 		for _, ref := range []string{"", id} {
-			var list admin.List[admin.AlertDelivery]
+			var list admin.List[alert.Delivery]
 			if err := g.admin.Call(t.Context(), "alert.deliveries", admin.AlertQuery{Ref: ref}, &list); err != nil {
 				t.Fatal(err)
 			}
 			sent = append(sent, list.Data...)
 		}
-		if len(sent) == 31 && !slices.ContainsFunc(sent, func(d admin.AlertDelivery) bool { return d.State != alert.Delivered }) {
+		if len(sent) == 31 && !slices.ContainsFunc(sent, func(d alert.Delivery) bool { return d.State != alert.Delivered }) {
 			break
 		}
 		if time.Now().After(end) {

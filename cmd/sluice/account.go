@@ -11,17 +11,64 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/account"
+	"sluice/internal/account/signin"
 	"sluice/internal/operate/admin"
 )
 
 // accountCmd groups the commands about accounts. An account is named by its id or its e-mail
-// address everywhere. Every change is written to the audit log with the actor; see
-// accountHistoryCmd.
+// address everywhere. Every change is written to the audit log with the actor, which history
+// shows.
 func (p *program) accountCmd() *cobra.Command {
-	return group("account", "Create, show and change accounts",
-		p.accountCreateCmd(), p.accountListCmd(), p.accountShowCmd(), p.accountHistoryCmd(), p.accountAbuseCmd(), p.accountSearchCmd(), p.accountSignalsCmd(),
-		p.accountSetPlanCmd(), p.accountSetLimitsCmd(), p.accountAliasesCmd(), p.accountSetStaffCmd(), p.accountNoteCmd(), p.accountSessionsCmd(),
-		p.accountSignOutCmd(), p.accountResetFactorCmd(), p.accountSuspendCmd(), p.accountUnsuspendCmd(), p.accountTerminateCmd())
+	of := &admin.AccountPage{}
+	cmd := group("account", "Create, show and change accounts",
+		p.accountCreateCmd(), p.accountSearchCmd(), p.accountSetLimitsCmd(), p.accountAliasesCmd(), p.accountSetStaffCmd(), p.accountNoteCmd(),
+		lists(p, &cobra.Command{Use: "list", Short: "List all accounts"}, p.ops.AccountList, &admin.Cursor{},
+			columns[admin.Account]{[]string{"ID", "E-MAIL", "PLAN", "STATUS", "KEYS", "CREATED"}, func(a *admin.Account) []string {
+				return []string{a.ID, a.Email, planText(a), a.Status, strconv.Itoa(len(a.Keys)), timeText(&a.CreatedAt)}
+			}}),
+		// The newest 1,000 entries; the account's own export has all of them.
+		page(p, &cobra.Command{Use: "history ID|E-MAIL", Short: "Show who changed an account, when and why"}, p.ops.AccountHistory, of, entryColumns("WHY"), &of.Ref),
+		lists(p, &cobra.Command{Use: "sessions ID", Short: "List where the owner of an account is signed in"}, p.ops.AccountSessions, of,
+			columns[signin.Session]{[]string{"SESSION", "SIGNED IN", "LAST SEEN", "BY", "ADDRESS", "BROWSER"}, func(s *signin.Session) []string {
+				return []string{s.ID, timeText(&s.CreatedAt), timeText(&s.SeenAt), string(s.Via), s.Remote, strings.Join(strings.Fields(s.Agent), " ")}
+			}}, &of.Ref))
+	cmd.AddCommand(p.accountSteps()...)
+	return cmd
+}
+
+// accountSteps are the commands that need no more than an account, and a reason if they change it.
+func (p *program) accountSteps() []*cobra.Command {
+	in := &admin.Target{} // only one of them runs
+	reasoned := func(cmd *cobra.Command, op admin.Op[admin.Target, admin.Account]) *cobra.Command {
+		return addReason(does(p, cmd, op, in, printAccount, &in.Ref), &in.Reason)
+	}
+	return []*cobra.Command{
+		does(p, &cobra.Command{Use: "show ID|E-MAIL", Short: "Show an account with its limits and keys"}, p.ops.AccountShow, in, printAccount, &in.Ref),
+		// Why an account has its abuse score (docs/api.md#abuse-control), for support that has to explain it to a customer.
+		does(p, &cobra.Command{Use: "abuse ID|E-MAIL", Short: "Show an account's abuse score and its history"}, p.ops.AccountAbuse, in, printAbuse, &in.Ref),
+		does(p, &cobra.Command{
+			Use: "signals ID|E-MAIL", Short: "Show patterns in an account's calls that hint at resale or proxying",
+			Long: "Show patterns in an account's calls that its score does not show: sudden growth, a\nplan's limits used for hours, a key used from many networks, calls at even\nintervals. They are reasons to look, and have no effect by themselves.",
+		}, p.ops.AccountSignals, in, printSignals, &in.Ref),
+		// Outside of billing: paid subscriptions are changed with "sluice billing".
+		mayReason(does(p, &cobra.Command{
+			Use: "set-plan ID PLAN", Short: "Grant a plan: none, free, basic, premium or scale",
+			Long: "Grant a plan. A granted plan is free and has no billing period. Use \"none\" to remove the plan.",
+		}, p.ops.AccountSetPlan, in, printAccount, &in.Ref, &in.Plan), &in.Reason),
+		// docs/api.md#account-states. The owner sees the reason on the dashboard.
+		reasoned(&cobra.Command{Use: "suspend ID --reason R", Short: "Suspend an account: all of its requests are refused"}, p.ops.AccountSuspend),
+		// Keys that abuse control deactivated stay so; see "sluice key restore".
+		mayReason(does(p, &cobra.Command{Use: "unsuspend ID", Short: "Lift the suspension of an account; a terminated account stays closed"},
+			p.ops.AccountUnsuspend, in, printAccount, &in.Ref), &in.Reason),
+		reasoned(&cobra.Command{Use: "terminate ID --reason R", Short: "Terminate an account permanently and end its subscription"}, p.ops.AccountTerminate),
+		addReason(does(p, &cobra.Command{Use: "sign-out ID --reason R", Short: "End all sessions and pending links of an account"},
+			p.ops.AccountSignOut, in, func(w io.Writer, a *admin.Account) { fmt.Fprintf(w, "%s is signed out everywhere.\n", a.Email) }, &in.Ref), &in.Reason),
+		// For somebody who has lost their phone.
+		addReason(does(p, &cobra.Command{
+			Use: "reset-second-factor ID --reason R", Short: "Turn two-step sign-in off and remove all passkeys for somebody who has lost them",
+			Long: "Turn two-step sign-in off and sign the account out everywhere. First make sure who\nis asking: from then on the password alone is enough. The owner is told by mail if a\nserver is running.",
+		}, p.ops.AccountResetSecondFactor, in, func(w io.Writer, a *admin.Account) { fmt.Fprintf(w, "Two-step sign-in of %s is off.\n", a.Email) }, &in.Ref), &in.Reason),
+	}
 }
 
 // accountCreateCmd creates an account that has no password. "sluice signin-link" lets its
@@ -30,7 +77,7 @@ func (p *program) accountCreateCmd() *cobra.Command {
 	// The flags write to in directly; the server checks the values.
 	var in admin.NewAccount
 	cmd := does(p, &cobra.Command{
-		Use: "create --email E", Short: "Create an account and print its master key", Args: args(),
+		Use: "create --email E", Short: "Create an account and print its master key",
 		Example: "  sluice account create --email ana@example.com --plan basic",
 	}, p.ops.AccountCreate, &in, func(w io.Writer, a *admin.CreatedAccount) {
 		fmt.Fprintf(w, "Created account %s (%s) on plan %s.\n", a.ID, a.Email, a.Plan)
@@ -42,49 +89,11 @@ func (p *program) accountCreateCmd() *cobra.Command {
 	return requires(cmd, "email")
 }
 
-// accountListCmd prints all accounts. It fetches them page by page, because a reply has a
-// maximum size.
-func (p *program) accountListCmd() *cobra.Command {
-	return lists(p, &cobra.Command{Use: "list", Short: "List all accounts", Args: args()}, p.ops.AccountList, &admin.Cursor{},
-		columns[admin.Account]{[]string{"ID", "E-MAIL", "PLAN", "STATUS", "KEYS", "CREATED"}, func(a *admin.Account) []string {
-			return []string{a.ID, a.Email, planText(a), a.Status, strconv.Itoa(len(a.Keys)), timeText(&a.CreatedAt)}
-		}})
-}
-
-// accountShowCmd prints one account with its current limits and its keys.
-func (p *program) accountShowCmd() *cobra.Command {
-	in := admin.Target{}
-	return does(p, &cobra.Command{Use: "show ID|E-MAIL", Short: "Show an account with its limits and keys", Args: args("ID")}, p.ops.AccountShow, &in, printAccount, &in.Ref)
-}
-
-// accountHistoryCmd prints the audit log of an account, the newest entries first: every change,
-// by whom, and the reason that was given.
-func (p *program) accountHistoryCmd() *cobra.Command {
-	return &cobra.Command{
-		Use: "history ID|E-MAIL", Short: "Show who changed an account, when and why", Args: args("ID"),
-		RunE: func(c *cobra.Command, given []string) error {
-			// The newest 1,000; the account's own export has all of them.
-			page, err := ask(c.Context(), p, p.ops.AccountHistory, admin.AccountPage{Ref: given[0]})
-			if err != nil {
-				return err
-			}
-			return entryColumns("WHY").print(p, page.Data)
-		},
-	}
-}
-
 // entryColumns returns entries of the audit log as a table. reason is the head of the last column.
-func entryColumns(reason string) columns[admin.Entry] {
-	return columns[admin.Entry]{[]string{"WHEN", "WHO", "WHAT", "DETAIL", reason}, func(e *admin.Entry) []string {
+func entryColumns(reason string) columns[account.Entry] {
+	return columns[account.Entry]{[]string{"WHEN", "WHO", "WHAT", "DETAIL", reason}, func(e *account.Entry) []string {
 		return []string{timeText(&e.At), e.Actor, e.Action, e.Detail, e.Reason}
 	}}
-}
-
-// accountAbuseCmd prints why an account has its abuse score (docs/api.md#abuse-control), for
-// support that has to explain it to a customer.
-func (p *program) accountAbuseCmd() *cobra.Command {
-	in := admin.Target{}
-	return does(p, &cobra.Command{Use: "abuse ID|E-MAIL", Short: "Show an account's abuse score and its history", Args: args("ID")}, p.ops.AccountAbuse, &in, printAbuse, &in.Ref)
 }
 
 // printAbuse prints the score of each tier, then the events that led to it. "REACHES 100" is
@@ -105,19 +114,9 @@ func printAbuse(w io.Writer, a *admin.Abuse) {
 	fmt.Fprintln(w)
 	rows := [][]string{{"WHEN", "WHAT", "SCORE", "TIER", "WHY", "BY"}}
 	for _, e := range a.Events {
-		rows = append(rows, []string{timeText(&e.At), e.Kind, strconv.Itoa(e.Score), e.Tier, e.Why, e.By})
+		rows = append(rows, []string{timeText(&e.At), string(e.Kind), strconv.Itoa(e.Score), e.Tier.String(), e.Why, e.Actor})
 	}
 	table(w, rows)
-}
-
-// accountSetPlanCmd grants a plan outside of billing. Paid subscriptions are changed with
-// "sluice billing".
-func (p *program) accountSetPlanCmd() *cobra.Command {
-	in := admin.Target{}
-	return mayReason(does(p, &cobra.Command{
-		Use: "set-plan ID PLAN", Short: "Grant a plan: none, free, basic, premium or scale", Args: args("ID", "PLAN"),
-		Long: "Grant a plan. A granted plan is free and has no billing period. Use \"none\" to remove the plan.",
-	}, p.ops.AccountSetPlan, &in, printAccount, &in.Ref, &in.Plan), &in.Reason)
 }
 
 // accountSetLimitsCmd overrides single limits of the plan (docs/api.md#limits-by-plan). Limits
@@ -127,7 +126,7 @@ func (p *program) accountSetLimitsCmd() *cobra.Command {
 	in := admin.NewLimits{}
 	var rpm, concurrent, tpm string
 	cmd := does(p, &cobra.Command{
-		Use: "set-limits ID [--rpm N] [--concurrent N] [--tpm N]", Short: "Override the limits of an account", Args: args("ID"),
+		Use: "set-limits ID [--rpm N] [--concurrent N] [--tpm N]", Short: "Override the limits of an account",
 		Long:    "Set limits that override those of the account's plan. A limit is a whole number\nor \"unlimited\". Use --clear to return to the limits of the plan.",
 		Example: "  sluice account set-limits ana@example.com --rpm 200 --concurrent unlimited",
 		PreRunE: func(c *cobra.Command, _ []string) error {
@@ -203,20 +202,13 @@ func (p *program) accountAliasesCmd() *cobra.Command {
 	return mayReason(cmd, &in.Reason)
 }
 
-// accountSuspendCmd suspends an account (docs/api.md#account-states). The owner sees the reason
-// on the dashboard.
-func (p *program) accountSuspendCmd() *cobra.Command {
-	in := admin.Target{}
-	return addReason(does(p, &cobra.Command{Use: "suspend ID --reason R", Short: "Suspend an account: all of its requests are refused", Args: args("ID")},
-		p.ops.AccountSuspend, &in, printAccount, &in.Ref), &in.Reason)
-}
-
-// accountUnsuspendCmd lifts a suspension. Keys that abuse control deactivated stay so; see
-// keyRestoreCmd.
-func (p *program) accountUnsuspendCmd() *cobra.Command {
-	in := admin.Target{}
-	return mayReason(does(p, &cobra.Command{Use: "unsuspend ID", Short: "Lift the suspension of an account; a terminated account stays closed", Args: args("ID")},
-		p.ops.AccountUnsuspend, &in, printAccount, &in.Ref), &in.Reason)
+// accountNoteCmd writes a note for whoever looks at the account next.
+func (p *program) accountNoteCmd() *cobra.Command {
+	in := admin.Note{}
+	return does(p, &cobra.Command{
+		Use: "note ID TEXT", Short: "Write a note to the audit log of an account",
+		Long: "Write a note to the audit log of an account. The customer can read it in the export\nof their data.",
+	}, p.ops.AccountNote, &in, printAccount, &in.Ref, &in.Note)
 }
 
 // addReason adds the required flag --reason, for the commands that take access away from a

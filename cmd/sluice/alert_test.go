@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/operate/admin"
 	"sluice/internal/operate/alert"
 )
 
@@ -55,7 +54,7 @@ func TestAlertsSurviveKill(t *testing.T) {
 	wanted := map[string]bool{}
 	for range tests {
 		out, err := command("alert", "test", "--json").Output()
-		var list []admin.AlertDelivery
+		var list []alert.Delivery
 		if err != nil || json.Unmarshal(out, &list) != nil || len(list) != 1 {
 			t.Fatalf("alert test = %s, %v", out, err)
 		}

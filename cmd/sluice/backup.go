@@ -151,11 +151,7 @@ nothing. The exit code is 1 if anything is missing or damaged.`,
 				if err != nil {
 					return err
 				}
-				err = p.print(out, func(w io.Writer) { printChecked(w, out) })
-				if err == nil && len(out.Problems) > 0 {
-					return errSilent
-				}
-				return err
+				return p.judge(out, len(out.Problems) == 0, func(w io.Writer) { printChecked(w, out) })
 			}
 			out, err := app.Restore(c.Context(), cfg, given[0], p.progress())
 			if err != nil {

@@ -15,24 +15,23 @@ import (
 // billingCmd groups the commands about subscriptions and payments (docs/api.md#billing).
 // Amounts are given in cents and printed in dollars. Times are in UTC.
 func (p *program) billingCmd() *cobra.Command {
-	return group("billing", "Show subscriptions, refund payments and downgrade plans",
-		p.billingShowCmd(), p.billingDowngradeCmd(), p.billingRefundCmd(), p.billingCreditCmd(), p.billingStopsCmd(), p.billingReleaseCmd(), p.billingAdvanceCmd())
-}
-
-// billingShowCmd prints everything that billing knows about an account. It changes nothing.
-func (p *program) billingShowCmd() *cobra.Command {
-	in := admin.Target{}
-	return does(p, &cobra.Command{Use: "show ID|E-MAIL", Short: "Show an account's subscription, invoices and ledger", Args: args("ID")}, p.ops.BillingShow, &in, printBilling, &in.Ref)
-}
-
-// billingDowngradeCmd is how support fulfils a customer's request for a lower plan
-// (docs/api.md#plan-changes).
-func (p *program) billingDowngradeCmd() *cobra.Command {
-	in := admin.Target{}
-	return mayReason(does(p, &cobra.Command{
-		Use: "downgrade ID PLAN", Short: "Downgrade to a lower paid plan at the end of the period", Args: args("ID", "PLAN"),
-		Long: "Downgrade an account to a lower paid plan at the end of the billing period, as a\ncustomer requested. The current plan, which is paid for, stays until then.",
-	}, p.ops.BillingDowngrade, &in, printBilling, &in.Ref, &in.Plan), &in.Reason)
+	in := &admin.Target{} // only one of the commands runs
+	return group("billing", "Show subscriptions, refund payments and downgrade plans", p.billingRefundCmd(), p.billingCreditCmd(), p.billingAdvanceCmd(),
+		does(p, &cobra.Command{Use: "show ID|E-MAIL", Short: "Show an account's subscription, invoices and ledger"}, p.ops.BillingShow, in, printBilling, &in.Ref),
+		// How support fulfils a customer's request for a lower plan (docs/api.md#plan-changes).
+		mayReason(does(p, &cobra.Command{
+			Use: "downgrade ID PLAN", Short: "Downgrade to a lower paid plan at the end of the period",
+			Long: "Downgrade an account to a lower paid plan at the end of the billing period, as a\ncustomer requested. The current plan, which is paid for, stays until then.",
+		}, p.ops.BillingDowngrade, in, printBilling, &in.Ref, &in.Plan), &in.Reason),
+		// What the brake has stopped (docs/billing.md#the-brake).
+		lists(p, &cobra.Command{
+			Use: "stops", Short: "List accounts whose payments were refunded twice in a row",
+			Long: "List the accounts whose billing is stopped, because two payments in a row were\ncharged and had to be refunded. Nothing is charged until the account is released.",
+		}, p.ops.BillingStops, &admin.Cursor{}, columns[billing.Stopped]{[]string{"ACCOUNT", "E-MAIL", "SINCE", "WHY"}, func(x *billing.Stopped) []string {
+			return []string{x.AccountID, x.Email, utcText(x.At), x.Why}
+		}}),
+		// Staff must have found out why the payments were refunded, or they will be again.
+		mayReason(does(p, &cobra.Command{Use: "release ID", Short: "Let payments of a stopped account be made again"}, p.ops.BillingRelease, in, printBilling, &in.Ref), &in.Reason))
 }
 
 // billingRefundCmd refunds a payment. The amount is required, so that nobody refunds
@@ -60,23 +59,6 @@ func (p *program) billingCreditCmd() *cobra.Command {
 	return addReason(requires(cmd, "cents"), &in.Reason)
 }
 
-// billingStopsCmd lists what the brake has stopped (docs/billing.md#the-brake).
-func (p *program) billingStopsCmd() *cobra.Command {
-	return lists(p, &cobra.Command{
-		Use: "stops", Short: "List accounts whose payments were refunded twice in a row", Args: args(),
-		Long: "List the accounts whose billing is stopped, because two payments in a row were\ncharged and had to be refunded. Nothing is charged until the account is released.",
-	}, p.ops.BillingStops, &admin.Cursor{}, columns[admin.BillingStop]{[]string{"ACCOUNT", "E-MAIL", "SINCE", "WHY"}, func(x *admin.BillingStop) []string {
-		return []string{x.ID, x.Email, utcText(x.At), x.Why}
-	}})
-}
-
-// billingReleaseCmd ends a stop. Staff must have found out why the payments were refunded, or they will be again.
-func (p *program) billingReleaseCmd() *cobra.Command {
-	in := admin.Target{}
-	return mayReason(does(p, &cobra.Command{Use: "release ID", Short: "Let payments of a stopped account be made again", Args: args("ID")},
-		p.ops.BillingRelease, &in, printBilling, &in.Ref), &in.Reason)
-}
-
 // billingAdvanceCmd lets testers see renewals and failed payments without waiting for a month.
 // The server refuses it unless the test processor is configured, because nobody can be charged
 // for a month that has not happened.
@@ -92,13 +74,6 @@ func (p *program) billingAdvanceCmd() *cobra.Command {
 	}, p.ops.BillingAdvance, &in, printBilling, &in.Ref)
 	cmd.Flags().StringVar(&to, "to", "", "`date`, such as 2027-03-01 or 2027-03-01T12:00:00Z")
 	return requires(cmd, "to")
-}
-
-// accountTerminateCmd terminates an account. It is here because it also ends the subscription.
-func (p *program) accountTerminateCmd() *cobra.Command {
-	in := admin.Target{}
-	return addReason(does(p, &cobra.Command{Use: "terminate ID --reason R", Short: "Terminate an account permanently and end its subscription", Args: args("ID")},
-		p.ops.AccountTerminate, &in, printAccount, &in.Ref), &in.Reason)
 }
 
 // parseDate parses a day or a full time of the command line. A day starts at midnight UTC.
@@ -154,13 +129,13 @@ func printBilling(w io.Writer, b *admin.Billing) {
 	}
 	if len(b.Ledger) > 0 {
 		fmt.Fprintln(w)
-		columns[admin.BillingEntry]{[]string{"WHEN", "WHO", "WHAT", "PLAN", "AMOUNT", "DETAIL"}, func(e *admin.BillingEntry) []string {
+		columns[billing.Entry]{[]string{"WHEN", "WHO", "WHAT", "PLAN", "AMOUNT", "DETAIL"}, func(e *billing.Entry) []string {
 			// Most entries of the ledger, such as a change of plan, move no money.
 			amount := ""
-			if e.Cents != 0 {
-				amount = billing.Dollars(e.Cents)
+			if e.AmountCents != 0 {
+				amount = billing.Dollars(e.AmountCents)
 			}
-			return []string{utcText(e.At), e.Actor, string(e.What), e.Plan, amount, e.Detail}
+			return []string{utcText(e.At), e.Actor, string(e.What), e.Plan.String(), amount, e.Detail}
 		}}.write(w, b.Ledger)
 	}
 }

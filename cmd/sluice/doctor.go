@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -64,7 +65,7 @@ func (p *program) tryClients(c *cobra.Command, o doctor.ClientsOptions) error {
 			failed++
 		}
 	}
-	err := p.print(done, func(w io.Writer) {
+	return p.judge(done, failed == 0, func(w io.Writer) {
 		columns[doctor.ClientCheck]{[]string{"DOOR", "CHECK", "RESULT", "MS", "DETAIL"}, func(r *doctor.ClientCheck) []string {
 			result := "ok"
 			if !r.OK {
@@ -74,10 +75,6 @@ func (p *program) tryClients(c *cobra.Command, o doctor.ClientsOptions) error {
 		}}.write(w, done)
 		fmt.Fprintf(w, "\n%d of %d checks passed.\n", len(done)-failed, len(done))
 	})
-	if err == nil && failed > 0 {
-		return errSilent
-	}
-	return err
 }
 
 // findings returns what the server on the data folder finds about itself, or, if none answers, what this program finds
@@ -113,16 +110,8 @@ func (p *program) examine(ctx context.Context, look func(context.Context, *confi
 
 // report prints findings, and fails if there is a problem.
 func (p *program) report(findings []doctor.Finding) error {
-	// Everything is printed before the exit code is decided.
-	if err := p.print(findings, func(w io.Writer) { printFindings(w, findings) }); err != nil {
-		return err
-	}
-	for _, f := range findings {
-		if f.State == doctor.StateProblem {
-			return errSilent
-		}
-	}
-	return nil
+	good := !slices.ContainsFunc(findings, func(f doctor.Finding) bool { return f.State == doctor.StateProblem })
+	return p.judge(findings, good, func(w io.Writer) { printFindings(w, findings) })
 }
 
 // printFindings prints one line per finding, its advice below it, and a summary. What is right is

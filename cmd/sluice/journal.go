@@ -15,30 +15,24 @@ import (
 
 // journalCmd groups the commands about journals.
 func (p *program) journalCmd() *cobra.Command {
-	return group("journal", "Look after the journal of settlements", p.journalReplayCmd(), p.journalDamageCmd(), p.journalAcknowledgeCmd())
-}
-
-func (p *program) journalDamageCmd() *cobra.Command {
-	return does(p, &cobra.Command{Use: "damage", Short: "Show what was damaged in the journal, and what that can have cost", Args: args()},
-		p.ops.JournalDamage, &admin.Empty{}, func(w io.Writer, list *[]usage.Damage) {
-			printDamage(w, *list)
-			if len(*list) == 0 {
-				fmt.Fprintln(w, "Nothing is damaged that was not acknowledged.")
-			}
-		})
-}
-
-func (p *program) journalAcknowledgeCmd() *cobra.Command {
-	return does(p, &cobra.Command{
-		Use: "acknowledge", Short: "Note that damage of the journal was dealt with", Args: args(),
-		Long: `Note that somebody has read what "sluice journal damage" reports. From then on
+	return group("journal", "Look after the journal of settlements", p.journalReplayCmd(),
+		does(p, &cobra.Command{Use: "damage", Short: "Show what was damaged in the journal, and what that can have cost"},
+			p.ops.JournalDamage, &admin.Empty{}, func(w io.Writer, list *[]usage.Damage) {
+				printDamage(w, *list)
+				if len(*list) == 0 {
+					fmt.Fprintln(w, "Nothing is damaged that was not acknowledged.")
+				}
+			}),
+		does(p, &cobra.Command{
+			Use: "acknowledge", Short: "Note that damage of the journal was dealt with",
+			Long: `Note that somebody has read what "sluice journal damage" reports. From then on
 /readyz and "sluice audit" do not mention it any more. The damaged files and the
 reports stay in the folder journal/damaged of the data folder; delete them when
 you do not need them any more.`,
-	}, p.ops.JournalAcknowledge, &admin.Target{}, func(w io.Writer, list *[]usage.Damage) {
-		printDamage(w, *list)
-		fmt.Fprintf(w, "Acknowledged: %d.\n", len(*list))
-	})
+		}, p.ops.JournalAcknowledge, &admin.Target{}, func(w io.Writer, list *[]usage.Damage) {
+			printDamage(w, *list)
+			fmt.Fprintf(w, "Acknowledged: %d.\n", len(*list))
+		}))
 }
 
 // printDamage prints each damage of a journal: where it is, what it can have cost, and where the file is kept.

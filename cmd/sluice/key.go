@@ -14,14 +14,25 @@ import (
 // (docs/api.md#accounts-and-keys). Commands about one key take its id, never the key itself,
 // which would end up in the history of a shell.
 func (p *program) keyCmd() *cobra.Command {
-	return group("key", "Create, list and revoke API keys", p.keyListCmd(), p.keyCreateCmd(), p.keyRenameCmd(), p.keyLimitsCmd(), p.keyDeleteCmd(),
-		p.keyRegenerateMasterCmd(), p.keyDeactivateCmd(), p.keyRestoreCmd())
-}
-
-// keyListCmd prints the keys of an account, without their secret parts.
-func (p *program) keyListCmd() *cobra.Command {
-	in := admin.AccountPage{}
-	return lists(p, &cobra.Command{Use: "list ID", Short: "List the keys of an account", Args: args("ID")}, p.ops.KeyList, &in, keyColumns(), &in.Ref)
+	of, in := &admin.AccountPage{}, &admin.Target{} // only one of the commands runs
+	return group("key", "Create, list and revoke API keys", p.keyCreateCmd(), p.keyLimitsCmd(), p.keyDeleteCmd(),
+		lists(p, &cobra.Command{Use: "list ID", Short: "List the keys of an account"}, p.ops.KeyList, of, keyColumns(), &of.Ref),
+		// The master key has no name. The key itself stays the same, so programs that use it notice nothing.
+		does(p, &cobra.Command{Use: "rename KEYID NAME", Short: "Rename a sub-key"}, p.ops.KeyRename, in, func(w io.Writer, k *admin.Key) {
+			fmt.Fprintf(w, "Renamed key %s to %s.\n", k.ID, k.Name)
+		}, &in.Ref, &in.Name),
+		// Also how the owner gets a first key on a server without a terminal, so the account may be left out: an empty Ref is
+		// the owner account.
+		does(p, &cobra.Command{
+			Use: "regenerate-master [ID]", Short: "Replace a master key and print the new one",
+			Long: "Replace the master key of an account. The old key stops working immediately.\nWithout an ID, the key of the owner account is replaced: " + account.OwnerEmail + ".",
+		}, p.ops.KeyRegenerateMaster, in, func(w io.Writer, k *admin.RawKey) {
+			fmt.Fprintf(w, "The old master key no longer works. The new key is shown only once:\n\n  %s\n", k.Key)
+		}, &in.Ref),
+		// As abuse control does at a score of 100 (docs/api.md#abuse-control). The account can still sign in to the dashboard.
+		addReason(does(p, &cobra.Command{Use: "deactivate ID --reason R", Short: "Deactivate all keys of an account"}, p.ops.KeyDeactivate, in, printAccount, &in.Ref), &in.Reason),
+		// The abuse score is reset, too. Without that the next request would deactivate the keys again.
+		mayReason(does(p, &cobra.Command{Use: "restore ID", Short: "Reactivate the keys of an account"}, p.ops.KeyRestore, in, printAccount, &in.Ref), &in.Reason))
 }
 
 // keyCreateCmd creates a sub-key. The key is printed once and stored only as a hash, so
@@ -31,7 +42,7 @@ func (p *program) keyCreateCmd() *cobra.Command {
 	in := admin.KeyOrder{}
 	var flags limitFlags
 	cmd := does(p, &cobra.Command{
-		Use: "create ID --name N", Short: "Create a sub-key and print it", Args: args("ID"),
+		Use: "create ID --name N", Short: "Create a sub-key and print it",
 		PreRunE: func(c *cobra.Command, _ []string) error {
 			if !flags.given() {
 				return nil
@@ -45,14 +56,6 @@ func (p *program) keyCreateCmd() *cobra.Command {
 	cmd.Flags().StringVar(&in.Name, "name", "", "display `name` of the key")
 	flags.add(cmd)
 	return requires(cmd, "name")
-}
-
-// keyRenameCmd changes the display name of a sub-key. The master key has none. The key itself
-// stays the same, so programs that use it notice nothing.
-func (p *program) keyRenameCmd() *cobra.Command {
-	in := admin.Target{}
-	return does(p, &cobra.Command{Use: "rename KEYID NAME", Short: "Rename a sub-key", Args: args("KEYID", "NAME")},
-		p.ops.KeyRename, &in, func(w io.Writer, k *admin.Key) { fmt.Fprintf(w, "Renamed key %s to %s.\n", k.ID, k.Name) }, &in.Ref, &in.Name)
 }
 
 // keyDeleteCmd deletes a sub-key. The master key can only be replaced. Requests with the key
@@ -69,32 +72,4 @@ func (p *program) keyDeleteCmd() *cobra.Command {
 			})
 		},
 	}
-}
-
-// keyRegenerateMasterCmd replaces a master key. It is also how the owner gets a first key on a
-// server without a terminal, so the account may be left out.
-func (p *program) keyRegenerateMasterCmd() *cobra.Command {
-	in := admin.Target{} // an empty Ref is the owner account
-	return does(p, &cobra.Command{
-		Use: "regenerate-master [ID]", Short: "Replace a master key and print the new one", Args: optional("ID"),
-		Long: "Replace the master key of an account. The old key stops working immediately.\nWithout an ID, the key of the owner account is replaced: " + account.OwnerEmail + ".",
-	}, p.ops.KeyRegenerateMaster, &in, func(w io.Writer, k *admin.RawKey) {
-		fmt.Fprintf(w, "The old master key no longer works. The new key is shown only once:\n\n  %s\n", k.Key)
-	}, &in.Ref)
-}
-
-// keyDeactivateCmd deactivates all keys of an account, as abuse control does at a score of
-// 100 (docs/api.md#abuse-control). The account can still sign in to the dashboard.
-func (p *program) keyDeactivateCmd() *cobra.Command {
-	in := admin.Target{}
-	return addReason(does(p, &cobra.Command{Use: "deactivate ID --reason R", Short: "Deactivate all keys of an account", Args: args("ID")},
-		p.ops.KeyDeactivate, &in, printAccount, &in.Ref), &in.Reason)
-}
-
-// keyRestoreCmd reactivates the keys and resets the abuse score. Without the reset the next
-// request would deactivate them again.
-func (p *program) keyRestoreCmd() *cobra.Command {
-	in := admin.Target{}
-	return mayReason(does(p, &cobra.Command{Use: "restore ID", Short: "Reactivate the keys of an account", Args: args("ID")},
-		p.ops.KeyRestore, &in, printAccount, &in.Ref), &in.Reason)
 }

@@ -23,7 +23,7 @@ func (p *program) maintenanceStartCmd() *cobra.Command {
 	var in admin.NewMaintenance
 	var starts, lasts time.Duration
 	cmd := does(p, &cobra.Command{
-		Use: "start [MODEL...]", Short: "Answer calls of models, or of all, with 503",
+		Use: "start [MODEL...]", Short: "Answer calls of models, or of all, with 503", Args: cobra.ArbitraryArgs,
 		Long: `Answer calls of the models with 503 and Retry-After, on all servers of the
 installation, and show a banner on the pages. Without MODEL it concerns all models
 and videos. Calls that have begun end as usual.`,
@@ -50,7 +50,7 @@ func (p *program) announcePostCmd() *cobra.Command {
 	var in admin.NewAnnouncement
 	var starts, lasts time.Duration
 	cmd := does(p, &cobra.Command{
-		Use: "post TEXT", Short: "Show a banner on every page", Args: args("TEXT"),
+		Use: "post TEXT", Short: "Show a banner on every page",
 		Example: `  sluice announce post "Prices change on 1 December." --for 168h`,
 		PreRunE: func(*cobra.Command, []string) error {
 			in.From, in.Until = span(starts, lasts)
@@ -77,13 +77,13 @@ func span(starts, lasts time.Duration) (from, until time.Time) {
 
 // ordersCmd lists orders.
 func (p *program) ordersCmd(name string, op admin.Op[admin.Cursor, admin.List[steering.Order]], short string) *cobra.Command {
-	return lists(p, &cobra.Command{Use: name, Short: short, Args: args()}, op, &admin.Cursor{}, orderColumns())
+	return lists(p, &cobra.Command{Use: name, Short: short}, op, &admin.Cursor{}, orderColumns())
 }
 
 // endCmd ends an order.
 func (p *program) endCmd(op admin.Op[admin.EndedOrder, steering.Order], short string) *cobra.Command {
 	in := admin.EndedOrder{}
-	return addWhy(does(p, &cobra.Command{Use: "end ID", Short: short, Args: args("ID")}, op, &in, func(w io.Writer, o *steering.Order) {
+	return addWhy(does(p, &cobra.Command{Use: "end ID", Short: short}, op, &in, func(w io.Writer, o *steering.Order) {
 		fmt.Fprintf(w, "%s has ended\n", o.ID)
 	}, &in.ID), &in.Reason)
 }

@@ -61,7 +61,7 @@ func (p *program) modelsMoveCmd() *cobra.Command {
 	in := admin.ModelMove{}
 	var starts time.Duration
 	cmd := does(p, &cobra.Command{
-		Use: "move MODEL TIER", Short: "Move a model to another tier", Args: args("MODEL", "TIER"),
+		Use: "move MODEL TIER", Short: "Move a model to another tier",
 		Long: `Move a model to the tier free, basic or premium, on all servers of the
 installation. With --in the move is announced first: in GET /v1/catalog/changes
 and in the member "upcoming" of the model. It holds until the model is moved
@@ -80,7 +80,7 @@ again or back, whatever the configuration says.`,
 
 func (p *program) modelsMoveBackCmd() *cobra.Command {
 	in := admin.ModelMove{}
-	return addWhy(does(p, &cobra.Command{Use: "move-back MODEL", Short: "Give a model its configured tier again", Args: args("MODEL")},
+	return addWhy(does(p, &cobra.Command{Use: "move-back MODEL", Short: "Give a model its configured tier again"},
 		p.ops.ModelsMoveBack, &in, func(w io.Writer, o *steering.Order) { fmt.Fprintf(w, "%s has its configured tier\n", o.Model) }, &in.Model), &in.Reason)
 }
 

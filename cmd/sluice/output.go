@@ -69,6 +69,7 @@ func (p *program) setting(flag, variable string) string { return cmp.Or(flag, p.
 // does makes a command run an operation and print its result. The flags of the command write to in, and its arguments
 // go to the texts into, in order. people writes the result as text.
 func does[In, Out any](p *program, cmd *cobra.Command, op admin.Op[In, Out], in *In, people func(w io.Writer, out *Out), into ...*string) *cobra.Command {
+	takes(cmd)
 	cmd.RunE = func(c *cobra.Command, given []string) error {
 		place(given, into)
 		out, err := ask(c.Context(), p, op, *in)
@@ -82,6 +83,7 @@ func does[In, Out any](p *program, cmd *cobra.Command, op admin.Op[In, Out], in 
 
 // lists makes a command print all pages of a list as a table. in and into are those of does.
 func lists[In, T any, P admin.Pager[In]](p *program, cmd *cobra.Command, op admin.Op[In, admin.List[T]], in *In, cols columns[T], into ...*string) *cobra.Command {
+	takes(cmd)
 	cmd.RunE = func(c *cobra.Command, given []string) error {
 		place(given, into)
 		all, err := allOf[In, T, P](c.Context(), p, op, *in)
@@ -89,6 +91,20 @@ func lists[In, T any, P admin.Pager[In]](p *program, cmd *cobra.Command, op admi
 			return err
 		}
 		return cols.print(p, all)
+	}
+	return cmd
+}
+
+// page makes a command print one page of a list as a table. in and into are those of does.
+func page[In, T any](p *program, cmd *cobra.Command, op admin.Op[In, admin.List[T]], in *In, cols columns[T], into ...*string) *cobra.Command {
+	takes(cmd)
+	cmd.RunE = func(c *cobra.Command, given []string) error {
+		place(given, into)
+		out, err := ask(c.Context(), p, op, *in)
+		if err != nil {
+			return err
+		}
+		return cols.print(p, out.Data)
 	}
 	return cmd
 }
@@ -103,6 +119,14 @@ func place(given []string, into []*string) {
 	for i, text := range given[:min(len(given), len(into))] {
 		*into[i] = text
 	}
+}
+
+// judge prints a result, and fails if it is not good. Scripts notice that by the exit code.
+func (p *program) judge(v any, good bool, people func(w io.Writer)) error {
+	if err := p.print(v, people); err != nil || good {
+		return err
+	}
+	return errSilent
 }
 
 // print writes v as JSON if --json is set, and calls people to write it as text otherwise.

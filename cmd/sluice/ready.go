@@ -34,7 +34,7 @@ calls, or if no server is running.`,
 				Ready  bool            `json:"ready"`
 				Checks []health.Result `json:"checks"`
 			}{st.Ready, st.Checks}
-			err = p.print(out, func(w io.Writer) {
+			return p.judge(out, st.Ready, func(w io.Writer) {
 				fmt.Fprintln(w, map[bool]string{true: "ready", false: "not ready"}[st.Ready])
 				for _, c := range st.Checks {
 					if c.Message != "" {
@@ -42,10 +42,6 @@ calls, or if no server is running.`,
 					}
 				}
 			})
-			if err == nil && !st.Ready {
-				return errSilent
-			}
-			return err
 		},
 	}
 }

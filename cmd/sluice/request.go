@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/internal/ledger/refusal"
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/signal"
 )
@@ -23,7 +24,7 @@ func (p *program) requestCmd() *cobra.Command {
 func (p *program) requestShowCmd() *cobra.Command {
 	in := admin.RequestQuery{}
 	return does(p, &cobra.Command{
-		Use: "show ID", Short: "Show the way of a request: account, route, attempts, times, tokens, outcome", Args: args("ID"),
+		Use: "show ID", Short: "Show the way of a request: account, route, attempts, times, tokens, outcome",
 		Long:    "Show the way of a request. ID is its request id, the id of its completion, or the\nid that a trusted proxy gave it. Prompts and answers are not stored.",
 		Example: "  sluice request show 6701a3f24b1c9d0e8f7a6b5c4d3e2f10",
 	}, p.ops.RequestShow, &in, func(w io.Writer, out *admin.Requests) {
@@ -99,7 +100,7 @@ func printRefused(w io.Writer, c *admin.RefusedCall) {
 		{"Address", c.Address},
 		{"Path", c.Path},
 		{"Model", c.Model},
-		{"Refused", fmt.Sprintf("%d %s", c.Status, c.Type)},
+		{"Refused", fmt.Sprintf("%d %s", c.Status, c.Kind)},
 		{"Field", c.Param},
 	})
 }
@@ -131,7 +132,7 @@ func (p *program) requestRefusedCmd() *cobra.Command {
 			}
 			return p.print(all, func(w io.Writer) {
 				columns[admin.RefusedCall]{[]string{"AT", "STATUS", "TYPE", "FIELD", "MODEL", "KEY", "ADDRESS", "REQUEST"}, func(r *admin.RefusedCall) []string {
-					return []string{utcText(r.At), strconv.Itoa(r.Status), r.Type, r.Param, r.Model, r.KeyID, r.Address, cmp.Or(r.RequestID, r.ID)}
+					return []string{utcText(r.At), strconv.Itoa(r.Status), r.Kind, r.Param, r.Model, r.KeyID, r.Address, cmp.Or(r.RequestID, r.ID)}
 				}}.write(w, all.Data)
 				printHours(w, all.Hours)
 			})
@@ -142,11 +143,11 @@ func (p *program) requestRefusedCmd() *cobra.Command {
 }
 
 // printHours prints how many calls were refused in the last day and week.
-func printHours(w io.Writer, hours []admin.RefusedCount) {
+func printHours(w io.Writer, hours []refusal.Minute) {
 	var day, week int64
 	for _, h := range hours {
 		week += h.Calls
-		if time.Since(h.Hour) < 24*time.Hour {
+		if time.Since(h.Start) < 24*time.Hour {
 			day += h.Calls
 		}
 	}
@@ -157,7 +158,7 @@ func printHours(w io.Writer, hours []admin.RefusedCount) {
 func (p *program) accountSearchCmd() *cobra.Command {
 	in := admin.SearchQuery{}
 	cmd := does(p, &cobra.Command{
-		Use: "search TERM", Short: "Find accounts by e-mail, id, last four of a key, or request id", Args: args("TERM"),
+		Use: "search TERM", Short: "Find accounts by e-mail, id, last four of a key, or request id",
 		Long:    "Find accounts. TERM is an e-mail address or its beginning, the id of an account or\nkey, the last four characters of a key, or a request id.",
 		Example: "  sluice account search ana@\n  sluice account search k3Xq",
 	}, p.ops.AccountSearch, &in, func(w io.Writer, out *admin.List[admin.Match]) {
@@ -177,15 +178,6 @@ func (p *program) accountSearchCmd() *cobra.Command {
 	}, &in.Term)
 	cmd.Flags().StringVar(&in.After, "after", "", "continue after the `page` that said so")
 	return cmd
-}
-
-// accountSignalsCmd prints what in an account's calls is a reason to look at it.
-func (p *program) accountSignalsCmd() *cobra.Command {
-	in := admin.Target{}
-	return does(p, &cobra.Command{
-		Use: "signals ID|E-MAIL", Short: "Show patterns in an account's calls that hint at resale or proxying", Args: args("ID"),
-		Long: "Show patterns in an account's calls that its score does not show: sudden growth, a\nplan's limits used for hours, a key used from many networks, calls at even\nintervals. They are reasons to look, and have no effect by themselves.",
-	}, p.ops.AccountSignals, &in, printSignals, &in.Ref)
 }
 
 // printSignals prints the reasons to look at an account, and where its calls came from.

@@ -155,6 +155,29 @@ func optional(name string) cobra.PositionalArgs {
 	}
 }
 
+// takes makes a command check its arguments by the names in its usage line, unless it has a check of its own. A name in
+// brackets may be left out, and what follows a flag is its value.
+func takes(cmd *cobra.Command) {
+	if cmd.Args != nil {
+		return
+	}
+	var names []string
+	cmd.Args = args()
+	words := strings.Fields(cmd.Use)[1:]
+	for i, word := range words {
+		name, _, _ := strings.Cut(word, "|")
+		switch {
+		case strings.Contains(word, "--") || i > 0 && strings.Contains(words[i-1], "--"):
+		case strings.HasPrefix(name, "["):
+			cmd.Args = optional(strings.Trim(name, "[]"))
+		default:
+			name, _, _ = strings.Cut(name, "[")
+			names = append(names, name)
+			cmd.Args = args(names...)
+		}
+	}
+}
+
 // explain returns the exit code and the message for an error. With --json, an error of the
 // server is printed as the same error object that the API uses.
 func (p *program) explain(err error) (int, string) {

@@ -15,7 +15,7 @@ import (
 func (p *program) signInLinkCmd() *cobra.Command {
 	in := admin.Target{}
 	return mayReason(does(p, &cobra.Command{
-		Use: "signin-link E-MAIL", Short: "Create a one-time sign-in link for the dashboard", Args: args("E-MAIL"),
+		Use: "signin-link E-MAIL", Short: "Create a one-time sign-in link for the dashboard",
 		Long: `Create a link that signs the owner of an account in to the dashboard. It works
 once, within a day.
 

@@ -28,7 +28,17 @@ func (p *program) accountSetStaffCmd() *cobra.Command {
 
 // tokenCmd groups the commands about staff tokens (docs/support.md#tokens).
 func (p *program) tokenCmd() *cobra.Command {
-	return group("token", "Create, list and delete staff tokens for the admin API", p.tokenCreateCmd(), p.tokenListCmd(), p.tokenDeleteCmd())
+	of, in := &admin.AccountPage{}, &admin.Target{} // only one of the commands runs
+	return group("token", "Create, list and delete staff tokens for the admin API", p.tokenCreateCmd(),
+		// Without their text, which is not stored.
+		lists(p, &cobra.Command{Use: "list [ID]", Short: "List the tokens of a member of staff, or of all"}, p.ops.TokenList, of,
+			columns[admin.Token]{[]string{"TOKEN", "ACCOUNT", "NAME", "ENDS IN", "SCOPES", "EXPIRES", "LAST USED"}, func(t *admin.Token) []string {
+				return []string{t.ID, t.AccountID, t.Name, t.LastFour, commas(t.Scopes), timeText(&t.ExpiresAt), timeText(t.LastUsedAt)}
+			}}, &of.Ref),
+		// Requests with it are refused from then on.
+		does(p, &cobra.Command{Use: "delete TOKENID", Short: "Delete a staff token"}, p.ops.TokenDelete, in, func(w io.Writer, t *admin.Token) {
+			fmt.Fprintf(w, "Deleted token %s (%s).\n", t.ID, t.Name)
+		}, &in.Ref))
 }
 
 // tokenCreateCmd creates a token. It is printed once and stored only as a hash.
@@ -36,7 +46,7 @@ func (p *program) tokenCreateCmd() *cobra.Command {
 	var in admin.NewToken
 	var scopes []string
 	cmd := does(p, &cobra.Command{
-		Use: "create ID --name N --scope S...", Short: "Create a staff token and print it", Args: args("ID"),
+		Use: "create ID --name N --scope S...", Short: "Create a staff token and print it",
 		Example: "  sluice token create ana@example.com --name nightly --scope accounts:read,billing:read --days 30",
 		PreRunE: func(*cobra.Command, []string) error {
 			for _, s := range scopes {
@@ -57,20 +67,4 @@ func (p *program) tokenCreateCmd() *cobra.Command {
 	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "`scopes`, separated by commas")
 	cmd.Flags().IntVar(&in.Days, "days", 90, "how many `days` it is good")
 	return requires(cmd, "name", "scope")
-}
-
-// tokenListCmd prints tokens without their text, which is not stored.
-func (p *program) tokenListCmd() *cobra.Command {
-	in := admin.AccountPage{}
-	return lists(p, &cobra.Command{Use: "list [ID]", Short: "List the tokens of a member of staff, or of all", Args: optional("ID")}, p.ops.TokenList, &in,
-		columns[admin.Token]{[]string{"TOKEN", "ACCOUNT", "NAME", "ENDS IN", "SCOPES", "EXPIRES", "LAST USED"}, func(t *admin.Token) []string {
-			return []string{t.ID, t.AccountID, t.Name, t.LastFour, commas(t.Scopes), timeText(&t.ExpiresAt), timeText(t.LastUsedAt)}
-		}}, &in.Ref)
-}
-
-// tokenDeleteCmd revokes a token. Requests with it are refused from then on.
-func (p *program) tokenDeleteCmd() *cobra.Command {
-	in := admin.Target{}
-	return does(p, &cobra.Command{Use: "delete TOKENID", Short: "Delete a staff token", Args: args("TOKENID")},
-		p.ops.TokenDelete, &in, func(w io.Writer, t *admin.Token) { fmt.Fprintf(w, "Deleted token %s (%s).\n", t.ID, t.Name) }, &in.Ref)
 }

@@ -77,7 +77,7 @@ func (p *program) upstreamDrainCmd() *cobra.Command {
 	in := admin.UpstreamTarget{}
 	var lasts time.Duration
 	cmd := does(p, &cobra.Command{
-		Use: "drain PROVIDER[/UPSTREAM]", Short: "Send no new calls to an upstream", Args: args("PROVIDER"),
+		Use: "drain PROVIDER[/UPSTREAM]", Short: "Send no new calls to an upstream",
 		Long: `Send no new calls to an upstream, on all servers of the installation.
 
 Running calls end as usual; their retries go elsewhere. Without UPSTREAM all models
@@ -97,7 +97,7 @@ of the provider are drained. The order survives restarts.`,
 func (p *program) upstreamEnableCmd() *cobra.Command {
 	in := admin.UpstreamTarget{}
 	cmd := does(p, &cobra.Command{
-		Use: "enable PROVIDER[/UPSTREAM]", Short: "Send calls to an upstream again", Args: args("PROVIDER"),
+		Use: "enable PROVIDER[/UPSTREAM]", Short: "Send calls to an upstream again",
 		Long: "Send calls to an upstream again. Name it as it was drained; \"sluice upstream list\" shows that.",
 		PreRunE: func(_ *cobra.Command, given []string) error {
 			readTarget(&in, given[0])
@@ -109,20 +109,16 @@ func (p *program) upstreamEnableCmd() *cobra.Command {
 }
 
 func (p *program) upstreamHistoryCmd() *cobra.Command {
-	var limit int
-	cmd := &cobra.Command{
-		Use: "history", Short: "Show who drained, moved, closed and announced what", Args: args(),
-		RunE: func(c *cobra.Command, _ []string) error {
-			if limit < 1 || limit > 1000 {
+	in := admin.Cursor{}
+	cmd := page(p, &cobra.Command{
+		Use: "history", Short: "Show who drained, moved, closed and announced what",
+		PreRunE: func(c *cobra.Command, _ []string) error {
+			if in.Limit < 1 || in.Limit > 1000 {
 				return misused(c, errors.New("--limit is from 1 to 1000"))
 			}
-			page, err := ask(c.Context(), p, p.ops.SteeringHistory, admin.Cursor{Limit: limit})
-			if err != nil {
-				return err
-			}
-			return entryColumns("REASON").print(p, page.Data)
+			return nil
 		},
-	}
-	cmd.Flags().IntVar(&limit, "limit", 50, "how many `entries`, the newest first")
+	}, p.ops.SteeringHistory, &in, entryColumns("REASON"))
+	cmd.Flags().IntVar(&in.Limit, "limit", 50, "how many `entries`, the newest first")
 	return cmd
 }

@@ -20,7 +20,7 @@ import (
 func (p *program) usageCmd() *cobra.Command {
 	in := admin.UsageQuery{}
 	cmd := does(p, &cobra.Command{
-		Use: "usage ID|E-MAIL", Short: "Show the usage of an account", Args: args("ID"),
+		Use: "usage ID|E-MAIL", Short: "Show the usage of an account",
 		Example: "  sluice usage ana@example.com --days 7 --by model",
 	}, p.ops.UsageShow, &in, printUsage, &in.Ref)
 	cmd.Flags().IntVar(&in.Days, "days", 30, "number of `days`, including today")
@@ -63,7 +63,7 @@ func (p *program) auditCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = p.print(out, func(w io.Writer) {
+			return p.judge(out, len(out.Differences)+len(out.Damage) == 0, func(w io.Writer) {
 				// Only the sums that differ are printed, the recomputed ones first.
 				for _, d := range out.Differences {
 					fmt.Fprintf(w, "%s %s: %s: recomputed %s, stored %s\n", d.Day.Format(time.DateOnly), d.AccountID, d.What, sumsText(d.Rows, d.Sums), sumsText(d.Sums, d.Rows))
@@ -74,11 +74,6 @@ func (p *program) auditCmd() *cobra.Command {
 					fmt.Fprintln(w, "The journal was damaged. What it lost is in no sum. When you have dealt with it: sluice journal acknowledge")
 				}
 			})
-			// Scripts notice differences and damage by the exit code.
-			if err == nil && len(out.Differences)+len(out.Damage) > 0 {
-				return errSilent
-			}
-			return err
 		},
 	}
 }

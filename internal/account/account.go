@@ -38,10 +38,10 @@ type Account struct {
 
 // Mark records since when and why an account is suspended or deactivated.
 type Mark struct {
-	At     time.Time
-	Reason string
+	At     time.Time `json:"at"`
+	Reason string    `json:"reason"`
 	// Final is set when an account was terminated or closed. Unsuspend refuses it.
-	Final bool
+	Final bool `json:"-"`
 }
 
 // UpgradeHelps reports whether a higher plan would raise the account's requests a minute: there is one, and
@@ -74,29 +74,23 @@ func (a *Account) SubKeys() int {
 
 // Key returns a key by its id, or nil if the account has no such key.
 func (a *Account) Key(id string) *Key {
-	_, k := a.key(id)
-	return k
-}
-
-// key returns a key by its id and its index in Keys, or -1 and nil.
-func (a *Account) key(id string) (int, *Key) {
 	for i := range a.Keys {
 		if a.Keys[i].ID == id {
-			return i, &a.Keys[i]
+			return &a.Keys[i]
 		}
 	}
-	return -1, nil
+	return nil
 }
 
 // Entry is one line of the audit log: who changed what, when and why.
 type Entry struct {
-	Seq       int64 // rises over all accounts; other nodes follow the log by it
-	At        time.Time
-	Actor     string // who did it, such as owner or cli:root
-	Action    string // what happened, such as key.create; empty: nothing did, and the entry is not stored
-	AccountID string
-	Detail    string
-	Reason    string // as the operator gave it; empty for most actions
+	Seq       int64     `json:"seq"` // rises over all accounts; other nodes follow the log by it
+	At        time.Time `json:"at"`
+	Actor     string    `json:"actor"`  // who did it, such as owner or cli:root
+	Action    string    `json:"action"` // what happened, such as key.create; empty: nothing did, and the entry is not stored
+	AccountID string    `json:"-"`
+	Detail    string    `json:"detail,omitempty"`
+	Reason    string    `json:"reason,omitempty"` // as the operator gave it; empty for most actions
 }
 
 // maxEmail is how long an address may be, in bytes: the longest that mail servers accept.

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -64,10 +65,7 @@ func New(store Store, opts *Options) *Accounts {
 	if opts == nil {
 		opts = &Options{}
 	}
-	a := &Accounts{store: store, brand: opts.Brand, onChange: opts.OnChange, now: opts.Now}
-	if a.brand == "" {
-		a.brand = "service"
-	}
+	a := &Accounts{store: store, brand: cmp.Or(opts.Brand, "service"), onChange: opts.OnChange, now: opts.Now}
 	if a.onChange == nil { // so that callers need not check
 		a.onChange = func(*Account) {}
 	}
@@ -143,15 +141,10 @@ func (as *Accounts) SetPlan(ctx context.Context, actor, ref string, plan Plan) (
 // there is.
 func (as *Accounts) SetLimits(ctx context.Context, actor, ref string, o Overrides) (*Account, error) {
 	return as.change(ctx, actor, ref, func(a *Account, e *Entry) error {
-		if o.RequestsPerMinute != nil {
-			a.Overrides.RequestsPerMinute = o.RequestsPerMinute
-		}
-		if o.Concurrent != nil {
-			a.Overrides.Concurrent = o.Concurrent
-		}
-		if o.TokensPerMinute != nil {
-			a.Overrides.TokensPerMinute = o.TokensPerMinute
-		}
+		was := &a.Overrides
+		was.RequestsPerMinute = cmp.Or(o.RequestsPerMinute, was.RequestsPerMinute)
+		was.Concurrent = cmp.Or(o.Concurrent, was.Concurrent)
+		was.TokensPerMinute = cmp.Or(o.TokensPerMinute, was.TokensPerMinute)
 		e.Action, e.Detail = "account.set_limits", o.String()
 		return nil
 	})
@@ -203,16 +196,20 @@ func aliasText(names map[string]string) string {
 // Suspend locks the account: its requests are answered 423 until Unsuspend. To end the subscription
 // as well, use billing.Terminate. Suspending twice keeps the first reason.
 func (as *Accounts) Suspend(ctx context.Context, actor, ref, reason string) (*Account, error) {
+	return as.mark(ctx, actor, ref, "account.suspend", reason, func(a *Account) **Mark { return &a.Suspended })
+}
+
+// mark sets a mark of the account, and keeps the one that there is.
+func (as *Accounts) mark(ctx context.Context, actor, ref, action, reason string, of func(*Account) **Mark) (*Account, error) {
 	reason, err := parseReason(reason)
 	if err != nil {
 		return nil, err
 	}
 	return as.change(ctx, actor, ref, func(a *Account, e *Entry) error {
-		if a.Suspended != nil {
-			return nil
+		if mark := of(a); *mark == nil {
+			*mark = &Mark{At: e.At, Reason: reason}
+			e.Action, e.Reason = action, reason
 		}
-		a.Suspended = &Mark{At: e.At, Reason: reason}
-		e.Action, e.Reason = "account.suspend", reason
 		return nil
 	})
 }
@@ -235,18 +232,7 @@ func (as *Accounts) Unsuspend(ctx context.Context, actor, ref string) (*Account,
 
 // Deactivate switches every key of the account off, those made later too (docs/api.md#abuse-control).
 func (as *Accounts) Deactivate(ctx context.Context, actor, ref, reason string) (*Account, error) {
-	reason, err := parseReason(reason)
-	if err != nil {
-		return nil, err
-	}
-	return as.change(ctx, actor, ref, func(a *Account, e *Entry) error {
-		if a.Deactivated != nil {
-			return nil
-		}
-		a.Deactivated = &Mark{At: e.At, Reason: reason}
-		e.Action, e.Reason = "keys.deactivate", reason
-		return nil
-	})
+	return as.mark(ctx, actor, ref, "keys.deactivate", reason, func(a *Account) **Mark { return &a.Deactivated })
 }
 
 // Restore takes Deactivate back: the account's keys work again.
@@ -321,22 +307,16 @@ func (as *Accounts) RenameKey(ctx context.Context, actor, keyID, name string) (*
 	if err != nil {
 		return nil, err
 	}
-	var renamed Key
-	_, err = as.changeSubKey(ctx, actor, keyID, func(a *Account, i int, e *Entry) error {
-		if was := a.Keys[i].Name; was != name {
+	return as.changeSubKey(ctx, actor, keyID, func(a *Account, k *Key, e *Entry) error {
+		if k.Name != name {
 			if err := a.free(name, keyID); err != nil {
 				return err
 			}
-			e.Action, e.Detail = "key.rename", keyID+" ("+was+" to "+name+")"
-			a.Keys[i].Name = name
+			e.Action, e.Detail = "key.rename", keyID+" ("+k.Name+" to "+name+")"
+			k.Name = name
 		}
-		renamed = a.Keys[i]
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &renamed, nil
 }
 
 // LimitKey replaces the limits of a sub-key. Nil removes them.
@@ -346,9 +326,7 @@ func (as *Accounts) LimitKey(ctx context.Context, actor, keyID string, limits *K
 	if err != nil {
 		return nil, err
 	}
-	var limited Key
-	_, err = as.changeSubKey(ctx, actor, keyID, func(a *Account, i int, e *Entry) error {
-		k := &a.Keys[i]
+	return as.changeSubKey(ctx, actor, keyID, func(_ *Account, k *Key, e *Entry) error {
 		if err := limits.checkExpiry(k.Limits, now); err != nil {
 			return err
 		}
@@ -356,20 +334,15 @@ func (as *Accounts) LimitKey(ctx context.Context, actor, keyID string, limits *K
 			k.Limits = limits
 			e.Action, e.Detail = "key.set_limits", keyDetail(k)
 		}
-		limited = *k
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &limited, nil
 }
 
 // DeleteKey revokes a sub-key for good. When it returns, the key is refused.
 func (as *Accounts) DeleteKey(ctx context.Context, actor, keyID string) error {
-	_, err := as.changeSubKey(ctx, actor, keyID, func(a *Account, i int, e *Entry) error {
-		e.Action, e.Detail = "key.delete", keyID+" ("+a.Keys[i].Name+")"
-		a.Keys = slices.Delete(a.Keys, i, i+1)
+	_, err := as.changeSubKey(ctx, actor, keyID, func(a *Account, k *Key, e *Entry) error {
+		e.Action, e.Detail = "key.delete", keyID+" ("+k.Name+")"
+		a.Keys = slices.DeleteFunc(a.Keys, func(k Key) bool { return k.ID == keyID })
 		return nil
 	})
 	return err
@@ -420,19 +393,25 @@ func (as *Accounts) change(ctx context.Context, actor, ref string, apply func(*A
 	return changed, nil
 }
 
-// changeSubKey is change for one sub-key. i is the index of the key in a.Keys. The master key is
-// refused.
-func (as *Accounts) changeSubKey(ctx context.Context, actor, keyID string, apply func(a *Account, i int, e *Entry) error) (*Account, error) {
-	return as.change(ctx, actor, keyID, func(a *Account, e *Entry) error {
-		i, k := a.key(keyID)
+// changeSubKey is change for one sub-key, k of a.Keys, and returns it as it is then. The master key is refused.
+func (as *Accounts) changeSubKey(ctx context.Context, actor, keyID string, apply func(a *Account, k *Key, e *Entry) error) (*Key, error) {
+	var changed Key
+	_, err := as.change(ctx, actor, keyID, func(a *Account, e *Entry) error {
+		k := a.Key(keyID)
 		if k == nil {
 			return fault.New(fault.NotFound, "there is no key %q", excerpt.Of(keyID, maxEcho))
 		}
 		if k.Master {
 			return fault.New(fault.Invalid, "the master key cannot be renamed, limited or deleted; regenerate it instead")
 		}
-		return apply(a, i, e)
+		err := apply(a, k, e)
+		changed = *k
+		return err
 	})
+	if err != nil {
+		return nil, err
+	}
+	return &changed, nil
 }
 
 // refresh publishes what the store has after a change whose outcome is not known: the commit may

@@ -51,6 +51,22 @@ func orUnlimited(l *Limit) Limit {
 	return *l
 }
 
+// Rate is one of the limits that are numbers.
+type Rate struct {
+	Name  string // of its field
+	Text  string // what it counts
+	Limit **Limit
+}
+
+// Rates returns the limits that are numbers, for reading and setting them.
+func (l *KeyLimits) Rates() []Rate {
+	return []Rate{
+		{"requests_per_minute", "requests a minute", &l.RequestsPerMinute},
+		{"tokens_per_minute", "tokens a minute", &l.TokensPerMinute},
+		{"units_per_month", "units a month", &l.UnitsPerMonth},
+	}
+}
+
 // Allows reports whether requests with the key may name a model, by its id.
 func (l *KeyLimits) Allows(model string) bool {
 	return l == nil || len(l.Models) == 0 || slices.Contains(l.Models, model)
@@ -106,16 +122,13 @@ func (l *KeyLimits) check() (*KeyLimits, error) {
 		return nil, nil
 	}
 	c := *l
-	for _, v := range []struct {
-		name  string
-		limit **Limit
-	}{{"requests_per_minute", &c.RequestsPerMinute}, {"tokens_per_minute", &c.TokensPerMinute}, {"units_per_month", &c.UnitsPerMonth}} {
-		switch n := *v.limit; {
+	for _, v := range c.Rates() {
+		switch n := *v.Limit; {
 		case n == nil:
 		case *n == Unlimited:
-			*v.limit = nil
+			*v.Limit = nil
 		case *n < 1 || *n > MostLimit:
-			return nil, fault.New(fault.Invalid, "a limit of a key is a whole number from 1 to %d; leave it out for none", MostLimit).At(v.name)
+			return nil, fault.New(fault.Invalid, "a limit of a key is a whole number from 1 to %d; leave it out for none", MostLimit).At(v.Name)
 		}
 	}
 	if len(c.Models) > MaxKeyEntries || slices.ContainsFunc(c.Models, func(id string) bool { return id == "" || len(id) > maxModelID }) {
@@ -186,28 +199,30 @@ func (l *KeyLimits) String() string {
 		return ""
 	}
 	var parts []string
-	count := func(n *Limit, what string) {
-		if n != nil {
-			parts = append(parts, fmt.Sprintf("%d %s", *n, what))
+	for _, r := range l.Rates() {
+		if *r.Limit != nil {
+			parts = append(parts, fmt.Sprintf("%d %s", **r.Limit, r.Text))
 		}
 	}
-	count(l.RequestsPerMinute, "requests a minute")
-	count(l.TokensPerMinute, "tokens a minute")
-	count(l.UnitsPerMonth, "units a month")
 	if len(l.Models) > 0 {
 		parts = append(parts, "models "+strings.Join(l.Models, ", "))
 	}
 	if len(l.Addresses) > 0 {
-		list := make([]string, len(l.Addresses))
-		for i, p := range l.Addresses {
-			list[i] = AddressText(p)
-		}
-		parts = append(parts, "addresses "+strings.Join(list, ", "))
+		parts = append(parts, "addresses "+l.AddressList())
 	}
 	if !l.ExpiresAt.IsZero() {
 		parts = append(parts, "expires "+l.ExpiresAt.Format("2006-01-02 15:04 UTC"))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// AddressList returns Addresses as text, which ParseAddresses reads.
+func (l *KeyLimits) AddressList() string {
+	list := make([]string, len(l.Addresses))
+	for i, p := range l.Addresses {
+		list[i] = AddressText(p)
+	}
+	return strings.Join(list, ", ")
 }
 
 // AddressText writes a network, and a single address without the length of its prefix.

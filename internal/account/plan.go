@@ -34,6 +34,15 @@ func ParsePlan(name string) (Plan, error) {
 	return None, fmt.Errorf("%q is not a plan; use none, free, basic, premium or scale", name)
 }
 
+// MarshalText returns the plan's name, which is what it is in JSON.
+func (p Plan) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText reads the name of a plan.
+func (p *Plan) UnmarshalText(name []byte) (err error) {
+	*p, err = ParsePlan(string(name))
+	return err
+}
+
 // Includes reports whether the plan covers models of the tier. Free-tier models need no plan at all
 // (docs/api.md#plan-and-model-access).
 func (p Plan) Includes(tier Plan) bool { return tier <= Free || p >= tier }

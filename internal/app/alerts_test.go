@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"sluice/internal/account"
 	"sluice/internal/app/config"
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/alert"
@@ -96,7 +97,7 @@ func TestWebhooks(t *testing.T) {
 		t.Error("the webhook is still there")
 	}
 	var actions []string
-	for _, e := range must[admin.List[admin.Entry]](n, "account.history", admin.AccountPage{Ref: ana.email}).Data {
+	for _, e := range must[admin.List[account.Entry]](n, "account.history", admin.AccountPage{Ref: ana.email}).Data {
 		actions = append(actions, e.Action)
 	}
 	if !slices.Contains(actions, "webhook.create") || !slices.Contains(actions, "webhook.delete") {

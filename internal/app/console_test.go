@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"sluice/internal/account"
 	"sluice/internal/operate/admin"
 )
 
@@ -76,8 +77,8 @@ func TestConsoleActions(t *testing.T) {
 		if !tt.check(after) || after.Version <= before.Version {
 			t.Errorf("after %s the account is %+v", tt.action, after)
 		}
-		log := must[admin.List[admin.Entry]](n, "account.history", admin.AccountPage{Ref: id}).Data
-		i := slices.IndexFunc(log, func(e admin.Entry) bool { return e.Reason == why || e.Detail == why })
+		log := must[admin.List[account.Entry]](n, "account.history", admin.AccountPage{Ref: id}).Data
+		i := slices.IndexFunc(log, func(e account.Entry) bool { return e.Reason == why || e.Detail == why })
 		if log[0].Action != tt.entry || log[0].Actor != "staff:boss@example.com" || i > 1 {
 			t.Errorf("the newest entries of the audit log after %s are %+v, want %s and the reason", tt.action, log[:2], tt.entry)
 		}

@@ -73,7 +73,7 @@ func (f *facts) close() error { return errors.Join(f.store.Close(), f.dir.Close(
 // openFacts locks the data folder and opens the database. A second server on the folder fails here.
 func (a *App) openFacts(ctx context.Context, cfg *config.Config) (err error) {
 	a.facts, err = openFacts(ctx, cfg, func(ctx context.Context, database, dir string) (*sqlstore.Store, error) {
-		return sqlstore.OpenReporting(ctx, database, dir, a.reportMigration)
+		return sqlstore.Open(ctx, database, dir, a.reportMigration)
 	})
 	if err != nil {
 		return datadir.Advise(err)

@@ -44,7 +44,7 @@ func (a *App) openLedger(ctx context.Context, cfg *config.Config) (err error) {
 
 // visitRedis returns what an offline command shares with running servers: how it tells them that it has changed an
 // account, and the totals of units. Both are nil without a Redis.
-func visitRedis(cfg *config.Config, f *facts) (revoke func(accountID string), units abuse.Counter) {
+func visitRedis(cfg *config.Config, f *facts) (revoke func(accountID string), units abuse.Totals) {
 	if cfg.Redis == "" || f.alone() {
 		return nil, nil
 	}

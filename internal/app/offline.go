@@ -98,7 +98,7 @@ func (a *App) openOffline(cfg *config.Config) {
 	a.notices = notice.New(f.stores.tickets, nil, cfg.Origin, nil)
 	a.feedback = feedback.New(f.stores.service, nil, nil)
 	a.alerts.history = alert.NewHistory(f.stores.alerts, func() alert.Settings { return a.settings.Load().Alerts() }, nil)
-	a.abuse = abuse.New(f.stores.calls, abuse.Options{Plans: a.plans, Accounts: f.accounts, Flush: a.books.Flush, Counter: units})
+	a.abuse = abuse.New(f.stores.calls, abuse.Options{Plans: a.plans, Accounts: f.accounts, Flush: a.books.Flush, Totals: units})
 	a.tickets = ticket.NewOffice(f.stores.tickets, nil, func() ticket.Settings { return ticket.Settings{} })
 }
 

@@ -72,7 +72,7 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		Plans:   a.plans,
 		Catalog: a.catalog,
 		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Activity: a.activity(), Refusals: refusal.NewView(a.refusals, a.facts.stores.calls), Notices: a.notices, Tickets: a.tickets, Billing: a.billing, Hooks: a.alerts.hooks,
-		API:          func() dashboard.API { return a.api }, // a function: the API is made after its pages
+		API:          func() *httpapi.API { return a.api }, // a function: the API is made after its pages
 		Reads:        a.reads,
 		Models:       info,
 		Stored:       responses.NewArchive(a.facts.stores.kept, &responses.ArchiveOptions{Key: a.facts.store.Key()}).Export,

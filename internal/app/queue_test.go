@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/internal/account"
 	"sluice/internal/operate/admin"
 )
 
@@ -53,7 +54,7 @@ func TestQueue(t *testing.T) {
 	r = eve.get(path)
 	eve.wants(eve.post(path+"/snooze", "version", between(r.body, `name="version" value="`, `"`), "days", "3"), "snoozing", 303, path)
 	eve.wants(eve.get("/support/queue?view=snoozed"), "what is snoozed", 200, path)
-	log := must[admin.List[admin.Entry]](n, "account.history", admin.AccountPage{Ref: ana.email}).Data
+	log := must[admin.List[account.Entry]](n, "account.history", admin.AccountPage{Ref: ana.email}).Data
 	if log[0].Action != "matter.snooze" || log[0].Actor != "staff:eve@example.com" {
 		t.Errorf("the last entry of the audit log is %+v", log[0])
 	}

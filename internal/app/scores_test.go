@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/internal/ledger/abuse"
 	"sluice/internal/operate/admin"
 	"sluice/internal/testkit/pgtest"
 )
@@ -49,7 +50,7 @@ func TestScoreReachesHundred(t *testing.T) {
 	history := must[admin.Abuse](n, "account.abuse", ref)
 	var kinds []string
 	for _, e := range history.Events {
-		kinds = append(kinds, e.Kind)
+		kinds = append(kinds, string(e.Kind))
 	}
 	if got := strings.Join(kinds, " "); history.Score != 100 || got != "deactivated inquiry warning warning review" {
 		t.Errorf("score %d with events %q, want 100 and each threshold once, newest first", history.Score, got)
@@ -132,7 +133,7 @@ func scoreOverNodes(t *testing.T, nodes []*node, email string) (wrong string) {
 			history := must[admin.Abuse](nodes[round], "account.abuse", ref)
 			got := map[string]int{}
 			for _, e := range history.Events {
-				got[e.Kind]++
+				got[string(e.Kind)]++
 			}
 			return history.Score == 100 && maps.Equal(got, want)
 		})
@@ -167,11 +168,11 @@ func TestScoreWithoutRedis(t *testing.T) {
 			eventually(t, "401 on each node", func() bool { return n.get("/v1/models", made.MasterKey).status == 401 })
 		}
 		eventually(t, "the deactivation in the history", func() bool {
-			return slices.ContainsFunc(must[admin.Abuse](nodes[1], "account.abuse", ref).Events, func(e *admin.AbuseEvent) bool { return e.Kind == "deactivated" })
+			return slices.ContainsFunc(must[admin.Abuse](nodes[1], "account.abuse", ref).Events, func(e abuse.Event) bool { return e.Kind == "deactivated" })
 		})
 		seen := map[string]int{}
 		for _, e := range must[admin.Abuse](nodes[2], "account.abuse", ref).Events {
-			seen[e.Kind]++
+			seen[string(e.Kind)]++
 		}
 		if seen["deactivated"] != 1 || seen["inquiry"] > 1 || seen["warning"] > 2 {
 			t.Errorf("events %v, want each threshold once", seen)

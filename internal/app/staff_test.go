@@ -12,6 +12,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
+	"sluice/internal/account"
 	"sluice/internal/operate/admin"
 	"sluice/internal/store/sqlstore"
 	"sluice/internal/web/support"
@@ -214,7 +215,7 @@ func TestAdminAPI(t *testing.T) {
 	if got := n.get("/v1/models", customer.key); got.status != 423 {
 		t.Errorf("a request after the suspension = %d, want 423", got.status)
 	}
-	var log admin.List[admin.Entry]
+	var log admin.List[account.Entry]
 	r = n.bearer("GET", "/admin/v1/accounts/customer@example.com/history?limit=1", token, "")
 	if err := json.Unmarshal([]byte(r.body), &log); err != nil || len(log.Data) != 1 || !strings.HasPrefix(log.Data[0].Actor, "staff:boss@example.com token tok_") || log.Data[0].Reason != "terms" || log.Next == "" {
 		t.Errorf("the newest entry of the audit log = %s, want the suspension by the token's member, and a cursor", r.body)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/account"
 	"sluice/internal/kit/fault"
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/steering"
@@ -81,7 +82,7 @@ models:
 	if r := n.ask(key, "b"); r.status != 200 {
 		t.Errorf("a request for what is enabled again = %d %s", r.status, r.body)
 	}
-	log := must[admin.List[admin.Entry]](n, "steering.history", admin.Cursor{}).Data
+	log := must[admin.List[account.Entry]](n, "steering.history", admin.Cursor{}).Data
 	if len(log) != 3 || log[0].Action != "upstream.enable" || log[2].Detail != "one" || log[2].Reason != "their incident" {
 		t.Errorf("steering.history = %+v", log)
 	}

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/internal/account"
 	"sluice/internal/operate/admin"
+	"sluice/internal/operate/ticket"
 )
 
 // ticketPath matches the path of a conversation.
@@ -31,11 +33,11 @@ func TestTickets(t *testing.T) {
 	eventually(t, "the mail to the customer", func() bool {
 		return strings.Contains(n.log.String(), `/dashboard/messages\nSupport: help@example.com or https://help.example.com`)
 	})
-	queue := func(view string) []admin.Ticket {
+	queue := func(view string) []ticket.Ticket {
 		t.Helper()
-		return must[admin.List[admin.Ticket]](n, "matter.list", admin.TicketQuery{View: view}).Data
+		return must[admin.List[ticket.Ticket]](n, "matter.list", admin.TicketQuery{View: view}).Data
 	}
-	var off admin.Ticket
+	var off ticket.Ticket
 	eventually(t, "the account in the queue", func() bool {
 		for _, m := range queue("waiting") {
 			if m.Kind == "deactivated" && m.Email == ana.email {
@@ -62,7 +64,7 @@ func TestTickets(t *testing.T) {
 	// Support answers, and one of two members decides.
 	id := path[strings.LastIndex(path, "/")+1:]
 	got := must[admin.TicketThread](n, "matter.answer", admin.TicketStep{Actor: "staff:eve", ID: id, Text: "What for?"})
-	if len(got.Thread) != 2 || got.WaitsFor != "customer" || got.Assignee != "staff:eve" {
+	if len(got.Thread) != 2 || got.Waits != "customer" || got.Assignee != "staff:eve" {
 		t.Errorf("matter.answer = %+v", got)
 	}
 	eventually(t, "the mail to the customer", func() bool { return strings.Contains(n.log.String(), "What for?") })
@@ -92,7 +94,7 @@ func TestTickets(t *testing.T) {
 			t.Errorf("%+v still waits although the keys work", m)
 		}
 	}
-	log := must[admin.List[admin.Entry]](n, "account.history", admin.AccountPage{Ref: ana.email}).Data
+	log := must[admin.List[account.Entry]](n, "account.history", admin.AccountPage{Ref: ana.email}).Data
 	var actions []string
 	for _, e := range log {
 		actions = append(actions, e.Action)
@@ -110,7 +112,7 @@ func TestTickets(t *testing.T) {
 		t.Errorf("a call of a suspended account = %d %s", r.status, r.body)
 	}
 	bob.wants(bob.post("/dashboard/messages/"+m.ID+"/answer", "text", "Sorry."), "an answer of a suspended customer", 303, m.ID)
-	if got := must[admin.TicketThread](n, "matter.show", admin.TicketRef{ID: m.ID}); got.State != "open" || got.WaitsFor != "support" {
+	if got := must[admin.TicketThread](n, "matter.show", admin.TicketRef{ID: m.ID}); got.State != "open" || got.Waits != "support" {
 		t.Errorf("the ticket after the customer's answer = %+v", got)
 	}
 	must[admin.TicketThread](n, "matter.decide", admin.TicketStep{Actor: "staff:eve", ID: m.ID, Decision: "restore", Reason: "promised", Text: "Welcome back."})

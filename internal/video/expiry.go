@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"sluice/internal/kit/pace"
-	"sluice/internal/ledger/usage"
 )
 
 // ExpiryStore finds and deletes jobs whose time is over.
@@ -77,10 +76,4 @@ func (l *Line) expire(ctx context.Context, j *Job, now time.Time) error {
 		}
 	}
 	return l.expired.DeleteVideo(ctx, j.ID)
-}
-
-// unsettled adapts a change that never finishes a job, and so never settles it, to the form that
-// the Store wants.
-func unsettled(rule func(*Job) error) func(*Job) (*usage.Settlement, error) {
-	return func(j *Job) (*usage.Settlement, error) { return nil, rule(j) }
 }

@@ -1,6 +1,7 @@
 package video
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,19 +45,9 @@ const (
 	dropPatience = 10 * time.Second
 )
 
-// RemoteOptions are the optional settings of Remote. The zero value is the default.
-type RemoteOptions struct {
-	// Pause is the first pause between two polls. The default is two seconds.
-	Pause time.Duration
-}
-
-// Remote returns a Renderer that uses a vendor. A nil opts means the defaults.
-func Remote(v Vendor, opts *RemoteOptions) Renderer {
-	r := &remote{vendor: v, pause: defaultPause}
-	if opts != nil && opts.Pause > 0 {
-		r.pause = opts.Pause
-	}
-	return r
+// Remote returns a Renderer that uses a vendor. The first pause between two polls is given by tests; 0: the default.
+func Remote(v Vendor, pause time.Duration) Renderer {
+	return &remote{vendor: v, pause: cmp.Or(pause, defaultPause)}
 }
 
 // remote implements Renderer with a vendor's jobs.

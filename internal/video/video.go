@@ -93,12 +93,6 @@ func (j *Job) file(attempt int) string { return fmt.Sprintf("videos/%s-%d.mp4", 
 // File returns the name of the finished file. Only the last attempt can have finished the job.
 func (j *Job) File() string { return j.file(j.Attempts) }
 
-// heldBy reports whether the claim with which the worker got c still stands. Each claim increments
-// Attempts, so an old claim of the same node does not count.
-func (j *Job) heldBy(c *Job) bool {
-	return j.Status == Running && j.Node == c.Node && j.Attempts == c.Attempts
-}
-
 // finish puts the job into a final state, ends the claim, and starts the time for which the job is
 // kept.
 func (j *Job) finish(s Status, now time.Time, keep time.Duration) {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/kit/health"
 	"sluice/internal/kit/pace"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/video/blob"
@@ -22,7 +23,6 @@ const (
 	beatEvery  = time.Second
 	retryAfter = 2 * time.Second // multiplied by the number of attempts
 	sweepEvery = time.Minute
-	warnEvery  = time.Minute // between two warnings that the database does not answer
 	// sweepAtOnce is the number of expired jobs that are read at once.
 	sweepAtOnce = 100
 	// staleAfter is how long an unfinished file must have been untouched to conclude that its
@@ -60,7 +60,7 @@ func (l *Line) Run(ctx context.Context) {
 	ended := make(chan struct{})
 	released := false
 	running := 0
-	warned := time.Time{}
+	var trouble health.Trouble
 	for {
 		var err error
 		// Until it succeeds, no job is claimed: otherwise the release would end our own new claims.
@@ -81,9 +81,8 @@ func (l *Line) Run(ctx context.Context) {
 				ended <- struct{}{}
 			})
 		}
-		if err != nil && ctx.Err() == nil && time.Since(warned) >= warnEvery {
-			warned = time.Now()
-			l.log.Warn("video jobs are waiting: the database does not answer", "error", err.Error())
+		if err != nil && ctx.Err() == nil {
+			trouble.Failed(l.log, "video jobs are waiting: the database does not answer", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -190,16 +189,19 @@ func (l *Line) succeed(ctx context.Context, j *Job, info blob.Info, patience tim
 	defer cancel()
 	// The id is made once, so that a repeated try can recognize its own success.
 	generation := newID("gen_")
-	_, err := l.insist(ctx, j, func(now *Job, s *Settings) error {
-		if now.Generation == generation {
-			return nil // an earlier try was stored, but its reply got lost
-		}
-		if err := now.held(j); err != nil {
-			return err
-		}
-		now.Progress, now.Generation, now.Size, now.SHA256 = 100, generation, info.Size, info.SHA256
-		now.finish(Succeeded, time.Now(), s.Keep)
-		return nil
+	err := l.retry(ctx, func() error {
+		_, err := l.change(ctx, j.ID, func(now *Job, s *Settings) error {
+			if now.Generation == generation {
+				return nil // an earlier try was stored, but its reply got lost
+			}
+			if err := now.held(j); err != nil {
+				return err
+			}
+			now.Progress, now.Generation, now.Size, now.SHA256 = 100, generation, info.Size, info.SHA256
+			now.finish(Succeeded, time.Now(), s.Keep)
+			return nil
+		})
+		return err
 	})
 	if given(err) {
 		_ = l.files.Delete(ctx, j.file(j.Attempts)) // if that fails, it is deleted with the job
@@ -212,10 +214,11 @@ func given(err error) bool {
 	return errors.Is(err, errLost) || errors.Is(err, ErrCancelled) || errors.Is(err, ErrGone)
 }
 
-// held returns why a claim no longer stands, or nil if it does.
+// held returns why the claim with which the worker got c no longer stands, or nil if it does. Each claim increments
+// Attempts, so an old claim of the same node does not count.
 func (j *Job) held(c *Job) error {
 	switch {
-	case j.heldBy(c):
+	case j.Status == Running && j.Node == c.Node && j.Attempts == c.Attempts:
 		return nil
 	case j.Status == Cancelled:
 		return ErrCancelled
@@ -238,13 +241,7 @@ func (s *Settings) engineOf(credential string) *Engine {
 func (l *Line) begun(ctx context.Context, j *Job, upstream string) error {
 	ctx, cancel := context.WithTimeout(ctx, l.settings.Load().Lease)
 	defer cancel()
-	_, err := l.insist(ctx, j, func(now *Job, _ *Settings) error {
-		if err := now.held(j); err != nil {
-			return err
-		}
-		now.Upstream = upstream
-		return nil
-	})
+	err := l.insist(ctx, j, func(now *Job, _ *Settings) { now.Upstream = upstream })
 	if err != nil {
 		l.log.Error("the id of a video job at its provider could not be stored", "job", j.ID, "renderer", j.Renderer, "upstream", upstream, "error", err.Error())
 		return err
@@ -253,16 +250,30 @@ func (l *Line) begun(ctx context.Context, j *Job, upstream string) error {
 	return nil
 }
 
-// insist changes a claimed job and retries while the database does not answer, until ctx ends.
-func (l *Line) insist(ctx context.Context, j *Job, rule func(*Job, *Settings) error) (*Job, error) {
+// changeHeld changes a job if the claim with which the worker got it still stands.
+func (l *Line) changeHeld(ctx context.Context, j *Job, rule func(*Job, *Settings)) error {
+	_, err := l.change(ctx, j.ID, func(now *Job, s *Settings) error {
+		if err := now.held(j); err != nil {
+			return err
+		}
+		rule(now, s)
+		return nil
+	})
+	return err
+}
+
+// insist is changeHeld, retried while the database does not answer, until ctx ends.
+func (l *Line) insist(ctx context.Context, j *Job, rule func(*Job, *Settings)) error {
+	return l.retry(ctx, func() error { return l.changeHeld(ctx, j, rule) })
+}
+
+// retry retries a change of a claimed job while the database does not answer, until ctx ends.
+func (l *Line) retry(ctx context.Context, change func() error) error {
 	// Wait longer after each failure, up to a second.
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		now, err := l.change(ctx, j.ID, rule)
-		if err == nil || given(err) {
-			return now, err
-		}
-		if pace.Sleep(ctx, wait) != nil {
-			return nil, err
+		err := change()
+		if err == nil || given(err) || pace.Sleep(ctx, wait) != nil {
+			return err
 		}
 	}
 }
@@ -279,13 +290,9 @@ func (l *Line) beat(ctx context.Context, stop context.CancelCauseFunc, j *Job, p
 		next := time.Now().Add(lease)
 		// Once the claim has lapsed, renewing it makes no sense.
 		patient, cancel := context.WithDeadline(ctx, until)
-		_, err := l.queue.ChangeVideo(patient, j.ID, unsettled(func(now *Job) error {
-			if err := now.held(j); err != nil {
-				return err
-			}
+		err := l.changeHeld(patient, j, func(now *Job, _ *Settings) {
 			now.Until, now.Progress = next, int(progress.Load())
-			return nil
-		}))
+		})
 		cancel()
 		switch {
 		case err == nil:
@@ -332,13 +339,9 @@ func (l *Line) fail(j *Job, reason Reason, cause error) {
 	defer cancel()
 	// The vendor's words go to the log only. The caller sees the reason.
 	l.log.Warn("a video job failed", "job", j.ID, "reason", string(reason), "renderer", j.Renderer, "error", cause.Error())
-	_, err := l.insist(ctx, j, func(now *Job, s *Settings) error {
-		if err := now.held(j); err != nil {
-			return err
-		}
+	err := l.insist(ctx, j, func(now *Job, s *Settings) {
 		now.Reason = reason
 		now.finish(Failed, time.Now(), s.Keep)
-		return nil
 	})
 	l.report(j, err)
 }
@@ -348,16 +351,12 @@ func (l *Line) fail(j *Job, reason Reason, cause error) {
 func (l *Line) release(j *Job, wait time.Duration, cause error) {
 	ctx, cancel := context.WithTimeout(context.Background(), lastPatience)
 	defer cancel()
-	_, err := l.insist(ctx, j, func(now *Job, _ *Settings) error {
-		if err := now.held(j); err != nil {
-			return err
-		}
+	err := l.insist(ctx, j, func(now *Job, _ *Settings) {
 		// A queued job is not claimed before Until, which delays the next attempt.
 		now.Status, now.Node, now.Until = Queued, "", time.Now().Add(wait)
 		if errors.Is(cause, errStopping) {
 			now.Attempts--
 		}
-		return nil
 	})
 	l.report(j, err)
 	if !errors.Is(cause, errStopping) {

@@ -27,9 +27,10 @@ import (
 // run is one run of the command.
 type run struct {
 	ctx     context.Context
-	checks  bool // provide what only make check and make soak need
-	durable bool // PostgreSQL syncs to disk, as in production: measurements need it, tests are faster without
-	strict  bool // nothing is missing, so a test that skips because of something missing has failed
+	checks  bool   // provide what only make check and make soak need
+	durable bool   // PostgreSQL syncs to disk, as in production: measurements need it, tests are faster without
+	strict  bool   // nothing is missing, so a test that skips because of something missing has failed
+	runner  string // the path of gotestsum
 
 	mu      sync.Mutex          // of results
 	results map[string][]string // what passed, failed, was skipped and was measured
@@ -86,7 +87,7 @@ func (r *run) step(title, step string) {
 	// make lint runs vet. Most tests wait for a server more than they compute, so more tests of a package run at once than
 	// there are cores, but no more packages: servers that wait for a processor miss their deadlines.
 	parallel := fmt.Sprintf("-p=%d -parallel=6", runtime.NumCPU())
-	cmd.Env = append(os.Environ(), "GOTEST=go tool -modfile="+absolute("tools/lint/go.mod")+" gotestsum --format=pkgname-and-test-fails --format-hide-empty-pkg"+
+	cmd.Env = append(os.Environ(), "GOTEST="+r.runner+" --format=pkgname-and-test-fails --format-hide-empty-pkg"+
 		" --format-icons=text --hide-summary=skipped,output --jsonfile="+events.Name()+" -- -vet=off -timeout=20m "+parallel)
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Run() }()

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 
 	"sluice/internal/testkit/pgtest"
@@ -36,6 +38,15 @@ func (r *run) provide() bool {
 	if os.Getenv("SLUICE_SOAK") != "" {
 		os.Setenv("SLUICE_TEST_AGENTS", absolute("oracles/agents"))
 	}
+	// The go command builds it and says where it keeps it. oracles/ is a workspace, in which go tool takes no other go.mod.
+	var path bytes.Buffer
+	find := r.start(".", "go tool -modfile=tools/lint/go.mod -n gotestsum")
+	find.Stdout = &path
+	if err := find.Run(); err != nil {
+		r.note("failed", "building gotestsum: "+err.Error())
+		return false
+	}
+	r.runner = strings.TrimSpace(path.String())
 	return true
 }
 

@@ -78,7 +78,7 @@ func (ix *Index) Put(a *account.Account) {
 	}
 	if was != nil {
 		for i := range was.Keys {
-			if !holds(a, was.Keys[i].ID) {
+			if a.Key(was.Keys[i].ID) == nil {
 				ix.remove(was.Keys[i].Hash)
 			}
 		}
@@ -250,14 +250,4 @@ func (ix *Index) remove(h account.Hash) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	delete(sh.keys, h)
-}
-
-// holds reports whether the account has a key with that id.
-func holds(a *account.Account, keyID string) bool {
-	for i := range a.Keys {
-		if a.Keys[i].ID == keyID {
-			return true
-		}
-	}
-	return false
 }

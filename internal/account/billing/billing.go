@@ -89,12 +89,9 @@ type Options struct {
 // and on several nodes: the store locks the account for each change. ref is an account's id or its
 // address; actor is who the ledger names.
 type Billing struct {
-	records   RecordStore
-	history   HistoryStore
-	details   DetailsStore
-	due       DueStore
-	events    EventStore
-	stops     StopStore
+	HistoryStore // for pages and support
+
+	store     Store
 	processor Processor
 	withdrawn func() bool
 	least     int64
@@ -113,8 +110,7 @@ func New(store Store, opts *Options) *Billing {
 		opts = &Options{}
 	}
 	m := &Billing{
-		records: store, history: store, details: store, due: store, events: store, stops: store,
-		processor: opts.Processor, withdrawn: opts.Withdrawn, least: opts.LeastCents, plans: opts.Plans,
+		HistoryStore: store, store: store, processor: opts.Processor, withdrawn: opts.Withdrawn, least: opts.LeastCents, plans: opts.Plans,
 		onChange: opts.OnChange, onEntry: opts.OnEntry, now: opts.Now, log: opts.Log,
 	}
 	if m.plans == nil {
@@ -326,7 +322,7 @@ func (m *Billing) EndNow(ctx context.Context, actor, ref, why string) error {
 
 // Refund gives back cents of a payment. The plan stays as it is. Only support calls it.
 func (m *Billing) Refund(ctx context.Context, actor, paymentID string, cents int64) (*Payment, error) {
-	p, err := m.records.Payment(ctx, paymentID)
+	p, err := m.store.Payment(ctx, paymentID)
 	if err != nil {
 		return nil, err
 	}
@@ -351,7 +347,7 @@ func (m *Billing) Refund(ctx context.Context, actor, paymentID string, cents int
 	if err := m.sendRefund(ctx, paymentID); err != nil {
 		return nil, err
 	}
-	return m.records.Payment(ctx, paymentID)
+	return m.store.Payment(ctx, paymentID)
 }
 
 // Portal returns the address of the processor's page where the customer changes the payment method.
@@ -392,41 +388,13 @@ func (m *Billing) RefreshMethod(ctx context.Context, ref string) (Method, error)
 	return method, err
 }
 
-// Invoices returns at most limit paid payments of the account, newest first.
-func (m *Billing) Invoices(ctx context.Context, ref string, limit int) ([]Payment, error) {
-	a, err := m.records.FindAccount(ctx, ref)
-	if err != nil {
-		return nil, err
-	}
-	return m.history.Invoices(ctx, a.ID, limit)
-}
-
-// Ledger returns at most limit entries about the account's billing, newest first.
-func (m *Billing) Ledger(ctx context.Context, ref string, limit int) ([]Entry, error) {
-	a, err := m.records.FindAccount(ctx, ref)
-	if err != nil {
-		return nil, err
-	}
-	return m.history.Ledger(ctx, a.ID, limit)
-}
-
-// Refundable returns at most limit paid payments of which something can be given back, newest first.
-func (m *Billing) Refundable(ctx context.Context, accountID string, limit int) ([]Payment, error) {
-	return m.history.Refundable(ctx, accountID, limit)
-}
-
-// Charged returns what an account was charged in all, without refunds, in cents.
-func (m *Billing) Charged(ctx context.Context, accountID string) (int64, error) {
-	return m.history.Charged(ctx, accountID)
-}
-
 // read returns the current record, for questions. A change must go through change, which locks it.
 func (m *Billing) read(ctx context.Context, ref string) (*Record, error) {
-	a, err := m.records.FindAccount(ctx, ref)
+	a, err := m.store.FindAccount(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	b, err := m.records.Record(ctx, a.ID)
+	b, err := m.store.Record(ctx, a.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -437,7 +405,7 @@ func (m *Billing) read(ctx context.Context, ref string) (*Record, error) {
 // change runs apply inside a transaction of the store, publishes the account, and reports the new
 // entries. paymentID is the payment that apply works on; empty means the unfinished one.
 func (m *Billing) change(ctx context.Context, actor, ref, paymentID string, apply func(*Record) error) (*account.Account, error) {
-	found, err := m.records.FindAccount(ctx, ref)
+	found, err := m.store.FindAccount(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -445,14 +413,14 @@ func (m *Billing) change(ctx context.Context, actor, ref, paymentID string, appl
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
 	var entries []Entry
-	changed, err := m.records.ChangeBilling(ctx, found.ID, paymentID, func(b *Record) error {
+	changed, err := m.store.ChangeBilling(ctx, found.ID, paymentID, func(b *Record) error {
 		b.begin(actor, m.processorName(), m.now())
 		err := apply(b)
 		entries = b.Entries
 		return err
 	})
 	if err != nil {
-		if a, findErr := m.records.FindAccount(ctx, found.ID); findErr == nil {
+		if a, findErr := m.store.FindAccount(ctx, found.ID); findErr == nil {
 			m.onChange(a) // the commit may have succeeded although its answer was lost
 		}
 		return nil, err

@@ -24,15 +24,15 @@ const lookPatience = 5 * time.Second
 // Stop says that the billing of an account is stopped: nothing is charged until staff has looked at it. The plan stays,
 // because the customer has done nothing wrong. Refunds that are due are still made.
 type Stop struct {
-	At  time.Time
-	Why string
+	At  time.Time `json:"at"`
+	Why string    `json:"why"`
 }
 
 // Stopped is an account whose billing is stopped.
 type Stopped struct {
-	AccountID string
-	Email     string
-	Stop      Stop
+	AccountID string `json:"id"`
+	Email     string `json:"email"`
+	Stop
 }
 
 // StopStore finds the accounts whose billing is stopped.
@@ -74,7 +74,7 @@ func (m *Billing) Release(ctx context.Context, actor, ref string) (*account.Acco
 
 // Stops returns the accounts whose billing is stopped.
 func (m *Billing) Stops(ctx context.Context) ([]Stopped, error) {
-	return m.stops.BillingStops(ctx, stopsAtOnce)
+	return m.store.BillingStops(ctx, stopsAtOnce)
 }
 
 // StopCount returns how many accounts were stopped when Watch looked last.

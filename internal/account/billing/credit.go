@@ -25,7 +25,7 @@ func (m *Billing) Credit(ctx context.Context, actor, ref string, cents int64, wh
 
 // FindPayment returns a payment by its id, or fault.NotFound.
 func (m *Billing) FindPayment(ctx context.Context, id string) (*Payment, error) {
-	return m.records.Payment(ctx, id)
+	return m.store.Payment(ctx, id)
 }
 
 // useCredit returns how much of a price the credit pays. What is left to charge is nothing, or at least the amount that

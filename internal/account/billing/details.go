@@ -32,24 +32,17 @@ type DetailsStore interface {
 }
 
 // Details returns what the customer wants on invoices.
-func (m *Billing) Details(ctx context.Context, ref string) (Details, error) {
-	a, err := m.records.FindAccount(ctx, ref)
-	if err != nil {
-		return Details{}, err
-	}
-	return m.details.BillingDetails(ctx, a.ID)
+func (m *Billing) Details(ctx context.Context, accountID string) (Details, error) {
+	return m.store.BillingDetails(ctx, accountID)
 }
 
 // SetDetails replaces what the customer wants on invoices.
-func (m *Billing) SetDetails(ctx context.Context, ref string, d Details) error {
-	a, err := m.records.FindAccount(ctx, ref)
+func (m *Billing) SetDetails(ctx context.Context, accountID string, d Details) error {
+	d, err := d.check()
 	if err != nil {
 		return err
 	}
-	if d, err = d.check(); err != nil {
-		return err
-	}
-	return m.details.SetBillingDetails(ctx, a.ID, d)
+	return m.store.SetBillingDetails(ctx, accountID, d)
 }
 
 // check returns the details in the form in which they are stored, or a fault that names a field.
@@ -81,8 +74,8 @@ func (d Details) check() (Details, error) {
 }
 
 // Invoice returns the paid payment with an invoice number of the account, or fault.NotFound.
-func (m *Billing) Invoice(ctx context.Context, ref string, number int64) (*Payment, error) {
-	list, err := m.Invoices(ctx, ref, maxInvoices)
+func (m *Billing) Invoice(ctx context.Context, accountID string, number int64) (*Payment, error) {
+	list, err := m.Invoices(ctx, accountID, maxInvoices)
 	if err != nil {
 		return nil, err
 	}

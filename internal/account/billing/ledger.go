@@ -43,13 +43,13 @@ const (
 // never changed. The amounts of all entries of an account add up to what the processor has charged,
 // less what the processor or the customer's bank has given back.
 type Entry struct {
-	Seq         int64
-	At          time.Time // on the account's clock
-	AccountID   string
-	Actor       string
-	What        What
-	Plan        account.Plan
-	AmountCents int64  // positive: from the customer; negative: back to the customer
-	PaymentID   string // empty: the entry is about no payment
-	Detail      string
+	Seq         int64        `json:"seq"`
+	At          time.Time    `json:"at"` // on the account's clock
+	AccountID   string       `json:"-"`
+	Actor       string       `json:"actor"`
+	What        What         `json:"what"`
+	Plan        account.Plan `json:"plan"`
+	AmountCents int64        `json:"cents"`             // positive: from the customer; negative: back to the customer
+	PaymentID   string       `json:"payment,omitempty"` // empty: the entry is about no payment
+	Detail      string       `json:"detail,omitempty"`
 }

@@ -63,7 +63,7 @@ func (m *Billing) CatchUpLost(ctx context.Context) {
 func (m *Billing) VisitDue(ctx context.Context) error {
 	after := ""
 	for {
-		ids, err := m.due.BillingDue(ctx, m.now(), after, visitAtOnce)
+		ids, err := m.store.BillingDue(ctx, m.now(), after, visitAtOnce)
 		if err != nil {
 			return err
 		}
@@ -253,7 +253,7 @@ func (m *Billing) Settle(ctx context.Context, accountID, paymentID string) (*Pay
 
 // payment returns a payment of the account. A payment of another account is fault.NotFound.
 func (m *Billing) payment(ctx context.Context, accountID, paymentID string) (*Payment, error) {
-	p, err := m.records.Payment(ctx, paymentID)
+	p, err := m.store.Payment(ctx, paymentID)
 	if err == nil && p.AccountID != accountID {
 		return nil, fault.New(fault.NotFound, "there is no payment %q", paymentID)
 	}
@@ -289,14 +289,14 @@ func (m *Billing) take(ctx context.Context, p *Payment, o Outcome) (*Payment, er
 		if err := m.sendRefund(ctx, after.ID); err != nil {
 			m.log.Warn("a refund waits", "payment", after.ID, "error", err.Error())
 		}
-		return m.records.Payment(ctx, after.ID)
+		return m.store.Payment(ctx, after.ID)
 	}
 	return after, nil
 }
 
 // sendRefund asks the processor to refund what is due of a payment, and books the answer.
 func (m *Billing) sendRefund(ctx context.Context, paymentID string) error {
-	p, err := m.records.Payment(ctx, paymentID)
+	p, err := m.store.Payment(ctx, paymentID)
 	if err != nil {
 		return err
 	}
@@ -357,7 +357,7 @@ type EventStore interface {
 // Receive handles an event. The caller has checked the processor's signature. If it fails, the
 // processor must send the event again.
 func (m *Billing) Receive(ctx context.Context, e Event) error {
-	seen, err := m.events.HasBillingEvent(ctx, e.ID)
+	seen, err := m.store.HasBillingEvent(ctx, e.ID)
 	if err != nil || seen {
 		return err
 	}
@@ -371,13 +371,13 @@ func (m *Billing) Receive(ctx context.Context, e Event) error {
 			return err
 		}
 	}
-	return m.events.AddBillingEvent(ctx, e.ID, e.Kind, m.now())
+	return m.store.AddBillingEvent(ctx, e.ID, e.Kind, m.now())
 }
 
 // hear polls the payment of an event. A payment that we do not know is ignored: another program may
 // share the processor's account with us.
 func (m *Billing) hear(ctx context.Context, e Event) error {
-	p, err := m.records.Payment(ctx, e.PaymentID)
+	p, err := m.store.Payment(ctx, e.PaymentID)
 	if fault.Is(err, fault.NotFound) {
 		return nil
 	}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"sluice/internal/kit/health"
 	"sluice/internal/kit/pace"
 )
@@ -40,7 +42,7 @@ var pauses = []time.Duration{2 * time.Second, 15 * time.Second, 2 * time.Minute,
 type Outbox struct {
 	sender Sender
 	log    *slog.Logger
-	wake   chan struct{} // signals that the lanes have changed; holds at most one token
+	wake   chan struct{} // signals Run, which looks at all lanes, that they have changed; holds at most one token
 
 	// mu guards everything below.
 	mu sync.Mutex
@@ -91,7 +93,7 @@ func (o *Outbox) Post(m Message) {
 	if why := o.add(m, time.Now()); why != "" {
 		o.lost(&m, why)
 	}
-	o.rouse()
+	pace.Wake(o.wake)
 }
 
 // add queues a message. It returns the reason if the message cannot be accepted, or an empty
@@ -157,9 +159,6 @@ func (o *Outbox) lost(m *Message, why string) {
 	o.log.Error("a mail could not be sent", "to", m.To, "subject", m.Subject, "error", why)
 }
 
-// rouse wakes Run without blocking. One token is enough, because Run looks at all lanes.
-func (o *Outbox) rouse() { pace.Wake(o.wake) }
-
 // Run delivers messages until ctx ends. Then it waits for the attempts in progress and tries each
 // message that is still waiting once more, for at most farewell.
 func (o *Outbox) Run(ctx context.Context) {
@@ -175,7 +174,7 @@ func (o *Outbox) Run(ctx context.Context) {
 			defer func() { <-free }()
 			// An attempt that has started may finish after ctx ends; patience bounds it.
 			o.attempt(context.WithoutCancel(ctx), to)
-			o.rouse()
+			pace.Wake(o.wake)
 		})
 	}
 	sending.Wait()
@@ -275,26 +274,21 @@ func (o *Outbox) attempt(ctx context.Context, to string) {
 func (o *Outbox) finish(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, farewell)
 	defer cancel()
-	turns := make(chan *lane)
-	var sending sync.WaitGroup
-	for range senders {
-		sending.Go(func() {
-			for l := range turns {
-				for i := range l.letters {
-					o.last(ctx, &l.letters[i].Message)
-				}
-			}
-		})
-	}
 	o.mu.Lock()
 	lanes := o.lanes
 	o.lanes, o.waiting, o.bytes = map[string]*lane{}, 0, 0
 	o.mu.Unlock()
+	var sending errgroup.Group
+	sending.SetLimit(senders)
 	for _, l := range lanes {
-		turns <- l
+		sending.Go(func() error {
+			for i := range l.letters {
+				o.last(ctx, &l.letters[i].Message)
+			}
+			return nil
+		})
 	}
-	close(turns)
-	sending.Wait()
+	_ = sending.Wait() // last reports what fails
 }
 
 // last makes the final attempt to deliver a message, and logs it as lost if that fails.

@@ -58,13 +58,9 @@ func (d *Service) Knock(ctx context.Context, v Visit) error {
 // Without this check a link mailed to an old address would open the account after the address was
 // changed.
 func (d *Service) holder(ctx context.Context, l *Link) (*person, error) {
-	acct, err := d.accounts.Find(ctx, l.AccountID)
-	if err != nil && !fault.Is(err, fault.NotFound) {
-		return nil, err
-	}
-	if err != nil || acct.Email != l.Email {
+	p, err := d.person(ctx, l.AccountID)
+	if fault.Is(err, fault.NotFound) || err == nil && p.Email != l.Email {
 		return nil, fault.New(fault.NotFound, "This link was made for an address that the account no longer has. Ask for a new one.")
 	}
-	login, err := d.loginStore.FindLogin(ctx, acct.ID)
-	return &person{acct, login}, err
+	return p, err
 }

@@ -55,15 +55,11 @@ func (d *Service) SignIn(ctx context.Context, email, password string, v Visit) (
 // personAt returns who has an address, or nil if nobody does. Find also accepts ids; a ref that is
 // not the address itself does not count.
 func (d *Service) personAt(ctx context.Context, email string) (*person, error) {
-	acct, err := d.accounts.Find(ctx, email)
-	if fault.Is(err, fault.NotFound) || err == nil && acct.Email != email {
+	p, err := d.person(ctx, email)
+	if fault.Is(err, fault.NotFound) || err == nil && p.Email != email {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	login, err := d.loginStore.FindLogin(ctx, acct.ID)
-	return &person{acct, login}, err
+	return p, err
 }
 
 // addressee checks the address that a visitor typed into a form that mails a link. It returns the
@@ -218,7 +214,7 @@ func (d *Service) ResetPassword(ctx context.Context, token, password string, v V
 	if err != nil {
 		return Entry{}, err
 	}
-	if err := d.loginStore.SetPassword(ctx, p.ID, stored, ""); err != nil {
+	if err := d.store.SetPassword(ctx, p.ID, stored, ""); err != nil {
 		return Entry{}, err
 	}
 	d.limits.forget(ctx, keyOf("guess", p.Email), keyOf("code", p.ID), keyOf("codes", p.ID))

@@ -90,7 +90,7 @@ type LinkStore interface {
 
 // DropExpired deletes sessions, links and counts of attempts that have expired.
 func (d *Service) DropExpired(ctx context.Context) error {
-	return errors.Join(d.linkStore.DropSignins(ctx, d.clock()), d.limits.tries.DropAttempts(ctx, maxTries))
+	return errors.Join(d.store.DropSignins(ctx, d.clock()), d.limits.tries.DropAttempts(ctx, maxTries))
 }
 
 // link stores a new link and returns its token. recent is how many such links may be mailed to the
@@ -104,7 +104,7 @@ func (d *Service) link(ctx context.Context, l Link, life time.Duration, recent i
 	if l.Purpose == SignUp || l.Purpose == Challenge {
 		room.InAll = signUpsAtOnce
 	}
-	kept, err = d.linkStore.KeepLink(ctx, &l, now, room)
+	kept, err = d.store.KeepLink(ctx, &l, now, room)
 	return token, kept, err
 }
 
@@ -122,7 +122,7 @@ func (d *Service) Peek(ctx context.Context, p Purpose, token string) (*Link, err
 	if len(token) != tokenBytes {
 		return nil, fault.New(fault.NotFound, "This link is not complete. Open it as it is in the mail, or ask for a new one.")
 	}
-	return fits(p)(d.linkStore.FindLink(ctx, hash(token), d.clock()))
+	return fits(p)(d.store.FindLink(ctx, hash(token), d.clock()))
 }
 
 // take uses a link. A link of another purpose is refused before it is used up. TakeLink decides a race
@@ -131,7 +131,7 @@ func (d *Service) take(ctx context.Context, p Purpose, token string) (*Link, err
 	if _, err := d.Peek(ctx, p, token); err != nil {
 		return nil, err
 	}
-	return fits(p)(d.linkStore.TakeLink(ctx, hash(token), d.clock()))
+	return fits(p)(d.store.TakeLink(ctx, hash(token), d.clock()))
 }
 
 // fits returns a function that refuses links of another purpose than p and passes on errors.

@@ -50,7 +50,7 @@ func (d *Service) Prove(ctx context.Context, step Step, o Owner) error {
 		return err
 	}
 	// Read again: the session may be older than the password.
-	login, err := d.loginStore.FindLogin(ctx, o.Account.ID)
+	login, err := d.store.FindLogin(ctx, o.Account.ID)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (d *Service) ChangePassword(ctx context.Context, o Owner, password string) 
 	if err := d.limits.hashing(ctx, func() { stored = hashPassword(password) }); err != nil {
 		return err
 	}
-	if err := d.loginStore.SetPassword(ctx, o.Account.ID, stored, o.Session.ID); err != nil {
+	if err := d.store.SetPassword(ctx, o.Account.ID, stored, o.Session.ID); err != nil {
 		return err
 	}
 	d.tell(ChangePassword, o.Account.Email, "Your password was changed", "The password of your account was changed on its page. Other browsers are signed out.")

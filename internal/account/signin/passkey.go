@@ -74,7 +74,7 @@ func (d *Service) PasskeySite() (passkey.Site, bool) { return passkey.SiteAt(d.s
 
 // Passkeys returns the passkeys of an account, the oldest first.
 func (d *Service) Passkeys(ctx context.Context, accountID string) ([]Passkey, error) {
-	return d.passkeyStore.Passkeys(ctx, accountID)
+	return d.store.Passkeys(ctx, accountID)
 }
 
 // Pending returns how the owner of an account can take the second step of signing in. token is the one of the first.
@@ -83,7 +83,7 @@ func (d *Service) Pending(ctx context.Context, token string) (Login, error) {
 	if err != nil {
 		return Login{}, err
 	}
-	return d.loginStore.FindLogin(ctx, l.AccountID)
+	return d.store.FindLogin(ctx, l.AccountID)
 }
 
 // AskPasskey begins to add a passkey, with proof. The name is checked before the proof, so that a typing mistake costs
@@ -125,7 +125,7 @@ func (d *Service) AddPasskey(ctx context.Context, o Owner, name, reply string) (
 	if err != nil {
 		return nil, notAccepted(err)
 	}
-	login, err := d.loginStore.FindLogin(ctx, o.Account.ID)
+	login, err := d.store.FindLogin(ctx, o.Account.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (d *Service) AddPasskey(ctx context.Context, o Owner, name, reply string) (
 	if err := d.end(ctx, AddPasskey, o.Account.ID, o.Session.ID); err != nil {
 		return nil, err
 	}
-	if err := d.passkeyStore.AddPasskey(ctx, &Passkey{Credential: *made, AccountID: o.Account.ID, Name: name, CreatedAt: d.clock()}, MaxPasskeys); err != nil {
+	if err := d.store.AddPasskey(ctx, &Passkey{Credential: *made, AccountID: o.Account.ID, Name: name, CreatedAt: d.clock()}, MaxPasskeys); err != nil {
 		return nil, err
 	}
 	if err := d.record(ctx, o.Account.ID, "passkey.add", name); err != nil {
@@ -151,7 +151,7 @@ func (d *Service) AddPasskey(ctx context.Context, o Owner, name, reply string) (
 // RemovePasskey removes a passkey by its handle. It needs proof, because a thief at an open session would remove those of
 // the owner.
 func (d *Service) RemovePasskey(ctx context.Context, o Owner, handle string) error {
-	list, err := d.passkeyStore.Passkeys(ctx, o.Account.ID)
+	list, err := d.store.Passkeys(ctx, o.Account.ID)
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func (d *Service) removePasskey(ctx context.Context, o Owner, p *Passkey) error 
 	if err := d.end(ctx, RemovePasskey, o.Account.ID, o.Session.ID); err != nil {
 		return err
 	}
-	if _, err := d.passkeyStore.DeletePasskeys(ctx, o.Account.ID, p.ID); err != nil {
+	if _, err := d.store.DeletePasskeys(ctx, o.Account.ID, p.ID); err != nil {
 		return err
 	}
 	if err := d.record(ctx, o.Account.ID, "passkey.remove", p.Name); err != nil {
@@ -215,15 +215,11 @@ func (d *Service) SignInPasskey(ctx context.Context, token, reply string, v Visi
 	if err != nil {
 		return Entry{}, err
 	}
-	acct, err := d.accounts.Find(ctx, k.AccountID)
+	p, err := d.person(ctx, k.AccountID)
 	if err != nil {
 		return Entry{}, err
 	}
-	login, err := d.loginStore.FindLogin(ctx, acct.ID)
-	if err != nil {
-		return Entry{}, err
-	}
-	return d.letIn(ctx, EnterPasskey, &person{acct, login}, v)
+	return d.letIn(ctx, EnterPasskey, p, v)
 }
 
 // bound returns what a challenge is bound to, in a form that fits where other links have their address.
@@ -241,7 +237,7 @@ func (d *Service) ask(ctx context.Context, use, to, accountID string) (*Ask, err
 	}
 	ask := &Ask{Site: site.ID, Known: []string{}}
 	if accountID != "" {
-		list, err := d.passkeyStore.Passkeys(ctx, accountID)
+		list, err := d.store.Passkeys(ctx, accountID)
 		if err != nil {
 			return nil, err
 		}
@@ -285,7 +281,7 @@ func (d *Service) usePasskey(ctx context.Context, reply, use, to, accountID stri
 	if err := d.answered(ctx, r.Challenge(), use, to, accountID); err != nil {
 		return nil, err
 	}
-	k, err := d.passkeyStore.FindPasskey(ctx, r.Credential())
+	k, err := d.store.FindPasskey(ctx, r.Credential())
 	if fault.Is(err, fault.NotFound) {
 		return nil, notAccepted(err)
 	}
@@ -301,7 +297,7 @@ func (d *Service) usePasskey(ctx context.Context, reply, use, to, accountID stri
 	if err != nil {
 		return nil, notAccepted(err)
 	}
-	ok, err := d.passkeyStore.UsePasskey(ctx, k.ID, counter, d.clock())
+	ok, err := d.store.UsePasskey(ctx, k.ID, counter, d.clock())
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ func (d *Service) RecoveryCodes(ctx context.Context, o Owner) ([]string, error) 
 	if err := d.Prove(ctx, MakeRecovery, o); err != nil {
 		return nil, err
 	}
-	login, err := d.loginStore.FindLogin(ctx, o.Account.ID)
+	login, err := d.store.FindLogin(ctx, o.Account.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (d *Service) RecoveryCodes(ctx context.Context, o Owner) ([]string, error) 
 
 // RecoveryCodesLeft returns how many recovery codes of an account are still good.
 func (d *Service) RecoveryCodesLeft(ctx context.Context, accountID string) (int, error) {
-	return d.recoveryStore.RecoveryCodesLeft(ctx, accountID)
+	return d.store.RecoveryCodesLeft(ctx, accountID)
 }
 
 // newRecovery replaces the codes of an account.
@@ -61,7 +61,7 @@ func (d *Service) newRecovery(ctx context.Context, accountID string) ([]string, 
 		hashes[i] = recoveryHash(accountID, text)
 		codes[i] = text[:4] + "-" + text[4:8] + "-" + text[8:12] + "-" + text[12:]
 	}
-	return codes, d.recoveryStore.SetRecoveryCodes(ctx, accountID, hashes)
+	return codes, d.store.SetRecoveryCodes(ctx, accountID, hashes)
 }
 
 // recoveryHash returns the hash that a code is found by. It depends on the account, so that nobody can try a code at all
@@ -74,7 +74,7 @@ func (d *Service) recovers(ctx context.Context, a *account.Account, text string)
 	if len(text) != recoveryChars {
 		return false, nil
 	}
-	left, ok, err := d.recoveryStore.UseRecoveryCode(ctx, a.ID, recoveryHash(a.ID, text))
+	left, ok, err := d.store.UseRecoveryCode(ctx, a.ID, recoveryHash(a.ID, text))
 	if err != nil || !ok {
 		return false, err
 	}

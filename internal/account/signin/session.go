@@ -3,6 +3,7 @@ package signin
 import (
 	"context"
 	"crypto/rand"
+	"slices"
 	"time"
 
 	"sluice/internal/kit/excerpt"
@@ -27,16 +28,16 @@ const (
 
 // Session is one browser that is signed in.
 type Session struct {
-	ID        string // not secret: pages show it, to close the session by
-	Token     Hash   // of the token in the browser's cookie
-	AccountID string
-	CreatedAt time.Time
-	SeenAt    time.Time // exact to seenEvery
-	ExpiresAt time.Time
-	Remote    string    // the IP address that opened it, at most 100 bytes
-	Agent     string    // its User-Agent, at most 300 bytes
-	Via       Step      // how it was opened; empty: not known
-	ProvedAt  time.Time // when a code or a passkey was last used in it; zero: never
+	ID        string    `json:"id"` // not secret: pages show it, to close the session by
+	Token     Hash      `json:"-"`  // of the token in the browser's cookie
+	AccountID string    `json:"-"`
+	CreatedAt time.Time `json:"created_at"`
+	SeenAt    time.Time `json:"seen_at"` // exact to seenEvery
+	ExpiresAt time.Time `json:"-"`
+	Remote    string    `json:"remote"`        // the IP address that opened it, at most 100 bytes
+	Agent     string    `json:"agent"`         // its User-Agent, at most 300 bytes
+	Via       Step      `json:"via,omitempty"` // how it was opened; empty: not known
+	ProvedAt  time.Time `json:"-"`             // when a code or a passkey was last used in it; zero: never
 }
 
 // SessionStore keeps sessions. Each method is one transaction.
@@ -63,13 +64,13 @@ func (d *Service) Session(ctx context.Context, token string) (*Session, error) {
 	if len(token) != tokenBytes {
 		return nil, fault.New(fault.Unauthenticated, "You are not signed in.")
 	}
-	s, err := d.sessionStore.FindSession(ctx, hash(token), now)
+	s, err := d.store.FindSession(ctx, hash(token), now)
 	if err != nil {
 		return nil, err
 	}
 	if now.Sub(s.SeenAt) >= seenEvery {
-		expires := earlier(now.Add(sessionIdle), s.CreatedAt.Add(sessionLife))
-		if d.sessionStore.SeeSession(ctx, s.ID, now, expires) == nil { // otherwise the next visit records it
+		expires := slices.MinFunc([]time.Time{now.Add(sessionIdle), s.CreatedAt.Add(sessionLife)}, time.Time.Compare)
+		if d.store.SeeSession(ctx, s.ID, now, expires) == nil { // otherwise the next visit records it
 			s.SeenAt, s.ExpiresAt = now, expires
 		}
 	}
@@ -78,12 +79,12 @@ func (d *Service) Session(ctx context.Context, token string) (*Session, error) {
 
 // Sessions returns where an account is signed in, the last seen first.
 func (d *Service) Sessions(ctx context.Context, accountID string) ([]Session, error) {
-	return d.sessionStore.Sessions(ctx, accountID, d.clock())
+	return d.store.Sessions(ctx, accountID, d.clock())
 }
 
 // SignOut closes one session of an account.
 func (d *Service) SignOut(ctx context.Context, accountID, sessionID string) error {
-	return d.sessionStore.CloseSession(ctx, accountID, sessionID)
+	return d.store.CloseSession(ctx, accountID, sessionID)
 }
 
 // SignOutEverywhere ends everything that could let somebody else into an account: every session but
@@ -102,7 +103,7 @@ func (d *Service) open(ctx context.Context, via Step, p *person, v Visit) (Entry
 	if via == EnterCode || via == EnterPasskey {
 		s.ProvedAt = now
 	}
-	if err := d.sessionStore.OpenSession(ctx, s, sessionsAtOnce); err != nil {
+	if err := d.store.OpenSession(ctx, s, sessionsAtOnce); err != nil {
 		return Entry{}, err
 	}
 	// A browser that is known keeps its token, which is good for the rest of its life.
@@ -113,12 +114,4 @@ func (d *Service) open(ctx context.Context, via Step, p *person, v Visit) (Entry
 		}
 	}
 	return entry, nil
-}
-
-// earlier returns the earlier of two times.
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }

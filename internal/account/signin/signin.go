@@ -43,7 +43,8 @@ type LoginStore interface {
 	EraseLogin(ctx context.Context, accountID string) error
 }
 
-// Store is all that a Service keeps; sqlstore/logins implements it. Methods of Service use the parts.
+// Store is all that a Service keeps; sqlstore/logins implements it. The parts stand beside the code that
+// uses them.
 type Store interface {
 	LoginStore
 	FactorStore
@@ -76,13 +77,7 @@ type Options struct {
 
 // Service signs people up and in. Its methods may be called from several goroutines.
 type Service struct {
-	loginStore    LoginStore
-	factorStore   FactorStore
-	recoveryStore RecoveryStore
-	passkeyStore  PasskeyStore
-	sessionStore  SessionStore
-	linkStore     LinkStore
-
+	store    Store
 	accounts *account.Accounts
 	poster   Poster
 	settings func() Settings
@@ -95,10 +90,7 @@ type Service struct {
 
 // New returns a service. settings is called for every request and returns the settings in force.
 func New(store Store, accounts *account.Accounts, poster Poster, settings func() Settings, opts *Options) *Service {
-	d := &Service{
-		loginStore: store, factorStore: store, recoveryStore: store, passkeyStore: store, sessionStore: store, linkStore: store,
-		accounts: accounts, poster: poster, settings: settings, now: time.Now,
-	}
+	d := &Service{store: store, accounts: accounts, poster: poster, settings: settings, now: time.Now}
 	if opts != nil && opts.Now != nil {
 		d.now = opts.Now
 	}
@@ -123,12 +115,12 @@ func (d *Service) CurrentSettings() Settings { return d.settings() }
 
 // Login returns how an account's owner signs in.
 func (d *Service) Login(ctx context.Context, accountID string) (Login, error) {
-	return d.loginStore.FindLogin(ctx, accountID)
+	return d.store.FindLogin(ctx, accountID)
 }
 
 // Erase deletes everything that lets an account's owner in.
 func (d *Service) Erase(ctx context.Context, accountID string) error {
-	return d.loginStore.EraseLogin(ctx, accountID)
+	return d.store.EraseLogin(ctx, accountID)
 }
 
 // end ends what the rule of a step ends, besides the session that the step happens in.
@@ -136,13 +128,23 @@ func (d *Service) end(ctx context.Context, step Step, accountID, keepSession str
 	if ruleOf(step).Ends&EndsAccess == 0 {
 		return nil
 	}
-	return d.loginStore.EndAccess(ctx, accountID, keepSession)
+	return d.store.EndAccess(ctx, accountID, keepSession)
 }
 
 // person is an account and how its owner proves who they are.
 type person struct {
 	*account.Account
 	Login
+}
+
+// person returns the owner of an account, or fault.NotFound. ref is that of account.Accounts.
+func (d *Service) person(ctx context.Context, ref string) (*person, error) {
+	acct, err := d.accounts.Find(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	login, err := d.store.FindLogin(ctx, acct.ID)
+	return &person{acct, login}, err
 }
 
 // Entry is the outcome of a step that lets somebody in: a session, or the need for a code first.

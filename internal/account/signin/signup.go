@@ -93,7 +93,7 @@ func (d *Service) Join(ctx context.Context, purpose Purpose, token, password str
 	if err != nil {
 		return nil, err
 	}
-	if err := d.loginStore.SetPassword(ctx, acct.ID, stored, ""); err != nil {
+	if err := d.store.SetPassword(ctx, acct.ID, stored, ""); err != nil {
 		return nil, err
 	}
 	entry, err := d.letIn(ctx, step, &person{Account: acct}, v)

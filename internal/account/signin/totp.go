@@ -49,7 +49,7 @@ func (d *Service) Enrol(ctx context.Context, o Owner, issuer string) (*Enrolment
 	if err := d.Prove(ctx, EnrolTOTP, o); err != nil {
 		return nil, err
 	}
-	login, err := d.loginStore.FindLogin(ctx, a.ID)
+	login, err := d.store.FindLogin(ctx, a.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -60,13 +60,13 @@ func (d *Service) Enrol(ctx context.Context, o Owner, issuer string) (*Enrolment
 	if err != nil {
 		return nil, err
 	}
-	return e, d.factorStore.SetTOTP(ctx, a.ID, e.Secret, false)
+	return e, d.store.SetTOTP(ctx, a.ID, e.Secret, false)
 }
 
 // Enrolling returns an enrolment again whose secret is given, so that a wrong code does not end it. It returns nil if
 // another one has begun, or the second factor is on.
 func (d *Service) Enrolling(ctx context.Context, a *account.Account, issuer, secret string) (*Enrolment, error) {
-	login, err := d.loginStore.FindLogin(ctx, a.ID)
+	login, err := d.store.FindLogin(ctx, a.ID)
 	if err != nil || secret == "" || login.TOTPOn || login.TOTPSecret != secret {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func enrolment(issuer, email string, secret []byte) (*Enrolment, error) {
 // Activate turns the second factor on and returns its recovery codes. Its first code proves that the app has the
 // secret. Other sessions were opened without a code, so they end.
 func (d *Service) Activate(ctx context.Context, o Owner, code string) (recovery []string, err error) {
-	login, err := d.loginStore.FindLogin(ctx, o.Account.ID)
+	login, err := d.store.FindLogin(ctx, o.Account.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (d *Service) Activate(ctx context.Context, o Owner, code string) (recovery 
 	if err := d.setTOTP(ctx, ActivateTOTP, o, login.TOTPSecret, true); err != nil {
 		return nil, err
 	}
-	if err := d.sessionStore.ProveSession(ctx, o.Session.ID, d.clock()); err != nil {
+	if err := d.store.ProveSession(ctx, o.Session.ID, d.clock()); err != nil {
 		return nil, err
 	}
 	if err := d.record(ctx, o.Account.ID, "totp.on", ""); err != nil {
@@ -127,7 +127,7 @@ func (d *Service) Activate(ctx context.Context, o Owner, code string) (recovery 
 // Confirm checks a code of the second factor in an open session, and records that the session has proved it. Pages
 // that need a recent proof ask for it.
 func (d *Service) Confirm(ctx context.Context, o Owner) error {
-	login, err := d.loginStore.FindLogin(ctx, o.Account.ID)
+	login, err := d.store.FindLogin(ctx, o.Account.ID)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (d *Service) Confirm(ctx context.Context, o Owner) error {
 	if err := d.checkCode(ctx, &person{o.Account, login}, o.Code, o.Visit); err != nil {
 		return err
 	}
-	return d.sessionStore.ProveSession(ctx, o.Session.ID, d.clock())
+	return d.store.ProveSession(ctx, o.Session.ID, d.clock())
 }
 
 // ResetTOTP turns the second factor off and removes all passkeys without proof, signs the account out everywhere and tells its owner. Support
@@ -146,10 +146,10 @@ func (d *Service) ResetTOTP(ctx context.Context, a *account.Account) error {
 	if err := d.end(ctx, RemoveTOTP, a.ID, ""); err != nil {
 		return err
 	}
-	if _, err := d.passkeyStore.DeletePasskeys(ctx, a.ID, nil); err != nil {
+	if _, err := d.store.DeletePasskeys(ctx, a.ID, nil); err != nil {
 		return err
 	}
-	if err := d.factorStore.SetTOTP(ctx, a.ID, "", false); err != nil {
+	if err := d.store.SetTOTP(ctx, a.ID, "", false); err != nil {
 		return err
 	}
 	d.tell(RemoveTOTP, a.Email, "Two-step sign-in is off", "Support has turned two-step sign-in off, removed your passkeys and signed you out everywhere. Sign in with your password, and turn it on again on your account page.")
@@ -178,7 +178,7 @@ func (d *Service) setTOTP(ctx context.Context, step Step, o Owner, secret string
 	if err := d.end(ctx, step, o.Account.ID, o.Session.ID); err != nil {
 		return err
 	}
-	return d.factorStore.SetTOTP(ctx, o.Account.ID, secret, on)
+	return d.store.SetTOTP(ctx, o.Account.ID, secret, on)
 }
 
 // maxCode is how long a code may be in bytes, with the spaces and dashes that people type.
@@ -207,7 +207,7 @@ func (d *Service) checkApp(ctx context.Context, p *person, code string, v Visit,
 		if err != nil || !ok {
 			continue // hotp returns an error for a code of the wrong length
 		}
-		fresh, err := d.factorStore.UseTOTP(ctx, p.ID, at)
+		fresh, err := d.store.UseTOTP(ctx, p.ID, at)
 		if err != nil {
 			return err
 		}

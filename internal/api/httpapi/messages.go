@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -162,13 +163,7 @@ func (x *exchange) pageOfModels(r *http.Request) error {
 		if id == "" {
 			continue
 		}
-		at := -1
-		for i, m := range all {
-			if m.ID == id {
-				at = i
-			}
-		}
-		switch {
+		switch at := slices.IndexFunc(all, func(m *catalog.Model) bool { return m.ID == id }); {
 		case at < 0:
 			return fault.New(fault.Invalid, "%s must be the id of a model; got %q.", name, excerpt.Of(id, maxEcho)).At(name)
 		case name == "after_id":

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 
@@ -34,16 +33,11 @@ func (a *API) readyz(x *exchange, r *http.Request) error {
 	if !ready {
 		out.Status = "unavailable"
 	}
-	body, err := json.Marshal(out)
-	if err != nil {
-		return err
-	}
 	x.Header()["Content-Type"] = jsonType
 	if !ready {
 		x.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_, err = x.Write(body)
-	return clientGone(err)
+	return x.encode(out)
 }
 
 // openAPI serves the OpenAPI description of this API.

@@ -103,11 +103,18 @@ func (a *API) shelving(x *exchange, r *http.Request, req *responses.Request) *re
 	}
 }
 
+// stored wraps the handlers of stored responses: there is nothing at their paths if none are stored.
+func (a *API) stored(next handler) handler {
+	return func(x *exchange, r *http.Request) error {
+		if a.opts.Responses == nil {
+			return nothingAt(r)
+		}
+		return next(x, r)
+	}
+}
+
 // showResponse serves GET /v1/responses/{id}.
 func (a *API) showResponse(x *exchange, r *http.Request) error {
-	if a.opts.Responses == nil {
-		return nothingAt(r)
-	}
 	if r.URL.Query().Get("stream") == "true" {
 		if err := a.opts.Responses.Has(r.Context(), x.caller.Account.ID, r.PathValue("id")); err != nil {
 			return err
@@ -125,9 +132,6 @@ func (a *API) showResponse(x *exchange, r *http.Request) error {
 
 // deleteResponse serves DELETE /v1/responses/{id}.
 func (a *API) deleteResponse(x *exchange, r *http.Request) error {
-	if a.opts.Responses == nil {
-		return nothingAt(r)
-	}
 	id := r.PathValue("id")
 	if err := a.opts.Responses.Delete(r.Context(), x.caller.Account.ID, id); err != nil {
 		return err
@@ -138,9 +142,6 @@ func (a *API) deleteResponse(x *exchange, r *http.Request) error {
 // cancelResponse serves POST /v1/responses/{id}/cancel. There is nothing to cancel: a response is made while its
 // caller waits, who cancels it by hanging up.
 func (a *API) cancelResponse(x *exchange, r *http.Request) error {
-	if a.opts.Responses == nil {
-		return nothingAt(r)
-	}
 	if err := a.opts.Responses.Has(r.Context(), x.caller.Account.ID, r.PathValue("id")); err != nil {
 		return err
 	}
@@ -149,9 +150,6 @@ func (a *API) cancelResponse(x *exchange, r *http.Request) error {
 
 // listInputItems serves GET /v1/responses/{id}/input_items.
 func (a *API) listInputItems(x *exchange, r *http.Request) error {
-	if a.opts.Responses == nil {
-		return nothingAt(r)
-	}
 	query := r.URL.Query()
 	page := responses.Page{Limit: defaultPage, After: query.Get("after")}
 	if given := query.Get("limit"); given != "" {

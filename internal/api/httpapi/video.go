@@ -1,15 +1,14 @@
 package httpapi
 
 import (
-	"bytes"
 	"crypto/sha256"
-	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
 
 	"sluice/internal/api/httpserver"
 	"sluice/internal/kit/fault"
+	"sluice/internal/kit/jsonscan"
 	"sluice/internal/line/idempotency"
 	"sluice/internal/video"
 )
@@ -77,13 +76,11 @@ func (a *API) videoReply(j *video.Job) videoReply {
 // plainJSON sends v without escaping "&" in links, so that people can copy them from the
 // reply.
 func (x *exchange) plainJSON(v any) error {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	b, err := jsonscan.Marshal(v)
+	if err != nil {
 		return err
 	}
-	return x.json(b.Bytes())
+	return x.json(append(b, '\n'))
 }
 
 // createVideo serves POST /v1/video/generations/jobs.

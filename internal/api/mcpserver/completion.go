@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 )
 
 // complete implements the tool chat_completion. The completion is requested as a stream only if the
@@ -34,40 +35,35 @@ func (v *visit) complete(ctx context.Context, req *mcp.CallToolRequest) (*mcp.Ca
 func chatBody(arguments []byte, stream bool) (_ []byte, ok bool) {
 	const streamed = `"stream":true,"stream_options":{"include_usage":true}`
 	// Missing arguments are an empty object; the API will say what is required.
-	object := bytes.TrimLeft(arguments, space)
-	switch {
-	case len(object) == 0 || string(object) == "null":
-		object = []byte("{}")
-	case object[0] != '{':
+	object := chat.ValueOf(arguments)
+	if object.Null() {
+		object = chat.ValueOf([]byte("{}"))
+	}
+	if object.Kind() != '{' {
 		return nil, false
 	}
-	b := append(make([]byte, 0, len(object)+len(streamed)+2), '{')
+	b := append(make([]byte, 0, len(object.Raw())+len(streamed)+2), '{')
 	// Copy all members but those that decide how the reply is sent.
-	members(object, func(key, value []byte) {
-		if spells(key, "stream") || spells(key, "stream_options") {
-			return
+	before := 1 // where the value before ends
+	for w := object.Walk(); w.Next(); {
+		end := w.Value.Offset() + len(w.Value.Raw())
+		if key := string(w.Key); key != "stream" && key != "stream_options" {
+			b = appendMember(b, bytes.TrimLeft(object.Raw()[before:end], ", \t\r\n")) // the key as it is written
 		}
-		if len(b) > 1 {
-			b = append(b, ',')
-		}
-		b = append(append(append(b, key...), ':'), value...)
-	})
+		before = end
+	}
 	if stream {
-		if len(b) > 1 {
-			b = append(b, ',')
-		}
-		b = append(b, streamed...)
+		b = appendMember(b, []byte(streamed))
 	}
 	return append(b, '}'), true
 }
 
-// spells reports whether a quoted key is the name, which may be written with escapes.
-func spells(key []byte, name string) bool {
-	if bytes.IndexByte(key, '\\') < 0 {
-		return string(key[1:len(key)-1]) == name
+// appendMember appends a member to an object that is open.
+func appendMember(b, member []byte) []byte {
+	if len(b) > 1 {
+		b = append(b, ',')
 	}
-	var text string
-	return json.Unmarshal(key, &text) == nil && text == name
+	return append(b, member...)
 }
 
 // list implements the tool list_models.

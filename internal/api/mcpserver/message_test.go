@@ -29,6 +29,7 @@ func TestReadMessage(t *testing.T) {
 		{body: `{"method":"tools/call","params":{"arguments":null}}`, method: "tools/call", arguments: "null", envelope: `{"method":"tools/call","params":{"arguments":{}}}`},
 		{body: `{"method":"other","params":{"arguments":{"a":1}}}`, method: "other"},
 		{body: `{"method":5,"params":[1]}`},
+		{body: `{"\ud800":"\udc00","m\u0065thod":"ping\ud83d"}`, method: "ping\ufffd"},
 		{body: `{}`},
 		{body: `"text"`},
 	} {

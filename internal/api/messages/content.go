@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"slices"
+	"strconv"
 	"strings"
 
 	"sluice/internal/prompt/chat"
@@ -23,10 +24,7 @@ func (p *parser) system(v chat.Value) {
 		text.Add(v)
 	case '[':
 		p.each(v, func(_ int, v chat.Value) {
-			if v.Kind() != '{' {
-				p.bad(noObject)
-				return
-			}
+			p.need(v, '{', noObject)
 			if !v.Member("type").Is("text") {
 				p.badAt("type", "Input should be 'text'")
 				return
@@ -135,10 +133,7 @@ func currentExchange(body []byte, messages chat.Value) (last int) {
 
 // message reads one message. An empty one is allowed only at the end: it asks the model to begin its reply.
 func (p *parser) message(i int, v chat.Value, last bool) {
-	if v.Kind() != '{' {
-		p.bad(noObject)
-		return
-	}
+	p.need(v, '{', noObject)
 	role, content := v.Member("role"), v.Member("content")
 	user := false
 	p.at("role", func() {
@@ -211,17 +206,11 @@ func (p *parser) user(i int, content chat.Value) {
 // block returns the type of a content block; empty after a problem.
 // It also checks cache_control, which every block may have, and vets the members.
 func (p *parser) block(v chat.Value) string {
-	if v.Kind() != '{' {
-		p.bad(noObject)
-		return ""
-	}
+	p.need(v, '{', noObject)
 	t := v.Member("type")
 	p.needAt("type", t, '"', noText)
-	if p.fault != nil {
-		return ""
-	}
 	p.cache(v)
-	kind := kindOf(t)
+	kind := t.Among(kinds)
 	p.vet(kind, v)
 	return kind
 }
@@ -278,14 +267,9 @@ func (p *parser) say(j int, text string) { p.addPart(j, chat.TextPart(chat.Text(
 // dialect. It is empty for one, and after a problem.
 // What lies in an unknown source cannot be vetted.
 func (p *parser) source(v chat.Value, kinds ...string) string {
-	if !p.need(v, '{', noObject) {
-		return ""
-	}
+	p.need(v, '{', noObject)
 	t := v.Member("type")
 	p.needAt("type", t, '"', noText)
-	if p.fault != nil {
-		return ""
-	}
 	kind := t.Text()
 	p.vet("source", v)
 	if !slices.Contains(kinds, kind) {
@@ -463,9 +447,6 @@ func (p *parser) searchResult(j int, v chat.Value) {
 	title, source := v.Member("title"), v.Member("source")
 	p.needAt("title", title, '"', noText)
 	p.needAt("source", source, '"', noText)
-	if p.fault != nil {
-		return
-	}
 	p.say(j, "Search result: "+title.Text()+"\nSource: "+source.Text())
 	p.at("content", func() { p.inner(j, v.Member("content")) })
 }
@@ -479,7 +460,7 @@ func (p *parser) toolResult(i, j int, v chat.Value) {
 	id, failed, content := v.Member("tool_use_id"), v.Member("is_error"), v.Member("content")
 	p.needAt("tool_result.tool_use_id", id, '"', noText)
 	p.boolAt("tool_result.is_error", failed)
-	if p.fault != nil || !p.answer(id.Text()) {
+	if !p.answer(id.Text()) {
 		return
 	}
 	var text chat.Words
@@ -495,9 +476,6 @@ func (p *parser) toolResult(i, j int, v chat.Value) {
 			p.bad(noContent)
 		}
 	})
-	if p.fault != nil {
-		return
-	}
 	if text.Empty() && images > 0 {
 		text.Say("The result follows.")
 	}
@@ -566,7 +544,7 @@ func (p *parser) allAnswered() bool {
 	}
 	for i, done := range p.answered {
 		if !done {
-			p.fault = refuse("messages."+itoa(p.caller), "`tool_use` ids were found without `tool_result` blocks immediately after: %s. Each `tool_use` block must have a corresponding `tool_result` block in the next message.", show(p.calls.Calls[i].ID))
+			p.fault = refuse("messages."+strconv.Itoa(p.caller), "`tool_use` ids were found without `tool_result` blocks immediately after: %s. Each `tool_use` block must have a corresponding `tool_result` block in the next message.", show(p.calls.Calls[i].ID))
 			return false
 		}
 	}
@@ -634,13 +612,9 @@ func (p *parser) call(v chat.Value) {
 	p.textAt("id", id)
 	p.textAt("name", name)
 	p.needAt("input", input, '{', noObject)
-	if p.fault != nil {
-		return
-	}
 	c := chat.ToolCall{ID: id.Text(), Name: p.shortName(name.Text()), Arguments: string(input.Raw())}
 	if p.calls.Find(c.ID) >= 0 {
 		p.badAt("id", "`tool_use` ids must be unique")
-		return
 	}
 	// An upstream of another dialect may have made the id, and one of this dialect would refuse it.
 	p.altered = p.altered || !isPlain(c.ID)

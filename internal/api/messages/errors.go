@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"sluice/internal/kit/fault"
@@ -9,26 +10,21 @@ import (
 
 // ErrorType returns the dialect's name for a kind of fault (docs/api.md#messages-api).
 // The clients of the dialect decide by it whether to try again.
-func ErrorType(k fault.Kind) string {
-	switch k {
-	case fault.Internal:
-		return "api_error"
-	case fault.Unauthenticated, fault.KeyDeactivated:
-		return "authentication_error"
-	case fault.PaymentRequired:
-		return "billing_error"
-	case fault.PlanTooLow, fault.Forbidden, fault.Suspended:
-		return "permission_error"
-	case fault.NotFound:
-		return "not_found_error"
-	case fault.TooLarge:
-		return "request_too_large"
-	case fault.RateLimited:
-		return "rate_limit_error"
-	case fault.Unavailable:
-		return "overloaded_error"
-	}
-	return "invalid_request_error"
+func ErrorType(k fault.Kind) string { return cmp.Or(errorTypes[k], "invalid_request_error") }
+
+// errorTypes are the names of kinds. Any other is a request that is not valid.
+var errorTypes = map[fault.Kind]string{
+	fault.Internal:        "api_error",
+	fault.Unauthenticated: "authentication_error",
+	fault.KeyDeactivated:  "authentication_error",
+	fault.PaymentRequired: "billing_error",
+	fault.PlanTooLow:      "permission_error",
+	fault.Forbidden:       "permission_error",
+	fault.Suspended:       "permission_error",
+	fault.NotFound:        "not_found_error",
+	fault.TooLarge:        "request_too_large",
+	fault.RateLimited:     "rate_limit_error",
+	fault.Unavailable:     "overloaded_error",
 }
 
 // errorObject is the error object of the dialect.

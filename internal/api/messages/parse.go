@@ -102,73 +102,40 @@ type parser struct {
 }
 
 // fields are the members of a request that are read. The others are for an upstream of the same dialect.
-type fields struct {
-	model, maxTokens, messages, system, stream, temperature, topP, topK, stops, tools, choice, thinking, metadata, config, format, servers chat.Value
+var fields = []string{
+	"model", "max_tokens", "messages", "system", "stream", "temperature", "top_p", "top_k", "stop_sequences",
+	"tools", "tool_choice", "thinking", "metadata", "output_config", "output_format", "mcp_servers",
 }
 
 // request reads the whole request. The order of the fields in the body does not matter.
 // They are read in a fixed order, so that the first problem reported does not depend on the order
 // in the body, and so that an upstream always gets the members in the same order.
 func (p *parser) request(body chat.Value) {
-	var f fields
 	for w := body.Walk(); w.Next(); {
-		v := w.Value
-		switch string(w.Key) {
-		case "model":
-			f.model = v
-		case "max_tokens":
-			f.maxTokens = v
-		case "messages":
-			f.messages = v
-		case "system":
-			f.system = v
-		case "stream":
-			f.stream = v
-		case "temperature":
-			f.temperature = v
-		case "top_p":
-			f.topP = v
-		case "top_k":
-			f.topK = v
-		case "stop_sequences":
-			f.stops = v
-		case "tools":
-			f.tools = v
-		case "tool_choice":
-			f.choice = v
-		case "thinking":
-			f.thinking = v
-		case "metadata":
-			f.metadata = v
-		case "output_config":
-			f.config = v
-		case "output_format":
-			f.format = v
-		case "mcp_servers":
-			f.servers = v
-		default:
-			p.unknown(string(w.Key), v)
+		if !slices.Contains(fields, string(w.Key)) {
+			p.unknown(string(w.Key), w.Value)
 		}
 	}
-	p.model(f.model, f.messages.Len()+1)
-	p.maxTokens(f.maxTokens)
-	p.at("system", func() { p.system(f.system) })
-	p.at("messages", func() { p.messages(f.messages) })
-	p.at("stream", func() { p.stream(f.stream) })
-	p.number(f.temperature, "temperature", 1)
-	p.number(f.topP, "top_p", 1)
-	p.topK(f.topK)
-	p.at("stop_sequences", func() { p.stops(f.stops) })
-	tools := p.tools(f.tools, f.servers)
-	p.at("tool_choice", func() { p.choice(f.choice, tools) })
-	p.at("thinking", func() { p.thinking(f.thinking, f.maxTokens, effortOf(f.config), tools > 0) })
-	if f.thinking.Null() && effortOf(f.config) != "" {
-		p.effort(effortOf(f.config))
+	messages, limit, thinking, config := body.Member("messages"), body.Member("max_tokens"), body.Member("thinking"), body.Member("output_config")
+	p.model(body.Member("model"), messages.Len()+1)
+	p.maxTokens(limit)
+	p.at("system", func() { p.system(body.Member("system")) })
+	p.at("messages", func() { p.messages(messages) })
+	p.at("stream", func() { p.stream(body.Member("stream")) })
+	p.number(body.Member("temperature"), "temperature", 1)
+	p.number(body.Member("top_p"), "top_p", 1)
+	p.topK(body.Member("top_k"))
+	p.at("stop_sequences", func() { p.stops(body.Member("stop_sequences")) })
+	tools := p.tools(body.Member("tools"), body.Member("mcp_servers"))
+	p.at("tool_choice", func() { p.choice(body.Member("tool_choice"), tools) })
+	p.at("thinking", func() { p.thinking(thinking, limit, effortOf(config), tools > 0) })
+	if thinking.Null() && effortOf(config) != "" {
+		p.effort(effortOf(config))
 	}
-	p.at("metadata", func() { p.metadata(f.metadata) })
-	p.config(f.config, f.format)
+	p.at("metadata", func() { p.metadata(body.Member("metadata")) })
+	p.config(config, body.Member("output_format"))
 	if p.caches > 0 {
-		p.leave("cache_control")
+		p.req.Leave("cache_control")
 	}
 }
 
@@ -179,9 +146,6 @@ func (r *Request) Leave(name string) {
 		r.unread = append(r.unread, name)
 	}
 }
-
-// leave is Request.Leave while the request is read.
-func (p *parser) leave(name string) { p.req.Leave(name) }
 
 // unknown reads a field that is not known. It is refused only by models of other dialects, and only if the request would mean
 // something else without it.
@@ -196,7 +160,7 @@ func (p *parser) unknown(key string, v chat.Value) {
 			return
 		}
 	}
-	p.leave(key)
+	p.req.Leave(key)
 }
 
 // at calls read for the value of a member or an element.
@@ -315,10 +279,6 @@ func (p *parser) maxTokens(v chat.Value) {
 		if p.counting {
 			return
 		}
-		if !v.Exists() {
-			p.bad(required)
-			return
-		}
 		if _, ok := p.integer(v, 1); ok {
 			p.out.Set("max_tokens", v)
 		}
@@ -328,6 +288,8 @@ func (p *parser) maxTokens(v chat.Value) {
 // integer reads an integer that is not less than least. Only its value counts: 10, 10.0 and 1e1 are the same.
 func (p *parser) integer(v chat.Value, least int) (int, bool) {
 	switch f := v.Number(); {
+	case !v.Exists():
+		p.bad(required)
 	case !v.IsNumber() || f != math.Trunc(f):
 		p.bad(noInteger)
 	case f < float64(least):
@@ -413,7 +375,7 @@ func (p *parser) thinking(v, maxTokens chat.Value, effort string, tools bool) {
 	switch kind {
 	case "", "disabled", "between_tools":
 		if effort != "" { // it is about all that the model writes; other dialects know only that of thinking
-			p.leave("output_config.effort")
+			p.req.Leave("output_config.effort")
 		}
 	case "adaptive":
 		if effort == "" {
@@ -422,14 +384,7 @@ func (p *parser) thinking(v, maxTokens chat.Value, effort string, tools bool) {
 		p.effort(effort)
 	case "enabled":
 		budget := 0
-		p.at("enabled.budget_tokens", func() {
-			b := v.Member("budget_tokens")
-			if !b.Exists() {
-				p.bad(required)
-				return
-			}
-			budget, _ = p.integer(b, leastThought)
-		})
+		p.at("enabled.budget_tokens", func() { budget, _ = p.integer(v.Member("budget_tokens"), leastThought) })
 		// With tools, thinking may continue between calls, and the budget may exceed one reply.
 		if p.fault == nil && !p.counting && !tools && float64(budget) >= maxTokens.Number() {
 			p.fault = fault.New(fault.Invalid, "max_tokens: `max_tokens` must be greater than `thinking.budget_tokens`").At("max_tokens")
@@ -466,25 +421,17 @@ func effortOf(config chat.Value) string {
 	return ""
 }
 
-// word reads the member type of an object. It is empty after a problem.
+// word reads the member type of an object. It is empty if that is no text.
 func (p *parser) word(v chat.Value) string {
 	p.textAt("type", v)
-	if p.fault != nil {
-		return ""
-	}
 	return v.Text()
 }
 
 // tag reads the member type of a union, which must be one of the words.
 func (p *parser) tag(v chat.Value, words ...string) string {
 	kind := p.word(v)
-	if p.fault != nil {
-		return ""
-	}
-	for _, w := range words {
-		if w == kind {
-			return w
-		}
+	if slices.Contains(words, kind) {
+		return kind
 	}
 	p.bad("Input tag %s found using 'type' does not match any of the expected tags: '%s'", show(kind), strings.Join(words, "', '"))
 	return ""

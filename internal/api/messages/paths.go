@@ -43,9 +43,6 @@ var fieldNames = map[string]string{
 	"user":                  "metadata.user_id",
 }
 
-// itoa is short for use within paths.
-func itoa(i int) string { return strconv.Itoa(i) }
-
 // Explain translates a fault of the chat completion: its path becomes that of the caller's field, and its message begins
 // with that path. Other errors, and faults that are about no field, are returned as they are.
 // The fault is changed in place.
@@ -100,7 +97,7 @@ func (r *Request) locate(path string) string {
 		return r.locateMessage(rest)
 	case "tools":
 		if i, _, ok := index(rest); ok && i < len(r.tools) {
-			return r.tools[i].field + "." + itoa(r.tools[i].index)
+			return r.tools[i].field + "." + strconv.Itoa(r.tools[i].index)
 		}
 	}
 	return cmp.Or(fieldNames[field], field)
@@ -118,7 +115,7 @@ func (r *Request) locateMessage(path string) string {
 	if o.message < 0 {
 		return "system"
 	}
-	at := "messages." + itoa(int(o.message))
+	at := "messages." + strconv.Itoa(int(o.message))
 	content, isContent := strings.CutPrefix(rest, ".content")
 	if !isContent {
 		return at
@@ -128,11 +125,11 @@ func (r *Request) locateMessage(path string) string {
 	j, _, ok := index(part)
 	switch {
 	case o.parts == 1:
-		return at + "." + itoa(int(o.block))
+		return at + "." + strconv.Itoa(int(o.block))
 	case !isPart || !ok || j >= len(o.blocks):
 		return at
 	}
-	return at + "." + itoa(int(o.blocks[j]))
+	return at + "." + strconv.Itoa(int(o.blocks[j]))
 }
 
 // index reads the number in front of a closing bracket, and returns what follows the bracket.

@@ -3,6 +3,7 @@ package messages
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strconv"
 	"strings"
 
 	"sluice/internal/kit/jsonscan"
@@ -71,16 +72,10 @@ func (t *toolList) tool(i int, v chat.Value) {
 		t.bad("is one too many: a request may have at most %d tools", chat.MaxTools)
 		return
 	}
-	if v.Kind() != '{' {
-		t.bad(noObject)
-		return
-	}
+	t.need(v, '{', noObject)
 	kind := "custom"
 	if k := v.Member("type"); !k.Null() {
-		if !k.IsText() {
-			t.badAt("type", noText)
-			return
-		}
+		t.needAt("type", k, '"', noText)
 		kind = k.Text()
 	}
 	t.cache(v)
@@ -94,7 +89,7 @@ func (t *toolList) tool(i int, v chat.Value) {
 		// It counts as a tool: plans and models without tools refuse it.
 		name := v.Member("name").Text()
 		if !isPlain(name) || len(name) > maxShortName-2 || t.names[name] {
-			name = "tool_" + itoa(i)
+			name = "tool_" + strconv.Itoa(i)
 		}
 		t.take(name)
 		t.add("tools", i, chat.FunctionTool(chat.Function{Name: name}, []byte(`{"name":"`+name+`"}`)))
@@ -119,16 +114,11 @@ func (t *toolList) custom(i int, v chat.Value) {
 	})
 	t.at("description", func() { t.optional(description, '"', noText) })
 	t.at("input_schema", func() {
-		if t.need(schema, '{', noObject) {
-			if !schema.Member("type").Is("object") {
-				t.badAt("type", "Input should be 'object'")
-			}
+		if t.need(schema, '{', noObject) && !schema.Member("type").Is("object") {
+			t.badAt("type", "Input should be 'object'")
 		}
 	})
 	t.boolAt("strict", strict)
-	if t.fault != nil {
-		return
-	}
 	f := chat.Function{Name: t.shortName(name.Text()), Description: description.Text(), Parameters: schema.Raw(), Strict: strict.Kind() == 't'}
 	b := jsonscan.AppendQuoted([]byte(`{"name":`), f.Name)
 	if !description.Null() {
@@ -161,9 +151,6 @@ func (p *parser) shortName(name string) string {
 func (t *toolList) toolset(v chat.Value) {
 	name := v.Member("mcp_server_name")
 	t.needAt("mcp_server_name", name, '"', noText)
-	if t.fault != nil {
-		return
-	}
 	switch {
 	case t.sets[name.Text()].Exists():
 		t.badAt("mcp_server_name", "an MCP server may have one mcp_toolset")
@@ -187,26 +174,18 @@ func (t *toolList) known(name string) (found bool) {
 // server reads an entry of mcp_servers and writes it as a tool of the type mcp.
 // A server that is switched off becomes no tool.
 func (t *toolList) server(i int, v chat.Value) {
-	if v.Kind() != '{' {
-		t.bad(noObject)
-		return
-	}
+	t.need(v, '{', noObject)
 	if t.req.servers(t.req.tools) == chat.MaxMCPServers {
 		t.bad("is one too many: a request may have at most %d MCP servers", chat.MaxMCPServers)
 		return
 	}
-	if t.tag(v.Member("type"), "url") == "" {
-		return
-	}
+	t.tag(v.Member("type"), "url")
 	url, name, token := v.Member("url"), v.Member("name"), v.Member("authorization_token")
 	t.needAt("url", url, '"', noText)
 	t.textAt("name", name)
 	t.at("authorization_token", func() { t.optional(token, '"', noText) })
-	if t.fault != nil {
-		return
-	}
 	allowed, ok := t.allowed(v, t.sets[name.Text()])
-	if !ok || t.fault != nil {
+	if !ok {
 		return
 	}
 	t.add("mcp_servers", i, chat.ServerTool(func(member string) chat.Value {
@@ -299,9 +278,6 @@ func (p *parser) choice(v chat.Value, tools int) {
 	name := v.Member("name")
 	if kind == "tool" {
 		p.needAt("tool.name", name, '"', noText)
-	}
-	if p.fault != nil {
-		return
 	}
 	if tools == 0 {
 		if kind == "any" || kind == "tool" {

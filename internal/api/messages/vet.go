@@ -24,16 +24,6 @@ var blockMembers = map[string][]string{
 // kinds are the types that are known.
 var kinds = slices.Sorted(maps.Keys(blockMembers))
 
-// kindOf returns a type, for which nothing is allocated if it is one that is known.
-func kindOf(v chat.Value) string {
-	for _, kind := range kinds {
-		if v.Is(kind) {
-			return kind
-		}
-	}
-	return v.Text()
-}
-
 // vet notes whether a block, or a source, has other members than those of its type, and type and cache_control, which all
 // of them may have. Of a type that is not known here, every member is one.
 func (p *parser) vet(kind string, v chat.Value) {

@@ -59,12 +59,11 @@ func (p *parser) input(v chat.Value) {
 	}
 	p.req.items = make([]item, 0, n)
 	for walk := v.Walk(); walk.Next(); {
-		i, m := walk.Index, walk.Value
-		it, ok := p.item(m)
+		it, ok := p.item(walk.Value)
 		if !ok {
 			return
 		}
-		it.index = i
+		it.index = walk.Index
 		p.req.items = append(p.req.items, it)
 	}
 }
@@ -80,7 +79,7 @@ func (p *parser) item(v chat.Value) (it item, ok bool) {
 			p.bad(v, ".type", "must be a string; got %s", t.TypeName())
 			return it, false
 		}
-		kind = kindOf(t)
+		kind = t.Among(kinds)
 	} else if !v.Given("role").Exists() && v.Given("id").Exists() {
 		kind = "item_reference" // its type may be left out
 	}
@@ -183,12 +182,7 @@ func (p *parser) spoken(b []byte, v chat.Value) []byte {
 
 // string returns a member that must be a string.
 func (p *parser) string(v chat.Value, name, what string) chat.Value {
-	m := p.required(v, name, what)
-	if m.Exists() && !m.IsText() {
-		p.bad(v, "."+name, "must be a string; got %s", m.TypeName())
-		return chat.Value{}
-	}
-	return m
+	return p.sized(p.required(v, name, what), 0, math.MaxInt)
 }
 
 // callID returns the member call_id.
@@ -198,14 +192,7 @@ func (p *parser) callID(v chat.Value) string {
 
 // id returns a member that is an id.
 func (p *parser) id(v chat.Value, name, what string) string {
-	m := p.required(v, name, what)
-	if !m.Exists() {
-		return ""
-	}
-	if !p.isText(m, 1, maxID) {
-		return ""
-	}
-	return m.Text()
+	return p.sized(p.required(v, name, what), 1, maxID).Text()
 }
 
 // name returns the name of the tool that an item calls.
@@ -230,9 +217,6 @@ func (p *parser) message(v chat.Value, it *item) {
 	const roles = `"user", "assistant", "system" or "developer"`
 	role := p.required(v, "role", roles)
 	content := p.required(v, "content", "a string or an array of content parts")
-	if !role.Exists() || !content.Exists() {
-		return
-	}
 	it.role = p.oneOf(role, roles, "user", "assistant", "system", "developer")
 	if content.IsText() {
 		it.content = chat.TextOf(content)
@@ -255,14 +239,12 @@ const partTypes = `"input_text", "input_image", "input_file", "input_audio", "ou
 func (p *parser) parts(content chat.Value, sub string, user bool) []chat.Part {
 	parts := make([]chat.Part, 0, 1) // nearly always
 	for walk := content.Walk(); walk.Next(); {
-		i, v := walk.Index, walk.Value
-		if i == maxItems {
+		if walk.Index == maxItems {
 			p.bad(content, "", "holds too much: at most %d parts", maxItems)
-			return parts
 		}
-		part := p.part(v, sub, user)
+		part := p.part(walk.Value, sub, user)
 		if p.failed() {
-			return parts
+			break
 		}
 		parts = append(parts, part)
 	}
@@ -271,14 +253,8 @@ func (p *parser) parts(content chat.Value, sub string, user bool) []chat.Part {
 
 // part reads one part.
 func (p *parser) part(v chat.Value, sub string, user bool) (part chat.Part) {
-	if !p.object(v, "an object with a type") {
-		return part
-	}
-	kind := p.required(v, "type", partTypes)
-	if !kind.Exists() {
-		return part
-	}
-	name := p.oneOf(kind, partTypes, "input_text", "output_text", "text", "refusal", "input_image", "input_file", "input_audio")
+	p.object(v, "an object with a type")
+	name := p.oneOf(p.required(v, "type", partTypes), partTypes, "input_text", "output_text", "text", "refusal", "input_image", "input_file", "input_audio")
 	p.vet(v, partMembers[name], sub)
 	switch name {
 	case "input_text", "output_text", "text":
@@ -316,9 +292,6 @@ func (p *parser) image(v chat.Value) (part chat.Part) {
 		return p.stored(v)
 	}
 	address := p.string(v, "image_url", "the address of the image, or its data as a data: URL")
-	if !address.Exists() {
-		return part
-	}
 	if !chat.IsImageURL(address.Text()) {
 		p.bad(v, ".image_url", "must be an https:// or http:// address, or data:image/…;base64, data")
 		return part
@@ -354,7 +327,7 @@ func (p *parser) file(v chat.Value) (part chat.Part) {
 	}
 	data, name := p.string(v, "file_data", "the content of the file as a data: URL"), "file"
 	if given := v.Given("filename"); given.Exists() {
-		p.isText(given, 0, maxLabel)
+		p.sized(given, 0, maxLabel)
 		name = given.Text()
 	}
 	if p.failed() {
@@ -366,9 +339,6 @@ func (p *parser) file(v chat.Value) (part chat.Part) {
 // output reads the result of a call. What a tool message cannot hold follows it in a message of its own; see Compose.
 func (p *parser) output(v chat.Value, it *item) {
 	out := p.required(v, "output", "a string or an array of content parts")
-	if !out.Exists() {
-		return
-	}
 	if out.IsText() {
 		it.content = chat.TextOf(out)
 		return
@@ -406,6 +376,6 @@ func (p *parser) thoughts(v chat.Value) {
 		}
 	}
 	if sealed := v.Given("encrypted_content"); sealed.Exists() {
-		p.isText(sealed, 0, math.MaxInt)
+		p.sized(sealed, 0, math.MaxInt)
 	}
 }

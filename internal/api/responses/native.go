@@ -81,20 +81,12 @@ func (r *Request) native(past *Past, model string, most int, allow *allowance.Se
 				continue
 			}
 		}
-		b = append(appendKey(b, key), v...)
+		b = append(chat.AppendName(b, key), v...)
 	}
 	if include := r.included(); include != nil {
 		b = append(append(b, `,"include":`...), include...)
 	}
 	return append(b, '}'), allowed.Dropped(), nil
-}
-
-// appendKey appends the key of a member, after a comma if it is not the first of its object.
-func appendKey(b []byte, key string) []byte {
-	if b[len(b)-1] != '{' {
-		b = append(b, ',')
-	}
-	return append(jsonscan.AppendQuoted(b, key), ':')
 }
 
 // included returns what the upstream is asked to include. If the response is stored here and the model is asked to reason,
@@ -127,7 +119,7 @@ func appendOwn(b []byte, item chat.Value) []byte {
 	b = append(b, '{')
 	for walk := item.Walk(); walk.Next(); {
 		if string(walk.Key) != "id" {
-			b = append(appendKey(b, string(walk.Key)), oneLine(walk.Value.Raw())...)
+			b = append(chat.AppendName(b, string(walk.Key)), oneLine(walk.Value.Raw())...)
 		}
 	}
 	return append(b, '}')
@@ -223,7 +215,7 @@ func (w *Writer) rename(b []byte, event chat.Value) []byte {
 	b = append(b, '{')
 	for walk := event.Walk(); walk.Next(); {
 		key, v := string(walk.Key), walk.Value
-		b = appendKey(b, key)
+		b = chat.AppendName(b, key)
 		switch {
 		case key == "sequence_number":
 			b = strconv.AppendInt(b, int64(w.seq), 10)
@@ -262,7 +254,7 @@ func (w *Writer) itemID(theirs string, index int) string {
 func (w *Writer) renameItem(b []byte, item chat.Value, index int) []byte {
 	b = append(b, '{')
 	for walk := item.Walk(); walk.Next(); {
-		b = appendKey(b, string(walk.Key))
+		b = chat.AppendName(b, string(walk.Key))
 		if string(walk.Key) == "id" && walk.Value.IsText() {
 			b = jsonscan.AppendQuoted(b, w.itemID(walk.Value.Text(), index))
 		} else {
@@ -289,7 +281,7 @@ func (w *Writer) renameResponse(b []byte, response chat.Value) []byte {
 		case "id", "model", "store", "previous_response_id":
 			continue
 		}
-		b = appendKey(b, key)
+		b = chat.AppendName(b, key)
 		if key != "output" || v.Kind() != '[' {
 			b = append(b, v.Raw()...)
 			continue

@@ -103,7 +103,8 @@ func Parse(body []byte) (*Request, error) {
 	return p.req, nil
 }
 
-// parser fills a Request. Only the first problem counts; after it, the rest may be read or not.
+// parser fills a Request. Only the first problem counts; after it, the rest may be read or not, and what methods return does
+// not matter.
 type parser struct {
 	req   *Request
 	root  chat.Value // what all values that are read are in
@@ -168,16 +169,12 @@ func (p *parser) field(key []byte, v chat.Value) {
 	}
 	switch string(key) {
 	case "model":
-		if p.isText(v, 1, maxModel) {
-			r.Model = v.Text()
-		}
+		r.Model = p.sized(v, 1, maxModel).Text()
 	case "input":
 		r.inputJSON = v.Raw()
 		p.input(v)
 	case "instructions":
-		if p.isText(v, 0, math.MaxInt) {
-			s.instructions = v
-		}
+		s.instructions = p.sized(v, 0, math.MaxInt)
 	case "stream":
 		r.Stream = p.boolean(v)
 	case "stream_options":
@@ -187,9 +184,7 @@ func (p *parser) field(key []byte, v chat.Value) {
 	case "store":
 		r.Store = p.boolean(v)
 	case "previous_response_id":
-		if p.isText(v, 1, maxID) {
-			r.Previous = v.Text()
-		}
+		r.Previous = p.sized(v, 1, maxID).Text()
 	case "max_output_tokens":
 		s.maxOutput = p.integer(v, 1, math.MaxInt32)
 	case "max_tool_calls":
@@ -225,11 +220,11 @@ func (p *parser) field(key []byte, v chat.Value) {
 		const tiers = `"auto", "default", "flex", "scale", "priority", "fast" or "ultrafast"`
 		s.tier = p.oneOf(v, tiers, "auto", "default", "flex", "scale", "priority", "fast", "ultrafast")
 	case "user":
-		s.user = p.label(v)
+		s.user = p.sized(v, 0, maxLabel)
 	case "prompt_cache_key":
-		s.cacheKey = p.label(v)
+		s.cacheKey = p.sized(v, 0, maxLabel)
 	case "safety_identifier":
-		s.safety = p.label(v)
+		s.safety = p.sized(v, 0, maxLabel)
 	case "background":
 		if p.boolean(v) {
 			p.bad(v, "", "is not supported: a response is made while its caller waits. Leave it out, and set stream to see the reply as it is written")
@@ -279,26 +274,16 @@ func (p *parser) whole() {
 	}
 }
 
-// isText reports whether v is a string of least to most bytes.
-func (p *parser) isText(v chat.Value, least, most int) bool {
-	if v.Kind() != '"' {
+// sized checks a string of least to most bytes, and returns it; the zero value after a problem.
+func (p *parser) sized(v chat.Value, least, most int) chat.Value {
+	switch {
+	case !v.IsText():
 		p.bad(v, "", "must be a string; got %s", v.TypeName())
-		return false
-	}
-	switch n := v.Size(); {
-	case n < least:
+	case v.Size() < least:
 		p.bad(v, "", "must not be empty")
-		return false
-	case n > most:
-		p.bad(v, "", "must be at most %d bytes long; got %d", most, n)
-		return false
-	}
-	return true
-}
-
-// label reads a short text that is passed on.
-func (p *parser) label(v chat.Value) chat.Value {
-	if p.isText(v, 0, maxLabel) {
+	case v.Size() > most:
+		p.bad(v, "", "must be at most %d bytes long; got %d", most, v.Size())
+	default:
 		return v
 	}
 	return chat.Value{}
@@ -405,12 +390,8 @@ func (p *parser) format(v chat.Value) {
 	if !p.object(v, "an object with a type") {
 		return
 	}
-	kind := v.Given("type")
-	if !kind.Exists() {
-		p.bad(v, ".type", `is required: "text", "json_object" or "json_schema"`)
-		return
-	}
-	name := p.oneOf(kind, `"text", "json_object" or "json_schema"`, "text", "json_object", "json_schema")
+	const types = `"text", "json_object" or "json_schema"`
+	name := p.oneOf(p.required(v, "type", types), types, "text", "json_object", "json_schema")
 	s := &p.req.settings
 	switch name {
 	case "json_object":
@@ -430,10 +411,10 @@ func (p *parser) schema(v chat.Value) {
 		value chat.Value
 		check func(v chat.Value)
 	}{
-		{"name", called, func(v chat.Value) { p.isText(v, 1, maxID) }},
+		{"name", called, func(v chat.Value) { p.sized(v, 1, maxID) }},
 		{"schema", schema, func(v chat.Value) { p.object(v, "an object, a JSON schema") }},
 		{"strict", v.Given("strict"), func(v chat.Value) { p.boolean(v) }},
-		{"description", v.Given("description"), func(v chat.Value) { p.isText(v, 0, math.MaxInt) }},
+		{"description", v.Given("description"), func(v chat.Value) { p.sized(v, 0, math.MaxInt) }},
 	} {
 		if !m.value.Exists() {
 			continue
@@ -491,7 +472,7 @@ func (p *parser) metadata(v chat.Value) {
 			p.bad(v, "", "has a key of %d bytes; at most %d are possible", len(key), maxMetaKey)
 			return
 		}
-		p.isText(m, 0, maxMetaValue)
+		p.sized(m, 0, maxMetaValue)
 	}
 	p.req.settings.metadata = v
 }

@@ -107,6 +107,12 @@ func NewArchive(store Store, opts *ArchiveOptions) *Archive {
 // box returns the box of a response. Only the same account and the same id open it.
 func (s *Archive) box(accountID, id string) seal.Box { return s.key.Box("responses", accountID, id) }
 
+// name returns the ID of the record of a response.
+func (s *Archive) name(accountID, id string) []byte {
+	own := s.box(accountID, id).ID()
+	return own[:]
+}
+
 // sealedHere is what the encrypted content of reasoning begins with if it was sealed here and not by an upstream.
 const sealedHere = "slc_"
 
@@ -136,12 +142,9 @@ func (s *Archive) Keep(ctx context.Context, accountID string, r *Request, id str
 	if len(b) > MaxKept {
 		return fmt.Errorf("keeping a response: it has %d bytes and may have %d", len(b), MaxKept)
 	}
-	box := s.box(accountID, id)
-	own := box.ID()
-	rec := &Record{ID: own[:], AccountID: accountID, Previous: []byte{}, Sealed: box.Seal(b), ExpiresAt: s.now().Add(keepFor)}
+	rec := &Record{ID: s.name(accountID, id), AccountID: accountID, Previous: []byte{}, Sealed: s.box(accountID, id).Seal(b), ExpiresAt: s.now().Add(keepFor)}
 	if r.Previous != "" {
-		previous := s.box(accountID, r.Previous).ID()
-		rec.Previous = previous[:]
+		rec.Previous = s.name(accountID, r.Previous)
 	}
 	if err := s.keep(ctx, rec); err != nil {
 		return fmt.Errorf("keeping a response: %w", err)
@@ -182,8 +185,7 @@ func (s *Archive) Export(ctx context.Context, accountID string, requestIDs []str
 	for some := range slices.Chunk(requestIDs, 200) {
 		keys := make([][]byte, len(some))
 		for i, id := range some {
-			own := s.box(accountID, ResponseID(id)).ID()
-			keys[i] = own[:]
+			keys[i] = s.name(accountID, ResponseID(id))
 		}
 		sizes, err := s.store.SizeResponses(ctx, keys, s.now())
 		if err != nil {
@@ -246,9 +248,7 @@ func (s *Archive) Past(ctx context.Context, accountID string, r *Request, take T
 
 // conversation adds the items of a response and of those before it.
 func (s *Archive) conversation(ctx context.Context, accountID, id string, past *Past, room *int64) error {
-	box := s.box(accountID, id)
-	own := box.ID()
-	links, err := s.store.FollowResponses(ctx, own[:], s.now(), maxTurns)
+	links, err := s.store.FollowResponses(ctx, s.name(accountID, id), s.now(), maxTurns)
 	if err != nil {
 		return unavailable(err)
 	}
@@ -289,19 +289,16 @@ func (s *Archive) conversation(ctx context.Context, accountID, id string, past *
 		if err != nil {
 			return err
 		}
-		for walk := kept.Given("input").Walk(); walk.Next(); {
-			item := walk.Value
-			items[i] = append(items[i], item.Raw())
-		}
 		response := kept.Given("response")
-		for walk := response.Given("output").Walk(); walk.Next(); {
-			item := walk.Value
-			items[i] = append(items[i], item.Raw())
+		for _, list := range []chat.Value{kept.Given("input"), response.Given("output")} {
+			for walk := list.Walk(); walk.Next(); {
+				items[i] = append(items[i], walk.Value.Raw())
+			}
 		}
 		id = response.Given("previous_response_id").Text()
 	}
-	for i := len(items) - 1; i >= 0; i-- {
-		past.Items = append(past.Items, items[i]...)
+	for _, some := range slices.Backward(items) {
+		past.Items = append(past.Items, some...)
 	}
 	return nil
 }
@@ -321,8 +318,7 @@ func (s *Archive) references(ctx context.Context, accountID string, ids []string
 		request, _, ok := strings.Cut(rest, "_")
 		if name := ResponseID(request); ok && !seen[name] {
 			seen[name] = true
-			own := s.box(accountID, name).ID()
-			names, keys = append(names, name), append(keys, own[:])
+			names, keys = append(names, name), append(keys, s.name(accountID, name))
 		}
 	}
 	// One after the other, since they may be large and only single items are wanted.
@@ -367,8 +363,7 @@ func (s *Archive) load(ctx context.Context, accountID, id string, size int64, ta
 	if err := take.of(held); err != nil {
 		return chat.Value{}, 0, err
 	}
-	own := s.box(accountID, id).ID()
-	found, err := s.store.FindResponses(ctx, [][]byte{own[:]}, s.now())
+	found, err := s.store.FindResponses(ctx, [][]byte{s.name(accountID, id)}, s.now())
 	if err != nil {
 		return chat.Value{}, 0, unavailable(err)
 	}
@@ -410,8 +405,7 @@ func (s *Archive) Has(ctx context.Context, accountID, id string) error {
 
 // size returns the size of a response.
 func (s *Archive) size(ctx context.Context, accountID, id string) (int64, error) {
-	own := s.box(accountID, id).ID()
-	sizes, err := s.store.SizeResponses(ctx, [][]byte{own[:]}, s.now())
+	sizes, err := s.store.SizeResponses(ctx, [][]byte{s.name(accountID, id)}, s.now())
 	if err != nil {
 		return 0, unavailable(err)
 	}
@@ -445,8 +439,7 @@ func quote(id string) string { return strconv.Quote(excerpt.Of(id, 100)) }
 func (s *Archive) Delete(ctx context.Context, accountID, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, findPatience)
 	defer cancel()
-	own := s.box(accountID, id).ID()
-	ok, err := s.store.DropResponse(ctx, accountID, own[:])
+	ok, err := s.store.DropResponse(ctx, accountID, s.name(accountID, id))
 	if err != nil {
 		return unavailable(err)
 	}
@@ -472,8 +465,7 @@ func (s *Archive) Input(ctx context.Context, accountID, id string, page Page, ta
 	}
 	var items []chat.Value
 	for walk := kept.Given("input").Walk(); walk.Next(); {
-		item := walk.Value
-		items = append(items, item)
+		items = append(items, walk.Value)
 	}
 	// Callers may leave ids out, and lists must have them.
 	name := func(i int) (own string, given bool) {

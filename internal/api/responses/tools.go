@@ -62,14 +62,9 @@ func (p *parser) tools(v chat.Value) {
 			p.bad(entry, "", "is one too many: a request may have at most %d tools", chat.MaxTools)
 			return
 		}
-		if !p.object(entry, "an object with a type") {
-			return
-		}
 		const types = `"function", "custom" or "mcp"`
+		p.object(entry, "an object with a type")
 		kind := p.required(entry, "type", types)
-		if !kind.Exists() {
-			return
-		}
 		if i > 0 {
 			t.echo = append(t.echo, ',')
 		}
@@ -105,23 +100,15 @@ func (p *parser) tools(v chat.Value) {
 
 // toolName reads the name of a function or custom tool, which no other may have.
 func (p *parser) toolName(entry chat.Value) string {
-	v := p.required(entry, "name", "the name of the tool")
-	if !v.Exists() {
-		return ""
-	}
-	if !p.isText(v, 1, 64) {
-		return ""
-	}
+	v := p.sized(p.required(entry, "name", "the name of the tool"), 1, 64)
 	name := v.Text()
 	for _, c := range []byte(name) {
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' && c != '.' {
 			p.bad(v, "", "may hold only letters, digits, underscores, hyphens and dots; got %s", describe(v))
-			return ""
 		}
 	}
 	if p.req.tools.find(name, false) >= 0 {
 		p.bad(v, "", "must differ from the names of the other tools; two are %s", describe(v))
-		return ""
 	}
 	return name
 }
@@ -129,9 +116,6 @@ func (p *parser) toolName(entry chat.Value) string {
 // function reads a function tool, which is flat here and has an object of its own in chat completions.
 func (p *parser) function(i int, entry chat.Value) {
 	f := chat.Function{Name: p.toolName(entry)}
-	if f.Name == "" {
-		return
-	}
 	b := append([]byte(`{"name":"`), f.Name...)
 	b = append(b, '"')
 	for walk := entry.Walk(); walk.Next(); {
@@ -141,8 +125,7 @@ func (p *parser) function(i int, entry chat.Value) {
 		}
 		switch key {
 		case "description":
-			p.isText(m, 0, math.MaxInt)
-			f.Description = m.Text()
+			f.Description = p.sized(m, 0, math.MaxInt).Text()
 		case "parameters":
 			p.object(m, "an object, a JSON schema")
 			f.Parameters = m.Raw()
@@ -170,17 +153,11 @@ const anyInput = `{"type":"object","properties":{"input":{"type":"string","descr
 // one text, and the writer turns its calls back. A grammar that the text must follow is told to the model in words.
 func (p *parser) custom(i int, entry chat.Value) {
 	f := chat.Function{Name: p.toolName(entry), Parameters: []byte(anyInput)}
-	if f.Name == "" {
-		return
-	}
 	if m := entry.Given("description"); m.Exists() {
-		p.isText(m, 0, math.MaxInt)
-		f.Description = m.Text()
+		f.Description = p.sized(m, 0, math.MaxInt).Text()
 	}
-	if format := entry.Given("format"); format.Exists() {
-		if p.object(format, "an object with a type") {
-			f.Description += p.grammar(format)
-		}
+	if format := entry.Given("format"); format.Exists() && p.object(format, "an object with a type") {
+		f.Description += p.grammar(format)
 	}
 	for walk := entry.Walk(); walk.Next(); {
 		switch key := string(walk.Key); key {
@@ -205,19 +182,11 @@ func (p *parser) custom(i int, entry chat.Value) {
 // grammar returns what the model is told about the format of a custom tool's input.
 func (p *parser) grammar(format chat.Value) string {
 	const types = `"text" or "grammar"`
-	kind := p.required(format, "type", types)
-	if !kind.Exists() {
-		return ""
-	}
-	name := p.oneOf(kind, types, "text", "grammar")
-	if name != "grammar" {
+	if p.oneOf(p.required(format, "type", types), types, "text", "grammar") != "grammar" {
 		return ""
 	}
 	syntax := p.required(format, "syntax", `"lark" or "regex"`)
 	definition := p.string(format, "definition", "the grammar")
-	if !syntax.Exists() || !definition.Exists() {
-		return ""
-	}
 	called := p.oneOf(syntax, `"lark" or "regex"`, "lark", "regex")
 	return "\n\nThe input must match this " + called + " definition exactly:\n" + definition.Text()
 }
@@ -226,21 +195,13 @@ func (p *parser) grammar(format chat.Value) string {
 // the request says otherwise, as in the original.
 func (p *parser) server(i int, entry chat.Value) {
 	label := p.id(entry, "server_label", "the name of the server")
-	if label == "" {
-		return
-	}
 	if !entry.Given("server_url").Exists() && entry.Given("connector_id").Exists() {
 		p.bad(entry, ".connector_id", "is not supported: give the address of an MCP server in server_url")
-		return
 	}
 	address := p.string(entry, "server_url", "the address of the MCP server")
-	if !address.Exists() {
-		return
-	}
 	t := &p.req.tools
 	if t.find(label, true) >= 0 {
 		p.bad(entry, ".server_label", "must differ from the labels of the other servers; two are %s", describe(entry.Given("server_label")))
-		return
 	}
 	member := func(name string) chat.Value {
 		v := entry.Given(name)
@@ -326,38 +287,25 @@ func (p *parser) only(v chat.Value, what string) {
 func (p *parser) named(v chat.Value) {
 	const types = `"function", "custom", "mcp" or "allowed_tools"`
 	kind := p.required(v, "type", types)
-	if !kind.Exists() {
-		return
-	}
 	t := &p.req.tools
 	switch name := kind.Text(); {
 	case name == "function", name == "custom":
 		called := p.id(v, "name", "the name of a tool among tools")
-		if called == "" {
-			return
-		}
 		if t.find(called, false) < 0 {
 			p.bad(v, ".name", "must be the name of a tool among tools; got %s", describe(v.Given("name")))
-			return
 		}
 		t.choice = chat.ToolChoice{Mode: chat.ChoiceNamed, Name: called}
 	case name == "mcp":
 		label := p.id(v, "server_label", "the label of a server among tools")
-		if label == "" {
-			return
-		}
 		if t.find(label, true) < 0 {
 			p.bad(v, ".server_label", "must be the label of an MCP server among tools; got %s", describe(v.Given("server_label")))
-			return
 		}
 		t.choice.Mode = chat.ChoiceRequired
 		if !v.Given("name").Exists() {
-			t.keep(func(one *tool) bool { return one.server && one.name == label })
+			t.keep(func(one tool) bool { return one.server && one.name == label })
 			return
 		}
-		if called := p.id(v, "name", "the name of a tool"); called != "" {
-			t.choice = chat.ToolChoice{Mode: chat.ChoiceNamed, Name: called}
-		}
+		t.choice = chat.ToolChoice{Mode: chat.ChoiceNamed, Name: p.id(v, "name", "the name of a tool")}
 	case name == "allowed_tools":
 		p.allowed(v)
 	case builtIn(name) != "" || slices.Contains(t.strange, name):
@@ -371,9 +319,6 @@ func (p *parser) named(v chat.Value) {
 func (p *parser) allowed(v chat.Value) {
 	t := &p.req.tools
 	mode, list := p.required(v, "mode", `"auto" or "required"`), p.required(v, "tools", "an array of tools")
-	if !mode.Exists() || !list.Exists() {
-		return
-	}
 	how := p.oneOf(mode, `"auto" or "required"`, "auto", "required")
 	if !p.array(list, "an array of tools") {
 		return
@@ -381,30 +326,21 @@ func (p *parser) allowed(v chat.Value) {
 	allowed := map[string]bool{}
 	for walk := list.Walk(); walk.Next(); {
 		tool := walk.Value
-		if !p.object(tool, "an object with a type") {
-			return
-		}
+		p.object(tool, "an object with a type")
 		kind := p.required(tool, "type", "the type of a tool")
-		if !kind.Exists() {
-			return
-		}
 		name, server := "name", kind.Is("mcp")
 		if server {
 			name = "server_label"
 		}
 		if builtIn(kind.Text()) == "" && !slices.Contains(t.strange, kind.Text()) {
 			called := p.id(tool, name, "which of the tools it is")
-			if called == "" {
-				return
-			}
 			if t.find(called, server) < 0 {
 				p.bad(tool, "."+name, "must be that of a tool among tools; got %s", describe(tool.Given(name)))
-				return
 			}
 			allowed[called] = true
 		}
 	}
-	t.keep(func(one *tool) bool { return allowed[one.name] })
+	t.keep(func(one tool) bool { return allowed[one.name] })
 	if how == "required" {
 		t.choice.Mode = chat.ChoiceRequired
 		p.forcible(v)
@@ -413,23 +349,12 @@ func (p *parser) allowed(v chat.Value) {
 
 // find returns the index of a tool, or of an MCP server, or -1.
 func (t *tools) find(name string, server bool) int {
-	for i := range t.list {
-		if t.list[i].name == name && t.list[i].server == server {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(t.list, func(one tool) bool { return one.name == name && one.server == server })
 }
 
 // keep leaves out the tools that the function does not choose.
-func (t *tools) keep(chosen func(*tool) bool) {
-	var kept []tool
-	for i := range t.list {
-		if chosen(&t.list[i]) {
-			kept = append(kept, t.list[i])
-		}
-	}
-	t.list = kept
+func (t *tools) keep(chosen func(tool) bool) {
+	t.list = slices.DeleteFunc(t.list, func(one tool) bool { return !chosen(one) })
 }
 
 // oneLine returns JSON without line ends. In valid JSON they are only space between tokens, and an event of a stream
@@ -459,10 +384,5 @@ func hasLines(b []byte) bool { return bytes.IndexByte(b, '\n') >= 0 || bytes.Ind
 
 // servers reports whether the tools include an MCP server.
 func (t *tools) servers() bool {
-	for i := range t.list {
-		if t.list[i].server {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.list, func(one tool) bool { return one.server })
 }

@@ -48,16 +48,6 @@ func (p *parser) vet(v chat.Value, known []string, sub string) {
 // kinds are the types of items that are known.
 var kinds = slices.Sorted(maps.Keys(itemMembers))
 
-// kindOf returns the type of an item, for which nothing is allocated if it is one that is known.
-func kindOf(v chat.Value) string {
-	for _, kind := range kinds {
-		if v.Is(kind) {
-			return kind
-		}
-	}
-	return v.Text()
-}
-
 // items returns the path that all items of the kind that is being read have.
 func (p *parser) items() string {
 	if p.where == "" {

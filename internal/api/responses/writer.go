@@ -67,9 +67,28 @@ type output struct {
 
 // part is one content part of a message.
 type part struct {
-	refusal bool
-	text    []byte
+	form *partForm
+	text []byte
 }
+
+// partForm is how the parts of a type are written. A text is the inside of a string.
+type partForm struct {
+	delta, done string // the events
+	member      string // of done, up to the text
+	rest        string // of both events, after the text
+	head, tail  string // of the part itself, before and after the text
+}
+
+var (
+	textForm = partForm{
+		delta: "response.output_text.delta", done: "response.output_text.done", member: `,"text":"`, rest: `","logprobs":[]}`,
+		head: `{"type":"output_text","text":"`, tail: `","annotations":[],"logprobs":[]}`,
+	}
+	refusalForm = partForm{
+		delta: "response.refusal.delta", done: "response.refusal.done", member: `,"refusal":"`, rest: `"}`,
+		head: `{"type":"refusal","refusal":"`, tail: `"}`,
+	}
+)
 
 // outputKind is the type of an item of the reply. It decides the prefix of its id and which events it gets.
 type outputKind uint8
@@ -112,10 +131,13 @@ func (w *Writer) created(b []byte) []byte {
 		return b
 	}
 	w.begun = true
-	b = w.begin(b, "response.created")
-	b = end(append(w.appendResponse(append(b, `,"response":`...), "in_progress", nil, nil), '}'))
-	b = w.begin(b, "response.in_progress")
-	return end(append(w.appendResponse(append(b, `,"response":`...), "in_progress", nil, nil), '}'))
+	return w.state(w.state(b, "response.created", "in_progress", nil), "response.in_progress", "in_progress", nil)
+}
+
+// state writes an event with the response as it is now. F is why it failed, or nil.
+func (w *Writer) state(b []byte, name, status string, f *fault.Fault) []byte {
+	b = append(w.begin(b, name), `,"response":`...)
+	return append(w.appendResponse(b, status, f, nil), "}\n\n"...)
 }
 
 // KeepAlive implements relay.Dialect. A comment needs no sequence number and every client skips it.
@@ -144,9 +166,9 @@ func (w *Writer) tell(b []byte, ev *provider.Event) []byte {
 	b = w.created(b)
 	switch ev.Kind {
 	case provider.Text:
-		b = w.say(b, false, ev.Raw)
+		b = w.say(b, &textForm, ev.Raw)
 	case provider.Declined:
-		b = w.say(b, true, ev.Raw)
+		b = w.say(b, &refusalForm, ev.Raw)
 	case provider.Reasoning:
 		b = w.think(b, ev.Raw)
 	case provider.ToolCall:
@@ -187,7 +209,7 @@ func (w *Writer) End(b []byte, o *relay.Outcome) []byte {
 	} else {
 		b = w.begin(b, "response.completed")
 	}
-	return end(append(w.Body(append(b, `,"response":`...), o), '}'))
+	return append(w.Body(append(b, `,"response":`...), o), "}\n\n"...)
 }
 
 // Stores implements relay.Storer.
@@ -222,12 +244,9 @@ func (w *Writer) Body(b []byte, o *relay.Outcome) []byte {
 func (w *Writer) Fault(b []byte, f *fault.Fault) []byte {
 	if !w.begun { // a keep-alive comment went out, and then the call failed; clients expect this event first
 		w.begun = true
-		b = w.begin(b, "response.created")
-		b = end(append(w.appendResponse(append(b, `,"response":`...), "in_progress", nil, nil), '}'))
+		b = w.state(b, "response.created", "in_progress", nil)
 	}
-	b = w.begin(b, "response.failed")
-	b = w.appendResponse(append(b, `,"response":`...), "failed", f, nil)
-	return end(append(b, '}'))
+	return w.state(b, "response.failed", "failed", f)
 }
 
 // begin appends the beginning of an event, up to its sequence number.
@@ -240,14 +259,28 @@ func (w *Writer) begin(b []byte, name string) []byte {
 	return b
 }
 
-// end appends the end of an event.
-func end(b []byte) []byte { return append(b, "\n\n"...) }
-
-// of appends the beginning of an event about an item.
-func (w *Writer) of(b []byte, name string, it *output) []byte {
+// about writes an event about an item, if the reply is streamed: what identifies it, and then head, the inside of a string, and
+// rest, which ends the event. An event about a message is one about its last part.
+func (w *Writer) about(b []byte, name string, it *output, head string, inside []byte, rest string) []byte {
+	if !w.req.Stream {
+		return b
+	}
 	b = w.begin(b, name)
 	b = append(append(append(b, `,"item_id":"`...), it.id...), `","output_index":`...)
-	return strconv.AppendInt(b, int64(it.index), 10)
+	b = strconv.AppendInt(b, int64(it.index), 10)
+	if it.kind == outMessage {
+		b = strconv.AppendInt(append(b, `,"content_index":`...), int64(len(it.parts)-1), 10)
+	}
+	return append(append(append(append(b, head...), inside...), rest...), "\n\n"...)
+}
+
+// whole writes an event with an item, if the reply is streamed.
+func (w *Writer) whole(b []byte, name string, it *output, status string) []byte {
+	if !w.req.Stream {
+		return b
+	}
+	b = strconv.AppendInt(append(w.begin(b, name), `,"output_index":`...), int64(it.index), 10)
+	return append(it.append(append(b, `,"item":`...), status), "}\n\n"...)
 }
 
 // add adds an item to the output.
@@ -257,32 +290,28 @@ func (w *Writer) add(b []byte, it *output) []byte {
 		it.id = prefixes[it.kind] + w.head.RequestID + "_" + strconv.Itoa(it.index)
 	}
 	w.items = append(w.items, it)
-	if !w.req.Stream {
-		return b
-	}
-	b = w.begin(b, "response.output_item.added")
-	b = strconv.AppendInt(append(b, `,"output_index":`...), int64(it.index), 10)
-	b = it.append(append(b, `,"item":`...), "in_progress")
-	return end(append(b, '}'))
+	return w.whole(b, "response.output_item.added", it, "in_progress")
 }
 
 // prefixes are what the ids of items begin with.
 var prefixes = [...]string{outMessage: "msg_", outReasoning: "rs_", outFunction: "fc_", outCustom: "ctc_", outApproval: approval, outListed: "mcpl_", outRemote: "mcp_"}
 
-// turnTo ends the message or the reasoning that is being written, unless it is of the kind.
+// turnTo ends the message or the reasoning that is being written, unless it is of the kind, and then the calls that are whole.
 func (w *Writer) turnTo(b []byte, kind outputKind) []byte {
-	if w.open != nil && w.open.kind != kind {
+	if w.open != nil && w.open.kind == kind {
+		return b
+	}
+	if w.open != nil {
 		b = w.close(b, w.open)
 		w.open = nil
 	}
-	return b
+	return w.settleCalls(b)
 }
 
 // say adds a piece of a text or of a refusal, the inside of a JSON string.
-func (w *Writer) say(b []byte, refusal bool, inside []byte) []byte {
+func (w *Writer) say(b []byte, form *partForm, inside []byte) []byte {
 	b = w.turnTo(b, outMessage)
 	if w.open == nil {
-		b = w.settleCalls(b)
 		if w.open = &w.first; len(w.items) > 0 {
 			w.open = &output{}
 		} else {
@@ -292,85 +321,48 @@ func (w *Writer) say(b []byte, refusal bool, inside []byte) []byte {
 		b = w.add(b, w.open)
 	}
 	it := w.open
-	if n := len(it.parts); n == 0 || it.parts[n-1].refusal != refusal {
-		if n > 0 {
-			b = w.closePart(b, it)
-		}
-		it.parts = append(it.parts, part{refusal: refusal})
-		if w.req.Stream {
-			b = w.ofPart(b, "response.content_part.added", it)
-			b = it.parts[n].append(append(b, `,"part":`...))
-			b = end(append(b, '}'))
-		}
+	if n := len(it.parts); n == 0 || it.parts[n-1].form != form {
+		b = w.closePart(b, it)
+		it.parts = append(it.parts, part{form: form})
+		b = w.about(b, "response.content_part.added", it, `,"part":`+form.head, nil, form.tail+"}")
 	}
 	p := &it.parts[len(it.parts)-1]
 	if p.text == nil && w.req.Stream {
 		p.text = make([]byte, 0, max(len(inside), 512)) // a short reply, instead of growing to it in steps
 	}
 	p.text = append(p.text, inside...)
-	if !w.req.Stream {
-		return b
-	}
-	if refusal {
-		b = w.ofPart(b, "response.refusal.delta", it)
-		return end(append(append(append(b, `,"delta":"`...), inside...), `"}`...))
-	}
-	b = w.ofPart(b, "response.output_text.delta", it)
-	return end(append(append(append(b, `,"delta":"`...), inside...), `","logprobs":[]}`...))
+	return w.about(b, form.delta, it, `,"delta":"`, inside, form.rest)
 }
 
-// ofPart appends the beginning of an event about the last part of a message.
-func (w *Writer) ofPart(b []byte, name string, it *output) []byte {
-	b = append(w.of(b, name, it), `,"content_index":`...)
-	return strconv.AppendInt(b, int64(len(it.parts)-1), 10)
-}
-
-// closePart ends the last part of a message.
+// closePart ends the last part of a message, if there is one.
 func (w *Writer) closePart(b []byte, it *output) []byte {
-	if !w.req.Stream || len(it.parts) == 0 {
+	if len(it.parts) == 0 {
 		return b
 	}
 	p := &it.parts[len(it.parts)-1]
-	if p.refusal {
-		b = w.ofPart(b, "response.refusal.done", it)
-		b = append(append(append(b, `,"refusal":"`...), p.text...), `"}`...)
-	} else {
-		b = w.ofPart(b, "response.output_text.done", it)
-		b = append(append(append(b, `,"text":"`...), p.text...), `","logprobs":[]}`...)
-	}
-	b = w.ofPart(end(b), "response.content_part.done", it)
-	return end(append(p.append(append(b, `,"part":`...)), '}'))
+	b = w.about(b, p.form.done, it, p.form.member, p.text, p.form.rest)
+	return w.about(b, "response.content_part.done", it, `,"part":`+p.form.head, p.text, p.form.tail+"}")
 }
 
 // think adds a piece of reasoning, the inside of a JSON string.
 func (w *Writer) think(b, inside []byte) []byte {
 	b = w.turnTo(b, outReasoning)
 	if w.open == nil {
-		b = w.settleCalls(b)
 		w.open = &output{kind: outReasoning}
 		b = w.add(b, w.open)
-		if w.req.Stream {
-			b = append(w.of(b, "response.reasoning_summary_part.added", w.open), `,"summary_index":0,"part":{"type":"summary_text","text":""}}`...)
-			b = end(b)
-		}
+		b = w.about(b, "response.reasoning_summary_part.added", w.open, summaryPart, nil, `"}}`)
 	}
-	it := w.open
-	it.text = append(it.text, inside...)
-	if !w.req.Stream {
-		return b
-	}
-	b = append(w.of(b, "response.reasoning_summary_text.delta", it), `,"summary_index":0,"delta":"`...)
-	return end(append(append(b, inside...), `"}`...))
+	w.open.text = append(w.open.text, inside...)
+	return w.about(b, "response.reasoning_summary_text.delta", w.open, `,"summary_index":0,"delta":"`, inside, `"}`)
 }
+
+// summaryPart is what the events about the summary of reasoning have before its text.
+const summaryPart = `,"summary_index":0,"part":{"type":"summary_text","text":"`
 
 // call adds a piece of a tool call.
 func (w *Writer) call(b []byte, p *provider.ToolPiece, step *provider.Step) []byte {
 	if p.Index == len(w.calls) {
-		if w.open != nil {
-			b = w.close(b, w.open)
-			w.open = nil
-		}
-		b = w.settleCalls(b)
+		b = w.turnTo(b, outFunction)
 		it := &output{kind: outFunction, callID: p.ID, name: p.Name}
 		switch {
 		case p.Custom || w.req.tools.custom[p.Name]:
@@ -392,45 +384,34 @@ func (w *Writer) call(b []byte, p *provider.ToolPiece, step *provider.Step) []by
 	}
 	from := len(it.text)
 	it.text = appendInside(it.text, p.Arguments)
-	if w.req.Stream && it.kind == outFunction {
-		b = append(w.of(b, "response.function_call_arguments.delta", it), `,"delta":"`...)
-		b = end(append(append(b, it.text[from:]...), `"}`...))
+	if it.kind == outFunction {
+		b = w.about(b, "response.function_call_arguments.delta", it, `,"delta":"`, it.text[from:], `"}`)
 	}
 	return b
 }
 
 // show adds an item that tells what was done with an MCP server.
 func (w *Writer) show(b []byte, step *provider.Step) []byte {
-	if w.open != nil {
-		b = w.close(b, w.open)
-		w.open = nil
-	}
-	b = w.settleCalls(b)
 	own := *step // the event is gone when Event returns
 	it := &output{kind: outRemote, label: step.Server, name: step.Tool, step: &own}
 	if step.Tools != nil {
 		it.kind = outListed
 	}
-	b = w.add(b, it)
+	b = w.add(w.turnTo(b, it.kind), it)
 	it.text = appendInside(nil, step.Arguments)
-	if w.req.Stream {
-		if it.kind == outListed {
-			b = end(append(w.of(b, "response.mcp_list_tools.in_progress", it), '}'))
-			b = end(append(w.of(b, "response.mcp_list_tools.completed", it), '}'))
-		} else {
-			b = end(append(w.of(b, "response.mcp_call.in_progress", it), '}'))
-			b = append(w.of(b, "response.mcp_call_arguments.delta", it), `,"delta":"`...)
-			b = end(append(append(b, it.text...), `"}`...))
-			b = append(w.of(b, "response.mcp_call_arguments.done", it), `,"arguments":"`...)
-			b = end(append(append(b, it.text...), `"}`...))
-			name := "response.mcp_call.completed"
-			if step.Failed {
-				name = "response.mcp_call.failed"
-			}
-			b = end(append(w.of(b, name, it), '}'))
-		}
+	if it.kind == outListed {
+		b = w.about(b, "response.mcp_list_tools.in_progress", it, "}", nil, "")
+		b = w.about(b, "response.mcp_list_tools.completed", it, "}", nil, "")
+		return w.close(b, it)
 	}
-	return w.close(b, it)
+	end := "response.mcp_call.completed"
+	if step.Failed {
+		end = "response.mcp_call.failed"
+	}
+	b = w.about(b, "response.mcp_call.in_progress", it, "}", nil, "")
+	b = w.about(b, "response.mcp_call_arguments.delta", it, `,"delta":"`, it.text, `"}`)
+	b = w.about(b, "response.mcp_call_arguments.done", it, `,"arguments":"`, it.text, `"}`)
+	return w.close(w.about(b, end, it, "}", nil, ""), it)
 }
 
 // settleCalls ends the calls whose arguments are whole, before another item begins.
@@ -453,35 +434,18 @@ func (w *Writer) close(b []byte, it *output) []byte {
 		if w.req.Encrypted && w.opts.Seal != nil {
 			it.sealed = w.opts.Seal([]byte(inside(it.text)))
 		}
-		if w.req.Stream {
-			b = append(w.of(b, "response.reasoning_summary_text.done", it), `,"summary_index":0,"text":"`...)
-			b = end(append(append(b, it.text...), `"}`...))
-			b = append(w.of(b, "response.reasoning_summary_part.done", it), `,"summary_index":0,"part":{"type":"summary_text","text":"`...)
-			b = end(append(append(b, it.text...), `"}}`...))
-		}
+		b = w.about(b, "response.reasoning_summary_text.done", it, `,"summary_index":0,"text":"`, it.text, `"}`)
+		b = w.about(b, "response.reasoning_summary_part.done", it, summaryPart, it.text, `"}}`)
 	case outFunction:
-		if w.req.Stream {
-			b = jsonscan.AppendQuoted(append(w.of(b, "response.function_call_arguments.done", it), `,"name":`...), it.name)
-			b = end(append(append(append(b, `,"arguments":"`...), it.text...), `"}`...))
-		}
+		head := string(jsonscan.AppendQuoted([]byte(`,"name":`), it.name)) + `,"arguments":"`
+		b = w.about(b, "response.function_call_arguments.done", it, head, it.text, `"}`)
 	case outCustom:
-		it.text = it.input()
-		if w.req.Stream {
-			if len(it.text) > 0 {
-				b = append(w.of(b, "response.custom_tool_call_input.delta", it), `,"delta":"`...)
-				b = end(append(append(b, it.text...), `"}`...))
-			}
-			b = append(w.of(b, "response.custom_tool_call_input.done", it), `,"input":"`...)
-			b = end(append(append(b, it.text...), `"}`...))
+		if it.text = it.input(); len(it.text) > 0 {
+			b = w.about(b, "response.custom_tool_call_input.delta", it, `,"delta":"`, it.text, `"}`)
 		}
+		b = w.about(b, "response.custom_tool_call_input.done", it, `,"input":"`, it.text, `"}`)
 	}
-	if !w.req.Stream {
-		return b
-	}
-	b = w.begin(b, "response.output_item.done")
-	b = strconv.AppendInt(append(b, `,"output_index":`...), int64(it.index), 10)
-	b = it.append(append(b, `,"item":`...), it.status())
-	return end(append(b, '}'))
+	return w.whole(b, "response.output_item.done", it, it.status())
 }
 
 // status returns the status of an item that has ended, or would be said to have ended now.
@@ -585,10 +549,7 @@ func (it *output) append(b []byte, status string) []byte {
 
 // append appends the JSON of a part.
 func (p *part) append(b []byte) []byte {
-	if p.refusal {
-		return append(append(append(b, `{"type":"refusal","refusal":"`...), p.text...), `"}`...)
-	}
-	return append(append(append(b, `{"type":"output_text","text":"`...), p.text...), `","annotations":[],"logprobs":[]}`...)
+	return append(append(append(b, p.form.head...), p.text...), p.form.tail...)
 }
 
 // appendResponse appends the Response object. F is why it failed, and u its usage; either may be nil.

@@ -61,9 +61,7 @@ const alertNameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01
 const mostAlertTargets = 20
 
 func (r *record) checkAlerts(a *Alerts) {
-	if len(a.Email)+len(a.Webhooks) > mostAlertTargets {
-		r.fail("alerts", "has %d addresses and webhooks; at most %d are called", len(a.Email)+len(a.Webhooks), mostAlertTargets)
-	}
+	r.failIf(len(a.Email)+len(a.Webhooks) > mostAlertTargets, "alerts", "has %d addresses and webhooks; at most %d are called", len(a.Email)+len(a.Webhooks), mostAlertTargets)
 	for i, address := range a.Email {
 		path := index("alerts.email", i)
 		if parsed, err := mail.ParseAddress(address); err != nil || parsed.Address != address {
@@ -79,12 +77,8 @@ func (r *record) checkAlerts(a *Alerts) {
 			r.fail(path, "%s is not a host; write a name or an address alone, such as hooks.example.com", r.shown(path, host))
 		}
 	}
-	if a.JournalLag < time.Second {
-		r.fail("alerts.journal_lag", "must be at least 1s; got %s", a.JournalLag)
-	}
-	if a.DiskFreeMiB < 0 {
-		r.fail("alerts.disk_free_mib", "must be 0 (never) or more; got %d", a.DiskFreeMiB)
-	}
+	r.failIf(a.JournalLag < time.Second, "alerts.journal_lag", "must be at least 1s; got %s", a.JournalLag)
+	r.failIf(a.DiskFreeMiB < 0, "alerts.disk_free_mib", "must be 0 (never) or more; got %d", a.DiskFreeMiB)
 }
 
 func (r *record) checkAlertWebhook(path string, w *AlertWebhook, names map[string]bool) {

@@ -20,9 +20,7 @@ func (r *record) checkBilling(c *Config) {
 		path  string
 		value Secret
 	}{{"billing.secret_key", b.SecretKey}, {"billing.webhook_secret", b.WebhookSecret}} {
-		if needed.value == "" {
-			r.fail(needed.path, "is required if billing.processor is stripe")
-		}
+		r.failIf(needed.value == "", needed.path, "is required if billing.processor is stripe")
 	}
 }
 

@@ -76,47 +76,33 @@ func (r *record) checkService(c *Config) {
 			r.fail(path, "listen and metrics_listen are the same address; metrics need one of their own")
 		}
 	}
-	if c.Data == "" {
-		r.fail("data", "must be the path of a folder")
-	}
-	if !isBrand(c.Brand) {
-		r.fail("brand", "%s is not a brand; use up to 32 lower-case letters, digits and dashes, with no dash at either end", r.shown("brand", c.Brand))
-	}
+	r.failIf(c.Data == "", "data", "must be the path of a folder")
+	r.failIf(!isBrand(c.Brand), "brand", "%s is not a brand; use up to 32 lower-case letters, digits and dashes, with no dash at either end", r.shown("brand", c.Brand))
 	// The address of a database holds a password: messages never quote it.
 	if u, err := url.Parse(c.Database); c.Database != "sqlite" && (err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql") {
 		r.fail("database", `must be "sqlite" or an address such as postgres://user:password@host/name`)
 	}
 	r.checkCluster(c)
 	r.checkSecret(c)
-	if c.PublicURL != "" && !isWebOrigin(c.PublicURL) {
-		r.fail("public_url", "must be an origin such as https://api.example.com: http or https, without a path and without a slash at the end")
-	}
+	r.failIf(c.PublicURL != "" && !isWebOrigin(c.PublicURL), "public_url", "must be an origin such as https://api.example.com: http or https, without a path and without a slash at the end")
 	for i, origin := range c.CORSOrigins {
 		if path := index("cors_origins", i); origin != "*" && !isOrigin(origin) {
 			r.fail(path, `%s is not an origin; write "*" or one such as https://app.example.com, without a path and without a slash at the end`, r.shown(path, origin))
 		}
 	}
-	if c.MaxConnections < 10 {
-		r.fail("max_connections", "must be at least 10; got %d", c.MaxConnections)
-	}
+	r.failIf(c.MaxConnections < 10, "max_connections", "must be at least 10; got %d", c.MaxConnections)
 	r.checkMCP(c.MCP)
 	r.checkOneOf("http1_lane", c.HTTP1Lane, "lane", lanes)
 	r.checkOneOf("unready", c.Unready, "way to treat connections", unreadyWays)
 	r.checkOneOf("upstream_client", c.UpstreamClient, "client", clients)
 	r.checkOneOf("log.format", c.Log.Format, "log format", logFormats)
 	r.checkOneOf("log.level", c.Log.Level, "log level", logLevels)
-	if c.Log.MaxMiB < 0 {
-		r.fail("log.max_mib", "must be 0 (no limit) or more; got %d", c.Log.MaxMiB)
-	}
-	if c.Log.Keep < 0 {
-		r.fail("log.keep", "must be 0 or more; got %d", c.Log.Keep)
-	}
+	r.failIf(c.Log.MaxMiB < 0, "log.max_mib", "must be 0 (no limit) or more; got %d", c.Log.MaxMiB)
+	r.failIf(c.Log.Keep < 0, "log.keep", "must be 0 or more; got %d", c.Log.Keep)
 	r.checkTLS(c.TLS)
 	r.checkUsage(c.Usage)
 	r.checkResume(c.Resume)
-	if c.Router.Dial < 0 || c.Router.Dial > 100 {
-		r.fail("router.dial", "must be between 0 (cheapest) and 100 (best); got %d", c.Router.Dial)
-	}
+	r.failIf(c.Router.Dial < 0 || c.Router.Dial > 100, "router.dial", "must be between 0 (cheapest) and 100 (best); got %d", c.Router.Dial)
 	r.checkPages(c)
 	r.checkStop(c)
 
@@ -165,16 +151,12 @@ func (r *record) checkSecret(c *Config) {
 }
 
 func (r *record) checkUsage(u Usage) {
-	if u.KeepDays < 0 {
-		r.fail("usage.keep_days", "must be 0 (forever) or more; got %d", u.KeepDays)
-	}
+	r.failIf(u.KeepDays < 0, "usage.keep_days", "must be 0 (forever) or more; got %d", u.KeepDays)
 }
 
 // checkResume checks that a stream fits into what is kept of its account, and that into what is kept of all.
 func (r *record) checkResume(c Resume) {
-	if c.Patience < time.Second || c.Patience > time.Hour {
-		r.fail("resume.patience", "must be from 1s to 1h; got %s", c.Patience)
-	}
+	r.failIf(c.Patience < time.Second || c.Patience > time.Hour, "resume.patience", "must be from 1s to 1h; got %s", c.Patience)
 	atMost := 1 << 20
 	for _, size := range []struct {
 		key string
@@ -237,9 +219,7 @@ func (r *record) checkProviders(c *Config) map[string]string {
 				r.fail(index(path+".api_keys", i), "must not be empty")
 			}
 		}
-		if p.MaxConcurrent < 0 {
-			r.fail(path+".max_concurrent", "must be 0 (no limit) or more; got %d", p.MaxConcurrent)
-		}
+		r.failIf(p.MaxConcurrent < 0, path+".max_concurrent", "must be 0 (no limit) or more; got %d", p.MaxConcurrent)
 		r.checkAllow(path+".allow", p.Allow)
 		r.checkTimeouts(path+".timeouts", p.Timeouts)
 		if p.Discover != "" {
@@ -276,15 +256,9 @@ func (r *record) checkAllow(path string, names Allowed) {
 // checkTimeouts checks a provider's timeouts. Silence is measured in whole seconds, so less
 // makes no sense.
 func (r *record) checkTimeouts(path string, t Timeouts) {
-	if t.Connect <= 0 {
-		r.fail(path+".connect", "must be above 0")
-	}
-	if t.FirstContent != 0 && (t.FirstContent < time.Second || t.FirstContent > 5*time.Minute) {
-		r.fail(path+".first_content", "must be 0, or from 1s to 5m")
-	}
-	if t.Silence < time.Second {
-		r.fail(path+".silence", "must be at least 1s")
-	}
+	r.failIf(t.Connect <= 0, path+".connect", "must be above 0")
+	r.failIf(t.FirstContent != 0 && (t.FirstContent < time.Second || t.FirstContent > 5*time.Minute), path+".first_content", "must be 0, or from 1s to 5m")
+	r.failIf(t.Silence < time.Second, path+".silence", "must be at least 1s")
 }
 
 // checkModels checks the models. Their providers are checked only if the providers themselves
@@ -301,22 +275,14 @@ func (r *record) checkModels(c *Config, providers map[string]string) {
 		} else {
 			ids[m.ID] = path
 		}
-		if m.ID == c.RouterID() {
-			r.fail(path+".id", "%s is the id of the router; choose another one", r.shown(path+".id", m.ID))
-		}
-		if strings.HasPrefix(m.ID, sandboxName+"/") {
-			r.fail(path+".id", "ids that begin with %s/ belong to the built-in models; choose another one", sandboxName)
-		}
+		r.failIf(m.ID == c.RouterID(), path+".id", "%s is the id of the router; choose another one", r.shown(path+".id", m.ID))
+		r.failIf(strings.HasPrefix(m.ID, sandboxName+"/"), path+".id", "ids that begin with %s/ belong to the built-in models; choose another one", sandboxName)
 		if !providersFailed {
 			r.checkTargets(m, path, providers)
 		}
 		r.checkOneOf(path+".plan", m.Plan, "plan tier", modelTiers)
-		if m.RequestMultiplier == 0 {
-			r.fail(path+".request_multiplier", "must be above 0")
-		}
-		if m.ContextLength <= 0 {
-			r.fail(path+".context_length", "must be above 0")
-		}
+		r.failIf(m.RequestMultiplier == 0, path+".request_multiplier", "must be above 0")
+		r.failIf(m.ContextLength <= 0, path+".context_length", "must be above 0")
 		if r.checkOneOf(path+".kind", m.Kind, "kind of model", modelKinds); m.Kind == embeddingKind {
 			r.checkEmbedding(c, m, path)
 		} else if m.MaxOutput <= 0 {
@@ -325,9 +291,7 @@ func (r *record) checkModels(c *Config, providers map[string]string) {
 			r.fail(path+".max_output", "%d is more than the context_length of %d", m.MaxOutput, m.ContextLength)
 		}
 		r.checkAllow(path+".allow", m.Allow)
-		if m.Quality < 0 || m.Quality > 100 {
-			r.fail(path+".quality", "must be between 1 and 100, or 0 if unknown; got %d", m.Quality)
-		}
+		r.failIf(m.Quality < 0 || m.Quality > 100, path+".quality", "must be between 1 and 100, or 0 if unknown; got %d", m.Quality)
 		r.checkLife(m, path)
 		r.warnUncallable(c, m, path)
 	}
@@ -385,12 +349,8 @@ var modelKinds = []string{"chat", embeddingKind}
 
 // checkEmbedding checks what an embedding model cannot have.
 func (r *record) checkEmbedding(c *Config, m *Model, path string) {
-	if m.MaxOutput != 0 {
-		r.fail(path+".max_output", "an embedding model writes no text; leave it out")
-	}
-	if len(m.Fallbacks) > 0 {
-		r.fail(path+".fallbacks", "an embedding model has no fallbacks: vectors of different models cannot be compared; use targets for several providers of the same model")
-	}
+	r.failIf(m.MaxOutput != 0, path+".max_output", "an embedding model writes no text; leave it out")
+	r.failIf(len(m.Fallbacks) > 0, path+".fallbacks", "an embedding model has no fallbacks: vectors of different models cannot be compared; use targets for several providers of the same model")
 	for i := range m.Targets {
 		for k := range c.Providers {
 			if p := &c.Providers[k]; p.Name == m.Targets[i].Provider && p.Kind == "anthropic" {
@@ -426,9 +386,7 @@ func (r *record) checkTargets(m *Model, path string, providers map[string]string
 		if t.Upstream == "" {
 			t.Upstream = m.ID
 		}
-		if t.Weight < 0 || t.Weight > maxWeight {
-			r.fail(at+".weight", "must be from 0 to %d; got %d", maxWeight, t.Weight)
-		}
+		r.failIf(t.Weight < 0 || t.Weight > maxWeight, at+".weight", "must be from 0 to %d; got %d", maxWeight, t.Weight)
 		weights += t.Weight
 	}
 	if weights == 0 {
@@ -494,9 +452,7 @@ func (r *record) warnUncallable(c *Config, m *Model, path string) {
 }
 
 func (r *record) checkOneOf(path, value, what string, allowed []string) {
-	if !slices.Contains(allowed, value) {
-		r.fail(path, "%s is not a %s; %s", r.shown(path, value), what, oneOf(allowed))
-	}
+	r.failIf(!slices.Contains(allowed, value), path, "%s is not a %s; %s", r.shown(path, value), what, oneOf(allowed))
 }
 
 func oneOf(allowed []string) string {

@@ -237,7 +237,7 @@ func (d *decoder) field(v reflect.Value, key string, entry *ast.MappingValueNode
 	return false
 }
 
-// name reads one entry of a map of names, which may have any key.
+// name reads one entry of a map, which may have any key.
 func (d *decoder) name(v reflect.Value, name string, entry *ast.MappingValueNode, path string) bool {
 	value := reflect.New(v.Type().Elem()).Elem()
 	d.value(value, entry.Value, path)
@@ -255,13 +255,7 @@ func (d *decoder) plan(v reflect.Value, name string, entry *ast.MappingValueNode
 		d.failAt(d.placeOfNode(entry.Key), strings.TrimSuffix(path, name)+shorten(name), "%s is not a plan; %s", quote(name), oneOf(planNames))
 		return false
 	}
-	plan := reflect.New(v.Type().Elem()).Elem()
-	d.value(plan, entry.Value, path)
-	if v.IsNil() {
-		v.Set(reflect.MakeMap(v.Type()))
-	}
-	v.SetMapIndex(reflect.ValueOf(name), plan)
-	return true
+	return d.name(v, name, entry, path)
 }
 
 // list reads a sequence. An invalid entry keeps its index, so that the paths of later entries

@@ -20,11 +20,7 @@ func (r *record) checkMCP(m MCP) {
 		{"mcp.max_rounds", m.MaxRounds, 1, 100},
 		{"mcp.max_result", m.MaxResult, 1 << 10, 16 << 20},
 	} {
-		if bound.value < bound.least || bound.value > bound.top {
-			r.fail(bound.path, "must be between %d and %d; got %d", bound.least, bound.top, bound.value)
-		}
+		r.failIf(bound.value < bound.least || bound.value > bound.top, bound.path, "must be between %d and %d; got %d", bound.least, bound.top, bound.value)
 	}
-	if m.CallTimeout < time.Second || m.CallTimeout > 10*time.Minute {
-		r.fail("mcp.call_timeout", "must be between 1s and 10m; got %s", m.CallTimeout)
-	}
+	r.failIf(m.CallTimeout < time.Second || m.CallTimeout > 10*time.Minute, "mcp.call_timeout", "must be between 1s and 10m; got %s", m.CallTimeout)
 }

@@ -101,6 +101,13 @@ func (r *record) fail(path, format string, args ...any) {
 	r.failAt(r.placeOf(path), path, format, args...)
 }
 
+// failIf reports a mistake if the value at path is wrong.
+func (r *record) failIf(wrong bool, path, format string, args ...any) {
+	if wrong {
+		r.fail(path, format, args...)
+	}
+}
+
 func (r *record) failAt(at place, path, format string, args ...any) {
 	for p := path; p != ""; p = around(p) {
 		if r.failed[p] {

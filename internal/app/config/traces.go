@@ -17,9 +17,7 @@ func (r *record) checkTraces(t *Traces) {
 	if t.Endpoint != "" {
 		r.checkBase("traces.endpoint", t.Endpoint)
 	}
-	if t.Sample > 1000 {
-		r.fail("traces.sample", "must be between 0 and 1; got %s", t.Sample)
-	}
+	r.failIf(t.Sample > 1000, "traces.sample", "must be between 0 and 1; got %s", t.Sample)
 	r.checkOneOf("traces.follow", t.Follow, "way to follow callers", traceFollows)
 	r.checkOneOf("traces.capture", t.Capture, "kind of capture", traceCaptures)
 	if _, ok := t.HeaderMap(); !ok {

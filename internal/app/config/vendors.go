@@ -57,21 +57,15 @@ func (r *record) checkVendor(path string, p *Provider) {
 		p.BaseURL = Address(p.Kind)
 	}
 	if p.BaseURL == "" {
-		if isKind(p.Kind) && p.Kind != bedrock {
-			r.fail(path+".base_url", "is required for this kind: the address of your resource, such as https://mine.openai.azure.com")
-		}
+		r.failIf(isKind(p.Kind) && p.Kind != bedrock, path+".base_url", "is required for this kind: the address of your resource, such as https://mine.openai.azure.com")
 	} else {
 		r.checkBase(path+".base_url", p.BaseURL)
 	}
 	if p.API != "" {
 		r.checkOneOf(path+".api", p.API, "API", []string{"chat", "responses"})
-		if p.Kind == bedrock || p.Kind == "anthropic" || p.Kind == "gemini" {
-			r.fail(path+".api", "the kind %s has an API of its own; leave it out", p.Kind)
-		}
+		r.failIf(p.Kind == bedrock || p.Kind == "anthropic" || p.Kind == "gemini", path+".api", "the kind %s has an API of its own; leave it out", p.Kind)
 	}
-	if p.APIVersion != "" && p.Kind != "azure" {
-		r.fail(path+".api_version", "is only for the kind azure")
-	}
+	r.failIf(p.APIVersion != "" && p.Kind != "azure", path+".api_version", "is only for the kind azure")
 }
 
 // checkBedrock checks the settings of Amazon Bedrock, which has a region and an AWS key
@@ -93,9 +87,7 @@ func (r *record) checkBedrock(path string, p *Provider) {
 	}
 	r.checkKey(path+".secret_access_key", p.SecretAccessKey)
 	r.checkKey(path+".session_token", p.SessionToken)
-	if p.APIKey != "" || len(p.APIKeys) > 0 {
-		r.fail(path+".api_key", "is not for the kind bedrock; give access_key_id and secret_access_key")
-	}
+	r.failIf(p.APIKey != "" || len(p.APIKeys) > 0, path+".api_key", "is not for the kind bedrock; give access_key_id and secret_access_key")
 	if p.BaseURL == "" && p.Region != "" {
 		p.BaseURL = "https://bedrock-runtime." + p.Region + ".amazonaws.com"
 	}

@@ -18,21 +18,11 @@ func (r *record) checkVideo(v *Video) {
 		r.fail("video.model_id", "%s is not a model id; it must not be empty and must not contain spaces", r.shown("video.model_id", v.ModelID))
 	}
 	r.checkOneOf("video.plan", v.Plan, "plan tier", modelTiers)
-	if v.Workers < 0 {
-		r.fail("video.workers", "must be 0 or more; got %d", v.Workers)
-	}
-	if v.Lease < time.Second {
-		r.fail("video.lease", "must be at least 1s; got %s", v.Lease)
-	}
-	if v.Keep < time.Minute {
-		r.fail("video.keep", "must be at least 1m; got %s", v.Keep)
-	}
-	if v.MaxFileMiB < 1 {
-		r.fail("video.max_file_mib", "must be above 0")
-	}
-	if v.AccountMiB < 1 {
-		r.fail("video.account_mib", "must be above 0")
-	}
+	r.failIf(v.Workers < 0, "video.workers", "must be 0 or more; got %d", v.Workers)
+	r.failIf(v.Lease < time.Second, "video.lease", "must be at least 1s; got %s", v.Lease)
+	r.failIf(v.Keep < time.Minute, "video.keep", "must be at least 1m; got %s", v.Keep)
+	r.failIf(v.MaxFileMiB < 1, "video.max_file_mib", "must be above 0")
+	r.failIf(v.AccountMiB < 1, "video.account_mib", "must be above 0")
 	names := map[string]string{sandboxName: "the built-in renderer"}
 	for i := range v.Providers {
 		p, path := &v.Providers[i], index("video.providers", i)
@@ -47,9 +37,7 @@ func (r *record) checkVideo(v *Video) {
 		r.checkBase(path+".base_url", p.BaseURL)
 		p.BaseURL = strings.TrimRight(p.BaseURL, "/")
 		r.checkKey(path+".api_key", p.APIKey)
-		if p.Model == "" || strings.ContainsAny(p.Model, "/?#% \t\n") {
-			r.fail(path+".model", "%s is not the name of a model or deployment", r.shown(path+".model", p.Model))
-		}
+		r.failIf(p.Model == "" || strings.ContainsAny(p.Model, "/?#% \t\n"), path+".model", "%s is not the name of a model or deployment", r.shown(path+".model", p.Model))
 	}
 	if _, known := names[v.Provider]; !known && !r.failedIn("video.providers") {
 		r.fail("video.provider", "no video provider is called %s; add it under video.providers, or use sandbox", r.shown("video.provider", v.Provider))
@@ -116,15 +104,11 @@ func (r *record) checkBlob(b Blob) {
 	if b.Kind != "s3" {
 		return
 	}
-	if !isWebOrigin(b.Endpoint) {
-		r.fail("blob.endpoint", "must be the origin of the object store, such as https://s3.example.com, without a path and without a slash at the end")
-	}
+	r.failIf(!isWebOrigin(b.Endpoint), "blob.endpoint", "must be the origin of the object store, such as https://s3.example.com, without a path and without a slash at the end")
 	for _, needed := range []struct{ path, value string }{
 		{"blob.bucket", b.Bucket}, {"blob.access_key", b.AccessKey.Reveal()}, {"blob.secret_key", b.SecretKey.Reveal()},
 	} {
-		if needed.value == "" {
-			r.fail(needed.path, "is required if blob.kind is s3")
-		}
+		r.failIf(needed.value == "", needed.path, "is required if blob.kind is s3")
 	}
 	r.checkKey("blob.secret_key", b.SecretKey)
 }

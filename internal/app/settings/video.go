@@ -79,7 +79,7 @@ func engines(c *config.Video, builtIn video.Renderer, log *slog.Logger) []video.
 			log.Error("a video provider cannot be used", "provider", p.Name, "error", err.Error()) // config.Load has checked its address
 			continue
 		}
-		out = append(out, video.Engine{Name: p.Name, Credential: credential(p), Renderer: video.Remote(v, nil)})
+		out = append(out, video.Engine{Name: p.Name, Credential: credential(p), Renderer: video.Remote(v, 0)})
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -28,6 +29,17 @@ func Of(s string, most int) string {
 // text to be stored goes through Head.
 func Head(s string, most int) string {
 	return strings.ToValidUTF8(s[:min(len(s), most)], "")
+}
+
+// Line returns s as one line of valid UTF-8: each run of white space and of characters that cannot be seen is one space.
+func Line(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsGraphic(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, ""))
+	return strings.Join(strings.Fields(s), " ")
 }
 
 // IsText reports whether s is text that every database stores: UTF-8 without NUL.

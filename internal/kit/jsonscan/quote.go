@@ -2,13 +2,24 @@ package jsonscan
 
 import (
 	"bytes"
+	"encoding/json"
 	"math/bits"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// Unquote returns the text of raw, a JSON string with its quotes, as a copy. String must have
+// Marshal is json.Marshal, but leaves <, > and & as they are: prompts are full of them, and an escape would make each six
+// bytes long.
+func Marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// Unquote returns the text of raw, a JSON string with its quotes, as a copy. String or encoding/json must have
 // accepted raw: Unquote does not check it again.
 func Unquote(raw []byte) string {
 	if len(raw) < 2 {
@@ -51,13 +62,16 @@ func Rune(b []byte) (rune, int) {
 	case 't':
 		return '\t', 2
 	case 'u':
-		// String has checked the digits, and that the second half of a pair follows the first.
+		// String has checked the digits, and that the second half of a pair follows the first. encoding/json has checked the
+		// digits alone, and reads half of a pair as a replacement character.
 		r, _ := Hex4(b, 2)
-		if utf16.IsSurrogate(r) {
-			low, _ := Hex4(b, 8)
+		if !utf16.IsSurrogate(r) {
+			return r, 6
+		}
+		if low, ok := Hex4(b, 8); ok && b[6] == '\\' && utf16.DecodeRune(r, low) != utf8.RuneError {
 			return utf16.DecodeRune(r, low), 12
 		}
-		return r, 6
+		return utf8.RuneError, 6
 	default: // a quote, backslash or slash stands for itself
 		return rune(c), 2
 	}

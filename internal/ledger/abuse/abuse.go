@@ -49,15 +49,15 @@ const (
 
 // Event is one entry of an account's abuse history. Plan and Tier name the count that it is about.
 type Event struct {
-	Seq       int64 // set by the store
-	At        time.Time
-	AccountID string
-	Kind      Kind
-	Plan      account.Plan
-	Tier      account.Plan
-	Score     int    // at the time of the event; 0 for Restored
-	Why       string // for support, and as the reason of a deactivation
-	Actor     string // who caused it: abuse control, or whoever restored the account
+	Seq       int64        `json:"-"` // set by the store
+	At        time.Time    `json:"at"`
+	AccountID string       `json:"-"`
+	Kind      Kind         `json:"kind"`
+	Plan      account.Plan `json:"plan"`
+	Tier      account.Plan `json:"tier"`
+	Score     int          `json:"score"` // at the time of the event; 0 for Restored
+	Why       string       `json:"why"`   // for support, and as the reason of a deactivation
+	Actor     string       `json:"by"`    // who caused it: abuse control, or whoever restored the account
 }
 
 // Repeats returns which earlier events of the same account, plan, tier and kind an event repeats: those
@@ -103,10 +103,10 @@ type Count struct {
 // Store stores events and what was forgiven. It never stores units by itself: they are added up in
 // the transaction that stores the settlements.
 type Store interface {
-	// AbuseCounts returns the counts of the month that starts at month, of all accounts.
-	AbuseCounts(ctx context.Context, month time.Time) ([]Count, error)
-	// UnitsSince calls yield with the units that were settled since a time, by hour.
-	UnitsSince(ctx context.Context, since time.Time, yield func(c Count, hour time.Time)) error
+	// AbuseCounts returns the counts of the month that starts at month, of all accounts or of those that are named.
+	AbuseCounts(ctx context.Context, month time.Time, accounts ...string) ([]Count, error)
+	// UnitsSince calls yield with the units that were settled since a time, by hour, of all accounts or of those that are named.
+	UnitsSince(ctx context.Context, since time.Time, yield func(c Count, hour time.Time), accounts ...string) error
 	// RecordAbuseEvents appends events.
 	RecordAbuseEvents(ctx context.Context, events []Event) error
 	// ForgiveUnits adds Forgiven of each count to what was forgiven in a month, and appends the
@@ -117,10 +117,6 @@ type Store interface {
 
 	// The rest is for several nodes on one store.
 
-	// AbuseCountsOf returns the counts of some accounts in a month.
-	AbuseCountsOf(ctx context.Context, month time.Time, accounts []string) ([]Count, error)
-	// UnitsSinceOf is UnitsSince for some accounts.
-	UnitsSinceOf(ctx context.Context, accounts []string, since time.Time, yield func(c Count, hour time.Time)) error
 	// HasSettlements returns the ids of those settlements in list that are stored.
 	HasSettlements(ctx context.Context, list []usage.Settlement) (map[string]bool, error)
 	// RecordAbuseEventsOnce appends those events that no node has recorded yet (see Event.Repeats), and
@@ -157,6 +153,8 @@ type Options struct {
 	Tell func(ctx context.Context, e *Event)
 	// Counter counts over all nodes; nil: this node counts by itself.
 	Counter Counter
+	// Totals are what nodes have counted together, for a process that is no node. Default: those of the Counter.
+	Totals Totals
 	// Shared says that other nodes settle calls on the same store. It is implied by a Counter.
 	Shared bool
 	// Log gets what Run could not store. It may be nil if Run is never called.
@@ -230,6 +228,9 @@ type hourly struct {
 func New(store Store, opts Options) *Control {
 	if opts.Now == nil {
 		opts.Now = time.Now
+	}
+	if opts.Counter != nil {
+		opts.Totals = opts.Counter
 	}
 	c := &Control{store: store, opts: opts, counts: map[slot]*count{}, wake: make(chan struct{}, 1)}
 	c.month = usage.MonthOf(opts.Now())

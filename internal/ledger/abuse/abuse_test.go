@@ -36,13 +36,16 @@ type memory struct {
 
 var errAway = errors.New("the database is away")
 
-func (m *memory) AbuseCounts(context.Context, time.Time) ([]abuse.Count, error) {
+func (m *memory) AbuseCounts(_ context.Context, _ time.Time, ids ...string) ([]abuse.Count, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.away && len(ids) > 0 {
+		return nil, errAway
+	}
 	return slices.Clone(m.counts), nil
 }
 
-func (m *memory) UnitsSince(context.Context, time.Time, func(abuse.Count, time.Time)) error {
+func (m *memory) UnitsSince(context.Context, time.Time, func(abuse.Count, time.Time), ...string) error {
 	return nil
 }
 
@@ -356,7 +359,10 @@ type months struct {
 	by map[time.Time]int64
 }
 
-func (m *months) AbuseCounts(_ context.Context, month time.Time) ([]abuse.Count, error) {
+func (m *months) AbuseCounts(ctx context.Context, month time.Time, ids ...string) ([]abuse.Count, error) {
+	if len(ids) > 0 {
+		return m.memory.AbuseCounts(ctx, month, ids...)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.away {

@@ -9,11 +9,20 @@ import (
 	"sluice/internal/ledger/usage"
 )
 
+// Totals are the units that nodes have counted together.
+type Totals interface {
+	// Read returns the totals of an account that are not zero, and reports whether the account is known at all.
+	Read(ctx context.Context, accountID string, month time.Time) (totals []Reading, known bool, err error)
+	// Raise tells what the store knows about accounts.
+	Raise(ctx context.Context, k Known) error
+}
+
 // Counter counts units over all nodes. Nodes add to it without waiting for it, unless an addition may be
 // the one that reaches the budget; see Near. What becomes of an addition is told to the Listener.
 //
 // Control calls a Counter without holding its lock; a Counter may hold locks while it tells the Listener.
 type Counter interface {
+	Totals
 	// Listen sets who is told. Call it once, before anything else.
 	Listen(l Listener)
 	// Exact reports whether the counter works at the moment. If not, additions are missed, and counted
@@ -22,17 +31,12 @@ type Counter interface {
 	// Add adds the units of a settlement to a total. When it returns, the Listener has been told about every
 	// addition that may have reached the budget.
 	Add(t Total, s *usage.Settlement, budget account.Limit)
-	// Read returns the totals of an account that are not zero, and reports whether the counter knows the
-	// account at all.
-	Read(ctx context.Context, accountID string, month time.Time) (totals []Reading, known bool, err error)
 	// Unproven returns settlements of accounts that were added before this node knew that the counter has
 	// the account. The store may have counted them or not.
 	Unproven(accounts []string) []usage.Settlement
 	// Back tells that the clock of this node was set back to an earlier month. Without it, additions to a month that
 	// is over are left to the store.
 	Back(month time.Time)
-	// Raise tells the counter what the store knows about accounts.
-	Raise(ctx context.Context, k Known) error
 }
 
 // Listener is told what became of additions. Its methods must be quick and must not call the Counter.

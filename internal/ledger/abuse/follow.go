@@ -200,12 +200,12 @@ func (c *Control) introduce(ctx context.Context, month time.Time, ids []string) 
 	now := c.opts.Now()
 	k := Known{Month: month, Budget: c.budget, Accounts: ids, Introduce: true}
 	var err error
-	if k.Counts, err = c.store.AbuseCountsOf(ctx, month, ids); err != nil {
+	if k.Counts, err = c.store.AbuseCounts(ctx, month, ids...); err != nil {
 		return err
 	}
-	err = c.store.UnitsSinceOf(ctx, ids, now.Add(-24*time.Hour), func(n Count, hour time.Time) {
+	err = c.store.UnitsSince(ctx, now.Add(-24*time.Hour), func(n Count, hour time.Time) {
 		k.Hours = append(k.Hours, Hour{n, hour.Unix() / 3600})
-	})
+	}, ids...)
 	if err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func (c *Control) checkMark(ctx context.Context, month time.Time, id string, sin
 	if err != nil || a.Deactivated != nil {
 		return err
 	}
-	counts, err := c.store.AbuseCountsOf(ctx, month, []string{id})
+	counts, err := c.store.AbuseCounts(ctx, month, id)
 	if err != nil {
 		return err
 	}
@@ -263,7 +263,7 @@ func (c *Control) look(ctx context.Context) error {
 	}
 	ids, month := c.inUse(exact)
 	for part := range slices.Chunk(ids, atOnce) {
-		counts, err := c.store.AbuseCountsOf(ctx, month, part)
+		counts, err := c.store.AbuseCounts(ctx, month, part...)
 		if err != nil {
 			return err
 		}
@@ -329,13 +329,13 @@ func (c *Control) merge(month time.Time, counts []Count) {
 
 // refresh reads the account's totals from the Counter. If that does not answer, memory is the best there is.
 func (c *Control) refresh(ctx context.Context, accountID string) {
-	if c.opts.Counter == nil {
+	if c.opts.Totals == nil {
 		return
 	}
 	c.lock()
 	month := c.month
 	c.mu.Unlock()
-	readings, known, err := c.opts.Counter.Read(ctx, accountID, month)
+	readings, known, err := c.opts.Totals.Read(ctx, accountID, month)
 	if err != nil || !known {
 		return
 	}
@@ -353,7 +353,7 @@ func (c *Control) refresh(ctx context.Context, accountID string) {
 // restored tells the Counter that an account's keys are on again, and what was forgiven. If that does not
 // work, it is retried by Run.
 func (c *Control) restored(ctx context.Context, accountID string) {
-	if c.opts.Counter == nil {
+	if c.opts.Totals == nil {
 		return
 	}
 	c.mu.Lock()
@@ -372,9 +372,9 @@ func (c *Control) retryUnmark(ctx context.Context) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	counts, err := c.store.AbuseCountsOf(ctx, month, ids)
+	counts, err := c.store.AbuseCounts(ctx, month, ids...)
 	if err == nil {
-		err = c.opts.Counter.Raise(ctx, Known{Month: month, Budget: c.budget, Accounts: ids, Counts: counts, Unmark: true})
+		err = c.opts.Totals.Raise(ctx, Known{Month: month, Budget: c.budget, Accounts: ids, Counts: counts, Unmark: true})
 	}
 	if err != nil {
 		return err
@@ -390,10 +390,10 @@ func (c *Control) retryUnmark(ctx context.Context) error {
 // stands reports whether a deactivation is still to be stored. It is not if the account was restored on
 // another node meanwhile: then the Counter knows the total, and it is below the budget.
 func (c *Control) stands(ctx context.Context, e Event) bool {
-	if c.opts.Counter == nil {
+	if c.opts.Totals == nil {
 		return true
 	}
-	readings, known, err := c.opts.Counter.Read(ctx, e.AccountID, usage.MonthOf(e.At))
+	readings, known, err := c.opts.Totals.Read(ctx, e.AccountID, usage.MonthOf(e.At))
 	if err != nil || !known {
 		return true
 	}

@@ -424,19 +424,6 @@ func (m *memory) commit(units int64) {
 	m.counts[0].Units += units
 }
 
-func (m *memory) AbuseCountsOf(context.Context, time.Time, []string) ([]abuse.Count, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.away {
-		return nil, errAway
-	}
-	return slices.Clone(m.counts), nil
-}
-
-func (m *memory) UnitsSinceOf(context.Context, []string, time.Time, func(abuse.Count, time.Time)) error {
-	return nil
-}
-
 func (m *memory) HasSettlements(context.Context, []usage.Settlement) (map[string]bool, error) {
 	return nil, nil
 }

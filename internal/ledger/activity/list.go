@@ -52,17 +52,14 @@ const (
 )
 
 // cursor is a position in a list: the entries after it are before this time, or at this time with a smaller id.
-type cursor struct {
-	at time.Time
-	id string
-}
+type cursor usage.Point
 
 // String returns the cursor as callers get it in next. It is no secret, and parseCursor trusts nothing in it.
-func (c cursor) String() string { return fmt.Sprintf("%d.%s", c.at.UnixMilli(), c.id) }
+func (c cursor) String() string { return fmt.Sprintf("%d.%s", c.At.UnixMilli(), c.ID) }
 
 // before reports whether a call comes after the cursor in the list, which is before it in time.
 func (c cursor) before(at time.Time, id string) bool {
-	return at.Before(c.at) || at.Equal(c.at) && id < c.id
+	return at.Before(c.At) || at.Equal(c.At) && id < c.ID
 }
 
 // parseCursor reads a cursor that a page had as Next.
@@ -77,7 +74,7 @@ func parseCursor(text string) (cursor, error) {
 
 // Requests returns calls from the cursor on, at most limit of them. The list begins with an empty cursor.
 func (l *Log) Requests(ctx context.Context, q Query, from string, limit int) (Page, error) {
-	at := cursor{at: q.end().UTC()}
+	at := cursor{At: q.end().UTC()}
 	if from != "" {
 		var err error
 		if at, err = parseCursor(from); err != nil {
@@ -104,7 +101,7 @@ func (l *Log) settled(ctx context.Context, q Query, at cursor, limit int) (usage
 	if q.Outcome == Refused {
 		return usage.CallPage{}, nil
 	}
-	ask := usage.CallQuery{AccountID: q.AccountID, Before: usage.Point{At: at.at, ID: at.id}, From: q.Range.From(q.Now), Narrow: q.narrow(), Limit: limit, Look: firstLook}
+	ask := usage.CallQuery{AccountID: q.AccountID, Before: usage.Point(at), From: q.Range.From(q.Now), Narrow: q.narrow(), Limit: limit, Look: firstLook}
 	page, err := l.store.Calls(ctx, ask)
 	if err != nil || len(page.Calls) > 0 || page.Next == nil {
 		return page, err
@@ -143,7 +140,7 @@ func (l *Log) refused(ctx context.Context, q Query, at cursor, limit int) (out [
 	if q.Model != "" || q.KeyID != "" {
 		read = refusal.Kept
 	}
-	list, err := l.refusals.Refusals(ctx, q.AccountID, refusal.Point{At: at.at, ID: at.id}, read)
+	list, err := l.refusals.Refusals(ctx, q.AccountID, refusal.Point(at), read)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -171,11 +168,8 @@ func (l *Log) refused(ctx context.Context, q Query, at cursor, limit int) (out [
 // and shown as settled.
 func merge(settled usage.CallPage, refused []refusal.Call, refusedNext *cursor, limit int) (p Page) {
 	// What is beyond the horizon may have neighbours that were not read.
-	var horizon *cursor
-	if settled.Next != nil {
-		horizon = &cursor{settled.Next.At, settled.Next.ID}
-	}
-	if refusedNext != nil && (horizon == nil || refusedNext.before(horizon.at, horizon.id)) {
+	horizon := (*cursor)(settled.Next)
+	if refusedNext != nil && (horizon == nil || refusedNext.before(horizon.At, horizon.ID)) {
 		horizon = refusedNext
 	}
 	seen := map[string]bool{}
@@ -201,7 +195,7 @@ func merge(settled usage.CallPage, refused []refusal.Call, refusedNext *cursor, 
 		last := &p.Entries[limit-1]
 		p.Next, p.Back = cursor{last.At(), last.ID()}.String(), last.At()
 	case horizon != nil:
-		p.Next, p.Back = horizon.String(), horizon.at
+		p.Next, p.Back = horizon.String(), horizon.At
 	}
 	return p
 }

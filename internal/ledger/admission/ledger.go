@@ -307,18 +307,17 @@ func obstacle(r Resource, l account.Limit, used, wait int64) *Obstacle {
 
 // headroom returns the meters of the account at a time in milliseconds.
 func (u *use) headroom(now int64, l account.Limits) Headroom {
-	// unit is what one whole request or token is in the window.
-	meter := func(w *window, limit account.Limit, unit int64) Meter {
-		if limit == account.Unlimited {
-			return Meter{Limit: limit}
-		}
-		reset := w.reset(now)
-		return Meter{
-			Limit: limit, Used: w.sum, Reset: time.Duration(reset) * time.Millisecond,
-			Remaining: max(0, int64(limit)*unit-w.sum) / unit,
-		}
+	requests, tokens := u.requests.reset(now), u.tokens.reset(now) // which also drop from the sums what has expired
+	return Headroom{Requests: MeterOf(l.RequestsPerMinute, u.requests.sum, requests, 1000), Tokens: MeterOf(l.TokensPerMinute, u.tokens.sum, tokens, 1)}
+}
+
+// MeterOf returns the meter of a limit, of which used counts now and expires within so many milliseconds. Unit is what one
+// whole request or token is in used.
+func MeterOf(limit account.Limit, used, reset, unit int64) Meter {
+	if limit == account.Unlimited {
+		return Meter{Limit: limit}
 	}
-	return Headroom{Requests: meter(&u.requests, l.RequestsPerMinute, 1000), Tokens: meter(&u.tokens, l.TokensPerMinute, 1)}
+	return Meter{Limit: limit, Used: used, Reset: time.Duration(reset) * time.Millisecond, Remaining: max(0, int64(limit)*unit-used) / unit}
 }
 
 // RestoreCalls counts settlements in the ledger, for their accounts and for the keys that are counted. They must be in the

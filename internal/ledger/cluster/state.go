@@ -23,18 +23,18 @@ const (
 
 // Node is one server on the database.
 type Node struct {
-	ID        string // of its data folder
-	Life      string // of this process; each has another
-	Host      string // the name of its machine, for people; empty: not known
-	Address   string // where other nodes reach it, as a URL without a path; empty: not known
-	Version   string // of the program
-	Mode      Mode
-	StartedAt time.Time
-	SeenAt    time.Time
-	List      int64 // the number of the list that it goes by; see State
+	ID        string    `json:"id"`             // of its data folder
+	Life      string    `json:"-"`              // of this process; each has another
+	Host      string    `json:"host,omitempty"` // the name of its machine, for people; empty: not known
+	Address   string    `json:"-"`              // where other nodes reach it, as a URL without a path; empty: not known
+	Version   string    `json:"version"`        // of the program
+	Mode      Mode      `json:"mode"`
+	StartedAt time.Time `json:"started_at"`
+	SeenAt    time.Time `json:"seen_at"`
+	List      int64     `json:"-"` // the number of the list that it goes by; see State
 
-	Alive bool // set by Nodes only
-	Me    bool // set by Nodes only
+	Alive bool `json:"alive"`        // set by Nodes only
+	Me    bool `json:"me,omitempty"` // set by Nodes only
 }
 
 // NodeName returns what people know a node by: its id, and its machine if that is known.

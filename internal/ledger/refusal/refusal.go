@@ -21,19 +21,19 @@ const (
 
 // Call is a call that was refused. It holds nothing of the call's body but the name of the field that was wrong.
 type Call struct {
-	ID        string // our own id of the request
-	RequestID string // the id that the caller was told, if a proxy gave it
-	At        time.Time
-	AccountID string
-	KeyID     string
-	Status    int
-	Kind      string // the type of the error, such as rate_limit_error
-	Param     string // the field that the error names, such as messages[2].content; may be empty
-	Path      string
-	Model     string // the model asked for; empty if there is none of that name
-	Address   string // the caller's
+	ID        string    `json:"id"`                   // our own id of the request
+	RequestID string    `json:"request_id,omitempty"` // the id that the caller was told, if a proxy gave it
+	At        time.Time `json:"at"`
+	AccountID string    `json:"account"`
+	KeyID     string    `json:"key"`
+	Status    int       `json:"status"`
+	Kind      string    `json:"type"`            // the type of the error, such as rate_limit_error
+	Param     string    `json:"param,omitempty"` // the field that the error names, such as messages[2].content; may be empty
+	Path      string    `json:"path"`
+	Model     string    `json:"model,omitempty"`   // the model asked for; empty if there is none of that name
+	Address   string    `json:"address,omitempty"` // the caller's
 	// Message is what the caller was told. It is empty for invalid requests, whose message may quote them.
-	Message string
+	Message string `json:"-"`
 }
 
 // Told returns the id that the caller was told.
@@ -46,10 +46,10 @@ func (c *Call) Told() string {
 
 // Minute counts the calls of an account that were refused with a status in one minute.
 type Minute struct {
-	AccountID string
-	Start     time.Time
-	Status    int
-	Calls     int64
+	AccountID string    `json:"-"`
+	Start     time.Time `json:"hour"`
+	Status    int       `json:"status"`
+	Calls     int64     `json:"calls"`
 }
 
 // Point is a position in an account's list of refused calls, which is ordered by At and then by ID.

@@ -23,27 +23,18 @@ type Mark struct {
 // mark to pass to Commit when the database has them. It reuses the memory of batch, whose old
 // contents are lost. Until Commit, Batch returns the same settlements again.
 func (j *Journal) Batch(batch []Settlement, most int) ([]Settlement, Mark, error) {
-	j.files.Lock()
-	defer j.files.Unlock()
 	var m Mark
-	err := j.reading(func() error {
-		batch, m = batch[:0], Mark{}
-		for _, p := range j.parts() {
-			n := int64(0)
-			err := p.each(p.read, p.end, func(r Settlement, seq uint64, end int64) bool {
-				batch = append(batch, r)
-				n++
-				m = Mark{segment: p.number, offset: end, records: n, seq: max(m.seq, seq)}
-				return len(batch) < most
-			})
-			if err != nil {
-				return err
-			}
-			if len(batch) == most {
-				break
-			}
+	err := j.read(func() { batch, m = batch[:0], Mark{} }, func(p *segment) error {
+		if len(batch) == most {
+			return nil
 		}
-		return nil
+		n := int64(0)
+		return p.each(p.read, p.end, func(r Settlement, seq uint64, end int64) bool {
+			batch = append(batch, r)
+			n++
+			m = Mark{segment: p.number, offset: end, records: n, seq: max(m.seq, seq)}
+			return len(batch) < most
+		})
 	})
 	if err != nil {
 		return nil, Mark{}, err
@@ -51,13 +42,21 @@ func (j *Journal) Batch(batch []Settlement, most int) ([]Settlement, Mark, error
 	return batch, m, nil
 }
 
-// reading runs work, which reads segments. If one of them is damaged, it is mended and work runs again. The
-// caller holds files.
-func (j *Journal) reading(work func() error) error {
+// read calls begin, and then work with a copy of each segment, oldest first. If one of them is damaged, it is mended, and
+// all of that is done again.
+func (j *Journal) read(begin func(), work func(p *segment) error) error {
+	j.files.Lock()
+	defer j.files.Unlock()
 	for {
-		err := work()
-		var bad *damagedError
-		if !errors.As(err, &bad) {
+		begin()
+		var err error
+		for _, p := range j.parts() {
+			if err = work(&p); err != nil {
+				break
+			}
+		}
+		bad, damaged := errors.AsType[*damagedError](err)
+		if !damaged {
 			return err
 		}
 		if err := j.mendNow(bad); err != nil {
@@ -129,7 +128,7 @@ func (j *Journal) writeMark(sync bool) error {
 	j.mu.Unlock()
 	var toDisk func(*os.File) error
 	if sync {
-		toDisk = j.toDisk
+		toDisk = j.opts.Sync
 	}
 	if err := replaceFile(filepath.Join(j.dir, markFile), m.encode(), toDisk); err != nil {
 		return fmt.Errorf("write the journal's mark: %w", err)
@@ -188,23 +187,14 @@ func replaceFile(path string, data []byte, toDisk func(*os.File) error) error {
 // Since returns the settlements in the journal whose calls ended at or after a time, oldest first.
 // Some of them may be in the database already.
 func (j *Journal) Since(at time.Time) ([]Settlement, error) {
-	j.files.Lock()
-	defer j.files.Unlock()
 	var out []Settlement
-	err := j.reading(func() error {
-		out = nil
-		for _, p := range j.parts() {
-			err := p.each(0, p.end, func(r Settlement, _ uint64, _ int64) bool {
-				if !r.At.Add(r.Latency).Before(at) {
-					out = append(out, r)
-				}
-				return true
-			})
-			if err != nil {
-				return err
+	err := j.read(func() { out = nil }, func(p *segment) error {
+		return p.each(0, p.end, func(r Settlement, _ uint64, _ int64) bool {
+			if !r.At.Add(r.Latency).Before(at) {
+				out = append(out, r)
 			}
-		}
-		return nil
+			return true
+		})
 	})
 	return out, err
 }

@@ -27,26 +27,18 @@ type Part struct {
 // Parts returns the files of the journal that hold something, oldest first. Files are only appended to, so the first
 // Bytes of each are the same whenever they are read.
 func (j *Journal) Parts() (list []Part, err error) {
-	j.files.Lock()
-	defer j.files.Unlock()
-	err = j.reading(func() error {
-		list = nil
-		for _, p := range j.parts() {
-			if p.end == 0 {
-				continue
-			}
-			part := Part{Name: filepath.Base(p.path), Bytes: p.end}
-			err := p.each(0, p.end, func(_ Settlement, seq uint64, _ int64) bool {
-				part.Records++
-				part.Last = max(part.Last, seq)
-				return true
-			})
-			if err != nil {
-				return err
-			}
-			list = append(list, part)
+	err = j.read(func() { list = nil }, func(p *segment) error {
+		if p.end == 0 {
+			return nil
 		}
-		return nil
+		part := Part{Name: filepath.Base(p.path), Bytes: p.end}
+		err := p.each(0, p.end, func(_ Settlement, seq uint64, _ int64) bool {
+			part.Records++
+			part.Last = max(part.Last, seq)
+			return true
+		})
+		list = append(list, part)
+		return err
 	})
 	return list, err
 }
@@ -99,30 +91,19 @@ func Used(dir string) (bool, error) {
 	if m, err := readMark(dir); err != nil || m.written > 0 || m.committed > 0 {
 		return err == nil, err
 	}
-	files, err := os.ReadDir(dir)
+	files, err := segmentsIn(dir, os.O_RDONLY)
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}
-	if err != nil {
-		return false, fmt.Errorf("read the journal's folder: %w", err)
-	}
-	for _, f := range files {
-		number, old, ok := segmentNumber(f.Name())
-		if !ok {
-			continue
-		}
-		s, err := openSegment(filepath.Join(dir, f.Name()), number, old, os.O_RDONLY)
-		if err != nil {
-			return false, fmt.Errorf("read the journal: %w", err)
-		}
-		data, err := s.content(nil)
-		closeAll([]*segment{s})
-		if err != nil {
-			return false, fmt.Errorf("read the journal: %w", err)
-		}
-		if scan(data, old, link{}, floorless, nil).records > 0 {
+	defer closeAll(files)
+	for i := 0; i < len(files) && err == nil; i++ {
+		var data []byte
+		if data, err = files[i].content(nil); scan(data, files[i].old, link{}, floorless, nil).records > 0 {
 			return true, nil
 		}
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the journal: %w", err)
 	}
 	return false, nil
 }

@@ -129,22 +129,15 @@ func (j *Journal) mend(s *segment, data []byte, after link, floor, written uint6
 	if err := j.keep(s, &d); err != nil {
 		return link{}, err
 	}
-	if err := replaceFile(s.path, m.whole, j.toDisk); err != nil {
-		return link{}, fmt.Errorf("mend the journal: %w", err)
-	}
-	file, err := os.OpenFile(s.path, os.O_RDWR, 0o600)
+	err := j.replace(s, m.whole, func() {
+		s.end, s.read, s.waiting, s.sealed = int64(len(m.whole)), m.read, m.waiting, true
+		if m.waiting == 0 {
+			s.read = s.end
+		}
+	})
 	if err != nil {
 		return link{}, fmt.Errorf("mend the journal: %w", err)
 	}
-	j.mu.Lock()
-	was := s.file
-	s.file, s.size, s.end = file, int64(len(m.whole)), int64(len(m.whole))
-	s.read, s.waiting, s.sealed, s.dirty, s.tail = m.read, m.waiting, true, false, nil
-	if m.waiting == 0 {
-		s.read = s.end
-	}
-	j.mu.Unlock()
-	_ = was.Close() // nothing was written to it since it was kept aside
 	j.report(d)
 	return found.last, nil
 }

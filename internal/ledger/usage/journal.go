@@ -1,7 +1,6 @@
 package usage
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,6 +107,9 @@ func OpenJournal(dir string, opts *JournalOptions) (*Journal, error) {
 	if j.opts.SegmentBytes == 0 {
 		j.opts.SegmentBytes = segmentSize
 	}
+	if j.opts.Sync == nil {
+		j.opts.Sync = (*os.File).Sync
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the journal's folder: %w", err)
 	}
@@ -128,9 +130,12 @@ func OpenJournal(dir string, opts *JournalOptions) (*Journal, error) {
 
 // openSegments opens the segments in the folder, mends those that are damaged, applies the mark, and
 // counts what waits for the database. Nothing else uses the journal yet, so it takes no lock.
-func (j *Journal) openSegments() error {
-	if err := j.openFiles(); err != nil {
-		return err
+func (j *Journal) openSegments() (err error) {
+	if j.segments, err = segmentsIn(j.dir, os.O_RDWR); err != nil {
+		return fmt.Errorf("open the journal: %w", err)
+	}
+	if n := len(j.segments); n > 0 {
+		j.next = j.segments[n-1].number + 1
 	}
 	mark, err := readMark(j.dir)
 	if err != nil {
@@ -170,28 +175,6 @@ func (j *Journal) openSegments() error {
 	}
 	j.segments = slices.DeleteFunc(all, func(s *segment) bool { return s.end == 0 })
 	j.resume(last, mark, torn)
-	return nil
-}
-
-// openFiles opens the files of the segments, oldest first.
-func (j *Journal) openFiles() error {
-	files, err := os.ReadDir(j.dir)
-	if err != nil {
-		return fmt.Errorf("read the journal's folder: %w", err)
-	}
-	for _, f := range files {
-		number, old, ok := segmentNumber(f.Name())
-		if !ok {
-			continue // not a segment, such as the file with the mark
-		}
-		j.next = max(j.next, number+1)
-		s, err := openSegment(filepath.Join(j.dir, f.Name()), number, old, os.O_RDWR)
-		if err != nil {
-			return fmt.Errorf("open the journal: %w", err)
-		}
-		j.segments = append(j.segments, s)
-	}
-	slices.SortFunc(j.segments, func(a, b *segment) int { return cmp.Compare(a.number, b.number) })
 	return nil
 }
 

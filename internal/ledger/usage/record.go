@@ -79,61 +79,36 @@ func parseRecord(raw []byte, known texts) (Settlement, error) {
 	if len(raw) < 2 || raw[0] != recordVersion {
 		return Settlement{}, errRecord
 	}
-	flags := raw[1]
-	raw = raw[2:]
-	var fields [9]string
-	for i := range fields {
-		n, used := binary.Uvarint(raw)
-		if used <= 0 || n > uint64(len(raw)-used) {
-			return Settlement{}, errRecord
-		}
-		text := raw[used : used+int(n)]
-		if i == 0 { // the id: no other record has the same
-			fields[i] = string(text)
-		} else {
-			fields[i] = known.text(text)
-		}
-		raw = raw[used+int(n):]
-	}
-	var numbers [11]int64
-	for i := range numbers {
-		n, used := binary.Varint(raw)
-		if used <= 0 {
-			return Settlement{}, errRecord
-		}
-		numbers[i], raw = n, raw[used:]
-	}
+	flags, r := raw[1], reader{raw: raw[2:]}
+	// The calls below are made in the order of the text, which is that of the format.
 	s := Settlement{
-		ID: fields[0], AccountID: fields[1], KeyID: fields[2], Plan: fields[3], ModelAsked: fields[4], ModelUsed: fields[5],
-		Provider: fields[6], Tier: fields[7], End: End(fields[8]), At: time.UnixMilli(numbers[0]).UTC(),
-		Tokens:  chat.Usage{Prompt: int(numbers[1]), Cached: int(numbers[2]), Completion: int(numbers[3]), Reasoning: int(numbers[4])},
-		Counted: flags&wasCounted != 0, RequestMilli: numbers[5], UnitMilli: numbers[6], Status: int(numbers[8]),
-		Latency: time.Duration(numbers[9]) * time.Millisecond, FirstToken: time.Duration(numbers[10]) * time.Millisecond,
+		ID:        string(r.bytes()), // no other record has the same
+		AccountID: known.text(r.bytes()), KeyID: known.text(r.bytes()), Plan: known.text(r.bytes()), ModelAsked: known.text(r.bytes()), ModelUsed: known.text(r.bytes()),
+		Provider: known.text(r.bytes()), Tier: known.text(r.bytes()), End: End(known.text(r.bytes())), At: time.UnixMilli(r.number()).UTC(),
+		Tokens:  chat.Usage{Prompt: int(r.number()), Cached: int(r.number()), Completion: int(r.number()), Reasoning: int(r.number())},
+		Counted: flags&wasCounted != 0, RequestMilli: r.number(), UnitMilli: r.number(),
 	}
+	cost := r.number()
+	s.Status, s.Latency, s.FirstToken = int(r.number()), time.Duration(r.number())*time.Millisecond, time.Duration(r.number())*time.Millisecond
 	if flags&hasCost != 0 {
-		cost := numbers[7] // a copy, so that only priced records cost an allocation
-		s.CostMicro = &cost
+		priced := cost // a copy, so that only priced records cost an allocation
+		s.CostMicro = &priced
 	}
 	if flags&hasMCPCalls != 0 {
-		for _, to := range [...]*int{&s.MCPCalls, &s.MCPFailed} {
-			n, used := binary.Varint(raw)
-			if used <= 0 {
-				return Settlement{}, errRecord
-			}
-			*to, raw = int(n), raw[used:]
-		}
+		s.MCPCalls, s.MCPFailed = int(r.number()), int(r.number())
+	}
+	if r.bad {
+		return Settlement{}, errRecord
 	}
 	if flags&hasTrace != 0 {
 		// A way that cannot be read is left out, and so is what follows it: what the call consumed is what counts.
 		var err error
-		if s.Trace, raw, err = parseTrace(raw, known); err != nil {
+		if s.Trace, r.raw, err = parseTrace(r.raw, known); err != nil {
 			return s, nil
 		}
 	}
 	if flags&hasDoor != 0 {
-		r := traceReader{raw: raw}
-		s.Door = known.text(r.bytes())
-		if r.bad {
+		if s.Door = known.text(r.bytes()); r.bad {
 			return Settlement{}, errRecord
 		}
 	}

@@ -1,12 +1,10 @@
 package usage
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 )
@@ -63,9 +61,12 @@ func Replay(ctx context.Context, dir string, heir Heir, opts *ReplayOptions) (Re
 	if opts != nil {
 		out.opts = *opts
 	}
-	files, err := journalFiles(dir)
-	if err != nil {
-		return out, err
+	files, err := segmentsIn(dir, os.O_RDONLY)
+	switch {
+	case err != nil:
+		return out, fmt.Errorf("read the journal: %w", err)
+	case len(files) == 0:
+		return out, fmt.Errorf("there is no journal in %s: name a data folder, or the folder journal in it", dir)
 	}
 	defer closeAll(files)
 	out.Files = len(files)
@@ -183,35 +184,4 @@ func (r *Replayed) settle(ctx context.Context, batch []Settlement, heir Heir, dr
 		return nil
 	}
 	return heir.RecordSettlements(ctx, fresh)
-}
-
-// journalFiles opens the files of a journal for reading, oldest first.
-func journalFiles(dir string) (files []*segment, err error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("read the journal: %w", err)
-	}
-	for _, e := range entries {
-		number, old, ok := segmentNumber(e.Name())
-		if !ok {
-			continue
-		}
-		s, err := openSegment(filepath.Join(dir, e.Name()), number, old, os.O_RDONLY)
-		if err != nil {
-			closeAll(files)
-			return nil, fmt.Errorf("read the journal: %w", err)
-		}
-		files = append(files, s)
-	}
-	if len(files) == 0 {
-		return nil, fmt.Errorf("there is no journal in %s: name a data folder, or the folder journal in it", dir)
-	}
-	slices.SortFunc(files, func(a, b *segment) int { return cmp.Compare(a.number, b.number) })
-	return files, nil
-}
-
-func closeAll(files []*segment) {
-	for _, f := range files {
-		_ = f.file.Close() // it was only read
-	}
 }

@@ -1,11 +1,13 @@
 package usage
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -84,8 +86,30 @@ func syncFolder(path string) {
 	}
 }
 
-// openSegment opens a segment that an earlier process left. What is in it is found out by whoever
-// calls content and scan. The flag is that of os.OpenFile.
+// segmentsIn opens the segments that an earlier process left in a folder, oldest first. What is in them is found out by
+// whoever calls content and scan. The flag is that of os.OpenFile.
+func segmentsIn(dir string, flag int) (all []*segment, err error) {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		number, old, ok := segmentNumber(f.Name())
+		if !ok {
+			continue // not a segment, such as the file with the mark
+		}
+		s, err := openSegment(filepath.Join(dir, f.Name()), number, old, flag)
+		if err != nil {
+			closeAll(all)
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b *segment) int { return cmp.Compare(a.number, b.number) })
+	return all, nil
+}
+
+// openSegment opens a segment that an earlier process left.
 func openSegment(path string, number uint64, old bool, flag int) (*segment, error) {
 	f, err := os.OpenFile(path, flag, 0o600)
 	if err != nil {
@@ -98,6 +122,13 @@ func openSegment(path string, number uint64, old bool, flag int) (*segment, erro
 	}
 	now := time.Now() // its true age is unknown
 	return &segment{number: number, path: path, old: old, sealed: old, file: f, size: info.Size(), begun: now, ended: now}, nil
+}
+
+// closeAll closes segments that were only read.
+func closeAll(all []*segment) {
+	for _, s := range all {
+		_ = s.file.Close()
+	}
 }
 
 // pageSize is the least that a disk loses at once.

@@ -36,7 +36,7 @@ func (j *Journal) sync() error {
 	j.mu.Unlock()
 	var errs []error
 	for _, d := range dirty {
-		err := j.toDisk(d.file)
+		err := j.opts.Sync(d.file)
 		if errors.Is(err, os.ErrClosed) {
 			continue // the segment was removed or replaced
 		}
@@ -70,7 +70,7 @@ func (j *Journal) sync() error {
 // each other's sync. The caller holds mu.
 func (j *Journal) syncActive() error {
 	active := j.active()
-	if err := j.toDisk(active.file); err != nil {
+	if err := j.opts.Sync(active.file); err != nil {
 		j.fail(active)
 		j.rouse()
 		return fmt.Errorf("sync the journal: %w", err)
@@ -142,17 +142,26 @@ func (j *Journal) rewrite(s *segment) error {
 		return fmt.Errorf("write a segment of the journal again: %w", err)
 	}
 	whole := append(data[:min(int64(len(data)), part.end-int64(len(part.tail)))], part.tail...)
-	if err := replaceFile(s.path, whole, j.toDisk); err != nil {
+	if err := j.replace(s, whole, func() { s.failed = false }); err != nil {
 		return fmt.Errorf("write a segment of the journal again: %w", err)
+	}
+	return nil
+}
+
+// replace makes a new file take the place of a segment's. Nothing is appended to it any more. note is called with the lock,
+// to note what is in the new one. The caller holds files, or opens the journal.
+func (j *Journal) replace(s *segment, whole []byte, note func()) error {
+	if err := replaceFile(s.path, whole, j.opts.Sync); err != nil {
+		return err
 	}
 	file, err := os.OpenFile(s.path, os.O_RDWR, 0o600)
 	if err != nil {
-		return fmt.Errorf("write a segment of the journal again: %w", err)
+		return err
 	}
 	j.mu.Lock()
 	was := s.file
-	s.file, s.size = file, int64(len(whole))
-	s.failed, s.dirty, s.tail = false, false, nil
+	s.file, s.size, s.dirty, s.tail = file, int64(len(whole)), false, nil
+	note()
 	j.mu.Unlock()
 	_ = was.Close() // its content does not count any more
 	return nil

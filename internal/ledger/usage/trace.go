@@ -122,7 +122,7 @@ func parseTrace(raw []byte, known texts) (*Trace, []byte, error) {
 		return nil, nil, errRecord
 	}
 	w := &Trace{}
-	r := traceReader{raw: raw[1:]}
+	r := reader{raw: raw[1:]}
 	w.RequestID, w.Address, w.Reason = string(r.bytes()), string(r.bytes()), known.text(r.bytes())
 	for r.next() {
 		a := Attempt{
@@ -140,14 +140,14 @@ func parseTrace(raw []byte, known texts) (*Trace, []byte, error) {
 	return w, r.raw[used:], nil
 }
 
-// traceReader reads the parts of an encoded trace. Once a part is missing, bad stays set and the rest is empty.
-type traceReader struct {
+// reader reads the parts of an encoded record or trace. Once a part is missing, bad stays set and the rest is empty.
+type reader struct {
 	raw []byte
 	bad bool
 }
 
 // next reports whether another attempt follows.
-func (r *traceReader) next() bool {
+func (r *reader) next() bool {
 	if len(r.raw) == 0 || r.raw[0] > 1 {
 		r.bad = true
 	}
@@ -159,7 +159,7 @@ func (r *traceReader) next() bool {
 	return more
 }
 
-func (r *traceReader) bytes() []byte {
+func (r *reader) bytes() []byte {
 	n, used := binary.Uvarint(r.raw)
 	if r.bad || used <= 0 || n > uint64(len(r.raw)-used) {
 		r.bad = true
@@ -170,7 +170,7 @@ func (r *traceReader) bytes() []byte {
 	return text
 }
 
-func (r *traceReader) number() int64 {
+func (r *reader) number() int64 {
 	n, used := binary.Varint(r.raw)
 	if r.bad || used <= 0 {
 		r.bad = true

@@ -82,7 +82,7 @@ func (r *Replies) renew(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, r.keepPatience)
 	defer cancel()
 	if err := r.claims.RenewClaims(ctx, r.holder, ids, r.claimLife); err != nil && ctx.Err() == nil {
-		r.report("running calls with an Idempotency-Key cannot be renewed; other nodes may run them again", err)
+		r.trouble.Failed(r.log, "running calls with an Idempotency-Key cannot be renewed; other nodes may run them again", err)
 	}
 }
 
@@ -136,7 +136,7 @@ func (r *Replies) contend(ctx context.Context, t *Turn, req *Request, patience t
 		case err != nil && ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case err != nil && (seen.IsZero() || time.Since(seen) > r.claimLife):
-			r.report("kept replies cannot be looked up; calls with an Idempotency-Key run without", err)
+			r.trouble.Failed(r.log, "kept replies cannot be looked up; calls with an Idempotency-Key run without", err)
 			return nil, nil
 		case err != nil: // wait
 		case sealed != nil:

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/kit/health"
 	"sluice/internal/kit/seal"
 )
 
@@ -36,8 +37,6 @@ const (
 
 	defaultFind = time.Second
 	defaultKeep = 2 * time.Second
-	// reportEvery is the shortest time between two log lines about a failing database.
-	reportEvery = time.Minute
 )
 
 // Store keeps encrypted replies.
@@ -90,8 +89,8 @@ type Replies struct {
 	// How long a call waits for a database that does not answer, before it runs and after.
 	findPatience, keepPatience time.Duration
 
-	held     atomic.Int64 // bytes that are being recorded
-	reported atomic.Int64 // when a failing database was last logged, Unix nanoseconds
+	held    atomic.Int64   // bytes that are being recorded
+	trouble health.Trouble // with the database; while it lasts every request with a key would log
 
 	claims    Claims // nil: this process is the only one
 	claimLife time.Duration
@@ -208,22 +207,13 @@ func (r *Replies) stillRunning() error {
 func (r *Replies) read(t *Turn, sealed []byte) (*Reply, error) {
 	body, reply, err := t.secret.open(sealed)
 	if err != nil {
-		r.report("a kept reply cannot be read; its call runs again", err)
+		r.trouble.Failed(r.log, "a kept reply cannot be read; its call runs again", err)
 		return nil, nil
 	}
 	if body != t.body {
 		return nil, OtherBody()
 	}
 	return reply, nil
-}
-
-// report logs a failure of the store, at most once in reportEvery: while the database is down every request
-// with a key would log.
-func (r *Replies) report(message string, err error) {
-	now, last := time.Now().UnixNano(), r.reported.Load()
-	if now-last >= int64(reportEvery) && r.reported.CompareAndSwap(last, now) {
-		r.log.Warn(message, "error", err.Error())
-	}
 }
 
 // ReadKey returns the key in the values of the header, or the fault of a key that cannot be used.

@@ -60,7 +60,7 @@ func (t *Turn) Keep(ctx context.Context) {
 	defer cancel()
 	err := r.store.KeepReply(ctx, record, now, maxAccount)
 	if err != nil {
-		r.report("a reply could not be kept for repeats of its Idempotency-Key", err)
+		r.trouble.Failed(r.log, "a reply could not be kept for repeats of its Idempotency-Key", err)
 	}
 	t.unclaimed = err == nil
 	t.finish(reply)

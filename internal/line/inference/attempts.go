@@ -236,11 +236,7 @@ func (a *attempts) try() (*provider.Event, error) {
 			return nil, err
 		}
 		if some {
-			// The deadline was for the first content. From here on the reply may take as long as it needs.
-			if a.beat != nil {
-				a.beat.Stop()
-				a.beat = nil
-			}
+			a.unlimit()
 			return ev, nil
 		}
 	}
@@ -264,6 +260,14 @@ func (a *attempts) limit() context.Context {
 	a.cancel = cancel
 	a.beat = a.line.pulse.Watch(d, func() { cancel(provider.Late(d)) })
 	return ctx
+}
+
+// unlimit ends the deadline, which was for the first content. From here on the reply may take as long as it needs.
+func (a *attempts) unlimit() {
+	if a.beat != nil {
+		a.beat.Stop()
+		a.beat = nil
+	}
 }
 
 // reason returns why an attempt failed: its deadline if that ended it, else err.
@@ -320,10 +324,7 @@ func (a *attempts) close() (err error) {
 		err = a.stream.Close()
 		a.stream = nil
 	}
-	if a.beat != nil {
-		a.beat.Stop()
-		a.beat = nil
-	}
+	a.unlimit()
 	if a.cancel != nil {
 		a.cancel(nil)
 		a.cancel = nil

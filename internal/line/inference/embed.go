@@ -126,9 +126,6 @@ func (a *attempts) tryEmbed(ctx context.Context) (*provider.Event, error) {
 		return nil, reason(ctx, err)
 	}
 	a.had, a.vectors = true, v
-	if a.beat != nil {
-		a.beat.Stop()
-		a.beat = nil
-	}
+	a.unlimit()
 	return &provider.Event{Kind: provider.Whole}, nil
 }

@@ -173,22 +173,17 @@ func (s *size) doubt(m *Models, named *catalog.Model) (most int) {
 	return most
 }
 
-// roughly returns the number of tokens by a rough sample. The first call takes it.
-func (s *size) roughly() int {
-	if s.rough == 0 {
-		rough, _ := sampleOf(s.req, roughPieces, tokens.Counter{Count: s.tokenize})
-		s.rough = max(s.floor, rough)
-	}
-	return s.rough
-}
+// roughly returns the number of tokens by a rough sample, and sample by a usual one.
+func (s *size) roughly() int { return s.sampled(&s.rough, roughPieces) }
+func (s *size) sample() int  { return s.sampled(&s.about, samplePieces) }
 
-// sample returns the number of tokens by a sample. The first call takes it.
-func (s *size) sample() int {
-	if s.about == 0 {
-		about, _ := sampleOf(s.req, samplePieces, tokens.Counter{Count: s.tokenize})
-		s.about = max(s.floor, about)
+// sampled returns the number of tokens by a sample. The first call takes it.
+func (s *size) sampled(kept *int, pieces int) int {
+	if *kept == 0 {
+		n, _ := sampleOf(s.req, pieces, tokens.Counter{Count: s.tokenize})
+		*kept = max(s.floor, n)
 	}
-	return s.about
+	return *kept
 }
 
 // count counts the tokens, and stops once there are more than most; 0: it counts all. If counting would cost

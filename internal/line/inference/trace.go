@@ -1,12 +1,11 @@
 package inference
 
 import (
-	"encoding/json"
 	"slices"
-	"strings"
 
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
+	"sluice/internal/kit/jsonscan"
 	"sluice/internal/kit/telemetry"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/line/relay"
@@ -117,9 +116,6 @@ var roles = map[chat.Role]string{chat.RoleSystem: "system", chat.RoleUser: "user
 
 // messages encodes messages.
 func messages(all ...message) string {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(all) // strings alone cannot fail
-	return strings.TrimSuffix(b.String(), "\n")
+	b, _ := jsonscan.Marshal(all) // strings alone cannot fail
+	return string(b)
 }

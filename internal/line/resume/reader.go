@@ -32,22 +32,15 @@ func (s *Streams) Attach(ctx context.Context, id, account string, values []strin
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.attach(id, account, after)
-	if r != nil || err != nil {
-		return sourceOr(r, err)
-	}
-	if s.peers == nil {
+	switch r, err := s.attach(id, account, after); {
+	case err != nil:
+		return nil, err
+	case r != nil:
+		return r, nil
+	case s.peers == nil:
 		return nil, Unknown(excerpt.Of(id, maxID))
 	}
 	return s.peers.attach(ctx, tag, question{account: account, after: after, stream: id})
-}
-
-// sourceOr keeps a nil Reader from becoming a Source that is not nil.
-func sourceOr(r *Reader, err error) (Source, error) {
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
 }
 
 // Has reports whether this node holds a stream of the account.

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -77,7 +78,7 @@ type Streams struct {
 	held     map[string]int // bytes by account
 	total    int            // bytes of all accounts
 	ended    []*Stream      // streams that have ended and are still kept, oldest first
-	resumed  int64
+	resumed  int
 	detached int
 }
 
@@ -103,25 +104,17 @@ func (s *Streams) AddMetrics(m *telemetry.Metrics) {
 	telemetry.Gauge(m, "sluice_streams_kept_bytes", "Bytes of events that are kept for callers who come back.", s.Held)
 }
 
-// Held returns how many bytes of events are kept.
-func (s *Streams) Held() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return int64(s.total)
-}
+// Held returns how many bytes of events are kept, Waiting how many calls continue without a reader, and Resumed how often
+// a stream was continued.
+func (s *Streams) Held() int64    { return s.read(&s.total) }
+func (s *Streams) Waiting() int64 { return s.read(&s.detached) }
+func (s *Streams) Resumed() int64 { return s.read(&s.resumed) }
 
-// Waiting returns how many calls continue without a reader.
-func (s *Streams) Waiting() int64 {
+// read returns a number that mu guards.
+func (s *Streams) read(n *int) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return int64(s.detached)
-}
-
-// Resumed returns how often a stream was continued.
-func (s *Streams) Resumed() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.resumed
+	return int64(*n)
 }
 
 // Stream is one reply that can be resumed, as its ResponseWriter. It never returns an error of the connection:
@@ -463,12 +456,7 @@ func (s *Streams) remove(st *Stream) {
 	s.count(st, -len(st.buf))
 	st.gone = true
 	delete(s.byID, st.id)
-	for i, e := range s.ended {
-		if e == st {
-			s.ended = append(s.ended[:i], s.ended[i+1:]...)
-			break
-		}
-	}
+	s.ended = slices.DeleteFunc(s.ended, func(e *Stream) bool { return e == st })
 	if st.timer != nil {
 		st.timer.Stop()
 	}

@@ -1,6 +1,7 @@
 package toolloop
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/kit/telemetry"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/upstream/mcpclient"
 )
 
@@ -167,49 +169,32 @@ func (s *Stream) remember() (images [][]byte) {
 	return images
 }
 
-// message returns the turn as an assistant message with all its calls, hidden ones included.
+// message returns the turn as an assistant message with all its calls, hidden ones included. Providers refuse an empty
+// name, and arguments that are not JSON.
 func (t *turn) message() []byte {
-	b := []byte(`{"role":"assistant","content":`)
-	if t.text.Len() == 0 {
-		b = append(b, "null"...)
-	} else {
-		b = jsonscan.AppendQuoted(b, t.text.String())
+	m := chat.Message{Role: chat.RoleAssistant}
+	if t.text.Len() > 0 {
+		m.Content = chat.Text(t.text.String())
 	}
-	b = append(b, `,"tool_calls":[`...)
-	for i, c := range t.calls {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = jsonscan.AppendQuoted(append(b, `{"id":`...), c.id)
-		name, arguments := c.name, c.arguments.String()
-		if name == "" {
-			name = "unknown" // providers refuse an empty name
-		}
-		if arguments == "" {
-			arguments = "{}"
-		}
-		b = jsonscan.AppendQuoted(append(b, `,"type":"function","function":{"name":`...), name)
-		b = jsonscan.AppendQuoted(append(b, `,"arguments":`...), arguments)
-		b = append(b, "}}"...)
+	for _, c := range t.calls {
+		m.ToolCalls = append(m.ToolCalls, chat.ToolCall{ID: c.id, Name: cmp.Or(c.name, "unknown"), Arguments: cmp.Or(c.arguments.String(), "{}")})
 	}
-	return append(b, "]}"...)
+	return m.Raw()
 }
 
 // toolMessage returns the result of a call as a message.
 func toolMessage(id, text string) []byte {
-	b := jsonscan.AppendQuoted([]byte(`{"role":"tool","tool_call_id":`), id)
-	b = jsonscan.AppendQuoted(append(b, `,"content":`...), text)
-	return append(b, '}')
+	m := chat.Message{Role: chat.RoleTool, ToolCallID: id, Content: chat.Text(text)}
+	return m.Raw()
 }
 
 // imageMessage returns the images of a result as a user message, the only kind that may contain images.
 func imageMessage(c *call) []byte {
-	b := jsonscan.AppendQuoted([]byte(`{"role":"user","content":[{"type":"text","text":`), fmt.Sprintf("Images that the tool %s returned:", c.name))
-	b = append(b, '}')
+	parts := []chat.Part{chat.TextPart(chat.Text(fmt.Sprintf("Images that the tool %s returned:", c.name)))}
 	for _, image := range c.images {
 		data := "data:" + image.MIMEType + ";base64," + base64.StdEncoding.EncodeToString(image.Data)
-		b = jsonscan.AppendQuoted(append(b, `,{"type":"image_url","image_url":{"url":`...), data)
-		b = append(b, "}}"...)
+		parts = append(parts, chat.ImagePart(jsonscan.AppendQuoted(nil, data), ""))
 	}
-	return append(b, "]}"...)
+	m := chat.Message{Role: chat.RoleUser, Content: chat.PartsOf(parts)}
+	return m.Raw()
 }

@@ -45,15 +45,13 @@ type Stream struct {
 	wrote   bool  // an earlier turn wrote text
 	thought bool  // an earlier turn reasoned
 	visible int   // the number of calls that the caller has got
-	over    bool  // the last turn has ended
 	spent   Spent // of the turns that have ended
 	held    int   // bytes of the results of all calls
 	written int   // bytes that the model has written in all turns
 
-	early  []provider.Event // what was done before the first turn, to be shown once the model answers
-	events []provider.Event // for the reader; reused when all have been read
-	next   int              // index of the next one
-	stream provider.Stream  // of the current turn; nil between turns
+	early            []provider.Event // what was done before the first turn, to be shown once the model answers
+	stream           provider.Stream  // of the current turn; nil between turns
+	provider.Pending                  // the events for the reader
 }
 
 // Spent is what a reply has consumed so far.
@@ -103,31 +101,14 @@ const (
 
 // Start runs the conversation until there is an event for the reader. That may take several turns, whose
 // calls are hidden.
-func (s *Stream) Start() error {
-	for s.next == len(s.events) {
-		s.events, s.next = s.events[:0], 0
-		if err := s.advance(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (s *Stream) Start() error { return s.Fill(s.advance) }
 
 // Next returns the next event of the reply.
-func (s *Stream) Next() (*provider.Event, error) {
-	if err := s.Start(); err != nil {
-		return nil, err
-	}
-	s.next++
-	return &s.events[s.next-1], nil
-}
+func (s *Stream) Next() (*provider.Event, error) { return s.Pull(s.advance) }
 
 // advance takes one step: it begins a turn, or reads one event of the current one.
 func (s *Stream) advance() error {
-	switch {
-	case s.over:
-		return io.EOF
-	case s.stream == nil:
+	if s.stream == nil {
 		s.runApproved()
 		return s.begin()
 	}
@@ -153,12 +134,9 @@ func (s *Stream) advance() error {
 
 // Ready reports whether Next would return at once.
 func (s *Stream) Ready() bool {
-	if s.next < len(s.events) {
-		return true
-	}
 	// An event that is ready upstream may be hidden from the reader. Then Next takes longer than this says,
 	// which only delays a flush.
-	return s.stream != nil && s.stream.Ready()
+	return s.Waiting() || s.stream != nil && s.stream.Ready()
 }
 
 // Close ends the model's turn, the calls that are running, and all sessions with servers. It always returns
@@ -193,10 +171,7 @@ func (s *Stream) Spent() Spent {
 
 // add adds the usage of a turn.
 func (sp *Spent) add(u chat.Usage, counted bool) {
-	sp.Usage.Prompt += u.Prompt
-	sp.Usage.Cached += u.Cached
-	sp.Usage.Completion += u.Completion
-	sp.Usage.Reasoning += u.Reasoning
+	sp.Usage.Add(u)
 	sp.Counted = sp.Counted || counted
 }
 
@@ -235,7 +210,10 @@ func (s *Stream) begin() error {
 	}
 	s.turns++
 	s.turn, s.stream = turn{request: req}, stream
-	s.events, s.early = append(s.events, s.early...), nil
+	for _, ev := range s.early {
+		s.Push(ev)
+	}
+	s.early = nil
 	return nil
 }
 
@@ -294,7 +272,7 @@ func (s *Stream) take(ev *provider.Event) error {
 	case ev.Kind == provider.Usage:
 		t.usage, t.hasUsage = ev.Usage, true
 	case ev.Kind == provider.Tier:
-		s.events = append(s.events, *ev)
+		s.Push(*ev)
 	case ev.Choice != 0 || t.finish != "": // a second choice, or after the end: dropped
 	case ev.Kind == provider.Text:
 		s.hand(provider.Text, &t.text, s.wrote && !s.task.Show, ev.Text)
@@ -326,7 +304,7 @@ func (s *Stream) hand(kind provider.Kind, to *strings.Builder, before bool, text
 	}
 	to.WriteString(text)
 	s.written += len(text)
-	s.events = append(s.events, provider.Event{Kind: kind, Text: out})
+	s.Push(provider.Event{Kind: kind, Text: out})
 }
 
 // piece adds a piece to its call. It passes on the pieces of calls that the caller must answer: calls of
@@ -368,7 +346,7 @@ func (s *Stream) piece(p provider.ToolPiece) {
 			ev.Step = &provider.Step{Server: c.remote.label, Tool: c.remote.name}
 		}
 	}
-	s.events = append(s.events, ev)
+	s.Push(ev)
 }
 
 // has reports whether a call of the turn has the id. Some upstreams use one id twice.
@@ -393,7 +371,7 @@ func (s *Stream) end() error {
 		}
 		for _, c := range t.calls {
 			if s.task.Show && c.ours == "" && c.remote != nil {
-				s.events = append(s.events, s.show(c))
+				s.Push(s.show(c))
 			}
 		}
 		images := s.remember()
@@ -406,8 +384,10 @@ func (s *Stream) end() error {
 		s.keep(images) // the results of the hidden calls wait for the caller's answers
 	}
 	s.spent.add(t.consumed(s.task.CountPrompt))
-	s.events = append(s.events, provider.Event{Kind: provider.Finish, Finish: t.finish}, provider.Event{Kind: provider.Usage, Usage: s.spent.Usage})
-	s.turn, s.over = turn{}, true
+	s.Push(provider.Event{Kind: provider.Finish, Finish: t.finish})
+	s.Push(provider.Event{Kind: provider.Usage, Usage: s.spent.Usage})
+	s.turn = turn{}
+	s.End()
 	return nil
 }
 

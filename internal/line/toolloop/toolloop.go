@@ -13,7 +13,6 @@ package toolloop
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -127,12 +126,7 @@ func listed(d *discovery) provider.Event {
 		}
 		b = jsonscan.AppendQuoted(append(b, `{"name":`...), t.Name)
 		b = jsonscan.AppendQuoted(append(b, `,"description":`...), t.Description)
-		b = append(b, `,"input_schema":`...)
-		if json.Valid(t.Schema) { // it comes from the server
-			b = append(b, t.Schema...)
-		} else {
-			b = append(b, `{"type":"object"}`...)
-		}
+		b = append(append(b, `,"input_schema":`...), t.Schema...)
 		b = strconv.AppendBool(append(b, `,"annotations":{"read_only":`...), t.ReadOnly)
 		b = append(b, "}}"...)
 	}

@@ -336,7 +336,7 @@ func TestReady(t *testing.T) {
 			break
 		}
 	}
-	if got := fmt.Sprint(ready); got != "[true true true true false]" && got != "[true false true true false]" {
+	if got := fmt.Sprint(ready); got != "[true true true true true]" && got != "[true false true true true]" {
 		t.Errorf("Ready before each Next = %s, want true except where turns and tools are waited for", got)
 	}
 }

@@ -22,7 +22,7 @@ type Scores interface {
 type Abuse struct {
 	Score  int           `json:"score"`
 	Tiers  []AbuseTier   `json:"tiers"`
-	Events []*AbuseEvent `json:"events"`
+	Events []abuse.Event `json:"events"`
 }
 
 // AbuseTier is the score of one tier of models under the current plan.
@@ -34,29 +34,13 @@ type AbuseTier struct {
 	Reaches *time.Time    `json:"reaches_100_at"` // null: not this month at the current rate
 }
 
-// AbuseEvent is one event in the history of a score.
-type AbuseEvent struct {
-	At    time.Time `json:"at"`
-	Kind  string    `json:"kind"`
-	Plan  string    `json:"plan"`
-	Tier  string    `json:"tier"`
-	Score int       `json:"score"`
-	Why   string    `json:"why"`
-	By    string    `json:"by"`
-}
-
-// accountAbuse returns an account's score with its tiers and events.
-func (b *Backend) accountAbuse(ctx context.Context, in Target) (Abuse, error) {
-	return of(ctx, b, in.Ref, b.abuseOf)
-}
-
 // abuseOf returns the score of an account with its tiers and events.
 func (b *Backend) abuseOf(ctx context.Context, a *account.Account) (Abuse, error) {
 	tiers, score, events, err := b.Scores.Score(ctx, a)
 	if err != nil {
 		return Abuse{}, err
 	}
-	out := Abuse{Score: score}
+	out := Abuse{Score: score, Events: some(events)}
 	for _, s := range tiers {
 		t := AbuseTier{Tier: s.Tier.String(), Score: s.Score, Units: decimal(s.Units, 3), Budget: s.Budget}
 		if !s.Reaches.IsZero() {
@@ -64,8 +48,5 @@ func (b *Backend) abuseOf(ctx context.Context, a *account.Account) (Abuse, error
 		}
 		out.Tiers = append(out.Tiers, t)
 	}
-	out.Events = views(events, func(e *abuse.Event) *AbuseEvent {
-		return &AbuseEvent{At: e.At, Kind: string(e.Kind), Plan: e.Plan.String(), Tier: e.Tier.String(), Score: e.Score, Why: e.Why, By: e.Actor}
-	})
 	return out, nil
 }

@@ -275,7 +275,7 @@ func TestOperations(t *testing.T) {
 		}
 
 		var actions []string
-		for _, e := range must[admin.List[admin.Entry]](t, c, "account.history", admin.AccountPage{Ref: created.ID}).Data {
+		for _, e := range must[admin.List[account.Entry]](t, c, "account.history", admin.AccountPage{Ref: created.ID}).Data {
 			actions = append(actions, e.Action)
 			if e.Actor != "tester" || e.Seq == 0 || e.At.IsZero() {
 				t.Errorf("account.history has %+v, want who and when", e)

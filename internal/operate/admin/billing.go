@@ -26,34 +26,14 @@ type Billing struct {
 	Due         *time.Time     `json:"due,omitempty"`
 	Method      string         `json:"payment_method,omitempty"`
 	// Stopped is not nil if nothing is charged until staff has looked at the account.
-	Stopped *BillingStop `json:"stopped,omitempty"`
+	Stopped *billing.Stopped `json:"stopped,omitempty"`
 	// Now is the account's clock, which test mode can move.
 	Now     time.Time `json:"now"`
 	Balance int64     `json:"charged_cents"`
 	// CreditCents is what the next renewals are lowered by.
 	CreditCents int64           `json:"credit_cents,omitempty"`
-	Ledger      []BillingEntry  `json:"ledger"`
+	Ledger      []billing.Entry `json:"ledger"`
 	Invoices    []BillingRecord `json:"invoices"`
-}
-
-// BillingStop says since when and why the billing of an account is stopped.
-type BillingStop struct {
-	ID    string    `json:"id"`
-	Email string    `json:"email"`
-	At    time.Time `json:"at"`
-	Why   string    `json:"why"`
-}
-
-// BillingEntry is one entry of the ledger.
-type BillingEntry struct {
-	Seq     int64        `json:"seq"`
-	At      time.Time    `json:"at"`
-	Actor   string       `json:"actor"`
-	What    billing.What `json:"what"`
-	Plan    string       `json:"plan"`
-	Cents   int64        `json:"cents"`
-	Payment string       `json:"payment,omitempty"`
-	Detail  string       `json:"detail,omitempty"`
 }
 
 // BillingRecord is a paid invoice.
@@ -138,10 +118,9 @@ func (b *Backend) billingRefund(ctx context.Context, in RefundOrder) (Billing, e
 }
 
 // billingStops lists the accounts whose billing is stopped.
-func (b *Backend) billingStops(ctx context.Context, in Cursor) (List[BillingStop], error) {
+func (b *Backend) billingStops(ctx context.Context, in Cursor) (List[billing.Stopped], error) {
 	all, err := b.Billing.Stops(ctx)
-	list := views(all, func(x *billing.Stopped) BillingStop { return BillingStop{x.AccountID, x.Email, x.Stop.At, x.Stop.Why} })
-	return part(list, in, func(s BillingStop) string { return s.ID }), err
+	return part(all, in, func(s billing.Stopped) string { return s.AccountID }), err
 }
 
 // billingRelease lets payments of an account be made again.
@@ -188,15 +167,13 @@ func (b *Backend) billingWith(ctx context.Context, v billing.View, limit int) (B
 		}
 	}
 	if v.Stop != nil {
-		out.Stopped = &BillingStop{v.Account.ID, v.Account.Email, v.Stop.At, v.Stop.Why}
+		out.Stopped = &billing.Stopped{AccountID: v.Account.ID, Email: v.Account.Email, Stop: *v.Stop}
 	}
 	entries, err := b.Billing.Ledger(ctx, v.Account.ID, limit)
 	if err != nil {
 		return Billing{}, err
 	}
-	out.Ledger = views(entries, func(e *billing.Entry) BillingEntry {
-		return BillingEntry{e.Seq, e.At, e.Actor, e.What, e.Plan.String(), e.AmountCents, e.PaymentID, e.Detail}
-	})
+	out.Ledger = some(entries)
 	if out.Balance, err = b.Billing.Charged(ctx, v.Account.ID); err != nil {
 		return Billing{}, err
 	}

@@ -31,17 +31,6 @@ type Credit struct {
 	Version int64  `json:"version,omitempty"`
 }
 
-// Session is a browser in which the owner of an account is signed in.
-type Session struct {
-	ID        string    `json:"id"`
-	CreatedAt time.Time `json:"created_at"`
-	SeenAt    time.Time `json:"seen_at"`
-	Remote    string    `json:"remote"`
-	Agent     string    `json:"agent"`
-	// Via is the step that opened it, such as enter-password; empty: not known.
-	Via string `json:"via,omitempty"`
-}
-
 // Message is one thing that an account was told, and what its owner answered.
 type Message struct {
 	ID         string     `json:"id"`
@@ -98,17 +87,14 @@ func (b *Backend) accountNote(ctx context.Context, in Note) (Account, error) {
 }
 
 // accountSessions lists the browsers in which the owner of an account is signed in, the last seen first.
-func (b *Backend) accountSessions(ctx context.Context, in AccountPage) (List[Session], error) {
-	list, err := of(ctx, b, in.Ref, b.sessionsOf)
-	return part(list, in.Cursor, func(s Session) string { return s.ID }), err
+func (b *Backend) accountSessions(ctx context.Context, in AccountPage) (List[signin.Session], error) {
+	list, err := about((*Backend).sessionsOf)(b, ctx, Target{Ref: in.Ref})
+	return part(list, in.Cursor, func(s signin.Session) string { return s.ID }), err
 }
 
 // sessionsOf returns the sessions of an account, which are at most 50.
-func (b *Backend) sessionsOf(ctx context.Context, a *account.Account) ([]Session, error) {
-	all, err := b.Logins.Sessions(ctx, a.ID)
-	return views(all, func(s *signin.Session) Session {
-		return Session{ID: s.ID, CreatedAt: s.CreatedAt, SeenAt: s.SeenAt, Remote: s.Remote, Agent: s.Agent, Via: string(s.Via)}
-	}), err
+func (b *Backend) sessionsOf(ctx context.Context, a *account.Account) ([]signin.Session, error) {
+	return b.Logins.Sessions(ctx, a.ID)
 }
 
 // accountSignOut ends every session and every pending link of an account.

@@ -15,8 +15,8 @@ import (
 type EvidenceStore interface {
 	// UsageBy returns an account's sums by day, hour, model or key, as q.By says.
 	UsageBy(ctx context.Context, q usage.Query) ([]usage.Row, error)
-	// UnitsSinceOf calls yield with the units that some accounts have settled since a time, by hour.
-	UnitsSinceOf(ctx context.Context, accounts []string, since time.Time, yield func(c abuse.Count, hour time.Time)) error
+	// UnitsSince calls yield with the units that some accounts have settled since a time, by hour.
+	UnitsSince(ctx context.Context, since time.Time, yield func(c abuse.Count, hour time.Time), accounts ...string) error
 }
 
 // evidenceDays is how many days of requests the evidence has, today included.
@@ -53,11 +53,6 @@ type HourSum struct {
 type Share struct {
 	Name     string `json:"name"`
 	Requests int64  `json:"requests"`
-}
-
-// accountEvidence returns the evidence about an account.
-func (b *Backend) accountEvidence(ctx context.Context, in Target) (Evidence, error) {
-	return of(ctx, b, in.Ref, b.evidenceOf)
 }
 
 // evidenceOf reads what support decides by: counts, and the names of models and keys; no prompt and no answer.
@@ -119,11 +114,11 @@ func (b *Backend) scoreHistory(ctx context.Context, a *account.Account, now time
 		score int // of an event; -1: none
 	}
 	var steps []step
-	err := b.Evidence.UnitsSinceOf(ctx, []string{a.ID}, month, func(c abuse.Count, hour time.Time) {
+	err := b.Evidence.UnitsSince(ctx, month, func(c abuse.Count, hour time.Time) {
 		if c.Plan == a.Plan {
 			steps = append(steps, step{at: hour, tier: c.Tier, units: c.Units, score: -1})
 		}
-	})
+	}, a.ID)
 	if err != nil {
 		return nil, err
 	}

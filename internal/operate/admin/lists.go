@@ -77,6 +77,14 @@ type List[T any] struct {
 	Next string `json:"next,omitempty"`
 }
 
+// some returns a list that is not nil: an empty one is [] in JSON, and not null.
+func some[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
 // views converts a list, which is then not nil.
 func views[From, To any](list []From, view func(*From) To) []To {
 	out := make([]To, len(list))
@@ -86,14 +94,19 @@ func views[From, To any](list []From, view func(*From) To) []To {
 	return out
 }
 
-// listOf converts a page that was read with a limit. cursor returns the cursor of an entry. A page that is full may have
+// listOf returns a page that was read with a limit. cursor returns the cursor of an entry. A page that is full may have
 // another one after it.
-func listOf[From, To any](page []From, limit int, view func(*From) To, cursor func(*From) string) List[To] {
-	l := List[To]{Data: views(page, view)}
+func listOf[T any](page []T, limit int, cursor func(*T) string) List[T] {
+	l := List[T]{Data: some(page)}
 	if len(page) > 0 && len(page) >= limit {
 		l.Next = cursor(&page[len(page)-1])
 	}
 	return l
+}
+
+// viewsOf converts a page.
+func viewsOf[From, To any](page List[From], view func(*From) To) List[To] {
+	return List[To]{Data: views(page.Data, view), Next: page.Next}
 }
 
 // part returns one page of a list that is in memory as a whole.

@@ -32,11 +32,11 @@ func TestLists(t *testing.T) {
 		}
 	}
 	// A page that was read from a store and is full may have another one after it.
-	l := listOf(all[:3], 3, func(n *int) string { return strconv.Itoa(*n) }, func(n *int) string { return strconv.Itoa(*n) })
+	l := listOf(all[:3], 3, func(n *int) string { return strconv.Itoa(*n) })
 	if l.Next != "2" || len(l.Data) != 3 {
 		t.Errorf("listOf = %+v, want a next page", l)
 	}
-	if l := listOf(all[:2], 3, func(n *int) int { return *n }, func(n *int) string { return strconv.Itoa(*n) }); l.Next != "" {
+	if l := listOf(all[:2], 3, func(n *int) string { return strconv.Itoa(*n) }); l.Next != "" {
 		t.Errorf("listOf = %+v, want it to be the last page", l)
 	}
 	for after, want := range map[string]bool{"": true, "17": true, "0": false, "-1": false, "x": false} {

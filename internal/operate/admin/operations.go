@@ -94,13 +94,15 @@ func (b *Backend) under(in Target) *account.Accounts {
 	return b.Accounts.Under(account.Order{Reason: in.Reason, Version: in.Version})
 }
 
-// of reads something of the account that a reference names.
-func of[Out any](ctx context.Context, b *Backend, ref string, read func(ctx context.Context, a *account.Account) (Out, error)) (out Out, err error) {
-	a, err := b.Accounts.Find(ctx, ref)
-	if err != nil {
-		return out, err
+// about returns the operation that reads something of an account.
+func about[Out any](read func(b *Backend, ctx context.Context, a *account.Account) (Out, error)) func(*Backend, context.Context, Target) (Out, error) {
+	return func(b *Backend, ctx context.Context, in Target) (out Out, err error) {
+		a, err := b.Accounts.Find(ctx, in.Ref)
+		if err != nil {
+			return out, err
+		}
+		return read(b, ctx, a)
 	}
-	return read(ctx, a)
 }
 
 // NewAccount is the argument of account.create.
@@ -152,9 +154,9 @@ type Account struct {
 	Granted bool   `json:"granted"`
 	Staff   bool   `json:"staff"`
 	// Status is "active", "deactivated", "suspended" or "terminated".
-	Status      string `json:"status"`
-	Suspended   *Mark  `json:"suspended,omitempty"`
-	Deactivated *Mark  `json:"deactivated,omitempty"`
+	Status      string        `json:"status"`
+	Suspended   *account.Mark `json:"suspended,omitempty"`
+	Deactivated *account.Mark `json:"deactivated,omitempty"`
 	// Limits are the current limits: those of the plan with Overrides applied.
 	Limits    account.Limits    `json:"limits"`
 	Overrides account.Overrides `json:"overrides"`
@@ -164,12 +166,6 @@ type Account struct {
 	// Version rises with every change of the account. A change can name it; see Target.
 	Version int64 `json:"version"`
 	Keys    []Key `json:"keys"`
-}
-
-// Mark says since when and why an account is suspended or its keys are deactivated.
-type Mark struct {
-	At     time.Time `json:"at"`
-	Reason string    `json:"reason"`
 }
 
 // Key is a key as operators see it, without the key itself. A nil LastUsedAt means never.
@@ -201,16 +197,6 @@ type RawKey struct {
 	Key string `json:"key"`
 }
 
-// Entry is one entry of the audit log.
-type Entry struct {
-	Seq    int64     `json:"seq"`
-	At     time.Time `json:"at"`
-	Actor  string    `json:"actor"`
-	Action string    `json:"action"`
-	Detail string    `json:"detail,omitempty"`
-	Reason string    `json:"reason,omitempty"`
-}
-
 // Status describes a running server, for "sluice doctor".
 type Status struct {
 	Version   string    `json:"version"`
@@ -234,22 +220,10 @@ type Status struct {
 
 // Cluster describes the servers on one database.
 type Cluster struct {
-	Mode    string `json:"mode"`              // how this server counts limits: alone, approximate or exact
-	Problem string `json:"problem,omitempty"` // why this server is not ready
-	Note    string `json:"note,omitempty"`    // what an operator should know
-	Nodes   []Node `json:"nodes"`
-}
-
-// Node is one server on the database. Times are those of the database's clock.
-type Node struct {
-	ID        string    `json:"id"`
-	Host      string    `json:"host,omitempty"` // the name of its machine
-	Version   string    `json:"version"`
-	Mode      string    `json:"mode"`
-	StartedAt time.Time `json:"started_at"`
-	SeenAt    time.Time `json:"seen_at"`
-	Alive     bool      `json:"alive"`
-	Me        bool      `json:"me,omitempty"` // it is the one that was asked
+	Mode    string         `json:"mode"`              // how this server counts limits: alone, approximate or exact
+	Problem string         `json:"problem,omitempty"` // why this server is not ready
+	Note    string         `json:"note,omitempty"`    // what an operator should know
+	Nodes   []cluster.Node `json:"nodes"`
 }
 
 // ClusterOf describes the servers on the database of a cluster. A cluster of one has nothing to tell.
@@ -257,10 +231,7 @@ func ClusterOf(c *cluster.Cluster) (out Cluster) {
 	if err := c.Ready(); err != nil {
 		out.Problem = err.Error()
 	}
-	out.Mode, out.Note = string(c.Mode()), c.Note()
-	for _, n := range c.Nodes() {
-		out.Nodes = append(out.Nodes, Node{ID: n.ID, Host: n.Host, Version: n.Version, Mode: string(n.Mode), StartedAt: n.StartedAt, SeenAt: n.SeenAt, Alive: n.Alive, Me: n.Me})
-	}
+	out.Mode, out.Note, out.Nodes = string(c.Mode()), c.Note(), c.Nodes()
 	return out
 }
 
@@ -287,7 +258,8 @@ func (b *Backend) accountCreate(ctx context.Context, in NewAccount) (CreatedAcco
 func (b *Backend) accountList(ctx context.Context, in Cursor) (List[Account], error) {
 	limit := in.limit()
 	list, err := b.Accounts.List(ctx, in.After, limit)
-	return listOf(list, limit, func(a **account.Account) Account { return b.view(*a) }, func(a **account.Account) string { return (*a).ID }), err
+	page := listOf(list, limit, func(a **account.Account) string { return (*a).ID })
+	return viewsOf(page, func(a **account.Account) Account { return b.view(*a) }), err
 }
 
 func (b *Backend) accountShow(ctx context.Context, in Target) (Account, error) {
@@ -295,11 +267,11 @@ func (b *Backend) accountShow(ctx context.Context, in Target) (Account, error) {
 }
 
 // accountHistory returns one page of the audit log of an account, newest first.
-func (b *Backend) accountHistory(ctx context.Context, in AccountPage) (List[Entry], error) {
+func (b *Backend) accountHistory(ctx context.Context, in AccountPage) (List[account.Entry], error) {
 	limit := in.limit()
 	before, err := in.number()
 	if err != nil {
-		return List[Entry]{}, err
+		return List[account.Entry]{}, err
 	}
 	log, err := b.Accounts.History(ctx, in.Ref, before, limit)
 	return entries(log, limit), err
@@ -552,7 +524,7 @@ func (b *Backend) applyConfig(ctx context.Context, _ Empty) (Reloaded, error) {
 	if err != nil {
 		return Reloaded{}, fault.New(fault.Invalid, "%v", err)
 	}
-	return Reloaded{append([]string{}, waiting...)}, nil
+	return Reloaded{some(waiting)}, nil
 }
 
 // viewOf converts the result of an account operation.
@@ -580,7 +552,7 @@ func accountStatus(a *account.Account) string {
 func (b *Backend) view(a *account.Account) Account {
 	v := Account{
 		ID: a.ID, Email: a.Email, Plan: a.Plan.String(), Granted: a.Granted, Staff: a.Staff, Status: accountStatus(a),
-		Suspended: markView(a.Suspended), Deactivated: markView(a.Deactivated),
+		Suspended: a.Suspended, Deactivated: a.Deactivated,
 		Limits: b.Plans()[a.Plan].Over(a.Overrides), Overrides: a.Overrides, Aliases: a.Aliases.Names(), CreatedAt: a.CreatedAt, Version: a.Version,
 		Keys: make([]Key, 0, len(a.Keys)),
 	}
@@ -604,14 +576,6 @@ func keyView(k *account.Key, status string) Key {
 		v.LastUsedAt = &k.LastUsedAt
 	}
 	return v
-}
-
-// markView converts a mark. nil stays nil.
-func markView(m *account.Mark) *Mark {
-	if m == nil {
-		return nil
-	}
-	return &Mark{At: m.At, Reason: m.Reason}
 }
 
 // parsePlan parses the name of a plan. An empty name means no plan.

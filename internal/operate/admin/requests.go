@@ -77,11 +77,6 @@ func matchView(m *finder.Match) Match {
 	return v
 }
 
-// accountSignals returns what in the calls of an account is a reason to look at it.
-func (b *Backend) accountSignals(ctx context.Context, in Target) (signal.Report, error) {
-	return of(ctx, b, in.Ref, b.signalsOf)
-}
-
 // signalsOf returns what in the calls of an account is a reason to look at it.
 func (b *Backend) signalsOf(ctx context.Context, a *account.Account) (signal.Report, error) {
 	return signal.Of(ctx, b.Signals, a.ID, b.Plans()[a.Plan].Over(a.Overrides), time.Now())
@@ -161,18 +156,8 @@ type Step struct {
 
 // RefusedCall is a call that was refused.
 type RefusedCall struct {
-	ID        string    `json:"id"`
-	RequestID string    `json:"request_id,omitempty"` // given by a proxy
-	At        time.Time `json:"at"`
-	AccountID string    `json:"account"`
-	Email     string    `json:"email,omitempty"` // only of request.show
-	KeyID     string    `json:"key"`
-	Status    int       `json:"status"`
-	Type      string    `json:"type"`
-	Param     string    `json:"param,omitempty"`
-	Path      string    `json:"path"`
-	Model     string    `json:"model,omitempty"`
-	Address   string    `json:"address,omitempty"`
+	refusal.Call
+	Email string `json:"email,omitempty"` // only of request.show
 }
 
 // requestShow returns what is known of a request.
@@ -198,9 +183,8 @@ func (b *Backend) requestShow(ctx context.Context, in RequestQuery) (Requests, e
 		out.Settled = append(out.Settled, requestView(s, owner(s.AccountID)))
 	}
 	for i := range found.Refused {
-		c := refusedView(&found.Refused[i])
-		c.Email = owner(c.AccountID).Email
-		out.Refused = append(out.Refused, c)
+		c := found.Refused[i]
+		out.Refused = append(out.Refused, RefusedCall{c, owner(c.AccountID).Email})
 	}
 	return out, nil
 }
@@ -260,25 +244,11 @@ func (r *Request) steps() []Step {
 	return append(list, Step{max(float64(r.LatencyMS), list[len(list)-1].AtMS), "settled as " + r.Outcome})
 }
 
-// refusedView converts a refused call.
-func refusedView(c *refusal.Call) RefusedCall {
-	return RefusedCall{
-		ID: c.ID, RequestID: c.RequestID, At: c.At, AccountID: c.AccountID, KeyID: c.KeyID, Status: c.Status, Type: c.Kind, Param: c.Param, Path: c.Path, Model: c.Model, Address: c.Address,
-	}
-}
-
 // Refused is the result of request.refused: the last refused calls of an account, newest first, and on the first page
 // how many there were in each hour.
 type Refused struct {
 	List[RefusedCall]
-	Hours []RefusedCount `json:"hours,omitempty"`
-}
-
-// RefusedCount is how many calls were refused with a status in one hour.
-type RefusedCount struct {
-	Hour   time.Time `json:"hour"`
-	Status int       `json:"status"`
-	Calls  int64     `json:"calls"`
+	Hours []refusal.Minute `json:"hours,omitempty"`
 }
 
 // maxRefused is how many refused calls a page has at most, and its default.
@@ -303,12 +273,9 @@ func (b *Backend) requestRefused(ctx context.Context, in AccountPage) (Refused, 
 		}
 		before = refusal.Point{At: time.UnixMilli(n), ID: id}
 	} else {
-		hours, err := b.Refusals.RefusedMinutes(ctx, a.ID, time.Now().Add(-refusal.KeepMinutes), time.Hour)
+		out.Hours, err = b.Refusals.RefusedMinutes(ctx, a.ID, time.Now().Add(-refusal.KeepMinutes), time.Hour)
 		if err != nil {
 			return Refused{}, err
-		}
-		for _, h := range hours {
-			out.Hours = append(out.Hours, RefusedCount{h.Start, h.Status, h.Calls})
 		}
 	}
 	calls, err := b.Refusals.Refusals(ctx, a.ID, before, in.Limit+1)
@@ -320,6 +287,6 @@ func (b *Backend) requestRefused(ctx context.Context, in AccountPage) (Refused, 
 		last := &calls[in.Limit-1]
 		out.Next = fmt.Sprintf("%d:%s", last.At.UnixMilli(), last.ID)
 	}
-	out.Data = views(calls, refusedView)
+	out.Data = views(calls, func(c *refusal.Call) RefusedCall { return RefusedCall{Call: *c} })
 	return out, nil
 }

@@ -3,11 +3,16 @@ package admin
 import (
 	"encoding/json"
 
+	"sluice/internal/account"
+	"sluice/internal/account/billing"
+	"sluice/internal/account/signin"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/operate/alert"
 	"sluice/internal/operate/feedback"
 	"sluice/internal/operate/overview"
 	"sluice/internal/operate/signal"
 	"sluice/internal/operate/steering"
+	"sluice/internal/operate/ticket"
 	"sluice/internal/upstream/routing"
 )
 
@@ -66,7 +71,7 @@ type Operations struct {
 	AccountShow, AccountSetPlan, AccountSuspend, AccountUnsuspend  Op[Target, Account]
 	AccountTerminate, AccountSignOut                               Op[Target, Account]
 	AccountResetSecondFactor, KeyDeactivate, KeyRestore            Op[Target, Account]
-	AccountHistory                                                 Op[AccountPage, List[Entry]]
+	AccountHistory                                                 Op[AccountPage, List[account.Entry]]
 	AccountAbuse                                                   Op[Target, Abuse]
 	AccountSearch                                                  Op[SearchQuery, List[Match]]
 	AccountSignals                                                 Op[Target, signal.Report]
@@ -77,7 +82,7 @@ type Operations struct {
 	AccountSetAliases                                              Op[NewAliases, Account]
 	AccountNote                                                    Op[Note, Account]
 	AccountMessages                                                Op[AccountPage, List[Message]]
-	AccountSessions                                                Op[AccountPage, List[Session]]
+	AccountSessions                                                Op[AccountPage, List[signin.Session]]
 	AccountSetStaff                                                Op[StaffFlag, Account]
 	KeyList                                                        Op[AccountPage, List[Key]]
 	KeyCreate                                                      Op[KeyOrder, NewKey]
@@ -91,8 +96,8 @@ type Operations struct {
 	BillingAdvance                                                 Op[Move, Billing]
 	BillingRefund                                                  Op[RefundOrder, Billing]
 	BillingCredit                                                  Op[Credit, Billing]
-	BillingStops                                                   Op[Cursor, List[BillingStop]]
-	TicketList                                                     Op[TicketQuery, List[Ticket]]
+	BillingStops                                                   Op[Cursor, List[billing.Stopped]]
+	TicketList                                                     Op[TicketQuery, List[ticket.Ticket]]
 	TicketCount                                                    Op[Empty, TicketCounts]
 	TicketOpen                                                     Op[NewTicket, TicketThread]
 	TicketShow                                                     Op[TicketRef, TicketThread]
@@ -109,15 +114,15 @@ type Operations struct {
 	MaintenanceStart                                               Op[NewMaintenance, steering.Order]
 	MaintenanceEnd, AnnouncementEnd                                Op[EndedOrder, steering.Order]
 	AnnouncementPost                                               Op[NewAnnouncement, steering.Order]
-	SteeringHistory                                                Op[Cursor, List[Entry]]
+	SteeringHistory                                                Op[Cursor, List[account.Entry]]
 	OverviewShow                                                   Op[Empty, overview.Report]
 	StatusShow                                                     Op[Empty, Status]
 	ConfigReload                                                   Op[Empty, Reloaded]
-	AlertList                                                      Op[Cursor, List[AlertEvent]]
-	AlertEndpoints                                                 Op[Cursor, List[AlertEndpoint]]
-	AlertTest                                                      Op[Empty, List[AlertDelivery]]
-	AlertDeliveries                                                Op[AlertQuery, List[AlertDelivery]]
-	AlertShow, AlertReplay                                         Op[Target, AlertDelivery]
+	AlertList                                                      Op[Cursor, List[alert.Event]]
+	AlertEndpoints                                                 Op[Cursor, List[alert.Endpoint]]
+	AlertTest                                                      Op[Empty, List[alert.Delivery]]
+	AlertDeliveries                                                Op[AlertQuery, List[alert.Delivery]]
+	AlertShow, AlertReplay                                         Op[Target, alert.Delivery]
 	TokenCreate                                                    Op[NewToken, CreatedToken]
 	TokenList                                                      Op[AccountPage, List[Token]]
 	TokenDelete                                                    Op[Target, Token]
@@ -145,12 +150,12 @@ func operations() *Operations {
 		AccountCreate:            op(t, "account.create", "POST", "/accounts", AccountsWrite, "Create an account; the reply has its master key, which is shown only once", (*Backend).accountCreate),
 		AccountShow:              op(t, "account.show", "GET", "/accounts/{ref}", AccountsRead, "Show an account with its limits and keys", (*Backend).accountShow),
 		AccountHistory:           op(t, "account.history", "GET", "/accounts/{ref}/history", AccountsRead, "List who changed an account, when and why, newest first", (*Backend).accountHistory),
-		AccountAbuse:             op(t, "account.abuse", "GET", "/accounts/{ref}/abuse", AccountsRead, "Show an account's abuse score and its newest events", (*Backend).accountAbuse),
+		AccountAbuse:             op(t, "account.abuse", "GET", "/accounts/{ref}/abuse", AccountsRead, "Show an account's abuse score and its newest events", about((*Backend).abuseOf)),
 		AccountSearch:            op(t, "account.search", "GET", "/search", AccountsRead, "Find accounts by e-mail address, id, last four of a key, or request id", (*Backend).accountSearch),
-		AccountSignals:           op(t, "account.signals", "GET", "/accounts/{ref}/signals", AccountsRead, "Show patterns in an account's calls that hint at resale or proxying", (*Backend).accountSignals),
+		AccountSignals:           op(t, "account.signals", "GET", "/accounts/{ref}/signals", AccountsRead, "Show patterns in an account's calls that hint at resale or proxying", about((*Backend).signalsOf)),
 		RequestShow:              op(t, "request.show", "GET", "/requests/{id}", AccountsRead, "Show the way of a request: account, key, route, attempts, times, tokens, outcome", (*Backend).requestShow),
 		RequestRefused:           op(t, "request.refused", "GET", "/accounts/{ref}/refused", AccountsRead, "List the last refused calls of an account, and how many there were by hour", (*Backend).requestRefused),
-		AccountEvidence:          op(t, "account.evidence", "GET", "/accounts/{ref}/evidence", AccountsRead, "Show the score of the month, and the requests of the last days by hour, model and key", (*Backend).accountEvidence),
+		AccountEvidence:          op(t, "account.evidence", "GET", "/accounts/{ref}/evidence", AccountsRead, "Show the score of the month, and the requests of the last days by hour, model and key", about((*Backend).evidenceOf)),
 		AccountSetPlan:           op(t, "account.set-plan", "POST", "/accounts/{ref}/plan", AccountsWrite, "Grant a plan, without a charge; none takes it away", (*Backend).accountSetPlan),
 		AccountSetLimits:         op(t, "account.set-limits", "POST", "/accounts/{ref}/limits", AccountsWrite, "Override the limits of the account's plan", (*Backend).accountSetLimits),
 		AccountSetAliases:        op(t, "account.set-aliases", "POST", "/accounts/{ref}/aliases", AccountsWrite, "Change the names that the account may use in place of the ids of models", (*Backend).accountSetAliases),

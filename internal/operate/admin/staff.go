@@ -71,7 +71,7 @@ func (b *Backend) tokenCreate(ctx context.Context, in NewToken) (CreatedToken, e
 func (b *Backend) tokenList(ctx context.Context, in AccountPage) (List[Token], error) {
 	limit := in.limit()
 	list, err := b.Staff.Tokens(ctx, ownRef(ctx, in.Ref), in.After, limit)
-	return listOf(list, limit, tokenView, func(t *staff.Token) string { return t.ID }), err
+	return viewsOf(listOf(list, limit, func(t *staff.Token) string { return t.ID }), tokenView), err
 }
 
 // tokenDelete revokes a token. Ref is the id of the token. In the console it must be the member's own.

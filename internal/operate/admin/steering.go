@@ -140,18 +140,16 @@ func (b *Backend) announcementPost(ctx context.Context, in NewAnnouncement) (ste
 }
 
 // steeringHistory returns who has decided what about the running service, newest first.
-func (b *Backend) steeringHistory(ctx context.Context, in Cursor) (List[Entry], error) {
+func (b *Backend) steeringHistory(ctx context.Context, in Cursor) (List[account.Entry], error) {
 	before, err := in.number()
 	if err != nil {
-		return List[Entry]{}, err
+		return List[account.Entry]{}, err
 	}
 	log, err := b.Helm.History(ctx, before, in.limit())
 	return entries(log, in.limit()), err
 }
 
-// entries converts a page of the audit log.
-func entries(log []account.Entry, limit int) List[Entry] {
-	return listOf(log, limit, func(e *account.Entry) Entry {
-		return Entry{Seq: e.Seq, At: e.At, Actor: e.Actor, Action: e.Action, Detail: e.Detail, Reason: e.Reason}
-	}, func(e *account.Entry) string { return strconv.FormatInt(e.Seq, 10) })
+// entries returns a page of the audit log.
+func entries(log []account.Entry, limit int) List[account.Entry] {
+	return listOf(log, limit, func(e *account.Entry) string { return strconv.FormatInt(e.Seq, 10) })
 }

@@ -10,8 +10,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sluice/internal/account"
+	"sluice/internal/account/signin"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/signal"
+	"sluice/internal/operate/ticket"
 )
 
 // StoryQuery asks for the story of an account.
@@ -32,12 +34,12 @@ type Story struct {
 	Usage      Usage            // by day
 	Models     []UsageRow       // those that are used most
 	ByKey      map[string]int64 // requests by the id of the key
-	Sessions   []Session
-	Tickets    []Ticket
+	Sessions   []signin.Session
+	Tickets    []ticket.Ticket
 	Messages   []Message
-	Log        []Entry // of the audit log
-	More       string  // the cursor of older entries of the log; empty: there are none
-	Plans      []Entry // of the audit log, about the plan
+	Log        []account.Entry // of the audit log
+	More       string          // the cursor of older entries of the log; empty: there are none
+	Plans      []account.Entry // of the audit log, about the plan
 }
 
 // accountStory reads everything about an account at the same time, and of each list no more than was asked for.
@@ -50,10 +52,17 @@ func (b *Backend) accountStory(ctx context.Context, in StoryQuery) (Story, error
 	// Each function fills fields of its own, so they need no lock.
 	g, ctx := errgroup.WithContext(ctx)
 	for _, read := range []func(context.Context, *account.Account, StoryQuery, *Story) error{
-		b.storyMoney, b.storyUsage, b.storyScore, b.storySignals, b.storyThreads, b.storySessions, b.storyLog,
+		b.storyMoney, b.storyUsage, b.storyThreads, b.storyLog,
 	} {
 		g.Go(func() error { return read(ctx, a, in, &s) })
 	}
+	g.Go(func() (err error) { s.Abuse, err = b.abuseOf(ctx, a); return err })
+	g.Go(func() (err error) { s.Signals, err = b.signalsOf(ctx, a); return err })
+	g.Go(func() error {
+		list, err := b.sessionsOf(ctx, a)
+		s.Sessions = list[:min(len(list), in.List)]
+		return err
+	})
 	err = g.Wait()
 	return s, err
 }
@@ -89,18 +98,6 @@ func (b *Backend) storyUsage(ctx context.Context, a *account.Account, in StoryQu
 	return nil
 }
 
-// storyScore reads the abuse score as it is now.
-func (b *Backend) storyScore(ctx context.Context, a *account.Account, _ StoryQuery, s *Story) (err error) {
-	s.Abuse, err = b.abuseOf(ctx, a)
-	return err
-}
-
-// storySignals reads the patterns that hint at resale.
-func (b *Backend) storySignals(ctx context.Context, a *account.Account, _ StoryQuery, s *Story) (err error) {
-	s.Signals, err = b.signalsOf(ctx, a)
-	return err
-}
-
 // storyThreads reads what the account was told, and its tickets.
 func (b *Backend) storyThreads(ctx context.Context, a *account.Account, in StoryQuery, s *Story) (err error) {
 	if s.Messages, err = b.messagesOf(ctx, a.ID, in.List); err != nil {
@@ -111,24 +108,16 @@ func (b *Backend) storyThreads(ctx context.Context, a *account.Account, in Story
 	return err
 }
 
-// storySessions reads where the owner is signed in.
-func (b *Backend) storySessions(ctx context.Context, a *account.Account, in StoryQuery, s *Story) error {
-	list, err := b.sessionsOf(ctx, a)
-	s.Sessions = list[:min(len(list), in.List)]
-	return err
-}
-
 // storyLog reads the newest entries of the audit log, and those about the plan.
 func (b *Backend) storyLog(ctx context.Context, a *account.Account, in StoryQuery, s *Story) error {
 	log, err := b.Accounts.History(ctx, a.ID, 0, in.Log+1) // one more says that there is another page
 	if err != nil {
 		return err
 	}
-	s.Log = entries(log[:min(len(log), in.Log)], in.Log).Data
+	s.Log = log[:min(len(log), in.Log)]
 	if len(log) > in.Log {
 		s.More = strconv.FormatInt(s.Log[in.Log-1].Seq, 10)
 	}
-	plans, err := b.Accounts.PlanChanges(ctx, a.ID, in.List)
-	s.Plans = entries(plans, in.List).Data
+	s.Plans, err = b.Accounts.PlanChanges(ctx, a.ID, in.List)
 	return err
 }

@@ -9,37 +9,10 @@ import (
 	"sluice/internal/operate/ticket"
 )
 
-// Ticket is one ticket between a customer and support, without its messages.
-type Ticket struct {
-	ID      string `json:"id"`
-	Account string `json:"account"`
-	Email   string `json:"email"`
-	Kind    string `json:"kind"`
-	Subject string `json:"subject"`
-	// State is "open", "snoozed" or "closed".
-	State string `json:"state"`
-	// WaitsFor is "support" or "customer".
-	WaitsFor     string     `json:"waits_for"`
-	Assignee     string     `json:"assignee,omitempty"`
-	OpenedAt     time.Time  `json:"opened_at"`
-	Since        time.Time  `json:"since"`
-	SnoozedUntil *time.Time `json:"snoozed_until,omitempty"`
-	Messages     int        `json:"messages"`
-	Version      int64      `json:"version"`
-}
-
-// TicketMessage is one message of a thread. From is "support" or "customer".
-type TicketMessage struct {
-	At     time.Time `json:"at"`
-	From   string    `json:"from"`
-	Author string    `json:"author"`
-	Text   string    `json:"text"`
-}
-
 // TicketThread is a ticket with its messages, oldest first.
 type TicketThread struct {
-	Ticket
-	Thread []TicketMessage `json:"thread"`
+	ticket.Ticket
+	Thread []ticket.Message `json:"thread"`
 }
 
 // TicketQuery is the argument of matter.list. With Account, it asks for the tickets of one account, newest first, and
@@ -84,32 +57,32 @@ type NewTicket struct {
 
 // ticketList returns a page of the queue, or of the tickets of an account. What needs support is gathered first, so that
 // nothing that has just happened is missing.
-func (b *Backend) ticketList(ctx context.Context, in TicketQuery) (List[Ticket], error) {
+func (b *Backend) ticketList(ctx context.Context, in TicketQuery) (List[ticket.Ticket], error) {
 	after, err := ticket.ParsePlace(in.After)
 	if err != nil {
-		return List[Ticket]{}, err
+		return List[ticket.Ticket]{}, err
 	}
 	if err := b.Tickets.Gather(ctx); err != nil {
-		return List[Ticket]{}, err
+		return List[ticket.Ticket]{}, err
 	}
 	var list []ticket.Ticket
 	var next ticket.Place
 	if in.Account != "" {
 		a, err := b.Accounts.Find(ctx, in.Account)
 		if err != nil {
-			return List[Ticket]{}, err
+			return List[ticket.Ticket]{}, err
 		}
 		list, next, err = b.Tickets.Of(ctx, a.ID, after, in.Limit)
 		if err != nil {
-			return List[Ticket]{}, err
+			return List[ticket.Ticket]{}, err
 		}
 	} else {
 		list, next, err = b.Tickets.Queue(ctx, ticket.Query{View: ticket.View(in.View), Kind: ticket.Kind(in.Kind), Assignee: in.Assignee, After: after, Limit: in.Limit})
 		if err != nil {
-			return List[Ticket]{}, err
+			return List[ticket.Ticket]{}, err
 		}
 	}
-	return List[Ticket]{Data: views(list, ticketView), Next: next.String()}, nil
+	return List[ticket.Ticket]{Data: some(list), Next: next.String()}, nil
 }
 
 // TicketCounts is how many tickets wait for support and for customers, and how many are snoozed.
@@ -131,9 +104,7 @@ func (b *Backend) ticketShow(ctx context.Context, in TicketRef) (TicketThread, e
 	if err != nil {
 		return TicketThread{}, err
 	}
-	return TicketThread{Ticket: ticketView(m), Thread: views(messages, func(x *ticket.Message) TicketMessage {
-		return TicketMessage{x.At, string(x.From), x.Author, x.Text}
-	})}, nil
+	return TicketThread{Ticket: *m, Thread: some(messages)}, nil
 }
 
 // ticketOpen writes to a customer.
@@ -230,16 +201,4 @@ func (b *Backend) shown(ctx context.Context, m *ticket.Ticket, err error) (Ticke
 		return TicketThread{}, err
 	}
 	return b.ticketShow(ctx, TicketRef{ID: m.ID})
-}
-
-// ticketView converts a ticket.
-func ticketView(m *ticket.Ticket) Ticket {
-	v := Ticket{
-		ID: m.ID, Account: m.AccountID, Email: m.Email, Kind: string(m.Kind), Subject: m.Subject, State: string(m.State), WaitsFor: string(m.Waits),
-		Assignee: m.Assignee, OpenedAt: m.OpenedAt, Since: m.Since, Messages: m.Messages, Version: m.Version,
-	}
-	if !m.SnoozedUntil.IsZero() {
-		v.SnoozedUntil = &m.SnoozedUntil
-	}
-	return v
 }

@@ -169,26 +169,26 @@ func (b *Backend) audit(ctx context.Context, _ Empty) (Audit, error) {
 	if err != nil {
 		return Audit{}, err
 	}
-	return Audit{Compared: n, Differences: append([]usage.Difference{}, differences...), Damage: append([]usage.Damage{}, damage...)}, nil
+	return Audit{Compared: n, Differences: some(differences), Damage: some(damage)}, nil
 }
 
 // journalDamage returns what is damaged in the journal and not acknowledged.
 func (b *Backend) journalDamage(context.Context, Empty) ([]usage.Damage, error) {
 	list, err := b.Usage.Damage()
-	return append([]usage.Damage{}, list...), err
+	return some(list), err
 }
 
 // journalAcknowledge notes that the actor has read the reports of damage.
 func (b *Backend) journalAcknowledge(_ context.Context, in Target) ([]usage.Damage, error) {
 	list, err := b.Usage.Acknowledge(in.Actor)
-	return append([]usage.Damage{}, list...), err
+	return some(list), err
 }
 
 // journalParts returns the files of the journal. With journal.read, whoever makes a backup gets their content over the
 // socket: the server may be another user than the one who owns the backup, and may write nowhere but to its data folder.
 func (b *Backend) journalParts(ctx context.Context, _ Empty) ([]usage.Part, error) {
 	list, err := b.Usage.JournalParts(ctx)
-	return append([]usage.Part{}, list...), err
+	return some(list), err
 }
 
 // JournalPiece is the argument of journal.read.

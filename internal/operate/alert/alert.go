@@ -16,6 +16,7 @@ import (
 	"encoding/base32"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -56,13 +57,25 @@ func CustomerTypes() []Type { return []Type{ScoreReached, VideoSucceeded, VideoF
 
 // Event is something that happened.
 type Event struct {
-	ID string
-	At time.Time
+	ID string    `json:"id"`
+	At time.Time `json:"at"`
 	// AccountID is whom it is for. It is empty for the operator.
-	AccountID string
-	Type      Type
-	Title     string // one line for people
-	Body      string // what webhooks send: JSON with type, timestamp and data
+	AccountID string `json:"-"`
+	Type      Type   `json:"type"`
+	Title     string `json:"title"` // one line for people
+	Body      Body   `json:"body"`  // what webhooks send: JSON with type, timestamp and data
+}
+
+// Body is a text that is JSON, and stands in other JSON as it is.
+type Body string
+
+// MarshalJSON implements json.Marshaler.
+func (b Body) MarshalJSON() ([]byte, error) { return []byte(b), nil }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (b *Body) UnmarshalJSON(raw []byte) error {
+	*b = Body(raw)
+	return nil
 }
 
 // NewEvent returns an event. The key tells it apart from all others of its type: what happens twice under one key is
@@ -73,7 +86,7 @@ func NewEvent(accountID string, t Type, key string, at time.Time, title string, 
 }
 
 // body returns what webhooks send.
-func body(t Type, at time.Time, data any) string {
+func body(t Type, at time.Time, data any) Body {
 	text, err := json.Marshal(struct {
 		Type      Type      `json:"type"`
 		Timestamp time.Time `json:"timestamp"`
@@ -82,7 +95,7 @@ func body(t Type, at time.Time, data any) string {
 	if err != nil {
 		panic(err) // the data of events are made of texts, numbers and times
 	}
-	return string(text)
+	return Body(text)
 }
 
 // identity returns an id that depends on the parts alone. It has no dot, which separates the parts of what is signed.
@@ -101,19 +114,19 @@ const (
 
 // Endpoint is where events are sent to.
 type Endpoint struct {
-	ID string
+	ID string `json:"id"`
 	// AccountID is the customer that it belongs to. It is empty for the operator's.
-	AccountID string
-	Kind      Kind
+	AccountID string `json:"-"`
+	Kind      Kind   `json:"kind"`
 	// To is a URL, or a mail address. It is empty for mail to a customer, which goes to the account's address.
-	To string
+	To string `json:"to"`
 	// Types are the events that it wants. If empty, all.
-	Types     []Type
-	Secret    Secret // of a webhook
-	CreatedAt time.Time
+	Types     []Type    `json:"events,omitempty"`
+	Secret    Secret    `json:"-"` // of a webhook
+	CreatedAt time.Time `json:"-"`
 	// StoppedAt is when the receiver has said that it wants nothing more; zero: it has not.
-	StoppedAt  time.Time
-	StoppedWhy string
+	StoppedAt  time.Time `json:"-"`
+	StoppedWhy string    `json:"-"`
 }
 
 // Wants reports whether an endpoint gets events of a type. Everybody gets tests of their own endpoint.
@@ -135,25 +148,25 @@ const (
 
 // Delivery is an event on its way to one endpoint. Its id is the webhook-id.
 type Delivery struct {
-	ID         string
-	EventID    string
-	EndpointID string
-	AccountID  string
-	Type       Type
-	Title      string
-	Body       string
-	CreatedAt  time.Time
-	State      State
-	Attempts   int
+	ID         string    `json:"id"`
+	EventID    string    `json:"-"`
+	AccountID  string    `json:"account_id,omitempty"` // empty: the operator's
+	EndpointID string    `json:"endpoint_id"`
+	Type       Type      `json:"type"`
+	Title      string    `json:"title"`
+	CreatedAt  time.Time `json:"created_at"`
+	State      State     `json:"state"`
+	Attempts   int       `json:"attempts"`
 	// DueAt is when it is tried next, while it waits.
-	DueAt time.Time
+	DueAt time.Time `json:"due_at,omitzero"`
 	// FinishedAt is when it was delivered or given up; zero while it waits.
-	FinishedAt time.Time
+	FinishedAt time.Time `json:"finished_at,omitzero"`
 	// Status is that of the last reply, 0 if there was none, and Problem says what was wrong with it.
-	Status  int
-	Problem string
+	Status  int    `json:"status,omitempty"`
+	Problem string `json:"problem,omitempty"`
+	Body    Body   `json:"body,omitempty"` // as that of the event; lists for operators leave it out
 	// ReplayedAt is when somebody asked to send it again; zero: never.
-	ReplayedAt time.Time
+	ReplayedAt time.Time `json:"-"`
 }
 
 // deliveryOf returns the delivery of an event to an endpoint. Made twice, it has the same id.
@@ -251,20 +264,15 @@ const (
 )
 
 // Fields returns the data of an event as lines of text, for mail and for people.
-func Fields(body string) string {
+func Fields(body Body) string {
 	var in struct {
 		Data map[string]any `json:"data"`
 	}
 	if json.Unmarshal([]byte(body), &in) != nil {
 		return ""
 	}
-	names := make([]string, 0, len(in.Data))
-	for name := range in.Data {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	var b strings.Builder
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(in.Data)) {
 		value := in.Data[name]
 		if _, plain := value.(string); !plain {
 			text, _ := json.Marshal(value) // it was decoded a moment ago

@@ -23,6 +23,7 @@ import (
 	"sluice/internal/account/billing"
 	"sluice/internal/account/mail"
 	"sluice/internal/kit/fault"
+	"sluice/internal/kit/telemetry"
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/operate/alert"
 	"sluice/internal/store/sqlstore/alltest"
@@ -229,8 +230,11 @@ func TestDeadAndReplayed(t *testing.T) {
 	if len(d) != 1 || d[0].State != alert.Dead || d[0].Attempts != r.requests() || d[0].Attempts != 11 || !strings.Contains(d[0].Problem, "what the receiver says") {
 		t.Fatalf("after %d attempts the delivery is %+v, want it dead after 11", r.requests(), d)
 	}
-	if n := s.courier.Count("dead"); n != 1 {
-		t.Errorf("Count(dead) = %d, want 1", n)
+	metrics, scraped := telemetry.NewMetrics("", ""), httptest.NewRecorder()
+	s.courier.AddMetrics(metrics)
+	metrics.Handler().ServeHTTP(scraped, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if text := scraped.Body.String(); !strings.Contains(text, "\nsluice_alerts_dead_total 1\n") {
+		t.Errorf("the metrics do not have one dead alert:\n%s", text)
 	}
 	status = http.StatusOK
 	if err := s.hooks.Replay(t.Context(), s.account.ID, d[0].ID); err != nil {
@@ -633,7 +637,7 @@ func TestSources(t *testing.T) {
 			continue
 		}
 		for i, w := range tt.want {
-			if e := tt.got[i]; e.AccountID != w.account || e.Type != w.t || !strings.Contains(e.Body, w.part) || strings.Contains(e.Body, "wish") || e.Title == "" || !json.Valid([]byte(e.Body)) {
+			if e := tt.got[i]; e.AccountID != w.account || e.Type != w.t || !strings.Contains(string(e.Body), w.part) || strings.Contains(string(e.Body), "wish") || e.Title == "" || !json.Valid([]byte(e.Body)) {
 				t.Errorf("%s: event %d = %+v, want %+v", tt.name, i, e, w)
 			}
 		}

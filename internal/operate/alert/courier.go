@@ -80,25 +80,11 @@ func NewCourier(store CourierStore, settings func() Settings, sender mail.Sender
 	return &Courier{store: store, settings: settings, sender: sender, address: address, log: log, now: opts.clock()}
 }
 
-// AddMetrics adds the metrics of deliveries.
+// AddMetrics adds the metrics of deliveries in this process.
 func (c *Courier) AddMetrics(m *telemetry.Metrics) {
-	for name, help := range map[string]string{
-		"delivered": "Attempts to deliver an alert that succeeded.", "failed": "Attempts to deliver an alert that failed.", "dead": "Alerts that were given up.",
-	} {
-		m.Counter("sluice_alerts_"+name+"_total", help, func() int64 { return c.Count(name) })
-	}
-}
-
-// Count returns how often something has happened in this process: attempts that were "delivered" or "failed", and
-// deliveries that are "dead".
-func (c *Courier) Count(what string) int64 {
-	switch what {
-	case "delivered":
-		return c.delivered.Load()
-	case "failed":
-		return c.failed.Load()
-	}
-	return c.dead.Load()
+	m.Counter("sluice_alerts_delivered_total", "Attempts to deliver an alert that succeeded.", c.delivered.Load)
+	m.Counter("sluice_alerts_failed_total", "Attempts to deliver an alert that failed.", c.failed.Load)
+	m.Counter("sluice_alerts_dead_total", "Alerts that were given up.", c.dead.Load)
 }
 
 // round is one Carry: what is under way.
@@ -115,7 +101,7 @@ func (c *Courier) Carry(ctx context.Context) {
 	ended := make(chan *Delivery) // unbuffered: who sends is waited for below
 	defer func() {
 		for now.all > 0 {
-			now.leave(<-ended)
+			now.count(<-ended, -1)
 		}
 	}()
 	tick := time.NewTicker(CarryEvery)
@@ -136,7 +122,7 @@ func (c *Courier) Carry(ctx context.Context) {
 		}
 		select {
 		case d := <-ended:
-			now.leave(d)
+			now.count(d, -1)
 		case <-tick.C: // for what has happened meanwhile
 		case <-ctx.Done():
 		}
@@ -189,7 +175,7 @@ func (c *Courier) begin(ctx context.Context, r *round, ended chan<- *Delivery) (
 			}
 			for i := range list {
 				begun++
-				r.enter(&list[i])
+				r.count(&list[i], 1)
 				go func() { ended <- c.attempt(ctx, list[i]) }()
 			}
 		}
@@ -217,10 +203,7 @@ func (r *round) full() (names []string) {
 	return names
 }
 
-func (r *round) enter(d *Delivery) { r.count(d, 1) }
-func (r *round) leave(d *Delivery) { r.count(d, -1) }
-
-// count adds to what is under way.
+// count notes that a delivery is under way, with 1, or no longer, with -1.
 func (r *round) count(d *Delivery, n int) {
 	r.all += n
 	names := []string{d.EndpointID}
@@ -345,13 +328,13 @@ func (c *Courier) call(ctx context.Context, to *Endpoint, d *Delivery) outcome {
 	if err != nil {
 		return outcome{final: true, problem: "the URL cannot be read"}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.To, strings.NewReader(d.Body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.To, strings.NewReader(string(d.Body)))
 	if err != nil {
 		return outcome{final: true, problem: "the URL cannot be called"}
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "Sluice-Webhooks/1")
-	if err := to.Secret.sign(req.Header, d.ID, c.now(), d.Body); err != nil {
+	if err := to.Secret.sign(req.Header, d.ID, c.now(), string(d.Body)); err != nil {
 		return outcome{final: true, problem: "the secret of the webhook cannot be read"}
 	}
 	client := c.guardFor(to).Client(u, nil)

@@ -20,6 +20,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
+	"sluice/internal/kit/health"
 	"sluice/internal/kit/pace"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/finder"
@@ -118,7 +119,7 @@ type Feedback struct {
 	// Only Run's goroutine uses these.
 	version, week int64 // of the strengths; -1 before the first reading
 	rest          time.Time
-	failed        bool // the last round failed
+	trouble       health.Trouble
 }
 
 // place is what counts are kept by.
@@ -138,7 +139,7 @@ func New(store Store, find Finder, opts *Options) *Feedback {
 	if f.on == nil {
 		f.on = func() bool { return true }
 	}
-	f.strengths.Store(routing.NewStrengths(nil))
+	f.strengths.Store(&routing.Strengths{})
 	return f
 }
 

@@ -31,13 +31,10 @@ func (f *Feedback) round(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	if failed := err != nil; failed != f.failed {
-		f.failed = failed
-		if failed {
-			f.log.Warn("the router's feedback cannot be written or read; what is known stays", "error", err.Error())
-		} else {
-			f.log.Info("the router's feedback is written and read again")
-		}
+	if err != nil {
+		f.trouble.Failed(f.log, "the router's feedback cannot be written or read; what is known stays", err)
+	} else {
+		f.trouble.Works(f.log, "the router's feedback is written and read again")
 	}
 }
 
@@ -94,13 +91,13 @@ func (f *Feedback) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	points := map[string]routing.Points{}
+	points := routing.Strengths{}
 	for i := range sums {
 		of := points[sums[i].Model]
 		of[sums[i].Task] = float32(Points(&sums[i]))
 		points[sums[i].Model] = of
 	}
-	f.strengths.Store(routing.NewStrengths(points))
+	f.strengths.Store(&points)
 	f.version, f.week = version, week
 	ended := f.now()
 	f.rest = ended.Add(min(restFactor*ended.Sub(began), mostRest))

@@ -1,8 +1,10 @@
 package overview
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -289,9 +291,7 @@ func (b *Board) readOthers(ctx context.Context, now time.Time) {
 		if b.foreign[node] == nil {
 			b.foreign[node] = map[int64]Minute{}
 		}
-		for key, m := range minutes {
-			b.foreign[node][key] = m
-		}
+		maps.Copy(b.foreign[node], minutes)
 	}
 }
 
@@ -312,13 +312,7 @@ func Loaders(minutes []Minute, most int) []Loader {
 		list = append(list, Loader{id, l})
 	}
 	slices.SortFunc(list, func(a, b Loader) int {
-		if c := b.compare(a.Load); c != 0 {
-			return c
-		}
-		if a.AccountID < b.AccountID {
-			return -1
-		}
-		return 1
+		return cmp.Or(b.compare(a.Load), cmp.Compare(a.AccountID, b.AccountID))
 	})
 	return list[:min(len(list), most)]
 }
@@ -329,8 +323,7 @@ func Series(minutes []Minute, s *routing.TargetHealth, parts int) []Target {
 	name := targetName(s)
 	for i := range minutes {
 		t := minutes[i].Targets[name]
-		x := &out[i*parts/len(minutes)]
-		*x = Target{x.Answered + t.Answered, x.Failed + t.Failed, x.WaitedMS + t.WaitedMS}
+		out[i*parts/len(minutes)].add(&t)
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package overview
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -131,20 +132,17 @@ func (r *Record) history(ctx context.Context, now time.Time) map[Subject][]Span 
 		}
 		list[day-first].Merge(span)
 	}
-	for s, days := range r.days {
-		for day, span := range days {
-			place(s, day, &span)
-		}
-	}
 	fresh := map[Subject]map[int64]Span{}
 	for i := range minutes {
 		if !minutes[i].At.Before(r.added) {
 			minutes[i].addTo(fresh)
 		}
 	}
-	for s, days := range fresh {
-		for day, span := range days {
-			place(s, day, &span)
+	for _, known := range []map[Subject]map[int64]Span{r.days, fresh} {
+		for s, days := range known {
+			for day, span := range days {
+				place(s, day, &span)
+			}
 		}
 	}
 	return out
@@ -177,11 +175,7 @@ func (r *Record) reread(ctx context.Context, now time.Time, first int64) {
 	}
 	r.read, r.added = now, added
 	for s, days := range r.days {
-		for day := range days {
-			if day < first {
-				delete(days, day)
-			}
-		}
+		maps.DeleteFunc(days, func(day int64, _ Span) bool { return day < first })
 		if len(days) == 0 {
 			delete(r.days, s)
 		}
@@ -190,9 +184,7 @@ func (r *Record) reread(ctx context.Context, now time.Time, first int64) {
 		if r.days[s] == nil {
 			r.days[s] = map[int64]Span{}
 		}
-		for day, span := range days {
-			r.days[s][day] = span
-		}
+		maps.Copy(r.days[s], days)
 	}
 }
 

@@ -7,6 +7,7 @@
 package overview
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -89,14 +90,10 @@ func (m *Minute) settled(s *usage.Settlement) {
 		span.settled(s)
 		put(&m.Models, s.ModelUsed, span)
 	}
-	l, known := m.Accounts[s.AccountID]
-	if !known && len(m.Accounts) >= mostAccounts {
-		return
+	if l, known := m.Accounts[s.AccountID]; known || len(m.Accounts) < mostAccounts {
+		l.add(&Load{1, failed, tokens})
+		put(&m.Accounts, s.AccountID, l)
 	}
-	if m.Accounts == nil {
-		m.Accounts = map[string]Load{}
-	}
-	m.Accounts[s.AccountID] = Load{l.Calls + 1, l.Failed + failed, l.Tokens + tokens}
 }
 
 // end drops the accounts that did little, once the minute is over.
@@ -115,13 +112,17 @@ func (m *Minute) end() {
 
 // compare orders loads by their calls, then by their tokens.
 func (l Load) compare(other Load) int {
-	switch {
-	case l.Calls != other.Calls && l.Calls < other.Calls, l.Calls == other.Calls && l.Tokens < other.Tokens:
-		return -1
-	case l == other:
-		return 0
-	}
-	return 1
+	return cmp.Or(cmp.Compare(l.Calls, other.Calls), cmp.Compare(l.Tokens, other.Tokens))
+}
+
+// add adds another load to l.
+func (l *Load) add(o *Load) {
+	*l = Load{l.Calls + o.Calls, l.Failed + o.Failed, l.Tokens + o.Tokens}
+}
+
+// add adds what a target did in another time to t.
+func (t *Target) add(o *Target) {
+	*t = Target{t.Answered + o.Answered, t.Failed + o.Failed, t.WaitedMS + o.WaitedMS}
 }
 
 // clone returns a copy that shares nothing with m.
@@ -145,39 +146,27 @@ func (m *Minute) merge(o *Minute) {
 	m.Running += o.Running
 	m.Streams += o.Streams
 	m.Journal += o.Journal
-	for id, l := range o.Accounts {
-		if m.Accounts == nil {
-			m.Accounts = map[string]Load{}
-		}
-		x := m.Accounts[id]
-		m.Accounts[id] = Load{x.Calls + l.Calls, x.Failed + l.Failed, x.Tokens + l.Tokens}
-	}
-	for name, t := range o.Targets {
-		if m.Targets == nil {
-			m.Targets = map[string]Target{}
-		}
-		x := m.Targets[name]
-		m.Targets[name] = Target{x.Answered + t.Answered, x.Failed + t.Failed, x.WaitedMS + t.WaitedMS}
-	}
-	mergeSpans(&m.Models, o.Models)
-	mergeSpans(&m.Upstreams, o.Upstreams)
+	mergeMaps(&m.Accounts, o.Accounts, (*Load).add)
+	mergeMaps(&m.Targets, o.Targets, (*Target).add)
+	mergeMaps(&m.Models, o.Models, (*Span).Merge)
+	mergeMaps(&m.Upstreams, o.Upstreams, (*Span).Merge)
 }
 
-// mergeSpans adds spans to those of the same name.
-func mergeSpans(to *map[string]Span, from map[string]Span) {
-	for name, span := range from {
+// mergeMaps adds figures to those of the same name.
+func mergeMaps[T any](to *map[string]T, from map[string]T, add func(sum, x *T)) {
+	for name, x := range from {
 		sum := (*to)[name]
-		sum.Merge(&span)
+		add(&sum, &x)
 		put(to, name, sum)
 	}
 }
 
 // put sets an entry of a map that may not exist yet.
-func put(m *map[string]Span, name string, s Span) {
+func put[T any](m *map[string]T, name string, x T) {
 	if *m == nil {
-		*m = map[string]Span{}
+		*m = map[string]T{}
 	}
-	(*m)[name] = s
+	(*m)[name] = x
 }
 
 // Times counts durations in classes: the first up to a millisecond, and each further one up to √2 of the one before.

@@ -15,6 +15,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
+	"sluice/internal/kit/health"
 	"sluice/internal/kit/pace"
 	"sluice/internal/upstream/catalog"
 )
@@ -71,7 +72,8 @@ type Helm struct {
 	mu      sync.Mutex // held while orders are read and taken over
 	version int64      // of orders; -1 before the first read
 	moves   string     // the moves that Moved was last called for
-	failed  bool       // the last read failed
+
+	reading health.Trouble
 }
 
 // New returns a Helm without orders; Read reads them. Opts may be nil.
@@ -353,13 +355,10 @@ func (h *Helm) follow(ctx context.Context, ask bool) {
 		if ctx.Err() != nil {
 			return
 		}
-		if failed := err != nil; failed != h.failed { // only Run's goroutine uses it
-			h.failed = failed
-			if failed {
-				h.opts.Log.Warn("the orders of staff could not be read; those that are known stay in force", "error", err.Error())
-			} else {
-				h.opts.Log.Info("the orders of staff are read again")
-			}
+		if err != nil {
+			h.reading.Failed(h.opts.Log, "the orders of staff could not be read; those that are known stay in force", err)
+		} else {
+			h.reading.Works(h.opts.Log, "the orders of staff are read again")
 		}
 	}
 	h.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -45,7 +46,7 @@ const customer = "owner"
 
 // Begin opens a ticket for a customer.
 func (o *Office) Begin(ctx context.Context, a *account.Account, kind Kind, subject, text string) (*Ticket, error) {
-	if !isForCustomers(kind) {
+	if !slices.Contains(ForCustomers(), kind) {
 		return nil, fault.New(fault.Invalid, "Choose what your message is about.").At("kind")
 	}
 	m, first, err := o.newTicket(a, kind, subject, text)
@@ -54,9 +55,7 @@ func (o *Office) Begin(ctx context.Context, a *account.Account, kind Kind, subje
 	}
 	m.Waits, m.MailedAt = Support, m.OpenedAt
 	first.From, first.Author = Customer, customer
-	err = o.store.OpenTicket(ctx, m, first, account.Entry{
-		At: m.OpenedAt, Actor: customer, Action: "matter.open", AccountID: a.ID, Detail: m.ID + ", " + string(kind),
-	}, mostKept, func(h Holding) error {
+	err = o.open(ctx, m, first, func(h Holding) error {
 		switch {
 		case h.Open >= mostOpen:
 			return fault.New(fault.RateLimited, "You have %d open conversations, which is the limit. Please answer in one of them.", h.Open)
@@ -74,7 +73,7 @@ func (o *Office) Begin(ctx context.Context, a *account.Account, kind Kind, subje
 
 // Write opens a ticket for support: a message to the customer.
 func (o *Office) Write(ctx context.Context, actor string, a *account.Account, kind Kind, subject, text string) (*Ticket, error) {
-	if !isForCustomers(kind) {
+	if !slices.Contains(ForCustomers(), kind) {
 		return nil, fault.New(fault.Invalid, "a message to a customer has the kind restore, downgrade, billing, inquiry or other").At("kind")
 	}
 	m, first, err := o.newTicket(a, kind, subject, text)
@@ -83,10 +82,7 @@ func (o *Office) Write(ctx context.Context, actor string, a *account.Account, ki
 	}
 	m.Waits, m.Unread, m.Assignee = Customer, true, actor
 	first.From, first.Author = Support, actor
-	err = o.store.OpenTicket(ctx, m, first, account.Entry{
-		At: m.OpenedAt, Actor: actor, Action: "matter.open", AccountID: a.ID, Detail: m.ID + ", " + string(kind),
-	}, mostKept, func(Holding) error { return nil })
-	if err != nil {
+	if err := o.open(ctx, m, first, func(Holding) error { return nil }); err != nil {
 		return nil, err
 	}
 	o.mailCustomer(m, text)
@@ -107,6 +103,12 @@ func (o *Office) newTicket(a *account.Account, kind Kind, subject, text string) 
 		ID: "mat_" + rand.Text(), AccountID: a.ID, Email: a.Email, Kind: kind, Subject: subject, State: Open,
 		OpenedAt: now, Since: now, ChangedAt: now, Messages: 1, Version: 1,
 	}, Message{Number: 1, At: now, Text: text}, nil
+}
+
+// open stores a new ticket in the name of whoever wrote its first message, if check permits it.
+func (o *Office) open(ctx context.Context, m *Ticket, first Message, check func(Holding) error) error {
+	entry := account.Entry{At: m.OpenedAt, Actor: first.Author, Action: "matter.open", AccountID: m.AccountID, Detail: m.ID + ", " + string(m.Kind)}
+	return o.store.OpenTicket(ctx, m, first, entry, mostKept, check)
 }
 
 // writes checks that the customer may write one more message.
@@ -179,11 +181,18 @@ func (o *Office) Of(ctx context.Context, accountID string, after Place, limit in
 		limit = MostListed
 	}
 	list, err := o.store.TicketsOf(ctx, accountID, false, after, limit+1)
-	if err != nil || len(list) <= limit {
-		return list, Place{}, err
+	list, next := pageOf(list, limit, func(m *Ticket) time.Time { return m.OpenedAt })
+	return list, next, err
+}
+
+// pageOf returns the first tickets of a list that was read with one more than the limit, and the place of the next page.
+// at returns the time that the list is ordered by.
+func pageOf(list []Ticket, limit int, at func(*Ticket) time.Time) ([]Ticket, Place) {
+	if len(list) <= limit {
+		return list, Place{}
 	}
 	last := &list[limit-1]
-	return list[:limit], Place{last.OpenedAt, last.ID}, nil
+	return list[:limit], Place{at(last), last.ID}
 }
 
 // Thread returns a thread of an account with its messages, and notes that the customer has seen it.
@@ -260,16 +269,6 @@ func (o *Office) mailCustomer(m *Ticket, text string) {
 		To: m.Email, Subject: m.Subject,
 		Text: fmt.Sprintf("%s\n\nAnswer at %s/dashboard/messages/%s\n", text, o.settings().Origin, m.ID),
 	})
-}
-
-// isForCustomers reports whether customers may open tickets of a kind. The others are opened by what happens.
-func isForCustomers(k Kind) bool {
-	for _, x := range ForCustomers() {
-		if x == k {
-			return true
-		}
-	}
-	return false
 }
 
 // parseText checks the text of a message and returns it without surrounding space.

@@ -190,12 +190,8 @@ func (o *Office) Queue(ctx context.Context, q Query) ([]Ticket, Place, error) {
 	limit := q.Limit
 	q.Limit++
 	list, err := o.store.TicketQueue(ctx, q)
-	if err != nil || len(list) <= limit {
-		return list, Place{}, err
-	}
-	list = list[:limit]
-	last := &list[limit-1]
-	return list, Place{last.Since, last.ID}, nil
+	list, next := pageOf(list, limit, func(m *Ticket) time.Time { return m.Since })
+	return list, next, err
 }
 
 // Counts returns how many tickets each view has, except for Done.

@@ -80,33 +80,33 @@ const (
 
 // Ticket is one thread, without its messages.
 type Ticket struct {
-	ID        string
-	AccountID string
-	Email     string // of the account, as it is now
-	Kind      Kind
-	Cause     string // what made the service open it; empty: a person did
-	Subject   string
-	State     State
-	Waits     Side   // for whose answer or decision it waits
-	Assignee  string // who of the staff works on it; empty: nobody
+	ID        string `json:"id"`
+	AccountID string `json:"account"`
+	Email     string `json:"email"` // of the account, as it is now
+	Kind      Kind   `json:"kind"`
+	Cause     string `json:"-"` // what made the service open it; empty: a person did
+	Subject   string `json:"subject"`
+	State     State  `json:"state"`
+	Waits     Side   `json:"waits_for"`          // for whose answer or decision it waits
+	Assignee  string `json:"assignee,omitempty"` // who of the staff works on it; empty: nobody
 
-	OpenedAt     time.Time
-	Since        time.Time // since when it waits for Waits; the order of the queue
-	ChangedAt    time.Time
-	SnoozedUntil time.Time // zero unless it is snoozed
+	OpenedAt     time.Time `json:"opened_at"`
+	Since        time.Time `json:"since"` // since when it waits for Waits; the order of the queue
+	ChangedAt    time.Time `json:"-"`
+	SnoozedUntil time.Time `json:"snoozed_until,omitzero"` // zero unless it is snoozed
 
-	Messages int
-	Unread   bool // support has written something that the customer has not seen
+	Messages int  `json:"messages"`
+	Unread   bool `json:"-"` // support has written something that the customer has not seen
 
-	MailedAt time.Time // when staff was last mailed about it
-	Version  int64     // rises by one with every change
+	MailedAt time.Time `json:"-"`       // when staff was last mailed about it
+	Version  int64     `json:"version"` // rises by one with every change
 }
 
 // Message is one message of a thread.
 type Message struct {
-	Number int // from 1
-	At     time.Time
-	From   Side
-	Author string // as in the audit log; customers see only the side
-	Text   string
+	Number int       `json:"-"` // from 1
+	At     time.Time `json:"at"`
+	From   Side      `json:"from"`
+	Author string    `json:"author"` // as in the audit log; customers see only the side
+	Text   string    `json:"text"`
 }

@@ -3,7 +3,6 @@ package chat
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/jsonscan"
@@ -347,8 +346,7 @@ func TextPart(c Content) Part { return Part{raw: c.raw, size: c.size} }
 
 // ImagePart returns a part that is an image. The address is a JSON string.
 func ImagePart(address []byte, detail string) Part {
-	head := start(address, urlStart)
-	return Part{image: address, data: len(head) >= 5 && strings.EqualFold(head[:5], "data:"), Detail: detail}
+	return Part{image: address, data: isDataURL(start(address, urlStart)), Detail: detail}
 }
 
 // FilePart returns a part that is a file. The data is a JSON string.

@@ -1,6 +1,9 @@
 package chat
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // CallIndex finds the tool calls of one message by id. It makes both duplicate ids and unknown ids
 // cheap to detect, even in a message with thousands of calls; the zero value is empty.
@@ -22,12 +25,7 @@ func (x *CallIndex) Find(id string) int {
 		}
 		return -1
 	}
-	for i := range x.Calls {
-		if x.Calls[i].ID == id {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(x.Calls, func(c ToolCall) bool { return c.ID == id })
 }
 
 // Add appends a call. Its id must be new: the caller has asked Find.
@@ -204,12 +202,8 @@ func (p *parser) called(call *ToolCall, member, want string) {
 		case "name":
 			call.Name = p.requiredText()
 		case member:
-			if p.null() {
-				break
-			}
-			if t, ok := p.text(want); ok {
-				arguments = true
-				call.Arguments = p.unquoted(t)
+			if !p.null() {
+				arguments, call.Arguments = true, p.unquoted(p.text(want))
 			}
 		default:
 			p.other(calledShape)
@@ -229,17 +223,16 @@ func (p *parser) oneOf(want string, words ...string) string {
 	if p.null() {
 		return ""
 	}
-	t, ok := p.text(want)
-	if !ok {
-		return ""
-	}
+	t := p.text(want)
 	got := p.word(t)
 	for _, w := range words {
 		if string(got) == w {
 			return w
 		}
 	}
-	p.bad("", "must be %s; got %s", want, describe(p.body[t.from:t.to]))
+	if !p.failed() {
+		p.bad("", "must be %s; got %s", want, describe(p.body[t.from:t.to]))
+	}
 	return ""
 }
 
@@ -260,13 +253,9 @@ func (p *parser) requiredText() string {
 	if p.null() {
 		return ""
 	}
-	t, ok := p.text("a string")
-	if !ok {
-		return ""
-	}
+	t := p.text("a string")
 	if t.size == 0 {
 		p.bad("", "must not be empty")
-		return ""
 	}
 	return p.unquoted(t)
 }

@@ -46,7 +46,3 @@ func Check(body []byte, example string, shape Shape) (Value, error) {
 	room.index.list = list
 	return Value{raw: body[list[0].from:list[0].to], doc: &room.index, from: list[0].from}, nil
 }
-
-// IsImageURL reports whether url can be given to an upstream as an image: an http or https address, or a data: URL of
-// an image.
-func IsImageURL(url string) bool { return isImageURL(url) }

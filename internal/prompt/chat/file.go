@@ -34,7 +34,7 @@ func (f *File) Data() (mediaType, data string, ok bool) {
 			return "", "", false
 		}
 		mediaType = "audio/" + f.format
-	case isURL && len(head) >= 5 && strings.EqualFold(head[:5], "data:"):
+	case isURL && isDataURL(head):
 		head = strings.ToLower(head[5:])
 		data = data[len(data[:min(len(data), 256)])-len(rest):]
 		if !strings.HasSuffix(head, ";base64") {

@@ -191,10 +191,7 @@ func (p *parser) content() Content {
 		}
 		return Content{}
 	}
-	t, ok := p.text(want)
-	if !ok {
-		return Content{}
-	}
+	t := p.text(want)
 	p.req.size.bytes += t.size
 	return Content{raw: p.body[t.from:t.to]}
 }
@@ -227,7 +224,7 @@ func (p *parser) part() (Part, bool) {
 	var (
 		kind        string
 		words       quotation
-		image       imageURL
+		image       Part
 		text, pixel bool      // whether text and image_url are there
 		refusal     quotation // the zero value if there is none
 		file, audio *File     // nil if they are no objects
@@ -243,7 +240,7 @@ func (p *parser) part() (Part, bool) {
 			kind = p.oneOf(partTypes, "text", "image_url", "file", "input_audio", "refusal")
 		case "text":
 			if !p.null() {
-				words, text = p.text("a string")
+				words, text = p.text("a string"), true
 			}
 		case "image_url":
 			if !p.null() {
@@ -307,7 +304,7 @@ func (p *parser) part() (Part, bool) {
 		return Part{}, false
 	}
 	p.req.size.images++
-	return Part{image: image.raw, data: image.data, Detail: image.detail}, true
+	return image, true
 }
 
 // foreign records that the current value is something that only some providers support. It is no
@@ -369,7 +366,7 @@ func (p *parser) holds() bool {
 // A colon, which every address has after its scheme, is in neither alphabet of base64.
 func isData(v Value) bool {
 	head := start(v.raw, urlStart)
-	if len(head) >= 5 && strings.EqualFold(head[:5], "data:") {
+	if isDataURL(head) {
 		return true
 	}
 	for _, c := range []byte(head[:min(len(head), urlStart)]) {
@@ -380,38 +377,33 @@ func isData(v Value) bool {
 	return true
 }
 
+// isDataURL reports whether a text begins like a data: URL.
+func isDataURL(head string) bool { return len(head) >= 5 && strings.EqualFold(head[:5], "data:") }
+
 // partTypes lists the types of parts for messages.
 const partTypes = `"text", "image_url", "file", "input_audio" or "refusal"`
 
-// imageURL is the value of image_url.
-type imageURL struct {
-	raw    []byte // the JSON string of the address
-	data   bool   // it is a data: URL
-	detail string
-}
-
 // imageURL reads image_url. The image itself is not fetched or decoded here. Whether an address is
 // public is checked later, when the provider is known: some providers accept only data (docs/api.md#messages).
-func (p *parser) imageURL() (imageURL, bool) {
+func (p *parser) imageURL() (image Part, ok bool) {
 	if !p.object("an object with a url") {
-		return imageURL{}, false
+		return image, false
 	}
-	var image imageURL
 	for p.member() {
 		switch string(p.key) {
 		case "url":
 			if p.null() {
 				break
 			}
-			if t, ok := p.text("a string"); ok {
+			if t := p.text("a string"); !p.failed() {
 				head := start(p.body[t.from:t.to], urlStart)
-				image.raw, image.data = p.body[t.from:t.to], len(head) >= 5 && strings.EqualFold(head[:5], "data:")
-				if !isImageURL(head) {
+				image.image, image.data = p.body[t.from:t.to], isDataURL(head)
+				if !IsImageURL(head) {
 					p.bad("", "must be an https:// or http:// address, or data:image/…;base64, data; got %s", urlHead(head))
 				}
 			}
 		case "detail":
-			image.detail = p.oneOf(`"auto", "low" or "high"`, "auto", "low", "high")
+			image.Detail = p.oneOf(`"auto", "low" or "high"`, "auto", "low", "high")
 		default:
 			if p.holds() {
 				p.unvetted(p.path())
@@ -419,7 +411,7 @@ func (p *parser) imageURL() (imageURL, bool) {
 			p.other(imageShape)
 		}
 	}
-	if len(image.raw) <= len(`""`) {
+	if len(image.image) <= len(`""`) {
 		p.bad(".url", "is required: the address of the image, or its data as a data: URL")
 	}
 	return image, !p.failed()
@@ -429,10 +421,10 @@ func (p *parser) imageURL() (imageURL, bool) {
 // media type is short.
 const urlStart = 64
 
-// isImageURL reports whether url, or what begins like it, can be given to an upstream as an image. Schemes and media
+// IsImageURL reports whether url, or what begins like it, can be given to an upstream as an image. Schemes and media
 // types are compared without regard to case.
 // Only the form is checked; see imageURL.
-func isImageURL(url string) bool {
+func IsImageURL(url string) bool {
 	// A data: URL has its media type before the first comma.
 	head, _, isData := bytes.Cut([]byte(url[:min(len(url), urlStart)]), []byte(","))
 	head = bytes.ToLower(head)

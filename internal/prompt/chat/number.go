@@ -54,49 +54,42 @@ func (s *scanner) badNumber(at int, problem jsonscan.Problem) {
 }
 
 // float reads a number from lo to hi, both included. NaN and infinities have no form in JSON, so they
-// need no check.
-func (s *scanner) float(lo, hi float64) (float64, bool) {
+// need no check. After a problem the result does not matter.
+func (s *scanner) float(lo, hi float64) float64 {
 	if c := s.peek(); c != '-' && (c < '0' || c > '9') {
 		s.mismatch("a number")
-		return 0, false
+		return 0
 	}
 	num, ok := s.number()
-	if !ok {
-		return 0, false
-	}
 	v, err := strconv.ParseFloat(string(num), 64)
-	if err != nil || v < lo || v > hi {
+	if ok && (err != nil || v < lo || v > hi) {
 		s.bad("", "must be between %v and %v; got %s", lo, hi, describe(num))
-		return 0, false
 	}
-	return v, true
+	return v
 }
 
 // integer reads an integer from lo to hi. Only its value counts, not how it is written: 10, 10.0 and
-// 1e1 are the same.
-func (s *scanner) integer(lo, hi int64) (int64, bool) {
+// 1e1 are the same. After a problem the result does not matter.
+func (s *scanner) integer(lo, hi int64) int64 {
 	if c := s.peek(); c != '-' && (c < '0' || c > '9') {
 		s.mismatch("an integer")
-		return 0, false
+		return 0
 	}
 	num, ok := s.number()
 	if !ok {
-		return 0, false
+		return 0
 	}
 	// The messages name the bound that was missed, so the caller need not look it up.
 	v, kind := integral(num)
 	switch {
 	case kind == fraction:
 		s.bad("", "must be an integer; got %s", describe(num))
-		return 0, false
 	case kind == tooSmall || kind == fits && v < lo:
 		s.bad("", "must be at least %d; got %s", lo, describe(num))
-		return 0, false
 	case kind == tooLarge || v > hi:
 		s.bad("", "must be at most %d; got %s", hi, describe(num))
-		return 0, false
 	}
-	return v, true
+	return v
 }
 
 // integrality says what a number is as an integer. The three ways to fail lead to different messages.

@@ -229,9 +229,8 @@ func (p *parser) model() {
 	if p.null() {
 		return
 	}
-	t, ok := p.text("a string")
+	t := p.text("a string")
 	switch {
-	case !ok:
 	case t.size == 0:
 		p.bad("", "must not be empty; give the id of a model that GET /v1/models lists")
 	case t.size > maxModel:
@@ -316,9 +315,8 @@ func (p *parser) stop() {
 // sequence reads one stop sequence. An empty one is left out, here and for upstreams; see Patch.
 
 func (p *parser) sequence(want string) {
-	t, ok := p.text(want)
+	t := p.text(want)
 	switch {
-	case !ok:
 	case t.size == 0:
 		p.req.emptyStops = true
 	case len(p.req.Stop) == maxStops:
@@ -357,8 +355,7 @@ func (p *parser) count(most int64) int64 {
 	if p.null() {
 		return 0
 	}
-	v, _ := p.integer(1, most)
-	return v
+	return p.integer(1, most)
 }
 
 // optionalFloat reads an optional number from lo to hi into v and returns v; it returns nil for null.
@@ -368,7 +365,7 @@ func (p *parser) optionalFloat(v *float64, lo, hi float64) *float64 {
 		return nil
 	}
 	// After a problem the value does not matter: Parse returns no Request.
-	*v, _ = p.float(lo, hi)
+	*v = p.float(lo, hi)
 	return v
 }
 
@@ -379,9 +376,6 @@ func (p *parser) optionalText() string {
 		p.skip()
 		return ""
 	}
-	t, ok := p.quoted()
-	if !ok {
-		return ""
-	}
+	t, _ := p.quoted()
 	return p.unquoted(t)
 }

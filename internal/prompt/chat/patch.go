@@ -188,12 +188,7 @@ func (p *Patch) setting(key []byte) *Setting {
 
 // drops reports whether p leaves out the member with the given key, which is JSON with its quotes.
 func (p *Patch) drops(key []byte) bool {
-	for _, name := range p.Drop {
-		if jsonscan.Equal(key, name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Drop, func(name string) bool { return jsonscan.Equal(key, name) })
 }
 
 // appendStreamOptions appends the caller's stream_options without resumable, which is ours, and with
@@ -205,7 +200,7 @@ func (r *Request) appendStreamOptions(dst []byte, m member, usage bool) []byte {
 	}
 	for w := ValueOf(r.raw[m.value:m.to]).Walk(); w.Next(); {
 		if string(w.Key) != "resumable" && !(usage && string(w.Key) == "include_usage") {
-			dst = append(appendName(dst, string(w.Key)), w.Value.raw...)
+			dst = append(AppendName(dst, string(w.Key)), w.Value.raw...)
 		}
 	}
 	return append(dst, '}')

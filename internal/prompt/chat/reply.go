@@ -21,6 +21,14 @@ type Usage struct {
 	Reasoning  int
 }
 
+// Add adds what another call, or another turn, consumed.
+func (u *Usage) Add(more Usage) {
+	u.Prompt += more.Prompt
+	u.Cached += more.Cached
+	u.Completion += more.Completion
+	u.Reasoning += more.Reasoning
+}
+
 // PromptTotal returns prompt_tokens on the wire.
 func (u Usage) PromptTotal() int { return u.Prompt + u.Cached }
 

@@ -218,13 +218,15 @@ func (s *scanner) array(want string) bool {
 	return false
 }
 
-// text reads a string. If the value is of another type, the fault says that want was expected.
-func (s *scanner) text(want string) (quotation, bool) {
+// text reads a string. If the value is of another type, the fault says that want was expected. After a problem the result is
+// the zero quotation, whose text is empty.
+func (s *scanner) text(want string) (t quotation) {
 	if s.peek() == '"' {
-		return s.quoted()
+		t, _ = s.quoted()
+	} else {
+		s.mismatch(want)
 	}
-	s.mismatch(want)
-	return quotation{}, false
+	return t
 }
 
 // boolean reads true or false. After a problem it returns false, as it does for false itself: the caller

@@ -1,5 +1,7 @@
 package chat
 
+import "slices"
+
 const (
 	// MaxTools is how many entries tools may have (docs/api.md#tools).
 	MaxTools = 128
@@ -42,12 +44,7 @@ func (p *parser) tools() {
 // toolNamed returns the position of the function or custom tool among the tools read so far, or -1. It
 // compares names one by one: there are at most MaxTools.
 func (r *Request) toolNamed(name string) int {
-	for i := range r.Tools {
-		if t := &r.Tools[i]; t.MCP == nil && t.name() == name {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(r.Tools, func(t Tool) bool { return t.MCP == nil && t.name() == name })
 }
 
 // name returns the name of a function or custom tool; empty for an MCP server.
@@ -167,11 +164,8 @@ func (p *parser) function() *Function {
 		case "name":
 			f.Name = p.functionName()
 		case "description":
-			if p.null() {
-				break
-			}
-			if t, ok := p.text("a string"); ok {
-				f.Description = p.unquoted(t)
+			if !p.null() {
+				f.Description = p.unquoted(p.text("a string"))
 			}
 		case "parameters":
 			f.Parameters = p.schema()
@@ -197,12 +191,10 @@ func (p *parser) functionName() string {
 	name := p.requiredText()
 	if len(name) > maxFunctionName {
 		p.bad("", "must be at most %d characters long; got %s", maxFunctionName, quoteShort(name))
-		return ""
 	}
 	for _, c := range []byte(name) {
 		if !isWord(c) && c != '-' && c != '.' {
 			p.bad("", "may hold only letters, digits, underscores, hyphens and dots; got %s", quoteShort(name))
-			return ""
 		}
 	}
 	return name
@@ -327,22 +319,12 @@ func (r *Request) unchoosable() (path, problem string) {
 // HasMCP reports whether the tools include an MCP server. Such a request goes through the tool loop and
 // may take several turns of the model.
 func (r *Request) HasMCP() bool {
-	for _, t := range r.Tools {
-		if t.MCP != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Tools, func(t Tool) bool { return t.MCP != nil })
 }
 
 // hasCustom reports whether the tools include a custom one.
 func (r *Request) hasCustom() bool {
-	for _, t := range r.Tools {
-		if t.Custom != "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Tools, func(t Tool) bool { return t.Custom != "" })
 }
 
 // place is a member that will be revisited: its key, and where its value starts. A value never starts

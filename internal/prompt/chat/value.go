@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 
 	"sluice/internal/kit/jsonscan"
@@ -53,6 +54,9 @@ func (v Value) Null() bool { return v.raw == nil || v.raw[0] == 'n' }
 // Raw returns the JSON, without space around it; nil if the value is not there. It must not be changed.
 func (v Value) Raw() []byte { return v.raw }
 
+// Offset returns where the value stands in that which its walk began with.
+func (v Value) Offset() int { return int(v.from) }
+
 // Kind returns the first byte, which tells the type; 0 if the value is not there.
 func (v Value) Kind() byte {
 	if v.raw == nil {
@@ -93,6 +97,14 @@ func (v Value) Is(s string) bool {
 		return string(v.raw[1:n+1]) == s
 	}
 	return v.Size() == len(s) && jsonscan.Equal(v.raw, s)
+}
+
+// Among returns the text of a string. Nothing is allocated if it is one of the words.
+func (v Value) Among(words []string) string {
+	if i := slices.IndexFunc(words, v.Is); i >= 0 {
+		return words[i]
+	}
+	return v.Text()
 }
 
 // Size returns how many bytes the text of a string has, unescaped.

@@ -137,7 +137,7 @@ func (w *Withholder) request(dst []byte, body Value) []byte {
 		switch {
 		case name == "tools" && v.Kind() == '[':
 			if !none {
-				dst = append(appendName(dst, key), list...)
+				dst = append(AppendName(dst, key), list...)
 			}
 			continue
 		case name == "tool_choice" && len(w.withheld) > 0:
@@ -164,11 +164,11 @@ func (w *Withholder) request(dst []byte, body Value) []byte {
 			w.changed = true
 			continue
 		}
-		dst = w.member(appendName(dst, key), key, v)
+		dst = w.member(AppendName(dst, key), key, v)
 	}
 	if w.paid && !bounded && w.dialect == allowance.Responses {
 		w.changed = true
-		dst = strconv.AppendInt(appendName(dst, "max_tool_calls"), allowance.MaxCalls, 10)
+		dst = strconv.AppendInt(AppendName(dst, "max_tool_calls"), allowance.MaxCalls, 10)
 	}
 	return append(dst, '}')
 }
@@ -263,11 +263,11 @@ func (w *Withholder) bound(tool []byte) []byte {
 			found = true
 			v = w.most("tools[].max_uses", v)
 		}
-		out = append(appendName(out, string(m.Key)), v.raw...)
+		out = append(AppendName(out, string(m.Key)), v.raw...)
 	}
 	if !found {
 		w.changed = true
-		out = strconv.AppendInt(appendName(out, name), allowance.MaxCalls, 10)
+		out = strconv.AppendInt(AppendName(out, name), allowance.MaxCalls, 10)
 	}
 	return append(out, '}')
 }
@@ -340,7 +340,7 @@ func (w *Withholder) members(dst []byte, v Value, kind string) []byte {
 	for m := v.Walk(); m.Next(); w.path = w.path[:mark] {
 		key := string(m.Key)
 		w.in(key, -1)
-		dst = appendName(dst, key)
+		dst = AppendName(dst, key)
 		name := strings.ToLower(key)
 		if name == "tools" && m.Value.Kind() == '[' {
 			dst = w.tools(dst, m.Value)
@@ -382,8 +382,8 @@ func Asks(value []byte) bool {
 	return true
 }
 
-// appendName appends the key of a member, after a comma if it is not the first.
-func appendName(dst []byte, key string) []byte {
+// AppendName appends the key of a member, after a comma if it is not the first of its object.
+func AppendName(dst []byte, key string) []byte {
 	if dst[len(dst)-1] != '{' {
 		dst = append(dst, ',')
 	}

@@ -7,10 +7,10 @@ package embeddings
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 
 	"sluice/internal/kit/fault"
-	"sluice/internal/kit/jsonscan"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/tokens"
 )
@@ -63,7 +63,7 @@ func Parse(body []byte) (*Request, error) {
 	if r.Model == "" {
 		return nil, bad("model", "is required")
 	}
-	if err := r.readInputs(root.Given("input").Raw()); err != nil {
+	if err := r.readInputs(root.Given("input")); err != nil {
 		return nil, err
 	}
 	format, err := text(root.Given("encoding_format"), "encoding_format", 16)
@@ -112,98 +112,75 @@ const inputForms = "must be a string, an array of strings, an array of tokens, o
 
 // readInputs reads input in one of its four forms. It counts while it reads, and stops at the first entry or token that is
 // too many: a body can have millions of them.
-func (r *Request) readInputs(raw []byte) error {
-	if raw == nil {
-		return bad("input", "is required")
-	}
-	c := jsonscan.Cursor{Body: raw}
+func (r *Request) readInputs(v chat.Value) error {
 	left := room{tokens: MaxTotal, bytes: MaxTotal * maxTokenBytes}
-	switch raw[0] {
-	case '"':
-		return r.addText(&c, "input", &left)
-	case '[':
-	default:
+	switch {
+	case !v.Exists():
+		return bad("input", "is required")
+	case v.IsText():
+		return r.addText(v, "input", &left)
+	case v.Kind() != '[':
 		return bad("input", inputForms)
-	}
-	c.Pos = 1
-	first := c.Next()
-	// The first entry decides which form it is. All others must be of its type.
-	switch first {
-	case ']':
+	case v.IsEmpty():
 		return bad("input", "must not be empty")
-	case '"', '[':
-	default:
-		c.Pos = 0
-		return r.addTokens(&c, "input", &left)
 	}
-	for i := 0; ; i++ {
-		if i == maxInputs {
+	// The first entry decides which form it is. All others must be of its type.
+	add, first := r.addText, byte('"')
+	for w := v.Walk(); w.Next(); {
+		if kind := w.Value.Kind(); w.Index == 0 && kind == '[' {
+			add, first = r.addTokens, kind
+		} else if w.Index == 0 && kind != '"' {
+			return r.addTokens(v, "input", &left)
+		}
+		if w.Index == maxInputs {
 			return bad("input", "has more than %d entries, the most of one request", maxInputs)
 		}
-		path := "input[" + strconv.Itoa(i) + "]"
-		if c.Next() != first {
+		path := "input[" + strconv.Itoa(w.Index) + "]"
+		if w.Value.Kind() != first {
 			return bad(path, "is of another type than the entries before it")
 		}
-		add := r.addText
-		if first == '[' {
-			add = r.addTokens
-		}
-		if err := add(&c, path, &left); err != nil {
+		if err := add(w.Value, path, &left); err != nil {
 			return err
 		}
-		if !c.Take(',') {
-			return nil
-		}
 	}
+	return nil
 }
 
 // room is what the inputs that follow may have.
 type room struct{ tokens, bytes int }
 
-// addText adds the text at which the cursor stands. A text that must have too many tokens is not copied.
-func (r *Request) addText(c *jsonscan.Cursor, path string, left *room) error {
-	from := c.Pos
-	end, size, _ := jsonscan.String(c.Body, from)
-	if size == 0 {
+// addText adds a text. One that must have too many tokens is not copied.
+func (r *Request) addText(v chat.Value, path string, left *room) error {
+	if v.Size() == 0 {
 		return bad(path, "must not be empty")
 	}
-	if left.bytes -= size; left.bytes < 0 {
+	if left.bytes -= v.Size(); left.bytes < 0 {
 		return tooMany()
 	}
-	c.Pos = end
-	r.Inputs = append(r.Inputs, Input{Text: jsonscan.Unquote(c.Body[from:end])})
+	r.Inputs = append(r.Inputs, Input{Text: v.Text()})
 	return nil
 }
 
-// addTokens adds the tokens of a text: the array at which the cursor stands.
+// addTokens adds the tokens of a text, an array.
 // The memory is reserved by counting commas, and never for more tokens than are allowed.
-func (r *Request) addTokens(c *jsonscan.Cursor, path string, left *room) error {
-	c.Pos++
-	if c.Take(']') {
+func (r *Request) addTokens(v chat.Value, path string, left *room) error {
+	if v.IsEmpty() {
 		return bad(path, "must not be empty")
 	}
-	// An array of tokens has no other bracket, and a comma less than tokens.
-	list := c.Body[c.Pos:]
-	list = list[:max(bytes.IndexByte(list, ']'), 0)]
-	in := Input{Tokens: make([]int, 0, min(bytes.Count(list, []byte(","))+1, left.tokens+1))}
-	for {
-		first := c.Next()
-		n, ok := c.Uint(len("2147483647"))
-		if !ok || n > maxToken {
-			if path == "input" && len(in.Tokens) == 0 && bytes.IndexByte([]byte("{tfn"), first) >= 0 {
-				return bad(path, inputForms)
-			}
-			return bad(path+"["+strconv.Itoa(len(in.Tokens))+"]", "must be a token: a whole number from 0")
+	in := Input{Tokens: make([]int, 0, min(bytes.Count(v.Raw(), []byte(","))+1, left.tokens+1))}
+	for w := v.Walk(); w.Next(); {
+		n, ok := whole(w.Value.Raw(), 0, maxToken)
+		if !ok && path == "input" && w.Index == 0 && !w.Value.IsNumber() {
+			return bad(path, inputForms)
+		}
+		if !ok {
+			return bad(path+"["+strconv.Itoa(w.Index)+"]", "must be a token: a whole number from 0")
 		}
 		if left.tokens--; left.tokens < 0 {
 			return tooMany()
 		}
 		in.Tokens = append(in.Tokens, n)
-		if !c.Take(',') {
-			break
-		}
 	}
-	c.Take(']')
 	r.Inputs = append(r.Inputs, in)
 	return nil
 }
@@ -224,12 +201,7 @@ func (r *Request) Bytes() (bytes, tokens int) {
 
 // Texts reports whether all inputs are texts.
 func (r *Request) Texts() bool {
-	for i := range r.Inputs {
-		if r.Inputs[i].Tokens != nil {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.Inputs, func(in Input) bool { return in.Tokens != nil })
 }
 
 // Sure reports whether the inputs certainly fit, most tokens each and MaxTotal in all, without counting them: a token has

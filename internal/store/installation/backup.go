@@ -157,14 +157,22 @@ func copyPart(ctx context.Context, j Journal, p *usage.Part, to string) (err err
 // Report is called with each step as it begins, and often with how far it is. It may be nil.
 type Report func(step string, p sqlstore.Progress)
 
+// of returns what reports how far a step is.
+func (r Report) of(step string) func(sqlstore.Progress) {
+	if r == nil {
+		return func(sqlstore.Progress) {}
+	}
+	return func(p sqlstore.Progress) { r(step, p) }
+}
+
+// begin reports that a step begins.
+func (r Report) begin(step string) { r.of(step)(sqlstore.Progress{}) }
+
 // Run makes the backup. It leaves nothing behind if it fails.
 //
 // The folder gets its final name at the very end. A folder without the suffix is therefore
 // complete.
 func (b *Backup) Run(ctx context.Context) (_ *Manifest, err error) {
-	if b.Report == nil {
-		b.Report = func(string, sqlstore.Progress) {}
-	}
 	if _, err := os.Lstat(b.To); !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s exists already; name a new folder", b.To)
 	}
@@ -192,7 +200,7 @@ func (b *Backup) Run(ctx context.Context) (_ *Manifest, err error) {
 // fill writes everything but the manifest.
 // The manifest is filled on the way.
 func (b *Backup) fill(ctx context.Context, folder string, m *Manifest) (err error) {
-	b.Report("settling and copying the journal", sqlstore.Progress{})
+	b.Report.begin("settling and copying the journal")
 	if m.Journal, err = copyJournal(ctx, b.Journal, filepath.Join(folder, JournalFolder)); err != nil {
 		return fmt.Errorf("copy the journal: %w", err)
 	}
@@ -201,9 +209,10 @@ func (b *Backup) fill(ctx context.Context, folder string, m *Manifest) (err erro
 		return err
 	}
 	m.Engine = string(source.Engine())
-	b.Report("copying the database", sqlstore.Progress{})
+	copying := b.Report.of("copying the database")
+	copying(sqlstore.Progress{})
 	path := filepath.Join(folder, sqlstore.File)
-	err = source.Snapshot(ctx, path, filepath.Join(folder, "work"), func(p sqlstore.Progress) { b.Report("copying the database", p) })
+	err = source.Snapshot(ctx, path, filepath.Join(folder, "work"), copying)
 	if err := errors.Join(err, source.Close()); err != nil {
 		return err
 	}
@@ -213,7 +222,7 @@ func (b *Backup) fill(ctx context.Context, folder string, m *Manifest) (err erro
 		return err
 	}
 	defer copied.Close()
-	if err := m.describe(ctx, copied, func(p sqlstore.Progress) { b.Report("reading the copy again", p) }); err != nil {
+	if err := m.describe(ctx, copied, b.Report.of("reading the copy again")); err != nil {
 		return err
 	}
 	if err := b.videos(ctx, folder, copied, &m.Videos); err != nil {
@@ -262,7 +271,7 @@ func (b *Backup) videos(ctx context.Context, folder string, copied *sqlstore.Sto
 func (f *MovedFiles) all(ctx context.Context, store *sqlstore.Store, from source, to target, count int, report Report) error {
 	done, of := int64(0), int64(count)
 	return eachVideo(ctx, store, func(j *video.Job) error {
-		report("copying files", sqlstore.Progress{Table: "files", Rows: done, Of: of, AllRows: done, AllOf: of})
+		report.of("copying files")(sqlstore.Progress{Table: "files", Rows: done, Of: of, AllRows: done, AllOf: of})
 		done++
 		return f.add(ctx, from, to, j)
 	})

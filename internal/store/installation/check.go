@@ -52,20 +52,20 @@ func (r *Restore) Check(ctx context.Context) (*Checked, error) {
 func (r *Restore) check(ctx context.Context, b *backup) (*Checked, error) {
 	c := &Checked{Manifest: b.manifest, Problems: []string{}, Notes: []string{}}
 	if b.manifest != nil {
-		r.report()("checking the files of the backup", sqlstore.Progress{})
+		r.Report.begin("checking the files of the backup")
 		c.files(b)
 	}
 	if len(c.Problems) > 0 {
 		return c, nil // the rest would only repeat it
 	}
-	r.report()("checking the database", sqlstore.Progress{})
+	r.Report.begin("checking the database")
 	store, err := sqlstore.OpenBackup(ctx, b.database)
 	if err != nil {
 		return nil, err
 	}
 	defer store.Close()
 	for _, step := range []func() error{
-		func() error { return c.tables(ctx, store, b.manifest, r.report()) },
+		func() error { return c.tables(ctx, store, b.manifest, r.Report) },
 		func() error { return c.journal(ctx, store, b) },
 		func() error { return c.videos(ctx, store, b, r) },
 	} {
@@ -105,7 +105,7 @@ func (c *Checked) tables(ctx context.Context, store *sqlstore.Store, m *Manifest
 		c.problem("the database is at version %d and this program knows versions up to %d: use a newer sluice", in.Version, in.Known)
 		return nil
 	}
-	all, err := store.Digests(ctx, func(p sqlstore.Progress) { report("reading every row", p) })
+	all, err := store.Digests(ctx, report.of("reading every row"))
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (c *Checked) videos(ctx context.Context, store *sqlstore.Store, b *backup, 
 	wrong := &MovedFiles{}
 	done := int64(0)
 	err = eachVideo(ctx, store, func(j *video.Job) error {
-		r.report()("checking videos", sqlstore.Progress{Table: "videos", Rows: done, Of: int64(count), AllRows: done, AllOf: int64(count)})
+		r.Report.of("checking videos")(sqlstore.Progress{Table: "videos", Rows: done, Of: int64(count), AllRows: done, AllOf: int64(count)})
 		done++
 		return wrong.verify(ctx, from, j, copied)
 	})

@@ -76,9 +76,6 @@ type Plan struct {
 
 // Run moves the installation. It may be interrupted and run again.
 func (m *Move) Run(ctx context.Context) (*Moved, error) {
-	if m.Report == nil {
-		m.Report = func(string, sqlstore.Progress) {}
-	}
 	out, err := m.run(ctx)
 	if err != nil && ctx.Err() != nil {
 		return nil, errInterrupted
@@ -127,7 +124,7 @@ func (m *Move) settle(ctx context.Context, dir *datadir.Dir, source *sqlstore.St
 	if err != nil || held == sqlstore.Complete {
 		return err
 	}
-	m.Report("settling the journal", sqlstore.Progress{})
+	m.Report.begin("settling the journal")
 	books := usage.NewBooks(dir.Join(JournalFolder), calls.New(source), nil)
 	if err := errors.Join(books.Flush(ctx), books.Close()); err != nil {
 		return fmt.Errorf("settle what is in the journal: %w", err)
@@ -156,7 +153,7 @@ func (m *Move) lock(ctx context.Context, from string) (*datadir.Dir, error) {
 	if err := errors.Join(err, source.Close()); err != nil {
 		return nil, err
 	}
-	m.Report("waiting: stop the server now; the rest is copied when it has ended", sqlstore.Progress{})
+	m.Report.begin("waiting: stop the server now; the rest is copied when it has ended")
 	deadline := time.After(m.Patience)
 	for {
 		if dir, err := datadir.Open(from); !errors.Is(err, datadir.ErrLocked) {
@@ -213,7 +210,7 @@ func (m *Move) move(ctx context.Context, source *sqlstore.Store, out *Moved, las
 		return errors.New("the move to this target was finished before; to compare the two again, stop the server that uses the data folder")
 	}
 	if !out.Verified {
-		changes, err := t.Copy(ctx, m.reporter("copying"))
+		changes, err := t.Copy(ctx, m.Report.of("copying"))
 		if err != nil {
 			return fmt.Errorf("copy to PostgreSQL: %w; run the same command again to continue", err)
 		}
@@ -240,14 +237,9 @@ func (m *Move) move(ctx context.Context, source *sqlstore.Store, out *Moved, las
 	return nil
 }
 
-// reporter returns a function that reports the progress of a step.
-func (m *Move) reporter(step string) func(sqlstore.Progress) {
-	return func(p sqlstore.Progress) { m.Report(step, p) }
-}
-
 // compare checks that both sides are equal, row by row and in their sums.
 func (m *Move) compare(ctx context.Context, t *sqlstore.Transfer, source, target *sqlstore.Store, out *Moved) (err error) {
-	if out.Tables, err = t.Compare(ctx, m.reporter("comparing")); err != nil {
+	if out.Tables, err = t.Compare(ctx, m.Report.of("comparing")); err != nil {
 		return err
 	}
 	var differ []string

@@ -42,14 +42,6 @@ type Restored struct {
 	Note string `json:"note,omitempty"`
 }
 
-// report returns Report, or a function that does nothing.
-func (r *Restore) report() Report {
-	if r.Report == nil {
-		return func(string, sqlstore.Progress) {}
-	}
-	return r.Report
-}
-
 // backup is a backup that was opened.
 type backup struct {
 	folder   string    // empty if it is a single file
@@ -121,7 +113,7 @@ func (r *Restore) run(ctx context.Context, dir *datadir.Dir, b *backup) (_ *Rest
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(stage)) }()
-	r.report()("copying the database", sqlstore.Progress{})
+	r.Report.begin("copying the database")
 	if err := sqlstore.Restore(ctx, b.database, stage); err != nil {
 		return nil, err
 	}
@@ -148,7 +140,7 @@ func (r *Restore) run(ctx context.Context, dir *datadir.Dir, b *backup) (_ *Rest
 // Records of accounts that the database of the backup does not have are left out.
 func (r *Restore) complete(ctx context.Context, dir *datadir.Dir, b *backup, store *sqlstore.Store, out *Restored) (err error) {
 	if b.manifest != nil && b.manifest.Journal.Files > 0 {
-		r.report()("settling the journal", sqlstore.Progress{})
+		r.Report.begin("settling the journal")
 		replayed, err := usage.Replay(ctx, filepath.Join(b.folder, JournalFolder), calls.New(store), &usage.ReplayOptions{KnownOnly: true})
 		if err != nil {
 			return fmt.Errorf("settle the journal of the backup: %w", err)
@@ -175,7 +167,7 @@ func (r *Restore) complete(ctx context.Context, dir *datadir.Dir, b *backup, sto
 		return err
 	}
 	out.Files = &MovedFiles{}
-	return out.Files.all(ctx, store, folderFiles(filepath.Join(b.folder, filesFolder)), files, b.manifest.Videos.Count, r.report())
+	return out.Files.all(ctx, store, folderFiles(filepath.Join(b.folder, filesFolder)), files, b.manifest.Videos.Count, r.Report)
 }
 
 // toPostgres copies the staged database. Every row is then read again on both sides and compared.
@@ -183,7 +175,7 @@ func (r *Restore) toPostgres(ctx context.Context, dir *datadir.Dir, store *sqlst
 	if err := store.UnlockIn(ctx, dir, r.Secret); err != nil {
 		return err // the target is marked with what the secret opens
 	}
-	move, moved := &Move{To: r.Database, Report: r.report()}, &Moved{}
+	move, moved := &Move{To: r.Database, Report: r.Report}, &Moved{}
 	if err := move.move(ctx, store, moved, true); err != nil {
 		return fmt.Errorf("restore to PostgreSQL: %w", err)
 	}

@@ -8,36 +8,17 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-
-	"sluice/internal/kit/fault"
 )
 
-// Backup writes a consistent copy of the database to a new file while the database is in use. It is
-// for SQLite only; Snapshot is for both engines.
-// A failure leaves no file.
-func (s *Store) Backup(ctx context.Context, path string) error {
-	if s.engine != SQLite {
-		return fault.New(fault.Invalid, "the database is PostgreSQL; see Snapshot")
-	}
+// backUp writes a consistent copy of a SQLite database to a new file while the database is in use.
+func (s *Store) backUp(ctx context.Context, path string) error {
 	// VACUUM INTO accepts an empty file as its target. Creating it here makes it private from the
 	// start.
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
-	if errors.Is(err, os.ErrExist) {
-		return fault.New(fault.Conflict, "%s exists already; name a new file", path)
-	}
 	if err != nil {
-		return fault.New(fault.Invalid, "the backup cannot be written: %v", err)
+		return err
 	}
 	defer f.Close()
-	if err := s.copyTo(ctx, path); err != nil {
-		return errors.Join(fmt.Errorf("write the backup: %w", err), os.Remove(path))
-	}
-	// The copy was written through another descriptor. Sync flushes the file, whoever wrote it.
-	return f.Sync()
-}
-
-// copyTo copies the database into the empty file at path.
-func (s *Store) copyTo(ctx context.Context, path string) error {
 	// Use a separate connection. It reads a snapshot, so no writer has to wait for it.
 	// VACUUM INTO writes a new database without the free pages of the old one.
 	db, err := sql.Open("sqlite", sqliteDSN(s.path, []string{"busy_timeout(10000)"}))
@@ -45,33 +26,22 @@ func (s *Store) copyTo(ctx context.Context, path string) error {
 		return err
 	}
 	defer db.Close()
-	_, err = db.ExecContext(ctx, `VACUUM INTO $1`, path)
-	return err
+	if _, err = db.ExecContext(ctx, `VACUUM INTO $1`, path); err != nil {
+		return fmt.Errorf("write the backup: %w", err)
+	}
+	// The copy was written through another descriptor. Sync flushes the file, whoever wrote it.
+	return f.Sync()
 }
 
-// Restore puts a backup into a folder that has no database yet, after checking that the backup is
-// intact.
+// Restore puts a backup into a folder that has no database yet, and checks that it is intact. If it is not, the caller
+// deletes the folder.
 // Older tables are brought up to date by the next Open.
 func Restore(ctx context.Context, backup, dir string) error {
 	target := filepath.Join(dir, File)
-	if _, err := os.Stat(target); err == nil {
-		return fmt.Errorf("%s holds a database already; restore into an empty folder with --data", dir)
-	}
-	// SQLite would replay a leftover write-ahead log into the restored database.
-	if _, err := os.Stat(target + "-wal"); err == nil {
-		return fmt.Errorf("%s holds leftovers of another database; move %s away, or restore into an empty folder with --data", dir, File+"-wal")
-	}
-	// Copy to a temporary name, check the copy, and rename, so that a failure leaves no database
-	// behind.
-	aside := target + ".restoring"
-	defer os.Remove(aside)
-	if err := copyFile(backup, aside); err != nil {
+	if err := copyFile(backup, target); err != nil {
 		return err
 	}
-	if err := checkFile(ctx, aside); err != nil {
-		return err
-	}
-	return os.Rename(aside, target)
+	return checkFile(ctx, target)
 }
 
 // copyFile copies a file to a private file and flushes it to disk.

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"encoding/binary"
 	"errors"
@@ -49,7 +48,9 @@ const mostLate = 2
 // slow database takes time that the next one would miss.
 func (s *Store) InsertMany(ctx context.Context, work func(ctx context.Context, to Bulk) error) error {
 	late := s.late.Load()
-	err := s.write.driverTx(ctx, s.patience.settle<<late, func(ctx context.Context, conn driver.Conn) error { return work(ctx, bulkOf(conn)) })
+	err := s.write.raw(ctx, s.patience.settle<<late, func(ctx context.Context, c any) error {
+		return inDriverTx(ctx, c, func(ctx context.Context, conn driver.Conn) error { return work(ctx, bulkOf(conn)) })
+	})
 	switch {
 	case err == nil:
 		s.late.Store(0)
@@ -60,7 +61,7 @@ func (s *Store) InsertMany(ctx context.Context, work func(ctx context.Context, t
 }
 
 // Bulk returns what inserts a few rows in a transaction that does more.
-func (c *Conn) Bulk() (context.Context, Bulk) { return c.ctx, oneByOne{c.tx} }
+func (c *Conn) Bulk() (context.Context, Bulk) { return c.ctx, oneByOne{c} }
 
 // Relaxed runs work in one writing transaction of SQLite, with the driver itself. The transaction survives the death of
 // the process, but is not synced to the disk on its own: the next one that is takes it along.
@@ -68,19 +69,13 @@ func (s *Store) Relaxed(ctx context.Context, work func(ctx context.Context, conn
 	return unavailable(s.write.relaxed(ctx, work))
 }
 
-// oneByOne inserts through database/sql, for a few rows.
-type oneByOne struct{ tx *sql.Tx }
+// oneByOne inserts a few rows in a transaction.
+type oneByOne struct{ tx *Conn }
 
 // Insert implements Bulk with one statement for each row.
-func (o oneByOne) Insert(ctx context.Context, in *Insertion, rows int, values func(to []any, i int) []any) (stored int64, err error) {
-	var args []any
+func (o oneByOne) Insert(_ context.Context, in *Insertion, rows int, values func(to []any, i int) []any) (stored int64, err error) {
 	for i := range rows {
-		args = values(args[:0], i)
-		res, err := o.tx.ExecContext(ctx, `INSERT INTO `+in.Into+` VALUES `+places(in.Columns)+` `+in.Conflict, args...)
-		if err != nil {
-			return stored, err
-		}
-		n, err := res.RowsAffected()
+		n, err := o.tx.Changed(`INSERT INTO `+in.Into+` VALUES `+places(in.Columns)+` `+in.Conflict, values(nil, i)...)
 		if err != nil {
 			return stored, err
 		}

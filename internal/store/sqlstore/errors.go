@@ -84,7 +84,7 @@ func (s *Store) lookForDamage(ctx context.Context, check string, patience time.D
 	defer cancel()
 	var verdict string
 	err = s.Long(ctx, func(ctx context.Context) error {
-		return s.read.QueryRowContext(ctx, `PRAGMA `+check+`(1)`).Scan(&verdict)
+		return s.read.scan(ctx, `PRAGMA `+check+`(1)`, &verdict)
 	})
 	switch {
 	case isDamage(err):

@@ -70,13 +70,13 @@ func Silence(s *Store, failing, tried time.Time) {
 
 // Count returns how many rows there are in a table, which a condition may follow.
 func Count(ctx context.Context, s *Store, table string) (n int, err error) {
-	err = s.write.QueryRowContext(ctx, `SELECT COUNT(*) FROM `+table).Scan(&n)
+	err = s.write.scan(ctx, `SELECT COUNT(*) FROM `+table, &n)
 	return n, err
 }
 
 // ClearSecrets counts the values that are stored in the clear.
 func ClearSecrets(ctx context.Context, s *Store) (n int, err error) {
-	err = s.write.QueryRowContext(ctx, `SELECT COUNT(*) FROM logins WHERE totp_secret <> '' AND totp_secret NOT LIKE 'sealed:%'`).Scan(&n)
+	err = s.write.scan(ctx, `SELECT COUNT(*) FROM logins WHERE totp_secret <> '' AND totp_secret NOT LIKE 'sealed:%'`, &n)
 	if err != nil {
 		return 0, err
 	}

@@ -51,7 +51,7 @@ func TestMigrationsAreReported(t *testing.T) {
 			}
 			for i, want := range []bool{true, false} {
 				var told []sqlstore.Migration
-				s, err := sqlstore.OpenReporting(t.Context(), url, dir, func(m sqlstore.Migration) { told = append(told, m) })
+				s, err := sqlstore.Open(t.Context(), url, dir, func(m sqlstore.Migration) { told = append(told, m) })
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -65,7 +65,7 @@ func TestMigrationsAreReported(t *testing.T) {
 			}
 		})
 	}
-	s, err := sqlstore.OpenReporting(t.Context(), "sqlite", t.TempDir(), func(m sqlstore.Migration) { t.Errorf("a new database: %v, want silence", m) })
+	s, err := sqlstore.Open(t.Context(), "sqlite", t.TempDir(), func(m sqlstore.Migration) { t.Errorf("a new database: %v, want silence", m) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,14 +81,14 @@ func TestMigrationOfAnotherNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	told := false
-	s, err := sqlstore.OpenReporting(t.Context(), url, "", func(m sqlstore.Migration) {
+	s, err := sqlstore.Open(t.Context(), url, "", func(m sqlstore.Migration) {
 		if strings.Contains(m.String(), "another node") {
 			told = true
 			release()
 		}
 	})
 	if err != nil || !told {
-		t.Fatalf("OpenReporting = %v, told %t, want it to wait and to say so", err, told)
+		t.Fatalf("Open = %v, told %t, want it to wait and to say so", err, told)
 	}
 	s.Close()
 }
@@ -105,7 +105,7 @@ func TestMigrationsTake(t *testing.T) {
 			oldCalls(t, url, dir, calls)
 			began := time.Now()
 			var told []string
-			s, err := sqlstore.OpenReporting(t.Context(), url, dir, func(m sqlstore.Migration) { told = append(told, m.String()) })
+			s, err := sqlstore.Open(t.Context(), url, dir, func(m sqlstore.Migration) { told = append(told, m.String()) })
 			if err != nil {
 				t.Fatal(err)
 			}

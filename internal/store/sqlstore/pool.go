@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -151,30 +152,22 @@ func (p *pool) ExecContext(ctx context.Context, query string, args ...any) (sql.
 	return res, err
 }
 
-// QueryRowContext returns a query that gives one row. It runs when the row is scanned.
-func (p *pool) QueryRowContext(ctx context.Context, query string, args ...any) rowScanner {
-	return boundedRow{p, ctx, query, args}
-}
-
 // rowScanner is one row, of a pool or of a transaction.
 type rowScanner interface{ Scan(to ...any) error }
 
-// boundedRow is a row of a pool.
-type boundedRow struct {
-	pool  *pool
-	ctx   context.Context //nolint:containedctx // of the one call that makes and scans it
-	query string
-	args  []any
-}
-
-// Scan runs the query and reads its row.
-func (r boundedRow) Scan(to ...any) error {
-	err := r.pool.twice(r.ctx, r.query, func(ctx context.Context) (bool, error) {
-		err := r.pool.db.QueryRowContext(ctx, r.query, r.args...).Scan(to...)
+// first runs a query and gives scan its first row, maybe twice.
+func (p *pool) first(ctx context.Context, scan func(Row) error, query string, args ...any) error {
+	err := p.twice(ctx, query, func(ctx context.Context) (bool, error) {
+		err := scan(Row{p.db.QueryRowContext(ctx, query, args...)})
 		return err != nil, err
 	})
-	r.pool.note(err)
+	p.note(err)
 	return err
+}
+
+// scan reads the columns of a query's first row.
+func (p *pool) scan(ctx context.Context, query string, to ...any) error {
+	return p.first(ctx, func(row Row) error { return row.Scan(to...) }, query)
 }
 
 // twice runs a query within the pool's patience. One that only reads and was not answered for most of that time is run
@@ -277,13 +270,8 @@ func (p *pool) raw(ctx context.Context, patience time.Duration, work func(ctx co
 	return conn.Raw(func(c any) error { return work(ctx, c) })
 }
 
-// driverTx is tx for work that uses the driver itself. It runs while the connection is locked, so nothing else can end
-// the transaction before work does.
-func (p *pool) driverTx(ctx context.Context, patience time.Duration, work func(ctx context.Context, conn driver.Conn) error) error {
-	return p.raw(ctx, patience, func(ctx context.Context, c any) error { return inDriverTx(ctx, c, work) })
-}
-
-// inDriverTx runs work in a transaction of a driver's connection.
+// inDriverTx runs work in a transaction of a driver's connection. It runs while the connection is locked, so nothing else
+// can end the transaction before work does.
 func inDriverTx(ctx context.Context, c any, work func(ctx context.Context, conn driver.Conn) error) error {
 	conn, ok := c.(interface {
 		driver.Conn
@@ -306,7 +294,7 @@ func inDriverTx(ctx context.Context, c any, work func(ctx context.Context, conn 
 	return tx.Commit()
 }
 
-// relaxed is driverTx on SQLite without a sync of its own; see Relaxed.
+// relaxed is inDriverTx on SQLite without a sync of its own; see Relaxed.
 func (p *pool) relaxed(ctx context.Context, work func(ctx context.Context, conn driver.Conn) error) error {
 	return p.raw(ctx, p.patience.call, func(ctx context.Context, c any) (err error) {
 		sqlite, ok := c.(driver.ExecerContext)
@@ -504,7 +492,7 @@ func (s *Store) Look(ctx context.Context) (f health.Finding) {
 	if s.engine == Postgres {
 		query = `SELECT COALESCE(MAX(version_id), 0), pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' FROM goose_db_version`
 	}
-	err := s.read.QueryRowContext(ctx, query).Scan(&version, &readOnly)
+	err := s.read.scan(ctx, query, &version, &readOnly)
 	refused := s.state.refused.Load()
 	switch {
 	case err != nil && isUnanswered(err):
@@ -559,12 +547,10 @@ func (s *Store) Long(ctx context.Context, work func(context.Context) error) erro
 		s.write.dropIdle()
 	}
 	ctx, lost := context.WithCancelCause(ctx)
-	watching := make(chan struct{})
-	go func() {
-		defer close(watching)
-		s.watch(ctx, lost)
-	}()
-	defer func() { lost(nil); <-watching }()
+	var watching sync.WaitGroup
+	watching.Go(func() { s.watch(ctx, lost) })
+	defer watching.Wait()
+	defer lost(nil)
 	err := work(ctx)
 	// Why it was canceled says more than that it was.
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, ctx.Err()) {
@@ -581,7 +567,7 @@ func (s *Store) watch(ctx context.Context, lost context.CancelCauseFunc) {
 		// SQLite answers as long as the disk does; its one writer may be busy with the work itself.
 		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), every)
 		var one int
-		err := s.watcher().QueryRowContext(asking, "SELECT 1").Scan(&one)
+		err := s.watcher().scan(asking, "SELECT 1", &one)
 		cancel()
 		if err == nil {
 			answered = time.Now()

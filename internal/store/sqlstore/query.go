@@ -47,6 +47,19 @@ func (s *Store) Tx(ctx context.Context, work func(tx *Conn) error) error {
 	return unavailable(s.write.tx(ctx, s.patience.call, nil, s.inTx(work)))
 }
 
+// InTx is Tx for work that returns something. After an error it returns nothing.
+func InTx[T any](ctx context.Context, s *Store, work func(tx *Conn) (T, error)) (v T, err error) {
+	err = s.Tx(ctx, func(tx *Conn) (err error) {
+		v, err = work(tx)
+		return err
+	})
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return v, nil
+}
+
 // VitalTx is Tx on the connections of Vital.
 func (s *Store) VitalTx(ctx context.Context, work func(tx *Conn) error) error {
 	return unavailable(s.vital.tx(ctx, s.patience.call, nil, s.inTx(work)))
@@ -82,12 +95,8 @@ func (s *Store) Exec(ctx context.Context, query string, args ...any) error {
 }
 
 // Changed is Exec that returns how many rows the statement has changed.
-func (s *Store) Changed(ctx context.Context, query string, args ...any) (n int64, err error) {
-	err = s.Tx(ctx, func(tx *Conn) error {
-		n, err = tx.Changed(query, args...)
-		return err
-	})
-	return n, err
+func (s *Store) Changed(ctx context.Context, query string, args ...any) (int64, error) {
+	return InTx(ctx, s, func(tx *Conn) (int64, error) { return tx.Changed(query, args...) })
 }
 
 // Prune runs a statement that deletes rows, and returns how many there were.
@@ -180,22 +189,16 @@ func (c *Conn) Each(read func(Row) error, query string, args ...any) error {
 	return c.fault(each(c.ctx, from, func(rows *sql.Rows) error { return read(Row{rows}) }, query, stored(args)...))
 }
 
-// row runs a query that gives one row.
-func (c *Conn) row(query string, args []any) Row {
-	if c.failed != nil {
-		return Row{failedRow{}}
+// first runs a query and gives scan its first row. Without one, the error is sql.ErrNoRows.
+func (c *Conn) first(scan func(Row) error, query string, args []any) error {
+	switch args = stored(args); {
+	case c.failed != nil:
+		return errFailed
+	case c.tx != nil:
+		return scan(Row{c.tx.QueryRowContext(c.ctx, query, args...)})
 	}
-	if args = stored(args); c.tx != nil {
-		return Row{c.tx.QueryRowContext(c.ctx, query, args...)}
-	}
-	return Row{c.pool.QueryRowContext(c.ctx, query, args...)}
+	return c.pool.first(c.ctx, scan, query, args...)
 }
-
-// failedRow is the row of a query that was not run; see errFailed.
-type failedRow struct{}
-
-// Scan implements rowScanner.
-func (failedRow) Scan(...any) error { return errFailed }
 
 // fault returns the error of a statement as the caller gets it.
 func (c *Conn) fault(err error) error {
@@ -222,7 +225,7 @@ func All[T any](c *Conn, scan func(Row, *T) error, query string, args ...any) (l
 // Further rows are ignored.
 func One[T any](c *Conn, scan func(Row, *T) error, query string, args ...any) (*T, error) {
 	v := new(T)
-	err := scan(c.row(query, args), v)
+	err := c.first(func(row Row) error { return scan(row, v) }, query, args)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -232,21 +235,43 @@ func One[T any](c *Conn, scan func(Row, *T) error, query string, args ...any) (*
 	return v, nil
 }
 
+// Need is One that returns the error missing if there is no row.
+func Need[T any](c *Conn, missing error, scan func(Row, *T) error, query string, args ...any) (*T, error) {
+	v, err := One(c, scan, query, args...)
+	if err == nil && v == nil {
+		err = missing
+	}
+	return v, err
+}
+
+// Map returns the rows of a query by their keys. The last row with a key counts.
+func Map[K comparable, V any](c *Conn, scan func(Row, *K, *V) error, query string, args ...any) (map[K]V, error) {
+	all := map[K]V{}
+	err := c.Each(func(row Row) error {
+		var key K
+		var v V
+		err := scan(row, &key, &v)
+		all[key] = v
+		return err
+	}, query, args...)
+	return all, err
+}
+
 // Column scans a row of one column.
 func Column[T any](row Row, to *T) error { return row.Scan(to) }
 
 // Value returns the one column of the one row of a query. It is an error if there is none.
 func Value[T any](c *Conn, query string, args ...any) (v T, err error) {
-	err = c.row(query, args).Scan(&v)
+	err = c.first(func(row Row) error { return row.Scan(&v) }, query, args)
 	return v, c.fault(err)
 }
 
 // Optional is Value that returns the zero value if there is no row.
 func Optional[T any](c *Conn, query string, args ...any) (v T, err error) {
-	if err = c.row(query, args).Scan(&v); errors.Is(err, sql.ErrNoRows) {
+	if v, err = Value[T](c, query, args...); errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
-	return v, c.fault(err)
+	return v, err
 }
 
 // Row is a row of a query.

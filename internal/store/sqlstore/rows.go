@@ -5,9 +5,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -19,26 +20,9 @@ import (
 // or a []byte that is not nil.
 type row []any
 
-// cursor reads the rows of a table one after the other, so that memory does not grow with the table.
-type cursor interface {
-	// next returns the next row, or nil at the end.
-	next() (row, error)
-	close()
-}
-
-// ahead is a cursor that reads rows before they are asked for, in a goroutine of its own: the two databases and whoever
-// compares them work at the same time.
-//
-// One part is waiting in the channel while another is being read and a third is being used, so at
-// most three parts are in memory.
-type ahead struct {
-	from    cursor
-	parts   chan []row
-	quit    chan struct{}
-	reading sync.WaitGroup
-	err     error // why it ended; written before parts is closed
-	part    []row
-}
+// rows are the rows of a table, read one after the other, so that memory does not grow with the table. An error is the
+// last that comes.
+type rows = iter.Seq2[row, error]
 
 const (
 	// A part is handed over when it has this many rows or bytes, so memory stays bounded for large rows, too.
@@ -46,121 +30,114 @@ const (
 	aheadBytes = 1 << 20
 )
 
-// readAhead returns a cursor over the rows of from, which it closes with itself.
-func readAhead(from cursor) *ahead {
-	a := &ahead{from: from, parts: make(chan []row, 1), quit: make(chan struct{})}
-	a.reading.Go(func() {
-		defer close(a.parts)
-		for more := true; more; {
-			var part []row
-			part, more = a.read()
-			select {
-			case a.parts <- part:
-			case <-a.quit:
+// readAhead returns rows that are read before they are asked for, in a goroutine of its own: the two databases and whoever
+// compares them work at the same time. An error comes after all rows that were read before it.
+//
+// One part is waiting in the channel while another is being read and a third is being used, so at
+// most three parts are in memory.
+func readAhead(from rows) rows {
+	return func(yield func(row, error) bool) {
+		parts, quit := make(chan []row, 1), make(chan struct{})
+		var failed error // written before parts is closed
+		var reading sync.WaitGroup
+		reading.Go(func() {
+			defer close(parts)
+			failed = inParts(from, func(part []row) bool {
+				select {
+				case parts <- part:
+					return true
+				case <-quit:
+					return false
+				}
+			})
+		})
+		defer reading.Wait() // whoever ends early must be able to use the connection
+		defer close(quit)
+		for part := range parts {
+			for _, r := range part {
+				if !yield(r, nil) {
+					return
+				}
+			}
+		}
+		if failed != nil {
+			yield(nil, failed)
+		}
+	}
+}
+
+// inParts hands rows over in parts, until hand returns false. It returns the error that they ended with.
+func inParts(from rows, hand func(part []row) bool) error {
+	var part []row
+	bytes := 0
+	for r, err := range from {
+		if err != nil {
+			hand(part)
+			return err
+		}
+		part = append(part, r)
+		if bytes += r.size(); len(part) < aheadRows && bytes < aheadBytes {
+			continue
+		}
+		if !hand(part) {
+			return nil
+		}
+		part, bytes = nil, 0
+	}
+	hand(part)
+	return nil
+}
+
+// sqliteRows reads a table, in the order of its key if ordered. mended counts the values that PostgreSQL would refuse.
+func (s *Store) sqliteRows(ctx context.Context, t *table, ordered bool, mended *int64) rows {
+	return func(yield func(row, error) bool) {
+		found, err := s.read.QueryContext(ctx, t.selectAll(SQLite, ordered))
+		if err != nil {
+			yield(nil, unavailable(err))
+			return
+		}
+		defer found.Close()
+		for found.Next() {
+			// Each row is new memory, since it may wait in a batch.
+			r, to := make(row, len(t.columns)), make([]any, len(t.columns))
+			for i := range r {
+				to[i] = &r[i]
+			}
+			err := found.Scan(to...)
+			for i := 0; i < len(r) && err == nil; i++ {
+				r[i], err = t.convert(i, r[i], mended)
+			}
+			if !yield(r, unavailable(err)) {
 				return
 			}
 		}
-	})
-	return a
-}
-
-// read reads one part, and reports whether there may be another one.
-func (a *ahead) read() (part []row, more bool) {
-	for bytes := 0; len(part) < aheadRows && bytes < aheadBytes; {
-		r, err := a.from.next()
-		if err != nil || r == nil {
-			a.err = err
-			return part, false
-		}
-		part = append(part, r)
-		bytes += r.size()
-	}
-	return part, true
-}
-
-// next implements cursor. The error, if there is one, comes after all rows that were read before
-// it.
-func (a *ahead) next() (row, error) {
-	for len(a.part) == 0 {
-		part, ok := <-a.parts
-		if !ok {
-			return nil, a.err
-		}
-		a.part = part
-	}
-	r := a.part[0]
-	a.part = a.part[1:]
-	return r, nil
-}
-
-// close implements cursor. It ends the goroutine even if nobody has read all rows.
-func (a *ahead) close() {
-	close(a.quit)
-	a.reading.Wait() // before the rows are closed, which are read there
-	a.from.close()
-}
-
-// sqliteCursor reads from the source of a Transfer.
-type sqliteCursor struct {
-	rows   *sql.Rows
-	table  *table
-	mended *int64 // counts the values that PostgreSQL would refuse
-}
-
-// sqliteCursor reads a table, in the order of its key if ordered.
-func (s *Store) sqliteCursor(ctx context.Context, t *table, ordered bool, mended *int64) (*sqliteCursor, error) {
-	rows, err := s.read.QueryContext(ctx, t.selectAll(SQLite, ordered))
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	return &sqliteCursor{rows, t, mended}, nil
-}
-
-// close implements cursor.
-func (c *sqliteCursor) close() { c.rows.Close() }
-
-// next implements cursor. Each row is new memory, since it may wait in a batch.
-func (c *sqliteCursor) next() (row, error) {
-	if !c.rows.Next() {
-		return nil, unavailable(c.rows.Err())
-	}
-	r, to := make(row, len(c.table.columns)), make([]any, len(c.table.columns))
-	for i := range r {
-		to[i] = &r[i]
-	}
-	if err := c.rows.Scan(to...); err != nil {
-		return nil, unavailable(err)
-	}
-	for i, v := range r {
-		var err error
-		if r[i], err = c.convert(i, v); err != nil {
-			return nil, err
+		if err := found.Err(); err != nil {
+			yield(nil, unavailable(err))
 		}
 	}
-	return r, nil
 }
 
 // convert turns a value of SQLite into one of its column's kind in PostgreSQL. SQLite keeps whatever it
 // was given, so a text may be stored as bytes and the other way round.
-func (c *sqliteCursor) convert(column int, v any) (any, error) {
+func (t *table) convert(column int, v any, mended *int64) (any, error) {
 	switch v := v.(type) {
 	case nil:
 		return nil, nil
 	case int64:
-		if c.table.kinds[column] == numberKind {
+		if t.kinds[column] == numberKind {
 			return v, nil
 		}
 	case string:
-		switch c.table.kinds[column] {
+		switch t.kinds[column] {
 		case textKind:
-			return c.mend(column, v)
+			return t.mend(column, v, mended)
 		case bytesKind:
 			return []byte(v), nil
 		}
 	case []byte:
-		switch c.table.kinds[column] {
+		switch t.kinds[column] {
 		case textKind:
-			return c.mend(column, string(v))
+			return t.mend(column, string(v), mended)
 		case bytesKind:
 			if v == nil { // empty; nil would become NULL
 				v = []byte{}
@@ -168,63 +145,69 @@ func (c *sqliteCursor) convert(column int, v any) (any, error) {
 			return v, nil
 		}
 	}
-	return nil, fmt.Errorf("table %s: column %s holds a %T, which does not fit its type in PostgreSQL", c.table.name, c.table.columns[column], v)
+	return nil, fmt.Errorf("table %s: column %s holds a %T, which does not fit its type in PostgreSQL", t.name, t.columns[column], v)
 }
 
 // mend replaces what a text in PostgreSQL cannot hold: NUL, and bytes that are not UTF-8. A key is never
 // changed.
-func (c *sqliteCursor) mend(column int, text string) (any, error) {
+func (t *table) mend(column int, text string, mended *int64) (any, error) {
 	if utf8.ValidString(text) && strings.IndexByte(text, 0) < 0 {
 		return text, nil
 	}
-	for _, k := range c.table.key {
+	for _, k := range t.key {
 		if k == column {
-			return nil, fmt.Errorf("table %s: the %s %q has characters that PostgreSQL cannot store; change or delete that row in SQLite", c.table.name, c.table.columns[column], text)
+			return nil, fmt.Errorf("table %s: the %s %q has characters that PostgreSQL cannot store; change or delete that row in SQLite", t.name, t.columns[column], text)
 		}
 	}
-	*c.mended++
+	*mended++
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD"), nil
 }
 
-// postgresCursor reads from the target of a Transfer.
-type postgresCursor struct {
-	rows  pgx.Rows
-	table *table
-}
-
-// newPostgresCursor reads a table on a connection, which can do nothing else until the cursor is
-// closed.
-func newPostgresCursor(ctx context.Context, conn *pgx.Conn, t *table, ordered bool) (*postgresCursor, error) {
-	rows, err := conn.Query(ctx, t.selectAll(Postgres, ordered))
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	return &postgresCursor{rows, t}, nil
-}
-
-// close implements cursor.
-func (c *postgresCursor) close() { c.rows.Close() }
-
-// next implements cursor. The driver returns integer columns as int32 and BIGINT as int64; rows
-// have only the latter.
-func (c *postgresCursor) next() (row, error) {
-	if !c.rows.Next() {
-		return nil, unavailable(c.rows.Err())
-	}
-	r, err := c.rows.Values()
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	for i, v := range r {
-		switch v := v.(type) {
-		case int32:
-			r[i] = int64(v)
-		case nil, int64, string, []byte:
-		default:
-			return nil, fmt.Errorf("table %s: column %s is a %T in PostgreSQL", c.table.name, c.table.columns[i], v)
+// postgresRows reads a table on a connection, which can do nothing else until the last row was read. The driver returns
+// integer columns as int32 and BIGINT as int64; rows have only the latter.
+func postgresRows(ctx context.Context, conn *pgx.Conn, t *table, ordered bool) rows {
+	return func(yield func(row, error) bool) {
+		found, err := conn.Query(ctx, t.selectAll(Postgres, ordered))
+		if err != nil {
+			yield(nil, unavailable(err))
+			return
+		}
+		defer found.Close()
+		for found.Next() {
+			r, err := found.Values()
+			for i, v := range r {
+				switch v := v.(type) {
+				case int32:
+					r[i] = int64(v)
+				case nil, int64, string, []byte:
+				default:
+					err = fmt.Errorf("table %s: column %s is a %T in PostgreSQL", t.name, t.columns[i], v)
+				}
+			}
+			if !yield(r, unavailable(err)) {
+				return
+			}
+		}
+		if err := found.Err(); err != nil {
+			yield(nil, unavailable(err))
 		}
 	}
-	return r, nil
+}
+
+// inOrder refuses rows which are out of order: merge would take them for missing.
+func (t *table) inOrder(from rows) rows {
+	return func(yield func(row, error) bool) {
+		var last row
+		for r, err := range from {
+			if err == nil && last != nil && t.compareKeys(last, r) >= 0 {
+				err = errors.New("the rows are not in the order of their key; this is a bug")
+			}
+			if !yield(r, err) {
+				return
+			}
+			last = r
+		}
+	}
 }
 
 // compareKeys orders two rows by the table's key.

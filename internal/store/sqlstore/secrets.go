@@ -132,7 +132,7 @@ func (s *Store) Secret(ctx context.Context, name string, fresh []byte) ([]byte, 
 // Accounts with a second factor lose it, signed links stop working, webhooks are stopped, and stored responses are gone. It returns the number of
 // these accounts.
 func (s *Store) ForgetSealed(ctx context.Context) (accounts int, err error) {
-	err = s.Tx(ctx, func(tx *Conn) error {
+	return InTx(ctx, s, func(tx *Conn) (int, error) {
 		for _, statement := range []string{
 			`DELETE FROM secrets`,
 			`UPDATE alert_endpoints SET secret = '', stopped_at = created_at, stopped_why = 'its secret was lost; delete it and create another' WHERE kind = 'webhook'`,
@@ -141,10 +141,8 @@ func (s *Store) ForgetSealed(ctx context.Context) (accounts int, err error) {
 			tx.Do(statement)
 		}
 		n, err := tx.Changed(`UPDATE logins SET totp_secret = '', totp_on = 0 WHERE totp_secret LIKE 'sealed:%'`)
-		accounts = int(n)
-		return err
+		return int(n), err
 	})
-	return accounts, err
 }
 
 // keepSecret stores a value unless there is one already, and returns the stored value. The update

@@ -251,7 +251,7 @@ func TestFilesArePrivate(t *testing.T) {
 	s := open(t, "sqlite", dir)
 	newAccount(t, s, "a@example.com") // so that there is a log
 	copied := filepath.Join(dir, "copy")
-	if err := s.Backup(t.Context(), copied); err != nil {
+	if err := s.Snapshot(t.Context(), copied, "", nil); err != nil {
 		t.Fatal(err)
 	}
 	restored := t.TempDir()

@@ -16,20 +16,18 @@ import (
 // program, and complete.
 func ReadDatabase(ctx context.Context, database, dir string) (*Store, error) {
 	if database == "sqlite" {
-		if err := existing(dir); err != nil {
-			return nil, err
-		}
+		return openExisting(ctx, dir, (*Store).refuseOther, (*Store).refuseTransfer)
 	}
 	return open(ctx, database, dir, (*Store).refuseOther, (*Store).refuseTransfer)
 }
 
 // Snapshot writes all data as of one moment to a new SQLite file, while the database is in use. On
-// PostgreSQL that takes a folder, work, which is removed again. report may be nil.
+// PostgreSQL that takes a folder, work, which is removed again. report may be nil. A failure may leave a part of the file.
 //
 // A backup is SQLite on both engines, so that it can be restored on either.
 func (s *Store) Snapshot(ctx context.Context, path, work string, report func(Progress)) (err error) {
 	if s.engine == SQLite {
-		return s.Backup(ctx, path)
+		return s.backUp(ctx, path)
 	}
 	if report == nil {
 		report = func(Progress) {}
@@ -46,7 +44,7 @@ func (s *Store) Snapshot(ctx context.Context, path, work string, report func(Pro
 	if err != nil {
 		return errors.Join(fmt.Errorf("copy from PostgreSQL: %w", err), to.Close())
 	}
-	return errors.Join(to.Backup(ctx, path), to.Close()) // one file, without the write-ahead log
+	return errors.Join(to.backUp(ctx, path), to.Close()) // one file, without the write-ahead log
 }
 
 // copyInto copies every table of a PostgreSQL into an empty SQLite, as of one moment.
@@ -94,12 +92,6 @@ func (s *Store) copyOut(ctx context.Context, conn *pgx.Conn, to *Store, write *s
 	if err != nil {
 		return err
 	}
-	rows, err := newPostgresCursor(ctx, conn, t, false)
-	if err != nil {
-		return err
-	}
-	source := readAhead(rows)
-	defer source.close()
 	tx, err := write.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -113,39 +105,17 @@ func (s *Store) copyOut(ctx context.Context, conn *pgx.Conn, to *Store, write *s
 		return err
 	}
 	defer insert.Close()
-	for {
-		r, err := source.next()
+	for r, err := range readAhead(postgresRows(ctx, conn, t, false)) {
 		if err != nil {
 			return err
-		}
-		if r == nil {
-			c.tell()
-			return tx.Commit()
 		}
 		if _, err := insert.ExecContext(ctx, r...); err != nil {
 			return err
 		}
 		c.step()
 	}
-}
-
-// columns describes a table of a SQLite database by itself. The migrations name the types as PostgreSQL does.
-func (s *Store) columns(ctx context.Context, name string) (*table, error) {
-	t := &table{name: name}
-	kinds := map[string]kind{"TEXT": textKind, "BYTEA": bytesKind, "BIGINT": numberKind, "INTEGER": numberKind}
-	err := s.Read(ctx).Each(func(row Row) error {
-		var column, named string
-		if err := row.Scan(&column, &named); err != nil {
-			return err
-		}
-		kind, known := kinds[named]
-		if !known {
-			return fmt.Errorf("table %s: column %s has the type %s, which is not known", name, column, named)
-		}
-		t.columns, t.kinds = append(t.columns, column), append(t.kinds, kind)
-		return nil
-	}, `SELECT name, type FROM pragma_table_info($1) ORDER BY cid`, name)
-	return t, err
+	c.tell()
+	return tx.Commit()
 }
 
 // OpenBackup opens a file that Snapshot wrote, to look at it. The file is not changed, and nothing is put beside
@@ -180,40 +150,25 @@ type TableSum struct {
 // older version does not have are left out.
 func (s *Store) Digests(ctx context.Context, report func(Progress)) (all []TableSum, err error) {
 	err = s.Long(ctx, func(ctx context.Context) error {
-		all, err = s.digests(ctx, report)
-		return err
+		sizes, err := s.Sizes(ctx)
+		if err != nil {
+			return err
+		}
+		return walk(sizes, report, func(_ int, c *counter) error {
+			t, err := s.columns(ctx, c.Table)
+			if err != nil {
+				return err
+			}
+			t.key = nil      // a key is only mended for the checksum, and stays what it is
+			var mended int64 // a checksum of what PostgreSQL would store: the same on both engines
+			d := &digest{}
+			err = d.readAll(s.sqliteRows(ctx, t, false, &mended), c.step)
+			all = append(all, TableSum{c.Table, d.rows, d.String()})
+			return err
+		})
 	})
-	return all, err
-}
-
-// digests is Digests with the context of long.
-func (s *Store) digests(ctx context.Context, report func(Progress)) (all []TableSum, err error) {
-	sizes, err := s.Sizes(ctx)
 	if err != nil {
 		return nil, err
-	}
-	done, of := int64(0), int64(0)
-	for _, size := range sizes {
-		of += size.Rows
-	}
-	for _, size := range sizes {
-		t, err := s.columns(ctx, size.Table)
-		if err != nil {
-			return nil, err
-		}
-		var mended int64 // a checksum of what PostgreSQL would store: the same on both engines
-		rows, err := s.sqliteCursor(ctx, t, false, &mended)
-		if err != nil {
-			return nil, err
-		}
-		c := &counter{Progress{Table: size.Table, Of: size.Rows, AllOf: of}, report, done}
-		d := &digest{}
-		if err := d.readAll(rows, c.step); err != nil {
-			return nil, fmt.Errorf("table %s: %w", size.Table, err)
-		}
-		c.tell()
-		done += size.Rows
-		all = append(all, TableSum{size.Table, d.rows, d.String()})
 	}
 	return all, nil
 }

@@ -70,13 +70,9 @@ const (
 
 // Open opens the database and applies missing migrations. The database is "sqlite", for a file in
 // the folder dir, or a postgres:// URL. A database that was moved away, or that holds half a copy, is
-// refused; see Transfer.
-func Open(ctx context.Context, database, dir string) (*Store, error) {
-	return open(ctx, database, dir, (*Store).refuseDamaged, (*Store).migrate, (*Store).refuseTransfer)
-}
-
-// OpenReporting is Open that reports each migration when it begins, and every ten seconds until it ends.
-func OpenReporting(ctx context.Context, database, dir string, report func(Migration)) (*Store, error) {
+// refused; see Transfer. report is called with each migration when it begins, and every ten seconds until it ends; it may
+// be nil.
+func Open(ctx context.Context, database, dir string, report func(Migration)) (*Store, error) {
 	return open(ctx, database, dir, (*Store).refuseDamaged, func(s *Store, ctx context.Context) error {
 		s.report = report
 		return s.migrate(ctx)
@@ -125,7 +121,7 @@ func (s *Store) Close() error {
 // Ping reports, with a nil error, that the database answers.
 func (s *Store) Ping(ctx context.Context) error {
 	var one int
-	return s.read.QueryRowContext(ctx, "SELECT 1").Scan(&one)
+	return s.read.scan(ctx, "SELECT 1", &one)
 }
 
 // connect opens the connection pools and sets their engine. It does not check that the database

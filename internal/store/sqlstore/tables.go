@@ -61,55 +61,61 @@ func (s *Store) Strangers(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(all, func(name string) bool { return slices.Contains(copied[:], name) || slices.Contains(notCopied[:], name) }), err
 }
 
-// describe reads what a Transfer must know of a table. The source says what the key is, and the target,
-// which is stricter, of which kind the columns are.
-//
-// Both must have the same columns. The order is the source's, because the statements name the
-// columns.
-func describe(ctx context.Context, from, to *Store, name string) (*table, error) {
-	t := &table{name: name}
-	types := map[string]kind{}
-	kinds := map[string]kind{"text": textKind, "bytea": bytesKind, "bigint": numberKind, "integer": numberKind}
-	err := to.Read(ctx).Each(func(row Row) error {
-		var column, name string
-		if err := row.Scan(&column, &name); err != nil {
-			return err
-		}
-		kind, known := kinds[name]
-		if !known {
-			return fmt.Errorf("table %s: column %s has the type %s, which cannot be copied", t.name, column, name)
-		}
-		types[column] = kind
-		return nil
-	}, `SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = $1`, name)
-	if err != nil {
-		return nil, err
+// kinds has the kind of each type of a column, by the name that the migrations and PostgreSQL give it.
+var kinds = map[string]kind{"text": textKind, "bytea": bytesKind, "bigint": numberKind, "integer": numberKind}
+
+// columns describes a table. Only SQLite says what is in the key.
+func (s *Store) columns(ctx context.Context, name string) (*table, error) {
+	query := `SELECT name, type, pk FROM pragma_table_info($1) ORDER BY cid`
+	if s.engine == Postgres {
+		query = `SELECT column_name, data_type, 0 FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = $1`
 	}
-	places := map[int]int{} // by their number in the key
-	err = from.Read(ctx).Each(func(row Row) error {
-		var column string
+	t, places := &table{name: name}, map[int]int{} // by their number in the key
+	err := s.Read(ctx).Each(func(row Row) error {
+		var column, named string
 		var inKey int
-		if err := row.Scan(&column, &inKey); err != nil {
+		if err := row.Scan(&column, &named, &inKey); err != nil {
 			return err
 		}
-		kind, ok := types[column]
-		if !ok {
-			return fmt.Errorf("table %s: there is no column %s in PostgreSQL", name, column)
+		kind, known := kinds[strings.ToLower(named)]
+		if !known {
+			return fmt.Errorf("column %s has the type %s, which cannot be copied", column, named)
 		}
 		if inKey > 0 {
 			places[inKey] = len(t.columns)
 		}
 		t.columns, t.kinds = append(t.columns, column), append(t.kinds, kind)
 		return nil
-	}, `SELECT name, pk FROM pragma_table_info($1) ORDER BY cid`, name)
-	if err != nil {
-		return nil, err
-	}
-	if len(t.columns) != len(types) || len(places) == 0 {
-		return nil, fmt.Errorf("table %s is not the same in SQLite and PostgreSQL", name)
-	}
+	}, query, name)
 	for i := range len(places) {
 		t.key = append(t.key, places[i+1])
+	}
+	return t, err
+}
+
+// describe reads what a Transfer must know of a table. The source says what the key is, and the target,
+// which is stricter, of which kind the columns are.
+//
+// Both must have the same columns. The order is the source's, because the statements name the
+// columns.
+func describe(ctx context.Context, from, to *Store, name string) (*table, error) {
+	t, err := from.columns(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("table %s: %w", name, err)
+	}
+	other, err := to.columns(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("table %s: %w", name, err)
+	}
+	for i, column := range t.columns {
+		at := slices.Index(other.columns, column)
+		if at < 0 {
+			return nil, fmt.Errorf("table %s: there is no column %s in PostgreSQL", name, column)
+		}
+		t.kinds[i] = other.kinds[at]
+	}
+	if len(t.columns) != len(other.columns) || len(t.key) == 0 {
+		return nil, fmt.Errorf("table %s is not the same in SQLite and PostgreSQL", name)
 	}
 	t.unique, err = Value[bool](from.Read(ctx), `SELECT EXISTS (SELECT 1 FROM pragma_index_list($1) WHERE "unique" = 1 AND origin <> 'pk')`, name)
 	return t, err

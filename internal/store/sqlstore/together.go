@@ -45,7 +45,7 @@ var errSilent = errors.New("it has not answered for a second, and was not asked 
 // run runs the statement in a transaction.
 func (st *Step) run(tx *Conn) error {
 	if st.Row != nil {
-		return tx.row(st.Query, st.Args).Scan(st.Row...)
+		return tx.first(func(row Row) error { return row.Scan(st.Row...) }, st.Query, st.Args)
 	}
 	n, err := tx.Changed(st.Query, st.Args...)
 	if st.Changed != nil {

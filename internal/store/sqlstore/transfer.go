@@ -95,34 +95,29 @@ func unserved(engine Engine, moves []move) error {
 // OpenSource opens the SQLite database in a folder that the caller has locked, even if it was moved.
 // Missing migrations are applied: both sides of a Transfer need the same tables.
 func OpenSource(ctx context.Context, dir string) (*Store, error) {
-	if err := existing(dir); err != nil {
-		return nil, err
-	}
-	return open(ctx, "sqlite", dir, (*Store).migrate)
+	return openExisting(ctx, dir, (*Store).migrate)
 }
 
 // ReadSource opens the SQLite database in a folder that a server holds. It only reads.
 func ReadSource(ctx context.Context, dir string) (*Store, error) {
-	if err := existing(dir); err != nil {
-		return nil, err
-	}
-	return open(ctx, "sqlite", dir, (*Store).refuseOther)
+	return openExisting(ctx, dir, (*Store).refuseOther)
 }
 
 // PeekSource opens the SQLite database in a folder to look at it, whatever its version.
-func PeekSource(ctx context.Context, dir string) (*Store, Inspection, error) {
-	if err := existing(dir); err != nil {
-		return nil, Inspection{}, err
+func PeekSource(ctx context.Context, dir string) (s *Store, in Inspection, err error) {
+	s, err = openExisting(ctx, dir, func(s *Store, ctx context.Context) (err error) {
+		in, err = s.Inspect(ctx)
+		return err
+	})
+	return s, in, err
+}
+
+// openExisting is open for a SQLite database that is there, which open would create.
+func openExisting(ctx context.Context, dir string, steps ...func(*Store, context.Context) error) (*Store, error) {
+	if _, err := os.Stat(filepath.Join(dir, File)); err != nil {
+		return nil, fmt.Errorf("there is no SQLite database in %s: name the data folder of the installation that is to be moved with --from", dir)
 	}
-	s, err := open(ctx, "sqlite", dir)
-	if err != nil {
-		return nil, Inspection{}, err
-	}
-	in, err := s.Inspect(ctx)
-	if err != nil {
-		return nil, in, errors.Join(err, s.Close())
-	}
-	return s, in, nil
+	return open(ctx, "sqlite", dir, steps...)
 }
 
 // Sizes returns how many rows each table has that a Transfer would copy. Tables that an older version does not have are
@@ -144,14 +139,6 @@ func (s *Store) Sizes(ctx context.Context) ([]Comparison, error) {
 		out = append(out, Comparison{Table: name, Rows: n})
 	}
 	return out, nil
-}
-
-// existing returns an error if the folder has no database, which opening would create.
-func existing(dir string) error {
-	if _, err := os.Stat(filepath.Join(dir, File)); err != nil {
-		return fmt.Errorf("there is no SQLite database in %s: name the data folder of the installation that is to be moved with --from", dir)
-	}
-	return nil
 }
 
 // refuseOther returns an error unless the tables are those of this program.
@@ -229,17 +216,13 @@ func (s *Store) transferState(ctx context.Context, installation string) (Transfe
 	if len(moves) == 0 {
 		return Empty, vacant(s.Read(ctx))
 	}
-	for _, m := range moves {
-		switch {
-		case m.installation != installation:
-			return "", errForeign
-		case m.state == stateCopied:
-			return Complete, nil
-		default:
-			return Incomplete, nil
-		}
+	switch m := moves[0]; {
+	case m.installation != installation:
+		return "", errForeign
+	case m.state == stateCopied:
+		return Complete, nil
 	}
-	return Empty, nil
+	return Incomplete, nil
 }
 
 // vacant returns an error if a PostgreSQL database holds data of anybody.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -63,33 +64,33 @@ func (c *counter) tell() {
 	c.report(c.Progress)
 }
 
-// eachTable calls work for each table with its counter. The figures are those of the beginning; a table
+// walk calls work with a counter for each of some tables. The figures are those of the beginning; a table
 // of a running server may grow beyond its own.
-func (t *Transfer) eachTable(ctx context.Context, report func(Progress), work func(context.Context, *table, *counter) error) error {
-	return t.to.Long(ctx, func(ctx context.Context) error { return t.goThrough(ctx, report, work) })
+func walk(sizes []Comparison, report func(Progress), work func(i int, c *counter) error) error {
+	before, all := int64(0), int64(0)
+	for _, s := range sizes {
+		all += s.Rows
+	}
+	for i, s := range sizes {
+		c := &counter{Progress{Table: s.Table, Of: s.Rows, AllOf: all}, report, before}
+		if err := work(i, c); err != nil {
+			return fmt.Errorf("table %s: %w", s.Table, err)
+		}
+		c.tell()
+		before += s.Rows
+	}
+	return nil
 }
 
-// goThrough is eachTable with a context that ends when the target does not answer any more.
-func (t *Transfer) goThrough(ctx context.Context, report func(Progress), work func(context.Context, *table, *counter) error) error {
-	sizes, all := make([]int64, len(t.tables)), int64(0)
-	for i, tb := range t.tables {
-		n, err := t.from.Count(ctx, tb.name)
+// eachTable calls work for each table, with a context that ends when the target does not answer any more.
+func (t *Transfer) eachTable(ctx context.Context, report func(Progress), work func(context.Context, *table, *counter) error) error {
+	return t.to.Long(ctx, func(ctx context.Context) error {
+		sizes, err := t.from.Sizes(ctx) // of all tables: the source has been migrated
 		if err != nil {
 			return err
 		}
-		sizes[i] = n
-		all += n
-	}
-	before := int64(0)
-	for i, tb := range t.tables {
-		c := &counter{Progress{Table: tb.name, Of: sizes[i], AllOf: all}, report, before}
-		if err := work(ctx, tb, c); err != nil {
-			return fmt.Errorf("table %s: %w", tb.name, err)
-		}
-		c.tell()
-		before += sizes[i]
-	}
-	return nil
+		return walk(sizes, report, func(i int, c *counter) error { return work(ctx, t.tables[i], c) })
+	})
 }
 
 // Copy makes the target equal to the source, and returns what it changed. Begin must have been called.
@@ -110,7 +111,7 @@ func (t *Transfer) Copy(ctx context.Context, report func(Progress)) (all []Chang
 // goes later, all deletions come first, in a pass of their own.
 func (t *Transfer) copyTable(ctx context.Context, tb *table, c *counter) error {
 	var filled bool
-	if err := t.to.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM `+tb.name+`)`).Scan(&filled); err != nil {
+	if err := t.to.read.scan(ctx, `SELECT EXISTS (SELECT 1 FROM `+tb.name+`)`, &filled); err != nil {
 		return unavailable(err)
 	}
 	if filled && tb.unique {
@@ -129,21 +130,10 @@ func (t *Transfer) pass(ctx context.Context, tb *table, w *writer, filled bool) 
 	return t.to.native(ctx, func(reading *pgx.Conn) error {
 		return t.to.native(ctx, func(writing *pgx.Conn) error {
 			w.conn = writing
-			rows, err := t.from.sqliteCursor(ctx, tb, filled, &t.Mended)
-			if err != nil {
-				return err
-			}
-			source := readAhead(rows)
-			defer source.close()
-			var target cursor = none{}
+			source, target := readAhead(t.from.sqliteRows(ctx, tb, filled, &t.Mended)), rows(func(func(row, error) bool) {})
 			if filled {
-				rows, err := newPostgresCursor(ctx, reading, tb, true)
-				if err != nil {
-					return err
-				}
-				target = readAhead(rows)
+				source, target = tb.inOrder(source), tb.inOrder(readAhead(postgresRows(ctx, reading, tb, true)))
 			}
-			defer target.close()
 			if err := merge(ctx, tb, source, target, w); err != nil {
 				return err
 			}
@@ -152,44 +142,21 @@ func (t *Transfer) pass(ctx context.Context, tb *table, w *writer, filled bool) 
 	})
 }
 
-// none is the cursor of a table without rows.
-type none struct{}
-
-// next and close implement cursor.
-func (none) next() (row, error) { return nil, nil }
-func (none) close()             {}
-
-// ordered is a cursor that refuses rows which are out of order: merge would take them for missing.
-type ordered struct {
-	cursor
-	table *table
-	last  row
-}
-
-// next implements cursor.
-func (o *ordered) next() (row, error) {
-	r, err := o.cursor.next()
-	if err == nil && r != nil && o.last != nil && o.table.compareKeys(o.last, r) >= 0 {
-		err = errors.New("the rows are not in the order of their key; this is a bug")
-	}
-	o.last = r
-	return r, err
-}
-
 // merge compares two tables that are ordered by their key, and gives w what must be deleted from the
 // second and inserted there. If the second is empty, the first need not be ordered.
 //
 // It is the merge step of a merge sort: the smaller key moves on, equal keys move on together. A
 // changed row is deleted and inserted again.
-func merge(ctx context.Context, tb *table, source, target cursor, w *writer) error {
-	if target != (none{}) {
-		source, target = &ordered{cursor: source, table: tb}, &ordered{cursor: target, table: tb}
-	}
-	s, err := source.next()
+func merge(ctx context.Context, tb *table, source, target rows, w *writer) error {
+	nextSource, stopSource := iter.Pull2(source)
+	defer stopSource()
+	nextTarget, stopTarget := iter.Pull2(target)
+	defer stopTarget()
+	s, err, _ := nextSource()
 	if err != nil {
 		return err
 	}
-	d, err := target.next()
+	d, err, _ := nextTarget()
 	if err != nil {
 		return err
 	}
@@ -215,12 +182,12 @@ func merge(ctx context.Context, tb *table, source, target cursor, w *writer) err
 		}
 		if order <= 0 {
 			w.counter.step()
-			if s, err = source.next(); err != nil {
+			if s, err, _ = nextSource(); err != nil {
 				return err
 			}
 		}
 		if order >= 0 {
-			if d, err = target.next(); err != nil {
+			if d, err, _ = nextTarget(); err != nil {
 				return err
 			}
 		}
@@ -330,38 +297,29 @@ func (t *Transfer) digests(ctx context.Context, tb *table, c *counter) (source, 
 	var targetErr error
 	reading.Go(func() {
 		targetErr = t.to.native(ctx, func(conn *pgx.Conn) error {
-			rows, err := newPostgresCursor(ctx, conn, tb, false)
-			if err != nil {
-				return err
-			}
-			return target.readAll(rows, func() {})
+			return target.readAll(postgresRows(ctx, conn, tb, false), func() {})
 		})
 		if targetErr != nil {
 			cancel()
 		}
 	})
-	rows, err := t.from.sqliteCursor(ctx, tb, false, &t.Mended)
-	if err == nil {
-		err = source.readAll(rows, c.step)
-	}
-	if err != nil {
+	if err = source.readAll(t.from.sqliteRows(ctx, tb, false, &t.Mended), c.step); err != nil {
 		cancel()
 	}
 	reading.Wait()
 	return source, target, errors.Join(err, targetErr)
 }
 
-// readAll adds all rows of a cursor and closes it.
-func (d *digest) readAll(rows cursor, step func()) error {
-	defer rows.close()
-	for {
-		r, err := rows.next()
-		if err != nil || r == nil {
+// readAll adds all rows.
+func (d *digest) readAll(all rows, step func()) error {
+	for r, err := range all {
+		if err != nil {
 			return err
 		}
 		d.add(r)
 		step()
 	}
+	return nil
 }
 
 // Totals are the sums that must be the same on both sides: what was used, and what was paid.
@@ -379,9 +337,9 @@ func (s *Store) Totals(ctx context.Context) (Totals, error) {
 	var t Totals
 	// PostgreSQL adds integers up to a type of its own, hence the casts.
 	err := s.Long(ctx, func(ctx context.Context) error {
-		return s.read.QueryRowContext(ctx, `SELECT CAST(COALESCE(SUM(requests), 0) AS BIGINT), CAST(COALESCE(SUM(unit_milli), 0) AS BIGINT), CAST(COALESCE(SUM(cost_micro), 0) AS BIGINT),
+		return s.read.scan(ctx, `SELECT CAST(COALESCE(SUM(requests), 0) AS BIGINT), CAST(COALESCE(SUM(unit_milli), 0) AS BIGINT), CAST(COALESCE(SUM(cost_micro), 0) AS BIGINT),
 			(SELECT COUNT(*) FROM settlements), (SELECT CAST(COALESCE(SUM(amount_cents), 0) AS BIGINT) FROM billing_ledger),
-			(SELECT COUNT(*) FROM billing_payments WHERE invoice > 0) FROM usage_days`).Scan(
+			(SELECT COUNT(*) FROM billing_payments WHERE invoice > 0) FROM usage_days`,
 			&t.Requests, &t.UnitMilli, &t.CostMicro, &t.Settlements, &t.LedgerCents, &t.Invoices)
 	})
 	return t, unavailable(err)

@@ -117,7 +117,7 @@ func TestTransfer(t *testing.T) {
 	same(t, tr, 40)
 
 	// Half a copy is not served, and a second program does not write to it.
-	if _, err := sqlstore.Open(t.Context(), url, ""); err == nil || !strings.Contains(err.Error(), "unfinished copy") {
+	if _, err := sqlstore.Open(t.Context(), url, "", nil); err == nil || !strings.Contains(err.Error(), "unfinished copy") {
 		t.Errorf("Open of an unfinished copy = %v, want a refusal", err)
 	}
 	if _, err := sqlstore.NewTransfer(t.Context(), from, to); err == nil || !strings.Contains(err.Error(), "another") {
@@ -171,7 +171,7 @@ func finish(t *testing.T, tr *sqlstore.Transfer, from, to *sqlstore.Store, dir, 
 	if err := served.Unlock(t.Context(), first); err != nil {
 		t.Errorf("Unlock of the target with the source's secret = %v", err)
 	}
-	_, err := sqlstore.Open(t.Context(), "sqlite", dir)
+	_, err := sqlstore.Open(t.Context(), "sqlite", dir, nil)
 	if err == nil || !strings.Contains(err.Error(), "was moved to PostgreSQL") {
 		t.Errorf("Open of the source = %v, want that it was moved", err)
 	}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+
+	"sluice/internal/kit/pace"
 )
 
 // The migrations run on both engines, all but one (see indexEmails) as the same text. They are numbered and forward only; an applied one never
@@ -92,13 +94,13 @@ func (s *Store) Inspect(ctx context.Context) (Inspection, error) {
 	if err := s.read.ping(ctx); err != nil {
 		return in, Clean(err)
 	}
-	err := s.read.QueryRowContext(ctx, "SELECT MAX(version_id) FROM goose_db_version").Scan(&in.Version)
+	err := s.read.scan(ctx, "SELECT MAX(version_id) FROM goose_db_version", &in.Version)
 	if err != nil {
 		in.Version = 0 // there is no such table: nothing has been set up
 	}
 	in.Sealed, _ = s.Sealed(ctx) // the table may be missing, too
 	if in.Version < in.Known {
-		if s.read.QueryRowContext(ctx, `SELECT COUNT(*) FROM settlements`).Scan(&in.Calls) != nil {
+		if s.read.scan(ctx, `SELECT COUNT(*) FROM settlements`, &in.Calls) != nil {
 			in.Calls = 0
 		}
 	}
@@ -166,23 +168,18 @@ func (s *Store) reporting(m Migration, work func() error) error {
 	if s.report == nil {
 		return work()
 	}
-	began, done, told := time.Now(), make(chan struct{}), make(chan struct{})
+	began := time.Now()
 	s.report(m)
-	go func() {
-		defer close(told)
-		tick := time.NewTicker(tellEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-tick.C:
-				m.Took = time.Since(began)
-				s.report(m)
-			}
+	ctx, stop := context.WithCancel(context.Background())
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		for range pace.Every(ctx, tellEvery) {
+			m.Took = time.Since(began)
+			s.report(m)
 		}
-	}()
-	defer func() { close(done); <-told }()
+	})
+	defer telling.Wait()
+	defer stop()
 	return work()
 }
 

@@ -118,7 +118,7 @@ func TestOpenRefusesUnknownMigrations(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
-	if _, err := sqlstore.Open(t.Context(), "sqlite", dir); err == nil || !strings.Contains(err.Error(), "does not know (14): use the sluice that set it up") {
+	if _, err := sqlstore.Open(t.Context(), "sqlite", dir, nil); err == nil || !strings.Contains(err.Error(), "does not know (14): use the sluice that set it up") {
 		t.Errorf("Open = %v, want that migration 14 is not known", err)
 	}
 }
@@ -280,7 +280,7 @@ func TestLackingMigration(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
-	if s, err = sqlstore.Open(t.Context(), "sqlite", dir); err == nil {
+	if s, err = sqlstore.Open(t.Context(), "sqlite", dir, nil); err == nil {
 		s.Close()
 		t.Fatal("it was opened")
 	}

@@ -87,7 +87,8 @@ func limitFiles(pid int, most uint64) error {
 	return limit(&now, nil)
 }
 
-// mostFailed is how many of a hundred calls may fail while one of three nodes is sick.
+// mostFailed is how many of a hundred calls may fail while one of three nodes is sick: 30 of the 1500 that a soak makes.
+// Calls fail until the node is left out, so the short form, which makes fewer, allows as many.
 const mostFailed = 2
 
 // A node that cannot serve is left out, by load balancers that only look at connections (nginx) and by those that ask
@@ -199,7 +200,11 @@ func (c *cluster) readOnly(value string) {
 // testSick makes a node sick under load and counts the calls that fail. Callers do not retry.
 func testSick(t *testing.T, c *cluster, s sickness, address, key string) {
 	t.Helper()
-	const calls = 1500
+	const most = 1500
+	calls := 500
+	if soak() {
+		calls = most
+	}
 	c.exact()
 	sick := c.nodes[2]
 	seed := newSeed(t)
@@ -236,8 +241,8 @@ func testSick(t *testing.T, c *cluster, s sickness, address, key string) {
 	ids := l.finish()
 	failed, all := len(l.failed), len(l.attempts)-before
 	t.Logf("soak: sick node: %s: %s; %d of %d calls failed; %s; seed %d", s.name, l.summary(), failed, all, why, seed)
-	if failed*100 > all*mostFailed {
-		t.Errorf("%d of %d calls failed, want at most %d in a hundred, such as\n\t%s", failed, all, mostFailed, l.failed[0])
+	if failed*100 > max(all, most)*mostFailed {
+		t.Errorf("%d of %d calls failed, want at most %d in a hundred of %d, such as\n\t%s", failed, all, mostFailed, max(all, most), l.failed[0])
 	}
 	c.checkBooks(ids)
 }

@@ -196,18 +196,25 @@ func (s *State) forget(now time.Time) {
 // Dated returns a copy of the catalog in which every model without a configured date has the date
 // that joined returns for its id.
 func (c *Catalog) Dated(joined func(id string) time.Time) *Catalog {
+	return c.with(func(m *Model) {
+		if m.Created == 0 || m.joins {
+			m.Created, m.joins = joined(m.ID).Unix(), true
+		}
+	})
+}
+
+// with returns a copy of the catalog with a change to each model, which must leave it valid.
+func (c *Catalog) with(change func(*Model)) *Catalog {
 	models := make([]Model, len(c.models))
 	for i, m := range c.models {
 		models[i] = *m
-		if m.Created == 0 || m.joins {
-			models[i].Created, models[i].joins = joined(m.ID).Unix(), true
-		}
+		change(&models[i])
 	}
-	dated, err := New(models)
+	changed, err := New(models)
 	if err != nil {
-		panic("catalog: " + err.Error()) // c was valid, and dates cannot make it invalid
+		panic("catalog: " + err.Error()) // c was valid
 	}
-	return dated
+	return changed
 }
 
 // revision returns a hash of the part of the catalog that does not change on its own: the fixed

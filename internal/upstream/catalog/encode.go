@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"sluice/internal/kit/jsonscan"
 )
 
 // wireModel is the JSON form of a model. The members are in the order of the table in the API
@@ -102,14 +104,11 @@ func encodeModel(m *Model, verbose bool) []byte {
 			}
 		}
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	// Descriptions may contain <, > and &. The reply is JSON, not HTML, so they stay readable.
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(w); err != nil {
+	b, err := jsonscan.Marshal(w)
+	if err != nil {
 		panic("catalog: a model that cannot be encoded: " + err.Error()) // strings, numbers and bools always can
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return b
 }
 
 // decimal returns v divided by 10^places as an exact decimal: decimal(1500, 3) is 1.5. The value

@@ -19,23 +19,16 @@ func (c *Catalog) Tiered(tiers map[string]Tier, now time.Time) *Catalog {
 	if len(tiers) == 0 {
 		return c
 	}
-	models := make([]Model, len(c.models))
-	for i, m := range c.models {
-		models[i] = *m
+	return c.with(func(m *Model) {
 		t, ok := tiers[m.ID]
 		if !ok || m.Router {
-			continue
+			return
 		}
-		models[i].Moved = true
+		m.Moved = true
 		if now.Before(t.From) {
-			models[i].Upcoming = &t
+			m.Upcoming = &t
 		} else {
-			models[i].Plan, models[i].StaffOnly = t.Plan, false
+			m.Plan, m.StaffOnly = t.Plan, false
 		}
-	}
-	tiered, err := New(models)
-	if err != nil {
-		panic("catalog: " + err.Error()) // c was valid, and so are the tiers
-	}
-	return tiered
+	})
 }

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
@@ -88,17 +86,14 @@ func refused(status int, advice string, cause error) *Failure {
 // server's.
 func spoken(err error) *jsonrpc.Error {
 	var answer *jsonrpc.Error
-	if !errors.As(err, &answer) || answer.Code == notSent.code && answer.Message == notSent.message {
+	if !errors.As(err, &answer) || answer.Code == notSent && answer.Message == "rejected by transport" {
 		return nil
 	}
 	return answer
 }
 
-// notSent is how the library reports a request that its transport rejected.
-var notSent = struct {
-	code    int64
-	message string
-}{-32005, "rejected by transport"}
+// notSent is the code with which the library reports a request that its transport rejected.
+const notSent = -32005
 
 // within returns a context with a time limit. If the limit is what ends it, ended explains that.
 func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
@@ -116,14 +111,5 @@ func ended(ctx context.Context) *Failure {
 // maxSentence is how many bytes of a server's error message are passed on.
 const maxSentence = 500
 
-// clean makes a server's text printable and short. Line breaks and control characters become
-// spaces, so that the text cannot forge log lines or terminal output.
-func clean(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if !unicode.IsGraphic(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, ""))
-	return excerpt.Of(strings.Join(strings.Fields(s), " "), maxSentence)
-}
+// clean makes a server's text printable and short, so that it cannot forge log lines or terminal output.
+func clean(s string) string { return excerpt.Of(excerpt.Line(s), maxSentence) }

@@ -8,9 +8,11 @@
 package mcpclient
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -28,7 +30,6 @@ type Options struct {
 	CallTimeout      time.Duration // limit for one tool call; default 60 s
 	DiscoveryTimeout time.Duration // limit for connecting and listing the tools; default 20 s
 	MaxResult        int           // maximum size of one result in bytes; default 1 MiB
-	CacheFor         time.Duration // how long a tool list is cached; default 30 s; negative: never
 
 	// LocalURL returns the address of our own MCP server, which a reload may change. Local returns the handler that serves it in
 	// process to calls that are nested this deep. If Local is nil, the address is treated like any
@@ -59,8 +60,9 @@ type list struct {
 }
 
 const (
-	maxLists    = 256       // maximum number of cached lists
-	maxListSize = 256 << 10 // maximum size of a cached list in bytes; larger ones are not cached
+	cacheFor    = 30 * time.Second // how long a list is cached
+	maxLists    = 256              // maximum number of cached lists
+	maxListSize = 256 << 10        // maximum size of a cached list in bytes; larger ones are not cached
 )
 
 // New returns a client that dials through the guard. A nil opts means the defaults.
@@ -70,18 +72,9 @@ func New(guard *netguard.Guard, opts *Options) *Client {
 		c.opts = *opts
 	}
 	o := &c.opts
-	if o.CallTimeout == 0 {
-		o.CallTimeout = 60 * time.Second
-	}
-	if o.DiscoveryTimeout == 0 {
-		o.DiscoveryTimeout = 20 * time.Second
-	}
-	if o.MaxResult == 0 {
-		o.MaxResult = 1 << 20
-	}
-	if o.CacheFor == 0 {
-		o.CacheFor = 30 * time.Second
-	}
+	o.CallTimeout = cmp.Or(o.CallTimeout, time.Minute)
+	o.DiscoveryTimeout = cmp.Or(o.DiscoveryTimeout, 20*time.Second)
+	o.MaxResult = cmp.Or(o.MaxResult, 1<<20)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -147,12 +140,7 @@ func (s *Server) digest() [sha256.Size]byte {
 	sum := sha256.New()
 	note := func(text string) { fmt.Fprint(sum, len(text), " ", text) }
 	note(s.url.String())
-	names := make([]string, 0, len(s.header))
-	for name := range s.header {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(s.header)) {
 		note(name)
 		note(s.header[name][0])
 	}
@@ -267,21 +255,17 @@ func (c *Client) learn(key [sha256.Size]byte, tools []Tool) {
 	for i := range tools {
 		size += tools[i].size()
 	}
-	if size > maxListSize || c.opts.CacheFor < 0 {
+	if size > maxListSize {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.opts.Now()
 	if len(c.lists) >= maxLists {
-		for other, l := range c.lists {
-			if !now.Before(l.expires) {
-				delete(c.lists, other)
-			}
-		}
+		maps.DeleteFunc(c.lists, func(_ [sha256.Size]byte, l list) bool { return !now.Before(l.expires) })
 	}
 	if len(c.lists) < maxLists {
-		c.lists[key] = list{tools, now.Add(c.opts.CacheFor)}
+		c.lists[key] = list{tools, now.Add(cacheFor)}
 	}
 }
 

@@ -26,23 +26,14 @@ func Counts(err error) bool {
 	return !own
 }
 
-// ownError marks the cause of a fault that depends on the request. cause may be nil.
-type ownError struct{ cause error }
-
-// Error implements error. It says what the cause says, so that logs read the same.
-func (e *ownError) Error() string {
-	if e.cause == nil {
-		return "only this request fails"
-	}
-	return e.cause.Error()
-}
-
-// Unwrap makes the cause visible to errors.Is and errors.As.
-func (e *ownError) Unwrap() error { return e.cause }
+// ownError marks the cause of a fault that depends on the request.
+type ownError struct{ marked }
 
 // Own marks a fault as one that other requests would not meet, and returns it. The caller may try again, other upstreams
 // may be asked, and the health of this one stays as it was.
-func Own(f *fault.Fault) *fault.Fault { return f.Because(&ownError{errors.Unwrap(f)}) }
+func Own(f *fault.Fault) *fault.Fault {
+	return f.Because(&ownError{marked{"only this request fails", errors.Unwrap(f)}})
+}
 
 // said is what the body of an error says. Every field may be empty.
 type said struct {

@@ -184,15 +184,19 @@ func (c *Client) FetchJSON(ctx context.Context, u *url.URL, header http.Header, 
 	if err := c.Fetch(ctx, &reply, u, header); err != nil {
 		return err
 	}
-	defer reply.Close(true)
-	raw, err := reply.Whole()
-	if err != nil {
-		return err
+	return reply.decode(v)
+}
+
+// decode reads the whole body into v and closes the reply.
+func (r *Reply) decode(v any) error {
+	raw, err := r.Whole()
+	if err == nil {
+		if wrong := json.Unmarshal(raw, v); wrong != nil {
+			err = Garbled(wrong)
+		}
 	}
-	if err := json.Unmarshal(raw, v); err != nil {
-		return Garbled(err)
-	}
-	return nil
+	_ = r.Close(err == nil) // all that is needed was read
+	return err
 }
 
 // Reacher is implemented by adapters that can try to connect to their upstream. Not every adapter is one.

@@ -196,18 +196,19 @@ func ReadUsage(raw []byte) (chat.Usage, bool) {
 	if json.Unmarshal(raw, &w) != nil || w.Prompt <= 0 && w.Completion <= 0 {
 		return chat.Usage{}, false
 	}
-	// On the wire the prompt includes its cached tokens and the completion its reasoning; the parts of a
-	// chat.Usage are disjoint.
-	prompt, completion := ClampTokens(w.Prompt), ClampTokens(w.Completion)
 	if r := w.CompletionDetails.Reasoning; r > 0 && string(w.Total) == strconv.Itoa(w.Prompt+w.Completion+r) {
-		completion = ClampTokens(w.Completion + r) // xAI does not include them, as its total shows
+		w.Completion += r // xAI does not include them, as its total shows
 	}
-	u := chat.Usage{
-		Cached:    min(ClampTokens(w.PromptDetails.Cached), prompt),
-		Reasoning: min(ClampTokens(w.CompletionDetails.Reasoning), completion),
-	}
+	return Disjoint(w.Prompt, w.PromptDetails.Cached, w.Completion, w.CompletionDetails.Reasoning), true
+}
+
+// Disjoint returns figures of a wire on which the prompt includes its cached tokens and the completion its reasoning. The
+// parts of a chat.Usage are disjoint. Figures out of range are clamped.
+func Disjoint(prompt, cached, completion, reasoning int) chat.Usage {
+	prompt, completion = ClampTokens(prompt), ClampTokens(completion)
+	u := chat.Usage{Cached: min(ClampTokens(cached), prompt), Reasoning: min(ClampTokens(reasoning), completion)}
 	u.Prompt, u.Completion = prompt-u.Cached, completion-u.Reasoning
-	return u, true
+	return u
 }
 
 // maxTokens is more than any call can consume. A larger figure is an error of the upstream.

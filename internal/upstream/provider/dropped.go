@@ -27,11 +27,9 @@ func (c *Call) Drop(names ...string) {
 	}
 }
 
-// DropUnread drops every field that the reference does not list. Only upstreams of OpenAI's dialect get those.
-func (c *Call) DropUnread() { c.DropUnreadBut() }
-
-// DropUnreadBut is DropUnread except for fields that the adapter has passed on.
-func (c *Call) DropUnreadBut(passed ...string) {
+// DropUnread drops every field that the reference does not list, except for those that the adapter has passed on. Only
+// upstreams of OpenAI's dialect get the others.
+func (c *Call) DropUnread(passed ...string) {
 	for name, value := range c.Request.Unread() {
 		if chat.Asks(value) && IsFieldName(name) && !slices.Contains(passed, name) {
 			c.Omit(name)
@@ -52,14 +50,12 @@ func (c *Call) Omit(name string) {
 func (c *Call) DropCaches() {
 	for i := range c.Request.Messages {
 		if len(c.Request.Messages[i].Caches()) > 0 {
-			c.Omit("cache_control")
-			return
+			c.Omit("cache_control") // once
 		}
 	}
 	for i := range c.Request.Tools {
 		if _, ok := c.Request.Tools[i].Cache(); ok {
 			c.Omit("cache_control")
-			return
 		}
 	}
 }

@@ -2,7 +2,6 @@ package provider
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -50,11 +49,7 @@ func (c *Client) PostJSON(ctx context.Context, u *url.URL, header http.Header, b
 	if err := c.Post(ctx, &reply, u, header, body); err != nil {
 		return nil, err
 	}
-	raw, err := reply.Whole()
-	if err == nil && json.Unmarshal(raw, v) != nil {
-		err = Garbled(errors.New("a reply that is not the JSON that was expected"))
-	}
-	_ = reply.Close(err == nil) // all that is needed was read
+	err := reply.decode(v)
 	if f, ok := errors.AsType[*fault.Fault](err); ok {
 		return nil, Sent(f)
 	}

@@ -9,9 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
-	"unicode"
 
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
@@ -27,25 +25,33 @@ var ErrWanted = errors.New("the caller asked for this failure")
 
 // Unreachable returns the fault of an upstream that could not be called: no connection, or no headers.
 func Unreachable(err error) *fault.Fault {
-	return fault.New(fault.Unavailable, "The model's provider cannot be reached at the moment. Try again shortly.").After(time.Second).Because(&failure{"unreachable", scrub(err)})
+	return unavailable("unreachable", scrub(err), "The model's provider cannot be reached at the moment. Try again shortly.")
 }
 
-// failure is the cause of a fault of an upstream, with a word for it. Operators find the word with the request.
-type failure struct {
-	word  string
-	cause error // may be nil
+// unavailable returns the fault of a failure, which a retry may get over.
+func unavailable(word string, cause error, message string) *fault.Fault {
+	return fault.New(fault.Unavailable, "%s", message).After(time.Second).Because(&failure{marked{word, cause}})
+}
+
+// marked is a cause about which something more is known. It says what the cause says, so that logs read the same.
+type marked struct {
+	word  string // said if there is no cause
+	cause error  // may be nil
 }
 
 // Error implements error.
-func (f *failure) Error() string {
-	if f.cause == nil {
-		return f.word
+func (m *marked) Error() string {
+	if m.cause == nil {
+		return m.word
 	}
-	return f.cause.Error()
+	return m.cause.Error()
 }
 
-// Unwrap returns the cause.
-func (f *failure) Unwrap() error { return f.cause }
+// Unwrap makes the cause visible to errors.Is and errors.As.
+func (m *marked) Unwrap() error { return m.cause }
+
+// failure is the cause of a fault of an upstream. Operators find its word with the request.
+type failure struct{ marked }
 
 // WasUnreachable reports whether an error is that of Unreachable.
 func WasUnreachable(err error) bool {
@@ -71,22 +77,13 @@ func Word(err error) (word string, status int) {
 	return "failed", 0
 }
 
-// sentError marks the cause of a fault that came after the whole request had been sent. cause may be nil.
-type sentError struct{ cause error }
-
-// Error implements error.
-func (e *sentError) Error() string {
-	if e.cause == nil {
-		return "the request had been sent"
-	}
-	return e.cause.Error()
-}
-
-// Unwrap returns the cause.
-func (e *sentError) Unwrap() error { return e.cause }
+// sentError marks the cause of a fault that came after the whole request had been sent.
+type sentError struct{ marked }
 
 // Sent marks a fault that came after the whole request had been sent, and returns it.
-func Sent(f *fault.Fault) *fault.Fault { return f.Because(&sentError{errors.Unwrap(f)}) }
+func Sent(f *fault.Fault) *fault.Fault {
+	return f.Because(&sentError{marked{"the request had been sent", errors.Unwrap(f)}})
+}
 
 // WasSent reports whether an error of Adapter.Open came after the whole request had been sent to the upstream.
 // From then on the caller pays for the prompt (docs/accounting.md). An upstream that refused a request has read
@@ -101,12 +98,12 @@ func WasSent(err error) bool {
 
 // Cut returns the fault of a reply that broke off. err is the cause; it is scrubbed for the log.
 func Cut(err error) *fault.Fault {
-	return fault.New(fault.Unavailable, "The model's provider broke off before the reply was complete. Try again.").After(time.Second).Because(&failure{"cut off", scrub(err)})
+	return unavailable("cut off", scrub(err), "The model's provider broke off before the reply was complete. Try again.")
 }
 
 // Garbled returns the fault of a reply that is not in the upstream's dialect. err goes to the log as it is.
 func Garbled(err error) *fault.Fault {
-	return fault.New(fault.Unavailable, "The model's provider sent a reply that cannot be read. Try again.").After(time.Second).Because(&failure{"unreadable", err})
+	return unavailable("unreadable", err, "The model's provider sent a reply that cannot be read. Try again.")
 }
 
 // ErrTooLong is the cause of TooLong. The same request would most likely be answered in the same way, so it is not
@@ -115,19 +112,17 @@ var ErrTooLong = errors.New("the reply is too long")
 
 // TooLong returns the fault of a reply that exceeds a bound.
 func TooLong() *fault.Fault {
-	return fault.New(fault.Unavailable, "The model's provider sent a reply that is too long. Try again.").After(time.Second).Because(&failure{"too long", ErrTooLong})
+	return unavailable("too long", ErrTooLong, "The model's provider sent a reply that is too long. Try again.")
 }
 
 // Stalled returns the fault of a reply that paused for longer than silence.
 func Stalled(silence time.Duration) *fault.Fault {
-	return fault.New(fault.Unavailable, "The model's provider stopped answering in the middle of the reply. Try again.").After(time.Second).
-		Because(&failure{"stalled", fmt.Errorf("nothing came for %s", silence)})
+	return unavailable("stalled", fmt.Errorf("nothing came for %s", silence), "The model's provider stopped answering in the middle of the reply. Try again.")
 }
 
 // Late returns the fault of a reply without any content within patience.
 func Late(patience time.Duration) *fault.Fault {
-	return fault.New(fault.Unavailable, "The model's provider did not begin to answer in time. Try again.").After(time.Second).
-		Because(&failure{"late", fmt.Errorf("no content came within %s", patience)})
+	return unavailable("late", fmt.Errorf("no content came within %s", patience), "The model's provider did not begin to answer in time. Try again.")
 }
 
 // Failed returns the fault of a reply with status 200 that has an error in it; raw is the error object. Some
@@ -141,8 +136,7 @@ func Failed(raw []byte) *fault.Fault {
 	if s.callers(status, nil) {
 		return refusal(status, nil, &s, true)
 	}
-	return fault.New(fault.Unavailable, "The model's provider failed while it answered. Try again.").After(time.Second).
-		Because(&failure{"failed", fmt.Errorf("the upstream says: %s", s.message)})
+	return unavailable("failed", fmt.Errorf("the upstream says: %s", s.message), "The model's provider failed while it answered. Try again.")
 }
 
 // Refused returns the fault of a reply with an error status. If the caller caused it, the caller gets the
@@ -268,15 +262,7 @@ var secrets = regexp.MustCompile(`(?i)\b[a-z]+://\S+` +
 
 // cleaned returns a message that is fit for a caller: printable, on one line, at most 400 bytes, without secrets.
 func cleaned(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if !unicode.IsGraphic(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, ""))
-	s = secrets.ReplaceAllString(s, "…")
-	s = strings.Join(strings.Fields(s), " ")
-	return excerpt.Of(s, 400)
+	return excerpt.Of(secrets.ReplaceAllString(excerpt.Line(s), "…"), 400)
 }
 
 // quoted matches what net/http quotes of a reply that is not HTTP. It may be anything.

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"fmt"
+	"iter"
 	"net/url"
 	"strings"
 
@@ -22,11 +23,11 @@ func Remote(req *chat.Request) string {
 	if o := req.Original; o != nil && path == "" {
 		path = o.Remote
 	}
-	if path == "" {
-		eachRemoteImage(req, func(at, _ string) bool {
-			path = at
-			return false
-		})
+	for at := range remoteImages(req) {
+		if path != "" {
+			break
+		}
+		path = at
 	}
 	return path
 }
@@ -36,7 +37,7 @@ func Remote(req *chat.Request) string {
 // written. A model that runs inside the operator's network gets no addresses at all: a public name may
 // resolve to a private address there, and we are not the ones who resolve it. Nor does it get members of content
 // parts that nobody here knows, since any of them may be an address to it.
-func CheckAddresses(req *chat.Request, m *catalog.Model) (err error) {
+func CheckAddresses(req *chat.Request, m *catalog.Model) error {
 	if m.NoImageURLs {
 		if o := req.Original; o != nil && o.Remote != "" {
 			return fault.New(fault.Invalid, "The model %q takes documents only as data, not by their address.", m.ID).At(o.Remote)
@@ -45,31 +46,28 @@ func CheckAddresses(req *chat.Request, m *catalog.Model) (err error) {
 			return fault.New(fault.Invalid, "The model %q takes content only as text and as data. This field might be an address, or lead to one; leave it out, or send the content itself in base64.", m.ID).At(at)
 		}
 	}
-	eachRemoteImage(req, func(at, address string) bool {
+	for at, address := range remoteImages(req) {
 		switch why := Unfetchable(address); {
 		case why != "":
-			err = fault.New(fault.Invalid, "This image cannot be fetched: %s. Give an address on the public internet, or send the image as a data: URL.", why).At(at)
+			return fault.New(fault.Invalid, "This image cannot be fetched: %s. Give an address on the public internet, or send the image as a data: URL.", why).At(at)
 		case m.NoImageURLs:
-			err = fault.New(fault.Invalid, "The model %q takes images only as data: URLs, not by their address.", m.ID).At(at)
+			return fault.New(fault.Invalid, "The model %q takes images only as data: URLs, not by their address.", m.ID).At(at)
 		}
-		return err == nil
-	})
-	return err
+	}
+	return nil
 }
 
-// eachRemoteImage calls visit for each image that is given by an address, with its path within the request,
-// until visit returns false.
-func eachRemoteImage(req *chat.Request, visit func(path, address string) bool) {
-	if req.Images() == 0 {
-		return // most requests
-	}
-	for i := range req.Messages {
-		for j, p := range req.Messages[i].Content.Parts() {
-			if !p.IsRemote() {
-				continue
-			}
-			if !visit(fmt.Sprintf("messages[%d].content[%d].image_url.url", i, j), p.ImageURL()) {
-				return
+// remoteImages yields the images that are given by an address: the path within the request, and the address.
+func remoteImages(req *chat.Request) iter.Seq2[string, string] {
+	return func(yield func(path, address string) bool) {
+		if req.Images() == 0 {
+			return // most requests
+		}
+		for i := range req.Messages {
+			for j, p := range req.Messages[i].Content.Parts() {
+				if p.IsRemote() && !yield(fmt.Sprintf("messages[%d].content[%d].image_url.url", i, j), p.ImageURL()) {
+					return
+				}
 			}
 		}
 	}
@@ -99,9 +97,7 @@ func Unfetchable(address string) string {
 	}
 	u, err := url.Parse(address)
 	switch {
-	case err != nil || u.Opaque != "" || u.Host == "":
-		return "its address is not an http or https URL"
-	case u.Scheme != "http" && u.Scheme != "https": // Parse has made it lower case
+	case err != nil || u.Opaque != "" || u.Host == "" || u.Scheme != "http" && u.Scheme != "https": // Parse has made it lower case
 		return "its address is not an http or https URL"
 	case u.User != nil:
 		return "its address has a user name in it"
@@ -110,4 +106,15 @@ func Unfetchable(address string) string {
 		return "its host is not on the public internet"
 	}
 	return ""
+}
+
+// Inside reports whether a provider is in the operator's network, as far as its kind and address tell. Such a
+// provider would fetch an image's address from there, where a caller has no business.
+func Inside(kind, baseURL string) bool {
+	switch kind {
+	case "vllm", "llamacpp", "lmstudio", "ollama": // run by the operator, wherever that is
+		return true
+	}
+	u, err := url.Parse(baseURL)
+	return err != nil || u.Scheme != "https" || netguard.CheckHost(u.Hostname()) != nil
 }

@@ -23,6 +23,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"sluice/internal/prompt/allowance"
 	"sluice/internal/prompt/chat"
@@ -178,4 +179,14 @@ type ToolPiece struct {
 	Name      string
 	Arguments string // a piece of the arguments' text, to be appended to those before
 	Custom    bool   // the call is of a custom tool, whose Arguments are any text instead of JSON
+}
+
+// Listed is a model as its upstream lists it. Fields that the upstream does not give are zero.
+type Listed struct {
+	ID            string    // the name to call it by
+	Name          string    // the name to show to people
+	ContextLength int       // tokens
+	MaxOutput     int       // tokens
+	Embeds        bool      // it makes embeddings and takes no part in chat completions
+	Shutdown      time.Time // the day on which the vendor ends it
 }

@@ -92,10 +92,7 @@ func (p *Plan) Next(now time.Time, fits func(*catalog.Model) bool) (Attempt, boo
 		}
 	}
 	// No healthy target is left: now those that are open and answered a moment ago.
-	if a, ok := p.draw(p.route, now, sought); ok {
-		return a, true
-	}
-	for _, rt := range p.fallbacks {
+	for rt := range p.routes {
 		if a, ok := p.draw(rt, now, sought); ok {
 			return a, true
 		}
@@ -103,12 +100,19 @@ func (p *Plan) Next(now time.Time, fits func(*catalog.Model) bool) (Attempt, boo
 	return Attempt{}, false
 }
 
+// routes yields the route of the model, and those of its fallbacks.
+func (p *Plan) routes(yield func(*route) bool) {
+	if yield(p.route) {
+		slices.Values(p.fallbacks)(yield)
+	}
+}
+
 // GiveUp excludes the target of the last attempt: another attempt there would fail in the same way.
 func (p *Plan) GiveUp() { p.out = append(p.out, p.last) }
 
 // GiveUpModel excludes every target of the last attempt's model.
 func (p *Plan) GiveUpModel() {
-	for _, rt := range append([]*route{p.route}, p.fallbacks...) {
+	for rt := range p.routes {
 		if slices.Contains(rt.targets, p.last) {
 			p.out = append(p.out, rt.targets...)
 		}
@@ -193,7 +197,7 @@ func (p *Plan) Again(now time.Time) (time.Duration, bool) {
 	p.from = len(p.tried)
 	soonest, worth := time.Duration(math.MaxInt64), false
 	later := soonest // until a breaker lets somebody through
-	look := func(rt *route) {
+	for rt := range p.routes {
 		for _, t := range rt.targets {
 			if t.isDrained() {
 				continue // nobody knows until when
@@ -206,10 +210,6 @@ func (p *Plan) Again(now time.Time) (time.Duration, bool) {
 				soonest, worth = min(soonest, d), true
 			}
 		}
-	}
-	look(p.route)
-	for _, rt := range p.fallbacks {
-		look(rt)
 	}
 	if !worth && later == math.MaxInt64 {
 		return 0, false

@@ -122,21 +122,21 @@ func (r *Routes) known(at place) *Health {
 
 // Targets returns the health of every target.
 func (r *Routes) Targets(now time.Time) []TargetHealth {
-	all := make([]TargetHealth, len(r.targets))
-	for i, t := range r.targets {
-		all[i] = t.Health(now)
-	}
-	return all
+	return healthOf(r.targets, now)
 }
 
 // Of returns the health of one model's targets; nil if the catalog does not have the model.
 func (r *Routes) Of(m *catalog.Model, now time.Time) []TargetHealth {
-	rt := r.byModel[m]
-	if rt == nil {
-		return nil
+	if rt := r.byModel[m]; rt != nil {
+		return healthOf(rt.targets, now)
 	}
-	all := make([]TargetHealth, len(rt.targets))
-	for i, t := range rt.targets {
+	return nil
+}
+
+// healthOf returns the health of targets.
+func healthOf(targets []*Target, now time.Time) []TargetHealth {
+	all := make([]TargetHealth, len(targets))
+	for i, t := range targets {
 		all[i] = t.Health(now)
 	}
 	return all

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/kit/health"
 	"sluice/internal/kit/pace"
 	"sluice/internal/kit/seal"
 	"sluice/internal/prompt/chat"
@@ -45,8 +46,6 @@ const (
 	movesEvery = time.Second
 	movesSpan  = 10 * time.Second // what a round reads again, since transactions may end in another order
 	mostMoves  = 1000
-
-	reportEvery = time.Minute // the shortest time between two log lines about a failing database
 )
 
 // ConversationID names a conversation on all nodes. It is a hash under a key of the service, so whoever reads
@@ -75,10 +74,10 @@ type sharing struct {
 	secret [seal.IDSize]byte // what ids are hashed under; the same on all nodes
 	log    *slog.Logger
 
-	looks    chan struct{} // a semaphore: one element for each request that asks the database
-	rest     atomic.Int64  // until when nobody asks, Unix nanoseconds
-	reported atomic.Int64  // when a failing database was last logged, Unix nanoseconds
-	woken    chan struct{} // has one element if there may be something in unwritten
+	looks   chan struct{}  // a semaphore: one element for each request that asks the database
+	rest    atomic.Int64   // until when nobody asks, Unix nanoseconds
+	trouble health.Trouble // with the database
+	woken   chan struct{}  // has one element if there may be something in unwritten
 
 	mu        sync.Mutex // guards unwritten
 	unwritten map[ConversationID]string
@@ -123,7 +122,7 @@ func (s *sharing) find(ctx context.Context, id ConversationID) string {
 	if err != nil && ctx.Err() == nil {
 		// A database that is away would cost every such request its 50 ms, and a connection.
 		s.rest.Store(time.Now().Add(restAfter).UnixNano())
-		s.report("the models of conversations cannot be looked up; those of other nodes may continue with another model", err)
+		s.trouble.Failed(s.log, "the models of conversations cannot be looked up; those of other nodes may continue with another model", err)
 	}
 	return model
 }
@@ -163,7 +162,7 @@ func (s *sharing) write(ctx context.Context) {
 			return
 		}
 		if err := s.store.KeepConversations(ctx, list, stickFor); err != nil {
-			s.report("the models of conversations cannot be stored; other nodes may continue them with another model", err)
+			s.trouble.Failed(s.log, "the models of conversations cannot be stored; other nodes may continue them with another model", err)
 			s.putBack(list)
 			return // the next tick tries again
 		}
@@ -204,16 +203,8 @@ func (s *sharing) learn(ctx context.Context, moved func([]Conversation)) {
 	defer cancel()
 	list, err := s.store.MovedConversations(ctx, movesSpan, mostMoves)
 	if err != nil {
-		s.report("changes of conversations on other nodes cannot be read", err)
+		s.trouble.Failed(s.log, "changes of conversations on other nodes cannot be read", err)
 		return
 	}
 	moved(list)
-}
-
-// report logs a failure of the database, at most once in reportEvery.
-func (s *sharing) report(message string, err error) {
-	now, last := time.Now().UnixNano(), s.reported.Load()
-	if now-last >= int64(reportEvery) && s.reported.CompareAndSwap(last, now) {
-		s.log.Warn(message, "error", err.Error())
-	}
 }

@@ -159,7 +159,7 @@ func (f *fake) render(ctx context.Context, upstream string) *outcome {
 		return nil
 	}
 	task.Progress = func(percent int) { o.progress = append(o.progress, percent) }
-	o.err = video.Remote(v, &video.RemoteOptions{Pause: 5 * time.Millisecond}).Render(ctx, &o.film, task)
+	o.err = video.Remote(v, 5*time.Millisecond).Render(ctx, &o.film, task)
 	if o.err != nil && strings.Contains(o.err.Error(), Key) {
 		f.t.Errorf("an error tells the key: %v", o.err)
 	}

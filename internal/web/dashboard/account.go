@@ -87,11 +87,9 @@ func (d *Dashboard) showAccount(w http.ResponseWriter, r *http.Request, v *visit
 
 // accountRefused renders the page again with the problem of one of its forms.
 func (d *Dashboard) accountRefused(w http.ResponseWriter, r *http.Request, v *visitor, view accountView, err error, fields ...string) error {
-	var status int
-	if view.Problems, status, err = refused(err, fields...); err != nil {
-		return err
-	}
-	return d.showAccount(w, r, v, status, view)
+	return again(err, &view.Problems, func(status int) error {
+		return d.showAccount(w, r, v, status, view)
+	}, fields...)
 }
 
 // owner returns who wants to change the account, with the proof that was typed. Package signin
@@ -183,7 +181,7 @@ func (d *Dashboard) closeOtherSessions(w http.ResponseWriter, r *http.Request, v
 		if err := d.Logins.SignOutEverywhere(r.Context(), v.ID, ""); err != nil {
 			return err
 		}
-		d.ui.DropCookie(w, sessionCookie)
+		d.ui.DropCookie(w, webui.SessionCookie)
 		return d.seeOther(w, r, "/signin", "signed-out-all")
 	}
 	if err := d.Logins.SignOutEverywhere(r.Context(), v.ID, v.session.ID); err != nil {
@@ -213,7 +211,7 @@ func (d *Dashboard) closeAccount(w http.ResponseWriter, r *http.Request, v *visi
 	if err := d.Logins.Erase(ctx, v.ID); err != nil {
 		return err
 	}
-	d.ui.DropCookie(w, sessionCookie)
+	d.ui.DropCookie(w, webui.SessionCookie)
 	return d.seeOther(w, r, "/signin", "account-closed")
 }
 

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -55,8 +56,11 @@ type listView struct {
 	Begun bool
 }
 
-// shows are the charts there are.
-var shows = []string{"requests", "tokens", "cost", "latency"}
+// shows are the charts there are, and showNames their names.
+var (
+	shows     = []string{"requests", "tokens", "cost", "latency"}
+	showNames = map[string]string{"requests": "Requests", "tokens": "Tokens", "cost": "List price", "latency": "Latency"}
+)
 
 // maxFilter is the length of a filter at most, in bytes. Names of models may be about as long.
 const maxFilter = 300
@@ -197,45 +201,22 @@ func (d *Dashboard) requestPage(w http.ResponseWriter, r *http.Request, v *visit
 	return d.ui.Render(w, r, http.StatusOK, requestPage(p, &view))
 }
 
-// curlFor returns the command that repeats a request. Prompts are not stored, so it has one of its own.
+// curlFor returns the command that repeats a request, or "" if there is none. Prompts are not stored, so it has one of its own.
 func curlFor(origin string, e *activity.Entry) string {
-	door, model, path := usage.DoorChat, "", ""
+	var door, model, path string
 	if e.Call != nil {
 		door, model = e.Call.Entrance(), e.Call.ModelAsked
 	} else {
 		_, path, _ = strings.Cut(e.Refused.Path, " ")
 		model = e.Refused.Model
-		switch path {
-		case "/v1/responses":
-			door = usage.DoorResponses
-		case "/v1/messages":
-			door = usage.DoorMessages
-		case "/v1/embeddings":
-			door = usage.DoorEmbeddings
-		case "/v1/video/generations/jobs":
-			door = usage.DoorVideos
-		case "/v1/chat/completions":
-		default:
-			return ""
+	}
+	for _, d := range doors {
+		if d.door == door || d.path == path {
+			return fmt.Sprintf("curl %s%s \\\n  -H \"Authorization: Bearer $SLUICE_KEY\" \\\n  -H \"Content-Type: application/json\" \\\n  -d '{\"model\": %q, %s}'",
+				origin, d.path, strings.ReplaceAll(cmp.Or(model, "MODEL"), "'", ""), d.body)
 		}
 	}
-	if model == "" {
-		model = "MODEL"
-	}
-	body := `"messages": [{"role": "user", "content": "Hello!"}]`
-	switch door {
-	case usage.DoorResponses:
-		path, body = "/v1/responses", `"input": "Hello!"`
-	case usage.DoorMessages:
-		path, body = "/v1/messages", `"max_tokens": 1024, `+body
-	case usage.DoorEmbeddings:
-		path, body = "/v1/embeddings", `"input": "Hello!"`
-	case usage.DoorVideos:
-		path, body = "/v1/video/generations/jobs", `"prompt": "A lighthouse at dusk"`
-	default:
-		path = "/v1/chat/completions"
-	}
-	return fmt.Sprintf("curl %s%s \\\n  -H \"Authorization: Bearer $SLUICE_KEY\" \\\n  -H \"Content-Type: application/json\" \\\n  -d '{\"model\": %q, %s}'", origin, path, strings.ReplaceAll(model, "'", ""), body)
+	return ""
 }
 
 // mostChoices is how many models can be chosen from. An alias may stand for any number of names.
@@ -302,53 +283,31 @@ func groupName(view *activityView, s *activity.Series) string {
 	case view.Group == activity.ByStatus && s.Group == activity.NoStatus:
 		return "No reply"
 	case view.Group == activity.ByEnd:
-		return endName(usage.End(s.Group))
+		return cmp.Or(ends[usage.End(s.Group)].name, "Refused")
 	}
 	return s.Group
 }
 
-// endName returns how a call ended, as the page shows it.
-func endName(end usage.End) string {
-	switch end {
-	case usage.EndComplete:
-		return "Completed"
-	case usage.EndHangUp:
-		return "Disconnected"
-	case usage.EndCut:
-		return "Cut off"
-	case usage.EndFailed:
-		return "Failed"
-	}
-	return "Refused"
+// ends are the ways in which a call ends: as the page names them, their colour in charts, and that of their badge. A client
+// that disconnects is not a failure of ours.
+var ends = map[usage.End]struct{ name, class, tone string }{
+	usage.EndComplete: {"Completed", "c0", "good"},
+	usage.EndHangUp:   {"Disconnected", "rest", ""},
+	usage.EndCut:      {"Cut off", "c3", "bad"},
+	usage.EndFailed:   {"Failed", "wrong", "bad"},
 }
 
 // seriesClass returns the colour of series i. What went wrong has colours of its own.
 func seriesClass(view *activityView, s *activity.Series, i int) string {
 	switch {
 	case s.Refused && view.Group == activity.ByStatus:
-		switch s.Group {
-		case "400":
-			return "r0"
-		case "402":
-			return "r1"
-		case "403":
-			return "r2"
-		}
-		return "r3"
+		return cmp.Or(map[string]string{"400": "r0", "402": "r1", "403": "r2"}[s.Group], "r3")
 	case s.Refused:
 		return "r2"
 	case s.Group == activity.Others:
 		return "rest"
 	case view.Group == activity.ByEnd:
-		switch usage.End(s.Group) {
-		case usage.EndComplete:
-			return "c0"
-		case usage.EndHangUp:
-			return "rest"
-		case usage.EndCut:
-			return "c3"
-		}
-		return "wrong"
+		return cmp.Or(ends[usage.End(s.Group)].class, "wrong")
 	case view.Group == activity.ByStatus && (s.Group[0] == '5' || s.Group[0] == '4'):
 		return [...]string{"c3", "wrong"}[s.Group[0]-'4']
 	}
@@ -402,35 +361,12 @@ func chartOf(view *activityView) *webui.Chart {
 			c.Series = append(c.Series, out)
 		}
 	}
-	c.Label = showName(view.Show) + ", " + strings.ToLower(view.Report.Range.Text) + ". The table below has the figures."
+	c.Label = showNames[view.Show] + ", " + strings.ToLower(view.Report.Range.Text) + ". The table below has the figures."
 	return c
 }
 
-// showName returns the name of a chart.
-func showName(show string) string {
-	switch show {
-	case "tokens":
-		return "Tokens"
-	case "cost":
-		return "List price"
-	case "latency":
-		return "Latency"
-	}
-	return "Requests"
-}
-
-// byName returns what calls are grouped by, as the page shows it.
-func byName(by activity.By) string {
-	switch by {
-	case activity.ByKey:
-		return "Key"
-	case activity.ByStatus:
-		return "Status"
-	case activity.ByEnd:
-		return "Outcome"
-	}
-	return "Model"
-}
+// byNames say what calls are grouped by.
+var byNames = map[activity.By]string{activity.ByModel: "Model", activity.ByKey: "Key", activity.ByStatus: "Status", activity.ByEnd: "Outcome"}
 
 // outcomes are the choices of the filter by outcome.
 var outcomes = []struct {
@@ -458,20 +394,6 @@ func percentile(ms int64, known bool) string {
 		return "–"
 	}
 	return webui.Millis(ms)
-}
-
-// ended returns how a call ended and the colour of its badge. A client that disconnects is not
-// a failure of ours.
-func ended(s *usage.Settlement) (text, tone string) {
-	switch s.End {
-	case usage.EndComplete:
-		return "completed", "good"
-	case usage.EndHangUp:
-		return "disconnected", ""
-	case usage.EndCut:
-		return "cut off", "bad"
-	}
-	return "failed", "bad"
 }
 
 // stretch is a part of the time of a request, in units of a drawing that is 200 wide.

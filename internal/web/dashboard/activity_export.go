@@ -1,11 +1,13 @@
 package dashboard
 
 import (
+	"bufio"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"sluice/internal/ledger/activity"
@@ -43,27 +45,21 @@ var requestColumns = []string{
 	"reasoning_tokens", "units", "list_price_usd", "first_token_ms", "latency_ms",
 }
 
-// eachListed calls do with every request of the choice, newest first, up to mostListed. The first part is read before
-// begin is called, so that a failure becomes an error page. A later one cuts the file off.
-func (d *Dashboard) eachListed(r *http.Request, v *visitor, begin func(), do func(x activity.Record)) error {
+// eachListed calls do with every request of the choice, newest first, up to mostListed.
+func (d *Dashboard) eachListed(r *http.Request, v *visitor, do func(x *activity.Record)) error {
 	names, err := d.Activity.Names(r.Context(), v.ID)
 	if err != nil {
 		return err
 	}
 	q, next, n := d.query(v, choiceOf(r)), "", 0
-	for first := true; ; first = false {
+	for {
 		page, err := d.Activity.Requests(r.Context(), q, next, activity.MaxEntries)
-		if err != nil && first {
+		if err != nil {
 			return err
 		}
-		if err != nil {
-			panic(http.ErrAbortHandler) // half a file must not look like a whole one
-		}
-		if first {
-			begin()
-		}
 		for i := range page.Entries {
-			do(page.Entries[i].Record(names))
+			x := page.Entries[i].Record(names)
+			do(&x)
 			n++
 		}
 		if next = page.Next; next == "" || n >= mostListed || r.Context().Err() != nil {
@@ -72,38 +68,41 @@ func (d *Dashboard) eachListed(r *http.Request, v *visitor, begin func(), do fun
 	}
 }
 
+// saveCSV serves a file of CSV. rows calls its argument with every line below the names of the columns.
+func saveCSV(w http.ResponseWriter, name string, columns []string, rows func(line func([]string)) error) error {
+	file := &download{ResponseWriter: w, kind: "text/csv; charset=utf-8", name: name}
+	// csv.Writer remembers its first error, so the results of Write can be ignored.
+	out := csv.NewWriter(file)
+	_ = out.Write(columns)
+	err := rows(func(line []string) { _ = out.Write(line) })
+	if err == nil {
+		out.Flush() // and else the reply may still become an error page
+	}
+	return file.end(err)
+}
+
 // exportCSV writes the requests as CSV.
 func (d *Dashboard) exportCSV(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	// csv.Writer remembers its first error, which means that the browser left.
-	out := csv.NewWriter(w)
-	err := d.eachListed(r, v, func() {
-		w.Header().Set("Content-Type", "text/csv; charset=utf-8")
-		w.Header().Set("Content-Disposition", `attachment; filename="requests.csv"`)
-		_ = out.Write(requestColumns)
-	}, func(x activity.Record) { _ = out.Write(recordOf(&x)) })
-	out.Flush()
-	return err
+	return saveCSV(w, "requests.csv", requestColumns, func(line func([]string)) error {
+		return d.eachListed(r, v, func(x *activity.Record) { line(recordOf(x)) })
+	})
 }
 
 // exportJSON writes the requests as a JSON array, one on each line.
 func (d *Dashboard) exportJSON(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	before := "[\n"
-	err := d.eachListed(r, v, func() {
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Content-Disposition", `attachment; filename="requests.json"`)
-	}, func(x activity.Record) {
+	file := &download{ResponseWriter: w, kind: "application/json", name: "requests.json"}
+	out := bufio.NewWriter(file)
+	before := "["
+	err := d.eachListed(r, v, func(x *activity.Record) {
 		line, _ := json.Marshal(x) // plain fields always encode
-		_, _ = fmt.Fprintf(w, "%s%s", before, line)
-		before = ",\n"
+		_, _ = fmt.Fprintf(out, "%s\n%s", before, line)
+		before = ","
 	})
 	if err != nil {
-		return err
+		return file.end(err)
 	}
-	if before == "[\n" {
-		_, _ = w.Write([]byte("[")) // there were none
-	}
-	_, _ = w.Write([]byte("\n]\n"))
-	return nil
+	_, _ = fmt.Fprintf(out, "%s\n]\n", strings.TrimSuffix(before, ","))
+	return file.end(out.Flush())
 }
 
 // exportDays writes the totals of the last 30 days by day, model and key as CSV. Column names are part of the format:
@@ -119,27 +118,24 @@ func (d *Dashboard) exportDays(w http.ResponseWriter, r *http.Request, v *visito
 	}
 	c := choiceOf(r)
 	narrow := usage.Narrow{KeyID: c.Key, Model: c.Model}
-	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
-	w.Header().Set("Content-Disposition", `attachment; filename="usage.csv"`)
-	// csv.Writer remembers its first error, so the results of Write can be ignored.
-	out := csv.NewWriter(w)
-	_ = out.Write([]string{
+	columns := []string{
 		"day", "model", "key_id", "key_name", "requests", "not_complete", "prompt_tokens", "cached_tokens", "completion_tokens",
 		"reasoning_tokens", "cost_usd", "unpriced_requests", "mean_latency_ms", "mean_first_token_ms",
-	})
-	for i := range rows {
-		row := &rows[i]
-		if !narrow.Wants(&usage.Kind{KeyID: row.KeyID, Model: row.Model}) {
-			continue
-		}
-		n := func(v int64) string { return strconv.FormatInt(v, 10) }
-		_ = out.Write([]string{
-			row.Start.Format(time.DateOnly), inert(row.Model), row.KeyID, inert(names.Of(row.KeyID)), n(row.Requests), n(row.Failed), n(row.Prompt), n(row.Cached),
-			n(row.Completion), n(row.Reasoning), fmt.Sprintf("%.6f", float64(row.CostMicro)/1e6), n(row.Unpriced), n(mean(row.LatencyMS, row.First)), n(mean(row.FirstMS, row.First)),
-		})
 	}
-	out.Flush() // an error means that the browser left
-	return nil
+	return saveCSV(w, "usage.csv", columns, func(line func([]string)) error {
+		for i := range rows {
+			row := &rows[i]
+			if !narrow.Wants(&usage.Kind{KeyID: row.KeyID, Model: row.Model}) {
+				continue
+			}
+			n := func(v int64) string { return strconv.FormatInt(v, 10) }
+			line([]string{
+				row.Start.Format(time.DateOnly), inert(row.Model), row.KeyID, inert(names.Of(row.KeyID)), n(row.Requests), n(row.Failed), n(row.Prompt), n(row.Cached),
+				n(row.Completion), n(row.Reasoning), fmt.Sprintf("%.6f", float64(row.CostMicro)/1e6), n(row.Unpriced), n(mean(row.LatencyMS, row.First)), n(mean(row.FirstMS, row.First)),
+			})
+		}
+		return nil
+	})
 }
 
 // inert returns text so that a spreadsheet does not run it as a formula. Names of keys are

@@ -1,6 +1,8 @@
 package dashboard
 
 import (
+	"slices"
+
 	"github.com/a-h/templ"
 
 	"sluice/internal/web/webui"
@@ -53,5 +55,5 @@ func (f *keyForm) limited() bool {
 			return true
 		}
 	}
-	return f.Requests+f.Tokens+f.Units+f.Addresses+f.Expires != "" || len(f.Models) > 0
+	return slices.ContainsFunc(keyFields[1:], func(name string) bool { return f.Get(name) != "" })
 }

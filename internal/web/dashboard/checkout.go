@@ -2,9 +2,12 @@ package dashboard
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 
 	"sluice/internal/account/billing"
 	"sluice/internal/kit/fault"
+	"sluice/internal/web/webui"
 )
 
 // Payment processors send customers to these pages: PlanPath is where one sends them back to, and CheckoutPath and
@@ -63,7 +66,7 @@ func (d *Dashboard) payTest(w http.ResponseWriter, r *http.Request, v *visitor) 
 		p, confirm, err = d.Billing.PayTest(r.Context(), v.ID, id, r.FormValue("card"))
 	}
 	if err != nil {
-		_, text, rest := complaint(err)
+		_, text, rest := webui.Complaint(err)
 		if rest != nil {
 			return rest
 		}
@@ -71,7 +74,7 @@ func (d *Dashboard) payTest(w http.ResponseWriter, r *http.Request, v *visitor) 
 	}
 	// Still open: the card was declined, or it needs confirmation.
 	if p.Open() {
-		problem := sentence(p.Reason)
+		problem := webui.Sentence(p.Reason)
 		if problem == "" && !confirm {
 			problem = "The card was declined. Try another one."
 		}
@@ -92,7 +95,7 @@ func (d *Dashboard) testCard(w http.ResponseWriter, r *http.Request, v *visitor)
 // saveTestCard saves the chosen test card as the payment method.
 func (d *Dashboard) saveTestCard(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	if _, err := d.Billing.SetTestCard(r.Context(), v.ID, r.FormValue("card")); err != nil {
-		_, text, rest := complaint(err)
+		_, text, rest := webui.Complaint(err)
 		if rest != nil {
 			return rest
 		}
@@ -104,14 +107,11 @@ func (d *Dashboard) saveTestCard(w http.ResponseWriter, r *http.Request, v *visi
 
 // spaced writes a card number in groups of four.
 func spaced(number string) string {
-	out := ""
-	for i, c := range number {
-		if i > 0 && i%4 == 0 {
-			out += " "
-		}
-		out += string(c)
+	var groups []string
+	for part := range slices.Chunk([]byte(number), 4) {
+		groups = append(groups, string(part))
 	}
-	return out
+	return strings.Join(groups, " ")
 }
 
 // formPath returns where the checkout form is sent: a payment, or only a new card.

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/account/auth"
 	"sluice/internal/account/billing"
 	"sluice/internal/account/signin"
 	"sluice/internal/api/httpapi"
@@ -26,7 +25,6 @@ import (
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/ledger/activity"
 	"sluice/internal/ledger/admission"
-	"sluice/internal/ledger/refusal"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/alert"
 	"sluice/internal/operate/notice"
@@ -53,19 +51,6 @@ type Usage interface {
 	RoutedCalls(ctx context.Context, accountID, asked string, from time.Time) ([]usage.Routed, error)
 }
 
-// Refusals reads calls that were refused, for the export of an account's data.
-type Refusals interface {
-	// Refusals returns an account's refused calls before a point in time, newest first, at most limit of them.
-	Refusals(ctx context.Context, accountID string, before refusal.Point, limit int) ([]refusal.Call, error)
-}
-
-// API serves API requests of a caller who was authenticated by a session instead of a key.
-type API interface {
-	ServeAs(caller auth.Caller, w httpapi.Exchange, r *http.Request)
-	// Hold returns how a reply to an account is charged to its share of the memory for bodies.
-	Hold(accountID string) (take responses.Take, release func())
-}
-
 // Sources holds the packages that the pages read from and write to. All fields are required
 // unless they say otherwise.
 type Sources struct {
@@ -88,14 +73,14 @@ type Sources struct {
 	Abuse    *abuse.Control
 	Usage    Usage
 	Activity *activity.Log
-	Refusals Refusals
+	Refusals activity.Refusals
 	Notices  *notice.Notices
 	Tickets  *ticket.Office
 	Billing  *billing.Billing
 	Hooks    *alert.Hooks
 	// API returns the API's handler. It is a function because the API is built after the
 	// pages.
-	API func() API
+	API func() *httpapi.API
 	// Reads bounds how many pages of one account are made at once. If nil, nothing does.
 	Reads *turnstile.Gate
 	// Shelf knows what pages show of models.
@@ -127,9 +112,6 @@ type visitor struct {
 // page is a handler for requests of a signed-in visitor. The visitor is never nil.
 type page func(w http.ResponseWriter, r *http.Request, v *visitor) error
 
-// sessionCookie is the name of the cookie that holds the session token.
-const sessionCookie = webui.SessionCookie
-
 // sessionLife is how long a browser keeps the cookie. The session itself may end earlier, on
 // the server.
 const sessionLife = 90 * 24 * time.Hour
@@ -137,7 +119,7 @@ const sessionLife = 90 * 24 * time.Hour
 // visitor returns who is signed in, or nil if nobody is. A cookie whose session has ended is
 // deleted.
 func (d *Dashboard) visitor(w http.ResponseWriter, r *http.Request) (*visitor, error) {
-	token := d.ui.Cookie(r, sessionCookie)
+	token := d.ui.Cookie(r, webui.SessionCookie)
 	if token == "" {
 		return nil, nil
 	}
@@ -145,7 +127,7 @@ func (d *Dashboard) visitor(w http.ResponseWriter, r *http.Request) (*visitor, e
 	// other error means that we do not know, and must not sign anybody out.
 	s, err := d.Logins.Session(r.Context(), token)
 	if fault.Is(err, fault.Unauthenticated) {
-		d.ui.DropCookie(w, sessionCookie)
+		d.ui.DropCookie(w, webui.SessionCookie)
 		return nil, nil
 	}
 	if err != nil {
@@ -189,7 +171,7 @@ func (d *Dashboard) private(p page) webui.Handler {
 			back = pageOf(r.URL.Path)
 		}
 		to := signInPath(webui.SafePath(back, home))
-		if d.ui.Cookie(r, sessionCookie) != "" {
+		if d.ui.Cookie(r, webui.SessionCookie) != "" {
 			d.ui.SetFlash(w, "session-ended")
 		}
 		// htmx follows a plain redirect and would put the sign-in page into a part of this
@@ -320,14 +302,16 @@ func (d *Dashboard) seeOther(w http.ResponseWriter, r *http.Request, path, flash
 	return nil
 }
 
-// The words of the forms are those of all pages.
+// problems are what is wrong with a form; see webui.Refused.
 type problems = webui.Problems
 
-// The forms of this package report problems with these short names of webui.Complaint, Refused and Sentence.
-func complaint(err error) (field, text string, rest error) { return webui.Complaint(err) }
-
-func refused(err error, fields ...string) (problems, int, error) {
-	return webui.Refused(err, fields...)
+// again shows a form again after err. It puts what is wrong with it into to, and calls show with the status of the page.
+// fields are those of webui.Refused.
+func again(err error, to *problems, show func(status int) error, fields ...string) error {
+	wrong, status, err := webui.Refused(err, fields...)
+	if err != nil {
+		return err
+	}
+	*to = wrong
+	return show(status)
 }
-
-func sentence(text string) string { return webui.Sentence(text) }

@@ -11,6 +11,7 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/upstream/catalog"
+	"sluice/internal/web/front"
 	"sluice/internal/web/webui"
 )
 
@@ -73,7 +74,7 @@ func TestPlanAction(t *testing.T) {
 	} {
 		v := planView{View: billing.View{Account: &account.Account{Plan: tt.present}, Subscription: tt.sub}, Present: tt.present, Sells: true}
 		var got []string
-		for _, p := range sold {
+		for _, p := range front.Sold() {
 			action := planAction(v, p)
 			if action == "" {
 				action = "-"
@@ -96,9 +97,9 @@ func TestWords(t *testing.T) {
 		{inert("=1+1"), "'=1+1"},
 		{inert("-2"), "'-2"},
 		{inert("laptop"), "laptop"},
-		{sentence("the amount has changed"), "The amount has changed."},
-		{sentence("Really?"), "Really?"},
-		{sentence(""), ""},
+		{webui.Sentence("the amount has changed"), "The amount has changed."},
+		{webui.Sentence("Really?"), "Really?"},
+		{webui.Sentence(""), ""},
 		{spaced("4242424242424242"), "4242 4242 4242 4242"},
 		{webui.Browser("Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 Chrome/120 Safari/537.36 Edg/120"), "Edge on Windows"},
 		{webui.Browser("Mozilla/5.0 (iPhone; CPU iPhone OS 17_0 like Mac OS X) Safari/604.1"), "Safari on iPhone"},
@@ -114,15 +115,15 @@ func TestWords(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	p, status, err := refused(fault.New(fault.Invalid, "too short").At("name"), "name", "email")
+	p, status, err := webui.Refused(fault.New(fault.Invalid, "too short").At("name"), "name", "email")
 	if err != nil || status != 400 || p["name"] != "Too short." {
 		t.Errorf("refused = %v, %d, %v, want the field's problem", p, status, err)
 	}
-	if p, _, _ := refused(fault.New(fault.Conflict, "Taken.").At("other"), "name"); p[""] != "Taken." {
+	if p, _, _ := webui.Refused(fault.New(fault.Conflict, "Taken.").At("other"), "name"); p[""] != "Taken." {
 		t.Errorf("refused of a field that the form does not have = %v, want the form's problem", p)
 	}
 	for _, err := range []error{errors.New("a bug"), fault.New(fault.Unavailable, "away")} {
-		if _, _, rest := refused(err); rest == nil {
+		if _, _, rest := webui.Refused(err); rest == nil {
 			t.Errorf("refused(%v) = nil, want it passed on", err)
 		}
 	}

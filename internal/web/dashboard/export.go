@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -93,6 +94,30 @@ func exported[T any](e *export, name string, read func() ([]T, error), of func(*
 	})
 }
 
+// object is an entry of an export: names and values in turn, in the order in which they are written. What a name that ends
+// in a question mark stands for is left out if it is empty. Customers' programs read the names.
+type object []any
+
+// MarshalJSON implements json.Marshaler.
+func (o object) MarshalJSON() ([]byte, error) {
+	out := []byte("{")
+	for pair := range slices.Chunk(o, 2) {
+		name, optional := strings.CutSuffix(pair[0].(string), "?")
+		if at, isTime := pair[1].(time.Time); optional && (pair[1] == "" || isTime && at.IsZero()) {
+			continue
+		}
+		value, err := json.Marshal(pair[1])
+		if err != nil {
+			return nil, err
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(strconv.AppendQuote(out, name), ':'), value...)
+	}
+	return append(out, '}'), nil
+}
+
 // download is a file that a visitor downloads. Until its first byte is written, an error can become a page.
 type download struct {
 	http.ResponseWriter
@@ -125,144 +150,12 @@ func (f *download) end(err error) error {
 	return err
 }
 
-// exportedAccount is the account itself.
-type exportedAccount struct {
-	ID        string    `json:"id"`
-	Email     string    `json:"email"`
-	Plan      string    `json:"plan"`
-	Granted   bool      `json:"granted"`
-	CreatedAt time.Time `json:"created_at"`
-}
-
-// exportedKey is a key without its secret part. A zero LastUsedAt is left out.
-type exportedKey struct {
-	ID         string    `json:"id"`
-	Name       string    `json:"name"`
-	LastFour   string    `json:"last_four"`
-	CreatedAt  time.Time `json:"created_at"`
-	LastUsedAt time.Time `json:"last_used_at,omitzero"`
-}
-
-// exportedSession is a browser that is signed in.
-type exportedSession struct {
-	CreatedAt time.Time `json:"created_at"`
-	SeenAt    time.Time `json:"seen_at"`
-	Remote    string    `json:"remote"`
-	Agent     string    `json:"agent"`
-}
-
-// exportedMessage is a message to the owner, with the owner's answer.
-type exportedMessage struct {
-	At         time.Time `json:"at"`
-	Kind       string    `json:"kind"`
-	Title      string    `json:"title"`
-	Body       string    `json:"body"`
-	Answer     string    `json:"answer,omitempty"`
-	AnsweredAt time.Time `json:"answered_at,omitzero"`
-}
-
-// exportedTicket is a conversation with support.
-type exportedTicket struct {
-	OpenedAt time.Time      `json:"opened_at"`
-	Kind     string         `json:"kind"`
-	Subject  string         `json:"subject"`
-	State    string         `json:"state"`
-	Messages []exportedText `json:"messages"`
-}
-
-// exportedText is one message of a conversation.
-type exportedText struct {
-	At   time.Time `json:"at"`
-	From string    `json:"from"`
-	Text string    `json:"text"`
-}
-
-// exportedEvent is an event of abuse control.
-type exportedEvent struct {
-	At    time.Time `json:"at"`
-	Kind  string    `json:"kind"`
-	Plan  string    `json:"plan"`
-	Tier  string    `json:"tier"`
-	Score int       `json:"score"`
-	Why   string    `json:"why"`
-}
-
-// exportedChange is an entry of the account's audit log.
-type exportedChange struct {
-	At     time.Time `json:"at"`
-	Actor  string    `json:"actor"`
-	Action string    `json:"action"`
-	Detail string    `json:"detail,omitempty"`
-	Reason string    `json:"reason,omitempty"`
-}
-
-// exportedWebhook is a webhook without its secret.
-type exportedWebhook struct {
-	ID        string       `json:"id"`
-	URL       string       `json:"url"`
-	Events    []alert.Type `json:"events"`
-	CreatedAt time.Time    `json:"created_at"`
-	StoppedAt time.Time    `json:"stopped_at,omitzero"`
-}
-
-// exportedSending is what was sent to a webhook, or by mail if WebhookID is that of none.
-type exportedSending struct {
-	ID         string          `json:"id"`
-	WebhookID  string          `json:"webhook_id"`
-	At         time.Time       `json:"at"`
-	State      alert.State     `json:"state"`
-	Attempts   int             `json:"attempts"`
-	FinishedAt time.Time       `json:"finished_at,omitzero"`
-	Body       json.RawMessage `json:"body"`
-}
-
-// exportedInvoice is a paid invoice. Amounts are in cents.
-type exportedInvoice struct {
-	Number        int64     `json:"number"`
-	PaidAt        time.Time `json:"paid_at"`
-	For           string    `json:"for"`
-	PeriodStart   time.Time `json:"period_start"`
-	PeriodEnd     time.Time `json:"period_end"`
-	AmountCents   int64     `json:"amount_cents"`
-	RefundedCents int64     `json:"refunded_cents"`
-}
-
 // exportedDay sums the calls of one day, key and model. usage.Sums adds its own JSON fields.
 type exportedDay struct {
 	Day   string `json:"day"`
 	KeyID string `json:"key_id"`
 	Model string `json:"model"`
 	usage.Sums
-}
-
-// exportedCall is one call. CostMicro is in millionths of a dollar, and null if the model has
-// no price.
-type exportedCall struct {
-	ID               string    `json:"id"`
-	At               time.Time `json:"at"`
-	KeyID            string    `json:"key_id"`
-	Door             string    `json:"door"`
-	Model            string    `json:"model"`
-	PromptTokens     int       `json:"prompt_tokens"`
-	CompletionTokens int       `json:"completion_tokens"`
-	CostMicro        *int64    `json:"cost_micro"`
-	Status           int       `json:"status"`
-	End              string    `json:"end"`
-	LatencyMS        int64     `json:"latency_ms"`
-	FirstTokenMS     int64     `json:"first_token_ms"`
-}
-
-// exportedRefusal is a call that was refused. Only the last ones are kept.
-type exportedRefusal struct {
-	ID      string    `json:"id"`
-	At      time.Time `json:"at"`
-	KeyID   string    `json:"key_id"`
-	Status  int       `json:"status"`
-	Type    string    `json:"type"`
-	Param   string    `json:"param,omitempty"`
-	Path    string    `json:"path"`
-	Model   string    `json:"model,omitempty"`
-	Address string    `json:"address"`
 }
 
 // mostExported limits the length of each list. The sums by day always include every call.
@@ -316,28 +209,28 @@ func (d *Dashboard) exportAccount(w http.ResponseWriter, r *http.Request, v *vis
 // exportKeys writes the account and its keys.
 func (d *Dashboard) exportKeys(_ context.Context, v *visitor, out *export) {
 	out.put("made_at", time.Now().UTC())
-	out.put("account", exportedAccount{v.ID, v.Email, v.Plan.String(), v.Granted, v.CreatedAt})
+	out.put("account", object{"id", v.ID, "email", v.Email, "plan", v.Plan.String(), "granted", v.Granted, "created_at", v.CreatedAt})
 	exported(out, "keys", func() ([]account.Key, error) { return v.Keys, nil }, func(k *account.Key) any {
-		return exportedKey{k.ID, nameOf(k), k.LastFour, k.CreatedAt, k.LastUsedAt}
+		return object{"id", k.ID, "name", nameOf(k), "last_four", k.LastFour, "created_at", k.CreatedAt, "last_used_at?", k.LastUsedAt}
 	})
 }
 
 // exportSignIn writes sessions, passkeys, messages, abuse events and the audit log.
 func (d *Dashboard) exportSignIn(ctx context.Context, v *visitor, out *export) {
 	exported(out, "sessions", func() ([]signin.Session, error) { return d.Logins.Sessions(ctx, v.ID) }, func(s *signin.Session) any {
-		return exportedSession{s.CreatedAt, s.SeenAt, s.Remote, s.Agent}
+		return object{"created_at", s.CreatedAt, "seen_at", s.SeenAt, "remote", s.Remote, "agent", s.Agent}
 	})
 	exported(out, "passkeys", func() ([]signin.Passkey, error) { return d.Logins.Passkeys(ctx, v.ID) }, func(p *signin.Passkey) any {
-		return exportedPasskey{p.Name, p.CreatedAt, p.UsedAt}
+		return object{"name", p.Name, "created_at", p.CreatedAt, "last_used_at?", p.UsedAt}
 	})
 	exported(out, "messages", func() ([]notice.Notice, error) { return d.Notices.List(ctx, v.ID, mostExported) }, func(n *notice.Notice) any {
-		return exportedMessage{n.At, string(n.Kind), n.Title, n.Body, n.Answer, n.AnsweredAt}
+		return object{"at", n.At, "kind", n.Kind, "title", n.Title, "body", n.Body, "answer?", n.Answer, "answered_at?", n.AnsweredAt}
 	})
 	exported(out, "abuse_events", func() ([]abuse.Event, error) { return d.Abuse.Events(ctx, v.ID, mostExported) }, func(e *abuse.Event) any {
-		return exportedEvent{e.At, string(e.Kind), e.Plan.String(), e.Tier.String(), e.Score, e.Why}
+		return object{"at", e.At, "kind", e.Kind, "plan", e.Plan.String(), "tier", e.Tier.String(), "score", e.Score, "why", e.Why}
 	})
 	exported(out, "changes", func() ([]account.Entry, error) { return d.Accounts.History(ctx, v.ID, 0, mostExported) }, func(c *account.Entry) any {
-		return exportedChange{c.At, actorText(c.Actor), c.Action, c.Detail, c.Reason}
+		return object{"at", c.At, "actor", actorText(c.Actor), "action", c.Action, "detail?", c.Detail, "reason?", c.Reason}
 	})
 }
 
@@ -356,13 +249,15 @@ func (d *Dashboard) exportWebhooks(ctx context.Context, v *visitor, out *export)
 		return list, err
 	}
 	exported(out, "webhooks", hooks, func(e *alert.Endpoint) any {
-		return exportedWebhook{e.ID, e.To, e.Types, e.CreatedAt, e.StoppedAt}
+		return object{"id", e.ID, "url", e.To, "events", e.Types, "created_at", e.CreatedAt, "stopped_at?", e.StoppedAt}
 	})
 	sent := func() ([]alert.Delivery, error) {
 		return d.Hooks.Deliveries(ctx, v.ID, "", alert.Page{Limit: mostExported})
 	}
 	exported(out, "webhook_deliveries", sent, func(s *alert.Delivery) any {
-		return exportedSending{s.ID, s.EndpointID, s.CreatedAt, s.State, s.Attempts, s.FinishedAt, json.RawMessage(s.Body)}
+		return object{
+			"id", s.ID, "webhook_id", s.EndpointID, "at", s.CreatedAt, "state", s.State, "attempts", s.Attempts, "finished_at?", s.FinishedAt, "body", json.RawMessage(s.Body),
+		}
 	})
 }
 
@@ -378,11 +273,12 @@ func (d *Dashboard) exportTickets(ctx context.Context, v *visitor, out *export) 
 			if err != nil {
 				return err
 			}
-			m := exportedTicket{list[i].OpenedAt, string(list[i].Kind), list[i].Subject, string(list[i].State), nil}
-			for _, x := range messages {
-				m.Messages = append(m.Messages, exportedText{x.At, string(x.From), x.Text})
+			var said []object
+			for _, m := range messages {
+				said = append(said, object{"at", m.At, "from", m.From, "text", m.Text})
 			}
-			if err := entry(m); err != nil {
+			t := &list[i]
+			if err := entry(object{"opened_at", t.OpenedAt, "kind", t.Kind, "subject", t.Subject, "state", t.State, "messages", said}); err != nil {
 				return err
 			}
 		}
@@ -393,7 +289,10 @@ func (d *Dashboard) exportTickets(ctx context.Context, v *visitor, out *export) 
 // exportBilling writes the paid invoices.
 func (d *Dashboard) exportBilling(ctx context.Context, v *visitor, out *export) {
 	exported(out, "invoices", func() ([]billing.Payment, error) { return d.Billing.Invoices(ctx, v.ID, mostExported) }, func(p *billing.Payment) any {
-		return exportedInvoice{p.Invoice, p.PaidAt, paymentText(p), p.PeriodStart, p.PeriodEnd, p.AmountCents, p.RefundedCents}
+		return object{
+			"number", p.Invoice, "paid_at", p.PaidAt, "for", paymentText(p), "period_start", p.PeriodStart, "period_end", p.PeriodEnd,
+			"amount_cents", p.AmountCents, "refunded_cents", p.RefundedCents,
+		}
 	})
 }
 
@@ -417,9 +316,11 @@ func (d *Dashboard) exportUsage(ctx context.Context, v *visitor, out *export) {
 				if c.Entrance() == usage.DoorResponses {
 					stored = append(stored, c.ID)
 				}
-				err := entry(exportedCall{
-					c.ID, c.At, c.KeyID, c.Entrance(), c.ModelUsed, c.Tokens.PromptTotal(), c.Tokens.CompletionTotal(), c.CostMicro, c.Status, string(c.End),
-					c.Latency.Milliseconds(), c.FirstToken.Milliseconds(),
+				// The cost is in millionths of a dollar, and null if the model has no price.
+				err := entry(object{
+					"id", c.ID, "at", c.At, "key_id", c.KeyID, "door", c.Entrance(), "model", c.ModelUsed,
+					"prompt_tokens", c.Tokens.PromptTotal(), "completion_tokens", c.Tokens.CompletionTotal(), "cost_micro", c.CostMicro,
+					"status", c.Status, "end", c.End, "latency_ms", c.Latency.Milliseconds(), "first_token_ms", c.FirstToken.Milliseconds(),
 				})
 				if err != nil {
 					return err
@@ -447,6 +348,8 @@ func (d *Dashboard) exportRefused(ctx context.Context, v *visitor, out *export) 
 		return d.Refusals.Refusals(ctx, v.ID, refusal.Point{At: time.Now().Add(time.Minute)}, refusal.Kept)
 	}
 	exported(out, "refused_calls", calls, func(c *refusal.Call) any {
-		return exportedRefusal{c.Told(), c.At, c.KeyID, c.Status, c.Kind, c.Param, c.Path, c.Model, c.Address}
+		return object{
+			"id", c.Told(), "at", c.At, "key_id", c.KeyID, "status", c.Status, "type", c.Kind, "param?", c.Param, "path", c.Path, "model?", c.Model, "address", c.Address,
+		}
 	})
 }

@@ -124,11 +124,9 @@ func (d *Dashboard) saveDetails(w http.ResponseWriter, r *http.Request, v *visit
 	details := billing.Details{Name: r.FormValue("name"), Address: r.FormValue("address"), TaxID: r.FormValue("tax_id"), Email: r.FormValue("email")}
 	if err := d.Billing.SetDetails(r.Context(), v.ID, details); err != nil {
 		view := planView{Details: details, Typed: true}
-		var status int
-		if view.Problems, status, err = refused(err, "name", "address", "tax_id", "email"); err != nil {
-			return err
-		}
-		return d.showPlan(w, r, v, status, view)
+		return again(err, &view.Problems, func(status int) error {
+			return d.showPlan(w, r, v, status, view)
+		}, "name", "address", "tax_id", "email")
 	}
 	return d.seeOther(w, r, home+"/plan#details-title", "details-saved")
 }

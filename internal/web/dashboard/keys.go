@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,11 +40,10 @@ type keysView struct {
 	Now    time.Time
 }
 
-// keyForm is the form of a sub-key as it was typed.
+// keyForm is the form of a sub-key as it was typed, by the names of keyFields.
 type keyForm struct {
-	Name, Requests, Tokens, Units, Addresses, Expires string
-	Models                                            []string
-	Problems                                          problems
+	url.Values
+	Problems problems
 }
 
 // expiresForm is how a browser writes a date and time. The pages take it as UTC.
@@ -54,62 +54,43 @@ var keyFields = []string{"name", "requests_per_minute", "tokens_per_minute", "un
 
 // formOf returns the form of a key.
 func formOf(k *account.Key) keyForm {
-	f := keyForm{Name: k.Name}
+	f := keyForm{Values: url.Values{"name": {k.Name}}}
 	l := k.Limits
 	if l == nil {
 		return f
 	}
-	number := func(n *account.Limit) string {
-		if n == nil {
-			return ""
+	for _, n := range l.Rates() {
+		if *n.Limit != nil {
+			f.Set(n.Name, strconv.FormatInt(int64(**n.Limit), 10))
 		}
-		return strconv.FormatInt(int64(*n), 10)
 	}
-	f.Requests, f.Tokens, f.Units, f.Models = number(l.RequestsPerMinute), number(l.TokensPerMinute), number(l.UnitsPerMonth), l.Models
-	list := make([]string, len(l.Addresses))
-	for i, p := range l.Addresses {
-		list[i] = account.AddressText(p)
-	}
-	f.Addresses = strings.Join(list, ", ")
+	f.Values["models"] = l.Models
+	f.Set("addresses", l.AddressList())
 	if !l.ExpiresAt.IsZero() {
-		f.Expires = l.ExpiresAt.Format(expiresForm)
+		f.Set("expires_at", l.ExpiresAt.Format(expiresForm))
 	}
 	return f
 }
 
-// readKeyForm reads the form.
-func readKeyForm(r *http.Request) keyForm {
-	return keyForm{
-		Name: r.FormValue("name"), Requests: r.FormValue("requests_per_minute"), Tokens: r.FormValue("tokens_per_minute"), Units: r.FormValue("units_per_month"),
-		Addresses: r.FormValue("addresses"), Expires: r.FormValue("expires_at"), Models: r.Form["models"],
-	}
-}
-
 // limits returns the limits that the form asks for, or a fault.
 func (f *keyForm) limits() (*account.KeyLimits, error) {
-	l := &account.KeyLimits{Models: f.Models}
-	for _, n := range []struct {
-		text, name string
-		to         **account.Limit
-	}{
-		{f.Requests, "requests_per_minute", &l.RequestsPerMinute}, {f.Tokens, "tokens_per_minute", &l.TokensPerMinute}, {f.Units, "units_per_month", &l.UnitsPerMonth},
-	} {
-		text := strings.TrimSpace(n.text)
+	l := &account.KeyLimits{Models: f.Values["models"]}
+	for _, n := range l.Rates() {
+		text := strings.TrimSpace(f.Get(n.Name))
 		if text == "" {
 			continue
 		}
 		v, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || v < 1 {
-			return nil, fault.New(fault.Invalid, "enter a whole number from 1, or leave it empty").At(n.name)
+			return nil, fault.New(fault.Invalid, "enter a whole number from 1, or leave it empty").At(n.Name)
 		}
-		limit := account.Limit(v)
-		*n.to = &limit
+		*n.Limit = new(account.Limit(v))
 	}
 	var err error
-	if l.Addresses, err = account.ParseAddresses(f.Addresses); err != nil {
+	if l.Addresses, err = account.ParseAddresses(f.Get("addresses")); err != nil {
 		return nil, err
 	}
-	if text := strings.TrimSpace(f.Expires); text != "" {
+	if text := strings.TrimSpace(f.Get("expires_at")); text != "" {
 		at, err := time.Parse(expiresForm, text)
 		if err != nil {
 			if at, err = time.Parse(expiresForm+":05", text); err != nil {
@@ -169,7 +150,7 @@ func (d *Dashboard) showKeys(w http.ResponseWriter, r *http.Request, v *visitor,
 	}
 	view.Keys, view.Left, view.Off, view.Now = present.Keys, account.MaxSubKeys-present.SubKeys(), present.Deactivated != nil, time.Now()
 	if view.Dialog == "new" || view.Dialog == "edit" {
-		view.Models = d.limitable(view.Form.Models)
+		view.Models = d.limitable(view.Form.Values["models"])
 	}
 	return d.ui.Render(w, r, status, keysPage(d.frame(w, r, v, "Keys"), view))
 }
@@ -188,12 +169,12 @@ func (d *Dashboard) limitable(chosen []string) []string {
 
 // createKey creates a sub-key. The page that follows shows it.
 func (d *Dashboard) createKey(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	f := readKeyForm(r)
+	f := keyForm{Values: r.Form}
 	limits, err := f.limits()
 	var k *account.Key
 	var raw string
 	if err == nil {
-		k, raw, err = d.Accounts.CreateKey(r.Context(), actor, v.ID, f.Name, limits)
+		k, raw, err = d.Accounts.CreateKey(r.Context(), actor, v.ID, f.Get("name"), limits)
 	}
 	if err != nil {
 		return d.keyRefused(w, r, v, keysView{Dialog: "new", Form: f}, err)
@@ -204,11 +185,9 @@ func (d *Dashboard) createKey(w http.ResponseWriter, r *http.Request, v *visitor
 
 // keyRefused shows the dialog again, with what was wrong.
 func (d *Dashboard) keyRefused(w http.ResponseWriter, r *http.Request, v *visitor, view keysView, err error) error {
-	var status int
-	if view.Form.Problems, status, err = refused(err, keyFields...); err != nil {
-		return err
-	}
-	return d.showKeys(w, r, v, status, view)
+	return again(err, &view.Form.Problems, func(status int) error {
+		return d.showKeys(w, r, v, status, view)
+	}, keyFields...)
 }
 
 // regenerateMaster replaces the master key. The old one is refused from then on.
@@ -227,10 +206,10 @@ func (d *Dashboard) changeKey(w http.ResponseWriter, r *http.Request, v *visitor
 	if k == nil {
 		return d.seeOther(w, r, keysPath, "key-gone")
 	}
-	f := readKeyForm(r)
+	f := keyForm{Values: r.Form}
 	limits, err := f.limits()
 	if err == nil {
-		_, err = d.Accounts.RenameKey(r.Context(), actor, k.ID, f.Name)
+		_, err = d.Accounts.RenameKey(r.Context(), actor, k.ID, f.Get("name"))
 	}
 	if err == nil {
 		_, err = d.Accounts.LimitKey(r.Context(), actor, k.ID, limits)

@@ -216,9 +216,9 @@ func keysPage(p webui.Page, v keysView) templ.Component {
 								return templ_7745c5c3_Err
 							}
 							var templ_7745c5c3_Var10 string
-							templ_7745c5c3_Var10, templ_7745c5c3_Err = templ.JoinStringErrs(sentence(k.Limits.String()))
+							templ_7745c5c3_Var10, templ_7745c5c3_Err = templ.JoinStringErrs(webui.Sentence(k.Limits.String()))
 							if templ_7745c5c3_Err != nil {
-								return templ.Error{Err: templ_7745c5c3_Err, FileName: `keys.templ`, Line: 72, Col: 66}
+								return templ.Error{Err: templ_7745c5c3_Err, FileName: `keys.templ`, Line: 72, Col: 72}
 							}
 							_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var10))
 							if templ_7745c5c3_Err != nil {
@@ -583,7 +583,7 @@ func keyFormFields(v keysView, action, button string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = webui.Field("Name", "name", "text", v.Form.Name, "What the key is for, such as laptop or nightly job.", v.Form.Problems["name"], named(v.Form.Problems)).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Field("Name", "name", "text", v.Form.Get("name"), "What the key is for, such as laptop or nightly job.", v.Form.Problems["name"], named(v.Form.Problems)).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -599,15 +599,15 @@ func keyFormFields(v keysView, action, button string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = webui.Field("Requests a minute", "requests_per_minute", "text", v.Form.Requests, "", v.Form.Problems["requests_per_minute"], numeric()).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Field("Requests a minute", "requests_per_minute", "text", v.Form.Get("requests_per_minute"), "", v.Form.Problems["requests_per_minute"], numeric()).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = webui.Field("Tokens a minute", "tokens_per_minute", "text", v.Form.Tokens, "", v.Form.Problems["tokens_per_minute"], numeric()).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Field("Tokens a minute", "tokens_per_minute", "text", v.Form.Get("tokens_per_minute"), "", v.Form.Problems["tokens_per_minute"], numeric()).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = webui.Field("Units a month", "units_per_month", "text", v.Form.Units, "", v.Form.Problems["units_per_month"], numeric()).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Field("Units a month", "units_per_month", "text", v.Form.Get("units_per_month"), "", v.Form.Problems["units_per_month"], numeric()).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -615,11 +615,11 @@ func keyFormFields(v keysView, action, button string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = webui.Field("Addresses", "addresses", "text", v.Form.Addresses, "Addresses or networks that the key works from, such as 203.0.113.7, 10.0.0.0/8.", v.Form.Problems["addresses"], templ.Attributes{"autocomplete": "off", "spellcheck": "false"}).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Field("Addresses", "addresses", "text", v.Form.Get("addresses"), "Addresses or networks that the key works from, such as 203.0.113.7, 10.0.0.0/8.", v.Form.Problems["addresses"], templ.Attributes{"autocomplete": "off", "spellcheck": "false"}).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = webui.Field("Expires", "expires_at", "datetime-local", v.Form.Expires, "In UTC. The key stops working then.", v.Form.Problems["expires_at"], nil).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Field("Expires", "expires_at", "datetime-local", v.Form.Get("expires_at"), "In UTC. The key stops working then.", v.Form.Problems["expires_at"], nil).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -645,7 +645,7 @@ func keyFormFields(v keysView, action, button string) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if slices.Contains(v.Form.Models, id) {
+			if slices.Contains(v.Form.Values["models"], id) {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 51, " checked")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -658,7 +658,7 @@ func keyFormFields(v keysView, action, button string) templ.Component {
 			var templ_7745c5c3_Var31 string
 			templ_7745c5c3_Var31, templ_7745c5c3_Err = templ.JoinStringErrs(id)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `keys.templ`, Line: 154, Col: 131}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `keys.templ`, Line: 154, Col: 141}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var31))
 			if templ_7745c5c3_Err != nil {

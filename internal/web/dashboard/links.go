@@ -65,11 +65,9 @@ func (d *Dashboard) useLink(w http.ResponseWriter, r *http.Request) error {
 	// Only an invalid password can be corrected in the form. Other errors become a page.
 	err = d.follow(w, r, f)
 	if fault.Is(err, fault.Invalid) {
-		var status int
-		if f.Problems, status, err = refused(err, "password"); err != nil {
-			return err
-		}
-		return d.ui.Render(w, r, status, linkPage(d.ui.Page(w, r, linkTexts[f.Purpose].title), f))
+		return again(err, &f.Problems, func(status int) error {
+			return d.ui.Render(w, r, status, linkPage(d.ui.Page(w, r, linkTexts[f.Purpose].title), f))
+		}, "password")
 	}
 	return err
 }

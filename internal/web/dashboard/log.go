@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"sluice/internal/account"
+	"sluice/internal/web/webui"
 )
 
 // logShown is how many entries a page of the account log has. The export has all of them.
@@ -56,7 +57,7 @@ func actionText(action string) string {
 	if text := actions[action]; text != "" {
 		return text
 	}
-	return sentence(strings.NewReplacer(".", ": ", "_", " ").Replace(action))
+	return webui.Sentence(strings.NewReplacer(".", ": ", "_", " ").Replace(action))
 }
 
 // doneBy returns who did something, in the words of the account's owner.

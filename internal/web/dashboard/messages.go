@@ -46,15 +46,5 @@ func (d *Dashboard) messagesPage(w http.ResponseWriter, r *http.Request, v *visi
 	return d.ui.Render(w, r, http.StatusOK, messagesPage(d.frame(w, r, v, "Messages"), view, d.ui.Settings().Support))
 }
 
-// noticeTone returns the colour of a notice's badge.
-func noticeTone(k notice.Kind) string {
-	switch k {
-	case notice.Suspended, notice.Deactivated:
-		return "bad"
-	case notice.Restored:
-		return "good"
-	case notice.Support:
-		return "accent"
-	}
-	return "warn"
-}
+// noticeTones are the colours of the badges of notices. Those of any other kind warn.
+var noticeTones = map[notice.Kind]string{notice.Suspended: "bad", notice.Deactivated: "bad", notice.Restored: "good", notice.Support: "accent"}

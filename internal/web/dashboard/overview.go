@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"net/http"
-	"strings"
 	"time"
 
 	"sluice/internal/account"
@@ -195,14 +194,6 @@ func limitText(l account.Limit) string {
 	return webui.Number(int64(l))
 }
 
-// shortLimit formats a limit of tokens, which are large: 1.5M.
-func shortLimit(l account.Limit) string {
-	if l == account.Unlimited {
-		return "unlimited"
-	}
-	return webui.Short(int64(l))
-}
-
 // shownPlan returns the plan that pages name. A customer without a plan has the models and limits of Free and is told so,
 // unless the operator has given the two different terms.
 func (d *Dashboard) shownPlan(p account.Plan) account.Plan {
@@ -217,8 +208,7 @@ func planName(p account.Plan) string {
 	if p == account.None {
 		return "No plan"
 	}
-	name := p.String()
-	return strings.ToUpper(name[:1]) + name[1:]
+	return front.PlanName(p)
 }
 
 // scoreTone returns the colour of an abuse score. At 100 the account's keys are deactivated.

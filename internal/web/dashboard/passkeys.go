@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/web/webui"
 )
 
 // attemptCookie ties a sign-in with a passkey to the browser that began it.
@@ -21,7 +22,7 @@ const passkeyScript = "passkey.js"
 func tellScript(w http.ResponseWriter, value any, err error) error {
 	status := http.StatusOK
 	if err != nil {
-		field, text, rest := complaint(err)
+		field, text, rest := webui.Complaint(err)
 		if rest != nil {
 			return rest
 		}
@@ -92,11 +93,4 @@ func (d *Dashboard) removePasskey(w http.ResponseWriter, r *http.Request, v *vis
 		return d.accountRefused(w, r, v, accountView{Form: "unkey"}, err, "current", "code")
 	}
 	return d.seeOther(w, r, accountPath+"#passkeys-title", "passkey-removed")
-}
-
-// exportedPasskey is a passkey without its key.
-type exportedPasskey struct {
-	Name      string    `json:"name"`
-	CreatedAt time.Time `json:"created_at"`
-	UsedAt    time.Time `json:"last_used_at,omitzero"`
 }

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/kit/fault"
+	"sluice/internal/web/webui"
 )
 
 // invoicesShown limits the list of invoices. 100 monthly invoices are more than eight years;
@@ -65,11 +67,9 @@ func (d *Dashboard) showPlan(w http.ResponseWriter, r *http.Request, v *visitor,
 // planRefused renders the page again with the problem, and keeps the message that was typed.
 func (d *Dashboard) planRefused(w http.ResponseWriter, r *http.Request, v *visitor, err error, fields ...string) error {
 	view := planView{Message: r.FormValue("message")}
-	var status int
-	if view.Problems, status, err = refused(err, fields...); err != nil {
-		return err
-	}
-	return d.showPlan(w, r, v, status, view)
+	return again(err, &view.Problems, func(status int) error {
+		return d.showPlan(w, r, v, status, view)
+	}, fields...)
 }
 
 // paymentDone handles the return from the payment page. It asks the processor for the
@@ -187,28 +187,22 @@ func (d *Dashboard) upgrade(w http.ResponseWriter, r *http.Request, v *visitor) 
 		if fault.Is(err, fault.Internal) || fault.Is(err, fault.Unavailable) {
 			return err
 		}
-		return d.quote(w, r, v, fault.From(err).Kind.Status(), plan, sentence(fault.From(err).Message))
+		return d.quote(w, r, v, fault.From(err).Kind.Status(), plan, webui.Sentence(fault.From(err).Message))
 	}
 	if p.Status == billing.Failed {
-		return d.quote(w, r, v, http.StatusPaymentRequired, plan, sentence(p.Reason))
+		return d.quote(w, r, v, http.StatusPaymentRequired, plan, webui.Sentence(p.Reason))
 	}
 	return d.pay(w, r, v, p)
 }
 
-// cancelPlan cancels the subscription at the end of the period that is paid for.
-func (d *Dashboard) cancelPlan(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	if err := d.Billing.CancelAtPeriodEnd(r.Context(), actor, v.ID); err != nil {
-		return d.planRefused(w, r, v, err)
+// planForm returns a form of one button, which changes the subscription.
+func (d *Dashboard) planForm(flash string, change func(m *billing.Billing, ctx context.Context, actor, ref string) error) page {
+	return func(w http.ResponseWriter, r *http.Request, v *visitor) error {
+		if err := change(d.Billing, r.Context(), actor, v.ID); err != nil {
+			return d.planRefused(w, r, v, err)
+		}
+		return d.seeOther(w, r, home+"/plan", flash)
 	}
-	return d.seeOther(w, r, home+"/plan", "cancelled")
-}
-
-// resumePlan takes back a cancellation that has not taken effect yet.
-func (d *Dashboard) resumePlan(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	if err := d.Billing.Resume(r.Context(), actor, v.ID); err != nil {
-		return d.planRefused(w, r, v, err)
-	}
-	return d.seeOther(w, r, home+"/plan", "resumed")
 }
 
 // payOverdue pays a renewal that failed, without waiting for the next retry.
@@ -250,20 +244,6 @@ func (d *Dashboard) askDowngrade(w http.ResponseWriter, r *http.Request, v *visi
 		return d.planRefused(w, r, v, err, "message")
 	}
 	return d.seeOther(w, r, home+"/messages/"+m.ID, "support-asked")
-}
-
-// sold lists the plans in the order of the page, the cheapest first.
-var sold = []account.Plan{account.Free, account.Basic, account.Premium, account.Scale}
-
-// tierText returns the tiers of models that a plan includes.
-func tierText(p account.Plan) string {
-	switch p {
-	case account.Free:
-		return "free"
-	case account.Basic:
-		return "free, basic"
-	}
-	return "all"
 }
 
 // planAction returns which button the card of plan p has: "present" (the current plan),

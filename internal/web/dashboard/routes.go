@@ -1,9 +1,12 @@
 package dashboard
 
 import (
+	"context"
 	"net/http"
 	"strings"
 
+	"sluice/internal/account/billing"
+	"sluice/internal/account/signin"
 	"sluice/internal/kit/fault"
 	"sluice/internal/web/webui"
 )
@@ -51,8 +54,11 @@ func (d *Dashboard) route(handle func(pattern string, h http.Handler)) {
 	}
 
 	// Sign-in, sign-up and the links in mails.
-	open("GET /signup", d.showSignUp)
-	open("POST /signup", d.signUp)
+	show, post := d.mailForm("/signup", "Sign up", signUpPage, func(ctx context.Context, f entryForm, v signin.Visit) error {
+		return d.Logins.SignUp(ctx, f.Email, chosen(f.Plan), v)
+	})
+	open("GET /signup", show)
+	open("POST /signup", post)
 	open("GET /signin", d.showSignIn)
 	open("POST /signin", d.signIn)
 	open("GET /signin/code", d.showCode)
@@ -64,8 +70,11 @@ func (d *Dashboard) route(handle func(pattern string, h http.Handler)) {
 	open("GET /signin/provider", d.beginProvider)
 	open("GET /signin/provider/back", d.endProvider)
 	open("POST /signout", d.signOut)
-	open("GET /reset", d.showReset)
-	open("POST /reset", d.requestReset)
+	show, post = d.mailForm("/reset", "Reset password", resetPage, func(ctx context.Context, f entryForm, v signin.Visit) error {
+		return d.Logins.RequestReset(ctx, f.Email, v)
+	})
+	open("GET /reset", show)
+	open("POST /reset", post)
 	open("GET /link/{purpose}", d.showLink)
 	open("POST /link/{purpose}", d.useLink)
 	handle("GET /assets/{name}", http.HandlerFunc(webui.ServeAsset))
@@ -99,8 +108,8 @@ func (d *Dashboard) route(handle func(pattern string, h http.Handler)) {
 	private("POST "+home+"/plan/subscribe", d.subscribe)
 	private("GET "+home+"/plan/upgrade", d.showUpgrade)
 	private("POST "+home+"/plan/upgrade", d.upgrade)
-	private("POST "+home+"/plan/cancel", d.cancelPlan)
-	private("POST "+home+"/plan/resume", d.resumePlan)
+	private("POST "+home+"/plan/cancel", d.planForm("cancelled", (*billing.Billing).CancelAtPeriodEnd))
+	private("POST "+home+"/plan/resume", d.planForm("resumed", (*billing.Billing).Resume))
 	private("POST "+home+"/plan/overdue", d.payOverdue)
 	private("POST "+home+"/plan/method", d.changeMethod)
 	private("POST "+home+"/plan/downgrade", d.askDowngrade)
@@ -118,10 +127,15 @@ func (d *Dashboard) route(handle func(pattern string, h http.Handler)) {
 	private("GET "+home+"/webhooks", d.webhooksPage)
 	private("POST "+home+"/webhooks", d.createWebhook)
 	private("POST "+home+"/webhooks/mail", d.setVideoMail)
-	private("POST "+home+"/webhooks/{id}/test", d.testWebhook)
-	private("POST "+home+"/webhooks/{id}/resume", d.resumeWebhook)
-	private("POST "+home+"/webhooks/{id}/delete", d.deleteWebhook)
-	private("POST "+home+"/webhooks/deliveries/{id}/replay", d.replayDelivery)
+	private("POST "+home+"/webhooks/{id}/test", d.hookForm("webhook-tested", func(ctx context.Context, accountID, id string) error {
+		_, err := d.Hooks.Test(ctx, accountID, id)
+		return err
+	}))
+	private("POST "+home+"/webhooks/{id}/resume", d.hookForm("webhook-resumed", d.Hooks.Resume))
+	private("POST "+home+"/webhooks/{id}/delete", d.hookForm("webhook-deleted", func(ctx context.Context, accountID, id string) error {
+		return d.Hooks.Delete(ctx, actor, accountID, id)
+	}))
+	private("POST "+home+"/webhooks/deliveries/{id}/replay", d.hookForm("webhook-replayed", d.Hooks.Replay))
 	private("GET "+home+"/account", d.accountPage)
 	private("GET "+home+"/account.json", d.alone(d.exportAccount))
 	private("POST "+home+"/account/email", d.changeEmail)

@@ -1,9 +1,12 @@
 package dashboard
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/a-h/templ"
 
 	"sluice/internal/account"
 	"sluice/internal/account/signin"
@@ -12,12 +15,9 @@ import (
 	"sluice/internal/web/webui"
 )
 
-// journeyCookie holds the state of a sign-in through the identity provider while the browser
-// is there. deviceCookie marks a browser that has signed in before; package signin tells it
-// from a stranger's.
+// journeyCookie holds the state of a sign-in through the identity provider while the browser is there.
 const (
 	journeyCookie = "journey"
-	deviceCookie  = webui.DeviceCookie
 	// planCookie holds the plan that was chosen before, for as long as a journey takes.
 	planCookie = "plan"
 	// codeCookie holds the token of a first step while the browser shows the form of the second.
@@ -132,11 +132,9 @@ func (d *Dashboard) signInPage(w http.ResponseWriter, r *http.Request) webui.Pag
 
 // signInRefused shows the form again with what is wrong.
 func (d *Dashboard) signInRefused(w http.ResponseWriter, r *http.Request, f entryForm, err error) error {
-	var status int
-	if f.Problems, status, err = refused(err, "email"); err != nil {
-		return err
-	}
-	return d.ui.Render(w, r, status, signInPage(d.signInPage(w, r), f.shown()))
+	return again(err, &f.Problems, func(status int) error {
+		return d.ui.Render(w, r, status, signInPage(d.signInPage(w, r), f.shown()))
+	}, "email")
 }
 
 // signIn checks the password. The error is the same for an unknown address and a wrong
@@ -182,7 +180,7 @@ func (d *Dashboard) finishSignIn(w http.ResponseWriter, r *http.Request) error {
 		entry, err = d.Logins.Finish(r.Context(), token, r.FormValue("code"), d.visit(r))
 	}
 	if err != nil {
-		field, text, rest := complaint(err)
+		field, text, rest := webui.Complaint(err)
 		if rest != nil {
 			return rest
 		}
@@ -217,13 +215,13 @@ func (d *Dashboard) enter(w http.ResponseWriter, r *http.Request, entry signin.E
 
 // keep stores the tokens of a new session in the browser's cookies.
 func (d *Dashboard) keep(w http.ResponseWriter, entry signin.Entry) {
-	d.ui.SetCookie(w, sessionCookie, entry.Session, sessionLife)
-	d.ui.SetCookie(w, deviceCookie, entry.Device, deviceLife)
+	d.ui.SetCookie(w, webui.SessionCookie, entry.Session, sessionLife)
+	d.ui.SetCookie(w, webui.DeviceCookie, entry.Device, deviceLife)
 }
 
 // visit describes where a request comes from. Package signin counts failed attempts by it.
 func (d *Dashboard) visit(r *http.Request) signin.Visit {
-	return signin.Visit{Remote: r.RemoteAddr, Agent: r.UserAgent(), Device: d.ui.Cookie(r, deviceCookie)}
+	return signin.Visit{Remote: r.RemoteAddr, Agent: r.UserAgent(), Device: d.ui.Cookie(r, webui.DeviceCookie)}
 }
 
 // signOut ends the session on the server and deletes the cookie. It works without a session,
@@ -238,40 +236,36 @@ func (d *Dashboard) signOut(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	d.ui.DropCookie(w, sessionCookie)
+	d.ui.DropCookie(w, webui.SessionCookie)
 	return d.seeOther(w, r, "/signin", "signed-out")
 }
 
-// showSignUp shows the form, or a note that sign-up is closed.
-func (d *Dashboard) showSignUp(w http.ResponseWriter, r *http.Request) error {
-	if r.URL.Query().Has("sent") {
-		return d.showSent(w, r)
+// mailForm returns the handlers of a form at a path that asks for an address, and of which send sends a mail there. The
+// reply is the same whether or not the address has an account, so that nobody can find out who has one.
+func (d *Dashboard) mailForm(path, title string, page func(webui.Page, entryForm) templ.Component, send func(context.Context, entryForm, signin.Visit) error) (show, post webui.Handler) {
+	render := func(w http.ResponseWriter, r *http.Request, status int, f entryForm) error {
+		return d.ui.Render(w, r, status, page(d.ui.Page(w, r, title), f.shown()))
 	}
-	return d.ui.Render(w, r, http.StatusOK, signUpPage(d.ui.Page(w, r, "Sign up"), d.entryForm(r).shown()))
-}
-
-// signUp sends a link to the address. The reply is the same whether or not the address has an
-// account, so that nobody can find out who has one.
-func (d *Dashboard) signUp(w http.ResponseWriter, r *http.Request) error {
-	f := d.entryForm(r)
-	if err := d.Logins.SignUp(r.Context(), f.Email, chosen(f.Plan), d.visit(r)); err != nil {
-		var status int
-		if f.Problems, status, err = refused(err, "email"); err != nil {
-			return err
+	show = func(w http.ResponseWriter, r *http.Request) error {
+		if r.URL.Query().Has("sent") {
+			return d.showSent(w, r)
 		}
-		return d.ui.Render(w, r, status, signUpPage(d.ui.Page(w, r, "Sign up"), f.shown()))
+		return render(w, r, http.StatusOK, d.entryForm(r))
 	}
-	return d.sent(w, r, "/signup", f.Email)
+	post = func(w http.ResponseWriter, r *http.Request) error {
+		f := d.entryForm(r)
+		if err := send(r.Context(), f, d.visit(r)); err != nil {
+			return again(err, &f.Problems, func(status int) error { return render(w, r, status, f) }, "email")
+		}
+		// A redirect, so that loading the page again sends no second mail.
+		d.ui.Keep(w, "", sentPath, webui.Shown{Title: f.Email})
+		return d.seeOther(w, r, path+"?sent", "")
+	}
+	return show, post
 }
 
 // sentPath is what the address of a mail is kept for between a form and the page that follows.
 const sentPath = "/sent"
-
-// sent redirects after a form that sends a mail, so that loading the page again sends no second one.
-func (d *Dashboard) sent(w http.ResponseWriter, r *http.Request, form, email string) error {
-	d.ui.Keep(w, "", sentPath, webui.Shown{Title: email})
-	return d.seeOther(w, r, form+"?sent", "")
-}
 
 // showSent says that a mail was sent.
 func (d *Dashboard) showSent(w http.ResponseWriter, r *http.Request) error {
@@ -280,28 +274,6 @@ func (d *Dashboard) showSent(w http.ResponseWriter, r *http.Request) error {
 		email = kept.Title
 	}
 	return d.ui.Render(w, r, http.StatusOK, sentPage(d.ui.Page(w, r, "Check your e-mail"), email, d.MailIsLogged))
-}
-
-// showReset shows the form for a new password.
-func (d *Dashboard) showReset(w http.ResponseWriter, r *http.Request) error {
-	if r.URL.Query().Has("sent") {
-		return d.showSent(w, r)
-	}
-	return d.ui.Render(w, r, http.StatusOK, resetPage(d.ui.Page(w, r, "Reset password"), d.entryForm(r).shown()))
-}
-
-// requestReset sends a link that sets a new password. Like signUp, it does not reveal whether
-// the account exists.
-func (d *Dashboard) requestReset(w http.ResponseWriter, r *http.Request) error {
-	f := d.entryForm(r)
-	if err := d.Logins.RequestReset(r.Context(), f.Email, d.visit(r)); err != nil {
-		var status int
-		if f.Problems, status, err = refused(err, "email"); err != nil {
-			return err
-		}
-		return d.ui.Render(w, r, status, resetPage(d.ui.Page(w, r, "Reset password"), f.shown()))
-	}
-	return d.sent(w, r, "/reset", f.Email)
 }
 
 // providerBack returns the redirect URL that is registered with the identity provider.

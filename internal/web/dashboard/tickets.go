@@ -36,11 +36,9 @@ func (d *Dashboard) beginTicket(w http.ResponseWriter, r *http.Request, v *visit
 	view := newTicketView{Kind: ticket.Kind(r.FormValue("kind")), Subject: r.FormValue("subject"), Text: r.FormValue("text")}
 	m, err := d.Tickets.Begin(r.Context(), v.Account, view.Kind, view.Subject, view.Text)
 	if err != nil {
-		var status int
-		if view.Problems, status, err = refused(err, "kind", "subject", "text"); err != nil {
-			return err
-		}
-		return d.showNewTicket(w, r, v, status, view)
+		return again(err, &view.Problems, func(status int) error {
+			return d.showNewTicket(w, r, v, status, view)
+		}, "kind", "subject", "text")
 	}
 	return d.seeOther(w, r, home+"/messages/"+m.ID, "support-asked")
 }
@@ -74,11 +72,9 @@ func (d *Dashboard) replyToTicket(w http.ResponseWriter, r *http.Request, v *vis
 		if fault.Is(err, fault.NotFound) {
 			return err
 		}
-		var status int
-		if view.Problems, status, err = refused(err, "text"); err != nil {
-			return err
-		}
-		return d.showTicket(w, r, v, status, view)
+		return again(err, &view.Problems, func(status int) error {
+			return d.showTicket(w, r, v, status, view)
+		}, "text")
 	}
 	return d.seeOther(w, r, home+"/messages/"+r.PathValue("id"), "answered")
 }

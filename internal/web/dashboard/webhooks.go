@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -74,35 +75,19 @@ func (d *Dashboard) createWebhook(w http.ResponseWriter, r *http.Request, v *vis
 	}
 	made, err := d.Hooks.Create(r.Context(), actor, v.ID, view.URL, view.Types)
 	if err != nil {
-		var status int
-		if view.Problems, status, err = refused(err, "url", "types"); err != nil {
-			return err
-		}
-		return d.showWebhooks(w, r, v, status, view)
+		return again(err, &view.Problems, func(status int) error {
+			return d.showWebhooks(w, r, v, status, view)
+		}, "url", "types")
 	}
 	d.ui.Show(w, v.session.ID, webhooksPath, webui.Shown{Title: excerpt.Of(made.To, 200), Secret: made.Secret.Reveal()})
 	return d.seeOther(w, r, webhooksPath, "")
 }
 
-// deleteWebhook deletes a webhook and what was sent to it.
-func (d *Dashboard) deleteWebhook(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	return d.webhookDone(w, r, v, "webhook-deleted", d.Hooks.Delete(r.Context(), actor, v.ID, r.PathValue("id")))
-}
-
-// testWebhook sends a test.
-func (d *Dashboard) testWebhook(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	_, err := d.Hooks.Test(r.Context(), v.ID, r.PathValue("id"))
-	return d.webhookDone(w, r, v, "webhook-tested", err)
-}
-
-// resumeWebhook sends to a webhook again that was stopped.
-func (d *Dashboard) resumeWebhook(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	return d.webhookDone(w, r, v, "webhook-resumed", d.Hooks.Resume(r.Context(), v.ID, r.PathValue("id")))
-}
-
-// replayDelivery sends a delivery again.
-func (d *Dashboard) replayDelivery(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	return d.webhookDone(w, r, v, "webhook-replayed", d.Hooks.Replay(r.Context(), v.ID, r.PathValue("id")))
+// hookForm returns a form of one button, which does something with the webhook or the delivery that its address names.
+func (d *Dashboard) hookForm(flash string, do func(ctx context.Context, accountID, id string) error) page {
+	return func(w http.ResponseWriter, r *http.Request, v *visitor) error {
+		return d.webhookDone(w, r, v, flash, do(r.Context(), v.ID, r.PathValue("id")))
+	}
 }
 
 // setVideoMail turns mail about videos on or off.
@@ -121,24 +106,16 @@ func (d *Dashboard) webhookDone(w http.ResponseWriter, r *http.Request, v *visit
 		return d.seeOther(w, r, home+"/webhooks", flash)
 	}
 	view := webhooksView{Types: alert.CustomerTypes()}
-	var status int
-	if view.Problems, status, err = refused(err); err != nil {
-		return err
-	}
-	return d.showWebhooks(w, r, v, status, view)
+	return again(err, &view.Problems, func(status int) error {
+		return d.showWebhooks(w, r, v, status, view)
+	})
 }
 
-// eventText describes a type of event to customers.
-func eventText(t alert.Type) string {
-	switch t {
-	case alert.ScoreReached:
-		return "Your abuse score reaches 50, 75, 90 or 100"
-	case alert.VideoSucceeded:
-		return "A video is done"
-	case alert.VideoFailed:
-		return "A video could not be created"
-	}
-	return "A test"
+// eventTexts describe the types of events to customers.
+var eventTexts = map[alert.Type]string{
+	alert.ScoreReached:   "Your abuse score reaches 50, 75, 90 or 100",
+	alert.VideoSucceeded: "A video is done",
+	alert.VideoFailed:    "A video could not be created",
 }
 
 // wanted returns what a webhook gets, in a few words.
@@ -169,16 +146,8 @@ func hostOf(v *webhooksView, d *alert.Delivery) string {
 	return u.Host
 }
 
-// deliveryTone returns the colour of a delivery's badge.
-func deliveryTone(s alert.State) string {
-	switch s {
-	case alert.Delivered:
-		return "good"
-	case alert.Dead:
-		return "bad"
-	}
-	return "warn"
-}
+// deliveryTones are the colours of the badges of deliveries.
+var deliveryTones = map[alert.State]string{alert.Waiting: "warn", alert.Delivered: "good", alert.Dead: "bad"}
 
 // outcome says how a delivery has gone so far.
 func outcome(d *alert.Delivery, now time.Time) string {

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/a-h/templ"
@@ -18,19 +19,9 @@ func refusedNote(r *activity.Report) string {
 	return "plus " + webui.Number(r.Refused) + " refused"
 }
 
-// stepText says what a step of the chart is.
-func stepText(step time.Duration) string {
-	switch step {
-	case time.Minute:
-		return "By minute"
-	case 10 * time.Minute:
-		return "By 10 minutes"
-	case time.Hour:
-		return "By hour"
-	case 6 * time.Hour:
-		return "By 6 hours"
-	}
-	return "By day, in UTC"
+// stepTexts say what the steps of the chart are.
+var stepTexts = map[time.Duration]string{
+	time.Minute: "By minute", 10 * time.Minute: "By 10 minutes", time.Hour: "By hour", 6 * time.Hour: "By 6 hours", 24 * time.Hour: "By day, in UTC",
 }
 
 // rowName returns the name of a row of the tables by model and by key.
@@ -71,19 +62,23 @@ func toldID(s *usage.Settlement) string {
 	return s.ID
 }
 
+// doors are the APIs that a request can come in by, and what an example of a request to each needs beside the model.
+var doors = []struct{ door, name, path, body string }{
+	{usage.DoorChat, "Chat completions", "/v1/chat/completions", `"messages": [{"role": "user", "content": "Hello!"}]`},
+	{usage.DoorResponses, "Responses", "/v1/responses", `"input": "Hello!"`},
+	{usage.DoorMessages, "Messages", "/v1/messages", `"max_tokens": 1024, "messages": [{"role": "user", "content": "Hello!"}]`},
+	{usage.DoorEmbeddings, "Embeddings", "/v1/embeddings", `"input": "Hello!"`},
+	{usage.DoorVideos, "Videos", "/v1/video/generations/jobs", `"prompt": "A lighthouse at dusk"`},
+}
+
 // doorName returns the name of the API that a request came in by.
 func doorName(door string) string {
-	switch door {
-	case usage.DoorResponses:
-		return "Responses"
-	case usage.DoorMessages:
-		return "Messages"
-	case usage.DoorEmbeddings:
-		return "Embeddings"
-	case usage.DoorVideos:
-		return "Videos"
+	for _, d := range doors {
+		if d.door == door {
+			return d.name
+		}
 	}
-	return "Chat completions"
+	return doors[0].name
 }
 
 // attemptTone returns the colour of an attempt.
@@ -101,12 +96,7 @@ func failureText(e *activity.Entry) string {
 }
 
 // dash returns a text, or a dash if it is empty.
-func dash(text string) string {
-	if text == "" {
-		return "–"
-	}
-	return text
-}
+func dash(text string) string { return cmp.Or(text, "–") }
 
 // stepsDone returns how many steps of the checklist are done. The first always is: there is an account.
 func stepsDone(s startView) int {

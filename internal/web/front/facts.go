@@ -20,8 +20,8 @@ func tabIndex(i int) templ.Attributes {
 	return templ.Attributes{"tabindex": "-1"}
 }
 
-// tierText returns the tiers of models that a plan includes.
-func tierText(p account.Plan) string {
+// TierText returns the tiers of models that a plan includes.
+func TierText(p account.Plan) string {
 	switch p {
 	case account.Free:
 		return "free"
@@ -48,9 +48,6 @@ func orDash(known bool, text string) string {
 }
 
 func joined(list []string) string { return strings.Join(list, ", ") }
-
-// title returns a word with a capital letter.
-func title(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
 
 // chosen reports whether a model is being compared.
 func (v *List) chosen(id string) bool { return slices.Contains(v.Chosen, id) }

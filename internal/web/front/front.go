@@ -154,17 +154,13 @@ func kinds(all []Model) string {
 	for i := range all {
 		count[all[i].Kind]++
 	}
-	out := ""
+	var parts []string
 	for _, k := range []Kind{Chat, Embedding, Video} {
-		if count[k] == 0 {
-			continue
+		if count[k] > 0 {
+			parts = append(parts, webui.Number(int64(count[k]))+" "+string(k))
 		}
-		if out != "" {
-			out += ", "
-		}
-		out += webui.Number(int64(count[k])) + " " + string(k)
 	}
-	return out
+	return joined(parts)
 }
 
 // favourites returns the models of the first page: the router, and then those of different kinds and owners.
@@ -208,8 +204,10 @@ func (f *Front) pricing(w http.ResponseWriter, r *http.Request) error {
 	return f.ui.RenderPublic(w, r, http.StatusOK, pricingPage(p, o, f.Plans(), f.Models.All(r.Context(), nil)))
 }
 
-// sold lists the plans, the cheapest first.
-var sold = []account.Plan{account.Free, account.Basic, account.Premium, account.Scale}
+// Sold returns the plans in the order of the pages, the cheapest first.
+func Sold() []account.Plan {
+	return []account.Plan{account.Free, account.Basic, account.Premium, account.Scale}
+}
 
 // included returns how many models a plan includes.
 func included(p account.Plan, all []Model) int {

@@ -628,7 +628,7 @@ func plans(o webui.Opening, all account.Plans) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		for _, plan := range sold {
+		for _, plan := range Sold() {
 			var templ_7745c5c3_Var28 = []any{"card", "plan", templ.KV("present", plan == account.Premium)}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var28...)
 			if templ_7745c5c3_Err != nil {
@@ -691,7 +691,7 @@ func plans(o webui.Opening, all account.Plans) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var33 string
-			templ_7745c5c3_Var33, templ_7745c5c3_Err = templ.JoinStringErrs(limitText(all[plan].RequestsPerMinute))
+			templ_7745c5c3_Var33, templ_7745c5c3_Err = templ.JoinStringErrs(LimitText(all[plan].RequestsPerMinute))
 			if templ_7745c5c3_Err != nil {
 				return templ.Error{Err: templ_7745c5c3_Err, FileName: `home.templ`, Line: 139, Col: 87}
 			}
@@ -704,7 +704,7 @@ func plans(o webui.Opening, all account.Plans) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var34 string
-			templ_7745c5c3_Var34, templ_7745c5c3_Err = templ.JoinStringErrs(limitText(all[plan].TokensPerMinute))
+			templ_7745c5c3_Var34, templ_7745c5c3_Err = templ.JoinStringErrs(LimitText(all[plan].TokensPerMinute))
 			if templ_7745c5c3_Err != nil {
 				return templ.Error{Err: templ_7745c5c3_Err, FileName: `home.templ`, Line: 140, Col: 83}
 			}
@@ -717,7 +717,7 @@ func plans(o webui.Opening, all account.Plans) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var35 string
-			templ_7745c5c3_Var35, templ_7745c5c3_Err = templ.JoinStringErrs(limitText(all[plan].Concurrent))
+			templ_7745c5c3_Var35, templ_7745c5c3_Err = templ.JoinStringErrs(LimitText(all[plan].Concurrent))
 			if templ_7745c5c3_Err != nil {
 				return templ.Error{Err: templ_7745c5c3_Err, FileName: `home.templ`, Line: 141, Col: 77}
 			}
@@ -730,7 +730,7 @@ func plans(o webui.Opening, all account.Plans) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var36 string
-			templ_7745c5c3_Var36, templ_7745c5c3_Err = templ.JoinStringErrs(tierText(plan))
+			templ_7745c5c3_Var36, templ_7745c5c3_Err = templ.JoinStringErrs(TierText(plan))
 			if templ_7745c5c3_Err != nil {
 				return templ.Error{Err: templ_7745c5c3_Err, FileName: `home.templ`, Line: 142, Col: 50}
 			}

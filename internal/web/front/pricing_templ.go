@@ -58,7 +58,7 @@ func pricingPage(p webui.Page, o webui.Opening, all account.Plans, models []Mode
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			for _, plan := range sold {
+			for _, plan := range Sold() {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<th scope=\"col\" class=\"num\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -85,23 +85,23 @@ func pricingPage(p webui.Page, o webui.Opening, all account.Plans, models []Mode
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = planRow("Requests per minute", func(t account.Terms, _ account.Plan) string { return limitText(t.RequestsPerMinute) }, all).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = planRow("Requests per minute", func(t account.Terms, _ account.Plan) string { return LimitText(t.RequestsPerMinute) }, all).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = planRow("Tokens per minute", func(t account.Terms, _ account.Plan) string { return limitText(t.TokensPerMinute) }, all).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = planRow("Tokens per minute", func(t account.Terms, _ account.Plan) string { return LimitText(t.TokensPerMinute) }, all).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = planRow("Concurrent calls", func(t account.Terms, _ account.Plan) string { return limitText(t.Concurrent) }, all).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = planRow("Concurrent calls", func(t account.Terms, _ account.Plan) string { return LimitText(t.Concurrent) }, all).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = planRow("Monthly units per tier", func(t account.Terms, _ account.Plan) string { return limitText(t.MonthlyUnits) }, all).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = planRow("Monthly units per tier", func(t account.Terms, _ account.Plan) string { return LimitText(t.MonthlyUnits) }, all).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = planRow("Unfinished videos", func(t account.Terms, _ account.Plan) string { return limitText(t.UnfinishedVideos) }, all).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = planRow("Unfinished videos", func(t account.Terms, _ account.Plan) string { return LimitText(t.UnfinishedVideos) }, all).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -173,7 +173,7 @@ func planRow(title string, value func(account.Terms, account.Plan) string, all a
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		for _, plan := range sold {
+		for _, plan := range Sold() {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "<td class=\"num\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

@@ -21,10 +21,10 @@ func percent(share float64) string {
 }
 
 // PlanName returns the name of a plan as pages show it.
-func PlanName(p account.Plan) string {
-	name := p.String()
-	return strings.ToUpper(name[:1]) + name[1:]
-}
+func PlanName(p account.Plan) string { return title(p.String()) }
+
+// title returns a word with a capital letter.
+func title(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
 
 // startPath returns where somebody signs up for a plan.
 func startPath(p account.Plan) string {
@@ -34,8 +34,8 @@ func startPath(p account.Plan) string {
 	return "/signup?plan=" + p.String()
 }
 
-// limitText formats a limit; large ones as 1.5M.
-func limitText(l account.Limit) string {
+// LimitText formats a limit; large ones as 1.5M.
+func LimitText(l account.Limit) string {
 	if l == account.Unlimited {
 		return "unlimited"
 	}
@@ -136,16 +136,12 @@ func series(spans []overview.Span, when func(i int) string, value func(*overview
 	return out
 }
 
-// The figures of charts.
-func firstToken(s *overview.Span) (int64, string) {
-	d := s.First.Quantile(0.5)
-	return d.Microseconds(), quantile(s.First, 0.5)
-}
+// The figures of charts: the median times to the first token and of a whole reply, as numbers to draw and as text.
+func firstToken(s *overview.Span) (int64, string) { return median(s.First) }
+func wholeTime(s *overview.Span) (int64, string)  { return median(s.Took) }
 
-// wholeTime returns the median time of a whole reply, as a number to draw and as text.
-func wholeTime(s *overview.Span) (int64, string) {
-	d := s.Took.Quantile(0.5)
-	return d.Microseconds(), quantile(s.Took, 0.5)
+func median(t overview.Times) (int64, string) {
+	return t.Quantile(0.5).Microseconds(), quantile(t, 0.5)
 }
 
 // throughput returns the tokens a second, as a number to draw, in thousandths, and as text.

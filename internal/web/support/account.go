@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"sluice/internal/account"
 	"sluice/internal/kit/fault"
 	"sluice/internal/operate/admin"
 	"sluice/internal/web/webui"
@@ -33,12 +34,7 @@ type accountView struct {
 	Seen int64
 }
 
-// accountPage shows an account.
-func (c *Console) accountPage(w http.ResponseWriter, r *http.Request, m *member) error {
-	return c.showAccount(w, r, m, http.StatusOK, accountView{})
-}
-
-// showAccount renders the page. The caller sets the form and Seen of the view.
+// showAccount shows an account. The caller sets the form and Seen of the view.
 func (c *Console) showAccount(w http.ResponseWriter, r *http.Request, m *member, status int, v accountView) error {
 	var err error
 	if v.Story, err = run(c, r, m, c.ops.AccountStory, admin.StoryQuery{Ref: r.PathValue("id"), Days: days, Log: logShown, List: listShown}); err != nil {
@@ -105,7 +101,7 @@ func (v *accountView) last() string {
 }
 
 // isNew reports whether an entry of the log was made after the member had opened the page.
-func (v *accountView) isNew(e admin.Entry) bool { return v.Seen > 0 && e.Seq > v.Seen }
+func (v *accountView) isNew(e account.Entry) bool { return v.Seen > 0 && e.Seq > v.Seen }
 
 // bars returns the chart of requests by day. Days without requests are in it.
 func (v *accountView) bars() []webui.Bar {

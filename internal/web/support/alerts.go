@@ -15,9 +15,9 @@ const alertsShown = 30
 
 // alertsView is the data of the alerts page.
 type alertsView struct {
-	Endpoints  []admin.AlertEndpoint
-	Events     admin.List[admin.AlertEvent]
-	Deliveries admin.List[admin.AlertDelivery]
+	Endpoints  []alert.Endpoint
+	Events     admin.List[alert.Event]
+	Deliveries admin.List[alert.Delivery]
 	// Ref and State choose the deliveries that are shown: those of an account, or of the operator if it is empty.
 	Ref   string
 	State alert.State
@@ -27,12 +27,7 @@ type alertsView struct {
 	Now      time.Time
 }
 
-// alertsPage shows what the operator was told, and what became of it.
-func (c *Console) alertsPage(w http.ResponseWriter, r *http.Request, m *member) error {
-	return c.showAlerts(w, r, m, http.StatusOK, alertsView{})
-}
-
-// showAlerts renders the page. A filter that is not valid shows the page with what is wrong and without deliveries.
+// showAlerts shows what the operator was told, and what became of it. A filter that is not valid shows the page with what is wrong and without deliveries.
 func (c *Console) showAlerts(w http.ResponseWriter, r *http.Request, m *member, status int, view alertsView) error {
 	events, sent := admin.Cursor{Limit: alertsShown}, admin.Cursor{Limit: alertsShown}
 	if r.Method != http.MethodPost { // a form has no place in the lists
@@ -104,7 +99,7 @@ func deliveryTone(s alert.State) string {
 }
 
 // attempts says how often a delivery was tried.
-func attempts(d *admin.AlertDelivery) string {
+func attempts(d *alert.Delivery) string {
 	switch d.Attempts {
 	case 0:
 		return "being sent"

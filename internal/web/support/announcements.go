@@ -18,11 +18,6 @@ type announcementsView struct {
 	Now    time.Time
 }
 
-// announcementsPage shows the page.
-func (c *Console) announcementsPage(w http.ResponseWriter, r *http.Request, m *member) error {
-	return c.showAnnouncements(w, r, m, http.StatusOK, announcementsView{})
-}
-
 // showAnnouncements renders the page. The caller sets the form that is shown again, if any.
 func (c *Console) showAnnouncements(w http.ResponseWriter, r *http.Request, m *member, status int, view announcementsView) error {
 	var maintenance, announcements admin.List[steering.Order]
@@ -95,20 +90,12 @@ func (c *Console) postAnnouncement(w http.ResponseWriter, r *http.Request, m *me
 	return c.seeOther(w, r, home+"/announcements", "ordered")
 }
 
-// endMaintenance ends maintenance.
-func (c *Console) endMaintenance(w http.ResponseWriter, r *http.Request, m *member) error {
-	return c.endOrder(w, r, m, c.ops.MaintenanceEnd)
-}
-
-// endAnnouncement removes an announcement.
-func (c *Console) endAnnouncement(w http.ResponseWriter, r *http.Request, m *member) error {
-	return c.endOrder(w, r, m, c.ops.AnnouncementEnd)
-}
-
-// endOrder ends an order before its time.
-func (c *Console) endOrder(w http.ResponseWriter, r *http.Request, m *member, end admin.Op[admin.EndedOrder, steering.Order]) error {
-	if _, err := run(c, r, m, end, admin.EndedOrder{ID: r.PathValue("id")}); err != nil {
-		return err
+// endOrder returns the form that ends an order before its time.
+func (c *Console) endOrder(end admin.Op[admin.EndedOrder, steering.Order]) page {
+	return func(w http.ResponseWriter, r *http.Request, m *member) error {
+		if _, err := run(c, r, m, end, admin.EndedOrder{ID: r.PathValue("id")}); err != nil {
+			return err
+		}
+		return c.seeOther(w, r, home+"/announcements", "ordered")
 	}
-	return c.seeOther(w, r, home+"/announcements", "ordered")
 }

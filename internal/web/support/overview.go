@@ -109,12 +109,12 @@ func timeOf(p overview.Point, ms int64) string {
 	return webui.Millis(ms)
 }
 
-// failedShare formats the share of calls that failed in the last minute.
-func failedShare(p overview.Point) string {
-	if p.Calls == 0 {
+// failedShare formats the share of calls that failed.
+func failedShare(failed, all int64) string {
+	if all == 0 {
 		return "–"
 	}
-	return strconv.FormatFloat(100*float64(p.Failed)/float64(p.Calls), 'f', 1, 64) + "%"
+	return strconv.FormatFloat(100*float64(failed)/float64(all), 'f', 1, 64) + "%"
 }
 
 // busiest returns the calls of the account that makes most.

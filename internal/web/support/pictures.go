@@ -1,8 +1,8 @@
 package support
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -12,63 +12,34 @@ import (
 )
 
 // Pictures are SVG that the server draws, as the overview of the dashboard does: a page needs no script for them, and
-// its policy forbids inline styles. Coordinates are text because they go into attributes.
-
-// bar is one bar of a chart that is 300 units wide and 100 high.
-type bar struct {
-	x, y, width, height string
-	none                bool
-	title               string
-}
-
-// barsOf lays out values from left to right. titles has a text for each.
-func barsOf(values []int64, titles []string) []bar {
-	most := max(1, slices.Max(append([]int64{0}, values...)))
-	out := make([]bar, len(values))
-	step := 300.0 / float64(max(1, len(values)))
-	for i, n := range values {
-		// Nothing keeps a thin line, and little is clearly taller than that.
-		height := 2.0
-		if n > 0 {
-			height = max(4, 100*float64(n)/float64(most))
-		}
-		out[i] = bar{
-			x: fmt.Sprintf("%.2f", float64(i)*step+step*0.1), y: fmt.Sprintf("%.2f", 100-height),
-			width: fmt.Sprintf("%.2f", step*0.8), height: fmt.Sprintf("%.2f", height), none: n == 0, title: titles[i],
-		}
-	}
-	return out
-}
+// its policy forbids inline styles.
 
 // hourBars are the requests of the last 7 days by hour.
-func hourBars(e *admin.Evidence, now time.Time) []bar {
+func hourBars(e *admin.Evidence, now time.Time) []webui.Bar {
 	const hours = 7 * 24
 	first := now.UTC().Truncate(time.Hour).Add(-(hours - 1) * time.Hour)
-	values, titles := make([]int64, hours), make([]string, hours)
-	for i := range titles {
-		titles[i] = first.Add(time.Duration(i) * time.Hour).Format("Mon 2 Jan 15:00")
-	}
+	bars := make([]webui.Bar, hours)
 	for _, h := range e.Hours {
 		if i := int(h.At.Sub(first) / time.Hour); i >= 0 && i < hours {
-			values[i] += h.Requests
+			bars[i].Value += h.Requests
 		}
 	}
-	for i := range titles {
-		titles[i] += ": " + webui.Number(values[i]) + " requests"
+	for i := range bars {
+		bars[i].Title = fmt.Sprintf("%s: %s requests", first.Add(time.Duration(i)*time.Hour).Format("Mon 2 Jan 15:00"), webui.Number(bars[i].Value))
 	}
-	return barsOf(values, titles)
+	return bars
 }
 
 // clockBars are the requests of the last 7 days by the hour of the day. A person sleeps; a proxy for others does not.
-func clockBars(e *admin.Evidence) []bar {
-	values, titles := make([]int64, 24), make([]string, 24)
+func clockBars(e *admin.Evidence) []webui.Bar {
+	bars := make([]webui.Bar, 24)
 	for _, h := range e.Hours {
-		values[h.At.UTC().Hour()] += h.Requests
+		bars[h.At.UTC().Hour()].Value += h.Requests
 	}
-	for i := range titles {
-		titles[i] = fmt.Sprintf("%02d:00 UTC: %s requests", i, webui.Number(values[i]))
+	for i := range bars {
+		bars[i].Title = fmt.Sprintf("%02d:00 UTC: %s requests", i, webui.Number(bars[i].Value))
 	}
-	return barsOf(values, titles)
+	return bars
 }
 
 // scoreLine returns the points of a line that is 300 units wide and 100 high, and the area below it.
@@ -101,12 +72,8 @@ func sharesOf(list []admin.Share) []share {
 	}
 	out := make([]share, 0, len(list))
 	for _, x := range list {
-		name := x.Name
-		if name == "" {
-			name = "all others"
-		}
 		out = append(out, share{
-			name: name, requests: webui.Number(x.Requests), width: fmt.Sprintf("%.1f", 100*float64(x.Requests)/float64(most)),
+			name: cmp.Or(x.Name, "all others"), requests: webui.Number(x.Requests), width: fmt.Sprintf("%.1f", 100*float64(x.Requests)/float64(most)),
 			percent: fmt.Sprintf("%d%%", 100*x.Requests/max(1, sum)),
 		})
 	}
@@ -127,18 +94,10 @@ func networkShares(list []signal.Network) []share {
 }
 
 // gapBars are the pauses between calls, from the shortest to the longest.
-func gapBars(list []signal.Gap) []bar {
-	values, titles := make([]int64, len(list)), make([]string, len(list))
+func gapBars(list []signal.Gap) []webui.Bar {
+	bars := make([]webui.Bar, len(list))
 	for i, g := range list {
-		values[i], titles[i] = int64(g.Calls), fmt.Sprintf("up to %s: %s calls", g.UpTo, webui.Number(int64(g.Calls)))
+		bars[i] = webui.Bar{Value: int64(g.Calls), Title: fmt.Sprintf("up to %s: %s calls", g.UpTo, webui.Number(int64(g.Calls)))}
 	}
-	return barsOf(values, titles)
-}
-
-// eventsShown is how many events of abuse control are beside the picture of the score.
-const eventsShown = 6
-
-// firstEvents returns the newest events.
-func firstEvents(list []*admin.AbuseEvent) []*admin.AbuseEvent {
-	return list[:min(len(list), eventsShown)]
+	return bars
 }

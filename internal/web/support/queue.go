@@ -18,12 +18,15 @@ import (
 // ticketsAtOnce is how many tickets a page of the queue has.
 const ticketsAtOnce = 50
 
+// eventsShown is how many events of abuse control are beside the picture of the score.
+const eventsShown = 6
+
 // queueView is the data of the queue.
 type queueView struct {
 	View, Kind, Assignee string
 	Me                   string // the member, as tickets name the assignee
 	Counts               admin.TicketCounts
-	List                 admin.List[admin.Ticket]
+	List                 admin.List[ticket.Ticket]
 	First                bool // it is the first page of the list
 	Now                  time.Time
 }
@@ -60,28 +63,16 @@ func (v *queueView) path(view, after string) string {
 
 // count returns how many tickets a view has, as text; closed ones are not counted.
 func (v *queueView) count(view ticket.View) string {
-	switch view {
-	case ticket.Waiting:
-		return webui.Number(int64(v.Counts.Waiting))
-	case ticket.Answered:
-		return webui.Number(int64(v.Counts.Answered))
-	case ticket.Sleeping:
-		return webui.Number(int64(v.Counts.Snoozed))
+	counts := map[ticket.View]int{ticket.Waiting: v.Counts.Waiting, ticket.Answered: v.Counts.Answered, ticket.Sleeping: v.Counts.Snoozed}
+	if n, counted := counts[view]; counted {
+		return webui.Number(int64(n))
 	}
 	return ""
 }
 
 // viewName returns the name of a view for the tabs.
 func viewName(v ticket.View) string {
-	switch v {
-	case ticket.Waiting:
-		return "Waiting"
-	case ticket.Answered:
-		return "Answered"
-	case ticket.Sleeping:
-		return "Snoozed"
-	}
-	return "Closed"
+	return map[ticket.View]string{ticket.Waiting: "Waiting", ticket.Answered: "Answered", ticket.Sleeping: "Snoozed", ticket.Done: "Closed"}[v]
 }
 
 // allKinds are the kinds of tickets in the order of the filter.
@@ -90,8 +81,8 @@ var allKinds = []ticket.Kind{
 }
 
 // kindTone returns the colour of a kind: the service itself raises the first ones.
-func kindTone(kind string) string {
-	switch ticket.Kind(kind) {
+func kindTone(kind ticket.Kind) string {
+	switch kind {
 	case ticket.Deactivated:
 		return "bad"
 	case ticket.PastNinety, ticket.Climb, ticket.Payment:
@@ -101,7 +92,7 @@ func kindTone(kind string) string {
 }
 
 // kindName returns the name of a kind.
-func kindName(kind string) string { return cmp.Or(ticket.Kind(kind).Title(), kind) }
+func kindName(kind ticket.Kind) string { return cmp.Or(kind.Title(), string(kind)) }
 
 // staffName returns a member as people call them.
 func staffName(actor string) string { return strings.TrimPrefix(actor, "staff:") }
@@ -116,31 +107,26 @@ type ticketView struct {
 	Abuse    admin.Abuse
 	Evidence admin.Evidence
 	Signals  signal.Report
-	Others   []admin.Ticket
+	Others   []ticket.Ticket
 	Me       string
 	Now      time.Time
 	again
 }
 
-// ticketPage shows a ticket: the thread, what is known of the account, and what can be done.
-func (c *Console) ticketPage(w http.ResponseWriter, r *http.Request, m *member) error {
-	return c.showTicket(w, r, m, http.StatusOK, ticketView{})
-}
-
-// showTicket renders the page. Its version is that of the ticket as it is shown, so that a form acts on what the member saw.
+// showTicket shows a ticket: the thread, what is known of the account, and what can be done. Its version is that of the ticket as it is shown, so that a form acts on what the member saw.
 func (c *Console) showTicket(w http.ResponseWriter, r *http.Request, m *member, status int, view ticketView) error {
 	var err error
 	if view.Ticket, err = run(c, r, m, c.ops.TicketShow, admin.TicketRef{ID: r.PathValue("id")}); err != nil {
 		return err
 	}
-	var others admin.List[admin.Ticket]
-	of := admin.Target{Ref: view.Ticket.Account}
+	var others admin.List[ticket.Ticket]
+	of := admin.Target{Ref: view.Ticket.AccountID}
 	err = together(r.Context(),
 		read(c, m, c.ops.AccountShow, of, &view.Account),
 		read(c, m, c.ops.AccountAbuse, of, &view.Abuse),
 		read(c, m, c.ops.AccountEvidence, of, &view.Evidence),
 		read(c, m, c.ops.AccountSignals, of, &view.Signals),
-		read(c, m, c.ops.TicketList, admin.TicketQuery{Account: view.Ticket.Account, Cursor: admin.Cursor{Limit: 20}}, &others),
+		read(c, m, c.ops.TicketList, admin.TicketQuery{Account: view.Ticket.AccountID, Cursor: admin.Cursor{Limit: 20}}, &others),
 	)
 	if err != nil {
 		return err

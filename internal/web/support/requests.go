@@ -1,6 +1,7 @@
 package support
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/refusal"
 	"sluice/internal/operate/admin"
 	"sluice/internal/web/webui"
 )
@@ -144,19 +146,11 @@ func timeText(r *admin.Request) string {
 
 // outcomeText says how a request ended.
 func outcomeText(outcome string) string {
-	switch outcome {
-	case "complete":
-		return "completed"
-	case "hang_up":
-		return "caller disconnected"
-	case "cut":
-		return "cut off"
-	}
-	return outcome
+	return cmp.Or(map[string]string{"complete": "completed", "hang_up": "caller disconnected", "cut": "cut off"}[outcome], outcome)
 }
 
 // refusedTotal adds up counts.
-func refusedTotal(hours []admin.RefusedCount) (n int64) {
+func refusedTotal(hours []refusal.Minute) (n int64) {
 	for _, h := range hours {
 		n += h.Calls
 	}

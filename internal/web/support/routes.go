@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/operate/admin"
 	"sluice/internal/web/webui"
 )
 
@@ -27,31 +28,39 @@ type route struct {
 	page    page
 }
 
+// first returns a page as it is before any form of it was sent: with an empty view.
+func first[View any](show func(w http.ResponseWriter, r *http.Request, m *member, status int, view View) error) page {
+	return func(w http.ResponseWriter, r *http.Request, m *member) error {
+		var view View
+		return show(w, r, m, http.StatusOK, view)
+	}
+}
+
 // routes returns all pages and forms. The first link of links is what home leads to.
 func (c *Console) routes() []route {
 	return []route{
 		{"GET " + home, c.homePage},
 		{"GET " + home + "/queue", c.queuePage},
-		{"GET " + home + "/queue/{id}", c.ticketPage},
+		{"GET " + home + "/queue/{id}", first(c.showTicket)},
 		{"POST " + home + "/queue/{id}/{step}", c.stepTicket},
 		{"GET " + home + "/overview", c.overviewPage},
 		{"GET " + home + "/overview/live", c.overviewLive},
-		{"GET " + home + "/upstreams", c.upstreamsPage},
+		{"GET " + home + "/upstreams", first(c.showUpstreams)},
 		{"POST " + home + "/upstreams/drain", c.drainUpstream},
 		{"POST " + home + "/upstreams/enable", c.enableUpstream},
 		{"POST " + home + "/models/move", c.moveModel},
 		{"POST " + home + "/models/move-back", c.moveModelBack},
-		{"GET " + home + "/announcements", c.announcementsPage},
+		{"GET " + home + "/announcements", first(c.showAnnouncements)},
 		{"POST " + home + "/announcements", c.postAnnouncement},
-		{"POST " + home + "/announcements/{id}/end", c.endAnnouncement},
+		{"POST " + home + "/announcements/{id}/end", c.endOrder(admin.Ops().AnnouncementEnd)},
 		{"POST " + home + "/maintenance", c.startMaintenance},
-		{"POST " + home + "/maintenance/{id}/end", c.endMaintenance},
+		{"POST " + home + "/maintenance/{id}/end", c.endOrder(admin.Ops().MaintenanceEnd)},
 		{"GET " + home + "/accounts", c.accountsPage},
-		{"GET " + home + "/accounts/{id}", c.accountPage},
+		{"GET " + home + "/accounts/{id}", first(c.showAccount)},
 		{"GET " + home + "/accounts/{id}/log", c.logPage},
 		{"POST " + home + "/accounts/{id}/actions/{action}", c.act},
 		{"GET " + home + "/requests", c.requestsPage},
-		{"GET " + home + "/alerts", c.alertsPage},
+		{"GET " + home + "/alerts", first(c.showAlerts)},
 		{"POST " + home + "/alerts/test", c.testAlerts},
 		{"POST " + home + "/alerts/{id}/replay", c.replayAlert},
 		{"GET " + home + "/tokens", c.tokensPage},

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/account"
 	"sluice/internal/kit/fault"
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/overview"
@@ -20,14 +21,9 @@ type upstreamsView struct {
 	Drains    []steering.Order
 	Models    []admin.ModelState
 	Moves     map[string]steering.Order // by model
-	History   []admin.Entry
+	History   []account.Entry
 	Problem   string
 	Now       time.Time
-}
-
-// upstreamsPage shows the page.
-func (c *Console) upstreamsPage(w http.ResponseWriter, r *http.Request, m *member) error {
-	return c.showUpstreams(w, r, m, http.StatusOK, "")
 }
 
 // showUpstreams renders the page. problem is what was wrong with a form of it; empty if nothing.
@@ -36,7 +32,7 @@ func (c *Console) showUpstreams(w http.ResponseWriter, r *http.Request, m *membe
 	var upstreams admin.List[overview.Upstream]
 	var drains, moves admin.List[steering.Order]
 	var models admin.List[admin.ModelState]
-	var history admin.List[admin.Entry]
+	var history admin.List[account.Entry]
 	err := together(r.Context(),
 		read(c, m, c.ops.UpstreamSeries, admin.Cursor{}, &upstreams),
 		read(c, m, c.ops.UpstreamDrains, admin.Cursor{}, &drains),
@@ -187,13 +183,4 @@ func threeHours(u *overview.Upstream) (sum overview.Target) {
 		sum.WaitedMS += t.WaitedMS
 	}
 	return sum
-}
-
-// failedOf formats the share of a target's calls that failed.
-func failedOf(t overview.Target) string {
-	all := t.Answered + t.Failed
-	if all == 0 {
-		return "–"
-	}
-	return strconv.FormatFloat(100*float64(t.Failed)/float64(all), 'f', 1, 64) + "%"
 }

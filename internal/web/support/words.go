@@ -1,6 +1,7 @@
 package support
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -78,17 +79,5 @@ func confirmation(a action, customer string) templ.Attributes {
 
 // foundBy says what a search has matched.
 func foundBy(by string) string {
-	switch by {
-	case "email":
-		return "e-mail"
-	case "id":
-		return "account id"
-	case "key":
-		return "key id"
-	case "last_four":
-		return "end of a key"
-	case "request":
-		return "request"
-	}
-	return by
+	return cmp.Or(map[string]string{"email": "e-mail", "id": "account id", "key": "key id", "last_four": "end of a key"}[by], by)
 }

@@ -5,24 +5,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dustin/go-humanize"
 )
 
 // Number formats 1234567 as 1,234,567.
-func Number(n int64) string {
-	text := strconv.FormatInt(n, 10)
-	sign := ""
-	if n < 0 {
-		sign, text = "-", text[1:]
-	}
-	var b strings.Builder
-	for i, c := range text {
-		if i > 0 && (len(text)-i)%3 == 0 {
-			b.WriteByte(',')
-		}
-		b.WriteRune(c)
-	}
-	return sign + b.String()
-}
+func Number(n int64) string { return humanize.Comma(n) }
 
 // Short formats 1234567 as 1.2M. Numbers below 10,000 are written in full.
 func Short(n int64) string {

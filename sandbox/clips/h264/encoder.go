@@ -2,10 +2,10 @@
 // baseline profile, which every decoder plays. Clauses and tables in comments are those of the
 // standard.
 //
-// A picture consists of macroblocks of 16x16 pixels. They are coded as Intra 16x16 (predicted from
-// decoded pixels of the same picture), as Inter 16x16 with one motion vector in quarter pixels
-// (predicted from the previous picture), or skipped. Entropy coding is CAVLC, and the deblocking
-// filter is off.
+// A picture consists of macroblocks of 16x16 pixels. Those of a key picture are coded as Intra 16x16
+// (predicted from decoded pixels of the same picture). Others are coded as Inter 16x16 with one
+// motion vector in half pixels (predicted from the previous picture), or skipped. Entropy coding is
+// CAVLC, and the deblocking filter is off.
 //
 // A picture is divided into bands of macroblock rows, one slice each, that all cores draw and code
 // in parallel. The position of the bands depends only on the size, and no slice looks at another
@@ -68,11 +68,9 @@ type Encoder struct {
 	idr      uint32
 	slices   []*slice
 
-	// mv and inter hold the motion of each macroblock, in raster order: up to the one that is being
-	// coded those of this picture, and after it still those of the previous one, which search uses
-	// as guesses.
-	mv    []vector
-	inter []bool
+	// mv is the motion of each macroblock, in raster order: up to the one that is being coded those
+	// of this picture, and after it still those of the previous one, which search uses as guesses.
+	mv []vector
 	// The number of coefficients of each 4x4 block, in raster order. CAVLC derives its contexts
 	// from them.
 	countY, countU, countV []uint8
@@ -88,7 +86,7 @@ func New(width, height, fps int) (*Encoder, error) {
 	w, h := e.mbWide*16, e.mbHigh*16
 	e.src, e.cur, e.ref = newPlanes(w, h), newPlanes(w, h), newPlanes(w, h)
 	n := e.mbWide * e.mbHigh
-	e.mv, e.inter = make([]vector, n), make([]bool, n)
+	e.mv = make([]vector, n)
 	e.countY, e.countU, e.countV = make([]uint8, n*16), make([]uint8, n*4), make([]uint8, n*4)
 	// The division spreads the rows evenly over the bands.
 	bands := max(1, min(maxSlices, e.mbHigh/rowsPerSlice))

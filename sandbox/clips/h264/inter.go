@@ -1,27 +1,26 @@
 package h264
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
-// vector is a motion vector in quarters of a pixel. It points from a macroblock to its prediction
-// in the previous picture.
+// vector is a motion vector in quarters of a pixel, as vectors are coded; only whole and half pixels
+// are used. It points from a macroblock to its prediction in the previous picture.
 type vector struct{ x, y int16 }
 
 // farthest is the longest allowed motion vector in each direction, in quarters of a pixel. It must
 // fit what the SPS promises.
 const farthest = 64 * 4
 
-// neighbour returns the motion of a macroblock of this slice. It is not known if the macroblock is
-// outside the slice, and it does not move if it is an intra macroblock.
+// neighbour returns the motion of a macroblock of this slice, which is not known if the macroblock
+// is outside the slice.
 // It is only asked for macroblocks that come before the current one.
-func (s *slice) neighbour(mx, my int) (mv vector, moves, known bool) {
+func (s *slice) neighbour(mx, my int) (mv vector, known bool) {
 	if mx < 0 || mx >= s.e.mbWide || my < s.first {
-		return vector{}, false, false
+		return vector{}, false
 	}
-	n := my*s.e.mbWide + mx
-	if !s.e.inter[n] {
-		return vector{}, false, true
-	}
-	return s.e.mv[n], true, true
+	return s.e.mv[my*s.e.mbWide+mx], true
 }
 
 // predictVector returns two vectors that the decoder derives in the same way (clauses 8.4.1.3 and
@@ -29,29 +28,27 @@ func (s *slice) neighbour(mx, my int) (mv vector, moves, known bool) {
 // macroblock has the vector skip.
 //
 // Pred is the median of the neighbors to the left (a), above (b) and above right (c, or above left
-// if that is not available), unless only one of them has motion.
+// if that is not available), unless only one of them is known.
 func (s *slice) predictVector(mx, my int) (pred, skip vector) {
-	a, movesA, knownA := s.neighbour(mx-1, my)
-	b, movesB, knownB := s.neighbour(mx, my-1)
-	c, movesC, knownC := s.neighbour(mx+1, my-1)
+	a, knownA := s.neighbour(mx-1, my)
+	b, knownB := s.neighbour(mx, my-1)
+	c, knownC := s.neighbour(mx+1, my-1)
 	// The macroblock above right may be outside the picture.
 	if !knownC {
-		c, movesC, knownC = s.neighbour(mx-1, my-1)
+		c, knownC = s.neighbour(mx-1, my-1)
 	}
 	switch {
-	case knownA && !knownB && !knownC, movesA && !movesB && !movesC:
+	case knownA && !knownB && !knownC:
 		pred = a
-	case movesB && !movesA && !movesC:
+	case knownB && !knownA && !knownC:
 		pred = b
-	case movesC && !movesA && !movesB:
-		pred = c
 	default:
 		pred = vector{median(a.x, b.x, c.x), median(a.y, b.y, c.y)}
 	}
 	// A skipped macroblock does not move if a neighbor is missing or at rest. That keeps still
 	// areas cheap.
 	still := vector{}
-	if knownA && knownB && !(movesA && a == still) && !(movesB && b == still) {
+	if knownA && knownB && a != still && b != still {
 		skip = pred
 	}
 	return pred, skip
@@ -60,23 +57,22 @@ func (s *slice) predictVector(mx, my int) (pred, skip vector) {
 // median returns the middle one of three values.
 func median(a, b, c int16) int16 { return max(min(a, b), min(max(a, b), c)) }
 
-// search returns a good motion vector and its cost. It takes the best of several guesses, from the
+// search returns a good motion vector. It takes the best of several guesses, from the
 // neighborhood in space and time, and refines it in smaller and smaller steps until the prediction
 // is good enough or no step helps. It starts with the vector of a skipped macroblock, whose
 // prediction must be in predY.
 //
 // It is a descent to the nearest minimum, not a full search: motion in these clips is smooth, and
 // one of the guesses is nearly always close.
-func (s *slice) search(mx, my int, pred, skip vector) (vector, int) {
+func (s *slice) search(mx, my int, pred, skip vector) vector {
 	e := s.e
 	n := my*e.mbWide + mx
 	// A difference worth 96 bits, at the price of lambda each, is good enough. Searching further
 	// does not pay.
 	good := 96 * s.lambda()
-	o := my*16*e.src.Stride + mx*16
-	best, cost := skip, s.vectorCost(skip, pred)+sad(s.predY[:], e.src.Y[o:], e.src.Stride, 16)
+	best, cost := skip, s.vectorCost(skip, pred)+s.sad(mx, my, s.predY[:], 16, math.MaxInt)
 	if cost <= good {
-		return best, cost
+		return best
 	}
 	try := func(v vector) {
 		if v == best || max(v.x, v.y) > farthest || min(v.x, v.y) < -farthest {
@@ -105,13 +101,13 @@ func (s *slice) search(mx, my int, pred, skip vector) (vector, int) {
 	if my+1 < s.end {
 		guess(e.mv[n+e.mbWide])
 	}
-	// Steps are in quarter pixels: refine by a half and by a quarter pixel. If no guess is close,
-	// look further, one pixel at a time.
+	// Steps are in quarter pixels: refine by half a pixel. If no guess is close, look further, one
+	// pixel at a time.
 	step, rounds := int16(2), 1
 	if cost > 4*good {
 		step, rounds = 4, 12
 	}
-	for ; step > 0 && cost > good; step /= 2 {
+	for ; step > 1 && cost > good; step /= 2 {
 		for range rounds {
 			c := best
 			try(vector{c.x - step, c.y})
@@ -123,24 +119,25 @@ func (s *slice) search(mx, my int, pred, skip vector) (vector, int) {
 			}
 		}
 	}
-	return best, cost
+	return best
 }
 
 // cost returns the sum of absolute luma differences that a vector leaves, plus the price of its
-// bits. It stops early when the limit is reached, and the result is then only known to be at least
-// the limit.
+// bits. If the limit is reached, the result is only known to be at least the limit.
 func (s *slice) cost(mx, my int, v, pred vector, limit int) int {
-	e := s.e
-	sum := s.vectorCost(v, pred)
 	block, stride := s.luma(s.tryY[:], mx, my, v)
-	o := my*16*e.src.Stride + mx*16
-	for y := range 16 {
-		a, b := (*[16]uint8)(e.src.Y[o+y*e.src.Stride:]), (*[16]uint8)(block[y*stride:])
+	return s.vectorCost(v, pred) + s.sad(mx, my, block, stride, limit-s.vectorCost(v, pred))
+}
+
+// sad returns the sum of absolute differences between a macroblock's luma and a block. It stops
+// early when the limit is reached.
+func (s *slice) sad(mx, my int, block []uint8, stride, limit int) int {
+	src := s.e.src
+	o, sum := my*16*src.Stride+mx*16, 0
+	for y := 0; y < 16 && sum < limit; y++ {
+		a, b := (*[16]uint8)(src.Y[o+y*src.Stride:]), (*[16]uint8)(block[y*stride:])
 		for x := range a {
 			sum += abs(int(a[x]) - int(b[x]))
-		}
-		if sum >= limit {
-			return sum
 		}
 	}
 	return sum
@@ -205,63 +202,27 @@ func (s *slice) around(plane []uint8, w, h, x, y, n int) (p []uint8, stride int)
 }
 
 // luma returns the luma of the reference at the vector, and its stride (clause 8.4.2.2.1). At whole
-// pixels it returns the reference itself. Otherwise it interpolates into dst: half positions with a
-// filter of six taps, and quarter positions as the mean of the two nearest whole or half positions.
+// pixels it returns the reference itself. Otherwise it interpolates half positions into dst, with a
+// filter of six taps.
 func (s *slice) luma(dst []uint8, mx, my int, v vector) (block []uint8, stride int) {
 	x, y := mx*16+int(v.x>>2), my*16+int(v.y>>2)
-	fx, fy := int(v.x&3), int(v.y&3)
+	aside, down := v.x&3 != 0, v.y&3 != 0
 	w, h := s.e.mbWide*16, s.e.mbHigh*16
-	if fx|fy == 0 {
+	if !aside && !down {
 		return s.around(s.e.ref.Y, w, h, x, y, 16)
 	}
 	// p begins two pixels above and to the left of the block. The filter needs two pixels before
 	// and three after.
 	p, stride := s.around(s.e.ref.Y, w, h, x-2, y-2, 21)
-	at := 2*stride + 2
-	right, down := fx>>1, fy>>1*stride // at 3/4, the nearest pixel is the next one
 	switch {
-	// In the middle of four pixels.
-	case fx == 2 && fy == 2:
+	case aside && down: // in the middle of four pixels
 		s.centre(dst, p, stride)
-	// Between two pixels of a row.
-	case fy == 0:
-		across(dst, p[at-2:], stride)
-		if fx != 2 {
-			mix(dst, p[at+right:], stride)
-		}
-	// Between two pixels of a column.
-	case fx == 0:
-		upright(dst, p[at-2*stride:], stride)
-		if fy != 2 {
-			mix(dst, p[at+down:], stride)
-		}
-	// Above or below the middle.
-	case fx == 2:
-		s.centre(dst, p, stride)
-		across(s.half[:], p[at-2+down:], stride)
-		mix(dst, s.half[:], 16)
-	// Left or right of the middle.
-	case fy == 2:
-		s.centre(dst, p, stride)
-		upright(s.half[:], p[at-2*stride+right:], stride)
-		mix(dst, s.half[:], 16)
-	// On a diagonal: the mean of the nearest half positions in a row and in a column.
-	default:
-		across(dst, p[at-2+down:], stride)
-		upright(s.half[:], p[at-2*stride+right:], stride)
-		mix(dst, s.half[:], 16)
+	case aside: // between two pixels of a row
+		across(dst, p[2*stride:], stride)
+	default: // between two pixels of a column
+		upright(dst, p[2:], stride)
 	}
 	return dst, 16
-}
-
-// mix replaces each pixel of dst by its mean with that of another block.
-func mix(dst, src []uint8, stride int) {
-	for y := range 16 {
-		d, p := dst[y*16:][:16], src[y*stride:][:16]
-		for x := range d {
-			d[x] = uint8((int(d[x]) + int(p[x]) + 1) >> 1)
-		}
-	}
 }
 
 // across interpolates half positions in a row with the taps 1, -5, 20, 20, -5, 1. p begins two

@@ -62,7 +62,7 @@ func (s *slice) skip(mx, my int, mv vector) {
 		s.setCountY(mx, my, i, 0)
 	}
 	s.clearChroma(mx, my)
-	e.mv[my*e.mbWide+mx], e.inter[my*e.mbWide+mx] = mv, true
+	e.mv[my*e.mbWide+mx] = mv
 	o, stride := my*16*e.cur.Stride+mx*16, e.cur.Stride
 	restore(e.cur.Y[o:], stride, s.predY[:], 16, 16)
 	o, stride = my*8*stride/2+mx*8, stride/2
@@ -99,13 +99,12 @@ func reconstruct(dst []uint8, stride int, b *[16]int32, pred []uint8, ps int) {
 	}
 }
 
-// codeIntra codes a macroblock as Intra 16x16 with the prediction of chooseIntra and chooseChroma.
-// Key reports whether the picture is a key picture.
+// codeIntra codes a macroblock of a key picture as Intra 16x16 with the prediction of predictIntra.
 //
 // It transforms and quantizes the 16 luma blocks. Their DC values are transformed once more,
 // together. Then it writes the macroblock (clause 7.3.5), and reconstructs it as decoders will see
 // it.
-func (s *slice) codeIntra(mx, my int, key bool) {
+func (s *slice) codeIntra(mx, my int) {
 	e, q := s.e, &s.y
 	o, stride := my*16*e.src.Stride+mx*16, e.src.Stride
 	// coef is in raster order, to be reconstructed. scan is in scan order, to be written.
@@ -136,19 +135,13 @@ func (s *slice) codeIntra(mx, my int, key bool) {
 	w := &s.w
 	// mb_type combines the prediction mode, what chroma has, and whether luma has AC values (table
 	// 7-11).
-	kind := uint32(1 + s.mode.luma + 4*cr.parts)
+	const modeDC = 2
+	kind := uint32(1 + modeDC + 4*cr.parts)
 	if ac {
 		kind += 12
 	}
-	if !key {
-		// Only pictures with a reference have skipped macroblocks, and intra types come after the
-		// inter ones.
-		w.ue(s.skipped)
-		s.skipped = 0
-		kind += 5
-	}
 	w.ue(kind)
-	w.ue(chromaModes[s.mode.chroma])
+	w.ue(0) // chroma is predicted in DC mode
 	w.se(0) // mb_qp_delta: the quantizer of the slice
 	w.residual(dcScan[:], s.contextY(mx, my, 0))
 	for i := range 16 {
@@ -159,7 +152,7 @@ func (s *slice) codeIntra(mx, my int, key bool) {
 		s.setCountY(mx, my, i, n)
 	}
 	s.writeChroma(mx, my, cr)
-	e.mv[my*e.mbWide+mx], e.inter[my*e.mbWide+mx] = vector{}, false
+	e.mv[my*e.mbWide+mx] = vector{}
 
 	// Scaling and inverse transform (clauses 8.5.10 and 8.5.12).
 	hadamard(&dc)
@@ -230,7 +223,7 @@ func (s *slice) codeInter(mx, my int, mv, pred, skip vector) {
 		s.setCountY(mx, my, i, n)
 	}
 	s.writeChroma(mx, my, cr)
-	e.mv[my*e.mbWide+mx], e.inter[my*e.mbWide+mx] = mv, true
+	e.mv[my*e.mbWide+mx] = mv
 	for i := range 16 {
 		b := &coef[i]
 		if *b == ([16]int32{}) {

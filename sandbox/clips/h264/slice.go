@@ -12,16 +12,13 @@ type slice struct {
 	first, end int
 	y, c       quantizer // for luma and chroma
 	w          bitWriter
-	mode       chosen
 	chromaCoef chromaCoef
 	skipped    uint32 // macroblocks skipped since the last one that was written
 
 	predY        [256]uint8 // the prediction of the current macroblock
 	predU, predV [64]uint8
-	tryY         [256]uint8 // a prediction that is being evaluated
-	tryU, tryV   [64]uint8
+	tryY         [256]uint8     // a prediction that is being evaluated
 	window       [21 * 21]uint8 // a part of the reference that crosses its edge
-	half         [256]uint8     // half positions to mix with
 	taps         [21 * 16]int32 // sums of the filter that are not rounded yet
 	tried        [8]vector      // guesses of search
 }
@@ -35,9 +32,8 @@ func (s *slice) encode(key bool) {
 	for my := s.first; my < s.end; my++ {
 		for mx := range s.e.mbWide {
 			if key {
-				s.chooseIntra(mx, my)
-				s.chooseChroma(mx, my)
-				s.codeIntra(mx, my, key)
+				s.predictIntra(mx, my)
+				s.codeIntra(mx, my)
 			} else {
 				s.macroblock(mx, my)
 			}
@@ -74,8 +70,8 @@ func (s *slice) header(key bool) {
 	w.ue(1)           // disable_deblocking_filter_idc: off
 }
 
-// macroblock codes a macroblock of a picture that has a reference. It tries the cheapest option
-// first: skip it, predict it from the previous picture, or predict it from this one.
+// macroblock codes a macroblock of a picture that has a reference. It is skipped, or else predicted
+// from the previous picture: predicting it from this one would hardly ever be better.
 //
 // pred is what the vector is coded against, and skip the vector that costs nothing.
 func (s *slice) macroblock(mx, my int) {
@@ -85,17 +81,8 @@ func (s *slice) macroblock(mx, my int) {
 		s.skip(mx, my, skip)
 		return
 	}
-	mv, cost := s.search(mx, my, pred, skip)
-	// Try intra prediction only if motion does badly: more than five levels of difference per
-	// pixel.
-	tried := cost > 256*5
-	if tried && s.chooseIntra(mx, my)+8*s.lambda() < cost {
-		s.chooseChroma(mx, my)
-		s.codeIntra(mx, my, false)
-		return
-	}
-	// Intra prediction has overwritten predY, or predY was made with another vector.
-	if tried || mv != skip {
+	mv := s.search(mx, my, pred, skip)
+	if mv != skip {
 		s.predict(mx, my, mv)
 	}
 	s.codeInter(mx, my, mv, pred, skip)

@@ -16,15 +16,9 @@ const Notice = "sandbox render, not a generative model"
 // captionLines is the maximum number of lines of a prompt that are shown.
 const captionLines = 3
 
-// caption is the prompt, written at the lower edge on a shade that makes it readable.
-type caption struct {
-	text  *mask
-	shade []int32 // how much each row of the picture is darkened, from 0 to 256
-}
-
-// newCaption renders the prompt. If the font lacks most of its letters, it shows the title of the
-// scene instead.
-func newCaption(prompt, title string, w, h int) (*caption, error) {
+// captionText returns the text of the caption at the lower edge of a picture: the prompt or, if the
+// font lacks most of its letters, the title of the scene.
+func captionText(prompt, title string, w, h int) (*mask, error) {
 	parsed, err := typeface()
 	if err != nil {
 		return nil, err
@@ -64,13 +58,17 @@ func newCaption(prompt, title string, w, h int) (*caption, error) {
 	d.Dot = fixed.P(margin, h-margin)
 	d.DrawString(Notice)
 
-	c := &caption{text: &mask{unit: 1, y: top, w: w, h: h - top, pix: picture.Pix}, shade: make([]int32, h)}
-	// The shade fades in above the first line.
-	from := float32(top) - 2.2*float32(size)
-	for y := range c.shade {
-		c.shade[y] = int32(256 * 0.42 * smooth(from, float32(top)+0.6*float32(size), float32(y)))
-	}
-	return c, nil
+	return &mask{unit: 1, y: top, w: w, h: h - top, pix: picture.Pix}, nil
+}
+
+// shade returns what darkens the picture behind a caption. It fades in above the first line.
+func shade(text *mask, unit float32) item {
+	size := unit / 24 // of the letters
+	top := float32(text.y)
+	from := top - 2.2*size
+	return item{mask: &mask{y: int(from), w: text.w, h: text.y + text.h - int(from)}, move: still, paint: func(float32) shader {
+		return func(_, y float32) (rgb, float32) { return rgb{}, 0.42 * smooth(from, top+0.6*size, y*unit) }
+	}}
 }
 
 // fold breaks a text into lines that fit, and ends it with an ellipsis if there are more than most
@@ -110,49 +108,4 @@ func fold(text string, most int, fits func(string) bool) []string {
 		last = last[:len(last)-1]
 	}
 	return append(lines[:most-1], strings.TrimRight(string(last), " ,;:-")+" …")
-}
-
-// Luma of black and white, and chroma of both, in limited range.
-const (
-	black, white = 16, 236
-	grey         = 128
-)
-
-// draw paints the caption over the strip.
-func (p *caption) draw(c *canvas) {
-	for y := c.y0; y < c.y1; y++ {
-		a := p.shade[y]
-		if a == 0 {
-			continue
-		}
-		row := c.y[y*c.stride:][:c.w]
-		for x := range row {
-			blend(&row[x], black, a)
-		}
-		if text := p.text.line(y - p.text.y); text != nil {
-			for x, k := range text {
-				if k > 0 {
-					blend(&row[x], white, int32(k)+int32(k>>7))
-				}
-			}
-		}
-		if y&1 == 1 {
-			p.drawChroma(c, y, a)
-		}
-	}
-}
-
-// drawChroma removes the color from the rows y-1 and y where they are shaded or written on.
-func (p *caption) drawChroma(c *canvas, y int, a int32) {
-	u, v := c.u[y/2*c.stride/2:][:c.w/2], c.v[y/2*c.stride/2:][:c.w/2]
-	text := p.text.line(y - p.text.y)
-	for x := range u {
-		// Text and shade are both gray, so the stronger of the two decides.
-		k := a
-		if text != nil {
-			k = max(k, (int32(text[2*x])+int32(text[2*x+1]))/2)
-		}
-		blend(&u[x], grey, k)
-		blend(&v[x], grey, k)
-	}
 }

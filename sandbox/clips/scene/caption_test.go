@@ -94,13 +94,13 @@ func TestFold(t *testing.T) {
 func TestCaptionIsWritten(t *testing.T) {
 	t.Parallel()
 	for _, prompt := range []string{"a lighthouse", "夕暮れの海", strings.Repeat("word ", 6000), strings.Repeat("x", 32000)} {
-		c, err := newCaption(prompt, "sea, dusk", 854, 480)
+		text, err := captionText(prompt, "sea, dusk", 854, 480)
 		if err != nil {
 			t.Fatal(err)
 		}
 		blocks, in := 0, false // of rows with ink
-		for r := range c.text.h {
-			ink := slices.ContainsFunc(c.text.line(r), func(a uint8) bool { return a > 128 })
+		for r := range text.h {
+			ink := slices.ContainsFunc(text.line(r), func(a uint8) bool { return a > 128 })
 			if ink && !in {
 				blocks++
 			}

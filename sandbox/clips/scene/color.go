@@ -21,8 +21,10 @@ func add(a, light rgb, t float32) rgb {
 	return rgb{a.r + (1-a.r)*light.r*t, a.g + (1-a.g)*light.g*t, a.b + (1-a.b)*light.b*t}
 }
 
-// scale makes a color darker or brighter.
+// scale makes a color darker or brighter, pale mixes it with white, and dark with black.
 func scale(a rgb, t float32) rgb { return rgb{a.r * t, a.g * t, a.b * t} }
+func pale(a rgb, t float32) rgb  { return mix(a, rgb{1, 1, 1}, t) }
+func dark(a rgb, t float32) rgb  { return scale(a, 1-t) }
 
 // clamp limits a value to 0 to 1.
 func clamp(v float32) float32 { return max(0, min(1, v)) }
@@ -39,6 +41,8 @@ func sin(v float32) float32  { return float32(math.Sin(float64(v))) }
 func cos(v float32) float32  { return float32(math.Cos(float64(v))) }
 func sqrt(v float32) float32 { return float32(math.Sqrt(float64(v))) }
 func exp(v float32) float32  { return float32(math.Exp(float64(v))) }
+
+func square(v float32) float32 { return v * v }
 
 // floor is faster than math.Floor. The value must fit into an int32.
 func floor(v float32) float32 {

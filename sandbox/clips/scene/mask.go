@@ -4,7 +4,6 @@ import (
 	"image"
 	"image/draw"
 	"math"
-	"slices"
 
 	"golang.org/x/image/vector"
 )
@@ -18,17 +17,20 @@ type mask struct {
 	unit  float32
 	x, y  int // position of its first pixel in the picture; may be outside
 	w, h  int
-	pix   []uint8
-	solid bool // everything below the last row is covered, too
-	// extent holds where the covered part of each row begins and ends. It is nil until finish fills
-	// it in.
-	extent [][2]int
+	pix   []uint8 // nil if everything is covered
+	solid bool    // everything below the last row is covered, too
+}
+
+// area returns a mask that covers everything from a to b.
+func area(unit float32, a, b point) *mask {
+	m := &mask{unit: unit, x: int(floor(a.x * unit)), y: int(floor(a.y * unit))}
+	m.w, m.h = max(1, int(b.x*unit+1)-m.x), max(1, int(b.y*unit+1)-m.y)
+	return m
 }
 
 // newMask returns an empty mask for the area from a to b.
 func newMask(unit float32, a, b point) *mask {
-	m := &mask{unit: unit, x: int(a.x * unit), y: int(a.y * unit)}
-	m.w, m.h = max(1, int(b.x*unit+1)-m.x), max(1, int(b.y*unit+1)-m.y)
+	m := area(unit, a, b)
 	m.pix = make([]uint8, m.w*m.h)
 	return m
 }
@@ -48,52 +50,24 @@ func ridge(unit, x0, x1, top, low float32, profile func(x float32) float32) *mas
 	return m
 }
 
-// carve multiplies the mask by a texture with values from 0 to 1. It returns the mask itself.
+// carve returns the part of the mask that a texture with values from 0 to 1 leaves. It is not
+// solid.
 func (m *mask) carve(f func(x, y float32) float32) *mask {
-	for y := range m.h {
-		for x := range m.w {
-			p := &m.pix[y*m.w+x]
-			if *p > 0 {
-				*p = uint8(float32(*p) * clamp(f(float32(m.x+x)/m.unit, float32(m.y+y)/m.unit)))
-			}
-		}
-	}
-	return m
-}
-
-// copy returns a copy that can be changed.
-func (m *mask) copy() *mask {
 	c := *m
-	c.pix, c.extent = slices.Clone(m.pix), nil
+	c.solid, c.pix = false, make([]uint8, len(m.pix))
+	for i, p := range m.pix {
+		if p > 0 {
+			c.pix[i] = uint8(float32(p) * clamp(f(float32(m.x+i%m.w)/m.unit, float32(m.y+i/m.w)/m.unit)))
+		}
+	}
 	return &c
-}
-
-// finish makes the mask ready to be painted through. It must not be changed after that.
-func (m *mask) finish() {
-	if m.extent != nil {
-		return
-	}
-	m.soften()
-	m.extent = make([][2]int, m.h)
-	for y := range m.h {
-		row := m.line(y)
-		from, to := 0, len(row)
-		// Skip the free pixels at both ends.
-		for from < to && row[from] == 0 {
-			from++
-		}
-		for from < to && row[to-1] == 0 {
-			to--
-		}
-		m.extent[y] = [2]int{from, to}
-	}
 }
 
 // soften spreads edges by one pixel to each side. A shape that moves by fractions of a pixel then
 // looks the same at every position, so it does not shimmer, and the encoder can predict it.
 func (m *mask) soften() {
-	for y := range m.h {
-		row := m.line(y)
+	for at := 0; at < len(m.pix); at += m.w {
+		row := m.pix[at : at+m.w]
 		// A filter with the weights 1, 2, 1. Pixels beyond the ends repeat the last one.
 		left := int(row[0])
 		for x, p := range row {
@@ -106,10 +80,7 @@ func (m *mask) soften() {
 
 // poly adds the inside of a polygon. Overlapping shapes are united, not blended.
 func (m *mask) poly(p ...point) {
-	x0, y0, x1, y1 := float32(math.Inf(1)), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.Inf(-1))
-	for _, q := range p {
-		x0, y0, x1, y1 = min(x0, q.x), min(y0, q.y), max(x1, q.x), max(y1, q.y)
-	}
+	x0, y0, x1, y1 := bounds(p)
 	// Rasterize only the part of the mask that the polygon touches.
 	box := image.Rect(int(floor(x0*m.unit))-m.x, int(floor(y0*m.unit))-m.y, int(x1*m.unit)+2-m.x, int(y1*m.unit)+2-m.y)
 	box = box.Intersect(image.Rect(0, 0, m.w, m.h))
@@ -135,69 +106,57 @@ func (m *mask) poly(p ...point) {
 	}
 }
 
+// bounds returns the least rectangle around points.
+func bounds(p []point) (x0, y0, x1, y1 float32) {
+	x0, y0, x1, y1 = p[0].x, p[0].y, p[0].x, p[0].y
+	for _, q := range p {
+		x0, y0, x1, y1 = min(x0, q.x), min(y0, q.y), max(x1, q.x), max(y1, q.y)
+	}
+	return x0, y0, x1, y1
+}
+
 // rect adds a rectangle.
 func (m *mask) rect(x0, y0, x1, y1 float32) {
 	m.poly(point{x0, y0}, point{x1, y0}, point{x1, y1}, point{x0, y1})
 }
 
-// disc adds a circle.
-func (m *mask) disc(x, y, r float32) { m.ellipse(x, y, r, r) }
+// stroke adds a line from a to b whose width goes from wa to wb.
+func (m *mask) stroke(a, b point, wa, wb float32) { m.poly(stroke(a, b, wa, wb)...) }
 
-// ellipse adds an ellipse. Larger ones get more corners.
-func (m *mask) ellipse(x, y, rx, ry float32) {
-	n := 12 + int(max(rx, ry)*m.unit/3)
-	p := make([]point, min(n, 64))
+// stroke returns the corners of a line from a to b whose width goes from wa to wb.
+func stroke(a, b point, wa, wb float32) []point {
+	dx, dy := b.x-a.x, b.y-a.y
+	l := max(1e-6, sqrt(dx*dx+dy*dy))
+	// (nx, ny) is half a unit long and perpendicular to the line.
+	nx, ny := -dy/l/2, dx/l/2
+	return []point{{a.x + nx*wa, a.y + ny*wa}, {b.x + nx*wb, b.y + ny*wb}, {b.x - nx*wb, b.y - ny*wb}, {a.x - nx*wa, a.y - ny*wa}}
+}
+
+// ellipse returns points on an ellipse.
+func ellipse(x, y, rx, ry float32) []point {
+	p := make([]point, 36)
 	for i := range p {
 		a := 2 * math.Pi * float32(i) / float32(len(p))
 		p[i] = point{x + rx*cos(a), y + ry*sin(a)}
 	}
-	m.poly(p...)
-}
-
-// stroke adds a line from a to b whose width goes from wa to wb.
-func (m *mask) stroke(a, b point, wa, wb float32) {
-	dx, dy := b.x-a.x, b.y-a.y
-	l := sqrt(dx*dx + dy*dy)
-	if l == 0 {
-		return
-	}
-	// (nx, ny) is half a unit long and perpendicular to the line.
-	nx, ny := -dy/l/2, dx/l/2
-	m.poly(point{a.x + nx*wa, a.y + ny*wa}, point{b.x + nx*wb, b.y + ny*wb}, point{b.x - nx*wb, b.y - ny*wb}, point{a.x - nx*wa, a.y - ny*wa})
+	return p
 }
 
 // flip returns the mask upside down, mirrored at the row y. It is not solid.
 func (m *mask) flip(y float32) *mask {
 	f := &mask{unit: m.unit, x: m.x, w: m.w, h: m.h, pix: make([]uint8, len(m.pix))}
-	line := int(y * m.unit)
 	// The last row of the mask becomes the first one.
-	f.y = 2*line - m.y - m.h
+	f.y = 2*int(y*m.unit) - m.y - m.h
 	for r := range m.h {
 		copy(f.pix[r*m.w:(r+1)*m.w], m.pix[(m.h-1-r)*m.w:])
 	}
 	return f
 }
 
-// reach returns which pixels the moved mask covers in row y of a picture of width w. It covers none
-// if from is not less than to.
-func (m *mask) reach(y int, dx, dy float32, w int) (from, to int) {
-	r := y - m.y - int(floor(dy))
-	from, to = m.w, 0
-	for _, r := range [2]int{r, r - 1} { // a mask that is moved by a fraction covers parts of two rows
-		switch {
-		case r >= m.h && m.solid:
-			from, to = 0, m.w
-		case r >= 0 && r < m.h && m.extent[r][0] < m.extent[r][1]:
-			from, to = min(from, m.extent[r][0]), max(to, m.extent[r][1])
-		}
-	}
-	x := m.x + int(floor(dx))
-	return max(0, x+from), min(w, x+to+1)
-}
-
-// covers reports whether the moved mask covers all of row y and everything below it.
-func (m *mask) covers(y int, dx, dy float32, w int) bool {
-	return m.solid && float32(y-m.y)-dy >= float32(m.h) && float32(m.x)+dx <= 0 && float32(m.x+m.w)+dx >= float32(w)
+// covers reports whether the mask, moved down by dy, covers all of row y between its sides.
+func (m *mask) covers(y int, dy float32) bool {
+	r := float32(y-m.y) - dy
+	return m.solid && r >= float32(m.h) || m.pix == nil && r >= 0 && r < float32(m.h)
 }
 
 // row writes how much of each pixel of row y, from x0 on, is covered by the mask when it is moved
@@ -228,7 +187,7 @@ func (m *mask) row(out, spare []uint8, y int, dx, dy float32, x0 int) {
 
 // line returns a row of the mask, or nil if there is none.
 func (m *mask) line(r int) []uint8 {
-	if r < 0 || r >= m.h {
+	if r < 0 || r >= m.h || m.pix == nil {
 		return nil
 	}
 	return m.pix[r*m.w : (r+1)*m.w]

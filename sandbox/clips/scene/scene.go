@@ -19,25 +19,12 @@ import (
 
 // Scene is a clip that is ready to be drawn. It is safe for concurrent use.
 type Scene struct {
-	w, h int
 	fps  int
-	// unit is the number of pixels in one unit.
-	unit float32
-	// items are ordered from back to front.
+	unit float32 // the number of pixels in one unit
+	// items are ordered from back to front. The last two are the caption.
 	items []item
-	text  *caption
 	title string
 	pool  sync.Pool // of *canvas, so that drawing does not allocate
-}
-
-// item is something in the picture. Its methods only read the item, since several goroutines draw
-// it.
-type item interface {
-	// draw paints the item onto the strip.
-	draw(c *canvas)
-	// hides reports whether nothing behind the item can be seen in the strip. Reporting false is
-	// always correct, only slower.
-	hides(c *canvas) bool
 }
 
 // New prepares the clip for a prompt. Width and height must be even.
@@ -47,11 +34,14 @@ func New(prompt string, w, h, fps, seconds int) (*Scene, error) {
 	build := builders[b.family]
 	build(st)
 	st.weather()
-	s := &Scene{w: w, h: h, fps: fps, unit: st.unit, items: st.items, title: fmt.Sprintf("%s, %s", b.family, b.hour)}
-	s.pool.New = func() any { return newCanvas(w, h, s.unit) }
-	var err error
-	s.text, err = newCaption(prompt, s.title, w, h)
-	return s, err
+	s := &Scene{fps: fps, unit: st.unit, items: st.items, title: fmt.Sprintf("%s, %s", b.family, b.hour)}
+	s.pool.New = func() any { return newCanvas(w, s.unit) }
+	text, err := captionText(prompt, s.title, w, h)
+	if err != nil {
+		return nil, err
+	}
+	s.items = append(s.items, shade(text, s.unit), item{mask: text, move: still, paint: plain(rgb{1, 1, 1})})
+	return s, nil
 }
 
 // Title returns what is drawn, such as "sea, dusk".
@@ -62,7 +52,7 @@ func (s *Scene) Title() string { return s.title }
 func (s *Scene) Draw(y, u, v []uint8, stride, frame, y0, y1 int) {
 	c := s.pool.Get().(*canvas)
 	defer s.pool.Put(c)
-	c.y, c.u, c.v, c.stride = y, u, v, stride
+	c.planes, c.stride = [3][]uint8{y, u, v}, stride
 	c.t = float32(frame) / float32(s.fps)
 	for ; y0 < y1; y0 += strip {
 		c.y0, c.y1 = y0, min(y0+strip, y1)
@@ -71,9 +61,8 @@ func (s *Scene) Draw(y, u, v []uint8, stride, frame, y0, y1 int) {
 		for first > 0 && !s.items[first].hides(c) {
 			first--
 		}
-		for _, it := range s.items[first:] {
-			it.draw(c)
+		for i := range s.items[first:] {
+			s.items[first+i].draw(c)
 		}
-		s.text.draw(c)
 	}
 }

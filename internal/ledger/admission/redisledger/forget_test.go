@@ -185,3 +185,11 @@ func TestUnitsForgottenOnTheWay(t *testing.T) {
 		t.Errorf("the errand is about %+v after an old reply, want 3000 thousandths that are not counted yet", e.about)
 	}
 }
+
+// silent is told what nobody needs.
+type silent struct{}
+
+func (silent) Counted(abuse.Total, abuse.Change) {}
+func (silent) Missed(abuse.Total, int64)         {}
+func (silent) Unknown(string, bool)              {}
+func (silent) Marked(string, time.Time)          {}

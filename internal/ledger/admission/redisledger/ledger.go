@@ -223,7 +223,7 @@ func (l *Ledger) Take(accountID string, limits account.Limits, c admission.Cost)
 func (l *Ledger) Peek(accountID string, limits account.Limits) admission.Headroom {
 	r, err := l.ask(accountID, l.accountOrder(peekScript, accountID, 0, l.clock.number()))
 	if err != nil {
-		return l.peekLocal(accountID, limits)
+		return admission.NewDivided(l.local, l.views).Peek(accountID, limits) // on this node's share
 	}
 	return r.headroom(limits)
 }
@@ -304,18 +304,10 @@ func (l *Ledger) Revoke(ctx context.Context, accountID string) (int64, error) {
 // Revoke is Ledger.Revoke for a process that is no node, such as a command. It connects to the Redis that
 // the URL names, and disconnects.
 func Revoke(ctx context.Context, url, accountID string) error {
-	option, err := parseURL(url)
-	if err != nil {
+	return visit(url, func(l *Ledger) error {
+		_, err := l.Revoke(ctx, accountID)
 		return err
-	}
-	l := newLedger(nil, nil)
-	l.link.dial = dialer(option, l.opts.Deadline, func() {})
-	defer l.link.close()
-	if _, err := l.link.connect(); err != nil {
-		return err
-	}
-	_, err = l.Revoke(ctx, accountID)
-	return err
+	})
 }
 
 // Revoker returns Revoke for a command that changes accounts. Log gets what fails: the change is made by then.
@@ -424,7 +416,7 @@ func (l *Ledger) send(ctx context.Context, orders []order) ([]answer, error) {
 		}
 	}
 	for i := range orders {
-		if e := orders[i].errand; e != nil {
+		if e := orders[i].errand; e != nil && l.units.hear != nil {
 			e.heard(answers[i])
 		}
 	}
@@ -445,18 +437,9 @@ func (l *Ledger) await(f *flight) {
 // Requests are in thousandths in Redis, which is why they have a unit of 1000. The sign of the
 // epoch is a flag: negative means that the account was deactivated.
 func (r reply) headroom(limits account.Limits) admission.Headroom {
-	meter := func(limit account.Limit, used, reset, unit int64) admission.Meter {
-		if limit == account.Unlimited {
-			return admission.Meter{Limit: limit}
-		}
-		return admission.Meter{
-			Limit: limit, Used: used, Reset: time.Duration(reset) * time.Millisecond,
-			Remaining: max(0, int64(limit)*unit-used) / unit,
-		}
-	}
 	return admission.Headroom{
-		Requests: meter(limits.RequestsPerMinute, r.requests, r.requestsReset, 1000),
-		Tokens:   meter(limits.TokensPerMinute, r.tokens, r.tokensReset, 1),
+		Requests: admission.MeterOf(limits.RequestsPerMinute, r.requests, r.requestsReset, 1000),
+		Tokens:   admission.MeterOf(limits.TokensPerMinute, r.tokens, r.tokensReset, 1),
 		Epoch:    max(r.epoch, -r.epoch), Deactivated: r.epoch < 0,
 	}
 }

@@ -25,12 +25,6 @@ func (l *Ledger) takeLocal(accountID string, limits account.Limits, c admission.
 	return p, headroom, nil
 }
 
-// peekLocal is Peek on this node's share.
-func (l *Ledger) peekLocal(accountID string, limits account.Limits) admission.Headroom {
-	shares := l.shares(accountID, limits)
-	return l.local.Peek(accountID, shares).Widen(limits, shares)
-}
-
 // freeLocal ends a call that this node admitted on its own. It leaves in the operation what Redis must be
 // told: the slot, and what comes back if Redis knows the entry, with the entry's time there. What was used beyond
 // the reservation counts here and is written to Redis with the rest.
@@ -50,11 +44,6 @@ func (l *Ledger) freeLocal(accountID string, p admission.Place, used admission.C
 func (l *Ledger) owe(accountID string, tokens int64) {
 	l.local.Restore(accountID, 0, admission.Cost{Tokens: tokens})
 	l.debts.mark(accountID, l.clock.millis())
-}
-
-// shares returns this node's share of each limit.
-func (l *Ledger) shares(accountID string, limits account.Limits) account.Limits {
-	return admission.Shares(l.views(), accountID, limits)
 }
 
 // calls are the running calls of this node, by slot. Shards keep their locks apart.

@@ -187,7 +187,7 @@ func TestStaleList(t *testing.T) {
 	share := func(l *Ledger) int {
 		a.step(t.Context())
 		b.step(t.Context())
-		return int(l.shares("acct", limits(10, unlimited, unlimited)).RequestsPerMinute)
+		return int(admission.Shares(l.views(), "acct", limits(10, unlimited, unlimited)).RequestsPerMinute)
 	}
 	for _, tt := range []struct {
 		what               string

@@ -113,12 +113,9 @@ func Lock(tx *sqlstore.Conn, id string) (found bool, err error) {
 
 // find returns the account that a statement returns, with its keys.
 func find(c *sqlstore.Conn, ref, query string) (*account.Account, error) {
-	a, err := sqlstore.One(c, Scan, query, ref)
+	a, err := sqlstore.Need(c, Unknown(ref), Scan, query, ref)
 	if err != nil {
 		return nil, err
-	}
-	if a == nil {
-		return nil, Unknown(ref)
 	}
 	err = eachKey(c, func(_ string, k account.Key) { a.Keys = append(a.Keys, k) },
 		`WHERE account_id = $1 AND revoked_at IS NULL ORDER BY master DESC, created_at, id`, a.ID)

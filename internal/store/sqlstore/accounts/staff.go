@@ -37,11 +37,8 @@ func (s *Store) AddStaffToken(ctx context.Context, t *staff.Token, now time.Time
 
 // FindStaffToken returns the token with a hash. It returns a fault if there is none or it has expired.
 func (s *Store) FindStaffToken(ctx context.Context, hash [sha256.Size]byte, now time.Time) (*staff.Token, error) {
-	t, err := sqlstore.One(s.db.Read(ctx), scanToken, `SELECT `+tokenColumns+` FROM staff_tokens WHERE hash = $1 AND expires_at > $2`, hash[:], now)
-	if err == nil && t == nil {
-		err = fault.New(fault.Unauthenticated, "This staff token is unknown or has expired.")
-	}
-	return t, err
+	return sqlstore.Need(s.db.Read(ctx), fault.New(fault.Unauthenticated, "This staff token is unknown or has expired."), scanToken,
+		`SELECT `+tokenColumns+` FROM staff_tokens WHERE hash = $1 AND expires_at > $2`, hash[:], now)
 }
 
 // StaffTokens returns up to limit tokens with an id greater than after, in order of id: those of an account, or of
@@ -60,18 +57,11 @@ func (s *Store) UseStaffToken(ctx context.Context, id string, at time.Time) erro
 }
 
 // DeleteStaffToken deletes a token and returns it. If accountID is not empty, the token must be of that account.
-func (s *Store) DeleteStaffToken(ctx context.Context, accountID, id string) (t *staff.Token, err error) {
-	err = s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
-		t, err = sqlstore.One(tx, scanToken, `DELETE FROM staff_tokens WHERE id = $1 AND ($2 = '' OR account_id = $2) RETURNING `+tokenColumns, id, accountID)
-		if err == nil && t == nil {
-			err = fault.New(fault.NotFound, "there is no such staff token")
-		}
-		return err
+func (s *Store) DeleteStaffToken(ctx context.Context, accountID, id string) (*staff.Token, error) {
+	return sqlstore.InTx(ctx, s.db, func(tx *sqlstore.Conn) (*staff.Token, error) {
+		return sqlstore.Need(tx, fault.New(fault.NotFound, "there is no such staff token"), scanToken,
+			`DELETE FROM staff_tokens WHERE id = $1 AND ($2 = '' OR account_id = $2) RETURNING `+tokenColumns, id, accountID)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return t, nil
 }
 
 // scanToken reads a row of tokenColumns.

@@ -144,10 +144,8 @@ func (s *Store) placeOf(ctx context.Context, query string, p alert.Page) (int64,
 	if p.Before == "" {
 		return 1 << 62, nil
 	}
-	at, err := sqlstore.One(s.db.Read(ctx), sqlstore.Column[int64], query, p.Before)
-	if err == nil && at == nil {
-		err = fault.New(fault.NotFound, "There is no entry %q to continue after; start again without it.", p.Before)
-	}
+	missing := fault.New(fault.NotFound, "There is no entry %q to continue after; start again without it.", p.Before)
+	at, err := sqlstore.Need(s.db.Read(ctx), missing, sqlstore.Column[int64], query, p.Before)
 	if err != nil {
 		return 0, err
 	}
@@ -337,11 +335,7 @@ func (s *Store) FindDelivery(ctx context.Context, id string) (*alert.Delivery, e
 
 // deliveryOf returns the delivery that a condition selects.
 func deliveryOf(c *sqlstore.Conn, where string, args ...any) (*alert.Delivery, error) {
-	d, err := sqlstore.One(c, scanDelivery, `SELECT `+deliveryColumns+` FROM alert_deliveries WHERE `+where, args...)
-	if err == nil && d == nil {
-		err = fault.New(fault.NotFound, "There is no such delivery.")
-	}
-	return d, err
+	return sqlstore.Need(c, fault.New(fault.NotFound, "There is no such delivery."), scanDelivery, `SELECT `+deliveryColumns+` FROM alert_deliveries WHERE `+where, args...)
 }
 
 // Replay makes a delivery that has ended wait again.
@@ -432,12 +426,9 @@ type condition struct {
 
 // conditionsOf returns what holds on any node, by its key.
 func conditionsOf(tx *sqlstore.Conn) (map[string]condition, error) {
-	all := map[string]condition{}
-	err := tx.Each(func(row sqlstore.Row) error {
-		var c condition
+	return sqlstore.Map(tx, func(row sqlstore.Row, key *string, c *condition) error {
 		err := row.Scan(&c.Key, &c.node, &c.Since, &c.Began, &c.Over, &c.Title, &c.OverTitle, &c.Data)
-		all[c.Key] = c
+		*key = c.Key
 		return err
 	}, `SELECT name, node, since_at, began, ended, title, end_title, data FROM alert_conditions ORDER BY name, node`)
-	return all, err
 }

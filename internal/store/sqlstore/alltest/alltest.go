@@ -65,7 +65,7 @@ var empty = sync.OnceValues(func() ([]byte, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	db, err := sqlstore.Open(context.Background(), "sqlite", dir)
+	db, err := sqlstore.Open(context.Background(), "sqlite", dir, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func Open(ctx context.Context, database, dir string) (*Store, error) {
 			return nil, err
 		}
 	}
-	db, err := sqlstore.Open(ctx, database, dir)
+	db, err := sqlstore.Open(ctx, database, dir, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -49,42 +49,27 @@ func addUnits(ctx context.Context, to sqlstore.Bulk, units map[monthly]int64) er
 	return err
 }
 
-// AbuseCounts returns the counts of the month that starts at the given time.
-func (s *Store) AbuseCounts(ctx context.Context, month time.Time) ([]abuse.Count, error) {
-	return s.abuseCounts(ctx, ``, month)
-}
-
-// AbuseCountsOf returns the counts of some accounts in a month.
-func (s *Store) AbuseCountsOf(ctx context.Context, month time.Time, ids []string) ([]abuse.Count, error) {
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	in, args := sqlstore.Among(ids, month)
-	return s.abuseCounts(ctx, ` AND account_id IN `+in, args...)
-}
-
-func (s *Store) abuseCounts(ctx context.Context, where string, args ...any) ([]abuse.Count, error) {
+// AbuseCounts returns the counts of the month that starts at the given time, of all accounts or of those that are named.
+func (s *Store) AbuseCounts(ctx context.Context, month time.Time, ids ...string) ([]abuse.Count, error) {
+	where, args := ofAccounts(ids, month)
 	return sqlstore.All(s.db.Read(ctx), func(row sqlstore.Row, c *abuse.Count) error {
 		return row.Scan(&c.AccountID, accounts.Plan(&c.Plan), accounts.Plan(&c.Tier), &c.Units, &c.Forgiven)
 	}, `SELECT account_id, plan, tier, unit_milli, forgiven_milli FROM abuse_counts WHERE month = $1`+where, args...)
 }
 
-// UnitsSince calls yield with the units settled since a time, added up by account, plan, tier and
-// hour.
-func (s *Store) UnitsSince(ctx context.Context, since time.Time, yield func(c abuse.Count, hour time.Time)) error {
-	return s.unitsSince(ctx, yield, ``, since)
-}
-
-// UnitsSinceOf is UnitsSince for some accounts.
-func (s *Store) UnitsSinceOf(ctx context.Context, ids []string, since time.Time, yield func(c abuse.Count, hour time.Time)) error {
+// ofAccounts returns the end of a condition that is true of some accounts, or of all if none is named, and its arguments.
+func ofAccounts(ids []string, first ...any) (string, []any) {
 	if len(ids) == 0 {
-		return nil
+		return ``, first
 	}
-	in, args := sqlstore.Among(ids, since)
-	return s.unitsSince(ctx, yield, ` AND account_id IN `+in, args...)
+	in, args := sqlstore.Among(ids, first...)
+	return ` AND account_id IN ` + in, args
 }
 
-func (s *Store) unitsSince(ctx context.Context, yield func(c abuse.Count, hour time.Time), where string, args ...any) error {
+// UnitsSince calls yield with the units settled since a time, added up by account, plan, tier and
+// hour, of all accounts or of those that are named.
+func (s *Store) UnitsSince(ctx context.Context, since time.Time, yield func(c abuse.Count, hour time.Time), ids ...string) error {
+	where, args := ofAccounts(ids, since)
 	// The query divides integers, so at / 3600000 is the number of the hour.
 	const hourMillis = 60 * 60 * 1000
 	return s.db.Read(ctx).Each(func(row sqlstore.Row) error {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,47 +33,27 @@ type cellKey struct {
 	usage.Kind
 }
 
-// cell is a row of the table of activity.
-type cell struct {
-	cellKey
-	usage.Tally
-}
-
-// cellOf returns the cell with a key, which it adds if there is none.
-func cellOf(cells map[cellKey]*cell, key cellKey) *cell {
-	c := cells[key]
-	if c == nil {
-		c = &cell{cellKey: key}
-		cells[key] = c
-	}
-	return c
-}
-
 // addActivity adds settlements to the activity of their accounts. All nodes lock the rows in the same order.
 func addActivity(ctx context.Context, to sqlstore.Bulk, batch []usage.Settlement) error {
-	hours, days := map[cellKey]*cell{}, map[cellKey]*cell{}
+	hours, days := map[cellKey]*usage.Tally{}, map[cellKey]*usage.Tally{}
 	for i := range batch {
 		if r := &batch[i]; r.AccountID != "" {
-			cellOf(hours, cellKey{r.AccountID, hourSpan, sqlstore.Millis(usage.HourOf(r.At)), usage.KindOf(r)}).Add(r)
+			entry(hours, cellKey{r.AccountID, hourSpan, sqlstore.Millis(usage.HourOf(r.At)), usage.KindOf(r)}).Add(r)
 		}
 	}
-	list := make([]*cell, 0, 2*len(hours))
-	for key, c := range hours {
-		list = append(list, c)
+	for key, tally := range hours {
 		key.span, key.start = daySpan, sqlstore.Millis(usage.DayOf(sqlstore.Time(key.start)))
-		cellOf(days, key).Merge(&c.Tally)
+		entry(days, key).Merge(tally)
 	}
-	for _, c := range days {
-		list = append(list, c)
-	}
-	slices.SortFunc(list, func(a, b *cell) int {
+	maps.Copy(hours, days) // the span is part of the key
+	list := slices.SortedFunc(maps.Keys(hours), func(a, b cellKey) int {
 		return cmp.Or(strings.Compare(a.accountID, b.accountID), cmp.Compare(a.span, b.span), cmp.Compare(a.start, b.start), strings.Compare(a.KeyID, b.KeyID),
 			strings.Compare(a.Asked, b.Asked), strings.Compare(a.Model, b.Model), cmp.Compare(a.Status, b.Status), strings.Compare(string(a.End), string(b.End)))
 	})
 	upsert := adding("activity", kindColumns, tallyColumns)
 	_, err := to.Insert(ctx, upsert, len(list), func(values []any, i int) []any {
-		t := list[i]
-		b := boxes(values).texts(t.accountID).numbers(t.span, t.start).texts(t.KeyID, t.Asked, t.Model).numbers(int64(t.Status)).texts(string(t.End))
+		k, t := &list[i], hours[list[i]]
+		b := boxes(values).texts(k.accountID).numbers(k.span, k.start).texts(k.KeyID, k.Asked, k.Model).numbers(int64(k.Status)).texts(string(k.End))
 		b = b.numbers(t.Calls, t.Prompt, t.Cached, t.Completion, t.Reasoning, t.UnitMilli, t.CostMicro, t.Unpriced)
 		took, first := t.Took.Packed(), t.First.Packed()
 		return b.numbers(took[:]...).numbers(first[:]...)

@@ -121,14 +121,14 @@ func addSettlements(ctx context.Context, to sqlstore.Bulk, batch []usage.Settlem
 	units := map[monthly]int64{}
 	for i := range batch {
 		r := &batch[i]
-		slotOf(hours, usage.Slot{AccountID: r.AccountID, KeyID: r.KeyID, Model: r.ModelUsed, Start: usage.HourOf(r.At)}).Add(r)
+		entry(hours, usage.Slot{AccountID: r.AccountID, KeyID: r.KeyID, Model: r.ModelUsed, Start: usage.HourOf(r.At)}).Add(r)
 		if r.UnitMilli > 0 {
 			units[monthOf(r)] += r.UnitMilli
 		}
 	}
 	for slot, sums := range hours {
 		slot.Start = usage.DayOf(slot.Start)
-		slotOf(days, slot).Merge(*sums)
+		entry(days, slot).Merge(*sums)
 	}
 	if err := addSums(ctx, to, "usage_hours", hours); err != nil {
 		return err
@@ -142,14 +142,14 @@ func addSettlements(ctx context.Context, to sqlstore.Bulk, batch []usage.Settlem
 	return addUnits(ctx, to, units)
 }
 
-// slotOf returns the sums of a slot, which it adds if there are none.
-func slotOf(sums map[usage.Slot]*usage.Sums, slot usage.Slot) *usage.Sums {
-	s := sums[slot]
-	if s == nil {
-		s = &usage.Sums{}
-		sums[slot] = s
+// entry returns what a map has for a key, which it adds if there is nothing.
+func entry[K comparable, V any](all map[K]*V, key K) *V {
+	v := all[key]
+	if v == nil {
+		v = new(V)
+		all[key] = v
 	}
-	return s
+	return v
 }
 
 // addSums adds to the sums of each slot. All nodes lock the slots in the same order, so that they

@@ -54,23 +54,15 @@ func appendValues(to []any, r *usage.Settlement) []any {
 // before. Rows have much in common, and a value that is the same stays where it is, so that it is not allocated again.
 type boxes []any
 
-func (b boxes) texts(texts ...string) boxes {
-	for _, s := range texts {
-		if n := len(b); n < cap(b) {
-			if was, ok := b[:n+1][n].(string); ok && was == s {
-				b = b[:n+1]
-				continue
-			}
-		}
-		b = append(b, s)
-	}
-	return b
-}
+func (b boxes) texts(texts ...string) boxes { return boxed(b, texts) }
 
-func (b boxes) numbers(numbers ...int64) boxes {
-	for _, v := range numbers {
+func (b boxes) numbers(numbers ...int64) boxes { return boxed(b, numbers) }
+
+// boxed appends values to a row.
+func boxed[T comparable](b boxes, values []T) boxes {
+	for _, v := range values {
 		if n := len(b); n < cap(b) {
-			if was, ok := b[:n+1][n].(int64); ok && was == v {
+			if was, ok := b[:n+1][n].(T); ok && was == v {
 				b = b[:n+1]
 				continue
 			}
@@ -127,17 +119,12 @@ func (r recounted) agree(sums usage.Sums) bool {
 
 // recount returns the sums of one table by account and day.
 func recount(tx *sqlstore.Conn, query string, from int64) (map[usage.Slot]recounted, error) {
-	out := map[usage.Slot]recounted{}
-	err := tx.Each(func(row sqlstore.Row) error {
-		var slot usage.Slot
+	return sqlstore.Map(tx, func(row sqlstore.Row, slot *usage.Slot, v *recounted) error {
 		var day int64
-		var v recounted
 		err := row.Scan(append([]any{&slot.AccountID, &day, &v.allLatencyMS}, sumTargets(&v.Sums)...)...)
 		slot.Start = time.UnixMilli(day * dayMillis).UTC()
-		out[slot] = v
 		return err
 	}, query, from)
-	return out, err
 }
 
 // AuditUsage recounts the settlements by account and day and compares them with the sums, for every
@@ -229,14 +216,12 @@ const droppedCounter = "settlements_dropped"
 // DropSettlements deletes up to most settlements made before a time, and returns how many it
 // deleted. Their sums stay. It also stores the time, so that AuditUsage skips days that may be
 // partly deleted.
-func (s *Store) DropSettlements(ctx context.Context, before time.Time, most int) (n int64, err error) {
-	err = s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
+func (s *Store) DropSettlements(ctx context.Context, before time.Time, most int) (int64, error) {
+	return sqlstore.InTx(ctx, s.db, func(tx *sqlstore.Conn) (int64, error) {
 		tx.Do(`INSERT INTO counters (name, value) VALUES ($1, $2)
 			ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE counters.value < excluded.value`, droppedCounter, before)
-		n, err = tx.Changed(`DELETE FROM settlements WHERE (at, id) IN (SELECT at, id FROM settlements WHERE at < $1 ORDER BY at, id LIMIT $2)`, before, most)
-		return err
+		return tx.Changed(`DELETE FROM settlements WHERE (at, id) IN (SELECT at, id FROM settlements WHERE at < $1 ORDER BY at, id LIMIT $2)`, before, most)
 	})
-	return n, err
 }
 
 // SettlementsDropped returns the time before which settlements may have been deleted. It is zero if

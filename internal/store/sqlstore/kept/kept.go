@@ -151,12 +151,10 @@ func (t *table) drop(tx *sqlstore.Conn, before any, clause string, args ...any) 
 }
 
 // dropExpired deletes up to most rows that have expired and returns how many it deleted.
-func (s *Store) dropExpired(ctx context.Context, t *table, now time.Time, most int) (dropped int, err error) {
-	err = s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
-		dropped, err = t.drop(tx, now, `WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2`, now, most)
-		return err
+func (s *Store) dropExpired(ctx context.Context, t *table, now time.Time, most int) (int, error) {
+	return sqlstore.InTx(ctx, s.db, func(tx *sqlstore.Conn) (int, error) {
+		return t.drop(tx, now, `WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2`, now, most)
 	})
-	return dropped, err
 }
 
 // trim returns the statements that delete the oldest rows of an account until its sums hold the bound, and where they note

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -121,16 +122,12 @@ func responseColumn[T any](ctx context.Context, s *Store, column string, ids [][
 	found := make(map[string]T, len(ids))
 	for some := range slices.Chunk(ids, 200) {
 		in, args := sqlstore.Among(some, now)
-		err := s.db.Read(ctx).Each(func(row sqlstore.Row) error {
-			var id []byte
-			var v T
-			err := row.Scan(&id, &v)
-			found[string(id)] = v
-			return err
-		}, `SELECT id, `+column+` FROM responses WHERE expires_at > $1 AND id IN `+in, args...)
+		part, err := sqlstore.Map(s.db.Read(ctx), func(row sqlstore.Row, id *string, v *T) error { return row.Scan(id, v) },
+			`SELECT id, `+column+` FROM responses WHERE expires_at > $1 AND id IN `+in, args...)
 		if err != nil {
 			return nil, err
 		}
+		maps.Copy(found, part)
 	}
 	out := make([]T, len(ids))
 	for i, id := range ids {
@@ -153,18 +150,18 @@ func (s *Store) FollowResponses(ctx context.Context, id []byte, now time.Time, m
 }
 
 // DropResponse deletes a response of an account, and reports whether it was there.
-func (s *Store) DropResponse(ctx context.Context, accountID string, id []byte) (dropped bool, err error) {
-	err = s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
+func (s *Store) DropResponse(ctx context.Context, accountID string, id []byte) (bool, error) {
+	return sqlstore.InTx(ctx, s.db, func(tx *sqlstore.Conn) (bool, error) {
 		have, err := responseTable.lock(tx, accountID)
 		if err != nil {
-			return err
+			return false, err
 		}
-		if dropped, err = responseTable.remove(tx, have, `id = $1 AND account_id = $2`, id, accountID); err != nil {
-			return err
+		dropped, err := responseTable.remove(tx, have, `id = $1 AND account_id = $2`, id, accountID)
+		if err != nil {
+			return false, err
 		}
-		return responseTable.store(tx, have)
+		return dropped, responseTable.store(tx, have)
 	})
-	return dropped, err
 }
 
 // ForgetResponses deletes all responses of an account.

@@ -55,15 +55,13 @@ func (s *Store) DropStates(ctx context.Context, now time.Time, most int) (int, e
 
 // TrimStates deletes up to atOnce states, the oldest of all accounts, if all states together take
 // more than most bytes. It returns how many it deleted. The caller repeats it until that is zero.
-func (s *Store) TrimStates(ctx context.Context, most int64, atOnce int) (dropped int, err error) {
-	err = s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
+func (s *Store) TrimStates(ctx context.Context, most int64, atOnce int) (int, error) {
+	return sqlstore.InTx(ctx, s.db, func(tx *sqlstore.Conn) (int, error) {
 		// The sums are kept per account, so this adds up few rows.
 		all, err := sqlstore.Value[int64](tx, `SELECT COALESCE(SUM(bytes), 0) FROM continuation_sizes`)
 		if err != nil || all <= most {
-			return err
+			return 0, err
 		}
-		dropped, err = stateTable.drop(tx, int64(math.MaxInt64), `ORDER BY expires_at LIMIT $1`, atOnce)
-		return err
+		return stateTable.drop(tx, int64(math.MaxInt64), `ORDER BY expires_at LIMIT $1`, atOnce)
 	})
-	return dropped, err
 }

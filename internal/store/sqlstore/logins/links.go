@@ -60,21 +60,16 @@ func (s *Store) FindLink(ctx context.Context, token signin.Hash, now time.Time) 
 
 // TakeLink is FindLink for the caller that uses the link up. It deletes the link, so only one
 // caller can succeed.
-func (s *Store) TakeLink(ctx context.Context, token signin.Hash, now time.Time) (l *signin.Link, err error) {
-	err = s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
-		l, err = link(tx, `DELETE FROM one_time_links WHERE token = $1 AND expires_at > $2 RETURNING `+linkColumns, token, now)
-		return err
+func (s *Store) TakeLink(ctx context.Context, token signin.Hash, now time.Time) (*signin.Link, error) {
+	return sqlstore.InTx(ctx, s.db, func(tx *sqlstore.Conn) (*signin.Link, error) {
+		return link(tx, `DELETE FROM one_time_links WHERE token = $1 AND expires_at > $2 RETURNING `+linkColumns, token, now)
 	})
-	return l, err
 }
 
 // link runs a statement that returns a row of linkColumns.
 func link(c *sqlstore.Conn, query string, token signin.Hash, now time.Time) (*signin.Link, error) {
-	l, err := sqlstore.One(c, func(row sqlstore.Row, l *signin.Link) error {
+	used := fault.New(fault.NotFound, "This link was used already or has expired. Ask for a new one.")
+	return sqlstore.Need(c, used, func(row sqlstore.Row, l *signin.Link) error {
 		return row.Scan(sqlstore.Into(l.Token[:]), &l.Purpose, &l.AccountID, &l.Email, &l.ExpiresAt)
 	}, query, token[:], now)
-	if err == nil && l == nil {
-		err = fault.New(fault.NotFound, "This link was used already or has expired. Ask for a new one.")
-	}
-	return l, err
 }

@@ -108,11 +108,8 @@ func (s *Store) OpenSession(ctx context.Context, n *signin.Session, most int) er
 // FindSession returns the session with the given token. It returns a fault if there is none or it
 // has expired.
 func (s *Store) FindSession(ctx context.Context, token signin.Hash, now time.Time) (*signin.Session, error) {
-	n, err := sqlstore.One(s.db.Read(ctx), scanSession, `SELECT `+sessionColumns+` FROM sessions WHERE token = $1 AND expires_at > $2`, token[:], now)
-	if err == nil && n == nil {
-		err = fault.New(fault.Unauthenticated, "You are not signed in.")
-	}
-	return n, err
+	return sqlstore.Need(s.db.Read(ctx), fault.New(fault.Unauthenticated, "You are not signed in."), scanSession,
+		`SELECT `+sessionColumns+` FROM sessions WHERE token = $1 AND expires_at > $2`, token[:], now)
 }
 
 // SeeSession records a visit and extends the session.

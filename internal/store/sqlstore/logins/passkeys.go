@@ -40,11 +40,7 @@ func (s *Store) Passkeys(ctx context.Context, accountID string) ([]signin.Passke
 
 // FindPasskey returns the passkey with a credential id, or fault.NotFound.
 func (s *Store) FindPasskey(ctx context.Context, credential []byte) (*signin.Passkey, error) {
-	p, err := sqlstore.One(s.db.Read(ctx), scanPasskey, `SELECT `+passkeyColumns+` FROM passkeys WHERE credential = $1`, credential)
-	if err == nil && p == nil {
-		err = fault.New(fault.NotFound, "There is no such passkey.")
-	}
-	return p, err
+	return sqlstore.Need(s.db.Read(ctx), fault.New(fault.NotFound, "There is no such passkey."), scanPasskey, `SELECT `+passkeyColumns+` FROM passkeys WHERE credential = $1`, credential)
 }
 
 // UsePasskey records a use and reports whether the counter went on. One that always says 0 does not count.

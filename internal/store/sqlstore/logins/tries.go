@@ -66,15 +66,9 @@ func (s *Store) usedUp(ctx context.Context, ids []string, attempts []signin.Atte
 		used int64
 		left time.Duration
 	}
-	have := map[string]state{}
 	in, args := sqlstore.Among(ids)
-	err := s.db.Read(ctx).Each(func(row sqlstore.Row) error {
-		var id string
-		var st state
-		err := row.Scan(&id, &st.used, &st.left)
-		have[id] = st
-		return err
-	}, `SELECT id, used, ends_at - `+s.db.Clock()+` FROM signin_tries WHERE id IN `+in, args...)
+	have, err := sqlstore.Map(s.db.Read(ctx), func(row sqlstore.Row, id *string, st *state) error { return row.Scan(id, &st.used, &st.left) },
+		`SELECT id, used, ends_at - `+s.db.Clock()+` FROM signin_tries WHERE id IN `+in, args...)
 	if err != nil {
 		return 0, err
 	}

@@ -41,24 +41,20 @@ const unfinished = `SELECT ` + paymentColumns + ` FROM billing_payments
 // contain the payment with the given id or, if paymentID is empty, the unfinished one, if any. It
 // returns the account as it is afterwards, so that the caller can publish it.
 func (s *Store) ChangeBilling(ctx context.Context, accountID, paymentID string, change func(*billing.Record) error) (*account.Account, error) {
-	var b *billing.Record
-	err := s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
+	return sqlstore.InTx(ctx, s.db, func(tx *sqlstore.Conn) (*account.Account, error) {
 		a, err := accounts.Locked(tx, accountID)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if b, err = recordOf(tx, a, paymentID); err != nil {
-			return err
+		b, err := recordOf(tx, a, paymentID)
+		if err != nil {
+			return nil, err
 		}
 		if err := change(b); err != nil {
-			return err
+			return nil, err
 		}
-		return saveBooks(tx, b)
+		return b.Account, saveBooks(tx, b)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return b.Account, nil
 }
 
 // Record returns the record of an account, with its unfinished payment, if any.
@@ -165,11 +161,8 @@ func (s *Store) Payment(ctx context.Context, id string) (*billing.Payment, error
 
 // payment returns the payment with an id that a clause selects.
 func payment(c *sqlstore.Conn, id, where string, args ...any) (*billing.Payment, error) {
-	p, err := sqlstore.One(c, scanPayment, `SELECT `+paymentColumns+` FROM billing_payments `+where, append([]any{id}, args...)...)
-	if err == nil && p == nil {
-		err = fault.New(fault.NotFound, "there is no payment %q", id)
-	}
-	return p, err
+	return sqlstore.Need(c, fault.New(fault.NotFound, "there is no payment %q", id), scanPayment,
+		`SELECT `+paymentColumns+` FROM billing_payments `+where, append([]any{id}, args...)...)
 }
 
 // Invoices returns an account's payments that have been paid, newest first.
@@ -231,15 +224,9 @@ func (s *Store) AddBillingEvent(ctx context.Context, id, kind string, at time.Ti
 // Revenue returns what was paid on each day (UTC) from a time on, without what was refunded of it, by the number of the
 // day since 1970.
 func (s *Store) Revenue(ctx context.Context, from time.Time) (map[int64]overview.Income, error) {
-	days := map[int64]overview.Income{}
-	err := s.db.Read(ctx).Each(func(row sqlstore.Row) error {
-		var day int64
-		var in overview.Income
-		err := row.Scan(&day, &in.Payments, &in.Cents)
-		days[day] = in
-		return err
+	return sqlstore.Map(s.db.Read(ctx), func(row sqlstore.Row, day *int64, in *overview.Income) error {
+		return row.Scan(day, &in.Payments, &in.Cents)
 	}, revenueQuery, from)
-	return days, err
 }
 
 const revenueQuery = `SELECT paid_at / 86400000, COUNT(*), SUM(amount_cents - refunded_cents) FROM billing_payments

@@ -10,7 +10,7 @@ import (
 // The revenue of a page is answered from an index. PostgreSQL reads a table that is almost empty as a whole.
 func TestRevenueUsesAnIndex(t *testing.T) {
 	t.Parallel()
-	db, err := sqlstore.Open(t.Context(), "sqlite", t.TempDir())
+	db, err := sqlstore.Open(t.Context(), "sqlite", t.TempDir(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

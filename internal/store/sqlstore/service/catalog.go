@@ -72,26 +72,17 @@ func (s *Store) RecordCatalog(ctx context.Context, record func(*catalog.State) [
 
 // catalogState reads the state that all nodes share.
 func catalogState(tx *sqlstore.Conn) (*catalog.State, error) {
-	// The maps must not be nil: record writes to them.
-	state := &catalog.State{Models: map[string]catalog.Kept{}, Revisions: map[string]catalog.Revision{}}
-	err := tx.Each(func(row sqlstore.Row) error {
-		var id string
-		var k catalog.Kept
-		err := row.Scan(&id, &k.Joined, &k.Listing, &k.Fixed, &k.Seen, &k.ChangedAt)
-		state.Models[id] = k
-		return err
+	models, err := sqlstore.Map(tx, func(row sqlstore.Row, id *string, k *catalog.Kept) error {
+		return row.Scan(id, &k.Joined, &k.Listing, &k.Fixed, &k.Seen, &k.ChangedAt)
 	}, `SELECT id, `+modelColumns+` FROM catalog_models`)
 	if err != nil {
 		return nil, err
 	}
-	err = tx.Each(func(row sqlstore.Row) error {
-		var hash string
-		var r catalog.Revision
-		err := row.Scan(&hash, &r.Since, &r.Seen)
-		state.Revisions[hash] = r
-		return err
-	}, `SELECT hash, since, seen_at FROM catalog_revisions`)
-	return state, err
+	revisions, err := sqlstore.Map(tx, func(row sqlstore.Row, hash *string, r *catalog.Revision) error {
+		return row.Scan(hash, &r.Since, &r.Seen)
+	},
+		`SELECT hash, since, seen_at FROM catalog_revisions`)
+	return &catalog.State{Models: models, Revisions: revisions}, err
 }
 
 // storeModels writes the models that differ. Most calls change nothing and then write nothing.
@@ -147,19 +138,17 @@ func (s *Store) CatalogChanges(ctx context.Context, after int64, most int) (chan
 
 // DropChanges deletes up to most changes that are too old or too many, and returns how many it
 // deleted. The newest one always stays, because readers continue from it.
-func (s *Store) DropChanges(ctx context.Context, now time.Time, most int) (dropped int, err error) {
-	err = s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
+func (s *Store) DropChanges(ctx context.Context, now time.Time, most int) (int, error) {
+	return sqlstore.InTx(ctx, s.db, func(tx *sqlstore.Conn) (int, error) {
 		// The number of the newest change, which must stay.
 		last, err := tx.Counter(lastChange)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		// Too old by time, or too far behind the newest one by number.
 		n, err := tx.Changed(`DELETE FROM catalog_changes WHERE number IN
 			(SELECT number FROM catalog_changes WHERE number < $1 AND (at <= $2 OR number <= $3) ORDER BY number LIMIT $4)`,
 			last, now.Add(-catalog.KeepChanges), last-catalog.MostChanges, most)
-		dropped = int(n)
-		return err
+		return int(n), err
 	})
-	return dropped, err
 }

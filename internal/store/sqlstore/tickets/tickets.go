@@ -89,32 +89,27 @@ func insertMessage(tx *sqlstore.Conn, m *ticket.Ticket, say ticket.Message) {
 
 // ChangeTicket locks a ticket, applies change to it, and stores the result.
 func (s *Store) ChangeTicket(ctx context.Context, id string, since time.Time, change func(*ticket.Change) error) (*ticket.Ticket, error) {
-	var c ticket.Change
-	err := s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
+	return sqlstore.InTx(ctx, s.db, func(tx *sqlstore.Conn) (*ticket.Ticket, error) {
 		// The update takes the row's lock on PostgreSQL. On SQLite this transaction is the only writer anyway.
 		tx.Do(`UPDATE matters SET version = version WHERE id = $1`, id)
 		m, err := ticketOf(tx, id)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		c = ticket.Change{Ticket: *m}
+		c := ticket.Change{Ticket: *m}
 		if c.Holding, err = holding(tx, m.AccountID, since); err != nil {
-			return err
+			return nil, err
 		}
 		if err := change(&c); err != nil {
-			return err
+			return nil, err
 		}
 		// A change without words, such as a new assignee, adds no message.
 		if c.Say.Text != "" {
 			insertMessage(tx, &c.Ticket, c.Say)
 		}
 		updateTicket(tx, &c.Ticket)
-		return accounts.AuditIfAny(tx, c.Audit)
+		return &c.Ticket, accounts.AuditIfAny(tx, c.Audit)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &c.Ticket, nil
 }
 
 // updateTicket writes what can change of a ticket.
@@ -130,11 +125,7 @@ func (s *Store) Ticket(ctx context.Context, id string) (*ticket.Ticket, error) {
 
 // ticketOf is Ticket on a connection that may be inside a transaction.
 func ticketOf(c *sqlstore.Conn, id string) (*ticket.Ticket, error) {
-	m, err := sqlstore.One(c, scanTicket, ticketRow+`WHERE m.id = $1`, id)
-	if err == nil && m == nil {
-		err = fault.New(fault.NotFound, "There is no such conversation.")
-	}
-	return m, err
+	return sqlstore.Need(c, fault.New(fault.NotFound, "There is no such conversation."), scanTicket, ticketRow+`WHERE m.id = $1`, id)
 }
 
 // TicketMessages returns the messages of a ticket, oldest first.
@@ -188,17 +179,9 @@ func (s *Store) tickets(ctx context.Context, clause string, args ...any) ([]tick
 
 // TicketCounts returns how many tickets are in each view, except for those that are closed.
 func (s *Store) TicketCounts(ctx context.Context) (map[ticket.View]int, error) {
-	counts := map[ticket.View]int{}
-	err := s.db.Read(ctx).Each(func(row sqlstore.Row) error {
-		var view ticket.View
-		var n int
-		err := row.Scan(&view, &n)
-		counts[view] = n
-		return err
-	}, `SELECT 'waiting', COUNT(*) FROM matters WHERE state = 'open' AND waits = 'support'
+	return sqlstore.Map(s.db.Read(ctx), func(row sqlstore.Row, view *ticket.View, n *int) error { return row.Scan(view, n) }, `SELECT 'waiting', COUNT(*) FROM matters WHERE state = 'open' AND waits = 'support'
 		UNION ALL SELECT 'answered', COUNT(*) FROM matters WHERE state = 'open' AND waits = 'customer'
 		UNION ALL SELECT 'snoozed', COUNT(*) FROM matters WHERE state = 'snoozed'`)
-	return counts, err
 }
 
 // UnreadTickets counts the threads that an account has not read to the end.

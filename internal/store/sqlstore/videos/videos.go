@@ -119,26 +119,22 @@ func (s *Store) queryVideos(ctx context.Context, where string, args ...any) ([]v
 // Accounts take turns: each claim moves the account to the end of the queue, so an account with
 // many jobs does not delay the others.
 func (s *Store) ClaimVideo(ctx context.Context, now time.Time, claim func(*video.Job)) (*video.Job, error) {
-	var j *video.Job
 	query := `SELECT ` + videoColumns + ` FROM video_jobs JOIN video_turns USING (account_id)
 		WHERE status IN ('queued', 'running') AND until_at <= $1 ORDER BY turn, created_at, id LIMIT 1`
 	if s.db.Engine() == sqlstore.Postgres {
 		query += ` FOR UPDATE OF video_jobs SKIP LOCKED` // on SQLite this transaction is the only writer
 	}
-	err := s.db.Tx(ctx, func(tx *sqlstore.Conn) (err error) {
+	return sqlstore.InTx(ctx, s.db, func(tx *sqlstore.Conn) (*video.Job, error) {
 		// SKIP LOCKED leaves out jobs that another node is claiming right now.
-		if j, err = sqlstore.One(tx, scanVideo, query, now); err != nil || j == nil {
-			return err
+		j, err := sqlstore.One(tx, scanVideo, query, now)
+		if err != nil || j == nil {
+			return nil, err
 		}
 		claim(j)
 		updateVideo(tx, j)
 		// The account that was just served goes to the end of the queue.
-		return tx.Exec(`UPDATE video_turns SET turn = $2 WHERE account_id = $1`, j.AccountID, tx.Next("video_turns"))
+		return j, tx.Exec(`UPDATE video_turns SET turn = $2 WHERE account_id = $1`, j.AccountID, tx.Next("video_turns"))
 	})
-	if err != nil {
-		return nil, err
-	}
-	return j, nil
 }
 
 // WaitingVideos returns how many jobs wait to be claimed, and when the oldest of them was created. The time is zero

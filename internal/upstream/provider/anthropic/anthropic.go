@@ -104,19 +104,20 @@ func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Strea
 	}
 	s := &stream{}
 	s.Start(ctx, call, dialect, w.names, w.emulatesJSON())
-	if err := a.Post(ctx, &s.reply, a.messages, call.Header(a.header), body); err != nil {
+	if err := a.PostFor(ctx, &s.Decoded, a.messages, call.Header(a.header), body); err != nil {
 		return nil, err
 	}
-	s.whole = !s.reply.IsStream() // whatever was asked for: some proxies do not stream
 	return s, nil
 }
 
 // Models returns the upstream's models, of all pages of its list.
 func (a *Adapter) Models(ctx context.Context) ([]provider.Listed, error) {
 	var listed []provider.Listed
-	for after := ""; ; {
-		page, err := a.page(ctx, after)
-		if err != nil {
+	u := *a.models
+	for query := (url.Values{"limit": {"1000"}}); ; {
+		u.RawQuery = query.Encode()
+		var page modelPage
+		if err := a.FetchJSON(ctx, &u, a.header, &page); err != nil {
 			return nil, err
 		}
 		for _, m := range page.Data {
@@ -124,10 +125,10 @@ func (a *Adapter) Models(ctx context.Context) ([]provider.Listed, error) {
 				ID: m.ID, Name: m.Name, ContextLength: m.MaxInput, MaxOutput: m.MaxTokens,
 			})
 		}
-		if !page.More || page.Last == "" || page.Last == after { // the last: an upstream that repeats a page
+		if !page.More || page.Last == "" || page.Last == query.Get("after_id") { // the last: an upstream that repeats a page
 			return listed, nil
 		}
-		after = page.Last
+		query.Set("after_id", page.Last)
 	}
 }
 
@@ -141,21 +142,6 @@ type modelPage struct {
 	} `json:"data"`
 	More bool   `json:"has_more"`
 	Last string `json:"last_id"`
-}
-
-// page fetches the page of the list that begins after the model with the id after; empty for the first one.
-func (a *Adapter) page(ctx context.Context, after string) (*modelPage, error) {
-	query := url.Values{"limit": {"1000"}}
-	if after != "" {
-		query.Set("after_id", after)
-	}
-	u := *a.models
-	u.RawQuery = query.Encode()
-	var page modelPage
-	if err := a.FetchJSON(ctx, &u, a.header, &page); err != nil {
-		return nil, err
-	}
-	return &page, nil
 }
 
 // refused returns the fault of a reply with an error status. The vendor answers 400 when our credit is used up,

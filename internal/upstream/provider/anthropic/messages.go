@@ -13,98 +13,55 @@ import (
 	"sluice/internal/upstream/provider/claude"
 )
 
-// The blocks of a message are written as values of these types, or as a json.RawMessage where a block goes
-// back as it came. Type is always set: it tells the vendor which of them a block is.
+// block is a part of a message. Type tells the vendor which of the other members are set.
+type block struct {
+	Type   string  `json:"type"` // text, image, document, tool_use, tool_result, thinking or redacted_thinking
+	Text   string  `json:"text,omitempty"`
+	Source *source `json:"source,omitempty"` // of an image or a document
+	Title  string  `json:"title,omitempty"`  // of a document: its name
+	// A call that the assistant made.
+	ID    string          `json:"id,omitempty"`
+	Name  string          `json:"name,omitempty"`
+	Input json.RawMessage `json:"input,omitempty"`
+	// The result of a call, with its texts. It belongs to the user's turn after the call.
+	CallID  string  `json:"tool_use_id,omitempty"`
+	Content []block `json:"content,omitempty"`
+	// Thinking as it came in a reply: the vendor checks the signature against the text, so neither may change. Data is
+	// thinking that only the vendor can read.
+	Thinking  *string `json:"thinking,omitempty"`
+	Signature string  `json:"signature,omitempty"`
+	Data      string  `json:"data,omitempty"`
 
-// textBlock is a text, of anybody.
-type textBlock struct {
-	Type string `json:"type"` // text
-	Text string `json:"text"`
-	marked
-}
-
-// marked is a member of every block.
-type marked struct {
 	Cache *claude.CacheControl `json:"cache_control,omitempty"`
 }
 
-// imageBlock is an image, of the user only.
-type imageBlock struct {
-	Type   string      `json:"type"` // image
-	Source imageSource `json:"source"`
-	marked
-}
-
-// imageSource has MediaType and Data for the types base64 and text, and URL for the type url.
-type imageSource struct {
+// source has MediaType and Data for the types base64 and text, and URL for the type url.
+type source struct {
 	Type      string `json:"type"` // base64, text or url
 	MediaType string `json:"media_type,omitempty"`
 	Data      string `json:"data,omitempty"`
 	URL       string `json:"url,omitempty"`
 }
 
-// documentBlock is a document of the user. Title is its name.
-type documentBlock struct {
-	Type   string      `json:"type"` // document
-	Source imageSource `json:"source"`
-	Title  string      `json:"title,omitempty"`
-	marked
-}
-
-// toolUseBlock is a call that the assistant made.
-type toolUseBlock struct {
-	Type  string          `json:"type"` // tool_use
-	ID    string          `json:"id"`
-	Name  string          `json:"name"`
-	Input json.RawMessage `json:"input"`
-	marked
-}
-
-// toolResultBlock is the result of a call. It belongs to the user's turn after the call.
-type toolResultBlock struct {
-	Type    string `json:"type"` // tool_result
-	ID      string `json:"tool_use_id"`
-	Content []any  `json:"content,omitempty"` // textBlocks
-	marked
-}
-
 // Text implements claude.Wire.
-func (w *writer) Text(s string) any { return textBlock{Type: "text", Text: s} }
+func (w *writer) Text(s string) block { return block{Type: "text", Text: s} }
 
-// Cached implements claude.Wire.
-// Blocks are values, so a marked copy takes the place of the block. Thinking goes back as raw JSON
-// and cannot be marked.
-func (w *writer) Cached(block any, c chat.Cache) (any, bool) {
-	mark := marked{claude.CacheOf(c)}
-	switch b := block.(type) {
-	case textBlock:
-		b.marked = mark
-		block = b
-	case imageBlock:
-		b.marked = mark
-		block = b
-	case documentBlock:
-		b.marked = mark
-		block = b
-	case toolUseBlock:
-		b.marked = mark
-		block = b
-	case toolResultBlock:
-		b.marked = mark
-		block = b
-	default:
-		return block, false
+// Cached implements claude.Wire. Thinking goes back as it came and cannot be marked.
+func (w *writer) Cached(b block, c chat.Cache) (block, bool) {
+	if b.Thinking != nil || b.Data != "" {
+		return b, false
 	}
-	return block, mark.Cache != nil
+	b.Cache = claude.CacheOf(c)
+	return b, b.Cache != nil
 }
 
 // Image implements claude.Wire. The vendor fetches images from addresses itself.
-func (w *writer) Image(mediaType, data, address string) (any, bool) {
-	source := imageSource{Type: "base64", MediaType: mediaType, Data: data}
+func (w *writer) Image(mediaType, data, address string) (block, bool) {
+	from := &source{Type: "base64", MediaType: mediaType, Data: data}
 	if address != "" {
-		source = imageSource{Type: "url", URL: address}
+		from = &source{Type: "url", URL: address}
 	}
-	return imageBlock{Type: "image", Source: source}, true
+	return block{Type: "image", Source: from}, true
 }
 
 // maxTitle bounds the title of a document, in characters, as the vendor does.
@@ -113,27 +70,30 @@ const maxTitle = 500
 // Document implements claude.Wire. The vendor takes PDFs, and texts as text.
 // A file that claims to be text and is not valid UTF-8, or has a zero byte, is refused: the model
 // would read noise.
-func (w *writer) Document(mediaType, name, data string) (any, bool) {
-	source := imageSource{Type: "base64", MediaType: mediaType, Data: data}
+func (w *writer) Document(mediaType, name, data string) (block, bool) {
+	from := &source{Type: "base64", MediaType: mediaType, Data: data}
 	if mediaType != "application/pdf" {
 		raw, err := base64.StdEncoding.DecodeString(data)
 		if chat.FileFormat(mediaType) == "" && !strings.HasPrefix(mediaType, "text/") || err != nil || len(raw) == 0 || !utf8.Valid(raw) || bytes.IndexByte(raw, 0) >= 0 {
-			return nil, false
+			return block{}, false
 		}
-		source = imageSource{Type: "text", MediaType: "text/plain", Data: string(raw)}
+		from = &source{Type: "text", MediaType: "text/plain", Data: string(raw)}
 	}
-	return documentBlock{Type: "document", Source: source, Title: excerpt.Of(name, maxTitle)}, true
+	return block{Type: "document", Source: from, Title: excerpt.Of(name, maxTitle)}, true
 }
 
 // Call implements claude.Wire.
-func (w *writer) Call(c *chat.ToolCall) any {
-	return toolUseBlock{Type: "tool_use", ID: claude.WireID(c.ID), Name: claude.WireName(c.Name), Input: provider.ObjectArguments(c.Arguments)}
+func (w *writer) Call(c *chat.ToolCall) block {
+	return block{Type: "tool_use", ID: claude.WireID(c.ID), Name: claude.WireName(c.Name), Input: provider.ObjectArguments(c.Arguments)}
 }
 
 // Result implements claude.Wire.
-func (w *writer) Result(m *chat.Message) any {
-	return toolResultBlock{Type: "tool_result", ID: claude.WireID(m.ToolCallID), Content: w.conversation.AppendTexts(nil, m.Content)}
+func (w *writer) Result(m *chat.Message) block {
+	return block{Type: "tool_result", CallID: claude.WireID(m.ToolCallID), Content: w.conversation.AppendTexts(nil, m.Content)}
 }
 
 // Thinking implements claude.Wire.
-func (w *writer) Thinking(state json.RawMessage) any { return state }
+func (w *writer) Thinking(state json.RawMessage) (b block) {
+	_ = json.Unmarshal(state, &b) // it was written from a block
+	return b
+}

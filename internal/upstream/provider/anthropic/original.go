@@ -1,7 +1,6 @@
 package anthropic
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"slices"
@@ -43,14 +42,15 @@ func (a *Adapter) openOriginal(ctx context.Context, call *provider.Call) (provid
 		header = header.Clone()
 		header["Anthropic-Beta"] = features
 	}
-	s := &stream{words: &words{}}
+	s := &stream{}
+	s.Words = &provider.Words{}
 	own := *call
 	own.Memory = nil // the caller sends the thinking back itself
 	s.Start(ctx, &own, dialect, claude.ToolNames{}, false)
-	if err := a.Post(ctx, &s.reply, a.messages, header, body); err != nil {
+	if err := a.PostFor(ctx, &s.Decoded, a.messages, header, body); err != nil {
 		return nil, err
 	}
-	s.whole, call.Quoted = !s.reply.IsStream(), true
+	call.Quoted = true
 	return s, nil
 }
 
@@ -123,56 +123,4 @@ func patch(body []byte, model string, asked, most int) ([]byte, bool) {
 		return c.Skip(maxDepth)
 	})
 	return append(out, body[from:]...), ok && (most >= asked || budget < most)
-}
-
-// words are what the upstream itself said of a reply. Each event is one line.
-// The adapter decodes every event as well, because usage, finish reasons and faults must be known
-// whoever the caller is.
-type words struct {
-	said   []byte
-	handed bool // said belongs to an event that was handed out
-	spoken bool // something of the reply has been handed out
-}
-
-// quote adds an event to the first of those that it was decoded into. What comes before the reply has something to
-// say waits for that: until then another upstream may be asked instead.
-//
-// Events that became no event of ours, such as a block of an unknown type, travel on an event of
-// the kind Other.
-func (s *stream) quote(kind string, raw []byte) {
-	w := s.words
-	if w == nil || kind == "ping" || kind == "message_stop" || kind == "error" {
-		return
-	}
-	if w.handed {
-		w.said, w.handed = w.said[:0], false
-	}
-	if len(w.said) > 0 {
-		w.said = append(w.said, '\n')
-	}
-	w.said = appendLine(w.said, raw)
-	switch {
-	case s.Attach(w.said):
-	case w.spoken, kind == "content_block_start" && s.strange():
-		s.Push(provider.Event{Kind: provider.Other, Native: w.said})
-	default:
-		return
-	}
-	w.handed, w.spoken = true, true
-}
-
-// strange reports whether the block that has just started is of a type that the adapter does not know. Such a block
-// may be long, and nothing else tells that the model has begun.
-func (s *stream) strange() bool { return !s.known }
-
-// appendLine appends JSON without line breaks.
-func appendLine(b, raw []byte) []byte {
-	if bytes.IndexByte(raw, '\n') < 0 && bytes.IndexByte(raw, '\r') < 0 {
-		return append(b, raw...)
-	}
-	var line bytes.Buffer
-	if json.Compact(&line, raw) != nil { // it was decoded before
-		return b
-	}
-	return append(slices.Grow(b, line.Len()), line.Bytes()...)
 }

@@ -14,15 +14,12 @@ import (
 // stream is a reply, as server-sent events or in one piece.
 //
 // It serves two kinds of callers. For one of chat completions the events are translated. For one
-// of the same dialect they are quoted as well; see words.
+// of the same dialect they are quoted as well; see provider.Words.
 type stream struct {
 	claude.Builder
-	reply  provider.Reply
 	usage  wireUsage // the figures so far
-	whole  bool      // the reply comes in one piece
 	known  bool      // the block that started last is of a type that is read
 	served int       // calls of tools that the vendor has run
-	words  *words    // what the upstream itself says, for a caller of its dialect; nil: not needed
 }
 
 // Next implements provider.Stream.
@@ -30,14 +27,14 @@ func (s *stream) Next() (*provider.Event, error) { return s.Pull(s.read) }
 
 // read reads the next event, or the one piece.
 func (s *stream) read() error {
-	if s.whole {
-		return s.Whole(&s.reply, func(raw []byte) error {
+	if s.Single {
+		return s.Whole(func(raw []byte) error {
 			err := s.message(raw)
-			s.quote("message", raw)
+			s.Quote(raw, false)
 			return err
 		})
 	}
-	ev, err := s.reply.Event()
+	ev, err := s.Reply.Event()
 	switch {
 	case errors.Is(err, io.EOF) && s.Finished(): // message_stop is missing, but nothing of the reply
 		s.End()
@@ -50,12 +47,6 @@ func (s *stream) read() error {
 	return s.decode(ev.Data)
 }
 
-// Ready implements provider.Stream.
-func (s *stream) Ready() bool { return s.Waiting() || !s.whole && s.reply.Ready() }
-
-// Close implements provider.Stream.
-func (s *stream) Close() error { return s.reply.Close(s.Ended()) }
-
 // wireEvent is one event of a stream. Which members are set depends on Type.
 type wireEvent struct {
 	Type    string          `json:"type"`
@@ -63,7 +54,7 @@ type wireEvent struct {
 	Message *wireMessage    `json:"message"`
 	Block   *wireBlock      `json:"content_block"`
 	Delta   wireDelta       `json:"delta"`
-	Usage   *wireUsage      `json:"usage"`
+	Usage   json.RawMessage `json:"usage"` // a wireUsage
 	Error   json.RawMessage `json:"error"`
 }
 
@@ -73,7 +64,7 @@ type wireMessage struct {
 	Type       string          `json:"type"`
 	Content    []wireBlock     `json:"content"`
 	StopReason string          `json:"stop_reason"`
-	Usage      *wireUsage      `json:"usage"`
+	Usage      json.RawMessage `json:"usage"` // a wireUsage
 	Error      json.RawMessage `json:"error"`
 }
 
@@ -99,13 +90,14 @@ type wireDelta struct {
 	StopReason string `json:"stop_reason"`
 }
 
-// wireUsage holds cumulative figures: a later one replaces an earlier one. A nil figure was not given.
+// wireUsage holds cumulative figures: a later one replaces an earlier one. The start of a stream has the figures of the
+// prompt, and the end at least those of the output.
 type wireUsage struct {
-	Input     *int `json:"input_tokens"`
-	CacheMade *int `json:"cache_creation_input_tokens"`
-	CacheRead *int `json:"cache_read_input_tokens"`
-	Output    *int `json:"output_tokens"`
-	Details   *struct {
+	Input     int `json:"input_tokens"`
+	CacheMade int `json:"cache_creation_input_tokens"`
+	CacheRead int `json:"cache_read_input_tokens"`
+	Output    int `json:"output_tokens"`
+	Details   struct {
 		Thinking int `json:"thinking_tokens"`
 	} `json:"output_tokens_details"`
 	Tier any `json:"service_tier"` // a string
@@ -121,7 +113,11 @@ func (s *stream) decode(raw []byte) error {
 		return provider.Garbled(err)
 	}
 	err := s.event(&w)
-	s.quote(w.Type, raw)
+	switch w.Type {
+	case "ping", "message_stop", "error": // the door says these itself
+	default:
+		s.Quote(raw, w.Type == "content_block_start" && !s.known)
+	}
 	return err
 }
 
@@ -129,8 +125,9 @@ func (s *stream) decode(raw []byte) error {
 func (s *stream) event(w *wireEvent) error {
 	switch w.Type {
 	case "message_start":
-		if w.Message != nil && w.Message.Usage != nil {
-			s.usage.add(w.Message.Usage)
+		if w.Message != nil {
+			_, err := s.usage.add(w.Message.Usage)
+			return err
 		}
 	case "content_block_start":
 		if w.Block != nil {
@@ -220,45 +217,32 @@ func (s *stream) delta(at int, w *wireDelta) {
 	}
 }
 
-// end ends a block, and keeps it if it is signed thinking.
+// end ends a block, and keeps it, in the form of a request, if it is signed thinking.
 func (s *stream) end(at int) {
 	signed, ok := s.EndBlock(at)
 	switch {
 	case !ok:
 	case signed.Redacted != "":
-		s.Keep(redactedThinking{"redacted_thinking", signed.Redacted})
+		s.Keep(block{Type: "redacted_thinking", Data: signed.Redacted})
 	default:
-		s.Keep(signedThinking{"thinking", signed.Text, signed.Signature})
+		s.Keep(block{Type: "thinking", Thinking: &signed.Text, Signature: signed.Signature})
 	}
 }
 
-// signedThinking and redactedThinking are the blocks that are kept of a reply and go back in the next request. The
-// vendor checks the signature against the text, so neither may change.
-type signedThinking struct {
-	Type      string `json:"type"` // thinking
-	Thinking  string `json:"thinking"`
-	Signature string `json:"signature"`
-}
-
-// redactedThinking is thinking that only the vendor can read.
-type redactedThinking struct {
-	Type string `json:"type"` // redacted_thinking
-	Data string `json:"data"`
-}
-
-// finish ends the reply. u are the figures that came with the stop reason; nil if there were none. The
+// finish ends the reply. raw are the figures that came with the stop reason; nil if there were none. The
 // figures of the start alone are not final, so then no usage is reported.
-func (s *stream) finish(reason string, u *wireUsage) error {
-	if u != nil {
-		s.usage.add(u)
+func (s *stream) finish(reason string, raw json.RawMessage) error {
+	final, err := s.usage.add(raw)
+	if err != nil {
+		return err
 	}
-	if s.words == nil { // otherwise the caller gets the vendor's own word for it
+	if s.Words == nil { // otherwise the caller gets the vendor's own word for it
 		s.PushText(provider.Tier, 0, s.usage.tier())
 	}
 	if err := s.Finish(claude.FinishOf(reason)); err != nil {
 		return err
 	}
-	if u != nil {
+	if final {
 		s.PushUsage(s.usage.figures())
 	}
 	return nil
@@ -269,7 +253,7 @@ func (s *stream) Figures() (chat.Usage, bool) { return s.usage.figures().Usage()
 
 // failure returns the fault of an error inside a reply. raw is the error object; it may be nil.
 func (s *stream) failure(raw json.RawMessage) error {
-	raw = s.reply.Conceal(raw)
+	raw = s.Reply.Conceal(raw)
 	var w struct {
 		Type string `json:"type"`
 	}
@@ -280,27 +264,15 @@ func (s *stream) failure(raw json.RawMessage) error {
 	return provider.Failed(raw)
 }
 
-// add replaces the figures that more has.
-// The start of a stream has the figures of the prompt, and the end at least those of the output.
-func (u *wireUsage) add(more *wireUsage) {
-	if more.Input != nil {
-		u.Input = more.Input
+// add replaces the figures that raw has, and reports whether there are some. Those that are absent or null stay.
+func (u *wireUsage) add(raw json.RawMessage) (bool, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return false, nil
 	}
-	if more.CacheMade != nil {
-		u.CacheMade = more.CacheMade
+	if err := json.Unmarshal(raw, u); err != nil {
+		return false, provider.Garbled(err)
 	}
-	if more.CacheRead != nil {
-		u.CacheRead = more.CacheRead
-	}
-	if more.Output != nil {
-		u.Output = more.Output
-	}
-	if more.Tier != nil {
-		u.Tier = more.Tier
-	}
-	if more.Details != nil {
-		u.Details = more.Details
-	}
+	return true, nil
 }
 
 // tier returns OpenAI's name of the tier, or an empty string.
@@ -316,15 +288,5 @@ func (u *wireUsage) tier() string {
 
 // figures returns the figures; those that were not given are zero.
 func (u *wireUsage) figures() claude.Figures {
-	figure := func(p *int) int {
-		if p == nil {
-			return 0
-		}
-		return *p
-	}
-	f := claude.Figures{Input: figure(u.Input), CacheRead: figure(u.CacheRead), CacheWritten: figure(u.CacheMade), Output: figure(u.Output)}
-	if u.Details != nil {
-		f.Thinking = u.Details.Thinking
-	}
-	return f
+	return claude.Figures{Input: u.Input, CacheRead: u.CacheRead, CacheWritten: u.CacheMade, Output: u.Output, Thinking: u.Details.Thinking}
 }

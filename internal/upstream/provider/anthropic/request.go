@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/kit/jsonscan"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/upstream/provider"
 	"sluice/internal/upstream/provider/claude"
@@ -19,20 +20,20 @@ const maxUser = 256
 // request is the body of POST /v1/messages (docs.anthropic.com/en/api/messages). Only the members that we write are
 // listed. The content blocks of System and Messages are of the types in messages.go.
 type request struct {
-	Model         string                `json:"model"`
-	MaxTokens     int                   `json:"max_tokens"`
-	System        []any                 `json:"system,omitempty"`
-	Messages      []claude.Message[any] `json:"messages"`
-	Tools         []claude.Tool         `json:"tools,omitempty"`
-	ToolChoice    *claude.ToolChoice    `json:"tool_choice,omitempty"`
-	Thinking      *claude.Thinking      `json:"thinking,omitempty"`
-	OutputConfig  *outputConfig         `json:"output_config,omitempty"`
-	Temperature   *float64              `json:"temperature,omitempty"`
-	TopP          *float64              `json:"top_p,omitempty"`
-	StopSequences []string              `json:"stop_sequences,omitempty"`
-	Metadata      *metadata             `json:"metadata,omitempty"`
-	Stream        bool                  `json:"stream,omitempty"`
-	Cache         *claude.CacheControl  `json:"cache_control,omitempty"`
+	Model         string                  `json:"model"`
+	MaxTokens     int                     `json:"max_tokens"`
+	System        []block                 `json:"system,omitempty"`
+	Messages      []claude.Message[block] `json:"messages"`
+	Tools         []claude.Tool           `json:"tools,omitempty"`
+	ToolChoice    *claude.ToolChoice      `json:"tool_choice,omitempty"`
+	Thinking      *claude.Thinking        `json:"thinking,omitempty"`
+	OutputConfig  outputConfig            `json:"output_config,omitzero"`
+	Temperature   *float64                `json:"temperature,omitempty"`
+	TopP          *float64                `json:"top_p,omitempty"`
+	StopSequences []string                `json:"stop_sequences,omitempty"`
+	Metadata      metadata                `json:"metadata,omitzero"`
+	Stream        bool                    `json:"stream,omitempty"`
+	Cache         *claude.CacheControl    `json:"cache_control,omitempty"`
 }
 
 // outputConfig has the effort of models that do not think by a budget, and the schema of the reply's text.
@@ -58,7 +59,7 @@ type writer struct {
 	req          *chat.Request // call.Request
 	model        claude.Model
 	names        claude.ToolNames
-	conversation claude.Conversation[any]
+	conversation claude.Conversation[block]
 	out          request
 }
 
@@ -93,7 +94,7 @@ func (w *writer) write(ctx context.Context) ([]byte, error) {
 	w.out.Temperature, w.out.TopP = w.model.Sample(w.call, w.out.Thinking)
 	w.format()
 	w.user()
-	return claude.Encode(&w.out)
+	return jsonscan.Marshal(&w.out)
 }
 
 // emulatesJSON reports whether the reply's JSON is emulated; see claude.Model.
@@ -101,12 +102,8 @@ func (w *writer) emulatesJSON() bool { return w.model.EmulatesJSON(w.req.Format)
 
 // messages writes the conversation.
 func (w *writer) messages(ctx context.Context) error {
-	instruction := ""
-	if w.emulatesJSON() {
-		instruction = claude.JSONInstruction(w.req.Format)
-	}
-	w.conversation = claude.Conversation[any]{Wire: w, Dialect: dialect}
-	err := w.conversation.Write(ctx, w.call, instruction)
+	w.conversation = claude.Conversation[block]{Wire: w, Dialect: dialect}
+	err := w.conversation.Write(ctx, w.call, w.emulatesJSON())
 	w.out.System, w.out.Messages = w.conversation.System, w.conversation.Messages
 	return err
 }
@@ -124,13 +121,11 @@ func (w *writer) stops() error {
 
 // user passes the caller's user id on. One that is too long is dropped: a shortened one could be another's.
 func (w *writer) user() {
-	switch {
-	case w.req.User == "":
-	case len(w.req.User) > maxUser:
+	if len(w.req.User) > maxUser {
 		w.call.Drop("user")
-	default:
-		w.out.Metadata = &metadata{w.req.User}
+		return
 	}
+	w.out.Metadata.UserID = w.req.User
 }
 
 // tools lists the functions and says how free the model is to call them. The vendor refuses a conversation
@@ -161,19 +156,13 @@ func (w *writer) tools() error {
 func (w *writer) think() {
 	bound := cmp.Or(w.call.Limit(), claude.DefaultMaxTokens)
 	t := w.model.Think(w.call, bound, w.out.ToolChoice.Forced(), w.conversation.Unsigned(w.req))
-	w.out.MaxTokens, w.out.Thinking = t.Max, t.Thinking
-	if t.Effort != "" {
-		w.out.OutputConfig = &outputConfig{Effort: t.Effort}
-	}
+	w.out.MaxTokens, w.out.Thinking, w.out.OutputConfig.Effort = t.Max, t.Thinking, t.Effort
 }
 
 // format holds the model to a strict schema. Other JSON is emulated.
 func (w *writer) format() {
 	if w.req.Format.Kind == chat.FormatText || w.emulatesJSON() {
 		return
-	}
-	if w.out.OutputConfig == nil {
-		w.out.OutputConfig = &outputConfig{}
 	}
 	w.out.OutputConfig.Format = &outputFormat{Type: "json_schema", Schema: w.req.Format.Schema}
 }

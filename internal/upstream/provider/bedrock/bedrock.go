@@ -104,7 +104,11 @@ func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Strea
 	if err != nil {
 		return nil, err
 	}
-	u, err := a.url(call)
+	method := "/converse"
+	if call.Request.Stream {
+		method = "/converse-stream"
+	}
+	u, err := a.url(call, method)
 	if err != nil {
 		return nil, err
 	}
@@ -112,21 +116,18 @@ func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Strea
 	if err != nil {
 		return nil, err
 	}
-	s := &stream{whole: !call.Request.Stream}
+	s := &stream{}
+	s.Single = !call.Request.Stream
 	s.Start(ctx, call, dialect, w.names, w.emulatesJSON())
-	if err := a.Post(ctx, &s.reply, u, call.Header(header), body); err != nil {
+	if err := a.Post(ctx, &s.Reply, u, call.Header(header), body); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// url returns the URL of the call. The model's name may be an ARN. Its slashes must be escaped to stay one segment
+// url returns the URL of a method of the call's model. The model's name may be an ARN. Its slashes must be escaped to stay one segment
 // of the path, and its colons because the signature is computed over the escaped form.
-func (a *Adapter) url(call *provider.Call) (*url.URL, error) {
-	method := "/converse"
-	if call.Request.Stream {
-		method = "/converse-stream"
-	}
+func (a *Adapter) url(call *provider.Call, method string) (*url.URL, error) {
 	name := strings.ReplaceAll(url.PathEscape(call.Upstream), ":", "%3A")
 	u, err := url.Parse(a.base + "/model/" + name + method)
 	if err != nil {

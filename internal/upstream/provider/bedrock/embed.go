@@ -1,9 +1,7 @@
 package bedrock
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,9 +9,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/kit/jsonscan"
 	"sluice/internal/prompt/embeddings"
 	"sluice/internal/upstream/provider"
 )
@@ -31,10 +31,9 @@ func (a *Adapter) Embed(ctx context.Context, call *provider.Call, req *embedding
 	if err := provider.TextsOnly(req); err != nil {
 		return nil, err
 	}
-	name := strings.ReplaceAll(url.PathEscape(call.Upstream), ":", "%3A")
-	u, err := url.Parse(a.base + "/model/" + name + "/invoke")
+	u, err := a.url(call, "/invoke")
 	if err != nil {
-		return nil, fmt.Errorf("the address of model %q: %w", call.Upstream, err)
+		return nil, err
 	}
 	switch {
 	case strings.Contains(call.Upstream, "cohere.embed"):
@@ -49,18 +48,15 @@ func (a *Adapter) Embed(ctx context.Context, call *provider.Call, req *embedding
 // invoke sends a request and decodes the reply. It takes a copy of the URL, since the signer writes to it and calls of one
 // request run at the same time.
 func (a *Adapter) invoke(ctx context.Context, to url.URL, call *provider.Call, in, out any) (http.Header, error) {
-	u := &to
-	var body bytes.Buffer
-	enc := json.NewEncoder(&body)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(in); err != nil {
-		return nil, err
-	}
-	header, err := a.sign(ctx, u, body.Bytes())
+	body, err := jsonscan.Marshal(in)
 	if err != nil {
 		return nil, err
 	}
-	return a.PostJSON(ctx, u, call.Header(header), body.Bytes(), out)
+	header, err := a.sign(ctx, &to, body)
+	if err != nil {
+		return nil, err
+	}
+	return a.PostJSON(ctx, &to, call.Header(header), body, out)
 }
 
 // cohere asks a model of Cohere's. What the texts are for is not part of our API; documents to search are the usual case.
@@ -102,54 +98,33 @@ func (a *Adapter) cohere(ctx context.Context, u *url.URL, call *provider.Call, r
 
 // titan asks a Titan model, which takes one text at a time. The calls of a request share nothing, so several run at once.
 //
-// Each worker writes only to the places of the inputs that it took, so the results need no lock.
+// Each call writes only to the places of its input, so the results need no lock.
 // The first error cancels the others.
 func (a *Adapter) titan(ctx context.Context, u *url.URL, call *provider.Call, req *embeddings.Request) (*embeddings.Vectors, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	calls, ctx := errgroup.WithContext(ctx)
+	calls.SetLimit(atOnce)
 	v := &embeddings.Vectors{List: make([]embeddings.Vector, len(req.Inputs))}
 	counts := make([]int, len(req.Inputs))
-	next := make(chan int, len(req.Inputs))
 	for i := range req.Inputs {
-		next <- i
-	}
-	close(next)
-	var mu sync.Mutex
-	var first error
-	var group sync.WaitGroup
-	for range min(atOnce, len(req.Inputs)) {
-		group.Go(func() {
-			for i := range next {
-				if ctx.Err() != nil {
-					return
-				}
-				in := struct {
-					Text       string `json:"inputText"`
-					Dimensions int    `json:"dimensions,omitempty"`
-				}{req.Inputs[i].Text, req.Dimensions}
-				var out struct {
-					Embedding []float32 `json:"embedding"`
-					Tokens    int       `json:"inputTextTokenCount"`
-				}
-				if _, err := a.invoke(ctx, *u, call, in, &out); err != nil {
-					mu.Lock()
-					if first == nil { // those that follow were canceled by it
-						first = err
-						cancel(nil)
-					}
-					mu.Unlock()
-					return
-				}
-				v.List[i].Values, counts[i] = out.Embedding, max(0, out.Tokens)
+		calls.Go(func() error {
+			if ctx.Err() != nil {
+				return provider.Unreachable(context.Cause(ctx))
 			}
+			in := struct {
+				Text       string `json:"inputText"`
+				Dimensions int    `json:"dimensions,omitempty"`
+			}{req.Inputs[i].Text, req.Dimensions}
+			var out struct {
+				Embedding []float32 `json:"embedding"`
+				Tokens    int       `json:"inputTextTokenCount"`
+			}
+			_, err := a.invoke(ctx, *u, call, in, &out)
+			v.List[i].Values, counts[i] = out.Embedding, max(0, out.Tokens)
+			return err
 		})
 	}
-	group.Wait()
-	if first != nil {
-		return nil, first
-	}
-	if ctx.Err() != nil {
-		return nil, provider.Unreachable(context.Cause(ctx))
+	if err := calls.Wait(); err != nil {
+		return nil, err
 	}
 	for _, n := range counts {
 		v.Tokens += n

@@ -73,8 +73,8 @@ func TestEmbed(t *testing.T) {
 		upstream, want string
 		calls, tokens  int
 	}{
-		{"amazon.titan-embed-text-v2:0", `/model/amazon.titan-embed-text-v2%3A0/invoke {"inputText":"a","dimensions":256}` + "\n", 200, 200 * 201 / 2},
-		{"us.cohere.embed-v4:0", `/model/us.cohere.embed-v4%3A0/invoke {"texts":["a"],"input_type":"search_document","truncate":"NONE","embedding_types":["float"],"output_dimension":256}` + "\n", 3, 21},
+		{"amazon.titan-embed-text-v2:0", `/model/amazon.titan-embed-text-v2%3A0/invoke {"inputText":"a","dimensions":256}`, 200, 200 * 201 / 2},
+		{"us.cohere.embed-v4:0", `/model/us.cohere.embed-v4%3A0/invoke {"texts":["a"],"input_type":"search_document","truncate":"NONE","embedding_types":["float"],"output_dimension":256}`, 3, 21},
 	} {
 		call := &provider.Call{Upstream: tt.upstream}
 		if _, err := provider.Embed(context.Background(), a, call, one); err != nil || e.last != tt.want || !e.signed {

@@ -22,8 +22,6 @@ import (
 // what it contains is read here.
 type stream struct {
 	claude.Builder
-	reply provider.Reply
-	whole bool // the reply comes in one piece
 
 	frames  *bufio.Reader // of the body; nil until the first read
 	decode  eventstream.Decoder
@@ -39,8 +37,8 @@ func (s *stream) Next() (*provider.Event, error) { return s.Pull(s.read) }
 // Peek is used to tell an end between frames from one inside a frame, which the decoder reports
 // alike.
 func (s *stream) read() error {
-	if s.whole {
-		return s.Whole(&s.reply, s.message)
+	if s.Single {
+		return s.Whole(s.message)
 	}
 	if s.frames == nil {
 		s.frames = bufio.NewReader(source{s})
@@ -62,7 +60,7 @@ func (s *stream) read() error {
 	case errors.Is(s.broken, io.EOF):
 		return provider.Cut(io.ErrUnexpectedEOF)
 	case s.broken != nil:
-		return s.reply.Fault(s.broken)
+		return s.Reply.Fault(s.broken)
 	}
 	return provider.Garbled(err)
 }
@@ -73,7 +71,7 @@ type source struct{ s *stream }
 
 // Read implements io.Reader.
 func (r source) Read(p []byte) (int, error) {
-	n, err := r.s.reply.Read(p)
+	n, err := r.s.Reply.Read(p)
 	if err != nil {
 		r.s.broken = err
 	}
@@ -113,7 +111,7 @@ var exceptionStatus = map[string]int{
 
 // failure returns the fault of an error inside a stream. A status of 0 is one that is not known.
 func (s *stream) failure(status int, raw []byte) error {
-	raw = s.reply.Conceal(raw)
+	raw = s.Reply.Conceal(raw)
 	if status == 0 {
 		return provider.Failed(raw)
 	}
@@ -132,9 +130,6 @@ func (s *stream) Ready() bool {
 	size, err := s.frames.Peek(4)
 	return err == nil && uint64(binary.BigEndian.Uint32(size)) <= uint64(s.frames.Buffered())
 }
-
-// Close implements provider.Stream.
-func (s *stream) Close() error { return s.reply.Close(s.Ended()) }
 
 // wireEvent is the payload of an event. Which members are set depends on its type.
 type wireEvent struct {

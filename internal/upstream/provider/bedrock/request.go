@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"sluice/internal/kit/jsonscan"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/upstream/provider"
 	"sluice/internal/upstream/provider/claude"
@@ -19,8 +20,8 @@ type request struct {
 	System     []block                 `json:"system,omitempty"`
 	Inference  inference               `json:"inferenceConfig,omitzero"`
 	ToolConfig *toolConfig             `json:"toolConfig,omitempty"`
-	Additional *modelFields            `json:"additionalModelRequestFields,omitempty"`
-	Output     *outputSettings         `json:"outputConfig,omitempty"`
+	Additional modelFields             `json:"additionalModelRequestFields,omitzero"`
+	Output     outputSettings          `json:"outputConfig,omitzero"`
 }
 
 // inference has the settings that all models share.
@@ -29,11 +30,6 @@ type inference struct {
 	Temperature   *float64 `json:"temperature,omitempty"`
 	TopP          *float64 `json:"topP,omitempty"`
 	StopSequences []string `json:"stopSequences,omitempty"`
-}
-
-// IsZero reports whether nothing is set: then the member is left out.
-func (i inference) IsZero() bool {
-	return i.MaxTokens == 0 && i.Temperature == nil && i.TopP == nil && i.StopSequences == nil
 }
 
 // toolConfig lists the tools. A nil Choice leaves it to the model.
@@ -151,7 +147,7 @@ func (w *writer) write(ctx context.Context) ([]byte, error) {
 	w.out.Inference.StopSequences = w.req.Stop
 	w.think()
 	w.format()
-	return claude.Encode(&w.out)
+	return jsonscan.Marshal(&w.out)
 }
 
 // emulatesJSON reports whether the reply's JSON is emulated; see claude.Model.
@@ -163,11 +159,7 @@ func (w *writer) messages(ctx context.Context) error {
 	if !w.plain {
 		w.conversation.Dialect = dialect
 	}
-	instruction := ""
-	if w.emulatesJSON() {
-		instruction = claude.JSONInstruction(w.req.Format)
-	}
-	err := w.conversation.Write(ctx, w.call, instruction)
+	err := w.conversation.Write(ctx, w.call, w.emulatesJSON())
 	w.out.System, w.out.Messages = w.conversation.System, w.conversation.Messages
 	if w.documents > 0 {
 		explain(w.out.Messages)
@@ -194,7 +186,7 @@ func (w *writer) choose(choice *claude.ToolChoice) {
 	w.forced = choice.Forced()
 	if choice != nil && choice.Alone {
 		if w.claude {
-			w.additional().ToolChoice = choice
+			w.out.Additional.ToolChoice = choice
 			return
 		}
 		w.call.Omit("parallel_tool_calls")
@@ -206,14 +198,6 @@ func (w *writer) choose(choice *claude.ToolChoice) {
 	default:
 		w.out.ToolConfig.Choice = &toolChoice{Any: &struct{}{}}
 	}
-}
-
-// additional returns the members of some models' own, to be written to.
-func (w *writer) additional() *modelFields {
-	if w.out.Additional == nil {
-		w.out.Additional = &modelFields{}
-	}
-	return w.out.Additional
 }
 
 // think bounds the reply, and sets how the model thinks and samples. Messages must be written.
@@ -230,12 +214,7 @@ func (w *writer) think() {
 	t := w.model.Think(w.call, bound, w.forced, !w.plain && w.conversation.Unsigned(w.req))
 	in.MaxTokens = t.Max
 	in.Temperature, in.TopP = w.model.Sample(w.call, t.Thinking)
-	if t.Thinking != nil {
-		w.additional().Thinking = t.Thinking
-	}
-	if t.Effort != "" {
-		w.out.Output = &outputSettings{Effort: t.Effort}
-	}
+	w.out.Additional.Thinking, w.out.Output.Effort = t.Thinking, t.Effort
 }
 
 // effort translates reasoning_effort for the models of other vendors, and drops it for those that have no
@@ -252,11 +231,11 @@ func (w *writer) effort() {
 	switch {
 	case e == "":
 	case w.call.Thinks && strings.Contains(w.call.Upstream, "gpt-oss"):
-		w.additional().Effort = level
+		w.out.Additional.Effort = level
 	case w.call.Thinks && strings.Contains(w.call.Upstream, "nova-2"):
-		w.additional().Reasoning = nova(e, level)
+		w.out.Additional.Reasoning = nova(e, level)
 	case w.call.Thinks && e != chat.EffortNone:
-		w.out.Output = &outputSettings{Effort: level}
+		w.out.Output.Effort = level
 	case !w.call.Thinks:
 		w.call.DropEffort()
 	default:
@@ -282,9 +261,6 @@ func (w *writer) format() {
 	f := w.req.Format
 	if f.Kind == chat.FormatText || w.emulatesJSON() {
 		return
-	}
-	if w.out.Output == nil {
-		w.out.Output = &outputSettings{}
 	}
 	w.out.Output.Format = &textFormat{Type: "json_schema", Structure: formatStructure{jsonSchema{Name: f.SchemaName, Schema: string(f.Schema)}}}
 }

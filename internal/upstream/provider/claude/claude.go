@@ -14,10 +14,6 @@
 package claude
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-
 	"sluice/internal/kit/fault"
 	"sluice/internal/upstream/provider"
 )
@@ -41,16 +37,4 @@ func Check(call *provider.Call, more ...string) error {
 	call.Drop(more...)
 	call.DropUnread()
 	return nil
-}
-
-// Encode returns the JSON of a request body. It leaves <, > and & as they are: prompts are full of them, and
-// escaping would make each six bytes long.
-func Encode(body any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(body); err != nil {
-		return nil, fmt.Errorf("writing a request: %w", err)
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }

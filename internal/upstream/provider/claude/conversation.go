@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"sluice/internal/kit/excerpt"
@@ -65,12 +66,12 @@ type Conversation[B any] struct {
 	tail     string // the text that ends the last of them; empty if it ends with another block
 }
 
-// Write fills System and Messages. A non-empty instruction is added to the system messages. Images that the
-// API does not take are refused, and so is a conversation without any text.
+// Write fills System and Messages. If the JSON of the reply is emulated, an instruction is added to the system messages;
+// see Model.EmulatesJSON. Images that the API does not take are refused, and so is a conversation without any text.
 //
 // What the API cannot say is left out and noted in the call: names of messages, the detail of
 // images, marks for a cache.
-func (c *Conversation[B]) Write(ctx context.Context, call *provider.Call, instruction string) error {
+func (c *Conversation[B]) Write(ctx context.Context, call *provider.Call, emulated bool) error {
 	messages := call.Request.Messages
 	last := lastUser(messages)
 	for i := range messages {
@@ -104,8 +105,8 @@ func (c *Conversation[B]) Write(ctx context.Context, call *provider.Call, instru
 			c.add(roleUser, blocks...)
 		}
 	}
-	if instruction != "" {
-		c.System = append(c.System, c.Wire.Text(instruction))
+	if emulated {
+		c.System = append(c.System, c.Wire.Text(JSONInstruction(call.Request.Format)))
 	}
 	if err := c.begin(); err != nil {
 		return err
@@ -240,8 +241,7 @@ func (c *Conversation[B]) file(f *chat.File, i, j int) (block B, err error) {
 	if !ok {
 		return block, provider.NoContent(f, i, j)
 	}
-	switch mediaType {
-	case "image/jpeg", "image/png", "image/gif", "image/webp":
+	if slices.Contains(imageTypes, mediaType) {
 		block, _ = c.Wire.Image(mediaType, data, "")
 		return block, nil
 	}
@@ -255,20 +255,20 @@ func (c *Conversation[B]) file(f *chat.File, i, j int) (block B, err error) {
 // image writes an image. If it cannot, why is what the caller reads.
 func (c *Conversation[B]) image(url string) (block B, why string) {
 	mediaType, data, inline := provider.ImageData(url)
-	if !inline {
-		block, ok := c.Wire.Image("", "", url)
-		if !ok {
-			return block, "This model cannot fetch images from an address; send the image as a data: URL"
+	if inline {
+		if url = ""; !slices.Contains(imageTypes, mediaType) {
+			return block, "This model reads images of the types image/jpeg, image/png, image/gif and image/webp; convert this one"
 		}
-		return block, ""
 	}
-	switch mediaType {
-	case "image/jpeg", "image/png", "image/gif", "image/webp":
-		block, _ = c.Wire.Image(mediaType, data, "")
-		return block, ""
+	block, ok := c.Wire.Image(mediaType, data, url)
+	if !ok {
+		why = "This model cannot fetch images from an address; send the image as a data: URL"
 	}
-	return block, "This model reads images of the types image/jpeg, image/png, image/gif and image/webp; convert this one"
+	return block, why
 }
+
+// imageTypes are the types of images that Claude reads.
+var imageTypes = []string{"image/jpeg", "image/png", "image/gif", "image/webp"}
 
 // AppendTexts appends a block for each text of a content; images are skipped.
 func (c *Conversation[B]) AppendTexts(blocks []B, content chat.Content) []B {

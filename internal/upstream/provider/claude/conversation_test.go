@@ -90,7 +90,7 @@ func TestConversation(t *testing.T) {
 	} {
 		call := callOf(t, tt.messages)
 		c := claude.Conversation[string]{Wire: lines{}, Dialect: "x"}
-		if err := c.Write(t.Context(), call, ""); err != nil {
+		if err := c.Write(t.Context(), call, false); err != nil {
 			t.Errorf("%s: Write = %v", tt.name, err)
 			continue
 		}
@@ -125,7 +125,7 @@ func TestConversationImages(t *testing.T) {
 		call := callOf(t, `{"role":"user","content":[{"type":"image_url","image_url":{"url":"`+url+`"}}]}`)
 		for _, addresses := range []bool{true, false} {
 			c := claude.Conversation[string]{Wire: lines{addresses}}
-			err := c.Write(t.Context(), call, "")
+			err := c.Write(t.Context(), call, false)
 			if ok := want != "" && (addresses || strings.HasPrefix(url, "data:")); !ok {
 				if !fault.Is(err, fault.Invalid) {
 					t.Errorf("Write(%s, addresses %t) = %v, want a refusal", url, addresses, err)
@@ -176,15 +176,15 @@ func TestSignedThinking(t *testing.T) {
 	}
 
 	c := claude.Conversation[string]{Wire: lines{}, Dialect: "x"}
-	if err := c.Write(t.Context(), call, "JSON, please."); err != nil {
+	if err := c.Write(t.Context(), call, true); err != nil {
 		t.Fatal(err)
 	}
-	want := `system text:JSON, please. | user text:Hi | assistant thinking:"s1s2" text:Wait.  call:a | user result:a`
+	want := "system text:" + claude.JSONInstruction(call.Request.Format) + ` | user text:Hi | assistant thinking:"s1s2" text:Wait.  call:a | user result:a`
 	if got := written(&c); got != want || c.Unsigned(call.Request) {
 		t.Errorf("Write = %q, unsigned %t, want %q", got, c.Unsigned(call.Request), want)
 	}
 	other := claude.Conversation[string]{Wire: lines{}} // an API that gets no thinking back
-	if err := other.Write(t.Context(), call, ""); err != nil || strings.Contains(written(&other), "thinking") {
+	if err := other.Write(t.Context(), call, false); err != nil || strings.Contains(written(&other), "thinking") {
 		t.Errorf("Write without a dialect = %q, %v, want no thinking", written(&other), err)
 	}
 }

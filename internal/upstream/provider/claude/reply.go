@@ -71,7 +71,7 @@ func (f Figures) Usage() (chat.Usage, bool) {
 // Blocks are named by the upstream's index. An adapter calls StartBlock, StartCall or Think, then
 // the pieces, then EndBlock, and in the end Finish and PushUsage. Pull hands the events out.
 type Builder struct {
-	provider.Pending
+	provider.Decoded
 
 	ctx   context.Context //nolint:containedctx // one call's, to keep the turn when the reply ends
 	call  *provider.Call

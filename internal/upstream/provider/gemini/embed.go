@@ -1,13 +1,12 @@
 package gemini
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
 
+	"sluice/internal/kit/jsonscan"
 	"sluice/internal/prompt/embeddings"
 	"sluice/internal/upstream/provider"
 )
@@ -54,10 +53,8 @@ func (a *Adapter) Embed(ctx context.Context, call *provider.Call, req *embedding
 			batch.Requests[i] = embedRequest{Model: name, Dimensions: req.Dimensions}
 			batch.Requests[i].Content.Parts[0].Text = part[i].Text
 		}
-		var body bytes.Buffer
-		enc := json.NewEncoder(&body)
-		enc.SetEscapeHTML(false)
-		if err := enc.Encode(batch); err != nil {
+		body, err := jsonscan.Marshal(batch)
+		if err != nil {
 			return nil, err
 		}
 		var reply struct {
@@ -65,7 +62,7 @@ func (a *Adapter) Embed(ctx context.Context, call *provider.Call, req *embedding
 				Values []float32 `json:"values"`
 			} `json:"embeddings"`
 		}
-		if _, err := a.PostJSON(ctx, &u, call.Header(a.header), body.Bytes(), &reply); err != nil {
+		if _, err := a.PostJSON(ctx, &u, call.Header(a.header), body, &reply); err != nil {
 			return nil, err
 		}
 		if len(reply.Embeddings) != len(part) {

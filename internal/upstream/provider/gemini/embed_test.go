@@ -52,7 +52,7 @@ func TestEmbed(t *testing.T) {
 	defer a.Close()
 	call := &provider.Call{Upstream: "gemini-embedding-001"}
 	v, err := provider.Embed(context.Background(), a, call, &embeddings.Request{Model: "m", Inputs: []embeddings.Input{{Text: "<a>"}}, Dimensions: 2})
-	const want = `/models/gemini-embedding-001:batchEmbedContents k {"requests":[{"model":"models/gemini-embedding-001","content":{"parts":[{"text":"<a>"}]},"outputDimensionality":2}]}` + "\n"
+	const want = `/models/gemini-embedding-001:batchEmbedContents k {"requests":[{"model":"models/gemini-embedding-001","content":{"parts":[{"text":"<a>"}]},"outputDimensionality":2}]}`
 	if err != nil || len(sent) != 1 || sent[0] != want || v.Tokens != 0 || v.List[0].Values[0] != 3 {
 		t.Errorf("Embed = %+v, %v after %q, want %q", v, err, sent, want)
 	}

@@ -20,16 +20,15 @@
 package gemini
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
+	"sluice/internal/kit/jsonscan"
 	"sluice/internal/kit/pulse"
 	"sluice/internal/upstream/provider"
 )
@@ -88,18 +87,15 @@ func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Strea
 	if err != nil {
 		return nil, err
 	}
-	var body bytes.Buffer
-	enc := json.NewEncoder(&body)
-	enc.SetEscapeHTML(false) // prompts are full of < and &; an escape would make each six bytes long
-	if err := enc.Encode(req); err != nil {
+	body, err := jsonscan.Marshal(req)
+	if err != nil {
 		return nil, err
 	}
 	// The stream exists before the call, since Post fills in its reply.
 	s := newStream(ctx, call)
-	if err := a.Post(ctx, &s.reply, a.method(call), call.Header(a.header), body.Bytes()); err != nil {
+	if err := a.PostFor(ctx, &s.Decoded, a.method(call), call.Header(a.header), body); err != nil {
 		return nil, err
 	}
-	s.whole = !s.reply.IsStream() // the reply decides, not the request: some proxies do not stream
 	return s, nil
 }
 

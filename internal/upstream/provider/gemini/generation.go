@@ -144,19 +144,15 @@ func (t *translation) tools() error {
 		return nil
 	}
 	t.out.Tools = []toolbox{{declared}}
-	c := new(toolConfig) // left out for AUTO, the default
+	c := &t.out.ToolConfig.FunctionCallingConfig // left out for AUTO, the default
 	switch req.ToolChoice.Mode {
-	case chat.ChoiceAuto:
-		return nil
 	case chat.ChoiceNone:
-		c.FunctionCallingConfig.Mode = "NONE"
+		c.Mode = "NONE"
 	case chat.ChoiceRequired:
-		c.FunctionCallingConfig.Mode = "ANY"
+		c.Mode = "ANY"
 	case chat.ChoiceNamed:
-		c.FunctionCallingConfig.Mode = "ANY"
-		c.FunctionCallingConfig.AllowedFunctionNames = []string{req.ToolChoice.Name}
+		c.Mode, c.AllowedFunctionNames = "ANY", []string{req.ToolChoice.Name}
 	}
-	t.out.ToolConfig = c
 	return nil
 }
 

@@ -17,48 +17,40 @@ const maxPages = 20
 // that fails makes it fail: half a list would remove models from the catalog.
 func (a *Adapter) Models(ctx context.Context) ([]provider.Listed, error) {
 	var all []provider.Listed
-	token := ""
+	u := *a.base
+	u.Path += "/models"
+	query := url.Values{"pageSize": {"1000"}} // the largest page that the vendor accepts
 	for range maxPages {
-		page, next, err := a.models(ctx, token)
-		if err != nil {
+		u.RawQuery = query.Encode()
+		var page modelPage
+		if err := a.FetchJSON(ctx, &u, a.header, &page); err != nil {
 			return nil, err
 		}
-		all = append(all, page...)
-		if next == "" {
+		all = append(all, page.listed()...)
+		if page.Next == "" {
 			break
 		}
-		token = next
+		query.Set("pageToken", page.Next)
 	}
 	return all, nil
 }
 
-// models fetches one page of the list, and returns the token of the next one; empty if there is none. The token of
-// the first page is empty.
-func (a *Adapter) models(ctx context.Context, token string) ([]provider.Listed, string, error) {
-	u := *a.base
-	u.Path += "/models"
-	// The largest page that the vendor accepts.
-	query := url.Values{"pageSize": {"1000"}}
-	if token != "" {
-		query.Set("pageToken", token)
-	}
-	u.RawQuery = query.Encode()
-	// The names of models come with the collection, as in models/gemini-2.5-pro.
-	var w struct {
-		Models []struct {
-			Name        string   `json:"name"`
-			DisplayName string   `json:"displayName"`
-			Input       int      `json:"inputTokenLimit"`
-			Output      int      `json:"outputTokenLimit"`
-			Methods     []string `json:"supportedGenerationMethods"`
-		} `json:"models"`
-		Next string `json:"nextPageToken"`
-	}
-	if err := a.FetchJSON(ctx, &u, a.header, &w); err != nil {
-		return nil, "", err
-	}
-	var page []provider.Listed
-	for _, m := range w.Models {
+// modelPage is one page of the list, with the token of the next one; empty if there is none. The names of models come with
+// the collection, as in models/gemini-2.5-pro.
+type modelPage struct {
+	Models []struct {
+		Name        string   `json:"name"`
+		DisplayName string   `json:"displayName"`
+		Input       int      `json:"inputTokenLimit"`
+		Output      int      `json:"outputTokenLimit"`
+		Methods     []string `json:"supportedGenerationMethods"`
+	} `json:"models"`
+	Next string `json:"nextPageToken"`
+}
+
+// listed returns the models of the page that can be called.
+func (p *modelPage) listed() (page []provider.Listed) {
+	for _, m := range p.Models {
 		chats := slices.Contains(m.Methods, "generateContent")
 		if !chats && !slices.Contains(m.Methods, "embedContent") {
 			continue
@@ -69,5 +61,5 @@ func (a *Adapter) models(ctx context.Context, token string) ([]provider.Listed, 
 		}
 		page = append(page, l)
 	}
-	return page, w.Next, nil
+	return page
 }

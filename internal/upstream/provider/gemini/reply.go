@@ -43,13 +43,11 @@ type usageMetadata struct {
 // Every chunk is a whole response object. Texts and calls become events at once; finish reasons
 // and figures wait for the end of the body.
 type stream struct {
-	provider.Pending
+	provider.Decoded
 	ctx     context.Context //nolint:containedctx // one call's, to keep signatures for the next turn
 	call    *provider.Call
-	reply   provider.Reply
 	choices []choice    // by index, as many as the caller asked for
 	usage   *chat.Usage // the latest figures; nil until some have come
-	whole   bool        // the reply comes in one piece
 }
 
 // choice is the state of one of the n replies. Its finish reason is held back until the body has ended.
@@ -71,8 +69,8 @@ func (s *stream) Next() (*provider.Event, error) { return s.Pull(s.read) }
 // read reads the next piece of the reply into events. Finish reasons are held back until the end of the body: some
 // models write one into every chunk.
 func (s *stream) read() error {
-	if s.whole {
-		return s.Whole(&s.reply, func(raw []byte) error {
+	if s.Single {
+		return s.Whole(func(raw []byte) error {
 			if err := s.decode(raw); err != nil {
 				return err
 			}
@@ -80,7 +78,7 @@ func (s *stream) read() error {
 		})
 	}
 	// There is no event that marks the end, so the end of the body is the only sign.
-	ev, err := s.reply.Event()
+	ev, err := s.Reply.Event()
 	if err != nil {
 		return s.finish(err)
 	}
@@ -143,7 +141,7 @@ func (s *stream) decode(raw []byte) error {
 	}
 	// An error may come in the middle of a stream, under status 200.
 	if len(w.Error) > 0 && string(w.Error) != "null" {
-		return failed(s.reply.Conceal(raw))
+		return failed(s.Reply.Conceal(raw))
 	}
 	if w.UsageMetadata != nil {
 		s.usage = w.UsageMetadata.figures()
@@ -234,19 +232,8 @@ func (w *usageMetadata) figures() *chat.Usage {
 	if w.PromptTokenCount <= 0 && w.CandidatesTokenCount <= 0 && w.ThoughtsTokenCount <= 0 {
 		return nil
 	}
-	// The parts of a chat.Usage are disjoint, so the cached tokens leave the prompt.
-	prompt := provider.ClampTokens(w.PromptTokenCount)
-	u := &chat.Usage{
-		Cached:     min(provider.ClampTokens(w.CachedContentTokenCount), prompt),
-		Completion: provider.ClampTokens(w.CandidatesTokenCount),
-		Reasoning:  provider.ClampTokens(w.ThoughtsTokenCount),
-	}
-	u.Prompt = prompt - u.Cached + provider.ClampTokens(w.ToolUsePromptTokenCount)
-	return u
+	u := provider.Disjoint(w.PromptTokenCount, w.CachedContentTokenCount, w.CandidatesTokenCount, 0)
+	u.Prompt += provider.ClampTokens(w.ToolUsePromptTokenCount)
+	u.Reasoning = provider.ClampTokens(w.ThoughtsTokenCount)
+	return &u
 }
-
-// Ready implements provider.Stream.
-func (s *stream) Ready() bool { return s.Waiting() || !s.whole && s.reply.Ready() }
-
-// Close implements provider.Stream.
-func (s *stream) Close() error { return s.reply.Close(s.Ended()) }

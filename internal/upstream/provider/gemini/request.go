@@ -19,11 +19,11 @@ import (
 // request is the body of generateContent and streamGenerateContent (ai.google.dev/api/generate-content). Only the
 // members that we write are listed.
 type request struct {
-	Contents          []content   `json:"contents"`
-	SystemInstruction *content    `json:"systemInstruction,omitempty"`
-	Tools             []toolbox   `json:"tools,omitempty"`
-	ToolConfig        *toolConfig `json:"toolConfig,omitempty"`
-	GenerationConfig  generation  `json:"generationConfig,omitzero"`
+	Contents          []content  `json:"contents"`
+	SystemInstruction content    `json:"systemInstruction,omitzero"`
+	Tools             []toolbox  `json:"tools,omitempty"`
+	ToolConfig        toolConfig `json:"toolConfig,omitzero"`
+	GenerationConfig  generation `json:"generationConfig,omitzero"`
 }
 
 // content is one turn, of the user or of the model. Results of tools are the user's. The instructions are a content
@@ -100,9 +100,9 @@ func translate(ctx context.Context, call *provider.Call) (*request, error) {
 		}
 	}
 	// Other vendors answer instructions alone. Gemini requires a turn of the user, so they become one.
-	if len(t.out.Contents) == 0 && t.out.SystemInstruction != nil {
+	if len(t.out.Contents) == 0 && t.out.SystemInstruction.Parts != nil {
 		t.out.Contents = []content{{Role: roleUser, Parts: t.out.SystemInstruction.Parts}}
-		t.out.SystemInstruction = nil
+		t.out.SystemInstruction = content{}
 	}
 	if len(t.out.Contents) == 0 {
 		return nil, fault.New(fault.Invalid, "messages holds no text: this model needs some to answer").At("messages")
@@ -125,9 +125,6 @@ func (t *translation) message(i int, m *chat.Message) error {
 	switch m.Role {
 	case chat.RoleSystem:
 		if text := m.Content.Text(); text != "" {
-			if t.out.SystemInstruction == nil {
-				t.out.SystemInstruction = &content{}
-			}
 			t.out.SystemInstruction.Parts = append(t.out.SystemInstruction.Parts, part{Text: text})
 		}
 	case chat.RoleUser:

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/url"
-	"strconv"
 
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/prompt/embeddings"
@@ -24,7 +23,11 @@ func (a *Adapter) Embed(ctx context.Context, call *provider.Call, req *embedding
 			Prompt int `json:"prompt_tokens"`
 		} `json:"usage"`
 	}
-	if _, err := a.PostJSON(ctx, a.embeddings(call), call.Header(a.header), embedBody(call, req), &reply); err != nil {
+	body, err := embedBody(call, req)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := a.PostJSON(ctx, a.embeddings(call), call.Header(a.header), body, &reply); err != nil {
 		return nil, err
 	}
 	// The entries may come in any order.
@@ -37,7 +40,6 @@ func (a *Adapter) Embed(ctx context.Context, call *provider.Call, req *embedding
 		if d.Index < 0 || d.Index >= len(v.List) || v.List[d.Index].Values != nil {
 			return nil, provider.Sent(provider.Garbled(errors.New("an embedding with a wrong index")))
 		}
-		var err error
 		if v.List[d.Index], err = embeddings.ReadVector(d.Embedding); err != nil {
 			return nil, provider.Sent(provider.Garbled(err))
 		}
@@ -53,40 +55,27 @@ func (a *Adapter) embeddings(call *provider.Call) *url.URL {
 	return a.vectors
 }
 
-// embedBody writes the request. A format that is not asked for is left out: some upstreams know only one.
-func embedBody(call *provider.Call, req *embeddings.Request) []byte {
-	b := append([]byte(nil), `{"model":`...)
-	b = jsonscan.AppendQuoted(b, call.Upstream)
-	b = append(b, `,"input":[`...)
+// embedRequest is the body of a request. A format that is not asked for is left out: some upstreams know only one.
+type embedRequest struct {
+	Model      string `json:"model"`
+	Input      []any  `json:"input"` // texts, or lists of tokens
+	Format     string `json:"encoding_format,omitempty"`
+	Dimensions int    `json:"dimensions,omitempty"`
+	User       string `json:"user,omitempty"`
+}
+
+// embedBody writes the request.
+func embedBody(call *provider.Call, req *embeddings.Request) ([]byte, error) {
+	body := embedRequest{Model: call.Upstream, Dimensions: req.Dimensions, User: req.User}
 	for i := range req.Inputs {
-		if i > 0 {
-			b = append(b, ',')
+		if in := &req.Inputs[i]; in.Tokens == nil {
+			body.Input = append(body.Input, in.Text)
+		} else {
+			body.Input = append(body.Input, in.Tokens)
 		}
-		in := &req.Inputs[i]
-		if in.Tokens == nil {
-			b = jsonscan.AppendQuoted(b, in.Text)
-			continue
-		}
-		b = append(b, '[')
-		for j, n := range in.Tokens {
-			if j > 0 {
-				b = append(b, ',')
-			}
-			b = strconv.AppendInt(b, int64(n), 10)
-		}
-		b = append(b, ']')
 	}
-	b = append(b, ']')
 	if req.Base64 {
-		b = append(b, `,"encoding_format":"base64"`...)
+		body.Format = "base64"
 	}
-	if req.Dimensions > 0 {
-		b = append(b, `,"dimensions":`...)
-		b = strconv.AppendInt(b, int64(req.Dimensions), 10)
-	}
-	if req.User != "" {
-		b = append(b, `,"user":`...)
-		b = jsonscan.AppendQuoted(b, req.User)
-	}
-	return append(b, '}')
+	return jsonscan.Marshal(&body)
 }

@@ -17,12 +17,9 @@ import (
 // A reply is a list of items: messages, reasoning, calls, and whatever tools of the vendor have
 // done. Events name an item by its place in that list, output_index.
 type response struct {
-	provider.Pending
-	ctx   context.Context //nolint:containedctx // one call's, to keep the reasoning at its end
-	call  *provider.Call
-	reply provider.Reply
-	whole bool
-	words *said // what the upstream itself says, for a caller of its dialect; nil: not needed
+	provider.Decoded
+	ctx  context.Context //nolint:containedctx // one call's, to keep the reasoning at its end
+	call *provider.Call
 
 	served    int               // calls of tools that the vendor has run
 	calls     []called          // in the order in which they began
@@ -36,24 +33,11 @@ type called struct {
 	some   bool // some of its arguments have come
 }
 
-// said is what the upstream said and has not been handed out yet. Each event is one line.
-type said struct {
-	lines  []byte
-	handed bool // lines belongs to an event that was handed out
-	spoken bool // something of the reply has been handed out
-}
-
 // keptReasoning is the state.Member under which the reasoning of a response is kept.
 const keptReasoning = "responses"
 
 // Next implements provider.Stream.
 func (s *response) Next() (*provider.Event, error) { return s.Pull(s.read) }
-
-// Ready implements provider.Stream.
-func (s *response) Ready() bool { return s.Waiting() || !s.whole && s.reply.Ready() }
-
-// Close implements provider.Stream.
-func (s *response) Close() error { return s.reply.Close(s.Ended()) }
 
 // VendorCalls implements provider.Serviced.
 func (s *response) VendorCalls() int { return s.served }
@@ -72,18 +56,18 @@ func isServed(kind string) bool {
 
 // read reads the next event, or the one piece.
 func (s *response) read() error {
-	if s.whole {
-		return s.Whole(&s.reply, func(raw []byte) error {
+	if s.Single {
+		return s.Whole(func(raw []byte) error {
 			var o responseObject
 			if err := json.Unmarshal(raw, &o); err != nil {
 				return provider.Garbled(err)
 			}
 			err := s.object(&o)
-			s.quote(raw, false)
+			s.Quote(raw, false)
 			return err
 		})
 	}
-	ev, err := s.reply.Event()
+	ev, err := s.Reply.Event()
 	switch {
 	case errors.Is(err, io.EOF):
 		return provider.Cut(io.ErrUnexpectedEOF) // the last event ends the reply
@@ -200,9 +184,9 @@ func (s *response) decode(raw []byte) error {
 		}
 		s.End()
 	case "error":
-		return provider.Failed(s.reply.Conceal(raw))
+		return provider.Failed(s.Reply.Conceal(raw))
 	}
-	s.quote(raw, strange)
+	s.Quote(raw, strange)
 	return nil
 }
 
@@ -291,23 +275,19 @@ func (s *response) end(o *responseObject) error {
 		if len(o.Error) == 0 || string(o.Error) == "null" {
 			return provider.Cut(errors.New("the response has the status " + o.Status))
 		}
-		return provider.Failed(s.reply.Conceal(o.Error))
+		return provider.Failed(s.Reply.Conceal(o.Error))
 	case len(s.calls) > 0:
 		finish = chat.FinishToolCalls
 	}
-	if s.words == nil { // otherwise it is in what the upstream itself says
+	if s.Words == nil { // otherwise it is in what the upstream itself says
 		name, _ := o.Tier.(string)
 		s.PushText(provider.Tier, 0, provider.TierOf(name))
 	}
 	s.Push(provider.Event{Kind: provider.Finish, Finish: finish})
 	if u := o.Usage; u != nil && (u.Input > 0 || u.Output > 0) {
-		prompt, completion := provider.ClampTokens(u.Input), provider.ClampTokens(u.Output)
-		// The parts of a chat.Usage are disjoint.
-		figures := chat.Usage{Cached: min(provider.ClampTokens(u.InputDetails.Cached), prompt), Reasoning: min(provider.ClampTokens(u.OutputDetails.Reasoning), completion)}
-		figures.Prompt, figures.Completion = prompt-figures.Cached, completion-figures.Reasoning
-		s.Push(provider.Event{Kind: provider.Usage, Usage: figures})
+		s.Push(provider.Event{Kind: provider.Usage, Usage: provider.Disjoint(u.Input, u.InputDetails.Cached, u.Output, u.OutputDetails.Reasoning)})
 	}
-	if len(s.calls) > 0 && len(s.reasoning) > 0 && s.words == nil {
+	if len(s.calls) > 0 && len(s.reasoning) > 0 && s.Words == nil {
 		value, err := json.Marshal(s.reasoning)
 		if err == nil {
 			value, err = json.Marshal(state{Dialect: dialect, Member: keptReasoning, Value: value})
@@ -317,32 +297,4 @@ func (s *response) end(o *responseObject) error {
 		}
 	}
 	return nil
-}
-
-// quote adds what the upstream said to the first of the events that it was decoded into. What comes before the reply has
-// something to say waits for that: until then another upstream may be asked instead.
-func (s *response) quote(raw []byte, strange bool) {
-	w := s.words
-	if w == nil {
-		return
-	}
-	if w.handed {
-		w.lines, w.handed = w.lines[:0], false
-	}
-	if len(w.lines) > 0 {
-		w.lines = append(w.lines, '\n')
-	}
-	var line bytes.Buffer
-	if bytes.IndexByte(raw, '\n') >= 0 && json.Compact(&line, raw) == nil {
-		raw = line.Bytes()
-	}
-	w.lines = append(w.lines, raw...)
-	switch {
-	case s.Attach(w.lines):
-	case w.spoken, strange:
-		s.Push(provider.Event{Kind: provider.Other, Native: w.lines})
-	default:
-		return
-	}
-	w.handed, w.spoken = true, true
 }

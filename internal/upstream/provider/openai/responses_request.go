@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -28,7 +30,7 @@ func (a *Adapter) openResponses(ctx context.Context, call *provider.Call) (provi
 		for _, name := range dropped {
 			call.Omit(name)
 		}
-		s.words, call.Quoted = &said{}, true
+		s.Words, call.Quoted = &provider.Words{}, true
 	} else {
 		w := responseWriter{call: call, req: call.Request, preset: &a.preset}
 		var err error
@@ -36,10 +38,9 @@ func (a *Adapter) openResponses(ctx context.Context, call *provider.Call) (provi
 			return nil, err
 		}
 	}
-	if err := a.Post(ctx, &s.reply, a.responses, call.Header(a.header), body); err != nil {
+	if err := a.PostFor(ctx, &s.Decoded, a.responses, call.Header(a.header), body); err != nil {
 		return nil, err
 	}
-	s.whole = !s.reply.IsStream()
 	return s, nil
 }
 
@@ -106,13 +107,13 @@ func (w *responseWriter) write(ctx context.Context) ([]byte, error) {
 	w.text()
 	w.call.Drop("stop", "frequency_penalty", "presence_penalty", "seed", "logprobs", "top_logprobs")
 	w.call.DropCaches()
-	w.call.DropUnreadBut(append([]string{"verbosity"}, shared...)...)
+	w.call.DropUnread(append([]string{"verbosity"}, shared...)...)
 	return append(w.out, '}'), nil
 }
 
 // member appends a member, unless it is absent or null.
 func (w *responseWriter) member(name string, value []byte) {
-	if len(value) > 0 && string(value) != "null" {
+	if isGiven(value) {
 		w.out = append(append(append(append(w.out, `,"`...), name...), `":`...), value...)
 	}
 }
@@ -202,11 +203,7 @@ func (w *responseWriter) part(p *chat.Part, i, j int) error {
 			w.out = append(jsonscan.AppendQuoted(append(w.out, `,"format":`...), strings.TrimPrefix(mediaType, "audio/")), "}}"...)
 			return nil
 		}
-		name := p.File.Name
-		if name == "" {
-			name = "file"
-		}
-		w.out = jsonscan.AppendQuoted(append(w.out, `{"type":"input_file","filename":`...), name)
+		w.out = jsonscan.AppendQuoted(append(w.out, `{"type":"input_file","filename":`...), cmp.Or(p.File.Name, "file"))
 		w.out = append(jsonscan.AppendQuoted(append(w.out, `,"file_data":`...), "data:"+mediaType+";base64,"+data), '}')
 	case p.IsImage():
 		w.out = jsonscan.AppendQuoted(append(w.out, `{"type":"input_image","image_url":`...), p.ImageURL())
@@ -264,29 +261,21 @@ func (w *responseWriter) text() {
 	case chat.FormatJSONObject:
 		format = []byte(`{"type":"json_object"}`)
 	case chat.FormatJSONSchema:
-		name := f.SchemaName
-		if name == "" {
-			name = "reply"
-		}
-		format = jsonscan.AppendQuoted([]byte(`{"type":"json_schema","name":`), name)
+		format = jsonscan.AppendQuoted([]byte(`{"type":"json_schema","name":`), cmp.Or(f.SchemaName, "reply"))
 		if f.Schema != nil {
 			format = append(append(format, `,"schema":`...), f.Schema...)
 		}
 		format = append(strconv.AppendBool(append(format, `,"strict":`...), f.Strict), '}')
 	}
 	verbosity := w.req.Member("verbosity")
-	if format == nil && (len(verbosity) == 0 || string(verbosity) == "null") {
-		return
-	}
-	w.out = append(w.out, `,"text":{`...)
+	var members [][]byte
 	if format != nil {
-		w.out = append(append(w.out, `"format":`...), format...)
+		members = append(members, append([]byte(`"format":`), format...))
 	}
-	if len(verbosity) > 0 && string(verbosity) != "null" {
-		if format != nil {
-			w.out = append(w.out, ',')
-		}
-		w.out = append(append(w.out, `"verbosity":`...), verbosity...)
+	if isGiven(verbosity) {
+		members = append(members, append([]byte(`"verbosity":`), verbosity...))
 	}
-	w.out = append(w.out, '}')
+	if len(members) > 0 {
+		w.out = append(append(append(w.out, `,"text":{`...), bytes.Join(members, []byte{','})...), '}')
+	}
 }
