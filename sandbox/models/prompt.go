@@ -172,7 +172,7 @@ func (p *prompt) phrasing() string {
 
 // depth is how many parts of its reasoning a model shows, by reasoning_effort. An effort that is not given shows
 // none.
-var depth = map[chat.Effort]int{chat.EffortMinimal: 1, chat.EffortLow: 2, chat.EffortMedium: 3, chat.EffortHigh: 5}
+var depth = map[chat.Effort]int{chat.EffortMinimal: 1, chat.EffortLow: 2, chat.EffortMedium: 3, chat.EffortHigh: 5, chat.EffortXHigh: 5, chat.EffortMax: 5}
 
 // reasoning returns the model's account of how it came to a reply. A higher effort makes it longer.
 func (p *prompt) reasoning(r reply) string {

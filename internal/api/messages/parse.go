@@ -413,10 +413,8 @@ func (p *parser) effort(e string) {
 // effortOf returns output_config.effort as one of our efforts; empty if there is none. config checks the value itself.
 func effortOf(config chat.Value) string {
 	switch s := config.Member("effort").Text(); s {
-	case "low", "medium", "high":
+	case "low", "medium", "high", "xhigh", "max":
 		return s
-	case "xhigh", "max":
-		return "high"
 	}
 	return ""
 }

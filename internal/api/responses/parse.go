@@ -430,7 +430,7 @@ func (p *parser) schema(v chat.Value) {
 	s.definition = append(b, '}')
 }
 
-// reasoning reads the field reasoning. The highest effort of the original becomes the highest that there is here.
+// reasoning reads the field reasoning.
 func (p *parser) reasoning(v chat.Value) {
 	if !p.object(v, "an object with an effort") {
 		return
@@ -444,10 +444,7 @@ func (p *parser) reasoning(v chat.Value) {
 		}
 		switch key {
 		case "effort":
-			s.effort = p.oneOf(m, `"none", "minimal", "low", "medium", "high" or "xhigh"`, "none", "minimal", "low", "medium", "high", "xhigh")
-			if s.effort == "xhigh" {
-				s.effort = string(chat.EffortHigh)
-			}
+			s.effort = p.oneOf(m, `"none", "minimal", "low", "medium", "high", "xhigh" or "max"`, "none", "minimal", "low", "medium", "high", "xhigh", "max")
 		case "summary", "generate_summary":
 			p.oneOf(m, `"auto", "concise" or "detailed"`, "auto", "concise", "detailed")
 		default:

@@ -210,7 +210,7 @@ func (a *attempts) try() (*provider.Event, error) {
 	ctx := a.limit()
 	// The call is reused for every attempt, so what belongs to the target is set each time.
 	a.call.Upstream, a.call.MaxOutput, a.call.Thinks, a.call.Inside = a.at.Upstream, a.at.Model.MaxOutput, a.at.Model.Thinks, a.at.Model.NoImageURLs
-	a.call.Dropped, a.call.Quoted, a.call.Allow = nil, false, a.at.Allow
+	a.call.Dropped, a.call.Quoted, a.call.Allow, a.call.Efforts = nil, false, a.at.Allow, a.at.Model.Efforts
 	var err error
 	if a.embed != nil {
 		return a.tryEmbed(ctx)

@@ -17,9 +17,11 @@ func TestNearestEffort(t *testing.T) {
 		{"minimal", "low medium high", "low"},
 		{"none", "low medium high", "low"},
 		{"none", "minimal low", "minimal"},
-		{"medium", "low high", "low"},
+		{"medium", "low high", "high"},
 		{"low", "none", "none"},
-		{"low", "none high", "high"},
+		{"low", "none high", "none"},
+		{"medium", "none high", "high"},
+		{"xhigh", "low medium high max", "high"},
 		{"high", "none low medium high", "high"},
 		{"max", "", "max"},
 	} {

@@ -329,8 +329,8 @@ func (p *parser) sequence(want string) {
 // effort reads reasoning_effort. Whether the model can reason is not known here; the field is dropped
 // later for models that cannot.
 func (p *parser) effort() {
-	const want = `"none", "minimal", "low", "medium" or "high"`
-	p.req.ReasoningEffort = Effort(p.oneOf(want, string(EffortNone), string(EffortMinimal), string(EffortLow), string(EffortMedium), string(EffortHigh)))
+	const want = `"none", "minimal", "low", "medium", "high", "xhigh" or "max"`
+	p.req.ReasoningEffort = Effort(p.oneOf(want, effortWords...))
 }
 
 // seed reads seed. Anything but an integer is skipped and passed on: upstreams differ in what they

@@ -176,8 +176,11 @@ const (
 	EffortMax     Effort = "max"
 )
 
-// efforts has all of them in rising order.
-var efforts = []Effort{EffortNone, EffortMinimal, EffortLow, EffortMedium, EffortHigh, EffortXHigh, EffortMax}
+// efforts has all of them in rising order, effortWords as text.
+var (
+	efforts     = []Effort{EffortNone, EffortMinimal, EffortLow, EffortMedium, EffortHigh, EffortXHigh, EffortMax}
+	effortWords = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
+)
 
 // IsKnown reports whether e is one of the efforts.
 func (e Effort) IsKnown() bool { return slices.Contains(efforts, e) }
@@ -187,33 +190,19 @@ func (e Effort) Compare(other Effort) int {
 	return slices.Index(efforts, e) - slices.Index(efforts, other)
 }
 
-// Nearest returns the effort of a list that is nearest to e: e itself, else the next lower one, else the lowest that there
-// is. A model that is asked for more than it has gives its most, and none is never more than little. Without a list it
-// returns e.
+// effortPlaces says how far efforts are from each other. Minimal is nearer to low than to none, and medium nearer to high
+// than to low.
+var effortPlaces = []int{0, 6, 8, 13, 16, 20, 24}
+
+// Nearest returns the effort of a list that is nearest to e, the lower one of two. Without a list it returns e.
 func (e Effort) Nearest(list []Effort) Effort {
-	if len(list) == 0 || slices.Contains(list, e) {
+	if len(list) == 0 || slices.Contains(list, e) || !e.IsKnown() {
 		return e
 	}
-	asked := slices.Index(efforts, e)
-	lower, higher := -1, len(efforts)
-	for _, have := range list {
-		at := slices.Index(efforts, have)
-		if at < 0 {
-			continue
-		}
-		if at < asked {
-			lower = max(lower, at)
-		} else {
-			higher = min(higher, at)
-		}
-	}
-	switch {
-	case lower > 0 || lower == 0 && higher == len(efforts): // thinking that was asked for is not switched off
-		return efforts[lower]
-	case higher < len(efforts):
-		return efforts[higher]
-	}
-	return e
+	place := func(of Effort) int { return effortPlaces[slices.Index(efforts, of)] }
+	return slices.MinFunc(list, func(a, b Effort) int { // the list is in rising order, and the first of equals counts
+		return max(place(a)-place(e), place(e)-place(a)) - max(place(b)-place(e), place(e)-place(b))
+	})
 }
 
 // ChoiceMode says whether the model may, must or must not call tools. The zero value is ChoiceAuto.

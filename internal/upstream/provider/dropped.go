@@ -73,6 +73,24 @@ func (c *Call) DropEffort() {
 	}
 }
 
+// Effort returns the effort to ask the model for: the caller's, or the nearest that the model takes, which is then noted as
+// dropped; empty if the caller gives none. has is what the adapter knows of the model, nil if that is nothing. What the
+// catalog says of the model goes before it.
+func (c *Call) Effort(has []chat.Effort) chat.Effort {
+	asked := c.Request.ReasoningEffort
+	if asked == "" {
+		return ""
+	}
+	if c.Efforts != nil {
+		has = c.Efforts
+	}
+	nearest := asked.Nearest(has)
+	if nearest != asked {
+		c.Drop("reasoning_effort")
+	}
+	return nearest
+}
+
 // IsFieldName reports whether a name that a caller chose may be in a header.
 func IsFieldName(name string) bool {
 	for _, b := range []byte(name) {

@@ -41,6 +41,8 @@ type Call struct {
 	MaxOutput int
 	// Thinks is whether the model can reason. If it cannot, reasoning_effort is dropped.
 	Thinks bool
+	// Efforts are the efforts that the model takes, in rising order; nil if that is not known. See Effort.
+	Efforts []chat.Effort
 	// Inside is whether the upstream is in the operator's network, so that it must not be given addresses to fetch
 	// (docs/security.md#what-is-guaranteed).
 	Inside bool

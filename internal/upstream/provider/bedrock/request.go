@@ -224,9 +224,12 @@ func (w *writer) think() {
 // other model that thinks the general one of Converse, which cannot turn thinking off.
 func (w *writer) effort() {
 	e := w.req.ReasoningEffort
-	level := "low" // there is no minimal
-	if e == chat.EffortMedium || e == chat.EffortHigh {
-		level = string(e)
+	if w.call.Thinks && e != "" && e != chat.EffortNone {
+		e = w.call.Effort([]chat.Effort{chat.EffortLow, chat.EffortMedium, chat.EffortHigh})
+	}
+	level := string(e)
+	if e == chat.EffortNone {
+		level = "low" // where thinking cannot be turned off
 	}
 	switch {
 	case e == "":

@@ -20,6 +20,8 @@ type Model struct {
 	// Structured is whether the model can be held to a schema, in its text and in the arguments of strict
 	// tools.
 	Structured bool
+	// Efforts are the efforts of a model that is Adaptive, without none. Others have budgets for them.
+	Efforts []chat.Effort
 	// Idle is the thinking type that turns thinking off. It is empty for models that think only when asked,
 	// and Always for models that cannot stop thinking.
 	Idle string
@@ -51,10 +53,25 @@ func ModelOf(name string) (Model, bool) {
 	}
 	// Lines that came after the table, and names without a number such as claude-opus-latest.
 	if line == "fable" || line == "mythos" || version == 0 {
-		return Model{Adaptive: true, Structured: true, Idle: Always}, true
+		return Model{Adaptive: true, Structured: true, Efforts: efforts, Idle: Always}, true
 	}
-	return Model{Adaptive: version >= 46, Samples: version <= 46, Structured: version >= 45, Idle: idle(line, version)}, true
+	m := Model{Adaptive: version >= 46, Samples: version <= 46, Structured: version >= 45, Efforts: efforts, Idle: idle(line, version)}
+	switch {
+	case version < 46:
+		m.Efforts = budgeted
+	case version == 46:
+		m.Efforts = firstEfforts
+	}
+	return m, true
 }
+
+// The efforts of generations: those of today, those of the first that had any, and those that have a budget instead
+// (platform.claude.com/docs/en/build-with-claude/effort).
+var (
+	efforts      = []chat.Effort{chat.EffortLow, chat.EffortMedium, chat.EffortHigh, chat.EffortXHigh, chat.EffortMax}
+	firstEfforts = []chat.Effort{chat.EffortLow, chat.EffortMedium, chat.EffortHigh, chat.EffortMax}
+	budgeted     = []chat.Effort{chat.EffortMinimal, chat.EffortLow, chat.EffortMedium, chat.EffortHigh}
+)
 
 // idle returns the thinking type that turns the thinking of a model off; see Model.Idle.
 func idle(line string, version int) string {
@@ -110,14 +127,14 @@ func (m Model) Think(call *provider.Call, bound int, forced, unsigned bool) Thou
 		call.DropEffort()
 	case effort == "":
 	case effort == chat.EffortNone:
-		thought = m.rest(bound)
+		if thought = m.rest(bound); m.Idle == Always {
+			call.Drop("reasoning_effort") // it gets the lowest effort
+		}
 	case m.Adaptive:
 		thought.Thinking = &Thinking{Type: "adaptive", Display: "summarized"}
-		if thought.Effort = string(effort); effort == chat.EffortMinimal {
-			thought.Effort = "low"
-		}
+		thought.Effort = string(call.Effort(m.Efforts))
 	default:
-		return budgeted(call, bound, unsigned)
+		return m.budget(call, bound, unsigned)
 	}
 	return thought
 }
@@ -133,12 +150,12 @@ func (m Model) rest(bound int) Thought {
 	return Thought{Max: bound, Thinking: &Thinking{Type: m.Idle}}
 }
 
-// budgeted gives the model a budget of tokens to think with. The budget is part of the bound, and leaves at
+// budget gives the model a budget of tokens to think with. The budget is part of the bound, and leaves at
 // least a quarter of it for the reply. A bound that is only our default is raised by the budget, so that
 // thinking does not shorten the reply. An exchange of tool calls that began without thinking cannot continue
 // with it: the vendor wants a signed block in front of the calls.
-func budgeted(call *provider.Call, bound int, unsigned bool) Thought {
-	tokens := budgets[call.Request.ReasoningEffort]
+func (m Model) budget(call *provider.Call, bound int, unsigned bool) Thought {
+	tokens := budgets[call.Effort(m.Efforts)]
 	raised := bound
 	if call.Request.MaxTokens == 0 && call.MaxOutput == 0 {
 		raised += tokens

@@ -189,8 +189,29 @@ func isOld(model string) bool {
 // tokens.
 var (
 	budgets = map[chat.Effort]int{chat.EffortNone: 0, chat.EffortMinimal: 1024, chat.EffortLow: 1024, chat.EffortMedium: 8192, chat.EffortHigh: 24576}
-	levels  = map[chat.Effort]string{chat.EffortNone: "MINIMAL", chat.EffortMinimal: "MINIMAL", chat.EffortLow: "LOW", chat.EffortMedium: "MEDIUM", chat.EffortHigh: "HIGH"}
+	levels  = map[chat.Effort]string{chat.EffortMinimal: "MINIMAL", chat.EffortLow: "LOW", chat.EffortMedium: "MEDIUM", chat.EffortHigh: "HIGH"}
 )
+
+// effortsOf returns the efforts of a model. Old ones have a budget for each. Of the others, Pro models and, since 3.7, Flash
+// refuse the lowest level; the first Pro of the third generation has two levels only. A name that is not known counts as
+// new (ai.google.dev/gemini-api/docs/thinking).
+func effortsOf(model string) []chat.Effort {
+	all := []chat.Effort{chat.EffortNone, chat.EffortMinimal, chat.EffortLow, chat.EffortMedium, chat.EffortHigh}
+	switch {
+	case isOld(model):
+		return all
+	case strings.HasPrefix(model, "gemini-3-pro"):
+		return []chat.Effort{chat.EffortLow, chat.EffortHigh}
+	case strings.Contains(model, "-pro"):
+		return all[2:]
+	}
+	for _, name := range []string{"gemini-3-", "gemini-3.1-", "gemini-3.5-", "gemini-3.6-"} {
+		if strings.HasPrefix(model, name) {
+			return all[1:]
+		}
+	}
+	return all[2:]
+}
 
 // leastBudget is the smallest budget of Gemini 2.5 Pro, which always thinks, in tokens.
 const leastBudget = 128
@@ -205,6 +226,7 @@ func (t *translation) thinking() *thinkingConfig {
 	}
 	// Without an effort the model decides how much it thinks, and shows it.
 	c := &thinkingConfig{IncludeThoughts: effort != chat.EffortNone}
+	effort = t.call.Effort(effortsOf(model))
 	switch {
 	case effort == "":
 	case isOld(model):
@@ -215,14 +237,7 @@ func (t *translation) thinking() *thinkingConfig {
 		}
 		c.ThinkingBudget = &budget
 	default:
-		// Not every model has every level: the nearest one that it has is used.
 		c.ThinkingLevel = levels[effort]
-		switch {
-		case strings.HasPrefix(model, "gemini-3-pro") && effort == chat.EffortMedium:
-			c.ThinkingLevel = "HIGH" // it has only low and high
-		case strings.Contains(model, "-pro") && c.ThinkingLevel == "MINIMAL":
-			c.ThinkingLevel = "LOW" // the lowest level of Pro models
-		}
 	}
 	return c
 }

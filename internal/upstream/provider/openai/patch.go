@@ -137,7 +137,7 @@ func (q *quirks) effort() {
 		q.out.Set = append(q.out.Set, *q.preset.off)
 		return
 	}
-	if nearest, ok := q.preset.efforts[asked]; ok {
+	if nearest := q.call.Effort(q.preset.effortsOf(q.call.Upstream)); nearest != asked {
 		q.set("reasoning_effort", strconv.Quote(string(nearest)))
 	}
 }

@@ -30,8 +30,8 @@ type Preset struct {
 	limit string
 	// seed is its name of the field seed; empty if that is seed.
 	seed string
-	// efforts maps the values of reasoning_effort that it does not have to the nearest that it has.
-	efforts map[chat.Effort]chat.Effort
+	// efforts are the values of reasoning_effort that it has, in rising order; nil if that is not known.
+	efforts []chat.Effort
 	// off is the field that turns thinking off, if no effort does; otherwise nil.
 	off *chat.Setting
 	// developer says that it knows the role developer.
@@ -61,8 +61,11 @@ const (
 	maxCompletionTokens = "max_completion_tokens"
 )
 
-// least is the efforts of vendors whose lowest is low.
-var least = map[chat.Effort]chat.Effort{chat.EffortMinimal: chat.EffortLow}
+// The efforts of vendors: those that most servers know, and those without the lowest.
+var (
+	usual = []chat.Effort{chat.EffortNone, chat.EffortMinimal, chat.EffortLow, chat.EffortMedium, chat.EffortHigh}
+	least = []chat.Effort{chat.EffortNone, chat.EffortLow, chat.EffortMedium, chat.EffortHigh}
+)
 
 // sampling lists the fields that OpenAI's models refuse while they reason, wherever they are served
 // (learn.microsoft.com/azure/ai-foundry/openai/how-to/reasoning).
@@ -92,21 +95,21 @@ var presets = []Preset{
 	// temperature ends at 1.5; ids of calls have nine characters; thoughts come as parts of the content.
 	{
 		Kind: "mistral", plain: true, BaseURL: "https://api.mistral.ai/v1", limit: maxTokens, seed: "random_seed", hottest: 1.5, shortIDs: true, figured: true,
-		efforts: map[chat.Effort]chat.Effort{chat.EffortMinimal: chat.EffortNone, chat.EffortLow: chat.EffortNone, chat.EffortMedium: chat.EffortHigh},
+		efforts: []chat.Effort{chat.EffortNone, chat.EffortHigh},
 		refused: []string{"logprobs", "top_logprobs", "logit_bias", "top_k", "user", "store", "service_tier", "modalities", "audio", "verbosity", "prompt_cache_key", "safety_identifier", "web_search_options"},
 	},
 	// api-docs.deepseek.com/guides/thinking_mode: thinking is on unless switched off by a field; the
 	// thoughts that led to calls must come back as reasoning_content.
 	{
-		Kind: "deepseek", plain: true, BaseURL: "https://api.deepseek.com/v1", limit: maxTokens, returns: "reasoning_content",
+		Kind: "deepseek", plain: true, efforts: usual, BaseURL: "https://api.deepseek.com/v1", limit: maxTokens, returns: "reasoning_content",
 		off: &chat.Setting{Name: "thinking", Value: []byte(`{"type":"disabled"}`)},
 	},
 	// docs.x.ai/docs/guides/reasoning: models that reason refuse penalties; there is no minimal effort.
 	{Kind: "xai", plain: true, BaseURL: "https://api.x.ai/v1", efforts: least, refusedThinking: []string{"presence_penalty", "frequency_penalty"}},
 	// docs.together.ai/reference/chat-completions-1.
-	{Kind: "together", plain: true, BaseURL: "https://api.together.xyz/v1", limit: maxTokens},
+	{Kind: "together", plain: true, efforts: usual, BaseURL: "https://api.together.xyz/v1", limit: maxTokens},
 	// docs.fireworks.ai/api-reference/post-chatcompletions.
-	{Kind: "fireworks", plain: true, BaseURL: "https://api.fireworks.ai/inference/v1"},
+	{Kind: "fireworks", plain: true, efforts: usual, BaseURL: "https://api.fireworks.ai/inference/v1"},
 	// inference-docs.cerebras.ai/resources/openai: these fields are a 400; there is no role developer;
 	// the temperature ends at 1.5.
 	{
@@ -116,17 +119,17 @@ var presets = []Preset{
 	// docs.perplexity.ai/api-reference/chat-completions-post: one reply; a temperature below 2; figures
 	// come by themselves.
 	{
-		Kind: "perplexity", plain: true, BaseURL: "https://api.perplexity.ai", limit: maxTokens, single: true, figured: true, hottest: 1.99,
+		Kind: "perplexity", plain: true, efforts: usual, BaseURL: "https://api.perplexity.ai", limit: maxTokens, single: true, figured: true, hottest: 1.99,
 		refused: []string{"logprobs", "top_logprobs", "logit_bias", "seed", "user", "store", "metadata", "service_tier", "parallel_tool_calls"},
 	},
 	// docs.api.nvidia.com/nim/reference: extra fields are refused.
-	{Kind: "nvidia", plain: true, BaseURL: "https://integrate.api.nvidia.com/v1", limit: maxTokens, refused: []string{"store", "metadata", "service_tier", "user"}},
+	{Kind: "nvidia", plain: true, efforts: usual, BaseURL: "https://integrate.api.nvidia.com/v1", limit: maxTokens, refused: []string{"store", "metadata", "service_tier", "user"}},
 	// docs.vllm.ai/en/latest/serving/openai_compatible_server.
 	{Kind: "vllm", BaseURL: "http://127.0.0.1:8000/v1"},
 	// github.com/ggml-org/llama.cpp/tree/master/tools/server.
 	{Kind: "llamacpp", BaseURL: "http://127.0.0.1:8080/v1"},
 	// lmstudio.ai/docs/developer/openai-compat/structured-output: json_schema or text.
-	{Kind: "lmstudio", plain: true, BaseURL: "http://127.0.0.1:1234/v1", limit: maxTokens, schematic: true},
+	{Kind: "lmstudio", plain: true, efforts: usual, BaseURL: "http://127.0.0.1:1234/v1", limit: maxTokens, schematic: true},
 	// docs.ollama.com/api/openai-compatibility: no tool_choice, logit_bias, user or n.
 	{Kind: "ollama", plain: true, BaseURL: "http://127.0.0.1:11434/v1", limit: maxTokens, efforts: least, single: true, unforced: true, refused: []string{"logit_bias", "user"}},
 }

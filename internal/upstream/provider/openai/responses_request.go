@@ -97,8 +97,8 @@ func (w *responseWriter) write(ctx context.Context) ([]byte, error) {
 	if w.call.Thinks {
 		// The reasoning of a turn with calls goes back with their results.
 		w.out = append(w.out, `,"include":["reasoning.encrypted_content"]`...)
-		if w.req.ReasoningEffort != "" {
-			w.out = append(append(append(w.out, `,"reasoning":{"effort":"`...), w.req.ReasoningEffort...), `"}`...)
+		if effort := w.call.Effort(familyOf(w.call.Upstream).efforts); effort != "" {
+			w.out = append(append(append(w.out, `,"reasoning":{"effort":"`...), effort...), `"}`...)
 		}
 	} else {
 		w.call.DropEffort()
