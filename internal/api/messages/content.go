@@ -89,6 +89,7 @@ func (p *parser) cache(block chat.Value) {
 func (p *parser) add(o origin, m chat.Message) {
 	p.req.origins = append(p.req.origins, o)
 	p.out.Message(m)
+	p.full = p.full || p.out.Failed()
 }
 
 // messages reads messages.
@@ -103,8 +104,9 @@ func (p *parser) messages(v chat.Value) {
 	if v.IsEmpty() {
 		p.bad("at least one message is required")
 	}
-	last := v.Len() - 1
-	p.each(v, func(i int, m chat.Value) { p.message(i, m, i == last) })
+	n := v.Len()
+	p.full = p.out.Full(n)
+	p.each(v, func(i int, m chat.Value) { p.message(i, m, i == n-1) })
 	p.allAnswered()
 }
 
@@ -257,7 +259,9 @@ func (p *parser) only(what string) {
 
 // addPart adds a part to the user's message, which comes from block j.
 func (p *parser) addPart(j int, part chat.Part) {
-	p.parts, p.blocks = append(p.parts, part), append(p.blocks, int32(j))
+	if p.full = p.full || p.out.Full(len(p.parts)+1); !p.full {
+		p.parts, p.blocks = append(p.parts, part), append(p.blocks, int32(j))
+	}
 }
 
 // say adds a text of ours to the user's message.
@@ -618,6 +622,9 @@ func (p *parser) call(v chat.Value) {
 	}
 	// An upstream of another dialect may have made the id, and one of this dialect would refuse it.
 	p.altered = p.altered || !isPlain(c.ID)
+	if p.full = p.full || p.out.Full(len(p.answered)+1); p.full {
+		return
+	}
 	p.calls.Add(c)
 	p.answered = append(p.answered, false)
 }

@@ -55,7 +55,7 @@ func parse(body []byte, counting bool) (*Request, error) {
 	p.body, p.counting, p.req, p.path = body, counting, &room.request, room.path[:0]
 	p.req.origins = room.origins[:0]
 	p.request(root)
-	if p.fault != nil {
+	if p.fault != nil && !p.full {
 		return nil, p.fault
 	}
 	req, err := p.out.Request()
@@ -88,6 +88,7 @@ type parser struct {
 	remote  string       // where the first document with an address stands
 	loose   bool         // see chat.Original
 	altered bool         // an upstream of the dialect would refuse the body as it is
+	full    bool         // there are more messages and blocks than a request may have; nothing more is read
 	runs    bool         // a field asks the vendor to do what a tool does
 	caches  int          // blocks with cache_control so far
 
@@ -179,7 +180,7 @@ func (p *parser) at(step string, read func()) {
 
 // each calls read for the elements of an array until there is a problem.
 func (p *parser) each(v chat.Value, read func(i int, v chat.Value)) {
-	for w := v.Walk(); p.fault == nil && w.Next(); {
+	for w := v.Walk(); p.fault == nil && !p.full && w.Next(); {
 		n := len(p.path)
 		p.path = strconv.AppendInt(append(p.path, '.'), int64(w.Index), 10)
 		read(w.Index, w.Value)

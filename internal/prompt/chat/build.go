@@ -205,9 +205,10 @@ func (b *Builder) Message(m Message) {
 	if len(r.Messages) == 0 {
 		b.put("messages", []byte("[]"), fieldMessages)
 	}
-	if b.entries += 1 + len(m.Content.parts) + len(m.ToolCalls); b.entries > maxEntries {
-		b.bad("messages", tooMany, maxEntries)
+	if b.Full(1 + len(m.Content.parts) + len(m.ToolCalls)) {
+		return
 	}
+	b.entries += 1 + len(m.Content.parts) + len(m.ToolCalls)
 	r.size.bytes += m.Content.size + len(m.ToolCallID)
 	if m.thought != nil {
 		r.size.bytes += m.thought.size
@@ -228,6 +229,19 @@ func (b *Builder) Message(m Message) {
 	}
 	r.Messages = append(r.Messages, m)
 }
+
+// Full reports whether so many messages, parts and calls more are too many, and refuses the request then. A door that reads
+// many of them before it adds a message asks in between: a body of tiny ones would take many times its own size.
+func (b *Builder) Full(more int) bool {
+	if b.entries+more <= maxEntries {
+		return false
+	}
+	b.bad("messages", tooMany, maxEntries)
+	return true
+}
+
+// Failed reports whether the request is refused already. Nothing more need be read then.
+func (b *Builder) Failed() bool { return b.fault != nil }
 
 // part counts a part of the next message, and notes what not every provider knows.
 func (b *Builder) part(p *Part, index int) {
