@@ -20,8 +20,6 @@ type Model struct {
 	// Structured is whether the model can be held to a schema, in its text and in the arguments of strict
 	// tools.
 	Structured bool
-	// Efforts are the efforts of a model that is Adaptive, without none. Others have budgets for them.
-	Efforts []chat.Effort
 	// Idle is the thinking type that turns thinking off. It is empty for models that think only when asked,
 	// and Always for models that cannot stop thinking.
 	Idle string
@@ -53,16 +51,21 @@ func ModelOf(name string) (Model, bool) {
 	}
 	// Lines that came after the table, and names without a number such as claude-opus-latest.
 	if line == "fable" || line == "mythos" || version == 0 {
-		return Model{Adaptive: true, Structured: true, Efforts: efforts, Idle: Always}, true
+		return Model{Adaptive: true, Structured: true, Idle: Always}, true
 	}
-	m := Model{Adaptive: version >= 46, Samples: version <= 46, Structured: version >= 45, Efforts: efforts, Idle: idle(line, version)}
+	return Model{Adaptive: version >= 46, Samples: version <= 46, Structured: version >= 45, Idle: idle(line, version)}, true
+}
+
+// efforts returns the efforts of the model, without none, which turns thinking off. The first generation that was told an
+// effort still samples.
+func (m Model) efforts() []chat.Effort {
 	switch {
-	case version < 46:
-		m.Efforts = budgeted
-	case version == 46:
-		m.Efforts = firstEfforts
+	case !m.Adaptive:
+		return budgeted
+	case m.Samples:
+		return firstEfforts
 	}
-	return m, true
+	return efforts
 }
 
 // The efforts of generations: those of today, those of the first that had any, and those that have a budget instead
@@ -132,7 +135,7 @@ func (m Model) Think(call *provider.Call, bound int, forced, unsigned bool) Thou
 		}
 	case m.Adaptive:
 		thought.Thinking = &Thinking{Type: "adaptive", Display: "summarized"}
-		thought.Effort = string(call.Effort(m.Efforts))
+		thought.Effort = string(call.Effort(m.efforts()))
 	default:
 		return m.budget(call, bound, unsigned)
 	}
@@ -155,7 +158,7 @@ func (m Model) rest(bound int) Thought {
 // thinking does not shorten the reply. An exchange of tool calls that began without thinking cannot continue
 // with it: the vendor wants a signed block in front of the calls.
 func (m Model) budget(call *provider.Call, bound int, unsigned bool) Thought {
-	tokens := budgets[call.Effort(m.Efforts)]
+	tokens := budgets[call.Effort(m.efforts())]
 	raised := bound
 	if call.Request.MaxTokens == 0 && call.MaxOutput == 0 {
 		raised += tokens
