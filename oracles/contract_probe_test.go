@@ -193,29 +193,13 @@ func complete(body any) any {
 	if !ok {
 		return body
 	}
-	for _, needed := range []struct{ field, with, value string }{
-		{"top_logprobs", "logprobs", `true`},
-		{"stream_options", "stream", `true`},
-		{"tool_choice", "tools", `null`},
-		{"parallel_tool_calls", "tools", `null`},
-	} {
-		if object[needed.field] != nil && object[needed.with] == nil {
-			object[needed.with] = decoded(needed.value)
+	for field, needed := range map[string]struct {
+		name  string
+		value any
+	}{"top_logprobs": {"logprobs", true}, "stream_options": {"stream", true}, "tool_choice": {"tools", someTools(object)}, "parallel_tool_calls": {"tools", someTools(object)}} {
+		if object[field] != nil && object[needed.name] == nil {
+			object[needed.name] = needed.value
 		}
-	}
-	mend(object["input"])
-	anthropic := object["max_tokens"] != nil && object["input"] == nil
-	if tools, there := object["tools"]; there && tools == nil {
-		object["tools"] = someTools(object)
-	}
-	if choice, ok := object["tool_choice"].(map[string]any); ok && choice["type"] == "allowed_tools" && object["input"] != nil && choice["tools"] != nil {
-		choice["tools"] = decoded(`[{"type":"function","name":"a"}]`)
-	}
-	if list, ok := object["messages"].([]any); ok && len(list) == 1 {
-		object["messages"] = conversation(list[0], anthropic)
-	}
-	if list, ok := object["input"].([]any); ok && len(list) == 1 && object["max_tokens"] == nil {
-		object["input"] = turns(list[0])
 	}
 	for field, number := range map[string]any{"temperature": 0.5, "top_p": 0.5, "n": 2} {
 		if object[field] != nil {
@@ -224,6 +208,16 @@ func complete(body any) any {
 	}
 	if thinking, ok := object["thinking"].(map[string]any); ok && thinking["budget_tokens"] != nil {
 		thinking["budget_tokens"] = 1024
+	}
+	if choice, ok := object["tool_choice"].(map[string]any); ok && choice["type"] == "allowed_tools" && object["input"] != nil && choice["tools"] != nil {
+		choice["tools"] = decoded(`[{"type":"function","name":"a"}]`)
+	}
+	if list, ok := object["messages"].([]any); ok && len(list) == 1 {
+		object["messages"] = conversation(list[0], object["max_tokens"] != nil)
+	}
+	if list, ok := object["input"].([]any); ok && len(list) == 1 && object["max_tokens"] == nil {
+		mend(list)
+		object["input"] = turns(list[0])
 	}
 	return object
 }
