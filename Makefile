@@ -1,7 +1,7 @@
 # `make` alone prints what there is to run.
 
 .DEFAULT_GOAL := help
-.PHONY: run build release test check soak fuzz simulate bench lint fmt generate pictures cover help
+.PHONY: run build release test check soak fuzz simulate bench lint fmt generate pictures contracts cover help
 
 # Everything is built the way make build builds it, so that nothing is compiled for it and for the tests, and nothing again in
 # another clone: without paths, and without cgo, which the race detector alone needs.
@@ -94,6 +94,9 @@ generate: ## write generated files again
 pictures: ## take the pictures of the pages in docs/ again; look at them before you commit them
 	test -d oracles/node/node_modules || npm --prefix oracles/node ci
 	cd oracles && PICTURES=$(CURDIR)/docs go test -count=1 -run '^TestBrowser$$/^pictures$$' .
+
+contracts: ## the names of the official SDKs against ours, in oracles/contracts; SDK=openai@7.56.0 tries another version
+	oracles/contracts/run $(SDK)
 
 cover: ## coverage by package, and coverage/index.html
 	rm -rf coverage && mkdir -p coverage/data

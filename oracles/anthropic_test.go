@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/v2"
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/shared"
 )
@@ -28,13 +28,20 @@ const (
 
 // readAnthropic decodes a body with Anthropic's types. What they do not know is lost on the way
 // through them, and what they require appears: the body must come out as it went in.
-func readAnthropic(body []byte) (*anthropic.MessageNewParams, bool, error) {
+func readAnthropic(body []byte, version string) (*anthropic.MessageNewParams, bool, error) {
 	var sent map[string]any
 	if err := json.Unmarshal(body, &sent); err != nil {
 		return nil, false, err
 	}
 	stream, _ := sent["stream"].(bool) // the SDK adds it by itself
 	delete(sent, "stream")
+	// The SDK's types are of a version of the API that has no sampling; the first one has it, for older models.
+	for _, name := range []string{"temperature", "top_p"} {
+		if _, there := sent[name]; there && version != "2023-06-01" {
+			return nil, stream, errors.New(name + ": Extra inputs are not permitted")
+		}
+		delete(sent, name)
+	}
 	var r anthropic.MessageNewParams
 	if err := json.Unmarshal(body, &r); err != nil {
 		return nil, stream, err
@@ -51,6 +58,17 @@ func readAnthropic(body []byte) (*anthropic.MessageNewParams, bool, error) {
 		return nil, stream, fmt.Errorf("the SDK reads it as %s", raw)
 	}
 	return &r, stream, lacking(reflect.ValueOf(r), "body")
+}
+
+// blocksOf returns the blocks of a message, whoever says it.
+func blocksOf(m anthropic.MessageParam) []anthropic.ContentBlockParamUnion {
+	switch {
+	case m.OfUser != nil:
+		return m.OfUser.Content
+	case m.OfAssistant != nil:
+		return m.OfAssistant.Content
+	}
+	return nil
 }
 
 // lacking looks for fields that the SDK requires and that would not even be sent where they are missing.
@@ -115,7 +133,7 @@ func (u *anthropicUp) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	req, stream, err := readAnthropic(body)
+	req, stream, err := readAnthropic(body, r.Header.Get("Anthropic-Version"))
 	if err == nil && (r.URL.Path != "/v1/messages" || r.Header.Get("X-Api-Key") != upstreamKey || r.Header.Get("Anthropic-Version") == "") {
 		err = fmt.Errorf("asked at %s with %v", r.URL, r.Header)
 	}
@@ -153,10 +171,10 @@ func (u *anthropicUp) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // thinking that led to them.
 func (*anthropicUp) signed(r *anthropic.MessageNewParams) error {
 	last := r.Messages[len(r.Messages)-1]
-	if r.Thinking.OfEnabled == nil || last.Content[0].OfToolResult == nil {
+	if r.Thinking.OfEnabled == nil || blocksOf(last)[0].OfToolResult == nil {
 		return nil
 	}
-	if before := r.Messages[len(r.Messages)-2]; before.Content[0].OfThinking == nil && before.Content[0].OfRedactedThinking == nil {
+	if before := r.Messages[len(r.Messages)-2]; blocksOf(before)[0].OfThinking == nil && blocksOf(before)[0].OfRedactedThinking == nil {
 		return errors.New("a call without thinking before it, while thinking is on")
 	}
 	return nil
@@ -232,7 +250,7 @@ func anthropicMessage(stop anthropic.StopReason, blocks ...anthropic.ContentBloc
 // anthropicTurns thinks, calls two tools at once, thinking again in between, and answers when their
 // results are there.
 func anthropicTurns(r *anthropic.MessageNewParams) anthropic.Message {
-	if last := r.Messages[len(r.Messages)-1]; last.Content[0].OfToolResult != nil {
+	if last := r.Messages[len(r.Messages)-1]; blocksOf(last)[0].OfToolResult != nil {
 		return anthropicMessage(anthropic.StopReasonEndTurn, anthropic.ContentBlockUnion{Type: "text", Text: "18 and 09:41."})
 	}
 	return anthropicMessage(anthropic.StopReasonToolUse,
@@ -310,7 +328,7 @@ func checkAnthropicSecond(t *testing.T, r *anthropic.MessageNewParams) {
 	if len(r.Messages) != 3 {
 		t.Fatalf("the second request has %d turns, want 3", len(r.Messages))
 	}
-	got, err := json.Marshal(r.Messages[1].Content)
+	got, err := json.Marshal(blocksOf(r.Messages[1]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,7 +337,7 @@ func checkAnthropicSecond(t *testing.T, r *anthropic.MessageNewParams) {
 	if string(got) != want {
 		t.Errorf("the model's turn came back as\n%s\nwant\n%s", got, want)
 	}
-	results := r.Messages[2].Content
+	results := blocksOf(r.Messages[2])
 	if len(results) != 2 || results[0].OfToolResult == nil || results[0].OfToolResult.ToolUseID != "toolu_1" || results[1].OfToolResult.ToolUseID != "toolu_2" {
 		t.Errorf("the results came as %+v, want both, in one turn", results)
 	}
@@ -404,7 +422,7 @@ func TestAnthropicImageAddress(t *testing.T) {
 	if err != nil || reply.Choices[0].FinishReason != "content_filter" {
 		t.Errorf("New = %+v, %v, want it filtered", reply, err)
 	}
-	content := up.ask(t, 0).Messages[0].Content
+	content := blocksOf(up.ask(t, 0).Messages[0])
 	if image := content[len(content)-1].OfImage; image == nil || image.Source.OfURL == nil || image.Source.OfURL.URL != "https://example.com/cat.png" {
 		t.Errorf("the image came as %+v, want its address", image)
 	}

