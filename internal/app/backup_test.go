@@ -224,8 +224,13 @@ func TestBackupDamaged(t *testing.T) {
 	if _, err := app.Restore(t.Context(), to.config(t), place, nil); err != nil {
 		t.Errorf("Restore of the whole backup = %v", err)
 	}
-	if _, err := app.Restore(t.Context(), to.config(t), place, nil); err == nil || !strings.Contains(err.Error(), "holds a database already") {
-		t.Errorf("Restore over a database = %v, want a refusal", err)
+	for _, left := range []string{"the database", "its -wal"} { // which would be applied to the restored one
+		if _, err := app.Restore(t.Context(), to.config(t), place, nil); err == nil || !strings.Contains(err.Error(), "holds a database already") {
+			t.Errorf("Restore over %s = %v, want a refusal", left, err)
+		}
+		if err := os.Rename(filepath.Join(to.data(), sqlstore.File), filepath.Join(to.data(), sqlstore.File+"-wal")); err != nil && left == "the database" {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -33,9 +33,13 @@ func sicknesses() []sickness {
 			end:   func(_ *cluster, n *node) error { return limitFiles(n.cmd.Process.Pid, ^uint64(0)) },
 		},
 		{
-			name: "restarted after Redis has lost its data",
+			// A server that restarts on its data folder takes its place again at once; this one has forgotten which it was.
+			name: "started anew after Redis has lost its data",
 			begin: func(c *cluster, n *node) error {
 				n.kill()
+				if err := os.Remove(filepath.Join(n.data, "node")); err != nil {
+					return err
+				}
 				if err := c.redis.Lose(); err != nil {
 					return err
 				}
