@@ -41,7 +41,7 @@ video: {providers: [{name: studio, kind: openai, base_url: "http://127.0.0.1:1/v
 var changes = map[string]string{
 	"log.level": "debug", "upstream_client": "standard", "signup": "closed", "public_url": "https://b.example", "providers[].kind": "mistral",
 	"providers[].name": "third", "providers[].discover": "basic", "models[].plan": "basic", "models[].kind": "embedding", "models[].targets[].provider": "other",
-	"models[].created": "2026-03-01", "video.plan": "basic", "video.provider": "studio", "video.providers[].kind": "veo", "providers[].base_url": "http://127.0.0.1:2/v1",
+	"models[].created": "2026-03-01", "models[].shutdown_date": "2027-03-01", "video.plan": "basic", "video.provider": "studio", "video.providers[].kind": "veo", "providers[].base_url": "http://127.0.0.1:2/v1",
 	"video.providers[].base_url": "http://127.0.0.1:2/v1", "traces.follow": "all", "traces.capture": "content", "site.accent": "#0b6e4f", "site.accent_dark": "#7be0b8",
 }
 
