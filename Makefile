@@ -92,7 +92,7 @@ generate: ## write generated files again
 	go generate ./...
 
 pictures: ## take the pictures of the pages in docs/ again; look at them before you commit them
-	test -d oracles/node/node_modules || npm --prefix oracles/node ci
+	test -d oracles/node/node_modules || npm --prefix oracles/node install --no-save
 	cd oracles && PICTURES=$(CURDIR)/docs go test -count=1 -run '^TestBrowser$$/^pictures$$' .
 
 contracts: ## the names of the official SDKs against ours, in oracles/contracts; SDK=openai@7.56.0 tries another version

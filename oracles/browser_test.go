@@ -28,7 +28,7 @@ const browserEnv = "SLUICE_TEST_CHROMIUM"
 func chromium() (string, error) {
 	for _, name := range []string{"playwright-core", "axe-core"} {
 		if _, err := os.Stat(filepath.Join("node", "node_modules", name, "package.json")); err != nil {
-			return "", fmt.Errorf("the package %s is not installed; run npm ci in oracles/node", name)
+			return "", fmt.Errorf("the package %s is not installed; run npm install --no-save in oracles/node", name)
 		}
 	}
 	if path := os.Getenv(browserEnv); path != "" {

@@ -26,7 +26,7 @@ func mcpNode(t *testing.T) string {
 	}
 	for _, name := range []string{"@modelcontextprotocol/conformance", "@modelcontextprotocol/inspector"} {
 		if _, err := os.Stat(filepath.Join("node", "node_modules", filepath.FromSlash(name))); err != nil {
-			t.Skipf("needs Node: the package %s is not installed; run npm ci in oracles/node", name)
+			t.Skipf("needs Node: the package %s is not installed; run npm install --no-save in oracles/node", name)
 		}
 	}
 	return program

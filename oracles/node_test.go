@@ -26,7 +26,7 @@ const oldestNode = 22
 func node() (path string, err error) {
 	for _, name := range []string{"openai", "ai", "@ai-sdk/openai", "@ai-sdk/openai-compatible", "@ai-sdk/anthropic", "@anthropic-ai/sdk", "@langchain/openai", "@openai/agents", "@modelcontextprotocol/server-everything", "@modelcontextprotocol/sdk"} {
 		if _, err := os.Stat(filepath.Join("node", "node_modules", filepath.FromSlash(name), "package.json")); err != nil {
-			return "", fmt.Errorf("the package %s is not installed; run npm ci in oracles/node", name)
+			return "", fmt.Errorf("the package %s is not installed; run npm install --no-save in oracles/node", name)
 		}
 	}
 	if path = os.Getenv(nodeEnv); path != "" {

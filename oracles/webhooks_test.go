@@ -34,7 +34,7 @@ type received struct {
 func startReceiver(t *testing.T, program string) string {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join("node", "node_modules", "standardwebhooks", "package.json")); err != nil {
-		t.Skip("needs the package standardwebhooks: run npm ci in oracles/node")
+		t.Skip("needs the package standardwebhooks: run npm install --no-save in oracles/node")
 	}
 	if _, err := os.ReadFile(filepath.Join("node", "receiver.mjs")); err != nil { // so that the go command knows when a cached result is out of date
 		t.Fatal(err)
