@@ -38,7 +38,7 @@ func TestNoShareAfterRedisLostItsData(t *testing.T) {
 	}
 	two.stop()
 	two = newSite(t, yaml).start(t)
-	if r := two.get("/readyz", ""); r.status != 503 || !strings.Contains(r.body, `{"name":"redis","ok":false,"message":"Redis has lost its data less than a minute ago: this server had just started, has no share of the limits yet, and refuses calls until that minute is over"`) {
+	if r := two.get("/readyz", ""); r.status != 503 || !strings.Contains(r.body, `{"name":"redis","ok":false,"message":"Redis has lost its data less than a minute ago: this server had just joined the others, has no share of the limits yet, and refuses calls until that minute is over"`) {
 		t.Errorf("GET /readyz of the new server = %d %s, want 503 and why", r.status, r.body)
 	}
 	r := two.request("POST", "/v1/chat/completions", key, `{"model":"sandbox/small","messages":[{"role":"user","content":"hi"}]}`)

@@ -180,7 +180,7 @@ func testCombinations(t *testing.T, c *cluster, key string) {
 			must(limitFiles(n.cmd.Process.Pid, ^uint64(0)))
 		}
 		database.end()
-		c.eventually("readiness", func() bool { return c.readiness(n).status == http.StatusOK })
+		c.exact() // the others take a node that was away for a minute off their list
 	}
 }
 

@@ -68,7 +68,7 @@ func (l *Ledger) Look(context.Context) (f health.Finding) {
 		since, until = "Redis has lost its data less than a minute ago", "that minute is over"
 	}
 	if f.Failed = s.Parts == 0; f.Failed {
-		f.Message = since + ": this server had just started, has no share of the limits yet, and refuses calls until " + until
+		f.Message = since + ": this server had just joined the others, has no share of the limits yet, and refuses calls until " + until
 		f.Err = errors.New(f.Message)
 		return f
 	}
