@@ -85,6 +85,13 @@ type Adapter interface {
 	Open(ctx context.Context, call *Call) (Stream, error)
 }
 
+// KeyBound is implemented by adapters for which it matters that a conversation stays with the same key.
+type KeyBound interface {
+	// BindsToKey reports whether what a model, given by the upstream's name, needs of earlier turns is of use under the
+	// key only under which it was made.
+	BindsToKey(upstream string) bool
+}
+
 // Stream yields the events of one reply, in order. It is used by one goroutine.
 type Stream interface {
 	// Next returns the next event. The event is valid until the next call; the Raw of a Whole event is valid

@@ -66,6 +66,20 @@ type wireMessage struct {
 	StopReason string          `json:"stop_reason"`
 	Usage      json.RawMessage `json:"usage"` // a wireUsage
 	Error      json.RawMessage `json:"error"`
+	// Changes are what the vendor did to the request: thinking of earlier turns that it dropped.
+	Changes []struct {
+		Type string `json:"type"`
+	} `json:"input_transformations"`
+}
+
+// parted reports whether the vendor has dropped thinking of earlier turns.
+func (w *wireMessage) parted() bool {
+	for _, c := range w.Changes {
+		if c.Type != "thinking_mismatch_allowed" { // that was only noticed
+			return true
+		}
+	}
+	return false
 }
 
 // wireBlock is a block of a reply, or the start of one in a stream.
@@ -129,6 +143,7 @@ func (s *stream) event(w *wireEvent) error {
 	switch w.Type {
 	case "message_start":
 		if w.Message != nil {
+			s.heed(w.Message)
 			_, err := s.usage.add(w.Message.Usage)
 			return err
 		}
@@ -169,11 +184,19 @@ func (s *stream) message(raw []byte) error {
 	if w.StopReason == "" {
 		return provider.Cut(errors.New("the upstream's reply has no stop reason"))
 	}
+	s.heed(&w)
 	for i := range w.Content {
 		s.start(i, &w.Content[i])
 		s.end(i)
 	}
 	return s.finish(w.StopReason, w.Usage)
+}
+
+// heed notes what the vendor did to a request that was translated. Callers of the dialect read it themselves.
+func (s *stream) heed(w *wireMessage) {
+	if s.Words == nil && w.parted() {
+		s.Parted()
+	}
 }
 
 // start starts a block with what has come of it. A block of another type, such as one for a tool of the
