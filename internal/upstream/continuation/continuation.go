@@ -27,6 +27,9 @@ const (
 	// another is not written down.
 	keepLong   = 30 * 24 * time.Hour
 	renewEvery = 24 * time.Hour
+	// patience is how long a call waits for such states, or for one to be kept. Without them it goes on, so a database
+	// that does not answer must not hold it up.
+	patience = 2 * time.Second
 	// MaxState is the largest state in bytes.
 	MaxState = 4 << 20
 	// MaxAll is the number of bytes of the states of all accounts together.
@@ -123,6 +126,8 @@ func (m *Memory) Keep(ctx context.Context, callID string, state []byte) error {
 
 // KeepLong is Keep for a state that every later turn of the conversation needs.
 func (m *Memory) KeepLong(ctx context.Context, id string, state []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	return m.keep(ctx, id, state, keepLong)
 }
 
@@ -191,6 +196,8 @@ func (m *Memory) RecallAll(ctx context.Context, ids []string) (map[string][]byte
 	if m == nil || len(ids) == 0 {
 		return nil, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	found := map[string][]byte{}
 	for len(ids) > 0 {
 		some := ids[max(0, len(ids)-recallAtOnce):]

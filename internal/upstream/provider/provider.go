@@ -50,8 +50,8 @@ type Call struct {
 	Allow *allowance.Set
 	// ID is unique to this turn. The ids of tool calls are made of it where the upstream gives none.
 	ID string
-	// Memory keeps what the next turn needs of this one, such as signatures, under the ids of the tool
-	// calls. It may be nil: then nothing is kept or recalled.
+	// Memory keeps what later turns need of this one, such as signatures, under the ids of the tool calls or a digest of
+	// the conversation. It may be nil: then nothing is kept or recalled.
 	Memory *continuation.Memory
 	// TraceParent and TraceState are passed on to the upstream, in the headers of the W3C; empty: the call is
 	// not traced.
