@@ -89,6 +89,9 @@ func (l *Line) attempts(ctx context.Context, plan routing.Plan, m *catalog.Model
 	a.since = call.Start
 	a.trace, a.wait = call.Span, call.Wait
 	a.embed = call.Inputs
+	if call.Request != nil && a.plan.Stays() {
+		a.plan.Stay(call.Caller.Account.ID, call.Request)
+	}
 	if l.states != nil {
 		a.call.Memory = l.states.For(call.Caller.Account.ID)
 	}

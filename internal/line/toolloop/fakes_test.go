@@ -242,6 +242,19 @@ func (s *states) FindState(_ context.Context, id []byte, _ time.Time) ([]byte, e
 	return s.kept[string(id)], nil
 }
 
+func (s *states) FindStates(_ context.Context, ids [][]byte, now time.Time) (found []continuation.State, _ error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		if sealed, ok := s.kept[string(id)]; ok {
+			found = append(found, continuation.State{ID: id, Sealed: sealed, ExpiresAt: now.AddDate(1, 0, 0)})
+		}
+	}
+	return found, nil
+}
+
+func (*states) RenewStates(context.Context, [][]byte, time.Time, time.Time) error { return nil }
+
 // tools is an MCP server; ran is what was called.
 type tools struct {
 	*httptest.Server

@@ -2,10 +2,13 @@
 // carry: hidden tool steps, a vendor's signatures.
 //
 // A state is kept under the id of a tool call, which every client sends back with the call's result. So it
-// survives clients that drop fields they do not know, restarts, and a change of node. It is encrypted
-// under that id and the service's own key, bound to its account, and expires after an hour. The id alone
+// survives clients that drop fields they do not know, restarts, and a change of node. Where a turn has no tool calls, it
+// is kept under a hash of the conversation up to there. It is encrypted
+// under that id and the service's own key, bound to its account, and expires after an hour, or, if every later turn needs
+// it, 30 days after its last use. The id alone
 // cannot decrypt it: ids are made of request ids, which are in the log. What an account may keep is
-// bounded. Its oldest states are deleted first, and a conversation without its state continues.
+// bounded. The states that were not used for the longest time are deleted first, and a conversation without its state
+// continues.
 package continuation
 
 import (
@@ -20,6 +23,13 @@ import (
 const (
 	// keepFor is how long a state is kept: long enough for a person to approve a tool call.
 	keepFor = time.Hour
+	// keepLong is how long a state that every later turn needs is kept after its last use. A use within renewEvery of
+	// another is not written down.
+	keepLong   = 30 * 24 * time.Hour
+	renewEvery = 24 * time.Hour
+	// patience is how long a call waits for such states, or for one to be kept. Without them it goes on, so a database
+	// that does not answer must not hold it up.
+	patience = 2 * time.Second
 	// MaxState is the largest state in bytes.
 	MaxState = 4 << 20
 	// MaxAll is the number of bytes of the states of all accounts together.
@@ -29,6 +39,8 @@ const (
 	// costs a query and a decryption.
 	maxRecalls  = 4096
 	maxRecalled = 32 << 20 // bytes
+	// recallAtOnce is the number of states that one query of RecallAll asks for.
+	recallAtOnce = 256
 
 	// The states of all accounts are compared with MaxAll only after each trimEvery bytes, since that takes
 	// a sum over all of them. Then the oldest are deleted, trimAtOnce in one transaction.
@@ -47,17 +59,23 @@ type State struct {
 	ID        []byte // a hash of the account and the tool call's id; the id itself is not stored
 	AccountID string
 	Sealed    []byte
+	UsedAt    time.Time // when it was kept, or recalled last
 	ExpiresAt time.Time
 }
 
 // Store keeps encrypted states.
 type Store interface {
-	// KeepState stores a state and replaces one that has its id. It deletes the account's oldest states if
-	// they would exceed the bound.
+	// KeepState stores a state and replaces one that has its id. It deletes the account's states that were not used for
+	// the longest time if they would exceed the bound.
 	KeepState(ctx context.Context, s *State, most Bound) error
 	// FindState returns the encrypted state with the id, if it has not expired; nil: there is none.
 	FindState(ctx context.Context, id []byte, now time.Time) ([]byte, error)
-	// TrimStates deletes up to atOnce of the oldest states of all accounts if they take more than most
+	// FindStates returns those of the states with the ids that have not expired, in any order. Of a state it sets the ID,
+	// what is sealed, and when it expires.
+	FindStates(ctx context.Context, ids [][]byte, now time.Time) ([]State, error)
+	// RenewStates notes that the states with the ids are used now, and when they expire.
+	RenewStates(ctx context.Context, ids [][]byte, now, expires time.Time) error
+	// TrimStates deletes up to atOnce of the least recently used states of all accounts if they take more than most
 	// bytes together. It returns the number of states that it deleted.
 	TrimStates(ctx context.Context, most int64, atOnce int) (int, error)
 }
@@ -103,6 +121,18 @@ type Memory struct {
 
 // Keep stores the state of a tool call and replaces an earlier one. The state is durable when Keep returns.
 func (m *Memory) Keep(ctx context.Context, callID string, state []byte) error {
+	return m.keep(ctx, callID, state, keepFor)
+}
+
+// KeepLong is Keep for a state that every later turn of the conversation needs.
+func (m *Memory) KeepLong(ctx context.Context, id string, state []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return m.keep(ctx, id, state, keepLong)
+}
+
+// keep stores a state for a time.
+func (m *Memory) keep(ctx context.Context, callID string, state []byte, lasts time.Duration) error {
 	if m == nil {
 		return nil
 	}
@@ -111,7 +141,8 @@ func (m *Memory) Keep(ctx context.Context, callID string, state []byte) error {
 	}
 	box := m.box(callID)
 	id := box.ID()
-	sealed := &State{ID: id[:], AccountID: m.accountID, Sealed: box.Seal(state), ExpiresAt: m.states.now().Add(keepFor)}
+	now := m.states.now()
+	sealed := &State{ID: id[:], AccountID: m.accountID, Sealed: box.Seal(state), UsedAt: now, ExpiresAt: now.Add(lasts)}
 	err := m.states.store.KeepState(ctx, sealed, MaxAccount())
 	if err == nil && m.states.fresh.Add(int64(len(sealed.Sealed))) > trimEvery {
 		m.states.fresh.Store(0)
@@ -159,8 +190,62 @@ func (m *Memory) Recall(ctx context.Context, callID string) ([]byte, bool, error
 	return state, true, nil
 }
 
-// box returns the box in which the state of a tool call is encrypted. Only the same account and the same
-// call id open it.
+// RecallAll returns the states that KeepLong has stored under the ids, by id, and renews their time. Those at the end of
+// the list come first where this Memory may not return all of them. An error is returned with what was found before it.
+func (m *Memory) RecallAll(ctx context.Context, ids []string) (map[string][]byte, error) {
+	if m == nil || len(ids) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	found := map[string][]byte{}
+	for len(ids) > 0 {
+		some := ids[max(0, len(ids)-recallAtOnce):]
+		ids = ids[:len(ids)-len(some)]
+		if m.recalls.Add(int64(len(some))) > maxRecalls || m.recalled.Load() > maxRecalled-MaxState {
+			break
+		}
+		if err := m.recallSome(ctx, some, found); err != nil {
+			return found, fmt.Errorf("recalling the states of a conversation: %w", err)
+		}
+	}
+	return found, nil
+}
+
+// recallSome adds the states under the ids to found, with one query.
+func (m *Memory) recallSome(ctx context.Context, ids []string, found map[string][]byte) error {
+	names, sealed := make(map[string]string, len(ids)), make([][]byte, 0, len(ids))
+	for _, id := range ids {
+		name := m.box(id).ID()
+		names[string(name[:])], sealed = id, append(sealed, name[:])
+	}
+	now := m.states.now()
+	states, err := m.states.store.FindStates(ctx, sealed, now)
+	if err != nil {
+		return err
+	}
+	var old [][]byte
+	for i := range states {
+		s := &states[i]
+		id := names[string(s.ID)]
+		state, err := m.box(id).Open(s.Sealed)
+		if err != nil {
+			return err
+		}
+		m.recalled.Add(int64(len(state)))
+		found[id] = state
+		if s.ExpiresAt.Before(now.Add(keepLong - renewEvery)) {
+			old = append(old, s.ID)
+		}
+	}
+	if len(old) == 0 {
+		return nil
+	}
+	return m.states.store.RenewStates(ctx, old, now, now.Add(keepLong))
+}
+
+// box returns the box in which the state of a tool call, or of a turn, is encrypted. Only the same account and the same
+// id open it.
 func (m *Memory) box(callID string) seal.Box {
 	return m.states.key.Box("continuation", m.accountID, callID)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strconv"
 	"testing"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 type states struct {
 	kept    map[string]box
 	trimmed int
+	queries int // calls of FindStates
+	renewed int
 	err     error
 }
 
@@ -44,6 +47,80 @@ func (s *states) FindState(_ context.Context, id []byte, now time.Time) ([]byte,
 		return b.sealed, s.err
 	}
 	return nil, s.err
+}
+
+func (s *states) FindStates(_ context.Context, ids [][]byte, now time.Time) (found []continuation.State, _ error) {
+	s.queries++
+	for _, id := range ids {
+		if b, ok := s.kept[string(id)]; ok && b.expires.After(now) {
+			found = append(found, continuation.State{ID: id, Sealed: b.sealed, ExpiresAt: b.expires})
+		}
+	}
+	return found, s.err
+}
+
+func (s *states) RenewStates(_ context.Context, ids [][]byte, _, expires time.Time) error {
+	s.renewed += len(ids)
+	for _, id := range ids {
+		s.kept[string(id)] = box{s.kept[string(id)].sealed, expires}
+	}
+	return s.err
+}
+
+// States that every later turn needs are found with one query, and live for 30 days after their last use.
+func TestRecallAll(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	store := &states{kept: map[string]box{}}
+	states := continuation.New(store, &continuation.Options{Now: func() time.Time { return now }})
+	for _, id := range []string{"a", "b"} {
+		if err := states.For("acct_1").KeepLong(t.Context(), id, []byte("of "+id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		later   time.Duration
+		found   int
+		renewed int
+	}{{0, 2, 0}, {23 * time.Hour, 2, 0}, {2 * time.Hour, 2, 2}, {time.Hour, 2, 2}, {29 * 24 * time.Hour, 2, 4}, {30*24*time.Hour - 1, 2, 6}, {30 * 24 * time.Hour, 0, 6}} {
+		now = now.Add(tt.later)
+		found, err := states.For("acct_1").RecallAll(t.Context(), []string{"a", "missing", "b"})
+		if err != nil || len(found) != tt.found || tt.found > 0 && (string(found["a"]) != "of a" || string(found["b"]) != "of b") {
+			t.Errorf("%v later: RecallAll = %q, %v, want %d", tt.later, found, err, tt.found)
+		}
+		if store.renewed != tt.renewed {
+			t.Errorf("%v later: %d renewed, want %d", tt.later, store.renewed, tt.renewed)
+		}
+	}
+	if store.queries != 7 {
+		t.Errorf("%d queries, want one for each", store.queries)
+	}
+	if found, err := states.For("acct_2").RecallAll(t.Context(), []string{"a"}); len(found) != 0 || err != nil {
+		t.Errorf("RecallAll of another account = %q, %v, want nothing", found, err)
+	}
+	var none *continuation.Memory
+	if found, err := none.RecallAll(t.Context(), []string{"a"}); len(found) != 0 || err != nil {
+		t.Errorf("RecallAll of no memory = %q, %v, want nothing", found, err)
+	}
+}
+
+// A conversation may have more turns than one call recalls. Then the last ones are found.
+func TestRecallAllIsBounded(t *testing.T) {
+	t.Parallel()
+	states := continuation.New(&states{kept: map[string]box{}}, nil)
+	var ids []string
+	for i := range 5000 {
+		ids = append(ids, strconv.Itoa(i))
+		if err := states.For("acct_1").KeepLong(t.Context(), ids[i], nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := states.For("acct_1").RecallAll(t.Context(), ids)
+	_, first := found[ids[5000-4096]]
+	_, before := found[ids[5000-4097]]
+	if err != nil || len(found) != 4096 || !first || before {
+		t.Errorf("RecallAll = %d states, the first of the last 4096: %t, one before: %t, %v", len(found), first, before, err)
+	}
 }
 
 func TestMemory(t *testing.T) {

@@ -50,8 +50,8 @@ type Call struct {
 	Allow *allowance.Set
 	// ID is unique to this turn. The ids of tool calls are made of it where the upstream gives none.
 	ID string
-	// Memory keeps what the next turn needs of this one, such as signatures, under the ids of the tool
-	// calls. It may be nil: then nothing is kept or recalled.
+	// Memory keeps what later turns need of this one, such as signatures, under the ids of the tool calls or a digest of
+	// the conversation. It may be nil: then nothing is kept or recalled.
 	Memory *continuation.Memory
 	// TraceParent and TraceState are passed on to the upstream, in the headers of the W3C; empty: the call is
 	// not traced.
@@ -83,6 +83,13 @@ type Adapter interface {
 	// upstream could not be reached, it refused the call, or the call asks for something it cannot do.
 	// Canceling ctx ends the call and the upstream's work at once, also after Open has returned.
 	Open(ctx context.Context, call *Call) (Stream, error)
+}
+
+// KeyBound is implemented by adapters for which it matters that a conversation stays with the same key.
+type KeyBound interface {
+	// BindsToKey reports whether what a model, given by the upstream's name, needs of earlier turns is of use under the
+	// key only under which it was made.
+	BindsToKey(upstream string) bool
 }
 
 // Stream yields the events of one reply, in order. It is used by one goroutine.

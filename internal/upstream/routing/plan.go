@@ -41,6 +41,8 @@ type Plan struct {
 	from      int           // index in tried at which this round begins
 	out       []*Target     // not to be tried again
 	pause     time.Duration // before the last round; 0: there was none
+	// conversation is that of the request, if it stays with a target; 0 otherwise. See Stay.
+	conversation uint64
 }
 
 // Plan returns the plan of a request for the model. Others stand in for it after its own fallbacks.
@@ -138,7 +140,7 @@ func (p *Plan) draw(rt *route, now time.Time, n need) (Attempt, bool) {
 		out[i] = slices.Contains(p.tried[p.from:], t) || p.isOut(t)
 	}
 	for {
-		i := rt.lot(out)
+		i := p.pick(rt, out)
 		if i < 0 {
 			return Attempt{}, false
 		}
@@ -150,6 +152,14 @@ func (p *Plan) draw(rt *route, now time.Time, n need) (Attempt, bool) {
 		}
 		out[i] = true
 	}
+}
+
+// pick returns the index of the next target that is not out; a negative one if all are.
+func (p *Plan) pick(rt *route, out []bool) int {
+	if p.conversation != 0 && rt.bound {
+		return rt.favourite(out, p.conversation)
+	}
+	return rt.lot(out)
 }
 
 // lot returns the index of a target that is not out, drawn at random by weight. Targets without weight come

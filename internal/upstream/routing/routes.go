@@ -32,6 +32,7 @@ type route struct {
 	fallbacks []*route  // of the models that stand in for it, in their order
 	header    []string  // the value of x-sluice-model, made once
 	ends      *ending   // nil for nearly every model
+	bound     bool      // conversations stay with one of the targets; see Plan.Stay
 }
 
 // Options are the choices of New; the zero value is the default.
@@ -71,6 +72,7 @@ func New(c *catalog.Catalog, providers []Provider, opts *Options) *Routes {
 				rt.targets = append(rt.targets, r.connect(p, t, allowance.New(p.Allow, m.Allow), opts, log)...)
 			}
 		}
+		rt.bind()
 		r.byModel[m] = rt
 	}
 	for m, rt := range r.byModel {

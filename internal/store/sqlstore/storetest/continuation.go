@@ -3,6 +3,8 @@ package storetest
 import (
 	"bytes"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,5 +95,51 @@ func states(t *testing.T, open func() *alltest.Store) {
 			t.Errorf("TrimStates(%d) = %d, %v, want %d", tt.most, n, err, tt.want)
 		}
 		has(tt.has)
+	}
+	usedStates(t, s)
+}
+
+// usedStates checks that states of a conversation are found together, that their time can be renewed, and that those which
+// were not used for the longest time are deleted first, whenever they expire.
+func usedStates(t *testing.T, s *alltest.Store) {
+	t.Helper()
+	ids := [][]byte{[]byte("x \xff"), []byte("y"), []byte("z"), []byte("missing")}
+	at := func(i int) time.Time { return base.Add(time.Duration(i) * time.Minute) }
+	keep := func(i int, expires time.Time, most continuation.Bound) {
+		t.Helper()
+		st := &continuation.State{ID: ids[i], AccountID: "u", Sealed: []byte{byte(i)}, UsedAt: at(i), ExpiresAt: expires}
+		if err := s.KeepState(t.Context(), st, most); err != nil {
+			t.Fatal(err)
+		}
+	}
+	has := func(now time.Time, want string) {
+		t.Helper()
+		found, err := s.FindStates(t.Context(), ids, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, st := range found {
+			got = append(got, fmt.Sprintf("%x=%x until %s", st.ID, st.Sealed, st.ExpiresAt.UTC().Format("15:04")))
+		}
+		slices.Sort(got)
+		if strings.Join(got, ", ") != want {
+			t.Errorf("FindStates = %q, want %q", got, want)
+		}
+	}
+	most := continuation.Bound{Entries: 2, Bytes: 1000}
+	until := func(i int) string { return at(i).UTC().Format("15:04") }
+	keep(0, at(100), most)
+	keep(1, at(10), most)
+	has(base, "7820ff=00 until "+until(100)+", 79=01 until "+until(10))
+	has(at(10), "7820ff=00 until "+until(100))
+	if err := s.RenewStates(t.Context(), [][]byte{ids[0], ids[3]}, at(5), at(200)); err != nil {
+		t.Fatal(err)
+	}
+	has(base, "7820ff=00 until "+until(200)+", 79=01 until "+until(10))
+	keep(2, at(9), most) // y goes, though z expires before it
+	has(base, "7820ff=00 until "+until(200)+", 7a=02 until "+until(9))
+	if n, err := s.DropStates(t.Context(), at(1000), 10); err != nil || n != 2 {
+		t.Errorf("DropStates = %d, %v, want 2", n, err)
 	}
 }

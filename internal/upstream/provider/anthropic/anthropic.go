@@ -30,6 +30,7 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/pulse"
 	"sluice/internal/upstream/provider"
+	"sluice/internal/upstream/provider/claude"
 )
 
 // BaseURL is the address of the vendor's own API.
@@ -58,6 +59,7 @@ type Adapter struct {
 	messages *url.URL
 	models   *url.URL
 	header   http.Header // shared by all requests; never written to after New
+	key      string      // stands for the API key; see claude.KeyName
 }
 
 // New returns an adapter for the upstream at baseURL. All paths begin with /v1, which baseURL may have or not. If
@@ -74,7 +76,7 @@ func New(baseURL string, opts *Options) (*Adapter, error) {
 		return nil, errors.New("the base URL cannot be read")
 	}
 	a := &Adapter{
-		messages: messages, models: models,
+		messages: messages, models: models, key: claude.KeyName(opts.APIKey),
 		header: http.Header{
 			"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
 			"User-Agent": {"sluice"}, "Anthropic-Version": {cmp.Or(opts.Version, "2023-06-01")},
@@ -97,18 +99,45 @@ func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Strea
 	if s, err := a.openOriginal(ctx, call); s != nil || err != nil {
 		return s, err
 	}
-	w := writer{call: call, req: call.Request}
-	body, err := w.write(ctx)
-	if err != nil {
-		return nil, err
+	s, err := a.translate(ctx, call, false)
+	if claude.RefusesThinking(err) {
+		// The vendor would refuse the same again, whoever asks. The conversation goes on without it.
+		if s, err = a.translate(ctx, call, true); err == nil {
+			call.Omit("thinking")
+		}
 	}
-	s := &stream{}
-	s.Start(ctx, call, dialect, w.names, w.emulatesJSON())
-	if err := a.PostFor(ctx, &s.Decoded, a.messages, call.Header(a.header), body); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return s, nil
 }
+
+// translate sends the call in the words of this API. If bare is set, it is sent without the thinking of earlier turns.
+func (a *Adapter) translate(ctx context.Context, call *provider.Call, bare bool) (*stream, error) {
+	w := writer{call: call, req: call.Request, key: a.key, bare: bare}
+	body, err := w.write(ctx)
+	if err != nil {
+		return nil, err
+	}
+	header := call.Header(a.header)
+	if w.bound {
+		header = header.Clone()
+		header["Anthropic-Beta"] = []string{claude.BindingFeature}
+	}
+	s := &stream{}
+	s.Start(ctx, call, dialect, w.names, w.emulatesJSON())
+	s.Follow(w.conversation.Place())
+	if err := a.PostFor(ctx, &s.Decoded, a.messages, header, body); err != nil {
+		if w.conversation.Thoughts() > 0 {
+			err = claude.WithThinking(err)
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+// BindsToKey implements provider.KeyBound.
+func (a *Adapter) BindsToKey(upstream string) bool { return claude.BindsToKey(upstream) }
 
 // Models returns the upstream's models, of all pages of its list.
 func (a *Adapter) Models(ctx context.Context) ([]provider.Listed, error) {

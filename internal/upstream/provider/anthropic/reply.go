@@ -66,6 +66,20 @@ type wireMessage struct {
 	StopReason string          `json:"stop_reason"`
 	Usage      json.RawMessage `json:"usage"` // a wireUsage
 	Error      json.RawMessage `json:"error"`
+	// Changes are what the vendor did to the request: thinking of earlier turns that it dropped.
+	Changes []struct {
+		Type string `json:"type"`
+	} `json:"input_transformations"`
+}
+
+// parted reports whether the vendor has dropped thinking of earlier turns.
+func (w *wireMessage) parted() bool {
+	for _, c := range w.Changes {
+		if c.Type != "thinking_mismatch_allowed" { // that was only noticed
+			return true
+		}
+	}
+	return false
 }
 
 // wireBlock is a block of a reply, or the start of one in a stream.
@@ -95,6 +109,9 @@ type wireDelta struct {
 type wireUsage struct {
 	Input     int `json:"input_tokens"`
 	CacheMade int `json:"cache_creation_input_tokens"`
+	CacheKept struct {
+		Hour int `json:"ephemeral_1h_input_tokens"`
+	} `json:"cache_creation"` // part of CacheMade, by how long it is kept; absent in older replies
 	CacheRead int `json:"cache_read_input_tokens"`
 	Output    int `json:"output_tokens"`
 	Details   struct {
@@ -126,6 +143,7 @@ func (s *stream) event(w *wireEvent) error {
 	switch w.Type {
 	case "message_start":
 		if w.Message != nil {
+			s.heed(w.Message)
 			_, err := s.usage.add(w.Message.Usage)
 			return err
 		}
@@ -166,11 +184,19 @@ func (s *stream) message(raw []byte) error {
 	if w.StopReason == "" {
 		return provider.Cut(errors.New("the upstream's reply has no stop reason"))
 	}
+	s.heed(&w)
 	for i := range w.Content {
 		s.start(i, &w.Content[i])
 		s.end(i)
 	}
 	return s.finish(w.StopReason, w.Usage)
+}
+
+// heed notes what the vendor did to a request that was translated. Callers of the dialect read it themselves.
+func (s *stream) heed(w *wireMessage) {
+	if s.Words == nil && w.parted() {
+		s.Parted()
+	}
 }
 
 // start starts a block with what has come of it. A block of another type, such as one for a tool of the
@@ -288,5 +314,5 @@ func (u *wireUsage) tier() string {
 
 // figures returns the figures; those that were not given are zero.
 func (u *wireUsage) figures() claude.Figures {
-	return claude.Figures{Input: u.Input, CacheRead: u.CacheRead, CacheWritten: u.CacheMade, Output: u.Output, Thinking: u.Details.Thinking}
+	return claude.Figures{Input: u.Input, CacheRead: u.CacheRead, CacheWritten: u.CacheMade, CacheHour: u.CacheKept.Hour, Output: u.Output, Thinking: u.Details.Thinking}
 }

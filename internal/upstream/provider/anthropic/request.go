@@ -58,6 +58,9 @@ type writer struct {
 	call         *provider.Call
 	req          *chat.Request // call.Request
 	model        claude.Model
+	key          string // stands for the API key
+	bare         bool   // leave the thinking of earlier turns out
+	bound        bool   // the vendor is told what to do with thinking that does not fit; set by think
 	names        claude.ToolNames
 	conversation claude.Conversation[block]
 	out          request
@@ -102,7 +105,10 @@ func (w *writer) emulatesJSON() bool { return w.model.EmulatesJSON(w.req.Format)
 
 // messages writes the conversation.
 func (w *writer) messages(ctx context.Context) error {
-	w.conversation = claude.Conversation[block]{Wire: w, Dialect: dialect}
+	w.conversation = claude.Conversation[block]{
+		Wire: w, Dialect: dialect, Model: w.model, Key: w.key, Bare: w.bare, InPlace: w.model.Instructs,
+		Off: w.model.Off(w.call, w.out.ToolChoice.Forced()),
+	}
 	err := w.conversation.Write(ctx, w.call, w.emulatesJSON())
 	w.out.System, w.out.Messages = w.conversation.System, w.conversation.Messages
 	return err
@@ -137,8 +143,8 @@ func (w *writer) tools() error {
 		return err
 	}
 	if len(w.out.Tools) > 0 {
-		w.out.ToolChoice = claude.ChoiceOf(w.req)
-		return nil
+		w.out.ToolChoice, err = w.model.Choose(w.req)
+		return err
 	}
 	for i := range w.req.Messages {
 		for _, c := range w.req.Messages[i].ToolCalls {
@@ -157,6 +163,9 @@ func (w *writer) think() {
 	bound := cmp.Or(w.call.Limit(), claude.DefaultMaxTokens)
 	t := w.model.Think(w.call, bound, w.out.ToolChoice.Forced(), w.conversation.Unsigned(w.req))
 	w.out.MaxTokens, w.out.Thinking, w.out.OutputConfig.Effort = t.Max, t.Thinking, t.Effort
+	if w.conversation.Thoughts() > 0 {
+		w.out.Thinking, w.bound = w.model.Bind(t.Thinking)
+	}
 }
 
 // format holds the model to a strict schema. Other JSON is emulated.

@@ -14,7 +14,7 @@
 //	image_url              image block; addresses are refused
 //	response_format        outputConfig.textFormat for strict schemas of Claude, else emulated
 //	reasoning_effort       additionalModelRequestFields or outputConfig.effort, by the model's vendor
-//	tool_choice none       no tools, and earlier calls as text
+//	tool_choice none       tool_choice of newer Claudes; else no tools, and earlier calls as text
 //	finish_reason          stopReason of the messageStop event
 package bedrock
 
@@ -35,6 +35,7 @@ import (
 
 	"sluice/internal/kit/pulse"
 	"sluice/internal/upstream/provider"
+	"sluice/internal/upstream/provider/claude"
 )
 
 // dialect marks the thinking that is kept for a next turn: that of the Messages API has another form.
@@ -99,7 +100,25 @@ func (a *Adapter) Reach(ctx context.Context) error {
 // Open implements provider.Adapter.
 // The body is signed as a whole, so it is complete in memory before anything is sent.
 func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream, error) {
-	w := writer{call: call, req: call.Request}
+	s, err := a.translate(ctx, call, false)
+	if claude.RefusesThinking(err) {
+		// The vendor would refuse the same again, whoever asks. The conversation goes on without it.
+		if s, err = a.translate(ctx, call, true); err == nil {
+			call.Omit("thinking")
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// BindsToKey implements provider.KeyBound.
+func (a *Adapter) BindsToKey(upstream string) bool { return claude.BindsToKey(upstream) }
+
+// translate sends the call. If bare is set, it is sent without the thinking of earlier turns.
+func (a *Adapter) translate(ctx context.Context, call *provider.Call, bare bool) (*stream, error) {
+	w := writer{call: call, req: call.Request, key: claude.KeyName(a.keys.AccessKeyID), bare: bare}
 	body, err := w.write(ctx)
 	if err != nil {
 		return nil, err
@@ -119,7 +138,11 @@ func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Strea
 	s := &stream{}
 	s.Single = !call.Request.Stream
 	s.Start(ctx, call, dialect, w.names, w.emulatesJSON())
+	s.Follow(w.conversation.Place())
 	if err := a.Post(ctx, &s.Reply, u, call.Header(header), body); err != nil {
+		if w.conversation.Thoughts() > 0 {
+			err = claude.WithThinking(err)
+		}
 		return nil, err
 	}
 	return s, nil

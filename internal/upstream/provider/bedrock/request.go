@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"sluice/internal/kit/jsonscan"
@@ -70,6 +71,7 @@ type namedTool struct {
 // modelFields are members that only some models know. Converse passes them on without a look.
 type modelFields struct {
 	Thinking   *claude.Thinking   `json:"thinking,omitempty"`         // Claude
+	Features   []string           `json:"anthropic_beta,omitempty"`   // Claude
 	ToolChoice *claude.ToolChoice `json:"tool_choice,omitempty"`      // Claude
 	Reasoning  *novaReasoning     `json:"reasoningConfig,omitempty"`  // Nova
 	Effort     string             `json:"reasoning_effort,omitempty"` // gpt-oss
@@ -114,6 +116,8 @@ type writer struct {
 	req          *chat.Request // call.Request
 	claude       bool          // the model is a Claude
 	model        claude.Model
+	key          string            // stands for the keys of the account
+	bare         bool              // leave the thinking of earlier turns out
 	forced       bool              // a tool must be called
 	plain        bool              // no tools are listed, and earlier calls become text
 	called       map[string]string // if plain: the names of called functions, by the ids of the calls
@@ -134,8 +138,9 @@ func (w *writer) write(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	w.call.DropCaches()
-	// Converse cannot say that no tool may be called, so then it gets none.
-	w.plain = len(w.req.Tools) == 0 || w.req.ToolChoice.Mode == chat.ChoiceNone
+	// Converse cannot say that no tool may be called, so then it gets none. Newer Claudes are told so in their own member:
+	// their thinking is only of use as long as the same tools are listed.
+	w.plain = len(w.req.Tools) == 0 || w.req.ToolChoice.Mode == chat.ChoiceNone && !w.model.Adaptive
 	if !w.plain {
 		if err := w.tools(); err != nil {
 			return nil, err
@@ -153,10 +158,11 @@ func (w *writer) write(ctx context.Context) ([]byte, error) {
 // emulatesJSON reports whether the reply's JSON is emulated; see claude.Model.
 func (w *writer) emulatesJSON() bool { return w.model.EmulatesJSON(w.req.Format) }
 
-// messages writes the conversation. Without tools no thinking is put back: it belongs in front of calls.
+// messages writes the conversation. Where earlier calls become text, no thinking is put back: it belongs in front of
+// calls.
 func (w *writer) messages(ctx context.Context) error {
-	w.conversation = claude.Conversation[block]{Wire: w}
-	if !w.plain {
+	w.conversation = claude.Conversation[block]{Wire: w, Model: w.model, Key: w.key, Bare: w.bare, Off: w.model.Off(w.call, w.forced)}
+	if !w.plain || w.model.Adaptive && !called(w.req) {
 		w.conversation.Dialect = dialect
 	}
 	err := w.conversation.Write(ctx, w.call, w.emulatesJSON())
@@ -167,6 +173,11 @@ func (w *writer) messages(ctx context.Context) error {
 	return err
 }
 
+// called reports whether a conversation has calls of tools.
+func called(req *chat.Request) bool {
+	return slices.ContainsFunc(req.Messages, func(m chat.Message) bool { return len(m.ToolCalls) > 0 })
+}
+
 // tools lists the functions and says how free the model is to call them.
 func (w *writer) tools() error {
 	c := &toolConfig{}
@@ -174,17 +185,21 @@ func (w *writer) tools() error {
 		c.Tools = append(c.Tools, tool{toolSpec{t.Name, t.Description, inputSchema{t.InputSchema}, t.Strict}})
 	})
 	w.out.ToolConfig = c
+	if err != nil {
+		return err
+	}
+	choice, err := w.model.Choose(w.req)
 	if err == nil {
-		w.choose(claude.ChoiceOf(w.req))
+		w.choose(choice)
 	}
 	return err
 }
 
-// choose writes the choice; nil is the default. Converse cannot ask for one call at a time. Claude can, in its
+// choose writes the choice; nil is the default. Converse cannot ask for one call at a time, or for none. Claude can, in its
 // own member, which must then be the only one that speaks of a choice.
 func (w *writer) choose(choice *claude.ToolChoice) {
 	w.forced = choice.Forced()
-	if choice != nil && choice.Alone {
+	if choice != nil && (choice.Alone || choice.Type == "none") {
 		if w.claude {
 			w.out.Additional.ToolChoice = choice
 			return
@@ -215,6 +230,12 @@ func (w *writer) think() {
 	in.MaxTokens = t.Max
 	in.Temperature, in.TopP = w.model.Sample(w.call, t.Thinking)
 	w.out.Additional.Thinking, w.out.Output.Effort = t.Thinking, t.Effort
+	if w.conversation.Thoughts() > 0 {
+		var bound bool
+		if w.out.Additional.Thinking, bound = w.model.Bind(t.Thinking); bound {
+			w.out.Additional.Features = []string{claude.BindingFeature}
+		}
+	}
 }
 
 // effort translates reasoning_effort for the models of other vendors, and drops it for those that have no

@@ -7,7 +7,7 @@
 // types: it implements Wire to write a conversation, and feeds a Builder with what it reads from a reply.
 //
 // Where to look: model.go has what each generation accepts, conversation.go the messages of a request, tools.go the
-// functions and the choice among them, reply.go the events, stop reasons, errors and figures of a reply, turn.go the
+// functions and the choice among them, history.go which thinking of earlier turns goes back, reply.go the events, stop reasons, errors and figures of a reply, turn.go the
 // thinking that is kept between two requests, jsontext.go the emulation of response_format.
 //
 // HTTP, credentials, framing and the wire types of one API belong to the adapters.

@@ -16,6 +16,7 @@ import (
 const (
 	roleUser      = "user"
 	roleAssistant = "assistant"
+	roleSystem    = "system"
 )
 
 // Message is one turn of a conversation. Both APIs write it alike; B is a content block of one of them.
@@ -47,7 +48,7 @@ type Wire[B any] interface {
 }
 
 // Conversation writes the messages of one call by the rules of the dialect: system messages go to the front,
-// wherever they stand; messages of one role that follow each other are one turn; results of tools belong to
+// wherever they stand, or stay behind the user's turn where the model knows that; messages of one role that follow each other are one turn; results of tools belong to
 // the user; the first turn is the user's; no text is blank.
 //
 // A Conversation serves one call. The order of use is Write, then Unsigned, since whether the
@@ -56,6 +57,16 @@ type Conversation[B any] struct {
 	Wire Wire[B]
 	// Dialect names the API whose signed thinking may be put back; see RecallTurn. If it is empty, none is.
 	Dialect string
+	// Model decides how much thinking goes back: that of all turns, or that of the exchange in progress.
+	Model Model
+	// Key stands for the key of the upstream: some models read only what was thought under the same.
+	Key string
+	// Off says that the model does not think about this call, so that no thinking goes back.
+	Off bool
+	// Bare leaves the thinking of earlier turns out: the vendor has refused it.
+	Bare bool
+	// InPlace says that the API takes system messages between the others. Otherwise they all go to the front.
+	InPlace bool
 
 	// System and Messages are the result of Write.
 	System   []B
@@ -64,7 +75,17 @@ type Conversation[B any] struct {
 	answered bool   // there is a turn of the assistant
 	signed   bool   // the last of them starts with signed thinking
 	tail     string // the text that ends the last of them; empty if it ends with another block
+	past     history
+	thoughts int  // blocks of thinking that were written
+	opened   bool // the first turn is one of the assistant, with thinking
+	later    []B  // system messages that wait for the end of the user's turn
 }
+
+// Thoughts returns how many blocks of thinking were written.
+func (c *Conversation[B]) Thoughts() int { return c.thoughts }
+
+// Place returns where the reply stands in the conversation.
+func (c *Conversation[B]) Place() Place { return c.past.place }
 
 // Write fills System and Messages. If the JSON of the reply is emulated, an instruction is added to the system messages;
 // see Model.EmulatesJSON. Images that the API does not take are refused, and so is a conversation without any text.
@@ -73,6 +94,9 @@ type Conversation[B any] struct {
 // images, marks for a cache.
 func (c *Conversation[B]) Write(ctx context.Context, call *provider.Call, emulated bool) error {
 	messages := call.Request.Messages
+	if c.Dialect != "" && c.Model.Adaptive && !c.Off {
+		c.recall(ctx, call)
+	}
 	last := lastUser(messages)
 	for i := range messages {
 		m := &messages[i]
@@ -81,16 +105,10 @@ func (c *Conversation[B]) Write(ctx context.Context, call *provider.Call, emulat
 		}
 		switch m.Role {
 		case chat.RoleSystem:
-			caches := m.Caches()
-			for j, p := range m.Content.Parts() {
-				if !p.IsImage() {
-					c.System = c.appendText(c.System, p.Text())
-				}
-				c.cache(call, c.System, caches, j)
-			}
-			c.cache(call, c.System, caches, chat.NoPart)
+			c.system(call, m)
 		case chat.RoleAssistant:
-			c.assistant(ctx, call, m, i > last)
+			turn, used := c.turn(ctx, call, i, i > last)
+			c.assistant(call, m, turn, used)
 		case chat.RoleTool:
 			result := []B{c.Wire.Result(m)}
 			for j := range m.Caches() { // of a part, or of the message: it is one block
@@ -105,6 +123,7 @@ func (c *Conversation[B]) Write(ctx context.Context, call *provider.Call, emulat
 			c.add(roleUser, blocks...)
 		}
 	}
+	c.instruct()
 	if emulated {
 		c.System = append(c.System, c.Wire.Text(JSONInstruction(call.Request.Format)))
 	}
@@ -113,6 +132,50 @@ func (c *Conversation[B]) Write(ctx context.Context, call *provider.Call, emulat
 	}
 	c.trim()
 	return nil
+}
+
+// system writes a system message: to the front, or behind the turn of the user in which it stands.
+func (c *Conversation[B]) system(call *provider.Call, m *chat.Message) {
+	to := &c.System
+	if c.InPlace && len(c.Messages) > 0 {
+		to = &c.later
+	}
+	caches := m.Caches()
+	for j, p := range m.Content.Parts() {
+		if !p.IsImage() {
+			*to = c.appendText(*to, p.Text())
+		}
+		c.cache(call, *to, caches, j)
+	}
+	c.cache(call, *to, caches, chat.NoPart)
+}
+
+// instruct writes the system messages that wait, before a turn of the assistant or at the end. The vendor takes them after
+// a turn of the user only. Without one, at the end, they are the user's: they are what is to be answered.
+func (c *Conversation[B]) instruct() {
+	if len(c.later) == 0 {
+		return
+	}
+	if c.Messages[len(c.Messages)-1].Role == roleUser {
+		c.Messages = append(c.Messages, Message[B]{roleSystem, c.later})
+	} else {
+		c.add(roleUser, c.later...)
+	}
+	c.later = nil
+}
+
+// turn returns what is known of a turn of the assistant, and whether its thinking goes back. Models that do not think
+// adaptively ignore the thinking of earlier exchanges, so only that of the current one is looked for.
+func (c *Conversation[B]) turn(ctx context.Context, call *provider.Call, at int, current bool) (*Turn, bool) {
+	switch {
+	case c.Dialect == "" || c.Off:
+		return nil, false
+	case c.Model.Adaptive:
+		return c.past.find(at)
+	case !current || c.Bare:
+		return nil, false
+	}
+	return RecallTurn(ctx, call, c.Dialect, &call.Request.Messages[at]), true
 }
 
 // lastUser returns the index of the last user message, or -1. The exchange of tool calls after it is still
@@ -144,24 +207,23 @@ func (c *Conversation[B]) add(role string, blocks ...B) {
 	c.Messages = append(c.Messages, Message[B]{role, blocks})
 }
 
-// assistant writes an earlier reply. In the exchange under way, its signed thinking is put back in its
-// place. Claude ignores the thinking of earlier exchanges, so it is left out.
+// assistant writes an earlier reply. turn is what it was made of; it may be nil. If used is set, its signed thinking is put
+// back in its place. Otherwise only the order of the rest is that of the turn: what stands before later thinking must not
+// depend on whether earlier thinking is there.
 //
 // Messages of the assistant that follow each other are one turn, and only its first block decides
 // whether it is signed.
-func (c *Conversation[B]) assistant(ctx context.Context, call *provider.Call, m *chat.Message, current bool) {
-	var turn *Turn
-	if current && c.Dialect != "" {
-		turn = RecallTurn(ctx, call, c.Dialect, m)
-	}
+func (c *Conversation[B]) assistant(call *provider.Call, m *chat.Message, turn *Turn, used bool) {
 	var blocks []B
 	var signed bool
 	var tail string
 	for _, p := range turn.Arrange(m) {
 		switch {
+		case p.State != nil && !used:
 		case p.State != nil:
 			signed, tail = signed || len(blocks) == 0, ""
 			blocks = append(blocks, c.Wire.Thinking(p.State))
+			c.thoughts++
 		case p.Call != nil:
 			blocks, tail = append(blocks, c.Wire.Call(p.Call)), ""
 		case strings.TrimSpace(p.Text) != "":
@@ -174,6 +236,8 @@ func (c *Conversation[B]) assistant(ctx context.Context, call *provider.Call, m 
 	for j := range m.Caches() { // where its parts end is not known any more
 		c.cache(call, blocks, m.Caches(), j)
 	}
+	c.instruct()
+	c.opened = c.opened || len(c.Messages) == 0 && used
 	c.tail = tail
 	if n := len(c.Messages); n == 0 || c.Messages[n-1].Role != roleAssistant {
 		c.answered, c.signed = true, signed
@@ -295,6 +359,9 @@ func (c *Conversation[B]) begin() error {
 		return fault.New(fault.Invalid, "messages holds no text: this model needs some to answer").At("messages")
 	case len(c.Messages) == 0: // instructions alone are the question
 		c.Messages = []Message[B]{{roleUser, c.System}}
+		c.System = nil
+	case c.opened && len(c.System) > 0: // as it was when the first turn was made
+		c.Messages = append([]Message[B]{{roleUser, c.System}}, c.Messages...)
 		c.System = nil
 	case c.Messages[0].Role != roleUser:
 		first := Message[B]{roleUser, []B{c.Wire.Text("(The conversation begins with your reply.)")}}

@@ -23,6 +23,14 @@ type Model struct {
 	// Idle is the thinking type that turns thinking off. It is empty for models that think only when asked,
 	// and Always for models that cannot stop thinking.
 	Idle string
+	// Binds is whether the model checks thinking that comes back: everything before it must be what it was. If
+	// Account is set, it must come back to the account that made it, too
+	// (platform.claude.com/docs/en/build-with-claude/preserved-thinking).
+	Binds, Account bool
+	// Instructs is whether system messages may stand between the others. For other models they go to the front.
+	Instructs bool
+	// Unforced is whether the model refuses to be told that it must call a tool.
+	Unforced bool
 }
 
 // Always is the Idle of models that always think.
@@ -51,9 +59,17 @@ func ModelOf(name string) (Model, bool) {
 	}
 	// Lines that came after the table, and names without a number such as claude-opus-latest.
 	if line == "fable" || line == "mythos" || version == 0 {
-		return Model{Adaptive: true, Structured: true, Idle: Always}, true
+		m := Model{Adaptive: true, Structured: true, Idle: Always}
+		m.Binds = version > 50 || line != "fable" && line != "mythos"
+		m.Account, m.Unforced = line == "sonnet" || line == "haiku", m.Binds && line != "haiku"
+		m.Instructs = m.Binds || version == 50
+		return m, true
 	}
-	return Model{Adaptive: version >= 46, Samples: version <= 46, Structured: version >= 45, Idle: idle(line, version)}, true
+	m := Model{Adaptive: version >= 46, Samples: version <= 46, Structured: version >= 45, Idle: idle(line, version)}
+	m.Binds, m.Account = version >= 55, version >= 55 && line != "opus"
+	m.Instructs = m.Binds || line == "opus" && version >= 48
+	m.Unforced = m.Binds && line != "haiku"
+	return m, true
 }
 
 // efforts returns the efforts of the model, without none, which turns thinking off. The first generation that was told an
@@ -97,9 +113,32 @@ var budgets = map[chat.Effort]int{chat.EffortMinimal: leastThought, chat.EffortL
 
 // Thinking is the thinking member of a request. Converse passes it to Claude unchanged, so both APIs use it.
 type Thinking struct {
-	Type    string `json:"type"`
-	Budget  int    `json:"budget_tokens,omitempty"`
-	Display string `json:"display,omitempty"`
+	Type    string   `json:"type"`
+	Budget  int      `json:"budget_tokens,omitempty"`
+	Display string   `json:"display,omitempty"`
+	Binding *Binding `json:"block_binding,omitempty"`
+}
+
+// Binding says what becomes of thinking that comes back and does not fit what stands before it.
+type Binding struct {
+	Mismatch string `json:"prefix_mismatch_behavior"` // drop_block or error
+}
+
+// BindingFeature is the beta feature without which the vendor refuses a Binding.
+const BindingFeature = "thinking-binding-controls-2026-08-01"
+
+// Bind returns the thinking of a call that has thinking of earlier turns in it: if some of it does not fit after all, the
+// vendor is to drop it, instead of refusing the call. t may be nil. It reports false if the model knows no such thing, or
+// if it does not think about this call.
+func (m Model) Bind(t *Thinking) (*Thinking, bool) {
+	switch {
+	case !m.Binds || t != nil && t.Type != "adaptive":
+		return t, false
+	case t == nil: // what is the default of these models
+		t = &Thinking{Type: "adaptive"}
+	}
+	t.Binding = &Binding{Mismatch: "drop_block"}
+	return t, true
 }
 
 // Thought says how a model is to think about one call.
@@ -120,8 +159,8 @@ func (m Model) Think(call *provider.Call, bound int, forced, unsigned bool) Thou
 	thought := Thought{Max: bound}
 	switch {
 	case forced:
-		// Thinking that is on by default must be turned off. Models that always think are left to refuse the
-		// call: the caller learns the reason from the vendor.
+		// Thinking that is on by default must be turned off. Models that cannot are refused by ChoiceOf, or left to
+		// refuse the call themselves: the caller learns the reason from the vendor.
 		if m.Idle != Always && (m.Adaptive || effort != "") {
 			thought = m.rest(bound)
 		}
@@ -140,6 +179,11 @@ func (m Model) Think(call *provider.Call, bound int, forced, unsigned bool) Thou
 		return m.budget(call, bound, unsigned)
 	}
 	return thought
+}
+
+// Off reports whether the model does not think about a call at all. Then it wants no thinking of earlier turns either.
+func (m Model) Off(call *provider.Call, forced bool) bool {
+	return m.Idle == "disabled" && (forced || call.Thinks && call.Request.ReasoningEffort == chat.EffortNone)
 }
 
 // rest turns thinking off. Models that always think get the lowest effort instead.

@@ -10,6 +10,7 @@ import (
 func TestModelOf(t *testing.T) {
 	t.Parallel()
 	older := claude.Model{Samples: true}
+	newest := claude.Model{Adaptive: true, Structured: true, Idle: claude.Always, Binds: true, Instructs: true, Unforced: true}
 	structured := claude.Model{Samples: true, Structured: true}
 	for name, want := range map[string]claude.Model{
 		"claude-3-haiku-20240307":                      older,
@@ -24,16 +25,18 @@ func TestModelOf(t *testing.T) {
 		"anthropic.claude-opus-4-6-v1":                 {Adaptive: true, Samples: true, Structured: true},
 		"anthropic/claude-sonnet-4.6":                  {Adaptive: true, Samples: true, Structured: true},
 		"claude-opus-4-7":                              {Adaptive: true, Structured: true},
-		"claude-opus-4-8":                              {Adaptive: true, Structured: true},
-		"claude-opus-5":                                {Adaptive: true, Structured: true, Idle: "disabled"},
+		"claude-opus-4-8":                              {Adaptive: true, Structured: true, Instructs: true},
+		"claude-opus-5":                                {Adaptive: true, Structured: true, Idle: "disabled", Instructs: true},
 		"claude-sonnet-5@20260630":                     {Adaptive: true, Structured: true, Idle: "disabled"},
-		"claude-haiku-5-5":                             {Adaptive: true, Structured: true, Idle: "disabled"},
-		"claude-sonnet-5-5":                            {Adaptive: true, Structured: true, Idle: "between_tools"},
-		"CLAUDE-OPUS-5-5":                              {Adaptive: true, Structured: true, Idle: claude.Always},
-		"claude-fable-5":                               {Adaptive: true, Structured: true, Idle: claude.Always},
+		"claude-haiku-5-5":                             {Adaptive: true, Structured: true, Idle: "disabled", Binds: true, Account: true, Instructs: true},
+		"claude-sonnet-5-5":                            {Adaptive: true, Structured: true, Idle: "between_tools", Binds: true, Account: true, Instructs: true, Unforced: true},
+		"CLAUDE-OPUS-5-5":                              newest,
+		"claude-fable-5":                               {Adaptive: true, Structured: true, Idle: claude.Always, Instructs: true},
+		"claude-fable-5-1":                             newest,
+		"anthropic.claude-mythos-5-2":                  newest,
 		"claude-mythos-preview":                        {Adaptive: true, Structured: true, Idle: claude.Always},
-		"claude-opus-7":                                {Adaptive: true, Structured: true, Idle: claude.Always},
-		"claude-opus-latest":                           {Adaptive: true, Structured: true, Idle: claude.Always},
+		"claude-opus-7":                                newest,
+		"claude-opus-latest":                           newest,
 	} {
 		if got, ok := claude.ModelOf(name); got != want || !ok {
 			t.Errorf("ModelOf(%q) = %+v, %t, want %+v", name, got, ok, want)

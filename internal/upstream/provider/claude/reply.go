@@ -2,8 +2,14 @@ package claude
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"hash"
+	"io"
 	"net/http"
+	"regexp"
 	"slices"
 
 	"sluice/internal/prompt/chat"
@@ -43,24 +49,25 @@ var errorStatus = map[string]int{
 func ErrorStatus(kind string) int { return errorStatus[kind] }
 
 // Figures are the token counts of a reply. Input has neither the tokens read from a cache nor those written
-// to it; Output includes Thinking.
+// to it; CacheWritten includes those that are kept for an hour, CacheHour; Output includes Thinking.
 // This is how both APIs count; chat.Usage has disjoint parts instead.
 type Figures struct {
-	Input, CacheRead, CacheWritten int
-	Output, Thinking               int
+	Input, CacheRead, CacheWritten, CacheHour int
+	Output, Thinking                          int
 }
 
 // Usage translates the figures and reports whether there are any. Tokens that were written to a cache were
 // read as part of the prompt, and count as such. Figures out of range are clamped, so that an upstream's
 // error does not become a caller's bill.
 func (f Figures) Usage() (chat.Usage, bool) {
-	out := provider.ClampTokens(f.Output)
+	out, written := provider.ClampTokens(f.Output), provider.ClampTokens(f.CacheWritten)
 	u := chat.Usage{
-		Prompt:    provider.ClampTokens(f.Input) + provider.ClampTokens(f.CacheWritten),
-		Cached:    provider.ClampTokens(f.CacheRead),
-		Reasoning: min(provider.ClampTokens(f.Thinking), out),
+		Prompt:       provider.ClampTokens(f.Input) + written,
+		Cached:       provider.ClampTokens(f.CacheRead),
+		Reasoning:    min(provider.ClampTokens(f.Thinking), out),
+		CacheWrite1h: min(provider.ClampTokens(f.CacheHour), written),
 	}
-	u.Completion = out - u.Reasoning
+	u.Completion, u.CacheWrite5m = out-u.Reasoning, written-u.CacheWrite1h
 	return u, u.Total() > 0
 }
 
@@ -78,6 +85,8 @@ type Builder struct {
 	names ToolNames
 	json  *JSONText // nil unless JSON is emulated
 	turn  Turn
+	place Place
+	text  hash.Hash // of the reply's text; nil unless every later turn needs the thinking
 
 	blocks   []block // those that have started and not ended; seldom more than one
 	calls    int     // how many calls have started
@@ -111,12 +120,30 @@ func (b *Builder) Start(ctx context.Context, call *provider.Call, dialect string
 	}
 }
 
+// Follow says where the reply stands in its conversation; see Conversation.Place. It is called after Start.
+func (b *Builder) Follow(p Place) {
+	if b.place = p; p.all {
+		b.text = sha256.New()
+	}
+}
+
+// Parted notes that the vendor has dropped thinking of earlier turns. That of this reply was made without it, and goes back
+// without it, too. It must be called before the reply ends.
+func (b *Builder) Parted() {
+	b.place.from = b.place.rank
+	b.call.Omit("thinking")
+}
+
 // Pull returns the next event, as Pending.Pull does. The turn is kept before the finish reason is handed out:
 // a caller who has seen it may send the results of the calls at once.
 func (b *Builder) Pull(read func() error) (*provider.Event, error) {
 	ev, err := b.Pending.Pull(read)
 	if err == nil && ev.Kind == provider.Finish {
-		b.turn.Keep(b.ctx, b.call)
+		var text [sha256.Size]byte
+		if b.text != nil {
+			b.text.Sum(text[:0])
+		}
+		b.turn.Keep(b.ctx, b.call, b.place, text)
 	}
 	return ev, err
 }
@@ -130,6 +157,9 @@ func (b *Builder) Text(s string) {
 	}
 	if s != "" {
 		b.turn.Add(TurnBlock{Size: len(s)})
+		if b.text != nil {
+			_, _ = io.WriteString(b.text, s)
+		}
 		b.Push(provider.Event{Kind: provider.Text, Text: s})
 	}
 }
@@ -232,4 +262,39 @@ func (b *Builder) PushUsage(f Figures) {
 	if usage, ok := f.Usage(); ok {
 		b.Push(provider.Event{Kind: provider.Usage, Usage: usage})
 	}
+}
+
+// thinkingError marks the fault of a call that had thinking of earlier turns in it.
+type thinkingError struct{ error }
+
+// Unwrap makes the fault visible to errors.Is and errors.As.
+func (e *thinkingError) Unwrap() error { return e.error }
+
+// WithThinking marks an error of a call that had thinking of earlier turns in it.
+func WithThinking(err error) error { return &thinkingError{err} }
+
+// RefusesThinking reports whether an error that WithThinking has marked says that the vendor refuses the thinking, or
+// knows nothing of Binding, as some resellers of its models. Without the thinking the call may succeed.
+func RefusesThinking(err error) bool {
+	e, ok := errors.AsType[*thinkingError](err)
+	if !ok {
+		return false
+	}
+	r, ok := errors.AsType[*provider.Refusal](err)
+	return ok && r.Status == http.StatusBadRequest && aboutThinking.MatchString(e.Error())
+}
+
+// aboutThinking matches what the vendor says of thinking that it does not take back.
+var aboutThinking = regexp.MustCompile(`(?i)bound to a different (conversation|account|organization)|signature.{0,40}\bthinking\b|thinking.{0,40}\bsignature|block_binding|` + BindingFeature)
+
+// KeyName returns what stands for a key of an upstream in kept turns.
+func KeyName(key string) string {
+	sum := sha256.Sum256([]byte("thinking " + key))
+	return hex.EncodeToString(sum[:6])
+}
+
+// BindsToKey reports whether the thinking of a model, given by the upstream's name, is of use under the same key only.
+func BindsToKey(upstream string) bool {
+	m, _ := ModelOf(upstream)
+	return m.Account
 }

@@ -90,6 +90,15 @@ func ChoiceOf(req *chat.Request) *ToolChoice {
 	return &ToolChoice{Type: "auto", Alone: true}
 }
 
+// Choose is ChoiceOf for a model: it refuses what the model does.
+func (m Model) Choose(req *chat.Request) (*ToolChoice, error) {
+	choice := ChoiceOf(req)
+	if m.Unforced && choice.Forced() {
+		return nil, fault.New(fault.Invalid, "This model decides itself whether it calls a tool: tool_choice must be auto or none. Ask for the call in the prompt, or use a model that can be forced, such as Claude Haiku 5.5, Opus 5 or Sonnet 5.").At("tool_choice")
+	}
+	return choice, nil
+}
+
 // Forced reports whether the model must call a tool. c may be nil.
 func (c *ToolChoice) Forced() bool { return c != nil && (c.Type == "any" || c.Type == "tool") }
 

@@ -2,6 +2,7 @@ package claude
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"slices"
 
@@ -12,11 +13,18 @@ import (
 // Turn records the order in which a model wrote text, tool calls and signed thinking. Claude wants its
 // thinking back, unchanged and in its place, together with the results of the calls. The standard fields of
 // a message carry only text and calls, so the turn is kept under the ids of the calls and found again when
-// they are answered. Its JSON is stored: a change to the tags loses turns that are under way.
+// they are answered. A turn without calls is kept under a digest of the conversation. Its JSON is stored: a change to the tags loses turns that are under way.
 type Turn struct {
 	Dialect string      `json:"dialect"` // the API whose form State has
 	Model   string      `json:"model"`   // the upstream's name; a signature is valid for this model only
 	Blocks  []TurnBlock `json:"blocks"`
+
+	// What the vendor checks when the thinking comes back; see Place. Turns that are kept for the exchange in progress
+	// alone have none of it.
+	Before string `json:"before,omitempty"` // a digest of what stood before the turn
+	Key    string `json:"key,omitempty"`    // stands for the key of the upstream
+	Rank   int    `json:"rank,omitempty"`
+	From   int    `json:"from,omitempty"`
 }
 
 // TurnBlock is one block of a turn: exactly one of its fields is set.
@@ -35,21 +43,31 @@ func (t *Turn) Add(b TurnBlock) {
 	t.Blocks = append(t.Blocks, b)
 }
 
-// Keep stores the turn under the id of each of its calls. It stores nothing if the turn has no signed
+// Keep stores the turn under the id of each of its calls or, if it has none and every later turn needs it, under a digest
+// of the conversation that it ends. text is the hash of the reply's text. Keep stores nothing if the turn has no signed
 // thinking or the call has no memory. An error is ignored: a turn that is not found again is treated like
 // one that has expired.
-func (t *Turn) Keep(ctx context.Context, call *provider.Call) {
+func (t *Turn) Keep(ctx context.Context, call *provider.Call, p Place, text [sha256.Size]byte) {
 	if call.Memory == nil || !t.signed() {
 		return
+	}
+	keep := call.Memory.Keep
+	if p.all {
+		keep, t.Before, t.Key, t.Rank, t.From = call.Memory.KeepLong, p.before.short(), p.key, p.rank, p.from
 	}
 	state, err := json.Marshal(t)
 	if err != nil {
 		return
 	}
+	called := false
 	for _, b := range t.Blocks {
 		if b.Call != "" {
-			_ = call.Memory.Keep(ctx, b.Call, state)
+			called = true
+			_ = keep(ctx, b.Call, state)
 		}
+	}
+	if p.all && !called {
+		_ = keep(ctx, p.before.answer(text, nil).name(), state)
 	}
 }
 
@@ -69,8 +87,13 @@ func RecallTurn(ctx context.Context, call *provider.Call, dialect string, m *cha
 	if err != nil || !ok {
 		return nil
 	}
+	return readTurn(state, dialect, call.Upstream)
+}
+
+// readTurn reads a turn that was kept. It returns nil if it cannot, or if another API or another model wrote it.
+func readTurn(state []byte, dialect, model string) *Turn {
 	var t Turn
-	if json.Unmarshal(state, &t) != nil || t.Dialect != dialect || t.Model != call.Upstream {
+	if json.Unmarshal(state, &t) != nil || t.Dialect != dialect || t.Model != model {
 		return nil
 	}
 	return &t

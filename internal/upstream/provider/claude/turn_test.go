@@ -36,7 +36,7 @@ func TestTurn(t *testing.T) {
 		turn.Add(b)
 	}
 	call := &provider.Call{Upstream: "m", Memory: providertest.NewMemory()}
-	turn.Keep(t.Context(), call)
+	turn.Keep(t.Context(), call, claude.Place{}, [32]byte{})
 	message := func(text, ids string) *chat.Message {
 		m := &chat.Message{Role: chat.RoleAssistant, Content: chat.Text(text)}
 		for _, id := range strings.Fields(ids) {
@@ -81,7 +81,7 @@ func TestTurnUnsigned(t *testing.T) {
 	turn.Add(claude.TurnBlock{Size: 3})
 	turn.Add(claude.TurnBlock{Call: "a"})
 	call := &provider.Call{Upstream: "m", Memory: providertest.NewMemory()}
-	turn.Keep(t.Context(), call)
+	turn.Keep(t.Context(), call, claude.Place{}, [32]byte{})
 	if got := claude.RecallTurn(t.Context(), call, "x", &chat.Message{ToolCalls: []chat.ToolCall{{ID: "a"}}}); got != nil {
 		t.Errorf("RecallTurn = %+v, want nothing kept", got)
 	}

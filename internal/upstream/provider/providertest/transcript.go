@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -211,5 +212,45 @@ func (s transcripts) FindState(_ context.Context, id []byte, _ time.Time) ([]byt
 	return s[string(id)], nil
 }
 
+func (s transcripts) FindStates(_ context.Context, ids [][]byte, now time.Time) (found []continuation.State, _ error) {
+	for _, id := range ids {
+		if sealed, ok := s[string(id)]; ok {
+			found = append(found, continuation.State{ID: id, Sealed: sealed, ExpiresAt: now.AddDate(1, 0, 0)})
+		}
+	}
+	return found, nil
+}
+
+func (transcripts) RenewStates(context.Context, [][]byte, time.Time, time.Time) error { return nil }
+
 // NewMemory returns an empty memory of one account.
 func NewMemory() *continuation.Memory { return continuation.New(transcripts{}, nil).For("account") }
+
+// Memories is what is kept for one account, over many calls. It is not safe for use from several goroutines.
+type Memories struct {
+	transcripts
+	order []string // the ids of states, in the order in which they were kept
+}
+
+// KeepState implements continuation.Store.
+func (m *Memories) KeepState(ctx context.Context, st *continuation.State, most continuation.Bound) error {
+	m.order = append(m.order, string(st.ID))
+	return m.transcripts.KeepState(ctx, st, most)
+}
+
+// Memory returns the memory for one call.
+func (m *Memories) Memory() *continuation.Memory {
+	if m.transcripts == nil {
+		m.transcripts = transcripts{}
+	}
+	return continuation.New(m, nil).For("account")
+}
+
+// Forget deletes the state that was kept as number i, from 0.
+func (m *Memories) Forget(i int) { delete(m.transcripts, m.order[i]) }
+
+// Restore adds what is kept here to others.
+func (m *Memories) Restore(to *Memories) {
+	maps.Copy(to.transcripts, m.transcripts)
+	to.order = append(to.order, m.order...)
+}
