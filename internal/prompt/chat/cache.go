@@ -33,6 +33,30 @@ func mayCache(raw []byte) bool {
 	}
 }
 
+// Beside returns the names of what a message of a chat completion has beside what other dialects can say: marks for the
+// cache of OpenAI, the sound of an earlier reply, and a refusal next to a content. Nearly every message has nothing.
+func (m *Message) Beside() (names []string) {
+	if bytes.Contains(m.raw, []byte(`"prompt_cache_breakpoint"`)) {
+		for w := ValueOf(m.raw).Member("content").Walk(); w.Next(); {
+			if !w.Value.Member("prompt_cache_breakpoint").Null() && names == nil {
+				names = []string{"content[].prompt_cache_breakpoint"}
+			}
+		}
+	}
+	if m.Role != RoleAssistant {
+		return names
+	}
+	if bytes.Contains(m.raw, []byte(`"audio"`)) && ValueOf(m.raw).Member("audio").Kind() == '{' {
+		names = append(names, "audio")
+	}
+	if bytes.Contains(m.raw, []byte(`"refusal"`)) {
+		if v := ValueOf(m.raw); !v.Member("content").Null() && v.Member("refusal").IsText() && !v.Member("refusal").Is("") {
+			names = append(names, "refusal")
+		}
+	}
+	return names
+}
+
 // Caches returns the cache_control of the parts of a message by their indexes, and that of the message under NoPart; nil if
 // there are none, as in nearly every message.
 func (m *Message) Caches() map[int]Cache {

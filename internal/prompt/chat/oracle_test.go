@@ -136,8 +136,8 @@ func checkDecoded(t testing.TB, r *Request) {
 		case []any:
 			for j, part := range c {
 				p := part.(map[string]any)
-				if p["type"] == "text" {
-					texts = append(texts, p["text"].(string))
+				if p["type"] == "text" || p["type"] == "refusal" {
+					texts = append(texts, p[p["type"].(string)].(string))
 					continue
 				}
 				if p["type"] != "image_url" {
