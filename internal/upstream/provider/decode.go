@@ -115,7 +115,8 @@ type wireUsage struct {
 	Completion    int             `json:"completion_tokens"`
 	Total         json.RawMessage `json:"total_tokens"`
 	PromptDetails struct {
-		Cached int `json:"cached_tokens"`
+		Cached  int `json:"cached_tokens"`
+		Written int `json:"cache_write_tokens"`
 	} `json:"prompt_tokens_details"`
 	CompletionDetails struct {
 		Reasoning int `json:"reasoning_tokens"`
@@ -199,7 +200,15 @@ func ReadUsage(raw []byte) (chat.Usage, bool) {
 	if r := w.CompletionDetails.Reasoning; r > 0 && string(w.Total) == strconv.Itoa(w.Prompt+w.Completion+r) {
 		w.Completion += r // xAI does not include them, as its total shows
 	}
-	return Disjoint(w.Prompt, w.PromptDetails.Cached, w.Completion, w.CompletionDetails.Reasoning), true
+	u := Disjoint(w.Prompt, w.PromptDetails.Cached, w.Completion, w.CompletionDetails.Reasoning)
+	return Written(u, w.PromptDetails.Written), true
+}
+
+// Written returns figures with the tokens that OpenAI has written to its cache. They are part of the prompt, and stay there
+// for half an hour at least, which is nearest to the five minutes of others: what outlives an hour is counted, and priced, apart.
+func Written(u chat.Usage, tokens int) chat.Usage {
+	u.CacheWrite5m = min(ClampTokens(tokens), u.Prompt)
+	return u
 }
 
 // Disjoint returns figures of a wire on which the prompt includes its cached tokens and the completion its reasoning. The

@@ -191,9 +191,11 @@ func TestDecoderFaults(t *testing.T) {
 func TestReadUsage(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]chat.Usage{
-		`{"prompt_tokens":7,"completion_tokens":0}`:                                             {Prompt: 7},
-		`{"prompt_tokens":7,"completion_tokens":9,"total_tokens":1}`:                            {Prompt: 7, Completion: 9},
-		`{"prompt_tokens":7,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":7}}`: {Cached: 7, Completion: 9},
+		`{"prompt_tokens":7,"completion_tokens":0}`:                                                                    {Prompt: 7},
+		`{"prompt_tokens":7,"completion_tokens":9,"total_tokens":1}`:                                                   {Prompt: 7, Completion: 9},
+		`{"prompt_tokens":7,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":7}}`:                        {Cached: 7, Completion: 9},
+		`{"prompt_tokens":7,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":2,"cache_write_tokens":4}}`: {Prompt: 5, Cached: 2, CacheWrite5m: 4, Completion: 9},
+		`{"prompt_tokens":7,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":2,"cache_write_tokens":9}}`: {Prompt: 5, Cached: 2, CacheWrite5m: 5, Completion: 9},
 	} {
 		if got, ok := provider.ReadUsage([]byte(raw)); !ok || got != want {
 			t.Errorf("ReadUsage(%s) = %+v, %t, want %+v", raw, got, ok, want)
