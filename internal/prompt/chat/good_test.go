@@ -190,7 +190,7 @@ func TestNeedsApproval(t *testing.T) {
 func TestParseMessages(t *testing.T) {
 	t.Parallel()
 	r := good(t, "tool exchange")
-	calls := []ToolCall{{"call_1", "weather", `{"city":"Bern"}`}, {"call_2", "time", ""}}
+	calls := []ToolCall{{ID: "call_1", Name: "weather", Arguments: `{"city":"Bern"}`}, {ID: "call_2", Name: "time"}}
 	if diff := cmp.Diff(calls, r.Messages[1].ToolCalls); diff != "" {
 		t.Errorf("tool calls differ (-want +got):\n%s", diff)
 	}

@@ -48,6 +48,7 @@ type ToolCall struct {
 	ID        string // unique within its message, not within the conversation
 	Name      string
 	Arguments string // JSON text, as the model wrote it; any text for a custom tool
+	Custom    bool   // it is a call of a custom tool
 }
 
 // Content is the content of a message: a text, or parts. It keeps the caller's JSON and unescapes it

@@ -171,7 +171,7 @@ func checkDecoded(t testing.TB, r *Request) {
 			if w["type"] == "custom" {
 				f, arguments = w["custom"], "input"
 			}
-			if f := f.(map[string]any); (c != ToolCall{w["id"].(string), f["name"].(string), f[arguments].(string)}) {
+			if f := f.(map[string]any); (c != ToolCall{w["id"].(string), f["name"].(string), f[arguments].(string), w["type"] == "custom"}) {
 				t.Errorf("call %d of message %d of %q = %v, want %v", j, i, r.raw, c, w)
 			}
 			size += len(c.ID) + len(c.Name) + len(c.Arguments)
