@@ -86,6 +86,7 @@ type wireDelta struct {
 type wireCall struct {
 	Index    *int   `json:"index"` // nil in whole replies, and in the chunks of some upstreams
 	ID       string `json:"id"`
+	Type     any    `json:"type"` // a string
 	Function struct {
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"` // a string; some upstreams send the object itself
@@ -260,7 +261,7 @@ func (d *Decoder) call(choice int, w *wireCall) ToolPiece {
 	if w.Custom != nil {
 		w.Function.Name, w.Function.Arguments = w.Custom.Name, w.Custom.Input
 	}
-	piece := ToolPiece{Arguments: argumentsText(w.Function.Arguments), Custom: w.Custom != nil}
+	piece := ToolPiece{Arguments: argumentsText(w.Function.Arguments), Custom: w.Custom != nil || w.Type == "custom"}
 	ours := 0
 	for i := range slices.Backward(d.calls) { // the newest first: some upstreams give all calls the same index
 		c := &d.calls[i]

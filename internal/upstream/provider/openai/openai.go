@@ -85,7 +85,7 @@ func New(baseURL string, opts *Options) (*Adapter, error) {
 func (a *Adapter) address(base *url.URL, version string) {
 	if a.preset.deployments {
 		// JoinPath would return a path without a slash in front for a base that has no path.
-		base.Path = strings.TrimSuffix(strings.TrimSuffix(base.Path, "/v1"), "/openai") + "/openai"
+		base.Path = strings.TrimSuffix(strings.TrimSuffix(base.Path, "/openai/v1"), "/openai") + "/openai"
 		if version == "" {
 			base = below(base, "/v1")
 			a.preset.deployments, a.preset.limit = false, maxCompletionTokens
