@@ -53,7 +53,7 @@ func isNative(call *provider.Call) bool {
 
 // shared are the members that a chat completion and a response have in common. They are passed on as they are.
 var shared = []string{
-	"temperature", "top_p", "parallel_tool_calls", "user", "metadata", "service_tier", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",
+	"temperature", "top_p", "parallel_tool_calls", "user", "metadata", "service_tier", "prompt_cache_key", "prompt_cache_retention",
 	"safety_identifier", "moderation",
 }
 
@@ -66,7 +66,7 @@ type responseWriter struct {
 	req    *chat.Request // call.Request
 	preset *Preset
 	out    []byte
-	custom []string // ids of calls of custom tools so far
+	asked  []string // ids of calls of custom tools so far
 	unsaid bool     // a mark for the cache was not written
 }
 
@@ -115,11 +115,12 @@ func (w *responseWriter) write(ctx context.Context) ([]byte, error) {
 	} else {
 		w.call.DropEffort()
 	}
+	w.caching("prompt_cache_options", chat.ValueOf(w.req.Member("prompt_cache_options")))
 	w.tools()
 	w.text()
 	w.call.Drop("stop", "frequency_penalty", "presence_penalty", "seed", "logprobs", "top_logprobs")
 	w.call.DropCaches()
-	w.call.DropUnread(append([]string{"verbosity"}, shared...)...)
+	w.call.DropUnread(append([]string{"verbosity", "prompt_cache_options"}, shared...)...)
 	if !w.unsaid {
 		w.call.Keep("messages[].content[].prompt_cache_breakpoint")
 	}
@@ -164,7 +165,7 @@ func (w *responseWriter) input(ctx context.Context) error {
 		case chat.RoleTool:
 			w.unsaid = w.unsaid || len(m.Breakpoints()) > 0
 			kind := `{"type":"function_call_output","call_id":`
-			if slices.Contains(w.custom, m.ToolCallID) {
+			if slices.Contains(w.asked, m.ToolCallID) {
 				kind = `{"type":"custom_tool_call_output","call_id":`
 			}
 			w.item(kind, m.ToolCallID)
@@ -187,13 +188,32 @@ func (w *responseWriter) input(ctx context.Context) error {
 					return err
 				}
 				if mark := marks[j]; mark != nil {
-					w.out = append(append(append(w.out[:len(w.out)-1], `,"prompt_cache_breakpoint":`...), mark...), '}')
+					w.out = w.out[:len(w.out)-1]
+					w.caching("prompt_cache_breakpoint", chat.ValueOf(mark))
+					w.out = append(w.out, '}')
 				}
 			}
 			w.out = append(w.out, "]}"...)
 		}
 	}
 	return nil
+}
+
+// caching writes what a caller wants of the cache. In chat completions it has these two members; others of Responses name
+// what is stored at the vendor.
+func (w *responseWriter) caching(name string, v chat.Value) {
+	if v.Kind() != '{' {
+		return
+	}
+	w.out = append(append(append(w.out, `,"`...), name...), `":{`...)
+	for m := v.Walk(); m.Next(); {
+		if key := string(m.Key); (key == "mode" || key == "ttl") && m.Value.IsText() {
+			w.out = append(chat.AppendName(w.out, key), m.Value.Raw()...)
+		} else if !m.Value.Null() {
+			w.call.Omit(name)
+		}
+	}
+	w.out = append(w.out, '}')
 }
 
 // item begins an item with its first text.
@@ -232,7 +252,7 @@ func (w *responseWriter) assistant(ctx context.Context, m *chat.Message) {
 		kind, input := `{"type":"function_call","call_id":`, `,"arguments":`
 		if c.Custom {
 			kind, input = `{"type":"custom_tool_call","call_id":`, `,"input":`
-			w.custom = append(w.custom, c.ID)
+			w.asked = append(w.asked, c.ID)
 		}
 		w.item(kind, c.ID)
 		w.out = jsonscan.AppendQuoted(append(w.out, `,"name":`...), c.Name)

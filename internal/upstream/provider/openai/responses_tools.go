@@ -20,9 +20,7 @@ func (w *responseWriter) tools() {
 		case t.Function != nil:
 			w.function(t.Function)
 		case t.Custom != "":
-			w.item(`{"type":"custom","name":`, t.Custom)
-			w.flat(chat.ValueOf(t.Raw()).Member("custom"), "name")
-			w.out = append(w.out, '}')
+			w.custom(t)
 		} // the tool loop has replaced servers
 	}
 	w.out = append(w.out, ']')
@@ -45,20 +43,27 @@ func (w *responseWriter) function(f *chat.Function) {
 	w.out = append(strconv.AppendBool(append(w.out, `,"strict":`...), f.Strict), '}')
 }
 
-// flat writes the members of an object except one, behind another member. In chat completions the members of what has a type are in
-// an object that is named like the type: those of a tool in function or custom, those of a format in grammar.
-func (w *responseWriter) flat(v chat.Value, except ...string) {
-	for m := v.Walk(); v.Kind() == '{' && m.Next(); {
-		key := string(m.Key)
-		switch {
-		case slices.Contains(except, key):
-		case key == "format" && m.Value.Member("grammar").Kind() == '{':
-			w.out = append(w.out, `,"format":{"type":"grammar"`...)
-			w.flat(m.Value.Member("grammar"))
-			w.out = append(w.out, '}')
-		default:
-			w.out = append(jsonscan.AppendQuoted(append(w.out, ','), key), ':')
-			w.out = append(w.out, m.Value.Raw()...)
+// custom writes one custom tool, whose members are in an object of their own in chat completions, and those of its grammar in
+// another one.
+func (w *responseWriter) custom(t *chat.Tool) {
+	definition := chat.ValueOf(t.Raw()).Member("custom")
+	w.item(`{"type":"custom","name":`, t.Custom)
+	w.picked(definition, "description")
+	if format := definition.Given("format"); format.Exists() {
+		w.out = append(w.out, `,"format":{"type":`...)
+		w.out = jsonscan.AppendQuoted(w.out, format.Member("type").Text())
+		w.picked(format.Member("grammar"), "syntax", "definition")
+		w.out = append(w.out, '}')
+	}
+	w.out = append(w.out, '}')
+}
+
+// picked writes the texts among the members of an object that have these names, behind another member. All other members stay
+// behind: what a caller adds must not become a member of something that the vendor reads in another way.
+func (w *responseWriter) picked(v chat.Value, names ...string) {
+	for _, name := range names {
+		if text := v.Given(name); text.IsText() {
+			w.member(name, text.Raw())
 		}
 	}
 }
@@ -84,13 +89,12 @@ func (w *responseWriter) choice() {
 // allowed writes a choice among some of the tools.
 func (w *responseWriter) allowed(v chat.Value) {
 	w.out = append(w.out, `,"tool_choice":{"type":"allowed_tools"`...)
-	w.flat(v, "tools")
+	w.picked(v, "mode")
 	w.out = append(w.out, `,"tools":[`...)
 	for m := v.Member("tools").Walk(); m.Next(); {
 		kind := m.Value.Member("type").Text()
 		w.item(`{"type":`, kind)
-		w.flat(m.Value, "type", kind)
-		w.flat(m.Value.Member(kind))
+		w.picked(m.Value.Member(kind), "name")
 		w.out = append(w.out, '}')
 	}
 	w.out = append(w.out, "]}"...)
