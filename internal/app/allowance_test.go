@@ -105,8 +105,8 @@ func (d door) attempts(e *allowance.Entry) (all []attempt) {
 		all = append(all, a)
 	}
 	for _, name := range e.Fields {
-		if name == "mcp_servers" && d.name == "messages" {
-			continue // the service calls them itself
+		if name == "mcp_servers" && d.name == "messages" || e.Ours&d.dialect != 0 {
+			continue // the service calls them itself, or does what the field asks for
 		}
 		value := `"canary"`
 		switch name {

@@ -53,6 +53,7 @@ import (
 	"sluice/internal/operate/ticket"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/discovery"
+	"sluice/internal/upstream/provider/openai"
 	"sluice/internal/upstream/routing"
 	"sluice/internal/video"
 )
@@ -109,6 +110,7 @@ type App struct {
 	books    *usage.Books        // what calls consumed
 	refusals *refusal.Collector  // calls that were refused
 	pulse    *pulse.Pulse        // notices silence on streams
+	ways     *openai.Ways        // by which API models are asked, as their providers have told
 	ledger   ledger              // what accounts are using now; it is made of one of the next two
 	memory   *admission.Memory   // nil if nodes share a ledger
 	redis    *redisledger.Ledger // nil if this node counts alone
@@ -179,6 +181,7 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (*App, error) {
 		a.followAccounts,  // after loadAccounts, and before createOwner: from here on, nodes tell each other what changes
 		a.createOwner,
 		a.openHelm,       // before openCatalog: staff may have moved models to other tiers
+		a.openWays,       // after joinCluster: nodes tell each other what they learn
 		a.openCatalog,    // after listen: the description of the API has the port in it
 		a.watchLocal,     // before openSignIn and openBilling, which ask whether only this machine calls
 		a.openSignIn,     // from here on, owners are told what happens to their account
@@ -207,7 +210,7 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (*App, error) {
 func newApp(cfg *config.Config, opts *Options) *App {
 	a := &App{
 		log: slog.Default(), started: time.Now(), servers: discovery.Servers(), begun: cfg,
-		metrics: telemetry.NewMetrics(buildinfo.Version, buildinfo.Commit()), pulse: pulse.New(), hastened: make(chan struct{}),
+		metrics: telemetry.NewMetrics(buildinfo.Version, buildinfo.Commit()), pulse: pulse.New(), ways: &openai.Ways{}, hastened: make(chan struct{}),
 	}
 	if opts != nil {
 		a.opts = *opts
@@ -232,7 +235,7 @@ func (a *App) readSettings(_ context.Context, cfg *config.Config) error {
 	a.setLevel(s)
 	s.Weights.Check(a.log)
 	a.settings.Store(s)
-	return s.Connect(nil, a.pulse)
+	return s.Connect(nil, a.pulse, a.ways)
 }
 
 // openCatalog records the catalog and completes the settings. It changes them in place, which is

@@ -51,7 +51,7 @@ func (a *App) reload() error {
 	if err != nil {
 		return err
 	}
-	if err := s.Connect(old, a.pulse); err != nil {
+	if err := s.Connect(old, a.pulse, a.ways); err != nil {
 		return err
 	}
 	if err := a.loadCertificate(context.Background(), cfg); err != nil {

@@ -101,6 +101,7 @@ func (a *App) jobs() []func(context.Context) {
 		a.billing.Watch,
 		a.cluster.Run,
 		a.helm.Run,
+		a.ways.Run,
 		a.board.Run,
 		a.health.Run,
 		a.alerts.watch.Run,

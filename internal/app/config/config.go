@@ -335,9 +335,11 @@ type Provider struct {
 	APIVersion string `yaml:"api_version"`
 
 	// The API that completions are asked for by, if the provider has several: `chat` for chat
-	// completions, which is the default, or `responses` for OpenAI's Responses API. With the
-	// latter, requests to `/v1/responses` are sent on in the caller's own words, except for what
-	// needs an entry in `allow`.
+	// completions, `responses` for OpenAI's Responses API, or `auto` for Responses where a model
+	// or a caller needs it, and chat completions otherwise. With Responses, requests to
+	// `/v1/responses` are sent on in the caller's own words, except for what needs an entry in
+	// `allow`. The default is `auto` for `openai` at OpenAI's own address and for `azure`, and
+	// `chat` for all others.
 	API string `yaml:"api"`
 
 	// The region of Amazon Bedrock, such as `us-east-1`. Required for `bedrock`, and only used

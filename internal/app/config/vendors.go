@@ -62,8 +62,9 @@ func (r *record) checkVendor(path string, p *Provider) {
 		r.checkBase(path+".base_url", p.BaseURL)
 	}
 	if p.API != "" {
-		r.checkOneOf(path+".api", p.API, "API", []string{"chat", "responses"})
+		r.checkOneOf(path+".api", p.API, "API", []string{"auto", "chat", "responses"})
 		r.failIf(p.Kind == bedrock || p.Kind == "anthropic" || p.Kind == "gemini", path+".api", "the kind %s has an API of its own; leave it out", p.Kind)
+		r.failIf(p.API == "auto" && p.Kind != "openai" && p.Kind != "azure", path+".api", "auto is only for the kinds openai and azure; write chat or responses")
 	}
 	r.failIf(p.APIVersion != "" && p.Kind != "azure", path+".api_version", "is only for the kind azure")
 }

@@ -50,7 +50,7 @@ func (s *Settings) Look(ctx context.Context, servers []discovery.Server, ownPort
 	local := s.localServers(servers, ownPort)
 	for _, server := range local {
 		c := config.Unconfigured(server.Kind, server.BaseURL, "")
-		up, err := newUpstream(&c, s.pool(), nil)
+		up, err := newUpstream(&c, s.pool(), nil, nil)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -52,7 +52,7 @@ func Examined(cfg *config.Config) *doctor.Site {
 		for _, key := range c.Keys() {
 			p.Keys = append(p.Keys, doctor.Key{
 				Secret: key.Reveal(), Shown: key.String(),
-				Connect: func(t http.RoundTripper) (provider.Adapter, error) { return NewAdapter(c, key, t, nil) },
+				Connect: func(t http.RoundTripper) (provider.Adapter, error) { return NewAdapter(c, key, t, nil, nil) },
 			})
 		}
 		site.Providers = append(site.Providers, p)

@@ -44,8 +44,8 @@ func upstreams(cfg *config.Config, f *discovery.Found) []upstream {
 
 // Connect makes the adapters. It connects to nobody yet. A provider whose configuration is the same
 // as in the old settings keeps its adapters, and with them its open connections and its health. old
-// is nil at the start of the process. p watches upstreams for silence.
-func (s *Settings) Connect(old *Settings, p *pulse.Pulse) error {
+// is nil at the start of the process. p watches upstreams for silence, and ways is what is learned of their models.
+func (s *Settings) Connect(old *Settings, p *pulse.Pulse, ways *openai.Ways) error {
 	// The file of the weights is read again when the configuration is, and not when models are discovered.
 	if old != nil && old.Config == s.Config {
 		s.Weights = old.Weights
@@ -57,7 +57,7 @@ func (s *Settings) Connect(old *Settings, p *pulse.Pulse) error {
 			u.provider = kept
 			continue
 		}
-		made, err := newUpstream(&u.config, s.pool(), p)
+		made, err := newUpstream(&u.config, s.pool(), p, ways)
 		if err != nil {
 			return fmt.Errorf("provider %s: %w", u.config.Name, err)
 		}
@@ -89,13 +89,13 @@ func (s *Settings) Route(old *Settings, drained func(provider, upstream, key str
 }
 
 // newUpstream returns a provider with an adapter for each of its keys. The adapters share one pool of
-// connections. p may be nil; see NewAdapter.
-func newUpstream(c *config.Provider, opts *provider.PoolOptions, p *pulse.Pulse) (routing.Provider, error) {
+// connections. p and ways may be nil; see NewAdapter.
+func newUpstream(c *config.Provider, opts *provider.PoolOptions, p *pulse.Pulse, ways *openai.Ways) (routing.Provider, error) {
 	made := routing.Provider{Name: c.Name, Allow: c.Allow, MaxConcurrent: c.MaxConcurrent, FirstContent: c.Timeouts.FirstContent}
 	opts.OnCall = !c.Probe
 	pool := provider.Connections(c.Timeouts.Connect, opts)
 	for _, key := range c.Keys() {
-		a, err := NewAdapter(c, key, pool, p)
+		a, err := NewAdapter(c, key, pool, p, ways)
 		if err != nil {
 			return made, err
 		}
@@ -105,10 +105,11 @@ func newUpstream(c *config.Provider, opts *provider.PoolOptions, p *pulse.Pulse)
 }
 
 // NewAdapter returns an adapter for the API of a provider that uses one of its keys. If p is nil, it
-// does not notice silence of the upstream; that is enough for asking for a list of models.
+// does not notice silence of the upstream; that is enough for asking for a list of models. If ways is nil, the adapter keeps
+// what it learns to itself.
 //
 // A provider with an API of its own needs a case here; all others speak OpenAI's format.
-func NewAdapter(c *config.Provider, key config.Secret, pool http.RoundTripper, p *pulse.Pulse) (provider.Adapter, error) {
+func NewAdapter(c *config.Provider, key config.Secret, pool http.RoundTripper, p *pulse.Pulse, ways *openai.Ways) (provider.Adapter, error) {
 	switch c.Kind {
 	case "anthropic":
 		return anthropic.New(c.BaseURL, &anthropic.Options{APIKey: key.Reveal(), Pulse: p, Silence: c.Timeouts.Silence, Transport: pool})
@@ -123,7 +124,7 @@ func NewAdapter(c *config.Provider, key config.Secret, pool http.RoundTripper, p
 		return nil, fmt.Errorf("there is no adapter for the kind %s", c.Kind) // config.Load lets only known kinds pass
 	}
 	return openai.New(c.BaseURL, &openai.Options{
-		Preset: preset, APIKey: key.Reveal(), APIVersion: c.APIVersion, Responses: c.API == "responses", Pulse: p, Silence: c.Timeouts.Silence, Transport: pool,
+		Preset: preset, APIKey: key.Reveal(), APIVersion: c.APIVersion, API: c.API, Ways: ways, Pulse: p, Silence: c.Timeouts.Silence, Transport: pool,
 	})
 }
 

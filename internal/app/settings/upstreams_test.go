@@ -19,7 +19,7 @@ func TestEveryKindHasAnAdapter(t *testing.T) {
 	t.Parallel()
 	for _, kind := range config.Kinds() {
 		c := config.Provider{Name: "p", Kind: kind, BaseURL: config.Address(kind), Region: "us-east-1", AccessKeyID: "id"}
-		if a, err := NewAdapter(&c, "key", http.DefaultTransport, nil); err != nil || a == nil {
+		if a, err := NewAdapter(&c, "key", http.DefaultTransport, nil, nil); err != nil || a == nil {
 			t.Errorf("NewAdapter(kind %s) = %v, %v, want an adapter", kind, a, err)
 		}
 		if preset, ok := openai.PresetOf(kind, ""); ok && preset.BaseURL != c.BaseURL {
@@ -47,7 +47,7 @@ func TestUpstreamClientChanges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Connect(old, pulse.New()); err != nil {
+		if err := s.Connect(old, pulse.New(), nil); err != nil {
 			t.Fatal(err)
 		}
 		if s.pool().Standard != step.standard {
@@ -68,7 +68,7 @@ func TestProbe(t *testing.T) {
 	for _, kind := range []string{"openai", "anthropic", "gemini"} {
 		for probe, want := range map[bool]error{true: nil, false: provider.ErrNotTried} {
 			c := &config.Provider{Name: "p", Kind: kind, BaseURL: up.URL, Probe: probe}
-			made, err := newUpstream(c, &provider.PoolOptions{}, nil)
+			made, err := newUpstream(c, &provider.PoolOptions{}, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -83,6 +83,9 @@ func appendUsage(b []byte, u chat.Usage) []byte {
 	b = strconv.AppendInt(b, int64(u.Total()), 10)
 	b = append(b, `,"prompt_tokens_details":{"cached_tokens":`...)
 	b = strconv.AppendInt(b, int64(u.Cached), 10)
+	if n := u.CacheWritten(); n > 0 { // few upstreams tell
+		b = strconv.AppendInt(append(b, `,"cache_write_tokens":`...), int64(n), 10)
+	}
 	b = append(b, `},"completion_tokens_details":{"reasoning_tokens":`...)
 	b = strconv.AppendInt(b, int64(u.Reasoning), 10)
 	return append(b, `}}`...)

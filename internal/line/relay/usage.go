@@ -13,7 +13,7 @@ func scanUsage(raw []byte) (chat.Usage, bool) {
 	if len(raw) == 0 {
 		return chat.Usage{}, false
 	}
-	prompt, completion, total, cached, reasoning := -1, -1, 0, 0, 0 // -1: absent
+	prompt, completion, total, cached, written, reasoning := -1, -1, 0, 0, 0, 0 // -1: absent
 	c := jsonscan.Cursor{Body: raw}
 	ok := c.Members(func(key []byte) bool {
 		switch string(key) {
@@ -24,26 +24,34 @@ func scanUsage(raw []byte) (chat.Usage, bool) {
 		case "total_tokens":
 			return readCount(&c, &total)
 		case "prompt_tokens_details":
-			return c.Null() || readDetail(&c, "cached_tokens", &cached)
+			return c.Null() || readDetails(&c, detail{"cached_tokens", &cached}, detail{"cache_write_tokens", &written})
 		case "completion_tokens_details":
-			return c.Null() || readDetail(&c, "reasoning_tokens", &reasoning)
+			return c.Null() || readDetails(&c, detail{"reasoning_tokens", &reasoning})
 		default:
 			return isPlainKey(key) && c.Skip(maxDepth-1)
 		}
 	})
 	// The decoder decides about anything that is not plain: parts that exceed their whole, a total that
 	// exceeds its parts, zeros, and huge numbers.
-	if !ok || !c.End() || prompt <= 0 || completion <= 0 || cached > prompt || reasoning > completion || total > prompt+completion || max(prompt, completion) > usualTokens {
+	if !ok || !c.End() || prompt <= 0 || completion <= 0 || cached+written > prompt || reasoning > completion || total > prompt+completion || max(prompt, completion) > usualTokens {
 		return provider.ReadUsage(raw)
 	}
-	return chat.Usage{Prompt: prompt - cached, Cached: cached, Completion: completion - reasoning, Reasoning: reasoning}, true
+	return chat.Usage{Prompt: prompt - cached, Cached: cached, CacheWrite5m: written, Completion: completion - reasoning, Reasoning: reasoning}, true
 }
 
-// readDetail reads one member of a details object and skips the others.
-func readDetail(c *jsonscan.Cursor, name string, to *int) bool {
+// detail is a member of a details object.
+type detail struct {
+	name string
+	to   *int
+}
+
+// readDetails reads members of a details object and skips the others.
+func readDetails(c *jsonscan.Cursor, wanted ...detail) bool {
 	return c.Members(func(key []byte) bool {
-		if string(key) == name {
-			return readCount(c, to)
+		for _, d := range wanted {
+			if string(key) == d.name {
+				return readCount(c, d.to)
+			}
 		}
 		return isPlainKey(key) && c.Skip(maxDepth-2)
 	})

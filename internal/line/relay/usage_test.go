@@ -12,6 +12,7 @@ func FuzzScanUsage(f *testing.F) {
 	for _, s := range []string{
 		`{"prompt_tokens":57,"completion_tokens":143,"total_tokens":200,"prompt_tokens_details":{"cached_tokens":7,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":3}}`,
 		`{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}`, `{ "completion_tokens" : 2 , "prompt_tokens" : null }`, `{}`, `null`, `[]`, `{"prompt_tokens":-1}`,
+		`{"prompt_tokens":57,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":7,"cache_write_tokens":50}}`, `{"prompt_tokens":57,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":8,"cache_write_tokens":50}}`,
 		`{"prompt_tokens":1.5}`, `{"prompt_tokens":1e2}`, `{"prompt_tokens":"1"}`, `{"prompt_tokens":5,"prompt_tokens_details":{"cached_tokens":9}}`,
 		`{"prompt_tokens":10,"completion_tokens":20,"total_tokens":45,"completion_tokens_details":{"reasoning_tokens":15}}`, `{"prompt_tokens":1,"completion_tokens":2,"total_tokens":"3"}`,
 		`{"prompt_tokens":5,"prompt_tokens_details":null}`, `{"prompt_tokens":99999999999999999999}`, `{"prompt_tokens":01}`, `{"prompt_tokens":1}x`,
@@ -25,6 +26,16 @@ func FuzzScanUsage(f *testing.F) {
 			t.Errorf("scanUsage(%s) = %+v, %t, want %+v, %t", raw, got, ok, want, wantOK)
 		}
 	})
+}
+
+// What an upstream wrote to its cache is told where it tells it.
+func TestAppendUsage(t *testing.T) {
+	t.Parallel()
+	u := chat.Usage{Prompt: 50, Cached: 7, CacheWrite5m: 20, CacheWrite1h: 5, Completion: 3}
+	want := `{"prompt_tokens":57,"completion_tokens":3,"total_tokens":60,"prompt_tokens_details":{"cached_tokens":7,"cache_write_tokens":25},"completion_tokens_details":{"reasoning_tokens":0}}`
+	if got := string(appendUsage(nil, u)); got != want {
+		t.Errorf("appendUsage = %s, want %s", got, want)
+	}
 }
 
 func BenchmarkScanUsage(b *testing.B) {

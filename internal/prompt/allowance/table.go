@@ -49,6 +49,8 @@ type Entry struct {
 	Runs bool
 	// Bounded says that the tool has a member max_uses in Messages.
 	Bounded bool
+	// Ours are the dialects in which the field is for this service, which does itself what it asks for.
+	Ours Dialects
 	// Never is why it cannot be allowed; empty: it can.
 	Never string
 }
@@ -63,8 +65,9 @@ var table = []Entry{
 	{Name: "transforms", What: "a change of the prompt", Fields: []string{"transforms"}, In: Chat | Responses},
 	{Name: "plugins", What: "what the provider does for each request", Fields: []string{"plugins"}, In: Chat | Responses, Runs: true},
 	{Name: "openrouter", What: "a tool that the provider runs", Tools: []string{"openrouter:"}, In: Responses, Runs: true},
-	// together.ai runs this model, too.
+	// together.ai runs this model, too, and OpenAI that of its member model.
 	{Name: "safety_model", What: "a second model", Fields: []string{"safety_model"}, In: Chat},
+	{Name: "moderation", What: "a second model", Fields: []string{"moderation"}, In: Chat | Responses},
 	// Anthropic's (platform.claude.com/docs/en/build-with-claude/refusals-and-fallback): other models, and a credit for them.
 	{Name: "fallbacks", What: "a list of models to try", Fields: []string{"fallbacks"}, Betas: []string{"server-side-fallback-"}, In: all},
 	{Name: "fallback_credit_token", What: "a credit", Fields: []string{"fallback_credit_token"}, Betas: []string{"fallback-credit-"}, In: Messages},
@@ -98,6 +101,8 @@ var table = []Entry{
 	},
 
 	// Objects that are stored at the vendor under the operator's key, which is that of every caller.
+	// Replies that are kept there can be listed and read by whoever has the key (platform.openai.com/docs/api-reference/chat/list).
+	{Name: "store", What: "a reply that is stored at the vendor", Fields: []string{"store"}, In: Chat, Ours: Responses},
 	{Name: "file_id", What: "a file that is stored at the vendor", IDs: []string{"file_id", "file_ids"}, Betas: []string{"files-api-"}, In: all, Refused: all},
 	{Name: "vector_store_ids", What: "a store of documents at the vendor", Fields: []string{"vector_store_ids"}, IDs: []string{"vector_store_ids"}, In: all, Refused: all},
 	{Name: "data_sources", What: "a store of documents at the vendor", Fields: []string{"data_sources", "dataSources"}, In: Chat, Refused: all},

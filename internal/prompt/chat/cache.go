@@ -33,6 +33,45 @@ func mayCache(raw []byte) bool {
 	}
 }
 
+// Beside returns the names of what a message of a chat completion has beside what other dialects can say: marks for the
+// cache of OpenAI, the sound of an earlier reply, and a refusal next to a content. Nearly every message has nothing.
+func (m *Message) Beside() (names []string) {
+	if len(m.Breakpoints()) > 0 {
+		names = append(names, "content[].prompt_cache_breakpoint")
+	}
+	if m.Role != RoleAssistant {
+		return names
+	}
+	if bytes.Contains(m.raw, []byte(`"audio"`)) && ValueOf(m.raw).Member("audio").Kind() == '{' {
+		names = append(names, "audio")
+	}
+	if bytes.Contains(m.raw, []byte(`"refusal"`)) {
+		if v := ValueOf(m.raw); !v.Member("content").Null() && v.Member("refusal").IsText() && !v.Member("refusal").Is("") {
+			names = append(names, "refusal")
+		}
+	}
+	return names
+}
+
+// Breakpoints returns the JSON of the prompt_cache_breakpoint of the parts of a message by their indexes; nil if there are
+// none, as in nearly every message.
+func (m *Message) Breakpoints() (found map[int][]byte) {
+	const name = "prompt_cache_breakpoint"
+	if !bytes.Contains(m.raw, []byte(`"`+name+`"`)) {
+		return nil
+	}
+	content := ValueOf(m.raw).Member("content")
+	for w := content.Walk(); content.Kind() == '[' && w.Next(); {
+		if mark := w.Value.Member(name); !mark.Null() {
+			if found == nil {
+				found = map[int][]byte{}
+			}
+			found[w.Index] = mark.Raw()
+		}
+	}
+	return found
+}
+
 // Caches returns the cache_control of the parts of a message by their indexes, and that of the message under NoPart; nil if
 // there are none, as in nearly every message.
 func (m *Message) Caches() map[int]Cache {

@@ -180,6 +180,7 @@ func (p *parser) toolCall() (ToolCall, bool) {
 	case function && custom:
 		p.bad("", "has both function and custom; keep the one that type names")
 	case custom:
+		call.Custom = true
 		p.foreign("calls of custom tools")
 	}
 	// Models read earlier calls, so they count toward the prompt.

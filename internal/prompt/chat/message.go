@@ -48,6 +48,7 @@ type ToolCall struct {
 	ID        string // unique within its message, not within the conversation
 	Name      string
 	Arguments string // JSON text, as the model wrote it; any text for a custom tool
+	Custom    bool   // it is a call of a custom tool
 }
 
 // Content is the content of a message: a text, or parts. It keeps the caller's JSON and unescapes it
@@ -59,13 +60,13 @@ type Content struct {
 	size  int    // the bytes of the text, unescaped, if the content was built
 }
 
-// Part is one element of an array content: a text, an image, a file or a sound, or a refusal, which has
-// none of these; see Request.Foreign. At most one of raw, image and File is set.
+// Part is one element of an array content: a text or a refusal, an image, a file or a sound. At most one of raw, image and
+// File is set.
 type Part struct {
-	raw    []byte // the JSON string of a text part
+	raw    []byte // the JSON string of a text, or of a refusal
 	image  []byte // the JSON string of an image's address
 	data   bool   // the image is a data: URL
-	Detail string // "", "auto", "low" or "high"
+	Detail string // "", "auto", "low", "high" or "original"
 	File   *File
 	size   int // the bytes of the text, unescaped, if the part was built
 }

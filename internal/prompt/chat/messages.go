@@ -291,8 +291,10 @@ func (p *parser) part() (Part, bool) {
 		return Part{}, false
 	case kind == "refusal": // the model reads it, so it counts as text
 		p.req.size.bytes += refusal.size
-		p.foreign("parts of type " + kind)
-		return Part{}, true
+		if p.req.foreign.Path == "" { // an adapter that writes messages anew writes it as text
+			p.req.foreign = Foreign{p.path(), "parts of type " + kind}
+		}
+		return Part{raw: p.body[refusal.from:refusal.to]}, true
 	case kind == "file":
 		p.req.size.files++
 		return Part{File: file}, true
@@ -403,7 +405,7 @@ func (p *parser) imageURL() (image Part, ok bool) {
 				}
 			}
 		case "detail":
-			image.Detail = p.oneOf(`"auto", "low" or "high"`, "auto", "low", "high")
+			image.Detail = p.oneOf(`"auto", "low", "high" or "original"`, "auto", "low", "high", "original")
 		default:
 			if p.holds() {
 				p.unvetted(p.path())

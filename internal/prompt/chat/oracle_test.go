@@ -136,8 +136,8 @@ func checkDecoded(t testing.TB, r *Request) {
 		case []any:
 			for j, part := range c {
 				p := part.(map[string]any)
-				if p["type"] == "text" {
-					texts = append(texts, p["text"].(string))
+				if p["type"] == "text" || p["type"] == "refusal" {
+					texts = append(texts, p[p["type"].(string)].(string))
 					continue
 				}
 				if p["type"] != "image_url" {
@@ -171,7 +171,7 @@ func checkDecoded(t testing.TB, r *Request) {
 			if w["type"] == "custom" {
 				f, arguments = w["custom"], "input"
 			}
-			if f := f.(map[string]any); (c != ToolCall{w["id"].(string), f["name"].(string), f[arguments].(string)}) {
+			if f := f.(map[string]any); (c != ToolCall{w["id"].(string), f["name"].(string), f[arguments].(string), w["type"] == "custom"}) {
 				t.Errorf("call %d of message %d of %q = %v, want %v", j, i, r.raw, c, w)
 			}
 			size += len(c.ID) + len(c.Name) + len(c.Arguments)

@@ -53,7 +53,7 @@ type Request struct {
 	raw        []byte   // the caller's body; of another dialect, what a Builder wrote; nil if neither made the Request
 	members    []member // the top-level members of raw, in order
 	foreign    Foreign  // the first of any kind
-	unreadable Foreign  // the first that is no file or sound of a user
+	unreadable Foreign  // the first that is no file or sound of a user, and no refusal
 	unvetted   string   // see Unvetted
 	edits      []edit   // what patching changes in messages, in the order of the body
 	size       size
@@ -107,7 +107,7 @@ func (r *Request) Foreign() Foreign {
 	return r.foreign
 }
 
-// ForeignBesideFiles is Foreign for a provider that reads files and sounds of users.
+// ForeignBesideFiles is Foreign for a provider that reads files and sounds of users, and refusals as texts.
 func (r *Request) ForeignBesideFiles() Foreign {
 	if r.Original != nil && r.Original.Needs.Path != "" {
 		return r.Original.Needs

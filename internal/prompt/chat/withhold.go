@@ -154,7 +154,7 @@ func (w *Withholder) request(dst []byte, body Value) []byte {
 		}
 		// A field that asks for nothing, such as false, is removed as well, but neither refused
 		// nor reported.
-		if e := allowance.Field(key); e != nil && !w.allow.Has(e) {
+		if e := allowance.Field(key); e != nil && e.Ours&w.dialect == 0 && !w.allow.Has(e) {
 			if Asks(v.raw) {
 				if e.Refused&w.dialect != 0 {
 					w.refuse(e)

@@ -18,7 +18,7 @@ var copied = [...]string{
 	"catalog_models", "catalog_revisions", "catalog_changes", "steering_orders",
 	"idempotent_replies", "idempotent_sizes", "continuations", "continuation_sizes", "responses", "response_sizes",
 	"video_jobs", "video_turns", "alert_endpoints", "alert_events", "alert_deliveries",
-	"refused_calls", "refused_minutes", "health_days", "router_feedback", "router_votes",
+	"refused_calls", "refused_minutes", "health_days", "router_feedback", "router_votes", "upstream_ways",
 	"usage_days", "usage_hours", "activity", "settlements",
 	"counters", "secrets",
 }

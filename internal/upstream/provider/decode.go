@@ -86,6 +86,7 @@ type wireDelta struct {
 type wireCall struct {
 	Index    *int   `json:"index"` // nil in whole replies, and in the chunks of some upstreams
 	ID       string `json:"id"`
+	Type     any    `json:"type"` // a string
 	Function struct {
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"` // a string; some upstreams send the object itself
@@ -115,7 +116,8 @@ type wireUsage struct {
 	Completion    int             `json:"completion_tokens"`
 	Total         json.RawMessage `json:"total_tokens"`
 	PromptDetails struct {
-		Cached int `json:"cached_tokens"`
+		Cached  int `json:"cached_tokens"`
+		Written int `json:"cache_write_tokens"`
 	} `json:"prompt_tokens_details"`
 	CompletionDetails struct {
 		Reasoning int `json:"reasoning_tokens"`
@@ -199,7 +201,15 @@ func ReadUsage(raw []byte) (chat.Usage, bool) {
 	if r := w.CompletionDetails.Reasoning; r > 0 && string(w.Total) == strconv.Itoa(w.Prompt+w.Completion+r) {
 		w.Completion += r // xAI does not include them, as its total shows
 	}
-	return Disjoint(w.Prompt, w.PromptDetails.Cached, w.Completion, w.CompletionDetails.Reasoning), true
+	u := Disjoint(w.Prompt, w.PromptDetails.Cached, w.Completion, w.CompletionDetails.Reasoning)
+	return Written(u, w.PromptDetails.Written), true
+}
+
+// Written returns figures with the tokens that OpenAI has written to its cache. They are part of the prompt, and stay there
+// for half an hour at least, which is nearest to the five minutes of others: what outlives an hour is counted, and priced, apart.
+func Written(u chat.Usage, tokens int) chat.Usage {
+	u.CacheWrite5m = min(ClampTokens(tokens), u.Prompt)
+	return u
 }
 
 // Disjoint returns figures of a wire on which the prompt includes its cached tokens and the completion its reasoning. The
@@ -251,7 +261,7 @@ func (d *Decoder) call(choice int, w *wireCall) ToolPiece {
 	if w.Custom != nil {
 		w.Function.Name, w.Function.Arguments = w.Custom.Name, w.Custom.Input
 	}
-	piece := ToolPiece{Arguments: argumentsText(w.Function.Arguments), Custom: w.Custom != nil}
+	piece := ToolPiece{Arguments: argumentsText(w.Function.Arguments), Custom: w.Custom != nil || w.Type == "custom"}
 	ours := 0
 	for i := range slices.Backward(d.calls) { // the newest first: some upstreams give all calls the same index
 		c := &d.calls[i]

@@ -27,6 +27,9 @@ func told(events []provider.Event) string {
 		case provider.Reasoning:
 			fmt.Fprintf(&b, "reasoning %q\n", ev.Text)
 		case provider.ToolCall:
+			if ev.Tool.Custom {
+				b.WriteString("custom ")
+			}
 			fmt.Fprintf(&b, "call %d %q %q %q\n", ev.Tool.Index, ev.Tool.ID, ev.Tool.Name, ev.Tool.Arguments)
 		case provider.Finish:
 			fmt.Fprintf(&b, "finish %s\n", ev.Finish)
@@ -51,6 +54,7 @@ var decodings = map[string]struct {
 	"whole":                         {[]string{`{"choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":2,"completion_tokens":3}}`}, "text \"a\"\nfinish stop\nusage 2+0 3+0\n"},
 	"content parts":                 {[]string{delta(`{"content":[{"type":"text","text":"a"},{"type":"image"},{"type":"text","text":"b"}]}`)}, "text \"ab\"\n"},
 	"content of another kind":       {[]string{delta(`{"content":7}`), delta(`{"content":{"text":"a"}}`)}, ""},
+	"custom calls":                  {[]string{calls(`{"index":0,"id":"a","type":"custom","custom":{"name":"f","input":""}}`), calls(`{"index":0,"custom":{"input":"x y"}}`), calls(`{"index":1,"id":"b","type":"custom"}`)}, "custom call 0 \"a\" \"f\" \"\"\ncustom call 0 \"\" \"\" \"x y\"\ncustom call 1 \"b\" \"\" \"\"\n"},
 	"refusal":                       {[]string{delta(`{"content":null,"refusal":"No."}`)}, "refusal \"No.\"\n"},
 	"reasoning_content":             {[]string{delta(`{"reasoning_content":"r"}`)}, "reasoning \"r\"\n"},
 	"reasoning":                     {[]string{delta(`{"reasoning":"r","content":"a"}`)}, "reasoning \"r\"\ntext \"a\"\n"},
@@ -191,9 +195,11 @@ func TestDecoderFaults(t *testing.T) {
 func TestReadUsage(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]chat.Usage{
-		`{"prompt_tokens":7,"completion_tokens":0}`:                                             {Prompt: 7},
-		`{"prompt_tokens":7,"completion_tokens":9,"total_tokens":1}`:                            {Prompt: 7, Completion: 9},
-		`{"prompt_tokens":7,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":7}}`: {Cached: 7, Completion: 9},
+		`{"prompt_tokens":7,"completion_tokens":0}`:                                                                    {Prompt: 7},
+		`{"prompt_tokens":7,"completion_tokens":9,"total_tokens":1}`:                                                   {Prompt: 7, Completion: 9},
+		`{"prompt_tokens":7,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":7}}`:                        {Cached: 7, Completion: 9},
+		`{"prompt_tokens":7,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":2,"cache_write_tokens":4}}`: {Prompt: 5, Cached: 2, CacheWrite5m: 4, Completion: 9},
+		`{"prompt_tokens":7,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":2,"cache_write_tokens":9}}`: {Prompt: 5, Cached: 2, CacheWrite5m: 5, Completion: 9},
 	} {
 		if got, ok := provider.ReadUsage([]byte(raw)); !ok || got != want {
 			t.Errorf("ReadUsage(%s) = %+v, %t, want %+v", raw, got, ok, want)

@@ -27,12 +27,17 @@ func (c *Call) Drop(names ...string) {
 	}
 }
 
-// DropUnread drops every field that the reference does not list, except for those that the adapter has passed on. Only
-// upstreams of OpenAI's dialect get the others.
+// DropUnread drops every field that the reference does not list, except for those that the adapter has passed on, and what
+// only chat completions have in messages. Only upstreams of OpenAI's dialect get the others.
 func (c *Call) DropUnread(passed ...string) {
 	for name, value := range c.Request.Unread() {
 		if chat.Asks(value) && IsFieldName(name) && !slices.Contains(passed, name) {
 			c.Omit(name)
+		}
+	}
+	for i := range c.Request.Messages {
+		for _, name := range c.Request.Messages[i].Beside() {
+			c.Omit("messages[]." + name)
 		}
 	}
 }

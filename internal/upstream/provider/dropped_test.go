@@ -37,6 +37,23 @@ func TestDropped(t *testing.T) {
 			t.Errorf("DropUnread(%s) = %q, want %q", members, got, want)
 		}
 	}
+	for message, want := range map[string]string{
+		`{"role":"user","content":[{"type":"text","text":"\"audio\"","prompt_cache_breakpoint":{"mode":"explicit"}}]}`: "messages[].content[].prompt_cache_breakpoint",
+		`{"role":"user","content":[{"type":"text","text":"a","prompt_cache_breakpoint":null}]}`:                        "",
+		`{"role":"assistant","content":"So.","refusal":"No.","audio":{"id":"a"}}`:                                      "messages[].audio, messages[].refusal",
+		`{"role":"assistant","content":null,"refusal":"No."}`:                                                          "", // it is sent as text
+		`{"role":"assistant","content":"So.","refusal":"","audio":null}`:                                               "",
+		`{"role":"assistant","content":[{"type":"refusal","refusal":"No."}]}`:                                          "",
+	} {
+		req, err := chat.Parse([]byte(`{"model":"m","messages":[{"role":"user","content":"Hi"},` + message + `]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := &Call{Request: req}
+		if call.DropUnread(); strings.Join(call.Dropped, ", ") != want {
+			t.Errorf("DropUnread of the message %s = %q, want %q", message, call.Dropped, want)
+		}
+	}
 	call := callWith(t, many)
 	if call.DropUnread(); len(call.Dropped) != MaxDropped {
 		t.Errorf("DropUnread of 100 fields notes %d, want %d", len(call.Dropped), MaxDropped)

@@ -173,6 +173,9 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("the upstream answered %d: %s", r.Status, r.said.message)
 }
 
+// Message returns what the upstream said, cleaned; empty if it gave no reason.
+func (r *Refusal) Message() string { return r.said.message }
+
 // callers returns the fault of a refusal that the caller caused.
 func (r *Refusal) callers() *fault.Fault {
 	kind := fault.Invalid

@@ -70,7 +70,7 @@ func scanSettlementMore(row sqlstore.Row, r *usage.Settlement, more ...any) erro
 	return row.Scan(append([]any{
 		&r.ID, &r.At, &r.AccountID, &r.KeyID, &r.Plan, &r.Tier, &r.ModelAsked, &r.ModelUsed, &r.Provider,
 		&r.Tokens.Prompt, &r.Tokens.Cached, &r.Tokens.Completion, &r.Tokens.Reasoning, &r.Counted, &r.RequestMilli, &r.UnitMilli,
-		&r.CostMicro, &r.Status, &r.End, &r.Latency, &r.FirstToken, &r.MCPCalls, &r.MCPFailed, &r.Door,
+		&r.CostMicro, &r.Status, &r.End, &r.Latency, &r.FirstToken, &r.MCPCalls, &r.MCPFailed, &r.Door, &r.Tokens.CacheWrite5m, &r.Tokens.CacheWrite1h,
 	}, more...)...)
 }
 

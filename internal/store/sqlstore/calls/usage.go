@@ -15,7 +15,7 @@ import (
 
 // settlementColumns are in the order of appendValues and scanSettlement.
 const settlementColumns = `id, at, account_id, key_id, plan, tier, model_asked, model, provider, prompt, cached, completion, reasoning,
-	counted, request_milli, unit_milli, cost_micro, status, ending, latency_ms, first_token_ms, mcp_calls, mcp_failed, door`
+	counted, request_milli, unit_milli, cost_micro, status, ending, latency_ms, first_token_ms, mcp_calls, mcp_failed, door, cache_write_5m, cache_write_1h`
 
 // wayColumns follow settlementColumns where the way of a call is stored or read.
 const wayColumns = `, request_id, way`
@@ -24,7 +24,7 @@ const wayColumns = `, request_id, way`
 const sumColumns = `requests, failed, prompt, cached, completion, reasoning, request_milli, unit_milli, cost_micro, unpriced, latency_ms, first_token_ms, first_tokens`
 
 // settlementFields is the number of columns in settlementColumns and wayColumns.
-const settlementFields = 26
+const settlementFields = 28
 
 // appendValues appends the columns of a settlement as int64 and string, the types that drivers
 // accept without conversion. A cost or a way that is not known is NULL.
@@ -43,7 +43,7 @@ func appendValues(to []any, r *usage.Settlement) []any {
 		b = append(b, nil)
 	}
 	b = b.numbers(int64(r.Status)).texts(string(r.End)).numbers(r.Latency.Milliseconds(), r.FirstToken.Milliseconds(), int64(r.MCPCalls), int64(r.MCPFailed))
-	b = b.texts(r.Door, givenID(r))
+	b = b.texts(r.Door).numbers(int64(r.Tokens.CacheWrite5m), int64(r.Tokens.CacheWrite1h)).texts(givenID(r))
 	if r.Trace != nil {
 		return append(b, usage.AppendTrace(make([]byte, 0, 128), r.Trace))
 	}

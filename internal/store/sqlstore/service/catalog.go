@@ -1,7 +1,7 @@
 // Package service stores what the service knows of itself: its catalog and how it changed, what staff has decided about
-// it, what callers say of its answers, and how it has been doing.
+// it, what callers say of its answers, by which API providers want their models to be asked, and how it has been doing.
 //
-// Store implements the interfaces of packages catalog, steering, feedback and overview.
+// Store implements the interfaces of packages catalog, steering, feedback, overview and openai.
 package service
 
 import (

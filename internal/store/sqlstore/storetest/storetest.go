@@ -133,7 +133,7 @@ func Run(t *testing.T, fresh Database) {
 		"Orders":           orders,
 		"OrdersInParallel": ordersInParallel,
 		// What callers say about models: feedback.go.
-		"Feedback": rated, "FeedbackInParallel": ratedInParallel,
+		"Feedback": rated, "FeedbackInParallel": ratedInParallel, "Ways": learnedWays,
 		// What nodes did lately, and revenue: overview.go.
 		"Minutes": minutes, "HealthDays": healthDays,
 		"Revenue": revenue,

@@ -18,7 +18,7 @@ import (
 func newSettlement(n int, at time.Time, key, model string) usage.Settlement {
 	s := usage.Settlement{
 		ID: fmt.Sprintf("request-%05d", n), At: at, AccountID: "acct_1", KeyID: key, Plan: "basic", Tier: "free",
-		ModelAsked: model, ModelUsed: model, Provider: "lab", Tokens: chat.Usage{Prompt: 10, Cached: 5, Completion: 7, Reasoning: 3},
+		ModelAsked: model, ModelUsed: model, Provider: "lab", Tokens: chat.Usage{Prompt: 10, Cached: 5, Completion: 7, Reasoning: 3, CacheWrite5m: 4, CacheWrite1h: 2},
 		RequestMilli: 1500, UnitMilli: 2000, Status: 200, End: usage.EndComplete, Latency: 100 * time.Millisecond, FirstToken: 10 * time.Millisecond,
 		MCPCalls: n, MCPFailed: n / 2,
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
+	"slices"
 
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/prompt/chat"
@@ -70,12 +71,35 @@ func (q *quirks) changes(ctx context.Context, m *chat.Message) map[string]json.R
 	if q.preset.shortIDs {
 		q.shorten(m, members)
 	}
+	if !q.preset.original && slices.ContainsFunc(m.Content.Parts(), func(p chat.Part) bool { return p.Detail == "original" }) {
+		members["content"] = highest(m)
+		q.call.Omit("image_url.detail")
+	}
 	if q.preset.returns != "" && len(m.ToolCalls) > 0 {
 		if thoughts := q.thoughts(ctx, m); thoughts != nil {
 			members[q.preset.returns] = thoughts
 		}
 	}
 	return members
+}
+
+// highest returns the content of a message with the highest detail of images that all vendors have in place of the original
+// one.
+func highest(m *chat.Message) json.RawMessage {
+	b := []byte{'['}
+	for part := chat.ValueOf(m.Raw()).Member("content").Walk(); part.Next(); {
+		if part.Index > 0 {
+			b = append(b, ',')
+		}
+		image := part.Value.Member("image_url")
+		if !image.Member("detail").Is("original") {
+			b = append(b, part.Value.Raw()...)
+			continue
+		}
+		b = append(append(b, `{"type":"image_url","image_url":{"detail":"high","url":`...), image.Member("url").Raw()...)
+		b = append(b, "}}"...)
+	}
+	return append(b, ']')
 }
 
 // thoughts returns the thinking that led to the calls of a message, or nil if none is needed.

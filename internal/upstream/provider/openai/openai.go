@@ -28,8 +28,11 @@ type Options struct {
 	APIKey string
 	// APIVersion is Azure's, such as 2024-10-21. If it is empty, its newer API without versions is used.
 	APIVersion string
-	// Responses says that completions are asked for by the upstream's Responses API.
-	Responses bool
+	// API is the API that completions are asked for by: APIChat, APIResponses or APIAuto. Default: APIAuto for OpenAI and
+	// Azure, APIChat for all others.
+	API string
+	// Ways is what was learned of models, for APIAuto. If it is nil, the adapter has one of its own.
+	Ways *Ways
 	// Pulse ends replies that are silent for too long. If it is nil, a reply may be silent forever.
 	Pulse *pulse.Pulse
 	// Silence is how long a reply may pause once it has begun. Default two minutes.
@@ -45,8 +48,10 @@ type Adapter struct {
 	url     *url.URL // of completions; the folder of deployments if each has its own
 	vectors *url.URL // of embeddings; nil if each deployment has its own
 	models  *url.URL // of the list of models
-	// responses is the URL of the Responses API; nil: chat completions are used.
-	responses *url.URL
+	// api is one of the constants, and never empty.
+	api       string
+	ways      *Ways
+	responses *url.URL    // of the Responses API
 	header    http.Header // shared by all requests; never written to after New
 }
 
@@ -60,14 +65,10 @@ func New(baseURL string, opts *Options) (*Adapter, error) {
 	if err != nil {
 		return nil, errors.New("the base URL cannot be read")
 	}
-	a := &Adapter{preset: opts.Preset, Client: provider.NewClient(&provider.ClientOptions{
+	a := &Adapter{preset: opts.Preset, api: cmp.Or(opts.API, opts.Preset.defaultAPI(opts.APIVersion)), ways: cmp.Or(opts.Ways, &Ways{}), Client: provider.NewClient(&provider.ClientOptions{
 		Secrets: []string{opts.APIKey}, Pulse: opts.Pulse, Silence: opts.Silence, Transport: opts.Transport,
 	})}
 	a.address(base, opts.APIVersion)
-	if opts.Responses {
-		a.responses = below(a.models, "")
-		a.responses.Path = strings.TrimSuffix(a.models.Path, "/models") + "/responses"
-	}
 	a.header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "User-Agent": {"sluice"}}
 	switch {
 	case opts.APIKey == "":
@@ -79,19 +80,20 @@ func New(baseURL string, opts *Options) (*Adapter, error) {
 	return a, nil
 }
 
-// address sets the URLs below the base. Azure's are below /openai. With a version, each deployment has a URL of
-// its own; without one, the paths and the name of the bound are those of OpenAI.
+// address sets the URLs below the base. Azure's are below /openai, which the base may have already, as Azure's pages show
+// it. With a version, each deployment has a URL of its own; without one, the paths and the name of the bound are those of OpenAI.
 func (a *Adapter) address(base *url.URL, version string) {
 	if a.preset.deployments {
-		base = base.JoinPath("openai")
+		// JoinPath would return a path without a slash in front for a base that has no path.
+		base.Path = strings.TrimSuffix(strings.TrimSuffix(base.Path, "/openai/v1"), "/openai") + "/openai"
 		if version == "" {
-			base = base.JoinPath("v1")
+			base = below(base, "/v1")
 			a.preset.deployments, a.preset.limit = false, maxCompletionTokens
 		} else {
 			base.RawQuery = url.Values{"api-version": {version}}.Encode()
 		}
 	}
-	a.models = below(base, "/models")
+	a.models, a.responses = below(base, "/models"), below(base, "/responses")
 	if a.preset.deployments {
 		a.url = below(base, "/deployments/")
 		return
@@ -117,13 +119,9 @@ func (a *Adapter) completions(call *provider.Call) *url.URL {
 // Reach implements provider.Reacher.
 func (a *Adapter) Reach(ctx context.Context) error { return a.Connect(ctx, a.models) }
 
-// Open implements provider.Adapter.
+// openChat sends a call by chat completions.
 // What the operator does not allow is left out by the same patch.
-func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream, error) {
-	call.Dropped = nil
-	if a.responses != nil {
-		return a.openResponses(ctx, call)
-	}
+func (a *Adapter) openChat(ctx context.Context, call *provider.Call) (provider.Stream, error) {
 	if err := call.Translated(); err != nil {
 		return nil, err
 	}

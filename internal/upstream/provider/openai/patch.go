@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/allowance"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/upstream/provider"
 )
@@ -60,6 +61,9 @@ func (q *quirks) apply(ctx context.Context) error {
 	q.drop(p.refused)
 	if q.call.Thinks && q.req.ReasoningEffort != chat.EffortNone {
 		q.drop(p.refusedThinking)
+	}
+	if p.stores && !(chat.Asks(q.req.Member("store")) && q.call.Allow.Has(allowance.Field("store"))) {
+		q.drop([]string{"metadata"})
 	}
 	if t := q.req.Temperature; t != nil && p.hottest > 0 && *t > p.hottest {
 		// The API accepts up to 2 for every model (docs/api.md#chat-completion-request), so it becomes the vendor's highest.

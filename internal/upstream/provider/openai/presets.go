@@ -34,6 +34,10 @@ type Preset struct {
 	efforts []chat.Effort
 	// off is the field that turns thinking off, if no effort does; otherwise nil.
 	off *chat.Setting
+	// original says that it knows the detail original of images.
+	original bool
+	// stores says that it stores replies if store is true, and refuses metadata otherwise.
+	stores bool
 	// developer says that it knows the role developer.
 	developer bool
 	// figured says that it sends usage without being asked, and does not know stream_options.
@@ -77,14 +81,15 @@ var unlisted = []string{"top_k"}
 // presets are the vendors that are known, each with the pages of its documentation that say how it differs.
 var presets = []Preset{
 	// platform.openai.com/docs/api-reference/chat: max_tokens is deprecated, and refused by models
-	// that reason; these also know the role developer.
-	{Kind: "openai", BaseURL: "https://api.openai.com/v1", limit: maxCompletionTokens, developer: true, refused: unlisted, refusedThinking: sampling},
+	// that reason; these also know the role developer. metadata is only for replies that are stored
+	// (github.com/tmc/langchaingo/issues/1484).
+	{Kind: "openai", BaseURL: "https://api.openai.com/v1", limit: maxCompletionTokens, developer: true, stores: true, original: true, refused: unlisted, refusedThinking: sampling},
 	// learn.microsoft.com/azure/ai-foundry/openai/reference: deployments in the path and an
 	// api-version, or the newer /openai/v1; the key in a header of its own.
-	{Kind: "azure", keyHeader: "Api-Key", deployments: true, refused: unlisted, refusedThinking: sampling},
+	{Kind: "azure", keyHeader: "Api-Key", deployments: true, stores: true, original: true, refused: unlisted, refusedThinking: sampling},
 	// openrouter.ai/docs/use-cases/reasoning-tokens: thoughts come as reasoning, and, for the next
 	// turn, as reasoning_details.
-	{Kind: "openrouter", BaseURL: "https://openrouter.ai/api/v1", returns: "reasoning_details"},
+	{Kind: "openrouter", BaseURL: "https://openrouter.ai/api/v1", original: true, returns: "reasoning_details"},
 	// console.groq.com/docs/openai: these fields, and names of messages, are a 400; n must be 1.
 	// Figures also come inside of x_groq.
 	{

@@ -218,3 +218,31 @@ func decoded(t *testing.T, body string) string {
 	}
 	return string(b)
 }
+
+// Only some vendors know the detail original of images; others get the highest that they have.
+func TestOriginalDetail(t *testing.T) {
+	t.Parallel()
+	const image = `{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo=","detail":"original"}}`
+	for kind, want := range map[string]string{
+		"openai": `"detail":"original"`, "openrouter": `"detail":"original"`, "": `"detail":"original"`,
+		"groq": `[{"type":"text","text":"a"},{"type":"image_url","image_url":{"detail":"high","url":"data:image/png;base64,iVBORw0KGgo="}}]`,
+	} {
+		var sent string
+		preset, _ := openai.PresetOf(kind, "")
+		a := adapter(t, openai.Options{Preset: preset}, func(r *http.Request) (*http.Response, error) {
+			raw, err := io.ReadAll(r.Body)
+			sent = string(raw)
+			return providertest.Answer(jsonBody, strings.NewReader(writeWhole(nil))), err
+		})
+		call := ask(t, `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"a"},`+image+`]}]}`)
+		in, err := a.Open(t.Context(), call)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.Close()
+		a.Wait()
+		if !strings.Contains(sent, want) || (len(call.Dropped) == 1) != (kind == "groq") {
+			t.Errorf("%s gets %s, dropped %q; want %s", kind, sent, call.Dropped, want)
+		}
+	}
+}

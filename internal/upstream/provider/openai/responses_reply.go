@@ -109,7 +109,8 @@ type incomplete struct {
 type responseUsage struct {
 	Input        int `json:"input_tokens"`
 	InputDetails struct {
-		Cached int `json:"cached_tokens"`
+		Cached  int `json:"cached_tokens"`
+		Written int `json:"cache_write_tokens"`
 	} `json:"input_tokens_details"`
 	Output        int `json:"output_tokens"`
 	OutputDetails struct {
@@ -285,7 +286,8 @@ func (s *response) end(o *responseObject) error {
 	}
 	s.Push(provider.Event{Kind: provider.Finish, Finish: finish})
 	if u := o.Usage; u != nil && (u.Input > 0 || u.Output > 0) {
-		s.Push(provider.Event{Kind: provider.Usage, Usage: provider.Disjoint(u.Input, u.InputDetails.Cached, u.Output, u.OutputDetails.Reasoning)})
+		figures := provider.Disjoint(u.Input, u.InputDetails.Cached, u.Output, u.OutputDetails.Reasoning)
+		s.Push(provider.Event{Kind: provider.Usage, Usage: provider.Written(figures, u.InputDetails.Written)})
 	}
 	if len(s.calls) > 0 && len(s.reasoning) > 0 && s.Words == nil {
 		value, err := json.Marshal(s.reasoning)

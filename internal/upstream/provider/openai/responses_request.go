@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,10 +22,10 @@ import (
 func (a *Adapter) openResponses(ctx context.Context, call *provider.Call) (provider.Stream, error) {
 	s := &response{ctx: ctx, call: call}
 	var body []byte
-	if o := call.Request.Original; o != nil && o.Dialect == chat.DialectResponses && o.Compose != nil && !(o.Loose && call.Inside) {
+	if isNative(call) {
 		var dropped []string
 		var err error
-		if body, dropped, err = o.Compose(call.Upstream, call.Limit(), call.Allow); err != nil {
+		if body, dropped, err = call.Request.Original.Compose(call.Upstream, call.Limit(), call.Allow); err != nil {
 			return nil, err
 		}
 		for _, name := range dropped {
@@ -44,8 +45,17 @@ func (a *Adapter) openResponses(ctx context.Context, call *provider.Call) (provi
 	return s, nil
 }
 
+// isNative reports whether the caller speaks Responses, so that an upstream of the dialect can be sent its own words.
+func isNative(call *provider.Call) bool {
+	o := call.Request.Original
+	return o != nil && o.Dialect == chat.DialectResponses && o.Compose != nil && !(o.Loose && call.Inside)
+}
+
 // shared are the members that a chat completion and a response have in common. They are passed on as they are.
-var shared = []string{"temperature", "top_p", "parallel_tool_calls", "user", "metadata", "service_tier", "prompt_cache_key", "safety_identifier"}
+var shared = []string{
+	"temperature", "top_p", "parallel_tool_calls", "user", "metadata", "service_tier", "prompt_cache_key", "prompt_cache_retention",
+	"safety_identifier", "moderation",
+}
 
 // responseWriter writes a chat completion as a response.
 //
@@ -56,13 +66,15 @@ type responseWriter struct {
 	req    *chat.Request // call.Request
 	preset *Preset
 	out    []byte
+	asked  []string // ids of calls of custom tools so far
+	unsaid bool     // a mark for the cache was not written
 }
 
 // write returns the body. It returns a fault if the request asks for something that the dialect cannot say.
 //
 // What the dialect has no member for is dropped at the end and named in the call.
 func (w *responseWriter) write(ctx context.Context) ([]byte, error) {
-	if err := w.call.PlainBesideFiles(); err != nil {
+	if err := w.sayable(); err != nil {
 		return nil, err
 	}
 	if n := w.req.N; n > 1 {
@@ -103,12 +115,36 @@ func (w *responseWriter) write(ctx context.Context) ([]byte, error) {
 	} else {
 		w.call.DropEffort()
 	}
+	w.caching("prompt_cache_options", chat.ValueOf(w.req.Member("prompt_cache_options")))
 	w.tools()
 	w.text()
 	w.call.Drop("stop", "frequency_penalty", "presence_penalty", "seed", "logprobs", "top_logprobs")
 	w.call.DropCaches()
-	w.call.DropUnread(append([]string{"verbosity"}, shared...)...)
+	w.call.DropUnread(append([]string{"verbosity", "prompt_cache_options"}, shared...)...)
+	if !w.unsaid {
+		w.call.Keep("messages[].content[].prompt_cache_breakpoint")
+	}
 	return append(w.out, '}'), nil
+}
+
+// sayable refuses what a chat completion can say and the dialect cannot: files in messages that are not of a user, and an
+// earlier reply of which only the id of its sound is given.
+func (w *responseWriter) sayable() error {
+	if err := w.call.Translated(); err != nil {
+		return err
+	}
+	for i := range w.req.Messages {
+		m := &w.req.Messages[i]
+		if m.Role == chat.RoleAssistant && m.Content.IsNull() && len(m.ToolCalls) == 0 {
+			return fault.New(fault.Invalid, "This model does not know an earlier reply by the id of its sound.").At(fmt.Sprintf("messages[%d].audio", i))
+		}
+		for j, p := range m.Content.Parts() {
+			if p.File != nil && m.Role != chat.RoleUser {
+				return fault.New(fault.Invalid, "This model reads files only in messages of the role user.").At(fmt.Sprintf("messages[%d].content[%d]", i, j))
+			}
+		}
+	}
+	return nil
 }
 
 // member appends a member, unless it is absent or null.
@@ -127,7 +163,12 @@ func (w *responseWriter) input(ctx context.Context) error {
 		}
 		switch m.Role {
 		case chat.RoleTool:
-			w.item(`{"type":"function_call_output","call_id":`, m.ToolCallID)
+			w.unsaid = w.unsaid || len(m.Breakpoints()) > 0
+			kind := `{"type":"function_call_output","call_id":`
+			if slices.Contains(w.asked, m.ToolCallID) {
+				kind = `{"type":"custom_tool_call_output","call_id":`
+			}
+			w.item(kind, m.ToolCallID)
 			w.out = append(jsonscan.AppendQuoted(append(w.out, `,"output":`...), m.Content.Text()), '}')
 		case chat.RoleAssistant:
 			w.assistant(ctx, m)
@@ -138,6 +179,7 @@ func (w *responseWriter) input(ctx context.Context) error {
 			}
 			w.item(`{"role":`, role)
 			w.out = append(w.out, `,"content":[`...)
+			marks := m.Breakpoints()
 			for j, p := range m.Content.Parts() {
 				if j > 0 {
 					w.out = append(w.out, ',')
@@ -145,11 +187,33 @@ func (w *responseWriter) input(ctx context.Context) error {
 				if err := w.part(&p, i, j); err != nil {
 					return err
 				}
+				if mark := marks[j]; mark != nil {
+					w.out = w.out[:len(w.out)-1]
+					w.caching("prompt_cache_breakpoint", chat.ValueOf(mark))
+					w.out = append(w.out, '}')
+				}
 			}
 			w.out = append(w.out, "]}"...)
 		}
 	}
 	return nil
+}
+
+// caching writes what a caller wants of the cache. In chat completions it has these two members; others of Responses name
+// what is stored at the vendor.
+func (w *responseWriter) caching(name string, v chat.Value) {
+	if v.Kind() != '{' {
+		return
+	}
+	w.out = append(append(append(w.out, `,"`...), name...), `":{`...)
+	for m := v.Walk(); m.Next(); {
+		if key := string(m.Key); (key == "mode" || key == "ttl") && m.Value.IsText() {
+			w.out = append(chat.AppendName(w.out, key), m.Value.Raw()...)
+		} else if !m.Value.Null() {
+			w.call.Omit(name)
+		}
+	}
+	w.out = append(w.out, '}')
 }
 
 // item begins an item with its first text.
@@ -164,6 +228,7 @@ func (w *responseWriter) item(head, text string) {
 // The reasoning was kept under the id of the first call. It comes before the calls, as the model
 // wrote it.
 func (w *responseWriter) assistant(ctx context.Context, m *chat.Message) {
+	w.unsaid = w.unsaid || len(m.Breakpoints()) > 0
 	for i := range m.ToolCalls {
 		kept, ok := recall(ctx, w.call.Memory, m.ToolCalls[i].ID, keptReasoning)
 		var items []json.RawMessage
@@ -184,9 +249,14 @@ func (w *responseWriter) assistant(ctx context.Context, m *chat.Message) {
 	}
 	for i := range m.ToolCalls {
 		c := &m.ToolCalls[i]
-		w.item(`{"type":"function_call","call_id":`, c.ID)
+		kind, input := `{"type":"function_call","call_id":`, `,"arguments":`
+		if c.Custom {
+			kind, input = `{"type":"custom_tool_call","call_id":`, `,"input":`
+			w.asked = append(w.asked, c.ID)
+		}
+		w.item(kind, c.ID)
 		w.out = jsonscan.AppendQuoted(append(w.out, `,"name":`...), c.Name)
-		w.out = append(jsonscan.AppendQuoted(append(w.out, `,"arguments":`...), c.Arguments), '}')
+		w.out = append(jsonscan.AppendQuoted(append(w.out, input...), c.Arguments), '}')
 	}
 }
 
@@ -215,42 +285,6 @@ func (w *responseWriter) part(p *chat.Part, i, j int) error {
 		w.out = append(jsonscan.AppendQuoted(append(w.out, `{"type":"input_text","text":`...), p.Text()), '}')
 	}
 	return nil
-}
-
-// tools writes the functions, and how free the model is to call them.
-// Definitions are flat here: name and parameters are members of the tool itself.
-func (w *responseWriter) tools() {
-	if len(w.req.Tools) == 0 {
-		return
-	}
-	w.out = append(w.out, `,"tools":[`...)
-	for i := range w.req.Tools {
-		f := w.req.Tools[i].Function
-		if f == nil {
-			continue // the tool loop has replaced servers, and custom tools were refused
-		}
-		w.item(`{"type":"function","name":`, f.Name)
-		if f.Description != "" {
-			w.out = jsonscan.AppendQuoted(append(w.out, `,"description":`...), f.Description)
-		}
-		w.out = append(w.out, `,"parameters":`...)
-		if f.Parameters != nil {
-			w.out = append(w.out, f.Parameters...)
-		} else {
-			w.out = append(w.out, `{"type":"object","properties":{}}`...)
-		}
-		// Unlike in chat completions, the default is true.
-		w.out = append(strconv.AppendBool(append(w.out, `,"strict":`...), f.Strict), '}')
-	}
-	w.out = append(w.out, ']')
-	switch w.req.ToolChoice.Mode {
-	case chat.ChoiceNone:
-		w.out = append(w.out, `,"tool_choice":"none"`...)
-	case chat.ChoiceRequired:
-		w.out = append(w.out, `,"tool_choice":"required"`...)
-	case chat.ChoiceNamed:
-		w.out = append(jsonscan.AppendQuoted(append(w.out, `,"tool_choice":{"type":"function","name":`...), w.req.ToolChoice.Name), '}')
-	}
 }
 
 // text writes the form of the reply.

@@ -40,7 +40,7 @@ func responsesHarness() providertest.Harness {
 			providertest.Dialect{Stream: writeResponseEvents, Whole: writeResponse, Refuse: writeError, Read: readResponseRequest, Garbage: "data: {\"type\":\"response.out\n\n"},
 			func(t *testing.T, baseURL string, p *pulse.Pulse) (provider.Adapter, func()) {
 				t.Helper()
-				a, err := openai.New(baseURL+"/v1", &openai.Options{APIKey: providertest.Key, Responses: true, Pulse: p, Silence: time.Second})
+				a, err := openai.New(baseURL+"/v1", &openai.Options{APIKey: providertest.Key, API: openai.APIResponses, Pulse: p, Silence: time.Second})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -239,6 +239,21 @@ func readResponseRequest(r *http.Request, body []byte) providertest.Asked {
 	return a
 }
 
+// native returns a request through the Responses door, and its call.
+func native(t *testing.T, body string, past *responses.Past) (*responses.Request, *provider.Call) {
+	t.Helper()
+	req, err := responses.Parse([]byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same, err := req.Compose(past)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same.Original = req.Original(past)
+	return req, &provider.Call{Request: same, Upstream: "gpt-up", MaxOutput: 100, ID: "r", Allow: allowance.New([]string{allowance.All})}
+}
+
 // respond sends a request through the Responses door to an upstream of the same dialect.
 func respond(t *testing.T, body string, past *responses.Past, opts *responses.Options, reply string) (sent, got string, dropped []string) {
 	t.Helper()
@@ -253,23 +268,14 @@ func respond(t *testing.T, body string, past *responses.Past, opts *responses.Op
 		_, _ = io.WriteString(w, reply)
 	}))
 	defer server.Close()
-	a, err := openai.New(server.URL+"/v1", &openai.Options{Responses: true})
+	a, err := openai.New(server.URL+"/v1", &openai.Options{API: openai.APIResponses})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	req, err := responses.Parse([]byte(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	same, err := req.Compose(past)
-	if err != nil {
-		t.Fatal(err)
-	}
-	same.Original = req.Original(past)
+	req, call := native(t, body, past)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	call := &provider.Call{Request: same, Upstream: "gpt-up", MaxOutput: 100, ID: "r", Allow: allowance.New([]string{allowance.All})}
 	in, err := a.Open(ctx, call)
 	if err != nil {
 		t.Fatal(err)
