@@ -80,8 +80,8 @@ func (s *settling) conversed(o *relay.Outcome, free bool) spent {
 		if !has {
 			prompt, sp.counted = chat.Usage{Prompt: promptTokens(last.call.Request)}, true
 		}
-		sp.tokens.Prompt += prompt.Prompt
-		sp.tokens.Cached += prompt.Cached
+		prompt.Completion, prompt.Reasoning = 0, 0
+		sp.tokens.Add(prompt)
 		sp.turns++
 	}
 	o.Usage, o.HasUsage = sp.tokens, !sp.counted

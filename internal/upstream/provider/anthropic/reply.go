@@ -95,6 +95,9 @@ type wireDelta struct {
 type wireUsage struct {
 	Input     int `json:"input_tokens"`
 	CacheMade int `json:"cache_creation_input_tokens"`
+	CacheKept struct {
+		Hour int `json:"ephemeral_1h_input_tokens"`
+	} `json:"cache_creation"` // part of CacheMade, by how long it is kept; absent in older replies
 	CacheRead int `json:"cache_read_input_tokens"`
 	Output    int `json:"output_tokens"`
 	Details   struct {
@@ -288,5 +291,5 @@ func (u *wireUsage) tier() string {
 
 // figures returns the figures; those that were not given are zero.
 func (u *wireUsage) figures() claude.Figures {
-	return claude.Figures{Input: u.Input, CacheRead: u.CacheRead, CacheWritten: u.CacheMade, Output: u.Output, Thinking: u.Details.Thinking}
+	return claude.Figures{Input: u.Input, CacheRead: u.CacheRead, CacheWritten: u.CacheMade, CacheHour: u.CacheKept.Hour, Output: u.Output, Thinking: u.Details.Thinking}
 }

@@ -65,6 +65,24 @@ func TestCutAnywhere(t *testing.T) {
 	}
 }
 
+// What is written to a cache is counted by how long it is kept. Replies of older models do not say how long.
+func TestCacheWrites(t *testing.T) {
+	t.Parallel()
+	for usage, want := range map[string]chat.Usage{
+		`{"input_tokens":10,"cache_creation_input_tokens":7,"cache_creation":{"ephemeral_5m_input_tokens":4,"ephemeral_1h_input_tokens":3},"output_tokens":2}`: {Prompt: 17, Completion: 2, CacheWrite5m: 4, CacheWrite1h: 3},
+		`{"input_tokens":10,"cache_creation_input_tokens":7,"output_tokens":2}`:                                                                                {Prompt: 17, Completion: 2, CacheWrite5m: 7},
+		`{"input_tokens":10,"cache_creation_input_tokens":7,"cache_creation":null,"output_tokens":2}`:                                                          {Prompt: 17, Completion: 2, CacheWrite5m: 7},
+		`{"input_tokens":10,"cache_creation_input_tokens":7,"cache_creation":{"ephemeral_1h_input_tokens":9},"output_tokens":2}`:                               {Prompt: 17, Completion: 2, CacheWrite1h: 7},
+	} {
+		in := open(t, wire{`{"type":"message","content":[{"type":"text","text":"Hi"}],"stop_reason":"end_turn","usage":` + usage + `}`, "application/json"})
+		got := providertest.Collect(t, in)
+		in.Close()
+		if got.Err != nil || got.Usage == nil || *got.Usage != want {
+			t.Errorf("%s: %+v, %v, want %+v", usage, got.Usage, got.Err, want)
+		}
+	}
+}
+
 // TestKeyStaysSecret has every kind of failure repeat our key.
 func TestKeyStaysSecret(t *testing.T) {
 	t.Parallel()

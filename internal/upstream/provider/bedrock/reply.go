@@ -193,6 +193,11 @@ type wireUsage struct {
 	Output     int `json:"outputTokens"` // with thinking, which is not counted apart
 	CacheRead  int `json:"cacheReadInputTokens"`
 	CacheWrite int `json:"cacheWriteInputTokens"`
+	// Details is CacheWrite by how long it is kept.
+	Details []struct {
+		TTL    string `json:"ttl"` // 5m or 1h
+		Tokens int    `json:"inputTokens"`
+	} `json:"cacheDetails"`
 }
 
 // event reads one event of a stream. kind is its type, raw its payload. Events come in this order: messageStart; the
@@ -292,7 +297,14 @@ func (s *stream) finish(reason string) error {
 
 // usage adds the final figures; w may be nil.
 func (s *stream) usage(w *wireUsage) {
-	if w != nil {
-		s.PushUsage(claude.Figures{Input: w.Input, CacheRead: w.CacheRead, CacheWritten: w.CacheWrite, Output: w.Output})
+	if w == nil {
+		return
 	}
+	f := claude.Figures{Input: w.Input, CacheRead: w.CacheRead, CacheWritten: w.CacheWrite, Output: w.Output}
+	for _, d := range w.Details {
+		if d.TTL == "1h" {
+			f.CacheHour = d.Tokens
+		}
+	}
+	s.PushUsage(f)
 }

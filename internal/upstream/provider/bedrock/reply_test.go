@@ -89,6 +89,24 @@ func TestCutAnywhere(t *testing.T) {
 	}
 }
 
+// What is written to a cache is counted by how long it is kept, where the reply says so.
+func TestCacheWrites(t *testing.T) {
+	t.Parallel()
+	for more, want := range map[string]chat.Usage{
+		``: {Prompt: 17, Completion: 2, CacheWrite5m: 7},
+		`,"cacheDetails":[{"ttl":"1h","inputTokens":3},{"ttl":"5m","inputTokens":4}]`: {Prompt: 17, Completion: 2, CacheWrite5m: 4, CacheWrite1h: 3},
+	} {
+		in := open(t, rawFrame("event", ":event-type", "contentBlockDelta", `{"contentBlockIndex":0,"delta":{"text":"Hi"}}`)+
+			rawFrame("event", ":event-type", "messageStop", `{"stopReason":"end_turn"}`)+
+			rawFrame("event", ":event-type", "metadata", `{"usage":{"inputTokens":10,"outputTokens":2,"cacheWriteInputTokens":7`+more+`}}`))
+		got := providertest.Collect(t, in)
+		in.Close()
+		if got.Err != nil || got.Usage == nil || *got.Usage != want {
+			t.Errorf("%s: %+v, %v, want %+v", more, got.Usage, got.Err, want)
+		}
+	}
+}
+
 // TestKeysStaySecret has every kind of failure repeat our keys.
 func TestKeysStaySecret(t *testing.T) {
 	t.Parallel()

@@ -159,7 +159,7 @@ func TestSignedThinking(t *testing.T) {
 	if err := b.Finish(claude.FinishOf("tool_use")); err != nil {
 		t.Fatal(err)
 	}
-	b.PushUsage(claude.Figures{Input: 7, CacheWritten: 2, CacheRead: 4, Output: 5, Thinking: 3})
+	b.PushUsage(claude.Figures{Input: 7, CacheWritten: 2, CacheHour: 1, CacheRead: 4, Output: 5, Thinking: 3})
 	b.End()
 	var usage chat.Usage
 	for _, want := range []provider.Kind{provider.Reasoning, provider.Reasoning, provider.Text, provider.ToolCall, provider.ToolCall, provider.Finish, provider.Usage} {
@@ -171,7 +171,7 @@ func TestSignedThinking(t *testing.T) {
 			usage = ev.Usage
 		}
 	}
-	if want := (chat.Usage{Prompt: 9, Cached: 4, Completion: 2, Reasoning: 3}); usage != want {
+	if want := (chat.Usage{Prompt: 9, Cached: 4, Completion: 2, Reasoning: 3, CacheWrite5m: 1, CacheWrite1h: 1}); usage != want {
 		t.Errorf("the usage is %+v, want %+v", usage, want)
 	}
 

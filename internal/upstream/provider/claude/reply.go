@@ -43,24 +43,25 @@ var errorStatus = map[string]int{
 func ErrorStatus(kind string) int { return errorStatus[kind] }
 
 // Figures are the token counts of a reply. Input has neither the tokens read from a cache nor those written
-// to it; Output includes Thinking.
+// to it; CacheWritten includes those that are kept for an hour, CacheHour; Output includes Thinking.
 // This is how both APIs count; chat.Usage has disjoint parts instead.
 type Figures struct {
-	Input, CacheRead, CacheWritten int
-	Output, Thinking               int
+	Input, CacheRead, CacheWritten, CacheHour int
+	Output, Thinking                          int
 }
 
 // Usage translates the figures and reports whether there are any. Tokens that were written to a cache were
 // read as part of the prompt, and count as such. Figures out of range are clamped, so that an upstream's
 // error does not become a caller's bill.
 func (f Figures) Usage() (chat.Usage, bool) {
-	out := provider.ClampTokens(f.Output)
+	out, written := provider.ClampTokens(f.Output), provider.ClampTokens(f.CacheWritten)
 	u := chat.Usage{
-		Prompt:    provider.ClampTokens(f.Input) + provider.ClampTokens(f.CacheWritten),
-		Cached:    provider.ClampTokens(f.CacheRead),
-		Reasoning: min(provider.ClampTokens(f.Thinking), out),
+		Prompt:       provider.ClampTokens(f.Input) + written,
+		Cached:       provider.ClampTokens(f.CacheRead),
+		Reasoning:    min(provider.ClampTokens(f.Thinking), out),
+		CacheWrite1h: min(provider.ClampTokens(f.CacheHour), written),
 	}
-	u.Completion = out - u.Reasoning
+	u.Completion, u.CacheWrite5m = out-u.Reasoning, written-u.CacheWrite1h
 	return u, u.Total() > 0
 }
 
