@@ -282,6 +282,10 @@ func (w *Writer) renameResponse(b []byte, response chat.Value) []byte {
 			continue
 		}
 		b = chat.AppendName(b, key)
+		if key == "usage" && v.Kind() == '{' {
+			b = appendTheirUsage(b, v)
+			continue
+		}
 		if key != "output" || v.Kind() != '[' {
 			b = append(b, v.Raw()...)
 			continue
@@ -298,6 +302,39 @@ func (w *Writer) renameResponse(b []byte, response chat.Value) []byte {
 			}
 		}
 		b = append(b, ']')
+	}
+	return append(b, '}')
+}
+
+// details are the members of usage that clients' types require, each with the counts that it must have.
+var details = []struct {
+	name   string
+	counts []string
+}{
+	{"input_tokens_details", []string{"cached_tokens", "cache_write_tokens"}},
+	{"output_tokens_details", []string{"reasoning_tokens"}},
+}
+
+// appendTheirUsage appends the usage of an upstream, with a zero for each count that it does not have.
+func appendTheirUsage(b []byte, usage chat.Value) []byte {
+	b = append(b, '{')
+	for walk := usage.Walk(); walk.Next(); {
+		if key := string(walk.Key); key != details[0].name && key != details[1].name {
+			b = append(chat.AppendName(b, key), walk.Value.Raw()...)
+		}
+	}
+	for _, d := range details {
+		b = append(chat.AppendName(b, d.name), '{')
+		given := usage.Given(d.name)
+		for walk := given.Walk(); given.Kind() == '{' && walk.Next(); {
+			b = append(chat.AppendName(b, string(walk.Key)), walk.Value.Raw()...)
+		}
+		for _, name := range d.counts {
+			if given.Kind() != '{' || !given.Member(name).Exists() {
+				b = append(chat.AppendName(b, name), '0')
+			}
+		}
+		b = append(b, '}')
 	}
 	return append(b, '}')
 }

@@ -55,6 +55,7 @@ type output struct {
 	index        int
 	id           string // as it is written into JSON
 	callID, name string
+	namespace    string         // of the tool that is called; empty for most
 	label        string         // of an MCP server
 	step         *provider.Step // of a call of an MCP tool, or a list of tools
 	text         []byte         // arguments, input, or the summary of reasoning
@@ -372,6 +373,9 @@ func (w *Writer) call(b []byte, p *provider.ToolPiece, step *provider.Step) []by
 			it.kind, it.id = outApproval, approval+string(quoted[1:len(quoted)-1])
 			it.label, it.name = step.Server, step.Tool
 		}
+		if own := w.req.tools.renamed[p.Name]; own != nil && step == nil {
+			it.name, it.namespace = own.name, own.namespace
+		}
 		w.calls = append(w.calls, it)
 		b = w.add(b, it)
 	}
@@ -542,6 +546,9 @@ func (it *output) append(b []byte, status string) []byte {
 		b = append(append(append(b, kind...), status...), `","call_id":`...)
 		b = jsonscan.AppendQuoted(b, it.callID)
 		b = jsonscan.AppendQuoted(append(b, `,"name":`...), it.name)
+		if it.namespace != "" {
+			b = jsonscan.AppendQuoted(append(b, `,"namespace":`...), it.namespace)
+		}
 		b = append(append(append(b, key...), it.text...), '"')
 	}
 	return append(b, '}')
@@ -608,6 +615,7 @@ func code(f *fault.Fault) string {
 func appendUsage(b []byte, u *chat.Usage) []byte {
 	b = strconv.AppendInt(append(b, `{"input_tokens":`...), int64(u.PromptTotal()), 10)
 	b = strconv.AppendInt(append(b, `,"input_tokens_details":{"cached_tokens":`...), int64(u.Cached), 10)
+	b = strconv.AppendInt(append(b, `,"cache_write_tokens":`...), int64(u.CacheWritten()), 10)
 	b = strconv.AppendInt(append(b, `},"output_tokens":`...), int64(u.CompletionTotal()), 10)
 	b = strconv.AppendInt(append(b, `,"output_tokens_details":{"reasoning_tokens":`...), int64(u.Reasoning), 10)
 	b = strconv.AppendInt(append(b, `},"total_tokens":`...), int64(u.Total()), 10)
