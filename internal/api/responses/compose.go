@@ -43,19 +43,36 @@ func (r *Request) Compose(past *Past) (*chat.Request, error) {
 	// One allocation is enough for an input that is a text.
 	room := &struct {
 		parser
-		turns [1]turn
-		all   [1]*item
+		turns   [1]turn
+		all     [1]*item
+		earlier shelf
 	}{}
 	p := &room.parser
-	p.req = r
+	p.req, p.recalled = r, &room.earlier
 	c := conversation{p: p, turns: slices.Grow(room.turns[:0], len(r.items))}
 	if past == nil {
 		past = &Past{}
 	}
+	for _, it := range c.gather(room.all[:0], past) {
+		c.add(it)
+	}
+	c.shorten()
+	c.complete()
+	b := chat.NewBuilder(r.Model, c.items+1)
+	c.messages(b)
+	if p.fault != nil {
+		return nil, p.fault
+	}
+	r.fill(b, c.settings())
+	req, err := b.Request()
+	return req, r.Rename(err)
+}
+
+// gather returns the items of the conversation, and decides about its tools once all of them are known.
+func (c *conversation) gather(all []*item, past *Past) []*item {
+	p, r := c.p, c.p.req
 	r.referenced = past.Referenced
-	var earlier shelf
-	p.recalled = &earlier
-	all := slices.Grow(room.all[:0], len(past.Items)+len(r.items))
+	all = slices.Grow(all, len(past.Items)+len(r.items))
 	for _, raw := range past.Items {
 		all = append(all, c.recall(raw, -1))
 	}
@@ -74,23 +91,11 @@ func (r *Request) Compose(past *Past) (*chat.Request, error) {
 	}
 	if !p.failed() {
 		mixed(all)
-		r.tools.assemble(&earlier)
+		r.tools.assemble(p.recalled)
 		p.root, p.where = r.root, ""
 		p.choice(r.settings.choice)
 	}
-	for _, it := range all {
-		c.add(it)
-	}
-	c.shorten()
-	c.complete()
-	b := chat.NewBuilder(r.Model, len(all)+1)
-	c.messages(b)
-	if p.fault != nil {
-		return nil, p.fault
-	}
-	r.fill(b, c.settings())
-	req, err := b.Request()
-	return req, r.Rename(err)
+	return all
 }
 
 // complete makes sure that the model is told something. An upstream of the dialect knows what to do with items that say nothing.

@@ -146,12 +146,10 @@ func (p *parser) item(v chat.Value) (it item, ok bool) {
 	case "additional_tools":
 		it.kind = itemOther
 		p.toolsIn(p.required(v, "tools", "an array of tools"), scope{index: -1})
-	case "tool_search_call": // a model that is offered all tools need not search
-		it.kind = itemOther
-		p.leave("input[]." + kind)
+	case "tool_search_call":
+		p.searched(v, &it)
 	case "tool_search_output":
-		it.kind = itemOther
-		p.leave("input[]." + kind)
+		p.searched(v, &it)
 		if found := v.Given("tools"); found.Exists() {
 			p.toolsIn(found, scope{index: -1})
 		}
@@ -163,6 +161,44 @@ func (p *parser) item(v chat.Value) (it item, ok bool) {
 	}
 	p.vetItem(kind, v)
 	return it, !p.failed()
+}
+
+// searched reads the call of a search for tools, or its result. A search that the provider ran is left out: other models are
+// offered all tools.
+func (p *parser) searched(v chat.Value, it *item) {
+	call, arguments := v.Given("call_id"), v.Given("arguments")
+	if it.kind = itemOther; !v.Given("execution").Is("client") || !call.Exists() {
+		p.leave("input[]." + v.Given("type").Text())
+		return
+	}
+	it.id, it.name, it.namespace = p.callID(v), toolSearch, searches
+	if v.Given("type").Is("tool_search_call") {
+		if it.kind, it.arguments = itemCall, "{}"; arguments.Kind() == '{' {
+			it.arguments = string(arguments.Raw())
+		} else if arguments.IsText() {
+			it.arguments = arguments.Text()
+		}
+		return
+	}
+	it.kind = itemOutput
+	b := []byte("Found. These can be called now:")
+	for walk := v.Given("tools").Walk(); walk.Next(); {
+		b = append(append(b, ' '), p.found(walk.Value)...)
+	}
+	it.content = chat.Text(string(b))
+}
+
+// found returns the names of a tool that was found, or of those in a namespace, as the model knows them.
+func (p *parser) found(v chat.Value) string {
+	name := v.Given("name").Text()
+	if !v.Given("type").Is("namespace") {
+		return wireName("", name)
+	}
+	var names []string
+	for walk := v.Given("tools").Walk(); walk.Next(); {
+		names = append(names, wireName(name, walk.Value.Given("name").Text()))
+	}
+	return strings.Join(names, " ")
 }
 
 // update reads an item that changes how the model should answer.

@@ -22,7 +22,7 @@ func isNameByte(c byte) bool {
 // wireName returns the name that a model knows a tool by: with its namespace in front, in the letters of names, and
 // shortened if it is too long. It depends on nothing else, so that it is the same in every turn.
 func wireName(namespace, name string) string {
-	if namespace == "" && len(name) <= maxWire {
+	if (namespace == "" || namespace == searches) && len(name) <= maxWire {
 		return name
 	}
 	whole := name
@@ -97,6 +97,10 @@ func (s *shelf) add(one tool) {
 // assemble fills the list with the tools of earlier turns and of the request, and gives each the name that the model knows it by.
 // A tool of the request takes the place of one that an earlier turn has offered.
 func (t *tools) assemble(earlier *shelf) {
+	if len(earlier.tools)+len(t.declared.tools) == 0 {
+		t.list = nil
+		return
+	}
 	t.list, t.renamed, t.wires, t.custom = make([]tool, 0, len(earlier.tools)+len(t.declared.tools)), nil, nil, nil
 	for i := range earlier.tools {
 		if one := &earlier.tools[i]; t.declared.find(one.namespace, one.name) < 0 {

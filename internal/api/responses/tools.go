@@ -35,6 +35,7 @@ type tool struct {
 	wire      string // the name that the model knows it by
 	server    bool
 	custom    bool
+	search    bool // it finds other tools
 	function  chat.Function
 	rest      []byte    // the JSON of the function behind its name: members that begin with a comma
 	chat      chat.Tool // of an MCP server
@@ -110,14 +111,18 @@ func (p *parser) tool(entry chat.Value, at scope) {
 		p.custom(entry, at)
 	case name == "namespace" && at.namespace == "":
 		p.namespaceTool(entry, at)
-	case name == "mcp":
-		p.bad(entry, ".type", `is "mcp", which only the field tools may hold: the service itself calls MCP servers`)
+	case name == toolSearch && entry.Given("execution").Is("client") && at.namespace == "":
+		p.search(entry, at)
 	case !kind.IsText() || name == "":
 		p.bad(entry, ".type", "must be %s, or the type of a built-in tool; got %s", types, describe(kind))
 	default:
 		t := &p.req.tools
-		p.req.offers = true
-		if known := builtIn(name); known == "" {
+		p.req.offers, p.req.loose = true, p.req.loose || addressed(entry)
+		known := builtIn(name)
+		if name == "mcp" { // the service calls the servers of the field tools alone
+			known = name
+		}
+		if known == "" {
 			p.only(entry, "the tool type "+describe(kind))
 		} else if !slices.Contains(t.absent, known) {
 			t.absent = append(t.absent, known)
@@ -244,6 +249,27 @@ func (p *parser) custom(entry chat.Value, at scope) {
 	b = append(b, `,"parameters":`+anyInput...)
 	p.offer(entry, tool{index: at.index, name: name, namespace: at.namespace, custom: true, function: f, rest: b})
 }
+
+// toolSearch is the type of a tool by which the model finds other tools, and the name of the function that stands for it.
+const toolSearch = "tool_search"
+
+// search reads a search for tools that the caller runs. The model sees a function, and the writer turns its calls back.
+// What the caller finds is offered from then on.
+func (p *parser) search(entry chat.Value, at scope) {
+	f := chat.Function{Parameters: []byte(`{"type":"object","properties":{"query":{"type":"string"}},"required":["query"]}`)}
+	if m := entry.Given("description"); m.Exists() {
+		f.Description = p.sized(m, 0, math.MaxInt).Text()
+	}
+	if m := entry.Given("parameters"); m.Exists() && p.object(m, "an object, a JSON schema") {
+		f.Parameters = m.Raw()
+	}
+	b := jsonscan.AppendQuoted([]byte(`,"description":`), f.Description)
+	b = append(append(b, `,"parameters":`...), f.Parameters...)
+	p.offer(entry, tool{index: at.index, name: toolSearch, namespace: searches, search: true, function: f, rest: b})
+}
+
+// searches is the namespace of the function that stands for a search, so that it differs from a function of that name.
+const searches = "\x00"
 
 // grammar returns what the model is told about the format of a custom tool's input.
 func (p *parser) grammar(format chat.Value) string {
@@ -383,6 +409,8 @@ func (p *parser) named(v chat.Value) {
 		t.choice = chat.ToolChoice{Mode: chat.ChoiceNamed, Name: p.id(v, "name", "the name of a tool")}
 	case name == "allowed_tools":
 		p.allowed(v)
+	case name == toolSearch && t.named(searches, toolSearch) >= 0:
+		t.choice = chat.ToolChoice{Mode: chat.ChoiceNamed, Name: t.wireOf(searches, toolSearch)}
 	case builtIn(name) != "":
 		p.only(v, "the built-in tool "+describe(kind)+", which tool_choice forces")
 	case kind.IsText():
@@ -410,16 +438,13 @@ func (p *parser) allowed(v chat.Value) {
 		case "mcp":
 			name = "server_label"
 		case "function", "custom", "namespace":
-		default:
-			continue // other models do not have it
-		}
-		called, found := p.id(one, name, "which of the tools it is"), false
-		for i := range t.list {
-			if t.list[i].chosen(kind.Text(), one.Given("namespace").Text(), called) {
-				allowed[i], found = true, true
+		default: // other models do not have it, but for a search
+			for i := range t.list {
+				allowed[i] = allowed[i] || t.list[i].search && kind.Is(toolSearch)
 			}
+			continue
 		}
-		if !found {
+		if !t.mark(allowed, kind.Text(), one.Given("namespace").Text(), p.id(one, name, "which of the tools it is")) {
 			p.bad(one, "."+name, "must be that of a tool among tools; got %s", describe(one.Given(name)))
 		}
 	}
@@ -431,6 +456,16 @@ func (p *parser) allowed(v chat.Value) {
 	}
 }
 
+// mark marks the tools that an entry of allowed_tools means, and reports whether there are any.
+func (t *tools) mark(allowed []bool, kind, namespace, name string) (found bool) {
+	for i := range t.list {
+		if t.list[i].chosen(kind, namespace, name) {
+			allowed[i], found = true, true
+		}
+	}
+	return found
+}
+
 // chosen reports whether an entry of allowed_tools means the tool: one of its name, or all of its namespace.
 func (t *tool) chosen(kind, namespace, name string) bool {
 	switch {
@@ -439,7 +474,7 @@ func (t *tool) chosen(kind, namespace, name string) bool {
 	case kind == "namespace":
 		return t.namespace == name
 	}
-	return t.name == name && (namespace == "" || namespace == t.namespace)
+	return t.name == name && !t.search && (namespace == "" || namespace == t.namespace)
 }
 
 // server returns the index of an MCP server, or -1.
@@ -451,7 +486,7 @@ func (t *tools) server(label string) int {
 func (t *tools) named(namespace, name string) int {
 	i := slices.IndexFunc(t.list, func(one tool) bool { return !one.server && one.name == name && one.namespace == namespace })
 	if i < 0 && namespace == "" {
-		i = slices.IndexFunc(t.list, func(one tool) bool { return !one.server && (one.name == name || one.wire == name) })
+		i = slices.IndexFunc(t.list, func(one tool) bool { return !one.server && !one.search && (one.name == name || one.wire == name) })
 	}
 	return i
 }

@@ -102,6 +102,7 @@ const (
 	outApproval // a call of an MCP tool that the caller has to approve
 	outListed   // the tools of an MCP server
 	outRemote   // a call of an MCP tool that has run
+	outSearch   // a search for tools that the caller runs
 )
 
 // NewWriter returns the writer of a reply. Opts may be nil.
@@ -226,7 +227,7 @@ func (w *Writer) Body(b []byte, o *relay.Outcome) []byte {
 	write := func() []byte {
 		switch {
 		case last.Exists():
-			return w.renameResponse(b, last)
+			return w.renameResponse(b, last, &o.Usage)
 		case w.reason() != "":
 			return w.appendResponse(b, "incomplete", nil, &o.Usage)
 		}
@@ -295,7 +296,7 @@ func (w *Writer) add(b []byte, it *output) []byte {
 }
 
 // prefixes are what the ids of items begin with.
-var prefixes = [...]string{outMessage: "msg_", outReasoning: "rs_", outFunction: "fc_", outCustom: "ctc_", outApproval: approval, outListed: "mcpl_", outRemote: "mcp_"}
+var prefixes = [...]string{outMessage: "msg_", outReasoning: "rs_", outFunction: "fc_", outCustom: "ctc_", outApproval: approval, outListed: "mcpl_", outRemote: "mcp_", outSearch: "tsc_"}
 
 // turnTo ends the message or the reasoning that is being written, unless it is of the kind, and then the calls that are whole.
 func (w *Writer) turnTo(b []byte, kind outputKind) []byte {
@@ -374,7 +375,9 @@ func (w *Writer) call(b []byte, p *provider.ToolPiece, step *provider.Step) []by
 			it.label, it.name = step.Server, step.Tool
 		}
 		if own := w.req.tools.renamed[p.Name]; own != nil && step == nil {
-			it.name, it.namespace = own.name, own.namespace
+			if it.name, it.namespace = own.name, own.namespace; own.search {
+				it.kind = outSearch
+			}
 		}
 		w.calls = append(w.calls, it)
 		b = w.add(b, it)
@@ -507,6 +510,14 @@ func (it *output) append(b []byte, status string) []byte {
 		b = jsonscan.AppendQuoted(append(b, `","type":"mcp_approval_request","server_label":`...), it.label)
 		b = jsonscan.AppendQuoted(append(b, `,"name":`...), it.name)
 		b = append(append(append(b, `,"arguments":"`...), it.text...), '"')
+	case outSearch:
+		b = append(append(append(b, `","type":"tool_search_call","execution":"client","status":"`...), status...), `","call_id":`...)
+		b = append(jsonscan.AppendQuoted(b, it.callID), `,"arguments":`...)
+		if text := []byte(inside(it.text)); json.Valid(text) {
+			b = append(b, oneLine(text)...)
+		} else {
+			b = append(b, "{}"...)
+		}
 	case outListed:
 		b = jsonscan.AppendQuoted(append(b, `","type":"mcp_list_tools","server_label":`...), it.label)
 		b = append(b, `,"tools":`...)
