@@ -104,6 +104,7 @@ func TestOperations(t *testing.T) {
 		"cancelVideoJob DELETE /v1/video/generations/jobs/{id}",
 		"checkHealth GET /healthz",
 		"checkReadiness GET /readyz",
+		"countInputTokens POST /v1/responses/input_tokens",
 		"countMessageTokens POST /v1/messages/count_tokens",
 		"createChatCompletion POST /v1/chat/completions",
 		"createEmbeddings POST /v1/embeddings",

@@ -82,15 +82,20 @@ func (a *API) countTokens(x *exchange, r *http.Request) error {
 		return err
 	}
 	defer release()
-	var tokens int
-	err = a.current(x, func() (err error) {
-		tokens, err = a.line.CountPrompt(r.Context(), x.Header(), x.models(), &inference.Call{ID: x.event.CallID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req.Chat})
-		return err
-	})
+	tokens, err := a.countPrompt(x, r, req.Chat)
 	if err != nil {
 		return req.Explain(err)
 	}
 	return x.json([]byte(`{"input_tokens":` + strconv.Itoa(tokens) + `}`))
+}
+
+// countPrompt returns how many tokens the prompt of a request has. That counts as one request.
+func (a *API) countPrompt(x *exchange, r *http.Request, req *chat.Request) (tokens int, err error) {
+	err = a.current(x, func() (err error) {
+		tokens, err = a.line.CountPrompt(r.Context(), x.Header(), x.models(), &inference.Call{ID: x.event.CallID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req})
+		return err
+	})
+	return tokens, err
 }
 
 // keys returns the values of the header with the caller's key, in the form of Authorization. Clients of Anthropic's API

@@ -16,23 +16,59 @@ import (
 // createResponse serves POST /v1/responses: a completion in the Responses dialect. It becomes an equal chat completion,
 // and everything behind this door is that of chat completions.
 func (a *API) createResponse(x *exchange, r *http.Request) error {
-	body, release, err := a.readBody(x, r, a.bodies.One, 2)
+	in, err := a.readResponse(x, r)
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer in.release()
+	req, same := in.req, in.same
+	writer := responses.NewWriter(req, relay.Head{RequestID: x.event.CallID, Created: x.event.Start.Unix()}, a.shelving(x, r, req))
+	return req.Rename(a.complete(x, r, completion{Request: same, model: same.Model, body: in.body, door: usage.DoorResponses, dialect: writer}))
+}
+
+// asked is a request in the Responses dialect, and the chat completion that it stands for.
+type asked struct {
+	req     *responses.Request
+	same    *chat.Request
+	body    []byte
+	release func() // gives back what the others hold
+}
+
+// readResponse reads a request in the Responses dialect. If it returns no error, the caller calls release.
+func (a *API) readResponse(x *exchange, r *http.Request) (in asked, err error) {
+	body, free, err := a.readBody(x, r, a.bodies.One, 2)
+	if err != nil {
+		return in, err
+	}
 	take, giveBack := a.Hold(x.caller.Account.ID)
-	defer giveBack()
+	release := func() { giveBack(); free() }
+	read := false
+	defer func() {
+		if !read { // refused, or it panicked
+			release()
+		}
+	}()
 	var same *chat.Request
 	req, err := decoded(a, x, r, body, func(body []byte) (req *responses.Request, err error) {
 		req, same, err = a.translated(x, r, body, take)
 		return req, err
 	})
+	read = err == nil
+	return asked{req, same, body, release}, err
+}
+
+// countInput serves POST /v1/responses/input_tokens. It calls no model, and counts as one request.
+func (a *API) countInput(x *exchange, r *http.Request) error {
+	in, err := a.readResponse(x, r)
 	if err != nil {
 		return err
 	}
-	writer := responses.NewWriter(req, relay.Head{RequestID: x.event.CallID, Created: x.event.Start.Unix()}, a.shelving(x, r, req))
-	return req.Rename(a.complete(x, r, completion{Request: same, model: same.Model, body: body, door: usage.DoorResponses, dialect: writer}))
+	defer in.release()
+	tokens, err := a.countPrompt(x, r, in.same)
+	if err != nil {
+		return in.req.Rename(err)
+	}
+	return x.json([]byte(`{"object":"response.input_tokens","input_tokens":` + strconv.Itoa(tokens) + `}`))
 }
 
 // translated returns the request in a body, and the chat completion that it stands for, with what it refers to.

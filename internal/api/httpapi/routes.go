@@ -35,8 +35,11 @@ const maxEcho = 100
 const (
 	chatPath      = "/v1/chat/completions"
 	responsesPath = "/v1/responses"
-	embedPath     = "/v1/embeddings"
-	videoJobsPath = "/v1/video/generations/jobs"
+	// Paths of the original beside it.
+	inputTokensPath = "/v1/responses/input_tokens"
+	compactPath     = "/v1/responses/compact"
+	embedPath       = "/v1/embeddings"
+	videoJobsPath   = "/v1/video/generations/jobs"
 )
 
 // route is one operation of the API.
@@ -87,6 +90,7 @@ func (a *API) routes() []route {
 		{"POST", messagesPath, a.createMessage},
 		{"POST", countTokensPath, a.countTokens},
 		{"POST", responsesPath, a.createResponse},
+		{"POST", inputTokensPath, a.countInput},
 		{"GET", "/v1/responses/{id}", a.stored(a.showResponse)},
 		{"DELETE", "/v1/responses/{id}", a.stored(a.deleteResponse)},
 		{"GET", "/v1/responses/{id}/input_items", a.stored(a.listInputItems)},
@@ -263,6 +267,12 @@ func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // refuse says which methods there are.
 func (m methods) refuse(x *exchange, r *http.Request) error {
+	switch {
+	case r.URL.Path == responsesPath && strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
+		return noWebSocket(x)
+	case r.URL.Path == compactPath && r.Method == http.MethodPost:
+		return fault.New(fault.NotFound, "Conversations are not compacted here. Ask a model for a summary with POST %s, and begin a new conversation with it; or set truncation to \"auto\", which leaves out the oldest items of an input that is too long.", responsesPath)
+	}
 	allow := make([]string, 0, 3)
 	for name := range m {
 		allow = append(allow, name)
@@ -273,6 +283,16 @@ func (m methods) refuse(x *exchange, r *http.Request) error {
 	slices.Sort(allow)
 	x.Header().Set("Allow", strings.Join(allow, ", "))
 	return fault.New(fault.MethodNotAllowed, "%s is not possible on %s; use %s.", excerpt.Of(r.Method, maxEcho), excerpt.Of(r.URL.Path, maxEcho), strings.Join(allow, " or "))
+}
+
+// noWebSocket answers a client that wants to speak over a WebSocket. Some fall back to HTTP at once after this status, and
+// only after this one.
+func noWebSocket(x *exchange) error {
+	x.Header().Set("Upgrade", "websocket")
+	x.Header().Set("Connection", "Upgrade")
+	f := fault.New(fault.Invalid, "There are no WebSockets here. Send the request with POST %s over HTTP, with stream: true to get events.", responsesPath)
+	f.Code = http.StatusUpgradeRequired
+	return f
 }
 
 // isAPI reports whether the path needs a key: the versioned API and the MCP server.

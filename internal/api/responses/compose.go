@@ -1,7 +1,9 @@
 package responses
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,17 +43,36 @@ func (r *Request) Compose(past *Past) (*chat.Request, error) {
 	// One allocation is enough for an input that is a text.
 	room := &struct {
 		parser
-		turns [1]turn
-		all   [1]*item
+		turns   [1]turn
+		all     [1]*item
+		earlier shelf
 	}{}
 	p := &room.parser
-	p.req = r
+	p.req, p.recalled = r, &room.earlier
 	c := conversation{p: p, turns: slices.Grow(room.turns[:0], len(r.items))}
 	if past == nil {
 		past = &Past{}
 	}
+	for _, it := range c.gather(room.all[:0], past) {
+		c.add(it)
+	}
+	c.shorten()
+	c.complete()
+	b := chat.NewBuilder(r.Model, c.items+1)
+	c.messages(b)
+	if p.fault != nil {
+		return nil, p.fault
+	}
+	r.fill(b, c.settings())
+	req, err := b.Request()
+	return req, r.Rename(err)
+}
+
+// gather returns the items of the conversation, and decides about its tools once all of them are known.
+func (c *conversation) gather(all []*item, past *Past) []*item {
+	p, r := c.p, c.p.req
 	r.referenced = past.Referenced
-	all := slices.Grow(room.all[:0], len(past.Items)+len(r.items))
+	all = slices.Grow(all, len(past.Items)+len(r.items))
 	for _, raw := range past.Items {
 		all = append(all, c.recall(raw, -1))
 	}
@@ -70,24 +91,55 @@ func (r *Request) Compose(past *Past) (*chat.Request, error) {
 	}
 	if !p.failed() {
 		mixed(all)
+		r.tools.assemble(p.recalled)
+		p.root, p.where = r.root, ""
+		p.choice(r.settings.choice)
 	}
-	for _, it := range all {
-		c.add(it)
+	return all
+}
+
+// complete makes sure that the model is told something. An upstream of the dialect knows what to do with items that say nothing.
+func (c *conversation) complete() {
+	r := c.p.req
+	if len(c.turns) > 0 || r.settings.instructions.Exists() || c.p.failed() {
+		return
 	}
-	c.shorten()
-	b := chat.NewBuilder(r.Model, len(all)+1)
-	c.messages(b)
-	if p.fault != nil {
-		return nil, p.fault
+	if r.needs.Path == "" {
+		r.needs = chat.Foreign{Path: "input", What: "an input without a message or a call; only models whose provider has the Responses API do"}
 	}
-	r.fill(b)
-	req, err := b.Request()
-	return req, r.Rename(err)
+	c.turns = append(c.turns, turn{role: "user", index: -1, content: chat.Text("")})
+}
+
+// settings returns those of the request, with what items of the conversation have changed.
+func (c *conversation) settings() *settings {
+	s := &c.p.req.settings
+	if c.effort == "" && c.format == nil {
+		return s
+	}
+	own := *s
+	own.effort = cmp.Or(c.effort, s.effort)
+	if c.format != nil {
+		own.format, own.definition = *c.format.format, c.format.definition
+	}
+	return &own
+}
+
+// offer adds the tools.
+func (r *Request) offer(b *chat.Builder) {
+	list := make([]chat.Tool, min(len(r.tools.list), chat.MaxTools))
+	for i := range list {
+		list[i] = r.tools.list[i].build()
+	}
+	if len(list) < len(r.tools.list) && r.needs.Path == "" {
+		r.needs = chat.Foreign{Path: "tools", What: fmt.Sprintf("more than %d tools; only models whose provider has the Responses API do", chat.MaxTools)}
+	}
+	b.Tools(list)
+	b.Choose(r.tools.choice)
+	b.Set("parallel_tool_calls", r.settings.parallel)
 }
 
 // fill adds what is beside the messages.
-func (r *Request) fill(b *chat.Builder) {
-	s := &r.settings
+func (r *Request) fill(b *chat.Builder, s *settings) {
 	if r.Stream {
 		b.Set("stream", chat.ValueOf([]byte("true")))
 	}
@@ -95,13 +147,7 @@ func (r *Request) fill(b *chat.Builder) {
 	b.Set("temperature", s.temperature)
 	b.Set("top_p", s.topP)
 	if len(r.tools.list) > 0 {
-		list := make([]chat.Tool, len(r.tools.list))
-		for i := range list {
-			list[i] = r.tools.list[i].chat
-		}
-		b.Tools(list)
-		b.Choose(r.tools.choice)
-		b.Set("parallel_tool_calls", s.parallel)
+		r.offer(b)
 	}
 	if s.format.Kind != chat.FormatText {
 		b.Reply(s.format, s.definition)
@@ -132,6 +178,10 @@ type conversation struct {
 	open  map[string]place // the calls that have no result yet, by their ids
 	asked map[string]place // the calls that the caller has approved or not
 	items int
+	// What items have changed for the reply.
+	effort string
+	format *revision
+	native bool // there were items that only an upstream of the dialect understands
 	// thought is the reasoning that led to the calls that come next.
 	thought chat.Words
 }
@@ -206,7 +256,13 @@ func (c *conversation) add(it *item) {
 	case itemReasoning:
 		c.think(it)
 	case itemNative:
+		c.native = true
 		c.turns = append(c.turns, turn{role: "user", index: it.index, content: it.content})
+	case itemUpdate:
+		c.effort = cmp.Or(it.update.effort, c.effort)
+		if it.update.format != nil {
+			c.format = it.update
+		}
 	case itemMessage:
 		// What the model said beside calls is part of the message with the calls.
 		if it.role == "assistant" && last != nil && len(last.calls) > 0 && !last.any {
@@ -219,6 +275,7 @@ func (c *conversation) add(it *item) {
 		}
 		c.turns = append(c.turns, next)
 	case itemCall:
+		it.wire = c.p.req.tools.wireOf(it.namespace, it.name)
 		// An id may be used again once its call has a result.
 		if _, twice := c.open[it.id]; twice {
 			c.refuse(it, ".call_id", "is the id of another call, which has no output yet")
@@ -252,6 +309,10 @@ func (c *conversation) add(it *item) {
 	case itemOutput:
 		at, ok := c.open[it.id]
 		if !ok {
+			if c.native { // its call may be one of those, or in what they have compacted
+				c.turns = append(c.turns, turn{role: "user", index: it.index, content: it.content})
+				return
+			}
 			if it.mcp {
 				c.refuse(it, ".approval_request_id", "must be the id of an approval request before it that has no answer yet; got %s", quote(approval+it.id))
 				return
@@ -385,7 +446,7 @@ func (t *turn) speak(m *chat.Message, current bool) {
 		m.Think(t.thought.Content())
 	}
 	for _, call := range t.calls {
-		m.ToolCalls = append(m.ToolCalls, chat.ToolCall{ID: call.id, Name: call.name, Arguments: call.arguments})
+		m.ToolCalls = append(m.ToolCalls, chat.ToolCall{ID: call.id, Name: cmp.Or(call.wire, call.name), Arguments: call.arguments})
 	}
 }
 
@@ -452,6 +513,9 @@ func (r *Request) rename(path string) string {
 		i, rest, ok := indexed(rest)
 		if !ok || i >= len(r.tools.list) {
 			return "tools"
+		}
+		if r.tools.list[i].index < 0 { // of an item
+			return "input"
 		}
 		rest = strings.TrimPrefix(strings.TrimPrefix(rest, ".function"), ".custom")
 		return "tools[" + strconv.Itoa(r.tools.list[i].index) + "]" + rest

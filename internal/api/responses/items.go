@@ -22,7 +22,8 @@ const (
 	itemReference          // an item of an earlier response, which is looked up
 	itemReasoning          // what led to the calls after it, if it was sealed here; see docs/api.md#responses
 	itemRemote             // a call of an MCP tool with its result: a call and its output, if the request has servers
-	itemOther              // nothing: a record of what a built-in tool or an MCP server has done
+	itemOther              // nothing: a record of what a built-in tool or an MCP server has done, or tools
+	itemUpdate             // how the model should answer from there on
 	itemNative             // what only an upstream of the dialect understands, such as the call of a shell
 )
 
@@ -36,10 +37,20 @@ type item struct {
 	parts   []chat.Part // of an assistant's content, if it is an array
 	// Of a call and of its result. An id is that of the call.
 	id, name, arguments string
+	namespace           string      // of the tool that is called
+	wire                string      // the name that the model knows the tool by; Compose sets it
 	sealed              chat.Value  // the encrypted content of reasoning
 	approved            string      // of a call that has run: the id of the call that the caller approved
 	mcp                 bool        // it is an approval, or the request for one
 	others              []chat.Part // parts that a tool message cannot hold
+	update              *revision   // of an item that changes how the model should answer
+}
+
+// revision is what an item of type configuration_update changes.
+type revision struct {
+	effort     string // empty: nothing
+	format     *chat.Format
+	definition []byte // see settings
 }
 
 // input reads the field input.
@@ -88,11 +99,11 @@ func (p *parser) item(v chat.Value) (it item, ok bool) {
 		p.message(v, &it)
 	case "function_call":
 		it.kind = itemCall
-		it.id, it.name = p.callID(v), p.name(v)
+		it.id, it.name, it.namespace = p.callID(v), p.name(v), p.namespace(v)
 		it.arguments = p.string(v, "arguments", "the arguments of the call, as JSON text").Text()
 	case "custom_tool_call":
 		it.kind = itemCall
-		it.id, it.name = p.callID(v), p.name(v)
+		it.id, it.name, it.namespace = p.callID(v), p.name(v), p.namespace(v)
 		// See parser.custom for the function that stands for the tool.
 		it.arguments = `{"input":` + string(p.string(v, "input", "the input of the call").Raw()) + "}"
 	case "function_call_output", "custom_tool_call_output":
@@ -132,12 +143,87 @@ func (p *parser) item(v chat.Value) (it item, ok bool) {
 	case "web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call":
 		it.kind = itemOther
 		p.leave("input[]." + kind)
+	case "additional_tools":
+		it.kind = itemOther
+		p.toolsIn(p.required(v, "tools", "an array of tools"), scope{index: -1})
+	case "tool_search_call":
+		p.searched(v, &it)
+	case "tool_search_output":
+		p.searched(v, &it)
+		if found := v.Given("tools"); found.Exists() {
+			p.toolsIn(found, scope{index: -1})
+		}
+	case "configuration_update":
+		it.kind, it.update = itemUpdate, p.update(v)
 	default:
 		it.kind = itemNative
 		p.native(v, kind, &it)
 	}
 	p.vetItem(kind, v)
 	return it, !p.failed()
+}
+
+// searched reads the call of a search for tools, or its result. A search that the provider ran is left out: other models are
+// offered all tools.
+func (p *parser) searched(v chat.Value, it *item) {
+	call, arguments := v.Given("call_id"), v.Given("arguments")
+	if it.kind = itemOther; !v.Given("execution").Is("client") || !call.Exists() {
+		p.leave("input[]." + v.Given("type").Text())
+		return
+	}
+	it.id, it.name, it.namespace = p.callID(v), toolSearch, searches
+	if v.Given("type").Is("tool_search_call") {
+		if it.kind, it.arguments = itemCall, "{}"; arguments.Kind() == '{' {
+			it.arguments = string(arguments.Raw())
+		} else if arguments.IsText() {
+			it.arguments = arguments.Text()
+		}
+		return
+	}
+	it.kind = itemOutput
+	b := []byte("Found. These can be called now:")
+	for walk := v.Given("tools").Walk(); walk.Next(); {
+		b = append(append(b, ' '), p.found(walk.Value)...)
+	}
+	it.content = chat.Text(string(b))
+}
+
+// found returns the names of a tool that was found, or of those in a namespace, as the model knows them.
+func (p *parser) found(v chat.Value) string {
+	name := v.Given("name").Text()
+	if !v.Given("type").Is("namespace") {
+		return wireName("", name)
+	}
+	var names []string
+	for walk := v.Given("tools").Walk(); walk.Next(); {
+		names = append(names, wireName(name, walk.Value.Given("name").Text()))
+	}
+	return strings.Join(names, " ")
+}
+
+// update reads an item that changes how the model should answer.
+func (p *parser) update(v chat.Value) *revision {
+	u := &revision{}
+	for _, name := range []string{"reasoning", "text"} {
+		set := v.Given(name)
+		if !set.Exists() || !p.object(set, "an object") {
+			continue
+		}
+		for walk := set.Walk(); walk.Next(); {
+			switch key, m := name+"."+string(walk.Key), walk.Value; {
+			case m.Null():
+			case key == "reasoning.effort":
+				u.effort = p.effort(m)
+			case key == "text.format":
+				var f chat.Format
+				f, u.definition = p.format(m)
+				u.format = &f
+			default:
+				p.leave(p.items() + "." + key)
+			}
+		}
+	}
+	return u
 }
 
 // native reads an item that only an upstream of the dialect understands. Nobody else gets it, so the text that stands for it
@@ -198,6 +284,14 @@ func (p *parser) id(v chat.Value, name, what string) string {
 // name returns the name of the tool that an item calls.
 func (p *parser) name(v chat.Value) string { return p.id(v, "name", "the name of the tool") }
 
+// namespace returns the namespace of the tool that an item calls; empty if it has none.
+func (p *parser) namespace(v chat.Value) string {
+	if given := v.Given("namespace"); given.Exists() {
+		return p.sized(given, 0, maxID).Text()
+	}
+	return ""
+}
+
 // approval is what the id of an approval request begins with. The id of its call follows.
 const approval = "mcpr_"
 
@@ -254,8 +348,13 @@ func (p *parser) parts(content chat.Value, sub string, user bool) []chat.Part {
 // part reads one part.
 func (p *parser) part(v chat.Value, sub string, user bool) (part chat.Part) {
 	p.object(v, "an object with a type")
-	name := p.oneOf(p.required(v, "type", partTypes), partTypes, "input_text", "output_text", "text", "refusal", "input_image", "input_file", "input_audio")
-	p.vet(v, partMembers[name], sub)
+	kind := p.required(v, "type", partTypes)
+	name := kind.Among(partKinds)
+	members, known := partMembers[name]
+	if !known {
+		return p.strange(v, kind)
+	}
+	p.vet(v, members, sub)
 	switch name {
 	case "input_text", "output_text", "text":
 		return p.said(p.string(v, "text", "a string"))
@@ -276,6 +375,16 @@ func (p *parser) part(v chat.Value, sub string, user bool) (part chat.Part) {
 		p.bad(v, "", "is of type %s, which only messages of the role user and the output of calls may hold", name)
 	}
 	return part
+}
+
+// strange reads a part of a type that is not known. Only an upstream of the dialect gets it; see native.
+func (p *parser) strange(v, kind chat.Value) (part chat.Part) {
+	if p.sized(kind, 1, math.MaxInt); p.failed() {
+		return part
+	}
+	p.needs(kind, "content parts of type "+describe(kind)+", but only "+strings.ReplaceAll(partTypes, " or ", " and ")+"; models whose provider has the Responses API may know more")
+	p.req.loose = p.req.loose || addressed(v)
+	return chat.TextPart(chat.Text(string(p.spoken(nil, v))))
 }
 
 // said returns a text as a part, unless there was a problem.
@@ -310,7 +419,7 @@ func (p *parser) image(v chat.Value) (part chat.Part) {
 // operator allows it.
 func (p *parser) stored(v chat.Value) chat.Part {
 	if p.id(v, "file_id", "the id of a file") != "" {
-		p.only(v.Given("file_id"), "files by their id; send the content as data")
+		p.needs(v.Given("file_id"), "files by their id; send the content as data")
 	}
 	return chat.TextPart(chat.Text("(file)"))
 }

@@ -225,7 +225,7 @@ func (w *Writer) rename(b []byte, event chat.Value) []byte {
 		case key == "item" && v.Kind() == '{':
 			b = w.renameItem(b, v, index)
 		case key == "response" && v.Kind() == '{':
-			b = w.renameResponse(b, v)
+			b = w.renameResponse(b, v, nil)
 		default:
 			b = append(b, v.Raw()...)
 		}
@@ -265,7 +265,8 @@ func (w *Writer) renameItem(b []byte, item chat.Value, index int) []byte {
 }
 
 // renameResponse appends a Response object with our names. What the caller asked for and we decide is what the caller said.
-func (w *Writer) renameResponse(b []byte, response chat.Value) []byte {
+// The usage is for an upstream that says none at the end; nil while there is no end.
+func (w *Writer) renameResponse(b []byte, response chat.Value, u *chat.Usage) []byte {
 	b = append(append(append(b, `{"id":"resp_`...), w.head.RequestID...), `","model":`...)
 	b = jsonscan.AppendQuoted(b, w.head.Model)
 	b = strconv.AppendBool(append(b, `,"store":`...), w.req.Store)
@@ -280,24 +281,72 @@ func (w *Writer) renameResponse(b []byte, response chat.Value) []byte {
 		switch key {
 		case "id", "model", "store", "previous_response_id":
 			continue
+		case "usage":
+			if v.Kind() == '{' {
+				b, u = appendTheirUsage(chat.AppendName(b, key), v), nil
+				continue
+			} else if u != nil {
+				continue
+			}
 		}
 		b = chat.AppendName(b, key)
 		if key != "output" || v.Kind() != '[' {
 			b = append(b, v.Raw()...)
 			continue
 		}
-		b = append(b, '[')
-		for items := v.Walk(); items.Next(); {
-			if items.Index > 0 {
-				b = append(b, ',')
-			}
-			if items.Value.Kind() == '{' {
-				b = w.renameItem(b, items.Value, items.Index)
-			} else {
-				b = append(b, items.Value.Raw()...)
+		b = w.renameOutput(b, v)
+	}
+	if u != nil {
+		b = appendUsage(chat.AppendName(b, "usage"), u)
+	}
+	return append(b, '}')
+}
+
+// renameOutput appends the items of a response with our ids.
+func (w *Writer) renameOutput(b []byte, output chat.Value) []byte {
+	b = append(b, '[')
+	for items := output.Walk(); items.Next(); {
+		if items.Index > 0 {
+			b = append(b, ',')
+		}
+		if items.Value.Kind() == '{' {
+			b = w.renameItem(b, items.Value, items.Index)
+		} else {
+			b = append(b, items.Value.Raw()...)
+		}
+	}
+	return append(b, ']')
+}
+
+// details are the members of usage that clients' types require, each with the counts that it must have.
+var details = []struct {
+	name   string
+	counts []string
+}{
+	{"input_tokens_details", []string{"cached_tokens", "cache_write_tokens"}},
+	{"output_tokens_details", []string{"reasoning_tokens"}},
+}
+
+// appendTheirUsage appends the usage of an upstream, with a zero for each count that it does not have.
+func appendTheirUsage(b []byte, usage chat.Value) []byte {
+	b = append(b, '{')
+	for walk := usage.Walk(); walk.Next(); {
+		if key := string(walk.Key); key != details[0].name && key != details[1].name {
+			b = append(chat.AppendName(b, key), walk.Value.Raw()...)
+		}
+	}
+	for _, d := range details {
+		b = append(chat.AppendName(b, d.name), '{')
+		given := usage.Given(d.name)
+		for walk := given.Walk(); given.Kind() == '{' && walk.Next(); {
+			b = append(chat.AppendName(b, string(walk.Key)), walk.Value.Raw()...)
+		}
+		for _, name := range d.counts {
+			if given.Kind() != '{' || !given.Member(name).Exists() {
+				b = append(chat.AppendName(b, name), '0')
 			}
 		}
-		b = append(b, ']')
+		b = append(b, '}')
 	}
 	return append(b, '}')
 }

@@ -42,6 +42,7 @@ type Request struct {
 
 	items     []item
 	body      []byte       // the whole body
+	root      chat.Value   // of it
 	needs     chat.Foreign // what only an upstream of the dialect understands
 	loose     bool         // see chat.Original
 	remote    string       // the path of the first address in an item that only such an upstream understands
@@ -89,7 +90,7 @@ func Parse(body []byte) (*Request, error) {
 	}{}
 	p := &room.parser
 	p.req, p.root = &room.request, root
-	p.req.Store, p.req.body, p.req.items, p.req.origin = true, root.Raw(), room.items[:0], room.origin[:0]
+	p.req.Store, p.req.body, p.req.root, p.req.items, p.req.origin = true, root.Raw(), root, room.items[:0], room.origin[:0]
 	for walk := root.Walk(); walk.Next(); {
 		p.field(walk.Key, walk.Value)
 		if p.fault != nil {
@@ -110,6 +111,8 @@ type parser struct {
 	root  chat.Value // what all values that are read are in
 	where string     // the path of root; empty for the body
 	fault *fault.Fault
+	// recalled takes the tools of an earlier turn, while its items are read.
+	recalled *shelf
 }
 
 // path returns the path of a value.
@@ -221,6 +224,11 @@ func (p *parser) field(key []byte, v chat.Value) {
 		s.tier = p.oneOf(v, tiers, "auto", "default", "flex", "scale", "priority", "fast", "ultrafast")
 	case "user":
 		s.user = p.sized(v, 0, maxLabel)
+	case "prompt_cache_options":
+		p.leave("prompt_cache_options")
+		if warm := v.Given("prewarm"); warm.Kind() == 't' { // no answer is wanted
+			p.only(warm, "prompt_cache_options.prewarm")
+		}
 	case "prompt_cache_key":
 		s.cacheKey = p.sized(v, 0, maxLabel)
 	case "safety_identifier":
@@ -269,8 +277,6 @@ func (p *parser) whole() {
 		p.badAt("input", "is required: a string or an array of items")
 	case r.inputJSON != nil && len(r.items) == 0 && r.Previous == "":
 		p.badAt("input", "must hold at least one item")
-	default:
-		p.choice(r.settings.choice)
 	}
 }
 
@@ -378,31 +384,30 @@ func (p *parser) text(v chat.Value) {
 		case "verbosity":
 			s.verbosity = p.oneOf(m, `"low", "medium" or "high"`, "low", "medium", "high")
 		case "format":
-			p.format(m)
+			s.format, s.definition = p.format(m)
 		default:
 			p.leave("text." + key)
 		}
 	}
 }
 
-// format reads text.format and writes it as response_format.
-func (p *parser) format(v chat.Value) {
+// format reads text.format, and writes its schema as response_format has it.
+func (p *parser) format(v chat.Value) (chat.Format, []byte) {
 	if !p.object(v, "an object with a type") {
-		return
+		return chat.Format{}, nil
 	}
 	const types = `"text", "json_object" or "json_schema"`
-	name := p.oneOf(p.required(v, "type", types), types, "text", "json_object", "json_schema")
-	s := &p.req.settings
-	switch name {
+	switch p.oneOf(p.required(v, "type", types), types, "text", "json_object", "json_schema") {
 	case "json_object":
-		s.format.Kind = chat.FormatJSONObject
+		return chat.Format{Kind: chat.FormatJSONObject}, nil
 	case "json_schema":
-		p.schema(v)
+		return p.schema(v)
 	}
+	return chat.Format{}, nil
 }
 
 // schema reads a text.format that is a JSON schema.
-func (p *parser) schema(v chat.Value) {
+func (p *parser) schema(v chat.Value) (chat.Format, []byte) {
 	called := p.required(v, "name", "the name of the schema")
 	schema := p.required(v, "schema", "a JSON schema")
 	b := []byte{'{'}
@@ -425,9 +430,7 @@ func (p *parser) schema(v chat.Value) {
 		}
 		b = append(append(append(append(b, '"'), m.name...), `":`...), m.value.Raw()...)
 	}
-	s := &p.req.settings
-	s.format = chat.Format{Kind: chat.FormatJSONSchema, SchemaName: called.Text(), Schema: schema.Raw(), Strict: v.Given("strict").Kind() == 't'}
-	s.definition = append(b, '}')
+	return chat.Format{Kind: chat.FormatJSONSchema, SchemaName: called.Text(), Schema: schema.Raw(), Strict: v.Given("strict").Kind() == 't'}, append(b, '}')
 }
 
 // reasoning reads the field reasoning.
@@ -444,13 +447,18 @@ func (p *parser) reasoning(v chat.Value) {
 		}
 		switch key {
 		case "effort":
-			s.effort = p.oneOf(m, `"none", "minimal", "low", "medium", "high", "xhigh" or "max"`, "none", "minimal", "low", "medium", "high", "xhigh", "max")
+			s.effort = p.effort(m)
 		case "summary", "generate_summary":
 			p.oneOf(m, `"auto", "concise" or "detailed"`, "auto", "concise", "detailed")
 		default:
 			p.leave("reasoning." + key)
 		}
 	}
+}
+
+// effort reads how much the model should think.
+func (p *parser) effort(v chat.Value) string {
+	return p.oneOf(v, `"none", "minimal", "low", "medium", "high", "xhigh" or "max"`, "none", "minimal", "low", "medium", "high", "xhigh", "max")
 }
 
 // metadata reads metadata, which is kept with the response and repeated.
@@ -483,9 +491,7 @@ func (p *parser) include(v chat.Value) {
 		if walk.Value.Is("reasoning.encrypted_content") {
 			p.req.Encrypted = true
 		} else {
-			p.oneOf(walk.Value, `a value that the reference lists, such as "reasoning.encrypted_content"`,
-				"web_search_call.action.sources", "web_search_call.results", "file_search_call.results", "code_interpreter_call.outputs",
-				"computer_call_output.output.image_url", "message.input_image.image_url", "message.output_text.logprobs")
+			p.sized(walk.Value, 1, maxID)
 			p.leave("include")
 		}
 	}

@@ -8,11 +8,13 @@ var bodyShape = func() chat.Shape {
 	part := chat.Keys("type", "text", "refusal", "image_url", "file_url", "file_id", "file_data", "filename", "detail", "annotations", "logprobs").With(chat.Shape{
 		"input_audio": chat.Keys("data", "format"),
 	})
+	text := chat.Keys("verbosity").With(chat.Shape{"format": chat.Keys("type", "name", "description", "schema", "strict")})
+	reasoning := chat.Keys("effort", "summary", "generate_summary", "context", "mode")
 	item := chat.Keys(
 		"type", "id", "role", "status", "phase", "call_id", "name", "namespace", "arguments", "input", "encrypted_content", "approval_request_id", "approve", "reason", "error",
 		"server_label", "action", "code", "container_id", "queries", "results", "result", "operation", "environment", "execution", "acknowledged_safety_checks", "pending_safety_checks",
 		"max_output_length",
-	).With(chat.Shape{"content": part, "output": part, "summary": part})
+	).With(chat.Shape{"content": part, "output": part, "summary": part, "reasoning": reasoning, "text": text})
 	filter := chat.Keys("tool_names", "read_only")
 	tool := chat.Keys(
 		"type", "name", "namespace", "description", "parameters", "strict", "server_url", "server_label", "server_description", "connector_id", "headers", "authorization",
@@ -25,18 +27,17 @@ var bodyShape = func() chat.Shape {
 		"user_location": chat.Keys("type", "city", "country", "region", "timezone"),
 	})
 	tool["tools"], item["tools"] = tool, tool // of a namespace, and what a search for tools has found
-	choice := chat.Keys("type", "name", "mode", "server_label").With(chat.Shape{"tools": chat.Keys("type", "name", "server_label")})
+	choice := chat.Keys("type", "name", "namespace", "mode", "server_label").With(chat.Shape{"tools": chat.Keys("type", "name", "namespace", "server_label")})
 	return chat.Keys(
 		"model", "instructions", "stream", "store", "previous_response_id", "max_output_tokens", "max_tool_calls", "temperature", "top_p", "top_logprobs",
 		"parallel_tool_calls", "metadata", "include", "truncation", "service_tier", "user", "prompt_cache_key", "prompt_cache_retention", "safety_identifier", "background",
 		// Of other dialects and of vendors.
 		"messages", "max_tokens", "max_completion_tokens", "response_format", "reasoning_effort", "verbosity", "stop", "n", "seed", "frequency_penalty", "presence_penalty",
 		"logit_bias", "logprobs", "functions", "function_call", "modalities", "models", "route", "provider", "plugins", "transforms", "preset", "fallbacks", "speed",
-		"inference_geo", "container", "vector_store_ids", "mcp_servers", "betas", "top_k", "min_p", "max_cost", "session_id", "extra_body",
+		"inference_geo", "container", "vector_store_ids", "mcp_servers", "betas", "access_programs", "moderation", "top_k", "min_p", "max_cost", "session_id", "extra_body",
 	).With(chat.Shape{
 		"input": item, "tools": tool, "tool_choice": choice,
-		"text":      chat.Keys("verbosity").With(chat.Shape{"format": chat.Keys("type", "name", "description", "schema", "strict")}),
-		"reasoning": chat.Keys("effort", "summary", "generate_summary"), "stream_options": chat.Keys("include_usage", "include_obfuscation"),
+		"text": text, "reasoning": reasoning, "prompt_cache_options": chat.Keys("mode", "ttl", "prewarm", "comparison_response_id"), "stream_options": chat.Keys("include_usage", "include_obfuscation"),
 		"conversation": chat.Keys("id"), "prompt": chat.Keys("id", "version", "variables"), "context_management": chat.Keys("type", "compact_threshold"), "usage": chat.Keys("include"),
 	})
 }()

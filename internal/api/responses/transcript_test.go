@@ -122,6 +122,9 @@ func answerTo(t testing.TB, w http.ResponseWriter, body string, up *played, opts
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := req.Compose(nil); err != nil {
+		t.Fatal(err)
+	}
 	head := relay.Head{RequestID: "r1", Created: 1700000000}
 	out := relay.New(w, head, relay.Options{Stream: req.Stream, Dialect: NewWriter(req, head, opts)})
 	defer out.Close()

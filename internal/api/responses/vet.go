@@ -18,10 +18,12 @@ var (
 	itemMembers = map[string][]string{
 		"message":              {"role", "content", "status", "phase"},
 		"function_call":        {"call_id", "name", "namespace", "arguments", "status"},
-		"function_call_output": {"call_id", "output", "status"},
+		"function_call_output": {"call_id", "output", "status", "name", "namespace"},
 		"custom_tool_call":     {"call_id", "name", "namespace", "input", "status"}, "custom_tool_call_output": {"call_id", "output", "status"},
-		"reasoning":      {"summary", "content", "encrypted_content", "status"},
-		"item_reference": {},
+		"reasoning":        {"summary", "content", "encrypted_content", "status"},
+		"item_reference":   {},
+		"additional_tools": {"role", "tools"}, "configuration_update": {"reasoning", "text"},
+		"tool_search_call": {"call_id", "arguments", "execution", "status"}, "tool_search_output": {"call_id", "tools", "execution", "status"},
 	}
 )
 
@@ -45,8 +47,8 @@ func (p *parser) vet(v chat.Value, known []string, sub string) {
 	}
 }
 
-// kinds are the types of items that are known.
-var kinds = slices.Sorted(maps.Keys(itemMembers))
+// kinds are the types of items that are known, and partKinds those of content parts.
+var kinds, partKinds = slices.Sorted(maps.Keys(itemMembers)), slices.Sorted(maps.Keys(partMembers))
 
 // items returns the path that all items of the kind that is being read have.
 func (p *parser) items() string {

@@ -55,6 +55,7 @@ type output struct {
 	index        int
 	id           string // as it is written into JSON
 	callID, name string
+	namespace    string         // of the tool that is called; empty for most
 	label        string         // of an MCP server
 	step         *provider.Step // of a call of an MCP tool, or a list of tools
 	text         []byte         // arguments, input, or the summary of reasoning
@@ -101,6 +102,7 @@ const (
 	outApproval // a call of an MCP tool that the caller has to approve
 	outListed   // the tools of an MCP server
 	outRemote   // a call of an MCP tool that has run
+	outSearch   // a search for tools that the caller runs
 )
 
 // NewWriter returns the writer of a reply. Opts may be nil.
@@ -225,7 +227,7 @@ func (w *Writer) Body(b []byte, o *relay.Outcome) []byte {
 	write := func() []byte {
 		switch {
 		case last.Exists():
-			return w.renameResponse(b, last)
+			return w.renameResponse(b, last, &o.Usage)
 		case w.reason() != "":
 			return w.appendResponse(b, "incomplete", nil, &o.Usage)
 		}
@@ -294,7 +296,7 @@ func (w *Writer) add(b []byte, it *output) []byte {
 }
 
 // prefixes are what the ids of items begin with.
-var prefixes = [...]string{outMessage: "msg_", outReasoning: "rs_", outFunction: "fc_", outCustom: "ctc_", outApproval: approval, outListed: "mcpl_", outRemote: "mcp_"}
+var prefixes = [...]string{outMessage: "msg_", outReasoning: "rs_", outFunction: "fc_", outCustom: "ctc_", outApproval: approval, outListed: "mcpl_", outRemote: "mcp_", outSearch: "tsc_"}
 
 // turnTo ends the message or the reasoning that is being written, unless it is of the kind, and then the calls that are whole.
 func (w *Writer) turnTo(b []byte, kind outputKind) []byte {
@@ -371,6 +373,11 @@ func (w *Writer) call(b []byte, p *provider.ToolPiece, step *provider.Step) []by
 			quoted := jsonscan.AppendQuoted(nil, p.ID) // the model's own, with whatever is in it
 			it.kind, it.id = outApproval, approval+string(quoted[1:len(quoted)-1])
 			it.label, it.name = step.Server, step.Tool
+		}
+		if own := w.req.tools.renamed[p.Name]; own != nil && step == nil {
+			if it.name, it.namespace = own.name, own.namespace; own.search {
+				it.kind = outSearch
+			}
 		}
 		w.calls = append(w.calls, it)
 		b = w.add(b, it)
@@ -503,6 +510,14 @@ func (it *output) append(b []byte, status string) []byte {
 		b = jsonscan.AppendQuoted(append(b, `","type":"mcp_approval_request","server_label":`...), it.label)
 		b = jsonscan.AppendQuoted(append(b, `,"name":`...), it.name)
 		b = append(append(append(b, `,"arguments":"`...), it.text...), '"')
+	case outSearch:
+		b = append(append(append(b, `","type":"tool_search_call","execution":"client","status":"`...), status...), `","call_id":`...)
+		b = append(jsonscan.AppendQuoted(b, it.callID), `,"arguments":`...)
+		if text := []byte(inside(it.text)); json.Valid(text) {
+			b = append(b, oneLine(text)...)
+		} else {
+			b = append(b, "{}"...)
+		}
 	case outListed:
 		b = jsonscan.AppendQuoted(append(b, `","type":"mcp_list_tools","server_label":`...), it.label)
 		b = append(b, `,"tools":`...)
@@ -542,6 +557,9 @@ func (it *output) append(b []byte, status string) []byte {
 		b = append(append(append(b, kind...), status...), `","call_id":`...)
 		b = jsonscan.AppendQuoted(b, it.callID)
 		b = jsonscan.AppendQuoted(append(b, `,"name":`...), it.name)
+		if it.namespace != "" {
+			b = jsonscan.AppendQuoted(append(b, `,"namespace":`...), it.namespace)
+		}
 		b = append(append(append(b, key...), it.text...), '"')
 	}
 	return append(b, '}')
@@ -608,6 +626,7 @@ func code(f *fault.Fault) string {
 func appendUsage(b []byte, u *chat.Usage) []byte {
 	b = strconv.AppendInt(append(b, `{"input_tokens":`...), int64(u.PromptTotal()), 10)
 	b = strconv.AppendInt(append(b, `,"input_tokens_details":{"cached_tokens":`...), int64(u.Cached), 10)
+	b = strconv.AppendInt(append(b, `,"cache_write_tokens":`...), int64(u.CacheWritten()), 10)
 	b = strconv.AppendInt(append(b, `},"output_tokens":`...), int64(u.CompletionTotal()), 10)
 	b = strconv.AppendInt(append(b, `,"output_tokens_details":{"reasoning_tokens":`...), int64(u.Reasoning), 10)
 	b = strconv.AppendInt(append(b, `},"total_tokens":`...), int64(u.Total()), 10)

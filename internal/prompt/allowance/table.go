@@ -37,7 +37,7 @@ type Entry struct {
 	Fields []string
 	// Tools are types of tools. A type may end with a version, as in web_search_20250305.
 	Tools []string
-	// IDs are members at any depth that hold ids of objects stored at the vendor. A request with one is always refused.
+	// IDs are members at any depth, most of them ids of objects stored at the vendor.
 	IDs []string
 	// Betas are the beginnings of values of the header anthropic-beta.
 	Betas []string
@@ -77,6 +77,10 @@ var table = []Entry{
 	{Name: "speed", What: "a price", Fields: []string{"speed"}, Betas: []string{"fast-mode-"}, In: all},
 	// Whoever asks for a place must not be answered from another one.
 	{Name: "inference_geo", What: "a place, which has a price", Fields: []string{"inference_geo"}, Betas: []string{"inference-geo-"}, In: Messages, Refused: all},
+	// What the vendor has granted to the operator (developers.openai.com/api/docs, access programs).
+	{Name: "access_programs", What: "a right that the vendor has given to the operator", Fields: []string{"access_programs"}, In: Responses},
+	// A prompt is written to the cache, at its price, and nothing is answered.
+	{Name: "prewarm", What: "a cache that the vendor fills without an answer", IDs: []string{"prewarm"}, In: Responses, Refused: all},
 	{Name: "context-1m", What: "a price for long prompts", Betas: []string{"context-1m-"}, In: Messages},
 	{Name: "anthropic_beta", What: "features with prices", Fields: []string{"anthropic_beta", "betas"}, In: Messages},
 
@@ -107,6 +111,8 @@ var table = []Entry{
 	{Name: "vector_store_ids", What: "a store of documents at the vendor", Fields: []string{"vector_store_ids"}, IDs: []string{"vector_store_ids"}, In: all, Refused: all},
 	{Name: "data_sources", What: "a store of documents at the vendor", Fields: []string{"data_sources", "dataSources"}, In: Chat, Refused: all},
 	{Name: "container", What: "a machine at the vendor", Fields: []string{"container"}, IDs: []string{"container_id", "skill_id"}, Betas: []string{"skills-"}, In: all, Refused: all, Runs: true},
+	// It only adds a report on the cache to the reply. No caller knows an id of the vendor.
+	{Name: "comparison_response_id", What: "a response that is stored at the vendor", IDs: []string{"comparison_response_id"}, In: Responses},
 	{Name: "cached_content", What: "a prompt that is stored at the vendor", Fields: []string{"cached_content"}, IDs: []string{"cached_content"}, In: Chat, Refused: all},
 	{Name: "user_profile_id", What: "a profile that is stored at the vendor", Fields: []string{"user_profile_id"}, Betas: []string{"user-profiles-"}, In: Messages, Refused: all},
 	{

@@ -339,6 +339,10 @@ func (w *Withholder) members(dst []byte, v Value, kind string) []byte {
 	dst = append(dst, '{')
 	for m := v.Walk(); m.Next(); w.path = w.path[:mark] {
 		key := string(m.Key)
+		if e := allowance.ID(key); e != nil && e.Refused&w.dialect == 0 && !w.allow.Has(e) {
+			w.drop(e.Name)
+			continue
+		}
 		w.in(key, -1)
 		dst = AppendName(dst, key)
 		name := strings.ToLower(key)
@@ -357,9 +361,9 @@ func (w *Withholder) members(dst []byte, v Value, kind string) []byte {
 	return append(dst, '}')
 }
 
-// holds reports whether a value holds ids: a text that is not empty, or an array of some.
+// holds reports whether a value holds ids: a text that is not empty, or an array of some. A switch that is on counts, too.
 func holds(v Value) bool {
-	return v.IsText() && len(v.raw) > 2 || v.Kind() == '[' && !v.IsEmpty() || v.Kind() == '{'
+	return v.Kind() == 't' || v.IsText() && len(v.raw) > 2 || v.Kind() == '[' && !v.IsEmpty() || v.Kind() == '{'
 }
 
 // canonical returns the name of a field that may be in a header: the caller's, unless it has other letters that are equal

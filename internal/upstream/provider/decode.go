@@ -29,7 +29,7 @@ type Decoder struct {
 // TierOf returns the service tier with that name, or an empty string for one that OpenAI's clients do not know. It
 // returns a constant, so that name may be a temporary copy.
 func TierOf(name string) string {
-	for _, tier := range [...]string{"default", "auto", "flex", "scale", "priority"} {
+	for _, tier := range [...]string{"default", "auto", "flex", "scale", "priority", "fast", "ultrafast"} {
 		if name == tier {
 			return tier
 		}

@@ -149,13 +149,27 @@ func (i *responseItem) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
+// read decodes an event. The delta of one that is only quoted may be no text, such as that of a shell's output.
+func (ev *responseEvent) read(raw []byte) error {
+	err := json.Unmarshal(raw, ev)
+	if other, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && other.Field == "delta" {
+		switch ev.Type {
+		case "response.output_text.delta", "response.refusal.delta", "response.reasoning_summary_text.delta", "response.reasoning_text.delta",
+			"response.function_call_arguments.delta", "response.custom_tool_call_input.delta":
+		default:
+			return nil
+		}
+	}
+	return err
+}
+
 // decode turns an event into those of a reply.
 //
 // Events that are not listed repeat what was said before, such as the whole text at its end, and
 // are only quoted.
 func (s *response) decode(raw []byte) error {
 	var ev responseEvent
-	if err := json.Unmarshal(raw, &ev); err != nil {
+	if err := ev.read(raw); err != nil {
 		return provider.Garbled(err)
 	}
 	strange := false

@@ -312,7 +312,7 @@ func TestResponsesNative(t *testing.T) {
 		t.Errorf("sent %s\nwant %s", sent, want)
 	}
 	const back = `{"id":"resp_r1","model":"lab/m","store":true,"previous_response_id":null,"object":"response","created_at":1,"status":"completed","error":null,"output":[{"id":"ws_r1_0","type":"web_search_call","status":"completed","action":{"type":"search","query":"x"}},` +
-		`{"id":"msg_r1_1","type":"message","role":"assistant","content":[{"type":"output_text","text":"Yes.","annotations":[{"type":"url_citation","url":"https://a.example"}]}]}],"usage":{"input_tokens":3,"output_tokens":2},"new":{"b":2}}`
+		`{"id":"msg_r1_1","type":"message","role":"assistant","content":[{"type":"output_text","text":"Yes.","annotations":[{"type":"url_citation","url":"https://a.example"}]}]}],"usage":{"input_tokens":3,"output_tokens":2,"input_tokens_details":{"cached_tokens":0,"cache_write_tokens":0},"output_tokens_details":{"reasoning_tokens":0}},"new":{"b":2}}`
 	if got != back || kept != back {
 		t.Errorf("got %s\nkept %s\nwant %s", got, kept, back)
 	}
@@ -324,6 +324,7 @@ func TestResponsesNative(t *testing.T) {
 	const events = `data: {"type":"response.created","sequence_number":7,"response":{"id":"resp_up","object":"response","status":"in_progress","model":"gpt-up","output":[]}}` + "\n\n" +
 		`data: {"type":"response.output_item.added","sequence_number":8,"output_index":0,"item":{"id":"ws_up","type":"web_search_call"}}` + "\n\n" +
 		`data: {"type":"response.web_search_call.searching","sequence_number":9,"output_index":0,"item_id":"ws_up"}` + "\n\n" +
+		`data: {"type":"response.shell_call_output_content.delta","sequence_number":9,"output_index":0,"item_id":"ws_up","delta":{"stdout":"a"}}` + "\n\n" +
 		`data: {"type":"response.output_text.delta","sequence_number":10,"output_index":1,"item_id":"msg_up","content_index":0,"delta":"Yes."}` + "\n\n" +
 		`data: {"type":"response.completed","sequence_number":11,"response":` + reply + `}` + "\n\n"
 	past := &responses.Past{Items: [][]byte{[]byte(`{"role":"user","content":"Before"}`), []byte(`{"type":"mcp_list_tools","id":"mcpl_1","server_label":"x","tools":[]}`)}}
@@ -334,8 +335,9 @@ func TestResponsesNative(t *testing.T) {
 	wanted := `event: response.created` + "\n" + `data: {"type":"response.created","sequence_number":0,"response":{"id":"resp_r1","model":"lab/m","store":false,"previous_response_id":"resp_0","object":"response","status":"in_progress","output":[]}}` + "\n\n" +
 		`event: response.output_item.added` + "\n" + `data: {"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":{"id":"ws_r1_0","type":"web_search_call"}}` + "\n\n" +
 		`event: response.web_search_call.searching` + "\n" + `data: {"type":"response.web_search_call.searching","sequence_number":2,"output_index":0,"item_id":"ws_r1_0"}` + "\n\n" +
-		`event: response.output_text.delta` + "\n" + `data: {"type":"response.output_text.delta","sequence_number":3,"output_index":1,"item_id":"msg_r1_1","content_index":0,"delta":"Yes."}` + "\n\n" +
-		`event: response.completed` + "\n" + `data: {"type":"response.completed","sequence_number":4,"response":` + strings.NewReplacer(`"store":true,"previous_response_id":null`, `"store":false,"previous_response_id":"resp_0"`).Replace(back) + `}` + "\n\n"
+		`event: response.shell_call_output_content.delta` + "\n" + `data: {"type":"response.shell_call_output_content.delta","sequence_number":3,"output_index":0,"item_id":"ws_r1_0","delta":{"stdout":"a"}}` + "\n\n" +
+		`event: response.output_text.delta` + "\n" + `data: {"type":"response.output_text.delta","sequence_number":4,"output_index":1,"item_id":"msg_r1_1","content_index":0,"delta":"Yes."}` + "\n\n" +
+		`event: response.completed` + "\n" + `data: {"type":"response.completed","sequence_number":5,"response":` + strings.NewReplacer(`"store":true,"previous_response_id":null`, `"store":false,"previous_response_id":"resp_0"`).Replace(back) + `}` + "\n\n"
 	if got != wanted {
 		t.Errorf("got %s\nwant %s", got, wanted)
 	}
