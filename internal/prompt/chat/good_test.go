@@ -241,16 +241,16 @@ func TestForeign(t *testing.T) {
 	for name, want := range map[string]Foreign{
 		"least":           {},
 		"parts":           {},
-		"files and sound": {"messages[0].content[1]", "parts of type input_audio"},
-		"custom tools":    {"messages[1].tool_calls[0]", "calls of custom tools"},
-		"allowed tools":   {"tool_choice", "a tool_choice of type allowed_tools"},
+		"files and sound": {"messages[0].content[1]", "parts of type input_audio", ""},
+		"custom tools":    {"messages[1].tool_calls[0]", "calls of custom tools", ""},
+		"allowed tools":   {"tool_choice", "a tool_choice of type allowed_tools", ""},
 	} {
 		if got := good(t, name).Foreign(); got != want {
 			t.Errorf("%s: Foreign = %+v, want %+v", name, got, want)
 		}
 	}
 	r := good(t, "files and sound")
-	if got, want := r.ForeignBesideFiles(), (Foreign{"messages[1].content[0]", "parts of type refusal"}); got != want {
+	if got, want := r.ForeignBesideFiles(), (Foreign{"messages[1].content[0]", "parts of type refusal", ""}); got != want {
 		t.Errorf("ForeignBesideFiles = %+v, want %+v", got, want)
 	}
 	if r.Images() != 0 || r.Attachments() != 2 || r.Messages[0].Content.Text() != "a" {

@@ -321,7 +321,7 @@ func (p *parser) foreign(what string) {
 // which several dialects know.
 func (p *parser) foreignAt(path, what string) {
 	if p.req.unreadable.Path == "" && !p.failed() {
-		p.req.unreadable = Foreign{path, what}
+		p.req.unreadable = Foreign{Path: path, What: what}
 		if p.req.foreign.Path == "" {
 			p.req.foreign = p.req.unreadable
 		}
@@ -335,7 +335,7 @@ func (p *parser) attached(m *Message) {
 		if part.File == nil || p.failed() {
 			continue
 		}
-		f := Foreign{fmt.Sprintf("%s.content[%d]", p.path(), i), "parts of type " + part.File.kind()}
+		f := Foreign{Path: fmt.Sprintf("%s.content[%d]", p.path(), i), What: "parts of type " + part.File.kind()}
 		if p.req.foreign.Path == "" {
 			p.req.foreign = f
 		}

@@ -11,7 +11,7 @@ const (
 	FinishContentFilter Finish = "content_filter" // the upstream withheld the rest
 )
 
-// Usage is what a call consumed, in tokens. The fields do not overlap: Prompt does not include Cached,
+// Usage is what a call consumed, in tokens. The first four fields do not overlap: Prompt does not include Cached,
 // and Completion does not include Reasoning. The sums on the wire do include them. Without an overlap
 // the cost of a call is the sum of each field times its price.
 type Usage struct {
@@ -19,6 +19,11 @@ type Usage struct {
 	Cached     int
 	Completion int
 	Reasoning  int
+	// Of Prompt, the tokens that the upstream wrote to its cache, by how long it keeps them: five minutes, or an
+	// hour. Where it does not say how long, they are in the first. Both are zero for upstreams that do not say
+	// what they write.
+	CacheWrite5m int
+	CacheWrite1h int
 }
 
 // Add adds what another call, or another turn, consumed.
@@ -27,10 +32,15 @@ func (u *Usage) Add(more Usage) {
 	u.Cached += more.Cached
 	u.Completion += more.Completion
 	u.Reasoning += more.Reasoning
+	u.CacheWrite5m += more.CacheWrite5m
+	u.CacheWrite1h += more.CacheWrite1h
 }
 
 // PromptTotal returns prompt_tokens on the wire.
 func (u Usage) PromptTotal() int { return u.Prompt + u.Cached }
+
+// CacheWritten returns cache_write_tokens on the wire: what the upstream wrote to its cache, for however long.
+func (u Usage) CacheWritten() int { return u.CacheWrite5m + u.CacheWrite1h }
 
 // CompletionTotal returns completion_tokens on the wire.
 func (u Usage) CompletionTotal() int { return u.Completion + u.Reasoning }
