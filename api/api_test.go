@@ -132,6 +132,7 @@ func TestOperations(t *testing.T) {
 		"rateAnswer POST /v1/feedback",
 		"readReference GET /docs",
 		"resumeChatCompletion GET /v1/chat/completions/{id}/events",
+		"sayHello GET /api/hello",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("operations = %q, want %q", got, want)

@@ -132,7 +132,9 @@ var chatTries = map[string]try{
 	"tool name of a Messages request": message(func(n int64) string {
 		return `"tools":[{"name":"` + strings.Repeat("n", int(n)) + `","input_schema":{"type":"object"}}]`
 	}),
-	"`anthropic-beta` of a Messages request": triedBy("api/httpapi", "TestMessagesFeatures", "400"),
+	"headers `anthropic-…` of a Messages request, together": triedBy("api/httpapi", "TestDialectHeader", "400"),
+	"id of the message that a request continues":            triedBy("api/messages", "TestThreadBound", "400"),
+	"name of a session in a header":                         triedBy("api/httpapi", "TestSessionOf", "not kept"),
 	"model id": func(t *testing.T, s *stage, b bound) {
 		key := s.account(t).MasterKey
 		ask := func(n int64) reply {

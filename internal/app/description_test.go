@@ -204,6 +204,7 @@ func TestRepliesFitTheDescription(t *testing.T) {
 		status                          int
 	}{
 		{"GET", "/healthz", "", "", "", 200},
+		{"GET", "/api/hello", "", "", "", 200},
 		{"GET", "/readyz", "", "", "", 200},
 		{"GET", "/openapi.json", "", "", "", 200},
 		{"GET", "/docs", "", "", "", 200},

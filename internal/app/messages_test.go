@@ -249,7 +249,7 @@ func TestMessagesRemoteTools(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		r := n.askMessages("/v1/messages", n.OwnerKey(), fmt.Sprintf(`{"model":"sandbox/small","max_tokens":500,"stream":%t,"messages":[{"role":"user","content":"Call the echo tool with message \"hello\""}],"mcp_servers":[{"type":"url","name":"Fake","url":%q}]}`, stream, address))
 		checkMessageEvents(t, "MCP", r.body, r.header.Get("Content-Type"))
-		if r.status != 200 || strings.Contains(r.body, "tool_use") || !strings.Contains(strings.ReplaceAll(r.body, "\"}}\n", ""), "Echo") {
+		if r.status != 200 || strings.Contains(r.body, `"type":"tool_use"`) || !strings.Contains(strings.ReplaceAll(r.body, "\"}}\n", ""), "Echo") {
 			t.Errorf("stream %t: POST = %d %s, want the echo and no call", stream, r.status, r.body)
 		}
 		if got := r.header.Get("X-Sluice-Mcp-Calls"); !stream && got != "1" {

@@ -3,12 +3,15 @@ package httpapi
 import (
 	"errors"
 	"net/http"
+	"strings"
 
+	"sluice/internal/ledger/usage"
 	"sluice/internal/line/idempotency"
 	"sluice/internal/line/inference"
 	"sluice/internal/line/relay"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/embeddings"
+	"sluice/internal/upstream/provider"
 )
 
 // createChatCompletion serves POST /v1/chat/completions.
@@ -65,6 +68,7 @@ func (a *API) complete(x *exchange, r *http.Request, c completion) error {
 	err := a.current(x, func() error {
 		call := x.call(c.door)
 		call.Request, call.Inputs, call.Dialect = c.Request, c.inputs, c.dialect
+		call.Session = sessionOf(r.Header)
 		if c.inputs != nil {
 			return a.line.Embed(ctx, w, x.models(), call)
 		}
@@ -74,6 +78,19 @@ func (a *API) complete(x *exchange, r *http.Request, c completion) error {
 		s.whole = err == nil || errors.Is(err, relay.ErrTold)
 	}
 	return err
+}
+
+// sessionHeaders are the headers in which agents name their run: Claude Code's, and those of Codex.
+var sessionHeaders = []string{"X-Claude-Code-Session-Id", "Session_id", "Session-Id", "Conversation_id"}
+
+// sessionOf returns the name of the run that a call belongs to; empty if there is none, or if it is no plain word.
+func sessionOf(h http.Header) string {
+	for _, name := range sessionHeaders {
+		if values := h[name]; len(values) == 1 && len(values[0]) <= usage.MaxSession && provider.IsFieldName(values[0]) {
+			return strings.Clone(values[0])
+		}
+	}
+	return ""
 }
 
 // call returns the call of this request through a door, without what it asks for.

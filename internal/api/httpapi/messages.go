@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -22,9 +23,8 @@ const (
 
 // The headers of Anthropic's API. Its clients send the version with every request.
 const (
-	versionOfMessages  = "Anthropic-Version"
-	featuresOfMessages = "Anthropic-Beta"
-	messagesKey        = "X-Api-Key"
+	versionOfMessages = "Anthropic-Version"
+	messagesKey       = "X-Api-Key"
 )
 
 // isMessages reports whether a path belongs to the door that speaks Anthropic's dialect, in which errors on it are
@@ -41,33 +41,50 @@ func (a *API) createMessage(x *exchange, r *http.Request) error {
 		return err
 	}
 	defer release()
-	features, err := features(r.Header[featuresOfMessages])
+	header, err := dialectHeader(r.Header)
 	if err != nil {
 		return err
 	}
-	if len(features) > 0 {
-		req.Leave("anthropic-beta")
+	if err := req.Since(r.Header.Get(versionOfMessages)); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(header)) {
+		if name != versionOfMessages {
+			req.Leave(strings.ToLower(name))
+		}
 	}
 	if o := req.Chat.Original; o != nil {
-		o.Features = features
+		o.Header = header
 	}
 	err = a.complete(x, r, completion{Request: req.Chat, model: req.Chat.Model, body: body, door: messages.Dialect, dialect: messages.NewWriter(req, x.event.RequestID)})
 	return req.Explain(err)
 }
 
-// maxFeatures is how many bytes the header with the features of the dialect may have.
-const maxFeatures = 8 << 10
+// maxDialectHeader is how many bytes the headers of the dialect may have together.
+const maxDialectHeader = 8 << 10
 
-// features returns the values of the header that switches on features of the dialect, for an upstream that knows them.
-func features(values []string) ([]string, error) {
+// dialectHeader returns the headers of the dialect, for an upstream that knows them; nil if there are none. Keys are in
+// others.
+func dialectHeader(h http.Header) (map[string][]string, error) {
+	const prefix = "Anthropic-"
+	var header map[string][]string
 	n := 0
-	for _, v := range values {
-		n += len(v)
+	for name, values := range h {
+		if !strings.HasPrefix(name, prefix) {
+			continue
+		}
+		for _, v := range values {
+			n += len(name) + len(v)
+		}
+		if header == nil {
+			header = map[string][]string{}
+		}
+		header[name] = values
 	}
-	if n > maxFeatures {
-		return nil, fault.New(fault.Invalid, "The header anthropic-beta has %d bytes and may have %d. Name the features that the request uses.", n, maxFeatures).At("anthropic-beta")
+	if n > maxDialectHeader {
+		return nil, fault.New(fault.Invalid, "The headers anthropic-… have %d bytes together and may have %d. Name only the features in anthropic-beta that the request uses.", n, maxDialectHeader).At("anthropic-beta")
 	}
-	return values, nil
+	return header, nil
 }
 
 // readMessage reads a request in Anthropic's dialect, which is held a second time as the completion that it becomes.
@@ -82,6 +99,9 @@ func (a *API) countTokens(x *exchange, r *http.Request) error {
 		return err
 	}
 	defer release()
+	if err := req.Since(r.Header.Get(versionOfMessages)); err != nil {
+		return err
+	}
 	tokens, err := a.countPrompt(x, r, req.Chat)
 	if err != nil {
 		return req.Explain(err)
@@ -103,7 +123,7 @@ func (a *API) countPrompt(x *exchange, r *http.Request, req *chat.Request) (toke
 func keys(r *http.Request) ([]string, error) {
 	bearer := r.Header["Authorization"]
 	own := r.Header[messagesKey]
-	if len(own) == 0 || len(own) == 1 && own[0] == "" || !isMessages(r) && !(isModels(r) && r.Header[versionOfMessages] != nil) {
+	if len(own) == 0 || len(own) == 1 && own[0] == "" || !isMessages(r) && !isModels(r) {
 		return bearer, nil
 	}
 	if len(own) > 1 || len(bearer) > 0 && (len(bearer) > 1 || strings.TrimSpace(afterScheme(bearer[0])) != own[0]) {
@@ -122,6 +142,12 @@ func afterScheme(header string) string {
 func isModels(r *http.Request) bool {
 	rest, ok := strings.CutPrefix(r.URL.Path, "/v1/models")
 	return ok && (rest == "" || rest[0] == '/')
+}
+
+// forMessages reports whether a request for models comes from a client of Anthropic's API: it names its version, or gives
+// the key in the header of that API. Claude Code only does the latter.
+func forMessages(r *http.Request) bool {
+	return r.Header[versionOfMessages] != nil || len(r.Header[messagesKey]) > 0 && r.Header[messagesKey][0] != ""
 }
 
 // modelData is a model as Anthropic's API shows it.
@@ -144,8 +170,20 @@ type modelPage struct {
 
 func modelDataOf(m *catalog.Model) modelData {
 	return modelData{
-		Type: "model", ID: m.ID, Name: m.ID, CreatedAt: time.Unix(m.Created, 0).UTC().Format(time.RFC3339), MaxInput: m.ContextLength, MaxTokens: m.MaxOutput,
+		Type: "model", ID: m.ID, Name: displayName(m), CreatedAt: time.Unix(m.Created, 0).UTC().Format(time.RFC3339), MaxInput: m.ContextLength, MaxTokens: m.MaxOutput,
 	}
+}
+
+// maxDisplayName is how long a name for people is at most, in bytes.
+const maxDisplayName = 60
+
+// displayName returns what people choose the model by: the first sentence of its description if that is short, else its id.
+func displayName(m *catalog.Model) string {
+	name, _, _ := strings.Cut(excerpt.Line(m.Description), ". ")
+	if name = strings.TrimSuffix(strings.TrimSpace(name), "."); name == "" || len(name) > maxDisplayName {
+		return m.ID
+	}
+	return name
 }
 
 const (

@@ -3,10 +3,14 @@ package httpapi
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"sluice/internal/ledger/usage"
+	"sluice/internal/upstream/catalog"
 )
 
 // checkMessagesError checks a reply that holds the error object of Anthropic's dialect.
@@ -59,8 +63,12 @@ func TestMessagesKey(t *testing.T) {
 	if got := w.send(t, "POST", chatPath, "", "X-Api-Key: "+w.good, "Anthropic-Version: 2023-06-01", "Content-Length: 0"); got.status != 401 {
 		t.Errorf("POST %s with x-api-key = %d, want 401", chatPath, got.status)
 	}
-	if got := w.send(t, "GET", "/v1/models", "", "X-Api-Key: "+w.good); got.status != 401 {
-		t.Errorf("GET /v1/models with x-api-key alone = %d, want 401", got.status)
+	// Claude Code looks for models without a version.
+	if got := w.send(t, "GET", "/v1/models?limit=1000", "", "X-Api-Key: "+w.good); got.status != 200 || !strings.Contains(got.body, `"display_name":"`) || !strings.Contains(got.body, `"has_more":false`) {
+		t.Errorf("GET /v1/models with x-api-key alone = %d %s, want a page", got.status, got.body)
+	}
+	if got := w.send(t, "HEAD", "/api/hello", ""); got.status != 200 {
+		t.Errorf("HEAD /api/hello = %d, want 200", got.status)
 	}
 }
 
@@ -137,21 +145,56 @@ func TestMessagesModels(t *testing.T) {
 	}
 }
 
-// The header with the features of the dialect is passed on up to its bound, and refused above it.
-func TestMessagesFeatures(t *testing.T) {
+// The headers of the dialect are passed on up to their bound, and refused above it. Others are not among them.
+func TestDialectHeader(t *testing.T) {
 	t.Parallel()
+	const beta = "Anthropic-Beta"
+	long := strings.Repeat("x", maxDialectHeader-2*len(beta))
 	for _, tt := range []struct {
-		values []string
+		header http.Header
 		want   int
 	}{
 		{nil, 0},
-		{[]string{"a,b", "c"}, 2},
-		{[]string{strings.Repeat("x", maxFeatures)}, 1},
-		{[]string{strings.Repeat("x", maxFeatures), "y"}, -1},
+		{http.Header{"X-Api-Key": {"k"}, "Authorization": {"Bearer k"}, "Accept": {"x"}}, 0},
+		{http.Header{beta: {"a,b", "c"}, "Anthropic-Version": {"2023-06-01"}, "Anthropic-Tomorrow": {"x"}, "X-Api-Key": {"k"}}, 3},
+		{http.Header{beta: {long, ""}}, 1},
+		{http.Header{beta: {long, "y"}}, -1},
 	} {
-		got, err := features(tt.values)
+		got, err := dialectHeader(tt.header)
 		if refused := tt.want < 0; (err != nil) != refused || !refused && len(got) != tt.want {
-			t.Errorf("features of %d values = %d, %v, want %d", len(tt.values), len(got), err, tt.want)
+			t.Errorf("dialectHeader of %d headers = %d, %v, want %d", len(tt.header), len(got), err, tt.want)
+		}
+	}
+}
+
+// The name of a session is kept if it is a plain word within its bound.
+func TestSessionOf(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", usage.MaxSession)
+	for _, tt := range []struct{ name, value, want string }{
+		{"X-Claude-Code-Session-Id", "0197c2d4-1234", "0197c2d4-1234"},
+		{"Session_id", "s", "s"},
+		{"Conversation_id", "c", "c"},
+		{"X-Other", "o", ""},
+		{"Session_id", long, long},
+		{"Session_id", long + "x", ""},
+		{"Session_id", "two words", ""},
+		{"Session_id", "", ""},
+	} {
+		if got := sessionOf(http.Header{tt.name: {tt.value}}); got != tt.want {
+			t.Errorf("sessionOf(%s: %q) = %q, want %q", tt.name, tt.value, got, tt.want)
+		}
+	}
+}
+
+// The name of a model for people is short, or it is the id.
+func TestDisplayName(t *testing.T) {
+	t.Parallel()
+	for description, want := range map[string]string{
+		"": "lab/m", "Claude Opus 5": "Claude Opus 5", "Small and quick. For tests.": "Small and quick", "One\nline.": "One line", strings.Repeat("long ", 20): "lab/m",
+	} {
+		if got := displayName(&catalog.Model{ID: "lab/m", Description: description}); got != want {
+			t.Errorf("displayName of %q = %q, want %q", description, got, want)
 		}
 	}
 }

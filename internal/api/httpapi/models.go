@@ -12,7 +12,7 @@ import (
 
 // listModels serves GET /v1/models.
 func (a *API) listModels(x *exchange, r *http.Request) error {
-	if r.Header[versionOfMessages] != nil {
+	if forMessages(r) {
 		return x.pageOfModels(r)
 	}
 	query := r.URL.Query()
@@ -36,7 +36,7 @@ func (a *API) showModel(x *exchange, r *http.Request) error {
 	if !ok {
 		return fault.New(fault.NotFound, "There is no model %q. GET /v1/models lists those there are.", excerpt.Of(id, maxEcho))
 	}
-	if r.Header[versionOfMessages] != nil {
+	if forMessages(r) {
 		return x.encode(modelDataOf(m))
 	}
 	return x.json(m.JSON())

@@ -15,6 +15,12 @@ func (a *API) healthz(x *exchange, _ *http.Request) error {
 	return x.json([]byte(`{"status":"ok","version":"` + buildinfo.Version + `"}`))
 }
 
+// hello serves GET and HEAD /api/hello, by which Claude Code finds out at its start whether there is anybody.
+func (a *API) hello(x *exchange, _ *http.Request) error {
+	x.event.Probe = true
+	return x.json([]byte(`{"message":"hello"}`))
+}
+
 // readiness is the reply of /readyz.
 type readiness struct {
 	Status string          `json:"status"`

@@ -116,6 +116,7 @@ func (a *API) routes() []route {
 
 		{"GET", video.LinkPath + "{file}", a.followLink},
 		{"GET", "/healthz", a.healthz},
+		{"GET", "/api/hello", a.hello},
 		{"GET", "/readyz", a.readyz},
 		{"GET", "/openapi.json", a.openAPI},
 		{"GET", "/docs", a.reference},

@@ -12,37 +12,6 @@ import (
 	"sluice/internal/upstream/provider"
 )
 
-// system reads system: a text, or blocks of text. It becomes one message, which every upstream accepts.
-// Blocks are joined with an empty line between them.
-func (p *parser) system(v chat.Value) {
-	if v.Null() {
-		return
-	}
-	var text chat.Words
-	switch v.Kind() {
-	case '"':
-		text.Add(v)
-	case '[':
-		p.each(v, func(_ int, v chat.Value) {
-			p.need(v, '{', noObject)
-			if !v.Member("type").Is("text") {
-				p.badAt("type", "Input should be 'text'")
-				return
-			}
-			p.cache(v)
-			if t := p.text(v); t.Exists() {
-				join(&text, t, "\n\n")
-			}
-		})
-	default:
-		p.bad(noText)
-		return
-	}
-	if !text.Empty() {
-		p.add(from(-1, nil), chat.Message{Role: chat.RoleSystem, Content: text.Content()})
-	}
-}
-
 // join appends a text to others, after a separator.
 func join(to *chat.Words, v chat.Value, between string) {
 	if !to.Empty() {
@@ -95,14 +64,19 @@ func (p *parser) add(o origin, m chat.Message) {
 // messages reads messages.
 //
 // The rules of a conversation are those of the original API: it begins with the user, nothing is
-// empty but the last message, and the calls of one message are answered in the next.
+// empty but the last message, and the calls of one message are answered in the next. What continues a thread may
+// have no messages: the model goes on from where it stopped.
 func (p *parser) messages(v chat.Value) {
 	if !p.need(v, '[', noList) {
 		return
 	}
 	p.current = currentExchange(p.body, v)
-	if v.IsEmpty() {
+	switch {
+	case !v.IsEmpty():
+	case p.held.Previous == "":
 		p.bad("at least one message is required")
+	default:
+		p.add(from(0, nil), chat.Message{Role: chat.RoleUser, Content: chat.Text("")})
 	}
 	n := v.Len()
 	p.full = p.out.Full(n)
@@ -136,23 +110,12 @@ func currentExchange(body []byte, messages chat.Value) (last int) {
 // message reads one message. An empty one is allowed only at the end: it asks the model to begin its reply.
 func (p *parser) message(i int, v chat.Value, last bool) {
 	p.need(v, '{', noObject)
-	role, content := v.Member("role"), v.Member("content")
-	user := false
-	p.at("role", func() {
-		if !p.need(role, '"', noText) {
-			return
-		}
-		switch user = role.Is("user"); {
-		case user || role.Is("assistant"):
-		case role.Is("system"):
-			p.bad("Unexpected role 'system'. The Messages API accepts a top-level `system` parameter, not 'system' as an input message role.")
-		default:
-			p.bad("Input should be 'user' or 'assistant'")
-		}
-		if i == 0 && !user {
-			p.bad("first message must use the 'user' role")
-		}
-	})
+	content := v.Member("content")
+	who := p.speaker(i, v.Member("role"))
+	if who == system {
+		p.between(i, v)
+		return
+	}
 	empty := false
 	p.at("content", func() {
 		switch {
@@ -168,10 +131,10 @@ func (p *parser) message(i int, v chat.Value, last bool) {
 	})
 	switch {
 	case p.fault != nil:
-	case empty && (user || !last):
+	case empty && (who == user || !last):
 		p.bad("all messages must have non-empty content except for the optional final assistant message")
 	case empty:
-	case user:
+	case who == user:
 		p.at("content", func() { p.user(i, content) })
 	default:
 		if p.allAnswered() {
@@ -226,6 +189,9 @@ func (p *parser) userBlock(i, j int, v chat.Value) {
 	case "thinking", "redacted_thinking", "tool_use":
 		p.bad("Input tag '%s' found using 'type' does not match any of the expected tags: 'document', 'image', 'search_result', 'text', 'tool_result'", kind)
 	default:
+		if citations := v.Member("citations"); kind == "text" && !citations.Null() && !citations.IsEmpty() {
+			p.outdated("text.citations", "Extra inputs are not permitted")
+		}
 		p.part(j, kind, v)
 	}
 }
@@ -239,13 +205,26 @@ func (p *parser) part(j int, kind string, v chat.Value) {
 			p.addPart(j, chat.TextPart(chat.TextOf(t)))
 		}
 	case "image":
+		p.leaveGiven(v, "transformations", "messages[].content[].transformations")
 		p.at("image.source", func() { p.image(j, v.Member("source")) })
 	case "document":
+		p.leaveCitations(v)
 		p.at("document", func() { p.document(j, v) })
 	case "search_result":
+		p.leaveCitations(v)
 		p.at("search_result", func() { p.searchResult(j, v) })
+	case "tool_addition", "tool_removal":
+		p.runs = true
+		p.only("content blocks of type " + show(kind))
 	default:
 		p.only("content blocks of type " + show(kind))
+	}
+}
+
+// leaveCitations notes that a document is to be cited: other dialects do not tell what a text relies on.
+func (p *parser) leaveCitations(v chat.Value) {
+	if v.Member("citations").Member("enabled").Kind() == 't' {
+		p.req.leave("messages[].content[].citations")
 	}
 }
 
@@ -374,9 +353,13 @@ func isBase64(v chat.Value) bool {
 // An address is fetched by the vendor, so it must be one that a stranger may fetch, and only
 // upstreams of the dialect get it.
 func (p *parser) document(j int, v chat.Value) {
-	title := v.Member("title")
+	title, context := v.Member("title"), v.Member("context")
 	p.at("title", func() { p.optional(title, '"', noText) })
+	p.at("context", func() { p.optional(context, '"', noText) })
 	source := v.Member("source")
+	if about := context.Text(); about != "" {
+		p.say(j, "About the document that follows: "+about)
+	}
 	p.at("source", func() {
 		switch p.source(source, "base64", "text", "content", "url") {
 		case "url":
@@ -464,6 +447,10 @@ func (p *parser) toolResult(i, j int, v chat.Value) {
 	id, failed, content := v.Member("tool_use_id"), v.Member("is_error"), v.Member("content")
 	p.needAt("tool_result.tool_use_id", id, '"', noText)
 	p.boolAt("tool_result.is_error", failed)
+	if p.held.Previous != "" { // its call is in the thread
+		p.at("tool_result.content", func() { p.heldResult(j, content) })
+		return
+	}
 	if !p.answer(id.Text()) {
 		return
 	}
@@ -488,6 +475,22 @@ func (p *parser) toolResult(i, j int, v chat.Value) {
 		text.Lead("Error: ")
 	}
 	p.add(origin{message: int32(i), block: int32(j), parts: 1}, chat.Message{Role: chat.RoleTool, ToolCallID: id.Text(), Content: text.Content()})
+}
+
+// heldResult reads the result of a call that is in a thread, as words of the user. Nobody is told so: it is for what the
+// request costs, and for its limits.
+func (p *parser) heldResult(j int, content chat.Value) {
+	switch {
+	case content.Null():
+	case content.IsText():
+		p.addPart(j, chat.TextPart(chat.TextOf(content)))
+	case content.Kind() == '[':
+		if text, _ := p.resultBlocks(j, content); !text.Empty() && p.fault == nil {
+			p.addPart(j, chat.TextPart(text.Content()))
+		}
+	default:
+		p.bad(noContent)
+	}
 }
 
 // saysError reports whether a result says itself that it is an error.
@@ -519,6 +522,14 @@ func (p *parser) resultBlocks(j int, content chat.Value) (text chat.Words, image
 		case "document", "search_result":
 			p.part(j, kind, v)
 			images++
+		case "tool_reference":
+			// The tools of a request are all sent, so the model has this one already.
+			name := v.Member("tool_name")
+			p.textAt("tool_reference.tool_name", name)
+			if !text.Empty() {
+				text.Say("\n")
+			}
+			text.Say("The tool " + p.shortName(name.Text()) + " is available.")
 		default:
 			p.only("content blocks of type " + show(kind) + " in a tool_result")
 		}
@@ -568,7 +579,9 @@ func (p *parser) assistant(i int, content chat.Value) {
 	var text, thought chat.Words
 	p.caller = i
 	p.each(content, func(_ int, v chat.Value) {
-		switch kind := p.block(v); kind {
+		kind := p.block(v)
+		p.served = strings.HasSuffix(kind, "_tool_result")
+		switch kind {
 		case "":
 		case "text":
 			if t := p.text(v); t.Exists() {
@@ -588,10 +601,8 @@ func (p *parser) assistant(i int, content chat.Value) {
 			p.needAt("redacted_thinking.data", v.Member("data"), '"', noText)
 		case "tool_use":
 			p.at("tool_use", func() { p.call(v) })
-		case "image", "document", "tool_result", "search_result":
-			p.bad("Input tag '%s' found using 'type' does not match any of the expected tags: 'redacted_thinking', 'text', 'thinking', 'tool_use'", kind)
 		default:
-			p.only("content blocks of type " + show(kind))
+			p.strange(kind, v)
 		}
 	})
 	calls := p.calls.Calls
@@ -607,6 +618,26 @@ func (p *parser) assistant(i int, content chat.Value) {
 		m.Think(thought.Content())
 	}
 	p.add(from(i, nil), m)
+}
+
+// strange reads a block of the assistant that no other dialect has. What is about a search among the tools is left out: a
+// model of another dialect has all tools.
+func (p *parser) strange(kind string, v chat.Value) {
+	const unexpected = "Input tag '%s' found using 'type' does not match any of the expected tags: 'redacted_thinking', 'text', 'thinking', 'tool_use'"
+	switch kind {
+	case "document":
+		p.outdated(kind, unexpected, kind)
+		p.only("documents of the assistant")
+	case "image", "tool_result", "search_result":
+		p.bad(unexpected, kind)
+	case "tool_search_tool_result":
+	case "server_tool_use":
+		if !strings.HasPrefix(v.Member("name").Text(), toolSearch) {
+			p.only("content blocks of type " + show(kind))
+		}
+	default:
+		p.only("content blocks of type " + show(kind))
+	}
 }
 
 // call reads a tool_use block.

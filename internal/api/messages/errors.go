@@ -57,6 +57,9 @@ func appendError(b []byte, f *fault.Fault, requestID string) []byte {
 	b = append(b, ErrorType(f.Kind)...)
 	b = append(b, `","message":`...)
 	b = jsonscan.AppendQuoted(b, f.Message)
+	if f.Details != nil {
+		b = append(append(b, `,"details":`...), f.Details...)
+	}
 	b = append(b, `},"request_id":`...)
 	b = jsonscan.AppendQuoted(b, requestID)
 	return append(b, "}\n\n"...)

@@ -7,7 +7,8 @@
 //
 // How the words of the dialect translate:
 //
-//	system                    a system message
+//	system                    a system message, without what Claude Code says of itself there
+//	role system               a system message, where it stands
 //	tool_use                  tool_calls, with the input as text
 //	tool_result               a tool message, in front of what the user says; its images go to the user's message
 //	thinking                  reasoning_content, for the model that wrote it; see signature.go
@@ -18,12 +19,15 @@
 //	thinking, output_config   reasoning_effort and response_format
 //	metadata.user_id          user
 //
-// The files: parse.go reads the fields of a request, content.go the blocks of its messages,
+// The files: parse.go reads the fields of a request, content.go the blocks of its messages, system.go what the system says,
 // tools.go its tools; paths.go finds the field of the dialect that a later refusal is about; write.go writes replies,
 // native.go those of an upstream of the same dialect; errors.go has the error object. HTTP is the business of httpapi.
 package messages
 
-import "sluice/internal/prompt/chat"
+import (
+	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
+)
 
 // Dialect is the name of the dialect in chat.Original.
 const Dialect = chat.DialectMessages
@@ -36,6 +40,8 @@ type Request struct {
 	origins []origin          // where the messages of Chat come from
 	tools   []toolOrigin      // where the tools of Chat come from
 	unread  []string          // what a chat completion cannot say and does without
+	newer   *fault.Fault      // what versions since 2026-10-21 refuse; nil: nothing
+	threads bool              // the upstream holds the conversation, and knows it by its own ids
 	names   map[string]string // the caller's names of tools by the shorter ones in Chat; nil if none is shorter
 }
 

@@ -112,11 +112,15 @@ func scanName(c *jsonscan.Cursor, key []byte, at *named) bool {
 	return true
 }
 
-// rename appends an event with our id and the catalog's name of the model.
+// rename appends an event with our id and the catalog's name of the model. The upstream's id stays if the upstream holds
+// the conversation and knows it by that id.
 // Everything around the two values is copied byte by byte. A missing value has the place 0, before
 // all others, and nothing is written for it.
 func (w *Writer) rename(b, raw []byte, at named) []byte {
 	id := append(append([]byte(`"msg_`), w.head.RequestID...), '"')
+	if w.req.threads {
+		id = raw[at.id.from:at.id.to]
+	}
 	model := jsonscan.AppendQuoted(nil, w.head.Model)
 	first, second := at.id, at.model
 	if first.from > second.from {
@@ -126,6 +130,9 @@ func (w *Writer) rename(b, raw []byte, at named) []byte {
 	b = append(append(b, raw[first.to:second.from]...), orNothing(second, model)...)
 	return append(b, raw[second.to:]...)
 }
+
+// Threaded implements relay.Threader.
+func (w *Writer) Threaded() { w.req.threads = true }
 
 // orNothing returns the text for a place, or nothing for a place that does not exist.
 func orNothing(at place, text []byte) []byte {

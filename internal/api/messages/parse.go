@@ -64,9 +64,11 @@ func parse(body []byte, counting bool) (*Request, error) {
 	}
 	if !req.HasMCP() { // the tool loop asks in its own words
 		req.Original = &room.original
-		*req.Original = chat.Original{Dialect: Dialect, Body: body, Needs: p.needs, Tools: p.runs, Remote: p.remote, Loose: p.loose, Altered: p.altered}
+		*req.Original = chat.Original{Dialect: Dialect, Body: body, Needs: p.needs, Tools: p.runs, Remote: p.remote, Loose: p.loose, Altered: p.altered, Thread: p.held}
 	} else if p.needs.Path != "" {
-		return nil, refuse(p.needs.Path, "%s cannot be used together with MCP servers", p.needs.What)
+		f := refuse(p.needs.Path, "%s cannot be used together with MCP servers", p.needs.What)
+		f.Details = p.needs.Details()
+		return nil, f
 	}
 	p.req.Chat = req
 	return p.req, nil
@@ -90,12 +92,15 @@ type parser struct {
 	altered bool         // an upstream of the dialect would refuse the body as it is
 	full    bool         // there are more messages and blocks than a request may have; nothing more is read
 	runs    bool         // a field asks the vendor to do what a tool does
+	held    chat.Thread  // what the vendor is to do about a conversation that it holds
 	caches  int          // blocks with cache_control so far
 
 	current  int            // from this message on, thinking belongs to the exchange under way
 	calls    chat.CallIndex // the tool_use blocks of the last message, if it is the assistant's
 	answered []bool         // which of them have a result
 	caller   int            // the index of that message
+	spoke    role           // whose the last message is
+	served   bool           // it ends with what a tool of the vendor has answered
 
 	// The content of the message that is being read.
 	parts  []chat.Part // of the user's message
@@ -105,7 +110,7 @@ type parser struct {
 // fields are the members of a request that are read. The others are for an upstream of the same dialect.
 var fields = []string{
 	"model", "max_tokens", "messages", "system", "stream", "temperature", "top_p", "top_k", "stop_sequences",
-	"tools", "tool_choice", "thinking", "metadata", "output_config", "output_format", "mcp_servers",
+	"tools", "tool_choice", "thinking", "metadata", "output_config", "output_format", "mcp_servers", "thread",
 }
 
 // request reads the whole request. The order of the fields in the body does not matter.
@@ -117,12 +122,18 @@ func (p *parser) request(body chat.Value) {
 			p.unknown(string(w.Key), w.Value)
 		}
 	}
+	p.at("thread", func() { p.thread(body.Member("thread")) })
 	messages, limit, thinking, config := body.Member("messages"), body.Member("max_tokens"), body.Member("thinking"), body.Member("output_config")
 	p.model(body.Member("model"), messages.Len()+1)
 	p.maxTokens(limit)
 	p.at("system", func() { p.system(body.Member("system")) })
 	p.at("messages", func() { p.messages(messages) })
 	p.at("stream", func() { p.stream(body.Member("stream")) })
+	for _, name := range []string{"temperature", "top_p", "top_k"} {
+		if body.Member(name).Exists() {
+			p.outdated(name, "Extra inputs are not permitted")
+		}
+	}
 	p.number(body.Member("temperature"), "temperature", 1)
 	p.number(body.Member("top_p"), "top_p", 1)
 	p.topK(body.Member("top_k"))
@@ -143,8 +154,22 @@ func (p *parser) request(body chat.Value) {
 // Leave notes a field, or a header, that a chat completion cannot say and does without. Only an upstream of the dialect gets
 // it; for others, Writer.Dropped names it.
 func (r *Request) Leave(name string) {
-	if len(r.unread) < provider.MaxDropped && provider.IsFieldName(name) && !slices.Contains(r.unread, name) {
+	if provider.IsFieldName(name) {
+		r.leave(name)
+	}
+}
+
+// leave is Leave for a name of ours, such as that of a member of an array.
+func (r *Request) leave(name string) {
+	if len(r.unread) < provider.MaxDropped && !slices.Contains(r.unread, name) {
 		r.unread = append(r.unread, name)
+	}
+}
+
+// leaveGiven notes a member that asks for something, and that only an upstream of the dialect gets.
+func (p *parser) leaveGiven(v chat.Value, member, name string) {
+	if chat.Asks(v.Member(member).Raw()) {
+		p.req.leave(name)
 	}
 }
 
@@ -364,6 +389,50 @@ func (p *parser) stops(v chat.Value) {
 	p.out.Stop(sequences)
 }
 
+// maxMessageID is how many bytes the id of a message may have. Those of the vendor have about 30.
+const maxMessageID = 256
+
+// thread reads thread. A request that begins a thread has the whole conversation, and can be answered without one. A
+// request that continues a thread has only what is new: nobody but the vendor that holds the thread can answer it. Clients
+// that read the code of that refusal send the conversation again and go on without threads.
+func (p *parser) thread(v chat.Value) {
+	if !p.optional(v, '{', noObject) {
+		return
+	}
+	switch p.tag(v.Member("type"), "create", "continue") {
+	case "create":
+		p.held.Wanted = true
+		p.req.Leave("thread")
+	case "continue":
+		id := v.Member("previous_message_id")
+		p.textAt("previous_message_id", id)
+		if id.IsText() && id.Size() > maxMessageID {
+			p.badAt("previous_message_id", "String should have at most %d characters", maxMessageID)
+		}
+		p.held = chat.Thread{Wanted: true, Previous: id.Text()}
+		p.needs = chat.Foreign{Path: "thread", What: "threads (send the whole conversation, without thread)", Code: "thread_unsupported_request"}
+	}
+}
+
+// outdated notes something that versions since 2026-10-21 refuse. See Request.Since.
+func (p *parser) outdated(step, format string, args ...any) {
+	if p.req.newer == nil {
+		p.at(step, func() { p.req.newer = refuse(string(p.path), format, args...) })
+	}
+}
+
+// strictVersion is the first version of the dialect that refuses what earlier ones have taken.
+const strictVersion = "2026-10-21"
+
+// Since returns the fault of a request that a version of the dialect refuses, or nil. Versions are days. An empty one is
+// the first.
+func (r *Request) Since(version string) error {
+	if r.newer != nil && len(version) == len(strictVersion) && version >= strictVersion {
+		return r.newer
+	}
+	return nil
+}
+
 // thinking reads thinking. A budget becomes an effort, which adapters turn into what their vendor has.
 //
 // The steps of the budget are ours: up to 4096 tokens are low, up to 16384 medium, more is high.
@@ -373,6 +442,8 @@ func (p *parser) thinking(v, maxTokens chat.Value, effort string, tools bool) {
 		return
 	}
 	kind := p.word(v.Member("type"))
+	p.leaveGiven(v, "display", "thinking.display")
+	p.leaveGiven(v, "block_binding", "thinking.block_binding")
 	switch kind {
 	case "", "disabled", "between_tools":
 		if effort != "" { // it is about all that the model writes; other dialects know only that of thinking
@@ -471,6 +542,7 @@ func (p *parser) config(config, format chat.Value) {
 				p.only("the effort " + show(e.Text()))
 			}
 		})
+		p.leaveGiven(config, "task_budget", "output_config.task_budget")
 		if f := config.Member("format"); !f.Null() {
 			format = chat.Value{}
 			p.at("format", func() { p.format(f) })

@@ -44,7 +44,7 @@ func TestOtherSpellings(t *testing.T) {
 	// What the parser looks for is in the shape.
 	reads := regexp.MustCompile(`(?:\.(?:Member|Given)\(|(?:required|string|id)\(\w+, )"([a-z_]+)"`)
 	found := 0
-	for _, file := range []string{"parse.go", "content.go", "tools.go"} {
+	for _, file := range []string{"parse.go", "content.go", "system.go", "tools.go"} {
 		source, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -15,6 +15,9 @@ const (
 	maxShortName = 64  // of chat completions
 )
 
+// toolSearch is what the types and the names of tools begin with by which the vendor searches among the others.
+const toolSearch = "tool_search_tool"
+
 // toolOrigin is where a tool of the chat completion comes from.
 type toolOrigin struct {
 	field string // tools or mcp_servers
@@ -79,6 +82,12 @@ func (t *toolList) tool(i int, v chat.Value) {
 		kind = k.Text()
 	}
 	t.cache(v)
+	t.leaveGiven(v, "input_examples", "tools[].input_examples")
+	if strings.HasPrefix(kind, toolSearch) { // where the vendor does not search, the model gets all tools
+		t.runs = true
+		t.req.leave("tools." + toolSearch)
+		return
+	}
 	switch kind {
 	case "custom":
 		t.at("custom", func() { t.custom(i, v) })

@@ -16,6 +16,7 @@ var blockMembers = map[string][]string{
 	"search_result":     {"source", "title", "content", "citations"},
 	"tool_use":          {"id", "name", "input", "caller"},
 	"tool_result":       {"tool_use_id", "content", "is_error"},
+	"tool_reference":    {"tool_name"},
 	"thinking":          {"thinking", "signature"},
 	"redacted_thinking": {"data"},
 	"source":            {"media_type", "data", "url", "content"},

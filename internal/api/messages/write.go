@@ -357,12 +357,24 @@ func (w *Writer) stopReason() string {
 	return "end_turn"
 }
 
-// appendUsage appends the usage. As in the original, tokens that were read from a cache do not count as input. The
-// tier of a message is one of two.
+// appendUsage appends the usage. As in the original, tokens that were read from a cache or written to it do not count as
+// input. The tier of a message is one of two. No tool was run by the upstream: such calls are not translated.
 func appendUsage(b []byte, u chat.Usage, tier string) []byte {
-	b = strconv.AppendInt(append(b, `{"input_tokens":`...), int64(u.Prompt), 10)
-	b = strconv.AppendInt(append(b, `,"cache_creation_input_tokens":0,"cache_read_input_tokens":`...), int64(u.Cached), 10)
-	b = strconv.AppendInt(append(b, `,"output_tokens":`...), int64(u.CompletionTotal()), 10)
+	for _, n := range [...]struct {
+		before string
+		tokens int
+	}{
+		{`{"input_tokens":`, u.Prompt - u.CacheWritten()},
+		{`,"cache_creation_input_tokens":`, u.CacheWritten()},
+		{`,"cache_read_input_tokens":`, u.Cached},
+		{`,"cache_creation":{"ephemeral_5m_input_tokens":`, u.CacheWrite5m},
+		{`,"ephemeral_1h_input_tokens":`, u.CacheWrite1h},
+		{`},"output_tokens":`, u.CompletionTotal()},
+		{`,"output_tokens_details":{"thinking_tokens":`, u.Reasoning},
+	} {
+		b = strconv.AppendInt(append(b, n.before...), int64(n.tokens), 10)
+	}
+	b = append(b, `},"server_tool_use":null`...)
 	switch tier {
 	case "default":
 		b = append(b, `,"service_tier":"standard"`...)

@@ -28,7 +28,7 @@ func request(t testing.TB, stream bool) *Request {
 
 var (
 	head    = relay.Head{RequestID: "0123", Created: 1, Model: "lab/m"}
-	outcome = relay.Outcome{Usage: chat.Usage{Prompt: 7, Cached: 2, Completion: 4, Reasoning: 1}}
+	outcome = relay.Outcome{Usage: chat.Usage{Prompt: 7, Cached: 2, Completion: 4, Reasoning: 1, CacheWrite5m: 3, CacheWrite1h: 1}}
 )
 
 // spelled returns an event as a writer gets it, with the text as the inside of a JSON string.
@@ -201,7 +201,7 @@ func TestWriter(t *testing.T) {
 			t.Errorf("%s: content = %s, %v\nwant %s, %s", tt.name, got, message["stop_reason"], tt.content, tt.reason)
 		}
 		usage, _ := json.Marshal(message["usage"])
-		if string(usage) != `{"cache_creation_input_tokens":0,"cache_read_input_tokens":2,"input_tokens":7,"output_tokens":5}` || message["id"] != "msg_0123" || message["model"] != "lab/m" {
+		if string(usage) != `{"cache_creation":{"ephemeral_1h_input_tokens":1,"ephemeral_5m_input_tokens":3},"cache_creation_input_tokens":4,"cache_read_input_tokens":2,"input_tokens":3,"output_tokens":5,"output_tokens_details":{"thinking_tokens":1},"server_tool_use":null}` || message["id"] != "msg_0123" || message["model"] != "lab/m" {
 			t.Errorf("%s: %v", tt.name, message)
 		}
 	}

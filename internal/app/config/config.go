@@ -342,6 +342,9 @@ type Provider struct {
 	// `chat` for all others.
 	API string `yaml:"api"`
 
+	// For `anthropic` with a `base_url` of yours: whether that leads to Anthropic, which then gets threads.
+	FirstParty bool `yaml:"first_party" default:"false"`
+
 	// The region of Amazon Bedrock, such as `us-east-1`. Required for `bedrock`, and only used
 	// there.
 	Region string `yaml:"region"`

@@ -73,6 +73,7 @@ var fieldDocs = map[string]string{
 	"Provider.BaseURL":         "The base URL of its API including the version, such as `https://api.openai.com/v1`. The default is the vendor's URL. Required for `azure`.",
 	"Provider.APIVersion":      "The version of the Azure API, such as `2024-10-21`. If not set, the newer API without versions is used.",
 	"Provider.API":             "The API that completions are asked for by, if the provider has several: `chat` for chat completions, `responses` for OpenAI's Responses API, or `auto` for Responses where a model or a caller needs it, and chat completions otherwise. With Responses, requests to `/v1/responses` are sent on in the caller's own words, except for what needs an entry in `allow`. The default is `auto` for `openai` at OpenAI's own address and for `azure`, and `chat` for all others.",
+	"Provider.FirstParty":      "For `anthropic` with a `base_url` of yours: whether that leads to Anthropic, which then gets threads.",
 	"Provider.Region":          "The region of Amazon Bedrock, such as `us-east-1`. Required for `bedrock`, and only used there.",
 	"Provider.AccessKeyID":     "The ID of the AWS access key for `bedrock`.",
 	"Provider.SecretAccessKey": "The AWS secret access key for `bedrock`. Keep it out of the file, like `api_key`.",

@@ -112,7 +112,7 @@ func newUpstream(c *config.Provider, opts *provider.PoolOptions, p *pulse.Pulse,
 func NewAdapter(c *config.Provider, key config.Secret, pool http.RoundTripper, p *pulse.Pulse, ways *openai.Ways) (provider.Adapter, error) {
 	switch c.Kind {
 	case "anthropic":
-		return anthropic.New(c.BaseURL, &anthropic.Options{APIKey: key.Reveal(), Pulse: p, Silence: c.Timeouts.Silence, Transport: pool})
+		return anthropic.New(c.BaseURL, &anthropic.Options{APIKey: key.Reveal(), FirstParty: c.FirstParty, Pulse: p, Silence: c.Timeouts.Silence, Transport: pool})
 	case "bedrock":
 		keys := bedrock.Keys{AccessKeyID: c.AccessKeyID, SecretAccessKey: key.Reveal(), SessionToken: c.SessionToken.Reveal()}
 		return bedrock.New(c.Region, keys, &bedrock.Options{BaseURL: c.BaseURL, Pulse: p, Silence: c.Timeouts.Silence, Transport: pool})

@@ -17,6 +17,7 @@ type Record struct {
 	KeyID            string   `json:"key_id"`
 	KeyName          string   `json:"key_name"`
 	API              string   `json:"api"`
+	Session          string   `json:"session,omitempty"` // the caller's name of the run that it belongs to
 	PromptTokens     int      `json:"prompt_tokens"`
 	CachedTokens     int      `json:"cached_tokens"`
 	CompletionTokens int      `json:"completion_tokens"`
@@ -51,6 +52,9 @@ func (e *Entry) Record(names Names) Record {
 	out.KeyID, out.KeyName, out.API = s.KeyID, names.Of(s.KeyID), s.Entrance()
 	out.PromptTokens, out.CachedTokens, out.CompletionTokens, out.ReasoningTokens = s.Tokens.PromptTotal(), s.Tokens.Cached, s.Tokens.CompletionTotal(), s.Tokens.Reasoning
 	out.Units, out.LatencyMS = float64(s.UnitMilli)/1000, millis(s.Latency)
+	if s.Trace != nil {
+		out.Session = s.Trace.Session
+	}
 	if s.HasFirst() {
 		out.FirstTokenMS = millis(s.FirstToken)
 	}

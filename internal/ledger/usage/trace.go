@@ -13,6 +13,8 @@ type Trace struct {
 	// RequestID is the id that the caller was told, if a proxy gave it. Empty: it is that of the settlement.
 	RequestID string
 	Address   string
+	// Session is the caller's own name of the run that the call belongs to, as agents send it; empty: it gave none.
+	Session string
 	// Reason is why the router chose the model. Empty: the request named it.
 	Reason string
 	// Attempts are the calls of upstreams, in order.
@@ -39,12 +41,16 @@ const Answered = "answered"
 
 const (
 	// MaxTrace is the size of an encoded trace at most, in bytes. A usual one has about 90.
-	MaxTrace = 1 << 10
+	MaxTrace = 1<<10 + MaxSession + 1
+	// MaxSession is how many bytes the name of a session has at most.
+	MaxSession = 64
 	// maxTries is how many attempts a way lists at most while the call runs. Fewer are kept if their
 	// names are long.
 	maxTries = 16
 
-	wayVersion = 1
+	// A trace with a session is of the second version, which has it at its end.
+	wayVersion     = 1
+	sessionVersion = 2
 
 	// The longest texts of a way. Longer ones are cut, so that two attempts always have room.
 	maxTraceID     = 128
@@ -67,20 +73,24 @@ func (w *Trace) Tried(a Attempt) {
 }
 
 // AppendTrace appends the encoded trace to b: a version, texts after their length, and for each attempt a one, its
-// texts and its numbers. A zero ends the list. w may be nil, which adds nothing.
+// texts and its numbers. A zero ends the list. A session comes last. w may be nil, which adds nothing.
 func AppendTrace(b []byte, w *Trace) []byte {
 	if w == nil {
 		return b
 	}
 	begin, left := len(b), w.Left
-	b = append(b, wayVersion)
+	version := byte(wayVersion)
+	if w.Session != "" {
+		version = sessionVersion
+	}
+	b = append(b, version)
 	b = appendText(b, w.RequestID, maxTraceID)
 	b = appendText(b, w.Address, maxTraceFrom)
 	b = appendText(b, w.Reason, maxTraceReason)
 	for i := range w.Attempts {
 		a := &w.Attempts[i]
 		// The last attempt says how it ended, so there must be room for it after this one.
-		if i < len(w.Attempts)-1 && len(b)-begin+2*maxTry+2+binary.MaxVarintLen64 > MaxTrace {
+		if i < len(w.Attempts)-1 && len(b)-begin+2*maxTry+2+binary.MaxVarintLen64+MaxSession+1 > MaxTrace {
 			left++
 			continue
 		}
@@ -93,8 +103,11 @@ func AppendTrace(b []byte, w *Trace) []byte {
 		b = binary.AppendVarint(b, a.Start.Microseconds())
 		b = binary.AppendVarint(b, a.End.Microseconds())
 	}
-	b = append(b, 0)
-	return binary.AppendUvarint(b, uint64(left))
+	b = binary.AppendUvarint(append(b, 0), uint64(left))
+	if version == sessionVersion {
+		b = appendText(b, w.Session, MaxSession)
+	}
+	return b
 }
 
 // appendText appends a text of at most most bytes after its length.
@@ -118,7 +131,8 @@ func parseTrace(raw []byte, known texts) (*Trace, []byte, error) {
 	if len(raw) == 0 {
 		return nil, nil, nil
 	}
-	if raw[0] != wayVersion {
+	version := raw[0]
+	if version != wayVersion && version != sessionVersion {
 		return nil, nil, errRecord
 	}
 	w := &Trace{}
@@ -137,7 +151,14 @@ func parseTrace(raw []byte, known texts) (*Trace, []byte, error) {
 		return nil, nil, errRecord
 	}
 	w.Left += int(n)
-	return w, r.raw[used:], nil
+	r.raw = r.raw[used:]
+	if version == sessionVersion {
+		w.Session = string(r.bytes())
+	}
+	if r.bad {
+		return nil, nil, errRecord
+	}
+	return w, r.raw, nil
 }
 
 // reader reads the parts of an encoded record or trace. Once a part is missing, bad stays set and the rest is empty.

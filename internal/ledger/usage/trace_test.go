@@ -22,10 +22,11 @@ func TestWay(t *testing.T) {
 		{"none", nil, nil},
 		{"empty", &Trace{}, &Trace{}},
 		{"usual", &Trace{RequestID: "abc", Address: "192.0.2.1", Attempts: []Attempt{answered}}, &Trace{RequestID: "abc", Address: "192.0.2.1", Attempts: []Attempt{answered}}},
+		{"a session", &Trace{Session: "0197-a", Attempts: []Attempt{answered}}, &Trace{Session: "0197-a", Attempts: []Attempt{answered}}},
 		{"several", &Trace{Reason: "cheapest of 3", Attempts: []Attempt{try, try, answered}}, &Trace{Reason: "cheapest of 3", Attempts: []Attempt{try, try, answered}}},
 		{
-			"too long", &Trace{RequestID: strings.Repeat("r", 200), Address: strings.Repeat("a", 100), Reason: strings.Repeat("w", 400), Attempts: []Attempt{long, long, long, answered}, Left: 3},
-			&Trace{RequestID: strings.Repeat("r", 128), Address: strings.Repeat("a", 64), Reason: strings.Repeat("w", 200), Attempts: []Attempt{cut, answered}, Left: 5},
+			"too long", &Trace{RequestID: strings.Repeat("r", 200), Address: strings.Repeat("a", 100), Reason: strings.Repeat("w", 400), Session: strings.Repeat("s", 80), Attempts: []Attempt{long, long, long, answered}, Left: 3},
+			&Trace{RequestID: strings.Repeat("r", 128), Address: strings.Repeat("a", 64), Reason: strings.Repeat("w", 200), Session: strings.Repeat("s", 64), Attempts: []Attempt{cut, answered}, Left: 5},
 		},
 	} {
 		raw := AppendTrace(nil, tt.in)
@@ -49,7 +50,7 @@ func TestWay(t *testing.T) {
 func TestWayIsBounded(t *testing.T) {
 	t.Parallel()
 	for size := range 120 {
-		w := &Trace{RequestID: strings.Repeat("r", size), Reason: strings.Repeat("w", 2*size)}
+		w := &Trace{Session: strings.Repeat("s", size), RequestID: strings.Repeat("r", size), Reason: strings.Repeat("w", 2*size)}
 		for range 40 {
 			w.Tried(Attempt{Model: strings.Repeat("m", size), Provider: strings.Repeat("p", size), Upstream: strings.Repeat("u", size), Outcome: "unreachable", Start: time.Hour, End: 9 * time.Hour})
 		}

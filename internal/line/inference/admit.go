@@ -71,6 +71,9 @@ func (l *Line) task(call *Call) task {
 		return &inputs{req: call.Inputs, tokenize: l.counting.tokenize}
 	}
 	call.prompt = size{req: call.Request, counting: l.counting}
+	if call.thread != nil {
+		call.prompt.earlier = call.thread.Tokens
+	}
 	return &call.prompt
 }
 
@@ -190,7 +193,9 @@ func (l *Line) choose(ctx context.Context, h http.Header, models *Models, call *
 	}
 	route := step.Child("route")
 	defer route.End()
-	if a.named.Router && open {
+	if held := call.held(models); a.named.Router && held != nil {
+		a.chosen.Model = held
+	} else if a.named.Router && open {
 		if a.chosen, err = l.router.Choose(ctx, l.query(models, call, a.named)); err != nil {
 			return failed(route, err)
 		}
@@ -203,15 +208,21 @@ func (l *Line) choose(ctx context.Context, h http.Header, models *Models, call *
 
 // open admits a call that a model is to answer. It returns what must be settled. The first attempt has not been started.
 func (l *Line) open(ctx context.Context, h http.Header, models *Models, call *Call) (*settling, error) {
+	if err := l.recall(ctx, h, call); err != nil {
+		return nil, err
+	}
 	a, err := l.admit(ctx, h, models, call, toAnswer)
 	if err != nil {
 		return nil, err
 	}
 	l.router.Share(&a.chosen)
-	first := l.attempts(ctx, models.Routes.Plan(a.chosen.Model, a.chosen.Others...), a.chosen.Model, call)
+	plan := models.Routes.Plan(a.chosen.Model, a.chosen.Others...)
+	pinned := call.thread != nil && plan.Pin(call.thread.Provider, call.thread.Upstream, call.thread.Key)
+	first := l.attempts(ctx, plan, a.chosen.Model, call)
+	first.call.Continues = pinned
 	first.prompt, first.routed = &call.prompt, a.named.Router
 	s := &settling{lease: a.lease, call: call, named: a.named, multiplier: a.demand.Multiplier(), first: first, last: first, status: http.StatusInternalServerError}
-	s.requestTrace = usage.Trace{RequestID: call.RequestID, Address: call.Address, Reason: a.chosen.Reason, Attempts: s.tried[:0]}
+	s.requestTrace = usage.Trace{RequestID: call.RequestID, Address: call.Address, Session: call.Session, Reason: a.chosen.Reason, Attempts: s.tried[:0]}
 	first.requestTrace = &s.requestTrace
 	if a.named.Router && models.Strengths != nil {
 		s.routed = l.routed

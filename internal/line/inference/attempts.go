@@ -106,6 +106,9 @@ func (a *attempts) Next() (*provider.Event, error) {
 	}
 	ev, err := a.stream.Next()
 	if err != nil {
+		if errors.Is(err, io.EOF) && a.call.Threaded {
+			a.keepThread()
+		}
 		a.ended(err)
 	}
 	return ev, err
@@ -213,6 +216,7 @@ func (a *attempts) try() (*provider.Event, error) {
 	ctx := a.limit()
 	// The call is reused for every attempt, so what belongs to the target is set each time.
 	a.call.Upstream, a.call.MaxOutput, a.call.Thinks, a.call.Inside = a.at.Upstream, a.at.Model.MaxOutput, a.at.Model.Thinks, a.at.Model.NoImageURLs
+	a.call.Threaded = false
 	a.call.Dropped, a.call.Quoted, a.call.Allow, a.call.Efforts = nil, false, a.at.Allow, a.at.Model.Efforts
 	var err error
 	if a.embed != nil {
@@ -368,6 +372,9 @@ func servedBy(s provider.Stream) int {
 // pause waits for the next round of the plan. It returns an error if there is none: the fault of the last
 // attempt, or a 503 if no target could be called at all. The caller is told when the next call may go through.
 func (a *attempts) pause(now time.Time) error {
+	if a.call.Continues && a.count == 0 { // another target can begin the conversation anew
+		return provider.LostThread()
+	}
 	d, ok := a.plan.Again(now)
 	if !ok || now.Add(d).After(a.until) {
 		// What an upstream said is more useful than that nobody is left. A refusal by the router's choice
@@ -409,6 +416,9 @@ func (a *attempts) introduce(h http.Header) string {
 		h["X-Sluice-Attempts"] = counts[a.count]
 	} else {
 		h["X-Sluice-Attempts"] = []string{strconv.Itoa(a.count)}
+	}
+	if t, ok := a.namer.(relay.Threader); ok && a.call.Threaded {
+		t.Threaded()
 	}
 	if !a.had { // nobody got the request, with or without a field
 		return a.at.Model.ID

@@ -64,8 +64,10 @@ type Call struct {
 	// Address is the caller's, and RequestID the id that the caller is told if a proxy gave it. Both are kept
 	// with the settlement.
 	Address, RequestID string
+	Session            string // the caller's name of the run that the call belongs to; empty: it gave none
 
-	prompt size // of Request; set by the line
+	prompt size    // of Request; set by the line
+	thread *thread // that Request continues; nil: it continues none, or one that is not known. Set by the line
 }
 
 // model returns the name of the model that the call asks for.

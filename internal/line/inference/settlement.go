@@ -207,7 +207,7 @@ func (s *settling) count(o *relay.Outcome) chat.Usage {
 	}
 	text, reasoning, more := o.Produced()
 	return chat.Usage{
-		Prompt:     promptTokens(s.call.Request),
+		Prompt:     s.call.prompt.earlier + promptTokens(s.call.Request),
 		Completion: tokens.Count(text) + more/4,
 		Reasoning:  tokens.Count(reasoning),
 	}

@@ -60,6 +60,7 @@ type size struct {
 	about   int  // by a sample; 0: none was taken
 	exact   int  // by a count; 0: there was none
 	settled bool // no count will follow: the sample decides
+	earlier int  // tokens of the conversation that the upstream holds, which the request does not have
 }
 
 // counting says how prompts are counted. Its zero value is for production; tests replace what depends on the speed
@@ -81,6 +82,9 @@ const (
 // within compares the prompt with a number of tokens, without counting it. The cheapest method that can
 // decide does.
 func (s *size) within(most int) verdict {
+	if most -= s.earlier; most < 0 {
+		return exceeds
+	}
 	switch {
 	case s.req.TokenBound() <= most:
 		return fits
@@ -192,6 +196,9 @@ func (s *size) count(ctx context.Context, most int) error {
 	if s.exact > 0 || s.settled {
 		return nil
 	}
+	if most > 0 {
+		most = max(1, most-s.earlier)
+	}
 	// Requests take turns in counting, so that it does not use all cores. That is what the patience is for.
 	patient, cancel := context.WithTimeout(ctx, cmp.Or(s.patience, countPatience))
 	defer cancel()
@@ -224,13 +231,13 @@ func (s *size) estimate() int {
 	least := max(s.floor, bytes/4+perMessage*len(s.req.Messages)+perImage*s.req.Attachments())
 	switch {
 	case s.exact > 0:
-		return s.exact
+		return s.earlier + s.exact
 	case s.about > 0:
-		return s.about
+		return s.earlier + s.about
 	case bytes > long:
-		return max(least, s.roughly())
+		return s.earlier + max(least, s.roughly())
 	}
-	return least
+	return s.earlier + least
 }
 
 // isLong reports whether the prompt is so long that the request counts twice. A prompt that may be just
@@ -240,9 +247,9 @@ func (s *size) isLong() bool { return s.within(admission.LongPrompt) == exceeds 
 // String returns how many tokens there are, as an error message says it.
 func (s *size) String() string {
 	if s.exact == 0 && s.about == 0 {
-		return fmt.Sprintf("at least %d tokens", s.floor)
+		return fmt.Sprintf("at least %d tokens", s.earlier+s.floor)
 	}
-	return fmt.Sprintf("about %d tokens", max(s.exact, s.about))
+	return fmt.Sprintf("about %d tokens", s.earlier+max(s.exact, s.about))
 }
 
 // frameOf returns the tokens of a prompt beside its texts.

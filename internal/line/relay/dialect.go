@@ -40,6 +40,13 @@ type Namer interface {
 	Dropped(names []string, quoted bool) []string
 }
 
+// Threader is implemented by a Dialect in which a conversation may be held by the upstream; see chat.Thread.
+type Threader interface {
+	// Threaded is called before the first event of a reply whose conversation the upstream holds: the caller must get the
+	// upstream's id of it.
+	Threaded()
+}
+
 // Storer is implemented by a Dialect whose End may take a while, because it stores the reply. The caller of a stream gets
 // all that comes before the end without waiting for that.
 type Storer interface {

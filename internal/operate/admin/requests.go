@@ -107,6 +107,7 @@ type Request struct {
 	KeyName   string    `json:"key_name,omitempty"`  // empty: the key is deleted, or it was a page
 	KeyFour   string    `json:"last_four,omitempty"` // as KeyName
 	Address   string    `json:"address,omitempty"`
+	Session   string    `json:"session,omitempty"` // the caller's name of the run that it belongs to
 	// Door is where the request came in: "chat", "responses", "messages", "embeddings" or "videos".
 	Door string `json:"door"`
 
@@ -211,6 +212,7 @@ func requestView(s *usage.Settlement, owner *account.Account) Request {
 	}
 	if s.Trace != nil {
 		v.RequestID, v.Address, v.Reason, v.Left = s.Trace.RequestID, s.Trace.Address, s.Trace.Reason, s.Trace.Left
+		v.Session = s.Trace.Session
 		for _, a := range s.Trace.Attempts {
 			v.Attempts = append(v.Attempts, Attempt{a.Model, a.Provider, a.Upstream, a.Outcome, a.Status, inMillis(a.Start), inMillis(a.End)})
 		}

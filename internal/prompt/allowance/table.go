@@ -41,6 +41,8 @@ type Entry struct {
 	IDs []string
 	// Betas are the beginnings of values of the header anthropic-beta.
 	Betas []string
+	// Headers are other headers of Messages, as net/http spells them. What becomes of one is what becomes of a field.
+	Headers []string
 	// In are the dialects whose vendors have it. It is kept away from the others, too: upstreams differ in what they know.
 	In Dialects
 	// Refused are the dialects in which a request with it is refused; in the others it is dropped.
@@ -114,7 +116,14 @@ var table = []Entry{
 	// It only adds a report on the cache to the reply. No caller knows an id of the vendor.
 	{Name: "comparison_response_id", What: "a response that is stored at the vendor", IDs: []string{"comparison_response_id"}, In: Responses},
 	{Name: "cached_content", What: "a prompt that is stored at the vendor", Fields: []string{"cached_content"}, IDs: []string{"cached_content"}, In: Chat, Refused: all},
-	{Name: "user_profile_id", What: "a profile that is stored at the vendor", Fields: []string{"user_profile_id"}, Betas: []string{"user-profiles-"}, In: Messages, Refused: all},
+	{
+		Name: "user_profile_id", What: "a profile that is stored at the vendor", Fields: []string{"user_profile_id"}, Betas: []string{"user-profiles-"},
+		Headers: []string{"Anthropic-User-Profile-Id"}, In: Messages, Refused: all,
+	},
+	// Whose limits and whose bill it is. A key of the operator's may be good for several.
+	{Name: "workspace_id", What: "a workspace at the vendor", Fields: []string{"workspace_id"}, Headers: []string{"Anthropic-Workspace-Id", "Anthropic-Organization-Id"}, In: Messages},
+	// It names an earlier message by its id, which may be anybody's, and the reply tells in what the two prompts differ.
+	{Name: "diagnostics", What: "a comparison with an earlier message", Fields: []string{"diagnostics"}, Betas: []string{"cache-diagnosis-", "cache-diagnostics-"}, In: Messages},
 	{
 		Name: "prompt", What: "a prompt that is stored at the vendor", Fields: []string{"prompt"}, In: Responses, Refused: Responses,
 		Never: "a stored prompt brings a model and tools of its own",
@@ -144,6 +153,7 @@ var (
 	ids    = byName(index(func(e *Entry) []string { return e.IDs }))
 	tools  = index(func(e *Entry) []string { return e.Tools })
 	betas  = index(func(e *Entry) []string { return e.Betas })
+	heads  = byName(index(func(e *Entry) []string { return e.Headers }))
 )
 
 func index(names func(*Entry) []string) (list []named) {
@@ -210,6 +220,9 @@ func Beta(value string) *Entry {
 	}
 	return nil
 }
+
+// Header returns the entry of a header of Messages other than anthropic-beta, or nil.
+func Header(name string) *Entry { return lookup(heads, name) }
 
 // Container returns the entry of machines at the vendor, which a tool of the caller may name, too.
 func Container() *Entry { return Field("container") }

@@ -33,6 +33,9 @@ func TestLookup(t *testing.T) {
 		{"Beta(files-api-2025-04-14)", Beta("files-api-2025-04-14"), "file_id"},
 		{"Beta(tomorrow-2027-01-01)", Beta("tomorrow-2027-01-01"), ""},
 		{"Container()", Container(), "container"},
+		{"Header(Anthropic-Workspace-Id)", Header("Anthropic-Workspace-Id"), "workspace_id"},
+		{"Header(Anthropic-Version)", Header("Anthropic-Version"), ""},
+		{"Field(diagnostics)", Field("diagnostics"), "diagnostics"},
 	} {
 		got := ""
 		if tt.got != nil {
@@ -89,7 +92,7 @@ func TestTableIsDocumented(t *testing.T) {
 			t.Errorf("the table has %s twice", e.Name)
 		}
 		names[e.Name] = true
-		if len(e.Fields)+len(e.Tools)+len(e.IDs)+len(e.Betas) == 0 || e.In == 0 || e.What == "" {
+		if len(e.Fields)+len(e.Tools)+len(e.IDs)+len(e.Betas)+len(e.Headers) == 0 || e.In == 0 || e.What == "" {
 			t.Errorf("the entry %s is incomplete", e.Name)
 		}
 		if !strings.Contains(section, "`"+e.Name+"`") && e.Name != "mcp" {

@@ -251,7 +251,7 @@ func (b *Builder) part(p *Part, index int) {
 		r.size.files++
 		path := fmt.Sprintf("messages[%d].content[%d]", len(r.Messages), index)
 		if r.foreign.Path == "" {
-			r.foreign = Foreign{path, "parts of type " + p.File.kind()}
+			r.foreign = Foreign{Path: path, What: "parts of type " + p.File.kind()}
 		}
 		if r.unvetted == "" && p.File.unvetted != "" {
 			r.unvetted = path + "." + p.File.kind() + p.File.unvetted

@@ -46,8 +46,8 @@ func TestFileData(t *testing.T) {
 func TestFilesOfOthers(t *testing.T) {
 	t.Parallel()
 	r, err := Parse([]byte(`{"model":"m","messages":[{"content":[{"type":"file","file":{}}],"role":"user"},{"content":[{"type":"text","text":"a"},{"type":"file","file":{}}],"role":"assistant"}]}`))
-	want := Foreign{"messages[1].content[1]", "parts of type file"}
-	if err != nil || r.ForeignBesideFiles() != want || r.Foreign() != (Foreign{"messages[0].content[0]", "parts of type file"}) {
+	want := Foreign{"messages[1].content[1]", "parts of type file", ""}
+	if err != nil || r.ForeignBesideFiles() != want || r.Foreign() != (Foreign{"messages[0].content[0]", "parts of type file", ""}) {
 		t.Errorf("Foreign = %+v, %+v, %v, want %+v", r.ForeignBesideFiles(), r.Foreign(), err, want)
 	}
 }

@@ -241,9 +241,9 @@ func TestForeign(t *testing.T) {
 	for name, want := range map[string]Foreign{
 		"least":           {},
 		"parts":           {},
-		"files and sound": {"messages[0].content[1]", "parts of type input_audio"},
-		"custom tools":    {"messages[1].tool_calls[0]", "calls of custom tools"},
-		"allowed tools":   {"tool_choice", "a tool_choice of type allowed_tools"},
+		"files and sound": {"messages[0].content[1]", "parts of type input_audio", ""},
+		"custom tools":    {"messages[1].tool_calls[0]", "calls of custom tools", ""},
+		"allowed tools":   {"tool_choice", "a tool_choice of type allowed_tools", ""},
 	} {
 		if got := good(t, name).Foreign(); got != want {
 			t.Errorf("%s: Foreign = %+v, want %+v", name, got, want)

@@ -292,7 +292,7 @@ func (p *parser) part() (Part, bool) {
 	case kind == "refusal": // the model reads it, so it counts as text
 		p.req.size.bytes += refusal.size
 		if p.req.foreign.Path == "" { // an adapter that writes messages anew writes it as text
-			p.req.foreign = Foreign{p.path(), "parts of type " + kind}
+			p.req.foreign = Foreign{Path: p.path(), What: "parts of type " + kind}
 		}
 		return Part{raw: p.body[refusal.from:refusal.to]}, true
 	case kind == "file":
@@ -323,7 +323,7 @@ func (p *parser) foreign(what string) {
 // which several dialects know.
 func (p *parser) foreignAt(path, what string) {
 	if p.req.unreadable.Path == "" && !p.failed() {
-		p.req.unreadable = Foreign{path, what}
+		p.req.unreadable = Foreign{Path: path, What: what}
 		if p.req.foreign.Path == "" {
 			p.req.foreign = p.req.unreadable
 		}
@@ -337,7 +337,7 @@ func (p *parser) attached(m *Message) {
 		if part.File == nil || p.failed() {
 			continue
 		}
-		f := Foreign{fmt.Sprintf("%s.content[%d]", p.path(), i), "parts of type " + part.File.kind()}
+		f := Foreign{Path: fmt.Sprintf("%s.content[%d]", p.path(), i), What: "parts of type " + part.File.kind()}
 		if p.req.foreign.Path == "" {
 			p.req.foreign = f
 		}

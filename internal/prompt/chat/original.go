@@ -1,6 +1,10 @@
 package chat
 
-import "sluice/internal/prompt/allowance"
+import (
+	"bytes"
+
+	"sluice/internal/prompt/allowance"
+)
 
 // The names of dialects; see Original.
 const (
@@ -30,6 +34,34 @@ type Original struct {
 	// Altered says that an upstream of the dialect would refuse the body as it is: parts of it come from an upstream of
 	// another dialect. Then the request is translated there, too.
 	Altered bool
-	// Features are names of the dialect's features that the caller has switched on in a header.
-	Features []string
+	// Header has the headers of the dialect that the caller has sent, such as the version of the API and the features that
+	// it switches on.
+	Header map[string][]string
+	// Thread is what the caller wants of a conversation that the vendor holds.
+	Thread Thread
+}
+
+// Thread is a conversation that the vendor holds between calls, so that each brings only what is new. Only the vendor
+// itself has them.
+type Thread struct {
+	Wanted   bool   // the call begins a thread, or continues one
+	Previous string // the id of the message that the call continues; empty: it begins a thread
+}
+
+// IsAttribution reports whether a text is the line in which Claude Code tells Anthropic, in the first block of system,
+// which version it is. It changes with each request, so that no other upstream would find such a prompt in its cache.
+func IsAttribution(text Value) bool {
+	line := text.Inside()
+	return bytes.HasPrefix(line, []byte("x-anthropic-billing-header:")) && !bytes.Contains(line, []byte(`\n`))
+}
+
+// Edited returns a body in which the value of each member is what edit returns for it; nil leaves the member out.
+func Edited(body []byte, edit func(key string, v Value) []byte) []byte {
+	out := append(make([]byte, 0, len(body)), '{')
+	for m := ValueOf(body).Walk(); m.Next(); {
+		if value := edit(string(m.Key), m.Value); value != nil {
+			out = append(AppendName(out, string(m.Key)), value...)
+		}
+	}
+	return append(out, '}')
 }

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"encoding/json"
 	"iter"
 	"slices"
 
@@ -97,6 +98,16 @@ func (r *Request) Unread() iter.Seq2[string, []byte] {
 type Foreign struct {
 	Path string // empty: there is none
 	What string // in words
+	// Code is a word by which clients recognize the refusal, and know what to do; empty: there is none.
+	Code string
+}
+
+// Details returns the object that tells programs the code; nil if there is none.
+func (f Foreign) Details() json.RawMessage {
+	if f.Code == "" {
+		return nil
+	}
+	return append(jsonscan.AppendQuoted([]byte(`{"error_code":`), f.Code), '}')
 }
 
 // Foreign returns the first such value in the request; the zero value if there is none. What Original needs counts, too.

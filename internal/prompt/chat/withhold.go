@@ -35,6 +35,7 @@ type Withholder struct {
 	path    []byte
 	depth   int  // of the value that is being written, below a member of the body
 	ours    bool // the value is stored here: the ids in it were allowed, or are of the upstream itself
+	result  bool // the value is of what a tool of the vendor has answered earlier
 	dropped []string
 	changed bool
 	fault   *fault.Fault
@@ -225,14 +226,24 @@ func (w *Withholder) tools(dst []byte, list Value) []byte {
 		if dst[len(dst)-1] != '[' {
 			dst = append(dst, ',')
 		}
-		w.paid = w.paid || e != nil && e.Runs
-		from := len(dst)
-		dst = w.value(dst, v)
-		if e != nil && w.dialect == allowance.Messages && e.Bounded {
-			dst = append(dst[:from], w.bound(dst[from:])...)
-		}
+		dst = w.tool(dst, v)
 	}
 	return append(dst, ']')
+}
+
+// tool writes a tool, with a bound if the vendor runs it. One that is not allowed is refused.
+func (w *Withholder) tool(dst []byte, v Value) []byte {
+	e := allowance.Tool(memberText(v, "type"))
+	if e != nil && !w.allow.Has(e) {
+		w.refuse(e)
+	}
+	w.paid = w.paid || e != nil && e.Runs
+	from := len(dst)
+	dst = w.value(dst, v)
+	if e != nil && w.dialect == allowance.Messages && e.Bounded {
+		dst = append(dst[:from], w.bound(dst[from:])...)
+	}
+	return dst
 }
 
 // withhold leaves out a tool that is not allowed.
@@ -290,10 +301,16 @@ func (w *Withholder) member(dst []byte, key string, v Value) []byte {
 	if opaque(key, v) {
 		return append(dst, v.raw...)
 	}
-	if e := allowance.ID(key); e != nil && !w.allow.Has(e) && holds(v) {
+	if e := allowance.ID(key); e != nil && !w.allow.Has(e) && holds(v) && !w.answered() {
 		w.refuse(e)
 	}
 	return w.value(dst, v)
+}
+
+// answered reports whether the value is of what code of the vendor's has answered, and the operator allows such code: it
+// names the files that it has written.
+func (w *Withholder) answered() bool {
+	return w.result && w.allow.Has(allowance.Tool("code_execution"))
 }
 
 // maxLook is how deep ids and tools are looked for: deeper than any that a vendor reads. It bounds the time, since every
@@ -311,8 +328,9 @@ func (w *Withholder) value(dst []byte, v Value) []byte {
 		return w.elements(dst, v)
 	case v.Kind() == '{':
 		kind := memberText(v, "type")
-		if w.dialect == allowance.Messages && strings.HasSuffix(kind, "_tool_result") {
-			break // what a tool of the vendor has answered earlier
+		if w.dialect == allowance.Messages && strings.HasSuffix(kind, "_tool_result") && !w.result {
+			w.result = true
+			defer func() { w.result = false }()
 		}
 		return w.members(dst, v, kind)
 	}
@@ -346,13 +364,17 @@ func (w *Withholder) members(dst []byte, v Value, kind string) []byte {
 		w.in(key, -1)
 		dst = AppendName(dst, key)
 		name := strings.ToLower(key)
-		if name == "tools" && m.Value.Kind() == '[' {
+		if name == "tools" && m.Value.Kind() == '[' && !w.result {
 			dst = w.tools(dst, m.Value)
+			continue
+		}
+		if name == "definition" && w.dialect == allowance.Messages && !w.result { // of a tool that is added in the middle of a conversation
+			dst = w.tool(dst, m.Value)
 			continue
 		}
 		// A machine at the vendor, by its id or made for this request.
 		hosted := name == "environment" && kind == "shell" && m.Value.Kind() == '{' && memberText(m.Value, "type") != "local"
-		if e := allowance.Container(); (hosted || name == "container" && m.Value.IsText()) && !w.allow.Has(e) {
+		if e := allowance.Container(); (hosted || name == "container" && m.Value.IsText() && !w.result) && !w.allow.Has(e) {
 			w.refuse(e)
 		}
 		w.paid = w.paid || hosted

@@ -170,5 +170,7 @@ func unknown(f chat.Foreign) error {
 	if f.Path == "" {
 		return nil
 	}
-	return fault.New(fault.Invalid, "This model does not know %s.", f.What).At(f.Path)
+	refusal := fault.New(fault.Invalid, "This model does not know %s.", f.What).At(f.Path)
+	refusal.Details = f.Details()
+	return refusal
 }

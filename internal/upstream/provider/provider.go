@@ -25,6 +25,7 @@ import (
 	"net/http"
 	"time"
 
+	"sluice/internal/kit/fault"
 	"sluice/internal/prompt/allowance"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/upstream/continuation"
@@ -61,6 +62,11 @@ type Call struct {
 	Dropped []string
 	// Quoted is set by Open: the upstream got the request in the words of its caller; see chat.Original.
 	Quoted bool
+	// Continues says that the message which the request continues is of the same account, and was answered with the key
+	// of this upstream. Only then may the request name it.
+	Continues bool
+	// Threaded is set by Open: the upstream holds the conversation of this request from now on. Its stream is a Held.
+	Threaded bool
 }
 
 // Header returns the headers of a call: those that all calls of an adapter share, and for a call that is
@@ -116,6 +122,20 @@ type Metered interface {
 type Serviced interface {
 	// VendorCalls returns how many calls of such tools the reply has shown so far.
 	VendorCalls() int
+}
+
+// Held is implemented by streams of upstreams that hold conversations; see chat.Thread.
+type Held interface {
+	// MessageID returns the upstream's id of the reply, by which a later request continues it; empty: it is not known.
+	MessageID() string
+}
+
+// LostThread returns the fault of a request that continues a conversation which nobody holds. Clients that read its code
+// send the whole conversation again.
+func LostThread() *fault.Fault {
+	f := fault.New(fault.NotFound, "thread.previous_message_id: the conversation of this message is not held any more. Send all of it again, with thread {\"type\": \"create\"}.").At("thread.previous_message_id")
+	f.Details = json.RawMessage(`{"error_code":"thread_not_found"}`)
+	return f
 }
 
 // Partial returns the usage of a reply that broke off. The prompt is counted by the figures that the upstream

@@ -63,7 +63,9 @@ func Refusal(req *chat.Request, m *catalog.Model) error {
 	case set.has(noImages):
 		return fault.New(fault.Invalid, "The model %q does not take images.", m.ID).At("messages")
 	case set.has(foreign):
-		return fault.New(fault.Invalid, "The model %q does not know %s.", m.ID, req.Foreign().What).At(req.Foreign().Path)
+		f := fault.New(fault.Invalid, "The model %q does not know %s.", m.ID, req.Foreign().What).At(req.Foreign().Path)
+		f.Details = req.Foreign().Details()
+		return f
 	}
 	return provider.CheckAddresses(req, m) // dataImages, and addresses that no upstream may fetch
 }

@@ -92,7 +92,11 @@ func (m *missed) fault(q *Query) error {
 	}
 	switch {
 	case len(reasons) == 1:
-		return fault.New(fault.Invalid, "No model behind %q can serve this request: it %s.", q.Model.ID, reasons[0]).At(param)
+		f := fault.New(fault.Invalid, "No model behind %q can serve this request: it %s.", q.Model.ID, reasons[0]).At(param)
+		if m[foreign] {
+			f.Details = q.Request.Foreign().Details()
+		}
+		return f
 	case len(reasons) > 1:
 		last := len(reasons) - 1
 		return fault.New(fault.Invalid, "No model behind %q can serve this request: it %s and %s.", q.Model.ID, strings.Join(reasons[:last], ", "), reasons[last]).At("model")

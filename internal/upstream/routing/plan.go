@@ -64,6 +64,23 @@ func (p *Plan) Alone() bool {
 	return p.route == nil || len(p.route.targets) < 2 && len(p.route.fallbacks) == 0 && len(p.others) == 0
 }
 
+// Pin leaves the plan one target, which holds something that the request needs, and reports whether the model has it.
+func (p *Plan) Pin(provider, upstream, key string) bool {
+	if p.route == nil {
+		return false
+	}
+	at := slices.IndexFunc(p.route.targets, func(t *Target) bool {
+		return t.Provider == provider && t.Upstream == upstream && t.LastFour == key
+	})
+	if at < 0 {
+		return false
+	}
+	only := *p.route
+	only.targets, only.fallbacks = only.targets[at:at+1:at+1], nil
+	p.route, p.others = &only, nil
+	return true
+}
+
 // Next starts the next attempt of the round. It reports false if no target is left that can be called now;
 // Again then tells how long to wait. Fits reports whether a fallback may answer the request. The caller
 // must end the attempt with Attempt.Ended.

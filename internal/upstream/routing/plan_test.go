@@ -363,3 +363,38 @@ func TestEndingHeaders(t *testing.T) {
 		}
 	}
 }
+
+// A plan that is pinned has one target, and no stand-ins.
+func TestPin(t *testing.T) {
+	t.Parallel()
+	c, r := site(t, nil, nil)
+	for _, tt := range []struct {
+		model, provider, upstream, key string
+		want                           bool
+	}{
+		{"a", "one", "a1", "…2222", true},
+		{"a", "two", "a2", "", true},
+		{"a", "one", "a1", "…3333", false},
+		{"a", "one", "c1", "…1111", false},
+		{"b", "one", "a1", "…2222", false},
+		{"lost", "absent", "lost", "", false},
+	} {
+		for range 10 {
+			p := r.Plan(lookup(t, c, tt.model), lookup(t, c, "c"))
+			if got := p.Pin(tt.provider, tt.upstream, tt.key); got != tt.want {
+				t.Fatalf("Pin(%q, %q, %q) of %s = %t, want %t", tt.provider, tt.upstream, tt.key, tt.model, got, tt.want)
+			}
+			if !tt.want {
+				continue
+			}
+			a, ok := p.Next(time.Now(), func(*catalog.Model) bool { return true })
+			if !ok || a.Provider != tt.provider || a.Upstream != tt.upstream || a.LastFour != tt.key {
+				t.Fatalf("the pinned plan begins with %s %s %s, want %+v", a.Provider, a.Upstream, a.LastFour, tt)
+			}
+			a.Ended(time.Now(), nil)
+			if a, ok := p.Next(time.Now(), func(*catalog.Model) bool { return true }); ok {
+				t.Fatalf("the pinned plan goes on at %s %s", a.Provider, a.Upstream)
+			}
+		}
+	}
+}

@@ -130,10 +130,10 @@ func readTally(t *usage.Tally, text string) (err error) {
 // in their order; the outer one picks. Where nothing is left out, one query is enough.
 func callsPageQuery(q *usage.CallQuery) (string, []any) {
 	if q.Narrow.Empty() {
-		return `SELECT ` + settlementColumns + ` FROM settlements WHERE account_id = $1 AND at <= $2 AND (at < $2 OR id < $3) AND at >= $4 ORDER BY at DESC, id DESC LIMIT $5`,
+		return `SELECT ` + settlementColumns + `, way FROM settlements WHERE account_id = $1 AND at <= $2 AND (at < $2 OR id < $3) AND at >= $4 ORDER BY at DESC, id DESC LIMIT $5`,
 			[]any{q.AccountID, q.Before.At, q.Before.ID, q.From, min(q.Limit, q.Look)}
 	}
-	query, args := narrowed(`SELECT `+settlementColumns+` FROM (SELECT `+settlementColumns+` FROM settlements
+	query, args := narrowed(`SELECT `+settlementColumns+`, way FROM (SELECT `+settlementColumns+`, way FROM settlements
 		WHERE account_id = $1 AND at <= $2 AND (at < $2 OR id < $3) AND at >= $4 ORDER BY at DESC, id DESC LIMIT $5) AS newest WHERE id <> ''`,
 		[]any{q.AccountID, q.Before.At, q.Before.ID, q.From, q.Look, q.Limit}, &q.Narrow, "model_asked")
 	return query + ` ORDER BY at DESC, id DESC LIMIT $6`, args
@@ -142,10 +142,20 @@ func callsPageQuery(q *usage.CallQuery) (string, []any) {
 // lookedQuery finds the last call that callsPageQuery has looked at.
 const lookedQuery = `SELECT at, id FROM settlements WHERE account_id = $1 AND at <= $2 AND (at < $2 OR id < $3) AND at >= $4 ORDER BY at DESC, id DESC LIMIT 1 OFFSET $5`
 
+// scanListed reads a call of a list. Of its way it keeps the session alone: a page of calls shows no more of it.
+func scanListed(row sqlstore.Row, r *usage.Settlement) error {
+	var way []byte
+	err := scanSettlementMore(row, r, &way)
+	if t, _ := usage.ParseTrace(way); t != nil && t.Session != "" {
+		r.Trace = &usage.Trace{Session: t.Session}
+	}
+	return err
+}
+
 // Calls returns an account's calls before a point, newest first.
 func (s *Store) Calls(ctx context.Context, q usage.CallQuery) (page usage.CallPage, err error) {
 	query, args := callsPageQuery(&q)
-	if page.Calls, err = sqlstore.All(s.db.Read(ctx), scanSettlement, query, args...); err != nil {
+	if page.Calls, err = sqlstore.All(s.db.Read(ctx), scanListed, query, args...); err != nil {
 		return usage.CallPage{}, err
 	}
 	n := len(page.Calls)

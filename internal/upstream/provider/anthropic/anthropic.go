@@ -45,6 +45,8 @@ type Options struct {
 	APIKey string
 	// Version is the version of the API, sent with each request. Default 2023-06-01.
 	Version string
+	// FirstParty says that the API at another address than BaseURL is Anthropic's, too: behind a proxy, for example.
+	FirstParty bool
 	// Pulse ends replies that are silent for too long. If it is nil, a reply may be silent forever.
 	Pulse *pulse.Pulse
 	// Silence is how long a reply may pause once it has begun. Default two minutes.
@@ -60,6 +62,7 @@ type Adapter struct {
 	models   *url.URL
 	header   http.Header // shared by all requests; never written to after New
 	key      string      // stands for the API key; see claude.KeyName
+	first    bool        // it is Anthropic's own API, which holds threads; others only speak its dialect
 }
 
 // New returns an adapter for the upstream at baseURL. All paths begin with /v1, which baseURL may have or not. If
@@ -76,7 +79,7 @@ func New(baseURL string, opts *Options) (*Adapter, error) {
 		return nil, errors.New("the base URL cannot be read")
 	}
 	a := &Adapter{
-		messages: messages, models: models, key: claude.KeyName(opts.APIKey),
+		messages: messages, models: models, key: claude.KeyName(opts.APIKey), first: opts.FirstParty || isFirstParty(messages.Hostname()),
 		header: http.Header{
 			"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
 			"User-Agent": {"sluice"}, "Anthropic-Version": {cmp.Or(opts.Version, "2023-06-01")},
@@ -89,6 +92,13 @@ func New(baseURL string, opts *Options) (*Adapter, error) {
 		a.header["X-Api-Key"] = []string{opts.APIKey}
 	}
 	return a, nil
+}
+
+// isFirstParty reports whether a host is Anthropic's, or a platform on which Anthropic runs its API itself: Amazon's and
+// Microsoft's. Bedrock is not: Amazon runs that.
+func isFirstParty(host string) bool {
+	return host == "api.anthropic.com" || strings.HasSuffix(host, ".services.ai.azure.com") ||
+		strings.HasPrefix(host, "aws-external-anthropic.") && strings.HasSuffix(host, ".api.aws")
 }
 
 // Reach implements provider.Reacher.

@@ -1,8 +1,10 @@
 package anthropic
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,23 +27,23 @@ func (a *Adapter) openOriginal(ctx context.Context, call *provider.Call) (provid
 	if o == nil || o.Dialect != chat.DialectMessages || o.Altered || o.Loose && call.Inside {
 		return nil, nil
 	}
+	switch {
+	case o.Thread.Previous == "":
+	case !a.first:
+		return nil, nil // which refuses it
+	case !call.Continues:
+		return nil, provider.LostThread()
+	}
 	call.Dropped = nil
-	allowed, dropped, err := chat.Withhold(allowance.Messages, o.Body, call.Allow)
+	body, err := a.quote(call)
+	if body == nil || err != nil {
+		return nil, err
+	}
+	header, err := a.headerOf(call)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range dropped {
-		call.Omit(name)
-	}
-	body, ok := patch(allowed, call.Upstream, call.Request.MaxTokens, call.Limit())
-	if !ok {
-		return nil, nil
-	}
-	header := call.Header(a.header)
-	if features := features(call, o.Features); len(features) > 0 {
-		header = header.Clone()
-		header["Anthropic-Beta"] = features
-	}
+	call.Threaded = a.first && o.Thread.Wanted
 	s := &stream{}
 	s.Words = &provider.Words{}
 	own := *call
@@ -54,15 +56,109 @@ func (a *Adapter) openOriginal(ctx context.Context, call *provider.Call) (provid
 	return s, nil
 }
 
+// quote returns the caller's body as this upstream may get it; nil if it cannot be sent so.
+func (a *Adapter) quote(call *provider.Call) ([]byte, error) {
+	allowed, dropped, err := chat.Withhold(allowance.Messages, call.Request.Original.Body, call.Allow)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range dropped {
+		call.Omit(name)
+	}
+	if !a.first {
+		allowed = withoutOwn(call, allowed)
+	}
+	body, ok := patch(allowed, call.Upstream, call.Request.MaxTokens, call.Limit())
+	if !ok {
+		return nil, nil
+	}
+	return body, nil
+}
+
+// withoutOwn returns a body without what only Anthropic's own API knows: threads, which nobody else holds, and what Claude
+// Code says of itself.
+func withoutOwn(call *provider.Call, body []byte) []byte {
+	thread := call.Request.Original.Thread.Wanted
+	if !thread && !bytes.Contains(body, []byte("x-anthropic-billing-header:")) {
+		return body // nearly every one
+	}
+	if thread {
+		call.Omit("thread")
+	}
+	return chat.Edited(body, func(key string, v chat.Value) []byte {
+		switch {
+		case key == "thread":
+			return nil
+		case key == "system" && v.Kind() == '[':
+			return unattributed(v)
+		case key == "system" && v.IsText() && chat.IsAttribution(v):
+			return nil
+		}
+		return v.Raw()
+	})
+}
+
+// unattributed returns the blocks of system without those in which Claude Code speaks of itself; nil if none is left.
+func unattributed(system chat.Value) []byte {
+	out := []byte{'['}
+	for b := system.Walk(); b.Next(); {
+		if text := b.Value.Member("text"); text.IsText() && chat.IsAttribution(text) {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, b.Value.Raw()...)
+	}
+	if len(out) == 1 {
+		return nil
+	}
+	return append(out, ']')
+}
+
+// headerOf returns the headers of a call in its caller's words: ours, and the caller's of the dialect that it may send.
+func (a *Adapter) headerOf(call *provider.Call) (http.Header, error) {
+	header := call.Header(a.header)
+	given := call.Request.Original.Header
+	if len(given) == 0 {
+		return header, nil
+	}
+	header = header.Clone()
+	for name, values := range given {
+		if name == "Anthropic-Beta" {
+			if values = a.features(call, values); len(values) == 0 {
+				continue
+			}
+		}
+		if e := allowance.Header(name); e != nil && !call.Allow.Has(e) {
+			if e.Refused&allowance.Messages != 0 {
+				return nil, chat.Unallowed(strings.ToLower(name), e)
+			}
+			call.Omit(strings.ToLower(name))
+			continue
+		}
+		header[name] = values
+	}
+	return header, nil
+}
+
+// threads is what the values of the beta of threads begin with.
+const threads = "message-threads-"
+
 // features returns the features that the caller has switched on and may: some have prices, or reach what is stored at the
 // vendor.
-func features(call *provider.Call, all []string) (allowed []string) {
+func (a *Adapter) features(call *provider.Call, all []string) (allowed []string) {
 	for _, list := range all {
 		kept := list
 		for value := range strings.SplitSeq(list, ",") {
-			if e := allowance.Beta(strings.TrimSpace(value)); e != nil && !call.Allow.Has(e) {
+			name := strings.TrimSpace(value)
+			if e := allowance.Beta(name); e != nil && !call.Allow.Has(e) {
 				kept = without(kept, value)
 				call.Omit(featuresHeader + "." + e.Name)
+			}
+			if !a.first && strings.HasPrefix(name, threads) {
+				kept = without(kept, value)
+				call.Omit(featuresHeader + ".message-threads")
 			}
 		}
 		if kept != "" {

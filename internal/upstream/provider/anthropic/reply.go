@@ -20,6 +20,7 @@ type stream struct {
 	usage  wireUsage // the figures so far
 	known  bool      // the block that started last is of a type that is read
 	served int       // calls of tools that the vendor has run
+	id     string    // of the message, by which a later call continues it
 }
 
 // Next implements provider.Stream.
@@ -61,6 +62,7 @@ type wireEvent struct {
 // wireMessage is a reply in one piece, or an error in its place. The first event of a stream has one without
 // content.
 type wireMessage struct {
+	ID         string          `json:"id"`
 	Type       string          `json:"type"`
 	Content    []wireBlock     `json:"content"`
 	StopReason string          `json:"stop_reason"`
@@ -144,6 +146,7 @@ func (s *stream) event(w *wireEvent) error {
 	case "message_start":
 		if w.Message != nil {
 			s.heed(w.Message)
+			s.id = w.Message.ID
 			_, err := s.usage.add(w.Message.Usage)
 			return err
 		}
@@ -185,6 +188,7 @@ func (s *stream) message(raw []byte) error {
 		return provider.Cut(errors.New("the upstream's reply has no stop reason"))
 	}
 	s.heed(&w)
+	s.id = w.ID
 	for i := range w.Content {
 		s.start(i, &w.Content[i])
 		s.end(i)
@@ -225,6 +229,9 @@ func (s *stream) start(at int, w *wireBlock) {
 
 // VendorCalls implements provider.Serviced.
 func (s *stream) VendorCalls() int { return s.served }
+
+// MessageID implements provider.Held.
+func (s *stream) MessageID() string { return s.id }
 
 // delta adds a piece to a block.
 func (s *stream) delta(at int, w *wireDelta) {
