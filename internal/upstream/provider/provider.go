@@ -61,6 +61,8 @@ type Call struct {
 	Dropped []string
 	// Quoted is set by Open: the upstream got the request in the words of its caller; see chat.Original.
 	Quoted bool
+	// Chat is set by Open: the upstream is asked in the dialect of chat completions.
+	Chat bool
 }
 
 // Header returns the headers of a call: those that all calls of an adapter share, and for a call that is

@@ -136,6 +136,7 @@ func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Strea
 		return nil, err
 	}
 	patch.Drop = append(patch.Drop, withheld...)
+	call.Chat = true
 	s := &stream{}
 	if err := a.PostPieces(ctx, &s.reply, a.completions(call), call.Header(a.header), call.Request.Upstream(patch)); err != nil {
 		return nil, err
