@@ -160,6 +160,9 @@ func TestResponses(t *testing.T) {
 			if strings.HasPrefix(path, "/v1/messages") {
 				want = "MessagesError"
 			}
+			if path == "/v1/responses" && slices.Contains([]string{"400", "404", "413", "422"}, status) {
+				want = "ResponseError"
+			}
 			if body == nil || body.Schema.Ref != "#/components/schemas/"+want {
 				t.Errorf("%s: body = %v, want %s", at, body, want)
 				continue
@@ -344,6 +347,9 @@ func TestSchemas(t *testing.T) {
 		{"Error", `{"error":{"message":"m","type":"server_error","code":"500"}}`, false},
 		{"Error", `{"error":{"message":"m","type":"oops","code":500}}`, false},
 		{"Error", `{"error":{"message":"m","type":"server_error","code":500},"id":"x"}`, false},
+		{"ResponseError", `{"error":{"message":"m","type":"invalid_request_error","code":400}}`, true},
+		{"ResponseError", `{"error":{"message":"m","type":"invalid_request_error","code":"context_length_exceeded"}}`, true},
+		{"ResponseError", `{"error":{"message":"m","type":"invalid_request_error","code":null}}`, false},
 		{"Model", `{` + model + `}`, true},
 		{"Model", `{` + model + `,"description":"d"}`, false},
 		{"ModelVerbose", `{` + model + `,"description":"d","provider":"p"}`, true},

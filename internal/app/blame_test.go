@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -93,7 +94,8 @@ func TestMistakesOfOneCaller(t *testing.T) {
 	}
 	const xai = `403` + "\n" + `{"code":"permission-denied","error":"Content violates usage guidelines. Team: t-1, API key ID: k-1, Failed check: BIO"}`
 	const flagged = `403` + "\n" + `{"error":{"code":403,"message":"Your input was flagged","metadata":{"reasons":["violence"],"flagged_input":"x"}}}`
-	all := []string{"chat", "responses", "messages", "gemini", "bedrock"}
+	same, translated := []string{"chat", "responses", "messages"}, []string{"gemini", "bedrock"}
+	all := slices.Concat(same, translated)
 	for _, tt := range []struct {
 		name, answer, more string
 		dialects           []string
@@ -106,8 +108,10 @@ func TestMistakesOfOneCaller(t *testing.T) {
 		{"an object in a field that is not known", object, `,"reference":"obj_123456"`, []string{"chat", "responses"}, 100, 404, "obj_123456"},
 		{"a name written with escapes", thread, `,"\u0074hread":{"type":"continue"}`, []string{"chat"}, 10, 404, "The thread is unknown"},
 		{"status 400", wrongRequest(400), "", all, 10, 400, "Something in the request is wrong."},
-		{"status 413", wrongRequest(413), "", all, 10, 400, "Something in the request is wrong."},
-		{"status 422", wrongRequest(422), "", all, 10, 400, "Something in the request is wrong."},
+		{"status 413", wrongRequest(413), "", same, 10, 413, "Something in the request is wrong."},
+		{"status 422", wrongRequest(422), "", same, 10, 422, "Something in the request is wrong."},
+		{"status 413, translated", wrongRequest(413), "", translated, 10, 400, "Something in the request is wrong."},
+		{"status 422, translated", wrongRequest(422), "", translated, 10, 400, "Something in the request is wrong."},
 		{"content that xAI does not allow", xai, "", []string{"chat", "responses"}, 10, 400, "its rules do not allow the content"},
 		{"content that OpenRouter does not allow", flagged, "", []string{"chat"}, 10, 400, "flagged"},
 		{"an error inside of a reply", "200\n" + `{"id":"r","object":"response","status":"failed","error":{"code":"invalid_prompt","message":"The prompt is not allowed."},"output":[]}`, "", []string{"responses"}, 10, 400, "The prompt is not allowed."},

@@ -13,6 +13,7 @@ import (
 
 	"sluice/internal/api/httpserver"
 	"sluice/internal/api/messages"
+	"sluice/internal/api/responses"
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
@@ -128,9 +129,14 @@ func (x *exchange) answer(err error, r *http.Request) {
 		// Reply now: net/http would otherwise wait for the body of a request that is refused anyway.
 		_ = http.NewResponseController(x.ResponseWriter).EnableFullDuplex()
 	}
-	body := f.Object().Body()
-	if isMessages(r) {
+	var body []byte
+	switch {
+	case isMessages(r):
 		body = messages.ErrorBody(f, x.event.RequestID)
+	case r.URL.Path == responsesPath:
+		body = responses.ErrorBody(f)
+	default:
+		body = f.Object().Body()
 	}
 	f.Reply(x, r, body)
 }

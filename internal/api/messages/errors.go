@@ -3,6 +3,7 @@ package messages
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/jsonscan"
@@ -27,6 +28,14 @@ var errorTypes = map[fault.Kind]string{
 	fault.Unavailable:     "overloaded_error",
 }
 
+// typeOf returns the dialect's name for a fault: that of a vendor of the dialect, or that of its kind.
+func typeOf(f *fault.Fault) string { return cmp.Or(f.Type, ErrorType(f.Kind)) }
+
+// long returns what the dialect says of a prompt that is too long. Its clients look for these words.
+func long(l *fault.Long) string {
+	return fmt.Sprintf("prompt is too long: %d tokens > %d maximum. %s", l.Tokens, l.Most, l.Advice)
+}
+
 // errorObject is the error object of the dialect.
 type errorObject struct {
 	Type      string      `json:"type"` // error
@@ -44,7 +53,7 @@ type errorDetail struct {
 // ErrorBody returns the body of an error reply. As always with encoding/json, <, > and & are escaped: a browser must not
 // take the reply for a page.
 func ErrorBody(f *fault.Fault, requestID string) []byte {
-	body, err := json.Marshal(errorObject{"error", errorDetail{ErrorType(f.Kind), f.Message, f.Details}, requestID})
+	body, err := json.Marshal(errorObject{"error", errorDetail{typeOf(f), f.Message, f.Details}, requestID})
 	if err != nil {
 		panic(err) // strings and JSON always encode
 	}
@@ -54,7 +63,7 @@ func ErrorBody(f *fault.Fault, requestID string) []byte {
 // appendError appends the error object as the last event of a stream that failed after it began.
 func appendError(b []byte, f *fault.Fault, requestID string) []byte {
 	b = append(b, "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\""...)
-	b = append(b, ErrorType(f.Kind)...)
+	b = append(b, typeOf(f)...)
 	b = append(b, `","message":`...)
 	b = jsonscan.AppendQuoted(b, f.Message)
 	if f.Details != nil {

@@ -44,11 +44,18 @@ var fieldNames = map[string]string{
 }
 
 // Explain translates a fault of the chat completion: its path becomes that of the caller's field, and its message begins
-// with that path. Other errors, and faults that are about no field, are returned as they are.
+// with that path. A prompt that is too long gets the words of the dialect. Other errors, and faults that are about no field
+// or in the caller's words already, are returned as they are.
 // The fault is changed in place.
 func (r *Request) Explain(err error) error {
 	f, ok := errors.AsType[*fault.Fault](err)
-	if !ok || f.Param == "" {
+	switch {
+	case !ok, f.Quoted:
+		return err
+	case f.Long != nil:
+		f.Message, f.Param = long(f.Long), "messages"
+		return err
+	case f.Param == "":
 		return err
 	}
 	f.Message = strings.TrimPrefix(f.Message, f.Param+" ")

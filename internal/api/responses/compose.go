@@ -488,7 +488,7 @@ func (r *Request) Rename(err error) error {
 	if r.refused != nil && errors.Is(err, r.refused) {
 		return err // it has the caller's own words
 	}
-	if f, ok := errors.AsType[*fault.Fault](err); ok && f.Param != "" {
+	if f, ok := errors.AsType[*fault.Fault](err); ok && f.Param != "" && !f.Quoted {
 		was := f.Param
 		f.Param = r.rename(was)
 		if rest, ok := strings.CutPrefix(f.Message, was); ok {

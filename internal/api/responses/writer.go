@@ -613,6 +613,9 @@ func (w *Writer) appendResponse(b []byte, status string, f *fault.Fault, u *chat
 
 // code returns the code of an error inside a response.
 func code(f *fault.Fault) string {
+	if f.Reason != "" {
+		return f.Reason
+	}
 	switch f.Kind {
 	case fault.RateLimited:
 		return "rate_limit_exceeded"

@@ -96,6 +96,16 @@ type Fault struct {
 
 	// Details is a JSON object that programs read: what a vendor says of its own error. It is nil if there is none.
 	Details json.RawMessage
+	// Type replaces the name of the kind in replies: a vendor's name for the same thing. Usually it is empty.
+	Type string
+	// Reason tells programs more than the kind does, in a word of OpenAI's API such as context_length_exceeded. It is made
+	// of letters, digits, dots, dashes and underscores. Empty: there is nothing more to tell.
+	Reason string
+	// Long is set for a prompt that is too long. The message then has the words of chat completions; a dialect may have
+	// others.
+	Long *Long
+	// Quoted says that message and param are in the words of the caller's own dialect, and need no translation.
+	Quoted bool
 
 	// RetryAfter is how long the caller should wait before a retry. Zero means that no time is known.
 	RetryAfter time.Duration
@@ -130,6 +140,9 @@ func (f *Fault) Because(err error) *Fault {
 	f.cause = err
 	return f
 }
+
+// TypeName returns the type that a reply names.
+func (f *Fault) TypeName() string { return cmp.Or(f.Type, f.Kind.String()) }
 
 // Status returns the HTTP status of the reply.
 func (f *Fault) Status() int { return cmp.Or(f.Code, f.Kind.Status()) }

@@ -12,16 +12,35 @@ import (
 // the same members.
 type Object struct {
 	Message string `json:"message"`
-	Type    string `json:"type"` // the name of a Kind
+	Type    string `json:"type"` // the name of a Kind, or of the same thing at a vendor
 	Code    int    `json:"code"` // the HTTP status of the reply
 	Param   string `json:"param,omitempty"`
 	// Details is an object that a vendor sent with its error; nil if there is none.
 	Details json.RawMessage `json:"details,omitempty"`
 }
 
-// Object returns what a caller reads of f. The cause is not part of it.
+// Object returns what a caller reads of f. The cause is not part of it. Code is the status, so a reason is among the
+// details, as error_code.
 func (f *Fault) Object() Object {
-	return Object{Message: f.Message, Type: f.Kind.String(), Code: f.Status(), Param: f.Param, Details: f.Details}
+	o := Object{Message: f.Message, Type: f.TypeName(), Code: f.Status(), Param: f.Param, Details: f.Details}
+	if f.Reason != "" {
+		o.Details = withReason(f.Details, f.Reason)
+	}
+	return o
+}
+
+// withReason returns details with a reason. A vendor's own error_code stays.
+func withReason(details json.RawMessage, reason string) json.RawMessage {
+	all := map[string]any{}
+	if details != nil && json.Unmarshal(details, &all) != nil || all["error_code"] != nil {
+		return details
+	}
+	all["error_code"] = reason
+	raw, err := json.Marshal(all)
+	if err != nil {
+		panic(err) // what was decoded encodes again
+	}
+	return raw
 }
 
 // Body returns {"error":o}, the whole body of an error reply. As always with encoding/json, <, >

@@ -30,6 +30,21 @@ func TestObject(t *testing.T) {
 			`{"error":{"message":"Gone.","type":"not_found_error","code":404,"details":{"error_code":"thread_not_found"}}}`,
 			`{"error":{"message":"Gone.","type":"not_found_error","code":404}}`,
 		},
+		{
+			&fault.Fault{Kind: fault.NotFound, Message: "Gone.", Code: 410, Type: "invalid_request_error", Reason: "gone", Details: json.RawMessage(`{"n":1}`)},
+			`{"error":{"message":"Gone.","type":"invalid_request_error","code":410,"details":{"error_code":"gone","n":1}}}`,
+			`{"error":{"message":"Gone.","type":"invalid_request_error","code":410}}`,
+		},
+		{
+			&fault.Fault{Kind: fault.Invalid, Message: "No.", Reason: "ours", Details: json.RawMessage(`{"error_code":"theirs"}`)},
+			`{"error":{"message":"No.","type":"invalid_request_error","code":400,"details":{"error_code":"theirs"}}}`,
+			`{"error":{"message":"No.","type":"invalid_request_error","code":400}}`,
+		},
+		{
+			fault.NewLong(900, 1000, "Do better."), // an estimate
+			`{"error":{"message":"This model's maximum context length is 1000 tokens. However, your messages resulted in 1001 tokens. Please reduce the length of the messages. Do better.","type":"invalid_request_error","code":400,"param":"messages","details":{"error_code":"context_length_exceeded"}}}`,
+			`{"error":{"message":"This model's maximum context length is 1000 tokens. However, your messages resulted in 1001 tokens. Please reduce the length of the messages. Do better.","type":"invalid_request_error","code":400}}`,
+		},
 	} {
 		o := tt.fault.Object()
 		if got := string(o.Body()); got != tt.body {

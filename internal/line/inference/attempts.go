@@ -110,6 +110,7 @@ func (a *attempts) Next() (*provider.Event, error) {
 			a.keepThread()
 		}
 		a.ended(err)
+		err = a.Told(err)
 	}
 	return ev, err
 }
@@ -151,6 +152,7 @@ func (a *attempts) Start() error {
 		}
 		a.ended(err)
 		a.tell(time.Now(), err)
+		err = a.Told(err)
 		began.End()
 		_ = a.close() // of a reply that failed: its error is known already
 		switch {
@@ -174,7 +176,25 @@ func (a *attempts) Start() error {
 
 // callersMistake reports whether an upstream refused the request itself.
 func callersMistake(err error) bool {
-	return fault.Is(err, fault.Invalid) || fault.Is(err, fault.NotFound) || fault.Is(err, fault.Conflict)
+	return fault.Is(err, fault.Invalid) || fault.Is(err, fault.NotFound) || fault.Is(err, fault.Conflict) || fault.Is(err, fault.TooLarge)
+}
+
+// Told implements relay.Teller: it makes a refusal of the last attempt's upstream one that the caller can use.
+func (a *attempts) Told(err error) error {
+	if err == io.EOF { //nolint:errorlint // the usual end, which costs nothing here
+		return err
+	}
+	to := provider.Listener{Model: a.at.Model.ID, Upstream: a.at.Upstream, Window: a.at.Model.ContextLength}
+	if a.embed == nil {
+		to.Same, to.Tokens = a.call.Chat, a.prompt.estimate
+		if a.namer != nil {
+			to.Same = a.call.Quoted
+		}
+		if o := a.call.Request.Original; o != nil {
+			to.Dialect = o.Dialect
+		}
+	}
+	return provider.Tell(err, to)
 }
 
 // begin begins the span and the wait of an attempt. It returns the span that lasts until the first token.
@@ -216,8 +236,8 @@ func (a *attempts) try() (*provider.Event, error) {
 	ctx := a.limit()
 	// The call is reused for every attempt, so what belongs to the target is set each time.
 	a.call.Upstream, a.call.MaxOutput, a.call.Thinks, a.call.Inside = a.at.Upstream, a.at.Model.MaxOutput, a.at.Model.Thinks, a.at.Model.NoImageURLs
-	a.call.Threaded = false
-	a.call.Dropped, a.call.Quoted, a.call.Allow, a.call.Efforts = nil, false, a.at.Allow, a.at.Model.Efforts
+	a.call.Dropped, a.call.Quoted, a.call.Chat, a.call.Threaded = nil, false, false, false
+	a.call.Allow, a.call.Efforts = a.at.Allow, a.at.Model.Efforts
 	var err error
 	if a.embed != nil {
 		return a.tryEmbed(ctx)

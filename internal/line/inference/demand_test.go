@@ -61,11 +61,11 @@ func TestCheck(t *testing.T) {
 		"a prompt that bytes show to fit":       {box, words(150), ``, "", ""},
 		"a prompt that only counting lets in":   {box, words(900), ``, "", ""},
 		"a prompt that fills the window":        {box, words(993), ``, "", ""},
-		"a prompt that is one over":             {box, words(994), ``, "messages", "has about 1001 tokens and the model \"m\" reads at most 1000"},
+		"a prompt that is one over":             {box, words(994), ``, "messages", "maximum context length is 1000 tokens. However, your messages resulted in 1001 tokens."},
 		"the same where we only estimate":       {plain, words(994), ``, "", ""},
 		"a fifth over where we only estimate":   {plain, words(1193), ``, "", ""},
-		"more than that":                        {plain, words(1194), ``, "messages", "reads at most 1000"},
-		"a prompt of images beyond the window":  {able, `[` + strings.Repeat(`{"type":"image_url","image_url":{"url":"https://example.com/a.png"}},`, 2) + `{"type":"text","text":"?"}]`, ``, "messages", "reads at most"},
+		"more than that":                        {plain, words(1194), ``, "messages", "maximum context length is 1000 tokens"},
+		"a prompt of images beyond the window":  {able, `[` + strings.Repeat(`{"type":"image_url","image_url":{"url":"https://example.com/a.png"}},`, 2) + `{"type":"text","text":"?"}]`, ``, "messages", "maximum context length"},
 	} {
 		s := size{req: parse(t, tt.content, tt.more), counting: counting{patience: ample}}
 		if s.within(routing.Window(&tt.model)) == unsure {

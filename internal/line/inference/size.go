@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"sluice/internal/kit/fault"
@@ -12,6 +11,7 @@ import (
 	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/tokens"
 	"sluice/internal/upstream/catalog"
+	"sluice/internal/upstream/provider"
 	"sluice/internal/upstream/routing"
 )
 
@@ -141,7 +141,7 @@ func (s *size) check(m *catalog.Model) error {
 		return err
 	}
 	if s.within(routing.Window(m)) == exceeds {
-		return fault.New(fault.Invalid, "The prompt has %s and the model %q reads at most %d. Shorten it, or use a model with a larger context.", s.String(), m.ID, m.ContextLength).At("messages")
+		return fault.NewLong(s.earlier+max(s.floor, s.exact, s.about), m.ContextLength, provider.LongAdvice(m.ID))
 	}
 	return nil
 }
@@ -243,14 +243,6 @@ func (s *size) estimate() int {
 // isLong reports whether the prompt is so long that the request counts twice. A prompt that may be just
 // above the limit is long only once it has been counted.
 func (s *size) isLong() bool { return s.within(admission.LongPrompt) == exceeds }
-
-// String returns how many tokens there are, as an error message says it.
-func (s *size) String() string {
-	if s.exact == 0 && s.about == 0 {
-		return fmt.Sprintf("at least %d tokens", s.earlier+s.floor)
-	}
-	return fmt.Sprintf("about %d tokens", s.earlier+max(s.exact, s.about))
-}
 
 // frameOf returns the tokens of a prompt beside its texts.
 func frameOf(req *chat.Request) int {

@@ -51,7 +51,9 @@ func (c *collector) Relay(ctx context.Context, in provider.Stream) *Outcome {
 	for {
 		ev, err := in.Next()
 		if err == nil {
-			err = c.take(ev)
+			if err = c.take(ev); err != nil {
+				err = told(in, err)
+			}
 		}
 		if c.size > provider.MaxText {
 			err = provider.TooLong()

@@ -234,6 +234,18 @@ func (r *reply) complete() bool {
 	return true
 }
 
+// Teller is implemented by a stream that knows how the refusals of its upstream are told to the caller. Its Next tells
+// them itself; those that are found only when an event is decoded are passed to Told.
+type Teller interface{ Told(err error) error }
+
+// told returns the error of an event of the stream as the caller is told it.
+func told(in provider.Stream, err error) error {
+	if t, ok := in.(Teller); ok {
+		return t.Told(err)
+	}
+	return err
+}
+
 // failure returns the fault of a reply that ended with err before it was complete. If some choices came whole and nothing
 // of the others, the upstream does not know n, and the caller must ask for one (docs/api.md#chat-completion-request).
 // A choice that has begun and not ended makes the sum negative, so that a broken reply is never

@@ -97,7 +97,9 @@ func (s *streamer) Relay(ctx context.Context, in provider.Stream) *Outcome {
 	for {
 		ev, err := in.Next()
 		if err == nil {
-			err = s.take(ev)
+			if err = s.take(ev); err != nil {
+				err = told(in, err)
+			}
 		}
 		if long := s.tooLong(); long != nil {
 			err = long

@@ -2,8 +2,10 @@ package provider
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -38,12 +40,16 @@ func Own(f *fault.Fault) *fault.Fault {
 // said is what the body of an error says. Every field may be empty.
 type said struct {
 	message string // cleaned
+	whole   string // the same with a wider bound, for callers who speak the upstream's dialect
 	kind    string // its type, or the name of its status
 	code    string // empty if it is a number
 	status  int    // its code, if that is a number
 	param   string
 	details json.RawMessage // cleaned; nil if there are none
 	flagged bool            // a filter of content has stopped the request
+	// The tokens of a prompt that is too long and what the model reads, where they are members of their own.
+	tokens, most int
+	requestID    string // the upstream's id of the request
 }
 
 // read reads the body of an error: {"error":{…}} and variants of that.
@@ -55,15 +61,27 @@ func read(body []byte) (s said) {
 	if json.Unmarshal(body, &v) != nil {
 		return s
 	}
-	s.message = cleaned(sentence(v))
+	text := sentence(v)
+	s.message, s.whole = cleaned(text, maxMessage), cleaned(text, maxWhole)
 	if list, ok := v.([]any); ok && len(list) > 0 {
 		v = list[0]
 	}
 	object, _ := v.(map[string]any)
 	outer, _ := object["code"].(string) // xAI's is beside the error
+	if id, _ := object["request_id"].(string); word.MatchString(id) {
+		s.requestID = id
+	}
 	if inner, ok := object["error"].(map[string]any); ok {
 		object, outer = inner, ""
 	}
+	s.members(object)
+	s.code = cmp.Or(s.code, outer)
+	s.flagged = s.flagged || slices.Contains(filterCodes, s.code) || usageRules.MatchString(s.message)
+	return s
+}
+
+// members reads the members of an error object.
+func (s *said) members(object map[string]any) {
 	s.kind, _ = object["type"].(string)
 	if s.kind == "" {
 		s.kind, _ = object["status"].(string)
@@ -74,15 +92,20 @@ func read(body []byte) (s said) {
 	case float64:
 		s.status = int(code)
 	}
-	if s.code == "" {
-		s.code = outer
-	}
-	s.param, _ = object["param"].(string)
-	s.details = details(object["details"])
+	param, _ := object["param"].(string)
+	s.param = cleaned(param, maxParam)
+	s.tokens, s.most = tokens(object["n_prompt_tokens"]), tokens(object["n_ctx"]) // of llama.cpp
+	s.details = details(object)
 	metadata, _ := object["metadata"].(map[string]any)
-	_, flagged := metadata["flagged_input"]
-	s.flagged = flagged || slices.Contains(filterCodes, s.code) || usageRules.MatchString(s.message)
-	return s
+	_, s.flagged = metadata["flagged_input"]
+}
+
+// tokens returns a number of tokens; zero if it cannot be one.
+func tokens(v any) int {
+	if n, ok := v.(float64); ok && n > 0 && n < 1e9 {
+		return int(n)
+	}
+	return 0
 }
 
 // filterCodes are the codes of errors of content filters: OpenAI's and Azure's, and OpenRouter's.
@@ -211,11 +234,23 @@ const (
 	maxDetailFields = 32
 )
 
-// details returns the details of an error as callers may see them: texts are cleaned. It returns nil for what is not an
-// object, such as Google's lists, which name the operator's project, and for what is too long.
-func details(v any) json.RawMessage {
-	object, ok := v.(map[string]any)
-	if !ok || len(object) == 0 {
+// beside are members of errors that say more and are kept among the details: OpenAI's account of what a model was about to
+// do, and Azure's of what a filter has found.
+var beside = []string{"misalignment", "innererror"}
+
+// details returns the details of an error as callers may see them: texts are cleaned. It returns nil if there are none, and
+// for what is not an object, such as Google's lists, which name the operator's project, or too long.
+func details(failure map[string]any) json.RawMessage {
+	object := map[string]any{}
+	if given, ok := failure["details"].(map[string]any); ok {
+		maps.Copy(object, given)
+	}
+	for _, name := range beside {
+		if more, ok := failure[name].(map[string]any); ok {
+			object[name] = more
+		}
+	}
+	if len(object) == 0 {
 		return nil
 	}
 	clean, ok := cleanDetails(object, maxDetailDepth)
@@ -233,7 +268,7 @@ func details(v any) json.RawMessage {
 func cleanDetails(v any, depth int) (any, bool) {
 	switch v := v.(type) {
 	case string:
-		return cleaned(v), true
+		return cleaned(v, maxMessage), true
 	case map[string]any:
 		if depth == 0 || len(v) > maxDetailFields {
 			return nil, false
@@ -244,7 +279,7 @@ func cleanDetails(v any, depth int) (any, bool) {
 			if !ok {
 				return nil, false
 			}
-			out[strings.TrimSpace(cleaned(name))] = clean
+			out[strings.TrimSpace(cleaned(name, maxMessage))] = clean
 		}
 		return out, true
 	case []any:

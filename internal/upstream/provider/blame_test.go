@@ -126,6 +126,10 @@ func TestDetails(t *testing.T) {
 			t.Errorf("details %s = %s, want %s", details, f.Details, want)
 		}
 	}
+	f := provider.Refused(400, nil, []byte(`{"error":{"message":"no","code":"content_filter","innererror":{"code":"ResponsibleAIPolicyViolation"},"misalignment":{"error_type":"other","steer":{"message":"Stop at https://x"}},"metadata":{"raw":"x"}}}`))
+	if want := `{"innererror":{"code":"ResponsibleAIPolicyViolation"},"misalignment":{"error_type":"other","steer":{"message":"Stop at …"}}}`; string(f.Details) != want {
+		t.Errorf("what stands beside the message = %s, want %s", f.Details, want)
+	}
 	if f := provider.Refused(500, nil, []byte(`{"error":{"message":"no","details":{"a":1}}}`)); f.Details != nil {
 		t.Errorf("details of a 500 = %s, want none", f.Details)
 	}

@@ -149,7 +149,7 @@ func Refused(status int, header http.Header, body []byte) *fault.Fault {
 
 // refusal returns the fault of a refusal that the caller caused, or did not.
 func refusal(status int, header http.Header, s *said, callers bool) *fault.Fault {
-	cause := &Refusal{Status: status, After: retryAfter(header), said: *s}
+	cause := &Refusal{Status: status, After: retryAfter(header), said: *s, requestID: requestID(header)}
 	if callers {
 		return cause.callers()
 	}
@@ -167,6 +167,8 @@ type Refusal struct {
 	Status int
 	After  time.Duration // how long the upstream asks us to wait; zero if it does not say
 	said   said
+	// requestID is the upstream's id of the request, from a header; empty if it sent none.
+	requestID string
 }
 
 func (r *Refusal) Error() string {
@@ -176,7 +178,7 @@ func (r *Refusal) Error() string {
 // Message returns what the upstream said, cleaned; empty if it gave no reason.
 func (r *Refusal) Message() string { return r.said.message }
 
-// callers returns the fault of a refusal that the caller caused.
+// callers returns the fault of a refusal that the caller caused, as a caller of another dialect reads it; see Tell.
 func (r *Refusal) callers() *fault.Fault {
 	kind := fault.Invalid
 	switch r.Status {
@@ -263,9 +265,16 @@ var secrets = regexp.MustCompile(`(?i)\b[a-z]+://\S+` +
 	`|\b(?:[\w-]+\.)+[\w-]+:\d+|\[[0-9a-f]*:[0-9a-f]*:[0-9a-f:.]*\](?::\d+)?|\b\d{1,3}(?:\.\d{1,3}){3}\b` +
 	`|\b(?:sk|pk|rk|key|org|proj|gsk|xai)[-_][\w*-]{6,}|\bAIza[\w-]{8,}|\bbearer\s+\S+|\S{48,}`)
 
-// cleaned returns a message that is fit for a caller: printable, on one line, at most 400 bytes, without secrets.
-func cleaned(s string) string {
-	return excerpt.Of(secrets.ReplaceAllString(excerpt.Line(s), "…"), 400)
+// The bounds of what callers see of an upstream's error, in bytes.
+const (
+	maxMessage = 400 // quoted in a sentence of ours
+	maxWhole   = 2 << 10
+	maxParam   = 200
+)
+
+// cleaned returns a text that is fit for a caller: printable, on one line, at most so many bytes, without secrets.
+func cleaned(s string, most int) string {
+	return excerpt.Of(secrets.ReplaceAllString(excerpt.Line(s), "…"), most)
 }
 
 // quoted matches what net/http quotes of a reply that is not HTTP. It may be anything.

@@ -67,6 +67,8 @@ type Call struct {
 	Continues bool
 	// Threaded is set by Open: the upstream holds the conversation of this request from now on. Its stream is a Held.
 	Threaded bool
+	// Chat is set by Open: the upstream is asked in the dialect of chat completions.
+	Chat bool
 }
 
 // Header returns the headers of a call: those that all calls of an adapter share, and for a call that is

@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -92,7 +93,7 @@ func (m *missed) fault(q *Query) error {
 	}
 	switch {
 	case len(reasons) == 1:
-		f := fault.New(fault.Invalid, "No model behind %q can serve this request: it %s.", q.Model.ID, reasons[0]).At(param)
+		f := q.unfit(fmt.Sprintf("No model behind %q can serve this request: it %s.", q.Model.ID, reasons[0]), param, m[tooLong])
 		if m[foreign] {
 			f.Details = q.Request.Foreign().Details()
 		}
@@ -104,4 +105,23 @@ func (m *missed) fault(q *Query) error {
 		return fault.New(fault.PlanTooLow, "Every model behind %q needs a higher plan. Upgrade, or name a model of a lower tier.", q.Model.ID).At("model")
 	}
 	return fault.New(fault.Unavailable, "There is no model behind %q at the moment. Name another model, or try again later.", q.Model.ID).After(time.Minute)
+}
+
+// unfit returns the fault of a request with one thing that no model takes. Programs shorten a prompt that is too long, so
+// they must recognize it.
+func (q *Query) unfit(says, param string, long bool) *fault.Fault {
+	if long {
+		return fault.NewLong(q.PromptTokens, q.largest(), says)
+	}
+	return fault.New(fault.Invalid, "%s", says).At(param)
+}
+
+// largest returns how many tokens the model with the largest context reads, of those that the caller may see.
+func (q *Query) largest() (most int) {
+	for _, m := range q.Catalog.Models() {
+		if !m.Router && !m.Embeds && (!m.StaffOnly || q.Staff) {
+			most = max(most, m.ContextLength)
+		}
+	}
+	return most
 }

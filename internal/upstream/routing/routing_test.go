@@ -125,7 +125,7 @@ func TestNoCandidate(t *testing.T) {
 		"tools":                      {[]catalog.Model{plain, premium}, hello, tool, false, fault.Invalid, "tools", "it has tools."},
 		"images":                     {[]catalog.Model{plain}, picture, "", false, fault.Invalid, "messages", "it has images."},
 		"JSON":                       {[]catalog.Model{plain}, hello, asJSON, false, fault.Invalid, "response_format", "it asks for JSON."},
-		"a prompt":                   {[]catalog.Model{plain}, long, "", false, fault.Invalid, "messages", "it has a prompt that is too long."},
+		"a prompt":                   {[]catalog.Model{plain}, long, "", false, fault.Invalid, "messages", "tokens. Please reduce the length of the messages. No model behind \"service/auto\" can serve this request: it has a prompt that is too long."},
 		"more than one reason":       {[]catalog.Model{plain, model("small", account.Basic, func(m *catalog.Model) { m.ToolCalling = true })}, long, tool, false, fault.Invalid, "model", "it has tools and has a prompt that is too long."},
 		"health":                     {[]catalog.Model{plain}, hello, "", true, fault.Unavailable, "", "out of order or busy"},
 		"health, and somebody small": {[]catalog.Model{plain, model("tiny", account.Basic, func(m *catalog.Model) { m.ContextLength = 0 })}, hello, "", true, fault.Unavailable, "", "out of order or busy"},

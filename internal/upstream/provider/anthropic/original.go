@@ -49,10 +49,10 @@ func (a *Adapter) openOriginal(ctx context.Context, call *provider.Call) (provid
 	own := *call
 	own.Memory = nil // the caller sends the thinking back itself
 	s.Start(ctx, &own, dialect, claude.ToolNames{}, false)
+	call.Quoted = true // also of a request that is refused: its error is about the caller's words
 	if err := a.PostFor(ctx, &s.Decoded, a.messages, header, body); err != nil {
 		return nil, err
 	}
-	call.Quoted = true
 	return s, nil
 }
 

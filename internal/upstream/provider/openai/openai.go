@@ -134,6 +134,7 @@ func (a *Adapter) openChat(ctx context.Context, call *provider.Call) (provider.S
 		return nil, err
 	}
 	patch.Drop = append(patch.Drop, withheld...)
+	call.Chat = true
 	s := &stream{}
 	if err := a.PostPieces(ctx, &s.reply, a.completions(call), call.Header(a.header), call.Request.Upstream(patch)); err != nil {
 		return nil, err
