@@ -585,6 +585,43 @@ func TestVideoVendor(t *testing.T) {
 	}
 }
 
+// A video of OpenRouter's: the model's own lengths are asked for, and the file comes from its content endpoint.
+func TestVideoOfOpenRouter(t *testing.T) {
+	t.Parallel()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/v1/videos/models", func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, `{"data":[{"id":"alibaba/wan-2.7","supported_resolutions":["480p"],"supported_aspect_ratios":["16:9","1:1"],"supported_durations":[5,10]}]}`)
+	})
+	mux.HandleFunc("POST /api/v1/videos", func(w http.ResponseWriter, r *http.Request) {
+		const want = `{"model":"alibaba/wan-2.7","prompt":"a lighthouse at dusk","duration":5,"resolution":"480p","aspect_ratio":"1:1"}`
+		if body, _ := io.ReadAll(r.Body); string(body) != want {
+			w.WriteHeader(http.StatusBadRequest)
+			t.Errorf("POST /videos came with %s, want %s", body, want)
+			return
+		}
+		w.WriteHeader(http.StatusAccepted)
+		io.WriteString(w, `{"id":"job-1","polling_url":"/api/v1/videos/job-1","status":"pending"}`)
+	})
+	mux.HandleFunc("GET /api/v1/videos/job-1", func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, `{"id":"job-1","polling_url":"/api/v1/videos/job-1","status":"completed","unsigned_urls":["https://elsewhere.example/x"]}`)
+	})
+	mux.HandleFunc("GET /api/v1/videos/job-1/content", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "video/mp4")
+		io.WriteString(w, "a film of the vendor's")
+	})
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	n := newSite(t, fmt.Sprintf("video: {provider: r, providers: [{name: r, kind: openrouter-video, base_url: %q, api_key: k, model: alibaba/wan-2.7}]}\n", server.URL+"/api/v1")).start(t)
+	key := n.OwnerKey()
+	job := n.film(key, clip)
+	if job.Status != "succeeded" {
+		t.Fatalf("the job ended as %+v, want it made", job)
+	}
+	if r := n.get("/v1/videos/"+job.ID+"/content", key); r.body != "a film of the vendor's" {
+		t.Errorf("the file is %q", r.body)
+	}
+}
+
 // sketcher is the renderer of apps in tests. It draws no picture: drawing has tests of its own, cmd/sluice has those of
 // the whole program with it, and what is about jobs is the same. A size that only a patient person would ask for never
 // gets ready.
