@@ -46,6 +46,7 @@ func libraries() []library {
 		{"OpenAI Agents for JavaScript", "@openai/agents", "/v1/responses", `setDefaultOpenAIClient(` + openaiJS + `)`, "node/responses.test.mjs", []string{"a run with tools"}},
 		{"LangChain for JavaScript", "@langchain/openai", "/v1/responses", `new ChatOpenAI({ model: "` + pageModel + `", useResponsesApi: true, apiKey: process.env.SLUICE_KEY, configuration: { baseURL: "` + pageURL + `" } })`, "node/responses.test.mjs", []string{"invoke", "stream", "tools"}},
 		{"OpenAI for JavaScript, embeddings", "openai", "/v1/embeddings", openaiJS, "node/embeddings.test.mjs", []string{"floats", "base64"}},
+		{"OpenAI for JavaScript, videos", "openai", "/v1/videos", openaiJS, "node/videos.test.mjs", []string{"create", "retrieve", "list", "downloadContent", "delete"}},
 		{"MCP for TypeScript", "@modelcontextprotocol/sdk", "/mcp", `new StreamableHTTPClientTransport(new URL("http://127.0.0.1:8080/mcp"), { requestInit: { headers: { Authorization: "Bearer " + process.env.SLUICE_KEY } } })`, "node/mcp.test.mjs", []string{"tools of the gateway's own server", "conformance"}},
 	}
 }

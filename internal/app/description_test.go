@@ -192,6 +192,7 @@ func TestRepliesFitTheDescription(t *testing.T) {
 		asked   = "/v1/responses/{id}"
 		write   = "/v1/messages"
 		count   = "/v1/messages/count_tokens"
+		videos  = "/v1/videos"
 		hello   = `"messages":[{"role":"user","content":"Say hello."}]`
 		embed   = "/v1/embeddings"
 		model   = "/v1/models/{id}"
@@ -284,6 +285,16 @@ func TestRepliesFitTheDescription(t *testing.T) {
 		{"GET", videoJobs, videoJobs + "?limit=0", owner, "", 400},
 		{"GET", videoJobs + "/{id}", videoJobs + "/job_none", owner, "", 404},
 		{"DELETE", videoJobs + "/{id}", videoJobs + "/job_none", owner, "", 404},
+		{"POST", videos, "", owner, `{"prompt":"a lighthouse","size":"480x480","seconds":"1"}`, 200},
+		{"POST", videos, "", owner, `{"prompt":"x","size":"large"}`, 400},
+		{"POST", videos, "", none, `{"prompt":"x"}`, 402},
+		{"POST", videos, "", free, `{"prompt":"x"}`, 403},
+		{"GET", videos, "", owner, "", 200},
+		{"GET", videos, videos + "?order=asc", owner, "", 400},
+		{"GET", videos + "/{id}", videos + "/job_none", owner, "", 404},
+		{"DELETE", videos + "/{id}", videos + "/job_none", owner, "", 404},
+		{"GET", videos + "/{id}/content", videos + "/job_none/content", owner, "", 404},
+		{"GET", videos + "/{id}/content", videos + "/job_none/content?variant=thumbnail", owner, "", 400},
 		{"POST", "/mcp", "", owner, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, 200},
 		{"POST", "/mcp", "", owner, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, 202},
 		{"POST", "/mcp", "", owner, `{"jsonrpc":"2.0","id":1,"method":"unheard"}`, 400},
@@ -329,6 +340,7 @@ func TestRepliesFitTheDescription(t *testing.T) {
 		d.check(t, "POST", path, n.announce(path, owner, 33<<20))
 	}
 	d.check(t, "POST", videoJobs, n.announce(videoJobs, owner, 33<<20))
+	d.check(t, "POST", videos, n.announce(videos, owner, 33<<20))
 	for _, method := range []string{"POST", "DELETE"} { // to a host that this is not
 		d.check(t, method, "/mcp", n.send(method+" /mcp HTTP/1.1\r\nHost: other.example.com\r\nAuthorization: Bearer "+owner+"\r\n\r\n"))
 	}
@@ -413,7 +425,7 @@ func (n *node) sendExamples(key string) {
 	sent := 0
 	for path, item := range doc.Paths.Map() {
 		for method, op := range item.Operations() {
-			if (strings.Contains(path, "/video/") || strings.Contains(path, "/responses/") || strings.HasSuffix(path, "/events")) && strings.Contains(path, "{") || path == "/files/{file}" || path == "/v1/feedback" {
+			if (strings.Contains(path, "/video") || strings.Contains(path, "/responses/") || strings.HasSuffix(path, "/events")) && strings.Contains(path, "{") || path == "/files/{file}" || path == "/v1/feedback" {
 				continue // their examples name a job, a response, a stream or a call that is nobody's
 			}
 			target := path

@@ -50,6 +50,7 @@ func TestErrorsBehindASession(t *testing.T) {
 		{"a rate", "poor", "", chat, "", `{"model":"sandbox/small",` + hi + `}`, 429, "rate_limit_error"},
 		{"a rate, streamed", "poor", "", chat, "", `{"model":"sandbox/small","stream":true,` + hi + `}`, 429, "rate_limit_error"},
 		{"a video without a prompt", "", "", videos, "", `{}`, 400, "prompt"},
+		{"a video in OpenAI's form without a prompt", "", "", "/v1/videos", "", `{}`, 400, "prompt"},
 		{"a video and a rate", "poor", "", videos, "", `{"prompt":"x"}`, 429, "rate_limit_error"},
 		{"the upstream's 400", "", "", chat, "", `{"model":"sandbox/small",` + says("[[sandbox:error=400]]") + `}`, 400, "invalid_request_error"},
 		{"the upstream's 500", "", "", chat, "", `{"model":"sandbox/small",` + says("[[sandbox:error=500]]") + `}`, 500, "server_error"},

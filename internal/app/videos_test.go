@@ -151,6 +151,126 @@ func TestVideo(t *testing.T) {
 	}
 }
 
+// openVideo is a job in the form of OpenAI's /videos.
+type openVideo struct {
+	ID, Object, Status, Model, Size, Seconds, Prompt string
+	Progress                                         int
+	CreatedAt                                        int64  `json:"created_at"`
+	CompletedAt                                      *int64 `json:"completed_at"`
+	ExpiresAt                                        *int64 `json:"expires_at"`
+	Error                                            *struct{ Code, Message string }
+}
+
+func readOpenVideo(t *testing.T, r reply) (j openVideo) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(r.body), &j); err != nil || r.status != 200 || j.Object != "video" {
+		t.Fatalf("a reply = %d %s, %v, want a video", r.status, r.body, err)
+	}
+	return j
+}
+
+// The operations of OpenAI's /videos are another form of the same jobs: they cost the same and belong to the same account.
+func TestOpenVideos(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "").start(t)
+	key := n.OwnerKey()
+	const body = `{"prompt":"a lighthouse at dusk","size":"720x480","seconds":"1"}`
+	r := n.request("POST", "/v1/videos", key, body)
+	created := readOpenVideo(t, r)
+	if created.Status != "queued" || created.Size != "720x480" || created.Seconds != "1" || created.Model != "video-default" || created.CompletedAt != nil || created.ExpiresAt != nil || created.Error != nil {
+		t.Errorf("POST /v1/videos = %s", r.body)
+	}
+	// 720 counts as 1.5 requests.
+	if left := r.header.Get("x-ratelimit-remaining-requests"); left != "78" {
+		t.Errorf("%s requests are left, want 78", left)
+	}
+	if job := n.await(key, created.ID); job.Status != "succeeded" {
+		t.Fatalf("the job ended as %+v", job)
+	}
+	r = n.get("/v1/videos/"+created.ID, key)
+	done := readOpenVideo(t, r)
+	if done.Status != "completed" || done.Progress != 100 || done.CompletedAt == nil || done.ExpiresAt == nil || *done.ExpiresAt-*done.CompletedAt != 24*60*60 || !strings.Contains(r.body, `"error":null`) {
+		t.Errorf("GET /v1/videos/%s = %s", created.ID, r.body)
+	}
+	if r := n.get("/v1/videos", key); !strings.Contains(r.body, `"first_id":"`+created.ID+`","last_id":"`+created.ID+`","has_more":false`) {
+		t.Errorf("GET /v1/videos = %s, want the one", r.body)
+	}
+	content := n.scheme + n.Addr() + "/v1/videos/" + created.ID + "/content"
+	whole := n.fetch("GET", content, key, nil)
+	if len(whole.body) < 1000 || whole.body[4:8] != "ftyp" {
+		t.Fatalf("GET %s = %d with %d bytes", content, whole.status, len(whole.body))
+	}
+	n.checkFile(content, key, whole)
+
+	must[any](n, "account.create", admin.NewAccount{Actor: "t", Email: "b@example.com", Plan: "free"})
+	other := must[admin.RawKey](n, "key.regenerate-master", admin.Target{Actor: "t", Ref: "b@example.com"}).Key
+	for _, tt := range []struct {
+		method, path, key string
+		status            int
+		says              string
+	}{
+		{"GET", "/v1/videos/" + created.ID, other, 404, "no video job"},
+		{"GET", "/v1/videos/" + created.ID + "/content", other, 404, "no video job"},
+		{"DELETE", "/v1/videos/" + created.ID, other, 404, "no video job"},
+		{"GET", "/v1/videos", other, 200, `"data":[],"first_id":null,"last_id":null,"has_more":false`},
+		{"GET", "/v1/videos/" + created.ID + "/content?variant=thumbnail", key, 400, `"param":"variant"`},
+		{"GET", "/v1/videos?order=asc", key, 400, `"param":"order"`},
+		{"GET", "/v1/videos?limit=0", key, 400, `"param":"limit"`},
+		{"DELETE", "/v1/videos/" + created.ID, key, 200, `{"id":"` + created.ID + `","object":"video.deleted","deleted":true}`},
+		{"DELETE", "/v1/videos/" + created.ID, key, 404, "no video job"},
+		{"GET", "/v1/videos/" + created.ID, key, 404, "no video job"},
+		{"GET", "/v1/videos/" + created.ID + "/content", key, 404, "no video job"},
+		{"GET", videoJobs + "/" + created.ID, key, 404, "no video job"},
+		{"GET", videoJobs, key, 200, `"data":[]`},
+	} {
+		if r := n.request(tt.method, tt.path, tt.key, ""); r.status != tt.status || !strings.Contains(r.body, tt.says) {
+			t.Errorf("%s %s = %d %s, want %d with %s", tt.method, tt.path, r.status, r.body, tt.status, tt.says)
+		}
+	}
+	used := must[admin.Usage](n, "usage", admin.UsageQuery{Ref: "owner@localhost", Days: 30, By: "model"})
+	if len(used.Rows) != 1 || used.Rows[0].Requests != 1 {
+		t.Errorf("usage = %+v, want the deleted video, once", used)
+	}
+}
+
+// Jobs that have no video say why in OpenAI's form, and a form that is sent again with its key is the same request.
+func TestOpenVideosUnfinished(t *testing.T) {
+	t.Parallel()
+	site := newSite(t, "")
+	site.renderer = refusingRenderer{}
+	n := site.start(t)
+	key := n.OwnerKey()
+	send := func(boundary, idempotency string) reply {
+		form := "--" + boundary + "\r\nContent-Disposition: form-data; name=\"prompt\"\r\n\r\na lighthouse\r\n--" + boundary + "--\r\n"
+		req, err := http.NewRequest("POST", n.scheme+n.Addr()+"/v1/videos", strings.NewReader(form))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = http.Header{"Authorization": {"Bearer " + key}, "Content-Type": {"multipart/form-data; boundary=" + boundary}, "Idempotency-Key": {idempotency}}
+		return n.answered(req)
+	}
+	first := readOpenVideo(t, send("one", "k"))
+	again := send("two", "k")
+	if readOpenVideo(t, again).ID != first.ID || again.header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("the same form again = %s %v, want the first reply", again.body, again.header)
+	}
+	n.await(key, first.ID)
+	j := readOpenVideo(t, n.get("/v1/videos/"+first.ID, key))
+	if j.Status != "failed" || j.Error == nil || j.Error.Code != "moderation" || !strings.Contains(j.Error.Message, "Change the prompt") {
+		t.Errorf("a refused video = %+v %+v, want why", j, j.Error)
+	}
+	if r := n.get("/v1/videos/"+first.ID+"/content", key); r.status != 404 || !strings.Contains(r.body, "has failed") {
+		t.Errorf("its content = %d %s, want 404", r.status, r.body)
+	}
+}
+
+// refusingRenderer is a renderer that refuses every prompt.
+type refusingRenderer struct{}
+
+func (refusingRenderer) Render(context.Context, io.Writer, *video.Task) error {
+	return video.Refuse(video.Moderated, "as always")
+}
+
 // checkFile asks for a file as browsers and players do.
 func (n *node) checkFile(url, key string, whole reply) {
 	n.t.Helper()
@@ -380,7 +500,8 @@ func (n *node) describeFiles(d *description) {
 	generation, link := job.Generations[0].ID, job.Generations[0].Output.VideoURL
 	for path, url := range map[string]string{
 		"/v1/video/generations/{id}/content/video": n.scheme + n.Addr() + "/v1/video/generations/" + generation + "/content/video",
-		"/files/{file}": link,
+		"/v1/videos/{id}/content":                  n.scheme + n.Addr() + "/v1/videos/" + job.ID + "/content",
+		"/files/{file}":                            link,
 	} {
 		whole := n.fetch("GET", url, key, nil)
 		d.check(n.t, "GET", path, whole)
@@ -393,6 +514,9 @@ func (n *node) describeFiles(d *description) {
 	d.check(n.t, "GET", "/v1/video/generations/{id}/content/video", n.get("/v1/video/generations/gen_none/content/video", key))
 	d.check(n.t, "GET", "/files/{file}", n.fetch("GET", link+"0", "", nil))
 	d.check(n.t, "GET", "/files/{file}", n.get("/files/none", ""))
+	d.check(n.t, "GET", "/v1/videos/{id}", n.get("/v1/videos/"+job.ID, key))
+	d.check(n.t, "GET", "/v1/videos", n.get("/v1/videos", key))
+	d.check(n.t, "DELETE", "/v1/videos/{id}", n.request("DELETE", "/v1/videos/"+job.ID, key, ""))
 }
 
 // vendor is a service of OpenAI's form that finishes a video when it is told to.
@@ -458,6 +582,43 @@ func TestVideoVendor(t *testing.T) {
 	}
 	if log += n.log.String(); strings.Contains(log, vendorKey) {
 		t.Errorf("the log tells the vendor's key:\n%s", log)
+	}
+}
+
+// A video of OpenRouter's: the model's own lengths are asked for, and the file comes from its content endpoint.
+func TestVideoOfOpenRouter(t *testing.T) {
+	t.Parallel()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/v1/videos/models", func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, `{"data":[{"id":"alibaba/wan-2.7","supported_resolutions":["480p"],"supported_aspect_ratios":["16:9","1:1"],"supported_durations":[5,10]}]}`)
+	})
+	mux.HandleFunc("POST /api/v1/videos", func(w http.ResponseWriter, r *http.Request) {
+		const want = `{"model":"alibaba/wan-2.7","prompt":"a lighthouse at dusk","duration":5,"resolution":"480p","aspect_ratio":"1:1"}`
+		if body, _ := io.ReadAll(r.Body); string(body) != want {
+			w.WriteHeader(http.StatusBadRequest)
+			t.Errorf("POST /videos came with %s, want %s", body, want)
+			return
+		}
+		w.WriteHeader(http.StatusAccepted)
+		io.WriteString(w, `{"id":"job-1","polling_url":"/api/v1/videos/job-1","status":"pending"}`)
+	})
+	mux.HandleFunc("GET /api/v1/videos/job-1", func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, `{"id":"job-1","polling_url":"/api/v1/videos/job-1","status":"completed","unsigned_urls":["https://elsewhere.example/x"]}`)
+	})
+	mux.HandleFunc("GET /api/v1/videos/job-1/content", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "video/mp4")
+		io.WriteString(w, "a film of the vendor's")
+	})
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	n := newSite(t, fmt.Sprintf("video: {provider: r, providers: [{name: r, kind: openrouter-video, base_url: %q, api_key: k, model: alibaba/wan-2.7}]}\n", server.URL+"/api/v1")).start(t)
+	key := n.OwnerKey()
+	job := n.film(key, clip)
+	if job.Status != "succeeded" {
+		t.Fatalf("the job ended as %+v, want it made", job)
+	}
+	if r := n.get("/v1/videos/"+job.ID+"/content", key); r.body != "a film of the vendor's" {
+		t.Errorf("the file is %q", r.body)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -315,7 +316,8 @@ func (l *Line) List(ctx context.Context, accountID, after string, limit int) (jo
 	if more = len(jobs) > limit; more {
 		jobs = jobs[:limit]
 	}
-	return jobs, more, nil
+	// Those that wait to be removed are not found by their id either.
+	return slices.DeleteFunc(jobs, func(j Job) bool { return !l.visible(&j, accountID) }), more, nil
 }
 
 // Cancel cancels an unfinished job of the account. A job that never ran costs no units. Canceling a
@@ -352,6 +354,22 @@ func (l *Line) Cancel(ctx context.Context, accountID, id string) (*Job, error) {
 		stop(ErrCancelled)
 	}
 	return j, nil
+}
+
+// Delete cancels a job of the account if it is unfinished, and ends the time for which it is kept: from now on nobody
+// finds it, and the next sweep removes it and its files. Until then its worker can see that it was cancelled.
+func (l *Line) Delete(ctx context.Context, accountID, id string) error {
+	if _, err := l.Cancel(ctx, accountID, id); err != nil {
+		return err
+	}
+	_, err := l.change(ctx, id, func(j *Job, _ *Settings) error {
+		j.ExpiresAt = time.Now()
+		return nil
+	})
+	if errors.Is(err, ErrGone) {
+		return nil // it expired meanwhile
+	}
+	return err
 }
 
 // errFinal means that a job has finished already.

@@ -65,6 +65,21 @@ func (l *Line) Open(ctx context.Context, accountID, generation string) (*Job, io
 	return l.openFile(ctx, generation, accountID)
 }
 
+// OpenJob opens the video of a job of the account. The caller closes the file.
+func (l *Line) OpenJob(ctx context.Context, accountID, id string) (*Job, io.ReadSeekCloser, error) {
+	j, err := l.Find(ctx, accountID, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if j.Status == Failed || j.Status == Cancelled {
+		return nil, nil, fault.New(fault.NotFound, "Job %q has no video: it has %s.", id, map[Status]string{Failed: "failed", Cancelled: "been cancelled"}[j.Status])
+	}
+	if j.Status != Succeeded {
+		return nil, nil, fault.New(fault.NotFound, "The video of %q is not ready yet. Poll the job until it is.", id)
+	}
+	return l.open(ctx, j)
+}
+
 // openFile opens a video. If accountID is not empty, the video must belong to that account.
 func (l *Line) openFile(ctx context.Context, generation, accountID string) (*Job, io.ReadSeekCloser, error) {
 	j, err := l.lookUp(ctx, generation)
@@ -74,6 +89,11 @@ func (l *Line) openFile(ctx context.Context, generation, accountID string) (*Job
 	if j == nil || generation == "" || j.Generation != generation || !l.visible(j, j.AccountID) || accountID != "" && accountID != j.AccountID {
 		return nil, nil, fault.New(fault.NotFound, "There is no video %q. It may have expired.", excerpt.Of(generation, maxEcho))
 	}
+	return l.open(ctx, j)
+}
+
+// open opens the file of a job that has succeeded.
+func (l *Line) open(ctx context.Context, j *Job) (*Job, io.ReadSeekCloser, error) {
 	if err := l.whole(j); err != nil {
 		return nil, nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"maps"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -65,15 +64,8 @@ func Parse(body []byte, model string) (Request, error) {
 	if err := r.readPrompt(fields["prompt"]); err != nil {
 		return r, err
 	}
-	// The field is optional, because there is only one model to choose.
-	if raw := fields["model"]; raw != nil {
-		var name string
-		if json.Unmarshal(raw, &name) != nil {
-			return r, fault.New(fault.Invalid, "model must be a string.").At("model")
-		}
-		if name != model {
-			return r, fault.New(fault.Invalid, "There is no video model %s; the only one is %q.", excerpt.Of(string(raw), maxEcho), model).At("model")
-		}
+	if err := readModel(fields["model"], model); err != nil {
+		return r, err
 	}
 	if err := readSide(fields, "width", &r.Width); err != nil {
 		return r, err
@@ -89,6 +81,21 @@ func Parse(body []byte, model string) (Request, error) {
 		r.Seconds = n
 	}
 	return r, nil
+}
+
+// readModel checks the name of the model. The field is optional, because there is only one model to choose.
+func readModel(raw json.RawMessage, model string) error {
+	if raw == nil {
+		return nil
+	}
+	var name string
+	if json.Unmarshal(raw, &name) != nil {
+		return fault.New(fault.Invalid, "model must be a string.").At("model")
+	}
+	if name != model {
+		return fault.New(fault.Invalid, "There is no video model %s; the only one is %q.", excerpt.Of(string(raw), maxEcho), model).At("model")
+	}
+	return nil
 }
 
 // readPrompt checks the prompt and stores it in r.
@@ -119,20 +126,34 @@ func readSide(fields map[string]json.RawMessage, name string, to *int) error {
 		return nil
 	}
 	n, ok := whole(raw)
-	// The message lists the allowed values, so that the caller need not look them up.
-	known := make([]string, len(sides))
-	for i, s := range sides {
-		known[i] = strconv.Itoa(s.pixels)
-	}
-	if !ok || !slices.Contains(known, strconv.Itoa(n)) {
-		return fault.New(fault.Invalid, "%s must be one of %s; got %s.", name, strings.Join(known, ", "), excerpt.Of(string(raw), maxEcho)).At(name)
+	if !ok || !isSide(n) {
+		return fault.New(fault.Invalid, "%s must be one of %s; got %s.", name, allSides(), excerpt.Of(string(raw), maxEcho)).At(name)
 	}
 	*to = n
 	return nil
 }
 
+// isSide reports whether a video may be that wide or high.
+func isSide(n int) bool {
+	for _, s := range sides {
+		if s.pixels == n {
+			return true
+		}
+	}
+	return false
+}
+
+// allSides lists the widths and heights there are, so that the caller need not look them up.
+func allSides() string {
+	known := make([]string, len(sides))
+	for i, s := range sides {
+		known[i] = strconv.Itoa(s.pixels)
+	}
+	return strings.Join(known, ", ")
+}
+
 // bodyShape is the keys of a request that we or an upstream read.
-var bodyShape = chat.Keys("prompt", "model", "width", "height", "n_seconds", "n_variants", "size", "seconds", "n", "inpaint_items")
+var bodyShape = chat.Keys("prompt", "model", "width", "height", "n_seconds", "n_variants", "size", "seconds", "n", "inpaint_items", "input_reference")
 
 // members splits a JSON object into its members. A member that is null counts as missing. A member
 // that occurs twice is refused, because readers of the same body could take either value.

@@ -4,13 +4,22 @@ import (
 	"net/http"
 	"time"
 
+	"sluice/internal/api/httpserver"
 	"sluice/internal/line/relay"
 )
 
 // readBody returns the whole JSON body and a function that gives its share of the limits back; see httpserver.Bodies.
 // Each byte is charged copies times.
 func (a *API) readBody(x *exchange, r *http.Request, most, copies int64) ([]byte, func(), error) {
-	body, release, err := a.bodies.Read(&x.body, r, most, copies)
+	return x.readBody(r, a.bodies.Read, most, copies)
+}
+
+// bodyReader is httpserver.Bodies.Read, or its variant for forms.
+type bodyReader func(body *httpserver.Body, r *http.Request, most, copies int64) ([]byte, func(), error)
+
+// readBody reads the body of a request with read.
+func (x *exchange) readBody(r *http.Request, read bodyReader, most, copies int64) ([]byte, func(), error) {
+	body, release, err := read(&x.body, r, most, copies)
 	x.wait.Read(time.Now()) // a caller who is slow to send is not our overhead
 	return body, release, err
 }

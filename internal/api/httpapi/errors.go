@@ -81,7 +81,7 @@ func (a *API) showStanding(x *exchange, r *http.Request, err error) {
 }
 
 // metered lists the routes whose calls count against the rate limits.
-var metered = map[string]bool{chatPath: true, responsesPath: true, inputTokensPath: true, messagesPath: true, countTokensPath: true, embedPath: true, videoJobsPath: true}
+var metered = map[string]bool{chatPath: true, responsesPath: true, inputTokensPath: true, messagesPath: true, countTokensPath: true, embedPath: true, videoJobsPath: true, videosPath: true}
 
 // nameSupport adds to an error that tells the caller to contact support how that is done.
 func (x *exchange) nameSupport(err error) {

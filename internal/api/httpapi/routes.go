@@ -40,6 +40,7 @@ const (
 	compactPath     = "/v1/responses/compact"
 	embedPath       = "/v1/embeddings"
 	videoJobsPath   = "/v1/video/generations/jobs"
+	videosPath      = "/v1/videos"
 )
 
 // route is one operation of the API.
@@ -70,7 +71,7 @@ func (a *API) inTurn(next handler) handler {
 
 // streamed are the reads that are streams: events, and files of videos.
 func streamed(pattern string) bool {
-	return strings.HasSuffix(pattern, "/events") || strings.HasSuffix(pattern, "/content/video")
+	return strings.HasSuffix(pattern, "/events") || strings.HasSuffix(pattern, "/content/video") || strings.HasSuffix(pattern, "/content")
 }
 
 // Routes returns the methods and patterns of all operations, for a test that tries each of them.
@@ -110,6 +111,11 @@ func (a *API) routes() []route {
 		{"GET", "/v1/video/generations/jobs/{id}", a.showVideo},
 		{"DELETE", "/v1/video/generations/jobs/{id}", a.cancelVideo},
 		{"GET", "/v1/video/generations/{id}/content/video", a.downloadVideo},
+		{"POST", videosPath, a.createOpenVideo},
+		{"GET", videosPath, a.listOpenVideos},
+		{"GET", "/v1/videos/{id}", a.showOpenVideo},
+		{"DELETE", "/v1/videos/{id}", a.deleteOpenVideo},
+		{"GET", "/v1/videos/{id}/content", a.downloadOpenVideo},
 
 		{"POST", mcpPath, a.serveMCP},
 		{"DELETE", mcpPath, a.serveMCP},

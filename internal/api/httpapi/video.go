@@ -85,25 +85,43 @@ func (x *exchange) plainJSON(v any) error {
 
 // createVideo serves POST /v1/video/generations/jobs.
 func (a *API) createVideo(x *exchange, r *http.Request) error {
-	body, release, err := a.readBody(x, r, maxVideoBody, 1)
+	j, err := a.orderVideo(x, r, a.bodies.Read, func(body []byte) (videoOrder, error) {
+		req, err := video.Parse(body, a.opts.Videos.Model())
+		return videoOrder{req, body}, err
+	})
 	if err != nil {
 		return err
+	}
+	return x.plainJSON(a.videoReply(j))
+}
+
+// videoOrder is what a door makes of the body of a request for a video.
+type videoOrder struct {
+	video.Request
+	same []byte // equal for two requests that ask for the same
+}
+
+// orderVideo reads a request for a video as its door does and creates the job.
+func (a *API) orderVideo(x *exchange, r *http.Request, read bodyReader, parse func([]byte) (videoOrder, error)) (*video.Job, error) {
+	body, release, err := x.readBody(r, read, maxVideoBody, 1)
+	if err != nil {
+		return nil, err
 	}
 	defer release()
-	req, err := decoded(a, x, r, body, func(b []byte) (video.Request, error) { return video.Parse(b, a.opts.Videos.Model()) })
+	asked, err := decoded(a, x, r, body, parse)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	x.event.Model = req.Model
-	order := video.Order{Request: req}
+	x.event.Model = asked.Model
+	order := video.Order{Request: asked.Request}
 	if values := r.Header[idempotency.Header]; values != nil {
 		key, err := idempotency.ReadKey(values)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		// Only hashes are stored: the key for finding the earlier job, the body for refusing a
 		// different request with the same key.
-		repeat, sum := sha256.Sum256([]byte(key)), sha256.Sum256(body)
+		repeat, sum := sha256.Sum256([]byte(key)), sha256.Sum256(asked.same)
 		order.Repeat, order.Body = repeat[:], sum[:]
 	}
 	var j *video.Job
@@ -117,34 +135,43 @@ func (a *API) createVideo(x *exchange, r *http.Request) error {
 		j = created
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return x.plainJSON(a.videoReply(j))
+	return j, err
 }
 
 // listVideos serves GET /v1/video/generations/jobs.
 func (a *API) listVideos(x *exchange, r *http.Request) error {
+	out := videoListReply{Object: "list", Data: []videoReply{}}
+	release, err := a.pageOfVideos(x, r, &out.HasMore, func(j *video.Job) { out.Data = append(out.Data, a.videoReply(j)) })
+	defer release()
+	if err != nil {
+		return err
+	}
+	return x.plainJSON(out)
+}
+
+// pageOfVideos calls add with each job of the page that the query asks for. The caller calls release once the page is
+// sent, whatever the error.
+func (a *API) pageOfVideos(x *exchange, r *http.Request, more *bool, add func(*video.Job)) (release func(), err error) {
+	release = func() {}
 	query := r.URL.Query()
 	limit, err := limitOf(query, defaultPage, maxPage)
 	if err != nil {
-		return err
+		return release, err
 	}
-	jobs, more, err := a.opts.Videos.List(r.Context(), x.caller.Account.ID, query.Get("after"), limit)
+	jobs, rest, err := a.opts.Videos.List(r.Context(), x.caller.Account.ID, query.Get("after"), limit)
 	if err != nil {
-		return err
+		return release, err
 	}
+	*more = rest
 	take, release := a.Hold(x.caller.Account.ID)
-	defer release()
-	out := videoListReply{Object: "list", Data: make([]videoReply, 0, len(jobs)), HasMore: more}
 	for i := range jobs {
 		// The prompt itself, and twice while it is encoded.
 		if err := take(3 * int64(len(jobs[i].Prompt))); err != nil {
-			return err
+			return release, err
 		}
-		out.Data = append(out.Data, a.videoReply(&jobs[i]))
+		add(&jobs[i])
 	}
-	return x.plainJSON(out)
+	return release, nil
 }
 
 // showVideo serves GET /v1/video/generations/jobs/{id}. Jobs of other accounts do not exist

@@ -290,6 +290,19 @@ func (b *Bodies) Read(body *Body, r *http.Request, most, copies int64) ([]byte, 
 	if err := checkContentType(r.Header); err != nil {
 		return nil, nil, err
 	}
+	return b.read(body, r, most, copies)
+}
+
+// ReadForm is Read for operations that take a form, multipart/form-data, as well as JSON.
+func (b *Bodies) ReadForm(body *Body, r *http.Request, most, copies int64) ([]byte, func(), error) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "multipart/form-data" || r.Header.Get("Content-Encoding") != "" {
+		return b.Read(body, r, most, copies)
+	}
+	return b.read(body, r, most, copies)
+}
+
+// read reads a body of any type.
+func (b *Bodies) read(body *Body, r *http.Request, most, copies int64) ([]byte, func(), error) {
 	if r.ContentLength > most {
 		return nil, nil, tooLarge(most)
 	}

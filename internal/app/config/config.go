@@ -484,20 +484,23 @@ type VideoProvider struct {
 	// The name that `video.provider` refers to.
 	Name string `yaml:"name" required:"true"`
 
-	// The API that it speaks: `azure` for Sora jobs of Azure OpenAI, `openai` for OpenAI's
-	// `/v1/videos`, `veo` for Veo models of the Gemini API.
+	// The API that it speaks: `veo` for Veo models of the Gemini API, `openrouter-video` for
+	// OpenRouter's `/videos`, which has models of many vendors, `openai` for services that are
+	// compatible with OpenAI's `/v1/videos`, `azure` for those that have the Sora jobs of Azure
+	// OpenAI. OpenAI and Azure themselves have ended theirs.
 	Kind string `yaml:"kind" required:"true"`
 
-	// The base URL of its API: for `azure` such as `https://name.openai.azure.com/openai/v1`,
-	// for `openai` such as `https://api.openai.com/v1`, for `veo` such as
-	// `https://generativelanguage.googleapis.com/v1beta`.
+	// The base URL of its API: for `veo` such as
+	// `https://generativelanguage.googleapis.com/v1beta`, for `openrouter-video` such as
+	// `https://openrouter.ai/api/v1`, for the others that of the service.
 	BaseURL string `yaml:"base_url" required:"true"`
 
 	// The API key. Keep it out of the file: write `${NAME}` for an environment variable or
 	// `${file:/path}` for a file. If empty, no key is sent.
 	APIKey Secret `yaml:"api_key"`
 
-	// The name of the model, or of the deployment for `azure`.
+	// The name of the model, such as `veo-3.1-generate-preview`, or `google/veo-3.1` for
+	// `openrouter-video`, or of the deployment for `azure`.
 	Model string `yaml:"model" required:"true"`
 }
 

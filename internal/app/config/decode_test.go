@@ -166,8 +166,10 @@ var wrongFiles = []struct{ name, text, want string }{
 	{"video keep", "video: {keep: 1s}\n", `sluice.yaml:1:15: video.keep: must be at least 1m; got 1s`},
 	{"video sizes", "video: {max_file_mib: 0, account_mib: 0}\n", "sluice.yaml:1:23: video.max_file_mib: must be above 0\nsluice.yaml:1:39: video.account_mib: must be above 0"},
 	{"video provider", "video: {provider: x}\n", `sluice.yaml:1:19: video.provider: no video provider is called "x"; add it under video.providers, or use sandbox`},
+	{"old veo", "video: {providers: [{name: v, kind: veo, base_url: \"https://v.example\", model: veo-3.0-fast-generate-001}]}\n", `sluice.yaml:1:80: video.providers[0].model: Google ended "veo-3.0-fast-generate-001" on 2026-06-30; use veo-3.1-generate-preview, veo-3.1-fast-generate-preview or veo-3.1-lite-generate-preview`},
+	{"openrouter's model", "video: {providers: [{name: v, kind: openrouter-video, base_url: \"https://v.example\", model: google/veo?}]}\n", `sluice.yaml:1:93: video.providers[0].model: "google/veo?" is not the name of a model or deployment`},
 	{"video providers", "video: {providers: [{name: sandbox, kind: x, base_url: x, model: a/b}]}\n", "sluice.yaml:1:28: video.providers[0].name: \"sandbox\" is also the name of the built-in renderer; names must differ\n" +
-		"sluice.yaml:1:43: video.providers[0].kind: \"x\" is not a kind of video provider; expected one of azure, openai, veo\n" +
+		"sluice.yaml:1:43: video.providers[0].kind: \"x\" is not a kind of video provider; expected one of azure, openai, openrouter-video, veo\n" +
 		"sluice.yaml:1:56: video.providers[0].base_url: must be an address such as https://api.example.com/v1: http or https, without ? and #\n" +
 		"sluice.yaml:1:66: video.providers[0].model: \"a/b\" is not the name of a model or deployment"},
 	{"blob kind", "blob: {kind: x}\n", `sluice.yaml:1:14: blob.kind: "x" is not a kind of storage; expected one of files, s3`},

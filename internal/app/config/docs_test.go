@@ -24,7 +24,7 @@ func loadExample(t *testing.T, text string) *Config {
 		}
 		text = strings.ReplaceAll(text, "./"+name, file)
 	}
-	c, problem := loadText(t, text, "OPENAI_API_KEY=sk-example-key", "SEALING_SECRET=0123456789abcdef0123456789abcdef", "AWS_ACCESS_KEY_ID=example", "AWS_SECRET_ACCESS_KEY=example", "AWS_SESSION_TOKEN=example", "S3_ACCESS_KEY=example", "S3_SECRET_KEY=example", "SMTP_PASSWORD=example", "COLLECTOR_KEY=example", "ALERT_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "OIDC_CLIENT_SECRET=example", "STRIPE_SECRET_KEY=example", "STRIPE_WEBHOOK_SECRET=example")
+	c, problem := loadText(t, text, "OPENAI_API_KEY=sk-example-key", "GEMINI_API_KEY=example-key", "SEALING_SECRET=0123456789abcdef0123456789abcdef", "AWS_ACCESS_KEY_ID=example", "AWS_SECRET_ACCESS_KEY=example", "AWS_SESSION_TOKEN=example", "S3_ACCESS_KEY=example", "S3_SECRET_KEY=example", "SMTP_PASSWORD=example", "COLLECTOR_KEY=example", "ALERT_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "OIDC_CLIENT_SECRET=example", "STRIPE_SECRET_KEY=example", "STRIPE_WEBHOOK_SECRET=example")
 	if problem != "" {
 		t.Errorf("Load(example) = %s\n%s", problem, text)
 		return nil

@@ -416,6 +416,11 @@ func TestWarnings(t *testing.T) {
 		{name: "public", file: "listen: 0.0.0.0:80\npublic_url: https://a.example"},
 		{name: "redis with sqlite", file: "redis: redis://cache", want: []string{`sluice.yaml:1:8: redis: is not used: a SQLite database serves one node, which needs no Redis; set database to a PostgreSQL, or remove redis`}},
 		{name: "cluster with sqlite", file: "cluster: approximate", want: []string{`sluice.yaml:1:10: cluster: is not used: a SQLite database serves one node; set database to a PostgreSQL, or remove cluster`}},
+		{name: "ended videos", file: "video: {providers: [{name: a, kind: openai, base_url: \"https://api.openai.com/v1\", model: sora-2}, {name: b, kind: azure, base_url: \"https://x.openai.azure.com/openai/v1\", model: sora}]}", want: []string{
+			`sluice.yaml:1:55: video.providers[0].base_url: OpenAI ended its videos on 2026-09-24; use kind veo or openrouter-video, or the address of a service that is compatible with it`,
+			`sluice.yaml:1:133: video.providers[1].base_url: Azure ended Sora on 2026-10-15; use kind veo or openrouter-video`,
+		}},
+		{name: "videos elsewhere", file: "video: {providers: [{name: a, kind: openai, base_url: \"https://video.example/v1\", model: sora-2}, {name: b, kind: openrouter-video, base_url: \"https://openrouter.ai/api/v1\", model: google/veo-3.1}]}"},
 		{name: "loopback", file: "listen: '[::1]:80'"},
 		{name: "localhost", file: "listen: localhost:80"},
 		{name: "literal key", file: strings.Replace(two, "${KEY}", "sk-literal", 1), want: []string{"sluice.yaml:5:12: providers[0].api_key: the key is written in the file; put it into the environment and write ${NAME} here"}},

@@ -3,13 +3,14 @@ package config
 import (
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
 )
 
 var (
-	videoKinds = []string{"azure", "openai", "veo"}
+	videoKinds = []string{"azure", "openai", "openrouter-video", "veo"}
 	blobKinds  = []string{"files", "s3"}
 )
 
@@ -37,10 +38,34 @@ func (r *record) checkVideo(v *Video) {
 		r.checkBase(path+".base_url", p.BaseURL)
 		p.BaseURL = strings.TrimRight(p.BaseURL, "/")
 		r.checkKey(path+".api_key", p.APIKey)
-		r.failIf(p.Model == "" || strings.ContainsAny(p.Model, "/?#% \t\n"), path+".model", "%s is not the name of a model or deployment", r.shown(path+".model", p.Model))
+		r.checkVideoModel(path, p)
 	}
 	if _, known := names[v.Provider]; !known && !r.failedIn("video.providers") {
 		r.fail("video.provider", "no video provider is called %s; add it under video.providers, or use sandbox", r.shown("video.provider", v.Provider))
+	}
+}
+
+// endedVeo are the beginnings of Veo's names that Google has ended.
+var endedVeo = []string{"veo-2", "veo-3.0"}
+
+// checkVideoModel checks the name of a model, and whether its vendor still has it.
+func (r *record) checkVideoModel(path string, p *VideoProvider) {
+	odd := "/?#% \t\n"
+	if p.Kind == "openrouter-video" {
+		odd = odd[1:] // it has models such as google/veo-3.1, and gets the name in a body
+	}
+	r.failIf(p.Model == "" || strings.ContainsAny(p.Model, odd), path+".model", "%s is not the name of a model or deployment", r.shown(path+".model", p.Model))
+	host := ""
+	if u, err := url.Parse(p.BaseURL); err == nil {
+		host = u.Hostname()
+	}
+	switch {
+	case p.Kind == "veo" && slices.ContainsFunc(endedVeo, func(name string) bool { return strings.HasPrefix(p.Model, name) }):
+		r.fail(path+".model", "Google ended %s on 2026-06-30; use veo-3.1-generate-preview, veo-3.1-fast-generate-preview or veo-3.1-lite-generate-preview", r.shown(path+".model", p.Model))
+	case p.Kind == "openai" && host == "api.openai.com":
+		r.warn(path+".base_url", "OpenAI ended its videos on 2026-09-24; use kind veo or openrouter-video, or the address of a service that is compatible with it")
+	case p.Kind == "azure" && (strings.HasSuffix(host, ".openai.azure.com") || strings.HasSuffix(host, ".cognitiveservices.azure.com")):
+		r.warn(path+".base_url", "Azure ended Sora on 2026-10-15; use kind veo or openrouter-video")
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"sluice/internal/video"
 	"sluice/internal/video/azure"
 	"sluice/internal/video/openai"
+	"sluice/internal/video/openrouter"
 	"sluice/internal/video/veo"
 	"sluice/sandbox/clips"
 )
@@ -90,6 +91,8 @@ func newVendor(p *config.VideoProvider) (video.Vendor, error) {
 	switch key := p.APIKey.Reveal(); p.Kind {
 	case "azure":
 		return azure.New(p.BaseURL, key, p.Model)
+	case "openrouter-video":
+		return openrouter.New(p.BaseURL, key, p.Model)
 	case "veo":
 		return veo.New(p.BaseURL, key, p.Model)
 	default:

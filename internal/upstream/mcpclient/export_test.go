@@ -17,3 +17,6 @@ const MaxHeld = maxHeld
 
 // Held returns the approximate number of bytes that are being read and decoded now.
 func (c *Client) Held() int64 { return c.held.Load() }
+
+// MaxLists is how many lists are cached.
+const MaxLists = maxLists

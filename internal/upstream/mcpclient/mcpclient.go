@@ -60,7 +60,8 @@ type list struct {
 }
 
 const (
-	cacheFor    = 30 * time.Second // how long a list is cached
+	cacheFor    = 30 * time.Second // how long a list is cached if the protocol version has no hints for that
+	maxCacheFor = time.Hour        // the longest time that a server's hint counts for
 	maxLists    = 256              // maximum number of cached lists
 	maxListSize = 256 << 10        // maximum size of a cached list in bytes; larger ones are not cached
 )
@@ -93,6 +94,7 @@ const maxDepth = 2
 type Server struct {
 	client *Client
 	key    [sha256.Size]byte // hash of address and headers: callers with other credentials share no cache entry
+	public [sha256.Size]byte // the same without Authorization, for lists that the server says are for everybody
 	url    *url.URL
 	header http.Header
 	local  http.Handler // serves it in process; nil for a remote server
@@ -124,7 +126,7 @@ func (c *Client) Server(address string, headers map[string]string, depth int) (*
 	if s.header["User-Agent"] == nil { // the caller's own wins
 		s.header["User-Agent"] = []string{"sluice/" + buildinfo.Version}
 	}
-	s.key = s.digest()
+	s.key, s.public = s.digest("private", ""), s.digest("public", "Authorization")
 	if c.opts.Local != nil && strings.TrimSuffix(u.String(), "/") == strings.TrimSuffix(c.opts.LocalURL(), "/") {
 		if depth >= maxDepth {
 			return nil, fail(fmt.Sprintf("it is this service itself, and its calls are nested more than %d deep", maxDepth), nil)
@@ -134,13 +136,17 @@ func (c *Client) Server(address string, headers map[string]string, depth int) (*
 	return s, nil
 }
 
-// digest returns a hash of address and headers, so that they need not be stored in the cache. Each
+// digest returns a hash of scope, address and headers but one, so that they need not be stored in the cache. Each
 // part is written with its length, so that no two different inputs look the same.
-func (s *Server) digest() [sha256.Size]byte {
+func (s *Server) digest(scope, except string) [sha256.Size]byte {
 	sum := sha256.New()
 	note := func(text string) { fmt.Fprint(sum, len(text), " ", text) }
+	note(scope)
 	note(s.url.String())
 	for _, name := range slices.Sorted(maps.Keys(s.header)) {
+		if name == except {
+			continue
+		}
 		note(name)
 		note(s.header[name][0])
 	}
@@ -237,20 +243,28 @@ func (s *Server) drop(broken *session) {
 // that is already complete.
 func (c *Client) part(s *session) { c.parting.Go(s.close) }
 
-// known returns a server's cached tool list if it has not expired.
-func (c *Client) known(key [sha256.Size]byte) ([]Tool, bool) {
+// known returns a server's cached tool list if it has not expired: that of the caller, or one for everybody.
+func (c *Client) known(s *Server) ([]Tool, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l, ok := c.lists[key]
-	if !ok || !c.opts.Now().Before(l.expires) {
-		return nil, false
+	for _, key := range [][sha256.Size]byte{s.key, s.public} {
+		if l, ok := c.lists[key]; ok && c.opts.Now().Before(l.expires) {
+			return l.tools, true
+		}
 	}
-	return l.tools, true
+	return nil, false
 }
 
-// learn caches a server's tool list. When the cache is full, it first drops expired lists; if that
-// does not help, the list is not cached.
-func (c *Client) learn(key [sha256.Size]byte, tools []Tool) {
+// learn caches a server's tool list for its lifetime. When the cache is full, it drops expired lists; if that
+// does not help, the one that would stay longest, so that servers with long lifetimes cannot keep the others out.
+func (c *Client) learn(s *Server, tools []Tool, life lifetime) {
+	key := s.key
+	if life.public {
+		key = s.public
+	}
+	if life.ttl <= 0 {
+		return
+	}
 	size := 0
 	for i := range tools {
 		size += tools[i].size()
@@ -264,14 +278,17 @@ func (c *Client) learn(key [sha256.Size]byte, tools []Tool) {
 	if len(c.lists) >= maxLists {
 		maps.DeleteFunc(c.lists, func(_ [sha256.Size]byte, l list) bool { return !now.Before(l.expires) })
 	}
-	if len(c.lists) < maxLists {
-		c.lists[key] = list{tools, now.Add(cacheFor)}
+	if len(c.lists) >= maxLists {
+		latest := func(a, b [sha256.Size]byte) int { return c.lists[b].expires.Compare(c.lists[a].expires) }
+		delete(c.lists, slices.MinFunc(slices.Collect(maps.Keys(c.lists)), latest))
 	}
+	c.lists[key] = list{tools, now.Add(life.ttl)}
 }
 
-// forget removes a server's tool list from the cache.
-func (c *Client) forget(key [sha256.Size]byte) {
+// forget removes a server's tool lists from the cache.
+func (c *Client) forget(s *Server) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.lists, key)
+	delete(c.lists, s.key)
+	delete(c.lists, s.public)
 }

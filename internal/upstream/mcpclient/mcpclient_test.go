@@ -6,7 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync"
@@ -319,6 +322,192 @@ func TestKnownTools(t *testing.T) {
 		t.Error("Call = nil, want a failure")
 	}
 	tools("a", 4)
+}
+
+// later is a script of a server that knows only the version 2026-07-28.
+func later(more script) script {
+	all := script{
+		"initialize": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"Method not found"}}`, id)
+		},
+		"server/discover": func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			reply(w, id, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"fake","version":"1"},"ttlMs":0,"cacheScope":"private"}`)
+		},
+	}
+	maps.Copy(all, more)
+	return all
+}
+
+// A server's hints say for how long its list is cached, and whether callers with other credentials may have it.
+func TestHints(t *testing.T) {
+	t.Parallel()
+	const a, b = "Bearer a", "Bearer b"
+	for _, tt := range []struct {
+		name, hints, more string // of the only or the first page, and of the second
+		after             time.Duration
+		callers           []string // one after the other; after the first, time passes
+		lists             int
+	}{
+		{"private", `"ttlMs":60000,"cacheScope":"private"`, "", 59 * time.Second, []string{a, a, a}, 1},
+		{"private, over", `"ttlMs":60000,"cacheScope":"private"`, "", 61 * time.Second, []string{a, a, a}, 2},
+		{"private, of another", `"ttlMs":60000,"cacheScope":"private"`, "", 0, []string{a, b, a, b}, 2},
+		{"private, of nobody", `"ttlMs":60000,"cacheScope":"private"`, "", 0, []string{"", b}, 2},
+		{"public", `"ttlMs":60000,"cacheScope":"public"`, "", 0, []string{a, b, ""}, 1},
+		{"public, over", `"ttlMs":60000,"cacheScope":"public"`, "", 61 * time.Second, []string{a, b}, 2},
+		{"no scope", `"ttlMs":60000`, "", 0, []string{a, b}, 2},
+		{"an unknown scope", `"ttlMs":60000,"cacheScope":"shared"`, "", 0, []string{a, b}, 2},
+		{"stale", `"ttlMs":0,"cacheScope":"public"`, "", 0, []string{a, a}, 2},
+		{"negative", `"ttlMs":-1,"cacheScope":"public"`, "", 0, []string{a, a}, 2},
+		{"no hint", `"other":1`, "", 0, []string{a, a}, 2},
+		{"for ever", `"ttlMs":99999999999,"cacheScope":"public"`, "", 61 * time.Minute, []string{a, a}, 2},
+		{"the shorter page", `"ttlMs":60000,"cacheScope":"public"`, `"ttlMs":1000,"cacheScope":"public"`, 2 * time.Second, []string{a, a}, 4},
+		{"the private page", `"ttlMs":60000,"cacheScope":"public"`, `"ttlMs":60000,"cacheScope":"private"`, 0, []string{a, b, a}, 4},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			now := time.Now()
+			lists := 0
+			at := serve(t, later(script{"tools/list": func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+				lists++
+				hints, next := tt.hints, ""
+				if tt.more != "" && lists%2 == 1 {
+					next = `,"nextCursor":"2"`
+				} else if tt.more != "" {
+					hints = tt.more
+				}
+				reply(w, id, `{"resultType":"complete","tools":[{"name":"work","inputSchema":{"type":"object"}}],`+hints+next+`}`)
+			}}))
+			c := newClient(t, &mcpclient.Options{Now: func() time.Time { return now }})
+			for i, caller := range tt.callers {
+				if i == 1 {
+					now = now.Add(tt.after)
+				}
+				headers := map[string]string{}
+				if caller != "" {
+					headers["Authorization"] = caller
+				}
+				s := server(t, c, at.URL, headers)
+				if tools, err := s.Tools(t.Context()); err != nil || !strings.HasPrefix(names(tools), "work") {
+					t.Fatalf("Tools = %s, %v, want work", names(tools), err)
+				}
+				s.Close()
+			}
+			if lists != tt.lists {
+				t.Errorf("%d lists were read, want %d", lists, tt.lists)
+			}
+		})
+	}
+}
+
+// A full cache of lists that last takes those that last less.
+func TestFullCache(t *testing.T) {
+	t.Parallel()
+	lists := map[string]int{}
+	at := serve(t, later(script{"tools/list": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+		lists[r.Header.Get("X-Ttl")+r.Header.Get("X-Caller")]++
+		reply(w, id, `{"tools":[{"name":"work","inputSchema":{"type":"object"}}],"ttlMs":`+r.Header.Get("X-Ttl")+`,"cacheScope":"public"}`)
+	}}))
+	c := newClient(t, nil)
+	ask := func(ttl, caller string) {
+		s := server(t, c, at.URL, map[string]string{"X-Ttl": ttl, "X-Caller": caller})
+		defer s.Close()
+		if _, err := s.Tools(t.Context()); err != nil {
+			t.Fatalf("Tools = %v", err)
+		}
+	}
+	for i := range mcpclient.MaxLists {
+		ask("3600000", fmt.Sprint(i))
+	}
+	ask("1800000", "late")
+	ask("1800000", "late")
+	if n := lists["1800000late"]; n != 1 {
+		t.Errorf("the list of a late caller was read %d times, want once", n)
+	}
+}
+
+// Callers who send other headers than credentials share no list, even if it is for everybody: the headers may choose it.
+func TestPublicListsOfOtherHeaders(t *testing.T) {
+	t.Parallel()
+	at := serve(t, later(script{"tools/list": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+		reply(w, id, `{"tools":[{"name":"`+r.Header.Get("X-Team")+`","inputSchema":{"type":"object"}}],"ttlMs":60000,"cacheScope":"public"}`)
+	}}))
+	c := newClient(t, nil)
+	for _, team := range []string{"blue", "red"} {
+		if tools, err := server(t, c, at.URL, map[string]string{"X-Team": team}).Tools(t.Context()); err != nil || names(tools) != team {
+			t.Errorf("Tools of %s = %s, %v", team, names(tools), err)
+		}
+	}
+}
+
+// The order of a server's list does not reach the model.
+func TestOrderOfTools(t *testing.T) {
+	t.Parallel()
+	lists := []string{`{"name":"b"},{"name":"a"},{"name":"c"}`, `{"name":"c"},{"name":"b"},{"name":"a"}`}
+	at := serve(t, script{"tools/list": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+		reply(w, id, `{"tools":[`+strings.ReplaceAll(lists[len(r.Header.Get("X-List"))], "}", `,"inputSchema":{"type":"object"}}`)+`]}`)
+	}})
+	for _, list := range []string{"", "2"} {
+		s := server(t, newClient(t, nil), at.URL, map[string]string{"X-List": list})
+		if tools, err := s.Tools(t.Context()); err != nil || names(tools) != "a b c" {
+			t.Errorf("Tools = %s, %v, want a b c", names(tools), err)
+		}
+	}
+}
+
+// A server that asks for nothing but the same call again gets it, with its state, a few times.
+func TestRequestState(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, interim string
+		again         int // how often the server asks for another call
+		calls         int
+		want          string
+	}{
+		{"none", "", 0, 1, "done"},
+		{"once", `{"resultType":"input_required","requestState":"state %d \"x\""}`, 1, 2, "done"},
+		{"seven times", `{"resultType":"input_required","requestState":"state %d \"x\""}`, 7, 8, "done"},
+		{"always", `{"resultType":"input_required","requestState":"state %d \"x\""}`, 99, 8, "asked 8 times to be called again"},
+		{"with no state", `{"resultType":"input_required","other":%d}`, 1, 1, "more input"},
+		{"with a question", `{"resultType":"input_required","requestState":"state %d \"x\"","inputRequests":{"q":{"method":"elicitation/create","params":{"mode":"form","message":"Who?","requestedSchema":{"type":"object","properties":{}}}}}}`, 1, 1, "more input"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			calls := 0
+			at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				raw, _ := io.ReadAll(r.Body)
+				var call struct {
+					Method string
+					Params struct{ RequestState string }
+				}
+				_ = json.Unmarshal(raw, &call)
+				r.Body = io.NopCloser(bytes.NewReader(raw))
+				later(script{"tools/call": func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+					want := ""
+					if calls > 0 {
+						want = fmt.Sprintf("state %d \"x\"", calls)
+					}
+					if call.Params.RequestState != want {
+						t.Errorf("call %d came with the state %q, want %q", calls+1, call.Params.RequestState, want)
+					}
+					if calls++; calls <= tt.again {
+						reply(w, id, fmt.Sprintf(tt.interim, calls))
+						return
+					}
+					reply(w, id, `{"resultType":"complete","content":[{"type":"text","text":"done"}]}`)
+				}}).ServeHTTP(w, r)
+			}))
+			t.Cleanup(at.Close)
+			got, err := server(t, newClient(t, nil), at.URL, nil).Call(t.Context(), "work", json.RawMessage(`{}`))
+			said := fmt.Sprint(err)
+			if err == nil {
+				said = got.Text
+			}
+			if !strings.Contains(said, tt.want) || calls != tt.calls {
+				t.Errorf("Call = %q after %d calls, want %q after %d", said, calls, tt.want, tt.calls)
+			}
+		})
+	}
 }
 
 func TestResults(t *testing.T) {

@@ -23,6 +23,15 @@ type session struct {
 // every server expects. Trying the later handshake first would cost all of them a round trip.
 const initialized = "2025-11-25"
 
+// hinted is the first protocol version whose lists say for how long they may be cached.
+const hinted = "2026-07-28"
+
+// hints reports whether the session's protocol version is one with such lists.
+func (s *session) hints() bool {
+	agreed := s.InitializeResult()
+	return agreed != nil && agreed.ProtocolVersion >= hinted
+}
+
 // connect makes a session over streamable HTTP, or else over HTTP+SSE.
 func (s *Server) connect(ctx context.Context) (*session, error) {
 	made, err := s.attempt(ctx, func(c *http.Client) mcp.Transport { return s.streamable(c) }, initialized)

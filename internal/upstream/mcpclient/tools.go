@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -34,10 +37,29 @@ const (
 // anyObject is the schema of a tool whose own schema is missing or too large to pass on.
 const anyObject = `{"type":"object","properties":{}}`
 
+// lifetime is for how long a tool list may be cached, and whether for everybody or only for whoever sends the same
+// headers.
+type lifetime struct {
+	ttl    time.Duration
+	public bool
+}
+
+// with returns the lifetime of a list that has one more page: the shorter of the two, and for everybody only if both
+// are. A hint that is missing means that the page is stale at once, and that it is nobody else's; but before the
+// version that has hints, nothing follows from that.
+func (l lifetime) with(page *mcp.ListToolsResult, hints bool) lifetime {
+	ttl := time.Duration(min(max(page.TTLMs, 0), int(maxCacheFor/time.Millisecond))) * time.Millisecond
+	if !hints && page.TTLMs == 0 {
+		ttl = cacheFor
+	}
+	return lifetime{min(l.ttl, ttl), l.public && page.CacheScope == "public"}
+}
+
 // Tools returns the server's tools, from the cache or by reading all pages of the list. A server in
-// this process is asked every time.
+// this process is asked every time. The tools are in the order of their names, whatever the order of the server's list:
+// what a model is offered must not change within a conversation, or prompt caches miss and signed thinking is refused.
 func (s *Server) Tools(ctx context.Context) ([]Tool, error) {
-	if tools, ok := s.client.known(s.key); ok && s.local == nil {
+	if tools, ok := s.client.known(s); ok && s.local == nil {
 		return tools, nil
 	}
 	ctx, cancel := within(ctx, s.client.opts.DiscoveryTimeout)
@@ -54,7 +76,18 @@ func (s *Server) Tools(ctx context.Context) ([]Tool, error) {
 	}
 	s.listing.Store(lists)
 	defer s.listing.Store(nil)
-	var tools []Tool
+	tools, life, err := s.pages(ctx, session)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(tools, func(a, b Tool) int { return strings.Compare(a.Name, b.Name) })
+	s.client.learn(s, tools, life)
+	return tools, nil
+}
+
+// pages reads all pages of the server's list.
+func (s *Server) pages(ctx context.Context, session *session) (tools []Tool, life lifetime, err error) {
+	life = lifetime{maxCacheFor, true}
 	params := &mcp.ListToolsParams{}
 	for range maxPages {
 		page, err := session.ListTools(ctx, params)
@@ -64,23 +97,23 @@ func (s *Server) Tools(ctx context.Context) ([]Tool, error) {
 				session.wire.owe()
 			}
 			s.drop(session)
-			return nil, session.wire.explain(ctx, err)
+			return nil, life, session.wire.explain(ctx, err)
 		}
+		life = life.with(page, session.hints())
 		for _, t := range page.Tools {
 			if t.Name != "" && len(t.Name) <= maxToolName {
 				tools = append(tools, newTool(t))
 			}
 		}
 		if len(tools) > maxTools {
-			return nil, fail(fmt.Sprintf("it lists more than %d tools", maxTools), nil)
+			return nil, life, fail(fmt.Sprintf("it lists more than %d tools", maxTools), nil)
 		}
 		if page.NextCursor == "" {
-			s.client.learn(s.key, tools)
-			return tools, nil
+			return tools, life, nil
 		}
 		params = &mcp.ListToolsParams{Cursor: page.NextCursor}
 	}
-	return nil, fail(fmt.Sprintf("its list of tools does not end after %d pages", maxPages), nil)
+	return nil, life, fail(fmt.Sprintf("its list of tools does not end after %d pages", maxPages), nil)
 }
 
 // newTool converts a tool to the form in which models see it.
@@ -115,23 +148,39 @@ func (s *Server) Call(ctx context.Context, tool string, arguments json.RawMessag
 	if err != nil {
 		return nil, err
 	}
-	answer, err := session.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: arguments})
-	if err != nil {
-		switch {
-		// The call may still run on the server. It is told that the call is canceled, and the
-		// session stays usable.
-		case ctx.Err() != nil:
-			session.wire.owe()
-		// The exchange itself failed, not the tool. The session cannot be trusted any more.
-		case spoken(err) == nil:
-			s.drop(session)
+	params := &mcp.CallToolParams{Name: tool, Arguments: arguments}
+	for range maxRetries {
+		answer, err := session.CallTool(ctx, params)
+		if err != nil {
+			return nil, s.brokenCall(ctx, session, err)
 		}
-		s.client.forget(s.key) // the tool may no longer exist
-		return nil, session.wire.explain(ctx, err)
+		if !answer.NeedsInput() {
+			return newResult(answer), nil
+		}
+		// Nobody is there to answer: elicitation is not offered.
+		if len(answer.InputRequests) > 0 || answer.RequestState == "" {
+			return nil, fail("it asks for more input, which cannot be provided here", nil)
+		}
+		// The server only wants to be called again, with what it gave us to keep for it.
+		params = &mcp.CallToolParams{Name: tool, Arguments: arguments, RequestState: answer.RequestState}
 	}
-	// Nobody is there to answer: elicitation is not offered.
-	if answer.NeedsInput() {
-		return nil, fail("it asks for more input, which cannot be provided here", nil)
+	return nil, fail(fmt.Sprintf("it asked %d times to be called again", maxRetries), nil)
+}
+
+// maxRetries is how often a server may ask for the same call again.
+const maxRetries = 8
+
+// brokenCall does what follows from the failure of a call, and returns it in words.
+func (s *Server) brokenCall(ctx context.Context, session *session, err error) error {
+	switch {
+	// The call may still run on the server. It is told that the call is canceled, and the
+	// session stays usable.
+	case ctx.Err() != nil:
+		session.wire.owe()
+	// The exchange itself failed, not the tool. The session cannot be trusted any more.
+	case spoken(err) == nil:
+		s.drop(session)
 	}
-	return newResult(answer), nil
+	s.client.forget(s) // the tool may no longer exist
+	return session.wire.explain(ctx, err)
 }

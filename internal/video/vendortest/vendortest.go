@@ -28,6 +28,8 @@ type Wire struct {
 	// Prefix is what all paths begin with. Begin, Look, File and Drop are the method and path of
 	// each operation. Drop is empty for a vendor that cannot drop a job.
 	Prefix, Begin, Look, File, Drop string
+	// Others are further operations, with their replies. May be nil.
+	Others map[string]string
 	// Check returns what is wrong with a request that submits Task. Credential does so for the
 	// credentials of any request.
 	Check      func(r *http.Request, body []byte) error
@@ -77,6 +79,9 @@ func start(t *testing.T, w *Wire) *fake {
 	mux.HandleFunc(at(w.Begin, w.Prefix), f.begin)
 	mux.HandleFunc(at(w.Look, w.Prefix), f.look)
 	mux.HandleFunc(at(w.File, w.Prefix), f.file)
+	for operation, reply := range w.Others {
+		mux.HandleFunc(at(operation, w.Prefix), func(rw http.ResponseWriter, _ *http.Request) { io.WriteString(rw, reply) })
+	}
 	if w.Drop != "" {
 		mux.HandleFunc(at(w.Drop, w.Prefix), func(http.ResponseWriter, *http.Request) { f.drops.Add(1) })
 	}
