@@ -182,6 +182,25 @@ func TestChangedHistory(t *testing.T) {
 	}
 }
 
+// A conversation may begin with instructions alone, or with a reply that nobody asked for.
+func TestBeginnings(t *testing.T) {
+	t.Parallel()
+	c := newTalk(t, "claude-opus-5-5", "", true)
+	c.ask()
+	for i := range 2 {
+		if got := c.ask(user("And?")); len(got) != 1 || got[0].Refused != "" || got[0].Dropped != 0 || got[0].Thoughts != i+1 {
+			t.Errorf("instructions alone, question %d: %+v, want %d blocks of thinking", i, got, i+1)
+		}
+	}
+	c = newTalk(t, "claude-opus-5-5", "", true)
+	c.messages = append(c.messages, `{"role":"assistant","content":"Hello!"}`)
+	for i := range 3 {
+		if got := c.ask(user("And?")); len(got) != 1 || got[0].Refused != "" || got[0].Dropped != 0 || got[0].Thoughts != i {
+			t.Errorf("a greeting, question %d: %+v, want %d blocks of thinking", i, got, i)
+		}
+	}
+}
+
 // A turn that called tools is found again by their ids. If something before it has changed, it is left out, and the caller
 // learns that. So are the turns after it. The results of the exchange in progress are answered all the same.
 func TestChangedBeforeCalls(t *testing.T) {
@@ -194,8 +213,8 @@ func TestChangedBeforeCalls(t *testing.T) {
 	for i, want := range [][]int{{0, 2}, {3, 5}} { // what was left out once stays away
 		var got []int
 		for _, r := range c.ask(user("Please look")) {
-			if got = append(got, r.Thoughts); r.Refused != "" {
-				t.Errorf("question %d: %s", i, r.Refused)
+			if got = append(got, r.Thoughts); r.Refused != "" || r.Dropped > 0 {
+				t.Errorf("question %d: %+v, want nothing refused or dropped by the vendor", i, r)
 			}
 		}
 		if !slices.Equal(got, want) || slices.Contains(c.dropped, "thinking") != (i == 0) {
@@ -232,6 +251,31 @@ func TestLostTurn(t *testing.T) {
 	again.Restore(&c.memories)
 	if got := c.ask(user("A third one")); len(got) != 1 || got[0].Refused != "" || got[0].Dropped != 0 || got[0].Thoughts != 1 {
 		t.Errorf("after a failure of the memory: %+v, want the last thinking alone", got)
+	}
+}
+
+// Two conversations that begin alike share what is kept of it: the later one has replaced that of the earlier. Neither is
+// refused, and each goes on with what is its own.
+func TestAlike(t *testing.T) {
+	t.Parallel()
+	first := newTalk(t, "claude-opus-5-5", "", true)
+	second := newTalk(t, "claude-opus-5-5", "", true)
+	second.claude, second.adapter = first.claude, first.adapter
+	for i := range 2 {
+		first.ask(user(fmt.Sprint("Question ", i)))
+	}
+	second.memories = first.memories
+	second.ask(user("Question 0"))
+	first.memories = second.memories
+	for i, want := range []int{1, 2} {
+		got := first.ask(user(fmt.Sprint("Its own, ", i)))
+		if len(got) != 1 || got[0].Refused != "" || got[0].Dropped != 0 || got[0].Thoughts != want {
+			t.Errorf("the first, question %d: %+v, want %d blocks of thinking", i, got, want)
+		}
+	}
+	second.memories = first.memories
+	if got := second.ask(user("Something else")); len(got) != 1 || got[0].Refused != "" || got[0].Dropped != 0 || got[0].Thoughts != 1 {
+		t.Errorf("the second: %+v, want its block of thinking", got)
 	}
 }
 
@@ -319,11 +363,11 @@ func TestRefusedThinking(t *testing.T) {
 		if len(got) == 0 || got[len(got)-1].Thoughts != 0 || !slices.Contains(c.dropped, "thinking") {
 			t.Errorf("%s: %+v, dropped %q, want an answer without thinking", name, got, c.dropped)
 		}
-		if betas != nil && (len(got) != 2 || got[0].Refused == "") {
-			t.Errorf("%s: %d requests, want a second one after a refusal", name, len(got))
+		if refused := len(got) == 2 && got[0].Refused != ""; refused != (betas != nil) || !refused && got[0].Dropped != 1 {
+			t.Errorf("%s: %+v, want a refusal and a second request, or the block dropped", name, got)
 		}
-		if got = c.ask(user("A third")); betas == nil && (len(got) != 1 || got[0].Refused != "") {
-			t.Errorf("%s: then %+v, want it taken", name, got)
+		if got = c.ask(user("A third")); betas == nil && (len(got) != 1 || got[0].Dropped != 0 || got[0].Thoughts != 1) {
+			t.Errorf("%s: then %+v, want what was thought since", name, got)
 		}
 	}
 }

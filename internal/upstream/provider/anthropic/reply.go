@@ -120,6 +120,12 @@ type wireUsage struct {
 		Thinking int `json:"thinking_tokens"`
 	} `json:"output_tokens_details"`
 	Tier any `json:"service_tier"` // a string
+	// Served are the calls of tools that the vendor has run, by what they cost.
+	Served struct {
+		Searches int `json:"web_search_requests"`
+		Fetches  int `json:"web_fetch_requests"`
+		Runs     int `json:"code_execution_requests"`
+	} `json:"server_tool_use"`
 }
 
 // decode reads one event of a stream. The events come in this order: message_start; for each block
@@ -227,8 +233,11 @@ func (s *stream) start(at int, w *wireBlock) {
 	}
 }
 
-// VendorCalls implements provider.Serviced.
-func (s *stream) VendorCalls() int { return s.served }
+// VendorCalls implements provider.Serviced. The figures may count calls of which the reply shows nothing.
+func (s *stream) VendorCalls() int {
+	u := &s.usage.Served
+	return max(s.served, provider.ClampTokens(u.Searches)+provider.ClampTokens(u.Fetches)+provider.ClampTokens(u.Runs))
+}
 
 // MessageID implements provider.Held.
 func (s *stream) MessageID() string { return s.id }

@@ -83,6 +83,25 @@ func TestCacheWrites(t *testing.T) {
 	}
 }
 
+// Calls of tools that the vendor has run count by what the reply shows or by its figures, whichever is more.
+func TestVendorCalls(t *testing.T) {
+	t.Parallel()
+	const search = `{"type":"server_tool_use","id":"s","name":"web_search","input":{}},`
+	for body, want := range map[string]int{
+		`"content":[` + search + search + `{"type":"text","text":"Hi"}],"usage":{"output_tokens":2}`:                                                                                       2,
+		`"content":[` + search + `{"type":"text","text":"Hi"}],"usage":{"output_tokens":2,"server_tool_use":{"web_search_requests":2,"web_fetch_requests":1,"code_execution_requests":1}}`: 4,
+		`"content":[{"type":"text","text":"Hi"}],"usage":{"output_tokens":2,"server_tool_use":{"web_search_requests":-5}}`:                                                                 0,
+		`"content":[{"type":"text","text":"Hi"}],"usage":{"output_tokens":2,"server_tool_use":null}`:                                                                                       0,
+	} {
+		in := open(t, wire{`{"type":"message","stop_reason":"end_turn",` + body + `}`, "application/json"})
+		got := providertest.Collect(t, in)
+		if n := in.(provider.Serviced).VendorCalls(); n != want || got.Err != nil {
+			t.Errorf("VendorCalls(%s) = %d, %v, want %d", body, n, got.Err, want)
+		}
+		in.Close()
+	}
+}
+
 // TestKeyStaysSecret has every kind of failure repeat our key.
 func TestKeyStaysSecret(t *testing.T) {
 	t.Parallel()

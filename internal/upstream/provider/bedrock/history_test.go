@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -149,50 +150,95 @@ func answered(r *httptest.ResponseRecorder, stream bool) (*http.Response, error)
 	return reply(http.StatusOK, providertest.Encode(object{"output": object{"message": object{"role": "assistant", "content": content}}, "stopReason": w.Stop, "usage": usage}))
 }
 
+// talk is a conversation over Converse with the strict Claude.
+type talk struct {
+	t        *testing.T
+	vendor   *providertest.Claude
+	adapter  *bedrock.Adapter
+	memories providertest.Memories
+	model    string
+	stream   bool
+	messages string
+	dropped  []string // by the last request
+}
+
+func newTalk(t *testing.T, model string, stream bool) *talk {
+	t.Helper()
+	c := &talk{t: t, vendor: &providertest.Claude{}, model: model, stream: stream, messages: `{"role":"system","content":"Be brief."}`}
+	var err error
+	if c.adapter, err = bedrock.New("us-east-1", keys, &bedrock.Options{Transport: converse{c.vendor}}); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// turn sends the conversation with more members, adds the reply and the results of its calls, and returns how many there
+// were and what became of the request.
+func (c *talk) turn(more string) (calls int, r providertest.ClaudeRequest) {
+	c.t.Helper()
+	req, err := chat.Parse(fmt.Appendf(nil, `{"model":"m","stream":%t,"messages":[%s]%s}`, c.stream, c.messages, more))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	call := &provider.Call{Request: req, Upstream: c.model, Thinks: true, Memory: c.memories.Memory()}
+	in, err := c.adapter.Open(c.t.Context(), call)
+	if err != nil {
+		c.t.Fatalf("%s, stream %t, %s: %v", c.model, c.stream, more, err)
+	}
+	got := providertest.Collect(c.t, in)
+	in.Close()
+	c.messages += "," + said(got)
+	c.dropped = call.Dropped
+	all := c.vendor.Requests()
+	return len(got.Calls), all[len(all)-1]
+}
+
+const lookTool = `,"tools":[{"type":"function","function":{"name":"look","parameters":{"type":"object"}}}]`
+
 // All thinking of a conversation goes back over Converse, too, with tools and without, also if a call may use none.
 func TestFiveTurns(t *testing.T) {
 	t.Parallel()
-	const tools = `,"tools":[{"type":"function","function":{"name":"look","parameters":{"type":"object"}}}]`
 	for _, model := range []string{"claude-opus-4-6", "claude-opus-5-5", "claude-haiku-5-5"} {
 		for _, stream := range []bool{true, false} {
-			for _, more := range []string{"", tools} {
-				vendor := &providertest.Claude{}
-				a, err := bedrock.New("us-east-1", keys, &bedrock.Options{Transport: converse{vendor}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				var memories providertest.Memories
-				messages, turns := `{"role":"system","content":"Be brief."}`, 0
+			for more, want := range map[string]int{"": 5, lookTool: 9} {
+				c, turns := newTalk(t, model, stream), 0
 				for i := range 5 {
-					messages += fmt.Sprintf(`,{"role":"user","content":"Please look, %d"}`, i)
-					for calls := []chat.ToolCall{{}}; len(calls) > 0; turns++ {
-						last := more
-						if more != "" && i == 3 {
-							last += `,"tool_choice":"none"`
-						}
-						req, err := chat.Parse(fmt.Appendf(nil, `{"model":"m","stream":%t,"messages":[%s]%s}`, stream, messages, last))
-						if err != nil {
-							t.Fatal(err)
-						}
-						call := &provider.Call{Request: req, Upstream: model, Thinks: true, Memory: memories.Memory()}
-						in, err := a.Open(t.Context(), call)
-						if err != nil {
-							t.Fatalf("%s, stream %t, %s, turn %d: %v", model, stream, more, turns, err)
-						}
-						got := providertest.Collect(t, in)
-						in.Close()
-						calls = got.Calls
-						messages += "," + said(got)
-						if r := vendor.Requests(); len(r) != 1 || r[0].Dropped > 0 || r[0].Thoughts < turns || len(call.Dropped) > 0 {
-							t.Errorf("%s, stream %t, %s, turn %d: %+v, dropped %q, want all thinking", model, stream, more, turns, r, call.Dropped)
+					c.messages += fmt.Sprintf(`,{"role":"user","content":"Please look, %d"}`, i)
+					choice := ""
+					if more != "" && i == 3 {
+						choice = `,"tool_choice":"none"`
+					}
+					for calls := 1; calls > 0; turns++ {
+						var r providertest.ClaudeRequest
+						if calls, r = c.turn(more + choice); r.Dropped > 0 || r.Thoughts < turns || len(c.dropped) > 0 {
+							t.Errorf("%s, stream %t, %s, turn %d: %+v, dropped %q, want all thinking", model, stream, more, turns, r, c.dropped)
 						}
 					}
 				}
-				if want := map[string]int{"": 5, tools: 9}[more]; turns != want {
+				if turns != want {
 					t.Errorf("%s, stream %t, %s: %d turns, want %d", model, stream, more, turns, want)
 				}
 			}
 		}
+	}
+}
+
+// Converse knows no system messages between the others. A later one changes what stands before all thinking, which is then
+// left out as a whole, and named.
+func TestLateInstruction(t *testing.T) {
+	t.Parallel()
+	c := newTalk(t, "claude-opus-5-5", true)
+	c.messages += `,{"role":"user","content":"Please look"}`
+	for calls := 1; calls > 0; {
+		calls, _ = c.turn(lookTool)
+	}
+	c.messages += `,{"role":"system","content":"Be kind."},{"role":"user","content":"And now?"}`
+	for i, want := range []int{0, 1} {
+		_, r := c.turn(lookTool)
+		if r.Refused != "" || r.Dropped != 0 || r.Thoughts != want || slices.Contains(c.dropped, "thinking") != (i == 0) {
+			t.Errorf("request %d after the instruction: %+v, dropped %q, want %d blocks of thinking", i, r, c.dropped, want)
+		}
+		c.messages += `,{"role":"user","content":"And then?"}`
 	}
 }
 

@@ -15,8 +15,9 @@ import (
 //
 // Newer models check what comes back (Model.Binds): the tools, the system prompt and all messages before a block must be
 // what they were when it was made, and the blocks before it must be the last ones of those that were there then, without a
-// gap. So a turn records a digest of what stood before it, its rank among the turns with thinking, and from which rank on
-// their thinking stood before it. The vendor compares what we have written. That follows from what the caller sent, so
+// gap. So a turn records a digest of what stood before it, its rank among the turns with thinking, from which rank on
+// their thinking stood before it, and which thinking was the last before it: two conversations that begin alike share what
+// is kept. The vendor compares what we have written. That follows from what the caller sent, so
 // the caller's words are compared here.
 
 // digest is a hash of a conversation up to some message. It includes the tools.
@@ -104,6 +105,7 @@ type Place struct {
 	// rank is the number of the reply among the turns with thinking, and from the number of the first of them whose
 	// thinking went along.
 	rank, from int
+	link       string // names the thinking of the turn before; see Turn.name
 	key        string // of the upstream; see Conversation.Key
 }
 
@@ -169,18 +171,19 @@ func (c *Conversation[B]) recall(ctx context.Context, call *provider.Call) {
 func (c *Conversation[B]) choose(call *provider.Call) {
 	h := &c.past
 	next, least := 0, 0 // the rank that the turn before must have, and the lowest that may go along; 0: any
+	link := ""          // the name that the thinking of the turn before must have
 	for i := len(h.turns) - 1; i >= 0 && !c.Bare; i-- {
 		p := &h.turns[i]
 		switch t := p.turn; {
 		case t == nil:
 		case c.Model.Binds && t.Before != p.before.short() || c.Model.Account && t.Key != c.Key:
 			call.Omit("thinking")
-		case next == 0, t.Rank == next && t.Rank >= least:
+		case next == 0, t.Rank == next && t.name() == link:
 			if p.used = true; next == 0 {
-				h.place.rank = t.Rank + 1
+				h.place.rank, h.place.link = t.Rank+1, t.name()
 			}
 			h.place.from = t.Rank
-			next, least = t.Rank-1, max(least, t.From)
+			next, least, link = t.Rank-1, max(least, t.From), t.Link
 			if next < max(least, 1) {
 				return
 			}

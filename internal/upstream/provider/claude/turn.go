@@ -3,6 +3,7 @@ package claude
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"slices"
 
@@ -25,6 +26,16 @@ type Turn struct {
 	Key    string `json:"key,omitempty"`    // stands for the key of the upstream
 	Rank   int    `json:"rank,omitempty"`
 	From   int    `json:"from,omitempty"`
+	Link   string `json:"link,omitempty"` // names the thinking of the turn before it; see name
+}
+
+// name returns a hash of the thinking of a turn.
+func (t *Turn) name() string {
+	h := sha256.New()
+	for _, b := range t.Blocks {
+		_, _ = h.Write(b.State)
+	}
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:9])
 }
 
 // TurnBlock is one block of a turn: exactly one of its fields is set.
@@ -53,7 +64,7 @@ func (t *Turn) Keep(ctx context.Context, call *provider.Call, p Place, text [sha
 	}
 	keep := call.Memory.Keep
 	if p.all {
-		keep, t.Before, t.Key, t.Rank, t.From = call.Memory.KeepLong, p.before.short(), p.key, p.rank, p.from
+		keep, t.Before, t.Key, t.Rank, t.From, t.Link = call.Memory.KeepLong, p.before.short(), p.key, p.rank, p.from, p.link
 	}
 	state, err := json.Marshal(t)
 	if err != nil {

@@ -25,6 +25,7 @@ import (
 type Claude struct {
 	mu       sync.Mutex
 	requests []ClaudeRequest
+	made     int // blocks of thinking so far
 	// Unbound is whether the account is an old one, which is not held to what came before a block unless the request
 	// asks for it.
 	Unbound bool
@@ -89,6 +90,7 @@ type signature struct {
 	Key, Model   string
 	Text, Prefix string   // hashes
 	Before       []string // the hashes of the blocks of thinking before it
+	Number       int      // no two blocks are the same
 }
 
 // claudeRules are the rules about models that the fake knows.
@@ -316,8 +318,11 @@ func signedBy(k claudeBlock) (*signature, bool) {
 }
 
 // sign returns a signature.
-func sign(b *claudeBody, key, text, prefix string, before []string) string {
-	return base64.StdEncoding.EncodeToString([]byte(Encode(&signature{Key: key, Model: b.Model, Text: hashOf(text), Prefix: prefix, Before: before})))
+func (c *Claude) sign(b *claudeBody, key, text, prefix string, before []string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.made++
+	return base64.StdEncoding.EncodeToString([]byte(Encode(&signature{Key: key, Model: b.Model, Text: hashOf(text), Prefix: prefix, Before: before, Number: c.made})))
 }
 
 // hashOf returns a hash of a JSON value, whatever the order of its members is.
@@ -359,7 +364,7 @@ func plainBlocks(blocks []claudeBlock) []claudeBlock {
 
 // reply answers a request.
 func (c *Claude) reply(w http.ResponseWriter, b *claudeBody, key string, sent, dropped []string) {
-	content, stop := b.answer(key, sent)
+	content, stop := c.answer(b, key, sent)
 	message := claudeBlock{"id": "msg_1", "type": "message", "role": "assistant", "model": b.Model, "stop_reason": stop, "stop_sequence": nil, "content": content}
 	message["usage"] = claudeBlock{"input_tokens": 20, "output_tokens": 10, "output_tokens_details": claudeBlock{"thinking_tokens": 4}, "service_tier": "standard"}
 	transformations := []any{}
@@ -419,7 +424,7 @@ func streamBlock(event func(string, claudeBlock), i int, k claudeBlock) {
 
 // answer returns the blocks of a reply and its stop reason. A reply that calls a tool thinks twice, the second time
 // hidden, between a text and the call.
-func (b *claudeBody) answer(key string, sent []string) (content []claudeBlock, stop string) {
+func (c *Claude) answer(b *claudeBody, key string, sent []string) (content []claudeBlock, stop string) {
 	n := len(b.Messages)
 	last := Encode(b.Messages[n-1].Content)
 	if b.Messages[n-1].Role == "system" {
@@ -435,7 +440,7 @@ func (b *claudeBody) answer(key string, sent []string) (content []claudeBlock, s
 		if hidden {
 			text = ""
 		}
-		k := claudeBlock{"type": "thinking", "thinking": text, "signature": sign(b, key, text, whole.prefix(n, len(content)), sent)}
+		k := claudeBlock{"type": "thinking", "thinking": text, "signature": c.sign(b, key, text, whole.prefix(n, len(content)), sent)}
 		if hidden {
 			k = claudeBlock{"type": "redacted_thinking", "data": k["signature"]}
 		}
