@@ -83,9 +83,9 @@ func New(baseURL string, opts *Options) (*Adapter, error) {
 // its own; without one, the paths and the name of the bound are those of OpenAI.
 func (a *Adapter) address(base *url.URL, version string) {
 	if a.preset.deployments {
-		base = base.JoinPath("openai")
+		base = below(base, "/openai") // JoinPath makes a relative path of none, which no server takes
 		if version == "" {
-			base = base.JoinPath("v1")
+			base = below(base, "/v1")
 			a.preset.deployments, a.preset.limit = false, maxCompletionTokens
 		} else {
 			base.RawQuery = url.Values{"api-version": {version}}.Encode()
