@@ -59,15 +59,15 @@ func (f *foundry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			`data: {"type":"response.output_item.added","output_index":0,"item":{"id":"fc_1","type":"function_call","status":"in_progress","call_id":"call_1","name":"f","arguments":""}}`+"\n\n"+
 			`data: {"type":"response.function_call_arguments.delta","output_index":0,"item_id":"fc_1","delta":"{}"}`+"\n\n"+
 			`data: {"type":"response.output_item.done","output_index":0,"item":{"id":"fc_1","type":"function_call","status":"completed","call_id":"call_1","name":"f","arguments":"{}"}}`+"\n\n"+
-			`data: {"type":"response.completed","response":`+called+`}`+"\n\n")
+			`data: {"type":"response.completed","response":`+calledResponse+`}`+"\n\n")
 	case api == "responses":
-		_, _ = io.WriteString(w, called)
+		_, _ = io.WriteString(w, calledResponse)
 	default:
 		http.Error(w, `{"error":{"message":"Resource not found","code":"404"}}`, http.StatusNotFound)
 	}
 }
 
-const called = `{"id":"resp_up","object":"response","created_at":1,"status":"completed","model":"x","output":[{"id":"fc_1","type":"function_call","status":"completed","call_id":"call_1","name":"f","arguments":"{}"}],` +
+const calledResponse = `{"id":"resp_up","object":"response","created_at":1,"status":"completed","model":"x","output":[{"id":"fc_1","type":"function_call","status":"completed","call_id":"call_1","name":"f","arguments":"{}"}],` +
 	`"usage":{"input_tokens":40,"input_tokens_details":{"cached_tokens":10,"cache_write_tokens":25},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":3},"total_tokens":45}}`
 
 // atFoundry returns the configuration of a site with the models of a foundry.

@@ -18,14 +18,18 @@ const (
 )
 
 // Drop adds the named fields to Dropped, except those that the caller did not send and those that ask for
-// nothing, such as false or null.
+// nothing, such as false or null. Of some fields, 0 is a wish like any other.
 func (c *Call) Drop(names ...string) {
 	for _, name := range names {
-		if chat.Asks(c.Request.Member(name)) {
+		value := c.Request.Member(name)
+		if chat.Asks(value) || string(value) == "0" && slices.Contains(zeros, name) {
 			c.Omit(name)
 		}
 	}
 }
+
+// zeros are the fields whose default is not 0.
+var zeros = []string{"temperature", "top_p", "seed"}
 
 // DropUnread drops every field that the reference does not list, except for those that the adapter has passed on, and what
 // only chat completions have in messages. Only upstreams of OpenAI's dialect get the others.

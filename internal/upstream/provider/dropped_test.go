@@ -58,6 +58,11 @@ func TestDropped(t *testing.T) {
 	if call.DropUnread(); len(call.Dropped) != MaxDropped {
 		t.Errorf("DropUnread of 100 fields notes %d, want %d", len(call.Dropped), MaxDropped)
 	}
+	// Zero is a wish where it is not the default.
+	call = callWith(t, `,"temperature":0,"top_p":0,"seed":0,"presence_penalty":0`)
+	if call.Drop("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty"); strings.Join(call.Dropped, ", ") != "temperature, top_p, seed" {
+		t.Errorf("Drop of zeros notes %q, want temperature, top_p and seed", call.Dropped)
+	}
 	for effort, want := range map[string]int{"high": 1, "none": 0} {
 		call := callWith(t, `,"reasoning_effort":"`+effort+`"`)
 		if call.DropEffort(); len(call.Dropped) != want {
