@@ -490,7 +490,8 @@ func (c *cell) fails(name string, status int) error {
 		}
 	}
 	switch {
-	case name == "long" && c.door != "messages" && s.fault["code"] != "context_length_exceeded":
+	case name == "long" && c.door == "responses" && s.fault["code"] != "context_length_exceeded",
+		name == "long" && c.door == "chat" && obj(s.fault["details"])["error_code"] != "context_length_exceeded":
 		return wrongSaid(&s, "code context_length_exceeded")
 	case name == "invalid" && c.door == c.column.door && strings.Contains(message, "provider"):
 		return wrongSaid(&s, "the vendor's own words")

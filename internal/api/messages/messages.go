@@ -37,12 +37,14 @@ type Request struct {
 	// Chat is the same request as a chat completion.
 	Chat *chat.Request
 
-	origins []origin          // where the messages of Chat come from
-	tools   []toolOrigin      // where the tools of Chat come from
-	unread  []string          // what a chat completion cannot say and does without
-	newer   *fault.Fault      // what versions since 2026-10-21 refuse; nil: nothing
-	threads bool              // the upstream holds the conversation, and knows it by its own ids
-	names   map[string]string // the caller's names of tools by the shorter ones in Chat; nil if none is shorter
+	origins []origin     // where the messages of Chat come from
+	tools   []toolOrigin // where the tools of Chat come from
+	unread  []string     // what a chat completion cannot say and does without
+	// byEffort says that the effort of Chat is that of output_config, and not what thinking became.
+	byEffort bool
+	newer    *fault.Fault      // what versions since 2026-10-21 refuse; nil: nothing
+	threads  bool              // the upstream holds the conversation, and knows it by its own ids
+	names    map[string]string // the caller's names of tools by the shorter ones in Chat; nil if none is shorter
 }
 
 // InputTokens returns about how many tokens the prompt has, at no cost. A stream begins with it; the upstream's figure

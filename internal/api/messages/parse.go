@@ -144,6 +144,7 @@ func (p *parser) request(body chat.Value) {
 	if thinking.Null() && effortOf(config) != "" {
 		p.effort(effortOf(config))
 	}
+	p.req.byEffort = effortOf(config) != "" && !thinking.Member("type").Is("disabled")
 	p.at("metadata", func() { p.metadata(body.Member("metadata")) })
 	p.config(config, body.Member("output_format"))
 	if p.caches > 0 {
@@ -442,12 +443,17 @@ func (p *parser) thinking(v, maxTokens chat.Value, effort string, tools bool) {
 		return
 	}
 	kind := p.word(v.Member("type"))
-	p.leaveGiven(v, "display", "thinking.display")
+	if !v.Member("display").Is("summarized") { // which is what other dialects have
+		p.leaveGiven(v, "display", "thinking.display")
+	}
 	p.leaveGiven(v, "block_binding", "thinking.block_binding")
 	switch kind {
 	case "", "disabled", "between_tools":
 		if effort != "" { // it is about all that the model writes; other dialects know only that of thinking
 			p.req.Leave("output_config.effort")
+		}
+		if kind == "disabled" {
+			p.effort("none")
 		}
 	case "adaptive":
 		if effort == "" {

@@ -74,6 +74,9 @@ func (w *Writer) Dropped(names []string, quoted bool) []string {
 		out = append(out, w.req.unread...)
 	}
 	for _, name := range names {
+		if name == "reasoning_effort" && w.req.byEffort {
+			name = "output_config.effort"
+		}
 		name = strings.Replace(cmp.Or(fieldNames[name], name), "tools[].function.", "tools[].", 1)
 		if len(out) < provider.MaxDropped && !slices.Contains(out, name) {
 			out = append(out, name)

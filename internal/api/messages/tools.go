@@ -82,7 +82,9 @@ func (t *toolList) tool(i int, v chat.Value) {
 		kind = k.Text()
 	}
 	t.cache(v)
-	t.leaveGiven(v, "input_examples", "tools[].input_examples")
+	for _, name := range []string{"input_examples", "defer_loading", "eager_input_streaming"} { // all tools go along, and as one chunk
+		t.leaveGiven(v, name, "tools[]."+name)
+	}
 	if strings.HasPrefix(kind, toolSearch) { // where the vendor does not search, the model gets all tools
 		t.runs = true
 		t.req.leave("tools." + toolSearch)

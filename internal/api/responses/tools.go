@@ -167,7 +167,9 @@ func (p *parser) toolName(entry chat.Value, at scope) string {
 			p.bad(v, "", "may hold only letters, digits, underscores, hyphens and dots; got %s", describe(v))
 		}
 	}
-	if at.index >= 0 && p.offered().find(at.namespace, name) >= 0 {
+	// An item may bring a tool again: what a search has found is among the tools of the request, too.
+	list := p.offered()
+	if i := list.find(at.namespace, name); i >= 0 && at.index >= 0 && list.tools[i].index >= 0 {
 		p.bad(v, "", "must differ from the names of the other tools; two are %s", describe(v))
 	}
 	return name

@@ -86,6 +86,15 @@ func (c *Call) DropEffort() {
 // dropped; empty if the caller gives none. has is what the adapter knows of the model, nil if that is nothing. What the
 // catalog says of the model goes before it.
 func (c *Call) Effort(has []chat.Effort) chat.Effort {
+	nearest := c.Nearest(has)
+	if nearest != c.Request.ReasoningEffort {
+		c.Drop("reasoning_effort")
+	}
+	return nearest
+}
+
+// Nearest is Effort without the note.
+func (c *Call) Nearest(has []chat.Effort) chat.Effort {
 	asked := c.Request.ReasoningEffort
 	if asked == "" {
 		return ""
@@ -93,11 +102,7 @@ func (c *Call) Effort(has []chat.Effort) chat.Effort {
 	if c.Efforts != nil {
 		has = c.Efforts
 	}
-	nearest := asked.Nearest(has)
-	if nearest != asked {
-		c.Drop("reasoning_effort")
-	}
-	return nearest
+	return asked.Nearest(has)
 }
 
 // IsFieldName reports whether a name that a caller chose may be in a header.

@@ -76,14 +76,10 @@ func (a *Adapter) newer(call *provider.Call) bool {
 
 // effort returns the effort that the upstream is going to be asked for; see provider.Call.Effort.
 func (a *Adapter) effort(call *provider.Call, f *family) chat.Effort {
-	asked := call.Request.ReasoningEffort
-	switch {
-	case !call.Thinks || asked == "":
+	if !call.Thinks {
 		return ""
-	case call.Efforts != nil:
-		return asked.Nearest(call.Efforts)
 	}
-	return asked.Nearest(f.efforts)
+	return call.Nearest(f.efforts)
 }
 
 // known returns the name by which Ways knows the model of a call: models of the same name at other addresses may differ.

@@ -31,6 +31,7 @@ func (a *Adapter) openResponses(ctx context.Context, call *provider.Call) (provi
 		for _, name := range dropped {
 			call.Omit(name)
 		}
+		body = withEffort(call, body, a.preset.effortsOf(call.Upstream))
 		s.Words, call.Quoted = &provider.Words{}, true
 	} else {
 		w := responseWriter{call: call, req: call.Request, preset: &a.preset}
@@ -43,6 +44,28 @@ func (a *Adapter) openResponses(ctx context.Context, call *provider.Call) (provi
 		return nil, err
 	}
 	return s, nil
+}
+
+// withEffort returns a body in the caller's own words that asks for the nearest effort the model takes. Programs send one
+// effort to whichever model they are set to.
+func withEffort(call *provider.Call, body []byte, has []chat.Effort) []byte {
+	asked := call.Request.ReasoningEffort
+	nearest := call.Nearest(has)
+	if nearest == asked {
+		return body
+	}
+	return chat.Edited(body, func(key string, v chat.Value) []byte {
+		if key != "reasoning" || v.Kind() != '{' || !v.Given("effort").Is(string(asked)) {
+			return v.Raw()
+		}
+		call.Omit("reasoning.effort")
+		return chat.Edited(v.Raw(), func(key string, v chat.Value) []byte {
+			if key == "effort" {
+				return jsonscan.AppendQuoted(nil, string(nearest))
+			}
+			return v.Raw()
+		})
+	})
 }
 
 // isNative reports whether the caller speaks Responses, so that an upstream of the dialect can be sent its own words.
