@@ -42,7 +42,7 @@ func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Strea
 		return nil, err
 	}
 	if s, err = a.openBy(ctx, call, !newer); err == nil {
-		a.ways.learn(a.known(call), way)
+		a.ways.learn(a.models.Host, call.Upstream, way)
 	}
 	return s, err
 }
@@ -62,7 +62,7 @@ func (a *Adapter) newer(call *provider.Call) bool {
 		return a.api == APIResponses
 	}
 	f := familyOf(call.Upstream)
-	way := a.ways.of(a.known(call))
+	way := a.ways.of(a.models.Host, call.Upstream)
 	switch {
 	case way == WayChat, f.tools == neverNewer:
 		return false
@@ -81,9 +81,6 @@ func (a *Adapter) effort(call *provider.Call, f *family) chat.Effort {
 	}
 	return call.Nearest(f.efforts)
 }
-
-// known returns the name by which Ways knows the model of a call: models of the same name at other addresses may differ.
-func (a *Adapter) known(call *provider.Call) string { return a.models.Host + "/" + call.Upstream }
 
 // What upstreams say of a model that is served by the other API. The caller's own words, which some errors repeat, are in
 // quotes, so that nobody can make an upstream say it.

@@ -48,7 +48,8 @@ type WayOptions struct {
 // Ways remembers by which API models must be asked. All adapters of a process share it. The zero value remembers until the
 // process ends; Open adds a store. It is safe for concurrent use.
 type Ways struct {
-	// known is replaced as a whole, so that a call costs a load and, once something was learned, a look into the map.
+	// known has the ways by host, slash and name. It is replaced as a whole, so that a call costs a load and, once something
+	// was learned, a look into the map.
 	known atomic.Pointer[map[string]Way]
 
 	mu    sync.Mutex // held while known is replaced
@@ -59,23 +60,23 @@ type Ways struct {
 	wake  chan struct{} // makes Run write and read at once; holds at most one token
 }
 
-// of returns what was learned of a model; empty if nothing was.
-func (w *Ways) of(name string) Way {
+// of returns what was learned of a model; empty if nothing was. Models of the same name at other hosts may differ.
+func (w *Ways) of(host, model string) Way {
 	if known := w.known.Load(); known != nil {
-		return (*known)[name]
+		return (*known)[host+"/"+model]
 	}
 	return ""
 }
 
 // learn remembers a way that an upstream of this process has told.
-func (w *Ways) learn(name string, way Way) {
+func (w *Ways) learn(host, model string, way Way) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.put(name, way) || w.store == nil {
+	if !w.put(host+"/"+model, way) || w.store == nil {
 		return
 	}
-	w.opts.Log.Info("a model is asked by another API from now on, because its provider wants that", "model", name[strings.IndexByte(name, '/')+1:], "api", string(way))
-	w.fresh = append(w.fresh, name)
+	w.opts.Log.Info("a model is asked by another API from now on, because its provider wants that", "model", model, "api", string(way))
+	w.fresh = append(w.fresh, host+"/"+model)
 	pace.Wake(w.wake)
 }
 
@@ -83,14 +84,16 @@ func (w *Ways) learn(name string, way Way) {
 // turn out to take everything by it: otherwise two upstreams behind one name could make it change with each call. The
 // caller holds mu.
 func (w *Ways) put(name string, way Way) bool {
-	next := map[string]Way{}
-	if known := w.known.Load(); known != nil {
-		next = maps.Clone(*known)
+	var known map[string]Way
+	if p := w.known.Load(); p != nil {
+		known = *p
 	}
-	was, there := next[name]
-	if was == way || was == WayResponses || was == WayChat || !there && len(next) >= maxWays {
+	was, there := known[name]
+	if there && (was != WayTools || way != WayResponses) || !there && len(known) >= maxWays {
 		return false
 	}
+	next := make(map[string]Way, len(known)+1)
+	maps.Copy(next, known)
 	next[name] = way
 	w.known.Store(&next)
 	return true
@@ -166,8 +169,8 @@ func (w *Ways) write(ctx context.Context) {
 			return
 		}
 		name := w.fresh[0]
+		way := string((*w.known.Load())[name])
 		w.mu.Unlock()
-		way := string(w.of(name))
 		if err := w.add(ctx, name, way); err != nil {
 			w.opts.Log.Warn("what was learned of a model cannot be stored; it is tried again", "error", err.Error())
 			return
