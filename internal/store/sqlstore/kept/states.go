@@ -3,6 +3,7 @@ package kept
 import (
 	"context"
 	"math"
+	"math/bits"
 	"strconv"
 	"strings"
 	"time"
@@ -64,15 +65,17 @@ func (s *Store) RenewStates(ctx context.Context, ids [][]byte, now, expires time
 	return s.db.Write(ctx).Exec(`UPDATE continuations SET used_at = $1, expires_at = $2 WHERE id IN (`+in+`)`, args...)
 }
 
-// among returns a list of placeholders for the ids, and the arguments of a statement that has others before them.
+// among returns a list of placeholders for the ids, and the arguments of a statement that has others before them. The list
+// is as long as a power of two, with the last id again and again, so that databases see few different statements. There
+// must be an id.
 func among(ids [][]byte, others ...any) (in string, args []any) {
 	var b strings.Builder
 	args = others
-	for i, id := range ids {
+	for i := range 1 << bits.Len(uint(len(ids)-1)) {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		args = append(args, id)
+		args = append(args, ids[min(i, len(ids)-1)])
 		b.WriteString("$" + strconv.Itoa(len(args)))
 	}
 	return b.String(), args

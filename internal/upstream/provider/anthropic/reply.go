@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"sluice/internal/prompt/chat"
@@ -109,14 +110,8 @@ type wireDelta struct {
 // wireUsage holds cumulative figures: a later one replaces an earlier one. The start of a stream has the figures of the
 // prompt, and the end at least those of the output.
 type wireUsage struct {
-	Input     int `json:"input_tokens"`
-	CacheMade int `json:"cache_creation_input_tokens"`
-	CacheKept struct {
-		Hour int `json:"ephemeral_1h_input_tokens"`
-	} `json:"cache_creation"` // part of CacheMade, by how long it is kept; absent in older replies
-	CacheRead int `json:"cache_read_input_tokens"`
-	Output    int `json:"output_tokens"`
-	Details   struct {
+	wireTokens
+	Details struct {
 		Thinking int `json:"thinking_tokens"`
 	} `json:"output_tokens_details"`
 	Tier any `json:"service_tier"` // a string
@@ -126,6 +121,22 @@ type wireUsage struct {
 		Fetches  int `json:"web_fetch_requests"`
 		Runs     int `json:"code_execution_requests"`
 	} `json:"server_tool_use"`
+	// Steps are the parts of a reply for which the vendor asked a model more than once.
+	Steps []struct {
+		Type string `json:"type"`
+		wireTokens
+	} `json:"iterations"`
+}
+
+// wireTokens are the tokens of a reply, or of one step of it.
+type wireTokens struct {
+	Input     int `json:"input_tokens"`
+	CacheMade int `json:"cache_creation_input_tokens"`
+	CacheKept struct {
+		Hour int `json:"ephemeral_1h_input_tokens"`
+	} `json:"cache_creation"` // part of CacheMade, by how long it is kept; absent in older replies
+	CacheRead int `json:"cache_read_input_tokens"`
+	Output    int `json:"output_tokens"`
 }
 
 // decode reads one event of a stream. The events come in this order: message_start; for each block
@@ -328,7 +339,27 @@ func (u *wireUsage) tier() string {
 	return ""
 }
 
+// beside are the steps that the figures of a whole reply do not include, and that the vendor charges for: a summary of the
+// conversation, and the advice of another model.
+var beside = []string{"compaction", "advisor_message"}
+
 // figures returns the figures; those that were not given are zero.
 func (u *wireUsage) figures() claude.Figures {
-	return claude.Figures{Input: u.Input, CacheRead: u.CacheRead, CacheWritten: u.CacheMade, CacheHour: u.CacheKept.Hour, Output: u.Output, Thinking: u.Details.Thinking}
+	f := claude.Figures{Thinking: u.Details.Thinking}
+	u.addTo(&f)
+	for i := range u.Steps {
+		if slices.Contains(beside, u.Steps[i].Type) {
+			u.Steps[i].addTo(&f)
+		}
+	}
+	return f
+}
+
+// addTo adds tokens to figures. Each is clamped first, so that sums do not overflow.
+func (t *wireTokens) addTo(f *claude.Figures) {
+	f.Input += provider.ClampTokens(t.Input)
+	f.CacheRead += provider.ClampTokens(t.CacheRead)
+	f.CacheWritten += provider.ClampTokens(t.CacheMade)
+	f.CacheHour += provider.ClampTokens(t.CacheKept.Hour)
+	f.Output += provider.ClampTokens(t.Output)
 }

@@ -65,14 +65,16 @@ func TestCutAnywhere(t *testing.T) {
 	}
 }
 
-// What is written to a cache is counted by how long it is kept. Replies of older models do not say how long.
-func TestCacheWrites(t *testing.T) {
+// What is written to a cache is counted by how long it is kept. Replies of older models do not say how long. Steps that are
+// not in the figures of the whole are added.
+func TestUsage(t *testing.T) {
 	t.Parallel()
 	for usage, want := range map[string]chat.Usage{
-		`{"input_tokens":10,"cache_creation_input_tokens":7,"cache_creation":{"ephemeral_5m_input_tokens":4,"ephemeral_1h_input_tokens":3},"output_tokens":2}`: {Prompt: 17, Completion: 2, CacheWrite5m: 4, CacheWrite1h: 3},
-		`{"input_tokens":10,"cache_creation_input_tokens":7,"output_tokens":2}`:                                                                                {Prompt: 17, Completion: 2, CacheWrite5m: 7},
-		`{"input_tokens":10,"cache_creation_input_tokens":7,"cache_creation":null,"output_tokens":2}`:                                                          {Prompt: 17, Completion: 2, CacheWrite5m: 7},
-		`{"input_tokens":10,"cache_creation_input_tokens":7,"cache_creation":{"ephemeral_1h_input_tokens":9},"output_tokens":2}`:                               {Prompt: 17, Completion: 2, CacheWrite1h: 7},
+		`{"input_tokens":10,"cache_creation_input_tokens":7,"cache_creation":{"ephemeral_5m_input_tokens":4,"ephemeral_1h_input_tokens":3},"output_tokens":2}`:                                                                                                                                                                   {Prompt: 17, Completion: 2, CacheWrite5m: 4, CacheWrite1h: 3},
+		`{"input_tokens":10,"output_tokens":2,"iterations":[{"type":"compaction","input_tokens":180,"output_tokens":35,"cache_creation_input_tokens":5,"cache_creation":{"ephemeral_1h_input_tokens":5}},{"type":"message","input_tokens":10,"output_tokens":2},{"type":"advisor_message","input_tokens":3,"output_tokens":1}]}`: {Prompt: 198, Completion: 38, CacheWrite1h: 5},
+		`{"input_tokens":10,"cache_creation_input_tokens":7,"output_tokens":2}`:                                                  {Prompt: 17, Completion: 2, CacheWrite5m: 7},
+		`{"input_tokens":10,"cache_creation_input_tokens":7,"cache_creation":null,"output_tokens":2}`:                            {Prompt: 17, Completion: 2, CacheWrite5m: 7},
+		`{"input_tokens":10,"cache_creation_input_tokens":7,"cache_creation":{"ephemeral_1h_input_tokens":9},"output_tokens":2}`: {Prompt: 17, Completion: 2, CacheWrite1h: 7},
 	} {
 		in := open(t, wire{`{"type":"message","content":[{"type":"text","text":"Hi"}],"stop_reason":"end_turn","usage":` + usage + `}`, "application/json"})
 		got := providertest.Collect(t, in)
