@@ -27,6 +27,7 @@ func leaky(w http.ResponseWriter, r *http.Request) {
 	key := cmp.Or(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), r.Header.Get("X-Api-Key"), r.Header.Get("X-Goog-Api-Key"))
 	way, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	w.Header().Set("X-Key", key)
+	w.Header().Set("X-Request-Id", key)
 	stream := func(events ...string) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		for _, e := range events {
@@ -34,7 +35,7 @@ func leaky(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	const content = `{"choices":[{"index":0,"delta":{"content":"Hello"},"finish_reason":null}]}`
-	failure := fmt.Sprintf(`{"error":{"message":"The key %s is not good","type":"%s","code":"%s"}}`, key, key, key)
+	failure := fmt.Sprintf(`{"error":{"message":"The key %s is not good","type":"%s","code":"%s","param":"%s","details":{"%s":"%s"}}}`, key, key, key, key, key, key)
 	var status int
 	switch {
 	case way == "page":
@@ -130,6 +131,18 @@ func TestUpstreamKeysStayInside(t *testing.T) {
 				}
 			})
 		}
+	}
+	for _, id := range ids {
+		all.Go(func() {
+			for _, door := range []string{"responses", "messages"} {
+				path, body := dialectCall(door, "", "Hello")
+				r, err := n.do("POST", path, n.OwnerKey(), strings.Replace(body, "m/", id, 1))
+				if err != nil {
+					t.Errorf("%s of %s: %v", door, id, err)
+				}
+				clean(door+" of "+id, fmt.Sprint(r.header, r.body))
+			}
+		})
 	}
 	all.Wait()
 	clean("the metrics", n.scrape())

@@ -68,7 +68,7 @@ func read(body []byte) (s said) {
 	}
 	object, _ := v.(map[string]any)
 	outer, _ := object["code"].(string) // xAI's is beside the error
-	if id, _ := object["request_id"].(string); word.MatchString(id) {
+	if id, _ := object["request_id"].(string); isWord(id) {
 		s.requestID = id
 	}
 	if inner, ok := object["error"].(map[string]any); ok {

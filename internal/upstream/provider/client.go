@@ -272,6 +272,11 @@ func (c *Client) refusal(req *http.Request, resp *http.Response, to *Reply) erro
 			sent = again.(*payload).rest
 		}
 	}
+	for _, name := range requestIDs {
+		if id := resp.Header.Get(name); string(c.conceal([]byte(id))) != id {
+			resp.Header.Del(name)
+		}
+	}
 	return blamed(c.refused(resp.StatusCode, resp.Header, c.conceal(raw)), sent)
 }
 

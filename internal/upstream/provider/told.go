@@ -79,7 +79,7 @@ func (r *Refusal) quote(f *fault.Fault, long bool) {
 	if slices.Contains(passedTypes, s.kind) {
 		f.Type = s.kind
 	}
-	if word.MatchString(s.code) {
+	if isWord(s.code) {
 		f.Reason = s.code
 	}
 	if long {
@@ -93,7 +93,10 @@ func (r *Refusal) quote(f *fault.Fault, long bool) {
 }
 
 // word matches what may be a code or an id of a request. The bound is that of what is cleaned away as a secret.
-var word = regexp.MustCompile(`^[A-Za-z][\w.-]{0,46}$`)
+var word = regexp.MustCompile(`^[A-Za-z0-9][\w.-]{0,46}$`)
+
+// isWord reports whether a code or an id may reach a caller as it is.
+func isWord(s string) bool { return word.MatchString(s) && !secrets.MatchString(s) }
 
 // withRequest returns details with the upstream's id of the request, unless it is empty.
 func withRequest(details json.RawMessage, id string) json.RawMessage {
@@ -118,7 +121,7 @@ var requestIDs = []string{"X-Request-Id", "Request-Id", "X-Amzn-Requestid"}
 // requestID returns the upstream's id of the request, or an empty string. header may be nil.
 func requestID(header http.Header) string {
 	for _, name := range requestIDs {
-		if id := header.Get(name); word.MatchString(id) {
+		if id := header.Get(name); isWord(id) {
 			return id
 		}
 	}
