@@ -103,7 +103,7 @@ func TestMistakesOfOneCaller(t *testing.T) {
 		status             int
 		want               string // part of what the caller reads
 	}{
-		{"an unknown thread", thread, `,"thread":{"type":"continue","previous_message_id":"msg_1"}`, []string{"messages"}, 100, 404, `"details":{"at":"…","error_code":"thread_not_found"}`},
+		{"an object of the vendor's", thread, `,"reference":{"thread":"t_123456"}`, []string{"messages"}, 100, 404, `"details":{"at":"…","error_code":"thread_not_found"}`},
 		{"an unknown thread", thread, `,"thread":{"type":"continue","previous_message_id":"msg_1"}`, []string{"chat"}, 10, 404, `"type":"not_found_error","code":404,"details":{"at":"…","error_code":"thread_not_found"}`},
 		{"an object in a field that is not known", object, `,"reference":"obj_123456"`, []string{"chat", "responses"}, 100, 404, "obj_123456"},
 		{"a name written with escapes", thread, `,"\u0074hread":{"type":"continue"}`, []string{"chat"}, 10, 404, "The thread is unknown"},
@@ -146,7 +146,7 @@ func TestMistakesOfTheOperator(t *testing.T) {
 	for _, tt := range []struct{ dialect, answer, more string }{
 		{"chat", `{"error":{"message":"The model 'm/chat' does not exist.","type":"invalid_request_error","param":null,"code":"model_not_found"}}`, `,"conversation":"conv_123456"`},
 		{"responses", `{"error":{"message":"The requested model 'm/responses' does not exist.","type":"invalid_request_error","param":"model","code":"model_not_found"}}`, `,"reference":"m/responses"`},
-		{"messages", `{"type":"error","error":{"type":"not_found_error","message":"model: claude-sonnet-4-5"}}`, `,"thread":{"type":"continue","previous_message_id":"claude-sonnet-4-5"}`},
+		{"messages", `{"type":"error","error":{"type":"not_found_error","message":"model: claude-sonnet-4-5"}}`, `,"reference":{"thread":"claude-sonnet-4-5"}`},
 		{"gemini", `{"error":{"code":404,"message":"models/gemini-3.8-flash is not found for API version v1beta.","status":"NOT_FOUND"}}`, ""},
 		{"bedrock", `{"message":"The model is not there."}`, ""},
 		{"chat", "<html>404</html>", `,"conversation":"conv_123456"`},

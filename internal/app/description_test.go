@@ -336,7 +336,7 @@ func TestRepliesFitTheDescription(t *testing.T) {
 	d.checkOtherMethods(t, n, owner)
 	d.check(t, "POST", chat, n.announce(chat, owner, 33<<20))
 	d.check(t, "POST", "/v1/route", n.announce("/v1/route", owner, 33<<20))
-	for _, path := range []string{embed, ask, write, count, "/v1/feedback"} {
+	for _, path := range []string{embed, ask, ask + "/input_tokens", write, count, "/v1/feedback"} {
 		d.check(t, "POST", path, n.announce(path, owner, 33<<20))
 	}
 	d.check(t, "POST", videoJobs, n.announce(videoJobs, owner, 33<<20))

@@ -203,7 +203,7 @@ func TestThreads(t *testing.T) {
 	// What is lost is a 404 by which clients send the conversation again, whoever notices it.
 	checkLost := func(name string, r reply, reached bool) {
 		t.Helper()
-		if r.status != 404 || !strings.Contains(r.body, `"type":"not_found_error"`) || !strings.Contains(r.body, `"details":{"error_code":"thread_not_found"}`) {
+		if r.status != 404 || !strings.Contains(r.body, `"type":"not_found_error"`) || !strings.Contains(r.body, `"details":{"error_code":"thread_not_found"`) {
 			t.Errorf("%s = %d %s, want 404 with thread_not_found", name, r.status, r.body)
 		}
 		if got := v.last().body != ""; got != reached {
