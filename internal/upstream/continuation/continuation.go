@@ -1,7 +1,8 @@
 // Package continuation keeps what a later turn of a conversation needs and standard fields cannot
-// carry: hidden tool steps, a vendor's signatures.
+// carry: hidden tool steps, a vendor's signatures, which key holds a thread.
 //
-// A state is kept under the id of a tool call, which every client sends back with the call's result. So it
+// A state is kept under the id of a tool call, which every client sends back with the call's result, or under that of the
+// message that a thread goes on from. So it
 // survives clients that drop fields they do not know, restarts, and a change of node. It is encrypted
 // under that id and the service's own key, bound to its account, and expires after an hour. The id alone
 // cannot decrypt it: ids are made of request ids, which are in the log. What an account may keep is
