@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/operate/admin"
+	"sluice/internal/operate/steering"
 )
 
 // holder is an upstream that refuses what Anthropic's API refuses, and holds threads.
@@ -384,4 +385,38 @@ func TestSessions(t *testing.T) {
 		r := n.get("/v1/requests", n.OwnerKey())
 		return strings.Count(r.body, `"api":"messages"`) == 4 && strings.Count(r.body, `"session":`) == 2 && strings.Contains(r.body, `"session":"0197c2d4-claude"`) && strings.Contains(r.body, `"session":"0197c2d4-codex"`)
 	})
+}
+
+// If the key that answered cannot be called, the conversation begins anew at another one, at once.
+func TestThreadsMove(t *testing.T) {
+	t.Parallel()
+	v, n := newHolder(t)
+	send := func(body string) reply {
+		return n.askMessages("/v1/messages", n.OwnerKey(), `{"model":"lab/claude","max_tokens":100,`+body+`}`, "Anthropic-Beta", threadsBeta)
+	}
+	r := send(`"messages":[{"role":"user","content":"Hi"}],"thread":{"type":"create"}`)
+	v.last()
+	must[steering.Order](n, "upstream.drain", admin.UpstreamTarget{Actor: "t", Provider: "claude", Reason: "r"})
+	r = send(`"messages":[{"role":"user","content":"Go on"}],"thread":{"type":"continue","previous_message_id":"` + idOf(r.body) + `"}`)
+	if r.status != 404 || !strings.Contains(r.body, "thread_not_found") || v.last().body != "" {
+		t.Errorf("at a key that is drained = %d %s, want 404 with thread_not_found", r.status, r.body)
+	}
+}
+
+// Tools that are searched for are there for every model: a reference to one is taken, and a search of the vendor's is left out
+// by name where the model gets all tools.
+func TestMessagesToolSearch(t *testing.T) {
+	t.Parallel()
+	v, n := newHolder(t)
+	const body = `"tools":[{"type":"tool_search_tool_regex_20251119","name":"tool_search_tool_regex"},{"name":"f","defer_loading":true,"input_schema":{"type":"object"}}],` +
+		`"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"tool_reference","tool_name":"f"}]}]}]`
+	for model, want := range map[string]struct{ sent, dropped string }{
+		"lab/claude": {body, ""},
+		"lab/chat":   {`{"role":"tool","tool_call_id":"t","content":"The tool f is available."}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]`, "tools.tool_search_tool"},
+	} {
+		r := n.askMessages("/v1/messages", n.OwnerKey(), `{"model":"`+model+`","max_tokens":100,`+body+`}`)
+		if got := v.last().body; r.status != 200 || !strings.Contains(got, want.sent) || r.header.Get("X-Sluice-Dropped") != want.dropped {
+			t.Errorf("%s = %d %s, dropped %q; the upstream got %s", model, r.status, r.body, r.header.Get("X-Sluice-Dropped"), got)
+		}
+	}
 }

@@ -158,6 +158,9 @@ type modelData struct {
 	CreatedAt string `json:"created_at"`
 	MaxInput  int    `json:"max_input_tokens,omitempty"`
 	MaxTokens int    `json:"max_tokens,omitempty"`
+	// Lifecycle is active, deprecated once the end of the model is announced, and retired from that day on.
+	Lifecycle string  `json:"lifecycle"`
+	RetiresAt *string `json:"retires_at"` // null: no end is announced
 }
 
 // modelPage is a page of the list of models.
@@ -168,10 +171,18 @@ type modelPage struct {
 	LastID  *string     `json:"last_id"`
 }
 
-func modelDataOf(m *catalog.Model) modelData {
-	return modelData{
-		Type: "model", ID: m.ID, Name: displayName(m), CreatedAt: time.Unix(m.Created, 0).UTC().Format(time.RFC3339), MaxInput: m.ContextLength, MaxTokens: m.MaxOutput,
+func modelDataOf(m *catalog.Model, now time.Time) modelData {
+	data := modelData{
+		Type: "model", ID: m.ID, Name: displayName(m), CreatedAt: time.Unix(m.Created, 0).UTC().Format(time.RFC3339), MaxInput: m.ContextLength, MaxTokens: m.MaxOutput, Lifecycle: "active",
 	}
+	if !m.Shutdown.IsZero() {
+		at := m.Shutdown.UTC().Format(time.RFC3339)
+		data.RetiresAt, data.Lifecycle = &at, "deprecated"
+		if !now.Before(m.Shutdown) {
+			data.Lifecycle = "retired"
+		}
+	}
+	return data
 }
 
 // maxDisplayName is how long a name for people is at most, in bytes.
@@ -224,7 +235,7 @@ func (x *exchange) pageOfModels(r *http.Request) error {
 		}
 	}
 	for _, m := range some {
-		page.Data = append(page.Data, modelDataOf(m))
+		page.Data = append(page.Data, modelDataOf(m, x.event.Start))
 	}
 	if n := len(page.Data); n > 0 {
 		page.FirstID, page.LastID = &page.Data[0].ID, &page.Data[n-1].ID

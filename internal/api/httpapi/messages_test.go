@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -183,6 +184,22 @@ func TestSessionOf(t *testing.T) {
 	} {
 		if got := sessionOf(http.Header{tt.name: {tt.value}}); got != tt.want {
 			t.Errorf("sessionOf(%s: %q) = %q, want %q", tt.name, tt.value, got, tt.want)
+		}
+	}
+}
+
+// A model says until when it lives.
+func TestModelLifecycle(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 18, 12, 0, 0, 0, time.UTC)
+	for shutdown, want := range map[time.Time]string{
+		{}:                  `"lifecycle":"active","retires_at":null`,
+		now.Add(time.Hour):  `"lifecycle":"deprecated","retires_at":"2026-11-18T13:00:00Z"`,
+		now.Add(-time.Hour): `"lifecycle":"retired","retires_at":"2026-11-18T11:00:00Z"`,
+	} {
+		got, _ := json.Marshal(modelDataOf(&catalog.Model{ID: "m", Shutdown: shutdown}, now))
+		if !strings.Contains(string(got), want) {
+			t.Errorf("a model that ends at %v = %s, want %s", shutdown, got, want)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func (a *API) showModel(x *exchange, r *http.Request) error {
 		return fault.New(fault.NotFound, "There is no model %q. GET /v1/models lists those there are.", excerpt.Of(id, maxEcho))
 	}
 	if forMessages(r) {
-		return x.encode(modelDataOf(m))
+		return x.encode(modelDataOf(m, x.event.Start))
 	}
 	return x.json(m.JSON())
 }

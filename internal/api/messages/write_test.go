@@ -207,6 +207,16 @@ func TestWriter(t *testing.T) {
 	}
 }
 
+// What programs read of an error reaches them after the beginning of a stream, too.
+func TestFaultDetails(t *testing.T) {
+	t.Parallel()
+	f := fault.New(fault.NotFound, "Gone.")
+	f.Details = json.RawMessage(`{"error_code":"thread_not_found"}`)
+	if got := string(NewWriter(request(t, true), "r").Fault(nil, f)); !strings.Contains(got, `"message":"Gone.","details":{"error_code":"thread_not_found"}},"request_id"`) {
+		t.Errorf("Fault = %s, want its details", got)
+	}
+}
+
 func TestFault(t *testing.T) {
 	t.Parallel()
 	w := NewWriter(request(t, true), "the-proxy's")

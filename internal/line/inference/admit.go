@@ -193,7 +193,7 @@ func (l *Line) choose(ctx context.Context, h http.Header, models *Models, call *
 	}
 	route := step.Child("route")
 	defer route.End()
-	if held := call.held(models); a.named.Router && held != nil {
+	if held := l.held(models, call); a.named.Router && held != nil {
 		a.chosen.Model = held
 	} else if a.named.Router && open {
 		if a.chosen, err = l.router.Choose(ctx, l.query(models, call, a.named)); err != nil {

@@ -3,7 +3,7 @@
 // Line.Complete is the whole walk: look the model up, choose, admit, open the first attempt that has
 // something to say, relay it, settle. Embed is the same for embeddings. Each step is a call into the package that knows how. What this
 // package adds is the one way a call is admitted (admit.go), the retries over a plan's targets (attempts.go), how long a
-// prompt is (size.go), and what a call costs (settlement.go).
+// prompt is (size.go), conversations that upstreams hold (thread.go), and what a call costs (settlement.go).
 package inference
 
 import (

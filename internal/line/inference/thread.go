@@ -42,14 +42,14 @@ func (l *Line) recall(ctx context.Context, h http.Header, call *Call) error {
 	return nil
 }
 
-// held returns the model that answered the message which the call continues; nil if there is none, or if the caller may
-// not call it any more.
-func (c *Call) held(models *Models) *catalog.Model {
-	if c.thread == nil {
+// held returns the model that answered the message which the call continues; nil if there is none, or if it cannot answer
+// this call: the caller may not call it any more, it is under maintenance, or the conversation is too long for it.
+func (l *Line) held(models *Models, call *Call) *catalog.Model {
+	if call.thread == nil {
 		return nil
 	}
-	m, ok := models.Catalog.Lookup(c.thread.Model)
-	if a := c.Caller.Account; !ok || !a.Plan.Includes(m.Plan) || m.StaffOnly && !a.Staff {
+	m, ok := models.Catalog.Lookup(call.thread.Model)
+	if a := call.Caller.Account; !ok || !a.Plan.Includes(m.Plan) || m.StaffOnly && !a.Staff || l.closed(m.ID, call.Start) != nil || call.prompt.check(m) != nil {
 		return nil
 	}
 	return m

@@ -1,11 +1,11 @@
 // Package continuation keeps what a later turn of a conversation needs and standard fields cannot
-// carry: hidden tool steps, a vendor's signatures.
+// carry: hidden tool steps, a vendor's signatures, which key holds a thread.
 //
-// A state is kept under the id of a tool call, which every client sends back with the call's result. So it
-// survives clients that drop fields they do not know, restarts, and a change of node. Where a turn has no tool calls, it
-// is kept under a hash of the conversation up to there. It is encrypted
-// under that id and the service's own key, bound to its account, and expires after an hour, or, if every later turn needs
-// it, 30 days after its last use. The id alone
+// A state is kept under the id of a tool call, which every client sends back with the call's result, or under that of the
+// message that a thread goes on from. So it survives clients that drop fields they do not know, restarts, and a change of
+// node. Where a turn has no tool calls, it is kept under a hash of the conversation up to there. It is encrypted under that
+// id and the service's own key, bound to its account, and expires after an hour, or, if every later turn needs it, 30 days
+// after its last use. The id alone
 // cannot decrypt it: ids are made of request ids, which are in the log. What an account may keep is
 // bounded. The states that were not used for the longest time are deleted first, and a conversation without its state
 // continues.
