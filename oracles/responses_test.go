@@ -91,3 +91,46 @@ func TestResponsesOfOpenAIGo(t *testing.T) {
 		t.Errorf("answer = %v, %v", answer, err)
 	}
 }
+
+// The official Go client finds the names of tools in namespaces, every count of the usage, and how long an input is.
+func TestResponsesNamespacesOfOpenAIGo(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "")
+	c := newClient(t, g, g.owner)
+	ctx := soon(t)
+	schema := map[string]any{"type": "object", "properties": map[string]any{"city": map[string]any{"type": "string"}}, "required": []string{"city"}}
+	weather := question(small, "What is the weather in Rome? Use city__get_weather.")
+	weather.Tools = []responses.ToolUnionParam{responses.ToolParamOfNamespace("About cities.", "city", []responses.NamespaceToolToolUnionParam{
+		{OfFunction: &responses.NamespaceToolToolFunctionParam{Name: "get_weather", Parameters: schema}},
+	})}
+	called, err := c.Responses.New(ctx, weather)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var results responses.ResponseInputParam
+	for _, item := range called.Output {
+		if item.Type == "function_call" && item.Name == "get_weather" && item.Namespace == "city" {
+			result := responses.ResponseInputItemParamOfFunctionCallOutput("sunny")
+			result.OfFunctionCallOutput.CallID = openai.String(item.CallID)
+			results = append(results, result)
+		}
+	}
+	if len(results) == 0 {
+		t.Fatalf("output = %s, want a call", called.RawJSON())
+	}
+	if u := called.Usage; !u.InputTokensDetails.JSON.CacheWriteTokens.Valid() || !u.InputTokensDetails.JSON.CachedTokens.Valid() || !u.OutputTokensDetails.JSON.ReasoningTokens.Valid() {
+		t.Errorf("usage = %s", u.RawJSON())
+	}
+	answer, err := c.Responses.New(ctx, responses.ResponseNewParams{
+		Model: small, Tools: weather.Tools, PreviousResponseID: openai.String(called.ID), Input: responses.ResponseNewParamsInputUnion{OfInputItemList: results},
+	})
+	if err != nil || answer.OutputText() == "" {
+		t.Errorf("answer = %v, %v", answer, err)
+	}
+	count, err := c.Responses.InputTokens.Count(ctx, responses.InputTokenCountParams{
+		Model: openai.String(small), Input: responses.InputTokenCountParamsInputUnion{OfString: openai.String("What is the weather in Rome? Use city__get_weather.")}, Tools: weather.Tools,
+	})
+	if err != nil || count.InputTokens < 20 || string(count.Object) != "response.input_tokens" { // the tools count, too
+		t.Errorf("Count = %v, %v", count, err)
+	}
+}

@@ -280,7 +280,7 @@ models:
 func TestResponsesOverWebSocket(t *testing.T) {
 	t.Parallel()
 	n := newSite(t, "").start(t)
-	ask := func(upgrade string) reply {
+	ask := func(upgrade, key string) reply {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.scheme+n.Addr()+responsesPath, http.NoBody)
 		if err != nil {
 			t.Fatal(err)
@@ -290,7 +290,9 @@ func TestResponsesOverWebSocket(t *testing.T) {
 			req.Header.Set("Connection", "Upgrade")
 			req.Header.Set("Upgrade", upgrade)
 			req.Header.Set("Sec-WebSocket-Version", "13")
-			req.Header.Set("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
+		}
+		if key != "" {
+			req.Header.Set("Sec-WebSocket-Key", key)
 		}
 		r, err := n.try(req)
 		if err != nil {
@@ -298,11 +300,14 @@ func TestResponsesOverWebSocket(t *testing.T) {
 		}
 		return r
 	}
-	if r := ask("WebSocket"); r.status != http.StatusUpgradeRequired || r.header.Get("Upgrade") != "websocket" || !strings.Contains(r.body, `"code":426`) || !strings.Contains(r.body, "POST /v1/responses") {
-		t.Errorf("GET with Upgrade = %d %v %s", r.status, r.header, r.body)
+	for _, upgrade := range []string{"WebSocket", ""} { // a proxy has taken it away
+		r := ask(upgrade, "dGhlIHNhbXBsZSBub25jZQ==")
+		if r.status != http.StatusUpgradeRequired || r.header.Get("Upgrade") != "websocket" || !strings.Contains(r.body, `"code":426`) || !strings.Contains(r.body, "POST /v1/responses") {
+			t.Errorf("GET with Upgrade %q = %d %v %s", upgrade, r.status, r.header, r.body)
+		}
 	}
 	for _, upgrade := range []string{"", "h2c"} {
-		if r := ask(upgrade); r.status != http.StatusMethodNotAllowed || r.header.Get("Allow") != "POST" || r.header.Get("Upgrade") != "" {
+		if r := ask(upgrade, ""); r.status != http.StatusMethodNotAllowed || r.header.Get("Allow") != "POST" || r.header.Get("Upgrade") != "" {
 			t.Errorf("GET with Upgrade %q = %d %v %s", upgrade, r.status, r.header, r.body)
 		}
 	}

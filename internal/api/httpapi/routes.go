@@ -275,7 +275,7 @@ func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // refuse says which methods there are.
 func (m methods) refuse(x *exchange, r *http.Request) error {
 	switch {
-	case r.URL.Path == responsesPath && strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
+	case r.URL.Path == responsesPath && wantsWebSocket(r):
 		return noWebSocket(x)
 	case r.URL.Path == compactPath && r.Method == http.MethodPost:
 		return fault.New(fault.NotFound, "Conversations are not compacted here. Ask a model for a summary with POST %s, and begin a new conversation with it; or set truncation to \"auto\", which leaves out the oldest items of an input that is too long.", responsesPath)
@@ -290,6 +290,11 @@ func (m methods) refuse(x *exchange, r *http.Request) error {
 	slices.Sort(allow)
 	x.Header().Set("Allow", strings.Join(allow, ", "))
 	return fault.New(fault.MethodNotAllowed, "%s is not possible on %s; use %s.", excerpt.Of(r.Method, maxEcho), excerpt.Of(r.URL.Path, maxEcho), strings.Join(allow, " or "))
+}
+
+// wantsWebSocket reports whether a client wants to speak over a WebSocket. Proxies take Upgrade away, but not the key.
+func wantsWebSocket(r *http.Request) bool {
+	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket") || r.Header.Get("Sec-Websocket-Key") != ""
 }
 
 // noWebSocket answers a client that wants to speak over a WebSocket. Some fall back to HTTP at once after this status, and

@@ -93,6 +93,9 @@ func play(t testing.TB, script string) *played {
 			ev.Kind, ev.Finish = provider.Finish, chat.Finish(words[0])
 		case "usage":
 			ev.Kind, ev.Usage = provider.Usage, chat.Usage{Prompt: number(0), Cached: number(1), Completion: number(2), Reasoning: number(3)}
+			if len(words) > 4 {
+				ev.Usage.CacheWrite5m, ev.Usage.CacheWrite1h = number(4), number(5)
+			}
 		case "fault":
 			p.err = fault.New(fault.Unavailable, "%s", words[0])
 			continue
