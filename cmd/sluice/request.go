@@ -52,7 +52,11 @@ func printRequest(w io.Writer, r *admin.Request) {
 	if r.Model != r.ModelAsked {
 		model += ", answered by " + r.Model
 	}
-	tokens := fmt.Sprintf("%d prompt (%d cached), %d completion (%d reasoning)", r.PromptTokens, r.CachedTokens, r.CompletionTokens, r.ReasoningTokens)
+	written := ""
+	if r.CacheWriteTokens > 0 {
+		written = fmt.Sprintf(", %d written to the cache", r.CacheWriteTokens)
+	}
+	tokens := fmt.Sprintf("%d prompt (%d cached%s), %d completion (%d reasoning)", r.PromptTokens, r.CachedTokens, written, r.CompletionTokens, r.ReasoningTokens)
 	if r.Counted {
 		tokens += ", counted by us"
 	}

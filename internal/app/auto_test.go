@@ -118,6 +118,9 @@ func TestAuto(t *testing.T) {
 			t.Errorf("settled %+v, want 25 tokens written of 30 in the prompt", u)
 		}
 	}
+	if r := n.get("/v1/requests?limit=1", key); !strings.Contains(r.body, `"cached_tokens":10,"cache_write_tokens":25,`) {
+		t.Errorf("GET /v1/requests = %s, want what was written", r.body)
+	}
 	// The next process knows it from the start.
 	n.stop()
 	n = n.site.start(t)

@@ -46,6 +46,7 @@ const (
 	AttrInputTokens   = "gen_ai.usage.input_tokens"
 	AttrOutputTokens  = "gen_ai.usage.output_tokens"
 	AttrCachedTokens  = "gen_ai.usage.cache_read.input_tokens"
+	AttrWrittenTokens = "gen_ai.usage.cache_creation.input_tokens"
 	AttrThoughtTokens = "gen_ai.usage.reasoning.output_tokens"
 	AttrInput         = "gen_ai.input.messages"
 	AttrOutput        = "gen_ai.output.messages"

@@ -20,6 +20,7 @@ type Record struct {
 	Session          string   `json:"session,omitempty"` // the caller's name of the run that it belongs to
 	PromptTokens     int      `json:"prompt_tokens"`
 	CachedTokens     int      `json:"cached_tokens"`
+	CacheWriteTokens int      `json:"cache_write_tokens"`
 	CompletionTokens int      `json:"completion_tokens"`
 	ReasoningTokens  int      `json:"reasoning_tokens"`
 	Units            float64  `json:"units"`
@@ -51,6 +52,7 @@ func (e *Entry) Record(names Names) Record {
 	out.Status, out.Outcome, out.ModelAsked, out.Model = s.Status, string(s.End), s.ModelAsked, s.ModelUsed
 	out.KeyID, out.KeyName, out.API = s.KeyID, names.Of(s.KeyID), s.Entrance()
 	out.PromptTokens, out.CachedTokens, out.CompletionTokens, out.ReasoningTokens = s.Tokens.PromptTotal(), s.Tokens.Cached, s.Tokens.CompletionTotal(), s.Tokens.Reasoning
+	out.CacheWriteTokens = s.Tokens.CacheWritten()
 	out.Units, out.LatencyMS = float64(s.UnitMilli)/1000, millis(s.Latency)
 	if s.Trace != nil {
 		out.Session = s.Trace.Session

@@ -64,6 +64,9 @@ func (s *settling) tell(o *relay.Outcome, r usage.Settlement) { // a copy: a poi
 		if r.Tokens.Cached > 0 {
 			span.Int(telemetry.AttrCachedTokens, r.Tokens.Cached)
 		}
+		if n := r.Tokens.CacheWritten(); n > 0 {
+			span.Int(telemetry.AttrWrittenTokens, n)
+		}
 		if r.Tokens.Reasoning > 0 {
 			span.Int(telemetry.AttrThoughtTokens, r.Tokens.Reasoning)
 		}

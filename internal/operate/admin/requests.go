@@ -123,6 +123,7 @@ type Request struct {
 
 	PromptTokens     int         `json:"prompt_tokens"`
 	CachedTokens     int         `json:"cached_tokens"`
+	CacheWriteTokens int         `json:"cache_write_tokens,omitempty"`
 	CompletionTokens int         `json:"completion_tokens"`
 	ReasoningTokens  int         `json:"reasoning_tokens"`
 	Counted          bool        `json:"counted_by_us"`
@@ -195,7 +196,7 @@ func requestView(s *usage.Settlement, owner *account.Account) Request {
 	v := Request{
 		ID: s.ID, At: s.At, AccountID: s.AccountID, Email: owner.Email, Plan: s.Plan, KeyID: s.KeyID, Door: s.Entrance(),
 		ModelAsked: s.ModelAsked, Model: s.ModelUsed, Provider: s.Provider, Tier: s.Tier, Attempts: []Attempt{},
-		PromptTokens: s.Tokens.PromptTotal(), CachedTokens: s.Tokens.Cached, CompletionTokens: s.Tokens.CompletionTotal(), ReasoningTokens: s.Tokens.Reasoning, Counted: s.Counted,
+		PromptTokens: s.Tokens.PromptTotal(), CachedTokens: s.Tokens.Cached, CacheWriteTokens: s.Tokens.CacheWritten(), CompletionTokens: s.Tokens.CompletionTotal(), ReasoningTokens: s.Tokens.Reasoning, Counted: s.Counted,
 		Requests: decimal(s.RequestMilli, 3), Units: decimal(s.UnitMilli, 3), MCPCalls: s.MCPCalls, MCPFailed: s.MCPFailed,
 		Status: s.Status, Outcome: string(s.End), FirstTokenMS: s.FirstToken.Milliseconds(), LatencyMS: s.Latency.Milliseconds(),
 	}

@@ -116,6 +116,9 @@ func tokensText(r *admin.Request) string {
 	if r.CachedTokens > 0 {
 		text += fmt.Sprintf(" (%d cached)", r.CachedTokens)
 	}
+	if r.CacheWriteTokens > 0 {
+		text += fmt.Sprintf(" (%d written to the cache)", r.CacheWriteTokens)
+	}
 	text += fmt.Sprintf(", %d output", r.CompletionTokens)
 	if r.ReasoningTokens > 0 {
 		text += fmt.Sprintf(" (%d reasoning)", r.ReasoningTokens)
