@@ -137,7 +137,7 @@ func (s *size) check(m *catalog.Model) error {
 		return err
 	}
 	if s.within(routing.Window(m)) == exceeds {
-		return fault.NewLong(max(s.floor, s.exact, s.about), m.ContextLength, provider.LongAdvice(m.ID))
+		return fault.NewLong(fault.Long{Tokens: max(s.floor, s.exact, s.about), Most: m.ContextLength, Advice: provider.LongAdvice(m.ID)})
 	}
 	return nil
 }
