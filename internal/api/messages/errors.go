@@ -33,6 +33,9 @@ func typeOf(f *fault.Fault) string { return cmp.Or(f.Type, ErrorType(f.Kind)) }
 
 // long returns what the dialect says of a prompt that is too long. Its clients look for these words.
 func long(l *fault.Long) string {
+	if l.Reply > 0 {
+		return fmt.Sprintf("input length and `max_tokens` exceed context limit: %d + %d > %d, decrease input length or `max_tokens` and try again. %s", l.Tokens, l.Reply, l.Most, l.Advice)
+	}
 	return fmt.Sprintf("prompt is too long: %d tokens > %d maximum. %s", l.Tokens, l.Most, l.Advice)
 }
 

@@ -10,7 +10,7 @@ import (
 // The code is a name where there is one, and the status otherwise.
 func TestErrorBody(t *testing.T) {
 	t.Parallel()
-	long := fault.NewLong(20, 10, "Do better.").At("input")
+	long := fault.NewLong(fault.Long{Tokens: 20, Most: 10, Advice: "Do better."}).At("input")
 	for want, f := range map[string]*fault.Fault{
 		`{"error":{"message":"No.","type":"invalid_request_error","code":400,"param":"input"}}`: fault.New(fault.Invalid, "No.").At("input"),
 		`{"error":{"message":"No.","type":"not_found_error","param":"input","details":{"n":1},"code":"item_not_found"}}`: {

@@ -41,7 +41,7 @@ func TestObject(t *testing.T) {
 			`{"error":{"message":"No.","type":"invalid_request_error","code":400}}`,
 		},
 		{
-			fault.NewLong(900, 1000, "Do better."), // an estimate
+			fault.NewLong(fault.Long{Tokens: 900, Most: 1000, Advice: "Do better."}), // an estimate
 			`{"error":{"message":"This model's maximum context length is 1000 tokens. However, your messages resulted in 1001 tokens. Please reduce the length of the messages. Do better.","type":"invalid_request_error","code":400,"param":"messages","details":{"error_code":"context_length_exceeded"}}}`,
 			`{"error":{"message":"This model's maximum context length is 1000 tokens. However, your messages resulted in 1001 tokens. Please reduce the length of the messages. Do better.","type":"invalid_request_error","code":400}}`,
 		},

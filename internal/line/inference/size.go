@@ -141,7 +141,7 @@ func (s *size) check(m *catalog.Model) error {
 		return err
 	}
 	if s.within(routing.Window(m)) == exceeds {
-		return fault.NewLong(s.earlier+max(s.floor, s.exact, s.about), m.ContextLength, provider.LongAdvice(m.ID))
+		return fault.NewLong(fault.Long{Tokens: s.earlier + max(s.floor, s.exact, s.about), Most: m.ContextLength, Advice: provider.LongAdvice(m.ID)})
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -74,55 +75,67 @@ var notLong = regexp.MustCompile("^[`'\"]?max_(completion_|output_|new_)?tokens\
 // number matches a number of tokens.
 var number = regexp.MustCompile(`\d{1,9}`)
 
-// tooLong reports whether the error says that the prompt is too long, and how many tokens the prompt has and the model
-// reads. What it does not say is zero.
-func (s *said) tooLong() (long bool, tokens, most int) {
-	message := strings.ToLower(s.whole)
-	if notLong.MatchString(message) {
-		return false, 0, 0
-	}
-	for _, t := range longTypes {
-		long = long || s.code == t || s.kind == t
-	}
-	for _, sentence := range longSentences {
-		m := sentence.FindStringSubmatch(message)
-		if m == nil {
-			continue
-		}
-		if long = true; len(m) > 1 && m[1] != "" {
-			most, _ = strconv.Atoi(m[1])
-			break
-		}
-	}
-	if !long {
-		return false, 0, 0
-	}
-	if s.most > 0 {
-		return true, s.tokens, s.most
-	}
-	return true, above(message, most), most
+// longReplies match what vendors say of a prompt and of the reply that is asked for beside it. The groups are the tokens of
+// both.
+var longReplies = []*regexp.Regexp{
+	regexp.MustCompile(`exceed context limit: (\d{1,9}) \+ (\d{1,9}) > `),                                         // Anthropic
+	regexp.MustCompile(`\((\d{1,9}) in (?:the|your) (?:messages|prompt)[,;] (\d{1,9}) (?:in|for) the completion`), // OpenAI, vLLM
+	regexp.MustCompile(`(\d{1,9}) tokens from the input messages and (\d{1,9}) tokens for the completion`),        // SGLang
+	regexp.MustCompile("given: (\\d{1,9}) `?inputs`? tokens and (\\d{1,9}) `?max_new_tokens"),                     // Text Generation Inference
 }
 
-// above returns the largest number of a message, or the sum that it names, if that is above most; else zero.
-func above(message string, most int) (tokens int) {
-	if most == 0 {
-		return 0
+// tooLong reports whether the error says that the prompt is too long, and by how much. What it does not say is zero.
+func (s *said) tooLong() (l fault.Long, long bool) {
+	message := strings.ToLower(s.whole)
+	if notLong.MatchString(message) {
+		return l, false
 	}
-	if a, b, ok := strings.Cut(message, " + "); ok {
-		left, right := number.FindAllString(a, -1), number.FindString(b)
-		if len(left) > 0 && right != "" {
-			x, _ := strconv.Atoi(left[len(left)-1])
-			y, _ := strconv.Atoi(right)
-			tokens = x + y
+	long = slices.Contains(longTypes, s.code) || slices.Contains(longTypes, s.kind)
+	for _, sentence := range longSentences {
+		if m := sentence.FindStringSubmatch(message); m != nil {
+			long = true
+			if l.Most = parsed(m[len(m)-1]); l.Most > 0 {
+				break
+			}
+		}
+	}
+	switch {
+	case !long:
+		return fault.Long{}, false
+	case s.most > 0:
+		l.Tokens, l.Most = s.tokens, s.most
+	case l.Most > 0:
+		l.Tokens, l.Reply = counted(message, l.Most)
+	}
+	return l, true
+}
+
+// counted returns the tokens of a prompt that is too long, as the message has them: the largest number above most. If the
+// prompt would fit without the reply that is asked for, it returns both. It returns zeros if the message does not say.
+func counted(message string, most int) (prompt, reply int) {
+	for _, pair := range longReplies {
+		if m := pair.FindStringSubmatch(message); m != nil {
+			prompt, reply = parsed(m[1]), parsed(m[2])
+			if prompt > most || prompt+reply <= most {
+				reply = 0
+			}
+			return prompt, reply
 		}
 	}
 	for _, text := range number.FindAllString(message, -1) {
-		if n, err := strconv.Atoi(text); err == nil {
-			tokens = max(tokens, n)
-		}
+		prompt = max(prompt, parsed(text))
 	}
-	if tokens <= most {
+	if prompt <= most {
+		prompt = 0
+	}
+	return prompt, 0
+}
+
+// parsed returns the number that a text is, and zero if it is none.
+func parsed(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil || n > 1e9 {
 		return 0
 	}
-	return tokens
+	return n
 }

@@ -36,13 +36,14 @@ func Tell(err error, to Listener) error {
 	if !ok || !refused || f.Kind == fault.Unavailable {
 		return err
 	}
-	long, tokens, most := r.said.tooLong()
+	excess, long := r.said.tooLong()
 	switch {
 	case long && to.Tokens != nil && !(to.Same && r.said.inWordsOf(to.Dialect)):
-		if most == 0 || tokens == 0 {
-			most, tokens = cmp.Or(most, to.Window), to.Tokens()
+		if excess.Tokens == 0 {
+			excess.Most, excess.Tokens = cmp.Or(excess.Most, to.Window), to.Tokens()
 		}
-		f.TooLong(tokens, most, LongAdvice(to.Model))
+		excess.Advice = LongAdvice(to.Model)
+		f.TooLong(excess)
 	case to.Same:
 		r.quote(f, long)
 	}

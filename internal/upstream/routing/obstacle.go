@@ -111,7 +111,7 @@ func (m *missed) fault(q *Query) error {
 // they must recognize it.
 func (q *Query) unfit(says, param string, long bool) *fault.Fault {
 	if long {
-		return fault.NewLong(q.PromptTokens, q.largest(), says)
+		return fault.NewLong(fault.Long{Tokens: q.PromptTokens, Most: q.largest(), Advice: says})
 	}
 	return fault.New(fault.Invalid, "%s", says).At(param)
 }
