@@ -14,6 +14,67 @@ var (
 	blobKinds  = []string{"files", "s3"}
 )
 
+// Video controls how videos are created.
+type Video struct {
+	// The model id that callers use for videos.
+	ModelID string `yaml:"model_id" default:"video-default"`
+
+	// The lowest plan that may create videos: `free`, `basic` or `premium`.
+	Plan string `yaml:"plan" default:"free"`
+
+	// The provider of new videos: `sandbox` for the built-in renderer, or the name of one of
+	// `video.providers`.
+	Provider string `yaml:"provider" default:"sandbox"`
+
+	// How many videos this process works on at once. 0 means 2 with the built-in renderer,
+	// which uses every core for each video, and 16 with a provider, where the process only
+	// waits.
+	Workers int `yaml:"workers" default:"0"`
+
+	// How long a job stays with a process that shows no sign of life before another process
+	// takes it over.
+	Lease time.Duration `yaml:"lease" default:"30s"`
+
+	// How long a job may take, and how long the job and its file are kept after it has ended.
+	Keep time.Duration `yaml:"keep" default:"24h"`
+
+	// The maximum size of one video file, in MiB.
+	MaxFileMiB int `yaml:"max_file_mib" default:"512"`
+
+	// The maximum size of an account's stored videos, in MiB. Above it, the account cannot
+	// create videos until some expire.
+	AccountMiB int `yaml:"account_mib" default:"2048"`
+
+	// The services that can create videos. A job stays at the provider where it was started,
+	// so keep an entry until its jobs have ended, and add a new entry for a new key.
+	Providers []VideoProvider `yaml:"providers"`
+}
+
+// VideoProvider is a service that creates videos.
+type VideoProvider struct {
+	// The name that `video.provider` refers to.
+	Name string `yaml:"name" required:"true"`
+
+	// The API that it speaks: `veo` for Veo models of the Gemini API, `openrouter-video` for
+	// OpenRouter's `/videos`, which has models of many vendors, `openai` for services that are
+	// compatible with OpenAI's `/v1/videos`, `azure` for those that have the Sora jobs of Azure
+	// OpenAI. OpenAI and Azure themselves have ended theirs.
+	Kind string `yaml:"kind" required:"true"`
+
+	// The base URL of its API: for `veo` such as
+	// `https://generativelanguage.googleapis.com/v1beta`, for `openrouter-video` such as
+	// `https://openrouter.ai/api/v1`, for the others that of the service.
+	BaseURL string `yaml:"base_url" required:"true"`
+
+	// The API key. Keep it out of the file: write `${NAME}` for an environment variable or
+	// `${file:/path}` for a file. If empty, no key is sent.
+	APIKey Secret `yaml:"api_key"`
+
+	// The name of the model, such as `veo-3.1-generate-preview`, or `google/veo-3.1` for
+	// `openrouter-video`, or of the deployment for `azure`.
+	Model string `yaml:"model" required:"true"`
+}
+
 func (r *record) checkVideo(v *Video) {
 	if v.ModelID == "" || strings.ContainsFunc(v.ModelID, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }) {
 		r.fail("video.model_id", "%s is not a model id; it must not be empty and must not contain spaces", r.shown("video.model_id", v.ModelID))

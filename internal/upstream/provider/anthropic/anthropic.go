@@ -42,6 +42,8 @@ const dialect = "anthropic"
 type Options struct {
 	// APIKey is sent in the header x-api-key. If it is empty, none is sent.
 	APIKey string
+	// Signer signs requests, for vendors that want more than a key. May be nil.
+	Signer *provider.Signer
 	// Version is the version of the API, sent with each request. Default 2023-06-01.
 	Version string
 	// Pulse ends replies that are silent for too long. If it is nil, a reply may be silent forever.
@@ -81,7 +83,7 @@ func New(baseURL string, opts *Options) (*Adapter, error) {
 		},
 	}
 	a.Client = provider.NewClient(&provider.ClientOptions{
-		Secrets: []string{opts.APIKey}, Pulse: opts.Pulse, Silence: opts.Silence, Refused: refused, Transport: opts.Transport,
+		Secrets: []string{opts.APIKey}, Signer: opts.Signer, Pulse: opts.Pulse, Silence: opts.Silence, Refused: refused, Transport: opts.Transport,
 	})
 	if opts.APIKey != "" { // a proxy may add the key itself
 		a.header["X-Api-Key"] = []string{opts.APIKey}

@@ -62,11 +62,11 @@ type Options struct {
 // Adapter calls the models of one region. It implements provider.Adapter.
 type Adapter struct {
 	*provider.Client
-	base   string // the endpoint, without a slash at its end
-	region string
-	keys   aws.Credentials
-	signer *v4.Signer // safe for use by several goroutines
+	base string // the endpoint, without a slash at its end
 }
+
+// fixed is the header of all requests, besides their signatures.
+var fixed = http.Header{"Content-Type": {"application/json"}, "User-Agent": {"sluice"}}
 
 // New returns an adapter for a region, such as us-east-1. opts may be nil.
 func New(region string, keys Keys, opts *Options) (*Adapter, error) {
@@ -78,11 +78,9 @@ func New(region string, keys Keys, opts *Options) (*Adapter, error) {
 		return nil, errors.New("the region or the base URL cannot be read")
 	}
 	return &Adapter{
-		base: strings.TrimSuffix(base, "/"), region: region, signer: v4.NewSigner(),
-		keys: aws.Credentials{AccessKeyID: keys.AccessKeyID, SecretAccessKey: keys.SecretAccessKey, SessionToken: keys.SessionToken},
+		base: strings.TrimSuffix(base, "/"),
 		Client: provider.NewClient(&provider.ClientOptions{
-			Secrets: []string{keys.AccessKeyID, keys.SecretAccessKey, keys.SessionToken},
-			Pulse:   opts.Pulse, Silence: opts.Silence, Transport: opts.Transport,
+			Signer: Signer("bedrock", region, keys), Pulse: opts.Pulse, Silence: opts.Silence, Transport: opts.Transport,
 		}),
 	}, nil
 }
@@ -112,14 +110,10 @@ func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Strea
 	if err != nil {
 		return nil, err
 	}
-	header, err := a.sign(ctx, u, body)
-	if err != nil {
-		return nil, err
-	}
 	s := &stream{}
 	s.Single = !call.Request.Stream
 	s.Start(ctx, call, dialect, w.names, w.emulatesJSON())
-	if err := a.Post(ctx, &s.Reply, u, call.Header(header), body); err != nil {
+	if err := a.Post(ctx, &s.Reply, u, call.Header(fixed), body); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -136,17 +130,25 @@ func (a *Adapter) url(call *provider.Call, method string) (*url.URL, error) {
 	return u, nil
 }
 
-// sign returns the header of a request, with its signature. The signature covers the body and the time, so each
-// request has a header of its own.
-func (a *Adapter) sign(ctx context.Context, u *url.URL, body []byte) (http.Header, error) {
-	r := &http.Request{
-		Method: http.MethodPost, URL: u, Host: u.Host, ContentLength: int64(len(body)),
-		Header: http.Header{"Content-Type": {"application/json"}, "User-Agent": {"sluice"}},
+// Signer signs requests to a service of AWS with the keys of an account. The signature covers the body and the time, so
+// each request has one of its own.
+func Signer(service, region string, keys Keys) *provider.Signer {
+	signer := v4.NewSigner() // safe for use by several goroutines
+	account := aws.Credentials{AccessKeyID: keys.AccessKeyID, SecretAccessKey: keys.SecretAccessKey, SessionToken: keys.SessionToken}
+	sign := func(ctx context.Context, method string, u *url.URL, body [3][]byte) (http.Header, error) {
+		sum, length := sha256.New(), 0
+		for _, piece := range body {
+			sum.Write(piece) // never fails
+			length += len(piece)
+		}
+		own := *u // the signer writes to it
+		// The request is made up for the signer alone; another one is sent with its header. Other members than these may
+		// change on the way.
+		r := &http.Request{Method: method, URL: &own, Host: u.Host, ContentLength: int64(length), Header: http.Header{"Content-Type": {"application/json"}}}
+		if err := signer.SignHTTP(ctx, account, r, hex.EncodeToString(sum.Sum(nil)), service, region, time.Now()); err != nil {
+			return nil, fmt.Errorf("signing a request: %w", err)
+		}
+		return r.Header, nil
 	}
-	// The request is made up for the signer alone; Post sends another one with this header.
-	sum := sha256.Sum256(body)
-	if err := a.signer.SignHTTP(ctx, a.keys, r, hex.EncodeToString(sum[:]), "bedrock", a.region, time.Now()); err != nil {
-		return nil, fmt.Errorf("signing a request: %w", err)
-	}
-	return r.Header, nil
+	return &provider.Signer{Sign: sign, Secrets: []string{keys.AccessKeyID, keys.SecretAccessKey, keys.SessionToken}}
 }
