@@ -339,7 +339,8 @@ type Provider struct {
 	// or a caller needs it, and chat completions otherwise. With Responses, requests to
 	// `/v1/responses` are sent on in the caller's own words, except for what needs an entry in
 	// `allow`. The default is `auto` for `openai` at OpenAI's own address and for `azure`, and
-	// `chat` for all others.
+	// `chat` for all others. For `bedrock`, `native` is the Messages API for models of Anthropic
+	// and the Responses API for those of OpenAI; without it all are called by Converse.
 	API string `yaml:"api"`
 
 	// For `anthropic` with a `base_url` of yours: whether that leads to Anthropic, which then gets threads.
@@ -349,7 +350,8 @@ type Provider struct {
 	// there.
 	Region string `yaml:"region"`
 
-	// The ID of the AWS access key for `bedrock`.
+	// The ID of the AWS access key for `bedrock`. With `api: native`, a key of Bedrock's may be
+	// given as `api_key` in place of an AWS key.
 	AccessKeyID string `yaml:"access_key_id"`
 
 	// The AWS secret access key for `bedrock`. Keep it out of the file, like `api_key`.

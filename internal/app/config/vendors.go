@@ -26,7 +26,10 @@ var vendors = []struct{ kind, address string }{
 	{"ollama", "http://127.0.0.1:11434/v1"},
 }
 
-const bedrock = "bedrock"
+const (
+	bedrock = "bedrock"
+	native  = "native" // the API of Bedrock that the vendors of its models have themselves
+)
 
 // Kinds returns the allowed kinds of providers.
 func Kinds() []string {
@@ -62,16 +65,21 @@ func (r *record) checkVendor(path string, p *Provider) {
 		r.checkBase(path+".base_url", p.BaseURL)
 	}
 	if p.API != "" {
-		r.checkOneOf(path+".api", p.API, "API", []string{"auto", "chat", "responses"})
-		r.failIf(p.Kind == bedrock || p.Kind == "anthropic" || p.Kind == "gemini", path+".api", "the kind %s has an API of its own; leave it out", p.Kind)
+		apis := []string{"auto", "chat", "responses"}
+		if p.Kind == bedrock {
+			apis = []string{native}
+		}
+		r.checkOneOf(path+".api", p.API, "API", apis)
+		r.failIf(p.Kind == "anthropic" || p.Kind == "gemini", path+".api", "the kind %s has an API of its own; leave it out", p.Kind)
 		r.failIf(p.API == "auto" && p.Kind != "openai" && p.Kind != "azure", path+".api", "auto is only for the kinds openai and azure; write chat or responses")
 	}
 	r.failIf(p.APIVersion != "" && p.Kind != "azure", path+".api_version", "is only for the kind azure")
 }
 
 // checkBedrock checks the settings of Amazon Bedrock, which has a region and an AWS key
-// instead of a URL and an API key.
+// instead of a URL and an API key. With the vendors' own APIs a key of Bedrock's takes the place of the AWS key.
 func (r *record) checkBedrock(path string, p *Provider) {
+	keyed := p.Kind == bedrock && p.API == native && (p.APIKey != "" || len(p.APIKeys) > 0)
 	fields := []struct{ name, value string }{
 		{"region", p.Region}, {"access_key_id", p.AccessKeyID}, {"secret_access_key", p.SecretAccessKey.Reveal()}, {"session_token", p.SessionToken.Reveal()},
 	}
@@ -79,7 +87,9 @@ func (r *record) checkBedrock(path string, p *Provider) {
 		switch {
 		case p.Kind != bedrock && f.value != "":
 			r.fail(path+"."+f.name, "is only for the kind bedrock")
-		case p.Kind == bedrock && f.value == "" && f.name != "session_token":
+		case keyed && f.value != "" && f.name != "region":
+			r.fail(path+"."+f.name, "is not used with an api_key; remove one of the two")
+		case p.Kind == bedrock && f.value == "" && f.name != "session_token" && (!keyed || f.name == "region"):
 			r.fail(path+"."+f.name, "is required for the kind bedrock")
 		}
 	}
@@ -88,8 +98,12 @@ func (r *record) checkBedrock(path string, p *Provider) {
 	}
 	r.checkKey(path+".secret_access_key", p.SecretAccessKey)
 	r.checkKey(path+".session_token", p.SessionToken)
-	r.failIf(p.APIKey != "" || len(p.APIKeys) > 0, path+".api_key", "is not for the kind bedrock; give access_key_id and secret_access_key")
-	if p.BaseURL == "" && p.Region != "" {
+	r.failIf(p.API != native && (p.APIKey != "" || len(p.APIKeys) > 0), path+".api_key", "is not for the kind bedrock without api: native; give access_key_id and secret_access_key")
+	switch {
+	case p.BaseURL != "" || p.Region == "":
+	case p.API == native:
+		p.BaseURL = "https://bedrock-mantle." + p.Region + ".api.aws"
+	default:
 		p.BaseURL = "https://bedrock-runtime." + p.Region + ".amazonaws.com"
 	}
 }

@@ -29,4 +29,10 @@ func TestVendorAddresses(t *testing.T) {
 	if problem != "" || c.Providers[0].BaseURL != "https://bedrock-runtime.eu-west-3.amazonaws.com" || c.Providers[0].Keys()[0].Reveal() != "hunter2" {
 		t.Errorf("Load(kind bedrock) = %+v, %s, want the region's address and the key", c, problem)
 	}
+	for _, credential := range []string{"access_key_id: AKIA, secret_access_key: hunter2", "api_key: hunter2"} {
+		c, problem = loadText(t, "providers: [{name: p, kind: bedrock, api: native, region: eu-west-3, "+credential+"}]\n")
+		if problem != "" || c.Providers[0].BaseURL != "https://bedrock-mantle.eu-west-3.api.aws" || c.Providers[0].Keys()[0].Reveal() != "hunter2" {
+			t.Errorf("Load(kind bedrock, api native, %s) = %+v, %s, want the region's address and the key", credential, c, problem)
+		}
+	}
 }

@@ -9,6 +9,11 @@ import (
 	"unicode"
 )
 
+var (
+	videoKinds = []string{"azure", "openai", "openrouter-video", "veo"}
+	blobKinds  = []string{"files", "s3"}
+)
+
 // Video controls how videos are created.
 type Video struct {
 	// The model id that callers use for videos.
@@ -69,11 +74,6 @@ type VideoProvider struct {
 	// `openrouter-video`, or of the deployment for `azure`.
 	Model string `yaml:"model" required:"true"`
 }
-
-var (
-	videoKinds = []string{"azure", "openai", "openrouter-video", "veo"}
-	blobKinds  = []string{"files", "s3"}
-)
 
 func (r *record) checkVideo(v *Video) {
 	if v.ModelID == "" || strings.ContainsFunc(v.ModelID, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }) {

@@ -114,6 +114,9 @@ func NewAdapter(c *config.Provider, key config.Secret, pool http.RoundTripper, p
 	case "anthropic":
 		return anthropic.New(c.BaseURL, &anthropic.Options{APIKey: key.Reveal(), FirstParty: c.FirstParty, Pulse: p, Silence: c.Timeouts.Silence, Transport: pool})
 	case "bedrock":
+		if c.API == "native" {
+			return newNative(c, key, pool, p)
+		}
 		keys := bedrock.Keys{AccessKeyID: c.AccessKeyID, SecretAccessKey: key.Reveal(), SessionToken: c.SessionToken.Reveal()}
 		return bedrock.New(c.Region, keys, &bedrock.Options{BaseURL: c.BaseURL, Pulse: p, Silence: c.Timeouts.Silence, Transport: pool})
 	case "gemini":

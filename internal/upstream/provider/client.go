@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -47,8 +49,18 @@ type ClientOptions struct {
 	Silence time.Duration
 	// Refused turns a reply with an error status into a fault. Default: the function Refused.
 	Refused func(status int, header http.Header, body []byte) *fault.Fault
+	// Signer signs each request, for upstreams that want more than a key. May be nil.
+	Signer *Signer
 	// Transport replaces the client's own connection pool: a shared pool, or a test's.
 	Transport http.RoundTripper
+}
+
+// Signer signs requests. It may be used by several goroutines at once.
+type Signer struct {
+	// Sign returns the members of the header that sign a request with this body, whose type is JSON. It changes neither.
+	Sign func(ctx context.Context, method string, u *url.URL, body [3][]byte) (http.Header, error)
+	// Secrets are the credentials; see ClientOptions.Secrets.
+	Secrets []string
 }
 
 // Client is the HTTP side of an adapter. It has a pool of connections to one upstream, deadlines and bounds for
@@ -59,6 +71,7 @@ type ClientOptions struct {
 // for the rest after the last event.
 type Client struct {
 	secrets   [][]byte // none is empty
+	signer    *Signer  // may be nil
 	transport http.RoundTripper
 	pulse     *pulse.Pulse // may be nil
 	silence   time.Duration
@@ -72,8 +85,12 @@ func NewClient(opts *ClientOptions) *Client {
 	if opts == nil {
 		opts = &ClientOptions{}
 	}
-	c := &Client{transport: opts.Transport, pulse: opts.Pulse, silence: opts.Silence, refused: opts.Refused}
-	for _, s := range opts.Secrets {
+	c := &Client{signer: opts.Signer, transport: opts.Transport, pulse: opts.Pulse, silence: opts.Silence, refused: opts.Refused}
+	secrets := opts.Secrets
+	if c.signer != nil {
+		secrets = slices.Concat(secrets, c.signer.Secrets)
+	}
+	for _, s := range secrets {
 		if s != "" {
 			c.secrets = append(c.secrets, []byte(s))
 		}
@@ -118,8 +135,12 @@ func (c *Client) Post(ctx context.Context, to *Reply, u *url.URL, header http.He
 // Three pieces are what a patched body has: a head of ours, the caller's bytes, and a tail of
 // ours. They are never joined.
 func (c *Client) PostPieces(ctx context.Context, to *Reply, u *url.URL, header http.Header, body [3][]byte) error {
+	header, err := c.signed(ctx, http.MethodPost, u, header, body)
+	if err != nil {
+		return err
+	}
 	to.payload = payload{rest: body, sent: &to.sent}
-	err := c.do(ctx, to, &http.Request{
+	err = c.do(ctx, to, &http.Request{
 		Method: http.MethodPost, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: header, ContentLength: int64(len(body[0]) + len(body[1]) + len(body[2])),
 		Body:    &to.payload,
@@ -132,6 +153,21 @@ func (c *Client) PostPieces(ctx context.Context, to *Reply, u *url.URL, header h
 		return Sent(f)
 	}
 	return err
+}
+
+// signed returns the header of a request with its signature. Without a signer that is the header itself, which calls
+// share.
+func (c *Client) signed(ctx context.Context, method string, u *url.URL, header http.Header, body [3][]byte) (http.Header, error) {
+	if c.signer == nil {
+		return header, nil
+	}
+	signature, err := c.signer.Sign(ctx, method, u, body)
+	if err != nil {
+		return nil, err
+	}
+	header = header.Clone()
+	maps.Copy(header, signature)
+	return header, nil
 }
 
 // payload is the body of a request. It sets sent when the transport has read all of it, possibly on another
@@ -175,6 +211,10 @@ func (p *payload) Close() error { return nil }
 
 // Fetch sends a GET request and fills in the reply, as Post does.
 func (c *Client) Fetch(ctx context.Context, to *Reply, u *url.URL, header http.Header) error {
+	header, err := c.signed(ctx, http.MethodGet, u, header, [3][]byte{})
+	if err != nil {
+		return err
+	}
 	return c.do(ctx, to, &http.Request{Method: http.MethodGet, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header})
 }
 

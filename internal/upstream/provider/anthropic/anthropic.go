@@ -43,6 +43,10 @@ const dialect = "anthropic"
 type Options struct {
 	// APIKey is sent in the header x-api-key. If it is empty, none is sent.
 	APIKey string
+	// Signer signs requests, for vendors that want more than a key. May be nil.
+	Signer *provider.Signer
+	// Signs names the account that Signer signs for, where there is no APIKey.
+	Signs string
 	// Version is the version of the API, sent with each request. Default 2023-06-01.
 	Version string
 	// FirstParty says that the API at another address than BaseURL is Anthropic's, too: behind a proxy, for example.
@@ -79,14 +83,14 @@ func New(baseURL string, opts *Options) (*Adapter, error) {
 		return nil, errors.New("the base URL cannot be read")
 	}
 	a := &Adapter{
-		messages: messages, models: models, key: claude.KeyName(opts.APIKey), first: opts.FirstParty || isFirstParty(messages.Hostname()),
+		messages: messages, models: models, key: claude.KeyName(cmp.Or(opts.APIKey, opts.Signs)), first: opts.FirstParty || isFirstParty(messages.Hostname()),
 		header: http.Header{
 			"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
 			"User-Agent": {"sluice"}, "Anthropic-Version": {cmp.Or(opts.Version, "2023-06-01")},
 		},
 	}
 	a.Client = provider.NewClient(&provider.ClientOptions{
-		Secrets: []string{opts.APIKey}, Pulse: opts.Pulse, Silence: opts.Silence, Refused: refused, Transport: opts.Transport,
+		Secrets: []string{opts.APIKey}, Signer: opts.Signer, Pulse: opts.Pulse, Silence: opts.Silence, Refused: refused, Transport: opts.Transport,
 	})
 	if opts.APIKey != "" { // a proxy may add the key itself
 		a.header["X-Api-Key"] = []string{opts.APIKey}

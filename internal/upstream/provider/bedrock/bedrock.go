@@ -63,11 +63,12 @@ type Options struct {
 // Adapter calls the models of one region. It implements provider.Adapter.
 type Adapter struct {
 	*provider.Client
-	base   string // the endpoint, without a slash at its end
-	region string
-	keys   aws.Credentials
-	signer *v4.Signer // safe for use by several goroutines
+	base string // the endpoint, without a slash at its end
+	key  string // stands for the access key; see claude.KeyName
 }
+
+// fixed is the header of all requests, besides their signatures.
+var fixed = http.Header{"Content-Type": {"application/json"}, "User-Agent": {"sluice"}}
 
 // New returns an adapter for a region, such as us-east-1. opts may be nil.
 func New(region string, keys Keys, opts *Options) (*Adapter, error) {
@@ -79,11 +80,9 @@ func New(region string, keys Keys, opts *Options) (*Adapter, error) {
 		return nil, errors.New("the region or the base URL cannot be read")
 	}
 	return &Adapter{
-		base: strings.TrimSuffix(base, "/"), region: region, signer: v4.NewSigner(),
-		keys: aws.Credentials{AccessKeyID: keys.AccessKeyID, SecretAccessKey: keys.SecretAccessKey, SessionToken: keys.SessionToken},
+		base: strings.TrimSuffix(base, "/"), key: claude.KeyName(keys.AccessKeyID),
 		Client: provider.NewClient(&provider.ClientOptions{
-			Secrets: []string{keys.AccessKeyID, keys.SecretAccessKey, keys.SessionToken},
-			Pulse:   opts.Pulse, Silence: opts.Silence, Transport: opts.Transport,
+			Signer: Signer("bedrock", region, keys), Pulse: opts.Pulse, Silence: opts.Silence, Transport: opts.Transport,
 		}),
 	}, nil
 }
@@ -118,7 +117,7 @@ func (a *Adapter) BindsToKey(upstream string) bool { return claude.BindsToKey(up
 
 // translate sends the call. If bare is set, it is sent without the thinking of earlier turns.
 func (a *Adapter) translate(ctx context.Context, call *provider.Call, bare bool) (*stream, error) {
-	w := writer{call: call, req: call.Request, key: claude.KeyName(a.keys.AccessKeyID), bare: bare}
+	w := writer{call: call, req: call.Request, key: a.key, bare: bare}
 	body, err := w.write(ctx)
 	if err != nil {
 		return nil, err
@@ -131,15 +130,11 @@ func (a *Adapter) translate(ctx context.Context, call *provider.Call, bare bool)
 	if err != nil {
 		return nil, err
 	}
-	header, err := a.sign(ctx, u, body)
-	if err != nil {
-		return nil, err
-	}
 	s := &stream{}
 	s.Single = !call.Request.Stream
 	s.Start(ctx, call, dialect, w.names, w.emulatesJSON())
 	s.Follow(w.conversation.Place())
-	if err := a.Post(ctx, &s.Reply, u, call.Header(header), body); err != nil {
+	if err := a.Post(ctx, &s.Reply, u, call.Header(fixed), body); err != nil {
 		if w.conversation.Thoughts() > 0 {
 			err = claude.WithThinking(err)
 		}
@@ -159,17 +154,25 @@ func (a *Adapter) url(call *provider.Call, method string) (*url.URL, error) {
 	return u, nil
 }
 
-// sign returns the header of a request, with its signature. The signature covers the body and the time, so each
-// request has a header of its own.
-func (a *Adapter) sign(ctx context.Context, u *url.URL, body []byte) (http.Header, error) {
-	r := &http.Request{
-		Method: http.MethodPost, URL: u, Host: u.Host, ContentLength: int64(len(body)),
-		Header: http.Header{"Content-Type": {"application/json"}, "User-Agent": {"sluice"}},
+// Signer signs requests to a service of AWS with the keys of an account. The signature covers the body and the time, so
+// each request has one of its own.
+func Signer(service, region string, keys Keys) *provider.Signer {
+	signer := v4.NewSigner() // safe for use by several goroutines
+	account := aws.Credentials{AccessKeyID: keys.AccessKeyID, SecretAccessKey: keys.SecretAccessKey, SessionToken: keys.SessionToken}
+	sign := func(ctx context.Context, method string, u *url.URL, body [3][]byte) (http.Header, error) {
+		sum, length := sha256.New(), 0
+		for _, piece := range body {
+			sum.Write(piece) // never fails
+			length += len(piece)
+		}
+		own := *u // the signer writes to it
+		// The request is made up for the signer alone; another one is sent with its header. Other members than these may
+		// change on the way.
+		r := &http.Request{Method: method, URL: &own, Host: u.Host, ContentLength: int64(length), Header: http.Header{"Content-Type": {"application/json"}}}
+		if err := signer.SignHTTP(ctx, account, r, hex.EncodeToString(sum.Sum(nil)), service, region, time.Now()); err != nil {
+			return nil, fmt.Errorf("signing a request: %w", err)
+		}
+		return r.Header, nil
 	}
-	// The request is made up for the signer alone; Post sends another one with this header.
-	sum := sha256.Sum256(body)
-	if err := a.signer.SignHTTP(ctx, a.keys, r, hex.EncodeToString(sum[:]), "bedrock", a.region, time.Now()); err != nil {
-		return nil, fmt.Errorf("signing a request: %w", err)
-	}
-	return r.Header, nil
+	return &provider.Signer{Sign: sign, Secrets: []string{keys.AccessKeyID, keys.SecretAccessKey, keys.SessionToken}}
 }

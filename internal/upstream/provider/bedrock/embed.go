@@ -45,18 +45,13 @@ func (a *Adapter) Embed(ctx context.Context, call *provider.Call, req *embedding
 		Because(fmt.Errorf("%q is no embedding model of Titan or Cohere", call.Upstream))
 }
 
-// invoke sends a request and decodes the reply. It takes a copy of the URL, since the signer writes to it and calls of one
-// request run at the same time.
-func (a *Adapter) invoke(ctx context.Context, to url.URL, call *provider.Call, in, out any) (http.Header, error) {
+// invoke sends a request and decodes the reply.
+func (a *Adapter) invoke(ctx context.Context, to *url.URL, call *provider.Call, in, out any) (http.Header, error) {
 	body, err := jsonscan.Marshal(in)
 	if err != nil {
 		return nil, err
 	}
-	header, err := a.sign(ctx, &to, body)
-	if err != nil {
-		return nil, err
-	}
-	return a.PostJSON(ctx, &to, call.Header(header), body, out)
+	return a.PostJSON(ctx, to, call.Header(fixed), body, out)
 }
 
 // cohere asks a model of Cohere's. What the texts are for is not part of our API; documents to search are the usual case.
@@ -79,7 +74,7 @@ func (a *Adapter) cohere(ctx context.Context, u *url.URL, call *provider.Call, r
 				Float [][]float32 `json:"float"`
 			} `json:"embeddings"`
 		}
-		header, err := a.invoke(ctx, *u, call, in, &out)
+		header, err := a.invoke(ctx, u, call, in, &out)
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +113,7 @@ func (a *Adapter) titan(ctx context.Context, u *url.URL, call *provider.Call, re
 				Embedding []float32 `json:"embedding"`
 				Tokens    int       `json:"inputTextTokenCount"`
 			}
-			_, err := a.invoke(ctx, *u, call, in, &out)
+			_, err := a.invoke(ctx, u, call, in, &out)
 			v.List[i].Values, counts[i] = out.Embedding, max(0, out.Tokens)
 			return err
 		})

@@ -58,8 +58,9 @@ var families = []family{
 	{"o4", anyAPI, least[1:]},
 }
 
-// familyOf returns the family of a model; the zero family if none is known.
+// familyOf returns the family of a model; the zero family if none is known. On Bedrock its name begins with the vendor's.
 func familyOf(model string) family {
+	model = strings.TrimPrefix(model, "openai.")
 	for _, f := range families {
 		if strings.HasPrefix(model, f.name) {
 			return f

@@ -20,8 +20,10 @@ func TestFamilies(t *testing.T) {
 			continue
 		}
 		n++
-		if got := familyOf(m.Upstream).efforts; !slices.Equal(got, m.Efforts) {
-			t.Errorf("%s takes the efforts %v, the list says %v", m.Upstream, got, m.Efforts)
+		for _, name := range []string{m.Upstream, "openai." + m.Upstream} { // the second is Bedrock's
+			if got := familyOf(name).efforts; !slices.Equal(got, m.Efforts) {
+				t.Errorf("%s takes the efforts %v, the list says %v", name, got, m.Efforts)
+			}
 		}
 	}
 	if n == 0 {

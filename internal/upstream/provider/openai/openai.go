@@ -26,6 +26,8 @@ type Options struct {
 	Preset Preset
 	// APIKey is sent as a bearer token, or in the preset's own header. If it is empty, none is sent.
 	APIKey string
+	// Signer signs requests, for vendors that want more than a key. May be nil.
+	Signer *provider.Signer
 	// APIVersion is Azure's, such as 2024-10-21. If it is empty, its newer API without versions is used.
 	APIVersion string
 	// API is the API that completions are asked for by: APIChat, APIResponses or APIAuto. Default: APIAuto for OpenAI and
@@ -66,7 +68,7 @@ func New(baseURL string, opts *Options) (*Adapter, error) {
 		return nil, errors.New("the base URL cannot be read")
 	}
 	a := &Adapter{preset: opts.Preset, api: cmp.Or(opts.API, opts.Preset.defaultAPI(opts.APIVersion)), ways: cmp.Or(opts.Ways, &Ways{}), Client: provider.NewClient(&provider.ClientOptions{
-		Secrets: []string{opts.APIKey}, Pulse: opts.Pulse, Silence: opts.Silence, Transport: opts.Transport,
+		Secrets: []string{opts.APIKey}, Signer: opts.Signer, Pulse: opts.Pulse, Silence: opts.Silence, Transport: opts.Transport,
 	})}
 	a.address(base, opts.APIVersion)
 	a.header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "User-Agent": {"sluice"}}
