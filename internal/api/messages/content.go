@@ -70,7 +70,7 @@ func (p *parser) messages(v chat.Value) {
 	if !p.need(v, '[', noList) {
 		return
 	}
-	p.current = currentExchange(p.body, v)
+	p.list, p.current = v, currentExchange(p.body, v)
 	switch {
 	case !v.IsEmpty():
 	case p.held.Previous == "":

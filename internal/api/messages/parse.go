@@ -99,6 +99,9 @@ type parser struct {
 	calls    chat.CallIndex // the tool_use blocks of the last message, if it is the assistant's
 	answered []bool         // which of them have a result
 	caller   int            // the index of that message
+	list     chat.Value     // all messages
+	asked    int            // the index of the last message of the user in it; see lastAsked
+	looked   bool           // asked is set
 	spoke    role           // whose the last message is
 	served   bool           // it ends with what a tool of the vendor has answered
 

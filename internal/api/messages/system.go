@@ -77,8 +77,14 @@ func (p *parser) speaker(i int, v chat.Value) (who role) {
 // upstream of the dialect understands.
 func (p *parser) between(i int, v chat.Value) {
 	content := v.Member("content")
-	p.leaveGiven(v, "clear_at", "messages[].clear_at")
 	p.leaveGiven(v, "output_config", "messages[].output_config")
+	cleared := false
+	switch at := v.Member("clear_at"); {
+	case at.Is("next_user_message"):
+		cleared = p.lastAsked() > i
+	case !at.Is("never"):
+		p.leaveGiven(v, "clear_at", "messages[].clear_at")
+	}
 	var text chat.Words
 	p.at("content", func() {
 		switch {
@@ -93,9 +99,22 @@ func (p *parser) between(i int, v chat.Value) {
 			p.bad(noContent)
 		}
 	})
-	if !text.Empty() && p.fault == nil {
+	if !text.Empty() && !cleared && p.fault == nil {
 		p.add(from(i, nil), chat.Message{Role: chat.RoleSystem, Content: text.Content()})
 	}
+}
+
+// lastAsked returns the index of the last message of the user. It is looked for once: a request may have many messages.
+func (p *parser) lastAsked() int {
+	if !p.looked {
+		p.looked = true
+		for w := p.list.Walk(); w.Next(); {
+			if w.Value.Member("role").Is(string(user)) {
+				p.asked = w.Index
+			}
+		}
+	}
+	return p.asked
 }
 
 // instruction reads a block of a system message that stands between others.
