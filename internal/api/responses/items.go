@@ -149,9 +149,11 @@ func (p *parser) item(v chat.Value) (it item, ok bool) {
 	case "tool_search_call":
 		p.searched(v, &it)
 	case "tool_search_output":
-		p.searched(v, &it)
 		if found := v.Given("tools"); found.Exists() {
 			p.toolsIn(found, scope{index: -1})
+		}
+		if !p.failed() { // names are known to be short now
+			p.searched(v, &it)
 		}
 	case "configuration_update":
 		it.kind, it.update = itemUpdate, p.update(v)
@@ -382,7 +384,9 @@ func (p *parser) strange(v, kind chat.Value) (part chat.Part) {
 	if p.sized(kind, 1, math.MaxInt); p.failed() {
 		return part
 	}
-	p.needs(kind, "content parts of type "+describe(kind)+", but only "+strings.ReplaceAll(partTypes, " or ", " and ")+"; models whose provider has the Responses API may know more")
+	if p.req.needs.Path == "" { // there may be very many
+		p.needs(kind, "content parts of type "+describe(kind)+", but only "+strings.ReplaceAll(partTypes, " or ", " and ")+"; models whose provider has the Responses API may know more")
+	}
 	p.req.loose = p.req.loose || addressed(v)
 	return chat.TextPart(chat.Text(string(p.spoken(nil, v))))
 }

@@ -167,9 +167,8 @@ func (p *parser) toolName(entry chat.Value, at scope) string {
 			p.bad(v, "", "may hold only letters, digits, underscores, hyphens and dots; got %s", describe(v))
 		}
 	}
-	// An item may bring a tool again: what a search has found is among the tools of the request, too.
 	list := p.offered()
-	if i := list.find(at.namespace, name); i >= 0 && at.index >= 0 && list.tools[i].index >= 0 {
+	if i := list.find(at.namespace, name); at.index >= 0 && i >= 0 && list.tools[i].index >= 0 {
 		p.bad(v, "", "must differ from the names of the other tools; two are %s", describe(v))
 	}
 	return name
@@ -202,11 +201,14 @@ func (p *parser) function(entry chat.Value, at scope) {
 	p.offer(entry, tool{index: at.index, name: name, namespace: at.namespace, function: f, rest: b})
 }
 
-// offer adds a tool that the model is told about. One that an item offers takes the place of an earlier one of its name.
+// offer adds a tool that the model is told about. One that an item offers takes the place of an earlier one of its name, and of
+// one in the field tools, wherever that stands.
 func (p *parser) offer(entry chat.Value, one tool) {
 	list := p.offered()
 	if i := list.find(one.namespace, one.name); i >= 0 {
-		list.tools[i] = one
+		if one.index < 0 || list.tools[i].index >= 0 {
+			list.tools[i] = one
+		}
 		return
 	}
 	if len(list.tools) == maxOffered {

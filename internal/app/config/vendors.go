@@ -65,13 +65,15 @@ func (r *record) checkVendor(path string, p *Provider) {
 		r.checkBase(path+".base_url", p.BaseURL)
 	}
 	if p.API != "" {
-		apis := []string{"auto", "chat", "responses"}
-		if p.Kind == bedrock {
+		apis := []string{"chat", "responses"}
+		switch p.Kind {
+		case bedrock:
 			apis = []string{native}
+		case "openai", "azure":
+			apis = append(apis, "auto")
 		}
 		r.checkOneOf(path+".api", p.API, "API", apis)
 		r.failIf(p.Kind == "anthropic" || p.Kind == "gemini", path+".api", "the kind %s has an API of its own; leave it out", p.Kind)
-		r.failIf(p.API == "auto" && p.Kind != "openai" && p.Kind != "azure", path+".api", "auto is only for the kinds openai and azure; write chat or responses")
 	}
 	r.failIf(p.APIVersion != "" && p.Kind != "azure", path+".api_version", "is only for the kind azure")
 }
