@@ -119,6 +119,21 @@ func (w *responseWriter) write(ctx context.Context) ([]byte, error) {
 	if most := w.call.Limit(); most > 0 {
 		w.out = strconv.AppendInt(append(w.out, `,"max_output_tokens":`...), int64(most), 10)
 	}
+	w.options(withheld)
+	w.caching("prompt_cache_options", chat.ValueOf(w.req.Member("prompt_cache_options")))
+	w.tools()
+	w.text()
+	w.call.Drop("stop", "frequency_penalty", "presence_penalty", "seed", "logprobs", "top_logprobs")
+	w.call.DropCaches()
+	w.call.DropUnread(append([]string{"verbosity", "prompt_cache_options"}, shared...)...)
+	if !w.unsaid {
+		w.call.Keep("messages[].content[].prompt_cache_breakpoint")
+	}
+	return append(w.out, '}'), nil
+}
+
+// options writes what both dialects have, except what is withheld, and how much the model is to think.
+func (w *responseWriter) options(withheld []string) {
 	thinks := w.call.Thinks && w.req.ReasoningEffort != chat.EffortNone
 	for _, name := range shared {
 		switch {
@@ -138,16 +153,6 @@ func (w *responseWriter) write(ctx context.Context) ([]byte, error) {
 	} else {
 		w.call.DropEffort()
 	}
-	w.caching("prompt_cache_options", chat.ValueOf(w.req.Member("prompt_cache_options")))
-	w.tools()
-	w.text()
-	w.call.Drop("stop", "frequency_penalty", "presence_penalty", "seed", "logprobs", "top_logprobs")
-	w.call.DropCaches()
-	w.call.DropUnread(append([]string{"verbosity", "prompt_cache_options"}, shared...)...)
-	if !w.unsaid {
-		w.call.Keep("messages[].content[].prompt_cache_breakpoint")
-	}
-	return append(w.out, '}'), nil
 }
 
 // sayable refuses what a chat completion can say and the dialect cannot: files in messages that are not of a user, and an
@@ -158,7 +163,7 @@ func (w *responseWriter) sayable() error {
 	}
 	for i := range w.req.Messages {
 		m := &w.req.Messages[i]
-		if m.Role == chat.RoleAssistant && m.Content.IsNull() && len(m.ToolCalls) == 0 {
+		if m.Role == chat.RoleAssistant && m.Content.IsNull() && len(m.ToolCalls) == 0 && slices.Contains(m.Beside(), "audio") {
 			return fault.New(fault.Invalid, "This model does not know an earlier reply by the id of its sound.").At(fmt.Sprintf("messages[%d].audio", i))
 		}
 		for j, p := range m.Content.Parts() {
@@ -200,25 +205,33 @@ func (w *responseWriter) input(ctx context.Context) error {
 			if m.Role == chat.RoleSystem {
 				role = "system"
 			}
-			w.item(`{"role":`, role)
-			w.out = append(w.out, `,"content":[`...)
-			marks := m.Breakpoints()
-			for j, p := range m.Content.Parts() {
-				if j > 0 {
-					w.out = append(w.out, ',')
-				}
-				if err := w.part(&p, i, j); err != nil {
-					return err
-				}
-				if mark := marks[j]; mark != nil {
-					w.out = w.out[:len(w.out)-1]
-					w.caching("prompt_cache_breakpoint", chat.ValueOf(mark))
-					w.out = append(w.out, '}')
-				}
+			if err := w.content(m, role, i); err != nil {
+				return err
 			}
-			w.out = append(w.out, "]}"...)
 		}
 	}
+	return nil
+}
+
+// content writes message i of a role as an item with its parts.
+func (w *responseWriter) content(m *chat.Message, role string, i int) error {
+	w.item(`{"role":`, role)
+	w.out = append(w.out, `,"content":[`...)
+	marks := m.Breakpoints()
+	for j, p := range m.Content.Parts() {
+		if j > 0 {
+			w.out = append(w.out, ',')
+		}
+		if err := w.part(&p, i, j); err != nil {
+			return err
+		}
+		if mark := marks[j]; mark != nil {
+			w.out = w.out[:len(w.out)-1]
+			w.caching("prompt_cache_breakpoint", chat.ValueOf(mark))
+			w.out = append(w.out, '}')
+		}
+	}
+	w.out = append(w.out, "]}"...)
 	return nil
 }
 
