@@ -78,8 +78,9 @@ func (forgetful) KeepState(context.Context, *continuation.State, continuation.Bo
 	return nil
 }
 
-// hiddenSteps tries how many hidden steps, or bytes of them, an account may have.
-func hiddenSteps(column string) try {
+// hiddenSteps tries how many hidden steps, or bytes of them, an account may have; or, if turns is set, turns with thinking.
+// Those do not displace hidden steps.
+func hiddenSteps(column string, turns bool) try {
 	return func(t *testing.T, _ *stage, b bound) {
 		t.Helper()
 		b.says(t, "the oldest go")
@@ -92,7 +93,16 @@ func hiddenSteps(column string) try {
 		now := time.Now()
 		memory := continuation.New(store, &continuation.Options{Now: func() time.Time { now = now.Add(time.Millisecond); return now }}).For("acct_1")
 		keep := func(call string) {
-			if err := memory.Keep(t.Context(), call, make([]byte, 100)); err != nil {
+			put := memory.Keep
+			if turns {
+				put = memory.KeepLong
+			}
+			if err := put(t.Context(), call, make([]byte, 100)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if turns {
+			if err := memory.Keep(t.Context(), "a hidden step", nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -117,6 +127,9 @@ func hiddenSteps(column string) try {
 		keep("third")
 		if has("first") || !has("second") || !has("third") {
 			t.Errorf("beyond %d: the first is there: %t, the second: %t, the third: %t; want the first gone", b.n, has("first"), has("second"), has("third"))
+		}
+		if turns && !has("a hidden step") {
+			t.Errorf("beyond %d: a hidden step is gone", b.n)
 		}
 	}
 }
@@ -150,8 +163,10 @@ var otherTries = map[string]try{
 			t.Errorf("beyond %d: kept", b.n)
 		}
 	},
-	"hidden steps of an account":         hiddenSteps("bytes"),
-	"hidden steps of an account, number": hiddenSteps("entries"),
+	"hidden steps of an account":         hiddenSteps("bytes", false),
+	"hidden steps of an account, number": hiddenSteps("entries", false),
+	"kept thinking of an account":        hiddenSteps("bytes", true),
+	"kept turns of an account":           hiddenSteps("entries", true),
 	"hidden steps of all accounts":       triedBy("upstream/continuation", "TestTrim", "the oldest go"),
 
 	"video prompt": func(t *testing.T, s *stage, b bound) {

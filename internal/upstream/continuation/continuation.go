@@ -27,9 +27,6 @@ const (
 	// another is not written down.
 	keepLong   = 30 * 24 * time.Hour
 	renewEvery = 24 * time.Hour
-	// patience is how long a call waits for such states, or for one to be kept. Without them it goes on, so a database
-	// that does not answer must not hold it up.
-	patience = 2 * time.Second
 	// MaxState is the largest state in bytes.
 	MaxState = 4 << 20
 	// MaxAll is the number of bytes of the states of all accounts together.
@@ -57,7 +54,7 @@ type Bound struct{ Entries, Bytes int64 }
 // State is one encrypted state, as it is stored.
 type State struct {
 	ID        []byte // a hash of the account and the tool call's id; the id itself is not stored
-	AccountID string
+	AccountID string // against whose bound it counts: the account, or its turns
 	Sealed    []byte
 	UsedAt    time.Time // when it was kept, or recalled last
 	ExpiresAt time.Time
@@ -121,28 +118,33 @@ type Memory struct {
 
 // Keep stores the state of a tool call and replaces an earlier one. The state is durable when Keep returns.
 func (m *Memory) Keep(ctx context.Context, callID string, state []byte) error {
-	return m.keep(ctx, callID, state, keepFor)
-}
-
-// KeepLong is Keep for a state that every later turn of the conversation needs.
-func (m *Memory) KeepLong(ctx context.Context, id string, state []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return m.keep(ctx, id, state, keepLong)
-}
-
-// keep stores a state for a time.
-func (m *Memory) keep(ctx context.Context, callID string, state []byte, lasts time.Duration) error {
 	if m == nil {
 		return nil
 	}
+	return m.keep(ctx, callID, m.accountID, state, keepFor)
+}
+
+// KeepLong is Keep for a state that every later turn of the conversation needs. Nearly every reply may leave one, so they
+// have a bound of their own, and do not displace the others.
+func (m *Memory) KeepLong(ctx context.Context, id string, state []byte) error {
+	if m == nil {
+		return nil
+	}
+	return m.keep(ctx, id, m.accountID+turnShelf, state, keepLong)
+}
+
+// turnShelf follows the account's id where the states of KeepLong are counted.
+const turnShelf = "/turns"
+
+// keep stores a state for a time. It counts against the bound of the shelf.
+func (m *Memory) keep(ctx context.Context, callID, shelf string, state []byte, lasts time.Duration) error {
 	if len(state) > MaxState {
 		return fmt.Errorf("keeping the state of a tool call: it has %d bytes and may have %d", len(state), MaxState)
 	}
 	box := m.box(callID)
 	id := box.ID()
 	now := m.states.now()
-	sealed := &State{ID: id[:], AccountID: m.accountID, Sealed: box.Seal(state), UsedAt: now, ExpiresAt: now.Add(lasts)}
+	sealed := &State{ID: id[:], AccountID: shelf, Sealed: box.Seal(state), UsedAt: now, ExpiresAt: now.Add(lasts)}
 	err := m.states.store.KeepState(ctx, sealed, MaxAccount())
 	if err == nil && m.states.fresh.Add(int64(len(sealed.Sealed))) > trimEvery {
 		m.states.fresh.Store(0)
@@ -196,8 +198,6 @@ func (m *Memory) RecallAll(ctx context.Context, ids []string) (map[string][]byte
 	if m == nil || len(ids) == 0 {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	found := map[string][]byte{}
 	for len(ids) > 0 {
 		some := ids[max(0, len(ids)-recallAtOnce):]

@@ -18,6 +18,7 @@ type states struct {
 	trimmed int
 	queries int // calls of FindStates
 	renewed int
+	shelf   string // of the last state that was kept
 	err     error
 }
 
@@ -30,7 +31,7 @@ func (s *states) KeepState(_ context.Context, st *continuation.State, most conti
 	if most != continuation.MaxAccount() || st.AccountID == "" {
 		panic("a state without an account or a bound")
 	}
-	s.kept[string(st.ID)] = box{st.Sealed, st.ExpiresAt}
+	s.kept[string(st.ID)], s.shelf = box{st.Sealed, st.ExpiresAt}, st.AccountID
 	return s.err
 }
 
@@ -91,6 +92,9 @@ func TestRecallAll(t *testing.T) {
 		if store.renewed != tt.renewed {
 			t.Errorf("%v later: %d renewed, want %d", tt.later, store.renewed, tt.renewed)
 		}
+	}
+	if store.shelf != "acct_1/turns" {
+		t.Errorf("the states count for %q, want them apart from those of the hour", store.shelf)
 	}
 	if store.queries != 7 {
 		t.Errorf("%d queries, want one for each", store.queries)

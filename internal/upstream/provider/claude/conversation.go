@@ -94,7 +94,7 @@ func (c *Conversation[B]) Place() Place { return c.past.place }
 // images, marks for a cache.
 func (c *Conversation[B]) Write(ctx context.Context, call *provider.Call, emulated bool) error {
 	messages := call.Request.Messages
-	if c.Dialect != "" && c.Model.Adaptive && !c.Off {
+	if c.Dialect != "" && c.Model.Adaptive && !c.Off && call.Memory != nil {
 		c.recall(ctx, call)
 	}
 	last := lastUser(messages)
