@@ -116,6 +116,9 @@ func page(t *testing.T) string {
 		"The lines write files of settings and do not overwrite one that you have: then `set -C` makes the shell refuse. Add what is between the two `EOF` to yours.\n")
 	g := &gateway{url: pageURL, owner: "$SLUICE_KEY", model: pageModel}
 	for _, a := range agents() {
+		if a.model != "" {
+			continue // the same agent once more
+		}
 		fmt.Fprintf(&b, "\n### %s\n\n%s, over `%s`.\n\n```sh\n", a.name, "Version "+version(t, a.pkg), a.door)
 		for _, line := range a.env(g) {
 			name, value, _ := strings.Cut(line, "=")

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"sluice/internal/app/config"
 	"sluice/internal/operate/admin"
 	"sluice/internal/store/sqlstore/alltest"
+	"sluice/internal/testkit/vendortest"
 )
 
 // The models that a gateway with a fake upstream offers beside the sandbox.
@@ -41,6 +43,7 @@ type gateway struct {
 	owner string // a key of an account that may do everything
 	model string // that agents are told to use
 	admin *admin.Client
+	log   *logged
 }
 
 // startGateway runs a gateway until the test ends. No plan has limits: what is tested here is what
@@ -70,7 +73,8 @@ func startGatewayIn(t *testing.T, dir, more string) (g *gateway, stop func()) {
 	if err != nil {
 		t.Fatalf("config.Load = %v", err)
 	}
-	a, err := app.New(t.Context(), cfg, &app.Options{Log: slog.New(slog.DiscardHandler)})
+	log := &logged{}
+	a, err := app.New(t.Context(), cfg, &app.Options{Log: slog.New(slog.NewJSONHandler(log, nil))})
 	if err != nil {
 		t.Fatalf("app.New = %v", err)
 	}
@@ -89,7 +93,7 @@ func startGatewayIn(t *testing.T, dir, more string) (g *gateway, stop func()) {
 		}
 	})
 	t.Cleanup(stop)
-	g = &gateway{url: "http://" + a.Addr() + "/v1", owner: a.OwnerKey()}
+	g = &gateway{url: "http://" + a.Addr() + "/v1", owner: a.OwnerKey(), log: log}
 	if g.admin, err = admin.Dial(t.Context(), cfg.Data); err != nil {
 		t.Fatalf("admin.Dial = %v", err)
 	}
@@ -100,7 +104,12 @@ func startGatewayIn(t *testing.T, dir, more string) (g *gateway, stop func()) {
 func startWithUpstream(t *testing.T) (*gateway, *upstream) {
 	t.Helper()
 	up := startUpstream(t)
+	strict := httptest.NewServer(&vendortest.Vendor{})
+	t.Cleanup(strict.Close)
 	more := fmt.Sprintf(`providers:
+  - {name: strict-chat, kind: openai, base_url: "%[7]s/v1", api_key: vendor-key, allow_image_urls: true}
+  - {name: strict-responses, kind: azure, base_url: "%[7]s", api: responses, api_key: vendor-key, allow_image_urls: true}
+  - {name: strict-messages, kind: anthropic, base_url: "%[7]s", api_key: vendor-key, allow_image_urls: true}
   - {name: fake, kind: openai, base_url: "%[1]s/v1", api_key: "%[2]s"}
   - {name: ailing, kind: openai, base_url: "%[1]s/v1", api_key: "%[2]s"}
   - {name: gone, kind: openai, base_url: "http://127.0.0.1:1/v1"}
@@ -108,7 +117,10 @@ models:
   - {id: %[3]s, provider: fake, upstream: %[4]s, plan: basic, context_length: 32768, max_output: 4096, tool_calling: true, reasoning: true}
   - {id: %[5]s, provider: ailing, upstream: %[4]s, plan: basic, context_length: 32768, max_output: 4096, quality: 1} # the router chooses the other one
   - {id: %[6]s, provider: gone, plan: free, context_length: 8192, max_output: 1024}
-`, up.url, upstreamKey, faked, upstreamModel, ailing, stranded)
+  - {id: strict/chat, provider: strict-chat, upstream: lab-model, %[8]s}
+  - {id: strict/responses, provider: strict-responses, upstream: gpt-6-sol, %[8]s}
+  - {id: strict/messages, provider: strict-messages, upstream: claude-sonnet-5-5, %[8]s}
+`, up.url, upstreamKey, faked, upstreamModel, ailing, stranded, strict.URL, "plan: basic, context_length: 200000, max_output: 32000, tool_calling: true, reasoning: true, quality: 1")
 	return startGateway(t, more), up
 }
 

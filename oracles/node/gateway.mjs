@@ -30,6 +30,9 @@ export const models = {
   stranded: variable('MODEL_STRANDED'),
 };
 
+// strict are models of upstreams that refuse what the vendors refuse, one for each dialect.
+export const strict = ['strict/chat', 'strict/responses', 'strict/messages'];
+
 // What the upstream answers with, as written in upstream_test.go.
 export const said = 'Hello, world: grüß "dich".';
 export const firstSaid = 'Hello';

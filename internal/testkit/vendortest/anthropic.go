@@ -140,6 +140,7 @@ func (x *exchange) checkThinking(a *asked) *refusal {
 func (x *exchange) checkTools(a *asked) *refusal {
 	for i, t := range list(x.body["tools"]) {
 		t := member(t)
+		a.offer("", t, "input_schema")
 		if kind := text(t["type"]); kind == "" || kind == "custom" {
 			if wrong := toolName(text(t["name"]), ""); wrong != nil {
 				return refuse("", "", "tools.%d.custom.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'", i)
@@ -254,13 +255,12 @@ func (x *exchange) checkBlock(a *asked, b object, role, at string, open []string
 		if len(*results) == 1 {
 			a.results, a.text = nil, ""
 		}
-		for _, p := range parts(b["content"]) {
-			a.results = append(a.results, text(member(p)["text"]))
-		}
+		a.returns(joined(b["content"]))
 	case "image":
 		a.images++
 	case "text":
 		a.results, a.text = nil, text(b["text"])
+		a.Said = append(a.Said, a.text)
 	}
 	return nil
 }
@@ -312,13 +312,14 @@ func (x *exchange) bound(a *asked, signature, prefix string) string {
 	return ""
 }
 
-// bare returns content without what signatures do not cover: thinking, marks of caches, and whether a text is a block.
+// bare returns content without what signatures do not cover: thinking, marks of caches, how the arguments of a tool are streamed, and
+// whether a text is a block.
 func bare(content any) string {
 	var kept []any
 	for _, p := range parts(content) {
 		b := object{}
 		for k, v := range member(p) {
-			if k != "cache_control" && k != "cachePoint" {
+			if k != "cache_control" && k != "cachePoint" && k != "eager_input_streaming" {
 				b[k] = v
 			}
 		}

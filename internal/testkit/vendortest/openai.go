@@ -122,6 +122,7 @@ func readChat(x *exchange) (*asked, *refusal) {
 	}
 	_, strict := familyOf(a.model)
 	for i, t := range tools {
+		a.offer("", member(member(t)["function"]), "parameters")
 		if strict && text(member(t)["type"]) == "function" {
 			if wrong := toolName(text(member(member(t)["function"])["name"]), fmt.Sprintf("tools[%d].function.name", i)); wrong != nil {
 				return nil, wrong
@@ -156,6 +157,7 @@ func readChatMessages(a *asked, messages []any) *refusal {
 				switch text(p["type"]) {
 				case "text":
 					a.text += text(p["text"])
+					a.Said = append(a.Said, text(p["text"]))
 				case "image_url":
 					a.images++
 				case "file", "input_audio":
@@ -176,9 +178,7 @@ func readChatMessages(a *asked, messages []any) *refusal {
 				return refuse("messages", "", "messages with role 'tool' must be a response to a preceding message with 'tool_calls'.")
 			}
 			delete(open, id)
-			for _, p := range parts(m["content"]) {
-				a.results = append(a.results, text(member(p)["text"]))
-			}
+			a.returns(joined(m["content"]))
 		default:
 			return refuse(fmt.Sprintf("messages[%d].role", i), "invalid_value", "Invalid value: '%s'. Supported values are: 'system', 'assistant', 'user', 'function', 'tool', and 'developer'.", role)
 		}

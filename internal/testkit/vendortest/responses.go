@@ -12,7 +12,7 @@ var responsesDialect = dialect{path: "/responses", read: readResponses, write: w
 var (
 	responsesFields = names(`model input instructions stream stream_options max_output_tokens temperature top_p tools tool_choice parallel_tool_calls text reasoning include store
 		previous_response_id truncation metadata user prompt_cache_key prompt_cache_options prompt_cache_retention safety_identifier service_tier max_tool_calls top_logprobs background conversation
-		context_management moderation prompt access_programs`)
+		context_management moderation prompt access_programs client_metadata`)
 	responseTools = names(`function custom namespace tool_search shell local_shell apply_patch computer computer_use_preview web_search web_search_preview file_search code_interpreter
 		image_generation mcp programmatic_tool_calling`)
 	responseItems = names(`message function_call function_call_output custom_tool_call custom_tool_call_output reasoning item_reference additional_tools configuration_update compaction
@@ -34,7 +34,7 @@ func readResponses(x *exchange) (*asked, *refusal) {
 	if wrong := reasons(strings.TrimPrefix(a.model, "openai."), effort, "reasoning.effort", b); wrong != nil {
 		return nil, wrong
 	}
-	if wrong := a.responseTools(list(b["tools"]), "tools"); wrong != nil {
+	if wrong := a.responseTools("", list(b["tools"]), "tools"); wrong != nil {
 		return nil, wrong
 	}
 	if s, ok := b["input"].(string); ok {
@@ -46,7 +46,7 @@ func readResponses(x *exchange) (*asked, *refusal) {
 	return a, wrong
 }
 
-func (a *asked) responseTools(tools []any, at string) *refusal {
+func (a *asked) responseTools(namespace string, tools []any, at string) *refusal {
 	for i, t := range tools {
 		t, path := member(t), fmt.Sprintf("%s[%d]", at, i)
 		kind := text(t["type"])
@@ -54,11 +54,15 @@ func (a *asked) responseTools(tools []any, at string) *refusal {
 			return refuse(path, "invalid_value", "Invalid value: '%s'. Supported values are: '%s'.", kind, strings.Join(responseTools, "', '"))
 		}
 		if kind == "namespace" {
-			if wrong := a.responseTools(list(t["tools"]), path+".tools"); wrong != nil {
+			if wrong := a.responseTools(text(t["name"]), list(t["tools"]), path+".tools"); wrong != nil {
 				return wrong
 			}
 		}
+		if kind == "custom" {
+			a.offer(namespace, t, "parameters")
+		}
 		if kind == "function" {
+			a.offer(namespace, t, "parameters")
 			if wrong := toolName(text(t["name"]), path+".name"); wrong != nil {
 				return wrong
 			}
@@ -81,7 +85,7 @@ func (x *exchange) readItems(a *asked, items []any) *refusal {
 		}
 		switch kind {
 		case "additional_tools":
-			if wrong := a.responseTools(list(item["tools"]), at+".tools"); wrong != nil {
+			if wrong := a.responseTools("", list(item["tools"]), at+".tools"); wrong != nil {
 				return wrong
 			}
 		case "reasoning":
@@ -96,9 +100,7 @@ func (x *exchange) readItems(a *asked, items []any) *refusal {
 				return refuse("input", "", "No tool call found for function call output with call_id %s.", id)
 			}
 			calls[id] = true
-			for _, p := range parts(item["output"]) {
-				a.results = append(a.results, text(member(p)["text"]))
-			}
+			a.returns(joined(item["output"]))
 		case "message":
 			if wrong := a.responseMessage(item, at); wrong != nil {
 				return wrong
@@ -123,7 +125,7 @@ func (a *asked) responseMessage(item object, at string) *refusal {
 	}
 	if s, ok := item["content"].(string); ok {
 		if role == "user" {
-			a.text = s
+			a.text, a.Said = s, append(a.Said, s)
 		}
 		return nil
 	}
@@ -135,6 +137,7 @@ func (a *asked) responseMessage(item object, at string) *refusal {
 		}
 		if role == "user" {
 			a.text += text(p["text"])
+			a.Said = append(a.Said, text(p["text"]))
 		}
 		if kind == "input_image" {
 			a.images++
@@ -153,7 +156,14 @@ func (x *exchange) responseOutput(r *reply) []any {
 		output = append(output, object{"type": "reasoning", "id": x.id("rs_"), "summary": []any{object{"type": "summary_text", "text": r.thinking}}, "encrypted_content": r.signature})
 	}
 	for _, c := range r.calls {
-		output = append(output, object{"type": "function_call", "id": x.id("fc_"), "call_id": c.id, "name": c.name, "arguments": c.arguments, "status": "completed"})
+		item := object{"type": "function_call", "id": x.id("fc_"), "call_id": c.id, "name": c.name, "arguments": c.arguments, "status": "completed"}
+		if c.custom {
+			item = object{"type": "custom_tool_call", "id": x.id("ctc_"), "call_id": c.id, "name": c.name, "input": c.arguments, "status": "completed"}
+		}
+		if c.namespace != "" {
+			item["namespace"] = c.namespace
+		}
+		output = append(output, item)
 	}
 	if r.text != nil {
 		output = append(output, object{"type": "message", "id": x.id("msg_"), "role": "assistant", "status": "completed", "content": []any{object{"type": "output_text", "text": strings.Join(r.text, ""), "annotations": []any{}, "logprobs": []any{}}}})
@@ -198,7 +208,7 @@ func writeResponses(x *exchange, a *asked, r *reply) {
 func (x *exchange) streamItem(say func(string, object), i int, item object, r *reply) bool {
 	id := item["id"]
 	begun := object{"type": item["type"], "id": id}
-	for _, name := range names("role call_id name") {
+	for _, name := range names("role call_id name namespace") {
 		if item[name] != nil {
 			begun[name] = item[name]
 		}
@@ -218,6 +228,11 @@ func (x *exchange) streamItem(say func(string, object), i int, item object, r *r
 		say("response.output_item.added", object{"output_index": i, "item": begun})
 		say("response.function_call_arguments.delta", object{"item_id": id, "output_index": i, "delta": item["arguments"]})
 		say("response.function_call_arguments.done", object{"item_id": id, "output_index": i, "arguments": item["arguments"]})
+	case "custom_tool_call":
+		begun["input"], begun["status"] = "", "in_progress"
+		say("response.output_item.added", object{"output_index": i, "item": begun})
+		say("response.custom_tool_call_input.delta", object{"item_id": id, "output_index": i, "delta": item["input"]})
+		say("response.custom_tool_call_input.done", object{"item_id": id, "output_index": i, "input": item["input"]})
 	case "message":
 		begun["content"], begun["status"] = []any{}, "in_progress"
 		say("response.output_item.added", object{"output_index": i, "item": begun})

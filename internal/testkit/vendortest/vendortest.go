@@ -1,7 +1,7 @@
 // Package vendortest has strict fakes of the vendors' APIs, one file for each dialect. A fake refuses what the vendor refuses, in
 // the vendor's own words and form, and answers everything else by a script that the tests know.
 //
-// What the model does depends on the last text of the user alone; see play. A test asks for a failure with the name of the
+// What the model does depends on the last text of the user alone, see play, unless there is a Script. A test asks for a failure with the name of the
 // upstream model: gpt-6-sol@broken fails as a server of OpenAI's that is broken.
 package vendortest
 
@@ -19,6 +19,9 @@ import (
 
 // Vendor is the fake of all vendors. It implements http.Handler and chooses the dialect by the path.
 type Vendor struct {
+	// Script says what the model does; nil: play does. Chat completions, Responses and Messages ask it.
+	Script func(*Asked) *Answer
+
 	mu       sync.Mutex
 	heard    []Heard
 	issued   int
@@ -43,6 +46,23 @@ func (v *Vendor) Take() []Heard {
 	return heard
 }
 
+// Asked is what a script knows of a request.
+type Asked struct {
+	Said     []string // by the user, in all messages
+	Returned []string // by tools, in all messages
+	Tools    []Tool   // functions that may be called
+}
+
+// Tool is a function that a request offers.
+type Tool struct {
+	Namespace string // of Responses; empty: none
+	Name      string
+	Schema    map[string]any // of its arguments; nil for one that takes a text
+}
+
+// Answer is what a script wants: a text, or a call of a tool if Call is its name.
+type Answer struct{ Text, Call, Arguments string }
+
 // object is JSON that the fakes read or write.
 type object = map[string]any
 
@@ -62,6 +82,7 @@ func refuse(param, code, format string, args ...any) *refusal {
 
 // asked is a request, whatever its dialect.
 type asked struct {
+	Asked
 	model   string
 	text    string   // the last of the user
 	results []string // of tools, if they are what the request ends with
@@ -73,6 +94,38 @@ type asked struct {
 	stream  bool
 	prefix  string // the conversation so far, for the signature of thoughts
 	last    string // the signature of the last thought in it
+}
+
+// offer notes a function; schema is the name of the member that has one.
+func (a *asked) offer(namespace string, t object, schema string) {
+	if name := text(t["name"]); name != "" {
+		a.Tools = append(a.Tools, Tool{namespace, name, member(t[schema])})
+	}
+}
+
+// calling returns a call as the answer wants it, of the tool that was offered.
+func (a *asked) calling(id string, answer *Answer) call {
+	c := call{id: id, name: answer.Call, arguments: answer.Arguments}
+	for _, t := range a.Tools {
+		if t.Name == c.name {
+			c.namespace, c.custom = t.Namespace, t.Schema == nil && t.Namespace != ""
+			break
+		}
+	}
+	return c
+}
+
+// joined returns the texts of parts as one.
+func joined(content any) (all string) {
+	for _, p := range parts(content) {
+		all += text(member(p)["text"])
+	}
+	return all
+}
+
+// returns notes the result of a tool.
+func (a *asked) returns(result string) {
+	a.results, a.Returned = append(a.results, result), append(a.Returned, result)
 }
 
 // reply is what the model does.
@@ -87,7 +140,11 @@ type reply struct {
 }
 
 // call is a call of a tool.
-type call struct{ id, name, arguments string }
+type call struct {
+	id, name, arguments string
+	namespace           string
+	custom              bool // arguments are a text
+}
 
 // Thought is what models think, where they show it.
 const Thought = "Let me think."
@@ -102,11 +159,20 @@ func (v *Vendor) play(a *asked) *reply {
 	if a.thinks {
 		r.thinking, r.signature = Thought, v.sign(a)
 	}
+	if v.Script != nil {
+		answer := v.Script(&a.Asked)
+		if r.text = []string{answer.Text}; answer.Call != "" {
+			r.text, r.calls = nil, []call{a.calling(v.id("call_"), answer)}
+		}
+		return r
+	}
 	switch {
 	case a.results != nil:
 		r.text = []string{"The results: ", strings.Join(a.results, ", ") + "."}
 	case a.tools && strings.Contains(a.text, "weather"):
-		r.calls = []call{{v.id("call_"), "get_weather", `{"city":"Paris"}`}, {v.id("call_"), "get_time", `{}`}}
+		for _, c := range []Answer{{Call: "get_weather", Arguments: `{"city":"Paris"}`}, {Call: "get_time", Arguments: `{}`}} {
+			r.calls = append(r.calls, a.calling(v.id("call_"), &c))
+		}
 	case a.schema:
 		r.text = []string{`{"city":`, `"Paris"}`}
 	case a.images > 0:
