@@ -202,7 +202,7 @@ sluice.yaml:1:143: alerts.disk_free_mib: must be 0 (never) or more; got -1`},
 	// Providers.
 	{"empty provider", "providers: [{}]\n", "sluice.yaml:1:13: providers[0].name: is required, but missing\n" +
 		"sluice.yaml:1:13: providers[0].kind: is required, but missing"},
-	{"auto elsewhere", "providers: [{name: p, kind: groq, api_key: k, api: auto}]\n", "sluice.yaml:1:52: providers[0].api: auto is only for the kinds openai and azure; write chat or responses"},
+	{"auto elsewhere", "providers: [{name: p, kind: groq, api_key: k, api: auto}]\n", "sluice.yaml:1:52: providers[0].api: \"auto\" is not a API; expected one of chat, responses"},
 	{"azure without address", "providers: [{name: p, kind: azure}]\n", "sluice.yaml:1:13: providers[0].base_url: is required for this kind: the address of your resource, such as https://mine.openai.azure.com"},
 	{"version of another", "providers: [{name: p, kind: groq, api_version: '1'}]\n", "sluice.yaml:1:48: providers[0].api_version: is only for the kind azure"},
 	{"bedrock without keys", "providers: [{name: p, kind: bedrock, api_key: hunter2}]\n", "sluice.yaml:1:13: providers[0].region: is required for the kind bedrock\n" +
