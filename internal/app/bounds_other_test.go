@@ -183,6 +183,11 @@ var otherTries = map[string]try{
 	"announcements, and times of maintenance": triedBy("operate/steering", "TestBounds", "409"),
 	"drained targets, and moved models":       triedBy("operate/steering", "TestBounds", "409"),
 
+	"fields of the form for a video": triedBy("video", "TestParseVideo", "400"),
+
+	"calls of a tool, where its server asks for the same again": triedBy("upstream/mcpclient", "TestRequestState", "tool error"),
+	"tool lists that are kept":                                  triedBy("upstream/mcpclient", "TestFullCache", "the one that would stay longest goes"),
+
 	"page of video jobs":      page(videoJobs),
 	"page of catalog changes": page("/v1/catalog/changes"),
 	"head of a plain upstream's reply": upstreamHead(func(n int64) string {
