@@ -452,7 +452,15 @@ func (r *record) warnUncallable(c *Config, m *Model, path string) {
 }
 
 func (r *record) checkOneOf(path, value, what string, allowed []string) {
-	r.failIf(!slices.Contains(allowed, value), path, "%s is not a %s; %s", r.shown(path, value), what, oneOf(allowed))
+	r.failIf(!slices.Contains(allowed, value), path, "%s is not %s %s; %s", r.shown(path, value), article(what), what, oneOf(allowed))
+}
+
+// article returns the indefinite article before a word.
+func article(word string) string {
+	if strings.ContainsRune("AEIOUaeiou", rune(word[0])) {
+		return "an"
+	}
+	return "a"
 }
 
 func oneOf(allowed []string) string {

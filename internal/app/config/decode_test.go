@@ -202,7 +202,7 @@ sluice.yaml:1:143: alerts.disk_free_mib: must be 0 (never) or more; got -1`},
 	// Providers.
 	{"empty provider", "providers: [{}]\n", "sluice.yaml:1:13: providers[0].name: is required, but missing\n" +
 		"sluice.yaml:1:13: providers[0].kind: is required, but missing"},
-	{"auto elsewhere", "providers: [{name: p, kind: groq, api_key: k, api: auto}]\n", "sluice.yaml:1:52: providers[0].api: \"auto\" is not a API; expected one of chat, responses"},
+	{"auto elsewhere", "providers: [{name: p, kind: groq, api_key: k, api: auto}]\n", "sluice.yaml:1:52: providers[0].api: \"auto\" is not an API; expected one of chat, responses"},
 	{"azure without address", "providers: [{name: p, kind: azure}]\n", "sluice.yaml:1:13: providers[0].base_url: is required for this kind: the address of your resource, such as https://mine.openai.azure.com"},
 	{"version of another", "providers: [{name: p, kind: groq, api_version: '1'}]\n", "sluice.yaml:1:48: providers[0].api_version: is only for the kind azure"},
 	{"bedrock without keys", "providers: [{name: p, kind: bedrock, api_key: hunter2}]\n", "sluice.yaml:1:13: providers[0].region: is required for the kind bedrock\n" +
@@ -212,8 +212,8 @@ sluice.yaml:1:143: alerts.disk_free_mib: must be 0 (never) or more; got -1`},
 	{"native bedrock with two keys", "providers: [{name: p, kind: bedrock, api: native, region: us-east-1, api_key: hunter2, secret_access_key: hunter2}]\n", "sluice.yaml:1:107: providers[0].secret_access_key: is not used with an api_key; remove one of the two"},
 	{"native bedrock without keys", "providers: [{name: p, kind: bedrock, api: native, region: us-east-1}]\n", "sluice.yaml:1:13: providers[0].access_key_id: is required for the kind bedrock\n" +
 		"sluice.yaml:1:13: providers[0].secret_access_key: is required for the kind bedrock"},
-	{"another API of bedrock", "providers: [{name: p, kind: bedrock, api: responses, region: us-east-1, access_key_id: AKIA, secret_access_key: hunter2}]\n", `sluice.yaml:1:43: providers[0].api: "responses" is not a API; expected native`},
-	{"native of another", "providers: [{name: p, kind: groq, api: native}]\n", `sluice.yaml:1:40: providers[0].api: "native" is not a API; expected one of chat, responses`},
+	{"another API of bedrock", "providers: [{name: p, kind: bedrock, api: responses, region: us-east-1, access_key_id: AKIA, secret_access_key: hunter2}]\n", `sluice.yaml:1:43: providers[0].api: "responses" is not an API; expected native`},
+	{"native of another", "providers: [{name: p, kind: groq, api: native}]\n", `sluice.yaml:1:40: providers[0].api: "native" is not an API; expected one of chat, responses`},
 	{"region of another", "providers: [{name: p, kind: groq, region: us-east-1}]\n", "sluice.yaml:1:43: providers[0].region: is only for the kind bedrock"},
 	{"provider without name", strings.Replace(provider, "name: p", "name: ''", 1), "sluice.yaml:2:9: providers[0].name: must not be empty"},
 	{"provider twice", provider + "- name: p\n  kind: openai\n  base_url: http://a\n", `sluice.yaml:5:9: providers[1].name: "p" is also the name of providers[0]; names must differ`},
