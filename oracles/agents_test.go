@@ -150,6 +150,10 @@ func TestAgents(t *testing.T) {
 		t.Skip("needs agents: set " + agentsEnv + " to a folder in which npm install has installed oracles/agents/package.json")
 	}
 	for _, a := range agents() {
+		text, _ := os.ReadFile(filepath.Join(dir, "node_modules", a.pkg, "package.json")) // if it is not there, its tests skip
+		var installed struct{ Version string }
+		_ = json.Unmarshal(text, &installed)
+		t.Logf("soak: %s %s", a.pkg, installed.Version)
 		for _, server := range slices.Sorted(maps.Keys(servers)) {
 			name := a.name + " at " + server
 			t.Run(name, func(t *testing.T) {

@@ -54,18 +54,16 @@ func libraries() []library {
 // version returns the version of a package that the tests use.
 func version(t *testing.T, pkg string) string {
 	t.Helper()
-	for _, file := range []string{"node/package.json", "agents/package.json"} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var list struct{ Dependencies map[string]string }
-		if err := json.Unmarshal(text, &list); err != nil {
-			t.Fatal(err)
-		}
-		if v := list.Dependencies[pkg]; v != "" {
-			return v
-		}
+	text, err := os.ReadFile("node/package.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list struct{ Dependencies map[string]string }
+	if err := json.Unmarshal(text, &list); err != nil {
+		t.Fatal(err)
+	}
+	if v := list.Dependencies[pkg]; v != "" {
+		return v
 	}
 	mod, err := os.ReadFile("go.mod")
 	if err != nil {
@@ -119,7 +117,7 @@ func page(t *testing.T) string {
 		if a.model != "" {
 			continue // the same agent once more
 		}
-		fmt.Fprintf(&b, "\n### %s\n\n%s, over `%s`.\n\n```sh\n", a.name, "Version "+version(t, a.pkg), a.door)
+		fmt.Fprintf(&b, "\n### %s\n\nThe newest version of `%s`, over `%s`.\n\n```sh\n", a.name, a.pkg, a.door)
 		for _, line := range a.env(g) {
 			name, value, _ := strings.Cut(line, "=")
 			if value != "$"+name {
