@@ -412,7 +412,7 @@ func TestMessagesToolSearch(t *testing.T) {
 		`"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"tool_reference","tool_name":"f"}]}]}]`
 	for model, want := range map[string]struct{ sent, dropped string }{
 		"lab/claude": {body, ""},
-		"lab/chat":   {`{"role":"tool","tool_call_id":"t","content":"The tool f is available."}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]`, "tools.tool_search_tool"},
+		"lab/chat":   {`{"role":"tool","tool_call_id":"t","content":"The tool f is available."}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]`, "tools.tool_search_tool, tools[].defer_loading"},
 	} {
 		r := n.askMessages("/v1/messages", n.OwnerKey(), `{"model":"`+model+`","max_tokens":100,`+body+`}`)
 		if got := v.last().body; r.status != 200 || !strings.Contains(got, want.sent) || r.header.Get("X-Sluice-Dropped") != want.dropped {
