@@ -26,8 +26,8 @@ func (r *Request) Original(past *Past) *chat.Original {
 	}
 	return &chat.Original{
 		Dialect: chat.DialectResponses, Needs: r.needs, Tools: r.offers, Remote: r.remote, Loose: r.loose,
-		Compose: func(model string, most int, allow *allowance.Set) ([]byte, []string, error) {
-			return r.native(past, model, most, allow)
+		Compose: func(model string, most int, thinks bool, allow *allowance.Set) ([]byte, []string, error) {
+			return r.native(past, model, most, thinks, allow)
 		},
 	}
 }
@@ -35,7 +35,7 @@ func (r *Request) Original(past *Past) *chat.Original {
 // native returns the body for an upstream of the dialect: the caller's, with another model, with the whole conversation
 // in it, and without what the operator does not allow. The upstream stores nothing, so it must hand out its reasoning if
 // that is to come back.
-func (r *Request) native(past *Past, model string, most int, allow *allowance.Set) (_ []byte, dropped []string, err error) {
+func (r *Request) native(past *Past, model string, most int, thinks bool, allow *allowance.Set) (_ []byte, dropped []string, err error) {
 	allowed := chat.NewWithholder(allowance.Responses, allow)
 	b := jsonscan.AppendQuoted([]byte(`{"model":`), model)
 	b = append(b, `,"store":false,"input":[`...)
@@ -83,17 +83,18 @@ func (r *Request) native(past *Past, model string, most int, allow *allowance.Se
 		}
 		b = append(chat.AppendName(b, key), v...)
 	}
-	if include := r.included(); include != nil {
+	if include := r.included(thinks); include != nil {
 		b = append(append(b, `,"include":`...), include...)
 	}
 	return append(b, '}'), allowed.Dropped(), nil
 }
 
-// included returns what the upstream is asked to include. If the response is stored here and the model is asked to reason,
-// its reasoning is part of the conversation, which the upstream can only read if it has sealed it.
-func (r *Request) included() []byte {
+// included returns what the upstream is asked to include. If the response is stored here and the model reasons, its
+// reasoning is part of the conversation, which the upstream can only read if it has sealed it. Models that do not reason
+// refuse to be asked for that.
+func (r *Request) included(thinks bool) []byte {
 	list := chat.ValueOf(r.body).Given("include")
-	if r.Encrypted || !r.Store || !r.settings.reasoning.Exists() {
+	if r.Encrypted || !r.Store || !thinks && !r.settings.reasoning.Exists() {
 		return list.Raw()
 	}
 	b := []byte(`["reasoning.encrypted_content"`)

@@ -456,8 +456,12 @@ func (p *parser) reasoning(v chat.Value) {
 	}
 }
 
-// effort reads how much the model should think.
+// effort reads how much the model should think. Codex has one more than the others, which are asked for their highest.
 func (p *parser) effort(v chat.Value) string {
+	if v.Is("ultra") {
+		p.leave("reasoning.effort")
+		return string(chat.EffortMax)
+	}
 	return p.oneOf(v, `"none", "minimal", "low", "medium", "high", "xhigh" or "max"`, "none", "minimal", "low", "medium", "high", "xhigh", "max")
 }
 

@@ -18,8 +18,9 @@ type Original struct {
 	Dialect string // such as messages
 	Body    []byte // JSON that Check has accepted; must not be changed
 	// Compose, in the dialect of Responses, takes the place of Body: it returns the request for a model, with at most so
-	// many tokens of output if the caller asks for more, and without what is not allowed; see Withhold.
-	Compose func(model string, most int, allow *allowance.Set) (body []byte, dropped []string, err error)
+	// many tokens of output if the caller asks for more, and without what is not allowed; see Withhold. If the model thinks,
+	// it is asked for what later turns need of that.
+	Compose func(model string, most int, thinks bool, allow *allowance.Set) (body []byte, dropped []string, err error)
 	// Tools says that it offers tools beside those of the chat completion, which plans and models may not have.
 	Tools bool
 	// Needs is the first thing in it that no chat completion can say and the answer depends on. Only an upstream of the

@@ -25,7 +25,7 @@ func (a *Adapter) openResponses(ctx context.Context, call *provider.Call) (provi
 	if isNative(call) {
 		var dropped []string
 		var err error
-		if body, dropped, err = call.Request.Original.Compose(call.Upstream, call.Limit(), call.Allow); err != nil {
+		if body, dropped, err = call.Request.Original.Compose(call.Upstream, call.Limit(), call.Thinks, call.Allow); err != nil {
 			return nil, err
 		}
 		for _, name := range dropped {
