@@ -15,16 +15,17 @@ import (
 
 // fault is something that happens to the cluster while callers use it. It begins and ends.
 type fault struct {
-	name  string
-	begin func(*cluster) error
-	end   func(*cluster) error
-	slow  bool // takes a minute to heal, so only the long form of the test has it
+	name    string
+	begin   func(*cluster) error
+	end     func(*cluster) error
+	slow    bool // takes a minute to heal, so only the long form of the test has it
+	rejoins bool // a node may be off the list of the others when it is back
 }
 
 // faults returns everything that may happen.
 func faults() []fault {
 	return []fault{
-		{name: "node killed", begin: func(c *cluster) error { c.nodes[1].kill(); return nil }, end: func(c *cluster) error { return c.nodes[1].start() }},
+		{name: "node killed", rejoins: true, begin: func(c *cluster) error { c.nodes[1].kill(); return nil }, end: func(c *cluster) error { return c.nodes[1].start() }},
 		{name: "Redis stopped", begin: func(c *cluster) error { return c.redis.Stop() }, end: func(c *cluster) error { return c.redis.Restart() }},
 		{name: "Redis hangs", begin: func(c *cluster) error { return c.redis.Signal(syscall.SIGSTOP) }, end: func(c *cluster) error { return c.redis.Signal(syscall.SIGCONT) }},
 		{name: "Redis empty", begin: func(c *cluster) error { return c.redis.Lose() }, end: func(c *cluster) error { return c.redis.Restart() }, slow: true},
@@ -73,9 +74,14 @@ func testFaults(t *testing.T, c *cluster) {
 			healed := time.Since(over)
 			alone := c.unasked()
 			// Until a minute is over, a Redis that has lost its data does not know what it had admitted. Nodes
-			// notice the end of that minute within a second or two.
-			if healed > time.Minute+5*time.Second {
-				t.Errorf("limits were exact again after %v, want a minute at most", healed)
+			// notice the end of that minute within a second or two. A node that takes long to start is off the list of the
+			// others by then, and gets a share again within two minutes.
+			most := time.Minute
+			if f.rejoins {
+				most = 2 * time.Minute
+			}
+			if healed > most+5*time.Second {
+				t.Errorf("limits were exact again after %v, want %v at most", healed, most)
 			}
 			c.eventually("calls afterwards", func() bool { return l.completed() >= before+during+calls })
 			p.settle(t)
