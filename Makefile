@@ -37,8 +37,10 @@ served   := ./internal/app ./internal/api/httpapi ./internal/api/httpserver
 # run them twice: here with package lane, and under the detector without it.
 plain     = $(served) $(filter-out $(checks),$(unraced))
 long     := -count=1 -timeout=60m
-# Those of a soak whose bounds are in seconds, because they are promises to operators: nothing else may take the processor from them.
+# The order of a soak. The tests in timed have bounds in seconds, because they are promises to operators; they mostly wait, beside
+# tests that only compute. Those in whole start several servers at once, and have the machine to themselves after that.
 timed    := ./internal/testkit/faulttest ./internal/testkit/clustertest
+whole    := ./internal/app ./cmd/sluice
 
 # Targets that compare package lane with net/http get more time: a difference there can hide a request from whatever stands
 # in front of us.
@@ -70,8 +72,9 @@ soak: export SLUICE_FAULTS_PAGE := $(CURDIR)/docs/soak.md
 soak: ## everything with the long tests, 60 minutes; SLUICE_SEED=n repeats a run
 	$(testrun) -checks -durable '& nice -n 15 $(fuzz) 15m $(fuzz-lane)' '& nice -n 15 $(fuzz) 10s $(fuzz-others)' \
 		'& $(race) $(long) $(filter $(timed),$(raced))' '& $$GOTEST $(long) $(filter $(timed),$(unraced))' 'nice -n 5 make lint' \
-		'& nice -n 5 env $(race) $(long) $(filter-out $(timed),$(raced))' 'nice -n 5 $$GOTEST $(long) $(filter-out $(timed),$(unraced))' \
-		'cd oracles && nice -n 5 $$GOTEST $(long) ./...' 'cd tools/manifests && $$GOTEST $(long) ./...' \
+		'nice -n 5 env $(race) $(long) $(filter-out $(timed) $(whole),$(raced))' 'nice -n 5 $$GOTEST $(long) $(filter-out $(timed) $(whole),$(unraced))' \
+		'$(race) $(long) $(filter $(whole),$(raced))' '$$GOTEST $(long) $(filter $(whole),$(unraced))' \
+		'cd oracles && $$GOTEST $(long) ./...' 'cd tools/manifests && $$GOTEST $(long) ./...' \
 		'$$GOTEST $(long) -run "^(TestSimulation|TestMigrate)\$$" ./internal/ledger/admission/redisledger ./internal/app' \
 		'SLUICE_SOAK= $(lane-off) $$GOTEST $(long) $(served) ./cmd/sluice'
 
