@@ -94,8 +94,9 @@ export $(sed -n 's/^Environment=//p' "$unit" | sed "s,=/,=$ROOT/,g")
 $(sed -n 's,^ExecStartPre=/usr/bin/,,p' "$unit") >&2
 $(sed -n 's,^ExecStart=/usr/bin/,,p' "$unit")
 `
-	// serve returns when the server is ready: a person opens another terminal.
+	// serve returns when the server is ready: a person opens another terminal. What the server before it said is not it.
 	sluiceShim = `[ "$1" = serve ] || exec "$PROGRAM" "$@"
+: > serve.log
 "$PROGRAM" "$@" > serve.out 2> serve.log & echo $! > pid
 until grep -q 'sluice is ready' serve.log; do kill -0 "$(cat pid)" || { cat serve.log >&2; exit 1; }; sleep 0.02; done
 cat serve.out
