@@ -1,7 +1,7 @@
 # `make` alone prints what there is to run.
 
 .DEFAULT_GOAL := help
-.PHONY: run build release test check soak fuzz simulate bench lint fmt generate pictures contracts cover help
+.PHONY: run build release test check apicheck barecheck soak fuzz simulate bench lint fmt generate pictures contracts cover help
 
 # Everything is built the way make build builds it, so that nothing is compiled for it and for the tests, and nothing again in
 # another clone: without paths, and without cgo, which the race detector alone needs.
@@ -37,10 +37,17 @@ served   := ./internal/app ./internal/api/httpapi ./internal/api/httpserver
 # run them twice: here with package lane, and under the detector without it.
 plain     = $(served) $(filter-out $(checks),$(unraced))
 long     := -count=1 -timeout=60m
-# The order of a soak. The tests in timed have bounds in seconds, because they are promises to operators; they mostly wait, beside
-# tests that only compute. Those in whole start several servers at once, and have the machine to themselves after that.
+# The order of a soak. The tests in timed have bounds in seconds, because they are promises to operators, and mostly wait: they
+# come first, beside fuzz targets that only get time when nobody else wants it. Then come tests that compute, and at last
+# those in whole, which start several servers at once.
+idle     := env GOMAXPROCS=1 chrt --idle 0
 timed    := ./internal/testkit/faulttest ./internal/testkit/clustertest
 whole    := ./internal/app ./cmd/sluice
+# Their long tests compute, ten times as long under the race detector, which watches their short ones in make check.
+compute  := ./internal/ledger/admission/redisledger ./internal/kit/lane ./internal/ledger/usage ./internal/ledger/cluster ./internal/ledger/reconcile ./internal/api/messages
+
+# A build of a tagged commit is a release. Any other calls itself a development build, see package buildinfo.
+tag = $(firstword $(shell git tag --points-at HEAD --list 'v*' 2>/dev/null))
 
 # Targets that compare package lane with net/http get more time: a difference there can hide a request from whatever stands
 # in front of us.
@@ -53,10 +60,10 @@ run: ## start the gateway on this machine, with data in ./data
 	go run ./cmd/sluice serve
 
 build: ## build the one binary, bin/sluice
-	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/sluice ./cmd/sluice
+	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w $(patsubst v%,-X sluice/internal/kit/buildinfo.version=%,$(tag))' -o bin/sluice ./cmd/sluice
 
-release: ## build archives, packages, SBOMs and checksums for all platforms, in dist/
-	go run ./tools/release -out dist
+release: ## build archives, packages, image, SBOMs and checksums for all platforms, in dist/; URL=https://… is where they will be
+	go run ./tools/release -out dist $(if $(URL),-url '$(URL)')
 
 test: ## all tests, 8 minutes on two cores, longer in a fresh clone; SLUICE_INSTALL=no installs nothing
 	@echo 'make test: downloads modules, installs missing system packages with apt-get where it may (SLUICE_INSTALL=no: installs nothing and lists them), then runs all tests: about 8 minutes on two cores, longer in a fresh clone.'
@@ -66,13 +73,20 @@ check: ## what CI runs: lint, all tests, most of them under the race detector, h
 	$(testrun) -checks '$$GOTEST $(plain)' '& nice -n 10 make lint' '$(oracles)' \
 		'$(lane-off) $(race) $(served)' '$(race) $(filter-out $(served),$(raced))' '$(lane-off) $$GOTEST ./cmd/sluice' '$$GOTEST $(checks)' 'cd tools/manifests && $$GOTEST ./...'
 
+apicheck: ## the Helm chart against a real API server of Kubernetes, which is compiled first: 6 minutes
+	cd tools/apicheck && go vet . && go test -count=1 .
+
+barecheck: ## README, docs/start and docs/run word by word on a bare Debian made by debootstrap; needs root, 8 minutes
+	tools/barecheck/barecheck
+
 soak: export SLUICE_SOAK := 1
 soak: export SLUICE_SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 soak: export SLUICE_FAULTS_PAGE := $(CURDIR)/docs/soak.md
 soak: ## everything with the long tests, 60 minutes; SLUICE_SEED=n repeats a run
-	$(testrun) -checks -durable '& nice -n 15 $(fuzz) 15m $(fuzz-lane)' '& nice -n 15 $(fuzz) 10s $(fuzz-others)' \
-		'& $(race) $(long) $(filter $(timed),$(raced))' '& $$GOTEST $(long) $(filter $(timed),$(unraced))' 'nice -n 5 make lint' \
-		'nice -n 5 env $(race) $(long) $(filter-out $(timed) $(whole),$(raced))' 'nice -n 5 $$GOTEST $(long) $(filter-out $(timed) $(whole),$(unraced))' \
+	$(testrun) -checks 'make lint' '$(race) $(long) -run=- $(filter $(timed),$(raced))' \
+		'& $(idle) $(fuzz) 11m $(fuzz-lane)' '& $(race) $(long) $(filter $(timed),$(raced))' '$$GOTEST $(long) $(filter $(timed),$(unraced))' \
+		'& nice -n 15 $(fuzz) 10s $(fuzz-others)' \
+		'nice -n 5 $$GOTEST $(long) $(compute) $(filter-out $(timed) $(whole),$(unraced))' 'nice -n 5 env $(race) $(long) $(filter-out $(timed) $(whole) $(compute),$(raced))' \
 		'$(race) $(long) $(filter $(whole),$(raced))' '$$GOTEST $(long) $(filter $(whole),$(unraced))' \
 		'cd oracles && $$GOTEST $(long) ./...' 'cd tools/manifests && $$GOTEST $(long) ./...' \
 		'$$GOTEST $(long) -run "^(TestSimulation|TestMigrate)\$$" ./internal/ledger/admission/redisledger ./internal/app' \
@@ -98,9 +112,10 @@ fmt: ## format all Go code
 generate: ## write generated files again
 	go generate ./...
 
-pictures: ## take the pictures of the pages in docs/ again; look at them before you commit them
+pictures: ## take the pictures in docs/pictures again, of "sluice demo"; look at them before you commit them
 	test -d oracles/node/node_modules || npm --prefix oracles/node install --no-save
-	cd oracles && PICTURES=$(CURDIR)/docs go test -count=1 -run '^TestBrowser$$/^pictures$$' .
+	cd oracles && PICTURES=$(CURDIR)/docs/pictures go test -count=1 -run '^TestBrowser$$/^pictures$$' .
+	go run ./tools/pictures
 
 contracts: ## the names of the official SDKs against ours, in oracles/contracts; SDK=openai@7.56.0 tries another version
 	oracles/contracts/run $(SDK)

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/app/demo"
 	"sluice/internal/operate/admin"
 )
 
@@ -75,19 +76,11 @@ func TestBrowser(t *testing.T) {
 		ran++
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // a browser waits a third of its time
-			post := startMail(t)
-			g := startGateway(t, browserPlans[name]+fmt.Sprintf("smtp: {server: \"%s\", from: no-reply@example.com}\n", post.addr))
-			operator := httptest.NewServer(g.operator(t))
-			defer operator.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, program, "--test", "--test-reporter=tap", filepath.Join("browser", filepath.Base(script)))
 			cmd.Dir = "node"
-			url := strings.TrimSuffix(g.url, "/v1")
-			if name == "passkeys" { // browsers have none at an IP address
-				url = strings.Replace(url, "127.0.0.1", "localhost", 1)
-			}
-			cmd.Env = append(os.Environ(), "GATEWAY="+url, "MAIL="+post.url, "OPERATOR="+operator.URL, "CHROMIUM="+browser)
+			cmd.Env = append(append(os.Environ(), "CHROMIUM="+browser), surroundings(t, name)...)
 			cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it ends the browser
 			cmd.WaitDelay = 10 * time.Second
 			out, err := cmd.CombinedOutput()
@@ -102,11 +95,50 @@ func TestBrowser(t *testing.T) {
 	}
 }
 
+// surroundings starts what a script needs, and returns the variables that tell it where that is.
+func surroundings(t *testing.T, name string) []string {
+	t.Helper()
+	if name == "pictures" {
+		return []string{"GATEWAY=" + startDemo(t)}
+	}
+	post := startMail(t)
+	g := startGateway(t, browserPlans[name]+fmt.Sprintf("smtp: {server: \"%s\", from: no-reply@example.com}\n", post.addr))
+	operator := httptest.NewServer(g.operator(t))
+	t.Cleanup(operator.Close)
+	url := strings.TrimSuffix(g.url, "/v1")
+	if name == "passkeys" { // browsers have none at an IP address
+		url = strings.Replace(url, "127.0.0.1", "localhost", 1)
+	}
+	return []string{"GATEWAY=" + url, "MAIL=" + post.url, "OPERATOR=" + operator.URL}
+}
+
+// startDemo runs a demonstration until the test ends, and returns its URL.
+func startDemo(t *testing.T) string {
+	t.Helper()
+	opts := &demo.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0"}
+	if os.Getenv("PICTURES") != "" { // pictures show the address
+		opts.Listen = ""
+	}
+	d, err := demo.Start(t.Context(), opts)
+	if err != nil {
+		t.Fatalf("demo.Start = %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run = %v", err)
+		}
+	})
+	return d.Origin()
+}
+
 // browserPlans are plans that a script needs other than the usual ones.
 var browserPlans = map[string]string{
-	"errors":   "  none: {requests_per_minute: 8, concurrent: unlimited, tokens_per_minute: unlimited}\n",
-	"pictures": "  none: {requests_per_minute: unlimited, concurrent: unlimited, tokens_per_minute: unlimited, monthly_units: 20}\n",
-	"support":  "  none: {requests_per_minute: unlimited, concurrent: unlimited, tokens_per_minute: unlimited, monthly_units: 20}\n",
+	"errors":  "  none: {requests_per_minute: 8, concurrent: unlimited, tokens_per_minute: unlimited}\n",
+	"support": "  none: {requests_per_minute: unlimited, concurrent: unlimited, tokens_per_minute: unlimited, monthly_units: 20}\n",
 }
 
 // operator does what only the operator can: POST /staff?email=ADDRESS makes a member of staff.

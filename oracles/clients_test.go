@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-var writePage = flag.Bool("write-clients", false, "write docs/clients.md anew")
+var writePage = flag.Bool("write-clients", false, "write docs/call/clients.md anew")
 
 // library is a client library that is tried here.
 type library struct {
@@ -76,7 +76,7 @@ func version(t *testing.T, pkg string) string {
 	return string(m[1])
 }
 
-// page returns docs/clients.md.
+// page returns docs/call/clients.md.
 func page(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
@@ -117,7 +117,7 @@ func page(t *testing.T) string {
 		if a.model != "" {
 			continue // the same agent once more
 		}
-		fmt.Fprintf(&b, "\n### %s\n\nThe newest version of `%s`, over `%s`.\n\n```sh\n", a.name, a.pkg, a.door)
+		fmt.Fprintf(&b, "\n### %s\n\nThe newest version of `%s`, over `%s`.\n\n<!-- not run: needs the agent; TestAgents in oracles runs it -->\n```sh\n", a.name, a.pkg, a.door)
 		for _, line := range a.env(g) {
 			name, value, _ := strings.Cut(line, "=")
 			if value != "$"+name {
@@ -145,7 +145,7 @@ func TestClientsOnce(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range libraries() {
 		if what := c.pkg + " " + c.door; seen[what] {
-			t.Errorf("docs/clients.md has %s twice", what)
+			t.Errorf("docs/call/clients.md has %s twice", what)
 		} else {
 			seen[what] = true
 		}
@@ -155,7 +155,7 @@ func TestClientsOnce(t *testing.T) {
 // TestClientsPage holds the page of clients against what is tried.
 func TestClientsPage(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join("..", "docs", "clients.md")
+	file := filepath.Join("..", "docs", "call", "clients.md")
 	want := page(t)
 	if *writePage {
 		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
@@ -163,6 +163,6 @@ func TestClientsPage(t *testing.T) {
 		}
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != want {
-		t.Errorf("docs/clients.md is not what the tests try (%v); run go test -run TestClientsPage -write-clients in oracles", err)
+		t.Errorf("docs/call/clients.md is not what the tests try (%v); run go test -run TestClientsPage -write-clients in oracles", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/openai/openai-go/v3"
 )
 
-// Where a model server of this machine is, and which of its models to ask; docs/local-models.md tells
+// Where a model server of this machine is, and which of its models to ask; docs/providers/local-models.md tells
 // operators. Ollama is found without them.
 const (
 	localURLEnv   = "SLUICE_TEST_OPENAI_URL"

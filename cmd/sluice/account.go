@@ -21,7 +21,7 @@ import (
 func (p *program) accountCmd() *cobra.Command {
 	of := &admin.AccountPage{}
 	cmd := group("account", "Create, show and change accounts",
-		p.accountCreateCmd(), p.accountSearchCmd(), p.accountSetLimitsCmd(), p.accountAliasesCmd(), p.accountSetStaffCmd(), p.accountNoteCmd(),
+		p.accountCreateCmd(), p.accountSearchCmd(), p.accountSetLimitsCmd(), p.accountAliasesCmd(), p.accountSetRepliesCmd(), p.accountSetStaffCmd(), p.accountNoteCmd(),
 		lists(p, &cobra.Command{Use: "list", Short: "List all accounts"}, p.ops.AccountList, &admin.Cursor{},
 			columns[admin.Account]{[]string{"ID", "E-MAIL", "PLAN", "STATUS", "KEYS", "CREATED"}, func(a *admin.Account) []string {
 				return []string{a.ID, a.Email, planText(a), a.Status, strconv.Itoa(len(a.Keys)), timeText(&a.CreatedAt)}
@@ -48,7 +48,7 @@ func (p *program) accountSteps() []*cobra.Command {
 		does(p, &cobra.Command{Use: "abuse ID|E-MAIL", Short: "Show an account's abuse score and its history"}, p.ops.AccountAbuse, in, printAbuse, &in.Ref),
 		does(p, &cobra.Command{
 			Use: "signals ID|E-MAIL", Short: "Show patterns in an account's calls that hint at resale or proxying",
-			Long: "Show patterns in an account's calls that its score does not show: sudden growth, a\nplan's limits used for hours, a key used from many networks, calls at even\nintervals. They are reasons to look, and have no effect by themselves.",
+			Long: "Show patterns in an account's calls that its score does not show: sudden growth, a\nplan's limits used for hours, a key used from many networks, calls at even\nintervals. They are reasons to take a closer look, and have no\neffect by themselves.",
 		}, p.ops.AccountSignals, in, printSignals, &in.Ref),
 		// Outside of billing: paid subscriptions are changed with "sluice billing".
 		mayReason(does(p, &cobra.Command{
@@ -199,6 +199,39 @@ func (p *program) accountAliasesCmd() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&in.Clear, "clear", false, "remove all aliases of the account first")
+	return mayReason(cmd, &in.Reason)
+}
+
+// accountSetRepliesCmd changes what the replies to an account say (docs/api.md#what-a-call-costs), and whether its calls leave
+// receipts (docs/call/receipts.md).
+func (p *program) accountSetRepliesCmd() *cobra.Command {
+	in := admin.NewReplies{}
+	var cost, receipts bool
+	cmd := does(p, &cobra.Command{
+		Use: "set-replies ID [--show-cost[=false]] [--receipts[=false]]", Short: "Change what the replies to an account say, and whether its calls leave receipts",
+		Long: `Change what the replies to an account say, and whether its calls leave receipts.
+
+With --show-cost, every reply says what it costs in usage.cost, as if its request
+had "usage": {"include": true}. With --receipts, every call leaves a receipt, a signed
+statement of what it was, used and cost; without it, a call leaves one only if its
+request asks for it. --show-cost=false and --receipts=false turn them off.
+A flag that is not given changes nothing. The owner can change both on the dashboard.`,
+		Example: "  sluice account set-replies ana@example.com --show-cost\n  sluice account set-replies ana@example.com --receipts --show-cost=false",
+		PreRunE: func(c *cobra.Command, _ []string) error {
+			if c.Flags().Changed("show-cost") {
+				in.ShowCost = &cost
+			}
+			if c.Flags().Changed("receipts") {
+				in.Receipts = &receipts
+			}
+			if in.ShowCost == nil && in.Receipts == nil {
+				return misused(c, fmt.Errorf("specify --show-cost, --receipts or both; =false turns one off"))
+			}
+			return nil
+		},
+	}, p.ops.AccountSetReplies, &in, printAccount, &in.Ref)
+	cmd.Flags().BoolVar(&cost, "show-cost", false, "every reply says what it costs")
+	cmd.Flags().BoolVar(&receipts, "receipts", false, "every call leaves a receipt")
 	return mayReason(cmd, &in.Reason)
 }
 

@@ -14,11 +14,11 @@ import (
 	"sluice/internal/operate/alert"
 )
 
-// alertCmd groups the commands about alerts (docs/alerts.md).
+// alertCmd groups the commands about alerts (docs/care/notifications.md).
 func (p *program) alertCmd() *cobra.Command {
 	in := &admin.Target{} // only one of the commands runs
-	return group("alert", "See what operators and customers were told by webhook and mail, and send it again", p.alertDeliveriesCmd(), p.alertSecretCmd(),
-		lists(p, &cobra.Command{Use: "list", Short: "List what the operator was told, newest first"}, p.ops.AlertList, &admin.Cursor{},
+	return group("alert", "List webhooks and mails sent to operators and customers, and resend them", p.alertDeliveriesCmd(), p.alertSecretCmd(),
+		lists(p, &cobra.Command{Use: "list", Short: "List the alerts of the operator, newest first"}, p.ops.AlertList, &admin.Cursor{},
 			columns[alert.Event]{[]string{"AT", "TYPE", "ALERT"}, func(e *alert.Event) []string {
 				return []string{timeText(&e.At), string(e.Type), e.Title}
 			}}),
@@ -27,16 +27,16 @@ func (p *program) alertCmd() *cobra.Command {
 				return []string{e.ID, cmp.Or(commas(e.Types), "all"), e.To}
 			}}),
 		page(p, &cobra.Command{
-			Use: "test", Short: "Send a test to all endpoints of the operator",
-			Long: "Send a test to all endpoints of the operator. The running server delivers it\nwithin seconds; \"sluice alert deliveries\" shows what became of it.",
+			Use: "test", Short: "Send a test alert to all endpoints of the operator",
+			Long: "Send a test alert to all endpoints of the operator. The running server delivers it\nwithin seconds; \"sluice alert deliveries\" shows the result.",
 		}, p.ops.AlertTest, &admin.Empty{}, deliveryColumns()),
 		does(p, &cobra.Command{Use: "show DELIVERYID", Short: "Show a delivery with its body"}, p.ops.AlertShow, in, func(w io.Writer, d *alert.Delivery) {
 			deliveryColumns().write(w, []alert.Delivery{*d})
 			fmt.Fprintf(w, "\n%s\n\n%s\n", d.Title, d.Body)
 		}, &in.Ref),
 		does(p, &cobra.Command{
-			Use: "replay DELIVERYID", Short: "Send a delivery again that was delivered or given up",
-			Long: "Send a delivery again that was delivered or given up. It keeps its webhook-id, and\ngets as many attempts as a new one.",
+			Use: "replay DELIVERYID", Short: "Resend a delivery that has succeeded or was given up",
+			Long: "Resend a delivery that has succeeded or was given up. It keeps its webhook-id, and\ngets as many attempts as a new one.",
 		}, p.ops.AlertReplay, in, func(w io.Writer, d *alert.Delivery) {
 			fmt.Fprintf(w, "%s is sent again to %s.\n", d.ID, d.EndpointID)
 		}, &in.Ref))

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/app"
+	"sluice/internal/kit/fault"
 	"sluice/internal/store/installation"
 )
 
@@ -23,18 +24,18 @@ func (p *program) backupCmd() *cobra.Command {
 		Use: "backup FOLDER", Short: "Copy the whole installation while its servers are running", Args: args("FOLDER"),
 		Long: `Copy the installation to a new folder: the database, on either engine, as of one
 moment; what the journal still holds; and the files of videos, or only the names
-of those that are in an object store. Servers go on meanwhile. Every call that
+of those that are in an object store. Servers keep running. Every call that
 ended before the command began is in the backup.
 
-The secret that opens what is encrypted is not part of the backup. The command
-says where it is; keep a copy of it in another place.
+The secret that decrypts the data is not part of the backup. The command says
+where it is; keep a copy of it in another place.
 
 The journals of other servers on the same database are not copied: each settles
 its own. To be sure of their last seconds, stop them first.
 
 With --keep, FOLDER is a folder of backups. The new one gets a name with the time
-in it, and when it is complete, the oldest ones are deleted. Only backups with
-such names are.`,
+in it, and when it is complete, the oldest ones are deleted. Other files
+and folders there are left alone.`,
 		Example: "  sluice backup /srv/backups/monday\n  sluice backup --keep 7 /srv/backups\n  sluice restore --check /srv/backups/monday",
 		RunE: func(c *cobra.Command, given []string) error {
 			var copyVideos *bool
@@ -142,6 +143,10 @@ that were taken when it was made, looks for the files of videos, and changes
 nothing. The exit code is 1 if anything is missing or damaged.`,
 		Example: "  sluice restore --check /srv/backups/monday\n  sluice restore /srv/backups/monday --data ./new",
 		RunE: func(c *cobra.Command, given []string) error {
+			// Before the data folder is made.
+			if !exists(given[0]) {
+				return fault.New(fault.NotFound, "there is no %s: name a backup that \"sluice backup\" has made", given[0])
+			}
 			cfg, err := p.load()
 			if err != nil {
 				return err
@@ -160,7 +165,7 @@ nothing. The exit code is 1 if anything is missing or damaged.`,
 			return p.print(out, func(w io.Writer) { printRestored(w, out) })
 		},
 	}
-	cmd.Flags().BoolVar(&check, "check", false, "only read the backup and say whether it is complete")
+	cmd.Flags().BoolVar(&check, "check", false, "read the backup and report whether it is complete; change nothing")
 	return cmd
 }
 
@@ -180,7 +185,7 @@ func printChecked(w io.Writer, out *installation.Checked) {
 	if m := out.Manifest; m != nil {
 		made = fmt.Sprintf("made on %s from %s by sluice %s", m.MadeAt.Format("2006-01-02 15:04 UTC"), m.Engine, m.Sluice)
 	}
-	fmt.Fprintf(w, "The backup is whole: %s; %d rows, %d videos", made, out.Rows, out.Videos)
+	fmt.Fprintf(w, "The backup is complete: %s; %d rows, %d videos", made, out.Rows, out.Videos)
 	if out.Journal != nil {
 		fmt.Fprintf(w, ", %d records in its journal", out.Journal.Records)
 	}

@@ -23,7 +23,7 @@ func (p *program) billingCmd() *cobra.Command {
 			Use: "downgrade ID PLAN", Short: "Downgrade to a lower paid plan at the end of the period",
 			Long: "Downgrade an account to a lower paid plan at the end of the billing period, as a\ncustomer requested. The current plan, which is paid for, stays until then.",
 		}, p.ops.BillingDowngrade, in, printBilling, &in.Ref, &in.Plan), &in.Reason),
-		// What the brake has stopped (docs/billing.md#the-brake).
+		// What the brake has stopped (docs/sell/billing.md#the-brake).
 		lists(p, &cobra.Command{
 			Use: "stops", Short: "List accounts whose payments were refunded twice in a row",
 			Long: "List the accounts whose billing is stopped, because two payments in a row were\ncharged and had to be refunded. Nothing is charged until the account is released.",
@@ -31,7 +31,7 @@ func (p *program) billingCmd() *cobra.Command {
 			return []string{x.AccountID, x.Email, utcText(x.At), x.Why}
 		}}),
 		// Staff must have found out why the payments were refunded, or they will be again.
-		mayReason(does(p, &cobra.Command{Use: "release ID", Short: "Let payments of a stopped account be made again"}, p.ops.BillingRelease, in, printBilling, &in.Ref), &in.Reason))
+		mayReason(does(p, &cobra.Command{Use: "release ID", Short: "Resume the payments of a stopped account"}, p.ops.BillingRelease, in, printBilling, &in.Ref), &in.Reason))
 }
 
 // billingRefundCmd refunds a payment. The amount is required, so that nobody refunds
@@ -47,7 +47,7 @@ func (p *program) billingRefundCmd() *cobra.Command {
 	return requires(mayReason(cmd, &in.Reason), "cents")
 }
 
-// billingCreditCmd changes what the next renewals are lowered by (docs/billing.md#credits).
+// billingCreditCmd changes what the next renewals are lowered by (docs/sell/billing.md#credits).
 func (p *program) billingCreditCmd() *cobra.Command {
 	in := admin.Credit{}
 	cmd := does(p, &cobra.Command{

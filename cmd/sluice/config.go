@@ -35,7 +35,7 @@ func (p *program) configCmd() *cobra.Command {
 				return p.write(text)
 			},
 		},
-		p.configCheckCmd(),
+		p.configCheckCmd(), p.configImportCmd(),
 	)
 }
 

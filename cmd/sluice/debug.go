@@ -49,7 +49,7 @@ The same profiles are on the socket admin.sock in the data folder:
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "`file` to write (default sluice-debug-TIME.tar.gz)")
-	cmd.Flags().IntVar(&seconds, "seconds", 10, "how long the use of the processor is recorded")
+	cmd.Flags().IntVar(&seconds, "seconds", 10, "how long to record CPU usage")
 	return cmd
 }
 
@@ -133,10 +133,10 @@ func serverParts(client *admin.Client, seconds int) []part {
 	ask := func(ctx context.Context) (admin.Debug, error) {
 		return admin.Ops().DebugShow.Call(ctx, client, admin.Empty{})
 	}
-	profile := fetch("cpu.pb.gz", fmt.Sprintf("use of the processor, recorded for %d seconds", seconds), fmt.Sprintf("pprof/profile?seconds=%d", seconds))
+	profile := fetch("cpu.pb.gz", fmt.Sprintf("CPU profile, recorded for %d seconds", seconds), fmt.Sprintf("pprof/profile?seconds=%d", seconds))
 	profile.patience += time.Duration(seconds) * time.Second
 	return []part{
-		fetch("goroutines.txt", "what every goroutine does now", "pprof/goroutine?debug=2"),
+		fetch("goroutines.txt", "what every goroutine is doing", "pprof/goroutine?debug=2"),
 		fetch("goroutine.pb.gz", "goroutines as a profile", "pprof/goroutine"),
 		fetch("heap.pb.gz", "memory in use", "pprof/heap"),
 		fetch("allocs.pb.gz", "memory allocated since the start", "pprof/allocs"),

@@ -83,7 +83,7 @@ func (p *program) tryClients(c *cobra.Command, o doctor.ClientsOptions) error {
 func (p *program) findings(ctx context.Context) []doctor.Finding {
 	if client, _, err := p.dial(ctx); err == nil && client != nil {
 		var findings []doctor.Finding
-		raw, err := p.ops.ServerExamine.Call(ctx, client, admin.Asking{Version: buildinfo.Version})
+		raw, err := p.ops.ServerExamine.Call(ctx, client, admin.Asking{Version: buildinfo.Version()})
 		// A server of a version before this one does not know the operation.
 		if err == nil && json.Unmarshal(raw, &findings) == nil {
 			return findings

@@ -16,11 +16,12 @@ import (
 	"sluice/internal/operate/admin"
 	"sluice/internal/web/dashboard"
 	"sluice/internal/web/front"
+	"sluice/internal/web/guide"
 	"sluice/internal/web/support"
 )
 
 // costsPage has the table of what each route costs.
-const costsPage = "../../docs/security.md"
+const costsPage = "../../docs/bounds.md"
 
 // cost is what a row of the table says of a route.
 type cost struct {
@@ -53,7 +54,7 @@ func readCosts(t *testing.T) (all []cost) {
 
 // allRoutes returns what every router of the program serves.
 func allRoutes() []string {
-	all := slices.Concat(httpapi.Routes(), dashboard.Routes(), front.Routes(), support.New(nil, support.Sources{}).Routes())
+	all := slices.Concat(httpapi.Routes(), dashboard.Routes(), front.Routes(), guide.Routes(), support.New(nil, support.Sources{}).Routes())
 	for _, r := range admin.Routes() {
 		if r.Path != "" {
 			all = append(all, r.Method+" "+admin.Base+r.Path)
@@ -70,7 +71,7 @@ func allRoutes() []string {
 	return all
 }
 
-// Every route has a row in the table of docs/security.md#what-each-route-costs, and every row is about a route.
+// Every route has a row in the table of docs/bounds.md#what-each-route-costs, and every row is about a route.
 func TestRoutesHaveACost(t *testing.T) {
 	t.Parallel()
 	var told []string

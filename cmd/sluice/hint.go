@@ -37,7 +37,7 @@ func (p *program) way(is process) string {
 		}
 		return "kubectl exec " + name + is.host + " -- "
 	// Both engines name the host after the container's id, which they accept in place of a name.
-	case first && marked("/run/.containerenv"):
+	case first && (marked("/run/.containerenv") || p.variable("container") == "podman"): // with --read-only, the file is hidden
 		return "podman exec " + is.host + " "
 	case first && marked("/.dockerenv"):
 		return "docker exec " + is.host + " "

@@ -22,6 +22,7 @@ func TestHint(t *testing.T) {
 		"a shell that a service started":   {process{id: 78}, []string{"SYSTEMD_EXEC_PID=77", "USER=ana"}, nil, "/d", "sluice W --data /d"},
 		"docker":                           {process{1, "3f2a"}, nil, map[string]string{".dockerenv": ""}, "/data", "docker exec 3f2a sluice W --data /data"},
 		"podman":                           {process{1, "3f2a"}, nil, map[string]string{"run/.containerenv": ""}, "/data", "podman exec 3f2a sluice W --data /data"},
+		"podman with a read-only root":     {process{1, "3f2a"}, []string{"container=podman"}, nil, "/data", "podman exec 3f2a sluice W --data /data"},
 		"a shell in a container":           {process{9, "3f2a"}, nil, map[string]string{".dockerenv": ""}, "/data", "sluice W --data /data"},
 		"a pod":                            {process{1, "sluice-0"}, []string{"KUBERNETES_SERVICE_HOST=10.0.0.1"}, nil, "/data", "kubectl exec sluice-0 -- sluice W --data /data"},
 		"a pod that is told its namespace": {process{1, "sluice-0"}, []string{"KUBERNETES_SERVICE_HOST=10.0.0.1", "POD_NAMESPACE=gw"}, nil, "/data", "kubectl exec -n gw sluice-0 -- sluice W --data /data"},

@@ -15,7 +15,7 @@ import (
 	"sluice/internal/app/config"
 )
 
-var update = flag.Bool("update", false, "write testdata/inventory.txt again")
+var update = flag.Bool("update", false, "write testdata/inventory.txt and docs/cli.md again")
 
 // TestInventory compares what the product offers with a list of it: routes and pages, commands and their flags,
 // settings, metrics. Nothing of that comes or goes by accident. After a deliberate change write the list again:
@@ -67,11 +67,11 @@ func settings() (lines []string) {
 	return lines
 }
 
-// documentedMetrics returns the lines of the metrics in docs/observability.md, which a test of app compares with
+// documentedMetrics returns the lines of the metrics in docs/care/observability.md, which a test of app compares with
 // those of a running server.
 func documentedMetrics(t *testing.T) (lines []string) {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/observability.md")
+	page, err := os.ReadFile("../../docs/care/observability.md")
 	if err != nil {
 		t.Fatal(err)
 	}

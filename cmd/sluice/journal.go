@@ -15,17 +15,17 @@ import (
 
 // journalCmd groups the commands about journals.
 func (p *program) journalCmd() *cobra.Command {
-	return group("journal", "Look after the journal of settlements", p.journalReplayCmd(),
-		does(p, &cobra.Command{Use: "damage", Short: "Show what was damaged in the journal, and what that can have cost"},
+	return group("journal", "Inspect and repair the journal of settlements", p.journalReplayCmd(),
+		does(p, &cobra.Command{Use: "damage", Short: "Show what was damaged in the journal, and what may be lost"},
 			p.ops.JournalDamage, &admin.Empty{}, func(w io.Writer, list *[]usage.Damage) {
 				printDamage(w, *list)
 				if len(*list) == 0 {
-					fmt.Fprintln(w, "Nothing is damaged that was not acknowledged.")
+					fmt.Fprintln(w, "There is no damage that was not acknowledged.")
 				}
 			}),
 		does(p, &cobra.Command{
-			Use: "acknowledge", Short: "Note that damage of the journal was dealt with",
-			Long: `Note that somebody has read what "sluice journal damage" reports. From then on
+			Use: "acknowledge", Short: "Record that damage to the journal was dealt with",
+			Long: `Record that somebody has read what "sluice journal damage" reports. From then on
 /readyz and "sluice audit" do not mention it any more. The damaged files and the
 reports stay in the folder journal/damaged of the data folder; delete them when
 you do not need them any more.`,
@@ -69,7 +69,7 @@ running server uses is refused: that server settles it itself.`,
 			if err != nil {
 				return err
 			}
-			out, err := installation.ReplayJournal(c.Context(), cfg.Database, cfg.Data, given[0], opts)
+			out, err := installation.ReplayJournal(c.Context(), cfg.Database, cfg.Data, cfg.Secret.Reveal(), given[0], opts)
 			if err != nil {
 				return err
 			}

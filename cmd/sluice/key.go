@@ -15,7 +15,7 @@ import (
 // which would end up in the history of a shell.
 func (p *program) keyCmd() *cobra.Command {
 	of, in := &admin.AccountPage{}, &admin.Target{} // only one of the commands runs
-	return group("key", "Create, list and revoke API keys", p.keyCreateCmd(), p.keyLimitsCmd(), p.keyDeleteCmd(),
+	return group("key", "Create, list and revoke API keys", p.keyCreateCmd(), p.keyLimitsCmd(), p.keyDeleteCmd(), p.keyImportCmd(),
 		lists(p, &cobra.Command{Use: "list ID", Short: "List the keys of an account"}, p.ops.KeyList, of, keyColumns(), &of.Ref),
 		// The master key has no name. The key itself stays the same, so programs that use it notice nothing.
 		does(p, &cobra.Command{Use: "rename KEYID NAME", Short: "Rename a sub-key"}, p.ops.KeyRename, in, func(w io.Writer, k *admin.Key) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/internal/ledger/price"
 	"sluice/internal/upstream/catalog/known"
 )
 
@@ -36,7 +37,7 @@ func (p *program) modelsKnownCmd() *cobra.Command {
 		Use: "known", Short: "List what is known about vendors' models", Args: args(),
 		Long: `List the well-known models: how much they read and write, the efforts that they
 take, their prices in dollars per million tokens, and the day on which their
-vendor ends them. Models that the server discovers, and what the configuration
+vendor retires them. Models that the server discovers, and what the configuration
 leaves out, are filled in from this list. With --json each entry names its
 source and the day on which it was read.`,
 		RunE: func(*cobra.Command, []string) error {
@@ -73,18 +74,18 @@ func knownModelOf(m *known.Model) knownModel {
 	if !m.Shutdown.IsZero() {
 		k.Shutdown = m.Shutdown.Format(time.DateOnly)
 	}
-	if price := m.Pricing; price != nil {
-		k.Input, k.OutputPrice, k.Cached = dollars(price.Input), dollars(price.Output), dollars(price.Cached)
+	if e := m.Priced(time.Now()); e != nil {
+		k.Input, k.OutputPrice, k.Cached = dollars(e.Rates[price.Input]), dollars(e.Rates[price.Output]), dollars(e.Rates[price.CacheRead])
 	}
 	return k
 }
 
-// dollars converts micro-dollars.
-func dollars(micro *int64) *float64 {
-	if micro == nil {
+// dollars converts a price. It returns nil for one that is not known.
+func dollars(r price.Rate) *float64 {
+	if r == price.Unknown {
 		return nil
 	}
-	d := float64(*micro) / 1e6
+	d := float64(r) / 1e9
 	return &d
 }
 

@@ -68,14 +68,14 @@ type program struct {
 	found bool
 }
 
-// run executes one command line and returns the exit code: 0 for success, 1 for a refusal or
-// failure, 2 for a mistake in the command line. It never calls os.Exit, so deferred functions
-// of commands always run.
+// run executes one command line and returns the exit code; see exitCode. It never calls os.Exit, so
+// deferred functions of commands always run.
 func run(ctx context.Context, p *program) int {
 	cmd := p.root()
 	cmd.SetArgs(p.args)
 	cmd.SetOut(p.stdout)
 	cmd.SetErr(p.stderr)
+	addCompletion(cmd)
 	err := cmd.ExecuteContext(ctx)
 	if err == nil {
 		return 0

@@ -16,17 +16,17 @@ import (
 // maintenanceCmd groups the commands about maintenance.
 func (p *program) maintenanceCmd() *cobra.Command {
 	return group("maintenance", "Close models for maintenance", p.maintenanceStartCmd(),
-		p.ordersCmd("list", p.ops.MaintenanceList, "List the maintenance that holds or will"), p.endCmd(p.ops.MaintenanceEnd, "End maintenance"))
+		p.ordersCmd("list", p.ops.MaintenanceList, "List current and planned maintenance"), p.endCmd(p.ops.MaintenanceEnd, "End maintenance"))
 }
 
 func (p *program) maintenanceStartCmd() *cobra.Command {
 	var in admin.NewMaintenance
 	var starts, lasts time.Duration
 	cmd := does(p, &cobra.Command{
-		Use: "start [MODEL...]", Short: "Answer calls of models, or of all, with 503", Args: cobra.ArbitraryArgs,
-		Long: `Answer calls of the models with 503 and Retry-After, on all servers of the
-installation, and show a banner on the pages. Without MODEL it concerns all models
-and videos. Calls that have begun end as usual.`,
+		Use: "start [MODEL...]", Short: "Answer calls to some or all models with 503", Args: cobra.ArbitraryArgs,
+		Long: `Answer calls to the models with 503 and Retry-After, on all servers of the
+installation, and show a banner on the pages. Without MODEL it applies to all models
+and videos. Calls in progress finish as usual.`,
 		Example: `  sluice maintenance start lab/large --for 30m --text "We are adding capacity." --reason "new hardware"`,
 		PreRunE: func(_ *cobra.Command, given []string) error {
 			in.Models = given
@@ -43,7 +43,7 @@ and videos. Calls that have begun end as usual.`,
 // announceCmd groups the commands about announcements.
 func (p *program) announceCmd() *cobra.Command {
 	return group("announce", "Show announcements on the pages", p.announcePostCmd(),
-		p.ordersCmd("list", p.ops.AnnouncementList, "List the announcements that are shown or will be"), p.endCmd(p.ops.AnnouncementEnd, "Remove an announcement"))
+		p.ordersCmd("list", p.ops.AnnouncementList, "List current and planned announcements"), p.endCmd(p.ops.AnnouncementEnd, "Remove an announcement"))
 }
 
 func (p *program) announcePostCmd() *cobra.Command {

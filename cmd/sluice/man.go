@@ -13,7 +13,7 @@ import (
 )
 
 // manCmd writes the manual pages, one for each command. Packages include them; people read them with man.
-// cobra can write such pages, too, but with a Markdown renderer that would make the binary 0.4 MB larger.
+// cobra can write such pages, too, but with another Markdown renderer.
 func (p *program) manCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "man FOLDER", Short: "Write the manual pages into a folder", Args: args("FOLDER"), Hidden: true,
@@ -23,8 +23,7 @@ func (p *program) manCmd() *cobra.Command {
 
 // writePages writes the page of a command and those of its subcommands.
 func writePages(c *cobra.Command, dir string) error {
-	// The commands that cobra adds are for shells, not for people.
-	if c.Hidden || c.Name() == "help" || c.Name() == "completion" {
+	if !forPeople(c) {
 		return nil
 	}
 	c.InitDefaultHelpFlag()
@@ -45,7 +44,7 @@ func writePages(c *cobra.Command, dir string) error {
 func manPage(c *cobra.Command) string {
 	var b strings.Builder
 	name := strings.ReplaceAll(c.CommandPath(), " ", "-")
-	fmt.Fprintf(&b, ".TH %s 1 \"\" \"sluice %s\" \"Sluice\"\n", strings.ToUpper(roff(name)), buildinfo.Version)
+	fmt.Fprintf(&b, ".TH %s 1 \"\" \"sluice %s\" \"Sluice\"\n", strings.ToUpper(roff(name)), buildinfo.Version())
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", roff(name), roff(c.Short))
 	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n", roff(c.UseLine()))
 	text := c.Long
@@ -94,7 +93,7 @@ func related(b *strings.Builder, c *cobra.Command) {
 		pages = append(pages, strings.ReplaceAll(up.CommandPath(), " ", "-"))
 	}
 	for _, sub := range c.Commands() {
-		if !sub.Hidden && sub.Name() != "help" && sub.Name() != "completion" {
+		if forPeople(sub) {
 			pages = append(pages, strings.ReplaceAll(sub.CommandPath(), " ", "-"))
 		}
 	}

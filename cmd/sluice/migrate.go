@@ -33,7 +33,7 @@ func (p *program) migrateCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "migrate --to postgres://…", Short: "Move a SQLite installation to PostgreSQL", Args: args(),
 		Long: `Move everything from the SQLite database of a data folder to an empty
-PostgreSQL database: accounts, keys, usage, billing, sign-in, the lot. What the
+PostgreSQL database: accounts, keys, usage, billing, sign-in and the rest. What the
 journal still holds is settled first. At the end every row is read again on
 both sides, and the counts and checksums of all tables must be equal.
 
@@ -208,7 +208,7 @@ func printMoved(w io.Writer, moved *installation.Moved, m *app.Migration) {
 	b := moved.Books
 	fmt.Fprintf(w, "Rows: %d, equal on both sides. Written by this run: %d.\n", moved.Rows, moved.Written)
 	fmt.Fprintf(w, "Books: %d calls, %d thousandths of a unit, %d micro-dollars; %d single records; %d invoices, ledger %d cents: equal on both sides.\n",
-		b.Requests, b.UnitMilli, b.CostMicro, b.Settlements, b.Invoices, b.LedgerCents)
+		b.Requests, b.UnitMilli, b.CostNano, b.Settlements, b.Invoices, b.LedgerCents)
 	if moved.Mended > 0 {
 		fmt.Fprintf(w, "Texts with characters that PostgreSQL cannot store: %d. The characters were replaced by U+FFFD.\n", moved.Mended)
 	}

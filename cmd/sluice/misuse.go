@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"sluice/internal/kit/typo"
 )
 
 // A mistake in the command line is told in our own words: those of cobra and pflag name functions of Go's library.
@@ -41,7 +44,7 @@ func flagMistake(c *cobra.Command, err error) error {
 		if unknown.GetSpecifiedShortnames() != "" {
 			dashes = "-"
 		}
-		return misused(c, fmt.Errorf("there is no flag %s%s", dashes, name))
+		return misused(c, fmt.Errorf("there is no flag %s%s%s", dashes, name, nearFlag(c, cmp.Or(unknown.GetSpecifiedShortnames(), name))))
 	}
 	if empty, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
 		return misused(c, fmt.Errorf("--%s needs a value", empty.GetFlag().Name))
@@ -58,6 +61,52 @@ func flagMistake(c *cobra.Command, err error) error {
 		return misused(c, fmt.Errorf("--%s: %w", f.Name, errors.Unwrap(wrong)))
 	}
 	return misused(c, err)
+}
+
+// nearFlag suggests the flag that is meant by a name that no flag has, or by a long name after a single dash.
+func nearFlag(c *cobra.Command, name string) string {
+	var flags []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			flags = append(flags, "--"+f.Name)
+		}
+	})
+	return typo.DidYouMean("--"+name, flags)
+}
+
+// helpCmd replaces the help command of cobra, which succeeds for commands that do not exist.
+func helpCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Explain a command",
+		Long: "Explain a command, or a topic such as exit-codes.",
+		RunE: func(c *cobra.Command, given []string) error {
+			found, rest, err := c.Root().Find(given)
+			if err != nil {
+				return misused(c, err)
+			}
+			if len(rest) > 0 {
+				return subcommand(found, rest)
+			}
+			found.InitDefaultHelpFlag()
+			return found.Help()
+		},
+	}
+}
+
+// addCompletion adds the command that prints completions for shells, to where the output of root goes now. It works but does
+// not need a line in the help.
+func addCompletion(root *cobra.Command) {
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() != "completion" {
+			continue
+		}
+		c.Args, c.RunE = subcommand, needsSubcommand
+		for _, shell := range c.Commands() {
+			shell.Args = args()
+		}
+	}
 }
 
 // missingFlags returns an error that names the required flags that were not given.

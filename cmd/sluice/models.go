@@ -52,7 +52,7 @@ func (p *program) modelsCmd() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&verbose, "verbose", false, "show provider and description")
 	cmd.Flags().BoolVar(&refresh, "refresh", false, "first update the list from the providers and from model servers on this machine")
-	cmd.AddCommand(p.modelsKnownCmd(), p.modelsMoveCmd(), p.modelsMoveBackCmd(), p.ordersCmd("moves", p.ops.ModelsMoves, "List the models that were or will be moved"))
+	cmd.AddCommand(p.modelsKnownCmd(), p.modelsMoveCmd(), p.modelsMoveBackCmd(), p.ordersCmd("moves", p.ops.ModelsMoves, "List the models that were moved or will be"))
 	return cmd
 }
 

@@ -24,7 +24,12 @@ const adminPatience = time.Minute
 // ask runs one operation in the name of whoever runs this command, on the client of client. It holds the data folder only
 // for this call.
 func ask[In, Out any](ctx context.Context, p *program, op admin.Op[In, Out], in In) (out Out, err error) {
-	ctx, cancel := context.WithTimeout(ctx, adminPatience)
+	return askWithin(ctx, p, adminPatience, op, in)
+}
+
+// askWithin is ask for an operation that may take longer.
+func askWithin[In, Out any](ctx context.Context, p *program, patience time.Duration, op admin.Op[In, Out], in In) (out Out, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	client, done, err := p.client(ctx)
 	if err != nil {
@@ -188,6 +193,12 @@ func printAccount(w io.Writer, a *admin.Account) {
 	}
 	if a.Staff {
 		rows = append(rows, []string{"staff", "yes"})
+	}
+	if a.ShowCost {
+		rows = append(rows, []string{"replies show the cost", "yes"})
+	}
+	if a.Receipts {
+		rows = append(rows, []string{"receipts of every call", "yes"})
 	}
 	if m := a.Suspended; m != nil {
 		rows = append(rows, []string{"suspended", timeText(&m.At) + ": " + m.Reason})

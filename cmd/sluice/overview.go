@@ -14,10 +14,10 @@ import (
 // overviewCmd shows what the service does now.
 func (p *program) overviewCmd() *cobra.Command {
 	return does(p, &cobra.Command{
-		Use: "overview", Short: "Show what the service does now, and who loads it",
-		Long: `Show what all servers of the installation do: the last minutes, the accounts that
-make most calls, plans, sign-ups and revenue. With --json it prints the last three
-hours by minute and the last 30 days.`,
+		Use: "overview", Short: "Show current traffic and the busiest accounts",
+		Long: `Show the traffic of all servers of the installation in the last minutes, the
+accounts that make the most calls, plans, sign-ups and revenue. With --json it
+prints the last three hours by minute and the last 30 days.`,
 	}, p.ops.OverviewShow, &admin.Empty{}, printOverview)
 }
 

@@ -17,15 +17,15 @@ import (
 
 // requestCmd groups the commands about single requests.
 func (p *program) requestCmd() *cobra.Command {
-	return group("request", "Show the way of a request, and refused requests", p.requestShowCmd(), p.requestRefusedCmd())
+	return group("request", "Show how a request was handled, and list refused requests", p.requestShowCmd(), p.requestRefusedCmd())
 }
 
 // requestShowCmd prints what is known of one request. Prompts and answers are not stored.
 func (p *program) requestShowCmd() *cobra.Command {
 	in := admin.RequestQuery{}
 	return does(p, &cobra.Command{
-		Use: "show ID", Short: "Show the way of a request: account, route, attempts, times, tokens, outcome",
-		Long:    "Show the way of a request. ID is its request id, the id of its completion, or the\nid that a trusted proxy gave it. Prompts and answers are not stored.",
+		Use: "show ID", Short: "Show how a request was handled: account, route, attempts, times, tokens, outcome",
+		Long:    "Show how a request was handled. ID is its request id, the id of its completion, or the\nid that a trusted proxy gave it. Prompts and answers are not stored.",
 		Example: "  sluice request show 6701a3f24b1c9d0e8f7a6b5c4d3e2f10",
 	}, p.ops.RequestShow, &in, func(w io.Writer, out *admin.Requests) {
 		for i := range out.Settled {
@@ -63,6 +63,9 @@ func printRequest(w io.Writer, r *admin.Request) {
 	cost := "no price"
 	if r.CostUSD != "" {
 		cost = "$" + r.CostUSD.String()
+	}
+	if r.ChargeUSD != "" {
+		cost += ", charged $" + r.ChargeUSD.String()
 	}
 	rows := [][]string{
 		{"Request", r.ID},
@@ -180,7 +183,7 @@ func (p *program) accountSearchCmd() *cobra.Command {
 			fmt.Fprintf(w, "There are more: --after %s\n", out.Next)
 		}
 	}, &in.Term)
-	cmd.Flags().StringVar(&in.After, "after", "", "continue after the `page` that said so")
+	cmd.Flags().StringVar(&in.After, "after", "", "continue after the `page` that printed this value")
 	return cmd
 }
 

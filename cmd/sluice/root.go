@@ -36,17 +36,14 @@ Without --config and --data, commands work on the installation in the working
 directory or, if there is none, on the one of this machine: /etc/sluice and
 /var/lib/sluice.
 
-Exit codes: 0 it is done, 1 it was refused or has failed, 2 a mistake in the
-command line. doctor, audit, upgrade check and restore --check also exit with 1
-if they have found a problem.`,
+Exit codes: 0 done, 1 refused or failed, 2 a mistake in the command line or the
+configuration, 3 not found. "sluice help exit-codes" says more.`,
 		Args: subcommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	// The completion command works but does not need a line in the help.
-	cmd.CompletionOptions.HiddenDefaultCmd = true
 	// An unknown or malformed flag is a mistake in the command line, like a wrong argument.
 	cmd.SetFlagErrorFunc(flagMistake)
 	// A command that would act here although another server was named has misunderstood its caller.
@@ -79,13 +76,15 @@ if they have found a problem.`,
 	// --data is an override because commands must find the folder of the server that they talk to.
 	p.override(flags, "data", "data", "`folder` for all data (default ./data, or /var/lib/sluice if there is nothing here)")
 	// cobra sorts the commands by name in the help.
-	cmd.AddCommand(p.serveCmd(), p.accountCmd(), p.keyCmd(), p.signInLinkCmd(), p.tokenCmd(), p.billingCmd(), p.ticketCmd(), p.matterCmd(), p.usageCmd(), p.requestCmd(), p.auditCmd(), p.backupCmd(), p.restoreCmd(), p.migrateCmd(), p.journalCmd(), p.alertCmd(), p.resetSecretCmd(), p.overviewCmd(), p.modelsCmd(), p.upstreamCmd(), p.routerCmd(), p.maintenanceCmd(), p.announceCmd(), p.videoCmd(), p.doctorCmd(), p.readyCmd(), p.debugCmd(), p.configCmd(), p.upgradeCmd(), p.versionCmd(), p.manCmd())
+	cmd.AddCommand(p.serveCmd(), p.demoCmd(), p.accountCmd(), p.keyCmd(), p.signInLinkCmd(), p.tokenCmd(), p.billingCmd(), p.ticketCmd(), p.matterCmd(), p.usageCmd(), p.receiptCmd(), p.pricesCmd(), p.whatIfCmd(), p.requestCmd(), p.auditCmd(), p.reconcileCmd(), p.backupCmd(), p.restoreCmd(), p.migrateCmd(), p.journalCmd(), p.alertCmd(), p.resetSecretCmd(), p.overviewCmd(), p.modelsCmd(), p.upstreamCmd(), p.routerCmd(), p.maintenanceCmd(), p.announceCmd(), p.videoCmd(), p.doctorCmd(), p.readyCmd(), p.debugCmd(), p.configCmd(), p.upgradeCmd(), p.versionCmd(), p.docsCmd(), p.manCmd(), p.referenceCmd(), exitCodesTopic())
+	cmd.SetHelpCommand(helpCmd())
+	sortCommands(cmd)
 	return cmd
 }
 
 // hereOnly returns the commands that work on this machine alone.
 func hereOnly() []string {
-	return []string{"serve", "backup", "restore", "migrate", "journal", "reset-secret", "models", "video", "doctor", "debug", "config", "upgrade", "man"}
+	return []string{"serve", "demo", "backup", "restore", "migrate", "journal", "reset-secret", "models", "video", "doctor", "debug", "config", "upgrade", "docs", "man", "reference"}
 }
 
 // override adds a flag that sets a field of the configuration. The value is checked by
@@ -181,19 +180,20 @@ func takes(cmd *cobra.Command) {
 // explain returns the exit code and the message for an error. With --json, an error of the
 // server is printed as the same error object that the API uses.
 func (p *program) explain(err error) (int, string) {
+	code := exitCode(err)
 	if errors.Is(err, errSilent) {
-		return 1, ""
+		return code, ""
 	}
 	// Mistakes in the command line are never JSON: a person has to fix them.
 	if u, ok := errors.AsType[*usageError](err); ok {
-		return 2, "sluice: " + u.Error()
+		return code, "sluice: " + u.Error()
 	}
 	if f, ok := errors.AsType[*fault.Fault](err); ok && p.asJSON {
 		// A map of strings and numbers always encodes. The form is that of docs/api.md#error-object.
 		body, _ := json.Marshal(map[string]any{"error": map[string]any{"message": f.Message, "type": f.Kind.String(), "code": f.Kind.Status()}})
-		return 1, string(body)
+		return code, string(body)
 	}
-	return 1, "sluice: " + err.Error()
+	return code, "sluice: " + err.Error()
 }
 
 // actor returns who runs this command, for the audit log. Whoever may use the admin socket

@@ -14,10 +14,10 @@ import (
 // routerCmd groups the commands about what the router has been told.
 func (p *program) routerCmd() *cobra.Command {
 	in := &admin.RouterReset{}
-	return group("router", "Look at feedback about models, and reset it",
+	return group("router", "Show feedback about models, and reset it",
 		lists(p, &cobra.Command{
-			Use: "feedback", Short: "List how far feedback has moved models at each kind of task",
-			Long: `List how far feedback has moved what the router expects of models, in points of 100.
+			Use: "feedback", Short: "List how feedback has changed the scores of models, by kind of task",
+			Long: `List how feedback has changed what the router expects of models, in points of 100.
 
 Votes and calls are shown as they count: half for each week since, and a few of
 one account at most. Feedback is off unless the configuration has router.feedback.`,
@@ -27,10 +27,10 @@ one account at most. Feedback is off unless the configuration has router.feedbac
 			},
 		}),
 		addWhy(does(p, &cobra.Command{
-			Use: "reset [MODEL]", Short: "Forget the feedback about a model, or all of it",
-			Long: "Forget the feedback about a model, or all of it, on all servers of the installation.",
+			Use: "reset [MODEL]", Short: "Delete the feedback about a model, or all of it",
+			Long: "Delete the feedback about a model, or all of it, on all servers of the installation.",
 		}, p.ops.RouterForget, in, func(w io.Writer, out *admin.RouterReset) {
-			fmt.Fprintf(w, "the feedback about %s is forgotten\n", cmp.Or(out.Model, "all models"))
+			fmt.Fprintf(w, "Deleted the feedback about %s.\n", cmp.Or(out.Model, "all models"))
 		}, &in.Model), &in.Reason))
 }
 

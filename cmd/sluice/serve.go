@@ -81,7 +81,7 @@ func (p *program) serve(ctx context.Context) error {
 	signal.Notify(signals, syscall.SIGHUP, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	// Scripts and tests wait for this line.
-	log.Info("sluice is ready", "version", buildinfo.Version, "url", a.Origin(), "data", cfg.Data, "database", databaseName(cfg), "metrics", a.MetricsAddr())
+	log.Info("sluice is ready", "version", buildinfo.Version(), "url", a.Origin(), "data", cfg.Data, "database", databaseName(cfg), "metrics", a.MetricsAddr())
 	// Run starts the rest; then the server is idle until it is called.
 	settled := time.AfterFunc(settleTime, releasePages)
 	defer settled.Stop()
@@ -145,9 +145,9 @@ To open the dashboard, use this link. It works once:
 
   %s
 
-The API reference is at %s/docs.
+The guide is at %s/docs/guide. The API reference is at %s/docs.
 
-`, key, a.Origin(), key, a.OwnerLink(), a.Origin())
+`, key, a.Origin(), key, a.OwnerLink(), a.Origin(), a.Origin())
 }
 
 // databaseName returns the kind of database for the log. The URL itself may hold a password,

@@ -12,7 +12,7 @@ import (
 	"sluice/internal/operate/ticket"
 )
 
-// ticketCmd groups the commands of support: the queue, and the threads with customers (docs/support.md#tickets).
+// ticketCmd groups the commands of support: the queue, and the threads with customers (docs/sell/tickets.md).
 func (p *program) ticketCmd() *cobra.Command {
 	in := &admin.TicketStep{} // only one of the commands runs
 	step := func(cmd *cobra.Command, op admin.Op[admin.TicketStep, admin.TicketThread], into ...*string) *cobra.Command {
@@ -28,7 +28,7 @@ func (p *program) ticketCmd() *cobra.Command {
 	}, p.ops.TicketDecide, &in.Decision)
 	decide.Flags().StringVar(&in.Text, "text", "", "`text` of the message to the customer; only clear needs none")
 	one := &admin.TicketRef{}
-	return group("ticket", "Answer customers, and decide what needs support", p.ticketListCmd(), p.ticketOpenCmd(), p.ticketSnoozeCmd(),
+	return group("ticket", "Answer customers, and decide on their accounts", p.ticketListCmd(), p.ticketOpenCmd(), p.ticketSnoozeCmd(),
 		requires(answer, "text"), shut, addReason(decide, &in.Reason),
 		does(p, &cobra.Command{Use: "show TICKET", Short: "Show a ticket with its messages"}, p.ops.TicketShow, one, printTicket, &one.ID),
 		// Without a name it is taken from whoever has it.
@@ -48,8 +48,8 @@ func (p *program) matterCmd() *cobra.Command {
 func (p *program) ticketListCmd() *cobra.Command {
 	in := admin.TicketQuery{}
 	cmd := lists(p, &cobra.Command{
-		Use: "list", Short: "List what waits for support, oldest first",
-		Long: "List what waits for support, oldest first: messages of customers, accounts whose\nkeys are off, scores past 90, fast climbs and failed payments. The list closed has\nthe newest first.",
+		Use: "list", Short: "List what is waiting for support, oldest first",
+		Long: "List what is waiting for support, oldest first: messages of customers, accounts whose\nkeys are off, scores past 90, fast climbs and failed payments. The list of closed\ntickets has the newest first.",
 	}, p.ops.TicketList, &in, columns[ticket.Ticket]{
 		[]string{"ID", "SINCE", "KIND", "ACCOUNT", "SUBJECT", "STATE", "WAITS FOR", "ASSIGNEE", "MESSAGES"}, func(m *ticket.Ticket) []string {
 			return []string{m.ID, timeText(&m.Since), string(m.Kind), m.Email, m.Subject, string(m.State), string(m.Waits), m.Assignee, strconv.Itoa(m.Messages)}

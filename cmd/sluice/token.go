@@ -26,7 +26,7 @@ func (p *program) accountSetStaffCmd() *cobra.Command {
 	}, p.ops.AccountSetStaff, &in, printAccount, &in.Ref)
 }
 
-// tokenCmd groups the commands about staff tokens (docs/support.md#tokens).
+// tokenCmd groups the commands about staff tokens (docs/sell/admin-api.md#tokens).
 func (p *program) tokenCmd() *cobra.Command {
 	of, in := &admin.AccountPage{}, &admin.Target{} // only one of the commands runs
 	return group("token", "Create, list and delete staff tokens for the admin API", p.tokenCreateCmd(),
@@ -55,7 +55,7 @@ func (p *program) tokenCreateCmd() *cobra.Command {
 			return nil
 		},
 	}, p.ops.TokenCreate, &in, func(w io.Writer, t *admin.CreatedToken) {
-		fmt.Fprintf(w, "Created token %s (%s), good until %s. It is shown only once:\n\n  %s\n", t.ID, t.Name, timeText(&t.ExpiresAt), t.Text)
+		fmt.Fprintf(w, "Created token %s (%s), valid until %s. It is shown only once:\n\n  %s\n", t.ID, t.Name, timeText(&t.ExpiresAt), t.Text)
 	}, &in.Ref)
 	var text strings.Builder
 	text.WriteString("Create a staff token for a member of staff. The scopes are:\n")
@@ -65,6 +65,6 @@ func (p *program) tokenCreateCmd() *cobra.Command {
 	cmd.Long = text.String()
 	cmd.Flags().StringVar(&in.Name, "name", "", "display `name` of the token")
 	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "`scopes`, separated by commas")
-	cmd.Flags().IntVar(&in.Days, "days", 90, "how many `days` it is good")
+	cmd.Flags().IntVar(&in.Days, "days", 90, "number of `days` it is valid")
 	return requires(cmd, "name", "scope")
 }

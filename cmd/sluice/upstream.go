@@ -16,7 +16,7 @@ import (
 
 // upstreamCmd groups the commands about the targets that serve models.
 func (p *program) upstreamCmd() *cobra.Command {
-	return group("upstream", "Look at upstreams, drain and enable them", p.upstreamListCmd(), p.upstreamDrainCmd(), p.upstreamEnableCmd(), p.upstreamHistoryCmd())
+	return group("upstream", "List, drain and enable upstreams", p.upstreamListCmd(), p.upstreamDrainCmd(), p.upstreamEnableCmd(), p.upstreamHistoryCmd())
 }
 
 func (p *program) upstreamListCmd() *cobra.Command {
@@ -80,7 +80,7 @@ func (p *program) upstreamDrainCmd() *cobra.Command {
 		Use: "drain PROVIDER[/UPSTREAM]", Short: "Send no new calls to an upstream",
 		Long: `Send no new calls to an upstream, on all servers of the installation.
 
-Running calls end as usual; their retries go elsewhere. Without UPSTREAM all models
+Calls in progress finish as usual; their retries go elsewhere. Without UPSTREAM all models
 of the provider are drained. The order survives restarts.`,
 		Example: `  sluice upstream drain openai/gpt-4o --for 2h --reason "their incident 812"`,
 		PreRunE: func(_ *cobra.Command, given []string) error {

@@ -25,6 +25,7 @@ func (p *program) usageCmd() *cobra.Command {
 	}, p.ops.UsageShow, &in, printUsage, &in.Ref)
 	cmd.Flags().IntVar(&in.Days, "days", 30, "number of `days`, including today")
 	cmd.Flags().StringVar(&in.By, "by", "", "group by `field`: model, key or day (default all three)")
+	cmd.AddCommand(p.usageExplainCmd())
 	return cmd
 }
 
@@ -36,6 +37,9 @@ func printUsage(w io.Writer, u *admin.Usage) {
 	// line appends a row. Latencies are means, in milliseconds.
 	line := func(day, model, key string, s *admin.UsageSums) {
 		cost := s.CostUSD.String()
+		if s.ChargeUSD != "" {
+			cost += " (charged " + s.ChargeUSD.String() + ")"
+		}
 		if s.Unpriced > 0 {
 			cost += fmt.Sprintf(" (%d without a price)", s.Unpriced)
 		}

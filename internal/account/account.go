@@ -28,6 +28,8 @@ type Account struct {
 
 	Overrides   Overrides
 	Aliases     *alias.Table // names of models of the account's own; nil: none
+	ShowCost    bool         // every reply says what it costs, as if its request asked for that
+	Receipts    bool         // every call leaves a receipt, whether it asks for one or not
 	Suspended   *Mark        // not nil: requests are answered 423
 	Deactivated *Mark        // not nil: every key is refused until support restores them, new keys too
 

@@ -2,6 +2,8 @@ package account_test
 
 import (
 	"fmt"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +68,7 @@ func TestTransitions(t *testing.T) {
 	a, first := create(t, as, account.None)
 	ctx, id := t.Context(), a.ID
 	five := account.Limit(5)
+	yes, no := true, false
 
 	_, subRaw, err := as.CreateKey(ctx, "tester", id, "laptop", nil)
 	if err != nil {
@@ -116,6 +119,27 @@ func TestTransitions(t *testing.T) {
 		{
 			"no aliases", func() error { _, err := as.SetAliases(ctx, "t", id, nil); return err },
 			func(a *account.Account) bool { return a.Aliases == nil }, "account.set_aliases",
+		},
+		{
+			"replies", func() error {
+				_, err := as.SetReplies(ctx, "t", id, account.Replies{ShowCost: &yes, Receipts: &yes})
+				return err
+			},
+			func(a *account.Account) bool { return a.ShowCost && a.Receipts }, "account.set_replies",
+		},
+		{
+			"the same replies", func() error {
+				_, err := as.SetReplies(ctx, "t", id, account.Replies{Receipts: &yes})
+				return err
+			},
+			func(a *account.Account) bool { return a.ShowCost && a.Receipts }, "",
+		},
+		{
+			"no cost in replies", func() error {
+				_, err := as.SetReplies(ctx, "t", id, account.Replies{ShowCost: &no})
+				return err
+			},
+			func(a *account.Account) bool { return !a.ShowCost && a.Receipts }, "account.set_replies",
 		},
 		{
 			"suspend", func() error { _, err := as.Suspend(ctx, "t", id, "terms"); return err },
@@ -250,6 +274,32 @@ func TestWellformed(t *testing.T) {
 			t.Errorf("Wellformed(%q) = true, want false", bad)
 		}
 	}
+}
+
+// The page for teams has the limits of the built-in plans.
+func TestPlansInDocs(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/teams/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plans := account.BuiltinPlans()
+	for plan, name := range map[account.Plan]string{account.Free: "`none`, `free`", account.Basic: "`basic`", account.Premium: "`premium`", account.Scale: "`scale`"} {
+		p := plans[plan]
+		row := fmt.Sprintf("| %s | %d | %d | %s |", name, p.RequestsPerMinute, p.Concurrent, grouped(int64(p.TokensPerMinute)))
+		if !strings.Contains(string(page), row) {
+			t.Errorf("docs/teams/README.md has no row that begins with %s", row)
+		}
+	}
+}
+
+// grouped returns a number with a comma before each group of three digits.
+func grouped(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
 }
 
 func TestPlans(t *testing.T) {

@@ -178,6 +178,33 @@ func (as *Accounts) SetAliases(ctx context.Context, actor, ref string, names map
 	})
 }
 
+// Replies are choices about the replies to an account's calls. What is nil does not change.
+type Replies struct {
+	ShowCost *bool // see Account
+	Receipts *bool
+}
+
+// SetReplies changes what the replies to an account's calls say, and whether every call leaves a receipt.
+func (as *Accounts) SetReplies(ctx context.Context, actor, ref string, to Replies) (*Account, error) {
+	return as.change(ctx, actor, ref, func(a *Account, e *Entry) error {
+		for _, choice := range []struct {
+			name string
+			is   *bool
+			want *bool
+		}{{"show_cost", &a.ShowCost, to.ShowCost}, {"receipts", &a.Receipts, to.Receipts}} {
+			if choice.want == nil || *choice.is == *choice.want {
+				continue
+			}
+			if *choice.is = *choice.want; e.Detail != "" {
+				e.Detail += ", "
+			}
+			e.Action = "account.set_replies"
+			e.Detail += choice.name + " " + map[bool]string{false: "off", true: "on"}[*choice.want]
+		}
+		return nil
+	})
+}
+
 // MaxAliases is how many aliases of its own an account may have.
 const MaxAliases = 100
 

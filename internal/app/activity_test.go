@@ -191,7 +191,7 @@ func TestUsageAPI(t *testing.T) {
 		"/v1/requests?limit=0":                         `limit must be a whole number from 1 to 200; got \"0\".`,
 		"/v1/requests?limit=201":                       `limit must be a whole number from 1 to 200; got \"201\".`,
 		"/v1/requests?limit=x":                         `limit must be a whole number from 1 to 200; got \"x\".`,
-		"/v1/requests?cursor=x":                        `cursor must be the value of next in the reply before.`,
+		"/v1/requests?cursor=x":                        `cursor must be the value of next in the previous reply.`,
 		"/v1/requests?key=" + strings.Repeat("k", 257): `key must have 1 to 256 bytes; got 257.`,
 	} {
 		if r := n.get(target, ana.key); r.status != 400 || !strings.Contains(r.body, `"message":"`+message+`"`) {

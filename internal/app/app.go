@@ -15,6 +15,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -40,6 +41,7 @@ import (
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/admission/redisledger"
 	"sluice/internal/ledger/cluster"
+	"sluice/internal/ledger/receipt"
 	"sluice/internal/ledger/refusal"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/line/idempotency"
@@ -84,6 +86,8 @@ type Options struct {
 	Patience time.Duration
 	// Renderer replaces the sandbox that draws videos; for tests.
 	Renderer video.Renderer
+	// Pages are served beside those of the product, by their patterns; for the demonstration.
+	Pages map[string]http.Handler
 
 	room *httpserver.Room // of Start; may be nil
 }
@@ -105,9 +109,11 @@ type App struct {
 	board    *overview.Board     // what the service did in the last hours
 	reports  *overview.Reporter  // tells people of it
 	record   *overview.Record    // how healthy models were in the last months
+	imported imports             // the prices that operators have imported
 	helm     *steering.Helm      // what staff has decided about the running service
 	follower *auth.Follower      // keeps the accounts current on a database that others change; nil on SQLite
 	books    *usage.Books        // what calls consumed
+	notary   *receipt.Notary     // makes the receipts of calls
 	refusals *refusal.Collector  // calls that were refused
 	pulse    *pulse.Pulse        // notices silence on streams
 	ways     *openai.Ways        // by which API models are asked, as their providers have told
@@ -181,12 +187,14 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (*App, error) {
 		a.followAccounts,  // after loadAccounts, and before createOwner: from here on, nodes tell each other what changes
 		a.createOwner,
 		a.openHelm,       // before openCatalog: staff may have moved models to other tiers
+		a.openPrices,     // before openCatalog: operators may have imported prices
 		a.openWays,       // after joinCluster: nodes tell each other what they learn
 		a.openCatalog,    // after listen: the description of the API has the port in it
 		a.watchLocal,     // before openSignIn and openBilling, which ask whether only this machine calls
 		a.openSignIn,     // from here on, owners are told what happens to their account
 		a.openBilling,    // after openSignIn: it sends letters
 		a.signOwnerIn,    // after openSignIn, which makes the link
+		a.openReceipts,   // before openBooks, which makes them
 		a.openBoard,      // before openBooks and openVideos, which tell it of calls
 		a.openBooks,      // after openFacts: the journal is in the data folder
 		a.restoreWindows, // before the first request: what the last minute used still counts
@@ -210,7 +218,7 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (*App, error) {
 func newApp(cfg *config.Config, opts *Options) *App {
 	a := &App{
 		log: slog.Default(), started: time.Now(), servers: discovery.Servers(), begun: cfg,
-		metrics: telemetry.NewMetrics(buildinfo.Version, buildinfo.Commit()), pulse: pulse.New(), ways: &openai.Ways{}, hastened: make(chan struct{}),
+		metrics: telemetry.NewMetrics(buildinfo.Version(), buildinfo.Commit()), pulse: pulse.New(), ways: &openai.Ways{}, hastened: make(chan struct{}), imported: newImports(),
 	}
 	if opts != nil {
 		a.opts = *opts
@@ -242,8 +250,14 @@ func (a *App) readSettings(_ context.Context, cfg *config.Config) error {
 // safe because nobody uses their catalog and routes yet.
 func (a *App) openCatalog(ctx context.Context, cfg *config.Config) error {
 	s := a.settings.Load()
+	if err := s.Import(a.imported.all()); err != nil {
+		return err
+	}
 	s.Tier(a.helm.Tiers())
 	if err := s.Join(ctx, a.facts.stores.service, a.facts.alone(), nil); err != nil {
+		return err
+	}
+	if err := a.recordPrices(ctx, s); err != nil {
 		return err
 	}
 	s.Route(nil, a.helm.Drained, a.log)

@@ -529,10 +529,10 @@ plans:
 	}
 	for target, want := range map[string]string{
 		"/v1/models/plain": `{"id":"plain","object":"model","created":1767225600,"owned_by":"lab","plan":"free","request_multiplier":1,` +
-			`"permission":{"context_length":1000,"max_output":100,"tool_calling":false},"modalities":{"input":["text","image"],"output":["text"]},"provider":"lab"}`,
+			`"permission":{"context_length":1000,"max_output":100,"tool_calling":false},"unpriced":true,"modalities":{"input":["text","image"],"output":["text"]},"provider":"lab"}`,
 		"/v1/models/rich": `{"id":"rich","object":"model","created":1709164800,"owned_by":"Lab Inc","plan":"premium","request_multiplier":1.5,` +
 			`"permission":{"context_length":2000,"max_output":200,"tool_calling":true},"description":"Rich.",` +
-			`"pricing":{"currency":"USD","unit":"per_million_tokens","input":0.25,"output":10,"cached_input":0.000001},` +
+			`"pricing":{"currency":"USD","unit":"per_million_tokens","input":0.25,"output":10,"cached_input":0.000001,"version":"6256f19f2ce7"},` +
 			`"modalities":{"input":["text","image"],"output":["text"]},"provider":"lab"}`,
 	} {
 		if r := n.get(target, key); r.body != want {

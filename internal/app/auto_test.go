@@ -114,7 +114,7 @@ func TestAuto(t *testing.T) {
 		return err == nil && len(all) == 8
 	})
 	for i := range all {
-		if u := all[i].Tokens; u.CacheWrite5m != 25 || u.Prompt != 30 || u.Cached != 10 {
+		if u := all[i].Tokens; u.CacheWrite != 25 || u.Prompt != 30 || u.Cached != 10 {
 			t.Errorf("settled %+v, want 25 tokens written of 30 in the prompt", u)
 		}
 	}

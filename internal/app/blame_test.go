@@ -78,7 +78,7 @@ func blameCall(dialect, text, more string) (path, body string) {
 }
 
 // One account makes a mistake again and again, and gets an error that says so. Another account must not notice anything
-// of it (docs/routing.md#whose-fault-a-failure-is).
+// of it (docs/providers/routing.md#whose-fault-a-failure-is).
 func TestMistakesOfOneCaller(t *testing.T) {
 	t.Parallel()
 	up := &wrong{}
@@ -168,7 +168,7 @@ func TestMistakesOfTheOperator(t *testing.T) {
 }
 
 // Every page says the same of a model whose only provider refuses every connection, also when its breaker tries again
-// (docs/routing.md#down).
+// (docs/providers/routing.md#down).
 func TestHealthIsTheSameEverywhere(t *testing.T) {
 	t.Parallel()
 	refusing := httptest.NewServer(http.NotFoundHandler())

@@ -24,6 +24,7 @@ func (a *App) openBooks(_ context.Context, cfg *config.Config) error {
 		},
 		Running:  a.ledger.Running,
 		KeepDays: func() int { return a.settings.Load().Config.Usage.KeepDays },
+		Notary:   a.notary,
 	})
 	a.refusals = refusal.New(a.facts.stores.calls, a.log)
 	a.gate = admission.New(a.ledger, entrance{a.books, a.cluster}, a.currentFacts())

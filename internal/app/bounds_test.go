@@ -22,7 +22,7 @@ import (
 // boundsPage holds the table of bounds, and code is the folder that its last column is relative to, except for what is in
 // the sandbox.
 const (
-	boundsPage = "../../docs/security.md"
+	boundsPage = "../../docs/bounds.md"
 	code       = ".."
 )
 
@@ -55,7 +55,7 @@ func boundTries() map[string]try {
 // derived are the rows whose constant is not the bound itself; their tries compute it.
 var derived = map[string]bool{"connections of one public address": true}
 
-// TestBounds tries every row of the table in docs/security.md with the bound that stands there.
+// TestBounds tries every row of the table in docs/bounds.md with the bound that stands there.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	rows := readBounds(t)

@@ -163,7 +163,7 @@ func TestUpstreamKeysStayInside(t *testing.T) {
 	}
 	log := n.log.String()
 	clean("the log", log)
-	for _, want := range []string{"an upstream is left alone for a while", "the upstream answered 401"} {
+	for _, want := range []string{"an upstream is paused for a while", "the upstream answered 401"} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the log lacks %q", want)
 		}

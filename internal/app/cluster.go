@@ -31,7 +31,7 @@ func (a *App) joinCluster(ctx context.Context, cfg *config.Config) error {
 	}
 	host, _ := os.Hostname() // without one, the id is still there
 	mode := cluster.ModeOf(cfg.Redis != "", cfg.Cluster != "")
-	joined, err := cluster.Join(ctx, a.facts.stores.nodes, node, mode, &cluster.Options{Version: buildinfo.Version, Host: host, Log: a.log})
+	joined, err := cluster.Join(ctx, a.facts.stores.nodes, node, mode, &cluster.Options{Version: buildinfo.Version(), Host: host, Log: a.log})
 	if err == nil { // otherwise close would leave it
 		a.cluster = joined
 	}

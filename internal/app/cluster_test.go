@@ -42,7 +42,7 @@ func TestApproximateLimits(t *testing.T) {
 		t.Errorf("two nodes admitted %d calls, want 10", passed)
 	}
 
-	const note = `"name":"cluster","ok":true,"message":"limits are approximate: each of 2 servers admits its part of them"`
+	const note = `"name":"cluster","ok":true,"message":"limits are approximate: each of 2 servers admits its share of them"`
 	for _, n := range []*node{one, two} {
 		if !strings.Contains(n.log.String(), "limits are approximate") {
 			t.Error("the log does not say at the start that limits are approximate")
@@ -62,7 +62,7 @@ func TestApproximateLimits(t *testing.T) {
 			}
 		}
 		found := findings(app.Examine(t.Context(), n.site.config(t)), "cluster")
-		if len(found) != 1 || found[0].State != doctor.StateWarning || !strings.Contains(found[0].Message, "limits are approximate: each of 2 servers admits its part of them; servers on this database: 2 running; ") || !strings.Contains(found[0].Message, status.Nodes[1].ID+" on "+host+" (version ") || !strings.Contains(found[0].Advice, "set redis") {
+		if len(found) != 1 || found[0].State != doctor.StateWarning || !strings.Contains(found[0].Message, "limits are approximate: each of 2 servers admits its share of them; servers on this database: 2 running; ") || !strings.Contains(found[0].Message, status.Nodes[1].ID+" on "+host+" (version ") || !strings.Contains(found[0].Advice, "set redis") {
 			t.Errorf("doctor = %+v, want a warning that limits are approximate", found)
 		}
 	}

@@ -25,7 +25,7 @@ func TestConsoleSteers(t *testing.T) {
 		t.Fatalf("a call = %d %s", r.status, r.body)
 	}
 	n.Settlements()
-	p.wants(p.get("/support/overview"), "the overview", 200, "Who loads the service now")
+	p.wants(p.get("/support/overview"), "the overview", 200, "Busiest accounts now")
 	p.wants(p.get("/support/overview/live"), "its live part", 200, "owner@localhost</a>")
 
 	// Drain and enable.

@@ -184,6 +184,7 @@ func TestRepliesFitTheDescription(t *testing.T) {
 	d.check(t, "POST", chatPath, left)
 	d.check(t, "GET", chatPath+"/{id}/events", n.fetch("GET", n.scheme+n.Addr()+resumed, owner, map[string]string{"Last-Event-ID": "1000"}))
 	ratable := n.request("POST", chatPath, owner, `{"model":"service/auto","messages":[{"role":"user","content":"Say hello."}]}`).header.Get("X-Request-Id")
+	attested := n.attested(owner, chatPath, `{"model":"sandbox/small","messages":[{"role":"user","content":"Say hello."}]}`).header.Get("X-Request-Id")
 	d.check(t, "DELETE", chatPath+"/{id}/events", n.fetch("DELETE", n.scheme+n.Addr()+resumed, owner, map[string]string{"Last-Event-ID": "x"}))
 	const (
 		chat    = "/v1/chat/completions"
@@ -212,6 +213,15 @@ func TestRepliesFitTheDescription(t *testing.T) {
 		{"GET", "/v1/account", "", owner, "", 200},
 		{"GET", "/v1/usage", "", owner, "", 200},
 		{"GET", "/v1/usage", "/v1/usage?range=x", owner, "", 400},
+		{"GET", "/.well-known/sluice-receipts.json", "", "", "", 200},
+		{"GET", "/v1/receipts", "", owner, "", 200},
+		{"GET", "/v1/receipts", "/v1/receipts?limit=x", owner, "", 400},
+		{"GET", "/v1/receipts/root", "/v1/receipts/root?month=" + time.Now().UTC().Format("2006-01"), owner, "", 200},
+		{"GET", "/v1/receipts/root", "/v1/receipts/root?month=x", owner, "", 400},
+		{"GET", "/v1/receipts/{id}", "/v1/receipts/" + attested, owner, "", 200},
+		{"GET", "/v1/receipts/{id}", "/v1/receipts/0123456789abcdef0123456789abcdef", owner, "", 404},
+		{"GET", "/v1/usage/explain", "", owner, "", 200},
+		{"GET", "/v1/usage/explain", "/v1/usage/explain?day=x", owner, "", 400},
 		{"GET", "/v1/requests", "", owner, "", 200},
 		{"GET", "/v1/requests", "/v1/requests?limit=0", owner, "", 400},
 		{"POST", "/v1/route", "", owner, auto, 200},
@@ -425,8 +435,8 @@ func (n *node) sendExamples(key string) {
 	sent := 0
 	for path, item := range doc.Paths.Map() {
 		for method, op := range item.Operations() {
-			if (strings.Contains(path, "/video") || strings.Contains(path, "/responses/") || strings.HasSuffix(path, "/events")) && strings.Contains(path, "{") || path == "/files/{file}" || path == "/v1/feedback" {
-				continue // their examples name a job, a response, a stream or a call that is nobody's
+			if (strings.Contains(path, "/video") || strings.Contains(path, "/responses/") || strings.Contains(path, "/receipts/") || strings.HasSuffix(path, "/events")) && strings.Contains(path, "{") || path == "/files/{file}" || path == "/v1/feedback" {
+				continue // their examples name a job, a response, a receipt, a stream or a call that is nobody's
 			}
 			target := path
 			for _, p := range op.Parameters {

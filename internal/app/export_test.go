@@ -92,6 +92,10 @@ func (a *App) InForce() string {
 	for _, m := range s.Catalog.Models() {
 		describe(&b, reflect.ValueOf(m), 6)
 	}
+	for _, e := range s.InForce() {
+		fmt.Fprintln(&b, "price", e.Model, e.Version())
+	}
+	fmt.Fprintf(&b, "markup %+v\n", s.Catalog.Models()[0].Markup)
 	h := s.HTTP()
 	fmt.Fprintln(&b, "api", h.CORSOrigins, h.TrustedProxies, h.PublicURL, h.Scorer, h.Weights, h.Feedback)
 	describe(&b, reflect.ValueOf(h.Plans), 6)
@@ -144,4 +148,9 @@ func describe(b *strings.Builder, v reflect.Value, depth int) {
 	case reflect.String, reflect.Bool, reflect.Int, reflect.Int64, reflect.Uint8, reflect.Float64:
 		fmt.Fprint(b, v, " ")
 	}
+}
+
+// Record stores settlements as if their calls had just ended.
+func (a *App) Record(batch ...usage.Settlement) error {
+	return a.facts.stores.calls.RecordSettlements(context.Background(), batch)
 }

@@ -105,7 +105,7 @@ func (n *node) knowsThatItIsFrozen(t *testing.T, s *site, key string) {
 		},
 		"the server's own doctor": func() bool {
 			var findings []doctor.Finding
-			return n.call("examine", admin.Asking{Version: buildinfo.Version}, &findings) == nil && frozenFindings(t, findings)
+			return n.call("examine", admin.Asking{Version: buildinfo.Version()}, &findings) == nil && frozenFindings(t, findings)
 		},
 	} {
 		asking.Go(func() {

@@ -11,7 +11,7 @@ import (
 )
 
 // watchHealth makes the board that /readyz, the listener, the metrics and sluice doctor read. The server is ready
-// exactly if calls of accounts with limits are answered (docs/operations.md#readiness), so the checks that are not
+// exactly if calls of accounts with limits are answered (docs/care/readiness.md), so the checks that are not
 // Aside are those by which admission refuses calls: the journal, the accounts, and this node's place and share.
 //
 // Calls continue while the database is down, so that alone keeps nobody away; what follows from it does, when its

@@ -16,15 +16,15 @@ func (a *App) openHelm(ctx context.Context, _ *config.Config) error {
 	if tell := a.tellNodes(topicOrders); tell != nil {
 		opts.Tell = func(ctx context.Context) error { return tell(ctx, "") }
 	}
-	opts.Moved = a.tierCatalog
+	opts.Moved = a.reapply
 	a.helm = steering.New(a.facts.stores.service, opts)
 	a.cluster.Subscribe(topicOrders, func(string) { a.helm.Nudge() }, a.helm.Nudge)
 	return a.helm.Read(ctx)
 }
 
-// tierCatalog gives models the tiers that staff has decided on. It works like a reload, with the configuration in
-// force.
-func (a *App) tierCatalog() {
+// reapply gives models the tiers that staff has decided on, and the prices that were imported. It works like a reload, with the
+// configuration in force.
+func (a *App) reapply() {
 	a.reloadMu.Lock()
 	defer a.reloadMu.Unlock()
 	old := a.settings.Load()

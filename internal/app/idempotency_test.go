@@ -24,6 +24,7 @@ import (
 type scripted struct {
 	url    string
 	calls  atomic.Int64
+	left   atomic.Int64                   // calls whose caller hung up
 	answer chan func(http.ResponseWriter) // what the next calls do
 }
 
@@ -37,6 +38,7 @@ func newScripted(t *testing.T) *scripted {
 		case answer := <-u.answer:
 			answer(w)
 		case <-r.Context().Done():
+			u.left.Add(1)
 		}
 	}))
 	t.Cleanup(func() {
@@ -230,7 +232,11 @@ func TestIdempotentFailures(t *testing.T) {
 	}
 	for name, fail := range map[string]func(hangUp func()){
 		"refused": func(func()) { u.answer <- refuses },
-		"left":    func(hangUp func()) { hangUp() },
+		"left": func(hangUp func()) {
+			hangUp()
+			// Before that, the first call might take the answer that is meant for the second.
+			eventually(t, "the first call's end", func() bool { return u.left.Load() == 1 })
+		},
 	} {
 		calls := u.calls.Load()
 		ctx, hangUp := context.WithCancel(t.Context())

@@ -248,7 +248,7 @@ func TestReloadNeedsARestart(t *testing.T) {
 	if err := n.Reload(); err != nil {
 		t.Fatalf("Reload = %v", err)
 	}
-	if !strings.Contains(n.log.String(), `"some changes take effect at the next start only","fields":["brand","database"]`) {
+	if !strings.Contains(n.log.String(), `"some changes take effect only at the next start","fields":["brand","database"]`) {
 		t.Errorf("the log does not name the fields that wait for a start:\n%s", n.log)
 	}
 	if r := n.get("/v1/models/service/auto", n.OwnerKey()); r.status != 200 {

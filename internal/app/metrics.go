@@ -16,7 +16,7 @@ func (a *App) openTraces(_ context.Context, cfg *config.Config) error {
 	}
 	headers, _ := cfg.Traces.HeaderMap() // config.Load has checked them
 	a.tracer = telemetry.NewTracer(telemetry.TraceOptions{
-		Endpoint: cfg.Traces.Endpoint, Headers: headers, Version: buildinfo.Version, Instance: a.nodeName(), Sampling: a.settings.Load().Sampling(),
+		Endpoint: cfg.Traces.Endpoint, Headers: headers, Version: buildinfo.Version(), Instance: a.nodeName(), Sampling: a.settings.Load().Sampling(),
 		Failed: telemetry.LogLost(a.log),
 	})
 	return nil

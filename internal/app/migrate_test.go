@@ -17,6 +17,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/app"
 	"sluice/internal/app/config"
+	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/admin"
 	"sluice/internal/prompt/chat"
@@ -93,11 +94,11 @@ func newCrowd(t *testing.T, data string, accounts int, seed uint64) *crowd {
 
 // call is number n of so many calls in the last hours. Calls of one account follow each other, as their accounts do.
 func (c *crowd) call(n, calls int, now time.Time) usage.Settlement {
-	cost := c.rand.Int64N(1000)
+	cost := price.Nano(c.rand.Int64N(1_000_000))
 	return usage.Settlement{
 		ID: fmt.Sprintf("%032x", n), At: now.Add(-3 * time.Hour * time.Duration(calls-n) / time.Duration(calls)), AccountID: c.ids[n*len(c.ids)/calls], KeyID: "key", Plan: "basic", Tier: "free",
 		ModelAsked: "lab/m", ModelUsed: "lab/m", Provider: "lab", Tokens: chat.Usage{Prompt: c.rand.IntN(1000), Completion: c.rand.IntN(1000)},
-		RequestMilli: 1000, UnitMilli: 1500, CostMicro: &cost, Status: 200, End: usage.EndComplete, Latency: time.Second, FirstToken: time.Millisecond,
+		RequestMilli: 1000, UnitMilli: 1500, Cost: &cost, Status: 200, End: usage.EndComplete, Latency: time.Second, FirstToken: time.Millisecond,
 	}
 }
 

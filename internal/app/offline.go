@@ -24,7 +24,6 @@ import (
 	"sluice/internal/operate/ticket"
 	"sluice/internal/store/installation"
 	"sluice/internal/store/sqlstore"
-	"sluice/internal/upstream/catalog"
 )
 
 // Admin returns a client of the admin operations. They run in the server on the data folder, or in
@@ -61,17 +60,20 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 		f.close()
 		return nil, nil, err
 	}
-	a := &App{facts: f}
+	a := &App{facts: f, imported: newImports()}
 	a.settings.Store(s)
 	a.openOffline(cfg)
 	done := func() error { return errors.Join(a.books.Close(), f.close()) }
-	if err := a.helm.Read(context.Background()); err != nil {
+	if err := errors.Join(a.helm.Read(context.Background()), a.readPrices(context.Background())); err != nil {
+		return nil, nil, errors.Join(err, done())
+	}
+	if err := s.Import(a.imported.all()); err != nil {
 		return nil, nil, errors.Join(err, done())
 	}
 	s.Tier(a.helm.Tiers())
 	b := a.offlineBackend()
 	b.Status = func(context.Context) admin.Status {
-		return admin.Status{Version: buildinfo.Version, Database: string(f.store.Engine()), Models: len(s.Catalog.Models())}
+		return admin.Status{Version: buildinfo.Version(), Database: string(f.store.Engine()), Models: len(s.Catalog.Models())}
 	}
 	b.Reload = func(context.Context) ([]string, error) {
 		return nil, errors.New("no server is running on this data folder")
@@ -99,7 +101,7 @@ func (a *App) openOffline(cfg *config.Config) {
 	a.feedback = feedback.New(f.stores.service, nil, nil)
 	a.alerts.history = alert.NewHistory(f.stores.alerts, func() alert.Settings { return a.settings.Load().Alerts() }, nil)
 	a.abuse = abuse.New(f.stores.calls, abuse.Options{Plans: a.plans, Accounts: f.accounts, Flush: a.books.Flush, Totals: units})
-	a.tickets = ticket.NewOffice(f.stores.tickets, nil, func() ticket.Settings { return ticket.Settings{} })
+	a.tickets = ticket.NewOffice(f.stores.tickets, nil, func() ticket.Settings { return ticket.Settings{} }, nil)
 }
 
 // Catalog returns a client of the operations about models, on the catalog of a configuration. It needs no server and no
@@ -109,5 +111,7 @@ func Catalog(cfg *config.Config) (*admin.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return admin.InProcess(&admin.Backend{Catalog: func() *catalog.Catalog { return s.Catalog }, State: s.Models}), nil
+	a := &App{imported: newImports()}
+	a.settings.Store(s)
+	return admin.InProcess(&admin.Backend{Catalog: a.catalog, State: s.Models, Prices: priceBook{a}, VideoModel: a.videoModelID}), nil
 }

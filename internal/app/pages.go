@@ -2,8 +2,10 @@ package app
 
 import (
 	"context"
+	"maps"
 	"net/http"
 
+	"sluice/docs"
 	"sluice/internal/account/billing/stripe"
 	"sluice/internal/account/mail"
 	"sluice/internal/account/signin"
@@ -19,6 +21,7 @@ import (
 	"sluice/internal/operate/ticket"
 	"sluice/internal/web/dashboard"
 	"sluice/internal/web/front"
+	"sluice/internal/web/guide"
 	"sluice/internal/web/support"
 	"sluice/internal/web/webui"
 )
@@ -41,7 +44,7 @@ func (a *App) openSignIn(_ context.Context, cfg *config.Config) error {
 	a.notices = notice.New(a.facts.stores.tickets, a.outbox, a.Origin, &notice.Options{Support: func() string { return a.settings.Load().Config.Support.String() }})
 	a.letters = notice.NewLetters(a.notices, a.facts.index.Account, a.log)
 	a.facts.onChange = a.letters.Changed
-	a.tickets = ticket.NewOffice(a.facts.stores.tickets, a.outbox, a.supportSettings)
+	a.tickets = ticket.NewOffice(a.facts.stores.tickets, a.outbox, a.supportSettings, nil)
 	return nil
 }
 
@@ -71,7 +74,7 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		Logins: a.logins, Provider: newProvider(cfg), Accounts: a.facts.accounts, Account: a.facts.index.Account, LastUsed: a.facts.index.LastUsed,
 		Plans:   a.plans,
 		Catalog: a.catalog,
-		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Activity: a.activity(), Refusals: refusal.NewView(a.refusals, a.facts.stores.calls), Notices: a.notices, Tickets: a.tickets, Billing: a.billing, Hooks: a.alerts.hooks,
+		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Activity: a.activity(), WhatIf: a.whatIf(), Costs: a.costs(), Refusals: refusal.NewView(a.refusals, a.facts.stores.calls), Notices: a.notices, Tickets: a.tickets, Billing: a.billing, Receipts: a.receipts(), Hooks: a.alerts.hooks,
 		API:          func() *httpapi.API { return a.api }, // a function: the API is made after its pages
 		Reads:        a.reads,
 		Models:       info,
@@ -90,9 +93,14 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		SignedIn: customers.SignedIn, Joinable: func() bool { return a.logins.CurrentSettings().Open },
 		Plans: a.plans, Models: info,
 		Sample: func() string { return a.settings.Load().Description.Names.Model },
-	}).Handler()
+	})
+	public := everybody.Handler()
 	for _, pattern := range front.Patterns() {
-		byPattern[pattern] = everybody
+		byPattern[pattern] = public
+	}
+	pages := guide.New(ui, everybody.Frame, docs.Files()).Handler()
+	for _, pattern := range guide.Patterns() {
+		byPattern[pattern] = pages
 	}
 	byPattern[httpapi.NoSuchPage] = ui.NotFound()
 	service := admin.NewService(a.backend(), a.reads, a.log)
@@ -106,6 +114,7 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 	if a.stripe != nil {
 		byPattern[stripe.WebhookPath] = a.stripe.Webhook(a.billing.Receive, a.log)
 	}
+	maps.Copy(byPattern, a.opts.Pages)
 	return byPattern
 }
 

@@ -133,7 +133,7 @@ func (n *node) join(email string) *person {
 // privatePages need somebody who is signed in; privateForms, too, and change something.
 var (
 	privatePages = []string{
-		"/dashboard", "/dashboard/minute", "/dashboard/keys", "/dashboard/start", "/dashboard/activity", "/dashboard/activity.csv", "/dashboard/activity.json", "/dashboard/activity/days.csv", "/dashboard/activity/routing",
+		"/dashboard", "/dashboard/minute", "/dashboard/keys", "/dashboard/start", "/dashboard/activity", "/dashboard/activity.csv", "/dashboard/activity.json", "/dashboard/activity/days.csv", "/dashboard/activity/routing", "/dashboard/activity/whatif",
 		"/dashboard/models", "/dashboard/models/sandbox/small", "/dashboard/playground", "/dashboard/videos", "/dashboard/plan", "/dashboard/plan/card", "/dashboard/messages", "/dashboard/messages/new", "/dashboard/webhooks", "/dashboard/account", "/dashboard/account/log", "/dashboard/account.json", "/dashboard/account.json?part=4",
 	}
 	privateForms = []string{
@@ -141,7 +141,7 @@ var (
 		"/dashboard/plan/subscribe", "/dashboard/plan/upgrade", "/dashboard/plan/cancel", "/dashboard/plan/resume", "/dashboard/plan/details", "/dashboard/plan/overdue", "/dashboard/plan/method",
 		"/dashboard/plan/downgrade", "/dashboard/plan/pay", "/dashboard/plan/card", "/dashboard/messages", "/dashboard/messages/mat_x/answer", "/dashboard/webhooks", "/dashboard/webhooks/mail", "/dashboard/webhooks/whk_x/test",
 		"/dashboard/webhooks/whk_x/resume", "/dashboard/webhooks/whk_x/delete", "/dashboard/webhooks/deliveries/msg_x/replay", "/dashboard/account/email",
-		"/dashboard/account/password", "/dashboard/account/totp/enrol", "/dashboard/account/totp", "/dashboard/account/totp/remove", "/dashboard/account/totp/recovery",
+		"/dashboard/account/password", "/dashboard/account/replies", "/dashboard/account/totp/enrol", "/dashboard/account/totp", "/dashboard/account/totp/remove", "/dashboard/account/totp/recovery",
 		"/dashboard/account/passkeys", "/dashboard/account/passkeys/ask", "/dashboard/account/passkeys/prove", "/dashboard/account/passkeys/remove",
 		"/dashboard/account/sessions/ses_x/close", "/dashboard/account/sessions/close", "/dashboard/account/close",
 	}

@@ -60,7 +60,7 @@ func (a *App) reload() error {
 	// Nothing below fails.
 	a.onDisk.Wait(restart)
 	if len(restart) > 0 {
-		a.log.Warn("some changes take effect at the next start only", "fields", restart)
+		a.log.Warn("some changes take effect only at the next start", "fields", restart)
 	}
 	a.warn(cfg)
 	s.Weights.Check(a.log)
@@ -102,10 +102,18 @@ func (a *App) apply(old, s *settings.Settings) {
 // the database is down: then new models get the time of the reload as their date, and keepCatalog
 // records them later.
 func (a *App) joinCatalog(old, s *settings.Settings) {
+	if err := s.Import(a.imported.all()); err != nil {
+		a.log.Error("imported prices could not be used", "error", err.Error())
+	}
 	s.Tier(a.helm.Tiers())
-	if err := s.Join(context.Background(), a.facts.stores.service, a.facts.alone(), old); err != nil {
-		a.log.Warn("changes of the catalog could not be stored yet; they will be retried", "error", err.Error())
+	err := s.Join(context.Background(), a.facts.stores.service, a.facts.alone(), old)
+	if err != nil {
 		s.JoinLater(old)
+	} else {
+		err = a.recordPrices(context.Background(), s)
+	}
+	if err != nil {
+		a.log.Warn("changes of the catalog could not be stored yet; they will be retried", "error", err.Error())
 	}
 	s.Route(old, a.helm.Drained, a.log)
 }
@@ -114,6 +122,7 @@ func (a *App) joinCatalog(old, s *settings.Settings) {
 func (a *App) keepCatalogs(ctx context.Context) {
 	for range pace.Every(ctx, catalog.KeepEvery) {
 		a.keepCatalog()
+		pace.Wake(a.imported.wake)
 	}
 }
 
@@ -128,6 +137,9 @@ func (a *App) keepCatalog() {
 	if err := next.Join(context.Background(), a.facts.stores.service, a.facts.alone(), old); err != nil {
 		a.log.Warn("the catalog could not be stored", "error", err.Error())
 		return
+	}
+	if err := a.recordPrices(context.Background(), &next); err != nil {
+		a.log.Warn("the prices in force could not be stored", "error", err.Error())
 	}
 	if next.Same(old) { // almost always
 		return
@@ -157,7 +169,7 @@ func (a *App) watch(ctx context.Context) {
 	}
 	config.Watch(ctx, func() *config.Config { return a.settings.Load().Config }, a.Reload, func() {
 		if a.onDisk.Accept() { // otherwise a signal has reloaded it meanwhile
-			a.log.Info("the configuration file is again the one that is in force")
+			a.log.Info("the configuration file again matches what is in force")
 		}
 	})
 }

@@ -28,6 +28,10 @@ providers:
 models:
 - {id: one, provider: lab, plan: free, context_length: 1000, max_output: 100, fallbacks: [two], pricing: {input: 1}}
 - {id: two, provider: lab, plan: free, context_length: 1000, max_output: 100}
+prices:
+- {model: one, above: [{tokens: 1000, input: 2}], tiers: {fast: 2}, regions: {us: 1.1}, calls: {search: 1}, seconds: {720p: 1},
+   hours: [{days: mon, from: "09:00", to: "10:00", times: 2}]}
+markup: {plans: {free: 1.2}, accounts: {acct_x: 1.1}}
 aliases: {other: two}
 plans: {free: {concurrent: 1}}
 public_url: https://a.example
@@ -42,7 +46,8 @@ var changes = map[string]string{
 	"log.level": "debug", "upstream_client": "standard", "signup": "closed", "public_url": "https://b.example", "providers[].kind": "mistral",
 	"providers[].name": "third", "providers[].discover": "basic", "models[].plan": "basic", "models[].kind": "embedding", "models[].targets[].provider": "other",
 	"models[].created": "2026-03-01", "models[].shutdown_date": "2027-03-01", "video.plan": "basic", "video.provider": "studio", "video.providers[].kind": "veo", "providers[].base_url": "http://127.0.0.1:2/v1",
-	"video.providers[].base_url": "http://127.0.0.1:2/v1", "traces.follow": "all", "traces.capture": "content", "site.accent": "#0b6e4f", "site.accent_dark": "#7be0b8",
+	"video.providers[].base_url": "http://127.0.0.1:2/v1", "traces.follow": "all", "prices[].model": "two", "prices[].from": "2026-01-01", "prices[].until": "2030-01-01",
+	"prices[].hours[].days": "tue", "prices[].hours[].from": "08:00", "prices[].hours[].to": "11:00", "prices[].hours[].zone": "+01:00", "traces.capture": "content", "site.accent": "#0b6e4f", "site.accent_dark": "#7be0b8",
 }
 
 // elsewhere are settings that config.Load turns into others, and whose change is that of the others.
@@ -134,6 +139,9 @@ func TestEverySetting(t *testing.T) {
 func eachLeaf(v reflect.Value, path string, restart bool, visit func(path string, restart bool, v reflect.Value)) {
 	for field, value := range v.Fields() {
 		key := field.Tag.Get("yaml")
+		if field.Anonymous {
+			eachLeaf(value, path, restart, visit)
+		}
 		if key == "" {
 			continue
 		}
@@ -185,7 +193,13 @@ func change(t *testing.T, path string, v reflect.Value) {
 			v.SetInt(v.Int() + 20_000) // a price counts in cents, and less would not show
 		}
 	case reflect.Map:
-		v.SetMapIndex(reflect.ValueOf("another"), reflect.ValueOf("one"))
+		entry := reflect.New(v.Type().Elem()).Elem()
+		if entry.Kind() == reflect.String {
+			entry.SetString("one")
+		} else {
+			entry.SetInt(1_500_000)
+		}
+		v.SetMapIndex(reflect.ValueOf("another"), entry)
 	case reflect.Slice:
 		if v.Type() == reflect.TypeFor[[]netip.Prefix]() {
 			v.Set(reflect.ValueOf([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}))

@@ -15,6 +15,7 @@ import (
 	"sluice/internal/kit/buildinfo"
 	"sluice/internal/kit/health"
 	"sluice/internal/ledger/refusal"
+	"sluice/internal/ledger/whatif"
 	"sluice/internal/line/relay"
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/finder"
@@ -89,6 +90,7 @@ func (a *App) jobs() []func(context.Context) {
 		a.pulse.Run,
 		a.watch,
 		a.books.Run,
+		func(ctx context.Context) { a.facts.stores.calls.Ring().Run(ctx, a.log) },
 		a.refusals.Run,
 		a.abuse.Run,
 		a.quota.Run,
@@ -98,6 +100,7 @@ func (a *App) jobs() []func(context.Context) {
 		a.router.Run,
 		a.feedback.Run,
 		a.keepCatalogs,
+		a.followPrices,
 		a.billing.Watch,
 		a.cluster.Run,
 		a.helm.Run,
@@ -213,22 +216,36 @@ func (a *App) offlineBackend() *admin.Backend {
 		Plans:      a.plans,
 		Catalog:    a.catalog,
 		Usage:      a.books,
+		WhatIf:     a.whatIf(),
+		Costs:      a.costs(),
 		Scores:     a.abuse,
 		Logins:     a.logins,
 		Staff:      a.roster,
 		Alerts:     a.alerts.history,
 		Messages:   a.notices,
 		Helm:       a.helm,
+		Prices:     priceBook{a},
 		Feedback:   a.feedback,
 		VideoModel: a.videoModelID,
 		Billing:    a.billing,
 		Tickets:    a.tickets,
 		Evidence:   a.facts.stores.calls,
+		Calls:      a.facts.stores.calls,
+		Versions:   knownPrices{a},
+		Vendors:    func() map[string]string { return a.settings.Load().Kinds() },
+		Receipts:   a.facts.stores.calls.Ring(),
 		State:      func() []admin.ModelState { return a.settings.Load().Models() },
 		Finder:     a.finder(),
 		Refusals:   refusal.NewView(a.refusals, a.facts.stores.calls),
 		Signals:    a.facts.stores.calls,
+
+		Reconciliations: a.facts.stores.service,
 	}
+}
+
+// whatIf returns what replays calls, those of the last second included.
+func (a *App) whatIf() *whatif.Calculator {
+	return &whatif.Calculator{Calls: a.facts.stores.calls, Flush: a.books.View().Flush, Versions: knownPrices{a}, Prices: func() whatif.Prices { return a.settings.Load().WhatIf() }}
 }
 
 // finder returns what finds accounts and requests, those of the last second included.
@@ -248,7 +265,7 @@ const lookPatience = 2 * time.Second
 func (a *App) status(ctx context.Context) admin.Status {
 	s := a.settings.Load()
 	st := admin.Status{
-		Version: buildinfo.Version, PID: os.Getpid(), StartedAt: a.started.UTC(), Listen: a.Addr(), Origin: a.Origin(), Config: s.Config.File(),
+		Version: buildinfo.Version(), PID: os.Getpid(), StartedAt: a.started.UTC(), Listen: a.Addr(), Origin: a.Origin(), Config: s.Config.File(),
 		Database: string(a.facts.store.Engine()), Accounts: a.facts.index.Accounts(), Models: len(s.Catalog.Models()), Targets: s.Routes.Targets(time.Now()),
 		Cluster: admin.ClusterOf(a.cluster),
 	}

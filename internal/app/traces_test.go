@@ -287,10 +287,10 @@ func TestCallMetrics(t *testing.T) {
 	}
 }
 
-// docs/observability.md#metrics lists every metric of our own, and no other.
+// docs/care/observability.md#metrics lists every metric of our own, and no other.
 func TestMetricsAreDocumented(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/observability.md")
+	page, err := os.ReadFile("../../docs/care/observability.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,14 +313,14 @@ func TestMetricsAreDocumented(t *testing.T) {
 			continue
 		}
 		if !documented[name] {
-			t.Errorf("%s is not in docs/observability.md", name)
+			t.Errorf("%s is not in docs/care/observability.md", name)
 		}
 		seen[name] = true
 	}
 	for name := range documented {
 		// These need Redis or PostgreSQL.
 		if !seen[name] && !strings.HasPrefix(name, "sluice_ledger_") && name != "sluice_accounts_age_seconds" {
-			t.Errorf("docs/observability.md has %s, which the server does not", name)
+			t.Errorf("docs/care/observability.md has %s, which the server does not", name)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func readUnusual(t *testing.T, file string) (all []unusual) {
 }
 
 // TestUnusual sends what few clients send and all may: 60 requests and more for each door. What becomes of each is what docs/api.md
-// and docs/providers.md say.
+// and docs/providers/fields.md say.
 func TestUnusual(t *testing.T) {
 	t.Parallel()
 	vendor := &vendortest.Vendor{}

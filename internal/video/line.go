@@ -20,6 +20,7 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/pace"
 	"sluice/internal/ledger/admission"
+	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/line/idempotency"
 	"sluice/internal/video/blob"
@@ -67,6 +68,7 @@ type Settings struct {
 	// that it was started with.
 	Engine  Engine
 	Engines []Engine
+	Markup  *price.Markup // what customers are told in place of costs; nil: costs
 }
 
 // Options are the optional settings of New. The zero value is the default.
@@ -74,6 +76,8 @@ type Options struct {
 	Log *slog.Logger // default slog.Default()
 	// Closed returns the fault that new jobs of the model get because of maintenance, or nil; nil: there is none.
 	Closed func(model string, now time.Time) error
+	// Attest makes the receipt of a settlement that has one, before it is stored. If nil, jobs have no receipts.
+	Attest func(ctx context.Context, s *usage.Settlement) error
 	// Settled is called for every settlement after it is stored. It may be nil.
 	Settled func(*usage.Settlement)
 }
@@ -95,6 +99,7 @@ type Line struct {
 	log     *slog.Logger
 	closed  func(model string, now time.Time) error
 	settled func(*usage.Settlement)
+	attest  func(context.Context, *usage.Settlement) error // nil: jobs have no receipts
 
 	settings atomic.Pointer[Settings]
 	wake     chan struct{} // signals that there may be work; holds at most one token
@@ -114,7 +119,7 @@ func New(ctx context.Context, gate *admission.Gate, store Store, files Files, no
 	if opts == nil {
 		opts = &Options{}
 	}
-	l := &Line{gate: gate, jobs: store, queue: store, expired: store, files: files, node: node, log: opts.Log, closed: opts.Closed, settled: opts.Settled, wake: make(chan struct{}, 1), running: map[string]context.CancelCauseFunc{}, broken: map[string]bool{}}
+	l := &Line{gate: gate, jobs: store, queue: store, expired: store, files: files, node: node, log: opts.Log, closed: opts.Closed, settled: opts.Settled, attest: opts.Attest, wake: make(chan struct{}, 1), running: map[string]context.CancelCauseFunc{}, broken: map[string]bool{}}
 	if l.log == nil {
 		l.log = slog.Default()
 	}
@@ -152,6 +157,8 @@ type Order struct {
 	// Repeat is a hash of the caller's Idempotency-Key, and Body is a hash of the request's body.
 	// Both are nil if there is no key.
 	Repeat, Body []byte
+	// RequestSHA256 is the hash of the body in hexadecimal digits, if the job gets a receipt; else empty.
+	RequestSHA256 string
 }
 
 // Create admits a job and stores it. Repeated reports that the returned job is an earlier one that
@@ -195,7 +202,7 @@ func (l *Line) Create(ctx context.Context, o Order) (j *Job, headroom admission.
 	}
 	j = &Job{
 		ID: newID("job_"), AccountID: o.Caller.Account.ID, KeyID: o.Caller.KeyID, Plan: o.Caller.Account.Plan, Tier: s.Tier, Request: o.Request,
-		CostMilli: demand.Model.RequestMilli, Repeat: o.Repeat, Body: o.Body, Status: Queued, CreatedAt: now, ExpiresAt: now.Add(s.Keep),
+		CostMilli: demand.Model.RequestMilli, Repeat: o.Repeat, Body: o.Body, RequestSHA256: o.RequestSHA256, Status: Queued, CreatedAt: now, ExpiresAt: now.Add(s.Keep),
 	}
 	first, err := l.jobs.CreateVideo(ctx, j, func(have Load) error { return s.allow(o.Caller.Account.Plan, have, now) })
 	if err != nil {
@@ -389,7 +396,8 @@ func (l *Line) change(ctx context.Context, id string, rule func(*Job, *Settings)
 		}
 		// Start from nil, in case the store runs this function more than once.
 		if settled = nil; !was.Final() && j.Status.Final() {
-			settled = j.settlement()
+			settled = j.settlement(s)
+			return settled, l.receipts(ctx, settled)
 		}
 		return settled, nil
 	})
@@ -401,6 +409,17 @@ func (l *Line) change(ctx context.Context, id string, rule func(*Job, *Settings)
 		l.settled(settled)
 	}
 	return j, nil
+}
+
+// receipts makes the receipt of a settlement, if it has one.
+func (l *Line) receipts(ctx context.Context, s *usage.Settlement) error {
+	if l.attest == nil {
+		s.Receipt = nil
+	}
+	if s.Receipt == nil {
+		return nil
+	}
+	return l.attest(ctx, s)
 }
 
 // rouse wakes Run without blocking.

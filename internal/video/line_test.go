@@ -20,6 +20,7 @@ import (
 	"sluice/internal/account/auth"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/admission"
+	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/video"
@@ -67,6 +68,26 @@ type world struct {
 	settled []usage.Settlement
 }
 
+// perSecond returns a price of 10 cents for each second of video.
+func perSecond(t *testing.T) *price.Series {
+	t.Helper()
+	e, err := price.Sealed(price.Entry{Model: "video-default", Rates: price.Of(price.Unknown, price.Unknown), Fees: map[string]price.Nano{"video_480p": 100_000_000}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return price.NewBook([]*price.Entry{e}).Find("video-default", "", "")
+}
+
+// half returns a markup of a half for the plan basic.
+func half(t *testing.T) *price.Markup {
+	t.Helper()
+	m, err := price.NewMarkup(0, map[string]price.Factor{"basic": 1_500_000}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
 // inWorld runs a test with a line that does not work yet, under a clock of its own.
 func inWorld(t *testing.T, r renderer, test func(w *world)) {
 	t.Helper()
@@ -80,10 +101,10 @@ func inWorld(t *testing.T, r renderer, test func(w *world)) {
 		defer store.Close()
 		w := &world{t: t, dir: dir, store: store, ledger: admission.NewMemory(nil)}
 		w.caller = auth.Caller{Account: &account.Account{ID: "acct_1", Plan: account.Basic}, KeyID: "key_1"}
-		engine := video.Engine{Name: "test", Credential: "c1", Renderer: r}
+		engine := video.Engine{Name: "test", Credential: "c1", Renderer: r, Price: perSecond(t)}
 		w.settings = video.Settings{
 			Model: "video-default", Tier: account.Free, Plans: account.BuiltinPlans(), Origin: "https://api.example.com", Workers: 2,
-			Lease: 30 * time.Second, Keep: keep, FileBytes: 1000, AccountBytes: 10_000, Engine: engine, Engines: []video.Engine{engine},
+			Lease: 30 * time.Second, Keep: keep, FileBytes: 1000, AccountBytes: 10_000, Engine: engine, Engines: []video.Engine{engine}, Markup: half(t),
 		}
 		w.line = w.open("node1")
 		test(w)
@@ -232,6 +253,12 @@ func TestSucceed(t *testing.T) {
 		if len(s) != 1 || s[0].ID != j.ID || s[0].UnitMilli != 1500 || s[0].RequestMilli != 1500 || s[0].End != usage.EndComplete || s[0].Plan != "basic" || s[0].Tier != "free" {
 			w.t.Errorf("settled with %+v, want one of 1.5", s)
 		}
+		if c := s[0].Cost; c == nil || *c != 3*100_000_000 || s[0].Details() != "markup=1500000 use:video_1280x480=3000" {
+			w.t.Errorf("it costs %v for %q, want 3 seconds of 10 cents", c, s[0].Details())
+		}
+		if s[0].Margin != 150_000_000 {
+			w.t.Errorf("the margin is %d, want half of the cost", s[0].Margin)
+		}
 		if len(w.kept()) != 1 || w.used() != 1500 {
 			w.t.Errorf("%d files and %d used, want 1 and 1500", len(w.kept()), w.used())
 		}
@@ -249,7 +276,7 @@ func TestRefusedByRenderer(t *testing.T) {
 			w.t.Errorf("the job is %+v, want moderation", j)
 		}
 		s := w.settlements()
-		if len(s) != 1 || s[0].End != usage.EndFailed || s[0].UnitMilli != 0 || s[0].RequestMilli != 1500 || w.used() != 1500 || len(w.kept()) != 0 {
+		if len(s) != 1 || s[0].End != usage.EndFailed || s[0].UnitMilli != 0 || s[0].RequestMilli != 1500 || w.used() != 1500 || len(w.kept()) != 0 || s[0].Cost != nil || s[0].Unpriced() {
 			w.t.Errorf("settled with %+v, %d used, files %q, want its requests and no units", s, w.used(), w.kept())
 		}
 	})

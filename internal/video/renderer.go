@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"sluice/internal/ledger/price"
 )
 
 // Renderer makes videos. It must be safe for concurrent use.
@@ -67,6 +69,21 @@ type Engine struct {
 	Name       string
 	Credential string
 	Renderer   Renderer
+	Price      *price.Series // nil: not known
+}
+
+// Fitted is implemented by renderers, and by vendors, that make videos of other sizes and lengths than they are asked for.
+type Fitted interface {
+	// Fit returns what is made of a task, and has to be paid for. It does not change the task.
+	Fit(t *Task) (width, height, seconds int)
+}
+
+// fit returns what the engine makes of a task.
+func (e *Engine) fit(t *Task) (width, height, seconds int) {
+	if f, ok := e.Renderer.(Fitted); ok {
+		return f.Fit(t)
+	}
+	return t.Width, t.Height, t.Seconds
 }
 
 // bounded is a writer that passes data on up to a number of bytes and then fails.

@@ -76,6 +76,14 @@ func (r *remote) Render(ctx context.Context, w io.Writer, t *Task) error {
 	return err
 }
 
+// Fit implements Fitted.
+func (r *remote) Fit(t *Task) (width, height, seconds int) {
+	if f, ok := r.vendor.(Fitted); ok {
+		return f.Fit(t)
+	}
+	return t.Width, t.Height, t.Seconds
+}
+
 // begin submits the task and stores its id at once, because from then on the video has to be paid
 // for. It does not stop halfway when ctx ends, and it submits again only what the vendor certainly
 // did not accept.

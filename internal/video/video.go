@@ -10,10 +10,12 @@
 package video
 
 import (
+	"encoding/hex"
 	"fmt"
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 )
 
@@ -81,6 +83,9 @@ type Job struct {
 	Credential string
 	Upstream   string
 
+	// RequestSHA256 is the SHA-256 of the request that created the job, in hexadecimal digits, if the job has a receipt; else empty.
+	RequestSHA256 string
+
 	Generation string // id of the finished video; empty until then
 	Size       int64  // of the file, in bytes
 	SHA256     string
@@ -100,8 +105,9 @@ func (j *Job) finish(s Status, now time.Time, keep time.Duration) {
 }
 
 // settlement returns the settlement of a finished job. Creating the job consumed its requests for
-// good. Its units are counted unless it failed or never ran (docs/accounting.md#what-costs-what).
-func (j *Job) settlement() *usage.Settlement {
+// good. Its units are counted unless it failed or never ran (docs/accounting.md#what-costs-what). Vendors charge for the seconds
+// of videos that were made.
+func (j *Job) settlement(settings *Settings) *usage.Settlement {
 	s := &usage.Settlement{
 		ID: j.ID, At: j.CreatedAt, AccountID: j.AccountID, KeyID: j.KeyID, Plan: j.Plan.String(), Tier: j.Tier.String(), Door: usage.DoorVideos,
 		ModelAsked: j.Model, ModelUsed: j.Model, Provider: j.Renderer, Status: 200, Latency: j.FinishedAt.Sub(j.CreatedAt),
@@ -118,7 +124,24 @@ func (j *Job) settlement() *usage.Settlement {
 	if j.Status == Failed || j.StartedAt.IsZero() {
 		s.UnitMilli = 0
 	}
+	if e := settings.engineOf(j.Credential); e != nil && j.Status == Succeeded {
+		width, height, seconds := e.fit(&Task{Width: j.Width, Height: j.Height, Seconds: j.Seconds})
+		s.Terms.Uses = []price.Use{{Name: price.Video(width, height), Milli: int64(seconds) * 1000}}
+		s.Price(e.Price.At(s.At.Unix()), settings.Markup.Of(s.Plan, s.AccountID))
+	}
+	s.Receipt = j.receipt()
 	return s
+}
+
+// receipt returns what the receipt of a finished job says; nil if it has none. The reply is the file.
+func (j *Job) receipt() *usage.Receipt {
+	r := &usage.Receipt{}
+	if n, err := hex.Decode(r.Request[:], []byte(j.RequestSHA256)); err != nil || n != len(r.Request) || j.Status == Failed {
+		return nil
+	}
+	n, err := hex.Decode(r.Reply[:], []byte(j.SHA256))
+	r.Replied = err == nil && n == len(r.Reply)
+	return r
 }
 
 // Load is what an account currently has.

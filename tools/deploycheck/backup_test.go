@@ -18,50 +18,80 @@ import (
 	"sluice/internal/testkit/porttest"
 )
 
-// statefulSet is what these tests read of deploy/kubernetes/statefulset.yaml.
-type statefulSet struct {
+// container is what these tests read of a container in the rendered chart.
+type container struct {
+	Args       []string
+	WorkingDir string `yaml:"workingDir"`
+	Env        []struct{ Name, Value string }
+	Mounts     []struct {
+		Name string
+		Path string `yaml:"mountPath"`
+	} `yaml:"volumeMounts"`
+}
+
+// template is the template of a pod.
+type template struct {
 	Spec struct {
-		Template struct {
-			Spec struct {
-				Containers []struct {
-					Env          []struct{ Name, Value string }
-					VolumeMounts []struct {
-						Name      string
-						MountPath string `yaml:"mountPath"`
-					} `yaml:"volumeMounts"`
-				}
-			}
+		Grace      int         `yaml:"terminationGracePeriodSeconds"`
+		Init       []container `yaml:"initContainers"`
+		Containers []container
+	}
+}
+
+// manifest is what these tests read of an object: the nodes, a job, or the job of a CronJob.
+type manifest struct {
+	Kind string
+	Data map[string]string
+	Spec struct {
+		Template    template
+		JobTemplate struct {
+			Spec struct{ Template template }
+		} `yaml:"jobTemplate"`
+	}
+}
+
+// rendered returns an object of the chart as helm renders it: one node with SQLite ("one") or several ("many").
+// tools/manifests writes these files, and checks that they are current.
+func rendered(t *testing.T, variant, kind string) (out manifest) {
+	t.Helper()
+	for doc := range strings.SplitSeq(read(t, "tools/manifests/testdata/"+variant+".yaml"), "\n---\n") {
+		var m manifest
+		if err := yaml.Unmarshal([]byte(doc), &m); err != nil {
+			t.Fatal(err)
+		}
+		if m.Kind == kind {
+			return m
 		}
 	}
+	t.Fatalf("the chart has no %s", kind)
+	return out
 }
 
-func pod(t *testing.T) (set statefulSet) {
+// node returns the container of a node.
+func node(t *testing.T) container {
 	t.Helper()
-	if err := yaml.Unmarshal([]byte(read(t, "deploy/kubernetes/statefulset.yaml")), &set); err != nil {
-		t.Fatal(err)
-	}
-	return set
+	return rendered(t, "one", "StatefulSet").Spec.Template.Spec.Containers[0]
 }
 
-// podEnvironment returns the variables that the manifest sets.
-func podEnvironment(t *testing.T) map[string]string {
-	t.Helper()
-	env := map[string]string{}
-	for _, v := range pod(t).Spec.Template.Spec.Containers[0].Env {
-		env[v.Name] = v.Value
-	}
-	return env
-}
-
-// mount returns where the pods have their volume.
-func mount(t *testing.T) string {
-	t.Helper()
-	for _, m := range pod(t).Spec.Template.Spec.Containers[0].VolumeMounts {
-		if m.Name == "data" {
-			return m.MountPath
+// variable returns an environment variable of a container.
+func (c container) variable(name string) string {
+	for _, v := range c.Env {
+		if v.Name == name {
+			return v.Value
 		}
 	}
-	t.Fatal("the pods have no volume called data")
+	return ""
+}
+
+// mount returns where a container has a volume.
+func (c container) mount(t *testing.T, name string) string {
+	t.Helper()
+	for _, m := range c.Mounts {
+		if m.Name == name {
+			return m.Path
+		}
+	}
+	t.Fatalf("the container has no volume called %s", name)
 	return ""
 }
 
@@ -71,8 +101,8 @@ func TestDataFolderOnAVolumeWithAGroup(t *testing.T) {
 	t.Parallel()
 	needsRoot(t)
 	bin, dir := program(t), volume(t)
-	data := dir
-	if below, err := filepath.Rel(mount(t), podEnvironment(t)["SLUICE_DATA"]); err == nil && !strings.HasPrefix(below, "..") {
+	data, c := dir, node(t)
+	if below, err := filepath.Rel(c.mount(t, "data"), c.variable("SLUICE_DATA")); err == nil && !strings.HasPrefix(below, "..") {
 		data = filepath.Join(dir, below)
 	}
 	for range 2 { // the second time there is something in it
@@ -116,7 +146,7 @@ func needsRoot(t *testing.T) {
 // as makes a command run as the user of the image.
 func as(cmd *exec.Cmd) *exec.Cmd {
 	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: container, Gid: container}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
 	return cmd
 }
 
@@ -134,7 +164,7 @@ func TestBackupOfAServiceUser(t *testing.T) {
 	if err := os.Mkdir(data, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chown(data, container, container); err != nil {
+	if err := os.Chown(data, user, user); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(dir, 0o755); err != nil {
@@ -182,28 +212,7 @@ func TestBackupJob(t *testing.T) {
 	const secret = "SLUICE_SECRET=0123456789abcdef0123456789abcdef"
 	s := serveIn(t, "sluice-job-node", "--volume", "/data", "--env", secret, "--env", "SLUICE_DATABASE="+database)
 	masterKey(t, func(args ...string) (string, error) { return s.exec(t, args...) })
-	var job struct {
-		Spec struct {
-			JobTemplate struct {
-				Spec struct {
-					Template struct {
-						Spec struct {
-							Containers []struct {
-								Args       []string
-								WorkingDir string `yaml:"workingDir"`
-								Env        []struct{ Name, Value string }
-							}
-						}
-					}
-				}
-			} `yaml:"jobTemplate"`
-		}
-	}
-	text, _, _ := strings.Cut(read(t, "deploy/kubernetes/backup.yaml"), "\n---\n")
-	if err := yaml.Unmarshal([]byte(text), &job); err != nil {
-		t.Fatal(err)
-	}
-	c := job.Spec.JobTemplate.Spec.Template.Spec.Containers[0]
+	c := rendered(t, "many", "CronJob").Spec.JobTemplate.Spec.Template.Spec.Containers[0]
 	backups := volume(t)
 	args := append([]string{"run", "--rm", "--env", secret, "--env", "SLUICE_DATABASE=" + database, "--workdir", c.WorkingDir, "--volume", backups + ":/backups", "--volume", volume(t) + ":/scratch"}, hardened...)
 	for _, v := range c.Env {

@@ -3,6 +3,7 @@ package deploycheck
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -58,14 +59,14 @@ func program(t *testing.T) string {
 	return bin
 }
 
-// container is the user of the image, of Kubernetes and of compose.
-const container = 65532
+// user is the user of the image, of Kubernetes and of compose.
+const user = 65532
 
 // podman returns a command of podman, with images and containers of our own. runc and cgroupfs work on machines
 // without systemd, too.
 func podman(ctx context.Context, args ...string) *exec.Cmd {
 	store := filepath.Join(scratch, "podman")
-	args = append([]string{"--root", store, "--runroot", store + "-run", "--storage-driver=vfs", "--runtime=/usr/sbin/runc", "--cgroup-manager=cgroupfs"}, args...)
+	args = append([]string{"--root", store, "--runroot", store + "-run", "--network-config-dir", store + "-networks", "--storage-driver=vfs", "--runtime=/usr/sbin/runc", "--cgroup-manager=cgroupfs"}, args...)
 	return exec.CommandContext(ctx, "podman", args...)
 }
 
@@ -99,7 +100,7 @@ var imaged = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	const name = "localhost/sluice-deploycheck"
-	if out, err := podman(context.Background(), "build", "--network=none", "-t", name, dir).CombinedOutput(); err != nil {
+	if out, err := podman(context.Background(), "build", "--format=docker", "--network=none", "-t", name, dir).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
 	}
 	return name, nil
@@ -172,7 +173,7 @@ func volume(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chown(dir, 0, container); err != nil {
+	if err := os.Chown(dir, 0, user); err != nil {
 		t.Fatal(err)
 	}
 	// chmod after chown, which takes the bit away.
@@ -193,10 +194,26 @@ func TestImageServes(t *testing.T) {
 }
 
 // TestComposeNetworks puts containers into the networks of the compose file, nginx last, as when the others start faster.
-// It must get an address, and one that the nodes trust.
+// It must get an address, and one that the nodes trust. The networks are made inside a network namespace of the test, where
+// those of the machine, and those of a test that was killed, have no address that is wanted here.
 func TestComposeNetworks(t *testing.T) {
 	t.Parallel()
 	img := image(t)
+	// It ends when its input does, however the test ends.
+	holder := exec.CommandContext(context.WithoutCancel(t.Context()), "unshare", "--net", "sh", "-c", "echo; exec cat")
+	input, inErr := holder.StdinPipe()
+	output, outErr := holder.StdoutPipe()
+	if err := errors.Join(inErr, outErr, holder.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = errors.Join(input.Close(), holder.Wait()) })
+	if _, err := output.Read(make([]byte, 1)); err != nil {
+		t.Skipf("needs the right to make a network namespace: %v", err)
+	}
+	podman := func(ctx context.Context, args ...string) *exec.Cmd {
+		cmd := podman(ctx, args...)
+		return exec.CommandContext(ctx, "nsenter", append([]string{fmt.Sprintf("--net=/proc/%d/ns/net", holder.Process.Pid)}, cmd.Args...)...)
+	}
 	var file struct {
 		Services map[string]struct{ Networks yaml.MapSlice }
 		Networks map[string]struct {
@@ -221,9 +238,10 @@ func TestComposeNetworks(t *testing.T) {
 		for _, pool := range n.Ipam.Config {
 			create = append(create, "--subnet", pool.Subnet)
 		}
-		inside := "sluice-deploycheck-" + network
+		// Addresses are given out by name of the network, on a list that outlives a killed test.
+		inside := fmt.Sprintf("sluice-deploycheck-%d-%s", os.Getpid(), network)
 		if out, err := podman(t.Context(), append(create, inside)...).CombinedOutput(); err != nil {
-			t.Skipf("needs podman with networks: %v\n%s", err, out)
+			t.Fatalf("podman network create: %v\n%s", err, out)
 		}
 		t.Cleanup(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -262,8 +280,9 @@ func TestComposeNetworks(t *testing.T) {
 func TestImageOnAVolumeWithAGroup(t *testing.T) {
 	t.Parallel()
 	image(t) // skips, if it must, before a folder changes its owner
-	args := []string{"--volume", volume(t) + ":" + mount(t)}
-	if data := podEnvironment(t)["SLUICE_DATA"]; data != "" {
+	c := node(t)
+	args := []string{"--volume", volume(t) + ":" + c.mount(t, "data")}
+	if data := c.variable("SLUICE_DATA"); data != "" {
 		args = append(args, "--env", "SLUICE_DATA="+data)
 	}
 	s := serveIn(t, "sluice-volume", args...)

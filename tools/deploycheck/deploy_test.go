@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/goccy/go-yaml"
-
 	"sluice/internal/app/config"
 	"sluice/internal/testkit/clustertest"
 )
@@ -60,16 +58,12 @@ func TestConfigurations(t *testing.T) {
 	if err != nil || len(files) < 3 {
 		t.Fatalf("examples = %q, %v, want one for a laptop, a server and a node", files, err)
 	}
-	// The ConfigMap holds one as text.
-	var configMap struct{ Data map[string]string }
-	if err := yaml.Unmarshal([]byte(read(t, "deploy/kubernetes/config.yaml")), &configMap); err != nil {
-		t.Fatal(err)
-	}
+	// The ConfigMap of the chart holds one as text.
 	inside := filepath.Join(t.TempDir(), "configmap.yaml")
-	if err := os.WriteFile(inside, []byte(configMap.Data["sluice.yaml"]), 0o600); err != nil {
+	if err := os.WriteFile(inside, []byte(rendered(t, "many", "ConfigMap").Data["sluice.yaml"]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range append(files, filepath.Join(root, "deploy/compose/sluice/sluice.yaml"), inside) {
+	for _, file := range append(files, filepath.Join(root, "deploy/compose/sluice/sluice.yaml"), filepath.Join(root, "deploy/compose/one/sluice.yaml"), inside) {
 		c, err := config.Load(config.Source{Path: file, Environ: environment})
 		if err != nil {
 			t.Errorf("Load(%s) = %v", file, err)
@@ -172,9 +166,10 @@ func TestUnitFitsTheProgram(t *testing.T) {
 		t.Errorf("drain_timeout is %v, want less than the %d seconds that the files below give", c.DrainTimeout, grace)
 	}
 	for file, line := range map[string]string{
-		"deploy/systemd/sluice.service":      "TimeoutStopSec=%d",
-		"deploy/kubernetes/statefulset.yaml": "terminationGracePeriodSeconds: %d",
-		"deploy/compose/compose.yaml":        "stop_grace_period: %ds",
+		"deploy/systemd/sluice.service":  "TimeoutStopSec=%d",
+		"deploy/helm/sluice/values.yaml": "terminationGracePeriodSeconds: %d",
+		"deploy/compose/compose.yaml":    "stop_grace_period: %ds",
+		"deploy/compose/one.yaml":        "stop_grace_period: %ds",
 	} {
 		if want := fmt.Sprintf(line, grace); !strings.Contains(read(t, file), want) {
 			t.Errorf("%s has no line %q", file, want)
@@ -210,7 +205,7 @@ func TestDockerfile(t *testing.T) {
 	t.Parallel()
 	text := read(t, "deploy/docker/Dockerfile")
 	final := text[strings.LastIndex(text, "\nFROM "):]
-	for _, line := range []string{"FROM scratch", "USER 65532:65532", "VOLUME /data", `ENTRYPOINT ["/usr/bin/sluice"]`, `CMD ["serve"]`} {
+	for _, line := range []string{"FROM scratch", "USER 65532:65532", "VOLUME /data", `ENTRYPOINT ["/usr/bin/sluice"]`, `CMD ["serve"]`, `HEALTHCHECK --interval=10s --timeout=5s --start-period=60s CMD ["/usr/bin/sluice", "ready"]`} {
 		if !strings.Contains(final, line+"\n") {
 			t.Errorf("the last stage has no line %q", line)
 		}
@@ -219,7 +214,7 @@ func TestDockerfile(t *testing.T) {
 	if strings.Contains(final, "\nRUN ") {
 		t.Error("the last stage runs something, but has no shell")
 	}
-	if want := `CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags="-s -w -buildid= -X sluice/internal/kit/buildinfo.commit=$COMMIT"`; !strings.Contains(text, want) {
+	if want := `CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags="-s -w -buildid= -X sluice/internal/kit/buildinfo.commit=$COMMIT -X sluice/internal/kit/buildinfo.version=$VERSION"`; !strings.Contains(text, want) {
 		t.Errorf("the image is not built by %q, as releases are", want)
 	}
 	// Every variable sets something.

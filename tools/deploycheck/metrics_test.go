@@ -53,16 +53,16 @@ func alerts(t *testing.T) (all []alert) {
 	return all
 }
 
-// TestAlertsAreExplained wants a heading in docs/operations.md for each alert, which says what to do, and a
+// TestAlertsAreExplained wants a heading in docs/care/alerts.md for each alert, which says what to do, and a
 // line in the test that makes it fire.
 func TestAlertsAreExplained(t *testing.T) {
 	t.Parallel()
-	docs, test := read(t, "docs/operations.md"), read(t, "deploy/prometheus/alerts_test.yaml")
+	docs, test := read(t, "docs/care/alerts.md"), read(t, "deploy/prometheus/alerts_test.yaml")
 	for _, a := range alerts(t) {
 		if !strings.Contains(docs, "\n### "+a.Alert+"\n") {
-			t.Errorf("docs/operations.md has no heading ### %s", a.Alert)
+			t.Errorf("docs/care/alerts.md has no heading ### %s", a.Alert)
 		}
-		if want := "docs/operations.md#" + strings.ToLower(a.Alert); a.Annotations["runbook_url"] != want {
+		if want := "docs/care/alerts.md#" + strings.ToLower(a.Alert); a.Annotations["runbook_url"] != want {
 			t.Errorf("runbook_url of %s = %q, want %q", a.Alert, a.Annotations["runbook_url"], want)
 		}
 		if !strings.Contains(test, `alertname="`+a.Alert+`"`) {

@@ -1,9 +1,7 @@
 package manifests
 
 import (
-	"bytes"
-	"fmt"
-	"os"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,333 +14,262 @@ import (
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
-	"sigs.k8s.io/yaml"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/pod-security-admission/api"
+	admission "k8s.io/pod-security-admission/policy"
+	gateway "sigs.k8s.io/gateway-api/apis/v1"
 )
 
-const folder = "../../deploy/kubernetes"
-
-// objects are the decoded manifests.
-type objects struct {
-	namespace  core.Namespace
-	config     core.ConfigMap
-	secret     core.Secret
-	services   []core.Service
-	set        apps.StatefulSet
-	disruption policy.PodDisruptionBudget
-	scaler     autoscaling.HorizontalPodAutoscaler
-	network    networking.NetworkPolicy
-	ingress    networking.Ingress
-	monitor    monitoring.ServiceMonitor
-	backup     batch.CronJob
-	backups    core.PersistentVolumeClaim
+// pods returns the templates of all pods by the name of their first container: "sluice" are the nodes.
+func pods(objects []runtime.Object) map[string]core.PodTemplateSpec {
+	out := map[string]core.PodTemplateSpec{}
+	for _, o := range objects {
+		var p core.PodTemplateSpec
+		switch o := o.(type) {
+		case *apps.StatefulSet:
+			p = o.Spec.Template
+		case *batch.CronJob:
+			p = o.Spec.JobTemplate.Spec.Template
+		case *batch.Job:
+			p = o.Spec.Template
+		default:
+			continue
+		}
+		out[p.Spec.Containers[0].Name] = p
+	}
+	return out
 }
 
-// load decodes every document strictly: an unknown or repeated field is an error.
-func load(t *testing.T) *objects {
-	t.Helper()
-	o := &objects{}
-	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	files = append(files, filepath.Join(folder, "monitoring/servicemonitor.yaml"))
-	seen := 0
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
+// TestSelectors checks that everything that selects pods selects the nodes, and nothing else.
+func TestSelectors(t *testing.T) {
+	t.Parallel()
+	for name := range variants {
+		objects := objects(t, name)
+		selectors := map[string]map[string]string{}
+		for _, o := range objects {
+			switch o := o.(type) {
+			case *apps.StatefulSet:
+				selectors["the set"] = o.Spec.Selector.MatchLabels
+			case *policy.PodDisruptionBudget:
+				selectors["the budget"] = o.Spec.Selector.MatchLabels
+			case *networking.NetworkPolicy:
+				selectors["the policy"] = o.Spec.PodSelector.MatchLabels
+				selectors["the policy's peers"] = o.Spec.Ingress[0].From[0].PodSelector.MatchLabels
+			case *core.Service:
+				selectors["service "+o.Name] = o.Spec.Selector
+			}
 		}
-		for _, doc := range bytes.Split(text, []byte("\n---\n")) {
-			if into := o.place(t, file, doc); into != nil {
-				seen++
-				if err := yaml.UnmarshalStrict(doc, into); err != nil {
-					t.Errorf("%s: %v", file, err)
+		for what, selector := range selectors {
+			for container, pod := range pods(objects) {
+				if got := labels.SelectorFromSet(selector).Matches(labels.Set(pod.Labels)); len(selector) == 0 || got != (container == "sluice") {
+					t.Errorf("%s: %s selects %v: %t for the pods of %s, %v", name, what, selector, got, container, pod.Labels)
 				}
 			}
 		}
 	}
-	if seen != 13 {
-		t.Errorf("%d objects were decoded, want 13", seen)
-	}
-	return o
 }
 
-// place returns where a document belongs, by its kind and version.
-func (o *objects) place(t *testing.T, file string, doc []byte) any {
-	t.Helper()
-	var head struct{ APIVersion, Kind string }
-	if err := yaml.Unmarshal(doc, &head); err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
-	switch head.APIVersion + " " + head.Kind {
-	case "kustomize.config.k8s.io/v1beta1 Kustomization":
-		return nil // see TestKustomization
-	case "v1 Namespace":
-		return &o.namespace
-	case "v1 ConfigMap":
-		return &o.config
-	case "v1 Secret":
-		return &o.secret
-	case "v1 Service":
-		o.services = append(o.services, core.Service{})
-		return &o.services[len(o.services)-1]
-	case "apps/v1 StatefulSet":
-		return &o.set
-	case "policy/v1 PodDisruptionBudget":
-		return &o.disruption
-	case "autoscaling/v2 HorizontalPodAutoscaler":
-		return &o.scaler
-	case "networking.k8s.io/v1 NetworkPolicy":
-		return &o.network
-	case "networking.k8s.io/v1 Ingress":
-		return &o.ingress
-	case "batch/v1 CronJob":
-		return &o.backup
-	case "v1 PersistentVolumeClaim":
-		return &o.backups
-	case "monitoring.coreos.com/v1 ServiceMonitor":
-		return &o.monitor
-	}
-	t.Errorf("%s: %s %s is not known to this test", file, head.APIVersion, head.Kind)
-	return nil
-}
-
-// TestReferences checks what refers to something else by name, which no schema knows.
+// TestReferences checks what refers to another object by name or port, which no schema knows.
 func TestReferences(t *testing.T) {
 	t.Parallel()
-	o := load(t)
-	pod := o.set.Spec.Template
-	c := pod.Spec.Containers[0]
-	selects := func(what string, selector map[string]string) {
-		t.Helper()
-		if len(selector) == 0 || !labels.SelectorFromSet(selector).Matches(labels.Set(pod.Labels)) {
-			t.Errorf("%s selects %v, which the pods do not have: %v", what, selector, pod.Labels)
+	for name := range variants {
+		objects := objects(t, name)
+		ports := map[string]bool{}
+		for _, p := range pods(objects)["sluice"].Spec.Containers[0].Ports {
+			ports[p.Name] = true
 		}
-	}
-	selects("the set", o.set.Spec.Selector.MatchLabels)
-	selects("the budget", o.disruption.Spec.Selector.MatchLabels)
-	selects("the network policy", o.network.Spec.PodSelector.MatchLabels)
-	ports := map[string]bool{}
-	for _, p := range c.Ports {
-		ports[p.Name] = true
-	}
-	services := map[string]core.Service{}
-	for _, s := range o.services {
-		selects("service "+s.Name, s.Spec.Selector)
-		services[s.Name] = s
-		for _, p := range s.Spec.Ports {
-			if !ports[p.TargetPort.StrVal] {
-				t.Errorf("service %s has the target port %q, which the container does not have", s.Name, p.TargetPort.StrVal)
+		services := map[string]*core.Service{}
+		for _, s := range all[*core.Service](objects) {
+			services[s.Name] = s
+			if p := s.Spec.Ports[0].TargetPort.StrVal; !ports[p] {
+				t.Errorf("%s: service %s has the target port %q, which the container does not have", name, s.Name, p)
 			}
 		}
-	}
-	if services[o.set.Spec.ServiceName].Spec.ClusterIP != core.ClusterIPNone {
-		t.Errorf("the set's service %q is not headless", o.set.Spec.ServiceName)
-	}
-	backend := o.ingress.Spec.Rules[0].HTTP.Paths[0].Backend.Service
-	if s, ok := services[backend.Name]; !ok || s.Spec.Ports[0].Name != backend.Port.Name {
-		t.Errorf("the ingress sends to %s:%s, which is no service", backend.Name, backend.Port.Name)
-	}
-	if ref := o.scaler.Spec.ScaleTargetRef; ref.Kind != "StatefulSet" || ref.Name != o.set.Name || o.set.Spec.Replicas != nil {
-		t.Errorf("the autoscaler scales %s %s, and the set has replicas %v", ref.Kind, ref.Name, o.set.Spec.Replicas)
-	}
-	monitored := services["sluice-nodes"]
-	if !labels.SelectorFromSet(o.monitor.Spec.Selector.MatchLabels).Matches(labels.Set(monitored.Labels)) || o.monitor.Spec.Endpoints[0].Port != monitored.Spec.Ports[0].Name {
-		t.Errorf("the ServiceMonitor does not select the port of %v", monitored.Name)
-	}
-	if monitored.Labels[o.monitor.Spec.JobLabel] != "sluice" {
-		t.Error("the job is not sluice, which the alerts expect")
-	}
-	for _, v := range c.VolumeMounts {
-		if v.Name != o.set.Spec.VolumeClaimTemplates[0].Name && v.Name != pod.Spec.Volumes[0].Name {
-			t.Errorf("nothing provides the volume %q", v.Name)
+		set := all[*apps.StatefulSet](objects)[0]
+		if services[set.Spec.ServiceName].Spec.ClusterIP != core.ClusterIPNone {
+			t.Errorf("%s: the set's service %q is not headless", name, set.Spec.ServiceName)
 		}
-	}
-	if pod.Spec.Volumes[0].ConfigMap.Name != o.config.Name || c.EnvFrom[0].SecretRef.Name != o.secret.Name {
-		t.Error("the pods use another ConfigMap or Secret than the files have")
-	}
-	job := o.backup.Spec.JobTemplate.Spec.Template.Spec
-	for _, v := range job.Volumes {
-		if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName != o.backups.Name || v.ConfigMap != nil && v.ConfigMap.Name != o.config.Name {
-			t.Errorf("nothing provides the volume %q of the backup", v.Name)
+		for _, i := range all[*networking.Ingress](objects) {
+			backend := i.Spec.Rules[0].HTTP.Paths[0].Backend.Service
+			if s := services[backend.Name]; s == nil || s.Spec.Ports[0].Name != backend.Port.Name {
+				t.Errorf("%s: the ingress sends to %s:%s, which is no service", name, backend.Name, backend.Port.Name)
+			}
 		}
+		for _, r := range all[*gateway.HTTPRoute](objects) {
+			backend := r.Spec.Rules[0].BackendRefs[0]
+			if s := services[string(backend.Name)]; s == nil || s.Spec.Ports[0].Port != int32(*backend.Port) {
+				t.Errorf("%s: the route sends to %s:%d, which is no service", name, backend.Name, *backend.Port)
+			}
+		}
+		for _, m := range all[*monitoring.ServiceMonitor](objects) {
+			s := services[set.Spec.ServiceName]
+			if !labels.SelectorFromSet(m.Spec.Selector.MatchLabels).Matches(labels.Set(s.Labels)) || m.Spec.Endpoints[0].Port != s.Spec.Ports[0].Name {
+				t.Errorf("%s: the ServiceMonitor does not select the port of %s", name, s.Name)
+			}
+			if s.Labels[m.Spec.JobLabel] != "sluice" {
+				t.Errorf("%s: the job is not sluice, which the alerts expect", name)
+			}
+		}
+		scaled(t, name, set, all[*autoscaling.HorizontalPodAutoscaler](objects))
 	}
-	if job.Containers[0].EnvFrom[0].SecretRef.Name != o.secret.Name || labels.SelectorFromSet(o.set.Spec.Selector.MatchLabels).Matches(labels.Set(o.backup.Spec.JobTemplate.Spec.Template.Labels)) {
-		t.Error("the backup has no secret, or its pods look like nodes")
+}
+
+// scaled checks that either the autoscaler or the chart says how many nodes there are.
+func scaled(t *testing.T, name string, set *apps.StatefulSet, scalers []*autoscaling.HorizontalPodAutoscaler) {
+	t.Helper()
+	if (set.Spec.Replicas == nil) != (len(scalers) == 1) {
+		t.Errorf("%s: the set has replicas %v beside %d autoscalers", name, set.Spec.Replicas, len(scalers))
 	}
-	// Every variable of the configuration is in the secret.
-	for name := range strings.SplitSeq(o.config.Data["sluice.yaml"], "${") {
-		if name, _, ok := strings.Cut(name, "}"); ok && o.secret.StringData[name] == "" {
-			t.Errorf("the configuration needs %s, which the secret does not have", name)
+	for _, s := range scalers {
+		if ref := s.Spec.ScaleTargetRef; ref.Kind != "StatefulSet" || ref.Name != set.Name || len(s.Spec.Metrics) != 2 {
+			t.Errorf("%s: the autoscaler scales %s %s by %d metrics, want the set by CPU and streams", name, ref.Kind, ref.Name, len(s.Spec.Metrics))
 		}
 	}
 }
 
-// TestRestricted checks what the namespace's standard, restricted, asks of the pods, and the probes.
-func TestRestricted(t *testing.T) {
+// TestVolumes checks that every mount has a volume, every volume an object, and that data folders are below a volume.
+func TestVolumes(t *testing.T) {
 	t.Parallel()
-	o := load(t)
-	pod := o.set.Spec.Template.Spec
-	c := pod.Containers[0]
-	yes := func(p *bool) bool { return p != nil && *p }
-	for _, pod := range []core.PodSpec{pod, o.backup.Spec.JobTemplate.Spec.Template.Spec} {
-		name := pod.Containers[0].Name
-		if !yes(pod.SecurityContext.RunAsNonRoot) || pod.SecurityContext.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault {
-			t.Errorf("%s may run as root, or without a filter of system calls", name)
+	for name := range variants {
+		objects := objects(t, name)
+		there := map[string]bool{"secret vendors": true, "claim data-sluice-0": true} // made by the operator, and by the set
+		for _, c := range all[*core.ConfigMap](objects) {
+			there["config "+c.Name] = true
 		}
-		s := pod.Containers[0].SecurityContext
-		if yes(s.AllowPrivilegeEscalation) || s.AllowPrivilegeEscalation == nil || !yes(s.ReadOnlyRootFilesystem) || s.Capabilities.Drop[0] != "ALL" {
-			t.Errorf("the security context of %s is %+v", name, s)
+		for _, c := range all[*core.PersistentVolumeClaim](objects) {
+			there["claim "+c.Name] = true
 		}
-		// With another policy, every start would let the group read what is in the volume, and the data folder is refused.
-		if p := pod.SecurityContext.FSGroupChangePolicy; p == nil || *p != core.FSGroupChangeOnRootMismatch {
-			t.Errorf("fsGroupChangePolicy of %s = %v, want OnRootMismatch", name, p)
-		}
-		data := ""
-		for _, v := range pod.Containers[0].Env {
-			if v.Name == "SLUICE_DATA" {
-				data = v.Value
+		claims := all[*apps.StatefulSet](objects)[0].Spec.VolumeClaimTemplates
+		for container, pod := range pods(objects) {
+			volumes := map[string]bool{claims[0].Name: container == "sluice"}
+			for _, v := range pod.Spec.Volumes {
+				volumes[v.Name] = v.EmptyDir != nil || v.ConfigMap != nil && there["config "+v.ConfigMap.Name] ||
+					v.Secret != nil && there["secret "+v.Secret.SecretName] || v.PersistentVolumeClaim != nil && there["claim "+v.PersistentVolumeClaim.ClaimName]
+			}
+			for _, c := range append(pod.Spec.InitContainers, pod.Spec.Containers...) {
+				data := variable(c, "SLUICE_DATA")
+				below := false
+				for _, m := range c.VolumeMounts {
+					below = below || filepath.Dir(data) == m.MountPath
+					if !volumes[m.Name] {
+						t.Errorf("%s: nothing provides the volume %q of %s", name, m.Name, c.Name)
+					}
+				}
+				if !below {
+					t.Errorf("%s: the data folder of %s is %q, want one below a volume: the volume itself belongs to the group", name, c.Name, data)
+				}
 			}
 		}
-		if !slices.ContainsFunc(pod.Containers[0].VolumeMounts, func(m core.VolumeMount) bool { return filepath.Dir(data) == m.MountPath }) {
-			t.Errorf("the data folder of %s is %q, want one below a volume: the volume itself belongs to the group", name, data)
+	}
+}
+
+// variable returns the value of an environment variable.
+func variable(c core.Container, name string) string {
+	at := slices.IndexFunc(c.Env, func(v core.EnvVar) bool { return v.Name == name })
+	if at < 0 {
+		return ""
+	}
+	return c.Env[at].Value
+}
+
+// TestRestricted asks the admission of Kubernetes whether all pods may run in a namespace with the strictest standard.
+func TestRestricted(t *testing.T) {
+	t.Parallel()
+	evaluator, err := admission.NewEvaluator(admission.DefaultChecks())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range variants {
+		for container, pod := range pods(objects(t, name)) {
+			result := admission.AggregateCheckResults(evaluator.EvaluatePod(api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec))
+			if !result.Allowed {
+				t.Errorf("%s: the pods of %s are refused: %s", name, container, result.ForbiddenDetail())
+			}
+			// With another policy, every start would let the group read what is in the volume, and the data folder is refused.
+			if p := pod.Spec.SecurityContext.FSGroupChangePolicy; p == nil || *p != core.FSGroupChangeOnRootMismatch {
+				t.Errorf("%s: fsGroupChangePolicy of %s = %v, want OnRootMismatch", name, container, p)
+			}
+			if s := pod.Spec.Containers[0].SecurityContext; s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem {
+				t.Errorf("%s: the root of %s can be written", name, container)
+			}
 		}
 	}
-	// A node that waits for PostgreSQL, or migrates, has only the port of the metrics, and must not be killed.
+}
+
+// TestProbes checks who is asked what. A node that waits for PostgreSQL, or migrates, has only the port of the metrics, and
+// must not be killed.
+func TestProbes(t *testing.T) {
+	t.Parallel()
+	c := pods(objects(t, "one"))["sluice"].Spec.Containers[0]
 	for name, probe := range map[string]struct {
 		*core.Probe
-		port string
-	}{"startup": {c.StartupProbe, "metrics"}, "readiness": {c.ReadinessProbe, "http"}, "liveness": {c.LivenessProbe, "metrics"}} {
-		if probe.Probe == nil || probe.HTTPGet.Port.StrVal != probe.port {
-			t.Errorf("the %s probe is %+v, want it on the port %s", name, probe.Probe, probe.port)
+		port, path string
+	}{"startup": {c.StartupProbe, "metrics", "/healthz"}, "readiness": {c.ReadinessProbe, "http", "/readyz"}, "liveness": {c.LivenessProbe, "metrics", "/healthz"}} {
+		if probe.Probe == nil || probe.HTTPGet.Port.StrVal != probe.port || probe.HTTPGet.Path != probe.path {
+			t.Errorf("the %s probe is %+v, want %s on the port %s: a database that is away is no reason to restart", name, probe.Probe, probe.path, probe.port)
 		}
-	}
-	if c.ReadinessProbe.HTTPGet.Path != "/readyz" || c.LivenessProbe.HTTPGet.Path != "/healthz" {
-		t.Error("readiness must ask /readyz, and liveness must not: a database that is away is no reason to restart")
 	}
 	if c.Resources.Limits.Memory().IsZero() || c.Resources.Requests.Cpu().IsZero() {
 		t.Error("the autoscaler needs a request for CPU, and the node a limit of memory")
 	}
 }
 
-// built runs kustomize on a folder, as kubectl apply -k does.
-func built(t *testing.T, folder string) []map[string]any {
-	t.Helper()
-	all, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
-	if err != nil {
-		t.Fatalf("kustomize build %s = %v", folder, err)
-	}
-	var objects []map[string]any
-	for _, r := range all.Resources() {
-		m, err := r.Map()
-		if err != nil {
-			t.Fatal(err)
-		}
-		objects = append(objects, m)
-	}
-	return objects
-}
-
-// TestKustomization builds what kubectl apply -k applies. It must need no types that a cluster may not have, and have one
-// place for the name of the image.
-func TestKustomization(t *testing.T) {
+// TestMigrations checks the hook of an upgrade. The new configuration must be there before the job, and neither may stay.
+func TestMigrations(t *testing.T) {
 	t.Parallel()
-	applied := map[string]bool{}
-	for _, o := range built(t, folder) {
-		kind := fmt.Sprint(o["kind"])
-		applied[kind] = true
-		if group, _, _ := strings.Cut(fmt.Sprint(o["apiVersion"]), "/"); strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io") {
-			t.Errorf("%s is of %s, which not every cluster has", kind, group)
-		}
-		if kind == "Secret" {
-			t.Error("the example of the secret would replace the real one")
-		}
-		text, err := yaml.Marshal(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(string(text), "image: sluice\n") {
-			t.Errorf("the image of %s has no registry", kind)
-		}
-		if meta, _ := o["metadata"].(map[string]any); kind != "Namespace" && meta["namespace"] != "sluice" {
-			t.Errorf("%s is in the namespace %v", kind, meta["namespace"])
+	objects := objects(t, "many")
+	job := all[*batch.Job](objects)[0]
+	config := all[*core.ConfigMap](objects)[slices.IndexFunc(all[*core.ConfigMap](objects), func(c *core.ConfigMap) bool { return c.Name == job.Name })]
+	for _, o := range []meta.ObjectMeta{job.ObjectMeta, config.ObjectMeta} {
+		if o.Annotations["helm.sh/hook"] != "pre-upgrade" || !strings.Contains(o.Annotations["helm.sh/hook-delete-policy"], "hook-succeeded") {
+			t.Errorf("the annotations of the hook are %v", o.Annotations)
 		}
 	}
-	for _, kind := range []string{"Namespace", "ConfigMap", "Service", "StatefulSet", "PodDisruptionBudget", "HorizontalPodAutoscaler", "NetworkPolicy", "Ingress", "CronJob", "PersistentVolumeClaim"} {
-		if !applied[kind] {
-			t.Errorf("kubectl apply -k applies no %s", kind)
-		}
+	if config.Annotations["helm.sh/hook-weight"] != "-1" || job.Annotations["helm.sh/hook-weight"] != "" {
+		t.Error("the job comes before its configuration")
 	}
-	if more := built(t, filepath.Join(folder, "monitoring")); len(more) != 1 || more[0]["kind"] != "ServiceMonitor" {
-		t.Errorf("monitoring has %v, want the ServiceMonitor", more)
+	pod := job.Spec.Template.Spec
+	if got := append(slices.Clone(pod.InitContainers[0].Args), pod.Containers[0].Args...); strings.Join(got, " ") != "upgrade check upgrade database" {
+		t.Errorf("the job runs %q", got)
 	}
 }
 
-// TestPage follows the page line by line: what a line needs must have been made by a line before it.
-func TestPage(t *testing.T) {
+// TestRolls checks which changes replace the nodes: addresses of databases do, because they need a restart. A changed
+// configuration is reloaded, unless the values ask for a restart.
+func TestRolls(t *testing.T) {
 	t.Parallel()
-	o := load(t)
-	text, err := os.ReadFile(filepath.Join(folder, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	namespace, secret, nodes, pushed := false, false, false, ""
-	in := false
-	for line := range strings.Lines(string(text)) {
-		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "```") {
-			in = line == "```sh"
-			continue
+	annotations := func(change func(map[string]any)) map[string]string {
+		with := values(t, "example")
+		change(with)
+		docs, _, err := render(t, with)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if !in {
-			continue
-		}
-		if strings.Contains(line, " -n sluice ") && !namespace {
-			t.Errorf("%q needs the namespace", line)
-		}
-		words := strings.Fields(line)
-		for i, w := range words {
-			if strings.HasPrefix(w, "deploy/") {
-				if _, err := os.Stat(filepath.Join("../..", w)); err != nil {
-					t.Errorf("%q: %v", line, err)
+		for name, doc := range docs {
+			if strings.HasPrefix(name, "statefulset.yaml") {
+				o, _, err := decoder(t).Decode([]byte(doc), nil, nil)
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
-			if i > 0 && words[i-1] == "push" {
-				pushed = w
+				return o.(*apps.StatefulSet).Spec.Template.Annotations
 			}
 		}
-		switch {
-		case strings.HasSuffix(line, "namespace.yaml"):
-			namespace = true
-		case strings.Contains(line, "create secret generic "+o.secret.Name+" "):
-			secret = true
-			for key := range o.secret.StringData {
-				if !strings.Contains(line, "--from-literal="+key+"=") {
-					t.Errorf("%q does not set %s", line, key)
-				}
-			}
-		case strings.HasSuffix(line, "apply -k deploy/kubernetes"):
-			if nodes = secret; !secret {
-				t.Errorf("%q needs the secret", line)
-			}
-		case strings.Contains(line, " exec ") || strings.Contains(line, "rollout") || strings.Contains(line, "port-forward") || strings.Contains(line, "create job"):
-			if !nodes {
-				t.Errorf("%q needs the nodes", line)
-			}
-		}
+		return nil
 	}
-	if !nodes || !strings.Contains(string(text), "sluice key regenerate-master") {
-		t.Error("the page does not get to a running node and its first key")
-	}
-	for _, b := range built(t, folder) {
-		if b["kind"] != "StatefulSet" {
-			continue
-		}
-		if text, err := yaml.Marshal(b); err != nil || pushed == "" || !strings.Contains(string(text), "image: "+pushed+"\n") {
-			t.Errorf("the page pushes %q, which is not the image of the nodes (%v)", pushed, err)
+	before := annotations(func(map[string]any) {})
+	config := func(v map[string]any) { v["config"] = "sandbox: false" }
+	for what, change := range map[string]struct {
+		do    func(map[string]any)
+		rolls bool
+	}{
+		"the database":              {func(v map[string]any) { v["postgres"] = map[string]any{"url": "postgres://other/sluice"} }, true},
+		"the configuration":         {config, false},
+		"the configuration, rolled": {func(v map[string]any) { config(v); v["rollOnConfigChange"] = true }, true},
+	} {
+		if got := !maps.Equal(before, annotations(change.do)); got != change.rolls {
+			t.Errorf("a change of %s replaces the nodes: %t, want %t", what, got, change.rolls)
 		}
 	}
 }

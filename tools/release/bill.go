@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"debug/buildinfo"
-	"encoding/json"
 	"fmt"
 	"os"
 	"time"
@@ -90,10 +88,5 @@ func (r *release) bill(bin, system, machine string) ([]byte, error) {
 	for _, c := range parts {
 		doc.Dependencies[0].DependsOn = append(doc.Dependencies[0].DependsOn, c.Ref)
 	}
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	err = enc.Encode(doc)
-	return out.Bytes(), err
+	return indented(doc)
 }

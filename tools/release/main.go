@@ -1,9 +1,11 @@
 // Command release builds everything that a release consists of, into dist/:
 //
 //   - an archive for each platform: the binary, completions for shells, manual pages and the license,
-//   - Debian packages,
+//   - packages for Debian and for systems with RPM,
+//   - a container image for two architectures, as an OCI layout,
 //   - an SBOM for each binary (CycloneDX), made from what the binary itself says it contains,
-//   - SHA256SUMS.
+//   - a Homebrew formula and an install script, with the checksums of the archives,
+//   - the provenance of all these files (SLSA), which is not signed, and SHA256SUMS.
 //
 // The same source gives the same bytes, on any machine and in any folder, as long as the version of Go is
 // the same: nothing in the files depends on the time, the user or the path. So anybody can check that a
@@ -11,12 +13,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -34,12 +39,16 @@ import (
 var platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
 
 func main() {
-	r := &release{version: buildinfo.Version}
+	r := &release{version: buildinfo.Release}
 	flag.StringVar(&r.root, "root", ".", "the `folder` of the source")
 	flag.StringVar(&r.out, "out", "dist", "the `folder` to write to; files of an earlier release are deleted")
 	only := flag.String("platforms", strings.Join(platforms, ","), "the `platforms` to build for")
 	flag.StringVar(&r.commit, "commit", "", "the source's `revision`; by default git is asked")
+	flag.StringVar(&r.url, "url", "", "the `address` of the folder in which the archives will be published, for the install script and the formula")
+	flag.StringVar(&r.source, "source", "urn:sluice:source", "the `address` of the repository, for the provenance")
+	flag.StringVar(&r.builder, "builder", "urn:sluice:builder:unknown", "who builds this, as an `address`, for the provenance")
 	flag.Parse()
+	r.url = strings.TrimSuffix(r.url, "/")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := r.run(ctx, strings.Split(*only, ","))
 	stop()
@@ -47,7 +56,14 @@ func main() {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
+	fmt.Print(nextSteps)
 }
+
+// nextSteps is what whoever publishes the release does after it was built.
+const nextSteps = `Nothing is signed. To sign what you publish, with a key of your own:
+  minisign -Sm dist/SHA256SUMS
+  cosign sign-blob --bundle dist/SHA256SUMS.bundle dist/SHA256SUMS
+`
 
 // release is one run.
 type release struct {
@@ -55,11 +71,17 @@ type release struct {
 	version   string
 	commit    string    // empty outside of a repository
 	date      time.Time // of the commit: the time of every file in an archive
+	// url is where the archives are published, without a slash at its end; empty if it is not known.
+	url string
+	// source and builder are the addresses of the repository and of whoever builds, for the provenance.
+	source, builder string
+
+	written map[string]string // the SHA-256 of each file that was written, by its name
 }
 
 // run builds everything. The folder is complete when it returns nil.
 func (r *release) run(ctx context.Context, platforms []string) error {
-	if err := r.provenance(ctx); err != nil {
+	if err := r.revision(ctx); err != nil {
 		return err
 	}
 	if err := r.clear(); err != nil {
@@ -74,15 +96,40 @@ func (r *release) run(ctx context.Context, platforms []string) error {
 	if err != nil {
 		return err
 	}
+	binaries := map[string][]byte{} // those of Linux, by machine
 	for _, platform := range platforms {
 		system, machine, ok := strings.Cut(platform, "/")
 		if !ok {
 			return fmt.Errorf("%q is no platform: linux/amd64 is one", platform)
 		}
 		fmt.Println(platform)
-		if err := r.platform(ctx, scratch, system, machine, texts); err != nil {
+		binary, err := r.platform(ctx, scratch, system, machine, texts)
+		if err != nil {
 			return fmt.Errorf("%s: %w", platform, err)
 		}
+		if system == "linux" {
+			binaries[machine] = binary
+		}
+	}
+	return r.rest(binaries, platforms)
+}
+
+// rest writes what is not about a single platform. The order matters: later files name the checksums of earlier ones.
+func (r *release) rest(binaries map[string][]byte, platforms []string) error {
+	if len(binaries) > 0 {
+		if err := r.write(fmt.Sprintf("sluice_%s_image.tar", r.version), func(w io.Writer) error { return r.image(w, binaries) }); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(r.write(installName, r.installer), r.write(formulaName, r.formula)); err != nil {
+		return err
+	}
+	statement, err := r.statement(platforms)
+	if err != nil {
+		return err
+	}
+	if err := r.writeText(fmt.Sprintf("sluice_%s.intoto.json", r.version), statement); err != nil {
+		return err
 	}
 	return r.sums()
 }
@@ -93,8 +140,17 @@ func (r *release) clear() error {
 	if err := os.MkdirAll(r.out, 0o755); err != nil {
 		return err
 	}
-	old, err := filepath.Glob(filepath.Join(r.out, "sluice_*"))
-	for _, name := range append(old, filepath.Join(r.out, sumsName)) {
+	r.written = map[string]string{}
+	var old []string
+	for _, pattern := range []string{"sluice_*", "sluice-*.rpm", sumsName, installName, formulaName} {
+		names, err := filepath.Glob(filepath.Join(r.out, pattern))
+		if err != nil {
+			return err
+		}
+		old = append(old, names...)
+	}
+	var err error
+	for _, name := range old {
 		if e := os.Remove(name); e != nil && !errors.Is(e, os.ErrNotExist) {
 			err = errors.Join(err, e)
 		}
@@ -102,18 +158,26 @@ func (r *release) clear() error {
 	return err
 }
 
-// sumsName is the file with the checksums of the others.
-const sumsName = "SHA256SUMS"
+// The files whose names do not begin with that of the release. SHA256SUMS has the checksums of all others.
+const (
+	sumsName    = "SHA256SUMS"
+	installName = "install.sh"
+	formulaName = "sluice.rb"
+)
 
-// provenance finds the revision of the source and its date. SOURCE_DATE_EPOCH has precedence, as in other
-// reproducible builds. Without git, the date is that of the Unix epoch.
-func (r *release) provenance(ctx context.Context) error {
+// revision finds the revision of the source and its date. SOURCE_DATE_EPOCH has precedence, as in other
+// reproducible builds. Without git, the date is that of the Unix epoch. A revision whose tag names another version is
+// refused.
+func (r *release) revision(ctx context.Context) error {
 	git := func(args ...string) string {
 		out, _ := exec.CommandContext(ctx, "git", append([]string{"-C", r.root}, args...)...).Output()
 		return strings.TrimSpace(string(out))
 	}
 	if r.commit == "" {
 		r.commit = git("rev-parse", "HEAD")
+		if tags := strings.Fields(git("tag", "--points-at", "HEAD", "--list", "v*")); len(tags) > 0 && !slices.Contains(tags, "v"+r.version) {
+			return fmt.Errorf("this commit has the tag %s, and the source is version %s: change Release in internal/kit/buildinfo or the tag", tags[0], r.version)
+		}
 	}
 	seconds := os.Getenv("SOURCE_DATE_EPOCH")
 	if seconds == "" && r.commit != "" {
@@ -130,22 +194,29 @@ func (r *release) provenance(ctx context.Context) error {
 	return nil
 }
 
+// flags returns the flags of the linker. -buildid= removes what it makes of the folder.
+func (r *release) flags() string {
+	const at = " -X sluice/internal/kit/buildinfo."
+	flags := "-s -w -buildid=" + at + "version=" + r.version
+	if r.commit != "" {
+		flags += at + "commit=" + r.commit + at + "date=" + r.date.Format(time.RFC3339)
+	}
+	return flags
+}
+
+// settings are variables that would end up in the binary, as they are for every release.
+var settings = []string{"CGO_ENABLED=0", "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT="}
+
 // build builds the binary of a platform in a folder, unless it is there, and returns its path.
 func (r *release) build(ctx context.Context, folder, system, machine string) (bin string, err error) {
 	bin = filepath.Join(folder, "sluice-"+system+"-"+machine)
 	if _, err := os.Stat(bin); err == nil {
 		return bin, nil
 	}
-	// -trimpath removes the folder, -buildid= what the linker makes of it, -buildvcs=false the state of the
-	// repository. The commit is written instead.
-	flags := "-s -w -buildid="
-	if r.commit != "" {
-		flags += " -X sluice/internal/kit/buildinfo.commit=" + r.commit
-	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", bin, "./cmd/sluice")
+	// -trimpath removes the folder, -buildvcs=false the state of the repository. The commit is written instead.
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", r.flags(), "-o", bin, "./cmd/sluice")
 	cmd.Dir = r.root
-	// Settings of the user that would end up in the binary are set here.
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+machine, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=")
+	cmd.Env = append(append(os.Environ(), settings...), "GOOS="+system, "GOARCH="+machine)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
@@ -168,7 +239,7 @@ func (r *release) texts(ctx context.Context, scratch string) ([]file, error) {
 		if err != nil {
 			return nil, fmt.Errorf("sluice completion %s: %w", shell, err)
 		}
-		files = append(files, file{"completions/" + name, 0o644, text})
+		files = append(files, file{name: "completions/" + name, mode: 0o644, text: text})
 	}
 	pages := filepath.Join(scratch, "man")
 	if err := os.Mkdir(pages, 0o755); err != nil {
@@ -190,69 +261,79 @@ func (r *release) texts(ctx context.Context, scratch string) ([]file, error) {
 		if filepath.Dir(name) == pages {
 			to = "man/" + to
 		}
-		files = append(files, file{to, 0o644, text})
+		files = append(files, file{name: to, mode: 0o644, text: text})
 	}
 	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.name, b.name) })
 	return files, nil
 }
 
-// platform builds the files of one platform.
-func (r *release) platform(ctx context.Context, scratch, system, machine string, texts []file) error {
+// platform builds the files of one platform and returns its binary.
+func (r *release) platform(ctx context.Context, scratch, system, machine string, texts []file) ([]byte, error) {
 	bin, err := r.build(ctx, scratch, system, machine)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	binary, err := os.ReadFile(bin)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	name := fmt.Sprintf("sluice_%s_%s_%s", r.version, system, machine)
 	bill, err := r.bill(bin, system, machine)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := r.write(name+".cdx.json", func(w io.Writer) error { _, err := w.Write(bill); return err }); err != nil {
-		return err
+	if err := r.writeText(name+".cdx.json", bill); err != nil {
+		return nil, err
 	}
-	program := file{"sluice", 0o755, binary}
+	program := file{name: "sluice", mode: 0o755, text: binary}
 	if system == "windows" {
 		program.name += ".exe"
-		return r.write(name+".zip", func(w io.Writer) error { return writeZip(w, name, append([]file{program}, texts...), r.date) })
+		return binary, r.write(name+".zip", func(w io.Writer) error { return writeZip(w, name, append([]file{program}, texts...), r.date) })
 	}
-	if err := r.write(name+".tar.gz", func(w io.Writer) error { return writeTarball(w, name, append([]file{program}, texts...), r.date) }); err != nil {
-		return err
+	err = r.write(name+".tar.gz", func(w io.Writer) error { return writeTarball(w, name, append([]file{program}, texts...), r.date) })
+	if err == nil && system == "linux" {
+		err = r.packages(machine, binary, texts)
 	}
-	if system != "linux" {
-		return nil
-	}
-	return r.write(fmt.Sprintf("sluice_%s_%s.deb", r.version, machine), func(w io.Writer) error {
-		return r.debian(w, machine, binary, texts)
-	})
+	return binary, err
 }
 
-// write creates a file of the release.
+// write creates a file of the release and notes its checksum.
 func (r *release) write(name string, fill func(io.Writer) error) error {
 	f, err := os.Create(filepath.Join(r.out, name))
 	if err != nil {
 		return err
 	}
-	return errors.Join(fill(f), f.Close())
+	sum := sha256.New()
+	if err := errors.Join(fill(io.MultiWriter(f, sum)), f.Close()); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	r.written[name] = fmt.Sprintf("%x", sum.Sum(nil))
+	return nil
+}
+
+// writeText creates a file with a text.
+func (r *release) writeText(name string, text []byte) error {
+	return r.write(name, func(w io.Writer) error { _, err := w.Write(text); return err })
 }
 
 // sums writes the checksums of all files, in the form that sha256sum --check reads.
 func (r *release) sums() error {
-	names, err := filepath.Glob(filepath.Join(r.out, "sluice_*"))
-	if err != nil {
-		return err
+	var all strings.Builder
+	for _, name := range sorted(r.written) {
+		fmt.Fprintf(&all, "%s  %s\n", r.written[name], name)
 	}
-	return r.write(sumsName, func(w io.Writer) error {
-		for _, name := range names {
-			text, err := os.ReadFile(name)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(w, "%x  %s\n", sha256.Sum256(text), filepath.Base(name))
-		}
-		return nil
-	})
+	return r.writeText(sumsName, []byte(all.String()))
+}
+
+// sorted returns the keys of a map in order.
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// indented returns a value as JSON for people.
+func indented(v any) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	err := enc.Encode(v)
+	return out.Bytes(), err
 }

@@ -54,7 +54,7 @@ var here = []string{"linux/" + runtime.GOARCH}
 // built makes the release that the tests look at, once.
 var built = sync.OnceValues(func() (string, error) {
 	out := filepath.Join(scratch, "first")
-	r := &release{root: root, out: out, version: buildinfo.Version, commit: commit}
+	r := &release{root: root, out: out, version: buildinfo.Release, commit: commit}
 	return out, r.run(context.Background(), here)
 })
 
@@ -80,7 +80,7 @@ func theRelease(t *testing.T) string {
 func TestSameBytes(t *testing.T) {
 	first := theRelease(t)
 	copied := filepath.Join(t.TempDir(), "another", "place")
-	for _, part := range []string{"api", "cmd", "deploy", "docs/examples", "internal", "sandbox"} {
+	for _, part := range []string{"api", "cmd", "deploy", "docs", "internal", "sandbox"} {
 		if err := os.CopyFS(filepath.Join(copied, part), os.DirFS(filepath.Join(root, part))); err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func TestSameBytes(t *testing.T) {
 		t.Setenv("GOCACHE", t.TempDir())
 	}
 	second := filepath.Join(t.TempDir(), "dist")
-	r := &release{root: copied, out: second, version: buildinfo.Version, commit: commit}
+	r := &release{root: copied, out: second, version: buildinfo.Release, commit: commit}
 	if err := r.run(t.Context(), here); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestPlatforms(t *testing.T) {
 	if os.Getenv("SLUICE_SOAK") == "" {
 		t.Skip("set SLUICE_SOAK to build for every platform")
 	}
-	r := &release{root: root, version: buildinfo.Version, commit: commit}
+	r := &release{root: root, version: buildinfo.Release, commit: commit}
 	for _, platform := range platforms {
 		system, machine, _ := strings.Cut(platform, "/")
 		if _, err := r.build(t.Context(), t.TempDir(), system, machine); err != nil {
@@ -134,7 +134,7 @@ func TestPlatforms(t *testing.T) {
 
 func TestTarball(t *testing.T) {
 	out := theRelease(t)
-	text := read(t, out, fmt.Sprintf("sluice_%s_linux_%s.tar.gz", buildinfo.Version, runtime.GOARCH))
+	text := read(t, out, fmt.Sprintf("sluice_%s_linux_%s.tar.gz", buildinfo.Release, runtime.GOARCH))
 	z, err := gzip.NewReader(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +160,7 @@ func TestTarball(t *testing.T) {
 		}
 	}
 	if got := sizes["sluice"]; got > mostBytes {
-		t.Errorf("the binary has %d bytes, want at most %d: see docs/performance.md", got, mostBytes)
+		t.Errorf("the binary has %d bytes, want at most %d: see docs/modules.md", got, mostBytes)
 	}
 }
 
@@ -169,7 +169,7 @@ func TestTarball(t *testing.T) {
 func TestIdleMemory(t *testing.T) {
 	out := theRelease(t)
 	dir := t.TempDir()
-	run(t, "tar", "-xzf", filepath.Join(out, fmt.Sprintf("sluice_%s_linux_%s.tar.gz", buildinfo.Version, runtime.GOARCH)), "-C", dir, "--strip-components=1")
+	run(t, "tar", "-xzf", filepath.Join(out, fmt.Sprintf("sluice_%s_linux_%s.tar.gz", buildinfo.Release, runtime.GOARCH)), "-C", dir, "--strip-components=1")
 	p, err := process.Start(context.Background(), &process.Options{Dir: dir}, filepath.Join(dir, "sluice"), "serve", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -198,7 +198,7 @@ func TestIdleMemory(t *testing.T) {
 func TestBill(t *testing.T) {
 	out := theRelease(t)
 	var bill billOfMaterials
-	if err := json.Unmarshal([]byte(read(t, out, fmt.Sprintf("sluice_%s_linux_%s.cdx.json", buildinfo.Version, runtime.GOARCH))), &bill); err != nil {
+	if err := json.Unmarshal([]byte(read(t, out, fmt.Sprintf("sluice_%s_linux_%s.cdx.json", buildinfo.Release, runtime.GOARCH))), &bill); err != nil {
 		t.Fatal(err)
 	}
 	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}pkg:golang/{{.Path}}@{{.Version}}{{end}}{{end}}", "./cmd/sluice")
@@ -218,15 +218,15 @@ func TestBill(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("components = %q, want %q", got, want)
 	}
-	if c := bill.Metadata.Component; bill.Format != "CycloneDX" || c.Version != buildinfo.Version || len(c.Hashes) != 1 || !slices.Contains(c.Properties, property{"sluice:commit", commit}) {
-		t.Errorf("the bill is about %+v, want sluice %s with its checksum and commit", c, buildinfo.Version)
+	if c := bill.Metadata.Component; bill.Format != "CycloneDX" || c.Version != buildinfo.Release || len(c.Hashes) != 1 || !slices.Contains(c.Properties, property{"sluice:commit", commit}) {
+		t.Errorf("the bill is about %+v, want sluice %s with its checksum and commit", c, buildinfo.Release)
 	}
 }
 
 // TestTexts checks completions and pages with the programs that read them, where they are installed.
 func TestTexts(t *testing.T) {
 	theRelease(t)
-	r := &release{root: root, version: buildinfo.Version}
+	r := &release{root: root, version: buildinfo.Release}
 	texts, err := r.texts(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -256,13 +256,13 @@ func TestTexts(t *testing.T) {
 // TestDebian installs the package into a root of its own, upgrades it and removes it.
 func TestDebian(t *testing.T) {
 	out := theRelease(t)
-	pkg := filepath.Join(out, fmt.Sprintf("sluice_%s_%s.deb", buildinfo.Version, runtime.GOARCH))
+	pkg := filepath.Join(out, fmt.Sprintf("sluice_%s_%s.deb", buildinfo.Release, runtime.GOARCH))
 	if _, err := exec.LookPath("dpkg"); err != nil {
 		t.Skip("needs dpkg")
 	}
 	for _, field := range []string{"Package", "Version", "Architecture"} {
 		got := strings.TrimSpace(run(t, "dpkg-deb", "--field", pkg, field))
-		if want := map[string]string{"Package": "sluice", "Version": buildinfo.Version, "Architecture": runtime.GOARCH}[field]; got != want {
+		if want := map[string]string{"Package": "sluice", "Version": buildinfo.Release, "Architecture": runtime.GOARCH}[field]; got != want {
 			t.Errorf("%s = %q, want %q", field, got, want)
 		}
 	}
@@ -289,8 +289,8 @@ func TestDebian(t *testing.T) {
 	for range 2 { // the second time it is an upgrade
 		dpkg("--install", pkg)
 	}
-	if got := run(t, filepath.Join(other, "usr/bin/sluice"), "version"); !strings.Contains(got, buildinfo.Version+" ("+commit[:12]) {
-		t.Errorf("sluice version = %q, want %s and the commit", got, buildinfo.Version)
+	if got := run(t, filepath.Join(other, "usr/bin/sluice"), "version"); !strings.Contains(got, buildinfo.Release+" ("+commit[:12]) {
+		t.Errorf("sluice version = %q, want %s and the commit", got, buildinfo.Release)
 	}
 	if !strings.Contains(read(t, other, "etc/passwd"), "sluice:x:") {
 		t.Error("there is no user sluice")

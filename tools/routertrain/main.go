@@ -3,7 +3,7 @@
 //	go run ./tools/routertrain -data train.jsonl.gz -out internal/upstream/routing/learned/weights.bin
 //
 // Every line of the data is a JSON object: ds (the source), grp (a subject), prompt, and scores (from 0 to 1, by
-// model). The same data and seed give the same weights, to the byte. See docs/routing.md.
+// model). The same data and seed give the same weights, to the byte. See docs/providers/auto.md.
 package main
 
 import (

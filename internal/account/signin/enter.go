@@ -218,7 +218,7 @@ func (d *Service) ResetPassword(ctx context.Context, token, password string, v V
 		return Entry{}, err
 	}
 	d.limits.forget(ctx, keyOf("guess", p.Email), keyOf("code", p.ID), keyOf("codes", p.ID))
-	d.tell(ResetPassword, p.Email, "Your password was changed", "A new password was set by a link that was mailed to you. You are signed out everywhere else.")
+	d.tell(ResetPassword, p.Email, "Your password was changed", "A new password was set with a link that was mailed to you. You are signed out everywhere else.")
 	return d.letIn(ctx, ResetPassword, p, v)
 }
 

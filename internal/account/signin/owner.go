@@ -97,7 +97,7 @@ func (d *Service) ChangePassword(ctx context.Context, o Owner, password string) 
 	if err := d.store.SetPassword(ctx, o.Account.ID, stored, o.Session.ID); err != nil {
 		return err
 	}
-	d.tell(ChangePassword, o.Account.Email, "Your password was changed", "The password of your account was changed on its page. Other browsers are signed out.")
+	d.tell(ChangePassword, o.Account.Email, "Your password was changed", "Your password was changed on your account page. Other browsers are signed out.")
 	return nil
 }
 
@@ -127,7 +127,7 @@ func (d *Service) RequestEmail(ctx context.Context, o Owner, email string) error
 		return err
 	}
 	if other != nil { // the page says the same as for a free address, so that nobody learns who has an account
-		d.poster.Post(mail.Message{To: email, Subject: "You already have an account", Text: "Somebody wanted to give your address to another account. Yours keeps it; nothing has changed.\n"})
+		d.poster.Post(mail.Message{To: email, Subject: "You already have an account", Text: "Somebody tried to use your address for another account. It stays with yours, and nothing has changed.\n"})
 		return nil
 	}
 	d.poster.Post(mail.Message{To: email, Subject: "Confirm your new address", Text: fmt.Sprintf(

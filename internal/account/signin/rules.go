@@ -68,7 +68,7 @@ const (
 	GivesNotice                   // a mail that tells the account's owner, at the address the account had before
 )
 
-// Rule is what one step needs, gives and ends. Title and Who are the words of docs/signin.md.
+// Rule is what one step needs, gives and ends. Title and Who are the words of docs/teams/signin.md.
 type Rule struct {
 	Step  Step
 	Title string
@@ -79,7 +79,7 @@ type Rule struct {
 }
 
 // rules has one rule for every step. The service decides by it which proof to ask for and what to end,
-// and docs/signin.md shows it, so the page cannot differ from the code.
+// and docs/teams/signin.md shows it, so the page cannot differ from the code.
 var rules = []Rule{
 	{AskAccount, "Sign up", "anybody", NeedsOpen, GivesMail, 0},
 	{OpenAccount, "Open the account, with a password", "who reads the address's mail", NeedsOpen | NeedsLink, GivesAccount | GivesSession, 0},

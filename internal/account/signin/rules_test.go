@@ -430,12 +430,12 @@ func TestProof(t *testing.T) {
 // The table in the documentation is the table that the service uses.
 func TestRulesInDocs(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/signin.md")
+	page, err := os.ReadFile("../../../docs/teams/signin.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if table := signin.RulesTable(); !strings.Contains(string(page), table) {
-		t.Errorf("docs/signin.md does not hold the table of the rules; it should be\n%s", table)
+		t.Errorf("docs/teams/signin.md does not hold the table of the rules; it should be\n%s", table)
 	}
 }
 

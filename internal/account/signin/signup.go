@@ -42,7 +42,7 @@ func (d *Service) SignUp(ctx context.Context, email, plan string, v Visit) error
 		return nil
 	}
 	d.poster.Post(mail.Message{To: email, Subject: "Open your account", Text: fmt.Sprintf(
-		"Welcome. To open your account, choose a password behind this link within a day:\n\n%s\n\nIf you did not sign up, ignore this mail.\n", d.url(SignUp, token)+withPlan(plan))})
+		"Welcome. To open your account, follow this link within a day and choose a password:\n\n%s\n\nIf you did not sign up, ignore this mail.\n", d.url(SignUp, token)+withPlan(plan))})
 	return nil
 }
 

@@ -120,7 +120,7 @@ func (d *Service) Activate(ctx context.Context, o Owner, code string) (recovery 
 	if err := d.record(ctx, o.Account.ID, "totp.on", ""); err != nil {
 		return nil, err
 	}
-	d.tell(ActivateTOTP, o.Account.Email, "Two-step sign-in is on", "Signing in to your account now needs a code of your authenticator app.")
+	d.tell(ActivateTOTP, o.Account.Email, "Two-step sign-in is on", "Signing in to your account now needs a code from your authenticator app.")
 	return recovery, nil
 }
 
@@ -168,7 +168,7 @@ func (d *Service) RemoveTOTP(ctx context.Context, o Owner) error {
 	if err := d.record(ctx, o.Account.ID, "totp.off", ""); err != nil {
 		return err
 	}
-	d.tell(RemoveTOTP, o.Account.Email, "Your authenticator app was turned off", "Signing in to your account no longer needs a code of your authenticator app.")
+	d.tell(RemoveTOTP, o.Account.Email, "Your authenticator app was turned off", "Signing in to your account no longer needs a code from your authenticator app.")
 	return nil
 }
 

@@ -129,7 +129,7 @@ func (r *Roster) NewToken(ctx context.Context, actor, ref, name string, scopes [
 		return nil, "", fault.New(fault.Invalid, "a token needs at least one scope").At("scopes")
 	}
 	if days < 1 || days > maxDays {
-		return nil, "", fault.New(fault.Invalid, "a token is good for 1 to %d days", maxDays).At("days")
+		return nil, "", fault.New(fault.Invalid, "a token is valid for 1 to %d days", maxDays).At("days")
 	}
 	a, err := r.accounts.Find(ctx, ref)
 	if err != nil {

@@ -26,6 +26,8 @@ import (
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/ledger/activity"
 	"sluice/internal/ledger/admission"
+	"sluice/internal/ledger/costs"
+	"sluice/internal/ledger/receipt"
 	"sluice/internal/ledger/refusal"
 	"sluice/internal/line/idempotency"
 	"sluice/internal/line/inference"
@@ -70,6 +72,10 @@ type Options struct {
 	Feedback *feedback.Feedback
 	// Activity is read by GET /v1/usage and GET /v1/requests. It may be nil only if no request uses them.
 	Activity *activity.Log
+	// Costs is read by GET /v1/usage/explain. It may be nil only if no request uses it.
+	Costs *costs.Costs
+	// Receipts reads receipts. If nil, calls get none.
+	Receipts *receipt.Log
 	// Reads bounds how many reads of one account run at once. If nil, nothing does.
 	Reads *turnstile.Gate
 	// Refusals remembers calls that were refused. If nil, they are not remembered.

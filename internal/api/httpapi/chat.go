@@ -34,6 +34,11 @@ type completion struct {
 	dialect       relay.Dialect       // nil: that of chat completions
 }
 
+// tellCost reports whether the caller asks for the cost in the reply.
+func (c *completion) tellCost() bool {
+	return c.Request != nil && c.TellCost || c.inputs != nil && c.inputs.TellCost
+}
+
 // complete answers a request for a completion or for embeddings.
 func (a *API) complete(x *exchange, r *http.Request, c completion) error {
 	defer func() {
@@ -65,10 +70,12 @@ func (a *API) complete(x *exchange, r *http.Request, c completion) error {
 			k.next, k.ctx, w = s, ctx, k
 		}
 	}
+	wanted := a.receiptOf(x, r, c.body)
 	err := a.current(x, func() error {
 		call := x.call(c.door)
 		call.Request, call.Inputs, call.Dialect = c.Request, c.inputs, c.dialect
-		call.Session = sessionOf(r.Header)
+		call.Session, call.TellCost = sessionOf(r.Header), c.tellCost() || x.caller.Account.ShowCost
+		call.Receipt = wanted
 		if c.inputs != nil {
 			return a.line.Embed(ctx, w, x.models(), call)
 		}

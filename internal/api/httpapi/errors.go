@@ -189,7 +189,7 @@ func (a *API) Refuse(m httpserver.Malformed) []byte {
 	h := http.Header{
 		"Content-Type": jsonType, "Content-Length": {strconv.Itoa(len(body))}, "Connection": {"close"},
 		"Date":         {e.Start.UTC().Format(http.TimeFormat)},
-		"X-Request-Id": {e.RequestID}, "X-Sluice-Version": {buildinfo.Version}, "X-Content-Type-Options": nosniff,
+		"X-Request-Id": {e.RequestID}, "X-Sluice-Version": {buildinfo.Version()}, "X-Content-Type-Options": nosniff,
 	}
 	f.SetRetry(h)
 	var b bytes.Buffer

@@ -50,7 +50,7 @@ func (x *exchange) WriteHeader(status int) {
 }
 
 // begin records the status of a reply whose headers are about to go out, and adds what the gateway itself
-// took until now (docs/routing.md#headers). All that is done before the first byte is in it, settling
+// took until now (docs/providers/routing.md#headers). All that is done before the first byte is in it, settling
 // included.
 func (x *exchange) begin(status int) {
 	x.event.Status = status

@@ -236,8 +236,8 @@ func checkFixed(t *testing.T, name string, r reply) {
 	if got := r.header.Get("X-Request-Id"); !requestID.MatchString(got) {
 		t.Errorf("%s: x-request-id = %q, want 32 hex digits", name, got)
 	}
-	if got := r.header.Get("X-Sluice-Version"); got != buildinfo.Version {
-		t.Errorf("%s: x-sluice-version = %q, want %s", name, got, buildinfo.Version)
+	if got := r.header.Get("X-Sluice-Version"); got != buildinfo.Version() {
+		t.Errorf("%s: x-sluice-version = %q, want %s", name, got, buildinfo.Version())
 	}
 	if got := r.header.Get("X-Content-Type-Options"); got != "nosniff" {
 		t.Errorf("%s: x-content-type-options = %q, want nosniff", name, got)

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"sluice/internal/api/httpserver"
+	"sluice/internal/ledger/receipt"
 	"sluice/internal/line/idempotency"
+	"sluice/internal/line/inference"
 	"sluice/internal/line/relay"
 )
 
@@ -49,6 +51,9 @@ func (a *API) keep(x *exchange, r *http.Request, key []string, body []byte, mode
 func (x *exchange) replay(reply *idempotency.Reply) error {
 	h := x.Header()
 	h["Idempotent-Replayed"] = []string{"true"}
+	for _, f := range reply.Header {
+		h[f.Name] = []string{f.Value}
+	}
 	if reply.Stream {
 		x.streamHeader()
 	} else {
@@ -88,10 +93,23 @@ func (k *recorder) Write(p []byte) (int, error) {
 	if k.event.Status == 0 || k.event.Status == http.StatusOK {
 		k.turn.Record(p, k.Header().Get("Content-Type") == eventStream[0])
 		if k.last {
-			k.turn.Keep(k.ctx)
+			k.turn.Keep(k.ctx, kept(k.Header())...)
 		}
 	}
 	return k.next.Write(p)
+}
+
+// keptHeader are the headers that a repeat gets as well, because they say something about the call that was made.
+var keptHeader = []string{inference.CostHeader, receipt.Header}
+
+// kept returns those of them that a reply has.
+func kept(h http.Header) (fields []idempotency.Field) {
+	for _, name := range keptHeader {
+		if v := h[name]; len(v) == 1 {
+			fields = append(fields, idempotency.Field{Name: name, Value: v[0]})
+		}
+	}
+	return fields
 }
 
 // Flush implements http.Flusher.

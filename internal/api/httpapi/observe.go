@@ -18,7 +18,7 @@ import (
 
 var (
 	// Header values that are the same in every reply, allocated once.
-	versionHeader = []string{buildinfo.Version}
+	versionHeader = []string{buildinfo.Version()}
 	nosniff       = []string{"nosniff"}
 	closing       = []string{"close"}
 )

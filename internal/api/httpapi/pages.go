@@ -12,7 +12,7 @@ import (
 // healthz reports that the process is running. It checks nothing else; see readyz.
 func (a *API) healthz(x *exchange, _ *http.Request) error {
 	x.event.Probe = true
-	return x.json([]byte(`{"status":"ok","version":"` + buildinfo.Version + `"}`))
+	return x.json([]byte(`{"status":"ok","version":"` + buildinfo.Version() + `"}`))
 }
 
 // hello serves GET and HEAD /api/hello, by which Claude Code finds out at its start whether there is anybody.

@@ -64,7 +64,7 @@ func TestPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil, nil)
 	for _, tt := range []struct{ target, contentType, body string }{
-		{"/healthz", "application/json", `{"status":"ok","version":"` + buildinfo.Version + `"}`},
+		{"/healthz", "application/json", `{"status":"ok","version":"` + buildinfo.Version() + `"}`},
 		{"/openapi.json", "application/json", string(api.OpenAPI())},
 		{"/docs", "text/html; charset=utf-8", string(api.Reference())},
 	} {

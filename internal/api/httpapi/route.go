@@ -1,9 +1,11 @@
 package httpapi
 
 import (
+	"encoding/json"
 	"math"
 	"net/http"
 
+	"sluice/internal/ledger/price"
 	"sluice/internal/line/inference"
 	"sluice/internal/upstream/routing"
 )
@@ -18,9 +20,27 @@ type routeReply struct {
 	Sticky bool   `json:"sticky"`
 	// Difficulty is the chance that a weak model fails where a strong one does not, and whether anything is known
 	// about such a prompt.
-	Difficulty      float64          `json:"difficulty"`
-	DifficultyKnown bool             `json:"difficulty_known"`
-	Candidates      []candidateReply `json:"candidates"`
+	Difficulty      float64 `json:"difficulty"`
+	DifficultyKnown bool    `json:"difficulty_known"`
+	costRange
+	Candidates []candidateReply `json:"candidates"`
+}
+
+// costRange are what a call costs at a model at least and at most, in dollars; null if that is not known.
+type costRange struct {
+	Least json.RawMessage `json:"cost_min_usd"`
+	Most  json.RawMessage `json:"cost_max_usd"`
+}
+
+// costsOf converts them.
+func costsOf(least, most *price.Nano) costRange {
+	dollars := func(n *price.Nano) json.RawMessage {
+		if n == nil {
+			return json.RawMessage("null")
+		}
+		return n.AppendJSON(nil)
+	}
+	return costRange{dollars(least), dollars(most)}
 }
 
 // candidateReply is a model that the router considered.
@@ -31,7 +51,8 @@ type candidateReply struct {
 	// What the router expects of the model: how well it answers, from 0 to 1, and what that costs.
 	Quality float64 `json:"expected_quality"`
 	CostUSD float64 `json:"cost_usd"`
-	Passed  string  `json:"passed_over,omitempty"` // why another model was chosen
+	costRange
+	Passed string `json:"passed_over,omitempty"` // why another model was chosen
 	// Feedback is what feedback has added to the quality of the model for this kind of task.
 	Feedback float64 `json:"feedback,omitempty"`
 }
@@ -44,20 +65,24 @@ func (a *API) explainRoute(x *exchange, r *http.Request) error {
 		return err
 	}
 	defer release()
+	call := &inference.Call{ID: x.event.CallID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req}
 	var choice routing.Choice
 	err = a.current(x, func() (err error) {
-		choice, err = a.line.Explain(r.Context(), x.Header(), x.models(), &inference.Call{ID: x.event.CallID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req})
+		choice, err = a.line.Explain(r.Context(), x.Header(), x.models(), call)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	out := routeReply{Object: "route", Asked: req.Model, Model: choice.Model.ID, Reason: choice.Reason, Sticky: choice.Sticky, Difficulty: rounded(choice.Difficulty.Chance, 6), DifficultyKnown: choice.Difficulty.Known, Candidates: []candidateReply{}}
+	out.costRange = costsOf(a.line.Costs(call, choice.Model))
 	if len(choice.Ranking) > 0 {
 		out.Task = choice.Task.String()
 	}
 	for i := range choice.Ranking {
-		out.Candidates = append(out.Candidates, candidateOf(&choice.Ranking[i]))
+		c := candidateOf(&choice.Ranking[i])
+		c.costRange = costsOf(a.line.Costs(call, choice.Ranking[i].Model))
+		out.Candidates = append(out.Candidates, c)
 	}
 	return x.encode(out)
 }

@@ -101,7 +101,11 @@ func (a *API) routes() []route {
 		{"POST", "/v1/feedback", a.rateAnswer},
 		{"GET", "/v1/account", a.showAccount},
 		{"GET", "/v1/usage", a.showUsage},
+		{"GET", "/v1/usage/explain", a.explainUsage},
 		{"GET", "/v1/requests", a.listRequests},
+		{"GET", "/v1/receipts", a.attested(a.listReceipts)},
+		{"GET", "/v1/receipts/root", a.attested(a.showRoot)},
+		{"GET", "/v1/receipts/{id}", a.attested(a.showReceipt)},
 		{"GET", "/v1/models", a.listModels},
 		{"GET", "/v1/models/verbose", a.listModelsVerbose},
 		{"GET", "/v1/models/{id...}", a.showModel},
@@ -121,6 +125,7 @@ func (a *API) routes() []route {
 		{"DELETE", mcpPath, a.serveMCP},
 
 		{"GET", video.LinkPath + "{file}", a.followLink},
+		{"GET", receiptKeysPath, a.attested(a.listReceiptKeys)},
 		{"GET", "/healthz", a.healthz},
 		{"GET", "/api/hello", a.hello},
 		{"GET", "/readyz", a.readyz},
@@ -228,7 +233,7 @@ func (a *API) showPage(page http.Handler) http.Handler {
 }
 
 // WithMetrics returns a handler that serves the metrics, and whether this server lives and can serve: the address of
-// the API does not answer that while it refuses connections (docs/operations.md#a-server-that-cannot-serve). Other
+// the API does not answer that while it refuses connections (docs/care/readiness.md#a-node-that-cannot-serve). Other
 // paths get the error object of the API.
 func (a *API) WithMetrics(metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()

@@ -188,7 +188,7 @@ func (a *API) listRequests(x *exchange, r *http.Request) error {
 
 // tallyOf converts a tally.
 func tallyOf(t *usage.Tally) tallyReply {
-	return tallyReply{t.Calls, t.Prompt, t.Cached, t.Completion, t.Reasoning, thousandths(t.UnitMilli), json.Number(strconv.FormatFloat(float64(t.CostMicro)/1e6, 'f', -1, 64)), t.Unpriced}
+	return tallyReply{t.Calls, t.Prompt, t.Cached, t.Completion, t.Reasoning, thousandths(t.UnitMilli), json.Number(t.Charge().AppendJSON(nil)), t.Unpriced}
 }
 
 // unixOrNull returns a time in Unix seconds, or nil if it is zero.

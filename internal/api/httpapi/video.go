@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"io"
 	"net/http"
 	"strings"
@@ -114,6 +115,9 @@ func (a *API) orderVideo(x *exchange, r *http.Request, read bodyReader, parse fu
 	}
 	x.event.Model = asked.Model
 	order := video.Order{Request: asked.Request}
+	if wanted := a.receiptOf(x, r, body); wanted != nil {
+		order.RequestSHA256 = hex.EncodeToString(wanted.Request[:])
+	}
 	if values := r.Header[idempotency.Header]; values != nil {
 		key, err := idempotency.ReadKey(values)
 		if err != nil {

@@ -17,7 +17,7 @@ const (
 )
 
 // Intake keeps callers away from a server that refuses their calls, while there are other servers to take them
-// (docs/operations.md#a-server-that-cannot-serve). A server on its own stays open: a 503 with the reason is better than
+// (docs/care/readiness.md#a-node-that-cannot-serve). A server on its own stays open: a 503 with the reason is better than
 // a refused connection if there is nobody else.
 type Intake struct {
 	unable func() (health.Result, bool) // why calls are refused now, if they are

@@ -78,7 +78,7 @@ func (r *Room) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	status := http.StatusServiceUnavailable
 	out := map[string]any{"status": "unavailable", "checks": []health.Result{result}}
 	if req.URL.Path == "/healthz" {
-		status, out = http.StatusOK, map[string]any{"status": "starting", "version": buildinfo.Version, "message": result.Message}
+		status, out = http.StatusOK, map[string]any{"status": "starting", "version": buildinfo.Version(), "message": result.Message}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

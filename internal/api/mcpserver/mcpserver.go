@@ -184,7 +184,7 @@ func (v *visit) plain(body []byte) *http.Request {
 
 // tools builds the SDK's server with all tools. Every tool finds its visit in the context.
 func (s *Server) tools() *mcp.Server {
-	m := mcp.NewServer(&mcp.Implementation{Name: "sluice", Title: s.title, Version: buildinfo.Version}, &mcp.ServerOptions{
+	m := mcp.NewServer(&mcp.Implementation{Name: "sluice", Title: s.title, Version: buildinfo.Version()}, &mcp.ServerOptions{
 		Instructions: instructions,
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 	})

@@ -31,8 +31,8 @@ var errorTypes = map[fault.Kind]string{
 // typeOf returns the dialect's name for a fault: that of a vendor of the dialect, or that of its kind.
 func typeOf(f *fault.Fault) string { return cmp.Or(f.Type, ErrorType(f.Kind)) }
 
-// long returns what the dialect says of a prompt that is too long. Its clients look for these words.
-func long(l *fault.Long) string {
+// LongMessage returns what the dialect says of a prompt that is too long. Its clients look for these words.
+func LongMessage(l *fault.Long) string {
 	if l.Reply > 0 {
 		return fmt.Sprintf("input length and `max_tokens` exceed context limit: %d + %d > %d, decrease input length or `max_tokens` and try again. %s", l.Tokens, l.Reply, l.Most, l.Advice)
 	}

@@ -4,12 +4,62 @@ import (
 	"bytes"
 
 	"sluice/internal/kit/jsonscan"
+	"sluice/internal/line/relay"
+	"sluice/internal/prompt/chat"
 )
 
 // relayed is the state of a reply whose upstream speaks the dialect. Its events go out as they are, but for the id and
 // the model of the message, which are ours. The event that makes a reply complete waits for the end.
 type relayed struct {
 	last []byte // what End or Body writes: the message_delta, or the whole message
+	at   int    // where the JSON of the last event stands in it
+}
+
+// end appends what makes the reply complete. Its usage tells what the call costs if the caller wants that, and never what it
+// costs the operator, which some upstreams tell.
+func (r *relayed) end(b []byte, o *relay.Outcome) []byte {
+	raw := r.last[r.at:]
+	usage, costs := scanCosts(raw)
+	b = append(b, r.last[:r.at]...)
+	switch {
+	case !o.TellCost && !costs, len(raw) == 0:
+		return append(b, raw...)
+	case usage.to == 0: // the upstream gives no figures
+		end := bytes.LastIndexByte(raw, '}')
+		b = append(append(b, raw[:end]...), `,"usage":`...)
+		return append(o.AppendCost(appendUsage(b, o.Usage, "")), raw[end:]...)
+	}
+	b = append(b, raw[:usage.from]...)
+	if costs {
+		b = append(b, chat.Edited(raw[usage.from:usage.to], func(key string, v chat.Value) []byte {
+			if chat.IsCost(key) {
+				return nil
+			}
+			return v.Raw()
+		})...)
+	} else {
+		b = append(b, raw[usage.from:usage.to]...)
+	}
+	return append(o.AppendCost(b), raw[usage.to:]...)
+}
+
+// scanCosts returns where the usage stands in an event; zero if it has none. It reports whether the usage says what the call
+// costs at the upstream.
+func scanCosts(raw []byte) (usage place, costs bool) {
+	c := jsonscan.Cursor{Body: raw}
+	c.Members(func(key []byte) bool {
+		if string(key) != "usage" || c.Next() != '{' {
+			return c.Skip(maxDepth)
+		}
+		from := c.Pos
+		ok := c.Members(func(key []byte) bool {
+			costs = costs || chat.IsCost(string(key))
+			return c.Skip(maxDepth)
+		})
+		usage = place{from, c.Pos}
+		return ok
+	})
+	return usage, costs
 }
 
 // relay hands on what the upstream said. raw has an event on each line; see provider.Event.
@@ -23,7 +73,7 @@ func (w *Writer) relay(b, raw []byte) []byte {
 		case !ok: // it cannot be read, and no client would either
 		case !w.stream:
 			if kind == "message" {
-				w.native.last = w.rename(w.native.last[:0], line, at)
+				w.native.last, w.native.at = w.rename(w.native.last[:0], line, at), 0
 			}
 		case kind == "message_start":
 			if !w.begun { // a second one would begin another message
@@ -33,6 +83,7 @@ func (w *Writer) relay(b, raw []byte) []byte {
 			}
 		case kind == "message_delta":
 			w.native.last = appendEvent(w.native.last, kind, line)
+			w.native.at = len(w.native.last) - len(line) - len("\n\n")
 		case kind == "message_stop", kind == "error", kind == "ping": // End and Fault write the first two, KeepAlive the last
 		default:
 			b = appendEvent(b, kind, line)

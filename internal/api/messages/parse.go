@@ -70,6 +70,7 @@ func parse(body []byte, counting bool) (*Request, error) {
 		f.Details = p.needs.Details()
 		return nil, f
 	}
+	req.TellCost = p.tellCost
 	p.req.Chat = req
 	return p.req, nil
 }
@@ -95,6 +96,8 @@ type parser struct {
 	held    chat.Thread  // what the vendor is to do about a conversation that it holds
 	caches  int          // blocks with cache_control so far
 
+	tellCost bool // see chat.Request
+
 	current  int            // from this message on, thinking belongs to the exchange under way
 	calls    chat.CallIndex // the tool_use blocks of the last message, if it is the assistant's
 	answered []bool         // which of them have a result
@@ -113,7 +116,7 @@ type parser struct {
 // fields are the members of a request that are read. The others are for an upstream of the same dialect.
 var fields = []string{
 	"model", "max_tokens", "messages", "system", "stream", "temperature", "top_p", "top_k", "stop_sequences",
-	"tools", "tool_choice", "thinking", "metadata", "output_config", "output_format", "mcp_servers", "thread",
+	"tools", "tool_choice", "thinking", "metadata", "output_config", "output_format", "mcp_servers", "thread", "usage",
 }
 
 // request reads the whole request. The order of the fields in the body does not matter.
@@ -149,6 +152,7 @@ func (p *parser) request(body chat.Value) {
 	}
 	p.req.byEffort = effortOf(config) != "" && !thinking.Member("type").Is("disabled")
 	p.at("metadata", func() { p.metadata(body.Member("metadata")) })
+	p.at("usage", func() { p.usage(body.Member("usage")) })
 	p.config(config, body.Member("output_format"))
 	if p.caches > 0 {
 		p.req.Leave("cache_control")
@@ -370,6 +374,20 @@ func (p *parser) stream(v chat.Value) {
 	default:
 		p.out.Set("stream", v)
 	}
+}
+
+// usage reads usage, which is ours: it says what the usage of the reply tells.
+func (p *parser) usage(v chat.Value) {
+	if !p.optional(v, '{', noObject) {
+		return
+	}
+	p.at("include", func() {
+		if include := v.Member("include"); include.IsBool() {
+			p.tellCost = include.Kind() == 't'
+		} else if !include.Null() {
+			p.bad(noBool)
+		}
+	})
 }
 
 // stops reads stop_sequences.

@@ -53,7 +53,7 @@ func (r *Request) Explain(err error) error {
 	case !ok, f.Quoted:
 		return err
 	case f.Long != nil:
-		f.Message, f.Param = long(f.Long), "messages"
+		f.Message, f.Param = LongMessage(f.Long), "messages"
 		return err
 	case f.Param == "":
 		return err

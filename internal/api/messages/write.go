@@ -310,12 +310,12 @@ func (d *depth) complete() bool { return d.begun && d.open <= 0 && !d.quoted }
 // End implements relay.Dialect.
 func (w *Writer) End(b []byte, o *relay.Outcome) []byte {
 	if w.native != nil {
-		b = append(b, w.native.last...)
+		b = w.native.end(b, o)
 	} else {
 		b = w.leave(w.begin(b))
 		b = append(b, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{"...)
 		b = append(w.appendStop(b), `},"usage":`...)
-		b = append(appendUsage(b, o.Usage, ""), "}\n\n"...)
+		b = append(o.AppendCost(appendUsage(b, o.Usage, "")), "}\n\n"...)
 	}
 	return append(b, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...)
 }
@@ -323,13 +323,13 @@ func (w *Writer) End(b []byte, o *relay.Outcome) []byte {
 // Body implements relay.Dialect.
 func (w *Writer) Body(b []byte, o *relay.Outcome) []byte {
 	if w.native != nil {
-		return append(b, w.native.last...)
+		return w.native.end(b, o)
 	}
 	w.leave(nil)
 	b = append(w.appendHead(b), `"content":[`...)
 	b = append(b, w.content...)
 	b = append(w.appendStop(append(b, `],`...)), `,"usage":`...)
-	return append(appendUsage(b, o.Usage, o.Tier), '}')
+	return append(o.AppendCost(appendUsage(b, o.Usage, o.Tier)), '}')
 }
 
 // appendStop appends why the reply ended.
@@ -367,7 +367,7 @@ func appendUsage(b []byte, u chat.Usage, tier string) []byte {
 		{`{"input_tokens":`, u.Prompt - u.CacheWritten()},
 		{`,"cache_creation_input_tokens":`, u.CacheWritten()},
 		{`,"cache_read_input_tokens":`, u.Cached},
-		{`,"cache_creation":{"ephemeral_5m_input_tokens":`, u.CacheWrite5m},
+		{`,"cache_creation":{"ephemeral_5m_input_tokens":`, u.CacheWrite5m + u.CacheWrite}, // there is no place for those that are kept for another time
 		{`,"ephemeral_1h_input_tokens":`, u.CacheWrite1h},
 		{`},"output_tokens":`, u.CompletionTotal()},
 		{`,"output_tokens_details":{"thinking_tokens":`, u.Reasoning},

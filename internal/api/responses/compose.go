@@ -65,7 +65,11 @@ func (r *Request) Compose(past *Past) (*chat.Request, error) {
 	}
 	r.fill(b, c.settings())
 	req, err := b.Request()
-	return req, r.Rename(err)
+	if err != nil {
+		return nil, r.Rename(err)
+	}
+	req.TellCost = r.tellCost
+	return req, nil
 }
 
 // gather returns the items of the conversation, and decides about its tools once all of them are known.

@@ -284,7 +284,7 @@ func (w *Writer) renameResponse(b []byte, response chat.Value, u *chat.Usage) []
 			continue
 		case "usage":
 			if v.Kind() == '{' {
-				b, u = appendTheirUsage(chat.AppendName(b, key), v), nil
+				b, u = w.cost(appendTheirUsage(chat.AppendName(b, key), v)), nil
 				continue
 			} else if u != nil {
 				continue
@@ -298,7 +298,7 @@ func (w *Writer) renameResponse(b []byte, response chat.Value, u *chat.Usage) []
 		b = w.renameOutput(b, v)
 	}
 	if u != nil {
-		b = appendUsage(chat.AppendName(b, "usage"), u)
+		b = w.cost(appendUsage(chat.AppendName(b, "usage"), u))
 	}
 	return append(b, '}')
 }
@@ -328,11 +328,12 @@ var details = []struct {
 	{"output_tokens_details", []string{"reasoning_tokens"}},
 }
 
-// appendTheirUsage appends the usage of an upstream, with a zero for each count that it does not have.
+// appendTheirUsage appends the usage of an upstream, with a zero for each count that it does not have, and without what the call
+// costs the operator, which some upstreams tell.
 func appendTheirUsage(b []byte, usage chat.Value) []byte {
 	b = append(b, '{')
 	for walk := usage.Walk(); walk.Next(); {
-		if key := string(walk.Key); key != details[0].name && key != details[1].name {
+		if key := string(walk.Key); key != details[0].name && key != details[1].name && !chat.IsCost(key) {
 			b = append(chat.AppendName(b, key), walk.Value.Raw()...)
 		}
 	}

@@ -40,6 +40,8 @@ type Request struct {
 	// Truncate says that the oldest items may be left out if the input is too long for the model.
 	Truncate bool
 
+	tellCost bool // see chat.Request
+
 	items     []item
 	body      []byte       // the whole body
 	root      chat.Value   // of it
@@ -222,6 +224,10 @@ func (p *parser) field(key []byte, v chat.Value) {
 	case "service_tier":
 		const tiers = `"auto", "default", "flex", "scale", "priority", "fast" or "ultrafast"`
 		s.tier = p.oneOf(v, tiers, "auto", "default", "flex", "scale", "priority", "fast", "ultrafast")
+	case "usage":
+		if include := v.Given("include"); p.object(v, `an object such as {"include": true}`) && include.Exists() {
+			r.tellCost = p.boolean(include)
+		}
 	case "user":
 		s.user = p.sized(v, 0, maxLabel)
 	case "prompt_cache_options":

@@ -43,6 +43,8 @@ type Writer struct {
 	native *relayed // the upstream speaks the dialect; nil: it does not
 	begun  bool     // the first events of a stream are written
 
+	outcome *relay.Outcome // of a complete reply, at its end; nil before
+
 	// Room for a reply that is one text: a message with one part.
 	first output
 	room  [1]*output
@@ -219,7 +221,7 @@ func (w *Writer) Stores() bool { return w.req.Store && w.opts.Keep != nil }
 
 // Body implements relay.Dialect. It appends the Response object of a complete reply, and stores it.
 func (w *Writer) Body(b []byte, o *relay.Outcome) []byte {
-	w.head.Tier = o.Tier
+	w.head.Tier, w.outcome = o.Tier, o
 	var last chat.Value // in the upstream's own words
 	if w.native != nil && w.native.last != nil {
 		last = chat.ValueOf(oneLine(w.native.last))
@@ -602,7 +604,7 @@ func (w *Writer) appendResponse(b []byte, status string, f *fault.Fault, u *chat
 	}
 	b = append(b, `],"usage":`...)
 	if u != nil {
-		b = appendUsage(b, u)
+		b = w.cost(appendUsage(b, u))
 	} else {
 		b = append(b, "null"...)
 	}
@@ -623,6 +625,14 @@ func code(f *fault.Fault) string {
 		return "invalid_prompt"
 	}
 	return "server_error"
+}
+
+// cost adds what the call costs to the usage that b ends with, if the caller wants that and the reply has ended.
+func (w *Writer) cost(b []byte) []byte {
+	if w.outcome == nil {
+		return b
+	}
+	return w.outcome.AppendCost(b)
 }
 
 // appendUsage appends a usage object.

@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode"
 
+	"sluice/internal/kit/typo"
 	"sluice/internal/prompt/alias"
 	"sluice/internal/prompt/allowance"
 	"sluice/internal/prompt/chat"
@@ -51,6 +52,7 @@ var builtIn = map[string]struct {
 func (r *record) check(c *Config) {
 	r.checkService(c)
 	r.checkModels(c, r.checkProviders(c))
+	r.checkPrices(c)
 	r.checkVideo(&c.Video)
 	r.checkStorage(c)
 	r.checkBilling(c)
@@ -335,9 +337,9 @@ func (r *record) checkAliases(c *Config, ids map[string]string) {
 		case c.Aliases[id] != "":
 			r.fail(path, "%s is an alias itself; write the id of the model", r.shown(path, id))
 		case discovers && id != "":
-			r.warn(path, "no configured model has the id %s, so the alias works only if a provider lists that model%s", r.shown(path, id), didYouMean(id, slices.Collect(maps.Keys(ids))))
+			r.warn(path, "no configured model has the id %s, so the alias works only if a provider lists that model%s", r.shown(path, id), typo.DidYouMean(id, slices.Collect(maps.Keys(ids))))
 		default:
-			r.fail(path, "no model has the id %s%s", r.shown(path, id), didYouMean(id, slices.Collect(maps.Keys(ids))))
+			r.fail(path, "no model has the id %s%s", r.shown(path, id), typo.DidYouMean(id, slices.Collect(maps.Keys(ids))))
 		}
 	}
 }
@@ -417,7 +419,7 @@ func (r *record) checkFallbacks(c *Config, ids map[string]string) {
 			case id == c.RouterID():
 				r.fail(path, "%s is the router, which cannot be a fallback; use the ids of models", r.shown(path, id))
 			case !known && !strings.HasPrefix(id, sandboxName+"/"):
-				r.fail(path, "no model has the id %s%s", r.shown(path, id), didYouMean(id, slices.Collect(maps.Keys(ids))))
+				r.fail(path, "no model has the id %s%s", r.shown(path, id), typo.DidYouMean(id, slices.Collect(maps.Keys(ids))))
 			}
 		}
 	}

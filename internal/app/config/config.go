@@ -154,6 +154,15 @@ type Config struct {
 	// The models offered to callers.
 	Models []Model `yaml:"models"`
 
+	// What models cost at their vendors, in dollars per million tokens with at most nine decimals,
+	// by date and with all conditions. An entry replaces what the list of the program, an imported
+	// list and `models[].pricing` say about the model. What it leaves out is not known: a call that
+	// needs it has no cost. Only the caches of Claude follow from `input`.
+	Prices []Price `yaml:"prices"`
+
+	// What costs are multiplied with before customers see them. Staff sees both.
+	Markup Markup `yaml:"markup"`
+
 	// Names that callers may use in place of the id of a model, such as `{"claude-sonnet-*":
 	// lab/large}`: clients that know one vendor ask for its names. A name is exact or ends with
 	// `*`. The exact name wins, then the longest pattern; the id of a model always means that
@@ -386,7 +395,7 @@ type Provider struct {
 
 	// What callers may choose although you pay for it: `all`, or a list of names such as
 	// `[web_search, service_tier]`. They are tools that the vendor runs, fields that choose the
-	// model or the price, and ids of objects that are stored at the vendor. docs/providers.md
+	// model or the price, and ids of objects that are stored at the vendor. docs/providers/fields.md
 	// lists them. Anything that is not listed never reaches the provider.
 	Allow Allowed `yaml:"allow"`
 

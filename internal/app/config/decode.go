@@ -13,11 +13,13 @@ import (
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"sluice/internal/kit/typo"
 )
 
-// maxNesting limits how deep lists and mappings may be nested. The settings need 4; the
+// MaxNesting limits how deep lists and mappings may be nested. The settings need 4; the
 // parser's time and memory grow with the square of the depth.
-const maxNesting = 32
+const MaxNesting = 32
 
 // decoder reads the syntax tree of the file into the configuration types. It is strict:
 // anything that the types do not have is an error. Values are named by paths such as
@@ -57,8 +59,8 @@ func (d *decoder) parse(raw []byte) (ast.Node, place, string) {
 		}
 	}
 	tokens := lexer.Tokenize(text)
-	if tk := tooDeep(tokens); tk != nil {
-		return nil, d.placeAt(tk), fmt.Sprintf("lists and mappings are nested more than %d deep", maxNesting)
+	if tk := TooDeep(tokens); tk != nil {
+		return nil, d.placeAt(tk), fmt.Sprintf("lists and mappings are nested more than %d deep", MaxNesting)
 	}
 	// mapping reports duplicate keys itself, with both lines.
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
@@ -97,9 +99,9 @@ func unprintable(line string) (int, string) {
 	return 0, ""
 }
 
-// tooDeep returns the token at which the nesting exceeds maxNesting, or nil. Nesting by
+// TooDeep returns the token at which the nesting exceeds MaxNesting, or nil. It is asked before the parser runs. Nesting by
 // indentation alone needs no limit of its own: the maximum file size bounds it.
-func tooDeep(tokens token.Tokens) *token.Token {
+func TooDeep(tokens token.Tokens) *token.Token {
 	brackets, dashes, line := 0, 0, 0
 	for _, tk := range tokens {
 		if tk.Position.Line != line {
@@ -113,7 +115,7 @@ func tooDeep(tokens token.Tokens) *token.Token {
 		case token.SequenceEntryType, token.MappingKeyType:
 			dashes++
 		}
-		if brackets+dashes > maxNesting {
+		if brackets+dashes > MaxNesting {
 			return tk
 		}
 	}
@@ -139,7 +141,7 @@ func (d *decoder) value(v reflect.Value, node ast.Node, path string) {
 		v = v.Elem()
 	}
 	switch {
-	case isSection(v.Type()), v.Type() == reflect.TypeFor[Names]():
+	case isSection(v.Type()), isNames(v.Type()):
 		d.mapping(v, node, path)
 	case v.Kind() == reflect.Slice && !isWord(v, node):
 		d.list(v, node, path)
@@ -157,7 +159,17 @@ func isWord(v reflect.Value, node ast.Node) bool {
 // isSection reports whether values of the type are mappings in the file. A network is a struct
 // as well, but is written as text.
 func isSection(t reflect.Type) bool {
-	return t.Kind() == reflect.Map && t != reflect.TypeFor[Names]() || t.Kind() == reflect.Struct && t != reflect.TypeFor[netip.Prefix]()
+	return t.Kind() == reflect.Map && !isNames(t) || t.Kind() == reflect.Struct && t != reflect.TypeFor[netip.Prefix]()
+}
+
+// isNames reports whether values of the type are mappings of any names to scalars.
+func isNames(t reflect.Type) bool {
+	return t.Kind() == reflect.Map && t.Elem().Kind() != reflect.Struct
+}
+
+// fieldsOf returns the settings of a section: the fields that have a key, also those of embedded structs.
+func fieldsOf(t reflect.Type) []reflect.StructField {
+	return slices.DeleteFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return f.Tag.Get("yaml") == "" })
 }
 
 // mapping reads a struct, the map of plans, or a map of names. It reports unknown, repeated and missing keys.
@@ -188,7 +200,7 @@ func (d *decoder) mapping(v reflect.Value, node ast.Node, path string) {
 		}
 		read := d.field
 		switch {
-		case v.Type() == reflect.TypeFor[Names]():
+		case isNames(v.Type()):
 			read = d.name
 		case v.Kind() == reflect.Map:
 			read = d.plan
@@ -198,7 +210,7 @@ func (d *decoder) mapping(v reflect.Value, node ast.Node, path string) {
 		}
 	}
 	if v.Kind() == reflect.Struct {
-		for field := range v.Fields() {
+		for _, field := range fieldsOf(v.Type()) {
 			key := field.Tag.Get("yaml")
 			required := field.Tag.Get("required")
 			if required == "chat" && v.FieldByName("Kind").String() == embeddingKind {
@@ -214,13 +226,10 @@ func (d *decoder) mapping(v reflect.Value, node ast.Node, path string) {
 // field reads one entry of a struct. It reports false if the struct has no such key.
 func (d *decoder) field(v reflect.Value, key string, entry *ast.MappingValueNode, path string) bool {
 	var known []string
-	for field, value := range v.Fields() {
+	for _, field := range fieldsOf(v.Type()) {
 		name := field.Tag.Get("yaml")
-		if name == "" {
-			continue
-		}
 		if name == key {
-			d.value(value, entry.Value, path)
+			d.value(v.FieldByIndex(field.Index), entry.Value, path)
 			return true
 		}
 		known = append(known, name)
@@ -233,7 +242,7 @@ func (d *decoder) field(v reflect.Value, key string, entry *ast.MappingValueNode
 		d.failAt(at, path, `not a "key: value" pair; put a colon and a space between the two`)
 		return false
 	}
-	d.failAt(at, strings.TrimSuffix(path, key)+shorten(key), "unknown field%s", didYouMean(key, known))
+	d.failAt(at, strings.TrimSuffix(path, key)+shorten(key), "unknown field%s", typo.DidYouMean(key, known))
 	return false
 }
 

@@ -39,6 +39,20 @@ const (
 
 // wrongFiles are mistakes and what is said about them, exactly.
 var wrongFiles = []struct{ name, text, want string }{
+	// Prices.
+	{"price without a model", "prices:\n- input: 3\n", `sluice.yaml:2:3: prices[0].model: is required, but missing`},
+	{"price that is no number", "prices:\n- model: m\n  input: cheap\n", `sluice.yaml:3:10: prices[0].input: expected an amount in dollars from 0 to 1000000 with at most nine decimals, found "cheap"`},
+	{"price with ten decimals", "prices:\n- {model: m, output: 0.0000000001}\n", `sluice.yaml:2:22: prices[0].output: expected an amount in dollars from 0 to 1000000 with at most nine decimals, found 0.0000000001`},
+	{"unknown bucket", "prices:\n- {model: m, cached: 1}\n", `sluice.yaml:2:14: prices[0].cached: unknown field`},
+	{"price of nothing", "prices:\n- {model: m}\n", `sluice.yaml:2:3: prices[0]: has no price; write at least one, such as input: 3`},
+	{"day", "prices:\n- {model: m, input: 1, from: soon}\n", `sluice.yaml:2:30: prices[0].from: "soon" is no day such as 2026-11-18, and no moment such as 2026-11-18T09:00:00Z`},
+	{"end before the beginning", "prices:\n- {model: m, input: 1, from: 2026-02-01, until: 2026-01-01}\n", `sluice.yaml:2:3: prices[0]: until must be after from`},
+	{"bands", "prices:\n- model: m\n  input: 1\n  above:\n  - {tokens: 200, input: 2}\n  - {tokens: 100, input: 3}\n", `sluice.yaml:6:14: prices[0].above[1].tokens: must be above 0 and above that of the band before`},
+	{"factor of a tier", "prices:\n- {model: m, input: 1, tiers: {flex: 0}}\n", `sluice.yaml:2:38: prices[0].tiers.flex: expected a factor above 0 and at most 100 with at most six decimals, found 0`},
+	{"hours", "prices:\n- model: m\n  input: 1\n  hours:\n  - {days: noon, from: \"09:00\", to: \"10:00\", times: 2}\n", `sluice.yaml:5:5: prices[0].hours[0]: hours are written as {days: mon-fri, from: "09:00", to: "12:00", zone: "+08:00", times: 2}`},
+	{"two prices at once", "prices:\n- {model: m, input: 1}\n- {model: m, input: 2}\n", `sluice.yaml:3:3: prices[1]: prices[0] already has prices of "m" that begin at the same time; remove one of them, or give them different days in from`},
+	{"markup of no plan", "markup: {plans: {gold: 2}}\n", `sluice.yaml:1:24: markup.plans.gold: "gold" is not a plan; expected one of none, free, basic, premium, scale`},
+	{"markup of no account", "markup: {accounts: {a@example.com: 2}}\n", `sluice.yaml:1:36: markup.accounts.a@example.com: "a@example.com" is not the id of an account; "sluice account list" shows them`},
 	// Syntax.
 	{"unclosed list", "cors_origins: [a, b\n", `sluice.yaml:1:15: the list that begins with "[" is not closed`},
 	{"unclosed mapping", "tls: {cert: a", `sluice.yaml:1:6: the mapping that begins with "{" is not closed`},

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+
+	"sluice/internal/kit/typo"
 )
 
 //go:embed example.yaml
@@ -49,11 +51,11 @@ func DocsOf(name string) (string, error) {
 				continue
 			}
 			if known = append(known, plain(setting)); plain(setting) == want {
-				return "| setting | value | default | variable | meaning |\n|---|---|---|---|---|\n" + line, nil
+				return oneSetting(line, exampleOf(want)), nil
 			}
 		}
 	}
-	return "", fmt.Errorf("no setting or section is called %q%s", name, didYouMean(want, known))
+	return "", fmt.Errorf("no setting or section is called %q%s", name, typo.DidYouMean(want, known))
 }
 
 // within returns the first part, whose section has the path, and those after it that are inside of it.
@@ -96,18 +98,18 @@ configuration has a mistake, or its file is gone or empty, the old one stays in 
 say so below; the log names them when they change. Replace files by renaming, not by writing in place, where you can.
 `
 
+// needsRestartWords ends the description of a setting that a running server does not load.
+const needsRestartWords = " A change needs a restart."
+
 // writeSection writes the table of a struct's fields, then a section for each mapping and list
 // of mappings in it. fixed reports whether the paths are fixed, so that variables can set
 // them; restart, whether a restart is needed for all of them.
 func writeSection(b *strings.Builder, t reflect.Type, path string, fixed, restart bool) {
 	b.WriteString("\n| setting | value | default | variable | meaning |\n|---|---|---|---|---|\n")
 	var sections []reflect.StructField
-	for field := range t.Fields() {
+	for _, field := range fieldsOf(t) {
 		key := field.Tag.Get("yaml")
-		switch {
-		case key == "":
-			continue
-		case sectionType(field.Type) != nil:
+		if sectionType(field.Type) != nil {
 			sections = append(sections, field)
 			continue
 		}
@@ -117,7 +119,7 @@ func writeSection(b *strings.Builder, t reflect.Type, path string, fixed, restar
 		}
 		doc := docOf(t, field)
 		if restart || needsRestart(field) {
-			doc += " A change needs a restart."
+			doc += needsRestartWords
 		}
 		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", join(path, key), wordsFor(field.Type), defaultWords(field), name, doc)
 	}
@@ -161,5 +163,8 @@ func defaultWords(field reflect.StructField) string {
 
 // docOf returns the comment of a field. go generate keeps them in fieldDocs.
 func docOf(t reflect.Type, field reflect.StructField) string {
+	if n := len(field.Index); n > 1 {
+		t = t.FieldByIndex(field.Index[:n-1]).Type // the embedded struct that it is in
+	}
 	return fieldDocs[t.Name()+"."+field.Name]
 }

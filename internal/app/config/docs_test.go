@@ -83,7 +83,7 @@ func TestExampleUncommented(t *testing.T) {
 	}
 
 	// Each line that is not required commented out again, everything else present.
-	required := regexp.MustCompile(`^ +(- )?(name|kind|base_url|region|access_key_id|secret_access_key|model|endpoint|bucket|access_key|secret_key|webhook_secret|secret|url|from|client_id|id|provider|plan|context_length|max_output|cert|key|- name):|:$|: #`)
+	required := regexp.MustCompile(`^ +(- )?(name|kind|base_url|region|access_key_id|secret_access_key|model|endpoint|bucket|access_key|secret_key|webhook_secret|secret|url|from|client_id|id|provider|plan|context_length|max_output|cert|key|- name|tokens|days|to|times):|:$|: #`)
 	lines := strings.Split(all, "\n")
 	left := 0
 	for i, line := range lines {
@@ -103,12 +103,8 @@ func TestExampleUncommented(t *testing.T) {
 // settingPaths are the paths of all settings that are not sections, as Docs writes them.
 func settingPaths(t reflect.Type, path string) []string {
 	var paths []string
-	for field := range t.Fields() {
-		key := field.Tag.Get("yaml")
-		if key == "" {
-			continue
-		}
-		inside := join(path, key)
+	for _, field := range fieldsOf(t) {
+		inside := join(path, field.Tag.Get("yaml"))
 		if section := sectionType(field.Type); section != nil {
 			switch field.Type.Kind() {
 			case reflect.Slice:
@@ -128,7 +124,7 @@ func TestDocs(t *testing.T) {
 	t.Parallel()
 	docs := Docs()
 	paths := settingPaths(reflect.TypeFor[Config](), "")
-	if len(paths) != len(fieldDocs)-23 { // alerts, their webhooks, tls, router, log, traces, providers, timeouts, models, targets, pricing, plans, usage, resume, mcp, smtp, support, site, oidc, video, its providers, blob and billing are sections
+	if len(paths) != len(fieldDocs)-27+11 { // prices have 11 rates, and so have their bands; alerts, their webhooks, tls, router, log, traces, providers, timeouts, models, targets, pricing, prices, their bands and hours, markup, plans, usage, resume, mcp, smtp, support, site, oidc, video, its providers, blob and billing are sections
 		t.Fatalf("there are %d settings, want all of them", len(paths))
 	}
 	for _, path := range paths {

@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"sluice/internal/kit/typo"
 )
 
 const (
@@ -25,6 +27,10 @@ type Source struct {
 	// Path is the file. If empty, it is the one that SLUICE_CONFIG names, or sluice.yaml if
 	// that exists, or none.
 	Path string
+	// Text, if not nil, is the text of the file, which is not read then. Path only names it in messages.
+	Text []byte
+	// ReadFile reads the files that ${file:/path} names; nil: from disk.
+	ReadFile func(path string) (string, error)
 	// Environ is the environment in the form of os.Environ.
 	Environ []string
 	// Flags holds the values from the command line by path, such as "listen" or "tls.cert".
@@ -87,7 +93,7 @@ func read(src Source) (*Config, *record, error) {
 		name, value, _ := strings.Cut(entry, "=")
 		env[name] = value
 	}
-	path, text, err := readFile(src.Path, env)
+	path, text, err := src.file(env)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -102,7 +108,10 @@ func read(src Source) (*Config, *record, error) {
 	setDefaults(root)
 	r := &record{env: env, places: map[string]place{}, failed: map[string]bool{}}
 	if path != "" {
-		d := &decoder{record: r, file: path, env: env, readFile: c.from.readSecret}
+		d := &decoder{record: r, file: path, env: env, readFile: src.ReadFile}
+		if d.readFile == nil {
+			d.readFile = c.from.readSecret
+		}
 		if !d.decode(text, root) {
 			// The text is not YAML, so nothing else can be checked.
 			return nil, nil, r.err()
@@ -115,6 +124,14 @@ func read(src Source) (*Config, *record, error) {
 	r.override(root, env, variable, r.strayVariable)
 	r.override(root, flags, flag, r.strayFlag)
 	return c, r, nil
+}
+
+// file returns the path and the text of the file.
+func (src *Source) file(env map[string]string) (string, []byte, error) {
+	if src.Text != nil {
+		return src.Path, src.Text, nil
+	}
+	return readFile(src.Path, env)
 }
 
 // readFile finds and reads the file. The returned path is empty if there is none.
@@ -268,10 +285,10 @@ func (r *record) strayVariable(name string, known []string) {
 		strings.HasPrefix(name, envPrefix+"SOAK"):
 		return
 	}
-	r.warnings = append(r.warnings, name+": no setting has this environment variable"+didYouMean(name, known))
+	r.warnings = append(r.warnings, name+": no setting has this environment variable"+typo.DidYouMean(name, known))
 }
 
 // strayFlag reports a flag that matches no setting.
 func (r *record) strayFlag(name string, known []string) {
-	r.errors = append(r.errors, &Error{File: name, Problem: "no setting has this flag" + didYouMean(name, known)})
+	r.errors = append(r.errors, &Error{File: name, Problem: "no setting has this flag" + typo.DidYouMean(name, known)})
 }

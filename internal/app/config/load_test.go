@@ -20,7 +20,7 @@ var sameConfig = cmp.Options{cmpopts.IgnoreUnexported(Config{}), cmp.Comparer(fu
 func defaults() *Config {
 	return &Config{
 		Listen: "127.0.0.1:8080", Data: "./data", Brand: "service", Database: "sqlite", MetricsListen: "127.0.0.1:9090", MaxConnections: 10_000,
-		CORSOrigins: []string{"*"}, Sandbox: true, Discover: true, Router: Router{Dial: 50}, DrainTimeout: 30 * time.Second, Log: Log{Format: "auto", Level: "info", MaxMiB: 100, MaxAge: 24 * time.Hour, Keep: 7}, Traces: Traces{Sample: 10, Follow: "trusted", Capture: "none"}, UpstreamClient: "lean", HTTP1Lane: "on", Unready: "auto",
+		CORSOrigins: []string{"*"}, Sandbox: true, Discover: true, Router: Router{Dial: 50}, Markup: Markup{All: 1_000_000}, DrainTimeout: 30 * time.Second, Log: Log{Format: "auto", Level: "info", MaxMiB: 100, MaxAge: 24 * time.Hour, Keep: 7}, Traces: Traces{Sample: 10, Follow: "trusted", Capture: "none"}, UpstreamClient: "lean", HTTP1Lane: "on", Unready: "auto",
 		Usage: Usage{KeepDays: 90}, Resume: Resume{Patience: 2 * time.Minute, StreamMiB: 4, AccountMiB: 32, TotalMiB: 256}, OIDC: OIDC{Name: "single sign-on"}, Blob: Blob{Kind: "files"}, Billing: Billing{APIURL: "https://api.stripe.com"},
 		Video:  Video{ModelID: "video-default", Plan: "free", Provider: "sandbox", Lease: 30 * time.Second, Keep: 24 * time.Hour, MaxFileMiB: 512, AccountMiB: 2048},
 		MCP:    MCP{MaxServers: 8, MaxTools: 128, MaxRounds: 16, CallTimeout: time.Minute, MaxResult: 1 << 20},
@@ -201,6 +201,7 @@ alerts: {email: [ops@example.com], webhooks: [{name: pager, url: "http://10.0.0.
 				Pricing: &Pricing{new(Money(250_000)), new(Money(2_000_000)), new(Money(25_000)), new(Money(0))},
 			},
 		},
+		Markup:  Markup{All: 1_000_000},
 		Aliases: Names{"claude-*": "large", "gpt-4.1": "sandbox/small"},
 		Plans: map[string]Plan{
 			"none":  {RequestsPerMinute: new(Limit(0))},
@@ -262,7 +263,7 @@ func TestVariables(t *testing.T) {
 	})
 	want := []string{
 		"SLUICE_LISTEN", "SLUICE_DATA", "SLUICE_BRAND", "SLUICE_DATABASE", "SLUICE_REDIS", "SLUICE_CLUSTER", "SLUICE_NODE_ADDRESS", "SLUICE_STORAGE", "SLUICE_SECRET", "SLUICE_PUBLIC_URL", "SLUICE_METRICS_LISTEN", "SLUICE_TRUSTED_PROXIES", "SLUICE_MAX_CONNECTIONS", "SLUICE_HTTP1_LANE",
-		"SLUICE_TLS_CERT", "SLUICE_TLS_KEY", "SLUICE_CORS_ORIGINS", "SLUICE_SANDBOX", "SLUICE_DISCOVER", "SLUICE_ROUTER_DIAL", "SLUICE_ROUTER_WEIGHTS", "SLUICE_ROUTER_FEEDBACK", "SLUICE_DRAIN_TIMEOUT", "SLUICE_SHUTDOWN_DELAY", "SLUICE_UNREADY", "SLUICE_SHUTDOWN_GRACE", "SLUICE_LOG_FORMAT", "SLUICE_LOG_LEVEL", "SLUICE_LOG_FILE", "SLUICE_LOG_MAX_MIB", "SLUICE_LOG_MAX_AGE", "SLUICE_LOG_KEEP", "SLUICE_TRACES_ENDPOINT", "SLUICE_TRACES_HEADERS", "SLUICE_TRACES_SAMPLE", "SLUICE_TRACES_FOLLOW", "SLUICE_TRACES_CAPTURE", "SLUICE_UPSTREAM_CLIENT", "SLUICE_ALIASES",
+		"SLUICE_TLS_CERT", "SLUICE_TLS_KEY", "SLUICE_CORS_ORIGINS", "SLUICE_SANDBOX", "SLUICE_DISCOVER", "SLUICE_ROUTER_DIAL", "SLUICE_ROUTER_WEIGHTS", "SLUICE_ROUTER_FEEDBACK", "SLUICE_DRAIN_TIMEOUT", "SLUICE_SHUTDOWN_DELAY", "SLUICE_UNREADY", "SLUICE_SHUTDOWN_GRACE", "SLUICE_LOG_FORMAT", "SLUICE_LOG_LEVEL", "SLUICE_LOG_FILE", "SLUICE_LOG_MAX_MIB", "SLUICE_LOG_MAX_AGE", "SLUICE_LOG_KEEP", "SLUICE_TRACES_ENDPOINT", "SLUICE_TRACES_HEADERS", "SLUICE_TRACES_SAMPLE", "SLUICE_TRACES_FOLLOW", "SLUICE_TRACES_CAPTURE", "SLUICE_UPSTREAM_CLIENT", "SLUICE_MARKUP_ALL", "SLUICE_MARKUP_PLANS", "SLUICE_MARKUP_ACCOUNTS", "SLUICE_ALIASES",
 	}
 	for _, plan := range []string{"NONE", "FREE", "BASIC", "PREMIUM", "SCALE"} {
 		for _, field := range []string{"REQUESTS_PER_MINUTE", "CONCURRENT", "TOKENS_PER_MINUTE", "PRICE_USD", "MONTHLY_UNITS", "UNFINISHED_VIDEOS"} {

@@ -82,8 +82,8 @@ type Model struct {
 	// the provider's list says, or what is known about the model.
 	ShutdownDate string `yaml:"shutdown_date"`
 
-	// The prices of its tokens for the catalog, in dollars per million tokens with at most 6
-	// decimals.
+	// The prices of its tokens, in dollars per million tokens with at most 6 decimals. `prices` has
+	// more conditions, and precedence.
 	Pricing *Pricing `yaml:"pricing"`
 }
 
@@ -123,7 +123,8 @@ type Pricing struct {
 	// Dollars per million output tokens.
 	Output *Money `yaml:"output"`
 
-	// Dollars per million input tokens that the provider had cached.
+	// Dollars per million input tokens that the provider had cached. The default is `input`, which
+	// is also the price of tokens that are written to a cache.
 	Cached *Money `yaml:"cached"`
 
 	// Dollars per million reasoning tokens.

@@ -157,39 +157,3 @@ func (r *record) err() error {
 	}
 	return errors.Join(joined...)
 }
-
-// didYouMean suggests the candidate that is closest to name, if it is close enough to be a
-// typo. Longer names may differ in more letters, up to three.
-func didYouMean(name string, candidates []string) string {
-	best, nearest := "", min(len(name)/3, 3)+1
-	for _, candidate := range candidates {
-		if d := distance(strings.ToLower(name), strings.ToLower(candidate)); d < nearest {
-			best, nearest = candidate, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %q?", best)
-}
-
-// distance returns the Levenshtein distance: how many letters must be added, removed or
-// changed to turn a into b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
-}

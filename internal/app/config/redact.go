@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 	"net/url"
 	"reflect"
@@ -34,10 +33,9 @@ func (c *Config) Redacted() string {
 
 // redact writes the settings of a section, which has the path and the indentation.
 func (c *Config) redact(b *strings.Builder, section reflect.Value, path, indent string) {
-	for field, value := range section.Fields() {
-		if key := field.Tag.Get("yaml"); key != "" {
-			c.redactValue(b, key, value, join(path, key), indent)
-		}
+	for _, field := range fieldsOf(section.Type()) {
+		key := field.Tag.Get("yaml")
+		c.redactValue(b, key, section.FieldByIndex(field.Index), join(path, key), indent)
 	}
 }
 
@@ -49,10 +47,10 @@ func (c *Config) redactValue(b *strings.Builder, key string, v reflect.Value, pa
 	head := indent + key + ":"
 	switch {
 	case v.Kind() == reflect.Pointer: // nil: not set
-	case v.Type() == reflect.TypeFor[Names]():
+	case isNames(v.Type()):
 		b.WriteString(head + "\n")
-		for _, name := range slices.Sorted(maps.Keys(v.Interface().(Names))) {
-			b.WriteString(indent + "  " + strconv.Quote(name) + ": " + c.redactScalar(v.MapIndex(reflect.ValueOf(name)), join(path, name)) + "\n")
+		for _, name := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }) {
+			b.WriteString(indent + "  " + strconv.Quote(name.String()) + ": " + c.redactScalar(v.MapIndex(name), join(path, name.String())) + "\n")
 		}
 	case v.Kind() == reflect.Map:
 		b.WriteString(head + "\n")
@@ -94,7 +92,7 @@ func (c *Config) redactScalar(v reflect.Value, path string) string {
 		return strconv.Quote(hidden)
 	case string:
 		return strconv.Quote(WithoutSecrets(v))
-	case time.Duration, Limit, Milli, Money:
+	case time.Duration, Limit, Milli, Money, Dollars, Factor:
 		return fmt.Sprint(v)
 	case netip.Prefix:
 		return strconv.Quote(v.String())

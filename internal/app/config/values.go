@@ -23,6 +23,18 @@ type Milli int64
 // Money is an amount in millionths of a dollar: 0.15 is 150000.
 type Money int64
 
+// Dollars is an amount in nano-dollars, or a price of a million tokens: 0.15 is 150000000.
+type Dollars int64
+
+// Factor is what prices are multiplied with, in millionths: 0.5 is 500000.
+type Factor int64
+
+// Factors maps names to factors. In a variable it is a list of name=factor.
+type Factors map[string]Factor
+
+// Amounts maps names to amounts.
+type Amounts map[string]Dollars
+
 // Names maps names to names. In a variable or flag it is a list of name=name.
 type Names map[string]string
 
@@ -41,6 +53,7 @@ const (
 	largestLimit = 1_000_000_000_000
 	largestMilli = 1_000_000
 	largestMoney = 1_000_000
+	largestTimes = 100
 )
 
 var errValue = errors.New("not a value of this type")
@@ -67,6 +80,41 @@ func (a *Allowed) UnmarshalText(text []byte) error {
 		return errValue
 	}
 	*a = Allowed{allowance.All}
+	return nil
+}
+
+func (d *Dollars) UnmarshalText(text []byte) error {
+	n, err := parseDecimal(string(text), 9, largestMoney)
+	*d = Dollars(n)
+	return err
+}
+
+func (d Dollars) String() string { return formatDecimal(int64(d), 9) }
+
+func (f *Factor) UnmarshalText(text []byte) error {
+	n, err := parseDecimal(string(text), 6, largestTimes)
+	*f = Factor(n)
+	if n == 0 {
+		return errValue
+	}
+	return err
+}
+
+func (f Factor) String() string { return formatDecimal(int64(f), 6) }
+
+func (f *Factors) UnmarshalText(text []byte) error {
+	var names Names
+	if err := names.UnmarshalText(text); err != nil {
+		return err
+	}
+	*f = Factors{}
+	for name, value := range names {
+		var factor Factor
+		if err := factor.UnmarshalText([]byte(value)); err != nil {
+			return err
+		}
+		(*f)[name] = factor
+	}
 	return nil
 }
 
@@ -233,6 +281,14 @@ func wordsFor(t reflect.Type) string {
 		return "a decimal number from 0 to 1000000 with at most 3 places"
 	case Money:
 		return "an amount in dollars such as 0.25"
+	case Dollars:
+		return "an amount in dollars from 0 to 1000000 with at most nine decimals"
+	case Factor:
+		return "a factor above 0 and at most 100 with at most six decimals"
+	case Factors:
+		return "a mapping of names to factors"
+	case Amounts:
+		return "a mapping of names to dollars"
 	case Allowed:
 		return "`all`, or a list of names"
 	case Names:

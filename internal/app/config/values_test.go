@@ -122,16 +122,3 @@ func TestSecretHidesItself(t *testing.T) {
 		}
 	}
 }
-
-func TestDidYouMean(t *testing.T) {
-	t.Parallel()
-	known := []string{"listen", "data", "base_url", "api_key", "plan"}
-	for name, want := range map[string]string{
-		"lisen": `; did you mean "listen"?`, "LISTEN": `; did you mean "listen"?`, "baseUrl": `; did you mean "base_url"?`, "apikey": `; did you mean "api_key"?`,
-		"plans": `; did you mean "plan"?`, "date": `; did you mean "data"?`, "colour": "", "x": "", "": "",
-	} {
-		if got := didYouMean(name, known); got != want {
-			t.Errorf("didYouMean(%q) = %q, want %q", name, got, want)
-		}
-	}
-}

@@ -1,6 +1,9 @@
 package config
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // vendors holds the kinds of providers and the base URLs of their APIs. An empty URL means
 // that every customer has their own.
@@ -46,6 +49,15 @@ func Address(kind string) string {
 		return vendors[i].address
 	}
 	return ""
+}
+
+// AtVendor reports whether the provider is the vendor itself, and not another server that speaks its API.
+func (p *Provider) AtVendor() bool {
+	if p.Kind == bedrock {
+		host := strings.TrimPrefix(p.BaseURL, "https://")
+		return strings.HasPrefix(host, "bedrock-") && (strings.HasSuffix(host, ".amazonaws.com") || strings.HasSuffix(host, ".api.aws"))
+	}
+	return p.BaseURL == "" || p.BaseURL == Address(p.Kind)
 }
 
 // isKind reports whether the kind exists.

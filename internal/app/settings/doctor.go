@@ -8,6 +8,7 @@ import (
 
 	"sluice/internal/app/config"
 	"sluice/internal/ledger/admission/redisledger"
+	"sluice/internal/ledger/price"
 	"sluice/internal/operate/doctor"
 	"sluice/internal/store/sqlstore"
 	"sluice/internal/upstream/provider"
@@ -17,7 +18,7 @@ import (
 func Examined(cfg *config.Config) *doctor.Site {
 	sqlite := cfg.Database == "sqlite"
 	site := &doctor.Site{
-		File: cfg.File(), Warnings: cfg.Warnings(), Data: cfg.Data, Secret: cfg.Secret.Reveal(),
+		File: cfg.File(), Warnings: cfg.Warnings(), Changes: cfg.Changes, Data: cfg.Data, Secret: cfg.Secret.Reveal(),
 		Approximate: cfg.Cluster == "approximate" && !sqlite,
 		Listen:      cfg.Listen, Origin: cfg.Origin(), Doors: cfg.ImpliedDoors(),
 		Database: doctor.Database{
@@ -32,7 +33,7 @@ func Examined(cfg *config.Config) *doctor.Site {
 			if err != nil {
 				return doctor.Models{}, err
 			}
-			return doctor.CountModels(s.Catalog), nil
+			return s.Counted(), nil
 		},
 	}
 	if cfg.Redis != "" && !sqlite {
@@ -58,6 +59,14 @@ func Examined(cfg *config.Config) *doctor.Site {
 		site.Providers = append(site.Providers, p)
 	}
 	return site
+}
+
+// Counted returns what the doctor must know of the models and their prices.
+func (s *Settings) Counted() doctor.Models {
+	m := doctor.CountModels(s.Catalog)
+	m.Aged = s.Book.Aging(time.Now())
+	_, m.List = price.Listed()
+	return m
 }
 
 // inspect translates what the store says about the database, so that the doctor need not know it.

@@ -18,6 +18,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/api/httpapi"
 	"sluice/internal/app/config"
+	"sluice/internal/ledger/price"
 	"sluice/internal/operate/admin"
 	"sluice/internal/prompt/alias"
 	"sluice/internal/prompt/chat"
@@ -42,18 +43,23 @@ type Settings struct {
 
 	Site webui.Site // how the pages look
 
-	configured *catalog.Catalog // the catalog without the decisions of staff
-	upstreams  []upstream       // all providers except the sandbox
+	Book     *price.Book   // the prices of all models
+	Imported []price.Taken // the part of them that operators have imported; see Import
+
+	configured *catalog.Catalog  // the catalog without the decisions of staff
+	upstreams  []upstream        // all providers except the sandbox
+	kinds      map[string]string // see vendors
+	markup     *price.Markup     // what customers are told in place of costs; nil: costs
 }
 
 // New makes settings from a configuration and from what was discovered; f is nil if nothing was yet.
 // It has no side effects, so it also serves to check a configuration. The settings cannot serve
-// requests before Connect, Tier, Join, Route and Describe have been called, in this order.
+// requests before Connect, Import, Tier, Join, Route and Describe have been called, in this order.
 func New(cfg *config.Config, f *discovery.Found) (*Settings, error) {
 	if f == nil {
 		f = &discovery.Found{}
 	}
-	s := &Settings{Config: cfg, Found: f, Plans: newPlans(cfg), upstreams: upstreams(cfg, f), Weights: routing.NewWeights(cfg.Router.Weights)}
+	s := &Settings{Config: cfg, Found: f, Plans: newPlans(cfg), upstreams: upstreams(cfg, f), kinds: vendors(cfg), markup: cfg.Markup.Price(), Weights: routing.NewWeights(cfg.Router.Weights)}
 	// config.Load checks each part by itself. What can still be wrong shows when all models are put
 	// together, such as an id that occurs twice.
 	var err error
@@ -192,14 +198,13 @@ func (s *Settings) newCatalog() (*catalog.Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	kinds := vendors(s.Config)
 	for i := range s.Config.Models {
 		m, err := newModel(&s.Config.Models[i])
 		if err != nil {
 			return nil, err
 		}
 		m.Vanished = s.Found.Vanished(&m)
-		known.Complete(&m, kinds, s.Found)
+		known.Complete(&m, s.kinds, s.Found)
 		models = append(models, m)
 	}
 	more, err := s.Found.Models(sources(s.Config, s.Found), models[1:])
@@ -216,8 +221,12 @@ func (s *Settings) newCatalog() (*catalog.Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.Book, err = s.newBook(models); err != nil {
+		return nil, err
+	}
 	for i := range models {
 		models[i].Aliases = aliases.Of(models[i].ID)
+		s.price(&models[i])
 		models[i].NoImageURLs = slices.ContainsFunc(models[i].Places(), func(t catalog.Target) bool { return inside[t.Provider] })
 	}
 	return catalog.New(models)
@@ -228,9 +237,12 @@ func (s *Settings) newCatalog() (*catalog.Catalog, error) {
 func vendors(cfg *config.Config) map[string]string {
 	kinds := map[string]string{}
 	for i := range cfg.Providers {
-		if p := &cfg.Providers[i]; p.BaseURL == "" {
+		if p := &cfg.Providers[i]; p.AtVendor() {
 			kinds[p.Name] = p.Kind
 		}
+	}
+	for _, f := range cfg.Found() {
+		kinds[f.Name] = f.Kind
 	}
 	return kinds
 }
@@ -252,7 +264,7 @@ func newModel(c *config.Model) (catalog.Model, error) {
 		Provider: c.Targets[0].Provider, Upstream: c.Targets[0].Upstream, Fallbacks: c.Fallbacks,
 	}
 	for _, t := range c.Targets {
-		m.Targets = append(m.Targets, catalog.Target(t))
+		m.Targets = append(m.Targets, catalog.Target{Provider: t.Provider, Upstream: t.Upstream, Weight: t.Weight})
 	}
 	if day, err := c.CreatedAt(); err != nil {
 		return catalog.Model{}, err
@@ -273,11 +285,6 @@ func newModel(c *config.Model) (catalog.Model, error) {
 	}
 	if c.UnitCost != nil { // otherwise a call costs as many units as requests
 		m.UnitMilli = int64(*c.UnitCost)
-	}
-	if p := c.Pricing; p != nil {
-		m.Pricing = &catalog.Pricing{
-			Input: (*int64)(p.Input), Output: (*int64)(p.Output), Cached: (*int64)(p.Cached), Reasoning: (*int64)(p.Reasoning),
-		}
 	}
 	return m, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/app/config"
+	"sluice/internal/ledger/price"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/video"
 	"sluice/internal/video/azure"
@@ -37,7 +38,7 @@ func (s *Settings) Video(origin string, builtIn video.Renderer, log *slog.Logger
 	}
 	out := video.Settings{
 		Model: c.ModelID, Tier: tier, Plans: s.Plans, Origin: origin, Workers: c.Workers, Lease: c.Lease, Keep: c.Keep,
-		FileBytes: int64(c.MaxFileMiB) << 20, AccountBytes: int64(c.AccountMiB) << 20, Engines: engines(c, builtIn, log),
+		FileBytes: int64(c.MaxFileMiB) << 20, AccountBytes: int64(c.AccountMiB) << 20, Engines: s.engines(builtIn, log), Markup: s.markup,
 	}
 	// New jobs use the configured engine. The others stay, so that jobs which they began can end.
 	for _, e := range out.Engines {
@@ -68,21 +69,43 @@ func (s *Settings) VideoModel() catalog.Model {
 }
 
 // engines returns everything that can make videos, the sandbox first.
-func engines(c *config.Video, builtIn video.Renderer, log *slog.Logger) []video.Engine {
+func (s *Settings) engines(builtIn video.Renderer, log *slog.Logger) []video.Engine {
 	if builtIn == nil {
 		builtIn = sandboxRenderer{}
 	}
 	out := []video.Engine{{Name: sandboxEngine, Credential: sandboxEngine, Renderer: builtIn}}
-	for i := range c.Providers {
-		p := &c.Providers[i]
+	for i := range s.Config.Video.Providers {
+		p := &s.Config.Video.Providers[i]
 		v, err := newVendor(p)
 		if err != nil { // no reason to refuse the settings: the others still work
 			log.Error("a video provider cannot be used", "provider", p.Name, "error", err.Error()) // config.Load has checked its address
 			continue
 		}
-		out = append(out, video.Engine{Name: p.Name, Credential: credential(p), Renderer: video.Remote(v, 0)})
+		out = append(out, video.Engine{Name: p.Name, Credential: credential(p), Renderer: video.Remote(v, 0), Price: s.videoPrices(p)})
 	}
 	return out
+}
+
+// VideoPrices returns the prices of a video provider; nil: they are not known.
+func (s *Settings) VideoPrices(provider string) *price.Series {
+	for i := range s.Config.Video.Providers {
+		if p := &s.Config.Video.Providers[i]; p.Name == provider {
+			return s.videoPrices(p)
+		}
+	}
+	return nil
+}
+
+func (s *Settings) videoPrices(p *config.VideoProvider) *price.Series {
+	return s.Book.Find(s.Config.Video.ModelID, videoVendor(p.Kind), p.Model)
+}
+
+// videoVendor returns whose list has the prices of a kind of video provider; empty: only the operator knows them.
+func videoVendor(kind string) string {
+	if kind == "veo" {
+		return "gemini"
+	}
+	return ""
 }
 
 // newVendor returns a client of a vendor. Kinds that are not listed are OpenAI's; config.Load refuses

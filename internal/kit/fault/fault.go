@@ -61,6 +61,15 @@ var kinds = [...]struct {
 	Forbidden:        {403, "permission_error", true},
 }
 
+// Kinds returns all kinds.
+func Kinds() []Kind {
+	all := make([]Kind, len(kinds))
+	for i := range all {
+		all[i] = Kind(i)
+	}
+	return all
+}
+
 // Status returns the HTTP status of the kind.
 func (k Kind) Status() int { return kinds[k].status }
 

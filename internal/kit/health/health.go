@@ -1,6 +1,6 @@
 // Package health answers whether a server should be sent new work, and what an operator should know.
 //
-// A server is ready exactly if calls are answered there (docs/operations.md#readiness). A problem that keeps no
+// A server is ready exactly if calls are answered there (docs/care/readiness.md). A problem that keeps no
 // call from being answered is reported, and the server stays ready: otherwise a load balancer would take out servers
 // that work, often all of them at the same time.
 //

@@ -80,9 +80,26 @@ func (b *body) read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer. The rest of the body is still read, see discard.
+// Close implements io.Closer. As in net/http, it reads the rest of the body, unless that is too much.
 func (b *body) Close() error {
+	if b.closed {
+		return nil
+	}
 	b.closed = true
+	if b.left > discardMost {
+		return nil
+	}
+	return b.rest()
+}
+
+// rest reads what the handler has left.
+func (b *body) rest() error {
+	var room [1 << 10]byte
+	for b.left > 0 && !b.short {
+		if _, err := b.read(room[:]); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -104,11 +121,8 @@ func (b *body) discard() bool {
 	if b.left > discardMost {
 		return false
 	}
-	var room [1 << 10]byte
-	for b.left > 0 && !b.short {
-		if _, err := b.read(room[:]); err != nil && !errors.Is(err, io.EOF) {
-			return false
-		}
+	if b.rest() != nil {
+		return false
 	}
 	b.closed = true
 	return true

@@ -45,7 +45,8 @@ type Call struct {
 	// FirstToken is the time to the first content; 0: there was none.
 	FirstToken    time.Duration
 	Input, Output int   // tokens
-	CostMicro     int64 // millionths of a dollar
+	CostNano      int64 // billionths of a dollar
+	Unpriced      bool  // it used something whose price is not known
 }
 
 // Buckets that the GenAI conventions recommend, except that the durations go up to 10 minutes.
@@ -60,6 +61,7 @@ var (
 type calls struct {
 	total      *prometheus.CounterVec
 	cost       *prometheus.CounterVec
+	unpriced   *prometheus.CounterVec
 	duration   *prometheus.HistogramVec
 	firstToken *prometheus.HistogramVec
 	tokens     *prometheus.HistogramVec
@@ -79,6 +81,7 @@ type modelSeries struct {
 	firstToken    prometheus.Observer
 	input, output prometheus.Observer
 	cost          prometheus.Counter
+	unpriced      prometheus.Counter
 }
 
 // newCalls registers the metrics of models. The names with gen_ai are those of the OpenTelemetry
@@ -92,6 +95,9 @@ func newCalls(to promauto.Factory) *calls {
 		}, []string{"model", "provider", "outcome"}),
 		cost: to.NewCounterVec(prometheus.CounterOpts{
 			Name: "sluice_cost_usd_total", Help: "What calls have cost by the prices of the catalog, in dollars.",
+		}, []string{"model", "provider"}),
+		unpriced: to.NewCounterVec(prometheus.CounterOpts{
+			Name: "sluice_unpriced_calls_total", Help: "Calls that used something whose price is not known. They are in no cost.",
 		}, []string{"model", "provider"}),
 		duration: to.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "gen_ai_client_operation_duration_seconds",
@@ -144,8 +150,11 @@ func (m *calls) called(c *Call) {
 	if c.Output > 0 {
 		s.output.Observe(float64(c.Output))
 	}
-	if c.CostMicro > 0 {
-		s.cost.Add(float64(c.CostMicro) / 1e6)
+	if c.CostNano > 0 {
+		s.cost.Add(float64(c.CostNano) / 1e9)
+	}
+	if c.Unpriced {
+		s.unpriced.Inc()
 	}
 }
 
@@ -159,6 +168,7 @@ func (m *calls) resolve(k modelKey) *modelSeries {
 		input:      m.tokens.WithLabelValues(k.operation, k.provider, k.model, "input"),
 		output:     m.tokens.WithLabelValues(k.operation, k.provider, k.model, "output"),
 		cost:       m.cost.WithLabelValues(k.model, k.provider),
+		unpriced:   m.unpriced.WithLabelValues(k.model, k.provider),
 	}
 	for _, o := range outcomes {
 		s.total[o] = m.total.WithLabelValues(k.model, k.provider, o)

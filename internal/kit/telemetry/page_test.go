@@ -92,7 +92,7 @@ func TestCountingAllocatesNothing(t *testing.T) { // alone: it counts allocation
 		m.RequestStarted()
 		m.RequestEnded(&e, time.Second)
 		m.Overhead(time.Millisecond)
-		m.Called(telemetry.Call{Model: "m", Provider: "p", Operation: telemetry.OperationChat, Door: "chat", Outcome: "complete", Took: time.Second, FirstToken: time.Second, Input: 1, Output: 1, CostMicro: 7})
+		m.Called(telemetry.Call{Model: "m", Provider: "p", Operation: telemetry.OperationChat, Door: "chat", Outcome: "complete", Took: time.Second, FirstToken: time.Second, Input: 1, Output: 1, CostNano: 7_000})
 	}); n != 0 {
 		t.Errorf("a call makes %.0f allocations, want none", n)
 	}

@@ -191,9 +191,9 @@ func TestMetricsOff(t *testing.T) {
 func TestCalled(t *testing.T) {
 	t.Parallel()
 	m := telemetry.NewMetrics("", "")
-	m.Called(telemetry.Call{Model: "m", Provider: "p", Operation: telemetry.OperationChat, Door: "chat", Outcome: "complete", Took: 3 * time.Second, FirstToken: 30 * time.Millisecond, Input: 100, Output: 20, CostMicro: 1500})
+	m.Called(telemetry.Call{Model: "m", Provider: "p", Operation: telemetry.OperationChat, Door: "chat", Outcome: "complete", Took: 3 * time.Second, FirstToken: 30 * time.Millisecond, Input: 100, Output: 20, CostNano: 1500_000})
 	m.Called(telemetry.Call{Model: "m", Provider: "p", Operation: telemetry.OperationChat, Outcome: "cut", Took: time.Second, FirstToken: time.Second, Input: 5})
-	m.Called(telemetry.Call{Model: "v", Provider: "p", Operation: telemetry.OperationVideo, Door: "videos", Outcome: "stopped", Took: time.Minute}) // an outcome that nobody has listed
+	m.Called(telemetry.Call{Model: "v", Provider: "p", Operation: telemetry.OperationVideo, Door: "videos", Outcome: "stopped", Took: time.Minute, Unpriced: true}) // an outcome that nobody has listed
 	text := strings.Join(scrape(t, m), "\n")
 	const labels = `gen_ai_operation_name="chat",gen_ai_provider_name="p",gen_ai_request_model="m"`
 	for _, want := range []string{
@@ -204,6 +204,8 @@ func TestCalled(t *testing.T) {
 		`sluice_door_calls_total{door="chat"} 1`,
 		`sluice_door_calls_total{door="videos"} 1`,
 		`sluice_cost_usd_total{model="m",provider="p"} 0.0015`,
+		`sluice_unpriced_calls_total{model="m",provider="p"} 0`,
+		`sluice_unpriced_calls_total{model="v",provider="p"} 1`,
 		`gen_ai_client_operation_duration_seconds_sum{error_type="",` + labels + `} 3`,
 		`gen_ai_client_operation_duration_seconds_count{error_type="cut",` + labels + `} 1`,
 		`gen_ai_server_time_to_first_token_seconds_count{` + labels + `} 2`,

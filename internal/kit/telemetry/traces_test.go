@@ -453,7 +453,7 @@ func BenchmarkCalled(b *testing.B) {
 	m := telemetry.NewMetrics("", "")
 	b.ReportAllocs()
 	for b.Loop() {
-		m.Called(telemetry.Call{Model: "a/model", Provider: "p", Operation: telemetry.OperationChat, Outcome: "complete", Took: time.Second, FirstToken: time.Second, Input: 100, Output: 100, CostMicro: 7})
+		m.Called(telemetry.Call{Model: "a/model", Provider: "p", Operation: telemetry.OperationChat, Outcome: "complete", Took: time.Second, FirstToken: time.Second, Input: 100, Output: 100, CostNano: 7_000})
 	}
 }
 

@@ -3,7 +3,7 @@
 // Reads cost no units: pages, lists, stored responses and exports are free. What bounds them is this: a few of an account
 // run at a time, the next ones wait for their turn, and more than that are refused. A read that nobody reads keeps its place
 // until its connection is closed, so an account that asks for much at once waits for itself and for nobody else
-// (docs/security.md#what-each-route-costs). The same holds for large bodies while they are decoded, which takes several
+// (docs/bounds.md#what-each-route-costs). The same holds for large bodies while they are decoded, which takes several
 // times their size, before a call is admitted. Bytes are counted elsewhere; see httpserver.
 package turnstile
 

@@ -130,8 +130,8 @@ func (o Outcome) Valid() bool {
 	return false
 }
 
-// ends returns how calls end that have the outcome. A call that was refused has no end: it never began.
-func (o Outcome) ends() []usage.End {
+// Ends returns how calls end that have the outcome. A call that was refused has no end: it never began.
+func (o Outcome) Ends() []usage.End {
 	switch o {
 	case Completed:
 		return []usage.End{usage.EndComplete}
@@ -158,7 +158,7 @@ type Query struct {
 
 // narrow returns the restriction for settled calls.
 func (q *Query) narrow() usage.Narrow {
-	return usage.Narrow{KeyID: q.KeyID, Model: q.Model, Ends: q.Outcome.ends()}
+	return usage.Narrow{KeyID: q.KeyID, Model: q.Model, Ends: q.Outcome.Ends()}
 }
 
 // wants reports whether a refused call passes.

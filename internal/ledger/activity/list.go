@@ -2,9 +2,6 @@ package activity
 
 import (
 	"context"
-	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"sluice/internal/kit/fault"
@@ -54,8 +51,8 @@ const (
 // cursor is a position in a list: the entries after it are before this time, or at this time with a smaller id.
 type cursor usage.Point
 
-// String returns the cursor as callers get it in next. It is no secret, and parseCursor trusts nothing in it.
-func (c cursor) String() string { return fmt.Sprintf("%d.%s", c.At.UnixMilli(), c.ID) }
+// String returns the cursor as callers get it in next.
+func (c cursor) String() string { return usage.Point(c).String() }
 
 // before reports whether a call comes after the cursor in the list, which is before it in time.
 func (c cursor) before(at time.Time, id string) bool {
@@ -64,12 +61,11 @@ func (c cursor) before(at time.Time, id string) bool {
 
 // parseCursor reads a cursor that a page had as Next.
 func parseCursor(text string) (cursor, error) {
-	at, id, ok := strings.Cut(text, ".")
-	ms, err := strconv.ParseInt(at, 10, 64)
-	if !ok || err != nil || ms < 0 || ms > 1<<53 || id == "" || len(id) > maxID {
-		return cursor{}, fault.New(fault.Invalid, "cursor must be the value of next in the reply before.").At("cursor")
+	at, ok := usage.ParsePoint(text)
+	if !ok {
+		return cursor{}, fault.New(fault.Invalid, "cursor must be the value of next in the previous reply.").At("cursor")
 	}
-	return cursor{time.UnixMilli(ms).UTC(), id}, nil
+	return cursor(at), nil
 }
 
 // Requests returns calls from the cursor on, at most limit of them. The list begins with an empty cursor.

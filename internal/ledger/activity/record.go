@@ -1,6 +1,9 @@
 package activity
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Record is a request as the API and the exports have it. Its names are part of their formats.
 type Record struct {
@@ -24,9 +27,10 @@ type Record struct {
 	CompletionTokens int      `json:"completion_tokens"`
 	ReasoningTokens  int      `json:"reasoning_tokens"`
 	Units            float64  `json:"units"`
-	ListPriceUSD     *float64 `json:"list_price_usd"` // null: the model has none
-	FirstTokenMS     *int64   `json:"first_token_ms"` // null: there was none
-	LatencyMS        *int64   `json:"latency_ms"`     // null: it was refused
+	// ListPriceUSD is what the caller is told that the call costs, exact to the nano-dollar; null: the price is not known.
+	ListPriceUSD *json.Number `json:"list_price_usd"`
+	FirstTokenMS *int64       `json:"first_token_ms"` // null: there was none
+	LatencyMS    *int64       `json:"latency_ms"`     // null: it was refused
 }
 
 // Problem is what went wrong with a request.
@@ -60,8 +64,9 @@ func (e *Entry) Record(names Names) Record {
 	if s.HasFirst() {
 		out.FirstTokenMS = millis(s.FirstToken)
 	}
-	if s.CostMicro != nil {
-		out.ListPriceUSD = dollars(*s.CostMicro)
+	if charge := s.Charge(); charge != nil {
+		dollars := json.Number(charge.AppendJSON(nil))
+		out.ListPriceUSD = &dollars
 	}
 	return out
 }
@@ -69,9 +74,4 @@ func (e *Entry) Record(names Names) Record {
 func millis(d time.Duration) *int64 {
 	ms := d.Milliseconds()
 	return &ms
-}
-
-func dollars(micro int64) *float64 {
-	v := float64(micro) / 1e6
-	return &v
 }

@@ -23,7 +23,7 @@ func (c *Cluster) keepBeating(ctx context.Context) {
 			if healthy = err == nil; healthy {
 				c.log.Info("this server is on the list of servers again")
 			} else {
-				c.log.Warn("this server could not show that it lives; others count it as dead after a while", "after", forget.String(), "error", err.Error())
+				c.log.Warn("this server could not report that it is alive; others will consider it dead after a while", "after", forget.String(), "error", err.Error())
 			}
 		}
 	}

@@ -63,7 +63,7 @@ func (c *Cluster) Publish(ctx context.Context, topic, payload string) error {
 		return nil
 	}
 	if len(payload) > MaxPayload {
-		return fmt.Errorf("a message on %s has %d bytes, and %d is the most", topic, len(payload), MaxPayload)
+		return fmt.Errorf("a message on %s has %d bytes, and the limit is %d", topic, len(payload), MaxPayload)
 	}
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()

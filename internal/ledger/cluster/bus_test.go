@@ -45,7 +45,7 @@ func TestBus(t *testing.T) {
 		if len(got) != 3 || got[0] != "two a b\nc" || got[1] != "two " || len(got[2]) != 4+MaxPayload {
 			t.Errorf("got %q, want three messages at the other node", got)
 		}
-		if err := one.Publish(t.Context(), "names", strings.Repeat("x", MaxPayload+1)); err == nil || !strings.Contains(err.Error(), "7000 is the most") {
+		if err := one.Publish(t.Context(), "names", strings.Repeat("x", MaxPayload+1)); err == nil || !strings.Contains(err.Error(), "the limit is 7000") {
 			t.Errorf("Publish of too much = %v", err)
 		}
 

@@ -158,7 +158,7 @@ func Join(ctx context.Context, store Store, id string, mode Mode, opts *Options)
 	c.awaitShare(ctx)
 	if mode == Approximate {
 		rank, nodes := c.Share()
-		c.log.Warn("limits are approximate: each server on this database admits its part of them", "rank", rank, "servers", nodes, "hint", "set redis on all servers to share exact limits")
+		c.log.Warn("limits are approximate: each server on this database admits its share of them", "rank", rank, "servers", nodes, "hint", "set redis on all servers to share exact limits")
 	}
 	return c, nil
 }
@@ -180,7 +180,7 @@ func (c *Cluster) enter(ctx context.Context) error {
 		}
 		if !told {
 			told = true
-			c.log.Warn("another server uses this database; waiting for it to stop", "node", blocker.ID, "host", blocker.Host, "up_to", patience.String())
+			c.log.Warn("another server is using this database; waiting for it to stop", "node", blocker.ID, "host", blocker.Host, "up_to", patience.String())
 		}
 		if pace.Sleep(ctx, tryEvery) != nil {
 			return ctx.Err()
@@ -250,7 +250,7 @@ func (c *Cluster) remove(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*deadline)
 	defer cancel()
 	if err := c.store.ChangeCluster(ctx, func(s *State) error { s.remove(&c.me); return nil }); err != nil {
-		c.log.Warn("this server could not be taken off the list; others will miss it in a moment", "error", err.Error())
+		c.log.Warn("this server could not be removed from the list; others will notice that it is gone", "error", err.Error())
 	}
 }
 
@@ -390,7 +390,7 @@ func (c *Cluster) Note() string {
 	var notes []string
 	if c.me.Mode == Approximate {
 		_, n := c.Share()
-		notes = append(notes, fmt.Sprintf("limits are approximate: each of %d servers admits its part of them", n))
+		notes = append(notes, fmt.Sprintf("limits are approximate: each of %d servers admits its share of them", n))
 	}
 	for _, n := range c.Nodes() {
 		if n.Alive && n.Mode != c.me.Mode {

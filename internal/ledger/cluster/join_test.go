@@ -222,7 +222,7 @@ func TestApproximate(t *testing.T) {
 			if got := c.Nodes(); c.Live() != 3 || !got[i].Me || len(got) != 3 {
 				t.Errorf("Nodes = %+v, want 3", got)
 			}
-			if want := "limits are approximate: each of 3 servers admits its part of them"; !strings.HasPrefix(c.Note(), want) {
+			if want := "limits are approximate: each of 3 servers admits its share of them"; !strings.HasPrefix(c.Note(), want) {
 				t.Errorf("Note = %q, want %q", c.Note(), want)
 			}
 		}
@@ -270,7 +270,7 @@ func TestLeaveFrozen(t *testing.T) {
 		time.Sleep(time.Minute)
 		began := time.Now()
 		c.Leave(t.Context())
-		if waited := time.Since(began); waited > 10*time.Second || !strings.Contains(log.String(), "could not be taken off the list") {
+		if waited := time.Since(began); waited > 10*time.Second || !strings.Contains(log.String(), "could not be removed from the list") {
 			t.Errorf("Leave took %v, want seconds, and a warning: %s", waited, log)
 		}
 	})

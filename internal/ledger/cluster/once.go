@@ -100,7 +100,7 @@ func (c *Cluster) hold(ctx context.Context, name string, sent time.Time, work fu
 	work(ctx)
 	done := ctx.Err() == nil
 	if errors.Is(context.Cause(ctx), errTaken) {
-		c.log.Warn("work was stopped, because this server could not show in time that it still does it", "work", name)
+		c.log.Warn("work was stopped, because this server could not report in time that it was still doing it", "work", name)
 	}
 	cancel(nil)
 	renewing.Wait()

@@ -73,6 +73,8 @@ type BooksOptions struct {
 	// KeepDays returns for how many days settlements are kept; 0 means for ever. It is a function
 	// because a reload can change it. Default: for ever.
 	KeepDays func() int
+	// Notary makes receipts. Default: calls get none.
+	Notary Notary
 }
 
 // Books records what calls consumed and answers questions about it. Every settlement goes to a
@@ -115,7 +117,7 @@ func (b *Books) Open() (err error) {
 	if b.journal != nil {
 		return nil
 	}
-	if b.journal, err = OpenJournal(b.dir, &JournalOptions{SyncEach: b.opts.SyncEach, Damaged: b.tellDamage}); err != nil {
+	if b.journal, err = OpenJournal(b.dir, &JournalOptions{SyncEach: b.opts.SyncEach, Damaged: b.tellDamage, Notary: b.opts.Notary}); err != nil {
 		return err
 	}
 	b.committer = NewCommitter(b.journal, b.archive, b.opts.Log)
@@ -160,9 +162,17 @@ func (b *Books) AddMetrics(m *telemetry.Metrics) {
 // the settlement all the same, the journal retries while the process lives. The log has it, too, in
 // case the process dies first.
 func (b *Books) Record(s Settlement) {
+	if b.opts.Notary == nil {
+		s.Receipt = nil
+	} else if s.Receipt != nil {
+		b.opts.Notary.State(&s)
+	}
 	if err := b.journal.Append(&s); err != nil {
 		text, _ := json.Marshal(s) // plain fields always encode
 		b.opts.Log.Error("a settlement could not be written to the journal", "error", err.Error(), "settlement", string(text))
+		if s.Receipt != nil {
+			s.Receipt.Unwritten = true
+		}
 	}
 	if b.opts.Recorded != nil {
 		b.opts.Recorded(s)

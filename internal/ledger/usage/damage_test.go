@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,11 +92,12 @@ func lost(list []usage.Damage) (n int64) {
 
 // same reports whether two settlements are equal. cmp.Equal takes too long for millions of them.
 func same(a, b usage.Settlement) bool {
-	if (a.CostMicro == nil) != (b.CostMicro == nil) || a.CostMicro != nil && *a.CostMicro != *b.CostMicro {
+	if (a.Cost == nil) != (b.Cost == nil) || a.Cost != nil && *a.Cost != *b.Cost || !slices.Equal(a.Terms.Uses, b.Terms.Uses) {
 		return false
 	}
-	a.CostMicro, b.CostMicro = nil, nil
-	return a == b // both times are in UTC
+	a.Cost, b.Cost = nil, nil
+	a.Terms.Uses, b.Terms.Uses = nil, nil
+	return reflect.DeepEqual(a, b) // both times are in UTC
 }
 
 // examine opens a journal whose settlements are those of settlement, the first few of which are in the

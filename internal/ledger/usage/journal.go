@@ -43,6 +43,8 @@ type JournalOptions struct {
 	// Damaged is called with each damage when it is found, by OpenJournal or by whoever reads. It must not
 	// use the journal. Default: nothing is called; Damage returns them, too.
 	Damaged func(Damage)
+	// Notary ends the statements of receipts, in the order of the journal. Default: there are no receipts.
+	Notary Notary
 	// Sync makes what was written to a file survive a power cut; for tests. Default (*os.File).Sync.
 	Sync func(*os.File) error
 }
@@ -233,6 +235,9 @@ func (j *Journal) Append(s *Settlement) error {
 		return os.ErrClosed
 	}
 	defer j.judge()
+	if s.Receipt != nil {
+		j.opts.Notary.Link(s)
+	}
 	if err := j.write(s); err != nil {
 		if !errors.Is(err, errTooLarge) {
 			j.unwritten, j.writeErr = append(j.unwritten, *s), err

@@ -18,19 +18,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
 )
 
 func settlement(n int) usage.Settlement {
-	cost := int64(n)
+	cost := price.Nano(n * 999)
 	s := usage.Settlement{
 		ID: fmt.Sprintf("request-%06d", n), At: time.Date(2026, 5, 1, 12, 0, n%60, 0, time.UTC), AccountID: "acct_1", KeyID: "key_1", Plan: "basic", Tier: "free",
 		ModelAsked: "service/auto", ModelUsed: "lab/\"odd\"", Provider: "lab", Tokens: chat.Usage{Prompt: n, Cached: 1, Completion: 2, Reasoning: 3, CacheWrite5m: n % 3, CacheWrite1h: n % 2},
 		Counted: n%2 == 0, RequestMilli: 1000, UnitMilli: 1500, Status: 200, End: usage.EndComplete, Latency: 1500 * time.Millisecond, FirstToken: 20 * time.Millisecond,
 	}
 	if n%3 == 0 {
-		s.CostMicro = &cost
+		s.Cost, s.Terms.Version = &cost, "0123456789ab"
 	}
 	if n%5 == 0 {
 		s.MCPCalls, s.MCPFailed = n, n/2

@@ -1,6 +1,11 @@
 package usage
 
-import "time"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
 
 // By says what sums are grouped by.
 type By string
@@ -18,6 +23,22 @@ type Point struct {
 	ID string
 }
 
+// maxID is the length of an id in a cursor at most, in bytes.
+const maxID = 128
+
+// String returns the point as a cursor for callers. It is no secret, and ParsePoint trusts nothing in it.
+func (p Point) String() string { return fmt.Sprintf("%d.%s", p.At.UnixMilli(), p.ID) }
+
+// ParsePoint reads a cursor that String has written.
+func ParsePoint(text string) (Point, bool) {
+	at, id, ok := strings.Cut(text, ".")
+	ms, err := strconv.ParseInt(at, 10, 64)
+	if !ok || err != nil || ms < 0 || ms > 1<<53 || id == "" || len(id) > maxID {
+		return Point{}, false
+	}
+	return Point{time.UnixMilli(ms).UTC(), id}, true
+}
+
 // Query asks for an account's sums since From. KeyID and Model restrict it to one key or one model;
 // if empty, all count.
 type Query struct {
@@ -27,4 +48,10 @@ type Query struct {
 	KeyID     string
 	Model     string
 	Hours     bool // From is an hour, and ByDay means by hour
+}
+
+// Span is a stretch of time, and an account if only its calls count. From belongs to it, To does not.
+type Span struct {
+	AccountID string
+	From, To  time.Time
 }

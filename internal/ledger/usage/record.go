@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"sluice/internal/ledger/price"
 	"sluice/internal/prompt/chat"
 )
 
@@ -24,6 +25,7 @@ const (
 	hasTrace      = 1 << 3 // the trace of the call follows
 	hasDoor       = 1 << 4 // the door follows; most calls are chat completions, which have none
 	hasWrites     = 1 << 5 // the tokens written to a cache follow; most calls write none
+	hasTerms      = 1 << 6 // what the cost follows from, after bits of its own that say what there is of it
 )
 
 // maxDoor is the length of a door's name at most, in bytes.
@@ -35,9 +37,9 @@ var errRecord = errors.New("a record of the journal cannot be read")
 // which is what the database stores.
 func appendRecord(b []byte, s *Settlement) []byte {
 	flags := byte(0)
-	cost := int64(0)
-	if s.CostMicro != nil {
-		flags, cost = flags|hasCost, *s.CostMicro
+	cost := int64(0) // in micro-dollars, rounded down; the rest is among the terms
+	if s.Cost != nil {
+		flags, cost = flags|hasCost, int64(*s.Cost)/perMicro
 	}
 	if s.Counted {
 		flags |= wasCounted
@@ -51,8 +53,12 @@ func appendRecord(b []byte, s *Settlement) []byte {
 	if s.Door != "" {
 		flags |= hasDoor
 	}
-	if s.Tokens.CacheWritten() > 0 {
+	if s.Tokens.CacheWrite5m|s.Tokens.CacheWrite1h != 0 {
 		flags |= hasWrites
+	}
+	terms := s.termBits()
+	if terms != 0 {
+		flags |= hasTerms
 	}
 	b = append(b, recordVersion, flags)
 	for _, text := range [...]string{s.ID, s.AccountID, s.KeyID, s.Plan, s.ModelAsked, s.ModelUsed, s.Provider, s.Tier, string(s.End)} {
@@ -73,8 +79,11 @@ func appendRecord(b []byte, s *Settlement) []byte {
 	if s.Door != "" {
 		b = appendText(b, s.Door, maxDoor)
 	}
-	if s.Tokens.CacheWritten() > 0 {
+	if flags&hasWrites != 0 {
 		b = binary.AppendVarint(binary.AppendVarint(b, int64(s.Tokens.CacheWrite5m)), int64(s.Tokens.CacheWrite1h))
+	}
+	if terms != 0 {
+		b = s.appendTerms(binary.AppendUvarint(b, terms), terms)
 	}
 	return b
 }
@@ -98,8 +107,8 @@ func parseRecord(raw []byte, known texts) (Settlement, error) {
 	cost := r.number()
 	s.Status, s.Latency, s.FirstToken = int(r.number()), time.Duration(r.number())*time.Millisecond, time.Duration(r.number())*time.Millisecond
 	if flags&hasCost != 0 {
-		priced := cost // a copy, so that only priced records cost an allocation
-		s.CostMicro = &priced
+		priced := price.Nano(cost * perMicro) // a copy, so that only priced records cost an allocation
+		s.Cost = &priced
 	}
 	if flags&hasMCPCalls != 0 {
 		s.MCPCalls, s.MCPFailed = int(r.number()), int(r.number())
@@ -119,6 +128,9 @@ func parseRecord(raw []byte, known texts) (Settlement, error) {
 	}
 	if flags&hasWrites != 0 {
 		s.Tokens.CacheWrite5m, s.Tokens.CacheWrite1h = int(r.number()), int(r.number())
+	}
+	if flags&hasTerms != 0 {
+		s.readTerms(&r, known)
 	}
 	if r.bad {
 		return Settlement{}, errRecord

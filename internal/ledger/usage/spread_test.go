@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
 )
@@ -62,10 +63,10 @@ func TestSpreadPacked(t *testing.T) {
 // missing from the cost.
 func TestUnpriced(t *testing.T) {
 	t.Parallel()
-	cost := int64(7)
+	cost := price.Nano(7)
 	var tally usage.Tally
 	for _, s := range []usage.Settlement{
-		{End: usage.EndComplete, CostMicro: &cost},
+		{End: usage.EndComplete, Cost: &cost},
 		{End: usage.EndComplete},
 		{End: usage.EndCut, Tokens: chat.Usage{Prompt: 3}},
 		{End: usage.EndFailed},

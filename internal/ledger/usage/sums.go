@@ -1,24 +1,30 @@
 package usage
 
-import "time"
+import (
+	"time"
+
+	"sluice/internal/ledger/price"
+)
 
 // Sums is the total of a number of settlements. The store adds up settlements with Add when it
 // stores them, and the audit recounts them from the rows, so a change here must be made in the SQL of
 // the audit as well. JSON names are part of the output of commands.
 type Sums struct {
-	Requests     int64 `json:"requests"` // settlements
-	Failed       int64 `json:"failed"`   // settlements whose reply was not complete, for any reason
-	Prompt       int64 `json:"prompt_tokens"`
-	Cached       int64 `json:"cached_tokens"` // part of prompt_tokens
-	Completion   int64 `json:"completion_tokens"`
-	Reasoning    int64 `json:"reasoning_tokens"` // part of completion_tokens
-	RequestMilli int64 `json:"request_milli"`
-	UnitMilli    int64 `json:"unit_milli"`
-	CostMicro    int64 `json:"cost_micro"`
-	Unpriced     int64 `json:"unpriced"`   // settlements of models without a price, not in cost_micro
-	LatencyMS    int64 `json:"latency_ms"` // of the calls in first_tokens only, so that both means are of the same calls
-	FirstMS      int64 `json:"first_token_ms"`
-	First        int64 `json:"first_tokens"` // settlements with a first token
+	Requests     int64      `json:"requests"` // settlements
+	Failed       int64      `json:"failed"`   // settlements whose reply was not complete, for any reason
+	Prompt       int64      `json:"prompt_tokens"`
+	Cached       int64      `json:"cached_tokens"` // part of prompt_tokens
+	Completion   int64      `json:"completion_tokens"`
+	Reasoning    int64      `json:"reasoning_tokens"` // part of completion_tokens
+	RequestMilli int64      `json:"request_milli"`
+	UnitMilli    int64      `json:"unit_milli"`
+	Written      int64      `json:"cache_write_tokens"` // part of prompt_tokens
+	Cost         price.Nano `json:"cost_nano"`
+	Margin       price.Nano `json:"margin_nano"`
+	Unpriced     int64      `json:"unpriced"`   // settlements without a price, not in cost_nano
+	LatencyMS    int64      `json:"latency_ms"` // of the calls in first_tokens only, so that both means are of the same calls
+	FirstMS      int64      `json:"first_token_ms"`
+	First        int64      `json:"first_tokens"` // settlements with a first token
 }
 
 // Add adds one settlement.
@@ -33,8 +39,10 @@ func (s *Sums) Add(r *Settlement) {
 	s.Reasoning += int64(r.Tokens.Reasoning)
 	s.RequestMilli += r.RequestMilli
 	s.UnitMilli += r.UnitMilli
-	if r.CostMicro != nil {
-		s.CostMicro += *r.CostMicro
+	s.Written += int64(r.Tokens.CacheWritten())
+	if r.Cost != nil {
+		s.Cost += *r.Cost
+		s.Margin += r.Margin
 	} else {
 		s.Unpriced++
 	}
@@ -55,7 +63,9 @@ func (s *Sums) Merge(o Sums) {
 	s.Reasoning += o.Reasoning
 	s.RequestMilli += o.RequestMilli
 	s.UnitMilli += o.UnitMilli
-	s.CostMicro += o.CostMicro
+	s.Written += o.Written
+	s.Cost += o.Cost
+	s.Margin += o.Margin
 	s.Unpriced += o.Unpriced
 	s.LatencyMS += o.LatencyMS
 	s.FirstMS += o.FirstMS

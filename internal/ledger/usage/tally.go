@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sluice/internal/kit/telemetry"
+	"sluice/internal/ledger/price"
 )
 
 // Tally is what a number of calls add up to, for people to look at. Sums is for the accounts; a Tally has percentiles.
@@ -15,7 +16,9 @@ type Tally struct {
 	Completion int64
 	Reasoning  int64 // part of Completion
 	UnitMilli  int64
-	CostMicro  int64
+	Written    int64 // part of Prompt: to a cache
+	Cost       price.Nano
+	Margin     price.Nano
 	Unpriced   int64 // calls of models without a price that used something
 	// Took is how long the calls took that produced something, and First how long their first token took.
 	Took, First Spread
@@ -29,9 +32,11 @@ func (t *Tally) Add(r *Settlement) {
 	t.Completion += int64(r.Tokens.CompletionTotal())
 	t.Reasoning += int64(r.Tokens.Reasoning)
 	t.UnitMilli += r.UnitMilli
-	if r.CostMicro != nil {
-		t.CostMicro += *r.CostMicro
-	} else if r.End == EndComplete || r.Tokens.Total() > 0 { // a call that failed before anything was used has nothing to price
+	t.Written += int64(r.Tokens.CacheWritten())
+	if r.Cost != nil {
+		t.Cost += *r.Cost
+		t.Margin += r.Margin
+	} else if r.Unpriced() {
 		t.Unpriced++
 	}
 	if r.Produced() {
@@ -50,7 +55,9 @@ func (t *Tally) Merge(o *Tally) {
 	t.Completion += o.Completion
 	t.Reasoning += o.Reasoning
 	t.UnitMilli += o.UnitMilli
-	t.CostMicro += o.CostMicro
+	t.Written += o.Written
+	t.Cost += o.Cost
+	t.Margin += o.Margin
 	t.Unpriced += o.Unpriced
 	t.Took.Merge(&o.Took)
 	t.First.Merge(&o.First)
@@ -88,16 +95,20 @@ type Narrow struct {
 	KeyID string
 	// Model is one that was asked for or that answered.
 	Model string
+	// Served is the model that answered.
+	Served string
 	// Ends are the ways in which the calls ended.
 	Ends []End
 }
 
 // Empty reports whether nothing is restricted.
-func (n *Narrow) Empty() bool { return n.KeyID == "" && n.Model == "" && len(n.Ends) == 0 }
+func (n *Narrow) Empty() bool {
+	return n.KeyID == "" && n.Model == "" && n.Served == "" && len(n.Ends) == 0
+}
 
 // Wants reports whether a call of a kind passes.
 func (n *Narrow) Wants(k *Kind) bool {
-	return (n.KeyID == "" || n.KeyID == k.KeyID) && (n.Model == "" || n.Model == k.Asked || n.Model == k.Model) && (len(n.Ends) == 0 || slices.Contains(n.Ends, k.End))
+	return (n.KeyID == "" || n.KeyID == k.KeyID) && (n.Model == "" || n.Model == k.Asked || n.Model == k.Model) && (n.Served == "" || n.Served == k.Model) && (len(n.Ends) == 0 || slices.Contains(n.Ends, k.End))
 }
 
 // For how long calls are counted by hour and by day.
@@ -111,6 +122,13 @@ type CellQuery struct {
 	AccountID string
 	From      time.Time
 	Step      time.Duration
+	Narrow
+}
+
+// Selection is some of an account's calls: those that began from From on and before To.
+type Selection struct {
+	AccountID string
+	From, To  time.Time
 	Narrow
 }
 
@@ -152,8 +170,9 @@ func (s *Settlement) Call() telemetry.Call {
 		Model: s.ModelUsed, Provider: s.Provider, Operation: operation, Door: s.Entrance(), Outcome: string(s.End), Took: s.Latency, FirstToken: s.FirstToken,
 		Input: s.Tokens.Prompt, Output: s.Tokens.CompletionTotal(),
 	}
-	if s.CostMicro != nil {
-		c.CostMicro = *s.CostMicro
+	if s.Cost != nil {
+		c.CostNano = int64(*s.Cost)
 	}
+	c.Unpriced = s.Unpriced()
 	return c
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/ledger/price"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -70,10 +72,10 @@ func TestWayIsBounded(t *testing.T) {
 // the way is behind all that it knows.
 func TestRecordsWithoutWay(t *testing.T) {
 	t.Parallel()
-	cost := int64(7)
+	cost := price.Nano(7000)
 	s := Settlement{
 		ID: "1", At: time.UnixMilli(1_700_000_000_000).UTC(), AccountID: "acct_1", KeyID: "key_1", Plan: "basic", ModelAsked: "a", ModelUsed: "b", Provider: "p", Tier: "free",
-		CostMicro: &cost, MCPCalls: 2, MCPFailed: 1, Status: 200, End: EndComplete, Latency: time.Second, FirstToken: time.Millisecond,
+		Cost: &cost, MCPCalls: 2, MCPFailed: 1, Status: 200, End: EndComplete, Latency: time.Second, FirstToken: time.Millisecond,
 	}
 	before := appendRecord(nil, &s)
 	got, err := parseRecord(before, nil)

@@ -10,8 +10,10 @@
 package usage
 
 import (
+	"crypto/sha256"
 	"time"
 
+	"sluice/internal/ledger/price"
 	"sluice/internal/prompt/chat"
 )
 
@@ -36,7 +38,7 @@ const (
 
 // Settlement is the record of one call. It never changes once it is recorded.
 //
-// Amounts are integers: Milli is thousandths, Micro is millionths. A new field needs a place in
+// Amounts are integers: Milli is thousandths, Nano is billionths. A new field needs a place in
 // appendRecord and parseRecord and a column in the database.
 type Settlement struct {
 	ID        string    // the request's id; the database stores each id once
@@ -53,10 +55,18 @@ type Settlement struct {
 	Tier       string // of the model that answered
 
 	Tokens       chat.Usage
-	Counted      bool   // the upstream reported no tokens, so we counted them
-	RequestMilli int64  // counts against the requests of the minute
-	UnitMilli    int64  // counts against the monthly budget; see package abuse
-	CostMicro    *int64 // micro-dollars; nil if the model has no price, which is not the same as free
+	Counted      bool  // the upstream reported no tokens, so we counted them
+	RequestMilli int64 // counts against the requests of the minute
+	UnitMilli    int64 // counts against the monthly budget; see package abuse
+
+	// Cost is what the vendor charges; nil if something that was used has no price, which is not the same as free.
+	Cost *price.Nano
+	// Margin is what the customer is told beyond Cost, or below it: what the operator's markup adds.
+	Margin price.Nano
+	Terms  Terms
+	// Corrected is what later corrections have changed of the cost, which includes them where a settlement is read. It is nil
+	// for most, and where settlements are written.
+	Corrected *Corrected
 
 	MCPCalls  int // calls of tools on MCP servers
 	MCPFailed int // those of them that returned an error or nothing
@@ -69,6 +79,33 @@ type Settlement struct {
 	// Trace is how the call came to its end. It is nil for videos and for calls of earlier versions, and where
 	// settlements are listed: only the finder reads it.
 	Trace *Trace
+
+	// Receipt is what the customer gets a signed statement of; nil: the call has none. Like Trace, it is not read with lists.
+	Receipt *Receipt
+}
+
+// Receipt is what the receipt of a call says beyond its settlement, and then the receipt itself; see package receipt.
+type Receipt struct {
+	Request, Reply [sha256.Size]byte // the hashes of the bodies
+	Replied        bool              // something was sent, so that Reply is set
+	// Statement is what is signed. It is complete once the settlement is recorded, and does not change after that.
+	Statement []byte
+	// Unwritten says that the settlement is not in the journal, so that the statement may be lost or incomplete: nobody gets it yet.
+	Unwritten bool
+	// Signed is the receipt, and the rest is where it is found. The store sets them.
+	Signed       string
+	Month, Chain string
+	N            int64
+	Hash         string // of the statement
+	IssuedAt     time.Time
+}
+
+// Notary makes receipts.
+type Notary interface {
+	// State begins the statement of a settlement, and Link ends it. Link is called in the order in which settlements are
+	// written.
+	State(s *Settlement)
+	Link(s *Settlement)
 }
 
 // MonthOf returns the start of the month that a time belongs to. Units are counted by months of UTC.

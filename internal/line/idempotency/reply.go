@@ -3,13 +3,19 @@ package idempotency
 import (
 	"bytes"
 	"encoding/binary"
+
+	"sluice/internal/ledger/receipt"
 )
 
 // Reply is a complete reply with status 200. It does not change, so several requests may read it.
 type Reply struct {
-	Stream bool   // server-sent events, else a single body
+	Stream bool // server-sent events, else a single body
+	Header []Field
 	kept   []byte // the body, or the events as shorten encoded them
 }
+
+// Field is a header that a repeat gets with the reply.
+type Field struct{ Name, Value string }
 
 // Size returns the length of a single body in bytes. It means nothing for a stream.
 func (r *Reply) Size() int { return len(r.kept) }
@@ -87,9 +93,9 @@ func (r *recording) add(piece []byte, stream bool) {
 }
 
 // withoutComments removes the comment lines in front of an event: a repeat has no silence to break. It reports
-// whether there were any.
+// whether there were any. The receipt of the call is a comment, too, and stays.
 func withoutComments(event []byte) (rest []byte, some bool) {
-	for bytes.HasPrefix(event, []byte(":")) {
+	for bytes.HasPrefix(event, []byte(":")) && !bytes.HasPrefix(event, []byte(receipt.Comment)) {
 		some = true
 		_, event, _ = bytes.Cut(event, []byte("\n"))
 	}
@@ -99,8 +105,10 @@ func withoutComments(event []byte) (rest []byte, some bool) {
 // size returns the bytes that the recording takes.
 func (r *recording) size() int { return len(r.kept) + len(r.partial) }
 
-// reply returns what was recorded. The recording must not be used afterwards.
-func (r *recording) reply() *Reply { return &Reply{Stream: r.stream, kept: r.kept} }
+// reply returns what was recorded, with its headers. The recording must not be used afterwards.
+func (r *recording) reply(header []Field) *Reply {
+	return &Reply{Stream: r.stream, Header: header, kept: r.kept}
+}
 
 // The longest head and tail that an event shares with the one before, in bytes. They cover what surrounds
 // the text in a chunk, about 200 bytes for a word. The bound matters for maxReply: a reply that repeats

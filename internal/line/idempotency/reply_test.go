@@ -13,7 +13,7 @@ func recorded(stream bool, pieces ...string) *Reply {
 	for _, p := range pieces {
 		r.add([]byte(p), stream)
 	}
-	return r.reply()
+	return r.reply(nil)
 }
 
 func TestRecording(t *testing.T) {
@@ -33,6 +33,7 @@ func TestRecording(t *testing.T) {
 		{"overlapping ends", true, []string{"data: aa\n\n", "data: aaa\n\n", "data: a\n\n"}, "data: aa\n\ndata: aaa\n\ndata: a\n\n"},
 		{"long", true, []string{"data: " + long + "\n\n", "data: " + long + "b" + long + "\n\n"}, "data: " + long + "\n\ndata: " + long + "b" + long + "\n\n"},
 		{"no comments", true, []string{": keep-alive\n\n", "data: a\n\n: keep-alive\n\ndata: b\n\n"}, "data: a\n\ndata: b\n\n"},
+		{"a receipt", true, []string{"data: a\n\n: keep-alive\n", ": sluice-receipt eyJ\n\n"}, "data: a\n\n: sluice-receipt eyJ\n\n"},
 		{"comments of one line", true, []string{": keep-alive\n", "data: a\n\n: keep-alive\n: keep-alive\ndata: b\n\n"}, "data: a\n\ndata: b\n\n"},
 		{"cut anywhere", true, []string{"da", "ta: a\n", "\ndata: b\n\n: c", "\n\nd", "ata: c\n\n"}, "data: a\n\ndata: b\n\ndata: c\n\n"},
 		{"an empty event", true, []string{"\n\n", "data: a\n\n"}, "\n\ndata: a\n\n"},

@@ -2,6 +2,7 @@ package idempotency
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"strconv"
 
 	"sluice/internal/kit/seal"
@@ -35,10 +36,11 @@ func (s secret) bodyID(body [bodySize]byte) []byte {
 	return id[:]
 }
 
-// The first byte of what is encrypted: a single body, or a stream.
+// The first byte of what is encrypted: a single body, or a stream. With formatHeader added, headers are in front of it.
 const (
 	formatBody   = 1
 	formatStream = 2
+	formatHeader = 4
 )
 
 // seal encrypts a reply together with the hash of the request's body: the store learns neither, and a repeat
@@ -49,8 +51,14 @@ func (s secret) seal(body [bodySize]byte, r *Reply) []byte {
 	if r.Stream {
 		format = formatStream
 	}
+	if len(r.Header) > 0 {
+		format |= formatHeader
+	}
 	plain = append(plain, format)
 	plain = append(plain, body[:]...)
+	if len(r.Header) > 0 {
+		plain = appendFields(plain, r.Header)
+	}
 	plain = append(plain, r.kept...)
 	return s.box().Seal(plain)
 }
@@ -61,9 +69,47 @@ func (s secret) open(sealed []byte) (body [bodySize]byte, r *Reply, err error) {
 	if err != nil || len(plain) < 1+bodySize {
 		return body, nil, seal.ErrUnreadable
 	}
-	r = &Reply{Stream: plain[0] == formatStream, kept: plain[1+bodySize:]}
-	if plain[0] != formatBody && !r.whole() {
+	format, ok := plain[0]&^formatHeader, true
+	r = &Reply{Stream: format == formatStream, kept: plain[1+bodySize:]}
+	if plain[0]&formatHeader != 0 {
+		r.Header, r.kept, ok = readFields(r.kept)
+	}
+	if !ok || format != formatBody && !r.whole() {
 		return body, nil, seal.ErrUnreadable
 	}
 	return [bodySize]byte(plain[1:]), r, nil
+}
+
+// appendFields appends headers: how many there are, and their names and values, each after its length.
+func appendFields(b []byte, header []Field) []byte {
+	b = binary.AppendUvarint(b, uint64(len(header)))
+	for _, f := range header {
+		for _, text := range [...]string{f.Name, f.Value} {
+			b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
+		}
+	}
+	return b
+}
+
+// readFields is the inverse of appendFields. It returns what follows the headers, and reports false for damaged bytes.
+func readFields(b []byte) (header []Field, rest []byte, ok bool) {
+	number := func() (n uint64) {
+		n, width := binary.Uvarint(b)
+		if ok = ok && width > 0 && n <= uint64(len(b)-width); ok {
+			b = b[width:]
+			return n
+		}
+		return 0
+	}
+	text := func() string {
+		n := number()
+		t := string(b[:n])
+		b = b[n:]
+		return t
+	}
+	ok = true
+	for n := number(); ok && n > 0; n-- {
+		header = append(header, Field{text(), text()})
+	}
+	return header, b, ok
 }

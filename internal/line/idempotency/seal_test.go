@@ -5,6 +5,7 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/sha256"
+	"slices"
 	"testing"
 
 	"sluice/internal/kit/seal"
@@ -52,6 +53,29 @@ func TestSeal(t *testing.T) {
 	}
 }
 
+// The headers that a repeat gets are sealed with the reply, of either form. Without any, the format is that of earlier versions.
+func TestSealHeader(t *testing.T) {
+	t.Parallel()
+	s := secret{accountID: "acct_1", path: "/v1/x", key: "key"}
+	header := []Field{{"X-Sluice-Cost", "0.00017"}, {"X-Empty", ""}}
+	for _, r := range []*Reply{
+		{Header: header, kept: []byte("body")},
+		{Header: header, Stream: true, kept: shorten(nil, nil, []byte("data: x"))},
+		{kept: []byte("body")},
+	} {
+		_, got, err := s.open(s.seal([bodySize]byte{}, r))
+		if err != nil || got.Stream != r.Stream || !slices.Equal(got.Header, r.Header) || !bytes.Equal(got.kept, r.kept) {
+			t.Errorf("open(seal(%+v)) = %+v, %v, want the same", r, got, err)
+		}
+	}
+	whole := appendFields(nil, header)
+	for n := range whole {
+		if got, _, ok := readFields(whole[:n]); ok {
+			t.Errorf("readFields of %d of %d bytes = %v, want it refused", n, len(whole), got)
+		}
+	}
+}
+
 // The key that encrypts must not follow from the id, which everybody with the database knows.
 func TestIDIsNotTheKey(t *testing.T) {
 	t.Parallel()
@@ -77,6 +101,7 @@ func TestOpenUnknownFormat(t *testing.T) {
 	for name, plain := range map[string][]byte{
 		"unknown":       append([]byte{9}, make([]byte, bodySize)...),
 		"short":         {formatBody},
+		"broken header": append(append([]byte{formatBody | formatHeader}, make([]byte, bodySize)...), 1, 200),
 		"broken stream": append(append([]byte{formatStream}, make([]byte, bodySize)...), 1, 0, 0),
 	} {
 		if _, r, err := s.open(s.box().Seal(plain)); err == nil {

@@ -45,14 +45,14 @@ func (t *Turn) Record(piece []byte, stream bool) {
 	}
 }
 
-// Keep stores what was recorded as the reply of the key, and gives it to the requests that wait. The reply
+// Keep stores what was recorded as the reply of the key, with headers that every repeat gets, and gives it to the requests that wait. The reply
 // must be complete. When Keep returns, a repeat finds the reply, even after a crash. If the database does
 // not answer, only the requests that wait in this process get it, and the log says so. A reply that is too large is not kept.
-func (t *Turn) Keep(ctx context.Context) {
+func (t *Turn) Keep(ctx context.Context, header ...Field) {
 	if t.finished || t.refused {
 		return
 	}
-	reply := t.recording.reply()
+	reply := t.recording.reply(header)
 	r := t.replies
 	now := time.Now()
 	record := &Record{ID: t.id[:], AccountID: t.secret.accountID, Sealed: t.secret.seal(t.body, reply), ExpiresAt: now.Add(r.life), Claim: t.claim}

@@ -221,7 +221,7 @@ func (l *Line) open(ctx context.Context, h http.Header, models *Models, call *Ca
 	first := l.attempts(ctx, plan, a.chosen.Model, call)
 	first.call.Continues = pinned
 	first.prompt, first.routed = &call.prompt, a.named.Router
-	s := &settling{lease: a.lease, call: call, named: a.named, multiplier: a.demand.Multiplier(), first: first, last: first, status: http.StatusInternalServerError}
+	s := &settling{header: h, lease: a.lease, call: call, named: a.named, multiplier: a.demand.Multiplier(), first: first, last: first, status: http.StatusInternalServerError}
 	s.requestTrace = usage.Trace{RequestID: call.RequestID, Address: call.Address, Session: call.Session, Reason: a.chosen.Reason, Attempts: s.tried[:0]}
 	first.requestTrace = &s.requestTrace
 	if a.named.Router && models.Strengths != nil {

@@ -15,6 +15,7 @@ import (
 	"sluice/internal/kit/pace"
 	"sluice/internal/kit/pulse"
 	"sluice/internal/kit/telemetry"
+	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/line/relay"
 	"sluice/internal/prompt/chat"
@@ -73,6 +74,7 @@ type attempts struct {
 	err     error           // of the last attempt that failed
 	figures *chat.Usage     // what the upstream of a closed attempt said it cost; nil: it said nothing
 	served  int             // calls of tools that the upstreams of closed attempts have run
+	billed  provider.Bill   // that of the last attempt that was closed, without its calls of tools
 	refused error           // why the router's choice does not take the request; nil: it did not refuse
 
 	span *telemetry.Span // of the last attempt; nil: not traced
@@ -347,7 +349,8 @@ func (a *attempts) close() (err error) {
 		if u, ok := figuresOf(a.stream); ok {
 			a.figures = &u
 		}
-		a.served += servedBy(a.stream)
+		a.billed = provider.BillOf(a.stream)
+		a.served, a.billed.Calls = a.served+a.billed.Calls, 0
 		err = a.stream.Close()
 		a.stream = nil
 	}
@@ -376,17 +379,6 @@ func figuresOf(s provider.Stream) (chat.Usage, bool) {
 		return m.Figures()
 	}
 	return chat.Usage{}, false
-}
-
-// VendorCalls returns how many calls of tools the upstreams have run themselves so far.
-func (a *attempts) VendorCalls() int { return a.served + servedBy(a.stream) }
-
-// servedBy returns how many calls of tools the upstream of a stream has run itself. The stream may be nil.
-func servedBy(s provider.Stream) int {
-	if v, ok := s.(provider.Serviced); ok {
-		return v.VendorCalls()
-	}
-	return 0
 }
 
 // pause waits for the next round of the plan. It returns an error if there is none: the fault of the last
@@ -459,6 +451,15 @@ func (a *attempts) used() (*catalog.Model, string) {
 		return a.model, a.model.Provider
 	}
 	return a.at.Model, a.at.Provider
+}
+
+// prices returns the prices at the place of the last attempt, or nil if they are not known. served is the vendor's name of
+// the model that answered, if that is not the one that was called.
+func (a *attempts) prices(served string) *price.Series {
+	if a.count == 0 {
+		return nil
+	}
+	return a.at.Model.Prices(a.at.Provider, a.at.Upstream).Served(served)
 }
 
 // counts holds the header values of the usual numbers of attempts, so that they cost no allocation.

@@ -2,6 +2,7 @@ package inference
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"net/http"
 	"strconv"
@@ -38,6 +39,11 @@ func (l *Line) Embed(ctx context.Context, w http.ResponseWriter, models Models, 
 	o.Usage.Prompt = first.vectors.Tokens
 	s.settle(o)
 	body := first.vectors.Append(nil, first.at.Model.ID, call.Inputs.Base64, o.Usage.Prompt)
+	body = append(o.AppendCost(body[:len(body)-1]), '}') // the usage is the last member
+	if sign := s.signer(); sign != nil {
+		sum := sha256.Sum256(body)
+		relay.SetReceipt(w.Header(), sign(&sum))
+	}
 	w.Header()["Content-Type"], w.Header()["Content-Length"] = []string{"application/json"}, []string{strconv.Itoa(len(body))}
 	if c, ok := w.(relay.Completer); ok {
 		c.Completing()

@@ -9,6 +9,7 @@ package inference
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -65,9 +66,18 @@ type Call struct {
 	// with the settlement.
 	Address, RequestID string
 	Session            string // the caller's name of the run that the call belongs to; empty: it gave none
+	TellCost           bool   // the usage of the reply says what the call costs
+	// Receipt is what the receipt of the call needs; nil: it has none.
+	Receipt *Receipt
 
 	prompt size    // of Request; set by the line
 	thread *thread // that Request continues; nil: it continues none, or one that is not known. Set by the line
+}
+
+// Receipt is how a call gets its receipt.
+type Receipt struct {
+	Request [sha256.Size]byte // the hash of the body as it was received
+	Deliver bool              // it goes out with the reply; it is stored in any case
 }
 
 // model returns the name of the model that the call asks for.
@@ -100,6 +110,8 @@ type Options struct {
 	// Routed is called with the settlement of every call whose model the router chose, while feedback is on; nil: nobody
 	// wants to know. It must be quick, and must not keep the way.
 	Routed func(usage.Settlement)
+	// Deliver signs the receipt of a settled call, and returns it; empty: there is none. Nil: no call gets one.
+	Deliver func(*usage.Receipt) string
 	// Patience is how long a request keeps trying after every target has failed once; for tests. Default
 	// 30 seconds.
 	Patience time.Duration
@@ -115,7 +127,8 @@ type Line struct {
 	tools    *toolloop.Loop       // nil: no MCP tools
 	router   *routing.Router
 	closed   func(model string, now time.Time) error
-	routed   func(usage.Settlement) // may be nil
+	routed   func(usage.Settlement)      // may be nil
+	deliver  func(*usage.Receipt) string // may be nil
 	patience time.Duration
 	counting counting
 	counts   ration       // of bytes of prompts that are counted
@@ -135,7 +148,7 @@ func New(gate *admission.Gate, p *pulse.Pulse, opts *Options) *Line {
 	if closed == nil {
 		closed = func(string, time.Time) error { return nil }
 	}
-	return &Line{closed: closed, gate: gate, pulse: p, states: opts.States, tools: opts.Tools, router: cmp.Or(opts.Router, routing.NewRouter(nil)), routed: opts.Routed, patience: cmp.Or(opts.Patience, patience), counting: counting{patience: opts.CountPatience}}
+	return &Line{closed: closed, gate: gate, pulse: p, states: opts.States, tools: opts.Tools, router: cmp.Or(opts.Router, routing.NewRouter(nil)), routed: opts.Routed, deliver: opts.Deliver, patience: cmp.Or(opts.Patience, patience), counting: counting{patience: opts.CountPatience}}
 }
 
 // Complete answers the call on w. A returned fault means that nothing has been written. An error that is
@@ -162,14 +175,15 @@ func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Model
 		return s.refused(ctx, err)
 	}
 	out := relay.New(w, relay.Head{RequestID: call.ID, Created: call.Start.Unix()}, relay.Options{
-		Stream: call.Request.Stream, N: call.Request.N, IncludeUsage: call.Request.IncludeUsage, Pulse: l.pulse, Dialect: call.Dialect,
+		Stream: call.Request.Stream, N: call.Request.N, IncludeUsage: call.Request.IncludeUsage || call.TellCost, Pulse: l.pulse, Dialect: call.Dialect,
+		Sign: s.signer(),
 	})
 	defer out.Close()
 	err = reply.Start()
 	out.Introduce(s.first.introduce)
 
 	// Relay it, settle the call, and only then send the last byte: a caller who has got the whole reply
-	// finds it in the usage and in the limits.
+	// finds it in the usage and in the limits. A call with a receipt is settled when Finish knows the last byte.
 	var outcome *relay.Outcome
 	if err == nil {
 		outcome = out.Relay(ctx, reply)
@@ -197,11 +211,14 @@ func (l *Line) prepare(ctx context.Context, w http.ResponseWriter, models *Model
 	return s.first, nil
 }
 
-// Explain returns which model would answer the call, and why, without calling it. That costs one request. It sets the
-// headers about limits in h.
+// Explain returns which model would answer the call, and why, without calling it. It counts the prompt, for Costs. That costs one
+// request. It sets the headers about limits in h.
 func (l *Line) Explain(ctx context.Context, h http.Header, models Models, call *Call) (routing.Choice, error) {
 	a, err := l.admit(ctx, h, &models, call, toExplain)
 	if err != nil {
+		return routing.Choice{}, err
+	}
+	if err = l.count(ctx, call, &call.prompt, 0); err != nil {
 		return routing.Choice{}, err
 	}
 	choice, err := l.router.Explain(ctx, l.query(&models, call, a.named))

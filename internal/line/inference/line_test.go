@@ -24,6 +24,7 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/pulse"
 	"sluice/internal/ledger/admission"
+	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/line/inference"
 	"sluice/internal/prompt/chat"
@@ -47,6 +48,7 @@ type script struct {
 	pause  time.Duration    // before the stream ends
 	drops  []string         // what Open says it left out
 	opened chan struct{}    // told of every Open, where there is one
+	bill   provider.Bill    // what the reply is billed by
 
 	mu     sync.Mutex
 	asked  []provider.Call
@@ -110,6 +112,8 @@ func (s *scripted) Next() (*provider.Event, error) {
 
 func (*scripted) Ready() bool { return false }
 
+func (s *scripted) Bill() provider.Bill { return s.script.bill }
+
 func (s *scripted) Figures() (chat.Usage, bool) {
 	if s.script.early == nil {
 		return chat.Usage{}, false
@@ -154,14 +158,19 @@ type wired struct {
 // models are a router, a model of the script's, one of nobody's, and the sandbox's names.
 func models(t *testing.T) *catalog.Catalog {
 	t.Helper()
-	price := func(v int64) *int64 { return &v }
+	markup, err := price.NewMarkup(0, map[string]price.Factor{"premium": 1_500_000}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	c, err := catalog.New([]catalog.Model{
 		catalog.Router("service"),
 		{
-			ID: "real/one", Plan: account.Basic, Provider: "real", Upstream: "one", RequestMilli: 1500, UnitMilli: 2500, ContextLength: 1000, MaxOutput: 100, ToolCalling: true, Thinks: true,
-			Pricing: &catalog.Pricing{Input: price(1_000_000), Output: price(2_000_000)},
+			ID: "real/one", Markup: markup, Plan: account.Basic, Provider: "real", Upstream: "one", RequestMilli: 1500, UnitMilli: 2500, ContextLength: 1000, MaxOutput: 100, ToolCalling: true, Thinks: true,
+			Price: price.Flat(1_000_000_000, 2_000_000_000),
 		},
 		{ID: "real/lost", Plan: account.Free, Provider: "lost", RequestMilli: 1000, UnitMilli: 1000, ContextLength: 1000, MaxOutput: 100},
+		{ID: "vec/one", Plan: account.Free, Provider: "real", Embeds: true, RequestMilli: 1000, UnitMilli: 1000, ContextLength: 1000, Price: price.Flat(1_000_000_000, 0)},
+		{ID: "vec/premium", Plan: account.Free, Provider: "real", Embeds: true, RequestMilli: 1000, UnitMilli: 1000, ContextLength: 1000},
 		{ID: "real/premium", Plan: account.Premium, Provider: "real", RequestMilli: 1000, UnitMilli: 1000, ContextLength: 1000, MaxOutput: 100, Images: true},
 	})
 	if err != nil {
@@ -285,12 +294,12 @@ func TestSettlements(t *testing.T) {
 	t.Parallel()
 	overloaded := provider.Refused(429, http.Header{"Retry-After": {"7"}}, nil)
 	given := func(end usage.End) usage.Settlement {
-		cost := int64(10 + 20 + 2*(30+40))
-		return usage.Settlement{Status: 200, End: end, Tokens: figures.Usage, RequestMilli: 1500, UnitMilli: 2500, CostMicro: &cost, FirstToken: 1}
+		cost := price.Nano(10+20+2*(30+40)) * 1000
+		return usage.Settlement{Status: 200, End: end, Tokens: figures.Usage, RequestMilli: 1500, UnitMilli: 2500, Cost: &cost, FirstToken: 1}
 	}
 	counted := func(end usage.End, completion int) usage.Settlement {
-		cost := int64(helloTokens + 2*completion)
-		return usage.Settlement{Status: 200, End: end, Counted: true, Tokens: chat.Usage{Prompt: helloTokens, Completion: completion}, RequestMilli: 1500, UnitMilli: 2500, CostMicro: &cost, FirstToken: 1}
+		cost := price.Nano(helloTokens+2*completion) * 1000
+		return usage.Settlement{Status: 200, End: end, Counted: true, Tokens: chat.Usage{Prompt: helloTokens, Completion: completion}, RequestMilli: 1500, UnitMilli: 2500, Cost: &cost, FirstToken: 1}
 	}
 	with := func(s usage.Settlement, change func(*usage.Settlement)) usage.Settlement {
 		change(&s)
@@ -350,7 +359,7 @@ func TestSettlements(t *testing.T) {
 		"a stream with early figures that is cut": {
 			script: &script{events: []provider.Event{text("Hello")}, early: &chat.Usage{Prompt: 1000, Completion: 0}}, stream: true, status: 200, says: `"code":503`,
 			want: with(counted(usage.EndCut, 1), func(s *usage.Settlement) {
-				s.Counted, s.Tokens.Prompt, *s.CostMicro = false, 1000, 1002
+				s.Counted, s.Tokens.Prompt, *s.Cost = false, 1000, 1_002_000
 			}),
 		},
 		"an error of our own": {
@@ -380,6 +389,10 @@ func (w *wired) check(t *testing.T, got, want usage.Settlement, start time.Time)
 	t.Helper()
 	want.AccountID, want.KeyID = w.account.ID, w.account.Keys[0].ID
 	want.Plan, want.Tier = "scale", "basic"
+	if want.Cost != nil {
+		one, _ := models(t).Lookup("real/one")
+		want.Terms = usage.Terms{Version: one.Priced(start).Version(), Tier: got.Terms.Tier, Estimated: want.End != usage.EndComplete}
+	}
 	want.ModelAsked, want.ModelUsed, want.Provider = "real/one", "real/one", "real"
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(usage.Settlement{}, "ID", "At", "Latency", "FirstToken", "Trace")); diff != "" {
 		t.Errorf("settlement: -want +got\n%s", diff)
@@ -398,7 +411,7 @@ func (w *wired) check(t *testing.T, got, want usage.Settlement, start time.Time)
 // TestHangUps are callers who leave.
 func TestHangUps(t *testing.T) {
 	t.Parallel()
-	cost, prompt, thousand := int64(helloTokens+2), int64(helloTokens), int64(1000)
+	cost, prompt, thousand := price.Nano(helloTokens+2)*1000, price.Nano(helloTokens)*1000, price.Nano(1000)*1000
 	for name, tt := range map[string]struct {
 		script *script
 		stream bool
@@ -406,19 +419,19 @@ func TestHangUps(t *testing.T) {
 	}{
 		"in a stream": {
 			script: &script{events: []provider.Event{text("Hello")}, wait: true}, stream: true,
-			want: usage.Settlement{Status: 200, End: usage.EndHangUp, Counted: true, Tokens: chat.Usage{Prompt: helloTokens, Completion: 1}, RequestMilli: 1500, UnitMilli: 2500, CostMicro: &cost, FirstToken: 1},
+			want: usage.Settlement{Status: 200, End: usage.EndHangUp, Counted: true, Tokens: chat.Usage{Prompt: helloTokens, Completion: 1}, RequestMilli: 1500, UnitMilli: 2500, Cost: &cost, FirstToken: 1},
 		},
 		"before a stream": {
 			script: &script{wait: true}, stream: true,
-			want: usage.Settlement{End: usage.EndHangUp, Counted: true, Tokens: chat.Usage{Prompt: helloTokens}, RequestMilli: 1500, UnitMilli: 2500, CostMicro: &prompt},
+			want: usage.Settlement{End: usage.EndHangUp, Counted: true, Tokens: chat.Usage{Prompt: helloTokens}, RequestMilli: 1500, UnitMilli: 2500, Cost: &prompt},
 		},
 		"before a stream whose prompt has a figure": {
 			script: &script{wait: true, early: &chat.Usage{Prompt: 1000}}, stream: true,
-			want: usage.Settlement{End: usage.EndHangUp, Tokens: chat.Usage{Prompt: 1000}, RequestMilli: 1500, UnitMilli: 2500, CostMicro: &thousand},
+			want: usage.Settlement{End: usage.EndHangUp, Tokens: chat.Usage{Prompt: 1000}, RequestMilli: 1500, UnitMilli: 2500, Cost: &thousand},
 		},
 		"before the upstream answers": {
 			script: &script{stuck: true}, stream: true,
-			want: usage.Settlement{End: usage.EndHangUp, Counted: true, Tokens: chat.Usage{Prompt: helloTokens}, RequestMilli: 1500, UnitMilli: 2500, CostMicro: &prompt},
+			want: usage.Settlement{End: usage.EndHangUp, Counted: true, Tokens: chat.Usage{Prompt: helloTokens}, RequestMilli: 1500, UnitMilli: 2500, Cost: &prompt},
 		},
 		"before the upstream has the prompt": {
 			script: &script{dials: true}, stream: true,
@@ -426,7 +439,7 @@ func TestHangUps(t *testing.T) {
 		},
 		"before a reply": {
 			script: &script{events: []provider.Event{text("Hello")}, wait: true},
-			want:   usage.Settlement{End: usage.EndHangUp, Counted: true, Tokens: chat.Usage{Prompt: helloTokens, Completion: 1}, RequestMilli: 1500, UnitMilli: 2500, CostMicro: &cost, FirstToken: 1},
+			want:   usage.Settlement{End: usage.EndHangUp, Counted: true, Tokens: chat.Usage{Prompt: helloTokens, Completion: 1}, RequestMilli: 1500, UnitMilli: 2500, Cost: &cost, FirstToken: 1},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,13 +3,16 @@ package inference
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"net/http"
 	"strings"
 	"time"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/kit/telemetry"
 	"sluice/internal/ledger/admission"
+	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/line/relay"
 	"sluice/internal/line/toolloop"
@@ -31,14 +34,24 @@ type settling struct {
 	multiplier   int64                  // of requests and units; 2 for a long prompt
 	first        *attempts              // of the first turn: the model that answers it decides the units
 	last         *attempts              // of the last turn; without MCP tools that is the first
+	asked        []*attempts            // of all turns of a call with MCP tools
 	loop         *toolloop.Stream       // of a call with MCP tools, else nil
-	header       http.Header            // of the reply; set if there is a loop
+	header       http.Header            // of the reply
 	contacted    bool                   // an MCP server was contacted
 	gone         bool                   // the caller hung up
 	requestTrace usage.Trace            // of all turns
 	tried        [1]usage.Attempt       // room for the only attempt of the usual call, which saves an allocation
 	routed       func(usage.Settlement) // gets the settlement; nil: the model was named, or feedback is off
+	cost         [1]string              // the value of a header, here because it saves an allocation
 	status       int                    // what a call that failed is answered with; 500 unless a fault says more
+	pending      *pending               // what waits for the receipt; nil: nothing
+}
+
+// pending is a settlement that waits for the last bytes of the reply, of which its receipt tells.
+type pending struct {
+	usage.Settlement
+	outcome *relay.Outcome
+	span    *telemetry.Span
 }
 
 // close frees the upstream, and the MCP servers' sessions.
@@ -73,14 +86,66 @@ func (s *settling) settle(o *relay.Outcome) {
 func (s *settling) settleAs(o *relay.Outcome, status int) {
 	span := s.call.Span.Child("settle")
 	r := s.settlement(o, status)
-	s.lease.Settle(r)
+	o.Cost, o.TellCost = r.Charge(), s.call.TellCost
+	s.tellCost(o.Cost)
+	if s.call.Receipt != nil && r.End != usage.EndFailed {
+		s.pending = &pending{r, o, span}
+		return
+	}
+	s.recorded(&pending{r, o, span})
+}
+
+// recorded settles the lease with a settlement, and tells others of it.
+func (s *settling) recorded(p *pending) {
+	s.lease.Settle(p.Settlement)
 	if s.routed != nil {
-		s.routed(r)
+		s.routed(p.Settlement)
 	}
 	if s.call.Span != nil {
-		span.End()
-		s.tell(o, r)
+		p.span.End()
+		s.tell(p.outcome, p.Settlement)
 	}
+}
+
+// CostHeader has what the caller is told that a call costs, in dollars.
+const CostHeader = "X-Sluice-Cost"
+
+// tellCost sets the header of a reply that is not streamed, unless the price is not known. Of a stream, the cost is known only
+// after its headers.
+func (s *settling) tellCost(cost *price.Nano) {
+	if cost == nil || s.call.Request != nil && s.call.Request.Stream {
+		return
+	}
+	var room [24]byte
+	s.cost[0] = string(cost.AppendJSON(room[:0]))
+	s.header[CostHeader] = s.cost[:]
+}
+
+// signer returns what settles the call with its receipt, for relay.Options; nil: it gets none.
+func (s *settling) signer() func(*[sha256.Size]byte) string {
+	if s.call.Receipt == nil {
+		return nil
+	}
+	return s.attest
+}
+
+// attest settles a call whose reply has a hash, and returns its receipt if it goes out with the reply.
+func (s *settling) attest(reply *[sha256.Size]byte) string {
+	p := s.pending
+	if p == nil {
+		return "" // it failed, or nothing was produced
+	}
+	s.pending = nil
+	r := &usage.Receipt{Request: s.call.Receipt.Request}
+	if reply != nil {
+		r.Reply, r.Replied = *reply, true
+	}
+	p.Receipt = r
+	s.recorded(p)
+	if !s.call.Receipt.Deliver || s.first.line.deliver == nil {
+		return ""
+	}
+	return s.first.line.deliver(r)
 }
 
 // refused notes why a call ends before its model was called, and returns the error. If the caller hung up,
@@ -99,6 +164,9 @@ func (s *settling) refused(ctx context.Context, err error) error {
 
 // failed settles a call that settle has not settled.
 func (s *settling) failed() {
+	if s.pending != nil { // the end of the reply could not be made
+		s.recorded(s.pending)
+	}
 	if !s.lease.Settled() {
 		s.settleAs(&relay.Outcome{}, s.status)
 	}
@@ -132,8 +200,8 @@ func (s *settling) settlement(o *relay.Outcome, status int) usage.Settlement {
 		if spent.turns > 0 {
 			used, _ := s.first.used()
 			// A call of a tool that the vendor runs costs as much as a turn (docs/accounting.md#what-costs-what).
-			r.UnitMilli = used.UnitMilli * s.multiplier * (spent.turns*int64(cmp.Or(o.Choices, s.call.choices())) + int64(s.first.VendorCalls()))
-			r.CostMicro = used.Pricing.Cost(spent.tokens)
+			r.UnitMilli = used.UnitMilli * s.multiplier * (spent.turns*int64(cmp.Or(o.Choices, s.call.choices())) + int64(s.first.Bill().Calls))
+			s.bill(&r, o, &spent)
 		}
 	case free && (s.first.count == 0 && !s.contacted || s.first.line.returns.take(r.AccountID, 1, mostGivenBack, time.Now())):
 		// A failure of the upstream, or of ours, costs nothing.
@@ -164,9 +232,13 @@ func (s *settling) settlement(o *relay.Outcome, status int) usage.Settlement {
 // spent is what a call consumed at upstreams.
 type spent struct {
 	tokens  chat.Usage
-	counted bool  // by us, at least in part: the upstream gave no figures
-	turns   int64 // turns in which an upstream was sent the prompt
-	content bool  // one of them produced something
+	counted bool // by us, at least in part: the upstream gave no figures
+	// estimated: the reply was cut, so the upstream may have produced more than we have seen
+	estimated bool
+	turns     int64 // turns in which an upstream was sent the prompt
+	content   bool  // one of them produced something
+	// each is what the turns of a conversation with tools consumed; nil: there is one turn, which has consumed it all
+	each []turn
 }
 
 // spent returns what the call consumed, and sets the usage in the outcome. It counts the tokens if the
@@ -180,7 +252,7 @@ func (s *settling) spent(o *relay.Outcome, free bool) spent {
 	if !sp.content && (free || !s.first.had) {
 		return sp
 	}
-	sp.turns = 1
+	sp.turns, sp.estimated = 1, !o.Complete
 	// The figures at the end of a reply are those of the upstream's bill. A reply that was cut may have early
 	// ones, which cover the prompt: they are completed with our own count.
 	figures, has := o.Usage, o.HasUsage
@@ -189,11 +261,11 @@ func (s *settling) spent(o *relay.Outcome, free bool) spent {
 	}
 	switch {
 	case !has:
-		sp.tokens = s.count(o)
+		sp.tokens = s.first.bounded(s.count(o), s.call.choices())
 	case o.Complete:
 		sp.tokens = figures
 	default:
-		sp.tokens, sp.counted = provider.Partial(figures, s.count(o)), false
+		sp.tokens, sp.counted = s.first.bounded(provider.Partial(figures, s.count(o)), s.call.choices()), false
 	}
 	o.Usage = sp.tokens
 	return sp

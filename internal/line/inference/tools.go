@@ -37,6 +37,7 @@ func (l *Line) converse(ctx context.Context, w http.ResponseWriter, models *Mode
 			a.ctx, a.call.Request = ctx, req
 			a.prompt = &size{req: req, counting: l.counting}
 			s.last = a // before it starts: s.close frees it if an adapter panics
+			s.asked = append(s.asked, a)
 			if err := a.Start(); err != nil {
 				return nil, err
 			}
@@ -47,7 +48,7 @@ func (l *Line) converse(ctx context.Context, w http.ResponseWriter, models *Mode
 		return nil, err
 	}
 	// Only now: without a loop the call is settled like any other.
-	s.loop, s.header = loop, w.Header()
+	s.loop = loop
 	return loop, nil
 }
 
@@ -74,18 +75,31 @@ func (s *settling) conversed(o *relay.Outcome, free bool) spent {
 	// The loop counts turns that have produced something. The last one may have failed before that, but only
 	// after its upstream had read the prompt.
 	all := s.loop.Spent()
-	sp := spent{tokens: all.Usage, counted: all.Counted, turns: int64(all.Turns), content: all.Turns > 0}
+	sp := spent{counted: all.Counted, turns: int64(all.Turns), content: all.Turns > 0, estimated: !o.Complete}
+	for i, t := range all.Each {
+		by := s.asked[i]
+		if t.Counted || i == len(all.Each)-1 && !o.Complete {
+			t.Usage = by.bounded(t.Usage, 1)
+		}
+		sp.add(turn{by, t.Usage, t.Tier})
+	}
 	if last := s.last; last.had && !last.begun && !free { // the last turn's upstream read its prompt and said nothing
 		prompt, has := last.Figures()
 		if !has {
 			prompt, sp.counted = chat.Usage{Prompt: promptTokens(last.call.Request)}, true
 		}
 		prompt.Completion, prompt.Reasoning = 0, 0
-		sp.tokens.Add(prompt)
+		sp.add(turn{by: last, usage: prompt})
 		sp.turns++
 	}
 	o.Usage, o.HasUsage = sp.tokens, !sp.counted
 	return sp
+}
+
+// add adds what a turn consumed.
+func (sp *spent) add(t turn) {
+	sp.tokens.Add(t.usage)
+	sp.each = append(sp.each, t)
 }
 
 // remote returns the number of MCP tool calls, and how many of them gave no result.

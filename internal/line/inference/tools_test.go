@@ -14,6 +14,7 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/netguard"
 	"sluice/internal/ledger/admission"
+	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/line/inference"
 	"sluice/internal/line/toolloop"
@@ -94,6 +95,44 @@ func TestConversation(t *testing.T) {
 		if len(ids) != 2 {
 			t.Errorf("the turns' ids are %v, want two", ids)
 		}
+	}
+}
+
+// Each turn is priced by the length of its own prompt, with the prices of the place that answers it, and what a cut turn is
+// estimated to have produced is within what it could.
+func TestConversationCosts(t *testing.T) {
+	t.Parallel()
+	prices := func(model string, input price.Rate) *price.Entry {
+		e, err := price.Sealed(price.Entry{
+			Vendor: "v", Model: model, Rates: price.Of(input, input), Bands: []price.Band{{Above: 1000, Rates: price.Of(2*input, 2*input)}},
+			Fees: map[string]price.Nano{"web_search": 5_000_000}, Tiers: map[string]price.Factor{"flex": 500_000},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	book := price.NewBook([]*price.Entry{prices("z", 1_000_000_000), prices("other", 3_000_000_000)})
+	first, second := calling("work"), calling("break")
+	first.events[len(first.events)-1].Usage = chat.Usage{Prompt: 600, Completion: 10}
+	second.events[len(second.events)-1].Usage = chat.Usage{Prompt: 1400, Cached: 100, Completion: 20}
+	second.bill = provider.Bill{Model: "other", Tier: "flex", Uses: []price.Use{{Name: "web_search", Milli: 1000}}, Calls: 1}
+	last := &script{events: []provider.Event{text(strings.Repeat(" Hello", 500))}, early: &chat.Usage{Prompt: 900, Completion: 1}}
+	f := newFailover(t, account.Scale, map[string]*inTurn{"x": turns(first, second, last)}, nil)
+	one, _ := f.models.Catalog.Resolve("one", nil)
+	one.Price = book.Find("", "v", "z")
+	_, _ = f.ask(t.Context(), t, "one", true, f.withTools(t))
+	got := f.settled(t)
+	// 610 × $1; (1,520 × $6) × 0.5 and a search; (900 + 100) × $1, since the model writes 100 tokens at most.
+	const want = 610_000 + 4_560_000 + 5_000_000 + 1_000_000
+	if got.Cost == nil || *got.Cost != want || got.End != usage.EndCut {
+		t.Errorf("settled = %+v at %v, want %d", got, got.Cost, int64(want))
+	}
+	if all := got.Turns(); len(all) != 3 || all[1].Model != "other" || all[1].Tier != "flex" || all[0].Version == all[1].Version || all[0].Version != all[2].Version {
+		t.Errorf("turns = %+v, want three, the second at other prices", all)
+	}
+	if sum := (chat.Usage{Prompt: 2900, Cached: 100, Completion: 130}); got.Tokens != sum || !got.Terms.Estimated {
+		t.Errorf("tokens = %+v, want %+v, estimated", got.Tokens, sum)
 	}
 }
 

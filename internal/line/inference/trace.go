@@ -70,8 +70,8 @@ func (s *settling) tell(o *relay.Outcome, r usage.Settlement) { // a copy: a poi
 		if r.Tokens.Reasoning > 0 {
 			span.Int(telemetry.AttrThoughtTokens, r.Tokens.Reasoning)
 		}
-		if r.CostMicro != nil {
-			span.Float(telemetry.AttrCost, float64(*r.CostMicro)/1e6)
+		if r.Cost != nil {
+			span.Float(telemetry.AttrCost, float64(*r.Cost)/1e9)
 		}
 		if o.Finish != "" {
 			span.List(telemetry.AttrFinish, string(o.Finish))

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"net/http"
 	"strconv"
@@ -28,14 +29,15 @@ type collector struct {
 	spliced []byte // the upstream's reply, if its choices can go out as they are; valid until its stream is closed
 	shape   shape  // of spliced
 	texts   []texts
-	first   [1]texts // backing array of texts for the usual single choice
-	size    int      // bytes of texts that were put together
-	scrap   []byte   // what a dialect would have streamed
+	first   [1]texts                        // backing array of texts for the usual single choice
+	size    int                             // bytes of texts that were put together
+	scrap   []byte                          // what a dialect would have streamed
+	sign    func(*[sha256.Size]byte) string // see Options
 }
 
 // newCollector returns the sender of a reply in one piece.
 func newCollector(w http.ResponseWriter, h Head, opts *Options) *collector {
-	c := &collector{reply: newReply(h, opts), w: w}
+	c := &collector{reply: newReply(h, opts), w: w, sign: opts.Sign}
 	c.texts = c.first[:]
 	if c.n > 1 {
 		c.texts = make([]texts, c.n)
@@ -94,6 +96,9 @@ func (c *collector) end(ctx context.Context, err error) *Outcome {
 // With a Content-Length the caller can tell a truncated reply from a complete one.
 func (c *collector) Finish() error {
 	if c.outcome.Err != nil {
+		if c.sign != nil {
+			SetReceipt(c.w.Header(), c.sign(nil))
+		}
 		return c.outcome.Err
 	}
 	pooled := buffers.Get().(*[]byte)
@@ -102,11 +107,22 @@ func (c *collector) Finish() error {
 	header := c.w.Header()
 	header["Content-Type"] = jsonType
 	header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	if c.sign != nil {
+		sum := sha256.Sum256(body)
+		SetReceipt(header, c.sign(&sum))
+	}
 	completing(c.w)
 	if _, err := c.w.Write(body); err != nil {
 		return errors.Join(ErrGone, err)
 	}
 	return nil
+}
+
+// SetReceipt sets the header that has the receipt of a reply, unless there is none.
+func SetReceipt(h http.Header, signed string) {
+	if signed != "" {
+		h["X-Sluice-Receipt"] = []string{signed}
+	}
 }
 
 // Close implements Sender. A collector holds nothing.
@@ -243,7 +259,7 @@ func (c *collector) appendBody(b []byte) []byte {
 		b = append(b, ']')
 	}
 	b = append(b, `,"usage":`...)
-	b = appendUsage(b, c.outcome.Usage)
+	b = c.outcome.AppendCost(appendUsage(b, c.outcome.Usage))
 	b = append(b, `,"system_fingerprint":`...)
 	return append(c.appendFingerprint(b), '}')
 }

@@ -83,10 +83,20 @@ func appendUsage(b []byte, u chat.Usage) []byte {
 	b = strconv.AppendInt(b, int64(u.Total()), 10)
 	b = append(b, `,"prompt_tokens_details":{"cached_tokens":`...)
 	b = strconv.AppendInt(b, int64(u.Cached), 10)
-	if n := u.CacheWritten(); n > 0 { // few upstreams tell
-		b = strconv.AppendInt(append(b, `,"cache_write_tokens":`...), int64(n), 10)
-	}
+	b = appendFew(b, `,"cache_write_tokens":`, u.CacheWritten())
+	b = appendFew(b, `,"audio_tokens":`, u.AudioIn)
+	b = appendFew(b, `,"image_tokens":`, u.ImageIn)
 	b = append(b, `},"completion_tokens_details":{"reasoning_tokens":`...)
 	b = strconv.AppendInt(b, int64(u.Reasoning), 10)
+	b = appendFew(b, `,"audio_tokens":`, u.AudioOut)
+	b = appendFew(b, `,"image_tokens":`, u.ImageOut)
 	return append(b, `}}`...)
+}
+
+// appendFew appends a count that few upstreams tell, unless it is zero.
+func appendFew(b []byte, before string, n int) []byte {
+	if n == 0 {
+		return b
+	}
+	return strconv.AppendInt(append(b, before...), int64(n), 10)
 }

@@ -16,6 +16,7 @@ package relay
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"net/http"
@@ -25,6 +26,7 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/kit/pulse"
+	"sluice/internal/ledger/price"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/upstream/provider"
 )
@@ -69,6 +71,10 @@ type Options struct {
 	IncludeUsage bool         // a stream ends with a usage chunk
 	Pulse        *pulse.Pulse // notices silence; nil: a stream gets no keep-alive comments
 	Dialect      Dialect      // of the door; nil: chat completions. It has one choice
+	// Sign is called by Finish, once, with the hash of all bytes of the reply but comments, before the last of them are sent. It returns the
+	// receipt, which goes out as a header, or at the end of a stream as a comment; empty: there is none. The hash is nil if
+	// nothing of a reply is sent. Nil: the reply has no receipt.
+	Sign func(reply *[sha256.Size]byte) string
 }
 
 // Sender hands one reply to its caller, as a stream or in one piece. One goroutine calls its methods, in
@@ -85,7 +91,7 @@ type Sender interface {
 	// the model that answers. Headers that are set after a keep-alive comment do not go out.
 	Introduce(answers func(http.Header) (model string))
 	// Relay reads the reply to its end and sends everything but its last bytes. The outcome belongs to the
-	// sender. The caller may set its Usage before Finish, for an upstream that gave no figures.
+	// sender. The caller may set its Usage before Finish, for an upstream that gave no figures, and its Cost.
 	Relay(ctx context.Context, in provider.Stream) *Outcome
 	// Fail ends a reply that never began, in the place of Relay.
 	Fail(ctx context.Context, err error) *Outcome
@@ -117,6 +123,10 @@ type Outcome struct {
 	Begun    bool // the caller got something, if only a comment
 	// FirstContent is when the first text, reasoning or call arrived; zero: never.
 	FirstContent time.Time
+	// Cost is what the caller is told that the call costs, and TellCost says that the usage tells it. Who settles the call sets
+	// both before Finish. Cost is nil if the price is not known.
+	Cost     *price.Nano
+	TellCost bool
 	// Choices is how many choices came whole, if the upstream gave fewer than the request asked for; otherwise 0.
 	Choices int
 	// Err is why the reply is not complete: an error that is ErrGone, or a fault; nil if it is complete.
@@ -138,6 +148,21 @@ func (o *Outcome) Produced() (text, reasoning string, more int) {
 	t, extraText := o.text.String()
 	r, extraReasoning := o.reasoning.String()
 	return t, r, extraText + extraReasoning
+}
+
+// AppendCost adds the cost to the usage object that b ends with, if the usage tells it.
+func (o *Outcome) AppendCost(b []byte) []byte {
+	if !o.TellCost {
+		return b
+	}
+	if b = b[:len(b)-1]; b[len(b)-1] != '{' {
+		b = append(b, ',')
+	}
+	b = append(b, `"cost":`...)
+	if o.Cost == nil {
+		return append(b, "null}"...)
+	}
+	return append(o.Cost.AppendJSON(b), '}')
 }
 
 // maxProduced is the number of bytes of a text that are kept for counting. Longer replies are rare and

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"net/http"
 	"os"
@@ -94,7 +95,13 @@ func bubble(t *testing.T, c *timed, in provider.Stream) error {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go p.Run(ctx)
-	err := relayTo(t.Context(), c, in, testHead, Options{Stream: true, N: 1, Pulse: p}, c.settle)
+	var receipt *[sha256.Size]byte
+	sign := func(reply *[sha256.Size]byte) string { receipt = reply; return "" }
+	err := relayTo(t.Context(), c, in, testHead, Options{Stream: true, N: 1, Pulse: p, Sign: sign}, c.settle)
+	// The receipt is about the events: a repeat has no comments.
+	if want := sha256.Sum256([]byte(strings.ReplaceAll(strings.Join(c.written, ""), comment, ""))); err == nil && *receipt != want {
+		t.Errorf("the receipt is about %x, want %x, the hash of %q without comments", *receipt, want, c.written)
+	}
 	if n := p.Watched(); n != 0 {
 		t.Errorf("%d streams are watched behind the end", n)
 	}

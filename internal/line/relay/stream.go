@@ -2,7 +2,9 @@ package relay
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"hash"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -62,6 +64,9 @@ type streamer struct {
 
 	includeUsage bool // the stream ends with a usage chunk
 
+	sign func(*[sha256.Size]byte) string // see Options; nil: the stream has no receipt
+	sent hash.Hash                       // of all events that were sent, guarded by mu; nil if sign is
+
 	beat *pulse.Beat // nil: nobody notices silence
 
 	writes atomic.Int64 // the number of writes that were started
@@ -76,6 +81,9 @@ func newStreamer(w http.ResponseWriter, h Head, opts *Options) *streamer {
 	pooled := buffers.Get().(*[]byte)
 	s := &streamer{reply: newReply(h, opts), includeUsage: opts.IncludeUsage, w: w, out: *pooled, pooled: pooled}
 	s.flusher, _ = w.(http.Flusher)
+	if s.sign = opts.Sign; s.sign != nil {
+		s.sent = sha256.New()
+	}
 	if opts.Pulse != nil {
 		s.beat = opts.Pulse.Watch(keepAlive, s.comment)
 	}
@@ -327,7 +335,8 @@ func (s *streamer) flush() error {
 		s.start()
 	}
 	s.writes.Add(1) // lets hurry tell one write from the next
-	_, err := s.w.Write(s.out)
+	n, err := s.w.Write(s.out)
+	s.note(s.out[:n])
 	s.out = s.out[:0]
 	if err == nil && s.flusher != nil {
 		s.flusher.Flush()
@@ -336,6 +345,32 @@ func (s *streamer) flush() error {
 		s.beat.Touch()
 	}
 	return err
+}
+
+// note adds bytes that were sent to what the receipt is about. The caller holds the lock.
+func (s *streamer) note(p []byte) {
+	if s.sent != nil {
+		s.sent.Write(p) // never fails
+	}
+}
+
+// attest makes the receipt, and adds it to the output. SDKs ignore comments, and so the stream is what it would be without.
+func (s *streamer) attest() {
+	if s.sign == nil {
+		return
+	}
+	s.mu.Lock()
+	s.note(s.out)
+	var reply *[sha256.Size]byte // nil: nothing was sent, and nothing will be
+	if s.begun || len(s.out) > 0 {
+		reply = new([sha256.Size]byte)
+		s.sent.Sum(reply[:0])
+	}
+	s.sent = nil
+	s.mu.Unlock()
+	if signed := s.sign(reply); signed != "" {
+		s.out = append(append(append(s.out, ": sluice-receipt "...), signed...), "\n\n"...)
+	}
 }
 
 // start sets the headers, which go out with the first bytes. The caller holds the lock.
@@ -366,6 +401,9 @@ func (s *streamer) comment() {
 	alive := []byte(": keep-alive\n")
 	if s.spoken != nil {
 		alive = s.spoken.dialect.KeepAlive(alive[:0])
+	}
+	if alive[0] != ':' { // comments are not repeated or resumed, so the receipt is not about them
+		s.note(alive)
 	}
 	if _, err := s.w.Write(alive); err == nil && s.flusher != nil {
 		s.flusher.Flush()
@@ -431,11 +469,27 @@ func (s *streamer) silence() {
 	s.outcome.Begun = s.begun
 }
 
-// Finish implements Sender. A complete stream ends with its usage, if the caller wants that, and [DONE].
-// One that failed after it had begun ends with an error event; one that never began returns its
-// fault, for an ordinary error response.
+// Finish implements Sender.
 func (s *streamer) Finish() error {
-	err := s.outcome.Err
+	send, err := s.conclude()
+	s.attest()
+	if !send {
+		return err
+	}
+	if s.outcome.Complete {
+		completing(s.w)
+	}
+	if lost := s.flush(); lost != nil {
+		return errors.Join(ErrGone, lost)
+	}
+	return err
+}
+
+// conclude adds the last bytes to the output, and reports whether they are to be sent. A complete stream ends with its usage, if
+// the caller wants that, and [DONE]. One that failed after it had begun ends with an error event; one that never began has its
+// fault returned, for an ordinary error response.
+func (s *streamer) conclude() (send bool, err error) {
+	err = s.outcome.Err
 	switch {
 	case s.outcome.Complete && s.spoken != nil:
 		var lost error
@@ -444,18 +498,20 @@ func (s *streamer) Finish() error {
 		}
 		s.out = s.spoken.dialect.End(s.out, &s.outcome) // also for a caller who has left, and may know the id
 		if lost != nil {
-			return errors.Join(ErrGone, lost)
+			s.out = s.out[:0]
+			return false, errors.Join(ErrGone, lost)
 		}
 	case s.outcome.Complete:
 		if s.includeUsage {
 			s.out = append(s.out, s.prefix...)
 			s.out = append(s.out, `[],"usage":`...)
-			s.out = appendUsage(s.out, s.outcome.Usage)
+			s.out = s.outcome.AppendCost(appendUsage(s.out, s.outcome.Usage))
 			s.out = append(s.out, "}\n\n"...)
 		}
 		s.out = append(s.out, "data: [DONE]\n\n"...)
 	case !s.outcome.Begun, errors.Is(err, ErrGone):
-		return err
+		s.out = s.out[:0]
+		return false, err
 	case s.spoken != nil:
 		s.out = s.spoken.dialect.Fault(s.out, fault.From(err))
 		err = errors.Join(ErrTold, err)
@@ -465,11 +521,5 @@ func (s *streamer) Finish() error {
 		s.out = append(s.out, "\n\n"...)
 		err = errors.Join(ErrTold, err)
 	}
-	if s.outcome.Complete {
-		completing(s.w)
-	}
-	if lost := s.flush(); lost != nil {
-		return errors.Join(ErrGone, lost)
-	}
-	return err
+	return true, err
 }

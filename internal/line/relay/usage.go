@@ -13,7 +13,8 @@ func scanUsage(raw []byte) (chat.Usage, bool) {
 	if len(raw) == 0 {
 		return chat.Usage{}, false
 	}
-	prompt, completion, total, cached, written, reasoning := -1, -1, 0, 0, 0, 0 // -1: absent
+	prompt, completion, total := -1, -1, 0 // -1: absent
+	var d details
 	c := jsonscan.Cursor{Body: raw}
 	ok := c.Members(func(key []byte) bool {
 		switch string(key) {
@@ -24,36 +25,66 @@ func scanUsage(raw []byte) (chat.Usage, bool) {
 		case "total_tokens":
 			return readCount(&c, &total)
 		case "prompt_tokens_details":
-			return c.Null() || readDetails(&c, detail{"cached_tokens", &cached}, detail{"cache_write_tokens", &written})
+			return c.Null() || d.readPrompt(&c)
 		case "completion_tokens_details":
-			return c.Null() || readDetails(&c, detail{"reasoning_tokens", &reasoning})
+			return c.Null() || d.readCompletion(&c)
+		case "prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens":
+			return false // a spelling of few vendors, for the decoder
 		default:
 			return isPlainKey(key) && c.Skip(maxDepth-1)
 		}
 	})
 	// The decoder decides about anything that is not plain: parts that exceed their whole, a total that
 	// exceeds its parts, zeros, and huge numbers.
-	if !ok || !c.End() || prompt <= 0 || completion <= 0 || cached+written > prompt || reasoning > completion || total > prompt+completion || max(prompt, completion) > usualTokens {
+	if !ok || !c.End() || prompt <= 0 || completion <= 0 || d.cached+d.written+d.audioIn+d.imageIn > prompt || d.reasoning+d.audioOut+d.imageOut > completion ||
+		total > prompt+completion || max(prompt, completion) > usualTokens {
 		return provider.ReadUsage(raw)
 	}
-	return chat.Usage{Prompt: prompt - cached, Cached: cached, CacheWrite5m: written, Completion: completion - reasoning, Reasoning: reasoning}, true
+	return chat.Usage{
+		Prompt: prompt - d.cached, Cached: d.cached, CacheWrite: d.written, AudioIn: d.audioIn, ImageIn: d.imageIn,
+		Completion: completion - d.reasoning, Reasoning: d.reasoning, AudioOut: d.audioOut, ImageOut: d.imageOut,
+	}, true
 }
 
-// detail is a member of a details object.
-type detail struct {
-	name string
-	to   *int
+// details are the parts of the prompt and of the completion.
+type details struct {
+	cached, written, audioIn, imageIn int
+	reasoning, audioOut, imageOut     int
 }
 
-// readDetails reads members of a details object and skips the others.
-func readDetails(c *jsonscan.Cursor, wanted ...detail) bool {
+// readPrompt reads the parts of the prompt, and skips members that are not known.
+func (d *details) readPrompt(c *jsonscan.Cursor) bool {
 	return c.Members(func(key []byte) bool {
-		for _, d := range wanted {
-			if string(key) == d.name {
-				return readCount(c, d.to)
-			}
+		switch string(key) {
+		case "cached_tokens":
+			return readCount(c, &d.cached)
+		case "cache_write_tokens":
+			return readCount(c, &d.written)
+		case "audio_tokens":
+			return readCount(c, &d.audioIn)
+		case "image_tokens":
+			return readCount(c, &d.imageIn)
+		case "cache_creation_input_tokens", "cache_creation":
+			return false // for the decoder
+		default:
+			return isPlainKey(key) && c.Skip(maxDepth-2)
 		}
-		return isPlainKey(key) && c.Skip(maxDepth-2)
+	})
+}
+
+// readCompletion reads the parts of the completion.
+func (d *details) readCompletion(c *jsonscan.Cursor) bool {
+	return c.Members(func(key []byte) bool {
+		switch string(key) {
+		case "reasoning_tokens":
+			return readCount(c, &d.reasoning)
+		case "audio_tokens":
+			return readCount(c, &d.audioOut)
+		case "image_tokens":
+			return readCount(c, &d.imageOut)
+		default:
+			return isPlainKey(key) && c.Skip(maxDepth-2)
+		}
 	})
 }
 

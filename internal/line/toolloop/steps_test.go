@@ -1,6 +1,7 @@
 package toolloop_test
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -138,7 +139,8 @@ tool c: sun`
 	body := follow(r, []string{`{"approve":true}`, "sun"}, entries...)
 	r = s.ask(body, says("Done."))
 	want(t, "conversation", s.model.messages(0), conversation)
-	if r.spent != (toolloop.Spent{Turns: 1, Calls: 1, Usage: chat.Usage{Prompt: 10, Completion: 5}}) || guarded.calls() != "write 2" {
+	once := chat.Usage{Prompt: 10, Completion: 5}
+	if !reflect.DeepEqual(r.spent, toolloop.Spent{Turns: 1, Calls: 1, Usage: once, Each: []toolloop.Turn{{Usage: once}}}) || guarded.calls() != "write 2" {
 		t.Errorf("spent = %+v after %q, want one call", r.spent, guarded.calls())
 	}
 	later := body[:len(`"messages":`)+len(messagesOf(body))-1] + `,{"role":"assistant","content":"Done."},{"role":"user","content":"more"}]` + body[len(`"messages":`)+len(messagesOf(body)):]

@@ -61,6 +61,14 @@ type Spent struct {
 	Failed  int // those of the calls that gave no result, or an error
 	Usage   chat.Usage
 	Counted bool // by us, at least in part: an upstream gave no figures
+	Each    []Turn
+}
+
+// Turn is what one turn of a reply consumed, of those in which the model produced something.
+type Turn struct {
+	Usage   chat.Usage
+	Tier    string // the service tier, if the upstream has told it in OpenAI's dialect
+	Counted bool   // by us
 }
 
 // turn is the part of one answer of the model that has arrived.
@@ -74,6 +82,7 @@ type turn struct {
 	finish    chat.Finish // empty: the turn has not ended
 	usage     chat.Usage
 	hasUsage  bool
+	tier      string
 }
 
 // call is a tool call that the model made.
@@ -165,14 +174,22 @@ func (s *Stream) Spent() Spent {
 			used, counted = provider.Partial(figures, used), false
 		}
 	}
-	spent.add(used, counted)
+	spent.Each = slices.Clip(spent.Each) // the stream goes on adding to its own
+	spent.add(&s.turn, used, counted)
 	return spent
 }
 
 // add adds the usage of a turn.
-func (sp *Spent) add(u chat.Usage, counted bool) {
+func (sp *Spent) add(t *turn, u chat.Usage, counted bool) {
 	sp.Usage.Add(u)
+	sp.Each = append(sp.Each, Turn{u, t.tier, counted})
 	sp.Counted = sp.Counted || counted
+}
+
+// settle adds the usage of a turn that has ended.
+func (s *Stream) settle() {
+	used, counted := s.turn.consumed(s.task.CountPrompt)
+	s.spent.add(&s.turn, used, counted)
 }
 
 // consumed returns the usage of the turn, and whether we had to count it.
@@ -272,6 +289,7 @@ func (s *Stream) take(ev *provider.Event) error {
 	case ev.Kind == provider.Usage:
 		t.usage, t.hasUsage = ev.Usage, true
 	case ev.Kind == provider.Tier:
+		t.tier = ev.Text
 		s.Push(*ev)
 	case ev.Choice != 0 || t.finish != "": // a second choice, or after the end: dropped
 	case ev.Kind == provider.Text:
@@ -377,13 +395,13 @@ func (s *Stream) end() error {
 		images := s.remember()
 		if !t.asksCaller() { // every call has its result: the next step begins a turn
 			s.messages = append(s.messages, images...)
-			s.spent.add(t.consumed(s.task.CountPrompt))
+			s.settle()
 			s.turn = turn{}
 			return nil
 		}
 		s.keep(images) // the results of the hidden calls wait for the caller's answers
 	}
-	s.spent.add(t.consumed(s.task.CountPrompt))
+	s.settle()
 	s.Push(provider.Event{Kind: provider.Finish, Finish: t.finish})
 	s.Push(provider.Event{Kind: provider.Usage, Usage: s.spent.Usage})
 	s.turn = turn{}

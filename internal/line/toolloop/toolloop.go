@@ -80,6 +80,9 @@ type Task struct {
 	CountPrompt func(*chat.Request) int
 }
 
+// Turns returns how many turns of the model a conversation has at most.
+func (l *Loop) Turns() int { return l.opts.MaxRounds + 1 }
+
 // Open contacts the servers, discovers their tools, and returns a stream that has not been started. A
 // server that cannot be used, or a request that does not fit its tools, is the caller's fault. Canceling
 // ctx ends the model's turn, all calls and their sessions. The stream must be closed.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -44,7 +45,8 @@ tool call_1: echo says b
 tool call_2: echo says c
 assistant:  <call_0 my_docs__echo {"text":"d"}>
 tool call_0: echo says d`)
-	if r.usage != (chat.Usage{Prompt: 30, Completion: 15}) || r.spent != (toolloop.Spent{Turns: 3, Calls: 4, Usage: r.usage}) {
+	once := toolloop.Turn{Usage: chat.Usage{Prompt: 10, Completion: 5}}
+	if r.usage != (chat.Usage{Prompt: 30, Completion: 15}) || !reflect.DeepEqual(r.spent, toolloop.Spent{Turns: 3, Calls: 4, Usage: r.usage, Each: []toolloop.Turn{once, once, once}}) {
 		t.Errorf("usage = %+v, spent %+v, want three turns' sum and four calls", r.usage, r.spent)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/abuse"
+	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/admin"
 	"sluice/internal/prompt/chat"
@@ -63,6 +64,8 @@ func (l ledger) Audit(ctx context.Context) ([]usage.Difference, int, error) {
 	return l.AuditUsage(ctx)
 }
 
+func (ledger) Flush(context.Context) error { return nil }
+
 func (l ledger) Damage() ([]usage.Damage, error) {
 	return []usage.Damage{{ID: "d", What: "w", Lost: 1}}, nil
 }
@@ -97,10 +100,10 @@ func TestUsageOperations(t *testing.T) {
 	b, store := newBackend(t)
 	c := admin.InProcess(b)
 	a := must[admin.CreatedAccount](t, c, "account.create", admin.NewAccount{Actor: "t", Email: "u@example.com", Plan: "basic"})
-	cost := int64(1_250_000)
+	cost := price.Nano(1_250_000_000)
 	now := time.Now()
 	err := store.RecordSettlements(t.Context(), []usage.Settlement{
-		{ID: "1", At: now, AccountID: a.ID, KeyID: "key_1", ModelUsed: "m1", Tokens: chat.Usage{Prompt: 10, Completion: 5}, UnitMilli: 1500, CostMicro: &cost, End: usage.EndComplete, Latency: 100 * time.Millisecond},
+		{ID: "1", At: now, AccountID: a.ID, KeyID: "key_1", ModelUsed: "m1", Tokens: chat.Usage{Prompt: 10, Completion: 5}, UnitMilli: 1500, Cost: &cost, End: usage.EndComplete, Latency: 100 * time.Millisecond},
 		{ID: "2", At: now, AccountID: a.ID, KeyID: "key_2", ModelUsed: "m1", Tokens: chat.Usage{Prompt: 1}, UnitMilli: 1000, End: usage.EndCut, Latency: 300 * time.Millisecond, FirstToken: 200 * time.Millisecond},
 		{ID: "3", At: now.AddDate(0, 0, -3), AccountID: a.ID, KeyID: "key_1", ModelUsed: "m2", UnitMilli: 1000, End: usage.EndComplete},
 		{ID: "4", At: now.AddDate(0, 0, -40), AccountID: a.ID, KeyID: "key_1", ModelUsed: "m2", UnitMilli: 1000, End: usage.EndComplete},

@@ -50,7 +50,7 @@ type Debug struct {
 
 // Build describes the program itself: its version, and what it was built with.
 func Build() Debug {
-	d := Debug{Version: buildinfo.Version, Commit: buildinfo.Commit(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
+	d := Debug{Version: buildinfo.Version(), Commit: buildinfo.Commit(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range info.Deps {
 			d.Modules = append(d.Modules, m.Path+" "+m.Version)

@@ -35,7 +35,7 @@ func (c Cursor) number() (int64, error) {
 	}
 	n, err := strconv.ParseInt(c.After, 10, 64)
 	if err != nil || n < 1 {
-		return 0, fault.New(fault.Invalid, "%q is no cursor of this list; use next of the page before", c.After).At("after")
+		return 0, fault.New(fault.Invalid, "%q is not a cursor of this list; use next from the previous page", c.After).At("after")
 	}
 	return n, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/ledger/price"
 )
 
 // describe returns the OpenAPI file of the admin API: one operation for each route that has a path, with schemas made
@@ -112,6 +113,8 @@ func (d *description) schema(t reflect.Type) map[string]any {
 	switch t {
 	case reflect.TypeFor[time.Time]():
 		return map[string]any{"type": "string", "format": "date-time"}
+	case reflect.TypeFor[price.Entry](): // as in docs/providers/prices.md
+		return map[string]any{"type": "object"}
 	case reflect.TypeFor[json.Number]():
 		return map[string]any{"type": "number"}
 	case reflect.TypeFor[account.Limit]():

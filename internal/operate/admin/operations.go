@@ -19,7 +19,10 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/health"
 	"sluice/internal/ledger/cluster"
+	"sluice/internal/ledger/costs"
+	"sluice/internal/ledger/receipt"
 	"sluice/internal/ledger/refusal"
+	"sluice/internal/ledger/whatif"
 	"sluice/internal/operate/alert"
 	"sluice/internal/operate/feedback"
 	"sluice/internal/operate/finder"
@@ -39,6 +42,8 @@ type Backend struct {
 	Plans    func() account.Plans
 	Catalog  func() *catalog.Catalog
 	Usage    UsageRecords
+	WhatIf   *whatif.Calculator
+	Costs    *costs.Costs
 	Scores   Scores
 	Logins   *signin.Service
 	Staff    *staff.Roster
@@ -46,6 +51,8 @@ type Backend struct {
 	Billing  *billing.Billing
 	Helm     *steering.Helm
 	Feedback *feedback.Feedback
+	Prices   Prices
+	Receipts *receipt.Ring // the keys that receipts are signed with
 	// Reports tells what the service does. It is nil if no server is running.
 	Reports *overview.Reporter
 	// VideoModel returns the id of the video model.
@@ -56,7 +63,13 @@ type Backend struct {
 	Refusals refusal.View
 	Signals  signal.Store
 	Evidence EvidenceStore
-	Messages *notice.Notices // what accounts were told
+	// Calls, Versions and Reconciliations are for comparisons with vendors' exports. Vendors returns the kinds of the providers by
+	// name.
+	Calls           CallReader
+	Versions        costs.Versions
+	Reconciliations Reconciliations
+	Vendors         func() map[string]string
+	Messages        *notice.Notices // what accounts were told
 	// Tell tells the owner of an account what staff has done. It is nil if no server is running.
 	Tell func(ctx context.Context, accountID, title, body string)
 	// State returns where models come from and how healthy they are.
@@ -146,6 +159,18 @@ type NewAliases struct {
 	Version int64  `json:"version,omitempty"`
 }
 
+// NewReplies is the argument of account.set-replies: whether every reply says what it costs, and whether every call leaves a
+// receipt. What is nil does not change.
+type NewReplies struct {
+	Actor    string `json:"actor"`
+	Ref      string `json:"ref"`
+	ShowCost *bool  `json:"show_cost,omitempty"`
+	Receipts *bool  `json:"receipts,omitempty"`
+	// Reason and Version are those of Target.
+	Reason  string `json:"reason,omitempty"`
+	Version int64  `json:"version,omitempty"`
+}
+
 // Account is an account as operators see it.
 type Account struct {
 	ID      string `json:"id"`
@@ -161,8 +186,12 @@ type Account struct {
 	Limits    account.Limits    `json:"limits"`
 	Overrides account.Overrides `json:"overrides"`
 	// Aliases are the account's own names of models. They win over those of the configuration.
-	Aliases   map[string]string `json:"aliases,omitempty"`
-	CreatedAt time.Time         `json:"created_at"`
+	Aliases map[string]string `json:"aliases,omitempty"`
+	// ShowCost says that every reply says what it costs, as if its request asked for that.
+	ShowCost bool `json:"show_cost"`
+	// Receipts says that every call of the account leaves a receipt.
+	Receipts  bool      `json:"receipts"`
+	CreatedAt time.Time `json:"created_at"`
 	// Version rises with every change of the account. A change can name it; see Target.
 	Version int64 `json:"version"`
 	Keys    []Key `json:"keys"`
@@ -350,7 +379,7 @@ func (b *Backend) accountSetAliases(ctx context.Context, in NewAliases) (Account
 			continue
 		}
 		if _, ok := b.Catalog().Lookup(id); !ok {
-			return Account{}, fault.New(fault.Invalid, "there is no model %q; an alias stands for the id of a model", excerpt.Of(id, 100)).At("set")
+			return Account{}, b.noModel(fault.Invalid, id, "; an alias stands for the id of a model").At("set")
 		}
 		if _, ok := b.Catalog().Lookup(name); ok {
 			return Account{}, fault.New(fault.Invalid, "%q is the id of a model, which no alias can replace", excerpt.Of(name, 100)).At("set")
@@ -360,6 +389,18 @@ func (b *Backend) accountSetAliases(ctx context.Context, in NewAliases) (Account
 	// Whoever changed the aliases in the meantime is not overruled: the names were read at this version.
 	order := account.Order{Reason: in.Reason, Version: cmp.Or(in.Version, before.Version)}
 	return b.viewOf(b.Accounts.Under(order).SetAliases(ctx, in.Actor, in.Ref, names))
+}
+
+// accountSetReplies changes what the replies to the account say, and whether its calls leave receipts.
+func (b *Backend) accountSetReplies(ctx context.Context, in NewReplies) (Account, error) {
+	if in.ShowCost == nil && in.Receipts == nil {
+		return Account{}, fault.New(fault.Invalid, "nothing to set: give show_cost, receipts or both").At("show_cost")
+	}
+	if err := needReason(ctx, in.Reason); err != nil {
+		return Account{}, err
+	}
+	order := account.Order{Reason: in.Reason, Version: in.Version}
+	return b.viewOf(b.Accounts.Under(order).SetReplies(ctx, in.Actor, in.Ref, account.Replies{ShowCost: in.ShowCost, Receipts: in.Receipts}))
 }
 
 // tellLimits tells the owner of an account which limits are in force, and returns the account.
@@ -553,7 +594,7 @@ func (b *Backend) view(a *account.Account) Account {
 	v := Account{
 		ID: a.ID, Email: a.Email, Plan: a.Plan.String(), Granted: a.Granted, Staff: a.Staff, Status: accountStatus(a),
 		Suspended: a.Suspended, Deactivated: a.Deactivated,
-		Limits: b.Plans()[a.Plan].Over(a.Overrides), Overrides: a.Overrides, Aliases: a.Aliases.Names(), CreatedAt: a.CreatedAt, Version: a.Version,
+		Limits: b.Plans()[a.Plan].Over(a.Overrides), Overrides: a.Overrides, Aliases: a.Aliases.Names(), ShowCost: a.ShowCost, Receipts: a.Receipts, CreatedAt: a.CreatedAt, Version: a.Version,
 		Keys: make([]Key, 0, len(a.Keys)),
 	}
 	keyStatus := "active"

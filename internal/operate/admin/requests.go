@@ -129,7 +129,8 @@ type Request struct {
 	Counted          bool        `json:"counted_by_us"`
 	Requests         json.Number `json:"requests"`
 	Units            json.Number `json:"units"`
-	CostUSD          json.Number `json:"cost_usd,omitempty"` // missing if the model has no price
+	CostUSD          json.Number `json:"cost_usd,omitempty"`   // missing if the model has no price
+	ChargeUSD        json.Number `json:"charge_usd,omitempty"` // what the customer is told, if that is not CostUSD
 	MCPCalls         int         `json:"mcp_calls,omitempty"`
 	MCPFailed        int         `json:"mcp_failed,omitempty"`
 
@@ -200,8 +201,11 @@ func requestView(s *usage.Settlement, owner *account.Account) Request {
 		Requests: decimal(s.RequestMilli, 3), Units: decimal(s.UnitMilli, 3), MCPCalls: s.MCPCalls, MCPFailed: s.MCPFailed,
 		Status: s.Status, Outcome: string(s.End), FirstTokenMS: s.FirstToken.Milliseconds(), LatencyMS: s.Latency.Milliseconds(),
 	}
-	if s.CostMicro != nil {
-		v.CostUSD = decimal(*s.CostMicro, 6)
+	if s.Cost != nil {
+		v.CostUSD = decimal(int64(*s.Cost), 9)
+	}
+	if s.Margin != 0 {
+		v.ChargeUSD = decimal(int64(*s.Charge()), 9)
 	}
 	for i := range owner.Keys {
 		if k := &owner.Keys[i]; k.ID == s.KeyID {

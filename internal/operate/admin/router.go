@@ -25,7 +25,7 @@ func (b *Backend) routerFeedback(ctx context.Context, in Cursor) (List[feedback.
 // typing mistake would otherwise look like success.
 func (b *Backend) routerReset(ctx context.Context, in RouterReset) (RouterReset, error) {
 	if len(in.Reason) > maxReason {
-		return in, fault.New(fault.Invalid, "the reason has %d bytes, and %d is the most", len(in.Reason), maxReason).At("reason")
+		return in, fault.New(fault.Invalid, "the reason has %d bytes, and the limit is %d", len(in.Reason), maxReason).At("reason")
 	}
 	if in.Model != "" {
 		list, err := b.Feedback.Ratings(ctx)

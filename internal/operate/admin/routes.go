@@ -6,7 +6,11 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/account/signin"
+	"sluice/internal/ledger/costs"
+	"sluice/internal/ledger/price"
+	"sluice/internal/ledger/reconcile"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/ledger/whatif"
 	"sluice/internal/operate/alert"
 	"sluice/internal/operate/feedback"
 	"sluice/internal/operate/overview"
@@ -80,6 +84,8 @@ type Operations struct {
 	AccountEvidence                                                Op[Target, Evidence]
 	AccountSetLimits                                               Op[NewLimits, Account]
 	AccountSetAliases                                              Op[NewAliases, Account]
+	AccountSetReplies                                              Op[NewReplies, Account]
+	ReceiptKeys, ReceiptRotate                                     Op[Empty, ReceiptKeys]
 	AccountNote                                                    Op[Note, Account]
 	AccountMessages                                                Op[AccountPage, List[Message]]
 	AccountSessions                                                Op[AccountPage, List[signin.Session]]
@@ -92,6 +98,12 @@ type Operations struct {
 	KeyRegenerateMaster                                            Op[Target, RawKey]
 	SignInLinkCreate                                               Op[Target, SignInLink]
 	UsageShow                                                      Op[UsageQuery, Usage]
+	WhatIfRun                                                      Op[WhatIfQuery, WhatIf]
+	WhatIfReport                                                   Op[WhatIfOrder, *whatif.Report]
+	WhatIfModels                                                   Op[Empty, []string]
+	UsageExplain                                                   Op[ExplainQuery, costs.Reply]
+	UsageCosts                                                     Op[ExplainQuery, *costs.Explanation]
+	PricesReprice                                                  Op[RepriceOrder, Repriced]
 	BillingShow, BillingDowngrade, BillingRelease                  Op[Target, Billing]
 	BillingAdvance                                                 Op[Move, Billing]
 	BillingRefund                                                  Op[RefundOrder, Billing]
@@ -108,6 +120,10 @@ type Operations struct {
 	ModelsMove, ModelsMoveBack                                     Op[ModelMove, steering.Order]
 	RouterFeedback                                                 Op[Cursor, List[feedback.Rating]]
 	RouterForget                                                   Op[RouterReset, RouterReset]
+	PricesList                                                     Op[PriceQuery, List[Price]]
+	PricesCheck                                                    Op[Empty, []PriceFinding]
+	PricesImport                                                   Op[PriceImport, PriceChanges]
+	PricesHistory                                                  Op[Cursor, List[price.Seen]]
 	UpstreamList                                                   Op[Cursor, List[routing.TargetHealth]]
 	UpstreamSeries                                                 Op[Cursor, List[overview.Upstream]]
 	UpstreamDrain, UpstreamEnable                                  Op[UpstreamTarget, steering.Order]
@@ -126,6 +142,9 @@ type Operations struct {
 	TokenCreate                                                    Op[NewToken, CreatedToken]
 	TokenList                                                      Op[AccountPage, List[Token]]
 	TokenDelete                                                    Op[Target, Token]
+	ReconcileRun                                                   Op[ReconcileOrder, reconcile.Report]
+	ReconcileList                                                  Op[Cursor, List[reconcile.Report]]
+	ReconcileShow                                                  Op[ReportQuery, reconcile.Report]
 	ModelsJSON                                                     Op[ModelQuery, json.RawMessage]
 	AuditRun                                                       Op[Empty, Audit]
 	JournalParts                                                   Op[Empty, []usage.Part]
@@ -145,6 +164,7 @@ func operations() *Operations {
 	o := &Operations{
 		// For the console alone, which shows all of an account on one page.
 		AccountStory: console("account.story", AccountsRead, (*Backend).accountStory),
+		UsageCosts:   console("usage.costs", AccountsRead, (*Backend).usageCosts),
 
 		AccountList:              op(t, "account.list", "GET", "/accounts", AccountsRead, "List accounts in order of their ids", (*Backend).accountList),
 		AccountCreate:            op(t, "account.create", "POST", "/accounts", AccountsWrite, "Create an account; the reply has its master key, which is shown only once", (*Backend).accountCreate),
@@ -153,12 +173,13 @@ func operations() *Operations {
 		AccountAbuse:             op(t, "account.abuse", "GET", "/accounts/{ref}/abuse", AccountsRead, "Show an account's abuse score and its newest events", about((*Backend).abuseOf)),
 		AccountSearch:            op(t, "account.search", "GET", "/search", AccountsRead, "Find accounts by e-mail address, id, last four of a key, or request id", (*Backend).accountSearch),
 		AccountSignals:           op(t, "account.signals", "GET", "/accounts/{ref}/signals", AccountsRead, "Show patterns in an account's calls that hint at resale or proxying", about((*Backend).signalsOf)),
-		RequestShow:              op(t, "request.show", "GET", "/requests/{id}", AccountsRead, "Show the way of a request: account, key, route, attempts, times, tokens, outcome", (*Backend).requestShow),
+		RequestShow:              op(t, "request.show", "GET", "/requests/{id}", AccountsRead, "Show how a request was handled: account, key, route, attempts, times, tokens, outcome", (*Backend).requestShow),
 		RequestRefused:           op(t, "request.refused", "GET", "/accounts/{ref}/refused", AccountsRead, "List the last refused calls of an account, and how many there were by hour", (*Backend).requestRefused),
 		AccountEvidence:          op(t, "account.evidence", "GET", "/accounts/{ref}/evidence", AccountsRead, "Show the score of the month, and the requests of the last days by hour, model and key", about((*Backend).evidenceOf)),
 		AccountSetPlan:           op(t, "account.set-plan", "POST", "/accounts/{ref}/plan", AccountsWrite, "Grant a plan, without a charge; none takes it away", (*Backend).accountSetPlan),
 		AccountSetLimits:         op(t, "account.set-limits", "POST", "/accounts/{ref}/limits", AccountsWrite, "Override the limits of the account's plan", (*Backend).accountSetLimits),
 		AccountSetAliases:        op(t, "account.set-aliases", "POST", "/accounts/{ref}/aliases", AccountsWrite, "Change the names that the account may use in place of the ids of models", (*Backend).accountSetAliases),
+		AccountSetReplies:        op(t, "account.set-replies", "POST", "/accounts/{ref}/replies", AccountsWrite, "Change what the replies to the account say, and whether its calls leave receipts", (*Backend).accountSetReplies),
 		AccountSuspend:           op(t, "account.suspend", "POST", "/accounts/{ref}/suspend", AccountsWrite, "Suspend an account: its requests are refused", (*Backend).accountSuspend),
 		AccountUnsuspend:         op(t, "account.unsuspend", "POST", "/accounts/{ref}/unsuspend", AccountsWrite, "Lift a suspension", (*Backend).accountUnsuspend),
 		AccountTerminate:         op(t, "account.terminate", "POST", "/accounts/{ref}/terminate", AccountsWrite, "End the subscription and suspend the account for good", (*Backend).accountTerminate),
@@ -176,16 +197,21 @@ func operations() *Operations {
 		KeyRegenerateMaster:      op(t, "key.regenerate-master", "POST", "/accounts/{ref}/keys/master", KeysWrite, "Replace the master key; the reply has the new one, which is shown only once", (*Backend).keyRegenerateMaster),
 		KeyDeactivate:            op(t, "key.deactivate", "POST", "/accounts/{ref}/keys/deactivate", KeysWrite, "Deactivate all keys of an account", (*Backend).keyDeactivate),
 		KeyRestore:               op(t, "key.restore", "POST", "/accounts/{ref}/keys/restore", KeysWrite, "Restore deactivated keys and reset the abuse score", (*Backend).keyRestore),
-		SignInLinkCreate:         op(t, "signin-link", "POST", "/signin-links", SignInWrite, "Make a link that signs a customer in once", (*Backend).signInLink),
+		SignInLinkCreate:         op(t, "signin-link", "POST", "/signin-links", SignInWrite, "Create a link that signs a customer in once", (*Backend).signInLink),
 		UsageShow:                op(t, "usage", "GET", "/accounts/{ref}/usage", AccountsRead, "Sum up an account's usage by day, model or key", (*Backend).usage),
+		WhatIfRun:                op(t, "whatif", "POST", "/whatif", AccountsRead, "Say what past calls would have cost with other prices, models, caches or batches", (*Backend).whatIf),
+		WhatIfReport:             console("whatif.report", AccountsRead, (*Backend).whatIfReport),
+		WhatIfModels:             console("whatif.models", AccountsRead, (*Backend).whatIfModels),
+		UsageExplain:             op(t, "usage.explain", "GET", "/accounts/{ref}/usage/explain", AccountsRead, "Explain an account's costs down to the formula of each call", (*Backend).usageExplain),
+		PricesReprice:            op(t, "prices.reprice", "POST", "/prices/reprice", BillingWrite, "Compute the costs of past calls by today's prices, and store the differences as corrections", (*Backend).pricesReprice),
 		BillingShow:              op(t, "billing.show", "GET", "/accounts/{ref}/billing", BillingRead, "Show an account's subscription, payments and ledger", (*Backend).billingShow),
 		BillingAdvance:           op(t, "billing.advance", "POST", "/accounts/{ref}/billing/advance", BillingWrite, "Move an account's clock, in test mode only", (*Backend).billingAdvance),
 		BillingDowngrade:         op(t, "billing.downgrade", "POST", "/accounts/{ref}/billing/downgrade", BillingWrite, "Set a lower plan for the next period", (*Backend).billingDowngrade),
-		BillingRelease:           op(t, "billing.release", "POST", "/accounts/{ref}/billing/release", BillingWrite, "Let payments of an account be made again", (*Backend).billingRelease),
+		BillingRelease:           op(t, "billing.release", "POST", "/accounts/{ref}/billing/release", BillingWrite, "Resume the payments of an account", (*Backend).billingRelease),
 		BillingRefund:            op(t, "billing.refund", "POST", "/payments/{payment}/refund", BillingWrite, "Refund a payment, or a part of it", (*Backend).billingRefund),
 		BillingCredit:            op(t, "billing.credit", "POST", "/accounts/{ref}/billing/credit", BillingWrite, "Change the credit that lowers the next renewals", (*Backend).billingCredit),
 		BillingStops:             op(t, "billing.stops", "GET", "/billing/stops", BillingRead, "List accounts whose billing is stopped", (*Backend).billingStops),
-		TicketList:               op(t, "matter.list", "GET", "/matters", TicketsRead, "List what waits for support, oldest first, or another list of tickets", (*Backend).ticketList),
+		TicketList:               op(t, "matter.list", "GET", "/matters", TicketsRead, "List what is waiting for support, oldest first, or another list of tickets", (*Backend).ticketList),
 		TicketCount:              op(t, "matter.counts", "GET", "/matters/counts", TicketsRead, "Count what waits for support, for customers, and what is snoozed", (*Backend).ticketCounts),
 		TicketOpen:               op(t, "matter.open", "POST", "/accounts/{ref}/matters", TicketsWrite, "Write to a customer", (*Backend).ticketOpen),
 		TicketShow:               op(t, "matter.show", "GET", "/matters/{id}", TicketsRead, "Show a ticket with its messages", (*Backend).ticketShow),
@@ -200,36 +226,45 @@ func operations() *Operations {
 		ModelsMoves:              op(t, "models.moves", "GET", "/models/moves", OperationsRead, "List models that staff has moved or will move to another tier", orders(steering.Move)),
 		ModelsMove:               op(t, "models.move", "POST", "/models/move", OperationsWrite, "Move a model to another tier, at once or with notice", (*Backend).modelsMove),
 		ModelsMoveBack:           op(t, "models.move-back", "POST", "/models/move-back", OperationsWrite, "Give a model its configured tier again", (*Backend).modelsMoveBack),
-		RouterFeedback:           op(t, "router.feedback", "GET", "/router/feedback", OperationsRead, "List how far feedback has moved models at each kind of task", (*Backend).routerFeedback),
-		RouterForget:             op(t, "router.reset", "POST", "/router/reset", OperationsWrite, "Forget the feedback about a model, or all of it", (*Backend).routerReset),
+		RouterFeedback:           op(t, "router.feedback", "GET", "/router/feedback", OperationsRead, "List how feedback has changed the scores of models, by kind of task", (*Backend).routerFeedback),
+		RouterForget:             op(t, "router.reset", "POST", "/router/reset", OperationsWrite, "Delete the feedback about a model, or all of it", (*Backend).routerReset),
+		PricesList:               op(t, "prices.list", "GET", "/prices", OperationsRead, "List what models cost at their vendors, all prices of one model, or the whole book", (*Backend).pricesList),
+		PricesCheck:              op(t, "prices.check", "GET", "/prices/check", OperationsRead, "List what is missing or old in the prices", (*Backend).pricesCheck),
+		PricesImport:             op(t, "prices.import", "POST", "/prices/import", OperationsWrite, "Compare prices with the book and, with take, put those that differ in force", (*Backend).pricesImport),
+		PricesHistory:            op(t, "prices.history", "GET", "/prices/history", OperationsRead, "List the prices that are or were in force, the latest first", (*Backend).pricesHistory),
 		UpstreamList:             op(t, "upstream.list", "GET", "/upstreams", OperationsRead, "List the upstreams of the server, their health and their calls", (*Backend).upstreamList),
 		UpstreamSeries:           op(t, "upstream.series", "GET", "/upstreams/series", OperationsRead, "List upstreams with their calls in the last three hours, in parts of five minutes", (*Backend).upstreamSeries),
 		UpstreamDrains:           op(t, "upstream.drains", "GET", "/upstreams/drains", OperationsRead, "List what is drained", orders(steering.Drain)),
 		UpstreamDrain:            op(t, "upstream.drain", "POST", "/upstreams/drain", OperationsWrite, "Send no new calls to an upstream", (*Backend).upstreamDrain),
 		UpstreamEnable:           op(t, "upstream.enable", "POST", "/upstreams/enable", OperationsWrite, "Send calls to an upstream again", (*Backend).upstreamEnable),
-		MaintenanceList:          op(t, "maintenance.list", "GET", "/maintenance", OperationsRead, "List the maintenance that holds or will", orders(steering.Maintenance)),
-		MaintenanceStart:         op(t, "maintenance.start", "POST", "/maintenance", OperationsWrite, "Answer calls of models, or of all, with 503", (*Backend).maintenanceStart),
+		MaintenanceList:          op(t, "maintenance.list", "GET", "/maintenance", OperationsRead, "List current and planned maintenance", orders(steering.Maintenance)),
+		MaintenanceStart:         op(t, "maintenance.start", "POST", "/maintenance", OperationsWrite, "Answer calls to some or all models with 503", (*Backend).maintenanceStart),
 		MaintenanceEnd:           op(t, "maintenance.end", "DELETE", "/maintenance/{id}", OperationsWrite, "End maintenance", endOrder(steering.Maintenance)),
-		AnnouncementList:         op(t, "announcement.list", "GET", "/announcements", OperationsRead, "List the announcements that are shown or will be", orders(steering.Announcement)),
+		AnnouncementList:         op(t, "announcement.list", "GET", "/announcements", OperationsRead, "List current and planned announcements", orders(steering.Announcement)),
 		AnnouncementPost:         op(t, "announcement.post", "POST", "/announcements", OperationsWrite, "Show a banner on every page", (*Backend).announcementPost),
 		AnnouncementEnd:          op(t, "announcement.end", "DELETE", "/announcements/{id}", OperationsWrite, "Remove an announcement", endOrder(steering.Announcement)),
 		SteeringHistory:          op(t, "steering.history", "GET", "/steering/history", OperationsRead, "List who drained, moved, closed and announced what, newest first", (*Backend).steeringHistory),
-		OverviewShow:             op(t, "overview.show", "GET", "/overview", OperationsRead, "Show what the service does: the last three hours by minute, who loads it, sign-ups, plans and revenue", (*Backend).overviewShow),
+		OverviewShow:             op(t, "overview.show", "GET", "/overview", OperationsRead, "Show the traffic of the last three hours by minute, the busiest accounts, sign-ups, plans and revenue", (*Backend).overviewShow),
 		StatusShow:               op(t, "status", "GET", "/status", OperationsRead, "Show the state of the server", (*Backend).showStatus),
 		ConfigReload:             op(t, "reload", "POST", "/reload", OperationsWrite, "Apply the configuration file again", (*Backend).applyConfig),
-		AlertList:                op(t, "alert.list", "GET", "/alerts", OperationsRead, "List what the operator was told, newest first", (*Backend).alertList),
+		AlertList:                op(t, "alert.list", "GET", "/alerts", OperationsRead, "List the alerts of the operator, newest first", (*Backend).alertList),
 		AlertEndpoints:           op(t, "alert.endpoints", "GET", "/alerts/endpoints", OperationsRead, "List the operator's endpoints for alerts", (*Backend).alertEndpoints),
-		AlertTest:                op(t, "alert.test", "POST", "/alerts/test", OperationsWrite, "Send a test to all endpoints of the operator", (*Backend).alertTest),
+		AlertTest:                op(t, "alert.test", "POST", "/alerts/test", OperationsWrite, "Send a test alert to all endpoints of the operator", (*Backend).alertTest),
 		AlertDeliveries:          op(t, "alert.deliveries", "GET", "/alerts/deliveries", OperationsRead, "List deliveries to the operator or to an account, newest first", (*Backend).alertDeliveries),
 		AlertShow:                op(t, "alert.show", "GET", "/alerts/deliveries/{ref}", OperationsRead, "Show a delivery with its body", (*Backend).alertShow),
-		AlertReplay:              op(t, "alert.replay", "POST", "/alerts/deliveries/{ref}/replay", OperationsWrite, "Send a delivery again that has ended, under its id", (*Backend).alertReplay),
+		AlertReplay:              op(t, "alert.replay", "POST", "/alerts/deliveries/{ref}/replay", OperationsWrite, "Resend a delivery that has ended, under the same id", (*Backend).alertReplay),
 		TokenCreate:              op(t, "staff.token-create", "", "", TokensWrite, "", (*Backend).tokenCreate),
 		TokenList:                op(t, "staff.token-list", "", "", TokensWrite, "", (*Backend).tokenList),
 		TokenDelete:              op(t, "staff.token-delete", "", "", TokensWrite, "", (*Backend).tokenDelete),
+		ReconcileList:            op(t, "reconcile.list", "GET", "/reconciliations", BillingRead, "List the last comparisons with vendors' exports, newest first", (*Backend).reconcileList),
+		ReconcileShow:            op(t, "reconcile.show", "GET", "/reconciliations/{id}", BillingRead, "Show a comparison with a vendor's exports: every difference with its class, and the prices that follow from it", (*Backend).reconcileShow),
+		ReconcileRun:             local(t, "reconcile.run", (*Backend).reconcileRun),
 		ModelsJSON:               local(t, "models", (*Backend).models),
 		AuditRun:                 local(t, "audit", (*Backend).audit),
 		JournalParts:             local(t, "journal.parts", (*Backend).journalParts),
 		JournalRead:              local(t, "journal.read", (*Backend).journalRead),
+		ReceiptKeys:              local(t, "receipt.keys", (*Backend).receiptKeys),
+		ReceiptRotate:            local(t, "receipt.rotate", (*Backend).receiptRotate),
 		JournalDamage:            local(t, "journal.damage", (*Backend).journalDamage),
 		JournalAcknowledge:       local(t, "journal.acknowledge", (*Backend).journalAcknowledge),
 		DebugShow:                local(t, "debug", (*Backend).debug),

@@ -165,7 +165,7 @@ func (c *Client) within(ctx context.Context, name string) (context.Context, cont
 	switch name {
 	case Ops().StatusShow.Name:
 		patience = StatusPatience
-	case Ops().AuditRun.Name, Ops().JournalParts.Name:
+	case Ops().AuditRun.Name, Ops().JournalParts.Name, Ops().WhatIfRun.Name, Ops().ReconcileRun.Name:
 		patience = longPatience
 		if _, err := Ops().StatusShow.Call(ctx, c, Empty{}); err != nil {
 			return nil, nil, err

@@ -9,6 +9,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
+	"sluice/internal/kit/typo"
 	"sluice/internal/operate/steering"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/routing"
@@ -111,11 +112,20 @@ func (b *Backend) modelsMove(ctx context.Context, in ModelMove) (steering.Order,
 	m, ok := b.Catalog().Lookup(in.Model)
 	switch {
 	case !ok:
-		return steering.Order{}, fault.New(fault.NotFound, "there is no model %q", excerpt.Of(in.Model, 200)).At("model")
+		return steering.Order{}, b.noModel(fault.NotFound, in.Model, "").At("model")
 	case m.Router:
 		return steering.Order{}, fault.New(fault.Invalid, "%q is the router, whose tier is always %s", m.ID, m.Plan).At("model")
 	}
 	return b.Helm.Give(ctx, steering.Order{Kind: steering.Move, Model: in.Model, Plan: in.Plan, From: in.From, Actor: in.Actor, Reason: in.Reason})
+}
+
+// noModel returns the fault of an id that no model has, with the one that may be meant. more ends the message.
+func (b *Backend) noModel(kind fault.Kind, id, more string) *fault.Fault {
+	var ids []string
+	for _, m := range b.Catalog().Models() {
+		ids = append(ids, m.ID)
+	}
+	return fault.New(kind, "there is no model %q%s%s", excerpt.Of(id, 200), more, typo.DidYouMean(id, ids))
 }
 
 func (b *Backend) modelsMoveBack(ctx context.Context, in ModelMove) (steering.Order, error) {
@@ -126,7 +136,7 @@ func (b *Backend) modelsMoveBack(ctx context.Context, in ModelMove) (steering.Or
 func (b *Backend) maintenanceStart(ctx context.Context, in NewMaintenance) (steering.Order, error) {
 	for _, id := range in.Models {
 		if _, ok := b.Catalog().Lookup(id); !ok && id != b.VideoModel() {
-			return steering.Order{}, fault.New(fault.NotFound, "there is no model %q", excerpt.Of(id, 200)).At("models")
+			return steering.Order{}, b.noModel(fault.NotFound, id, "").At("models")
 		}
 	}
 	return b.Helm.Give(ctx, steering.Order{

@@ -20,6 +20,8 @@ type UsageRecords interface {
 	// UsageByDay returns an account's sums from a day on, including calls that were settled
 	// but not yet written to the database.
 	UsageByDay(ctx context.Context, accountID string, from time.Time) ([]usage.Row, error)
+	// Flush moves what is in the journal to the database.
+	Flush(ctx context.Context) error
 	// Audit recomputes the sums and returns the differences, and how many account days were
 	// compared.
 	Audit(ctx context.Context) ([]usage.Difference, int, error)
@@ -66,6 +68,7 @@ type UsageSums struct {
 	ReasoningTokens  int64       `json:"reasoning_tokens"`
 	Units            json.Number `json:"units"`
 	CostUSD          json.Number `json:"cost_usd"`
+	ChargeUSD        json.Number `json:"charge_usd,omitempty"` // what the customer is told, if that is not CostUSD
 	// Unpriced counts requests to models without a price. CostUSD does not include them.
 	Unpriced     int64 `json:"unpriced_requests"`
 	LatencyMS    int64 `json:"average_latency_ms"`
@@ -129,7 +132,10 @@ func viewSums(s usage.Sums) UsageSums {
 	v := UsageSums{
 		Requests: s.Requests, Failed: s.Failed, PromptTokens: s.Prompt, CachedTokens: s.Cached,
 		CompletionTokens: s.Completion, ReasoningTokens: s.Reasoning, Unpriced: s.Unpriced,
-		Units: decimal(s.UnitMilli, 3), CostUSD: decimal(s.CostMicro, 6),
+		Units: decimal(s.UnitMilli, 3), CostUSD: decimal(int64(s.Cost), 9),
+	}
+	if s.Margin != 0 {
+		v.ChargeUSD = decimal(int64(s.Charge()), 9)
 	}
 	if s.First > 0 {
 		v.LatencyMS = s.LatencyMS / s.First

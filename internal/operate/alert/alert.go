@@ -252,7 +252,7 @@ type ConditionStore interface {
 	ReportConditions(ctx context.Context, node string, now, stale time.Time, holding []Condition) error
 }
 
-// The bounds of what is kept. docs/security.md#what-is-bounded lists them.
+// The bounds of what is kept. docs/bounds.md#what-is-bounded lists them.
 const (
 	MaxEndpoints  = 5                   // webhooks of an account
 	MaxWaiting    = 1000                // deliveries of an account that wait; more are given up at once

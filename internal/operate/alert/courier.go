@@ -23,7 +23,7 @@ import (
 	"sluice/internal/kit/telemetry"
 )
 
-// The bounds of sending. docs/security.md#what-is-bounded lists them.
+// The bounds of sending. docs/bounds.md#what-is-bounded lists them.
 const (
 	// CarryEvery is how often a Courier looks for work when it has none.
 	CarryEvery = time.Second
@@ -108,7 +108,7 @@ func (c *Courier) Carry(ctx context.Context) {
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		if err := c.fanOut(ctx); err != nil {
-			c.complain(ctx, &c.carrying, "alerts could not be made ready", err)
+			c.complain(ctx, &c.carrying, "alerts could not be prepared", err)
 			return
 		}
 		begun, err := c.begin(ctx, now, ended)
@@ -116,7 +116,7 @@ func (c *Courier) Carry(ctx context.Context) {
 			c.complain(ctx, &c.carrying, "alerts could not be claimed", err)
 			return
 		}
-		c.carrying.Works(c.log, "alerts are made ready and claimed again")
+		c.carrying.Works(c.log, "alerts are prepared and claimed again")
 		if begun == 0 && now.all == 0 {
 			return
 		}

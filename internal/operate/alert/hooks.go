@@ -97,7 +97,7 @@ func (h *Hooks) parseURL(address string) (*url.URL, error) {
 		return nil, fault.New(fault.Invalid, format, args...).At("url")
 	}
 	if len(address) > MaxURL {
-		return bad("A URL may have %d bytes.", MaxURL)
+		return bad("A URL may have at most %d bytes.", MaxURL)
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
@@ -110,7 +110,7 @@ func (h *Hooks) parseURL(address string) (*url.URL, error) {
 		return u, nil
 	}
 	if u.Scheme != "https" {
-		return bad("Webhooks need https, so that nobody on the way reads them.")
+		return bad("Webhooks need https, so that nobody can read them on the way.")
 	}
 	if netguard.CheckHost(u.Hostname()) != nil {
 		return bad("%s is not a public address, so this service does not call it.", u.Hostname())

@@ -46,7 +46,7 @@ func GrowingJournal(node string, books *usage.Books, most time.Duration) []Sight
 	}
 	return []Sight{{
 		Key: "journal " + node, Began: JournalGrowing, Over: JournalRecovered,
-		Title: fmt.Sprintf("The journal grows: settlements have been waiting for the database for %s", lag.Round(time.Second)), OverTitle: "The journal is empty again",
+		Title: fmt.Sprintf("The journal is growing: settlements have been waiting for the database for %s", lag.Round(time.Second)), OverTitle: "The journal is empty again",
 		Data: map[string]any{"node": node, "lag_seconds": int64(lag.Seconds()), "records": backlog.Records, "bytes": backlog.Bytes},
 	}}
 }
@@ -59,7 +59,7 @@ func FillingDisk(node, folder string, leastMiB int) []Sight {
 	}
 	return []Sight{{
 		Key: "disk " + node, Began: DiskFilling, Over: DiskRecovered,
-		Title: fmt.Sprintf("The disk fills: %d MiB are left", free>>20), OverTitle: "The disk has space again",
+		Title: fmt.Sprintf("The disk is filling up: %d MiB are left", free>>20), OverTitle: "The disk has space again",
 		Data: map[string]any{"node": node, "free_bytes": free},
 	}}
 }

@@ -41,7 +41,7 @@ func OfLedger(e *billing.Entry) []Event {
 	case billing.PaymentFailed:
 		what = "a payment failed"
 	case billing.RenewalFailed:
-		what = "a renewal failed and is tried again"
+		what = "a renewal failed and will be retried"
 	case billing.Lapsed:
 		what = "the plan has ended after the last failed renewal"
 	case billing.Disputed:

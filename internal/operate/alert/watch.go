@@ -35,8 +35,8 @@ type Condition struct {
 	Data             string // JSON
 }
 
-// newCondition returns the condition that a sight has become.
-func newCondition(s *Sight, since time.Time) Condition {
+// NewCondition returns the condition that a sight has become.
+func NewCondition(s *Sight, since time.Time) Condition {
 	data, err := json.Marshal(s.Data)
 	if err != nil {
 		panic(err) // it is made of texts and numbers
@@ -158,7 +158,7 @@ func (w *Watch) conditions(now time.Time) (list []Condition) {
 		}
 		switch {
 		case k.holds:
-			list = append(list, newCondition(&k.Sight, k.began))
+			list = append(list, NewCondition(&k.Sight, k.began))
 		case !k.there:
 			delete(w.seen, key)
 		}

@@ -26,6 +26,7 @@ import (
 	"sluice/internal/kit/datadir"
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/ledger/cluster"
+	"sluice/internal/ledger/price"
 	"sluice/internal/operate/admin"
 	"sluice/internal/upstream/catalog"
 )
@@ -54,6 +55,9 @@ type Site struct {
 	File     string   // the configuration file; empty if there is none
 	Refused  string   // why the running server has not loaded the file as it is now; empty if it has
 	Warnings []string // about the configuration, one sentence each
+	// Changes returns what this program does differently with the configuration than an earlier version did, one sentence
+	// each. An empty version is one that is not known.
+	Changes func(before string) []string
 
 	Data     string // the data folder
 	Database Database
@@ -110,6 +114,12 @@ type Models struct {
 	Router                          string // the id of the router
 	// Ending are the configured models that have a day on which their vendor ends them, the first to end first.
 	Ending []Ending
+	// Unpriced are the models of vendors whose prices are not known at one of their places, by id.
+	Unpriced []string
+	// Aged are prices of the operator that have ended or end soon, and List the day on which the list of the program was
+	// reviewed; empty: not known.
+	Aged []price.Aged
+	List string
 }
 
 // Ending is a model that its vendor ends.
@@ -153,6 +163,8 @@ func Examine(ctx context.Context, s *Site) []Finding {
 	d.targets()
 	d.models()
 	d.endings()
+	d.unpriced()
+	d.prices(time.Now())
 	return d.findings
 }
 
@@ -181,7 +193,7 @@ func (d *doctor) add(state, subject, advice, format string, args ...any) {
 func (d *doctor) configuration() {
 	switch {
 	case d.site.Refused != "":
-		d.add(StateProblem, "configuration", "Fix it there. Until then the server goes on with the configuration before.", "the server has refused the changed configuration: %s", d.site.Refused)
+		d.add(StateProblem, "configuration", "Fix it there. Until then the server keeps its previous configuration.", "the server has refused the changed configuration: %s", d.site.Refused)
 	case d.site.File == "":
 		d.ok("configuration", "no file; the built-in defaults, the environment and flags apply")
 	default:
@@ -220,7 +232,7 @@ func (d *doctor) dataFolder() {
 // server asks the server on the data folder, if there is one, how it is. That none runs is fine: the
 // doctor is often called because the server does not start.
 func (d *doctor) server(ctx context.Context) {
-	st, program := d.site.Running, cmp.Or(d.site.Program, buildinfo.Version)
+	st, program := d.site.Running, cmp.Or(d.site.Program, buildinfo.Version())
 	if st == nil {
 		client, err := admin.Dial(ctx, d.site.Data)
 		if err != nil {
@@ -231,7 +243,7 @@ func (d *doctor) server(ctx context.Context) {
 		status, err := admin.Ops().StatusShow.Call(ctx, client, admin.Empty{})
 		if err != nil {
 			// It may serve calls all the same, so this is no reason to restart it.
-			d.add(StateWarning, "server", "Its log and /readyz say how it is.", "it runs, but has not said how it is: %v", err)
+			d.add(StateWarning, "server", "Look at its log and at /readyz.", "it is running, but did not report its state: %v", err)
 			return
 		}
 		st = &status
@@ -258,7 +270,7 @@ func (d *doctor) readiness() {
 			well = well && c.OK && c.Message == ""
 			continue
 		case !c.OK:
-			d.add(StateProblem, "readiness", "The server's log says more.", "the server accepts no new work: %s: %s", c.Name, c.Message)
+			d.add(StateProblem, "readiness", "The server's log says more.", "the server accepts no new calls: %s: %s", c.Name, c.Message)
 		case c.Message != "":
 			d.add(StateWarning, "readiness", "", "%s: %s", c.Name, c.Message)
 		default:
@@ -267,7 +279,7 @@ func (d *doctor) readiness() {
 		well = false
 	}
 	if well {
-		d.ok("readiness", "the server accepts work, and what it knows of others is up to date")
+		d.ok("readiness", "the server accepts calls, and what it knows of other servers is up to date")
 	}
 }
 
@@ -296,7 +308,7 @@ func (d *doctor) database(ctx context.Context) {
 	case in.Version > in.Known:
 		d.add(StateProblem, "database", "Use the newer sluice that set it up.", "%s is at version %d; this program knows versions up to %d", in.Engine, in.Version, in.Known)
 	case in.Unserved != nil:
-		d.add(StateProblem, "database", "See \"From SQLite to PostgreSQL\" in docs/operations.md.", "%v", in.Unserved)
+		d.add(StateProblem, "database", "See docs/run/postgresql.md.", "%v", in.Unserved)
 	case in.Version < in.Known:
 		d.add(StateWarning, "database", "The next start brings it up to date. Make a backup first.", "%s is at version %d of %d", in.Engine, in.Version, in.Known)
 	default:
@@ -323,7 +335,7 @@ func (d *doctor) pages(ctx context.Context) bool {
 func (d *doctor) cluster() {
 	if d.running == nil || len(d.running.Cluster.Nodes) == 0 {
 		if d.site.Approximate {
-			d.add(StateWarning, "cluster", divided, "limits are approximate: each server on the database admits its part of them")
+			d.add(StateWarning, "cluster", divided, "limits are approximate: each server on the database admits its share of them")
 		}
 		return
 	}
@@ -344,7 +356,7 @@ func (d *doctor) cluster() {
 	list := fmt.Sprintf("servers on this database: %d running; %s", alive, strings.Join(names, ", "))
 	switch {
 	case c.Problem != "":
-		d.add(StateProblem, "cluster", "See \"Several servers\" in docs/operations.md.", "%s; %s", c.Problem, list)
+		d.add(StateProblem, "cluster", "See \"How limits are shared\" in docs/run/many-nodes.md.", "%s; %s", c.Problem, list)
 	case d.site.Approximate && c.Note != "":
 		d.add(StateWarning, "cluster", divided, "%s; %s", c.Note, list)
 	case c.Note != "":
@@ -478,6 +490,9 @@ func CountModels(c *catalog.Catalog) (m Models) {
 		if model.Origin == catalog.Configured && !model.Shutdown.IsZero() {
 			m.Ending = append(m.Ending, Ending{model.ID, model.Shutdown, model.Successor})
 		}
+		if unpriced(model, time.Now()) {
+			m.Unpriced = append(m.Unpriced, model.ID)
+		}
 		switch {
 		case model.Router:
 			m.Router = model.ID
@@ -489,8 +504,22 @@ func CountModels(c *catalog.Catalog) (m Models) {
 			m.Discovered++
 		}
 	}
+	slices.Sort(m.Unpriced)
 	slices.SortStableFunc(m.Ending, func(a, b Ending) int { return a.Day.Compare(b.Day) })
 	return m
+}
+
+// unpriced reports whether calls of a model can have no cost, because a vendor that serves it has no price for it.
+func unpriced(m *catalog.Model, now time.Time) bool {
+	if m.Router || m.Sandbox {
+		return false
+	}
+	for _, place := range m.Places() {
+		if place.Price.At(now.Unix()) == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // count counts the models.
@@ -511,6 +540,16 @@ func (d *doctor) models() {
 	}
 }
 
+// prices warns of prices that have ended or end soon, and of an old list.
+func (d *doctor) prices(now time.Time) {
+	for _, a := range d.counted.Aged {
+		d.add(StateWarning, "prices", "Write the new prices under prices in the configuration, or import a list that has them.", "%s: %s", a.Entry.Model, a.Text(now))
+	}
+	if text := price.Outdated(d.counted.List, now); text != "" {
+		d.add(StateWarning, "prices", "Install the latest version, or run sluice prices import with a newer list.", "%s", text)
+	}
+}
+
 // warnBefore is how long before the end of a model the doctor warns of it.
 const warnBefore = 60 * 24 * time.Hour
 
@@ -523,12 +562,28 @@ func (d *doctor) endings() {
 		}
 		advice := "Configure another model in its place, or give it fallbacks."
 		if e.Successor != "" {
-			advice = "The vendor advises " + e.Successor + ". Configure it in its place, or as a fallback."
+			advice = "The vendor recommends " + e.Successor + ". Configure it in its place, or as a fallback."
 		}
 		if e.Day.After(now) {
-			d.add(StateWarning, "models", advice, "the vendor ends %s on %s", e.Model, e.Day.Format(time.DateOnly))
+			d.add(StateWarning, "models", advice, "the vendor retires %s on %s", e.Model, e.Day.Format(time.DateOnly))
 		} else {
-			d.add(StateProblem, "models", advice, "the vendor has ended %s on %s", e.Model, e.Day.Format(time.DateOnly))
+			d.add(StateProblem, "models", advice, "the vendor retired %s on %s", e.Model, e.Day.Format(time.DateOnly))
 		}
 	}
+}
+
+// shownUnpriced is how many models without a price are named.
+const shownUnpriced = 5
+
+// unpriced warns of models without a price: what their calls cost is not known, which does not make them free.
+func (d *doctor) unpriced() {
+	all := d.counted.Unpriced
+	if len(all) == 0 {
+		return
+	}
+	named := strings.Join(all[:min(len(all), shownUnpriced)], ", ")
+	if more := len(all) - shownUnpriced; more > 0 {
+		named += fmt.Sprintf(" and %d more", more)
+	}
+	d.add(StateWarning, "prices", "Set their prices in the configuration, under prices. Until then their calls count as unpriced.", "models without a price: %s", named)
 }

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/ledger/price"
 	"sluice/internal/operate/admin"
 	"sluice/internal/upstream/catalog"
 )
@@ -69,10 +71,64 @@ func TestEndings(t *testing.T) {
 	d := &doctor{counted: CountModels(c)}
 	d.endings()
 	want := []Finding{
-		{Subject: "models", State: StateProblem, Message: "the vendor has ended over on " + day(-1).Format(time.DateOnly), Advice: "Configure another model in its place, or give it fallbacks."},
-		{Subject: "models", State: StateWarning, Message: "the vendor ends near on " + day(59).Format(time.DateOnly), Advice: "The vendor advises newer. Configure it in its place, or as a fallback."},
+		{Subject: "models", State: StateProblem, Message: "the vendor retired over on " + day(-1).Format(time.DateOnly), Advice: "Configure another model in its place, or give it fallbacks."},
+		{Subject: "models", State: StateWarning, Message: "the vendor retires near on " + day(59).Format(time.DateOnly), Advice: "The vendor recommends newer. Configure it in its place, or as a fallback."},
 	}
 	if !slices.Equal(d.findings, want) {
 		t.Errorf("endings = %+v, want %+v", d.findings, want)
+	}
+}
+
+// A model without a price at one of its places is named; routers and built-in models are not.
+func TestUnpriced(t *testing.T) {
+	t.Parallel()
+	known := price.Flat(1, 2)
+	model := func(id string, places ...*price.Series) catalog.Model {
+		m := catalog.Model{ID: id, Plan: account.Free, ContextLength: 1000, MaxOutput: 100}
+		for i, p := range places {
+			m.Targets = append(m.Targets, catalog.Target{Provider: fmt.Sprint("p", i), Upstream: "u", Weight: 1, Price: p})
+		}
+		return m
+	}
+	built := model("built", nil)
+	built.Sandbox = true
+	all := []catalog.Model{catalog.Router("auto"), built, model("priced", known, known), model("half", known, nil), model("z", nil)}
+	for i := range 5 {
+		all = append(all, model(fmt.Sprint("m", i), nil))
+	}
+	c, err := catalog.New(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &doctor{counted: CountModels(c)}
+	d.unpriced()
+	if len(d.findings) != 1 || d.findings[0].State != StateWarning || d.findings[0].Message != "models without a price: half, m0, m1, m2, m3 and 2 more" {
+		t.Errorf("prices = %+v, want one warning", d.findings)
+	}
+	d = &doctor{}
+	if d.unpriced(); len(d.findings) != 0 {
+		t.Errorf("prices = %+v, want nothing", d.findings)
+	}
+}
+
+// Prices of the operator that end, and a list that nobody has reviewed for long, are warnings.
+func TestPrices(t *testing.T) {
+	t.Parallel()
+	e, err := price.Sealed(price.Entry{Model: "lab/a", Rates: price.Of(1, 1), Until: time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC), Origin: price.FromPrices})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &doctor{counted: Models{Aged: []price.Aged{{Entry: e}}, List: "2026-02-01"}}
+	d.prices(time.Date(2026, 6, 2, 0, 0, 0, 0, time.UTC))
+	var got []string
+	for _, f := range d.findings {
+		got = append(got, f.State+" "+f.Subject+" "+f.Message)
+	}
+	want := []string{
+		"warning prices lab/a: the prices in prices ended on 2026-06-01, and none of yours follow; then the vendor's list counts, if it has the model",
+		"warning prices the list of prices that comes with this version was reviewed on 2026-02-01; update, or import a newer list",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("prices = %q, want %q", got, want)
 	}
 }

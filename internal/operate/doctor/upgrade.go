@@ -2,8 +2,10 @@ package doctor
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"sluice/internal/kit/buildinfo"
@@ -11,7 +13,7 @@ import (
 )
 
 // additive is the first of the migrations that only add. Servers of the version before work on tables
-// that have them; see docs/operations.md#upgrades.
+// that have them; see docs/care/upgrade.md.
 const additive = 18
 
 // Upgrade says whether this program could take the place of the one that serves the site, and what its
@@ -22,6 +24,7 @@ func Upgrade(ctx context.Context, s *Site) []Finding {
 	d.count()
 	d.configuration()
 	d.replaced(ctx)
+	d.changes()
 	d.schema(ctx)
 	d.models()
 	return d.findings
@@ -34,9 +37,10 @@ func (d *doctor) replaced(ctx context.Context) {
 		return
 	}
 	// server has warned that the version differs, which is the point of an upgrade.
-	last := &d.findings[len(d.findings)-1]
-	if last.State == StateWarning {
+	if last := &d.findings[len(d.findings)-1]; last.State == StateWarning {
 		last.State, last.Advice = StateOK, ""
+	} else {
+		d.ok("server", "it is version %s, and so is this program", d.running.Version)
 	}
 	for _, n := range d.running.Cluster.Nodes {
 		if n.Alive && !n.Me && n.Version != d.running.Version {
@@ -45,10 +49,30 @@ func (d *doctor) replaced(ctx context.Context) {
 	}
 }
 
+// changes says what this program does differently with the settings as they are. A new installation is used to nothing else.
+func (d *doctor) changes() {
+	before := ""
+	if d.running != nil {
+		before = d.running.Version
+	} else if d.fresh() {
+		return
+	}
+	for _, text := range d.site.Changes(before) {
+		setting, _, _ := strings.Cut(text, ":")
+		d.add(StateWarning, "configuration", fmt.Sprintf("\"sluice config docs %s\" explains it.", setting), "%s", text)
+	}
+}
+
+// fresh reports whether there is no SQLite database yet, although one is configured.
+func (d *doctor) fresh() bool {
+	_, err := os.Stat(filepath.Join(d.site.Data, d.site.Database.File))
+	return d.site.Database.SQLite && err != nil
+}
+
 // schema says what the first start of this program would do to the tables.
 func (d *doctor) schema(ctx context.Context) {
 	const subject = "database"
-	if _, err := os.Stat(filepath.Join(d.site.Data, d.site.Database.File)); d.site.Database.SQLite && err != nil {
+	if d.fresh() {
 		d.ok(subject, "SQLite; the first start creates it")
 		return
 	}
@@ -60,9 +84,9 @@ func (d *doctor) schema(ctx context.Context) {
 		d.add(StateProblem, subject, "Check that it runs and that the address, user and password in database are right.", "%s does not answer: %v", in.Engine, err)
 	case pending < 0:
 		d.add(StateProblem, subject, "Upgrade to a version that is at least as new as the one that set it up. To go back, restore a backup from before.",
-			"%s is at version %d and version %s of sluice knows versions up to %d: it would refuse to start", in.Engine, in.Version, buildinfo.Version, in.Known)
+			"%s is at version %d and version %s of sluice knows versions up to %d: it would refuse to start", in.Engine, in.Version, buildinfo.Version(), in.Known)
 	case in.Unserved != nil:
-		d.add(StateProblem, subject, "See \"From SQLite to PostgreSQL\" in docs/operations.md.", "%v", in.Unserved)
+		d.add(StateProblem, subject, "See docs/run/postgresql.md.", "%v", in.Unserved)
 	case pending == 0:
 		d.ok(subject, "%s is at version %d; the start changes no table", in.Engine, in.Version)
 	case in.Version > 0 && in.Version+1 < additive:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +37,7 @@ func TestUpgrade(t *testing.T) {
 			}
 			test.in.Engine, test.in.Opens = "SQLite", func(string) bool { return true }
 			findings := Upgrade(t.Context(), &Site{
-				Data: data, Models: func() (Models, error) { return Models{Configured: 1}, nil },
+				Data: data, Changes: func(string) []string { return nil }, Models: func() (Models, error) { return Models{Configured: 1}, nil },
 				Database: Database{SQLite: true, File: "db", Inspect: func(context.Context) (Inspection, error) { return test.in, test.err }},
 			})
 			for _, f := range findings {
@@ -46,5 +47,27 @@ func TestUpgrade(t *testing.T) {
 			}
 			t.Errorf("Upgrade = %+v, want a %s of the database that says %q", findings, test.state, test.want)
 		})
+	}
+}
+
+// What the configuration means to this version is said before an upgrade, and not to somebody who has nothing to upgrade.
+func TestUpgradeChanges(t *testing.T) {
+	t.Parallel()
+	for _, database := range []string{"db", "none yet"} {
+		data := t.TempDir()
+		if err := os.WriteFile(filepath.Join(data, "db"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		findings := Upgrade(t.Context(), &Site{
+			Data: data, Models: func() (Models, error) { return Models{Configured: 1}, nil },
+			Changes: func(before string) []string { return []string{"tls.cert: since 9.9.9, it is read twice" + before} },
+			Database: Database{SQLite: true, File: database, Inspect: func(context.Context) (Inspection, error) {
+				return Inspection{Engine: "SQLite", Opens: func(string) bool { return true }}, nil
+			}},
+		})
+		want := Finding{"configuration", StateWarning, "tls.cert: since 9.9.9, it is read twice", `"sluice config docs tls.cert" explains it.`}
+		if got := slices.Contains(findings, want); got != (database == "db") {
+			t.Errorf("Upgrade with the database %q = %+v, which has %+v: %v", database, findings, want, got)
+		}
 	}
 }

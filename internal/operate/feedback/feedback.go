@@ -4,7 +4,7 @@
 // good and bad, how many calls there were, and in how many of them something went wrong. Points makes one number of the
 // rows of all accounts, which the router adds to the model's quality. No account weighs more than a few votes in it, and
 // what was said counts half as much a week later. The rows are in the database, so all nodes see the same; the router reads the
-// result from memory. Nothing of a prompt or an answer is kept. See docs/routing.md#feedback.
+// result from memory. Nothing of a prompt or an answer is kept. See docs/providers/auto.md#feedback.
 package feedback
 
 import (
@@ -75,7 +75,7 @@ type Sum struct {
 	Calls, Troubled int64
 }
 
-// Store keeps votes and counts. Weeks are numbered as by weekOf; a row of an earlier week counts half for each week
+// Store keeps votes and counts. Weeks are numbered as by WeekOf; a row of an earlier week counts half for each week
 // since.
 type Store interface {
 	// CastVote adds a vote, or replaces the one that the account has cast on the call.
@@ -165,7 +165,7 @@ func (f *Feedback) Rate(ctx context.Context, accountID, requestID string, good b
 			return Vote{}, fault.New(fault.Invalid, "The request %q named its model. Only calls whose model the router chose can be rated.", excerpt.Of(requestID, 100)).At("request_id")
 		}
 		v := Vote{AccountID: accountID, RequestID: s.ID, At: now.UTC().Truncate(time.Millisecond), Model: s.ModelUsed, Task: task, Good: good}
-		if err := f.store.CastVote(ctx, v, weekOf(now)); err != nil {
+		if err := f.store.CastVote(ctx, v, WeekOf(now)); err != nil {
 			return Vote{}, err
 		}
 		f.nudge()
@@ -253,7 +253,7 @@ type Rating struct {
 
 // Ratings returns what is known, in the order of model and task.
 func (f *Feedback) Ratings(ctx context.Context) ([]Rating, error) {
-	sums, err := f.store.FeedbackSums(ctx, weekOf(f.now()))
+	sums, err := f.store.FeedbackSums(ctx, WeekOf(f.now()))
 	if err != nil {
 		return nil, err
 	}

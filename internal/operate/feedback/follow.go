@@ -57,7 +57,7 @@ func (f *Feedback) write(ctx context.Context) error {
 	})
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err := f.store.AddCounts(ctx, counts, weekOf(f.now()))
+	err := f.store.AddCounts(ctx, counts, WeekOf(f.now()))
 	if err == nil {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (f *Feedback) read(ctx context.Context) error {
 	defer cancel()
 	// The version is read before the sums: a change in between is then read twice and not missed.
 	version, err := f.store.FeedbackVersion(ctx)
-	week := weekOf(began)
+	week := WeekOf(began)
 	if err != nil || version == f.version && week == f.week {
 		return err
 	}

@@ -33,11 +33,11 @@ func Points(s *Sum) float64 {
 	return max(-MostPoints, points)
 }
 
-// weekOf returns the number of the week, which begins on Monday in UTC.
-func weekOf(t time.Time) int64 { return (t.Unix()/86_400 + 3) / 7 }
+// WeekOf returns the number of the week, which begins on Monday in UTC.
+func WeekOf(t time.Time) int64 { return (t.Unix()/86_400 + 3) / 7 }
 
 // keepWeeks is how long a row is kept that nothing is added to. A call counts a thousandth by then.
 const keepWeeks = 10
 
 // FirstWeek returns the first week whose rows are still kept.
-func FirstWeek(now time.Time) int64 { return weekOf(now) - keepWeeks }
+func FirstWeek(now time.Time) int64 { return WeekOf(now) - keepWeeks }

@@ -54,11 +54,11 @@ func (l *Letters) Changed(was, is *account.Account) {
 	case was == nil:
 	case was.Suspended == nil && is.Suspended != nil:
 		l.send(ctx, is.ID, Suspended, "Your account is suspended",
-			"Requests are refused from now on. The reason: "+is.Suspended.Reason+". Your keys and your history are kept. Contact support if you think that this is a mistake.")
+			"Requests are refused from now on. The reason: "+is.Suspended.Reason+". Your keys and your history are kept. Contact support if you think this is a mistake.")
 	case was.Suspended != nil && is.Suspended == nil:
 		l.send(ctx, is.ID, Restored, "Your account is open again", "Support has unlocked your account. Your keys work as before.")
 	case was.Deactivated != nil && is.Deactivated == nil:
-		l.send(ctx, is.ID, Restored, "Your keys work again", "Support has restored your keys, and the count of the month starts again from zero.")
+		l.send(ctx, is.ID, Restored, "Your keys work again", "Support has restored your keys, and this month's count starts again from zero.")
 	}
 }
 
@@ -102,7 +102,7 @@ func (l *Letters) receipt(to string, acct *account.Account, e billing.Entry) {
 		what, cents = "was refunded", -cents
 	}
 	l.notices.poster.Post(mail.Message{To: to, Subject: fmt.Sprintf("Payment for the account %s", acct.Email), Text: fmt.Sprintf(
-		"$%d.%02d %s for the %s plan of the account %s. Its owner finds the invoice at %s\n\nYou get this because the owner has named this address for billing.\n",
+		"$%d.%02d %s for the %s plan of the account %s. The invoice is at %s\n\nYou are getting this mail because the owner of the account named this address for billing.\n",
 		cents/100, cents%100, what, e.Plan, acct.Email, l.notices.origin()+planPage)})
 }
 
@@ -113,7 +113,7 @@ func (l *Letters) Payment(ctx context.Context, acct *account.Account, e billing.
 	switch e.What {
 	case billing.RenewalFailed:
 		l.send(ctx, acct.ID, Payment, "Your payment failed", fmt.Sprintf(
-			"The renewal of your %s plan could not be charged: %s It is tried again within a few days, and your plan stays active until then. Pay now, or change your payment method, at %s",
+			"The renewal of your %s plan could not be charged: %s We will try again within a few days, and your plan stays active until then. Pay now, or change your payment method, at %s",
 			e.Plan, e.Detail, page))
 	case billing.Disputed:
 		l.log.Warn("a payment is disputed", "account", acct.ID, "payment", e.PaymentID, "cents", -e.AmountCents)

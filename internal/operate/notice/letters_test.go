@@ -63,7 +63,7 @@ func TestLetters(t *testing.T) {
 		{"forgiven", event(abuse.Restored), "", ""}, // the change of the account tells it
 		{"told by staff", func() { letters.Support(ctx, a.ID, "Your limits have changed", "They are higher.") }, "Your limits have changed", "They are higher."},
 		{"review", event(abuse.Review), "", ""},
-		{"renewal failed", paid(billing.RenewalFailed), "Your payment failed", "The card expired. It is tried again within a few days"},
+		{"renewal failed", paid(billing.RenewalFailed), "Your payment failed", "The card expired. We will try again within a few days"},
 		{"lapsed", paid(billing.Lapsed), "Your basic plan has ended", "Subscribe again at https://x.example/dashboard/plan"},
 		{"revoked", paid(billing.Revoked), "Your basic plan has ended", "Your bank has taken back a payment"},
 		{"disputed", paid(billing.Disputed), "", ""},

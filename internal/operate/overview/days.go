@@ -76,7 +76,7 @@ func (r *Record) Add(ctx context.Context) {
 		return days, to
 	})
 	if err != nil && ctx.Err() == nil {
-		r.log.Warn("what models did could not be added to their days; it will be later", "error", err.Error())
+		r.log.Warn("the daily figures of models could not be stored yet; they will be later", "error", err.Error())
 	}
 }
 
@@ -167,7 +167,7 @@ func (r *Record) reread(ctx context.Context, now time.Time, first int64) {
 		fresh[d.Subject][d.Day] = d.Span
 	})
 	if err != nil {
-		r.log.Warn("what models did on earlier days could not be read", "error", err.Error())
+		r.log.Warn("the figures of models for earlier days could not be read", "error", err.Error())
 		if !r.read.IsZero() {
 			r.read = now // a database that is away is not asked by everybody who looks
 		}

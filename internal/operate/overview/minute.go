@@ -87,7 +87,7 @@ func (m *Minute) settled(s *usage.Settlement) {
 	}
 	// Maps are bounded, because other nodes read the whole minute. What is beyond a bound still counts in the sums.
 	if span, known := m.Models[s.ModelUsed]; known || len(m.Models) < mostModels {
-		span.settled(s)
+		span.Settled(s)
 		put(&m.Models, s.ModelUsed, span)
 	}
 	if l, known := m.Accounts[s.AccountID]; known || len(m.Accounts) < mostAccounts {

@@ -28,8 +28,8 @@ type Span struct {
 	Down     int64 `json:"down,omitempty"`
 }
 
-// settled counts a call.
-func (s *Span) settled(c *usage.Settlement) {
+// Settled counts a call.
+func (s *Span) Settled(c *usage.Settlement) {
 	s.Calls++
 	if (c.End == usage.EndFailed || c.End == usage.EndCut) && (c.Status < 400 || c.Status >= 500) {
 		s.Failed++

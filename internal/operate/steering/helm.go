@@ -196,7 +196,7 @@ func (h *Helm) Give(ctx context.Context, o Order) (Order, error) {
 			}
 		}
 		if n >= o.Kind.most() {
-			return nil, account.Entry{}, fault.New(fault.Conflict, "there are %d orders of this kind already, which is the most; end one first", n)
+			return nil, account.Entry{}, fault.New(fault.Conflict, "there are %d orders of this kind already, which is the limit; end one first", n)
 		}
 		return append(have, o), o.entry(0, o.At, o.Actor, o.Reason), nil
 	})
@@ -225,7 +225,7 @@ func (h *Helm) MoveBack(ctx context.Context, model, actor, reason string) (Order
 // end ends the order that is meant, or returns missing if there is none.
 func (h *Helm) end(ctx context.Context, actor, reason string, meant func(*Order) bool, missing error) (ended Order, err error) {
 	if len(reason) > MaxText {
-		return ended, fault.New(fault.Invalid, "the reason has %d bytes, and %d is the most", len(reason), MaxText).At("reason")
+		return ended, fault.New(fault.Invalid, "the reason has %d bytes, and the limit is %d", len(reason), MaxText).At("reason")
 	}
 	now := h.now().UTC().Truncate(time.Millisecond)
 	err = h.change(ctx, func(have []Order) ([]Order, account.Entry, error) {

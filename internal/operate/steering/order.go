@@ -152,9 +152,9 @@ func (o *Order) check(now time.Time) error {
 	case strings.ContainsFunc(o.Text+o.Reason, unicode.IsControl):
 		return fault.New(fault.Invalid, "a text or reason is one line of plain text").At("text")
 	case len(o.Text) > MaxText:
-		return fault.New(fault.Invalid, "the text has %d bytes, and %d is the most", len(o.Text), MaxText).At("text")
+		return fault.New(fault.Invalid, "the text has %d bytes, and the limit is %d", len(o.Text), MaxText).At("text")
 	case len(o.Reason) > MaxText:
-		return fault.New(fault.Invalid, "the reason has %d bytes, and %d is the most", len(o.Reason), MaxText).At("reason")
+		return fault.New(fault.Invalid, "the reason has %d bytes, and the limit is %d", len(o.Reason), MaxText).At("reason")
 	case o.Kind != Announcement && o.Reason == "":
 		return fault.New(fault.Invalid, "a reason is needed").At("reason")
 	case o.From.After(now.Add(MaxAhead)):
@@ -180,15 +180,15 @@ func (o *Order) checkKind() error {
 	case Move:
 		plan, err := account.ParsePlan(o.Plan)
 		if err != nil || plan < account.Free || plan > account.Premium {
-			return fault.New(fault.Invalid, "%q is no tier; a tier is free, basic or premium", o.Plan).At("plan")
+			return fault.New(fault.Invalid, "%q is not a tier; use free, basic or premium", o.Plan).At("plan")
 		}
 		if !o.Until.IsZero() {
-			return fault.New(fault.Invalid, "a model moves for good; move it back when the time has come").At("until")
+			return fault.New(fault.Invalid, "a move has no end; move the model back when it is time").At("until")
 		}
 		return short("model", o.Model)
 	case Maintenance:
 		if len(o.Models) > MaxModels {
-			return fault.New(fault.Invalid, "%d models were named, and %d is the most; name none for all models", len(o.Models), MaxModels).At("models")
+			return fault.New(fault.Invalid, "%d models were named, and the limit is %d; name none for all models", len(o.Models), MaxModels).At("models")
 		}
 		return short("models", o.Models...)
 	case Announcement:
@@ -196,14 +196,14 @@ func (o *Order) checkKind() error {
 			o.Tone = "info"
 		}
 		if !slices.Contains([]string{"info", "warn", "bad"}, o.Tone) {
-			return fault.New(fault.Invalid, "%q is no tone; a tone is info, warn or bad", o.Tone).At("tone")
+			return fault.New(fault.Invalid, "%q is not a tone; use info, warn or bad", o.Tone).At("tone")
 		}
 		if o.Text == "" {
 			return fault.New(fault.Invalid, "an announcement needs a text").At("text")
 		}
 		return nil
 	}
-	return fault.New(fault.Invalid, "%q is no kind of order", o.Kind).At("kind")
+	return fault.New(fault.Invalid, "%q is not a kind of order", o.Kind).At("kind")
 }
 
 // short returns an error if a name cannot be one.

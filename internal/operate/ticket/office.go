@@ -33,9 +33,19 @@ type Office struct {
 	now      func() time.Time
 }
 
-// NewOffice returns an office. poster may be nil: then nobody is mailed.
-func NewOffice(store Store, poster Poster, settings func() Settings) *Office {
-	return &Office{store: store, poster: poster, settings: settings, now: time.Now}
+// Options are the choices of NewOffice; the zero value is the default.
+type Options struct {
+	// Now is the clock. Default time.Now.
+	Now func() time.Time
+}
+
+// NewOffice returns an office. poster may be nil: then nobody is mailed. opts may be nil.
+func NewOffice(store Store, poster Poster, settings func() Settings, opts *Options) *Office {
+	o := &Office{store: store, poster: poster, settings: settings, now: time.Now}
+	if opts != nil && opts.Now != nil {
+		o.now = opts.Now
+	}
+	return o
 }
 
 // clock returns the time to the millisecond, which is what the store keeps.

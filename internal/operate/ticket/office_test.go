@@ -41,7 +41,7 @@ func newScene(t *testing.T) *scene {
 		t.Fatal(err)
 	}
 	c := &scene{t: t, store: s, now: time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC), ana: a}
-	c.Office = ticket.NewOffice(s, &c.box, func() ticket.Settings { return ticket.Settings{Origin: "https://x.example", Staff: "help@example.com"} })
+	c.Office = ticket.NewOffice(s, &c.box, func() ticket.Settings { return ticket.Settings{Origin: "https://x.example", Staff: "help@example.com"} }, nil)
 	c.SetClock(func() time.Time { return c.now })
 	return c
 }
@@ -319,7 +319,7 @@ func (n *noting) TicketQueue(_ context.Context, q ticket.Query) ([]ticket.Ticket
 func TestKept(t *testing.T) {
 	t.Parallel()
 	s := &noting{}
-	o := ticket.NewOffice(s, nil, func() ticket.Settings { return ticket.Settings{} })
+	o := ticket.NewOffice(s, nil, func() ticket.Settings { return ticket.Settings{} }, nil)
 	if _, err := o.Begin(t.Context(), &account.Account{}, ticket.Other, "s", "t"); err != nil || s.keep != 2000 {
 		t.Errorf("Begin = %v, keeps %d, want 2000", err, s.keep)
 	}

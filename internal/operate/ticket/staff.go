@@ -229,7 +229,7 @@ func (o *Office) Gather(ctx context.Context) error {
 func (o *Office) GatherLogged(log *slog.Logger) func(context.Context) {
 	return func(ctx context.Context) {
 		if err := o.Gather(ctx); err != nil && ctx.Err() == nil {
-			log.Warn("tickets for support could not be gathered", "error", err.Error())
+			log.Warn("tickets for support could not be collected", "error", err.Error())
 		}
 	}
 }

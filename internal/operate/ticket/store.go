@@ -106,7 +106,7 @@ func ParsePlace(text string) (Place, error) {
 	at, id, ok := strings.Cut(text, ".")
 	n, err := strconv.ParseInt(at, 10, 64)
 	if !ok || err != nil || id == "" || len(text) > 100 {
-		return Place{}, fault.New(fault.Invalid, "this is no cursor of the list; use next of the page before").At("after")
+		return Place{}, fault.New(fault.Invalid, "this is not a cursor of the list; use next from the previous page").At("after")
 	}
 	return Place{time.UnixMilli(n).UTC(), id}, nil
 }

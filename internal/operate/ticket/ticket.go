@@ -61,7 +61,7 @@ const (
 	Support  Side = "support"
 )
 
-// The bounds of what accounts and staff can write (docs/security.md#what-is-bounded).
+// The bounds of what accounts and staff can write (docs/bounds.md#what-is-bounded).
 const (
 	MostText     = 8000 // bytes of a message
 	MostSubject  = 150  // bytes of a subject

@@ -3,7 +3,7 @@
 // vendor.
 //
 // A request never brings such a thing to an upstream unless the operator has listed its name under allow, of the provider or
-// of the model (docs/providers.md#what-callers-may-choose). The table says for each what happens otherwise: it is dropped and
+// of the model (docs/providers/fields.md#what-callers-may-choose). The table says for each what happens otherwise: it is dropped and
 // named in x-sluice-dropped, or the request is refused because it would mean something else without it.
 //
 // Here are only names. Package chat applies them to bodies, package config checks those of the operator.

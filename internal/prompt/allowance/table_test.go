@@ -80,7 +80,7 @@ func TestCheck(t *testing.T) {
 // The page for operators lists every name that can be allowed, and names the others.
 func TestTableIsDocumented(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/providers.md")
+	page, err := os.ReadFile("../../../docs/providers/fields.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestTableIsDocumented(t *testing.T) {
 			t.Errorf("the entry %s is incomplete", e.Name)
 		}
 		if !strings.Contains(section, "`"+e.Name+"`") && e.Name != "mcp" {
-			t.Errorf("docs/providers.md does not list %s", e.Name)
+			t.Errorf("docs/providers/fields.md does not list %s", e.Name)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Bounds of one MCP tool. Without them one entry of tools could be as large as the whole body, and is
-// sent to a server on every call. See docs/security.md#what-is-bounded.
+// sent to a server on every call. See docs/bounds.md#what-is-bounded.
 const (
 	maxServerURL    = 2048 // bytes
 	maxAllowedTools = 1024

@@ -181,6 +181,9 @@ func (p *parser) field(name []byte) field {
 		return fieldTools
 	case "user":
 		r.User = p.optionalText()
+	case "usage":
+		p.usage()
+		return fieldUsage
 	// Passing these on would make the model answer in a form that our replies cannot carry.
 	case "functions", "function_call":
 		p.legacy("tools and tool_choice")
@@ -275,6 +278,20 @@ func (p *parser) streamOptions() {
 			p.req.Resumable, p.req.resumes = p.option("resumable"), true
 		default:
 			p.other(optionsShape)
+		}
+	}
+}
+
+// usage reads usage, which says what the usage of the reply tells.
+func (p *parser) usage() {
+	if p.null() || !p.object("an object such as {\"include\": true}") {
+		return
+	}
+	for p.member() {
+		if string(p.key) == "include" {
+			p.req.TellCost = !p.null() && p.boolean()
+		} else {
+			p.other(usageShape)
 		}
 	}
 }

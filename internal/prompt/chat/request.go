@@ -20,6 +20,7 @@ type Request struct {
 	Stream       bool
 	IncludeUsage bool // stream_options.include_usage; always false without Stream
 	Resumable    bool // stream_options.resumable, which upstreams do not get; always false without Stream
+	TellCost     bool // usage.include: the usage of the reply says what it costs. Upstreams do not get it
 
 	MaxTokens int // the smaller of max_tokens and max_completion_tokens; 0: neither is given
 	N         int // how many replies; 1 if not given
@@ -170,6 +171,7 @@ const (
 	fieldStreamOptions
 	fieldStop
 	fieldTools // also tool_choice and parallel_tool_calls, which mean nothing without
+	fieldUsage
 )
 
 // Effort is reasoning_effort; empty if not given.

@@ -147,6 +147,9 @@ func (w *Withholder) request(dst []byte, body Value) []byte {
 			}
 		case none && (name == "parallel_tool_calls" || name == "max_tool_calls"):
 			continue
+		case name == "usage": // for this service, which tells what the reply costs
+			w.changed = true
+			continue
 		case name == "max_tool_calls" && w.paid && v.Null():
 			continue // the bound takes its place
 		case name == "max_tool_calls" && w.paid:

@@ -33,7 +33,7 @@ const (
 )
 
 // bodyShape is the keys of a request that we or an upstream read.
-var bodyShape = chat.Keys("model", "input", "encoding_format", "dimensions", "user", "input_type", "truncate", "task_type", "texts", "inputs", "images", "models", "provider", "options", "keep_alive", "extra_body", "max_cost", "usage")
+var bodyShape = chat.Keys("model", "input", "encoding_format", "dimensions", "user", "input_type", "truncate", "task_type", "texts", "inputs", "images", "models", "provider", "options", "keep_alive", "extra_body", "max_cost").With(chat.Shape{"usage": chat.Keys("include")})
 
 // Request is one request. It has at least one input.
 type Request struct {
@@ -42,6 +42,7 @@ type Request struct {
 	Base64     bool // the caller wants vectors in base64 instead of numbers
 	Dimensions int  // 0: as many as the model gives
 	User       string
+	TellCost   bool // usage.include: the usage of the reply says what it costs. Upstreams do not get it
 }
 
 // Input is a text, or the tokens of one, which only the tokenizer of the model can read.
@@ -79,8 +80,26 @@ func Parse(body []byte) (*Request, error) {
 		}
 		r.Dimensions = n
 	}
-	r.User, err = text(root.Given("user"), "user", maxUser)
-	return r, err
+	if r.User, err = text(root.Given("user"), "user", maxUser); err != nil {
+		return nil, err
+	}
+	return r, r.readUsage(root.Given("usage"))
+}
+
+// readUsage reads usage, which says what the usage of the reply tells.
+func (r *Request) readUsage(v chat.Value) error {
+	if !v.Exists() {
+		return nil
+	}
+	include := v.Given("include")
+	switch {
+	case v.Kind() != '{':
+		return bad("usage", `must be an object such as {"include": true}`)
+	case include.Exists() && !include.IsBool():
+		return bad("usage.include", "must be a boolean")
+	}
+	r.TellCost = include.Kind() == 't'
+	return nil
 }
 
 // bad returns the fault of a field. The format continues a sentence that begins with the field.

@@ -187,7 +187,7 @@ func (b *Backup) Run(ctx context.Context) (_ *Manifest, err error) {
 			err = errors.Join(err, os.RemoveAll(folder))
 		}
 	}()
-	m := &Manifest{Format: manifestFormat, MadeAt: time.Now().UTC().Truncate(time.Second), Sluice: buildinfo.Version}
+	m := &Manifest{Format: manifestFormat, MadeAt: time.Now().UTC().Truncate(time.Second), Sluice: buildinfo.Version()}
 	if err := b.fill(ctx, folder, m); err != nil {
 		return nil, err
 	}

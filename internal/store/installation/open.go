@@ -47,7 +47,10 @@ func SecretNote(store *sqlstore.Store, configured string) string {
 	return "SLUICE_SECRET is not set, so secret.key in the data folder is used; other nodes on this database need the same: set SLUICE_SECRET to what it holds on all of them, or copy it into each data folder"
 }
 
-// MustExist returns an error if a data folder holds no installation. Commands ask before they open the folder, which
+// ErrNone says that there is no installation.
+var ErrNone = errors.New("no installation")
+
+// MustExist returns ErrNone if a data folder holds no installation. Commands ask before they open the folder, which
 // would make a new one: in the wrong working directory they would work on nothing and say that all is well.
 func MustExist(database, data string) error {
 	entries, err := os.ReadDir(data)
@@ -56,7 +59,7 @@ func MustExist(database, data string) error {
 	}
 	is := func(e fs.DirEntry) bool { return e.Name() == sqlstore.File || e.Name() == JournalFolder }
 	if database == "sqlite" && !slices.ContainsFunc(entries, is) { // PostgreSQL itself is the installation
-		return fmt.Errorf("no installation in %s: name its data folder with --data or its file with --config, or start a new one with \"sluice serve\"", data)
+		return fmt.Errorf("%w in %s: name its data folder with --data or its file with --config, or start a new one with \"sluice serve\"", ErrNone, data)
 	}
 	return nil
 }

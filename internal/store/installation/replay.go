@@ -15,7 +15,7 @@ import (
 
 // ReplayJournal settles the journal of a node that does not come back in a database, which is in the folder data if it
 // is SQLite. The path is the node's data folder, or the folder journal in it; both may be a copy.
-func ReplayJournal(ctx context.Context, database, data, path string, opts *usage.ReplayOptions) (usage.Replayed, error) {
+func ReplayJournal(ctx context.Context, database, data, secret, path string, opts *usage.ReplayOptions) (usage.Replayed, error) {
 	node, journal, err := findJournal(path)
 	if err != nil {
 		return usage.Replayed{}, err
@@ -51,6 +51,12 @@ func ReplayJournal(ctx context.Context, database, data, path string, opts *usage
 		return usage.Replayed{}, err
 	}
 	defer store.Close()
+	// Receipts in the journal are signed. Without them a secret is not needed, so a wrong one is an error only then.
+	if secrets, err := datadir.ReadSecrets(data, secret); err == nil && len(secrets.All()) > 0 {
+		if err := store.Unlock(ctx, secrets.All()...); err != nil && !errors.Is(err, sqlstore.ErrWrongSecret) {
+			return usage.Replayed{}, err
+		}
+	}
 	return usage.Replay(ctx, journal, calls.New(store), opts)
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/store/sqlstore"
 	"sluice/internal/store/sqlstore/alltest"
@@ -29,9 +30,9 @@ func booksOf(t *testing.T, dir string) (string, error) {
 	defer db.Close()
 	var books strings.Builder
 	for _, query := range []string{
-		`SELECT account_id || ' ' || at / 86400000 || ' ' || COUNT(*) || ' ' || SUM(request_milli) || ' ' || SUM(unit_milli) || ' ' || SUM(completion) || ' ' || SUM(cost_micro) FROM settlements GROUP BY account_id, at / 86400000 ORDER BY 1`,
-		`SELECT account_id || ' ' || start / 86400000 || ' ' || SUM(requests) || ' ' || SUM(request_milli) || ' ' || SUM(unit_milli) || ' ' || SUM(completion) || ' ' || SUM(cost_micro) FROM usage_hours GROUP BY account_id, start / 86400000 ORDER BY 1`,
-		`SELECT account_id || ' ' || start / 86400000 || ' ' || SUM(requests) || ' ' || SUM(request_milli) || ' ' || SUM(unit_milli) || ' ' || SUM(completion) || ' ' || SUM(cost_micro) FROM usage_days GROUP BY account_id, start / 86400000 ORDER BY 1`,
+		`SELECT account_id || ' ' || at / 86400000 || ' ' || COUNT(*) || ' ' || SUM(request_milli) || ' ' || SUM(unit_milli) || ' ' || SUM(completion) || ' ' || SUM(cost_micro * 1000 + cost_nano) FROM settlements GROUP BY account_id, at / 86400000 ORDER BY 1`,
+		`SELECT account_id || ' ' || start / 86400000 || ' ' || SUM(requests) || ' ' || SUM(request_milli) || ' ' || SUM(unit_milli) || ' ' || SUM(completion) || ' ' || SUM(cost_micro * 1000 + cost_nano) FROM usage_hours GROUP BY account_id, start / 86400000 ORDER BY 1`,
+		`SELECT account_id || ' ' || start / 86400000 || ' ' || SUM(requests) || ' ' || SUM(request_milli) || ' ' || SUM(unit_milli) || ' ' || SUM(completion) || ' ' || SUM(cost_micro * 1000 + cost_nano) FROM usage_days GROUP BY account_id, start / 86400000 ORDER BY 1`,
 	} {
 		rows, err := db.QueryContext(t.Context(), query)
 		if err != nil {
@@ -63,10 +64,10 @@ func TestFlippedBitInPage(t *testing.T) {
 	}
 	var batch []usage.Settlement
 	for i := range 600 {
-		cost := int64(i + 1)
+		cost := price.Nano(i + 1)
 		batch = append(batch, usage.Settlement{
 			ID: fmt.Sprintf("call-%04d", i), AccountID: fmt.Sprint("acct_", i%3), KeyID: "key", ModelUsed: "m", End: "complete", At: time.Date(2026, 3, 1+i%5, i%24, 0, 0, 0, time.UTC),
-			RequestMilli: 1000, UnitMilli: int64(1000 + i), CostMicro: &cost,
+			RequestMilli: 1000, UnitMilli: int64(1000 + i), Cost: &cost,
 		})
 	}
 	if err := errors.Join(s.RecordSettlements(t.Context(), batch), s.Close()); err != nil {

@@ -137,6 +137,7 @@ func (s *Store) ForgetSealed(ctx context.Context) (accounts int, err error) {
 			`DELETE FROM secrets`,
 			`UPDATE alert_endpoints SET secret = '', stopped_at = created_at, stopped_why = 'its secret was lost; delete it and create another' WHERE kind = 'webhook'`,
 			`DELETE FROM responses`, `DELETE FROM response_sizes`,
+			`UPDATE receipt_keys SET private = ''`,
 		} {
 			tx.Do(statement)
 		}

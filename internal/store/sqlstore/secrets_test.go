@@ -280,3 +280,26 @@ func TestFilesArePrivate(t *testing.T) {
 		t.Errorf("%d files were looked at, want the database, its log and index, the backup and the restored one", seen)
 	}
 }
+
+// Without the secret of the installation, receipts are not signed, and above all no key for them is made: it would be stored in
+// the clear.
+func TestReceiptsNeedTheSecret(t *testing.T) {
+	t.Parallel()
+	engines(t, func(t *testing.T, again func() *alltest.Store) {
+		for sealed := range 2 { // without a key, and with a sealed one
+			if err := again().Ring().Open(t.Context()); err == nil || !strings.Contains(err.Error(), "set SLUICE_SECRET") {
+				t.Errorf("Open of a database that is locked = %v, want what to do", err)
+			}
+			s := again()
+			if err := s.Unlock(t.Context(), first); err != nil {
+				t.Fatal(err)
+			}
+			if all, err := s.ReceiptKeys(t.Context()); err != nil || len(all) != sealed {
+				t.Errorf("%d keys, %v; want %d, which was made with the secret", len(all), err, sealed)
+			}
+			if err := s.Ring().Open(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

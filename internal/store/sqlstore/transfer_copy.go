@@ -326,7 +326,7 @@ func (d *digest) readAll(all rows, step func()) error {
 type Totals struct {
 	Requests    int64 `json:"requests"` // of the sums by day, and the units and cost of the same
 	UnitMilli   int64 `json:"unit_milli"`
-	CostMicro   int64 `json:"cost_micro"`
+	CostNano    int64 `json:"cost_nano"`
 	Settlements int64 `json:"settlements"` // whose records are still kept
 	LedgerCents int64 `json:"ledger_cents"`
 	Invoices    int64 `json:"invoices"`
@@ -337,10 +337,10 @@ func (s *Store) Totals(ctx context.Context) (Totals, error) {
 	var t Totals
 	// PostgreSQL adds integers up to a type of its own, hence the casts.
 	err := s.Long(ctx, func(ctx context.Context) error {
-		return s.read.scan(ctx, `SELECT CAST(COALESCE(SUM(requests), 0) AS BIGINT), CAST(COALESCE(SUM(unit_milli), 0) AS BIGINT), CAST(COALESCE(SUM(cost_micro), 0) AS BIGINT),
+		return s.read.scan(ctx, `SELECT CAST(COALESCE(SUM(requests), 0) AS BIGINT), CAST(COALESCE(SUM(unit_milli), 0) AS BIGINT), CAST(COALESCE(SUM(cost_micro * 1000 + cost_nano), 0) AS BIGINT),
 			(SELECT COUNT(*) FROM settlements), (SELECT CAST(COALESCE(SUM(amount_cents), 0) AS BIGINT) FROM billing_ledger),
 			(SELECT COUNT(*) FROM billing_payments WHERE invoice > 0) FROM usage_days`,
-			&t.Requests, &t.UnitMilli, &t.CostMicro, &t.Settlements, &t.LedgerCents, &t.Invoices)
+			&t.Requests, &t.UnitMilli, &t.CostNano, &t.Settlements, &t.LedgerCents, &t.Invoices)
 	})
 	return t, unavailable(err)
 }

@@ -80,7 +80,8 @@ func TestRules(t *testing.T) {
 				"internal/account/a.go":                  "package account",
 				"internal/newcomer/a.go":                 "package newcomer",
 				"internal/store/sqlstore/a.go":           "package sqlstore\n\nimport _ \"sluice/internal/store/sqlstore/migrations\"\nimport _ \"sluice/internal/ledger/usage\"",
-				"internal/app/a.go":                      "package app\n\nimport _ \"sluice/internal/store/sqlstore\"\nimport _ \"sluice/internal/upstream/provider/openai\"\nimport _ \"sluice/internal/app/config\"",
+				"docs/a.go":                              "package docs\n\nimport _ \"sluice/internal/kit/fault\"",
+				"internal/app/a.go":                      "package app\n\nimport _ \"sluice/docs\"\nimport _ \"sluice/internal/store/sqlstore\"\nimport _ \"sluice/internal/upstream/provider/openai\"\nimport _ \"sluice/internal/app/config\"",
 				"internal/app/start/a.go":                "package start\n\nimport _ \"sluice/internal/app/config\"\nimport _ \"sluice/internal/app\"",
 				"internal/storetest/a.go":                "package storetest\n\nimport _ \"sluice/internal/store/sqlstore\"\nimport _ \"sluice/internal/testkit/pgtest\"",
 				"cmd/sluice/main.go":                     "package main\n\nimport _ \"sluice/internal/app\"\nimport _ \"sluice/internal/app/config\"",
@@ -92,6 +93,7 @@ func TestRules(t *testing.T) {
 				"internal/upstream/provider/openai/a.go": "package openai\n\nimport _ \"sluice/internal/upstream/provider\"\nimport _ \"sluice/internal/upstream/provider/openai/wire\"",
 			},
 			want: []string{
+				"docs/a.go imports internal/kit/fault: api and docs describe the product",
 				"internal/api/httpapi/a.go imports tools/testrun: only packages below internal/",
 				"internal/kit/fault/a.go imports internal/prompt/chat: its room is above this one",
 				"package internal/newcomer is in no room",
@@ -116,7 +118,7 @@ func TestRules(t *testing.T) {
 				"internal/app/settings/a.go":             "package settings\n\nimport _ \"sluice/sandbox/clips\"",
 			},
 			want: []string{
-				"api/api.go imports internal/kit/fault: api describes the product",
+				"api/api.go imports internal/kit/fault: api and docs describe the product",
 				"internal/account/mail/a.go imports internal/app/config: its room is above this one",
 				"internal/line/inference/a.go imports internal/store/sqlstore: its room is above this one",
 				"internal/line/relay/a.go imports internal/testkit/pgtest: test support",
@@ -168,11 +170,15 @@ func TestRules(t *testing.T) {
 			name: "links",
 			rule: checkLinks,
 			files: map[string]string{
-				"README.md":   "[a](docs/a.md) [web](https://example.com/x.md#y) [gone](docs/gone.md)\n",
-				"docs/a.md":   "# One\n[b](b/c.md#two), [here](#one)\n[no](#two) [no](b/c.md#one)\n",
-				"docs/b/c.md": "# Two\n[up](../a.md#one) ![](x.png)\n",
+				"README.md":    "[a](docs/a.md) [web](https://example.com/x.md#y) [gone](docs/gone.md)\n",
+				"docs/a.md":    "# One\n[b](b/c.md#two), [here](#one)\n[no](#two) [no](b/c.md#one)\n",
+				"docs/b/c.md":  "# Two\n[up](../a.md#one) ![](x.png) ![](y.png) [](../b)\n<source srcset=\"x.png\"><img src=\"gone.png\">\n",
+				"docs/b/y.png": "\x00",
 			},
-			want: []string{"README.md:1: the link (docs/gone.md)", "docs/a.md:3: the link (#two)", "docs/a.md:3: the link (b/c.md#one)"},
+			want: []string{
+				"README.md:1: the link (docs/gone.md)", "docs/a.md:3: the link (#two)", "docs/a.md:3: the link (b/c.md#one)",
+				"docs/b/c.md:2: the link (x.png)", "docs/b/c.md:3: the link (x.png)", "docs/b/c.md:3: the link (gone.png)",
+			},
 		},
 		{
 			name: "guides",

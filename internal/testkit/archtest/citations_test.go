@@ -18,14 +18,14 @@ var citation = regexp.MustCompile(`\bdocs/[A-Za-z0-9/_-]+\.md(?:#([A-Za-z0-9_-]*
 // pieces so that this file does not match.
 var unciteable = regexp.MustCompile(`\bspec` + `:`)
 
-// link matches a link from one page to another, or to a heading of the same page.
-var link = regexp.MustCompile(`\]\(([A-Za-z0-9/._-]*\.md)?(?:#([A-Za-z0-9_-]+))?\)`)
+// link matches a link from a page to another, to a file or a picture, or to a heading of the same page.
+var link = regexp.MustCompile(`(?:\]\(|src(?:set)?=")([A-Za-z0-9/._-]*)(?:#([A-Za-z0-9_-]+))?[)"]`)
 
 // cited matches a file that a page names: a path in backticks, from the root or from internal/.
 var cited = regexp.MustCompile("`([A-Za-z0-9_.-]+/[A-Za-z0-9_./-]+\\.(?:go|templ|sql|txtar|yaml|json|mjs|md))`")
 
 // guides are the pages that tell a newcomer where to change what. The files that they name must exist.
-var guides = []string{"CONTRIBUTING.md", "docs/architecture.md"}
+var guides = []string{"CONTRIBUTING.md", "docs/architecture.md", "docs/rooms.md", "docs/changes.md"}
 
 // checkCitations checks that every page and heading of docs/ that a Go comment cites exists. A rule
 // of the contract is cited by its heading, so that the reader of the code can find it.
@@ -45,7 +45,7 @@ func checkCitations(t *tree) (problems []string) {
 	return problems
 }
 
-// checkLinks checks that links between pages lead to pages and headings that exist.
+// checkLinks checks that links of pages lead to pages, headings, files and pictures that exist.
 func checkLinks(t *tree) (problems []string) {
 	pages := t.pages()
 	for _, name := range slices.Sorted(maps.Keys(pages)) {
@@ -57,8 +57,8 @@ func checkLinks(t *tree) (problems []string) {
 				if len(m[1]) > 0 {
 					target = path.Join(path.Dir(name), string(m[1]))
 				}
-				if have, ok := pages[target]; !ok || anchor != "" && !have[anchor] {
-					problems = append(problems, fmt.Sprintf("%s:%d: the link %s leads nowhere", name, number, m[0][1:]))
+				if !t.exists[target] || anchor != "" && !pages[target][anchor] {
+					problems = append(problems, fmt.Sprintf("%s:%d: the link (%s) leads nowhere", name, number, strings.TrimSuffix(string(m[1])+"#"+anchor, "#")))
 				}
 			}
 		}

@@ -98,9 +98,9 @@ func judge(from, to string) string {
 		return ""
 	case testSupport(to):
 		return "test support is for tests and tools; product code does without it"
-	case from == "api" || strings.HasPrefix(from, "api/"):
-		return "api describes the product and imports nothing of it"
-	case to == "api":
+	case from == "api" || strings.HasPrefix(from, "api/") || from == "docs":
+		return "api and docs describe the product and import nothing of it"
+	case to == "api" || to == "docs":
 		return ""
 	}
 	target, internal := strings.CutPrefix(to, "internal/")
@@ -111,7 +111,7 @@ func judge(from, to string) string {
 		}
 		return "only app imports the sandbox; take an interface, and let app pass it in"
 	case !internal:
-		return "only packages below internal/, sandbox/ and api are there to be imported"
+		return "only packages below internal/, sandbox/, api and docs are there to be imported"
 	case strings.HasPrefix(from, "cmd/"):
 		return ""
 	case strings.HasPrefix(from, "sandbox/"):

@@ -21,6 +21,7 @@ type tree struct {
 	fset     *token.FileSet
 	packages map[string]*pkg   // of the main module, by folder: "internal/prompt/chat"
 	texts    map[string][]byte // every text file that belongs to the project, by path
+	exists   map[string]bool   // every file and folder of the project, pictures included
 }
 
 // pkg is one folder of Go files.
@@ -52,7 +53,7 @@ func (p *pkg) source(yield func(*file) bool) {
 // load reads the repository under root. It opens every file itself and runs no other program, so
 // that the go command knows when a cached result is out of date.
 func load(root string) (*tree, error) {
-	t := &tree{fset: token.NewFileSet(), packages: map[string]*pkg{}, texts: map[string][]byte{}}
+	t := &tree{fset: token.NewFileSet(), packages: map[string]*pkg{}, texts: map[string][]byte{}, exists: map[string]bool{}}
 	var nested []string // folders of other modules
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -70,11 +71,13 @@ func load(root string) (*tree, error) {
 			if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil && rel != "." {
 				nested = append(nested, rel+"/")
 			}
+			t.exists[rel] = true
 			return nil
 		}
 		if !d.Type().IsRegular() || rel == ".git" { // a worktree's is a file
 			return nil
 		}
+		t.exists[rel] = true
 		text, err := os.ReadFile(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // a file that came and went while we read

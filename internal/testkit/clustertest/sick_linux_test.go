@@ -256,7 +256,7 @@ func testSick(t *testing.T, c *cluster, s sickness, address, key string) {
 // it does in a pod, because a liveness probe on it must not restart the process.
 func testSickPod(t *testing.T, c *cluster, key string) {
 	t.Helper()
-	const period = 2 * time.Second // periodSeconds of deploy/kubernetes/statefulset.yaml; failureThreshold is 1
+	const period = 2 * time.Second // periodSeconds of deploy/helm/sluice/templates/statefulset.yaml; failureThreshold is 1
 	c.exact()
 	sick := c.nodes[2]
 	if err := sick.stop(); err != nil {

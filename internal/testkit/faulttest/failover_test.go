@@ -137,7 +137,7 @@ func TestFailoverLoses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	replayed, err := installation.ReplayJournal(t.Context(), cfg.Database, cfg.Data, copied, &usage.ReplayOptions{})
+	replayed, err := installation.ReplayJournal(t.Context(), cfg.Database, cfg.Data, cfg.Secret.Reveal(), copied, &usage.ReplayOptions{})
 	if err != nil {
 		t.Fatalf("ReplayJournal = %+v, %v", replayed, err)
 	}

@@ -177,7 +177,7 @@ const (
 	pace    = 100 * time.Millisecond
 )
 
-// run lets the faults happen under load: each of them once, in any order, and in a soak again and again for 20 minutes. Then
+// run lets the faults happen under load: each of them once, in any order, and in a soak again and again for 12 minutes. Then
 // it audits.
 func (m *mixed) run(faults ...happening) {
 	first := m.nodes[0]
@@ -190,7 +190,7 @@ func (m *mixed) run(faults ...happening) {
 	for i := range callers {
 		all.Go(func() { m.work(rand.New(rand.NewPCG(m.seed, uint64(i)+1))) })
 	}
-	began, most := time.Now(), time.Duration(scaled(0, 20))*time.Minute
+	began, most := time.Now(), time.Duration(scaled(0, 12))*time.Minute
 	happened := map[string]int{}
 	for time.Since(began) < most || len(happened) == 0 {
 		for _, i := range m.random.Perm(len(faults)) {

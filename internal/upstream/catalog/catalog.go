@@ -7,11 +7,10 @@ package catalog
 
 import (
 	"fmt"
-	"math"
-	"math/bits"
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/ledger/price"
 	"sluice/internal/prompt/alias"
 	"sluice/internal/prompt/chat"
 )
@@ -50,8 +49,10 @@ type Model struct {
 	NoJSON bool // the model cannot be forced to answer in JSON
 	// Quality holds the estimates that are known; QualityAt fills in the others.
 	Quality Quality
-	// Pricing is nil if the prices are not known.
-	Pricing *Pricing
+	// Price has the prices of the first of its places; see Prices. It is nil if they are not known.
+	Price *price.Series
+	// Markup is what customers are told in place of costs; nil: costs. All models have the same.
+	Markup *price.Markup
 
 	// Provider is the name of the provider that serves the model. It is empty for the router.
 	Provider string
@@ -98,64 +99,41 @@ const (
 type Target struct {
 	Provider string
 	Upstream string
-	Weight   int // relative share of the calls
+	Weight   int           // relative share of the calls
+	Price    *price.Series // nil: not known
 }
 
 // Places returns every place that serves the model. It returns none for the router.
 func (m *Model) Places() []Target {
 	if len(m.Targets) == 0 && m.Provider != "" {
-		return []Target{{Provider: m.Provider, Upstream: m.Upstream, Weight: 1}}
+		return []Target{{Provider: m.Provider, Upstream: m.Upstream, Weight: 1, Price: m.Price}}
 	}
 	return m.Targets
 }
 
-// Pricing is the price of tokens in micro-dollars per million tokens. A nil field means that the
-// price is not known; a nil Cached or Reasoning falls back to Input or Output.
-type Pricing struct {
-	Input     *int64
-	Output    *int64
-	Cached    *int64
-	Reasoning *int64
+// Prices returns the prices of the model at one of its places, or nil if they are not known.
+func (m *Model) Prices(provider, upstream string) *price.Series {
+	for i := range m.Targets {
+		if t := &m.Targets[i]; t.Provider == provider && t.Upstream == upstream {
+			return t.Price
+		}
+	}
+	return m.Price
 }
 
-// Cost returns what a call's tokens cost in micro-dollars, rounded to the nearest. It returns nil
-// if p is nil or lacks the input or output price. Cached and reasoning tokens cost as much as the
-// other tokens of their side unless they have a price of their own.
-func (p *Pricing) Cost(u chat.Usage) *int64 {
-	if p == nil || p.Input == nil || p.Output == nil {
-		return nil
-	}
-	cached, reasoning := p.Input, p.Output
-	if p.Cached != nil {
-		cached = p.Cached
-	}
-	if p.Reasoning != nil {
-		reasoning = p.Reasoning
-	}
-	var hi, lo uint64 // a 128-bit sum of tokens times micro-dollars per million
-	for _, part := range [...]struct {
-		tokens int
-		price  int64
-	}{{u.Prompt, *p.Input}, {u.Cached, *cached}, {u.Completion, *p.Output}, {u.Reasoning, *reasoning}} {
-		h, l := bits.Mul64(uint64(max(0, part.tokens)), uint64(max(0, part.price)))
-		var carry uint64
-		lo, carry = bits.Add64(lo, l, 0)
-		hi, _ = bits.Add64(hi, h, carry) // four products of two 63-bit factors fit into 128 bits
-	}
-	const million = 1_000_000
-	// Add half of the divisor, so that the division rounds to the nearest.
-	lo, carry := bits.Add64(lo, million/2, 0)
-	cost := int64(mostCost)
-	if hi += carry; hi < million { // otherwise the quotient exceeds 64 bits, and Div64 panics
-		quotient, _ := bits.Div64(hi, lo, million)
-		cost = int64(min(quotient, mostCost))
-	}
-	return &cost
+// Priced returns the prices of a moment, or nil if they are not known.
+func (m *Model) Priced(at time.Time) *price.Entry { return m.Price.At(at.Unix()) }
+
+// Told returns the prices of a moment as everybody is told them: with the markup for all. It returns nil if they are not known.
+func (m *Model) Told(at time.Time) *price.Entry { return m.Priced(at).Times(m.Markup.All()) }
+
+// ToldTo returns the prices of a moment as an account on a plan is told them.
+func (m *Model) ToldTo(at time.Time, plan, accountID string) *price.Entry {
+	return m.Priced(at).Times(m.Markup.Of(plan, accountID))
 }
 
-// mostCost caps the cost of one call, in micro-dollars. It is nearly nine million dollars, so the
-// sum of a million such calls still fits into an int64.
-const mostCost = math.MaxInt64 >> 20
+// Repriced returns the catalog with other prices: change sets those of each model.
+func (c *Catalog) Repriced(change func(*Model)) *Catalog { return c.with(change) }
 
 // JSON returns the model's verbose form. The caller must not modify it.
 func (m *Model) JSON() []byte { return m.encoded }

@@ -2,26 +2,34 @@ package catalog_test
 
 import (
 	"encoding/json"
-	"math"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/account"
+	"sluice/internal/ledger/price"
 	"sluice/internal/prompt/alias"
-	"sluice/internal/prompt/chat"
 	"sluice/internal/upstream/catalog"
 )
 
-func money(micro int64) *int64 { return &micro }
+// prices are those of the model below.
+func prices() *price.Series {
+	e := price.Entry{Model: "lab/<large>", Rates: price.Of(400_000_000, 12_000_000_000)}
+	e.Rates[price.CacheRead], e.Rates[price.CacheWrite5m], e.Rates[price.CacheWrite] = 1000, 500_000_000, price.Unknown
+	sealed, err := price.Sealed(e)
+	if err != nil {
+		panic(err)
+	}
+	return price.NewBook([]*price.Entry{sealed}).Find(e.Model, "", "")
+}
 
 func full() catalog.Model {
 	return catalog.Model{
 		ID: "lab/<large>", OwnedBy: "lab & sons", Created: 1700000000, Description: "Says \"yes\".",
 		Plan: account.Premium, RequestMilli: 1500, UnitMilli: 1, ContextLength: 200_000, MaxOutput: 8192,
 		ToolCalling: true, Images: true, Provider: "lab", Upstream: "secret-upstream-name",
-		Pricing: &catalog.Pricing{Input: money(400_000), Output: money(12_000_000), Cached: money(1)},
+		Price: prices(),
 	}
 }
 
@@ -35,14 +43,14 @@ func TestJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const (
+	var (
 		plainFull = `{"id":"lab/<large>","object":"model","created":1700000000,"owned_by":"lab & sons","plan":"premium","request_multiplier":1.5,` +
 			`"permission":{"context_length":200000,"max_output":8192,"tool_calling":true}`
 		plainBare = `{"id":"b","object":"model","created":0,"owned_by":"o","plan":"free","request_multiplier":0.001,` +
 			`"permission":{"context_length":10,"max_output":5,"tool_calling":false}`
-		moreFull = `,"description":"Says \"yes\".","pricing":{"currency":"USD","unit":"per_million_tokens","input":0.4,"output":12,"cached_input":0.000001},` +
+		moreFull = `,"description":"Says \"yes\".","pricing":{"currency":"USD","unit":"per_million_tokens","input":0.4,"output":12,"cached_input":0.000001,"cache_write_5m":0.5,"cache_write":null,"version":"` + prices().At(0).Version() + `"},` +
 			`"modalities":{"input":["text","image"],"output":["text"]},"provider":"lab"}`
-		moreBare = `,"modalities":{"input":["text"],"output":["text"]}}`
+		moreBare = `,"unpriced":true,"modalities":{"input":["text"],"output":["text"]}}`
 	)
 	for _, tt := range []struct{ name, got, want string }{
 		{"JSON(plain)", string(c.JSON(false)), `{"object":"list","data":[` + plainFull + `},` + plainBare + `}]}`},
@@ -147,32 +155,6 @@ func TestBuiltin(t *testing.T) {
 		// Reference context windows: free 131K, others 200K or 400K (docs/api.md#model-object).
 		if free := m.Plan == account.Free; free != (m.ContextLength == 131_072) {
 			t.Errorf("%s: plan %s with a context of %d", m.ID, m.Plan, m.ContextLength)
-		}
-	}
-}
-
-func TestCostOfExtremes(t *testing.T) {
-	t.Parallel()
-	const most = math.MaxInt64 >> 20
-	for _, tt := range []struct {
-		price int64
-		usage chat.Usage
-		want  int64
-	}{
-		{0, chat.Usage{Prompt: math.MaxInt}, 0},
-		{1, chat.Usage{}, 0},
-		{1, chat.Usage{Prompt: 499_999}, 0},
-		{1, chat.Usage{Prompt: 500_000}, 1},
-		{2_500_000, chat.Usage{Prompt: 1000, Cached: 1000, Completion: 1000, Reasoning: 1000}, 10_000},
-		{1_000_000, chat.Usage{Prompt: most - 1}, most - 1},
-		{1_000_000, chat.Usage{Prompt: most + 1}, most},
-		{math.MaxInt64, chat.Usage{Prompt: 1}, most},
-		{math.MaxInt64, chat.Usage{Prompt: math.MaxInt, Cached: math.MaxInt, Completion: math.MaxInt, Reasoning: math.MaxInt}, most},
-		{1_000_000, chat.Usage{Prompt: -5}, 0},
-	} {
-		p := &catalog.Pricing{Input: money(tt.price), Output: money(tt.price)}
-		if got := p.Cost(tt.usage); got == nil || *got != tt.want {
-			t.Errorf("Cost(%+v) at %d per million = %v, want %d", tt.usage, tt.price, *got, tt.want)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/internal/kit/jsonscan"
+	"sluice/internal/ledger/price"
 )
 
 // wireModel is the JSON form of a model. The members are in the order of the table in the API
@@ -27,6 +28,7 @@ type wireModel struct {
 	} `json:"permission"`
 	Description string          `json:"description,omitempty"`
 	Pricing     *wirePricing    `json:"pricing,omitempty"`
+	Unpriced    bool            `json:"unpriced,omitempty"` // nobody has said what its tokens cost, which does not make them free
 	Modalities  *wireModalities `json:"modalities,omitempty"`
 	Provider    string          `json:"provider,omitempty"`
 	Kind        string          `json:"kind,omitempty"` // "embedding"; chat models have none
@@ -43,14 +45,82 @@ type wireTier struct {
 	From int64  `json:"from"`
 }
 
-// wirePricing holds prices in dollars per million tokens, as exact decimals.
+// wirePricing holds prices in dollars per million tokens, as exact decimals; those in Calls and Seconds are for one.
 type wirePricing struct {
-	Currency  string       `json:"currency"`
-	Unit      string       `json:"unit"`
-	Input     *json.Number `json:"input,omitempty"`
-	Output    *json.Number `json:"output,omitempty"`
-	Cached    *json.Number `json:"cached_input,omitempty"`
-	Reasoning *json.Number `json:"reasoning,omitempty"`
+	Currency string `json:"currency"`
+	Unit     string `json:"unit"`
+	wireRates
+	Above   []wireBand             `json:"above,omitempty"`
+	Tiers   map[string]json.Number `json:"tiers,omitempty"`
+	Regions map[string]json.Number `json:"regions,omitempty"`
+	Calls   map[string]json.Number `json:"calls,omitempty"`
+	Seconds map[string]json.Number `json:"seconds,omitempty"`
+	Version string                 `json:"version"`
+}
+
+// wireRates are the prices of tokens. Tokens of a prompt without a price of their own cost as much as Input, and tokens of a
+// reply as much as Output. A price of a cache that is not known is null.
+type wireRates struct {
+	Input        json.RawMessage `json:"input,omitempty"`
+	Output       json.RawMessage `json:"output,omitempty"`
+	Cached       json.RawMessage `json:"cached_input,omitempty"`
+	CacheWrite5m json.RawMessage `json:"cache_write_5m,omitempty"`
+	CacheWrite1h json.RawMessage `json:"cache_write_1h,omitempty"`
+	CacheWrite   json.RawMessage `json:"cache_write,omitempty"`
+	Reasoning    json.RawMessage `json:"reasoning,omitempty"`
+	AudioIn      json.RawMessage `json:"audio_input,omitempty"`
+	AudioOut     json.RawMessage `json:"audio_output,omitempty"`
+	ImageIn      json.RawMessage `json:"image_input,omitempty"`
+	ImageOut     json.RawMessage `json:"image_output,omitempty"`
+}
+
+// wireBand has the prices of calls whose prompt is longer than Tokens.
+type wireBand struct {
+	Tokens int64 `json:"tokens"`
+	wireRates
+}
+
+// pricingOf returns the prices of an entry, or nil for none.
+func pricingOf(e *price.Entry) *wirePricing {
+	if e == nil {
+		return nil
+	}
+	w := &wirePricing{Currency: "USD", Unit: "per_million_tokens", wireRates: ratesOf(&e.Rates), Version: e.Version()}
+	for i := range e.Bands {
+		w.Above = append(w.Above, wireBand{e.Bands[i].Above, ratesOf(&e.Bands[i].Rates)})
+	}
+	w.Tiers, w.Regions = factorsOf(e.Tiers), factorsOf(e.Regions)
+	w.Calls, w.Seconds = e.Written()
+	return w
+}
+
+func factorsOf(table map[string]price.Factor) map[string]json.Number {
+	out := map[string]json.Number{}
+	for name, f := range table {
+		out[name] = json.Number(f.String())
+	}
+	return out
+}
+
+func ratesOf(r *price.Rates) wireRates {
+	n := func(b price.Bucket) json.RawMessage {
+		like := price.Output
+		if b.Prompted() {
+			like = price.Input
+		}
+		cached := b >= price.CacheRead && b <= price.CacheWrite
+		switch {
+		case r[b] == price.Unknown && cached && r[like] != price.Unknown:
+			return json.RawMessage("null")
+		case r[b] == price.Unknown, b != like && r[b] == r[like]:
+			return nil
+		}
+		return price.Nano(r[b]).AppendJSON(nil)
+	}
+	return wireRates{
+		n(price.Input), n(price.Output), n(price.CacheRead), n(price.CacheWrite5m), n(price.CacheWrite1h), n(price.CacheWrite), n(price.Reasoning),
+		n(price.AudioIn), n(price.AudioOut), n(price.ImageIn), n(price.ImageOut),
+	}
 }
 
 type wireModalities struct {
@@ -97,12 +167,8 @@ func encodeModel(m *Model, verbose bool) []byte {
 		if t := m.Upcoming; t != nil {
 			w.Upcoming = &wireTier{Plan: t.Plan.String(), From: t.From.Unix()}
 		}
-		if p := m.Pricing; p != nil {
-			w.Pricing = &wirePricing{
-				Currency: "USD", Unit: "per_million_tokens",
-				Input: dollars(p.Input), Output: dollars(p.Output), Cached: dollars(p.Cached), Reasoning: dollars(p.Reasoning),
-			}
-		}
+		w.Pricing = pricingOf(m.Told(time.Now()))
+		w.Unpriced = w.Pricing == nil && !m.Router && !m.Sandbox
 	}
 	b, err := jsonscan.Marshal(w)
 	if err != nil {
@@ -123,13 +189,4 @@ func decimal(v int64, places int) json.Number {
 		return json.Number(strconv.FormatInt(whole, 10))
 	}
 	return json.Number(strconv.FormatInt(whole, 10) + "." + strings.TrimRight(fmt.Sprintf("%0*d", places, rest), "0"))
-}
-
-// dollars converts micro-dollars to dollars. It returns nil for nil.
-func dollars(micro *int64) *json.Number {
-	if micro == nil {
-		return nil
-	}
-	n := decimal(*micro, 6)
-	return &n
 }

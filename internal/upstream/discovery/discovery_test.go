@@ -53,7 +53,7 @@ func TestDescriber(t *testing.T) {
 		t.Errorf("Known(vllm) = %+v, want none: everybody runs their own", all)
 	}
 	known := d.Listed("openai", "openai", provider.Listed{ID: "gpt-4o-mini", ContextLength: 1})
-	if known.ID != "openai/gpt-4o-mini" || known.ContextLength != 128_000 || known.Pricing == nil {
+	if known.ID != "openai/gpt-4o-mini" || known.ContextLength != 128_000 || known.Price == nil {
 		t.Errorf("a known model = %+v", known)
 	}
 	for _, tt := range []struct {

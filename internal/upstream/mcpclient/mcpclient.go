@@ -124,7 +124,7 @@ func (c *Client) Server(address string, headers map[string]string, depth int) (*
 		s.header[http.CanonicalHeaderKey(name)] = []string{value}
 	}
 	if s.header["User-Agent"] == nil { // the caller's own wins
-		s.header["User-Agent"] = []string{"sluice/" + buildinfo.Version}
+		s.header["User-Agent"] = []string{"sluice/" + buildinfo.Version()}
 	}
 	s.key, s.public = s.digest("private", ""), s.digest("public", "Authorization")
 	if c.opts.Local != nil && strings.TrimSuffix(u.String(), "/") == strings.TrimSuffix(c.opts.LocalURL(), "/") {

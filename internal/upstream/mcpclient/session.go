@@ -79,7 +79,7 @@ func (s *Server) attempt(ctx context.Context, transport func(*http.Client) mcp.T
 	client.Transport = w
 	// No capability is offered, so the server's requests for sampling, elicitation or roots are
 	// refused.
-	m := mcp.NewClient(&mcp.Implementation{Name: "sluice", Version: buildinfo.Version}, &mcp.ClientOptions{
+	m := mcp.NewClient(&mcp.Implementation{Name: "sluice", Version: buildinfo.Version()}, &mcp.ClientOptions{
 		Logger: slog.New(slog.DiscardHandler), Capabilities: &mcp.ClientCapabilities{}, MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
 	})
 	made, err := m.Connect(life, transport(client), &mcp.ClientSessionOptions{ProtocolVersion: version})

@@ -15,7 +15,7 @@ import (
 	"sluice/internal/kit/fault"
 )
 
-// This file decides whose fault a failure is (docs/routing.md#whose-fault-a-failure-is). Only what another caller would
+// This file decides whose fault a failure is (docs/providers/routing.md#whose-fault-a-failure-is). Only what another caller would
 // meet, too, counts against an upstream: one caller must not be able to take a model away from all others.
 
 // Counts reports whether a failed call says something about its upstream. It does not if the caller is the cause: the

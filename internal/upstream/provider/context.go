@@ -18,6 +18,7 @@ type callContext struct {
 	cause error       // why it was canceled; nil if the caller alone may have done so
 	hook  func()      // called when it is canceled; nil: there is none, or it was called
 	leave func() bool // removes the hook from the caller's context; nil: it is not there
+	hooks int         // how many were registered: the function that removes one must not remove a later one
 	// full is a usual context for whoever needs one, and nil before.
 	full   context.Context //nolint:containedctx // a part of this one
 	cancel context.CancelCauseFunc
@@ -50,8 +51,9 @@ func (c *callContext) Err() error {
 	return c.Context.Err()
 }
 
-// AfterFunc is context.AfterFunc for this context; see plainhttp. The function that it returns must be called once at
-// most.
+// AfterFunc is context.AfterFunc for this context; see plainhttp. Package context calls it, too, for a context that is made
+// from this one, and calls the function that it returns twice if that context's deadline passes before it is canceled: a
+// connection that cannot be made in time is such a case.
 func (c *callContext) AfterFunc(f func()) (stop func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,13 +66,19 @@ func (c *callContext) AfterFunc(f func()) (stop func() bool) {
 	} else {
 		c.leave = context.AfterFunc(c.Context, f)
 	}
-	return c.forget
+	c.hooks++
+	number := c.hooks
+	return func() bool { return c.forget(number) }
 }
 
-// forget removes the hook. It reports false if it was called before.
-func (c *callContext) forget() bool {
+// forget removes the hook with that number. It reports false if the hook was called or removed before.
+func (c *callContext) forget(number int) bool {
 	c.mu.Lock()
 	leave, waiting := c.leave, c.hook != nil
+	if leave == nil || number != c.hooks {
+		c.mu.Unlock()
+		return false
+	}
 	c.hook, c.leave = nil, nil
 	c.mu.Unlock()
 	return leave() && waiting

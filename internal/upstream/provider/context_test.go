@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // A hook is called once, by whoever cancels first, and never after it was removed.
@@ -60,4 +62,27 @@ func TestCallContext(t *testing.T) {
 			<-other.Done()
 		})
 	}
+}
+
+// Package context removes what it registered twice if a deadline passes before its context is canceled, as that of a
+// connection that cannot be made in time.
+func TestCallContextWithDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &callContext{Context: t.Context()}
+		late, cancel := context.WithTimeout(c, time.Second)
+		<-late.Done()
+		synctest.Wait() // removed for the first time
+		called := make(chan struct{})
+		stop := c.AfterFunc(func() { close(called) })
+		cancel() // removed for the second time
+		if !errors.Is(late.Err(), context.DeadlineExceeded) {
+			t.Errorf("Err() = %v, want that the deadline has passed", late.Err())
+		}
+		c.end(nil) // the other hook is still there
+		<-called
+		if stop() {
+			t.Error("stop() = true after the hook was called")
+		}
+	})
 }

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -116,12 +117,30 @@ type wireUsage struct {
 	Completion    int             `json:"completion_tokens"`
 	Total         json.RawMessage `json:"total_tokens"`
 	PromptDetails struct {
+		wireModes
 		Cached  int `json:"cached_tokens"`
 		Written int `json:"cache_write_tokens"`
+		// Qwen's: how much it has written to its cache, and how much of that for five minutes.
+		Created int `json:"cache_creation_input_tokens"`
+		Kept    struct {
+			Minutes int `json:"ephemeral_5m_input_tokens"`
+		} `json:"cache_creation"`
 	} `json:"prompt_tokens_details"`
 	CompletionDetails struct {
+		wireModes
 		Reasoning int `json:"reasoning_tokens"`
 	} `json:"completion_tokens_details"`
+
+	// What others call cached_tokens: DeepSeek, Kimi and Mistral.
+	Hit       int `json:"prompt_cache_hit_tokens"`
+	Cached    int `json:"cached_tokens"`
+	NumCached int `json:"num_cached_tokens"`
+}
+
+// wireModes are the tokens of sound and of pictures.
+type wireModes struct {
+	Audio int `json:"audio_tokens"`
+	Image int `json:"image_tokens"`
 }
 
 // Decode reads one chat.completion or chat.completion.chunk. It returns a fault if the JSON cannot be read, or
@@ -201,14 +220,34 @@ func ReadUsage(raw []byte) (chat.Usage, bool) {
 	if r := w.CompletionDetails.Reasoning; r > 0 && string(w.Total) == strconv.Itoa(w.Prompt+w.Completion+r) {
 		w.Completion += r // xAI does not include them, as its total shows
 	}
-	u := Disjoint(w.Prompt, w.PromptDetails.Cached, w.Completion, w.CompletionDetails.Reasoning)
-	return Written(u, w.PromptDetails.Written), true
+	in, out := &w.PromptDetails, &w.CompletionDetails
+	u := Disjoint(w.Prompt, cmp.Or(in.Cached, w.Hit, w.Cached, w.NumCached), w.Completion, out.Reasoning)
+	minutes := ClampTokens(in.Kept.Minutes)
+	return Split(u, chat.Usage{
+		CacheWrite5m: minutes, CacheWrite: ClampTokens(cmp.Or(in.Written, in.Created-minutes)),
+		AudioIn: in.Audio, ImageIn: in.Image, AudioOut: out.Audio, ImageOut: out.Image,
+	}), true
 }
 
-// Written returns figures with the tokens that OpenAI has written to its cache. They are part of the prompt, and stay there
-// for half an hour at least, which is nearest to the five minutes of others: what outlives an hour is counted, and priced, apart.
-func Written(u chat.Usage, tokens int) chat.Usage {
-	u.CacheWrite5m = min(ClampTokens(tokens), u.Prompt)
+// Split returns figures with the parts of their prompt and of their completion that parts has. A part is at most what the
+// parts before it have left.
+func Split(u, parts chat.Usage) chat.Usage {
+	prompt, completion := u.Prompt, u.Completion
+	for _, p := range [...]struct {
+		to, left *int
+		n        int
+	}{
+		{&u.CacheWrite5m, &prompt, parts.CacheWrite5m},
+		{&u.CacheWrite1h, &prompt, parts.CacheWrite1h},
+		{&u.CacheWrite, &prompt, parts.CacheWrite},
+		{&u.AudioIn, &prompt, parts.AudioIn},
+		{&u.ImageIn, &prompt, parts.ImageIn},
+		{&u.AudioOut, &completion, parts.AudioOut},
+		{&u.ImageOut, &completion, parts.ImageOut},
+	} {
+		*p.to = min(ClampTokens(p.n), *p.left)
+		*p.left -= *p.to
+	}
 	return u
 }
 

@@ -195,11 +195,16 @@ func TestDecoderFaults(t *testing.T) {
 func TestReadUsage(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]chat.Usage{
-		`{"prompt_tokens":7,"completion_tokens":0}`:                                                                    {Prompt: 7},
-		`{"prompt_tokens":7,"completion_tokens":9,"total_tokens":1}`:                                                   {Prompt: 7, Completion: 9},
-		`{"prompt_tokens":7,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":7}}`:                        {Cached: 7, Completion: 9},
-		`{"prompt_tokens":7,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":2,"cache_write_tokens":4}}`: {Prompt: 5, Cached: 2, CacheWrite5m: 4, Completion: 9},
-		`{"prompt_tokens":7,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":2,"cache_write_tokens":9}}`: {Prompt: 5, Cached: 2, CacheWrite5m: 5, Completion: 9},
+		`{"prompt_tokens":7,"completion_tokens":0}`:                                                                                                                             {Prompt: 7},
+		`{"prompt_tokens":7,"completion_tokens":9,"total_tokens":1}`:                                                                                                            {Prompt: 7, Completion: 9},
+		`{"prompt_tokens":7,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":7}}`:                                                                                 {Cached: 7, Completion: 9},
+		`{"prompt_tokens":7,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":2,"cache_write_tokens":4}}`:                                                          {Prompt: 5, Cached: 2, CacheWrite: 4, Completion: 9},
+		`{"prompt_tokens":7,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":2,"cache_write_tokens":9}}`:                                                          {Prompt: 5, Cached: 2, CacheWrite: 5, Completion: 9},
+		`{"prompt_tokens":7,"completion_tokens":9,"prompt_cache_hit_tokens":5,"prompt_cache_miss_tokens":2}`:                                                                    {Prompt: 2, Cached: 5, Completion: 9},
+		`{"prompt_tokens":7,"completion_tokens":9,"cached_tokens":5}`:                                                                                                           {Prompt: 2, Cached: 5, Completion: 9},
+		`{"prompt_tokens":7,"completion_tokens":9,"num_cached_tokens":5}`:                                                                                                       {Prompt: 2, Cached: 5, Completion: 9},
+		`{"prompt_tokens":7,"completion_tokens":9,"prompt_tokens_details":{"cache_creation_input_tokens":5,"cache_creation":{"ephemeral_5m_input_tokens":3}}}`:                  {Prompt: 7, CacheWrite5m: 3, CacheWrite: 2, Completion: 9},
+		`{"prompt_tokens":7,"completion_tokens":9,"prompt_tokens_details":{"audio_tokens":4,"image_tokens":9},"completion_tokens_details":{"audio_tokens":8,"image_tokens":3}}`: {Prompt: 7, AudioIn: 4, ImageIn: 3, Completion: 9, AudioOut: 8, ImageOut: 1},
 	} {
 		if got, ok := provider.ReadUsage([]byte(raw)); !ok || got != want {
 			t.Errorf("ReadUsage(%s) = %+v, %t, want %+v", raw, got, ok, want)

@@ -120,12 +120,6 @@ type Metered interface {
 	Figures() (chat.Usage, bool)
 }
 
-// Serviced is implemented by streams whose upstream runs tools itself.
-type Serviced interface {
-	// VendorCalls returns how many calls of such tools the reply has shown so far.
-	VendorCalls() int
-}
-
 // Held is implemented by streams of upstreams that hold conversations; see chat.Thread.
 type Held interface {
 	// MessageID returns the upstream's id of the reply, by which a later request continues it; empty: it is not known.

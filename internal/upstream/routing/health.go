@@ -88,7 +88,7 @@ type Health struct {
 	latency   time.Duration // to the first content, a moving average
 
 	// What people are told. The breaker opens and closes within seconds, to find out by calls whether the target works;
-	// down follows calls and connection attempts more slowly, and also while nobody calls (docs/routing.md#down).
+	// down follows calls and connection attempts more slowly, and also while nobody calls (docs/providers/routing.md#down).
 	down   bool
 	ill    float64   // a moving average of what calls and connection attempts came to, 0 to 1
 	heard  time.Time // when one of them last said something

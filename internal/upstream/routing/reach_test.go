@@ -69,7 +69,7 @@ func call(r *Routes, m *catalog.Model, err error) {
 }
 
 // A model whose targets all refuse is not healthy after 30 seconds, and healthy again 30 seconds after they answer,
-// whether anybody calls it or not (docs/routing.md#down).
+// whether anybody calls it or not (docs/providers/routing.md#down).
 func TestDown(t *testing.T) {
 	t.Parallel()
 	for _, calls := range []bool{false, true} {

@@ -10,6 +10,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/price"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/provider"
@@ -49,9 +50,8 @@ func model(id string, plan account.Plan, change func(*catalog.Model)) catalog.Mo
 // priced gives a model its dollars per million tokens of the reply; those of the prompt are a quarter.
 func priced(dollars float64, quality uint8) func(*catalog.Model) {
 	return func(m *catalog.Model) {
-		out := int64(dollars * 1e6)
-		in := out / 4
-		m.Pricing = &catalog.Pricing{Input: &in, Output: &out}
+		out := price.Rate(dollars * 1e9)
+		m.Price = price.Flat(out/4, out)
 		for t := range m.Quality {
 			m.Quality[t] = quality
 		}
@@ -307,6 +307,25 @@ func TestDial(t *testing.T) {
 	}
 	if !seen["cheap"] || !seen["fair"] || !seen["finest"] {
 		t.Errorf("turning the dial chose only %v", seen)
+	}
+}
+
+// The price of a long prompt is that of its band.
+func TestCostOfALongPrompt(t *testing.T) {
+	t.Parallel()
+	const dollar = price.Rate(1_000_000_000)
+	e, err := price.Sealed(price.Entry{Model: "m", Rates: price.Of(dollar, dollar), Bands: []price.Band{{Above: 200_000, Rates: price.Of(2*dollar, 3*dollar)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &catalog.Model{ID: "m", Price: price.NewBook([]*price.Entry{e}).Find("m", "", "")}
+	for _, tt := range []struct {
+		prompt int
+		want   float64 // micro-dollars
+	}{{200_000, 200_500}, {200_001, 401_502}} {
+		if got := costOf(m, &Features{PromptTokens: tt.prompt, OutputTokens: 500}); got != tt.want {
+			t.Errorf("costOf a prompt of %d tokens = %v, want %v", tt.prompt, got, tt.want)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/ledger/price"
 	"sluice/internal/upstream/catalog"
 )
 
@@ -96,14 +97,18 @@ var usualPrices = [...][2]float64{
 // of a ratio of costs, so none may be 0.
 const leastCost = 10
 
-// costOf estimates the cost of the call at the model, in micro-dollars.
+// costOf estimates the cost of the call at the model, in micro-dollars: at the prices of its prompt's length, as if nothing of it
+// were cached.
 func costOf(m *catalog.Model, f *Features) float64 {
+	now := time.Now()
+	counts := price.Counts{}
+	counts.Tokens[price.Input], counts.Tokens[price.Output] = int64(f.PromptTokens), int64(f.OutputTokens)
+	if cost, ok := m.Priced(now).Cost(&counts, price.Terms{At: now.Unix()}); ok {
+		return max(leastCost, float64(cost)/1000)
+	}
 	var in, out float64
 	if int(m.Plan) < len(usualPrices) {
 		in, out = usualPrices[m.Plan][0], usualPrices[m.Plan][1]
-	}
-	if p := m.Pricing; p != nil && p.Input != nil && p.Output != nil {
-		in, out = float64(*p.Input), float64(*p.Output)
 	}
 	return max(leastCost, (float64(f.PromptTokens)*in+float64(f.OutputTokens)*out)/1e6)
 }

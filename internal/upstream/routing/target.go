@@ -87,7 +87,7 @@ type TargetHealth struct {
 func (s *TargetHealth) Callable() bool { return s.State != Open && !s.Drained }
 
 // Healthy reports whether the target serves calls, as people are told: on the status page, in the catalog, in the
-// console and in alerts (docs/routing.md#down).
+// console and in alerts (docs/providers/routing.md#down).
 func (s *TargetHealth) Healthy() bool { return !s.Down && !s.Drained }
 
 // isDrained reports whether the operator wants no new calls here. It is asked before each attempt, so that a request
@@ -137,7 +137,7 @@ type Attempt struct {
 func (a *Attempt) Answered(now time.Time) {
 	a.load.answered.Add(1)
 	if a.health.answered(&a.permit, now, now.Sub(a.start)) {
-		a.log.Info("an upstream is well again", "provider", a.Provider, "upstream", a.Upstream)
+		a.log.Info("an upstream is healthy again", "provider", a.Provider, "upstream", a.Upstream)
 	}
 }
 
@@ -153,7 +153,7 @@ func (a *Attempt) Ended(now time.Time, err error) {
 		how = neither // the request may be the cause: one request alone must not open a breaker
 	}
 	if a.health.end(a.permit, how, now, after) {
-		a.log.Warn("an upstream is left alone for a while", "provider", a.Provider, "upstream", a.Upstream, "error", err.Error())
+		a.log.Warn("an upstream is paused for a while", "provider", a.Provider, "upstream", a.Upstream, "error", err.Error())
 	}
 }
 

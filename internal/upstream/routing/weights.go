@@ -34,7 +34,7 @@ func (w *Weights) Err() error {
 // Check logs if the weights cannot be used. It reads the file.
 func (w *Weights) Check(log *slog.Logger) {
 	if err := w.Err(); err != nil {
-		log.Warn("the router's weights cannot be used; it goes by its estimates", "file", w.path, "error", err)
+		log.Warn("the router's weights cannot be used; it uses its estimates", "file", w.path, "error", err)
 	}
 }
 

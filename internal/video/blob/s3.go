@@ -82,7 +82,7 @@ func newClient(endpoint *url.URL, o S3Options) (*minio.Core, error) {
 	if err != nil {
 		return nil, err
 	}
-	client.SetAppInfo("sluice", buildinfo.Version)
+	client.SetAppInfo("sluice", buildinfo.Version())
 	// The library would go to other addresses of Amazon than the one that was named.
 	client.SetS3EnableDualstack(strings.Contains(endpoint.Host, ".dualstack."))
 	return client, nil

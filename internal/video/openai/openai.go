@@ -91,6 +91,15 @@ func seconds(t *video.Task) string {
 	return "12"
 }
 
+// Fit implements video.Fitted.
+func (v *Vendor) Fit(t *video.Task) (width, height, length int) {
+	w, h, _ := strings.Cut(v.size(t), "x")
+	width, _ = strconv.Atoi(w) // these are our own numbers
+	height, _ = strconv.Atoi(h)
+	length, _ = strconv.Atoi(seconds(t))
+	return width, height, length
+}
+
 // Look implements video.Vendor.
 func (v *Vendor) Look(ctx context.Context, upstream string) (video.Sight, error) {
 	var j job

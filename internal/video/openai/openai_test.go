@@ -6,6 +6,7 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -73,6 +74,10 @@ func TestForm(t *testing.T) {
 		{"sora-2-pro", 1280, 720, 4, "1280x720", "4"},
 	} {
 		task := &video.Task{Width: tt.width, Height: tt.height, Seconds: tt.seconds}
+		width, height, paid := (&Vendor{model: tt.model}).Fit(task)
+		if size := fmt.Sprintf("%dx%d", width, height); size != tt.size || strconv.Itoa(paid) != tt.length {
+			t.Errorf("%s: Fit(%dx%d, %d s) = %s, %d s, want %s, %s s", tt.model, tt.width, tt.height, tt.seconds, size, paid, tt.size, tt.length)
+		}
 		if size, length := (&Vendor{model: tt.model}).size(task), seconds(task); size != tt.size || length != tt.length {
 			t.Errorf("%s: %dx%d, %d s became %s, %s s, want %s, %s s", tt.model, tt.width, tt.height, tt.seconds, size, length, tt.size, tt.length)
 		}

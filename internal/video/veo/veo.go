@@ -108,6 +108,18 @@ func form(t *video.Task) parameters {
 	return p
 }
 
+// Fit implements video.Fitted.
+func (*Vendor) Fit(t *video.Task) (width, height, seconds int) {
+	p := form(t)
+	if width, height = 1280, 720; p.Resolution == "1080p" {
+		width, height = 1920, 1080
+	}
+	if p.AspectRatio == "9:16" {
+		width, height = height, width
+	}
+	return width, height, p.DurationSeconds
+}
+
 // Look implements video.Vendor. The API reports no progress.
 func (v *Vendor) Look(ctx context.Context, upstream string) (video.Sight, error) {
 	var op operation

@@ -55,15 +55,21 @@ func TestForm(t *testing.T) {
 	for _, tt := range []struct {
 		width, height, seconds int
 		want                   parameters
+		paid                   string // what has to be paid for
 	}{
-		{854, 480, 5, parameters{"16:9", "720p", 6, 1}},
-		{480, 480, 1, parameters{"16:9", "720p", 4, 1}},
-		{720, 1280, 7, parameters{"9:16", "720p", 8, 1}},
-		{1920, 1080, 4, parameters{"16:9", "1080p", 8, 1}},
-		{1080, 1920, 20, parameters{"9:16", "1080p", 8, 1}},
+		{854, 480, 5, parameters{"16:9", "720p", 6, 1}, "1280 720 6"},
+		{480, 480, 1, parameters{"16:9", "720p", 4, 1}, "1280 720 4"},
+		{720, 1280, 7, parameters{"9:16", "720p", 8, 1}, "720 1280 8"},
+		{1920, 1080, 4, parameters{"16:9", "1080p", 8, 1}, "1920 1080 8"},
+		{1080, 1920, 20, parameters{"9:16", "1080p", 8, 1}, "1080 1920 8"},
 	} {
-		if got := form(&video.Task{Width: tt.width, Height: tt.height, Seconds: tt.seconds}); got != tt.want {
+		task := &video.Task{Width: tt.width, Height: tt.height, Seconds: tt.seconds}
+		if got := form(task); got != tt.want {
 			t.Errorf("form(%dx%d, %d s) = %+v, want %+v", tt.width, tt.height, tt.seconds, got, tt.want)
+		}
+		width, height, seconds := (&Vendor{}).Fit(task)
+		if paid := fmt.Sprint(width, height, seconds); paid != tt.paid {
+			t.Errorf("Fit(%dx%d, %d s) = %s, want %s", tt.width, tt.height, tt.seconds, paid, tt.paid)
 		}
 	}
 }

@@ -112,6 +112,15 @@ func (d *Dashboard) changeEmail(w http.ResponseWriter, r *http.Request, v *visit
 	return d.seeOther(w, r, accountPath, "email-sent")
 }
 
+// changeReplies changes what the replies to the account's calls say, and whether its calls leave receipts.
+func (d *Dashboard) changeReplies(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	cost, receipts := r.FormValue("show_cost") == "yes", r.FormValue("receipts") == "yes"
+	if _, err := d.Accounts.SetReplies(r.Context(), actor, v.ID, account.Replies{ShowCost: &cost, Receipts: &receipts}); err != nil {
+		return err
+	}
+	return d.seeOther(w, r, accountPath, "replies-changed")
+}
+
 // changePassword sets a new password and ends all other sessions. An account without a
 // password gets its first one here.
 func (d *Dashboard) changePassword(w http.ResponseWriter, r *http.Request, v *visitor) error {

@@ -346,8 +346,8 @@ func chartOf(view *activityView) *webui.Chart {
 		case "tokens":
 			value = func(t *usage.Tally) int64 { return t.Prompt + t.Completion }
 		case "cost":
-			value = func(t *usage.Tally) int64 { return t.CostMicro }
-			c.Format, c.Axis, c.Whole = webui.Dollars, webui.Dollars, false
+			value = func(t *usage.Tally) int64 { return int64(t.Charge()) }
+			c.Format, c.Axis, c.Whole = webui.Dollars[int64], webui.Dollars[int64], false
 		}
 		for i := range view.Series {
 			s := &view.Series[i]

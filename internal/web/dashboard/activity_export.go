@@ -28,7 +28,7 @@ func recordOf(x *activity.Record) []string {
 	}
 	price, kind, param := "", "", ""
 	if x.ListPriceUSD != nil {
-		price = strconv.FormatFloat(*x.ListPriceUSD, 'f', 6, 64)
+		price = x.ListPriceUSD.String()
 	}
 	if x.Error != nil {
 		kind, param = x.Error.Type, x.Error.Param
@@ -131,7 +131,7 @@ func (d *Dashboard) exportDays(w http.ResponseWriter, r *http.Request, v *visito
 			n := func(v int64) string { return strconv.FormatInt(v, 10) }
 			line([]string{
 				row.Start.Format(time.DateOnly), inert(row.Model), row.KeyID, inert(names.Of(row.KeyID)), n(row.Requests), n(row.Failed), n(row.Prompt), n(row.Cached),
-				n(row.Completion), n(row.Reasoning), fmt.Sprintf("%.6f", float64(row.CostMicro)/1e6), n(row.Unpriced), n(mean(row.LatencyMS, row.First)), n(mean(row.FirstMS, row.First)),
+				n(row.Completion), n(row.Reasoning), row.Charge().String(), n(row.Unpriced), n(mean(row.LatencyMS, row.First)), n(mean(row.FirstMS, row.First)),
 			})
 		}
 		return nil

@@ -25,7 +25,10 @@ import (
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/ledger/activity"
 	"sluice/internal/ledger/admission"
+	"sluice/internal/ledger/costs"
+	"sluice/internal/ledger/receipt"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/ledger/whatif"
 	"sluice/internal/operate/alert"
 	"sluice/internal/operate/notice"
 	"sluice/internal/operate/ticket"
@@ -73,10 +76,13 @@ type Sources struct {
 	Abuse    *abuse.Control
 	Usage    Usage
 	Activity *activity.Log
+	WhatIf   *whatif.Calculator
+	Costs    *costs.Costs
 	Refusals activity.Refusals
 	Notices  *notice.Notices
 	Tickets  *ticket.Office
 	Billing  *billing.Billing
+	Receipts *receipt.Log
 	Hooks    *alert.Hooks
 	// API returns the API's handler. It is a function because the API is built after the
 	// pages.

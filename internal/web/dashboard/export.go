@@ -17,6 +17,7 @@ import (
 	"sluice/internal/api/responses"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/abuse"
+	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/refusal"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/alert"
@@ -150,12 +151,16 @@ func (f *download) end(err error) error {
 	return err
 }
 
-// exportedDay sums the calls of one day, key and model. usage.Sums adds its own JSON fields.
+// exportedDay sums the calls of one day, key and model. usage.Sums adds its own JSON fields, but for what calls cost the operator:
+// Cost and Margin take the place of those fields and are always empty.
 type exportedDay struct {
 	Day   string `json:"day"`
 	KeyID string `json:"key_id"`
 	Model string `json:"model"`
 	usage.Sums
+	CostUSD json.Number `json:"cost_usd"` // what the customer is told
+	Cost    *price.Nano `json:"cost_nano,omitempty"`
+	Margin  *price.Nano `json:"margin_nano,omitempty"`
 }
 
 // mostExported limits the length of each list. The sums by day always include every call.
@@ -209,7 +214,7 @@ func (d *Dashboard) exportAccount(w http.ResponseWriter, r *http.Request, v *vis
 // exportKeys writes the account and its keys.
 func (d *Dashboard) exportKeys(_ context.Context, v *visitor, out *export) {
 	out.put("made_at", time.Now().UTC())
-	out.put("account", object{"id", v.ID, "email", v.Email, "plan", v.Plan.String(), "granted", v.Granted, "created_at", v.CreatedAt})
+	out.put("account", object{"id", v.ID, "email", v.Email, "plan", v.Plan.String(), "granted", v.Granted, "show_cost", v.ShowCost, "receipts", v.Receipts, "created_at", v.CreatedAt})
 	exported(out, "keys", func() ([]account.Key, error) { return v.Keys, nil }, func(k *account.Key) any {
 		return object{"id", k.ID, "name", nameOf(k), "last_four", k.LastFour, "created_at", k.CreatedAt, "last_used_at?", k.LastUsedAt}
 	})
@@ -301,7 +306,7 @@ func (d *Dashboard) exportUsage(ctx context.Context, v *visitor, out *export) {
 	// From the beginning: sums are kept forever.
 	days := func() ([]usage.Row, error) { return d.Usage.UsageByDay(ctx, v.ID, time.Unix(0, 0)) }
 	exported(out, "usage_by_day", days, func(r *usage.Row) any {
-		return exportedDay{r.Start.Format(time.DateOnly), r.KeyID, r.Model, r.Sums}
+		return exportedDay{Day: r.Start.Format(time.DateOnly), KeyID: r.KeyID, Model: r.Model, Sums: r.Sums, CostUSD: json.Number(r.Sums.Charge().AppendJSON(nil))}
 	})
 	var stored []string // the calls that may have a stored response
 	out.list("calls", func(entry func(any) error) error {
@@ -316,10 +321,14 @@ func (d *Dashboard) exportUsage(ctx context.Context, v *visitor, out *export) {
 				if c.Entrance() == usage.DoorResponses {
 					stored = append(stored, c.ID)
 				}
-				// The cost is in millionths of a dollar, and null if the model has no price.
+				// The cost is null if the price is not known.
+				var cost any
+				if charge := c.Charge(); charge != nil {
+					cost = json.Number(charge.AppendJSON(nil))
+				}
 				err := entry(object{
 					"id", c.ID, "at", c.At, "key_id", c.KeyID, "door", c.Entrance(), "model", c.ModelUsed,
-					"prompt_tokens", c.Tokens.PromptTotal(), "completion_tokens", c.Tokens.CompletionTotal(), "cost_micro", c.CostMicro,
+					"prompt_tokens", c.Tokens.PromptTotal(), "completion_tokens", c.Tokens.CompletionTotal(), "cost_usd", cost, "price_version?", c.Terms.Version,
 					"status", c.Status, "end", c.End, "latency_ms", c.Latency.Milliseconds(), "first_token_ms", c.FirstToken.Milliseconds(),
 				})
 				if err != nil {

@@ -10,6 +10,8 @@ import (
 	"sluice/internal/account/billing"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/pdf"
+	"sluice/internal/ledger/receipt"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/web/webui"
 )
 
@@ -37,7 +39,12 @@ func (d *Dashboard) invoiceFile(w http.ResponseWriter, r *http.Request, v *visit
 	if err != nil {
 		return err
 	}
-	file := invoice(p, details, v.Email, d.ui.Settings(), d.Billing.Test())
+	// The root is that of the last month that was over when it was paid, so it does not change any more.
+	root, err := d.Receipts.Root(r.Context(), v.ID, receipt.MonthOf(usage.MonthOf(p.PaidAt).AddDate(0, -1, 0)), p.PaidAt)
+	if err != nil {
+		return err
+	}
+	file := invoice(p, details, v.Email, d.ui.Settings(), root, d.Billing.Test())
 	w.Header().Set("Content-Type", "application/pdf")
 	w.Header().Set("Content-Disposition", `attachment; filename="invoice-`+invoiceNumber(number)+`.pdf"`)
 	w.Header().Set("Content-Length", strconv.Itoa(len(file)))
@@ -45,8 +52,9 @@ func (d *Dashboard) invoiceFile(w http.ResponseWriter, r *http.Request, v *visit
 	return nil
 }
 
-// invoice returns an invoice as a file: who it is from and to, what was paid for, from what, and what was returned.
-func invoice(p *billing.Payment, to billing.Details, email string, from webui.Settings, test bool) []byte {
+// invoice returns an invoice as a file: who it is from and to, what was paid for, from what, and what was returned, and
+// the root of the receipts of the month before, if there are any.
+func invoice(p *billing.Payment, to billing.Details, email string, from webui.Settings, root receipt.Month, test bool) []byte {
 	const left, right, middle = 56, pdf.Width - 56, 320
 	page := &pdf.Page{}
 	page.Text(left, 76, 22, true, "Invoice")
@@ -112,6 +120,11 @@ func invoice(p *billing.Payment, to billing.Details, email string, from webui.Se
 	if p.RefundedCents > 0 {
 		y += 20
 		row("Refunded since", "-"+webui.Cents(p.RefundedCents))
+	}
+	if root.Receipts > 0 {
+		y += 34
+		page.Text(left, y, 9, false, fmt.Sprintf("Root of the %d receipts of calls in %s (SHA-256):", root.Receipts, root.Month))
+		page.Text(left, y+13, 9, false, root.Root)
 	}
 	if test {
 		page.Text(left, y+40, 10, true, "Test mode: no money was charged.")

@@ -3,7 +3,9 @@ package dashboard
 import (
 	"encoding/json"
 	"net/http"
+	"time"
 
+	"sluice/internal/ledger/price"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/web/front"
 )
@@ -35,6 +37,21 @@ type playPrice struct {
 	Reasoning *int64 `json:"reasoning,omitempty"`
 }
 
+// playPriceOf returns the list price of a short call, or nil if it is not known.
+func playPriceOf(e *price.Entry) *playPrice {
+	if e == nil || e.Rates[price.Input] == price.Unknown || e.Rates[price.Output] == price.Unknown {
+		return nil
+	}
+	micro := func(b price.Bucket) *int64 {
+		if e.Rates[b] == price.Unknown {
+			return nil
+		}
+		n := int64(e.Rates[b]) / 1000
+		return &n
+	}
+	return &playPrice{*micro(price.Input), *micro(price.Output), micro(price.CacheRead), micro(price.Reasoning)}
+}
+
 // playgroundPage shows the page. The query may name a model to select.
 func (d *Dashboard) playgroundPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	view := playgroundView{Model: r.FormValue("model"), Origin: d.ui.Settings().Origin, Account: v.ID, Tools: v.Plan.IncludesTools()}
@@ -45,9 +62,7 @@ func (d *Dashboard) playgroundPage(w http.ResponseWriter, r *http.Request, v *vi
 		}
 		view.Models = append(view.Models, m)
 		one := playModel{Images: m.Images}
-		if p := m.Pricing; p != nil && p.Input != nil && p.Output != nil {
-			one.Price = &playPrice{*p.Input, *p.Output, p.Cached, p.Reasoning}
-		}
+		one.Price = playPriceOf(m.ToldTo(time.Now(), v.Plan.String(), v.ID))
 		facts[m.ID] = one
 	}
 	text, err := json.Marshal(facts)

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/upstream/catalog"
@@ -17,8 +18,8 @@ type routingView struct {
 	Total  usage.Routed
 	// What the calls with a known cost would have cost at the best and at the cheapest model that the account may
 	// call. Empty names: no model has a price.
-	Best, Cheapest           string
-	BestMicro, CheapestMicro int64
+	Best, Cheapest         string
+	BestCost, CheapestCost price.Nano
 }
 
 // routingPage shows what the router chose in the last 30 days, and what that saved.
@@ -42,7 +43,7 @@ func (d *Dashboard) routingPage(w http.ResponseWriter, r *http.Request, v *visit
 		t.Prompt += row.Prompt
 		t.Cached += row.Cached
 		t.Completion += row.Completion
-		t.CostMicro += row.CostMicro
+		t.Cost += row.Cost
 	}
 	view.compare(list, v)
 	return d.ui.Render(w, r, http.StatusOK, routingPage(d.frame(w, r, v, "Routing"), view))
@@ -52,13 +53,14 @@ func (d *Dashboard) routingPage(w http.ResponseWriter, r *http.Request, v *visit
 // cost there. Their replies would have been longer or shorter, so that is an estimate.
 func (v *routingView) compare(list *catalog.Catalog, who *visitor) {
 	tokens := chat.Usage{Prompt: int(v.Total.Prompt), Cached: int(v.Total.Cached), Completion: int(v.Total.Completion)}
-	best := 0
+	best, now := 0, time.Now()
 	for _, m := range list.Models() {
 		if m.Router || m.Embeds || m.Sandbox || m.Vanished || !who.includes(m) {
 			continue
 		}
-		cost := m.Pricing.Cost(tokens)
-		if cost == nil {
+		counts := price.CountsOf(tokens)
+		_, cost, ok := m.Priced(now).Charge(&counts, price.Terms{At: now.Unix()}, m.Markup.Of(who.Plan.String(), who.ID))
+		if !ok {
 			continue
 		}
 		quality := 0
@@ -66,16 +68,16 @@ func (v *routingView) compare(list *catalog.Catalog, who *visitor) {
 			quality += m.QualityAt(t)
 		}
 		if quality > best {
-			best, v.Best, v.BestMicro = quality, m.ID, *cost
+			best, v.Best, v.BestCost = quality, m.ID, cost
 		}
-		if v.Cheapest == "" || *cost < v.CheapestMicro {
-			v.Cheapest, v.CheapestMicro = m.ID, *cost
+		if v.Cheapest == "" || cost < v.CheapestCost {
+			v.Cheapest, v.CheapestCost = m.ID, cost
 		}
 	}
 }
 
 // difference says what another choice would have cost more or less than the router's.
-func difference(other, cost int64) string {
+func difference(other, cost price.Nano) string {
 	switch {
 	case other > cost:
 		return webui.Dollars(other-cost) + " more"

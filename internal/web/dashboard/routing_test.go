@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"sluice/internal/account"
+	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/upstream/catalog"
 )
@@ -14,8 +15,7 @@ func TestCompare(t *testing.T) {
 	made := func(id string, plan account.Plan, dollars int64, quality uint8) catalog.Model {
 		m := catalog.Model{ID: id, Plan: plan, ContextLength: 1000, MaxOutput: 100, Provider: "p", Upstream: id}
 		if dollars > 0 {
-			in, out := dollars*1_000_000, dollars*4_000_000
-			m.Pricing = &catalog.Pricing{Input: &in, Output: &out}
+			m.Price = price.Flat(price.Rate(dollars)*1_000_000_000, price.Rate(dollars)*4_000_000_000)
 		}
 		for t := range m.Quality {
 			m.Quality[t] = quality
@@ -28,15 +28,15 @@ func TestCompare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := routingView{Total: usage.Routed{Calls: 3, Priced: 3, Prompt: 1000, Completion: 500, CostMicro: 7000}}
+	v := routingView{Total: usage.Routed{Calls: 3, Priced: 3, Prompt: 1000, Completion: 500, Cost: 7_000_000}}
 	v.compare(list, &visitor{Account: &account.Account{Plan: account.Basic}})
-	if v.Best != "large" || v.BestMicro != 15_000 || v.Cheapest != "small" || v.CheapestMicro != 3000 {
-		t.Errorf("compare = %s at %d and %s at %d, want large at 15000 and small at 3000", v.Best, v.BestMicro, v.Cheapest, v.CheapestMicro)
+	if v.Best != "large" || v.BestCost != 15_000_000 || v.Cheapest != "small" || v.CheapestCost != 3_000_000 {
+		t.Errorf("compare = %s at %d and %s at %d, want large at 15000000 and small at 3000000", v.Best, v.BestCost, v.Cheapest, v.CheapestCost)
 	}
-	if got := difference(v.BestMicro, v.Total.CostMicro); got != "$0.008 more" {
+	if got := difference(v.BestCost, v.Total.Cost); got != "$0.008 more" {
 		t.Errorf("difference(15000, 7000) = %q, want $0.008 more", got)
 	}
-	if got := difference(v.CheapestMicro, v.Total.CostMicro); got != "$0.004 less" {
+	if got := difference(v.CheapestCost, v.Total.Cost); got != "$0.004 less" {
 		t.Errorf("difference(3000, 7000) = %q, want $0.004 less", got)
 	}
 }

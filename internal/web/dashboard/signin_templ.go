@@ -182,7 +182,7 @@ func codePage(p webui.Page, l signin.Login, next, problem string, s webui.Suppor
 				return templ_7745c5c3_Err
 			}
 			if l.Passkeys > 0 {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "<p class=\"muted\" data-passkeys=\"no\">This browser has no passkeys.</p><form method=\"post\" action=\"/signin/code\" class=\"stack\" data-passkey=\"get\" data-ask=\"/signin/code/ask\" data-passkeys=\"yes\" hidden><input type=\"hidden\" name=\"next\" value=\"")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "<p class=\"muted\" data-passkeys=\"no\">This browser does not support passkeys.</p><form method=\"post\" action=\"/signin/code\" class=\"stack\" data-passkey=\"get\" data-ask=\"/signin/code/ask\" data-passkeys=\"yes\" hidden><input type=\"hidden\" name=\"next\" value=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -129,7 +129,7 @@ func webhooksPage(p webui.Page, v webhooksView) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = webui.Field("URL", "url", "url", v.URL, "Answer with a status from 200 to 299 within 15 seconds. Everything else is tried again, with growing pauses, for two days.", v.Problems["url"], templ.Attributes{"required": true, "maxlength": "2000", "autocomplete": "off", "placeholder": "https://example.com/webhooks"}).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = webui.Field("URL", "url", "url", v.URL, "Answer with a status from 200 to 299 within 15 seconds. Everything else is retried, with growing pauses, for two days.", v.Problems["url"], templ.Attributes{"required": true, "maxlength": "2000", "autocomplete": "off", "placeholder": "https://example.com/webhooks"}).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -279,7 +279,7 @@ func webhooksPage(p webui.Page, v webhooksView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 30, "<p class=\"empty\">Nothing was sent yet.</p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 30, "<p class=\"empty\">Nothing has been sent yet.</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -49,7 +49,7 @@ func whyModel(s *usage.Settlement) string {
 	case s.Trace != nil && s.Trace.Reason != "" && s.ModelAsked != s.ModelUsed:
 		return s.Trace.Reason
 	case s.ModelAsked != s.ModelUsed:
-		return "it stood in for the model asked for, or the name is an alias of it"
+		return "it replaced the requested model, or the name is an alias for it"
 	}
 	return ""
 }

@@ -103,10 +103,8 @@ func (s *Sheet) facts() [][3]string {
 	}
 	add(s.InputPrice() != "", "Input", s.InputPrice(), "per million tokens")
 	add(s.OutputPrice() != "" && s.Kind == Chat, "Output", s.OutputPrice(), "per million tokens")
-	if p := s.Pricing; p != nil && p.Cached != nil {
-		add(true, "Cached input", webui.Dollars(*p.Cached), "per million tokens")
-	}
-	add(true, "Counts as", counts(s.RequestMilli), "in the limit per minute")
+	number, unit, _ := strings.Cut(counts(s.RequestMilli), " ")
+	add(true, "Counts as", number, unit+" in the limit per minute")
 	var can []string
 	for _, f := range []struct {
 		yes  bool

@@ -88,8 +88,8 @@ func (f *Front) route(handle func(pattern string, h http.Handler)) {
 	}
 }
 
-// frame returns the frame around a page.
-func (f *Front) frame(w http.ResponseWriter, r *http.Request, title string) (webui.Page, webui.Opening, error) {
+// Frame returns the frame around a page for everybody.
+func (f *Front) Frame(w http.ResponseWriter, r *http.Request, title string) (webui.Page, webui.Opening, error) {
 	p := f.ui.Page(w, r, title)
 	p.Home = "/"
 	p.Styles, p.Scripts = []string{"front.css", "models.css"}, []string{"text.js"}
@@ -120,7 +120,7 @@ const featured = 6
 
 // home serves GET /. Someone who is signed in is sent to the dashboard.
 func (f *Front) home(w http.ResponseWriter, r *http.Request) error {
-	p, o, err := f.frame(w, r, "")
+	p, o, err := f.Frame(w, r, "")
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (f *Front) home(w http.ResponseWriter, r *http.Request) error {
 		v.Headline = "One API for every model"
 	}
 	if v.Intro == "" {
-		v.Intro = "Chat, tools, embeddings and video from many providers, behind one key. It speaks the formats of OpenAI and Anthropic, so the client that you have works: change the base URL."
+		v.Intro = "Chat, tools, embeddings and video from many providers, behind one key. It speaks the formats of OpenAI and Anthropic, so the client you already have works: change the base URL."
 	}
 	p.Title = v.Headline
 	v.Snippets = Snippets(s.Origin, v.Sample)
@@ -197,7 +197,7 @@ func headlines(all []Model) (uptime, first string) {
 
 // pricing serves GET /pricing.
 func (f *Front) pricing(w http.ResponseWriter, r *http.Request) error {
-	p, o, err := f.frame(w, r, "Pricing")
+	p, o, err := f.Frame(w, r, "Pricing")
 	if err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func included(p account.Plan, all []Model) int {
 
 // models serves GET /models.
 func (f *Front) models(w http.ResponseWriter, r *http.Request) error {
-	p, o, err := f.frame(w, r, "Models")
+	p, o, err := f.Frame(w, r, "Models")
 	if err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func (f *Front) models(w http.ResponseWriter, r *http.Request) error {
 
 // model serves GET /models/{id}.
 func (f *Front) model(w http.ResponseWriter, r *http.Request) error {
-	p, o, err := f.frame(w, r, r.PathValue("id"))
+	p, o, err := f.Frame(w, r, r.PathValue("id"))
 	if err != nil {
 		return err
 	}

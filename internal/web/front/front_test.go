@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/ledger/price"
 	"sluice/internal/operate/overview"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/routing"
@@ -39,8 +40,8 @@ func newFront(t *testing.T, signedIn bool) http.Handler {
 	t.Helper()
 	models, err := catalog.New(append([]catalog.Model{
 		catalog.Router("service"),
-		{ID: "lab/fast", OwnedBy: "Lab", Plan: account.Basic, RequestMilli: 1000, ContextLength: 128_000, Provider: "lab", Pricing: price(1, 2)},
-		{ID: "lab/cheap", OwnedBy: "Lab", Plan: account.Basic, RequestMilli: 1000, ContextLength: 8_000, Provider: "lab", Pricing: price(0, 1), ToolCalling: true},
+		{ID: "lab/fast", OwnedBy: "Lab", Plan: account.Basic, RequestMilli: 1000, ContextLength: 128_000, Provider: "lab", Price: price.Flat(1_000_000_000, 2_000_000_000)},
+		{ID: "lab/cheap", OwnedBy: "Lab", Plan: account.Basic, RequestMilli: 1000, ContextLength: 8_000, Provider: "lab", Price: price.Flat(0, 1_000_000_000), ToolCalling: true},
 		{ID: "lab/secret", OwnedBy: "Lab", Plan: account.Basic, RequestMilli: 1000, ContextLength: 8_000, Provider: "lab", StaffOnly: true},
 	}, catalog.Sandbox()...))
 	if err != nil {
@@ -62,11 +63,6 @@ func newFront(t *testing.T, signedIn bool) http.Handler {
 		SignedIn: func(http.ResponseWriter, *http.Request) (bool, error) { return signedIn, nil }, Joinable: func() bool { return true },
 		Plans: account.BuiltinPlans, Models: info, Sample: func() string { return "sandbox/small" },
 	}).Handler()
-}
-
-func price(in, out int64) *catalog.Pricing {
-	in, out = in*1_000_000, out*1_000_000
-	return &catalog.Pricing{Input: &in, Output: &out}
 }
 
 func get(h http.Handler, path string, header ...string) *httptest.ResponseRecorder {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/ledger/price"
 	"sluice/internal/operate/overview"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/routing"
@@ -41,22 +42,15 @@ type Model struct {
 }
 
 // InputPrice and OutputPrice return the price of a million tokens, or "" if it is not known.
-func (m *Model) InputPrice() string  { return perMillion(m.Pricing, false) }
-func (m *Model) OutputPrice() string { return perMillion(m.Pricing, true) }
+func (m *Model) InputPrice() string  { return perMillion(m.Told(time.Now()), price.Input) }
+func (m *Model) OutputPrice() string { return perMillion(m.Told(time.Now()), price.Output) }
 
 // perMillion returns the price of a million tokens as a page shows it. A price of zero is known, and differs from none.
-func perMillion(p *catalog.Pricing, output bool) string {
-	if p == nil {
+func perMillion(e *price.Entry, b price.Bucket) string {
+	if e == nil || e.Rates[b] == price.Unknown {
 		return ""
 	}
-	n := p.Input
-	if output {
-		n = p.Output
-	}
-	if n == nil {
-		return ""
-	}
-	return webui.Dollars(*n)
+	return webui.Dollars(e.Rates[b])
 }
 
 // ModelInfo knows what pages show of models.
@@ -217,10 +211,11 @@ func (v *List) order() {
 	switch v.Sort {
 	case "price":
 		key = func(m *Model) int64 {
-			if m.Pricing == nil || m.Pricing.Input == nil || m.Pricing.Output == nil {
+			e := m.Told(time.Now())
+			if e == nil || e.Rates[price.Input] == price.Unknown || e.Rates[price.Output] == price.Unknown {
 				return unknown
 			}
-			return *m.Pricing.Input + *m.Pricing.Output
+			return int64(e.Rates[price.Input] + e.Rates[price.Output])
 		}
 	case "context":
 		key = func(m *Model) int64 { return -int64(m.ContextLength) }

@@ -46,7 +46,7 @@ func pricingPage(p webui.Page, o webui.Opening, all account.Plans, models []Mode
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head centre\"><h1>Pricing</h1><p class=\"lead\">A flat price a month. Limits are per minute, so nothing is billed by surprise.</p></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head centre\"><h1>Pricing</h1><p class=\"lead\">A flat price per month. Limits are per minute, so there are no surprise bills.</p></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -113,7 +113,7 @@ func pricingPage(p webui.Page, o webui.Opening, all account.Plans, models []Mode
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "</tbody></table></div></div></section><section class=\"band\" aria-labelledby=\"questions\"><h2 id=\"questions\">Questions</h2><div class=\"grid two answers\"><div><h3>What counts as a request?</h3><p class=\"muted\">A call counts as many requests as its model says: most count as one, large ones as more. Refused calls count nothing.</p></div><div><h3>What are monthly units?</h3><p class=\"muted\">A budget for fair use. Each call uses the units of its model. You see how much is left on your dashboard, and we write to you long before it ends.</p></div><div><h3>What do the prices of models mean?</h3><p class=\"muted\">They show what tokens are worth at list prices, so that you can compare models and see what your usage would cost elsewhere. Your plan is a flat price.</p></div><div><h3>Can I change or cancel?</h3><p class=\"muted\">Upgrade at any time and pay the difference for the days that are left. Cancel at any time; the plan stays active until the end of the month that you paid.</p></div></div></section><section class=\"band\" aria-labelledby=\"prices\"><div class=\"between\"><h2 id=\"prices\">Models and list prices</h2><a href=\"/models\">All models</a></div><div class=\"card flush\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "</tbody></table></div></div></section><section class=\"band\" aria-labelledby=\"questions\"><h2 id=\"questions\">Questions</h2><div class=\"grid two answers\"><div><h3>What counts as a request?</h3><p class=\"muted\">A call to most models counts as one request, and a call to a large model as more. Refused calls do not count.</p></div><div><h3>What are monthly units?</h3><p class=\"muted\">A budget for fair use. Each call uses the units of its model. Your dashboard shows how much is left, and we write to you long before it runs out.</p></div><div><h3>What do the prices of models mean?</h3><p class=\"muted\">They show what tokens are worth at list prices, so that you can compare models and see what your usage would cost elsewhere. Your plan is a flat price.</p></div><div><h3>Can I change or cancel?</h3><p class=\"muted\">Upgrade at any time and pay the difference for the remaining days. Cancel at any time; the plan stays active until the end of the month you paid for.</p></div></div></section><section class=\"band\" aria-labelledby=\"prices\"><div class=\"between\"><h2 id=\"prices\">Models and list prices</h2><a href=\"/models\">All models</a></div><div class=\"card flush\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -27,7 +27,7 @@ type upstream struct {
 
 // status serves GET /status.
 func (f *Front) status(w http.ResponseWriter, r *http.Request) error {
-	p, o, err := f.frame(w, r, "Status")
+	p, o, err := f.Frame(w, r, "Status")
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func alertsPage(p webui.Page, v alertsView) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Alerts</h1><p>What the operator was told by webhook and mail, and whether it arrived.</p></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Alerts</h1><p>Alerts sent to the operator by webhook and mail, and whether they arrived.</p></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -147,7 +147,7 @@ func alertsPage(p webui.Page, v alertsView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "<p class=\"muted\">Nowhere: set <code>alerts.email</code> or <code>alerts.webhooks</code> in the configuration. They are listed here all the same.</p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "<p class=\"muted\">Nowhere: set <code>alerts.email</code> or <code>alerts.webhooks</code> in the configuration. They are still listed here.</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

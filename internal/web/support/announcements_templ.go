@@ -46,7 +46,7 @@ func announcementsPage(p webui.Page, v announcementsView) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Announcements and maintenance</h1><p>Customers read both as a banner on every page.</p></div></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Announcements and maintenance</h1><p>Customers see both as a banner on every page.</p></div></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -117,11 +117,11 @@ func announcementsPage(p webui.Page, v announcementsView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = times(v, "announcement", "Minutes until it is removed; empty: until somebody removes it.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = times(v, "announcement", "Minutes until it is removed. Leave empty to remove it by hand.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "<div class=\"row\"><button class=\"primary\">Announce</button></div></form></section><section class=\"card\" aria-labelledby=\"maintenance-title\"><h2 id=\"maintenance-title\">New maintenance</h2><form method=\"post\" action=\"/support/maintenance\" class=\"stack\" data-confirm=\"Refuse calls of {models|all models and videos}?\" data-detail=\"They get 503 with Retry-After. Calls that have begun end as usual.\" data-yes=\"Start maintenance\"><div class=\"field\"><label for=\"m-models\">Models</label> <input id=\"m-models\" name=\"models\" list=\"m-list\" value=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "<div class=\"row\"><button class=\"primary\">Announce</button></div></form></section><section class=\"card\" aria-labelledby=\"maintenance-title\"><h2 id=\"maintenance-title\">New maintenance</h2><form method=\"post\" action=\"/support/maintenance\" class=\"stack\" data-confirm=\"Refuse calls to {models|all models and videos}?\" data-detail=\"They get 503 with Retry-After. Calls in progress finish as usual.\" data-yes=\"Start maintenance\"><div class=\"field\"><label for=\"m-models\">Models</label> <input id=\"m-models\" name=\"models\" list=\"m-list\" value=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -169,7 +169,7 @@ func announcementsPage(p webui.Page, v announcementsView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = hint("m-models", "Ids with commas between. Empty: everything.", v.wrong("maintenance", "models")).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = hint("m-models", "Ids, separated by commas. Leave empty for all models and videos.", v.wrong("maintenance", "models")).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -206,7 +206,7 @@ func announcementsPage(p webui.Page, v announcementsView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = times(v, "maintenance", "Minutes; empty: until somebody ends it.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = times(v, "maintenance", "In minutes. Leave empty to end it by hand.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -532,7 +532,7 @@ func times(v announcementsView, which, forHint string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = hint(which+"-in", "Minutes; empty: now.", v.wrong(which, "in")).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = hint(which+"-in", "In minutes. Leave empty to begin now.", v.wrong(which, "in")).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

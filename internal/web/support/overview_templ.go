@@ -262,7 +262,7 @@ func overviewPart(r *overview.Report) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "</div><section class=\"card flush\" aria-labelledby=\"busy-title\"><div class=\"top\"><h2 id=\"busy-title\">Who loads the service now</h2><span class=\"small muted\">Requests that ended in the last five minutes</span></div>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "</div><section class=\"card flush\" aria-labelledby=\"busy-title\"><div class=\"top\"><h2 id=\"busy-title\">Busiest accounts now</h2><span class=\"small muted\">Requests that ended in the last five minutes</span></div>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -272,7 +272,7 @@ func overviewPart(r *overview.Report) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 23, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Who loads the service now\"><table><thead><tr><th>Account</th><th>Plan</th><th class=\"num\">Requests</th><th class=\"wide-cell\"><span class=\"sr\">Share</span></th><th class=\"num\">Failed</th><th class=\"num\">Tokens</th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 23, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Busiest accounts now\"><table><thead><tr><th>Account</th><th>Plan</th><th class=\"num\">Requests</th><th class=\"wide-cell\"><span class=\"sr\">Share</span></th><th class=\"num\">Failed</th><th class=\"num\">Tokens</th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -194,8 +194,8 @@ func decisionsOn(a *admin.Account) (list []decision) {
 	})
 	if a.Status == "deactivated" || a.Status == "suspended" {
 		list = append(list, decision{
-			Name: "restore", Title: "Restore", Does: "Keys and account work again, and the count of the month starts from zero.",
-			Text: "Hello,\n\nwe have looked at your account and restored it. Your keys work again, and the count of this month starts from zero. Please keep an eye on your abuse score on the Overview page; a higher plan has a larger budget.\n\nSupport",
+			Name: "restore", Title: "Restore", Does: "Keys and account work again, and this month's count starts from zero.",
+			Text: "Hello,\n\nwe have looked at your account and restored it. Your keys work again, and this month's count starts from zero. Please keep an eye on your abuse score on the Overview page; a higher plan has a larger budget.\n\nSupport",
 		})
 	}
 	if a.Status == "active" || a.Status == "deactivated" {

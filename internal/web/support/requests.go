@@ -135,6 +135,9 @@ func costText(r *admin.Request) string {
 	if r.CostUSD != "" {
 		cost = "$" + r.CostUSD.String()
 	}
+	if r.ChargeUSD != "" {
+		cost += ", charged $" + r.ChargeUSD.String()
+	}
 	return fmt.Sprintf("%s; requests %s, units %s", cost, r.Requests, r.Units)
 }
 

@@ -1043,7 +1043,7 @@ func refusedList(v requestsView) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if len(v.Refused.Data) == 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 91, "<p class=\"empty\">No requests of this account were refused lately.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 91, "<p class=\"empty\">No requests of this account were refused recently.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -49,7 +49,7 @@ func upstreamsPage(p webui.Page, v upstreamsView) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Upstreams and models</h1><p>Changes hold on all servers within a second, until somebody changes them again.</p></div></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Upstreams and models</h1><p>Changes take effect on all servers within a second, and stay until somebody changes them again.</p></div></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -57,7 +57,7 @@ func upstreamsPage(p webui.Page, v upstreamsView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, " <section class=\"card flush\" aria-labelledby=\"upstreams-title\"><div class=\"top\"><h2 id=\"upstreams-title\">Upstreams</h2><span class=\"small muted\">State of the server that answers; figures of all, last three hours</span></div><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Upstreams\"><table><thead><tr><th>Upstream</th><th>State</th><th class=\"num\">Running</th><th class=\"chart-cell\">Calls</th><th class=\"num\">Failed</th><th class=\"chart-cell\">First content</th><th><span class=\"sr\">Change</span></th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, " <section class=\"card flush\" aria-labelledby=\"upstreams-title\"><div class=\"top\"><h2 id=\"upstreams-title\">Upstreams</h2><span class=\"small muted\">State of this server; figures of all servers, last three hours</span></div><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Upstreams\"><table><thead><tr><th>Upstream</th><th>State</th><th class=\"num\">Running</th><th class=\"chart-cell\">Calls</th><th class=\"num\">Failed</th><th class=\"chart-cell\">First content</th><th><span class=\"sr\">Change</span></th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -450,7 +450,7 @@ func upstreamRow(v *upstreamsView, u *overview.Upstream) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 38, "</strong><p class=\"small muted\">No new calls go to this upstream. Running calls end as usual.</p><label>Reason <input name=\"reason\" required maxlength=\"500\" autocomplete=\"off\"></label> <label>Minutes <input name=\"for\" type=\"number\" min=\"1\" max=\"527040\" placeholder=\"until enabled\"></label> <button class=\"danger solid\">Drain</button></form></details>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 38, "</strong><p class=\"small muted\">No new calls go to this upstream. Calls in progress finish as usual.</p><label>Reason <input name=\"reason\" required maxlength=\"500\" autocomplete=\"off\"></label> <label>Minutes <input name=\"for\" type=\"number\" min=\"1\" max=\"527040\" placeholder=\"until enabled\"></label> <button class=\"danger solid\">Drain</button></form></details>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -846,7 +846,7 @@ func modelRow(v *upstreamsView, m admin.ModelState) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 73, "</strong><p class=\"small muted\">Customers read it in the change feed, from now on.</p><label>Tier <select name=\"plan\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 73, "</strong><p class=\"small muted\">Customers see it in the change feed from now on.</p><label>Tier <select name=\"plan\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -124,3 +124,27 @@ func ServeAsset(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(body) // an error means that the browser disconnected
 	}
 }
+
+// ServeText serves a file that is part of the program and no asset, such as a picture of the guide. What a browser does not
+// show as a picture, it shows as text.
+func ServeText(w http.ResponseWriter, r *http.Request, name string, text []byte) {
+	kind := mime.TypeByExtension(path.Ext(name))
+	if !strings.HasPrefix(kind, "image/") {
+		kind = "text/plain; charset=utf-8"
+	}
+	h := w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "public, no-cache")
+	tag := tagOf(text)
+	if r.URL.Query().Get("v") == tag {
+		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	if unchanged(w, r, `"`+tag+`"`) {
+		return
+	}
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(text) // an error means that the browser disconnected
+	}
+}

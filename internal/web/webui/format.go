@@ -36,22 +36,32 @@ func Thousandths(n int64) string {
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
-// Dollars formats micro-dollars, exactly: with cents, and with as many further decimals as there are. It is the one form
+// Dollars formats nano-dollars, exactly: with cents, and with as many further decimals as there are. It is the one form
 // of money on pages, so that amounts below each other look the same.
-func Dollars(micro int64) string {
+func Dollars[N ~int | ~int64](amount N) string {
+	nano := int64(amount)
 	sign := ""
-	if micro < 0 {
-		sign, micro = "-", -micro
+	if nano < 0 {
+		sign, nano = "-", -nano
 	}
-	decimals := fmt.Sprintf("%06d", micro%1_000_000)
+	decimals := fmt.Sprintf("%09d", nano%1_000_000_000)
 	for len(decimals) > 2 && decimals[len(decimals)-1] == '0' {
 		decimals = decimals[:len(decimals)-1]
 	}
-	return sign + "$" + Number(micro/1_000_000) + "." + decimals
+	return sign + "$" + Number(nano/1_000_000_000) + "." + decimals
+}
+
+// Total formats a sum of nano-dollars: from a dollar on it is rounded to cents, because nobody reads the rest, and it
+// would not fit.
+func Total[N ~int | ~int64](nano N) string {
+	if nano >= 1_000_000_000 {
+		nano = (nano + 5_000_000) / 10_000_000 * 10_000_000
+	}
+	return Dollars(nano)
 }
 
 // Cents formats an amount in cents as Dollars does.
-func Cents(cents int64) string { return Dollars(cents * 10_000) }
+func Cents(cents int64) string { return Dollars(cents * 10_000_000) }
 
 // Date formats a day as all pages do, in UTC. Where a page can, it uses the template Day, which shows the reader's time zone.
 func Date(at time.Time) string { return at.UTC().Format("2 Jan 2006") }

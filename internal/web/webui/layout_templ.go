@@ -1259,7 +1259,7 @@ func errorPage(p Page, message, requestID string) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 104, "<div class=\"row\"><a class=\"button primary\" href=\"/\">Home</a> <a class=\"button\" href=\"/docs\">Documentation</a> <a class=\"button\" href=\"/dashboard\">Dashboard</a></div></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 104, "<div class=\"row\"><a class=\"button primary\" href=\"/\">Home</a> <a class=\"button\" href=\"/docs/guide\">Documentation</a> <a class=\"button\" href=\"/dashboard\">Dashboard</a></div></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -134,4 +134,4 @@ type Opening struct {
 }
 
 // publicLinks are the pages for everybody, in the order of the navigation.
-var publicLinks = []Link{{Path: "/models", Text: "Models"}, {Path: "/pricing", Text: "Pricing"}, {Path: "/docs", Text: "Docs"}, {Path: "/status", Text: "Status"}}
+var publicLinks = []Link{{Path: "/models", Text: "Models"}, {Path: "/pricing", Text: "Pricing"}, {Path: "/docs/guide", Text: "Guide"}, {Path: "/docs", Text: "API"}, {Path: "/status", Text: "Status"}}

@@ -126,12 +126,12 @@ func (u *UI) Error(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	f := fault.From(err)
 	if f.Kind == fault.Internal || f.Kind == fault.Unavailable {
-		u.log.Error("a page could not be made", "path", r.URL.Path, "request_id", w.Header().Get("X-Request-Id"), "error", err.Error())
+		u.log.Error("a page could not be rendered", "path", r.URL.Path, "request_id", w.Header().Get("X-Request-Id"), "error", err.Error())
 	}
 	status := f.Kind.Status()
 	fault.SetRetryAfter(w.Header(), f.RetryAfter)
 	if renderErr := u.Render(w, r, status, errorPage(u.Page(w, r, http.StatusText(status)), f.Message, w.Header().Get("X-Request-Id"))); renderErr != nil {
-		u.log.Error("the page of an error could not be made", "error", renderErr.Error())
+		u.log.Error("the page of an error could not be rendered", "error", renderErr.Error())
 	}
 }
 
@@ -153,14 +153,45 @@ func (u *UI) RenderPublic(w http.ResponseWriter, r *http.Request, status int, pa
 	if err := page.Render(r.Context(), &b); err != nil {
 		return err
 	}
-	body := b.Bytes()
+	sendZipped(w, r, status, b.Bytes())
+	return nil
+}
+
+// sendZipped writes a page, compressed if the browser wants that.
+func sendZipped(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	w.Header().Set("Vary", "Accept-Encoding, Cookie")
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		w.Header().Set("Content-Encoding", "gzip")
 		body = zip(body)
 	}
 	send(w, r, status, body)
+}
+
+// RenderTagged is like RenderPublic, for pages that stay the same for long: a browser may keep them, and asks whether they
+// have changed.
+func (u *UI) RenderTagged(w http.ResponseWriter, r *http.Request, page templ.Component) error {
+	var b bytes.Buffer
+	if err := page.Render(r.Context(), &b); err != nil {
+		return err
+	}
+	w.Header().Set("Cache-Control", "private, no-cache")
+	// A weak tag: it stands for both encodings.
+	if !unchanged(w, r, `W/"`+tagOf(b.Bytes())+`"`) {
+		sendZipped(w, r, http.StatusOK, b.Bytes())
+	}
 	return nil
+}
+
+// unchanged sets the tag of a reply, and replies itself if the browser has it already.
+func unchanged(w http.ResponseWriter, r *http.Request, tag string) bool {
+	w.Header().Set("ETag", tag)
+	for have := range strings.SplitSeq(strings.Join(r.Header.Values("If-None-Match"), ","), ",") {
+		if have = strings.TrimSpace(have); have == tag || have == "*" {
+			w.WriteHeader(http.StatusNotModified)
+			return true
+		}
+	}
+	return false
 }
 
 // send writes a page. It is complete before the first byte goes out, so an error in a template never leaves half a page.

@@ -24,7 +24,7 @@ const (
 	quality       = 82
 )
 
-// stills are the pictures that docs/video.md shows, by the name of their prompt.
+// stills are the pictures that docs/call/videos.md shows, by the name of their prompt.
 var stills = []string{"lighthouse", "cabin", "caravan"}
 
 func main() {

@@ -15,7 +15,7 @@ import (
 )
 
 func main() {
-	source, err := generate("config.go", "models.go", "alerts.go", "video.go")
+	source, err := generate("config.go", "models.go", "prices.go", "alerts.go", "video.go")
 	if err == nil {
 		err = os.WriteFile("fielddocs_gen.go", source, 0o644)
 	}

@@ -9,7 +9,7 @@ import (
 
 func TestFieldDocsAreFresh(t *testing.T) {
 	t.Parallel()
-	want, err := generate(filepath.Join("..", "config.go"), filepath.Join("..", "models.go"), filepath.Join("..", "alerts.go"), filepath.Join("..", "video.go"))
+	want, err := generate(filepath.Join("..", "config.go"), filepath.Join("..", "models.go"), filepath.Join("..", "prices.go"), filepath.Join("..", "alerts.go"), filepath.Join("..", "video.go"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 
 // Columns are those of an account, in the order of values and Scan.
 const Columns = `id, email, plan, plan_granted, staff, rpm_override, concurrent_override, tpm_override,
-	suspended_at, suspend_reason, terminated, deactivated_at, deactivate_reason, created_at, version, aliases`
+	suspended_at, suspend_reason, terminated, deactivated_at, deactivate_reason, created_at, version, aliases, show_cost, receipts`
 
 // keyColumns are in the order of insertKey and eachKey.
 const keyColumns = `id, account_id, master, name, hash, last_four, created_at, last_used_at, limits, created_by`
@@ -227,7 +227,7 @@ func values(a *account.Account) []any {
 	return []any{
 		a.ID, a.Email, a.Plan.String(), a.Granted, a.Staff,
 		limitValue(o.RequestsPerMinute), limitValue(o.Concurrent), limitValue(o.TokensPerMinute),
-		suspendedAt, suspendReason, a.Suspended != nil && a.Suspended.Final, deactivatedAt, deactivateReason, a.CreatedAt, a.Version, a.Aliases.Text(),
+		suspendedAt, suspendReason, a.Suspended != nil && a.Suspended.Final, deactivatedAt, deactivateReason, a.CreatedAt, a.Version, a.Aliases.Text(), a.ShowCost, a.Receipts,
 	}
 }
 
@@ -314,7 +314,7 @@ func ScanMore(row sqlstore.Row, a *account.Account, more ...any) error {
 	var rpm, concurrent, tpm, suspendedAt, deactivatedAt *int64
 	err := row.Scan(append([]any{
 		&a.ID, &a.Email, Plan(&a.Plan), &a.Granted, &a.Staff, &rpm, &concurrent, &tpm,
-		&suspendedAt, &suspendReason, &terminated, &deactivatedAt, &deactivateReason, &a.CreatedAt, &a.Version, &aliases,
+		&suspendedAt, &suspendReason, &terminated, &deactivatedAt, &deactivateReason, &a.CreatedAt, &a.Version, &aliases, &a.ShowCost, &a.Receipts,
 	}, more...)...)
 	if err != nil {
 		return err

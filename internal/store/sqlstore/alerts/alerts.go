@@ -251,7 +251,7 @@ func (s *Store) AddTest(ctx context.Context, d *alert.Delivery, since time.Time,
 			return err
 		}
 		if had >= most {
-			return fault.New(fault.RateLimited, "There were %d tests in the last hour, which is the most. Wait a while.", had)
+			return fault.New(fault.RateLimited, "There were %d tests in the last hour, which is the limit. Wait a while.", had)
 		}
 		if err := hasRoom(tx, d.AccountID); err != nil {
 			return err
@@ -265,7 +265,7 @@ func (s *Store) AddTest(ctx context.Context, d *alert.Delivery, since time.Time,
 func hasRoom(tx *sqlstore.Conn, accountID string) error {
 	waiting, err := waitingOf(tx, accountID)
 	if err == nil && waiting >= alert.MaxWaiting {
-		err = fault.New(fault.RateLimited, "%d messages are waiting, which is the most.", waiting)
+		err = fault.New(fault.RateLimited, "%d messages are waiting, which is the limit.", waiting)
 	}
 	return err
 }
@@ -356,7 +356,7 @@ func (s *Store) Replay(ctx context.Context, accountID, id string, now, since tim
 			return err
 		}
 		if had >= most {
-			return fault.New(fault.RateLimited, "%d deliveries were sent again in the last hour, which is the most. Wait a while.", had)
+			return fault.New(fault.RateLimited, "%d deliveries were sent again in the last hour, which is the limit. Wait a while.", had)
 		}
 		if err := hasRoom(tx, accountID); err != nil {
 			return err

@@ -1,7 +1,6 @@
 package calls
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/store/sqlstore"
 )
@@ -18,9 +18,9 @@ const (
 	// kindColumns are the key of the table of activity, in the order of addActivity.
 	kindColumns = `account_id, span, start, key_id, asked, model, status, ending`
 	// tallyColumns are in the order of tallyValues and tallyTargets.
-	tallyColumns = `calls, prompt, cached, completion, reasoning, unit_milli, cost_micro, unpriced, took_0, took_1, took_2, took_3, took_4, took_5, first_0, first_1, first_2, first_3, first_4, first_5`
+	tallyColumns = `calls, prompt, cached, completion, reasoning, unit_milli, cost_micro, cost_nano, margin_nano, written, unpriced, took_0, took_1, took_2, took_3, took_4, took_5, first_0, first_1, first_2, first_3, first_4, first_5`
 	// tallyFields is the number of columns in tallyColumns.
-	tallyFields = 20
+	tallyFields = 23
 
 	hourSpan, daySpan = 3600, 86400 // seconds
 )
@@ -46,15 +46,13 @@ func addActivity(ctx context.Context, to sqlstore.Bulk, batch []usage.Settlement
 		entry(days, key).Merge(tally)
 	}
 	maps.Copy(hours, days) // the span is part of the key
-	list := slices.SortedFunc(maps.Keys(hours), func(a, b cellKey) int {
-		return cmp.Or(strings.Compare(a.accountID, b.accountID), cmp.Compare(a.span, b.span), cmp.Compare(a.start, b.start), strings.Compare(a.KeyID, b.KeyID),
-			strings.Compare(a.Asked, b.Asked), strings.Compare(a.Model, b.Model), cmp.Compare(a.Status, b.Status), strings.Compare(string(a.End), string(b.End)))
-	})
+	list := slices.SortedFunc(maps.Keys(hours), compareCells)
 	upsert := adding("activity", kindColumns, tallyColumns)
 	_, err := to.Insert(ctx, upsert, len(list), func(values []any, i int) []any {
 		k, t := &list[i], hours[list[i]]
 		b := boxes(values).texts(k.accountID).numbers(k.span, k.start).texts(k.KeyID, k.Asked, k.Model).numbers(int64(k.Status)).texts(string(k.End))
-		b = b.numbers(t.Calls, t.Prompt, t.Cached, t.Completion, t.Reasoning, t.UnitMilli, t.CostMicro, t.Unpriced)
+		micro, rest := usage.SplitCost(t.Cost)
+		b = b.numbers(t.Calls, t.Prompt, t.Cached, t.Completion, t.Reasoning, t.UnitMilli, micro, rest, int64(t.Margin), t.Written, t.Unpriced)
 		took, first := t.Took.Packed(), t.First.Packed()
 		return b.numbers(took[:]...).numbers(first[:]...)
 	})
@@ -90,6 +88,7 @@ func narrowed(query string, args []any, n *usage.Narrow, asked string) (string, 
 	}
 	add(`key_id = ?`, n.KeyID)
 	add(`(`+asked+` = ? OR model = ?)`, n.Model)
+	add(`model = ?`, n.Served)
 	if len(n.Ends) > 0 {
 		var in string
 		in, args = sqlstore.Among(n.Ends, args...)
@@ -120,9 +119,10 @@ func readTally(t *usage.Tally, text string) (err error) {
 			return fmt.Errorf("read activity: %w", err)
 		}
 	}
-	t.Calls, t.Prompt, t.Cached, t.Completion, t.Reasoning, t.UnitMilli, t.CostMicro, t.Unpriced = n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7]
-	t.Took.Unpack([usage.SpreadColumns]int64(n[8:]))
-	t.First.Unpack([usage.SpreadColumns]int64(n[8+usage.SpreadColumns:]))
+	t.Calls, t.Prompt, t.Cached, t.Completion, t.Reasoning, t.UnitMilli = n[0], n[1], n[2], n[3], n[4], n[5]
+	t.Cost, t.Margin, t.Written, t.Unpriced = usage.JoinCost(n[6], n[7]), price.Nano(n[8]), n[9], n[10]
+	t.Took.Unpack([usage.SpreadColumns]int64(n[11:]))
+	t.First.Unpack([usage.SpreadColumns]int64(n[11+usage.SpreadColumns:]))
 	return nil
 }
 
@@ -130,10 +130,10 @@ func readTally(t *usage.Tally, text string) (err error) {
 // in their order; the outer one picks. Where nothing is left out, one query is enough.
 func callsPageQuery(q *usage.CallQuery) (string, []any) {
 	if q.Narrow.Empty() {
-		return `SELECT ` + settlementColumns + `, way FROM settlements WHERE account_id = $1 AND at <= $2 AND (at < $2 OR id < $3) AND at >= $4 ORDER BY at DESC, id DESC LIMIT $5`,
+		return `SELECT ` + settlementColumns + corrected + `, way FROM settlements WHERE account_id = $1 AND at <= $2 AND (at < $2 OR id < $3) AND at >= $4 ORDER BY at DESC, id DESC LIMIT $5`,
 			[]any{q.AccountID, q.Before.At, q.Before.ID, q.From, min(q.Limit, q.Look)}
 	}
-	query, args := narrowed(`SELECT `+settlementColumns+`, way FROM (SELECT `+settlementColumns+`, way FROM settlements
+	query, args := narrowed(`SELECT `+settlementColumns+`, corrected, way FROM (SELECT `+settlementColumns+corrected+`, way FROM settlements
 		WHERE account_id = $1 AND at <= $2 AND (at < $2 OR id < $3) AND at >= $4 ORDER BY at DESC, id DESC LIMIT $5) AS newest WHERE id <> ''`,
 		[]any{q.AccountID, q.Before.At, q.Before.ID, q.From, q.Look, q.Limit}, &q.Narrow, "model_asked")
 	return query + ` ORDER BY at DESC, id DESC LIMIT $6`, args

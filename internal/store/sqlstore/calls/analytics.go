@@ -40,7 +40,7 @@ func usageBy(q usage.Query) (string, []any, error) {
 	if q.Hours {
 		table = "usage_hours"
 	}
-	query := `SELECT ` + column + `, ` + summed(sumColumns, ", ") + ` FROM ` + table + ` WHERE account_id = $1 AND start >= $2`
+	query := `SELECT ` + column + `, ` + summed(sumsRead, ", ") + ` FROM ` + table + ` WHERE account_id = $1 AND start >= $2`
 	args := []any{q.AccountID, q.From}
 	// An empty filter selects everything.
 	for _, narrow := range [][2]string{{"key_id", q.KeyID}, {"model", q.Model}} {
@@ -54,7 +54,7 @@ func usageBy(q usage.Query) (string, []any, error) {
 
 // recentQuery pages by the pair of time and id, because several calls may share a millisecond. The
 // condition on at alone lets the index on account and time find the first row.
-const recentQuery = `SELECT ` + settlementColumns + ` FROM settlements 
+const recentQuery = `SELECT ` + settlementColumns + corrected + ` FROM settlements 
 	WHERE account_id = $1 AND at <= $2 AND (at < $2 OR id < $3) ORDER BY at DESC, id DESC LIMIT $4`
 
 // RecentSettlements returns an account's latest calls before a point, newest first.
@@ -62,26 +62,45 @@ func (s *Store) RecentSettlements(ctx context.Context, accountID string, before 
 	return sqlstore.All(s.db.Read(ctx), scanSettlement, recentQuery, accountID, before.At, before.ID, limit)
 }
 
-// scanSettlement reads a row of settlementColumns.
+// scanSettlement reads a row of settlementColumns and corrected.
 func scanSettlement(row sqlstore.Row, r *usage.Settlement) error { return scanSettlementMore(row, r) }
 
 // scanSettlementMore is scanSettlement for a row that has more columns.
 func scanSettlementMore(row sqlstore.Row, r *usage.Settlement, more ...any) error {
-	return row.Scan(append([]any{
+	var (
+		micro   *int64
+		rest    int64
+		details string
+		fixed   *string
+	)
+	err := row.Scan(append([]any{
 		&r.ID, &r.At, &r.AccountID, &r.KeyID, &r.Plan, &r.Tier, &r.ModelAsked, &r.ModelUsed, &r.Provider,
 		&r.Tokens.Prompt, &r.Tokens.Cached, &r.Tokens.Completion, &r.Tokens.Reasoning, &r.Counted, &r.RequestMilli, &r.UnitMilli,
-		&r.CostMicro, &r.Status, &r.End, &r.Latency, &r.FirstToken, &r.MCPCalls, &r.MCPFailed, &r.Door, &r.Tokens.CacheWrite5m, &r.Tokens.CacheWrite1h,
+		&micro, &r.Status, &r.End, &r.Latency, &r.FirstToken, &r.MCPCalls, &r.MCPFailed, &r.Door, &r.Tokens.CacheWrite5m, &r.Tokens.CacheWrite1h, &r.Tokens.CacheWrite,
+		&rest, &r.Margin, &r.Terms.Version, &details, &fixed,
 	}, more...)...)
+	r.Cost = nil
+	if micro != nil {
+		cost := usage.JoinCost(*micro, rest)
+		r.Cost = &cost
+	}
+	r.SetDetails(details)
+	if err == nil {
+		err = scanCorrected(r, fixed)
+	}
+	return err
 }
 
 // RoutedCalls adds up an account's calls since a time that asked for the given model and were answered by others, by
 // the model that answered, most calls first.
 func (s *Store) RoutedCalls(ctx context.Context, accountID, asked string, from time.Time) ([]usage.Routed, error) {
 	return sqlstore.All(s.db.Read(ctx), func(row sqlstore.Row, r *usage.Routed) error {
-		return row.Scan(&r.Model, &r.Calls, &r.Unpriced, &r.Priced, &r.Prompt, &r.Cached, &r.Completion, &r.CostMicro)
-	}, `SELECT model, COUNT(*), COALESCE(SUM(CASE WHEN cost_micro IS NULL AND prompt + completion > 0 THEN 1 ELSE 0 END), 0), COUNT(cost_micro), COALESCE(SUM(CASE WHEN cost_micro IS NULL THEN 0 ELSE prompt END), 0),
-			COALESCE(SUM(CASE WHEN cost_micro IS NULL THEN 0 ELSE cached END), 0), COALESCE(SUM(CASE WHEN cost_micro IS NULL THEN 0 ELSE completion END), 0),
-			COALESCE(SUM(cost_micro), 0)
-		FROM settlements WHERE account_id = $1 AND at >= $2 AND model_asked <> model AND model_asked = $3
+		return row.Scan(&r.Model, &r.Calls, &r.Unpriced, &r.Priced, &r.Prompt, &r.Cached, &r.Completion, &r.Cost)
+	}, `SELECT model, COUNT(*), COALESCE(SUM(CASE WHEN cost IS NULL AND prompt + completion > 0 THEN 1 ELSE 0 END), 0), COUNT(cost), COALESCE(SUM(CASE WHEN cost IS NULL THEN 0 ELSE prompt END), 0),
+			COALESCE(SUM(CASE WHEN cost IS NULL THEN 0 ELSE cached END), 0), COALESCE(SUM(CASE WHEN cost IS NULL THEN 0 ELSE completion END), 0), COALESCE(SUM(cost), 0)
+		FROM (SELECT model, prompt, cached, completion, CASE WHEN cost_micro IS NULL THEN fixed ELSE cost_micro * 1000 + cost_nano + margin_nano + COALESCE(fixed, 0) END AS cost
+			FROM (SELECT model, prompt, cached, completion, cost_micro, cost_nano, margin_nano,
+					(SELECT SUM(c.cost_nano + c.margin_nano) FROM price_corrections c WHERE c.at = settlements.at AND c.id = settlements.id) AS fixed
+				FROM settlements WHERE account_id = $1 AND at >= $2 AND model_asked <> model AND model_asked = $3) AS each) AS costs
 		GROUP BY model ORDER BY COUNT(*) DESC, model`, accountID, from, asked)
 }

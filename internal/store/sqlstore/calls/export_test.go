@@ -34,9 +34,16 @@ func PagePlans(ctx context.Context, db *sqlstore.Store) (map[string]string, erro
 	return plansOf(ctx, db, queries)
 }
 
-// SearchPlans returns the query plans of the statements that find accounts, requests and refused calls.
+// SearchPlans returns the query plans of the statements that find accounts, requests and refused calls, and that read calls page by
+// page.
 func SearchPlans(ctx context.Context, db *sqlstore.Store) (map[string]string, error) {
+	now := time.Now().UnixMilli()
 	return plansOf(ctx, db, map[string][]any{
+		replayQuery(""):       {now - 86_400_000, "", now, replayPage},
+		replayQuery("a"):      {now - 86_400_000, "", now, replayPage, "acct_000042"},
+		correctionsQuery(""):  {now - 1000, now},
+		correctionsQuery("a"): {now - 86_400_000, now, "acct_000042"},
+
 		New(db).emailQuery(): {"user-004", "user-004\U0010ffff", "", 51},
 		idQuery:              {"acct_000042"},
 		keyQuery:             {"key_000042"},
@@ -51,8 +58,11 @@ func SearchPlans(ctx context.Context, db *sqlstore.Store) (map[string]string, er
 	})
 }
 
-// plansOf returns the plans of queries, given with their arguments.
+// plansOf returns the plans of queries, given with their arguments. All settlements are corrected before.
 func plansOf(ctx context.Context, db *sqlstore.Store, queries map[string][]any) (map[string]string, error) {
+	if err := unhurried(ctx, db, `INSERT INTO price_corrections (`+correctionColumns+`) SELECT at, id, 1, account_id, key_id, model, 1, 0, 0, '', '', '', '', 0 FROM settlements`); err != nil {
+		return nil, err
+	}
 	explain := "EXPLAIN QUERY PLAN "
 	if db.Engine() == sqlstore.Postgres {
 		explain = "EXPLAIN "

@@ -43,8 +43,8 @@ const (
 		UNION ALL SELECT account_id, id, at, 1 FROM refused_calls WHERE request_id = $1 AND request_id <> ''
 		LIMIT $2) AS r ON accounts.id = owner ORDER BY asked_at DESC, request`
 
-	settledQuery = `SELECT ` + settlementColumns + wayColumns + ` FROM settlements WHERE at >= $3 AND at < $4 AND id = $1
-		UNION ALL SELECT ` + settlementColumns + wayColumns + ` FROM settlements WHERE request_id = $1 AND request_id <> '' LIMIT $2`
+	settledQuery = `SELECT ` + settlementColumns + corrected + wayColumns + ` FROM settlements WHERE at >= $3 AND at < $4 AND id = $1
+		UNION ALL SELECT ` + settlementColumns + corrected + wayColumns + ` FROM settlements WHERE request_id = $1 AND request_id <> '' LIMIT $2`
 
 	refusedQuery = `SELECT ` + refusalColumns + ` FROM refused_calls WHERE id = $1
 		UNION ALL SELECT ` + refusalColumns + ` FROM refused_calls WHERE request_id = $1 AND request_id <> '' LIMIT $2`

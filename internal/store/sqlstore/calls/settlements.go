@@ -12,15 +12,26 @@ import (
 	"slices"
 	"strings"
 
+	"sluice/internal/ledger/receipt"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/store/sqlstore"
 )
 
 // Store is the part of a database with the calls.
-type Store struct{ db *sqlstore.Store }
+type Store struct {
+	db   *sqlstore.Store
+	ring *receipt.Ring // signs receipts before they are stored
+}
 
 // New returns the part of a database.
-func New(db *sqlstore.Store) *Store { return &Store{db} }
+func New(db *sqlstore.Store) *Store {
+	s := &Store{db: db}
+	s.ring = receipt.NewRing(s)
+	return s
+}
+
+// Ring returns the keys that receipts are signed with.
+func (s *Store) Ring() *receipt.Ring { return s.ring }
 
 // Expiring returns what expires.
 func (s *Store) Expiring() []sqlstore.Expiring {
@@ -41,6 +52,9 @@ func (s *Store) Expiring() []sqlstore.Expiring {
 func (s *Store) RecordSettlements(ctx context.Context, batch []usage.Settlement) error {
 	if len(batch) == 0 {
 		return nil
+	}
+	if err := s.ring.SignAll(ctx, batch); err != nil {
+		return err
 	}
 	for range 10 {
 		// All of them are new and stored, or none is.
@@ -91,7 +105,8 @@ func (s *Store) MissingAccounts(ctx context.Context, ids []string) (missing []st
 	return missing, nil
 }
 
-// Add stores one settlement in a transaction that does more. If it is stored already, nothing happens.
+// Add stores one settlement in a transaction that does more. If it is stored already, nothing happens. A receipt of it must be
+// signed.
 func Add(tx *sqlstore.Conn, r *usage.Settlement) error {
 	ctx, to := tx.Bulk()
 	err := addSettlements(ctx, to, []usage.Settlement{*r})
@@ -139,6 +154,9 @@ func addSettlements(ctx context.Context, to sqlstore.Bulk, batch []usage.Settlem
 	if err := addActivity(ctx, to, batch); err != nil {
 		return err
 	}
+	if err := addReceipts(ctx, to, batch); err != nil {
+		return err
+	}
 	return addUnits(ctx, to, units)
 }
 
@@ -159,8 +177,9 @@ func addSums(ctx context.Context, to sqlstore.Bulk, table string, sums map[usage
 	upsert := adding(table, "account_id, start, key_id, model", sumColumns)
 	_, err := to.Insert(ctx, upsert, len(slots), func(values []any, i int) []any {
 		slot, v := &slots[i], sums[slots[i]]
+		micro, rest := usage.SplitCost(v.Cost)
 		return append(values, slot.AccountID, sqlstore.Millis(slot.Start), slot.KeyID, slot.Model,
-			v.Requests, v.Failed, v.Prompt, v.Cached, v.Completion, v.Reasoning, v.RequestMilli, v.UnitMilli, v.CostMicro, v.Unpriced, v.LatencyMS, v.FirstMS, v.First)
+			v.Requests, v.Failed, v.Prompt, v.Cached, v.Completion, v.Reasoning, v.RequestMilli, v.UnitMilli, micro, rest, int64(v.Margin), v.Written, v.Unpriced, v.LatencyMS, v.FirstMS, v.First)
 	})
 	return err
 }

@@ -2,10 +2,8 @@ package calls
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,16 +13,20 @@ import (
 
 // settlementColumns are in the order of appendValues and scanSettlement.
 const settlementColumns = `id, at, account_id, key_id, plan, tier, model_asked, model, provider, prompt, cached, completion, reasoning,
-	counted, request_milli, unit_milli, cost_micro, status, ending, latency_ms, first_token_ms, mcp_calls, mcp_failed, door, cache_write_5m, cache_write_1h`
+	counted, request_milli, unit_milli, cost_micro, status, ending, latency_ms, first_token_ms, mcp_calls, mcp_failed, door, cache_write_5m, cache_write_1h, cache_write,
+	cost_nano, margin_nano, price_version, details`
 
 // wayColumns follow settlementColumns where the way of a call is stored or read.
 const wayColumns = `, request_id, way`
 
-// sumColumns are in the order of sumTargets and addSums.
-const sumColumns = `requests, failed, prompt, cached, completion, reasoning, request_milli, unit_milli, cost_micro, unpriced, latency_ms, first_token_ms, first_tokens`
+// sumColumns are in the order of addSums, and sumsRead in that of sumTargets.
+const (
+	sumColumns = `requests, failed, prompt, cached, completion, reasoning, request_milli, unit_milli, cost_micro, cost_nano, margin_nano, written, unpriced, latency_ms, first_token_ms, first_tokens`
+	sumsRead   = `requests, failed, prompt, cached, completion, reasoning, request_milli, unit_milli, cost_micro * 1000 + cost_nano, margin_nano, written, unpriced, latency_ms, first_token_ms, first_tokens`
+)
 
 // settlementFields is the number of columns in settlementColumns and wayColumns.
-const settlementFields = 28
+const settlementFields = 33
 
 // appendValues appends the columns of a settlement as int64 and string, the types that drivers
 // accept without conversion. A cost or a way that is not known is NULL.
@@ -37,13 +39,16 @@ func appendValues(to []any, r *usage.Settlement) []any {
 	b = b.texts(r.ID).numbers(sqlstore.Millis(r.At)).texts(r.AccountID, r.KeyID, r.Plan, r.Tier, r.ModelAsked, r.ModelUsed, r.Provider)
 	b = b.numbers(int64(r.Tokens.Prompt), int64(r.Tokens.Cached), int64(r.Tokens.Completion), int64(r.Tokens.Reasoning),
 		counted, r.RequestMilli, r.UnitMilli)
-	if r.CostMicro != nil {
-		b = b.numbers(*r.CostMicro)
+	rest := int64(0)
+	if r.Cost != nil {
+		var micro int64
+		micro, rest = usage.SplitCost(*r.Cost)
+		b = b.numbers(micro)
 	} else {
 		b = append(b, nil)
 	}
 	b = b.numbers(int64(r.Status)).texts(string(r.End)).numbers(r.Latency.Milliseconds(), r.FirstToken.Milliseconds(), int64(r.MCPCalls), int64(r.MCPFailed))
-	b = b.texts(r.Door).numbers(int64(r.Tokens.CacheWrite5m), int64(r.Tokens.CacheWrite1h)).texts(givenID(r))
+	b = b.texts(r.Door).numbers(int64(r.Tokens.CacheWrite5m), int64(r.Tokens.CacheWrite1h), int64(r.Tokens.CacheWrite), rest, int64(r.Margin)).texts(r.Terms.Version, r.Details(), givenID(r))
 	if r.Trace != nil {
 		return append(b, usage.AppendTrace(make([]byte, 0, 128), r.Trace))
 	}
@@ -76,7 +81,7 @@ func boxed[T comparable](b boxes, values []T) boxes {
 func (s *Store) UsageByDay(ctx context.Context, accountID string, from time.Time) ([]usage.Row, error) {
 	return sqlstore.All(s.db.Read(ctx), func(row sqlstore.Row, r *usage.Row) error {
 		return row.Scan(append([]any{&r.AccountID, &r.Start, &r.KeyID, &r.Model}, sumTargets(&r.Sums)...)...)
-	}, `SELECT account_id, start, key_id, model, `+sumColumns+` FROM usage_days
+	}, `SELECT account_id, start, key_id, model, `+sumsRead+` FROM usage_days
 		WHERE account_id = $1 AND start >= $2 ORDER BY start, key_id, model`, accountID, from)
 }
 
@@ -89,11 +94,11 @@ func (s *Store) KeyUnits(ctx context.Context, accountID, keyID string, from time
 		accountID, from, keyID)
 }
 
-// sumTargets returns pointers to the sums, in the order of sumColumns, for Scan.
+// sumTargets returns pointers to the sums, in the order of sumsRead, for Scan.
 func sumTargets(v *usage.Sums) []any {
 	return []any{
 		&v.Requests, &v.Failed, &v.Prompt, &v.Cached, &v.Completion, &v.Reasoning, &v.RequestMilli, &v.UnitMilli,
-		&v.CostMicro, &v.Unpriced, &v.LatencyMS, &v.FirstMS, &v.First,
+		&v.Cost, &v.Margin, &v.Written, &v.Unpriced, &v.LatencyMS, &v.FirstMS, &v.First,
 	}
 }
 
@@ -114,6 +119,9 @@ func (r recounted) agree(sums usage.Sums) bool {
 	if sums.LatencyMS >= r.LatencyMS && sums.LatencyMS <= r.allLatencyMS {
 		sums.LatencyMS = r.LatencyMS
 	}
+	if sums.Written <= r.Written { // versions before 0.4 did not add up what was written to caches
+		sums.Written = r.Written
+	}
 	return r.Sums == sums
 }
 
@@ -127,7 +135,14 @@ func recount(tx *sqlstore.Conn, query string, from int64) (map[usage.Slot]recoun
 	}, query, from)
 }
 
-// AuditUsage recounts the settlements by account and day and compares them with the sums, for every
+// recounts adds up settlements in the order of sumTargets, by the rules of usage.Sums.Add, without their corrections.
+const recounts = `COUNT(*), SUM(CASE WHEN ending = 'complete' THEN 0 ELSE 1 END),
+	SUM(prompt + cached), SUM(cached), SUM(completion + reasoning), SUM(reasoning), SUM(request_milli), SUM(unit_milli),
+	SUM(COALESCE(cost_micro * 1000 + cost_nano, 0)), SUM(CASE WHEN cost_micro IS NULL THEN 0 ELSE margin_nano END), SUM(cache_write_5m + cache_write_1h + cache_write), SUM(CASE WHEN cost_micro IS NULL THEN 1 ELSE 0 END),
+	SUM(CASE WHEN first_token_ms > 0 THEN latency_ms ELSE 0 END), SUM(first_token_ms),
+	SUM(CASE WHEN first_token_ms > 0 THEN 1 ELSE 0 END)`
+
+// AuditUsage recounts the settlements and their corrections by account and day and compares them with the sums, for every
 // day whose settlements are all still stored. It returns every difference, and the number of
 // account days compared.
 func (s *Store) AuditUsage(ctx context.Context) (differences []usage.Difference, compared int, err error) {
@@ -147,21 +162,18 @@ func auditUsage(tx *sqlstore.Conn) ([]usage.Difference, int, error) {
 		return nil, 0, err
 	}
 	from = (from + dayMillis - 1) / dayMillis * dayMillis // round up: a day that is partly deleted cannot be compared
-	day := strconv.Itoa(dayMillis)
-	// The columns are in the order of sumTargets and follow the rules of usage.Sums.Add.
-	rows, err := recount(tx, `SELECT account_id, at / `+day+` AS day, SUM(latency_ms), COUNT(*), SUM(CASE WHEN ending = 'complete' THEN 0 ELSE 1 END),
-		SUM(prompt + cached), SUM(cached), SUM(completion + reasoning), SUM(reasoning), SUM(request_milli), SUM(unit_milli),
-		SUM(COALESCE(cost_micro, 0)), SUM(CASE WHEN cost_micro IS NULL THEN 1 ELSE 0 END),
-		SUM(CASE WHEN first_token_ms > 0 THEN latency_ms ELSE 0 END), SUM(first_token_ms),
-		SUM(CASE WHEN first_token_ms > 0 THEN 1 ELSE 0 END) FROM settlements WHERE at >= $1 GROUP BY account_id, at / `+day, from)
+	rows, err := recount(tx, `SELECT account_id, at / `+days+` AS day, SUM(latency_ms), `+recounts+` FROM settlements WHERE at >= $1 GROUP BY account_id, at / `+days, from)
 	if err != nil {
+		return nil, 0, err
+	}
+	if err := recountCorrections(tx, rows, from); err != nil {
 		return nil, 0, err
 	}
 	// Both tables of sums must agree with the settlements.
 	var differences []usage.Difference
 	for _, table := range []string{"usage_days", "usage_hours"} {
-		have, err := recount(tx, `SELECT account_id, start / `+day+` AS day, SUM(latency_ms), `+summed(sumColumns, ", ")+` FROM `+table+`
-			WHERE start >= $1 GROUP BY account_id, start / `+day, from)
+		have, err := recount(tx, `SELECT account_id, start / `+days+` AS day, SUM(latency_ms), `+summed(sumsRead, ", ")+` FROM `+table+`
+			WHERE start >= $1 GROUP BY account_id, start / `+days, from)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -193,12 +205,8 @@ func (s *Store) HasSettlements(ctx context.Context, list []usage.Settlement) (ma
 	// In parts of 100, since the number of parameters of a statement is limited. The primary key is
 	// (at, id).
 	for part := range slices.Chunk(list, 100) {
-		args, pairs := make([]any, 0, 2*len(part)), make([]string, len(part))
-		for i := range part {
-			args = append(args, part[i].At, part[i].ID)
-			pairs[i] = fmt.Sprintf("at = $%d AND id = $%d", 2*i+1, 2*i+2)
-		}
-		ids, err := sqlstore.All(s.db.Read(ctx), sqlstore.Column[string], `SELECT id FROM settlements WHERE `+strings.Join(pairs, " OR "), args...)
+		args, pairs := pairsOf(part)
+		ids, err := sqlstore.All(s.db.Read(ctx), sqlstore.Column[string], `SELECT id FROM settlements WHERE `+pairs, args...)
 		if err != nil {
 			return nil, err
 		}
@@ -214,13 +222,19 @@ func (s *Store) HasSettlements(ctx context.Context, list []usage.Settlement) (ma
 const droppedCounter = "settlements_dropped"
 
 // DropSettlements deletes up to most settlements made before a time, and returns how many it
-// deleted. Their sums stay. It also stores the time, so that AuditUsage skips days that may be
+// deleted, or how many of their corrections if those are more. Their sums stay, and their receipts are deleted, too. It also stores the time, so that AuditUsage skips days that may be
 // partly deleted.
 func (s *Store) DropSettlements(ctx context.Context, before time.Time, most int) (int64, error) {
 	return sqlstore.InTx(ctx, s.db, func(tx *sqlstore.Conn) (int64, error) {
 		tx.Do(`INSERT INTO counters (name, value) VALUES ($1, $2)
 			ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE counters.value < excluded.value`, droppedCounter, before)
-		return tx.Changed(`DELETE FROM settlements WHERE (at, id) IN (SELECT at, id FROM settlements WHERE at < $1 ORDER BY at, id LIMIT $2)`, before, most)
+		tx.Do(`DELETE FROM receipts WHERE id IN (SELECT id FROM receipts WHERE at < $1 ORDER BY at, id LIMIT $2)`, before, most)
+		fixes, err := tx.Changed(`DELETE FROM price_corrections WHERE (at, id, number) IN (SELECT at, id, number FROM price_corrections WHERE at < $1 ORDER BY at, id, number LIMIT $2)`, before, most)
+		if err != nil {
+			return 0, err
+		}
+		n, err := tx.Changed(`DELETE FROM settlements WHERE (at, id) IN (SELECT at, id FROM settlements WHERE at < $1 ORDER BY at, id LIMIT $2)`, before, most)
+		return max(n, fixes), err
 	})
 }
 

@@ -1,7 +1,8 @@
 // Package service stores what the service knows of itself: its catalog and how it changed, what staff has decided about
-// it, what callers say of its answers, by which API providers want their models to be asked, and how it has been doing.
+// it, what callers say of its answers, by which API providers want their models to be asked, which prices it has had, how it has
+// been doing, and how its settlements compare with what vendors charge.
 //
-// Store implements the interfaces of packages catalog, steering, feedback, overview and openai.
+// Store implements the interfaces of packages catalog, steering, feedback, overview, price, openai and admin.
 package service
 
 import (

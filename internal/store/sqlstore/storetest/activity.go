@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/store/sqlstore/alltest"
@@ -26,8 +27,8 @@ func activity(t *testing.T, open func() *alltest.Store) {
 		case i%5 == 0:
 			r.ModelAsked = r.ModelUsed
 		case i%7 == 0:
-			cost := int64(i)
-			r.CostMicro, r.End, r.Status = &cost, usage.EndCut, 200
+			cost := price.Nano(i)
+			r.Cost, r.End, r.Status = &cost, usage.EndCut, 200
 		case i%11 == 0:
 			r.AccountID = "acct_2"
 		case i%13 == 0:

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/store/sqlstore/alltest"
@@ -26,8 +27,8 @@ func analytics(t *testing.T, open func() *alltest.Store) {
 		if i%5 == 0 {
 			r.AccountID = "acct_2"
 		} else if i%7 == 0 {
-			cost := int64(i)
-			r.CostMicro, r.End = &cost, usage.EndFailed
+			cost := price.Nano(i)
+			r.Cost, r.End = &cost, usage.EndFailed
 		}
 		all = append(all, r)
 	}
@@ -87,11 +88,11 @@ func analytics(t *testing.T, open func() *alltest.Store) {
 		sum := routed[r.ModelUsed]
 		sum.Model = r.ModelUsed
 		sum.Calls++
-		if r.CostMicro != nil {
+		if r.Cost != nil {
 			sum.Priced++
 			sum.Prompt += int64(r.Tokens.Prompt)
 			sum.Completion += int64(r.Tokens.Completion)
-			sum.CostMicro += *r.CostMicro
+			sum.Cost += *r.Cost
 		} else if r.Tokens.Total() > 0 {
 			sum.Unpriced++
 		}

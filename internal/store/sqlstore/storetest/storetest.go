@@ -63,6 +63,12 @@ func Run(t *testing.T, fresh Database) {
 		"SettledOnce":     settledOnce,
 		"AuditUsage":      auditUsage,
 		"DropSettlements": dropSettlements,
+		"EachCall":        eachCall,
+		// What calls cost, and corrections of it: costs.go.
+		"CostsAgree": costsAgree,
+		// Receipts of calls, and the keys that sign them: receipts.go.
+		"Receipts":    receipts,
+		"ReceiptKeys": receiptKeys,
 		// What support finds, and refused calls: finder.go.
 		"Search":   search,
 		"Refusals": refusals,
@@ -129,11 +135,14 @@ func Run(t *testing.T, fresh Database) {
 		"Catalog":     catalogChanges,
 		"CatalogOnce": catalogOnce,
 		"DropChanges": dropChanges,
+		"Prices":      prices,
 		// Staff's decisions about the service: steering.go.
 		"Orders":           orders,
 		"OrdersInParallel": ordersInParallel,
 		// What callers say about models: feedback.go.
 		"Feedback": rated, "FeedbackInParallel": ratedInParallel, "Ways": learnedWays,
+		// What vendors charge: reconciliations.go.
+		"Reconciliations": reconciliations,
 		// What nodes did lately, and revenue: overview.go.
 		"Minutes": minutes, "HealthDays": healthDays,
 		"Revenue": revenue,
@@ -272,7 +281,7 @@ func changeEverything(t *testing.T, open func() *alltest.Store) {
 	a := create(t, s, 1)
 	unlimited, seven := account.Unlimited, account.Limit(7)
 	set := func(a *account.Account) {
-		a.Email, a.Plan, a.Granted, a.Staff = "new@example.com", account.Scale, false, true
+		a.Email, a.Plan, a.Granted, a.Staff, a.ShowCost, a.Receipts = "new@example.com", account.Scale, false, true, true, true
 		a.Overrides = account.Overrides{RequestsPerMinute: &unlimited, TokensPerMinute: &seven}
 		a.Aliases, _ = alias.New(map[string]string{"gpt-*": "lab/large", "o": "lab/small"})
 		a.Suspended = &account.Mark{At: base.Add(time.Hour), Reason: "terms", Final: true}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/store/sqlstore/alltest"
@@ -26,8 +28,10 @@ func newSettlement(n int, at time.Time, key, model string) usage.Settlement {
 		s.Door = usage.DoorEmbeddings
 	}
 	if n%2 == 0 {
-		cost := int64(42)
-		s.CostMicro = &cost
+		cost := price.Nano(42_007)
+		s.Cost, s.Margin = &cost, 3
+		s.Terms = usage.Terms{Version: "abc123", Tier: "priority", Region: "us", Model: "another", Estimated: true, Uses: []price.Use{{Name: "web_search", Milli: 2000}}}
+		s.Tokens.CacheWrite, s.Tokens.AudioIn, s.Tokens.ImageIn, s.Tokens.AudioOut, s.Tokens.ImageOut = 1, 1, 1, 2, 3
 	}
 	return s
 }
@@ -68,7 +72,7 @@ func settlements(t *testing.T, open func() *alltest.Store) {
 	sums := func(n, priced int64) usage.Sums {
 		return usage.Sums{
 			Requests: n, Prompt: 15 * n, Cached: 5 * n, Completion: 10 * n, Reasoning: 3 * n, RequestMilli: 1500 * n, UnitMilli: 2000 * n,
-			CostMicro: 42 * priced, Unpriced: n - priced, LatencyMS: 100 * n, FirstMS: 10 * n, First: n,
+			Cost: price.Nano(42_007 * priced), Margin: price.Nano(3 * priced), Written: 6*n + priced, Unpriced: n - priced, LatencyMS: 100 * n, FirstMS: 10 * n, First: n,
 		}
 	}
 	want := []usage.Row{
@@ -188,5 +192,81 @@ func dropSettlements(t *testing.T, open func() *alltest.Store) {
 	}
 	if err != nil || total.Requests != 11 {
 		t.Errorf("the sums have %d requests, %v, want all 11", total.Requests, err)
+	}
+}
+
+// eachCall reads the calls of a span in order, with their corrections: over pages, and over calls of one moment that a page ends
+// between.
+func eachCall(t *testing.T, open func() *alltest.Store) {
+	s := open()
+	day := usage.DayOf(base)
+	const n = 4100 // more than two pages
+	var batch []usage.Settlement
+	for i := range n {
+		r := newSettlement(i, day.Add(time.Duration(i/10)*time.Millisecond), "key_a", "m1")
+		r.AccountID, r.Counted = fmt.Sprintf("acct_%d", i%3), i%5 == 0
+		if i%4 == 0 {
+			r.Trace = &usage.Trace{Session: fmt.Sprint("s", i), Attempts: []usage.Attempt{{Model: "m1", Provider: "lab", Upstream: "up", Outcome: usage.Answered}}}
+		}
+		batch = append(batch, r)
+	}
+	record(t, s, batch...)
+	correctSome(t, s, batch)
+	for _, test := range []struct {
+		span usage.Span
+		want func(i int) bool
+	}{
+		{usage.Span{From: day, To: day.Add(time.Hour)}, func(int) bool { return true }},
+		{usage.Span{AccountID: "acct_1", From: day, To: day.Add(time.Hour)}, func(i int) bool { return i%3 == 1 }},
+		{usage.Span{From: day.Add(10 * time.Millisecond), To: day.Add(20 * time.Millisecond)}, func(i int) bool { return i >= 100 && i < 200 }},
+		{usage.Span{AccountID: "acct_9", From: day, To: day.Add(time.Hour)}, func(int) bool { return false }},
+	} {
+		var want, got []usage.Settlement
+		for i := range batch {
+			if test.want(i) {
+				r := batch[i]
+				// What a cost does not follow from is not read.
+				r.Door, r.Tier, r.ModelAsked, r.RequestMilli, r.UnitMilli, r.MCPCalls, r.MCPFailed, r.Status, r.Latency, r.FirstToken = "", "", "", 0, 0, 0, 0, 0, 0, 0
+				want = append(want, r)
+			}
+		}
+		err := s.EachCall(t.Context(), test.span, func(r *usage.Settlement) error {
+			got = append(got, *r)
+			return nil
+		})
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("EachCall(%+v) = %d calls, %v, want %d: -want +got\n%.2000s", test.span, len(got), err, len(want), diff)
+		}
+	}
+	stop, seen := errors.New("stop"), 0
+	err := s.EachCall(t.Context(), usage.Span{From: day, To: day.Add(time.Hour)}, func(*usage.Settlement) error {
+		if seen++; seen == 2500 {
+			return stop
+		}
+		return nil
+	})
+	if !errors.Is(err, stop) || seen != 2500 {
+		t.Errorf("EachCall = %v after %d calls, want it to end at the error", err, seen)
+	}
+}
+
+// correctSome corrects every 99th call once, and every 990th once more. It changes the calls as readers see them.
+func correctSome(t *testing.T, s *alltest.Store, batch []usage.Settlement) {
+	t.Helper()
+	for number, every := range []int{99, 990} {
+		var fixes []usage.Fix
+		for i := 0; i < len(batch); i += every {
+			c := usage.Correction{Number: number + 1, Cost: 1001, Margin: -1, Priced: batch[i].Cost == nil && number == 0, New: fmt.Sprint("v", number), By: "t", MadeAt: base}
+			fixes = append(fixes, usage.Fix{Call: &batch[i], Correction: c})
+		}
+		must(t, s.Correct(t.Context(), fixes))
+	}
+	for i := 0; i < len(batch); i += 99 {
+		c := usage.Corrected{Times: 1, Cost: 1001, Margin: -1, Priced: batch[i].Cost == nil}
+		version := "v0"
+		if i%990 == 0 {
+			c.Times, c.Cost, c.Margin, version = 2, 2002, -2, "v1"
+		}
+		batch[i].Correct(c, version)
 	}
 }

@@ -1,4 +1,4 @@
-// Package known is a list of well-known models: their capabilities, their prices, when they end, and
+// Package known is a list of well-known models: their capabilities, when they end, and
 // an estimate of how well they do each kind of task.
 //
 // Discovery and the configuration fall back to it where the operator says nothing. What it says of a
@@ -10,10 +10,11 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"math"
+	"sync"
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/ledger/price"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/upstream/catalog"
 )
@@ -36,23 +37,18 @@ type Model struct {
 
 // entry is the form of an element of models.json.
 type entry struct {
-	Kind     string        `json:"kind"`
-	Upstream string        `json:"upstream"`
-	Name     string        `json:"name"`
-	Plan     string        `json:"plan"`
-	Context  int           `json:"context"`
-	Output   int           `json:"output"`
-	Tools    bool          `json:"tools"`
-	Thinks   bool          `json:"thinks"`
-	Images   bool          `json:"images"`
-	Embeds   bool          `json:"embeds"`  // it makes embeddings; it has no output and no quality
-	Efforts  []chat.Effort `json:"efforts"` // that it takes, in rising order; empty: it is not told how much to think
-	Effort   chat.Effort   `json:"effort"`  // its default
-	Price    *struct {
-		Input  float64 `json:"input"` // dollars per million tokens
-		Output float64 `json:"output"`
-		Cached float64 `json:"cached"`
-	} `json:"price"`
+	Kind        string           `json:"kind"`
+	Upstream    string           `json:"upstream"`
+	Name        string           `json:"name"`
+	Plan        string           `json:"plan"`
+	Context     int              `json:"context"`
+	Output      int              `json:"output"`
+	Tools       bool             `json:"tools"`
+	Thinks      bool             `json:"thinks"`
+	Images      bool             `json:"images"`
+	Embeds      bool             `json:"embeds"`  // it makes embeddings; it has no output and no quality
+	Efforts     []chat.Effort    `json:"efforts"` // that it takes, in rising order; empty: it is not told how much to think
+	Effort      chat.Effort      `json:"effort"`  // its default
 	Quality     map[string]uint8 `json:"quality"`
 	Shutdown    string           `json:"shutdown"`    // the day on which the vendor ends it
 	Replacement string           `json:"replacement"` // what the vendor advises instead
@@ -117,19 +113,12 @@ func (e *entry) model() (Model, error) {
 		}
 		m.Quality[t] = q
 	}
-	if p := e.Price; p != nil {
-		m.Pricing = &catalog.Pricing{Input: micro(p.Input), Output: micro(p.Output)}
-		// A price of 0 means that the vendor names none; cached tokens then cost as much as others.
-		if p.Cached > 0 {
-			m.Pricing.Cached = micro(p.Cached)
-		}
-	}
+	m.Price = prices().Find("", e.Kind, e.Upstream)
 	return m, nil
 }
 
-// micro converts dollars to micro-dollars. It rounds, because most prices have no exact binary
-// form.
-func micro(dollars float64) *int64 {
-	v := int64(math.Round(dollars * 1e6))
-	return &v
-}
+// prices is the list of prices that comes with the program.
+var prices = sync.OnceValue(func() *price.Book {
+	list, _ := price.Listed()
+	return price.NewBook(list)
+})

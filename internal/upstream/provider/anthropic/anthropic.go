@@ -138,7 +138,7 @@ func (a *Adapter) translate(ctx context.Context, call *provider.Call, bare bool)
 		header = header.Clone()
 		header["Anthropic-Beta"] = []string{claude.BindingFeature}
 	}
-	s := &stream{}
+	s := &stream{called: a.served(call)}
 	s.Start(ctx, call, dialect, w.names, w.emulatesJSON())
 	s.Follow(w.conversation.Place())
 	if err := a.PostFor(ctx, &s.Decoded, a.messages, header, body); err != nil {

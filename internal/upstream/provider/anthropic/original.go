@@ -44,7 +44,7 @@ func (a *Adapter) openOriginal(ctx context.Context, call *provider.Call) (provid
 		return nil, err
 	}
 	call.Threaded = a.first && o.Thread.Wanted
-	s := &stream{}
+	s := &stream{called: a.served(call)}
 	s.Words = &provider.Words{}
 	own := *call
 	own.Memory = nil // the caller sends the thinking back itself

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"slices"
-	"strings"
 
 	"sluice/internal/prompt/chat"
 	"sluice/internal/upstream/provider"
@@ -18,10 +16,13 @@ import (
 // of the same dialect they are quoted as well; see provider.Words.
 type stream struct {
 	claude.Builder
-	usage  wireUsage // the figures so far
-	known  bool      // the block that started last is of a type that is read
-	served int       // calls of tools that the vendor has run
-	id     string    // of the message, by which a later call continues it
+	usage  wireUsage       // the figures so far
+	known  bool            // the block that started last is of a type that is read
+	called string          // the model that was called
+	model  string          // that answers, as the vendor calls it
+	ran    int             // calls of tools that the vendor has run
+	tools  [len(tools)]int // those of them that it charges for
+	id     string          // of the message, by which a later call continues it
 }
 
 // Next implements provider.Stream.
@@ -65,6 +66,7 @@ type wireEvent struct {
 type wireMessage struct {
 	ID         string          `json:"id"`
 	Type       string          `json:"type"`
+	Model      string          `json:"model"`
 	Content    []wireBlock     `json:"content"`
 	StopReason string          `json:"stop_reason"`
 	Usage      json.RawMessage `json:"usage"` // a wireUsage
@@ -114,18 +116,24 @@ type wireUsage struct {
 	Details struct {
 		Thinking int `json:"thinking_tokens"`
 	} `json:"output_tokens_details"`
-	Tier any `json:"service_tier"` // a string
+	Tier  any `json:"service_tier"`  // a string, as the others
+	Speed any `json:"speed"`         // fast or standard
+	Geo   any `json:"inference_geo"` // where it was made, such as us
 	// Served are the calls of tools that the vendor has run, by what they cost.
-	Served struct {
+	Served *struct {
 		Searches int `json:"web_search_requests"`
 		Fetches  int `json:"web_fetch_requests"`
 		Runs     int `json:"code_execution_requests"`
 	} `json:"server_tool_use"`
 	// Steps are the parts of a reply for which the vendor asked a model more than once.
-	Steps []struct {
-		Type string `json:"type"`
-		wireTokens
-	} `json:"iterations"`
+	Steps []wireStep `json:"iterations"`
+}
+
+// wireStep is a part of a reply.
+type wireStep struct {
+	Type  string `json:"type"`
+	Model string `json:"model"`
+	wireTokens
 }
 
 // wireTokens are the tokens of a reply, or of one step of it.
@@ -163,7 +171,7 @@ func (s *stream) event(w *wireEvent) error {
 	case "message_start":
 		if w.Message != nil {
 			s.heed(w.Message)
-			s.id = w.Message.ID
+			s.id, s.model = w.Message.ID, w.Message.Model
 			_, err := s.usage.add(w.Message.Usage)
 			return err
 		}
@@ -205,7 +213,7 @@ func (s *stream) message(raw []byte) error {
 		return provider.Cut(errors.New("the upstream's reply has no stop reason"))
 	}
 	s.heed(&w)
-	s.id = w.ID
+	s.id, s.model = w.ID, w.Model
 	for i := range w.Content {
 		s.start(i, &w.Content[i])
 		s.end(i)
@@ -235,19 +243,15 @@ func (s *stream) start(at int, w *wireBlock) {
 		s.Think(at, claude.Signed{Redacted: w.Data})
 	case "tool_use":
 		s.StartCall(at, w.ID, w.Name, w.Input)
-	case "server_tool_use", "mcp_tool_use":
-		if s.known = false; !strings.HasPrefix(w.Name, "tool_search") { // the vendor searches among the caller's tools for nothing
-			s.served++
-		}
+	case "server_tool_use":
+		s.known = false
+		s.runs(w.Name)
+	case "mcp_tool_use":
+		s.known = false
+		s.ran++
 	default:
 		s.known = false
 	}
-}
-
-// VendorCalls implements provider.Serviced. The figures may count calls of which the reply shows nothing.
-func (s *stream) VendorCalls() int {
-	u := &s.usage.Served
-	return max(s.served, provider.ClampTokens(u.Searches)+provider.ClampTokens(u.Fetches)+provider.ClampTokens(u.Runs))
 }
 
 // MessageID implements provider.Held.
@@ -339,16 +343,12 @@ func (u *wireUsage) tier() string {
 	return ""
 }
 
-// beside are the steps that the figures of a whole reply do not include, and that the vendor charges for: a summary of the
-// conversation, and the advice of another model.
-var beside = []string{"compaction", "advisor_message"}
-
 // figures returns the figures; those that were not given are zero.
 func (u *wireUsage) figures() claude.Figures {
 	f := claude.Figures{Thinking: u.Details.Thinking}
 	u.addTo(&f)
 	for i := range u.Steps {
-		if slices.Contains(beside, u.Steps[i].Type) {
+		if u.Steps[i].beside() {
 			u.Steps[i].addTo(&f)
 		}
 	}

@@ -97,7 +97,7 @@ func TestVendorCalls(t *testing.T) {
 	} {
 		in := open(t, wire{`{"type":"message","stop_reason":"end_turn",` + body + `}`, "application/json"})
 		got := providertest.Collect(t, in)
-		if n := in.(provider.Serviced).VendorCalls(); n != want || got.Err != nil {
+		if n := provider.BillOf(in).Calls; n != want || got.Err != nil {
 			t.Errorf("VendorCalls(%s) = %d, %v, want %d", body, n, got.Err, want)
 		}
 		in.Close()

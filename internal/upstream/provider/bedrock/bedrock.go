@@ -130,7 +130,7 @@ func (a *Adapter) translate(ctx context.Context, call *provider.Call, bare bool)
 	if err != nil {
 		return nil, err
 	}
-	s := &stream{}
+	s := &stream{called: call.Upstream}
 	s.Single = !call.Request.Stream
 	s.Start(ctx, call, dialect, w.names, w.emulatesJSON())
 	s.Follow(w.conversation.Place())

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
 
@@ -27,6 +28,9 @@ type stream struct {
 	decode  eventstream.Decoder
 	payload []byte // the memory of the last frame's payload, for the next one
 	broken  error  // how the body ended; nil until then
+
+	called string // the id of the model
+	bill   provider.Bill
 }
 
 // Next implements provider.Stream.
@@ -150,6 +154,7 @@ type wireEvent struct {
 	} `json:"delta"`
 	StopReason string     `json:"stopReason"`
 	Usage      *wireUsage `json:"usage"`
+	wireBill
 }
 
 // wireToolUse is a tool call, or the start of one in a stream.
@@ -184,6 +189,22 @@ type wireMessage struct {
 	} `json:"output"`
 	StopReason string     `json:"stopReason"`
 	Usage      *wireUsage `json:"usage"`
+	wireBill
+}
+
+// wireBill is what the price of a reply depends on, beside its figures.
+type wireBill struct {
+	Tier struct {
+		Type string `json:"type"` // default, priority, flex or reserved
+	} `json:"serviceTier"`
+	Performance struct {
+		Latency string `json:"latency"` // standard or optimized
+	} `json:"performanceConfig"`
+	Trace struct {
+		Router struct {
+			Model string `json:"invokedModelId"`
+		} `json:"promptRouter"`
+	} `json:"trace"`
 }
 
 // wireUsage has the figures of a reply. They come once, after the stop reason, so there are no early figures of a
@@ -222,7 +243,7 @@ func (s *stream) event(kind string, raw []byte) error {
 			return s.finish(w.StopReason)
 		}
 	case "metadata":
-		s.usage(w.Usage)
+		s.usage(w.Usage, &w.wireBill)
 	}
 	return nil
 }
@@ -253,7 +274,7 @@ func (s *stream) message(raw []byte) error {
 	if err := s.finish(w.StopReason); err != nil {
 		return err
 	}
-	s.usage(w.Usage)
+	s.usage(w.Usage, &w.wireBill)
 	return nil
 }
 
@@ -295,12 +316,24 @@ func (s *stream) finish(reason string) error {
 	return s.Finish(claude.FinishOf(reason))
 }
 
-// usage adds the final figures; w may be nil.
-func (s *stream) usage(w *wireUsage) {
+// Bill implements provider.Billed.
+func (s *stream) Bill() provider.Bill { return s.bill }
+
+// usage adds the final figures; w may be nil. What Claude writes to a cache is kept for five minutes unless the details say
+// otherwise; other models do not say for how long.
+func (s *stream) usage(w *wireUsage, b *wireBill) {
+	router := b.Trace.Router.Model // an ARN
+	s.bill = provider.Bill{Tier: b.Tier.Type, Model: provider.Served(s.called, router[strings.LastIndexByte(router, '/')+1:])}
+	if b.Performance.Latency == "optimized" {
+		s.bill.Tier = b.Performance.Latency
+	}
 	if w == nil {
 		return
 	}
 	f := claude.Figures{Input: w.Input, CacheRead: w.CacheRead, CacheWritten: w.CacheWrite, Output: w.Output}
+	if _, ok := claude.ModelOf(s.called); !ok && len(w.Details) == 0 {
+		f.CacheOther = w.CacheWrite
+	}
 	for _, d := range w.Details {
 		if d.TTL == "1h" {
 			f.CacheHour = d.Tokens

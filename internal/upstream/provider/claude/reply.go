@@ -49,11 +49,12 @@ var errorStatus = map[string]int{
 func ErrorStatus(kind string) int { return errorStatus[kind] }
 
 // Figures are the token counts of a reply. Input has neither the tokens read from a cache nor those written
-// to it; CacheWritten includes those that are kept for an hour, CacheHour; Output includes Thinking.
+// to it; CacheWritten includes those that are kept for an hour, CacheHour, and for an unknown time, CacheOther; Output includes
+// Thinking.
 // This is how both APIs count; chat.Usage has disjoint parts instead.
 type Figures struct {
-	Input, CacheRead, CacheWritten, CacheHour int
-	Output, Thinking                          int
+	Input, CacheRead, CacheWritten, CacheHour, CacheOther int
+	Output, Thinking                                      int
 }
 
 // Usage translates the figures and reports whether there are any. Tokens that were written to a cache were
@@ -67,7 +68,8 @@ func (f Figures) Usage() (chat.Usage, bool) {
 		Reasoning:    min(provider.ClampTokens(f.Thinking), out),
 		CacheWrite1h: min(provider.ClampTokens(f.CacheHour), written),
 	}
-	u.Completion, u.CacheWrite5m = out-u.Reasoning, written-u.CacheWrite1h
+	u.CacheWrite = min(provider.ClampTokens(f.CacheOther), written-u.CacheWrite1h)
+	u.Completion, u.CacheWrite5m = out-u.Reasoning, written-u.CacheWrite1h-u.CacheWrite
 	return u, u.Total() > 0
 }
 

@@ -2,11 +2,14 @@ package gemini
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 
+	"sluice/internal/ledger/price"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/upstream/provider"
 )
@@ -19,6 +22,7 @@ type response struct {
 		BlockReason string `json:"blockReason"` // set if a filter stopped the prompt; there are no candidates then
 	} `json:"promptFeedback"`
 	UsageMetadata *usageMetadata  `json:"usageMetadata"`
+	ModelVersion  string          `json:"modelVersion"` // the model that answers
 	Error         json.RawMessage `json:"error"`
 }
 
@@ -27,6 +31,9 @@ type candidate struct {
 	Index        int     `json:"index"`
 	Content      content `json:"content"`
 	FinishReason string  `json:"finishReason"`
+	Grounding    struct {
+		Queries []string `json:"webSearchQueries"`
+	} `json:"groundingMetadata"`
 }
 
 // usageMetadata has the figures up to the chunk that it comes with, so the last one counts.
@@ -36,6 +43,29 @@ type usageMetadata struct {
 	ToolUsePromptTokenCount int `json:"toolUsePromptTokenCount"` // not part of the prompt's
 	CandidatesTokenCount    int `json:"candidatesTokenCount"`    // without thoughts
 	ThoughtsTokenCount      int `json:"thoughtsTokenCount"`
+	// The same counts by what they are of.
+	PromptTokensDetails     modalities `json:"promptTokensDetails"` // includes the cached ones
+	CacheTokensDetails      modalities `json:"cacheTokensDetails"`
+	CandidatesTokensDetails modalities `json:"candidatesTokensDetails"`
+	// ServiceTier is the tier in the Gemini API, and TrafficType that in Vertex AI.
+	ServiceTier string `json:"serviceTier"`
+	TrafficType string `json:"trafficType"`
+}
+
+// modalities are counts of tokens by what they are of.
+type modalities []struct {
+	Modality   string `json:"modality"` // such as TEXT or AUDIO
+	TokenCount int    `json:"tokenCount"`
+}
+
+// of returns the tokens of a modality.
+func (m modalities) of(name string) (n int) {
+	for i := range m {
+		if m[i].Modality == name {
+			n += provider.ClampTokens(m[i].TokenCount)
+		}
+	}
+	return n
 }
 
 // stream is a reply, in chunks or in one piece. One goroutine reads it.
@@ -46,8 +76,9 @@ type stream struct {
 	provider.Decoded
 	ctx     context.Context //nolint:containedctx // one call's, to keep signatures for the next turn
 	call    *provider.Call
-	choices []choice    // by index, as many as the caller asked for
-	usage   *chat.Usage // the latest figures; nil until some have come
+	choices []choice      // by index, as many as the caller asked for
+	usage   *chat.Usage   // the latest figures; nil until some have come
+	bill    provider.Bill // without its uses
 }
 
 // choice is the state of one of the n replies. Its finish reason is held back until the body has ended.
@@ -55,6 +86,8 @@ type choice struct {
 	calls  int         // how many have come
 	finish chat.Finish // empty until a finish reason has come
 	text   string      // the signature of the text since the last call; empty if there is none
+
+	searches int // queries of the web that the vendor has made for it
 }
 
 // newStream returns a stream without its reply, which Open fills in. It has a choice for each reply that was asked
@@ -120,6 +153,18 @@ func (s *stream) Figures() (chat.Usage, bool) {
 	return *s.usage, true
 }
 
+// Bill implements provider.Billed. Gemini charges for each query of a search, not for the call.
+func (s *stream) Bill() provider.Bill {
+	b := s.bill
+	for i := range s.choices {
+		b.Calls += s.choices[i].searches
+	}
+	if b.Calls > 0 {
+		b.Uses = []price.Use{{Name: "web_search", Milli: int64(b.Calls) * 1000}}
+	}
+	return b
+}
+
 // decode reads a chunk, or an array of several, into events. Google answers with an array if a proxy has lost the
 // alt=sse of the URL.
 func (s *stream) decode(raw []byte) error {
@@ -145,6 +190,10 @@ func (s *stream) decode(raw []byte) error {
 	}
 	if w.UsageMetadata != nil {
 		s.usage = w.UsageMetadata.figures()
+		s.bill.Tier = w.UsageMetadata.tier()
+	}
+	if w.ModelVersion != "" {
+		s.bill.Model = provider.Served(s.call.Upstream, w.ModelVersion)
 	}
 	// A prompt that a filter stopped has no candidates and so no finish reason. It is a complete reply nevertheless.
 	if w.PromptFeedback.BlockReason != "" && len(w.Candidates) == 0 {
@@ -169,6 +218,9 @@ func (s *stream) candidate(w *candidate) error {
 	}
 	// Reasons that are not listed below, such as MALFORMED_FUNCTION_CALL, say that there is no usable reply.
 	c := &s.choices[w.Index]
+	if n := len(w.Grounding.Queries); n > 0 { // all of them, in the last chunk
+		c.searches = n
+	}
 	for i := range w.Content.Parts {
 		s.part(w.Index, c, &w.Content.Parts[i])
 	}
@@ -233,7 +285,21 @@ func (w *usageMetadata) figures() *chat.Usage {
 		return nil
 	}
 	u := provider.Disjoint(w.PromptTokenCount, w.CachedContentTokenCount, w.CandidatesTokenCount, 0)
+	in, cached, out := w.PromptTokensDetails, w.CacheTokensDetails, w.CandidatesTokensDetails
+	u = provider.Split(u, chat.Usage{
+		AudioIn: in.of("AUDIO") - cached.of("AUDIO"), ImageIn: in.of("IMAGE") - cached.of("IMAGE"),
+		AudioOut: out.of("AUDIO"), ImageOut: out.of("IMAGE"),
+	})
 	u.Prompt += provider.ClampTokens(w.ToolUsePromptTokenCount)
 	u.Reasoning = provider.ClampTokens(w.ThoughtsTokenCount)
 	return &u
+}
+
+// tier returns the service tier in the words of the Gemini API.
+func (w *usageMetadata) tier() string {
+	name := strings.ToLower(cmp.Or(w.ServiceTier, w.TrafficType))
+	if strings.HasSuffix(name, "unspecified") {
+		return ""
+	}
+	return strings.TrimPrefix(name, "on_demand_") // as in ON_DEMAND_FLEX
 }

@@ -10,7 +10,7 @@ import (
 	"sluice/internal/upstream/provider"
 )
 
-// The two APIs of OpenAI, and the choice between them for each call (docs/providers.md#openai); see Options.API.
+// The two APIs of OpenAI, and the choice between them for each call (docs/providers/vendors.md#chat-completions-or-responses); see Options.API.
 const (
 	APIChat      = "chat"      // chat completions
 	APIResponses = "responses" // Responses, which is newer

@@ -142,6 +142,9 @@ func (a *Adapter) openChat(ctx context.Context, call *provider.Call) (provider.S
 		return nil, err
 	}
 	s.whole = !s.reply.IsStream()
+	if a.preset.searches {
+		s.searched = &searched{}
+	}
 	if a.preset.returns != "" && call.Memory != nil {
 		s.thoughts = &thoughts{ctx: ctx, call: call, member: a.preset.returns}
 	}
@@ -158,6 +161,7 @@ type stream struct {
 	done  bool           // [DONE] has come, or the one piece has
 
 	thoughts *thoughts // collects what must come back with tool results; nil if nothing must
+	searched *searched // collects what the vendor has searched; nil if it does not charge for that
 }
 
 // Next implements provider.Stream. It does not look for a finish reason: at the end of the body the relay knows
@@ -175,6 +179,7 @@ func (s *stream) Next() (*provider.Event, error) {
 		raw = s.concealed(raw)
 		s.thoughts.note(raw)
 		s.thoughts.keep()
+		s.searched.note(raw)
 		s.event = provider.Event{Kind: provider.Whole, Raw: raw}
 		return &s.event, nil
 	}
@@ -189,6 +194,7 @@ func (s *stream) Next() (*provider.Event, error) {
 		return nil, io.EOF
 	}
 	s.thoughts.note(ev.Data)
+	s.searched.note(ev.Data)
 	s.event = provider.Event{Kind: provider.Chunk, Raw: s.concealed(ev.Data)}
 	return &s.event, nil
 }

@@ -52,6 +52,8 @@ type Preset struct {
 	shortIDs bool
 	// unforced says that it does not know tool_choice.
 	unforced bool
+	// searches says that it charges for every request, by how much it has searched for it.
+	searches bool
 	// schematic says that it writes JSON only with a schema.
 	schematic bool
 	// returns is the member of an assistant's message in which it wants the thoughts back that led to the
@@ -124,7 +126,7 @@ var presets = []Preset{
 	// docs.perplexity.ai/api-reference/chat-completions-post: one reply; a temperature below 2; figures
 	// come by themselves.
 	{
-		Kind: "perplexity", plain: true, efforts: usual, BaseURL: "https://api.perplexity.ai", limit: maxTokens, single: true, figured: true, hottest: 1.99,
+		Kind: "perplexity", plain: true, efforts: usual, BaseURL: "https://api.perplexity.ai", limit: maxTokens, single: true, figured: true, hottest: 1.99, searches: true,
 		refused: []string{"logprobs", "top_logprobs", "logit_bias", "seed", "user", "store", "metadata", "service_tier", "parallel_tool_calls"},
 	},
 	// docs.api.nvidia.com/nim/reference: extra fields are refused.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"sluice/internal/prompt/chat"
@@ -21,9 +22,13 @@ type response struct {
 	ctx  context.Context //nolint:containedctx // one call's, to keep the reasoning at its end
 	call *provider.Call
 
-	served    int               // calls of tools that the vendor has run
+	bill      provider.Bill     // without its uses
+	uses      map[string]int    // calls of tools that the vendor charges for, by their names; nil: there are none
 	calls     []called          // in the order in which they began
 	reasoning []json.RawMessage // items that must come back with the results of the calls
+
+	containers []string // that code has run in
+	named      bool     // the vendor's names of models are those that it is called with
 }
 
 // called is a call that has begun.
@@ -39,8 +44,38 @@ const keptReasoning = "responses"
 // Next implements provider.Stream.
 func (s *response) Next() (*provider.Event, error) { return s.Pull(s.read) }
 
-// VendorCalls implements provider.Serviced.
-func (s *response) VendorCalls() int { return s.served }
+// Bill implements provider.Billed.
+func (s *response) Bill() provider.Bill {
+	b := s.bill
+	b.Uses = provider.Used(s.uses)
+	return b
+}
+
+// ran counts an item that is about a call of a tool that the vendor has run. Calls of MCP servers cost nothing beside their
+// tokens. Only the searches among the calls of a web search are charged for, not the pages that it opens. Code is charged for
+// by the container that it runs in.
+func (s *response) ran(item *responseItem) {
+	if !isServed(item.Type) {
+		return
+	}
+	s.bill.Calls++
+	name, isCall := strings.CutSuffix(item.Type, "_call")
+	switch {
+	case !isCall, name == "mcp":
+		return
+	case name == "web_search" && item.Action.Type != "" && item.Action.Type != "search":
+		return
+	case name == "code_interpreter" && item.Container != "":
+		if slices.Contains(s.containers, item.Container) {
+			return
+		}
+		s.containers = append(s.containers, item.Container)
+	}
+	if s.uses == nil {
+		s.uses = map[string]int{}
+	}
+	s.uses[name]++
+}
 
 // isServed reports whether an item is about a call of a tool that the vendor has run: one that is no call for the caller, or
 // the output of a call, which otherwise only callers write.
@@ -97,6 +132,7 @@ type responseObject struct {
 	Output     []json.RawMessage `json:"output"`
 	Usage      *responseUsage    `json:"usage"`
 	Tier       any               `json:"service_tier"` // a string
+	Model      any               `json:"model"`        // a string
 }
 
 // incomplete says why a reply was cut.
@@ -109,13 +145,29 @@ type incomplete struct {
 type responseUsage struct {
 	Input        int `json:"input_tokens"`
 	InputDetails struct {
+		responseModes
 		Cached  int `json:"cached_tokens"`
 		Written int `json:"cache_write_tokens"`
 	} `json:"input_tokens_details"`
 	Output        int `json:"output_tokens"`
 	OutputDetails struct {
+		responseModes
 		Reasoning int `json:"reasoning_tokens"`
 	} `json:"output_tokens_details"`
+}
+
+// responseModes are the tokens of sound and of pictures.
+type responseModes struct {
+	Audio int `json:"audio_tokens"`
+	Image int `json:"image_tokens"`
+}
+
+// figures translates the usage.
+func (u *responseUsage) figures() chat.Usage {
+	in, out := &u.InputDetails, &u.OutputDetails
+	return provider.Split(provider.Disjoint(u.Input, in.Cached, u.Output, out.Reasoning), chat.Usage{
+		CacheWrite: in.Written, AudioIn: in.Audio, ImageIn: in.Image, AudioOut: out.Audio, ImageOut: out.Image,
+	})
 }
 
 // responseItem is an item of the output.
@@ -126,7 +178,11 @@ type responseItem struct {
 	Arguments string `json:"arguments"`
 	Input     string `json:"input"` // of a custom tool
 	Encrypted string `json:"encrypted_content"`
-	Content   []struct {
+	Container string `json:"container_id"` // of code that the vendor has run
+	Action    struct {
+		Type string `json:"type"`
+	} `json:"action"` // of a web search
+	Content []struct {
 		Type    string `json:"type"`
 		Text    string `json:"text"`
 		Refusal string `json:"refusal"`
@@ -233,9 +289,7 @@ func (s *response) arguments(output int, piece string) {
 // Only encrypted reasoning is kept: nothing is stored at the vendor, so an id alone would be of no
 // use there.
 func (s *response) done(output int, item *responseItem) {
-	if isServed(item.Type) {
-		s.served++
-	}
+	s.ran(item)
 	switch item.Type {
 	case "reasoning":
 		if item.Encrypted != "" {
@@ -294,14 +348,16 @@ func (s *response) end(o *responseObject) error {
 	case len(s.calls) > 0:
 		finish = chat.FinishToolCalls
 	}
+	s.bill.Tier, _ = o.Tier.(string)
 	if s.Words == nil { // otherwise it is in what the upstream itself says
-		name, _ := o.Tier.(string)
-		s.PushText(provider.Tier, 0, provider.TierOf(name))
+		s.PushText(provider.Tier, 0, provider.TierOf(s.bill.Tier))
+	}
+	if model, _ := o.Model.(string); s.named {
+		s.bill.Model = provider.Served(s.call.Upstream, model)
 	}
 	s.Push(provider.Event{Kind: provider.Finish, Finish: finish})
 	if u := o.Usage; u != nil && (u.Input > 0 || u.Output > 0) {
-		figures := provider.Disjoint(u.Input, u.InputDetails.Cached, u.Output, u.OutputDetails.Reasoning)
-		s.Push(provider.Event{Kind: provider.Usage, Usage: provider.Written(figures, u.InputDetails.Written)})
+		s.Push(provider.Event{Kind: provider.Usage, Usage: u.figures()})
 	}
 	if len(s.calls) > 0 && len(s.reasoning) > 0 && s.Words == nil {
 		value, err := json.Marshal(s.reasoning)

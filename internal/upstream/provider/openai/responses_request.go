@@ -20,7 +20,7 @@ import (
 // responses). A caller of the same dialect is sent on in its own words; all others are translated. Nothing is stored there:
 // what a later turn needs is kept here.
 func (a *Adapter) openResponses(ctx context.Context, call *provider.Call) (provider.Stream, error) {
-	s := &response{ctx: ctx, call: call}
+	s := &response{ctx: ctx, call: call, named: a.preset.original && a.preset.keyHeader == ""}
 	var body []byte
 	if isNative(call) {
 		var dropped []string

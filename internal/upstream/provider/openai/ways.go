@@ -75,7 +75,7 @@ func (w *Ways) learn(host, model string, way Way) {
 	if !w.put(host+"/"+model, way) || w.store == nil {
 		return
 	}
-	w.opts.Log.Info("a model is asked by another API from now on, because its provider wants that", "model", model, "api", string(way))
+	w.opts.Log.Info("a model is called through another API from now on, because its provider requires it", "model", model, "api", string(way))
 	w.fresh = append(w.fresh, host+"/"+model)
 	pace.Wake(w.wake)
 }
@@ -153,7 +153,7 @@ func (w *Ways) Run(ctx context.Context) {
 		w.write(ctx)
 		if w.opts.Shared {
 			if err := w.read(ctx); err != nil && ctx.Err() == nil {
-				w.opts.Log.Warn("what other servers have learned of models cannot be read; it is tried again", "error", err.Error())
+				w.opts.Log.Warn("what other servers have learned of models cannot be read; it will be retried", "error", err.Error())
 			}
 		}
 	}
@@ -172,7 +172,7 @@ func (w *Ways) write(ctx context.Context) {
 		way := string((*w.known.Load())[name])
 		w.mu.Unlock()
 		if err := w.add(ctx, name, way); err != nil {
-			w.opts.Log.Warn("what was learned of a model cannot be stored; it is tried again", "error", err.Error())
+			w.opts.Log.Warn("what was learned of a model cannot be stored; it will be retried", "error", err.Error())
 			return
 		}
 		w.mu.Lock()

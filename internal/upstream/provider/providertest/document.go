@@ -12,7 +12,7 @@ import (
 // page is the document with the table of what each adapter supports, which stands between two marks. The path is
 // relative to an adapter's folder, where its tests run.
 const (
-	page       = "../../../../docs/providers.md"
+	page       = "../../../../docs/providers/fields.md"
 	tableBegin = "<!-- supports: written by the suite -->\n"
 	tableEnd   = "<!-- end of supports -->\n"
 )

@@ -109,7 +109,7 @@ func (h *Harness) refuse(t *testing.T, c refusalCase) {
 
 // blame plays a refusal with every status of an error. Only 400, 413 and 422 are the caller's fault, whatever the body
 // says, and say nothing about the upstream. All others count, unless the body says more; that is package provider's
-// own test (docs/routing.md#whose-fault-a-failure-is).
+// own test (docs/providers/routing.md#whose-fault-a-failure-is).
 func (h *Harness) blame(t *testing.T) {
 	if h.Computes {
 		t.Skip("this adapter has no upstream: it fails only when it is told to")

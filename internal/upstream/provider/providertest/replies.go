@@ -9,7 +9,7 @@ import (
 
 // replyCase is a reply that ends well. Each is played streamed and whole, and both must give the same.
 type replyCase struct {
-	name    string // a row of the table in docs/providers.md
+	name    string // a row of the table in docs/providers/fields.md
 	request string // further members of the request
 	events  []provider.Event
 	asked   Asked // what the upstream must be asked, without what every request asks
@@ -47,7 +47,7 @@ var weather = []provider.Event{
 	finish(chat.FinishToolCalls), figures(9, 0, 5, 0),
 }
 
-// replies are the cases that end well. Their order is that of the rows in docs/providers.md.
+// replies are the cases that end well. Their order is that of the rows in docs/providers/fields.md.
 var replies = []replyCase{
 	{name: "text", events: []provider.Event{text("Hel"), text("lo"), text(" world"), finish(chat.FinishStop), figures(9, 0, 3, 0)}},
 	{name: "text beyond ASCII", events: []provider.Event{text("Größe: 5 < 6 & \"so\" \\ weiter"), text(" — 日本 👩‍🚀"), finish(chat.FinishStop), figures(9, 0, 20, 0)}},

@@ -2,7 +2,7 @@
 //
 // The suite writes Scripts, which are in no dialect, and a Harness makes an upstream that plays them in its own
 // dialect. The adapter's events must equal the script, whatever the wire format in between. A harness
-// declares what it cannot express, and docs/providers.md lists it. The bytes on the wire, and what only one adapter
+// declares what it cannot express, and docs/providers/fields.md lists it. The bytes on the wire, and what only one adapter
 // does, belong in that adapter's own tests; Transcripts helps with the bytes.
 //
 // To run the suite on an adapter that calls an upstream over HTTP, write a Dialect: functions that write events and
@@ -33,7 +33,7 @@ import (
 
 // Harness drives one adapter.
 type Harness struct {
-	// Name is the adapter's column in the table of docs/providers.md. If it is empty, it has none.
+	// Name is the adapter's column in the table of docs/providers/fields.md. If it is empty, it has none.
 	Name string
 	// Update makes the suite write that column instead of checking it.
 	Update bool

@@ -1,0 +1,65 @@
+package demo
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"sluice/internal/ledger/refusal"
+	"sluice/internal/ledger/usage"
+	"sluice/internal/store/sqlstore/calls"
+)
+
+// refusals are the ways in which a few calls of each key are refused, by how many of a thousand are.
+var refusals = []struct {
+	person  string // whose; empty: everybody's
+	share   int
+	status  int
+	kind    string
+	param   string
+	message string
+}{
+	{care, 30, http.StatusTooManyRequests, "rate_limit_error", "", "The limit of this key is 6 requests a minute; 6 are used and this call counts as 1. It would pass in 21 seconds."},
+	{"", 5, http.StatusTooManyRequests, "rate_limit_error", "", "The limit is 90 requests a minute; 90 are used and this call counts as 1. It would pass in 4 seconds."},
+	{"", 3, http.StatusBadRequest, "invalid_request_error", "messages[1].content", ""},
+	{research, 12, http.StatusForbidden, "permission_error", "model", "The model \"claude-sonnet-5-5\" needs the Premium plan; this account has Basic. Upgrade, or use a model of a lower tier."},
+}
+
+// refuse stores the calls that were refused beside those that were answered.
+func (t *traffic) refuse(ctx context.Context, store *calls.Store, answered []usage.Settlement) error {
+	names := map[string]string{}
+	for name, m := range t.accts {
+		names[m.account.ID] = name
+	}
+	var list []refusal.Call
+	counts := map[refusal.Minute]int64{}
+	for i := range answered {
+		s := &answered[i]
+		for _, r := range refusals {
+			if r.person != "" && r.person != names[s.AccountID] || t.rng.IntN(1000) >= r.share || t.now.Sub(s.At) > refusal.KeepCalls {
+				continue
+			}
+			at := s.At.Add(time.Duration(1+t.rng.IntN(20)) * time.Second)
+			if at.After(t.now) {
+				continue
+			}
+			list = append(list, refusal.Call{
+				ID: t.id(at), At: at, AccountID: s.AccountID, KeyID: s.KeyID, Status: r.status, Kind: r.kind, Param: r.param,
+				Path: "/v1/chat/completions", Model: s.ModelAsked, Address: s.Trace.Address, Message: r.message,
+			})
+			counts[refusal.Minute{AccountID: s.AccountID, Start: at.Truncate(time.Minute), Status: r.status}]++
+		}
+	}
+	slices.SortFunc(list, func(a, b refusal.Call) int { return cmp.Or(cmp.Compare(a.AccountID, b.AccountID), a.At.Compare(b.At)) })
+	minutes := make([]refusal.Minute, 0, len(counts))
+	for m, n := range counts {
+		m.Calls = n
+		minutes = append(minutes, m)
+	}
+	slices.SortFunc(minutes, func(a, b refusal.Minute) int {
+		return cmp.Or(cmp.Compare(a.AccountID, b.AccountID), a.Start.Compare(b.Start), cmp.Compare(a.Status, b.Status))
+	})
+	return store.RecordRefusals(ctx, list, minutes)
+}

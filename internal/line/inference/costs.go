@@ -1,0 +1,85 @@
+package inference
+
+import (
+	"strings"
+
+	"sluice/internal/ledger/price"
+	"sluice/internal/prompt/allowance"
+	"sluice/internal/prompt/chat"
+	"sluice/internal/upstream/catalog"
+)
+
+// Costs returns what a completion costs at a model at least and at most, at whichever of its places: by our count of the prompt,
+// for everything from no reply to the longest one, with the operator's markup for the account. Both are nil if a price that may be needed is not known, or if nothing bounds
+// the reply. It is called after Explain.
+func (l *Line) Costs(call *Call, m *catalog.Model) (least, most *price.Nano) {
+	req := call.Request
+	prompt, output := int64(call.prompt.known()), int64(longest(req, m))
+	turns := int64(1)
+	longestPrompt := prompt
+	if req.HasMCP() && l.tools != nil {
+		turns, longestPrompt = int64(l.tools.Turns()), max(prompt, int64(m.ContextLength))
+	}
+	for _, place := range m.Places() {
+		e := place.Price.At(call.Start.Unix())
+		tiers := tiersOf(req)
+		low, ok := e.Least(prompt, 0, tiers)
+		high, bounded := e.Most(longestPrompt, output*int64(call.choices()), tiers)
+		fees, known := vendorFees(req, e)
+		if !ok || !bounded || !known || output == 0 {
+			return nil, nil
+		}
+		high = min(price.Most, min(high, price.Most/price.Nano(turns))*price.Nano(turns)+fees)
+		markup := m.Markup.Of(call.Caller.Account.Plan.String(), call.Caller.Account.ID)
+		low, high = low.Told(markup), high.Told(markup)
+		if least == nil {
+			least, most = &low, &high
+			continue
+		}
+		*least, *most = min(*least, low), max(*most, high)
+	}
+	return least, most
+}
+
+// known returns the number of tokens by the best count that was made, as CountPrompt does.
+func (s *size) known() int {
+	if s.exact > 0 {
+		return s.exact
+	}
+	return max(1, s.sample())
+}
+
+// longest returns how many tokens a reply of the model can have; 0 if that is not known.
+func longest(req *chat.Request, m *catalog.Model) int {
+	most := m.MaxOutput
+	if most == 0 {
+		most = m.ContextLength
+	}
+	if req.MaxTokens > 0 && (most == 0 || req.MaxTokens < most) {
+		return req.MaxTokens
+	}
+	return most
+}
+
+// tiersOf returns the service tiers at which a call may be served beside the list price: the one that it asks for, if the
+// operator allows that.
+func tiersOf(req *chat.Request) []string {
+	tier := chat.ValueOf(req.Member("service_tier"))
+	if !tier.IsText() {
+		return nil
+	}
+	return []string{strings.Clone(tier.Text())}
+}
+
+// vendorFees returns the most that tools which the vendor runs for the call can cost. It reports false if they have no price.
+func vendorFees(req *chat.Request, e *price.Entry) (most price.Nano, known bool) {
+	if !req.Runs {
+		return 0, true
+	}
+	for name, fee := range e.Fees {
+		if !strings.HasPrefix(name, "video") {
+			most, known = max(most, fee*allowance.MaxCalls), true
+		}
+	}
+	return most, known
+}

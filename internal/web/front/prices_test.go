@@ -1,0 +1,44 @@
+package front
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/ledger/price"
+	"sluice/internal/upstream/catalog"
+)
+
+func TestPriceTable(t *testing.T) {
+	t.Parallel()
+	list, err := price.Read(strings.NewReader(`{"prices":[{"model":"m","input":3,"cache_read":0.3,"output":15,"above":[{"tokens":200000,"input":6,"output":22.5}],
+		"tiers":{"batch":0.5},"hours":[{"days":"mon-fri","from":"09:00","to":"12:00","zone":"+08:00","times":2}],"calls":{"web_search":0.01},"seconds":{"720p":0.4}},
+		{"model":"later","from":"2100-01-01","input":1}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	markup, err := price.NewMarkup(2_000_000, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	book := price.NewBook(list)
+	m := &Model{Model: &catalog.Model{ID: "m", Price: book.Find("m", "", ""), Markup: markup}, Kind: Chat}
+	const want = "[Per million tokens Prompts above 200,000 tokens] [{Input [$6.00 $12.00]} {Input read from a cache [$0.60 –]} {Output [$30.00 $45.00]}] " +
+		"[[Service tier batch × 0.5] [Hours mon-fri 09:00-12:00 +08:00 ×2] [One call of web_search $0.02] [One second of video, 720p $0.8]]"
+	if table := m.PriceTable(); table == nil || fmt.Sprint(table.Columns, table.Rows, table.More) != want {
+		t.Errorf("PriceTable = %v, want %s", table, want)
+	}
+	if m.PriceUnknown() {
+		t.Error("the price of a model with prices is not known")
+	}
+	// One whose price begins later has none yet, which is not the same as free.
+	m.Model = &catalog.Model{ID: "later", Price: book.Find("later", "", "")}
+	if m.PriceTable() != nil || !m.PriceUnknown() || m.Told(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)) == nil {
+		t.Error("a model whose price begins later has one now, or never")
+	}
+	m.Model = &catalog.Model{ID: "sandbox/x", Sandbox: true}
+	if m.PriceUnknown() {
+		t.Error("the price of a sandbox model is not known")
+	}
+}

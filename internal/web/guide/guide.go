@@ -1,0 +1,201 @@
+// Package guide serves the documentation: its pages, their pictures and examples, and a search.
+//
+// The pages are part of the program, so they describe the version that runs, and need no network. They hold nothing of an
+// account. What the pages say is in the folder docs; how they are read and searched is in package handbook.
+package guide
+
+import (
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/a-h/templ"
+
+	"sluice/internal/kit/fault"
+	"sluice/internal/kit/handbook"
+	"sluice/internal/web/webui"
+)
+
+//go:generate go run github.com/a-h/templ/cmd/templ@v0.3.977 generate -include-version=false
+
+// Path is where the guide begins.
+const Path = "/docs/guide"
+
+// Frame returns the frame around a public page.
+type Frame func(w http.ResponseWriter, r *http.Request, title string) (webui.Page, webui.Opening, error)
+
+// Guide serves the pages. It reads them when the first one is asked for.
+type Guide struct {
+	ui    *webui.UI
+	frame Frame
+	book  func() (*handbook.Book, error)
+
+	mu   sync.Mutex
+	html map[string]string // by the id of the page
+}
+
+// New returns a Guide of the documentation in files.
+func New(ui *webui.UI, frame Frame, files fs.FS) *Guide {
+	return &Guide{
+		ui: ui, frame: frame, html: map[string]string{},
+		book: sync.OnceValues(func() (*handbook.Book, error) { return handbook.Open(files) }),
+	}
+}
+
+// Patterns returns the mux patterns of all paths that belong to the guide.
+func Patterns() []string { return []string{Path, Path + "/{path...}"} }
+
+// Handler returns the handler of all Patterns.
+func (g *Guide) Handler() http.Handler {
+	mux := http.NewServeMux()
+	g.route(mux.Handle)
+	// Other methods.
+	mux.Handle("/", g.ui.Handle(func(w http.ResponseWriter, _ *http.Request) error {
+		w.Header().Set("Allow", "GET, HEAD")
+		return fault.New(fault.MethodNotAllowed, "This page can only be read.")
+	}))
+	return g.ui.Protect(mux)
+}
+
+// Routes returns the patterns of all routes, for a test that tries each of them.
+func Routes() (list []string) {
+	new(Guide).route(func(pattern string, _ http.Handler) { list = append(list, pattern) })
+	return list
+}
+
+// route calls handle with every route.
+func (g *Guide) route(handle func(pattern string, h http.Handler)) {
+	handle("GET "+Path, g.ui.Handle(g.page))
+	handle("GET "+Path+"/search", g.ui.Handle(g.search))
+	handle("GET "+Path+"/{path...}", g.ui.Handle(g.page))
+}
+
+// view is the data of a page.
+type view struct {
+	Groups []handbook.Group
+	// Page is the page that is shown; nil for the search.
+	Page  *handbook.Page
+	HTML  string
+	Query string
+	Hits  []handbook.Hit
+	// Lost says that there is no page at the address. The hits are pages that may be meant.
+	Lost bool
+}
+
+// page serves GET /docs/guide and what is below it: a page, or a file that a page shows.
+func (g *Guide) page(w http.ResponseWriter, r *http.Request) error {
+	book, err := g.book()
+	if err != nil {
+		return err
+	}
+	id := r.PathValue("path")
+	if text, ok := book.File(id); ok {
+		webui.ServeText(w, r, path.Base(id), text)
+		return nil
+	}
+	page := book.Page(id)
+	if page == nil {
+		return g.lost(w, r, book, id)
+	}
+	if page.ID != id {
+		http.Redirect(w, r, at(page), http.StatusMovedPermanently)
+		return nil
+	}
+	p, o, err := g.open(w, r, page.Title)
+	if err != nil {
+		return err
+	}
+	v := view{Groups: book.Groups, Page: page}
+	if v.HTML, err = g.rendered(book, page); err != nil {
+		return err
+	}
+	return g.ui.RenderTagged(w, r, guidePage(p, o, v))
+}
+
+// open returns the frame of a page of the guide.
+func (g *Guide) open(w http.ResponseWriter, r *http.Request, title string) (webui.Page, webui.Opening, error) {
+	p, o, err := g.frame(w, r, title)
+	p.Path, p.Styles = Path, []string{"front.css", "guide.css"}
+	return p, o, err
+}
+
+// rendered returns the HTML of a page. Pages for callers have the names of this service in their examples.
+func (g *Guide) rendered(book *handbook.Book, page *handbook.Page) (string, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	text, ok := g.html[page.ID]
+	if !ok {
+		var err error
+		if text, err = book.HTML(page, Path); err != nil {
+			return "", err
+		}
+		g.html[page.ID] = text
+	}
+	if !forCallers(page.ID) {
+		return text, nil
+	}
+	s := g.ui.Settings()
+	return strings.NewReplacer("http://127.0.0.1:8080", templ.EscapeString(s.Origin), "service/auto", templ.EscapeString(s.Brand)+"/auto", "service-…", templ.EscapeString(s.Brand)+"-…").Replace(text), nil
+}
+
+// forCallers reports whether a page is about calling the service. On pages for operators, the same addresses are those of a
+// server behind a proxy.
+func forCallers(id string) bool {
+	return id == "call" || strings.HasPrefix(id, "call/") || id == "api" || id == "errors"
+}
+
+// search serves GET /docs/guide/search.
+func (g *Guide) search(w http.ResponseWriter, r *http.Request) error {
+	book, err := g.book()
+	if err != nil {
+		return err
+	}
+	p, o, err := g.open(w, r, "Search")
+	if err != nil {
+		return err
+	}
+	query := strings.TrimSpace(r.FormValue("q"))
+	query = strings.ToValidUTF8(query[:min(len(query), handbook.MaxQuery)], "")
+	return g.ui.RenderTagged(w, r, guidePage(p, o, view{Groups: book.Groups, Query: query, Hits: book.Search(query)}))
+}
+
+// lost replies to the request for a page that does not exist. A person sees pages that may be meant.
+func (g *Guide) lost(w http.ResponseWriter, r *http.Request, book *handbook.Book, id string) error {
+	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		return fault.New(fault.NotFound, "There is no such page in the guide. %s lists all of them.", Path)
+	}
+	p, o, err := g.open(w, r, "No such page")
+	if err != nil {
+		return err
+	}
+	v := view{Groups: book.Groups, Hits: book.Search(id), Lost: true}
+	return g.ui.RenderPublic(w, r, http.StatusNotFound, guidePage(p, o, v))
+}
+
+// at returns the address of a page.
+func at(p *handbook.Page) string {
+	if p.ID == "" {
+		return Path
+	}
+	return Path + "/" + p.ID
+}
+
+// atSection returns the address of a section.
+func atSection(s *handbook.Section) string {
+	if s.Level == 1 {
+		return at(s.Page)
+	}
+	return at(s.Page) + "#" + s.Anchor
+}
+
+// contents returns the headings that are listed beside a page.
+func contents(p *handbook.Page) (list []handbook.Section) {
+	for _, s := range p.Sections {
+		if s.Level == 2 || s.Level == 3 {
+			list = append(list, s)
+		}
+	}
+	return list
+}
