@@ -44,8 +44,9 @@ func (p *program) keyCreateCmd() *cobra.Command {
 	cmd := does(p, &cobra.Command{
 		Use: "create ID --name N", Short: "Create a sub-key and print it",
 		PreRunE: func(c *cobra.Command, _ []string) error {
-			if !flags.given() {
-				return nil
+			var err error
+			if in.Tags, err = tagsOf(c); err != nil || !flags.given() {
+				return err
 			}
 			in.Limits = &admin.KeyLimits{}
 			return flags.apply(c, in.Limits)
@@ -55,6 +56,7 @@ func (p *program) keyCreateCmd() *cobra.Command {
 	}, &in.Ref)
 	cmd.Flags().StringVar(&in.Name, "name", "", "display `name` of the key")
 	flags.add(cmd)
+	addTags(cmd)
 	return requires(cmd, "name")
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,6 +27,23 @@ func (f *limitFlags) add(cmd *cobra.Command) {
 
 // given reports whether one of the flags was given.
 func (f *limitFlags) given() bool { return *f != limitFlags{} }
+
+// addTags adds the flag with the tags of a key (docs/api.md#tags).
+func addTags(cmd *cobra.Command) {
+	cmd.Flags().StringArray("tag", nil, "`tag` of every call with the key, such as team=search; repeat it for several, none removes all")
+}
+
+// tagsOf returns the tags of a command's flag; nil: it was not given.
+func tagsOf(c *cobra.Command) (*[]string, error) {
+	if !c.Flags().Changed("tag") {
+		return nil, nil
+	}
+	tags, err := c.Flags().GetStringArray("tag")
+	if len(tags) == 1 && tags[0] == noLimit {
+		tags = []string{}
+	}
+	return &tags, err
+}
 
 // noLimit is the value of a flag that removes a limit.
 const noLimit = "none"
@@ -84,10 +102,14 @@ func (p *program) keyLimitsCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !flags.given() && !remove {
+			tags, err := tagsOf(c)
+			if err != nil {
+				return err
+			}
+			if !flags.given() && !remove && tags == nil {
 				return p.print(k, func(w io.Writer) { printLimits(w, &k) })
 			}
-			in := admin.KeyOrder{Target: admin.Target{Ref: k.ID}, Limits: k.Limits}
+			in := admin.KeyOrder{Target: admin.Target{Ref: k.ID}, Limits: k.Limits, Tags: tags}
 			if in.Limits == nil || remove {
 				in.Limits = &admin.KeyLimits{}
 			}
@@ -102,6 +124,7 @@ func (p *program) keyLimitsCmd() *cobra.Command {
 		},
 	}
 	flags.add(cmd)
+	addTags(cmd)
 	cmd.Flags().BoolVar(&remove, "clear", false, "remove all limits first")
 	return cmd
 }
@@ -127,4 +150,7 @@ func printLimits(w io.Writer, k *admin.Key) {
 		text = "none beyond those of the account"
 	}
 	fmt.Fprintf(w, "Limits of key %s (%s): %s.\n", k.ID, k.Name, text)
+	if len(k.Tags) > 0 {
+		fmt.Fprintf(w, "Tags of its calls: %s.\n", strings.Join(k.Tags, ", "))
+	}
 }

@@ -17,7 +17,7 @@ import (
 // last.
 var commandGroups = []struct{ title, commands string }{
 	{"Start and check", "serve ready doctor config models docs demo upgrade version debug exit-codes"},
-	{"Accounts and keys", "account key signin-link usage whatif request receipt token"},
+	{"Accounts and keys", "account key budget signin-link usage whatif request receipt token"},
 	{"Run the service", "overview upstream router maintenance announce alert"},
 	{"Money and support", "billing prices reconcile ticket matter video"},
 	{"Look after the data", "backup restore migrate journal audit reset-secret"},
@@ -106,7 +106,7 @@ func commandEntry(b *strings.Builder, c *cobra.Command) {
 // samples are what the examples have for the names in usage lines.
 var samples = map[string]string{
 	"ID": "ana@example.com", "ID|E-MAIL": "ana@example.com", "E-MAIL": "ana@example.com", "E": "ana@example.com", "WHO": "ana@example.com", "PLAN": "basic", "TIER": "premium",
-	"KEYID": "key_7X…", "TOKENID": "tok_7X…", "TICKET": "mat_7X…", "DELIVERYID": "dlv_7X…", "PAYMENT": "pay_7x…",
+	"KEYID": "key_7X…", "BUDGET": "bud_7X…", "TOKENID": "tok_7X…", "TICKET": "mat_7X…", "DELIVERYID": "dlv_7X…", "PAYMENT": "pay_7x…",
 	"MODEL": "sandbox/small", "MODEL...": "sandbox/small", "NAME=MODEL…": "gpt-4=sandbox/small", "PROVIDER[/UPSTREAM]": "lab", "NAME": "laptop", "N": "100", "R": "'asked for by mail'", "T": "'Thank you.'", "S": "'Your question'",
 	"TEXT": "'Maintenance tonight at 22:00 UTC'", "TERM": "ana", "DATE": "2027-01-31", "DECISION": "clear", "DIR": "/mnt/lost/data", "FOLDER": "/backup/sluice", "BACKUP": "/backup/sluice", "PROMPT": "'a lighthouse at dusk'",
 	"yes|no": "yes", "S...": "accounts:read", "SECTION": "providers",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/internal/ledger/budget"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/admin"
 )
@@ -61,24 +62,40 @@ func printUsage(w io.Writer, u *admin.Usage) {
 func (p *program) auditCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "audit", Short: "Recompute usage sums and report differences", Args: args(),
-		Long: "Recompute the usage of every account and day from the journal and the database,\nand compare it with the hourly and daily sums. The exit code is 1 if anything\ndiffers, or if the journal was damaged and nobody has acknowledged it.",
+		Long: "Recompute the usage of every account and day from the journal and the database,\nand compare it with the hourly and daily sums. Then go through the calls in the\norder of time and check that at no instant more was reserved and spent than a\nhard budget has. The exit code is 1 if anything differs, if a budget was\noverspent, or if the journal was damaged and nobody has acknowledged it.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			out, err := ask(c.Context(), p, p.ops.AuditRun, admin.Empty{})
 			if err != nil {
 				return err
 			}
-			return p.judge(out, len(out.Differences)+len(out.Damage) == 0, func(w io.Writer) {
+			return p.judge(out, len(out.Differences)+len(out.Damage)+len(out.Overspent) == 0, func(w io.Writer) {
 				// Only the sums that differ are printed, the recomputed ones first.
 				for _, d := range out.Differences {
 					fmt.Fprintf(w, "%s %s: %s: recomputed %s, stored %s\n", d.Day.Format(time.DateOnly), d.AccountID, d.What, sumsText(d.Rows, d.Sums), sumsText(d.Sums, d.Rows))
 				}
 				printDamage(w, out.Damage)
+				printOverspent(w, out.Overspent)
 				fmt.Fprintf(w, "%d account days compared, %d differences.\n", out.Compared, len(out.Differences))
+				if out.Charges > 0 {
+					fmt.Fprintf(w, "%d charges of budgets followed, %d budgets overspent.\n", out.Charges, len(out.Overspent))
+				}
 				if len(out.Damage) > 0 {
 					fmt.Fprintln(w, "The journal was damaged. What it lost is in no sum. When you have dealt with it: sluice journal acknowledge")
 				}
 			})
 		},
+	}
+}
+
+// printOverspent prints when and by how much budgets were overspent.
+func printOverspent(w io.Writer, list []budget.Overspend) {
+	for i := range list {
+		o, period := &list[i], ""
+		if o.Period > 0 {
+			period = " in the period from " + secondText(time.UnixMilli(o.Period))
+		}
+		fmt.Fprintf(w, "%s budget %s%s: %s USD reserved and %s USD spent are %s USD more than its %s USD, as at %d more instants; requests %s\n",
+			o.At.Format("2006-01-02 15:04:05.000"), o.Count, period, o.Reserved, o.Spent, o.Over(), o.Amount, o.Instants-1, strings.Join(o.Requests, " "))
 	}
 }
 

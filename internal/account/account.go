@@ -30,8 +30,9 @@ type Account struct {
 	Aliases     *alias.Table // names of models of the account's own; nil: none
 	ShowCost    bool         // every reply says what it costs, as if its request asked for that
 	Receipts    bool         // every call leaves a receipt, whether it asks for one or not
-	Suspended   *Mark        // not nil: requests are answered 423
-	Deactivated *Mark        // not nil: every key is refused until support restores them, new keys too
+	Budgets     []Budget
+	Suspended   *Mark // not nil: requests are answered 423
+	Deactivated *Mark // not nil: every key is refused until support restores them, new keys too
 
 	CreatedAt time.Time
 	Version   int64 // rises by one with every change, so that a late state never replaces a newer one

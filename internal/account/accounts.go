@@ -274,8 +274,8 @@ func (as *Accounts) Restore(ctx context.Context, actor, ref string) (*Account, e
 }
 
 // CreateKey adds a sub-key and returns it with its raw text, which is shown here and never again. No other
-// sub-key of the account may have the name. Limits may be nil.
-func (as *Accounts) CreateKey(ctx context.Context, actor, ref, name string, limits *KeyLimits) (*Key, string, error) {
+// sub-key of the account may have the name. Limits may be nil. The calls of the key have the tags.
+func (as *Accounts) CreateKey(ctx context.Context, actor, ref, name string, limits *KeyLimits, tags ...string) (*Key, string, error) {
 	name, err := parseName(name)
 	if err != nil {
 		return nil, "", err
@@ -283,6 +283,9 @@ func (as *Accounts) CreateKey(ctx context.Context, actor, ref, name string, limi
 	key, raw := newKey(as.brand, false, name, as.clock())
 	key.CreatedBy = actor
 	if key.Limits, err = limits.check(); err != nil {
+		return nil, "", err
+	}
+	if key.Tags, err = checkTags(tags); err != nil {
 		return nil, "", err
 	}
 	if err := key.Limits.checkExpiry(nil, key.CreatedAt); err != nil {
@@ -305,11 +308,14 @@ func (as *Accounts) CreateKey(ctx context.Context, actor, ref, name string, limi
 	return &key, raw, nil
 }
 
-// keyDetail names a key in the audit log, with its limits.
+// keyDetail names a key in the audit log, with its limits and tags.
 func keyDetail(k *Key) string {
 	text := k.ID + " (" + k.Name + ")"
 	if k.Limits != nil {
 		text += ": " + excerpt.Of(k.Limits.String(), maxLimitText)
+	}
+	if len(k.Tags) > 0 {
+		text += "; tags " + strings.Join(k.Tags, ", ")
 	}
 	return text
 }
@@ -348,10 +354,21 @@ func (as *Accounts) RenameKey(ctx context.Context, actor, keyID, name string) (*
 
 // LimitKey replaces the limits of a sub-key. Nil removes them.
 func (as *Accounts) LimitKey(ctx context.Context, actor, keyID string, limits *KeyLimits) (*Key, error) {
+	return as.SetKey(ctx, actor, keyID, limits, nil)
+}
+
+// SetKey is LimitKey that also replaces the tags of the key, unless tags is nil.
+func (as *Accounts) SetKey(ctx context.Context, actor, keyID string, limits *KeyLimits, tags *[]string) (*Key, error) {
 	now := as.clock()
 	limits, err := limits.check()
 	if err != nil {
 		return nil, err
+	}
+	var set []string
+	if tags != nil {
+		if set, err = checkTags(*tags); err != nil {
+			return nil, err
+		}
 	}
 	return as.changeSubKey(ctx, actor, keyID, func(_ *Account, k *Key, e *Entry) error {
 		if err := limits.checkExpiry(k.Limits, now); err != nil {
@@ -359,6 +376,10 @@ func (as *Accounts) LimitKey(ctx context.Context, actor, keyID string, limits *K
 		}
 		if k.Limits.Text() != limits.Text() {
 			k.Limits = limits
+			e.Action, e.Detail = "key.set_limits", keyDetail(k)
+		}
+		if tags != nil && !slices.Equal(k.Tags, set) {
+			k.Tags = set
 			e.Action, e.Detail = "key.set_limits", keyDetail(k)
 		}
 		return nil

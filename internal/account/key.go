@@ -25,6 +25,9 @@ type Key struct {
 	CreatedBy  string    // as in the audit log; empty: not known
 	LastUsedAt time.Time // zero: never
 	Limits     *KeyLimits
+	// Tags are those of every call with the key, such as team=search. Requests read them without a lock, so they are never changed in
+	// place.
+	Tags []string
 }
 
 // Hash is the SHA-256 of a raw key. Keys have about 238 random bits, so nobody can find one by

@@ -184,7 +184,7 @@ func TestUsageAPI(t *testing.T) {
 	for target, message := range map[string]string{
 		"/v1/usage?range=2h":                           `range must be 1h, 6h, 24h, 7d or 30d; got \"2h\".`,
 		"/v1/usage?range=":                             `range must be 1h, 6h, 24h, 7d or 30d; got \"\".`,
-		"/v1/usage?group_by=day":                       `group_by must be model, key, status or end; got \"day\".`,
+		"/v1/usage?group_by=day":                       `group_by must be model, key, status, end or tag; got \"day\".`,
 		"/v1/usage?outcome=good":                       `outcome must be completed, errors, disconnected or refused; got \"good\".`,
 		"/v1/usage?model=":                             `model must have 1 to 256 bytes; got 0.`,
 		"/v1/requests?range=1d":                        `range must be 1h, 6h, 24h, 7d or 30d; got \"1d\".`,

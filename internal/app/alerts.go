@@ -7,6 +7,7 @@ import (
 
 	"sluice/internal/account/mail"
 	"sluice/internal/app/config"
+	"sluice/internal/ledger/budget"
 	"sluice/internal/operate/alert"
 )
 
@@ -16,6 +17,7 @@ type alerts struct {
 	history *alert.History // of the operator
 	courier *alert.Courier // delivers for both
 	watch   *alert.Watch
+	budgets *budget.Watch
 }
 
 // openAlerts opens the alerts by webhook and mail.
@@ -32,6 +34,7 @@ func (a *App) openAlerts(_ context.Context, cfg *config.Config) error {
 	}
 	a.alerts = alerts{hooks: alert.NewHooks(store, settings, nil), history: alert.NewHistory(store, settings, nil), courier: alert.NewCourier(store, settings, sender, a.facts.index.Email, a.log, nil)}
 	a.alerts.watch = alert.NewWatch(store, a.alerts.courier, node, a.sights, a.log, nil)
+	a.alerts.budgets = budget.NewWatch(a.facts.stores.budgets, a.facts.index.Account, &budget.WatchOptions{Tell: a.letters.Budget, Log: a.log})
 	return nil
 }
 

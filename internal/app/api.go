@@ -57,7 +57,7 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 	// the database.
 	a.line = inference.New(a.gate, a.pulse, &inference.Options{
 		States: continuation.New(stores.kept, &continuation.Options{Key: store.Key()}), Tools: a.tools.loop, Router: a.router, Closed: a.helm.Closed, Patience: a.opts.Patience, Routed: a.feedback.Settled,
-		Deliver: a.notary.Deliver,
+		Deliver: a.notary.Deliver, Budgets: a.budgets,
 	})
 	tools := a.newMCPServer(nested)
 	a.cluster.Subscribe(topicMCP, tools.Told, nil)
@@ -68,8 +68,8 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 		Changes:   stores.service.CatalogChanges,
 		Reads:     a.reads,
 		Pages:     a.pages(cfg), MCP: tools.Serve,
-		Health: a.health, Refusals: a.refusals, Activity: a.activity(), Costs: a.costs(), Feedback: a.feedback,
-		Receipts: a.receipts(),
+		Health: a.health, Refusals: a.refusals, Activity: a.activity(), Costs: a.costs(), Sessions: a.sessions(), Feedback: a.feedback,
+		Receipts: a.receipts(), Budgets: a.budgetDesk(),
 	})
 	return nil
 }

@@ -40,6 +40,7 @@ import (
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/admission/redisledger"
+	"sluice/internal/ledger/budget"
 	"sluice/internal/ledger/cluster"
 	"sluice/internal/ledger/receipt"
 	"sluice/internal/ledger/refusal"
@@ -86,6 +87,8 @@ type Options struct {
 	Patience time.Duration
 	// Renderer replaces the sandbox that draws videos; for tests.
 	Renderer video.Renderer
+	// Budgets replaces the part of the database that has what was spent of budgets; for tests.
+	Budgets budget.Store
 	// Pages are served beside those of the product, by their patterns; for the demonstration.
 	Pages map[string]http.Handler
 
@@ -122,6 +125,7 @@ type App struct {
 	redis    *redisledger.Ledger // nil if this node counts alone
 	gate     *admission.Gate     // admits calls: takes from the ledger, settles in the books
 	quota    *admission.Quota    // the units of keys with a monthly limit
+	budgets  *budget.Ledger      // what accounts may spend
 	abuse    *abuse.Control
 	health   *health.Checks     // whether new work should be sent here
 	intake   *httpserver.Intake // keeps callers away while it should not
@@ -199,6 +203,7 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (*App, error) {
 		a.openBooks,      // after openFacts: the journal is in the data folder
 		a.restoreWindows, // before the first request: what the last minute used still counts
 		a.resumeScores,   // after openBooks: what is still in the journal counts, too
+		a.openBudgets,    // after openBooks, for the same reason
 		a.openAlerts,     // after openBooks: it looks at the journal
 		a.openVideos,     // after openBooks: jobs are admitted by the same gate as calls
 		a.watchHealth,    // after everything that it looks at

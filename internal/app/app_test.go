@@ -27,6 +27,7 @@ import (
 	"sluice/internal/app/config"
 	"sluice/internal/kit/datadir"
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/budget"
 	"sluice/internal/line/idempotency"
 	"sluice/internal/line/resume"
 	"sluice/internal/operate/admin"
@@ -54,6 +55,7 @@ type site struct {
 	patience time.Duration
 	servers  []discovery.Server // that are looked for; none unless a test says so
 	renderer video.Renderer     // of videos; nil: sketcher
+	budgets  budget.Store       // nil: that of the database
 	// unprepared leaves it to the App to make the database.
 	unprepared bool
 	level      slog.Level // of the log
@@ -166,7 +168,7 @@ func (s *site) launch(t *testing.T, cfg *config.Config) (*node, error) {
 		renderer = sketcher{}
 	}
 	var err error
-	n.App, err = app.New(t.Context(), cfg, &app.Options{Log: slog.New(slog.NewJSONHandler(n.log, &slog.HandlerOptions{Level: s.level})), Load: s.load, Idempotency: s.replies, Resume: s.streams, Patience: s.patience, Renderer: renderer, Servers: append([]discovery.Server{}, s.servers...)})
+	n.App, err = app.New(t.Context(), cfg, &app.Options{Log: slog.New(slog.NewJSONHandler(n.log, &slog.HandlerOptions{Level: s.level})), Load: s.load, Idempotency: s.replies, Resume: s.streams, Patience: s.patience, Renderer: renderer, Budgets: s.budgets, Servers: append([]discovery.Server{}, s.servers...)})
 	if err != nil {
 		return nil, err
 	}

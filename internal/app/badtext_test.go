@@ -77,23 +77,23 @@ func TestTextThatCannotBeStored(t *testing.T) {
 						sep = "&"
 					}
 					query := ""
-					for _, name := range []string{"q", "model", "key", "range", "by", "outcome", "show", "cursor", "after", "before", "payment", "plan", "compare", "kind", "subject", "part", "edit", "delete", "request", "id", "page", "day", "status", "next"} {
+					for _, name := range []string{"q", "model", "key", "range", "by", "outcome", "show", "cursor", "after", "before", "payment", "plan", "compare", "kind", "subject", "part", "edit", "delete", "count", "request", "id", "page", "day", "status", "next"} {
 						check(send("GET", path+sep+name+"="+bad, "", "", "", ""), "GET "+path+" with "+name+"="+bad)
 						query += "&" + name + "=" + bad
 					}
 					check(send("GET", path+sep+query[1:], "", "", "", ""), "GET "+path+" with all of them")
 				}
 				fields := ""
-				for _, name := range []string{"name", "plan", "message", "kind", "subject", "text", "payment", "card", "url", "events", "email", "address", "tax_id", "current", "password", "code", "proof", "models", "addresses", "expires_at", "requests_per_minute", "token", "how", "cents", "at"} {
+				for _, name := range []string{"name", "plan", "message", "kind", "subject", "text", "payment", "card", "url", "events", "email", "address", "tax_id", "current", "password", "code", "proof", "models", "addresses", "expires_at", "requests_per_minute", "amount", "window", "timezone", "scope", "scope.key", "scope.tag", "marks", "count", "by", "token", "how", "cents", "at"} {
 					fields += "&" + name + "=" + bad
 				}
 				for _, path := range privateForms {
 					check(send("POST", path, "", form, "", fields[1:]), "POST "+path+" with "+bad)
 				}
-				for _, path := range []string{"/dashboard/keys/", "/dashboard/messages/", "/dashboard/webhooks/", "/dashboard/account/sessions/", "/dashboard/models/", "/dashboard/plan/invoices/", "/dashboard/activity/", "/models/", "/link/", "/status/", "/assets/"} {
+				for _, path := range []string{"/dashboard/keys/", "/dashboard/messages/", "/dashboard/webhooks/", "/dashboard/budgets/", "/dashboard/sessions/", "/dashboard/account/sessions/", "/dashboard/models/", "/dashboard/plan/invoices/", "/dashboard/activity/", "/models/", "/link/", "/status/", "/assets/"} {
 					check(send("GET", path+bad, "", "", "", ""), "GET "+path+bad)
 				}
-				for _, path := range []string{"keys/{id}", "keys/{id}/delete", "messages/{id}/answer", "webhooks/{id}/test", "webhooks/{id}/resume", "webhooks/{id}/delete", "webhooks/deliveries/{id}/replay", "account/sessions/{id}/close"} {
+				for _, path := range []string{"keys/{id}", "keys/{id}/delete", "budgets/{id}", "budgets/{id}/delete", "messages/{id}/answer", "webhooks/{id}/test", "webhooks/{id}/resume", "webhooks/{id}/delete", "webhooks/deliveries/{id}/replay", "account/sessions/{id}/close"} {
 					path = "/dashboard/" + strings.ReplaceAll(path, "{id}", bad)
 					check(send("POST", path, "", form, "", "name=x&text=x"), "POST "+path)
 				}

@@ -11,8 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/account"
 	"sluice/internal/api/httpserver"
 	"sluice/internal/app/config"
+	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/budget"
 	"sluice/internal/operate/admin"
 )
 
@@ -132,6 +135,24 @@ var bodyTries = map[string]try{
 			return s.node(t).request("POST", "/v1/feedback", key, rating+strings.Repeat(" ", int(size)-len(rating)))
 		}
 		b.check(t, ask(b.n), 404, ask(b.n+1)) // there is no such call
+	},
+	"body of a budget": func(t *testing.T, s *stage, b bound) {
+		key := s.account(t).MasterKey
+		ask := func(size int64) reply {
+			return s.node(t).request("PATCH", "/v1/budgets/bud_none", key, "{}"+strings.Repeat(" ", int(size)-2))
+		}
+		b.check(t, ask(b.n), 404, ask(b.n+1)) // there is no such budget
+	},
+	"budgets of an account": func(t *testing.T, s *stage, b bound) {
+		a := s.account(t)
+		n := s.node(t)
+		for i := range b.n {
+			n.budget(a.ID, fmt.Sprint("budget ", i))
+		}
+		in := admin.BudgetOrder{Actor: "t", Ref: a.ID, Name: new("one more"), Amount: new("1"), Window: new(account.Daily), Scope: &account.BudgetScope{Account: true}}
+		if err := n.call("budget.set", in, &budget.Record{}); !fault.Is(err, fault.Conflict) || !strings.Contains(b.beyond, "409") {
+			t.Errorf("beyond %d: %v, want %s", b.n, err, b.beyond)
+		}
 	},
 	"points that feedback moves a model":                              triedBy("operate/feedback", "TestPointsAreBounded", "no further"),
 	"votes of one account about a model and a kind of task":           triedBy("store/sqlstore", "TestSQLite", "more count in proportion"), // by its part about feedback

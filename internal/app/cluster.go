@@ -8,6 +8,7 @@ import (
 	"sluice/internal/account/billing"
 	"sluice/internal/app/config"
 	"sluice/internal/kit/buildinfo"
+	"sluice/internal/ledger/budget"
 	"sluice/internal/ledger/cluster"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/alert"
@@ -60,6 +61,7 @@ func (a *App) onceJobs() []func(context.Context) {
 		a.cluster.Every("usage: old settlements", usage.DropEvery, a.books.DropOld),
 		a.cluster.Every("health: days", overview.AddEvery, a.record.Add),
 		a.cluster.Every("alerts", alert.CarryEvery, a.alerts.courier.Carry),
+		a.cluster.Every("budgets: marks", budget.LookEvery, a.alerts.budgets.Look),
 		a.cluster.Every("expired rows", sqlstore.DropEvery, a.dropExpired),
 		a.cluster.Every("support: new matters", ticket.GatherEvery, a.tickets.GatherLogged(a.log)),
 	}

@@ -149,8 +149,8 @@ func (d *description) checkOtherMethods(t *testing.T, n *node, key string) {
 			want = append(want, "HEAD")
 		}
 		slices.Sort(want)
-		r := n.request("PATCH", target, key, "")
-		name := "PATCH " + target
+		r := n.request("PUT", target, key, "")
+		name := "PUT " + target
 		if allow := strings.Split(r.header.Get("Allow"), ", "); r.status != 405 || !slices.Equal(slices.Sorted(slices.Values(allow)), want) {
 			t.Errorf("%s = %d, Allow: %q, want 405 and %q", name, r.status, allow, want)
 		}
@@ -185,6 +185,9 @@ func TestRepliesFitTheDescription(t *testing.T) {
 	d.check(t, "GET", chatPath+"/{id}/events", n.fetch("GET", n.scheme+n.Addr()+resumed, owner, map[string]string{"Last-Event-ID": "1000"}))
 	ratable := n.request("POST", chatPath, owner, `{"model":"service/auto","messages":[{"role":"user","content":"Say hello."}]}`).header.Get("X-Request-Id")
 	attested := n.attested(owner, chatPath, `{"model":"sandbox/small","messages":[{"role":"user","content":"Say hello."}]}`).header.Get("X-Request-Id")
+	kept := "/v1/budgets/" + between(n.request("POST", "/v1/budgets", owner, `{"name":"x","amount":1,"window":"day","scope":{"account":true},"hard":false}`).body, `"id":"`, `"`)
+	n.request("POST", chatPath, owner, `{"model":"sandbox/small","prompt_cache_key":"run-1","messages":[{"role":"user","content":"Say hello."}]}`)
+	sub := n.limited(between(n.get("/v1/account", owner).body, `"id":"`, `"`), "sub", nil).Key
 	d.check(t, "DELETE", chatPath+"/{id}/events", n.fetch("DELETE", n.scheme+n.Addr()+resumed, owner, map[string]string{"Last-Event-ID": "x"}))
 	const (
 		chat    = "/v1/chat/completions"
@@ -216,6 +219,10 @@ func TestRepliesFitTheDescription(t *testing.T) {
 		{"GET", "/.well-known/sluice-receipts.json", "", "", "", 200},
 		{"GET", "/v1/receipts", "", owner, "", 200},
 		{"GET", "/v1/receipts", "/v1/receipts?limit=x", owner, "", 400},
+		{"GET", "/v1/sessions", "", owner, "", 200},
+		{"GET", "/v1/sessions", "/v1/sessions?limit=x", owner, "", 400},
+		{"GET", "/v1/sessions/{id}", "/v1/sessions/run-1", owner, "", 200},
+		{"GET", "/v1/sessions/{id}", "/v1/sessions/run-2", owner, "", 404},
 		{"GET", "/v1/receipts/root", "/v1/receipts/root?month=" + time.Now().UTC().Format("2006-01"), owner, "", 200},
 		{"GET", "/v1/receipts/root", "/v1/receipts/root?month=x", owner, "", 400},
 		{"GET", "/v1/receipts/{id}", "/v1/receipts/" + attested, owner, "", 200},
@@ -230,6 +237,22 @@ func TestRepliesFitTheDescription(t *testing.T) {
 		{"POST", "/v1/feedback", "", owner, `{"request_id":"` + ratable + `","rating":"good"}`, 200},
 		{"POST", "/v1/feedback", "", owner, `{"request_id":"` + ratable + `","rating":"x"}`, 400},
 		{"POST", "/v1/feedback", "", free, `{"request_id":"` + ratable + `","rating":"good"}`, 404},
+		{"POST", "/v1/budgets", "", owner, `{"name":"x","amount":"1","window":"total","scope":{"session":"*"},"hard":false}`, 200},
+		{"POST", "/v1/budgets", "", owner, `{"name":"x"}`, 400},
+		{"POST", "/v1/budgets", "", sub, "", 403},
+		{"GET", "/v1/budgets", "", owner, "", 200},
+		{"GET", "/v1/budgets", "", sub, "", 403},
+		{"GET", "/v1/budgets/{id}", kept, owner, "", 200},
+		{"GET", "/v1/budgets/{id}", kept, sub, "", 403},
+		{"GET", "/v1/budgets/{id}", kept, free, "", 404},
+		{"PATCH", "/v1/budgets/{id}", kept, owner, `{"amount":2}`, 200},
+		{"PATCH", "/v1/budgets/{id}", kept, owner, `{"amount":"x"}`, 400},
+		{"PATCH", "/v1/budgets/{id}", kept, owner, strings.Repeat(" ", 20<<10), 413},
+		{"PATCH", "/v1/budgets/{id}", kept, sub, "{}", 403},
+		{"PATCH", "/v1/budgets/{id}", "/v1/budgets/bud_none", owner, "{}", 404},
+		{"DELETE", "/v1/budgets/{id}", kept, sub, "", 403},
+		{"DELETE", "/v1/budgets/{id}", "/v1/budgets/bud_none", owner, "", 404},
+		{"DELETE", "/v1/budgets/{id}", kept, owner, "", 200},
 		{"GET", "/v1/models", "", owner, "", 200},
 		{"GET", "/v1/models", "/v1/models?format=verbose", owner, "", 200},
 		{"GET", "/v1/models", "/v1/models?format=x", owner, "", 400},
@@ -346,7 +369,7 @@ func TestRepliesFitTheDescription(t *testing.T) {
 	d.checkOtherMethods(t, n, owner)
 	d.check(t, "POST", chat, n.announce(chat, owner, 33<<20))
 	d.check(t, "POST", "/v1/route", n.announce("/v1/route", owner, 33<<20))
-	for _, path := range []string{embed, ask, ask + "/input_tokens", write, count, "/v1/feedback"} {
+	for _, path := range []string{embed, ask, ask + "/input_tokens", write, count, "/v1/feedback", "/v1/budgets"} {
 		d.check(t, "POST", path, n.announce(path, owner, 33<<20))
 	}
 	d.check(t, "POST", videoJobs, n.announce(videoJobs, owner, 33<<20))
@@ -435,8 +458,8 @@ func (n *node) sendExamples(key string) {
 	sent := 0
 	for path, item := range doc.Paths.Map() {
 		for method, op := range item.Operations() {
-			if (strings.Contains(path, "/video") || strings.Contains(path, "/responses/") || strings.Contains(path, "/receipts/") || strings.HasSuffix(path, "/events")) && strings.Contains(path, "{") || path == "/files/{file}" || path == "/v1/feedback" {
-				continue // their examples name a job, a response, a receipt, a stream or a call that is nobody's
+			if (strings.Contains(path, "/video") || strings.Contains(path, "/responses/") || strings.Contains(path, "/receipts/") || strings.Contains(path, "/budgets/") || strings.Contains(path, "/sessions/") || strings.HasSuffix(path, "/events")) && strings.Contains(path, "{") || path == "/files/{file}" || path == "/v1/feedback" {
+				continue // their examples name a job, a response, a receipt, a budget, a session, a stream or a call that is nobody's
 			}
 			target := path
 			for _, p := range op.Parameters {

@@ -10,6 +10,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/ledger/admission"
+	"sluice/internal/ledger/budget"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/notice"
 )
@@ -153,4 +154,29 @@ func describe(b *strings.Builder, v reflect.Value, depth int) {
 // Record stores settlements as if their calls had just ended.
 func (a *App) Record(batch ...usage.Settlement) error {
 	return a.facts.stores.calls.RecordSettlements(context.Background(), batch)
+}
+
+// SetBudget gives an account a budget.
+func (a *App) SetBudget(ref string, b account.Budget) {
+	if _, err := a.facts.accounts.SetBudget(context.Background(), "test", ref, b); err != nil {
+		panic(err)
+	}
+}
+
+// Owner returns the id of the account with an address.
+func (a *App) Owner(email string) (id string) {
+	a.facts.index.Each(func(one *account.Account) {
+		if one.Email == email {
+			id = one.ID
+		}
+	})
+	return id
+}
+
+// LookAtBudgets looks at what all calls until now have spent, as the server does from time to time.
+func (a *App) LookAtBudgets(ctx context.Context) {
+	if err := a.books.Flush(ctx); err != nil {
+		panic(err)
+	}
+	budget.NewWatch(a.facts.stores.budgets, a.facts.index.Account, &budget.WatchOptions{Tell: a.letters.Budget, Log: a.log}).Look(ctx)
 }

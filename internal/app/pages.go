@@ -15,6 +15,7 @@ import (
 	"sluice/internal/app/config"
 	"sluice/internal/ledger/activity"
 	"sluice/internal/ledger/refusal"
+	"sluice/internal/ledger/session"
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/notice"
 	"sluice/internal/operate/steering"
@@ -75,6 +76,7 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		Plans:   a.plans,
 		Catalog: a.catalog,
 		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Activity: a.activity(), WhatIf: a.whatIf(), Costs: a.costs(), Refusals: refusal.NewView(a.refusals, a.facts.stores.calls), Notices: a.notices, Tickets: a.tickets, Billing: a.billing, Receipts: a.receipts(), Hooks: a.alerts.hooks,
+		Sessions: a.sessions(), Budgets: a.budgets, Raise: a.facts.stores.budgets.Raise, Flush: a.books.View().Flush,
 		API:          func() *httpapi.API { return a.api }, // a function: the API is made after its pages
 		Reads:        a.reads,
 		Models:       info,
@@ -121,6 +123,11 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 // activity returns what reads the activity of accounts.
 func (a *App) activity() *activity.Log {
 	return activity.New(a.facts.stores.calls, refusal.NewView(a.refusals, a.facts.stores.calls), a.books.View().Flush)
+}
+
+// sessions returns what the owners of accounts read of their sessions and tags.
+func (a *App) sessions() *session.Log {
+	return session.New(a.facts.stores.calls, a.books.View().Flush, a.budgets)
 }
 
 // banners returns what pages show of the orders of staff.

@@ -7,6 +7,7 @@ import (
 	"sluice/internal/store/sqlstore"
 	"sluice/internal/store/sqlstore/accounts"
 	alertstore "sluice/internal/store/sqlstore/alerts"
+	"sluice/internal/store/sqlstore/budgets"
 	"sluice/internal/store/sqlstore/calls"
 	"sluice/internal/store/sqlstore/kept"
 	"sluice/internal/store/sqlstore/logins"
@@ -21,6 +22,7 @@ import (
 type stores struct {
 	accounts *accounts.Store
 	alerts   *alertstore.Store
+	budgets  *budgets.Store
 	calls    *calls.Store
 	kept     *kept.Store
 	logins   *logins.Store
@@ -36,6 +38,7 @@ func storesOf(db *sqlstore.Store) stores {
 	return stores{
 		accounts: accounts.New(db),
 		alerts:   alertstore.New(db),
+		budgets:  budgets.New(db),
 		calls:    calls.New(db),
 		kept:     kept.New(db),
 		logins:   logins.New(db),
@@ -57,7 +60,7 @@ func (a *App) dropExpired(ctx context.Context) {
 
 // expiring returns what expires in any part.
 func (s *stores) expiring() (all []sqlstore.Expiring) {
-	for _, part := range []interface{ Expiring() []sqlstore.Expiring }{s.kept, s.service, s.alerts, s.calls} {
+	for _, part := range []interface{ Expiring() []sqlstore.Expiring }{s.kept, s.service, s.alerts, s.calls, s.budgets} {
 		all = append(all, part.Expiring()...)
 	}
 	return all

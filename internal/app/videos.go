@@ -35,7 +35,7 @@ func (a *App) openVideos(ctx context.Context, cfg *config.Config) error {
 	// Videos are settled in the database, together with their jobs, and not through the books. So
 	// abuse control is told here.
 	a.videos, err = video.New(ctx, a.gate, a.facts.stores.videos, files, node, a.videoSettings(a.settings.Load()), &video.Options{
-		Log: a.log, Closed: a.helm.Closed, Attest: a.attestVideo, Settled: func(u *usage.Settlement) {
+		Log: a.log, Closed: a.helm.Closed, Attest: a.attestVideo, Budgets: a.budgets, Settled: func(u *usage.Settlement) {
 			a.abuse.Settled(u)
 			a.board.Settled([]usage.Settlement{*u})
 			a.metrics.Called(u.Call())

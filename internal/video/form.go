@@ -42,7 +42,10 @@ func ParseVideo(contentType string, body []byte, model string) (Request, error) 
 	if err := r.readSize(fields["size"]); err != nil {
 		return r, err
 	}
-	return r, r.readSeconds(fields["seconds"])
+	if err := r.readSeconds(fields["seconds"]); err != nil {
+		return r, err
+	}
+	return r, r.readMaxCost(fields["max_cost"])
 }
 
 // readSize reads an optional size such as "1280x720".

@@ -20,6 +20,7 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/pace"
 	"sluice/internal/ledger/admission"
+	"sluice/internal/ledger/budget"
 	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/line/idempotency"
@@ -80,6 +81,8 @@ type Options struct {
 	Attest func(ctx context.Context, s *usage.Settlement) error
 	// Settled is called for every settlement after it is stored. It may be nil.
 	Settled func(*usage.Settlement)
+	// Budgets keeps jobs within the budgets of their accounts. If nil, there are none.
+	Budgets *budget.Ledger
 }
 
 // Line runs all video jobs of a process: it creates, renders, lists, cancels and removes them. It
@@ -100,6 +103,7 @@ type Line struct {
 	closed  func(model string, now time.Time) error
 	settled func(*usage.Settlement)
 	attest  func(context.Context, *usage.Settlement) error // nil: jobs have no receipts
+	budgets *budget.Ledger                                 // nil: there are none
 
 	settings atomic.Pointer[Settings]
 	wake     chan struct{} // signals that there may be work; holds at most one token
@@ -119,7 +123,7 @@ func New(ctx context.Context, gate *admission.Gate, store Store, files Files, no
 	if opts == nil {
 		opts = &Options{}
 	}
-	l := &Line{gate: gate, jobs: store, queue: store, expired: store, files: files, node: node, log: opts.Log, closed: opts.Closed, settled: opts.Settled, attest: opts.Attest, wake: make(chan struct{}, 1), running: map[string]context.CancelCauseFunc{}, broken: map[string]bool{}}
+	l := &Line{gate: gate, jobs: store, queue: store, expired: store, files: files, node: node, log: opts.Log, closed: opts.Closed, settled: opts.Settled, attest: opts.Attest, budgets: opts.Budgets, wake: make(chan struct{}, 1), running: map[string]context.CancelCauseFunc{}, broken: map[string]bool{}}
 	if l.log == nil {
 		l.log = slog.Default()
 	}
@@ -159,6 +163,9 @@ type Order struct {
 	Repeat, Body []byte
 	// RequestSHA256 is the hash of the body in hexadecimal digits, if the job gets a receipt; else empty.
 	RequestSHA256 string
+	// Session and Tags are those of the settlement; empty: there are none.
+	Session string
+	Tags    []string
 }
 
 // Create admits a job and stores it. Repeated reports that the returned job is an earlier one that
@@ -202,9 +209,22 @@ func (l *Line) Create(ctx context.Context, o Order) (j *Job, headroom admission.
 	}
 	j = &Job{
 		ID: newID("job_"), AccountID: o.Caller.Account.ID, KeyID: o.Caller.KeyID, Plan: o.Caller.Account.Plan, Tier: s.Tier, Request: o.Request,
-		CostMilli: demand.Model.RequestMilli, Repeat: o.Repeat, Body: o.Body, RequestSHA256: o.RequestSHA256, Status: Queued, CreatedAt: now, ExpiresAt: now.Add(s.Keep),
+		CostMilli: demand.Model.RequestMilli, Repeat: o.Repeat, Body: o.Body, RequestSHA256: o.RequestSHA256, Session: o.Session, Tags: o.Tags, Status: Queued, CreatedAt: now, ExpiresAt: now.Add(s.Keep),
 	}
-	first, err := l.jobs.CreateVideo(ctx, j, func(have Load) error { return s.allow(o.Caller.Account.Plan, have, now) })
+	if err := l.afford(ctx, s, j, &o); err != nil {
+		admitted.GiveBack()
+		return nil, l.gate.Headroom(demand), false, err
+	}
+	var refused error
+	first, err := l.jobs.CreateVideo(ctx, j, func(have Load) error {
+		refused = s.allow(o.Caller.Account.Plan, have, now)
+		return refused
+	})
+	// After an error of the store the job may exist all the same, so it keeps what is reserved for it. If it does not exist,
+	// the clean-up of the store takes that back.
+	if refused != nil || first != nil {
+		l.drop(ctx, j)
+	}
 	if err != nil {
 		admitted.GiveBack() // what is refused costs nothing
 		return nil, l.gate.Headroom(demand), false, err

@@ -20,6 +20,7 @@ import (
 	"sluice/internal/account/auth"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/admission"
+	"sluice/internal/ledger/budget"
 	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/store/sqlstore/alltest"
@@ -63,6 +64,7 @@ type world struct {
 	settings video.Settings
 	line     *video.Line
 	caller   auth.Caller
+	budgets  *budget.Ledger // nil: there are none
 
 	mu      sync.Mutex
 	settled []usage.Settlement
@@ -119,7 +121,7 @@ func (w *world) open(node string) *video.Line {
 		w.t.Fatal(err)
 	}
 	l, err := video.New(w.t.Context(), admission.New(w.ledger, nil, nil), w.store, files, node, w.settings, &video.Options{
-		Log: slog.New(slog.DiscardHandler),
+		Log: slog.New(slog.DiscardHandler), Budgets: w.budgets,
 		Settled: func(s *usage.Settlement) {
 			w.mu.Lock()
 			defer w.mu.Unlock()

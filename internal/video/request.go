@@ -10,6 +10,8 @@ import (
 
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/budget"
+	"sluice/internal/ledger/price"
 	"sluice/internal/prompt/chat"
 )
 
@@ -37,6 +39,9 @@ type Request struct {
 	Width   int
 	Height  int
 	Seconds int
+	// MaxCost is the most that the video may cost; nil: budgets alone bound it. It is not stored; see Job.Most. Repeats of a
+	// request are compared by it only if it is set.
+	MaxCost *price.Nano `json:",omitempty"`
 }
 
 // costMilli returns what the request costs in thousandths of a request: the larger of the costs of
@@ -80,7 +85,18 @@ func Parse(body []byte, model string) (Request, error) {
 		}
 		r.Seconds = n
 	}
-	return r, nil
+	return r, r.readMaxCost(fields["max_cost"])
+}
+
+// readMaxCost reads an optional bound of the cost. Forms write it as a string, and JSON may.
+func (r *Request) readMaxCost(raw json.RawMessage) (err error) {
+	if raw == nil {
+		return nil
+	}
+	text := string(raw)
+	_ = json.Unmarshal(raw, &text) // what is no string stays as it is
+	r.MaxCost, err = budget.ParseMaxCost(text)
+	return err
 }
 
 // readModel checks the name of the model. The field is optional, because there is only one model to choose.
@@ -153,7 +169,7 @@ func allSides() string {
 }
 
 // bodyShape is the keys of a request that we or an upstream read.
-var bodyShape = chat.Keys("prompt", "model", "width", "height", "n_seconds", "n_variants", "size", "seconds", "n", "inpaint_items", "input_reference")
+var bodyShape = chat.Keys("prompt", "model", "width", "height", "n_seconds", "n_variants", "size", "seconds", "n", "inpaint_items", "input_reference", "max_cost")
 
 // members splits a JSON object into its members. A member that is null counts as missing. A member
 // that occurs twice is refused, because readers of the same body could take either value.

@@ -85,6 +85,14 @@ type Job struct {
 
 	// RequestSHA256 is the SHA-256 of the request that created the job, in hexadecimal digits, if the job has a receipt; else empty.
 	RequestSHA256 string
+	// Session is the caller's name of the run that the job belongs to, and Tags are what it is marked with; both may be empty.
+	Session string
+	Tags    []string
+
+	// Budgets are what the job takes from budgets. What it has reserved of them is its own in the database, so that whoever settles the
+	// job ends that. Most is the most that it may cost; nil: nothing bounds it.
+	Budgets []usage.Charge
+	Most    *price.Nano
 
 	Generation string // id of the finished video; empty until then
 	Size       int64  // of the file, in bytes
@@ -111,7 +119,10 @@ func (j *Job) settlement(settings *Settings) *usage.Settlement {
 	s := &usage.Settlement{
 		ID: j.ID, At: j.CreatedAt, AccountID: j.AccountID, KeyID: j.KeyID, Plan: j.Plan.String(), Tier: j.Tier.String(), Door: usage.DoorVideos,
 		ModelAsked: j.Model, ModelUsed: j.Model, Provider: j.Renderer, Status: 200, Latency: j.FinishedAt.Sub(j.CreatedAt),
-		RequestMilli: j.CostMilli, UnitMilli: j.CostMilli,
+		RequestMilli: j.CostMilli, UnitMilli: j.CostMilli, Terms: usage.Terms{Tags: j.Tags, Budgets: j.Budgets},
+	}
+	if j.Session != "" {
+		s.Trace = &usage.Trace{Session: j.Session}
 	}
 	switch j.Status {
 	case Succeeded:

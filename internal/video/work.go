@@ -169,6 +169,9 @@ func (l *Line) render(ctx context.Context, j *Job, s *Settings, progress *atomic
 	if engine == nil {
 		return Refuse(Provider, "the job was begun at %s with a credential that is no longer configured", j.Renderer)
 	}
+	if err := s.affords(j, engine); err != nil {
+		return err
+	}
 	info, err := l.files.Put(ctx, j.file(j.Attempts), func(w io.Writer) error {
 		return engine.Renderer.Render(ctx, &bounded{w, s.FileBytes}, &Task{
 			Prompt: j.Prompt, Width: j.Width, Height: j.Height, Seconds: j.Seconds, Upstream: j.Upstream,

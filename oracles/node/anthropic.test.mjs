@@ -6,7 +6,7 @@ import Anthropic from '@anthropic-ai/sdk';
 import { createAnthropic } from '@ai-sdk/anthropic';
 import { APICallError, generateObject, generateText, stepCountIs, streamText, tool } from 'ai';
 import { z } from 'zod';
-import { answered, calls, firstSaid, keys, models, options, said, script, thought, upstreamWords, url } from './gateway.mjs';
+import { answered, calls, countingFetch, firstSaid, keys, models, options, said, script, thought, upstreamWords, url } from './gateway.mjs';
 
 globalThis.AI_SDK_LOG_WARNINGS = false;
 
@@ -202,6 +202,18 @@ describe('messages', options, () => {
       assert.equal(second.id, first.id);
     }
     assert.equal((await calls(key)).attempts, 2, 'each was asked for once');
+  });
+
+  it('does not repeat a call that may cost too much', async () => {
+    const { fetch, sent } = countingFetch();
+    const counted = new Anthropic({ baseURL: base, apiKey: keys.owner, fetch });
+    await assert.rejects(counted.messages.create(ask(models.upstream, 'Hi', { max_cost: 0 })), (error) => {
+      assert.equal(error.status, 402);
+      assert.equal(error.error.error.type, 'billing_error');
+      assert.deepEqual(error.error.error.details.budget.scope, { request: true });
+      return true;
+    });
+    assert.equal(sent.length, 1);
   });
 });
 

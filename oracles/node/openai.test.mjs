@@ -305,6 +305,17 @@ describe('retries', options, () => {
       assert.equal(sent.length, 1);
     });
   }
+
+  it('does not repeat a call that may cost too much', async () => {
+    const { fetch, sent } = countingFetch();
+    const counted = new OpenAI({ baseURL: url, apiKey: keys.owner, fetch });
+    await assert.rejects(counted.chat.completions.create(ask(models.upstream, 'Hi', { max_cost: 0 })), (error) => {
+      assert.deepEqual({ status: error.status, type: error.type, param: error.param }, { status: 402, type: 'budget_exceeded', param: 'max_cost' });
+      assert.deepEqual(error.error.budget.scope, { request: true });
+      return true;
+    });
+    assert.equal(sent.length, 1);
+  });
 });
 
 describe('hang-up', options, () => {

@@ -202,7 +202,7 @@ func sentences(root string) (map[string][]string, error) {
 }
 
 // constants are the names of the kinds, in the order of package fault. A test compares them.
-var constants = strings.Fields("Internal Invalid Unauthenticated KeyDeactivated PaymentRequired PlanTooLow NotFound MethodNotAllowed Conflict TooLarge Suspended RateLimited Unavailable Timeout Forbidden")
+var constants = strings.Fields("Internal Invalid Unauthenticated KeyDeactivated PaymentRequired PlanTooLow NotFound MethodNotAllowed Conflict TooLarge Suspended RateLimited Unavailable Timeout Forbidden BudgetExceeded")
 
 // sentence returns the kind and the sentence of a call of fault.New, or nothing for any other node.
 func sentence(n ast.Node) (kind, text string) {

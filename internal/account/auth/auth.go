@@ -26,6 +26,8 @@ type Caller struct {
 	KeyID   string
 	// Limits narrow what the key may do; nil: nothing does. They must not be changed.
 	Limits *account.KeyLimits
+	// Tags are those of every call with the key. They must not be changed.
+	Tags []string
 
 	holder *holder // of the key; nil if the caller was identified in another way, such as by a session
 	remote string  // the address that the request came from
@@ -80,6 +82,9 @@ func (a *Authenticator) lookUp(hash account.Hash, remote string) (Caller, error)
 		return Caller{}, unknownKey()
 	}
 	c := Caller{Account: e.owner.account.Load(), KeyID: e.keyID, Limits: e.limits.Load(), holder: e.owner, remote: remote}
+	if tags := e.tags.Load(); tags != nil {
+		c.Tags = *tags
+	}
 	if err := c.confined(now); err != nil {
 		return c, err
 	}
@@ -125,7 +130,7 @@ func (a *Authenticator) Again(c Caller) (Caller, error) {
 		if k == nil {
 			return Caller{}, unknownKey()
 		}
-		c.Limits = k.Limits
+		c.Limits, c.Tags = k.Limits, k.Tags
 		if err := c.confined(time.Now()); err != nil {
 			return Caller{}, err
 		}

@@ -48,6 +48,7 @@ type entry struct {
 	owner    *holder
 	keyID    string
 	limits   atomic.Pointer[account.KeyLimits] // nil: the key has none
+	tags     atomic.Pointer[[]string]          // nil: the key has none
 	lastUsed atomic.Int64                      // Unix seconds; 0: never
 	saved    int64                             // the last use that is stored or that UsedKeys has returned; only UsedKeys uses it
 }
@@ -226,18 +227,29 @@ func (ix *Index) find(h account.Hash, now time.Time) *entry {
 	return e
 }
 
-// add puts a key into its shard. An entry that is there stays and gets the key's limits, because it knows the
+// set stores what may change of a key.
+func (e *entry) set(k *account.Key) {
+	e.limits.Store(k.Limits)
+	if len(k.Tags) == 0 {
+		e.tags.Store(nil)
+		return
+	}
+	tags := k.Tags // a pointer into the key would hold its whole account
+	e.tags.Store(&tags)
+}
+
+// add puts a key into its shard. An entry that is there stays and gets the key's limits and tags, because it knows the
 // last use better than the store.
 func (ix *Index) add(h *holder, k *account.Key) {
 	sh := &ix.shards[k.Hash[0]%shards]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if e := sh.keys[k.Hash]; e != nil {
-		e.limits.Store(k.Limits)
+		e.set(k)
 		return
 	}
 	e := &entry{owner: h, keyID: k.ID}
-	e.limits.Store(k.Limits)
+	e.set(k)
 	if !k.LastUsedAt.IsZero() {
 		e.saved = k.LastUsedAt.Unix()
 		e.lastUsed.Store(e.saved)

@@ -26,9 +26,11 @@ import (
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/ledger/activity"
 	"sluice/internal/ledger/admission"
+	"sluice/internal/ledger/budget"
 	"sluice/internal/ledger/costs"
 	"sluice/internal/ledger/receipt"
 	"sluice/internal/ledger/refusal"
+	"sluice/internal/ledger/session"
 	"sluice/internal/line/idempotency"
 	"sluice/internal/line/inference"
 	"sluice/internal/line/resume"
@@ -72,8 +74,12 @@ type Options struct {
 	Feedback *feedback.Feedback
 	// Activity is read by GET /v1/usage and GET /v1/requests. It may be nil only if no request uses them.
 	Activity *activity.Log
+	// Sessions is read by GET /v1/sessions, and by GET /v1/usage by tag. It may be nil only if no request uses them.
+	Sessions *session.Log
 	// Costs is read by GET /v1/usage/explain. It may be nil only if no request uses it.
 	Costs *costs.Costs
+	// Budgets reads and changes budgets. If nil, there is nothing at their paths.
+	Budgets *budget.Desk
 	// Receipts reads receipts. If nil, calls get none.
 	Receipts *receipt.Log
 	// Reads bounds how many reads of one account run at once. If nil, nothing does.

@@ -3,15 +3,12 @@ package httpapi
 import (
 	"errors"
 	"net/http"
-	"strings"
 
-	"sluice/internal/ledger/usage"
 	"sluice/internal/line/idempotency"
 	"sluice/internal/line/inference"
 	"sluice/internal/line/relay"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/embeddings"
-	"sluice/internal/upstream/provider"
 )
 
 // createChatCompletion serves POST /v1/chat/completions.
@@ -21,7 +18,7 @@ func (a *API) createChatCompletion(x *exchange, r *http.Request) error {
 		return err
 	}
 	defer release()
-	return a.complete(x, r, completion{Request: req, model: req.Model, body: body})
+	return a.complete(x, r, completion{Request: req, model: req.Model, body: body, metadata: req.Member("metadata")})
 }
 
 // completion is a request that a model answers, read and checked by its door.
@@ -32,6 +29,8 @@ type completion struct {
 	body          []byte              // as the caller sent it
 	door          string              // "": chat completions
 	dialect       relay.Dialect       // nil: that of chat completions
+	metadata      []byte              // the JSON that the caller has marked it with; nil: there is none
+	userID        string              // metadata.user_id of a request in Anthropic's dialect
 }
 
 // tellCost reports whether the caller asks for the cost in the reply.
@@ -51,11 +50,19 @@ func (a *API) complete(x *exchange, r *http.Request, c completion) error {
 	if m, known := x.settings.Catalog.Resolve(c.model, x.aliases()); known {
 		x.event.Model = m.ID
 	}
+	maxCost, err := c.maxCost(r.Header)
+	if err != nil {
+		return err
+	}
+	// What is wrong with tags is told before a reply is kept or a stream can be resumed.
+	own, err := headerTags(r.Header)
+	if err != nil {
+		return err
+	}
 	ctx := r.Context()
 	var w http.ResponseWriter = x
 	var k *recorder
 	if key := r.Header[idempotency.Header]; key != nil && a.opts.Replies != nil {
-		var err error
 		if k, err = a.keep(x, r, key, c.body, c.model, c.Request != nil && c.UsesTools()); k == nil {
 			return err
 		}
@@ -71,11 +78,12 @@ func (a *API) complete(x *exchange, r *http.Request, c completion) error {
 		}
 	}
 	wanted := a.receiptOf(x, r, c.body)
-	err := a.current(x, func() error {
+	session := c.session(r.Header)
+	err = a.current(x, func() error {
 		call := x.call(c.door)
 		call.Request, call.Inputs, call.Dialect = c.Request, c.inputs, c.dialect
-		call.Session, call.TellCost = sessionOf(r.Header), c.tellCost() || x.caller.Account.ShowCost
-		call.Receipt = wanted
+		call.Session, call.Tags, call.TellCost = session, tagsOf(x.caller.Tags, own, c.metadata), c.tellCost() || x.caller.Account.ShowCost
+		call.Receipt, call.MaxCost, call.Clamp = wanted, maxCost, c.Request != nil && c.Clamp
 		if c.inputs != nil {
 			return a.line.Embed(ctx, w, x.models(), call)
 		}
@@ -85,19 +93,6 @@ func (a *API) complete(x *exchange, r *http.Request, c completion) error {
 		s.whole = err == nil || errors.Is(err, relay.ErrTold)
 	}
 	return err
-}
-
-// sessionHeaders are the headers in which agents name their run: Claude Code's, and those of Codex.
-var sessionHeaders = []string{"X-Claude-Code-Session-Id", "Session_id", "Session-Id", "Conversation_id"}
-
-// sessionOf returns the name of the run that a call belongs to; empty if there is none, or if it is no plain word.
-func sessionOf(h http.Header) string {
-	for _, name := range sessionHeaders {
-		if values := h[name]; len(values) == 1 && len(values[0]) <= usage.MaxSession && provider.IsFieldName(values[0]) {
-			return strings.Clone(values[0])
-		}
-	}
-	return ""
 }
 
 // call returns the call of this request through a door, without what it asks for.

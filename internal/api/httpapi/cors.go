@@ -41,7 +41,7 @@ func (a *API) cors(next handler) handler {
 			return next(x, r)
 		}
 		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
-			h["Access-Control-Allow-Methods"] = []string{"GET, HEAD, POST, DELETE"}
+			h["Access-Control-Allow-Methods"] = []string{"GET, HEAD, POST, PATCH, DELETE"}
 			if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
 				h["Access-Control-Allow-Headers"] = []string{asked}
 			}

@@ -64,7 +64,7 @@ func TestCORS(t *testing.T) {
 		}
 		methods, headers, age := h.Get("Access-Control-Allow-Methods"), h.Get("Access-Control-Allow-Headers"), h.Get("Access-Control-Max-Age")
 		if tt.asked {
-			if methods != "GET, HEAD, POST, DELETE" || headers != "authorization, content-type" || age == "" || got.body != "" {
+			if methods != "GET, HEAD, POST, PATCH, DELETE" || headers != "authorization, content-type" || age == "" || got.body != "" {
 				t.Errorf("%s: methods %q, headers %q, age %q, body %q, want what was asked for and no body", tt.name, methods, headers, age, got.body)
 			}
 			continue

@@ -3,14 +3,17 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"strconv"
 	"time"
 
+	"sluice/internal/account"
 	"sluice/internal/api/httpserver"
 	"sluice/internal/api/messages"
 	"sluice/internal/api/responses"
@@ -36,11 +39,12 @@ func (a *API) answerErrors(next handler) handler {
 // answerError replies to a request that has failed.
 func (a *API) answerError(x *exchange, r *http.Request, err error) {
 	a.showStanding(x, r, err)
-	begun := x.begun()
+	begun, told := x.begun(), keptMessage(err)
 	x.nameSupport(err)
+	x.nameBudget(err)
 	x.answer(err, r)
 	if a.opts.Refusals != nil && !begun && x.caller.Account != nil && refusal.Counts(x.event.Status) {
-		a.opts.Refusals.Note(x.refused(err, r))
+		a.opts.Refusals.Note(x.refused(err, r, told))
 	}
 	x.body.Finish(r)
 }
@@ -70,7 +74,7 @@ func (a *API) showStanding(x *exchange, r *http.Request, err error) {
 		return
 	}
 	switch h := x.Header(); fault.From(err).Kind {
-	case fault.PaymentRequired, fault.PlanTooLow, fault.Forbidden, fault.RateLimited, fault.Unavailable, fault.Internal:
+	case fault.PaymentRequired, fault.BudgetExceeded, fault.PlanTooLow, fault.Forbidden, fault.RateLimited, fault.Unavailable, fault.Internal:
 	default:
 		// Other errors have these headers only if they came after admission.
 		if h["X-Ratelimit-Limit-Requests"] == nil && h["X-Ratelimit-Limit-Tokens"] == nil {
@@ -88,6 +92,26 @@ func (x *exchange) nameSupport(err error) {
 	if f := fault.From(err); x.settings != nil && x.settings.Support != "" && (f.Kind == fault.KeyDeactivated || f.Kind == fault.Suspended) {
 		f.Message += " Support: " + x.settings.Support
 	}
+}
+
+// nameBudget adds to an error about a budget of the account where its owner can raise it.
+func (x *exchange) nameBudget(err error) {
+	f := fault.From(err)
+	if f.Kind != fault.BudgetExceeded || x.settings == nil || x.settings.PublicURL == "" {
+		return
+	}
+	var of struct {
+		ID    string
+		Scope account.BudgetScope
+	}
+	if json.Unmarshal(f.Budget, &of) != nil || of.ID == "" { // max_cost is the caller's own
+		return
+	}
+	page := x.settings.PublicURL + "/dashboard/budgets"
+	if s := of.Scope.Session; s != "" && s != account.EachSession {
+		page += "/raise?count=" + of.ID + "/" + url.QueryEscape(s)
+	}
+	f.Message += " Its owner can raise it at " + page
 }
 
 // errGone means that the caller disconnected while we were writing, so that no reply is
@@ -149,8 +173,8 @@ const maxTold = 300
 
 // refused returns what is kept of a call that was refused. Nothing in it is the caller's own text: of the name of a
 // field only the plain beginning is kept, because names inside a schema are the caller's, and of the message nothing if
-// it is about the request, because it may quote it.
-func (x *exchange) refused(err error, r *http.Request) refusal.Call {
+// it is about the request, because it may quote it; see keptMessage.
+func (x *exchange) refused(err error, r *http.Request, message string) refusal.Call {
 	e := &x.event
 	f := fault.From(err)
 	param := excerpt.Head(f.Param, maxParam)
@@ -164,15 +188,21 @@ func (x *exchange) refused(err error, r *http.Request) refusal.Call {
 	if path == "" {
 		path = "(no such path)"
 	}
-	message := ""
-	_, passed := errors.AsType[*provider.Refusal](err)
-	if f.Kind == fault.Unavailable || f.Kind != fault.Invalid && !passed {
-		message = excerpt.Head(f.Message, maxTold)
-	}
 	return refusal.Call{
 		ID: e.CallID, RequestID: e.Given(), At: e.Start.UTC().Truncate(time.Millisecond), AccountID: x.caller.Account.ID, KeyID: x.caller.KeyID,
 		Status: e.Status, Kind: f.Kind.String(), Param: param, Path: r.Method + " " + path, Model: e.Model, Address: e.Remote, Message: message,
 	}
+}
+
+// keptMessage returns what is kept of what the caller is told about an error, without the links that are added for the caller: one to
+// a session has the caller's name of it.
+func keptMessage(err error) string {
+	f := fault.From(err)
+	_, passed := errors.AsType[*provider.Refusal](err)
+	if f.Kind == fault.Unavailable || f.Kind != fault.Invalid && !passed {
+		return excerpt.Head(f.Message, maxTold)
+	}
+	return ""
 }
 
 // Refuse returns the complete reply to a request that net/http rejected, and records it in the

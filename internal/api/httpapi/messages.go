@@ -56,7 +56,7 @@ func (a *API) createMessage(x *exchange, r *http.Request) error {
 	if o := req.Chat.Original; o != nil {
 		o.Header = header
 	}
-	err = a.complete(x, r, completion{Request: req.Chat, model: req.Chat.Model, body: body, door: messages.Dialect, dialect: messages.NewWriter(req, x.event.RequestID)})
+	err = a.complete(x, r, completion{Request: req.Chat, model: req.Chat.Model, body: body, userID: req.UserID, door: messages.Dialect, dialect: messages.NewWriter(req, x.event.RequestID)})
 	return req.Explain(err)
 }
 

@@ -173,6 +173,7 @@ func TestSessionOf(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", usage.MaxSession)
 	for _, tt := range []struct{ name, value, want string }{
+		{"X-Sluice-Session", "own", "own"},
 		{"X-Claude-Code-Session-Id", "0197c2d4-1234", "0197c2d4-1234"},
 		{"Session_id", "s", "s"},
 		{"Conversation_id", "c", "c"},

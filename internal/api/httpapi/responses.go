@@ -23,7 +23,7 @@ func (a *API) createResponse(x *exchange, r *http.Request) error {
 	defer in.release()
 	req, same := in.req, in.same
 	writer := responses.NewWriter(req, relay.Head{RequestID: x.event.CallID, Created: x.event.Start.Unix()}, a.shelving(x, r, req))
-	return req.Rename(a.complete(x, r, completion{Request: same, model: same.Model, body: in.body, door: usage.DoorResponses, dialect: writer}))
+	return req.Rename(a.complete(x, r, completion{Request: same, model: same.Model, body: in.body, metadata: req.Metadata().Raw(), door: usage.DoorResponses, dialect: writer}))
 }
 
 // asked is a request in the Responses dialect, and the chat completion that it stands for.

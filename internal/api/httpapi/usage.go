@@ -126,8 +126,10 @@ func (a *API) showUsage(x *exchange, r *http.Request) error {
 	if query.Has("group_by") {
 		switch by = activity.By(query.Get("group_by")); by {
 		case activity.ByModel, activity.ByKey, activity.ByStatus, activity.ByEnd:
+		case byTag:
+			return a.showTagUsage(x, r, &q)
 		default:
-			return notOneOf("group_by", string(by), "model", "key", "status", "end")
+			return notOneOf("group_by", string(by), "model", "key", "status", "end", "tag")
 		}
 	}
 	report, err := a.opts.Activity.Report(r.Context(), q, by)

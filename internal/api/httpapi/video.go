@@ -114,7 +114,14 @@ func (a *API) orderVideo(x *exchange, r *http.Request, read bodyReader, parse fu
 		return nil, err
 	}
 	x.event.Model = asked.Model
-	order := video.Order{Request: asked.Request}
+	own, err := headerTags(r.Header)
+	if err != nil {
+		return nil, err
+	}
+	order := video.Order{Request: asked.Request, Session: sessionOf(r.Header)}
+	if order.Request.MaxCost, err = lowerMaxCost(order.Request.MaxCost, r.Header); err != nil {
+		return nil, err
+	}
 	if wanted := a.receiptOf(x, r, body); wanted != nil {
 		order.RequestSHA256 = hex.EncodeToString(wanted.Request[:])
 	}
@@ -130,7 +137,7 @@ func (a *API) orderVideo(x *exchange, r *http.Request, read bodyReader, parse fu
 	}
 	var j *video.Job
 	err = a.current(x, func() error {
-		order.Caller, order.Limits = x.caller, x.limits()
+		order.Caller, order.Limits, order.Tags = x.caller, x.limits(), tagsOf(x.caller.Tags, own, nil)
 		created, headroom, repeated, err := a.opts.Videos.Create(r.Context(), order)
 		headroom.SetHeader(x.Header())
 		if repeated {

@@ -19,6 +19,7 @@ var errorTypes = map[fault.Kind]string{
 	fault.Unauthenticated: "authentication_error",
 	fault.KeyDeactivated:  "authentication_error",
 	fault.PaymentRequired: "billing_error",
+	fault.BudgetExceeded:  "billing_error",
 	fault.PlanTooLow:      "permission_error",
 	fault.Forbidden:       "permission_error",
 	fault.Suspended:       "permission_error",
@@ -56,11 +57,19 @@ type errorDetail struct {
 // ErrorBody returns the body of an error reply. As always with encoding/json, <, > and & are escaped: a browser must not
 // take the reply for a page.
 func ErrorBody(f *fault.Fault, requestID string) []byte {
-	body, err := json.Marshal(errorObject{"error", errorDetail{typeOf(f), f.Message, f.Details}, requestID})
+	body, err := json.Marshal(errorObject{"error", errorDetail{typeOf(f), f.Message, details(f)}, requestID})
 	if err != nil {
 		panic(err) // strings and JSON always encode
 	}
 	return body
+}
+
+// details returns what programs read of a fault: an object of a vendor, or the budget in the way.
+func details(f *fault.Fault) json.RawMessage {
+	if f.Budget == nil {
+		return f.Details
+	}
+	return append(append(json.RawMessage(`{"budget":`), f.Budget...), '}')
 }
 
 // appendError appends the error object as the last event of a stream that failed after it began.
@@ -69,8 +78,8 @@ func appendError(b []byte, f *fault.Fault, requestID string) []byte {
 	b = append(b, typeOf(f)...)
 	b = append(b, `","message":`...)
 	b = jsonscan.AppendQuoted(b, f.Message)
-	if f.Details != nil {
-		b = append(append(b, `,"details":`...), f.Details...)
+	if d := details(f); d != nil {
+		b = append(append(b, `,"details":`...), d...)
 	}
 	b = append(b, `},"request_id":`...)
 	b = jsonscan.AppendQuoted(b, requestID)

@@ -36,6 +36,8 @@ const Dialect = chat.DialectMessages
 type Request struct {
 	// Chat is the same request as a chat completion.
 	Chat *chat.Request
+	// UserID is metadata.user_id as it was sent, which may refer to the body; empty: there is none.
+	UserID string
 
 	origins []origin     // where the messages of Chat come from
 	tools   []toolOrigin // where the tools of Chat come from

@@ -70,7 +70,7 @@ func parse(body []byte, counting bool) (*Request, error) {
 		f.Details = p.needs.Details()
 		return nil, f
 	}
-	req.TellCost = p.tellCost
+	req.TellCost, req.MaxCost, req.Clamp = p.tellCost, p.maxCost, p.clamp
 	p.req.Chat = req
 	return p.req, nil
 }
@@ -96,7 +96,8 @@ type parser struct {
 	held    chat.Thread  // what the vendor is to do about a conversation that it holds
 	caches  int          // blocks with cache_control so far
 
-	tellCost bool // see chat.Request
+	tellCost, clamp bool   // see chat.Request
+	maxCost         string // see chat.Request
 
 	current  int            // from this message on, thinking belongs to the exchange under way
 	calls    chat.CallIndex // the tool_use blocks of the last message, if it is the assistant's
@@ -116,7 +117,7 @@ type parser struct {
 // fields are the members of a request that are read. The others are for an upstream of the same dialect.
 var fields = []string{
 	"model", "max_tokens", "messages", "system", "stream", "temperature", "top_p", "top_k", "stop_sequences",
-	"tools", "tool_choice", "thinking", "metadata", "output_config", "output_format", "mcp_servers", "thread", "usage",
+	"tools", "tool_choice", "thinking", "metadata", "output_config", "output_format", "mcp_servers", "thread", "usage", "max_cost", "budget",
 }
 
 // request reads the whole request. The order of the fields in the body does not matter.
@@ -153,6 +154,8 @@ func (p *parser) request(body chat.Value) {
 	p.req.byEffort = effortOf(config) != "" && !thinking.Member("type").Is("disabled")
 	p.at("metadata", func() { p.metadata(body.Member("metadata")) })
 	p.at("usage", func() { p.usage(body.Member("usage")) })
+	p.at("max_cost", func() { p.cost(body.Member("max_cost")) })
+	p.at("budget", func() { p.budget(body.Member("budget")) })
 	p.config(config, body.Member("output_format"))
 	if p.caches > 0 {
 		p.req.Leave("cache_control")
@@ -390,6 +393,39 @@ func (p *parser) usage(v chat.Value) {
 	})
 }
 
+// cost reads max_cost, which is ours: the most that the call may cost, in dollars.
+func (p *parser) cost(v chat.Value) {
+	switch n := v.Number(); {
+	case v.Null():
+	case !v.IsNumber():
+		p.bad(noNumber)
+	case n < 0:
+		p.bad("Input should be greater than or equal to 0")
+	case n > chat.MostCost:
+		p.bad("Input should be less than or equal to %d", chat.MostCost)
+	default:
+		p.maxCost = string(v.Raw())
+	}
+}
+
+// budget reads budget, which is ours: what becomes of a call that does not fit one.
+func (p *parser) budget(v chat.Value) {
+	if !p.optional(v, '{', noObject) {
+		return
+	}
+	for w := v.Walk(); w.Next(); {
+		switch key := string(w.Key); {
+		case key == "clamp":
+			p.boolAt(key, w.Value)
+			p.clamp = w.Value.Kind() == 't'
+		case isPlain(key) && len(key) <= maxEcho:
+			p.badAt(key, "Extra inputs are not permitted")
+		default: // a key that no path can repeat
+			p.bad("Extra inputs are not permitted")
+		}
+	}
+}
+
 // stops reads stop_sequences.
 func (p *parser) stops(v chat.Value) {
 	if !p.optional(v, '[', noList) {
@@ -545,6 +581,7 @@ func (p *parser) metadata(v chat.Value) {
 			return
 		}
 		user := id.Text()
+		p.req.UserID = user
 		if len(user) > maxUser {
 			sum := sha256.Sum256([]byte(user))
 			user = hex.EncodeToString(sum[:])

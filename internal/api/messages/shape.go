@@ -31,6 +31,6 @@ var bodyShape = func() chat.Shape {
 		"metadata": chat.Keys("user_id"), "tool_choice": chat.Keys("type", "name", "disable_parallel_tool_use"), "thinking": chat.Keys("type", "budget_tokens", "display").With(chat.Shape{"block_binding": chat.Keys("prefix_mismatch_behavior")}),
 		"output_config": chat.Keys("effort", "task_budget").With(chat.Shape{"format": format}), "output_format": format,
 		"container": chat.Keys("id").With(chat.Shape{"skills": chat.Keys("type", "skill_id", "version")}), "thread": chat.Keys("type", "previous_message_id"), "diagnostics": chat.Keys("previous_message_id"),
-		"context_management": chat.Shape{"edits": chat.Keys("type", "trigger", "keep", "clear_at_least", "exclude_tools", "clear_tool_inputs", "instructions")}, "usage": chat.Keys("include"),
+		"context_management": chat.Shape{"edits": chat.Keys("type", "trigger", "keep", "clear_at_least", "exclude_tools", "clear_tool_inputs", "instructions")}, "usage": chat.Keys("include"), "budget": chat.Keys("clamp"),
 	})
 }()

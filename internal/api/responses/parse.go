@@ -40,7 +40,8 @@ type Request struct {
 	// Truncate says that the oldest items may be left out if the input is too long for the model.
 	Truncate bool
 
-	tellCost bool // see chat.Request
+	tellCost, clamp bool   // see chat.Request
+	maxCost         string // see chat.Request
 
 	items     []item
 	body      []byte       // the whole body
@@ -60,6 +61,9 @@ type Request struct {
 	referenced map[string][]byte
 	origin     []int // for each message of the chat completion: the index of its item in input; see Compose
 }
+
+// Metadata returns what the caller has marked the request with: an object of strings, or nothing.
+func (r *Request) Metadata() chat.Value { return r.settings.metadata }
 
 // settings are the fields that become members of the chat completion as they are; absent ones are zero.
 type settings struct {
@@ -228,6 +232,10 @@ func (p *parser) field(key []byte, v chat.Value) {
 		if include := v.Given("include"); p.object(v, `an object such as {"include": true}`) && include.Exists() {
 			r.tellCost = p.boolean(include)
 		}
+	case "max_cost":
+		p.cost(v)
+	case "budget":
+		p.budget(v)
 	case "user":
 		s.user = p.sized(v, 0, maxLabel)
 	case "prompt_cache_options":
@@ -269,6 +277,29 @@ func (p *parser) field(key []byte, v chat.Value) {
 		p.bad(v, "", "is a field of chat completions; use reasoning.effort")
 	default:
 		p.unknown(string(key), v)
+	}
+}
+
+// cost reads max_cost: the most that the call may cost, in dollars.
+func (p *parser) cost(v chat.Value) {
+	if n := v.Number(); !v.IsNumber() || n < 0 || n > chat.MostCost {
+		p.bad(v, "", "must be a number of dollars from 0 to %d; got %s", chat.MostCost, describe(v))
+	}
+	p.req.maxCost = string(v.Raw())
+}
+
+// budget reads budget, which says what becomes of a call that does not fit one.
+func (p *parser) budget(v chat.Value) {
+	if !p.object(v, `an object such as {"clamp": true}`) {
+		return
+	}
+	for walk := v.Walk(); walk.Next(); {
+		switch {
+		case string(walk.Key) != "clamp":
+			p.bad(v, "", "has a member that is not known; it has clamp alone")
+		case !walk.Value.Null():
+			p.req.clamp = p.boolean(walk.Value)
+		}
 	}
 }
 

@@ -38,6 +38,6 @@ var bodyShape = func() chat.Shape {
 	).With(chat.Shape{
 		"input": item, "tools": tool, "tool_choice": choice,
 		"text": text, "reasoning": reasoning, "prompt_cache_options": chat.Keys("mode", "ttl", "prewarm", "comparison_response_id"), "stream_options": chat.Keys("include_usage", "include_obfuscation"),
-		"conversation": chat.Keys("id"), "prompt": chat.Keys("id", "version", "variables"), "context_management": chat.Keys("type", "compact_threshold"), "usage": chat.Keys("include"),
+		"conversation": chat.Keys("id"), "prompt": chat.Keys("id", "version", "variables"), "context_management": chat.Keys("type", "compact_threshold"), "usage": chat.Keys("include"), "budget": chat.Keys("clamp"),
 	})
 }()

@@ -36,6 +36,7 @@ const (
 	Unavailable           // we, or the upstream, cannot serve now
 	Timeout               // the request itself arrived too slowly
 	Forbidden             // not allowed, whatever the plan: same status and type name as PlanTooLow
+	BudgetExceeded        // the call could cost more than a budget has left
 )
 
 // kinds is the one table of statuses and type names (docs/api.md#status-codes).
@@ -59,6 +60,7 @@ var kinds = [...]struct {
 	Unavailable:      {503, "service_unavailable", false},
 	Timeout:          {408, "request_timeout", false},
 	Forbidden:        {403, "permission_error", true},
+	BudgetExceeded:   {402, "budget_exceeded", true},
 }
 
 // Kinds returns all kinds.
@@ -105,6 +107,8 @@ type Fault struct {
 
 	// Details is a JSON object that programs read: what a vendor says of its own error. It is nil if there is none.
 	Details json.RawMessage
+	// Budget is a JSON object that says how the budget in the way stands. It is nil for all kinds but BudgetExceeded.
+	Budget json.RawMessage
 	// Type replaces the name of the kind in replies: a vendor's name for the same thing. Usually it is empty.
 	Type string
 	// Reason tells programs more than the kind does, in a word of OpenAI's API such as context_length_exceeded. It is made

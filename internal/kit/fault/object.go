@@ -17,12 +17,13 @@ type Object struct {
 	Param   string `json:"param,omitempty"`
 	// Details is an object that a vendor sent with its error; nil if there is none.
 	Details json.RawMessage `json:"details,omitempty"`
+	Budget  json.RawMessage `json:"budget,omitempty"` // how the budget in the way stands
 }
 
 // Object returns what a caller reads of f. The cause is not part of it. Code is the status, so a reason is among the
 // details, as error_code.
 func (f *Fault) Object() Object {
-	o := Object{Message: f.Message, Type: f.TypeName(), Code: f.Status(), Param: f.Param, Details: f.Details}
+	o := Object{Message: f.Message, Type: f.TypeName(), Code: f.Status(), Param: f.Param, Details: f.Details, Budget: f.Budget}
 	if f.Reason != "" {
 		o.Details = withReason(f.Details, f.Reason)
 	}

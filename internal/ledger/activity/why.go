@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/refusal"
 	"sluice/internal/ledger/usage"
 )
 
@@ -18,7 +19,7 @@ func (e *Entry) Failure() (kind, text string) {
 		if e.Refused.Param != "" {
 			return e.Refused.Kind, fmt.Sprintf("The field %s is invalid. The reply had the details; they are not kept, because they may quote the request.", e.Refused.Param)
 		}
-		return e.Refused.Kind, refusedText(e.Refused.Status)
+		return e.Refused.Kind, refusedText(e.Refused)
 	}
 	s := e.Call
 	switch s.End {
@@ -39,10 +40,13 @@ func (e *Entry) Failure() (kind, text string) {
 	return "", ""
 }
 
-// refusedText says why calls with a status are refused.
-func refusedText(status int) string {
-	switch status {
+// refusedText says why a call was refused of which no message is kept.
+func refusedText(c *refusal.Call) string {
+	switch c.Status {
 	case http.StatusPaymentRequired:
+		if c.Kind == fault.BudgetExceeded.String() {
+			return "A budget had not enough left for the call, or max_cost was below what it may cost."
+		}
 		return "The model or feature needs a paid plan."
 	case http.StatusForbidden:
 		return "The model or feature is not part of the plan, or not allowed for the key."

@@ -21,6 +21,9 @@ type Terms struct {
 	// Turns are the parts of the call that are priced apart; nil: it is priced as a whole. The tokens and uses of the
 	// settlement are their sums.
 	Turns []Turn
+	// Budgets are what the call takes from budgets, and Tags what its owner has marked it with.
+	Budgets []Charge
+	Tags    []string
 }
 
 // Priced returns the terms of the price.
@@ -109,6 +112,23 @@ var restNames = [...]string{
 // Details returns what few settlements have, as a text for a column: names and values, such as "tier=priority audio_input=12
 // use:web_search=2000". It is empty for most.
 func (s *Settlement) Details() string {
+	if len(s.Terms.Budgets) == 0 {
+		return s.details()
+	}
+	// Every call of an account with budgets has these, so they cost little.
+	var room [512]byte
+	b := append(room[:0], s.details()...)
+	for i := range s.Terms.Budgets {
+		if len(b) > 0 {
+			b = append(b, ' ')
+		}
+		b = s.Terms.Budgets[i].appendText(append(b, "budget="...))
+	}
+	return string(b)
+}
+
+// details returns the details without the budgets, which the journal has in a form of their own.
+func (s *Settlement) details() string {
 	var b strings.Builder
 	put := func(name, value string) {
 		if b.Len() > 0 {
@@ -140,12 +160,16 @@ func (s *Settlement) Details() string {
 	for i := range s.Terms.Turns {
 		put("turn", s.Terms.Turns[i].text())
 	}
+	for _, tag := range s.Terms.Tags {
+		put("tag", tag) // it has no spaces
+	}
 	return b.String()
 }
 
-// SetDetails sets what Details has written. Names that it does not know are of a later version; they are left out.
+// SetDetails sets what Details has written. Names that it does not know are of a later version; they are left out. Only a plain space
+// ends a field: with any other, a caller's tag could pass for a field of its own.
 func (s *Settlement) SetDetails(text string) {
-	for field := range strings.FieldsSeq(text) {
+	for field := range strings.SplitSeq(text, " ") {
 		name, value, _ := strings.Cut(field, "=")
 		n, err := strconv.ParseInt(value, 10, 64)
 		switch use, isUse := strings.CutPrefix(name, "use:"); {
@@ -153,6 +177,10 @@ func (s *Settlement) SetDetails(text string) {
 			s.Terms.Uses = append(s.Terms.Uses, price.Use{Name: use, Milli: n})
 		case name == "turn":
 			s.Terms.Turns = append(s.Terms.Turns, parseTurn(value))
+		case name == "budget":
+			s.Terms.Budgets = append(s.Terms.Budgets, parseCharge(value))
+		case name == "tag":
+			s.Terms.Tags = append(s.Terms.Tags, value)
 		case name == "tier":
 			s.Terms.Tier = value
 		case name == "region":
@@ -200,6 +228,7 @@ const (
 	termsWrites  = 1 << 2 // the tokens written to a cache for an unknown time
 	termsDetails = 1 << 3
 	termsReceipt = 1 << 4 // the statement of the receipt
+	termsBudgets = 1 << 5 // what the call takes from budgets
 )
 
 // termBits returns what of the terms there is to write.
@@ -214,7 +243,7 @@ func (s *Settlement) termBits() (bits uint64) {
 		bits |= termsWrites
 	}
 	t := &s.Terms
-	rare := t.Tier != "" || t.Region != "" || t.Model != "" || t.Estimated || t.Markup != 0 || len(t.Uses) > 0 || len(t.Turns) > 0
+	rare := t.Tier != "" || t.Region != "" || t.Model != "" || t.Estimated || t.Markup != 0 || len(t.Uses) > 0 || len(t.Turns) > 0 || len(t.Tags) > 0
 	for _, n := range s.rest() {
 		rare = rare || *n != 0
 	}
@@ -223,6 +252,9 @@ func (s *Settlement) termBits() (bits uint64) {
 	}
 	if s.Receipt != nil {
 		bits |= termsReceipt
+	}
+	if len(t.Budgets) > 0 {
+		bits |= termsBudgets
 	}
 	return bits
 }
@@ -243,15 +275,19 @@ func (s *Settlement) appendTerms(b []byte, bits uint64) []byte {
 		b = binary.AppendVarint(b, int64(s.Tokens.CacheWrite))
 	}
 	if bits&termsDetails != 0 {
-		b = appendText(b, s.Details(), maxDetails)
+		b = appendText(b, s.details(), maxDetails)
 	}
 	if bits&termsReceipt != 0 {
 		b = append(binary.AppendUvarint(b, uint64(len(s.Receipt.Statement))), s.Receipt.Statement...)
 	}
+	if bits&termsBudgets != 0 {
+		b = appendCharges(b, s.Terms.Budgets)
+	}
 	return b
 }
 
-// maxDetails is more than details can have: texts, counts, as many uses as a book has fees, and the turns of a conversation.
+// maxDetails is more than details can have: texts, counts, as many uses as a book has fees, the turns of a conversation, and the
+// budgets of an account.
 const maxDetails = 48 << 10
 
 // readTerms reads what appendTerms has written. What a later version adds follows it.
@@ -279,5 +315,8 @@ func (s *Settlement) readTerms(r *reader, known texts) {
 	}
 	if bits&termsReceipt != 0 {
 		s.Receipt = &Receipt{Statement: slices.Clone(r.bytes())}
+	}
+	if bits&termsBudgets != 0 {
+		s.Terms.Budgets = readCharges(r, known)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/telemetry"
 	"sluice/internal/ledger/admission"
+	"sluice/internal/ledger/budget"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/line/relay"
 	"sluice/internal/upstream/catalog"
@@ -31,6 +32,9 @@ type task interface {
 	count(ctx context.Context, most int) error
 	// guess decides by an estimate what a count would decide.
 	guess(most int)
+	// bound returns a number of tokens that the task does not exceed, and known the best count that was made.
+	bound() int
+	known() int
 }
 
 // purpose is what a call is admitted for.
@@ -53,10 +57,12 @@ type admitted struct {
 	demand admission.Demand
 	lease  *admission.Lease // for toAnswer
 	taken  *admission.Job   // for the others
+	hold   *budget.Hold     // what was reserved of budgets; nil: nothing
 }
 
 // giveBack returns what was taken, and tells how the caller stands then: a call that is refused costs nothing.
 func (a *admitted) giveBack(gate *admission.Gate, h http.Header) {
+	a.hold.Cancel()
 	if a.lease != nil {
 		a.lease.Release()
 	} else {
@@ -116,6 +122,12 @@ func (l *Line) admit(ctx context.Context, h http.Header, models *Models, call *C
 	if maintenance != nil {
 		a.giveBack(l.gate, h)
 		return a, failed(step, maintenance)
+	}
+	if p == toAnswer {
+		if err = l.afford(ctx, h, models, call, t, &a); err != nil {
+			a.giveBack(l.gate, h)
+			return a, failed(step, err)
+		}
 	}
 	return a, nil
 }
@@ -221,7 +233,7 @@ func (l *Line) open(ctx context.Context, h http.Header, models *Models, call *Ca
 	first := l.attempts(ctx, plan, a.chosen.Model, call)
 	first.call.Continues = pinned
 	first.prompt, first.routed = &call.prompt, a.named.Router
-	s := &settling{header: h, lease: a.lease, call: call, named: a.named, multiplier: a.demand.Multiplier(), first: first, last: first, status: http.StatusInternalServerError}
+	s := &settling{header: h, lease: a.lease, hold: a.hold, call: call, named: a.named, multiplier: a.demand.Multiplier(), first: first, last: first, status: http.StatusInternalServerError}
 	s.requestTrace = usage.Trace{RequestID: call.RequestID, Address: call.Address, Session: call.Session, Reason: a.chosen.Reason, Attempts: s.tried[:0]}
 	first.requestTrace = &s.requestTrace
 	if a.named.Router && models.Strengths != nil {

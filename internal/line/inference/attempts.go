@@ -76,6 +76,7 @@ type attempts struct {
 	served  int             // calls of tools that the upstreams of closed attempts have run
 	billed  provider.Bill   // that of the last attempt that was closed, without its calls of tools
 	refused error           // why the router's choice does not take the request; nil: it did not refuse
+	afford  *affordable     // what the call may cost; nil: nothing bounds it
 
 	span *telemetry.Span // of the last attempt; nil: not traced
 
@@ -88,7 +89,7 @@ func (l *Line) attempts(ctx context.Context, plan routing.Plan, m *catalog.Model
 	a := &attempts{line: l, ctx: ctx, plan: plan, model: m, holds: call.Caller.Account.Plan, staff: call.Caller.Account.Staff, start: call.Start, until: call.Start.Add(l.patience)}
 	a.call = provider.Call{Request: call.Request, ID: call.ID}
 	a.namer, _ = call.Dialect.(relay.Namer)
-	a.since = call.Start
+	a.since, a.afford = call.Start, call.afford
 	a.trace, a.wait = call.Span, call.Wait
 	a.embed = call.Inputs
 	if call.Request != nil && a.plan.Stays() {
@@ -238,6 +239,9 @@ func (a *attempts) try() (*provider.Event, error) {
 	ctx := a.limit()
 	// The call is reused for every attempt, so what belongs to the target is set each time.
 	a.call.Upstream, a.call.MaxOutput, a.call.Thinks, a.call.Inside = a.at.Upstream, a.at.Model.MaxOutput, a.at.Model.Thinks, a.at.Model.NoImageURLs
+	if a.afford != nil {
+		a.call.MaxOutput, a.call.Bounded = a.afford.output(a.at.Model), true
+	}
 	a.call.Dropped, a.call.Quoted, a.call.Chat, a.call.Threaded = nil, false, false, false
 	a.call.Allow, a.call.Efforts = a.at.Allow, a.at.Model.Efforts
 	var err error
@@ -413,7 +417,7 @@ func (a *attempts) fits(m *catalog.Model) bool {
 	if a.embed != nil {
 		return false // vectors of different models cannot be compared
 	}
-	return a.holds.Includes(m.Plan) && (!m.StaffOnly || a.staff) && a.line.closed(m.ID, a.start) == nil && a.prompt.check(m) == nil
+	return a.holds.Includes(m.Plan) && (!m.StaffOnly || a.staff) && a.line.closed(m.ID, a.start) == nil && a.prompt.check(m) == nil && a.afford.fits(m)
 }
 
 // introduce sets the headers that name the target which answers, or which failed last, and returns the id

@@ -13,8 +13,18 @@ import (
 // for everything from no reply to the longest one, with the operator's markup for the account. Both are nil if a price that may be needed is not known, or if nothing bounds
 // the reply. It is called after Explain.
 func (l *Line) Costs(call *Call, m *catalog.Model) (least, most *price.Nano) {
+	return l.costs(call, m, int64(call.prompt.known()), 0)
+}
+
+// costs is Costs for a prompt and a reply of so many tokens; an output of 0 is the longest reply that the call allows.
+func (l *Line) costs(call *Call, m *catalog.Model, prompt, output int64) (least, most *price.Nano) {
+	if call.Inputs != nil {
+		return l.embeddingCosts(call, m, prompt)
+	}
 	req := call.Request
-	prompt, output := int64(call.prompt.known()), int64(longest(req, m))
+	if output == 0 {
+		output = int64(longest(req, m))
+	}
 	turns := int64(1)
 	longestPrompt := prompt
 	if req.HasMCP() && l.tools != nil {
@@ -41,6 +51,21 @@ func (l *Line) Costs(call *Call, m *catalog.Model) (least, most *price.Nano) {
 	return least, most
 }
 
+// embeddingCosts is costs for embeddings, which have no reply that costs anything.
+func (l *Line) embeddingCosts(call *Call, m *catalog.Model, prompt int64) (least, most *price.Nano) {
+	for _, place := range m.Places() {
+		cost, ok := place.Price.At(call.Start.Unix()).Most(prompt, 0, nil)
+		if !ok {
+			return nil, nil
+		}
+		cost = cost.Told(m.Markup.Of(call.Caller.Account.Plan.String(), call.Caller.Account.ID))
+		if most == nil || cost > *most {
+			least, most = &cost, &cost
+		}
+	}
+	return least, most
+}
+
 // known returns the number of tokens by the best count that was made, as CountPrompt does.
 func (s *size) known() int {
 	if s.exact > 0 {
@@ -48,6 +73,9 @@ func (s *size) known() int {
 	}
 	return max(1, s.sample())
 }
+
+// bound returns a number of tokens that the prompt does not exceed.
+func (s *size) bound() int { return s.earlier + s.req.TokenBound() }
 
 // longest returns how many tokens a reply of the model can have; 0 if that is not known.
 func longest(req *chat.Request, m *catalog.Model) int {

@@ -118,6 +118,18 @@ func (in *inputs) count(ctx context.Context, most int) error {
 	return ctx.Err()
 }
 
+func (in *inputs) bound() int {
+	bytes, tokens := in.req.Bytes()
+	return bytes + tokens
+}
+
+func (in *inputs) known() int {
+	if in.counted && in.refused == nil {
+		return in.tokens
+	}
+	return in.req.About()
+}
+
 func (in *inputs) guess(most int) {
 	in.counted = true
 	in.tokens, in.refused = in.req.Check(most, func(text string) int { return len(text) / 4 })

@@ -19,6 +19,7 @@ import (
 	"sluice/internal/kit/pulse"
 	"sluice/internal/kit/telemetry"
 	"sluice/internal/ledger/admission"
+	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/line/relay"
 	"sluice/internal/line/toolloop"
@@ -66,12 +67,19 @@ type Call struct {
 	// with the settlement.
 	Address, RequestID string
 	Session            string // the caller's name of the run that the call belongs to; empty: it gave none
-	TellCost           bool   // the usage of the reply says what the call costs
+	// MaxCost is the most that the call may cost; nil: budgets alone bound it. Clamp says that a shorter reply is better than
+	// none if there is not enough for the longest.
+	MaxCost *price.Nano
+	Clamp   bool
+	// Tags are what the calls of the account are marked with by their owner; nil: nothing. They outlive the call.
+	Tags     []string
+	TellCost bool // the usage of the reply says what the call costs
 	// Receipt is what the receipt of the call needs; nil: it has none.
 	Receipt *Receipt
 
-	prompt size    // of Request; set by the line
-	thread *thread // that Request continues; nil: it continues none, or one that is not known. Set by the line
+	prompt size        // of Request; set by the line
+	thread *thread     // that Request continues; nil: it continues none, or one that is not known. Set by the line
+	afford *affordable // what the call may cost; nil: nothing bounds it. Set by the line
 }
 
 // Receipt is how a call gets its receipt.
@@ -112,6 +120,8 @@ type Options struct {
 	Routed func(usage.Settlement)
 	// Deliver signs the receipt of a settled call, and returns it; empty: there is none. Nil: no call gets one.
 	Deliver func(*usage.Receipt) string
+	// Budgets keeps calls within the budgets of their accounts; nil: nothing does.
+	Budgets Budgets
 	// Patience is how long a request keeps trying after every target has failed once; for tests. Default
 	// 30 seconds.
 	Patience time.Duration
@@ -129,6 +139,7 @@ type Line struct {
 	closed   func(model string, now time.Time) error
 	routed   func(usage.Settlement)      // may be nil
 	deliver  func(*usage.Receipt) string // may be nil
+	budgets  Budgets                     // may be nil
 	patience time.Duration
 	counting counting
 	counts   ration       // of bytes of prompts that are counted
@@ -148,7 +159,7 @@ func New(gate *admission.Gate, p *pulse.Pulse, opts *Options) *Line {
 	if closed == nil {
 		closed = func(string, time.Time) error { return nil }
 	}
-	return &Line{closed: closed, gate: gate, pulse: p, states: opts.States, tools: opts.Tools, router: cmp.Or(opts.Router, routing.NewRouter(nil)), routed: opts.Routed, deliver: opts.Deliver, patience: cmp.Or(opts.Patience, patience), counting: counting{patience: opts.CountPatience}}
+	return &Line{closed: closed, gate: gate, pulse: p, states: opts.States, tools: opts.Tools, router: cmp.Or(opts.Router, routing.NewRouter(nil)), routed: opts.Routed, deliver: opts.Deliver, budgets: opts.Budgets, patience: cmp.Or(opts.Patience, patience), counting: counting{patience: opts.CountPatience}}
 }
 
 // Complete answers the call on w. A returned fault means that nothing has been written. An error that is

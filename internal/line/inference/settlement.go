@@ -12,6 +12,7 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/telemetry"
 	"sluice/internal/ledger/admission"
+	"sluice/internal/ledger/budget"
 	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/line/relay"
@@ -29,6 +30,7 @@ import (
 //   - failed, deferred, settles every other call, also after a panic.
 type settling struct {
 	lease        *admission.Lease
+	hold         *budget.Hold // what the call has reserved of budgets; nil: nothing
 	call         *Call
 	named        *catalog.Model         // the model that the request names: it decides the requests
 	multiplier   int64                  // of requests and units; 2 for a long prompt
@@ -97,6 +99,11 @@ func (s *settling) settleAs(o *relay.Outcome, status int) {
 
 // recorded settles the lease with a settlement, and tells others of it.
 func (s *settling) recorded(p *pending) {
+	// Like the lease, what is left of a reservation is free only once the settlement is recorded.
+	if s.hold != nil {
+		p.Terms.Budgets = s.hold.Charges(p.At)
+		defer s.hold.Settle(p.Spent(&usage.Charge{Reserved: s.hold.Reserved()}))
+	}
 	s.lease.Settle(p.Settlement)
 	if s.routed != nil {
 		s.routed(p.Settlement)
@@ -298,6 +305,6 @@ func (s *settling) record() usage.Settlement {
 		ID: s.call.ID, At: s.call.Start, AccountID: s.call.Caller.Account.ID, KeyID: s.call.Caller.KeyID,
 		Plan: s.call.Caller.Account.Plan.String(), Tier: used.Plan.String(), Door: s.call.Door,
 		ModelAsked: asked, ModelUsed: used.ID, Provider: by, Latency: time.Since(s.call.Start),
-		MCPCalls: calls, MCPFailed: failed, Trace: &s.requestTrace,
+		MCPCalls: calls, MCPFailed: failed, Trace: &s.requestTrace, Terms: usage.Terms{Tags: s.call.Tags},
 	}
 }

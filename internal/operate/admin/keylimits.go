@@ -25,6 +25,8 @@ type KeyOrder struct {
 	Target
 	// Limits replace those of the key; absent: none.
 	Limits *KeyLimits `json:"limits,omitempty"`
+	// Tags are those of every call with the key, such as team=search. They replace those of the key; absent: those stay.
+	Tags *[]string `json:"tags,omitempty"`
 }
 
 // parse returns the limits as accounts have them.
@@ -78,7 +80,7 @@ func (b *Backend) keySetLimits(ctx context.Context, in KeyOrder) (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
-	k, err := b.under(in.Target).LimitKey(ctx, in.Actor, in.Ref, limits)
+	k, err := b.under(in.Target).SetKey(ctx, in.Actor, in.Ref, limits, in.Tags)
 	if err != nil {
 		return Key{}, err
 	}

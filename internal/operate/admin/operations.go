@@ -18,6 +18,7 @@ import (
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/health"
+	"sluice/internal/ledger/budget"
 	"sluice/internal/ledger/cluster"
 	"sluice/internal/ledger/costs"
 	"sluice/internal/ledger/receipt"
@@ -44,6 +45,7 @@ type Backend struct {
 	Usage    UsageRecords
 	WhatIf   *whatif.Calculator
 	Costs    *costs.Costs
+	Budgets  *budget.Desk
 	Scores   Scores
 	Logins   *signin.Service
 	Staff    *staff.Roster
@@ -212,6 +214,8 @@ type Key struct {
 	LastUsedAt *time.Time `json:"last_used_at"`
 	// Limits narrow what a sub-key may do; absent: nothing does.
 	Limits *KeyLimits `json:"limits,omitempty"`
+	// Tags are those of every call with the key; absent: none.
+	Tags []string `json:"tags,omitempty"`
 }
 
 // NewKey is the result of key.create. It is the only time that the key is shown.
@@ -433,7 +437,11 @@ func (b *Backend) keyCreate(ctx context.Context, in KeyOrder) (NewKey, error) {
 	if err != nil {
 		return NewKey{}, err
 	}
-	k, raw, err := b.under(in.Target).CreateKey(ctx, in.Actor, in.Ref, in.Name, limits)
+	var tags []string
+	if in.Tags != nil {
+		tags = *in.Tags
+	}
+	k, raw, err := b.under(in.Target).CreateKey(ctx, in.Actor, in.Ref, in.Name, limits, tags...)
 	if err != nil {
 		return NewKey{}, err
 	}
@@ -609,7 +617,7 @@ func (b *Backend) view(a *account.Account) Account {
 
 // keyView converts a key. All keys of an account have the same status.
 func keyView(k *account.Key, status string) Key {
-	v := Key{ID: k.ID, Kind: "sub", Name: k.Name, LastFour: k.LastFour, Status: status, CreatedAt: k.CreatedAt, CreatedBy: k.CreatedBy, Limits: keyLimitsView(k.Limits)}
+	v := Key{ID: k.ID, Kind: "sub", Name: k.Name, LastFour: k.LastFour, Status: status, CreatedAt: k.CreatedAt, CreatedBy: k.CreatedBy, Limits: keyLimitsView(k.Limits), Tags: k.Tags}
 	if k.Master {
 		v.Kind, v.Name = "master", "master"
 	}

@@ -20,6 +20,8 @@ import (
 type CallReader interface {
 	// EachCall calls each with the calls of a span, oldest first. each must not keep what it gets. Its error ends the read.
 	EachCall(ctx context.Context, span usage.Span, each func(*usage.Settlement) error) error
+	// EachCharged calls each with all calls that count against budgets, oldest first, as they were settled.
+	EachCharged(ctx context.Context, each func(*usage.Settlement) error) error
 	// SettlementsDropped returns the time before which settlements may have been deleted; zero: none were.
 	SettlementsDropped(ctx context.Context) (time.Time, error)
 }

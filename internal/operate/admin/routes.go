@@ -6,6 +6,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/account/signin"
+	"sluice/internal/ledger/budget"
 	"sluice/internal/ledger/costs"
 	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/reconcile"
@@ -52,7 +53,7 @@ type ScopeText struct {
 func Scopes() []ScopeText {
 	return []ScopeText{
 		{AccountsRead, "read accounts, their limits, usage, scores and history"},
-		{AccountsWrite, "create and change accounts: plans, limits, suspensions, notes"},
+		{AccountsWrite, "create and change accounts: plans, limits, budgets, suspensions, notes"},
 		{KeysWrite, "make, rename, limit, delete, deactivate and restore keys of customers"},
 		{SignInWrite, "make sign-in links for customers, reset their second factor, sign them out"},
 		{BillingRead, "read subscriptions, payments and ledgers"},
@@ -96,6 +97,9 @@ type Operations struct {
 	KeySetLimits                                                   Op[KeyOrder, Key]
 	KeyDelete                                                      Op[Target, Empty]
 	KeyRegenerateMaster                                            Op[Target, RawKey]
+	BudgetList                                                     Op[AccountPage, List[budget.Record]]
+	BudgetSet                                                      Op[BudgetOrder, budget.Record]
+	BudgetDelete                                                   Op[BudgetRef, DeletedBudget]
 	SignInLinkCreate                                               Op[Target, SignInLink]
 	UsageShow                                                      Op[UsageQuery, Usage]
 	WhatIfRun                                                      Op[WhatIfQuery, WhatIf]
@@ -197,6 +201,9 @@ func operations() *Operations {
 		KeyRegenerateMaster:      op(t, "key.regenerate-master", "POST", "/accounts/{ref}/keys/master", KeysWrite, "Replace the master key; the reply has the new one, which is shown only once", (*Backend).keyRegenerateMaster),
 		KeyDeactivate:            op(t, "key.deactivate", "POST", "/accounts/{ref}/keys/deactivate", KeysWrite, "Deactivate all keys of an account", (*Backend).keyDeactivate),
 		KeyRestore:               op(t, "key.restore", "POST", "/accounts/{ref}/keys/restore", KeysWrite, "Restore deactivated keys and reset the abuse score", (*Backend).keyRestore),
+		BudgetList:               op(t, "budget.list", "GET", "/accounts/{ref}/budgets", AccountsRead, "List the budgets of an account, and what is spent of them", (*Backend).budgetList),
+		BudgetSet:                op(t, "budget.set", "POST", "/accounts/{ref}/budgets", AccountsWrite, "Make a budget of an account, or change the one with an id", (*Backend).budgetSet),
+		BudgetDelete:             op(t, "budget.delete", "DELETE", "/accounts/{ref}/budgets/{id}", AccountsWrite, "Delete a budget of an account", (*Backend).budgetDelete),
 		SignInLinkCreate:         op(t, "signin-link", "POST", "/signin-links", SignInWrite, "Create a link that signs a customer in once", (*Backend).signInLink),
 		UsageShow:                op(t, "usage", "GET", "/accounts/{ref}/usage", AccountsRead, "Sum up an account's usage by day, model or key", (*Backend).usage),
 		WhatIfRun:                op(t, "whatif", "POST", "/whatif", AccountsRead, "Say what past calls would have cost with other prices, models, caches or batches", (*Backend).whatIf),

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/budget"
 	"sluice/internal/ledger/usage"
 )
 
@@ -163,6 +164,9 @@ type Audit struct {
 	Differences []usage.Difference `json:"differences"`
 	// Damage is what is damaged in the journal and not acknowledged. What it lost is in neither sum.
 	Damage []usage.Damage `json:"journal_damage"`
+	// Charges is how often calls counted against a budget, and Overspent where they passed a hard one.
+	Charges   int                `json:"budget_charges"`
+	Overspent []budget.Overspend `json:"overspent"`
 }
 
 // audit returns empty lists, not null, if nothing is wrong.
@@ -175,7 +179,18 @@ func (b *Backend) audit(ctx context.Context, _ Empty) (Audit, error) {
 	if err != nil {
 		return Audit{}, err
 	}
-	return Audit{Compared: n, Differences: some(differences), Damage: some(damage)}, nil
+	var sweep budget.Sweep
+	charges := 0
+	// Audit has moved the journal into the database.
+	err = b.Calls.EachCharged(ctx, func(s *usage.Settlement) error {
+		charges += len(s.Terms.Budgets)
+		sweep.Add(s)
+		return nil
+	})
+	if err != nil {
+		return Audit{}, err
+	}
+	return Audit{Compared: n, Differences: some(differences), Damage: some(damage), Charges: charges, Overspent: some(sweep.End())}, nil
 }
 
 // journalDamage returns what is damaged in the journal and not acknowledged.

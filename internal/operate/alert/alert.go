@@ -44,6 +44,7 @@ const (
 	ScoreReached   Type = "score.reached"
 	VideoSucceeded Type = "video.succeeded"
 	VideoFailed    Type = "video.failed"
+	BudgetMark     Type = "budget.mark"
 	Test           Type = "test"
 )
 
@@ -53,7 +54,7 @@ func OperatorTypes() []Type {
 }
 
 // CustomerTypes returns the types that a customer's endpoint can ask for.
-func CustomerTypes() []Type { return []Type{ScoreReached, VideoSucceeded, VideoFailed} }
+func CustomerTypes() []Type { return []Type{ScoreReached, VideoSucceeded, VideoFailed, BudgetMark} }
 
 // Event is something that happened.
 type Event struct {

@@ -2,9 +2,12 @@ package alert
 
 import (
 	"fmt"
+	"time"
 
+	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/ledger/abuse"
+	"sluice/internal/ledger/budget"
 	"sluice/internal/video"
 )
 
@@ -32,6 +35,37 @@ func OfAbuse(e *abuse.Event) (events []Event) {
 		}{e.AccountID, e.Kind, e.Score, e.Plan.String(), e.Tier.String(), e.Why}))
 	}
 	return events
+}
+
+// period is the time that a budget is for.
+type period struct {
+	From  time.Time `json:"from"`
+	Until time.Time `json:"until"`
+}
+
+// OfBudget returns the event of a mark that the spending of a budget has passed, for the customer.
+func OfBudget(p *budget.Passed) []Event {
+	scope := p.Scope
+	if p.Session != "" {
+		scope.Session = p.Session
+	}
+	var in *period
+	if !p.From.IsZero() {
+		in = &period{p.From.UTC(), p.Until.UTC()}
+	}
+	key := fmt.Sprintf("%s %d %d %d", p.Count(), p.Period, p.Percent, p.At.UnixMilli())
+	return []Event{NewEvent(p.AccountID, BudgetMark, key, p.At, p.Title(), struct {
+		Account string              `json:"account"`
+		Budget  string              `json:"budget"`
+		Name    string              `json:"name"`
+		Scope   account.BudgetScope `json:"scope"`
+		Percent int                 `json:"percent"`
+		Amount  string              `json:"amount"`
+		Spent   string              `json:"spent"`
+		Hard    bool                `json:"hard"`
+		Window  account.Window      `json:"window"`
+		Period  *period             `json:"period"` // null for windows that roll or never end
+	}{p.AccountID, p.ID, p.Name, scope, p.Percent, p.Amount.String(), p.Spent.String(), p.Hard, p.Window, in})}
 }
 
 // OfLedger returns the event of a payment that failed or was taken back, for the operator.

@@ -10,6 +10,7 @@ import (
 	"sluice/internal/account/billing"
 	"sluice/internal/account/mail"
 	"sluice/internal/ledger/abuse"
+	"sluice/internal/ledger/budget"
 )
 
 const (
@@ -19,7 +20,7 @@ const (
 	suspensionPatience = 10 * time.Second
 )
 
-// Letters tells the owners of accounts what happened to their account: suspensions, abuse events, failed payments.
+// Letters tells the owners of accounts what happened to their account: suspensions, abuse events, failed payments, spent budgets.
 type Letters struct {
 	notices *Notices
 	find    func(id string) *account.Account
@@ -81,6 +82,30 @@ func (l *Letters) Abuse(ctx context.Context, e *abuse.Event) {
 		l.send(ctx, e.AccountID, Deactivated, "Your keys are switched off",
 			where+" Every key of your account is refused until support restores it. Contact support, and say what happened.")
 	}
+}
+
+// Budget tells an account's owner how much of a budget is spent.
+func (l *Letters) Budget(ctx context.Context, p *budget.Passed) {
+	text := fmt.Sprintf("$%s of $%s are spent.", p.Spent, p.Amount)
+	switch {
+	case p.Hard && p.Percent >= 100:
+		text += " Calls that count against this budget are refused"
+	case p.Hard:
+		text += " A call that may cost more than what is left is refused"
+	default:
+		text += " This budget only warns: calls go on"
+	}
+	switch {
+	case p.Hard && !p.Until.IsZero():
+		text += " until it begins again at " + p.Until.Format(time.RFC3339) + ", or until you raise it."
+	case p.Hard && p.Window.Rolls():
+		text += " until earlier calls are out of its window, or until you raise it."
+	case p.Hard:
+		text += " until you raise it."
+	default:
+		text += "."
+	}
+	l.send(ctx, p.AccountID, Budget, p.Title(), text)
 }
 
 // Entry tells a customer what became of a payment. Whoever keeps the books for them, as details says, gets a copy of

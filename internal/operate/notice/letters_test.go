@@ -4,10 +4,12 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/ledger/abuse"
+	"sluice/internal/ledger/budget"
 	"sluice/internal/operate/notice"
 	"sluice/internal/store/sqlstore/alltest"
 )
@@ -46,6 +48,13 @@ func TestLetters(t *testing.T) {
 			letters.Payment(ctx, a, billing.Entry{AccountID: a.ID, What: what, Plan: account.Basic, Detail: "The card expired."})
 		}
 	}
+	spent := func(percent int, hard bool, window account.Window, session string, until time.Time) func() {
+		return func() {
+			b := &account.Budget{ID: "bud_1", Name: "team", Window: window, Hard: hard}
+			letters.Budget(ctx, &budget.Passed{Due: budget.Due{Budget: b, Session: session}, AccountID: a.ID, Percent: percent, Amount: 5e9, Spent: 4e9, Until: until})
+		}
+	}
+	midnight := time.Date(2026, 11, 19, 0, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {
 		name    string
 		send    func()
@@ -67,6 +76,10 @@ func TestLetters(t *testing.T) {
 		{"lapsed", paid(billing.Lapsed), "Your basic plan has ended", "Subscribe again at https://x.example/dashboard/plan"},
 		{"revoked", paid(billing.Revoked), "Your basic plan has ended", "Your bank has taken back a payment"},
 		{"disputed", paid(billing.Disputed), "", ""},
+		{"a budget that warns", spent(80, false, account.Daily, "", midnight), `80% of the budget "team" is spent`, "$4.00 of $5.00 are spent. This budget only warns: calls go on."},
+		{"most of a hard budget", spent(80, true, account.Total, "s1", time.Time{}), `80% of the budget "team" is spent by session s1`, "more than what is left is refused until you raise it."},
+		{"all of a day's budget", spent(100, true, account.Daily, "", midnight), `100% of the budget "team" is spent`, "are refused until it begins again at 2026-11-19T00:00:00Z, or until you raise it."},
+		{"all of a window that rolls", spent(100, true, account.Rolling24, "", time.Time{}), `100% of the budget "team" is spent`, "are refused until earlier calls are out of its window, or until you raise it."},
 		{"nobody", func() { letters.Abuse(ctx, &abuse.Event{AccountID: "acct_none", Kind: abuse.Warning}) }, "", ""},
 	} {
 		posted = nil

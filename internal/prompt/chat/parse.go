@@ -3,6 +3,7 @@ package chat
 import (
 	"bytes"
 	"math"
+	"strconv"
 
 	"sluice/internal/kit/fault"
 	"sluice/internal/prompt/allowance"
@@ -183,7 +184,13 @@ func (p *parser) field(name []byte) field {
 		r.User = p.optionalText()
 	case "usage":
 		p.usage()
-		return fieldUsage
+		return fieldOurs
+	case "max_cost":
+		p.maxCost()
+		return fieldOurs
+	case "budget":
+		p.budget()
+		return fieldOurs
 	// Passing these on would make the model answer in a form that our replies cannot carry.
 	case "functions", "function_call":
 		p.legacy("tools and tool_choice")
@@ -292,6 +299,41 @@ func (p *parser) usage() {
 			p.req.TellCost = !p.null() && p.boolean()
 		} else {
 			p.other(usageShape)
+		}
+	}
+}
+
+// MostCost is the largest max_cost, in dollars. It is that of a budget.
+const MostCost = 1_000_000
+
+// maxCost reads max_cost: the most that the call may cost, in dollars.
+func (p *parser) maxCost() {
+	if p.null() {
+		return
+	}
+	const want = "a number of dollars from 0 to 1000000"
+	if c := p.peek(); c != '-' && (c < '0' || c > '9') {
+		p.mismatch(want)
+		return
+	}
+	num, ok := p.number()
+	if v, err := strconv.ParseFloat(string(num), 64); ok && (err != nil || v < 0 || v > MostCost) {
+		p.bad("", "must be %s; got %s", want, describe(num))
+	}
+	p.req.MaxCost = string(num)
+}
+
+// budget reads budget, which says what becomes of a call that does not fit one.
+func (p *parser) budget() {
+	if p.null() || !p.object("an object such as {\"clamp\": true}") {
+		return
+	}
+	for p.member() {
+		switch {
+		case string(p.key) == "clamp":
+			p.req.Clamp = !p.null() && p.boolean()
+		case !p.respells(budgetShape):
+			p.bad("", "is not known: budget has the member clamp alone")
 		}
 	}
 }

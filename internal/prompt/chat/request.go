@@ -21,6 +21,10 @@ type Request struct {
 	IncludeUsage bool // stream_options.include_usage; always false without Stream
 	Resumable    bool // stream_options.resumable, which upstreams do not get; always false without Stream
 	TellCost     bool // usage.include: the usage of the reply says what it costs. Upstreams do not get it
+	// MaxCost is max_cost, the most that the call may cost in dollars, as the caller wrote the number; empty: it is not given.
+	// Clamp is budget.clamp: a shorter reply is better than none. Upstreams get neither.
+	MaxCost string
+	Clamp   bool
 
 	MaxTokens int // the smaller of max_tokens and max_completion_tokens; 0: neither is given
 	N         int // how many replies; 1 if not given
@@ -171,7 +175,7 @@ const (
 	fieldStreamOptions
 	fieldStop
 	fieldTools // also tool_choice and parallel_tool_calls, which mean nothing without
-	fieldUsage
+	fieldOurs  // usage, max_cost and budget, which are for this service
 )
 
 // Effort is reasoning_effort; empty if not given.

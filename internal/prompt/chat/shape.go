@@ -148,6 +148,7 @@ var (
 	schemaShape  = Keys("name", "description", "schema", "strict")
 	formatShape  = Keys("type", "schema", "grammar").With(Shape{"json_schema": schemaShape})
 	usageShape   = Keys("include")
+	budgetShape  = Keys("clamp")
 	optionsShape = Keys("include_usage", "include_obfuscation", "resumable", "continuous_usage_stats", "chunk_include_usage")
 
 	requestShape = Keys(
@@ -169,6 +170,6 @@ var (
 		"web_search_options": Keys("search_context_size").With(Shape{"user_location": locationShape}),
 		"audio":              Keys("format", "voice"), "prediction": Keys("type").With(Shape{"content": partShape}),
 		"reasoning": Keys("effort", "max_tokens", "exclude", "enabled", "summary", "generate_summary"), "thinking": Keys("type", "budget_tokens"),
-		"usage": usageShape,
+		"usage": usageShape, "budget": budgetShape,
 	})
 )

@@ -25,6 +25,9 @@ func TestParse(t *testing.T) {
 		`{"model":"m","input":"a","dimensions":null,"user":null,"encoding_format":null}`: {
 			Model: "m", Inputs: []embeddings.Input{{Text: "a"}},
 		},
+		`{"model":"m","input":"a","max_cost":1e-3,"budget":{"clamp":true}}`:    {Model: "m", Inputs: []embeddings.Input{{Text: "a"}}, MaxCost: "1e-3"},
+		`{"model":"m","input":"a","max_cost":0,"budget":{"clamp":null}}`:       {Model: "m", Inputs: []embeddings.Input{{Text: "a"}}, MaxCost: "0"},
+		`{"model":"m","input":"a","max_cost":null,"budget":null,"usage":null}`: {Model: "m", Inputs: []embeddings.Input{{Text: "a"}}},
 	} {
 		got, err := embeddings.Parse([]byte(body))
 		if err != nil || !reflect.DeepEqual(got, want) {

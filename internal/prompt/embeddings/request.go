@@ -33,7 +33,7 @@ const (
 )
 
 // bodyShape is the keys of a request that we or an upstream read.
-var bodyShape = chat.Keys("model", "input", "encoding_format", "dimensions", "user", "input_type", "truncate", "task_type", "texts", "inputs", "images", "models", "provider", "options", "keep_alive", "extra_body", "max_cost").With(chat.Shape{"usage": chat.Keys("include")})
+var bodyShape = chat.Keys("model", "input", "encoding_format", "dimensions", "user", "input_type", "truncate", "task_type", "texts", "inputs", "images", "models", "provider", "options", "keep_alive", "extra_body", "max_cost").With(chat.Shape{"usage": chat.Keys("include"), "budget": chat.Keys("clamp")})
 
 // Request is one request. It has at least one input.
 type Request struct {
@@ -43,6 +43,9 @@ type Request struct {
 	Dimensions int  // 0: as many as the model gives
 	User       string
 	TellCost   bool // usage.include: the usage of the reply says what it costs. Upstreams do not get it
+	// MaxCost is max_cost, the most that the call may cost in dollars, as the caller wrote the number; empty: it is not given.
+	// Upstreams do not get it.
+	MaxCost string
 }
 
 // Input is a text, or the tokens of one, which only the tokenizer of the model can read.
@@ -83,7 +86,44 @@ func Parse(body []byte) (*Request, error) {
 	if r.User, err = text(root.Given("user"), "user", maxUser); err != nil {
 		return nil, err
 	}
-	return r, r.readUsage(root.Given("usage"))
+	if err := r.readUsage(root.Given("usage")); err != nil {
+		return nil, err
+	}
+	if err := r.readMaxCost(root.Given("max_cost")); err != nil {
+		return nil, err
+	}
+	return r, checkBudget(root.Given("budget"))
+}
+
+// readMaxCost reads max_cost.
+func (r *Request) readMaxCost(v chat.Value) error {
+	if !v.Exists() {
+		return nil
+	}
+	if n := v.Number(); !v.IsNumber() || n < 0 || n > chat.MostCost {
+		return bad("max_cost", "must be a number of dollars from 0 to %d", chat.MostCost)
+	}
+	r.MaxCost = string(v.Raw())
+	return nil
+}
+
+// checkBudget checks budget. Vectors cannot be made shorter, so nothing follows from it here.
+func checkBudget(v chat.Value) error {
+	if !v.Exists() {
+		return nil
+	}
+	if v.Kind() != '{' {
+		return bad("budget", `must be an object such as {"clamp": true}`)
+	}
+	for w := v.Walk(); w.Next(); {
+		switch {
+		case string(w.Key) != "clamp":
+			return bad("budget", "has a member that is not known; it has clamp alone")
+		case !w.Value.Null() && !w.Value.IsBool():
+			return bad("budget.clamp", "must be a boolean")
+		}
+	}
+	return nil
 }
 
 // readUsage reads usage, which says what the usage of the reply tells.

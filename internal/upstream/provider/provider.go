@@ -40,6 +40,8 @@ type Call struct {
 	// MaxOutput is the most tokens that the model writes; 0 if it is not known. It bounds every completion;
 	// see Limit.
 	MaxOutput int
+	// Bounded says that the upstream must be told MaxOutput even if the caller sets no bound: no more than that is paid for.
+	Bounded bool
 	// Thinks is whether the model can reason. If it cannot, reasoning_effort is dropped.
 	Thinks bool
 	// Efforts are the efforts that the model takes, in rising order; nil if that is not known. See Effort.

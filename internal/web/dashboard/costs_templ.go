@@ -43,7 +43,7 @@ func costsPage(p webui.Page, c *webui.Costs) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Costs</h1><p class=\"muted\">What a cost consists of, exactly: the days, the models and the requests each add up to it. Your plan has a flat price; you do not pay the list price on top.</p></div><a class=\"button\" href=\"/dashboard/activity\">All activity</a></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Costs</h1><p class=\"muted\">What a cost consists of, exactly: the days, the models and the requests each add up to it. Your plan has a flat price; you do not pay the list price on top.</p></div><div class=\"row\"><a class=\"button\" href=\"/dashboard/budgets\">Budgets</a> <a class=\"button\" href=\"/dashboard/activity\">All activity</a></div></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -1,4 +1,4 @@
-// Package dashboard serves the customer's pages: sign-up and sign-in, keys, activity, models, the
+// Package dashboard serves the customer's pages: sign-up and sign-in, keys, activity, budgets, sessions, models, the
 // playground, videos, plan and billing, messages, webhooks, and the account.
 //
 // Each page is a noun with one file of handlers and one of templates. A handler reads a form,
@@ -26,7 +26,9 @@ import (
 	"sluice/internal/ledger/activity"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/costs"
+	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/receipt"
+	"sluice/internal/ledger/session"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/ledger/whatif"
 	"sluice/internal/operate/alert"
@@ -84,6 +86,12 @@ type Sources struct {
 	Billing  *billing.Billing
 	Receipts *receipt.Log
 	Hooks    *alert.Hooks
+	Sessions *session.Log
+	Budgets  Budgets
+	// Raise adds to the budget of a session, and returns all that was added to it.
+	Raise func(ctx context.Context, accountID, count string, by price.Nano) (price.Nano, error)
+	// Flush stores what calls have cost that have just ended, if that can be done quickly.
+	Flush func(ctx context.Context)
 	// API returns the API's handler. It is a function because the API is built after the
 	// pages.
 	API func() *httpapi.API
@@ -253,6 +261,8 @@ func (d *Dashboard) frame(w http.ResponseWriter, r *http.Request, v *visitor, ti
 		{Path: home, Text: "Overview", Icon: "overview"},
 		{Path: home + "/keys", Text: "Keys", Icon: "keys"},
 		{Path: home + "/activity", Text: "Activity", Icon: "usage"},
+		{Path: budgetsPath, Text: "Budgets", Icon: "budgets"},
+		{Path: sessionsPath, Text: "Sessions", Icon: "sessions"},
 		{Path: home + "/models", Text: "Models", Icon: "models"},
 		{Path: home + "/playground", Text: "Playground", Icon: "playground"},
 		{Path: home + "/videos", Text: "Videos", Icon: "videos"},

@@ -49,7 +49,9 @@ var actions = map[string]string{
 	"account.set_aliases": "Aliases of models were changed", "account.set_replies": "What replies say, or whether calls leave receipts, was changed", "account.suspend": "The account was suspended", "account.unsuspend": "The suspension was lifted", "account.set_email": "The e-mail address was changed",
 	"account.close": "The account was closed", "keys.deactivate": "All keys were switched off", "keys.restore": "All keys were restored", "key.create": "A key was created", "key.rename": "A key was renamed",
 	"key.set_limits": "Limits of a key were changed", "key.delete": "A key was deleted", "key.regenerate_master": "The master key was regenerated",
-	"passkey.add": "A passkey was added", "passkey.remove": "A passkey was removed", "passkey.refused": "A passkey was refused: its counter went back", "totp.on": "The authenticator app was turned on", "totp.off": "The authenticator app was turned off",
+	"budget.create": "A budget was created", "budget.change": "A budget was changed", "budget.delete": "A budget was deleted",
+	"budget.raise": "The budget of a session was raised",
+	"passkey.add":  "A passkey was added", "passkey.remove": "A passkey was removed", "passkey.refused": "A passkey was refused: its counter went back", "totp.on": "The authenticator app was turned on", "totp.off": "The authenticator app was turned off",
 }
 
 // actionText returns what an entry is about. An action that has no words here is shown as it is.
@@ -69,6 +71,8 @@ func doneBy(by string) string {
 		return "support"
 	case strings.HasPrefix(by, "cli:"):
 		return "the operator"
+	case strings.HasPrefix(by, "api:"):
+		return "a program with your master key"
 	}
 	return by
 }

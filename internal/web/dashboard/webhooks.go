@@ -116,6 +116,7 @@ var eventTexts = map[alert.Type]string{
 	alert.ScoreReached:   "Your abuse score reaches 50, 75, 90 or 100",
 	alert.VideoSucceeded: "A video is done",
 	alert.VideoFailed:    "A video could not be created",
+	alert.BudgetMark:     "A part of a budget is spent, such as 50%, 80% or 100%",
 }
 
 // wanted returns what a webhook gets, in a few words.

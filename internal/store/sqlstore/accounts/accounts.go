@@ -20,10 +20,10 @@ import (
 
 // Columns are those of an account, in the order of values and Scan.
 const Columns = `id, email, plan, plan_granted, staff, rpm_override, concurrent_override, tpm_override,
-	suspended_at, suspend_reason, terminated, deactivated_at, deactivate_reason, created_at, version, aliases, show_cost, receipts`
+	suspended_at, suspend_reason, terminated, deactivated_at, deactivate_reason, created_at, version, aliases, show_cost, receipts, budgets`
 
 // keyColumns are in the order of insertKey and eachKey.
-const keyColumns = `id, account_id, master, name, hash, last_four, created_at, last_used_at, limits, created_by`
+const keyColumns = `id, account_id, master, name, hash, last_four, created_at, last_used_at, limits, created_by, tags`
 
 // Store is the part of a database with the accounts.
 type Store struct{ db *sqlstore.Store }
@@ -227,7 +227,7 @@ func values(a *account.Account) []any {
 	return []any{
 		a.ID, a.Email, a.Plan.String(), a.Granted, a.Staff,
 		limitValue(o.RequestsPerMinute), limitValue(o.Concurrent), limitValue(o.TokensPerMinute),
-		suspendedAt, suspendReason, a.Suspended != nil && a.Suspended.Final, deactivatedAt, deactivateReason, a.CreatedAt, a.Version, a.Aliases.Text(), a.ShowCost, a.Receipts,
+		suspendedAt, suspendReason, a.Suspended != nil && a.Suspended.Final, deactivatedAt, deactivateReason, a.CreatedAt, a.Version, a.Aliases.Text(), a.ShowCost, a.Receipts, account.BudgetsText(a.Budgets),
 	}
 }
 
@@ -245,7 +245,7 @@ func unlessTaken(a *account.Account, err error) error {
 }
 
 // saveKeys stores how a change modified the account's keys: it revokes those that are gone, inserts
-// new ones and updates those whose name or limits changed. Nothing else about a key ever changes here.
+// new ones and updates those whose name, limits or tags changed. Nothing else about a key ever changes here.
 func saveKeys(tx *sqlstore.Conn, accountID string, before, after []account.Key, now time.Time) {
 	// has returns the index of the key with the id, or -1.
 	has := func(keys []account.Key, id string) int {
@@ -261,8 +261,8 @@ func saveKeys(tx *sqlstore.Conn, accountID string, before, after []account.Key, 
 		was := has(before, k.ID)
 		if was < 0 {
 			insertKey(tx, accountID, k)
-		} else if before[was].Name != k.Name || before[was].Limits.Text() != k.Limits.Text() {
-			tx.Do(`UPDATE api_keys SET name = $1, limits = $3 WHERE id = $2`, k.Name, k.ID, k.Limits.Text())
+		} else if before[was].Name != k.Name || before[was].Limits.Text() != k.Limits.Text() || !slices.Equal(before[was].Tags, k.Tags) {
+			tx.Do(`UPDATE api_keys SET name = $1, limits = $3, tags = $4 WHERE id = $2`, k.Name, k.ID, k.Limits.Text(), account.TagsText(k.Tags))
 		}
 	}
 }
@@ -270,7 +270,7 @@ func saveKeys(tx *sqlstore.Conn, accountID string, before, after []account.Key, 
 // insertKey stores a new key. Only the hash of its secret is stored.
 func insertKey(tx *sqlstore.Conn, accountID string, k *account.Key) {
 	tx.Do(sqlstore.Insert("api_keys", keyColumns),
-		k.ID, accountID, k.Master, k.Name, k.Hash[:], k.LastFour, k.CreatedAt, k.LastUsedAt, k.Limits.Text(), k.CreatedBy)
+		k.ID, accountID, k.Master, k.Name, k.Hash[:], k.LastFour, k.CreatedAt, k.LastUsedAt, k.Limits.Text(), k.CreatedBy, account.TagsText(k.Tags))
 }
 
 // AuditIfAny appends an entry that says something.
@@ -290,15 +290,16 @@ func Audit(tx *sqlstore.Conn, e account.Entry) error {
 func eachKey(c *sqlstore.Conn, yield func(owner string, k account.Key), where string, args ...any) error {
 	return c.Each(func(row sqlstore.Row) error {
 		var k account.Key
-		var owner, limits string
+		var owner, limits, tags string
 		// A LastUsedAt of zero means that the key was never used.
-		err := row.Scan(&k.ID, &owner, &k.Master, &k.Name, sqlstore.Into(k.Hash[:]), &k.LastFour, &k.CreatedAt, &k.LastUsedAt, &limits, &k.CreatedBy)
+		err := row.Scan(&k.ID, &owner, &k.Master, &k.Name, sqlstore.Into(k.Hash[:]), &k.LastFour, &k.CreatedAt, &k.LastUsedAt, &limits, &k.CreatedBy, &tags)
 		if err != nil {
 			return err
 		}
 		if k.Limits, err = account.KeyLimitsOf(limits); err != nil {
 			return err
 		}
+		k.Tags = account.ParseTags(tags)
 		yield(owner, k)
 		return nil
 	}, `SELECT `+keyColumns+` FROM api_keys `+where, args...)
@@ -309,14 +310,17 @@ func Scan(row sqlstore.Row, a *account.Account) error { return ScanMore(row, a) 
 
 // ScanMore is Scan for a row that has more columns.
 func ScanMore(row sqlstore.Row, a *account.Account, more ...any) error {
-	var suspendReason, deactivateReason, aliases string
+	var suspendReason, deactivateReason, aliases, budgets string
 	var terminated bool
 	var rpm, concurrent, tpm, suspendedAt, deactivatedAt *int64
 	err := row.Scan(append([]any{
 		&a.ID, &a.Email, Plan(&a.Plan), &a.Granted, &a.Staff, &rpm, &concurrent, &tpm,
-		&suspendedAt, &suspendReason, &terminated, &deactivatedAt, &deactivateReason, &a.CreatedAt, &a.Version, &aliases, &a.ShowCost, &a.Receipts,
+		&suspendedAt, &suspendReason, &terminated, &deactivatedAt, &deactivateReason, &a.CreatedAt, &a.Version, &aliases, &a.ShowCost, &a.Receipts, &budgets,
 	}, more...)...)
 	if err != nil {
+		return err
+	}
+	if a.Budgets, err = account.ParseBudgets(budgets); err != nil {
 		return err
 	}
 	// Aliases that a later version may allow are left out.

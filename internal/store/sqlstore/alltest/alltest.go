@@ -14,6 +14,7 @@ import (
 	"sluice/internal/store/sqlstore"
 	"sluice/internal/store/sqlstore/accounts"
 	"sluice/internal/store/sqlstore/alerts"
+	"sluice/internal/store/sqlstore/budgets"
 	"sluice/internal/store/sqlstore/calls"
 	"sluice/internal/store/sqlstore/kept"
 	"sluice/internal/store/sqlstore/logins"
@@ -30,6 +31,7 @@ type (
 
 	accountPart = accounts.Store
 	alertPart   = alerts.Store
+	budgetPart  = budgets.Store
 	callPart    = calls.Store
 	keptPart    = kept.Store
 	loginPart   = logins.Store
@@ -47,6 +49,7 @@ type Store struct {
 
 	*accountPart
 	*alertPart
+	*budgetPart
 	*callPart
 	*keptPart
 	*loginPart
@@ -124,6 +127,7 @@ func Over(db *sqlstore.Store) *Store {
 
 		accountPart: accounts.New(db),
 		alertPart:   alerts.New(db),
+		budgetPart:  budgets.New(db),
 		callPart:    calls.New(db),
 		keptPart:    kept.New(db),
 		loginPart:   logins.New(db),
@@ -156,7 +160,7 @@ func (s *Store) Secret(ctx context.Context, name string, fresh []byte) ([]byte, 
 
 // DropExpired deletes what has expired in any part.
 func (s *Store) DropExpired(ctx context.Context, failed func(what string, err error)) {
-	for _, part := range []interface{ Expiring() []sqlstore.Expiring }{s.keptPart, s.servicePart, s.alertPart, s.callPart} {
+	for _, part := range []interface{ Expiring() []sqlstore.Expiring }{s.keptPart, s.servicePart, s.alertPart, s.callPart, s.budgetPart} {
 		sqlstore.DropExpired(ctx, failed, part.Expiring()...)
 	}
 }

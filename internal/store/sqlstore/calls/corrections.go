@@ -77,6 +77,12 @@ func (s *Store) Correct(ctx context.Context, fixes []usage.Fix) error {
 		if err := addSums(ctx, to, "usage_days", days); err != nil {
 			return err
 		}
+		if err := correctSessions(tx, fixes); err != nil {
+			return err
+		}
+		if err := correctTags(tx, fixes); err != nil {
+			return err
+		}
 		return correctActivity(tx, fixes)
 	})
 }

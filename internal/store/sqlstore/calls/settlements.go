@@ -1,7 +1,7 @@
 // Package calls stores what calls leave behind: settlements and the sums over them, activity, refused calls, and
 // what abuse control counts and decides; and finds them for support.
 //
-// Store implements the interfaces of packages usage, activity, refusal, abuse, finder and signal.
+// Store implements the interfaces of packages usage, activity, refusal, session, abuse, finder and signal.
 package calls
 
 import (
@@ -40,6 +40,7 @@ func (s *Store) Expiring() []sqlstore.Expiring {
 		{What: "counts of refused calls", Drop: s.dropRefusedMinutes, AtOnce: sqlstore.DropSmall},
 		{What: "activity by hour", Drop: s.dropHours, AtOnce: sqlstore.DropSmall},
 		{What: "activity by day", Drop: s.dropDays, AtOnce: sqlstore.DropSmall},
+		{What: "sessions of callers", Drop: s.dropSessions, AtOnce: sqlstore.DropSmall},
 	}
 }
 
@@ -58,7 +59,16 @@ func (s *Store) RecordSettlements(ctx context.Context, batch []usage.Settlement)
 	}
 	for range 10 {
 		// All of them are new and stored, or none is.
-		err := s.db.InsertMany(ctx, func(ctx context.Context, to sqlstore.Bulk) error { return addSettlements(ctx, to, batch) })
+		names, err := tagNamesOf(s.db.Read(ctx), settled(batch))
+		if err != nil {
+			return err
+		}
+		err = s.db.InsertMany(ctx, func(ctx context.Context, to sqlstore.Bulk) error {
+			if err := addSettlements(ctx, to, batch); err != nil {
+				return err
+			}
+			return addTags(ctx, to, batch, names)
+		})
 		if !errors.Is(err, errNotNew) {
 			return err
 		}
@@ -109,18 +119,26 @@ func (s *Store) MissingAccounts(ctx context.Context, ids []string) (missing []st
 // signed.
 func Add(tx *sqlstore.Conn, r *usage.Settlement) error {
 	ctx, to := tx.Bulk()
-	err := addSettlements(ctx, to, []usage.Settlement{*r})
+	one := []usage.Settlement{*r}
+	err := addSettlements(ctx, to, one)
 	if errors.Is(err, errNotNew) {
 		return nil
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	names, err := tagNamesOf(tx, settled(one))
+	if err != nil {
+		return err
+	}
+	return addTags(ctx, to, one, names)
 }
 
 // intoSettlements inserts settlements. Conflicts are ignored: an existing row means that the settlement was
 // recorded before.
 var intoSettlements = sqlstore.Insertion{Into: `settlements (` + settlementColumns + wayColumns + `)`, Columns: settlementFields, Conflict: `ON CONFLICT (at, id) DO NOTHING`}
 
-// addSettlements stores settlements and adds them to the sums by hour and by day, to the activity, and to the abuse counts. It
+// addSettlements stores settlements and adds them to the sums by hour and by day, to the activity, to the budgets, and to the abuse counts. It
 // returns errNotNew if one of them is stored already; then the caller must roll back, unless there was no
 // other. Rows and sums change in one transaction, so they can never disagree.
 func addSettlements(ctx context.Context, to sqlstore.Bulk, batch []usage.Settlement) error {
@@ -155,6 +173,12 @@ func addSettlements(ctx context.Context, to sqlstore.Bulk, batch []usage.Settlem
 		return err
 	}
 	if err := addReceipts(ctx, to, batch); err != nil {
+		return err
+	}
+	if err := addSpent(ctx, to, batch); err != nil {
+		return err
+	}
+	if err := addSessions(ctx, to, batch); err != nil {
 		return err
 	}
 	return addUnits(ctx, to, units)

@@ -64,8 +64,11 @@ func Run(t *testing.T, fresh Database) {
 		"AuditUsage":      auditUsage,
 		"DropSettlements": dropSettlements,
 		"EachCall":        eachCall,
+		"EachCharged":     eachCharged,
 		// What calls cost, and corrections of it: costs.go.
 		"CostsAgree": costsAgree,
+		// What calls add up to by session and by tag, and the tags of keys: sessions.go.
+		"SessionSums": sessionSums, "TagSums": tagSums, "KeyTags": keyTags,
 		// Receipts of calls, and the keys that sign them: receipts.go.
 		"Receipts":    receipts,
 		"ReceiptKeys": receiptKeys,
@@ -284,6 +287,7 @@ func changeEverything(t *testing.T, open func() *alltest.Store) {
 		a.Email, a.Plan, a.Granted, a.Staff, a.ShowCost, a.Receipts = "new@example.com", account.Scale, false, true, true, true
 		a.Overrides = account.Overrides{RequestsPerMinute: &unlimited, TokensPerMinute: &seven}
 		a.Aliases, _ = alias.New(map[string]string{"gpt-*": "lab/large", "o": "lab/small"})
+		a.Budgets = []account.Budget{{ID: "bud_1", Name: "all", Amount: 5_000_000_000, Window: account.Daily, Scope: account.BudgetScope{Account: true}, Hard: true, CreatedAt: base}}
 		a.Suspended = &account.Mark{At: base.Add(time.Hour), Reason: "terms", Final: true}
 		a.Deactivated = &account.Mark{At: base.Add(2 * time.Hour), Reason: "score"}
 	}

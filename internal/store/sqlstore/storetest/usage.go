@@ -250,6 +250,34 @@ func eachCall(t *testing.T, open func() *alltest.Store) {
 	}
 }
 
+// eachCharged reads the calls that count against budgets, over pages, as they were settled.
+func eachCharged(t *testing.T, open func() *alltest.Store) {
+	s := open()
+	var batch, want []usage.Settlement
+	for i := range 9000 { // every second one is more than two pages
+		settlement := func() usage.Settlement {
+			r := newSettlement(i, base.Add(time.Duration(i/10)*time.Millisecond), "key_a", "m1")
+			if i%2 == 0 {
+				r.Terms.Budgets = []usage.Charge{{Count: "bud_1", Period: -300_000, Holder: "node/a/1/1", Reserved: 7, Amount: 9, After: time.Millisecond}, {Count: "bud_2/s"}}
+			}
+			return r
+		}
+		if batch = append(batch, settlement()); i%2 == 0 {
+			want = append(want, settlement())
+		}
+	}
+	record(t, s, batch...)
+	correctSome(t, s, batch) // which changes no budget
+	var got []usage.Settlement
+	err := s.EachCharged(t.Context(), func(r *usage.Settlement) error {
+		got = append(got, *r)
+		return nil
+	})
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("EachCharged = %d calls, %v, want %d: -want +got\n%.2000s", len(got), err, len(want), diff)
+	}
+}
+
 // correctSome corrects every 99th call once, and every 990th once more. It changes the calls as readers see them.
 func correctSome(t *testing.T, s *alltest.Store, batch []usage.Settlement) {
 	t.Helper()

@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/store/sqlstore/alltest"
 	"sluice/internal/video"
@@ -20,11 +21,16 @@ import (
 // newVideo returns job n of an account, created n seconds after base.
 func newVideo(accountID string, n int) *video.Job {
 	at := base.Add(time.Duration(n) * time.Second)
-	return &video.Job{
+	j := &video.Job{
 		ID: fmt.Sprintf("job_%s%03d", accountID, n), AccountID: accountID, KeyID: "key_1", Plan: account.Basic, Tier: account.Free,
 		Request: video.Request{Prompt: "a lighthouse at dusk · 灯台", Model: "video-default", Width: 1280, Height: 720, Seconds: 5}, CostMilli: 1500,
 		Status: video.Queued, CreatedAt: at, ExpiresAt: at.Add(24 * time.Hour),
 	}
+	if n%2 == 1 { // it is of an account with budgets
+		j.Most = new(price.Nano(2_250_000_000))
+		j.Budgets = []usage.Charge{{Count: "bud_1", Period: 1_770_000_000_000, Holder: "job/" + j.ID, Reserved: *j.Most, Amount: 5_000_000_000, After: time.Millisecond}, {Count: "bud_2"}}
+	}
+	return j
 }
 
 // anyLoad accepts every job.

@@ -7,6 +7,8 @@ import (
 	"context"
 	"time"
 
+	"sluice/internal/account"
+	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/alert"
 	"sluice/internal/store/sqlstore"
@@ -24,7 +26,7 @@ func New(db *sqlstore.Store) *Store { return &Store{db} }
 
 // videoColumns are in the order of CreateVideo and scanVideo.
 const videoColumns = `id, account_id, key_id, plan, tier, prompt, model, width, height, seconds, cost_milli, repeat_hash, body_hash,
-	status, progress, reason, created_at, started_at, finished_at, expires_at, attempts, node, until_at, renderer, credential, upstream, generation, size, sha256, request_sha256`
+	status, progress, reason, created_at, started_at, finished_at, expires_at, attempts, node, until_at, renderer, credential, upstream, generation, size, sha256, request_sha256, session, tags, budgets, most`
 
 // CreateVideo stores a job if allow accepts it, given the account's current load. If the account
 // has a job with the same Repeat already, nothing is stored, and that job is returned; otherwise
@@ -52,7 +54,7 @@ func (s *Store) CreateVideo(ctx context.Context, j *video.Job, allow func(video.
 		return tx.Exec(sqlstore.Insert("video_jobs", videoColumns+", version"),
 			j.ID, j.AccountID, j.KeyID, j.Plan.String(), j.Tier.String(), j.Prompt, j.Model, j.Width, j.Height, j.Seconds, j.CostMilli, sqlstore.OrNull(j.Repeat), sqlstore.OrNull(j.Body),
 			string(j.Status), j.Progress, string(j.Reason), j.CreatedAt, j.StartedAt, j.FinishedAt, j.ExpiresAt,
-			j.Attempts, j.Node, j.Until, j.Renderer, j.Credential, j.Upstream, nullText(j.Generation), j.Size, j.SHA256, j.RequestSHA256, 1)
+			j.Attempts, j.Node, j.Until, j.Renderer, j.Credential, j.Upstream, nullText(j.Generation), j.Size, j.SHA256, j.RequestSHA256, j.Session, account.TagsText(j.Tags), chargesText(j.Budgets), (*int64)(j.Most), 1)
 	})
 	return first, err
 }
@@ -209,13 +211,25 @@ func updateVideo(tx *sqlstore.Conn, j *video.Job) {
 // scanVideo reads a row of videoColumns.
 func scanVideo(row sqlstore.Row, j *video.Job) error {
 	var generation *string // NULL means that there is no video yet
+	var tags, budgets string
+	var most *int64
 	err := row.Scan(&j.ID, &j.AccountID, &j.KeyID, accounts.Plan(&j.Plan), accounts.Plan(&j.Tier), &j.Prompt, &j.Model, &j.Width, &j.Height, &j.Seconds, &j.CostMilli, &j.Repeat, &j.Body,
 		&j.Status, &j.Progress, &j.Reason, &j.CreatedAt, &j.StartedAt, &j.FinishedAt, &j.ExpiresAt,
-		&j.Attempts, &j.Node, &j.Until, &j.Renderer, &j.Credential, &j.Upstream, &generation, &j.Size, &j.SHA256, &j.RequestSHA256)
+		&j.Attempts, &j.Node, &j.Until, &j.Renderer, &j.Credential, &j.Upstream, &generation, &j.Size, &j.SHA256, &j.RequestSHA256, &j.Session, &tags, &budgets, &most)
+	j.Tags = account.ParseTags(tags)
 	if generation != nil {
 		j.Generation = *generation
 	}
+	var s usage.Settlement
+	s.SetDetails(budgets)
+	j.Budgets, j.Most = s.Terms.Budgets, (*price.Nano)(most)
 	return err
+}
+
+// chargesText returns what a job takes from budgets, for a column.
+func chargesText(charges []usage.Charge) string {
+	s := usage.Settlement{Terms: usage.Terms{Budgets: charges}}
+	return s.Details()
 }
 
 // nullText returns v as a query parameter, with the empty string as NULL, so that a unique index

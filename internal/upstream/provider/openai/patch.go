@@ -112,6 +112,10 @@ func (q *quirks) rename(from, to string) {
 // both. An upstream that is not known gets the older one then, which all of them understand.
 func (q *quirks) limit() {
 	older, newer := q.req.Member(maxTokens), q.req.Member(maxCompletionTokens)
+	if !isGiven(older) && !isGiven(newer) && q.call.Bounded && q.call.MaxOutput > 0 {
+		q.bound()
+		return
+	}
 	if older == nil && newer == nil {
 		return
 	}
@@ -128,6 +132,16 @@ func (q *quirks) limit() {
 	if q.req.MaxTokens > 0 && (isGiven(spare) || q.call.Limit() < q.req.MaxTokens) {
 		q.set(name, strconv.Itoa(q.call.Limit()))
 	}
+}
+
+// bound sends a bound that the caller has not set. The vendor gets the name that it knows.
+func (q *quirks) bound() {
+	name, other := maxTokens, maxCompletionTokens
+	if q.preset.limit == maxCompletionTokens || q.preset.limit == "" && q.preset.Kind != "" {
+		name, other = other, name
+	}
+	q.out.Drop = append(q.out.Drop, other)
+	q.set(name, strconv.Itoa(q.call.MaxOutput))
 }
 
 // isGiven reports whether a member is present and not null.

@@ -31,7 +31,7 @@ func (a *Adapter) openResponses(ctx context.Context, call *provider.Call) (provi
 		for _, name := range dropped {
 			call.Omit(name)
 		}
-		body = withEffort(call, body, a.preset.effortsOf(call.Upstream))
+		body = withBound(call, withEffort(call, body, a.preset.effortsOf(call.Upstream)))
 		s.Words, call.Quoted = &provider.Words{}, true
 	} else {
 		w := responseWriter{call: call, req: call.Request, preset: &a.preset}
@@ -66,6 +66,23 @@ func withEffort(call *provider.Call, body []byte, has []chat.Effort) []byte {
 			return v.Raw()
 		})
 	})
+}
+
+// withBound returns a body in the caller's own words with a bound on the reply that the caller has not set, if no more than that
+// is paid for.
+func withBound(call *provider.Call, body []byte) []byte {
+	if !call.Bounded || call.Request.MaxTokens > 0 || call.MaxOutput == 0 {
+		return body
+	}
+	const name = "max_output_tokens"
+	bounded := strconv.AppendInt([]byte(`{"`+name+`":`), int64(call.MaxOutput), 10)
+	rest := chat.Edited(body, func(key string, v chat.Value) []byte {
+		if key == name { // null
+			return nil
+		}
+		return v.Raw()
+	})
+	return append(append(bounded, ','), rest[1:]...) // the model follows
 }
 
 // isNative reports whether the caller speaks Responses, so that an upstream of the dialect can be sent its own words.

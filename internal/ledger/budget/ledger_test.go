@@ -1,0 +1,192 @@
+package budget_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/internal/account"
+	"sluice/internal/ledger/budget"
+	"sluice/internal/ledger/price"
+)
+
+// cluster returns servers on one store that recall from each other.
+func cluster(store budget.Store, n int) []*budget.Ledger {
+	all := make([]*budget.Ledger, n)
+	for i := range all {
+		opts := budget.Options{Node: fmt.Sprint(i), Nodes: func() int { return n }}
+		if n > 1 {
+			opts.Recall = func(ctx context.Context, accountID, count string) {
+				for j, l := range all {
+					if j != i {
+						_ = l.GiveBack(ctx, accountID, count)
+					}
+				}
+			}
+		}
+		all[i] = budget.New(store, &opts)
+	}
+	return all
+}
+
+// onlyBudgets returns an account with hard budgets for all its calls.
+func onlyBudgets(amounts ...int64) *account.Account {
+	a := &account.Account{ID: "acc_1"}
+	for i, amount := range amounts {
+		a.Budgets = append(a.Budgets, account.Budget{
+			ID: fmt.Sprintf("bud_%d", i), Amount: amount, Window: account.Total, Scope: account.BudgetScope{Account: true}, Hard: true,
+		})
+	}
+	return a
+}
+
+func TestExactlyTenOfAHundred(t *testing.T) {
+	t.Parallel()
+	for _, nodes := range []int{1, 3} {
+		t.Run(fmt.Sprint(nodes, " servers"), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				const need = 7
+				a, all := onlyBudgets(10*need), cluster(newModel(time.Now), nodes)
+				var passed atomic.Int64
+				var wg sync.WaitGroup
+				for i := range 100 {
+					wg.Go(func() {
+						for range 2 {
+							hold, _, err := all[i%nodes].Reserve(t.Context(), a, budget.Of(a, "", nil, ""), need)
+							if err != nil {
+								t.Error(err)
+							}
+							if hold != nil {
+								passed.Add(1)
+								return
+							}
+							if nodes == 1 {
+								return
+							}
+							time.Sleep(time.Second)
+						}
+					})
+				}
+				wg.Wait()
+				if passed.Load() != 10 {
+					t.Errorf("%d of 100 calls passed, want the 10 that there is money for", passed.Load())
+				}
+			})
+		})
+	}
+}
+
+// One server has everything in its hands when two others need some.
+func TestRecall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, store := onlyBudgets(100), newModel(time.Now)
+		all := cluster(store, 3)
+		dues := budget.Of(a, "", nil, "")
+		for i, need := range []price.Nano{90, 60, 40} {
+			hold, obstacle, err := all[i].Reserve(t.Context(), a, dues, need)
+			if err != nil || obstacle != nil {
+				t.Fatalf("Reserve(%d) = %+v, %v, want it to pass", need, obstacle, err)
+			}
+			if i == 0 {
+				hold.Cancel() // the server keeps the money for its next call
+			}
+		}
+		if _, o, err := all[0].Reserve(t.Context(), a, dues, 1); o == nil || err != nil || o.Reserved != 100 || o.Left != 0 || o.Needed != 1 {
+			t.Errorf("Reserve(1) = %+v, %v, want it refused, with 100 reserved", o, err)
+		}
+	})
+}
+
+func TestRefusedTakesNothing(t *testing.T) {
+	t.Parallel()
+	a := onlyBudgets(100, 50)
+	l := cluster(newModel(time.Now), 1)[0]
+	dues := budget.Of(a, "", nil, "")
+	if _, o, err := l.Reserve(t.Context(), a, dues, 60); o == nil || err != nil || o.ID != "bud_1" {
+		t.Fatalf("Reserve(60) = %+v, %v, want the second budget in the way", o, err)
+	}
+	hold, o, err := l.Reserve(t.Context(), a, dues[:1], 100)
+	if hold == nil {
+		t.Errorf("Reserve(100) from the first budget = %+v, %v, want all of it", o, err)
+	}
+}
+
+// What a call gives back of a budget that was lowered while it ran is not for the next one.
+func TestLowered(t *testing.T) {
+	t.Parallel()
+	a := onlyBudgets(100)
+	l := cluster(newModel(time.Now), 1)[0]
+	hold, _, _ := l.Reserve(t.Context(), a, budget.Of(a, "", nil, ""), 80)
+	lower := onlyBudgets(30)
+	dues := budget.Of(lower, "", nil, "")
+	if _, o, _ := l.Reserve(t.Context(), lower, dues, 1); o == nil {
+		t.Fatal("a call passed with 80 of 30 reserved")
+	}
+	hold.Settle(30) // 50 less than it had reserved
+	if h, _, _ := l.Reserve(t.Context(), lower, dues, 1); h != nil {
+		t.Error("a call passed with 30 of 30 spent")
+	}
+}
+
+// A statement that nobody waits for any more cannot take back what was granted after it.
+func TestLateKeep(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &lateKeep{model: newModel(time.Now)}
+		a, l := onlyBudgets(100), cluster(store, 2)
+		dues := budget.Of(a, "", nil, "")
+		hold, _, _ := l[0].Reserve(t.Context(), a, dues, 10)
+		hold.Settle(10)
+		_ = l[0].GiveBack(t.Context(), a.ID, dues[0].Count()) // its answer is lost
+		if h, o, err := l[0].Reserve(t.Context(), a, dues, 60); h == nil {
+			t.Fatalf("Reserve(60) = %+v, %v, want it to pass", o, err)
+		}
+		store.now() // now it happens
+		if h, _, _ := l[1].Reserve(t.Context(), a, dues, 40); h != nil {
+			t.Error("a call passed that needs 40 of the 30 that are left")
+		}
+	})
+}
+
+// lateKeep loses the first Keep, and does it when it is told to.
+type lateKeep struct {
+	*model
+	late func()
+}
+
+func (s *lateKeep) now() { s.late() }
+
+func (s *lateKeep) Keep(ctx context.Context, grants []budget.Grant) error {
+	if s.late == nil {
+		s.late = func() { _ = s.model.Keep(ctx, grants) }
+		return errLost
+	}
+	return s.model.Keep(ctx, grants)
+}
+
+// A process without a name is not the one before it.
+func TestLives(t *testing.T) {
+	t.Parallel()
+	a, store := onlyBudgets(100), newModel(time.Now)
+	dues := budget.Of(a, "", nil, "")
+	for i := range 2 {
+		l := budget.New(store, nil)
+		if err := l.Begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		hold, o, err := l.Reserve(t.Context(), a, dues, 50)
+		if hold == nil {
+			t.Fatalf("Reserve of process %d = %+v, %v, want it to pass", i, o, err)
+		}
+		store.commit(&settlement{id: fmt.Sprint(i), charges: hold.Charges(time.Now()), spent: 50})
+	}
+	if h, _, _ := budget.New(store, nil).Reserve(t.Context(), a, dues, 1); h != nil {
+		t.Error("a call passed with 100 of 100 spent")
+	}
+}

@@ -1,0 +1,100 @@
+package dashboard
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/internal/ledger/session"
+	"sluice/internal/web/webui"
+)
+
+// sessionsPath is the path of the page.
+const sessionsPath = home + "/sessions"
+
+// sessionsShown is how many sessions a page has.
+const sessionsShown = 25
+
+// sessionsView is the data of the sessions page.
+type sessionsView struct {
+	Sessions []session.Session
+	// Next is the address of the sessions that follow, or "" at the end. Later reports that this is not the first page.
+	Next  string
+	Later bool
+	// Budgeted reports whether there is a budget of each session.
+	Budgeted bool
+	Now      time.Time
+}
+
+// sessionsPage shows the newest sessions.
+func (d *Dashboard) sessionsPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	after := r.FormValue("after")
+	list, more, err := d.Sessions.List(r.Context(), v.Account, "", after, sessionsShown)
+	if err != nil {
+		return err
+	}
+	view := sessionsView{Sessions: list, Later: after != "", Now: time.Now()}
+	if more {
+		view.Next = sessionsPath + "?" + url.Values{"after": {list[len(list)-1].ID}}.Encode()
+	}
+	for i := range v.Budgets {
+		view.Budgeted = view.Budgeted || v.Budgets[i].Scope.Session != ""
+	}
+	return d.ui.Render(w, r, http.StatusOK, sessionsPage(d.frame(w, r, v, "Sessions"), &view))
+}
+
+// sessionView is the data of the page of a session.
+type sessionView struct {
+	*session.Session
+	Key string // the name of the key of the last call
+	Now time.Time
+}
+
+// sessionPage shows a session.
+func (d *Dashboard) sessionPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	s, err := d.Sessions.One(r.Context(), v.Account, "", r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	names, err := d.Activity.Names(r.Context(), v.ID)
+	if err != nil {
+		return err
+	}
+	return d.ui.Render(w, r, http.StatusOK, sessionPage(d.frame(w, r, v, "Session"), &sessionView{s, names.Of(s.KeyID), time.Now()}))
+}
+
+// sessionAt returns the address of the page of a session.
+func sessionAt(id string) string { return sessionsPath + "/" + url.PathEscape(id) }
+
+// sessionCost returns what a session has cost.
+func sessionCost(s *session.Session) string {
+	charge := s.Charge()
+	if charge == nil {
+		return "unknown"
+	}
+	return webui.Total(*charge)
+}
+
+// cacheRate returns how much of the prompts came from a cache.
+func cacheRate(s *session.Session) string {
+	if s.Prompt == 0 {
+		return "–"
+	}
+	return strconv.FormatInt(s.Cached*100/s.Prompt, 10) + " %"
+}
+
+// lasted returns how long a session has taken so far.
+func lasted(s *session.Session) string {
+	took := s.Last.Sub(s.First)
+	if took < time.Hour {
+		return webui.Millis(took.Milliseconds())
+	}
+	return strings.TrimSuffix(took.Round(time.Minute).String(), "0s")
+}
+
+// sessionBudget returns how the budget of a session stands, for the templates of budgets.
+func sessionBudget(v *sessionView) *shownBudget {
+	return &shownBudget{Status: *v.Budget, Calls: "This session"}
+}
