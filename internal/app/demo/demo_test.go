@@ -84,7 +84,7 @@ func TestPagesAreFilled(t *testing.T) {
 	}{
 		{"", []string{"/", "/models", "/models/" + sonnet, "/pricing", "/status", "/docs", "/signin"}},
 		{"customer", []string{
-			"/dashboard", "/dashboard/keys", "/dashboard/activity?range=30d", "/dashboard/activity?range=7d&outcome=errors", "/dashboard/activity/routing", "/dashboard/models",
+			"/dashboard", "/dashboard/keys", "/dashboard/budgets", "/dashboard/sessions", "/dashboard/activity?range=30d", "/dashboard/activity?range=7d&outcome=errors", "/dashboard/activity/routing", "/dashboard/models",
 			"/dashboard/models/" + sonnet, "/dashboard/playground", "/dashboard/plan", "/dashboard/messages", "/dashboard/webhooks", "/dashboard/account", "/dashboard/account/log",
 		}},
 		{"owner", []string{"/dashboard", "/dashboard/keys"}},
@@ -129,8 +129,8 @@ func TestPagesAreFilled(t *testing.T) {
 	}
 }
 
-// notAlone are pages that there are only with something else: a plan to upgrade to, a payment, colours and a logo, an identity provider.
-var notAlone = []string{"/dashboard/plan/upgrade", dashboard.CheckoutPath, "/logo", "/theme.css", "/favicon.ico", "/signin/provider", "/signin/provider/back", "/signin/code"}
+// notAlone are pages that there are only with something else: a plan to upgrade to, the budget of a session, a payment, colours and a logo, an identity provider.
+var notAlone = []string{"/dashboard/plan/upgrade", "/dashboard/budgets/raise", dashboard.CheckoutPath, "/logo", "/theme.css", "/favicon.ico", "/signin/provider", "/signin/provider/back", "/signin/code"}
 
 // emptyPart is a part of a page that says that there is nothing to show.
 var emptyPart = regexp.MustCompile(`<p class="empty[^>]*>[^<]*`)

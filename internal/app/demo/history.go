@@ -288,11 +288,20 @@ func (h *history) join(ctx context.Context, p *person) error {
 	h.members[p.name], h.note.Keys[p.name] = m, w.MasterKey
 	for _, k := range p.keys {
 		h.clock = h.clock.Add(3 * time.Minute)
-		made, raw, err := h.accounts.CreateKey(ctx, "owner", w.Account.ID, k.name, k.limits)
+		made, raw, err := h.accounts.CreateKey(ctx, "owner", w.Account.ID, k.name, k.limits, k.tags...)
 		if err != nil {
 			return err
 		}
 		m.keys[k.name], h.note.Keys[p.name+"/"+k.name] = made.ID, raw
+	}
+	for _, b := range p.budgets {
+		b.ID, b.CreatedAt = account.NewBudgetID(), h.clock
+		if b.Scope.Key != "" {
+			b.Scope.Key = m.keys[b.Scope.Key]
+		}
+		if m.account, err = h.accounts.SetBudget(ctx, "owner", w.Account.ID, b); err != nil {
+			return err
+		}
 	}
 	if p.name == helpdesk {
 		return h.hire(ctx, w)

@@ -3,6 +3,7 @@ package demo
 import (
 	"cmp"
 	"encoding/hex"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/ledger/budget"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/upstream/catalog"
@@ -27,7 +29,15 @@ type traffic struct {
 	size    float64 // share of the calls to make
 	accts   map[string]*member
 
+	runs map[string]task // the tasks that agents are at, by the name of the key
+
 	downFrom, downUntil time.Time
+}
+
+// task is what an agent is at.
+type task struct {
+	session string
+	day     time.Time
 }
 
 // member is an account as calls need it.
@@ -137,6 +147,10 @@ func (t *traffic) call(w *workload, who *member, at time.Time) (s usage.Settleme
 	if m.Embeds {
 		s.Door = usage.DoorEmbeddings
 	}
+	s.Trace.Session = t.session(w, at)
+	if k := who.account.Key(s.KeyID); k != nil {
+		s.Terms.Tags = k.Tags
+	}
 	t.consume(w, m, &s)
 	t.time(m, &s)
 	t.fail(m, &s)
@@ -144,8 +158,29 @@ func (t *traffic) call(w *workload, who *member, at time.Time) (s usage.Settleme
 	if s.End != usage.EndFailed {
 		s.RequestMilli, s.UnitMilli = named.RequestMilli, m.UnitMilli
 		s.Price(m.Priced(s.At), 0)
+		for _, due := range budget.Of(who.account, s.KeyID, s.Terms.Tags, s.Trace.Session) {
+			period, _ := budget.PeriodOf(due.Budget, s.At)
+			s.Terms.Budgets = append(s.Terms.Budgets, usage.Charge{Count: due.Count(), Period: period})
+		}
 	}
 	return s, true
+}
+
+// session returns the task that an agent is at; empty if the workload is no agent's. A task ends on the day on which it began.
+func (t *traffic) session(w *workload, at time.Time) string {
+	if w.session == 0 {
+		return ""
+	}
+	if t.runs == nil {
+		t.runs = map[string]task{}
+	}
+	day := at.UTC().Truncate(24 * time.Hour)
+	last := t.runs[w.key]
+	if !last.day.Equal(day) || t.rng.IntN(w.session) == 0 {
+		last = task{fmt.Sprintf("review-%08x", t.rng.Uint32()), day}
+		t.runs[w.key] = last
+	}
+	return last.session
 }
 
 // route returns a model that the router may choose, and why.

@@ -60,7 +60,11 @@ func (d *Demo) call(ctx context.Context, w *workload, model string, trouble bool
 		d.post(ctx, "/v1/embeddings", key, map[string]any{"model": model, "input": text})
 		return
 	}
-	d.post(ctx, "/v1/chat/completions", key, map[string]any{"model": model, "messages": []map[string]string{{"role": "user", "content": text}}})
+	body := map[string]any{"model": model, "messages": []map[string]string{{"role": "user", "content": text}}}
+	if w.session > 0 {
+		body["prompt_cache_key"] = time.Now().UTC().Format("task-20060102-15") // an agent is at a task for an hour
+	}
+	d.post(ctx, "/v1/chat/completions", key, body)
 }
 
 // post sends a request. What becomes of it is on the pages.
