@@ -62,7 +62,7 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 	tools := a.newMCPServer(nested)
 	a.cluster.Subscribe(topicMCP, tools.Told, nil)
 	a.reads = turnstile.New()
-	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand, a.follower), a.line, a.settings.Load().HTTP(), &httpapi.Options{
+	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand, a.follower), a.line, a.settings.Load().HTTP(a.Origin()), &httpapi.Options{
 		Log: a.log, Metrics: a.metrics, Tracer: a.tracer, Ledger: a.ledger, Abuse: a.abuse, Replies: a.replies, Streams: a.streams, Videos: a.videos,
 		Responses: responses.NewArchive(stores.kept, &responses.ArchiveOptions{Key: store.Key()}),
 		Changes:   stores.service.CatalogChanges,

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/kit/fault"
 	"sluice/internal/operate/admin"
 )
 
@@ -188,7 +190,7 @@ func TestRaisedSessionGoesOn(t *testing.T) {
 	ana := n.join("ana@example.com")
 	ana.wants(ana.post("/dashboard/plan/subscribe", "plan", "free"), "Free", 303, "")
 	each := ana.budget("scope", "session", "amount", "0")
-	call := func() int {
+	call := func() (status int, message string) {
 		r, err := http.NewRequest("POST", n.scheme+n.Addr()+"/v1/chat/completions", strings.NewReader(`{"model":"sandbox/small","max_tokens":50,"messages":[{"role":"user","content":"hi"}]}`))
 		if err != nil {
 			t.Fatal(err)
@@ -199,19 +201,27 @@ func TestRaisedSessionGoesOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp.Body.Close()
-		return resp.StatusCode
+		defer resp.Body.Close()
+		var reply struct{ Error fault.Object }
+		if err := json.NewDecoder(resp.Body).Decode(&reply); err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, reply.Error.Message
 	}
-	if got := call(); got != 402 {
+	got, message := call()
+	if got != 402 {
 		t.Fatalf("a call of a session without money = %d, want 402", got)
 	}
+	_, link, _ := strings.Cut(message, "raise it at "+n.scheme+n.Addr())
+	ana.wants(ana.get(link), "the page of the link in "+message, 200, "left $0.00 of $0.00")
+	n.person().wants(n.person().get(link), "that page for a stranger", 303, "/signin?next="+url.QueryEscape(link))
 	form := url.Values{"count": {each + "/run-1"}, "by": {"5"}}
 	ana.wants(ana.send("POST", "/dashboard/budgets/raise", "cross-site", form), "adding from elsewhere", 403, "another site")
-	if got := call(); got != 402 {
+	if got, _ := call(); got != 402 {
 		t.Fatalf("a call after a forged form = %d, want 402", got)
 	}
 	ana.leads(ana.send("POST", "/dashboard/budgets/raise", "same-origin", form), "adding 5", "next call passes")
-	if got := call(); got != 200 {
+	if got, _ := call(); got != 200 {
 		t.Errorf("the next call = %d, want 200", got)
 	}
 }

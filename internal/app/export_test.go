@@ -97,7 +97,7 @@ func (a *App) InForce() string {
 		fmt.Fprintln(&b, "price", e.Model, e.Version())
 	}
 	fmt.Fprintf(&b, "markup %+v\n", s.Catalog.Models()[0].Markup)
-	h := s.HTTP()
+	h := s.HTTP(a.origin(s.Config))
 	fmt.Fprintln(&b, "api", h.CORSOrigins, h.TrustedProxies, h.PublicURL, h.Scorer, h.Weights, h.Feedback)
 	describe(&b, reflect.ValueOf(h.Plans), 6)
 	// A provider whose settings have changed gets other adapters. These are pointers.

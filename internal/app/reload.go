@@ -93,7 +93,7 @@ func (a *App) setLevel(s *settings.Settings) {
 func (a *App) apply(old, s *settings.Settings) {
 	s.Describe(a.origin(s.Config), old)
 	a.settings.Store(s)
-	a.api.Apply(s.HTTP())
+	a.api.Apply(s.HTTP(a.origin(s.Config)))
 	a.videos.Apply(a.videoSettings(s))
 	old.Disconnect(s)
 }

@@ -109,6 +109,8 @@ type Settings struct {
 	// PublicURL is the origin under which callers know the service. If empty, only names of
 	// this machine are accepted where it matters; see checkSource.
 	PublicURL string
+	// Origin begins links to the pages: PublicURL, or else the address of this server.
+	Origin string
 	// Support is how callers reach support, for errors that tell them to. May be empty.
 	Support string
 	// Description is shown by /openapi.json and /docs. If nil, it describes a fresh

@@ -26,7 +26,7 @@ func TestNameBudget(t *testing.T) {
 	} {
 		f := fault.New(fault.BudgetExceeded, "Too dear.")
 		f.Budget = json.RawMessage(tt.budget)
-		x := &exchange{settings: &Settings{PublicURL: tt.url}}
+		x := &exchange{settings: &Settings{Origin: tt.url}}
 		told := keptMessage(f)
 		x.nameBudget(f)
 		if f.Message != "Too dear."+tt.want || told != "Too dear." {
@@ -34,7 +34,7 @@ func TestNameBudget(t *testing.T) {
 		}
 	}
 	other := fault.New(fault.PaymentRequired, "No plan.")
-	(&exchange{settings: &Settings{PublicURL: site}}).nameBudget(other)
+	(&exchange{settings: &Settings{Origin: site}}).nameBudget(other)
 	if strings.Contains(other.Message, site) {
 		t.Errorf("nameBudget changes %q", other.Message)
 	}

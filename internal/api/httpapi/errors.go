@@ -97,7 +97,7 @@ func (x *exchange) nameSupport(err error) {
 // nameBudget adds to an error about a budget of the account where its owner can raise it.
 func (x *exchange) nameBudget(err error) {
 	f := fault.From(err)
-	if f.Kind != fault.BudgetExceeded || x.settings == nil || x.settings.PublicURL == "" {
+	if f.Kind != fault.BudgetExceeded || x.settings == nil || x.settings.Origin == "" {
 		return
 	}
 	var of struct {
@@ -107,7 +107,7 @@ func (x *exchange) nameBudget(err error) {
 	if json.Unmarshal(f.Budget, &of) != nil || of.ID == "" { // max_cost is the caller's own
 		return
 	}
-	page := x.settings.PublicURL + "/dashboard/budgets"
+	page := x.settings.Origin + "/dashboard/budgets"
 	if s := of.Scope.Session; s != "" && s != account.EachSession {
 		page += "/raise?count=" + of.ID + "/" + url.QueryEscape(s)
 	}

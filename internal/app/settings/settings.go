@@ -122,11 +122,11 @@ func (s *Settings) Health(m *catalog.Model) string { return s.Routes.Describe(m,
 // Models returns where each model comes from and how healthy it is.
 func (s *Settings) Models() []admin.ModelState { return admin.ModelStates(s.Catalog, s.Health) }
 
-// HTTP returns the part of the settings that the API needs.
-func (s *Settings) HTTP() httpapi.Settings {
+// HTTP returns the part of the settings that the API needs. Origin is where links of this server lead.
+func (s *Settings) HTTP(origin string) httpapi.Settings {
 	return httpapi.Settings{
 		Description: s.Description, Catalog: s.Catalog, Routes: s.Routes, Scorer: routing.Estimate{Dial: s.Config.Router.Dial}, Weights: s.Weights, Feedback: s.Config.Router.Feedback, Plans: s.Plans,
-		CORSOrigins: s.Config.CORSOrigins, TrustedProxies: s.Config.TrustedProxies, PublicURL: s.Config.PublicURL, Support: s.Config.Support.String(),
+		CORSOrigins: s.Config.CORSOrigins, TrustedProxies: s.Config.TrustedProxies, PublicURL: s.Config.PublicURL, Origin: origin, Support: s.Config.Support.String(),
 	}
 }
 
