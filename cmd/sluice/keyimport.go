@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -15,7 +16,9 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/app/moving"
+	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/budget"
 	"sluice/internal/operate/admin"
 )
 
@@ -32,7 +35,7 @@ func (p *program) keyImportCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "import FILE…", Short: "Create accounts and keys from the database of another gateway",
 		Long: "Create accounts and keys from exported tables of LiteLLM (LiteLLM_VerificationToken,\nLiteLLM_UserTable, LiteLLM_TeamTable, LiteLLM_BudgetTable) or of new-api and one-api\n" +
-			"(tokens, users), as JSON or CSV with column names. Teams and people become accounts, and\ntheir keys sub-keys with the same limits where there are any.\n\n" +
+			"(tokens, users), as JSON or CSV with column names. Teams and people become accounts, and\ntheir keys sub-keys with the same limits and budgets where there are any.\n\n" +
 			"Without --apply, nothing is changed. The old keys do not work here: each is replaced by a\nnew one, which --keys FILE receives. Running the command again creates only what is\nmissing.",
 		Example: "  sluice key import tokens.csv users.csv teams.csv --domain example.com\n" +
 			"  sluice key import tokens.csv users.csv teams.csv --domain example.com --apply --keys new-keys.csv",
@@ -43,7 +46,6 @@ func (p *program) keyImportCmd() *cobra.Command {
 	flags.StringVar(&f.From, "from", "", "`gateway` that the tables are from: "+strings.Join(moving.KeyFormats(), ", ")+" (default: guessed)")
 	flags.StringVar(&f.Domain, "domain", "", "`domain` of accounts for teams and people without an e-mail address: research@DOMAIN")
 	flags.StringVar(&f.plan, "plan", "scale", "`plan` of new accounts")
-	flags.Float64Var(&f.UnitsPerDollar, "units-per-dollar", 0, "make units per month of the budgets of keys: `number` of units for a dollar")
 	flags.BoolVar(&f.apply, "apply", false, "create the accounts and keys")
 	flags.StringVar(&f.keys, "keys", "", "`file` for the new keys, which only its owner can read; required with --apply")
 	flags.StringVar(&f.report, "report", "", "`file` for the report instead of the standard error")
@@ -100,18 +102,26 @@ func (p *program) writeKeyReport(plan *moving.KeyPlan, f *keyImport) error {
 
 // printKeyPlan prints what would be created.
 func printKeyPlan(w io.Writer, plan *moving.KeyPlan) {
-	rows := [][]string{{"ACCOUNT", "KEY", "LIMITS"}}
+	rows := [][]string{{"ACCOUNT", "KEY", "LIMITS", "BUDGETS"}}
 	for _, h := range plan.Holders {
 		for _, k := range h.Keys {
-			text := limitsOf(&k.Limits).String()
-			if text == "" {
-				text = "none"
-			}
-			rows = append(rows, []string{h.Email, k.Name, text})
+			rows = append(rows, []string{h.Email, k.Name, cmp.Or(limitsOf(&k.Limits).String(), "none"), budgetText(k.Budgets)})
+		}
+		if len(h.Budgets) > 0 {
+			rows = append(rows, []string{h.Email, "(all keys)", "", budgetText(h.Budgets)})
 		}
 	}
 	table(w, rows)
 	fmt.Fprintf(w, "\nAccounts: %d. Keys: %d. Nothing has been created; run it again with --apply and --keys FILE.\n", len(plan.Holders), plan.Count())
+}
+
+// budgetText lists budgets.
+func budgetText(all []moving.Budget) string {
+	var texts []string
+	for _, b := range all {
+		texts = append(texts, b.String())
+	}
+	return cmp.Or(strings.Join(texts, ", "), "none")
 }
 
 // limitsOf returns limits in the form that operations take.
@@ -130,6 +140,7 @@ func limitsOf(l *account.KeyLimits) *admin.KeyLimits {
 type applied struct {
 	Accounts int    `json:"accounts_created"`
 	Keys     int    `json:"keys_created"`
+	Budgets  int    `json:"budgets_created"`
 	Present  int    `json:"keys_present"`
 	File     string `json:"keys_file"`
 }
@@ -162,7 +173,7 @@ func (p *program) applyKeys(c *cobra.Command, plan *moving.KeyPlan, f *keyImport
 		return err
 	}
 	return p.print(out, func(w io.Writer) {
-		fmt.Fprintf(w, "Accounts created: %d. Keys created: %d. Keys that were there already: %d. The new keys are in %s.\n", out.Accounts, out.Keys, out.Present, out.File)
+		fmt.Fprintf(w, "Accounts created: %d. Keys created: %d. Keys that were there already: %d. Budgets created: %d. The new keys are in %s.\n", out.Accounts, out.Keys, out.Present, out.Budgets, out.File)
 	})
 }
 
@@ -177,9 +188,34 @@ func (p *program) applyHolder(c *cobra.Command, h *moving.Holder, f *keyImport, 
 	if err != nil {
 		return err
 	}
+	have, err := ask(c.Context(), p, p.ops.BudgetList, admin.AccountPage{Ref: a.ID})
+	if err != nil {
+		return err
+	}
+	// What was made before the command was interrupted is not made again.
+	budgets := func(name string, scope account.BudgetScope, planned []moving.Budget) error {
+		for _, b := range planned {
+			if slices.ContainsFunc(have.Data, func(r budget.Record) bool { return r.Name == name && r.Scope == scope && r.Hard == b.Hard }) {
+				continue
+			}
+			amount := b.Amount.String()
+			if _, err := ask(c.Context(), p, p.ops.BudgetSet, admin.BudgetOrder{Ref: a.ID, Name: &name, Amount: &amount, Window: &b.Window, Scope: &scope, Hard: &b.Hard}); err != nil {
+				return fmt.Errorf("budget %q: %w", name, err)
+			}
+			out.Budgets++
+		}
+		return nil
+	}
+	if err := budgets("imported", account.BudgetScope{Account: true}, h.Budgets); err != nil {
+		return err
+	}
 	for _, k := range h.Keys {
-		if slices.ContainsFunc(a.Keys, func(have admin.Key) bool { return strings.EqualFold(have.Name, k.Name) }) {
+		name := excerpt.Of(k.Name, 60)
+		if at := slices.IndexFunc(a.Keys, func(have admin.Key) bool { return strings.EqualFold(have.Name, k.Name) }); at >= 0 {
 			out.Present++
+			if err := budgets(name, account.BudgetScope{Key: a.Keys[at].ID}, k.Budgets); err != nil {
+				return err
+			}
 			continue
 		}
 		made, err := ask(c.Context(), p, p.ops.KeyCreate, admin.KeyOrder{Target: admin.Target{Ref: a.ID, Name: k.Name}, Limits: limitsOf(&k.Limits)})
@@ -188,6 +224,9 @@ func (p *program) applyHolder(c *cobra.Command, h *moving.Holder, f *keyImport, 
 		}
 		out.Keys++
 		if err := save(k.Name, k.Old, made.Key); err != nil {
+			return err
+		}
+		if err := budgets(name, account.BudgetScope{Key: made.ID}, k.Budgets); err != nil {
 			return err
 		}
 	}

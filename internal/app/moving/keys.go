@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,8 +18,6 @@ type KeyOptions struct {
 	From string
 	// Domain is where teams and people without an e-mail address get one: the team research becomes research@Domain.
 	Domain string
-	// UnitsPerDollar turns budgets in dollars into units per month; 0: budgets are only reported.
-	UnitsPerDollar float64
 	// Now decides which keys have expired.
 	Now time.Time
 }
@@ -35,16 +32,19 @@ type File struct {
 type Holder struct {
 	Email  string            `json:"email"`
 	Limits account.Overrides `json:"limits"`
-	Keys   []PlannedKey      `json:"keys"`
+	// Budgets are for all calls of the account.
+	Budgets []Budget     `json:"budgets,omitempty"`
+	Keys    []PlannedKey `json:"keys"`
 
 	ref string // the team or person in the source
 }
 
 // PlannedKey is a sub-key to create.
 type PlannedKey struct {
-	Name   string            `json:"name"`
-	Old    string            `json:"old,omitempty"` // what the old gateway shows of the key
-	Limits account.KeyLimits `json:"limits"`
+	Name    string            `json:"name"`
+	Old     string            `json:"old,omitempty"` // what the old gateway shows of the key
+	Limits  account.KeyLimits `json:"limits"`
+	Budgets []Budget          `json:"budgets,omitempty"`
 }
 
 // KeyPlan is what Keys makes of the tables of another gateway.
@@ -219,7 +219,7 @@ func (r *keyReader) split() {
 		}
 		local, domain, _ := strings.Cut(h.Email, "@")
 		for i, part := range slices.Collect(slices.Chunk(h.Keys, account.MaxSubKeys)) {
-			one := &Holder{Email: h.Email, Limits: h.Limits, Keys: part, ref: h.ref}
+			one := &Holder{Email: h.Email, Limits: h.Limits, Budgets: h.Budgets, Keys: part, ref: h.ref}
 			if i > 0 && h.Email != "" {
 				one.Email = local + "+" + strconv.Itoa(i+1) + "@" + domain
 			}
@@ -273,38 +273,4 @@ func when(v *value) (time.Time, bool) {
 		return time.Unix(int64(n), 0).UTC(), true
 	}
 	return time.Time{}, false
-}
-
-// units returns a budget as units per month, if the operator says what a dollar is.
-func (r *keyReader) units(budget, duration *value) *account.Limit {
-	dollars, ok := budget.number()
-	days := durationDays(duration.String())
-	if !ok || dollars == 0 || r.options.UnitsPerDollar <= 0 || days == 0 {
-		return nil
-	}
-	n := math.Ceil(dollars * r.options.UnitsPerDollar * 30 / days)
-	budget.changed("units per month, by --units-per-dollar")
-	duration.changed("units are for calendar months (UTC); the budget is for 30 days")
-	l := account.Limit(max(1, min(n, float64(account.MostLimit))))
-	return &l
-}
-
-// durationDays returns how many days a duration such as 30d or 1mo has. A budget without one is for ever, which is taken as
-// a month.
-func durationDays(text string) float64 {
-	if text == "" {
-		return 30
-	}
-	for _, unit := range []struct {
-		name string
-		days float64
-	}{{"mo", 30}, {"s", 1.0 / 86400}, {"m", 1.0 / 1440}, {"h", 1.0 / 24}, {"d", 1}, {"w", 7}} {
-		if head, ok := strings.CutSuffix(text, unit.name); ok {
-			n, err := strconv.ParseFloat(head, 64)
-			if err == nil && n > 0 && n < 1e6 {
-				return n * unit.days
-			}
-		}
-	}
-	return 0
 }

@@ -68,7 +68,7 @@ func (k *liteLLMKeys) readKey(row *value) {
 	planned := PlannedKey{Name: cmp.Or(row.get("key_alias").String(), row.get("key_name").String(), "key"), Old: row.get("key_name").String()}
 	planned.Limits.RequestsPerMinute = limit(pick("rpm_limit"), "requests per minute of the key")
 	planned.Limits.TokensPerMinute = limit(pick("tpm_limit"), "tokens per minute of the key")
-	planned.Limits.UnitsPerMonth = k.units(pick("max_budget"), pick("budget_duration"))
+	planned.Budgets = liteLLMBudgets(pick)
 	planned.Limits.Models = models
 	if timed {
 		planned.Limits.ExpiresAt = expires
@@ -115,6 +115,9 @@ func (k *liteLLMKeys) accountLimits(h *Holder, row *value) {
 			*to = n
 		}
 	}
+	if h.Budgets == nil {
+		h.Budgets = liteLLMBudgets(row.get)
+	}
 }
 
 // models returns the models of a key, or those of its team; none means all. It reports false if the key is limited in a way
@@ -153,10 +156,10 @@ var liteLLMKeyAdvice = []advice{
 	{"[].token", "keys are stored as hashes, and a hash does not show whether its key can be guessed; the key is replaced, see the file of new keys"},
 	{"[].spend", "usage of the old gateway is not converted; keep its database for reports"},
 	{"[].model_spend", "usage of the old gateway is not converted; keep its database for reports"},
-	{"[].max_budget", "budgets in dollars have no counterpart; give --units-per-dollar to make units per month of those of keys"},
-	{"[].soft_budget", "there are no soft budgets; the dashboard shows how much of a limit is used"},
-	{"[].budget_duration", "limits are for minutes and calendar months (UTC)"},
-	{"[].budget_reset_at", "limits are for minutes and calendar months (UTC)"},
+	{"[].max_budget", "the duration of the budget is none that is known here; make it by hand: sluice budget set"},
+	{"[].soft_budget", "the duration of the budget is none that is known here; make it by hand: sluice budget set"},
+	{"[].budget_duration", "there is no budget, or its duration is none that is known here"},
+	{"[].budget_reset_at", "days, weeks and months of budgets begin at midnight (UTC)"},
 	{"[].model_max_budget", "budgets for single models have no counterpart; limit a key to models"},
 	{"[].max_parallel_requests", "a key has no limit of its own on concurrent calls; set that of the account"},
 	{"[].aliases", "give the account aliases: sluice account aliases"},

@@ -64,6 +64,12 @@ func (r *keyReader) readToken(row, user *value) {
 		planned.Limits.ExpiresAt = expires
 	}
 	row.get("expired_time").taken("the key expires then, or never")
+	if !row.get("unlimited_quota").yes() && row.get("unlimited_quota").String() != "t" {
+		planned.Budgets = quota(row.get("remain_quota"))
+	}
+	if h.Budgets == nil {
+		h.Budgets = quota(user.get("quota"))
+	}
 	h.add(planned)
 	row.get("name").taken("name of the key")
 	row.get("status").taken("the key is in use")
@@ -110,10 +116,10 @@ var tokenAdvice = []advice{
 	{"[]", "this column has no counterpart"},
 	{"[].id", "keys and accounts get ids of their own"},
 	{"[].key", "the key is replaced, see the file of new keys: keys here have more random bits and a checksum"},
-	{"[].remain_quota", "a prepaid quota has no counterpart; limit the units per month of the key with sluice key limits"},
-	{"[].unlimited_quota", "a prepaid quota has no counterpart; a key without a limit is not limited"},
+	{"[].remain_quota", "the quota is unlimited"},
+	{"[].unlimited_quota", "a key without a budget is not limited"},
 	{"[].used_quota", "usage of the old gateway is not converted; keep its database for reports"},
-	{"[].quota", "a prepaid quota has no counterpart; see plans and docs/sell/billing.md"},
+	{"[].quota", "a person without keys gets no account"},
 	{"[].request_count", "usage of the old gateway is not converted; keep its database for reports"},
 	{"[].group", noTags},
 	{"[].created_time", "it is only a date"},
