@@ -43,7 +43,7 @@ const dollar = price.Nano(1_000_000_000)
 func testBudgets(t *testing.T, c *cluster) {
 	rounds, outage, calls := 1, 700*time.Millisecond, 15
 	if soak() {
-		rounds, outage, calls = 4, 12*time.Second, 200
+		rounds, outage, calls = 2, 12*time.Second, 200
 	}
 	c.exact()
 	seed := newSeed(t)
