@@ -21,6 +21,7 @@ var long = map[string]string{
 	"cli":           "reference",
 	"configuration": "reference",
 	"errors":        "reference",
+	"soak":          "tables of figures",
 }
 
 // open reads the pages. Open itself refuses an index with a page that does not exist or is listed twice, and a page without a

@@ -32,6 +32,7 @@ const (
 	proofText = "water through the sluice"
 	taskText  = "Write the file " + proofFile + ", show it with a shell command, and tell me what it says."
 	doneText  = "The file says: " + proofText
+	goOnText  = "Go on."
 )
 
 // agent is a program that works on a task by itself, headless.
@@ -45,6 +46,11 @@ type agent struct {
 	files   func(g *gateway) map[string]string // in its home
 	steps   []string                           // what the model saw it do
 	model   string                             // that it asks for, an alias of the one there is; empty: that one
+	// again goes on with a session that had run into its budget; nil: it is not tried. The words to the agent are the last.
+	again func(session string) []string
+	// repeats is how often it repeats the call that does not fit, and shown what it puts in front of our message.
+	repeats int
+	shown   string
 }
 
 // agents are the agents that are tried.
@@ -57,6 +63,10 @@ func agents() []agent {
 			args: func(*gateway) []string {
 				return []string{"--print", "--allowedTools", "Bash,Write,Read", "--", taskText}
 			},
+			again: func(session string) []string {
+				return []string{"--print", "--allowedTools", "Bash,Write,Read", "--resume", session, "--", goOnText}
+			},
+			shown: "API Error: 402 ",
 			env: func(g *gateway) []string {
 				return []string{
 					"ANTHROPIC_BASE_URL=" + strings.TrimSuffix(g.url, "/v1"), "ANTHROPIC_AUTH_TOKEN=" + g.owner, "ANTHROPIC_MODEL=" + g.model, "ANTHROPIC_SMALL_FAST_MODEL=" + g.model,
@@ -118,6 +128,11 @@ func codex(name, model, tool string) agent {
 		args: func(*gateway) []string {
 			return []string{"exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", taskText}
 		},
+		again: func(session string) []string {
+			return []string{"exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "resume", session, goOnText}
+		},
+		// It repeats everything but a 400 and a 429, as often as stream_max_retries in its settings says. A 429 hides our message.
+		repeats: 5, shown: "unexpected status 402 Payment Required: ",
 		env: func(g *gateway) []string { return []string{"SLUICE_KEY=" + g.owner} },
 		files: func(g *gateway) map[string]string {
 			return map[string]string{".codex/config.toml": fmt.Sprintf(`model = %q
@@ -145,10 +160,7 @@ var servers = map[string]string{
 // agents' tools: it writes the file, shows it, and reports. Nothing may be refused, repeated or warned of on the way.
 func TestAgents(t *testing.T) {
 	t.Parallel()
-	dir := os.Getenv(agentsEnv)
-	if dir == "" {
-		t.Skip("needs agents: set " + agentsEnv + " to a folder in which npm install has installed oracles/agents/package.json")
-	}
+	dir := agentsFolder(t)
 	for _, a := range agents() {
 		text, _ := os.ReadFile(filepath.Join(dir, "node_modules", a.pkg, "package.json")) // if it is not there, its tests skip
 		var installed struct{ Version string }
@@ -158,19 +170,35 @@ func TestAgents(t *testing.T) {
 			name := a.name + " at " + server
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				program, err := filepath.Abs(filepath.Join(dir, "node_modules", ".bin", a.program))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if _, err := os.Stat(program); err != nil {
-					t.Skipf("needs agents: %v", err)
-				}
-				if wrong := a.work(t, program, server); wrong != "" {
+				if wrong := a.work(t, a.installed(t, dir), server); wrong != "" {
 					t.Error(wrong)
 				}
 			})
 		}
 	}
+}
+
+// agentsFolder returns where the agents are installed.
+func agentsFolder(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv(agentsEnv)
+	if dir == "" {
+		t.Skip("needs agents: set " + agentsEnv + " to a folder in which npm install has installed oracles/agents/package.json")
+	}
+	return dir
+}
+
+// installed returns the path of the agent.
+func (a *agent) installed(t *testing.T, dir string) string {
+	t.Helper()
+	program, err := filepath.Abs(filepath.Join(dir, "node_modules", ".bin", a.program))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(program); err != nil {
+		t.Skipf("needs agents: %v", err)
+	}
+	return program
 }
 
 // work lets the agent do the task in a folder of its own, and returns what went wrong.
@@ -187,15 +215,8 @@ models: [{id: %s, provider: fake, upstream: %s, plan: basic, context_length: 200
 aliases: {"gpt-*": %[2]s, "claude-*": %[2]s}
 `, upstream.URL, faked, model))
 	g.model = cmp.Or(a.model, faked)
-	if a.files != nil {
-		for name, text := range a.files(g) {
-			file := filepath.Join(home, name)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	out, err := a.run(t, g, program, home, place)
+	a.settle(t, g, home)
+	out, err := a.run(t, g, a.args(g), program, home, place)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	said := fmt.Sprintf("\nsteps:\n%s\nrefused:\n%s\nlog:\n%s\noutput:\n%s", strings.Join(w.steps, "\n"), refusals(vendor.Take()), strings.Join(g.log.odd(), "\n"), out)
@@ -217,12 +238,26 @@ aliases: {"gpt-*": %[2]s, "claude-*": %[2]s}
 	return ""
 }
 
+// settle writes the agent's files of settings.
+func (a *agent) settle(t *testing.T, g *gateway, home string) {
+	t.Helper()
+	if a.files == nil {
+		return
+	}
+	for name, text := range a.files(g) {
+		file := filepath.Join(home, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // run runs the agent. Nothing but the gateway can be reached: what an agent wants of the rest of the world, it does without.
-func (a *agent) run(t *testing.T, g *gateway, program, home, place string) ([]byte, error) {
+func (a *agent) run(t *testing.T, g *gateway, args []string, program, home, place string) ([]byte, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, a.args(g)...)
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = place
 	cmd.Env = append([]string{
 		"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TERM=dumb", "NO_COLOR=1", "CI=1", "LANG=C.UTF-8",

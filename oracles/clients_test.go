@@ -135,6 +135,15 @@ func page(t *testing.T) string {
 		for _, step := range a.steps {
 			fmt.Fprintf(&b, "- %s\n", step)
 		}
+		if a.again == nil {
+			continue
+		}
+		fmt.Fprintf(&b, "\nAt the end of the [budget of its session](../teams/budgets.md#sessions-and-tags) it ends and shows our message with the link after `%s`.", strings.TrimSpace(a.shown))
+		if a.repeats > 0 {
+			fmt.Fprintf(&b, " Before that it repeats the call %d times within a few seconds (`stream_max_retries` in its settings), which costs nothing.", a.repeats)
+		}
+		again := a.again("SESSION")
+		fmt.Fprintf(&b, " When the owner has added to the session, `%s %s \"%s\"` does the rest of the task; the link ends with the name of the session.\n", a.program, strings.Join(again[:len(again)-1], " "), goOnText)
 	}
 	return b.String()
 }

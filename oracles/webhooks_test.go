@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/cookiejar"
 	"net/url"
 	"os"
 	"os/exec"
@@ -95,20 +94,7 @@ func TestWebhooks(t *testing.T) {
 	// The owner of an account makes a webhook on the pages.
 	origin := strings.TrimSuffix(g.url, "/v1")
 	id, key := g.account(t, "ana", "scale")
-	var link admin.SignInLink
-	if err := g.admin.Call(t.Context(), "signin-link", admin.Target{Actor: "test", Ref: "ana@example.com"}, &link); err != nil {
-		t.Fatal(err)
-	}
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ana := &http.Client{Jar: jar}
-	u, err := url.Parse(link.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ask(t, ana, http.MethodPost, origin+u.Path, form, u.RawQuery)
+	ana := g.person(t, "ana@example.com")
 	page := ask(t, ana, http.MethodPost, origin+"/dashboard/webhooks", form, url.Values{"url": {at + "/hook/customer"}, "types": {"video.succeeded", "score.reached"}}.Encode())
 	shown := regexp.MustCompile(`whsec_[A-Za-z0-9+/=]+`).FindString(page)
 	ask(t, http.DefaultClient, http.MethodPut, at+"/secrets/customer", "text/plain", shown)

@@ -28,15 +28,17 @@ type world struct {
 	wg     sync.WaitGroup // calls, and messages between servers
 	nodes  []*node
 	acct   *account.Account
-	// settlesWrong: a call gives everything back, although it has cost something.
-	settlesWrong bool
+	price  price.Nano // of a token now; a reload may change it
+	// Ways in which a server can be wrong: a call gives everything back, although it has cost something; or it costs what a token
+	// costs when it ends.
+	settlesWrong, pricesLate bool
+	events                   map[string]int // how often what happened
 
-	mu     sync.Mutex
-	lives  int
-	calls  []*call
-	ended  []*settlement // all that have ever been recorded
-	wrong  []string
-	passed int
+	mu    sync.Mutex
+	lives int
+	calls []*call
+	ended []*settlement // all that have ever been recorded
+	wrong []string
 }
 
 // node is a server. A call of it that nobody has ended dies with it.
@@ -49,13 +51,14 @@ type node struct {
 	journal []*settlement // not yet in the database; guarded by the world
 }
 
-// call is a running call.
+// call is a running call. It costs the price of a token when it began for each of its tokens.
 type call struct {
 	node    *node
 	life    int
 	hold    *budget.Hold
 	charges []usage.Charge
-	need    price.Nano
+	tokens  int64 // that its reply has at most
+	price   price.Nano
 	start   time.Time
 }
 
@@ -64,7 +67,7 @@ func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.offset.L
 
 func newWorld(seed uint64, nodes int) *world {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	w := &world{rng: rng}
+	w := &world{rng: rng, price: price.Nano(1 + rng.Int64N(4)), events: map[string]int{}}
 	start := time.Date(2026, 11, 18, 23, 59, 50, 0, time.UTC) // a day ends early in the history
 	w.offset.Store(int64(start.Sub(time.Now())))
 	w.store = &flaky{model: newModel(w.now), rng: rand.New(rand.NewPCG(seed, 2))}
@@ -129,8 +132,10 @@ func (w *world) check(ok bool, format string, args ...any) {
 // call makes a call, and notes what it has reserved.
 func (w *world) call(rng *rand.Rand) {
 	n, session := w.nodes[rng.IntN(len(w.nodes))], fmt.Sprintf("s%d", rng.IntN(2))
-	dues := budget.Of(w.acct, "key_1", nil, session)
-	c := &call{node: n, life: n.life, need: price.Nano(1 + rng.Int64N(40))}
+	w.mu.Lock()
+	acct, c := w.acct, &call{node: n, life: n.life, tokens: 1 + rng.Int64N(16), price: w.price}
+	w.mu.Unlock()
+	dues := budget.Of(acct, "key_1", nil, session)
 	ctx := context.Background()
 	if rng.IntN(5) == 0 {
 		var cancel context.CancelFunc
@@ -139,10 +144,11 @@ func (w *world) call(rng *rand.Rand) {
 	}
 	time.Sleep(time.Duration(rng.IntN(200)) * time.Millisecond) // the bubble's clock
 	start := w.now()
-	hold, obstacle, err := n.ledger.Reserve(ctx, w.acct, dues, c.need)
+	hold, obstacle, err := n.ledger.Reserve(ctx, acct, dues, c.price*price.Nano(c.tokens))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if hold == nil {
+		w.events[map[bool]string{true: "calls refused", false: "calls left or failed"}[obstacle != nil]]++
 		w.check(obstacle != nil || err != nil, "a call was refused for no reason")
 		return
 	}
@@ -153,7 +159,7 @@ func (w *world) call(rng *rand.Rand) {
 	s.Terms.Budgets = nil
 	s.SetDetails(text)
 	c.hold, c.charges, c.start = hold, s.Terms.Budgets, start
-	w.passed++
+	w.events["calls that passed"]++
 	w.calls = append(w.calls, c)
 	for i, d := range dues {
 		if d.Hard {
@@ -203,13 +209,21 @@ func (w *world) take(rng *rand.Rand) *call {
 	w.calls = append(w.calls[:i:i], w.calls[i+1:]...)
 	if rng.IntN(6) == 0 {
 		// It fails before it costs anything.
+		w.events["failed calls"]++
 		c.hold.Cancel()
 		return c
 	}
-	spent := price.Nano(rng.Int64N(int64(c.need) + 1))
-	if rng.IntN(3) == 0 {
-		spent = c.need
+	tokens := c.tokens
+	if rng.IntN(3) > 0 { // its caller hangs up, or the reply is shorter
+		tokens = rng.Int64N(c.tokens + 1)
 	}
+	if c.price != w.price {
+		w.events["calls over a change of prices"]++
+	}
+	if w.pricesLate {
+		c.price = w.price
+	}
+	spent := c.price * price.Nano(tokens)
 	s := &settlement{id: strconv.Itoa(len(w.ended)), charges: c.charges, spent: spent, started: c.start, ended: w.now()}
 	w.ended, c.node.journal = append(w.ended, s), append(c.node.journal, s)
 	if w.settlesWrong {
@@ -234,6 +248,7 @@ func (w *world) commit(n *node, most int) {
 
 // crash kills a server and starts it again.
 func (w *world) crash(n *node) {
+	w.events["crashes"]++
 	n.stop()
 	<-n.done
 	var rest []*call
@@ -276,12 +291,23 @@ func (w *world) phase() {
 			w.commit(w.nodes[rng.IntN(len(w.nodes))], rng.IntN(4))
 		})
 	}
+	if w.rng.IntN(3) == 0 {
+		rng := rand.New(rand.NewPCG(w.rng.Uint64(), 5))
+		w.wg.Go(func() {
+			time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond) // the bubble's clock
+			if rng.IntN(3) == 0 {
+				w.change(rng)
+			} else {
+				w.reload(rng)
+			}
+		})
+	}
 	w.wg.Wait()
 	switch w.rng.IntN(12) {
 	case 0:
 		w.crash(w.nodes[w.rng.IntN(len(w.nodes))])
 	case 1, 2:
-		w.reprice()
+		w.change(w.rng)
 	case 3:
 		w.jump([]time.Duration{time.Minute, 12 * time.Minute, 25 * time.Hour}[w.rng.IntN(3)])
 	case 4:
@@ -299,11 +325,29 @@ func (w *world) phase() {
 	}
 }
 
-// reprice changes the amount of a budget. A published account never changes.
-func (w *world) reprice() {
+// reload lets servers read everything anew while calls run: the account is another object that says the same, and a token may have
+// another price.
+func (w *world) reload(rng *rand.Rand) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events["reloads"]++
 	next := *w.acct
 	next.Budgets = append([]account.Budget(nil), w.acct.Budgets...)
-	next.Budgets[w.rng.IntN(len(next.Budgets))].Amount = w.rng.Int64N(250)
+	w.acct = &next
+	if rng.IntN(3) > 0 {
+		w.events["changes of prices"]++
+		w.price = price.Nano(1 + rng.Int64N(4))
+	}
+}
+
+// change changes the amount of a budget. A published account never changes.
+func (w *world) change(rng *rand.Rand) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events["changes of amounts"]++
+	next := *w.acct
+	next.Budgets = append([]account.Budget(nil), w.acct.Budgets...)
+	next.Budgets[rng.IntN(len(next.Budgets))].Amount = rng.Int64N(250)
 	w.acct = &next
 }
 
@@ -348,8 +392,8 @@ func (w *world) audit() {
 	w.check(len(found) == 0, "the audit finds %+v", found)
 }
 
-// history runs a history in virtual time and returns what was wrong.
-func history(t *testing.T, seed uint64, nodes int, change func(*world)) (wrong []string, passed int) {
+// history runs a history in virtual time. It returns what was wrong and what happened.
+func history(t *testing.T, seed uint64, nodes int, change func(*world)) (wrong []string, events map[string]int) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) {
 		w := newWorld(seed, nodes)
@@ -361,9 +405,9 @@ func history(t *testing.T, seed uint64, nodes int, change func(*world)) (wrong [
 		}
 		w.end()
 		w.audit()
-		wrong, passed = w.wrong, w.passed
+		wrong, events = w.wrong, w.events
 	})
-	return wrong, passed
+	return wrong, events
 }
 
 // seedOf returns a random seed, or the one that the environment sets.
@@ -381,18 +425,27 @@ func seedOf(t *testing.T) uint64 {
 
 func TestHistories(t *testing.T) {
 	t.Parallel()
-	seed, n, passed := seedOf(t), uint64(500), 0
+	seed, n, began := seedOf(t), uint64(1000), time.Now()
 	if os.Getenv("SLUICE_SOAK") != "" {
 		n = 10_000
 	}
+	happened := map[string]int{}
 	for i := range n {
-		wrong, some := history(t, seed+i, 1+2*int(i%2), nil)
-		if passed += some; len(wrong) > 0 {
+		wrong, events := history(t, seed+i, 1+2*int(i%2), nil)
+		if len(wrong) > 0 {
 			t.Fatalf("SLUICE_SEED=%d, %d servers: %q", seed+i, 1+2*int(i%2), wrong)
 		}
+		for what, n := range events {
+			happened[what] += n
+		}
 	}
-	if passed < int(n) {
-		t.Errorf("%d calls passed in %d histories: these show nothing", passed, n)
+	t.Logf("soak: budgets: %d histories over one server and three: %v; %v", n, happened, time.Since(began).Round(100*time.Millisecond))
+	for _, what := range []string{
+		"calls that passed", "calls refused", "calls left or failed", "failed calls", "crashes", "reloads", "changes of prices", "calls over a change of prices", "changes of amounts",
+	} {
+		if happened[what] < int(n)/5 {
+			t.Errorf("%d histories have %d %s: these show nothing", n, happened[what], what)
+		}
 	}
 }
 
@@ -403,6 +456,7 @@ func TestHistoriesFind(t *testing.T) {
 		"a store that forgets what others were granted": func(w *world) { w.store.forgetsOthers = true },
 		"names of holders that are used twice":          func(w *world) { w.store.reusesNames = true },
 		"calls that give back what they have spent":     func(w *world) { w.settlesWrong = true },
+		"calls that cost what tokens cost at their end": func(w *world) { w.pricesLate = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

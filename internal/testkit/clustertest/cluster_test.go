@@ -37,6 +37,7 @@ import (
 //	one node without Redis     its proxy closes connections     nothing                        every finished call, once
 //	Redis is slow              its proxy delays by 200 ms       slower replies                 every finished call, once
 //	a restart of every node    SIGTERM, start, one by one       nothing, without any retry     every finished call, once
+//	hard budgets are used up   with the faults above            402 at the budget, 503         no budget overspent, ever
 //
 // In all of them, no account gets more than twice its allowance in any minute.
 func TestCluster(t *testing.T) {
@@ -51,6 +52,7 @@ func TestCluster(t *testing.T) {
 		{"revocation", testRevocation},
 		{"files", testFiles},
 		{"rolling", testRollingRestart},
+		{"budgets", testBudgets},
 		{"faults", testFaults},
 	} {
 		if !t.Run(part.name, func(t *testing.T) {

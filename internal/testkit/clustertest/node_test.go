@@ -54,7 +54,7 @@ func (l *text) String() string {
 func (l *text) tail(lines int) string { return tail(l.String(), lines) }
 
 // newNode configures a server of the cluster. Its settings are the three lines that an operator adds, and
-// what tests need: a plan whose budget is used up quickly.
+// what tests need: a plan whose budget is used up quickly, and a price.
 func (c *cluster) newNode(t *testing.T, program, name, files string) *node {
 	t.Helper()
 	port, err := porttest.Hold()
@@ -83,7 +83,7 @@ public_url: http://cluster.example.com
 trusted_proxies: [127.0.0.1]
 discover: false
 plans: {premium: {requests_per_minute: unlimited, concurrent: unlimited, tokens_per_minute: unlimited, monthly_units: %d}}
-`, n.data, port.Addr(), database, n.redis.Addr(), bucket, files, budget)
+`, n.data, port.Addr(), database, n.redis.Addr(), bucket, files, monthly) + usualPrices
 	if err := os.WriteFile(n.file, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}

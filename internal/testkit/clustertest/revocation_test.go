@@ -11,8 +11,8 @@ import (
 	"sluice/internal/operate/admin"
 )
 
-// budget is how many calls a month the plan premium has before its keys are deactivated.
-const budget = 20
+// monthly is how many calls a month the plan premium has before its keys are deactivated.
+const monthly = 20
 
 // testRevocation: what was changed on one node holds on every node for the next request.
 func testRevocation(t *testing.T, c *cluster) {
@@ -138,17 +138,17 @@ func useUp(t *testing.T, c *cluster) {
 	const tries = 3
 	for first := range rounds() {
 		var served int
-		for try := 0; served != budget && try < tries; try++ {
+		for try := 0; served != monthly && try < tries; try++ {
 			var key string
 			key, served = c.spend(first)
-			t.Logf("%d calls were served on a budget of %d units", served, budget)
-			if served < budget || served > 2*budget {
+			t.Logf("%d calls were served on a budget of %d units", served, monthly)
+			if served < monthly || served > 2*monthly {
 				break
 			}
 			c.everywhere("a key whose budget is used up", key, "sandbox/small", 401, "key_deactivated")
 		}
-		if served != budget {
-			t.Errorf("%d calls were served on a budget of %d units", served, budget)
+		if served != monthly {
+			t.Errorf("%d calls were served on a budget of %d units", served, monthly)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func useUp(t *testing.T, c *cluster) {
 func (c *cluster) spend(first int) (key string, served int) {
 	c.t.Helper()
 	key = c.newAccount("premium", "").MasterKey
-	for i := first; i <= first+2*budget; i++ {
+	for i := first; i <= first+2*monthly; i++ {
 		r := c.chat(c.nodes[i%nodes].url, key, "sandbox/small")
 		if r.status == http.StatusOK {
 			served++

@@ -18,6 +18,9 @@ import (
 	"time"
 
 	"sluice/examples/resume"
+	"sluice/internal/account"
+	"sluice/internal/ledger/budget"
+	"sluice/internal/operate/admin"
 	"sluice/internal/testkit/pgtest"
 	"sluice/internal/testkit/porttest"
 	"sluice/internal/testkit/redistest"
@@ -85,6 +88,8 @@ type mixed struct {
 	random *rand.Rand
 	seed   uint64
 	ended  chan struct{} // closed: callers go home
+	amount int           // of the budget, in dollars
+	record budget.Record
 }
 
 // newMixed starts a server for each of the configurations, which all of them share, and one more.
@@ -118,9 +123,12 @@ func newMixed(t *testing.T, shared string, more ...string) *mixed {
 	providers, models := &strings.Builder{}, &strings.Builder{}
 	fmt.Fprintf(providers, "  - {name: p, kind: openai, base_url: \"http://%s/v1\"}\n", newOrdinary(t).addr)
 	fmt.Fprintf(models, "  - {id: m, provider: p, plan: free, context_length: 1000000, max_output: 100}\n")
+	prices := &strings.Builder{}
+	fmt.Fprintf(prices, "  - {model: m, input: 1000, output: 10000}\n")
 	for i := range m.faults {
 		fmt.Fprintf(providers, "  - {name: p%d, kind: openai, base_url: \"http://%s/%d/v1\", timeouts: {first_content: 1s, silence: 1s}}\n", i, bad, i)
 		fmt.Fprintf(models, "  - {id: f%d, provider: p%d, plan: free, context_length: 1000, max_output: 100}\n", i, i)
+		fmt.Fprintf(prices, "  - {model: f%d, input: 1000, output: 10000}\n", i)
 	}
 	for range len(more) + 1 {
 		port, err := porttest.Hold()
@@ -128,7 +136,7 @@ func newMixed(t *testing.T, shared string, more ...string) *mixed {
 			t.Fatal(err)
 		}
 		t.Cleanup(port.Release)
-		s := configureAt(t, port.Addr(), shared+"providers:\n"+providers.String()+"models:\n"+models.String())
+		s := configureAt(t, port.Addr(), shared+"providers:\n"+providers.String()+"models:\n"+models.String()+"prices:\n"+prices.String())
 		s.start()
 		if len(m.nodes) > 0 { // only the one that made the owner knows the key
 			s.key = m.nodes[0].key
@@ -183,6 +191,7 @@ func (m *mixed) run(faults ...happening) {
 	first := m.nodes[0]
 	first.begin(m.t)
 	first.back(m.t, time.Now())
+	m.budget(budgetStep)
 	before := first.atRest()
 	before.files += float64(4 * len(m.faults)) // connections to upstreams are kept for a while
 	watch := watchLoad(first)
@@ -202,10 +211,12 @@ func (m *mixed) run(faults ...happening) {
 			if m.t.Failed() {
 				break
 			}
+			m.budget(budgetStep)
 		}
 	}
 	close(m.ended)
 	all.Wait()
+	m.budget(1000)
 	over := time.Now()
 	for _, s := range m.nodes {
 		s.back(m.t, over)
@@ -218,12 +229,52 @@ func (m *mixed) run(faults ...happening) {
 	recovery := time.Since(over)
 	watch.stop()
 	n := first.balance()
+	charges := m.spent()
 	for _, s := range m.nodes {
 		s.kill(syscall.SIGTERM)
 	}
 	report(m.t, "mixed load, "+strings.ReplaceAll(path.Base(m.t.Name()), "_", " "), n, recovery)
-	m.t.Logf("soak: %v of mixed load, %d calls, with %v; SLUICE_SEED=%d", over.Sub(began).Round(time.Second), len(first.calls), happened, m.seed)
+	m.t.Logf("soak: %v of mixed load, %d calls, with %v; %d charges of a hard budget of %d dollars in the end, none beyond it; SLUICE_SEED=%d", over.Sub(began).Round(time.Second), len(first.calls), happened, charges, m.amount, m.seed)
 	watch.report(m.t)
+}
+
+// budgetStep is how many dollars are added to the budget of all calls after each fault. A call costs one at most; it may use up the
+// budget, and is refused then.
+const budgetStep = 10
+
+// budget adds to the hard budget of the account, or makes it.
+func (m *mixed) budget(by int) {
+	m.amount += by
+	name, amount, window := "all", strconv.Itoa(m.amount), account.Total
+	order := admin.BudgetOrder{Actor: "t", Ref: "owner@localhost", ID: m.record.ID, Amount: &amount}
+	if order.ID == "" {
+		order.Name, order.Window, order.Scope = &name, &window, &account.BudgetScope{Account: true}
+	}
+	var err error
+	eventually(m.t, "a budget", func() bool {
+		var door *admin.Client
+		if door, err = admin.Dial(m.t.Context(), m.nodes[0].data()); err == nil {
+			err = door.Call(m.t.Context(), "budget.set", order, &m.record)
+		}
+		return err == nil
+	}, func() string { return fmt.Sprint(err) })
+}
+
+// spent checks that the budget was never overspent and that nothing of it is reserved, on any node, and returns how many calls counted.
+func (m *mixed) spent() (charges int) {
+	for _, s := range m.nodes {
+		var audit admin.Audit
+		s.call("audit", admin.Empty{}, &audit)
+		if charges = audit.Charges; charges == 0 || len(audit.Overspent) > 0 {
+			m.t.Errorf("the audit has %d charges of budgets and finds %+v", charges, audit.Overspent)
+		}
+		var list admin.List[budget.Record]
+		eventually(m.t, "that nothing is reserved", func() bool {
+			s.call("budget.list", admin.AccountPage{Ref: "owner@localhost"}, &list)
+			return len(list.Data) == 1 && *list.Data[0].Reserved == "0.00"
+		}, func() string { return fmt.Sprintf("%+v", list.Data) })
+	}
+	return charges
 }
 
 // work makes calls of every kind until the end.

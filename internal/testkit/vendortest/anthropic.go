@@ -357,7 +357,7 @@ func writeMessages(x *exchange, a *asked, r *reply) {
 	x.mu.Unlock()
 	message := object{
 		"id": id, "type": "message", "role": "assistant", "model": a.model, "content": content, "stop_reason": stop, "stop_sequence": nil,
-		"usage": object{"input_tokens": 20, "output_tokens": 5, "cache_creation_input_tokens": 7 * a.marks, "cache_read_input_tokens": 0, "cache_creation": written, "service_tier": "standard"},
+		"usage": object{"input_tokens": 20, "output_tokens": r.output, "cache_creation_input_tokens": 7 * a.marks, "cache_read_input_tokens": 0, "cache_creation": written, "service_tier": "standard"},
 	}
 	x.w.Header().Set("Request-Id", "req_vendor")
 	if !a.stream {
@@ -402,6 +402,6 @@ func (x *exchange) streamMessage(message object, content []any, r *reply) {
 		}
 		say("content_block_stop", object{"index": i})
 	}
-	say("message_delta", object{"delta": object{"stop_reason": stop, "stop_sequence": nil}, "usage": object{"output_tokens": 5}})
+	say("message_delta", object{"delta": object{"stop_reason": stop, "stop_sequence": nil}, "usage": object{"output_tokens": r.output}})
 	say("message_stop", object{})
 }

@@ -176,7 +176,7 @@ func writeResponses(x *exchange, a *asked, r *reply) {
 	done := object{
 		"id": x.id("resp_"), "object": "response", "created_at": 1, "status": "completed", "model": a.model, "output": output, "service_tier": "default", "error": nil, "incomplete_details": nil,
 		"usage": object{
-			"input_tokens": 20, "output_tokens": 5, "total_tokens": 25, "input_tokens_details": object{"cached_tokens": 0, "cache_write_tokens": 7 * a.marks},
+			"input_tokens": 20, "output_tokens": r.output, "total_tokens": 20 + r.output, "input_tokens_details": object{"cached_tokens": 0, "cache_write_tokens": 7 * a.marks},
 			"output_tokens_details": object{"reasoning_tokens": 2},
 		},
 	}

@@ -60,8 +60,11 @@ type Tool struct {
 	Schema    map[string]any // of its arguments; nil for one that takes a text
 }
 
-// Answer is what a script wants: a text, or a call of a tool if Call is its name.
-type Answer struct{ Text, Call, Arguments string }
+// Answer is what a script wants: a text, or a call of a tool if Call is its name. Output is how many tokens it claims to have; 0: a few.
+type Answer struct {
+	Text, Call, Arguments string
+	Output                int
+}
 
 // object is JSON that the fakes read or write.
 type object = map[string]any
@@ -134,6 +137,7 @@ type reply struct {
 	signature string
 	text      []string // in pieces
 	calls     []call
+	output    int  // how many tokens it claims to have
 	refused   bool // the model declines
 	cut       bool // the stream breaks off after the first piece of text
 	late      bool // the stream ends with an error after the first piece of text
@@ -155,12 +159,13 @@ const Hello = "Hello, wörld."
 // play returns what the model does: it calls tools when the user asks for the weather, reports results, fills the schema,
 // and does what a word in capitals says.
 func (v *Vendor) play(a *asked) *reply {
-	r := &reply{cut: strings.Contains(a.text, "CUT"), late: strings.Contains(a.text, "LATE"), refused: strings.Contains(a.text, "DECLINE")}
+	r := &reply{output: 5, cut: strings.Contains(a.text, "CUT"), late: strings.Contains(a.text, "LATE"), refused: strings.Contains(a.text, "DECLINE")}
 	if a.thinks {
 		r.thinking, r.signature = Thought, v.sign(a)
 	}
 	if v.Script != nil {
 		answer := v.Script(&a.Asked)
+		r.output = max(r.output, answer.Output)
 		if r.text = []string{answer.Text}; answer.Call != "" {
 			r.text, r.calls = nil, []call{a.calling(v.id("call_"), answer)}
 		}
