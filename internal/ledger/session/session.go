@@ -102,7 +102,7 @@ type Session struct {
 	Last   time.Time // when the last call ended
 	Models []string
 	Sums
-	// Budget is the budget of each session with the least left; nil: there is none.
+	// Budget is the budget of each session with the least left, of all keys or of this one; nil: there is none.
 	Budget *budget.Status
 }
 
@@ -222,12 +222,17 @@ func (l *Log) List(ctx context.Context, a *account.Account, keyID, after string,
 // addBudgets sets the budget of each session, with one question for all.
 func (l *Log) addBudgets(ctx context.Context, a *account.Account, list []Session) error {
 	var dues []budget.Due
+	var of []int // the places of their sessions in the list
 	for i := range a.Budgets {
-		if a.Budgets[i].Scope.Session == "" {
+		scope := a.Budgets[i].Scope
+		if scope.Session == "" {
 			continue
 		}
 		for k := range list {
-			dues = append(dues, budget.Due{Budget: &a.Budgets[i], Session: list[k].ID})
+			// The next call will most likely have the key of the last one.
+			if scope.Key == "" || scope.Key == list[k].KeyID {
+				dues, of = append(dues, budget.Due{Budget: &a.Budgets[i], Session: list[k].ID}), append(of, k)
+			}
 		}
 	}
 	if len(dues) == 0 || l.budgets == nil {
@@ -238,7 +243,7 @@ func (l *Log) addBudgets(ctx context.Context, a *account.Account, list []Session
 		return err
 	}
 	for i := range all {
-		s := &list[i%len(list)]
+		s := &list[of[i]]
 		if s.Budget == nil || all[i].Left < s.Budget.Left {
 			s.Budget = &all[i]
 		}
