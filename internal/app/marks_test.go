@@ -17,6 +17,7 @@ type sessionBody struct {
 	ID     string   `json:"id"`
 	Calls  int      `json:"calls"`
 	Failed int      `json:"failed"`
+	Last   int64    `json:"last_at"`
 	Models []string `json:"models"`
 	Usage  struct {
 		Prompt int `json:"prompt_tokens"`
@@ -26,6 +27,9 @@ type sessionBody struct {
 	Cost   *string         `json:"cost"`
 	Budget json.RawMessage `json:"budget"`
 }
+
+// sorted returns texts in the order of the alphabet, as one.
+func sorted(texts []string) string { return strings.Join(slices.Sorted(slices.Values(texts)), ", ") }
 
 // marked makes a call with headers by name and value.
 func (n *node) marked(key, path, body string, header ...string) reply {
@@ -95,9 +99,14 @@ func TestSessionsOfAgents(t *testing.T) {
 	}
 	all := decode[list](n, n.get("/v1/sessions", made.MasterKey))
 	want := []string{"subs 1", "own 2", "alice 2", "bob 1", "ses_open 2", "cache-key 2", "conversation 1", "codex 2", "from-user 1", "claude 1"}
-	if got := listed(all); !slices.Equal(got, want) || all.More {
+	got := listed(all)
+	if sorted(got) != sorted(want) || all.More {
 		t.Errorf("GET /v1/sessions = %q, want %q", got, want)
 	}
+	if !slices.IsSortedFunc(all.Data, func(a, b sessionBody) int { return int(b.Last - a.Last) }) {
+		t.Errorf("GET /v1/sessions = %+v, want the one with the last call first", all.Data)
+	}
+	want = got // calls that end in one millisecond have an order of their own
 	page := decode[list](n, n.get("/v1/sessions?limit=2", made.MasterKey))
 	next := decode[list](n, n.get("/v1/sessions?limit=8&after="+page.Data[1].ID, made.MasterKey))
 	if got := append(listed(page), listed(next)...); !slices.Equal(got, want) || !page.More || next.More {
