@@ -108,10 +108,10 @@ type Session struct {
 
 // Of returns the session of a call; empty if it has none.
 func Of(r *usage.Settlement) string {
-	if r.Trace == nil || r.AccountID == "" {
+	if r.AccountID == "" {
 		return ""
 	}
-	return r.Trace.Session
+	return r.Session()
 }
 
 // Query asks for a page of an account's sessions, newest first.
@@ -282,6 +282,31 @@ func (l *Log) Tags(ctx context.Context, accountID string, from time.Time) ([]Tag
 		named[name] = true
 	}
 	return folded(days, named), nil
+}
+
+// ByCost adds up the days of each tag. The tag that costs most comes first, and OtherTag is the last.
+func ByCost(days []TagDay) []TagDay {
+	var out []TagDay
+	at := map[string]int{}
+	for i := range days {
+		k, ok := at[days[i].Tag]
+		if !ok {
+			at[days[i].Tag] = len(out)
+			out = append(out, days[i])
+			continue
+		}
+		out[k].Merge(&days[i].Sums)
+	}
+	rest := func(d *TagDay) int {
+		if d.Tag == OtherTag {
+			return 1
+		}
+		return 0
+	}
+	slices.SortFunc(out, func(a, b TagDay) int {
+		return cmp.Or(cmp.Compare(rest(&a), rest(&b)), cmp.Compare(b.Cost+b.Margin, a.Cost+a.Margin), cmp.Compare(b.Calls, a.Calls), strings.Compare(a.Tag, b.Tag))
+	})
+	return out
 }
 
 // folded adds up the tags of each day that are not named.
