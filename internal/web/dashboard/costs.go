@@ -37,6 +37,7 @@ func (d *Dashboard) costsPage(w http.ResponseWriter, r *http.Request, v *visitor
 		return err
 	}
 	p := d.frame(w, r, v, "Costs")
+	p.Styles = []string{"activity.css"}
 	p.Path = home + "/activity"
 	return d.ui.Render(w, r, http.StatusOK, costsPage(p, view, tags))
 }
