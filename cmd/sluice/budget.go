@@ -46,10 +46,12 @@ A call that could cost more than is left of a budget is refused, unless the budg
 rolling_30d or total, which never ends. Days, weeks and months begin in --timezone.
 
 A budget is for all calls of the account, or for those of one --key, for those with a
---tag, or for each session apart. With --id, a flag that is not given changes nothing,
-and what the budget is for stays as it is.`,
+--tag, or for each session apart: --each-session, with --key for those of one key. With
+--id, a flag that is not given changes nothing, and what the budget is for stays as it
+is.`,
 		Example: "  sluice budget set ana@example.com --name all --amount 50 --window month --timezone Europe/Paris\n" +
 			"  sluice budget set ana@example.com --name agents --amount 2.50 --window total --each-session\n" +
+			"  sluice budget set ana@example.com --name night --amount 1 --window total --each-session --key key_…\n" +
 			"  sluice budget set ana@example.com --id bud_… --amount 80 --soft",
 		PreRunE: func(c *cobra.Command, _ []string) error {
 			if err := f.apply(c, &in); err != nil {
@@ -77,7 +79,7 @@ func (f *budgetFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.timezone, "timezone", "", "`zone` in which days, weeks and months begin, such as Europe/Paris (default UTC)")
 	cmd.Flags().StringVar(&f.key, "key", "", "the budget is for calls of the key with this `id`")
 	cmd.Flags().StringVar(&f.tag, "tag", "", "the budget is for calls with this `tag`, such as team=search")
-	cmd.Flags().BoolVar(&f.eachSession, "each-session", false, "each session has the amount for itself")
+	cmd.Flags().BoolVar(&f.eachSession, "each-session", false, "each session has the amount for itself; with --key, those of the key")
 	cmd.Flags().BoolVar(&f.account, "account", false, "the budget is for all calls of the account; the default")
 	cmd.Flags().BoolVar(&f.soft, "soft", false, "only tell people, and refuse no call")
 	cmd.Flags().StringVar(&f.marks, "marks", "", "`percentages` at which people are told, separated by commas, or none (default 50,80,100)")
@@ -107,10 +109,10 @@ func (f *budgetFlags) apply(c *cobra.Command, in *admin.BudgetOrder) error {
 			scopes++
 		}
 	}
-	if scopes > 1 {
-		return errors.New("a budget is for one of --account, --key, --tag and --each-session")
+	if scopes > 1 && !(scopes == 2 && given("key") && given("each-session")) {
+		return errors.New("a budget is for one of --account, --key, --tag and --each-session, or for --each-session of a --key")
 	}
-	if scopes == 1 {
+	if scopes > 0 {
 		in.Scope = &account.BudgetScope{Account: f.account, Key: f.key, Tag: f.tag}
 		if f.eachSession {
 			in.Scope.Session = account.EachSession
@@ -193,6 +195,8 @@ func windowText(r *budget.Record) string {
 // scopeText says which calls a budget is for.
 func scopeText(s *account.BudgetScope) string {
 	switch {
+	case s.Session != "" && s.Key != "":
+		return "each session of " + s.Key
 	case s.Key != "":
 		return s.Key
 	case s.Tag != "":

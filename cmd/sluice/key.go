@@ -41,10 +41,14 @@ func (p *program) keyCmd() *cobra.Command {
 func (p *program) keyCreateCmd() *cobra.Command {
 	in := admin.KeyOrder{}
 	var flags limitFlags
+	var perSession string
 	cmd := does(p, &cobra.Command{
 		Use: "create ID --name N", Short: "Create a sub-key and print it",
 		PreRunE: func(c *cobra.Command, _ []string) error {
 			var err error
+			if c.Flags().Changed("session-cap") {
+				in.SessionCap = &perSession
+			}
 			if in.Tags, err = tagsOf(c); err != nil || !flags.given() {
 				return err
 			}
@@ -53,8 +57,12 @@ func (p *program) keyCreateCmd() *cobra.Command {
 		},
 	}, p.ops.KeyCreate, &in, func(w io.Writer, k *admin.NewKey) {
 		fmt.Fprintf(w, "Created key %s (%s). It is shown only once:\n\n  %s\n", k.ID, k.Name, k.Key)
+		if k.Budget != "" {
+			fmt.Fprintf(w, "\nEach session of the key may cost at most %s dollars: \"sluice budget set --id %s\" changes that.\n", perSession, k.Budget)
+		}
 	}, &in.Ref)
 	cmd.Flags().StringVar(&in.Name, "name", "", "display `name` of the key")
+	cmd.Flags().StringVar(&perSession, "session-cap", "", "`dollars` that each session of the key may cost, such as 2.50; this makes a budget")
 	flags.add(cmd)
 	addTags(cmd)
 	return requires(cmd, "name")

@@ -276,20 +276,30 @@ func (as *Accounts) Restore(ctx context.Context, actor, ref string) (*Account, e
 // CreateKey adds a sub-key and returns it with its raw text, which is shown here and never again. No other
 // sub-key of the account may have the name. Limits may be nil. The calls of the key have the tags.
 func (as *Accounts) CreateKey(ctx context.Context, actor, ref, name string, limits *KeyLimits, tags ...string) (*Key, string, error) {
-	name, err := parseName(name)
-	if err != nil {
-		return nil, "", err
+	k, raw, _, err := as.CreateCappedKey(ctx, actor, ref, name, limits, nil, tags...)
+	return k, raw, err
+}
+
+// CreateCappedKey is CreateKey that also makes a budget, and returns its id: no session of the key may cost more, in nano-dollars. A nil
+// amount makes none. The key is never there without its budget.
+func (as *Accounts) CreateCappedKey(ctx context.Context, actor, ref, name string, limits *KeyLimits, perSession *int64, tags ...string) (_ *Key, raw, budgetID string, err error) {
+	if name, err = parseName(name); err != nil {
+		return nil, "", "", err
 	}
 	key, raw := newKey(as.brand, false, name, as.clock())
 	key.CreatedBy = actor
 	if key.Limits, err = limits.check(); err != nil {
-		return nil, "", err
+		return nil, "", "", err
 	}
 	if key.Tags, err = checkTags(tags); err != nil {
-		return nil, "", err
+		return nil, "", "", err
 	}
 	if err := key.Limits.checkExpiry(nil, key.CreatedAt); err != nil {
-		return nil, "", err
+		return nil, "", "", err
+	}
+	var limit Budget
+	if perSession != nil {
+		limit = sessionBudget(&key, *perSession)
 	}
 	_, err = as.change(ctx, actor, ref, func(a *Account, e *Entry) error {
 		if a.SubKeys() >= MaxSubKeys {
@@ -300,12 +310,16 @@ func (as *Accounts) CreateKey(ctx context.Context, actor, ref, name string, limi
 		}
 		a.Keys = append(a.Keys, key)
 		e.Action, e.Detail = "key.create", keyDetail(&key)
+		if perSession != nil {
+			e.Detail += fmt.Sprintf("; each session has the budget %s %q", limit.ID, limit.Name)
+			return a.addBudget(limit)
+		}
 		return nil
 	})
 	if err != nil {
-		return nil, "", err
+		return nil, "", "", err
 	}
-	return &key, raw, nil
+	return &key, raw, limit.ID, nil
 }
 
 // keyDetail names a key in the audit log, with its limits and tags.

@@ -56,7 +56,8 @@ func (w Window) Span() time.Duration {
 	}
 }
 
-// BudgetScope says which calls of its account a budget is for. Exactly one field is set.
+// BudgetScope says which calls of its account a budget is for. Exactly one field is set, or both Session and Key: each session has
+// the amount for what it calls with this key.
 type BudgetScope struct {
 	Account bool   `json:"account,omitempty"` // all of them
 	Key     string `json:"key,omitempty"`     // those of one key, by its id
@@ -146,14 +147,14 @@ func (b *Budget) Check(keys []Key) error {
 
 func (s BudgetScope) check(keys []Key) error {
 	set := 0
-	for _, is := range []bool{s.Account, s.Key != "", s.Tag != "", s.Session != ""} {
+	for _, is := range []bool{s.Account, s.Key != "" && s.Session == "", s.Tag != "", s.Session != ""} {
 		if is {
 			set++
 		}
 	}
 	switch {
 	case set != 1:
-		return fault.New(fault.Invalid, `scope must be one of {"account": true}, {"key": ID}, {"tag": "name=value"} and {"session": "*"}.`).At("scope")
+		return fault.New(fault.Invalid, `scope must be one of {"account": true}, {"key": ID}, {"tag": "name=value"}, {"session": "*"} and {"session": "*", "key": ID}.`).At("scope")
 	case s.Session != "" && s.Session != EachSession:
 		return fault.New(fault.Invalid, `scope.session must be "*": each session gets the amount for itself.`).At("scope.session")
 	case s.Tag != "" && !IsTag(s.Tag):
@@ -177,25 +178,43 @@ func (a *Account) Budget(id string) *Budget {
 // NewBudgetID returns the id of a new budget.
 func NewBudgetID() string { return BudgetPrefix + randomText(20) }
 
+// sessionBudget returns a new hard budget of each session of a new key, which never begins again.
+func sessionBudget(k *Key, amount int64) Budget {
+	name := []rune("Sessions of " + k.Name)
+	return Budget{
+		ID: NewBudgetID(), Name: strings.TrimSpace(string(name[:min(len(name), maxBudgetName)])), Amount: amount, Window: Total, Hard: true,
+		Scope: BudgetScope{Session: EachSession, Key: k.ID}, CreatedAt: k.CreatedAt.UTC().Truncate(time.Millisecond),
+	}
+}
+
 // SetBudget adds a budget to an account, or replaces the one with the same id.
 func (as *Accounts) SetBudget(ctx context.Context, actor, ref string, b Budget) (*Account, error) {
 	return as.change(ctx, actor, ref, func(a *Account, e *Entry) error {
+		e.Action, e.Detail = "budget.change", fmt.Sprintf("%s %q", b.ID, b.Name)
+		at := slices.IndexFunc(a.Budgets, func(had Budget) bool { return had.ID == b.ID })
+		if at < 0 {
+			e.Action = "budget.create"
+			return a.addBudget(b)
+		}
 		if err := b.Check(a.Keys); err != nil {
 			return err
 		}
-		at := slices.IndexFunc(a.Budgets, func(had Budget) bool { return had.ID == b.ID })
-		all := slices.Clone(a.Budgets) // an account that was published never changes
-		if e.Action = "budget.change"; at < 0 {
-			if len(all) >= MaxBudgets {
-				return fault.New(fault.Conflict, "An account has at most %d budgets. Delete one first.", MaxBudgets)
-			}
-			e.Action, all = "budget.create", append(all, b)
-		} else {
-			all[at] = b
-		}
-		a.Budgets, e.Detail = all, fmt.Sprintf("%s %q", b.ID, b.Name)
+		a.Budgets = slices.Clone(a.Budgets) // an account that was published never changes
+		a.Budgets[at] = b
 		return nil
 	})
+}
+
+// addBudget adds a budget, or returns a fault.
+func (a *Account) addBudget(b Budget) error {
+	if err := b.Check(a.Keys); err != nil {
+		return err
+	}
+	if len(a.Budgets) >= MaxBudgets {
+		return fault.New(fault.Conflict, "An account has at most %d budgets. Delete one first.", MaxBudgets)
+	}
+	a.Budgets = append(slices.Clone(a.Budgets), b) // an account that was published never changes
+	return nil
 }
 
 // ChangeBudget changes a budget of an account, but not its scope.

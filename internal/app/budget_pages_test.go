@@ -99,6 +99,7 @@ func TestBudgetsInWords(t *testing.T) {
 		{[]string{"name", "b", "scope", "key", "scope.key", key, "window", "rolling_24h"}, []string{"Calls with the key laptop", "The last 24 hours"}, false},
 		{[]string{"name", "c", "scope", "tag", "scope.tag", "team=search", "window", "week"}, []string{"Calls with the tag team=search", "Every week, from Monday"}, true},
 		{[]string{"name", "d", "scope", "session", "window", "total", "amount", "2.5"}, []string{"Each session has the amount for itself", "$2.50", "Once, without an end"}, false},
+		{[]string{"name", "e", "scope", "session", "scope.session", key, "window", "total"}, []string{"Each session has the amount for its calls with the key laptop", "for each session"}, false},
 	} {
 		id := ana.budget(c.form...)
 		page := ana.get("/dashboard/budgets").body
@@ -113,10 +114,40 @@ func TestBudgetsInWords(t *testing.T) {
 			t.Errorf("the budget %v begins again: %t, want %t", c.form, got, c.again)
 		}
 	}
+	ana.wants(ana.post("/dashboard/budgets", budgetForm("scope", "session", "scope.session", "key_x")...), "sessions of another's key", 400, "Choose one of your keys, or all of them")
+	ana.wants(ana.get("/dashboard/keys"), "the keys", 200, "/dashboard/budgets?new&amp;sessions="+key)
+	form := ana.get("/dashboard/budgets?new&sessions=" + key)
+	for _, want := range []string{`value="session" checked`, `value="` + key + `" selected>laptop`, `value="total" selected`} {
+		ana.wants(form, "the form that it leads to", 200, want)
+	}
 	ana.leads(ana.post("/dashboard/keys/"+key+"/delete"), "deleting the key", "The key was deleted")
 	page := ana.wants(ana.get("/dashboard/budgets"), "a budget of a key that is gone", 200, "Calls with a key that was deleted").body
 	id := budgetID.FindAllStringSubmatch(page, -1)[1][1]
 	ana.leads(ana.post("/dashboard/budgets/"+id, budgetForm("name", "still there")...), "changing it", "still there")
+}
+
+// The form of a new key bounds each of its sessions.
+func TestKeysWithACapPerSession(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "").start(t)
+	ana := n.join("ana@example.com")
+	ana.wants(ana.get("/dashboard/keys?new"), "the form", 200, `name="session_cap"`)
+	wrong := ana.post("/dashboard/keys", "name", "agent", "session_cap", "a lot")
+	ana.wants(wrong, "a wrong amount", 400, `value="a lot"`)
+	ana.wants(wrong, "a wrong amount", 400, "amount in dollars")
+	if page := ana.get("/dashboard/keys").body; strings.Contains(page, "agent") {
+		t.Error("there is a key without its cap")
+	}
+	key := keyID.FindStringSubmatch(ana.shown("/dashboard/keys", "name", "agent", "session_cap", "$2.50"))[1]
+	page := ana.get("/dashboard/budgets").body
+	for _, want := range []string{"Sessions of agent", "$2.50", "for its calls with the key agent"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page of budgets has no %q", want)
+		}
+	}
+	if !strings.Contains(ana.get("/dashboard/keys?edit="+key).body, `name="name"`) || strings.Contains(ana.get("/dashboard/keys?edit="+key).body, "session_cap") || strings.Count(page, "?edit=bud_") != 1 {
+		t.Error("the form of a key that is there has the cap of a new one, or there is more than one budget")
+	}
 }
 
 // What is wrong with a form stands beside its field, and what was typed is still there.

@@ -293,6 +293,45 @@ func TestBudgetsNeedTheMasterKey(t *testing.T) {
 	}
 }
 
+// A key can be made with what each of its sessions may cost, and such a budget for a key that is there.
+func TestSessionsOfAKey(t *testing.T) {
+	t.Parallel()
+	n, _ := budgetSite(t)
+	ana := n.customer("ana@example.com")
+	order := admin.KeyOrder{Target: admin.Target{Actor: "t", Ref: ana.ID, Name: strings.Repeat("k", 99)}, SessionCap: new("2.5")}
+	made := must[admin.NewKey](n, "key.create", order)
+	for name, wrong := range map[string]func(*admin.KeyOrder){
+		"amount": func(o *admin.KeyOrder) { o.SessionCap = new("much") },
+		"name":   func(o *admin.KeyOrder) { o.Name = order.Name },
+	} {
+		o := admin.KeyOrder{Target: admin.Target{Actor: "t", Ref: ana.ID, Name: "other"}, SessionCap: new("1")}
+		wrong(&o)
+		if err := n.call("key.create", o, &admin.NewKey{}); err == nil {
+			t.Errorf("key.create with a wrong %s succeeded", name)
+		}
+	}
+	if err := n.call("key.set-limits", admin.KeyOrder{Target: admin.Target{Actor: "t", Ref: made.ID}, SessionCap: new("1")}, &admin.Key{}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("key.set-limits with a cap = %v, want it refused", err)
+	}
+	list := n.listed(ana.MasterKey)
+	if len(list) != 1 || list[0].ID != made.Budget || list[0].Amount != "2.50" || !list[0].Hard || list[0].Window != account.Total || list[0].Spent != nil ||
+		list[0].Scope != (account.BudgetScope{Session: account.EachSession, Key: made.ID}) || !strings.HasPrefix(list[0].Name, "Sessions of kkk") || len(list[0].Name) != 64 {
+		t.Errorf("budgets = %+v, want that of each session of the new key", list)
+	}
+	if e := must[admin.List[account.Entry]](n, "account.history", admin.AccountPage{Ref: ana.ID}).Data[0]; e.Action != "key.create" || !strings.Contains(e.Detail, made.Budget) {
+		t.Errorf("the audit log has %+v, want the key and its budget", e)
+	}
+	again := n.recordIn(n.request("POST", "/v1/budgets", ana.MasterKey, `{"name":"x","amount":1,"window":"day","scope":{"session":"*","key":"`+made.ID+`"}}`))
+	if again.Scope != list[0].Scope {
+		t.Errorf("POST = %+v, want the scope of both", again)
+	}
+	for _, scope := range []string{`{"session":"*","key":"key_x"}`, `{"session":"*","tag":"a=b"}`, `{"account":true,"key":"` + made.ID + `"}`, `{"key":"` + made.ID + `","tag":"a=b"}`, `{"session":"one","key":"` + made.ID + `"}`} {
+		if r := n.request("POST", "/v1/budgets", ana.MasterKey, `{"name":"x","amount":1,"window":"day","scope":`+scope+`}`); r.status != 400 {
+			t.Errorf("POST with the scope %s = %d %s, want 400", scope, r.status, r.body)
+		}
+	}
+}
+
 // An account has 50 budgets. One that is deleted makes room.
 func TestMostBudgets(t *testing.T) {
 	t.Parallel()

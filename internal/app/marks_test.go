@@ -17,6 +17,7 @@ type sessionBody struct {
 	ID     string   `json:"id"`
 	Calls  int      `json:"calls"`
 	Failed int      `json:"failed"`
+	Last   int64    `json:"last_at"`
 	Models []string `json:"models"`
 	Usage  struct {
 		Prompt int `json:"prompt_tokens"`
@@ -26,6 +27,9 @@ type sessionBody struct {
 	Cost   *string         `json:"cost"`
 	Budget json.RawMessage `json:"budget"`
 }
+
+// sorted returns texts in the order of the alphabet, as one.
+func sorted(texts []string) string { return strings.Join(slices.Sorted(slices.Values(texts)), ", ") }
 
 // marked makes a call with headers by name and value.
 func (n *node) marked(key, path, body string, header ...string) reply {
@@ -63,6 +67,11 @@ func TestSessionsOfAgents(t *testing.T) {
 		{"conversation", "/v1/responses", `{"model":"sandbox/small","input":"hi"}`, "conversation_id", "conversation"},
 		{"cache-key", "/v1/responses", `{"model":"sandbox/small","input":"hi","prompt_cache_key":"cache-key"}`, "", ""},
 		{"cache-key", "/v1/chat/completions", fmt.Sprintf(chat, `,"prompt_cache_key":"cache-key"`), "", ""},
+		{"ses_open", "/v1/chat/completions", plain, "X-Session-Affinity", "ses_open"},
+		{"ses_open", "/v1/messages", `{"model":"sandbox/small","max_tokens":50,"messages":[{"role":"user","content":"hi"}]}`, "X-Session-Id", "ses_open"},
+		{"bob", "/v1/messages", `{"model":"sandbox/small","max_tokens":50,"metadata":{"user_id":"bob"},"messages":[{"role":"user","content":"hi"}]}`, "", ""},
+		{"alice", "/v1/chat/completions", fmt.Sprintf(chat, `,"safety_identifier":"alice"`), "", ""},
+		{"alice", "/v1/responses", `{"model":"sandbox/small","input":"hi","safety_identifier":"alice"}`, "", ""},
 		{"own", "/v1/embeddings", `{"model":"sandbox/embed","input":"hi"}`, "x-sluice-session", "own"},
 	} {
 		var header []string
@@ -73,7 +82,7 @@ func TestSessionsOfAgents(t *testing.T) {
 			t.Fatalf("%s %s = %d %s", tt.path, tt.name, r.status, r.body)
 		}
 	}
-	n.marked(made.MasterKey, "/v1/chat/completions", fmt.Sprintf(chat, `,"safety_identifier":"alice"`))
+	n.marked(made.MasterKey, "/v1/chat/completions", fmt.Sprintf(chat, `,"user":"carol"`)) // the older field is no session
 	if r := n.marked(sub.Key, "/v1/chat/completions", plain, "x-sluice-session", "subs"); r.status != 200 {
 		t.Fatalf("a call of the sub-key = %d %s", r.status, r.body)
 	}
@@ -89,12 +98,17 @@ func TestSessionsOfAgents(t *testing.T) {
 		return ids
 	}
 	all := decode[list](n, n.get("/v1/sessions", made.MasterKey))
-	want := []string{"subs 1", "own 2", "cache-key 2", "conversation 1", "codex 2", "from-user 1", "claude 1"}
-	if got := listed(all); !slices.Equal(got, want) || all.More {
+	want := []string{"subs 1", "own 2", "alice 2", "bob 1", "ses_open 2", "cache-key 2", "conversation 1", "codex 2", "from-user 1", "claude 1"}
+	got := listed(all)
+	if sorted(got) != sorted(want) || all.More {
 		t.Errorf("GET /v1/sessions = %q, want %q", got, want)
 	}
+	if !slices.IsSortedFunc(all.Data, func(a, b sessionBody) int { return int(b.Last - a.Last) }) {
+		t.Errorf("GET /v1/sessions = %+v, want the one with the last call first", all.Data)
+	}
+	want = got // calls that end in one millisecond have an order of their own
 	page := decode[list](n, n.get("/v1/sessions?limit=2", made.MasterKey))
-	next := decode[list](n, n.get("/v1/sessions?limit=5&after="+page.Data[1].ID, made.MasterKey))
+	next := decode[list](n, n.get("/v1/sessions?limit=8&after="+page.Data[1].ID, made.MasterKey))
 	if got := append(listed(page), listed(next)...); !slices.Equal(got, want) || !page.More || next.More {
 		t.Errorf("two pages = %q, want %q", got, want)
 	}

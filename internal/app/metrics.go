@@ -24,8 +24,9 @@ func (a *App) openTraces(_ context.Context, cfg *config.Config) error {
 
 // addMetrics adds the metrics that are read when somebody asks for them. It runs after everything that they read is
 // there.
-func (a *App) addMetrics(context.Context, *config.Config) error {
+func (a *App) addMetrics(_ context.Context, cfg *config.Config) error {
 	m := a.metrics
+	m.Tags(cfg.MetricsTags)
 	parts := []interface{ AddMetrics(m *telemetry.Metrics) }{
 		a.books, a.facts.dir, a.gate, a.refusals, a.streams, a.videos, a.alerts.courier, a.opts.Output, a.tracer,
 	}

@@ -303,7 +303,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 			}
 		}
 	}
-	n := newSite(t, "metrics_listen: 127.0.0.1:0\ntraces: {endpoint: http://127.0.0.1:1, sample: 0}\n").start(t)
+	n := newSite(t, "metrics_listen: 127.0.0.1:0\nmetrics_tags: [team=search]\ntraces: {endpoint: http://127.0.0.1:1, sample: 0}\n").start(t)
 	n.request("POST", "/v1/chat/completions", n.OwnerKey(), `{"model":"sandbox/small","messages":[{"role":"user","content":"hi"}]}`)
 	seen := map[string]bool{}
 	suffixes := regexp.MustCompile(`_(bucket|sum|count)$`)

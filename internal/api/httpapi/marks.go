@@ -14,8 +14,12 @@ import (
 	"sluice/internal/upstream/provider"
 )
 
-// sessionHeaders are the headers in which callers name their run: our own, Claude Code's, and those of Codex.
-var sessionHeaders = []string{"X-Sluice-Session", "X-Claude-Code-Session-Id", "Session_id", "Session-Id", "Conversation_id"}
+// sessionHeaders are the headers in which callers name their run: our own, Claude Code's, those of Codex of now and of earlier versions,
+// and opencode's. Sub-agents of Claude Code and Codex have the session of their agent; those of opencode name it as their parent.
+var sessionHeaders = []string{
+	"X-Sluice-Session", "X-Claude-Code-Session-Id", "Session_id", "Session-Id", "Conversation_id", "Thread-Id",
+	"X-Parent-Session-Id", "X-Opencode-Session", "X-Session-Id", "X-Session-Affinity",
+}
 
 // isSession reports whether a text can be the name of a session: a plain word.
 func isSession(text string) bool { return len(text) <= usage.MaxSession && provider.IsFieldName(text) }
@@ -36,28 +40,42 @@ func (c *completion) session(h http.Header) string {
 	if name := sessionOf(h); name != "" || c.Request == nil {
 		return name
 	}
-	if v := c.Member("prompt_cache_key"); v != nil && v[0] == '"' {
-		if name := cacheSession(chat.ValueOf(v).Text()); name != "" {
-			return name
-		}
+	if name := wordOf("pck_", c.text("prompt_cache_key")); name != "" {
+		return name
 	}
-	return userSession(c.userID)
+	if name := userSession(c.userID); name != "" {
+		return name
+	}
+	// Nothing names the run. Then all runs of one person are one session, which can at least be bounded.
+	if name := wordOf("usr_", c.userID); name != "" {
+		return name
+	}
+	return wordOf("usr_", c.text("safety_identifier"))
 }
 
-// cacheSession returns the session of a prompt_cache_key: itself, or if that is no plain word, a part of its hash.
-func cacheSession(key string) string {
-	if key == "" {
+// text returns a member of the request that is a text; empty if it is none.
+func (c *completion) text(member string) string {
+	if v := c.Member(member); v != nil && v[0] == '"' {
+		return chat.ValueOf(v).Text()
+	}
+	return ""
+}
+
+// wordOf returns the session that a text names: itself, or if that is no plain word, a part of its hash with a prefix. An empty text
+// names none.
+func wordOf(prefix, text string) string {
+	if text == "" {
 		return ""
 	}
-	if isSession(key) {
-		return strings.Clone(key)
+	if isSession(text) {
+		return strings.Clone(text)
 	}
-	sum := sha256.Sum256([]byte(key))
-	return "pck_" + hex.EncodeToString(sum[:12])
+	sum := sha256.Sum256([]byte(text))
+	return prefix + hex.EncodeToString(sum[:12])
 }
 
 // userSession returns the session in the metadata.user_id of Claude Code: what follows session_ in user_…_account_…_session_UUID, or
-// the member session_id if the id is an object. Any other id names a person.
+// the member session_id if the id is an object. Any other id names a person, and this returns nothing.
 func userSession(id string) string {
 	const mark = "session_"
 	at := strings.LastIndex(id, mark)

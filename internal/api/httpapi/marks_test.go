@@ -12,7 +12,13 @@ import (
 	"sluice/internal/prompt/embeddings"
 )
 
-// The headers name a session before the body does, in their order.
+// hashed returns the session of a person whose name is no plain word.
+func hashed(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "usr_" + hex.EncodeToString(sum[:])[:24]
+}
+
+// The headers name a session before the body does, in their order, and a person is the last resort.
 func TestSessionOfRequest(t *testing.T) {
 	t.Parallel()
 	const uuid = "0197c2d4-7a1b-7c3d-8e5f-123456789abc"
@@ -34,13 +40,25 @@ func TestSessionOfRequest(t *testing.T) {
 		{"no word", nil, `,"prompt_cache_key":"two words"`, "", "pck_" + hex.EncodeToString(sum[:])[:24]},
 		{"empty", nil, `,"prompt_cache_key":""`, "", ""},
 		{"no text", nil, `,"prompt_cache_key":7`, "", ""},
-		{"a person", nil, `,"safety_identifier":"alice","user":"session_1"`, "", ""},
+		{"a person", nil, `,"safety_identifier":"alice","user":"session_1"`, "", "alice"},
+		{"a person after a conversation", nil, `,"safety_identifier":"alice","prompt_cache_key":"key"`, "", "key"},
+		{"a person's address", nil, `,"safety_identifier":"two words"`, "", hashed("two words")},
+		{"no name", nil, `,"safety_identifier":"","user":"session_1"`, "", ""},
+		{"a person of Anthropic's dialect", nil, "", "two words", hashed("two words")},
+		{"a header before a person", http.Header{"X-Session-Id": {"ses_1"}}, `,"safety_identifier":"alice"`, "bob", "ses_1"},
+		{"Codex's thread", http.Header{"Thread-Id": {"thread"}}, "", "", "thread"},
+		{"Codex's session before its thread", http.Header{"Thread-Id": {"thread"}, "Session-Id": {"codex"}}, "", "", "codex"},
+		{"opencode", http.Header{"X-Session-Affinity": {"ses_1"}, "X-Session-Id": {"ses_1"}}, `,"prompt_cache_key":"key"`, "", "ses_1"},
+		{"opencode by one header", http.Header{"X-Session-Affinity": {"ses_1"}}, "", "", "ses_1"},
+		{"opencode as its own provider", http.Header{"X-Opencode-Session": {"ses_1"}}, "", "", "ses_1"},
+		{"a sub-agent of opencode", http.Header{"X-Session-Affinity": {"ses_2"}, "X-Session-Id": {"ses_2"}, "X-Parent-Session-Id": {"ses_1"}}, "", "", "ses_1"},
 		{"Claude Code's user", nil, "", "user_" + strings.Repeat("ab", 32) + "_account__session_" + uuid, uuid},
 		{"Claude Code's object", nil, "", `{"device_id":"d","account_uuid":"","session_id":"` + uuid + `"}`, uuid},
 		{"only a session", nil, "", "session_" + uuid, uuid},
-		{"a part of a word", nil, "", "obsession_1", ""},
-		{"another member", nil, "", `{"session_name":"x"}`, ""},
-		{"another user", nil, "", "alice", ""},
+		{"a part of a word", nil, "", "obsession_1", "obsession_1"},
+		{"another member", nil, "", `{"session_name":"x"}`, hashed(`{"session_name":"x"}`)},
+		{"another user", nil, "", "alice", "alice"},
+		{"two people", nil, `,"safety_identifier":"bob"`, "alice", "alice"},
 	} {
 		req, err := chat.Parse([]byte(`{"model":"m","messages":[{"role":"user","content":"hi"}]` + tt.extra + `}`))
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode"
 
+	"sluice/internal/account"
 	"sluice/internal/kit/typo"
 	"sluice/internal/prompt/alias"
 	"sluice/internal/prompt/allowance"
@@ -32,6 +33,9 @@ var (
 	modelTiers    = []string{"free", "basic", "premium"}                  // lowest first
 	planNames     = []string{"none", "free", "basic", "premium", "scale"} // lowest first
 )
+
+// mostMetricsTags is how many tags can be listed for metrics. Each call is compared with all of them.
+const mostMetricsTags = 50
 
 // builtIn is what the warnings need to know about the built-in plans (docs/api.md#limits-by-plan,
 // docs/api.md#plan-and-model-access).
@@ -78,6 +82,11 @@ func (r *record) checkService(c *Config) {
 			r.fail(path, "listen and metrics_listen are the same address; metrics need one of their own")
 		}
 	}
+	for i, tag := range c.MetricsTags {
+		path := index("metrics_tags", i)
+		r.failIf(!account.IsTag(tag) && !account.IsTag(tag+"=x"), path, "%s is not the name of a tag, such as team, or a tag, such as team=search", r.shown(path, tag))
+	}
+	r.failIf(len(c.MetricsTags) > mostMetricsTags, "metrics_tags", "has %d tags; at most %d can be listed", len(c.MetricsTags), mostMetricsTags)
 	r.failIf(c.Data == "", "data", "must be the path of a folder")
 	r.failIf(!isBrand(c.Brand), "brand", "%s is not a brand; use up to 32 lower-case letters, digits and dashes, with no dash at either end", r.shown("brand", c.Brand))
 	// The address of a database holds a password: messages never quote it.

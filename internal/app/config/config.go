@@ -80,6 +80,11 @@ type Config struct {
 	// well. Keep it private. If empty, metrics are off.
 	MetricsListen string `yaml:"metrics_listen" default:"127.0.0.1:9090" restart:"true"`
 
+	// The tags whose calls and costs are in the metrics: names such as `team`, for all of their
+	// values, or a name with one value such as `team=search`. 200 tags have series of their own,
+	// those with their values first; calls with further ones are counted as `other`.
+	MetricsTags []string `yaml:"metrics_tags" restart:"true"`
+
 	// The reverse proxies in front of Sluice, as networks such as `10.0.0.0/8` or single
 	// addresses. The client address in a forwarding header, and a request id in `X-Request-Id`,
 	// are accepted only from them.

@@ -262,7 +262,7 @@ func TestVariables(t *testing.T) {
 		return false
 	})
 	want := []string{
-		"SLUICE_LISTEN", "SLUICE_DATA", "SLUICE_BRAND", "SLUICE_DATABASE", "SLUICE_REDIS", "SLUICE_CLUSTER", "SLUICE_NODE_ADDRESS", "SLUICE_STORAGE", "SLUICE_SECRET", "SLUICE_PUBLIC_URL", "SLUICE_METRICS_LISTEN", "SLUICE_TRUSTED_PROXIES", "SLUICE_MAX_CONNECTIONS", "SLUICE_HTTP1_LANE",
+		"SLUICE_LISTEN", "SLUICE_DATA", "SLUICE_BRAND", "SLUICE_DATABASE", "SLUICE_REDIS", "SLUICE_CLUSTER", "SLUICE_NODE_ADDRESS", "SLUICE_STORAGE", "SLUICE_SECRET", "SLUICE_PUBLIC_URL", "SLUICE_METRICS_LISTEN", "SLUICE_METRICS_TAGS", "SLUICE_TRUSTED_PROXIES", "SLUICE_MAX_CONNECTIONS", "SLUICE_HTTP1_LANE",
 		"SLUICE_TLS_CERT", "SLUICE_TLS_KEY", "SLUICE_CORS_ORIGINS", "SLUICE_SANDBOX", "SLUICE_DISCOVER", "SLUICE_ROUTER_DIAL", "SLUICE_ROUTER_WEIGHTS", "SLUICE_ROUTER_FEEDBACK", "SLUICE_DRAIN_TIMEOUT", "SLUICE_SHUTDOWN_DELAY", "SLUICE_UNREADY", "SLUICE_SHUTDOWN_GRACE", "SLUICE_LOG_FORMAT", "SLUICE_LOG_LEVEL", "SLUICE_LOG_FILE", "SLUICE_LOG_MAX_MIB", "SLUICE_LOG_MAX_AGE", "SLUICE_LOG_KEEP", "SLUICE_TRACES_ENDPOINT", "SLUICE_TRACES_HEADERS", "SLUICE_TRACES_SAMPLE", "SLUICE_TRACES_FOLLOW", "SLUICE_TRACES_CAPTURE", "SLUICE_UPSTREAM_CLIENT", "SLUICE_MARKUP_ALL", "SLUICE_MARKUP_PLANS", "SLUICE_MARKUP_ACCOUNTS", "SLUICE_ALIASES",
 	}
 	for _, plan := range []string{"NONE", "FREE", "BASIC", "PREMIUM", "SCALE"} {
@@ -318,6 +318,7 @@ func TestWrongVariablesAndFlags(t *testing.T) {
 			want: `SLUICE_CORS_ORIGINS: cors_origins[1]: "b" is not an origin; write "*" or one such as https://app.example.com, without a path and without a slash at the end`,
 		},
 		{name: "password", environ: []string{"SLUICE_DATABASE=mysql://u:hunter2@x"}, want: `SLUICE_DATABASE: database: must be "sqlite" or an address such as postgres://user:password@host/name`},
+		{name: "no tag", file: "metrics_tags: [team, env=prod, a b]", want: `sluice.yaml:1:32: metrics_tags[2]: "a b" is not the name of a tag, such as team, or a tag, such as team=search`},
 		{name: "flag", flags: map[string]string{"metrics_listen": "x"}, want: `--metrics-listen: metrics_listen: "x" is not an address; write host:port, such as 127.0.0.1:8080`},
 		{name: "flag over variable", environ: []string{"SLUICE_LISTEN=y"}, flags: map[string]string{"listen": "x"}, want: `--listen: listen: "x" is not an address; write host:port, such as 127.0.0.1:8080`},
 		{name: "flag of a section", flags: map[string]string{"tls.cert": "/dev/null"}, want: "--tls-cert: tls.key: is required with tls.cert"},

@@ -47,6 +47,7 @@ type Call struct {
 	Input, Output int   // tokens
 	CostNano      int64 // billionths of a dollar
 	Unpriced      bool  // it used something whose price is not known
+	Tags          []string
 }
 
 // Buckets that the GenAI conventions recommend, except that the durations go up to 10 minutes.
@@ -123,6 +124,7 @@ func newCalls(to promauto.Factory) *calls {
 func (m *Metrics) Called(c Call) {
 	if !m.off {
 		m.calls.called(&c)
+		m.tags.called(&c)
 	}
 }
 

@@ -24,6 +24,7 @@ type Metrics struct {
 	reloads  *prometheus.CounterVec
 	reloaded prometheus.Gauge
 	calls    *calls
+	tags     *tags
 }
 
 // requestSeries holds the resolved series of a request.
@@ -56,6 +57,7 @@ func NewMetrics(version, revision string) *Metrics {
 		reloads:  to.NewCounterVec(prometheus.CounterOpts{Name: "sluice_config_reloads_total", Help: "Configuration reloads, by outcome."}, []string{"outcome"}),
 		reloaded: to.NewGauge(prometheus.GaugeOpts{Name: "sluice_config_loaded_timestamp_seconds", Help: "When the configuration in force was loaded, in Unix seconds."}),
 		calls:    newCalls(to),
+		tags:     newTags(to),
 	}
 	m.reloaded.SetToCurrentTime()
 	for _, outcome := range []string{"ok", "refused"} {

@@ -218,6 +218,45 @@ func TestCalled(t *testing.T) {
 	}
 }
 
+// Tags are counted if they are listed, with a bound on those that callers make up.
+func TestTags(t *testing.T) {
+	t.Parallel()
+	m := telemetry.NewMetrics("", "")
+	call := func(nano int64, tags ...string) {
+		m.Called(telemetry.Call{Model: "m", Provider: "p", Operation: telemetry.OperationChat, Outcome: "complete", CostNano: nano, Tags: tags})
+	}
+	call(1e9, "team=early") // nothing is listed yet
+	m.Tags([]string{"team", "env=prod"})
+	call(15e8, "team=search", "env=prod", "job=1")
+	call(5e8, "team=search", "env=test")
+	for i := range 500 {
+		call(1e9, fmt.Sprint("team=", i))
+	}
+	call(0, "env=prod")
+	lines := scrape(t, m)
+	for _, want := range []string{
+		`sluice_tag_calls_total{tag="team=search"} 2`, `sluice_tag_cost_usd_total{tag="team=search"} 2`,
+		`sluice_tag_calls_total{tag="env=prod"} 2`, `sluice_tag_cost_usd_total{tag="env=prod"} 1.5`,
+		`sluice_tag_calls_total{tag="other"} 302`, `sluice_tag_cost_usd_total{tag="other"} 302`,
+	} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("metrics lack %s; they are\n%s", want, strings.Join(lines, "\n"))
+		}
+	}
+	series := 0
+	for _, line := range lines {
+		if strings.HasPrefix(line, "sluice_tag_calls_total{") {
+			series++
+		}
+		if strings.Contains(line, "job=1") || strings.Contains(line, "env=test") || strings.Contains(line, "early") {
+			t.Errorf("metrics have %s, which is not listed", line)
+		}
+	}
+	if series != 201 {
+		t.Errorf("%d series of tags, want 200 and the rest", series)
+	}
+}
+
 // Whatever a catalog lists, the number of series has a bound.
 func TestModelsAreBounded(t *testing.T) {
 	t.Parallel()

@@ -91,6 +91,27 @@ func (l *Log) Requests(ctx context.Context, q Query, from string, limit int) (Pa
 	return merge(settled, refused, next, limit), nil
 }
 
+// InSession returns calls of a session that has lasted from one time to another, newest first: at most limit of those that are among
+// the last calls of the account until then. Sessions have no index; more reports whether earlier calls were not looked at.
+func (l *Log) InSession(ctx context.Context, accountID, session string, from, until time.Time, limit int) (calls []usage.Settlement, more bool, err error) {
+	page, err := l.store.Calls(ctx, usage.CallQuery{
+		AccountID: accountID, Before: usage.Point{At: until.Add(time.Millisecond)}, From: from, Limit: firstLook, Look: firstLook,
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	for i := range page.Calls {
+		if page.Calls[i].Session() != session {
+			continue
+		}
+		if len(calls) == limit {
+			return calls, true, nil
+		}
+		calls = append(calls, page.Calls[i])
+	}
+	return calls, page.Next != nil, nil
+}
+
 // settled returns at most limit settled calls from the cursor on. If the last ones are none of those that are wanted, it
 // continues where the counts say that there are some.
 func (l *Log) settled(ctx context.Context, q Query, at cursor, limit int) (usage.CallPage, error) {

@@ -31,6 +31,7 @@ type Record struct {
 	ListPriceUSD *json.Number `json:"list_price_usd"`
 	FirstTokenMS *int64       `json:"first_token_ms"` // null: there was none
 	LatencyMS    *int64       `json:"latency_ms"`     // null: it was refused
+	Tags         []string     `json:"tags,omitempty"`
 }
 
 // Problem is what went wrong with a request.
@@ -58,9 +59,7 @@ func (e *Entry) Record(names Names) Record {
 	out.PromptTokens, out.CachedTokens, out.CompletionTokens, out.ReasoningTokens = s.Tokens.PromptTotal(), s.Tokens.Cached, s.Tokens.CompletionTotal(), s.Tokens.Reasoning
 	out.CacheWriteTokens = s.Tokens.CacheWritten()
 	out.Units, out.LatencyMS = float64(s.UnitMilli)/1000, millis(s.Latency)
-	if s.Trace != nil {
-		out.Session = s.Trace.Session
-	}
+	out.Session, out.Tags = s.Session(), s.Terms.Tags
 	if s.HasFirst() {
 		out.FirstTokenMS = millis(s.FirstToken)
 	}

@@ -125,10 +125,12 @@ func Of(a *account.Account, keyID string, tags []string, session string) (dues [
 	for i := range a.Budgets {
 		b := &a.Budgets[i]
 		switch s := b.Scope; {
+		case s.Session != "":
+			if session != "" && (s.Key == "" || s.Key == keyID) {
+				dues = append(dues, Due{Budget: b, Session: session})
+			}
 		case s.Account, s.Key != "" && s.Key == keyID, s.Tag != "" && contains(tags, s.Tag):
 			dues = append(dues, Due{Budget: b})
-		case s.Session != "" && session != "":
-			dues = append(dues, Due{Budget: b, Session: session})
 		}
 	}
 	return dues

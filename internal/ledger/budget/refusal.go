@@ -35,7 +35,10 @@ func span(b *account.Budget) string {
 	word := map[account.Window]string{
 		account.Daily: "a day", account.Weekly: "a week", account.Monthly: "a month", account.Rolling24: "in 24 hours", account.Rolling30: "in 30 days", account.Total: "in all",
 	}[b.Window]
-	if b.Scope.Session != "" {
+	switch s := b.Scope; {
+	case s.Session != "" && s.Key != "":
+		word += " for each session of this key"
+	case s.Session != "":
 		word += " for each session"
 	}
 	return word
@@ -50,7 +53,7 @@ func (o *Obstacle) object() json.RawMessage {
 	}
 	scope := any(o.Scope)
 	if o.Session != "" {
-		scope = account.BudgetScope{Session: o.Session}
+		scope = account.BudgetScope{Session: o.Session, Key: o.Scope.Key}
 	}
 	return object(map[string]any{
 		"id": o.ID, "name": o.Name, "scope": scope, "amount": o.Amount.String(), "spent": o.Spent.String(), "reserved": o.Reserved.String(),

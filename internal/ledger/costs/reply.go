@@ -68,6 +68,8 @@ type CallReply struct {
 	Formula     []LineReply       `json:"formula"`
 	Rounding    json.Number       `json:"rounding_usd"`
 	Corrections []CorrectionReply `json:"corrections"` // are in cost_usd
+	Session     string            `json:"session,omitempty"`
+	Tags        []string          `json:"tags,omitempty"`
 }
 
 // LineReply is one product of a formula: count / per × rate_usd × factor = amount_usd.
@@ -156,6 +158,7 @@ func (c *Call) reply(staff bool) CallReply {
 	r := CallReply{
 		ID: c.ID, CreatedAt: at.Unix(), At: at.Format("2006-01-02T15:04:05.000Z"), KeyID: c.KeyID, ModelAsked: c.ModelAsked, Model: c.ModelUsed, Provider: c.Provider, Served: c.Terms.Model,
 		Outcome: string(c.End), Tier: c.Terms.Tier, Region: c.Terms.Region, Unpriced: c.Unpriced(), Version: c.Terms.Version, Formula: []LineReply{}, Rounding: c.Rounding.Number(), Corrections: []CorrectionReply{},
+		Session: c.Session(), Tags: c.Terms.Tags,
 	}
 	if c.Cost != nil {
 		cost, margin := told(*c.Cost, c.Margin, staff)

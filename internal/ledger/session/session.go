@@ -102,16 +102,16 @@ type Session struct {
 	Last   time.Time // when the last call ended
 	Models []string
 	Sums
-	// Budget is the budget of each session with the least left; nil: there is none.
+	// Budget is the budget of each session with the least left, of all keys or of this one; nil: there is none.
 	Budget *budget.Status
 }
 
 // Of returns the session of a call; empty if it has none.
 func Of(r *usage.Settlement) string {
-	if r.Trace == nil || r.AccountID == "" {
+	if r.AccountID == "" {
 		return ""
 	}
-	return r.Trace.Session
+	return r.Session()
 }
 
 // Query asks for a page of an account's sessions, newest first.
@@ -222,12 +222,17 @@ func (l *Log) List(ctx context.Context, a *account.Account, keyID, after string,
 // addBudgets sets the budget of each session, with one question for all.
 func (l *Log) addBudgets(ctx context.Context, a *account.Account, list []Session) error {
 	var dues []budget.Due
+	var of []int // the places of their sessions in the list
 	for i := range a.Budgets {
-		if a.Budgets[i].Scope.Session == "" {
+		scope := a.Budgets[i].Scope
+		if scope.Session == "" {
 			continue
 		}
 		for k := range list {
-			dues = append(dues, budget.Due{Budget: &a.Budgets[i], Session: list[k].ID})
+			// The next call will most likely have the key of the last one.
+			if scope.Key == "" || scope.Key == list[k].KeyID {
+				dues, of = append(dues, budget.Due{Budget: &a.Budgets[i], Session: list[k].ID}), append(of, k)
+			}
 		}
 	}
 	if len(dues) == 0 || l.budgets == nil {
@@ -238,7 +243,7 @@ func (l *Log) addBudgets(ctx context.Context, a *account.Account, list []Session
 		return err
 	}
 	for i := range all {
-		s := &list[i%len(list)]
+		s := &list[of[i]]
 		if s.Budget == nil || all[i].Left < s.Budget.Left {
 			s.Budget = &all[i]
 		}
@@ -277,6 +282,31 @@ func (l *Log) Tags(ctx context.Context, accountID string, from time.Time) ([]Tag
 		named[name] = true
 	}
 	return folded(days, named), nil
+}
+
+// ByCost adds up the days of each tag. The tag that costs most comes first, and OtherTag is the last.
+func ByCost(days []TagDay) []TagDay {
+	var out []TagDay
+	at := map[string]int{}
+	for i := range days {
+		k, ok := at[days[i].Tag]
+		if !ok {
+			at[days[i].Tag] = len(out)
+			out = append(out, days[i])
+			continue
+		}
+		out[k].Merge(&days[i].Sums)
+	}
+	rest := func(d *TagDay) int {
+		if d.Tag == OtherTag {
+			return 1
+		}
+		return 0
+	}
+	slices.SortFunc(out, func(a, b TagDay) int {
+		return cmp.Or(cmp.Compare(rest(&a), rest(&b)), cmp.Compare(b.Cost+b.Margin, a.Cost+a.Margin), cmp.Compare(b.Calls, a.Calls), strings.Compare(a.Tag, b.Tag))
+	})
+	return out
 }
 
 // folded adds up the tags of each day that are not named.

@@ -168,7 +168,7 @@ func (s *Settlement) Call() telemetry.Call {
 	}
 	c := telemetry.Call{
 		Model: s.ModelUsed, Provider: s.Provider, Operation: operation, Door: s.Entrance(), Outcome: string(s.End), Took: s.Latency, FirstToken: s.FirstToken,
-		Input: s.Tokens.Prompt, Output: s.Tokens.CompletionTotal(),
+		Input: s.Tokens.Prompt, Output: s.Tokens.CompletionTotal(), Tags: s.Terms.Tags,
 	}
 	if s.Cost != nil {
 		c.CostNano = int64(*s.Cost)

@@ -114,6 +114,14 @@ func MonthOf(t time.Time) time.Time {
 	return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
 }
 
+// Session returns the caller's own name of the run that the call belongs to; empty if it gave none, or if its trace was not read.
+func (s *Settlement) Session() string {
+	if s.Trace == nil {
+		return ""
+	}
+	return s.Trace.Session
+}
+
 // Entrance returns the door of the call for people to read.
 func (s *Settlement) Entrance() string {
 	if s.Door == "" {

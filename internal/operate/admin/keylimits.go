@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/kit/fault"
 )
 
 // KeyLimits is what narrows a sub-key. What is absent does not limit the key.
@@ -27,6 +28,8 @@ type KeyOrder struct {
 	Limits *KeyLimits `json:"limits,omitempty"`
 	// Tags are those of every call with the key, such as team=search. They replace those of the key; absent: those stay.
 	Tags *[]string `json:"tags,omitempty"`
+	// SessionCap is what each session of a new key may cost, in dollars. It makes a hard budget; absent: none.
+	SessionCap *string `json:"session_cap,omitempty"`
 }
 
 // parse returns the limits as accounts have them.
@@ -76,6 +79,9 @@ func (l *KeyLimits) String() string {
 
 // keySetLimits replaces the limits of a sub-key. Ref is the id of the key.
 func (b *Backend) keySetLimits(ctx context.Context, in KeyOrder) (Key, error) {
+	if in.SessionCap != nil {
+		return Key{}, fault.New(fault.Invalid, "session_cap is for new keys. Make a budget of each session of the key instead.").At("session_cap")
+	}
 	limits, err := in.Limits.parse()
 	if err != nil {
 		return Key{}, err

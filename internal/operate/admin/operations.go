@@ -223,6 +223,8 @@ type NewKey struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 	Key  string `json:"key"`
+	// Budget is the id of the budget that bounds each session of the key; absent: there is none.
+	Budget string `json:"budget,omitempty"`
 }
 
 // RawKey is the result of key.regenerate-master. It is the only time that the key is shown.
@@ -441,11 +443,19 @@ func (b *Backend) keyCreate(ctx context.Context, in KeyOrder) (NewKey, error) {
 	if in.Tags != nil {
 		tags = *in.Tags
 	}
-	k, raw, err := b.under(in.Target).CreateKey(ctx, in.Actor, in.Ref, in.Name, limits, tags...)
+	var perSession *int64
+	if in.SessionCap != nil {
+		amount, err := budget.ParseAmount(*in.SessionCap)
+		if err != nil {
+			return NewKey{}, fault.From(err).At("session_cap")
+		}
+		perSession = (*int64)(amount)
+	}
+	k, raw, budgetID, err := b.under(in.Target).CreateCappedKey(ctx, in.Actor, in.Ref, in.Name, limits, perSession, tags...)
 	if err != nil {
 		return NewKey{}, err
 	}
-	return NewKey{ID: k.ID, Name: k.Name, Key: raw}, nil
+	return NewKey{ID: k.ID, Name: k.Name, Key: raw, Budget: budgetID}, nil
 }
 
 // keyRename changes the display name of a sub-key. Ref is the id of the key.

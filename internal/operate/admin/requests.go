@@ -108,6 +108,7 @@ type Request struct {
 	KeyFour   string    `json:"last_four,omitempty"` // as KeyName
 	Address   string    `json:"address,omitempty"`
 	Session   string    `json:"session,omitempty"` // the caller's name of the run that it belongs to
+	Tags      []string  `json:"tags,omitempty"`
 	// Door is where the request came in: "chat", "responses", "messages", "embeddings" or "videos".
 	Door string `json:"door"`
 
@@ -217,12 +218,11 @@ func requestView(s *usage.Settlement, owner *account.Account) Request {
 	}
 	if s.Trace != nil {
 		v.RequestID, v.Address, v.Reason, v.Left = s.Trace.RequestID, s.Trace.Address, s.Trace.Reason, s.Trace.Left
-		v.Session = s.Trace.Session
 		for _, a := range s.Trace.Attempts {
 			v.Attempts = append(v.Attempts, Attempt{a.Model, a.Provider, a.Upstream, a.Outcome, a.Status, inMillis(a.Start), inMillis(a.End)})
 		}
 	}
-	v.Steps = v.steps()
+	v.Session, v.Tags, v.Steps = s.Session(), s.Terms.Tags, v.steps()
 	return v
 }
 

@@ -36,13 +36,14 @@ func recordOf(x *activity.Record) []string {
 	return []string{
 		x.ID, x.At, n(x.Status), x.Outcome, kind, param, inert(x.ModelAsked), inert(x.Model), x.KeyID, inert(x.KeyName), x.API,
 		n(x.PromptTokens), n(x.CachedTokens), n(x.CompletionTokens), n(x.ReasoningTokens), strconv.FormatFloat(x.Units, 'f', -1, 64), price, ms(x.FirstTokenMS), ms(x.LatencyMS),
+		inert(x.Session), inert(strings.Join(x.Tags, " ")),
 	}
 }
 
-// requestColumns are part of the format: programs read them.
+// requestColumns are part of the format: programs read them, so new ones come last. Tags have spaces between them.
 var requestColumns = []string{
 	"id", "at", "status", "outcome", "error_type", "error_param", "model_asked", "model", "key_id", "key_name", "api", "prompt_tokens", "cached_tokens", "completion_tokens",
-	"reasoning_tokens", "units", "list_price_usd", "first_token_ms", "latency_ms",
+	"reasoning_tokens", "units", "list_price_usd", "first_token_ms", "latency_ms", "session", "tags",
 }
 
 // eachListed calls do with every request of the choice, newest first, up to mostListed.

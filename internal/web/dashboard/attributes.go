@@ -35,6 +35,15 @@ func named(p problems) templ.Attributes {
 	return a
 }
 
+// loadsAgain makes an element replace itself every five seconds by what an address returns. What can have the focus in it needs an
+// id, so that the focus stays there. An empty address leaves it as it is.
+func loadsAgain(address string) templ.Attributes {
+	if address == "" {
+		return nil
+	}
+	return templ.Attributes{"hx-get": address, "hx-trigger": "every 5s", "hx-swap": "outerHTML"}
+}
+
 // opened opens a details element.
 func opened(yes bool) templ.Attributes {
 	if !yes {

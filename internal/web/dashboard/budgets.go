@@ -62,7 +62,7 @@ type budgetForm struct {
 }
 
 // budgetFields are the fields of the form that can be wrong, by the names of their faults.
-var budgetFields = []string{"name", "amount", "window", "timezone", "scope", "scope.key", "scope.tag", "marks"}
+var budgetFields = []string{"name", "amount", "window", "timezone", "scope", "scope.key", "scope.tag", "scope.session", "marks"}
 
 // The choices of the form for which calls a budget is.
 const (
@@ -168,7 +168,11 @@ func (f *budgetForm) scope(a *account.Account) (account.BudgetScope, error) {
 		}
 		return account.BudgetScope{}, fault.New(fault.Invalid, "enter a name, an equals sign and a value, such as team=search, without spaces and commas").At("scope.tag")
 	case forSession:
-		return account.BudgetScope{Session: account.EachSession}, nil
+		id := f.Get("scope.session")
+		if id != "" && a.Key(id) == nil {
+			return account.BudgetScope{}, fault.New(fault.Invalid, "choose one of your keys, or all of them").At("scope.session")
+		}
+		return account.BudgetScope{Session: account.EachSession, Key: id}, nil
 	}
 	return account.BudgetScope{}, fault.New(fault.Invalid, "choose which calls count").At("scope")
 }
@@ -178,7 +182,13 @@ func (d *Dashboard) budgetsPage(w http.ResponseWriter, r *http.Request, v *visit
 	q := r.URL.Query()
 	for _, name := range []string{"new", "edit", "delete"} {
 		if q.Has(name) {
-			return d.showBudgets(w, r, v, http.StatusOK, budgetsView{Dialog: name, Form: newBudgetForm()}, q.Get(name))
+			f := newBudgetForm()
+			if k := v.Key(q.Get("sessions")); k != nil { // the page of keys links to it
+				f.Set("scope", forSession)
+				f.Set("scope.session", k.ID)
+				f.Set("window", string(account.Total))
+			}
+			return d.showBudgets(w, r, v, http.StatusOK, budgetsView{Dialog: name, Form: f}, q.Get(name))
 		}
 	}
 	return d.showBudgets(w, r, v, http.StatusOK, budgetsView{}, "")
@@ -360,14 +370,17 @@ func raiseAt(due budget.Due) string {
 
 // scopeText says which calls of an account count.
 func scopeText(a *account.Account, s account.BudgetScope) string {
+	key := "a key that was deleted"
+	if k := a.Key(s.Key); k != nil && k.Master {
+		key = "the master key"
+	} else if k != nil {
+		key = "the key " + k.Name
+	}
 	switch {
+	case s.Session != "" && s.Key != "":
+		return "Each session has the amount for its calls with " + key
 	case s.Key != "":
-		if k := a.Key(s.Key); k != nil && k.Master {
-			return "Calls with the master key"
-		} else if k != nil {
-			return "Calls with the key " + k.Name
-		}
-		return "Calls with a key that was deleted"
+		return "Calls with " + key
 	case s.Tag != "":
 		return "Calls with the tag " + s.Tag
 	case s.Session != "":

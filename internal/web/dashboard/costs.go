@@ -3,6 +3,7 @@ package dashboard
 import (
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"sluice/internal/ledger/activity"
@@ -31,14 +32,19 @@ func (d *Dashboard) costsPage(w http.ResponseWriter, r *http.Request, v *visitor
 	view := &webui.Costs{
 		Reply: e.Reply(false), From: sel.From, To: sel.To, Path: costsPath, Query: query, Request: home + "/activity/requests/", File: costsPath + ".csv", KeyName: names.Of,
 	}
+	tags, err := d.tags(r.Context(), r, v)
+	if err != nil {
+		return err
+	}
 	p := d.frame(w, r, v, "Costs")
+	p.Styles = []string{"activity.css"}
 	p.Path = home + "/activity"
-	return d.ui.Render(w, r, http.StatusOK, costsPage(p, view))
+	return d.ui.Render(w, r, http.StatusOK, costsPage(p, view, tags))
 }
 
-// costColumns are part of the format: programs read them.
+// costColumns are part of the format: programs read them, so new ones come last. Tags have spaces between them.
 var costColumns = []string{
-	"id", "at", "model_asked", "model", "provider", "key_id", "outcome", "cost_usd", "unpriced", "price_version", "corrections", "corrected_by_usd",
+	"id", "at", "model_asked", "model", "provider", "key_id", "outcome", "cost_usd", "unpriced", "price_version", "corrections", "corrected_by_usd", "session", "tags",
 }
 
 // exportCosts writes the requests of a selection as CSV, with what they cost: their sum is the cost that the page shows.
@@ -77,6 +83,7 @@ func costLine(c *costs.Call) []string {
 	}
 	return []string{
 		c.ID, c.At.UTC().Format("2006-01-02T15:04:05.000Z"), inert(c.ModelAsked), inert(c.ModelUsed), inert(c.Provider), c.KeyID, string(c.End), cost, unpriced, c.Terms.Version, corrections, by,
+		inert(c.Session()), inert(strings.Join(c.Terms.Tags, " ")),
 	}
 }
 

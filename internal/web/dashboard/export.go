@@ -330,6 +330,7 @@ func (d *Dashboard) exportUsage(ctx context.Context, v *visitor, out *export) {
 					"id", c.ID, "at", c.At, "key_id", c.KeyID, "door", c.Entrance(), "model", c.ModelUsed,
 					"prompt_tokens", c.Tokens.PromptTotal(), "completion_tokens", c.Tokens.CompletionTotal(), "cost_usd", cost, "price_version?", c.Terms.Version,
 					"status", c.Status, "end", c.End, "latency_ms", c.Latency.Milliseconds(), "first_token_ms", c.FirstToken.Milliseconds(),
+					"session?", c.Session(), "tags?", strings.Join(c.Terms.Tags, " "),
 				})
 				if err != nil {
 					return err

@@ -10,6 +10,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/web/webui"
 )
@@ -50,7 +51,7 @@ type keyForm struct {
 const expiresForm = "2006-01-02T15:04"
 
 // keyFields are the fields of the form, by the names of their faults.
-var keyFields = []string{"name", "requests_per_minute", "tokens_per_minute", "units_per_month", "models", "addresses", "expires_at"}
+var keyFields = []string{"name", "requests_per_minute", "tokens_per_minute", "units_per_month", "models", "addresses", "expires_at", "session_cap"}
 
 // formOf returns the form of a key.
 func formOf(k *account.Key) keyForm {
@@ -173,8 +174,14 @@ func (d *Dashboard) createKey(w http.ResponseWriter, r *http.Request, v *visitor
 	limits, err := f.limits()
 	var k *account.Key
 	var raw string
+	var perSession *int64
+	if err == nil && strings.TrimSpace(f.Get("session_cap")) != "" {
+		var amount price.Nano
+		amount, err = amountOf(r.Form, "session_cap")
+		perSession = (*int64)(&amount)
+	}
 	if err == nil {
-		k, raw, err = d.Accounts.CreateKey(r.Context(), actor, v.ID, f.Get("name"), limits)
+		k, raw, _, err = d.Accounts.CreateCappedKey(r.Context(), actor, v.ID, f.Get("name"), limits, perSession)
 	}
 	if err != nil {
 		return d.keyRefused(w, r, v, keysView{Dialog: "new", Form: f}, err)

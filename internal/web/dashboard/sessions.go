@@ -7,7 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/ledger/activity"
 	"sluice/internal/ledger/session"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/web/webui"
 )
 
@@ -28,7 +30,15 @@ type sessionsView struct {
 	Now      time.Time
 }
 
-// sessionsPage shows the newest sessions.
+// live is the address from which the list is loaded again every few seconds; empty for an older part, in which little happens.
+func (v *sessionsView) live() string {
+	if v.Later {
+		return ""
+	}
+	return sessionsPath
+}
+
+// sessionsPage shows the newest sessions, or only the list of them for htmx.
 func (d *Dashboard) sessionsPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	after := r.FormValue("after")
 	list, more, err := d.Sessions.List(r.Context(), v.Account, "", after, sessionsShown)
@@ -42,17 +52,26 @@ func (d *Dashboard) sessionsPage(w http.ResponseWriter, r *http.Request, v *visi
 	for i := range v.Budgets {
 		view.Budgeted = view.Budgeted || v.Budgets[i].Scope.Session != ""
 	}
+	if webui.Swapping(r) {
+		return d.ui.Render(w, r, http.StatusOK, sessionList(&view))
+	}
 	return d.ui.Render(w, r, http.StatusOK, sessionsPage(d.frame(w, r, v, "Sessions"), &view))
 }
 
 // sessionView is the data of the page of a session.
 type sessionView struct {
 	*session.Session
-	Key string // the name of the key of the last call
-	Now time.Time
+	Names activity.Names
+	Now   time.Time
+	// Recent are its newest calls; More reports that there may be earlier ones.
+	Recent []usage.Settlement
+	More   bool
 }
 
-// sessionPage shows a session.
+// recentCalls is how many calls the page of a session has.
+const recentCalls = 25
+
+// sessionPage shows a session, or only what changes of it for htmx.
 func (d *Dashboard) sessionPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	s, err := d.Sessions.One(r.Context(), v.Account, "", r.PathValue("id"))
 	if err != nil {
@@ -62,7 +81,14 @@ func (d *Dashboard) sessionPage(w http.ResponseWriter, r *http.Request, v *visit
 	if err != nil {
 		return err
 	}
-	return d.ui.Render(w, r, http.StatusOK, sessionPage(d.frame(w, r, v, "Session"), &sessionView{s, names.Of(s.KeyID), time.Now()}))
+	view := &sessionView{Session: s, Names: names, Now: time.Now()}
+	if view.Recent, view.More, err = d.Activity.InSession(r.Context(), v.ID, s.ID, s.First, s.Last, recentCalls); err != nil {
+		return err
+	}
+	if webui.Swapping(r) {
+		return d.ui.Render(w, r, http.StatusOK, sessionPart(view))
+	}
+	return d.ui.Render(w, r, http.StatusOK, sessionPage(d.frame(w, r, v, "Session"), view))
 }
 
 // sessionAt returns the address of the page of a session.

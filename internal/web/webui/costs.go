@@ -30,6 +30,12 @@ const CostPage = 25
 // at returns the address of the page with changes, which are pairs of a name and a value. An empty value is left out.
 func (c *Costs) at(changes ...string) string { return c.address(c.Path, changes...) }
 
+// At is at, for what a page adds.
+func (c *Costs) At(changes ...string) string { return c.at(changes...) }
+
+// Whole reports whether the page is about all requests of its time, and that is more than a day.
+func (c *Costs) Whole() bool { return !c.one() && len(c.filters()) == 0 }
+
 func (c *Costs) address(path string, changes ...string) string {
 	q := url.Values{}
 	for _, name := range []string{"from", "to", "day", "month", "key", "model", "served", "outcome"} {

@@ -66,9 +66,66 @@ test("adding to a session", async () => {
   assert.deepEqual(complaints, []);
 });
 
+// call asks a model as a part of a session.
+async function call(key, session, tags) {
+  const response = await fetch(gateway + "/v1/chat/completions", {
+    method: "POST",
+    headers: { Authorization: "Bearer " + key, "Content-Type": "application/json", "x-sluice-session": session, "x-sluice-tags": tags },
+    body: JSON.stringify({ model: "sandbox/small", messages: [{ role: "user", content: "Hello" }] }),
+  });
+  assert.equal(response.status, 200, await response.text());
+}
+
+test("sessions are live, and the focus stays where it is", async () => {
+  const { page, complaints } = await open();
+  const key = await signUp(page, "mia@example.com");
+  await call(key, "run-1", "team=search");
+  await page.goto(gateway + "/dashboard/sessions");
+  const row = page.getByRole("row", { name: "run-1" });
+  await row.waitFor();
+  await page.evaluate(() => { window.sameDocument = true; });
+  await page.getByRole("link", { name: "run-1" }).focus();
+  await call(key, "run-2", "team=search");
+  await page.getByRole("link", { name: "run-2" }).waitFor();
+  assert.equal(await page.evaluate(() => window.sameDocument && document.activeElement.textContent), "run-1");
+  await page.getByRole("link", { name: "run-1" }).click();
+  const calls = page.locator("#session tbody tr");
+  await calls.first().waitFor();
+  assert.equal(await calls.count(), 1);
+  await page.evaluate(() => { window.sameDocument = true; });
+  await call(key, "run-1", "team=search");
+  await calls.nth(1).waitFor();
+  assert.equal(await page.evaluate(() => window.sameDocument), true);
+  await calls.first().getByRole("link").click();
+  await page.getByText("team=search").waitFor();
+  await page.getByRole("link", { name: "run-1" }).click();
+  await page.getByRole("heading", { name: "run-1" }).waitFor();
+  assert.deepEqual(complaints, []);
+});
+
+test("a key whose sessions are bounded", async () => {
+  const { page, complaints } = await open();
+  await signUp(page, "nia@example.com");
+  await page.goto(gateway + "/dashboard/keys?new");
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name", { exact: true }).fill("agent");
+  await dialog.getByLabel("Each session may cost at most").fill("2");
+  await page.keyboard.press("Enter");
+  await page.locator("#new-key").waitFor();
+  await page.getByRole("link", { name: "New budget for each session of agent" }).click();
+  assert.equal(await dialog.getByLabel("Sessions of").evaluate((s) => s.selectedOptions[0].textContent), "agent");
+  await dialog.getByLabel("Name", { exact: true }).fill("of a day");
+  await dialog.getByLabel("Amount in dollars").fill("10");
+  await dialog.getByRole("button", { name: "Create budget" }).click();
+  await page.getByText("The budget was created.").waitFor();
+  assert.equal(await page.getByText("Each session has the amount for its calls with the key agent").count(), 2);
+  assert.deepEqual(complaints, []);
+});
+
 test("budgets and sessions in four forms", async () => {
   const { page: setup, context } = await open();
-  await signUp(setup, "pat@example.com");
+  const key = await signUp(setup, "pat@example.com");
+  for (const [session, tags] of [["0197c2d4-7a1b-7c3d-8e5f-123456789abc", "team=search, env=prod"], ["ses_f84c6ba38ffe6UeTRaX25G3KTr", "team=reporting-and-other-long-names-of-departments"], ["0197c2d4-7a1b-7c3d-8e5f-123456789abc", "team=search"]]) await call(key, session, tags);
   await create(setup, "everything of the reporting department", "100");
   await create(setup, "nothing", "0");
   await create(setup, "agents", "2", (dialog) => dialog.getByLabel("Calls of each session").check());
@@ -80,6 +137,9 @@ test("budgets and sessions in four forms", async () => {
       await examine(page, "/dashboard/budgets" + path, `budgets-${name}-${size}-${colorScheme}`);
     }
     await examine(page, "/dashboard/sessions", `sessions-${size}-${colorScheme}`);
+    await examine(page, "/dashboard/sessions/0197c2d4-7a1b-7c3d-8e5f-123456789abc", `session-${size}-${colorScheme}`);
+    await examine(page, "/dashboard/costs", `costs-tags-${size}-${colorScheme}`);
+    await examine(page, "/dashboard/keys?new", `keys-new-${size}-${colorScheme}`);
     await own.close();
   }
 });

@@ -54,12 +54,12 @@ func usageBy(q usage.Query) (string, []any, error) {
 
 // recentQuery pages by the pair of time and id, because several calls may share a millisecond. The
 // condition on at alone lets the index on account and time find the first row.
-const recentQuery = `SELECT ` + settlementColumns + corrected + ` FROM settlements 
+const recentQuery = `SELECT ` + settlementColumns + corrected + `, way FROM settlements 
 	WHERE account_id = $1 AND at <= $2 AND (at < $2 OR id < $3) ORDER BY at DESC, id DESC LIMIT $4`
 
-// RecentSettlements returns an account's latest calls before a point, newest first.
+// RecentSettlements returns an account's latest calls before a point, newest first. Of their ways they have the session alone.
 func (s *Store) RecentSettlements(ctx context.Context, accountID string, before usage.Point, limit int) ([]usage.Settlement, error) {
-	return sqlstore.All(s.db.Read(ctx), scanSettlement, recentQuery, accountID, before.At, before.ID, limit)
+	return sqlstore.All(s.db.Read(ctx), scanListed, recentQuery, accountID, before.At, before.ID, limit)
 }
 
 // scanSettlement reads a row of settlementColumns and corrected.
