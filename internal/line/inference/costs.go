@@ -77,6 +77,15 @@ func (s *size) known() int {
 // bound returns a number of tokens that the prompt does not exceed.
 func (s *size) bound() int { return s.earlier + s.req.TokenBound() }
 
+// counted returns the number of tokens by the count that was made, or what they do not exceed. A prompt that is too long to be counted,
+// or whose account has used up its ration of counting, has only an estimate.
+func (s *size) counted() int {
+	if s.exact > 0 {
+		return s.earlier + s.exact
+	}
+	return s.bound()
+}
+
 // longest returns how many tokens a reply of the model can have; 0 if that is not known.
 func longest(req *chat.Request, m *catalog.Model) int {
 	most := m.MaxOutput
