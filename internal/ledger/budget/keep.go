@@ -2,6 +2,7 @@ package budget
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -37,7 +38,7 @@ func (l *Ledger) keep(ctx context.Context) error {
 		for _, c := range p.all() {
 			unused := p.unused(c, now)
 			// Nobody waits for the figures of a server that is alone.
-			if c.asking != nil || !unused && (!c.changed || alone) && now.Sub(c.confirmed) < renewEvery {
+			if c.asking != nil || !unused && (!c.changed || alone) && since(c.confirmed, now) < renewEvery {
 				continue
 			}
 			if c.asking, c.changed = make(chan struct{}), false; unused || c.lapsed(now) || p.counts[c.key] != c {
@@ -54,10 +55,17 @@ func (l *Ledger) keep(ctx context.Context) error {
 		}
 	}
 	var failed error
+	var gone map[string]bool
 	for part := range slices.Chunk(grants, mostKept) {
 		ctx, cancel := context.WithTimeout(ctx, patience)
-		if err := l.store.Keep(ctx, part); err != nil {
+		lost, err := l.tell(ctx, part)
+		if err != nil {
 			failed = err
+		}
+		if gone == nil {
+			gone = lost
+		} else {
+			maps.Copy(gone, lost)
 		}
 		cancel()
 	}
@@ -65,6 +73,12 @@ func (l *Ledger) keep(ctx context.Context) error {
 		by[i].mu.Lock()
 		close(c.asking)
 		c.asking = nil
+		if gone[c.holder] {
+			if !c.unsure {
+				l.opts.Log.Warn("the database no longer knows what this server was granted of a budget, so this server does not use it", "budget", c.key.Count)
+			}
+			c.lose()
+		}
 		switch {
 		case failed != nil:
 			c.changed, c.unsure = true, true
@@ -77,6 +91,24 @@ func (l *Ledger) keep(ctx context.Context) error {
 	}
 	return failed
 }
+
+// tell tells the database of grants, and returns the holders of those that it does not know. It took them back, or has forgotten that
+// it made them: after a failure of PostgreSQL with a replica that was behind, or if its clock has jumped.
+func (l *Ledger) tell(ctx context.Context, grants []Grant) (gone map[string]bool, err error) {
+	err = l.store.Keep(ctx, grants)
+	var back *TakenBack
+	if !errors.As(err, &back) {
+		return nil, err
+	}
+	gone = make(map[string]bool, len(back.Grants))
+	for _, g := range back.Grants {
+		gone[g.Holder] = true
+	}
+	return gone, nil
+}
+
+// lose stops the use of a grant that others may have by now. The caller holds the lock.
+func (c *count) lose() { c.granted, c.unsure = c.used+c.open, true }
 
 // all returns all counts. The caller holds the lock.
 func (p *purse) all() []*count { return slices.AppendSeq(slices.Clone(p.old), maps.Values(p.counts)) }
@@ -167,12 +199,14 @@ func (l *Ledger) GiveBack(ctx context.Context, accountID, name string) error {
 	if len(grants) == 0 {
 		return nil
 	}
-	err := l.store.Keep(ctx, grants)
+	gone, err := l.tell(ctx, grants)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range told {
 		close(c.asking)
-		c.asking = nil
+		if c.asking = nil; gone[c.holder] {
+			c.lose()
+		}
 		if err != nil {
 			c.changed, c.unsure = true, true
 		}
@@ -194,7 +228,7 @@ func (l *Ledger) Close(ctx context.Context) error {
 		p.mu.Unlock()
 	}
 	for part := range slices.Chunk(grants, mostKept) {
-		if err := l.store.Keep(ctx, part); err != nil {
+		if _, err := l.tell(ctx, part); err != nil {
 			return err
 		}
 	}

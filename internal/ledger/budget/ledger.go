@@ -211,7 +211,7 @@ func (h *Hold) take(l *Ledger, now time.Time) (short *place, ok bool) {
 		at.count, c.wanted = c, now
 		amount := price.Nano(at.due.Amount)
 		// Of an amount that was lowered, the grant may be more than there is.
-		if c.available() < h.need || c.amount != amount || c.stale || now.Sub(c.confirmed) > trusted {
+		if c.available() < h.need || c.amount != amount || c.stale || since(c.confirmed, now) > trusted {
 			return at, false
 		}
 		at.amount = c.known.Amount
@@ -284,7 +284,13 @@ func (l *Ledger) ask(ctx context.Context, a *account.Account, p *purse, at *plac
 
 // lapsed reports whether others may have taken the grant back.
 func (c *count) lapsed(now time.Time) bool {
-	return !c.confirmed.IsZero() && now.Sub(c.confirmed) > trusted
+	return !c.confirmed.IsZero() && since(c.confirmed, now) > trusted
+}
+
+// since returns how long ago something was. While a machine sleeps, the clock that durations are measured by may stand still, so what
+// the clock on the wall says counts if that is more.
+func since(then, now time.Time) time.Duration {
+	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
 }
 
 // replace gives back what a count does not need, and lets another holder take its place: what the database was told earlier of the
@@ -296,7 +302,7 @@ func (l *Ledger) replace(ctx context.Context, p *purse, c *count) error {
 	c.granted = c.used + c.open
 	grant := Grant{c.key, c.holder, c.granted, c.open}
 	p.mu.Unlock()
-	if err := l.store.Keep(ctx, []Grant{grant}); err != nil {
+	if _, err := l.tell(ctx, []Grant{grant}); err != nil {
 		return err
 	}
 	p.mu.Lock()

@@ -170,6 +170,34 @@ func (s *lateKeep) Keep(ctx context.Context, grants []budget.Grant) error {
 	return s.model.Keep(ctx, grants)
 }
 
+// A server whose grant the database has forgotten, since its replica was behind when it took over, stops to use it once it hears of that.
+func TestForgottenGrant(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newModel(time.Now)
+		a, l := onlyBudgets(100), cluster(store, 1)[0]
+		dues := budget.Of(a, "", nil, "")
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			l.Run(ctx)
+		}()
+		hold, _, _ := l.Reserve(t.Context(), a, dues, 10)
+		clear(store.grants)
+		if other, o, err := budget.New(store, &budget.Options{Node: "other"}).Reserve(t.Context(), a, dues, 90); other == nil {
+			t.Fatalf("Reserve of the other server = %+v, %v, want it to pass", o, err)
+		}
+		time.Sleep(6 * time.Minute) // the bubble's clock
+		if h, _, _ := l.Reserve(t.Context(), a, dues, 20); h != nil {
+			t.Error("20 were reserved of a grant that the database does not know of")
+		}
+		hold.Settle(5)
+		stop()
+		<-done
+	})
+}
+
 // A process without a name is not the one before it.
 func TestLives(t *testing.T) {
 	t.Parallel()
