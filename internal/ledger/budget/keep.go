@@ -67,7 +67,9 @@ func (l *Ledger) keep(ctx context.Context) error {
 		} else {
 			maps.Copy(gone, lost)
 		}
-		cancel()
+		if cancel(); failed != nil {
+			break // calls wait for these counts, and the next part would hang as long
+		}
 	}
 	for i, c := range told {
 		by[i].mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/budget"
 	"sluice/internal/ledger/price"
 )
@@ -196,6 +197,41 @@ func TestForgottenGrant(t *testing.T) {
 		stop()
 		<-done
 	})
+}
+
+// While a database hangs, no call waits for the questions of others one after another.
+func TestHangingDatabase(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, l := onlyBudgets(100), budget.New(hanging{newModel(time.Now)}, nil)
+		dues := budget.Of(a, "", nil, "")
+		var wg sync.WaitGroup
+		start := time.Now()
+		for range 100 {
+			wg.Go(func() {
+				if _, _, err := l.Reserve(t.Context(), a, dues, 1); !fault.Is(err, fault.Unavailable) {
+					t.Errorf("Reserve = %v, want that it cannot be read", err)
+				}
+			})
+		}
+		wg.Wait()
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("the last of 100 calls waited for %v", took)
+		}
+	})
+}
+
+// hanging is a store that answers nothing.
+type hanging struct{ *model }
+
+func (hanging) Grant(ctx context.Context, _ budget.Ask) (f budget.Figures, _ error) {
+	<-ctx.Done()
+	return f, ctx.Err()
+}
+
+func (hanging) Keep(ctx context.Context, _ []budget.Grant) error {
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 // A process without a name is not the one before it.
