@@ -36,6 +36,10 @@ func (l *Ledger) keep(ctx context.Context) error {
 	for id, p := range l.all() {
 		p.mu.Lock()
 		for _, c := range p.all() {
+			if c.empty() && since(c.wanted, now) > settled {
+				p.drop(c) // calls were refused: the next one may be in the name of another session
+				continue
+			}
 			unused := p.unused(c, now)
 			// Nobody waits for the figures of a server that is alone.
 			if c.asking != nil || !unused && (!c.changed || alone) && since(c.confirmed, now) < renewEvery {
@@ -118,6 +122,11 @@ func (p *purse) all() []*count { return slices.AppendSeq(slices.Clone(p.old), ma
 // unused reports whether nobody needs a count. The caller holds the lock.
 func (p *purse) unused(c *count, now time.Time) bool {
 	return c.open == 0 && (p.counts[c.key] != c || now.Sub(c.wanted) > idle)
+}
+
+// empty reports whether a count holds nothing, and the database knows that. The caller holds the lock.
+func (c *count) empty() bool {
+	return c.asking == nil && !c.unsure && c.granted == 0 && c.used == 0 && c.open == 0
 }
 
 // drop removes a count. The caller holds the lock.

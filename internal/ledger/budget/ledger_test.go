@@ -199,6 +199,44 @@ func TestForgottenGrant(t *testing.T) {
 	})
 }
 
+// Calls that are refused, each in the name of a new session, leave nothing to remember or to tell the database.
+func TestRefusedSessions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &told{model: newModel(time.Now)}
+		a, l := onlyBudgets(100), cluster(store, 1)[0]
+		a.Budgets[0].Scope = account.BudgetScope{Session: account.EachSession}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			l.Run(ctx)
+		}()
+		for i := range 1000 {
+			if _, o, err := l.Reserve(t.Context(), a, budget.Of(a, "", nil, fmt.Sprint("s", i)), 101); o == nil {
+				t.Fatalf("Reserve = %v, want it refused", err)
+			}
+		}
+		time.Sleep(20 * time.Minute) // the bubble's clock
+		stop()
+		<-done
+		if n := store.grants.Load(); n > 0 {
+			t.Errorf("the database was told of %d grants of refused calls", n)
+		}
+	})
+}
+
+// told counts what a store is told of.
+type told struct {
+	*model
+	grants atomic.Int64
+}
+
+func (s *told) Keep(ctx context.Context, grants []budget.Grant) error {
+	s.grants.Add(int64(len(grants)))
+	return s.model.Keep(ctx, grants)
+}
+
 // While a database hangs, no call waits for the questions of others one after another.
 func TestHangingDatabase(t *testing.T) {
 	t.Parallel()
