@@ -124,9 +124,9 @@ func (p *purse) unused(c *count, now time.Time) bool {
 	return c.open == 0 && (p.counts[c.key] != c || now.Sub(c.wanted) > idle)
 }
 
-// empty reports whether a count holds nothing, and the database knows that. The caller holds the lock.
+// empty reports whether a count was granted nothing and holds nothing, and the database knows that. The caller holds the lock.
 func (c *count) empty() bool {
-	return c.asking == nil && !c.unsure && c.granted == 0 && c.used == 0 && c.open == 0
+	return c.asking == nil && !c.unsure && c.known.Granted == 0 && c.granted == 0 && c.used == 0 && c.open == 0
 }
 
 // drop removes a count. The caller holds the lock.
