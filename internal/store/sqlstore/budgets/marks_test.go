@@ -227,6 +227,20 @@ func sessionMarks(t *testing.T, w *watched) {
 	w.now = w.now.Add(time.Hour)
 	w.spend("bud_each/x", time.Time{}, 50)
 	w.looks("an hour later", "50 bud_each/x 0")
+	// Of far more, webhooks are told of a thousand.
+	w.now = w.now.Add(time.Hour)
+	before := w.events()
+	w.must(w.db.Kernel().Tx(t.Context(), func(tx *sqlstore.Conn) error {
+		for i := range sessions {
+			tx.Do(`INSERT INTO budget_counts (count, account_id, touched_at) VALUES ($1, 'acct_1', $2)`, fmt.Sprint("bud_each/more", i), w.now)
+			tx.Do(`INSERT INTO budget_spent (count, period, spent) VALUES ($1, 0, 100)`, fmt.Sprint("bud_each/more", i))
+		}
+		return nil
+	}))
+	w.watch.Look(t.Context())
+	if n := w.events() - before; n < 1000 || n > 1002 {
+		t.Errorf("%d sessions that have passed 3 marks make %d events, want 1,000", sessions, n)
+	}
 }
 
 // Two servers that look at the same time tell once.
