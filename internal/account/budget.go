@@ -137,12 +137,18 @@ func (b *Budget) Check(keys []Key) error {
 		return fault.New(fault.Invalid, "marks must be at most 10 percentages from 1 to 100.").At("marks")
 	}
 	if b.Timezone != "" {
-		// A name with a dot is a path for LoadLocation, and "Local" is the zone of this machine.
-		if _, err := time.LoadLocation(b.Timezone); err != nil || b.Timezone == "Local" {
+		if _, err := time.LoadLocation(b.Timezone); err != nil || ofMachine(b.Timezone) {
 			return fault.New(fault.Invalid, "timezone must be a name such as Europe/Paris or UTC.").At("timezone")
 		}
 	}
 	return b.Scope.check(keys)
+}
+
+// ofMachine reports whether a time zone is, or may be, another one on each machine, or missing on some: then servers would count in
+// different days. LoadLocation reads files of the machine first, among them some that are no zones of their own.
+func ofMachine(zone string) bool {
+	first, _, _ := strings.Cut(zone, "/")
+	return slices.Contains([]string{"Local", "localtime", "posixrules", "posix", "right"}, first)
 }
 
 func (s BudgetScope) check(keys []Key) error {

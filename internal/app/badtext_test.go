@@ -100,14 +100,14 @@ func TestTextThatCannotBeStored(t *testing.T) {
 				for _, path := range []string{"/signup", "/signin", "/reset", "/link/signup", "/link/reset"} {
 					check(send("POST", path, "", form, "", fields[1:]), "POST "+path+" with "+bad)
 				}
-				for _, path := range []string{"/v1/responses/", "/v1/models/", "/v1/video/generations/jobs/", "/v1/video/generations/", "/v1/videos/", "/v1/chat/completions/", "/v1/receipts/"} {
+				for _, path := range []string{"/v1/responses/", "/v1/models/", "/v1/video/generations/jobs/", "/v1/video/generations/", "/v1/videos/", "/v1/chat/completions/", "/v1/receipts/", "/v1/sessions/", "/v1/budgets/"} {
 					for _, method := range []string{"GET", "DELETE", "POST"} {
 						for _, rest := range []string{"", "/input_items", "/cancel", "/content/video", "/content", "/events"} {
 							check(send(method, path+bad+rest, "", "", made.MasterKey, ""), method+" "+path+bad+rest)
 						}
 					}
 				}
-				for _, path := range []string{"/v1/usage", "/v1/requests", "/v1/models", "/v1/catalog/changes", "/v1/video/generations/jobs", "/v1/videos", "/v1/responses/resp_x/input_items", "/v1/receipts", "/v1/receipts/root"} {
+				for _, path := range []string{"/v1/usage", "/v1/requests", "/v1/models", "/v1/catalog/changes", "/v1/video/generations/jobs", "/v1/videos", "/v1/responses/resp_x/input_items", "/v1/receipts", "/v1/receipts/root", "/v1/sessions"} {
 					for _, name := range []string{"model", "key", "cursor", "after", "since", "limit", "range", "outcome", "group_by", "format", "order", "include", "month", "from"} {
 						check(send("GET", path+"?"+name+"="+bad, "", "", made.MasterKey, ""), "GET "+path+" with "+name+"="+bad)
 					}

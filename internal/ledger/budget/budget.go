@@ -12,6 +12,7 @@ package budget
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"sluice/internal/account"
@@ -25,7 +26,8 @@ type Store interface {
 	// told as a whole, so that an answer that was lost does no harm. What a holder has spent beyond its grant makes no other
 	// grant larger: it counts as spent, and nothing of the grant is left.
 	Grant(ctx context.Context, a Ask) (Figures, error)
-	// Keep notes what holders have and hold, some of which they may have given back. A grant that was taken back stays so.
+	// Keep notes what holders have and hold, some of which they may have given back. A grant that was taken back stays so: then the
+	// others are noted all the same, and the error is a *TakenBack.
 	Keep(ctx context.Context, grants []Grant) error
 	// Forget takes back what holders have whose names begin with prefix and not with except.
 	Forget(ctx context.Context, prefix, except string) error
@@ -51,6 +53,13 @@ type Grant struct {
 	Holder   string
 	Granted  price.Nano // all that it was ever given and has not given back
 	Reserved price.Nano // what its calls hold
+}
+
+// TakenBack are grants that holders believe they have, and of which the store knows nothing: others may have them.
+type TakenBack struct{ Grants []Grant }
+
+func (t *TakenBack) Error() string {
+	return fmt.Sprintf("%d grants of budgets are no longer known, the first one for %s", len(t.Grants), t.Grants[0].Count)
 }
 
 // Ask is a question for more.

@@ -2,6 +2,7 @@ package budget
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -35,9 +36,13 @@ func (l *Ledger) keep(ctx context.Context) error {
 	for id, p := range l.all() {
 		p.mu.Lock()
 		for _, c := range p.all() {
+			if c.empty() && since(c.wanted, now) > settled {
+				p.drop(c) // calls were refused: the next one may be in the name of another session
+				continue
+			}
 			unused := p.unused(c, now)
 			// Nobody waits for the figures of a server that is alone.
-			if c.asking != nil || !unused && (!c.changed || alone) && now.Sub(c.confirmed) < renewEvery {
+			if c.asking != nil || !unused && (!c.changed || alone) && since(c.confirmed, now) < renewEvery {
 				continue
 			}
 			if c.asking, c.changed = make(chan struct{}), false; unused || c.lapsed(now) || p.counts[c.key] != c {
@@ -54,17 +59,32 @@ func (l *Ledger) keep(ctx context.Context) error {
 		}
 	}
 	var failed error
+	var gone map[string]bool
 	for part := range slices.Chunk(grants, mostKept) {
 		ctx, cancel := context.WithTimeout(ctx, patience)
-		if err := l.store.Keep(ctx, part); err != nil {
+		lost, err := l.tell(ctx, part)
+		if err != nil {
 			failed = err
 		}
-		cancel()
+		if gone == nil {
+			gone = lost
+		} else {
+			maps.Copy(gone, lost)
+		}
+		if cancel(); failed != nil {
+			break // calls wait for these counts, and the next part would hang as long
+		}
 	}
 	for i, c := range told {
 		by[i].mu.Lock()
 		close(c.asking)
 		c.asking = nil
+		if gone[c.holder] {
+			if !c.unsure {
+				l.opts.Log.Warn("the database no longer knows what this server was granted of a budget, so this server does not use it", "budget", c.key.Count)
+			}
+			c.lose()
+		}
 		switch {
 		case failed != nil:
 			c.changed, c.unsure = true, true
@@ -78,12 +98,35 @@ func (l *Ledger) keep(ctx context.Context) error {
 	return failed
 }
 
+// tell tells the database of grants, and returns the holders of those that it does not know. It took them back, or has forgotten that
+// it made them: after a failure of PostgreSQL with a replica that was behind, or if its clock has jumped.
+func (l *Ledger) tell(ctx context.Context, grants []Grant) (gone map[string]bool, err error) {
+	err = l.store.Keep(ctx, grants)
+	var back *TakenBack
+	if !errors.As(err, &back) {
+		return nil, err
+	}
+	gone = make(map[string]bool, len(back.Grants))
+	for _, g := range back.Grants {
+		gone[g.Holder] = true
+	}
+	return gone, nil
+}
+
+// lose stops the use of a grant that others may have by now. The caller holds the lock.
+func (c *count) lose() { c.granted, c.unsure = c.used+c.open, true }
+
 // all returns all counts. The caller holds the lock.
 func (p *purse) all() []*count { return slices.AppendSeq(slices.Clone(p.old), maps.Values(p.counts)) }
 
 // unused reports whether nobody needs a count. The caller holds the lock.
 func (p *purse) unused(c *count, now time.Time) bool {
 	return c.open == 0 && (p.counts[c.key] != c || now.Sub(c.wanted) > idle)
+}
+
+// empty reports whether a count was granted nothing and holds nothing, and the database knows that. The caller holds the lock.
+func (c *count) empty() bool {
+	return c.asking == nil && !c.unsure && c.known.Granted == 0 && c.granted == 0 && c.used == 0 && c.open == 0
 }
 
 // drop removes a count. The caller holds the lock.
@@ -167,12 +210,14 @@ func (l *Ledger) GiveBack(ctx context.Context, accountID, name string) error {
 	if len(grants) == 0 {
 		return nil
 	}
-	err := l.store.Keep(ctx, grants)
+	gone, err := l.tell(ctx, grants)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range told {
 		close(c.asking)
-		c.asking = nil
+		if c.asking = nil; gone[c.holder] {
+			c.lose()
+		}
 		if err != nil {
 			c.changed, c.unsure = true, true
 		}
@@ -194,7 +239,7 @@ func (l *Ledger) Close(ctx context.Context) error {
 		p.mu.Unlock()
 	}
 	for part := range slices.Chunk(grants, mostKept) {
-		if err := l.store.Keep(ctx, part); err != nil {
+		if _, err := l.tell(ctx, part); err != nil {
 			return err
 		}
 	}

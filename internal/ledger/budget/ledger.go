@@ -113,6 +113,8 @@ type count struct {
 	until               time.Time  // until then, a need of more than is free is refused without asking
 	stale               bool       // known is, because somebody has added to the count
 	asking              chan struct{}
+	failed              chan struct{} // the last question without an answer, and why; the calls that waited for it fail with it
+	failure             error
 	confirmed           time.Time // when the database last knew of the grant
 	wanted              time.Time // when a call last wanted some
 	changed             bool      // since the database was told
@@ -211,7 +213,7 @@ func (h *Hold) take(l *Ledger, now time.Time) (short *place, ok bool) {
 		at.count, c.wanted = c, now
 		amount := price.Nano(at.due.Amount)
 		// Of an amount that was lowered, the grant may be more than there is.
-		if c.available() < h.need || c.amount != amount || c.stale || now.Sub(c.confirmed) > trusted {
+		if c.available() < h.need || c.amount != amount || c.stale || since(c.confirmed, now) > trusted {
 			return at, false
 		}
 		at.amount = c.known.Amount
@@ -243,10 +245,15 @@ func (l *Ledger) ask(ctx context.Context, a *account.Account, p *purse, at *plac
 		p.mu.Unlock()
 		select {
 		case <-wait:
-			return nil, nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if c.failed == wait { // asking again, each in turn, would take hours if a database hangs
+			return nil, unreadable(at.due, c.failure)
+		}
+		return nil, nil
 	}
 	if c.amount == amount && now.Before(c.until) && need-c.available() > c.known.Free {
 		defer p.mu.Unlock()
@@ -264,14 +271,16 @@ func (l *Ledger) ask(ctx context.Context, a *account.Account, p *purse, at *plac
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	close(c.asking)
+	asked := c.asking
+	close(asked)
 	c.asking = nil
 	if replace && err == nil {
 		return nil, nil
 	}
 	if err != nil {
 		c.unsure, c.changed = true, true
-		return nil, fault.New(fault.Unavailable, "What is left of the budget %q cannot be read at the moment. Try again shortly.", at.due.Name).After(5 * time.Second).Because(err)
+		c.failed, c.failure = asked, err
+		return nil, unreadable(at.due, err)
 	}
 	c.amount, c.known, c.confirmed, c.until = amount, f, l.opts.Now(), time.Time{}
 	c.over = max(0, f.Spent+f.Others+max(0, f.Granted-f.Committed)-f.Amount)
@@ -282,9 +291,20 @@ func (l *Ledger) ask(ctx context.Context, a *account.Account, p *purse, at *plac
 	return nil, nil
 }
 
+// unreadable is the fault of a question that the database did not answer.
+func unreadable(due Due, err error) error {
+	return fault.New(fault.Unavailable, "What is left of the budget %q cannot be read at the moment. Try again shortly.", due.Name).After(5 * time.Second).Because(err)
+}
+
 // lapsed reports whether others may have taken the grant back.
 func (c *count) lapsed(now time.Time) bool {
-	return !c.confirmed.IsZero() && now.Sub(c.confirmed) > trusted
+	return !c.confirmed.IsZero() && since(c.confirmed, now) > trusted
+}
+
+// since returns how long ago something was. While a machine sleeps, the clock that durations are measured by may stand still, so what
+// the clock on the wall says counts if that is more.
+func since(then, now time.Time) time.Duration {
+	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
 }
 
 // replace gives back what a count does not need, and lets another holder take its place: what the database was told earlier of the
@@ -296,7 +316,7 @@ func (l *Ledger) replace(ctx context.Context, p *purse, c *count) error {
 	c.granted = c.used + c.open
 	grant := Grant{c.key, c.holder, c.granted, c.open}
 	p.mu.Unlock()
-	if err := l.store.Keep(ctx, []Grant{grant}); err != nil {
+	if _, err := l.tell(ctx, []Grant{grant}); err != nil {
 		return err
 	}
 	p.mu.Lock()

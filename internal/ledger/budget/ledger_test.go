@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/budget"
 	"sluice/internal/ledger/price"
 )
@@ -168,6 +169,107 @@ func (s *lateKeep) Keep(ctx context.Context, grants []budget.Grant) error {
 		return errLost
 	}
 	return s.model.Keep(ctx, grants)
+}
+
+// A server whose grant the database has forgotten, since its replica was behind when it took over, stops to use it once it hears of that.
+func TestForgottenGrant(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newModel(time.Now)
+		a, l := onlyBudgets(100), cluster(store, 1)[0]
+		dues := budget.Of(a, "", nil, "")
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			l.Run(ctx)
+		}()
+		hold, _, _ := l.Reserve(t.Context(), a, dues, 10)
+		clear(store.grants)
+		if other, o, err := budget.New(store, &budget.Options{Node: "other"}).Reserve(t.Context(), a, dues, 90); other == nil {
+			t.Fatalf("Reserve of the other server = %+v, %v, want it to pass", o, err)
+		}
+		time.Sleep(6 * time.Minute) // the bubble's clock
+		if h, _, _ := l.Reserve(t.Context(), a, dues, 20); h != nil {
+			t.Error("20 were reserved of a grant that the database does not know of")
+		}
+		hold.Settle(5)
+		stop()
+		<-done
+	})
+}
+
+// Calls that are refused, each in the name of a new session, leave nothing to remember or to tell the database.
+func TestRefusedSessions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &told{model: newModel(time.Now)}
+		a, l := onlyBudgets(100), cluster(store, 1)[0]
+		a.Budgets[0].Scope = account.BudgetScope{Session: account.EachSession}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			l.Run(ctx)
+		}()
+		for i := range 1000 {
+			if _, o, err := l.Reserve(t.Context(), a, budget.Of(a, "", nil, fmt.Sprint("s", i)), 101); o == nil {
+				t.Fatalf("Reserve = %v, want it refused", err)
+			}
+		}
+		time.Sleep(20 * time.Minute) // the bubble's clock
+		stop()
+		<-done
+		if n := store.grants.Load(); n > 0 {
+			t.Errorf("the database was told of %d grants of refused calls", n)
+		}
+	})
+}
+
+// told counts what a store is told of.
+type told struct {
+	*model
+	grants atomic.Int64
+}
+
+func (s *told) Keep(ctx context.Context, grants []budget.Grant) error {
+	s.grants.Add(int64(len(grants)))
+	return s.model.Keep(ctx, grants)
+}
+
+// While a database hangs, no call waits for the questions of others one after another.
+func TestHangingDatabase(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, l := onlyBudgets(100), budget.New(hanging{newModel(time.Now)}, nil)
+		dues := budget.Of(a, "", nil, "")
+		var wg sync.WaitGroup
+		start := time.Now()
+		for range 100 {
+			wg.Go(func() {
+				if _, _, err := l.Reserve(t.Context(), a, dues, 1); !fault.Is(err, fault.Unavailable) {
+					t.Errorf("Reserve = %v, want that it cannot be read", err)
+				}
+			})
+		}
+		wg.Wait()
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("the last of 100 calls waited for %v", took)
+		}
+	})
+}
+
+// hanging is a store that answers nothing.
+type hanging struct{ *model }
+
+func (hanging) Grant(ctx context.Context, _ budget.Ask) (f budget.Figures, _ error) {
+	<-ctx.Done()
+	return f, ctx.Err()
+}
+
+func (hanging) Keep(ctx context.Context, _ []budget.Grant) error {
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 // A process without a name is not the one before it.

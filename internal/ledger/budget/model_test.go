@@ -102,10 +102,16 @@ func (m *model) figures(a *budget.Ask) budget.Figures {
 func (m *model) Keep(_ context.Context, grants []budget.Grant) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	var back budget.TakenBack
 	for _, g := range grants {
 		if r := m.grants[g.Key][m.name(g.Holder)]; r != nil {
 			r.granted, r.reserved, r.touched = g.Granted, g.Reserved, m.now()
+		} else if g.Granted > 0 {
+			back.Grants = append(back.Grants, g)
 		}
+	}
+	if len(back.Grants) > 0 {
+		return &back
 	}
 	return nil
 }

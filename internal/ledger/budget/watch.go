@@ -20,8 +20,10 @@ const (
 	// usesAtOnce is how many counts are read at once.
 	usesAtOnce = 200
 	// lettersPerHour is how many letters the sessions of one budget cause in an hour; there can be any number of sessions.
-	// Webhooks get all events.
 	lettersPerHour = 10
+	// sessionMarksPerHour is how many marks that sessions of one budget have passed webhooks are told of in an hour. A caller can begin
+	// a session with each call, and pass ten marks of fifty budgets with it; the events of all accounts wait in one line.
+	sessionMarksPerHour = 1000
 )
 
 // Use is when a count was last used.
@@ -87,14 +89,14 @@ type Watch struct {
 	opts     WatchOptions
 	looking  health.Trouble
 
-	// letters counts those about sessions since hour, by budget.
-	letters map[string]int
-	hour    time.Time
+	// letters and marks count those about sessions since hour, by budget.
+	letters, marks map[string]int
+	hour           time.Time
 }
 
 // NewWatch returns a Watch. accounts returns the current state of an account, or nil if there is none. Opts may be nil.
 func NewWatch(store WatchStore, accounts func(id string) *account.Account, opts *WatchOptions) *Watch {
-	w := &Watch{store: store, accounts: accounts, letters: map[string]int{}}
+	w := &Watch{store: store, accounts: accounts, letters: map[string]int{}, marks: map[string]int{}}
 	if opts != nil {
 		w.opts = *opts
 	}
@@ -227,6 +229,13 @@ func (w *Watch) compare(ctx context.Context, s *sight, f *Figures, told []Told, 
 		}
 	}
 	due, over := Reached(Marks(s.Budget), told, level)
+	if s.Session != "" {
+		w.turn(now)
+		if w.marks[s.ID] >= sessionMarksPerHour {
+			return nil
+		}
+		w.marks[s.ID] += len(due)
+	}
 	if len(due) == 0 && len(over) == 0 {
 		return nil
 	}
@@ -246,15 +255,21 @@ func (w *Watch) compare(ctx context.Context, s *sight, f *Figures, told []Told, 
 	return nil
 }
 
+// turn begins to count anew in each hour.
+func (w *Watch) turn(now time.Time) {
+	if hour := now.Truncate(time.Hour); !hour.Equal(w.hour) {
+		clear(w.letters)
+		clear(w.marks)
+		w.hour = hour
+	}
+}
+
 // mayWrite reports whether a letter about a mark may be sent.
 func (w *Watch) mayWrite(p *Passed, now time.Time) bool {
 	if p.Session == "" {
 		return true
 	}
-	if hour := now.Truncate(time.Hour); !hour.Equal(w.hour) {
-		clear(w.letters)
-		w.hour = hour
-	}
+	w.turn(now)
 	w.letters[p.ID]++
 	return w.letters[p.ID] <= lettersPerHour
 }

@@ -32,9 +32,10 @@ type task interface {
 	count(ctx context.Context, most int) error
 	// guess decides by an estimate what a count would decide.
 	guess(most int)
-	// bound returns a number of tokens that the task does not exceed, and known the best count that was made.
+	// bound returns a number of tokens that the task does not exceed, and counted the count if one was made, else the bound: what is
+	// reserved must not rest on an estimate.
 	bound() int
-	known() int
+	counted() int
 }
 
 // purpose is what a call is admitted for.

@@ -71,9 +71,7 @@ func (l *Line) afford(ctx context.Context, h http.Header, models *Models, call *
 	if err := l.count(ctx, call, t, most); err != nil {
 		return err
 	}
-	if f.prompt = t.known(); call.Inputs == nil {
-		f.prompt += call.prompt.earlier
-	}
+	f.prompt = t.counted()
 	if f.most, ok = l.dearest(models, call, a, f); !ok {
 		return budget.Unpriced(a.chosen.Model.ID, dues)
 	}

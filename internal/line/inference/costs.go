@@ -25,10 +25,13 @@ func (l *Line) costs(call *Call, m *catalog.Model, prompt, output int64) (least,
 	if output == 0 {
 		output = int64(longest(req, m))
 	}
-	turns := int64(1)
-	longestPrompt := prompt
+	turns, window := int64(1), max(prompt, int64(m.ContextLength))
+	longestPrompt := min(window, prompt+int64(req.Images())*(dearestImage-perImage))
+	if req.Files() > 0 {
+		longestPrompt = window // a file can have any number of pages, and a sound any number of minutes
+	}
 	if req.HasMCP() && l.tools != nil {
-		turns, longestPrompt = int64(l.tools.Turns()), max(prompt, int64(m.ContextLength))
+		turns, longestPrompt = int64(l.tools.Turns()), window
 	}
 	for _, place := range m.Places() {
 		e := place.Price.At(call.Start.Unix())
@@ -66,6 +69,10 @@ func (l *Line) embeddingCosts(call *Call, m *catalog.Model, prompt int64) (least
 	return least, most
 }
 
+// dearestImage is how many tokens an image may take where a prompt must not cost more than was thought. Our count has perImage for it,
+// which is about what most take; vendors take up to 5,000 for a large one.
+const dearestImage = 8 << 10
+
 // known returns the number of tokens by the best count that was made, as CountPrompt does.
 func (s *size) known() int {
 	if s.exact > 0 {
@@ -76,6 +83,15 @@ func (s *size) known() int {
 
 // bound returns a number of tokens that the prompt does not exceed.
 func (s *size) bound() int { return s.earlier + s.req.TokenBound() }
+
+// counted returns the number of tokens by the count that was made, or what they do not exceed. A prompt that is too long to be counted,
+// or whose account has used up its ration of counting, has only an estimate.
+func (s *size) counted() int {
+	if s.exact > 0 {
+		return s.earlier + s.exact
+	}
+	return s.bound()
+}
 
 // longest returns how many tokens a reply of the model can have; 0 if that is not known.
 func longest(req *chat.Request, m *catalog.Model) int {

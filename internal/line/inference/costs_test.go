@@ -30,7 +30,11 @@ func TestCosts(t *testing.T) {
 	cached[price.CacheRead], cached[price.CacheWrite1h] = dollar/10, 2*dollar
 	banded := price.Entry{Rates: cached, Bands: []price.Band{{Above: 500, Rates: price.Of(10*dollar, 20*dollar)}}}
 	flat := price.Flat(dollar, 2*dollar)
-	const plain = `{"model":"m","messages":[{"role":"user","content":"Hi"}]`
+	const (
+		plain = `{"model":"m","messages":[{"role":"user","content":"Hi"}]`
+		seen  = `{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}]}`
+		read  = `{"model":"m","messages":[{"role":"user","content":[{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,JVBERi0="}}]}]}`
+	)
 	for _, tt := range []struct {
 		name        string
 		body        string
@@ -47,6 +51,9 @@ func TestCosts(t *testing.T) {
 		{"a tier", plain + `,"service_tier":"flex"}`, 1000, catalog.Model{Price: series(t, price.Entry{Rates: price.Of(dollar, dollar), Tiers: map[string]price.Factor{"flex": 500_000}}), MaxOutput: 100}, 500_000, 1_100_000},
 		{"two places", plain + `}`, 1000, catalog.Model{Targets: []catalog.Target{{Provider: "a", Price: flat}, {Provider: "b", Price: price.Flat(dollar/2, 4*dollar)}}, MaxOutput: 100}, 500_000, 1_200_000},
 		{"a place without a price", plain + `}`, 1000, catalog.Model{Targets: []catalog.Target{{Provider: "a", Price: flat}, {Provider: "b"}}, MaxOutput: 100}, -1, -1},
+		{"an image", seen, 1100, catalog.Model{Price: flat, ContextLength: 100_000, MaxOutput: 100}, 1_100_000, 1_100_000 + 7_168_000 + 200_000},
+		{"an image in a small window", seen, 1100, catalog.Model{Price: flat, ContextLength: 5000, MaxOutput: 100}, 1_100_000, 5_200_000},
+		{"a file", read, 1100, catalog.Model{Price: flat, ContextLength: 100_000, MaxOutput: 100}, 1_100_000, 100_200_000},
 		{"a search", plain + `,"web_search_options":{}}`, 1000, catalog.Model{Price: series(t, price.Entry{Rates: price.Of(dollar, 2*dollar), Fees: map[string]price.Nano{"web_search": 10_000_000, "video_x": 1e9}}), MaxOutput: 100}, 1_000_000, 161_200_000},
 		{"tools", plain + `,"tools":[{"type":"mcp","server_label":"s","server_url":"https://example.com/mcp"}]}`, 1000, catalog.Model{Price: flat, ContextLength: 2000, MaxOutput: 100}, 1_000_000, 3 * 2_200_000},
 	} {

@@ -58,8 +58,9 @@ func (l *Line) Embed(ctx context.Context, w http.ResponseWriter, models Models, 
 type inputs struct {
 	req      *embeddings.Request
 	tokenize func(text string) int // nil: the tokenizer
-	// counted says that tokens and refused are known: how many tokens the inputs have, or that they are too long.
-	counted bool
+	// checked says that tokens and refused are known: how many tokens the inputs have, or that they are too long.
+	checked bool
+	guessed bool // by an estimate
 	tokens  int
 	refused error
 }
@@ -68,7 +69,7 @@ func (in *inputs) check(m *catalog.Model) error {
 	switch {
 	case !m.Embeds:
 		return fault.New(fault.Invalid, "The model %q makes no embeddings. Use a model whose kind in GET /v1/models/verbose is embedding.", m.ID).At("model")
-	case in.counted:
+	case in.checked:
 		return in.refused
 	}
 	_, err := in.req.Check(longestInput(m), nil)
@@ -84,7 +85,7 @@ func longestInput(m *catalog.Model) int {
 }
 
 func (in *inputs) demand(*catalog.Model) admission.Demand {
-	if in.counted {
+	if in.checked {
 		return admission.Demand{PromptTokens: in.tokens, Choices: 1}
 	}
 	return admission.Demand{PromptTokens: in.req.About(), Choices: 1}
@@ -107,10 +108,11 @@ func (in *inputs) count(ctx context.Context, most int) error {
 		in.guess(most)
 		return ctx.Err()
 	}
-	in.counted = true
+	in.checked = true
 	in.tokens, in.refused = in.req.Check(most, func(text string) int {
 		c := tokens.Counter{Context: ctx, Count: in.tokenize} // requests take turns in counting
 		if c.Add([]byte(text)) != nil || c.End() != nil {
+			in.guessed = true
 			return len(text) / 4
 		}
 		return c.Tokens()
@@ -123,15 +125,15 @@ func (in *inputs) bound() int {
 	return bytes + tokens
 }
 
-func (in *inputs) known() int {
-	if in.counted && in.refused == nil {
+func (in *inputs) counted() int {
+	if in.checked && !in.guessed && in.refused == nil {
 		return in.tokens
 	}
-	return in.req.About()
+	return in.bound()
 }
 
 func (in *inputs) guess(most int) {
-	in.counted = true
+	in.checked, in.guessed = true, true
 	in.tokens, in.refused = in.req.Check(most, func(text string) int { return len(text) / 4 })
 }
 

@@ -28,6 +28,9 @@ func (r *Request) PromptBytes() int { return r.size.bytes }
 // Images returns the number of images in the messages. TokenBound counts each as tokensPerImage.
 func (r *Request) Images() int { return r.size.images }
 
+// Files returns the number of files and sounds in the messages.
+func (r *Request) Files() int { return r.size.files }
+
 // Attachments returns the number of images, files and sounds in the messages: all that reaches the
 // model and is no text.
 func (r *Request) Attachments() int { return r.size.images + r.size.files }

@@ -27,6 +27,8 @@ type Store interface {
 // Subject is a database to test.
 type Subject struct {
 	Store Store
+	// Rows returns how many rows the tables of counts and grants have.
+	Rows func(ctx context.Context) (int64, error)
 	// Record stores settlements, each once.
 	Record func(ctx context.Context, batch []usage.Settlement) error
 	// Age makes everything that the store knows the time of so much older, and Expire deletes what has expired.
@@ -39,7 +41,7 @@ type Subject struct {
 // Run runs the suite. open returns an empty database.
 func Run(t *testing.T, open func(t *testing.T) Subject) {
 	for name, test := range map[string]func(*testing.T, Subject){
-		"One": one, "Two": two, "ToldTwice": toldTwice, "LostAnswer": lostAnswer, "GivenBack": givenBack, "Kept": kept,
+		"One": one, "Two": two, "ToldTwice": toldTwice, "LostAnswer": lostAnswer, "Refused": refused, "GivenBack": givenBack, "Kept": kept,
 		"Lowered": lowered, "Raised": raised, "Rolling": rolling, "Periods": periods,
 		"SettledOnce": settledOnce, "Unpriced": unpriced, "OnlyWarns": onlyWarns, "RowGone": rowGone,
 		"Handed": handed, "Dropped": dropped, "Forgotten": forgotten, "Many": many,
@@ -163,6 +165,18 @@ func lostAnswer(t *testing.T, s Subject) {
 	a.Share = 0
 	s.grants(t, "asked again", a, budget.Figures{Amount: 100, Granted: 10, Free: 90})
 	s.grants(t, "another one", askOf("node/b/1", 90, 0), budget.Figures{Amount: 100, Others: 10, Granted: 90})
+}
+
+// refused checks that a holder that has nothing and gets nothing leaves nothing, so that refused calls cost no room.
+func refused(t *testing.T, s Subject) {
+	for i := range 3 {
+		a := askOf(fmt.Sprint("node/a/", i), 101, all)
+		a.Count = fmt.Sprint("bud_1/session-", i)
+		s.grants(t, "more than there is", a, budget.Figures{Amount: 100, Free: 100})
+	}
+	if n, err := s.Rows(t.Context()); err != nil || n != 0 {
+		t.Errorf("refused calls leave %d rows, %v, want none", n, err)
+	}
 }
 
 // givenBack checks that others get what a holder gives back, with a question or without.

@@ -37,7 +37,19 @@ func New(db *sqlstore.Store) *Store { return &Store{db} }
 //
 // It is no single statement that PostgreSQL could still run after the caller has given up: a later question of the same holder
 // waits for the lock of the count, so what the holder hears last is what is stored.
+//
+// A holder that has nothing and gets nothing leaves no rows: anybody can be refused any number of times, in the name of a new session
+// each time.
 func (s *Store) Grant(ctx context.Context, a budget.Ask) (budget.Figures, error) {
+	if a.Granted == 0 && a.Reserved == 0 {
+		all, err := standings(s.db.Read(ctx), []budget.Ask{a})
+		if err != nil {
+			return budget.Figures{}, err
+		}
+		if f := figures(&a, &all[0], 0); f.Free < a.Need && all[0].granted == 0 {
+			return f, nil
+		}
+	}
 	return sqlstore.InTx(ctx, s.db, func(tx *sqlstore.Conn) (f budget.Figures, err error) {
 		if _, err := s.lock(tx, a.AccountID, a.Count); err != nil {
 			return f, err
@@ -151,13 +163,51 @@ func (s *Store) Keep(ctx context.Context, grants []budget.Grant) error {
 		return nil
 	}
 	slices.SortFunc(each, compareGrants)
-	return s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
-		// A grant that was taken back has no row, and gets none.
-		return tx.ExecEach(len(each), func(i int) []any {
+	var back budget.TakenBack
+	err := s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
+		// A grant that was taken back has no row, or one that a settlement has made since, with nothing granted. It gets none.
+		if err := tx.ExecEach(len(each), func(i int) []any {
 			g := &each[i]
 			return []any{g.Count, g.Period, g.Holder, int64(g.Granted), int64(g.Reserved)}
-		}, `UPDATE budget_grants SET granted = $4, reserved = $5, touched_at = `+s.db.Clock()+` WHERE count = $1 AND period = $2 AND holder = $3`)
+		}, `UPDATE budget_grants SET granted = $4, reserved = $5, touched_at = `+s.db.Clock()+` WHERE count = $1 AND period = $2 AND holder = $3 AND (granted > 0 OR $4 = 0)`); err != nil {
+			return err
+		}
+		back.Grants = nil // the transaction may be tried again
+		for part := range slices.Chunk(each, asksAtOnce) {
+			there, err := granted(tx, part)
+			if err != nil {
+				return err
+			}
+			for i := range part {
+				if part[i].Granted > 0 && !there[i] {
+					back.Grants = append(back.Grants, part[i])
+				}
+			}
+		}
+		return nil
 	})
+	if err == nil && len(back.Grants) > 0 {
+		err = &back
+	}
+	return err
+}
+
+// granted reports which grants have a row with something granted, by their places in the list.
+func granted(tx *sqlstore.Conn, grants []budget.Grant) (map[int]bool, error) {
+	rows, args := make([]string, len(grants)), make([]any, 0, 3*len(grants))
+	for i, g := range grants {
+		rows[i] = fmt.Sprintf(`(%d, CAST($%d AS TEXT), CAST($%d AS BIGINT), CAST($%d AS TEXT))`, i, len(args)+1, len(args)+2, len(args)+3)
+		args = append(args, g.Count, g.Period, g.Holder)
+	}
+	there := make(map[int]bool, len(grants))
+	err := tx.Each(func(row sqlstore.Row) error {
+		var i int
+		err := row.Scan(&i)
+		there[i] = true
+		return err
+	}, `WITH a (i, count, period, holder) AS (VALUES `+strings.Join(rows, ", ")+`)
+		SELECT a.i FROM a JOIN budget_grants g ON g.count = a.count AND g.period = a.period AND g.holder = a.holder WHERE g.granted > 0`, args...)
+	return there, err
 }
 
 // Forget takes back what holders have; see budget.Store. It compares beginnings, since names may have the signs that

@@ -32,6 +32,9 @@ func subject(s *alltest.Store) budgettest.Subject {
 	db := s.Kernel()
 	return budgettest.Subject{
 		Store: budgets.New(db), Record: s.RecordSettlements,
+		Rows: func(ctx context.Context) (int64, error) {
+			return sqlstore.Value[int64](db.Read(ctx), `SELECT (SELECT COUNT(*) FROM budget_counts) + (SELECT COUNT(*) FROM budget_grants)`)
+		},
 		Age: func(ctx context.Context, by time.Duration) error {
 			return db.Tx(ctx, func(tx *sqlstore.Conn) error {
 				for _, table := range []string{"budget_counts", "budget_grants"} {

@@ -24,6 +24,7 @@ func (s *Store) Expiring() []sqlstore.Expiring {
 		{What: "spent parts of budgets", Drop: s.dropSpent, AtOnce: sqlstore.DropSmall},
 		{What: "marks of budgets", Drop: s.dropMarks, AtOnce: sqlstore.DropSmall},
 		{What: "budgets of sessions", Drop: s.dropSessions, AtOnce: sqlstore.DropSmall},
+		{What: "counts of deleted budgets", Drop: s.dropDeleted, AtOnce: sqlstore.DropSmall},
 	}
 }
 
@@ -45,9 +46,19 @@ func (s *Store) dropSpent(ctx context.Context, _ time.Time, most int) (int, erro
 
 // dropSessions deletes all there is of sessions that have ended. A count with a slash is that of a session.
 func (s *Store) dropSessions(ctx context.Context, _ time.Time, most int) (int, error) {
+	return s.dropCounts(ctx, `c.count LIKE '%/%'`, keepSessions, most)
+}
+
+// dropDeleted deletes all there is of budgets that were deleted long ago: else those without an end would stay for ever.
+func (s *Store) dropDeleted(ctx context.Context, _ time.Time, most int) (int, error) {
+	return s.dropCounts(ctx, `c.count NOT LIKE '%/%' AND NOT EXISTS (SELECT 1 FROM accounts a WHERE a.id = c.account_id AND a.budgets LIKE '%"' || c.count || '"%')`, keepSpent, most)
+}
+
+// dropCounts deletes all there is of counts that nobody has used for long.
+func (s *Store) dropCounts(ctx context.Context, which string, after time.Duration, most int) (int, error) {
 	return sqlstore.InTx(ctx, s.db, func(tx *sqlstore.Conn) (int, error) {
-		counts, err := sqlstore.All(tx, sqlstore.Column[string], `SELECT count FROM budget_counts
-			WHERE touched_at < `+s.db.Clock()+` - $1 AND count LIKE '%/%' ORDER BY touched_at LIMIT $2`+s.db.SkipLocked(), keepSessions, most)
+		counts, err := sqlstore.All(tx, sqlstore.Column[string], `SELECT c.count FROM budget_counts c
+			WHERE c.touched_at < `+s.db.Clock()+` - $1 AND `+which+` ORDER BY c.touched_at LIMIT $2`+s.db.SkipLocked(), after, most)
 		if err != nil {
 			return 0, err
 		}

@@ -34,7 +34,7 @@ func TestMarksPostgreSQL(t *testing.T) {
 func marks(t *testing.T, open func(t *testing.T) *alltest.Store) {
 	for name, test := range map[string]func(*testing.T, *watched){
 		"EachOnce": eachOnce, "AtOnce": atOnce, "Again": again, "Rolling": rollingMarks, "Midnight": midnight, "Late": late,
-		"Sessions": sessionMarks, "Together": together, "Gone": gone, "Expire": marksExpire,
+		"Sessions": sessionMarks, "Together": together, "Gone": gone, "Expire": marksExpire, "DeletedExpire": deletedExpire,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -227,6 +227,20 @@ func sessionMarks(t *testing.T, w *watched) {
 	w.now = w.now.Add(time.Hour)
 	w.spend("bud_each/x", time.Time{}, 50)
 	w.looks("an hour later", "50 bud_each/x 0")
+	// Of far more, webhooks are told of a thousand.
+	w.now = w.now.Add(time.Hour)
+	before := w.events()
+	w.must(w.db.Kernel().Tx(t.Context(), func(tx *sqlstore.Conn) error {
+		for i := range sessions {
+			tx.Do(`INSERT INTO budget_counts (count, account_id, touched_at) VALUES ($1, 'acct_1', $2)`, fmt.Sprint("bud_each/more", i), w.now)
+			tx.Do(`INSERT INTO budget_spent (count, period, spent) VALUES ($1, 0, 100)`, fmt.Sprint("bud_each/more", i))
+		}
+		return nil
+	}))
+	w.watch.Look(t.Context())
+	if n := w.events() - before; n < 1000 || n > 1002 {
+		t.Errorf("%d sessions that have passed 3 marks make %d events, want 1,000", sessions, n)
+	}
 }
 
 // Two servers that look at the same time tell once.
@@ -270,5 +284,24 @@ func marksExpire(t *testing.T, w *watched) {
 	left, err := sqlstore.All(w.db.Kernel().Read(t.Context()), sqlstore.Column[string], `SELECT count FROM budget_marks ORDER BY count`)
 	if err != nil || !slices.Equal(left, []string{"bud_all", "bud_day"}) {
 		t.Errorf("marks of %v are left, want those of bud_all and the new one of bud_day: %v", left, err)
+	}
+}
+
+// What was spent of a budget without an end stays as long as there is the budget, and a year longer.
+func deletedExpire(t *testing.T, w *watched) {
+	w.account.Budgets = w.account.Budgets[:1]
+	w.account.Budgets[0].ID, w.account.Email, w.account.CreatedAt = "bud_lives", "a@example.com", w.now
+	w.must(w.db.CreateAccount(t.Context(), w.account, account.Entry{At: w.now}))
+	w.must(w.db.Kernel().Tx(t.Context(), func(tx *sqlstore.Conn) error {
+		for count, days := range map[string]int{"bud_lives": 401, "bud_deleted": 401, "bud_lately": 399} {
+			tx.Do(`INSERT INTO budget_counts (count, account_id, touched_at) VALUES ($1, 'acct_1', $2)`, count, time.Now().AddDate(0, 0, -days))
+			tx.Do(`INSERT INTO budget_spent (count, period, spent) VALUES ($1, 0, 5)`, count)
+		}
+		return nil
+	}))
+	w.db.DropExpired(t.Context(), func(what string, err error) { t.Errorf("%s: %v", what, err) })
+	left, err := sqlstore.All(w.db.Kernel().Read(t.Context()), sqlstore.Column[string], `SELECT s.count FROM budget_spent s JOIN budget_counts c ON c.count = s.count ORDER BY s.count`)
+	if err != nil || !slices.Equal(left, []string{"bud_lately", "bud_lives"}) {
+		t.Errorf("%v are left, want bud_lately and bud_lives: %v", left, err)
 	}
 }
