@@ -25,10 +25,16 @@ func (l *Line) costs(call *Call, m *catalog.Model, prompt, output int64) (least,
 	if output == 0 {
 		output = int64(longest(req, m))
 	}
-	turns := int64(1)
-	longestPrompt := prompt
-	if req.HasMCP() && l.tools != nil {
-		turns, longestPrompt = int64(l.tools.Turns()), max(prompt, int64(m.ContextLength))
+	turns, window := int64(1), int64(m.ContextLength)
+	longestPrompt := prompt + int64(attached(req))
+	if mcp := req.HasMCP() && l.tools != nil; mcp || req.Runs { // what tools find is read, too
+		longestPrompt = max(longestPrompt, window)
+		if mcp {
+			turns = int64(l.tools.Turns())
+		}
+	}
+	if window > 0 {
+		longestPrompt = max(prompt, min(longestPrompt, window))
 	}
 	for _, place := range m.Places() {
 		e := place.Price.At(call.Start.Unix())
@@ -77,6 +83,18 @@ func (s *size) known() int {
 // bound returns a number of tokens that the prompt does not exceed.
 func (s *size) bound() int { return s.earlier + s.req.TokenBound() }
 
+// attached returns how many more tokens than a count gives them the images, files and sounds of a prompt may have. A vendor reads the text
+// of a document, and a picture of each page. Of one that is not in the request nobody knows the length.
+func attached(req *chat.Request) int {
+	if req.Attachments() == 0 {
+		return 0
+	}
+	return req.Images()*(largestImage-perImage) + req.FileBytes()
+}
+
+// largestImage is how many tokens the largest images have at nearly all vendors.
+const largestImage = 5000
+
 // longest returns how many tokens a reply of the model can have; 0 if that is not known.
 func longest(req *chat.Request, m *catalog.Model) int {
 	most := m.MaxOutput
@@ -104,8 +122,14 @@ func vendorFees(req *chat.Request, e *price.Entry) (most price.Nano, known bool)
 	if !req.Runs {
 		return 0, true
 	}
+	// Responses has one bound for all of its tools, Messages one for each.
+	each := req.Original != nil && req.Original.Dialect == chat.DialectMessages
 	for name, fee := range e.Fees {
-		if !strings.HasPrefix(name, "video") {
+		switch {
+		case strings.HasPrefix(name, "video"):
+		case each:
+			most, known = most+fee*allowance.MaxCalls, true
+		default:
 			most, known = max(most, fee*allowance.MaxCalls), true
 		}
 	}

@@ -32,6 +32,26 @@ func (r *Request) Images() int { return r.size.images }
 // model and is no text.
 func (r *Request) Attachments() int { return r.size.images + r.size.files }
 
+// FileBytes returns how many bytes the files and sounds in the messages have, in base64. One whose content is not in the request counts
+// as a MiB.
+func (r *Request) FileBytes() (n int) {
+	if r.size.files == 0 {
+		return 0
+	}
+	for i := range r.Messages {
+		for _, p := range r.Messages[i].Content.parts {
+			switch {
+			case p.File == nil:
+			case p.File.data == nil:
+				n += 1 << 20
+			default:
+				n += len(p.File.data)
+			}
+		}
+	}
+	return n
+}
+
 // TokenBound returns a number of tokens that the prompt does not exceed, whatever the tokenizer: a
 // token stands for at least one byte of text, and the rest is counted generously. Real prompts have
 // about a quarter of it. An image or a file has a fixed cost, because vendors do not count its bytes.
