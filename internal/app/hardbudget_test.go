@@ -21,22 +21,25 @@ import (
 type stall struct {
 	url  string
 	came chan map[string]any // a request for each call
-	// figures are the tokens of prompt and reply that it reports.
-	figures atomic.Pointer[[2]int]
-	mu      sync.Mutex
-	open    chan struct{} // closed: calls do not wait
+	// usage is what it reports, and more has further members of its replies.
+	usage, more atomic.Pointer[string]
+	mu          sync.Mutex
+	open        chan struct{} // closed: calls do not wait
 }
 
 func newStall(t *testing.T) *stall {
 	t.Helper()
 	u := &stall{came: make(chan map[string]any, 1000), open: make(chan struct{})}
 	close(u.open)
-	u.figures.Store(&[2]int{10, 5})
+	u.tells(`{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}`, "")
 	s := httptest.NewServer(http.HandlerFunc(u.serve))
 	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
 	u.url = s.URL + "/v1"
 	return u
 }
+
+// tells makes the next calls report what they have used, with further members of their replies.
+func (u *stall) tells(usage, more string) { u.usage.Store(&usage); u.more.Store(&more) }
 
 // shut makes the next calls wait until the function that it returns is called.
 func (u *stall) shut() (open func()) {
@@ -62,8 +65,7 @@ func (u *stall) serve(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 		return
 	}
-	f := u.figures.Load()
-	usage := fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, f[0], f[1], f[0]+f[1])
+	usage, more := *u.usage.Load(), *u.more.Load()
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/embeddings"):
 		w.Header().Set("Content-Type", "application/json")
@@ -71,14 +73,21 @@ func (u *stall) serve(w http.ResponseWriter, r *http.Request) {
 	case asked["stream"] == true:
 		w.Header().Set("Content-Type", "text/event-stream")
 		for _, rest := range []string{
-			`"choices":[{"index":0,"delta":{"role":"assistant","content":"hi"},"finish_reason":null}]`, `"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]`, `"choices":[],"usage":` + usage,
+			`"choices":[{"index":0,"delta":{"role":"assistant","content":"hi"},"finish_reason":null}]`, `"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]`, `"choices":[],"usage":` + usage + more,
 		} {
 			fmt.Fprintf(w, "data: {\"id\":\"x\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",%s}\n\n", rest)
 		}
 		fmt.Fprint(w, "data: [DONE]\n\n")
 	default:
+		choices, n := []string{}, 1
+		if asked["n"] != nil {
+			n = int(asked["n"].(float64))
+		}
+		for i := range n {
+			choices = append(choices, fmt.Sprintf(`{"index":%d,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}`, i))
+		}
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":%s}`, usage)
+		fmt.Fprintf(w, `{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[%s],"usage":%s%s}`, strings.Join(choices, ","), usage, more)
 	}
 }
 
@@ -118,7 +127,8 @@ type spender struct {
 // spender makes an account with a hard budget of an amount for all its calls.
 func (n *node) spender(name, amount string) *spender {
 	n.t.Helper()
-	s := &spender{node: n, CreatedAccount: n.customer(strings.ReplaceAll(name, " ", "-") + "@example.com")}
+	own := *n // a test may replace its t
+	s := &spender{node: &own, CreatedAccount: n.customer(strings.ReplaceAll(name, " ", "-") + "@example.com")}
 	s.budget = n.recordIn(n.request("POST", "/v1/budgets", s.MasterKey, fmt.Sprintf(`{"name":%q,"amount":%q,"window":"total","scope":{"account":true},"marks":[]}`, name, amount))).ID
 	return s
 }
