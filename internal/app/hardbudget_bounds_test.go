@@ -72,6 +72,7 @@ func TestHardBudgetBounds(t *testing.T) {
 		{"a cheap tier that is not granted", `{"model":"tiers","service_tier":"flex",` + hi + `}`, 15024 * micro, 0, tokens(8, 1000, ""), `,"service_tier":"default"`},
 		{"a dear fallback", `{"model":"covered",` + hi + `}`, 50080 * micro, 0, tokens(8, 1000, ""), ""},
 		{"a search", `{"model":"searches","web_search_options":{},` + hi + `}`, 300000*micro + 15000*micro + 160000*micro, 0, tokens(100000, 1000, ""), ""},
+		{"the router's choice", `{"model":"service/auto",` + hi + `}`, 15024 * micro, 60024 * micro, tokens(8, 1000, ""), ""},
 		{"an image", `{"model":"plain",` + image + `}`, 30000 * micro, 31000 * micro, tokens(4784, 1000, ""), ""},
 		{"a document", `{"model":"plain",` + file + `}`, 38000 * micro, 50000 * micro, tokens(7000, 1000, ""), ""},
 	} {
@@ -153,6 +154,20 @@ func TestBeyondReserved(t *testing.T) {
 		t.Errorf("computed anew, the calls cost %s", got)
 	}
 	s.balanced("computing it anew", n.dollars("1"))
+
+	// A call beyond all bounds, put into the books, is found.
+	calls, err := s.SettledFor(t.Context(), s.ID)
+	if err != nil || len(calls) != 1 {
+		t.Fatalf("the account has %d calls, %v", len(calls), err)
+	}
+	more, dear := calls[0], n.dollars("2")
+	more.ID, more.Cost, more.Margin, more.Corrected = more.ID+"2", &dear, 0, nil
+	if err := n.Record(more); err != nil {
+		t.Fatal(err)
+	}
+	if a := must[admin.Audit](n, "audit", admin.Empty{}); len(a.Overspent) != 1 || a.Overspent[0].Count != s.budget || a.Overspent[0].Over() < n.dollars("1") {
+		t.Errorf("the audit finds %+v, want the overspend", a.Overspent)
+	}
 }
 
 // A model whose cost nobody can bound is refused under a hard budget, with the reason. A budget that only warns lets it through.

@@ -134,6 +134,9 @@ sandbox: false
 			s.t = t
 			body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"please %s."}]%s}`, tt.model, tt.do, tt.more)
 			needed := s.worst(chatPath, body)
+			if want := price.Nano(17 * (10_000*3 + 100*15) * 1000); tt.more == mcp && needed != want {
+				t.Errorf("a conversation with tools needs %s, want 17 turns of a whole window: %s", needed, want)
+			}
 			s.has(needed)
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()

@@ -69,6 +69,7 @@ func (l *Line) afford(ctx context.Context, h http.Header, models *Models, call *
 		return nil
 	}
 	f := &affordable{line: l, call: call, prompt: t.bound(), hard: budget.Hard(dues)}
+	l.pass(f, a)
 	// While there is plenty, the bytes of the prompt bound its tokens, and nobody has to count them.
 	var ok bool
 	if f.most, ok = l.dearest(models, call, a, f); ok && call.MaxCost == nil && l.budgets.Ample(call.Caller.Account, dues, f.most) {
@@ -95,6 +96,15 @@ func (l *Line) afford(ctx context.Context, h http.Header, models *Models, call *
 		return l.tooDear(models, f, a.chosen.Model)
 	}
 	return l.reserve(ctx, h, call, a, f, dues)
+}
+
+// pass passes over models of the router's choice whose cost nobody can bound, as long as there are others.
+func (l *Line) pass(f *affordable, a *admitted) {
+	for c := &a.chosen; len(c.Others) > 0; c.Model, c.Others = c.Others[0], c.Others[1:] {
+		if _, ok := l.worst(f.call, c.Model, f.prompt, 0); ok {
+			return
+		}
+	}
 }
 
 // reserve reserves from the budgets. If that needs more than is left and the caller prefers a shorter reply to none, it bounds the
