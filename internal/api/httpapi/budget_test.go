@@ -16,13 +16,13 @@ func TestNameBudget(t *testing.T) {
 	for _, tt := range []struct {
 		url, budget, want string
 	}{
-		{site, `{"id":"bud_1","scope":{"account":true}}`, " Its owner can raise it at " + site + "/dashboard/budgets"},
-		{site, `{"id":"bud_1","scope":{"key":"k"}}`, " Its owner can raise it at " + site + "/dashboard/budgets"},
-		{site, `{"id":"bud_1","scope":{"session":"*"}}`, " Its owner can raise it at " + site + "/dashboard/budgets"},
-		{site, `{"id":"bud_1","scope":{"session":"run-7"}}`, " Its owner can raise it at " + site + "/dashboard/budgets/raise?count=bud_1/run-7"},
-		{site, `{"id":"bud_1","scope":{"session":"a&b"}}`, " Its owner can raise it at " + site + "/dashboard/budgets/raise?count=bud_1/a%26b"},
+		{site, `{"id":"bud_1","needed":"1.00","scope":{"account":true}}`, " Its owner can raise it at " + site + "/dashboard/budgets"},
+		{site, `{"id":"bud_1","needed":"1.00","scope":{"key":"k"}}`, " Its owner can raise it at " + site + "/dashboard/budgets"},
+		{site, `{"id":"bud_1","needed":"1.00","scope":{"session":"*"}}`, " Its owner can raise it at " + site + "/dashboard/budgets"},
+		{site, `{"id":"bud_1","needed":"1.00","scope":{"session":"run-7"}}`, " Its owner can raise it at " + site + "/dashboard/budgets/raise?count=bud_1/run-7"},
+		{site, `{"id":"bud_1","needed":"1.00","scope":{"session":"a&b"}}`, " Its owner can raise it at " + site + "/dashboard/budgets/raise?count=bud_1/a%26b"},
 		{site, `{"id":null,"scope":{"request":true}}`, ""},
-		{"", `{"id":"bud_1","scope":{"account":true}}`, ""},
+		{"", `{"id":"bud_1","needed":"1.00","scope":{"account":true}}`, ""},
 	} {
 		f := fault.New(fault.BudgetExceeded, "Too dear.")
 		f.Budget = json.RawMessage(tt.budget)

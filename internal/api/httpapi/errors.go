@@ -101,10 +101,12 @@ func (x *exchange) nameBudget(err error) {
 		return
 	}
 	var of struct {
-		ID    string
-		Scope account.BudgetScope
+		ID     string
+		Scope  account.BudgetScope
+		Needed *string
 	}
-	if json.Unmarshal(f.Budget, &of) != nil || of.ID == "" { // max_cost is the caller's own
+	// max_cost is the caller's own, and where nobody knows what a call may cost, no amount helps.
+	if json.Unmarshal(f.Budget, &of) != nil || of.ID == "" || of.Needed == nil {
 		return
 	}
 	page := x.settings.Origin + "/dashboard/budgets"

@@ -19,7 +19,7 @@ func (o *Obstacle) Fault(smaller string) error {
 		o.Needed, o.Name, o.Amount, span(o.Budget), o.Left, o.Spent, o.Reserved)
 	switch {
 	case o.Needed > o.Amount:
-		text += fmt.Sprintf(" It can never pass: %s, or raise the budget.", smaller)
+		text += fmt.Sprintf(" It can never pass: %s, or ask the owner of the account to raise the budget.", smaller)
 	case !o.ResetsAt.IsZero():
 		text += fmt.Sprintf(" The budget begins again %s. Until then %s, or ask the owner of the account to raise it.", o.ResetsAt.Format(time.RFC3339), smaller)
 	default:
@@ -81,19 +81,43 @@ func TooDear(model string, needed, most price.Nano, advice string) error {
 	return f
 }
 
-// Unpriced returns the 402 for a call whose cost at a model nobody can bound: because of a hard budget among dues, or else because
-// of the max_cost of its caller.
+// Unpriced returns the 402 for a call of a model without a price, whose cost nobody can bound: because of a hard budget among dues, or
+// else because of the max_cost of its caller.
 func Unpriced(model string, dues []Due) error {
-	for _, d := range dues {
-		if !d.Hard {
-			continue
-		}
-		f := fault.New(fault.BudgetExceeded, "The model %q has no price, so nobody can say whether this call fits the budget %q. Use a model with a price, or ask the operator to set one.", model, d.Name).At("model")
-		f.Budget = object(map[string]any{"id": d.ID, "name": d.Name, "scope": d.Scope, "amount": price.Nano(d.Amount).String(), "spent": nil, "reserved": nil, "left": nil, "needed": nil, "resets_at": nil})
-		return f
+	d := firstHard(dues)
+	if d == nil {
+		return unbounded(fault.New(fault.BudgetExceeded, "The model %q has no price, so nobody can say whether this call stays below max_cost. Use a model with a price, or leave max_cost out.", model).At("max_cost"), d)
 	}
-	f := fault.New(fault.BudgetExceeded, "The model %q has no price, so nobody can say whether this call stays below max_cost. Use a model with a price, or leave max_cost out.", model).At("max_cost")
-	f.Budget = object(map[string]any{"id": nil, "name": "max_cost", "scope": map[string]bool{"request": true}, "amount": nil, "spent": nil, "reserved": nil, "left": nil, "needed": nil, "resets_at": nil})
+	return unbounded(fault.New(fault.BudgetExceeded, "The model %q has no price, so nobody can say whether this call fits the budget %q. Use a model with a price, or ask the operator to set one.", model, d.Name).At("model"), d)
+}
+
+// Unknown is Unpriced for another problem, the beginning of a sentence, which is at a field. Advice is the last sentence of the
+// message. Without a hard budget, leaving max_cost out helps, too.
+func Unknown(problem, advice string, dues []Due, param string) error {
+	d := firstHard(dues)
+	if d == nil {
+		return unbounded(fault.New(fault.BudgetExceeded, "%s, so nobody can say whether this call stays below max_cost. %s Or leave max_cost out.", problem, advice).At(param), d)
+	}
+	return unbounded(fault.New(fault.BudgetExceeded, "%s, so nobody can say whether this call fits the budget %q. %s", problem, d.Name, advice).At(param), d)
+}
+
+// firstHard returns the first budget that is hard, or nil.
+func firstHard(dues []Due) *Due {
+	for i := range dues {
+		if dues[i].Hard {
+			return &dues[i]
+		}
+	}
+	return nil
+}
+
+// unbounded adds the budget to the fault of a call whose cost nobody can bound; nil: max_cost.
+func unbounded(f *fault.Fault, d *Due) error {
+	all := map[string]any{"id": nil, "name": "max_cost", "scope": map[string]bool{"request": true}, "amount": nil, "spent": nil, "reserved": nil, "left": nil, "needed": nil, "resets_at": nil}
+	if d != nil {
+		all["id"], all["name"], all["scope"], all["amount"] = d.ID, d.Name, d.Scope, price.Nano(d.Amount).String()
+	}
+	f.Budget = object(all)
 	return f
 }
 

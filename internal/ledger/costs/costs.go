@@ -74,7 +74,8 @@ type Call struct {
 	usage.Settlement
 	Entries     []*price.Entry // of its turns; empty: the call has no cost, or its prices are no longer known
 	Lines       []Line         // the formula; empty if Entries is
-	Rounding    Exact          // the cost beyond the sum of the lines
+	Rounding    Exact          // the cost beyond the sum of the lines, with what is not charged
+	NotCharged  price.Nano     // for customers: what the call has cost beyond what it was allowed to; see usage.Settlement.Bound
 	Corrections []usage.Correction
 }
 

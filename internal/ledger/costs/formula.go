@@ -67,14 +67,14 @@ const unmarked price.Factor = 1_000_000
 func explained(s *usage.Settlement, entries []*price.Entry, staff bool) Call {
 	c := Call{Settlement: *s}
 	turns := s.Turns()
-	sum := price.Nano(0)
+	var sum, marked price.Nano
 	for i := range turns {
 		counts := turns[i].Counts()
-		cost, ok := entries[i].Cost(&counts, turns[i].Priced(s.At))
+		cost, charge, ok := entries[i].Charge(&counts, turns[i].Priced(s.At), s.Terms.Markup)
 		if !ok {
 			return c
 		}
-		sum += cost
+		sum, marked = sum+cost, marked+charge
 	}
 	if s.Cost == nil || sum != *s.Cost {
 		return c
@@ -83,6 +83,7 @@ func explained(s *usage.Settlement, entries []*price.Entry, staff bool) Call {
 	total, markup := *s.Cost, price.Factor(0)
 	if !staff {
 		total, markup = *s.Charge(), s.Terms.Markup
+		c.NotCharged = max(0, marked-total)
 	}
 	for i := range turns {
 		more := lines(s, &turns[i], entries[i], markup)
@@ -93,7 +94,7 @@ func explained(s *usage.Settlement, entries []*price.Entry, staff bool) Call {
 		}
 		c.Lines = append(c.Lines, more...)
 	}
-	c.Rounding = exactNano(total)
+	c.Rounding = exactNano(total + c.NotCharged)
 	for i := range c.Lines {
 		c.Rounding.n.Sub(&c.Rounding.n, &c.Lines[i].Amount.n)
 	}

@@ -67,6 +67,7 @@ type CallReply struct {
 	// Formula adds up to cost_usd with rounding_usd. It is empty if the call has no cost, or if its prices are no longer known.
 	Formula     []LineReply       `json:"formula"`
 	Rounding    json.Number       `json:"rounding_usd"`
+	NotCharged  json.Number       `json:"not_charged_usd,omitempty"` // is to be taken from them
 	Corrections []CorrectionReply `json:"corrections"` // are in cost_usd
 	Session     string            `json:"session,omitempty"`
 	Tags        []string          `json:"tags,omitempty"`
@@ -163,6 +164,9 @@ func (c *Call) reply(staff bool) CallReply {
 	if c.Cost != nil {
 		cost, margin := told(*c.Cost, c.Margin, staff)
 		r.Cost, r.Margin = &cost, margin
+	}
+	if c.NotCharged > 0 {
+		r.NotCharged = number(c.NotCharged)
 	}
 	for i := range c.Lines {
 		r.Formula = append(r.Formula, c.Lines[i].reply())

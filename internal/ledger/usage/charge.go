@@ -23,15 +23,31 @@ type Charge struct {
 }
 
 // Spent returns what the call takes from a budget: what its owner is told that it costs. A call whose cost turned out to be unknown
-// takes all that it had reserved.
+// takes all that it had reserved. One that failed takes nothing, whatever was counted of its prompt: vendors charge nothing for it.
 func (s *Settlement) Spent(c *Charge) price.Nano {
 	switch charge := s.Charge(); {
 	case charge != nil:
 		return *charge
-	case s.Unpriced():
+	case s.Unpriced() && s.End != EndFailed:
 		return c.Reserved
 	}
 	return 0
+}
+
+// Bound makes the customer pay no more than an amount for the call. What the vendor charges beyond that, the operator pays.
+func (s *Settlement) Bound(most price.Nano) {
+	if s.Cost != nil && *s.Cost+s.Margin > most {
+		s.Margin = most - *s.Cost
+	}
+}
+
+// bounded keeps what the call costs, by whatever prices, within what it had reserved of hard budgets.
+func (s *Settlement) bounded() {
+	for i := range s.Terms.Budgets {
+		if c := &s.Terms.Budgets[i]; c.Holder != "" {
+			s.Bound(c.Reserved)
+		}
+	}
 }
 
 // holderText escapes what would end the name of a holder in a text. Nothing is cut off: it must be found again by its whole name.

@@ -76,3 +76,36 @@ func TestBudgetsFit(t *testing.T) {
 		t.Errorf("%d budgets and %d tags are read from details of %d bytes, %v, want %d and %d", len(got.Terms.Budgets), len(got.Terms.Tags), len(s.Details()), err, len(s.Terms.Budgets), len(s.Terms.Tags))
 	}
 }
+
+// A call takes from a budget what its customer pays, and no more than it had reserved if its vendor charges more; computing its cost
+// anew does not change that.
+func TestBound(t *testing.T) {
+	t.Parallel()
+	c := Charge{Count: "bud_1", Holder: "node/a/1/1", Reserved: 500_000}
+	s := charged([]Charge{c, {Count: "bud_2"}})
+	s.Margin = 100
+	if s.Bound(2_000_000); s.Spent(&c) != 1_234_667 || s.Margin != 100 {
+		t.Errorf("a call within its bound takes %s with a margin of %s", s.Spent(&c), s.Margin)
+	}
+	if s.Bound(c.Reserved); s.Spent(&c) != c.Reserved || *s.Cost != 1_234_567 {
+		t.Errorf("a call that costs too much takes %s and costs %s, want %s and as much as before", s.Spent(&c), *s.Cost, c.Reserved)
+	}
+	s.Tokens = chat.Usage{Prompt: 1_000_000}
+	book := price.Flat(2_000_000_000, 0)
+	s.Terms.Tier = ""
+	if r := s.Reprice(func(int) *price.Entry { return book.At(0) }); r == nil || *s.Cost+s.Margin+r.Cost+r.Margin != c.Reserved {
+		t.Errorf("Reprice = %+v, want a charge of %s", r, c.Reserved)
+	}
+	for _, tt := range []struct {
+		end  End
+		want price.Nano
+	}{{EndComplete, c.Reserved}, {EndCut, c.Reserved}, {EndHangUp, c.Reserved}, {EndFailed, 0}} {
+		s := Settlement{End: tt.end, Tokens: chat.Usage{Prompt: 10}}
+		if got := s.Spent(&c); got != tt.want {
+			t.Errorf("a call without a price that ended as %s takes %s, want %s", tt.end, got, tt.want)
+		}
+		if s.Bound(1); s.Cost != nil || s.Margin != 0 {
+			t.Errorf("a call without a price costs %v and %s", s.Cost, s.Margin)
+		}
+	}
+}

@@ -95,7 +95,7 @@ func (s *Settlement) Settled() *price.Nano {
 
 // Reprice returns the correction that makes a call cost what the prices of its turns say; nil if it costs that already, or if one
 // of them has no price. Most calls have one turn. A call that failed has no cost, and stays without. The markup stays that of
-// the call.
+// the call, and so does what it had reserved of budgets, beyond which its customer pays nothing.
 func (s *Settlement) Reprice(entry func(turn int) *price.Entry) *Correction {
 	counts := s.Counts()
 	if s.End == EndFailed || s.Cost == nil && counts.Empty() {
@@ -106,6 +106,7 @@ func (s *Settlement) Reprice(entry func(turn int) *price.Entry) *Correction {
 	if again.PriceTurns(entry, s.Terms.Markup); again.Cost == nil {
 		return nil
 	}
+	again.bounded() // the money may long be spent otherwise
 	c := Correction{Number: 1, Cost: *again.Cost, Margin: again.Margin, Priced: s.Cost == nil, Old: s.versions(), New: again.versions()}
 	if s.Cost != nil {
 		c.Cost, c.Margin = c.Cost-*s.Cost, c.Margin-s.Margin

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"sluice/internal/account"
+	"sluice/internal/kit/excerpt"
 	"sluice/internal/ledger/budget"
 	"sluice/internal/ledger/price"
 	"sluice/internal/upstream/catalog"
@@ -26,6 +27,15 @@ type affordable struct {
 	most price.Nano
 	// prompt is how many tokens the prompt has at most, and clamped the longest reply; 0: that of the model.
 	prompt, clamped int
+	hard            bool // most is reserved of a hard budget; else the call's MaxCost alone bounds it
+}
+
+// bound returns the most that the customer pays for the call.
+func (f *affordable) bound() price.Nano {
+	if f.hard {
+		return f.most
+	}
+	return *f.call.MaxCost
 }
 
 // output returns how many tokens a reply of the model may have.
@@ -58,27 +68,43 @@ func (l *Line) afford(ctx context.Context, h http.Header, models *Models, call *
 		}
 		return nil
 	}
-	f := &affordable{line: l, call: call, prompt: t.bound()}
+	f := &affordable{line: l, call: call, prompt: t.bound(), hard: budget.Hard(dues)}
+	l.pass(f, a)
 	// While there is plenty, the bytes of the prompt bound its tokens, and nobody has to count them.
 	var ok bool
 	if f.most, ok = l.dearest(models, call, a, f); ok && call.MaxCost == nil && l.budgets.Ample(call.Caller.Account, dues, f.most) {
 		return l.reserve(ctx, h, call, a, f, dues)
 	}
-	most := 0 // all of a prompt is counted; inputs are only counted as far as a bound for each goes
-	if call.Inputs != nil {
-		most = longestInput(a.chosen.Model)
+	switch {
+	case call.Inputs == nil:
+		if err := l.count(ctx, call, t, 0); err != nil { // all of it
+			return err
+		}
+		f.prompt = t.counted()
+	case !f.hard: // inputs are only counted as far as a bound for each goes
+		if err := l.count(ctx, call, t, longestInput(a.chosen.Model)); err != nil {
+			return err
+		}
+		f.prompt = t.counted()
+	default:
+		// Inputs are all that embeddings cost, and other vendors count them otherwise than we do: their bytes bound them.
 	}
-	if err := l.count(ctx, call, t, most); err != nil {
-		return err
-	}
-	f.prompt = t.counted()
 	if f.most, ok = l.dearest(models, call, a, f); !ok {
-		return budget.Unpriced(a.chosen.Model.ID, dues)
+		return l.unknown(call, a.chosen.Model, dues)
 	}
 	if call.MaxCost != nil && f.most > *call.MaxCost && !l.within(f, a, *call.MaxCost) {
 		return l.tooDear(models, f, a.chosen.Model)
 	}
 	return l.reserve(ctx, h, call, a, f, dues)
+}
+
+// pass passes over models of the router's choice whose cost nobody can bound, as long as there are others.
+func (l *Line) pass(f *affordable, a *admitted) {
+	for c := &a.chosen; len(c.Others) > 0; c.Model, c.Others = c.Others[0], c.Others[1:] {
+		if _, ok := l.worst(f.call, c.Model, f.prompt, 0); ok {
+			return
+		}
+	}
 }
 
 // reserve reserves from the budgets. If that needs more than is left and the caller prefers a shorter reply to none, it bounds the
@@ -100,9 +126,17 @@ func (l *Line) reserve(ctx context.Context, h http.Header, call *Call, a *admitt
 			}
 			return nil
 		case !call.Clamp || try > 2 || !l.shorten(f, a, obstacle.Left):
-			return obstacle.Fault("set a smaller max_tokens, use a cheaper model")
+			return obstacle.Fault(call.cheaper())
 		}
 	}
+}
+
+// cheaper says how a call can cost less, as a part of a sentence.
+func (c *Call) cheaper() string {
+	if c.Inputs != nil {
+		return "send fewer or shorter inputs, use a cheaper model"
+	}
+	return "set a smaller max_tokens, use a cheaper model"
 }
 
 // within makes the call cost no more than its caller allows: by a shorter reply, or by the router's next best model for which that
@@ -180,6 +214,27 @@ func (l *Line) worst(call *Call, m *catalog.Model, prompt, output int) (price.Na
 		return 0, false
 	}
 	return *most, true
+}
+
+// unknown returns the 402 for a call whose cost at a model nobody can bound, and says why.
+func (l *Line) unknown(call *Call, m *catalog.Model, dues []budget.Due) error {
+	if call.Inputs == nil {
+		priced := len(m.Places()) > 0
+		for _, place := range m.Places() {
+			_, ok := place.Price.At(call.Start.Unix()).Most(1, 1, nil)
+			priced = priced && ok
+		}
+		switch tiers := tiersOf(call.Request); {
+		case !priced:
+		case longest(call.Request, m) == 0:
+			return budget.Unknown(fmt.Sprintf("How long a reply of the model %q can be is not known", m.ID), "Set max_tokens.", dues, "max_tokens")
+		case call.Request.Runs:
+			return budget.Unknown(fmt.Sprintf("What the tools cost that the provider runs for this call is not known for the model %q", m.ID), "Leave them out, or ask the operator to set a price for them.", dues, "tools")
+		case len(tiers) > 0:
+			return budget.Unknown(fmt.Sprintf("The model %q has no price for the service tier %q", m.ID, excerpt.Of(tiers[0], 100)), "Leave service_tier out, or ask the operator to set a price for it.", dues, "service_tier")
+		}
+	}
+	return budget.Unpriced(m.ID, dues)
 }
 
 // tooDear returns the 402 for a call that could cost more than its caller allows. It names the cheapest model that would do.

@@ -10,7 +10,8 @@ import (
 )
 
 // Costs returns what a completion costs at a model at least and at most, at whichever of its places: by our count of the prompt,
-// for everything from no reply to the longest one, with the operator's markup for the account. Both are nil if a price that may be needed is not known, or if nothing bounds
+// for everything from no reply to the longest one, with the operator's markup for the account. Both are nil if a price that may be
+// needed is not known, or if nothing bounds
 // the reply. It is called after Explain.
 func (l *Line) Costs(call *Call, m *catalog.Model) (least, most *price.Nano) {
 	return l.costs(call, m, int64(call.prompt.known()), 0)
@@ -25,13 +26,18 @@ func (l *Line) costs(call *Call, m *catalog.Model, prompt, output int64) (least,
 	if output == 0 {
 		output = int64(longest(req, m))
 	}
-	turns, window := int64(1), max(prompt, int64(m.ContextLength))
-	longestPrompt := min(window, prompt+int64(req.Images())*(dearestImage-perImage))
-	if req.Files() > 0 {
-		longestPrompt = window // a file can have any number of pages, and a sound any number of minutes
+	turns, window := int64(1), int64(m.ContextLength)
+	longestPrompt := prompt + int64(req.Images())*(dearestImage-perImage)
+	mcp := req.HasMCP() && l.tools != nil
+	// A file can have any number of pages, and a sound any number of minutes; what tools find is read, too.
+	if mcp || req.Runs || req.Files() > 0 {
+		longestPrompt = max(longestPrompt, window)
 	}
-	if req.HasMCP() && l.tools != nil {
-		turns, longestPrompt = int64(l.tools.Turns()), window
+	if mcp {
+		turns = int64(l.tools.Turns())
+	}
+	if window > 0 {
+		longestPrompt = max(prompt, min(longestPrompt, window))
 	}
 	for _, place := range m.Places() {
 		e := place.Price.At(call.Start.Unix())
@@ -120,8 +126,14 @@ func vendorFees(req *chat.Request, e *price.Entry) (most price.Nano, known bool)
 	if !req.Runs {
 		return 0, true
 	}
+	// Responses has one bound for all of its tools, Messages one for each.
+	each := req.Original != nil && req.Original.Dialect == chat.DialectMessages
 	for name, fee := range e.Fees {
-		if !strings.HasPrefix(name, "video") {
+		switch {
+		case strings.HasPrefix(name, "video"):
+		case each:
+			most, known = most+fee*allowance.MaxCalls, true
+		default:
 			most, known = max(most, fee*allowance.MaxCalls), true
 		}
 	}

@@ -1,11 +1,14 @@
 package inference
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"sluice/internal/account"
 	"sluice/internal/account/auth"
+	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/budget"
 	"sluice/internal/ledger/price"
 	"sluice/internal/line/toolloop"
 	"sluice/internal/prompt/chat"
@@ -55,6 +58,10 @@ func TestCosts(t *testing.T) {
 		{"an image in a small window", seen, 1100, catalog.Model{Price: flat, ContextLength: 5000, MaxOutput: 100}, 1_100_000, 5_200_000},
 		{"a file", read, 1100, catalog.Model{Price: flat, ContextLength: 100_000, MaxOutput: 100}, 1_100_000, 100_200_000},
 		{"a search", plain + `,"web_search_options":{}}`, 1000, catalog.Model{Price: series(t, price.Entry{Rates: price.Of(dollar, 2*dollar), Fees: map[string]price.Nano{"web_search": 10_000_000, "video_x": 1e9}}), MaxOutput: 100}, 1_000_000, 161_200_000},
+		{"a search that is read", plain + `,"web_search_options":{}}`, 1000, catalog.Model{Price: series(t, price.Entry{Rates: price.Of(dollar, 2*dollar), Fees: map[string]price.Nano{"web_search": 10_000_000}}), ContextLength: 2000, MaxOutput: 100}, 1_000_000, 162_200_000},
+		{"an image", `{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}]}`, 1030, catalog.Model{Price: flat, MaxOutput: 100}, 1_030_000, 1_030_000 + 3_976_000 + 200_000},
+		{"a document", `{"model":"m","messages":[{"role":"user","content":[{"type":"file","file":{"filename":"a.pdf","file_data":"` + strings.Repeat("A", 5998) + `"}}]}]}`, 1030, catalog.Model{Price: flat, MaxOutput: 100}, 1_030_000, 1_030_000 + 6_000_000 + 200_000},
+		{"a document in a window", `{"model":"m","messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}]}`, 1030, catalog.Model{Price: flat, ContextLength: 4000, MaxOutput: 100}, 1_030_000, 4_200_000},
 		{"tools", plain + `,"tools":[{"type":"mcp","server_label":"s","server_url":"https://example.com/mcp"}]}`, 1000, catalog.Model{Price: flat, ContextLength: 2000, MaxOutput: 100}, 1_000_000, 3 * 2_200_000},
 	} {
 		req, err := chat.Parse([]byte(tt.body))
@@ -68,6 +75,36 @@ func TestCosts(t *testing.T) {
 		least, most := l.Costs(&Call{Start: time.Unix(1, 0), Caller: auth.Caller{Account: &account.Account{}}, Request: req, prompt: size{req: req, exact: tt.prompt}}, &tt.model)
 		if (least == nil) != (tt.least < 0) || (most == nil) != (tt.most < 0) || least != nil && (*least != tt.least || *most != tt.most) {
 			t.Errorf("%s: Costs = %v, %v, want %d and %d", tt.name, least, most, tt.least, tt.most)
+		}
+	}
+}
+
+// A call whose cost nobody can bound is refused with the reason, and with what would help.
+func TestUnknownCosts(t *testing.T) {
+	t.Parallel()
+	const dollar = price.Rate(1_000_000_000)
+	const plain = `{"model":"m","messages":[{"role":"user","content":"Hi"}]`
+	flat, hard := price.Flat(dollar, dollar), []budget.Due{{Budget: &account.Budget{Name: "b", Hard: true}}}
+	for _, tt := range []struct {
+		body  string
+		model catalog.Model
+		dues  []budget.Due
+		want  string
+	}{
+		{plain + `}`, catalog.Model{Price: flat}, hard, `How long a reply of the model "m" can be is not known, so nobody can say whether this call fits the budget "b". Set max_tokens.`},
+		{plain + `}`, catalog.Model{Price: flat}, nil, `How long a reply of the model "m" can be is not known, so nobody can say whether this call stays below max_cost. Set max_tokens. Or leave max_cost out.`},
+		{plain + `}`, catalog.Model{}, hard, `The model "m" has no price, so nobody can say whether this call fits the budget "b". Use a model with a price, or ask the operator to set one.`},
+		{plain + `,"service_tier":"x"}`, catalog.Model{Price: flat, MaxOutput: 1}, hard, `The model "m" has no price for the service tier "x", so nobody can say whether this call fits the budget "b". Leave service_tier out, or ask the operator to set a price for it.`},
+		{plain + `,"web_search_options":{}}`, catalog.Model{Price: flat, MaxOutput: 1}, hard, `What the tools cost that the provider runs for this call is not known for the model "m", so nobody can say whether this call fits the budget "b". Leave them out, or ask the operator to set a price for them.`},
+	} {
+		req, err := chat.Parse([]byte(tt.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tt.model.ID, tt.model.Provider = "m", "p"
+		got := (&Line{}).unknown(&Call{Start: time.Unix(1, 0), Request: req}, &tt.model, tt.dues)
+		if !fault.Is(got, fault.BudgetExceeded) || fault.From(got).Message != tt.want {
+			t.Errorf("unknown(%s) = %v, want %s", tt.body, got, tt.want)
 		}
 	}
 }

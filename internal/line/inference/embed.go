@@ -120,9 +120,10 @@ func (in *inputs) count(ctx context.Context, most int) error {
 	return ctx.Err()
 }
 
+// bound has the tokens that models put around each input.
 func (in *inputs) bound() int {
 	bytes, tokens := in.req.Bytes()
-	return bytes + tokens
+	return bytes + tokens + perMessage*len(in.req.Inputs)
 }
 
 func (in *inputs) counted() int {

@@ -88,6 +88,9 @@ func (s *settling) settle(o *relay.Outcome) {
 func (s *settling) settleAs(o *relay.Outcome, status int) {
 	span := s.call.Span.Child("settle")
 	r := s.settlement(o, status)
+	if f := s.call.afford; f != nil {
+		r.Bound(f.bound()) // a vendor may say that it has used more than anybody could expect
+	}
 	o.Cost, o.TellCost = r.Charge(), s.call.TellCost
 	s.tellCost(o.Cost)
 	if s.call.Receipt != nil && r.End != usage.EndFailed {
