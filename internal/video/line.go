@@ -190,6 +190,9 @@ func (l *Line) Create(ctx context.Context, o Order) (j *Job, headroom admission.
 			return l.repeat(first, o, demand)
 		}
 	}
+	if paused := o.Caller.Account.Runaway.Pause(o.Caller.KeyID); paused != nil {
+		return nil, l.gate.Headroom(demand), false, budget.Paused(paused)
+	}
 	now := time.Now().Truncate(time.Millisecond).UTC() // as the store keeps it
 	admitted, headroom, err := l.gate.AdmitJob(demand)
 	if f, never := errors.AsType[*fault.Fault](err); never && f.Final && !o.Caller.Limits.Counted() {

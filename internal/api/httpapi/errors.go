@@ -103,11 +103,20 @@ func (x *exchange) nameBudget(err error) {
 	var of struct {
 		ID    string
 		Scope account.BudgetScope
+		// PausedAt is there if the runaway watch has paused the key.
+		PausedAt string `json:"paused_at"`
 	}
-	if json.Unmarshal(f.Budget, &of) != nil || of.ID == "" { // max_cost is the caller's own
+	if json.Unmarshal(f.Budget, &of) != nil {
 		return
 	}
 	page := x.settings.PublicURL + "/dashboard/budgets"
+	if of.PausedAt != "" {
+		f.Message += " The page is " + page
+		return
+	}
+	if of.ID == "" { // max_cost is the caller's own
+		return
+	}
 	if s := of.Scope.Session; s != "" && s != account.EachSession {
 		page += "/raise?count=" + of.ID + "/" + url.QueryEscape(s)
 	}

@@ -95,6 +95,11 @@ func (l *Line) admit(ctx context.Context, h http.Header, models *Models, call *C
 			return a, err
 		}
 	}
+	if p == toAnswer {
+		if err = call.paused(); err != nil {
+			return a, err
+		}
+	}
 	describe(call.Span, call, a.named)
 	step := call.Span.Child("admission")
 	defer step.End()
