@@ -191,7 +191,8 @@ func (l *Line) Create(ctx context.Context, o Order) (j *Job, headroom admission.
 		}
 	}
 	if paused := o.Caller.Account.Runaway.Pause(o.Caller.KeyID); paused != nil {
-		return nil, l.gate.Headroom(demand), false, budget.Paused(paused)
+		headroom, err := l.gate.Refuse(demand, budget.Paused(paused))
+		return nil, headroom, false, err
 	}
 	now := time.Now().Truncate(time.Millisecond).UTC() // as the store keeps it
 	admitted, headroom, err := l.gate.AdmitJob(demand)

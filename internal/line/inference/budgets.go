@@ -213,14 +213,6 @@ func (l *Line) cheapest(models *Models, a *affordable) (found *catalog.Model, le
 	return found, least
 }
 
-// paused returns the fault of a call whose key is paused because its program seems to run away; nil for nearly every call.
-func (c *Call) paused() error {
-	if p := c.Caller.Account.Runaway.Pause(c.Caller.KeyID); p != nil {
-		return budget.Paused(p)
-	}
-	return nil
-}
-
 // watched tells the runaway watch of a call that has ended.
 func (s *settling) watched(r *usage.Settlement) {
 	charge := r.Charge()
