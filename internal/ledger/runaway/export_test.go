@@ -1,10 +1,23 @@
 package runaway
 
-// Kept returns how many prompts are in memory.
-func (w *Watch) Kept() (n int) {
+// The bounds of what is counted.
+const (
+	MostPrompts = mostPrompts
+	MostThreads = mostThreads
+	MostKeys    = mostKeys
+	MostSeen    = mostSeen
+)
+
+// Kept returns how many prompts, conversations and keys are in memory.
+func (w *Watch) Kept() (prompts, threads, keys int) {
 	for i := range w.parts {
-		p := &w.parts[i].prompts
-		n += len(p.recent) + len(p.older)
+		p := &w.parts[i]
+		prompts += len(p.prompts.recent) + len(p.prompts.older)
+		threads += len(p.threads.recent) + len(p.threads.older)
+		keys += len(p.keys.recent) + len(p.keys.older)
 	}
-	return n
+	return prompts, threads, keys
 }
+
+// Waiting returns how much waits for Look.
+func (w *Watch) Waiting() int { return len(w.seen) }

@@ -247,8 +247,12 @@ func TestAgent(t *testing.T) {
 func TestSpendRate(t *testing.T) {
 	t.Parallel()
 	dollar := 100 * cent
-	old := func(busiest price.Nano) runaway.Past { return runaway.Past{Busiest: busiest, First: start.Add(-48 * time.Hour)} }
-	young := func(busiest price.Nano) runaway.Past { return runaway.Past{Busiest: busiest, First: start.Add(-2 * time.Hour)} }
+	old := func(busiest price.Nano) runaway.Past {
+		return runaway.Past{Busiest: busiest, First: start.Add(-48 * time.Hour)}
+	}
+	young := func(busiest price.Nano) runaway.Past {
+		return runaway.Past{Busiest: busiest, First: start.Add(-2 * time.Hour)}
+	}
 	for _, c := range []struct {
 		name     string
 		spent    price.Nano // within ten minutes
@@ -416,16 +420,31 @@ func TestCrowd(t *testing.T) {
 		w.call(request(t, "say hi"), 100, 200_000, 2*cent)
 	}
 	w.tells("a loop among others", "same_prompt")
-	if kept := w.Kept(); kept > 64*2048 {
-		t.Errorf("%d prompts are kept, want at most %d", kept, 64*2048)
-	}
 	one := &account.Account{ID: "acct_3"}
-	before := w.Kept()
+	prompts, threads, _ := w.Kept()
 	for i := range 5000 {
 		w.Saw(&runaway.Call{Account: one, KeyID: "key_x", Model: "lab/large", Start: w.now, Cost: 1, Prompt: 10, Request: request(t, fmt.Sprint(i))})
 	}
-	if more := w.Kept() - before; more > 2048 {
-		t.Errorf("one key fills %d places, want at most 2048", more)
+	if p, c, _ := w.Kept(); p-prompts > runaway.MostPrompts || c-threads > runaway.MostThreads {
+		t.Errorf("one key fills places of %d prompts and %d conversations, want at most %d and %d", p-prompts, c-threads, runaway.MostPrompts, runaway.MostThreads)
+	}
+	for i := range 64 * runaway.MostKeys * 5 / 4 {
+		w.Saw(&runaway.Call{Account: one, KeyID: fmt.Sprint("key_y", i), Model: "lab/large", Start: w.now, Cost: 1})
+	}
+	if _, _, keys := w.Kept(); keys > 64*runaway.MostKeys {
+		t.Errorf("%d keys are kept, want at most %d", keys, 64*runaway.MostKeys)
+	}
+}
+
+// What waits while nobody looks is bounded.
+func TestSignalsThatWait(t *testing.T) {
+	t.Parallel()
+	w := watch(t, account.Alert)
+	for i := range runaway.MostSeen * 3 / 2 {
+		w.Saw(&runaway.Call{Account: w.account, KeyID: fmt.Sprint("key_", i), Model: "lab/large", Start: w.now, Cost: 100_000 * cent})
+	}
+	if n := w.Waiting(); n != runaway.MostSeen {
+		t.Errorf("%d signals wait, want %d", n, runaway.MostSeen)
 	}
 }
 
