@@ -11,12 +11,13 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/ledger/budget"
+	"sluice/internal/ledger/runaway"
 	"sluice/internal/operate/admin"
 )
 
 // budgetCmd groups the commands about budgets (docs/api.md#budgets).
 func (p *program) budgetCmd() *cobra.Command {
-	of, gone := &admin.AccountPage{}, &admin.BudgetRef{}
+	of, gone, resumed := &admin.AccountPage{}, &admin.BudgetRef{}, &admin.KeyToResume{}
 	return group("budget", "List, set and delete the budgets of accounts",
 		lists(p, &cobra.Command{Use: "list ID|E-MAIL", Short: "List the budgets of an account, and what is spent of them"}, p.ops.BudgetList, of, budgetColumns(), &of.Ref),
 		p.budgetSetCmd(),
@@ -25,7 +26,65 @@ func (p *program) budgetCmd() *cobra.Command {
 			Long: "Delete a budget of an account. Calls no longer count against it, and what was spent of\nit is forgotten.",
 		}, p.ops.BudgetDelete, gone, func(w io.Writer, d *admin.DeletedBudget) {
 			fmt.Fprintf(w, "Deleted budget %s.\n", d.ID)
-		}, &gone.Ref, &gone.ID), &gone.Reason))
+		}, &gone.Ref, &gone.ID), &gone.Reason),
+		p.budgetWatchCmd(),
+		mayReason(does(p, &cobra.Command{
+			Use: "resume ID|E-MAIL KEY", Short: "Let the calls of a key pass again that the runaway watch has paused",
+			Long: "Let the calls of a key pass again that the runaway watch has paused. It is paused again\nonly if its program runs away from now on.",
+		}, p.ops.BudgetResume, resumed, printWatch, &resumed.Ref, &resumed.Key), &resumed.Reason))
+}
+
+// budgetWatchCmd changes what is done about programs that run away (docs/teams/budgets.md#the-runaway-watch).
+func (p *program) budgetWatchCmd() *cobra.Command {
+	in := admin.WatchOrder{}
+	var on string
+	var factor int
+	cmd := does(p, &cobra.Command{
+		Use: "watch ID|E-MAIL [--on-runaway alert|pause|off] [--factor N]", Short: "Change what is done about programs of an account that run away",
+		Long: `Change what is done about programs of an account that run away, and show which of its
+keys are paused. Without a flag, nothing changes.
+
+A program runs away if it sends the same prompt again and again, if its conversation grows
+evenly to a long one, or if its key spends more in ten minutes, by the hour, than --factor
+times what it did in the busiest hour of the last seven days. With alert, the owner of the
+account gets a mail and webhooks an event; with pause, calls of the key are refused as
+well until somebody resumes it.`,
+		Example: "  sluice budget watch ana@example.com --on-runaway pause --factor 3",
+		PreRunE: func(c *cobra.Command, _ []string) error {
+			if c.Flags().Changed("on-runaway") {
+				in.OnRunaway = (*account.OnRunaway)(&on)
+			}
+			if c.Flags().Changed("factor") {
+				in.Factor = &factor
+			}
+			return nil
+		},
+	}, p.ops.BudgetWatch, &in, printWatch, &in.Ref)
+	cmd.Flags().StringVar(&on, "on-runaway", "", "`action`: alert, pause or off")
+	cmd.Flags().IntVar(&factor, "factor", 0, "`times` the busiest hour of the last week that a key may spend in an hour")
+	return mayReason(cmd, &in.Reason)
+}
+
+// printWatch shows what is done about programs that run away, and which keys are paused.
+func printWatch(w io.Writer, r *runaway.Record) {
+	switch r.OnRunaway {
+	case account.Off:
+		fmt.Fprintln(w, "Nobody watches for programs that run away.")
+	case account.Pause:
+		fmt.Fprintf(w, "Keys whose programs run away are paused. Spending is unusual from %d times the busiest hour on.\n", r.Factor)
+	default:
+		fmt.Fprintf(w, "The owner is told of programs that run away. Spending is unusual from %d times the busiest hour on.\n", r.Factor)
+	}
+	for i := range r.Paused {
+		k, name := &r.Paused[i], "master key"
+		if k.Name != nil {
+			name = *k.Name
+		}
+		fmt.Fprintf(w, "Paused: %s (%s) since %s. %s\n", k.Key, name, timeText(&k.PausedAt), k.Seen)
+	}
+	if len(r.Paused) == 0 {
+		fmt.Fprintln(w, "No key is paused.")
+	}
 }
 
 // budgetFlags are the flags of "sluice budget set".

@@ -79,7 +79,7 @@ var pages = map[string]docPage{
 	"docs/start/from-portkey.md":    {says: "moved.yaml is valid."},
 	"docs/start/README.md":          {steps: map[string]string{"export OPENAI_API_KEY=sk-…": "interrupt"}, says: "/signin", then: hasLab},
 	"docs/teams/README.md":          {before: "sluice serve"},
-	"docs/teams/budgets.md":         {before: serving, says: "each session"},
+	"docs/teams/budgets.md":         {before: serving, says: "No key is paused"},
 	"docs/teams/dashboard.md":       {before: serving, says: "/signin"},
 }
 

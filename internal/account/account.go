@@ -31,6 +31,7 @@ type Account struct {
 	ShowCost    bool         // every reply says what it costs, as if its request asked for that
 	Receipts    bool         // every call leaves a receipt, whether it asks for one or not
 	Budgets     []Budget
+	Runaway     Runaway
 	Suspended   *Mark // not nil: requests are answered 423
 	Deactivated *Mark // not nil: every key is refused until support restores them, new keys too
 

@@ -8,6 +8,8 @@ import (
 	"sluice/internal/account/mail"
 	"sluice/internal/app/config"
 	"sluice/internal/ledger/budget"
+	"sluice/internal/ledger/runaway"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/alert"
 )
 
@@ -35,7 +37,15 @@ func (a *App) openAlerts(_ context.Context, cfg *config.Config) error {
 	a.alerts = alerts{hooks: alert.NewHooks(store, settings, nil), history: alert.NewHistory(store, settings, nil), courier: alert.NewCourier(store, settings, sender, a.facts.index.Email, a.log, nil)}
 	a.alerts.watch = alert.NewWatch(store, a.alerts.courier, node, a.sights, a.log, nil)
 	a.alerts.budgets = budget.NewWatch(a.facts.stores.budgets, a.facts.index.Account, &budget.WatchOptions{Tell: a.letters.Budget, Log: a.log})
+	a.runaway = runaway.New(a.facts.stores.budgets, a.facts.accounts, a.facts.index.Account, &runaway.Options{Tell: a.letters.Runaway, Nodes: a.cluster.Live, Log: a.log})
 	return nil
+}
+
+// watchVideo tells the runaway watch what a video has cost.
+func (a *App) watchVideo(s *usage.Settlement) {
+	if owner, charge := a.facts.index.Account(s.AccountID), s.Charge(); owner != nil && charge != nil {
+		a.runaway.Saw(&runaway.Call{Account: owner, KeyID: s.KeyID, Model: s.ModelUsed, Start: s.At, Cost: *charge})
+	}
 }
 
 // sights returns what is wrong now, for alerts to the operator. It does not block.

@@ -57,7 +57,7 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 	// the database.
 	a.line = inference.New(a.gate, a.pulse, &inference.Options{
 		States: continuation.New(stores.kept, &continuation.Options{Key: store.Key()}), Tools: a.tools.loop, Router: a.router, Closed: a.helm.Closed, Patience: a.opts.Patience, Routed: a.feedback.Settled,
-		Deliver: a.notary.Deliver, Budgets: a.budgets,
+		Deliver: a.notary.Deliver, Budgets: a.budgets, Runaway: a.runaway,
 	})
 	tools := a.newMCPServer(nested)
 	a.cluster.Subscribe(topicMCP, tools.Told, nil)

@@ -44,6 +44,7 @@ import (
 	"sluice/internal/ledger/cluster"
 	"sluice/internal/ledger/receipt"
 	"sluice/internal/ledger/refusal"
+	"sluice/internal/ledger/runaway"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/line/idempotency"
 	"sluice/internal/line/inference"
@@ -126,6 +127,7 @@ type App struct {
 	gate     *admission.Gate     // admits calls: takes from the ledger, settles in the books
 	quota    *admission.Quota    // the units of keys with a monthly limit
 	budgets  *budget.Ledger      // what accounts may spend
+	runaway  *runaway.Watch      // which programs run away
 	abuse    *abuse.Control
 	health   *health.Checks     // whether new work should be sent here
 	intake   *httpserver.Intake // keeps callers away while it should not

@@ -145,14 +145,19 @@ func page(path string) try {
 }
 
 var otherTries = map[string]try{
-	"webhooks of an account":                            triedBy("operate/alert", "TestBounds", "409"),
-	"URL of a webhook":                                  triedBy("operate/alert", "TestGuarded", "400"),
-	"mails about the sessions of one budget in an hour": triedBy("store/sqlstore/budgets", "TestMarksSQLite", "webhooks alone"),
-	"tests of webhooks in an hour":                      triedBy("operate/alert", "TestBounds", "429"),
-	"deliveries sent again in an hour":                  triedBy("operate/alert", "TestReplayBound", "429"),
-	"deliveries of an account that wait":                triedBy("operate/alert", "TestWaitingBound", "given up, replayable"),
-	"deliveries of an account that are kept":            triedBy("operate/alert", "TestWaitingBound", "the oldest go"),
-	"deliveries to one webhook at once":                 triedBy("operate/alert", "TestAtOnce", "they wait"),
+	"webhooks of an account": triedBy("operate/alert", "TestBounds", "409"),
+	"URL of a webhook":       triedBy("operate/alert", "TestGuarded", "400"),
+	"prompts that are counted for the runaway watch, of a key":     triedBy("ledger/runaway", "TestCrowd", "the oldest go"),
+	"conversations that are counted for it, of a key":              triedBy("ledger/runaway", "TestCrowd", "the oldest go"),
+	"keys that are counted for it, in each of 64 parts":            triedBy("ledger/runaway", "TestCrowd", "the oldest go"),
+	"signals that wait to be looked at":                            triedBy("ledger/runaway", "TestSignalsThatWait", "dropped, seen again"),
+	"calls that are added up for what a key spends in ten minutes": triedBy("store/sqlstore/budgets", "TestRunawaySQLite", "the newest count"),
+	"mails about the sessions of one budget in an hour":            triedBy("store/sqlstore/budgets", "TestMarksSQLite", "webhooks alone"),
+	"tests of webhooks in an hour":                                 triedBy("operate/alert", "TestBounds", "429"),
+	"deliveries sent again in an hour":                             triedBy("operate/alert", "TestReplayBound", "429"),
+	"deliveries of an account that wait":                           triedBy("operate/alert", "TestWaitingBound", "given up, replayable"),
+	"deliveries of an account that are kept":                       triedBy("operate/alert", "TestWaitingBound", "the oldest go"),
+	"deliveries to one webhook at once":                            triedBy("operate/alert", "TestAtOnce", "they wait"),
 
 	"hidden steps, one": func(t *testing.T, _ *stage, b bound) {
 		b.says(t, "not kept")

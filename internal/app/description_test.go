@@ -240,6 +240,9 @@ func TestRepliesFitTheDescription(t *testing.T) {
 		{"POST", "/v1/budgets", "", owner, `{"name":"x","amount":"1","window":"total","scope":{"session":"*"},"hard":false}`, 200},
 		{"POST", "/v1/budgets", "", owner, `{"name":"x"}`, 400},
 		{"POST", "/v1/budgets", "", sub, "", 403},
+		{"POST", "/v1/budgets/resume", "", owner, `{"key":"key_none"}`, 404},
+		{"POST", "/v1/budgets/resume", "", owner, `{}`, 400},
+		{"POST", "/v1/budgets/resume", "", sub, "{}", 403},
 		{"GET", "/v1/budgets", "", owner, "", 200},
 		{"GET", "/v1/budgets", "", sub, "", 403},
 		{"GET", "/v1/budgets/{id}", kept, owner, "", 200},
@@ -458,8 +461,8 @@ func (n *node) sendExamples(key string) {
 	sent := 0
 	for path, item := range doc.Paths.Map() {
 		for method, op := range item.Operations() {
-			if (strings.Contains(path, "/video") || strings.Contains(path, "/responses/") || strings.Contains(path, "/receipts/") || strings.Contains(path, "/budgets/") || strings.Contains(path, "/sessions/") || strings.HasSuffix(path, "/events")) && strings.Contains(path, "{") || path == "/files/{file}" || path == "/v1/feedback" {
-				continue // their examples name a job, a response, a receipt, a budget, a session, a stream or a call that is nobody's
+			if (strings.Contains(path, "/video") || strings.Contains(path, "/responses/") || strings.Contains(path, "/receipts/") || strings.Contains(path, "/budgets/") || strings.Contains(path, "/sessions/") || strings.HasSuffix(path, "/events")) && strings.Contains(path, "{") || path == "/files/{file}" || path == "/v1/feedback" || path == "/v1/budgets/resume" {
+				continue // their examples name a job, a response, a receipt, a budget, a session, a stream, a key or a call that is nobody's
 			}
 			target := path
 			for _, p := range op.Parameters {

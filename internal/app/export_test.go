@@ -180,3 +180,14 @@ func (a *App) LookAtBudgets(ctx context.Context) {
 	}
 	budget.NewWatch(a.facts.stores.budgets, a.facts.index.Account, &budget.WatchOptions{Tell: a.letters.Budget, Log: a.log}).Look(ctx)
 }
+
+// LookForRunaways looks at what this node has seen until now, as the server does from time to time.
+func (a *App) LookForRunaways(ctx context.Context) {
+	if err := a.books.Flush(ctx); err != nil {
+		panic(err)
+	}
+	a.runaway.Look(ctx)
+}
+
+// Account returns an account as this node knows it.
+func (a *App) Account(id string) *account.Account { return a.facts.index.Account(id) }

@@ -95,6 +95,7 @@ func (a *App) jobs() []func(context.Context) {
 		a.abuse.Run,
 		a.quota.Run,
 		a.keepBudgets,
+		a.runaway.Run,
 		func(ctx context.Context) { index.RecordKeyUse(ctx, keys, a.log) },
 		a.outbox.Run,
 		a.replies.Run,

@@ -39,6 +39,7 @@ func (a *App) openVideos(ctx context.Context, cfg *config.Config) error {
 			a.abuse.Settled(u)
 			a.board.Settled([]usage.Settlement{*u})
 			a.metrics.Called(u.Call())
+			a.watchVideo(u)
 		},
 	})
 	return err

@@ -190,6 +190,10 @@ func (l *Line) Create(ctx context.Context, o Order) (j *Job, headroom admission.
 			return l.repeat(first, o, demand)
 		}
 	}
+	if paused := o.Caller.Account.Runaway.Pause(o.Caller.KeyID); paused != nil {
+		headroom, err := l.gate.Refuse(demand, budget.Paused(paused))
+		return nil, headroom, false, err
+	}
 	now := time.Now().Truncate(time.Millisecond).UTC() // as the store keeps it
 	admitted, headroom, err := l.gate.AdmitJob(demand)
 	if f, never := errors.AsType[*fault.Fault](err); never && f.Final && !o.Caller.Limits.Counted() {

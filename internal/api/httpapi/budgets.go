@@ -9,6 +9,7 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/jsonscan"
 	"sluice/internal/ledger/budget"
+	"sluice/internal/ledger/runaway"
 	"sluice/internal/prompt/chat"
 )
 
@@ -224,4 +225,39 @@ func budgetScope(v chat.Value) (*account.BudgetScope, error) {
 		*to = *text
 	}
 	return s, nil
+}
+
+// resumeKey serves POST /v1/budgets/resume: the calls of a key pass again that the runaway watch has paused. One that is not paused
+// stays as it is.
+func (a *API) resumeKey(x *exchange, r *http.Request) error {
+	body, release, err := a.readBody(x, r, maxBudgetBody, 1)
+	if err != nil {
+		return err
+	}
+	defer release()
+	root, err := chat.Check(body, "key", chat.Keys("key"))
+	if err != nil {
+		return err
+	}
+	var id *string
+	for w := root.Walk(); w.Next(); {
+		if string(w.Key) != "key" {
+			name := excerpt.Of(string(w.Key), maxEcho)
+			return fault.New(fault.Invalid, "The body has no member %q; it is {\"key\": ID}.", name).At(name)
+		}
+		if id, err = budgetText(w.Value, "key"); err != nil {
+			return err
+		}
+	}
+	if id == nil {
+		return fault.New(fault.Invalid, "key is required: the id of a key, as in error.budget.scope of its refusal.").At("key")
+	}
+	if err := a.line.Admit(x.Header(), x.caller, x.limits()); err != nil {
+		return err
+	}
+	changed, err := a.opts.Budgets.Accounts.ResumeKey(r.Context(), x.byKey(), x.caller.Account.ID, *id)
+	if err != nil {
+		return err
+	}
+	return x.encode(runaway.RecordOf(changed))
 }

@@ -104,12 +104,21 @@ func (x *exchange) nameBudget(err error) {
 		ID     string
 		Scope  account.BudgetScope
 		Needed *string
+		// PausedAt is there if the runaway watch has paused the key.
+		PausedAt string `json:"paused_at"`
 	}
-	// max_cost is the caller's own, and where nobody knows what a call may cost, no amount helps.
-	if json.Unmarshal(f.Budget, &of) != nil || of.ID == "" || of.Needed == nil {
+	if json.Unmarshal(f.Budget, &of) != nil {
 		return
 	}
 	page := x.settings.Origin + "/dashboard/budgets"
+	if of.PausedAt != "" {
+		f.Message += " The page is " + page
+		return
+	}
+	// max_cost is the caller's own, and where nobody knows what a call may cost, no amount helps.
+	if of.ID == "" || of.Needed == nil {
+		return
+	}
 	if s := of.Scope.Session; s != "" && s != account.EachSession {
 		page += "/raise?count=" + of.ID + "/" + url.QueryEscape(s)
 	}

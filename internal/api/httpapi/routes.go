@@ -109,6 +109,7 @@ func (a *API) routes() []route {
 		{"GET", "/v1/receipts/root", a.attested(a.showRoot)},
 		{"GET", "/v1/receipts/{id}", a.attested(a.showReceipt)},
 		{"POST", budgetsPath, a.budgeted(a.createBudget)},
+		{"POST", budgetsPath + "/resume", a.budgeted(a.resumeKey)},
 		{"GET", budgetsPath, a.budgeted(a.listBudgets)},
 		{"GET", "/v1/budgets/{id}", a.budgeted(a.showBudget)},
 		{"PATCH", "/v1/budgets/{id}", a.budgeted(a.changeBudget)},

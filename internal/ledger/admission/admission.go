@@ -185,6 +185,12 @@ func (g *Gate) Access(d *Demand) (Headroom, error) {
 	if err == nil {
 		return Headroom{}, nil
 	}
+	return g.Refuse(d, err)
+}
+
+// Refuse returns the error of a call that is refused because of what its account says, and the headroom that goes with it. If the
+// account no longer says so, the error is that of Admit.
+func (g *Gate) Refuse(d *Demand, err error) (Headroom, error) {
 	headroom := g.Headroom(d)
 	return headroom, cmp.Or(g.confirm(d, headroom), err)
 }

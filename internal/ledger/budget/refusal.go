@@ -121,6 +121,17 @@ func unbounded(f *fault.Fault, d *Due) error {
 	return f
 }
 
+// Paused returns the 402 for a call with a key that is paused because its program seems to run away.
+func Paused(p *account.PausedKey) error {
+	f := fault.New(fault.BudgetExceeded, "This key was paused at %s because its program seems to run away. %s Calls with it are refused until the owner of the account resumes the key: on the page Budgets of the dashboard, or with the master key by POST /v1/budgets/resume.",
+		p.At.UTC().Format(time.RFC3339), p.Seen)
+	f.Budget = object(map[string]any{
+		"id": nil, "name": "runaway watch", "scope": account.BudgetScope{Key: p.KeyID}, "amount": nil, "spent": nil, "reserved": nil, "left": nil, "needed": nil, "resets_at": nil,
+		"paused_at": p.At.UTC().Format(time.RFC3339), "signal": p.Signal, "seen": p.Seen,
+	})
+	return f
+}
+
 // ParseMaxCost returns the amount that a caller allows a call to cost.
 func ParseMaxCost(text string) (*price.Nano, error) {
 	if n, err := price.Parse(text); err == nil {

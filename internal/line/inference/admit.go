@@ -146,7 +146,11 @@ func (m *Models) find(call *Call) (*catalog.Model, error) {
 // It sets what to ask of admission, and the headers of a refusal.
 func (l *Line) permit(ctx context.Context, h http.Header, models *Models, call *Call, t task, p purpose, a *admitted) error {
 	a.demand = demandOf(call, a.named, t)
-	if headroom, err := l.gate.Access(&a.demand); err != nil {
+	headroom, err := l.gate.Access(&a.demand)
+	if paused := call.Caller.Account.Runaway.Pause(call.Caller.KeyID); err == nil && paused != nil && p == toAnswer {
+		headroom, err = l.gate.Refuse(&a.demand, budget.Paused(paused))
+	}
+	if err != nil {
 		headroom.SetHeader(h)
 		return err
 	}

@@ -10,6 +10,8 @@ import (
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/ledger/budget"
 	"sluice/internal/ledger/price"
+	"sluice/internal/ledger/runaway"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/upstream/catalog"
 )
 
@@ -262,4 +264,21 @@ func (l *Line) cheapest(models *Models, a *affordable) (found *catalog.Model, le
 		}
 	}
 	return found, least
+}
+
+// watched tells the runaway watch of a call that has ended.
+func (s *settling) watched(r *usage.Settlement) {
+	charge := r.Charge()
+	if charge == nil {
+		return
+	}
+	used, _ := s.first.used()
+	c := runaway.Call{Account: s.call.Caller.Account, KeyID: r.KeyID, Model: r.ModelUsed, Start: r.At, Cost: *charge, Window: used.ContextLength}
+	if s.call.thread == nil { // otherwise the request is only the end of what the model reads
+		c.Request = s.call.Request
+	}
+	if len(r.Terms.Turns) == 0 {
+		c.Prompt = r.Tokens.PromptTotal()
+	}
+	s.first.line.runaway.Saw(&c)
 }

@@ -20,6 +20,7 @@ import (
 	"sluice/internal/kit/telemetry"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/price"
+	"sluice/internal/ledger/runaway"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/line/relay"
 	"sluice/internal/line/toolloop"
@@ -122,6 +123,8 @@ type Options struct {
 	Deliver func(*usage.Receipt) string
 	// Budgets keeps calls within the budgets of their accounts; nil: nothing does.
 	Budgets Budgets
+	// Runaway is told of every call that has cost something; nil: nobody is.
+	Runaway *runaway.Watch
 	// Patience is how long a request keeps trying after every target has failed once; for tests. Default
 	// 30 seconds.
 	Patience time.Duration
@@ -140,6 +143,7 @@ type Line struct {
 	routed   func(usage.Settlement)      // may be nil
 	deliver  func(*usage.Receipt) string // may be nil
 	budgets  Budgets                     // may be nil
+	runaway  *runaway.Watch              // may be nil
 	patience time.Duration
 	counting counting
 	counts   ration       // of bytes of prompts that are counted
@@ -159,7 +163,7 @@ func New(gate *admission.Gate, p *pulse.Pulse, opts *Options) *Line {
 	if closed == nil {
 		closed = func(string, time.Time) error { return nil }
 	}
-	return &Line{closed: closed, gate: gate, pulse: p, states: opts.States, tools: opts.Tools, router: cmp.Or(opts.Router, routing.NewRouter(nil)), routed: opts.Routed, deliver: opts.Deliver, budgets: opts.Budgets, patience: cmp.Or(opts.Patience, patience), counting: counting{patience: opts.CountPatience}}
+	return &Line{closed: closed, gate: gate, pulse: p, states: opts.States, tools: opts.Tools, router: cmp.Or(opts.Router, routing.NewRouter(nil)), routed: opts.Routed, deliver: opts.Deliver, budgets: opts.Budgets, runaway: opts.Runaway, patience: cmp.Or(opts.Patience, patience), counting: counting{patience: opts.CountPatience}}
 }
 
 // Complete answers the call on w. A returned fault means that nothing has been written. An error that is

@@ -111,6 +111,9 @@ func (s *settling) recorded(p *pending) {
 	if s.routed != nil {
 		s.routed(p.Settlement)
 	}
+	if s.first.line.runaway != nil {
+		s.watched(&p.Settlement)
+	}
 	if s.call.Span != nil {
 		p.span.End()
 		s.tell(p.outcome, p.Settlement)

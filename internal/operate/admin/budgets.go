@@ -5,6 +5,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/ledger/budget"
+	"sluice/internal/ledger/runaway"
 )
 
 // BudgetOrder is the argument of budget.set. Without an id it makes a budget; with one it changes what is given of the budget, but
@@ -79,4 +80,52 @@ func (b *Backend) budgetDelete(ctx context.Context, in BudgetRef) (DeletedBudget
 	}
 	err := b.Budgets.Delete(ctx, account.Order{Reason: in.Reason, Version: in.Version}, in.Actor, in.Ref, in.ID)
 	return DeletedBudget{in.ID, err == nil}, err
+}
+
+// WatchOrder is the argument of budget.watch. What is nil does not change; if nothing is given, the reply says how it is.
+type WatchOrder struct {
+	Actor string `json:"actor"`
+	Ref   string `json:"ref"`
+
+	OnRunaway *account.OnRunaway `json:"on_runaway,omitempty"`
+	Factor    *int               `json:"factor,omitempty"`
+	// Reason and Version are those of Target.
+	Reason  string `json:"reason,omitempty"`
+	Version int64  `json:"version,omitempty"`
+}
+
+// KeyToResume is the argument of budget.resume.
+type KeyToResume struct {
+	Actor string `json:"actor"`
+	Ref   string `json:"ref"`
+	Key   string `json:"key"` // its id
+	// Reason and Version are those of Target.
+	Reason  string `json:"reason,omitempty"`
+	Version int64  `json:"version,omitempty"`
+}
+
+// budgetWatch changes what is done about programs of an account that run away.
+func (b *Backend) budgetWatch(ctx context.Context, in WatchOrder) (runaway.Record, error) {
+	if in.OnRunaway != nil || in.Factor != nil {
+		if err := needReason(ctx, in.Reason); err != nil {
+			return runaway.Record{}, err
+		}
+	}
+	return watchOf(b.Accounts.Under(account.Order{Reason: in.Reason, Version: in.Version}).SetRunaway(ctx, in.Actor, in.Ref, in.OnRunaway, in.Factor))
+}
+
+// budgetResume lets the calls of a paused key pass again.
+func (b *Backend) budgetResume(ctx context.Context, in KeyToResume) (runaway.Record, error) {
+	if err := needReason(ctx, in.Reason); err != nil {
+		return runaway.Record{}, err
+	}
+	return watchOf(b.Accounts.Under(account.Order{Reason: in.Reason, Version: in.Version}).ResumeKey(ctx, in.Actor, in.Ref, in.Key))
+}
+
+// watchOf returns the record of an account that was changed.
+func watchOf(a *account.Account, err error) (runaway.Record, error) {
+	if err != nil {
+		return runaway.Record{}, err
+	}
+	return runaway.RecordOf(a), nil
 }

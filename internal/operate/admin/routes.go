@@ -10,6 +10,7 @@ import (
 	"sluice/internal/ledger/costs"
 	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/reconcile"
+	"sluice/internal/ledger/runaway"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/ledger/whatif"
 	"sluice/internal/operate/alert"
@@ -100,6 +101,8 @@ type Operations struct {
 	BudgetList                                                     Op[AccountPage, List[budget.Record]]
 	BudgetSet                                                      Op[BudgetOrder, budget.Record]
 	BudgetDelete                                                   Op[BudgetRef, DeletedBudget]
+	BudgetWatch                                                    Op[WatchOrder, runaway.Record]
+	BudgetResume                                                   Op[KeyToResume, runaway.Record]
 	SignInLinkCreate                                               Op[Target, SignInLink]
 	UsageShow                                                      Op[UsageQuery, Usage]
 	WhatIfRun                                                      Op[WhatIfQuery, WhatIf]
@@ -204,6 +207,8 @@ func operations() *Operations {
 		BudgetList:               op(t, "budget.list", "GET", "/accounts/{ref}/budgets", AccountsRead, "List the budgets of an account, and what is spent of them", (*Backend).budgetList),
 		BudgetSet:                op(t, "budget.set", "POST", "/accounts/{ref}/budgets", AccountsWrite, "Make a budget of an account, or change the one with an id", (*Backend).budgetSet),
 		BudgetDelete:             op(t, "budget.delete", "DELETE", "/accounts/{ref}/budgets/{id}", AccountsWrite, "Delete a budget of an account", (*Backend).budgetDelete),
+		BudgetWatch:              op(t, "budget.watch", "POST", "/accounts/{ref}/budgets/watch", AccountsWrite, "Change what is done about programs of an account that run away", (*Backend).budgetWatch),
+		BudgetResume:             op(t, "budget.resume", "POST", "/accounts/{ref}/budgets/resume", AccountsWrite, "Let the calls of a key pass again that the runaway watch has paused", (*Backend).budgetResume),
 		SignInLinkCreate:         op(t, "signin-link", "POST", "/signin-links", SignInWrite, "Create a link that signs a customer in once", (*Backend).signInLink),
 		UsageShow:                op(t, "usage", "GET", "/accounts/{ref}/usage", AccountsRead, "Sum up an account's usage by day, model or key", (*Backend).usage),
 		WhatIfRun:                op(t, "whatif", "POST", "/whatif", AccountsRead, "Say what past calls would have cost with other prices, models, caches or batches", (*Backend).whatIf),

@@ -45,6 +45,7 @@ const (
 	VideoSucceeded Type = "video.succeeded"
 	VideoFailed    Type = "video.failed"
 	BudgetMark     Type = "budget.mark"
+	BudgetRunaway  Type = "budget.runaway"
 	Test           Type = "test"
 )
 
@@ -54,7 +55,9 @@ func OperatorTypes() []Type {
 }
 
 // CustomerTypes returns the types that a customer's endpoint can ask for.
-func CustomerTypes() []Type { return []Type{ScoreReached, VideoSucceeded, VideoFailed, BudgetMark} }
+func CustomerTypes() []Type {
+	return []Type{ScoreReached, VideoSucceeded, VideoFailed, BudgetMark, BudgetRunaway}
+}
 
 // Event is something that happened.
 type Event struct {

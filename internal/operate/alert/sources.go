@@ -8,6 +8,7 @@ import (
 	"sluice/internal/account/billing"
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/ledger/budget"
+	"sluice/internal/ledger/runaway"
 	"sluice/internal/video"
 )
 
@@ -66,6 +67,19 @@ func OfBudget(p *budget.Passed) []Event {
 		Window  account.Window      `json:"window"`
 		Period  *period             `json:"period"` // null for windows that roll or never end
 	}{p.AccountID, p.ID, p.Name, scope, p.Percent, p.Amount.String(), p.Spent.String(), p.Hard, p.Window, in})}
+}
+
+// OfRunaway returns the event of a program that seems to run away, for the customer.
+func OfRunaway(a *runaway.Alarm) []Event {
+	key := fmt.Sprintf("%s %s %d %t", a.Key.ID, a.Signal, a.At.UnixMilli(), a.Paused)
+	return []Event{NewEvent(a.AccountID, BudgetRunaway, key, a.At, a.Title(), struct {
+		Account string         `json:"account"`
+		Key     string         `json:"key"`
+		Name    *string        `json:"name"` // null for the master key
+		Signal  runaway.Signal `json:"signal"`
+		Seen    string         `json:"seen"`
+		Paused  bool           `json:"paused"`
+	}{a.AccountID, a.Key.ID, a.KeyName(), a.Signal, a.Seen, a.Paused})}
 }
 
 // OfLedger returns the event of a payment that failed or was taken back, for the operator.

@@ -11,16 +11,19 @@ import (
 	"sluice/internal/account/mail"
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/ledger/budget"
+	"sluice/internal/ledger/runaway"
 )
 
 const (
 	// planPage is where customers pay and choose a plan.
 	planPage = "/dashboard/plan"
+	// budgetsPage is where they see their budgets, and resume keys.
+	budgetsPage = "/dashboard/budgets"
 	// suspensionPatience is how long a change of an account waits for its notice to be stored.
 	suspensionPatience = 10 * time.Second
 )
 
-// Letters tells the owners of accounts what happened to their account: suspensions, abuse events, failed payments, spent budgets.
+// Letters tells the owners of accounts what happened to their account: suspensions, abuse events, failed payments, spent budgets, programs that run away.
 type Letters struct {
 	notices *Notices
 	find    func(id string) *account.Account
@@ -106,6 +109,16 @@ func (l *Letters) Budget(ctx context.Context, p *budget.Passed) {
 		text += "."
 	}
 	l.send(ctx, p.AccountID, Budget, p.Title(), text)
+}
+
+// Runaway tells an account's owner of a program that seems to run away.
+func (l *Letters) Runaway(ctx context.Context, a *runaway.Alarm) {
+	page := l.notices.origin() + budgetsPage
+	text := a.Seen + " Calls go on. If this is a loop, stop the program, or delete the key. What the watch does is set at " + page
+	if a.Paused {
+		text = a.Seen + " Calls with the key are refused, and cost nothing, until you resume it at " + page
+	}
+	l.send(ctx, a.AccountID, Budget, a.Title(), text)
 }
 
 // Entry tells a customer what became of a payment. Whoever keeps the books for them, as details says, gets a copy of

@@ -22,7 +22,7 @@ const (
 	Warning     Kind = "warning"     // the abuse score climbs
 	Inquiry     Kind = "inquiry"     // support would like an answer
 	Payment     Kind = "payment"     // a charge failed
-	Budget      Kind = "budget"      // a part of a budget is spent
+	Budget      Kind = "budget"      // a part of a budget is spent, or a program runs away
 	Suspended   Kind = "suspended"   // requests are refused
 	Deactivated Kind = "deactivated" // the keys are off
 	Restored    Kind = "restored"    // the account is open again, or its keys work again

@@ -20,7 +20,7 @@ var copied = [...]string{
 	"video_jobs", "video_turns", "alert_endpoints", "alert_events", "alert_deliveries",
 	"refused_calls", "refused_minutes", "health_days", "router_feedback", "router_votes", "upstream_ways", "reconciliations",
 	"receipts", "receipt_chains", "receipt_keys",
-	"budget_counts", "budget_spent", "budget_grants", "budget_marks",
+	"budget_counts", "budget_spent", "budget_grants", "budget_marks", "runaway_alarms",
 	"session_sums", "tag_days",
 	"usage_days", "usage_hours", "activity", "settlements", "price_corrections",
 	"counters", "secrets",

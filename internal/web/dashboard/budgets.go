@@ -16,6 +16,7 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/budget"
 	"sluice/internal/ledger/price"
+	"sluice/internal/ledger/runaway"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/web/webui"
 )
@@ -37,6 +38,9 @@ type Budgets interface {
 // budgetsView is the data of the budgets page.
 type budgetsView struct {
 	Budgets []shownBudget
+	// Watch is what is done about programs that run away, and which keys are paused. Choice is the form of that.
+	Watch  runaway.Record
+	Choice budgetForm
 	// Left is how many budgets may still be created.
 	Left int
 	// Keys are the keys that a budget can be for.
@@ -208,7 +212,10 @@ func (d *Dashboard) showBudgets(w http.ResponseWriter, r *http.Request, v *visit
 	if view.Budgets, err = d.shownBudgets(r.Context(), present, dues); err != nil {
 		return err
 	}
-	view.Left, view.Keys = account.MaxBudgets-len(present.Budgets), present.Keys
+	view.Left, view.Keys, view.Watch = account.MaxBudgets-len(present.Budgets), present.Keys, runaway.RecordOf(present)
+	if view.Choice.Values == nil {
+		view.Choice.Values = url.Values{"on_runaway": {string(view.Watch.OnRunaway)}, "factor": {strconv.Itoa(view.Watch.Factor)}}
+	}
 	if view.Dialog == "edit" || view.Dialog == "delete" {
 		at := slices.IndexFunc(view.Budgets, func(b shownBudget) bool { return b.ID == id })
 		if at < 0 {
@@ -292,6 +299,50 @@ func (d *Dashboard) deleteBudget(w http.ResponseWriter, r *http.Request, v *visi
 		return err
 	}
 	return d.seeOther(w, r, budgetsPath, "budget-deleted")
+}
+
+// watchBudgets changes what is done about programs that run away.
+func (d *Dashboard) watchBudgets(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	on := account.OnRunaway(r.FormValue("on_runaway"))
+	factor, err := strconv.Atoi(strings.TrimSpace(r.FormValue("factor")))
+	if err != nil {
+		err = fault.New(fault.Invalid, "enter a whole number, such as 5").At("factor")
+	} else {
+		_, err = d.Accounts.SetRunaway(r.Context(), actor, v.ID, &on, &factor)
+	}
+	if err != nil {
+		view := budgetsView{Choice: budgetForm{Values: r.Form}}
+		return again(err, &view.Choice.Problems, func(status int) error {
+			return d.showBudgets(w, r, v, status, view, "")
+		}, "on_runaway", "factor")
+	}
+	return d.seeOther(w, r, budgetsPath, "watch-changed")
+}
+
+// resumeKey lets the calls of a paused key pass again. One that somebody has resumed already, or that was deleted, is as the owner wants
+// it.
+func (d *Dashboard) resumeKey(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	_, err := d.Accounts.ResumeKey(r.Context(), actor, v.ID, r.FormValue("key"))
+	if fault.Is(err, fault.NotFound) {
+		return d.seeOther(w, r, budgetsPath, "key-gone")
+	}
+	if err != nil {
+		return err
+	}
+	return d.seeOther(w, r, budgetsPath, "key-resumed")
+}
+
+// onRunawayTexts say what is done about programs that run away.
+var onRunawayTexts = map[account.OnRunaway]string{
+	account.Alert: "Tell me, by mail and webhook", account.Pause: "Tell me, and refuse the calls of the key until I resume it", account.Off: "Nothing",
+}
+
+// pausedName returns how a page names a key that is paused.
+func pausedName(p *runaway.Paused) string {
+	if p.Name == nil {
+		return "The master key"
+	}
+	return "The key " + *p.Name
 }
 
 // raiseView is the data of the page that adds to the budget of a session.

@@ -50,8 +50,9 @@ var actions = map[string]string{
 	"account.close": "The account was closed", "keys.deactivate": "All keys were switched off", "keys.restore": "All keys were restored", "key.create": "A key was created", "key.rename": "A key was renamed",
 	"key.set_limits": "Limits of a key were changed", "key.delete": "A key was deleted", "key.regenerate_master": "The master key was regenerated",
 	"budget.create": "A budget was created", "budget.change": "A budget was changed", "budget.delete": "A budget was deleted",
-	"budget.raise": "The budget of a session was raised",
-	"passkey.add":  "A passkey was added", "passkey.remove": "A passkey was removed", "passkey.refused": "A passkey was refused: its counter went back", "totp.on": "The authenticator app was turned on", "totp.off": "The authenticator app was turned off",
+	"budget.raise": "The budget of a session was raised", "budget.watch": "The runaway watch was changed",
+	"key.pause": "A key was paused: its program seems to run away", "key.resume": "A key was resumed",
+	"passkey.add": "A passkey was added", "passkey.remove": "A passkey was removed", "passkey.refused": "A passkey was refused: its counter went back", "totp.on": "The authenticator app was turned on", "totp.off": "The authenticator app was turned off",
 }
 
 // actionText returns what an entry is about. An action that has no words here is shown as it is.

@@ -105,6 +105,8 @@ func (d *Dashboard) route(handle func(pattern string, h http.Handler)) {
 	private("POST "+budgetsPath, d.createBudget)
 	private("GET "+raisePath, d.raisePage)
 	private("POST "+raisePath, d.raise)
+	private("POST "+budgetsPath+"/watch", d.watchBudgets)
+	private("POST "+budgetsPath+"/resume", d.resumeKey)
 	private("POST "+budgetsPath+"/{id}", d.changeBudget)
 	private("POST "+budgetsPath+"/{id}/delete", d.deleteBudget)
 	private("GET "+sessionsPath, d.sessionsPage)

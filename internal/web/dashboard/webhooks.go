@@ -117,6 +117,7 @@ var eventTexts = map[alert.Type]string{
 	alert.VideoSucceeded: "A video is done",
 	alert.VideoFailed:    "A video could not be created",
 	alert.BudgetMark:     "A part of a budget is spent, such as 50%, 80% or 100%",
+	alert.BudgetRunaway:  "A program seems to run away: a loop, or unusual spending",
 }
 
 // wanted returns what a webhook gets, in a few words.

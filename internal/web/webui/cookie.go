@@ -48,6 +48,8 @@ var flashes = map[string]Flash{
 	"budget-deleted":   {"good", "The budget was deleted. It bounds no calls any more."},
 	"budget-gone":      {"bad", "That budget does not exist any more. This is the current list."},
 	"budget-raised":    {"good", "The amount was added. The agent's next call passes if what is left covers it."},
+	"watch-changed":    {"good", "Saved. The runaway watch follows it from the next call on."},
+	"key-resumed":      {"good", "The key was resumed. Its next call passes."},
 	"totp-on":          {"good", "The authenticator app was turned on."},
 	"passkey-added":    {"good", "The passkey was added. You have been signed out in all other browsers."},
 	"passkey-removed":  {"good", "The passkey was removed. You have been signed out in all other browsers."},

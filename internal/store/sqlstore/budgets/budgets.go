@@ -1,6 +1,7 @@
-// Package budgets stores what is counted for budgets: what was spent of each, and who was granted how much of the rest.
+// Package budgets stores what is counted for budgets: what was spent of each, and who was granted how much of the rest; and of which
+// programs that run away people were told.
 //
-// Store implements the interface of package budget. What calls have cost is added by package calls, in the transaction that stores
+// Store implements the interfaces of packages budget and runaway. What calls have cost is added by package calls, in the transaction that stores
 // their settlements. Every transaction locks rows of budget_counts before those of budget_spent, and these before those of
 // budget_grants, each in the order of their keys, so that no two can wait for each other.
 package budgets

@@ -23,6 +23,7 @@ func (s *Store) Expiring() []sqlstore.Expiring {
 		{What: "abandoned grants of budgets", Drop: s.dropGrants, AtOnce: sqlstore.DropSmall},
 		{What: "spent parts of budgets", Drop: s.dropSpent, AtOnce: sqlstore.DropSmall},
 		{What: "marks of budgets", Drop: s.dropMarks, AtOnce: sqlstore.DropSmall},
+		{What: "alarms of programs that run away", Drop: s.dropAlarms, AtOnce: sqlstore.DropSmall},
 		{What: "budgets of sessions", Drop: s.dropSessions, AtOnce: sqlstore.DropSmall},
 		{What: "counts of deleted budgets", Drop: s.dropDeleted, AtOnce: sqlstore.DropSmall},
 	}

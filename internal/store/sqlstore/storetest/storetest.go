@@ -288,6 +288,10 @@ func changeEverything(t *testing.T, open func() *alltest.Store) {
 		a.Overrides = account.Overrides{RequestsPerMinute: &unlimited, TokensPerMinute: &seven}
 		a.Aliases, _ = alias.New(map[string]string{"gpt-*": "lab/large", "o": "lab/small"})
 		a.Budgets = []account.Budget{{ID: "bud_1", Name: "all", Amount: 5_000_000_000, Window: account.Daily, Scope: account.BudgetScope{Account: true}, Hard: true, CreatedAt: base}}
+		a.Runaway = account.Runaway{
+			On: account.Pause, Factor: 7, Paused: []account.PausedKey{{KeyID: "key_1", At: base, Signal: "same_prompt", Seen: "The same prompt."}},
+			Resumed: []account.ResumedKey{{KeyID: "key_2", At: base.Add(time.Minute)}},
+		}
 		a.Suspended = &account.Mark{At: base.Add(time.Hour), Reason: "terms", Final: true}
 		a.Deactivated = &account.Mark{At: base.Add(2 * time.Hour), Reason: "score"}
 	}
@@ -303,7 +307,7 @@ func changeEverything(t *testing.T, open func() *alltest.Store) {
 	}
 	// Nil must be stored as such: an override of zero would refuse every request.
 	clearAll := func(a *account.Account) {
-		a.Overrides, a.Aliases, a.Suspended, a.Deactivated = account.Overrides{}, nil, nil, nil
+		a.Overrides, a.Aliases, a.Suspended, a.Deactivated, a.Runaway = account.Overrides{}, nil, nil, nil, account.Runaway{}
 	}
 	change(t, s, a.ID, clearAll)
 	clearAll(a)
