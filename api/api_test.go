@@ -146,7 +146,7 @@ func TestOperations(t *testing.T) {
 		"listVideos GET /v1/videos",
 		"rateAnswer POST /v1/feedback",
 		"readReference GET /docs",
-		"resumeChatCompletion GET /v1/chat/completions/{id}/events",
+		"resumeChatCompletion GET /v1/chat/completions/{id}/events", "resumeKey POST /v1/budgets/resume",
 		"sayHello GET /api/hello",
 	}
 	if !slices.Equal(got, want) {

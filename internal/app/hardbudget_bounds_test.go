@@ -73,8 +73,8 @@ func TestHardBudgetBounds(t *testing.T) {
 		{"a dear fallback", `{"model":"covered",` + hi + `}`, 50080 * micro, 0, tokens(8, 1000, ""), ""},
 		{"a search", `{"model":"searches","web_search_options":{},` + hi + `}`, 300000*micro + 15000*micro + 160000*micro, 0, tokens(100000, 1000, ""), ""},
 		{"the router's choice", `{"model":"service/auto",` + hi + `}`, 15024 * micro, 60024 * micro, tokens(8, 1000, ""), ""},
-		{"an image", `{"model":"plain",` + image + `}`, 30000 * micro, 31000 * micro, tokens(4784, 1000, ""), ""},
-		{"a document", `{"model":"plain",` + file + `}`, 38000 * micro, 50000 * micro, tokens(7000, 1000, ""), ""},
+		{"an image", `{"model":"plain",` + image + `}`, 39576 * micro, 39700 * micro, tokens(4784, 1000, ""), ""},
+		{"a document", `{"model":"plain",` + file + `}`, 315000 * micro, 0, tokens(7000, 1000, ""), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := n.spender(tt.name, "0")

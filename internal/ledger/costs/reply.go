@@ -68,7 +68,7 @@ type CallReply struct {
 	Formula     []LineReply       `json:"formula"`
 	Rounding    json.Number       `json:"rounding_usd"`
 	NotCharged  json.Number       `json:"not_charged_usd,omitempty"` // is to be taken from them
-	Corrections []CorrectionReply `json:"corrections"` // are in cost_usd
+	Corrections []CorrectionReply `json:"corrections"`               // are in cost_usd
 	Session     string            `json:"session,omitempty"`
 	Tags        []string          `json:"tags,omitempty"`
 }

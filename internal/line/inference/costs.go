@@ -31,7 +31,10 @@ func (l *Line) costs(call *Call, m *catalog.Model, prompt, output int64) (least,
 	mcp := req.HasMCP() && l.tools != nil
 	// A file can have any number of pages, and a sound any number of minutes; what tools find is read, too.
 	if mcp || req.Runs || req.Files() > 0 {
-		longestPrompt = max(longestPrompt, window)
+		if window == 0 {
+			return nil, nil
+		}
+		longestPrompt = window
 	}
 	if mcp {
 		turns = int64(l.tools.Turns())

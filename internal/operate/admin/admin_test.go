@@ -47,6 +47,7 @@ func newBackend(t *testing.T) (*admin.Backend, *alltest.Store) {
 	return &admin.Backend{
 		Accounts: accounts,
 		Usage:    books,
+		Calls:    store,
 		Scores:   books,
 		Plans:    account.BuiltinPlans,
 		Catalog:  func() *catalog.Catalog { return models },
