@@ -197,7 +197,7 @@ func (n *node) refusedBy(path string, r reply) {
 	if path == "/v1/messages" {
 		kind = "billing_error"
 	}
-	if h := r.header; err != nil || r.status != http.StatusPaymentRequired || got.Error.Type != kind || h.Get("X-Should-Retry") != "false" || h.Get("Retry-After") != "" || h.Get("Retry-After-Ms") != "" || h.Get("X-Sluice-Cost") != "" {
+	if h := r.header; err != nil || r.status != http.StatusPaymentRequired || got.Error.Type != kind || h.Get("X-Should-Retry") != "false" || h.Get("Retry-After-Ms") != "" || h.Get("X-Sluice-Cost") != "" {
 		n.t.Fatalf("%s = %d %v %s, want a 402 of type %s that no client repeats", path, r.status, r.header, r.body, kind)
 	}
 }

@@ -61,10 +61,10 @@ func people() []person {
 			{"nightly reports", nil, []string{"team=platform"}},
 			{"staging", &account.KeyLimits{RequestsPerMinute: limit(5), Models: []string{haiku, luna}}, []string{"env=staging"}},
 		}, []account.Budget{
-			{Name: "engineering", Amount: 150 * dollar, Window: account.Monthly, Timezone: "Europe/Oslo", Scope: account.BudgetScope{Account: true}, Hard: true},
+			{Name: "engineering", Amount: 150 * dollar, Window: account.Monthly, Timezone: "Europe/Oslo", Scope: account.BudgetScope{Account: true}}, // a hard one would refuse models without a price
 			{Name: "code review", Amount: 6 * dollar, Window: account.Daily, Timezone: "Europe/Oslo", Scope: account.BudgetScope{Key: "code review"}, Hard: true},
 			{Name: "each task of an agent", Amount: 3 * dollar, Window: account.Total, Scope: account.BudgetScope{Session: account.EachSession}, Hard: true},
-			{Name: "customer support", Amount: 40 * dollar, Window: account.Rolling30, Scope: account.BudgetScope{Tag: "team=support"}},
+			{Name: "customer support", Amount: 40 * dollar, Window: account.Rolling30, Scope: account.BudgetScope{Tag: "team=support"}, Hard: true},
 		}},
 		{helpdesk, 0, account.None, "", nil, nil},
 		{data, 1, account.Premium, goodCard, []key{{"notebooks", nil, nil}, {"catalogue", nil, nil}}, nil},

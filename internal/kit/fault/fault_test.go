@@ -143,6 +143,8 @@ func TestSetRetry(t *testing.T) {
 	}{
 		{fault.New(fault.Invalid, "m").After(time.Second), "", "", "false"},
 		{never, "", "", "false"},
+		{fault.New(fault.BudgetExceeded, "m"), "", "", "false"},
+		{fault.New(fault.BudgetExceeded, "m").After(time.Hour), "3600", "", "false"},
 		{fault.New(fault.Internal, "m"), "", "", ""},
 		{fault.New(fault.Unavailable, "m"), "1", "1000", ""},
 		{fault.New(fault.RateLimited, "m").After(1500*time.Millisecond + 1), "2", "1501", ""},

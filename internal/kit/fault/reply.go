@@ -14,6 +14,9 @@ const longestRetry = time.Minute + 10*time.Millisecond
 func (f *Fault) SetRetry(h http.Header) {
 	if !f.Retryable() {
 		h["X-Should-Retry"] = []string{"false"}
+		if f.Kind == BudgetExceeded { // not worth a retry by itself, but a program that knows the header may come back then
+			SetRetryAfter(h, f.RetryAfter)
+		}
 		return
 	}
 	wait := min(f.RetryAfter, longestRetry)

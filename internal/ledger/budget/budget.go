@@ -175,6 +175,8 @@ type Status struct {
 type Obstacle struct {
 	Status
 	Needed price.Nano
+	// Wait is how long it takes until the call may fit; 0: waiting does not help, or nobody knows.
+	Wait time.Duration
 }
 
 // Hold is what a call has reserved. Whoever gets one ends it with Settle or Cancel; only the first of these calls counts.

@@ -22,6 +22,8 @@ const (
 	// settled is for how long a refusal holds without asking the database again. Refused calls are cheap, so this bounds what a
 	// caller costs who goes on calling.
 	settled = time.Second
+	// shortly is when a call that only running calls keep from starting may be tried again.
+	shortly = 5 * time.Second
 	// keepEvery is how often other servers and pages learn what this one holds.
 	keepEvery = time.Second
 	// renewEvery is how often a grant that does not change is confirmed, and trusted is for how long it can be used without.
@@ -379,6 +381,13 @@ func (c *count) obstacle(due Due, need price.Nano, now time.Time) *Obstacle {
 	if o.Left >= need {
 		o.Left = max(0, c.known.Free+c.available())
 		o.Reserved = max(0, o.Amount-o.Spent-o.Left)
+	}
+	switch {
+	case need > o.Amount: // never
+	case need <= o.Amount-o.Spent: // when calls that run have ended
+		o.Wait = shortly
+	case !o.ResetsAt.IsZero():
+		o.Wait = max(time.Second, o.ResetsAt.Sub(now))
 	}
 	return o
 }

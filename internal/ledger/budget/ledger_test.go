@@ -118,6 +118,47 @@ func TestRefusedTakesNothing(t *testing.T) {
 	}
 }
 
+// A refusal says how long to wait where that helps.
+func TestWait(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 18, 23, 59, 30, 0, time.UTC)
+	for _, tt := range []struct {
+		name        string
+		window      account.Window
+		spent, held price.Nano
+		need        price.Nano
+		want        time.Duration
+	}{
+		{"more than the budget ever has", account.Daily, 0, 0, 101, 0},
+		{"running calls have the rest", account.Total, 10, 80, 20, 5 * time.Second},
+		{"spent until tomorrow", account.Daily, 90, 0, 20, 30 * time.Second},
+		{"spent, and held by running calls", account.Daily, 90, 10, 20, 30 * time.Second},
+		{"spent for ever", account.Total, 90, 0, 20, 0},
+		{"spent in a window that rolls", account.Rolling24, 90, 0, 20, 0},
+	} {
+		a := onlyBudgets(100)
+		a.Budgets[0].Window = tt.window
+		l := budget.New(newModel(func() time.Time { return now }), &budget.Options{Now: func() time.Time { return now }})
+		dues := budget.Of(a, "", nil, "")
+		for _, take := range []price.Nano{tt.spent, tt.held} {
+			hold, o, err := l.Reserve(t.Context(), a, dues, take)
+			if o != nil || err != nil {
+				t.Fatalf("%s: Reserve(%d) = %+v, %v, want it", tt.name, take, o, err)
+			}
+			if take == tt.spent {
+				hold.Settle(take)
+			}
+		}
+		_, o, err := l.Reserve(t.Context(), a, dues, tt.need)
+		if o == nil || err != nil {
+			t.Fatalf("%s: Reserve(%d) = %v, want an obstacle", tt.name, tt.need, err)
+		}
+		if f := fault.From(o.Fault("wait")); o.Wait != tt.want || f.RetryAfter != tt.want {
+			t.Errorf("%s: wait %s, %s in the refusal, want %s", tt.name, o.Wait, f.RetryAfter, tt.want)
+		}
+	}
+}
+
 // What a call gives back of a budget that was lowered while it ran is not for the next one.
 func TestLowered(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,7 @@ func (o *Obstacle) Fault(smaller string) error {
 	default:
 		text += fmt.Sprintf(" %s%s, or ask the owner of the account to raise the budget.", strings.ToUpper(smaller[:1]), smaller[1:])
 	}
-	f := fault.New(fault.BudgetExceeded, "%s", text)
+	f := fault.New(fault.BudgetExceeded, "%s", text).After(o.Wait)
 	f.Budget = o.object()
 	return f
 }
