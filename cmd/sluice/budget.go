@@ -29,7 +29,7 @@ func (p *program) budgetCmd() *cobra.Command {
 		}, &gone.Ref, &gone.ID), &gone.Reason),
 		p.budgetWatchCmd(),
 		mayReason(does(p, &cobra.Command{
-			Use: "resume ID|E-MAIL KEY", Short: "Let the calls of a key pass again that the runaway watch has paused",
+			Use: "resume ID|E-MAIL KEYID", Short: "Let the calls of a key pass again that the runaway watch has paused",
 			Long: "Let the calls of a key pass again that the runaway watch has paused. It is paused again\nonly if its program runs away from now on.",
 		}, p.ops.BudgetResume, resumed, printWatch, &resumed.Ref, &resumed.Key), &resumed.Reason))
 }

@@ -187,7 +187,8 @@ func TestRepliesFitTheDescription(t *testing.T) {
 	attested := n.attested(owner, chatPath, `{"model":"sandbox/small","messages":[{"role":"user","content":"Say hello."}]}`).header.Get("X-Request-Id")
 	kept := "/v1/budgets/" + between(n.request("POST", "/v1/budgets", owner, `{"name":"x","amount":1,"window":"day","scope":{"account":true},"hard":false}`).body, `"id":"`, `"`)
 	n.request("POST", chatPath, owner, `{"model":"sandbox/small","prompt_cache_key":"run-1","messages":[{"role":"user","content":"Say hello."}]}`)
-	sub := n.limited(between(n.get("/v1/account", owner).body, `"id":"`, `"`), "sub", nil).Key
+	made := n.limited(between(n.get("/v1/account", owner).body, `"id":"`, `"`), "sub", nil)
+	sub := made.Key
 	d.check(t, "DELETE", chatPath+"/{id}/events", n.fetch("DELETE", n.scheme+n.Addr()+resumed, owner, map[string]string{"Last-Event-ID": "x"}))
 	const (
 		chat    = "/v1/chat/completions"
@@ -240,7 +241,9 @@ func TestRepliesFitTheDescription(t *testing.T) {
 		{"POST", "/v1/budgets", "", owner, `{"name":"x","amount":"1","window":"total","scope":{"session":"*"},"hard":false}`, 200},
 		{"POST", "/v1/budgets", "", owner, `{"name":"x"}`, 400},
 		{"POST", "/v1/budgets", "", sub, "", 403},
+		{"POST", "/v1/budgets/resume", "", owner, `{"key":"` + made.ID + `"}`, 200},
 		{"POST", "/v1/budgets/resume", "", owner, `{"key":"key_none"}`, 404},
+		{"POST", "/v1/budgets/resume", "", owner, strings.Repeat(" ", 20<<10), 413},
 		{"POST", "/v1/budgets/resume", "", owner, `{}`, 400},
 		{"POST", "/v1/budgets/resume", "", sub, "{}", 403},
 		{"GET", "/v1/budgets", "", owner, "", 200},

@@ -33,7 +33,7 @@ func TestVideoBudget(t *testing.T) {
 			}
 		}
 		err := json.Unmarshal([]byte(r.body), &got)
-		if b := fmt.Sprint(got.Error.Budget); err != nil || r.status != 402 || got.Error.Type != "budget_exceeded" || b != want || r.header.Get("X-Should-Retry") != "false" || r.header.Get("Retry-After") != "" {
+		if b := fmt.Sprint(got.Error.Budget); err != nil || r.status != 402 || got.Error.Type != "budget_exceeded" || b != want || r.header.Get("X-Should-Retry") != "false" || r.header.Get("Retry-After-Ms") != "" {
 			t.Errorf("%s = %d %v %s, want a 402 with the budget %s and no retry", what, r.status, r.header, r.body, want)
 		}
 	}
