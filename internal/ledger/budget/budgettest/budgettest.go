@@ -41,7 +41,7 @@ type Subject struct {
 // Run runs the suite. open returns an empty database.
 func Run(t *testing.T, open func(t *testing.T) Subject) {
 	for name, test := range map[string]func(*testing.T, Subject){
-		"One": one, "Two": two, "ToldTwice": toldTwice, "LostAnswer": lostAnswer, "Refused": refused, "GivenBack": givenBack, "Kept": kept,
+		"One": one, "Large": large, "Two": two, "ToldTwice": toldTwice, "LostAnswer": lostAnswer, "Refused": refused, "GivenBack": givenBack, "Kept": kept,
 		"Lowered": lowered, "Raised": raised, "Rolling": rolling, "Periods": periods,
 		"SettledOnce": settledOnce, "Unpriced": unpriced, "OnlyWarns": onlyWarns, "RowGone": rowGone,
 		"Handed": handed, "Dropped": dropped, "Forgotten": forgotten, "Many": many,
@@ -114,6 +114,19 @@ func (s Subject) stands(t testing.TB, what string, a budget.Ask, want budget.Fig
 	if diff := cmp.Diff([]budget.Figures{want}, got); err != nil || diff != "" {
 		t.Errorf("%s: Figures: %v, -want +got\n%s", what, err, diff)
 	}
+}
+
+// large checks that amounts may be as large as a budget can be.
+func large(t *testing.T, s Subject) {
+	const tenth = price.Nano(account.MaxBudget / 10)
+	a := askOf("node/a/1", 6*tenth, 0)
+	a.Amount = 10 * tenth
+	s.grants(t, "most of it", a, budget.Figures{Amount: 10 * tenth, Granted: 6 * tenth, Free: 4 * tenth})
+	must(t, s.Store.Keep(t.Context(), []budget.Grant{{Key: a.Key, Holder: a.Holder, Granted: 5 * tenth, Reserved: 4 * tenth}}))
+	must(t, s.Store.Hand(t.Context(), []budget.Grant{{Key: a.Key, Holder: a.Holder, Granted: tenth}}, []budget.Grant{{Key: a.Key, Holder: "job/v", Granted: 4 * tenth, Reserved: 4 * tenth}}))
+	s.stands(t, "a part is handed over", a, budget.Figures{Amount: 10 * tenth, Reserved: 4 * tenth, Others: 4 * tenth, Granted: tenth, Free: 5 * tenth})
+	must(t, s.Record(t.Context(), []usage.Settlement{call("1", 3*tenth, charge("job/v", 4*tenth))}))
+	s.stands(t, "and settled", a, budget.Figures{Amount: 10 * tenth, Spent: 3 * tenth, Granted: tenth, Free: 6 * tenth})
 }
 
 // one checks that a holder that is alone gets what it asks for, and no more than there is.

@@ -170,7 +170,8 @@ func (s *Store) Keep(ctx context.Context, grants []budget.Grant) error {
 		if err := tx.ExecEach(len(each), func(i int) []any {
 			g := &each[i]
 			return []any{g.Count, g.Period, g.Holder, int64(g.Granted), int64(g.Reserved)}
-		}, `UPDATE budget_grants SET granted = $4, reserved = $5, touched_at = `+s.db.Clock()+` WHERE count = $1 AND period = $2 AND holder = $3 AND (granted > 0 OR $4 = 0)`); err != nil {
+		}, `UPDATE budget_grants SET granted = CAST($4 AS BIGINT), reserved = $5, touched_at = `+s.db.Clock()+`
+			WHERE count = $1 AND period = $2 AND holder = $3 AND (granted > 0 OR CAST($4 AS BIGINT) = 0)`); err != nil {
 			return err
 		}
 		back.Grants = nil // the transaction may be tried again
