@@ -112,7 +112,7 @@ test("a key whose sessions are bounded", async () => {
   await dialog.getByLabel("Each session may cost at most").fill("2");
   await page.keyboard.press("Enter");
   await page.locator("#new-key").waitFor();
-  await page.getByRole("link", { name: "New budget for each session of agent" }).click();
+  await page.getByRole("link", { name: "Cap sessions of agent" }).click();
   assert.equal(await dialog.getByLabel("Sessions of").evaluate((s) => s.selectedOptions[0].textContent), "agent");
   await dialog.getByLabel("Name", { exact: true }).fill("of a day");
   await dialog.getByLabel("Amount in dollars").fill("10");
