@@ -331,7 +331,7 @@ func (s *spenders) ask(ctx context.Context, n *node, session, text string, strea
 			}
 		}
 		retry, _ := advice(resp)
-		if err == nil && (json.Unmarshal(raw, &body) != nil || body.Error.Type != "budget_exceeded" || body.Error.Budget == nil || retry || resp.Header.Get("Retry-After") != "") {
+		if err == nil && (json.Unmarshal(raw, &body) != nil || body.Error.Type != "budget_exceeded" || body.Error.Budget == nil || retry || resp.Header.Get("Retry-After-Ms") != "") {
 			s.note(fmt.Sprintf("402 %s %v", raw, resp.Header))
 		}
 		return "over a budget", id, body.Error.Budget
