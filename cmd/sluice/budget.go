@@ -71,9 +71,9 @@ func printWatch(w io.Writer, r *runaway.Record) {
 	case account.Off:
 		fmt.Fprintln(w, "Nobody watches for programs that run away.")
 	case account.Pause:
-		fmt.Fprintf(w, "Keys whose programs run away are paused. Spending is unusual from %d times the busiest hour on.\n", r.Factor)
+		fmt.Fprintf(w, "Keys whose programs run away are paused. Spending counts as unusual at %d times the busiest hour of the last week.\n", r.Factor)
 	default:
-		fmt.Fprintf(w, "The owner is told of programs that run away. Spending is unusual from %d times the busiest hour on.\n", r.Factor)
+		fmt.Fprintf(w, "The owner is told of programs that run away. Spending counts as unusual at %d times the busiest hour of the last week.\n", r.Factor)
 	}
 	for i := range r.Paused {
 		k, name := &r.Paused[i], "master key"
@@ -123,7 +123,7 @@ is.`,
 		if in.ID != "" {
 			done = "Changed"
 		}
-		fmt.Fprintf(w, "%s budget %s (%s): %s dollars, %s, for %s.\n", done, r.ID, r.Name, r.Amount, windowText(r), scopeText(&r.Scope))
+		fmt.Fprintf(w, "%s budget %s (%s): $%s, %s, for %s.\n", done, r.ID, r.Name, r.Amount, windowText(r), scopeText(&r.Scope))
 	}, &in.Ref)
 	f.add(cmd)
 	cmd.Flags().StringVar(&in.ID, "id", "", "`id` of the budget to change")

@@ -58,7 +58,7 @@ func (p *program) keyCreateCmd() *cobra.Command {
 	}, p.ops.KeyCreate, &in, func(w io.Writer, k *admin.NewKey) {
 		fmt.Fprintf(w, "Created key %s (%s). It is shown only once:\n\n  %s\n", k.ID, k.Name, k.Key)
 		if k.Budget != "" {
-			fmt.Fprintf(w, "\nEach session of the key may cost at most %s dollars: \"sluice budget set --id %s\" changes that.\n", perSession, k.Budget)
+			fmt.Fprintf(w, "\nEach session of the key may cost at most $%s: \"sluice budget set --id %s\" changes that.\n", perSession, k.Budget)
 		}
 	}, &in.Ref)
 	cmd.Flags().StringVar(&in.Name, "name", "", "display `name` of the key")
