@@ -69,7 +69,7 @@ func newWorld(seed uint64, nodes int) *world {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	w := &world{rng: rng, price: price.Nano(1 + rng.Int64N(4)), events: map[string]int{}}
 	start := time.Date(2026, 11, 18, 23, 59, 50, 0, time.UTC) // a day ends early in the history
-	w.offset.Store(int64(start.Sub(time.Now())))
+	w.offset.Store(int64(time.Until(start)))
 	w.store = &flaky{model: newModel(w.now), rng: rand.New(rand.NewPCG(seed, 2))}
 	w.rate = []float64{0, 0.05, 0.3}[rng.IntN(3)]
 	w.store.calm(w.rate)
