@@ -50,8 +50,8 @@ func (u *watchful) callerLeft(number int64) {
 	u.left[number] = time.Now()
 }
 
-// check compares the calls of a wave and forgets them.
-func (u *watchful) check(t *testing.T) {
+// check compares the calls of a wave and forgets them. None may have gone on for longer than the bound after its caller left.
+func (u *watchful) check(t *testing.T, bound time.Duration) {
 	t.Helper()
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -62,8 +62,8 @@ func (u *watchful) check(t *testing.T) {
 			continue
 		}
 		lasted := ended.Sub(left)
-		if lasted > outliving {
-			t.Errorf("the upstream call %d outlived its caller by %v, want %v at most", number, lasted, outliving)
+		if lasted > bound {
+			t.Errorf("the upstream call %d outlived its caller by %v, want %v at most", number, lasted, bound)
 		}
 		u.lasted = append(u.lasted, lasted)
 	}

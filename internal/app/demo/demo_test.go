@@ -19,6 +19,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/app/settings"
 	"sluice/internal/ledger/price"
+	"sluice/internal/ledger/refusal"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/admin"
 	"sluice/internal/web/dashboard"
@@ -135,11 +136,10 @@ var notAlone = []string{"/dashboard/plan/upgrade", "/dashboard/budgets/raise", d
 // emptyPart is a part of a page that says that there is nothing to show.
 var emptyPart = regexp.MustCompile(`<p class="empty[^>]*>[^<]*`)
 
-// The same seed gives the same figures, another one gives others.
-func TestSeed(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	cfg, err := siteConfig(dir, "127.0.0.1:0", "http://127.0.0.1:1", "service-x")
+// testTraffic returns traffic that a test makes, without services and a database.
+func testTraffic(t *testing.T) func(seed uint64, size float64) *traffic {
+	t.Helper()
+	cfg, err := siteConfig(t.TempDir(), "127.0.0.1:0", "http://127.0.0.1:1", "service-x")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,15 +148,24 @@ func TestSeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Date(2026, 11, 18, 14, 30, 0, 0, time.UTC)
-	figures := func(seed uint64) string {
-		m := &traffic{rng: rand.New(rand.NewPCG(seed, days)), catalog: s.Catalog, from: now.AddDate(0, 0, -days), now: now, size: 0.2, accts: map[string]*member{}}
+	return func(seed uint64, size float64) *traffic {
+		m := &traffic{rng: rand.New(rand.NewPCG(seed, days)), catalog: s.Catalog, from: now.AddDate(0, 0, -days), now: now, size: size, accts: map[string]*member{}}
 		subscribed := m.from.Add(2 * time.Hour) // nobody calls before that
 		for _, p := range people() {
 			m.accts[p.name] = &member{account: &account.Account{ID: p.name, CreatedAt: m.from}, keys: map[string]string{}, plans: []planSince{{m.from, account.None}, {subscribed, p.plan}}}
 		}
 		m.downFrom, m.downUntil = outage(now)
+		return m
+	}
+}
+
+// The same seed gives the same figures, another one gives others.
+func TestSeed(t *testing.T) {
+	t.Parallel()
+	made := testTraffic(t)
+	figures := func(seed uint64) string {
 		var sums usage.Sums
-		for _, c := range m.calls() {
+		for _, c := range made(seed, 0.2).calls() {
 			sums.Add(&c)
 			if c.Unpriced() && c.ModelUsed != sandbox {
 				t.Fatalf("a call of %s with %+v has no cost", c.ModelUsed, c.Tokens)
@@ -170,6 +179,20 @@ func TestSeed(t *testing.T) {
 	}
 	if first == other {
 		t.Errorf("two seeds gave the same figures\n%s", first)
+	}
+}
+
+// However few calls a seed makes, the customer has had one refused in the last days.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	made := testTraffic(t)
+	for seed := range uint64(50) {
+		m := made(seed, 0.005)
+		if !slices.ContainsFunc(m.refused(m.calls()), func(c refusal.Call) bool {
+			return c.AccountID == engineering && m.now.Sub(c.At) < 7*24*time.Hour && !c.At.After(m.now)
+		}) {
+			t.Errorf("seed %d: no call of the customer was refused in the last week", seed)
+		}
 	}
 }
 

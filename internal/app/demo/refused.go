@@ -12,6 +12,9 @@ import (
 	"sluice/internal/store/sqlstore/calls"
 )
 
+// toAll is the refusal that anybody may meet at any time.
+const toAll = 1
+
 // refusals are the ways in which a few calls of each key are refused, by how many of a thousand are.
 var refusals = []struct {
 	person  string // whose; empty: everybody's
@@ -29,30 +32,11 @@ var refusals = []struct {
 
 // refuse stores the calls that were refused beside those that were answered.
 func (t *traffic) refuse(ctx context.Context, store *calls.Store, answered []usage.Settlement) error {
-	names := map[string]string{}
-	for name, m := range t.accts {
-		names[m.account.ID] = name
-	}
-	var list []refusal.Call
+	list := t.refused(answered)
 	counts := map[refusal.Minute]int64{}
-	for i := range answered {
-		s := &answered[i]
-		for _, r := range refusals {
-			if r.person != "" && r.person != names[s.AccountID] || t.rng.IntN(1000) >= r.share || t.now.Sub(s.At) > refusal.KeepCalls {
-				continue
-			}
-			at := s.At.Add(time.Duration(1+t.rng.IntN(20)) * time.Second)
-			if at.After(t.now) {
-				continue
-			}
-			list = append(list, refusal.Call{
-				ID: t.id(at), At: at, AccountID: s.AccountID, KeyID: s.KeyID, Status: r.status, Kind: r.kind, Param: r.param,
-				Path: "/v1/chat/completions", Model: s.ModelAsked, Address: s.Trace.Address, Message: r.message,
-			})
-			counts[refusal.Minute{AccountID: s.AccountID, Start: at.Truncate(time.Minute), Status: r.status}]++
-		}
+	for i := range list {
+		counts[refusal.Minute{AccountID: list[i].AccountID, Start: list[i].At.Truncate(time.Minute), Status: list[i].Status}]++
 	}
-	slices.SortFunc(list, func(a, b refusal.Call) int { return cmp.Or(cmp.Compare(a.AccountID, b.AccountID), a.At.Compare(b.At)) })
 	minutes := make([]refusal.Minute, 0, len(counts))
 	for m, n := range counts {
 		m.Calls = n
@@ -62,4 +46,35 @@ func (t *traffic) refuse(ctx context.Context, store *calls.Store, answered []usa
 		return cmp.Or(cmp.Compare(a.AccountID, b.AccountID), a.Start.Compare(b.Start), cmp.Compare(a.Status, b.Status))
 	})
 	return store.RecordRefusals(ctx, list, minutes)
+}
+
+// refused returns the calls that were refused beside those that were answered, the oldest of each account first. The newest
+// call of everybody is followed by one, so that the pages have something to show however few calls there are.
+func (t *traffic) refused(answered []usage.Settlement) (list []refusal.Call) {
+	names, newest := map[string]string{}, map[string]int{}
+	for name, m := range t.accts {
+		names[m.account.ID] = name
+	}
+	for i := range answered {
+		newest[answered[i].AccountID] = i
+	}
+	for i := range answered {
+		s := &answered[i]
+		for j, r := range refusals {
+			drawn := t.rng.IntN(1000) < r.share || j == toAll && newest[s.AccountID] == i
+			if r.person != "" && r.person != names[s.AccountID] || !drawn || t.now.Sub(s.At) > refusal.KeepCalls {
+				continue
+			}
+			at := s.At.Add(time.Duration(1+t.rng.IntN(20)) * time.Second)
+			if at.After(t.now) {
+				at = t.now
+			}
+			list = append(list, refusal.Call{
+				ID: t.id(at), At: at, AccountID: s.AccountID, KeyID: s.KeyID, Status: r.status, Kind: r.kind, Param: r.param,
+				Path: "/v1/chat/completions", Model: s.ModelAsked, Address: s.Trace.Address, Message: r.message,
+			})
+		}
+	}
+	slices.SortFunc(list, func(a, b refusal.Call) int { return cmp.Or(cmp.Compare(a.AccountID, b.AccountID), a.At.Compare(b.At)) })
+	return list
 }
