@@ -130,7 +130,8 @@ func (d Due) Count() string {
 }
 
 // Of returns the budgets that a call of an account counts against.
-func Of(a *account.Account, keyID string, tags []string, session string) (dues []Due) {
+func Of(a *account.Account, keyID string, tags []string, session string) []Due {
+	dues := make([]Due, 0, len(a.Budgets))
 	for i := range a.Budgets {
 		b := &a.Budgets[i]
 		switch s := b.Scope; {
@@ -191,8 +192,8 @@ type Hold struct {
 // place is the part of a hold in one budget.
 type place struct {
 	due    Due
+	key    Key
 	count  *count // nil: the budget only warns
-	period int64
 	amount price.Nano
 }
 
@@ -205,8 +206,9 @@ func (h *Hold) Charges(start time.Time) []usage.Charge {
 		return nil
 	}
 	charges := make([]usage.Charge, len(h.places))
-	for i, p := range h.places {
-		charges[i] = usage.Charge{Count: p.due.Count(), Period: p.period}
+	for i := range h.places {
+		p := &h.places[i]
+		charges[i] = usage.Charge{Count: p.key.Count, Period: p.key.Period}
 		if p.count != nil {
 			charges[i].Holder, charges[i].Reserved, charges[i].Amount, charges[i].After = p.count.holder, h.need, p.amount, max(0, h.at.Sub(start))
 		}
@@ -230,8 +232,8 @@ func (h *Hold) end(spent price.Nano) {
 		return
 	}
 	h.ended = true
-	for _, p := range h.places {
-		if p.count != nil {
+	for i := range h.places {
+		if p := &h.places[i]; p.count != nil {
 			p.count.open -= h.need
 			p.count.used += spent
 			p.count.changed = true

@@ -53,6 +53,12 @@ type Options struct {
 	Log *slog.Logger
 }
 
+// lifeText is how long the name of a process is: 60 random bits, to tell it from those that ran on the same server.
+const lifeText = 12
+
+// far is how much of what a server holds a call may need, as a divisor, for there to be plenty.
+const far = 64
+
 // shards is the number of maps of purses, each with a lock.
 const shards = 64
 
@@ -144,7 +150,7 @@ func New(store Store, opts *Options) *Ledger {
 		l.opts.Log = slog.New(slog.DiscardHandler)
 	}
 	if l.opts.Life == "" {
-		l.opts.Life = rand.Text() // the grants of an earlier process are not this one's
+		l.opts.Life = rand.Text()[:lifeText] // the grants of an earlier process are not this one's
 	}
 	l.prefix = nodePrefix(l.opts.Node) + url.QueryEscape(l.opts.Life) + "/"
 	for i := range l.shards {
@@ -159,14 +165,11 @@ func nodePrefix(node string) string { return "node/" + url.QueryEscape(node) + "
 // Reserve takes what a call may cost from each hard budget, or returns the budget in the way. It asks the database only if what this
 // server was granted does not suffice. An error means that nobody can say.
 func (l *Ledger) Reserve(ctx context.Context, a *account.Account, dues []Due, need price.Nano) (*Hold, *Obstacle, error) {
-	now := l.opts.Now()
-	h := &Hold{need: need, places: make([]place, len(dues))}
-	for i, d := range dues {
-		h.places[i].due = d
-	}
+	h := hold(dues, need)
 	for {
+		now := l.opts.Now()
 		h.purse = l.purse(a.ID)
-		short, ok := h.take(l, now)
+		short, ok := h.take(l, now, 1)
 		if ok {
 			return h, nil, nil
 		}
@@ -176,29 +179,32 @@ func (l *Ledger) Reserve(ctx context.Context, a *account.Account, dues []Due, ne
 		if ctx.Err() != nil {
 			return nil, nil, ctx.Err()
 		}
-		now = l.opts.Now()
 	}
 }
 
-// Ample reports whether this server holds far more of all hard budgets than a call needs.
-func (l *Ledger) Ample(a *account.Account, dues []Due, need price.Nano) bool {
-	const far = 64
-	now, p := l.opts.Now(), l.purse(a.ID)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, d := range dues {
-		if !d.Hard {
-			continue
-		}
-		if c := p.counts[Key{d.Count(), p.period(d.Budget, now)}]; c == nil || c.available()/far < need {
-			return false
-		}
+// ReservePlenty is Reserve if this server holds far more of all hard budgets than the call needs. Otherwise it returns nil and has
+// done nothing.
+func (l *Ledger) ReservePlenty(a *account.Account, dues []Due, need price.Nano) *Hold {
+	h := hold(dues, need)
+	h.purse = l.purse(a.ID)
+	if _, ok := h.take(l, l.opts.Now(), far); !ok {
+		return nil
 	}
-	return true
+	return h
 }
 
-// take reserves from all budgets. It returns the place without enough, and takes nothing then.
-func (h *Hold) take(l *Ledger, now time.Time) (short *place, ok bool) {
+// hold returns a hold that has taken nothing yet.
+func hold(dues []Due, need price.Nano) *Hold {
+	h := &Hold{need: need, places: make([]place, len(dues))}
+	for i, d := range dues {
+		h.places[i].due, h.places[i].key.Count = d, d.Count()
+	}
+	return h
+}
+
+// take reserves from all budgets, if each has times as much as is needed. It returns the place without enough, and takes nothing
+// then.
+func (h *Hold) take(l *Ledger, now time.Time, times price.Nano) (short *place, ok bool) {
 	p := h.purse
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -207,15 +213,15 @@ func (h *Hold) take(l *Ledger, now time.Time) (short *place, ok bool) {
 	}
 	for i := range h.places {
 		at := &h.places[i]
-		at.period = p.period(at.due.Budget, now)
+		at.key.Period = p.period(at.due.Budget, now)
 		if !at.due.Hard {
 			continue
 		}
-		c := p.count(l, Key{at.due.Count(), at.period})
+		c := p.count(l, at.key)
 		at.count, c.wanted = c, now
 		amount := price.Nano(at.due.Amount)
 		// Of an amount that was lowered, the grant may be more than there is.
-		if c.available() < h.need || c.amount != amount || c.stale || since(c.confirmed, now) > trusted {
+		if c.available()/times < h.need || c.amount != amount || c.stale || since(c.confirmed, now) > trusted {
 			return at, false
 		}
 		at.amount = c.known.Amount

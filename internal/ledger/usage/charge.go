@@ -53,45 +53,76 @@ func (s *Settlement) bounded() {
 // holderText escapes what would end the name of a holder in a text. Nothing is cut off: it must be found again by its whole name.
 var holderText = strings.NewReplacer("%", "%25", ":", "%3A", " ", "%20")
 
-// appendText appends the charge as a word.
-func (c *Charge) appendText(b []byte) []byte {
-	for _, n := range [...]int64{c.Period, int64(c.Reserved), int64(c.Amount), c.After.Microseconds()} {
-		b = append(strconv.AppendInt(b, n, 10), ':')
+// shared returns how many bytes of a holder's name are those of the holder before it. Most holders of a call are of one server,
+// whose name and life are most of the text: every row and record of the journal has it once.
+func shared(before, holder string) (n int) {
+	for n < len(before) && n < len(holder) && before[n] == holder[n] {
+		n++
 	}
-	b = append(append(b, holderText.Replace(c.Holder)...), ':')
-	return append(b, c.Count...) // a count has no spaces: sessions are plain words
+	return n
 }
 
-// parseCharge returns the charge that appendText has written.
-func parseCharge(text string) (c Charge) {
-	parts := strings.SplitN(text, ":", 6)
-	if len(parts) != 6 {
-		return c
+// base is that of the numbers in a text of charges: rows of the database are many, and nobody reads these numbers there.
+const base = 36
+
+// appendBudgets appends charges to a text of details, each as a word.
+func appendBudgets(b []byte, charges []Charge) []byte {
+	before := ""
+	for i := range charges {
+		c := &charges[i]
+		if len(b) > 0 {
+			b = append(b, ' ')
+		}
+		b = append(b, "budget="...)
+		holder := holderText.Replace(c.Holder)
+		same := shared(before, holder)
+		for _, n := range [...]int64{c.Period, int64(c.Reserved), int64(c.Amount), c.After.Microseconds(), int64(same)} {
+			b = append(strconv.AppendInt(b, n, base), ':')
+		}
+		b = append(append(b, holder[same:]...), ':')
+		b = append(b, c.Count...) // a count has no spaces: sessions are plain words
+		before = holder
 	}
-	var n [4]int64
+	return b
+}
+
+// addCharge appends a charge that appendBudgets has written.
+func addCharge(list []Charge, text string) []Charge {
+	parts := strings.SplitN(text, ":", 7)
+	if len(parts) != 7 {
+		return append(list, Charge{})
+	}
+	var n [5]int64
 	for i := range n {
-		n[i], _ = strconv.ParseInt(parts[i], 10, 64) // a damaged number counts as 0
+		n[i], _ = strconv.ParseInt(parts[i], base, 64) // a damaged number counts as 0
 	}
-	holder, err := url.PathUnescape(parts[4])
-	if err != nil {
-		holder = parts[4]
+	before := ""
+	if len(list) > 0 {
+		before = holderText.Replace(list[len(list)-1].Holder)
 	}
-	return Charge{Count: parts[5], Holder: holder, Period: n[0], Reserved: price.Nano(n[1]), Amount: price.Nano(n[2]), After: time.Duration(n[3]) * time.Microsecond}
+	holder := before[:max(0, min(int(n[4]), len(before)))] + parts[5]
+	if plain, err := url.PathUnescape(holder); err == nil {
+		holder = plain
+	}
+	return append(list, Charge{Count: parts[6], Holder: holder, Period: n[0], Reserved: price.Nano(n[1]), Amount: price.Nano(n[2]), After: time.Duration(n[3]) * time.Microsecond})
 }
 
 // mostCharges is more than the budgets of an account.
 const mostCharges = 1000
 
-// appendCharges appends charges to a record of the journal: their number, and for each five numbers, its holder and its count. The
-// fifth number has what a later version needs; it is 0.
+// appendCharges appends charges to a record of the journal: their number, and for each five numbers, what its holder does not share
+// with the one before, and its count. The fifth number is how much it shares.
 func appendCharges(b []byte, charges []Charge) []byte {
 	b = binary.AppendUvarint(b, uint64(len(charges)))
+	before := ""
 	for i := range charges {
 		c := &charges[i]
-		for _, n := range [...]int64{c.Period, int64(c.Reserved), int64(c.Amount), c.After.Microseconds(), 0} {
+		same := shared(before, c.Holder)
+		for _, n := range [...]int64{c.Period, int64(c.Reserved), int64(c.Amount), c.After.Microseconds(), int64(same)} {
 			b = binary.AppendVarint(b, n)
 		}
-		b = appendText(appendText(b, c.Holder, maxDetails), c.Count, maxDetails)
+		b = appendText(appendText(b, c.Holder[same:], maxDetails), c.Count, maxDetails)
+		before = c.Holder
 	}
 	return b
 }
@@ -105,10 +136,17 @@ func readCharges(r *reader, known texts) []Charge {
 	}
 	r.raw = r.raw[used:]
 	charges := make([]Charge, n)
+	var room [64]byte
+	holder := room[:0]
 	for i := range charges {
 		charges[i] = Charge{Period: r.number(), Reserved: price.Nano(r.number()), Amount: price.Nano(r.number()), After: time.Duration(r.number()) * time.Microsecond}
-		r.number()
-		charges[i].Holder, charges[i].Count = known.text(r.bytes()), known.text(r.bytes())
+		same := r.number()
+		if same < 0 || same > int64(len(holder)) {
+			r.bad = true
+			return nil
+		}
+		holder = append(holder[:same], r.bytes()...)
+		charges[i].Holder, charges[i].Count = known.text(holder), known.text(r.bytes())
 	}
 	return charges
 }

@@ -31,6 +31,7 @@ func TestBudgetsAreKept(t *testing.T) {
 		"rolls":   charged([]Charge{{Count: "bud_1/session-1_a.b", Period: -300_000, Holder: "job/video_1", Reserved: 1, Amount: 1}}),
 		"several": charged([]Charge{{Count: "bud_1", Period: 1}, {Count: "bud_2", Holder: "node/b/1/2", Reserved: 7}}, "team=search", "env=prod:1"),
 		"names":   charged([]Charge{{Count: "bud_1/a:b=c:d", Holder: "node/host:8080=x%20y/l/1", Reserved: 1}, {Count: "bud_2", Holder: "node/" + strings.Repeat("n", 300) + "/l/1"}}),
+		"shared":  charged([]Charge{{Count: "bud_1", Holder: "node/a%2/l/1"}, {Count: "bud_2", Holder: "node/a%3/l/2"}, {Count: "bud_3"}, {Count: "bud_4", Holder: "node/a:/l/2"}, {Count: "bud_5", Holder: "node/a b/l/22"}}),
 		"spaces":  charged([]Charge{{Count: "bud_1/a\u00a0b\u2003c"}}, "a\u00a0budget=0:0:0:0::bud_2", "b\u0085tier=batch"),
 		"tags":    charged(nil, "a=b"),
 	} {
@@ -48,6 +49,23 @@ func TestBudgetsAreKept(t *testing.T) {
 				t.Errorf("parseRecord = %+v, %v, want %+v", got, err, s)
 			}
 		})
+	}
+}
+
+// A damaged text or record is no reason to fail.
+func TestDamagedCharges(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"budget=", "budget=1:2", "budget=1:2:3:4:zzz:n:bud_1", "budget=x:x:x:x:-9:n:bud_1", "budget=0:0:0:0:0:%zz:bud_1 budget=0:0:0:0:2:y:bud_2"} {
+		var s Settlement
+		if s.SetDetails(text); len(s.Terms.Budgets) == 0 {
+			t.Errorf("SetDetails(%q) has no budgets, want one for each word", text)
+		}
+	}
+	record := appendCharges(nil, []Charge{{Holder: "node/a", Count: "bud_1"}})
+	record[5] = 2 << 1 // it shares two bytes of a holder before it, and there is none
+	r := &reader{raw: record}
+	if got := readCharges(r, nil); !r.bad || got != nil {
+		t.Errorf("readCharges = %v, damaged: %t; want it to be damaged", got, r.bad)
 	}
 }
 

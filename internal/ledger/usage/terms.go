@@ -117,14 +117,7 @@ func (s *Settlement) Details() string {
 	}
 	// Every call of an account with budgets has these, so they cost little.
 	var room [512]byte
-	b := append(room[:0], s.details()...)
-	for i := range s.Terms.Budgets {
-		if len(b) > 0 {
-			b = append(b, ' ')
-		}
-		b = s.Terms.Budgets[i].appendText(append(b, "budget="...))
-	}
-	return string(b)
+	return string(appendBudgets(append(room[:0], s.details()...), s.Terms.Budgets))
 }
 
 // details returns the details without the budgets, which the journal has in a form of their own.
@@ -178,7 +171,7 @@ func (s *Settlement) SetDetails(text string) {
 		case name == "turn":
 			s.Terms.Turns = append(s.Terms.Turns, parseTurn(value))
 		case name == "budget":
-			s.Terms.Budgets = append(s.Terms.Budgets, parseCharge(value))
+			s.Terms.Budgets = addCharge(s.Terms.Budgets, value)
 		case name == "tag":
 			s.Terms.Tags = append(s.Terms.Tags, value)
 		case name == "tier":

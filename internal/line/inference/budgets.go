@@ -18,8 +18,8 @@ import (
 // Budgets keeps calls within the budgets of their accounts; *budget.Ledger does.
 type Budgets interface {
 	Reserve(ctx context.Context, a *account.Account, dues []budget.Due, need price.Nano) (*budget.Hold, *budget.Obstacle, error)
-	// Ample reports whether the budgets have far more left than a call needs.
-	Ample(a *account.Account, dues []budget.Due, need price.Nano) bool
+	// ReservePlenty is Reserve if the budgets have far more left than a call needs; otherwise it returns nil.
+	ReservePlenty(a *account.Account, dues []budget.Due, need price.Nano) *budget.Hold
 }
 
 // affordable is what a call may cost. A model that could cost more does not answer it.
@@ -74,8 +74,11 @@ func (l *Line) afford(ctx context.Context, h http.Header, models *Models, call *
 	l.pass(f, a)
 	// While there is plenty, the bytes of the prompt bound its tokens, and nobody has to count them.
 	var ok bool
-	if f.most, ok = l.dearest(models, call, a, f); ok && call.MaxCost == nil && l.budgets.Ample(call.Caller.Account, dues, f.most) {
-		return l.reserve(ctx, h, call, a, f, dues)
+	if f.most, ok = l.dearest(models, call, a, f); ok && call.MaxCost == nil {
+		if a.hold = l.budgets.ReservePlenty(call.Caller.Account, dues, f.most); a.hold != nil {
+			call.afford = f
+			return nil
+		}
 	}
 	switch {
 	case call.Inputs == nil:

@@ -24,7 +24,7 @@ func (r *reserved) Reserve(_ context.Context, _ *account.Account, _ []budget.Due
 	return &budget.Hold{}, nil, nil
 }
 
-func (r *reserved) Ample(*account.Account, []budget.Due, price.Nano) bool { return false }
+func (r *reserved) ReservePlenty(*account.Account, []budget.Due, price.Nano) *budget.Hold { return nil }
 
 // TestReservedWithoutACount: a prompt that nobody counts, because it is too long or its account has used up its ration, has only an
 // estimate. What is reserved for it is enough all the same if the estimate is far too low.
