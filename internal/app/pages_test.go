@@ -370,7 +370,7 @@ func TestPagesTell(t *testing.T) {
 			t.Fatalf("call %d = %d %s", i, r.status, r.body)
 		}
 	}
-	for _, title := range []string{"Your abuse score is 50", "A question about your usage", "Your keys are switched off"} {
+	for _, title := range []string{"50% of your monthly allowance is used", "A question about your usage", "Your keys are switched off"} {
 		eventually(t, "the message "+title, func() bool { return strings.Contains(ana.get("/dashboard/messages").body, ">"+title+"<") })
 		eventually(t, "the mail "+title, func() bool { return strings.Contains(n.log.String(), `"subject":"`+title) })
 	}

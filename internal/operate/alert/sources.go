@@ -17,7 +17,7 @@ import (
 func OfAbuse(e *abuse.Event) (events []Event) {
 	key := fmt.Sprintf("%s %d %s %s %s %d", e.AccountID, e.At.UnixMilli(), e.Kind, e.Plan, e.Tier, e.Score)
 	if mark := e.Mark(); mark > 0 {
-		events = append(events, NewEvent(e.AccountID, ScoreReached, key, e.At, fmt.Sprintf("Your abuse score is %d", e.Score), struct {
+		events = append(events, NewEvent(e.AccountID, ScoreReached, key, e.At, fmt.Sprintf("%d%% of your monthly allowance is used", e.Score), struct {
 			Threshold int    `json:"threshold"`
 			Score     int    `json:"score"`
 			Plan      string `json:"plan"`

@@ -73,14 +73,18 @@ func (l *Letters) Support(ctx context.Context, accountID, title, body string) {
 
 // Abuse tells an account's owner about an event of abuse control. Reviews are for support alone.
 func (l *Letters) Abuse(ctx context.Context, e *abuse.Event) {
-	where := fmt.Sprintf("%d%% of this month's units of the %s plan are used by %s-tier models.", e.Score, e.Plan, e.Tier)
+	allows := "the " + e.Plan.String() + " plan allows"
+	if e.Plan == account.None {
+		allows = "is allowed without a plan"
+	}
+	where := fmt.Sprintf("You have used %d%% of what %s for %s-tier models this month.", e.Score, allows, e.Tier)
 	switch e.Kind {
 	case abuse.Warning:
-		l.send(ctx, e.AccountID, Warning, fmt.Sprintf("Your abuse score is %d", e.Score),
-			where+" At 100 your keys are switched off until support restores them. The count starts again on the 1st of the month; a higher plan has a larger budget.")
+		l.send(ctx, e.AccountID, Warning, fmt.Sprintf("%d%% of your monthly allowance is used", e.Score),
+			where+" At 100% your keys are switched off until support restores them. The count starts again on the 1st of the month; a higher plan allows more.")
 	case abuse.Inquiry:
 		l.send(ctx, e.AccountID, Inquiry, "A question about your usage",
-			where+" Please tell us in a few words what you use the service for, so that support can help before your keys are switched off at 100.")
+			where+" Please tell us in a few words what you use the service for, so that support can help before your keys are switched off at 100%.")
 	case abuse.Deactivated:
 		l.send(ctx, e.AccountID, Deactivated, "Your keys are switched off",
 			where+" Every key of your account is refused until support restores it. Contact support, and say what happened.")

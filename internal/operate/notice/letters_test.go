@@ -65,7 +65,7 @@ func TestLetters(t *testing.T) {
 		{"open again", func() { letters.Changed(&suspended, a) }, "Your account is open again", "Your keys work as before."},
 		{"nothing changed", func() { letters.Changed(a, a) }, "", ""},
 		{"not known before", func() { letters.Changed(nil, &suspended) }, "", ""},
-		{"warning", event(abuse.Warning), "Your abuse score is 75", "75% of this month's units of the basic plan are used by free-tier models."},
+		{"warning", event(abuse.Warning), "75% of your monthly allowance is used", "You have used 75% of what the basic plan allows for free-tier models this month."},
 		{"inquiry", event(abuse.Inquiry), "A question about your usage", "Please tell us"},
 		{"deactivated", event(abuse.Deactivated), "Your keys are switched off", "Contact support"},
 		{"restored", func() { letters.Changed(&deactivated, a) }, "Your keys work again", "from zero"},

@@ -113,7 +113,7 @@ func (d *Dashboard) webhookDone(w http.ResponseWriter, r *http.Request, v *visit
 
 // eventTexts describe the types of events to customers.
 var eventTexts = map[alert.Type]string{
-	alert.ScoreReached:   "Your abuse score reaches 50, 75, 90 or 100",
+	alert.ScoreReached:   "50, 75, 90 or 100% of your allowance is used",
 	alert.VideoSucceeded: "A video is done",
 	alert.VideoFailed:    "A video could not be created",
 	alert.BudgetMark:     "A part of a budget is spent, such as 50%, 80% or 100%",

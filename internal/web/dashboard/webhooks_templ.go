@@ -259,7 +259,7 @@ func webhooksPage(p webui.Page, v webhooksView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 27, "</form></div><p class=\"muted\">An e-mail when a video is done or could not be created. We always send one about your abuse score.</p></section><section class=\"card flush\" aria-labelledby=\"sent-title\"><div class=\"top\"><h2 id=\"sent-title\">Deliveries</h2><a class=\"button small\" href=\"/dashboard/webhooks\">Refresh</a></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 27, "</form></div><p class=\"muted\">An e-mail when a video is done or could not be created. We always send one when much of your allowance is used.</p></section><section class=\"card flush\" aria-labelledby=\"sent-title\"><div class=\"top\"><h2 id=\"sent-title\">Deliveries</h2><a class=\"button small\" href=\"/dashboard/webhooks\">Refresh</a></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -70,7 +70,7 @@ func raisedByEvents(tx *sqlstore.Conn, last int64, now time.Time, most int) (lis
 		r.cause = strconv.FormatInt(seq, 10)
 		switch {
 		case kind == abuse.Inquiry && !r.at.Before(month):
-			r.kind, r.subject = ticket.PastNinety, "Your abuse score has passed 90"
+			r.kind, r.subject = ticket.PastNinety, "More than 90% of your monthly allowance is used"
 		case kind == abuse.Review && now.Sub(r.at) < climbStays:
 			r.kind, r.subject = ticket.Climb, "Your usage has grown fast"
 		}
