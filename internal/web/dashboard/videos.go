@@ -18,13 +18,13 @@ func (d *Dashboard) videosPage(w http.ResponseWriter, r *http.Request, v *visito
 	p := d.frame(w, r, v, "Videos")
 	p.Scripts = []string{"videos.js"}
 	view := videosView{Model: d.VideoModel(), Sizes: []videoSize{
-		{"854x480", "854 × 480, counts once"},
-		{"480x854", "480 × 854, counts once"},
-		{"480x480", "480 × 480, counts once"},
-		{"1280x720", "1280 × 720, counts 1.5 times"},
-		{"720x1280", "720 × 1280, counts 1.5 times"},
-		{"1920x1080", "1920 × 1080, counts twice"},
-		{"1080x1920", "1080 × 1920, counts twice"},
+		{"854x480", "854 × 480"},
+		{"480x854", "480 × 854"},
+		{"480x480", "480 × 480"},
+		{"1280x720", "1280 × 720, uses 1.5 times as much"},
+		{"720x1280", "720 × 1280, uses 1.5 times as much"},
+		{"1920x1080", "1920 × 1080, uses twice as much"},
+		{"1080x1920", "1080 × 1920, uses twice as much"},
 	}}
 	return d.ui.Render(w, r, http.StatusOK, videosPage(p, view))
 }
