@@ -303,6 +303,14 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	within(t, patience, what, holds)
 }
 
+// shelve waits until pages show all calls that have ended, and those that were refused.
+func (n *node) shelve() {
+	n.t.Helper()
+	if err := n.Shelve(n.t.Context()); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
 // within waits for something that takes longer than most.
 func within(t *testing.T, most time.Duration, what string, holds func() bool) {
 	t.Helper()
