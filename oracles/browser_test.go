@@ -233,7 +233,7 @@ func (m *mailbox) keep(to, body string) {
 
 func (m *mailbox) hand(w http.ResponseWriter, r *http.Request) {
 	to := r.FormValue("to")
-	for patience := time.After(15 * time.Second); ; {
+	for patience := time.After(time.Minute); ; {
 		m.mu.Lock()
 		more := m.more
 		if list := m.kept[to]; len(list) > 0 {

@@ -49,7 +49,7 @@ func newClient(t *testing.T, g *gateway, key string) *client {
 // soon bounds one test's calls.
 func soon(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

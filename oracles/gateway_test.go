@@ -88,8 +88,8 @@ func startGatewayIn(t *testing.T, dir, more string) (g *gateway, stop func()) {
 			if err != nil {
 				t.Errorf("Run = %v", err)
 			}
-		case <-time.After(20 * time.Second):
-			t.Error("the gateway did not stop within 20 s")
+		case <-time.After(patience):
+			t.Errorf("the gateway did not stop within %v", patience)
 		}
 	})
 	t.Cleanup(stop)

@@ -82,7 +82,7 @@ func runEverything(t *testing.T, program, transport string) (port string, ok boo
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
 	t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		select {
 		case <-ended:
 			t.Logf("the MCP server ended:\n%s", out.Bytes())

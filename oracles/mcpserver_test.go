@@ -35,7 +35,7 @@ func mcpNode(t *testing.T) string {
 // mcpTool runs a program of the packages, below oracles/node, and returns what it prints.
 func mcpTool(t *testing.T, program, script string, args ...string) ([]byte, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, append([]string{filepath.Join("node_modules", "@modelcontextprotocol", filepath.FromSlash(script))}, args...)...)
 	cmd.Dir, cmd.Env = "node", append(os.Environ(), "HOME="+t.TempDir())

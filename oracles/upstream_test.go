@@ -19,7 +19,7 @@ const (
 )
 
 // patience bounds every wait here. What is waited for comes at once where all is well.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // upstream is a fake OpenAI: it does what the last user message of a request says, a script as JSON.
 // GET /calls/{key} tells how the calls with the script's key went.

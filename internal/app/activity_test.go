@@ -42,6 +42,7 @@ func TestActivity(t *testing.T) {
 	tooHigh := ask(ana.key, "sandbox/reasoner", "", 403)
 	must[any](n, "key.delete", admin.Target{Actor: "tester", Ref: sub.ID})
 
+	n.shelve()
 	page := ana.wants(ana.get("/dashboard/activity"), "the page", 200, "asked service/auto").body
 	for _, text := range []string{small, auto, wrong, tooHigh, "a key that goes (deleted)", "400 refused", "403 refused", "plus 2 refused"} {
 		if !strings.Contains(page, text) {
@@ -121,6 +122,7 @@ func TestUsageAPI(t *testing.T) {
 		}
 		ids = append(ids, r.header.Get("X-Request-Id"))
 	}
+	n.shelve()
 	var got []string
 	for next, pages := "", 0; ; pages++ {
 		var list struct {

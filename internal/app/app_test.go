@@ -135,13 +135,19 @@ type node struct {
 // start runs an App until the test ends. A start that found the database too busy is repeated, as operators do it.
 func (s *site) start(t *testing.T) *node {
 	t.Helper()
+	n, err := s.launchAgain(t, s.config(t))
+	if err != nil {
+		t.Fatalf("New = %v", err)
+	}
+	return n
+}
+
+// launchAgain is start for a goroutine, which cannot end the test.
+func (s *site) launchAgain(t *testing.T, cfg *config.Config) (*node, error) {
 	for began := time.Now(); ; {
-		n, err := s.launch(t, s.config(t))
-		if err == nil {
-			return n
-		}
-		if !fault.Is(err, fault.Unavailable) || time.Since(began) > patience {
-			t.Fatalf("New = %v", err)
+		n, err := s.launch(t, cfg)
+		if err == nil || !fault.Is(err, fault.Unavailable) || time.Since(began) > patience {
+			return n, err
 		}
 	}
 }
@@ -157,7 +163,7 @@ func (s *site) prepare(cfg *config.Config) error {
 	return alltest.Prepare(cfg.Data)
 }
 
-// launch is start for a goroutine, which cannot end the test.
+// launch tries once to run an App until the test ends.
 func (s *site) launch(t *testing.T, cfg *config.Config) (*node, error) {
 	if err := s.prepare(cfg); err != nil {
 		return nil, err
@@ -295,6 +301,14 @@ func must[Out any](n *node, name string, in any) Out {
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	within(t, patience, what, holds)
+}
+
+// shelve waits until pages show all calls that have ended, and those that were refused.
+func (n *node) shelve() {
+	n.t.Helper()
+	if err := n.Shelve(n.t.Context()); err != nil {
+		n.t.Fatal(err)
+	}
 }
 
 // within waits for something that takes longer than most.

@@ -119,6 +119,9 @@ models:
 func TestCatalogChangesOfTwoNodes(t *testing.T) {
 	t.Parallel()
 	one, two, owner := twoNodes(t)
+	for _, n := range []*node{one, two} { // the key is made by one of them
+		n.within(owner, 200)
+	}
 	if a, b := one.get("/v1/models", owner).body, two.get("/v1/models", owner).body; a != b {
 		t.Errorf("the nodes list\n%s\n%s", a, b)
 	}

@@ -149,7 +149,7 @@ func TestCancelOnAnotherNode(t *testing.T) {
 	} {
 		done := make(chan string, 1)
 		go func() {
-			done <- post(one, "POST", owner, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"chat_completion","arguments":{"model":"sandbox/small","messages":[{"role":"user","content":"[[sandbox:delay=25s]] Hello"}]}}}`, i))
+			done <- post(one, "POST", owner, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"chat_completion","arguments":{"model":"sandbox/small","messages":[{"role":"user","content":"[[sandbox:delay=60s]] Hello"}]}}}`, i))
 		}()
 		eventually(t, "the call", func() bool { return one.Running() == 1 })
 		end(stranger.MasterKey) // means a call of another account

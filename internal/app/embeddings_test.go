@@ -68,6 +68,7 @@ plans: {basic: {requests_per_minute: 100, tokens_per_minute: 30000}}
 	}
 	settled := func(r reply) admin.Request {
 		t.Helper()
+		n.shelve()
 		found := n.found(r.header.Get("X-Request-Id"))
 		if len(found.Settled) != 1 {
 			t.Fatalf("%d settlements of %s, want 1", len(found.Settled), r.body)

@@ -43,6 +43,7 @@ models:
 			t.Errorf("%s: the request = %+v, want its formula", what, d)
 		}
 	}
+	n.shelve()
 	var told costs.Reply
 	r := n.get("/v1/usage/explain", ana.key)
 	if err := json.Unmarshal([]byte(r.body), &told); err != nil || r.status != 200 {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -23,6 +24,12 @@ func (a *App) Billing() *billing.Billing { return a.billing }
 
 // BodiesInFlight is how many bytes of request bodies are held now.
 func (a *App) BodiesInFlight() int64 { return a.api.BodiesInFlight() }
+
+// Shelve moves all calls that have ended to the database, and those that were refused. Pages wait for that, too, but no
+// longer than a tenth of a second.
+func (a *App) Shelve(ctx context.Context) error {
+	return errors.Join(a.books.Flush(ctx), a.refusals.Flush(ctx))
+}
 
 // Settlements returns the settlements that the journal still holds, oldest first, and how many there were
 // in all.

@@ -89,10 +89,11 @@ const roleChunk = `data: {"choices":[{"index":0,"delta":{"role":"assistant","con
 // is left alone for a while, and callers would notice if the others failed just then.
 func TestFailover(t *testing.T) {
 	t.Parallel()
-	requests, every := 100, 10*time.Millisecond
+	// A machine that answers fewer than come would make callers wait for longer than they are willing to.
+	requests, every, atOnce := 100, 10*time.Millisecond, 16
 	steps := [][3]mood{{dead, well, well}, {well, busy, stalled}}
 	if os.Getenv("SLUICE_SOAK") != "" {
-		requests, every = 500, 30*time.Millisecond
+		requests, every, atOnce = 500, 30*time.Millisecond, 1000
 		steps = append(steps, [][3]mood{{busy, well, well}, {dead, busy, well}, {well, stalled, dead}, {stalled, well, busy}, {busy, dead, well}}...)
 	}
 	for _, stream := range []bool{false, true} {
@@ -106,7 +107,7 @@ func TestFailover(t *testing.T) {
 				targets += fmt.Sprintf("{provider: p%d}, ", i)
 			}
 			n := newSite(t, yaml+"models: [{id: m, targets: ["+targets+"], plan: free, context_length: 1000, max_output: 100}]\n").start(t)
-			flow := startFlow(n, stream, every)
+			flow := startFlow(n, stream, every, atOnce)
 			// as reports whether the breakers are closed, or not, for those in the mood.
 			as := func(moods [3]mood, isWell bool) bool {
 				for _, s := range must[admin.Status](n, "status", admin.Empty{}).Targets {
@@ -168,8 +169,10 @@ type flow struct {
 	all    sync.WaitGroup
 }
 
-func startFlow(n *node, stream bool, every time.Duration) *flow {
+// startFlow makes a request every so often, while fewer than so many are under way.
+func startFlow(n *node, stream bool, every time.Duration, atOnce int) *flow {
 	f := &flow{n: n, ending: make(chan struct{})}
+	room := make(chan struct{}, atOnce)
 	key := n.OwnerKey()
 	body := fmt.Sprintf(`{"model":"m","stream":%t,"messages":[{"role":"user","content":"Hello"}]}`, stream)
 	f.all.Go(func() {
@@ -181,7 +184,13 @@ func startFlow(n *node, stream bool, every time.Duration) *flow {
 				return
 			case <-tick.C:
 			}
+			select {
+			case room <- struct{}{}:
+			default:
+				continue
+			}
 			f.all.Go(func() {
+				defer func() { <-room }()
 				r, err := n.do("POST", "/v1/chat/completions", key, body)
 				f.sent.Add(1)
 				if err != nil || r.status != 200 || !strings.Contains(r.body, `"content":"Hello"`) || strings.Contains(r.body, `"error"`) || stream && !strings.HasSuffix(r.body, "data: [DONE]\n\n") {

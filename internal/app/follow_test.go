@@ -24,7 +24,7 @@ func twoNodes(t *testing.T) (one, two *node, key string) {
 	var errs [2]error
 	var starting sync.WaitGroup
 	for i := range sites {
-		starting.Go(func() { nodes[i], errs[i] = sites[i].launch(t, configs[i]) })
+		starting.Go(func() { nodes[i], errs[i] = sites[i].launchAgain(t, configs[i]) })
 	}
 	starting.Wait()
 	if err := errors.Join(errs[:]...); err != nil {

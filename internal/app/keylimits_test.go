@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"sluice/internal/account"
 	"sluice/internal/operate/admin"
@@ -47,6 +48,7 @@ func TestLimitsOfKeys(t *testing.T) {
 		}
 	}
 
+	began := time.Now()
 	rpm := n.limited(made.ID, "two a minute", &admin.KeyLimits{RequestsPerMinute: number(2)})
 	wants(chat(rpm.Key, "sandbox/small", ""), 200, "")
 	r := chat(rpm.Key, "sandbox/small", "")
@@ -119,7 +121,9 @@ func TestLimitsOfKeys(t *testing.T) {
 	// What was used counts after a restart.
 	n.stop()
 	n = site.start(t)
-	wants(chat(rpm.Key, "sandbox/small", ""), 429, "two a minute")
+	if r := chat(rpm.Key, "sandbox/small", ""); time.Since(began) < time.Minute {
+		wants(r, 429, "two a minute")
+	}
 	wants(chat(units.Key, "sandbox/small", ""), 429, "three units")
 	must[admin.Key](n, "key.set-limits", admin.KeyOrder{Target: admin.Target{Actor: "t", Ref: units.ID}, Limits: &admin.KeyLimits{UnitsPerMonth: number(4)}})
 	wants(chat(units.Key, "sandbox/small", ""), 200, "")

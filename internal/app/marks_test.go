@@ -97,6 +97,7 @@ func TestSessionsOfAgents(t *testing.T) {
 		}
 		return ids
 	}
+	n.shelve()
 	all := decode[list](n, n.get("/v1/sessions", made.MasterKey))
 	want := []string{"subs 1", "own 2", "alice 2", "bob 1", "ses_open 2", "cache-key 2", "conversation 1", "codex 2", "from-user 1", "claude 1"}
 	got := listed(all)
@@ -165,6 +166,7 @@ func TestTags(t *testing.T) {
 		} `json:"data"`
 	}
 	counted := func() (got []string) {
+		n.shelve()
 		u := decode[usage](n, n.get("/v1/usage?group_by=tag&range=7d", made.MasterKey))
 		if u.Step != 86400 || u.By != "tag" || len(u.Data) < 7 {
 			t.Errorf("usage by tag = %+v", u)

@@ -42,6 +42,7 @@ plans: {free: {requests_per_minute: 100}}
 	settled := func() admin.Request {
 		t.Helper()
 		r := n.request("POST", "/v1/embeddings", a.MasterKey, `{"model":"lab/vec","input":"a"}`) // 77 tokens
+		n.shelve()
 		found := n.found(r.header.Get("X-Request-Id"))
 		if r.status != http.StatusOK || len(found.Settled) != 1 {
 			t.Fatalf("%d settlements of %d %s, want 1", len(found.Settled), r.status, r.body)
@@ -115,6 +116,7 @@ markup: {all: 3}
 	if r := n.request("POST", "/v1/embeddings", a.MasterKey, `{"model":"lab/vec","input":"a"}`); r.status != http.StatusOK {
 		t.Fatalf("embeddings = %d %s", r.status, r.body)
 	}
+	n.shelve()
 	for _, path := range []string{"/v1/models?verbose=true", "/v1/usage", "/v1/models/lab%2Fvec"} {
 		got := n.get(path, a.MasterKey)
 		if got.status == http.StatusOK && strings.Contains(got.body, "0.077") {

@@ -68,6 +68,7 @@ prices:
 func (p *person) agrees(cost, told price.Nano, unpriced int64) {
 	t := p.n.t
 	t.Helper()
+	p.n.shelve()
 	staff, customer := string(cost.AppendJSON(nil)), string(told.AppendJSON(nil))
 	explained := must[costs.Reply](p.n, "usage.explain", admin.ExplainQuery{Ref: p.email})
 	if sum := &explained.Total; sum.Cost.String() != staff || sum.Margin.String() != string((told-cost).AppendJSON(nil)) || sum.Unpriced != unpriced {

@@ -52,6 +52,7 @@ models:
 	if r.status != 200 || r.header.Get("X-Request-Id") != "proxy-17" {
 		t.Fatalf("the call = %d %s with the id %q", r.status, r.body, r.header.Get("X-Request-Id"))
 	}
+	n.shelve()
 	completion := between(r.body, `"id":"`, `"`)
 	for _, id := range []string{completion, strings.TrimPrefix(completion, "chatcmpl-"), "proxy-17"} {
 		found := n.found(id)
@@ -105,6 +106,7 @@ func TestRefusedCallsAreShown(t *testing.T) {
 	for _, id := range ids {
 		n.found(id)
 	}
+	n.shelve()
 	page := ana.wants(ana.get("/dashboard/activity"), "the activity page", 200, "403 refused")
 	list := boss.wants(boss.get("/support/requests?account="+ana.email), "the list", 200, "Refused requests of")
 	for status, id := range ids {

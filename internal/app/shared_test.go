@@ -36,7 +36,7 @@ func TestIdempotencyOverNodes(t *testing.T) {
 	t.Parallel()
 	const callers = 4 // on each node
 	u := newScripted(t)
-	one, two, line := onOneDatabase(t, lab(u.url, "lab/m"), &idempotency.Options{ClaimLife: 2 * time.Second})
+	one, two, line := onOneDatabase(t, lab(u.url, "lab/m"), &idempotency.Options{ClaimLife: 10 * time.Second, Patience: 10 * time.Second}) // what a busy machine needs
 	key := one.OwnerKey()
 	var all sync.WaitGroup
 	ask := func(n *node, idem string, got chan<- reply) {

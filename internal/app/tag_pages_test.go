@@ -61,6 +61,7 @@ models: [{id: good, provider: good, plan: free, context_length: 100000, max_outp
 			t.Fatalf("a call = %d %s", r.status, r.body)
 		}
 	}
+	n.shelve()
 	return n, ana
 }
 

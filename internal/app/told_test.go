@@ -57,6 +57,7 @@ models:
 		t.Fatal(err)
 	}
 	check("stored response", n.get("/v1/responses/"+id.ID, a.MasterKey), "", one)
+	n.shelve()
 	if r := n.get("/v1/requests", a.MasterKey); strings.Count(r.body, `"list_price_usd":0.0011`) != 2 || strings.Count(r.body, `"list_price_usd":0.0022`) != 1 {
 		t.Errorf("GET /v1/requests = %s, want two calls at %s and one at twice that", r.body, one)
 	}

@@ -259,7 +259,7 @@ func (s *site) call(t *testing.T) {
 func startSite(t *testing.T) *site {
 	t.Helper()
 	database, redis := pgtest.URL(t), redistest.Own(t).URL()
-	s := &site{client: &http.Client{Timeout: 10 * time.Second}}
+	s := &site{client: &http.Client{Timeout: time.Minute}}
 	for _, addr := range []*string{&s.api, &s.metrics, &s.prometheus} {
 		port, err := porttest.Hold()
 		if err != nil {

@@ -294,7 +294,10 @@ func TestBrokenBodies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, nil, func(a *API) {
-				a.bodies.Patience = time.Second
+				a.bodies.Patience = patience
+				if tt.status == http.StatusRequestTimeout {
+					a.bodies.Patience = time.Second
+				}
 				behind(echo(nil))(a)
 			})
 			conn := w.dial(t)

@@ -27,7 +27,7 @@ import (
 )
 
 // patience is how long a test waits for what has to happen.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // world is an API on a real port, with callers of every kind.
 type world struct {

@@ -25,7 +25,7 @@ func testLane() Lane {
 }
 
 // patience is how long a test waits for what has to happen.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // serve serves the handler on a port of its own until the test ends.
 func serve(t *testing.T, opts ListenerOptions, h http.HandlerFunc) *Listener {

@@ -96,7 +96,7 @@ func TestFinish(t *testing.T) {
 		t.Errorf("Serve = %v, want ErrServerClosed", err)
 	}
 	for _, c := range conns {
-		if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 			t.Fatal(err)
 		}
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)

@@ -19,7 +19,7 @@ import (
 )
 
 // patience is how long a test waits for what has to happen.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // front is a Server on a real port, with net/http behind it.
 type front struct {

@@ -239,7 +239,7 @@ func (w *wired) ask(ctx context.Context, t *testing.T, body string) (status int,
 	return resp.StatusCode, string(b), err
 }
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // settled waits for the settlement of the one call there was, and makes sure that there is no other.
 func (w *wired) settled(t *testing.T) usage.Settlement {

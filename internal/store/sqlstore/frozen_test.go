@@ -58,8 +58,8 @@ func TestFrozen(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			sqlstore.Hasten(s.Kernel(), hasty)
 			connect(t, s)
+			sqlstore.Hasten(s.Kernel(), hasty)
 			mend := freeze()
 			defer mend()
 			began := time.Now()

@@ -65,6 +65,7 @@ func testFaults(t *testing.T, c *cluster) {
 				t.Error(err)
 			}
 			pause(t, outage)
+			c.eventually("a call during the fault", func() bool { return l.completed() > before })
 			during := l.completed() - before
 			if err := f.end(c); err != nil {
 				t.Fatal(err)
@@ -88,9 +89,6 @@ func testFaults(t *testing.T, c *cluster) {
 			ids := l.finish()
 			p.finish(t, over, c.unasked()-alone)
 			t.Logf("soak: cluster, %s for %v: %d calls completed meanwhile; all attempts: %s; exact again after %v; seed %d", f.name, outage, during, l.summary(), healed.Round(10*time.Millisecond), seed)
-			if during == 0 {
-				t.Error("no call was completed during the fault")
-			}
 			for _, failed := range l.failed {
 				t.Errorf("a call failed in spite of retries:\n\t%s", failed)
 			}

@@ -77,7 +77,7 @@ func createFrom(server, template string) (address string, drop func() error, err
 // execute runs one statement on its own connection.
 func execute(server, statement string) error {
 	// The context of a test is canceled before its cleanups run.
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, server)
 	if err != nil {

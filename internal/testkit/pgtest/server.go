@@ -247,7 +247,7 @@ func (s *Server) run() error {
 	}()
 	s.process, s.exited = cmd.Process, exited
 
-	if err := s.ready(30 * time.Second); err != nil {
+	if err := s.ready(time.Minute); err != nil {
 		s.Stop()
 		text, _ := os.ReadFile(logPath)
 		return fmt.Errorf("PostgreSQL on port %d: %w\n%s", s.port.Number, err, text)

@@ -24,7 +24,7 @@ import (
 const Env = "SLUICE_TEST_REDIS"
 
 // patience is how long a server may take to start or to stop.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // Find returns the path of a Redis server program, or of Valkey's, which is used in the same way.
 func Find() (string, error) {

@@ -140,7 +140,7 @@ func hang(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { <-r.Conte
 // eventually waits for something that happens in the background.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	const patience = 30 * time.Second
+	const patience = time.Minute
 	for deadline := time.After(patience); !ok(); {
 		select {
 		case <-deadline:

@@ -38,8 +38,8 @@ func TestConnect(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := provider.NewClient(&provider.ClientOptions{Transport: provider.Connections(10*time.Second, tt.opts)})
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		c := provider.NewClient(&provider.ClientOptions{Transport: provider.Connections(time.Minute, tt.opts)})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		if err := c.Connect(ctx, u); (err == nil) != tt.want {
 			t.Errorf("%s: Connect = %v, want success: %t", tt.name, err, tt.want)
 		}

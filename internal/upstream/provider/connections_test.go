@@ -43,7 +43,7 @@ func TestConnectionsStandard(t *testing.T) {
 	}()
 	defer func() { l.Close(); <-served }()
 	for _, standard := range []bool{false, true} {
-		pool := provider.Connections(10*time.Second, &provider.PoolOptions{Standard: standard})
+		pool := provider.Connections(time.Minute, &provider.PoolOptions{Standard: standard})
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.Addr().String(), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -98,7 +98,7 @@ func secured(t testing.TB, pool *provider.PoolOptions, change func(*httptest.Ser
 		pool = &provider.PoolOptions{}
 	}
 	pool.TLS = &tls.Config{RootCAs: roots}
-	tr = provider.Connections(10*time.Second, pool)
+	tr = provider.Connections(time.Minute, pool)
 	t.Cleanup(func() { provider.NewClient(&provider.ClientOptions{Transport: tr}).Retire() })
 	return s.URL, func() []arrived {
 		mu.Lock()
@@ -191,7 +191,7 @@ func TestConnectionsOnlyHTTP2(t *testing.T) {
 func TestConnectionsUntrusted(t *testing.T) {
 	t.Parallel()
 	url, seen, _ := secured(t, nil, nil)
-	if _, err := post(t, provider.Connections(10*time.Second, nil), url, []byte("x")); err == nil || !strings.Contains(err.Error(), "certificate") {
+	if _, err := post(t, provider.Connections(time.Minute, nil), url, []byte("x")); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("post to a server with an unknown certificate = %v", err)
 	}
 	if len(seen()) > 0 {

@@ -274,7 +274,7 @@ func respond(t *testing.T, body string, past *responses.Past, opts *responses.Op
 	}
 	defer a.Close()
 	req, call := native(t, body, past)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	in, err := a.Open(ctx, call)
 	if err != nil {

@@ -48,7 +48,7 @@ func harness(name string, pool *provider.PoolOptions) providertest.Harness {
 			providertest.Dialect{TLS: pool != nil && pool.TLS != nil, Stream: writeStream, Whole: writeWhole, Refuse: writeError, Read: readRequest, Garbage: "data: {\"choices\":[{\"index\":0,\"del\n\n"},
 			func(t *testing.T, baseURL string, p *pulse.Pulse) (provider.Adapter, func()) {
 				t.Helper()
-				a, err := openai.New(baseURL+"/v1", &openai.Options{APIKey: providertest.Key, Pulse: p, Silence: time.Second, Transport: provider.Connections(10*time.Second, pool)})
+				a, err := openai.New(baseURL+"/v1", &openai.Options{APIKey: providertest.Key, Pulse: p, Silence: time.Second, Transport: provider.Connections(time.Minute, pool)})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -160,7 +160,7 @@ func Run(t *testing.T, h Harness) {
 }
 
 // patience ends a test that hangs. It is generous, since machines that run tests may be slow.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // start prepares a script and the call that plays it. more has further members of the request, each with a comma
 // before it.
