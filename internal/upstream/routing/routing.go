@@ -25,6 +25,7 @@ import (
 // safe for concurrent use.
 type Router struct {
 	conversations *conversations
+	homes         *homes
 	shared        *sharing         // nil: this process is the only one
 	now           func() time.Time // replaced in tests
 	benches       sync.Pool        // of *bench
@@ -42,7 +43,7 @@ type RouterOptions struct {
 	// Shared keeps the models of conversations for all nodes; nil: this process is the only one. With Shared,
 	// Run must run.
 	Shared Shared
-	// Key is the service's own, which conversations are hashed under in Shared. It is the same on all nodes.
+	// Key is the service's own, which conversations are hashed under. It is the same on all nodes.
 	Key seal.Key
 	// Log gets a line when Shared does not answer; default slog.Default().
 	Log *slog.Logger
@@ -50,10 +51,14 @@ type RouterOptions struct {
 
 // NewRouter returns a router that has seen no conversation. Opts may be nil.
 func NewRouter(opts *RouterOptions) *Router {
+	if opts == nil {
+		opts = &RouterOptions{}
+	}
 	r := &Router{conversations: newConversations(), now: time.Now, benches: sync.Pool{New: func() any { return &bench{} }}}
-	if opts != nil && opts.Shared != nil {
+	if opts.Shared != nil {
 		r.shared = newSharing(opts.Shared, opts.Key, opts.Log)
 	}
+	r.homes = newHomes(opts.Key, r.shared)
 	return r
 }
 
@@ -61,7 +66,17 @@ func NewRouter(opts *RouterOptions) *Router {
 // returns at once.
 func (r *Router) Run(ctx context.Context) {
 	if r.shared != nil {
-		r.shared.run(ctx, r.conversations.learn)
+		r.shared.run(ctx, r.learn)
+	}
+}
+
+// learn takes over what other nodes tell of conversations.
+func (r *Router) learn(list []Conversation) {
+	now := r.now()
+	for i := range list {
+		if !r.homes.learn(&list[i], now) {
+			r.conversations.learn(&list[i])
+		}
 	}
 }
 
@@ -141,7 +156,7 @@ func (r *Router) Choose(ctx context.Context, q *Query) (Choice, error) {
 // call that is refused writes nothing.
 func (r *Router) Share(c *Choice) {
 	if r.shared != nil && c.conversation != (ConversationID{}) {
-		r.shared.put(c.conversation, c.Model.ID)
+		r.shared.put(Conversation{ID: c.conversation, Model: c.Model.ID})
 	}
 }
 

@@ -89,16 +89,14 @@ func (c *conversations) recall(id ConversationID, now time.Time) string {
 	return s.model
 }
 
-// learn stores the new models of conversations that have changed theirs on another node, if they are known
-// here. Their time is not renewed: this node has had no request.
-func (c *conversations) learn(moved []Conversation) {
+// learn stores the new model of a conversation that has changed it on another node, if it is known here. Its time is not
+// renewed: this node has had no request.
+func (c *conversations) learn(m *Conversation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, m := range moved {
-		for _, generation := range []map[ConversationID]stuck{c.recent, c.older} {
-			if s, known := generation[m.ID]; known {
-				generation[m.ID] = stuck{m.Model, s.until}
-			}
+	for _, generation := range []map[ConversationID]stuck{c.recent, c.older} {
+		if s, known := generation[m.ID]; known {
+			generation[m.ID] = stuck{m.Model, s.until}
 		}
 	}
 }
