@@ -14,8 +14,10 @@ import (
 )
 
 const (
-	homeWays = 7
-	homeSets = 1 << 13 // 960 KiB in all, for 57,344 conversations
+	// mostHomes is how many conversations the table has, in sets of homeWays: 960 KiB.
+	mostHomes = 57_344
+	homeWays  = 7
+	homeSets  = mostHomes / homeWays
 	// warmMinutes is how long a conversation stays with its target after its last call. Vendors keep prompts for five minutes
 	// up to a day; one that comes back later goes to its favourite.
 	warmMinutes = int(stickFor / time.Minute)
