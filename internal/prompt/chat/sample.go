@@ -45,3 +45,12 @@ func (c Content) Ends(number, most int) (head, tail []byte, ok bool) {
 	}
 	return raw[:most/2], raw[len(raw)-most/2:], true
 }
+
+// Size returns about how many bytes the texts of the content have, as the caller wrote them.
+func (c Content) Size() int {
+	n := len(c.raw)
+	for i := range c.parts {
+		n += len(c.parts[i].raw)
+	}
+	return n
+}

@@ -182,6 +182,7 @@ func (r *Router) choose(ctx context.Context, q *Query, explain bool) (Choice, er
 		return choice, missed.fault(q)
 	}
 	choice.conversation = r.conversation(q, t)
+	last := r.begun(ctx, q, choice.conversation, &features, now)
 	scores := append(t.scores[:0], make([]float64, len(candidates))...)
 	t.scores = scores[:0]
 	scorer := q.Scorer
@@ -198,15 +199,9 @@ func (r *Router) choose(ctx context.Context, q *Query, explain bool) (Choice, er
 	}
 	// A conversation stays with its model, even if another scores better now: a change in the middle costs
 	// the upstream's prompt cache and changes the style of the answers.
-	if follows(q.Request) {
-		last := r.conversations.recall(choice.conversation, now)
-		if last == "" && r.shared != nil {
-			last = r.shared.find(ctx, choice.conversation)
-		}
-		for i := range candidates {
-			if candidates[i].Model.ID == last {
-				best, choice.Sticky = i, true
-			}
+	for i := range candidates {
+		if last != "" && candidates[i].Model.ID == last {
+			best, choice.Sticky = i, true
 		}
 	}
 	choice.Model = candidates[best].Model
@@ -216,6 +211,22 @@ func (r *Router) choose(ctx context.Context, q *Query, explain bool) (Choice, er
 	}
 	choice.Others = nextBest(candidates, scores, best)
 	return choice, nil
+}
+
+// begun returns the id of the model that has begun the conversation, empty if there is none, and notes in the features what
+// of the prompt that model has in its cache.
+func (r *Router) begun(ctx context.Context, q *Query, id ConversationID, f *Features, now time.Time) string {
+	if !follows(q.Request) {
+		return ""
+	}
+	last, called := r.conversations.recall(id, now)
+	if last == "" && r.shared != nil {
+		last, called = r.shared.find(ctx, id), now
+	}
+	if m, ok := q.Catalog.Lookup(last); ok && now.Sub(called) <= surelyCached && q.Routes.returns(m) {
+		f.warm, f.cached = last, cachedOf(q.Request, f.PromptTokens)
+	}
+	return last
 }
 
 // features returns what the router looks at.
