@@ -75,7 +75,7 @@ const (
 	inThread
 )
 
-// moved holds the values of x-sluice-affinity, made once. Callers read them (docs/providers/affinity.md#the-header).
+// The values of x-sluice-affinity, made once (docs/providers/affinity.md#the-header).
 var (
 	keptHeader   = []string{"kept"}
 	newHeader    = []string{"new"}
@@ -262,8 +262,8 @@ func (rt *route) favourite(out []bool, s *seat, now time.Time) int {
 	return chosen
 }
 
-// hasher hashes texts. Unlike hash/maphash it gives the same on all nodes, and it is several times as fast as a
-// cryptographic hash, which no caller can use: the seed is secret, and an account finds only its own conversations.
+// hasher hashes texts. Unlike hash/maphash it gives the same on all nodes. It is no cryptographic hash, which would take
+// several times as long: the seed is secret, and two conversations of an account that are taken for one only share a target.
 type hasher struct{ h, seed uint64 }
 
 // opening hashes the first messages of a conversation: of each its role, and of its contents what tells them apart.
