@@ -62,7 +62,7 @@ func NewRouter(opts *RouterOptions) *Router {
 	return r
 }
 
-// Run exchanges the models of conversations with other nodes, until ctx ends. If this process is alone, it
+// Run exchanges the models and the homes of conversations with other nodes, until ctx ends. If this process is alone, it
 // returns at once.
 func (r *Router) Run(ctx context.Context) {
 	if r.shared != nil {
