@@ -91,7 +91,7 @@ func (s *Settings) Route(old *Settings, drained func(provider, upstream, key str
 // newUpstream returns a provider with an adapter for each of its keys. The adapters share one pool of
 // connections. p and ways may be nil; see NewAdapter.
 func newUpstream(c *config.Provider, opts *provider.PoolOptions, p *pulse.Pulse, ways *openai.Ways) (routing.Provider, error) {
-	made := routing.Provider{Name: c.Name, Allow: c.Allow, MaxConcurrent: c.MaxConcurrent, FirstContent: c.Timeouts.FirstContent}
+	made := routing.Provider{Name: c.Name, Allow: c.Allow, SelfHosted: provider.SelfHosted(c.Kind), MaxConcurrent: c.MaxConcurrent, FirstContent: c.Timeouts.FirstContent}
 	opts.OnCall = !c.Probe
 	pool := provider.Connections(c.Timeouts.Connect, opts)
 	for _, key := range c.Keys() {
