@@ -221,7 +221,7 @@ func (a *attempts) begin() (first *telemetry.Span) {
 // tell adds the last attempt to the way of the call. A nil error means that its upstream has something to say.
 func (a *attempts) tell(now time.Time, err error) {
 	t := usage.Attempt{
-		Model: a.at.Model.ID, Provider: a.at.Provider, Upstream: a.at.Upstream, Outcome: usage.Answered,
+		Model: a.at.Model.ID, Provider: a.at.Provider, Upstream: a.at.Upstream, Key: a.at.LastFour, Outcome: usage.Answered,
 		Start: a.began.Sub(a.since), End: now.Sub(a.since),
 	}
 	switch {
