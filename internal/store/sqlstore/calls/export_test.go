@@ -60,7 +60,7 @@ func SearchPlans(ctx context.Context, db *sqlstore.Store) (map[string]string, er
 
 // plansOf returns the plans of queries, given with their arguments. All settlements are corrected before.
 func plansOf(ctx context.Context, db *sqlstore.Store, queries map[string][]any) (map[string]string, error) {
-	if err := unhurried(ctx, db, `INSERT INTO price_corrections (`+correctionColumns+`) SELECT at, id, 1, account_id, key_id, model, 1, 0, 0, '', '', '', '', 0 FROM settlements`); err != nil {
+	if err := unhurried(ctx, db, `INSERT INTO price_corrections (`+correctionColumns+`) SELECT at, id, 1, account_id, key_id, model, 1, 0, 0, '', '', '', '', 0, 0, 0 FROM settlements`); err != nil {
 		return nil, err
 	}
 	explain := "EXPLAIN QUERY PLAN "
