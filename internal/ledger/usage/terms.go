@@ -226,6 +226,7 @@ const (
 	termsBudgets = 1 << 5 // what the call takes from budgets
 	termsServed  = 1 << 6 // the rest of the trace: its affinity, and the keys of its attempts
 	termsCaching = 1 << 7 // what caches gave the call
+	termsPrefix  = 1 << 8 // the rest of the trace: the prefix of the prompt
 )
 
 // termBits returns what of the terms there is to write.
@@ -258,6 +259,9 @@ func (s *Settlement) termBits() (bits uint64) {
 	}
 	if s.Caching != (Caching{}) {
 		bits |= termsCaching
+	}
+	if s.Trace.hasPrefix() {
+		bits |= termsPrefix
 	}
 	return bits
 }
@@ -293,6 +297,9 @@ func (s *Settlement) appendTerms(b []byte, bits uint64) []byte {
 		for _, n := range [...]int64{s.Cacheable, int64(s.Saved), int64(s.SavedMargin)} {
 			b = binary.AppendVarint(b, n)
 		}
+	}
+	if bits&termsPrefix != 0 {
+		b = s.Trace.Prefix.append(b)
 	}
 	return b
 }
@@ -335,5 +342,8 @@ func (s *Settlement) readTerms(r *reader, known texts) {
 	}
 	if bits&termsCaching != 0 {
 		s.Caching = Caching{r.number(), price.Nano(r.number()), price.Nano(r.number())}
+	}
+	if bits&termsPrefix != 0 && s.Trace != nil {
+		s.Trace.readPrefix(r)
 	}
 }
