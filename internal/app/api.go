@@ -76,7 +76,7 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 		Changes:   stores.service.CatalogChanges,
 		Reads:     a.reads,
 		Pages:     a.pages(cfg), MCP: tools.Serve,
-		Health: a.health, Refusals: a.refusals, Activity: a.activity(), Costs: a.costs(), Sessions: a.sessions(), Feedback: a.feedback,
+		Health: a.health, Refusals: a.refusals, Activity: a.activity(), Misses: a.misses(), Costs: a.costs(), Sessions: a.sessions(), Feedback: a.feedback,
 		Receipts: a.receipts(), Budgets: a.budgetDesk(),
 	})
 	return nil

@@ -137,3 +137,9 @@ func (p *print) messages(now *print) *Change {
 	}
 	return nil
 }
+
+// Short reports whether a prompt has one message beside those of the system, so that it opens a conversation.
+func Short(encoded []byte) bool {
+	p, ok := parse(encoded)
+	return ok && p.count <= 1
+}
