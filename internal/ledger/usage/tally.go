@@ -177,5 +177,6 @@ func (s *Settlement) Call() telemetry.Call {
 		c.CostNano = int64(*s.Cost)
 	}
 	c.Unpriced = s.Unpriced()
+	c.CacheRead, c.CacheWritten, c.Cacheable, c.SavedNano = int64(s.Tokens.Cached), int64(s.Tokens.CacheWritten()), s.Cacheable, int64(s.Saved)
 	return c
 }
