@@ -43,6 +43,7 @@ type task struct {
 	turns   int
 	last    time.Time // when the call before was made
 	written int       // tokens in the cache
+	model   string    // whose cache
 }
 
 // member is an account as calls need it.
@@ -136,6 +137,9 @@ func (t *traffic) pick(of []share) string {
 // call returns a call of a workload. It reports false if the account had no plan for one at the time.
 func (t *traffic) call(w *workload, who *member, at time.Time) (s usage.Settlement, ok bool) {
 	asked := t.pick(w.models)
+	if last := t.runs[w.key].model; w.session > 0 && last != "" && t.rng.IntN(30) > 0 {
+		asked = last // an agent stays with its model
+	}
 	used, why := asked, ""
 	if asked == router {
 		used, why = t.route()
@@ -186,7 +190,7 @@ func (t *traffic) session(w *workload, at time.Time) string {
 	day := at.UTC().Truncate(24 * time.Hour)
 	last := t.runs[w.key]
 	if !last.day.Equal(day) || t.rng.IntN(w.session) == 0 {
-		last = task{session: fmt.Sprintf("review-%08x", t.rng.Uint32()), day: day}
+		last = task{session: fmt.Sprintf("review-%08x", t.rng.Uint32()), day: day, model: last.model}
 	}
 	last.turns++
 	t.runs[w.key] = last
@@ -262,14 +266,14 @@ func (t *traffic) reuse(w *workload, m *catalog.Model, s *usage.Settlement) {
 	}
 	changed := run.turns > 1 && t.rng.IntN(25) == 0
 	read := 0
-	if run.turns > 1 && !changed && s.At.Sub(run.last) < time.Hour && s.At.After(run.last) {
+	if run.turns > 1 && !changed && run.model == m.ID && s.At.Sub(run.last) < time.Hour && s.At.After(run.last) {
 		read = run.written
 	}
 	s.Tokens.Prompt, s.Tokens.Cached = total-read, read
 	if m.OwnedBy == "anthropic" {
 		s.Tokens.CacheWrite1h = (total - read) * 9 / 10
 	}
-	run.last, run.written = s.At, min(total, 90_000)
+	run.last, run.written, run.model = s.At, min(total, 90_000), m.ID
 	t.runs[w.key] = run
 	var p prefix.Printer
 	p.Reset(printKey)

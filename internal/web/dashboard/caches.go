@@ -3,7 +3,6 @@ package dashboard
 import (
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"sluice/internal/ledger/price"
@@ -49,14 +48,7 @@ func (d *Dashboard) cachesPage(w http.ResponseWriter, r *http.Request, v *visito
 	view := &cachesView{
 		Models: webui.CacheTable{Title: "By model", What: "Model", Rows: webui.Grouped(recent, func(r *usage.Row) string { return r.Model }, sums)},
 		Keys:   webui.CacheTable{Title: "By key", What: "Key", Rows: webui.Grouped(recent, func(r *usage.Row) string { return names.Of(r.KeyID) }, sums)},
-		Months: webui.CacheTable{Title: "By month", What: "Month", Rows: webui.Grouped(rows, func(r *usage.Row) string { return r.Start.Format("2006-01") }, sums)},
-	}
-	slices.SortFunc(view.Months.Rows, func(a, b webui.CacheRow) int { return strings.Compare(b.Name, a.Name) })
-	for i := range view.Months.Rows {
-		m := &view.Months.Rows[i]
-		if at, err := time.Parse("2006-01", m.Name); err == nil {
-			m.Name = at.Format("January 2006")
-		}
+		Months: webui.CacheTable{Title: "By month", What: "Month", Rows: webui.ByMonth(rows, func(r *usage.Row) time.Time { return r.Start }, sums)},
 	}
 	var total usage.Sums
 	days := map[time.Time]*usage.Sums{}
@@ -109,7 +101,7 @@ func cacheChart(days map[time.Time]*usage.Sums, from time.Time) *webui.Chart {
 // savedText says what caches have saved, or lost.
 func savedText(n price.Nano) string {
 	if n < 0 {
-		return "caches lost " + webui.Total(-n)
+		return "caches lost " + webui.Saved(-n)
 	}
-	return "caches saved " + webui.Total(n)
+	return "caches saved " + webui.Saved(n)
 }

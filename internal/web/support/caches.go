@@ -3,7 +3,6 @@ package support
 import (
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"sluice/internal/ledger/usage"
@@ -34,9 +33,8 @@ func (c *Console) cachesPage(w http.ResponseWriter, r *http.Request, m *member) 
 	view := &cachesView{
 		Providers: webui.CacheTable{Title: "By provider", What: "Provider", Staff: true, Rows: webui.Grouped(recent, func(r *usage.ServedRow) string { return r.Provider }, sums)},
 		Models:    webui.CacheTable{Title: "By model", What: "Model", Staff: true, Rows: webui.Grouped(recent, func(r *usage.ServedRow) string { return r.Model + " at " + r.Provider }, sums)},
-		Months:    webui.CacheTable{Title: "By month", What: "Month", Staff: true, Rows: webui.Grouped(rows, func(r *usage.ServedRow) string { return r.Start.Format("2006-01") }, sums)},
+		Months:    webui.CacheTable{Title: "By month", What: "Month", Staff: true, Rows: webui.ByMonth(rows, func(r *usage.ServedRow) time.Time { return r.Start }, sums)},
 	}
-	slices.SortFunc(view.Months.Rows, func(a, b webui.CacheRow) int { return strings.Compare(b.Name, a.Name) })
 	var total usage.Sums
 	for i := range recent {
 		total.Merge(recent[i].Sums)

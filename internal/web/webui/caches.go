@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"time"
 
 	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
@@ -55,6 +56,19 @@ func Grouped[R any](rows []R, name func(*R) string, sums func(*R) *usage.Sums) (
 	return out
 }
 
+// ByMonth adds up sums by month, the newest first.
+func ByMonth[R any](rows []R, start func(*R) time.Time, sums func(*R) *usage.Sums) []CacheRow {
+	const month = "2006-01"
+	out := Grouped(rows, func(r *R) string { return start(r).Format(month) }, sums)
+	slices.SortFunc(out, func(a, b CacheRow) int { return cmp.Compare(b.Name, a.Name) })
+	for i := range out {
+		if at, err := time.Parse(month, out[i].Name); err == nil {
+			out[i].Name = at.Format("January 2006")
+		}
+	}
+	return out
+}
+
 // HitRate writes a hit rate; a dash stands for none.
 func HitRate(h usage.Hits) string {
 	share, known := h.Rate()
@@ -67,12 +81,13 @@ func HitRate(h usage.Hits) string {
 	return strconv.FormatFloat(100*share, 'f', 0, 64) + " %"
 }
 
-// Saved writes what was saved, or lost.
+// Saved writes what was saved, or lost. Nobody pays it, so a hundredth of a cent is exact enough.
 func Saved(n price.Nano) string {
+	const part = 100_000
 	if n < 0 {
-		return "−" + Total(-n)
+		return "−" + Saved(-n)
 	}
-	return Total(n)
+	return Total((n + part/2) / part * part)
 }
 
 // savedNote says what a figure of savings is.
