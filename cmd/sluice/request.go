@@ -67,6 +67,10 @@ func printRequest(w io.Writer, r *admin.Request) {
 	if r.ChargeUSD != "" {
 		cost += ", charged $" + r.ChargeUSD.String()
 	}
+	cache := ""
+	if r.Cache != nil {
+		cache = fmt.Sprintf("%s: %s", r.Cache.Reason, r.Cache.Text)
+	}
 	rows := [][]string{
 		{"Request", r.ID},
 		{"Given id", r.RequestID},
@@ -79,8 +83,10 @@ func printRequest(w io.Writer, r *admin.Request) {
 		{"Model", model},
 		{"Provider", r.Provider},
 		{"Route", r.Reason},
+		{"Affinity", r.Affinity},
 		{"Tokens", tokens},
 		{"Cost", fmt.Sprintf("%s; requests %s, units %s", cost, r.Requests, r.Units)},
+		{"Cache", cache},
 		{"Outcome", fmt.Sprintf("%s, status %d, %d ms", r.Outcome, r.Status, r.LatencyMS)},
 	}
 	if r.MCPCalls > 0 {

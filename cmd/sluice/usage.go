@@ -25,7 +25,7 @@ func (p *program) usageCmd() *cobra.Command {
 		Example: "  sluice usage ana@example.com --days 7 --by model",
 	}, p.ops.UsageShow, &in, printUsage, &in.Ref)
 	cmd.Flags().IntVar(&in.Days, "days", 30, "number of `days`, including today")
-	cmd.Flags().StringVar(&in.By, "by", "", "group by `field`: model, key or day (default all three)")
+	cmd.Flags().StringVar(&in.By, "by", "", "group by `field`: model, key, day or month (default the first three)")
 	cmd.AddCommand(p.usageExplainCmd())
 	return cmd
 }
@@ -34,7 +34,7 @@ func (p *program) usageCmd() *cobra.Command {
 // stay empty. The cost leaves out calls of models without a price and says how many those are:
 // a sum that ignored them silently would look complete.
 func printUsage(w io.Writer, u *admin.Usage) {
-	rows := [][]string{{"DAY", "MODEL", "KEY", "REQUESTS", "FAILED", "PROMPT", "COMPLETION", "UNITS", "COST USD", "LATENCY", "FIRST TOKEN"}}
+	rows := [][]string{{"DAY", "MODEL", "KEY", "REQUESTS", "FAILED", "PROMPT", "COMPLETION", "UNITS", "COST USD", "LATENCY", "FIRST TOKEN", "CACHE HITS", "CACHE SAVED USD"}}
 	// line appends a row. Latencies are means, in milliseconds.
 	line := func(day, model, key string, s *admin.UsageSums) {
 		cost := s.CostUSD.String()
@@ -46,7 +46,7 @@ func printUsage(w io.Writer, u *admin.Usage) {
 		}
 		rows = append(rows, []string{
 			day, model, key, strconv.FormatInt(s.Requests, 10), strconv.FormatInt(s.Failed, 10), strconv.FormatInt(s.PromptTokens, 10),
-			strconv.FormatInt(s.CompletionTokens, 10), s.Units.String(), cost, fmt.Sprintf("%d ms", s.LatencyMS), fmt.Sprintf("%d ms", s.FirstTokenMS),
+			strconv.FormatInt(s.CompletionTokens, 10), s.Units.String(), cost, fmt.Sprintf("%d ms", s.LatencyMS), fmt.Sprintf("%d ms", s.FirstTokenMS), cacheHits(s.CacheHitRate), cacheSaved(s),
 		})
 	}
 	for i := range u.Rows {
@@ -55,6 +55,22 @@ func printUsage(w io.Writer, u *admin.Usage) {
 	}
 	line("total", "", "", &u.Totals)
 	table(w, rows)
+}
+
+// cacheHits writes a hit rate; a dash stands for none.
+func cacheHits(rate *float64) string {
+	if rate == nil {
+		return "-"
+	}
+	return strconv.FormatFloat(100**rate, 'f', 1, 64) + "%"
+}
+
+// cacheSaved writes what caches have saved, and what the customer is told of that.
+func cacheSaved(s *admin.UsageSums) string {
+	if s.SavedChargeUSD == "" {
+		return s.SavedUSD.String()
+	}
+	return s.SavedUSD.String() + " (charged " + s.SavedChargeUSD.String() + ")"
 }
 
 // auditCmd checks the stored sums against the single calls. It changes nothing. A difference

@@ -11,17 +11,25 @@ import (
 	"sluice/internal/api/responses"
 	"sluice/internal/app/config"
 	"sluice/internal/kit/netguard"
+	"sluice/internal/kit/seal"
 	"sluice/internal/kit/turnstile"
 	"sluice/internal/line/idempotency"
 	"sluice/internal/line/inference"
 	"sluice/internal/line/resume"
 	"sluice/internal/line/toolloop"
 	"sluice/internal/operate/feedback"
+	"sluice/internal/prompt/prefix"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/continuation"
 	"sluice/internal/upstream/mcpclient"
 	"sluice/internal/upstream/routing"
 )
+
+// prefixKey returns what fingerprints of prompts are made under. It is the same on all nodes.
+func prefixKey(key seal.Key) *prefix.Key {
+	id := key.Box("prefixes", "", "").ID()
+	return prefix.NewKey(id[:])
+}
 
 // openAPI makes the API, with the pages and the MCP server beside it. It serves nobody yet: Run does.
 //
@@ -57,7 +65,7 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 	// the database.
 	a.line = inference.New(a.gate, a.pulse, &inference.Options{
 		States: continuation.New(stores.kept, &continuation.Options{Key: store.Key()}), Tools: a.tools.loop, Router: a.router, Closed: a.helm.Closed, Patience: a.opts.Patience, Routed: a.feedback.Settled,
-		Deliver: a.notary.Deliver, Budgets: a.budgets, Runaway: a.runaway,
+		Deliver: a.notary.Deliver, Budgets: a.budgets, Runaway: a.runaway, Prefixes: prefixKey(store.Key()),
 	})
 	tools := a.newMCPServer(nested)
 	a.cluster.Subscribe(topicMCP, tools.Told, nil)
@@ -68,7 +76,7 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 		Changes:   stores.service.CatalogChanges,
 		Reads:     a.reads,
 		Pages:     a.pages(cfg), MCP: tools.Serve,
-		Health: a.health, Refusals: a.refusals, Activity: a.activity(), Costs: a.costs(), Sessions: a.sessions(), Feedback: a.feedback,
+		Health: a.health, Refusals: a.refusals, Activity: a.activity(), Misses: a.misses(), Costs: a.costs(), Sessions: a.sessions(), Feedback: a.feedback,
 		Receipts: a.receipts(), Budgets: a.budgetDesk(),
 	})
 	return nil

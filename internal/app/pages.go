@@ -14,8 +14,10 @@ import (
 	"sluice/internal/api/responses"
 	"sluice/internal/app/config"
 	"sluice/internal/ledger/activity"
+	"sluice/internal/ledger/misses"
 	"sluice/internal/ledger/refusal"
 	"sluice/internal/ledger/session"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/notice"
 	"sluice/internal/operate/steering"
@@ -75,7 +77,7 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		Logins: a.logins, Provider: newProvider(cfg), Accounts: a.facts.accounts, Account: a.facts.index.Account, LastUsed: a.facts.index.LastUsed,
 		Plans:   a.plans,
 		Catalog: a.catalog,
-		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Activity: a.activity(), WhatIf: a.whatIf(), Costs: a.costs(), Refusals: refusal.NewView(a.refusals, a.facts.stores.calls), Notices: a.notices, Tickets: a.tickets, Billing: a.billing, Receipts: a.receipts(), Hooks: a.alerts.hooks,
+		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Activity: a.activity(), Misses: a.misses(), WhatIf: a.whatIf(), Costs: a.costs(), Refusals: refusal.NewView(a.refusals, a.facts.stores.calls), Notices: a.notices, Tickets: a.tickets, Billing: a.billing, Receipts: a.receipts(), Hooks: a.alerts.hooks,
 		Sessions: a.sessions(), Budgets: a.budgets, Raise: a.facts.stores.budgets.Raise, Flush: a.books.View().Flush,
 		API:          func() *httpapi.API { return a.api }, // a function: the API is made after its pages
 		Reads:        a.reads,
@@ -123,6 +125,17 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 // activity returns what reads the activity of accounts.
 func (a *App) activity() *activity.Log {
 	return activity.New(a.facts.stores.calls, refusal.NewView(a.refusals, a.facts.stores.calls), a.books.View().Flush)
+}
+
+// misses returns what says why calls did not find their prompts in caches.
+func (a *App) misses() *misses.Log {
+	return misses.New(a.facts.stores.calls, func(s *usage.Settlement) misses.Cache {
+		upstream := ""
+		if s.Trace != nil && len(s.Trace.Attempts) > 0 {
+			upstream = s.Trace.Attempts[len(s.Trace.Attempts)-1].Upstream
+		}
+		return misses.CacheOf(a.settings.Load().CacheKind(s.Provider), upstream)
+	})
 }
 
 // sessions returns what the owners of accounts read of their sessions and tags.

@@ -239,6 +239,8 @@ func (a *App) offlineBackend() *admin.Backend {
 		Receipts:   a.facts.stores.calls.Ring(),
 		State:      func() []admin.ModelState { return a.settings.Load().Models() },
 		Finder:     a.finder(),
+		Misses:     a.misses(),
+		Served:     a.facts.stores.calls.ServedDays,
 		Refusals:   refusal.NewView(a.refusals, a.facts.stores.calls),
 		Signals:    a.facts.stores.calls,
 

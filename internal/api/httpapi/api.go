@@ -28,6 +28,7 @@ import (
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/budget"
 	"sluice/internal/ledger/costs"
+	"sluice/internal/ledger/misses"
 	"sluice/internal/ledger/receipt"
 	"sluice/internal/ledger/refusal"
 	"sluice/internal/ledger/session"
@@ -76,6 +77,8 @@ type Options struct {
 	Activity *activity.Log
 	// Sessions is read by GET /v1/sessions, and by GET /v1/usage by tag. It may be nil only if no request uses them.
 	Sessions *session.Log
+	// Misses is read by GET /v1/requests/{id}. It may be nil only if no request uses it.
+	Misses *misses.Log
 	// Costs is read by GET /v1/usage/explain. It may be nil only if no request uses it.
 	Costs *costs.Costs
 	// Budgets reads and changes budgets. If nil, there is nothing at their paths.

@@ -103,6 +103,7 @@ func (a *API) routes() []route {
 		{"GET", "/v1/usage", a.showUsage},
 		{"GET", "/v1/usage/explain", a.explainUsage},
 		{"GET", "/v1/requests", a.listRequests},
+		{"GET", "/v1/requests/{id}", a.showRequest},
 		{"GET", "/v1/sessions", a.listSessions},
 		{"GET", "/v1/sessions/{id}", a.showSession},
 		{"GET", "/v1/receipts", a.attested(a.listReceipts)},

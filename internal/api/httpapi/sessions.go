@@ -29,10 +29,13 @@ type sessionReply struct {
 		Completion int64 `json:"completion_tokens"`
 		Total      int64 `json:"total_tokens"`
 	} `json:"usage"`
-	CacheHitRate *float64            `json:"cache_hit_rate"` // null: no call had a prompt
+	CacheHitRate *float64            `json:"cache_hit_rate"` // null: no cache could have held anything
 	Cost         *string             `json:"cost"`           // dollars; null: no price is known
 	Unpriced     int64               `json:"unpriced_calls"`
 	Budget       *sessionBudgetReply `json:"budget"`
+	CacheWritten int64               `json:"cache_write_tokens"`
+	Cacheable    int64               `json:"cacheable_tokens"`
+	CacheSaved   string              `json:"cache_saved"` // dollars
 }
 
 // sessionBudgetReply is how the budget of a session stands. Amounts are dollars.
@@ -64,10 +67,7 @@ func sessionReplyOf(s *session.Session) sessionReply {
 		Calls: s.Calls, Failed: s.Failed, Models: s.Models, Unpriced: s.Unpriced, Budget: sessionBudgetOf(s.Budget),
 	}
 	out.Usage.Prompt, out.Usage.Cached, out.Usage.Completion, out.Usage.Total = s.Prompt, s.Cached, s.Completion, s.Prompt+s.Completion
-	if s.Prompt > 0 {
-		rate := float64(s.Cached*1000/s.Prompt) / 1000
-		out.CacheHitRate = &rate
-	}
+	out.CacheHitRate, out.CacheWritten, out.Cacheable, out.CacheSaved = hitRate(s.Hits()), s.Written, s.Cacheable, dollars(s.SavedCharge())
 	if charge := s.Charge(); charge != nil {
 		text := dollars(*charge)
 		out.Cost = &text

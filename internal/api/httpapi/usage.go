@@ -11,6 +11,7 @@ import (
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/activity"
+	"sluice/internal/ledger/misses"
 	"sluice/internal/ledger/usage"
 )
 
@@ -54,6 +55,10 @@ type tallyReply struct {
 	Units      json.Number `json:"units"`
 	ListPrice  json.Number `json:"list_price_usd"`
 	Unpriced   int64       `json:"unpriced_requests"`
+	Written    int64       `json:"cache_write_tokens"`
+	Cacheable  int64       `json:"cacheable_tokens"`
+	HitRate    *float64    `json:"cache_hit_rate"` // null: no cache could have held anything
+	Saved      json.Number `json:"cache_saved_usd"`
 }
 
 // groupReply is the calls of one group in a step.
@@ -188,9 +193,49 @@ func (a *API) listRequests(x *exchange, r *http.Request) error {
 	return x.encode(out)
 }
 
+// showRequest serves GET /v1/requests/{id}.
+func (a *API) showRequest(x *exchange, r *http.Request) error {
+	e, err := a.opts.Activity.Request(r.Context(), x.caller.Account.ID, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	names, err := a.opts.Activity.Names(r.Context(), x.caller.Account.ID)
+	if err != nil {
+		return err
+	}
+	out := requestReply{Record: e.Record(names)}
+	if e.Call != nil {
+		why, err := a.opts.Misses.Why(r.Context(), e.Call)
+		if err != nil {
+			return err
+		}
+		out.Cache = why.Reply(false)
+	}
+	return x.encode(out)
+}
+
+// requestReply is the reply of GET /v1/requests/{id}.
+type requestReply struct {
+	activity.Record
+	Cache *misses.Reply `json:"cache"` // null: it was refused, or consumed no prompt
+}
+
 // tallyOf converts a tally.
 func tallyOf(t *usage.Tally) tallyReply {
-	return tallyReply{t.Calls, t.Prompt, t.Cached, t.Completion, t.Reasoning, thousandths(t.UnitMilli), json.Number(t.Charge().AppendJSON(nil)), t.Unpriced}
+	return tallyReply{
+		t.Calls, t.Prompt, t.Cached, t.Completion, t.Reasoning, thousandths(t.UnitMilli), json.Number(t.Charge().AppendJSON(nil)), t.Unpriced,
+		t.Written, t.Cacheable, hitRate(t.Hits()), json.Number(t.SavedCharge().AppendJSON(nil)),
+	}
+}
+
+// hitRate returns a hit rate to three digits; nil if there is none.
+func hitRate(h usage.Hits) *float64 {
+	share, known := h.Rate()
+	if !known {
+		return nil
+	}
+	share = float64(int64(share*1000)) / 1000
+	return &share
 }
 
 // unixOrNull returns a time in Unix seconds, or nil if it is zero.

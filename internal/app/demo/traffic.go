@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/hex"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"sluice/internal/ledger/budget"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
+	"sluice/internal/prompt/prefix"
 	"sluice/internal/upstream/catalog"
 )
 
@@ -38,6 +40,10 @@ type traffic struct {
 type task struct {
 	session string
 	day     time.Time
+	turns   int
+	last    time.Time // when the call before was made
+	written int       // tokens in the cache
+	model   string    // whose cache
 }
 
 // member is an account as calls need it.
@@ -68,8 +74,12 @@ func (t *traffic) calls() (all []usage.Settlement) {
 	for _, w := range workloads() {
 		who := t.accts[w.person]
 		for hour := who.account.CreatedAt.Truncate(time.Hour).Add(time.Hour); hour.Before(t.now); hour = hour.Add(time.Hour) {
-			for range t.count(t.expected(&w, hour)) {
-				at := hour.Add(time.Duration(t.rng.Int64N(int64(time.Hour))))
+			times := make([]time.Time, t.count(t.expected(&w, hour)))
+			for i := range times {
+				times[i] = hour.Add(time.Duration(t.rng.Int64N(int64(time.Hour))))
+			}
+			slices.SortFunc(times, time.Time.Compare) // an agent's calls continue each other
+			for _, at := range times {
 				if s, ok := t.call(&w, who, at); ok && s.At.Add(s.Latency).Before(t.now) {
 					all = append(all, s)
 				}
@@ -127,6 +137,9 @@ func (t *traffic) pick(of []share) string {
 // call returns a call of a workload. It reports false if the account had no plan for one at the time.
 func (t *traffic) call(w *workload, who *member, at time.Time) (s usage.Settlement, ok bool) {
 	asked := t.pick(w.models)
+	if last := t.runs[w.key].model; w.session > 0 && last != "" && t.rng.IntN(30) > 0 {
+		asked = last // an agent stays with its model
+	}
 	used, why := asked, ""
 	if asked == router {
 		used, why = t.route()
@@ -177,9 +190,10 @@ func (t *traffic) session(w *workload, at time.Time) string {
 	day := at.UTC().Truncate(24 * time.Hour)
 	last := t.runs[w.key]
 	if !last.day.Equal(day) || t.rng.IntN(w.session) == 0 {
-		last = task{fmt.Sprintf("review-%08x", t.rng.Uint32()), day}
-		t.runs[w.key] = last
+		last = task{session: fmt.Sprintf("review-%08x", t.rng.Uint32()), day: day, model: last.model}
 	}
+	last.turns++
+	t.runs[w.key] = last
 	return last.session
 }
 
@@ -216,6 +230,10 @@ func (t *traffic) consume(w *workload, m *catalog.Model, s *usage.Settlement) {
 	if m.Thinks && t.rng.IntN(3) == 0 {
 		s.Tokens.Reasoning = t.around(w.reply)
 	}
+	if s.Trace.Session != "" && w.cached > 0 {
+		t.reuse(w, m, s)
+		return
+	}
 	// A prompt is written to the cache once in a while, and read from it by the calls after that.
 	if kept := int(float64(prompt) * w.cached); kept > 0 && t.rng.IntN(8) == 0 {
 		switch m.OwnedBy {
@@ -233,6 +251,43 @@ func (t *traffic) consume(w *workload, m *catalog.Model, s *usage.Settlement) {
 			s.MCPFailed = 1
 		}
 	}
+}
+
+// printKey is what the fingerprints of the history are made under. They are compared with each other alone.
+var printKey = prefix.NewKey([]byte("the history of a made-up company"))
+
+// reuse fills in what a task's calls read from a cache and write to it: each continues the one before, unless that is long ago, or
+// the program has changed what it begins with.
+func (t *traffic) reuse(w *workload, m *catalog.Model, s *usage.Settlement) {
+	run := t.runs[w.key]
+	total := s.Tokens.Prompt
+	if run.turns > 1 {
+		total = run.written + total/8
+	}
+	changed := run.turns > 1 && t.rng.IntN(25) == 0
+	read := 0
+	if run.turns > 1 && !changed && run.model == m.ID && s.At.Sub(run.last) < time.Hour && s.At.After(run.last) {
+		read = run.written
+	}
+	s.Tokens.Prompt, s.Tokens.Cached = total-read, read
+	if m.OwnedBy == "anthropic" {
+		s.Tokens.CacheWrite1h = (total - read) * 9 / 10
+	}
+	run.last, run.written, run.model = s.At, min(total, 90_000), m.ID
+	t.runs[w.key] = run
+	var p prefix.Printer
+	p.Reset(printKey)
+	p.Begin(prefix.System)
+	system := bytes.Repeat([]byte("Review with care. "), 300)
+	if changed {
+		copy(system[1204:], s.ID)
+	}
+	p.Write(system)
+	for i := range 2*run.turns - 1 {
+		p.Begin(prefix.Messages)
+		p.Write(fmt.Append(nil, run.session, i))
+	}
+	s.Trace.Prefix = &usage.Prefix{Conversation: printKey.Name([]byte(run.session)), Print: p.Print()}
 }
 
 // time fills in how long a call took.

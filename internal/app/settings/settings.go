@@ -247,6 +247,17 @@ func vendors(cfg *config.Config) map[string]string {
 	return kinds
 }
 
+// CacheKind returns the kind of a provider whose caches are those of the vendor; empty if they may be of any server. A provider of
+// another vendor's kind is most likely a proxy before it, while many servers speak OpenAI's dialect.
+func (s *Settings) CacheKind(provider string) string {
+	for i := range s.Config.Providers {
+		if p := &s.Config.Providers[i]; p.Name == provider && (p.AtVendor() || p.Kind != "openai") {
+			return p.Kind
+		}
+	}
+	return s.kinds[provider]
+}
+
 // newModel returns a configured model. config.Load has checked that it has a target, and that the
 // plan and the date are valid.
 func newModel(c *config.Model) (catalog.Model, error) {

@@ -47,7 +47,10 @@ type Call struct {
 	Input, Output int   // tokens
 	CostNano      int64 // billionths of a dollar
 	Unpriced      bool  // it used something whose price is not known
-	Tags          []string
+	// CacheRead and CacheWritten are tokens of the prompt, and Cacheable those that a cache could have held.
+	CacheRead, CacheWritten, Cacheable int64
+	SavedNano                          int64 // what caches have saved, in billionths of a dollar; below zero: lost
+	Tags                               []string
 }
 
 // Buckets that the GenAI conventions recommend, except that the durations go up to 10 minutes.
@@ -63,6 +66,9 @@ type calls struct {
 	total      *prometheus.CounterVec
 	cost       *prometheus.CounterVec
 	unpriced   *prometheus.CounterVec
+	caches     *prometheus.CounterVec
+	saved      *prometheus.CounterVec
+	lost       *prometheus.CounterVec
 	duration   *prometheus.HistogramVec
 	firstToken *prometheus.HistogramVec
 	tokens     *prometheus.HistogramVec
@@ -83,6 +89,8 @@ type modelSeries struct {
 	input, output prometheus.Observer
 	cost          prometheus.Counter
 	unpriced      prometheus.Counter
+	// Of caches: tokens, and dollars.
+	read, written, cacheable, saved, lost prometheus.Counter
 }
 
 // newCalls registers the metrics of models. The names with gen_ai are those of the OpenTelemetry
@@ -99,6 +107,15 @@ func newCalls(to promauto.Factory) *calls {
 		}, []string{"model", "provider"}),
 		unpriced: to.NewCounterVec(prometheus.CounterOpts{
 			Name: "sluice_unpriced_calls_total", Help: "Calls that used something whose price is not known. They are in no cost.",
+		}, []string{"model", "provider"}),
+		caches: to.NewCounterVec(prometheus.CounterOpts{
+			Name: "sluice_cache_tokens_total", Help: "Tokens of prompts: read from caches, written to caches, and cacheable, which are all those of models with a cache.",
+		}, []string{"model", "provider", "kind"}),
+		saved: to.NewCounterVec(prometheus.CounterOpts{
+			Name: "sluice_cache_saved_usd_total", Help: "What calls would have cost without caches, beyond their cost, in dollars; of calls for which that is more.",
+		}, []string{"model", "provider"}),
+		lost: to.NewCounterVec(prometheus.CounterOpts{
+			Name: "sluice_cache_lost_usd_total", Help: "What calls have cost beyond their cost without caches, in dollars: writing to a cache may cost more than a plain token.",
 		}, []string{"model", "provider"}),
 		duration: to.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "gen_ai_client_operation_duration_seconds",
@@ -158,6 +175,13 @@ func (m *calls) called(c *Call) {
 	if c.Unpriced {
 		s.unpriced.Inc()
 	}
+	if c.Cacheable > 0 {
+		s.read.Add(float64(c.CacheRead))
+		s.written.Add(float64(c.CacheWritten))
+		s.cacheable.Add(float64(c.Cacheable))
+		s.saved.Add(float64(max(0, c.SavedNano)) / 1e9)
+		s.lost.Add(float64(max(0, -c.SavedNano)) / 1e9)
+	}
 }
 
 // resolve makes the series of a model, for its first call.
@@ -171,6 +195,11 @@ func (m *calls) resolve(k modelKey) *modelSeries {
 		output:     m.tokens.WithLabelValues(k.operation, k.provider, k.model, "output"),
 		cost:       m.cost.WithLabelValues(k.model, k.provider),
 		unpriced:   m.unpriced.WithLabelValues(k.model, k.provider),
+		read:       m.caches.WithLabelValues(k.model, k.provider, "read"),
+		written:    m.caches.WithLabelValues(k.model, k.provider, "written"),
+		cacheable:  m.caches.WithLabelValues(k.model, k.provider, "cacheable"),
+		saved:      m.saved.WithLabelValues(k.model, k.provider),
+		lost:       m.lost.WithLabelValues(k.model, k.provider),
 	}
 	for _, o := range outcomes {
 		s.total[o] = m.total.WithLabelValues(k.model, k.provider, o)

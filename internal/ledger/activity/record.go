@@ -32,6 +32,9 @@ type Record struct {
 	FirstTokenMS *int64       `json:"first_token_ms"` // null: there was none
 	LatencyMS    *int64       `json:"latency_ms"`     // null: it was refused
 	Tags         []string     `json:"tags,omitempty"`
+	// CacheSavedUSD is what the caller is told that the call would have cost without caches, beyond its cost; null: the price is not
+	// known.
+	CacheSavedUSD *json.Number `json:"cache_saved_usd"`
 }
 
 // Problem is what went wrong with a request.
@@ -65,7 +68,8 @@ func (e *Entry) Record(names Names) Record {
 	}
 	if charge := s.Charge(); charge != nil {
 		dollars := json.Number(charge.AppendJSON(nil))
-		out.ListPriceUSD = &dollars
+		saved := json.Number(s.SavedCharge().AppendJSON(nil))
+		out.ListPriceUSD, out.CacheSavedUSD = &dollars, &saved
 	}
 	return out
 }

@@ -74,6 +74,11 @@ type Entry struct {
 	version string
 }
 
+// Cached says whether the vendor has a price of its own for tokens that are read from a cache, so that the model has one.
+func (e *Entry) Cached() bool {
+	return e != nil && e.Rates[CacheRead] != Unknown && e.Rates[CacheRead] != e.Rates[Input]
+}
+
 // Origin says where a book has an entry from.
 type Origin uint8
 

@@ -73,6 +73,18 @@ func (c *Counts) Prompt() int64 {
 	return n
 }
 
+// Uncached returns the counts of the same call without a cache: all tokens that were read from one or written to one are plain
+// input. It returns false if there are none.
+func (c *Counts) Uncached() (plain Counts, changed bool) {
+	plain = *c
+	t := &plain.Tokens
+	for _, b := range [...]Bucket{CacheRead, CacheWrite5m, CacheWrite1h, CacheWrite} {
+		changed = changed || t[b] != 0
+		t[Input], t[b] = t[Input]+t[b], 0
+	}
+	return plain, changed
+}
+
 // Empty says whether nothing was consumed.
 func (c *Counts) Empty() bool { return c.Tokens == [Buckets]int64{} && len(c.Used) == 0 }
 

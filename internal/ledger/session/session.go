@@ -45,6 +45,8 @@ type Sums struct {
 	Cost       price.Nano
 	Margin     price.Nano
 	Unpriced   int64 // calls of models without a price that used something
+	Written    int64 // part of Prompt: to a cache
+	usage.Caching
 }
 
 // Add adds one settlement.
@@ -56,6 +58,8 @@ func (s *Sums) Add(r *usage.Settlement) {
 	s.Prompt += int64(r.Tokens.PromptTotal())
 	s.Cached += int64(r.Tokens.Cached)
 	s.Completion += int64(r.Tokens.CompletionTotal())
+	s.Written += int64(r.Tokens.CacheWritten())
+	s.Caching.Merge(r.Caching)
 	if r.Cost != nil {
 		s.Cost += *r.Cost
 		s.Margin += r.Margin
@@ -74,12 +78,19 @@ func (s *Sums) Merge(o *Sums) {
 	s.Cost += o.Cost
 	s.Margin += o.Margin
 	s.Unpriced += o.Unpriced
+	s.Written += o.Written
+	s.Caching.Merge(o.Caching)
 }
+
+// Hits returns what the hit rate follows from.
+func (s *Sums) Hits() usage.Hits { return usage.Hits{Read: s.Cached, Cacheable: s.Cacheable} }
 
 // Correct adds the correction of a call's cost.
 func (s *Sums) Correct(f *usage.Fix) {
 	s.Cost += f.Cost
 	s.Margin += f.Margin
+	s.Saved += f.Saved
+	s.SavedMargin += f.SavedMargin
 	if f.Priced && f.Call.Unpriced() {
 		s.Unpriced--
 	}

@@ -15,7 +15,9 @@ type Correction struct {
 	Number int // 1 is the first of a settlement
 	// Cost and Margin are differences to what the call has cost before.
 	Cost, Margin price.Nano
-	Priced       bool   // the call had no cost before
+	// Saved and SavedMargin are differences, too.
+	Saved, SavedMargin price.Nano
+	Priced             bool   // the call had no cost before
 	Old, New     string // versions of the prices; those of the turns with commas between them, if they are not all the same
 	Reason       string
 	By           string // who made it
@@ -35,6 +37,8 @@ var ErrCorrected = errors.New("somebody else has corrected the same calls")
 func (s *Sums) Correct(c *Correction) {
 	s.Cost += c.Cost
 	s.Margin += c.Margin
+	s.Saved += c.Saved
+	s.SavedMargin += c.SavedMargin
 	if c.Priced {
 		s.Unpriced--
 	}
@@ -45,6 +49,8 @@ func (s *Sums) Correct(c *Correction) {
 type Corrected struct {
 	Times        int
 	Cost, Margin price.Nano
+	// Saved and SavedMargin are what they have changed of what caches saved.
+	Saved, SavedMargin price.Nano
 	Priced       bool   // the call was settled without a cost
 	Version      string // of the prices that it was settled with
 }
@@ -57,6 +63,7 @@ func (s *Settlement) Correct(c Corrected, version string) {
 	}
 	c.Version = s.versions()
 	s.Cost, s.Margin, s.Corrected = &cost, s.Margin+c.Margin, &c
+	s.Saved, s.SavedMargin = s.Saved+c.Saved, s.SavedMargin+c.SavedMargin
 	list := strings.Split(version, ",")
 	s.Terms.Version = list[0]
 	for i := range s.Terms.Turns {
@@ -108,6 +115,7 @@ func (s *Settlement) Reprice(entry func(turn int) *price.Entry) *Correction {
 	}
 	again.bounded() // the money may long be spent otherwise
 	c := Correction{Number: 1, Cost: *again.Cost, Margin: again.Margin, Priced: s.Cost == nil, Old: s.versions(), New: again.versions()}
+	c.Saved, c.SavedMargin = again.Saved-s.Saved, again.SavedMargin-s.SavedMargin
 	if s.Cost != nil {
 		c.Cost, c.Margin = c.Cost-*s.Cost, c.Margin-s.Margin
 	}

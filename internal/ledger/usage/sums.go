@@ -25,6 +25,7 @@ type Sums struct {
 	LatencyMS    int64      `json:"latency_ms"` // of the calls in first_tokens only, so that both means are of the same calls
 	FirstMS      int64      `json:"first_token_ms"`
 	First        int64      `json:"first_tokens"` // settlements with a first token
+	Caching
 }
 
 // Add adds one settlement.
@@ -40,6 +41,7 @@ func (s *Sums) Add(r *Settlement) {
 	s.RequestMilli += r.RequestMilli
 	s.UnitMilli += r.UnitMilli
 	s.Written += int64(r.Tokens.CacheWritten())
+	s.Caching.Merge(r.Caching)
 	if r.Cost != nil {
 		s.Cost += *r.Cost
 		s.Margin += r.Margin
@@ -70,6 +72,7 @@ func (s *Sums) Merge(o Sums) {
 	s.LatencyMS += o.LatencyMS
 	s.FirstMS += o.FirstMS
 	s.First += o.First
+	s.Caching.Merge(o.Caching)
 }
 
 // Slot is the key that settlements are added up by.
@@ -83,6 +86,19 @@ type Slot struct {
 // Row holds the sums of one slot. Fields that a query does not group by are empty.
 type Row struct {
 	Slot
+	Sums
+}
+
+// ServedSlot is the key that the settlements of all accounts are added up by for the operator.
+type ServedSlot struct {
+	Start    time.Time // of a day, UTC
+	Provider string
+	Model    string // the model that answered
+}
+
+// ServedRow holds the sums of one such slot.
+type ServedRow struct {
+	ServedSlot
 	Sums
 }
 

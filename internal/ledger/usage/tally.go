@@ -20,6 +20,7 @@ type Tally struct {
 	Cost       price.Nano
 	Margin     price.Nano
 	Unpriced   int64 // calls of models without a price that used something
+	Caching
 	// Took is how long the calls took that produced something, and First how long their first token took.
 	Took, First Spread
 }
@@ -33,6 +34,7 @@ func (t *Tally) Add(r *Settlement) {
 	t.Reasoning += int64(r.Tokens.Reasoning)
 	t.UnitMilli += r.UnitMilli
 	t.Written += int64(r.Tokens.CacheWritten())
+	t.Caching.Merge(r.Caching)
 	if r.Cost != nil {
 		t.Cost += *r.Cost
 		t.Margin += r.Margin
@@ -59,6 +61,7 @@ func (t *Tally) Merge(o *Tally) {
 	t.Cost += o.Cost
 	t.Margin += o.Margin
 	t.Unpriced += o.Unpriced
+	t.Caching.Merge(o.Caching)
 	t.Took.Merge(&o.Took)
 	t.First.Merge(&o.First)
 }
@@ -174,5 +177,6 @@ func (s *Settlement) Call() telemetry.Call {
 		c.CostNano = int64(*s.Cost)
 	}
 	c.Unpriced = s.Unpriced()
+	c.CacheRead, c.CacheWritten, c.Cacheable, c.SavedNano = int64(s.Tokens.Cached), int64(s.Tokens.CacheWritten()), s.Cacheable, int64(s.Saved)
 	return c
 }

@@ -46,6 +46,7 @@ func (s *Settlement) Price(e *price.Entry, markup price.Factor) {
 		return
 	}
 	s.Terms.Markup = markup.Kept()
+	s.cached(e)
 	counts := s.Counts()
 	cost, charge, ok := e.Charge(&counts, s.Priced(), markup)
 	if !ok {
@@ -53,6 +54,7 @@ func (s *Settlement) Price(e *price.Entry, markup price.Factor) {
 		return
 	}
 	s.Cost, s.Margin, s.Terms.Version = &cost, charge-cost, e.Version()
+	s.Saved, s.SavedMargin = saved(e, &counts, s.Priced(), markup, cost, charge)
 }
 
 // Charge returns what the customer is told that the call costs; nil if that is not known.
@@ -223,6 +225,8 @@ const (
 	termsReceipt = 1 << 4 // the statement of the receipt
 	termsBudgets = 1 << 5 // what the call takes from budgets
 	termsServed  = 1 << 6 // the rest of the trace: its affinity, and the keys of its attempts
+	termsCaching = 1 << 7 // what caches gave the call
+	termsPrefix  = 1 << 8 // the rest of the trace: the prefix of the prompt
 )
 
 // termBits returns what of the terms there is to write.
@@ -253,6 +257,12 @@ func (s *Settlement) termBits() (bits uint64) {
 	if s.Trace.isServed() {
 		bits |= termsServed
 	}
+	if s.Caching != (Caching{}) {
+		bits |= termsCaching
+	}
+	if s.Trace.hasPrefix() {
+		bits |= termsPrefix
+	}
 	return bits
 }
 
@@ -282,6 +292,14 @@ func (s *Settlement) appendTerms(b []byte, bits uint64) []byte {
 	}
 	if bits&termsServed != 0 {
 		b = appendServed(b, s.Trace)
+	}
+	if bits&termsCaching != 0 {
+		for _, n := range [...]int64{s.Cacheable, int64(s.Saved), int64(s.SavedMargin)} {
+			b = binary.AppendVarint(b, n)
+		}
+	}
+	if bits&termsPrefix != 0 {
+		b = s.Trace.Prefix.append(b)
 	}
 	return b
 }
@@ -321,5 +339,11 @@ func (s *Settlement) readTerms(r *reader, known texts) {
 	}
 	if bits&termsServed != 0 && s.Trace != nil {
 		s.Trace.readServed(r, known)
+	}
+	if bits&termsCaching != 0 {
+		s.Caching = Caching{r.number(), price.Nano(r.number()), price.Nano(r.number())}
+	}
+	if bits&termsPrefix != 0 && s.Trace != nil {
+		s.Trace.readPrefix(r)
 	}
 }

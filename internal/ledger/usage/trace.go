@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/internal/kit/excerpt"
+	"sluice/internal/prompt/prefix"
 )
 
 // Trace is how a call came to its end: where it came from, why its model was chosen, and which targets were
@@ -23,8 +24,16 @@ type Trace struct {
 	Affinity string
 	// Attempts are the calls of upstreams, in order.
 	Attempts []Attempt
+	// Prefix is what the prompt began with, so that it can be compared with that of another call. Nil: the model has no cache.
+	Prefix *Prefix
 	// Left counts attempts that are not in the list because there is no room for them.
 	Left int
+}
+
+// Prefix is the fingerprint of a prompt. It has nothing of the text.
+type Prefix struct {
+	Conversation uint64 // a keyed hash of the account and of how the conversation begins
+	Print        []byte // see package prefix
 }
 
 // Attempt is one call of an upstream. Times are from the start of the call.
@@ -47,7 +56,7 @@ const Answered = "answered"
 
 const (
 	// MaxTrace is the size of an encoded trace at most, in bytes. A usual one has about 90.
-	MaxTrace = 1<<10 + MaxSession + 1 + maxServed
+	MaxTrace = 1<<10 + MaxSession + 1 + maxServed + maxPrefix
 	// MaxSession is how many bytes the name of a session has at most.
 	MaxSession = 64
 	// maxTries is how many attempts a way lists at most while the call runs. Fewer are kept if their
@@ -68,6 +77,8 @@ const (
 	maxAffinity    = 48
 	// maxServed is the size of what stands behind a trace at most.
 	maxServed = maxAffinity + 1 + 1 + maxTries*(maxTraceKey+1)
+	// maxPrefix is the size of a prefix at most: the conversation, and the print after its length.
+	maxPrefix = 8 + 2 + prefix.Max
 	// maxTry is the size of an encoded attempt at most: three names, the outcome, their lengths and three numbers.
 	maxTry = 3*(maxTraceName+1) + maxTraceWord + 1 + 1 + 3*binary.MaxVarintLen64
 )
@@ -82,13 +93,38 @@ func (w *Trace) Tried(a Attempt) {
 	w.Attempts = append(w.Attempts, a)
 }
 
-// AppendTrace appends the encoded trace to b: its way, and behind it who served, where versions before do not look. w may be
-// nil, which adds nothing.
+// AppendTrace appends the encoded trace to b: its way, and behind it who served, and behind that the prefix, where versions before
+// do not look. w may be nil, which adds nothing.
 func AppendTrace(b []byte, w *Trace) []byte {
-	if b = appendWay(b, w); w.isServed() {
+	if b = appendWay(b, w); w.isServed() || w.hasPrefix() {
 		b = appendServed(b, w)
 	}
+	if w.hasPrefix() {
+		b = w.Prefix.append(b)
+	}
 	return b
+}
+
+// hasPrefix reports whether there is a prefix. w may be nil.
+func (w *Trace) hasPrefix() bool { return w != nil && w.Prefix != nil }
+
+// append appends the prefix.
+func (p *Prefix) append(b []byte) []byte {
+	print := p.Print[:min(len(p.Print), prefix.Max)]
+	b = binary.AppendUvarint(binary.LittleEndian.AppendUint64(b, p.Conversation), uint64(len(print)))
+	return append(b, print...)
+}
+
+// readPrefix reads what append has written.
+func (w *Trace) readPrefix(r *reader) {
+	if r.bad || len(r.raw) < 8 {
+		r.bad = true
+		return
+	}
+	p := &Prefix{Conversation: binary.LittleEndian.Uint64(r.raw)}
+	r.raw = r.raw[8:]
+	p.Print = slices.Clone(r.bytes())
+	w.Prefix = p
 }
 
 // isServed reports whether there is something to say of who served. w may be nil.
@@ -149,7 +185,7 @@ func appendWay(b []byte, w *Trace) []byte {
 	for i := range w.Attempts {
 		a := &w.Attempts[i]
 		// The last attempt says how it ended, so there must be room for it after this one.
-		if i < len(w.Attempts)-1 && len(b)-begin+2*maxTry+2+binary.MaxVarintLen64+MaxSession+1 > MaxTrace-maxServed {
+		if i < len(w.Attempts)-1 && len(b)-begin+2*maxTry+2+binary.MaxVarintLen64+MaxSession+1 > MaxTrace-maxServed-maxPrefix {
 			left++
 			continue
 		}
@@ -186,7 +222,10 @@ func ParseTrace(raw []byte) (*Trace, error) {
 		return w, err
 	}
 	r := reader{raw: rest}
-	if w.readServed(&r, nil); r.bad {
+	if w.readServed(&r, nil); len(r.raw) > 0 {
+		w.readPrefix(&r)
+	}
+	if r.bad {
 		return nil, errRecord
 	}
 	return w, nil

@@ -86,10 +86,14 @@ func (s *Settlement) PriceTurns(entry func(turn int) *price.Entry, markup price.
 	}
 	s.Terms.Markup = markup.Kept()
 	var cost, charge price.Nano
+	var gave Caching
 	var version string
 	for i := range s.Terms.Turns {
 		t := &s.Terms.Turns[i]
 		e := entry(i)
+		if i == 0 {
+			s.cached(e)
+		}
 		counts := t.Counts()
 		turnCost, turnCharge, ok := e.Charge(&counts, t.Priced(s.At), markup)
 		if !ok {
@@ -97,6 +101,8 @@ func (s *Settlement) PriceTurns(entry func(turn int) *price.Entry, markup price.
 			return
 		}
 		cost, charge = cost+turnCost, charge+turnCharge
+		turnSaved, turnMargin := saved(e, &counts, t.Priced(s.At), markup, turnCost, turnCharge)
+		gave.Merge(Caching{Saved: turnSaved, SavedMargin: turnMargin})
 		if t.Version = ""; i == 0 {
 			version = e.Version()
 		} else if e.Version() != version {
@@ -104,11 +110,13 @@ func (s *Settlement) PriceTurns(entry func(turn int) *price.Entry, markup price.
 		}
 	}
 	s.Cost, s.Margin, s.Terms.Version = &cost, charge-cost, version
+	s.Saved, s.SavedMargin = gave.Saved, gave.SavedMargin
 }
 
 // unpriced notes that the price of the call is not known.
 func (s *Settlement) unpriced() {
 	s.Cost, s.Margin, s.Terms.Version = nil, 0, ""
+	s.Saved, s.SavedMargin = 0, 0
 	for i := range s.Terms.Turns {
 		s.Terms.Turns[i].Version = ""
 	}

@@ -64,6 +64,7 @@ type Settlement struct {
 	// Margin is what the customer is told beyond Cost, or below it: what the operator's markup adds.
 	Margin price.Nano
 	Terms  Terms
+	Caching
 	// Corrected is what later corrections have changed of the cost, which includes them where a settlement is read. It is nil
 	// for most, and where settlements are written.
 	Corrected *Corrected

@@ -14,7 +14,7 @@ func (r *Replay) cached(c *call) (changed bool) {
 		before := p.counts.Tokens
 		switch {
 		case r.scenario.TTL == NoCache:
-			p.uncached()
+			p.counts, _ = p.counts.Uncached()
 		case chooses(p.entry):
 			r.live(c.s, p, i == 0)
 		}
@@ -27,13 +27,6 @@ func (r *Replay) cached(c *call) (changed bool) {
 func (p *part) written() int64 {
 	t := &p.counts.Tokens
 	return t[price.CacheWrite5m] + t[price.CacheWrite1h] + t[price.CacheWrite]
-}
-
-// uncached makes all tokens of a prompt fresh ones.
-func (p *part) uncached() {
-	t := &p.counts.Tokens
-	t[price.Input] += t[price.CacheRead] + p.written()
-	t[price.CacheRead], t[price.CacheWrite5m], t[price.CacheWrite1h], t[price.CacheWrite] = 0, 0, 0, 0
 }
 
 // live gives prompts another life. Only the first part of a call can come too late for what is in the cache: others follow it

@@ -27,6 +27,7 @@ import (
 	"sluice/internal/prompt/alias"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/embeddings"
+	"sluice/internal/prompt/prefix"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/continuation"
 	"sluice/internal/upstream/provider"
@@ -125,6 +126,8 @@ type Options struct {
 	Budgets Budgets
 	// Runaway is told of every call that has cost something; nil: nobody is.
 	Runaway *runaway.Watch
+	// Prefixes is what fingerprints of prompts are made under; nil: none are made.
+	Prefixes *prefix.Key
 	// Patience is how long a request keeps trying after every target has failed once; for tests. Default
 	// 30 seconds.
 	Patience time.Duration
@@ -144,6 +147,7 @@ type Line struct {
 	deliver  func(*usage.Receipt) string // may be nil
 	budgets  Budgets                     // may be nil
 	runaway  *runaway.Watch              // may be nil
+	prefixes *prefix.Key                 // may be nil
 	patience time.Duration
 	counting counting
 	counts   ration       // of bytes of prompts that are counted
@@ -163,7 +167,7 @@ func New(gate *admission.Gate, p *pulse.Pulse, opts *Options) *Line {
 	if closed == nil {
 		closed = func(string, time.Time) error { return nil }
 	}
-	return &Line{closed: closed, gate: gate, pulse: p, states: opts.States, tools: opts.Tools, router: cmp.Or(opts.Router, routing.NewRouter(nil)), routed: opts.Routed, deliver: opts.Deliver, budgets: opts.Budgets, runaway: opts.Runaway, patience: cmp.Or(opts.Patience, patience), counting: counting{patience: opts.CountPatience}}
+	return &Line{closed: closed, gate: gate, pulse: p, states: opts.States, tools: opts.Tools, router: cmp.Or(opts.Router, routing.NewRouter(nil)), routed: opts.Routed, deliver: opts.Deliver, budgets: opts.Budgets, runaway: opts.Runaway, prefixes: opts.Prefixes, patience: cmp.Or(opts.Patience, patience), counting: counting{patience: opts.CountPatience}}
 }
 
 // Complete answers the call on w. A returned fault means that nothing has been written. An error that is

@@ -91,6 +91,7 @@ func (s *settling) settleAs(o *relay.Outcome, status int) {
 	if f := s.call.afford; f != nil {
 		r.Bound(f.bound()) // a vendor may say that it has used more than anybody could expect
 	}
+	s.print(&r)
 	o.Cost, o.TellCost = r.Charge(), s.call.TellCost
 	s.tellCost(o.Cost)
 	if s.call.Receipt != nil && r.End != usage.EndFailed {
@@ -98,6 +99,17 @@ func (s *settling) settleAs(o *relay.Outcome, status int) {
 		return
 	}
 	s.recorded(&pending{r, o, span})
+}
+
+// print adds the fingerprint of the prompt, if the model has a cache. By now the caller has all of the reply but its last bytes.
+func (s *settling) print(r *usage.Settlement) {
+	key := s.first.line.prefixes
+	if key == nil || r.Cacheable == 0 || s.call.Request == nil {
+		return
+	}
+	p := &usage.Prefix{}
+	p.Conversation, p.Print = s.call.Request.Prefix(key, r.AccountID)
+	r.Trace.Prefix = p
 }
 
 // recorded settles the lease with a settlement, and tells others of it.

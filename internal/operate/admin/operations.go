@@ -21,8 +21,10 @@ import (
 	"sluice/internal/ledger/budget"
 	"sluice/internal/ledger/cluster"
 	"sluice/internal/ledger/costs"
+	"sluice/internal/ledger/misses"
 	"sluice/internal/ledger/receipt"
 	"sluice/internal/ledger/refusal"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/ledger/whatif"
 	"sluice/internal/operate/alert"
 	"sluice/internal/operate/feedback"
@@ -43,6 +45,8 @@ type Backend struct {
 	Plans    func() account.Plans
 	Catalog  func() *catalog.Catalog
 	Usage    UsageRecords
+	// Served returns what the calls of all accounts add up to by day, provider and model.
+	Served   func(ctx context.Context, from, to time.Time) ([]usage.ServedRow, error)
 	WhatIf   *whatif.Calculator
 	Costs    *costs.Costs
 	Budgets  *budget.Desk
@@ -60,6 +64,8 @@ type Backend struct {
 	// VideoModel returns the id of the video model.
 	VideoModel func() string
 	Tickets    *ticket.Office
+	// Misses says why calls did not find their prompts in caches.
+	Misses *misses.Log
 	// Finder, Refusals and Signals are what requests have left behind.
 	Finder   *finder.Finder
 	Refusals refusal.View

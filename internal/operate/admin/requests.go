@@ -10,6 +10,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/misses"
 	"sluice/internal/ledger/refusal"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/finder"
@@ -139,6 +140,13 @@ type Request struct {
 	Outcome      string `json:"outcome"`
 	FirstTokenMS int64  `json:"first_token_ms,omitempty"`
 	LatencyMS    int64  `json:"latency_ms"`
+
+	Affinity string `json:"affinity,omitempty"` // whether the conversation stayed at its target, as x-sluice-affinity had it
+	// SavedUSD is what the call would have cost without caches, beyond its cost, and SavedChargeUSD what the customer is told of that.
+	SavedUSD       json.Number `json:"cache_saved_usd,omitempty"`
+	SavedChargeUSD json.Number `json:"cache_saved_charge_usd,omitempty"`
+	// Cache is what became of the call at caches; missing if it consumed no prompt.
+	Cache *misses.Reply `json:"cache,omitempty"`
 }
 
 // Attempt is one call of an upstream. Times are from the start of the request.
@@ -184,7 +192,13 @@ func (b *Backend) requestShow(ctx context.Context, in RequestQuery) (Requests, e
 	}
 	for i := range found.Settled {
 		s := &found.Settled[i]
-		out.Settled = append(out.Settled, requestView(s, owner(s.AccountID)))
+		view := requestView(s, owner(s.AccountID))
+		why, err := b.Misses.Why(ctx, s)
+		if err != nil {
+			return Requests{}, err
+		}
+		view.Cache = why.Reply(true)
+		out.Settled = append(out.Settled, view)
 	}
 	for i := range found.Refused {
 		c := found.Refused[i]
@@ -205,6 +219,12 @@ func requestView(s *usage.Settlement, owner *account.Account) Request {
 	if s.Cost != nil {
 		v.CostUSD = decimal(int64(*s.Cost), 9)
 	}
+	if s.Saved != 0 {
+		v.SavedUSD = json.Number(s.Saved.AppendJSON(nil))
+	}
+	if s.SavedMargin != 0 {
+		v.SavedChargeUSD = json.Number(s.SavedCharge().AppendJSON(nil))
+	}
 	if s.Margin != 0 {
 		v.ChargeUSD = decimal(int64(*s.Charge()), 9)
 	}
@@ -217,6 +237,7 @@ func requestView(s *usage.Settlement, owner *account.Account) Request {
 		}
 	}
 	if s.Trace != nil {
+		v.Affinity = s.Trace.Affinity
 		v.RequestID, v.Address, v.Reason, v.Left = s.Trace.RequestID, s.Trace.Address, s.Trace.Reason, s.Trace.Left
 		for _, a := range s.Trace.Attempts {
 			v.Attempts = append(v.Attempts, Attempt{a.Model, a.Provider, a.Upstream, a.Outcome, a.Status, inMillis(a.Start), inMillis(a.End)})

@@ -105,6 +105,7 @@ type Operations struct {
 	BudgetResume                                                   Op[KeyToResume, runaway.Record]
 	SignInLinkCreate                                               Op[Target, SignInLink]
 	UsageShow                                                      Op[UsageQuery, Usage]
+	UsageCaches                                                    Op[Days, []usage.ServedRow]
 	WhatIfRun                                                      Op[WhatIfQuery, WhatIf]
 	WhatIfReport                                                   Op[WhatIfOrder, *whatif.Report]
 	WhatIfModels                                                   Op[Empty, []string]
@@ -171,6 +172,7 @@ func operations() *Operations {
 	o := &Operations{
 		// For the console alone, which shows all of an account on one page.
 		AccountStory: console("account.story", AccountsRead, (*Backend).accountStory),
+		UsageCaches:  console("usage.caches", OperationsRead, (*Backend).usageCaches),
 		UsageCosts:   console("usage.costs", AccountsRead, (*Backend).usageCosts),
 
 		AccountList:              op(t, "account.list", "GET", "/accounts", AccountsRead, "List accounts in order of their ids", (*Backend).accountList),

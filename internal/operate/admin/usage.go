@@ -40,7 +40,7 @@ type UsageRecords interface {
 type UsageQuery struct {
 	Ref  string `json:"ref"`
 	Days int    `json:"days"`
-	// By is "model", "key", "day", or "" for all three.
+	// By is "model", "key", "day", "month", or "" for the first three.
 	By string `json:"by"`
 }
 
@@ -52,7 +52,7 @@ type Usage struct {
 
 // UsageRow is one line of usage. Fields that the rows are not grouped by are empty.
 type UsageRow struct {
-	Day   string `json:"day,omitempty"`
+	Day   string `json:"day,omitempty"` // or a month
 	Model string `json:"model,omitempty"`
 	Key   string `json:"key,omitempty"`
 	UsageSums
@@ -74,6 +74,14 @@ type UsageSums struct {
 	Unpriced     int64 `json:"unpriced_requests"`
 	LatencyMS    int64 `json:"average_latency_ms"`
 	FirstTokenMS int64 `json:"average_first_token_ms"`
+	// CacheHitRate is the share of CacheableTokens, those that a cache could have held, that was read from one; null: there are none.
+	CacheHitRate     *float64 `json:"cache_hit_rate"`
+	CacheableTokens  int64    `json:"cacheable_tokens"`
+	CacheWriteTokens int64    `json:"cache_write_tokens"`
+	// SavedUSD is what the same calls would have cost without caches, beyond CostUSD, and SavedChargeUSD what the customer is told of
+	// that, if it is not SavedUSD.
+	SavedUSD       json.Number `json:"cache_saved_usd"`
+	SavedChargeUSD json.Number `json:"cache_saved_charge_usd,omitempty"`
 }
 
 // usage returns the sums of the last days, today included. Days are in UTC.
@@ -81,8 +89,8 @@ func (b *Backend) usage(ctx context.Context, in UsageQuery) (Usage, error) {
 	if in.Days < 1 || in.Days > 3660 {
 		return Usage{}, fault.New(fault.Invalid, "days must be between 1 and 3660").At("days")
 	}
-	if !slices.Contains([]string{"", "model", "key", "day"}, in.By) {
-		return Usage{}, fault.New(fault.Invalid, "cannot group by %q; use model, key or day", in.By).At("by")
+	if !slices.Contains([]string{"", "model", "key", "day", "month"}, in.By) {
+		return Usage{}, fault.New(fault.Invalid, "cannot group by %q; use model, key, day or month", in.By).At("by")
 	}
 	a, err := b.Accounts.Find(ctx, in.Ref)
 	if err != nil {
@@ -111,6 +119,8 @@ func divide(rows []usage.Row, by string) Usage {
 			slot = UsageRow{Key: r.KeyID}
 		case "day":
 			slot = UsageRow{Day: slot.Day}
+		case "month":
+			slot = UsageRow{Day: r.Start.Format("2006-01")}
 		}
 		s := sums[slot]
 		s.Merge(r.Sums)
@@ -134,6 +144,14 @@ func viewSums(s usage.Sums) UsageSums {
 		Requests: s.Requests, Failed: s.Failed, PromptTokens: s.Prompt, CachedTokens: s.Cached,
 		CompletionTokens: s.Completion, ReasoningTokens: s.Reasoning, Unpriced: s.Unpriced,
 		Units: decimal(s.UnitMilli, 3), CostUSD: decimal(int64(s.Cost), 9),
+		CacheableTokens: s.Cacheable, CacheWriteTokens: s.Written, SavedUSD: json.Number(s.Saved.AppendJSON(nil)),
+	}
+	if share, known := s.Hits().Rate(); known {
+		share = float64(int64(share*1000)) / 1000
+		v.CacheHitRate = &share
+	}
+	if s.SavedMargin != 0 {
+		v.SavedChargeUSD = json.Number(s.SavedCharge().AppendJSON(nil))
 	}
 	if s.Margin != 0 {
 		v.ChargeUSD = decimal(int64(s.Charge()), 9)

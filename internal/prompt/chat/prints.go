@@ -1,6 +1,11 @@
 package chat
 
-import "hash/maphash"
+import (
+	"hash/maphash"
+	"iter"
+
+	"sluice/internal/prompt/prefix"
+)
 
 // Prints writes what the model reads of the messages to a hash, and returns it after the first message of the user and at the end: what
 // opens a conversation, and all of it. Tools are left out: a program that repeats itself repeats its messages. Nothing is unescaped or
@@ -10,7 +15,9 @@ func (r *Request) Prints(h *maphash.Hash) (opening, whole uint64) {
 	for i := range r.Messages {
 		m := &r.Messages[i]
 		_ = h.WriteByte(byte(m.Role)) // a hash never fails
-		m.Content.hash(h)
+		for piece := range m.Content.pieces() {
+			_, _ = h.Write(piece)
+		}
 		for j := range m.ToolCalls {
 			c := &m.ToolCalls[j]
 			_, _ = h.WriteString(c.Name)
@@ -29,16 +36,74 @@ func (r *Request) Prints(h *maphash.Hash) (opening, whole uint64) {
 	return opening, whole
 }
 
-// hash writes a content to a hash. A text is JSON with its quotes, so that no two lists of parts are written alike.
-func (c *Content) hash(h *maphash.Hash) {
-	_, _ = h.Write(c.raw)
-	for i := range c.parts {
-		p := &c.parts[i]
-		_, _ = h.Write(p.raw)
-		_, _ = h.Write(p.image)
-		if p.File != nil {
-			_, _ = h.Write(p.File.raw)
-			_, _ = h.Write(p.File.data) // of a part that a door made
+// pieces yields what a content consists of. A text is JSON with its quotes, so that no two lists of parts yield the same.
+func (c *Content) pieces() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		if c.raw != nil && !yield(c.raw) {
+			return
+		}
+		for i := range c.parts {
+			p := &c.parts[i]
+			if p.raw != nil && !yield(p.raw) || p.image != nil && !yield(p.image) {
+				return
+			}
+			if p.File != nil && (!yield(p.File.raw) || !yield(p.File.data)) { // data is that of a part which a door made
+				return
+			}
 		}
 	}
+}
+
+// Prefix returns what names the conversation of an account in fingerprints, which is how its first message of a user begins, and the
+// fingerprint of what the model reads of the request. Marks for caches are no part of it: they move from turn to turn.
+func (r *Request) Prefix(key *prefix.Key, accountID string) (conversation uint64, print []byte) {
+	var to prefix.Printer
+	to.Reset(key)
+	begun := false
+	for i := range r.Tools {
+		if t := &r.Tools[i]; t.MCP == nil { // those of servers are not known here
+			if !begun {
+				to.Begin(prefix.Tools)
+				begun = true
+			}
+			to.Write(t.raw)
+		}
+	}
+	begun = false
+	opened := false // by a message that is not the system's
+	for i := range r.Messages {
+		m := &r.Messages[i]
+		switch {
+		case m.Role != RoleSystem || opened:
+			to.Begin(prefix.Messages)
+			opened = true
+		case !begun:
+			to.Begin(prefix.System)
+			begun = true
+		}
+		if m.Role == RoleUser && conversation == 0 {
+			conversation = m.opens(key, accountID)
+		}
+		to.Write([]byte{byte(m.Role)})
+		for piece := range m.Content.pieces() {
+			to.Write(piece)
+		}
+		for j := range m.ToolCalls {
+			c := &m.ToolCalls[j]
+			to.Write([]byte(c.Name))
+			to.Write([]byte(c.Arguments))
+		}
+	}
+	return conversation, to.Print()
+}
+
+// openingBytes is how much of a message names its conversation.
+const openingBytes = 1 << 10
+
+// opens returns the name of the conversation that a message opens.
+func (m *Message) opens(key *prefix.Key, accountID string) uint64 {
+	for piece := range m.Content.pieces() {
+		return key.Name([]byte(accountID), piece[:min(len(piece), openingBytes)])
+	}
+	return key.Name([]byte(accountID))
 }

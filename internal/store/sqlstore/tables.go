@@ -22,7 +22,7 @@ var copied = [...]string{
 	"receipts", "receipt_chains", "receipt_keys",
 	"budget_counts", "budget_spent", "budget_grants", "budget_marks", "runaway_alarms",
 	"session_sums", "tag_days",
-	"usage_days", "usage_hours", "activity", "settlements", "price_corrections",
+	"usage_days", "usage_hours", "provider_days", "activity", "settlements", "price_corrections",
 	"counters", "secrets",
 }
 

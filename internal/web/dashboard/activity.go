@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/ledger/activity"
+	"sluice/internal/ledger/misses"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/web/webui"
 )
@@ -177,6 +178,8 @@ type requestView struct {
 	// Kind and Text are its error, if it had one.
 	Kind, Text string
 	Curl       string
+	// Why is what became of it at caches; nil: nothing.
+	Why *misses.Why
 	// Back is the address of the list.
 	Back string
 }
@@ -190,6 +193,11 @@ func (d *Dashboard) requestPage(w http.ResponseWriter, r *http.Request, v *visit
 	view := requestView{Entry: e, Back: choiceOf(r).at("/activity")}
 	if view.Names, err = d.Activity.Names(r.Context(), v.ID); err != nil {
 		return err
+	}
+	if e.Call != nil {
+		if view.Why, err = d.Misses.Why(r.Context(), e.Call); err != nil {
+			return err
+		}
 	}
 	view.Kind, view.Text = e.Failure()
 	view.Curl = curlFor(d.ui.Settings().Origin, &e)

@@ -26,9 +26,9 @@ func recordOf(x *activity.Record) []string {
 		}
 		return strconv.FormatInt(*v, 10)
 	}
-	price, kind, param := "", "", ""
+	price, saved, kind, param := "", "", "", ""
 	if x.ListPriceUSD != nil {
-		price = x.ListPriceUSD.String()
+		price, saved = x.ListPriceUSD.String(), x.CacheSavedUSD.String()
 	}
 	if x.Error != nil {
 		kind, param = x.Error.Type, x.Error.Param
@@ -36,14 +36,14 @@ func recordOf(x *activity.Record) []string {
 	return []string{
 		x.ID, x.At, n(x.Status), x.Outcome, kind, param, inert(x.ModelAsked), inert(x.Model), x.KeyID, inert(x.KeyName), x.API,
 		n(x.PromptTokens), n(x.CachedTokens), n(x.CompletionTokens), n(x.ReasoningTokens), strconv.FormatFloat(x.Units, 'f', -1, 64), price, ms(x.FirstTokenMS), ms(x.LatencyMS),
-		inert(x.Session), inert(strings.Join(x.Tags, " ")),
+		inert(x.Session), inert(strings.Join(x.Tags, " ")), n(x.CacheWriteTokens), saved,
 	}
 }
 
 // requestColumns are part of the format: programs read them, so new ones come last. Tags have spaces between them.
 var requestColumns = []string{
 	"id", "at", "status", "outcome", "error_type", "error_param", "model_asked", "model", "key_id", "key_name", "api", "prompt_tokens", "cached_tokens", "completion_tokens",
-	"reasoning_tokens", "units", "list_price_usd", "first_token_ms", "latency_ms", "session", "tags",
+	"reasoning_tokens", "units", "list_price_usd", "first_token_ms", "latency_ms", "session", "tags", "cache_write_tokens", "cache_saved_usd",
 }
 
 // eachListed calls do with every request of the choice, newest first, up to mostListed.
@@ -121,7 +121,7 @@ func (d *Dashboard) exportDays(w http.ResponseWriter, r *http.Request, v *visito
 	narrow := usage.Narrow{KeyID: c.Key, Model: c.Model}
 	columns := []string{
 		"day", "model", "key_id", "key_name", "requests", "not_complete", "prompt_tokens", "cached_tokens", "completion_tokens",
-		"reasoning_tokens", "cost_usd", "unpriced_requests", "mean_latency_ms", "mean_first_token_ms",
+		"reasoning_tokens", "cost_usd", "unpriced_requests", "mean_latency_ms", "mean_first_token_ms", "cache_write_tokens", "cacheable_tokens", "cache_saved_usd",
 	}
 	return saveCSV(w, "usage.csv", columns, func(line func([]string)) error {
 		for i := range rows {
@@ -132,7 +132,7 @@ func (d *Dashboard) exportDays(w http.ResponseWriter, r *http.Request, v *visito
 			n := func(v int64) string { return strconv.FormatInt(v, 10) }
 			line([]string{
 				row.Start.Format(time.DateOnly), inert(row.Model), row.KeyID, inert(names.Of(row.KeyID)), n(row.Requests), n(row.Failed), n(row.Prompt), n(row.Cached),
-				n(row.Completion), n(row.Reasoning), row.Charge().String(), n(row.Unpriced), n(mean(row.LatencyMS, row.First)), n(mean(row.FirstMS, row.First)),
+				n(row.Completion), n(row.Reasoning), row.Charge().String(), n(row.Unpriced), n(mean(row.LatencyMS, row.First)), n(mean(row.FirstMS, row.First)), n(row.Written), n(row.Cacheable), row.SavedCharge().String(),
 			})
 		}
 		return nil

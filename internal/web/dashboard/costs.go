@@ -44,7 +44,7 @@ func (d *Dashboard) costsPage(w http.ResponseWriter, r *http.Request, v *visitor
 
 // costColumns are part of the format: programs read them, so new ones come last. Tags have spaces between them.
 var costColumns = []string{
-	"id", "at", "model_asked", "model", "provider", "key_id", "outcome", "cost_usd", "unpriced", "price_version", "corrections", "corrected_by_usd", "session", "tags",
+	"id", "at", "model_asked", "model", "provider", "key_id", "outcome", "cost_usd", "unpriced", "price_version", "corrections", "corrected_by_usd", "session", "tags", "cache_saved_usd",
 }
 
 // exportCosts writes the requests of a selection as CSV, with what they cost: their sum is the cost that the page shows.
@@ -72,9 +72,9 @@ func (d *Dashboard) exportCosts(w http.ResponseWriter, r *http.Request, v *visit
 
 // costLine returns a request as a line of CSV, in the order of costColumns.
 func costLine(c *costs.Call) []string {
-	cost, unpriced, corrections, by := "", "", "", ""
+	cost, unpriced, corrections, by, saved := "", "", "", "", ""
 	if charge := c.Charge(); charge != nil {
-		cost = charge.String()
+		cost, saved = charge.String(), c.SavedCharge().String()
 	} else if c.Unpriced() {
 		unpriced = "1"
 	}
@@ -83,7 +83,7 @@ func costLine(c *costs.Call) []string {
 	}
 	return []string{
 		c.ID, c.At.UTC().Format("2006-01-02T15:04:05.000Z"), inert(c.ModelAsked), inert(c.ModelUsed), inert(c.Provider), c.KeyID, string(c.End), cost, unpriced, c.Terms.Version, corrections, by,
-		inert(c.Session()), inert(strings.Join(c.Terms.Tags, " ")),
+		inert(c.Session()), inert(strings.Join(c.Terms.Tags, " ")), saved,
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 	"sluice/internal/ledger/activity"
 	"sluice/internal/ledger/admission"
 	"sluice/internal/ledger/costs"
+	"sluice/internal/ledger/misses"
 	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/receipt"
 	"sluice/internal/ledger/session"
@@ -78,6 +79,8 @@ type Sources struct {
 	Abuse    *abuse.Control
 	Usage    Usage
 	Activity *activity.Log
+	// Misses says why calls did not find their prompts in caches.
+	Misses   *misses.Log
 	WhatIf   *whatif.Calculator
 	Costs    *costs.Costs
 	Refusals activity.Refusals

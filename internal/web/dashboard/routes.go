@@ -100,6 +100,7 @@ func (d *Dashboard) route(handle func(pattern string, h http.Handler)) {
 	private("GET "+home+"/activity/routing", d.routingPage)
 	private("GET "+home+"/activity/whatif", d.whatIfPage)
 	private("GET "+costsPath, d.costsPage)
+	private("GET "+cachesPath, d.cachesPage)
 	private("GET "+costsPath+".csv", d.alone(d.exportCosts))
 	private("GET "+budgetsPath, d.budgetsPage)
 	private("POST "+budgetsPath, d.createBudget)

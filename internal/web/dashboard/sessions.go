@@ -3,7 +3,6 @@ package dashboard
 import (
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -103,12 +102,9 @@ func sessionCost(s *session.Session) string {
 	return webui.Total(*charge)
 }
 
-// cacheRate returns how much of the prompts came from a cache.
+// cacheRate returns how much of the prompts that a cache could have held came from one.
 func cacheRate(s *session.Session) string {
-	if s.Prompt == 0 {
-		return "–"
-	}
-	return strconv.FormatInt(s.Cached*100/s.Prompt, 10) + " %"
+	return webui.HitRate(s.Hits())
 }
 
 // lasted returns how long a session has taken so far.

@@ -457,7 +457,7 @@ func sessionPart(v *sessionView) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = sessionFigure("From cache", cacheRate(v.Session), webui.Short(v.Cached)+" tokens of the prompts").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = sessionFigure("From cache", cacheRate(v.Session), savedText(v.SavedCharge())).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

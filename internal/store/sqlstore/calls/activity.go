@@ -18,9 +18,9 @@ const (
 	// kindColumns are the key of the table of activity, in the order of addActivity.
 	kindColumns = `account_id, span, start, key_id, asked, model, status, ending`
 	// tallyColumns are in the order of tallyValues and tallyTargets.
-	tallyColumns = `calls, prompt, cached, completion, reasoning, unit_milli, cost_micro, cost_nano, margin_nano, written, unpriced, took_0, took_1, took_2, took_3, took_4, took_5, first_0, first_1, first_2, first_3, first_4, first_5`
+	tallyColumns = `calls, prompt, cached, completion, reasoning, unit_milli, cost_micro, cost_nano, margin_nano, written, unpriced, cacheable, saved_nano, saved_margin_nano, took_0, took_1, took_2, took_3, took_4, took_5, first_0, first_1, first_2, first_3, first_4, first_5`
 	// tallyFields is the number of columns in tallyColumns.
-	tallyFields = 23
+	tallyFields = 26
 
 	hourSpan, daySpan = 3600, 86400 // seconds
 )
@@ -52,7 +52,7 @@ func addActivity(ctx context.Context, to sqlstore.Bulk, batch []usage.Settlement
 		k, t := &list[i], hours[list[i]]
 		b := boxes(values).texts(k.accountID).numbers(k.span, k.start).texts(k.KeyID, k.Asked, k.Model).numbers(int64(k.Status)).texts(string(k.End))
 		micro, rest := usage.SplitCost(t.Cost)
-		b = b.numbers(t.Calls, t.Prompt, t.Cached, t.Completion, t.Reasoning, t.UnitMilli, micro, rest, int64(t.Margin), t.Written, t.Unpriced)
+		b = b.numbers(t.Calls, t.Prompt, t.Cached, t.Completion, t.Reasoning, t.UnitMilli, micro, rest, int64(t.Margin), t.Written, t.Unpriced, t.Cacheable, int64(t.Saved), int64(t.SavedMargin))
 		took, first := t.Took.Packed(), t.First.Packed()
 		return b.numbers(took[:]...).numbers(first[:]...)
 	})
@@ -121,8 +121,9 @@ func readTally(t *usage.Tally, text string) (err error) {
 	}
 	t.Calls, t.Prompt, t.Cached, t.Completion, t.Reasoning, t.UnitMilli = n[0], n[1], n[2], n[3], n[4], n[5]
 	t.Cost, t.Margin, t.Written, t.Unpriced = usage.JoinCost(n[6], n[7]), price.Nano(n[8]), n[9], n[10]
-	t.Took.Unpack([usage.SpreadColumns]int64(n[11:]))
-	t.First.Unpack([usage.SpreadColumns]int64(n[11+usage.SpreadColumns:]))
+	t.Caching = usage.Caching{Cacheable: n[11], Saved: price.Nano(n[12]), SavedMargin: price.Nano(n[13])}
+	t.Took.Unpack([usage.SpreadColumns]int64(n[14:]))
+	t.First.Unpack([usage.SpreadColumns]int64(n[14+usage.SpreadColumns:]))
 	return nil
 }
 

@@ -71,18 +71,22 @@ func scanSettlementMore(row sqlstore.Row, r *usage.Settlement, more ...any) erro
 		micro   *int64
 		rest    int64
 		details string
+		cached  *int64
 		fixed   *string
 	)
 	err := row.Scan(append([]any{
 		&r.ID, &r.At, &r.AccountID, &r.KeyID, &r.Plan, &r.Tier, &r.ModelAsked, &r.ModelUsed, &r.Provider,
 		&r.Tokens.Prompt, &r.Tokens.Cached, &r.Tokens.Completion, &r.Tokens.Reasoning, &r.Counted, &r.RequestMilli, &r.UnitMilli,
 		&micro, &r.Status, &r.End, &r.Latency, &r.FirstToken, &r.MCPCalls, &r.MCPFailed, &r.Door, &r.Tokens.CacheWrite5m, &r.Tokens.CacheWrite1h, &r.Tokens.CacheWrite,
-		&rest, &r.Margin, &r.Terms.Version, &details, &fixed,
+		&rest, &r.Margin, &r.Terms.Version, &details, &cached, &r.Saved, &r.SavedMargin, &fixed,
 	}, more...)...)
 	r.Cost = nil
 	if micro != nil {
 		cost := usage.JoinCost(*micro, rest)
 		r.Cost = &cost
+	}
+	if r.Cacheable = 0; cached != nil {
+		r.Cacheable = *cached
 	}
 	r.SetDetails(details)
 	if err == nil {

@@ -15,11 +15,11 @@ import (
 )
 
 // correctionColumns are in the order of Correct.
-const correctionColumns = `at, id, number, account_id, key_id, model, cost_nano, margin_nano, priced, old_version, new_version, reason, actor, made_at`
+const correctionColumns = `at, id, number, account_id, key_id, model, cost_nano, margin_nano, priced, old_version, new_version, reason, actor, made_at, saved_nano, saved_margin_nano`
 
 // corrected is, behind settlementColumns where settlements are read, what their corrections add up to, as scanCorrected reads
 // it. It is NULL for most. The queries name the table settlements.
-const corrected = `, (SELECT COUNT(*) || ' ' || SUM(c.cost_nano) || ' ' || SUM(c.margin_nano) || ' ' || MAX(c.priced) FROM price_corrections c WHERE c.at = settlements.at AND c.id = settlements.id)
+const corrected = `, (SELECT COUNT(*) || ' ' || SUM(c.cost_nano) || ' ' || SUM(c.margin_nano) || ' ' || MAX(c.priced) || ' ' || COALESCE(SUM(c.saved_nano), 0) || ' ' || SUM(c.saved_margin_nano) FROM price_corrections c WHERE c.at = settlements.at AND c.id = settlements.id)
 	|| ' ' || (SELECT c.new_version FROM price_corrections c WHERE c.at = settlements.at AND c.id = settlements.id ORDER BY c.number DESC LIMIT 1) AS corrected`
 
 // scanCorrected adds what the column corrected says to a settlement.
@@ -31,18 +31,18 @@ func scanCorrected(r *usage.Settlement, text *string) error {
 	var priced int
 	var version string
 	// The version is the last, since it may be empty.
-	if n, err := fmt.Sscanf(*text, "%d %d %d %d", &c.Times, &c.Cost, &c.Margin, &priced); n < 4 {
+	if n, err := fmt.Sscanf(*text, "%d %d %d %d %d %d", &c.Times, &c.Cost, &c.Margin, &priced, &c.Saved, &c.SavedMargin); n < 6 {
 		return fmt.Errorf("read the corrections of %s: %w", r.ID, err)
 	}
-	if fields := strings.SplitN(*text, " ", 5); len(fields) == 5 {
-		version = fields[4]
+	if fields := strings.SplitN(*text, " ", 7); len(fields) == 7 {
+		version = fields[6]
 	}
 	c.Priced = priced == 1
 	r.Correct(c, version)
 	return nil
 }
 
-var intoCorrections = sqlstore.Insertion{Into: `price_corrections (` + correctionColumns + `)`, Columns: 14, Conflict: `ON CONFLICT (at, id, number) DO NOTHING`}
+var intoCorrections = sqlstore.Insertion{Into: `price_corrections (` + correctionColumns + `)`, Columns: 16, Conflict: `ON CONFLICT (at, id, number) DO NOTHING`}
 
 // Correct stores corrections, and adds them to the sums of the hours and days of their calls, and to the activity as far as it is
 // kept. It stores all of them, or none and usage.ErrCorrected if one has been corrected by somebody else since it was read.
@@ -55,7 +55,7 @@ func (s *Store) Correct(ctx context.Context, fixes []usage.Fix) error {
 				priced = 1
 			}
 			return append(values, sqlstore.Millis(f.Call.At), f.Call.ID, int64(f.Number), f.Call.AccountID, f.Call.KeyID, f.Call.ModelUsed,
-				int64(f.Cost), int64(f.Margin), priced, f.Old, f.New, f.Reason, f.By, sqlstore.Millis(f.MadeAt))
+				int64(f.Cost), int64(f.Margin), priced, f.Old, f.New, f.Reason, f.By, sqlstore.Millis(f.MadeAt), int64(f.Saved), int64(f.SavedMargin))
 		})
 		switch {
 		case err != nil:
@@ -77,6 +77,9 @@ func (s *Store) Correct(ctx context.Context, fixes []usage.Fix) error {
 		if err := addSums(ctx, to, "usage_days", days); err != nil {
 			return err
 		}
+		if err := correctProviders(ctx, to, fixes); err != nil {
+			return err
+		}
 		if err := correctSessions(tx, fixes); err != nil {
 			return err
 		}
@@ -95,6 +98,7 @@ func correctActivity(tx *sqlstore.Conn, fixes []usage.Fix) error {
 		for span, start := range map[int64]time.Time{hourSpan: usage.HourOf(f.Call.At), daySpan: usage.DayOf(f.Call.At)} {
 			t := entry(cells, cellKey{f.Call.AccountID, span, sqlstore.Millis(start), usage.KindOf(f.Call)})
 			t.Cost, t.Margin = t.Cost+f.Cost, t.Margin+f.Margin
+			t.Saved, t.SavedMargin = t.Saved+f.Saved, t.SavedMargin+f.SavedMargin
 			if f.Priced && f.Call.Unpriced() {
 				t.Unpriced--
 			}
@@ -104,8 +108,9 @@ func correctActivity(tx *sqlstore.Conn, fixes []usage.Fix) error {
 	return tx.ExecEach(len(list), func(i int) []any {
 		k, t := &list[i], cells[list[i]]
 		micro, rest := usage.SplitCost(t.Cost)
-		return []any{k.accountID, k.span, k.start, k.KeyID, k.Asked, k.Model, k.Status, string(k.End), micro, rest, int64(t.Margin), t.Unpriced}
-	}, `UPDATE activity SET cost_micro = cost_micro + $9, cost_nano = cost_nano + $10, margin_nano = margin_nano + $11, unpriced = unpriced + $12
+		return []any{k.accountID, k.span, k.start, k.KeyID, k.Asked, k.Model, k.Status, string(k.End), micro, rest, int64(t.Margin), t.Unpriced, int64(t.Saved), int64(t.SavedMargin)}
+	}, `UPDATE activity SET cost_micro = cost_micro + $9, cost_nano = cost_nano + $10, margin_nano = margin_nano + $11, unpriced = unpriced + $12,
+			saved_nano = saved_nano + $13, saved_margin_nano = saved_margin_nano + $14
 		WHERE account_id = $1 AND span = $2 AND start = $3 AND key_id = $4 AND asked = $5 AND model = $6 AND status = $7 AND ending = $8`)
 }
 
@@ -125,10 +130,10 @@ func (s *Store) Corrections(ctx context.Context, list []usage.Settlement) (map[s
 		err := s.db.Read(ctx).Each(func(row sqlstore.Row) error {
 			var id string
 			var c usage.Correction
-			err := row.Scan(&id, &c.Number, &c.Cost, &c.Margin, &c.Priced, &c.Old, &c.New, &c.Reason, &c.By, &c.MadeAt)
+			err := row.Scan(&id, &c.Number, &c.Cost, &c.Margin, &c.Priced, &c.Old, &c.New, &c.Reason, &c.By, &c.MadeAt, &c.Saved, &c.SavedMargin)
 			out[id] = append(out[id], c)
 			return err
-		}, `SELECT id, number, cost_nano, margin_nano, priced, old_version, new_version, reason, actor, made_at FROM price_corrections
+		}, `SELECT id, number, cost_nano, margin_nano, priced, old_version, new_version, reason, actor, made_at, COALESCE(saved_nano, 0), saved_margin_nano FROM price_corrections
 			WHERE `+pairs+` ORDER BY at, id, number`, args...)
 		if err != nil {
 			return nil, err
@@ -176,8 +181,8 @@ func (s *Store) CostRows(ctx context.Context, p usage.Selection) (rows []usage.R
 		if rows, err = costRows(tx, p.AccountID, query, all); err != nil {
 			return err
 		}
-		query, all = narrowed(`SELECT at / `+days+` * `+days+`, model, 0, 0, 0, 0, 0, 0, 0, 0, SUM(cost), SUM(margin), 0, -SUM(priced), 0, 0, 0
-			FROM (SELECT c.at AS at, c.cost_nano AS cost, c.margin_nano AS margin, c.priced AS priced, s.key_id AS key_id, s.model AS model, s.model_asked AS model_asked, s.ending AS ending
+		query, all = narrowed(`SELECT at / `+days+` * `+days+`, model, 0, 0, 0, 0, 0, 0, 0, 0, SUM(cost), SUM(margin), 0, -SUM(priced), 0, 0, 0, 0, SUM(saved), SUM(saved_margin)
+			FROM (SELECT c.at AS at, c.cost_nano AS cost, c.margin_nano AS margin, c.priced AS priced, COALESCE(c.saved_nano, 0) AS saved, c.saved_margin_nano AS saved_margin, s.key_id AS key_id, s.model AS model, s.model_asked AS model_asked, s.ending AS ending
 				FROM price_corrections c JOIN settlements s ON s.at = c.at AND s.id = c.id WHERE c.account_id = $1 AND c.at >= $2 AND c.at < $3) AS fixed WHERE at >= $2`,
 			args, &p.Narrow, "model_asked")
 		fixed, err := costRows(tx, p.AccountID, query, all)
@@ -215,11 +220,16 @@ func costRows(c *sqlstore.Conn, accountID, query string, args []any) ([]usage.Ro
 
 // recountCorrections adds the corrections of all accounts to the recounted sums of their days.
 func recountCorrections(tx *sqlstore.Conn, rows map[usage.Slot]recounted, from int64) error {
+	return addFixes(tx, rows, `SELECT account_id, at / `+days+`, SUM(cost_nano), SUM(margin_nano), SUM(priced), COALESCE(SUM(saved_nano), 0), SUM(saved_margin_nano) FROM price_corrections WHERE at >= $1 GROUP BY account_id, at / `+days, from)
+}
+
+// addFixes adds the corrections that a query adds up by day to recounted sums.
+func addFixes(tx *sqlstore.Conn, rows map[usage.Slot]recounted, query string, from int64) error {
 	return tx.Each(func(row sqlstore.Row) error {
 		var slot usage.Slot
 		var more usage.Sums
 		var day, priced int64
-		if err := row.Scan(&slot.AccountID, &day, &more.Cost, &more.Margin, &priced); err != nil {
+		if err := row.Scan(&slot.AccountID, &day, &more.Cost, &more.Margin, &priced, &more.Saved, &more.SavedMargin); err != nil {
 			return err
 		}
 		slot.Start = time.UnixMilli(day * dayMillis).UTC()
@@ -228,5 +238,5 @@ func recountCorrections(tx *sqlstore.Conn, rows map[usage.Slot]recounted, from i
 		sums.Merge(more)
 		rows[slot] = sums
 		return nil
-	}, `SELECT account_id, at / `+days+`, SUM(cost_nano), SUM(margin_nano), SUM(priced) FROM price_corrections WHERE at >= $1 GROUP BY account_id, at / `+days, from)
+	}, query, from)
 }

@@ -13,7 +13,7 @@ import (
 
 // PagePlans returns the query plans of the statements that the pages use.
 func PagePlans(ctx context.Context, db *sqlstore.Store) (map[string]string, error) {
-	queries := map[string][]any{recentQuery: {"acct_busy", int64(9e15), "", 20}}
+	queries := map[string][]any{recentQuery: {"acct_busy", int64(9e15), "", 20}, beforeQuery: {"acct_busy", time.Now(), "", time.Now().AddDate(0, 0, -1), 250}}
 	// Of one of many accounts: PostgreSQL reads a table that is nearly all of one account as a whole.
 	cells, args := cellsQuery(&usage.CellQuery{AccountID: "acct_7", From: time.Now().AddDate(0, 0, -7), Step: time.Hour, Narrow: usage.Narrow{Model: "m", Ends: []usage.End{usage.EndCut}}})
 	queries[cells] = args
@@ -60,7 +60,7 @@ func SearchPlans(ctx context.Context, db *sqlstore.Store) (map[string]string, er
 
 // plansOf returns the plans of queries, given with their arguments. All settlements are corrected before.
 func plansOf(ctx context.Context, db *sqlstore.Store, queries map[string][]any) (map[string]string, error) {
-	if err := unhurried(ctx, db, `INSERT INTO price_corrections (`+correctionColumns+`) SELECT at, id, 1, account_id, key_id, model, 1, 0, 0, '', '', '', '', 0 FROM settlements`); err != nil {
+	if err := unhurried(ctx, db, `INSERT INTO price_corrections (`+correctionColumns+`) SELECT at, id, 1, account_id, key_id, model, 1, 0, 0, '', '', '', '', 0, 0, 0 FROM settlements`); err != nil {
 		return nil, err
 	}
 	explain := "EXPLAIN QUERY PLAN "

@@ -147,6 +147,22 @@ func (s *Store) CallsSince(ctx context.Context, accountID string, since time.Tim
 	}, callsQuery, accountID, since, limit)
 }
 
+// beforeQuery reads what comparing a call with those before it needs.
+const beforeQuery = `SELECT id, at, account_id, model, provider, prompt, cached, cache_write_5m, cache_write_1h, cache_write, ending, first_token_ms, way FROM settlements
+	WHERE account_id = $1 AND at <= $2 AND (at < $2 OR id < $3) AND at >= $4 ORDER BY at DESC, id DESC LIMIT $5`
+
+// CallsBefore returns at most limit of an account's calls before a point back to a time, newest first: their places, times, tokens,
+// ends and traces.
+func (s *Store) CallsBefore(ctx context.Context, accountID string, before usage.Point, from time.Time, limit int) ([]usage.Settlement, error) {
+	return sqlstore.All(s.db.Read(ctx), func(row sqlstore.Row, r *usage.Settlement) error {
+		var way []byte
+		err := row.Scan(&r.ID, &r.At, &r.AccountID, &r.ModelUsed, &r.Provider, &r.Tokens.Prompt, &r.Tokens.Cached,
+			&r.Tokens.CacheWrite5m, &r.Tokens.CacheWrite1h, &r.Tokens.CacheWrite, &r.End, &r.FirstToken, &way)
+		r.Trace, _ = usage.ParseTrace(way) // one of a newer version is left out
+		return err
+	}, beforeQuery, accountID, before.At, before.ID, from, limit)
+}
+
 // RefusalsOf returns the refused calls with an id, which may be one that a proxy gave.
 func (s *Store) RefusalsOf(ctx context.Context, id string, limit int) ([]refusal.Call, error) {
 	return s.refusals(ctx, refusedQuery, id, limit)

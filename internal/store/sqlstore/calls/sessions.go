@@ -15,12 +15,12 @@ import (
 )
 
 // sessionColumns are in the order of addSessions and scanSession.
-const sessionColumns = `session, key_id, first_at, last_at, models, calls, failed, prompt, cached, completion, cost_nano, margin_nano, unpriced`
+const sessionColumns = `session, key_id, first_at, last_at, models, calls, failed, prompt, cached, completion, cost_nano, margin_nano, unpriced, written, cacheable, saved_nano, saved_margin_nano`
 
 // intoSessions adds to the sums of sessions. Batches may come in another order than their calls: the key is that of the call that
 // ended last, whichever is stored last. Each row brings one model, which is added unless it is there, or there is no room.
 var intoSessions = sqlstore.Insertion{
-	Into: `session_sums (account_id, ` + sessionColumns + `)`, Columns: 14,
+	Into: `session_sums (account_id, ` + sessionColumns + `)`, Columns: 18,
 	Conflict: `ON CONFLICT (account_id, session) DO UPDATE SET
 		key_id = CASE WHEN excluded.last_at >= session_sums.last_at THEN excluded.key_id ELSE session_sums.key_id END,
 		first_at = CASE WHEN excluded.first_at < session_sums.first_at THEN excluded.first_at ELSE session_sums.first_at END,
@@ -29,7 +29,9 @@ var intoSessions = sqlstore.Insertion{
 			OR LENGTH(session_sums.models) + LENGTH(excluded.models) >= ` + strconv.Itoa(session.MaxModels) + ` THEN session_sums.models ELSE session_sums.models || ',' || excluded.models END,
 		calls = session_sums.calls + excluded.calls, failed = session_sums.failed + excluded.failed, prompt = session_sums.prompt + excluded.prompt,
 		cached = session_sums.cached + excluded.cached, completion = session_sums.completion + excluded.completion, cost_nano = session_sums.cost_nano + excluded.cost_nano,
-		margin_nano = session_sums.margin_nano + excluded.margin_nano, unpriced = session_sums.unpriced + excluded.unpriced`,
+		margin_nano = session_sums.margin_nano + excluded.margin_nano, unpriced = session_sums.unpriced + excluded.unpriced,
+		written = session_sums.written + excluded.written, cacheable = session_sums.cacheable + excluded.cacheable,
+		saved_nano = session_sums.saved_nano + excluded.saved_nano, saved_margin_nano = session_sums.saved_margin_nano + excluded.saved_margin_nano`,
 }
 
 // mostModels is how many models of a session one batch brings. Few have more than two.
@@ -76,7 +78,8 @@ func addSessions(ctx context.Context, to sqlstore.Bulk, batch []usage.Settlement
 				sums = s.Sums
 			}
 			b := boxes(values).texts(k.account, k.session, s.KeyID).numbers(sqlstore.Millis(s.First), sqlstore.Millis(s.Last)).texts(s.Models[n])
-			return b.numbers(sums.Calls, sums.Failed, sums.Prompt, sums.Cached, sums.Completion, int64(sums.Cost), int64(sums.Margin), sums.Unpriced)
+			return b.numbers(sums.Calls, sums.Failed, sums.Prompt, sums.Cached, sums.Completion, int64(sums.Cost), int64(sums.Margin), sums.Unpriced,
+				sums.Written, sums.Cacheable, int64(sums.Saved), int64(sums.SavedMargin))
 		})
 		if err != nil {
 			return err
@@ -97,14 +100,16 @@ func correctSessions(tx *sqlstore.Conn, fixes []usage.Fix) error {
 	list := slices.SortedFunc(maps.Keys(all), sessionKey.compare)
 	return tx.ExecEach(len(list), func(i int) []any {
 		k, s := list[i], all[list[i]]
-		return []any{k.account, k.session, int64(s.Cost), int64(s.Margin), s.Unpriced}
-	}, `UPDATE session_sums SET cost_nano = cost_nano + $3, margin_nano = margin_nano + $4, unpriced = unpriced + $5 WHERE account_id = $1 AND session = $2`)
+		return []any{k.account, k.session, int64(s.Cost), int64(s.Margin), s.Unpriced, int64(s.Saved), int64(s.SavedMargin)}
+	}, `UPDATE session_sums SET cost_nano = cost_nano + $3, margin_nano = margin_nano + $4, unpriced = unpriced + $5,
+		saved_nano = saved_nano + $6, saved_margin_nano = saved_margin_nano + $7 WHERE account_id = $1 AND session = $2`)
 }
 
 // scanSession reads a row of sessionColumns.
 func scanSession(row sqlstore.Row, s *session.Session) error {
 	var models string
-	err := row.Scan(&s.ID, &s.KeyID, &s.First, &s.Last, &models, &s.Calls, &s.Failed, &s.Prompt, &s.Cached, &s.Completion, &s.Cost, &s.Margin, &s.Unpriced)
+	err := row.Scan(&s.ID, &s.KeyID, &s.First, &s.Last, &models, &s.Calls, &s.Failed, &s.Prompt, &s.Cached, &s.Completion, &s.Cost, &s.Margin, &s.Unpriced,
+		&s.Written, &s.Cacheable, &s.Saved, &s.SavedMargin)
 	s.Models = strings.FieldsFunc(models, func(r rune) bool { return r == ',' })
 	return err
 }

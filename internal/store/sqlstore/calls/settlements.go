@@ -169,6 +169,9 @@ func addSettlements(ctx context.Context, to sqlstore.Bulk, batch []usage.Settlem
 	if err := addSums(ctx, to, "usage_days", days); err != nil {
 		return err
 	}
+	if err := addProviders(ctx, to, batch); err != nil {
+		return err
+	}
 	if err := addActivity(ctx, to, batch); err != nil {
 		return err
 	}
@@ -200,12 +203,17 @@ func addSums(ctx context.Context, to sqlstore.Bulk, table string, sums map[usage
 	slots := slices.SortedFunc(maps.Keys(sums), compareSlots)
 	upsert := adding(table, "account_id, start, key_id, model", sumColumns)
 	_, err := to.Insert(ctx, upsert, len(slots), func(values []any, i int) []any {
-		slot, v := &slots[i], sums[slots[i]]
-		micro, rest := usage.SplitCost(v.Cost)
-		return append(values, slot.AccountID, sqlstore.Millis(slot.Start), slot.KeyID, slot.Model,
-			v.Requests, v.Failed, v.Prompt, v.Cached, v.Completion, v.Reasoning, v.RequestMilli, v.UnitMilli, micro, rest, int64(v.Margin), v.Written, v.Unpriced, v.LatencyMS, v.FirstMS, v.First)
+		slot := &slots[i]
+		return appendSums(append(values, slot.AccountID, sqlstore.Millis(slot.Start), slot.KeyID, slot.Model), sums[slots[i]])
 	})
 	return err
+}
+
+// appendSums appends the columns of sumColumns.
+func appendSums(values []any, v *usage.Sums) []any {
+	micro, rest := usage.SplitCost(v.Cost)
+	return append(values, v.Requests, v.Failed, v.Prompt, v.Cached, v.Completion, v.Reasoning, v.RequestMilli, v.UnitMilli, micro, rest, int64(v.Margin), v.Written, v.Unpriced,
+		v.LatencyMS, v.FirstMS, v.First, v.Cacheable, int64(v.Saved), int64(v.SavedMargin))
 }
 
 // compareSlots orders slots as their primary key does.

@@ -14,19 +14,19 @@ import (
 // settlementColumns are in the order of appendValues and scanSettlement.
 const settlementColumns = `id, at, account_id, key_id, plan, tier, model_asked, model, provider, prompt, cached, completion, reasoning,
 	counted, request_milli, unit_milli, cost_micro, status, ending, latency_ms, first_token_ms, mcp_calls, mcp_failed, door, cache_write_5m, cache_write_1h, cache_write,
-	cost_nano, margin_nano, price_version, details`
+	cost_nano, margin_nano, price_version, details, cacheable, saved_nano, saved_margin_nano`
 
 // wayColumns follow settlementColumns where the way of a call is stored or read.
 const wayColumns = `, request_id, way`
 
 // sumColumns are in the order of addSums, and sumsRead in that of sumTargets.
 const (
-	sumColumns = `requests, failed, prompt, cached, completion, reasoning, request_milli, unit_milli, cost_micro, cost_nano, margin_nano, written, unpriced, latency_ms, first_token_ms, first_tokens`
-	sumsRead   = `requests, failed, prompt, cached, completion, reasoning, request_milli, unit_milli, cost_micro * 1000 + cost_nano, margin_nano, written, unpriced, latency_ms, first_token_ms, first_tokens`
+	sumColumns = `requests, failed, prompt, cached, completion, reasoning, request_milli, unit_milli, cost_micro, cost_nano, margin_nano, written, unpriced, latency_ms, first_token_ms, first_tokens, cacheable, saved_nano, saved_margin_nano`
+	sumsRead   = `requests, failed, prompt, cached, completion, reasoning, request_milli, unit_milli, cost_micro * 1000 + cost_nano, margin_nano, written, unpriced, latency_ms, first_token_ms, first_tokens, cacheable, saved_nano, saved_margin_nano`
 )
 
 // settlementFields is the number of columns in settlementColumns and wayColumns.
-const settlementFields = 33
+const settlementFields = 36
 
 // appendValues appends the columns of a settlement as int64 and string, the types that drivers
 // accept without conversion. A cost or a way that is not known is NULL.
@@ -48,7 +48,7 @@ func appendValues(to []any, r *usage.Settlement) []any {
 		b = append(b, nil)
 	}
 	b = b.numbers(int64(r.Status)).texts(string(r.End)).numbers(r.Latency.Milliseconds(), r.FirstToken.Milliseconds(), int64(r.MCPCalls), int64(r.MCPFailed))
-	b = b.texts(r.Door).numbers(int64(r.Tokens.CacheWrite5m), int64(r.Tokens.CacheWrite1h), int64(r.Tokens.CacheWrite), rest, int64(r.Margin)).texts(r.Terms.Version, r.Details(), givenID(r))
+	b = b.texts(r.Door).numbers(int64(r.Tokens.CacheWrite5m), int64(r.Tokens.CacheWrite1h), int64(r.Tokens.CacheWrite), rest, int64(r.Margin)).texts(r.Terms.Version, r.Details()).numbers(r.Cacheable, int64(r.Saved), int64(r.SavedMargin)).texts(givenID(r))
 	if r.Trace != nil {
 		return append(b, usage.AppendTrace(make([]byte, 0, 128), r.Trace))
 	}
@@ -99,6 +99,7 @@ func sumTargets(v *usage.Sums) []any {
 	return []any{
 		&v.Requests, &v.Failed, &v.Prompt, &v.Cached, &v.Completion, &v.Reasoning, &v.RequestMilli, &v.UnitMilli,
 		&v.Cost, &v.Margin, &v.Written, &v.Unpriced, &v.LatencyMS, &v.FirstMS, &v.First,
+		&v.Cacheable, &v.Saved, &v.SavedMargin,
 	}
 }
 
@@ -111,6 +112,8 @@ const dayMillis = 24 * 60 * 60 * 1000
 type recounted struct {
 	usage.Sums
 	allLatencyMS int64
+	// maybeCacheable is what the tokens are at most that a cache could have held: of calls of older versions that is not known.
+	maybeCacheable int64
 }
 
 // agree reports whether stored sums match the recounted ones. The latency may lie anywhere between
@@ -122,6 +125,9 @@ func (r recounted) agree(sums usage.Sums) bool {
 	if sums.Written <= r.Written { // versions before 0.4 did not add up what was written to caches
 		sums.Written = r.Written
 	}
+	if sums.Cacheable >= r.Cacheable && sums.Cacheable <= r.maybeCacheable {
+		sums.Cacheable = r.Cacheable
+	}
 	return r.Sums == sums
 }
 
@@ -129,7 +135,7 @@ func (r recounted) agree(sums usage.Sums) bool {
 func recount(tx *sqlstore.Conn, query string, from int64) (map[usage.Slot]recounted, error) {
 	return sqlstore.Map(tx, func(row sqlstore.Row, slot *usage.Slot, v *recounted) error {
 		var day int64
-		err := row.Scan(append([]any{&slot.AccountID, &day, &v.allLatencyMS}, sumTargets(&v.Sums)...)...)
+		err := row.Scan(append([]any{&slot.AccountID, &day, &v.allLatencyMS, &v.maybeCacheable}, sumTargets(&v.Sums)...)...)
 		slot.Start = time.UnixMilli(day * dayMillis).UTC()
 		return err
 	}, query, from)
@@ -140,7 +146,7 @@ const recounts = `COUNT(*), SUM(CASE WHEN ending = 'complete' THEN 0 ELSE 1 END)
 	SUM(prompt + cached), SUM(cached), SUM(completion + reasoning), SUM(reasoning), SUM(request_milli), SUM(unit_milli),
 	SUM(COALESCE(cost_micro * 1000 + cost_nano, 0)), SUM(CASE WHEN cost_micro IS NULL THEN 0 ELSE margin_nano END), SUM(cache_write_5m + cache_write_1h + cache_write), SUM(CASE WHEN cost_micro IS NULL THEN 1 ELSE 0 END),
 	SUM(CASE WHEN first_token_ms > 0 THEN latency_ms ELSE 0 END), SUM(first_token_ms),
-	SUM(CASE WHEN first_token_ms > 0 THEN 1 ELSE 0 END)`
+	SUM(CASE WHEN first_token_ms > 0 THEN 1 ELSE 0 END), SUM(COALESCE(cacheable, 0)), SUM(saved_nano), SUM(saved_margin_nano)`
 
 // AuditUsage recounts the settlements and their corrections by account and day and compares them with the sums, for every
 // day whose settlements are all still stored. It returns every difference, and the number of
@@ -162,7 +168,7 @@ func auditUsage(tx *sqlstore.Conn) ([]usage.Difference, int, error) {
 		return nil, 0, err
 	}
 	from = (from + dayMillis - 1) / dayMillis * dayMillis // round up: a day that is partly deleted cannot be compared
-	rows, err := recount(tx, `SELECT account_id, at / `+days+` AS day, SUM(latency_ms), `+recounts+` FROM settlements WHERE at >= $1 GROUP BY account_id, at / `+days, from)
+	rows, err := recount(tx, `SELECT account_id, at / `+days+` AS day, SUM(latency_ms), SUM(COALESCE(cacheable, prompt + cached)), `+recounts+` FROM settlements WHERE at >= $1 GROUP BY account_id, at / `+days, from)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -172,14 +178,15 @@ func auditUsage(tx *sqlstore.Conn) ([]usage.Difference, int, error) {
 	// Both tables of sums must agree with the settlements.
 	var differences []usage.Difference
 	for _, table := range []string{"usage_days", "usage_hours"} {
-		have, err := recount(tx, `SELECT account_id, start / `+days+` AS day, SUM(latency_ms), `+summed(sumsRead, ", ")+` FROM `+table+`
+		have, err := recount(tx, `SELECT account_id, start / `+days+` AS day, SUM(latency_ms), SUM(cacheable), `+summed(sumsRead, ", ")+` FROM `+table+`
 			WHERE start >= $1 GROUP BY account_id, start / `+days, from)
 		if err != nil {
 			return nil, 0, err
 		}
 		differences = append(differences, compare(table, rows, have)...)
 	}
-	return differences, len(rows), nil
+	more, err := recountProviders(tx, from)
+	return append(differences, more...), len(rows), err
 }
 
 // compare returns the slots whose sums differ or exist on one side only, ordered by account and

@@ -29,7 +29,7 @@ func TestAuditFinds(t *testing.T) {
 			var batch []usage.Settlement
 			for n := range 6 {
 				batch = append(batch, usage.Settlement{
-					ID: fmt.Sprint("request-", n), At: day.Add(time.Duration(n) * 8 * time.Hour), AccountID: fmt.Sprint("acct_", n%2), KeyID: "k", ModelUsed: "m",
+					ID: fmt.Sprint("request-", n), At: day.Add(time.Duration(n) * 8 * time.Hour), AccountID: fmt.Sprint("acct_", n%2), KeyID: "k", ModelUsed: "m", Provider: "p",
 					Tokens: chat.Usage{Prompt: 3, Completion: 4}, RequestMilli: 1000, UnitMilli: 1000, Status: 200, End: usage.EndComplete, Latency: time.Second, FirstToken: 100 * time.Millisecond,
 				})
 			}
@@ -42,8 +42,13 @@ func TestAuditFinds(t *testing.T) {
 				want      []string
 			}{
 				{"UPDATE settlements SET id = id", nil},
-				{"UPDATE settlements SET latency_ms = 1001 WHERE id = 'request-0'", []string{"usage_days acct_0 " + day.Format(time.DateOnly), "usage_hours acct_0 " + day.Format(time.DateOnly)}},
+				{"UPDATE settlements SET latency_ms = 1001 WHERE id = 'request-0'", []string{"usage_days acct_0 " + day.Format(time.DateOnly), "usage_hours acct_0 " + day.Format(time.DateOnly), "provider_days p  " + day.Format(time.DateOnly)}},
 				{"UPDATE settlements SET latency_ms = 1000 WHERE id = 'request-0'", nil},
+				// What caches have saved is compared, too. What they could have held is not known of calls of older versions.
+				{"UPDATE usage_days SET saved_nano = 1 WHERE account_id = 'acct_0' AND start = " + fmt.Sprint(next.UnixMilli()), []string{"usage_days acct_0 " + next.Format(time.DateOnly)}},
+				{"UPDATE usage_days SET saved_nano = 0, cacheable = 3 WHERE account_id = 'acct_0' AND start = " + fmt.Sprint(next.UnixMilli()), []string{"usage_days acct_0 " + next.Format(time.DateOnly)}},
+				{"UPDATE settlements SET cacheable = NULL WHERE account_id = 'acct_0' AND at >= " + fmt.Sprint(next.UnixMilli()), []string{"provider_days p  " + next.Format(time.DateOnly)}},
+				{"UPDATE provider_days SET requests = requests - 1, prompt = prompt - 3, completion = completion - 4, request_milli = request_milli - 1000, unit_milli = unit_milli - 1000, unpriced = unpriced - 1, latency_ms = latency_ms - 1000, first_token_ms = first_token_ms - 100, first_tokens = first_tokens - 1 WHERE start = " + fmt.Sprint(next.UnixMilli()), nil},
 				// Older versions added up the latency of calls without a first token, too.
 				{"UPDATE usage_days SET latency_ms = latency_ms + 1000 WHERE account_id = 'acct_1' AND start = " + fmt.Sprint(next.UnixMilli()), nil},
 				{"UPDATE usage_days SET latency_ms = latency_ms + 1 WHERE account_id = 'acct_1' AND start = " + fmt.Sprint(next.UnixMilli()), []string{"usage_days acct_1 " + next.Format(time.DateOnly)}},
@@ -54,6 +59,7 @@ func TestAuditFinds(t *testing.T) {
 				{"DELETE FROM settlements", []string{
 					"usage_days acct_0 " + day.Format(time.DateOnly), "usage_days acct_1 " + day.Format(time.DateOnly), "usage_days acct_1 " + next.Format(time.DateOnly),
 					"usage_hours acct_0 " + day.Format(time.DateOnly), "usage_hours acct_0 " + next.Format(time.DateOnly), "usage_hours acct_1 " + day.Format(time.DateOnly), "usage_hours acct_1 " + next.Format(time.DateOnly),
+					"provider_days p  " + day.Format(time.DateOnly), "provider_days p  " + next.Format(time.DateOnly),
 				}},
 			} {
 				if err := s.Exec(t.Context(), step.statement); err != nil {

@@ -57,7 +57,7 @@ func (w *world) reprices() {
 		var list []*price.Entry
 		for i := range 2 {
 			e := price.Entry{Model: name, Rates: price.Of(price.Rate(w.random.Int64N(9_999_999_999)), price.Rate(w.random.Int64N(99_999_999_999))), Tiers: map[string]price.Factor{"priority": 2_000_000, "batch": 333_333}}
-			e.Rates[price.CacheRead] = price.Rate(w.random.Int64N(1_234_567_891))
+			e.Rates[price.CacheRead], e.Rates[price.CacheWrite1h] = price.Rate(w.random.Int64N(1_234_567_891)), price.Rate(w.random.Int64N(19_999_999_999))
 			e.Bands = []price.Band{{Above: 3000, Rates: price.Of(price.Rate(w.random.Int64N(9_999_999_999)), 77)}}
 			e.Fees = map[string]price.Nano{"web_search": price.Nano(w.random.Int64N(10_000_007))}
 			if i == 1 {
@@ -77,9 +77,10 @@ func (w *world) settle() usage.Settlement {
 	r := w.random
 	s := usage.Settlement{
 		ID: fmt.Sprintf("%06d", len(w.ids)), At: usage.DayOf(base).Add(time.Duration(r.Int64N(int64(5 * 24 * time.Hour)))).Truncate(time.Millisecond), AccountID: fmt.Sprint("acct_", r.IntN(2)), KeyID: fmt.Sprint("key_", r.IntN(3)),
-		Plan: "basic", Tier: "free", ModelAsked: "service/auto", ModelUsed: fmt.Sprint("model", r.IntN(4)), Provider: "p", Status: 200, End: usage.EndComplete, RequestMilli: 1000, UnitMilli: 1000,
-		Tokens: chat.Usage{Prompt: r.IntN(5000), Cached: r.IntN(100), Completion: r.IntN(900), Reasoning: r.IntN(50), CacheWrite5m: 0}, Latency: time.Second, FirstToken: time.Millisecond, Counted: r.IntN(9) == 0,
+		Plan: "basic", Tier: "free", ModelAsked: "service/auto", ModelUsed: fmt.Sprint("model", r.IntN(4)), Provider: fmt.Sprint("p", r.IntN(2)), Trace: &usage.Trace{Session: fmt.Sprint("run", r.IntN(3))}, Status: 200, End: usage.EndComplete, RequestMilli: 1000, UnitMilli: 1000,
+		Tokens: chat.Usage{Prompt: r.IntN(5000), Cached: r.IntN(9000) * r.IntN(2), Completion: r.IntN(900), Reasoning: r.IntN(50)}, Latency: time.Second, FirstToken: time.Millisecond, Counted: r.IntN(9) == 0,
 	}
+	s.Tokens.CacheWrite1h = r.IntN(1+s.Tokens.Prompt) * r.IntN(2)
 	s.Terms.Tier = []string{"", "", "priority", "batch", "unheard of"}[r.IntN(5)]
 	markup := []price.Factor{0, 0, 1_200_000, 777_777}[r.IntN(4)]
 	switch r.IntN(6) {
@@ -94,7 +95,7 @@ func (w *world) settle() usage.Settlement {
 	case 4:
 		s.Tokens = chat.Usage{}
 		for range 2 + r.IntN(3) {
-			s.AddTurn(usage.Turn{Tokens: chat.Usage{Prompt: r.IntN(5000), Completion: r.IntN(99)}, Tier: s.Terms.Tier, Uses: []price.Use{{Name: "web_search", Milli: 1000}}})
+			s.AddTurn(usage.Turn{Tokens: chat.Usage{Prompt: r.IntN(5000), Cached: r.IntN(5000), Completion: r.IntN(99)}, Tier: s.Terms.Tier, Uses: []price.Use{{Name: "web_search", Milli: 1000}}})
 		}
 	}
 	if s.End != usage.EndFailed {
@@ -162,6 +163,7 @@ func (w *world) wantRepriced(o *costs.Order) (n int) {
 		if again.PriceTurns(func(turn int) *price.Entry { return w.today(s, turn) }, s.Terms.Markup); again.Cost == nil {
 			continue
 		}
+		again.Cacheable = s.Cacheable // whether there was a cache is known since the call was settled
 		if s.Cost == nil || *s.Cost != *again.Cost || s.Margin != again.Margin {
 			*s = again
 			n++
@@ -192,12 +194,18 @@ func (w *world) repriced(node *alltest.Store, o costs.Order) (n int) {
 type money struct {
 	requests, unpriced int64
 	cost, margin       price.Nano
+	read, written      int64
+	usage.Caching
 }
 
-func moneyOf(s *usage.Sums) money { return money{s.Requests, s.Unpriced, s.Cost, s.Margin} }
+func moneyOf(s *usage.Sums) money {
+	return money{s.Requests, s.Unpriced, s.Cost, s.Margin, s.Cached, s.Written, s.Caching}
+}
 
 func (m *money) add(s *usage.Settlement) {
 	m.requests++
+	m.read, m.written = m.read+int64(s.Tokens.Cached), m.written+int64(s.Tokens.CacheWritten())
+	m.Merge(s.Caching)
 	if s.Cost == nil {
 		m.unpriced++
 		return
@@ -232,6 +240,8 @@ func (w *world) check(account string) {
 		got := money{unpriced: want.unpriced} // it does not count calls without a cost that used nothing
 		for i := range cells {
 			got.requests, got.cost, got.margin = got.requests+cells[i].Calls, got.cost+cells[i].Cost, got.margin+cells[i].Margin
+			got.read, got.written = got.read+cells[i].Cached, got.written+cells[i].Written
+			got.Merge(cells[i].Caching)
 		}
 		is("Cells by "+step.String(), got, err)
 	}
@@ -248,6 +258,8 @@ func (w *world) check(account string) {
 		w.same(r)
 		return nil
 	})
+	replayed.Caching = want.Caching // it is computed anew from counts and prices
+	w.sessions(s, account)
 	is("EachCall", replayed, err)
 	w.explained(s, usage.Selection{AccountID: account, From: month, To: month.AddDate(0, 2, 0)}, &want)
 	// Any part of it adds up as well, from any hour, or any second, on.
@@ -262,8 +274,54 @@ func (w *world) check(account string) {
 // same checks that a call that was read has the cost that it must have, by the prices of its turns.
 func (w *world) same(r *usage.Settlement) {
 	w.t.Helper()
+	if c := w.calls[r.ID]; r.ModelAsked != "" && c.Caching != r.Caching { // a replay does not read it
+		w.t.Errorf("call %s has %+v of caches, want %+v", c.ID, r.Caching, c.Caching)
+	}
 	if c := w.calls[r.ID]; (c.Cost == nil) != (r.Cost == nil) || c.Cost != nil && *c.Cost != *r.Cost || !slices.EqualFunc(c.Turns(), r.Turns(), func(a, b usage.Turn) bool { return a.Version == b.Version }) {
 		w.t.Errorf("call %s costs %v by %s, want %v by %s", c.ID, r.Cost, r.Terms.Version, c.Cost, c.Terms.Version)
+	}
+}
+
+// sessions compares the sums of an account's sessions with a plain loop over its calls.
+func (w *world) sessions(s *alltest.Store, account string) {
+	want := map[string]*money{}
+	for _, c := range w.calls {
+		if c.AccountID != account {
+			continue
+		}
+		if want[c.Session()] == nil {
+			want[c.Session()] = &money{}
+		}
+		want[c.Session()].add(c)
+		want[c.Session()].unpriced = 0 // sessions do not count calls without a cost that used nothing
+	}
+	for id, want := range want {
+		sum, err := s.SessionSum(w.t.Context(), account, id)
+		must(w.t, err)
+		if got := (money{sum.Calls, 0, sum.Cost, sum.Margin, sum.Cached, sum.Written, sum.Caching}); got != *want {
+			w.t.Errorf("session %s of %s = %+v, want %+v", id, account, got, *want)
+		}
+	}
+}
+
+// providers compares the sums over all accounts with a plain loop.
+func (w *world) providers() {
+	want := map[usage.ServedSlot]*money{}
+	for _, c := range w.calls {
+		slot := usage.ServedSlot{Start: usage.DayOf(c.At), Provider: c.Provider, Model: c.ModelUsed}
+		if want[slot] == nil {
+			want[slot] = &money{}
+		}
+		want[slot].add(c)
+	}
+	rows, err := w.nodes[0].ServedDays(w.t.Context(), usage.DayOf(base), usage.DayOf(base).AddDate(0, 1, 0))
+	if err != nil || len(rows) != len(want) {
+		w.t.Fatalf("ServedDays = %d rows, %v, want %d", len(rows), err, len(want))
+	}
+	for i := range rows {
+		if got, want := moneyOf(&rows[i].Sums), want[rows[i].ServedSlot]; want == nil || got != *want {
+			w.t.Errorf("ServedDays: %+v = %+v, want %+v", rows[i].ServedSlot, got, want)
+		}
 	}
 }
 
@@ -271,6 +329,8 @@ func sumRows(rows []usage.Row) (m money) {
 	for i := range rows {
 		r := moneyOf(&rows[i].Sums)
 		m.requests, m.unpriced, m.cost, m.margin = m.requests+r.requests, m.unpriced+r.unpriced, m.cost+r.cost, m.margin+r.margin
+		m.read, m.written = m.read+r.read, m.written+r.written
+		m.Merge(r.Caching)
 	}
 	return m
 }
@@ -366,6 +426,7 @@ func costsAgree(t *testing.T, open func() *alltest.Store) {
 		for i := range 2 {
 			w.check(fmt.Sprint("acct_", i))
 		}
+		w.providers()
 		differences, _, err := w.nodes[0].AuditUsage(t.Context())
 		if err != nil || len(differences) > 0 {
 			t.Fatalf("AuditUsage = %+v, %v, want no difference", differences, err)

@@ -1,0 +1,46 @@
+package support
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"sluice/internal/ledger/usage"
+	"sluice/internal/operate/admin"
+	"sluice/internal/web/webui"
+)
+
+// cacheDays is how many days the page adds up by provider and model, today included, and cacheMonths how many months it has.
+const cacheDays, cacheMonths = 30, 12
+
+// cachesView is the data of the page.
+type cachesView struct {
+	Total                     webui.CacheRow // of the last days
+	Providers, Models, Months webui.CacheTable
+}
+
+// cachesPage shows what prompt caches gave to all accounts, by provider, by model and by month.
+func (c *Console) cachesPage(w http.ResponseWriter, r *http.Request, m *member) error {
+	now := time.Now().UTC()
+	rows, err := run(c, r, m, c.ops.UsageCaches, admin.Days{From: usage.MonthOf(now).AddDate(0, 1-cacheMonths, 0), To: now.AddDate(0, 0, 1)})
+	if err != nil {
+		return err
+	}
+	recent := slices.DeleteFunc(slices.Clone(rows), func(r usage.ServedRow) bool {
+		return r.Start.Before(usage.DayOf(now).AddDate(0, 0, 1-cacheDays))
+	})
+	sums := func(r *usage.ServedRow) *usage.Sums { return &r.Sums }
+	view := &cachesView{
+		Providers: webui.CacheTable{Title: "By provider", What: "Provider", Staff: true, Rows: webui.Grouped(recent, func(r *usage.ServedRow) string { return r.Provider }, sums)},
+		Models:    webui.CacheTable{Title: "By model", What: "Model", Staff: true, Rows: webui.Grouped(recent, func(r *usage.ServedRow) string { return r.Model + " at " + r.Provider }, sums)},
+		Months:    webui.CacheTable{Title: "By month", What: "Month", Staff: true, Rows: webui.ByMonth(rows, func(r *usage.ServedRow) time.Time { return r.Start }, sums)},
+	}
+	var total usage.Sums
+	for i := range recent {
+		total.Merge(recent[i].Sums)
+	}
+	view.Total = webui.CacheRowOf("", &total)
+	p := c.frame(w, r, m, "Caches")
+	p.Styles = []string{"activity.css"}
+	return c.ui.Render(w, r, http.StatusOK, cachesPage(p, view))
+}
