@@ -2,6 +2,7 @@ package usage
 
 import (
 	"encoding/binary"
+	"strings"
 	"time"
 
 	"sluice/internal/kit/excerpt"
@@ -17,6 +18,9 @@ type Trace struct {
 	Session string
 	// Reason is why the router chose the model. Empty: the request named it.
 	Reason string
+	// Cache is what was marked for the cache of the vendor, and why, in words. Empty: nobody wanted marks. It has no line
+	// break.
+	Cache string
 	// Attempts are the calls of upstreams, in order.
 	Attempts []Attempt
 	// Left counts attempts that are not in the list because there is no room for them.
@@ -56,6 +60,7 @@ const (
 	maxTraceID     = 128
 	maxTraceFrom   = 64
 	maxTraceReason = 200
+	maxTraceCache  = 100 // of that
 	maxTraceName   = 80
 	maxTraceWord   = 16
 	// maxTry is the size of an encoded attempt at most: three names, the outcome, their lengths and three numbers.
@@ -72,6 +77,14 @@ func (w *Trace) Tried(a Attempt) {
 	w.Attempts = append(w.Attempts, a)
 }
 
+// reasons returns the reasons for the model and for the marks. They share a text, in which earlier versions see one reason.
+func (w *Trace) reasons() string {
+	if w.Cache == "" {
+		return w.Reason
+	}
+	return w.Reason[:min(len(w.Reason), maxTraceReason-1-min(len(w.Cache), maxTraceCache))] + "\n" + w.Cache[:min(len(w.Cache), maxTraceCache)]
+}
+
 // AppendTrace appends the encoded trace to b: a version, texts after their length, and for each attempt a one, its
 // texts and its numbers. A zero ends the list. A session comes last. w may be nil, which adds nothing.
 func AppendTrace(b []byte, w *Trace) []byte {
@@ -86,7 +99,7 @@ func AppendTrace(b []byte, w *Trace) []byte {
 	b = append(b, version)
 	b = appendText(b, w.RequestID, maxTraceID)
 	b = appendText(b, w.Address, maxTraceFrom)
-	b = appendText(b, w.Reason, maxTraceReason)
+	b = appendText(b, w.reasons(), maxTraceReason)
 	for i := range w.Attempts {
 		a := &w.Attempts[i]
 		// The last attempt says how it ended, so there must be room for it after this one.
@@ -137,7 +150,8 @@ func parseTrace(raw []byte, known texts) (*Trace, []byte, error) {
 	}
 	w := &Trace{}
 	r := reader{raw: raw[1:]}
-	w.RequestID, w.Address, w.Reason = string(r.bytes()), string(r.bytes()), known.text(r.bytes())
+	w.RequestID, w.Address = string(r.bytes()), string(r.bytes())
+	w.Reason, w.Cache, _ = strings.Cut(known.text(r.bytes()), "\n")
 	for r.next() {
 		a := Attempt{
 			Model: known.text(r.bytes()), Provider: known.text(r.bytes()), Upstream: known.text(r.bytes()), Outcome: known.text(r.bytes()),
