@@ -203,7 +203,7 @@ func (p *program) accountAliasesCmd() *cobra.Command {
 }
 
 // accountSetRepliesCmd changes what the replies to an account say (docs/api.md#what-a-call-costs), and whether its calls leave
-// receipts (docs/call/receipts.md), and whether marks are set for the vendors' caches (docs/providers/caching.md).
+// receipts (docs/call/receipts.md), and whether marks are set for the vendors' caches (docs/providers/auto-cache.md).
 func (p *program) accountSetRepliesCmd() *cobra.Command {
 	in := admin.NewReplies{}
 	var cost, receipts bool

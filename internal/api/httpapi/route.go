@@ -84,7 +84,7 @@ func (a *API) explainRoute(x *exchange, r *http.Request) error {
 		return err
 	}
 	defer release()
-	call := &inference.Call{ID: x.event.CallID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req}
+	call := &inference.Call{ID: x.event.CallID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req, Session: (&completion{Request: req}).session(r.Header)}
 	var choice routing.Choice
 	err = a.current(x, func() (err error) {
 		choice, err = a.line.Explain(r.Context(), x.Header(), x.models(), call)

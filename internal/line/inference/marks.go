@@ -125,7 +125,12 @@ func (m *marking) hash(texts ...string) uint64 {
 	return h.Sum64()
 }
 
-// pricesOf returns the prices of a moment for a prompt of so many tokens. Those that are not known are zero.
+// What a write costs at least, as a multiple of plain input, for five minutes and for an hour. It is what all Claudes cost; a
+// price list that has less, or nothing, is one that leaves writes out.
+const leastShort, leastLong = 1.25, 2
+
+// pricesOf returns the prices of a moment for a prompt of so many tokens; zero if those of plain input or of reads are not
+// known. Of writes, hour says whether one for an hour can be had.
 func pricesOf(s *price.Series, now time.Time, tokens int, hour bool) (p caching.Prices) {
 	e := s.At(now.Unix())
 	if e == nil {
@@ -136,9 +141,9 @@ func pricesOf(s *price.Series, now time.Time, tokens int, hour bool) (p caching.
 		return p
 	}
 	p.Input, p.Read = float64(rates[price.Input])/1e6, float64(rates[price.CacheRead])/1e6
-	p.Short = max(0, float64(rates[price.CacheWrite5m])/1e6)
+	p.Short = max(leastShort*p.Input, float64(rates[price.CacheWrite5m])/1e6)
 	if hour {
-		p.Long = max(0, float64(rates[price.CacheWrite1h])/1e6)
+		p.Long = max(leastLong*p.Input, float64(rates[price.CacheWrite1h])/1e6)
 	}
 	return p
 }

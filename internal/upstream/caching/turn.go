@@ -28,7 +28,7 @@ type Choice struct {
 
 // The reasons for no mark that come from outside.
 const (
-	Unpriced = "not cached: no price is known"
+	Unpriced = "not cached: no lower price for reads is known"
 	Marked   = "not cached: the request has marks of its own"
 	Threaded = "not cached: the vendor holds the conversation"
 )
