@@ -147,8 +147,8 @@ type Line struct {
 	runaway  *runaway.Watch              // may be nil
 	patience time.Duration
 	counting counting
-	counts   ration       // of bytes of prompts that are counted
-	returns  ration       // of failed calls that are given back
+	counts   ration // of bytes of prompts that are counted
+	returns  ration // of failed calls that are given back
 	marks    *caching.Memory
 	streams  atomic.Int64 // streams that are open
 }

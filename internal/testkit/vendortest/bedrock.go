@@ -149,8 +149,10 @@ func writeConverse(x *exchange, a *asked, r *reply) {
 	stop := either(len(r.calls) > 0, "tool_use", either(r.refused, "content_filtered", "end_turn"))
 	usage := object{"inputTokens": 20, "outputTokens": 5, "totalTokens": 25}
 	if f := a.kept; f != nil {
-		usage = object{"inputTokens": f.Fresh, "outputTokens": 5, "totalTokens": f.Fresh + 5, "cacheReadInputTokens": f.Read, "cacheWriteInputTokens": f.Short + f.Long,
-			"cacheDetails": []any{object{"ttl": "5m", "inputTokens": f.Short}, object{"ttl": "1h", "inputTokens": f.Long}}}
+		usage = object{
+			"inputTokens": f.Fresh, "outputTokens": 5, "totalTokens": f.Fresh + 5, "cacheReadInputTokens": f.Read, "cacheWriteInputTokens": f.Short + f.Long,
+			"cacheDetails": []any{object{"ttl": "5m", "inputTokens": f.Short}, object{"ttl": "1h", "inputTokens": f.Long}},
+		}
 	}
 	if !a.stream {
 		fmt.Fprint(x.w, encode(object{"output": object{"message": object{"role": "assistant", "content": content}}, "stopReason": stop, "usage": usage, "metrics": object{"latencyMs": 1}}))
