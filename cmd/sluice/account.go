@@ -203,19 +203,22 @@ func (p *program) accountAliasesCmd() *cobra.Command {
 }
 
 // accountSetRepliesCmd changes what the replies to an account say (docs/api.md#what-a-call-costs), and whether its calls leave
-// receipts (docs/call/receipts.md).
+// receipts (docs/call/receipts.md), and whether marks are set for the vendors' caches (docs/providers/auto-cache.md).
 func (p *program) accountSetRepliesCmd() *cobra.Command {
 	in := admin.NewReplies{}
 	var cost, receipts bool
 	cmd := does(p, &cobra.Command{
-		Use: "set-replies ID [--show-cost[=false]] [--receipts[=false]]", Short: "Change what the replies to an account say, and whether its calls leave receipts",
+		Use: "set-replies ID [--show-cost[=false]] [--receipts[=false]] [--auto-cache on|off|default]", Short: "Change what the replies to an account say, and whether its calls leave receipts",
 		Long: `Change what the replies to an account say, and whether its calls leave receipts.
 
 With --show-cost, every reply says what it costs in usage.cost, as if its request
 had "usage": {"include": true}. With --receipts, every call leaves a receipt, a signed
 statement of what it was, used and cost; without it, a call leaves one only if its
 request asks for it. --show-cost=false and --receipts=false turn them off.
-A flag that is not given changes nothing. The owner can change both on the dashboard.`,
+--auto-cache says whether Sluice marks what vendors are to keep of prompts, where that
+pays: on and off hold for all models, and default leaves it to each model's auto_cache.
+A flag that is not given changes nothing. The owner can change all of them on the
+dashboard.`,
 		Example: "  sluice account set-replies ana@example.com --show-cost\n  sluice account set-replies ana@example.com --receipts --show-cost=false",
 		PreRunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("show-cost") {
@@ -224,14 +227,15 @@ A flag that is not given changes nothing. The owner can change both on the dashb
 			if c.Flags().Changed("receipts") {
 				in.Receipts = &receipts
 			}
-			if in.ShowCost == nil && in.Receipts == nil {
-				return misused(c, fmt.Errorf("specify --show-cost, --receipts or both; =false turns one off"))
+			if in.ShowCost == nil && in.Receipts == nil && in.AutoCache == "" {
+				return misused(c, fmt.Errorf("specify --show-cost, --receipts, --auto-cache or several; =false turns one of the first two off"))
 			}
 			return nil
 		},
 	}, p.ops.AccountSetReplies, &in, printAccount, &in.Ref)
 	cmd.Flags().BoolVar(&cost, "show-cost", false, "every reply says what it costs")
 	cmd.Flags().BoolVar(&receipts, "receipts", false, "every call leaves a receipt")
+	cmd.Flags().StringVar(&in.AutoCache, "auto-cache", "", "mark what vendors are to keep of prompts: on, off or default")
 	return mayReason(cmd, &in.Reason)
 }
 

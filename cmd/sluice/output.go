@@ -200,6 +200,9 @@ func printAccount(w io.Writer, a *admin.Account) {
 	if a.Receipts {
 		rows = append(rows, []string{"receipts of every call", "yes"})
 	}
+	if a.AutoCache != "default" {
+		rows = append(rows, []string{"automatic cache marks", a.AutoCache})
+	}
 	if m := a.Suspended; m != nil {
 		rows = append(rows, []string{"suspended", timeText(&m.At) + ": " + m.Reason})
 	}

@@ -15,6 +15,7 @@ import (
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/prompt/alias"
+	"sluice/internal/prompt/chat"
 )
 
 // Account is an account at one Version. Requests read it without a lock, so it is never changed
@@ -28,6 +29,7 @@ type Account struct {
 
 	Overrides   Overrides
 	Aliases     *alias.Table // names of models of the account's own; nil: none
+	AutoCache   chat.Switch  // marks what vendors are to keep of prompts; not set: as each model is configured
 	ShowCost    bool         // every reply says what it costs, as if its request asked for that
 	Receipts    bool         // every call leaves a receipt, whether it asks for one or not
 	Budgets     []Budget

@@ -12,6 +12,7 @@ import (
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 	"sluice/internal/prompt/alias"
+	"sluice/internal/prompt/chat"
 )
 
 // OwnerEmail is the address of the account that the first start creates. No mail can reach it.
@@ -180,11 +181,13 @@ func (as *Accounts) SetAliases(ctx context.Context, actor, ref string, names map
 
 // Replies are choices about the replies to an account's calls. What is nil does not change.
 type Replies struct {
-	ShowCost *bool // see Account
-	Receipts *bool
+	ShowCost  *bool // see Account
+	Receipts  *bool
+	AutoCache *chat.Switch
 }
 
-// SetReplies changes what the replies to an account's calls say, and whether every call leaves a receipt.
+// SetReplies changes what the replies to an account's calls say, whether every call leaves a receipt, and whether what vendors
+// are to keep of prompts is marked.
 func (as *Accounts) SetReplies(ctx context.Context, actor, ref string, to Replies) (*Account, error) {
 	return as.change(ctx, actor, ref, func(a *Account, e *Entry) error {
 		for _, choice := range []struct {
@@ -200,6 +203,13 @@ func (as *Accounts) SetReplies(ctx context.Context, actor, ref string, to Replie
 			}
 			e.Action = "account.set_replies"
 			e.Detail += choice.name + " " + map[bool]string{false: "off", true: "on"}[*choice.want]
+		}
+		if to.AutoCache != nil && a.AutoCache != *to.AutoCache {
+			if a.AutoCache = *to.AutoCache; e.Detail != "" {
+				e.Detail += ", "
+			}
+			e.Action = "account.set_replies"
+			e.Detail += "auto_cache " + a.AutoCache.String()
 		}
 		return nil
 	})

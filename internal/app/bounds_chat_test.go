@@ -216,6 +216,8 @@ var chatTries = map[string]try{
 	"replies being recorded at once":           triedBy("line/idempotency", "TestRoomForRecordings", "not kept"),
 	"conversations that stay with a model":     triedBy("upstream/routing", "TestForget", "the oldest go"),
 	"conversations whose target is remembered": triedBy("upstream/routing", "TestHomesAreBounded", "the oldest go, those at their favourite first"),
+	"conversations whose cache marks are remembered":         triedBy("upstream/caching", "TestForgets", "the oldest go"),
+	"accounts with a model whose cache marks are remembered": triedBy("upstream/caching", "TestForgets", "the oldest go"),
 
 	"reply of an upstream that is not streamed": func(t *testing.T, s *stage, b bound) {
 		b.says(t, "the attempt fails")

@@ -23,7 +23,26 @@ type routeReply struct {
 	Difficulty      float64 `json:"difficulty"`
 	DifficultyKnown bool    `json:"difficulty_known"`
 	costRange
+	Cache      *cacheReply      `json:"cache,omitempty"` // only if marks are wanted, and the vendor needs them
 	Candidates []candidateReply `json:"candidates"`
+}
+
+// cacheReply says what would be marked for the cache of the vendor.
+type cacheReply struct {
+	TTL    *string `json:"ttl"` // null: nothing
+	Reason string  `json:"reason"`
+}
+
+// cacheOf converts it.
+func cacheOf(c inference.Caching) *cacheReply {
+	if c.Reason == "" {
+		return nil
+	}
+	out := &cacheReply{Reason: c.Reason}
+	if ttl := c.Marks.Longest().String(); ttl != "" {
+		out.TTL = &ttl
+	}
+	return out
 }
 
 // costRange are what a call costs at a model at least and at most, in dollars; null if that is not known.
@@ -65,7 +84,7 @@ func (a *API) explainRoute(x *exchange, r *http.Request) error {
 		return err
 	}
 	defer release()
-	call := &inference.Call{ID: x.event.CallID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req}
+	call := &inference.Call{ID: x.event.CallID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req, Session: (&completion{Request: req}).session(r.Header)}
 	var choice routing.Choice
 	err = a.current(x, func() (err error) {
 		choice, err = a.line.Explain(r.Context(), x.Header(), x.models(), call)
@@ -76,6 +95,7 @@ func (a *API) explainRoute(x *exchange, r *http.Request) error {
 	}
 	out := routeReply{Object: "route", Asked: req.Model, Model: choice.Model.ID, Reason: choice.Reason, Sticky: choice.Sticky, Difficulty: rounded(choice.Difficulty.Chance, 6), DifficultyKnown: choice.Difficulty.Known, Candidates: []candidateReply{}}
 	out.costRange = costsOf(a.line.Costs(call, choice.Model))
+	out.Cache = cacheOf(a.line.ExplainMarks(x.models(), call, choice.Model))
 	if len(choice.Ranking) > 0 {
 		out.Task = choice.Task.String()
 	}

@@ -70,7 +70,7 @@ func parse(body []byte, counting bool) (*Request, error) {
 		f.Details = p.needs.Details()
 		return nil, f
 	}
-	req.TellCost, req.MaxCost, req.Clamp = p.tellCost, p.maxCost, p.clamp
+	req.TellCost, req.MaxCost, req.Clamp, req.AutoCache = p.tellCost, p.maxCost, p.clamp, p.autoCache
 	p.req.Chat = req
 	return p.req, nil
 }
@@ -98,6 +98,7 @@ type parser struct {
 
 	tellCost, clamp bool   // see chat.Request
 	maxCost         string // see chat.Request
+	autoCache       chat.Switch
 
 	current  int            // from this message on, thinking belongs to the exchange under way
 	calls    chat.CallIndex // the tool_use blocks of the last message, if it is the assistant's
@@ -117,7 +118,7 @@ type parser struct {
 // fields are the members of a request that are read. The others are for an upstream of the same dialect.
 var fields = []string{
 	"model", "max_tokens", "messages", "system", "stream", "temperature", "top_p", "top_k", "stop_sequences",
-	"tools", "tool_choice", "thinking", "metadata", "output_config", "output_format", "mcp_servers", "thread", "usage", "max_cost", "budget",
+	"tools", "tool_choice", "thinking", "metadata", "output_config", "output_format", "mcp_servers", "thread", "usage", "max_cost", "budget", "auto_cache",
 }
 
 // request reads the whole request. The order of the fields in the body does not matter.
@@ -156,6 +157,10 @@ func (p *parser) request(body chat.Value) {
 	p.at("usage", func() { p.usage(body.Member("usage")) })
 	p.at("max_cost", func() { p.cost(body.Member("max_cost")) })
 	p.at("budget", func() { p.budget(body.Member("budget")) })
+	if v := body.Member("auto_cache"); !v.Null() {
+		p.boolAt("auto_cache", v)
+		p.autoCache = chat.SwitchOf(v.Kind() == 't')
+	}
 	p.config(config, body.Member("output_format"))
 	if p.caches > 0 {
 		p.req.Leave("cache_control")

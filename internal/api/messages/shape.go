@@ -25,7 +25,7 @@ var bodyShape = func() chat.Shape {
 		"model", "max_tokens", "stream", "temperature", "top_p", "top_k", "stop_sequences", "service_tier", "speed", "inference_geo", "fallbacks", "betas", "user_profile_id", "workspace_id",
 		// Of other dialects and of vendors.
 		"input", "tool_resources", "max_completion_tokens", "max_output_tokens", "n", "stop", "models", "route", "provider", "plugins", "transforms", "preset", "reasoning_effort",
-		"response_format", "stream_options", "max_cost", "session_id", "extra_body",
+		"response_format", "stream_options", "max_cost", "auto_cache", "session_id", "extra_body",
 	).With(chat.Shape{
 		"messages": chat.Keys("role", "clear_at").With(chat.Shape{"content": block, "output_config": chat.Keys("effort")}), "system": block, "tools": tool, "mcp_servers": server, "cache_control": cache,
 		"metadata": chat.Keys("user_id"), "tool_choice": chat.Keys("type", "name", "disable_parallel_tool_use"), "thinking": chat.Keys("type", "budget_tokens", "display").With(chat.Shape{"block_binding": chat.Keys("prefix_mismatch_behavior")}),

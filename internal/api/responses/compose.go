@@ -68,7 +68,7 @@ func (r *Request) Compose(past *Past) (*chat.Request, error) {
 	if err != nil {
 		return nil, r.Rename(err)
 	}
-	req.TellCost, req.MaxCost, req.Clamp = r.tellCost, r.maxCost, r.clamp
+	req.TellCost, req.MaxCost, req.Clamp, req.AutoCache = r.tellCost, r.maxCost, r.clamp, r.autoCache
 	return req, nil
 }
 

@@ -42,6 +42,7 @@ type Request struct {
 
 	tellCost, clamp bool   // see chat.Request
 	maxCost         string // see chat.Request
+	autoCache       chat.Switch
 
 	items     []item
 	body      []byte       // the whole body
@@ -236,6 +237,8 @@ func (p *parser) field(key []byte, v chat.Value) {
 		p.cost(v)
 	case "budget":
 		p.budget(v)
+	case "auto_cache":
+		r.autoCache = chat.SwitchOf(p.boolean(v))
 	case "user":
 		s.user = p.sized(v, 0, maxLabel)
 	case "prompt_cache_options":

@@ -34,7 +34,7 @@ var bodyShape = func() chat.Shape {
 		// Of other dialects and of vendors.
 		"messages", "max_tokens", "max_completion_tokens", "response_format", "reasoning_effort", "verbosity", "stop", "n", "seed", "frequency_penalty", "presence_penalty",
 		"logit_bias", "logprobs", "functions", "function_call", "modalities", "models", "route", "provider", "plugins", "transforms", "preset", "fallbacks", "speed",
-		"inference_geo", "container", "vector_store_ids", "mcp_servers", "betas", "access_programs", "moderation", "top_k", "min_p", "max_cost", "session_id", "extra_body",
+		"inference_geo", "container", "vector_store_ids", "mcp_servers", "betas", "access_programs", "moderation", "top_k", "min_p", "max_cost", "auto_cache", "session_id", "extra_body",
 	).With(chat.Shape{
 		"input": item, "tools": tool, "tool_choice": choice,
 		"text": text, "reasoning": reasoning, "prompt_cache_options": chat.Keys("mode", "ttl", "prewarm", "comparison_response_id"), "stream_options": chat.Keys("include_usage", "include_obfuscation"),

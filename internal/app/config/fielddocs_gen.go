@@ -154,6 +154,7 @@ var fieldDocs = map[string]string{
 	"Model.Efforts":            "The values of `reasoning_effort` that the model takes, from `none`, `minimal`, `low`, `medium`, `high`, `xhigh` and `max`. Another value of a caller becomes the nearest of them. The default is what is known about the model.",
 	"Model.Affinity":           "Whether a conversation goes to the same target at every call, so that its prompt cache stays warm: `prefix`, by its session id, or else by its first messages; `session`, only if it has a session id; or `off`. The default is `prefix` where tokens that are read from a cache have a lower price or a target is a server of your own (`vllm`, `llamacpp`, `lmstudio`, `ollama`), else `off`.",
 	"Model.Allow":              "What callers of this model may choose although you pay for it, in addition to the `allow` of its providers: `all`, or a list of names.",
+	"Model.AutoCache":          "Whether Sluice marks what the vendor is to keep of prompts, where that is likely to pay, for vendors that keep only what a request marks: Claude at Anthropic and on Amazon Bedrock. The account and the request (`auto_cache`) can decide otherwise.",
 	"Model.Description":        "One sentence about the model for the catalog.",
 	"Model.OwnedBy":            "The owner of the model for the catalog.",
 	"Model.Created":            "The date that the catalog shows as `created`, such as `2026-03-01`. The default is the day on which this service first listed the model.",

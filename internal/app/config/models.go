@@ -73,6 +73,11 @@ type Model struct {
 	// of its providers: `all`, or a list of names.
 	Allow Allowed `yaml:"allow"`
 
+	// Whether Sluice marks what the vendor is to keep of prompts, where that is likely to pay, for
+	// vendors that keep only what a request marks: Claude at Anthropic and on Amazon Bedrock. The
+	// account and the request (`auto_cache`) can decide otherwise.
+	AutoCache bool `yaml:"auto_cache" default:"false"`
+
 	// One sentence about the model for the catalog.
 	Description string `yaml:"description"`
 

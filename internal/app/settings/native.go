@@ -60,6 +60,9 @@ func (n *native) Open(ctx context.Context, call *provider.Call) (provider.Stream
 // BindsToKey implements provider.KeyBound.
 func (n *native) BindsToKey(upstream string) bool { return n.claude.BindsToKey(upstream) }
 
+// Keeps implements provider.Marker.
+func (n *native) Keeps(upstream string) (least int, hour bool) { return n.claude.Keeps(upstream) }
+
 // Reach implements provider.Reacher.
 func (n *native) Reach(ctx context.Context) error { return n.claude.Reach(ctx) }
 

@@ -215,6 +215,9 @@ func (e *Entry) valid(at int64) bool {
 	return (e.From.IsZero() || at >= e.From.Unix()) && (e.Until.IsZero() || at < e.Until.Unix())
 }
 
+// RatesFor returns the prices of a prompt of that many tokens.
+func (e *Entry) RatesFor(prompt int64) Rates { return *e.rates(prompt) }
+
 // rates returns the prices of a prompt of that many tokens.
 func (e *Entry) rates(prompt int64) *Rates {
 	found := &e.Rates

@@ -22,6 +22,8 @@ type Trace struct {
 	// Affinity is the value of x-sluice-affinity: whether the call reached the target of its conversation's last call. Empty:
 	// the model has no affinity.
 	Affinity string
+	// Cache is what was marked for the cache of the vendor, and why, in words. Empty: nobody wanted marks.
+	Cache string
 	// Attempts are the calls of upstreams, in order.
 	Attempts []Attempt
 	// Prefix is what the prompt began with, so that it can be compared with that of another call. Nil: the model has no cache.
@@ -71,12 +73,13 @@ const (
 	maxTraceID     = 128
 	maxTraceFrom   = 64
 	maxTraceReason = 200
+	maxTraceCache  = 100
 	maxTraceName   = 80
 	maxTraceWord   = 16
 	maxTraceKey    = 8
 	maxAffinity    = 48
 	// maxServed is the size of what stands behind a trace at most.
-	maxServed = maxAffinity + 1 + 1 + maxTries*(maxTraceKey+1)
+	maxServed = maxAffinity + 1 + maxTraceCache + 1 + 1 + maxTries*(maxTraceKey+1)
 	// maxPrefix is the size of a prefix at most: the conversation, and the print after its length.
 	maxPrefix = 8 + 2 + prefix.Max
 	// maxTry is the size of an encoded attempt at most: three names, the outcome, their lengths and three numbers.
@@ -129,12 +132,12 @@ func (w *Trace) readPrefix(r *reader) {
 
 // isServed reports whether there is something to say of who served. w may be nil.
 func (w *Trace) isServed() bool {
-	return w != nil && (w.Affinity != "" || slices.ContainsFunc(w.Attempts, func(a Attempt) bool { return a.Key != "" }))
+	return w != nil && (w.Affinity != "" || w.Cache != "" || slices.ContainsFunc(w.Attempts, func(a Attempt) bool { return a.Key != "" }))
 }
 
-// appendServed appends the affinity, and the keys of the attempts that appendWay lists: the first ones and the last one.
+// appendServed appends the affinity, what was marked, and the keys of the attempts that appendWay lists: the first ones and the last one.
 func appendServed(b []byte, w *Trace) []byte {
-	b = appendText(b, w.Affinity, maxAffinity)
+	b = appendText(appendText(b, w.Affinity, maxAffinity), w.Cache, maxTraceCache)
 	listed := min(len(w.Attempts), maxTries)
 	b = binary.AppendUvarint(b, uint64(listed))
 	for i := range listed - 1 {
@@ -149,7 +152,7 @@ func appendServed(b []byte, w *Trace) []byte {
 // readServed reads what appendServed has written. The last key is that of the last attempt, also if attempts before it were
 // left out.
 func (w *Trace) readServed(r *reader, known texts) {
-	w.Affinity = known.text(r.bytes())
+	w.Affinity, w.Cache = known.text(r.bytes()), known.text(r.bytes())
 	n, used := binary.Uvarint(r.raw)
 	if r.bad || used <= 0 || n > maxTries {
 		r.bad = true
@@ -243,7 +246,8 @@ func parseWay(raw []byte, known texts) (*Trace, []byte, error) {
 	}
 	w := &Trace{}
 	r := reader{raw: raw[1:]}
-	w.RequestID, w.Address, w.Reason = string(r.bytes()), string(r.bytes()), known.text(r.bytes())
+	w.RequestID, w.Address = string(r.bytes()), string(r.bytes())
+	w.Reason = known.text(r.bytes())
 	for r.next() {
 		a := Attempt{
 			Model: known.text(r.bytes()), Provider: known.text(r.bytes()), Upstream: known.text(r.bytes()), Outcome: known.text(r.bytes()),

@@ -77,6 +77,7 @@ type attempts struct {
 	billed  provider.Bill   // that of the last attempt that was closed, without its calls of tools
 	refused error           // why the router's choice does not take the request; nil: it did not refuse
 	afford  *affordable     // what the call may cost; nil: nothing bounds it
+	marks   marking         // of what the vendor is to keep of the prompt
 
 	affinity []string // the value of x-sluice-affinity; nil: it has none
 
@@ -92,6 +93,7 @@ func (l *Line) attempts(ctx context.Context, plan routing.Plan, m *catalog.Model
 	a.call = provider.Call{Request: call.Request, ID: call.ID}
 	a.namer, _ = call.Dialect.(relay.Namer)
 	a.since, a.afford = call.Start, call.afford
+	a.marks = l.marksOf(call)
 	a.trace, a.wait = call.Span, call.Wait
 	a.embed = call.Inputs
 	if call.Request != nil {
@@ -116,6 +118,8 @@ func (a *attempts) Next() (*provider.Event, error) {
 		}
 		a.ended(err)
 		err = a.Told(err)
+	} else if ev.Kind == provider.Usage {
+		a.marks.heard(ev.Usage)
 	}
 	return ev, err
 }
@@ -234,6 +238,9 @@ func (a *attempts) tell(now time.Time, err error) {
 		t.Outcome, t.Status = provider.Word(err)
 	}
 	a.requestTrace.Tried(t)
+	if a.requestTrace.Cache == "" || err == nil { // of the turn that answered last
+		a.requestTrace.Cache = a.marks.reason
+	}
 }
 
 // stayed remembers which target has answered. The header tells of the first turn of a call.
@@ -259,14 +266,17 @@ func (a *attempts) try() (*provider.Event, error) {
 	if a.embed != nil {
 		return a.tryEmbed(ctx)
 	}
+	a.call.Marks = a.marks.decide(&place{a.at.Model, a.at.Adapter, a.at.Provider, a.at.Upstream, a.at.LastFour}, a.call.Request, a.start, a.prompt.estimate)
 	if a.stream, err = a.at.Adapter.Open(ctx, &a.call); err != nil {
 		// Adapters may return a typed nil with an error. An upstream that got the prompt may charge for it, so the
 		// settlement must know.
 		a.stream = nil
 		a.had = a.had || provider.WasSent(err)
+		_, refused := errors.AsType[*provider.Refusal](err) // which costs nothing
+		a.marks.sent = provider.WasSent(err) && !refused
 		return nil, reason(ctx, err)
 	}
-	a.had = true
+	a.had, a.marks.sent = true, true
 	for {
 		ev, err := a.stream.Next()
 		if errors.Is(err, io.EOF) { // it ended without a word
@@ -363,12 +373,16 @@ func (a *attempts) close() (err error) {
 	if a.stream != nil {
 		if u, ok := figuresOf(a.stream); ok {
 			a.figures = &u
+			if !a.marks.knows {
+				a.marks.heard(u)
+			}
 		}
 		a.billed = provider.BillOf(a.stream)
 		a.served, a.billed.Calls = a.served+a.billed.Calls, 0
 		err = a.stream.Close()
 		a.stream = nil
 	}
+	a.marks.settle()
 	a.unlimit()
 	if a.cancel != nil {
 		a.cancel(nil)
@@ -452,6 +466,9 @@ func (a *attempts) introduce(h http.Header) string {
 	}
 	if !a.had { // nobody got the request, with or without a field
 		return a.at.Model.ID
+	}
+	if a.marks.reason != "" {
+		h["X-Sluice-Cache"] = []string{a.marks.reason}
 	}
 	dropped := a.call.Dropped
 	if a.namer != nil {

@@ -28,6 +28,7 @@ import (
 	"sluice/internal/prompt/chat"
 	"sluice/internal/prompt/embeddings"
 	"sluice/internal/prompt/prefix"
+	"sluice/internal/upstream/caching"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/continuation"
 	"sluice/internal/upstream/provider"
@@ -150,8 +151,9 @@ type Line struct {
 	prefixes *prefix.Key                 // may be nil
 	patience time.Duration
 	counting counting
-	counts   ration       // of bytes of prompts that are counted
-	returns  ration       // of failed calls that are given back
+	counts   ration // of bytes of prompts that are counted
+	returns  ration // of failed calls that are given back
+	marks    *caching.Memory
 	streams  atomic.Int64 // streams that are open
 }
 
@@ -167,7 +169,7 @@ func New(gate *admission.Gate, p *pulse.Pulse, opts *Options) *Line {
 	if closed == nil {
 		closed = func(string, time.Time) error { return nil }
 	}
-	return &Line{closed: closed, gate: gate, pulse: p, states: opts.States, tools: opts.Tools, router: cmp.Or(opts.Router, routing.NewRouter(nil)), routed: opts.Routed, deliver: opts.Deliver, budgets: opts.Budgets, runaway: opts.Runaway, prefixes: opts.Prefixes, patience: cmp.Or(opts.Patience, patience), counting: counting{patience: opts.CountPatience}}
+	return &Line{marks: caching.NewMemory(), closed: closed, gate: gate, pulse: p, states: opts.States, tools: opts.Tools, router: cmp.Or(opts.Router, routing.NewRouter(nil)), routed: opts.Routed, deliver: opts.Deliver, budgets: opts.Budgets, runaway: opts.Runaway, prefixes: opts.Prefixes, patience: cmp.Or(opts.Patience, patience), counting: counting{patience: opts.CountPatience}}
 }
 
 // Complete answers the call on w. A returned fault means that nothing has been written. An error that is
@@ -245,6 +247,25 @@ func (l *Line) Explain(ctx context.Context, h http.Header, models Models, call *
 		a.giveBack(l.gate, h)
 	}
 	return choice, err
+}
+
+// Caching is what would be marked for the cache of a vendor.
+type Caching struct {
+	Marks  caching.Marks
+	Reason string // empty: nobody wants marks, or the vendor needs none
+}
+
+// ExplainMarks returns what would be marked if the call went to the first target of a model. It changes nothing, and the
+// call must have been explained.
+func (l *Line) ExplainMarks(models Models, call *Call, m *catalog.Model) Caching {
+	t := models.Routes.First(m)
+	if t == nil {
+		return Caching{}
+	}
+	marks := l.marksOf(call)
+	marks.looking = true
+	set := marks.decide(&place{m, t.Adapter, t.Provider, t.Upstream, t.LastFour}, call.Request, call.Start, call.prompt.estimate)
+	return Caching{set, marks.reason}
 }
 
 // CountPrompt returns how many tokens the prompt of a call has, by our own tokenizer. That costs one request. A prompt

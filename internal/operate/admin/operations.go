@@ -34,6 +34,7 @@ import (
 	"sluice/internal/operate/signal"
 	"sluice/internal/operate/steering"
 	"sluice/internal/operate/ticket"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/routing"
 )
@@ -167,13 +168,15 @@ type NewAliases struct {
 	Version int64  `json:"version,omitempty"`
 }
 
-// NewReplies is the argument of account.set-replies: whether every reply says what it costs, and whether every call leaves a
-// receipt. What is nil does not change.
+// NewReplies is the argument of account.set-replies: whether every reply says what it costs, whether every call leaves a
+// receipt, and whether marks are set for the vendors' caches. What is nil or empty does not change.
 type NewReplies struct {
 	Actor    string `json:"actor"`
 	Ref      string `json:"ref"`
 	ShowCost *bool  `json:"show_cost,omitempty"`
 	Receipts *bool  `json:"receipts,omitempty"`
+	// AutoCache is "on", "off" or "default", which is as each model is configured.
+	AutoCache string `json:"auto_cache,omitempty"`
 	// Reason and Version are those of Target.
 	Reason  string `json:"reason,omitempty"`
 	Version int64  `json:"version,omitempty"`
@@ -198,7 +201,10 @@ type Account struct {
 	// ShowCost says that every reply says what it costs, as if its request asked for that.
 	ShowCost bool `json:"show_cost"`
 	// Receipts says that every call of the account leaves a receipt.
-	Receipts  bool      `json:"receipts"`
+	Receipts bool `json:"receipts"`
+	// AutoCache is "on" or "off" if the account says whether marks are set for the vendors' caches, and "default" if each model
+	// does.
+	AutoCache string    `json:"auto_cache"`
 	CreatedAt time.Time `json:"created_at"`
 	// Version rises with every change of the account. A change can name it; see Target.
 	Version int64 `json:"version"`
@@ -403,16 +409,25 @@ func (b *Backend) accountSetAliases(ctx context.Context, in NewAliases) (Account
 	return b.viewOf(b.Accounts.Under(order).SetAliases(ctx, in.Actor, in.Ref, names))
 }
 
-// accountSetReplies changes what the replies to the account say, and whether its calls leave receipts.
+// accountSetReplies changes what the replies to the account say, whether its calls leave receipts, and whether marks are set
+// for the vendors' caches.
 func (b *Backend) accountSetReplies(ctx context.Context, in NewReplies) (Account, error) {
-	if in.ShowCost == nil && in.Receipts == nil {
-		return Account{}, fault.New(fault.Invalid, "nothing to set: give show_cost, receipts or both").At("show_cost")
+	if in.ShowCost == nil && in.Receipts == nil && in.AutoCache == "" {
+		return Account{}, fault.New(fault.Invalid, "nothing to set: give show_cost, receipts, auto_cache or several").At("show_cost")
+	}
+	to := account.Replies{ShowCost: in.ShowCost, Receipts: in.Receipts}
+	if in.AutoCache != "" {
+		auto, ok := chat.ParseSwitch(in.AutoCache)
+		if !ok {
+			return Account{}, fault.New(fault.Invalid, `auto_cache must be "on", "off" or "default"`).At("auto_cache")
+		}
+		to.AutoCache = &auto
 	}
 	if err := needReason(ctx, in.Reason); err != nil {
 		return Account{}, err
 	}
 	order := account.Order{Reason: in.Reason, Version: in.Version}
-	return b.viewOf(b.Accounts.Under(order).SetReplies(ctx, in.Actor, in.Ref, account.Replies{ShowCost: in.ShowCost, Receipts: in.Receipts}))
+	return b.viewOf(b.Accounts.Under(order).SetReplies(ctx, in.Actor, in.Ref, to))
 }
 
 // tellLimits tells the owner of an account which limits are in force, and returns the account.
@@ -618,7 +633,7 @@ func (b *Backend) view(a *account.Account) Account {
 	v := Account{
 		ID: a.ID, Email: a.Email, Plan: a.Plan.String(), Granted: a.Granted, Staff: a.Staff, Status: accountStatus(a),
 		Suspended: a.Suspended, Deactivated: a.Deactivated,
-		Limits: b.Plans()[a.Plan].Over(a.Overrides), Overrides: a.Overrides, Aliases: a.Aliases.Names(), ShowCost: a.ShowCost, Receipts: a.Receipts, CreatedAt: a.CreatedAt, Version: a.Version,
+		Limits: b.Plans()[a.Plan].Over(a.Overrides), Overrides: a.Overrides, Aliases: a.Aliases.Names(), ShowCost: a.ShowCost, Receipts: a.Receipts, AutoCache: a.AutoCache.String(), CreatedAt: a.CreatedAt, Version: a.Version,
 		Keys: make([]Key, 0, len(a.Keys)),
 	}
 	keyStatus := "active"

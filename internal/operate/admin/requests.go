@@ -115,6 +115,7 @@ type Request struct {
 
 	ModelAsked string `json:"model_asked"`
 	Reason     string `json:"reason,omitempty"` // why the router chose the model
+	Marked     string `json:"marked,omitempty"` // what was marked for the cache of the vendor, and why
 	Model      string `json:"model"`            // that answered, or failed last
 	Provider   string `json:"provider"`
 	Tier       string `json:"tier"`
@@ -238,7 +239,7 @@ func requestView(s *usage.Settlement, owner *account.Account) Request {
 	}
 	if s.Trace != nil {
 		v.Affinity = s.Trace.Affinity
-		v.RequestID, v.Address, v.Reason, v.Left = s.Trace.RequestID, s.Trace.Address, s.Trace.Reason, s.Trace.Left
+		v.RequestID, v.Address, v.Reason, v.Marked, v.Left = s.Trace.RequestID, s.Trace.Address, s.Trace.Reason, s.Trace.Cache, s.Trace.Left
 		for _, a := range s.Trace.Attempts {
 			v.Attempts = append(v.Attempts, Attempt{a.Model, a.Provider, a.Upstream, a.Outcome, a.Status, inMillis(a.Start), inMillis(a.End)})
 		}

@@ -33,6 +33,16 @@ func mayCache(raw []byte) bool {
 	}
 }
 
+// Marked reports whether the caller has marked, or may have marked, what is to be kept of the prompt: on the request, a tool,
+// a message or a part, in the words of any dialect.
+func (r *Request) Marked() bool {
+	raw := r.raw
+	if r.Original != nil {
+		raw = r.Original.Body
+	}
+	return mayCache(raw) || bytes.Contains(raw, []byte(`"prompt_cache_breakpoint"`))
+}
+
 // Beside returns the names of what a message of a chat completion has beside what other dialects can say: marks for the
 // cache of OpenAI, the sound of an earlier reply, and a refusal next to a content. Nearly every message has nothing.
 func (m *Message) Beside() (names []string) {

@@ -191,6 +191,11 @@ func (p *parser) field(name []byte) field {
 	case "budget":
 		p.budget()
 		return fieldOurs
+	case "auto_cache":
+		if !p.null() {
+			r.AutoCache = SwitchOf(p.boolean())
+		}
+		return fieldOurs
 	// Passing these on would make the model answer in a form that our replies cannot carry.
 	case "functions", "function_call":
 		p.legacy("tools and tool_choice")

@@ -129,7 +129,7 @@ func (r *Request) appendUpstream(dst []byte, p Patch, left member) (_ []byte, cu
 	return append(dst, r.raw[r.members[len(r.members)-1].to:]...), cut
 }
 
-// hides reports whether the member is left out for every upstream: usage, max_cost and budget, which are ours; stream_options
+// hides reports whether the member is left out for every upstream: usage, max_cost, budget and auto_cache, which are ours; stream_options
 // without stream, a stop that has only empty strings or none, and an empty list of tools, with what is said about tools. Some upstreams answer each of
 // those with a 400.
 func (r *Request) hides(m member) bool {

@@ -107,3 +107,39 @@ func (m *Message) opens(key *prefix.Key, accountID string) uint64 {
 	}
 	return key.Name([]byte(accountID))
 }
+
+// Beginning is what requests of one conversation, and others, have in common: the tools, and the system messages in front.
+type Beginning struct {
+	Print uint64 // of all that; 0: there is nothing
+	Bytes int    // of its texts, as they are written in the body
+}
+
+// Beginning writes the tools and the first system messages to a hash. The hash then goes on to the end of the first message
+// of the user, whose print names the conversation.
+func (r *Request) Beginning(h *maphash.Hash) (b Beginning, opening uint64) {
+	for i := range r.Tools {
+		_, _ = h.Write(r.Tools[i].raw)
+		b.Bytes += len(r.Tools[i].raw)
+	}
+	i := 0
+	for ; i < len(r.Messages) && r.Messages[i].Role == RoleSystem; i++ {
+		for piece := range r.Messages[i].Content.pieces() {
+			b.Bytes += len(piece)
+			_, _ = h.Write(piece) // a hash never fails
+		}
+	}
+	if b.Bytes > 0 {
+		b.Print = h.Sum64()
+	}
+	for ; i < len(r.Messages); i++ {
+		m := &r.Messages[i]
+		_ = h.WriteByte(byte(m.Role))
+		for piece := range m.Content.pieces() {
+			_, _ = h.Write(piece)
+		}
+		if m.Role == RoleUser {
+			break
+		}
+	}
+	return b, h.Sum64()
+}

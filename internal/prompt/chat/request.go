@@ -25,6 +25,9 @@ type Request struct {
 	// Clamp is budget.clamp: a shorter reply is better than none. Upstreams get neither.
 	MaxCost string
 	Clamp   bool
+	// AutoCache is auto_cache: whether this service may mark what the vendor is to keep of the prompt. Upstreams do not get
+	// it.
+	AutoCache Switch
 
 	MaxTokens int // the smaller of max_tokens and max_completion_tokens; 0: neither is given
 	N         int // how many replies; 1 if not given

@@ -163,7 +163,7 @@ var (
 		"include_reasoning", "reasoning_format", "enable_thinking", "thinking_budget", "chat_template", "chat_template_kwargs", "random_seed", "safe_prompt", "prompt_mode",
 		"search_parameters", "search_mode", "search_domain_filter", "enable_search", "web_search", "return_images", "deferred", "best_of", "echo", "suffix", "ignore_eos",
 		"stop_token_ids", "guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs", "grammar", "json_schema", "format", "options",
-		"keep_alive", "think", "draft_model", "ttl", "cache_prompt", "id_slot", "lora", "documents", "extra_body", "max_cost", "session_id", "dimensions",
+		"keep_alive", "think", "draft_model", "ttl", "cache_prompt", "id_slot", "lora", "documents", "extra_body", "max_cost", "auto_cache", "session_id", "dimensions",
 		"encoding_format", "compound_custom", "citation_options",
 	).With(Shape{
 		"messages": messageShape, "tools": toolShape, "tool_choice": choiceShape, "response_format": formatShape, "stream_options": optionsShape,

@@ -147,7 +147,7 @@ func (w *Withholder) request(dst []byte, body Value) []byte {
 			}
 		case none && (name == "parallel_tool_calls" || name == "max_tool_calls"):
 			continue
-		case name == "usage" || name == "max_cost" || name == "budget": // for this service: what the reply costs, and may cost
+		case name == "usage" || name == "max_cost" || name == "budget" || name == "auto_cache": // for this service: what the call costs, and may cost
 			w.changed = true
 			continue
 		case name == "max_tool_calls" && w.paid && v.Null():

@@ -85,7 +85,7 @@ func readMessages(x *exchange) (*asked, *refusal) {
 			return nil, wrong
 		}
 	}
-	return a, nil
+	return a, x.consult(a, b["tools"])
 }
 
 // checkThread checks a thread (platform.claude.com/docs/en/build-with-claude/message-threads).
@@ -348,6 +348,11 @@ func writeMessages(x *exchange, a *asked, r *reply) {
 	if hour {
 		written = object{"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 7 * a.marks}
 	}
+	input, read, all := 20, 0, 7*a.marks
+	if f := a.kept; f != nil {
+		input, read, all = f.Fresh, f.Read, f.Short+f.Long
+		written = object{"ephemeral_5m_input_tokens": f.Short, "ephemeral_1h_input_tokens": f.Long}
+	}
 	id := x.id("msg_")
 	x.mu.Lock()
 	if x.messages == nil {
@@ -357,7 +362,7 @@ func writeMessages(x *exchange, a *asked, r *reply) {
 	x.mu.Unlock()
 	message := object{
 		"id": id, "type": "message", "role": "assistant", "model": a.model, "content": content, "stop_reason": stop, "stop_sequence": nil,
-		"usage": object{"input_tokens": 20, "output_tokens": r.output, "cache_creation_input_tokens": 7 * a.marks, "cache_read_input_tokens": 0, "cache_creation": written, "service_tier": "standard"},
+		"usage": object{"input_tokens": input, "output_tokens": r.output, "cache_creation_input_tokens": all, "cache_read_input_tokens": read, "cache_creation": written, "service_tier": "standard"},
 	}
 	x.w.Header().Set("Request-Id", "req_vendor")
 	if !a.stream {

@@ -38,6 +38,9 @@ func readConverse(x *exchange) (*asked, *refusal) {
 	more := member(b["additionalModelRequestFields"])
 	a := &asked{model: model, stream: strings.HasSuffix(x.r.URL.Path, "/converse-stream"), schema: member(member(b["outputConfig"])["textFormat"]) != nil}
 	a.tools = len(list(member(b["toolConfig"])["tools"])) > 0
+	for _, t := range list(member(b["toolConfig"])["tools"]) {
+		a.offer("", member(member(t)["toolSpec"]), "inputSchema")
+	}
 	if !strings.Contains(x.r.Header.Get("Authorization"), "/bedrock/aws4_request") {
 		return nil, &refusal{status: http.StatusForbidden, amznType: "MissingAuthenticationTokenException", message: "Missing Authentication Token"}
 	}
@@ -60,6 +63,9 @@ func readConverse(x *exchange) (*asked, *refusal) {
 	}
 	delete(member(own.body["thinking"]), "block_binding")
 	if wrong := own.checkThinking(a); wrong != nil {
+		return nil, wrong
+	}
+	if wrong := x.consult(a, member(b["toolConfig"])["tools"]); wrong != nil {
 		return nil, wrong
 	}
 	return a, x.readTurns(a, binding != nil && member(binding)["prefix_mismatch_behavior"] == "drop_block")
@@ -110,7 +116,7 @@ func (x *exchange) readBlock(a *asked, b object, open map[string]bool, prefix st
 		}
 		delete(open, id)
 		for _, p := range list(result["content"]) {
-			a.results = append(a.results, text(member(p)["text"]))
+			a.returns(text(member(p)["text"]))
 		}
 	case b["image"] != nil:
 		a.images++
@@ -142,6 +148,12 @@ func writeConverse(x *exchange, a *asked, r *reply) {
 	}
 	stop := either(len(r.calls) > 0, "tool_use", either(r.refused, "content_filtered", "end_turn"))
 	usage := object{"inputTokens": 20, "outputTokens": 5, "totalTokens": 25}
+	if f := a.kept; f != nil {
+		usage = object{
+			"inputTokens": f.Fresh, "outputTokens": 5, "totalTokens": f.Fresh + 5, "cacheReadInputTokens": f.Read, "cacheWriteInputTokens": f.Short + f.Long,
+			"cacheDetails": []any{object{"ttl": "5m", "inputTokens": f.Short}, object{"ttl": "1h", "inputTokens": f.Long}},
+		}
+	}
 	if !a.stream {
 		fmt.Fprint(x.w, encode(object{"output": object{"message": object{"role": "assistant", "content": content}}, "stopReason": stop, "usage": usage, "metrics": object{"latencyMs": 1}}))
 		return

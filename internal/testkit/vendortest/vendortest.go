@@ -19,8 +19,10 @@ import (
 
 // Vendor is the fake of all vendors. It implements http.Handler and chooses the dialect by the path.
 type Vendor struct {
-	// Script says what the model does; nil: play does. Chat completions, Responses and Messages ask it.
+	// Script says what the model does; nil: play does. Chat completions, Responses, Messages and Converse ask it.
 	Script func(*Asked) *Answer
+	// Cache keeps prompts of Messages and Converse; nil: the vendor has none, and makes figures up.
+	Cache *Cache
 
 	mu       sync.Mutex
 	heard    []Heard
@@ -93,7 +95,8 @@ type asked struct {
 	thinks  bool     // thoughts are shown or signed
 	schema  bool
 	images  int
-	marks   int // of what shall be kept in a cache
+	marks   int      // of what shall be kept in a cache
+	kept    *Figures // what the cache says; nil: there is none
 	stream  bool
 	prefix  string // the conversation so far, for the signature of thoughts
 	last    string // the signature of the last thought in it

@@ -49,6 +49,9 @@ type Model struct {
 	NoJSON bool // the model cannot be forced to answer in JSON
 	// Quality holds the estimates that are known; QualityAt fills in the others.
 	Quality Quality
+	// AutoCache says that the service marks what vendors are to keep of prompts, unless the account or the request wants
+	// it otherwise.
+	AutoCache bool
 	// Price has the prices of the first of its places; see Prices. It is nil if they are not known.
 	Price *price.Series
 	// Markup is what customers are told in place of costs; nil: costs. All models have the same.

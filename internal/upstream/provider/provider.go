@@ -28,6 +28,7 @@ import (
 	"sluice/internal/kit/fault"
 	"sluice/internal/prompt/allowance"
 	"sluice/internal/prompt/chat"
+	"sluice/internal/upstream/caching"
 	"sluice/internal/upstream/continuation"
 )
 
@@ -59,6 +60,9 @@ type Call struct {
 	// TraceParent and TraceState are passed on to the upstream, in the headers of the W3C; empty: the call is
 	// not traced.
 	TraceParent, TraceState string
+	// Marks are where the vendor is to keep the prompt, for a request without marks of its own. Adapters that implement
+	// Marker follow them.
+	Marks caching.Marks
 	// Dropped is set by Open: the fields of the request that this upstream does not take and that do not
 	// change the answer. Each attempt sets it again.
 	Dropped []string
@@ -100,6 +104,13 @@ type KeyBound interface {
 	// BindsToKey reports whether what a model, given by the upstream's name, needs of earlier turns is of use under the
 	// key only under which it was made.
 	BindsToKey(upstream string) bool
+}
+
+// Marker is implemented by adapters of vendors that keep only the prompts that a request marks; see Call.Marks.
+type Marker interface {
+	// Keeps returns how many tokens a model, given by the upstream's name, keeps at least, and whether it can keep them for
+	// an hour. It returns 0 for a model that wants no marks.
+	Keeps(upstream string) (least int, hour bool)
 }
 
 // Stream yields the events of one reply, in order. It is used by one goroutine.

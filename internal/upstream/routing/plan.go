@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -57,6 +58,15 @@ func (r *Routes) Plan(m *catalog.Model, others ...*catalog.Model) Plan {
 		}
 	}
 	return p
+}
+
+// First returns the target of a model that gets most of its calls, or nil.
+func (r *Routes) First(m *catalog.Model) *Target {
+	rt := r.byModel[m]
+	if rt == nil || len(rt.targets) == 0 {
+		return nil
+	}
+	return slices.MaxFunc(rt.targets, func(a, b *Target) int { return cmp.Compare(a.weight, b.weight) })
 }
 
 // Alone reports whether there is no second target to try.

@@ -9,6 +9,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/signin"
 	"sluice/internal/kit/fault"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/web/webui"
 )
 
@@ -112,10 +113,15 @@ func (d *Dashboard) changeEmail(w http.ResponseWriter, r *http.Request, v *visit
 	return d.seeOther(w, r, accountPath, "email-sent")
 }
 
-// changeReplies changes what the replies to the account's calls say, and whether its calls leave receipts.
+// changeReplies changes what the replies to the account's calls say, whether its calls leave receipts, and whether marks are
+// set for the vendors' caches. A form without that leaves it as it is.
 func (d *Dashboard) changeReplies(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	cost, receipts := r.FormValue("show_cost") == "yes", r.FormValue("receipts") == "yes"
-	if _, err := d.Accounts.SetReplies(r.Context(), actor, v.ID, account.Replies{ShowCost: &cost, Receipts: &receipts}); err != nil {
+	to := account.Replies{ShowCost: &cost, Receipts: &receipts}
+	if auto, ok := chat.ParseSwitch(r.FormValue("auto_cache")); ok {
+		to.AutoCache = &auto
+	}
+	if _, err := d.Accounts.SetReplies(r.Context(), actor, v.ID, to); err != nil {
 		return err
 	}
 	return d.seeOther(w, r, accountPath, "replies-changed")

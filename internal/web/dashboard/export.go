@@ -214,7 +214,7 @@ func (d *Dashboard) exportAccount(w http.ResponseWriter, r *http.Request, v *vis
 // exportKeys writes the account and its keys.
 func (d *Dashboard) exportKeys(_ context.Context, v *visitor, out *export) {
 	out.put("made_at", time.Now().UTC())
-	out.put("account", object{"id", v.ID, "email", v.Email, "plan", v.Plan.String(), "granted", v.Granted, "show_cost", v.ShowCost, "receipts", v.Receipts, "created_at", v.CreatedAt})
+	out.put("account", object{"id", v.ID, "email", v.Email, "plan", v.Plan.String(), "granted", v.Granted, "show_cost", v.ShowCost, "receipts", v.Receipts, "auto_cache", v.AutoCache.String(), "created_at", v.CreatedAt})
 	exported(out, "keys", func() ([]account.Key, error) { return v.Keys, nil }, func(k *account.Key) any {
 		return object{"id", k.ID, "name", nameOf(k), "last_four", k.LastFour, "created_at", k.CreatedAt, "last_used_at?", k.LastUsedAt}
 	})

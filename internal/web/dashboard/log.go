@@ -46,7 +46,7 @@ func (d *Dashboard) logPage(w http.ResponseWriter, r *http.Request, v *visitor) 
 // actions are what entries of the log are about, in the words of the page.
 var actions = map[string]string{
 	"account.create": "The account was created", "account.set_plan": "The plan was set", "account.set_limits": "Limits were set", "account.clear_limits": "Limits were returned to those of the plan",
-	"account.set_aliases": "Aliases of models were changed", "account.set_replies": "What replies say, or whether calls leave receipts, was changed", "account.suspend": "The account was suspended", "account.unsuspend": "The suspension was lifted", "account.set_email": "The e-mail address was changed",
+	"account.set_aliases": "Aliases of models were changed", "account.set_replies": "What replies say, whether calls leave receipts, or how prompts are cached, was changed", "account.suspend": "The account was suspended", "account.unsuspend": "The suspension was lifted", "account.set_email": "The e-mail address was changed",
 	"account.close": "The account was closed", "keys.deactivate": "All keys were switched off", "keys.restore": "All keys were restored", "key.create": "A key was created", "key.rename": "A key was renamed",
 	"key.set_limits": "Limits of a key were changed", "key.delete": "A key was deleted", "key.regenerate_master": "The master key was regenerated",
 	"budget.create": "A budget was created", "budget.change": "A budget was changed", "budget.delete": "A budget was deleted",

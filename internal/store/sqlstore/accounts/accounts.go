@@ -15,12 +15,13 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
 	"sluice/internal/prompt/alias"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/store/sqlstore"
 )
 
 // Columns are those of an account, in the order of values and Scan.
 const Columns = `id, email, plan, plan_granted, staff, rpm_override, concurrent_override, tpm_override,
-	suspended_at, suspend_reason, terminated, deactivated_at, deactivate_reason, created_at, version, aliases, show_cost, receipts, budgets, runaway`
+	suspended_at, suspend_reason, terminated, deactivated_at, deactivate_reason, created_at, version, aliases, show_cost, receipts, budgets, runaway, auto_cache`
 
 // keyColumns are in the order of insertKey and eachKey.
 const keyColumns = `id, account_id, master, name, hash, last_four, created_at, last_used_at, limits, created_by, tags`
@@ -227,7 +228,7 @@ func values(a *account.Account) []any {
 	return []any{
 		a.ID, a.Email, a.Plan.String(), a.Granted, a.Staff,
 		limitValue(o.RequestsPerMinute), limitValue(o.Concurrent), limitValue(o.TokensPerMinute),
-		suspendedAt, suspendReason, a.Suspended != nil && a.Suspended.Final, deactivatedAt, deactivateReason, a.CreatedAt, a.Version, a.Aliases.Text(), a.ShowCost, a.Receipts, account.BudgetsText(a.Budgets), a.Runaway.Text(),
+		suspendedAt, suspendReason, a.Suspended != nil && a.Suspended.Final, deactivatedAt, deactivateReason, a.CreatedAt, a.Version, a.Aliases.Text(), a.ShowCost, a.Receipts, account.BudgetsText(a.Budgets), a.Runaway.Text(), int64(a.AutoCache),
 	}
 }
 
@@ -313,13 +314,15 @@ func ScanMore(row sqlstore.Row, a *account.Account, more ...any) error {
 	var suspendReason, deactivateReason, aliases, budgets, runaway string
 	var terminated bool
 	var rpm, concurrent, tpm, suspendedAt, deactivatedAt *int64
+	var autoCache int64
 	err := row.Scan(append([]any{
 		&a.ID, &a.Email, Plan(&a.Plan), &a.Granted, &a.Staff, &rpm, &concurrent, &tpm,
-		&suspendedAt, &suspendReason, &terminated, &deactivatedAt, &deactivateReason, &a.CreatedAt, &a.Version, &aliases, &a.ShowCost, &a.Receipts, &budgets, &runaway,
+		&suspendedAt, &suspendReason, &terminated, &deactivatedAt, &deactivateReason, &a.CreatedAt, &a.Version, &aliases, &a.ShowCost, &a.Receipts, &budgets, &runaway, &autoCache,
 	}, more...)...)
 	if err != nil {
 		return err
 	}
+	a.AutoCache = chat.Switch(autoCache)
 	if a.Budgets, err = account.ParseBudgets(budgets); err != nil {
 		return err
 	}

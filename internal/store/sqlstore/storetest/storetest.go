@@ -26,6 +26,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
 	"sluice/internal/prompt/alias"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/store/sqlstore"
 	"sluice/internal/store/sqlstore/alltest"
 )
@@ -285,6 +286,7 @@ func changeEverything(t *testing.T, open func() *alltest.Store) {
 	unlimited, seven := account.Unlimited, account.Limit(7)
 	set := func(a *account.Account) {
 		a.Email, a.Plan, a.Granted, a.Staff, a.ShowCost, a.Receipts = "new@example.com", account.Scale, false, true, true, true
+		a.AutoCache = chat.On
 		a.Overrides = account.Overrides{RequestsPerMinute: &unlimited, TokensPerMinute: &seven}
 		a.Aliases, _ = alias.New(map[string]string{"gpt-*": "lab/large", "o": "lab/small"})
 		a.Budgets = []account.Budget{{ID: "bud_1", Name: "all", Amount: 5_000_000_000, Window: account.Daily, Scope: account.BudgetScope{Account: true}, Hard: true, CreatedAt: base}}

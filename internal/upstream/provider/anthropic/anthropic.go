@@ -153,6 +153,9 @@ func (a *Adapter) translate(ctx context.Context, call *provider.Call, bare bool)
 // BindsToKey implements provider.KeyBound.
 func (a *Adapter) BindsToKey(upstream string) bool { return claude.BindsToKey(upstream) }
 
+// Keeps implements provider.Marker.
+func (a *Adapter) Keeps(upstream string) (least int, hour bool) { return claude.Keeps(upstream) }
+
 // Models returns the upstream's models, of all pages of its list.
 func (a *Adapter) Models(ctx context.Context) ([]provider.Listed, error) {
 	var listed []provider.Listed

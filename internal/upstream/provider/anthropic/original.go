@@ -72,7 +72,7 @@ func (a *Adapter) quote(call *provider.Call) ([]byte, error) {
 	if !ok {
 		return nil, nil
 	}
-	return body, nil
+	return marked(body, call.Marks), nil
 }
 
 // withoutOwn returns a body without what only Anthropic's own API knows: threads, which nobody else holds, and what Claude

@@ -97,6 +97,7 @@ func (w *writer) write(ctx context.Context) ([]byte, error) {
 	w.out.Temperature, w.out.TopP = w.model.Sample(w.call, w.out.Thinking)
 	w.format()
 	w.user()
+	w.mark()
 	return jsonscan.Marshal(&w.out)
 }
 

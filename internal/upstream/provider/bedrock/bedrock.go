@@ -115,6 +115,9 @@ func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Strea
 // BindsToKey implements provider.KeyBound.
 func (a *Adapter) BindsToKey(upstream string) bool { return claude.BindsToKey(upstream) }
 
+// Keeps implements provider.Marker. Models of other vendors keep prompts by themselves, or not at all.
+func (a *Adapter) Keeps(upstream string) (least int, hour bool) { return claude.Keeps(upstream) }
+
 // translate sends the call. If bare is set, it is sent without the thinking of earlier turns.
 func (a *Adapter) translate(ctx context.Context, call *provider.Call, bare bool) (*stream, error) {
 	w := writer{call: call, req: call.Request, key: a.key, bare: bare}

@@ -18,6 +18,7 @@ type block struct {
 	ToolUse    *toolUse        `json:"toolUse,omitempty"`
 	ToolResult *toolResult     `json:"toolResult,omitempty"`
 	Reasoning  json.RawMessage `json:"reasoningContent,omitempty"` // a wireReasoning, as it was kept
+	CachePoint *cachePoint     `json:"cachePoint,omitempty"`       // everything in front of it is kept
 }
 
 // image is an image that is sent along.

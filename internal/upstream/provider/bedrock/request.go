@@ -41,7 +41,8 @@ type toolConfig struct {
 
 // tool wraps a toolSpec, as Converse wants it.
 type tool struct {
-	Spec toolSpec `json:"toolSpec"`
+	Spec       toolSpec    `json:"toolSpec,omitzero"`
+	CachePoint *cachePoint `json:"cachePoint,omitempty"` // alone: everything in front of it is kept
 }
 
 // toolSpec is a function that the model may call.
@@ -152,6 +153,7 @@ func (w *writer) write(ctx context.Context) ([]byte, error) {
 	w.out.Inference.StopSequences = w.req.Stop
 	w.think()
 	w.format()
+	w.mark()
 	return jsonscan.Marshal(&w.out)
 }
 
@@ -182,7 +184,7 @@ func called(req *chat.Request) bool {
 func (w *writer) tools() error {
 	c := &toolConfig{}
 	err := w.model.Tools(w.call, &w.names, func(t claude.Tool) {
-		c.Tools = append(c.Tools, tool{toolSpec{t.Name, t.Description, inputSchema{t.InputSchema}, t.Strict}})
+		c.Tools = append(c.Tools, tool{Spec: toolSpec{t.Name, t.Description, inputSchema{t.InputSchema}, t.Strict}})
 	})
 	w.out.ToolConfig = c
 	if err != nil {

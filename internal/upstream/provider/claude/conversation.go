@@ -334,6 +334,25 @@ func (c *Conversation[B]) image(url string) (block B, why string) {
 // imageTypes are the types of images that Claude reads.
 var imageTypes = []string{"image/jpeg", "image/png", "image/gif", "image/webp"}
 
+// UserTurns returns the index of the last turn of the user, and of the last one before the last reply; -1 where there is
+// none.
+func UserTurns[B any](messages []Message[B]) (last, before int) {
+	last, before = -1, -1
+	replied := false
+	for i := range messages {
+		switch messages[i].Role {
+		case roleAssistant:
+			replied = true
+		case roleUser:
+			if replied {
+				before, replied = last, false
+			}
+			last = i
+		}
+	}
+	return last, before
+}
+
 // AppendTexts appends a block for each text of a content; images are skipped.
 func (c *Conversation[B]) AppendTexts(blocks []B, content chat.Content) []B {
 	for _, p := range content.Parts() {

@@ -41,21 +41,9 @@ const Always = "always"
 // false if the name is not a Claude's. A model that is newer than this table is treated like the newest of
 // its line.
 func ModelOf(name string) (Model, bool) {
-	_, rest, ok := strings.Cut(strings.ToLower(name), "claude-")
+	line, version, ok := generation(name)
 	if !ok {
 		return Model{}, false
-	}
-	// version is the generation times ten: 45 for 4.5. A number of two digits or more after it is a date.
-	line, version := "", 0
-	for word := range strings.FieldsFuncSeq(rest, func(r rune) bool { return strings.ContainsRune("-._@:/", r) }) {
-		switch n, err := strconv.Atoi(word); {
-		case err == nil && version == 0:
-			version = 10 * min(n, 99)
-		case err == nil && version%10 == 0 && n < 10:
-			version += n
-		case err != nil && line == "":
-			line = word
-		}
 	}
 	// Lines that came after the table, and names without a number such as claude-opus-latest.
 	if line == "fable" || line == "mythos" || version == 0 {
@@ -70,6 +58,44 @@ func ModelOf(name string) (Model, bool) {
 	m.Instructs = m.Binds || line == "opus" && version >= 48
 	m.Unforced = m.Binds && line != "haiku"
 	return m, true
+}
+
+// generation reads the line of a model's name, and its version times ten: 45 for 4.5. A number of two digits or more after
+// it is a date. It reports false if the name is not a Claude's.
+func generation(name string) (line string, version int, ok bool) {
+	_, rest, ok := strings.Cut(strings.ToLower(name), "claude-")
+	if !ok {
+		return "", 0, false
+	}
+	for word := range strings.FieldsFuncSeq(rest, func(r rune) bool { return strings.ContainsRune("-._@:/", r) }) {
+		switch n, err := strconv.Atoi(word); {
+		case err == nil && version == 0:
+			version = 10 * min(n, 99)
+		case err == nil && version%10 == 0 && n < 10:
+			version += n
+		case err != nil && line == "":
+			line = word
+		}
+	}
+	return line, version, true
+}
+
+// Keeps returns how many tokens a prompt must have so that a Claude, given by the name of its upstream, keeps it, and whether
+// it can keep it for an hour; 0 for other models (platform.claude.com/docs/en/build-with-claude/prompt-caching). Where
+// sources differ, and for newer models, it is the smaller number: a mark on less costs nothing.
+func Keeps(name string) (least int, hour bool) {
+	line, version, ok := generation(name)
+	switch {
+	case !ok:
+		return 0, false
+	case version == 0, version >= 50 && line != "sonnet" && line != "haiku":
+		return 512, true
+	case line == "haiku" && version == 45, line == "opus" && (version == 45 || version == 46):
+		return 4096, true
+	case line == "haiku" && version < 45, line == "opus" && version == 47:
+		return 2048, version >= 45
+	}
+	return 1024, version >= 45
 }
 
 // efforts returns the efforts of the model, without none, which turns thinking off. The first generation that was told an
