@@ -74,15 +74,20 @@ func TestHomesOverNodes(t *testing.T) {
 			session := fmt.Sprint("session-", i)
 			first, _ := asks(t, one, routes, m, time.Now(), session, "a", 0)
 			second, _ := asks(t, two, routes, m, time.Now(), session, "b", 0)
-			if first == second {
+			p := routes.Plan(m)
+			NewRouter(&RouterOptions{Key: key}).Stay(&p, "acct_1", session, parseMessages(t, turn("a", 1), ""))
+			at, _ := p.Next(time.Now(), nil)
+			at.Ended(time.Now(), nil)
+			favourite := at.Provider + at.LastFour
+			if first == second || first != favourite && second != favourite {
 				continue
 			}
 			settle()
 			settle()
 			a, _ := asks(t, one, routes, m, time.Now(), session, "c", 0)
 			b, _ := asks(t, two, routes, m, time.Now(), session, "d", 0)
-			if a != b {
-				t.Errorf("a session that began at %s and %s is at %s and %s", first, second, a, b)
+			if a != b || a != favourite {
+				t.Errorf("a session that began at %s and %s is at %s and %s, want it at its favourite, %s", first, second, a, b, favourite)
 			}
 			break
 		}
