@@ -53,7 +53,7 @@ func (m *marking) decide(at *place, req *chat.Request, now time.Time, tokens fun
 	if least == 0 {
 		return caching.Marks{}
 	}
-	if req.Marked() {
+	if req.MarkedByCaller() {
 		m.reason = caching.Marked
 		return caching.Marks{}
 	}

@@ -18,29 +18,7 @@ var cacheKey = []byte(`"cache_control"`)
 // mayCache reports whether some member of an object may be a cache_control: there is the key, or an escape of a letter or
 // of the underscore, in which it could be hidden. Nearly no text has such an escape.
 func mayCache(raw []byte) bool {
-	if bytes.Contains(raw, cacheKey) {
-		return true
-	}
-	for {
-		_, rest, ok := bytes.Cut(raw, []byte(`\u00`))
-		if !ok {
-			return false
-		}
-		if len(rest) > 0 && rest[0] >= '5' && rest[0] <= '7' {
-			return true
-		}
-		raw = rest
-	}
-}
-
-// Marked reports whether the caller has marked, or may have marked, what is to be kept of the prompt: on the request, a tool,
-// a message or a part, in the words of any dialect.
-func (r *Request) Marked() bool {
-	raw := r.raw
-	if r.Original != nil {
-		raw = r.Original.Body
-	}
-	return mayCache(raw) || bytes.Contains(raw, []byte(`"prompt_cache_breakpoint"`))
+	return bytes.Contains(raw, cacheKey) || mayHide(raw)
 }
 
 // Beside returns the names of what a message of a chat completion has beside what other dialects can say: marks for the

@@ -1,6 +1,7 @@
 package caching_test
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -193,4 +194,23 @@ func BenchmarkTurn(b *testing.B) {
 		t.Weigh(1, sonnet, sizes)
 		t.Settle(&caching.Figures{Prompt: 10_000, Read: 9_000, Short: 1_000}, true)
 	}
+}
+
+// TestMany uses one memory from many goroutines, in the same conversations.
+func TestMany(t *testing.T) {
+	t.Parallel()
+	m, now := caching.NewMemory(), time.Unix(1_800_000_000, 0)
+	var all sync.WaitGroup
+	for g := range 8 {
+		all.Go(func() {
+			for i := range 500 {
+				turn := m.Begin(caching.Name{Account: 1, Conversation: uint64(2 + i%5), Head: 9}, caching.Loop, i, now.Add(time.Duration(i)*time.Second))
+				if c := turn.Weigh(uint64(g%2), sonnet, sizes); c.Reason == "" {
+					t.Error("a choice without a reason")
+				}
+				turn.Settle(&caching.Figures{Prompt: 10_000, Short: 10_000 * (i % 2), Read: 10_000 * (1 - i%2)}, true)
+			}
+		})
+	}
+	all.Wait()
 }

@@ -153,7 +153,6 @@ func (m *model) cost(f caching.Figures) float64 {
 type run struct {
 	history
 	id     int
-	start  time.Time
 	prompt []block
 	before int // where the turn of the user ended in the call before
 }
