@@ -23,7 +23,20 @@ type Patch struct {
 	// Set lists members to write, in place of the caller's or in addition. It wins over Drop and
 	// IncludeUsage; Model wins over it. Names must be distinct.
 	Set []Setting
+	// Marks says how marks for a cache are written.
+	Marks MarkStyle
 }
+
+// MarkStyle is how a vendor writes marks.
+type MarkStyle uint8
+
+const (
+	MarksAsSent     MarkStyle = iota // as the caller has written them; those of another dialect are left out
+	MarksNone                        // not at all
+	MarksControl                     // as cache_control
+	MarksBreakpoint                  // as prompt_cache_breakpoint
+	marksOwn                         // each as its own dialect has it, for messages that are read again
+)
 
 // Setting is a member and the JSON of its value. Name is unescaped; AppendUpstream quotes it. Value is
 // written as it is, so it must be valid JSON.
@@ -75,7 +88,7 @@ func (r *Request) keeps(messages member, p Patch) bool {
 
 // edited reports whether p changes something inside the messages.
 func (r *Request) edited(p Patch) bool {
-	return slices.ContainsFunc(r.edits, func(e edit) bool { return e.calls || p.SystemRole })
+	return r.marked && p.Marks != MarksAsSent || slices.ContainsFunc(r.edits, func(e edit) bool { return !e.role || p.SystemRole })
 }
 
 // appendUpstream appends the caller's body with p applied to it, without the value of the member left, which may be the
@@ -119,8 +132,8 @@ func (r *Request) appendUpstream(dst []byte, p Patch, left member) (_ []byte, cu
 		case m.field == fieldStreamOptions && r.Stream && (p.IncludeUsage && !r.IncludeUsage || r.resumes):
 			dst = r.appendStreamOptions(dst, m, p.IncludeUsage)
 		case m.field == fieldMessages && r.built:
-			dst = r.appendBuilt(dst, p.SystemRole)
-		case m.field == fieldMessages && len(r.edits) > 0:
+			dst = r.appendBuilt(dst, p)
+		case m.field == fieldMessages && (len(r.edits) > 0 || r.marked && p.Marks != MarksAsSent):
 			dst = r.appendMessages(dst, m, p)
 		default:
 			dst = append(dst, r.raw[m.value:m.to]...)
@@ -210,17 +223,22 @@ func (r *Request) appendStreamOptions(dst []byte, m member, usage bool) []byte {
 }
 
 // appendMessages appends the caller's messages without empty tool_calls and, if p wants that, with the role system for
-// developer. Parse recorded both in the order of the body.
+// developer, and with marks in another style. Parse recorded the first two in the order of the body.
 func (r *Request) appendMessages(dst []byte, m member, p Patch) []byte {
+	edits := r.edits
+	if r.marked && p.Marks != MarksAsSent {
+		edits = append(slices.Clone(edits), r.markEdits(m, p.Marks)...)
+		slices.SortStableFunc(edits, func(a, b edit) int { return a.from - b.from })
+	}
 	from := int(m.value)
-	for _, e := range r.edits {
-		if !e.calls && !p.SystemRole {
+	for _, e := range edits {
+		if e.role && !p.SystemRole {
 			continue
 		}
-		dst = append(dst, r.raw[from:e.from]...)
-		if !e.calls {
-			dst = append(dst, `"system"`...)
+		if e.from < from { // two members in a row are left out, the first of which took the comma
+			e.from, e.to = from, jsonscan.Space(r.raw, jsonscan.Space(r.raw, e.to)+1)
 		}
+		dst = append(append(dst, r.raw[from:e.from]...), e.with...)
 		from = e.to
 	}
 	return append(dst, r.raw[from:m.to]...)

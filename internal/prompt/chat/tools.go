@@ -92,6 +92,8 @@ func (p *parser) tool() (Tool, bool) {
 			early = p.here()
 		case "custom":
 			custom = p.here()
+		default:
+			p.req.marked = p.req.marked || isMark(p.key)
 		}
 		p.other(toolShape)
 	}
@@ -172,6 +174,7 @@ func (p *parser) function() *Function {
 		case "strict":
 			f.Strict = !p.null() && p.boolean()
 		default:
+			p.req.marked = p.req.marked || isMark(p.key)
 			p.other(functionShape)
 		}
 	}

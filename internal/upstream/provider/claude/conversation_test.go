@@ -29,7 +29,10 @@ func (lines) Call(c *chat.ToolCall) string { return "call:" + c.ID }
 
 func (lines) Result(m *chat.Message) string { return "result:" + m.ToolCallID }
 
-func (lines) Cached(block string, _ chat.Cache) (string, bool) { return block + " (kept)", true }
+func (lines) Mark(blocks []string, _ claude.CacheControl) ([]string, bool) {
+	blocks[len(blocks)-1] += " (kept)"
+	return blocks, true
+}
 
 func (lines) Thinking(state json.RawMessage) string { return "thinking:" + string(state) }
 

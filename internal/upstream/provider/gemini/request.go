@@ -112,7 +112,7 @@ func translate(ctx context.Context, call *provider.Call) (*request, error) {
 	}
 	call.Drop("user")
 	call.DropUnread()
-	call.DropCaches()
+	call.DropMarks()
 	return &t.out, nil
 }
 

@@ -27,6 +27,7 @@ func (a *Adapter) patch(ctx context.Context, call *provider.Call) (chat.Patch, e
 	if o := call.Request.Original; o != nil && o.Dialect == chat.DialectMessages && !slices.Contains(takesTopK, a.preset.Kind) {
 		q.drop(unlisted)
 	}
+	q.marks()
 	if a.preset.Kind == "" { // nothing is known of this upstream
 		return p, nil
 	}
