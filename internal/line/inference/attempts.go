@@ -92,6 +92,7 @@ func (l *Line) attempts(ctx context.Context, plan routing.Plan, m *catalog.Model
 	a.since, a.afford = call.Start, call.afford
 	a.trace, a.wait = call.Span, call.Wait
 	a.embed = call.Inputs
+	a.call.Conversation = Conversation(call.Caller.Account.ID, call.Session, call.Request)
 	if call.Request != nil && a.plan.Stays() {
 		a.plan.Stay(call.Caller.Account.ID, call.Request)
 	}

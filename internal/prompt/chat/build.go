@@ -327,6 +327,14 @@ func (w *Words) Lead(text string) {
 	w.Add(rest)
 }
 
+// End returns where the text ends so far; see Message.MarkAt.
+func (w *Words) End() int {
+	if w.open {
+		return len(w.raw)
+	}
+	return len(w.raw) - 1
+}
+
 // Empty reports whether the text is empty.
 func (w *Words) Empty() bool { return w.size == 0 }
 

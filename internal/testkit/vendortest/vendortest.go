@@ -94,6 +94,7 @@ type asked struct {
 	schema  bool
 	images  int
 	marks   int // of what shall be kept in a cache
+	hour    int // those of them for an hour, where that is told
 	stream  bool
 	prefix  string // the conversation so far, for the signature of thoughts
 	last    string // the signature of the last thought in it

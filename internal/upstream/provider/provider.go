@@ -56,6 +56,9 @@ type Call struct {
 	// Memory keeps what later turns need of this one, such as signatures, under the ids of the tool calls or a digest of
 	// the conversation. It may be nil: then nothing is kept or recalled.
 	Memory *continuation.Memory
+	// Conversation stands for the conversation that the request belongs to: a keyed hash, the same for all of its calls, which
+	// tells nobody who the caller is. Empty: there is none, or the model's calls need not stay together.
+	Conversation string
 	// TraceParent and TraceState are passed on to the upstream, in the headers of the W3C; empty: the call is
 	// not traced.
 	TraceParent, TraceState string

@@ -28,6 +28,7 @@ func (a *Adapter) patch(ctx context.Context, call *provider.Call) (chat.Patch, e
 		q.drop(unlisted)
 	}
 	q.marks()
+	q.hint()
 	if a.preset.Kind == "" { // nothing is known of this upstream
 		return p, nil
 	}

@@ -40,7 +40,7 @@ func (a *Adapter) openResponses(ctx context.Context, call *provider.Call) (provi
 			return nil, err
 		}
 	}
-	if err := a.PostFor(ctx, &s.Decoded, a.responses, call.Header(a.header), body); err != nil {
+	if err := a.PostFor(ctx, &s.Decoded, a.responses, a.headers(call, true), a.withHint(call, body)); err != nil {
 		return nil, err
 	}
 	return s, nil
