@@ -19,16 +19,16 @@ import (
 
 // stableColumns are the adapters whose requests are compared from turn to turn.
 var stableColumns = []column{
-	{name: "compatible", provider: `kind: openai, base_url: "%s/v1", api_key: vendor-key`, upstream: "lab-model"},
-	{name: "deepseek", provider: `kind: deepseek, base_url: "%s/v1", api_key: vendor-key`, upstream: "lab-model"},
-	{name: "openrouter", provider: `kind: openrouter, base_url: "%s/v1", api_key: vendor-key`, upstream: "anthropic/claude-sonnet-5-5"},
-	{name: "mistral", provider: `kind: mistral, base_url: "%s/v1", api_key: vendor-key`, upstream: "lab-model"},
-	{name: "responses", provider: `kind: azure, base_url: %q, api_key: vendor-key, api: responses`, upstream: "gpt-6-sol"},
-	{name: "azure", provider: `kind: azure, base_url: %q, api_key: vendor-key`, upstream: "gpt-6-sol"},
-	{name: "anthropic", provider: `kind: anthropic, base_url: %q, api_key: vendor-key`, upstream: "claude-sonnet-5-5"},
-	{name: "older", provider: `kind: anthropic, base_url: %q, api_key: vendor-key`, upstream: "claude-opus-4-6"},
+	{name: "compatible", door: "chat", provider: `kind: openai, base_url: "%s/v1", api_key: vendor-key`, upstream: "lab-model"},
+	{name: "deepseek", door: "chat", provider: `kind: deepseek, base_url: "%s/v1", api_key: vendor-key`, upstream: "lab-model"},
+	{name: "openrouter", door: "chat", provider: `kind: openrouter, base_url: "%s/v1", api_key: vendor-key`, upstream: "anthropic/claude-sonnet-5-5"},
+	{name: "mistral", door: "chat", provider: `kind: mistral, base_url: "%s/v1", api_key: vendor-key`, upstream: "lab-model"},
+	{name: "responses", door: "responses", provider: `kind: azure, base_url: %q, api_key: vendor-key, api: responses`, upstream: "gpt-6-sol"},
+	{name: "azure", door: "responses", provider: `kind: azure, base_url: %q, api_key: vendor-key`, upstream: "gpt-6-sol"},
+	{name: "anthropic", door: "messages", provider: `kind: anthropic, base_url: %q, api_key: vendor-key`, upstream: "claude-sonnet-5-5"},
+	{name: "older", door: "messages", provider: `kind: anthropic, base_url: %q, api_key: vendor-key`, upstream: "claude-opus-4-6"},
 	{name: "bedrock", provider: `kind: bedrock, base_url: %q, access_key_id: vendor-id, secret_access_key: vendor-key, region: us-east-1`, upstream: "anthropic.claude-sonnet-5-5"},
-	{name: "mantle", provider: `kind: bedrock, api: native, base_url: %q, access_key_id: vendor-id, secret_access_key: vendor-key, region: us-east-1`, upstream: "anthropic.claude-sonnet-5-5"},
+	{name: "mantle", door: "messages", provider: `kind: bedrock, api: native, base_url: %q, access_key_id: vendor-id, secret_access_key: vendor-key, region: us-east-1`, upstream: "anthropic.claude-sonnet-5-5"},
 	{name: "gemini", provider: `kind: gemini, base_url: %q, api_key: vendor-key`, upstream: "gemini-3.8-flash"},
 }
 
@@ -215,8 +215,9 @@ var stableTalks = []struct {
 }{
 	{"plain", func(k *talk, a asking) error { return k.turns(3, a, compact) }},
 	{"spaces in the JSON", func(k *talk, a asking) error {
+		a.tools = true
 		return inOrder(func() error { return k.turns(2, a, spaced, k.system("Be brief.", false)) }, func() error { return k.works(a, spaced, k.system("Be brief.", false)) },
-			func() error { a.tools = true; return k.turns(1, a, spaced, k.system("Be brief.", false)) })
+			func() error { return k.turns(1, a, spaced, k.system("Be brief.", false)) })
 	}},
 	{"long system prompt", func(k *talk, a asking) error {
 		return k.turns(3, a, compact, k.system(strings.Repeat("Be brief and kind. ", 2000), false))
@@ -250,9 +251,10 @@ var stableTalks = []struct {
 		}, func() error { return k.turns(2, a, compact, k.remote) })
 	}},
 	{"marks", func(k *talk, a asking) error {
+		a.tools = true
 		change := []func(object){k.moving, k.system("Be brief.", true)}
 		return inOrder(func() error { return k.turns(2, a, compact, change...) }, func() error { return k.works(a, compact, change...) },
-			func() error { a.tools = true; return k.turns(2, a, compact, change...) })
+			func() error { return k.turns(2, a, compact, change...) })
 	}},
 	{"tools in any order", func(k *talk, a asking) error {
 		a.tools = true
@@ -284,6 +286,9 @@ func TestPrefixStability(t *testing.T) {
 		doors.Go(func() {
 			for i := range stableColumns {
 				for _, conversation := range stableTalks {
+					if c := &stableColumns[i]; conversation.name == "tools in any order" && c.door == door.name {
+						continue // the vendor gets the caller's own words, whatever their order is
+					}
 					for _, stream := range []bool{false, true} {
 						k := &talk{doorClient: &doorClient{n: n, door: door.name, model: "m/" + stableColumns[i].name}, vendor: vendor, servers: server}
 						wrong := ""
@@ -347,7 +352,7 @@ var (
 	inFront  = []string{"system", "systemInstruction", "instructions", "tools", "toolConfig"}
 	messages = []string{"messages", "contents", "input"}
 	// marksOut are marks as they are written.
-	marksOut = regexp.MustCompile(`,?\s*"(cache_control|prompt_cache_breakpoint)":\s*\{[^}]*\}|,?\{"cachePoint":\{[^}]*\}\}`)
+	marksOut = regexp.MustCompile(`"(cache_control|prompt_cache_breakpoint)":\s*\{[^}]*\},|,"(cache_control|prompt_cache_breakpoint)":\s*\{[^}]*\}|,\{"cachePoint":\{[^}]*\}\}`)
 )
 
 // differs returns where the later request differs from the earlier one, up to the end of the latter.

@@ -93,7 +93,7 @@ func (p *parser) messages(v chat.Value) {
 	if !p.need(v, '[', noList) {
 		return
 	}
-	p.list, p.current = v, currentExchange(p.body, v)
+	p.list = v
 	switch {
 	case !v.IsEmpty():
 	case p.held.Previous == "":
@@ -105,29 +105,6 @@ func (p *parser) messages(v chat.Value) {
 	p.full = p.out.Full(n)
 	p.each(v, func(i int, m chat.Value) { p.message(i, m, i == n-1) })
 	p.allAnswered()
-}
-
-// currentExchange returns the index of the last message in which the user says something. The exchange of tool calls
-// after it is under way, and its thinking matters to the model. It looks only if the body has thinking of ours.
-func currentExchange(body []byte, messages chat.Value) (last int) {
-	if !bytes.Contains(body, []byte(signaturePrefix)) {
-		return 0
-	}
-	for w := messages.Walk(); w.Next(); {
-		if !w.Value.Member("role").Is("user") {
-			continue
-		}
-		content := w.Value.Member("content")
-		says := content.IsText()
-		for b := content.Walk(); b.Next(); {
-			t := b.Value.Member("type")
-			says = says || t.IsText() && !t.Is("tool_result")
-		}
-		if says {
-			last = w.Index
-		}
-	}
-	return last
 }
 
 // message reads one message. An empty one is allowed only at the end: it asks the model to begin its reply.
@@ -646,8 +623,9 @@ func (p *parser) assistant(i int, content chat.Value) {
 	if !text.Empty() {
 		m.Content = text.Content()
 	}
-	// Models that think in a field of their own want it back while they call tools. Later they ignore it.
-	if !thought.Empty() && len(calls) > 0 && i > p.current {
+	// Models that think in a field of their own want it back while they call tools. Later they ignore it, but a prompt without
+	// it would not be the one that is in their cache.
+	if !thought.Empty() && len(calls) > 0 {
 		m.Think(thought.Content())
 	}
 	p.add(from(i, nil), m)

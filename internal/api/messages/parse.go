@@ -101,7 +101,6 @@ type parser struct {
 	tellCost, clamp bool   // see chat.Request
 	maxCost         string // see chat.Request
 
-	current  int            // from this message on, thinking belongs to the exchange under way
 	calls    chat.CallIndex // the tool_use blocks of the last message, if it is the assistant's
 	answered []bool         // which of them have a result
 	caller   int            // the index of that message

@@ -415,17 +415,11 @@ func (c *conversation) messages(b *chat.Builder) {
 	if r.settings.instructions.Exists() {
 		r.message(b, -1, chat.Message{Role: chat.RoleSystem, Content: chat.TextOf(r.settings.instructions)})
 	}
-	current := 0 // the first turn after the last words of the user: the exchange of calls there is under way
-	for i := range c.turns {
-		if c.turns[i].role == "user" {
-			current = i + 1
-		}
-	}
 	for i := range c.turns {
 		t := &c.turns[i]
 		m := chat.Message{Role: roles[t.role], Developer: t.role == "developer", Content: t.content}
 		if m.Role == chat.RoleAssistant {
-			t.speak(&m, i >= current)
+			t.speak(&m)
 		}
 		for _, k := range t.marks {
 			m.Mark(k.Part, k.Cache)
@@ -446,13 +440,14 @@ func (r *Request) message(b *chat.Builder, index int, m chat.Message) {
 	b.Message(m)
 }
 
-// speak fills a message of the assistant. Current says that the exchange of calls is under way.
-func (t *turn) speak(m *chat.Message, current bool) {
+// speak fills a message of the assistant.
+func (t *turn) speak(m *chat.Message) {
 	if len(t.texts) > 0 || len(t.calls) == 0 {
 		m.Content = chat.PartsOf(t.texts)
 	}
-	// Models that think in a field of their own want it back while they call tools. Later they ignore it.
-	if !t.thought.Empty() && len(t.calls) > 0 && current {
+	// Models that think in a field of their own want it back while they call tools. Later they ignore it, but a prompt without
+	// it would not be the one that is in their cache.
+	if !t.thought.Empty() && len(t.calls) > 0 {
 		m.Think(t.thought.Content())
 	}
 	for _, call := range t.calls {

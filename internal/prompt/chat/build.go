@@ -163,6 +163,12 @@ func (b *Builder) Tools(tools []Tool) {
 		}
 	}
 	b.req.Tools = tools
+	if b.req.orderTools(); b.req.order != nil {
+		list = list[:0]
+		for _, t := range b.req.ListedTools() {
+			list = append(append(list, "[,"[min(len(list), 1)]), t.raw...)
+		}
+	}
 	b.put("tools", append(list, ']'), fieldTools)
 }
 
@@ -396,7 +402,14 @@ func (r *Request) appendBuilt(dst []byte, p Patch) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
+		from := len(dst)
 		dst = r.Messages[i].append(dst, p.SystemRole, style)
+		for len(p.Edits) > 0 && p.Edits[0].Message == i {
+			own := slices.Clone(dst[from:])
+			e := memberEdit(own, 0, ValueOf(own), p.Edits[0])
+			dst = appendEdited(dst[:from], own, span{0, len(own)}, []edit{e}, false)
+			p.Edits = p.Edits[1:]
+		}
 	}
 	return append(dst, ']')
 }

@@ -1,6 +1,12 @@
 package chat
 
-import "sluice/internal/kit/jsonscan"
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"sluice/internal/kit/jsonscan"
+)
 
 // IsBuilt reports whether the request was built by the door of another dialect, or put together here: its upstream does not get words
 // that the caller has chosen for it.
@@ -34,7 +40,7 @@ func (r *Request) markEdits(messages member, style MarkStyle) (edits []edit) {
 				content = m.Value
 			case isMark(m.Key) && m.Value.Kind() == '{':
 				own, marked = CacheOf(m.Value, string(m.Key) == breakpointMember)
-				edits = append(edits, r.without(at, before, m.Value))
+				edits = append(edits, without(r.raw, at, before, m.Value))
 			}
 		}
 		marked = marked && style != MarksNone
@@ -64,7 +70,7 @@ func (r *Request) partEdits(edits []edit, at int, content Value, own Cache, mark
 			if has = true; breakpoint == (style == MarksBreakpoint) && style != MarksNone {
 				continue
 			}
-			e := r.without(at, before, m.Value)
+			e := without(r.raw, at, before, m.Value)
 			if c, ok := CacheOf(m.Value, breakpoint); ok && style != MarksNone {
 				from := jsonscan.Space(r.raw, at+before)
 				if r.raw[from] == ',' {
@@ -84,12 +90,12 @@ func (r *Request) partEdits(edits []edit, at int, content Value, own Cache, mark
 
 // without returns the edit that leaves out the member whose value is v, with a comma. Before is where the member in front of
 // it ends; both are counted from at.
-func (r *Request) without(at, before int, v Value) edit {
+func without(text []byte, at, before int, v Value) edit {
 	e := edit{span: span{at + before, at + v.Offset() + len(v.raw)}}
-	if r.raw[jsonscan.Space(r.raw, e.from)] == ',' {
+	if text[jsonscan.Space(text, e.from)] == ',' {
 		return e
 	}
-	if next := jsonscan.Space(r.raw, e.to); r.raw[next] == ',' { // the first member
+	if next := jsonscan.Space(text, e.to); text[next] == ',' { // the first member
 		e.to = next + 1
 	}
 	return e
@@ -131,4 +137,33 @@ func (m *Message) appendPieces(dst []byte, style MarkStyle) []byte {
 		}
 	}
 	return append(dst, ']')
+}
+
+// ListedTools yields the tools with their indexes, in the order in which an upstream of another dialect gets them: by name.
+// Programs that keep their tools in a map send them in another order each time, and no cache would have the prompt behind
+// them. Where a tool has a mark, the caller has thought of the order, and it stays.
+func (r *Request) ListedTools() iter.Seq2[int, *Tool] {
+	return func(yield func(int, *Tool) bool) {
+		for i := range r.Tools {
+			if r.order != nil {
+				i = int(r.order[i])
+			}
+			if !yield(i, &r.Tools[i]) {
+				return
+			}
+		}
+	}
+}
+
+// orderTools sets the order of the tools.
+func (r *Request) orderTools() {
+	byName := func(a, b Tool) int { return cmp.Compare(a.name(), b.name()) }
+	if len(r.Tools) > MaxTools || slices.IsSortedFunc(r.Tools, byName) || r.marked && slices.ContainsFunc(r.Tools, func(t Tool) bool { _, ok := t.Cache(); return ok }) {
+		return
+	}
+	r.order = make([]uint8, len(r.Tools))
+	for i := range r.order {
+		r.order[i] = uint8(i)
+	}
+	slices.SortStableFunc(r.order, func(a, b uint8) int { return byName(r.Tools[a], r.Tools[b]) })
 }

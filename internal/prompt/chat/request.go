@@ -66,12 +66,13 @@ type Request struct {
 	numbers    [4]float64 // what the four *float64 above point to: no allocation for each
 	seedValue  int64      // what Seed points to
 
-	resumes    bool // stream_options has a member resumable
-	marked     bool // see Marked
-	built      bool // a Builder made it: the value of messages in raw is to be written
-	noTools    bool // tools is an empty list
-	emptyStops bool // the body's stop has empty strings; Stop has none
-	parallel   bool // what ParallelToolCalls points to
+	resumes    bool    // stream_options has a member resumable
+	marked     bool    // see Marked
+	order      []uint8 // of Tools by name; nil: they are in it, or must stay as they are
+	built      bool    // a Builder made it: the value of messages in raw is to be written
+	noTools    bool    // tools is an empty list
+	emptyStops bool    // the body's stop has empty strings; Stop has none
+	parallel   bool    // what ParallelToolCalls points to
 }
 
 // Member returns the caller's JSON of one top-level member, which must not be changed, or nil if it is

@@ -39,6 +39,7 @@ func (p *parser) tools() {
 		}
 		p.req.Tools = append(p.req.Tools, tool)
 	}
+	p.req.orderTools()
 }
 
 // toolNamed returns the position of the function or custom tool among the tools read so far, or -1. It

@@ -48,8 +48,8 @@ type Wire[B any] interface {
 	Thinking(state json.RawMessage) B
 }
 
-// Conversation writes the messages of one call by the rules of the dialect: system messages go to the front,
-// wherever they stand, or stay behind the user's turn where the model knows that; messages of one role that follow each other are one turn; results of tools belong to
+// Conversation writes the messages of one call by the rules of the dialect: system messages go to the front or, behind
+// others, stay there, as a part of the user's turn where the model knows no such messages; messages of one role that follow each other are one turn; results of tools belong to
 // the user; the first turn is the user's; no text is blank.
 //
 // A Conversation serves one call. The order of use is Write, then Unsigned, since whether the
@@ -66,7 +66,7 @@ type Conversation[B any] struct {
 	Off bool
 	// Bare leaves the thinking of earlier turns out: the vendor has refused it.
 	Bare bool
-	// InPlace says that the API takes system messages between the others. Otherwise they all go to the front.
+	// InPlace says that the API takes system messages between the others.
 	InPlace bool
 	// Marks are those of the call; nil: as many as the vendor takes.
 	Marks *Marks
@@ -144,13 +144,13 @@ func (c *Conversation[B]) Write(ctx context.Context, call *provider.Call, emulat
 // system writes a system message: to the front, or behind the turn of the user in which it stands.
 func (c *Conversation[B]) system(m *chat.Message, index int) {
 	to := &c.System
-	if c.InPlace && len(c.Messages) > 0 {
+	if len(c.Messages) > 0 {
 		to = &c.later
 	}
 	if m.Cut() {
 		texts, marks := m.Pieces()
 		for j, text := range texts {
-			if *to = c.appendText(*to, text); j < len(marks) && len(*to) > 0 {
+			if *to = c.appendText(*to, c.instruction(text)); j < len(marks) && len(*to) > 0 {
 				*to = c.markAs(*to, marks[j])
 			}
 		}
@@ -159,11 +159,20 @@ func (c *Conversation[B]) system(m *chat.Message, index int) {
 	marks := c.Marks.of(index)
 	for j, p := range m.Content.Parts() {
 		if !p.IsImage() {
-			*to = c.appendText(*to, p.Text())
+			*to = c.appendText(*to, c.instruction(p.Text()))
 		}
 		*to = c.mark(*to, marks, j)
 	}
 	*to = c.mark(*to, marks, chat.NoPart)
+}
+
+// instruction returns the text of a system message as it stands in the conversation. Where the API knows no such message
+// there, it is a part of the user's turn that says what it is: in front, it would change all that is in a cache.
+func (c *Conversation[B]) instruction(text string) string {
+	if len(c.Messages) == 0 || c.InPlace || strings.TrimSpace(text) == "" {
+		return text
+	}
+	return provider.Instruction(text)
 }
 
 // instruct writes the system messages that wait, before a turn of the assistant or at the end. The vendor takes them after
@@ -172,7 +181,7 @@ func (c *Conversation[B]) instruct() {
 	if len(c.later) == 0 {
 		return
 	}
-	if c.Messages[len(c.Messages)-1].Role == roleUser {
+	if c.InPlace && c.Messages[len(c.Messages)-1].Role == roleUser {
 		c.Messages = append(c.Messages, Message[B]{roleSystem, c.later})
 	} else {
 		c.add(roleUser, c.later...)

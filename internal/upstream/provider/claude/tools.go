@@ -26,8 +26,7 @@ type Tool struct {
 // are skipped: their tools have become functions before a model is asked. Two functions whose names are
 // equal on the wire are refused.
 func (m Model) Tools(call *provider.Call, marks *Marks, names *ToolNames, add func(Tool)) error {
-	for i := range call.Request.Tools {
-		t := &call.Request.Tools[i]
+	for i, t := range call.Request.ListedTools() {
 		f := t.Function
 		if f == nil {
 			continue

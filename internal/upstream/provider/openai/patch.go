@@ -86,7 +86,8 @@ func (q *quirks) apply(ctx context.Context) error {
 	if err := q.choice(); err != nil {
 		return err
 	}
-	return q.messages(ctx)
+	q.messages(ctx)
+	return nil
 }
 
 // set gives a field a value, which is JSON.
