@@ -158,7 +158,8 @@ func (r *Request) ListedTools() iter.Seq2[int, *Tool] {
 // orderTools sets the order of the tools.
 func (r *Request) orderTools() {
 	byName := func(a, b Tool) int { return cmp.Compare(a.name(), b.name()) }
-	if len(r.Tools) > MaxTools || slices.IsSortedFunc(r.Tools, byName) || r.marked && slices.ContainsFunc(r.Tools, func(t Tool) bool { _, ok := t.Cache(); return ok }) {
+	if len(r.Tools) > MaxTools || r.HasMCP() || // whose tools are listed later
+		 slices.IsSortedFunc(r.Tools, byName) || r.marked && slices.ContainsFunc(r.Tools, func(t Tool) bool { _, ok := t.Cache(); return ok }) {
 		return
 	}
 	r.order = make([]uint8, len(r.Tools))

@@ -127,6 +127,9 @@ func (c *Conversation[B]) Write(ctx context.Context, call *provider.Call, emulat
 			if err != nil {
 				return err
 			}
+			if !c.InPlace {
+				c.instruct()
+			}
 			c.add(roleUser, blocks...)
 		}
 	}
