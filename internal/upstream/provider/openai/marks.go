@@ -36,6 +36,13 @@ func (q *quirks) marks() {
 		q.call.DropMarks()
 	} else if style != chat.MarksAsSent && q.req.Marked() {
 		q.call.DropToolMarks(style == chat.MarksControl && !built)
+		for i := range q.req.Messages {
+			if m := &q.req.Messages[i]; m.Content.IsNull() { // there is no part that could have it
+				for _, k := range m.Marks() {
+					q.call.Omit(k.Name())
+				}
+			}
+		}
 		if style == chat.MarksBreakpoint {
 			q.call.DropTimes()
 		}
