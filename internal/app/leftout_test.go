@@ -55,7 +55,7 @@ func TestLeftOut(t *testing.T) {
 		{"responses", "thinks", `"input":[{"role":"user","content":"Hi"},{"type":"configuration_update","reasoning":{"effort":"high","x":1}}],"reasoning":{"effort":"low"}`, 200, "input[].reasoning.x", `"reasoning_effort":"high"`},
 		{"responses", "chat-closed", `"input":[{"role":"user","content":[{"type":"part_of_tomorrow","x":1}]}]`, 400, "input[0].content[0].type", ""},
 		{"responses", "responses-closed", `"input":[{"role":"user","content":[{"type":"part_of_tomorrow","x":1}]}]`, 200, "", `{"type":"part_of_tomorrow","x":1}`},
-		{"responses", "chat-closed", input + `,"include":["tomorrow"],"reasoning":{"context":"all_turns"},"prompt_cache_options":{"mode":"explicit"}`, 200, "include, reasoning.context, prompt_cache_options", ""},
+		{"responses", "chat-closed", input + `,"include":["tomorrow"],"reasoning":{"context":"all_turns"},"prompt_cache_options":{"mode":"explicit"}`, 200, "prompt_cache_options, include, reasoning.context", ""},
 		{"responses", "responses-closed", input + `,"include":["tomorrow"],"reasoning":{"context":"all_turns"},"prompt_cache_options":{"mode":"explicit","comparison_response_id":"resp_1"},"access_programs":{"cyber":"standard"}`, 200, "comparison_response_id, access_programs", `"prompt_cache_options":{"mode":"explicit"}`},
 		{"responses", "responses-open", input + `,"prompt_cache_options":{"comparison_response_id":"resp_1","prewarm":true}`, 200, "", `{"comparison_response_id":"resp_1","prewarm":true}`},
 		{"responses", "responses-closed", input + `,"prompt_cache_options":{"prewarm":true}`, 400, "prompt_cache_options.prewarm", ""},

@@ -102,7 +102,7 @@ func drop(call *provider.Call) {
 		call.DropEffort()
 	}
 	call.DropUnread()
-	call.DropCaches()
+	call.DropMarks()
 }
 
 // maxSchema bounds a schema, in bytes. Other models get their schemas undecoded; here one is decoded in our own

@@ -35,9 +35,12 @@ func (p *parser) text(block chat.Value) (text chat.Value) {
 	return text
 }
 
-// cache checks the cache_control of a block. Only upstreams of the dialect use it.
+// cache reads the cache_control of a block; see taken.
 func (p *parser) cache(block chat.Value) {
 	c := block.Member("cache_control")
+	if c.Null() { // nearly every block
+		return
+	}
 	p.at("cache_control", func() {
 		if !p.optional(c, '{', noObject) {
 			return
@@ -48,10 +51,30 @@ func (p *parser) cache(block chat.Value) {
 		if t := c.Member("ttl"); !t.Null() && !t.Is("5m") && !t.Is("1h") {
 			p.badAt("ttl", "Input should be '5m' or '1h'")
 		}
-		if p.caches++; p.caches > maxCache {
-			p.bad("A maximum of %d blocks with cache_control may be provided", maxCache)
+		most := maxCache
+		if p.held.Wanted { // the thread has one of its own
+			most--
 		}
+		if p.caches++; p.caches > most {
+			p.bad("A maximum of %d blocks with cache_control may be provided", most)
+		}
+		p.mark, p.marked = chat.CacheOf(c, false)
 	})
+}
+
+// taken returns the mark that was read last, and forgets it. It reports false if there is none. A mark inside of a block
+// counts as that of the block.
+func (p *parser) taken() (chat.Cache, bool) {
+	ok := p.marked
+	p.marked = false
+	return p.mark, ok
+}
+
+// inherit gives a message the last mark that was read as its own.
+func (p *parser) inherit(m *chat.Message) {
+	if c, ok := p.taken(); ok {
+		m.Mark(chat.NoPart, c)
+	}
 }
 
 // add adds a message to the request.
@@ -70,7 +93,7 @@ func (p *parser) messages(v chat.Value) {
 	if !p.need(v, '[', noList) {
 		return
 	}
-	p.list, p.current = v, currentExchange(p.body, v)
+	p.list = v
 	switch {
 	case !v.IsEmpty():
 	case p.held.Previous == "":
@@ -82,29 +105,6 @@ func (p *parser) messages(v chat.Value) {
 	p.full = p.out.Full(n)
 	p.each(v, func(i int, m chat.Value) { p.message(i, m, i == n-1) })
 	p.allAnswered()
-}
-
-// currentExchange returns the index of the last message in which the user says something. The exchange of tool calls
-// after it is under way, and its thinking matters to the model. It looks only if the body has thinking of ours.
-func currentExchange(body []byte, messages chat.Value) (last int) {
-	if !bytes.Contains(body, []byte(signaturePrefix)) {
-		return 0
-	}
-	for w := messages.Walk(); w.Next(); {
-		if !w.Value.Member("role").Is("user") {
-			continue
-		}
-		content := w.Value.Member("content")
-		says := content.IsText()
-		for b := content.Walk(); b.Next(); {
-			t := b.Value.Member("type")
-			says = says || t.IsText() && !t.Is("tool_result")
-		}
-		if says {
-			last = w.Index
-		}
-	}
-	return last
 }
 
 // message reads one message. An empty one is allowed only at the end: it asks the model to begin its reply.
@@ -148,7 +148,7 @@ func (p *parser) message(i int, v chat.Value, last bool) {
 // One message of this dialect may therefore become several: a tool message for each result, and
 // one for everything else.
 func (p *parser) user(i int, content chat.Value) {
-	p.parts, p.blocks = p.parts[:0], p.blocks[:0]
+	p.parts, p.blocks, p.marks = p.parts[:0], p.blocks[:0], p.marks[:0]
 	if content.IsText() {
 		if p.allAnswered() {
 			p.add(from(i, nil), chat.Message{Role: chat.RoleUser, Content: chat.TextOf(content)})
@@ -165,7 +165,11 @@ func (p *parser) user(i int, content chat.Value) {
 	case len(p.blocks) == 0: // only what an upstream of the dialect understands
 		p.say(0, "")
 	}
-	p.add(from(i, p.blocks), chat.Message{Role: chat.RoleUser, Content: chat.PartsOf(p.parts)})
+	m := chat.Message{Role: chat.RoleUser, Content: chat.PartsOf(p.parts)}
+	for _, k := range p.marks {
+		m.Mark(k.Part, k.Cache)
+	}
+	p.add(from(i, p.blocks), m)
 }
 
 // block returns the type of a content block; empty after a problem.
@@ -193,6 +197,9 @@ func (p *parser) userBlock(i, j int, v chat.Value) {
 			p.outdated("text.citations", "Extra inputs are not permitted")
 		}
 		p.part(j, kind, v)
+	}
+	if c, ok := p.taken(); ok && len(p.parts) > 0 {
+		p.marks = append(p.marks, chat.Mark{Cache: c, Part: len(p.parts) - 1})
 	}
 }
 
@@ -474,7 +481,9 @@ func (p *parser) toolResult(i, j int, v chat.Value) {
 	if failed.Kind() == 't' && !saysError(text.Content().Text()) {
 		text.Lead("Error: ")
 	}
-	p.add(origin{message: int32(i), block: int32(j), parts: 1}, chat.Message{Role: chat.RoleTool, ToolCallID: id.Text(), Content: text.Content()})
+	m := chat.Message{Role: chat.RoleTool, ToolCallID: id.Text(), Content: text.Content()}
+	p.inherit(&m)
+	p.add(origin{message: int32(i), block: int32(j), parts: 1}, m)
 }
 
 // heldResult reads the result of a call that is in a thread, as words of the user. Nobody is told so: it is for what the
@@ -606,15 +615,17 @@ func (p *parser) assistant(i int, content chat.Value) {
 		}
 	})
 	calls := p.calls.Calls
+	m := chat.Message{Role: chat.RoleAssistant, ToolCalls: calls}
+	p.inherit(&m)
 	if p.fault != nil || text.Empty() && len(calls) == 0 {
 		return // thinking alone says nothing to another model
 	}
-	m := chat.Message{Role: chat.RoleAssistant, ToolCalls: calls}
 	if !text.Empty() {
 		m.Content = text.Content()
 	}
-	// Models that think in a field of their own want it back while they call tools. Later they ignore it.
-	if !thought.Empty() && len(calls) > 0 && i > p.current {
+	// Models that think in a field of their own want it back while they call tools. Later they ignore it, but a prompt without
+	// it would not be the one that is in their cache.
+	if !thought.Empty() && len(calls) > 0 {
 		m.Think(thought.Content())
 	}
 	p.add(from(i, nil), m)

@@ -95,12 +95,13 @@ type parser struct {
 	runs    bool         // a field asks the vendor to do what a tool does
 	held    chat.Thread  // what the vendor is to do about a conversation that it holds
 	caches  int          // blocks with cache_control so far
+	mark    chat.Cache   // the last cache_control
+	marked  bool         // mark has not been taken
 
 	tellCost, clamp bool   // see chat.Request
 	maxCost         string // see chat.Request
 	autoCache       chat.Switch
 
-	current  int            // from this message on, thinking belongs to the exchange under way
 	calls    chat.CallIndex // the tool_use blocks of the last message, if it is the assistant's
 	answered []bool         // which of them have a result
 	caller   int            // the index of that message
@@ -113,12 +114,14 @@ type parser struct {
 	// The content of the message that is being read.
 	parts  []chat.Part // of the user's message
 	blocks []int32     // the block that each part comes from
+	marks  []chat.Mark // of the parts
 }
 
 // fields are the members of a request that are read. The others are for an upstream of the same dialect.
 var fields = []string{
 	"model", "max_tokens", "messages", "system", "stream", "temperature", "top_p", "top_k", "stop_sequences",
 	"tools", "tool_choice", "thinking", "metadata", "output_config", "output_format", "mcp_servers", "thread", "usage", "max_cost", "budget", "auto_cache",
+	"cache_control",
 }
 
 // request reads the whole request. The order of the fields in the body does not matter.
@@ -162,7 +165,16 @@ func (p *parser) request(body chat.Value) {
 		p.autoCache = chat.SwitchOf(v.Kind() == 't')
 	}
 	p.config(config, body.Member("output_format"))
-	if p.caches > 0 {
+	p.whole(body.Member("cache_control"))
+}
+
+// whole passes a cache_control of the whole request on. One that is not known is left to upstreams of the dialect.
+func (p *parser) whole(v chat.Value) {
+	switch ttl := v.Member("ttl"); {
+	case v.Null():
+	case v.Member("type").Is("ephemeral") && (ttl.Null() || ttl.Is("5m") || ttl.Is("1h")):
+		p.out.Set("cache_control", v)
+	default:
 		p.req.Leave("cache_control")
 	}
 }

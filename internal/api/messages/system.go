@@ -9,6 +9,7 @@ func (p *parser) system(v chat.Value) {
 		return
 	}
 	var text chat.Words
+	var m chat.Message
 	switch v.Kind() {
 	case '"':
 		if !chat.IsAttribution(v) {
@@ -25,13 +26,22 @@ func (p *parser) system(v chat.Value) {
 			if t := p.text(v); t.Exists() && !chat.IsAttribution(t) {
 				join(&text, t, "\n\n")
 			}
+			p.markText(&m, &text)
 		})
 	default:
 		p.bad(noText)
 		return
 	}
 	if !text.Empty() {
-		p.add(from(-1, nil), chat.Message{Role: chat.RoleSystem, Content: text.Content()})
+		m.Role, m.Content = chat.RoleSystem, text.Content()
+		p.add(from(-1, nil), m)
+	}
+}
+
+// markText marks the text of a message where it ends so far, if the last block has a mark.
+func (p *parser) markText(m *chat.Message, text *chat.Words) {
+	if c, ok := p.taken(); ok && !text.Empty() {
+		m.MarkAt(text.End(), c)
 	}
 }
 
@@ -86,6 +96,7 @@ func (p *parser) between(i int, v chat.Value) {
 		p.leaveGiven(v, "clear_at", "messages[].clear_at")
 	}
 	var text chat.Words
+	var m chat.Message
 	p.at("content", func() {
 		switch {
 		case content.Null() && !v.Member("output_config").Null():
@@ -94,13 +105,17 @@ func (p *parser) between(i int, v chat.Value) {
 		case content.IsText():
 			text.Add(content)
 		case content.Kind() == '[':
-			p.each(content, func(_ int, v chat.Value) { p.instruction(&text, v) })
+			p.each(content, func(_ int, v chat.Value) {
+				p.instruction(&text, v)
+				p.markText(&m, &text)
+			})
 		default:
 			p.bad(noContent)
 		}
 	})
 	if !text.Empty() && !cleared && p.fault == nil {
-		p.add(from(i, nil), chat.Message{Role: chat.RoleSystem, Content: text.Content()})
+		m.Role, m.Content = chat.RoleSystem, text.Content()
+		p.add(from(i, nil), m)
 	}
 }
 

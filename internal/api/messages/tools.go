@@ -53,6 +53,9 @@ type toolList struct {
 
 // add adds a tool to the request.
 func (t *toolList) add(field string, index int, tool chat.Tool) {
+	if c, ok := t.taken(); ok {
+		tool.Mark(c)
+	}
 	t.list = append(t.list, tool)
 	t.req.tools = append(t.req.tools, toolOrigin{field, index})
 }
@@ -90,6 +93,11 @@ func (t *toolList) tool(i int, v chat.Value) {
 		t.req.leave("tools." + toolSearch)
 		return
 	}
+	defer func() {
+		if _, ok := t.taken(); ok { // it became no tool
+			t.req.leave("cache_control")
+		}
+	}()
 	switch kind {
 	case "custom":
 		t.at("custom", func() { t.custom(i, v) })

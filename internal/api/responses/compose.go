@@ -171,6 +171,7 @@ func (r *Request) fill(b *chat.Builder, s *settings) {
 	}
 	b.Set("user", s.user)
 	b.Set("prompt_cache_key", s.cacheKey)
+	b.Set("prompt_cache_options", s.cacheOptions)
 	b.Set("safety_identifier", s.safety)
 }
 
@@ -197,8 +198,9 @@ type turn struct {
 	content chat.Content
 	texts   []chat.Part // of an assistant
 	calls   []*item
-	results []*item    // one for each call; nil: it is not there yet
-	any     bool       // some result is there
+	results []*item // one for each call; nil: it is not there yet
+	any     bool    // some result is there
+	marks   []chat.Mark
 	thought chat.Words // what led to the calls
 }
 
@@ -271,9 +273,10 @@ func (c *conversation) add(it *item) {
 		// What the model said beside calls is part of the message with the calls.
 		if it.role == "assistant" && last != nil && len(last.calls) > 0 && !last.any {
 			last.texts = append(last.texts, it.said()...)
+			last.marks = append(last.marks, it.marks...)
 			return
 		}
-		next := turn{role: it.role, index: it.index, content: it.content}
+		next := turn{role: it.role, index: it.index, content: it.content, marks: it.marks}
 		if it.role == "assistant" {
 			next.texts = it.said()
 		}
@@ -412,17 +415,14 @@ func (c *conversation) messages(b *chat.Builder) {
 	if r.settings.instructions.Exists() {
 		r.message(b, -1, chat.Message{Role: chat.RoleSystem, Content: chat.TextOf(r.settings.instructions)})
 	}
-	current := 0 // the first turn after the last words of the user: the exchange of calls there is under way
-	for i := range c.turns {
-		if c.turns[i].role == "user" {
-			current = i + 1
-		}
-	}
 	for i := range c.turns {
 		t := &c.turns[i]
 		m := chat.Message{Role: roles[t.role], Developer: t.role == "developer", Content: t.content}
 		if m.Role == chat.RoleAssistant {
-			t.speak(&m, i >= current)
+			t.speak(&m)
+		}
+		for _, k := range t.marks {
+			m.Mark(k.Part, k.Cache)
 		}
 		r.message(b, t.index, m)
 		if !c.results(b, t) {
@@ -440,13 +440,14 @@ func (r *Request) message(b *chat.Builder, index int, m chat.Message) {
 	b.Message(m)
 }
 
-// speak fills a message of the assistant. Current says that the exchange of calls is under way.
-func (t *turn) speak(m *chat.Message, current bool) {
+// speak fills a message of the assistant.
+func (t *turn) speak(m *chat.Message) {
 	if len(t.texts) > 0 || len(t.calls) == 0 {
 		m.Content = chat.PartsOf(t.texts)
 	}
-	// Models that think in a field of their own want it back while they call tools. Later they ignore it.
-	if !t.thought.Empty() && len(t.calls) > 0 && current {
+	// Models that think in a field of their own want it back while they call tools. Later they ignore it, but a prompt without
+	// it would not be the one that is in their cache.
+	if !t.thought.Empty() && len(t.calls) > 0 {
 		m.Think(t.thought.Content())
 	}
 	for _, call := range t.calls {
@@ -463,7 +464,11 @@ func (c *conversation) results(b *chat.Builder, t *turn) bool {
 			c.p.badAt("input", "has no output for the call %s; every call must be answered", quote(t.calls[k].id))
 			return false
 		}
-		c.p.req.message(b, result.index, chat.Message{Role: chat.RoleTool, ToolCallID: result.id, Content: result.content})
+		m := chat.Message{Role: chat.RoleTool, ToolCallID: result.id, Content: result.content}
+		for _, k := range result.marks {
+			m.Mark(chat.NoPart, k.Cache)
+		}
+		c.p.req.message(b, result.index, m)
 		if result.others != nil {
 			others = append(others, chat.TextPart(chat.Text("Attachments of the output of the call of "+t.calls[k].name+":")))
 			others = append(others, result.others...)

@@ -44,6 +44,7 @@ type item struct {
 	mcp                 bool        // it is an approval, or the request for one
 	others              []chat.Part // parts that a tool message cannot hold
 	update              *revision   // of an item that changes how the model should answer
+	marks               []chat.Mark // of its parts
 }
 
 // revision is what an item of type configuration_update changes.
@@ -321,7 +322,7 @@ func (p *parser) message(v chat.Value, it *item) {
 	if !p.array(content, "a string or an array of content parts") {
 		return
 	}
-	parts := p.parts(content, ".content[]", it.role == "user")
+	parts := p.parts(it, content, ".content[]", it.role == "user")
 	if it.role == "assistant" {
 		it.parts = parts
 		return
@@ -332,7 +333,7 @@ func (p *parser) message(v chat.Value, it *item) {
 const partTypes = `"input_text", "input_image", "input_file", "input_audio", "output_text" or "refusal"`
 
 // parts reads an array of content parts. Only what a person says may hold images. Sub is that of vet.
-func (p *parser) parts(content chat.Value, sub string, user bool) []chat.Part {
+func (p *parser) parts(it *item, content chat.Value, sub string, user bool) []chat.Part {
 	parts := make([]chat.Part, 0, 1) // nearly always
 	for walk := content.Walk(); walk.Next(); {
 		if walk.Index == maxItems {
@@ -343,6 +344,13 @@ func (p *parser) parts(content chat.Value, sub string, user bool) []chat.Part {
 			break
 		}
 		parts = append(parts, part)
+		if p.marked {
+			at := walk.Index
+			if it.role == "assistant" { // whose parts become one text
+				at = chat.NoPart
+			}
+			it.marks, p.marked = append(it.marks, chat.Mark{Cache: p.mark, Part: at}), false
+		}
 	}
 	return parts
 }
@@ -460,7 +468,7 @@ func (p *parser) output(v chat.Value, it *item) {
 		return
 	}
 	var texts []chat.Part
-	for _, part := range p.parts(out, ".output[]", true) {
+	for _, part := range p.parts(it, out, ".output[]", true) {
 		if part.IsText() {
 			texts = append(texts, part)
 		} else {

@@ -72,6 +72,10 @@ func (r *Request) native(past *Past, model string, most int, thinks bool, allow 
 		switch key {
 		case "model", "store", "input", "previous_response_id", "truncation", "include":
 			continue
+		case "prompt_cache_key":
+			if walk.Value.Null() { // the adapter may add one
+				continue
+			}
 		case "max_output_tokens":
 			if n := int(r.settings.maxOutput.Number()); n > most {
 				v = strconv.AppendInt(nil, int64(most), 10)

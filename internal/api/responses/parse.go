@@ -76,6 +76,7 @@ type settings struct {
 	definition                   []byte // the JSON of the schema of format, as a chat completion has it
 	verbosity, tier              string
 	user, cacheKey, safety       chat.Value
+	cacheOptions                 chat.Value
 	metadata, reasoning, text    chat.Value
 	truncation                   string
 	topLogprobs, maxToolCalls    chat.Value
@@ -120,6 +121,8 @@ type parser struct {
 	fault *fault.Fault
 	// recalled takes the tools of an earlier turn, while its items are read.
 	recalled *shelf
+	mark     chat.Cache // the last prompt_cache_breakpoint
+	marked   bool       // mark has not been taken
 }
 
 // path returns the path of a value.
@@ -242,7 +245,7 @@ func (p *parser) field(key []byte, v chat.Value) {
 	case "user":
 		s.user = p.sized(v, 0, maxLabel)
 	case "prompt_cache_options":
-		p.leave("prompt_cache_options")
+		s.cacheOptions = p.cacheOptions(v)
 		if warm := v.Given("prewarm"); warm.Kind() == 't' { // no answer is wanted
 			p.only(warm, "prompt_cache_options.prewarm")
 		}
@@ -281,6 +284,25 @@ func (p *parser) field(key []byte, v chat.Value) {
 	default:
 		p.unknown(string(key), v)
 	}
+}
+
+// cacheOptions returns prompt_cache_options as a chat completion has them. Others of its members are for an upstream of the
+// dialect.
+func (p *parser) cacheOptions(v chat.Value) chat.Value {
+	if v.Kind() != '{' {
+		p.leave("prompt_cache_options")
+		return chat.Value{}
+	}
+	b := []byte{'{'}
+	for w := v.Walk(); w.Next(); {
+		switch key := string(w.Key); {
+		case (key == "mode" || key == "ttl") && w.Value.IsText():
+			b = append(chat.AppendName(b, key), w.Value.Raw()...)
+		case chat.Asks(w.Value.Raw()):
+			p.leave("prompt_cache_options")
+		}
+	}
+	return chat.ValueOf(append(b, '}'))
 }
 
 // cost reads max_cost: the most that the call may cost, in dollars.

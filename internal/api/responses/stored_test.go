@@ -329,11 +329,11 @@ func TestSealedReasoning(t *testing.T) {
 			t.Errorf("Compose with content of another account or damaged = %v", err)
 		}
 	}
-	// In an earlier exchange it does not matter any more.
+	// In an earlier exchange it stays, so that the prompt begins as it did.
 	r, _ := Parse([]byte(`{"model":"m","input":[{"type":"reasoning","summary":[],"encrypted_content":"` + sealed + `"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"1"},{"role":"user","content":"x"}]}`))
 	r.Opened = func(sealed string) ([]byte, bool) { return s.Opened("a", sealed) }
-	if same, err := r.Compose(nil); err != nil || strings.Contains(written(same), "reasoning_content") {
-		t.Errorf("Compose = %s, %v, want no reasoning of an earlier exchange", written(same), err)
+	if same, err := r.Compose(nil); err != nil || !strings.Contains(written(same), "reasoning_content") {
+		t.Errorf("Compose = %s, %v, want the reasoning of an earlier exchange", written(same), err)
 	}
 }
 

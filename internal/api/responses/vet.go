@@ -27,6 +27,9 @@ var (
 	}
 )
 
+// breakpoint is the member that marks the end of a part as the end of what is to be kept in a cache.
+const breakpoint = "prompt_cache_breakpoint"
+
 // vet notes which other members an object has than these, and type and id, which every object may have. Sub leads to it from
 // its item, without indexes.
 func (p *parser) vet(v chat.Value, known []string, sub string) {
@@ -36,6 +39,10 @@ func (p *parser) vet(v chat.Value, known []string, sub string) {
 	for walk := v.Walk(); walk.Next(); {
 		m := walk.Value
 		if string(walk.Key) == "type" || string(walk.Key) == "id" || slices.Contains(known, string(walk.Key)) {
+			continue
+		}
+		if string(walk.Key) == breakpoint {
+			p.mark, p.marked = chat.CacheOf(m, true)
 			continue
 		}
 		if m.Holds() { // nothing else can be an address

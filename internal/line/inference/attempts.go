@@ -49,6 +49,8 @@ type attempts struct {
 	model  *catalog.Model // the model that was chosen; others may stand in for it
 	holds  account.Plan   // the caller's plan
 	staff  bool           // the caller is staff
+	// account is the id of the caller's, and session the caller's name of the run that the call belongs to.
+	account, session string
 	routed bool           // the router chose the model, so another one may take what it refuses
 	prompt *size          // of the request
 	call   provider.Call
@@ -90,6 +92,7 @@ type attempts struct {
 // attempts returns the attempts of one turn of a call, along the plan. They have not been started.
 func (l *Line) attempts(ctx context.Context, plan routing.Plan, m *catalog.Model, call *Call) *attempts {
 	a := &attempts{line: l, ctx: ctx, plan: plan, model: m, holds: call.Caller.Account.Plan, staff: call.Caller.Account.Staff, start: call.Start, until: call.Start.Add(l.patience)}
+	a.account, a.session = call.Caller.Account.ID, call.Session
 	a.call = provider.Call{Request: call.Request, ID: call.ID}
 	a.namer, _ = call.Dialect.(relay.Namer)
 	a.since, a.afford = call.Start, call.afford
@@ -257,6 +260,9 @@ func (a *attempts) try() (*provider.Event, error) {
 	ctx := a.limit()
 	// The call is reused for every attempt, so what belongs to the target is set each time.
 	a.call.Upstream, a.call.MaxOutput, a.call.Thinks, a.call.Inside = a.at.Upstream, a.at.Model.MaxOutput, a.at.Model.Thinks, a.at.Model.NoImageURLs
+	if h, ok := a.at.Adapter.(provider.Hinter); ok && h.Hints() && a.call.Conversation == "" && a.model.Affinity != catalog.AffinityOff {
+		a.call.Conversation = Conversation(a.account, a.session, a.call.Request)
+	}
 	if a.afford != nil {
 		a.call.MaxOutput, a.call.Bounded = a.afford.output(a.at.Model), true
 	}

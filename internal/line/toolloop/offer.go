@@ -105,6 +105,8 @@ func (d *discovery) narrow(m *chat.MCP) {
 		}
 		seen[t.Name] = true
 	}
+	// Servers may list their tools in any order. The prompt behind them is only in a cache if theirs does not change.
+	slices.SortStableFunc(left, func(a, b mcpclient.Tool) int { return strings.Compare(a.Name, b.Name) })
 	d.tools = left
 }
 

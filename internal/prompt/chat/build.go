@@ -147,6 +147,7 @@ func (b *Builder) Tools(tools []Tool) {
 		t := &tools[i]
 		// The first entry follows a bracket, every other one a comma.
 		list = append(append(list, "[,"[min(i, 1)]), t.raw...)
+		b.req.marked = b.req.marked || t.mark != nil
 		if t.MCP != nil {
 			servers++
 		} else {
@@ -162,6 +163,12 @@ func (b *Builder) Tools(tools []Tool) {
 		}
 	}
 	b.req.Tools = tools
+	if b.req.orderTools(); b.req.order != nil {
+		list = list[:0]
+		for _, t := range b.req.ListedTools() {
+			list = append(append(list, "[,"[min(len(list), 1)]), t.raw...)
+		}
+	}
 	b.put("tools", append(list, ']'), fieldTools)
 }
 
@@ -228,6 +235,7 @@ func (b *Builder) Message(m Message) {
 		b.bad(fmt.Sprintf("messages[%d].tool_call_id", len(r.Messages)), "must not be empty")
 	}
 	r.Messages = append(r.Messages, m)
+	r.marked = r.marked || len(m.marks) > 0
 }
 
 // Full reports whether so many messages, parts and calls more are too many, and refuses the request then. A door that reads
@@ -325,6 +333,14 @@ func (w *Words) Lead(text string) {
 	w.Add(rest)
 }
 
+// End returns where the text ends so far; see Message.MarkAt.
+func (w *Words) End() int {
+	if w.open {
+		return len(w.raw)
+	}
+	return len(w.raw) - 1
+}
+
 // Empty reports whether the text is empty.
 func (w *Words) Empty() bool { return w.size == 0 }
 
@@ -376,20 +392,30 @@ func FilePart(name string, data []byte) Part {
 func SoundPart(v Value) Part { return Part{File: newFile(v, true)} }
 
 // appendBuilt appends the messages of a request that was built, as JSON.
-func (r *Request) appendBuilt(dst []byte, systemRole bool) []byte {
+func (r *Request) appendBuilt(dst []byte, p Patch) []byte {
+	style := p.Marks
+	if !r.marked {
+		style = MarksNone
+	}
 	dst = append(dst, '[')
 	for i := range r.Messages {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = r.Messages[i].append(dst, systemRole)
+		from := len(dst)
+		dst = r.Messages[i].append(dst, p.SystemRole, style)
+		for len(p.Edits) > 0 && p.Edits[0].Message == i {
+			own := slices.Clone(dst[from:])
+			e := memberEdit(own, 0, ValueOf(own), p.Edits[0])
+			dst = appendEdited(dst[:from], own, span{0, len(own)}, []edit{e}, false)
+			p.Edits = p.Edits[1:]
+		}
 	}
 	return append(dst, ']')
 }
 
 // append appends the JSON of a message that was built. SystemRole says that the role developer is written as system.
-
-func (m *Message) append(dst []byte, systemRole bool) []byte {
+func (m *Message) append(dst []byte, systemRole bool, style MarkStyle) []byte {
 	role := [...]string{RoleSystem: "system", RoleUser: "user", RoleAssistant: "assistant", RoleTool: "tool"}[m.Role]
 	if m.Developer && !systemRole {
 		role = "developer"
@@ -398,7 +424,12 @@ func (m *Message) append(dst []byte, systemRole bool) []byte {
 	if m.Role == RoleTool {
 		dst = jsonscan.AppendQuoted(append(dst, `,"tool_call_id":`...), m.ToolCallID)
 	}
-	dst = m.Content.append(append(dst, `,"content":`...))
+	dst = append(dst, `,"content":`...)
+	if style == MarksAsSent || style == MarksNone || m.Content.IsNull() || style == marksOwn && m.marks == nil {
+		dst = m.Content.append(dst)
+	} else {
+		dst = m.appendPieces(dst, style)
+	}
 	if m.thought != nil {
 		dst = append(append(dst, `,"reasoning_content":`...), m.thought.raw...)
 	}

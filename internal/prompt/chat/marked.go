@@ -9,6 +9,9 @@ var markKeys = [...][]byte{[]byte(`"cache_control"`), []byte(`"prompt_cache_brea
 // MarkedByCaller reports whether the caller has marked, or may have marked, what is to be kept of the prompt: on the request, a
 // tool, a message or a part, in the words of any dialect.
 func (r *Request) MarkedByCaller() bool {
+	if r.marked {
+		return true
+	}
 	raw := r.raw
 	if r.Original != nil && r.Original.Body != nil {
 		raw = r.Original.Body

@@ -29,6 +29,7 @@ type Message struct {
 	ToolCallID string     // on tool messages
 
 	thought *Content // see Think
+	marks   []Mark   // of a message that is built
 	raw     []byte   // the caller's JSON of the whole message; shares memory with the body
 }
 
@@ -40,7 +41,7 @@ func (m *Message) Raw() []byte {
 	if m.raw != nil {
 		return m.raw
 	}
-	return m.append(nil, false)
+	return m.append(nil, false, marksOwn)
 }
 
 // ToolCall is a call of a tool in an earlier reply, which the caller sends back with the conversation.

@@ -71,7 +71,7 @@ func (p *parser) message() {
 			list := p.peek() == '['
 			if calls = p.toolCalls(); list && calls.Calls == nil && !p.failed() {
 				empty = p.withComma(before)
-				p.req.edits = append(p.req.edits, edit{empty, true})
+				p.req.edits = append(p.req.edits, edit{span: empty})
 			}
 		case "tool_call_id":
 			m.ToolCallID = p.toolCallID()
@@ -96,6 +96,7 @@ func (p *parser) message() {
 			spoken = p.peek() == '{'
 			p.other(messageShape)
 		default:
+			p.req.marked = p.req.marked || isMark(p.key)
 			p.other(messageShape)
 		}
 	}
@@ -162,7 +163,7 @@ func (p *parser) role() Role {
 	case "system":
 		return RoleSystem
 	case "developer":
-		p.req.edits = append(p.req.edits, edit{span: span{from, p.pos}})
+		p.req.edits = append(p.req.edits, edit{span: span{from, p.pos}, with: systemRole, role: true})
 		return RoleSystem
 	case "user":
 		return RoleUser
@@ -173,6 +174,9 @@ func (p *parser) role() Role {
 	}
 	return 0
 }
+
+// systemRole is what a role developer becomes.
+var systemRole = []byte(`"system"`)
 
 // roles lists the roles for messages.
 const roles = `"system", "developer", "user", "assistant" or "tool"`
@@ -257,7 +261,9 @@ func (p *parser) part() (Part, bool) {
 		case "input_audio":
 			audio = p.file(true)
 		default:
-			if beside == "" && p.holds() && string(p.key) != "cache_control" {
+			mark := isMark(p.key)
+			p.req.marked = p.req.marked || mark
+			if beside == "" && p.holds() && !mark {
 				beside = p.path()
 			}
 			p.other(partShape)

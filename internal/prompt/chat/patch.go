@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"slices"
 
 	"sluice/internal/kit/jsonscan"
@@ -23,7 +24,30 @@ type Patch struct {
 	// Set lists members to write, in place of the caller's or in addition. It wins over Drop and
 	// IncludeUsage; Model wins over it. Names must be distinct.
 	Set []Setting
+	// Marks says how marks for a cache are written.
+	Marks MarkStyle
+	// Edits change members of messages, in the order of the messages.
+	Edits []MessageEdit
 }
+
+// MessageEdit gives a member of a message another value, or adds it. A nil Value leaves it out. Everything around it stays
+// as it is.
+type MessageEdit struct {
+	Message int // its index
+	Name    string
+	Value   []byte // JSON
+}
+
+// MarkStyle is how a vendor writes marks.
+type MarkStyle uint8
+
+const (
+	MarksAsSent     MarkStyle = iota // as the caller has written them; those of another dialect are left out
+	MarksNone                        // not at all
+	MarksControl                     // as cache_control
+	MarksBreakpoint                  // as prompt_cache_breakpoint
+	marksOwn                         // each as its own dialect has it, for messages that are read again
+)
 
 // Setting is a member and the JSON of its value. Name is unescaped; AppendUpstream quotes it. Value is
 // written as it is, so it must be valid JSON.
@@ -75,7 +99,7 @@ func (r *Request) keeps(messages member, p Patch) bool {
 
 // edited reports whether p changes something inside the messages.
 func (r *Request) edited(p Patch) bool {
-	return slices.ContainsFunc(r.edits, func(e edit) bool { return e.calls || p.SystemRole })
+	return len(p.Edits) > 0 || r.marked && p.Marks != MarksAsSent || slices.ContainsFunc(r.edits, func(e edit) bool { return !e.role || p.SystemRole })
 }
 
 // appendUpstream appends the caller's body with p applied to it, without the value of the member left, which may be the
@@ -119,8 +143,8 @@ func (r *Request) appendUpstream(dst []byte, p Patch, left member) (_ []byte, cu
 		case m.field == fieldStreamOptions && r.Stream && (p.IncludeUsage && !r.IncludeUsage || r.resumes):
 			dst = r.appendStreamOptions(dst, m, p.IncludeUsage)
 		case m.field == fieldMessages && r.built:
-			dst = r.appendBuilt(dst, p.SystemRole)
-		case m.field == fieldMessages && len(r.edits) > 0:
+			dst = r.appendBuilt(dst, p)
+		case m.field == fieldMessages && (len(r.edits) > 0 || len(p.Edits) > 0 || r.marked && p.Marks != MarksAsSent):
 			dst = r.appendMessages(dst, m, p)
 		default:
 			dst = append(dst, r.raw[m.value:m.to]...)
@@ -210,18 +234,62 @@ func (r *Request) appendStreamOptions(dst []byte, m member, usage bool) []byte {
 }
 
 // appendMessages appends the caller's messages without empty tool_calls and, if p wants that, with the role system for
-// developer. Parse recorded both in the order of the body.
+// developer, and with marks in another style. Parse recorded the first two in the order of the body.
 func (r *Request) appendMessages(dst []byte, m member, p Patch) []byte {
-	from := int(m.value)
-	for _, e := range r.edits {
-		if !e.calls && !p.SystemRole {
+	edits := r.edits
+	if r.marked && p.Marks != MarksAsSent || len(p.Edits) > 0 {
+		edits = slices.Clone(edits)
+		if r.marked && p.Marks != MarksAsSent {
+			edits = append(edits, r.markEdits(m, p.Marks)...)
+		}
+		edits = r.memberEdits(edits, m, p.Edits)
+		slices.SortStableFunc(edits, func(a, b edit) int { return cmp.Or(a.from-b.from, b.to-a.to) })
+	}
+	return appendEdited(dst, r.raw, span{int(m.value), int(m.to)}, edits, p.SystemRole)
+}
+
+// appendEdited appends a part of a text with edits, which are in the order of the text.
+func appendEdited(dst, text []byte, part span, edits []edit, systemRole bool) []byte {
+	from := part.from
+	for _, e := range edits {
+		if e.role && !systemRole || e.to < from || e.to == from && e.from < from { // the latter are inside of another edit
 			continue
 		}
-		dst = append(dst, r.raw[from:e.from]...)
-		if !e.calls {
-			dst = append(dst, `"system"`...)
+		if e.from < from { // two members in a row are left out, the first of which took the comma
+			e.from, e.to = from, jsonscan.Space(text, jsonscan.Space(text, e.to)+1)
 		}
+		dst = append(append(dst, text[from:e.from]...), e.with...)
 		from = e.to
 	}
-	return append(dst, r.raw[from:m.to]...)
+	return append(dst, text[from:part.to]...)
+}
+
+// memberEdits appends what changes in the messages of a body for the edits of a Patch.
+func (r *Request) memberEdits(edits []edit, messages member, wanted []MessageEdit) []edit {
+	for w := ValueOf(r.raw[messages.value:messages.to]).Walk(); len(wanted) > 0 && w.Next(); {
+		for len(wanted) > 0 && wanted[0].Message == w.Index {
+			edits = append(edits, memberEdit(r.raw, int(messages.value), w.Value, wanted[0]))
+			wanted = wanted[1:]
+		}
+	}
+	return edits
+}
+
+// memberEdit returns what changes in an object of a text, whose places are counted from at.
+func memberEdit(text []byte, at int, object Value, wanted MessageEdit) edit {
+	before := object.Offset() + 1
+	for m := object.Walk(); m.Next(); before = m.Value.Offset() + len(m.Value.raw) {
+		switch {
+		case string(m.Key) != wanted.Name:
+		case wanted.Value == nil:
+			return without(text, at, before, m.Value)
+		default:
+			return edit{span: span{at + m.Value.Offset(), at + m.Value.Offset() + len(m.Value.raw)}, with: wanted.Value}
+		}
+	}
+	end := at + object.Offset() + len(object.raw) - 1
+	if wanted.Value == nil {
+		return edit{span: span{end, end}}
+	}
+	return edit{span: span{end, end}, with: append(jsonscan.AppendQuoted([]byte{','}, wanted.Name), append([]byte{':'}, wanted.Value...)...)}
 }

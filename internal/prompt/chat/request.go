@@ -69,11 +69,13 @@ type Request struct {
 	numbers    [4]float64 // what the four *float64 above point to: no allocation for each
 	seedValue  int64      // what Seed points to
 
-	resumes    bool // stream_options has a member resumable
-	built      bool // a Builder made it: the value of messages in raw is to be written
-	noTools    bool // tools is an empty list
-	emptyStops bool // the body's stop has empty strings; Stop has none
-	parallel   bool // what ParallelToolCalls points to
+	resumes    bool    // stream_options has a member resumable
+	marked     bool    // see Marked
+	order      []uint8 // of Tools by name; nil: they are in it, or must stay as they are
+	built      bool    // a Builder made it: the value of messages in raw is to be written
+	noTools    bool    // tools is an empty list
+	emptyStops bool    // the body's stop has empty strings; Stop has none
+	parallel   bool    // what ParallelToolCalls points to
 }
 
 // Member returns the caller's JSON of one top-level member, which must not be changed, or nil if it is
@@ -150,11 +152,12 @@ func (r *Request) OffersTools() bool {
 // span is a part of the body: raw[from:to].
 type span struct{ from, to int }
 
-// edit is a part of the messages that a Patch changes: a role that is written as "developer", or an empty tool_calls, with
-// the comma that is not needed without it.
+// edit is a part of the messages that a Patch changes: a role that is written as "developer", an empty tool_calls, with
+// the comma that is not needed without it, or a mark.
 type edit struct {
 	span
-	calls bool
+	with []byte // what is written instead
+	role bool   // it is a role, which some upstreams know
 }
 
 // member is one top-level member of the body: key, colon, value. All offsets are into Request.raw.
@@ -270,6 +273,7 @@ type Tool struct {
 	Custom   string // the name of a custom tool, which takes free text; only some providers support them
 
 	raw          []byte
+	mark         *Cache // of a tool that is built; nil: none
 	sub, problem string // what is wrong with an MCP server of another door, and where
 }
 

@@ -39,6 +39,7 @@ func (p *parser) tools() {
 		}
 		p.req.Tools = append(p.req.Tools, tool)
 	}
+	p.req.orderTools()
 }
 
 // toolNamed returns the position of the function or custom tool among the tools read so far, or -1. It
@@ -92,6 +93,8 @@ func (p *parser) tool() (Tool, bool) {
 			early = p.here()
 		case "custom":
 			custom = p.here()
+		default:
+			p.req.marked = p.req.marked || isMark(p.key)
 		}
 		p.other(toolShape)
 	}
@@ -172,6 +175,7 @@ func (p *parser) function() *Function {
 		case "strict":
 			f.Strict = !p.null() && p.boolean()
 		default:
+			p.req.marked = p.req.marked || isMark(p.key)
 			p.other(functionShape)
 		}
 	}

@@ -65,15 +65,44 @@ func readConverse(x *exchange) (*asked, *refusal) {
 	if wrong := own.checkThinking(a); wrong != nil {
 		return nil, wrong
 	}
+	if wrong := x.checkPoints(a); wrong != nil {
+		return nil, wrong
+	}
 	if wrong := x.consult(a, member(b["toolConfig"])["tools"]); wrong != nil {
 		return nil, wrong
 	}
 	return a, x.readTurns(a, binding != nil && member(binding)["prefix_mismatch_behavior"] == "drop_block")
 }
 
+// checkPoints counts what shall be kept in a cache. A point stands behind something.
+func (x *exchange) checkPoints(a *asked) *refusal {
+	lists := []any{x.body["system"], member(x.body["toolConfig"])["tools"]}
+	for _, m := range list(x.body["messages"]) {
+		lists = append(lists, member(m)["content"])
+	}
+	for _, blocks := range lists {
+		for i, b := range list(blocks) {
+			point, ok := member(b)["cachePoint"].(object)
+			if !ok {
+				continue
+			}
+			if a.marks++; i == 0 || point["type"] != "default" || only(point, "type", "ttl") != "" || len(member(b)) > 1 {
+				return refuse("", "", "The model returned the following errors: a cachePoint is malformed.")
+			}
+			if point["ttl"] == "1h" {
+				a.hour++
+			}
+		}
+	}
+	if a.marks > 4 {
+		return refuse("", "", "The model returned the following errors: A maximum of 4 blocks with cache_control may be provided. Found %d.", a.marks)
+	}
+	return nil
+}
+
 // readTurns checks the turns, and the thinking in them.
 func (x *exchange) readTurns(a *asked, drops bool) *refusal {
-	prefix := bare(x.body["system"]) + encode(member(x.body["toolConfig"])["tools"])
+	prefix := bare(x.body["system"]) + bare(member(x.body["toolConfig"])["tools"])
 	open, role := map[string]bool{}, "assistant"
 	for i, m := range list(x.body["messages"]) {
 		m := member(m)
@@ -153,6 +182,9 @@ func writeConverse(x *exchange, a *asked, r *reply) {
 			"inputTokens": f.Fresh, "outputTokens": 5, "totalTokens": f.Fresh + 5, "cacheReadInputTokens": f.Read, "cacheWriteInputTokens": f.Short + f.Long,
 			"cacheDetails": []any{object{"ttl": "5m", "inputTokens": f.Short}, object{"ttl": "1h", "inputTokens": f.Long}},
 		}
+	} else if a.marks > 0 {
+		usage["cacheWriteInputTokens"] = 7 * a.marks
+		usage["cacheDetails"] = []any{object{"ttl": "1h", "inputTokens": 7 * a.hour}, object{"ttl": "5m", "inputTokens": 7 * (a.marks - a.hour)}}
 	}
 	if !a.stream {
 		fmt.Fprint(x.w, encode(object{"output": object{"message": object{"role": "assistant", "content": content}}, "stopReason": stop, "usage": usage, "metrics": object{"latencyMs": 1}}))

@@ -96,6 +96,12 @@ var chatFields = names(`model messages stream stream_options max_completion_toke
 	parallel_tool_calls response_format reasoning_effort logprobs top_logprobs metadata store service_tier prompt_cache_key prompt_cache_options prompt_cache_retention safety_identifier modalities audio prediction
 	verbosity web_search_options moderation`)
 
+// What messages and their parts have.
+var (
+	chatMessageFields = names("role content name tool_calls tool_call_id refusal audio function_call")
+	chatPartFields    = names("type text image_url file input_audio refusal prompt_cache_breakpoint")
+)
+
 func readChat(x *exchange) (*asked, *refusal) {
 	b := x.body
 	a := &asked{model: text(b["model"]), stream: b["stream"] == true, schema: text(member(b["response_format"])["type"]) == "json_schema"}
@@ -141,6 +147,17 @@ func readChatMessages(a *asked, messages []any) *refusal {
 	for i, m := range messages {
 		m := member(m)
 		role := text(m["role"])
+		if bad := only(m, chatMessageFields...); strict && bad != "" {
+			return refuse(fmt.Sprintf("messages[%d].%s", i, bad), "unknown_parameter", "Unknown parameter: 'messages[%d].%s'.", i, bad)
+		}
+		for j, p := range list(m["content"]) {
+			if bad := only(member(p), chatPartFields...); strict && bad != "" {
+				return refuse(fmt.Sprintf("messages[%d].content[%d].%s", i, j, bad), "unknown_parameter", "Unknown parameter: 'messages[%d].content[%d].%s'.", i, j, bad)
+			}
+			if member(p)["prompt_cache_breakpoint"] != nil {
+				a.marks++
+			}
+		}
 		if len(open) > 0 && role != "tool" {
 			return refuse("messages", "", "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'.")
 		}
@@ -163,9 +180,6 @@ func readChatMessages(a *asked, messages []any) *refusal {
 				case "file", "input_audio":
 				default:
 					return refuse(fmt.Sprintf("messages[%d].content", i), "invalid_value", "Invalid value: '%s'.", text(p["type"]))
-				}
-				if p["prompt_cache_breakpoint"] != nil {
-					a.marks++
 				}
 			}
 		case "assistant":

@@ -101,6 +101,11 @@ func (x *exchange) readItems(a *asked, items []any) *refusal {
 			}
 			calls[id] = true
 			a.returns(joined(item["output"]))
+			for _, p := range list(item["output"]) {
+				if member(p)["prompt_cache_breakpoint"] != nil {
+					a.marks++
+				}
+			}
 		case "message":
 			if wrong := a.responseMessage(item, at); wrong != nil {
 				return wrong

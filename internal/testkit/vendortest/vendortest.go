@@ -96,6 +96,7 @@ type asked struct {
 	schema  bool
 	images  int
 	marks   int      // of what shall be kept in a cache
+	hour    int      // those of them for an hour, where that is told
 	kept    *Figures // what the cache says; nil: there is none
 	stream  bool
 	prefix  string // the conversation so far, for the signature of thoughts

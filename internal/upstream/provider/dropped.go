@@ -54,17 +54,36 @@ func (c *Call) Omit(name string) {
 	}
 }
 
-// DropCaches drops the cache_control of messages, of their parts and of tools, for an upstream that decides itself what it
-// keeps.
-func (c *Call) DropCaches() {
+// DropMarks drops the marks of messages, of their parts and of tools, for an upstream that decides itself what it keeps.
+func (c *Call) DropMarks() {
+	if !c.Request.Marked() { // nearly every request
+		return
+	}
 	for i := range c.Request.Messages {
-		if len(c.Request.Messages[i].Caches()) > 0 {
-			c.Omit("cache_control") // once
+		for _, k := range c.Request.Messages[i].Marks() {
+			c.Omit(k.Name()) // each once
 		}
 	}
+	c.DropToolMarks(false)
+}
+
+// DropToolMarks drops the marks of tools alone, unless they are kept.
+func (c *Call) DropToolMarks(kept bool) {
 	for i := range c.Request.Tools {
-		if _, ok := c.Request.Tools[i].Cache(); ok {
-			c.Omit("cache_control")
+		if mark, ok := c.Request.Tools[i].Cache(); ok && !kept {
+			c.Omit(mark.Name())
+		}
+	}
+}
+
+// DropTimes drops the times of marks, for an upstream that keeps all prompts for half an hour: the marks that ask for more
+// are noted.
+func (c *Call) DropTimes() {
+	for i := range c.Request.Messages {
+		for _, k := range c.Request.Messages[i].Marks() {
+			if k.TTL == "1h" {
+				c.Omit(chat.ControlName + ".ttl")
+			}
 		}
 	}
 }

@@ -50,8 +50,10 @@ func TestDropped(t *testing.T) {
 			t.Fatal(err)
 		}
 		call := &Call{Request: req}
-		if call.DropUnread(); strings.Join(call.Dropped, ", ") != want {
-			t.Errorf("DropUnread of the message %s = %q, want %q", message, call.Dropped, want)
+		call.DropUnread()
+		call.DropMarks()
+		if strings.Join(call.Dropped, ", ") != want {
+			t.Errorf("DropUnread and DropMarks of the message %s = %q, want %q", message, call.Dropped, want)
 		}
 	}
 	call := callWith(t, many)

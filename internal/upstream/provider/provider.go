@@ -57,6 +57,9 @@ type Call struct {
 	// Memory keeps what later turns need of this one, such as signatures, under the ids of the tool calls or a digest of
 	// the conversation. It may be nil: then nothing is kept or recalled.
 	Memory *continuation.Memory
+	// Conversation stands for the conversation that the request belongs to: a keyed hash, the same for all of its calls, which
+	// tells nobody who the caller is. Empty: there is none, the model's calls need not stay together, or the adapter is no Hinter.
+	Conversation string
 	// TraceParent and TraceState are passed on to the upstream, in the headers of the W3C; empty: the call is
 	// not traced.
 	TraceParent, TraceState string
@@ -104,6 +107,12 @@ type KeyBound interface {
 	// BindsToKey reports whether what a model, given by the upstream's name, needs of earlier turns is of use under the
 	// key only under which it was made.
 	BindsToKey(upstream string) bool
+}
+
+// Hinter is implemented by adapters of vendors that can be told which calls belong together; see Call.Conversation.
+type Hinter interface {
+	// Hints reports whether this vendor wants to know.
+	Hints() bool
 }
 
 // Marker is implemented by adapters of vendors that keep only the prompts that a request marks; see Call.Marks.

@@ -21,7 +21,8 @@ func (w *writer) mark() {
 	if len(w.out.System) > 0 {
 		w.markBlock(w.out.System, marks.Head)
 	} else if n := len(w.out.Tools); n > 0 && marks.Head != caching.Not {
-		w.out.Tools[n-1].Cache = claude.CacheOf(cacheOf(marks.Head))
+		control := claude.Lasting(marks.Head)
+		w.out.Tools[n-1].Cache = &control
 	}
 	last, before := claude.UserTurns(w.out.Messages)
 	if last >= 0 {
@@ -37,19 +38,7 @@ func (w *writer) markBlock(blocks []block, ttl caching.TTL) {
 	if ttl == caching.Not || len(blocks) == 0 {
 		return
 	}
-	end := &blocks[len(blocks)-1]
-	if marked, ok := w.Cached(*end, cacheOf(ttl)); ok {
-		*end = marked
-	}
-}
-
-// cacheOf returns the mark for a life. Five minutes are the default.
-func cacheOf(ttl caching.TTL) chat.Cache {
-	c := chat.Cache{Type: "ephemeral"}
-	if ttl == caching.Long {
-		c.TTL = ttl.String()
-	}
-	return c
+	_, _ = w.Mark(blocks, claude.Lasting(ttl)) // a block that cannot be marked has none
 }
 
 // splice is a text that goes into a body before a place.

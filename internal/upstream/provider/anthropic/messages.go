@@ -46,13 +46,14 @@ type source struct {
 // Text implements claude.Wire.
 func (w *writer) Text(s string) block { return block{Type: "text", Text: s} }
 
-// Cached implements claude.Wire. Thinking goes back as it came and cannot be marked.
-func (w *writer) Cached(b block, c chat.Cache) (block, bool) {
-	if b.Thinking != nil || b.Data != "" {
-		return b, false
+// Mark implements claude.Wire. Thinking goes back as it came and cannot be marked.
+func (w *writer) Mark(blocks []block, c claude.CacheControl) ([]block, bool) {
+	end := &blocks[len(blocks)-1]
+	if end.Thinking != nil || end.Data != "" {
+		return blocks, false
 	}
-	b.Cache = claude.CacheOf(c)
-	return b, b.Cache != nil
+	end.Cache = &c
+	return blocks, true
 }
 
 // Image implements claude.Wire. The vendor fetches images from addresses itself.

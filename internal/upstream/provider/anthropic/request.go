@@ -61,6 +61,7 @@ type writer struct {
 	key          string // stands for the API key
 	bare         bool   // leave the thinking of earlier turns out
 	bound        bool   // the vendor is told what to do with thinking that does not fit; set by think
+	marks        *claude.Marks
 	names        claude.ToolNames
 	conversation claude.Conversation[block]
 	out          request
@@ -79,11 +80,9 @@ func (w *writer) write(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	w.out.Model, w.out.Stream = w.call.Upstream, w.req.Stream
-	if asked, ok := w.req.Cache(); ok {
-		if w.out.Cache = claude.CacheOf(asked); w.out.Cache != nil {
-			w.call.Keep("cache_control")
-		}
-	}
+	automatic, most := claude.Automatic(w.call, claude.MostMarks)
+	w.out.Cache = automatic
+	w.marks = claude.MarksOf(w.call, claude.MarkOptions{Most: most, Tools: true})
 	if err := w.tools(); err != nil {
 		return nil, err
 	}
@@ -107,7 +106,7 @@ func (w *writer) emulatesJSON() bool { return w.model.EmulatesJSON(w.req.Format)
 // messages writes the conversation.
 func (w *writer) messages(ctx context.Context) error {
 	w.conversation = claude.Conversation[block]{
-		Wire: w, Dialect: dialect, Model: w.model, Key: w.key, Bare: w.bare, InPlace: w.model.Instructs,
+		Wire: w, Dialect: dialect, Model: w.model, Key: w.key, Bare: w.bare, InPlace: w.model.Instructs, Marks: w.marks,
 		Off: w.model.Off(w.call, w.out.ToolChoice.Forced()),
 	}
 	err := w.conversation.Write(ctx, w.call, w.emulatesJSON())
@@ -139,7 +138,7 @@ func (w *writer) user() {
 // with tool calls in it unless tools are listed. If the request lists none, the functions that were called
 // earlier are listed, and must not be called.
 func (w *writer) tools() error {
-	err := w.model.Tools(w.call, &w.names, func(t claude.Tool) { w.out.Tools = append(w.out.Tools, t) })
+	err := w.model.Tools(w.call, w.marks, &w.names, func(t claude.Tool) { w.out.Tools = append(w.out.Tools, t) })
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,8 @@
 //
 // How the words of our API translate:
 //
-//	system message         system, a list of text blocks
+//	system message         system, a list of text blocks; behind others a part of the user's turn
+//	cache_control          cachePoint block
 //	tool result            toolResult block in a turn of the user
 //	tool_calls             toolUse blocks, with the arguments as an object
 //	reasoning_content      reasoningContent blocks; redacted ones are kept and not shown

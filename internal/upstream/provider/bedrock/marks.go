@@ -12,15 +12,6 @@ type cachePoint struct {
 	TTL  string `json:"ttl,omitempty"` // 5m, which is the default, or 1h
 }
 
-// pointOf returns the mark for a life.
-func pointOf(ttl caching.TTL) *cachePoint {
-	p := &cachePoint{Type: "default"}
-	if ttl == caching.Long {
-		p.TTL = ttl.String()
-	}
-	return p
-}
-
 // mark sets marks where package caching wants them.
 func (w *writer) mark() {
 	marks := w.call.Marks
@@ -30,9 +21,9 @@ func (w *writer) mark() {
 	switch c := w.out.ToolConfig; {
 	case marks.Head == caching.Not:
 	case len(w.out.System) > 0:
-		w.out.System = append(w.out.System, block{CachePoint: pointOf(marks.Head)})
+		w.out.System, _ = w.Mark(w.out.System, claude.Lasting(marks.Head))
 	case c != nil && len(c.Tools) > 0:
-		c.Tools = append(c.Tools, tool{CachePoint: pointOf(marks.Head)})
+		c.Tools = append(c.Tools, tool{CachePoint: &cachePoint{"default", claude.Lasting(marks.Head).TTL}})
 	}
 	last, before := claude.UserTurns(w.out.Messages)
 	w.markTurn(last, marks.Last)
@@ -43,6 +34,6 @@ func (w *writer) mark() {
 func (w *writer) markTurn(at int, ttl caching.TTL) {
 	if at >= 0 && ttl != caching.Not {
 		m := &w.out.Messages[at]
-		m.Content = append(m.Content, block{CachePoint: pointOf(ttl)})
+		m.Content, _ = w.Mark(m.Content, claude.Lasting(ttl))
 	}
 }

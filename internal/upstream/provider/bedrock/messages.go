@@ -55,8 +55,32 @@ type toolResult struct {
 // Text implements claude.Wire.
 func (w *writer) Text(s string) block { return block{Text: s} }
 
-// Cached implements claude.Wire. Only some models on Bedrock keep prompts, so it is dropped.
-func (w *writer) Cached(b block, _ chat.Cache) (block, bool) { return b, false }
+// Mark implements claude.Wire. Thinking cannot be marked. Where two marks meet, the later one counts.
+func (w *writer) Mark(blocks []block, c claude.CacheControl) ([]block, bool) {
+	point := block{CachePoint: &cachePoint{"default", c.TTL}}
+	switch end := &blocks[len(blocks)-1]; {
+	case end.CachePoint != nil:
+		*end = point
+	case end.Reasoning != nil:
+		return blocks, false
+	default:
+		blocks = append(blocks, point)
+	}
+	return blocks, true
+}
+
+// marking returns what a model takes of marks for the cache. Claude takes them from 3.7 on and Haiku from 3.5 on, for an
+// hour from 4.5 on; Nova takes them in messages. Converse refuses them for all others
+// (docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html).
+func (w *writer) marking() claude.MarkOptions {
+	switch {
+	case w.claude && w.model.Caches:
+		return claude.MarkOptions{Most: claude.MostMarks, Tools: true, Brief: !w.model.Structured}
+	case strings.Contains(w.call.Upstream, "amazon.nova-"):
+		return claude.MarkOptions{Most: claude.MostMarks, Brief: true}
+	}
+	return claude.MarkOptions{}
+}
 
 // Image implements claude.Wire. Converse takes no addresses of images.
 func (w *writer) Image(mediaType, data, address string) (block, bool) {

@@ -39,10 +39,10 @@ type toolConfig struct {
 	Choice *toolChoice `json:"toolChoice,omitempty"`
 }
 
-// tool wraps a toolSpec, as Converse wants it.
+// tool wraps a toolSpec, as Converse wants it. A cachePoint is an entry of its own.
 type tool struct {
-	Spec       toolSpec    `json:"toolSpec,omitzero"`
-	CachePoint *cachePoint `json:"cachePoint,omitempty"` // alone: everything in front of it is kept
+	Spec       *toolSpec   `json:"toolSpec,omitempty"`
+	CachePoint *cachePoint `json:"cachePoint,omitempty"`
 }
 
 // toolSpec is a function that the model may call.
@@ -123,6 +123,7 @@ type writer struct {
 	plain        bool              // no tools are listed, and earlier calls become text
 	called       map[string]string // if plain: the names of called functions, by the ids of the calls
 	documents    int               // in the conversation so far
+	marks        *claude.Marks
 	names        claude.ToolNames
 	conversation claude.Conversation[block]
 	out          request
@@ -138,7 +139,9 @@ func (w *writer) write(ctx context.Context) ([]byte, error) {
 	if err := claude.Check(w.call, "user"); err != nil {
 		return nil, err
 	}
-	w.call.DropCaches()
+	marking := w.marking()
+	end := w.automatic(&marking)
+	w.marks = claude.MarksOf(w.call, marking)
 	// Converse cannot say that no tool may be called, so then it gets none. Newer Claudes are told so in their own member:
 	// their thinking is only of use as long as the same tools are listed.
 	w.plain = len(w.req.Tools) == 0 || w.req.ToolChoice.Mode == chat.ChoiceNone && !w.model.Adaptive
@@ -150,11 +153,25 @@ func (w *writer) write(ctx context.Context) ([]byte, error) {
 	if err := w.messages(ctx); err != nil {
 		return nil, err
 	}
+	if end != nil && !w.conversation.MarkEnd(*w.marks.Timed(end)) {
+		w.call.Omit(chat.ControlName)
+	}
 	w.out.Inference.StopSequences = w.req.Stop
 	w.think()
 	w.format()
 	w.mark()
 	return jsonscan.Marshal(&w.out)
+}
+
+// automatic returns the mark that the caller wants at the end of the prompt, and counts it; nil if there is none, or if the
+// model takes none. Converse has no word for it, so it stands behind the last message.
+func (w *writer) automatic(marking *claude.MarkOptions) *claude.CacheControl {
+	if marking.Most == 0 {
+		return nil
+	}
+	c, most := claude.Automatic(w.call, marking.Most)
+	marking.Most = most
+	return c
 }
 
 // emulatesJSON reports whether the reply's JSON is emulated; see claude.Model.
@@ -163,7 +180,7 @@ func (w *writer) emulatesJSON() bool { return w.model.EmulatesJSON(w.req.Format)
 // messages writes the conversation. Where earlier calls become text, no thinking is put back: it belongs in front of
 // calls.
 func (w *writer) messages(ctx context.Context) error {
-	w.conversation = claude.Conversation[block]{Wire: w, Model: w.model, Key: w.key, Bare: w.bare, Off: w.model.Off(w.call, w.forced)}
+	w.conversation = claude.Conversation[block]{Wire: w, Model: w.model, Marks: w.marks, Key: w.key, Bare: w.bare, Off: w.model.Off(w.call, w.forced)}
 	if !w.plain || w.model.Adaptive && !called(w.req) {
 		w.conversation.Dialect = dialect
 	}
@@ -183,8 +200,11 @@ func called(req *chat.Request) bool {
 // tools lists the functions and says how free the model is to call them.
 func (w *writer) tools() error {
 	c := &toolConfig{}
-	err := w.model.Tools(w.call, &w.names, func(t claude.Tool) {
-		c.Tools = append(c.Tools, tool{Spec: toolSpec{t.Name, t.Description, inputSchema{t.InputSchema}, t.Strict}})
+	err := w.model.Tools(w.call, w.marks, &w.names, func(t claude.Tool) {
+		c.Tools = append(c.Tools, tool{Spec: &toolSpec{t.Name, t.Description, inputSchema{t.InputSchema}, t.Strict}})
+		if t.Cache != nil {
+			c.Tools = append(c.Tools, tool{CachePoint: &cachePoint{"default", t.Cache.TTL}})
+		}
 	})
 	w.out.ToolConfig = c
 	if err != nil {

@@ -41,14 +41,15 @@ type Wire[B any] interface {
 	Call(c *chat.ToolCall) B
 	// Result returns the result of a tool; m has the role tool.
 	Result(m *chat.Message) B
-	// Cached returns a block up to which the prompt is to be kept. It reports false if it cannot say that.
-	Cached(block B, c chat.Cache) (B, bool)
+	// Mark marks the end of blocks, of which there is at least one: the prompt is to be kept up to there. It reports false
+	// if it cannot say that there. It is the one place where a mark is written to blocks.
+	Mark(blocks []B, c CacheControl) ([]B, bool)
 	// Thinking returns a block of signed thinking as it was kept; see Builder.Keep.
 	Thinking(state json.RawMessage) B
 }
 
-// Conversation writes the messages of one call by the rules of the dialect: system messages go to the front,
-// wherever they stand, or stay behind the user's turn where the model knows that; messages of one role that follow each other are one turn; results of tools belong to
+// Conversation writes the messages of one call by the rules of the dialect: system messages go to the front or, behind
+// others, stay there, as a part of the user's turn where the model knows no such messages; messages of one role that follow each other are one turn; results of tools belong to
 // the user; the first turn is the user's; no text is blank.
 //
 // A Conversation serves one call. The order of use is Write, then Unsigned, since whether the
@@ -65,8 +66,10 @@ type Conversation[B any] struct {
 	Off bool
 	// Bare leaves the thinking of earlier turns out: the vendor has refused it.
 	Bare bool
-	// InPlace says that the API takes system messages between the others. Otherwise they all go to the front.
+	// InPlace says that the API takes system messages between the others.
 	InPlace bool
+	// Marks are those of the call; nil: as many as the vendor takes.
+	Marks *Marks
 
 	// System and Messages are the result of Write.
 	System   []B
@@ -75,6 +78,7 @@ type Conversation[B any] struct {
 	answered bool   // there is a turn of the assistant
 	signed   bool   // the last of them starts with signed thinking
 	tail     string // the text that ends the last of them; empty if it ends with another block
+	back     int    // where that text stands, counted from the end
 	past     history
 	thoughts int  // blocks of thinking that were written
 	opened   bool // the first turn is one of the assistant, with thinking
@@ -94,6 +98,9 @@ func (c *Conversation[B]) Place() Place { return c.past.place }
 // images, marks for a cache.
 func (c *Conversation[B]) Write(ctx context.Context, call *provider.Call, emulated bool) error {
 	messages := call.Request.Messages
+	if c.Marks == nil {
+		c.Marks = MarksOf(call, MarkOptions{Most: MostMarks, Tools: true})
+	}
 	if c.Dialect != "" && c.Model.Adaptive && !c.Off && call.Memory != nil {
 		c.recall(ctx, call)
 	}
@@ -105,20 +112,23 @@ func (c *Conversation[B]) Write(ctx context.Context, call *provider.Call, emulat
 		}
 		switch m.Role {
 		case chat.RoleSystem:
-			c.system(call, m)
+			c.system(m, i)
 		case chat.RoleAssistant:
 			turn, used := c.turn(ctx, call, i, i > last)
-			c.assistant(call, m, turn, used)
+			c.assistant(m, i, turn, used)
 		case chat.RoleTool:
 			result := []B{c.Wire.Result(m)}
-			for j := range m.Caches() { // of a part, or of the message: it is one block
-				c.cache(call, result, m.Caches(), j)
+			for _, k := range c.Marks.of(i) { // of a part, or of the message: it is one block
+				result = c.markAs(result, k.Cache)
 			}
 			c.add(roleUser, result...)
 		default:
 			blocks, err := c.user(call, m, i)
 			if err != nil {
 				return err
+			}
+			if !c.InPlace {
+				c.instruct()
 			}
 			c.add(roleUser, blocks...)
 		}
@@ -135,19 +145,37 @@ func (c *Conversation[B]) Write(ctx context.Context, call *provider.Call, emulat
 }
 
 // system writes a system message: to the front, or behind the turn of the user in which it stands.
-func (c *Conversation[B]) system(call *provider.Call, m *chat.Message) {
+func (c *Conversation[B]) system(m *chat.Message, index int) {
 	to := &c.System
-	if c.InPlace && len(c.Messages) > 0 {
+	if len(c.Messages) > 0 {
 		to = &c.later
 	}
-	caches := m.Caches()
+	if m.Cut() {
+		texts, marks := m.Pieces()
+		for j, text := range texts {
+			if *to = c.appendText(*to, c.instruction(text)); j < len(marks) && len(*to) > 0 {
+				*to = c.markAs(*to, marks[j])
+			}
+		}
+		return
+	}
+	marks := c.Marks.of(index)
 	for j, p := range m.Content.Parts() {
 		if !p.IsImage() {
-			*to = c.appendText(*to, p.Text())
+			*to = c.appendText(*to, c.instruction(p.Text()))
 		}
-		c.cache(call, *to, caches, j)
+		*to = c.mark(*to, marks, j)
 	}
-	c.cache(call, *to, caches, chat.NoPart)
+	*to = c.mark(*to, marks, chat.NoPart)
+}
+
+// instruction returns the text of a system message as it stands in the conversation. Where the API knows no such message
+// there, it is a part of the user's turn that says what it is: in front, it would change all that is in a cache.
+func (c *Conversation[B]) instruction(text string) string {
+	if len(c.Messages) == 0 || c.InPlace || strings.TrimSpace(text) == "" {
+		return text
+	}
+	return provider.Instruction(text)
 }
 
 // instruct writes the system messages that wait, before a turn of the assistant or at the end. The vendor takes them after
@@ -156,7 +184,7 @@ func (c *Conversation[B]) instruct() {
 	if len(c.later) == 0 {
 		return
 	}
-	if c.Messages[len(c.Messages)-1].Role == roleUser {
+	if c.InPlace && c.Messages[len(c.Messages)-1].Role == roleUser {
 		c.Messages = append(c.Messages, Message[B]{roleSystem, c.later})
 	} else {
 		c.add(roleUser, c.later...)
@@ -213,7 +241,7 @@ func (c *Conversation[B]) add(role string, blocks ...B) {
 //
 // Messages of the assistant that follow each other are one turn, and only its first block decides
 // whether it is signed.
-func (c *Conversation[B]) assistant(call *provider.Call, m *chat.Message, turn *Turn, used bool) {
+func (c *Conversation[B]) assistant(m *chat.Message, index int, turn *Turn, used bool) {
 	var blocks []B
 	var signed bool
 	var tail string
@@ -233,9 +261,11 @@ func (c *Conversation[B]) assistant(call *provider.Call, m *chat.Message, turn *
 	if len(blocks) == 0 {
 		return
 	}
-	for j := range m.Caches() { // where its parts end is not known any more
-		c.cache(call, blocks, m.Caches(), j)
+	c.back = len(blocks)
+	for _, k := range c.Marks.of(index) {
+		blocks = c.markAs(blocks, k.Cache)
 	}
+	c.back = len(blocks) - c.back + 1
 	c.instruct()
 	c.opened = c.opened || len(c.Messages) == 0 && used
 	c.tail = tail
@@ -248,10 +278,10 @@ func (c *Conversation[B]) assistant(call *provider.Call, m *chat.Message, turn *
 // user writes the texts, images and files of a user message. index is that of the message.
 func (c *Conversation[B]) user(call *provider.Call, m *chat.Message, index int) ([]B, error) {
 	var blocks []B
-	caches := m.Caches()
+	marks := c.Marks.of(index)
 	for i, p := range m.Content.Parts() {
 		if i > 0 {
-			c.cache(call, blocks, caches, i-1)
+			blocks = c.mark(blocks, marks, i-1)
 		}
 		if p.File != nil {
 			file, err := c.file(p.File, index, i)
@@ -274,25 +304,8 @@ func (c *Conversation[B]) user(call *provider.Call, m *chat.Message, index int) 
 		}
 		blocks = append(blocks, image)
 	}
-	c.cache(call, blocks, caches, len(m.Content.Parts())-1)
-	c.cache(call, blocks, caches, chat.NoPart)
-	return blocks, nil
-}
-
-// cache marks the last of the blocks, if part i has a cache_control. It is dropped if the API cannot say it.
-// A part that was left out because it is blank has no block; the block before it is marked then,
-// and the same prefix is kept.
-func (c *Conversation[B]) cache(call *provider.Call, blocks []B, caches map[int]chat.Cache, i int) {
-	asked, ok := caches[i]
-	if !ok || len(blocks) == 0 {
-		return
-	}
-	end := &blocks[len(blocks)-1]
-	if cached, ok := c.Wire.Cached(*end, asked); ok {
-		*end = cached
-		return
-	}
-	call.Omit("cache_control")
+	blocks = c.mark(blocks, marks, len(m.Content.Parts())-1)
+	return c.mark(blocks, marks, chat.NoPart), nil
 }
 
 // file writes a file, which is part j of message i. Claude does not listen to sound.
@@ -393,6 +406,6 @@ func (c *Conversation[B]) begin() error {
 func (c *Conversation[B]) trim() {
 	end := &c.Messages[len(c.Messages)-1]
 	if text := strings.TrimRight(c.tail, " \t\r\n"); end.Role == roleAssistant && text != c.tail {
-		end.Content[len(end.Content)-1] = c.Wire.Text(text)
+		end.Content[len(end.Content)-c.back] = c.Wire.Text(text)
 	}
 }

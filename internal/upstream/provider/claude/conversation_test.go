@@ -29,7 +29,10 @@ func (lines) Call(c *chat.ToolCall) string { return "call:" + c.ID }
 
 func (lines) Result(m *chat.Message) string { return "result:" + m.ToolCallID }
 
-func (lines) Cached(block string, _ chat.Cache) (string, bool) { return block + " (kept)", true }
+func (lines) Mark(blocks []string, _ claude.CacheControl) ([]string, bool) {
+	blocks[len(blocks)-1] += " (kept)"
+	return blocks, true
+}
 
 func (lines) Thinking(state json.RawMessage) string { return "thinking:" + string(state) }
 
@@ -57,9 +60,19 @@ func TestConversation(t *testing.T) {
 	}{
 		{name: "one question", messages: asked, want: "user text:Hi"},
 		{
-			name:     "system messages go to the front",
+			name:     "the first system messages go to the front",
+			messages: `{"role":"system","content":"Be kind."},{"role":"system","content":"Be brief."},` + asked,
+			want:     "system text:Be kind. text:Be brief. | user text:Hi",
+		},
+		{
+			name:     "later ones are the user's",
 			messages: asked + `,{"role":"system","content":"Be brief."},{"role":"user","content":"Ho"}`,
-			want:     "system text:Be brief. | user text:Hi text:Ho",
+			want:     "user text:Hi text:<system>\nBe brief.\n</system> text:Ho",
+		},
+		{
+			name:     "and stand behind results",
+			messages: asked + "," + called + "," + result + `,{"role":"system","content":"Be brief."}`,
+			want:     "user text:Hi | assistant text:Wait.  call:a | user result:a text:<system>\nBe brief.\n</system>",
 		},
 		{name: "instructions alone", messages: `{"role":"system","content":"Be brief."}`, want: "user text:Be brief."},
 		{

@@ -29,11 +29,10 @@ func (d digest) name() string { return "turn " + base64.RawURLEncoding.EncodeToS
 // short returns what a turn records of the digest of what stood before it.
 func (d digest) short() string { return base64.RawURLEncoding.EncodeToString(d[:12]) }
 
-// begin returns the digest of a conversation without messages. If hoisted is set, system messages go to the front
-// wherever they stand, and a new one changes what stands before everything else.
-func begin(req *chat.Request, hoisted bool) (d digest) {
+// begin returns the digest of a conversation without messages.
+func begin(req *chat.Request) (d digest) {
 	h := sha256.New()
-	for _, t := range req.Tools {
+	for _, t := range req.ListedTools() {
 		if f := t.Function; f != nil {
 			add(h, f.Name)
 			add(h, f.Description)
@@ -41,11 +40,6 @@ func begin(req *chat.Request, hoisted bool) (d digest) {
 		}
 	}
 	h.Sum(d[:0])
-	for i := range req.Messages {
-		if m := &req.Messages[i]; hoisted && m.Role == chat.RoleSystem {
-			d = d.after(m)
-		}
-	}
 	return d
 }
 
@@ -138,14 +132,12 @@ func (h *history) find(at int) (*Turn, bool) {
 // recall finds the earlier turns of a conversation with one look into the memory of the call.
 func (c *Conversation[B]) recall(ctx context.Context, call *provider.Call) {
 	h := &c.past
-	d := begin(call.Request, !c.InPlace)
+	d := begin(call.Request)
 	var ids []string
 	for i := range call.Request.Messages {
 		m := &call.Request.Messages[i]
 		before := d
-		if m.Role != chat.RoleSystem || c.InPlace {
-			d = d.after(m)
-		}
+		d = d.after(m)
 		if m.Role != chat.RoleAssistant {
 			continue
 		}

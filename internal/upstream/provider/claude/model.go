@@ -29,6 +29,8 @@ type Model struct {
 	Binds, Account bool
 	// Instructs is whether system messages may stand between the others. For other models they go to the front.
 	Instructs bool
+	// Caches is whether the model keeps prompts up to the marks that it is sent.
+	Caches bool
 	// Unforced is whether the model refuses to be told that it must call a tool.
 	Unforced bool
 }
@@ -47,7 +49,7 @@ func ModelOf(name string) (Model, bool) {
 	}
 	// Lines that came after the table, and names without a number such as claude-opus-latest.
 	if line == "fable" || line == "mythos" || version == 0 {
-		m := Model{Adaptive: true, Structured: true, Idle: Always}
+		m := Model{Adaptive: true, Structured: true, Caches: true, Idle: Always}
 		m.Binds = version > 50 || line != "fable" && line != "mythos"
 		m.Account, m.Unforced = line == "sonnet" || line == "haiku", m.Binds && line != "haiku"
 		m.Instructs = m.Binds || version == 50
@@ -57,6 +59,7 @@ func ModelOf(name string) (Model, bool) {
 	m.Binds, m.Account = version >= 55, version >= 55 && line != "opus"
 	m.Instructs = m.Binds || line == "opus" && version >= 48
 	m.Unforced = m.Binds && line != "haiku"
+	m.Caches = version >= 37 || line == "haiku" && version >= 35
 	return m, true
 }
 

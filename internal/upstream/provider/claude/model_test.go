@@ -1,6 +1,7 @@
 package claude_test
 
 import (
+	"strings"
 	"testing"
 
 	"sluice/internal/upstream/provider/claude"
@@ -38,7 +39,12 @@ func TestModelOf(t *testing.T) {
 		"claude-opus-7":                                newest,
 		"claude-opus-latest":                           newest,
 	} {
-		if got, ok := claude.ModelOf(name); got != want || !ok {
+		got, ok := claude.ModelOf(name)
+		// Those that Bedrock lists as able to keep prompts.
+		if caches := !strings.Contains(name, "claude-3-opus") && !strings.Contains(name, "claude-3-haiku") && !strings.Contains(name, "claude-3-5-sonnet"); got.Caches != caches {
+			t.Errorf("ModelOf(%q).Caches = %t, want %t", name, got.Caches, caches)
+		}
+		if got.Caches = false; got != want || !ok {
 			t.Errorf("ModelOf(%q) = %+v, %t, want %+v", name, got, ok, want)
 		}
 	}

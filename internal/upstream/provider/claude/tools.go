@@ -22,25 +22,11 @@ type Tool struct {
 	Cache       *CacheControl   `json:"cache_control,omitempty"`
 }
 
-// CacheControl marks the end of what the vendor is to keep of a prompt.
-type CacheControl struct {
-	Type string `json:"type"`          // ephemeral
-	TTL  string `json:"ttl,omitempty"` // 5m or 1h
-}
-
-// CacheOf returns a cache_control as the vendor writes it; nil if it does not know it.
-func CacheOf(c chat.Cache) *CacheControl {
-	if c.Type != "ephemeral" || c.TTL != "" && c.TTL != "5m" && c.TTL != "1h" {
-		return nil
-	}
-	return &CacheControl{c.Type, c.TTL}
-}
-
 // Tools calls add for each function of the request, in order, and enters its name into names. MCP servers
 // are skipped: their tools have become functions before a model is asked. Two functions whose names are
 // equal on the wire are refused.
-func (m Model) Tools(call *provider.Call, names *ToolNames, add func(Tool)) error {
-	for i, t := range call.Request.Tools {
+func (m Model) Tools(call *provider.Call, marks *Marks, names *ToolNames, add func(Tool)) error {
+	for i, t := range call.Request.ListedTools() {
 		f := t.Function
 		if f == nil {
 			continue
@@ -54,9 +40,9 @@ func (m Model) Tools(call *provider.Call, names *ToolNames, add func(Tool)) erro
 			call.Omit("tools[].function.strict")
 		}
 		tool := Tool{Name: name, Description: f.Description, InputSchema: ObjectSchema(f.Parameters), Strict: strict}
-		if asked, ok := t.Cache(); ok {
-			if tool.Cache = CacheOf(asked); tool.Cache == nil {
-				call.Omit("cache_control")
+		if call.Request.Marked() {
+			if asked, ok := t.Cache(); ok {
+				tool.Cache = marks.tool(asked)
 			}
 		}
 		add(tool)

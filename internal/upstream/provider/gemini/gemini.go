@@ -6,7 +6,7 @@
 //
 // How the words of our API translate:
 //
-//	system message         systemInstruction
+//	system message         systemInstruction; behind others a part of the user's turn
 //	assistant              the role model
 //	tool result            functionResponse part in a turn of the user
 //	tool_calls             functionCall parts, each in one piece

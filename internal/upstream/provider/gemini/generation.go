@@ -126,8 +126,8 @@ func belowTwo(p *float64) *float64 {
 func (t *translation) tools() error {
 	req := t.call.Request
 	var declared []declaration
-	for i := range req.Tools {
-		f := req.Tools[i].Function
+	for _, tool := range req.ListedTools() {
+		f := tool.Function
 		if f == nil {
 			continue // MCP servers: their tools have become functions before
 		}

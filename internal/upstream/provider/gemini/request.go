@@ -83,6 +83,7 @@ type translation struct {
 	call  *provider.Call
 	out   request
 	names map[string]string // of the functions that were called, by the ids of the calls
+	later []part            // system messages that wait for the end of the results of tools
 }
 
 // translate returns the body of a call, and notes in the call which fields are dropped. It returns a fault if the
@@ -99,6 +100,7 @@ func translate(ctx context.Context, call *provider.Call) (*request, error) {
 			return nil, err
 		}
 	}
+	t.instruct()
 	// Other vendors answer instructions alone. Gemini requires a turn of the user, so they become one.
 	if len(t.out.Contents) == 0 && t.out.SystemInstruction.Parts != nil {
 		t.out.Contents = []content{{Role: roleUser, Parts: t.out.SystemInstruction.Parts}}
@@ -112,19 +114,32 @@ func translate(ctx context.Context, call *provider.Call) (*request, error) {
 	}
 	call.Drop("user")
 	call.DropUnread()
-	call.DropCaches()
+	call.DropMarks()
 	return &t.out, nil
 }
 
-// message adds the message with index i to the turns, or to the instructions. System messages become instructions
-// wherever they stand, because Gemini has no turn for them.
+// instruct adds the system messages that wait to the user's turn.
+func (t *translation) instruct() {
+	t.add(roleUser, t.later)
+	t.later = nil
+}
+
+// message adds the message with index i to the turns, or to the instructions. Gemini has no turn for system messages behind
+// others: they are the user's.
 func (t *translation) message(i int, m *chat.Message) error {
 	if m.Name != "" {
 		t.call.Omit("messages[].name")
 	}
+	if m.Role == chat.RoleUser || m.Role == chat.RoleAssistant {
+		t.instruct()
+	}
 	switch m.Role {
 	case chat.RoleSystem:
-		if text := m.Content.Text(); text != "" {
+		switch text := m.Content.Text(); {
+		case text == "":
+		case len(t.out.Contents) > 0:
+			t.later = append(t.later, part{Text: provider.Instruction(text)})
+		default:
 			t.out.SystemInstruction.Parts = append(t.out.SystemInstruction.Parts, part{Text: text})
 		}
 	case chat.RoleUser:

@@ -81,6 +81,10 @@ func (f *family) needsResponses(effort chat.Effort) bool {
 	return f.tools == newerAlways
 }
 
+// marks reports whether the family takes marks for the cache, as GPT-5.6 and its successors do
+// (developers.openai.com/api/docs/guides/prompt-caching). An unknown model may refuse them.
+func (f *family) marks() bool { return f.tools == newerUnlessNone || f.tools == newerAlways }
+
 // effortsOf returns the efforts that a model of the vendor takes; nil if that is not known.
 func (p *Preset) effortsOf(model string) []chat.Effort {
 	if p.Kind == "openai" || p.Kind == "azure" {

@@ -12,75 +12,38 @@ import (
 	"sluice/internal/prompt/chat"
 )
 
-// messages replaces the member messages if one of them must differ, because the vendor refuses it as it is or
-// wants something back that only it can read. The messages that need no change stay the caller's bytes.
-//
-// A message that changes is decoded into its members and encoded again, which sorts them.
-func (q *quirks) messages(ctx context.Context) error {
-	changed := false
-	raws := make([]json.RawMessage, len(q.req.Messages))
+// messages notes which members of messages must differ, because the vendor refuses them as they are or wants something back
+// that only it can read. Everything around them stays the caller's bytes.
+func (q *quirks) messages(ctx context.Context) {
 	for i := range q.req.Messages {
-		m := &q.req.Messages[i]
-		raws[i] = m.Raw()
-		members := q.changes(ctx, m)
-		if len(members) == 0 {
-			continue
-		}
-		changed = true
-		var all map[string]json.RawMessage
-		if err := json.Unmarshal(raws[i], &all); err != nil {
-			return fmt.Errorf("reading a message again: %w", err)
-		}
-		for name, value := range members {
-			if value == nil {
-				delete(all, name)
-			} else if _, sent := all[name]; !sent || name != q.preset.returns { // thoughts that the caller sent itself stay
-				all[name] = value
-			}
-		}
-		raw, err := json.Marshal(all)
-		if err != nil {
-			return fmt.Errorf("writing a message: %w", err)
-		}
-		raws[i] = raw
+		q.changes(ctx, &q.req.Messages[i], i)
 	}
-	if !changed {
-		return nil
-	}
-	// A replaced member is not patched any more, so the role developer must become system here.
-	for i := range q.req.Messages {
-		if m := &q.req.Messages[i]; m.Role == chat.RoleSystem && q.out.SystemRole {
-			raws[i] = fmt.Appendf(nil, `{"role":"system","content":%s}`, jsonscan.AppendQuoted(nil, m.Content.Text()))
-		}
-	}
-	all, err := json.Marshal(raws)
-	if err != nil {
-		return fmt.Errorf("writing messages: %w", err)
-	}
-	q.set("messages", string(all))
-	return nil
 }
 
-// changes returns the members of a message that must differ. A nil value is for a member that must be left out.
-func (q *quirks) changes(ctx context.Context, m *chat.Message) map[string]json.RawMessage {
-	members := map[string]json.RawMessage{}
+// edit gives a member of a message another value; nil leaves it out.
+func (q *quirks) edit(message int, name string, value []byte) {
+	q.out.Edits = append(q.out.Edits, chat.MessageEdit{Message: message, Name: name, Value: value})
+}
+
+// changes notes the members of a message that must differ.
+func (q *quirks) changes(ctx context.Context, m *chat.Message, index int) {
 	if q.preset.nameless && m.Name != "" {
-		members["name"] = nil
+		q.edit(index, "name", nil)
 		q.call.Omit("messages[].name")
 	}
 	if q.preset.shortIDs {
-		q.shorten(m, members)
+		q.shorten(m, index)
 	}
 	if !q.preset.original && slices.ContainsFunc(m.Content.Parts(), func(p chat.Part) bool { return p.Detail == "original" }) {
-		members["content"] = highest(m)
+		q.edit(index, "content", highest(m))
 		q.call.Omit("image_url.detail")
 	}
-	if q.preset.returns != "" && len(m.ToolCalls) > 0 {
-		if thoughts := q.thoughts(ctx, m); thoughts != nil {
-			members[q.preset.returns] = thoughts
+	if name := q.preset.returns; name != "" && len(m.ToolCalls) > 0 {
+		// Thoughts that the caller sent itself stay.
+		if thoughts := q.thoughts(ctx, m); thoughts != nil && !chat.ValueOf(m.Raw()).Member(name).Exists() {
+			q.edit(index, name, thoughts)
 		}
 	}
-	return members
 }
 
 // highest returns the content of a message with the highest detail of images that all vendors have in place of the original
@@ -117,9 +80,9 @@ func (q *quirks) thoughts(ctx context.Context, m *chat.Message) json.RawMessage 
 
 // shorten replaces the ids of calls that the vendor does not accept. Equal ids get equal replacements, so a
 // result still belongs to its call.
-func (q *quirks) shorten(m *chat.Message, members map[string]json.RawMessage) {
+func (q *quirks) shorten(m *chat.Message, index int) {
 	if m.ToolCallID != "" && !isShort(m.ToolCallID) {
-		members["tool_call_id"] = jsonscan.AppendQuoted(nil, shortID(m.ToolCallID))
+		q.edit(index, "tool_call_id", jsonscan.AppendQuoted(nil, shortID(m.ToolCallID)))
 	}
 	changed := false
 	var calls []byte
@@ -133,7 +96,7 @@ func (q *quirks) shorten(m *chat.Message, members map[string]json.RawMessage) {
 			id, jsonscan.AppendQuoted(nil, c.Name), jsonscan.AppendQuoted(nil, c.Arguments))
 	}
 	if changed {
-		members["tool_calls"] = append(append([]byte{'['}, calls[1:]...), ']')
+		q.edit(index, "tool_calls", append(append([]byte{'['}, calls[1:]...), ']'))
 	}
 }
 

@@ -93,6 +93,7 @@ func (a *Adapter) address(base *url.URL, version string) {
 			a.preset.deployments, a.preset.limit = false, maxCompletionTokens
 		} else {
 			base.RawQuery = url.Values{"api-version": {version}}.Encode()
+			a.preset.hints = hints{} // older versions refuse the member
 		}
 	}
 	a.models, a.responses = below(base, "/models"), below(base, "/responses")
@@ -138,7 +139,7 @@ func (a *Adapter) openChat(ctx context.Context, call *provider.Call) (provider.S
 	patch.Drop = append(patch.Drop, withheld...)
 	call.Chat = true
 	s := &stream{}
-	if err := a.PostPieces(ctx, &s.reply, a.completions(call), call.Header(a.header), call.Request.Upstream(patch)); err != nil {
+	if err := a.PostPieces(ctx, &s.reply, a.completions(call), a.headers(call, false), call.Request.Upstream(patch)); err != nil {
 		return nil, err
 	}
 	s.whole = !s.reply.IsStream()

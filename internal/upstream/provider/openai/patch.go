@@ -27,6 +27,8 @@ func (a *Adapter) patch(ctx context.Context, call *provider.Call) (chat.Patch, e
 	if o := call.Request.Original; o != nil && o.Dialect == chat.DialectMessages && !slices.Contains(takesTopK, a.preset.Kind) {
 		q.drop(unlisted)
 	}
+	q.marks()
+	q.hint()
 	if a.preset.Kind == "" { // nothing is known of this upstream
 		return p, nil
 	}
@@ -84,7 +86,8 @@ func (q *quirks) apply(ctx context.Context) error {
 	if err := q.choice(); err != nil {
 		return err
 	}
-	return q.messages(ctx)
+	q.messages(ctx)
+	return nil
 }
 
 // set gives a field a value, which is JSON.

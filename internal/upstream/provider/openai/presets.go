@@ -59,7 +59,22 @@ type Preset struct {
 	// returns is the member of an assistant's message in which it wants the thoughts back that led to the
 	// message's calls. Empty means that it wants none.
 	returns string
+	// hints say how the vendor is told which calls belong together, so that it looks for their prompts in one cache.
+	hints hints
 }
+
+// hints are the places for the name of a conversation, by which a vendor sends the calls of one conversation to the server
+// that has its prompt in a cache. Empty: the vendor documents none.
+type hints struct {
+	chat      string // the member of a chat completion
+	responses string // the member of a response
+	header    string // the header of both, in its canonical form
+	// inChat says that the header is for chat completions alone.
+	inChat bool
+}
+
+// cacheKey is the member that OpenAI has for it, and others with it.
+const cacheKey = "prompt_cache_key"
 
 // The two names of the bound of a reply.
 const (
@@ -85,13 +100,16 @@ var presets = []Preset{
 	// platform.openai.com/docs/api-reference/chat: max_tokens is deprecated, and refused by models
 	// that reason; these also know the role developer. metadata is only for replies that are stored
 	// (github.com/tmc/langchaingo/issues/1484).
-	{Kind: "openai", BaseURL: "https://api.openai.com/v1", limit: maxCompletionTokens, developer: true, stores: true, original: true, refused: unlisted, refusedThinking: sampling},
+	// developers.openai.com/api/docs/guides/prompt-caching: prompt_cache_key.
+	{Kind: "openai", BaseURL: "https://api.openai.com/v1", hints: hints{chat: cacheKey, responses: cacheKey}, limit: maxCompletionTokens, developer: true, stores: true, original: true, refused: unlisted, refusedThinking: sampling},
 	// learn.microsoft.com/azure/ai-foundry/openai/reference: deployments in the path and an
 	// api-version, or the newer /openai/v1; the key in a header of its own.
-	{Kind: "azure", keyHeader: "Api-Key", deployments: true, stores: true, original: true, refused: unlisted, refusedThinking: sampling},
+	// learn.microsoft.com/azure/foundry/openai/how-to/prompt-caching: prompt_cache_key.
+	{Kind: "azure", hints: hints{chat: cacheKey, responses: cacheKey}, keyHeader: "Api-Key", deployments: true, stores: true, original: true, refused: unlisted, refusedThinking: sampling},
 	// openrouter.ai/docs/use-cases/reasoning-tokens: thoughts come as reasoning, and, for the next
 	// turn, as reasoning_details.
-	{Kind: "openrouter", BaseURL: "https://openrouter.ai/api/v1", original: true, returns: "reasoning_details"},
+	// openrouter.ai/docs/guides/best-practices/prompt-caching: session_id.
+	{Kind: "openrouter", BaseURL: "https://openrouter.ai/api/v1", hints: hints{chat: "session_id"}, original: true, returns: "reasoning_details"},
 	// console.groq.com/docs/openai: these fields, and names of messages, are a 400; n must be 1.
 	// Figures also come inside of x_groq.
 	{
@@ -100,10 +118,11 @@ var presets = []Preset{
 	},
 	// docs.mistral.ai/api: a field that is not listed there is a 422; the seed has another name; the
 	// temperature ends at 1.5; ids of calls have nine characters; thoughts come as parts of the content.
+	// docs.mistral.ai/studio-api/conversations/advanced/prompt-caching: prompt_cache_key.
 	{
-		Kind: "mistral", plain: true, BaseURL: "https://api.mistral.ai/v1", limit: maxTokens, seed: "random_seed", hottest: 1.5, shortIDs: true, figured: true,
+		Kind: "mistral", plain: true, BaseURL: "https://api.mistral.ai/v1", hints: hints{chat: cacheKey}, limit: maxTokens, seed: "random_seed", hottest: 1.5, shortIDs: true, figured: true,
 		efforts: []chat.Effort{chat.EffortNone, chat.EffortHigh},
-		refused: []string{"logprobs", "top_logprobs", "logit_bias", "top_k", "user", "store", "service_tier", "modalities", "audio", "verbosity", "prompt_cache_key", "safety_identifier", "web_search_options"},
+		refused: []string{"logprobs", "top_logprobs", "logit_bias", "top_k", "user", "store", "service_tier", "modalities", "audio", "verbosity", "safety_identifier", "web_search_options"},
 	},
 	// api-docs.deepseek.com/guides/thinking_mode: thinking is on unless switched off by a field; the
 	// thoughts that led to calls must come back as reasoning_content.
@@ -112,11 +131,13 @@ var presets = []Preset{
 		off: &chat.Setting{Name: "thinking", Value: []byte(`{"type":"disabled"}`)},
 	},
 	// docs.x.ai/docs/guides/reasoning: models that reason refuse penalties; there is no minimal effort.
-	{Kind: "xai", plain: true, BaseURL: "https://api.x.ai/v1", efforts: least, refusedThinking: []string{"presence_penalty", "frequency_penalty"}},
+	// docs.x.ai/developers/advanced-api-usage/prompt-caching/maximizing-cache-hits: x-grok-conv-id and prompt_cache_key.
+	{Kind: "xai", hints: hints{responses: cacheKey, header: "X-Grok-Conv-Id", inChat: true}, plain: true, BaseURL: "https://api.x.ai/v1", efforts: least, refusedThinking: []string{"presence_penalty", "frequency_penalty"}},
 	// docs.together.ai/reference/chat-completions-1.
 	{Kind: "together", plain: true, efforts: usual, BaseURL: "https://api.together.xyz/v1", limit: maxTokens},
 	// docs.fireworks.ai/api-reference/post-chatcompletions.
-	{Kind: "fireworks", plain: true, efforts: usual, BaseURL: "https://api.fireworks.ai/inference/v1"},
+	// docs.fireworks.ai/guides/prompt-caching: x-session-affinity.
+	{Kind: "fireworks", hints: hints{header: "X-Session-Affinity"}, plain: true, efforts: usual, BaseURL: "https://api.fireworks.ai/inference/v1"},
 	// inference-docs.cerebras.ai/resources/openai: these fields are a 400; there is no role developer;
 	// the temperature ends at 1.5.
 	{

@@ -34,13 +34,13 @@ func (a *Adapter) openResponses(ctx context.Context, call *provider.Call) (provi
 		body = withBound(call, withEffort(call, body, a.preset.effortsOf(call.Upstream)))
 		s.Words, call.Quoted = &provider.Words{}, true
 	} else {
-		w := responseWriter{call: call, req: call.Request, preset: &a.preset}
+		w := responseWriter{call: call, req: call.Request, preset: &a.preset, marks: a.preset.marking(call.Upstream) == chat.MarksBreakpoint}
 		var err error
 		if body, err = w.write(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if err := a.PostFor(ctx, &s.Decoded, a.responses, call.Header(a.header), body); err != nil {
+	if err := a.PostFor(ctx, &s.Decoded, a.responses, a.headers(call, true), a.withHint(call, body)); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -107,7 +107,7 @@ type responseWriter struct {
 	preset *Preset
 	out    []byte
 	asked  []string // ids of calls of custom tools so far
-	unsaid bool     // a mark for the cache was not written
+	marks  bool     // the model takes marks for the cache, whichever dialect they come from
 }
 
 // write returns the body. It returns a fault if the request asks for something that the dialect cannot say.
@@ -137,14 +137,16 @@ func (w *responseWriter) write(ctx context.Context) ([]byte, error) {
 		w.out = strconv.AppendInt(append(w.out, `,"max_output_tokens":`...), int64(most), 10)
 	}
 	w.options(withheld)
-	w.caching("prompt_cache_options", chat.ValueOf(w.req.Member("prompt_cache_options")))
+	w.caching(chat.ValueOf(w.req.Member("prompt_cache_options")))
 	w.tools()
 	w.text()
 	w.call.Drop("stop", "frequency_penalty", "presence_penalty", "seed", "logprobs", "top_logprobs")
-	w.call.DropCaches()
 	w.call.DropUnread(append([]string{"verbosity", "prompt_cache_options"}, shared...)...)
-	if !w.unsaid {
-		w.call.Keep("messages[].content[].prompt_cache_breakpoint")
+	if w.preset.automatic() {
+		w.call.Keep(chat.ControlName)
+	}
+	if w.req.Marked() {
+		w.unmarked()
 	}
 	return append(w.out, '}'), nil
 }
@@ -208,13 +210,12 @@ func (w *responseWriter) input(ctx context.Context) error {
 		}
 		switch m.Role {
 		case chat.RoleTool:
-			w.unsaid = w.unsaid || len(m.Breakpoints()) > 0
 			kind := `{"type":"function_call_output","call_id":`
 			if slices.Contains(w.asked, m.ToolCallID) {
 				kind = `{"type":"custom_tool_call_output","call_id":`
 			}
 			w.item(kind, m.ToolCallID)
-			w.out = append(jsonscan.AppendQuoted(append(w.out, `,"output":`...), m.Content.Text()), '}')
+			w.output(m)
 		case chat.RoleAssistant:
 			w.assistant(ctx, m)
 		default:
@@ -234,18 +235,24 @@ func (w *responseWriter) input(ctx context.Context) error {
 func (w *responseWriter) content(m *chat.Message, role string, i int) error {
 	w.item(`{"role":`, role)
 	w.out = append(w.out, `,"content":[`...)
-	marks := m.Breakpoints()
-	for j, p := range m.Content.Parts() {
+	if m.Cut() && w.marks {
+		w.pieces(m)
+		w.out = append(w.out, "]}"...)
+		return nil
+	}
+	parts, marks := m.Content.Parts(), w.marksOf(m)
+	for j, p := range parts {
 		if j > 0 {
 			w.out = append(w.out, ',')
 		}
 		if err := w.part(&p, i, j); err != nil {
 			return err
 		}
-		if mark := marks[j]; mark != nil {
-			w.out = w.out[:len(w.out)-1]
-			w.caching("prompt_cache_breakpoint", chat.ValueOf(mark))
-			w.out = append(w.out, '}')
+		for _, k := range marks {
+			if w.writes(k.Cache) && (k.Part == j || k.Part == chat.NoPart && j == len(parts)-1) {
+				w.mark()
+				break
+			}
 		}
 	}
 	w.out = append(w.out, "]}"...)
@@ -254,7 +261,8 @@ func (w *responseWriter) content(m *chat.Message, role string, i int) error {
 
 // caching writes what a caller wants of the cache. In chat completions it has these two members; others of Responses name
 // what is stored at the vendor.
-func (w *responseWriter) caching(name string, v chat.Value) {
+func (w *responseWriter) caching(v chat.Value) {
+	const name = "prompt_cache_options"
 	if v.Kind() != '{' {
 		return
 	}
@@ -281,7 +289,6 @@ func (w *responseWriter) item(head, text string) {
 // The reasoning was kept under the id of the first call. It comes before the calls, as the model
 // wrote it.
 func (w *responseWriter) assistant(ctx context.Context, m *chat.Message) {
-	w.unsaid = w.unsaid || len(m.Breakpoints()) > 0
 	for i := range m.ToolCalls {
 		kept, ok := recall(ctx, w.call.Memory, m.ToolCalls[i].ID, keptReasoning)
 		var items []json.RawMessage

@@ -15,8 +15,8 @@ func (w *responseWriter) tools() {
 		return
 	}
 	w.out = append(w.out, `,"tools":[`...)
-	for i := range w.req.Tools {
-		switch t := &w.req.Tools[i]; {
+	for _, t := range w.req.ListedTools() {
+		switch {
 		case t.Function != nil:
 			w.function(t.Function)
 		case t.Custom != "":
