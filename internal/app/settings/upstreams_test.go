@@ -47,7 +47,7 @@ func TestUpstreamClientChanges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Connect(old, pulse.New(), nil); err != nil {
+		if err := s.Connect(old, Shared{Pulse: pulse.New()}); err != nil {
 			t.Fatal(err)
 		}
 		if s.pool().Standard != step.standard {
@@ -68,11 +68,11 @@ func TestProbe(t *testing.T) {
 	for _, kind := range []string{"openai", "anthropic", "gemini"} {
 		for probe, want := range map[bool]error{true: nil, false: provider.ErrNotTried} {
 			c := &config.Provider{Name: "p", Kind: kind, BaseURL: up.URL, Probe: probe}
-			made, err := newUpstream(c, &provider.PoolOptions{}, nil, nil)
+			made, err := newReplica(c, c.Places(nil)[0], provider.PoolOptions{}, Shared{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			a, ok := made.Keys[0].Adapter.(provider.Reacher)
+			a, ok := made.keys[0].Adapter.(provider.Reacher)
 			if !ok {
 				t.Fatalf("%s: the adapter cannot connect", kind)
 			}

@@ -43,6 +43,8 @@ type Plan struct {
 	pause     time.Duration // before the last round; 0: there was none
 	// conversation is that of the request, if it stays with a target; 0 otherwise. See Stay.
 	conversation uint64
+	// tokens is how large the request is, as the servers of replicas are concerned. See Weigh.
+	tokens int64
 }
 
 // Plan returns the plan of a request for the model. Others stand in for it after its own fallbacks.
@@ -65,12 +67,12 @@ func (p *Plan) Alone() bool {
 }
 
 // Pin leaves the plan one target, which holds something that the request needs, and reports whether the model has it.
-func (p *Plan) Pin(provider, upstream, key string) bool {
+func (p *Plan) Pin(provider, upstream, key, replica string) bool {
 	if p.route == nil {
 		return false
 	}
 	at := slices.IndexFunc(p.route.targets, func(t *Target) bool {
-		return t.Provider == provider && t.Upstream == upstream && t.LastFour == key
+		return t.Provider == provider && t.Upstream == upstream && t.LastFour == key && t.Replica == replica
 	})
 	if at < 0 {
 		return false
@@ -165,7 +167,9 @@ func (p *Plan) draw(rt *route, now time.Time, n need) (Attempt, bool) {
 		repeat := slices.Contains(p.tried, t)
 		if permit, ok := t.begin(now, n); ok {
 			p.last = t
-			return Attempt{Target: t, Model: rt.model, header: rt.header, ends: rt.ends, start: now, permit: permit, repeat: repeat}, true
+			a := Attempt{Target: t, Model: rt.model, header: rt.header, ends: rt.ends, start: now, permit: permit, repeat: repeat}
+			a.tokens = t.server.begin(t.load, p.tokens)
+			return a, true
 		}
 		out[i] = true
 	}
@@ -176,7 +180,7 @@ func (p *Plan) pick(rt *route, out []bool) int {
 	if p.conversation != 0 && rt.bound {
 		return rt.favourite(out, p.conversation)
 	}
-	return rt.lot(out)
+	return rt.lighter(rt.lot(out), out)
 }
 
 // lot returns the index of a target that is not out, drawn at random by weight. Targets without weight come
