@@ -49,8 +49,8 @@ func (p *Provider) Sources() []replicas.Source {
 
 // Places returns where the servers of the provider are now. There is at least one. names may be nil.
 func (p *Provider) Places(names *replicas.Names) []replicas.Place {
-	if len(p.Replicas) == 0 {
-		return []replicas.Place{{Base: p.BaseURL}}
+	if list := p.Sources(); len(list) > 0 {
+		return names.Places(list)
 	}
-	return names.Places(p.Sources())
+	return []replicas.Place{{Base: p.BaseURL}}
 }

@@ -97,17 +97,31 @@ func (rt *route) lighter(i int, out []bool) int {
 	if i < 0 || rt.targets[i].Replica == "" {
 		return i
 	}
-	drawn, other, others := rt.targets[i], -1, 0
-	for j, t := range rt.targets {
-		if out[j] || t.server == drawn.server || t.Provider != drawn.Provider || t.Upstream != drawn.Upstream {
-			continue
-		}
-		if others++; rand.IntN(others) == 0 { // each of them is as likely as the others
-			other = j
+	drawn, others := rt.targets[i], 0
+	beside := func(j int) bool {
+		t := rt.targets[j]
+		return !out[j] && t.server != drawn.server && t.load == drawn.load && t.Upstream == drawn.Upstream
+	}
+	for j := range rt.targets {
+		if beside(j) {
+			others++
 		}
 	}
-	if other >= 0 && rt.targets[other].pressure() < drawn.pressure() {
-		return other
+	if others == 0 {
+		return i
+	}
+	skip := rand.IntN(others)
+	for j, t := range rt.targets {
+		if !beside(j) {
+			continue
+		}
+		if skip == 0 {
+			if t.pressure() < drawn.pressure() {
+				return j
+			}
+			break
+		}
+		skip--
 	}
 	return i
 }
