@@ -36,14 +36,18 @@ func (s *server) end(tokens int64) {
 }
 
 // pressure returns how busy the server of the target is, in calls: 0 if it has nothing to do. It costs some atomic loads.
+// What is not a replica has a vendor behind it, whose servers nobody here can make busy: of it the running calls count.
 //
-// A server that reports figures is judged by them, since they count the calls of all nodes and of everybody else. They
-// are seconds old, so the calls that this node has begun or ended since are added. Of any other server only the calls of
+// A replica that reports figures is judged by them, since they count the calls of all nodes and of everybody else. They
+// are seconds old, so the calls that this node has begun or ended since are added. Of any other replica only the calls of
 // this node are known: their tokens, divided by those of a usual call, because a long prompt or reply keeps a server
 // busier than a short one.
 func (t *Target) pressure() float64 {
 	f := t.server.figures.Load()
-	if f == nil {
+	switch {
+	case t.Replica == "":
+		return float64(t.server.running.Load())
+	case f == nil:
 		return float64(t.server.tokens.Load()) / float64(max(t.load.usual.Load(), 1))
 	}
 	running := t.server.running.Load()

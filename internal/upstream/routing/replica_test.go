@@ -48,6 +48,12 @@ func draws(t *testing.T, r *Routes, m *catalog.Model, n, tokens int, keep bool) 
 func TestPressure(t *testing.T) {
 	t.Parallel()
 	share := func(v float64) *float64 { return &v }
+	vendor := &Target{load: &load{}, server: &server{}}
+	vendor.server.begin(vendor.load, 1)
+	vendor.server.begin(vendor.load, 100_000)
+	if got := vendor.pressure(); got != 2 {
+		t.Errorf("pressure of two calls at a vendor = %g, want 2", got)
+	}
 	for _, tt := range []struct {
 		name    string
 		figures *Figures
@@ -64,7 +70,7 @@ func TestPressure(t *testing.T) {
 		{"a tight cache", &Figures{Running: 4, CacheUse: share(0.95)}, 0, 6},
 		{"a full cache", &Figures{Running: 4, CacheUse: share(1)}, 0, 8},
 	} {
-		target := &Target{load: &load{}, server: &server{}}
+		target := &Target{Replica: "one", load: &load{}, server: &server{}}
 		for range tt.running {
 			target.server.begin(target.load, 1000)
 		}
