@@ -213,8 +213,9 @@ var chatTries = map[string]try{
 		n.want(one.MasterKey, "3", body, 200, true)
 		n.want(one.MasterKey, "1", body, 200, false)
 	},
-	"replies being recorded at once":       triedBy("line/idempotency", "TestRoomForRecordings", "not kept"),
-	"conversations that stay with a model": triedBy("upstream/routing", "TestForget", "the oldest go"),
+	"replies being recorded at once":           triedBy("line/idempotency", "TestRoomForRecordings", "not kept"),
+	"conversations that stay with a model":     triedBy("upstream/routing", "TestForget", "the oldest go"),
+	"conversations whose target is remembered": triedBy("upstream/routing", "TestHomesAreBounded", "the oldest go, those at their favourite first"),
 
 	"reply of an upstream that is not streamed": func(t *testing.T, s *stage, b bound) {
 		b.says(t, "the attempt fails")

@@ -3,6 +3,7 @@ package app_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -63,6 +64,12 @@ plans: {premium: {requests_per_minute: unlimited, concurrent: unlimited, tokens_
 `, strings.Join(replicas, `", "`))
 }
 
+// converse sends the first call of a conversation of its own: further calls of one would stay with its replica.
+func (n *node) converse(key string) reply {
+	n.t.Helper()
+	return n.request("POST", "/v1/chat/completions", key, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"conversation %d"}]}`, rand.Uint64()))
+}
+
 // at returns the base URL of a machine.
 func (m *machine) at() string { return m.server.URL + "/v1" }
 
@@ -97,7 +104,7 @@ func TestReplicas(t *testing.T) {
 	ask := func(times int, what string) {
 		t.Helper()
 		for range times {
-			if r := n.ask(key, "m"); r.status != 200 {
+			if r := n.converse(key); r.status != 200 {
 				t.Fatalf("%s: %d %s", what, r.status, r.body)
 			}
 		}
@@ -142,7 +149,7 @@ func TestReplicas(t *testing.T) {
 	hold := make(chan struct{})
 	one.hold.Store(&hold)
 	running := make(chan reply, 1)
-	go func() { running <- n.ask(key, "m") }()
+	go func() { running <- n.converse(key) }()
 	<-one.held
 	must[steering.Order](n, "upstream.enable", admin.UpstreamTarget{Actor: "t", Provider: "own", Replica: two.name})
 	answered := n.targets(two.name)[0].Answered + n.targets(two.name)[1].Answered
@@ -181,7 +188,7 @@ func TestReplicas(t *testing.T) {
 					three.server.CloseClientConnections()
 					three.server.Close()
 				}
-				if r := n.ask(key, "m"); r.status != 200 {
+				if r := n.converse(key); r.status != 200 {
 					failed.Add(1)
 					t.Logf("a call while a replica dies = %d %s", r.status, r.body)
 				}
@@ -250,9 +257,8 @@ func TestReplicaWithAQueue(t *testing.T) {
 	n.reports(busy.name, func(f *routing.Figures) bool { return f.Running == 4 && f.Waiting == 8 })
 	n.reports(idle.name, func(*routing.Figures) bool { return true })
 	key := n.OwnerKey()
-	for i := range 30 {
-		body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"conversation %d"}]}`, i)
-		if r := n.request("POST", "/v1/chat/completions", key, body); r.status != 200 {
+	for range 30 {
+		if r := n.converse(key); r.status != 200 {
 			t.Fatalf("a call = %d %s", r.status, r.body)
 		}
 	}
@@ -293,7 +299,7 @@ func TestReplicasByName(t *testing.T) {
 	ask := func(times int) {
 		t.Helper()
 		for range times {
-			if r := n.ask(key, "m"); r.status != 200 {
+			if r := n.converse(key); r.status != 200 {
 				t.Fatalf("a call = %d %s", r.status, r.body)
 			}
 		}
@@ -314,5 +320,40 @@ func TestReplicasByName(t *testing.T) {
 	ask(10)
 	if got := strings.Count(n.log.String(), "cannot be looked up"); got != 1 {
 		t.Errorf("the log has %d lines about the DNS, want 1", got)
+	}
+}
+
+// Conversations stay with the replica that has them in its cache: of what could be read from caches, nearly all is.
+func TestReplicasKeepConversations(t *testing.T) {
+	t.Parallel()
+	machines := []*machine{newMachine(t, "vllm"), newMachine(t, "sglang"), newMachine(t, "")}
+	n := newSite(t, farm(machines[0].at(), machines[1].at(), machines[2].at())).start(t)
+	key := n.OwnerKey()
+	possible := 0
+	for c := range 30 {
+		messages := fmt.Sprintf(`{"role":"user","content":"conversation %d %s"}`, c, strings.Repeat("of many words ", 40))
+		for turn := range 6 {
+			r := n.request("POST", "/v1/chat/completions", key, `{"model":"m","messages":[`+messages+`]}`)
+			if r.status != 200 {
+				t.Fatalf("turn %d = %d %s", turn, r.status, r.body)
+			}
+			messages += `,{"role":"assistant","content":"Certainly."}`
+			if turn < 5 {
+				possible += len(messages) / 4
+			}
+			messages += fmt.Sprintf(`,{"role":"user","content":"turn %d %s"}`, turn, strings.Repeat("and more ", 20))
+		}
+	}
+	cached, least := 0, 180
+	for _, m := range machines {
+		f := m.Figures()
+		cached, least = cached+f.Cached, min(least, f.Calls)
+	}
+	// Blocks that are not full, and the words that a prompt has around messages, are not in the count.
+	if share := float64(cached) / float64(possible); share < 0.8 {
+		t.Errorf("%d of about %d tokens came from caches, a share of %.2f, want at least 0.8", cached, possible, share)
+	}
+	if least < 30 {
+		t.Errorf("a replica has %d of 180 calls, want about a third", least)
 	}
 }

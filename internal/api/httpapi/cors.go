@@ -13,7 +13,7 @@ import (
 var exposed = []string{"x-request-id, request-id, retry-after, retry-after-ms, x-should-retry, " +
 	"x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, " +
 	"x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens, " +
-	"idempotent-replayed, x-sluice-version, x-sluice-model, x-sluice-provider, x-sluice-attempts, " +
+	"idempotent-replayed, x-sluice-version, x-sluice-model, x-sluice-provider, x-sluice-attempts, x-sluice-affinity, " +
 	"x-sluice-dropped, x-sluice-route-reason, x-sluice-mcp-calls, x-sluice-overhead-ms, x-sluice-cost, x-sluice-resume, x-sluice-receipt, sunset, deprecation, mcp-session-id"}
 
 var anyOrigin = []string{"*"}

@@ -303,6 +303,9 @@ func (r *record) checkModels(c *Config, providers map[string]string) {
 		}
 		r.checkAllow(path+".allow", m.Allow)
 		r.failIf(m.Quality < 0 || m.Quality > 100, path+".quality", "must be between 1 and 100, or 0 if unknown; got %d", m.Quality)
+		if m.Affinity != "" {
+			r.checkOneOf(path+".affinity", m.Affinity, "affinity", affinities)
+		}
 		r.checkLife(m, path)
 		r.warnUncallable(c, m, path)
 	}
@@ -356,7 +359,10 @@ func (r *record) checkAliases(c *Config, ids map[string]string) {
 // embeddingKind is the kind of models that make embeddings.
 const embeddingKind = "embedding"
 
-var modelKinds = []string{"chat", embeddingKind}
+var (
+	modelKinds = []string{"chat", embeddingKind}
+	affinities = []string{"off", "session", "prefix"}
+)
 
 // checkEmbedding checks what an embedding model cannot have.
 func (r *record) checkEmbedding(c *Config, m *Model, path string) {

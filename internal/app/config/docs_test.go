@@ -157,7 +157,7 @@ func TestDocs(t *testing.T) {
 func TestDocsNameWhatIsAllowed(t *testing.T) {
 	t.Parallel()
 	for field, allowed := range map[string][]string{
-		"Config.UpstreamClient": clients, "Config.HTTP1Lane": lanes, "Config.Unready": unreadyWays, "Log.Format": logFormats, "Log.Level": logLevels, "Provider.Kind": providerKinds, "Model.Plan": modelTiers, "Config.Plans": planNames,
+		"Config.UpstreamClient": clients, "Config.HTTP1Lane": lanes, "Config.Unready": unreadyWays, "Log.Format": logFormats, "Log.Level": logLevels, "Provider.Kind": providerKinds, "Model.Plan": modelTiers, "Model.Affinity": affinities, "Config.Plans": planNames,
 	} {
 		for _, word := range allowed {
 			if !strings.Contains(fieldDocs[field], "`"+word+"`") {

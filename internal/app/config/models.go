@@ -63,6 +63,12 @@ type Model struct {
 	// The default is what is known about the model.
 	Efforts []string `yaml:"efforts"`
 
+	// Whether a conversation goes to the same target at every call, so that its prompt cache stays warm:
+	// `prefix`, by its session id, or else by its first messages; `session`, only if it has a session
+	// id; or `off`. The default is `prefix` where tokens that are read from a cache have a lower price
+	// or a target is a server of your own (`vllm`, `llamacpp`, `lmstudio`, `ollama`), else `off`.
+	Affinity string `yaml:"affinity"`
+
 	// What callers of this model may choose although you pay for it, in addition to the `allow`
 	// of its providers: `all`, or a list of names.
 	Allow Allowed `yaml:"allow"`
@@ -109,7 +115,8 @@ type Target struct {
 	// The provider's own name for the model. The default is the model's `id`.
 	Upstream string `yaml:"upstream"`
 
-	// The share of calls that go to this target, relative to the weights of the other targets.
+	// The share of calls that go to this target, relative to the weights of the other targets; with
+	// `affinity` the share of conversations.
 	// A target with weight 0 is used only while no other is available.
 	Weight int `yaml:"weight" default:"1"`
 }

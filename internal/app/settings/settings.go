@@ -260,7 +260,7 @@ func newModel(c *config.Model) (catalog.Model, error) {
 		ContextLength: c.ContextLength, MaxOutput: c.MaxOutput,
 		Embeds:      c.Kind == "embedding",
 		ToolCalling: c.ToolCalling, Thinks: c.Reasoning, Images: true, NoJSON: !c.JSONMode, Origin: catalog.Configured,
-		Allow:    c.Allow,
+		Allow: c.Allow, Affinity: catalog.Affinity(c.Affinity),
 		Provider: c.Targets[0].Provider, Upstream: c.Targets[0].Upstream, Fallbacks: c.Fallbacks,
 	}
 	for _, t := range c.Targets {

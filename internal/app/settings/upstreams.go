@@ -123,7 +123,7 @@ func (s *Settings) Route(old *Settings, drained routing.Drained, log *slog.Logge
 // connect makes the adapters of a provider: one for each key of each replica. Those of a replica that it had stay.
 func (u *upstream) connect(had []replica, opts *provider.PoolOptions, with Shared) error {
 	c := &u.config
-	u.provider = routing.Provider{Name: c.Name, Allow: c.Allow, MaxConcurrent: c.MaxConcurrent, FirstContent: c.Timeouts.FirstContent}
+	u.provider = routing.Provider{Name: c.Name, Allow: c.Allow, SelfHosted: len(c.Replicas) > 0 || provider.SelfHosted(c.Kind), MaxConcurrent: c.MaxConcurrent, FirstContent: c.Timeouts.FirstContent}
 	u.replicas = nil
 	for _, place := range c.Places(with.Names) {
 		at := slices.IndexFunc(had, func(r replica) bool { return r.place == place })

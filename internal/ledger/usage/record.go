@@ -75,7 +75,7 @@ func appendRecord(b []byte, s *Settlement) []byte {
 		b = binary.AppendVarint(b, int64(s.MCPCalls))
 		b = binary.AppendVarint(b, int64(s.MCPFailed))
 	}
-	b = AppendTrace(b, s.Trace)
+	b = appendWay(b, s.Trace)
 	if s.Door != "" {
 		b = appendText(b, s.Door, maxDoor)
 	}
@@ -119,7 +119,7 @@ func parseRecord(raw []byte, known texts) (Settlement, error) {
 	if flags&hasTrace != 0 {
 		// A way that cannot be read is left out, and so is what follows it: what the call consumed is what counts.
 		var err error
-		if s.Trace, r.raw, err = parseTrace(r.raw, known); err != nil {
+		if s.Trace, r.raw, err = parseWay(r.raw, known); err != nil {
 			return s, nil
 		}
 	}

@@ -222,6 +222,7 @@ const (
 	termsDetails = 1 << 3
 	termsReceipt = 1 << 4 // the statement of the receipt
 	termsBudgets = 1 << 5 // what the call takes from budgets
+	termsServed  = 1 << 6 // the rest of the trace: its affinity, and the keys of its attempts
 )
 
 // termBits returns what of the terms there is to write.
@@ -249,6 +250,9 @@ func (s *Settlement) termBits() (bits uint64) {
 	if len(t.Budgets) > 0 {
 		bits |= termsBudgets
 	}
+	if s.Trace.isServed() {
+		bits |= termsServed
+	}
 	return bits
 }
 
@@ -275,6 +279,9 @@ func (s *Settlement) appendTerms(b []byte, bits uint64) []byte {
 	}
 	if bits&termsBudgets != 0 {
 		b = appendCharges(b, s.Terms.Budgets)
+	}
+	if bits&termsServed != 0 {
+		b = appendServed(b, s.Trace)
 	}
 	return b
 }
@@ -311,5 +318,8 @@ func (s *Settlement) readTerms(r *reader, known texts) {
 	}
 	if bits&termsBudgets != 0 {
 		s.Terms.Budgets = readCharges(r, known)
+	}
+	if bits&termsServed != 0 && s.Trace != nil {
+		s.Trace.readServed(r, known)
 	}
 }

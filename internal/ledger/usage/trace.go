@@ -2,6 +2,7 @@ package usage
 
 import (
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"sluice/internal/kit/excerpt"
@@ -17,6 +18,9 @@ type Trace struct {
 	Session string
 	// Reason is why the router chose the model. Empty: the request named it.
 	Reason string
+	// Affinity is the value of x-sluice-affinity: whether the call reached the target of its conversation's last call. Empty:
+	// the model has no affinity.
+	Affinity string
 	// Attempts are the calls of upstreams, in order.
 	Attempts []Attempt
 	// Left counts attempts that are not in the list because there is no room for them.
@@ -28,6 +32,8 @@ type Attempt struct {
 	Model    string
 	Provider string
 	Upstream string // what the provider calls the model
+	// Key is what tells the provider's keys apart, their last four characters; empty: it needs none.
+	Key string
 	// Outcome is "answered", or why there was no answer, in a word.
 	Outcome string
 	Status  int // of an upstream that refused the call
@@ -41,7 +47,7 @@ const Answered = "answered"
 
 const (
 	// MaxTrace is the size of an encoded trace at most, in bytes. A usual one has about 90.
-	MaxTrace = 1<<10 + MaxSession + 1
+	MaxTrace = 1<<10 + MaxSession + 1 + maxServed
 	// MaxSession is how many bytes the name of a session has at most.
 	MaxSession = 64
 	// maxTries is how many attempts a way lists at most while the call runs. Fewer are kept if their
@@ -58,6 +64,10 @@ const (
 	maxTraceReason = 200
 	maxTraceName   = 80
 	maxTraceWord   = 16
+	maxTraceKey    = 8
+	maxAffinity    = 48
+	// maxServed is the size of what stands behind a trace at most.
+	maxServed = maxAffinity + 1 + 1 + maxTries*(maxTraceKey+1)
 	// maxTry is the size of an encoded attempt at most: three names, the outcome, their lengths and three numbers.
 	maxTry = 3*(maxTraceName+1) + maxTraceWord + 1 + 1 + 3*binary.MaxVarintLen64
 )
@@ -72,9 +82,58 @@ func (w *Trace) Tried(a Attempt) {
 	w.Attempts = append(w.Attempts, a)
 }
 
-// AppendTrace appends the encoded trace to b: a version, texts after their length, and for each attempt a one, its
-// texts and its numbers. A zero ends the list. A session comes last. w may be nil, which adds nothing.
+// AppendTrace appends the encoded trace to b: its way, and behind it who served, where versions before do not look. w may be
+// nil, which adds nothing.
 func AppendTrace(b []byte, w *Trace) []byte {
+	if b = appendWay(b, w); w.isServed() {
+		b = appendServed(b, w)
+	}
+	return b
+}
+
+// isServed reports whether there is something to say of who served. w may be nil.
+func (w *Trace) isServed() bool {
+	return w != nil && (w.Affinity != "" || slices.ContainsFunc(w.Attempts, func(a Attempt) bool { return a.Key != "" }))
+}
+
+// appendServed appends the affinity, and the keys of the attempts that appendWay lists: the first ones and the last one.
+func appendServed(b []byte, w *Trace) []byte {
+	b = appendText(b, w.Affinity, maxAffinity)
+	listed := min(len(w.Attempts), maxTries)
+	b = binary.AppendUvarint(b, uint64(listed))
+	for i := range listed - 1 {
+		b = appendText(b, w.Attempts[i].Key, maxTraceKey)
+	}
+	if listed > 0 {
+		b = appendText(b, w.Attempts[len(w.Attempts)-1].Key, maxTraceKey)
+	}
+	return b
+}
+
+// readServed reads what appendServed has written. The last key is that of the last attempt, also if attempts before it were
+// left out.
+func (w *Trace) readServed(r *reader, known texts) {
+	w.Affinity = known.text(r.bytes())
+	n, used := binary.Uvarint(r.raw)
+	if r.bad || used <= 0 || n > maxTries {
+		r.bad = true
+		return
+	}
+	r.raw = r.raw[used:]
+	for i := range int(n) {
+		key := known.text(r.bytes())
+		switch last := len(w.Attempts) - 1; {
+		case i < int(n)-1 && i < last:
+			w.Attempts[i].Key = key
+		case i == int(n)-1 && last >= 0:
+			w.Attempts[last].Key = key
+		}
+	}
+}
+
+// appendWay appends the way of a call: a version, texts after their length, and for each attempt a one, its
+// texts and its numbers. A zero ends the list. A session comes last. w may be nil, which adds nothing.
+func appendWay(b []byte, w *Trace) []byte {
 	if w == nil {
 		return b
 	}
@@ -90,7 +149,7 @@ func AppendTrace(b []byte, w *Trace) []byte {
 	for i := range w.Attempts {
 		a := &w.Attempts[i]
 		// The last attempt says how it ended, so there must be room for it after this one.
-		if i < len(w.Attempts)-1 && len(b)-begin+2*maxTry+2+binary.MaxVarintLen64+MaxSession+1 > MaxTrace {
+		if i < len(w.Attempts)-1 && len(b)-begin+2*maxTry+2+binary.MaxVarintLen64+MaxSession+1 > MaxTrace-maxServed {
 			left++
 			continue
 		}
@@ -122,12 +181,20 @@ func appendText(b []byte, s string, most int) []byte {
 // ParseTrace decodes a trace. It returns nil and no error for an empty one, which calls of earlier versions have. A trace
 // of a later version is an error.
 func ParseTrace(raw []byte) (*Trace, error) {
-	w, _, err := parseTrace(raw, nil)
-	return w, err
+	w, rest, err := parseWay(raw, nil)
+	if len(rest) == 0 {
+		return w, err
+	}
+	r := reader{raw: rest}
+	if w.readServed(&r, nil); r.bad {
+		return nil, errRecord
+	}
+	return w, nil
 }
 
-// parseTrace is ParseTrace with texts that many traces share; see parseRecord. It also returns what follows the way.
-func parseTrace(raw []byte, known texts) (*Trace, []byte, error) {
+// parseWay is the opposite of appendWay, with texts that many traces share; see parseRecord. It also returns what follows
+// the way.
+func parseWay(raw []byte, known texts) (*Trace, []byte, error) {
 	if len(raw) == 0 {
 		return nil, nil, nil
 	}

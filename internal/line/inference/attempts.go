@@ -78,6 +78,8 @@ type attempts struct {
 	refused error           // why the router's choice does not take the request; nil: it did not refuse
 	afford  *affordable     // what the call may cost; nil: nothing bounds it
 
+	affinity []string // the value of x-sluice-affinity; nil: it has none
+
 	span *telemetry.Span // of the last attempt; nil: not traced
 
 	cancel context.CancelCauseFunc // of an attempt with a deadline; nil: it has none
@@ -92,8 +94,8 @@ func (l *Line) attempts(ctx context.Context, plan routing.Plan, m *catalog.Model
 	a.since, a.afford = call.Start, call.afford
 	a.trace, a.wait = call.Span, call.Wait
 	a.embed = call.Inputs
-	if call.Request != nil && a.plan.Stays() {
-		a.plan.Stay(call.Caller.Account.ID, call.Request)
+	if call.Request != nil {
+		l.router.Stay(&a.plan, call.Caller.Account.ID, call.Session, call.Request)
 	}
 	if l.states != nil {
 		a.call.Memory = l.states.For(call.Caller.Account.ID)
@@ -146,6 +148,7 @@ func (a *attempts) Start() error {
 			a.first, a.begun = ev, true
 			now := time.Now()
 			a.at.Answered(now)
+			a.stayed(now)
 			a.tell(now, nil)
 			began.End()
 			// The wait is over unless a reply in one piece still has to be read.
@@ -233,7 +236,7 @@ func (a *attempts) begin() (first *telemetry.Span) {
 // tell adds the last attempt to the way of the call. A nil error means that its upstream has something to say.
 func (a *attempts) tell(now time.Time, err error) {
 	t := usage.Attempt{
-		Model: a.at.Model.ID, Provider: a.at.Provider, Upstream: a.at.Upstream, Outcome: usage.Answered,
+		Model: a.at.Model.ID, Provider: a.at.Provider, Upstream: a.at.Upstream, Key: a.at.LastFour, Outcome: usage.Answered,
 		Start: a.began.Sub(a.since), End: now.Sub(a.since),
 	}
 	switch {
@@ -243,6 +246,14 @@ func (a *attempts) tell(now time.Time, err error) {
 		t.Outcome, t.Status = provider.Word(err)
 	}
 	a.requestTrace.Tried(t)
+}
+
+// stayed remembers which target has answered. The header tells of the first turn of a call.
+func (a *attempts) stayed(now time.Time) {
+	a.affinity = a.plan.Stayed(&a.at, now)
+	if a.affinity != nil && a.requestTrace.Affinity == "" {
+		a.requestTrace.Affinity = a.affinity[0]
+	}
 }
 
 // try calls the target of the last attempt and returns its first event of substance. Events before that,
@@ -444,6 +455,9 @@ func (a *attempts) introduce(h http.Header) string {
 		h["X-Sluice-Attempts"] = counts[a.count]
 	} else {
 		h["X-Sluice-Attempts"] = []string{strconv.Itoa(a.count)}
+	}
+	if a.affinity != nil {
+		h["X-Sluice-Affinity"] = a.affinity
 	}
 	if t, ok := a.namer.(relay.Threader); ok && a.call.Threaded {
 		t.Threaded()

@@ -29,3 +29,28 @@ func (c Content) AppendSample(b []byte, most int) []byte {
 	}
 	return append(b, sample...) // where it already is, if there was room
 }
+
+// Ends returns the first and the last half of most bytes of a part of the content, as the caller wrote them, and whether there
+// is such a part. Tail is empty if head is all of it. The numbers begin with 0. Nothing is copied.
+func (c Content) Ends(number, most int) (head, tail []byte, ok bool) {
+	raw := c.raw
+	switch {
+	case c.parts == nil && number > 0, c.parts != nil && number >= len(c.parts):
+		return nil, nil, false
+	case c.parts != nil:
+		raw = c.parts[number].raw
+	}
+	if len(raw) <= most {
+		return raw, nil, true
+	}
+	return raw[:most/2], raw[len(raw)-most/2:], true
+}
+
+// Size returns about how many bytes the texts of the content have, as the caller wrote them.
+func (c Content) Size() int {
+	n := len(c.raw)
+	for i := range c.parts {
+		n += len(c.parts[i].raw)
+	}
+	return n
+}

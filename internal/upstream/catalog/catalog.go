@@ -61,6 +61,7 @@ type Model struct {
 	// then those of the first; see Places.
 	Targets   []Target
 	Fallbacks []string // ids of the models that answer when this one is unavailable
+	Affinity  Affinity // which conversations stay with one of the targets
 	// Aliases are names and patterns, as in package alias, that callers may use in place of the id.
 	Aliases   []string
 	Router    bool
@@ -83,6 +84,16 @@ type Model struct {
 	// encoded is the verbose JSON form, made by New.
 	encoded []byte
 }
+
+// Affinity says which conversations stay with one of a model's targets, so that its prompt cache stays warm.
+type Affinity string
+
+const (
+	AffinityDefault Affinity = ""        // AffinityPrefix if that is likely to pay, else AffinityOff; package routing decides
+	AffinityOff     Affinity = "off"     // none
+	AffinitySession Affinity = "session" // those that have a session id
+	AffinityPrefix  Affinity = "prefix"  // all: those without a session id by their first messages
+)
 
 // Origin says where a model's entry comes from.
 type Origin string

@@ -108,11 +108,19 @@ func Unfetchable(address string) string {
 	return ""
 }
 
+// SelfHosted reports whether a kind of provider is a server that the operator runs.
+func SelfHosted(kind string) bool {
+	switch kind {
+	case "vllm", "llamacpp", "lmstudio", "ollama":
+		return true
+	}
+	return false
+}
+
 // Inside reports whether a provider is in the operator's network, as far as its kind and address tell. Such a
 // provider would fetch an image's address from there, where a caller has no business.
 func Inside(kind, baseURL string) bool {
-	switch kind {
-	case "vllm", "llamacpp", "lmstudio", "ollama": // run by the operator, wherever that is
+	if SelfHosted(kind) { // wherever that is
 		return true
 	}
 	u, err := url.Parse(baseURL)

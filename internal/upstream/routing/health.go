@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -74,7 +75,7 @@ func (s *State) UnmarshalText(text []byte) error {
 // those who have no other target: calls that are going to fail help nobody, and keep an upstream from
 // recovering. Only a target that answered a moment ago may be called in need, see lively.
 type Health struct {
-	mu      sync.Mutex    // guards all fields
+	mu      sync.Mutex    // guards all fields except running
 	open    bool          // the breaker is open, or half open
 	until   time.Time     // while open: when the next probe may go through
 	rest    time.Duration // how long the breaker was opened for the last time
@@ -94,8 +95,10 @@ type Health struct {
 	heard  time.Time // when one of them last said something
 	hidden time.Time // when a call last failed in a way that a connection attempt cannot see; zero: none since the last answer
 
-	running, answers, failures int64         // calls under way; sums since the start
-	waited                     time.Duration // the sum of the times to the first content
+	answers, failures int64         // sums since the start
+	waited            time.Duration // the sum of the times to the first content
+
+	running atomic.Int64 // calls under way; read without mu, for each call
 }
 
 // permit lets one call through. Hand it to end when the call ends.
@@ -118,14 +121,14 @@ func (h *Health) begin(now time.Time, n need) (permit, bool) {
 	defer h.mu.Unlock()
 	switch {
 	case !h.open:
-		h.running++
+		h.running.Add(1)
 		return permit{epoch: h.epoch}, true
 	case !h.probing && !now.Before(h.until): // half open: this call is the probe
 		h.probing = true
-		h.running++
+		h.running.Add(1)
 		return permit{epoch: h.epoch, probe: true}, true
 	case n == sought && h.lives(now):
-		h.running++
+		h.running.Add(1)
 		return permit{epoch: h.epoch}, true
 	}
 	return permit{epoch: h.epoch}, false
@@ -176,7 +179,7 @@ const (
 func (h *Health) end(p permit, how outcome, now time.Time, after time.Duration) (opened bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.running--
+	h.running.Add(-1)
 	if how >= unreached {
 		h.failures++
 		if how > unreached {
@@ -265,13 +268,26 @@ func (h *Health) wait(now time.Time) (d time.Duration, open, asked bool) {
 	return max(0, h.until.Sub(now)), true, h.held && !h.denied
 }
 
+// hindrance returns why no call goes through; present: one may.
+func (h *Health) hindrance() absence {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.open && h.held && !h.denied:
+		return outOfQuota
+	case h.open:
+		return unhealthy
+	}
+	return present
+}
+
 // look fills in the state and the averages of a target.
 func (h *Health) look(now time.Time, to *TargetHealth) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	to.ErrorRate, to.Latency = h.errorRate, h.latency
 	to.Down = h.down || h.open && h.held && now.Before(h.until)
-	to.Running, to.Answered, to.Failed, to.Waited = h.running, h.answers, h.failures, h.waited
+	to.Running, to.Answered, to.Failed, to.Waited = h.running.Load(), h.answers, h.failures, h.waited
 	switch {
 	case !h.open:
 		to.State = Closed

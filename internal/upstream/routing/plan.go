@@ -41,8 +41,8 @@ type Plan struct {
 	from      int           // index in tried at which this round begins
 	out       []*Target     // not to be tried again
 	pause     time.Duration // before the last round; 0: there was none
-	// conversation is that of the request, if it stays with a target; 0 otherwise. See Stay.
-	conversation uint64
+	// stay is what is known of the request's conversation; see Router.Stay.
+	stay staying
 	// tokens is how large the request is, as the servers of replicas are concerned. See Weigh.
 	tokens int64
 }
@@ -79,7 +79,7 @@ func (p *Plan) Pin(provider, upstream, key, replica string) bool {
 	}
 	only := *p.route
 	only.targets, only.fallbacks = only.targets[at:at+1:at+1], nil
-	p.route, p.others = &only, nil
+	p.route, p.others, p.stay.away = &only, nil, inThread
 	return true
 }
 
@@ -158,8 +158,9 @@ func (p *Plan) draw(rt *route, now time.Time, n need) (Attempt, bool) {
 	for i, t := range rt.targets {
 		out[i] = slices.Contains(p.tried[p.from:], t) || p.isOut(t)
 	}
+	seat := p.seat(rt, out, now)
 	for {
-		i := p.pick(rt, out)
+		i := rt.pick(out, &seat, now)
 		if i < 0 {
 			return Attempt{}, false
 		}
@@ -169,18 +170,27 @@ func (p *Plan) draw(rt *route, now time.Time, n need) (Attempt, bool) {
 			p.last = t
 			a := Attempt{Target: t, Model: rt.model, header: rt.header, ends: rt.ends, start: now, permit: permit, repeat: repeat}
 			a.tokens = t.server.begin(t.load, p.tokens)
+			if seat.conversation != 0 {
+				p.sit(rt, &seat, i, &a)
+			}
 			return a, true
 		}
 		out[i] = true
+		if seat.conversation != 0 {
+			p.refused(rt, &seat, i)
+		}
 	}
 }
 
 // pick returns the index of the next target that is not out; a negative one if all are.
-func (p *Plan) pick(rt *route, out []bool) int {
-	if p.conversation != 0 && rt.bound {
-		return rt.favourite(out, p.conversation)
+func (rt *route) pick(out []bool, s *seat, now time.Time) int {
+	switch {
+	case s.conversation == 0:
+		return rt.lighter(rt.lot(out), out)
+	case s.home >= 0:
+		return s.home
 	}
-	return rt.lighter(rt.lot(out), out)
+	return rt.favourite(out, s, now)
 }
 
 // lot returns the index of a target that is not out, drawn at random by weight. Targets without weight come

@@ -46,7 +46,7 @@ func (t *Target) pressure() float64 {
 	f := t.server.figures.Load()
 	switch {
 	case t.Replica == "":
-		return float64(t.server.running.Load())
+		return float64(t.health.running.Load())
 	case f == nil:
 		return float64(t.server.tokens.Load()) / float64(max(t.load.usual.Load(), 1))
 	}

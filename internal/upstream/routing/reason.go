@@ -10,7 +10,7 @@ import (
 // reason says in words why a candidate was chosen, for a header.
 func reason(f *Features, candidates []Candidate, best int, sticky bool) string {
 	if sticky {
-		return f.Task.String() + inWords(f.Difficulty) + "; goes on with the model of this conversation"
+		return f.Task.String() + inWords(f.Difficulty) + "; goes on with the model of this conversation" + saving(&candidates[best], f)
 	}
 	chosen := &candidates[best]
 	chosen.weigh(f)
@@ -33,6 +33,21 @@ func reason(f *Features, candidates []Candidate, best int, sticky bool) string {
 	return f.Task.String() + inWords(f.Difficulty) + "; " + why + " of " + strconv.Itoa(len(candidates))
 }
 
+// saving says how much of its price the cache of the chosen model takes off the call; empty if it is next to nothing.
+func saving(c *Candidate, f *Features) string {
+	if f.warm != c.Model.ID {
+		return ""
+	}
+	cold := *f
+	cold.warm = ""
+	c.weigh(f)
+	percent := 100 * (1 - c.cost/costOf(c.Model, &cold))
+	if percent < 1 {
+		return ""
+	}
+	return ", whose cache saves " + strconv.Itoa(int(percent+0.5)) + "% of the price"
+}
+
 // inWords describes a difficulty, after the kind of task.
 func inWords(d learned.Difficulty) string {
 	switch {
@@ -50,11 +65,14 @@ func inWords(d learned.Difficulty) string {
 
 // passed says why a candidate was passed over for the chosen one.
 func passed(f *Features, c, chosen *Candidate, sticky bool) string {
+	c.weigh(f)
+	chosen.weigh(f)
+	if sticky && f.warm == chosen.Model.ID && c.cost > 1.05*chosen.cost {
+		return fmt.Sprintf("another model has begun this conversation; leaving its cache costs %.1f times as much", c.cost/chosen.cost)
+	}
 	if sticky {
 		return "another model has begun this conversation"
 	}
-	c.weigh(f)
-	chosen.weigh(f)
 	better := c.quality - chosen.quality // points
 	dearer := c.cost / chosen.cost
 	slower := c.Latency - chosen.Latency

@@ -48,7 +48,8 @@ func draws(t *testing.T, r *Routes, m *catalog.Model, n, tokens int, keep bool) 
 func TestPressure(t *testing.T) {
 	t.Parallel()
 	share := func(v float64) *float64 { return &v }
-	vendor := &Target{load: &load{}, server: &server{}}
+	vendor := &Target{load: &load{}, server: &server{}, health: &Health{}}
+	vendor.health.running.Store(2)
 	vendor.server.begin(vendor.load, 1)
 	vendor.server.begin(vendor.load, 100_000)
 	if got := vendor.pressure(); got != 2 {

@@ -2,6 +2,7 @@ package routing
 
 import (
 	"log/slog"
+	"slices"
 	"time"
 
 	"sluice/internal/prompt/allowance"
@@ -17,6 +18,13 @@ type Routes struct {
 	loads   map[string]*load // by provider
 	servers map[address]*server
 	targets []*Target // one for each place, in the order of the catalog
+	placed  map[holding]*placed
+}
+
+// holding identifies a model's target across reloads.
+type holding struct {
+	model  string
+	target uint64 // its name
 }
 
 // place identifies a target across reloads and across models: two models that are the same upstream model
@@ -29,11 +37,13 @@ type place struct {
 // route holds the targets of one model.
 type route struct {
 	model     *catalog.Model
-	targets   []*Target // may be empty
-	fallbacks []*route  // of the models that stand in for it, in their order
-	header    []string  // the value of x-sluice-model, made once
-	ends      *ending   // nil for nearly every model
-	bound     bool      // conversations stay with one of the targets; see Plan.Stay
+	targets   []*Target        // may be empty
+	fallbacks []*route         // of the models that stand in for it, in their order
+	header    []string         // the value of x-sluice-model, made once
+	ends      *ending          // nil for nearly every model
+	affinity  catalog.Affinity // which conversations stay with one of the targets; see Router.Stay
+	name      uint64           // a hash of the model's id
+	weight    float64          // the sum of the targets' weights
 }
 
 // Options are the choices of New; the zero value is the default.
@@ -62,7 +72,7 @@ func New(c *catalog.Catalog, providers []Provider, opts *Options) *Routes {
 	if log == nil {
 		log = slog.Default()
 	}
-	r := &Routes{byModel: map[*catalog.Model]*route{}, health: map[place]*Health{}, loads: map[string]*load{}, servers: map[address]*server{}}
+	r := &Routes{byModel: map[*catalog.Model]*route{}, health: map[place]*Health{}, loads: map[string]*load{}, servers: map[address]*server{}, placed: map[holding]*placed{}}
 	byName := map[string]*Provider{}
 	for i := range providers {
 		p := &providers[i]
@@ -77,7 +87,7 @@ func New(c *catalog.Catalog, providers []Provider, opts *Options) *Routes {
 				rt.targets = append(rt.targets, r.connect(p, t, allowance.New(p.Allow, m.Allow), opts, log)...)
 			}
 		}
-		rt.bind()
+		r.settle(rt, opts.Old)
 		r.byModel[m] = rt
 	}
 	for m, rt := range r.byModel {
@@ -108,7 +118,7 @@ func (r *Routes) connect(p *Provider, t catalog.Target, allow *allowance.Set, op
 		at := place{key.Adapter, t.Upstream}
 		targets[i] = &Target{
 			Provider: p.Name, Upstream: t.Upstream, LastFour: key.LastFour, Replica: key.Replica, Adapter: key.Adapter, Allow: allow, FirstContent: p.FirstContent,
-			weight: float64(t.Weight) / float64(len(p.Keys)), load: r.loads[p.Name], server: r.server(p.Name, &key, opts.Old), log: log, header: []string{p.Name}, drained: opts.Drained,
+			weight: float64(t.Weight) / float64(len(p.Keys)), load: r.loads[p.Name], server: r.server(p.Name, &key, opts.Old), selfHosted: p.SelfHosted, log: log, header: []string{p.Name}, drained: opts.Drained,
 		}
 		if r.health[at] == nil { // the first model at this place
 			r.health[at] = opts.Old.known(at)
@@ -117,6 +127,28 @@ func (r *Routes) connect(p *Provider, t catalog.Target, allow *allowance.Set, op
 		targets[i].health = r.health[at]
 	}
 	return targets
+}
+
+// settle prepares a route for conversations that stay with its targets.
+func (r *Routes) settle(rt *route, old *Routes) {
+	for i, t := range rt.targets {
+		t.name = nameOf(t.Provider + "\x00" + t.Upstream + "\x00" + t.LastFour + "\x00" + t.Replica)
+		for slices.ContainsFunc(rt.targets[:i], func(other *Target) bool { return other.name == t.name }) {
+			t.name = mix(t.name) // another key ends with the same characters
+		}
+		t.id = max(1, uint32(t.name))
+		rt.weight += t.weight
+		at := holding{rt.model.ID, t.name}
+		if t.placed = r.placed[at]; t.placed == nil && old != nil {
+			t.placed = old.placed[at]
+		}
+		if t.placed == nil {
+			t.placed = &placed{}
+		}
+		r.placed[at] = t.placed
+	}
+	rt.name = nameOf(rt.model.ID)
+	rt.affinity = affinityOf(rt.model, rt.targets, time.Now())
 }
 
 // known returns the health of a place that was there before, or a new one. The receiver may be nil.

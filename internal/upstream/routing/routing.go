@@ -25,6 +25,7 @@ import (
 // safe for concurrent use.
 type Router struct {
 	conversations *conversations
+	homes         *homes
 	shared        *sharing         // nil: this process is the only one
 	now           func() time.Time // replaced in tests
 	benches       sync.Pool        // of *bench
@@ -42,7 +43,7 @@ type RouterOptions struct {
 	// Shared keeps the models of conversations for all nodes; nil: this process is the only one. With Shared,
 	// Run must run.
 	Shared Shared
-	// Key is the service's own, which conversations are hashed under in Shared. It is the same on all nodes.
+	// Key is the service's own, which conversations are hashed under. It is the same on all nodes.
 	Key seal.Key
 	// Log gets a line when Shared does not answer; default slog.Default().
 	Log *slog.Logger
@@ -50,18 +51,32 @@ type RouterOptions struct {
 
 // NewRouter returns a router that has seen no conversation. Opts may be nil.
 func NewRouter(opts *RouterOptions) *Router {
+	if opts == nil {
+		opts = &RouterOptions{}
+	}
 	r := &Router{conversations: newConversations(), now: time.Now, benches: sync.Pool{New: func() any { return &bench{} }}}
-	if opts != nil && opts.Shared != nil {
+	if opts.Shared != nil {
 		r.shared = newSharing(opts.Shared, opts.Key, opts.Log)
 	}
+	r.homes = newHomes(opts.Key, r.shared)
 	return r
 }
 
-// Run exchanges the models of conversations with other nodes, until ctx ends. If this process is alone, it
+// Run exchanges the models and the homes of conversations with other nodes, until ctx ends. If this process is alone, it
 // returns at once.
 func (r *Router) Run(ctx context.Context) {
 	if r.shared != nil {
-		r.shared.run(ctx, r.conversations.learn)
+		r.shared.run(ctx, r.learn)
+	}
+}
+
+// learn takes over what other nodes tell of conversations.
+func (r *Router) learn(list []Conversation) {
+	now := r.now()
+	for i := range list {
+		if !r.homes.learn(&list[i], now) {
+			r.conversations.learn(&list[i])
+		}
 	}
 }
 
@@ -141,7 +156,7 @@ func (r *Router) Choose(ctx context.Context, q *Query) (Choice, error) {
 // call that is refused writes nothing.
 func (r *Router) Share(c *Choice) {
 	if r.shared != nil && c.conversation != (ConversationID{}) {
-		r.shared.put(c.conversation, c.Model.ID)
+		r.shared.put(Conversation{ID: c.conversation, Model: c.Model.ID})
 	}
 }
 
@@ -167,6 +182,7 @@ func (r *Router) choose(ctx context.Context, q *Query, explain bool) (Choice, er
 		return choice, missed.fault(q)
 	}
 	choice.conversation = r.conversation(q, t)
+	last := r.begun(ctx, q, choice.conversation, &features, now)
 	scores := append(t.scores[:0], make([]float64, len(candidates))...)
 	t.scores = scores[:0]
 	scorer := q.Scorer
@@ -183,15 +199,9 @@ func (r *Router) choose(ctx context.Context, q *Query, explain bool) (Choice, er
 	}
 	// A conversation stays with its model, even if another scores better now: a change in the middle costs
 	// the upstream's prompt cache and changes the style of the answers.
-	if follows(q.Request) {
-		last := r.conversations.recall(choice.conversation, now)
-		if last == "" && r.shared != nil {
-			last = r.shared.find(ctx, choice.conversation)
-		}
-		for i := range candidates {
-			if candidates[i].Model.ID == last {
-				best, choice.Sticky = i, true
-			}
+	for i := range candidates {
+		if last != "" && candidates[i].Model.ID == last {
+			best, choice.Sticky = i, true
 		}
 	}
 	choice.Model = candidates[best].Model
@@ -201,6 +211,22 @@ func (r *Router) choose(ctx context.Context, q *Query, explain bool) (Choice, er
 	}
 	choice.Others = nextBest(candidates, scores, best)
 	return choice, nil
+}
+
+// begun returns the id of the model that has begun the conversation, empty if there is none, and notes in the features what
+// of the prompt that model has in its cache.
+func (r *Router) begun(ctx context.Context, q *Query, id ConversationID, f *Features, now time.Time) string {
+	if !follows(q.Request) {
+		return ""
+	}
+	last, called := r.conversations.recall(id, now)
+	if last == "" && r.shared != nil {
+		last, called = r.shared.find(ctx, id), now
+	}
+	if m, ok := q.Catalog.Lookup(last); ok && now.Sub(called) <= surelyCached && q.Routes.returns(m) {
+		f.warm, f.cached = last, cachedOf(q.Request, f.PromptTokens)
+	}
+	return last
 }
 
 // features returns what the router looks at.

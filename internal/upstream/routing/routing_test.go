@@ -417,6 +417,54 @@ func TestSticky(t *testing.T) {
 	}
 }
 
+// A model that is warm costs less: what stood in the call before is priced as read from its cache, for as long as vendors
+// surely keep it. Others pay the whole prompt.
+func TestWarmModelCostsLess(t *testing.T) {
+	t.Parallel()
+	cheap := func(m *catalog.Model) {
+		priced(2, 80)(m)
+		e := price.Entry{Model: m.ID, Rates: price.Of(1e9, 2e9)}
+		e.Rates[price.CacheRead] = 1e8 // a tenth
+		sealed, err := price.Sealed(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Price = price.NewBook([]*price.Entry{sealed}).Find(m.ID, "", m.ID)
+	}
+	h := build(t, []catalog.Model{model("a", account.Free, cheap), model("b", account.Free, cheap)})
+	system := `{"role":"system","content":"` + strings.Repeat("Be brief. ", 2000) + `"},`
+	explain := func(n int) Choice {
+		t.Helper()
+		got, err := h.router.Explain(t.Context(), h.query("service/auto", account.Basic, parseMessages(t, system+turn("Hello", n), `,"max_tokens":100`)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	h.ask(system + turn("Hello", 0))
+	for _, tt := range []struct {
+		after time.Duration
+		warm  bool
+	}{{time.Minute, true}, {6 * time.Minute, false}} {
+		h.now = epoch.Add(tt.after)
+		got := explain(1)
+		a, b := got.Ranking[0], got.Ranking[1]
+		if !got.Sticky || got.Model.ID != "a" {
+			t.Fatalf("the conversation went to %s (%s)", got.Model.ID, got.Reason)
+		}
+		if warm := a.CostMicro < b.CostMicro/5 && a.Score > b.Score; warm != tt.warm {
+			t.Errorf("after %v it costs %.0f with its model, and %.0f with the other one; the scores are %.1f and %.1f; want it warm: %t", tt.after, a.CostMicro, b.CostMicro, a.Score, b.Score, tt.warm)
+		}
+		said := strings.Contains(got.Reason, "whose cache saves 8") && strings.Contains(b.Passed, "leaving its cache costs 7.")
+		if said != tt.warm {
+			t.Errorf("after %v the reason is %q, and of the other model %q; want both to tell of a cache: %t", tt.after, got.Reason, b.Passed, tt.warm)
+		}
+	}
+	if got := explain(0); got.Sticky || got.Ranking[0].CostMicro != got.Ranking[1].CostMicro {
+		t.Errorf("a new conversation costs %.0f and %.0f, sticky %t", got.Ranking[0].CostMicro, got.Ranking[1].CostMicro, got.Sticky)
+	}
+}
+
 // TestForget: memory is bounded; the newest are there.
 func TestForget(t *testing.T) {
 	t.Parallel()
@@ -431,7 +479,9 @@ func TestForget(t *testing.T) {
 	if n := len(c.recent) + len(c.older); n > mostStuck {
 		t.Errorf("%d conversations are remembered, want at most %d", n, mostStuck)
 	}
-	if c.recall(id(3*mostStuck-1), epoch) == "" || c.recall(id(0), epoch) != "" {
+	newest, _ := c.recall(id(3*mostStuck-1), epoch)
+	oldest, _ := c.recall(id(0), epoch)
+	if newest == "" || oldest != "" {
 		t.Error("the newest is forgotten, or the oldest is not")
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/ledger/price"
+	"sluice/internal/prompt/chat"
 	"sluice/internal/upstream/catalog"
 )
 
@@ -97,12 +98,36 @@ var usualPrices = [...][2]float64{
 // of a ratio of costs, so none may be 0.
 const leastCost = 10
 
-// costOf estimates the cost of the call at the model, in micro-dollars: at the prices of its prompt's length, as if nothing of it
-// were cached.
+// surelyCached is how long a vendor keeps a prompt at least after its last use.
+const surelyCached = 5 * time.Minute
+
+// cachedOf returns how many tokens of a prompt stood in the call before: all but what follows the last answer.
+func cachedOf(req *chat.Request, tokens int) int {
+	fresh := 0
+	for i := len(req.Messages) - 1; i >= 0 && req.Messages[i].Role != chat.RoleAssistant; i-- {
+		fresh += req.Messages[i].Content.Size()
+	}
+	all := max(1, req.PromptBytes())
+	return int(float64(tokens) * float64(max(0, all-fresh)) / float64(all))
+}
+
+// returns reports whether the calls of a conversation with the model reach one cache.
+func (r *Routes) returns(m *catalog.Model) bool {
+	rt := r.byModel[m]
+	return rt != nil && (len(rt.targets) == 1 || rt.affinity != catalog.AffinityOff)
+}
+
+// costOf estimates the cost of the call at the model, in micro-dollars: at the prices of its prompt's length, and with what the
+// model has of it in its cache. So leaving a model that is warm costs what it costs.
 func costOf(m *catalog.Model, f *Features) float64 {
 	now := time.Now()
 	counts := price.Counts{}
-	counts.Tokens[price.Input], counts.Tokens[price.Output] = int64(f.PromptTokens), int64(f.OutputTokens)
+	cached := 0
+	if m.ID == f.warm {
+		cached = f.cached
+	}
+	counts.Tokens[price.Input], counts.Tokens[price.CacheRead] = int64(f.PromptTokens-cached), int64(cached)
+	counts.Tokens[price.Output] = int64(f.OutputTokens)
 	if cost, ok := m.Priced(now).Cost(&counts, price.Terms{At: now.Unix()}); ok {
 		return max(leastCost, float64(cost)/1000)
 	}

@@ -30,7 +30,7 @@ import (
 //   - Only a request that continues a conversation which this node does not know asks the database, for 50 ms
 //     at most. Without an answer the router chooses again, which is what it would do without other nodes.
 //   - A conversation that has changed its model elsewhere, because the model was out of order, is learned of
-//     within a second.
+//     within a second. So is one that is not at its favourite target; see homes. No call asks for that.
 const (
 	lookPatience = 50 * time.Millisecond // of a request, for the model of its conversation
 	looksAtOnce  = 4                     // requests that ask at the same time; others choose again
@@ -55,14 +55,16 @@ type ConversationID [16]byte
 // Conversation is a conversation and its model.
 type Conversation struct {
 	ID    ConversationID
-	Model string
+	Model string // or a home; see homes
+	Moved bool   // other nodes are told at once, also if nothing is stored yet
 }
 
 // Shared keeps the models of conversations for all nodes.
 type Shared interface {
 	// FindConversation returns the model of a conversation; empty: there is none.
 	FindConversation(ctx context.Context, id ConversationID) (model string, err error)
-	// KeepConversations stores models for the time life. The ids differ and are in order.
+	// KeepConversations stores models for the time life. The ids differ and are in order. What is Moved has changed, if it
+	// is not the same already.
 	KeepConversations(ctx context.Context, list []Conversation, life time.Duration) error
 	// MovedConversations returns up to most conversations that have changed their model within the last span.
 	MovedConversations(ctx context.Context, span time.Duration, most int) ([]Conversation, error)
@@ -80,13 +82,13 @@ type sharing struct {
 	woken   chan struct{}  // has one element if there may be something in unwritten
 
 	mu        sync.Mutex // guards unwritten
-	unwritten map[ConversationID]string
+	unwritten map[ConversationID]Conversation
 }
 
 func newSharing(store Shared, key seal.Key, log *slog.Logger) *sharing {
 	return &sharing{
 		store: store, secret: key.Box("conversations", "", "").ID(), log: cmp.Or(log, slog.Default()),
-		looks: make(chan struct{}, looksAtOnce), woken: make(chan struct{}, 1), unwritten: map[ConversationID]string{},
+		looks: make(chan struct{}, looksAtOnce), woken: make(chan struct{}, 1), unwritten: map[ConversationID]Conversation{},
 	}
 }
 
@@ -127,11 +129,11 @@ func (s *sharing) find(ctx context.Context, id ConversationID) string {
 	return model
 }
 
-// put queues the model of a conversation for the other nodes.
-func (s *sharing) put(id ConversationID, model string) {
+// put queues a conversation for the other nodes.
+func (s *sharing) put(c Conversation) {
 	s.mu.Lock()
-	if _, waits := s.unwritten[id]; waits || len(s.unwritten) < mostUnwritten {
-		s.unwritten[id] = model
+	if _, waits := s.unwritten[c.ID]; waits || len(s.unwritten) < mostUnwritten {
+		s.unwritten[c.ID] = c
 	}
 	s.mu.Unlock()
 	pace.Wake(s.woken)
@@ -140,6 +142,7 @@ func (s *sharing) put(id ConversationID, model string) {
 // run writes what put has queued, and calls moved for every conversation that has changed its model, until
 // ctx ends.
 func (s *sharing) run(ctx context.Context, moved func([]Conversation)) {
+	s.learn(ctx, moved, stickFor, 10*mostMoves) // what happened before this node was there
 	for woken := range pace.Woken(ctx, movesEvery, s.woken) {
 		if woken {
 			_ = pace.Sleep(ctx, writeAfter) // for others to come
@@ -147,7 +150,7 @@ func (s *sharing) run(ctx context.Context, moved func([]Conversation)) {
 			continue
 		}
 		s.write(ctx) // what failed before
-		s.learn(ctx, moved)
+		s.learn(ctx, moved, movesSpan, mostMoves)
 	}
 	s.write(context.WithoutCancel(ctx)) // the conversations continue on other nodes
 }
@@ -175,11 +178,11 @@ func (s *sharing) take() []Conversation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var list []Conversation
-	for id, model := range s.unwritten {
+	for id, c := range s.unwritten {
 		if len(list) == writeAtOnce {
 			break
 		}
-		list = append(list, Conversation{id, model})
+		list = append(list, c)
 		delete(s.unwritten, id)
 	}
 	slices.SortFunc(list, func(a, b Conversation) int { return bytes.Compare(a.ID[:], b.ID[:]) })
@@ -192,19 +195,22 @@ func (s *sharing) putBack(list []Conversation) {
 	defer s.mu.Unlock()
 	for _, c := range list {
 		if _, newer := s.unwritten[c.ID]; !newer && len(s.unwritten) < mostUnwritten {
-			s.unwritten[c.ID] = c.Model
+			s.unwritten[c.ID] = c
 		}
 	}
 }
 
-// learn passes on the conversations that have changed their model lately.
-func (s *sharing) learn(ctx context.Context, moved func([]Conversation)) {
+// learn passes on the conversations that have moved within the span. What this node is about to write is newer.
+func (s *sharing) learn(ctx context.Context, moved func([]Conversation), span time.Duration, most int) {
 	ctx, cancel := context.WithTimeout(ctx, writePatience)
 	defer cancel()
-	list, err := s.store.MovedConversations(ctx, movesSpan, mostMoves)
+	list, err := s.store.MovedConversations(ctx, span, most)
 	if err != nil {
 		s.trouble.Failed(s.log, "changes of conversations on other nodes cannot be read", err)
 		return
 	}
+	s.mu.Lock()
+	list = slices.DeleteFunc(list, func(c Conversation) bool { _, newer := s.unwritten[c.ID]; return newer })
+	s.mu.Unlock()
 	moved(list)
 }

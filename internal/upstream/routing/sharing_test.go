@@ -48,7 +48,7 @@ func (d *table) KeepConversations(_ context.Context, list []Conversation, _ time
 	}
 	d.writes = append(d.writes, list)
 	for _, c := range list {
-		if was := d.models[c.ID]; was != "" && was != c.Model {
+		if was := d.models[c.ID]; (was != "" || c.Moved) && was != c.Model {
 			d.moved = append(d.moved, c)
 		}
 		d.models[c.ID] = c.Model
@@ -226,10 +226,10 @@ func TestSharedBounds(t *testing.T) {
 			t.Errorf("%d asked at once, want %d", finds, looksAtOnce)
 		}
 		for i := range mostUnwritten + 50 {
-			s.put(ConversationID{byte(i >> 16), byte(i >> 8), byte(i)}, "m")
+			s.put(Conversation{ID: ConversationID{byte(i >> 16), byte(i >> 8), byte(i)}, Model: "m"})
 		}
-		s.put(ConversationID{}, "newer")
-		if n := len(s.unwritten); n != mostUnwritten || s.unwritten[ConversationID{}] != "newer" {
+		s.put(Conversation{Model: "newer"})
+		if n := len(s.unwritten); n != mostUnwritten || s.unwritten[ConversationID{}].Model != "newer" {
 			t.Errorf("%d choices wait, want %d, and the latest of each", n, mostUnwritten)
 		}
 		s.write(t.Context())

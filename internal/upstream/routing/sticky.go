@@ -75,8 +75,9 @@ func follows(req *chat.Request) bool {
 	return false
 }
 
-// recall returns the id of the conversation's model; empty: there is none, or its entry has expired.
-func (c *conversations) recall(id ConversationID, now time.Time) string {
+// recall returns the id of the conversation's model and when it was last called; empty: there is none, or its entry has
+// expired.
+func (c *conversations) recall(id ConversationID, now time.Time) (model string, called time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, ok := c.recent[id]
@@ -84,21 +85,19 @@ func (c *conversations) recall(id ConversationID, now time.Time) string {
 		s = c.older[id]
 	}
 	if now.After(s.until) {
-		return ""
+		return "", time.Time{}
 	}
-	return s.model
+	return s.model, s.until.Add(-stickFor)
 }
 
-// learn stores the new models of conversations that have changed theirs on another node, if they are known
-// here. Their time is not renewed: this node has had no request.
-func (c *conversations) learn(moved []Conversation) {
+// learn stores the new model of a conversation that has changed it on another node, if it is known here. Its time is not
+// renewed: this node has had no request.
+func (c *conversations) learn(m *Conversation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, m := range moved {
-		for _, generation := range []map[ConversationID]stuck{c.recent, c.older} {
-			if s, known := generation[m.ID]; known {
-				generation[m.ID] = stuck{m.Model, s.until}
-			}
+	for _, generation := range []map[ConversationID]stuck{c.recent, c.older} {
+		if s, known := generation[m.ID]; known {
+			generation[m.ID] = stuck{m.Model, s.until}
 		}
 	}
 }

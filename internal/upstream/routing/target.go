@@ -24,6 +24,8 @@ type Provider struct {
 	Allow []string
 	// FirstContent is how long a reply may take to begin; 0: the default of package inference.
 	FirstContent time.Duration
+	// SelfHosted says that it is a server of the operator's own, which keeps prompts in a cache for nothing.
+	SelfHosted bool
 }
 
 // Key is one key of a provider.
@@ -47,12 +49,17 @@ type Target struct {
 	// FirstContent is how long a reply may take to begin; 0: the default of package inference.
 	FirstContent time.Duration
 
-	weight float64 // share of the calls; 0: a spare
+	weight float64 // share of the calls, or of the conversations; 0: a spare
 	health *Health // shared with other models at the same place
-	load   *load   // shared by all targets of the provider
-	server *server // shared by all targets at the same replica
-	log    *slog.Logger
-	header []string // the value of x-sluice-provider, made once
+	placed *placed // of the model's conversations
+	name   uint64  // a hash of what people call it, the same on all nodes and after a reload
+	id     uint32  // a shorter one; never 0
+
+	selfHosted bool
+	load       *load   // shared by all targets of the provider
+	server     *server // shared by all targets at the same replica
+	log        *slog.Logger
+	header     []string // the value of x-sluice-provider, made once
 	// drained reports whether the operator wants no new calls here; see Options.
 	drained Drained
 }
@@ -122,6 +129,20 @@ func (t *Target) begin(now time.Time, n need) (permit, bool) {
 	return p, ok
 }
 
+// hindrance returns why the target does not let a call in; present: it may.
+func (t *Target) hindrance() absence {
+	if t.isDrained() {
+		return drainedNow
+	}
+	if why := t.health.hindrance(); why != present {
+		return why
+	}
+	if most := t.load.most.Load(); most > 0 && t.load.running.Load() >= most {
+		return noPlace
+	}
+	return present
+}
+
 // TargetHealth returns the health of the target.
 func (t *Target) Health(now time.Time) TargetHealth {
 	s := TargetHealth{Provider: t.Provider, Upstream: t.Upstream, Key: t.LastFour, Replica: t.Replica, Drained: t.isDrained(), Server: t.server.figures.Load()}
@@ -140,6 +161,10 @@ type Attempt struct {
 	permit permit
 	tokens int64 // that it counts at the server
 	repeat bool  // the same request has failed at this target before
+
+	conversation uint64 // that stays with targets of the model; 0: none does
+	follows      bool   // the request contains an earlier answer
+	strays       bool   // the target is not the conversation's favourite
 }
 
 // Answered records that the first content came, which closes an open breaker.

@@ -17,6 +17,9 @@ type Features struct {
 	// Difficulty says how far weak models fall behind. If it is not known, the estimates stand.
 	Difficulty learned.Difficulty
 
+	warm   string // the id of the model that has a part of the prompt in its cache; empty: none
+	cached int    // tokens of that part
+
 	curve     learned.Curve // of the difficulty
 	strengths *Strengths    // nil: nothing is known by feedback
 }

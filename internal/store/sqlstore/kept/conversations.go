@@ -2,6 +2,7 @@ package kept
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,8 +15,8 @@ func (s *Store) FindConversation(ctx context.Context, id routing.ConversationID)
 	return sqlstore.Optional[string](s.db.Read(ctx), `SELECT model FROM conversation_models WHERE id = $1 AND until_at > `+s.db.Clock(), id[:])
 }
 
-// KeepConversations stores the models of conversations for the time life. The ids must differ and be in
-// order, so that two nodes that store the same ones cannot deadlock.
+// KeepConversations stores the models of conversations for the time life, or what else of them must be told. The ids must
+// differ and be in order, so that two nodes that store the same ones cannot deadlock.
 func (s *Store) KeepConversations(ctx context.Context, list []routing.Conversation, life time.Duration) error {
 	for len(list) > 0 {
 		// Statements of few sizes, so that connections keep them prepared.
@@ -38,8 +39,13 @@ const keepAtOnce = 256
 func (s *Store) keepConversations(ctx context.Context, list []routing.Conversation, life time.Duration) error {
 	rows, args := make([]string, len(list)), []any{life}
 	for i, c := range list {
-		rows[i] = "(" + sqlstore.Numbered(len(args)+1, 2) + ", " + s.db.Clock() + " + $1, 0)"
-		args = append(args, c.ID[:], c.Model)
+		// A number and no word of the statement, so that there are few statements.
+		moved := int64(0)
+		if c.Moved {
+			moved = 1
+		}
+		rows[i] = "(" + sqlstore.Numbered(len(args)+1, 2) + ", " + s.db.Clock() + " + $1, " + s.db.Clock() + " * $" + strconv.Itoa(len(args)+3) + ")"
+		args = append(args, c.ID[:], c.Model, moved)
 	}
 	return s.db.Write(ctx).Exec(`INSERT INTO conversation_models AS old (id, model, until_at, moved_at) VALUES `+strings.Join(rows, ", ")+`
 		ON CONFLICT (id) DO UPDATE SET model = excluded.model, until_at = excluded.until_at,

@@ -173,6 +173,10 @@ func conversations(t *testing.T, open func() *alltest.Store) {
 	must(t, s.KeepConversations(ctx, all[:5], life))
 	moved(all[1], all[4])
 	found(all[1], "x")
+	fresh := routing.Conversation{ID: routing.ConversationID{0xfe}, Model: " home 1", Moved: true} // there was nothing before
+	must(t, s.KeepConversations(ctx, []routing.Conversation{fresh}, life))
+	moved(all[1], all[4], routing.Conversation{ID: fresh.ID, Model: fresh.Model})
+	must(t, s.KeepConversations(ctx, []routing.Conversation{fresh}, -time.Millisecond))
 	if got, err := other.MovedConversations(ctx, life, 1); err != nil || len(got) != 1 {
 		t.Errorf("MovedConversations, at most one = %v, %v", got, err)
 	}
