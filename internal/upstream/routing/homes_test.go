@@ -33,7 +33,7 @@ func TestHomesOverNodes(t *testing.T) {
 			synctest.Wait()
 		}
 		strayed := map[string]string{} // conversations that began elsewhere than at their favourite
-		for i := 0; len(strayed) < 8; i++ {
+		for i := range 60 {
 			name := fmt.Sprint("Conversation ", i)
 			target, _ := asks(t, one, routes, m, time.Now(), "", name, 0)
 			// The other node has seen nothing: a follow-up there is at the favourite. It is asked on a node of its own.
@@ -41,9 +41,8 @@ func TestHomesOverNodes(t *testing.T) {
 				strayed[name] = target
 			}
 		}
-		_, writes := d.seen()
-		if len(writes) != 0 {
-			t.Errorf("%d writes before anybody could know", len(writes))
+		if _, writes := d.seen(); len(strayed) == 0 || len(writes) != 0 {
+			t.Fatalf("%d conversations strayed, and %d writes before anybody could know; want some, and none", len(strayed), len(writes))
 		}
 		settle()
 		for name, at := range strayed {
@@ -69,18 +68,26 @@ func TestHomesOverNodes(t *testing.T) {
 
 		// Both nodes think that a session begins: node one places it elsewhere, node two at its favourite.
 		for i := 0; ; i++ {
+			if i == 60 {
+				t.Fatal("no session began at two targets")
+			}
 			session := fmt.Sprint("session-", i)
 			first, _ := asks(t, one, routes, m, time.Now(), session, "a", 0)
 			second, _ := asks(t, two, routes, m, time.Now(), session, "b", 0)
-			if first == second {
+			p := routes.Plan(m)
+			NewRouter(&RouterOptions{Key: key}).Stay(&p, "acct_1", session, parseMessages(t, turn("a", 1), ""))
+			at, _ := p.Next(time.Now(), nil)
+			at.Ended(time.Now(), nil)
+			favourite := at.Provider + at.LastFour
+			if first == second || first != favourite && second != favourite {
 				continue
 			}
 			settle()
 			settle()
 			a, _ := asks(t, one, routes, m, time.Now(), session, "c", 0)
 			b, _ := asks(t, two, routes, m, time.Now(), session, "d", 0)
-			if a != b {
-				t.Errorf("a session that began at %s and %s is at %s and %s", first, second, a, b)
+			if a != b || a != favourite {
+				t.Errorf("a session that began at %s and %s is at %s and %s, want it at its favourite, %s", first, second, a, b, favourite)
 			}
 			break
 		}
