@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -121,12 +122,23 @@ func TestAskHostile(t *testing.T) {
 // machine is an adapter whose server says what the test wants.
 type machine struct {
 	provider.Adapter
+	mu    sync.Mutex // guards all below
 	asked int
 	err   error
 	text  string
 }
 
+// says sets what the server says from now on, and returns how often it was asked.
+func (m *machine) says(text string, err error) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.text, m.err = text, err
+	return m.asked
+}
+
 func (m *machine) Metrics(_ context.Context, read func(io.Reader) error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.asked++; m.err != nil {
 		return m.err
 	}
@@ -137,6 +149,7 @@ func (m *machine) Metrics(_ context.Context, read func(io.Reader) error) error {
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
+		const five = "sglang:num_running_reqs 5\n"
 		m, bare := &machine{text: "sglang:num_running_reqs 4\n"}, &machine{text: "up 1\n"}
 		r := routesTo(t, routing.Key{Adapter: m, Replica: "one"}, routing.Key{Adapter: bare, Replica: "two"})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -154,22 +167,22 @@ func TestWatch(t *testing.T) {
 			}
 		}
 		at(0, "4 0 - -")
-		m.text = "sglang:num_running_reqs 5\n"
+		m.says(five, nil)
 		at(askEvery, "5 0 - -")
-		m.err = context.DeadlineExceeded
+		m.says("", context.DeadlineExceeded)
 		at(2*askEvery, "5 0 - -")
 		at(fresh, "none")
-		m.err = nil
+		m.says(five, nil)
 		at(askEvery, "5 0 - -")
-		m.text = "up 1\n" // it was replaced by another server, which has no metrics
+		m.says("up 1\n", nil) // it was replaced by another server, which has no metrics
 		at(askEvery, "none")
-		if m.asked < 9 || bare.asked != 1 {
-			t.Errorf("asked %d times, and %d times the server without metrics", m.asked, bare.asked)
+		if asked, rarely := m.says("up 1\n", nil), bare.says("up 1\n", nil); asked < 9 || rarely != 1 {
+			t.Errorf("asked %d times, and %d times the server without metrics", asked, rarely)
 		}
 		time.Sleep(rareEvery)
 		synctest.Wait()
-		if bare.asked != 2 {
-			t.Errorf("the server without metrics was asked %d times, want 2", bare.asked)
+		if rarely := bare.says("", nil); rarely != 2 {
+			t.Errorf("the server without metrics was asked %d times, want 2", rarely)
 		}
 		cancel()
 		<-ended

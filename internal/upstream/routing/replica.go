@@ -92,7 +92,8 @@ func (r *Routes) server(provider string, k *Key, old *Routes) *server {
 
 // lighter returns the less busy one of two replicas: the one at i, which was drawn by weight, and another one of the same
 // provider, drawn among those that are not out. Two random choices are nearly as good as the best of all, and callers who
-// choose at the same moment do not all choose the same replica. Other targets keep their shares.
+// choose at the same moment do not all choose the same replica. Other targets keep their shares. Conversations that stay do
+// not come here; see favourite.
 func (rt *route) lighter(i int, out []bool) int {
 	if i < 0 || rt.targets[i].Replica == "" {
 		return i
