@@ -69,7 +69,9 @@ func (b *Backend) upstreamList(ctx context.Context, in Cursor) (List[routing.Tar
 }
 
 // targetCursor is the cursor of a list of targets.
-func targetCursor(t *routing.TargetHealth) string { return t.Provider + "/" + t.Upstream + " " + t.Key + " " + t.Replica }
+func targetCursor(t *routing.TargetHealth) string {
+	return t.Provider + "/" + t.Upstream + " " + t.Key + " " + t.Replica
+}
 
 // orders returns the operation that lists the orders of a kind, oldest first, also those about targets that this server
 // does not have.
