@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,14 +40,23 @@ func (p *program) upstreamListCmd() *cobra.Command {
 // printUpstreams prints the targets of the server, then the orders, which may concern targets that it does not have.
 func printUpstreams(w io.Writer, targets []routing.TargetHealth, drains []steering.Order) {
 	if len(targets) > 0 {
-		columns[routing.TargetHealth]{[]string{"PROVIDER", "UPSTREAM", "KEY", "BREAKER", "DRAINED", "RUNNING", "ANSWERED", "FAILED", "BEGINS AFTER"}, func(t *routing.TargetHealth) []string {
+		heads := []string{"PROVIDER", "UPSTREAM", "KEY", "BREAKER", "DRAINED", "RUNNING", "ANSWERED", "FAILED", "BEGINS AFTER"}
+		replicas := slices.ContainsFunc(targets, func(t routing.TargetHealth) bool { return t.Replica != "" })
+		if replicas {
+			heads = append(heads, "REPLICA", "ITS RUNNING", "ITS WAITING", "ITS CACHE")
+		}
+		columns[routing.TargetHealth]{heads, func(t *routing.TargetHealth) []string {
 			drained := "no"
 			if t.Drained {
 				drained = "yes"
 			}
-			return []string{
+			row := []string{
 				t.Provider, t.Upstream, t.Key, t.State.String(), drained, fmt.Sprint(t.Running), fmt.Sprint(t.Answered), fmt.Sprint(t.Failed), t.Latency.Round(time.Millisecond).String(),
 			}
+			if replicas {
+				row = append(append(row, t.Replica), serverColumns(t.Server)...)
+			}
+			return row
 		}}.write(w, targets)
 	}
 	if len(drains) == 0 {
@@ -58,6 +68,19 @@ func printUpstreams(w io.Writer, targets []routing.TargetHealth, drains []steeri
 	columns[steering.Order]{[]string{"DRAINED", "SINCE", "UNTIL", "BY", "REASON"}, func(o *steering.Order) []string {
 		return []string{o.Target.String(), timeText(&o.From), endText(o), o.Actor, o.Reason}
 	}}.write(w, drains)
+}
+
+// serverColumns returns what a replica says of itself: the calls that it works on, those in its queue, and how much of its
+// cache is in use.
+func serverColumns(f *routing.Figures) []string {
+	if f == nil {
+		return []string{"", "", ""}
+	}
+	use := ""
+	if f.CacheUse != nil {
+		use = fmt.Sprintf("%.0f %%", 100**f.CacheUse)
+	}
+	return []string{fmt.Sprint(f.Running), fmt.Sprint(f.Waiting), use}
 }
 
 // endText says when an order ends.
@@ -81,7 +104,8 @@ func (p *program) upstreamDrainCmd() *cobra.Command {
 		Long: `Send no new calls to an upstream, on all servers of the installation.
 
 Calls in progress finish as usual; their retries go elsewhere. Without UPSTREAM all models
-of the provider are drained. The order survives restarts.`,
+of the provider are drained. --replica drains one of several servers of a provider, with
+all its models. The order survives restarts.`,
 		Example: `  sluice upstream drain openai/gpt-4o --for 2h --reason "their incident 812"`,
 		PreRunE: func(_ *cobra.Command, given []string) error {
 			readTarget(&in, given[0])
@@ -90,6 +114,7 @@ of the provider are drained. The order survives restarts.`,
 		},
 	}, p.ops.UpstreamDrain, &in, func(w io.Writer, o *steering.Order) { fmt.Fprintf(w, "%s gets no new calls\n", o.Target) })
 	cmd.Flags().StringVar(&in.Key, "key", "", "`last four` characters of the provider's key (default all keys)")
+	cmd.Flags().StringVar(&in.Replica, "replica", "", "`host:port` of one of the provider's servers (default all servers)")
 	cmd.Flags().DurationVar(&lasts, "for", 0, "`how long`, such as 30m (default until it is enabled)")
 	return addWhy(cmd, &in.Reason)
 }
@@ -105,6 +130,7 @@ func (p *program) upstreamEnableCmd() *cobra.Command {
 		},
 	}, p.ops.UpstreamEnable, &in, func(w io.Writer, o *steering.Order) { fmt.Fprintf(w, "%s gets calls again\n", o.Target) })
 	cmd.Flags().StringVar(&in.Key, "key", "", "`last four` characters of the key that was drained")
+	cmd.Flags().StringVar(&in.Replica, "replica", "", "`host:port` of the server that was drained")
 	return addWhy(cmd, &in.Reason)
 }
 

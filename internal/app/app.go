@@ -58,6 +58,7 @@ import (
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/discovery"
 	"sluice/internal/upstream/provider/openai"
+	"sluice/internal/upstream/replicas"
 	"sluice/internal/upstream/routing"
 	"sluice/internal/video"
 )
@@ -76,6 +77,8 @@ type Options struct {
 	Load func() (*config.Config, error)
 	// Servers are the model servers to look for on this machine. Default: all that discovery knows.
 	Servers []discovery.Server
+	// Resolver looks up the names of replicas; for tests. Default: that of the system.
+	Resolver *net.Resolver
 	// Alone says that nothing else runs in the process: memory that only the start needed is returned to the system, for
 	// which everything in the process is collected.
 	Alone bool
@@ -121,6 +124,7 @@ type App struct {
 	refusals *refusal.Collector  // calls that were refused
 	pulse    *pulse.Pulse        // notices silence on streams
 	ways     *openai.Ways        // by which API models are asked, as their providers have told
+	names    *replicas.Names     // what names of replicas stand for
 	ledger   ledger              // what accounts are using now; it is made of one of the next two
 	memory   *admission.Memory   // nil if nodes share a ledger
 	redis    *redisledger.Ledger // nil if this node counts alone
@@ -237,12 +241,13 @@ func newApp(cfg *config.Config, opts *Options) *App {
 	if a.opts.Log != nil {
 		a.log = a.opts.Log
 	}
+	a.names = replicas.NewNames(a.opts.Resolver, a.log)
 	return a
 }
 
 // readSettings makes the settings and the adapters of the providers. They are not complete before
 // openCatalog, which needs the database.
-func (a *App) readSettings(_ context.Context, cfg *config.Config) error {
+func (a *App) readSettings(ctx context.Context, cfg *config.Config) error {
 	s, err := settings.New(cfg, nil)
 	if err != nil {
 		return err
@@ -250,7 +255,8 @@ func (a *App) readSettings(_ context.Context, cfg *config.Config) error {
 	a.setLevel(s)
 	s.Weights.Check(a.log)
 	a.settings.Store(s)
-	return s.Connect(nil, a.pulse, a.ways)
+	a.names.Learn(ctx, s.Sources())
+	return s.Connect(nil, a.shared())
 }
 
 // openCatalog records the catalog and completes the settings. It changes them in place, which is

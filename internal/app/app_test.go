@@ -56,6 +56,7 @@ type site struct {
 	servers  []discovery.Server // that are looked for; none unless a test says so
 	renderer video.Renderer     // of videos; nil: sketcher
 	budgets  budget.Store       // nil: that of the database
+	resolver *net.Resolver      // of replicas; nil: that of the system
 	// unprepared leaves it to the App to make the database.
 	unprepared bool
 	level      slog.Level // of the log
@@ -174,7 +175,7 @@ func (s *site) launch(t *testing.T, cfg *config.Config) (*node, error) {
 		renderer = sketcher{}
 	}
 	var err error
-	n.App, err = app.New(t.Context(), cfg, &app.Options{Log: slog.New(slog.NewJSONHandler(n.log, &slog.HandlerOptions{Level: s.level})), Load: s.load, Idempotency: s.replies, Resume: s.streams, Patience: s.patience, Renderer: renderer, Budgets: s.budgets, Servers: append([]discovery.Server{}, s.servers...)})
+	n.App, err = app.New(t.Context(), cfg, &app.Options{Log: slog.New(slog.NewJSONHandler(n.log, &slog.HandlerOptions{Level: s.level})), Load: s.load, Idempotency: s.replies, Resume: s.streams, Patience: s.patience, Renderer: renderer, Budgets: s.budgets, Resolver: s.resolver, Servers: append([]discovery.Server{}, s.servers...)})
 	if err != nil {
 		return nil, err
 	}

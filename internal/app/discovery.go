@@ -38,7 +38,7 @@ func (a *App) applyFound(f *discovery.Found) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Connect(old, a.pulse, a.ways); err != nil {
+	if err := s.Connect(old, a.shared()); err != nil {
 		return err
 	}
 	a.joinCatalog(old, s)

@@ -88,6 +88,9 @@ func TestExamine(t *testing.T) {
 	provider := func(url string) string {
 		return fmt.Sprintf("providers: [{name: lab, kind: openai, base_url: %q, api_key: sk-canary-123456}]\n%s", url, model)
 	}
+	replicated := func(urls ...string) string {
+		return fmt.Sprintf("providers: [{name: lab, kind: vllm, replicas: [\"%s\"]}]\n%s", strings.Join(urls, `", "`), model)
+	}
 	var presented atomic.Value
 	const ok, warning, problem = doctor.StateOK, doctor.StateWarning, doctor.StateProblem
 	for name, tt := range map[string]struct {
@@ -136,6 +139,13 @@ func TestExamine(t *testing.T) {
 		}},
 		"both keys": {strings.Replace(provider(upstream(t, 200, nil)), "api_key: sk-canary-123456", "api_keys: [sk-canary-123456, sk-canary-12wxyz]", 1), nil, 0, []expect{
 			{"provider lab", ok, "answers with each of its 2 keys", ""},
+		}},
+		"one of two replicas": {replicated(upstream(t, 200, nil), "http://"+closed+"/v1"), nil, 1, []expect{
+			{"provider lab", ok, "/v1 answers", ""},
+			{"provider lab", problem, "http://" + closed + "/v1 cannot be reached: connection refused", "Check replicas"},
+		}},
+		"replicas by name": {replicated(strings.Replace(upstream(t, 200, nil), "http://127.0.0.1", "dns+http://localhost", 1)), nil, 0, []expect{
+			{"provider lab", ok, "/v1 at 127.0.0.1:", ""},
 		}},
 		"provider is ill": {provider(upstream(t, 502, nil)), nil, 0, []expect{
 			{"provider lab", warning, "answers with status 502", "Try again later"},

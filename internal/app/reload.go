@@ -51,7 +51,8 @@ func (a *App) reload() error {
 	if err != nil {
 		return err
 	}
-	if err := s.Connect(old, a.pulse, a.ways); err != nil {
+	a.names.Learn(context.Background(), s.Sources())
+	if err := s.Connect(old, a.shared()); err != nil {
 		return err
 	}
 	if err := a.loadCertificate(context.Background(), cfg); err != nil {

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"log/slog"
 	"net/netip"
@@ -45,7 +46,7 @@ video: {providers: [{name: studio, kind: openai, base_url: "http://127.0.0.1:1/v
 var changes = map[string]string{
 	"log.level": "debug", "upstream_client": "standard", "signup": "closed", "public_url": "https://b.example", "providers[].kind": "mistral",
 	"providers[].name": "third", "providers[].discover": "basic", "models[].plan": "basic", "models[].kind": "embedding", "models[].targets[].provider": "other",
-	"models[].created": "2026-03-01", "models[].shutdown_date": "2027-03-01", "video.plan": "basic", "video.provider": "studio", "video.providers[].kind": "veo", "providers[].base_url": "http://127.0.0.1:2/v1",
+	"models[].created": "2026-03-01", "models[].shutdown_date": "2027-03-01", "video.plan": "basic", "video.provider": "studio", "video.providers[].kind": "veo", "providers[].base_url": "http://127.0.0.1:2/v1", "providers[].replicas": "http://127.0.0.1:3/v1",
 	"video.providers[].base_url": "http://127.0.0.1:2/v1", "traces.follow": "all", "prices[].model": "two", "prices[].from": "2026-01-01", "prices[].until": "2030-01-01",
 	"prices[].hours[].days": "tue", "prices[].hours[].from": "08:00", "prices[].hours[].to": "11:00", "prices[].hours[].zone": "+01:00", "traces.capture": "content", "site.accent": "#0b6e4f", "site.accent_dark": "#7be0b8",
 }
@@ -206,7 +207,7 @@ func change(t *testing.T, path string, v reflect.Value) {
 			return
 		}
 		entry := reflect.New(v.Type().Elem()).Elem()
-		entry.SetString("sandbox/small")
+		entry.SetString(cmp.Or(changes[path], "sandbox/small"))
 		v.Set(reflect.Append(v, entry))
 	default:
 		t.Fatalf("%s has the kind %v, which this test cannot change; teach it", path, v.Kind())

@@ -20,6 +20,7 @@ import (
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/finder"
 	"sluice/internal/upstream/discovery"
+	"sluice/internal/upstream/replicas"
 	"sluice/internal/upstream/routing"
 )
 
@@ -112,6 +113,12 @@ func (a *App) jobs() []func(context.Context) {
 		a.alerts.watch.Run,
 		func(ctx context.Context) {
 			routing.Watch(ctx, func() *routing.Routes { return a.settings.Load().Routes })
+		},
+		func(ctx context.Context) {
+			a.names.Run(ctx, func() []replicas.Source { return a.settings.Load().Sources() }, a.followReplicas)
+		},
+		func(ctx context.Context) {
+			replicas.Watch(ctx, func() *routing.Routes { return a.settings.Load().Routes }, a.log)
 		},
 		func(ctx context.Context) { discovery.Run(ctx, a.lookAround, a.log) },
 	}

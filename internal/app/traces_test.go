@@ -16,6 +16,7 @@ import (
 
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+	"sluice/internal/upstream/routing"
 )
 
 // spanCollector takes spans over OTLP.
@@ -294,7 +295,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := regexp.MustCompile(`\b(sluice|gen_ai)_[a-z_]*(total|seconds|usage|running|open|targets|rate|flight|connections|bytes|waiting|records|accounts|exact|nodes|calls|queued|dropped|info|hash|ready|writable|damage|stopped)\b`)
+	own := regexp.MustCompile(`\b(sluice|gen_ai)_[a-z_]*(total|seconds|usage|running|open|targets|rate|flight|connections|bytes|waiting|records|accounts|exact|nodes|calls|queued|dropped|info|hash|ready|writable|damage|stopped|reports|ratio)\b`)
 	documented := map[string]bool{}
 	for _, line := range strings.Split(string(page), "\n") {
 		if cell, ok := strings.CutPrefix(line, "| `"); ok {
@@ -303,7 +304,14 @@ func TestMetricsAreDocumented(t *testing.T) {
 			}
 		}
 	}
-	n := newSite(t, "metrics_listen: 127.0.0.1:0\nmetrics_tags: [team=search]\ntraces: {endpoint: http://127.0.0.1:1, sample: 0}\n").start(t)
+	farm := newMachine(t, "vllm")
+	n := newSite(t, fmt.Sprintf(`metrics_listen: 127.0.0.1:0
+metrics_tags: [team=search]
+traces: {endpoint: http://127.0.0.1:1, sample: 0}
+providers: [{name: own, kind: vllm, replicas: [%q]}]
+models: [{id: m, provider: own, plan: free, context_length: 1000, max_output: 100}]
+`, farm.at())).start(t)
+	n.reports(farm.name, func(*routing.Figures) bool { return true })
 	n.request("POST", "/v1/chat/completions", n.OwnerKey(), `{"model":"sandbox/small","messages":[{"role":"user","content":"hi"}]}`)
 	seen := map[string]bool{}
 	suffixes := regexp.MustCompile(`_(bucket|sum|count)$`)

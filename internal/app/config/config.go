@@ -344,6 +344,13 @@ type Provider struct {
 	// default is the vendor's URL. Required for `azure`.
 	BaseURL string `yaml:"base_url"`
 
+	// Servers of yours that answer alike, in place of `base_url`: at most 64 base URLs, for the
+	// kinds `vllm`, `llamacpp`, `lmstudio`, `ollama` and `openai`. With `dns+` in front, such as
+	// `dns+http://vllm.default.svc:8000/v1`, each address of the name is one, and with `dnssrv+`
+	// each of its SRV records; names are looked up every few seconds. Each server is a target of
+	// its own; conversations stay with one, unless that has more than its share of the load.
+	Replicas []string `yaml:"replicas"`
+
 	// The version of the Azure API, such as `2024-10-21`. If not set, the newer API without
 	// versions is used.
 	APIVersion string `yaml:"api_version"`

@@ -253,6 +253,16 @@ sluice.yaml:1:143: alerts.disk_free_mib: must be 0 (never) or more; got -1`},
 			"sluice.yaml:11:34: aliases.y: \"x\" is an alias itself; write the id of the model\n" +
 			"sluice.yaml:11:40: aliases.z: no model has the id \"\"",
 	},
+	{
+		"replicas", "providers:\n- {name: p, kind: vllm, base_url: 'http://10.0.0.9/v1', replicas: ['http://10.0.0.1:8000/v1', 'http://u:secret@10.0.0.2:8000/v1', 'dns+http://10.0.0.1:8000/v2', 10.0.0.3, 'dnssrv+http://a.test:80/v1']}\n" +
+			"- {name: q, kind: anthropic, replicas: ['http://10.0.0.1:8000/v1']}\n",
+		"sluice.yaml:2:35: providers[0].base_url: is not used with replicas; remove one of the two\n" +
+			"sluice.yaml:2:95: providers[0].replicas[1]: must not contain a user or a password; use api_key\n" +
+			"sluice.yaml:2:131: providers[0].replicas[2]: 10.0.0.1:8000 is also in providers[0].replicas[0]; hosts and ports must differ\n" +
+			"sluice.yaml:2:162: providers[0].replicas[3]: must be an address such as http://10.0.0.1:8000/v1, or dns+http://vllm.default.svc:8000/v1 for every address of a name\n" +
+			"sluice.yaml:2:172: providers[0].replicas[4]: must not have a port: SRV records say it\n" +
+			"sluice.yaml:3:40: providers[1].replicas: is not for the kind anthropic: its servers are the vendor's",
+	},
 	{"timeouts", provider + "  timeouts: {connect: 0s, first_content: 1ms, silence: 0s}\n  max_concurrent: -1\n  api_keys: ['', 'a b']\n", "sluice.yaml:5:23: providers[0].timeouts.connect: must be above 0\n" +
 		"sluice.yaml:5:42: providers[0].timeouts.first_content: must be 0, or from 1s to 5m\n" +
 		"sluice.yaml:5:56: providers[0].timeouts.silence: must be at least 1s\n" +

@@ -53,6 +53,9 @@ func Address(kind string) string {
 
 // AtVendor reports whether the provider is the vendor itself, and not another server that speaks its API.
 func (p *Provider) AtVendor() bool {
+	if len(p.Replicas) > 0 {
+		return false
+	}
 	if p.Kind == bedrock {
 		host := strings.TrimPrefix(p.BaseURL, "https://")
 		return strings.HasPrefix(host, "bedrock-") && (strings.HasSuffix(host, ".amazonaws.com") || strings.HasSuffix(host, ".api.aws"))
@@ -68,10 +71,12 @@ func isKind(kind string) bool { return slices.Contains(Kinds(), kind) }
 func (r *record) checkVendor(path string, p *Provider) {
 	r.checkOneOf(path+".kind", p.Kind, "kind of provider", providerKinds)
 	r.checkBedrock(path, p)
-	if p.BaseURL == "" {
+	if r.checkReplicas(path, p); p.BaseURL == "" && len(p.Replicas) == 0 {
 		p.BaseURL = Address(p.Kind)
 	}
-	if p.BaseURL == "" {
+	if len(p.Replicas) > 0 {
+		r.failIf(p.BaseURL != "", path+".base_url", "is not used with replicas; remove one of the two")
+	} else if p.BaseURL == "" {
 		r.failIf(isKind(p.Kind) && p.Kind != bedrock, path+".base_url", "is required for this kind: the address of your resource, such as https://mine.openai.azure.com")
 	} else {
 		r.checkBase(path+".base_url", p.BaseURL)

@@ -50,11 +50,11 @@ func (s *Settings) Look(ctx context.Context, servers []discovery.Server, ownPort
 	local := s.localServers(servers, ownPort)
 	for _, server := range local {
 		c := config.Unconfigured(server.Kind, server.BaseURL, "")
-		up, err := newUpstream(&c, s.pool(), nil, nil)
+		up, err := newReplica(&c, c.Places(nil)[0], *s.pool(), Shared{})
 		if err != nil {
 			return nil, nil, err
 		}
-		adapter := up.Keys[0].Adapter
+		adapter := up.keys[0].Adapter
 		if l, ok := adapter.(discovery.Lister); ok {
 			listers[c.Name] = l
 		}
@@ -76,7 +76,9 @@ func (s *Settings) localServers(servers []discovery.Server, ownPort string) []di
 	var configured []discovery.Configured
 	for i := range s.Config.Providers {
 		p := &s.Config.Providers[i]
-		configured = append(configured, discovery.Configured{Kind: p.Kind, Name: p.Name, BaseURL: p.BaseURL})
+		for _, at := range p.Places(nil) {
+			configured = append(configured, discovery.Configured{Kind: p.Kind, Name: p.Name, BaseURL: at.Base})
+		}
 	}
 	return discovery.Unclaimed(servers, configured, ownPort)
 }

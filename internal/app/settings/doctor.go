@@ -3,6 +3,7 @@ package settings
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"sluice/internal/operate/doctor"
 	"sluice/internal/store/sqlstore"
 	"sluice/internal/upstream/provider"
+	"sluice/internal/upstream/replicas"
 )
 
 // Examined describes the site of a configuration to the doctor, as it is without a server.
@@ -49,16 +51,30 @@ func Examined(cfg *config.Config) *doctor.Site {
 	// doctor has a deadline instead.
 	for i := range cfg.Providers {
 		c := &cfg.Providers[i]
-		p := doctor.Provider{Name: c.Name, Where: cmp.Or(config.WithoutSecrets(c.BaseURL), c.Kind)}
-		for _, key := range c.Keys() {
-			p.Keys = append(p.Keys, doctor.Key{
-				Secret: key.Reveal(), Shown: key.String(),
-				Connect: func(t http.RoundTripper) (provider.Adapter, error) { return NewAdapter(c, key, t, nil, nil) },
-			})
+		names := replicas.NewNames(nil, slog.New(slog.DiscardHandler)) // what cannot be looked up cannot be reached, which is reported
+		names.Learn(context.Background(), c.Sources())
+		for _, at := range c.Places(names) {
+			site.Providers = append(site.Providers, examined(c, at))
 		}
-		site.Providers = append(site.Providers, p)
 	}
 	return site
+}
+
+// examined describes one server of a provider to the doctor.
+func examined(c *config.Provider, at replicas.Place) doctor.Provider {
+	p := doctor.Provider{Name: c.Name, Where: cmp.Or(config.WithoutSecrets(at.Base), c.Kind), Address: at.Address, Replica: at.Name}
+	if at.Address != "" {
+		p.Where += " at " + at.Address
+	}
+	there := *c
+	there.BaseURL = at.Base
+	for _, key := range c.Keys() {
+		p.Keys = append(p.Keys, doctor.Key{
+			Secret: key.Reveal(), Shown: key.String(),
+			Connect: func(t http.RoundTripper) (provider.Adapter, error) { return NewAdapter(&there, key, t, nil, nil) },
+		})
+	}
+	return p
 }
 
 // Counted returns what the doctor must know of the models and their prices.

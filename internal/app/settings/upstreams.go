@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"reflect"
+	"slices"
 
 	"sluice/internal/app/config"
 	"sluice/internal/kit/pulse"
@@ -15,6 +16,7 @@ import (
 	"sluice/internal/upstream/provider/bedrock"
 	"sluice/internal/upstream/provider/gemini"
 	"sluice/internal/upstream/provider/openai"
+	"sluice/internal/upstream/replicas"
 	"sluice/internal/upstream/routing"
 	"sluice/sandbox/models"
 )
@@ -24,6 +26,14 @@ import (
 type upstream struct {
 	config   config.Provider
 	provider routing.Provider
+	replicas []replica // with the adapters of provider
+}
+
+// replica is a server of a provider, with an adapter for each key. A provider with one address has one, whose place has
+// no name.
+type replica struct {
+	place replicas.Place
+	keys  []routing.Key
 }
 
 // upstreams returns all providers except the sandbox: those that are configured, those whose keys
@@ -44,26 +54,48 @@ func upstreams(cfg *config.Config, f *discovery.Found) []upstream {
 
 // Connect makes the adapters. It connects to nobody yet. A provider whose configuration is the same
 // as in the old settings keeps its adapters, and with them its open connections and its health. old
-// is nil at the start of the process. p watches upstreams for silence, and ways is what is learned of their models.
-func (s *Settings) Connect(old *Settings, p *pulse.Pulse, ways *openai.Ways) error {
+// is nil at the start of the process. The same holds for the replicas of a provider, one by one. with has what the adapters
+// share.
+func (s *Settings) Connect(old *Settings, with Shared) error {
 	// The file of the weights is read again when the configuration is, and not when models are discovered.
 	if old != nil && old.Config == s.Config {
 		s.Weights = old.Weights
 	}
 	for i := range s.upstreams {
 		u := &s.upstreams[i]
+		var had []replica
 		// The client is a setting of all providers, so it is not part of u.config.
-		if kept, ok := old.provider(&u.config); ok && old.Config.UpstreamClient == s.Config.UpstreamClient {
-			u.provider = kept
-			continue
+		if old != nil && old.Config.UpstreamClient == s.Config.UpstreamClient {
+			had = old.replicasOf(&u.config)
 		}
-		made, err := newUpstream(&u.config, s.pool(), p, ways)
-		if err != nil {
+		if err := u.connect(had, s.pool(), with); err != nil {
 			return fmt.Errorf("provider %s: %w", u.config.Name, err)
 		}
-		u.provider = made
 	}
 	return nil
+}
+
+// Shared is what the adapters of a process share. Each part may be nil.
+type Shared struct {
+	Pulse *pulse.Pulse    // watches upstreams for silence
+	Ways  *openai.Ways    // what is learned of their models
+	Names *replicas.Names // what names of replicas stand for; nil: themselves
+}
+
+// Sources returns where the replicas of all providers are.
+func (s *Settings) Sources() []replicas.Source {
+	var all []replicas.Source
+	for i := range s.upstreams {
+		all = append(all, s.upstreams[i].config.Sources()...)
+	}
+	return all
+}
+
+// Reconnected returns settings that differ in the replicas that names stand for now. Route must follow.
+func (s *Settings) Reconnected(with Shared) (*Settings, error) {
+	next := *s // a copy, because requests read s
+	next.upstreams = slices.Clone(s.upstreams)
+	return &next, next.Connect(s, with)
 }
 
 // pool returns the options of connections to providers.
@@ -75,7 +107,7 @@ func (s *Settings) pool() *provider.PoolOptions {
 // old had, too. It must be called again whenever Catalog is replaced, because routes are looked up
 // by the models of one catalog. drained reports which targets get no new calls; it is the same function for all
 // settings of a process.
-func (s *Settings) Route(old *Settings, drained func(provider, upstream, key string) bool, log *slog.Logger) {
+func (s *Settings) Route(old *Settings, drained routing.Drained, log *slog.Logger) {
 	opts := &routing.Options{Drained: drained, Log: log}
 	if old != nil {
 		opts.Old = old.Routes
@@ -88,20 +120,47 @@ func (s *Settings) Route(old *Settings, drained func(provider, upstream, key str
 	s.Routes = routing.New(s.Catalog, providers, opts)
 }
 
-// newUpstream returns a provider with an adapter for each of its keys. The adapters share one pool of
-// connections. p and ways may be nil; see NewAdapter.
-func newUpstream(c *config.Provider, opts *provider.PoolOptions, p *pulse.Pulse, ways *openai.Ways) (routing.Provider, error) {
-	made := routing.Provider{Name: c.Name, Allow: c.Allow, SelfHosted: provider.SelfHosted(c.Kind), MaxConcurrent: c.MaxConcurrent, FirstContent: c.Timeouts.FirstContent}
-	opts.OnCall = !c.Probe
-	pool := provider.Connections(c.Timeouts.Connect, opts)
-	for _, key := range c.Keys() {
-		a, err := NewAdapter(c, key, pool, p, ways)
-		if err != nil {
-			return made, err
+// connect makes the adapters of a provider: one for each key of each replica. Those of a replica that it had stay.
+func (u *upstream) connect(had []replica, opts *provider.PoolOptions, with Shared) error {
+	c := &u.config
+	u.provider = routing.Provider{Name: c.Name, Allow: c.Allow, SelfHosted: len(c.Replicas) > 0 || provider.SelfHosted(c.Kind), MaxConcurrent: c.MaxConcurrent, FirstContent: c.Timeouts.FirstContent}
+	u.replicas = nil
+	for _, place := range c.Places(with.Names) {
+		at := slices.IndexFunc(had, func(r replica) bool { return r.place == place })
+		if at >= 0 {
+			u.add(had[at])
+			continue
 		}
-		made.Keys = append(made.Keys, routing.Key{Adapter: a, LastFour: key.String()})
+		made, err := newReplica(c, place, *opts, with)
+		if err != nil {
+			return err
+		}
+		u.add(made)
 	}
-	return made, nil
+	return nil
+}
+
+// add adds a replica and its keys.
+func (u *upstream) add(r replica) {
+	u.replicas = append(u.replicas, r)
+	u.provider.Keys = append(u.provider.Keys, r.keys...)
+}
+
+// newReplica returns a replica with an adapter for each key of its provider. The adapters share one pool of connections.
+func newReplica(c *config.Provider, at replicas.Place, opts provider.PoolOptions, with Shared) (replica, error) {
+	r := replica{place: at}
+	opts.OnCall, opts.Address = !c.Probe, at.Address
+	pool := provider.Connections(c.Timeouts.Connect, &opts)
+	there := *c
+	there.BaseURL = at.Base
+	for _, key := range c.Keys() {
+		a, err := NewAdapter(&there, key, pool, with.Pulse, with.Ways)
+		if err != nil {
+			return r, err
+		}
+		r.keys = append(r.keys, routing.Key{Adapter: a, LastFour: key.String(), Replica: at.Name})
+	}
+	return r, nil
 }
 
 // NewAdapter returns an adapter for the API of a provider that uses one of its keys. If p is nil, it
@@ -131,19 +190,18 @@ func NewAdapter(c *config.Provider, key config.Secret, pool http.RoundTripper, p
 	})
 }
 
-// provider returns the provider that has the same configuration, and reports whether there is one. s
-// may be nil, which has no providers.
-func (s *Settings) provider(c *config.Provider) (routing.Provider, bool) {
-	if s == nil {
-		return routing.Provider{}, false
-	}
-	// Deep, because a provider has lists of keys. A new field counts without a change here.
+// replicasOf returns the replicas of the provider that has the same configuration but for the list of its replicas; none
+// if there is no such provider.
+func (s *Settings) replicasOf(c *config.Provider) []replica {
+	like := *c
 	for i := range s.upstreams {
-		if reflect.DeepEqual(s.upstreams[i].config, *c) {
-			return s.upstreams[i].provider, true
+		like.Replicas = s.upstreams[i].config.Replicas
+		// Deep, because a provider has lists of keys. A new field counts without a change here.
+		if reflect.DeepEqual(s.upstreams[i].config, like) {
+			return s.upstreams[i].replicas
 		}
 	}
-	return routing.Provider{}, false
+	return nil
 }
 
 // connected is an adapter that holds connections. All have them except the sandbox.
@@ -185,7 +243,7 @@ func insideProviders(all []upstream) map[string]bool {
 	inside := map[string]bool{}
 	for i := range all {
 		c := &all[i].config
-		inside[c.Name] = !c.AllowImageURLs && provider.Inside(c.Kind, c.BaseURL)
+		inside[c.Name] = !c.AllowImageURLs && (len(c.Replicas) > 0 || provider.Inside(c.Kind, c.BaseURL))
 	}
 	return inside
 }

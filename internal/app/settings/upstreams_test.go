@@ -2,15 +2,23 @@ package settings
 
 import (
 	"errors"
+	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"sluice/internal/app/config"
 	"sluice/internal/kit/pulse"
+	"sluice/internal/testkit/dnstest"
 	"sluice/internal/upstream/provider"
 	"sluice/internal/upstream/provider/gemini"
 	"sluice/internal/upstream/provider/openai"
+	"sluice/internal/upstream/replicas"
 )
 
 // Every kind that a configuration may name has something that speaks to it, at the address that the
@@ -47,7 +55,7 @@ func TestUpstreamClientChanges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Connect(old, pulse.New(), nil); err != nil {
+		if err := s.Connect(old, Shared{Pulse: pulse.New()}); err != nil {
 			t.Fatal(err)
 		}
 		if s.pool().Standard != step.standard {
@@ -68,11 +76,11 @@ func TestProbe(t *testing.T) {
 	for _, kind := range []string{"openai", "anthropic", "gemini"} {
 		for probe, want := range map[bool]error{true: nil, false: provider.ErrNotTried} {
 			c := &config.Provider{Name: "p", Kind: kind, BaseURL: up.URL, Probe: probe}
-			made, err := newUpstream(c, &provider.PoolOptions{}, nil, nil)
+			made, err := newReplica(c, c.Places(nil)[0], provider.PoolOptions{}, Shared{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			a, ok := made.Keys[0].Adapter.(provider.Reacher)
+			a, ok := made.keys[0].Adapter.(provider.Reacher)
 			if !ok {
 				t.Fatalf("%s: the adapter cannot connect", kind)
 			}
@@ -80,5 +88,77 @@ func TestProbe(t *testing.T) {
 				t.Errorf("%s with probe: %t: Reach = %v, want %v", kind, probe, err, want)
 			}
 		}
+	}
+}
+
+// Replicas that stay keep their adapters when others come and go, by the configuration or by a name; a change of anything
+// else makes all anew.
+func TestReplicasStay(t *testing.T) {
+	t.Parallel()
+	dns := dnstest.New(t)
+	with := Shared{Names: replicas.NewNames(dns.Resolver(), slog.New(slog.DiscardHandler))}
+	settings := func(text string) *Settings {
+		file := filepath.Join(t.TempDir(), "sluice.yaml")
+		if err := os.WriteFile(file, []byte("providers: [{name: own, kind: vllm, api_keys: [key-one-1111, key-two-2222], "+text+"}]\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := config.Load(config.Source{Path: file})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := New(cfg, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	adapters := func(s *Settings) map[string]provider.Adapter {
+		all := map[string]provider.Adapter{}
+		for _, k := range s.upstreams[0].provider.Keys {
+			all[k.Replica+k.LastFour] = k.Adapter
+		}
+		return all
+	}
+	var old *Settings
+	connect := func(s *Settings, names, kept string) {
+		t.Helper()
+		if err := s.Connect(old, with); err != nil {
+			t.Fatal(err)
+		}
+		var was map[string]provider.Adapter
+		if old != nil {
+			was = adapters(old)
+		}
+		now := adapters(s)
+		same := map[string]bool{}
+		for name, a := range now {
+			if was[name] == a {
+				same[name] = true
+			}
+		}
+		if got := strings.Join(slices.Sorted(maps.Keys(now)), " "); got != names {
+			t.Errorf("the targets are %q, want %q", got, names)
+		}
+		if got := strings.Join(slices.Sorted(maps.Keys(same)), " "); got != kept {
+			t.Errorf("the adapters of %q stay, want %q", got, kept)
+		}
+		old = s
+	}
+	const byName = `replicas: ["http://10.0.0.9:1/v1", "dns+http://vllm.test:1/v1"]`
+	connect(settings(`replicas: ["http://10.0.0.8:1/v1", "http://10.0.0.9:1/v1"]`), "10.0.0.8:1…1111 10.0.0.8:1…2222 10.0.0.9:1…1111 10.0.0.9:1…2222", "")
+	connect(settings(byName), "10.0.0.9:1…1111 10.0.0.9:1…2222 vllm.test:1…1111 vllm.test:1…2222", "10.0.0.9:1…1111 10.0.0.9:1…2222")
+	dns.Set("vllm.test", "10.0.0.1")
+	if !with.Names.Look(t.Context(), old.Sources()) {
+		t.Fatal("the lookup changes nothing")
+	}
+	next, err := old.Reconnected(with)
+	if err != nil {
+		t.Fatal(err)
+	}
+	connect(next, "10.0.0.1:1…1111 10.0.0.1:1…2222 10.0.0.9:1…1111 10.0.0.9:1…2222", "10.0.0.9:1…1111 10.0.0.9:1…2222")
+	connect(settings(byName), "10.0.0.1:1…1111 10.0.0.1:1…2222 10.0.0.9:1…1111 10.0.0.9:1…2222", "10.0.0.1:1…1111 10.0.0.1:1…2222 10.0.0.9:1…1111 10.0.0.9:1…2222")
+	connect(settings(byName+", max_concurrent: 5"), "10.0.0.1:1…1111 10.0.0.1:1…2222 10.0.0.9:1…1111 10.0.0.9:1…2222", "")
+	if !insideProviders(old.upstreams)["own"] {
+		t.Error("replicas would be sent addresses of images")
 	}
 }

@@ -234,7 +234,7 @@ func (l *Line) open(ctx context.Context, h http.Header, models *Models, call *Ca
 	}
 	l.router.Share(&a.chosen)
 	plan := models.Routes.Plan(a.chosen.Model, a.chosen.Others...)
-	pinned := call.thread != nil && plan.Pin(call.thread.Provider, call.thread.Upstream, call.thread.Key)
+	pinned := call.thread != nil && plan.Pin(call.thread.Provider, call.thread.Upstream, call.thread.Key, call.thread.Replica)
 	first := l.attempts(ctx, plan, a.chosen.Model, call)
 	first.call.Continues = pinned
 	first.prompt, first.routed = &call.prompt, a.named.Router

@@ -139,6 +139,7 @@ func (a *attempts) Close() error {
 // Start tries one target after the other until one has something to say. It returns the fault of the last
 // attempt if none has.
 func (a *attempts) Start() error {
+	a.weigh()
 	for now := a.start; ; now = time.Now() {
 		at, ok := a.plan.Next(now, a.fits)
 		if !ok {
@@ -208,6 +209,17 @@ func (a *attempts) Told(err error) error {
 		}
 	}
 	return provider.Tell(err, to)
+}
+
+// weigh tells the plan how large the request is. One of vectors counts as any other: they are made in one step.
+func (a *attempts) weigh() {
+	if a.embed == nil {
+		longest := a.model.MaxOutput
+		if most := a.call.Request.MaxTokens; most > 0 && (longest == 0 || most < longest) {
+			longest = most
+		}
+		a.plan.Weigh(a.prompt.estimate() + longest)
+	}
 }
 
 // begin begins the span and the wait of an attempt. It returns the span that lasts until the first token.

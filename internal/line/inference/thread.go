@@ -17,8 +17,9 @@ type thread struct {
 	Model    string `json:"model"` // its catalog id
 	Provider string `json:"provider"`
 	Upstream string `json:"upstream"`
-	Key      string `json:"key"`    // its last four
-	Tokens   int    `json:"tokens"` // of the prompt and the reply
+	Key      string `json:"key"`               // its last four
+	Replica  string `json:"replica,omitempty"` // host and port of the server, where the provider has several
+	Tokens   int    `json:"tokens"`            // of the prompt and the reply
 }
 
 // stateOf returns the name under which the state of a message is kept. Ids of tool calls have no such beginning.
@@ -66,7 +67,7 @@ func (a *attempts) keepThread() {
 	if known, ok := figuresOf(a.stream); ok {
 		u = known
 	}
-	raw, err := json.Marshal(thread{Model: a.at.Model.ID, Provider: a.at.Provider, Upstream: a.at.Upstream, Key: a.at.LastFour, Tokens: u.Total()})
+	raw, err := json.Marshal(thread{Model: a.at.Model.ID, Provider: a.at.Provider, Upstream: a.at.Upstream, Key: a.at.LastFour, Replica: a.at.Replica, Tokens: u.Total()})
 	if err != nil {
 		return
 	}

@@ -16,12 +16,14 @@ import (
 )
 
 // UpstreamTarget is the argument of upstream.drain and upstream.enable. Without Upstream it means all models of the
-// provider, and without Key, the last four of a key, all of its keys.
+// provider, without Key, the last four of a key, all of its keys, and without Replica, host and port of one of its servers,
+// all of these.
 type UpstreamTarget struct {
 	Actor    string    `json:"actor"`
 	Provider string    `json:"provider"`
 	Upstream string    `json:"upstream,omitempty"`
 	Key      string    `json:"key,omitempty"`
+	Replica  string    `json:"replica,omitempty"`
 	Until    time.Time `json:"until,omitzero"`
 	Reason   string    `json:"reason,omitempty"`
 }
@@ -67,7 +69,9 @@ func (b *Backend) upstreamList(ctx context.Context, in Cursor) (List[routing.Tar
 }
 
 // targetCursor is the cursor of a list of targets.
-func targetCursor(t *routing.TargetHealth) string { return t.Provider + "/" + t.Upstream + " " + t.Key }
+func targetCursor(t *routing.TargetHealth) string {
+	return t.Provider + "/" + t.Upstream + " " + t.Key + " " + t.Replica
+}
 
 // orders returns the operation that lists the orders of a kind, oldest first, also those about targets that this server
 // does not have.
@@ -94,12 +98,17 @@ func (b *Backend) upstreamDrain(ctx context.Context, in UpstreamTarget) (steerin
 	}) {
 		return steering.Order{}, fault.New(fault.NotFound, "no model is served by %q; \"sluice upstream list\" shows what there is", excerpt.Of(in.target().String(), 200))
 	}
+	if targets := b.Status(ctx).Targets; in.Replica != "" && len(targets) > 0 && !slices.ContainsFunc(targets, func(t routing.TargetHealth) bool {
+		return t.Provider == in.Provider && t.Replica == in.Replica
+	}) {
+		return steering.Order{}, fault.New(fault.NotFound, "%q has no replica %q; \"sluice upstream list\" shows what there is", excerpt.Of(in.Provider, 200), excerpt.Of(in.Replica, 200)).At("replica")
+	}
 	return b.Helm.Give(ctx, steering.Order{Kind: steering.Drain, Target: in.target(), Until: in.Until, Actor: in.Actor, Reason: in.Reason})
 }
 
 // target returns the target that is meant. An empty model or key means all of them.
 func (in *UpstreamTarget) target() steering.Target {
-	return steering.Target{Provider: in.Provider, Upstream: in.Upstream, Key: in.Key}
+	return steering.Target{Provider: in.Provider, Upstream: in.Upstream, Key: in.Key, Replica: in.Replica}
 }
 
 // upstreamEnable ends a drain. It does not ask whether the target is configured: one that is gone can be enabled, too.

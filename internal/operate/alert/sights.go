@@ -15,6 +15,7 @@ func DownUpstreams(targets []routing.TargetHealth) (found []Sight) {
 	type target struct {
 		Upstream string        `json:"upstream"`
 		Key      string        `json:"key,omitempty"` // its last four
+		Replica  string        `json:"replica,omitempty"`
 		State    routing.State `json:"state"`
 	}
 	down, all := map[string][]target{}, map[string]int{}
@@ -26,7 +27,7 @@ func DownUpstreams(targets []routing.TargetHealth) (found []Sight) {
 		if down[s.Provider] == nil {
 			order = append(order, s.Provider)
 		}
-		down[s.Provider] = append(down[s.Provider], target{s.Upstream, s.Key, s.State})
+		down[s.Provider] = append(down[s.Provider], target{s.Upstream, s.Key, s.Replica, s.State})
 	}
 	for _, name := range order {
 		found = append(found, Sight{

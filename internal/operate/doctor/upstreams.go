@@ -3,7 +3,7 @@ package doctor
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -22,7 +22,10 @@ const upstreamPatience = 5 * time.Second
 type Provider struct {
 	Name  string
 	Where string // its address, or its kind if it has none
-	Keys  []Key
+	// Address is the host and port to connect to, whatever the URLs say; empty: as they say. Replica is the name of the
+	// server among those of the provider; empty if it has one address.
+	Address, Replica string
+	Keys             []Key
 }
 
 // Key is one key of a provider.
@@ -69,7 +72,7 @@ func (d *doctor) key(ctx context.Context, p *Provider, key Key) bool {
 	ctx, cancel := context.WithTimeout(ctx, upstreamPatience)
 	defer cancel()
 	// One request and no more, so its connection is not kept.
-	seen := &witness{transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}
+	seen := &witness{transport: p.transport()}
 	subject := "provider " + p.Name
 	a, err := key.Connect(seen)
 	if err != nil {
@@ -89,7 +92,7 @@ func (d *doctor) key(ctx context.Context, p *Provider, key Key) bool {
 	case seen.err == nil && seen.status == 0: // nothing was sent
 		d.add(StateProblem, subject, "Fix it in the configuration.", "no request could be sent: %v", err)
 	case seen.err != nil:
-		d.add(StateProblem, subject, "Check base_url and the network between here and there.", "%s cannot be reached: %s", p.Where, key.conceal(excerpt.Cause(seen.err).Error()))
+		d.add(StateProblem, subject, "Check "+p.setting()+" and the network between here and there.", "%s cannot be reached: %s", p.Where, key.conceal(excerpt.Cause(seen.err).Error()))
 	case seen.status == http.StatusUnauthorized || seen.status == http.StatusForbidden:
 		d.add(StateProblem, subject, "Check api_key: "+cmp.Or(key.Shown, "none")+" is the one in use.", "%s refuses the key (status %d)", p.Where, seen.status)
 	case seen.status >= 500:
@@ -98,6 +101,26 @@ func (d *doctor) key(ctx context.Context, p *Provider, key Key) bool {
 		return true
 	}
 	return false
+}
+
+// transport returns a transport to the provider, which keeps no connections.
+func (p *Provider) transport() *http.Transport {
+	t := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
+	if p.Address != "" {
+		t.Proxy = nil
+		t.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, p.Address)
+		}
+	}
+	return t
+}
+
+// setting returns the name of the setting that has the address.
+func (p *Provider) setting() string {
+	if p.Replica != "" {
+		return "replicas"
+	}
+	return "base_url"
 }
 
 // conceal replaces the key in text with the part of it that may be shown, in case an error quotes
@@ -150,10 +173,14 @@ func (d *doctor) targets() {
 	}
 }
 
-// target returns the name of a target, with the last four characters of its key if it has one.
+// target returns the name of a target, with the last four characters of its key and its replica if it has them.
 func target(t routing.TargetHealth) string {
-	if t.Key == "" {
-		return t.Upstream
+	name := t.Upstream
+	if t.Key != "" {
+		name += " with the key " + t.Key
 	}
-	return fmt.Sprintf("%s with the key %s", t.Upstream, t.Key)
+	if t.Replica != "" {
+		name += " at " + t.Replica
+	}
+	return name
 }

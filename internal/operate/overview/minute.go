@@ -69,7 +69,13 @@ type Target struct {
 }
 
 // targetName names a target in Minute.Targets.
-func targetName(s *routing.TargetHealth) string { return s.Provider + "/" + s.Upstream + " " + s.Key }
+func targetName(s *routing.TargetHealth) string {
+	name := s.Provider + "/" + s.Upstream + " " + s.Key
+	if s.Replica != "" {
+		name += " " + s.Replica
+	}
+	return name
+}
 
 // settled counts a call that ended in the minute.
 func (m *Minute) settled(s *usage.Settlement) {

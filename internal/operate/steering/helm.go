@@ -90,13 +90,13 @@ func New(store Store, opts *Options) *Helm {
 }
 
 // Drained reports whether a target gets no new calls. It costs an atomic load while nothing is drained.
-func (h *Helm) Drained(provider, upstream, key string) bool {
+func (h *Helm) Drained(provider, upstream, key, replica string) bool {
 	drains := h.drains.Load()
 	if drains == nil {
 		return false
 	}
 	for i := range *drains {
-		if (*drains)[i].covers(provider, upstream, key) {
+		if (*drains)[i].covers(provider, upstream, key, replica) {
 			return true
 		}
 	}

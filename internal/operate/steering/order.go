@@ -66,12 +66,13 @@ type Order struct {
 	Reason string    `json:"reason,omitempty"`
 }
 
-// Target names what is drained: a provider, one of its models, or one key there. An empty field stands for
-// all.
+// Target names what is drained: a provider, one of its models, one key, or one of its replicas. An empty field stands
+// for all.
 type Target struct {
 	Provider string `json:"provider"`
 	Upstream string `json:"upstream,omitempty"` // the provider's name for the model
 	Key      string `json:"key,omitempty"`      // the last four characters of the key, with an ellipsis before them or without
+	Replica  string `json:"replica,omitempty"`  // host and port of one of its servers
 }
 
 // String returns the target as people write it.
@@ -83,12 +84,16 @@ func (t Target) String() string {
 	if t.Key != "" {
 		s += " with the key …" + strings.TrimPrefix(t.Key, "…")
 	}
+	if t.Replica != "" {
+		s += " at " + t.Replica
+	}
 	return s
 }
 
 // covers reports whether one call's target is part of t.
-func (t *Target) covers(provider, upstream, key string) bool {
-	return t.Provider == provider && (t.Upstream == "" || t.Upstream == upstream) && (t.Key == "" || strings.TrimPrefix(key, "…") == t.Key)
+func (t *Target) covers(provider, upstream, key, replica string) bool {
+	return t.Provider == provider && (t.Upstream == "" || t.Upstream == upstream) && (t.Key == "" || strings.TrimPrefix(key, "…") == t.Key) &&
+		(t.Replica == "" || t.Replica == replica)
 }
 
 // Holds reports whether the order is in force.
@@ -176,7 +181,7 @@ func (o *Order) checkKind() error {
 		if o.Target.Provider == "" {
 			return fault.New(fault.Invalid, "no provider was named").At("provider")
 		}
-		return short("provider", o.Target.Provider, o.Target.Upstream, o.Target.Key)
+		return short("provider", o.Target.Provider, o.Target.Upstream, o.Target.Key, o.Target.Replica)
 	case Move:
 		plan, err := account.ParsePlan(o.Plan)
 		if err != nil || plan < account.Free || plan > account.Premium {

@@ -69,29 +69,34 @@ func TestDrained(t *testing.T) {
 	t.Parallel()
 	h := New(&memory{}, nil)
 	for _, tt := range []struct {
-		order                   Target
-		provider, upstream, key string
-		want                    bool
+		order                            Target
+		provider, upstream, key, replica string
+		want                             bool
 	}{
-		{Target{Provider: "a"}, "a", "m", "…1234", true},
-		{Target{Provider: "a"}, "b", "m", "…1234", false},
-		{Target{Provider: "a", Upstream: "m"}, "a", "m", "", true},
-		{Target{Provider: "a", Upstream: "m"}, "a", "n", "", false},
-		{Target{Provider: "a", Upstream: "m", Key: "1234"}, "a", "m", "…1234", true},
-		{Target{Provider: "a", Upstream: "m", Key: "…1234"}, "a", "m", "…1234", true},
-		{Target{Provider: "a", Upstream: "m", Key: "1234"}, "a", "m", "…9999", false},
-		{Target{Provider: "a", Key: "1234"}, "a", "n", "…1234", true},
+		{Target{Provider: "a"}, "a", "m", "…1234", "", true},
+		{Target{Provider: "a"}, "b", "m", "…1234", "", false},
+		{Target{Provider: "a", Upstream: "m"}, "a", "m", "", "", true},
+		{Target{Provider: "a", Upstream: "m"}, "a", "n", "", "", false},
+		{Target{Provider: "a", Upstream: "m", Key: "1234"}, "a", "m", "…1234", "", true},
+		{Target{Provider: "a", Upstream: "m", Key: "…1234"}, "a", "m", "…1234", "", true},
+		{Target{Provider: "a", Upstream: "m", Key: "1234"}, "a", "m", "…9999", "", false},
+		{Target{Provider: "a", Key: "1234"}, "a", "n", "…1234", "", true},
+		{Target{Provider: "a", Replica: "10.0.0.1:8000"}, "a", "n", "…1234", "10.0.0.1:8000", true},
+		{Target{Provider: "a", Replica: "10.0.0.1:8000"}, "a", "n", "…1234", "10.0.0.1:8001", false},
+		{Target{Provider: "a", Replica: "10.0.0.1:8000"}, "a", "n", "…1234", "", false},
+		{Target{Provider: "a", Upstream: "m", Replica: "10.0.0.1:8000"}, "a", "n", "", "10.0.0.1:8000", false},
+		{Target{Provider: "a"}, "a", "n", "", "10.0.0.1:8000", true},
 	} {
 		if _, err := h.Give(t.Context(), drain(tt.order)); err != nil {
 			t.Fatal(err)
 		}
-		if got := h.Drained(tt.provider, tt.upstream, tt.key); got != tt.want {
-			t.Errorf("Drained(%q, %q, %q) = %t with %q drained, want %t", tt.provider, tt.upstream, tt.key, got, tt.order, tt.want)
+		if got := h.Drained(tt.provider, tt.upstream, tt.key, tt.replica); got != tt.want {
+			t.Errorf("Drained(%q, %q, %q, %q) = %t with %q drained, want %t", tt.provider, tt.upstream, tt.key, tt.replica, got, tt.order, tt.want)
 		}
 		if _, err := h.Enable(t.Context(), tt.order, "t", ""); err != nil {
 			t.Fatal(err)
 		}
-		if h.Drained(tt.provider, tt.upstream, tt.key) || h.drains.Load() != nil {
+		if h.Drained(tt.provider, tt.upstream, tt.key, tt.replica) || h.drains.Load() != nil {
 			t.Errorf("%q is drained after it was enabled", tt.order)
 		}
 	}
@@ -208,7 +213,7 @@ func TestFollow(t *testing.T) {
 		}
 		two.Nudge()
 		synctest.Wait()
-		if !two.Drained("a", "m", "") {
+		if !two.Drained("a", "m", "", "") {
 			t.Error("a helm that was told does not know of a drain")
 		}
 		if _, err := one.Give(ctx, Order{Kind: Move, Model: "m", Plan: "basic", From: time.Now().Add(time.Minute), Actor: "t", Reason: "r"}); err != nil {
@@ -228,7 +233,7 @@ func TestFollow(t *testing.T) {
 		store.fail(errors.New("away"))
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if !two.Drained("a", "m", "") {
+		if !two.Drained("a", "m", "", "") {
 			t.Error("a drain is forgotten while the database is away")
 		}
 		store.fail(nil)
@@ -237,7 +242,7 @@ func TestFollow(t *testing.T) {
 		}
 		time.Sleep(2 * lookEvery)
 		synctest.Wait()
-		if two.Drained("a", "m", "") || moved.Load() != 2 {
+		if two.Drained("a", "m", "", "") || moved.Load() != 2 {
 			t.Errorf("after the database is back, a is drained or Moved was called again (%d)", moved.Load())
 		}
 	})
@@ -319,7 +324,7 @@ func BenchmarkIdle(b *testing.B) {
 	now := time.Now()
 	b.ReportAllocs()
 	for b.Loop() {
-		if h.Drained("a", "m", "…1234") || h.Closed("m", now) != nil {
+		if h.Drained("a", "m", "…1234", "") || h.Closed("m", now) != nil {
 			b.Fatal("an order that nobody gave")
 		}
 	}

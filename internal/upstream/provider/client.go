@@ -102,7 +102,7 @@ func NewClient(opts *ClientOptions) *Client {
 		c.refused = Refused
 	}
 	if c.transport == nil {
-		c.transport = newConnections(dialPatience, nil)
+		c.transport = newConnections(dialPatience, nil, "")
 	}
 	return c
 }
@@ -244,6 +244,13 @@ type Reacher interface {
 	// Reach connects to the upstream and closes the connection again, without a request. The error is ErrNotTried where
 	// that would tell nothing.
 	Reach(ctx context.Context) error
+}
+
+// Measured is implemented by adapters whose upstream may be a server of one's own that says how busy it is.
+type Measured interface {
+	// Metrics asks for the server's metrics and calls read with them, which are text in Prometheus' format. A server that
+	// has none refuses.
+	Metrics(ctx context.Context, read func(io.Reader) error) error
 }
 
 // ErrNotTried means that no connection was tried: there is a proxy, or the operator does not want it.

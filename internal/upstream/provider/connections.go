@@ -37,6 +37,7 @@ type connections struct {
 	start  func(ctx context.Context, network, address string) (net.Conn, error) // the same with TLS
 	way    atomic.Pointer[served]                                               // of the last call, which is usually that of all; nil before the first
 	onCall bool                                                                 // see PoolOptions
+	direct bool                                                                 // no proxy is asked for
 }
 
 // way records which transport serves a host, so that the proxy settings are not read for each call.
@@ -51,6 +52,9 @@ type PoolOptions struct {
 	Standard bool
 	// OnCall makes connections only for calls: Client.Connect tries none.
 	OnCall bool
+	// Address is the host and port that every connection is made to, whatever the URLs of calls say, and without a proxy.
+	// Names in URLs still are what servers must be able to prove. Empty: as the URLs say.
+	Address string
 	// TLS has the settings of connections with TLS, such as whom to trust. Default: those of the system.
 	TLS *tls.Config
 }
@@ -61,7 +65,7 @@ func Connections(connect time.Duration, opts *PoolOptions) http.RoundTripper {
 	if opts == nil {
 		opts = &PoolOptions{}
 	}
-	c := newConnections(connect, opts.TLS)
+	c := newConnections(connect, opts.TLS, opts.Address)
 	c.onCall = opts.OnCall
 	if opts.Standard {
 		c.plain = nil
@@ -69,10 +73,15 @@ func Connections(connect time.Duration, opts *PoolOptions) http.RoundTripper {
 	return c
 }
 
-// newConnections returns an empty pool. settings may be nil.
+// newConnections returns an empty pool. settings may be nil, and at, which is PoolOptions.Address, empty.
 // Both kinds of transport share the cache of TLS sessions.
-func newConnections(connect time.Duration, settings *tls.Config) *connections {
-	dial := (&net.Dialer{Timeout: connect, KeepAlive: 30 * time.Second}).DialContext
+func newConnections(connect time.Duration, settings *tls.Config, at string) *connections {
+	dial, proxy := (&net.Dialer{Timeout: connect, KeepAlive: 30 * time.Second}).DialContext, http.ProxyFromEnvironment
+	if at != "" {
+		toAny := dial
+		dial = func(ctx context.Context, network, _ string) (net.Conn, error) { return toAny(ctx, network, at) }
+		proxy = nil
+	}
 	if settings = settings.Clone(); settings == nil {
 		settings = &tls.Config{}
 	}
@@ -90,9 +99,9 @@ func newConnections(connect time.Duration, settings *tls.Config) *connections {
 	return &connections{
 		plain:  plainhttp.New(&plainhttp.Options{Dial: dial, Patience: -1}), // Client.do watches
 		secure: plainhttp.New(&plainhttp.Options{Dial: start, Patience: -1, Secure: true, Idle: idlePatience}),
-		dial:   dial, start: start,
+		dial:   dial, start: start, direct: at != "",
 		full: &http.Transport{
-			Proxy:                 http.ProxyFromEnvironment,
+			Proxy:                 proxy,
 			DialContext:           dial,
 			TLSClientConfig:       settings,
 			TLSHandshakeTimeout:   connect,
@@ -164,7 +173,7 @@ func (c *connections) choose(u *url.URL) *plainhttp.Transport {
 	w := c.way.Load()
 	if w == nil || w.host != u.Host || w.scheme != u.Scheme {
 		w = &served{scheme: u.Scheme, host: u.Host}
-		if proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u}); proxy == nil && err == nil {
+		if !c.proxied(u) {
 			switch u.Scheme {
 			case "http":
 				w.by = c.plain
@@ -177,9 +186,18 @@ func (c *connections) choose(u *url.URL) *plainhttp.Transport {
 	return w.by
 }
 
+// proxied reports whether calls of a URL go through a proxy, or cannot be made because the proxy's settings are wrong.
+func (c *connections) proxied(u *url.URL) bool {
+	if c.direct {
+		return false
+	}
+	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u})
+	return proxy != nil || err != nil
+}
+
 // reach connects to the host of a URL and closes the connection. A server that speaks HTTP/2 alone is there, too.
 func (c *connections) reach(ctx context.Context, u *url.URL) error {
-	if proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u}); c.onCall || proxy != nil || err != nil {
+	if c.onCall || c.proxied(u) {
 		return ErrNotTried
 	}
 	connect, port := c.dial, "80"

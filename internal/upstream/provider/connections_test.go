@@ -318,3 +318,50 @@ func BenchmarkSecure(b *testing.B) {
 		}
 	}
 }
+
+// A pool with an address connects there, whatever URLs say, and checks the server's name by the URL.
+func TestConnectionsAddress(t *testing.T) {
+	t.Parallel()
+	hosts := make(chan string, 1)
+	h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { hosts <- r.Host })
+	plain := httptest.NewServer(h)
+	defer plain.Close()
+	secure := httptest.NewUnstartedServer(h)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // the client that does not trust it
+	secure.StartTLS()
+	defer secure.Close()
+	trust := x509.NewCertPool()
+	trust.AddCert(secure.Certificate()) // it is for example.com
+	for _, standard := range []bool{false, true} {
+		for _, tt := range []struct {
+			up        *httptest.Server
+			url, host string
+		}{
+			{plain, "http://vllm.test:8000/v1", "vllm.test:8000"},
+			{secure, "https://example.com/v1", "example.com"},
+			{secure, "https://vllm.test/v1", ""}, // the certificate has another name
+		} {
+			pool := provider.Connections(time.Minute, &provider.PoolOptions{Standard: standard, Address: tt.up.Listener.Addr().String(), TLS: &tls.Config{RootCAs: trust}})
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, tt.url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := pool.RoundTrip(req)
+			if (err == nil) != (tt.host != "") {
+				t.Errorf("Standard %t: %s at %s = %v, want success: %t", standard, tt.url, tt.up.URL, err, tt.host != "")
+			}
+			if err != nil {
+				continue
+			}
+			resp.Body.Close()
+			if got := <-hosts; got != tt.host {
+				t.Errorf("Standard %t: the server was called %q, want %q", standard, got, tt.host)
+			}
+			client := provider.NewClient(&provider.ClientOptions{Transport: pool})
+			if err := client.Connect(t.Context(), req.URL); err != nil {
+				t.Errorf("Standard %t: Connect = %v", standard, err)
+			}
+			client.Close()
+		}
+	}
+}

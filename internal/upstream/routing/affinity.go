@@ -126,10 +126,10 @@ func (rt *route) stays(session bool) bool {
 
 // seat is where a conversation is among the targets of a route; the zero value: nowhere.
 type seat struct {
-	conversation uint64 // with the model of the route; 0: it does not stay
-	home         int    // the index of the target that is to be called; negative: the favourite is
-	last         uint32 // the id of the target of its last call; 0: there was none
-	running      int64  // calls at all targets
+	conversation uint64  // with the model of the route; 0: it does not stay
+	home         int     // the index of the target that is to be called; negative: the favourite is
+	last         uint32  // the id of the target of its last call; 0: there was none
+	running      float64 // the load of all targets
 	away         absence
 }
 
@@ -235,7 +235,8 @@ func (p *Plan) Stayed(a *Attempt, now time.Time) []string {
 // is the smallest (weighted rendezvous hashing). A nil out means that the bounds do not count.
 func (rt *route) favourite(out []bool, s *seat, now time.Time) int {
 	chosen, least := -1, math.Inf(1)
-	roomy, leastRoomy := -1, math.Inf(1)
+	roomy, leastRoomy := -1, math.Inf(1) // of those that have no more than their share
+	calm, leastCalm := -1, math.Inf(1)   // of those that are not busy: where the others are, a share means little
 	var b burden
 	if out != nil {
 		b = rt.burden(out, s, now)
@@ -252,12 +253,21 @@ func (rt *route) favourite(out []bool, s *seat, now time.Time) int {
 		if chosen < 0 || drawn < least {
 			chosen, least = i, drawn
 		}
-		if out != nil && drawn < leastRoomy && !b.over(t, now) {
+		if out == nil || drawn >= leastRoomy && drawn >= leastCalm || b.busy(t) {
+			continue
+		}
+		if drawn < leastCalm {
+			calm, leastCalm = i, drawn
+		}
+		if drawn < leastRoomy && !b.over(t, now) {
 			roomy, leastRoomy = i, drawn
 		}
 	}
-	if roomy >= 0 {
+	switch {
+	case roomy >= 0:
 		return roomy
+	case calm >= 0:
+		return calm
 	}
 	return chosen
 }

@@ -259,7 +259,7 @@ func TestMoves(t *testing.T) {
 			}
 		}, 0, "moved (busy)"},
 		"drained": {func(home *Target, _ time.Time) func() {
-			home.drained = func(string, string, string) bool { return true }
+			home.drained = func(string, string, string, string) bool { return true }
 			return func() { home.drained = nil }
 		}, 0, "moved (drained)"},
 		"idle": {nil, 2 * time.Hour, "kept"}, // the favourite is still the same
@@ -379,7 +379,7 @@ func TestStandInsStay(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		providers = append(providers, Provider{Name: name, Keys: []Key{{Adapter: &nobody{name}}}})
 	}
-	routes, r := New(c, providers, &Options{Log: quiet, Drained: func(provider, _, _ string) bool { return provider == one.Provider }}), NewRouter(nil)
+	routes, r := New(c, providers, &Options{Log: quiet, Drained: func(provider, _, _, _ string) bool { return provider == one.Provider }}), NewRouter(nil)
 	targets := map[string]bool{}
 	for n := range 20 {
 		target, header := asks(t, r, routes, lookup(t, c, "one"), epoch, "", "Hello", n)

@@ -11,7 +11,7 @@ const (
 	// mostPlaced is how many of the conversations that were placed lately a target may have, as a multiple of its share, before
 	// new ones go past it. So it has at most one more than that.
 	mostPlaced = 1.15
-	// mostRunning is the same for running calls, before calls of its conversations go elsewhere too. By chance alone a target
+	// mostRunning is the same for the load, in running calls; see Target.pressure, before calls of its conversations go elsewhere too. By chance alone a target
 	// with n calls often has √n more, and each call that leaves costs the cache of its conversation, so that much is allowed
 	// as well.
 	mostRunning    = 1.25
@@ -19,17 +19,16 @@ const (
 	placedHalfLife = 10 * time.Minute
 )
 
-// busy reports whether the target has more than its share of the calls that run at all targets of a model. This is the
-// place that knows how loaded a target is.
-func (t *Target) busy(total int64, share float64) bool {
-	fair := share * float64(total)
-	return float64(t.health.running.Load()) > mostRunning*fair+math.Sqrt(fair)+alwaysRunning
+// busy reports whether the target has more than its share of the load of all targets of a model.
+func (t *Target) busy(total, share float64) bool {
+	fair := share * total
+	return t.pressure() > mostRunning*fair+math.Sqrt(fair)+alwaysRunning
 }
 
 // burden is what the targets of a model have to carry that can be called.
 type burden struct {
 	weight  float64 // the sum of theirs
-	running int64
+	running float64
 	placed  float64 // negative: a conversation that must move goes where all nodes would send it
 }
 
@@ -48,13 +47,12 @@ func (rt *route) burden(out []bool, s *seat, now time.Time) burden {
 	return b
 }
 
-// over reports whether a conversation goes past the target because that has more than its share already.
+// busy reports whether the target has more than its share of the load.
+func (b *burden) busy(t *Target) bool { return t.busy(b.running, t.weight/b.weight) }
+
+// over reports whether the target has more than its share of the conversations that were placed lately.
 func (b *burden) over(t *Target, now time.Time) bool {
-	share := t.weight / b.weight
-	if t.busy(b.running, share) {
-		return true
-	}
-	return b.placed >= 0 && t.placed.lately(now) > mostPlaced*share*(b.placed+1)
+	return b.placed >= 0 && t.placed.lately(now) > mostPlaced*t.weight/b.weight*(b.placed+1)
 }
 
 // weightOf returns the sum of the weights of the targets that are not out.
@@ -67,10 +65,10 @@ func (rt *route) weightOf(out []bool) (sum float64) {
 	return sum
 }
 
-// running returns how many calls run at the targets.
-func (rt *route) running() (sum int64) {
+// running returns the load of all targets.
+func (rt *route) running() (sum float64) {
 	for _, t := range rt.targets {
-		sum += t.health.running.Load()
+		sum += t.pressure()
 	}
 	return sum
 }

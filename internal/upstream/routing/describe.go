@@ -58,6 +58,26 @@ func (r *Routes) Gauges(now time.Time) []telemetry.Upstream {
 		u.States[target.State.String()]++
 		u.ErrorRate = max(u.ErrorRate, target.ErrorRate)
 		u.FirstContent = max(u.FirstContent, target.Latency.Seconds())
+		if target.Replica != "" {
+			addReplica(u, &target)
+		}
 	}
 	return all
+}
+
+// addReplica adds a target to the figures of its replica. The same replica has a target for each key and model.
+func addReplica(u *telemetry.Upstream, t *TargetHealth) {
+	i := slices.IndexFunc(u.Replicas, func(r telemetry.Replica) bool { return r.Name == t.Replica })
+	if i < 0 {
+		i = len(u.Replicas)
+		u.Replicas = append(u.Replicas, telemetry.Replica{Name: t.Replica})
+	}
+	r := &u.Replicas[i]
+	r.Answered, r.Failed, r.Running = r.Answered+t.Answered, r.Failed+t.Failed, r.Running+t.Running
+	if f := t.Server; f != nil {
+		r.Reports, r.Serving, r.Waiting, r.CacheUse = true, float64(f.Running), float64(f.Waiting), -1
+		if f.CacheUse != nil {
+			r.CacheUse = *f.CacheUse
+		}
+	}
 }

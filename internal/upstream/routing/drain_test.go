@@ -16,7 +16,7 @@ func TestDrain(t *testing.T) {
 	var drained atomic.Pointer[[]string] // upstreams
 	drain := func(upstreams ...string) { drained.Store(&upstreams) }
 	drain()
-	isDrained := func(_, upstream, _ string) bool { return slices.Contains(*drained.Load(), upstream) }
+	isDrained := func(_, upstream, _, _ string) bool { return slices.Contains(*drained.Load(), upstream) }
 	c, r := site(t, nil, nil)
 	for _, rt := range r.byModel { // as New does with Options.Drained
 		for _, t := range rt.targets {

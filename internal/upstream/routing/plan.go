@@ -44,6 +44,8 @@ type Plan struct {
 	pause     time.Duration // before the last round; 0: there was none
 	// stay is what is known of the request's conversation; see Router.Stay.
 	stay staying
+	// tokens is how large the request is, as the servers of replicas are concerned. See Weigh.
+	tokens int64
 }
 
 // Plan returns the plan of a request for the model. Others stand in for it after its own fallbacks.
@@ -75,12 +77,12 @@ func (p *Plan) Alone() bool {
 }
 
 // Pin leaves the plan one target, which holds something that the request needs, and reports whether the model has it.
-func (p *Plan) Pin(provider, upstream, key string) bool {
+func (p *Plan) Pin(provider, upstream, key, replica string) bool {
 	if p.route == nil {
 		return false
 	}
 	at := slices.IndexFunc(p.route.targets, func(t *Target) bool {
-		return t.Provider == provider && t.Upstream == upstream && t.LastFour == key
+		return t.Provider == provider && t.Upstream == upstream && t.LastFour == key && t.Replica == replica
 	})
 	if at < 0 {
 		return false
@@ -177,6 +179,7 @@ func (p *Plan) draw(rt *route, now time.Time, n need) (Attempt, bool) {
 		if permit, ok := t.begin(now, n); ok {
 			p.last = t
 			a := Attempt{Target: t, Model: rt.model, header: rt.header, ends: rt.ends, start: now, permit: permit, repeat: repeat}
+			a.tokens = t.server.begin(t.load, p.tokens)
 			if seat.conversation != 0 {
 				p.sit(rt, &seat, i, &a)
 			}
@@ -193,7 +196,7 @@ func (p *Plan) draw(rt *route, now time.Time, n need) (Attempt, bool) {
 func (rt *route) pick(out []bool, s *seat, now time.Time) int {
 	switch {
 	case s.conversation == 0:
-		return rt.lot(out)
+		return rt.lighter(rt.lot(out), out)
 	case s.home >= 0:
 		return s.home
 	}

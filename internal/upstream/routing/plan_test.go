@@ -381,7 +381,7 @@ func TestPin(t *testing.T) {
 	} {
 		for range 10 {
 			p := r.Plan(lookup(t, c, tt.model), lookup(t, c, "c"))
-			if got := p.Pin(tt.provider, tt.upstream, tt.key); got != tt.want {
+			if got := p.Pin(tt.provider, tt.upstream, tt.key, ""); got != tt.want {
 				t.Fatalf("Pin(%q, %q, %q) of %s = %t, want %t", tt.provider, tt.upstream, tt.key, tt.model, got, tt.want)
 			}
 			if !tt.want {

@@ -25,22 +25,23 @@ func Watch(ctx context.Context, current func() *Routes) {
 	}
 }
 
-// reach connects once to each provider that has a target of which nothing was heard lately, or nothing good. All
-// targets of a provider are at one address, so they share the result.
+// reach connects once to each address that has a target of which nothing was heard lately, or nothing good. All
+// targets at one address share the result: those of a provider, or those of one of its replicas.
 func (r *Routes) reach(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, reachPatience)
 	defer cancel()
-	at := map[string][]*Target{}
-	due := map[string]bool{}
+	at := map[[2]string][]*Target{}
+	due := map[[2]string]bool{}
 	now := time.Now()
 	for _, t := range r.targets {
-		at[t.Provider] = append(at[t.Provider], t)
-		due[t.Provider] = due[t.Provider] || t.health.due(now)
+		address := [2]string{t.Provider, t.Replica}
+		at[address] = append(at[address], t)
+		due[address] = due[address] || t.health.due(now)
 	}
 	var all sync.WaitGroup
-	for name, targets := range at {
+	for address, targets := range at {
 		a, ok := targets[0].Adapter.(provider.Reacher)
-		if !ok || !due[name] {
+		if !ok || !due[address] {
 			continue
 		}
 		all.Go(func() {

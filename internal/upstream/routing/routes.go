@@ -16,7 +16,8 @@ type Routes struct {
 	byModel map[*catalog.Model]*route // by identity: the models must be those of the same catalog
 	health  map[place]*Health
 	loads   map[string]*load // by provider
-	targets []*Target        // one for each place, in the order of the catalog
+	servers map[address]*server
+	targets []*Target // one for each place, in the order of the catalog
 	placed  map[holding]*placed
 }
 
@@ -51,10 +52,14 @@ type Options struct {
 	Old *Routes
 	// Drained reports whether the operator wants no new calls at a target; nil: at none. It is asked at each attempt,
 	// so it must be quick, and the same for all routes of a process: requests keep the routes they began with.
-	Drained func(provider, upstream, key string) bool
+	Drained Drained
 	// Log gets a line when a breaker opens and when it closes again; default slog.Default().
 	Log *slog.Logger
 }
+
+// Drained reports whether the operator wants no new calls at a target. The replica is empty where a provider has one
+// address.
+type Drained func(provider, upstream, key, replica string) bool
 
 // New returns the routes of a catalog's models at the providers. It leaves out targets whose provider is
 // not in the list: the model then has fewer targets, or none, and a request for it fails with a 503. The
@@ -67,7 +72,7 @@ func New(c *catalog.Catalog, providers []Provider, opts *Options) *Routes {
 	if log == nil {
 		log = slog.Default()
 	}
-	r := &Routes{byModel: map[*catalog.Model]*route{}, health: map[place]*Health{}, loads: map[string]*load{}, placed: map[holding]*placed{}}
+	r := &Routes{byModel: map[*catalog.Model]*route{}, health: map[place]*Health{}, loads: map[string]*load{}, servers: map[address]*server{}, placed: map[holding]*placed{}}
 	byName := map[string]*Provider{}
 	for i := range providers {
 		p := &providers[i]
@@ -106,14 +111,14 @@ func (r *Routes) load(p *Provider) *load {
 	return l
 }
 
-// connect returns the targets of a model at one provider: one for each key, which share the weight.
+// connect returns the targets of a model at one provider: one for each key of each replica, which share the weight.
 func (r *Routes) connect(p *Provider, t catalog.Target, allow *allowance.Set, opts *Options, log *slog.Logger) []*Target {
 	targets := make([]*Target, len(p.Keys))
 	for i, key := range p.Keys {
 		at := place{key.Adapter, t.Upstream}
 		targets[i] = &Target{
-			Provider: p.Name, Upstream: t.Upstream, LastFour: key.LastFour, Adapter: key.Adapter, Allow: allow, FirstContent: p.FirstContent,
-			weight: float64(t.Weight) / float64(len(p.Keys)), load: r.loads[p.Name], selfHosted: p.SelfHosted, log: log, header: []string{p.Name}, drained: opts.Drained,
+			Provider: p.Name, Upstream: t.Upstream, LastFour: key.LastFour, Replica: key.Replica, Adapter: key.Adapter, Allow: allow, FirstContent: p.FirstContent,
+			weight: float64(t.Weight) / float64(len(p.Keys)), load: r.loads[p.Name], server: r.server(p.Name, &key, opts.Old), selfHosted: p.SelfHosted, log: log, header: []string{p.Name}, drained: opts.Drained,
 		}
 		if r.health[at] == nil { // the first model at this place
 			r.health[at] = opts.Old.known(at)
@@ -127,7 +132,7 @@ func (r *Routes) connect(p *Provider, t catalog.Target, allow *allowance.Set, op
 // settle prepares a route for conversations that stay with its targets.
 func (r *Routes) settle(rt *route, old *Routes) {
 	for i, t := range rt.targets {
-		t.name = nameOf(t.Provider + "\x00" + t.Upstream + "\x00" + t.LastFour)
+		t.name = nameOf(t.Provider + "\x00" + t.Upstream + "\x00" + t.LastFour + "\x00" + t.Replica)
 		for slices.ContainsFunc(rt.targets[:i], func(other *Target) bool { return other.name == t.name }) {
 			t.name = mix(t.name) // another key ends with the same characters
 		}

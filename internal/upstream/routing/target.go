@@ -32,6 +32,8 @@ type Provider struct {
 type Key struct {
 	Adapter  provider.Adapter
 	LastFour string // of the key; empty where there is none
+	// Replica is the host and port of the server, where the provider has several; empty otherwise.
+	Replica string
 }
 
 // Target is one way to call a model: a key of a provider, and the provider's name for the model. Only
@@ -40,6 +42,7 @@ type Target struct {
 	Provider string
 	Upstream string // the model's name at the provider
 	LastFour string // of the key, for people; empty if the provider needs none
+	Replica  string // host and port of the server, where the provider has several; empty otherwise
 	Adapter  provider.Adapter
 	// Allow is what callers may choose here, by the provider or by the model; nil: nothing.
 	Allow *allowance.Set
@@ -53,11 +56,12 @@ type Target struct {
 	id     uint32  // a shorter one; never 0
 
 	selfHosted bool
-	load       *load // shared by all targets of the provider
+	load       *load   // shared by all targets of the provider
+	server     *server // shared by all targets at the same replica
 	log        *slog.Logger
 	header     []string // the value of x-sluice-provider, made once
 	// drained reports whether the operator wants no new calls here; see Options.
-	drained func(provider, upstream, key string) bool
+	drained Drained
 }
 
 // load counts the calls of all targets of a provider. It outlives reloads.
@@ -65,6 +69,7 @@ type load struct {
 	most             atomic.Int64 // calls that may run at the same time; 0: no bound
 	running          atomic.Int64
 	answered, failed atomic.Int64 // since the start of the process
+	usual            atomic.Int64 // tokens of a call, a moving average; 0 before the first
 }
 
 // Tally counts the calls at a provider: those that are running, and since the start of the process those
@@ -75,7 +80,8 @@ type Tally struct{ Running, Answered, Failed int64 }
 type TargetHealth struct {
 	Provider  string        `json:"provider"`
 	Upstream  string        `json:"upstream"`
-	Key       string        `json:"key,omitempty"` // its last four
+	Key       string        `json:"key,omitempty"`     // its last four
+	Replica   string        `json:"replica,omitempty"` // host and port of the server, where the provider has several
 	State     State         `json:"state"`
 	ErrorRate float64       `json:"error_rate"`
 	Latency   time.Duration `json:"latency_ns"` // to the first content, a moving average
@@ -88,6 +94,8 @@ type TargetHealth struct {
 	Answered int64         `json:"answered"`
 	Failed   int64         `json:"failed"`
 	Waited   time.Duration `json:"waited_ns"`
+	// Server is what the replica says of itself; nil if it says nothing, or nothing lately.
+	Server *Figures `json:"server,omitempty"`
 }
 
 // Callable reports whether a new call may go to the target now. It changes within seconds while a target fails.
@@ -100,7 +108,7 @@ func (s *TargetHealth) Healthy() bool { return !s.Down && !s.Drained }
 // isDrained reports whether the operator wants no new calls here. It is asked before each attempt, so that a request
 // that has already begun does not come here either.
 func (t *Target) isDrained() bool {
-	return t.drained != nil && t.drained(t.Provider, t.Upstream, t.LastFour)
+	return t.drained != nil && t.drained(t.Provider, t.Upstream, t.LastFour, t.Replica)
 }
 
 // begin takes a place at the target. It reports false if the target is drained, if the provider is full, or if the
@@ -137,7 +145,7 @@ func (t *Target) hindrance() absence {
 
 // TargetHealth returns the health of the target.
 func (t *Target) Health(now time.Time) TargetHealth {
-	s := TargetHealth{Provider: t.Provider, Upstream: t.Upstream, Key: t.LastFour, Drained: t.isDrained()}
+	s := TargetHealth{Provider: t.Provider, Upstream: t.Upstream, Key: t.LastFour, Replica: t.Replica, Drained: t.isDrained(), Server: t.server.figures.Load()}
 	t.health.look(now, &s)
 	return s
 }
@@ -151,7 +159,8 @@ type Attempt struct {
 	ends   *ending        // the headers of a model that ends; nil if it does not
 	start  time.Time
 	permit permit
-	repeat bool // the same request has failed at this target before
+	tokens int64 // that it counts at the server
+	repeat bool  // the same request has failed at this target before
 
 	conversation uint64 // that stays with targets of the model; 0: none does
 	follows      bool   // the request contains an earlier answer
@@ -162,7 +171,7 @@ type Attempt struct {
 func (a *Attempt) Answered(now time.Time) {
 	a.load.answered.Add(1)
 	if a.health.answered(&a.permit, now, now.Sub(a.start)) {
-		a.log.Info("an upstream is healthy again", "provider", a.Provider, "upstream", a.Upstream)
+		a.log.Info("an upstream is healthy again", "provider", a.Provider, "upstream", a.Upstream, a.at())
 	}
 }
 
@@ -170,6 +179,7 @@ func (a *Attempt) Answered(now time.Time) {
 // nothing about the target, for example because the caller hung up. Now may be zero unless the call failed.
 func (a *Attempt) Ended(now time.Time, err error) {
 	a.load.running.Add(-1)
+	a.server.end(a.tokens)
 	how, after := judge(err)
 	if how >= unreached {
 		a.load.failed.Add(1)
@@ -178,7 +188,7 @@ func (a *Attempt) Ended(now time.Time, err error) {
 		how = neither // the request may be the cause: one request alone must not open a breaker
 	}
 	if a.health.end(a.permit, how, now, after) {
-		a.log.Warn("an upstream is paused for a while", "provider", a.Provider, "upstream", a.Upstream, "error", err.Error())
+		a.log.Warn("an upstream is paused for a while", "provider", a.Provider, "upstream", a.Upstream, a.at(), "error", err.Error())
 	}
 }
 

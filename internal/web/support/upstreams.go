@@ -1,6 +1,7 @@
 package support
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -83,7 +84,7 @@ func (c *Console) enableUpstream(w http.ResponseWriter, r *http.Request, m *memb
 
 // upstreamTarget reads the target of a form.
 func upstreamTarget(r *http.Request) admin.UpstreamTarget {
-	return admin.UpstreamTarget{Provider: r.FormValue("provider"), Upstream: r.FormValue("upstream"), Key: r.FormValue("key"), Reason: r.FormValue("reason")}
+	return admin.UpstreamTarget{Provider: r.FormValue("provider"), Upstream: r.FormValue("upstream"), Key: r.FormValue("key"), Replica: r.FormValue("replica"), Reason: r.FormValue("reason")}
 }
 
 // moveModel moves a model to another tier.
@@ -123,10 +124,34 @@ func minutesOf(r *http.Request, name string) (time.Duration, error) {
 	return time.Duration(n) * time.Minute, err
 }
 
+// serverText says what a replica says of itself; empty if it says nothing.
+func serverText(f *routing.Figures) string {
+	if f == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s running, %s waiting", webui.Number(f.Running), webui.Number(f.Waiting))
+	if f.CacheUse != nil {
+		text += fmt.Sprintf(", cache %.0f %% in use", 100**f.CacheUse)
+	}
+	if f.HitRate != nil {
+		text += fmt.Sprintf(", hit rate %.0f %%", 100**f.HitRate)
+	}
+	return text
+}
+
+// placeOf names a target in a sentence.
+func placeOf(t *routing.TargetHealth) string {
+	name := t.Provider + "/" + t.Upstream
+	if t.Replica != "" {
+		name += " at " + t.Replica
+	}
+	return name
+}
+
 // drainOf returns the order that drains exactly this target, or nil.
 func (v *upstreamsView) drainOf(t *routing.TargetHealth) *steering.Order {
 	for i := range v.Drains {
-		if v.Drains[i].Target == (steering.Target{Provider: t.Provider, Upstream: t.Upstream, Key: strings.TrimPrefix(t.Key, "…")}) {
+		if v.Drains[i].Target == (steering.Target{Provider: t.Provider, Upstream: t.Upstream, Key: strings.TrimPrefix(t.Key, "…"), Replica: t.Replica}) {
 			return &v.Drains[i]
 		}
 	}

@@ -122,6 +122,20 @@ func (a *Adapter) completions(call *provider.Call) *url.URL {
 // Reach implements provider.Reacher.
 func (a *Adapter) Reach(ctx context.Context) error { return a.Connect(ctx, a.models) }
 
+// Metrics implements provider.Measured. The metrics are beside the API, whose address ends in its version. They are asked
+// for with the key, because some servers guard them, too.
+func (a *Adapter) Metrics(ctx context.Context, read func(io.Reader) error) error {
+	u := *a.models
+	u.Path = strings.TrimSuffix(strings.TrimSuffix(u.Path, "/models"), "/v1") + "/metrics"
+	var reply provider.Reply
+	if err := a.Fetch(ctx, &reply, &u, a.header); err != nil {
+		return err
+	}
+	err := read(&reply)
+	_ = reply.Close(err == nil)
+	return err
+}
+
 // openChat sends a call by chat completions.
 // What the operator does not allow is left out by the same patch.
 func (a *Adapter) openChat(ctx context.Context, call *provider.Call) (provider.Stream, error) {
