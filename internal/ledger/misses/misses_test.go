@@ -79,7 +79,8 @@ func TestWhy(t *testing.T) {
 		{"the one before failed", calls{call("0", 0, first, func(s *usage.Settlement) { s.End = usage.EndFailed })}, call("2", time.Minute, second, nil), marked, First, "the first call"},
 		{"a day ago", calls{before}, call("2", 25*time.Hour, second, nil), marked, First, "the first call"},
 		{
-			"nothing marked", calls{call("1", 0, first, func(s *usage.Settlement) { s.Tokens = chat.Usage{Prompt: 5000} })},
+			"nothing marked",
+			calls{call("1", 0, first, func(s *usage.Settlement) { s.Tokens = chat.Usage{Prompt: 5000} })},
 			call("2", time.Minute, second, func(s *usage.Settlement) { s.Tokens = chat.Usage{Prompt: 5000} }), marked, Unmarked, "set cache_control",
 		},
 		{"another key", calls{before}, call("2", time.Minute, second, func(s *usage.Settlement) {
