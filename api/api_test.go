@@ -130,6 +130,7 @@ func TestOperations(t *testing.T) {
 		"getModel GET /v1/models/{id}",
 		"getReceipt GET /v1/receipts/{id}",
 		"getReceiptRoot GET /v1/receipts/root",
+		"getRequest GET /v1/requests/{id}",
 		"getResponse GET /v1/responses/{id}", "getSession GET /v1/sessions/{id}",
 		"getUsage GET /v1/usage",
 		"getVideo GET /v1/videos/{id}",

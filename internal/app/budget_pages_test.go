@@ -266,8 +266,8 @@ func TestSessionsPage(t *testing.T) {
 	id, now := must[admin.Account](n, "account.show", admin.Target{Ref: ana.email}).ID, time.Now().UnixMilli()
 	for i := range 30 {
 		last := now - int64(i)*60_000 - 120_000
-		n.exec(fmt.Sprintf(`INSERT INTO session_sums (account_id, session, key_id, first_at, last_at, models, calls, failed, prompt, cached, completion, cost_nano, margin_nano, unpriced)
-			VALUES ('%s', 'run-%02d', 'key_x', %d, %d, 'sandbox/small,sandbox/large', 7, 1, 1000, 250, 50, 1500000000, 0, 0)`, id, i, last-90_000, last))
+		n.exec(fmt.Sprintf(`INSERT INTO session_sums (account_id, session, key_id, first_at, last_at, models, calls, failed, prompt, cached, completion, cost_nano, margin_nano, unpriced, cacheable)
+			VALUES ('%s', 'run-%02d', 'key_x', %d, %d, 'sandbox/small,sandbox/large', 7, 1, 1000, 250, 50, 1500000000, 0, 0, 1000)`, id, i, last-90_000, last))
 	}
 	first := ana.get("/dashboard/sessions").body
 	for _, want := range []string{"run-00", "run-24", "sandbox/small, sandbox/large", "$1.50", "25 %", "1.5 min", "2 minutes ago"} {

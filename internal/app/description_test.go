@@ -232,6 +232,8 @@ func TestRepliesFitTheDescription(t *testing.T) {
 		{"GET", "/v1/usage/explain", "/v1/usage/explain?day=x", owner, "", 400},
 		{"GET", "/v1/requests", "", owner, "", 200},
 		{"GET", "/v1/requests", "/v1/requests?limit=0", owner, "", 400},
+		{"GET", "/v1/requests/{id}", "/v1/requests/" + ratable, owner, "", 200},
+		{"GET", "/v1/requests/{id}", "/v1/requests/none", owner, "", 404},
 		{"POST", "/v1/route", "", owner, auto, 200},
 		{"POST", "/v1/route", "", owner, small + `}`, 200},
 		{"POST", "/v1/route", "", owner, `{"model":"none","messages":[{"role":"user","content":"?"}]}`, 400},

@@ -114,7 +114,7 @@ func TestSessionsOfAgents(t *testing.T) {
 		t.Errorf("two pages = %q, want %q", got, want)
 	}
 	own := decode[sessionBody](n, n.get("/v1/sessions/own", made.MasterKey))
-	if own.Object != "session" || own.Calls != 2 || own.Failed != 0 || !slices.Equal(own.Models, []string{"sandbox/small", "sandbox/embed"}) || own.Usage.Prompt == 0 || own.Usage.Total <= own.Usage.Prompt || own.Rate == nil || string(own.Budget) != "null" {
+	if own.Object != "session" || own.Calls != 2 || own.Failed != 0 || !slices.Equal(own.Models, []string{"sandbox/small", "sandbox/embed"}) || own.Usage.Prompt == 0 || own.Usage.Total <= own.Usage.Prompt || own.Rate != nil || string(own.Budget) != "null" {
 		t.Errorf("GET /v1/sessions/own = %+v", own)
 	}
 	// A sub-key sees what its own calls ended.

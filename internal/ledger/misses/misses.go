@@ -9,6 +9,7 @@
 package misses
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -72,6 +73,8 @@ const (
 	longest = 24 * time.Hour
 	// lookOnce is how many calls are read at once, and lookMost how many for one answer.
 	lookOnce, lookMost = 250, 3000
+	// usual is how long a vendor keeps a prompt at most that says nothing about it.
+	usual = time.Hour
 	// enough is the share of the prompt of the call before that is found in the cache by a hit: vendors keep whole blocks, and
 	// the last message may not be among them.
 	enough = 0.5
@@ -143,7 +146,7 @@ func (w *Why) compare(s *usage.Settlement) {
 		w.Reason = Changed
 	case w.Gap < w.Before.FirstToken:
 		w.Reason = Together
-	case w.Cache.life(w.Before) > 0 && w.Gap > w.Cache.life(w.Before):
+	case w.Gap > cmp.Or(w.Cache.life(w.Before), usual):
 		w.Reason = Expired
 	case !known:
 		w.Reason = Unknown

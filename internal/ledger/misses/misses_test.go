@@ -79,7 +79,8 @@ func TestWhy(t *testing.T) {
 		{"the one before failed", calls{call("0", 0, first, func(s *usage.Settlement) { s.End = usage.EndFailed })}, call("2", time.Minute, second, nil), marked, First, "the first call"},
 		{"a day ago", calls{before}, call("2", 25*time.Hour, second, nil), marked, First, "the first call"},
 		{
-			"nothing marked", calls{call("1", 0, first, func(s *usage.Settlement) { s.Tokens = chat.Usage{Prompt: 5000} })},
+			"nothing marked",
+			calls{call("1", 0, first, func(s *usage.Settlement) { s.Tokens = chat.Usage{Prompt: 5000} })},
 			call("2", time.Minute, second, func(s *usage.Settlement) { s.Tokens = chat.Usage{Prompt: 5000} }), marked, Unmarked, "set cache_control",
 		},
 		{"another key", calls{before}, call("2", time.Minute, second, func(s *usage.Settlement) {
@@ -93,6 +94,7 @@ func TestWhy(t *testing.T) {
 		}), marked, Changed, "Only 20 % of the prompt came from a cache. Message 2"},
 		{"too late", calls{before}, call("2", 11*time.Minute, second, nil), marked, Expired, "was 11 minutes ago, and the vendor keeps a prompt for 5 minutes"},
 		{"in time, for an hour", calls{call("1", 0, first, func(s *usage.Settlement) { s.Tokens.CacheWrite5m, s.Tokens.CacheWrite1h = 0, 4000 })}, call("2", 11*time.Minute, second, nil), marked, Vendor, "11 minutes ago, and the vendor still read nothing"},
+		{"an hour later, at a vendor that says nothing", calls{call("1", 0, first, func(s *usage.Settlement) { s.Tokens.CacheWrite5m = 0 })}, call("2", 3*time.Hour, second, nil), Cache{}, Expired, "3 hours ago, and vendors rarely keep"},
 		{"at once", calls{before}, call("2", 200*time.Millisecond, second, nil), marked, Together, "had not begun to answer"},
 		{"the vendor said no", calls{before}, call("2", time.Minute, second, nil), marked, Vendor, "That is the vendor's decision"},
 		{"without a fingerprint, by the session", calls{call("1", 0, nil, func(s *usage.Settlement) { s.Trace.Session = "run" })}, call("2", time.Minute, second, func(s *usage.Settlement) { s.Trace.Session = "run" }), Cache{}, Unknown, "has no fingerprint"},

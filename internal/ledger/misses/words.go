@@ -29,6 +29,9 @@ func (w *Why) Text(staff bool) string {
 	case Changed:
 		return w.partly() + changed(w.Change)
 	case Expired:
+		if w.Life() == 0 {
+			return fmt.Sprintf("The call before it in the conversation was %s ago, and vendors rarely keep a prompt for longer than an hour: send the next call earlier.", duration(w.Gap))
+		}
 		return fmt.Sprintf("The call before it in the conversation was %s ago, and the vendor keeps a prompt for %s after its last use: ask for a longer time where the vendor has one, or send the next call earlier.",
 			duration(w.Gap), duration(w.Life()))
 	case Vendor:

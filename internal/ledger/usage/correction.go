@@ -18,10 +18,10 @@ type Correction struct {
 	// Saved and SavedMargin are differences, too.
 	Saved, SavedMargin price.Nano
 	Priced             bool   // the call had no cost before
-	Old, New     string // versions of the prices; those of the turns with commas between them, if they are not all the same
-	Reason       string
-	By           string // who made it
-	MadeAt       time.Time
+	Old, New           string // versions of the prices; those of the turns with commas between them, if they are not all the same
+	Reason             string
+	By                 string // who made it
+	MadeAt             time.Time
 }
 
 // Fix is a correction of a settlement, to be stored.
@@ -51,8 +51,8 @@ type Corrected struct {
 	Cost, Margin price.Nano
 	// Saved and SavedMargin are what they have changed of what caches saved.
 	Saved, SavedMargin price.Nano
-	Priced       bool   // the call was settled without a cost
-	Version      string // of the prices that it was settled with
+	Priced             bool   // the call was settled without a cost
+	Version            string // of the prices that it was settled with
 }
 
 // Correct adds corrections to a settlement that was read. version is that of the prices of the last one.

@@ -115,7 +115,7 @@ func TestUsageOperations(t *testing.T) {
 	for by, rows := range map[string]int{"": 3, "model": 2, "key": 2, "day": 2} {
 		got := must[admin.Usage](t, c, "usage", admin.UsageQuery{Ref: "u@example.com", Days: 30, By: by})
 		want := admin.UsageSums{
-			Requests: 3, Failed: 1, PromptTokens: 11, CompletionTokens: 5, Units: "3.5", CostUSD: "1.25", Unpriced: 2, LatencyMS: 300, FirstTokenMS: 200, // both of the one call that had a first token
+			Requests: 3, Failed: 1, PromptTokens: 11, CompletionTokens: 5, Units: "3.5", CostUSD: "1.25", SavedUSD: "0", Unpriced: 2, LatencyMS: 300, FirstTokenMS: 200, // both of the one call that had a first token
 		}
 		if got.Totals != want || len(got.Rows) != rows {
 			t.Errorf("usage by %q = %+v with %d rows, want %+v with %d", by, got.Totals, len(got.Rows), want, rows)

@@ -83,8 +83,10 @@ func TestCompare(t *testing.T) {
 		{"the last message", base, change(func(p *prompt) { p.messages[10] = "other" }), &Change{Part: Messages, Message: 11, To: 11}},
 		{"a message is left out", base, change(func(p *prompt) { p.messages = append(p.messages[:5], p.messages[6:]...) }), &Change{Part: Messages, Message: 6, To: 6}},
 		{
-			"one of 300 messages", prompt{"", "s", messages(300)},
-			prompt{"", "s", append(append(messages(99), "other"), messages(300)[100:]...)}, &Change{Part: Messages, Message: 97, To: 128},
+			"one of 300 messages",
+			prompt{"", "s", messages(300)},
+			prompt{"", "s", append(append(messages(99), "other"), messages(300)[100:]...)},
+			&Change{Part: Messages, Message: 97, To: 128},
 		},
 	} {
 		got, ok := Compare(tt.before.print(), tt.now.print())
@@ -169,7 +171,7 @@ func FuzzCompare(f *testing.F) {
 
 func BenchmarkPrint(b *testing.B) {
 	for name, p := range map[string]prompt{
-		"2KB":   {"", text(1200), []string{text(800)}},
+		"2KB": {"", text(1200), []string{text(800)}},
 		"400KB": {text(60_000), text(20_000), func() (list []string) {
 			for range 200 {
 				list = append(list, text(1600))

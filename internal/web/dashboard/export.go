@@ -152,7 +152,7 @@ func (f *download) end(err error) error {
 }
 
 // exportedDay sums the calls of one day, key and model. usage.Sums adds its own JSON fields, but for what calls cost the operator:
-// Cost and Margin take the place of those fields and are always empty.
+// the four that may be nil take the place of those fields and are always empty.
 type exportedDay struct {
 	Day   string `json:"day"`
 	KeyID string `json:"key_id"`
@@ -161,6 +161,10 @@ type exportedDay struct {
 	CostUSD json.Number `json:"cost_usd"` // what the customer is told
 	Cost    *price.Nano `json:"cost_nano,omitempty"`
 	Margin  *price.Nano `json:"margin_nano,omitempty"`
+
+	SavedUSD    json.Number `json:"cache_saved_usd"`
+	Saved       *price.Nano `json:"saved_nano,omitempty"`
+	SavedMargin *price.Nano `json:"saved_margin_nano,omitempty"`
 }
 
 // mostExported limits the length of each list. The sums by day always include every call.
@@ -306,7 +310,7 @@ func (d *Dashboard) exportUsage(ctx context.Context, v *visitor, out *export) {
 	// From the beginning: sums are kept forever.
 	days := func() ([]usage.Row, error) { return d.Usage.UsageByDay(ctx, v.ID, time.Unix(0, 0)) }
 	exported(out, "usage_by_day", days, func(r *usage.Row) any {
-		return exportedDay{Day: r.Start.Format(time.DateOnly), KeyID: r.KeyID, Model: r.Model, Sums: r.Sums, CostUSD: json.Number(r.Sums.Charge().AppendJSON(nil))}
+		return exportedDay{Day: r.Start.Format(time.DateOnly), KeyID: r.KeyID, Model: r.Model, Sums: r.Sums, CostUSD: json.Number(r.Sums.Charge().AppendJSON(nil)), SavedUSD: json.Number(r.SavedCharge().AppendJSON(nil))}
 	})
 	var stored []string // the calls that may have a stored response
 	out.list("calls", func(entry func(any) error) error {
