@@ -213,9 +213,9 @@ var chatTries = map[string]try{
 		n.want(one.MasterKey, "3", body, 200, true)
 		n.want(one.MasterKey, "1", body, 200, false)
 	},
-	"replies being recorded at once":           triedBy("line/idempotency", "TestRoomForRecordings", "not kept"),
-	"conversations that stay with a model":     triedBy("upstream/routing", "TestForget", "the oldest go"),
-	"conversations whose target is remembered": triedBy("upstream/routing", "TestHomesAreBounded", "the oldest go, those at their favourite first"),
+	"replies being recorded at once":                         triedBy("line/idempotency", "TestRoomForRecordings", "not kept"),
+	"conversations that stay with a model":                   triedBy("upstream/routing", "TestForget", "the oldest go"),
+	"conversations whose target is remembered":               triedBy("upstream/routing", "TestHomesAreBounded", "the oldest go, those at their favourite first"),
 	"conversations whose cache marks are remembered":         triedBy("upstream/caching", "TestForgets", "the oldest go"),
 	"accounts with a model whose cache marks are remembered": triedBy("upstream/caching", "TestForgets", "the oldest go"),
 

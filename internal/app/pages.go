@@ -22,6 +22,7 @@ import (
 	"sluice/internal/operate/notice"
 	"sluice/internal/operate/steering"
 	"sluice/internal/operate/ticket"
+	"sluice/internal/upstream/provider/claude"
 	"sluice/internal/web/dashboard"
 	"sluice/internal/web/front"
 	"sluice/internal/web/guide"
@@ -134,7 +135,7 @@ func (a *App) misses() *misses.Log {
 		if s.Trace != nil && len(s.Trace.Attempts) > 0 {
 			upstream = s.Trace.Attempts[len(s.Trace.Attempts)-1].Upstream
 		}
-		return misses.CacheOf(a.settings.Load().CacheKind(s.Provider), upstream)
+		return misses.CacheOf(a.settings.Load().CacheKind(s.Provider), upstream, claude.Keeps)
 	})
 }
 

@@ -43,18 +43,18 @@ const (
 //
 // One goroutine uses it. It must be closed.
 type attempts struct {
-	line   *Line
-	ctx    context.Context //nolint:containedctx // one call's, like the stream itself
-	plan   routing.Plan
-	model  *catalog.Model // the model that was chosen; others may stand in for it
-	holds  account.Plan   // the caller's plan
-	staff  bool           // the caller is staff
+	line  *Line
+	ctx   context.Context //nolint:containedctx // one call's, like the stream itself
+	plan  routing.Plan
+	model *catalog.Model // the model that was chosen; others may stand in for it
+	holds account.Plan   // the caller's plan
+	staff bool           // the caller is staff
 	// account is the id of the caller's, and session the caller's name of the run that the call belongs to.
 	account, session string
-	routed bool           // the router chose the model, so another one may take what it refuses
-	prompt *size          // of the request
-	call   provider.Call
-	namer  relay.Namer // of the caller's dialect; nil: it is that of chat completions
+	routed           bool  // the router chose the model, so another one may take what it refuses
+	prompt           *size // of the request
+	call             provider.Call
+	namer            relay.Namer // of the caller's dialect; nil: it is that of chat completions
 	// embed is the request of a call for embeddings, and vectors its result; nil: it is a completion.
 	embed        *embeddings.Request
 	vectors      *embeddings.Vectors

@@ -159,7 +159,7 @@ func (r *Request) ListedTools() iter.Seq2[int, *Tool] {
 func (r *Request) orderTools() {
 	byName := func(a, b Tool) int { return cmp.Compare(a.name(), b.name()) }
 	if len(r.Tools) > MaxTools || r.HasMCP() || // whose tools are listed later
-		 slices.IsSortedFunc(r.Tools, byName) || r.marked && slices.ContainsFunc(r.Tools, func(t Tool) bool { _, ok := t.Cache(); return ok }) {
+		slices.IsSortedFunc(r.Tools, byName) || r.marked && slices.ContainsFunc(r.Tools, func(t Tool) bool { _, ok := t.Cache(); return ok }) {
 		return
 	}
 	r.order = make([]uint8, len(r.Tools))
