@@ -466,7 +466,7 @@ func (n *node) sendExamples(key string) {
 	sent := 0
 	for path, item := range doc.Paths.Map() {
 		for method, op := range item.Operations() {
-			if (strings.Contains(path, "/video") || strings.Contains(path, "/responses/") || strings.Contains(path, "/receipts/") || strings.Contains(path, "/budgets/") || strings.Contains(path, "/sessions/") || strings.HasSuffix(path, "/events")) && strings.Contains(path, "{") || path == "/files/{file}" || path == "/v1/feedback" || path == "/v1/budgets/resume" {
+			if (strings.Contains(path, "/video") || strings.Contains(path, "/responses/") || strings.Contains(path, "/receipts/") || strings.Contains(path, "/budgets/") || strings.Contains(path, "/sessions/") || strings.Contains(path, "/requests/") || strings.HasSuffix(path, "/events")) && strings.Contains(path, "{") || path == "/files/{file}" || path == "/v1/feedback" || path == "/v1/budgets/resume" {
 				continue // their examples name a job, a response, a receipt, a budget, a session, a stream, a key or a call that is nobody's
 			}
 			target := path

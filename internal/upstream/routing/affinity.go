@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
+	"slices"
 	"time"
 
 	"sluice/internal/ledger/price"
@@ -17,18 +18,26 @@ import (
 // goes or comes moves only the conversations that it had or gets. What has to be remembered is only where that was not
 // followed; see homes.
 
-// affinityOf returns which conversations of a model stay with one of its targets. What some models think is of use under one
+// settle decides which conversations of the model stay with one of its targets. What some models think is of use under one
 // key only: their conversations always stay. Otherwise it pays where reading from a cache costs less than reading again,
 // which is certain of a server of one's own.
+func (rt *route) settle(now time.Time) {
+	rt.bound = len(rt.targets) > 1 && !rt.model.Embeds && slices.ContainsFunc(rt.targets, func(t *Target) bool {
+		b, ok := t.Adapter.(provider.KeyBound)
+		return ok && b.BindsToKey(t.Upstream)
+	})
+	if rt.affinity = affinityOf(rt.model, rt.targets, now); rt.bound {
+		rt.affinity = catalog.AffinityPrefix
+	}
+}
+
+// affinityOf returns what is configured, or else what pays.
 func affinityOf(m *catalog.Model, targets []*Target, now time.Time) catalog.Affinity {
 	if len(targets) < 2 || m.Embeds {
 		return catalog.AffinityOff
 	}
 	pays := false
 	for _, t := range targets {
-		if b, ok := t.Adapter.(provider.KeyBound); ok && b.BindsToKey(t.Upstream) {
-			return catalog.AffinityPrefix
-		}
 		pays = pays || t.selfHosted || cheapReads(m.Prices(t.Provider, t.Upstream).At(now.Unix()))
 	}
 	switch {
@@ -173,7 +182,7 @@ func (s *seat) goHome(rt *route, out []bool, now time.Time) {
 			}
 		case t.weight == 0 && rt.weight > 0: // it stood in, and is not to be called while another can be
 			s.away = isSpare
-		case t.busy(s.running, t.weight/rt.weightOf(out)):
+		case !rt.bound && t.busy(s.running, t.weight/rt.weightOf(out)):
 			s.away = isBusy
 		default:
 			s.home, s.away = i, present
@@ -232,7 +241,8 @@ func (p *Plan) Stayed(a *Attempt, now time.Time) []string {
 // It returns a negative index if all are out.
 //
 // Each target draws a number by the conversation and its own name. The larger its weight is, the more often its number
-// is the smallest (weighted rendezvous hashing). A nil out means that the bounds do not count.
+// is the smallest (weighted rendezvous hashing). A nil out means that the bounds do not count. Nor do they for a model whose
+// thinking belongs to a key: another node that has not heard of a move within the second would ask the wrong one.
 func (rt *route) favourite(out []bool, s *seat, now time.Time) int {
 	chosen, least := -1, math.Inf(1)
 	roomy, leastRoomy := -1, math.Inf(1) // of those that have no more than their share
@@ -253,7 +263,7 @@ func (rt *route) favourite(out []bool, s *seat, now time.Time) int {
 		if chosen < 0 || drawn < least {
 			chosen, least = i, drawn
 		}
-		if out == nil || drawn >= leastRoomy && drawn >= leastCalm || b.busy(t) {
+		if out == nil || rt.bound || drawn >= leastRoomy && drawn >= leastCalm || b.busy(t) {
 			continue
 		}
 		if drawn < leastCalm {

@@ -392,3 +392,29 @@ func TestStandInsStay(t *testing.T) {
 		t.Errorf("the conversation was at %v, want one of the stand-in's targets", targets)
 	}
 }
+
+// A conversation whose thinking belongs to a key is not moved for the sake of the load: another node that has not heard of it
+// would ask the wrong key.
+func TestBoundToKeyOnTwoNodes(t *testing.T) {
+	t.Parallel()
+	c, err := catalog.New([]catalog.Model{{ID: "m", Plan: account.Free, Provider: "one", Upstream: "bound"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := []Key{{Adapter: &bound{nobody{"1"}}, LastFour: "…1111"}, {Adapter: &bound{nobody{"2"}}, LastFour: "…2222"}}
+	key := seal.NewKey()
+	var routers [2]*Router
+	var routes [2]*Routes
+	for i := range routers {
+		routers[i] = NewRouter(&RouterOptions{Key: key})
+		routes[i] = New(c, []Provider{{Name: "one", Keys: keys}}, &Options{Log: quiet})
+	}
+	m, now := lookup(t, c, "m"), time.Unix(1_800_000_000, 0)
+	for i := range 100 {
+		name := fmt.Sprint("talk ", i)
+		first, _ := asks(t, routers[0], routes[0], m, now, "", name, 0)
+		if second, said := asks(t, routers[1], routes[1], m, now, "", name, 1); second != first || said != "kept" {
+			t.Fatalf("%s: the other node asks %s (%s), want %s (kept)", name, second, said, first)
+		}
+	}
+}

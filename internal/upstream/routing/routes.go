@@ -42,6 +42,7 @@ type route struct {
 	header    []string         // the value of x-sluice-model, made once
 	ends      *ending          // nil for nearly every model
 	affinity  catalog.Affinity // which conversations stay with one of the targets; see Router.Stay
+	bound     bool             // what the model thinks is of use under one key only
 	name      uint64           // a hash of the model's id
 	weight    float64          // the sum of the targets' weights
 }
@@ -148,7 +149,7 @@ func (r *Routes) settle(rt *route, old *Routes) {
 		r.placed[at] = t.placed
 	}
 	rt.name = nameOf(rt.model.ID)
-	rt.affinity = affinityOf(rt.model, rt.targets, time.Now())
+	rt.settle(time.Now())
 }
 
 // known returns the health of a place that was there before, or a new one. The receiver may be nil.
