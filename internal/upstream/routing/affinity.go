@@ -31,14 +31,15 @@ func (rt *route) settle(now time.Time) {
 	}
 }
 
-// affinityOf returns what is configured, or else what pays.
+// affinityOf returns what is configured, or else what pays. With one target there is nothing to choose, but callers of a model
+// with affinity are told that their conversation stays.
 func affinityOf(m *catalog.Model, targets []*Target, now time.Time) catalog.Affinity {
-	if len(targets) < 2 || m.Embeds {
+	if m.Embeds {
 		return catalog.AffinityOff
 	}
 	pays := false
 	for _, t := range targets {
-		pays = pays || t.selfHosted || cheapReads(m.Prices(t.Provider, t.Upstream).At(now.Unix()))
+		pays = pays || len(targets) > 1 && (t.selfHosted || cheapReads(m.Prices(t.Provider, t.Upstream).At(now.Unix())))
 	}
 	switch {
 	case m.Affinity != catalog.AffinityDefault:

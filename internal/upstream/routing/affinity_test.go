@@ -50,7 +50,8 @@ func TestAffinityOf(t *testing.T) {
 		"the operator says session":   {said: catalog.AffinitySession, want: catalog.AffinitySession},
 		"the operator says prefix":    {said: catalog.AffinityPrefix, want: catalog.AffinityPrefix},
 		"bound to a key":              {said: catalog.AffinityOff, adapter: &bound{}, want: catalog.AffinityPrefix},
-		"one target":                  {said: catalog.AffinityPrefix, own: true, single: true, want: catalog.AffinityOff},
+		"one target":                  {own: true, price: read(10, 1), single: true, want: catalog.AffinityOff},
+		"one target, as configured":   {said: catalog.AffinitySession, single: true, want: catalog.AffinitySession},
 		"bound to a key, of one only": {adapter: &bound{}, single: true, want: catalog.AffinityOff},
 	} {
 		upstream := "m"
