@@ -26,13 +26,10 @@ func Conversation(accountID, session string, req *chat.Request) string {
 		b = append(b, session...)
 	} else {
 		b = append(b, 0) // no session is written so
-		for i := range req.Messages[:min(len(req.Messages), openingMost)] {
-			m := &req.Messages[i]
-			b = append(b, byte(m.Role))
-			b = m.Content.AppendSample(b, openingOf)
-			if m.Role == chat.RoleUser {
-				break
-			}
+		opening := req.Opening()
+		for i := range opening[:min(len(opening), openingMost)] {
+			m := &opening[i]
+			b = m.Content.AppendSample(append(b, byte(m.Role)), openingOf)
 		}
 	}
 	sum := sha256.Sum256(b)

@@ -108,38 +108,49 @@ func (m *Message) opens(key *prefix.Key, accountID string) uint64 {
 	return key.Name([]byte(accountID))
 }
 
+// Opening returns every message up to and including the first of the user. These stay the same in later turns: callers send the
+// whole conversation each time, and mostly no id of it.
+func (r *Request) Opening() []Message {
+	for i := range r.Messages {
+		if r.Messages[i].Role == RoleUser {
+			return r.Messages[:i+1]
+		}
+	}
+	return r.Messages
+}
+
 // Beginning is what requests of one conversation, and others, have in common: the tools, and the system messages in front.
 type Beginning struct {
 	Print uint64 // of all that; 0: there is nothing
 	Bytes int    // of its texts, as they are written in the body
 }
 
-// Beginning writes the tools and the first system messages to a hash. The hash then goes on to the end of the first message
-// of the user, whose print names the conversation.
+// Beginning writes the tools and the first system messages to a hash. The hash then goes on to the end of what opens the
+// conversation, whose print names it.
 func (r *Request) Beginning(h *maphash.Hash) (b Beginning, opening uint64) {
 	for i := range r.Tools {
-		_, _ = h.Write(r.Tools[i].raw)
+		_, _ = h.Write(r.Tools[i].raw) // a hash never fails
 		b.Bytes += len(r.Tools[i].raw)
 	}
-	i := 0
-	for ; i < len(r.Messages) && r.Messages[i].Role == RoleSystem; i++ {
-		for piece := range r.Messages[i].Content.pieces() {
-			b.Bytes += len(piece)
-			_, _ = h.Write(piece) // a hash never fails
-		}
-	}
-	if b.Bytes > 0 {
-		b.Print = h.Sum64()
-	}
-	for ; i < len(r.Messages); i++ {
+	front := true // nothing but system messages so far
+	for i := range r.Opening() {
 		m := &r.Messages[i]
+		if front && m.Role != RoleSystem {
+			front, b.Print = false, h.Sum64()
+		}
 		_ = h.WriteByte(byte(m.Role))
 		for piece := range m.Content.pieces() {
 			_, _ = h.Write(piece)
-		}
-		if m.Role == RoleUser {
-			break
+			if front {
+				b.Bytes += len(piece)
+			}
 		}
 	}
-	return b, h.Sum64()
+	if opening = h.Sum64(); front {
+		b.Print = opening
+	}
+	if b.Bytes == 0 {
+		b.Print = 0
+	}
+	return b, opening
 }

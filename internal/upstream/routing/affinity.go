@@ -105,7 +105,7 @@ func (r *Router) Stay(p *Plan, accountID, session string, req *chat.Request) {
 	h.text(accountID)
 	h.text(session)
 	if session == "" {
-		h.opening(opening(req))
+		h.opening(req.Opening())
 	}
 	p.stay.homes, p.stay.conversation = r.homes, h.sum()
 	p.stay.session, p.stay.follows = session != "", follows(req)

@@ -253,9 +253,9 @@ func (q *Query) features(on *bench) Features {
 // conversation returns the id of the request's conversation.
 func (r *Router) conversation(q *Query, on *bench) ConversationID {
 	if r.shared != nil {
-		return r.shared.id(q.AccountID, opening(q.Request), on)
+		return r.shared.id(q.AccountID, q.Request.Opening(), on)
 	}
-	return r.conversations.id(q.AccountID, opening(q.Request), on)
+	return r.conversations.id(q.AccountID, q.Request.Opening(), on)
 }
 
 // mostOthers is the number of models that stand in for the chosen one. A request that four models have

@@ -250,7 +250,7 @@ func TestConversationID(t *testing.T) {
 	key := seal.NewKey()
 	s, same, other := newSharing(nil, key, nil), newSharing(nil, key, nil), newSharing(nil, seal.NewKey(), nil)
 	id := func(s *sharing, account, messages string) ConversationID {
-		return s.id(account, opening(parseMessages(t, messages, "")), &bench{})
+		return s.id(account, parseMessages(t, messages, "").Opening(), &bench{})
 	}
 	base := id(s, "acct_1", turn("Hello", 0))
 	if base != id(same, "acct_1", turn("Hello", 4)) {

@@ -39,17 +39,6 @@ func newConversations() *conversations {
 	return &conversations{seed: maphash.MakeSeed(), recent: map[ConversationID]stuck{}}
 }
 
-// opening returns every message up to and including the first of the user. These stay the same in later
-// turns.
-func opening(req *chat.Request) []chat.Message {
-	for i := range req.Messages {
-		if req.Messages[i].Role == chat.RoleUser {
-			return req.Messages[:i+1]
-		}
-	}
-	return req.Messages
-}
-
 // id returns a hash of the account and of the first messages, which names the conversation in this process.
 func (c *conversations) id(accountID string, opening []chat.Message, on *bench) (id ConversationID) {
 	// A random seed for each process: nobody can find two conversations with the same id on purpose.
