@@ -254,7 +254,7 @@ func TestDamagedJournal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Exec(`DELETE FROM settlements; DELETE FROM usage_days; DELETE FROM usage_hours`); err != nil {
+	if _, err := db.Exec(`DELETE FROM settlements; DELETE FROM usage_days; DELETE FROM usage_hours; DELETE FROM provider_days`); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {

@@ -4,13 +4,15 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+
+	"sluice/internal/kit/jsonscan"
 )
 
 // Cache is what a mark for a vendor's cache asks for: the prompt is to be kept up to there. Anthropic has cache_control, and
 // clients of others send it in chat completions, too. OpenAI has prompt_cache_breakpoint.
 type Cache struct {
 	Type       string // ephemeral
-	TTL        string // 5m, 1h or empty; empty for a breakpoint
+	TTL        string // 5m, 1h or empty; of a breakpoint a time of OpenAI's, such as 30m
 	Breakpoint bool   // it is a prompt_cache_breakpoint
 }
 
@@ -26,6 +28,15 @@ func (c Cache) Name() string {
 		return BreakpointName
 	}
 	return ControlName
+}
+
+// AppendBreakpoint appends the mark as OpenAI has it. A time of another vendor's is left out.
+func (c Cache) AppendBreakpoint(dst []byte) []byte {
+	dst = append(dst, `{"mode":"explicit"`...)
+	if c.Breakpoint && c.TTL != "" {
+		dst = jsonscan.AppendQuoted(append(dst, `,"ttl":`...), c.TTL)
+	}
+	return append(dst, '}')
 }
 
 // NoPart stands for the message itself; see Mark.
@@ -164,7 +175,7 @@ func (r *Request) CacheOptions() CacheOptions {
 // CacheOf reads a mark as its dialect has it: cache_control, or a breakpoint.
 func CacheOf(v Value, breakpoint bool) (Cache, bool) {
 	if breakpoint {
-		return Cache{Type: "ephemeral", Breakpoint: true}, v.Kind() == '{'
+		return Cache{Type: "ephemeral", TTL: v.Member("ttl").Text(), Breakpoint: true}, v.Kind() == '{'
 	}
 	return readCache(v)
 }

@@ -15,10 +15,10 @@ func (r *Request) IsBuilt() bool { return r.built }
 // appendMark appends a mark as a member, without a comma.
 func appendMark(dst []byte, c Cache, style MarkStyle) []byte {
 	if style == MarksBreakpoint || style == marksOwn && c.Breakpoint {
-		return append(dst, `"`+breakpointMember+`":{"mode":"explicit"}`...)
+		return c.AppendBreakpoint(append(dst, `"`+breakpointMember+`":`...))
 	}
 	dst = append(dst, `"`+controlMember+`":{"type":"ephemeral"`...)
-	if c.TTL != "" {
+	if c.TTL != "" && !c.Breakpoint {
 		dst = jsonscan.AppendQuoted(append(dst, `,"ttl":`...), c.TTL)
 	}
 	return append(dst, '}')

@@ -123,7 +123,7 @@ var (
 
 	partShape = Keys("type", "text", "refusal", "image", "audio", "video", "document", "image_embeds", "uuid", "source", "thinking").With(Shape{
 		"image_url": imageShape, "video_url": imageShape, "audio_url": imageShape, "file": fileShape, "input_audio": audioShape,
-		"cache_control": cacheShape, "prompt_cache_breakpoint": Keys("mode"),
+		"cache_control": cacheShape, "prompt_cache_breakpoint": Keys("mode", "ttl"),
 	})
 
 	calledShape   = Keys("name", "arguments", "input")

@@ -76,13 +76,13 @@ func (c *Call) DropToolMarks(kept bool) {
 	}
 }
 
-// DropTimes drops the times of marks, for an upstream that keeps all prompts for half an hour: the marks that ask for more
-// are noted.
-func (c *Call) DropTimes() {
+// DropTimes drops the times of marks that are written as marks of the other kind. An upstream with breakpoints keeps all prompts for half
+// an hour: of the times of cache_control only more than that is noted.
+func (c *Call) DropTimes(breakpoints bool) {
 	for i := range c.Request.Messages {
 		for _, k := range c.Request.Messages[i].Marks() {
-			if k.TTL == "1h" {
-				c.Omit(chat.ControlName + ".ttl")
+			if k.Breakpoint != breakpoints && k.TTL != "" && k.TTL != "5m" {
+				c.Omit(k.Name() + ".ttl")
 			}
 		}
 	}

@@ -89,6 +89,10 @@ func (m *Marks) of(message int) []chat.Mark { return m.by[message] }
 
 // take returns the next mark as it is sent; nil if it is not, which is noted.
 func (m *Marks) take(c chat.Cache) *CacheControl {
+	if c.Breakpoint && c.TTL != "" { // its shortest time is longer than that of Claude, and its price is the same
+		m.call.Omit(c.Name() + ".ttl")
+		c.TTL = ""
+	}
 	control := CacheOf(c)
 	if m.left > 0 {
 		m.left--

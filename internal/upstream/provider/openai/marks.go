@@ -43,9 +43,7 @@ func (q *quirks) marks() {
 				}
 			}
 		}
-		if style == chat.MarksBreakpoint {
-			q.call.DropTimes()
-		}
+		q.call.DropTimes(style == chat.MarksBreakpoint)
 	}
 	switch {
 	case q.preset.Kind == "" && !built: // in the caller's own words
@@ -72,8 +70,9 @@ func (w *responseWriter) marksOf(m *chat.Message) []chat.Mark {
 func (w *responseWriter) writes(c chat.Cache) bool { return c.Breakpoint || w.marks }
 
 // mark adds a mark to the part that was written last.
-func (w *responseWriter) mark() {
-	w.out = append(w.out[:len(w.out)-1], `,"prompt_cache_breakpoint":{"mode":"explicit"}}`...)
+func (w *responseWriter) mark(c chat.Cache) {
+	w.out = append(w.out[:len(w.out)-1], `,"prompt_cache_breakpoint":`...)
+	w.out = append(c.AppendBreakpoint(w.out), '}')
 }
 
 // text writes a text as a part.
@@ -89,7 +88,7 @@ func (w *responseWriter) pieces(m *chat.Message) {
 			w.out = append(w.out, ',')
 		}
 		if w.inputText(text); j < len(marks) {
-			w.mark()
+			w.mark(marks[j])
 		}
 	}
 }
@@ -103,8 +102,9 @@ func (w *responseWriter) output(m *chat.Message) {
 		return
 	}
 	w.out = append(w.out, '[')
-	if w.inputText(m.Content.Text()); len(m.Marks()) > 0 {
-		w.mark()
+	w.inputText(m.Content.Text())
+	if marks := m.Marks(); len(marks) > 0 {
+		w.mark(marks[len(marks)-1].Cache)
 	}
 	w.out = append(w.out, "]}"...)
 }
@@ -113,7 +113,7 @@ func (w *responseWriter) output(m *chat.Message) {
 func (w *responseWriter) unmarked() {
 	w.call.DropToolMarks(false)
 	if w.marks {
-		w.call.DropTimes()
+		w.call.DropTimes(true)
 	}
 	for i := range w.req.Messages {
 		m := &w.req.Messages[i]

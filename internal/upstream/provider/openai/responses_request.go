@@ -250,7 +250,7 @@ func (w *responseWriter) content(m *chat.Message, role string, i int) error {
 		}
 		for _, k := range marks {
 			if w.writes(k.Cache) && (k.Part == j || k.Part == chat.NoPart && j == len(parts)-1) {
-				w.mark()
+				w.mark(k.Cache)
 				break
 			}
 		}
