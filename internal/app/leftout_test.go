@@ -29,6 +29,8 @@ func TestLeftOut(t *testing.T) {
 		{"chat", "responses-closed", `"messages":[{"role":"user","content":[{"type":"text","text":"Hi","cache_contro\u006c":{"type":"ephemeral"}}]}]`, 200, "cache_control", ""},
 		{"chat", "responses-closed", `"messages":[{"role":"user","content":[{"type":"text","text":"Hi","cache_control":{"type":"ephemeral"}}]}]`, 200, "cache_control", ""},
 		{"chat", "chat-closed", `"messages":[{"role":"user","content":[{"type":"text","text":"Hi","cache_control":{"type":"ephemeral"}}]}]`, 200, "", `"cache_control"`},
+		{"chat", "messages-closed", `"messages":[{"role":"user","content":[{"type":"text","text":"Hi","prompt_cache_breakpoint":{"mode":"explicit","ttl":"12h"}}]}]`, 200, "messages[].content[].prompt_cache_breakpoint.ttl", `"cache_control":{"type":"ephemeral"}`},
+		{"responses", "messages-closed", `"input":[{"role":"user","content":[{"type":"input_text","text":"Hi","prompt_cache_breakpoint":{"mode":"explicit","ttl":"12h"}}]}]`, 200, "input[].content[].prompt_cache_breakpoint.ttl", `"cache_control":{"type":"ephemeral"}`},
 
 		{"messages", "thinks", message + `,"output_config":{"effort":"low"}`, 200, "", `"reasoning_effort":"low"`},
 		{"messages", "thinks", message + `,"output_config":{"effort":"low"},"thinking":{"type":"disabled"}`, 200, "output_config.effort", ""},
