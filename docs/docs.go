@@ -9,10 +9,11 @@ import (
 	"io/fs"
 )
 
-// Photographs and charts would make the binary 2 MB larger; pages show their descriptions in a running server. The dark forms of pictures,
-// which end in -dark.png, would make it another 0.8 MB larger; a running server shows the light ones.
+// A running server shows the pictures of pages that a customer has. Those of the console, which its reader can open beside, those that no
+// page here shows, dark forms, photographs and charts would make the binary 3 MB larger; pages show their descriptions instead.
 //
-//go:embed *.md */*.md */*[^k].png examples
+//go:embed *.md */*.md examples
+//go:embed pictures/activity.png pictures/budgets.png pictures/keys.png pictures/overview.png pictures/playground.png pictures/sessions.png
 var files embed.FS
 
 // Files returns the files of this folder.
