@@ -18,6 +18,8 @@ const (
 const (
 	CustomerHome = "/dashboard"
 	StaffHome    = "/support"
+	// CustomerFind is where customers search over everything.
+	CustomerFind = CustomerHome + "/find"
 )
 
 // Flash is a message that the next page shows once, after a redirect.
