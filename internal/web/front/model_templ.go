@@ -331,7 +331,7 @@ func About(s Sheet) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = stripOf(s.ID, s.Days, s.Now).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = bars("Uptime of "+s.ID+" in the last 90 days: "+uptime(&s.Total), s.Days, s.Now).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

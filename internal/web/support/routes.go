@@ -50,6 +50,12 @@ func (c *Console) routes() []route {
 		{"POST " + home + "/upstreams/enable", c.enableUpstream},
 		{"POST " + home + "/models/move", c.moveModel},
 		{"POST " + home + "/models/move-back", c.moveModelBack},
+		{"GET " + incidentsPath, first(c.showIncidents)},
+		{"POST " + incidentsPath, c.openIncident},
+		{"GET " + incidentsPath + "/{id}", first(c.showIncident)},
+		{"POST " + incidentsPath + "/{id}", c.editIncident},
+		{"POST " + incidentsPath + "/{id}/updates", c.updateIncident},
+		{"POST " + incidentsPath + "/{id}/delete", c.deleteIncident},
 		{"GET " + home + "/announcements", first(c.showAnnouncements)},
 		{"POST " + home + "/announcements", c.postAnnouncement},
 		{"POST " + home + "/announcements/{id}/end", c.endOrder(admin.Ops().AnnouncementEnd)},
@@ -85,6 +91,7 @@ func (c *Console) links() []webui.Link {
 		{Path: home + "/caches", Text: "Caches", Icon: "usage"},
 		{Path: home + "/upstreams", Text: "Upstreams", Icon: "models"},
 		{Path: home + "/reconciliations", Text: "Invoices", Icon: "plan"},
+		{Path: incidentsPath, Text: "Incidents", Icon: "announcements"},
 		{Path: home + "/announcements", Text: "Announcements", Icon: "announcements"},
 		{Path: home + "/alerts", Text: "Alerts", Icon: "webhooks"},
 		{Path: home + "/tokens", Text: "Tokens", Icon: "tokens"},
@@ -126,7 +133,7 @@ func pageOf(path string) string {
 		return home + "/upstreams"
 	case "maintenance":
 		return home + "/announcements"
-	case "queue", "accounts":
+	case "queue", "accounts", "incidents":
 		return home + "/" + noun + "/" + url.PathEscape(parts[1])
 	default:
 		return home + "/" + noun
