@@ -54,6 +54,8 @@ type part struct {
 	State state
 	Days  []overview.Span // nil: not measured
 	Total overview.Span
+	// Notes are the incidents of a day, by the place of the day in Days: more lines of its title.
+	Notes map[int]string
 	// Places are the providers of a model, and Path is its page.
 	Places []Place
 	Path   string
@@ -66,6 +68,7 @@ type statusView struct {
 	Now           time.Time
 	// Open, Planned and Past are incidents: those that last, planned work that has not begun, and those that ended lately.
 	Open, Planned, Past []incident.Incident
+	current             []incident.Incident
 	// Closed are the times of maintenance at which models are refused, now and planned.
 	Closed     []steering.Order
 	Components []part
@@ -93,14 +96,14 @@ func (f *Front) status(w http.ResponseWriter, r *http.Request) error {
 func (f *Front) statusFrame(w http.ResponseWriter, r *http.Request, title string) (webui.Page, webui.Opening, error) {
 	p, o, err := f.Frame(w, r, title)
 	p.Path = "/status"
-	p.Styles = append(p.Styles, "activity.css", "status.css")
+	p.Styles = append(p.Styles, "status.css")
 	return p, o, err
 }
 
 // statusNow returns how the service is.
 func (f *Front) statusNow(r *http.Request) statusView {
-	v := statusView{Now: f.now(), Closed: f.Closed()}
-	for _, i := range f.Incidents.Current() {
+	v := statusView{Now: f.now(), Closed: f.Closed(), current: f.Incidents.Current()}
+	for _, i := range v.current {
 		switch {
 		case i.Running(v.Now):
 			v.Open = append(v.Open, i)
@@ -117,6 +120,7 @@ func (f *Front) statusNow(r *http.Request) statusView {
 	for i := range all {
 		if m := &all[i]; !m.Router && m.Kind != Video { // the router has no health of its own
 			one := part{Name: m.ID, Days: m.Days, Total: m.Total, Path: At("/models", m.ID), State: v.model(m)}
+			one.Notes = v.notes(func(i *incident.Incident) bool { return slices.Contains(i.Models, m.ID) })
 			one.Places = placesOf(m.Model, f.Models.Targets(m.Model))
 			v.Models = append(v.Models, one)
 		}
@@ -161,12 +165,36 @@ func (v *statusView) written(about func(*incident.Incident) bool) state {
 	return s
 }
 
+// notes returns what the days of something say of incidents about it.
+func (v *statusView) notes(about func(*incident.Incident) bool) map[int]string {
+	notes := map[int]string{}
+	const day = 24 * time.Hour
+	today := v.Now.UTC().Truncate(day)
+	for n := range v.current {
+		i := &v.current[n]
+		if !about(i) || i.From.After(v.Now) {
+			continue
+		}
+		until := v.Now
+		if i.Over(v.Now) {
+			until = i.Until
+		}
+		for at := i.From.UTC().Truncate(day); !at.After(until); at = at.Add(day) {
+			if place := overview.KeptDays - 1 - int(today.Sub(at)/day); place >= 0 {
+				notes[place] += "\n" + i.Title
+			}
+		}
+	}
+	return notes
+}
+
 // components returns the parts of the service beside the models. The API is all models together; nobody measures the
 // dashboard, whose state is what staff has written.
 func (v *statusView) components(all []Model) []part {
 	var list []part
 	for _, c := range incident.Components() {
-		one := part{Name: c.Words(), State: v.written(func(i *incident.Incident) bool { return slices.Contains(i.Components, c) })}
+		about := func(i *incident.Incident) bool { return slices.Contains(i.Components, c) }
+		one := part{Name: c.Words(), State: v.written(about), Notes: v.notes(about)}
 		models, out := 0, 0
 		for i := range all {
 			m := &all[i]
