@@ -18,7 +18,7 @@ import (
 var commandGroups = []struct{ title, commands string }{
 	{"Start and check", "serve ready doctor config models docs demo upgrade version debug exit-codes"},
 	{"Accounts and keys", "account key budget signin-link usage whatif request receipt token"},
-	{"Run the service", "overview upstream router maintenance announce alert"},
+	{"Run the service", "overview upstream router maintenance announce incident alert"},
 	{"Money and support", "billing prices reconcile ticket matter video"},
 	{"Look after the data", "backup restore migrate journal audit reset-secret"},
 }

@@ -76,7 +76,7 @@ configuration, 3 not found. "sluice help exit-codes" says more.`,
 	// --data is an override because commands must find the folder of the server that they talk to.
 	p.override(flags, "data", "data", "`folder` for all data (default ./data, or /var/lib/sluice if there is nothing here)")
 	// cobra sorts the commands by name in the help.
-	cmd.AddCommand(p.serveCmd(), p.demoCmd(), p.accountCmd(), p.keyCmd(), p.budgetCmd(), p.signInLinkCmd(), p.tokenCmd(), p.billingCmd(), p.ticketCmd(), p.matterCmd(), p.usageCmd(), p.receiptCmd(), p.pricesCmd(), p.whatIfCmd(), p.requestCmd(), p.auditCmd(), p.reconcileCmd(), p.backupCmd(), p.restoreCmd(), p.migrateCmd(), p.journalCmd(), p.alertCmd(), p.resetSecretCmd(), p.overviewCmd(), p.modelsCmd(), p.upstreamCmd(), p.routerCmd(), p.maintenanceCmd(), p.announceCmd(), p.videoCmd(), p.doctorCmd(), p.readyCmd(), p.debugCmd(), p.configCmd(), p.upgradeCmd(), p.versionCmd(), p.docsCmd(), p.manCmd(), p.referenceCmd(), exitCodesTopic())
+	cmd.AddCommand(p.serveCmd(), p.demoCmd(), p.accountCmd(), p.keyCmd(), p.budgetCmd(), p.signInLinkCmd(), p.tokenCmd(), p.billingCmd(), p.ticketCmd(), p.matterCmd(), p.usageCmd(), p.receiptCmd(), p.pricesCmd(), p.whatIfCmd(), p.requestCmd(), p.auditCmd(), p.reconcileCmd(), p.backupCmd(), p.restoreCmd(), p.migrateCmd(), p.journalCmd(), p.alertCmd(), p.resetSecretCmd(), p.overviewCmd(), p.modelsCmd(), p.upstreamCmd(), p.routerCmd(), p.maintenanceCmd(), p.announceCmd(), p.incidentCmd(), p.videoCmd(), p.doctorCmd(), p.readyCmd(), p.debugCmd(), p.configCmd(), p.upgradeCmd(), p.versionCmd(), p.docsCmd(), p.manCmd(), p.referenceCmd(), exitCodesTopic())
 	cmd.SetHelpCommand(helpCmd())
 	sortCommands(cmd)
 	return cmd

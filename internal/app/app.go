@@ -51,6 +51,7 @@ import (
 	"sluice/internal/line/resume"
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/feedback"
+	"sluice/internal/operate/incident"
 	"sluice/internal/operate/notice"
 	"sluice/internal/operate/overview"
 	"sluice/internal/operate/steering"
@@ -111,49 +112,51 @@ type App struct {
 	tracer  *telemetry.Tracer  // nil: traces are off
 	servers []discovery.Server // to look for on this machine
 
-	facts    *facts              // data folder, database, accounts
-	cluster  *cluster.Cluster    // the servers on the same database; of one with SQLite
-	board    *overview.Board     // what the service did in the last hours
-	reports  *overview.Reporter  // tells people of it
-	record   *overview.Record    // how healthy models were in the last months
-	imported imports             // the prices that operators have imported
-	helm     *steering.Helm      // what staff has decided about the running service
-	follower *auth.Follower      // keeps the accounts current on a database that others change; nil on SQLite
-	books    *usage.Books        // what calls consumed
-	notary   *receipt.Notary     // makes the receipts of calls
-	refusals *refusal.Collector  // calls that were refused
-	pulse    *pulse.Pulse        // notices silence on streams
-	ways     *openai.Ways        // by which API models are asked, as their providers have told
-	names    *replicas.Names     // what names of replicas stand for
-	ledger   ledger              // what accounts are using now; it is made of one of the next two
-	memory   *admission.Memory   // nil if nodes share a ledger
-	redis    *redisledger.Ledger // nil if this node counts alone
-	gate     *admission.Gate     // admits calls: takes from the ledger, settles in the books
-	quota    *admission.Quota    // the units of keys with a monthly limit
-	budgets  *budget.Ledger      // what accounts may spend
-	runaway  *runaway.Watch      // which programs run away
-	abuse    *abuse.Control
-	health   *health.Checks     // whether new work should be sent here
-	intake   *httpserver.Intake // keeps callers away while it should not
-	line     *inference.Line
-	api      *httpapi.API
-	reads    *turnstile.Gate   // how many reads of one account run at once
-	local    *httpserver.Local // whether only this machine has sent requests
-	replies  *idempotency.Replies
-	streams  *resume.Streams
-	router   *routing.Router
-	feedback *feedback.Feedback // what callers say about answers
-	tools    *remoteTools
-	videos   *video.Line
-	files    settings.Files // of the videos
-	outbox   *mail.Outbox
-	logins   *signin.Service
-	roster   *staff.Roster
-	notices  *notice.Notices
-	letters  *notice.Letters
-	tickets  *ticket.Office
-	billing  *billing.Billing
-	stripe   *stripe.Processor // nil if another processor is used, or none
+	facts       *facts              // data folder, database, accounts
+	cluster     *cluster.Cluster    // the servers on the same database; of one with SQLite
+	board       *overview.Board     // what the service did in the last hours
+	reports     *overview.Reporter  // tells people of it
+	record      *overview.Record    // how healthy models were in the last months
+	imported    imports             // the prices that operators have imported
+	helm        *steering.Helm      // what staff has decided about the running service
+	bulletin    *incident.Bulletin  // what staff tells people about outages
+	follower    *auth.Follower      // keeps the accounts current on a database that others change; nil on SQLite
+	books       *usage.Books        // what calls consumed
+	notary      *receipt.Notary     // makes the receipts of calls
+	refusals    *refusal.Collector  // calls that were refused
+	pulse       *pulse.Pulse        // notices silence on streams
+	ways        *openai.Ways        // by which API models are asked, as their providers have told
+	names       *replicas.Names     // what names of replicas stand for
+	ledger      ledger              // what accounts are using now; it is made of one of the next two
+	memory      *admission.Memory   // nil if nodes share a ledger
+	redis       *redisledger.Ledger // nil if this node counts alone
+	gate        *admission.Gate     // admits calls: takes from the ledger, settles in the books
+	quota       *admission.Quota    // the units of keys with a monthly limit
+	budgets     *budget.Ledger      // what accounts may spend
+	runaway     *runaway.Watch      // which programs run away
+	abuse       *abuse.Control
+	health      *health.Checks     // whether new work should be sent here
+	intake      *httpserver.Intake // keeps callers away while it should not
+	line        *inference.Line
+	api         *httpapi.API
+	reads       *turnstile.Gate   // how many reads of one account run at once
+	local       *httpserver.Local // whether only this machine has sent requests
+	replies     *idempotency.Replies
+	streams     *resume.Streams
+	router      *routing.Router
+	feedback    *feedback.Feedback // what callers say about answers
+	tools       *remoteTools
+	videos      *video.Line
+	files       settings.Files // of the videos
+	outbox      *mail.Outbox
+	logins      *signin.Service
+	roster      *staff.Roster
+	notices     *notice.Notices
+	letters     *notice.Letters
+	tickets     *ticket.Office
+	subscribers *incident.Subscribers // who gets mail about incidents
+	billing     *billing.Billing
+	stripe      *stripe.Processor // nil if another processor is used, or none
 
 	alerts alerts // webhooks, and mail about what happened
 
@@ -202,6 +205,7 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (*App, error) {
 		a.openCatalog,    // after listen: the description of the API has the port in it
 		a.watchLocal,     // before openSignIn and openBilling, which ask whether only this machine calls
 		a.openSignIn,     // from here on, owners are told what happens to their account
+		a.openIncidents,  // after openSignIn: subscribers get mail
 		a.openBilling,    // after openSignIn: it sends letters
 		a.signOwnerIn,    // after openSignIn, which makes the link
 		a.openReceipts,   // before openBooks, which makes them

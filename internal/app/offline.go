@@ -19,6 +19,7 @@ import (
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/alert"
 	"sluice/internal/operate/feedback"
+	"sluice/internal/operate/incident"
 	"sluice/internal/operate/notice"
 	"sluice/internal/operate/steering"
 	"sluice/internal/operate/ticket"
@@ -95,6 +96,8 @@ func (a *App) openOffline(cfg *config.Config) {
 		Withdrawn: func() bool { return cfg.WithdrawsTestCard(cfg, local()) },
 	})
 	a.helm = steering.New(f.stores.service, nil)
+	a.bulletin = incident.New(f.stores.service, &incident.Options{Origin: cfg.Origin})
+	a.subscribers = incident.NewSubscribers(f.stores.alerts, nil, nil, nil)
 	a.logins = signin.New(f.stores.logins, f.accounts, nil, func() signin.Settings { return a.settings.Load().Signin(cfg.Origin(), local()) }, nil)
 	a.roster = staff.New(f.stores.accounts, f.accounts, a.logins)
 	a.notices = notice.New(f.stores.tickets, nil, cfg.Origin, nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"net/http"
+	"time"
 
 	"sluice/docs"
 	"sluice/internal/account/billing/stripe"
@@ -19,6 +20,7 @@ import (
 	"sluice/internal/ledger/session"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/admin"
+	"sluice/internal/operate/incident"
 	"sluice/internal/operate/notice"
 	"sluice/internal/operate/steering"
 	"sluice/internal/operate/ticket"
@@ -61,7 +63,7 @@ func (a *App) supportSettings() ticket.Settings {
 func (a *App) webSettings() webui.Settings {
 	now := a.settings.Load()
 	cfg := now.Config
-	s := webui.Settings{Origin: a.Origin(), Brand: cfg.Brand, Support: webui.Support(cfg.Support), Announcements: banners(a.helm.Shown()), Site: now.Site, Key: a.facts.store.Key()}
+	s := webui.Settings{Origin: a.Origin(), Brand: cfg.Brand, Support: webui.Support(cfg.Support), Announcements: banners(a.helm.Shown(), a.bulletin.Current(), time.Now()), Site: now.Site, Key: a.facts.store.Key()}
 	s.Site.Name = cfg.ShownName()
 	if a.stripe != nil {
 		s.FormTargets = stripe.FormTargets()
@@ -102,6 +104,7 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		Plans: a.plans, Models: info,
 		Sample: func() string { return a.settings.Load().Description.Names.Model },
 		Docs:   find,
+		Incidents: a.bulletin, Subscribers: a.subscribers, Closed: func() []steering.Order { return a.helm.Orders(steering.Maintenance) },
 	})
 	public := everybody.Handler()
 	for _, pattern := range front.Patterns() {
@@ -149,10 +152,15 @@ func (a *App) sessions() *session.Log {
 	return session.New(a.facts.stores.calls, a.books.View().Flush, a.budgets)
 }
 
-// banners returns what pages show of the orders of staff.
-func banners(shown []steering.Order) (list []webui.Banner) {
+// banners returns what pages show of the orders of staff, and of incidents while they last.
+func banners(shown []steering.Order, current []incident.Incident, now time.Time) (list []webui.Banner) {
 	for i := range shown {
 		list = append(list, webui.Banner{Tone: shown[i].BannerTone(), Text: shown[i].Banner()})
+	}
+	for i := range current {
+		if in := &current[i]; in.Running(now) {
+			list = append(list, webui.Banner{Tone: in.Tone(now), Text: in.Banner(now), Path: in.Path(), Link: "Details"})
+		}
 	}
 	return list
 }

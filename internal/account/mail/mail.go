@@ -17,6 +17,8 @@ type Message struct {
 	To      string
 	Subject string
 	Text    string
+	// Unsubscribe is a URL that takes the recipient off a list when somebody posts to it; empty: the mail is of no list.
+	Unsubscribe string
 }
 
 // size returns about how many bytes the message takes in the outbox.

@@ -174,7 +174,7 @@ func (s *SMTP) encode(m Message, now time.Time) []byte {
 	to := mail.Address{Address: m.To}
 	domain := s.from.Address[strings.LastIndexByte(s.from.Address, '@')+1:]
 	var b strings.Builder
-	for _, h := range [][2]string{
+	headers := [][2]string{
 		{"From", s.from.String()},
 		{"To", to.String()},
 		{"Subject", mime.QEncoding.Encode("utf-8", m.Subject)},
@@ -184,7 +184,11 @@ func (s *SMTP) encode(m Message, now time.Time) []byte {
 		{"Content-Type", "text/plain; charset=utf-8"},
 		{"Content-Transfer-Encoding", "quoted-printable"},
 		{"Auto-Submitted", "auto-generated"},
-	} {
+	}
+	if m.Unsubscribe != "" { // RFC 8058: mail programs show a button that posts to it
+		headers = append(headers, [2]string{"List-Unsubscribe", "<" + m.Unsubscribe + ">"}, [2]string{"List-Unsubscribe-Post", "List-Unsubscribe=One-Click"})
+	}
+	for _, h := range headers {
 		// A line break inside a header would start another header, so remove it.
 		b.WriteString(h[0] + ": " + strings.NewReplacer("\r", "", "\n", "").Replace(h[1]) + "\r\n")
 	}

@@ -75,11 +75,15 @@ var (
 	mailsByOwner  = Limit{20, time.Hour}               // from one account
 	formsByOwner  = Limit{mostForms, 10 * time.Minute} // that change something, from one account
 	paysByOwner   = Limit{mostPays, time.Hour}         // that lead to a payment, from one account
+	listByHost    = Limit{mostLists, time.Hour}        // subscriptions to the status page, from one place
+	listTo        = Limit{3, 24 * time.Hour}           // mails that ask one address to confirm one
+	listByAll     = Limit{500, time.Hour}              // mails that ask any address
 )
 
 const (
 	mostForms = 120
 	mostPays  = 30
+	mostLists = 20
 
 	// hashesAtOnce bounds the memory for hashing passwords, which takes argonMemory each.
 	hashesAtOnce = 2
@@ -131,6 +135,19 @@ func (d *Service) CountForm(ctx context.Context, accountID string, pays bool) er
 		attempts = append(attempts, Attempt{keyOf("payments of", accountID), paysByOwner})
 	}
 	return d.limits.try(ctx, attempts...)
+}
+
+// CountSubscription counts a form with which a stranger subscribes an address to the status page, or returns a fault that
+// says how long to wait. It reports whether the address may get a mail: the stranger is not told how many it has got.
+func (d *Service) CountSubscription(ctx context.Context, v Visit, address string) (mail bool, err error) {
+	if err := d.limits.try(ctx, fromHost("subscribe", v, listByHost)...); err != nil {
+		return false, err
+	}
+	err = d.limits.try(ctx, Attempt{keyOf("subscribe address", address), listTo}, Attempt{keyOf("subscribe all"), listByAll})
+	if fault.Is(err, fault.RateLimited) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // try counts one attempt against every key, or returns a fault that says how long to wait; see Tries.

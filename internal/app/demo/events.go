@@ -11,6 +11,7 @@ import (
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/alert"
 	"sluice/internal/operate/feedback"
+	"sluice/internal/operate/incident"
 	"sluice/internal/operate/overview"
 	"sluice/internal/operate/steering"
 	"sluice/internal/operate/ticket"
@@ -156,6 +157,7 @@ func (h *history) outage() {
 			return h.conds.ReportConditions(ctx, "tidewater-1", at, at.Add(-time.Hour), holding)
 		})
 	}
+	h.tell(from, until)
 	report(from.Add(20*time.Second), condition)
 	report(until)
 	h.when(until.Add(95*time.Minute), h.makeGood)
@@ -166,6 +168,44 @@ func (h *history) outage() {
 		{4 * time.Minute, ticket.Customer, "We have switched the bot to gpt-6-luna. Thanks for the quick answer."},
 		{64 * time.Minute, ticket.Support, "Anthropic is up again since 15:04. You can switch back. Calls that failed were not counted."},
 	}, true})
+}
+
+// tell writes about the outage on the status page, and about maintenance that is planned.
+func (h *history) tell(from, until time.Time) {
+	var id string
+	h.when(from.Add(6*time.Minute), func(ctx context.Context) error {
+		i, err := h.bulletin.Open(ctx, staffName, incident.Incident{
+			Title: "Requests to Claude Haiku fail", Severity: incident.Major, Components: []incident.Component{incident.API}, Models: []string{haiku, sonnet}, From: from,
+		}, "Since 13:40 UTC every call of Claude Haiku fails with 503. Claude Sonnet answers, but more slowly than usual. We are finding out why.", false)
+		id = i.ID
+		return err
+	})
+	for _, u := range []struct {
+		at     time.Time
+		status incident.Status
+		text   string
+	}{
+		{from.Add(21 * time.Minute), incident.Identified, "Anthropic refuses connections. Calls of Claude Sonnet go to Amazon Bedrock, so they pass. Claude Haiku has no second provider: gpt-6-luna costs the same and works.\n\nThe next update comes when Anthropic answers again, at the latest in an hour."},
+		{until.Add(2 * time.Minute), incident.Monitoring, "Anthropic accepts connections again, and calls of both models pass. We are watching."},
+		{until.Add(32 * time.Minute), incident.Resolved, "All calls have passed for half an hour. Calls that failed were not counted."},
+	} {
+		h.when(u.at, func(ctx context.Context) error {
+			_, err := h.bulletin.Update(ctx, staffName, id, u.status, u.text, false)
+			return err
+		})
+	}
+	h.when(until.Add(20*time.Hour), func(ctx context.Context) error {
+		postmortem := "Anthropic lost a data centre for 83 minutes. Claude Sonnet was served by Amazon Bedrock meanwhile; Claude Haiku had only one provider, so all of its calls failed.\n\nWe have asked for access to Claude Haiku at Amazon Bedrock, so that both models have two providers from next week on."
+		_, err := h.bulletin.Edit(ctx, staffName, id, incident.Edit{Postmortem: &postmortem})
+		return err
+	})
+	h.when(h.end.Add(-26*time.Hour), func(ctx context.Context) error {
+		begins := h.end.Truncate(24 * time.Hour).Add(70 * time.Hour)
+		_, err := h.bulletin.Open(ctx, staffName, incident.Incident{
+			Kind: incident.Maintenance, Title: "The database moves to larger servers", Components: []incident.Component{incident.Dashboard}, From: begins, Until: begins.Add(time.Hour),
+		}, "The dashboard may be slow, and changes of keys and plans may fail for some minutes. Calls of models pass as usual.", false)
+		return err
+	})
 }
 
 // runaway is the loop that used up the month of the intern, whose keys are off since.

@@ -25,6 +25,7 @@ import (
 	"sluice/internal/kit/datadir"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/alert"
+	"sluice/internal/operate/incident"
 	"sluice/internal/operate/notice"
 	"sluice/internal/operate/steering"
 	"sluice/internal/operate/ticket"
@@ -68,6 +69,7 @@ type history struct {
 	courier  *alert.Courier
 	roster   *staff.Roster
 	helm     *steering.Helm
+	bulletin *incident.Bulletin
 	books    *usage.Books
 
 	members map[string]*member
@@ -141,6 +143,7 @@ func (h *history) open(ctx context.Context, cfg *config.Config) (err error) {
 	h.courier = alert.NewCourier(h.conds, s.Alerts, dropped{}, func(string) string { return "" }, log, &alert.Options{Now: now})
 	h.roster = staff.New(accts, h.accounts, h.logins)
 	h.helm = steering.New(h.service, nil)
+	h.bulletin = incident.New(h.service, &incident.Options{Now: now, Origin: cfg.Origin})
 	return nil
 }
 

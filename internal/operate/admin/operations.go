@@ -29,6 +29,7 @@ import (
 	"sluice/internal/operate/alert"
 	"sluice/internal/operate/feedback"
 	"sluice/internal/operate/finder"
+	"sluice/internal/operate/incident"
 	"sluice/internal/operate/notice"
 	"sluice/internal/operate/overview"
 	"sluice/internal/operate/signal"
@@ -47,19 +48,22 @@ type Backend struct {
 	Catalog  func() *catalog.Catalog
 	Usage    UsageRecords
 	// Served returns what the calls of all accounts add up to by day, provider and model.
-	Served   func(ctx context.Context, from, to time.Time) ([]usage.ServedRow, error)
-	WhatIf   *whatif.Calculator
-	Costs    *costs.Costs
-	Budgets  *budget.Desk
-	Scores   Scores
-	Logins   *signin.Service
-	Staff    *staff.Roster
-	Alerts   *alert.History
-	Billing  *billing.Billing
-	Helm     *steering.Helm
-	Feedback *feedback.Feedback
-	Prices   Prices
-	Receipts *receipt.Ring // the keys that receipts are signed with
+	Served  func(ctx context.Context, from, to time.Time) ([]usage.ServedRow, error)
+	WhatIf  *whatif.Calculator
+	Costs   *costs.Costs
+	Budgets *budget.Desk
+	Scores  Scores
+	Logins  *signin.Service
+	Staff   *staff.Roster
+	Alerts  *alert.History
+	Billing *billing.Billing
+	Helm    *steering.Helm
+	// Incidents and Subscribers are what staff tells people of outages, and who gets mail about it.
+	Incidents   *incident.Bulletin
+	Subscribers *incident.Subscribers
+	Feedback    *feedback.Feedback
+	Prices      Prices
+	Receipts    *receipt.Ring // the keys that receipts are signed with
 	// Reports tells what the service does. It is nil if no server is running.
 	Reports *overview.Reporter
 	// VideoModel returns the id of the video model.

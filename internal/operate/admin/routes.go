@@ -15,6 +15,7 @@ import (
 	"sluice/internal/ledger/whatif"
 	"sluice/internal/operate/alert"
 	"sluice/internal/operate/feedback"
+	"sluice/internal/operate/incident"
 	"sluice/internal/operate/overview"
 	"sluice/internal/operate/signal"
 	"sluice/internal/operate/steering"
@@ -62,7 +63,7 @@ func Scopes() []ScopeText {
 		{TicketsRead, "read the queue and the threads with customers"},
 		{TicketsWrite, "answer customers, assign, snooze, close and decide tickets; a decision can restore or suspend the account"},
 		{OperationsRead, "read the state of the server, its models and upstreams"},
-		{OperationsWrite, "drain upstreams, move and close models, announce, look for models, reload the configuration"},
+		{OperationsWrite, "drain upstreams, move and close models, announce, write incidents, look for models, reload the configuration"},
 	}
 }
 
@@ -138,6 +139,13 @@ type Operations struct {
 	MaintenanceStart                                               Op[NewMaintenance, steering.Order]
 	MaintenanceEnd, AnnouncementEnd                                Op[EndedOrder, steering.Order]
 	AnnouncementPost                                               Op[NewAnnouncement, steering.Order]
+	IncidentList                                                   Op[Cursor, List[incident.Incident]]
+	IncidentShow                                                   Op[IncidentRef, incident.Incident]
+	IncidentOpen                                                   Op[NewIncident, incident.Incident]
+	IncidentUpdate                                                 Op[IncidentUpdate, incident.Incident]
+	IncidentEdit                                                   Op[IncidentEdit, incident.Incident]
+	IncidentDelete                                                 Op[EndedOrder, incident.Incident]
+	IncidentSubscribers                                            Op[Empty, Subscribers]
 	SteeringHistory                                                Op[Cursor, List[account.Entry]]
 	OverviewShow                                                   Op[Empty, overview.Report]
 	StatusShow                                                     Op[Empty, Status]
@@ -257,6 +265,13 @@ func operations() *Operations {
 		AnnouncementList:         op(t, "announcement.list", "GET", "/announcements", OperationsRead, "List current and planned announcements", orders(steering.Announcement)),
 		AnnouncementPost:         op(t, "announcement.post", "POST", "/announcements", OperationsWrite, "Show a banner on every page", (*Backend).announcementPost),
 		AnnouncementEnd:          op(t, "announcement.end", "DELETE", "/announcements/{id}", OperationsWrite, "Remove an announcement", endOrder(steering.Announcement)),
+		IncidentList:             op(t, "incident.list", "GET", "/incidents", OperationsRead, "List incidents and planned maintenance, those that began last first", (*Backend).incidentList),
+		IncidentShow:             op(t, "incident.show", "GET", "/incidents/{id}", OperationsRead, "Show an incident with its updates", (*Backend).incidentShow),
+		IncidentOpen:             op(t, "incident.open", "POST", "/incidents", OperationsWrite, "Tell people of an incident or of planned maintenance: on the status page, by mail and by webhook", (*Backend).incidentOpen),
+		IncidentUpdate:           op(t, "incident.update", "POST", "/incidents/{id}/updates", OperationsWrite, "Add an update to an incident, or resolve it", (*Backend).incidentUpdate),
+		IncidentEdit:             op(t, "incident.edit", "POST", "/incidents/{id}", OperationsWrite, "Correct an incident or the text of an update, or add a postmortem; nobody is told", (*Backend).incidentEdit),
+		IncidentDelete:           op(t, "incident.delete", "DELETE", "/incidents/{id}", OperationsWrite, "Delete an incident that was opened by mistake", (*Backend).incidentDelete),
+		IncidentSubscribers:      op(t, "incident.subscribers", "GET", "/incidents/subscribers", OperationsRead, "Count the addresses that get mail about incidents", (*Backend).incidentSubscribers),
 		SteeringHistory:          op(t, "steering.history", "GET", "/steering/history", OperationsRead, "List who drained, moved, closed and announced what, newest first", (*Backend).steeringHistory),
 		OverviewShow:             op(t, "overview.show", "GET", "/overview", OperationsRead, "Show the traffic of the last three hours by minute, the busiest accounts, sign-ups, plans and revenue", (*Backend).overviewShow),
 		StatusShow:               op(t, "status", "GET", "/status", OperationsRead, "Show the state of the server", (*Backend).showStatus),

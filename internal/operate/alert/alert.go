@@ -49,6 +49,16 @@ const (
 	Test           Type = "test"
 )
 
+// The types for everybody: for customers, and for those who subscribe to the status page.
+const (
+	IncidentOpened   Type = "incident.opened"
+	IncidentUpdated  Type = "incident.updated"
+	IncidentResolved Type = "incident.resolved"
+)
+
+// Everybody is the account of events for everybody, and of the endpoints of those who subscribe to the status page.
+const Everybody = "*"
+
 // OperatorTypes returns the types that an operator's endpoint can ask for.
 func OperatorTypes() []Type {
 	return []Type{UpstreamDown, UpstreamUp, JournalGrowing, JournalRecovered, DiskFilling, DiskRecovered, PaymentFailed, AccountReview}
@@ -56,14 +66,17 @@ func OperatorTypes() []Type {
 
 // CustomerTypes returns the types that a customer's endpoint can ask for.
 func CustomerTypes() []Type {
-	return []Type{ScoreReached, VideoSucceeded, VideoFailed, BudgetMark, BudgetRunaway}
+	return append([]Type{ScoreReached, VideoSucceeded, VideoFailed, BudgetMark, BudgetRunaway}, IncidentTypes()...)
 }
+
+// IncidentTypes returns the types for everybody.
+func IncidentTypes() []Type { return []Type{IncidentOpened, IncidentUpdated, IncidentResolved} }
 
 // Event is something that happened.
 type Event struct {
 	ID string    `json:"id"`
 	At time.Time `json:"at"`
-	// AccountID is whom it is for. It is empty for the operator.
+	// AccountID is whom it is for. It is empty for the operator, and may be Everybody.
 	AccountID string `json:"-"`
 	Type      Type   `json:"type"`
 	Title     string `json:"title"` // one line for people
@@ -119,7 +132,8 @@ const (
 // Endpoint is where events are sent to.
 type Endpoint struct {
 	ID string `json:"id"`
-	// AccountID is the customer that it belongs to. It is empty for the operator's.
+	// AccountID is the customer that it belongs to. It is empty for the operator's, and Everybody for those who subscribe
+	// to the status page.
 	AccountID string `json:"-"`
 	Kind      Kind   `json:"kind"`
 	// To is a URL, or a mail address. It is empty for mail to a customer, which goes to the account's address.
@@ -176,7 +190,7 @@ type Delivery struct {
 // deliveryOf returns the delivery of an event to an endpoint. Made twice, it has the same id.
 func deliveryOf(e *Event, to *Endpoint, now time.Time) Delivery {
 	return Delivery{
-		ID: identity("msg_", e.ID, to.ID), EventID: e.ID, EndpointID: to.ID, AccountID: e.AccountID, Type: e.Type, Title: e.Title, Body: e.Body,
+		ID: identity("msg_", e.ID, to.ID), EventID: e.ID, EndpointID: to.ID, AccountID: to.AccountID, Type: e.Type, Title: e.Title, Body: e.Body,
 		CreatedAt: now, State: Waiting, DueAt: now,
 	}
 }
@@ -205,6 +219,8 @@ type EndpointStore interface {
 	AddEndpoint(ctx context.Context, e *Endpoint, most int, entry account.Entry) error
 	// Endpoints returns an account's endpoints, oldest first.
 	Endpoints(ctx context.Context, accountID string) ([]Endpoint, error)
+	// FindEndpoint returns an endpoint of an account or of Everybody, or nil if it is no longer there.
+	FindEndpoint(ctx context.Context, accountID, id string) (*Endpoint, error)
 	// DeleteEndpoint deletes an endpoint and its deliveries. It returns fault.NotFound if the account has no such
 	// endpoint.
 	DeleteEndpoint(ctx context.Context, accountID, id string, entry account.Entry) error
@@ -239,7 +255,8 @@ type DeliveryStore interface {
 // QueueStore keeps what is to be delivered.
 type QueueStore interface {
 	// FanOut makes deliveries of at most most events that have none yet, in their order. route is called with each
-	// event and the endpoints of its account. It returns how many events there were.
+	// event and the endpoints of its account; with an event for everybody, it is called with some of all endpoints, and the
+	// next FanOut continues after them. It returns how many events there were.
 	FanOut(ctx context.Context, now time.Time, most int, route func(e *Event, endpoints []Endpoint) []Delivery) (int, error)
 	// ClaimDeliveries returns at most most deliveries that are due, those that have waited longest first, and moves
 	// their next attempt to a later time, so that nobody else makes the same one. operator chooses whose deliveries.

@@ -65,6 +65,7 @@ type Courier struct {
 	sender   mail.Sender
 	// address returns the mail address of an account, or "" if it has none any more.
 	address func(accountID string) string
+	letter  func(to *Endpoint, d *Delivery) mail.Message // may be nil
 	log     *slog.Logger
 	now     func() time.Time
 
@@ -77,7 +78,11 @@ type Courier struct {
 
 // NewCourier returns a Courier. sender delivers mail, and address returns where an account gets it. opts may be nil.
 func NewCourier(store CourierStore, settings func() Settings, sender mail.Sender, address func(accountID string) string, log *slog.Logger, opts *Options) *Courier {
-	return &Courier{store: store, settings: settings, sender: sender, address: address, log: log, now: opts.clock()}
+	c := &Courier{store: store, settings: settings, sender: sender, address: address, log: log, now: opts.clock()}
+	if opts != nil {
+		c.letter = opts.Letter
+	}
+	return c
 }
 
 // AddMetrics adds the metrics of deliveries in this process.
@@ -196,7 +201,8 @@ func (r *round) room(operator bool) int {
 // full returns the endpoints and accounts that might get too much with another claim.
 func (r *round) full() (names []string) {
 	for name, n := range r.running {
-		if strings.HasPrefix(name, "acct_") && n > perAccount-perEndpoint || !strings.HasPrefix(name, "acct_") && n > 0 {
+		account := strings.HasPrefix(name, "acct_") || name == Everybody
+		if account && n > perAccount-perEndpoint || !account && n > 0 {
 			names = append(names, name)
 		}
 	}
@@ -292,13 +298,10 @@ func (c *Courier) send(ctx context.Context, d *Delivery) outcome {
 
 // endpoint returns where a delivery goes to, or nil if that is no longer known.
 func (c *Courier) endpoint(ctx context.Context, d *Delivery) (*Endpoint, error) {
-	all := c.settings().Operator
 	if d.AccountID != "" {
-		var err error
-		if all, err = c.store.Endpoints(ctx, d.AccountID); err != nil {
-			return nil, err
-		}
+		return c.store.FindEndpoint(ctx, d.AccountID, d.EndpointID)
 	}
+	all := c.settings().Operator
 	if i := slices.IndexFunc(all, func(e Endpoint) bool { return e.ID == d.EndpointID }); i >= 0 {
 		return &all[i], nil
 	}
@@ -307,13 +310,19 @@ func (c *Courier) endpoint(ctx context.Context, d *Delivery) (*Endpoint, error) 
 
 // post sends a delivery by mail.
 func (c *Courier) post(ctx context.Context, to *Endpoint, d *Delivery) outcome {
-	address := to.To
-	if to.AccountID != "" {
-		if address = c.address(to.AccountID); address == "" {
+	m := mail.Message{To: to.To, Subject: d.Title, Text: d.Title + ".\n\n" + Fields(d.Body)}
+	switch to.AccountID {
+	case "":
+	case Everybody:
+		if c.letter != nil {
+			m = c.letter(to, d)
+		}
+	default:
+		if m.To = c.address(to.AccountID); m.To == "" {
 			return outcome{final: true, problem: "the account has no mail address"}
 		}
 	}
-	err := c.sender.Send(ctx, mail.Message{To: address, Subject: d.Title, Text: d.Title + ".\n\n" + Fields(d.Body)})
+	err := c.sender.Send(ctx, m)
 	if err == nil {
 		return outcome{ok: true}
 	}

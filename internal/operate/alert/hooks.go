@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/account/mail"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/netguard"
 )
@@ -39,6 +40,8 @@ type Hooks struct {
 type Options struct {
 	// Now is the clock. Default time.Now.
 	Now func() time.Time
+	// Letter returns the mail of a delivery to somebody who subscribes to the status page. Default: the data of the event.
+	Letter func(to *Endpoint, d *Delivery) mail.Message
 }
 
 // clock returns what tells the time to the millisecond, which is what the store keeps.

@@ -188,12 +188,18 @@ func (r *Record) reread(ctx context.Context, now time.Time, first int64) {
 	}
 }
 
-// Lately returns what a model did in the last three hours, in parts of equal length, the oldest first.
+// Lately returns what a model did in the last three hours, in parts of equal length, the oldest first. An empty name
+// stands for all models together.
 func (r *Record) Lately(ctx context.Context, model string, parts int) []Span {
 	out := make([]Span, parts)
 	minutes := r.board.Minutes(ctx)
 	for i := range minutes {
-		if s, ok := minutes[i].Models[model]; ok {
+		m := &minutes[i]
+		s, known := m.Models[model]
+		if model == "" {
+			s, known = Span{Calls: m.Calls, Failed: m.Failed, Took: m.Took, First: m.First}, true
+		}
+		if known {
 			out[i*parts/len(minutes)].Merge(&s)
 		}
 	}

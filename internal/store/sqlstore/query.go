@@ -437,8 +437,9 @@ func (c *Conn) Counter(counter string) (int64, error) {
 // The classes of the advisory locks of Alone. Locks of two numbers never meet those of one, such as the one that
 // migrations take.
 const (
-	LinkLocks    = 1
-	PasskeyLocks = 2
+	LinkLocks       = 1
+	PasskeyLocks    = 2
+	SubscriberLocks = 3
 )
 
 // Alone lets transactions that name the same thing run one after the other. SQLite has one writer anyway. Names with the

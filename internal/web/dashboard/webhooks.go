@@ -118,6 +118,10 @@ var eventTexts = map[alert.Type]string{
 	alert.VideoFailed:    "A video could not be created",
 	alert.BudgetMark:     "A part of a budget is spent, such as 50%, 80% or 100%",
 	alert.BudgetRunaway:  "A program seems to run away: a loop, or unusual spending",
+
+	alert.IncidentOpened:   "An incident was opened, or maintenance is planned",
+	alert.IncidentUpdated:  "There is news about an incident",
+	alert.IncidentResolved: "An incident is resolved, or maintenance is completed",
 }
 
 // wanted returns what a webhook gets, in a few words.

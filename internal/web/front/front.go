@@ -13,7 +13,9 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
+	"sluice/internal/operate/incident"
 	"sluice/internal/operate/overview"
+	"sluice/internal/operate/steering"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/web/webui"
 )
@@ -24,7 +26,7 @@ import (
 type Record interface {
 	// History returns what each subject did on each of the last days, today last.
 	History(ctx context.Context) map[overview.Subject][]overview.Span
-	// Lately returns what a model did in the last hours, in parts of equal length, the latest last.
+	// Lately returns what a model, or all if it is empty, did in the last hours, in parts of equal length, the latest last.
 	Lately(ctx context.Context, model string, parts int) []overview.Span
 }
 
@@ -40,6 +42,11 @@ type Sources struct {
 	Sample func() string
 	// Docs searches the documentation.
 	Docs func(query string) webui.Findings
+	// Incidents and Subscribers are what staff tells people of outages, and who gets mail about it.
+	Incidents   *incident.Bulletin
+	Subscribers *incident.Subscribers
+	// Closed returns the times of maintenance at which models are refused, now and planned.
+	Closed func() []steering.Order
 }
 
 // Front serves the pages. It has no state of its own.
@@ -56,7 +63,7 @@ func New(ui *webui.UI, sources Sources) *Front {
 
 // Patterns returns the mux patterns of all paths that belong to the pages.
 func Patterns() []string {
-	return []string{"/{$}", "/models", "/models/{id...}", "/pricing", "/status", findPath, "/theme.css", "/logo", "/favicon.ico"}
+	return []string{"/{$}", "/models", "/models/{id...}", "/pricing", "/status", "/status.json", "/status.atom", "/status/{page...}", findPath, "/theme.css", "/logo", "/favicon.ico"}
 }
 
 // Handler returns the handler of all Patterns.
@@ -86,6 +93,19 @@ func (f *Front) route(handle func(pattern string, h http.Handler)) {
 	open("/pricing", f.pricing)
 	open("/status", f.status)
 	open(findPath, f.find)
+	open("/status/history", f.statusHistory)
+	open("/status/incidents/{id}", f.incident)
+	open("/status.json", f.statusJSON)
+	open("/status.atom", f.statusFeed)
+	for path, page := range map[string]webui.Handler{"/status/subscribe": f.subscribe, "/status/confirm": f.confirm} {
+		open(path, page)
+		handle("POST "+path, f.ui.Handle(page))
+	}
+	open("/status/unsubscribe", f.unsubscribe)
+	handle("POST /status/unsubscribe", f.ui.HandleUnread(f.unsubscribe))
+	open("/status/{page...}", func(http.ResponseWriter, *http.Request) error {
+		return fault.New(fault.NotFound, "There is no page at this address.")
+	})
 	for _, path := range []string{"/theme.css", "/logo", "/favicon.ico"} {
 		handle("GET "+path, http.HandlerFunc(f.ui.ServeSite))
 	}

@@ -82,7 +82,7 @@ func TestPages(t *testing.T) {
 	for path, want := range map[string][]string{
 		"/":                      {"One API for every model", "https://x.example/v1/chat/completions", "sandbox/small", "Example AI", "Example Ltd", "/signup", "$25", "lab/fast"},
 		"/models":                {"lab/fast", "lab/cheap", "sandbox/embed", "clips", "$1.00 in", "90%"},
-		"/models/lab/fast":       {"128K", "$2.00", "500 tokens/s", "curl https://x.example", "10 calls failed", "100%"},
+		"/models/lab/fast":       {"128K", "$2.00", "500 tokens/s", "curl https://x.example", "Failed calls: 1 of 10", "100%"},
 		"/models/sandbox/embed":  {"/v1/embeddings", "Longest input"},
 		"/models/clips":          {"/v1/video/generations/jobs"},
 		"/models/service/auto":   {"service/auto"},
@@ -199,7 +199,7 @@ func TestWords(t *testing.T) {
 			t.Errorf("verdict(%d, %d, %d) = %q, %s, want %s", tt.models, tt.down, tt.degraded, text, got, tt.want)
 		}
 	}
-	if got := strip(nil, time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)); len(got) != overview.KeptDays || got[89].title != "1 Mar 2026: no data" || got[0].title != "2 Dec 2025: no data" {
+	if got := strip(nil, time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), map[int]string{0: "\nA note"}); len(got) != overview.KeptDays || got[89].title != "1 Mar 2026\nNo data" || got[0].title != "2 Dec 2025\nNo data\nA note" {
 		t.Errorf("strip(nil) = %d cells, from %+v to %+v", len(got), got[0], got[len(got)-1])
 	}
 	if got := At("/models", "a/b c?d"); got != "/models/a/b%20c%3Fd" {

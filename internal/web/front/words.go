@@ -106,22 +106,23 @@ type cell struct {
 	title string
 }
 
-// strip lays out the days of a subject.
-func strip(days []overview.Span, now time.Time) []cell {
+// strip lays out the days of a subject. The title of a day has lines; notes has more of them, by the place of the day.
+func strip(days []overview.Span, now time.Time, notes map[int]string) []cell {
 	if days == nil {
 		days = make([]overview.Span, overview.KeptDays)
 	}
 	out := make([]cell, len(days))
 	for i := range days {
-		day := webui.Date(now.UTC().AddDate(0, 0, i+1-len(days)))
-		text := day + ": no data"
-		if share, known := days[i].Uptime(); known {
-			text = day + ": " + percent(share)
+		text := webui.Date(now.UTC().AddDate(0, 0, i+1-len(days)))
+		if share, known := days[i].Uptime(); !known {
+			text += "\nNo data"
+		} else {
+			text += "\nUptime: " + percent(share)
 			if days[i].Failed > 0 {
-				text += fmt.Sprintf(", %s of %s calls failed", webui.Number(days[i].Failed), webui.Number(days[i].Calls))
+				text += fmt.Sprintf("\nFailed calls: %s of %s", webui.Number(days[i].Failed), webui.Number(days[i].Calls))
 			}
 		}
-		out[i] = cell{x: strconv.Itoa(i * 4), class: dayTone(&days[i]), title: text}
+		out[i] = cell{x: strconv.Itoa(i * 4), class: dayTone(&days[i]), title: text + notes[i]}
 	}
 	return out
 }

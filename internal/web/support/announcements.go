@@ -2,7 +2,6 @@ package support
 
 import (
 	"net/http"
-	"strings"
 	"time"
 
 	"sluice/internal/operate/admin"
@@ -39,7 +38,7 @@ func (c *Console) showAnnouncements(w http.ResponseWriter, r *http.Request, m *m
 
 // announceAgain shows a form again with what is wrong in it.
 func (c *Console) announceAgain(w http.ResponseWriter, r *http.Request, m *member, which string, err error) error {
-	problems, status, rest := webui.Refused(err, "text", "reason", "models", "in", "for", "tone")
+	problems, status, rest := webui.Refused(err, "text", "reason", "models", "from", "until", "tone")
 	if rest != nil {
 		return rest
 	}
@@ -47,28 +46,11 @@ func (c *Console) announceAgain(w http.ResponseWriter, r *http.Request, m *membe
 	return c.showAnnouncements(w, r, m, status, view)
 }
 
-// span reads when an order begins and ends.
-func (c *Console) span(r *http.Request) (from, until time.Time, err error) {
-	starts, err := minutesOf(r, "in")
-	if err != nil {
-		return from, until, err
-	}
-	lasts, err := minutesOf(r, "for")
-	if starts > 0 {
-		from = time.Now().Add(starts)
-	}
-	if lasts > 0 {
-		until = time.Now().Add(starts + lasts)
-	}
-	return from, until, err
-}
-
 // startMaintenance closes models.
 func (c *Console) startMaintenance(w http.ResponseWriter, r *http.Request, m *member) error {
-	in := admin.NewMaintenance{Text: r.FormValue("text"), Reason: r.FormValue("reason")}
-	in.Models = strings.FieldsFunc(r.FormValue("models"), func(c rune) bool { return c == ',' || c == ' ' || c == '\n' || c == '\r' || c == '\t' })
+	in := admin.NewMaintenance{Text: r.FormValue("text"), Reason: r.FormValue("reason"), Models: words(r.FormValue("models"))}
 	var err error
-	if in.From, in.Until, err = c.span(r); err == nil {
+	if in.From, in.Until, err = span(r); err == nil {
 		_, err = run(c, r, m, c.ops.MaintenanceStart, in)
 	}
 	if err != nil {
@@ -81,7 +63,7 @@ func (c *Console) startMaintenance(w http.ResponseWriter, r *http.Request, m *me
 func (c *Console) postAnnouncement(w http.ResponseWriter, r *http.Request, m *member) error {
 	in := admin.NewAnnouncement{Text: r.FormValue("text"), Tone: r.FormValue("tone")}
 	var err error
-	if in.From, in.Until, err = c.span(r); err == nil {
+	if in.From, in.Until, err = span(r); err == nil {
 		_, err = run(c, r, m, c.ops.AnnouncementPost, in)
 	}
 	if err != nil {

@@ -51,6 +51,12 @@ func (c *Console) routes() []route {
 		{"POST " + home + "/upstreams/enable", c.enableUpstream},
 		{"POST " + home + "/models/move", c.moveModel},
 		{"POST " + home + "/models/move-back", c.moveModelBack},
+		{"GET " + incidentsPath, first(c.showIncidents)},
+		{"POST " + incidentsPath, c.openIncident},
+		{"GET " + incidentsPath + "/{id}", first(c.showIncident)},
+		{"POST " + incidentsPath + "/{id}", c.editIncident},
+		{"POST " + incidentsPath + "/{id}/updates", c.updateIncident},
+		{"POST " + incidentsPath + "/{id}/delete", c.deleteIncident},
 		{"GET " + home + "/announcements", first(c.showAnnouncements)},
 		{"POST " + home + "/announcements", c.postAnnouncement},
 		{"POST " + home + "/announcements/{id}/end", c.endOrder(admin.Ops().AnnouncementEnd)},
@@ -84,6 +90,7 @@ func (c *Console) links() []webui.Link {
 		{Path: home + "/accounts", Text: "Accounts", Icon: "account", Group: customers, Words: "customers plan refund suspend"},
 		{Path: home + "/requests", Text: "Requests", Icon: "requests", Group: customers, Words: "find refused trace"},
 		{Path: home + "/upstreams", Text: "Upstreams", Icon: "models", Group: service, Words: "providers drain models health"},
+		{Path: incidentsPath, Text: "Incidents", Icon: "announcements", Group: service, Words: "outage status page maintenance updates"},
 		{Path: home + "/announcements", Text: "Announcements", Icon: "announcements", Group: service, Words: "maintenance status banner"},
 		{Path: home + "/alerts", Text: "Alerts", Icon: "webhooks", Group: service, Words: "notifications deliveries"},
 		{Path: home + "/tokens", Text: "Tokens", Icon: "tokens", Group: service, Words: "staff admin api"},
@@ -128,7 +135,7 @@ func pageOf(path string) string {
 		return home + "/upstreams"
 	case "maintenance":
 		return home + "/announcements"
-	case "queue", "accounts":
+	case "queue", "accounts", "incidents":
 		return home + "/" + noun + "/" + url.PathEscape(parts[1])
 	default:
 		return home + "/" + noun

@@ -76,6 +76,7 @@ var flashes = map[string]Flash{
 	"video-mail-off":   {"good", "You will get no more e-mail about videos."},
 	"matter-done":      {"good", "Done. The change is in the audit log of the account."},
 	"ordered":          {"good", "Done. It takes effect on all servers within a second."},
+	"incident-told":    {"good", "Published. It is on the status page of all servers within a second."},
 	"account-done":     {"good", "Done. The change is in the audit log below."},
 	"token-deleted":    {"good", "The token was deleted. Requests that use it are refused."},
 	"support-asked":    {"good", "Your message was sent to support. You will get an answer here and by e-mail."},

@@ -24,6 +24,9 @@ const (
 	deliveryColumns = `id, event_id, endpoint_id, account_id, type, title, body, created_at, state, attempts, due_at, finished_at, status, problem, replayed_at`
 )
 
+// endpointsAtOnce is how many deliveries of an event for everybody are made in one transaction.
+const endpointsAtOnce = 200
+
 // Store is the part of a database with the alerts.
 type Store struct{ db *sqlstore.Store }
 
@@ -50,14 +53,19 @@ func (s *Store) AddEndpoint(ctx context.Context, e *alert.Endpoint, most int, en
 		if have >= most {
 			return fault.New(fault.Conflict, "You have %d of %d webhooks. Delete one to create another.", have, most)
 		}
-		types := make([]string, len(e.Types))
-		for i, t := range e.Types {
-			types[i] = string(t)
-		}
-		tx.Do(sqlstore.Insert("alert_endpoints", endpointColumns),
-			e.ID, e.AccountID, string(e.Kind), e.To, strings.Join(types, ","), s.db.Seal("webhook", e.ID, []byte(e.Secret.Reveal())), e.CreatedAt, e.StoppedAt, e.StoppedWhy)
+		s.insertEndpoint(tx, e)
 		return accounts.AuditIfAny(tx, entry)
 	})
+}
+
+// insertEndpoint stores an endpoint with its secret sealed.
+func (s *Store) insertEndpoint(tx *sqlstore.Conn, e *alert.Endpoint) {
+	types := make([]string, len(e.Types))
+	for i, t := range e.Types {
+		types[i] = string(t)
+	}
+	tx.Do(sqlstore.Insert("alert_endpoints", endpointColumns),
+		e.ID, e.AccountID, string(e.Kind), e.To, strings.Join(types, ","), s.db.Seal("webhook", e.ID, []byte(e.Secret.Reveal())), e.CreatedAt, e.StoppedAt, e.StoppedWhy)
 }
 
 // Endpoints returns an account's endpoints, oldest first.
@@ -65,9 +73,23 @@ func (s *Store) Endpoints(ctx context.Context, accountID string) ([]alert.Endpoi
 	return s.endpointsOf(s.db.Read(ctx), accountID)
 }
 
-// endpointsOf is Endpoints on a connection that may be inside a transaction. It opens the secrets, so what it returns
-// must not reach a log or a page.
+// endpointsOf is Endpoints on a connection that may be inside a transaction.
 func (s *Store) endpointsOf(c *sqlstore.Conn, accountID string) ([]alert.Endpoint, error) {
+	return s.selectEndpoints(c, `WHERE account_id = $1 ORDER BY created_at, id`, accountID)
+}
+
+// FindEndpoint returns an endpoint of an account or of everybody, or nil.
+func (s *Store) FindEndpoint(ctx context.Context, accountID, id string) (*alert.Endpoint, error) {
+	list, err := s.selectEndpoints(s.db.Read(ctx), `WHERE account_id = $1 AND id = $2`, accountID, id)
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return &list[0], nil
+}
+
+// selectEndpoints returns the endpoints that a clause selects. It opens the secrets, so what it returns must not reach a
+// log or a page.
+func (s *Store) selectEndpoints(c *sqlstore.Conn, where string, args ...any) ([]alert.Endpoint, error) {
 	return sqlstore.All(c, func(row sqlstore.Row, e *alert.Endpoint) error {
 		var types string
 		var secret []byte
@@ -83,7 +105,45 @@ func (s *Store) endpointsOf(c *sqlstore.Conn, accountID string) ([]alert.Endpoin
 		plain, err := s.db.Unseal("webhook", e.ID, secret)
 		e.Secret = alert.Secret(plain)
 		return err
-	}, `SELECT `+endpointColumns+` FROM alert_endpoints WHERE account_id = $1 ORDER BY created_at, id`, accountID)
+	}, `SELECT `+endpointColumns+` FROM alert_endpoints `+where, args...)
+}
+
+// AddSubscriber stores an endpoint of everybody, unless it is there.
+func (s *Store) AddSubscriber(ctx context.Context, e *alert.Endpoint, most int) error {
+	return s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
+		tx.Alone(sqlstore.SubscriberLocks, "") // so that two requests do not both take the last place
+		have, err := countSubscribers(tx)
+		if err != nil {
+			return err
+		}
+		known, err := sqlstore.Value[int](tx, `SELECT COUNT(*) FROM alert_endpoints WHERE id = $1`, e.ID)
+		if err != nil || known > 0 {
+			return err
+		}
+		if have >= most {
+			return fault.New(fault.Conflict, "This list is full: %d addresses have subscribed. Use the feed instead.", have)
+		}
+		s.insertEndpoint(tx, e)
+		return nil
+	})
+}
+
+// DropSubscriber deletes an endpoint of everybody and its deliveries.
+func (s *Store) DropSubscriber(ctx context.Context, id string) error {
+	return s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
+		tx.Do(`DELETE FROM alert_endpoints WHERE account_id = $1 AND id = $2`, alert.Everybody, id)
+		tx.Do(`DELETE FROM alert_deliveries WHERE account_id = $1 AND endpoint_id = $2`, alert.Everybody, id)
+		return nil
+	})
+}
+
+// CountSubscribers returns how many endpoints everybody has.
+func (s *Store) CountSubscribers(ctx context.Context) (int, error) {
+	return countSubscribers(s.db.Read(ctx))
+}
+
+func countSubscribers(c *sqlstore.Conn) (int, error) {
+	return sqlstore.Value[int](c, `SELECT COUNT(*) FROM alert_endpoints WHERE account_id = $1`, alert.Everybody)
 }
 
 // DeleteEndpoint deletes an endpoint and its deliveries.
@@ -125,7 +185,7 @@ func (s *Store) AddEvents(ctx context.Context, events ...alert.Event) error {
 func Add(tx *sqlstore.Conn, events []alert.Event) {
 	for _, e := range events {
 		tx.Do(`INSERT INTO alert_events (`+eventColumns+`, made)
-			SELECT CAST($1 AS TEXT), CAST($2 AS BIGINT), CAST($3 AS TEXT), CAST($4 AS TEXT), CAST($5 AS TEXT), CAST($6 AS TEXT), 0 WHERE $3 = '' OR EXISTS (SELECT 1 FROM alert_endpoints WHERE account_id = $3)
+			SELECT CAST($1 AS TEXT), CAST($2 AS BIGINT), CAST($3 AS TEXT), CAST($4 AS TEXT), CAST($5 AS TEXT), CAST($6 AS TEXT), 0 WHERE $3 = '' OR EXISTS (SELECT 1 FROM alert_endpoints WHERE account_id = $3 OR $3 = '`+alert.Everybody+`')
 			ON CONFLICT (id) DO NOTHING`, e.ID, e.At, e.AccountID, string(e.Type), e.Title, e.Body)
 	}
 }
@@ -193,8 +253,22 @@ func (s *Store) FanOut(ctx context.Context, now time.Time, most int, route func(
 func (s *Store) fanOut(tx *sqlstore.Conn, e *alert.Event, now time.Time, route func(e *alert.Event, endpoints []alert.Endpoint) []alert.Delivery, waiting map[string]int) error {
 	var endpoints []alert.Endpoint
 	var err error
-	done := `UPDATE alert_events SET made = 1 WHERE id = $1`
-	if e.AccountID != "" {
+	done, args := `UPDATE alert_events SET made = 1 WHERE id = $1`, []any{e.ID}
+	switch e.AccountID {
+	case "":
+	case alert.Everybody:
+		place, err := sqlstore.Value[string](tx, `SELECT place FROM alert_events WHERE id = $1`, e.ID)
+		if err != nil {
+			return err
+		}
+		if endpoints, err = s.selectEndpoints(tx, `WHERE id > $1 AND account_id <> '' ORDER BY id LIMIT $2`, place, endpointsAtOnce); err != nil {
+			return err
+		}
+		done = `DELETE FROM alert_events WHERE id = $1`
+		if len(endpoints) == endpointsAtOnce { // there may be more
+			done, args = `UPDATE alert_events SET place = $2 WHERE id = $1`, []any{e.ID, endpoints[len(endpoints)-1].ID}
+		}
+	default:
 		if endpoints, err = s.endpointsOf(tx, e.AccountID); err != nil {
 			return err
 		}
@@ -202,22 +276,23 @@ func (s *Store) fanOut(tx *sqlstore.Conn, e *alert.Event, now time.Time, route f
 		done = `DELETE FROM alert_events WHERE id = $1`
 	}
 	for _, d := range route(e, endpoints) {
-		n, known := waiting[e.AccountID]
+		n, known := waiting[d.AccountID]
 		if !known {
-			if n, err = waitingOf(tx, e.AccountID); err != nil {
+			if n, err = waitingOf(tx, d.AccountID); err != nil {
 				return err
 			}
 		}
-		// A delivery beyond the bound is stored all the same, as dead, so that its owner sees what was lost.
-		if n >= alert.MaxWaiting {
+		// A delivery beyond the bound is stored all the same, as dead, so that its owner sees what was lost. Those of
+		// everybody are bounded by how many subscribe.
+		if n >= alert.MaxWaiting && d.AccountID != alert.Everybody {
 			d.State, d.FinishedAt, d.Problem = alert.Dead, now, fmt.Sprintf("%d other messages were waiting", n)
 		} else {
 			n++
 		}
-		waiting[e.AccountID] = n
+		waiting[d.AccountID] = n
 		insertDelivery(tx, &d)
 	}
-	return tx.Exec(done, e.ID)
+	return tx.Exec(done, args...)
 }
 
 // waitingOf returns how many deliveries of an account wait.

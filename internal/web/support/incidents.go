@@ -1,0 +1,269 @@
+package support
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/internal/kit/fault"
+	"sluice/internal/operate/admin"
+	"sluice/internal/operate/incident"
+	"sluice/internal/web/webui"
+)
+
+// incidentsPath is the path of the pages about incidents.
+const incidentsPath = home + "/incidents"
+
+// incidentsView is the data of the list of incidents, with the form for another one.
+type incidentsView struct {
+	List admin.List[incident.Incident]
+	// Mail is how many addresses get mail about incidents.
+	Mail int
+	again
+	Models []string // ids, to choose from
+	Now    time.Time
+}
+
+// showIncidents renders the list. The caller sets the form that is shown again, if any.
+func (c *Console) showIncidents(w http.ResponseWriter, r *http.Request, m *member, status int, v incidentsView) error {
+	var subscribers admin.Subscribers
+	err := together(r.Context(),
+		read(c, m, c.ops.IncidentList, admin.Cursor{After: r.FormValue("after"), Limit: 50}, &v.List),
+		read(c, m, c.ops.IncidentSubscribers, admin.Empty{}, &subscribers),
+	)
+	if err != nil {
+		return err
+	}
+	if v.Models, err = c.modelIDs(r, m); err != nil {
+		return err
+	}
+	v.Mail, v.Now = subscribers.Mail, time.Now()
+	return c.ui.Render(w, r, status, incidentsPage(c.frame(w, r, m, "Incidents"), v))
+}
+
+// modelIDs returns the ids of models to choose from.
+func (c *Console) modelIDs(r *http.Request, m *member) (ids []string, err error) {
+	models, err := run(c, r, m, c.ops.ModelsStanding, admin.Cursor{})
+	for _, model := range models.Data {
+		ids = append(ids, model.ID)
+	}
+	return ids, err
+}
+
+// incidentView is the data of the page of one incident.
+type incidentView struct {
+	*incident.Incident
+	again
+	Mail   int
+	Models []string
+	Now    time.Time
+}
+
+// showIncident renders the page of one incident.
+func (c *Console) showIncident(w http.ResponseWriter, r *http.Request, m *member, status int, v incidentView) error {
+	var found incident.Incident
+	var subscribers admin.Subscribers
+	err := together(r.Context(),
+		read(c, m, c.ops.IncidentShow, admin.IncidentRef{ID: r.PathValue("id")}, &found),
+		read(c, m, c.ops.IncidentSubscribers, admin.Empty{}, &subscribers),
+	)
+	if err != nil {
+		return err
+	}
+	if v.Models, err = c.modelIDs(r, m); err != nil {
+		return err
+	}
+	v.Incident, v.Mail, v.Now = &found, subscribers.Mail, time.Now()
+	return c.ui.Render(w, r, status, incidentPage(c.frame(w, r, m, found.Title), v))
+}
+
+// moment reads a date and a time in UTC, as browsers send them; zero if the field is empty.
+func moment(r *http.Request, name string) (time.Time, error) {
+	text := r.FormValue(name)
+	if text == "" {
+		return time.Time{}, nil
+	}
+	for _, form := range []string{momentForm, "2006-01-02T15:04:05"} {
+		if at, err := time.Parse(form, text); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, fault.New(fault.Invalid, "enter a date and a time such as 2026-11-19T22:00, in UTC").At(name)
+}
+
+// momentForm is how browsers send a date and a time.
+const momentForm = "2006-01-02T15:04"
+
+// momentText returns a time for an input; "" for none.
+func momentText(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format(momentForm)
+}
+
+// span reads when something begins and ends.
+func span(r *http.Request) (from, until time.Time, err error) {
+	if from, err = moment(r, "from"); err == nil {
+		until, err = moment(r, "until")
+	}
+	return from, until, err
+}
+
+// words splits a field at commas and spaces.
+func words(text string) []string {
+	return strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(", \n\r\t", c) })
+}
+
+// componentsOf returns the components that are ticked in a form.
+func componentsOf(r *http.Request) []incident.Component {
+	list := []incident.Component{}
+	for _, c := range r.PostForm["components"] {
+		list = append(list, incident.Component(c))
+	}
+	return list
+}
+
+// openIncident tells people of an incident, or of planned maintenance.
+func (c *Console) openIncident(w http.ResponseWriter, r *http.Request, m *member) error {
+	in := admin.NewIncident{
+		Kind: incident.Kind(r.FormValue("kind")), Title: r.FormValue("title"), Text: r.FormValue("text"), Status: incident.Status(r.FormValue("status")),
+		Components: componentsOf(r), Models: words(r.FormValue("models")), Quiet: r.FormValue("tell") == "",
+	}
+	if in.Kind != incident.Maintenance {
+		in.Severity = incident.Severity(r.FormValue("severity"))
+	}
+	var made incident.Incident
+	var err error
+	if in.From, in.Until, err = span(r); err == nil {
+		made, err = run(c, r, m, c.ops.IncidentOpen, in)
+	}
+	if err != nil {
+		problems, status, rest := webui.Refused(err, "title", "text", "severity", "status", "components", "models", "from", "until")
+		if rest != nil {
+			return rest
+		}
+		return c.showIncidents(w, r, m, status, incidentsView{again: again{string(in.Kind), r.PostForm, problems}})
+	}
+	return c.seeOther(w, r, incidentsPath+"/"+made.ID, "incident-told")
+}
+
+// updateIncident adds an update.
+func (c *Console) updateIncident(w http.ResponseWriter, r *http.Request, m *member) error {
+	_, err := run(c, r, m, c.ops.IncidentUpdate, admin.IncidentUpdate{
+		ID: r.PathValue("id"), Status: incident.Status(r.FormValue("status")), Text: r.FormValue("text"), Quiet: r.FormValue("tell") == "",
+	})
+	return c.incidentDone(w, r, m, "update", err, "text", "status")
+}
+
+// editIncident corrects an incident, or the text of one of its updates if the form names one.
+func (c *Console) editIncident(w http.ResponseWriter, r *http.Request, m *member) error {
+	in := admin.IncidentEdit{ID: r.PathValue("id")}
+	if in.Update = r.FormValue("update"); in.Update != "" {
+		in.Text = r.FormValue("text")
+		_, err := run(c, r, m, c.ops.IncidentEdit, in)
+		return c.incidentDone(w, r, m, in.Update, err, "text")
+	}
+	title, postmortem, models, components := r.FormValue("title"), r.FormValue("postmortem"), words(r.FormValue("models")), componentsOf(r)
+	in.Title, in.Postmortem, in.Models, in.Components = &title, &postmortem, &models, &components
+	if severity := incident.Severity(r.FormValue("severity")); severity != "" {
+		in.Severity = &severity
+	}
+	from, until, err := span(r)
+	if err == nil {
+		// What the form rounds to minutes stays as it is, unless somebody has changed it.
+		was, _ := run(c, r, m, c.ops.IncidentShow, admin.IncidentRef{ID: in.ID}) // an incident that is gone is refused below
+		if r.FormValue("from") != momentText(was.From) && !from.IsZero() {
+			in.From = &from
+		}
+		if r.PostForm.Has("until") && r.FormValue("until") != momentText(was.Until) {
+			in.Until = &until
+		}
+		_, err = run(c, r, m, c.ops.IncidentEdit, in)
+	}
+	return c.incidentDone(w, r, m, "edit", err, "title", "postmortem", "models", "components", "severity", "from", "until")
+}
+
+// incidentDone leads back to the page of an incident, or shows a form again with what is wrong in it.
+func (c *Console) incidentDone(w http.ResponseWriter, r *http.Request, m *member, form string, err error, fields ...string) error {
+	if err == nil {
+		return c.seeOther(w, r, incidentsPath+"/"+r.PathValue("id"), "ordered")
+	}
+	if fault.Is(err, fault.NotFound) && fault.From(err).Param == "" {
+		return err
+	}
+	problems, status, rest := webui.Refused(err, fields...)
+	if rest != nil {
+		return rest
+	}
+	return c.showIncident(w, r, m, status, incidentView{again: again{form, r.PostForm, problems}})
+}
+
+// deleteIncident removes an incident that was opened by mistake.
+func (c *Console) deleteIncident(w http.ResponseWriter, r *http.Request, m *member) error {
+	if _, err := run(c, r, m, c.ops.IncidentDelete, admin.EndedOrder{ID: r.PathValue("id"), Reason: r.FormValue("reason")}); err != nil {
+		return err
+	}
+	return c.seeOther(w, r, incidentsPath, "ordered")
+}
+
+// toldWhom says who gets mail and webhooks about incidents.
+func toldWhom(mail int) string {
+	switch mail {
+	case 0:
+		return "Send it to webhooks too; no address has subscribed to mail"
+	case 1:
+		return "Send it by mail to the one address that has subscribed, and to webhooks"
+	}
+	return "Send it by mail to the " + webui.Number(int64(mail)) + " addresses that have subscribed, and to webhooks"
+}
+
+// ticked reports whether a component is chosen in a form that is shown again, or else in a list.
+func (a *again) ticked(form string, c incident.Component, otherwise []incident.Component) bool {
+	if a.Form == form {
+		return slices.Contains(a.Typed["components"], string(c))
+	}
+	return slices.Contains(otherwise, c)
+}
+
+// nextStatus returns the status that the form for an update proposes.
+func nextStatus(i *incident.Incident, now time.Time) incident.Status {
+	all := incident.Statuses(i.Kind)
+	return all[min(slices.Index(all, i.At(now))+1, len(all)-1)]
+}
+
+// severityText says what a severity means.
+func severityText(s incident.Severity) string {
+	switch s {
+	case incident.Minor:
+		return "Minor: slow, or a few calls fail"
+	case incident.Major:
+		return "Major: many calls fail"
+	}
+	return "Critical: most calls fail"
+}
+
+// severityOf returns the severity of an incident for a table.
+func severityOf(i *incident.Incident) string {
+	if i.Kind == incident.Maintenance {
+		return "planned"
+	}
+	return string(i.Severity)
+}
+
+// endsWith says which status ends an incident.
+func endsWith(k incident.Kind) string {
+	if k == incident.Maintenance {
+		return "It begins and ends at its times by itself; Completed ends it now."
+	}
+	return "Resolved ends it, and takes the banner off the pages."
+}
+
+// orDash returns a text, or a dash for none.
+func orDash(text string) string {
+	if text == "" {
+		return "–"
+	}
+	return text
+}
