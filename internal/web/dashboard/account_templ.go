@@ -1122,7 +1122,7 @@ func accountDialogs(p webui.Page, v accountView) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 49, "\">Done</a> <a class=\"button primary\" href=\"/dashboard/account.json\" download data-export>Download</a></div>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 49, "\">Done</a> <a class=\"button primary\" href=\"/dashboard/account.json\" download data-export autofocus>Download</a></div>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -2112,7 +2112,7 @@ func repliesForm(v accountView) templ.Component {
 			templ_7745c5c3_Var91 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 118, "<form method=\"post\" action=\"/dashboard/account/replies\"><div class=\"field\"><label class=\"check\"><input type=\"checkbox\" name=\"show_cost\" value=\"yes\"")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 118, "<form method=\"post\" action=\"/dashboard/account/replies\"><div class=\"field\"><label class=\"check\"><input type=\"checkbox\" name=\"show_cost\" value=\"yes\" autofocus")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
