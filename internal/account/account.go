@@ -129,8 +129,8 @@ func ParseEmail(text string) (string, error) {
 	return lower, nil
 }
 
-// parseName checks the display name of a sub-key and returns it without surrounding spaces.
-func parseName(text string) (string, error) {
+// ParseKeyName checks the display name of a sub-key and returns it without surrounding spaces.
+func ParseKeyName(text string) (string, error) {
 	text = strings.TrimSpace(text)
 	if text == "" || len(text) > 100 || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return "", fault.New(fault.Invalid, "a key's name has 1 to 100 bytes and no control characters").At("name")

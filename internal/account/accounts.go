@@ -293,7 +293,7 @@ func (as *Accounts) CreateKey(ctx context.Context, actor, ref, name string, limi
 // CreateCappedKey is CreateKey that also makes a budget, and returns its id: no session of the key may cost more, in nano-dollars. A nil
 // amount makes none. The key is never there without its budget.
 func (as *Accounts) CreateCappedKey(ctx context.Context, actor, ref, name string, limits *KeyLimits, perSession *int64, tags ...string) (_ *Key, raw, budgetID string, err error) {
-	if name, err = parseName(name); err != nil {
+	if name, err = ParseKeyName(name); err != nil {
 		return nil, "", "", err
 	}
 	key, raw := newKey(as.brand, false, name, as.clock())
@@ -360,7 +360,7 @@ func (a *Account) free(name, id string) error {
 
 // RenameKey changes the display name of a sub-key.
 func (as *Accounts) RenameKey(ctx context.Context, actor, keyID, name string) (*Key, error) {
-	name, err := parseName(name)
+	name, err := ParseKeyName(name)
 	if err != nil {
 		return nil, err
 	}

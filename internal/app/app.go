@@ -317,6 +317,7 @@ func (a *App) reportStart(_ context.Context, cfg *config.Config) error {
 
 // plans, catalog and videoModelID return parts of the settings in force.
 func (a *App) plans() account.Plans      { return a.settings.Load().Plans }
+func (a *App) seller() billing.Seller    { return a.settings.Load().Seller() }
 func (a *App) catalog() *catalog.Catalog { return a.settings.Load().Catalog }
 func (a *App) videoModelID() string      { return a.settings.Load().Config.Video.ModelID }
 

@@ -14,7 +14,7 @@ import (
 // openBilling opens billing. Letters tell customers what becomes of their payments.
 func (a *App) openBilling(_ context.Context, cfg *config.Config) error {
 	a.billing, a.stripe = newBilling(cfg, a.facts, a.Origin, billing.Options{
-		Plans: a.plans, OnEntry: func(ctx context.Context, acct *account.Account, e billing.Entry) {
+		Plans: a.plans, Seller: a.seller, OnEntry: func(ctx context.Context, acct *account.Account, e billing.Entry) {
 			a.letters.Entry(ctx, acct, e, a.billing.Details)
 		}, Log: a.log,
 		Withdrawn: func() bool { return cfg.WithdrawsTestCard(a.settings.Load().Config, a.local.Holds()) },

@@ -30,10 +30,15 @@ func TestChosenPlan(t *testing.T) {
 			t.Errorf("%s of a new account does not say that it is on Free", page)
 		}
 	}
-	stranger.leads(stranger.post("/dashboard/plan/subscribe", "plan", "premium"), "the checkout", "Pay $25")
+	checkout := stranger.leads(stranger.post("/dashboard/plan/subscribe", "plan", "premium"), "the checkout", "Pay $25")
 	// The API says what the contract says.
 	if key := shownKey.FindString(r.body); !strings.Contains(n.get("/v1/account", key).body, `"plan":"none"`) {
 		t.Errorf("GET /v1/account = %s, want the plan none", n.get("/v1/account", key).body)
+	}
+	payment := between(checkout.body, `name="payment" value="`, `"`)
+	stranger.leads(stranger.post("/dashboard/plan/pay", "payment", payment, "card", "4242424242424242"), "the payment", "Your plan is active")
+	if key := shownKey.FindString(r.body); !strings.Contains(n.get("/v1/account", key).body, `"plan":"premium"`) {
+		t.Errorf("GET /v1/account after the payment = %s, want the plan premium", n.get("/v1/account", key).body)
 	}
 	// What nobody sells leads nowhere.
 	for _, plan := range []string{"none", "free", "gold", `"><script>`} {

@@ -10,10 +10,11 @@ import (
 // is told of the payment.
 func TestInvoices(t *testing.T) {
 	t.Parallel()
-	n := newSite(t, "site: {seller: Example Ltd, seller_address: \"1 High Street\\nLondon\", seller_tax_id: GB123}\n").start(t)
+	n := newSite(t, "site: {seller: Example Ltd, seller_address: \"1 High Street\\nLondon\", seller_tax_id: GB123, taxes: [{country: DE, name: VAT, percent: 19, note: Included by law.}]}\n").start(t)
 	ana, bob := n.join("ana@example.com"), n.join("bob@example.com")
-	ana.wants(ana.post("/dashboard/plan/details", "name", "Ana", "email", "nobody"), "a wrong address", 400, "not an e-mail address")
-	ana.leads(ana.post("/dashboard/plan/details", "name", "Ana & Söhne (GmbH)", "address", "Road 1\n12345 Town", "tax_id", "DE123456789", "email", "books@example.com"), "details", "DE123456789")
+	ana.wants(ana.post("/dashboard/account/details", "name", "Ana", "country", "Nowhere", "email", "nobody"), "two mistakes", 400, "Choose a country of the list.")
+	ana.wants(ana.post("/dashboard/account/details", "name", "Ana", "country", "Nowhere", "email", "nobody"), "two mistakes", 400, "not an e-mail address")
+	ana.leads(ana.post("/dashboard/account/details", "name", "Ana & Söhne (GmbH)", "address", "Road 1\n12345 Town", "country", "DE", "tax_id", "DE123456789", "email", "books@example.com"), "details", "DE123456789")
 	buy := func(path string, fields ...string) {
 		t.Helper()
 		r := ana.post(path, fields...)
@@ -32,13 +33,18 @@ func TestInvoices(t *testing.T) {
 		t.Fatalf("the page has no invoice: %s", page.body)
 	}
 	r := ana.wants(ana.get(file), "GET "+file, 200, "%PDF-1.4")
-	for _, text := range []string{`Ana & S` + "\xf6" + `hne \(GmbH\)`, "12345 Town", "Example Ltd", "1 High Street", "London", "Tax ID: GB123", "Tax ID: DE123456789", "ana@example.com", "Basic plan", "$10.00 USD", "Test mode"} {
+	for _, text := range []string{`Ana & S` + "\xf6" + `hne \(GmbH\)`, "12345 Town", "Example Ltd", "1 High Street", "London", "Tax ID: GB123", "Tax ID: DE123456789", "ana@example.com", "Germany", "Basic plan", "$10.00 USD", "VAT 19% on $8.40", "$1.60", "Included by law.", "Test mode"} {
 		if !strings.Contains(r.body, text) {
 			t.Errorf("the invoice has no %q", text)
 		}
 	}
 	if r.header.Get("Content-Type") != "application/pdf" || !strings.Contains(r.header.Get("Content-Disposition"), "invoice-") {
 		t.Errorf("the invoice's headers = %v", r.header)
+	}
+	// What was issued does not change when the customer or the seller does.
+	ana.leads(ana.post("/dashboard/account/details", "name", "Somebody else"), "other details", "Somebody else")
+	if again := ana.get(file); again.body != r.body {
+		t.Error("the invoice has changed with the customer's details")
 	}
 	bob.wants(bob.get(file), "another's invoice", 404, "no invoice")
 	bob.wants(bob.get("/dashboard/plan/invoices/x.pdf"), "no number", 404, "no such invoice")

@@ -92,7 +92,7 @@ func (a *App) openOffline(cfg *config.Config) {
 	// A command sees no requests. It relies on what the last server has recorded.
 	local := func() bool { return datadir.Proxied(f.dir.Path()) == "" }
 	a.billing, _ = newBilling(cfg, f, cfg.Origin, billing.Options{
-		Plans: a.plans, Log: slog.New(slog.DiscardHandler),
+		Plans: a.plans, Seller: a.seller, Log: slog.New(slog.DiscardHandler),
 		Withdrawn: func() bool { return cfg.WithdrawsTestCard(cfg, local()) },
 	})
 	a.helm = steering.New(f.stores.service, nil)

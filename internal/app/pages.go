@@ -102,8 +102,8 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 	everybody := front.New(ui, front.Sources{
 		SignedIn: customers.SignedIn, Joinable: func() bool { return a.logins.CurrentSettings().Open },
 		Plans: a.plans, Models: info,
-		Sample: func() string { return a.settings.Load().Description.Names.Model },
-		Docs:   find,
+		Sample:    func() string { return a.settings.Load().Description.Names.Model },
+		Docs:      find,
 		Incidents: a.bulletin, Subscribers: a.subscribers, Closed: func() []steering.Order { return a.helm.Orders(steering.Maintenance) },
 	})
 	public := everybody.Handler()

@@ -37,6 +37,7 @@ aliases: {other: two}
 plans: {free: {concurrent: 1}}
 public_url: https://a.example
 billing: {processor: none}
+site: {taxes: [{name: VAT, percent: 19}]}
 signup: open
 alerts: {webhooks: [{name: pager, url: "http://127.0.0.1:1/x", secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw}]}
 video: {providers: [{name: studio, kind: openai, base_url: "http://127.0.0.1:1/v1", model: m}]}
@@ -48,7 +49,7 @@ var changes = map[string]string{
 	"providers[].name": "third", "providers[].discover": "basic", "models[].plan": "basic", "models[].kind": "embedding", "models[].targets[].provider": "other",
 	"models[].created": "2026-03-01", "models[].shutdown_date": "2027-03-01", "video.plan": "basic", "video.provider": "studio", "video.providers[].kind": "veo", "providers[].base_url": "http://127.0.0.1:2/v1", "providers[].replicas": "http://127.0.0.1:3/v1",
 	"video.providers[].base_url": "http://127.0.0.1:2/v1", "traces.follow": "all", "prices[].model": "two", "prices[].from": "2026-01-01", "prices[].until": "2030-01-01",
-	"prices[].hours[].days": "tue", "prices[].hours[].from": "08:00", "prices[].hours[].to": "11:00", "prices[].hours[].zone": "+01:00", "traces.capture": "content", "site.accent": "#0b6e4f", "site.accent_dark": "#7be0b8",
+	"prices[].hours[].days": "tue", "prices[].hours[].from": "08:00", "prices[].hours[].to": "11:00", "prices[].hours[].zone": "+01:00", "traces.capture": "content", "site.accent": "#0b6e4f", "site.taxes[].country": "DE", "site.accent_dark": "#7be0b8",
 }
 
 // elsewhere are settings that config.Load turns into others, and whose change is that of the others.

@@ -17,6 +17,10 @@ func TestPagesLeadBack(t *testing.T) {
 		"/dashboard/plan/pay":             "/dashboard/plan",
 		"/dashboard/plan/pay?payment=pay": "/dashboard/plan",
 		"/dashboard/plan/subscribe":       "/dashboard/plan",
+		"/dashboard/plan/cancel":          "/dashboard/plan",
+		"/dashboard/plan/keep":            "/dashboard/plan",
+		"/dashboard/account/details":      "/dashboard/account",
+		"/dashboard/account/close":        "/dashboard/account",
 		"/dashboard/keys/x/delete":        "/dashboard/keys",
 	} {
 		if r := ana.get(path); r.status != http.StatusSeeOther || r.header.Get("Location") != want {
@@ -40,10 +44,10 @@ func TestPagesLeadBack(t *testing.T) {
 			t.Errorf("GET %s as a customer = %d, want 404", path, r.status)
 		}
 	}
-	if r := ana.post("/dashboard/plan/details", "name", "Ana"); r.header.Get("Location") != "/dashboard/plan" {
+	if r := ana.post("/dashboard/account/details", "name", "Ana"); r.header.Get("Location") != "/dashboard/account" {
 		t.Errorf("saving details leads to %q, want the top of the page, where the message is", r.header.Get("Location"))
 	}
-	ana.wants(ana.get("/dashboard/plan"), "the message", 200, `class="note toast`)
+	ana.wants(ana.get("/dashboard/account"), "the message", 200, `class="note toast`)
 	eve.wants(eve.get("/support/announcements"), "the maintenance", 200, `data-confirm="Refuse calls to {models|all models and videos}?"`)
 	account := eve.get("/support/accounts?q=" + ana.email)
 	_, id, _ := strings.Cut(account.body+account.header.Get("Location"), "/support/accounts/")

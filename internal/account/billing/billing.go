@@ -73,6 +73,8 @@ type Options struct {
 	LeastCents int64
 	// Plans are the terms in force. Default account.BuiltinPlans.
 	Plans func() account.Plans
+	// Seller returns who invoices are from, at the time when one is issued. If nil, they name nobody.
+	Seller func() Seller
 	// OnChange is called with every new state of an account before the change returns to its
 	// caller, so that the next request is judged by the new plan. May be nil.
 	OnChange func(*account.Account)
@@ -96,6 +98,7 @@ type Billing struct {
 	withdrawn func() bool
 	least     int64
 	plans     func() account.Plans
+	seller    func() Seller
 	onChange  func(*account.Account)
 	onEntry   func(context.Context, *account.Account, Entry)
 	now       func() time.Time
@@ -110,11 +113,14 @@ func New(store Store, opts *Options) *Billing {
 		opts = &Options{}
 	}
 	m := &Billing{
-		HistoryStore: store, store: store, processor: opts.Processor, withdrawn: opts.Withdrawn, least: opts.LeastCents, plans: opts.Plans,
+		HistoryStore: store, store: store, processor: opts.Processor, withdrawn: opts.Withdrawn, least: opts.LeastCents, plans: opts.Plans, seller: opts.Seller,
 		onChange: opts.OnChange, onEntry: opts.OnEntry, now: opts.Now, log: opts.Log,
 	}
 	if m.plans == nil {
 		m.plans = account.BuiltinPlans
+	}
+	if m.seller == nil {
+		m.seller = func() Seller { return Seller{} }
 	}
 	if m.onChange == nil {
 		m.onChange = func(*account.Account) {}
@@ -240,6 +246,12 @@ func (m *Billing) CancelAtPeriodEnd(ctx context.Context, actor, ref string) erro
 // Resume takes CancelAtPeriodEnd back.
 func (m *Billing) Resume(ctx context.Context, actor, ref string) error {
 	_, err := m.change(ctx, actor, ref, "", (*Record).resume)
+	return err
+}
+
+// KeepPlan takes a downgrade back that support has planned, so that the next period has the present plan.
+func (m *Billing) KeepPlan(ctx context.Context, actor, ref string) error {
+	_, err := m.change(ctx, actor, ref, "", (*Record).keep)
 	return err
 }
 
@@ -415,6 +427,7 @@ func (m *Billing) change(ctx context.Context, actor, ref, paymentID string, appl
 	var entries []Entry
 	changed, err := m.store.ChangeBilling(ctx, found.ID, paymentID, func(b *Record) error {
 		b.begin(actor, m.processorName(), m.now())
+		b.seller, b.test = m.seller(), m.Test()
 		err := apply(b)
 		entries = b.Entries
 		return err

@@ -227,6 +227,16 @@ func TestDowngrade(t *testing.T) {
 	if e := d.entries[len(d.entries)-1]; e.What != billing.DowngradeRequested || e.Plan != account.Basic || e.Detail != "too much for us" {
 		t.Errorf("the last entry is %+v, want the request", e)
 	}
+	d.must(d.Downgrade(t.Context(), "support", d.id, account.Premium))
+	d.must(d.KeepPlan(t.Context(), "customer", d.id))
+	if v, e := d.view(), d.entries[len(d.entries)-1]; v.NextPlan != account.None || e.What != billing.DowngradeTakenBack || e.Plan != account.Scale {
+		t.Errorf("after the customer took it back the next plan is %s, and the last entry %+v", v.NextPlan, e)
+	}
+	before := len(d.entries)
+	d.must(d.KeepPlan(t.Context(), "customer", d.id))
+	if len(d.entries) != before {
+		t.Errorf("taking back what is not planned wrote %+v", d.entries[before:])
+	}
 	d.must(d.Downgrade(t.Context(), "support", d.id, account.Basic))
 	d.stands("set for the next period", account.Scale, billing.Active, 7500)
 	d.pass(31*day, day)
@@ -235,6 +245,11 @@ func TestDowngrade(t *testing.T) {
 		if err := d.Downgrade(t.Context(), "support", d.id, plan); !fault.Is(err, fault.Invalid) {
 			t.Errorf("Downgrade(%s) from basic = %v, want invalid", plan, err)
 		}
+	}
+	d.must(d.CancelAtPeriodEnd(t.Context(), "customer", d.id))
+	d.pass(31*day, day)
+	if err := d.KeepPlan(t.Context(), "customer", d.id); !fault.Is(err, fault.Conflict) {
+		t.Errorf("KeepPlan without a subscription = %v, want a conflict", err)
 	}
 }
 

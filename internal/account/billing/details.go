@@ -2,6 +2,7 @@ package billing
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"sluice/internal/account"
@@ -10,10 +11,11 @@ import (
 
 // Details is what a customer wants on invoices. Every field may be empty.
 type Details struct {
-	Name    string // of a person or a company
-	Address string // lines
-	TaxID   string
-	Email   string // where copies of invoices go, beside the account's own address
+	Name    string `json:"name,omitempty"`    // of a person or a company
+	Address string `json:"address,omitempty"` // lines
+	Country string `json:"country,omitempty"` // two letters, see Countries
+	TaxID   string `json:"tax_id,omitempty"`
+	Email   string `json:"email,omitempty"` // where copies of invoices go, beside the account's own address
 }
 
 // How long the fields may be, in bytes, and how many lines an address may have: an invoice has room for so much.
@@ -45,12 +47,13 @@ func (m *Billing) SetDetails(ctx context.Context, accountID string, d Details) e
 	return m.store.SetBillingDetails(ctx, accountID, d)
 }
 
-// check returns the details in the form in which they are stored, or a fault that names a field.
+// check returns the details in the form in which they are stored, or a fault for each field that is wrong.
 func (d Details) check() (Details, error) {
+	var wrong []error
 	d.Name, d.TaxID, d.Email = strings.TrimSpace(d.Name), strings.TrimSpace(d.TaxID), strings.TrimSpace(d.Email)
 	for field, text := range map[string]string{"name": d.Name, "tax_id": d.TaxID} {
 		if len(text) > maxDetail || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return d, fault.New(fault.Invalid, "use at most %d bytes, on one line", maxDetail).At(field)
+			wrong = append(wrong, fault.New(fault.Invalid, "use at most %d bytes, on one line", maxDetail).At(field))
 		}
 	}
 	var lines []string
@@ -61,16 +64,19 @@ func (d Details) check() (Details, error) {
 	}
 	d.Address = strings.Join(lines, "\n")
 	if len(d.Address) > maxAddress || len(lines) > maxAddressLines {
-		return d, fault.New(fault.Invalid, "an address has at most %d lines and %d bytes", maxAddressLines, maxAddress).At("address")
+		wrong = append(wrong, fault.New(fault.Invalid, "an address has at most %d lines and %d bytes", maxAddressLines, maxAddress).At("address"))
+	}
+	if d.Country != "" && CountryName(d.Country) == "" {
+		wrong = append(wrong, fault.New(fault.Invalid, "choose a country of the list").At("country"))
 	}
 	if d.Email != "" {
 		email, err := account.ParseEmail(d.Email)
 		if err != nil {
-			return d, err
+			wrong = append(wrong, err)
 		}
 		d.Email = email
 	}
-	return d, nil
+	return d, errors.Join(wrong...)
 }
 
 // Invoice returns the paid payment with an invoice number of the account, or fault.NotFound.

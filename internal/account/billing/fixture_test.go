@@ -35,6 +35,7 @@ type fixture struct {
 	till     *till
 	id       string
 	now      time.Time
+	seller   billing.Seller
 	entries  []billing.Entry
 	index    *account.Account // as the last publication left it
 }
@@ -72,7 +73,7 @@ func newFixture(t testing.TB, s *alltest.Store, start string) *fixture {
 	d.pay = testpay.New(d.till, "/pay", "/card")
 	d.flaky = &flaky{Processor: d.pay, till: d.till}
 	d.Billing = billing.New(s, &billing.Options{
-		Processor: d.flaky, OnChange: publish, Now: clock, Log: slog.New(slog.DiscardHandler),
+		Processor: d.flaky, Seller: func() billing.Seller { return d.seller }, OnChange: publish, Now: clock, Log: slog.New(slog.DiscardHandler),
 		OnEntry: func(_ context.Context, _ *account.Account, e billing.Entry) { d.entries = append(d.entries, e) },
 	})
 	fixtures.Lock()

@@ -27,6 +27,7 @@ const (
 	CancelTakenBack    What = "cancel_taken_back"
 	DowngradeRequested What = "downgrade_requested" // the customer asks support for a lower plan
 	DowngradePlanned   What = "downgrade_planned"   // support has set one for the next period
+	DowngradeTakenBack What = "downgrade_taken_back"
 	Ended              What = "ended"               // by the customer's wish, or because the account is locked
 	Lapsed             What = "lapsed"              // because the last retry failed
 	Revoked            What = "revoked"             // because a payment for it is disputed

@@ -57,7 +57,8 @@ type Payment struct {
 
 	CreatedAt time.Time
 	PaidAt    time.Time
-	Invoice   int64 // the number of its invoice, once paid
+	Invoice   int64   // the number of its invoice, once paid
+	Issued    *Issued // what that says; nil: it was not written down then
 
 	RefundedCents int64 // what the customer has got back
 	RefundToCents int64 // what the customer is to get back in all

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"sluice/internal/account"
@@ -41,6 +42,8 @@ type life struct {
 	*fixture
 	page *billing.Payment // the last page the customer was sent to
 
+	issued map[string]billing.Issued // what invoices said when they were first seen, by payment
+
 	was    account.Account // at the last check
 	starts int             // of subscriptions until then
 }
@@ -49,7 +52,8 @@ func newLife(rt *rapid.T, t *testing.T, s *alltest.Store) *life {
 	// Ends of months and leap days come up more often than by chance.
 	start := time.Date(rapid.IntRange(2026, 2029).Draw(rt, "year"), time.Month(rapid.IntRange(1, 12).Draw(rt, "month")),
 		rapid.SampledFrom([]int{1, 15, 28, 29, 30, 31}).Draw(rt, "day"), 23, 59, rapid.IntRange(0, 59).Draw(rt, "second"), 0, time.UTC)
-	l := &life{fixture: newFixture(t, s, start.Format(time.RFC3339))}
+	l := &life{fixture: newFixture(t, s, start.Format(time.RFC3339)), issued: map[string]billing.Issued{}}
+	l.seller = billing.Seller{Name: "Before", Taxes: []billing.Tax{{Country: "DE", Name: "VAT", Rate: 19_000}}}
 	if rapid.Bool().Draw(rt, "subscribed") {
 		l.subscribe(account.Basic, rapid.SampledFrom([]string{good, declinesRenewal}).Draw(rt, "card"))
 	}
@@ -72,6 +76,8 @@ func (l *life) draw(rt *rapid.T) (string, func(*rapid.T)) {
 		{"pay overdue", l.pressOverdue},
 		{"cancel", func(*rapid.T) { _ = l.CancelAtPeriodEnd(context.Background(), "customer", l.id) }},
 		{"resume", func(*rapid.T) { _ = l.Resume(context.Background(), "customer", l.id) }},
+		{"keep the plan", func(*rapid.T) { _ = l.KeepPlan(context.Background(), "customer", l.id) }},
+		{"move", l.pressMove},
 		{"downgrade", func(rt *rapid.T) { _ = l.Downgrade(context.Background(), "support", l.id, anyPlan.Draw(rt, "plan")) }},
 		{"another card", func(rt *rapid.T) { _ = l.pay.SetCard(context.Background(), l.id, anyCard.Draw(rt, "card")) }},
 		{"refund", l.pressRefund},
@@ -134,6 +140,14 @@ func (l *life) pressUpgrade(rt *rapid.T) {
 	if p, err := upgrade(context.Background(), "customer", l.id, o); err == nil && p.Open() {
 		l.page = p
 	}
+}
+
+// pressMove changes what the next invoices say, of the customer and of the seller.
+func (l *life) pressMove(rt *rapid.T) {
+	country := rapid.SampledFrom([]string{"", "DE", "AT"}).Draw(rt, "country")
+	l.must(l.SetDetails(context.Background(), l.id, billing.Details{Name: "Now in " + country, Country: country}))
+	rate := rapid.Int64Range(0, 100_000).Draw(rt, "rate")
+	l.seller = billing.Seller{Name: fmt.Sprint("Since ", rate), Taxes: []billing.Tax{{Country: "DE", Name: "VAT", Rate: rate}}}
 }
 
 func (l *life) pressOverdue(*rapid.T) {
@@ -236,6 +250,36 @@ func (l *life) check(rt *rapid.T, after string) {
 	}
 	l.was, l.starts = *a, starts
 	l.checkMoney(wrong, entries, b)
+	l.checkInvoices(wrong)
+}
+
+// checkInvoices checks that the lines of every invoice add up to what was charged, and that an invoice says for good what
+// it said at first.
+func (l *life) checkInvoices(wrong func(string, ...any)) {
+	list, err := l.Invoices(context.Background(), l.id, 1000)
+	l.must(err)
+	for i := range list {
+		p := &list[i]
+		if p.Issued == nil {
+			wrong("payment %s is paid and says nothing", p.ID)
+		}
+		var sum int64
+		for _, line := range p.Issued.Lines {
+			sum += line.Cents
+		}
+		if sum != p.AmountCents {
+			wrong("the lines of payment %s add up to %d, want %d", p.ID, sum, p.AmountCents)
+		}
+		if tax := p.Issued.Tax; (tax != nil) != (p.Issued.Customer.Country == "DE") || tax != nil && (tax.Cents < 0 || tax.Cents > p.AmountCents) {
+			wrong("payment %s of %d to %q has the tax %+v", p.ID, p.AmountCents, p.Issued.Customer.Country, tax)
+		}
+		before, seen := l.issued[p.ID]
+		if !seen {
+			l.issued[p.ID] = *p.Issued
+		} else if diff := cmp.Diff(before, *p.Issued); diff != "" {
+			wrong("the invoice of payment %s has changed: -before +now\n%s", p.ID, diff)
+		}
+	}
 }
 
 // checkMoney holds every payment's ledger entries against the processor's record of it. One that is

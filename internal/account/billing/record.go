@@ -61,6 +61,8 @@ type Record struct {
 	// Undelivered is the number of payments in a row that were charged and refunded; see brakeAt.
 	Undelivered int
 	Stop        *Stop // nil: payments are made
+	// Details are what the customer wants on invoices. Only SetBillingDetails changes them.
+	Details Details
 	// CreditCents is what support has credited and no payment has used yet. It lowers the next renewals.
 	CreditCents int64
 
@@ -70,6 +72,9 @@ type Record struct {
 	actor string
 	using string    // the processor in use; empty: there is none
 	now   time.Time // the account's clock, in whole seconds
+
+	seller Seller // for invoices
+	test   bool   // the processor in use moves no money
 }
 
 // begin sets who works on the books, with which processor, and the time. real is the real clock.
@@ -265,6 +270,8 @@ func (b *Record) disputed(o Outcome) {
 // amount is to be refunded.
 func (b *Record) paid(o Outcome) {
 	p := b.Payment
+	was := b.Subscription
+	defer func() { p.Issued = b.issue(&was) }()
 	wasOpen := p.Open()
 	p.Status, p.PaidAt, p.URL, p.Reason, p.Confirm = Paid, b.now, "", "", false
 	if p.AmountCents > 0 {
@@ -363,6 +370,18 @@ func (b *Record) cancel() error {
 	case !b.CancelAtEnd:
 		b.CancelAtEnd = true
 		b.note(CancelPlanned, b.Plan, "ends %s", b.PeriodEnd.Format(time.DateTime))
+	}
+	return nil
+}
+
+// keep takes a planned downgrade back.
+func (b *Record) keep() error {
+	if b.Plan == account.None {
+		return errNoSubscription()
+	}
+	if b.NextPlan != account.None {
+		b.NextPlan = account.None
+		b.note(DowngradeTakenBack, b.Plan, "")
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package signin
 import (
 	"context"
 	"fmt"
+	"strings"
+	"time"
 
 	"sluice/internal/account"
 	"sluice/internal/account/mail"
@@ -20,6 +22,9 @@ type Owner struct {
 	Passkey  string // what the browser said about a passkey in place of the code; empty: nothing
 }
 
+// proofLife is how long a proof holds in the session it was given in. A change made with it does not extend it.
+const proofLife = 10 * time.Minute
+
 // Demand is what counts as fresh proof at one session. The zero Demand asks for nothing.
 type Demand struct {
 	Password bool // the account's password
@@ -27,10 +32,13 @@ type Demand struct {
 	SignIn   bool // a new session: the account has no password, and this session is no longer fresh
 }
 
-// Demand returns what an owner must prove before a change to how they sign in. A session that the
-// operator's link opened a moment ago needs no proof: people who have lost their password and their
-// phone get back in this way.
+// Demand returns what an owner must prove before a change to how they sign in. A session that holds a
+// proof needs no other, and neither does one that the operator's link opened a moment ago: people who
+// have lost their password and their phone get back in this way.
 func (d *Service) Demand(login Login, s *Session) Demand {
+	if !d.ProvedUntil(s).IsZero() {
+		return Demand{}
+	}
 	isFresh := d.clock().Sub(s.CreatedAt) < fresh
 	if isFresh && s.Via == EnterLink {
 		return Demand{}
@@ -38,11 +46,19 @@ func (d *Service) Demand(login Login, s *Session) Demand {
 	return Demand{Password: login.Password != "", Code: login.TwoSteps(), SignIn: login.Password == "" && !isFresh}
 }
 
+// ProvedUntil returns until when a session holds a proof; zero: it holds none.
+func (d *Service) ProvedUntil(s *Session) time.Time {
+	if until := s.OwnerAt.Add(proofLife); !s.OwnerAt.IsZero() && d.clock().Before(until) {
+		return until
+	}
+	return time.Time{}
+}
+
 // Prove checks that whoever sits at a session is the owner of its account, if the rule of the step
-// needs it. Every wrong proof counts against limits, and a right one resets the limit of the
-// session.
+// needs it and the session holds no proof. Every wrong proof counts against limits. A right one
+// resets the limit of the session, holds in it for proofLife, and is written to the account's log.
 func (d *Service) Prove(ctx context.Context, step Step, o Owner) error {
-	if ruleOf(step).Needs&NeedsProof == 0 {
+	if ruleOf(step).Needs&NeedsProof == 0 || !d.ProvedUntil(o.Session).IsZero() {
 		return nil
 	}
 	here := keyOf("prove", o.Session.ID)
@@ -78,6 +94,31 @@ func (d *Service) Prove(ctx context.Context, step Step, o Owner) error {
 	}
 	// Only the limit of this session: a thief at another session must not profit from the owner's proof.
 	d.limits.forget(ctx, here)
+	return d.hold(ctx, o, need)
+}
+
+// hold keeps the proof that was just given in the session. A session that needed none has nothing to keep.
+func (d *Service) hold(ctx context.Context, o Owner, given Demand) error {
+	var by []string
+	if given.Password {
+		by = append(by, "password")
+	}
+	if given.Code && o.Passkey != "" {
+		by = append(by, "passkey")
+	} else if given.Code {
+		by = append(by, "code")
+	}
+	if by == nil {
+		return nil
+	}
+	if err := d.record(ctx, o.Account.ID, "session.prove", strings.Join(by, " and ")); err != nil {
+		return err
+	}
+	now := d.clock()
+	if err := d.store.HoldProof(ctx, o.Session.ID, now); err != nil {
+		return err
+	}
+	o.Session.OwnerAt = now
 	return nil
 }
 

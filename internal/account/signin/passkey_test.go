@@ -140,6 +140,7 @@ func TestPasskeyUses(t *testing.T) {
 	check(t, err)
 	refused("proof of another session", s.Prove(ctx, signin.ChangePassword, elsewhere))
 	check(t, s.Prove(ctx, signin.ChangePassword, o))
+	s.now = s.now.Add(10 * time.Minute) // the proof does not hold any more
 	refused("proof a second time", s.Prove(ctx, signin.ChangePassword, o))
 	o.Password, o.Passkey = "wrong", s.proof(o, d)
 	if err := s.Prove(ctx, signin.ChangePassword, o); !fault.Is(err, fault.Invalid) {

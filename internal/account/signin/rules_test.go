@@ -427,6 +427,78 @@ func TestProof(t *testing.T) {
 	}
 }
 
+// A proof holds for ten minutes from when it was given, in its session, and ends with it and with the password. It is in the
+// account's log.
+func TestProofHolds(t *testing.T) {
+	t.Parallel()
+	_, store := newStore(t)
+	s := newScene(t, store, circumstances{totp: true, via: signin.EnterPassword, age: time.Hour})
+	ctx := t.Context()
+	// at returns the person at a session who types nothing, or the whole proof.
+	at := func(token string, typed bool) signin.Owner {
+		t.Helper()
+		session, err := s.Session(ctx, token)
+		check(t, err)
+		o := signin.Owner{Account: s.acct, Session: session, Visit: here}
+		if typed {
+			o.Password, o.Code = password, s.code()
+		}
+		return o
+	}
+	asked := func(when, token string) {
+		t.Helper()
+		o := at(token, false)
+		if err := s.Prove(ctx, signin.AskEmail, o); !fault.Is(err, fault.Invalid) {
+			t.Errorf("Prove %s = %v, want it to ask for the password", when, err)
+		}
+		login, err := s.Login(ctx, s.acct.ID)
+		check(t, err)
+		if d := s.Demand(login, o.Session); !d.Password || !d.Code || !s.ProvedUntil(o.Session).IsZero() {
+			t.Errorf("Demand %s = %+v until %s, want everything", when, d, s.ProvedUntil(o.Session))
+		}
+	}
+	asked("before any proof", s.here)
+	half := at(s.here, true)
+	half.Code = "000000"
+	if err := s.Prove(ctx, signin.AskEmail, half); err == nil {
+		t.Error("half a proof passes")
+	}
+	asked("after half a proof", s.here)
+
+	check(t, s.Prove(ctx, signin.AskEmail, at(s.here, true)))
+	given := s.now
+	for _, minutes := range []time.Duration{0, 5, 9} {
+		s.now = given.Add(minutes * time.Minute)
+		o := at(s.here, false)
+		if err := s.Prove(ctx, signin.AskPasskey, o); err != nil {
+			t.Errorf("Prove %d minutes later = %v, want the proof to hold", minutes, err)
+		}
+		if until := s.ProvedUntil(o.Session); !until.Equal(given.Add(10 * time.Minute)) {
+			t.Errorf("a change after %d minutes holds the proof until %s, want ten minutes from %s", minutes, until, given)
+		}
+	}
+	asked("in another session", s.other)
+	s.now = given.Add(10 * time.Minute)
+	asked("ten minutes later", s.here)
+
+	// With the password the proof ends.
+	check(t, s.Prove(ctx, signin.AskEmail, at(s.here, true)))
+	check(t, s.ChangePassword(ctx, at(s.here, false), "another long password"))
+	asked("after a change of the password", s.here)
+
+	log, err := s.accounts.History(ctx, s.acct.ID, 0, 100)
+	check(t, err)
+	proofs := 0
+	for _, e := range log {
+		if e.Action == "session.prove" && e.Detail == "password and code" && e.Actor == "owner" {
+			proofs++
+		}
+	}
+	if proofs != 2 {
+		t.Errorf("the account's log has %d proofs, want the two that were given", proofs)
+	}
+}
+
 // The table in the documentation is the table that the service uses.
 func TestRulesInDocs(t *testing.T) {
 	t.Parallel()

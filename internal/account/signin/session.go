@@ -38,6 +38,7 @@ type Session struct {
 	Agent     string    `json:"agent"`         // its User-Agent, at most 300 bytes
 	Via       Step      `json:"via,omitempty"` // how it was opened; empty: not known
 	ProvedAt  time.Time `json:"-"`             // when a code or a passkey was last used in it; zero: never
+	OwnerAt   time.Time `json:"-"`             // when its owner last gave the whole proof of Demand in it; zero: never
 }
 
 // SessionStore keeps sessions. Each method is one transaction.
@@ -51,6 +52,8 @@ type SessionStore interface {
 	SeeSession(ctx context.Context, id string, now, expires time.Time) error
 	// ProveSession records when a code of the second factor was typed in a session.
 	ProveSession(ctx context.Context, id string, at time.Time) error
+	// HoldProof records when the owner proved in a session that the account is theirs.
+	HoldProof(ctx context.Context, id string, at time.Time) error
 	// Sessions returns an account's sessions, the last seen first.
 	Sessions(ctx context.Context, accountID string, now time.Time) ([]Session, error)
 	// CloseSession deletes one session of an account. A session of another account is left alone.

@@ -34,7 +34,7 @@ type LoginStore interface {
 	// FindLogin returns the login of an account, or the zero Login if it has none.
 	FindLogin(ctx context.Context, accountID string) (Login, error)
 	// SetPassword replaces the password hash and does what EndAccess does, in one step: no session
-	// survives the password that it was opened with.
+	// survives the password that it was opened with. The proof that keepSession holds ends, too.
 	SetPassword(ctx context.Context, accountID, password, keepSession string) error
 	// EndAccess closes every session of an account but keepSession, which may be empty, and deletes
 	// every link.

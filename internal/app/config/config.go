@@ -578,6 +578,11 @@ type Site struct {
 	// The tax id of your company for invoices, such as a VAT number.
 	SellerTaxID string `yaml:"seller_tax_id"`
 
+	// The taxes that the prices of plans include. The first entry that fits a customer counts:
+	// an invoice shows its tax, and the amount without it. Without a fitting entry an invoice
+	// shows no tax. An invoice that was issued does not change.
+	Taxes []Tax `yaml:"taxes"`
+
 	// The file of your logo: SVG, PNG or WebP of at most 64 KiB. It is shown 24 pixels high
 	// beside the name, and is the icon of the pages. A reload reads it again.
 	Logo string `yaml:"logo"`
@@ -589,6 +594,26 @@ type Site struct {
 	// The colour of links and buttons on dark pages, as `#rrggbb`. It must be light enough to
 	// be read.
 	AccentDark string `yaml:"accent_dark"`
+}
+
+// Tax is a tax in the prices of plans, for some customers.
+type Tax struct {
+	// The country of the customers, as two letters such as `DE`. If not set: all countries, and
+	// customers who have not named one.
+	Country string `yaml:"country"`
+
+	// Only customers who have given a tax id.
+	WithTaxID bool `yaml:"with_tax_id"`
+
+	// The name of the tax, such as `VAT`.
+	Name string `yaml:"name"`
+
+	// The rate in percent, from 0 to 100 with at most three decimals. 0 is for customers whose
+	// invoices say why there is no tax.
+	Percent Milli `yaml:"percent"`
+
+	// A sentence below the total, such as `Reverse charge.`
+	Note string `yaml:"note"`
 }
 
 // OIDC is an identity provider.

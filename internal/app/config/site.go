@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"unicode/utf8"
 
+	"sluice/internal/account/billing"
 	"sluice/internal/kit/colour"
 )
 
@@ -23,6 +25,17 @@ func (r *record) checkSite(s *Site) {
 	for path, text := range map[string]string{"site.name": s.Name, "site.headline": s.Headline, "site.intro": s.Intro, "site.footer": s.Footer, "site.seller": s.Seller, "site.seller_address": s.SellerAddress, "site.seller_tax_id": s.SellerTaxID} {
 		if n := utf8.RuneCountInString(text); n > maxSiteText {
 			r.fail(path, "has %d characters; at most %d are shown", n, maxSiteText)
+		}
+	}
+	for i, t := range s.Taxes {
+		path := fmt.Sprintf("site.taxes[%d]", i)
+		r.failIf(t.Country != "" && billing.CountryName(t.Country) == "", path+".country", "%s is no country; write its two letters, such as DE", r.shown(path+".country", t.Country))
+		r.failIf(strings.TrimSpace(t.Name) == "", path+".name", "is required, such as VAT")
+		r.failIf(t.Percent > 100_000, path+".percent", "must be at most 100")
+		for field, text := range map[string]string{"name": t.Name, "note": t.Note} {
+			if n := utf8.RuneCountInString(text); n > maxSiteText {
+				r.fail(path+"."+field, "has %d characters; at most %d are shown", n, maxSiteText)
+			}
 		}
 	}
 	if s.Logo != "" {

@@ -8,14 +8,17 @@ package settings
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"sluice/api"
 	"sluice/internal/account"
+	"sluice/internal/account/billing"
 	"sluice/internal/api/httpapi"
 	"sluice/internal/app/config"
 	"sluice/internal/ledger/price"
@@ -78,8 +81,24 @@ func newSite(cfg *config.Config) (webui.Site, error) {
 	if err != nil {
 		return webui.Site{}, fmt.Errorf("site.logo: %w", err)
 	}
-	texts := webui.Site{Name: c.Name, Headline: c.Headline, Intro: c.Intro, Footer: c.Footer, Seller: webui.Seller{Name: c.Seller, Address: c.SellerAddress, TaxID: c.SellerTaxID}}
+	texts := webui.Site{Name: c.Name, Headline: c.Headline, Intro: c.Intro, Footer: c.Footer, Seller: newSeller(c)}
 	return webui.NewSite(texts, logo, kind, c.Accent, c.AccentDark)
+}
+
+// Seller returns who invoices are from that are issued now.
+func (s *Settings) Seller() billing.Seller {
+	seller := s.Site.Seller
+	seller.Name = cmp.Or(seller.Name, s.Config.ShownName())
+	return seller
+}
+
+// newSeller returns who invoices are from.
+func newSeller(c *config.Site) billing.Seller {
+	s := billing.Seller{Name: c.Seller, Address: strings.TrimSpace(c.SellerAddress), TaxID: c.SellerTaxID}
+	for _, t := range c.Taxes {
+		s.Taxes = append(s.Taxes, billing.Tax{Country: t.Country, WithTaxID: t.WithTaxID, Name: t.Name, Rate: int64(t.Percent), Note: t.Note})
+	}
+	return s
 }
 
 // Tier gives models the tiers that staff has decided on, in place of those of the configuration. Join and Route must

@@ -1,4 +1,4 @@
-// Package pdf writes documents of one page: lines of text and rules, in Helvetica.
+// Package pdf writes documents of one page: lines of text, rules and filled boxes, in Helvetica.
 //
 // A reader has the font itself, so a file has a few kilobytes and no font in it. Letters are those of Windows-1252;
 // any other becomes a question mark. Measures are points from the upper left corner of an A4 page.
@@ -16,8 +16,19 @@ const (
 	Height = 842
 )
 
+// Grey is how light something is: 0 is black and 1 is white.
+type Grey float64
+
 // Page is a page that is being written.
 type Page struct{ content bytes.Buffer }
+
+// Ink sets how light the text is that follows.
+func (p *Page) Ink(g Grey) { fmt.Fprintf(&p.content, "%g g\n", float64(g)) }
+
+// Fill fills a box whose upper left corner is at x and y. The ink is black afterwards.
+func (p *Page) Fill(x, y, width, height float64, g Grey) {
+	fmt.Fprintf(&p.content, "%g g %g %g %g %g re f 0 g\n", float64(g), x, Height-y-height, width, height)
+}
 
 // Text writes a line of text whose left end is at x and whose base is at y.
 func (p *Page) Text(x, y, size float64, bold bool, text string) {
@@ -30,7 +41,35 @@ func (p *Page) Text(x, y, size float64, bold bool, text string) {
 
 // Right writes a line of text whose right end is at x.
 func (p *Page) Right(x, y, size float64, bold bool, text string) {
-	p.Text(x-width(text, size), y, size, bold, text)
+	p.Text(x-width(text, size, bold), y, size, bold, text)
+}
+
+// Wrap returns a text as lines that are at most so wide. A word that is wider is cut.
+func Wrap(text string, size float64, bold bool, most float64) []string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && width(line+" "+word, size, bold) <= most {
+			line += " " + word
+			continue
+		}
+		if line != "" {
+			lines = append(lines, line)
+		}
+		for width(word, size, bold) > most {
+			cut := []rune(word)
+			for len(cut) > 1 && width(string(cut), size, bold) > most {
+				cut = cut[:len(cut)-1]
+			}
+			lines = append(lines, string(cut))
+			word = strings.TrimPrefix(word, string(cut))
+		}
+		line = word
+	}
+	if line != "" {
+		lines = append(lines, line)
+	}
+	return lines
 }
 
 // Rule draws a line from x to to.
@@ -96,13 +135,17 @@ func escape(text string) string {
 	return strings.NewReplacer("\\", "\\\\", "(", "\\(", ")", "\\)").Replace(text)
 }
 
-// width returns how wide a text is. It is exact for the digits and signs of amounts; bold letters are a little wider.
-func width(text string, size float64) float64 {
+// width returns how wide a text is. It is exact for what ASCII has; other letters count as an average one.
+func width(text string, size float64, bold bool) float64 {
+	table := &widths
+	if bold {
+		table = &boldWidths
+	}
 	sum := 0
 	for _, c := range []byte(encode(text)) {
 		w := 556
-		if c >= ' ' && int(c-' ') < len(widths) {
-			w = widths[c-' ']
+		if c >= ' ' && int(c-' ') < len(table) {
+			w = table[c-' ']
 		}
 		sum += w
 	}
@@ -117,4 +160,14 @@ var widths = [...]int{
 	278, 278, 278, 469, 556, 333,
 	556, 556, 500, 556, 556, 278, 556, 556, 222, 222, 500, 222, 833, 556, 556, 556, 556, 333, 500, 278, 556, 500, 722, 500, 500, 500,
 	334, 260, 334, 584,
+}
+
+// boldWidths are those of Helvetica-Bold.
+var boldWidths = [...]int{
+	278, 333, 474, 556, 556, 889, 722, 238, 333, 333, 389, 584, 278, 333, 278, 278,
+	556, 556, 556, 556, 556, 556, 556, 556, 556, 556, 333, 333, 584, 584, 584, 611, 975,
+	722, 722, 722, 722, 667, 611, 778, 722, 278, 556, 722, 611, 833, 722, 778, 667, 778, 722, 667, 611, 722, 667, 944, 667, 667, 611,
+	333, 278, 333, 584, 556, 333,
+	556, 611, 556, 611, 556, 333, 611, 611, 278, 278, 556, 278, 889, 611, 611, 611, 611, 389, 556, 333, 611, 556, 778, 556, 556, 500,
+	389, 280, 389, 584,
 }

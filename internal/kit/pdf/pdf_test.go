@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -40,11 +41,34 @@ func TestStructure(t *testing.T) {
 	if !bytes.Contains(file, []byte(`(Invoice \(1\) \\ M`+"\xfc"+`ller & S`+"\xf6"+`hne `+"\x96 5 \x80, ??"+`)`)) {
 		t.Error("the text is not escaped and encoded")
 	}
-	if w := width("1.00", 10); w != (556*3+278)*10/1000.0 {
+	if w := width("W1.", 10, true); w != (944+556+278)*10/1000.0 {
+		t.Errorf("width of bold letters = %g", w)
+	}
+	if w := width("1.00", 10, false); w != (556*3+278)*10/1000.0 {
 		t.Errorf("width = %g", w)
 	}
 	if encode("a\nb\x00") != "a b " {
 		t.Errorf("encode leaves control characters: %q", encode("a\nb\x00"))
+	}
+}
+
+func TestWrap(t *testing.T) {
+	t.Parallel()
+	// A digit is 5.56 wide, a space 2.78.
+	for _, tt := range []struct {
+		text string
+		most float64
+		want []string
+	}{
+		{"", 20, nil},
+		{" 11  22 ", 100, []string{"11 22"}},
+		{"11 22 33", 26, []string{"11 22", "33"}},
+		{"1111111 22", 18, []string{"111", "111", "1", "22"}},
+		{"üüü", 1, []string{"ü", "ü", "ü"}},
+	} {
+		if got := Wrap(tt.text, 10, false, tt.most); !slices.Equal(got, tt.want) {
+			t.Errorf("Wrap(%q, %g) = %q, want %q", tt.text, tt.most, got, tt.want)
+		}
 	}
 }
 

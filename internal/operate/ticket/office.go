@@ -3,6 +3,7 @@ package ticket
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -101,11 +102,9 @@ func (o *Office) Write(ctx context.Context, actor string, a *account.Account, ki
 
 // newTicket returns a ticket of an account with its first message, without what depends on who opens it.
 func (o *Office) newTicket(a *account.Account, kind Kind, subject, text string) (*Ticket, Message, error) {
-	subject, err := parseSubject(subject)
-	if err != nil {
-		return nil, Message{}, err
-	}
-	if text, err = parseText(text); err != nil {
+	subject, wrongSubject := parseSubject(subject)
+	text, wrongText := parseText(text)
+	if err := errors.Join(wrongSubject, wrongText); err != nil {
 		return nil, Message{}, err
 	}
 	now := o.clock()
@@ -166,6 +165,21 @@ func (o *Office) Reply(ctx context.Context, accountID, id, text string) (*Ticket
 		o.mailStaff(m, text)
 	}
 	return m, nil
+}
+
+// Resolve closes a thread for the customer, who needs no answer any more. A message opens it again.
+func (o *Office) Resolve(ctx context.Context, accountID, id string) (*Ticket, error) {
+	return o.change(ctx, id, func(c *Change, now time.Time) error {
+		if c.AccountID != accountID || c.Messages == 0 {
+			return noTicket()
+		}
+		if c.State != Closed {
+			c.note(customer, "matter.close", "by the customer", "", now)
+		}
+		c.close(now)
+		c.Unread = false
+		return nil
+	})
 }
 
 // say adds a message to the thread.

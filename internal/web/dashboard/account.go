@@ -2,19 +2,20 @@ package dashboard
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/account/billing"
 	"sluice/internal/account/signin"
 	"sluice/internal/kit/fault"
 	"sluice/internal/prompt/chat"
 	"sluice/internal/web/webui"
 )
 
-// accountView is the data of the account page, which has several forms. Form names the one
-// that Problems belongs to.
+// accountView is the data of the account page.
 type accountView struct {
 	Account     *account.Account
 	HasPassword bool
@@ -23,8 +24,10 @@ type accountView struct {
 	// Passkeys are those of the account. MayPasskey reports whether the address of the pages allows any.
 	Passkeys   []signin.Passkey
 	MayPasskey bool
-	// Demand says which proof of ownership the forms must include.
-	Demand signin.Demand
+	// Demand says which proof of ownership the forms must include, and ProvedUntil until when they need none because it was
+	// given in this session; zero: it was not.
+	Demand      signin.Demand
+	ProvedUntil time.Time
 	// Enrolment is a second factor that is being set up, or nil.
 	Enrolment *signin.Enrolment
 	// Recovery are recovery codes that were just made, or nil; RecoveryLeft is how many are still good.
@@ -33,17 +36,58 @@ type accountView struct {
 	Sessions     []signin.Session
 	// Here is the id of this browser's session.
 	Here string
+	// Dialog names the dialog that is open, one of accountDialogNames, or "" for none. Key is the passkey that it is about.
+	Dialog string
+	Key    *signin.Passkey
 	// Email is the new address as it was typed.
 	Email string
-	// Form names the form that Problems belongs to.
-	Form     string
+	// Details are what the customer wants on invoices; Typed: as they were typed.
+	Details  billing.Details
+	Typed    bool
 	Problems problems
 	Now      time.Time
 }
 
-// accountPage shows the page.
+// accountDialogNames are the dialogs of the page, by the names that its address has.
+var accountDialogNames = []string{"email", "details", "password", "totp", "passkeys", "passkey", "unkey", "recovery", "sessions", "replies", "export", "close"}
+
+// accountDialog returns the address of the page with a dialog open.
+func accountDialog(name string) string { return accountPath + "?" + name }
+
+// accountPage shows the page, with the dialog that its address asks for. One about a passkey that is gone is not shown.
 func (d *Dashboard) accountPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	return d.showAccount(w, r, v, http.StatusOK, accountView{})
+	q := r.URL.Query()
+	var view accountView
+	for _, name := range accountDialogNames {
+		if q.Has(name) {
+			view.Dialog = name
+			break
+		}
+	}
+	if view.Dialog == "unkey" {
+		var err error
+		if view.Key, err = d.passkey(r, v, q.Get("unkey")); err != nil {
+			return err
+		}
+		if view.Key == nil {
+			return d.seeOther(w, r, accountPath, "passkey-gone")
+		}
+	}
+	return d.showAccount(w, r, v, http.StatusOK, view)
+}
+
+// passkey returns a passkey of the visitor by its handle, or nil.
+func (d *Dashboard) passkey(r *http.Request, v *visitor, handle string) (*signin.Passkey, error) {
+	list, err := d.Logins.Passkeys(r.Context(), v.ID)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		if list[i].Handle() == handle {
+			return &list[i], nil
+		}
+	}
+	return nil, nil
 }
 
 // accountPath is the path of the page, and enrolPath stands for a second factor that is being set up.
@@ -52,8 +96,8 @@ const (
 	enrolPath   = accountPath + "/totp"
 )
 
-// showAccount renders the page. The caller sets Enrolment, Email, Form and Problems of the
-// view; showAccount fills in the rest.
+// showAccount renders the page. The caller sets Dialog, Key, Email, Details and Problems of the view; showAccount fills in
+// the rest.
 func (d *Dashboard) showAccount(w http.ResponseWriter, r *http.Request, v *visitor, status int, view accountView) error {
 	login, err := d.Logins.Login(r.Context(), v.ID)
 	if err != nil {
@@ -68,25 +112,35 @@ func (d *Dashboard) showAccount(w http.ResponseWriter, r *http.Request, v *visit
 	if view.Passkeys, err = d.Logins.Passkeys(r.Context(), v.ID); err != nil {
 		return err
 	}
+	if !view.Typed {
+		if view.Details, err = d.Billing.Details(r.Context(), v.ID); err != nil {
+			return err
+		}
+	}
 	_, view.MayPasskey = d.Logins.PasskeySite()
 	if view.TwoSteps = login.TwoSteps(); view.TwoSteps {
 		if view.RecoveryLeft, err = d.Logins.RecoveryCodesLeft(r.Context(), v.ID); err != nil {
 			return err
 		}
 	}
-	if kept := d.ui.TakeShown(w, r, v.session.ID, enrolPath); kept != nil {
-		if view.Enrolment, err = d.Logins.Enrolling(r.Context(), v.Account, d.ui.Settings().Brand, kept.Secret); err != nil {
-			return err
+	if view.Dialog == "totp" {
+		if kept := d.ui.TakeShown(w, r, v.session.ID, enrolPath); kept != nil {
+			if view.Enrolment, err = d.Logins.Enrolling(r.Context(), v.Account, d.ui.Settings().Brand, kept.Secret); err != nil {
+				return err
+			}
 		}
 	}
 	view.Account, view.HasPassword, view.TOTPOn, view.Here, view.Now = v.Account, login.Password != "", login.TOTPOn, v.session.ID, time.Now()
-	view.Demand = d.Logins.Demand(login, v.session)
+	view.Demand, view.ProvedUntil = d.Logins.Demand(login, v.session), d.Logins.ProvedUntil(v.session)
 	p := d.frame(w, r, v, "Account")
-	p.Scripts = []string{passkeyScript}
+	p.Styles, p.Scripts = []string{accountStyle}, []string{passkeyScript}
 	return d.ui.Render(w, r, status, accountPage(p, view))
 }
 
-// accountRefused renders the page again with the problem of one of its forms.
+// accountStyle is the style sheet of the pages about the account: the account itself, its plan, its messages and its videos.
+const accountStyle = "account.css"
+
+// accountRefused renders the page again with the dialog whose form was refused.
 func (d *Dashboard) accountRefused(w http.ResponseWriter, r *http.Request, v *visitor, view accountView, err error, fields ...string) error {
 	return again(err, &view.Problems, func(status int) error {
 		return d.showAccount(w, r, v, status, view)
@@ -103,7 +157,7 @@ func (d *Dashboard) owner(r *http.Request, v *visitor) signin.Owner {
 func (d *Dashboard) changeEmail(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	email := r.FormValue("email")
 	if err := d.Logins.RequestEmail(r.Context(), d.owner(r, v), email); err != nil {
-		view := accountView{Form: "email"}
+		view := accountView{Dialog: "email"}
 		// An address that is too long is not echoed.
 		if len(email) <= maxEmail {
 			view.Email = email
@@ -132,7 +186,7 @@ func (d *Dashboard) changeReplies(w http.ResponseWriter, r *http.Request, v *vis
 func (d *Dashboard) changePassword(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	err := d.Logins.ChangePassword(r.Context(), d.owner(r, v), r.FormValue("password"))
 	if err != nil {
-		return d.accountRefused(w, r, v, accountView{Form: "password"}, err, "password", "current", "code")
+		return d.accountRefused(w, r, v, accountView{Dialog: "password"}, err, "password", "current", "code")
 	}
 	return d.seeOther(w, r, accountPath, "password-changed")
 }
@@ -142,17 +196,17 @@ func (d *Dashboard) changePassword(w http.ResponseWriter, r *http.Request, v *vi
 func (d *Dashboard) enrolTOTP(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	enrolment, err := d.Logins.Enrol(r.Context(), d.owner(r, v), d.ui.Settings().Brand)
 	if err != nil {
-		return d.accountRefused(w, r, v, accountView{Form: "totp"}, err, "current", "code")
+		return d.accountRefused(w, r, v, accountView{Dialog: "totp"}, err, "current", "code")
 	}
 	d.ui.Keep(w, v.session.ID, enrolPath, webui.Shown{Title: "totp", Secret: enrolment.Secret})
-	return d.seeOther(w, r, accountPath+"#totp-title", "")
+	return d.seeOther(w, r, accountDialog("totp"), "")
 }
 
 // activateTOTP turns on two-step sign-in after the first valid code.
 func (d *Dashboard) activateTOTP(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	codes, err := d.Logins.Activate(r.Context(), d.owner(r, v), r.FormValue("code"))
 	if err != nil {
-		return d.accountRefused(w, r, v, accountView{Form: "totp"}, err, "code")
+		return d.accountRefused(w, r, v, accountView{Dialog: "totp"}, err, "code")
 	}
 	return d.showRecovery(w, r, v, "totp-on", codes)
 }
@@ -160,16 +214,14 @@ func (d *Dashboard) activateTOTP(w http.ResponseWriter, r *http.Request, v *visi
 // showRecovery leads to the page that shows recovery codes.
 func (d *Dashboard) showRecovery(w http.ResponseWriter, r *http.Request, v *visitor, flash string, codes []string) error {
 	d.ui.Show(w, v.session.ID, accountPath, webui.Shown{Title: "recovery", Secret: strings.Join(codes, " ")})
-	// The codes are shown once, so the page opens where they are. The message stays in view; see app.css.
-	d.ui.SetFlash(w, flash)
-	return d.seeOther(w, r, accountPath+"#recovery-title", "")
+	return d.seeOther(w, r, accountPath, flash)
 }
 
 // makeRecovery makes new recovery codes. Those before stop working.
 func (d *Dashboard) makeRecovery(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	codes, err := d.Logins.RecoveryCodes(r.Context(), d.owner(r, v))
 	if err != nil {
-		return d.accountRefused(w, r, v, accountView{Form: "recovery"}, err, "current", "code")
+		return d.accountRefused(w, r, v, accountView{Dialog: "recovery"}, err, "current", "code")
 	}
 	return d.showRecovery(w, r, v, "recovery-made", codes)
 }
@@ -177,7 +229,7 @@ func (d *Dashboard) makeRecovery(w http.ResponseWriter, r *http.Request, v *visi
 // removeTOTP turns off two-step sign-in.
 func (d *Dashboard) removeTOTP(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	if err := d.Logins.RemoveTOTP(r.Context(), d.owner(r, v)); err != nil {
-		return d.accountRefused(w, r, v, accountView{Form: "totp"}, err, "current", "code")
+		return d.accountRefused(w, r, v, accountView{Dialog: "totp"}, err, "current", "code")
 	}
 	return d.seeOther(w, r, accountPath, "totp-off")
 }
@@ -210,10 +262,10 @@ func (d *Dashboard) closeOtherSessions(w http.ResponseWriter, r *http.Request, v
 func (d *Dashboard) closeAccount(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	ctx := r.Context()
 	if err := d.mayClose(ctx, v, d.owner(r, v), r.FormValue("email")); err != nil {
-		return d.accountRefused(w, r, v, accountView{Form: "close"}, err, "current", "code", "email")
+		return d.accountRefused(w, r, v, accountView{Dialog: "close"}, err, "current", "code", "email")
 	}
 	if err := d.Billing.EndNow(ctx, actor, v.ID, "the account is closed"); err != nil {
-		return d.accountRefused(w, r, v, accountView{Form: "close"}, err)
+		return d.accountRefused(w, r, v, accountView{Dialog: "close"}, err)
 	}
 	if _, err := d.Accounts.Close(ctx, actor, v.ID); err != nil {
 		return err
@@ -246,10 +298,122 @@ func (d *Dashboard) mayClose(ctx context.Context, v *visitor, o signin.Owner, em
 	return d.Logins.Prove(ctx, signin.CloseAccount, o)
 }
 
-// problem returns the error of a field of one of the page's forms, or "".
-func (v *accountView) problem(form, field string) string {
-	if v.Form != form {
+// saveDetails stores what the customer wants on invoices.
+func (d *Dashboard) saveDetails(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	details := billing.Details{Name: r.FormValue("name"), Address: r.FormValue("address"), Country: r.FormValue("country"), TaxID: r.FormValue("tax_id"), Email: r.FormValue("email")}
+	if err := d.Billing.SetDetails(r.Context(), v.ID, details); err != nil {
+		return d.accountRefused(w, r, v, accountView{Dialog: "details", Details: details, Typed: true}, err, "name", "address", "country", "tax_id", "email")
+	}
+	return d.seeOther(w, r, accountPath, "details-saved")
+}
+
+// passwordButton and passwordTitle name what the password dialog does.
+func passwordButton(v accountView) string {
+	if v.HasPassword {
+		return "Change"
+	}
+	return "Set"
+}
+
+func passwordTitle(v accountView) string {
+	if v.HasPassword {
+		return "Change your password"
+	}
+	return "Set a password"
+}
+
+// totpButton names what the dialog of the authenticator app does.
+func totpButton(v accountView) string {
+	if v.TOTPOn {
+		return "Turn off"
+	}
+	return "Set up"
+}
+
+// passkeysText names the passkeys of an account in a line.
+func passkeysText(list []signin.Passkey) string {
+	if len(list) == 0 {
+		return "None"
+	}
+	names := make([]string, 0, 3)
+	for i := range list[:min(len(list), 3)] {
+		names = append(names, list[i].Name)
+	}
+	text := strings.Join(names, ", ")
+	if more := len(list) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// sessionsText says in how many browsers the account is signed in.
+func sessionsText(n int) string {
+	if n == 1 {
+		return "Signed in here only"
+	}
+	return fmt.Sprintf("Signed in in %d browsers", n)
+}
+
+// usedText says when a passkey was last used.
+func usedText(at, now time.Time) string {
+	if at.IsZero() {
+		return "never used"
+	}
+	return "last used " + webui.Ago(at, now)
+}
+
+// detailsText says in a line what invoices are made out to.
+func detailsText(b billing.Details) string {
+	var parts []string
+	for _, part := range []string{b.Name, billing.CountryName(b.Country), b.TaxID} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	if parts == nil && b.Address == "" {
+		return "Not given; invoices show your e-mail address only"
+	}
+	return strings.Join(parts, " · ")
+}
+
+// repliesText says in a line what the account has chosen for its replies.
+func repliesText(a *account.Account) string {
+	parts := []string{"without costs"}
+	if a.ShowCost {
+		parts[0] = "with costs"
+	}
+	if a.Receipts {
+		parts = append(parts, "receipts kept")
+	}
+	switch a.AutoCache {
+	case chat.On:
+		parts = append(parts, "cache marks on")
+	case chat.Off:
+		parts = append(parts, "cache marks off")
+	}
+	text := strings.Join(parts, ", ")
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// askedOnce is the hint of the last field of a proof.
+func askedOnce(last bool) string {
+	if !last {
 		return ""
 	}
-	return v.Problems[field]
+	return "This browser does not ask again for ten minutes."
+}
+
+// codeLabel and codeHint are the words of the field for a code.
+func codeLabel(v accountView) string {
+	if v.TOTPOn {
+		return "Authenticator code"
+	}
+	return "Recovery code"
+}
+
+func codeHint(v accountView) string {
+	if len(v.Passkeys) > 0 {
+		return "Leave it empty to use a passkey. " + askedOnce(true)
+	}
+	return "Or one of your recovery codes. " + askedOnce(true)
 }

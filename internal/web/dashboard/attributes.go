@@ -66,3 +66,19 @@ func (f *keyForm) limited() bool {
 	}
 	return slices.ContainsFunc(keyFields[1:], func(name string) bool { return f.Get(name) != "" })
 }
+
+// firstOf adds to the attributes of a form's first field that the cursor is there, unless something is wrong with a field.
+func firstOf(p problems, attrs templ.Attributes) templ.Attributes {
+	if p == nil {
+		attrs["autofocus"] = true
+	}
+	return attrs
+}
+
+// wrongField connects a field that webui.Field cannot show with what is wrong with it, and puts the cursor there.
+func wrongField(name string, p problems) templ.Attributes {
+	if p[name] == "" {
+		return nil
+	}
+	return templ.Attributes{"aria-describedby": "w-" + name, "aria-invalid": "true", "autofocus": true}
+}

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -116,15 +117,17 @@ func marksText(marks []int) string {
 	return strings.Join(list, ", ")
 }
 
-// fill sets what the form says of a budget, except its scope, or returns a fault.
+// fill sets what the form says of a budget, except its scope, or returns all that is wrong with it.
 func (f *budgetForm) fill(b *account.Budget) error {
-	amount, err := amountOf(f.Values, "amount")
-	if err != nil {
-		return err
-	}
+	amount, wrongAmount := amountOf(f.Values, "amount")
+	marks, wrongMarks := marksOf(f.Get("marks"))
 	b.Name, b.Amount, b.Window, b.Timezone, b.Hard = strings.TrimSpace(f.Get("name")), int64(amount), account.Window(f.Get("window")), strings.TrimSpace(f.Get("timezone")), f.Get("hard") != "no"
-	b.Marks, err = marksOf(f.Get("marks"))
-	return err
+	b.Marks = marks
+	// Name and time zone are checked one by one: Check stops at the first mistake.
+	good := account.Budget{Name: "x", Window: account.Windows()[0], Scope: account.BudgetScope{Account: true}}
+	name, zone := good, good
+	name.Name, zone.Timezone = b.Name, b.Timezone
+	return errors.Join(name.Check(nil), wrongAmount, zone.Check(nil), wrongMarks)
 }
 
 // amountOf reads a field with an amount of dollars.
@@ -251,10 +254,9 @@ func (d *Dashboard) createBudget(w http.ResponseWriter, r *http.Request, v *visi
 	f := budgetForm{Values: r.Form}
 	b := account.Budget{ID: account.NewBudgetID(), CreatedAt: time.Now().UTC().Truncate(time.Millisecond)}
 	err := f.fill(&b)
-	if err == nil {
-		b.Scope, err = f.scope(v.Account)
-	}
-	if err == nil {
+	var wrongScope error
+	b.Scope, wrongScope = f.scope(v.Account)
+	if err = errors.Join(err, wrongScope); err == nil {
 		_, err = d.Accounts.SetBudget(r.Context(), actor, v.ID, b)
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -10,7 +11,6 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
-	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/web/webui"
 )
@@ -73,8 +73,10 @@ func formOf(k *account.Key) keyForm {
 	return f
 }
 
-// limits returns the limits that the form asks for, or a fault.
+// limits returns the limits that the form asks for, or all that is wrong with them and with the name.
 func (f *keyForm) limits() (*account.KeyLimits, error) {
+	_, err := account.ParseKeyName(f.Get("name"))
+	wrong := []error{err}
 	l := &account.KeyLimits{Models: f.Values["models"]}
 	for _, n := range l.Rates() {
 		text := strings.TrimSpace(f.Get(n.Name))
@@ -83,24 +85,23 @@ func (f *keyForm) limits() (*account.KeyLimits, error) {
 		}
 		v, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || v < 1 {
-			return nil, fault.New(fault.Invalid, "enter a whole number from 1, or leave it empty").At(n.Name)
+			wrong = append(wrong, fault.New(fault.Invalid, "enter a whole number from 1, or leave it empty").At(n.Name))
+			continue
 		}
 		*n.Limit = new(account.Limit(v))
 	}
-	var err error
-	if l.Addresses, err = account.ParseAddresses(f.Get("addresses")); err != nil {
-		return nil, err
-	}
+	l.Addresses, err = account.ParseAddresses(f.Get("addresses"))
+	wrong = append(wrong, err)
 	if text := strings.TrimSpace(f.Get("expires_at")); text != "" {
 		at, err := time.Parse(expiresForm, text)
 		if err != nil {
 			if at, err = time.Parse(expiresForm+":05", text); err != nil {
-				return nil, fault.New(fault.Invalid, "enter a date and a time, or leave it empty").At("expires_at")
+				wrong = append(wrong, fault.New(fault.Invalid, "enter a date and a time, or leave it empty").At("expires_at"))
 			}
 		}
 		l.ExpiresAt = at
 	}
-	return l, nil
+	return l, errors.Join(wrong...)
 }
 
 // keysPage shows the page, with the dialog that its address asks for. A dialog about a key that is gone is not shown:
@@ -175,10 +176,9 @@ func (d *Dashboard) createKey(w http.ResponseWriter, r *http.Request, v *visitor
 	var k *account.Key
 	var raw string
 	var perSession *int64
-	if err == nil && strings.TrimSpace(f.Get("session_cap")) != "" {
-		var amount price.Nano
-		amount, err = amountOf(r.Form, "session_cap")
-		perSession = (*int64)(&amount)
+	if strings.TrimSpace(f.Get("session_cap")) != "" {
+		amount, wrongCap := amountOf(r.Form, "session_cap")
+		perSession, err = (*int64)(&amount), errors.Join(err, wrongCap)
 	}
 	if err == nil {
 		k, raw, _, err = d.Accounts.CreateCappedKey(r.Context(), actor, v.ID, f.Get("name"), limits, perSession)

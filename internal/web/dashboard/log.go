@@ -52,7 +52,7 @@ var actions = map[string]string{
 	"budget.create": "A budget was created", "budget.change": "A budget was changed", "budget.delete": "A budget was deleted",
 	"budget.raise": "The budget of a session was raised", "budget.watch": "The runaway watch was changed",
 	"key.pause": "A key was paused: its program seems to run away", "key.resume": "A key was resumed",
-	"passkey.add": "A passkey was added", "passkey.remove": "A passkey was removed", "passkey.refused": "A passkey was refused: its counter went back", "totp.on": "The authenticator app was turned on", "totp.off": "The authenticator app was turned off",
+	"passkey.add": "A passkey was added", "passkey.remove": "A passkey was removed", "passkey.refused": "A passkey was refused: its counter went back", "session.prove": "You confirmed your identity", "totp.on": "The authenticator app was turned on", "totp.off": "The authenticator app was turned off",
 }
 
 // actionText returns what an entry is about. An action that has no words here is shown as it is.

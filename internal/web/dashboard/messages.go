@@ -3,9 +3,11 @@ package dashboard
 import (
 	"net/http"
 	"slices"
+	"time"
 
 	"sluice/internal/operate/notice"
 	"sluice/internal/operate/ticket"
+	"sluice/internal/web/webui"
 )
 
 // messagesShown limits the notices and the conversations on the page. The export has all of them.
@@ -13,37 +15,112 @@ const messagesShown = 100
 
 // messagesView is the data of the messages page.
 type messagesView struct {
-	Notices []notice.Notice
-	Tickets []ticket.Ticket
+	Show   string // one of inboxViews
+	Items  []inboxItem
+	Unread map[string]int // by view
+}
+
+// inboxItem is a conversation or a notice.
+type inboxItem struct {
+	At     time.Time
+	Ticket *ticket.Ticket
+	Notice *notice.Notice
+}
+
+// inboxViews are the parts of the inbox, by the names that the address of the page has.
+var inboxViews = []struct{ Name, Text string }{{"", "All"}, {"conversations", "Conversations"}, {"notices", "Notices"}}
+
+// inboxPath returns the address of a part of the inbox.
+func inboxPath(view string) string {
+	if view == "" {
+		return home + "/messages"
+	}
+	return home + "/messages?show=" + view
 }
 
 // messagesPage shows conversations and notices, and marks the notices as read. They are listed first, so that
 // new ones still carry their badge this time.
 func (d *Dashboard) messagesPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	ctx := r.Context()
-	var view messagesView
-	var err error
-	if view.Notices, err = d.Notices.List(ctx, v.ID, messagesShown); err != nil {
+	notices, err := d.Notices.List(ctx, v.ID, messagesShown)
+	if err != nil {
 		return err
 	}
 	// A new inquiry is a notice at first. It becomes a conversation when its owner comes to answer, or within
 	// seconds.
-	if slices.ContainsFunc(view.Notices, func(n notice.Notice) bool { return n.Kind == notice.Inquiry && !n.Joined }) {
+	if slices.ContainsFunc(notices, func(n notice.Notice) bool { return n.Kind == notice.Inquiry && !n.Joined }) {
 		if err := d.Tickets.Join(ctx, v.ID); err != nil {
 			return err
 		}
 	}
-	view.Notices = slices.DeleteFunc(view.Notices, func(n notice.Notice) bool { return n.Kind == notice.Inquiry })
-	if view.Tickets, err = d.Tickets.Threads(ctx, v.ID, messagesShown); err != nil {
+	tickets, err := d.Tickets.Threads(ctx, v.ID, messagesShown)
+	if err != nil {
 		return err
 	}
+	view := inboxOf(r.FormValue("show"), tickets, notices)
 	// A HEAD request shows nothing, so it must not mark anything as read.
 	if r.Method != http.MethodHead {
 		if err := d.Notices.Read(ctx, v.ID); err != nil {
 			return err
 		}
 	}
-	return d.ui.Render(w, r, http.StatusOK, messagesPage(d.frame(w, r, v, "Messages"), view, d.ui.Settings().Support))
+	return d.ui.Render(w, r, http.StatusOK, messagesPage(d.messagesFrame(w, r, v, "Messages"), view, d.ui.Settings().Support))
+}
+
+// messagesFrame returns the frame of a page about messages.
+func (d *Dashboard) messagesFrame(w http.ResponseWriter, r *http.Request, v *visitor, title string) webui.Page {
+	p := d.frame(w, r, v, title)
+	p.Styles = []string{accountStyle}
+	return p
+}
+
+// inboxOf returns a part of the inbox, newest first.
+func inboxOf(show string, tickets []ticket.Ticket, notices []notice.Notice) messagesView {
+	view := messagesView{Unread: map[string]int{}}
+	for _, known := range inboxViews {
+		if known.Name == show {
+			view.Show = show
+		}
+	}
+	add := func(part string, unread bool, item inboxItem) {
+		if unread {
+			view.Unread[""]++
+			view.Unread[part]++
+		}
+		if view.Show == "" || view.Show == part {
+			view.Items = append(view.Items, item)
+		}
+	}
+	for i := range tickets {
+		t := &tickets[i]
+		add("conversations", t.Unread, inboxItem{At: t.ChangedAt, Ticket: t})
+	}
+	for i := range notices {
+		if n := &notices[i]; n.Kind != notice.Inquiry { // which is a conversation
+			add("notices", n.ReadAt.IsZero(), inboxItem{At: n.At, Notice: n})
+		}
+	}
+	slices.SortStableFunc(view.Items, func(a, b inboxItem) int { return b.At.Compare(a.At) })
+	return view
+}
+
+// emptyInbox says that a part of the inbox has nothing.
+func emptyInbox(show string) string {
+	switch show {
+	case "conversations":
+		return "No conversations yet. Contact support whenever you need help."
+	case "notices":
+		return "No notices. We write here when something about your account needs your attention."
+	}
+	return "No messages yet. Answers from support and notices about your account appear here."
+}
+
+// messagesText says how many messages a conversation has.
+func messagesText(n int) string {
+	if n == 1 {
+		return "1 message"
+	}
+	return webui.Number(int64(n)) + " messages"
 }
 
 // noticeTones are the colours of the badges of notices. Those of any other kind warn.

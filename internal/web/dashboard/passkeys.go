@@ -75,22 +75,25 @@ func (d *Dashboard) askPasskey(w http.ResponseWriter, r *http.Request, v *visito
 func (d *Dashboard) addPasskey(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	codes, err := d.Logins.AddPasskey(r.Context(), d.owner(r, v), r.FormValue("name"), r.FormValue("passkey"))
 	if err != nil {
-		return d.accountRefused(w, r, v, accountView{Form: "passkey"}, err, "name")
+		return d.accountRefused(w, r, v, accountView{Dialog: "passkey"}, err, "name")
 	}
 	if codes != nil {
 		return d.showRecovery(w, r, v, "passkey-added", codes)
 	}
-	return d.seeOther(w, r, accountPath+"#passkeys-title", "passkey-added")
+	return d.seeOther(w, r, accountPath, "passkey-added")
 }
 
 // removePasskey removes a passkey.
 func (d *Dashboard) removePasskey(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	err := d.Logins.RemovePasskey(r.Context(), d.owner(r, v), r.FormValue("id"))
-	if fault.Is(err, fault.NotFound) {
-		return d.seeOther(w, r, accountPath+"#passkeys-title", "passkey-gone")
-	}
+	key, err := d.passkey(r, v, r.FormValue("id"))
 	if err != nil {
-		return d.accountRefused(w, r, v, accountView{Form: "unkey"}, err, "current", "code")
+		return err
 	}
-	return d.seeOther(w, r, accountPath+"#passkeys-title", "passkey-removed")
+	if key == nil {
+		return d.seeOther(w, r, accountPath, "passkey-gone")
+	}
+	if err := d.Logins.RemovePasskey(r.Context(), d.owner(r, v), key.Handle()); err != nil {
+		return d.accountRefused(w, r, v, accountView{Dialog: "unkey", Key: key}, err, "current", "code")
+	}
+	return d.seeOther(w, r, accountPath, "passkey-removed")
 }

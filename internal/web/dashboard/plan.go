@@ -10,6 +10,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/kit/fault"
+	"sluice/internal/operate/ticket"
 	"sluice/internal/web/webui"
 )
 
@@ -27,11 +28,16 @@ type planView struct {
 	// Sells reports whether paid plans are for sale.
 	Sells bool
 	// Test reports whether the processor is the test one, which moves no real money.
-	Test    bool
-	Message string
-	// Details are what the customer wants on invoices; Typed: as they were typed.
-	Details  billing.Details
-	Typed    bool
+	Test bool
+	// Details are what the customer wants on invoices.
+	Details billing.Details
+	// Asked is the request for a lower plan that support has not decided on, or nil.
+	Asked *ticket.Ticket
+	// Dialog names the dialog that is open: "cancel", "lower", or "" for none. Lowered is the plan of the latter.
+	Dialog  string
+	Lowered account.Plan
+	// Message is the one to support as it was typed.
+	Message  string
 	Problems problems
 }
 
@@ -41,11 +47,19 @@ func (d *Dashboard) planPage(w http.ResponseWriter, r *http.Request, v *visitor)
 	if id := r.FormValue("payment"); id != "" {
 		return d.paymentDone(w, r, v, id)
 	}
-	return d.showPlan(w, r, v, http.StatusOK, planView{})
+	var view planView
+	q := r.URL.Query()
+	switch lower, err := account.ParsePlan(q.Get("lower")); {
+	case q.Has("cancel"):
+		view.Dialog = "cancel"
+	case err == nil:
+		view.Dialog, view.Lowered = "lower", lower
+	}
+	return d.showPlan(w, r, v, http.StatusOK, view)
 }
 
-// showPlan renders the page. The caller sets Message and Problems of the view; showPlan fills
-// in the rest.
+// showPlan renders the page. The caller sets Dialog, Lowered, Message and Problems of the view;
+// showPlan fills in the rest. A dialog about what is not possible is not shown.
 func (d *Dashboard) showPlan(w http.ResponseWriter, r *http.Request, v *visitor, status int, view planView) error {
 	var err error
 	if view.View, err = d.Billing.Show(r.Context(), v.ID); err != nil {
@@ -54,19 +68,33 @@ func (d *Dashboard) showPlan(w http.ResponseWriter, r *http.Request, v *visitor,
 	if view.Invoices, err = d.Billing.Invoices(r.Context(), v.ID, invoicesShown); err != nil {
 		return err
 	}
-	if !view.Typed {
-		if view.Details, err = d.Billing.Details(r.Context(), v.ID); err != nil {
-			return err
-		}
+	if view.Details, err = d.Billing.Details(r.Context(), v.ID); err != nil {
+		return err
+	}
+	if view.Asked, err = d.askedDowngrade(r.Context(), v); err != nil {
+		return err
+	}
+	if view.Dialog == "lower" && !view.Lower(view.Lowered) || view.Dialog == "cancel" && (view.Status() == billing.NotSubscribed || view.CancelAtEnd) {
+		view.Dialog = ""
 	}
 	view.Present = d.shownPlan(view.Account.Plan)
 	view.Plans, view.Sells, view.Test = d.Plans(), d.Billing.Sells(), d.Billing.Test()
-	return d.ui.Render(w, r, status, planPage(d.frame(w, r, v, "Plan and billing"), view))
+	p := d.frame(w, r, v, "Plan and billing")
+	p.Styles = []string{accountStyle}
+	return d.ui.Render(w, r, status, planPage(p, view))
 }
 
-// planRefused renders the page again with the problem, and keeps the message that was typed.
-func (d *Dashboard) planRefused(w http.ResponseWriter, r *http.Request, v *visitor, err error, fields ...string) error {
-	view := planView{Message: r.FormValue("message")}
+// planRefused renders the page again with the problem.
+func (d *Dashboard) planRefused(w http.ResponseWriter, r *http.Request, v *visitor, err error) error {
+	var view planView
+	return again(err, &view.Problems, func(status int) error {
+		return d.showPlan(w, r, v, status, view)
+	})
+}
+
+// lowerRefused shows the dialog that asks for a lower plan again, with the problem and the message that was typed.
+func (d *Dashboard) lowerRefused(w http.ResponseWriter, r *http.Request, v *visitor, plan account.Plan, err error, fields ...string) error {
+	view := planView{Dialog: "lower", Lowered: plan, Message: r.FormValue("message")}
 	return again(err, &view.Problems, func(status int) error {
 		return d.showPlan(w, r, v, status, view)
 	}, fields...)
@@ -126,6 +154,7 @@ func (d *Dashboard) pay(w http.ResponseWriter, r *http.Request, v *visitor, p *b
 // charged.
 type upgradeView struct {
 	billing.Offer
+	Details billing.Details
 	Now     account.Plan
 	Method  billing.Method
 	Test    bool
@@ -153,7 +182,11 @@ func (d *Dashboard) quote(w http.ResponseWriter, r *http.Request, v *visitor, st
 	if err != nil {
 		return err
 	}
-	view := upgradeView{Offer: offer, Now: d.shownPlan(v.Plan), Method: shown.Method, Test: d.Billing.Test(), Problem: problem}
+	details, err := d.Billing.Details(r.Context(), v.ID)
+	if err != nil {
+		return err
+	}
+	view := upgradeView{Offer: offer, Details: details, Now: d.shownPlan(v.Plan), Method: shown.Method, Test: d.Billing.Test(), Problem: problem}
 	return d.ui.Render(w, r, status, upgradePage(d.frame(w, r, v, "Upgrade"), view))
 }
 
@@ -230,25 +263,49 @@ func (d *Dashboard) changeMethod(w http.ResponseWriter, r *http.Request, v *visi
 func (d *Dashboard) askDowngrade(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	plan, err := account.ParsePlan(r.FormValue("plan"))
 	if err != nil {
-		return d.planRefused(w, r, v, fault.New(fault.Invalid, "%v", err).At("message"), "message")
+		return d.planRefused(w, r, v, fault.New(fault.Invalid, "%v", err))
 	}
 	// The conversation comes before the ledger: it may be refused, because there are too many.
 	if err := d.Billing.MayRequestDowngrade(r.Context(), v.ID, plan, r.FormValue("message")); err != nil {
-		return d.planRefused(w, r, v, err, "message")
+		return d.lowerRefused(w, r, v, plan, err, "message")
 	}
-	m, err := d.downgradeTicket(r, v, plan, r.FormValue("message"))
-	if err != nil {
-		return d.planRefused(w, r, v, err)
+	if _, err := d.downgradeTicket(r, v, plan, r.FormValue("message")); err != nil {
+		return d.lowerRefused(w, r, v, plan, err)
 	}
 	if err := d.Billing.RequestDowngrade(r.Context(), actor, v.ID, plan, r.FormValue("message")); err != nil {
-		return d.planRefused(w, r, v, err, "message")
+		return d.lowerRefused(w, r, v, plan, err, "message")
 	}
-	return d.seeOther(w, r, home+"/messages/"+m.ID, "support-asked")
+	return d.seeOther(w, r, PlanPath, "downgrade-asked")
+}
+
+// askedDowngrade returns the request for a lower plan that support has not decided on, or nil.
+func (d *Dashboard) askedDowngrade(ctx context.Context, v *visitor) (*ticket.Ticket, error) {
+	list, err := d.Tickets.Threads(ctx, v.ID, messagesShown)
+	for i := range list {
+		if t := &list[i]; t.Kind == ticket.Downgrade && t.State != ticket.Closed {
+			return t, err
+		}
+	}
+	return nil, err
+}
+
+// withdrawDowngrade takes a request for a lower plan back, before support has decided.
+func (d *Dashboard) withdrawDowngrade(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	asked, err := d.askedDowngrade(r.Context(), v)
+	if err != nil {
+		return err
+	}
+	if asked == nil {
+		return d.seeOther(w, r, PlanPath, "")
+	}
+	if _, err := d.Tickets.Resolve(r.Context(), v.ID, asked.ID); err != nil {
+		return err
+	}
+	return d.seeOther(w, r, PlanPath, "downgrade-withdrawn")
 }
 
 // planAction returns which button the card of plan p has: "present" (the current plan),
-// "free", "subscribe", "upgrade", or "" for none. Downgrades have no button: they are a
-// request to support.
+// "free", "subscribe", "upgrade", "downgrade" (a request to support), or "" for none.
 func planAction(v planView, p account.Plan) string {
 	present := v.Present
 	switch {
@@ -256,7 +313,9 @@ func planAction(v planView, p account.Plan) string {
 		return "present"
 	case p == account.Free && present == account.None:
 		return "free"
-	// A lower plan, or Free for a subscriber.
+	case v.Lower(p) && v.Asked == nil && v.NextPlan == account.None && !v.CancelAtEnd:
+		return "downgrade"
+	// A lower plan that has been asked for, or Free for a subscriber.
 	case p <= present:
 		return ""
 	// Nothing is for sale, or the account may not buy.
@@ -280,6 +339,14 @@ func paymentText(p *billing.Payment) string {
 		return planName(p.Plan) + ", renewal"
 	}
 	return planName(p.Plan)
+}
+
+// cancelTitle asks whether the plan should be cancelled.
+func cancelTitle(v planView) string {
+	if v.Status() == billing.PastDue {
+		return "Cancel " + planName(v.Plan) + " now?"
+	}
+	return "Cancel " + planName(v.Plan) + " on " + webui.Date(v.PeriodEnd) + "?"
 }
 
 // restText says which part of the period the rest is, such as "19 of 30 days".

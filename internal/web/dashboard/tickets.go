@@ -27,7 +27,7 @@ func (d *Dashboard) newTicketPage(w http.ResponseWriter, r *http.Request, v *vis
 
 // showNewTicket renders the form, empty or with what was typed and is wrong.
 func (d *Dashboard) showNewTicket(w http.ResponseWriter, r *http.Request, v *visitor, status int, view newTicketView) error {
-	return d.ui.Render(w, r, status, newTicketPage(d.frame(w, r, v, "Contact support"), view, d.ui.Settings().Support))
+	return d.ui.Render(w, r, status, newTicketPage(d.messagesFrame(w, r, v, "Contact support"), view, d.ui.Settings().Support))
 }
 
 // beginTicket begins a conversation with support. It works for a deactivated or suspended account, too: only the
@@ -62,7 +62,7 @@ func (d *Dashboard) showTicket(w http.ResponseWriter, r *http.Request, v *visito
 	if view.Ticket, view.Messages, err = d.Tickets.Thread(r.Context(), v.ID, r.PathValue("id")); err != nil {
 		return err
 	}
-	return d.ui.Render(w, r, status, ticketPage(d.frame(w, r, v, view.Ticket.Subject), view))
+	return d.ui.Render(w, r, status, ticketPage(d.messagesFrame(w, r, v, view.Ticket.Subject), view))
 }
 
 // replyToTicket adds the customer's message to a conversation.
@@ -77,6 +77,14 @@ func (d *Dashboard) replyToTicket(w http.ResponseWriter, r *http.Request, v *vis
 		}, "text")
 	}
 	return d.seeOther(w, r, home+"/messages/"+r.PathValue("id"), "answered")
+}
+
+// resolveTicket closes a conversation for the customer.
+func (d *Dashboard) resolveTicket(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	if _, err := d.Tickets.Resolve(r.Context(), v.ID, r.PathValue("id")); err != nil {
+		return err
+	}
+	return d.seeOther(w, r, home+"/messages", "ticket-resolved")
 }
 
 // downgradeTicket tells support in a conversation that the customer wants a lower plan.

@@ -16,15 +16,15 @@ type videoSize struct {
 // videosPage shows the form. videos.js loads the list and does everything else through the API.
 func (d *Dashboard) videosPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	p := d.frame(w, r, v, "Videos")
-	p.Scripts = []string{"videos.js"}
+	p.Styles, p.Scripts = []string{accountStyle}, []string{"videos.js"}
 	view := videosView{Model: d.VideoModel(), Sizes: []videoSize{
 		{"854x480", "854 × 480"},
 		{"480x854", "480 × 854"},
 		{"480x480", "480 × 480"},
-		{"1280x720", "1280 × 720, uses 1.5 times as much"},
-		{"720x1280", "720 × 1280, uses 1.5 times as much"},
-		{"1920x1080", "1920 × 1080, uses twice as much"},
-		{"1080x1920", "1080 × 1920, uses twice as much"},
+		{"1280x720", "1280 × 720, counts 1.5 times"},
+		{"720x1280", "720 × 1280, counts 1.5 times"},
+		{"1920x1080", "1920 × 1080, counts twice"},
+		{"1080x1920", "1080 × 1920, counts twice"},
 	}}
 	return d.ui.Render(w, r, http.StatusOK, videosPage(p, view))
 }

@@ -9,7 +9,7 @@ import templruntime "github.com/a-h/templ/runtime"
 
 import "sluice/internal/web/webui"
 
-// videosPage is the videos page. videos.js fills in the list, one copy of the template per
+// videosPage is the videos page. videos.js fills in the gallery, one copy of the template per
 // job.
 func videosPage(p webui.Page, v videosView) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
@@ -44,7 +44,7 @@ func videosPage(p webui.Page, v videosView) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Videos</h1><p>Videos are deleted some time after they are finished. Download the ones you want to keep.</p></div></div><section class=\"card\" aria-labelledby=\"make-title\"><h2 id=\"make-title\">New video</h2><div class=\"note bad\" id=\"video-problem\" role=\"alert\" hidden></div><form id=\"video-form\" class=\"stack broad\" data-model=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Videos</h1><p>Describe a scene and get a short clip. Finished videos are deleted after a while, so download the ones you want to keep.</p></div></div><section class=\"card\" aria-labelledby=\"make-title\"><h2 id=\"make-title\">New video</h2><div class=\"note bad\" id=\"video-problem\" role=\"alert\" hidden></div><form id=\"video-form\" class=\"stack broad\" data-model=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -93,7 +93,7 @@ func videosPage(p webui.Page, v videosView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "</select></div><div class=\"field\"><label for=\"video-seconds\">Seconds</label> <input id=\"video-seconds\" type=\"number\" min=\"1\" max=\"20\" value=\"5\" required></div><button class=\"primary\">Create</button></div></form></section><section aria-labelledby=\"clips-title\" class=\"stack\"><h2 id=\"clips-title\">Your videos</h2><p class=\"empty card\" id=\"clips-empty\">No videos yet.</p><div class=\"clips\" id=\"clips\" aria-live=\"polite\"></div><div><button type=\"button\" id=\"clips-more\" hidden>Show more</button></div></section><template id=\"clip\"><article class=\"card\"><div data-picture></div><div class=\"stack tight\"><h3 data-prompt></h3><p class=\"small muted\" data-facts></p></div><progress max=\"100\" value=\"0\" aria-label=\"Progress\" hidden></progress><div class=\"between\"><span class=\"badge\" data-status></span> <span class=\"row\"><a class=\"button small\" data-download hidden>Download</a> <button type=\"button\" class=\"small plain danger\" data-cancel hidden>Cancel</button></span></div></article></template>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "</select></div><div class=\"field\"><label for=\"video-seconds\">Seconds</label> <input id=\"video-seconds\" type=\"number\" min=\"1\" max=\"20\" value=\"5\" required></div><button class=\"primary\">Create</button></div></form></section><section aria-labelledby=\"clips-title\" class=\"stack\"><h2 id=\"clips-title\" tabindex=\"-1\">Your videos</h2><p class=\"sr\" id=\"clips-news\" role=\"status\"></p><p class=\"empty card\" id=\"clips-empty\" hidden>No videos yet. The ones you create appear here.</p><div class=\"clips\" id=\"clips\"></div><div><button type=\"button\" id=\"clips-more\" hidden>Show more</button></div></section><template id=\"clip\"><article class=\"card clip\"><div class=\"frame-of\" data-picture><span class=\"small\" data-state></span> <progress max=\"100\" value=\"0\" aria-label=\"Progress\" hidden></progress></div><div class=\"about\"><div class=\"between\"><span class=\"badge\" data-status></span> <span class=\"small muted\" data-when></span></div><h3 data-prompt></h3><p class=\"small muted\" data-facts></p><div class=\"row\"><a class=\"button small\" data-download hidden>Download</a> <button type=\"button\" class=\"small\" data-retry hidden>Try again</button> <button type=\"button\" class=\"small\" data-cancel hidden>Cancel</button> <button type=\"button\" class=\"small plain danger\" data-delete hidden>Delete</button></div></div></article></template><dialog id=\"clip-delete\" aria-labelledby=\"clip-delete-title\"><form method=\"dialog\"><h2 id=\"clip-delete-title\">Delete this video?</h2><p class=\"muted\" data-prompt></p><p>The file is deleted, and links to it stop working. This cannot be undone.</p><div class=\"row end\"><button value=\"no\">Cancel</button> <button class=\"danger solid\" value=\"yes\">Delete</button></div></form></dialog>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -27,6 +27,9 @@ type webhooksView struct {
 	Later bool
 	// New is the secret of a webhook that was just created, or nil.
 	New *webui.Shown
+	// Dialog names the dialog that is open: "new", "delete", or "" for none. Hook is the webhook to delete.
+	Dialog string
+	Hook   *alert.Endpoint
 	// URL and Types are the form as it was filled in, if it is shown again.
 	URL      string
 	Types    []alert.Type
@@ -34,19 +37,37 @@ type webhooksView struct {
 	Now      time.Time
 }
 
-// webhooksPage shows the page.
+// webhooksPage shows the page, with the dialog that its address asks for.
 func (d *Dashboard) webhooksPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	return d.showWebhooks(w, r, v, http.StatusOK, webhooksView{Types: alert.CustomerTypes(), New: d.ui.TakeShown(w, r, v.session.ID, webhooksPath)})
+	view := webhooksView{Types: alert.CustomerTypes(), New: d.ui.TakeShown(w, r, v.session.ID, webhooksPath)}
+	for _, name := range []string{"new", "delete"} {
+		if r.URL.Query().Has(name) {
+			view.Dialog = name
+			break
+		}
+	}
+	return d.showWebhooks(w, r, v, http.StatusOK, view)
 }
 
 // webhooksPath is the path of the page.
 const webhooksPath = home + "/webhooks"
 
-// showWebhooks renders the page.
+// showWebhooks renders the page. A dialog about what is not there is not shown.
 func (d *Dashboard) showWebhooks(w http.ResponseWriter, r *http.Request, v *visitor, status int, view webhooksView) error {
 	var err error
 	if view.Hooks, view.Mailed, err = d.Hooks.List(r.Context(), v.ID); err != nil {
 		return err
+	}
+	if view.Dialog == "delete" {
+		id := r.URL.Query().Get("delete")
+		if i := slices.IndexFunc(view.Hooks, func(e alert.Endpoint) bool { return e.ID == id }); i >= 0 {
+			view.Hook = &view.Hooks[i]
+		} else {
+			view.Dialog = ""
+		}
+	}
+	if view.Dialog == "new" && len(view.Hooks) >= alert.MaxEndpoints && view.Problems == nil {
+		view.Dialog = ""
 	}
 	page := alert.Page{Limit: deliveriesShown + 1}
 	if r.Method != http.MethodPost { // a form has no place in the list
@@ -60,17 +81,22 @@ func (d *Dashboard) showWebhooks(w http.ResponseWriter, r *http.Request, v *visi
 		view.Deliveries = view.Deliveries[:deliveriesShown]
 		view.Next = view.Deliveries[deliveriesShown-1].ID
 	}
-	return d.ui.Render(w, r, status, webhooksPage(d.frame(w, r, v, "Webhooks"), view))
+	p := d.frame(w, r, v, "Webhooks")
+	p.Styles = []string{accountStyle}
+	return d.ui.Render(w, r, status, webhooksPage(p, view))
 }
 
 // createWebhook adds a webhook. The page that follows shows its secret.
 func (d *Dashboard) createWebhook(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	view := webhooksView{URL: r.FormValue("url")} // reads the form
+	view := webhooksView{Dialog: "new", URL: r.FormValue("url")} // reads the form
 	for _, t := range r.Form["types"] {
 		view.Types = append(view.Types, alert.Type(t))
 	}
 	if len(view.Types) == 0 {
 		view.Problems = problems{"types": "Choose at least one event."}
+		if _, err := url.Parse(view.URL); err != nil || view.URL == "" {
+			view.Problems["url"] = "Enter the address of your server."
+		}
 		return d.showWebhooks(w, r, v, http.StatusBadRequest, view)
 	}
 	made, err := d.Hooks.Create(r.Context(), actor, v.ID, view.URL, view.Types)

@@ -64,8 +64,11 @@ var flashes = map[string]Flash{
 	"subscribed":       {"good", "Your plan is active."},
 	"upgraded":         {"good", "Your new plan is active."},
 	"cancelled":        {"good", "Your plan was cancelled. It stays active until the end of the billing period."},
+	"downgrade-asked":  {"good", "Your request was sent to support. You will get an answer in your messages and by e-mail."},
+	"downgrade-withdrawn": {"good", "Your request was withdrawn. Your plan stays as it is."},
+	"plan-kept":        {"good", "Saved. Your plan stays as it is."},
 	"resumed":          {"good", "Your plan was resumed. It will renew as before."},
-	"details-saved":    {"good", "Your invoices have these details from now on, earlier ones too."},
+	"details-saved":    {"good", "Saved. Invoices show these details from the next payment on."},
 	"card-changed":     {"good", "Your payment method was updated."},
 	"webhook-deleted":  {"good", "The webhook was deleted."},
 	"webhook-tested":   {"good", "A test is on its way. The list below shows the result."},
@@ -79,6 +82,7 @@ var flashes = map[string]Flash{
 	"incident-told":    {"good", "Published. It is on the status page of all servers within a second."},
 	"account-done":     {"good", "Done. The change is in the audit log below."},
 	"token-deleted":    {"good", "The token was deleted. Requests that use it are refused."},
+	"ticket-resolved":  {"good", "The conversation was closed. Write in it again whenever you need to."},
 	"support-asked":    {"good", "Your message was sent to support. You will get an answer here and by e-mail."},
 }
 

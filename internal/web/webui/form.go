@@ -114,19 +114,38 @@ func Sentence(text string) string {
 // form.
 type Problems map[string]string
 
+// parts returns the errors that were joined, or the error itself.
+func parts(err error) []error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var list []error
+	for _, one := range joined.Unwrap() {
+		list = append(list, parts(one)...)
+	}
+	return list
+}
+
 // Refused returns the problems to show when a form is rendered again after err, and the status
 // of that page. fields are the fields that the form shows: an error about any other field
-// concerns the whole form. Internal errors are returned as they are.
+// concerns the whole form. Of errors that are joined, each is shown at its field. Internal errors are
+// returned as they are.
 func Refused(err error, fields ...string) (Problems, int, error) {
-	field, text, rest := Complaint(err)
-	if rest != nil {
-		return nil, 0, rest
+	problems := Problems{}
+	for _, one := range parts(err) {
+		field, text, rest := Complaint(one)
+		if rest != nil {
+			return nil, 0, rest
+		}
+		if !slices.Contains(fields, field) {
+			field = ""
+		}
+		if problems[field] == "" {
+			problems[field] = text
+		}
 	}
 	// The form is shown with the status of the error, so that scripts and monitoring see the
 	// refusal.
-	status := fault.From(err).Kind.Status()
-	if slices.Contains(fields, field) {
-		return Problems{field: text}, status, nil
-	}
-	return Problems{"": text}, status, nil
+	return problems, fault.From(err).Kind.Status(), nil
 }

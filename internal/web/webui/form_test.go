@@ -1,13 +1,16 @@
 package webui_test
 
 import (
+	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"sluice/internal/kit/fault"
+	"sluice/internal/web/webui"
 )
 
 // failing is a body whose reading ends with an error.
@@ -65,5 +68,19 @@ func TestForms(t *testing.T) {
 		if tt.status == 0 && (!reached || w.Code != 200) || tt.status != 0 && (reached || w.Code != tt.status) {
 			t.Errorf("%s: status %d, handler reached: %t; want %d (0: it is reached)", name, w.Code, reached, tt.status)
 		}
+	}
+}
+
+// Every mistake of a form is shown at its field, and one that no field is for above them.
+func TestRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	at := func(param string) error { return fault.New(fault.Invalid, "wrong %s", param).At(param) }
+	err := errors.Join(at("name"), errors.Join(at("url"), at("hidden")), at("name"))
+	got, status, rest := webui.Refused(err, "name", "url")
+	if want := (webui.Problems{"name": "Wrong name.", "url": "Wrong url.", "": "Wrong hidden."}); rest != nil || status != 400 || !maps.Equal(got, want) {
+		t.Errorf("Refused = %v, %d, %v, want %v, 400", got, status, rest, want)
+	}
+	if _, _, rest := webui.Refused(errors.Join(at("name"), errors.New("a bug"))); rest == nil {
+		t.Error("a bug beside a mistake is not returned")
 	}
 }

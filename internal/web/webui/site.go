@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"sluice/internal/account/billing"
 	"sluice/internal/kit/colour"
 	"sluice/internal/kit/fault"
 )
@@ -19,13 +20,10 @@ type Site struct {
 	Name string
 	// The texts of the first page and the foot of the public ones; "" for ours.
 	Headline, Intro, Footer string
-	Seller                  Seller
+	Seller                  billing.Seller
 
 	logo, skin *asset // nil: ours
 }
-
-// Seller is who invoices are from. Each field may be empty; Address may have several lines.
-type Seller struct{ Name, Address, TaxID string }
 
 // NewSite returns a site with a logo and the colours of the light and the dark pages. Each may be
 // empty. kind is the media type of the logo.

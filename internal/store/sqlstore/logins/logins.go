@@ -34,11 +34,13 @@ func (s *Store) FindLogin(ctx context.Context, accountID string) (signin.Login, 
 	return *l, err
 }
 
-// SetPassword sets the password hash and ends all other access like EndAccess, in one transaction.
+// SetPassword sets the password hash and ends all other access like EndAccess, with the proof that keepSession holds, in one
+// transaction.
 func (s *Store) SetPassword(ctx context.Context, accountID, password, keepSession string) error {
 	return s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
 		tx.Do(`INSERT INTO logins (account_id, password, totp_secret, totp_on, totp_step) VALUES ($1, $2, '', 0, 0)
 			ON CONFLICT (account_id) DO UPDATE SET password = excluded.password`, accountID, password)
+		tx.Do(`UPDATE sessions SET owner_at = 0 WHERE account_id = $1`, accountID)
 		return endAccess(tx, accountID, keepSession)
 	})
 }
@@ -91,14 +93,14 @@ func (s *Store) DropSignins(ctx context.Context, now time.Time) error {
 }
 
 // sessionColumns are in the order of OpenSession and scanSession.
-const sessionColumns = `id, token, account_id, created_at, seen_at, expires_at, remote, agent, via, proved_at`
+const sessionColumns = `id, token, account_id, created_at, seen_at, expires_at, remote, agent, via, proved_at, owner_at`
 
 // OpenSession stores a new session. If the account then has more than most sessions, those that
 // have not been used for the longest time are deleted.
 func (s *Store) OpenSession(ctx context.Context, n *signin.Session, most int) error {
 	return s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
 		tx.Do(sqlstore.Insert("sessions", sessionColumns),
-			n.ID, n.Token[:], n.AccountID, n.CreatedAt, n.SeenAt, n.ExpiresAt, n.Remote, n.Agent, string(n.Via), n.ProvedAt)
+			n.ID, n.Token[:], n.AccountID, n.CreatedAt, n.SeenAt, n.ExpiresAt, n.Remote, n.Agent, string(n.Via), n.ProvedAt, n.OwnerAt)
 		// SQLite requires a LIMIT with an OFFSET; 1000 is far more than an account can have.
 		return tx.Exec(`DELETE FROM sessions WHERE id <> $2 AND id IN
 			(SELECT id FROM sessions WHERE account_id = $1 ORDER BY seen_at DESC LIMIT 1000 OFFSET $3)`, n.AccountID, n.ID, most)
@@ -122,6 +124,11 @@ func (s *Store) ProveSession(ctx context.Context, id string, at time.Time) error
 	return s.db.Exec(ctx, `UPDATE sessions SET proved_at = $2 WHERE id = $1`, id, at)
 }
 
+// HoldProof records when the owner proved in a session that the account is theirs.
+func (s *Store) HoldProof(ctx context.Context, id string, at time.Time) error {
+	return s.db.Exec(ctx, `UPDATE sessions SET owner_at = $2 WHERE id = $1`, id, at)
+}
+
 // Sessions returns an account's sessions that have not expired, the most recently used first.
 func (s *Store) Sessions(ctx context.Context, accountID string, now time.Time) ([]signin.Session, error) {
 	return sqlstore.All(s.db.Read(ctx), scanSession, `SELECT `+sessionColumns+` FROM sessions WHERE account_id = $1 AND expires_at > $2 ORDER BY seen_at DESC`, accountID, now)
@@ -135,5 +142,5 @@ func (s *Store) CloseSession(ctx context.Context, accountID, id string) error {
 
 // scanSession reads a row of sessionColumns. Only the hash of a session's token is stored.
 func scanSession(row sqlstore.Row, n *signin.Session) error {
-	return row.Scan(&n.ID, sqlstore.Into(n.Token[:]), &n.AccountID, &n.CreatedAt, &n.SeenAt, &n.ExpiresAt, &n.Remote, &n.Agent, &n.Via, &n.ProvedAt)
+	return row.Scan(&n.ID, sqlstore.Into(n.Token[:]), &n.AccountID, &n.CreatedAt, &n.SeenAt, &n.ExpiresAt, &n.Remote, &n.Agent, &n.Via, &n.ProvedAt, &n.OwnerAt)
 }

@@ -5,6 +5,8 @@ package payments
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"sluice/internal/account"
@@ -30,7 +32,7 @@ const bookColumns = `plan, price_cents, next_plan, began, period_start, period_e
 
 // paymentColumns are in the order of savePayment and scanPayment.
 const paymentColumns = `id, account_id, kind, status, processor, present, plan, price_cents, amount_cents, period_start, period_end,
-	ref, url, reason, confirm, created_at, paid_at, invoice, refunded_cents, refund_to_cents, disputed_cents, dispute_steps, visit_at, credit_cents`
+	ref, url, reason, confirm, created_at, paid_at, invoice, refunded_cents, refund_to_cents, disputed_cents, dispute_steps, visit_at, credit_cents, issued`
 
 // unfinished selects the payment of an account that is pending, or else one that has to be
 // refunded. A disputed payment is not refunded: the bank has already taken the money back.
@@ -82,6 +84,9 @@ func recordOf(c *sqlstore.Conn, a *account.Account, paymentID string) (*billing.
 		b = &billing.Record{}
 	}
 	b.Account = a
+	if b.Details, err = details(c, a.ID); err != nil {
+		return nil, err
+	}
 	if paymentID == "" {
 		b.Payment, err = sqlstore.One(c, scanPayment, unfinished, a.ID)
 	} else { // a payment of another account is not found, either
@@ -107,7 +112,9 @@ func saveBooks(tx *sqlstore.Conn, b *billing.Record) error {
 		b.Method.Brand, b.Method.LastFour, b.Method.Expires, b.Ahead, b.VisitAt(),
 		b.Undelivered, stop.At, stop.Why, b.CreditCents)
 	if b.Payment != nil {
-		savePayment(tx, b.Payment, b.Ahead)
+		if err := savePayment(tx, b.Payment, b.Ahead); err != nil {
+			return err
+		}
 	}
 	// Only the new entries; those of earlier changes are not in the books.
 	for i := range b.Entries {
@@ -128,18 +135,27 @@ func saveBooks(tx *sqlstore.Conn, b *billing.Record) error {
 // paymentChanges are the columns of a payment that may change: account, kind, processor, plan, price, amount and creation
 // time never do.
 const paymentChanges = `status, period_start, period_end, ref, url, reason, confirm, paid_at, invoice, refunded_cents, refund_to_cents,
-	disputed_cents, dispute_steps, visit_at, credit_cents`
+	disputed_cents, dispute_steps, visit_at, credit_cents, issued`
 
 // savePayment inserts or updates a payment. A payment gets its invoice number when it is paid, in
 // the same transaction, so the numbers have no gaps.
-func savePayment(tx *sqlstore.Conn, p *billing.Payment, ahead time.Duration) {
+func savePayment(tx *sqlstore.Conn, p *billing.Payment, ahead time.Duration) error {
+	issued := ""
+	if p.Issued != nil {
+		text, err := json.Marshal(p.Issued)
+		if err != nil {
+			return fmt.Errorf("write what an invoice says: %w", err)
+		}
+		issued = string(text)
+	}
 	if p.Status == billing.Paid && p.Invoice == 0 {
 		p.Invoice = tx.Next("billing_invoices")
 	}
 	tx.Do(sqlstore.Upsert("billing_payments", paymentColumns, "id", paymentChanges),
 		p.ID, p.AccountID, string(p.Kind), string(p.Status), p.Processor, p.Present, p.Plan.String(), p.PriceCents, p.AmountCents,
 		p.PeriodStart, p.PeriodEnd, p.Ref, p.URL, p.Reason, p.Confirm, p.CreatedAt, p.PaidAt,
-		p.Invoice, p.RefundedCents, p.RefundToCents, p.DisputedCents, p.DisputeSteps, p.VisitAt(ahead), p.CreditCents)
+		p.Invoice, p.RefundedCents, p.RefundToCents, p.DisputedCents, p.DisputeSteps, p.VisitAt(ahead), p.CreditCents, issued)
+	return nil
 }
 
 // ledgerColumns are in the order of appendLedger and Ledger.
@@ -233,12 +249,17 @@ const revenueQuery = `SELECT paid_at / 86400000, COUNT(*), SUM(amount_cents - re
 	WHERE paid_at > 0 AND paid_at >= $1 GROUP BY paid_at / 86400000`
 
 // detailColumns are in the order of BillingDetails and SetBillingDetails.
-const detailColumns = `name, address, tax_id, email`
+const detailColumns = `name, address, country, tax_id, email`
 
 // BillingDetails returns what a customer wants on invoices. Without any it returns the zero value.
 func (s *Store) BillingDetails(ctx context.Context, accountID string) (billing.Details, error) {
-	d, err := sqlstore.One(s.db.Read(ctx), func(row sqlstore.Row, d *billing.Details) error {
-		return row.Scan(&d.Name, &d.Address, &d.TaxID, &d.Email)
+	return details(s.db.Read(ctx), accountID)
+}
+
+// details reads what a customer wants on invoices.
+func details(c *sqlstore.Conn, accountID string) (billing.Details, error) {
+	d, err := sqlstore.One(c, func(row sqlstore.Row, d *billing.Details) error {
+		return row.Scan(&d.Name, &d.Address, &d.Country, &d.TaxID, &d.Email)
 	}, `SELECT `+detailColumns+` FROM billing_details WHERE account_id = $1`, accountID)
 	if err != nil || d == nil {
 		return billing.Details{}, err
@@ -248,7 +269,7 @@ func (s *Store) BillingDetails(ctx context.Context, accountID string) (billing.D
 
 // SetBillingDetails replaces what a customer wants on invoices.
 func (s *Store) SetBillingDetails(ctx context.Context, accountID string, d billing.Details) error {
-	return s.db.Exec(ctx, sqlstore.Upsert("billing_details", "account_id, "+detailColumns, "account_id", detailColumns), accountID, d.Name, d.Address, d.TaxID, d.Email)
+	return s.db.Exec(ctx, sqlstore.Upsert("billing_details", "account_id, "+detailColumns, "account_id", detailColumns), accountID, d.Name, d.Address, d.Country, d.TaxID, d.Email)
 }
 
 // ChangeTestObject applies change to an object of the test processor. The body is nil if there is
@@ -289,6 +310,11 @@ func scanBooks(row sqlstore.Row, b *billing.Record) error {
 // scanPayment reads a row of paymentColumns.
 func scanPayment(row sqlstore.Row, p *billing.Payment) error {
 	var visitAt time.Time
-	return row.Scan(&p.ID, &p.AccountID, &p.Kind, &p.Status, &p.Processor, &p.Present, accounts.Plan(&p.Plan), &p.PriceCents, &p.AmountCents, &p.PeriodStart, &p.PeriodEnd,
-		&p.Ref, &p.URL, &p.Reason, &p.Confirm, &p.CreatedAt, &p.PaidAt, &p.Invoice, &p.RefundedCents, &p.RefundToCents, &p.DisputedCents, &p.DisputeSteps, &visitAt, &p.CreditCents)
+	var issued string
+	err := row.Scan(&p.ID, &p.AccountID, &p.Kind, &p.Status, &p.Processor, &p.Present, accounts.Plan(&p.Plan), &p.PriceCents, &p.AmountCents, &p.PeriodStart, &p.PeriodEnd,
+		&p.Ref, &p.URL, &p.Reason, &p.Confirm, &p.CreatedAt, &p.PaidAt, &p.Invoice, &p.RefundedCents, &p.RefundToCents, &p.DisputedCents, &p.DisputeSteps, &visitAt, &p.CreditCents, &issued)
+	if err != nil || issued == "" {
+		return err
+	}
+	return json.Unmarshal([]byte(issued), &p.Issued)
 }

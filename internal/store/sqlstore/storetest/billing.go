@@ -28,6 +28,10 @@ func newPayment(id, accountID string) *billing.Payment {
 		ID: id, AccountID: accountID, Kind: billing.ForStart, Status: billing.Pending, Processor: "testpay", Present: true,
 		Plan: account.Basic, PriceCents: 1000, AmountCents: 900, CreditCents: 100, PeriodStart: base, PeriodEnd: base.AddDate(0, 1, 0),
 		Ref: "ref", URL: "url", Reason: "why", Confirm: true, CreatedAt: base,
+		Issued: &billing.Issued{
+			Seller: billing.Seller{Name: "S"}, Customer: billing.Details{Name: "N"}, Account: "a@example.com", Tax: &billing.TaxShare{Name: "VAT", Rate: 19_000, Cents: 144},
+			Lines: []billing.Line{{Text: "l", Start: base, End: base.AddDate(0, 1, 0), Cents: 900}},
+		},
 	}
 }
 
@@ -61,7 +65,9 @@ func books(t *testing.T, open func() *alltest.Store) {
 			CancelAtEnd: true, Failed: 2, FailingSince: base.AddDate(0, 1, 0), Due: base.AddDate(0, 1, 3),
 		},
 		Payment: newPayment("pay_1", a.ID), Undelivered: 2, Stop: &billing.Stop{At: base, Why: "w"}, CreditCents: 7,
+		Details: billing.Details{Name: "N", Address: "A", Country: "DE", TaxID: "T", Email: "b@example.com"},
 	}
+	must(t, s.SetBillingDetails(t.Context(), a.ID, want.Details))
 	set := func(b *billing.Record) {
 		b.Subscription, b.Processor, b.Customer, b.Method, b.Ahead = want.Subscription, want.Processor, want.Customer, want.Method, want.Ahead
 		b.Payment, b.Undelivered, b.Stop, b.CreditCents = want.Payment, want.Undelivered, want.Stop, want.CreditCents

@@ -98,6 +98,15 @@ func sessions(t *testing.T, open func() *alltest.Store) {
 		t.Errorf("FindSession after ProveSession = %+v, %v, want %v", got, err, later)
 	}
 
+	// A proof holds in its session alone, and no longer than the password.
+	must(t, s.HoldProof(ctx, one.ID, later))
+	if got, err := s.FindSession(ctx, one.Token, base); err != nil || got.OwnerAt != later {
+		t.Errorf("FindSession after HoldProof = %+v, %v, want %v", got, err, later)
+	}
+	if got, err := s.FindSession(ctx, two.Token, base); err != nil || !got.OwnerAt.IsZero() {
+		t.Errorf("FindSession of another session after HoldProof = %+v, %v, want no proof", got, err)
+	}
+
 	// The id of a session is not secret, so the account must be compared.
 	must(t, s.CloseSession(ctx, a.ID, theirs.ID))
 	if _, err := s.FindSession(ctx, theirs.Token, base); err != nil {
@@ -105,8 +114,8 @@ func sessions(t *testing.T, open func() *alltest.Store) {
 	}
 	// A new password ends every session but the one in which it was set.
 	must(t, s.SetPassword(ctx, a.ID, "p", one.ID))
-	if _, err := s.FindSession(ctx, one.Token, base); err != nil {
-		t.Errorf("SetPassword closed the session it was made in: %v", err)
+	if got, err := s.FindSession(ctx, one.Token, base); err != nil || !got.OwnerAt.IsZero() {
+		t.Errorf("FindSession of the session that set the password = %+v, %v, want it open and without a proof", got, err)
 	}
 	if _, err := s.FindSession(ctx, two.Token, base); !fault.Is(err, fault.Unauthenticated) {
 		t.Errorf("FindSession after another's SetPassword = %v, want unauthenticated", err)

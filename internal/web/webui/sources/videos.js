@@ -5,7 +5,8 @@
   const clips = document.getElementById("clips");
   if (!clips) return;
   const by = (id) => document.getElementById(id);
-  const base = "/dashboard/v1/video/generations";
+  const base = "/dashboard/v1";
+  const jobs = "/video/generations/jobs";
   const cards = new Map(); // job id → { el, player, over }
 
   // call returns the JSON of an API response. It throws the API's message if the request failed.
@@ -26,6 +27,18 @@
 
   const over = (job) => ["succeeded", "failed", "cancelled"].includes(job.status);
   const tones = { succeeded: "good", failed: "bad", running: "accent" };
+  const names = { queued: "queued", running: "creating", succeeded: "ready", failed: "failed", cancelled: "cancelled" };
+
+  // stateOf says in the place of the picture where a job is, and what to do if it has failed.
+  function stateOf(job) {
+    switch (job.status) {
+      case "queued": return "Waiting for its turn…";
+      case "running": return job.progress + "%";
+      case "failed": return (job.failure_reason || "The video could not be created.") + " Its units were given back. Try again, or change the prompt.";
+      case "cancelled": return "You cancelled this video.";
+    }
+    return "";
+  }
 
   // show adds a job to the page or updates its card. With first, a new card goes to the top of the list.
   function show(job, first) {
@@ -34,60 +47,106 @@
       card = { el: by("clip").content.firstElementChild.cloneNode(true) };
       cards.set(job.id, card);
       clips[first ? "prepend" : "append"](card.el);
-      card.el.querySelector("[data-prompt]").textContent = job.prompt;
-      card.el.querySelector("[data-facts]").textContent = job.width + " × " + job.height + ", " + job.n_seconds + " s, " + new Date(job.created_at * 1000).toLocaleString();
-      card.el.querySelector("[data-cancel]").addEventListener("click", () => cancel(job.id));
+      const about = (name, text) => { card.el.querySelector("[data-" + name + "]").textContent = text; };
+      about("prompt", job.prompt);
+      about("facts", job.width + " × " + job.height + ", " + job.n_seconds + " s");
+      about("when", new Date(job.created_at * 1000).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" }));
+      const press = (name, what) => card.el.querySelector("[data-" + name + "]").addEventListener("click", what);
+      press("cancel", () => attempt(async () => { show(await call(jobs + "/" + encodeURIComponent(job.id), { method: "DELETE" })); focusOn(card.el); }));
+      press("retry", () => attempt(() => make(job)));
+      press("delete", () => remove(job));
     }
-    by("clips-empty").hidden = true;
     const part = (name) => card.el.querySelector("[data-" + name + "]");
+    if (card.status && card.status !== job.status) by("clips-news").textContent = "Video " + names[job.status] + ": " + job.prompt.slice(0, 60);
+    card.status = job.status;
     const status = part("status");
     status.className = "badge " + (tones[job.status] || "");
-    status.textContent = job.status + (job.failure_reason ? ": " + job.failure_reason : "");
-    const progress = card.el.querySelector("progress");
-    progress.hidden = over(job);
-    progress.value = job.progress;
+    status.textContent = names[job.status] || job.status;
+    if (!card.player) { // which takes their place
+      const progress = card.el.querySelector("progress");
+      progress.hidden = over(job);
+      progress.value = job.progress;
+      part("state").textContent = stateOf(job);
+    }
     part("cancel").hidden = over(job);
+    part("retry").hidden = !["failed", "cancelled"].includes(job.status);
+    part("delete").hidden = !over(job);
     if (job.status === "succeeded" && !card.player) {
-      const address = base + "/" + encodeURIComponent(job.generations[0].id) + "/content/video";
+      const address = base + "/video/generations/" + encodeURIComponent(job.generations[0].id) + "/content/video";
       card.player = document.createElement("video");
       card.player.controls = true;
       card.player.preload = "metadata";
       card.player.src = address;
       card.player.setAttribute("aria-label", job.prompt);
-      part("picture").append(card.player);
+      part("picture").replaceChildren(card.player);
       part("download").href = address;
       part("download").download = job.id + ".mp4";
       part("download").hidden = false;
     }
     card.over = over(job);
+    empty();
   }
 
-  async function cancel(id) {
-    try { show(await call("/jobs/" + encodeURIComponent(id), { method: "DELETE" })); } catch (error) { tell(error.message); }
+  function empty() { by("clips-empty").hidden = cards.size > 0; }
+
+  // focusOn moves the focus to the first button of a card that can be pressed.
+  function focusOn(el) { [...el.querySelectorAll("a, button")].find((b) => !b.hidden)?.focus(); }
+
+  // attempt does something and shows what went wrong with it.
+  async function attempt(what) {
+    try {
+      tell("");
+      await what();
+    } catch (error) {
+      tell(error.message);
+    }
+  }
+
+  // make creates a job like another one, and watches it.
+  async function make({ prompt, width, height, n_seconds }) {
+    show(await call(jobs, {
+      method: "POST", headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ model: by("video-form").dataset.model, prompt, width, height, n_seconds }),
+    }), true);
+    watch();
+  }
+
+  // remove asks, and deletes a job with its file.
+  function remove(job) {
+    const dialog = by("clip-delete");
+    dialog.querySelector("[data-prompt]").textContent = job.prompt.length > 120 ? job.prompt.slice(0, 120) + "…" : job.prompt;
+    dialog.returnValue = "";
+    dialog.onclose = () => {
+      if (dialog.returnValue !== "yes") return;
+      attempt(async () => {
+        await call("/videos/" + encodeURIComponent(job.id), { method: "DELETE" });
+        const el = cards.get(job.id).el, next = el.nextElementSibling || el.previousElementSibling;
+        cards.delete(job.id);
+        el.remove();
+        empty();
+        by("clips-news").textContent = "The video was deleted.";
+        if (next) focusOn(next); else by("clips-title").focus();
+      });
+    };
+    dialog.showModal();
   }
 
   by("video-form").addEventListener("submit", async (event) => {
     event.preventDefault();
     const [width, height] = by("video-size").value.split("x").map(Number);
-    try {
-      tell("");
-      show(await call("/jobs", {
-        method: "POST", headers: { "Content-Type": "application/json" },
-        body: JSON.stringify({ model: event.target.dataset.model, prompt: by("video-prompt").value, width, height, n_seconds: Number(by("video-seconds").value) }),
-      }), true);
+    attempt(async () => {
+      await make({ prompt: by("video-prompt").value, width, height, n_seconds: Number(by("video-seconds").value) });
       by("video-prompt").value = "";
-      watch();
-    } catch (error) {
-      tell(error.message);
-    }
+    });
   });
 
   let last = ""; // id of the oldest job shown: the cursor of the next page
   async function more() {
     try {
-      const list = await call("/jobs?limit=12" + (last ? "&after=" + encodeURIComponent(last) : ""));
+      const list = await call(jobs + "?limit=12" + (last ? "&after=" + encodeURIComponent(last) : ""));
       for (const job of list.data) { show(job); last = job.id; }
       by("clips-more").hidden = !list.has_more;
+      empty();
     } catch (error) {
       tell(error.message);
     }
@@ -97,16 +156,18 @@
 
   // watch polls unfinished jobs until all are over: every second, or every five in a background tab. There is one
   // timer at most.
-  let watching = 0;
+  let watching = 0, lost = false;
   function watch() {
     clearTimeout(watching);
     const open = [...cards].filter(([, card]) => !card.over);
     if (!open.length) return;
     watching = setTimeout(async () => {
       try {
-        for (const [id] of open) show(await call("/jobs/" + encodeURIComponent(id)));
-        tell("");
+        for (const [id] of open) show(await call(jobs + "/" + encodeURIComponent(id)));
+        if (lost) tell("");
+        lost = false;
       } catch (error) {
+        lost = true;
         tell(error.message);
       }
       watch();

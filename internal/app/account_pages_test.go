@@ -1,0 +1,116 @@
+package app_test
+
+import (
+	"strings"
+	"testing"
+
+	"sluice/internal/operate/admin"
+)
+
+// Each thing on the account page is a row, and its address opens its dialog, without scripts.
+func TestAccountDialogs(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "").start(t)
+	ana := n.join("ana@example.com")
+	page := ana.get("/dashboard/account").body
+	if strings.Contains(page, "<dialog open") || strings.Contains(page, `type="password"`) {
+		t.Error("the page opens with a dialog, or with a field for a password")
+	}
+	for name, want := range map[string]string{
+		"email": "New e-mail", "details": "Billing e-mail", "password": "New password", "totp": "Set up", "passkeys": "Add a passkey", "passkey": "Create passkey",
+		"sessions": "this browser", "replies": "Show the cost in every reply", "export": "Download", "close": "Close account",
+	} {
+		if name != "passkey" && !strings.Contains(page, `href="/dashboard/account?`+name+`"`) {
+			t.Errorf("the page has no link to the dialog %s", name)
+		}
+		dialog := between(ana.get("/dashboard/account?"+name).body, "<dialog open", "</dialog>")
+		if !strings.Contains(dialog, want) {
+			t.Errorf("the dialog %s has no %q: %s", name, want, dialog)
+		}
+	}
+	ana.wants(ana.get("/dashboard/account?unkey=gone"), "a passkey that is gone", 303, "/dashboard/account")
+	// What is wrong is shown in the dialog, with what was typed.
+	r := ana.wants(ana.post("/dashboard/account/email", "email", "no address", "current", pagePassword), "a wrong address", 400, "not an e-mail address")
+	if dialog := between(r.body, "<dialog open", "</dialog>"); !strings.Contains(dialog, `value="no address"`) {
+		t.Errorf("the dialog does not have what was typed: %s", dialog)
+	}
+}
+
+// One proof holds for the changes of ten minutes in its session, and the page says so. It ends with the password, and with
+// the session.
+func TestOneProof(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "").start(t)
+	ana := n.join("ana@example.com")
+	other := n.signInAs(ana.email, pagePassword)
+	asks := func(p *person) bool {
+		t.Helper()
+		return strings.Contains(p.get("/dashboard/account?email").body, `name="current"`)
+	}
+	if !asks(ana) {
+		t.Error("a new session asks for no proof")
+	}
+	ana.wants(ana.post("/dashboard/account/email", "email", "new@example.com"), "a change without proof", 400, "current password is wrong")
+	ana.wants(ana.post("/dashboard/account/email", "email", "new@example.com", "current", pagePassword), "a change with proof", 303, "/dashboard/account")
+	if asks(ana) {
+		t.Error("the next dialog asks again")
+	}
+	ana.wants(ana.get("/dashboard/account"), "the page", 200, "You confirmed your identity")
+	ana.wants(ana.get("/dashboard/account/log"), "the log", 200, "You confirmed your identity")
+	ana.wants(ana.post("/dashboard/account/totp/enrol"), "another change", 303, "/dashboard/account?totp")
+	if !asks(other) {
+		t.Error("the proof holds in another session")
+	}
+	// Ten minutes later.
+	n.exec("UPDATE sessions SET owner_at = owner_at - 600000")
+	if !asks(ana) {
+		t.Error("the proof holds for longer than ten minutes")
+	}
+	ana.wants(ana.post("/dashboard/account/password", "current", pagePassword, "password", "another long password"), "another password", 303, "/dashboard/account")
+	if !asks(ana) {
+		t.Error("the proof outlives the password")
+	}
+	ana.wants(ana.post("/dashboard/account/email", "email", "new@example.com", "current", "another long password"), "proof again", 303, "/dashboard/account")
+	ana.post("/signout")
+	ana.wants(ana.post("/signin", "email", ana.email, "password", "another long password"), "signing in", 303, "/dashboard")
+	if !asks(ana) {
+		t.Error("the proof outlives the session")
+	}
+}
+
+// A lower plan is asked of support: the contract allows no other way. Until support has decided, the request can be
+// withdrawn, and until the period ends, a decision can be taken back.
+func TestDowngradeIsTakenBack(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "").start(t)
+	ana := n.join("ana@example.com")
+	ana.buys("scale", "4242424242424242")
+	dialog := between(ana.get("/dashboard/plan?lower=basic").body, "<dialog open", "</dialog>")
+	for _, want := range []string{"Downgrade to Basic", "$10.00 per month in place of $75.00", "Keep Scale", "Request Basic"} {
+		if !strings.Contains(dialog, want) {
+			t.Errorf("the dialog has no %q: %s", want, dialog)
+		}
+	}
+	ana.leads(ana.post("/dashboard/plan/downgrade", "plan", "basic", "message", "too much"), "the request", "Downgrade to Basic, on")
+	if page := ana.get("/dashboard/plan").body; strings.Contains(page, "?lower=") || strings.Contains(page, "Changes") {
+		t.Error("the page offers a second request, or says that the plan changes")
+	}
+	ana.leads(ana.post("/dashboard/plan/downgrade/withdraw"), "taking the request back", "?lower=premium")
+	ana.wants(ana.get("/dashboard/messages"), "the conversation", 200, "closed")
+	ana.wants(ana.post("/dashboard/plan/downgrade/withdraw"), "taking back nothing", 303, "/dashboard/plan")
+
+	must[admin.Billing](n, "billing.downgrade", admin.Target{Actor: "t", Ref: ana.email, Plan: "basic"})
+	ana.wants(ana.get("/dashboard/plan"), "the plan", 200, "To Basic on")
+	page := ana.leads(ana.post("/dashboard/plan/keep"), "keeping the plan", "Your plan stays as it is")
+	if !strings.Contains(page.body, "Renews") || strings.Contains(page.body, "To Basic on") {
+		t.Errorf("after taking it back the plan is %s", between(page.body, `<ul class="settings">`, "</ul>"))
+	}
+	// The question before a cancellation names the plan, the day and the amount, and each button what it does.
+	dialog = between(ana.get("/dashboard/plan?cancel").body, "<dialog open", "</dialog>")
+	for _, want := range []string{"Cancel Scale on ", "$75.00 is not charged", ">Keep Scale<", ">Cancel Scale<"} {
+		if !strings.Contains(dialog, want) {
+			t.Errorf("the question has no %q: %s", want, dialog)
+		}
+	}
+	ana.leads(ana.post("/dashboard/plan/cancel"), "cancelling", "ends soon")
+}
