@@ -94,6 +94,7 @@ func (d *Dashboard) route(handle func(pattern string, h http.Handler)) {
 	private("GET "+home+"/activity.json", d.alone(d.exportJSON))
 	private("GET "+home+"/activity/days.csv", d.alone(d.exportDays))
 	private("GET "+home+"/activity/requests", d.requestList)
+	private("GET "+home+"/activity/tail", d.tail)
 	private("GET "+home+"/activity/requests/{id}", d.requestPage)
 	private("GET "+home+"/usage", d.oldUsage)
 	private("GET "+home+"/usage.csv", d.oldUsage)
