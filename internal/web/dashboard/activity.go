@@ -576,9 +576,9 @@ var outcomes = []struct {
 // stepName names a step in the table of the chart.
 func stepName(at time.Time, step time.Duration) string {
 	if step >= 24*time.Hour {
-		return at.UTC().Format("2 Jan")
+		return webui.DayMonth(at)
 	}
-	return at.UTC().Format("2 Jan 15:04 UTC")
+	return webui.DayMonth(at) + at.UTC().Format(" 15:04 UTC")
 }
 
 // percentile formats a percentile, or a dash if there is nothing to measure: an idle hour did not take 0 ms.
@@ -588,6 +588,9 @@ func percentile(ms int64, known bool) string {
 	}
 	return webui.Millis(ms)
 }
+
+// stretch is a part of a drawing.
+type stretch struct{ x, width string }
 
 // tokensPerSecond returns how fast a reply came after its first token, or "" if that cannot be told.
 func tokensPerSecond(s *usage.Settlement) string {

@@ -151,3 +151,11 @@ func rounded(n price.Nano) string {
 	}
 	return webui.Saved(n)
 }
+
+// hitText says what part of the prompts came from caches.
+func hitText(h usage.Hits) string {
+	if h.Cacheable == 0 {
+		return "no model with a cache was called"
+	}
+	return webui.HitRate(h) + " of input tokens came from them"
+}
