@@ -75,8 +75,7 @@ func (r *Range) last(now time.Time) time.Time {
 	return now.UTC().Truncate(r.Step)
 }
 
-// Before returns the range of the same length that ends where this one begins. For a range that ends now it is as far into its last
-// step as this one, so that both can be compared.
+// Before returns the range of as many steps that ends where this one begins.
 func (r *Range) Before(now time.Time) Range {
 	out := *r
 	out.Until = r.From(now)
