@@ -4,10 +4,16 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"html"
+	"io"
+	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/internal/operate/admin"
 )
@@ -21,6 +27,27 @@ type exported struct {
 	KeyName    string `json:"key_name"`
 }
 
+// swap gets a part of a page as htmx does.
+func (p *person) swap(path string) reply {
+	p.n.t.Helper()
+	r, err := http.NewRequest("GET", p.n.scheme+p.n.Addr()+path, nil)
+	if err != nil {
+		p.n.t.Fatal(err)
+	}
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	r.Header.Set("HX-Request", "true")
+	resp, err := p.client.Do(r)
+	if err != nil {
+		p.n.t.Fatalf("%s = %v", path, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		p.n.t.Fatalf("%s = %v", path, err)
+	}
+	return reply{status: resp.StatusCode, header: resp.Header, body: string(body)}
+}
+
 // The activity page shows every call of its account, filtered alike in the figures, the list and the exports.
 func TestActivity(t *testing.T) {
 	t.Parallel()
@@ -29,15 +56,16 @@ func TestActivity(t *testing.T) {
 	ana.wants(ana.get("/dashboard"), "the overview of a new account", 200, "1 of 3 done")
 	must[admin.Account](n, "account.set-plan", admin.Target{Actor: "tester", Ref: ana.email, Plan: "basic"})
 	sub := must[admin.NewKey](n, "key.create", admin.Target{Actor: "tester", Ref: ana.email, Name: "a key that goes"})
-	ask := func(key, model, more string, status int) string {
-		r := n.request("POST", "/v1/chat/completions", key, fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hush"}]%s}`, model, more))
+	day := func(days int) string { return url.QueryEscape(time.Now().AddDate(0, 0, days).UTC().Format(time.RFC3339)) }
+	ask := func(key, model, more string, status int, header ...string) string {
+		r := n.marked(key, "/v1/chat/completions", fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hush"}]%s}`, model, more), header...)
 		if r.status != status {
 			t.Fatalf("a call of %s = %d %s, want %d", model, r.status, r.body, status)
 		}
 		return r.header.Get("X-Request-Id")
 	}
 	small := ask(ana.key, "sandbox/small", "", 200)
-	auto := ask(sub.Key, "service/auto", "", 200)
+	auto := ask(sub.Key, "service/auto", "", 200, "x-sluice-session", "run-1", "x-sluice-tags", "team=search")
 	wrong := ask(ana.key, "sandbox/small", `,"temperature":9`, 400)
 	tooHigh := ask(ana.key, "sandbox/reasoner", "", 403)
 	must[any](n, "key.delete", admin.Target{Actor: "tester", Ref: sub.ID})
@@ -65,6 +93,12 @@ func TestActivity(t *testing.T) {
 		{"model=sandbox/reasoner", []string{tooHigh}},
 		{"model=none&key=none", nil},
 		{"range=x&by=x&show=x&outcome=x", []string{small, auto, wrong, tooHigh}},
+		{"from=x&to=x", []string{small, auto, wrong, tooHigh}},
+		{"from=" + day(-1), []string{small, auto, wrong, tooHigh}},
+		{"from=" + day(-3) + "&to=" + day(-2), nil},
+		{"session=run-1", []string{auto}},
+		{"tag=team%3Dsearch", []string{auto}},
+		{"tag=team%3Dsearch&session=run-2", nil},
 	} {
 		page, table := ana.wants(ana.get("/dashboard/activity?"+tt.query), tt.query, 200, "").body, ana.wants(ana.get("/dashboard/activity.csv?"+tt.query), tt.query, 200, "id,at,status").body
 		var list []exported
@@ -83,10 +117,44 @@ func TestActivity(t *testing.T) {
 		}
 	}
 	ana.wants(ana.get("/dashboard/activity?cursor=x"), "no cursor", 400, "cursor")
+	ana.wants(ana.get("/dashboard/activity?outcome=refused"), "the chart of refused requests", 200, `<span class="name">Refused</span>`)
+	ana.wants(ana.get("/dashboard/activity?outcome=refused&show=tokens"), "the tokens of refused requests", 200, "Refused requests use no tokens")
+	ana.wants(ana.get("/dashboard/activity"), "the chart of all", 200, `<span class="name">Refused</span>`)
+	ana.wants(ana.get("/dashboard/activity?model=none"), "a filter that nothing matches", 200, "Clear the filters</a>")
+
+	// Daily totals are of the same requests.
+	for query, want := range map[string]int{"": 2, "model=service/auto": 1, "outcome=completed&key=" + sub.ID: 1, "outcome=errors": 0, "outcome=refused": 0, "tag=team%3Dsearch": 1, "session=run-2": 0, "from=" + day(-3) + "&to=" + day(-2): 0, "range=1h": 2} {
+		table := ana.wants(ana.get("/dashboard/activity/days.csv?"+query), "daily totals, "+query, 200, "day,model,key_id").body
+		rows, err := csv.NewReader(strings.NewReader(table)).ReadAll()
+		requests := 0
+		for _, row := range rows[min(1, len(rows)):] {
+			n, _ := strconv.Atoi(row[4])
+			requests += n
+		}
+		if err != nil || requests != want {
+			t.Errorf("the daily totals of %q have %d requests, %v, want %d:\n%s", query, requests, err, want, table)
+		}
+	}
+
+	// Whoever follows the list gets what has ended since, and nothing of others.
+	tail := ana.wants(ana.swap("/dashboard/activity/tail?since=0"), "the tail", 200, "").body
+	for _, id := range []string{small, auto, wrong, tooHigh} {
+		if !strings.Contains(tail, `id="r-`+id) {
+			t.Errorf("the tail lacks %s", id)
+		}
+	}
+	later := strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10)
+	for path, who := range map[string]*person{"/dashboard/activity/tail?since=" + later: ana, "/dashboard/activity/tail?since=0": bob, "/dashboard/activity/tail?since=0&model=none": ana} {
+		r := who.wants(who.swap(path), path, 200, "")
+		if strings.Contains(r.body, "<tr") || r.header.Get("X-Since") == "" {
+			t.Errorf("%s has requests, or does not say when to continue: %q, %s", path, r.header.Get("X-Since"), r.body)
+		}
+	}
+	ana.wants(ana.get("/dashboard/activity/tail"), "the tail without a script", 303, "/dashboard/activity")
 
 	// A request has a page of its own, and is nobody else's.
 	for id, texts := range map[string][]string{
-		auto:    {"service/auto", "Why this model", "Attempts", "curl ", "a key that goes (deleted)"},
+		auto:    {"service/auto", "Why this model", "Admission and routing", "Settled after", "run-1", "team=search", "curl ", "a key that goes (deleted)"},
 		wrong:   {"invalid_request_error", "temperature", "may quote the request"},
 		tooHigh: {"permission_error", "sandbox/reasoner", "Refused requests are free"},
 	} {
@@ -200,4 +268,57 @@ func TestUsageAPI(t *testing.T) {
 			t.Errorf("GET %s = %d %s, want 400 %s", target, r.status, r.body, message)
 		}
 	}
+}
+
+// A new account finds a program with a key in it, and a call that the page can make. Nobody is told of a score.
+func TestOverview(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "prices: [{model: sandbox/small, input: 3000, output: 15000}]\n").start(t)
+	ana := n.join("ana@example.com")
+	page := ana.wants(ana.get("/dashboard"), "the overview of a new account", 200, "Run it now").body
+	for _, text := range []string{"1 of 3 done", "data-run=\"/dashboard/v1/chat/completions\"", "Make a key and show the code", "Allowance used this month", "Requests this minute", "all calls went well", "after the first whole day"} {
+		if !strings.Contains(page, text) {
+			t.Errorf("the overview of a new account lacks %q", text)
+		}
+	}
+	if strings.Contains(page, "score") {
+		t.Error("the overview speaks of a score")
+	}
+
+	// The key is in every program, and works. It is shown twice, and then no more.
+	made := ana.leads(ana.post("/dashboard/start/key"), "a key for the code", "is in the code below").body
+	key := regexp.MustCompile(`service-[0-9A-Za-z]{46}`).FindString(made)
+	if got := strings.Count(made, key); key == "" || got != 5 || strings.Contains(made, "SLUICE_KEY") {
+		t.Errorf("the page has the key %d times, want once in each of four programs and once beside them; SLUICE_KEY: %t", got, strings.Contains(made, "SLUICE_KEY"))
+	}
+	if r := n.request("POST", "/v1/chat/completions", key, `{"model":"sandbox/small","messages":[{"role":"user","content":"hush"}]}`); r.status != 200 {
+		t.Errorf("a call with the key = %d %s", r.status, r.body)
+	}
+	ana.get("/dashboard")
+	if again := ana.get("/dashboard"); strings.Contains(again.body, key) {
+		t.Error("the key is shown for ever")
+	}
+
+	// What has just gone wrong is counted, and a budget that is nearly used up is named.
+	n.request("POST", "/v1/chat/completions", ana.key, `{"model":"sandbox/small","messages":[{"role":"user","content":"hush"}],"temperature":9}`)
+	ana.leads(ana.post("/dashboard/budgets", "name", "tiny", "amount", "0.000001", "window", "month", "timezone", "UTC", "scope", "account", "hard", "no", "marks", "none"), "a budget", "tiny")
+	r := n.request("POST", "/v1/chat/completions", ana.key, `{"model":"sandbox/small","messages":[{"role":"user","content":"hush"}]}`)
+	if r.status != 200 {
+		t.Errorf("a call = %d %s", r.status, r.body)
+	}
+	n.shelve()
+	// The page of a request leads to the formula of its cost alone.
+	id := r.header.Get("X-Request-Id")
+	request := ana.wants(ana.get("/dashboard/activity/requests/"+id), "the request", 200, "How it adds up").body
+	formula := html.UnescapeString(regexp.MustCompile(`/dashboard/costs\?[^"]+`).FindString(request))
+	if costs := ana.wants(ana.get(formula), formula, 200, id).body; strings.Count(costs, "Show the request") != 1 {
+		t.Errorf("%s has %d requests, want one", formula, strings.Count(costs, "Show the request"))
+	}
+	page = ana.wants(ana.get("/dashboard"), "the overview", 200, "Needs your attention").body
+	for _, text := range []string{"The budget tiny is overspent", "0 failed, 1 refused", "List price so far", "Latest errors"} {
+		if !strings.Contains(page, text) {
+			t.Errorf("the overview lacks %q", text)
+		}
+	}
+	ana.wants(ana.get("/dashboard/minute"), "the part that reloads itself", 200, "0 failed, 1 refused")
 }

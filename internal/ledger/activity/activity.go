@@ -8,6 +8,7 @@ package activity
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"sluice/internal/kit/fault"
@@ -26,6 +27,8 @@ const (
 	// firstLook is how many calls are looked at first for one page of a list, and maxLook how many then.
 	firstLook = 500
 	maxLook   = 3000
+	// maxSifted is how many calls are looked at to draw those of a session or with a tag, which nothing counts.
+	maxSifted = 10_000
 	// maxNames is how many keys of an account are known by name, the newest.
 	maxNames = 200
 )
@@ -36,6 +39,8 @@ const day = 24 * time.Hour
 // Store reads calls. All methods but the last two are about one account.
 type Store interface {
 	Cells(ctx context.Context, q usage.CellQuery) ([]usage.Cell, error)
+	// CellsSince returns the start of the oldest cell of an account that is kept, of those by the hour or by the day; zero: it has none.
+	CellsSince(ctx context.Context, accountID string, step time.Duration) (time.Time, error)
 	Calls(ctx context.Context, q usage.CallQuery) (usage.CallPage, error)
 	KeyNames(ctx context.Context, accountID string, limit int) ([]usage.KeyName, error)
 	// Requests and RefusalsOf return the calls with an id, which may be one that a proxy gave, of any account.
@@ -62,41 +67,6 @@ func New(store Store, refusals Refusals, flush func(ctx context.Context)) *Log {
 		flush = func(context.Context) {}
 	}
 	return &Log{store, refusals, flush}
-}
-
-// Range is a span of time that ends now, and the steps that it is drawn by.
-type Range struct {
-	Name string // as in addresses
-	Text string
-	Step time.Duration
-	N    int // the number of steps, the current one included
-}
-
-// ranges are from the shortest to the longest. Steps of an hour and more are counted by the store.
-var ranges = [...]Range{
-	{"1h", "Last hour", time.Minute, 60},
-	{"6h", "Last 6 hours", 10 * time.Minute, 36},
-	{"24h", "Last 24 hours", time.Hour, 24},
-	{"7d", "Last 7 days", 6 * time.Hour, 28},
-	{"30d", "Last 30 days", 24 * time.Hour, 30},
-}
-
-// Ranges returns all ranges, the shortest first.
-func Ranges() []Range { return ranges[:] }
-
-// RangeOf returns the range with a name.
-func RangeOf(name string) (Range, bool) {
-	for _, r := range ranges {
-		if r.Name == name {
-			return r, true
-		}
-	}
-	return Range{}, false
-}
-
-// From returns where the range begins.
-func (r *Range) From(now time.Time) time.Time {
-	return now.UTC().Truncate(r.Step).Add(-time.Duration(r.N-1) * r.Step)
 }
 
 // By is what calls are grouped by.
@@ -154,6 +124,8 @@ type Query struct {
 	Model     string // asked for, or answering
 	KeyID     string
 	Outcome   Outcome
+	Session   string
+	Tag       string
 }
 
 // narrow returns the restriction for settled calls.
@@ -161,13 +133,29 @@ func (q *Query) narrow() usage.Narrow {
 	return usage.Narrow{KeyID: q.KeyID, Model: q.Model, Ends: q.Outcome.Ends()}
 }
 
-// wants reports whether a refused call passes.
-func (q *Query) wants(c *refusal.Call) bool {
-	return q.Outcome.refused() && (q.Model == "" || q.Model == c.Model) && (q.KeyID == "" || q.KeyID == c.KeyID)
+// sifts reports whether the query asks for calls that no index finds and nothing counts. Refused calls have neither session nor tags.
+func (q *Query) sifts() bool { return q.Session != "" || q.Tag != "" }
+
+// has reports whether a call has the session and the tag.
+func (q *Query) has(s *usage.Settlement) bool {
+	return (q.Session == "" || q.Session == s.Session()) && (q.Tag == "" || slices.Contains(s.Terms.Tags, q.Tag))
 }
 
-// now returns the end of the range, and a little more: the clock of another server may be ahead.
-func (q *Query) end() time.Time { return q.Now.Add(time.Minute) }
+// refused reports whether refused calls are asked for.
+func (q *Query) refused() bool { return q.Outcome.refused() && !q.sifts() }
+
+// wants reports whether a refused call passes.
+func (q *Query) wants(c *refusal.Call) bool {
+	return q.refused() && c.At.Before(q.end()) && (q.Model == "" || q.Model == c.Model) && (q.KeyID == "" || q.KeyID == c.KeyID)
+}
+
+// end returns the end of the range. One that ends now has a little more: the clock of another server may be ahead.
+func (q *Query) end() time.Time {
+	if !q.Range.Until.IsZero() {
+		return q.Range.Until
+	}
+	return q.Now.Add(time.Minute)
+}
 
 // Names holds the names of an account's keys by id, as pages show them.
 type Names map[string]string

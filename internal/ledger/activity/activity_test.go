@@ -45,7 +45,7 @@ func (m *memory) Cells(_ context.Context, q usage.CellQuery) (out []usage.Cell, 
 	at := map[place]int{}
 	for i := range m.calls {
 		c := &m.calls[i]
-		if kind := usage.KindOf(c); c.AccountID == q.AccountID && !c.At.Before(q.From) && q.Wants(&kind) {
+		if kind := usage.KindOf(c); c.AccountID == q.AccountID && !c.At.Before(q.From) && (q.To.IsZero() || c.At.Truncate(q.Step).Before(q.To)) && q.Wants(&kind) {
 			key := place{c.At.Truncate(q.Step), kind}
 			n, ok := at[key]
 			if !ok {
@@ -56,6 +56,13 @@ func (m *memory) Cells(_ context.Context, q usage.CellQuery) (out []usage.Cell, 
 		}
 	}
 	return out, nil
+}
+
+func (m *memory) CellsSince(_ context.Context, _ string, step time.Duration) (time.Time, error) {
+	if len(m.calls) == 0 {
+		return time.Time{}, nil
+	}
+	return m.calls[0].At.Truncate(step), nil
 }
 
 func (m *memory) KeyNames(context.Context, string, int) ([]usage.KeyName, error) {
@@ -292,6 +299,171 @@ func TestReportOfMany(t *testing.T) {
 	report, err = l.Report(t.Context(), query("1h"), ByModel)
 	if err != nil || report.Since.IsZero() || report.Total.Calls != maxRead {
 		t.Errorf("an hour: %d calls since %s, %v; want %d", report.Total.Calls, report.Since, err, maxRead)
+	}
+}
+
+func TestBetween(t *testing.T) {
+	t.Parallel()
+	at := func(back time.Duration) time.Time { return now.Add(-back) }
+	for _, tt := range []struct {
+		from, until time.Time
+		step        time.Duration
+		n           int
+		first, end  time.Time
+	}{
+		{at(time.Minute), now, time.Minute, 2, now.Truncate(time.Minute).Add(-time.Minute), now.Truncate(time.Minute).Add(time.Minute)},
+		{at(3 * time.Hour), now, 10 * time.Minute, 19, at(3 * time.Hour).Truncate(10 * time.Minute), now.Truncate(10 * time.Minute).Add(10 * time.Minute)},
+		{at(48 * time.Hour), at(24 * time.Hour), time.Hour, 25, at(48 * time.Hour).Truncate(time.Hour), at(24 * time.Hour).Truncate(time.Hour).Add(time.Hour)},
+		{at(10 * day), now, 6 * time.Hour, 41, at(10 * day).Truncate(6 * time.Hour), now.Truncate(6 * time.Hour).Add(6 * time.Hour)},
+		{at(61 * day), now.Add(time.Hour), day, 62, at(61 * day).Truncate(day), now.Truncate(day).Add(day)},
+	} {
+		r, ok := Between(tt.from, tt.until, now)
+		if !ok || r.Step != tt.step || r.N != tt.n || !r.From(now).Equal(tt.first) || !r.Until.Equal(tt.end) {
+			t.Errorf("Between(%s, %s) = %d steps of %s from %s until %s, %t; want %d of %s from %s until %s", tt.from, tt.until, r.N, r.Step, r.From(now), r.Until, ok, tt.n, tt.step, tt.first, tt.end)
+		}
+	}
+	for _, tt := range [][2]time.Time{{now, now}, {now, at(time.Hour)}, {now.Add(time.Hour), now.Add(2 * time.Hour)}, {at(63 * day), now}} {
+		if r, ok := Between(tt[0], tt[1], now); ok {
+			t.Errorf("Between(%s, %s) = %+v, want none", tt[0], tt[1], r)
+		}
+	}
+}
+
+// A range that was chosen by its ends has its calls and no others, whichever way they are counted.
+func TestReportBetween(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		n           int
+		each        time.Duration
+		from, until time.Duration // before now
+		step        time.Duration
+	}{
+		{2000, time.Minute, 90 * time.Minute, 60 * time.Minute, time.Minute},
+		{2000, time.Minute, 8 * time.Hour, 5 * time.Hour, 10 * time.Minute},
+		{9000, 5 * time.Second, 8 * time.Hour, 5 * time.Hour, time.Hour}, // too many for steps of minutes
+		{2000, 10 * time.Minute, 5 * day, 4 * day, time.Hour},
+		{9000, 10 * time.Minute, 50 * day, 45 * day, 6 * time.Hour}, // hours are no longer kept, but there are few calls
+		{90_000, time.Minute, 50 * day, 45 * day, day},
+	} {
+		m := filled(tt.n, tt.each)
+		r, ok := Between(now.Add(-tt.from), now.Add(-tt.until), now)
+		if !ok {
+			t.Fatalf("Between = %t", ok)
+		}
+		q := Query{AccountID: "a", Now: now, Range: r}
+		report, err := New(m, m, nil).Report(t.Context(), q, ByModel)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := report.Steps[len(report.Steps)-1].Start.Add(report.Step)
+		want, got := int64(0), int64(0)
+		for i := range m.calls {
+			if at := m.calls[i].At; !at.Before(report.From) && at.Before(end) {
+				want++
+			}
+		}
+		for i := range report.Steps {
+			got += report.Steps[i].Calls
+		}
+		if report.Step != tt.step || report.Total.Calls != want || got != want || report.From.After(now.Add(-tt.from)) || end.Before(now.Add(-tt.until)) {
+			t.Errorf("from %s to %s before now: %d steps of %s from %s to %s, %d calls, %d in steps; want steps of %s and %d calls", tt.from, tt.until, len(report.Steps), report.Step, report.From, end, report.Total.Calls, got, tt.step, want)
+		}
+	}
+}
+
+// The period before is as long, and ends where this one begins. It is not shown if some of it is no longer kept.
+func TestEarlier(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"1h", "6h", "24h", "7d"} {
+		q := query(name)
+		m := filled(1000, q.Range.Step/7) // about 143 steps
+		l := New(m, m, nil)
+		got, err := l.Earlier(t.Context(), q, ByModel)
+		if err != nil || got == nil {
+			t.Fatalf("Earlier(%s) = %v, %v", name, got, err)
+		}
+		span, end := time.Duration(q.Range.N)*q.Range.Step, q.Range.From(now)
+		want := int64(0)
+		for i := range m.calls {
+			if at := m.calls[i].At; !at.Before(end.Add(-span)) && at.Before(end) {
+				want++
+			}
+		}
+		if got.Total.Calls != want || want == 0 || !got.From.Equal(end.Add(-span)) {
+			t.Errorf("Earlier(%s) = %d calls from %s, want %d from %s", name, got.Total.Calls, got.From, want, end.Add(-span))
+		}
+		m = filled(q.Range.N+q.Range.N/2, q.Range.Step) // reaches back into the middle of the period
+		if got, err := New(m, m, nil).Earlier(t.Context(), q, ByModel); name != "1h" && (got != nil || err != nil) {
+			t.Errorf("Earlier(%s) of a period that is not kept = %+v, %v, want none", name, got, err)
+		}
+	}
+}
+
+// Calls of a session, or with a tag, are found among many others, in the list and in the report.
+func TestSessionsAndTags(t *testing.T) {
+	t.Parallel()
+	m := filled(1500, 2*time.Second)
+	want := 0
+	for i := range m.calls {
+		if i%100 == 0 {
+			m.calls[i].Trace, m.calls[i].Terms.Tags = &usage.Trace{Session: "s"}, []string{"team=a", "env=b"}
+			want++
+		}
+	}
+	l := New(m, m, nil)
+	for _, narrow := range []Query{{Session: "s"}, {Tag: "env=b"}, {Session: "s", Tag: "team=a"}} {
+		q := query("24h")
+		q.Session, q.Tag = narrow.Session, narrow.Tag
+		got := 0
+		for next, pages := "", 0; ; pages++ {
+			page, err := l.Requests(t.Context(), q, next, 5)
+			if err != nil || pages > 20 {
+				t.Fatalf("page %d: %v", pages, err)
+			}
+			for i := range page.Entries {
+				if c := page.Entries[i].Call; c == nil || c.Session() != "s" {
+					t.Errorf("the list has %+v", page.Entries[i])
+				}
+				got++
+			}
+			if next = page.Next; next == "" {
+				break
+			}
+		}
+		report, err := l.Report(t.Context(), q, ByModel)
+		if err != nil || got != want || report.Total.Calls != int64(want) || report.Refused != 0 {
+			t.Errorf("%+v: %d calls in the list, %d in the report, %d refused, %v; want %d", narrow, got, report.Total.Calls, report.Refused, err, want)
+		}
+	}
+	q := query("24h")
+	q.Session = "another"
+	if page, err := l.Requests(t.Context(), q, "", 5); err != nil || len(page.Entries) != 0 {
+		t.Errorf("calls of no session = %+v, %v", page, err)
+	}
+}
+
+// A call is found when it ends, not when it begins.
+func TestEnded(t *testing.T) {
+	t.Parallel()
+	m := &memory{refused: []refusal.Call{
+		{ID: "old", At: now.Add(-time.Minute), AccountID: "a", Status: 429}, {ID: "refused", At: now.Add(-4 * time.Second), AccountID: "a", Status: 429},
+	}}
+	for id, took := range map[string]time.Duration{"long": 5 * time.Minute, "longer": 20 * time.Minute, "short": time.Second} {
+		m.calls = append(m.calls, usage.Settlement{ID: id, At: now.Add(-time.Second - took), Latency: took, AccountID: "a", End: usage.EndComplete})
+	}
+	m.calls = append(m.calls, usage.Settlement{ID: "ended", At: now.Add(-time.Minute), Latency: time.Second, AccountID: "a", End: usage.EndComplete})
+	slices.SortFunc(m.calls, func(a, b usage.Settlement) int { return a.At.Compare(b.At) })
+	list, err := New(m, m, nil).Ended(t.Context(), query("1h"), now.Add(-10*time.Second), 10)
+	var got []string
+	for i := range list {
+		got = append(got, list[i].ID())
+	}
+	// The longest began too long ago to be looked at.
+	if want := []string{"short", "refused", "long"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("Ended = %v, %v, want %v", got, err, want)
+	}
+	if list, err := New(m, m, nil).Ended(t.Context(), query("1h"), now.Add(-10*time.Second), 1); err != nil || len(list) != 1 || list[0].ID() != "short" {
+		t.Errorf("Ended with room for one = %+v, %v, want the newest", list, err)
 	}
 }
 

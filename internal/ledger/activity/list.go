@@ -119,7 +119,7 @@ func (l *Log) settled(ctx context.Context, q Query, at cursor, limit int) (usage
 		return usage.CallPage{}, nil
 	}
 	ask := usage.CallQuery{AccountID: q.AccountID, Before: usage.Point(at), From: q.Range.From(q.Now), Narrow: q.narrow(), Limit: limit, Look: firstLook}
-	page, err := l.store.Calls(ctx, ask)
+	page, err := l.sift(ctx, &q, ask)
 	if err != nil || len(page.Calls) > 0 || page.Next == nil {
 		return page, err
 	}
@@ -144,13 +144,89 @@ func (l *Log) settled(ctx context.Context, q Query, at cursor, limit int) (usage
 			ask.Before = usage.Point{At: end}
 		}
 	}
-	return l.store.Calls(ctx, ask)
+	return l.sift(ctx, &q, ask)
+}
+
+// sift reads calls. Those of a session or with a tag are picked here from what the store has read, part by part.
+func (l *Log) sift(ctx context.Context, q *Query, ask usage.CallQuery) (out usage.CallPage, err error) {
+	if !q.sifts() {
+		return l.store.Calls(ctx, ask)
+	}
+	limit, look := ask.Limit, ask.Look
+	for look > 0 {
+		ask.Look = min(look, firstLook)
+		ask.Limit = ask.Look
+		page, err := l.store.Calls(ctx, ask)
+		if err != nil {
+			return usage.CallPage{}, err
+		}
+		for i := range page.Calls {
+			c := &page.Calls[i]
+			if !q.has(c) {
+				continue
+			}
+			if out.Calls = append(out.Calls, *c); len(out.Calls) == limit {
+				out.Next = &usage.Point{At: c.At, ID: c.ID}
+				return out, nil
+			}
+		}
+		if out.Next = page.Next; out.Next == nil {
+			break
+		}
+		ask.Before = *out.Next
+		look -= ask.Look
+	}
+	return out, nil
+}
+
+const (
+	// tailBack is how long before a moment a call may have begun that ended after it and is still found.
+	tailBack = 10 * time.Minute
+	// tailLook is how many calls are looked at for that.
+	tailLook = 200
+)
+
+// Ended returns calls that ended from a moment on, newest first, at most limit of them. It looks at a few calls only, so that a
+// page can ask every few seconds. Who asks gets some of them again, and knows them by their ids: calls of other nodes and refused
+// ones come a few seconds late.
+func (l *Log) Ended(ctx context.Context, q Query, since time.Time, limit int) ([]Entry, error) {
+	l.flush(ctx)
+	at := cursor{At: q.end().UTC()}
+	from := q.Range.From(q.Now)
+	if back := since.Add(-tailBack); back.After(from) {
+		from = back
+	}
+	var settled usage.CallPage
+	if q.Outcome != Refused {
+		page, err := l.sift(ctx, &q, usage.CallQuery{AccountID: q.AccountID, Before: usage.Point(at), From: from, Narrow: q.narrow(), Limit: tailLook, Look: tailLook})
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Calls {
+			if c := &page.Calls[i]; !c.At.Add(c.Latency).Before(since) {
+				settled.Calls = append(settled.Calls, *c)
+			}
+		}
+	}
+	var refused []refusal.Call
+	if q.refused() {
+		list, err := l.refusals.Refusals(ctx, q.AccountID, refusal.Point(at), tailLook)
+		if err != nil {
+			return nil, err
+		}
+		for i := range list {
+			if !list[i].At.Before(since) && q.wants(&list[i]) {
+				refused = append(refused, list[i])
+			}
+		}
+	}
+	return merge(settled, refused, nil, limit).Entries, nil
 }
 
 // refused returns at most limit refused calls from the cursor on, and where they continue; nil if there are no more.
 // There are never more than refusal.Kept.
 func (l *Log) refused(ctx context.Context, q Query, at cursor, limit int) (out []refusal.Call, next *cursor, err error) {
-	if !q.Outcome.refused() {
+	if !q.refused() {
 		return nil, nil, nil
 	}
 	read := limit

@@ -118,57 +118,15 @@ func (l *Log) Report(ctx context.Context, q Query, by By) (*Report, error) {
 	var cells []usage.Cell
 	var calls []usage.Settlement
 	var err error
-	if q.Outcome != Refused {
-		if r.Step == time.Minute {
-			page, err := l.read(ctx, q, r.From, maxRead)
-			if err != nil {
-				return nil, err
-			}
-			if calls = page.Calls; page.Next != nil {
-				r.Since = page.Next.At
-			}
-		} else {
-			// Steps of some minutes are drawn from hours if there are many calls, and those of some hours from days.
-			if r.Step > time.Hour && r.Step < day {
-				days := int(time.Duration(n) * r.Step / day)
-				from := q.Now.UTC().Truncate(day).Add(-time.Duration(days-1) * day)
-				if cells, err = l.cells(ctx, q, from, day); err != nil {
-					return nil, err
-				}
-				if len(cells) > mostDays && !few(cells) {
-					n, r.Step, r.From = days, day, from
-				} else {
-					cells = nil
-				}
-			}
-			step, from := max(r.Step, time.Hour), r.From
-			if r.Step < time.Hour {
-				from = usage.HourOf(r.From)
-			}
-			if cells == nil {
-				if cells, err = l.cells(ctx, q, from, step); err != nil {
-					return nil, err
-				}
-			}
-			// The sums by hour know classes of durations only. If there are few calls, reading each one gives exact percentiles.
-			whole := false // whether calls has all of them
-			if few(cells) {
-				page, err := l.read(ctx, q, r.From, maxExact)
-				if err != nil {
-					return nil, err
-				}
-				calls, whole = page.Calls, page.Next == nil
-			}
-			switch {
-			case r.Step == step:
-			case whole || len(cells) == 0:
-				cells = nil
-			// Steps shorter than an hour need single calls. There are too many, so the range is drawn by hours instead.
-			default:
-				n = int(time.Duration(n) * r.Step / time.Hour)
-				r.Step, r.From = time.Hour, q.Now.UTC().Truncate(time.Hour).Add(-time.Duration(n-1)*time.Hour)
-				cells = slices.DeleteFunc(cells, func(c usage.Cell) bool { return c.Start.Before(r.From) })
-			}
+	switch {
+	case q.Outcome == Refused:
+	case q.sifts() || r.Step == time.Minute:
+		if calls, r.Since, err = l.newest(ctx, q, r.From); err != nil {
+			return nil, err
+		}
+	default:
+		if n, cells, calls, err = l.count(ctx, q, r, n); err != nil {
+			return nil, err
 		}
 	}
 	if cells == nil {
@@ -186,9 +144,104 @@ func (l *Log) Report(ctx context.Context, q Query, by By) (*Report, error) {
 	return r, l.addRefused(ctx, q, r)
 }
 
+// Earlier returns the report of the period before that of a query, to compare it with; nil if not all of that period is kept.
+func (l *Log) Earlier(ctx context.Context, q Query, by By) (*Report, error) {
+	q.Range = q.Range.Before(q.Now)
+	from := q.Range.From(q.Now)
+	if q.Range.Step > time.Minute && !q.sifts() {
+		step := time.Hour
+		if q.Range.Step >= day {
+			step = day
+		}
+		since, err := l.store.CellsSince(ctx, q.AccountID, step)
+		if err != nil || since.IsZero() || since.After(from) {
+			return nil, err
+		}
+	}
+	r, err := l.Report(ctx, q, by)
+	if err != nil || !r.Since.IsZero() {
+		return nil, err
+	}
+	return r, nil
+}
+
+// newest returns the newest calls since a time, and from when on if those are not all.
+func (l *Log) newest(ctx context.Context, q Query, from time.Time) (calls []usage.Settlement, since time.Time, err error) {
+	page, err := l.read(ctx, q, from, maxRead)
+	if err == nil && page.Next != nil {
+		since = page.Next.At
+	}
+	return page.Calls, since, err
+}
+
+// count returns the cells of a range whose steps the store counts, and the number of its steps, which may be longer than asked for.
+// It returns the calls as well if there are few.
+func (l *Log) count(ctx context.Context, q Query, r *Report, n int) (_ int, cells []usage.Cell, calls []usage.Settlement, err error) {
+	last := q.Range.last(q.Now).Add(q.Range.Step - 1) // in the last step
+	// byDay draws whole days.
+	byDay := func() {
+		first := usage.DayOf(r.From)
+		n, r.Step, r.From = int(usage.DayOf(last).Sub(first)/day)+1, day, first
+	}
+	// Hours are kept for some days only. What is older is drawn from the calls if there are few, and else by day.
+	if r.Step < day && r.From.Before(q.Now.Add(-usage.KeepHours)) {
+		page, err := l.read(ctx, q, r.From, maxRead)
+		if err != nil || page.Next == nil {
+			return n, nil, page.Calls, err
+		}
+		byDay()
+		cells, err = l.cells(ctx, q, r.From, day)
+		return n, cells, nil, err
+	}
+	// Steps of some minutes are drawn from hours if there are many calls, and those of some hours from days.
+	if r.Step > time.Hour && r.Step < day && q.Range.Until.IsZero() {
+		days := int(time.Duration(n) * r.Step / day)
+		from := q.Now.UTC().Truncate(day).Add(-time.Duration(days-1) * day)
+		if cells, err = l.cells(ctx, q, from, day); err != nil {
+			return n, nil, nil, err
+		}
+		if len(cells) > mostDays && !few(cells) {
+			n, r.Step, r.From = days, day, from
+		} else {
+			cells = nil
+		}
+	}
+	step, from := max(r.Step, time.Hour), r.From
+	if r.Step < time.Hour {
+		from = usage.HourOf(r.From)
+	}
+	if cells == nil {
+		if cells, err = l.cells(ctx, q, from, step); err != nil {
+			return n, nil, nil, err
+		}
+	}
+	// The sums by hour know classes of durations only. If there are few calls, reading each one gives exact percentiles.
+	whole := false // whether calls has all of them
+	if few(cells) {
+		page, err := l.read(ctx, q, r.From, maxExact)
+		if err != nil {
+			return n, nil, nil, err
+		}
+		calls, whole = page.Calls, page.Next == nil
+	}
+	switch {
+	case r.Step == step:
+	case whole || len(cells) == 0:
+		cells = nil
+	case !q.Range.Until.IsZero():
+		n, r.Step, r.From = int(usage.HourOf(last).Sub(from)/time.Hour)+1, time.Hour, from
+	// Steps shorter than an hour need single calls. There are too many, so the range is drawn by hours instead.
+	default:
+		n = int(time.Duration(n) * r.Step / time.Hour)
+		r.Step, r.From = time.Hour, q.Now.UTC().Truncate(time.Hour).Add(-time.Duration(n-1)*time.Hour)
+		cells = slices.DeleteFunc(cells, func(c usage.Cell) bool { return c.Start.Before(r.From) })
+	}
+	return n, cells, calls, nil
+}
+
 // cells returns what the store has counted since a time, by steps.
 func (l *Log) cells(ctx context.Context, q Query, from time.Time, step time.Duration) ([]usage.Cell, error) {
-	return l.store.Cells(ctx, usage.CellQuery{AccountID: q.AccountID, From: from, Step: step, Narrow: q.narrow()})
+	return l.store.Cells(ctx, usage.CellQuery{AccountID: q.AccountID, From: from, To: q.Range.Until, Step: step, Narrow: q.narrow()})
 }
 
 // few reports whether there are so few calls that each can be looked at.
@@ -202,7 +255,11 @@ func few(cells []usage.Cell) bool {
 
 // read returns the newest calls since a time.
 func (l *Log) read(ctx context.Context, q Query, from time.Time, most int) (usage.CallPage, error) {
-	return l.store.Calls(ctx, usage.CallQuery{AccountID: q.AccountID, Before: usage.Point{At: q.end()}, From: from, Narrow: q.narrow(), Limit: most, Look: maxRead})
+	look := maxRead
+	if q.sifts() {
+		look = maxSifted
+	}
+	return l.sift(ctx, &q, usage.CallQuery{AccountID: q.AccountID, Before: usage.Point{At: q.end()}, From: from, Narrow: q.narrow(), Limit: most, Look: look})
 }
 
 // place returns the step that a time belongs to. What a clock that is ahead has recorded belongs to the last one.
@@ -310,7 +367,7 @@ func sorted(rows map[string]*Row) []Row {
 // addRefused adds refused calls. All of them are counted by minute for a week; what key and model they were about is
 // known only of the last ones.
 func (l *Log) addRefused(ctx context.Context, q Query, r *Report) error {
-	if !q.Outcome.refused() {
+	if !q.refused() {
 		return nil
 	}
 	byStatus := map[int]*Series{}
@@ -349,7 +406,9 @@ func (l *Log) addRefused(ctx context.Context, q Query, r *Report) error {
 			return err
 		}
 		for _, m := range minutes {
-			count(m.Start, m.Status, m.Calls)
+			if m.Start.Before(q.end()) {
+				count(m.Start, m.Status, m.Calls)
+			}
 		}
 	}
 	switch r.By {

@@ -114,16 +114,17 @@ func (n *Narrow) Wants(k *Kind) bool {
 	return (n.KeyID == "" || n.KeyID == k.KeyID) && (n.Model == "" || n.Model == k.Asked || n.Model == k.Model) && (n.Served == "" || n.Served == k.Model) && (len(n.Ends) == 0 || slices.Contains(n.Ends, k.End))
 }
 
-// For how long calls are counted by hour and by day.
+// For how long calls are counted by hour and by day: a week and a month, and those before to compare them with.
 const (
-	KeepHours = 8 * 24 * time.Hour
-	KeepDays  = 31 * 24 * time.Hour
+	KeepHours = 15 * 24 * time.Hour
+	KeepDays  = 62 * 24 * time.Hour
 )
 
-// CellQuery asks for an account's calls since From, by steps of time. Step is some hours, or some whole days.
+// CellQuery asks for an account's calls since From and before To, by steps of time. Step is some hours, or some whole days. To may be
+// zero, and restricts nothing then.
 type CellQuery struct {
 	AccountID string
-	From      time.Time
+	From, To  time.Time
 	Step      time.Duration
 	Narrow
 }

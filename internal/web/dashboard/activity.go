@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/ledger/activity"
 	"sluice/internal/ledger/misses"
+	"sluice/internal/ledger/session"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/web/webui"
 )
@@ -26,23 +27,35 @@ const shownRows = 10
 type activityView struct {
 	choice
 	*activity.Report
-	Names activity.Names
-	Chart *webui.Chart
-	List  listView
-	// Models and Keys are what can be filtered by.
-	ModelChoices []string
-	KeyChoices   []keyChoice
+	// Earlier is the report of the period before; nil: it is not compared with one.
+	Earlier *activity.Report
+	Names   activity.Names
+	Chart   *webui.Chart
+	List    listView
+	// Models and Keys are what can be filtered by, and so are sessions and tags.
+	ModelChoices               []string
+	KeyChoices                 []keyChoice
+	SessionChoices, TagChoices []string
+	// AccountID tells the filters apart that several people have saved in one browser.
+	AccountID string
+	Now       time.Time
 }
 
 // choice is what the visitor chose to see. It is in the address of the page, so that a reload, Back and a link to a
 // colleague show the same.
 type choice struct {
-	Range   activity.Range
-	Show    string // what the chart shows
-	Group   activity.By
-	Model   string
-	Key     string
-	Outcome activity.Outcome
+	Range activity.Range
+	// From and Until are the ends of a range that was chosen by its ends; zero: it ends now.
+	From, Until time.Time
+	Show        string // what the chart shows
+	Group       activity.By
+	Model       string
+	Key         string
+	Outcome     activity.Outcome
+	Session     string
+	Tag         string
+	// Alone says that the period before is not shown.
+	Alone bool
 }
 
 // keyChoice is an entry of the filter by key.
@@ -55,6 +68,9 @@ type listView struct {
 	Names activity.Names
 	// Begun says that this is not the first part.
 	Begun bool
+	// Plain hides the columns of sessions and tags, because the account has neither.
+	Plain bool
+	Now   time.Time
 }
 
 // shows are the charts there are, and showNames their names.
@@ -69,9 +85,11 @@ const maxFilter = 300
 // choiceOf reads what the visitor chose. What makes no sense counts as not chosen: an old link still works.
 func choiceOf(r *http.Request) choice {
 	c := choice{Show: r.FormValue("show"), Group: activity.By(r.FormValue("by")), Model: r.FormValue("model"), Key: r.FormValue("key"), Outcome: activity.Outcome(r.FormValue("outcome"))}
-	var ok bool
-	if c.Range, ok = activity.RangeOf(r.FormValue("range")); !ok {
-		c.Range, _ = activity.RangeOf("24h")
+	c.Session, c.Tag, c.Alone = r.FormValue("session"), r.FormValue("tag"), r.FormValue("compare") == "no"
+	if ok := c.between(r.FormValue("from"), r.FormValue("to")); !ok {
+		if c.Range, ok = activity.RangeOf(r.FormValue("range")); !ok {
+			c.Range, _ = activity.RangeOf("24h")
+		}
 	}
 	if !slices.Contains(shows, c.Show) {
 		c.Show = shows[0]
@@ -84,13 +102,50 @@ func choiceOf(r *http.Request) choice {
 	if !c.Outcome.Valid() {
 		c.Outcome = activity.Any
 	}
-	if len(c.Model) > maxFilter {
-		c.Model = ""
-	}
-	if len(c.Key) > maxFilter {
-		c.Key = ""
+	for _, filter := range []*string{&c.Model, &c.Key, &c.Session, &c.Tag} {
+		if len(*filter) > maxFilter {
+			*filter = ""
+		}
 	}
 	return c
+}
+
+// between sets a range by its ends, if there is such a range. The end may be left out, and is now then.
+func (c *choice) between(from, until string) (ok bool) {
+	now := time.Now()
+	if c.From, ok = momentOf(from); !ok {
+		return false
+	}
+	if c.Until, ok = momentOf(until); !ok {
+		c.Until = now.Truncate(time.Minute)
+	}
+	if c.Range, ok = activity.Between(c.From, c.Until, now); !ok {
+		c.From, c.Until = time.Time{}, time.Time{}
+	}
+	return ok
+}
+
+// momentOf reads a moment as addresses have it, or as a browser's field for it does, in UTC.
+func momentOf(text string) (time.Time, bool) {
+	for _, form := range []string{time.RFC3339, expiresForm, expiresForm + ":05"} {
+		if at, err := time.Parse(form, text); err == nil && at.Year() >= 2000 && at.Year() <= 9000 {
+			return at.UTC(), true
+		}
+	}
+	return time.Time{}, false
+}
+
+// chosen reports whether the range was chosen by its ends.
+func (c *choice) chosen() bool { return !c.From.IsZero() }
+
+// filtered reports whether anything but the time restricts what is shown.
+func (c *choice) filtered() bool {
+	return c.Model != "" || c.Key != "" || c.Outcome != activity.Any || c.Session != "" || c.Tag != ""
+}
+
+// all returns the address of the page without filters.
+func (c *choice) all() string {
+	return c.at("/activity", "model", "", "key", "", "outcome", "", "session", "", "tag", "")
 }
 
 // at returns the address of a page with the choice in it. changes are pairs of a name and a value.
@@ -102,14 +157,28 @@ func (c choice) at(path string, changes ...string) string {
 			q.Set(name, value)
 		}
 	}
-	set("range", c.Range.Name, "24h")
+	if c.chosen() {
+		q.Set("from", c.From.Format(time.RFC3339))
+		q.Set("to", c.Until.Format(time.RFC3339))
+	} else {
+		set("range", c.Range.Name, "24h")
+	}
 	set("show", c.Show, shows[0])
 	set("by", string(c.Group), string(activity.ByModel))
 	set("model", c.Model, "")
 	set("key", c.Key, "")
 	set("outcome", string(c.Outcome), "")
+	set("session", c.Session, "")
+	set("tag", c.Tag, "")
+	if c.Alone {
+		q.Set("compare", "no")
+	}
 	for i := 0; i+1 < len(changes); i += 2 {
 		q.Del(changes[i])
+		if changes[i] == "range" {
+			q.Del("from")
+			q.Del("to")
+		}
 		if changes[i+1] != "" {
 			q.Set(changes[i], changes[i+1])
 		}
@@ -122,13 +191,14 @@ func (c choice) at(path string, changes ...string) string {
 
 // query returns what the choice asks for.
 func (d *Dashboard) query(v *visitor, c choice) activity.Query {
-	return activity.Query{AccountID: v.ID, Now: time.Now(), Range: c.Range, Model: c.Model, KeyID: c.Key, Outcome: c.Outcome}
+	return activity.Query{AccountID: v.ID, Now: time.Now(), Range: c.Range, Model: c.Model, KeyID: c.Key, Outcome: c.Outcome, Session: c.Session, Tag: c.Tag}
 }
 
-// activityPage shows what the account's calls did.
+// activityPage shows what the account's calls did. For htmx it is the same page, of which it takes a part.
 func (d *Dashboard) activityPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	view := activityView{choice: choiceOf(r)}
+	view := activityView{choice: choiceOf(r), AccountID: v.ID}
 	q := d.query(v, view.choice)
+	view.Now = q.Now
 	var err error
 	if view.Names, err = d.Activity.Names(r.Context(), v.ID); err != nil {
 		return err
@@ -136,14 +206,87 @@ func (d *Dashboard) activityPage(w http.ResponseWriter, r *http.Request, v *visi
 	if view.Report, err = d.Activity.Report(r.Context(), q, view.Group); err != nil {
 		return err
 	}
+	if !view.Alone {
+		if view.Earlier, err = d.Activity.Earlier(r.Context(), q, view.Group); err != nil {
+			return err
+		}
+	}
 	if view.List, err = d.list(r, v, view.choice, view.Names); err != nil {
+		return err
+	}
+	if err := d.labels(r, v, &view); err != nil {
 		return err
 	}
 	view.Chart = chartOf(&view)
 	view.ModelChoices, view.KeyChoices = modelChoices(&view), keyChoices(&view, v)
+	if webui.Swapping(r) {
+		w.Header().Set("HX-Push-Url", view.at("/activity", "cursor", r.FormValue("cursor"))) // without the fields of the form that are empty
+	}
 	p := d.frame(w, r, v, "Activity")
 	p.Styles, p.Scripts = []string{"activity.css"}, []string{"activity.js"}
 	return d.ui.Render(w, r, http.StatusOK, activityPage(p, &view))
+}
+
+// shownLabels is how many sessions can be chosen from, and how many tags.
+const shownLabels = 50
+
+// labels finds the sessions and the tags to filter by. Those of the filter are among them even if they have no calls.
+func (d *Dashboard) labels(r *http.Request, v *visitor, view *activityView) error {
+	sessions, _, err := d.Sessions.List(r.Context(), v.Account, "", "", shownLabels)
+	if err != nil {
+		return err
+	}
+	for i := range sessions {
+		view.SessionChoices = append(view.SessionChoices, sessions[i].ID)
+	}
+	days, err := d.Sessions.Tags(r.Context(), v.ID, firstDay(view.Now))
+	if err != nil {
+		return err
+	}
+	for i := range days {
+		if tag := days[i].Tag; tag != session.OtherTag && len(view.TagChoices) < shownLabels && !slices.Contains(view.TagChoices, tag) {
+			view.TagChoices = append(view.TagChoices, tag)
+		}
+	}
+	if view.Session != "" && !slices.Contains(view.SessionChoices, view.Session) {
+		view.SessionChoices = append(view.SessionChoices, view.Session)
+	}
+	if view.Tag != "" && !slices.Contains(view.TagChoices, view.Tag) {
+		view.TagChoices = append(view.TagChoices, view.Tag)
+	}
+	slices.Sort(view.TagChoices)
+	view.List.Plain = len(view.SessionChoices)+len(view.TagChoices) == 0
+	return nil
+}
+
+const (
+	// tailed is how many requests come at once while a page follows them.
+	tailed = 50
+	// tailSlack is how long before it was asked last a request may have ended that comes now: other nodes store theirs a few seconds later.
+	tailSlack = 15 * time.Second
+)
+
+// tail renders the requests that have ended since the page asked last. The page knows those it has by their ids.
+func (d *Dashboard) tail(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	c := choiceOf(r)
+	if !webui.Swapping(r) || c.chosen() {
+		return d.seeOther(w, r, c.at("/activity"), "")
+	}
+	q := d.query(v, c)
+	since := q.Now.Add(-time.Minute)
+	if ms, err := strconv.ParseInt(r.FormValue("since"), 10, 64); err == nil {
+		since = time.UnixMilli(ms)
+	}
+	names, err := d.Activity.Names(r.Context(), v.ID)
+	if err != nil {
+		return err
+	}
+	entries, err := d.Activity.Ended(r.Context(), q, since.Add(-tailSlack), tailed)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("X-Since", strconv.FormatInt(q.Now.UnixMilli(), 10))
+	return d.ui.Render(w, r, http.StatusOK, requestRows(listView{Page: activity.Page{Entries: entries}, choice: c, Names: names}))
 }
 
 // requestList renders the next part of the list of requests, for htmx. Without a script it is the page itself that shows
@@ -166,8 +309,9 @@ func (d *Dashboard) requestList(w http.ResponseWriter, r *http.Request, v *visit
 
 // list reads one part of the list of requests.
 func (d *Dashboard) list(r *http.Request, v *visitor, c choice, names activity.Names) (part listView, err error) {
-	part = listView{choice: c, Names: names, Begun: r.FormValue("cursor") != ""}
-	part.Page, err = d.Activity.Requests(r.Context(), d.query(v, c), r.FormValue("cursor"), listed)
+	q := d.query(v, c)
+	part = listView{choice: c, Names: names, Begun: r.FormValue("cursor") != "", Now: q.Now}
+	part.Page, err = d.Activity.Requests(r.Context(), q, r.FormValue("cursor"), listed)
 	return part, err
 }
 
@@ -180,6 +324,8 @@ type requestView struct {
 	Curl       string
 	// Why is what became of it at caches; nil: nothing.
 	Why *misses.Why
+	// Timeline is where its time went; nil: it was refused.
+	Timeline *timeline
 	// Back is the address of the list.
 	Back string
 }
@@ -195,6 +341,7 @@ func (d *Dashboard) requestPage(w http.ResponseWriter, r *http.Request, v *visit
 		return err
 	}
 	if e.Call != nil {
+		view.Timeline = timelineOf(e.Call)
 		if view.Why, err = d.Misses.Why(r.Context(), e.Call); err != nil {
 			return err
 		}
@@ -279,6 +426,15 @@ func (d *Dashboard) oldUsage(w http.ResponseWriter, r *http.Request, _ *visitor)
 	return nil
 }
 
+// refusedSeries is the series of all refused calls, for charts whose groups they have no part in.
+func refusedSeries(view *activityView) webui.ChartSeries {
+	out := webui.ChartSeries{Name: "Refused", Class: "r2", Total: webui.Short(view.Refused)}
+	for i := range view.Steps {
+		out.Values = append(out.Values, view.Steps[i].Refused)
+	}
+	return out
+}
+
 // groupName returns the name of a series as the page shows it.
 func groupName(view *activityView, s *activity.Series) string {
 	switch {
@@ -329,7 +485,12 @@ func chartOf(view *activityView) *webui.Chart {
 		c.Steps = append(c.Steps, webui.ChartStep{At: view.Steps[i].Start, Length: view.Step})
 	}
 	if view.Show == "latency" {
-		c.Lines, c.Format, c.Axis = true, webui.Millis, webui.Millis
+		c.Lines, c.Format, c.Axis, c.Before = true, webui.Millis, webui.Millis, earlierSteps(view, func(s *activity.Step) int64 {
+			if !s.Times.Known {
+				return webui.NoValue
+			}
+			return s.Times.P50
+		})
 		line := func(name, class string, value func(*activity.Times) (int64, bool)) {
 			s := webui.ChartSeries{Name: name, Class: class}
 			for i := range view.Steps {
@@ -357,6 +518,7 @@ func chartOf(view *activityView) *webui.Chart {
 			value = func(t *usage.Tally) int64 { return int64(t.Charge()) }
 			c.Format, c.Axis, c.Whole = webui.Dollars[int64], webui.Dollars[int64], false
 		}
+		c.Before = earlierSteps(view, func(s *activity.Step) int64 { return value(&s.Tally) })
 		for i := range view.Series {
 			s := &view.Series[i]
 			if s.Refused && view.Show != shows[0] {
@@ -368,9 +530,32 @@ func chartOf(view *activityView) *webui.Chart {
 			}
 			c.Series = append(c.Series, out)
 		}
+		if view.Show == shows[0] && view.Refused > 0 && (view.Group == activity.ByModel || view.Group == activity.ByKey) {
+			c.Series = append(c.Series, refusedSeries(view))
+		}
 	}
-	c.Label = showNames[view.Show] + ", " + strings.ToLower(view.Report.Range.Text) + ". The table below has the figures."
+	c.Label = showNames[view.Show] + ", " + rangeText(&view.choice) + ". The table below has the figures."
 	return c
+}
+
+// earlierSteps returns the values of the period before, for the line behind the chart; nil if it has other steps, or nothing.
+func earlierSteps(view *activityView, value func(*activity.Step) int64) (list []int64) {
+	e := view.Earlier
+	if e == nil || e.Total.Calls == 0 || e.Step != view.Step || len(e.Steps) != len(view.Steps) {
+		return nil
+	}
+	for i := range e.Steps {
+		list = append(list, value(&e.Steps[i]))
+	}
+	return list
+}
+
+// rangeText returns the range within a sentence.
+func rangeText(c *choice) string {
+	if c.chosen() {
+		return c.Range.Text
+	}
+	return strings.ToLower(c.Range.Text)
 }
 
 // byNames say what calls are grouped by.
@@ -404,16 +589,8 @@ func percentile(ms int64, known bool) string {
 	return webui.Millis(ms)
 }
 
-// stretch is a part of the time of a request, in units of a drawing that is 200 wide.
+// stretch is a part of a drawing.
 type stretch struct{ x, width string }
-
-// stretchOf returns where an attempt is in the time of its request.
-func stretchOf(s *usage.Settlement, a *usage.Attempt) stretch {
-	whole := max(1, float64(max(s.Latency, a.End).Microseconds()))
-	from, to := 200*float64(a.Start.Microseconds())/whole, 200*float64(a.End.Microseconds())/whole
-	text := func(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
-	return stretch{text(min(from, 198)), text(max(to-from, 2))}
-}
 
 // tokensPerSecond returns how fast a reply came after its first token, or "" if that cannot be told.
 func tokensPerSecond(s *usage.Settlement) string {

@@ -2,10 +2,12 @@ package dashboard
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,15 +54,21 @@ func (d *Dashboard) eachListed(r *http.Request, v *visitor, do func(x *activity.
 	if err != nil {
 		return err
 	}
-	q, next, n := d.query(v, choiceOf(r)), "", 0
-	for {
+	return d.eachEntry(r, d.query(v, choiceOf(r)), func(e *activity.Entry) {
+		x := e.Record(names)
+		do(&x)
+	})
+}
+
+// eachEntry calls do with every request that a query asks for, newest first, up to mostListed.
+func (d *Dashboard) eachEntry(r *http.Request, q activity.Query, do func(e *activity.Entry)) error {
+	for n, next := 0, ""; ; {
 		page, err := d.Activity.Requests(r.Context(), q, next, activity.MaxEntries)
 		if err != nil {
 			return err
 		}
 		for i := range page.Entries {
-			x := page.Entries[i].Record(names)
-			do(&x)
+			do(&page.Entries[i])
 			n++
 		}
 		if next = page.Next; next == "" || n >= mostListed || r.Context().Err() != nil {
@@ -106,19 +114,29 @@ func (d *Dashboard) exportJSON(w http.ResponseWriter, r *http.Request, v *visito
 	return file.end(out.Flush())
 }
 
-// exportDays writes the totals of the last 30 days by day, model and key as CSV. Column names are part of the format:
-// programs read them.
-func (d *Dashboard) exportDays(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	rows, err := d.Usage.UsageByDay(r.Context(), v.ID, firstDay(time.Now()))
-	if err != nil {
-		return err
+// daysAt returns the address of the totals by day of the choice. It always says of which time.
+func (c *choice) daysAt() string {
+	if c.chosen() {
+		return c.at("/activity/days.csv")
 	}
+	return c.at("/activity/days.csv", "range", c.Range.Name)
+}
+
+// exportDays writes totals by day, model and key as CSV, of the days that the range of the choice is in. Column names are part of
+// the format: programs read them.
+func (d *Dashboard) exportDays(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	names, err := d.Activity.Names(r.Context(), v.ID)
 	if err != nil {
 		return err
 	}
 	c := choiceOf(r)
-	narrow := usage.Narrow{KeyID: c.Key, Model: c.Model}
+	if !c.chosen() && r.FormValue("range") == "" {
+		c.Range, _ = activity.RangeOf("30d") // of the address alone
+	}
+	rows, err := d.dayRows(r, v, c)
+	if err != nil {
+		return err
+	}
 	columns := []string{
 		"day", "model", "key_id", "key_name", "requests", "not_complete", "prompt_tokens", "cached_tokens", "completion_tokens",
 		"reasoning_tokens", "cost_usd", "unpriced_requests", "mean_latency_ms", "mean_first_token_ms", "cache_write_tokens", "cacheable_tokens", "cache_saved_usd",
@@ -126,9 +144,6 @@ func (d *Dashboard) exportDays(w http.ResponseWriter, r *http.Request, v *visito
 	return saveCSV(w, "usage.csv", columns, func(line func([]string)) error {
 		for i := range rows {
 			row := &rows[i]
-			if !narrow.Wants(&usage.Kind{KeyID: row.KeyID, Model: row.Model}) {
-				continue
-			}
 			n := func(v int64) string { return strconv.FormatInt(v, 10) }
 			line([]string{
 				row.Start.Format(time.DateOnly), inert(row.Model), row.KeyID, inert(names.Of(row.KeyID)), n(row.Requests), n(row.Failed), n(row.Prompt), n(row.Cached),
@@ -137,6 +152,49 @@ func (d *Dashboard) exportDays(w http.ResponseWriter, r *http.Request, v *visito
 		}
 		return nil
 	})
+}
+
+// dayRows returns the sums of each day, model and key of the choice. Days are kept as sums by key and by the model that answered; what
+// is narrowed further is added up from the calls, of which an export reads a bounded number.
+func (d *Dashboard) dayRows(r *http.Request, v *visitor, c choice) ([]usage.Row, error) {
+	q := d.query(v, c)
+	from := usage.DayOf(q.Range.From(q.Now))
+	if c.Outcome == activity.Any && c.Model == "" && c.Session == "" && c.Tag == "" {
+		rows, err := d.Usage.UsageByDay(r.Context(), v.ID, from)
+		return slices.DeleteFunc(rows, func(row usage.Row) bool {
+			return c.Key != "" && row.KeyID != c.Key || c.chosen() && !row.Start.Before(q.Range.Until)
+		}), err
+	}
+	days := map[usage.Slot]*usage.Sums{}
+	if c.Outcome != activity.Refused {
+		// Whole days, as above.
+		until := usage.DayOf(q.Now).Add(24 * time.Hour)
+		if c.chosen() {
+			until = usage.DayOf(q.Range.Until.Add(-1)).Add(24 * time.Hour)
+		}
+		q.Range = activity.Range{Step: 24 * time.Hour, N: int(until.Sub(from) / (24 * time.Hour)), Until: until}
+		err := d.eachEntry(r, q, func(e *activity.Entry) {
+			if e.Call == nil {
+				return
+			}
+			at := usage.Slot{Start: usage.DayOf(e.Call.At), KeyID: e.Call.KeyID, Model: e.Call.ModelUsed}
+			if days[at] == nil {
+				days[at] = &usage.Sums{}
+			}
+			days[at].Add(e.Call)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	rows := make([]usage.Row, 0, len(days))
+	for at, sums := range days {
+		rows = append(rows, usage.Row{Slot: at, Sums: *sums})
+	}
+	slices.SortFunc(rows, func(a, b usage.Row) int {
+		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.KeyID, b.KeyID), cmp.Compare(a.Model, b.Model))
+	})
+	return rows, nil
 }
 
 // inert returns text so that a spreadsheet does not run it as a formula. Names of keys are

@@ -8,6 +8,7 @@ import (
 
 	"sluice/internal/ledger/activity"
 	"sluice/internal/ledger/costs"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/web/webui"
 )
 
@@ -94,6 +95,9 @@ func (v *activityView) costsAt(changes ...string) string {
 		from = v.Since
 	}
 	q := url.Values{"from": {from.UTC().Format(time.RFC3339Nano)}}
+	if v.chosen() {
+		q.Set("to", v.Report.Range.Until.Format(time.RFC3339))
+	}
 	for name, value := range map[string]string{"model": v.Model, "key": v.Key, "outcome": string(v.Outcome)} {
 		if value != "" {
 			q.Set(name, value)
@@ -120,8 +124,16 @@ func (v *activityView) rowCosts(filter, name string) string {
 	return v.costsAt(filter, name)
 }
 
-// spent says whether the page has costs to take apart. Refused requests have none.
-func (v *activityView) spent() bool { return v.Outcome != activity.Refused && v.Total.Calls > 0 }
+// callCosts returns the address of the page that takes the cost of one call apart.
+func callCosts(s *usage.Settlement) string {
+	at := s.At.UTC().Truncate(time.Millisecond)
+	return costsPath + "?" + url.Values{"from": {at.Format(time.RFC3339Nano)}, "to": {at.Add(time.Millisecond).Format(time.RFC3339Nano)}, "key": {s.KeyID}, "served": {s.ModelUsed}}.Encode()
+}
+
+// spent says whether the page has costs to take apart. Refused requests have none, and costs are not kept by session or tag.
+func (v *activityView) spent() bool {
+	return v.Outcome != activity.Refused && v.Total.Calls > 0 && v.Session == "" && v.Tag == ""
+}
 
 // periodCosts returns the address of the page with the costs of the days of an invoice.
 func periodCosts(from, to time.Time) string {

@@ -6,7 +6,6 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/signin"
 	"sluice/internal/kit/fault"
-	"sluice/internal/web/front"
 )
 
 // linkForm is the data of the page behind a link in a mail.
@@ -119,9 +118,4 @@ func (d *Dashboard) welcome(w http.ResponseWriter, r *http.Request, f linkForm, 
 		return err
 	}
 	return d.greet(w, r, made.Entry, made.MasterKey, f.Plan)
-}
-
-// firstCall returns the example for a new account, which has no plan.
-func (d *Dashboard) firstCall() []front.Snippet {
-	return front.Snippets(d.ui.Settings().Origin, exampleModel(d.Catalog(), &visitor{Account: &account.Account{}}))
 }

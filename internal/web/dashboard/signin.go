@@ -355,6 +355,7 @@ func (d *Dashboard) greet(w http.ResponseWriter, r *http.Request, entry signin.E
 type welcomeView struct {
 	Email, MasterKey string
 	First            []front.Snippet
+	Model            string // that the first call asks
 	Plan             account.Plan
 	Plans            account.Plans
 }
@@ -365,7 +366,9 @@ func (d *Dashboard) welcomePage(w http.ResponseWriter, r *http.Request, v *visit
 	if key == nil {
 		return d.seeOther(w, r, home, "")
 	}
-	return d.ui.Render(w, r, http.StatusOK, welcomePage(d.ui.Page(w, r, "Welcome"), welcomeView{
-		Email: v.Email, MasterKey: key.Secret, First: d.firstCall(), Plan: d.chosenPlan(r.FormValue("plan")), Plans: d.Plans(),
+	p, model := d.ui.Page(w, r, "Welcome"), exampleModel(d.Catalog(), v)
+	p.Styles, p.Scripts = []string{"activity.css"}, []string{"activity.js"}
+	return d.ui.Render(w, r, http.StatusOK, welcomePage(p, welcomeView{
+		Email: v.Email, MasterKey: key.Secret, First: withKey(front.Snippets(d.ui.Settings().Origin, model), key.Secret), Model: model, Plan: d.chosenPlan(r.FormValue("plan")), Plans: d.Plans(),
 	}))
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/a-h/templ"
 
 	"sluice/internal/ledger/activity"
+	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/web/webui"
 )
@@ -124,4 +125,37 @@ func units(milli int64) string {
 		return webui.Thousandths(milli)
 	}
 	return webui.Number(milli / 1000)
+}
+
+// told says what the page shows, for those who hear that it has changed.
+func told(v *activityView) string {
+	text := requests(v.Total.Calls)
+	if v.Refused > 0 {
+		text += " and " + webui.Number(v.Refused) + " refused"
+	}
+	return text + ", " + rangeText(&v.choice) + "."
+}
+
+// fieldTime formats a time for a field of a browser.
+func fieldTime(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format(expiresForm)
+}
+
+// rounded formats an amount of a table, to a hundredth of a cent. What is less is not nothing.
+func rounded(n price.Nano) string {
+	if n > 0 && n < 50_000 {
+		return "< $0.0001"
+	}
+	return webui.Saved(n)
+}
+
+// hitText says what part of the prompts came from caches.
+func hitText(h usage.Hits) string {
+	if h.Cacheable == 0 {
+		return "no model with a cache was called"
+	}
+	return webui.HitRate(h) + " of input tokens came from them"
 }

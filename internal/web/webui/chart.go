@@ -18,6 +18,9 @@ type Chart struct {
 	Steps  []ChartStep
 	Series []ChartSeries
 	Lines  bool
+	// Before are the values of the period before, one for each step, drawn as a line behind; nil: there is none. They are compared
+	// with the first line, or with the sums of the bars.
+	Before []int64
 	// Format writes a value, and Axis one on the axis. Whole says that values between whole numbers make no sense.
 	Format, Axis func(int64) string
 	Whole        bool
@@ -82,6 +85,9 @@ func (c *Chart) scale() int64 {
 			}
 		}
 		most = max(most, sum)
+	}
+	for _, v := range c.Before {
+		most = max(most, v)
 	}
 	parts := int64(c.parts())
 	step := max(1, float64(most)/float64(parts))
@@ -149,6 +155,31 @@ func (c *Chart) path(which int) string {
 	return b.String()
 }
 
+// before returns the period before as the path of an SVG: a line, or steps over the bars.
+func (c *Chart) before() string {
+	top, step := float64(c.scale()), c.width()
+	var b strings.Builder
+	drawn := false
+	for i, v := range c.Before {
+		if v == NoValue {
+			drawn = false
+			continue
+		}
+		to := "L"
+		if !drawn {
+			to = "M"
+		}
+		drawn = true
+		y := chartHeight - chartHeight*float64(v)/top
+		if c.Lines {
+			fmt.Fprintf(&b, "%s%.1f %.1fh.1", to, (float64(i)+0.5)*step, y)
+		} else {
+			fmt.Fprintf(&b, "%s%.1f %.1fh%.1f", to, float64(i)*step, y, step)
+		}
+	}
+	return b.String()
+}
+
 // x returns where step i begins, and wide how wide steps are.
 func (c *Chart) x(i int) string { return fmt.Sprintf("%.1f", float64(i)*c.width()) }
 func (c *Chart) wide() string   { return fmt.Sprintf("%.1f", c.width()) }
@@ -188,6 +219,9 @@ func (c *Chart) tip(i int) string {
 			fmt.Fprintf(&b, "\n%s: %s", s.Name, c.Format(v))
 			sum += v
 		}
+	}
+	if i < len(c.Before) && c.Before[i] != NoValue {
+		fmt.Fprintf(&b, "\nThe period before: %s", c.Format(c.Before[i]))
 	}
 	if !c.Lines && len(c.Series) > 1 && sum > 0 {
 		return "Total: " + c.Format(sum) + b.String()

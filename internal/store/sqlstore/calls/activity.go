@@ -74,7 +74,11 @@ func cellsQuery(q *usage.CellQuery) (string, []any) {
 		columns, group = summed(tallyColumns, between), ` GROUP BY start / $4 * $4, key_id, asked, model, status, ending`
 	}
 	query := `SELECT start / $4 * $4, key_id, asked, model, status, ending, ` + columns + ` FROM activity WHERE account_id = $1 AND span = $2 AND start >= $3`
-	query, args := narrowed(query, []any{q.AccountID, span, q.From, q.Step}, &q.Narrow, "asked")
+	args := []any{q.AccountID, span, q.From, q.Step}
+	if !q.To.IsZero() {
+		query, args = query+` AND start < $5`, append(args, q.To)
+	}
+	query, args = narrowed(query, args, &q.Narrow, "asked")
 	return query + group, args
 }
 
@@ -107,6 +111,16 @@ func (s *Store) Cells(ctx context.Context, q usage.CellQuery) (out []usage.Cell,
 		}
 		return readTally(&c.Tally, text)
 	}, query, args...)
+}
+
+// CellsSince returns the start of the oldest cell of an account by the hour, or by the day if the step is as long; zero if it has none.
+func (s *Store) CellsSince(ctx context.Context, accountID string, step time.Duration) (time.Time, error) {
+	list, err := sqlstore.All(s.db.Read(ctx), func(row sqlstore.Row, at *time.Time) error { return row.Scan(at) },
+		`SELECT start FROM activity WHERE account_id = $1 AND span = $2 ORDER BY start LIMIT 1`, accountID, int64(step/time.Second))
+	if err != nil || len(list) == 0 {
+		return time.Time{}, err
+	}
+	return list[0], nil
 }
 
 // readTally reads the numbers of tallyColumns, with commas between them.

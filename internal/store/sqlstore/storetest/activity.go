@@ -69,6 +69,25 @@ func activity(t *testing.T, open func() *alltest.Store) {
 		}
 	}
 
+	// Cells end where they are told to, and the oldest one is known.
+	cells, err := s.Cells(ctx, usage.CellQuery{AccountID: "acct_1", From: from, To: from.Add(6 * time.Hour), Step: time.Hour})
+	must(t, err)
+	if len(cells) == 0 {
+		t.Error("Cells of six hours: none")
+	}
+	for _, c := range cells {
+		if c.Start.Before(from) || !c.Start.Before(from.Add(6*time.Hour)) {
+			t.Errorf("Cells of six hours from %s: one at %s", from, c.Start)
+		}
+	}
+	for account, want := range map[string]time.Time{"acct_1": usage.DayOf(base), "acct_3": {}} {
+		for _, step := range []time.Duration{time.Hour, 24 * time.Hour} {
+			if got, err := s.CellsSince(ctx, account, step); err != nil || !got.Equal(want) {
+				t.Errorf("CellsSince(%s, %s) = %s, %v, want %s", account, step, got, err, want)
+			}
+		}
+	}
+
 	// Pages of any size contain every call once, newest first, however few calls are looked at for each.
 	for _, n := range narrows {
 		var want []string
