@@ -201,6 +201,7 @@ func (c *Console) confirm(w http.ResponseWriter, r *http.Request) error {
 func (c *Console) frame(w http.ResponseWriter, r *http.Request, m *member, title string) webui.Page {
 	p := c.ui.Page(w, r, title)
 	p.Home, p.Part, p.Person, p.Links = home, "Support", m.Email, c.links()
+	p.Styles, p.Scripts = []string{"console.css"}, []string{"console.js"}
 	for _, l := range p.Links {
 		if strings.HasPrefix(r.URL.Path, l.Path+"/") {
 			p.Path = l.Path // a page below the one of the link
