@@ -35,8 +35,8 @@ type Store interface {
 	// AuditLog returns up to limit entries of an account, newest first: those before the number before, or the
 	// newest if it is 0.
 	AuditLog(ctx context.Context, accountID string, before int64, limit int) ([]Entry, error)
-	// PlanChanges returns up to limit entries about the plan of an account, newest first.
-	PlanChanges(ctx context.Context, accountID string, limit int) ([]Entry, error)
+	// AuditLogOf does the same for entries with some actions.
+	AuditLogOf(ctx context.Context, accountID string, which Actions, before int64, limit int) ([]Entry, error)
 }
 
 // Options are the choices of New; the zero value is the default.
@@ -121,9 +121,16 @@ func (as *Accounts) History(ctx context.Context, ref string, before int64, limit
 	return as.store.AuditLog(ctx, a.ID, before, limit)
 }
 
-// PlanChanges returns at most limit entries of the audit log about the plan of an account, newest first.
-func (as *Accounts) PlanChanges(ctx context.Context, id string, limit int) ([]Entry, error) {
-	return as.store.PlanChanges(ctx, id, limit)
+// Actions chooses entries of the audit log by their actions. A name that ends with % stands for all that begin with it.
+type Actions struct {
+	Of  []string // empty: all
+	Not []string
+}
+
+// HistoryOf returns at most limit entries of the audit log of an account with some actions, newest first: those before the
+// number before, or the newest if it is 0.
+func (as *Accounts) HistoryOf(ctx context.Context, id string, which Actions, before int64, limit int) ([]Entry, error) {
+	return as.store.AuditLogOf(ctx, id, which, before, limit)
 }
 
 // SetPlan grants a plan, without a charge. None takes the current plan away.

@@ -136,7 +136,7 @@ func TestAlertsConsole(t *testing.T) {
 	eve.wants(eve.post("/support/alerts/msg_x/replay"), "the replay of nothing", 404, "no such delivery")
 	eve.wants(eve.get("/support/alerts?account=nobody"), "an unknown account", 404, "nobody")
 	eve.wants(eve.get("/support/alerts?state=lost"), "an unknown state", 400, "waiting, delivered or dead")
-	eve.wants(eve.get("/support/alerts?account="+ana.email), "an account", 200, "Nothing was sent")
+	eve.wants(eve.get("/support/alerts?account="+ana.email), "an account", 200, "No deliveries.")
 	if got := m.got("test"); got[0] != got[1] {
 		t.Errorf("the replay has the id %s, want %s", got[1], got[0])
 	}

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 var (
@@ -25,14 +26,14 @@ func TestConsoleSteers(t *testing.T) {
 		t.Fatalf("a call = %d %s", r.status, r.body)
 	}
 	n.Settlements()
-	p.wants(p.get("/support/overview"), "the overview", 200, "Busiest accounts now")
+	p.wants(p.get("/support/overview"), "the overview", 200, "Busiest accounts")
 	p.wants(p.get("/support/overview/live"), "its live part", 200, "owner@localhost</a>")
 
 	// Drain and enable.
 	p.wants(p.get("/support/upstreams"), "the page of upstreams", 200, `aria-label="Drain sandbox/small"`)
 	drain := []string{"provider", "sandbox", "upstream", "small", "key", ""}
 	p.wants(p.post("/support/upstreams/drain", drain...), "a drain without a reason", 400, "A reason is needed")
-	p.wants(p.post("/support/upstreams/drain", append(drain, "reason", "r", "for", "x")...), "a drain for x minutes", 400, "whole number")
+	p.wants(p.post("/support/upstreams/drain", append(drain, "reason", "r", "until", "x")...), "a drain until x", 400, "Pick a day and a time")
 	p.wants(p.post("/support/upstreams/drain", append(drain, "reason", "their <incident>")...), "a drain", 303, "/support/upstreams")
 	if r := n.ask(key, "sandbox/small"); r.status != 503 {
 		t.Errorf("a drained model = %d %s, want 503", r.status, r.body)
@@ -47,7 +48,7 @@ func TestConsoleSteers(t *testing.T) {
 	}
 
 	// Tiers.
-	p.wants(p.post("/support/models/move", "model", "sandbox/tiny", "plan", "premium", "days", "7", "reason", "r"), "a move", 303, "/support/upstreams")
+	p.wants(p.post("/support/models/move", "model", "sandbox/tiny", "plan", "premium", "from", time.Now().UTC().AddDate(0, 0, 7).Format("2006-01-02T15:04"), "reason", "r"), "a move", 303, "/support/upstreams")
 	if body := n.get("/v1/models/sandbox%2Ftiny", key).body; !strings.Contains(body, `"upcoming":{"plan":"premium"`) {
 		t.Errorf("the model with an announced move = %s", body)
 	}

@@ -58,6 +58,8 @@ type HistoryStore interface {
 	Refundable(ctx context.Context, accountID string, limit int) ([]Payment, error)
 	// Ledger returns at most limit entries of an account, newest first.
 	Ledger(ctx context.Context, accountID string, limit int) ([]Entry, error)
+	// LedgerBefore does the same for those before a number; 0: the newest.
+	LedgerBefore(ctx context.Context, accountID string, before int64, limit int) ([]Entry, error)
 	// Charged returns the sum of all entries of an account, in cents.
 	Charged(ctx context.Context, accountID string) (int64, error)
 }

@@ -73,6 +73,8 @@ const Base = "/admin/v1"
 // Operations are all operations, with the types of their arguments and results.
 type Operations struct {
 	AccountStory                                                   Op[StoryQuery, Story]
+	AccountTimeline                                                Op[TimelineQuery, List[Happening]]
+	UpstreamImpact                                                 Op[UpstreamTarget, Impact]
 	AccountList                                                    Op[Cursor, List[Account]]
 	AccountCreate                                                  Op[NewAccount, CreatedAccount]
 	AccountShow, AccountSetPlan, AccountSuspend, AccountUnsuspend  Op[Target, Account]
@@ -179,9 +181,11 @@ func operations() *Operations {
 	t := &table{}
 	o := &Operations{
 		// For the console alone, which shows all of an account on one page.
-		AccountStory: console("account.story", AccountsRead, (*Backend).accountStory),
-		UsageCaches:  console("usage.caches", OperationsRead, (*Backend).usageCaches),
-		UsageCosts:   console("usage.costs", AccountsRead, (*Backend).usageCosts),
+		AccountStory:    console("account.story", AccountsRead, (*Backend).accountStory),
+		AccountTimeline: console("account.timeline", AccountsRead, (*Backend).accountTimeline),
+		UpstreamImpact:  console("upstream.impact", OperationsRead, (*Backend).upstreamImpact),
+		UsageCaches:     console("usage.caches", OperationsRead, (*Backend).usageCaches),
+		UsageCosts:      console("usage.costs", AccountsRead, (*Backend).usageCosts),
 
 		AccountList:              op(t, "account.list", "GET", "/accounts", AccountsRead, "List accounts in order of their ids", (*Backend).accountList),
 		AccountCreate:            op(t, "account.create", "POST", "/accounts", AccountsWrite, "Create an account; the reply has its master key, which is shown only once", (*Backend).accountCreate),

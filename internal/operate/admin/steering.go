@@ -96,7 +96,7 @@ func (b *Backend) upstreamDrain(ctx context.Context, in UpstreamTarget) (steerin
 			return t.Provider == in.Provider && (in.Upstream == "" || t.Upstream == in.Upstream)
 		})
 	}) {
-		return steering.Order{}, fault.New(fault.NotFound, "no model is served by %q; \"sluice upstream list\" shows what there is", excerpt.Of(in.target().String(), 200))
+		return steering.Order{}, noTarget(in)
 	}
 	if targets := b.Status(ctx).Targets; in.Replica != "" && len(targets) > 0 && !slices.ContainsFunc(targets, func(t routing.TargetHealth) bool {
 		return t.Provider == in.Provider && t.Replica == in.Replica
@@ -104,6 +104,11 @@ func (b *Backend) upstreamDrain(ctx context.Context, in UpstreamTarget) (steerin
 		return steering.Order{}, fault.New(fault.NotFound, "%q has no replica %q; \"sluice upstream list\" shows what there is", excerpt.Of(in.Provider, 200), excerpt.Of(in.Replica, 200)).At("replica")
 	}
 	return b.Helm.Give(ctx, steering.Order{Kind: steering.Drain, Target: in.target(), Until: in.Until, Actor: in.Actor, Reason: in.Reason})
+}
+
+// noTarget is the fault for a target that serves no model.
+func noTarget(in UpstreamTarget) error {
+	return fault.New(fault.NotFound, "no model is served by %q; \"sluice upstream list\" shows what there is", excerpt.Of(in.target().String(), 200))
 }
 
 // target returns the target that is meant. An empty model or key means all of them.

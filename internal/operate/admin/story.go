@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"sluice/internal/account"
 	"sluice/internal/account/signin"
+	"sluice/internal/ledger/refusal"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/signal"
 	"sluice/internal/operate/ticket"
@@ -20,11 +20,10 @@ import (
 type StoryQuery struct {
 	Ref  string
 	Days int // of usage
-	Log  int // entries of the audit log, at most
-	List int // entries of each other list, at most
+	List int // entries of each list, at most
 }
 
-// Story is all that support sees of an account. Lists have the newest entries first.
+// Story is what support decides by. Lists have the newest entries first. What happened to the account is in its timeline.
 type Story struct {
 	Account    Account
 	Billing    Billing         // with a part of the ledger and the invoices
@@ -34,13 +33,24 @@ type Story struct {
 	Usage      Usage            // by day
 	Models     []UsageRow       // those that are used most
 	ByKey      map[string]int64 // requests by the id of the key
+	Refused    []RefusedSum     // of the last 7 days, by status, the most first
 	Sessions   []signin.Session
 	Tickets    []ticket.Ticket
-	Messages   []Message
-	Log        []account.Entry // of the audit log
-	More       string          // the cursor of older entries of the log; empty: there are none
-	Plans      []account.Entry // of the audit log, about the plan
+	Decisions  []account.Entry // of the audit log: what was decided about the account
+	Last       int64           // the number of the newest entry of the audit log
 }
+
+// RefusedSum is how many calls were refused with a status.
+type RefusedSum struct {
+	Status int
+	Calls  int64
+}
+
+// decided are the actions by which people decide about an account.
+var decided = account.Actions{Of: []string{
+	"matter.clear", "matter.warn", "matter.restore", "matter.suspend", "account.suspend", "account.unsuspend", "account.terminate", "account.set_plan", "account.set_limits",
+	"account.note", "keys.%", "billing.refund", "billing.credit", "billing.downgrade", "billing.release",
+}}
 
 // accountStory reads everything about an account at the same time, and of each list no more than was asked for.
 func (b *Backend) accountStory(ctx context.Context, in StoryQuery) (Story, error) {
@@ -52,12 +62,17 @@ func (b *Backend) accountStory(ctx context.Context, in StoryQuery) (Story, error
 	// Each function fills fields of its own, so they need no lock.
 	g, ctx := errgroup.WithContext(ctx)
 	for _, read := range []func(context.Context, *account.Account, StoryQuery, *Story) error{
-		b.storyMoney, b.storyUsage, b.storyThreads, b.storyLog,
+		b.storyMoney, b.storyUsage, b.storyRefused, b.storyLog,
 	} {
 		g.Go(func() error { return read(ctx, a, in, &s) })
 	}
 	g.Go(func() (err error) { s.Abuse, err = b.abuseOf(ctx, a); return err })
 	g.Go(func() (err error) { s.Signals, err = b.signalsOf(ctx, a); return err })
+	g.Go(func() error {
+		tickets, err := b.ticketList(ctx, TicketQuery{Account: a.ID, Cursor: Cursor{Limit: in.List}})
+		s.Tickets = tickets.Data
+		return err
+	})
 	g.Go(func() error {
 		list, err := b.sessionsOf(ctx, a)
 		s.Sessions = list[:min(len(list), in.List)]
@@ -81,43 +96,54 @@ func (b *Backend) storyMoney(ctx context.Context, a *account.Account, in StoryQu
 	return err
 }
 
-// storyUsage reads the usage once and divides it by day, model and key.
+// storyUsage reads the usage by day, by model and by key. The database adds it up: a busy account has thousands of sums in a
+// month.
 func (b *Backend) storyUsage(ctx context.Context, a *account.Account, in StoryQuery, s *Story) error {
-	rows, err := b.Usage.UsageByDay(ctx, a.ID, usage.DayOf(time.Now()).AddDate(0, 0, 1-in.Days))
-	if err != nil {
+	if err := b.Usage.Flush(ctx); err != nil {
 		return err
 	}
-	s.Usage = divide(rows, "day")
-	models := divide(rows, "model").Rows
+	sums := map[usage.By]Usage{}
+	for by, name := range map[usage.By]string{usage.ByDay: "day", usage.ByModel: "model", usage.ByKey: "key"} {
+		rows, err := b.Evidence.UsageBy(ctx, usage.Query{AccountID: a.ID, From: usage.DayOf(time.Now()).AddDate(0, 0, 1-in.Days), By: by})
+		if err != nil {
+			return err
+		}
+		sums[by] = divide(rows, name)
+	}
+	s.Usage = sums[usage.ByDay]
+	models := sums[usage.ByModel].Rows
 	slices.SortFunc(models, func(x, y UsageRow) int { return cmp.Compare(y.Requests, x.Requests) })
 	s.Models = models[:min(len(models), in.List)]
 	s.ByKey = map[string]int64{}
-	for _, row := range divide(rows, "key").Rows {
+	for _, row := range sums[usage.ByKey].Rows {
 		s.ByKey[row.Key] = row.Requests
 	}
 	return nil
 }
 
-// storyThreads reads what the account was told, and its tickets.
-func (b *Backend) storyThreads(ctx context.Context, a *account.Account, in StoryQuery, s *Story) (err error) {
-	if s.Messages, err = b.messagesOf(ctx, a.ID, in.List); err != nil {
-		return err
+// storyRefused adds up the refused calls by status.
+func (b *Backend) storyRefused(ctx context.Context, a *account.Account, _ StoryQuery, s *Story) error {
+	parts, err := b.Refusals.RefusedMinutes(ctx, a.ID, time.Now().Add(-refusal.KeepMinutes), 24*time.Hour)
+	for _, p := range parts {
+		i := slices.IndexFunc(s.Refused, func(sum RefusedSum) bool { return sum.Status == p.Status })
+		if i < 0 {
+			i, s.Refused = len(s.Refused), append(s.Refused, RefusedSum{Status: p.Status})
+		}
+		s.Refused[i].Calls += p.Calls
 	}
-	tickets, err := b.ticketList(ctx, TicketQuery{Account: a.ID, Cursor: Cursor{Limit: in.List}})
-	s.Tickets = tickets.Data
+	slices.SortFunc(s.Refused, func(x, y RefusedSum) int { return cmp.Compare(y.Calls, x.Calls) })
 	return err
 }
 
-// storyLog reads the newest entries of the audit log, and those about the plan.
+// storyLog reads what was decided, and the number of the newest entry of the audit log.
 func (b *Backend) storyLog(ctx context.Context, a *account.Account, in StoryQuery, s *Story) error {
-	log, err := b.Accounts.History(ctx, a.ID, 0, in.Log+1) // one more says that there is another page
+	newest, err := b.Accounts.History(ctx, a.ID, 0, 1)
 	if err != nil {
 		return err
 	}
-	s.Log = log[:min(len(log), in.Log)]
-	if len(log) > in.Log {
-		s.More = strconv.FormatInt(s.Log[in.Log-1].Seq, 10)
+	for _, e := range newest {
+		s.Last = e.Seq
 	}
-	s.Plans, err = b.Accounts.PlanChanges(ctx, a.ID, in.List)
+	s.Decisions, err = b.Accounts.HistoryOf(ctx, a.ID, decided, 0, in.List)
 	return err
 }

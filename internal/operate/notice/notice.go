@@ -51,6 +51,8 @@ type Store interface {
 	AddNotice(ctx context.Context, n *Notice) error
 	// Notices returns an account's newest notices.
 	Notices(ctx context.Context, accountID string, limit int) ([]Notice, error)
+	// OlderNotices returns those after a place of that list; the zero time is its beginning.
+	OlderNotices(ctx context.Context, accountID string, at time.Time, id string, limit int) ([]Notice, error)
 	// UnreadNotices counts the notices that an account has not seen.
 	UnreadNotices(ctx context.Context, accountID string) (int, error)
 	// ReadNotices marks all notices of an account as seen.
@@ -109,6 +111,11 @@ func (b *Notices) Tell(ctx context.Context, accountID, email string, kind Kind, 
 // List returns an account's newest notices.
 func (b *Notices) List(ctx context.Context, accountID string, limit int) ([]Notice, error) {
 	return b.store.Notices(ctx, accountID, limit)
+}
+
+// Older returns those after the notice of a time and an id; the zero time is the beginning of the list.
+func (b *Notices) Older(ctx context.Context, accountID string, at time.Time, id string, limit int) ([]Notice, error) {
+	return b.store.OlderNotices(ctx, accountID, at, id, limit)
 }
 
 // Unread returns how many notices an account has not seen.

@@ -226,12 +226,18 @@ func TestReport(t *testing.T) {
 			Nodes:  func() int { return 1 },
 		})
 		b.Settled([]usage.Settlement{call("a", time.Now(), time.Second, usage.EndComplete), call("gone", time.Now(), time.Second, usage.EndComplete), call("a", time.Now(), time.Second, usage.EndComplete)})
+		for _, earlier := range []time.Duration{30 * time.Minute, 90 * time.Minute} {
+			b.Settled([]usage.Settlement{call("b", time.Now().Add(-earlier), time.Second, usage.EndComplete)})
+		}
 		r := d.Report(t.Context())
 		if len(r.Points) != Kept || r.Points[Kept-1].Calls != 3 || r.Points[Kept-1].Slow < 800 {
 			t.Errorf("the current minute = %+v", r.Points[Kept-1])
 		}
 		if len(r.Busy) != 2 || r.Busy[0].Email != "a@example.com" || r.Busy[0].Calls != 2 || r.Busy[1].Email != "" {
 			t.Errorf("Busy = %+v", r.Busy)
+		}
+		if len(r.BusyHour) != 3 || r.BusyHour[0].Email != "a@example.com" || r.BusyHour[1].AccountID != "b" || r.BusyHour[1].Calls != 1 {
+			t.Errorf("BusyHour = %+v, want the account of half an hour ago, too, with one call", r.BusyHour)
 		}
 		if r.Accounts != 3 || !slices.Contains(r.Plans, PlanCount{"basic", 2}) || !slices.Contains(r.Plans, PlanCount{"none", 1}) || len(r.Plans) != 5 {
 			t.Errorf("Plans = %+v of %d", r.Plans, r.Accounts)

@@ -12,8 +12,9 @@ import (
 const (
 	// days is how many days sign-ups and revenue are shown for, today included.
 	days = 30
-	// lately is how many minutes count for who loads the service now, the current one included.
+	// lately is how many minutes count for who makes most calls now, the current one included, and hour those of an hour.
 	lately = 5
+	hour   = 60
 	// mostLoaders is how many accounts are named.
 	mostLoaders = 20
 	// censusEvery is how often accounts are counted and payments added up, at most.
@@ -59,7 +60,7 @@ type Point struct {
 	Journal   int64     `json:"journal_records"`
 }
 
-// Busy is an account that loads the service now.
+// Busy is an account that makes many calls.
 type Busy struct {
 	Loader
 	Email string `json:"email"`
@@ -98,9 +99,11 @@ type Report struct {
 	Nodes  int       `json:"nodes"`
 	Points []Point   `json:"minutes"` // the last one is the current minute
 	// Busy are the accounts that made most calls in the last five minutes.
-	Busy    []Busy  `json:"busy"`
-	Targets Targets `json:"targets"`
-	Videos  Videos  `json:"videos"`
+	Busy []Busy `json:"busy"`
+	// BusyHour are those of the last hour.
+	BusyHour []Busy  `json:"busy_hour"`
+	Targets  Targets `json:"targets"`
+	Videos   Videos  `json:"videos"`
 	// Accounts is how many there are, Plans which plans they have, and Days what the last 30 days brought.
 	Accounts int         `json:"accounts"`
 	Plans    []PlanCount `json:"plans"`
@@ -134,16 +137,9 @@ func NewReporter(b *Board, s Sources) *Reporter { return &Reporter{board: b, Sou
 func (d *Reporter) Report(ctx context.Context) Report {
 	now := d.board.now().UTC()
 	minutes := d.board.Minutes(ctx)
-	r := Report{At: now, Nodes: d.Nodes(), Points: make([]Point, len(minutes)), Busy: []Busy{}}
+	r := Report{At: now, Nodes: d.Nodes(), Points: make([]Point, len(minutes)), Busy: d.busy(minutes[len(minutes)-lately:]), BusyHour: d.busy(minutes[len(minutes)-hour:])}
 	for i := range minutes {
 		r.Points[i] = minutes[i].point()
-	}
-	for _, l := range Loaders(minutes[len(minutes)-lately:], mostLoaders) {
-		b := Busy{Loader: l}
-		if a := d.Account(l.AccountID); a != nil {
-			b.Email, b.Plan = a.Email, a.Plan.String()
-		}
-		r.Busy = append(r.Busy, b)
 	}
 	for _, t := range d.board.sample().Targets {
 		r.Targets.All++
@@ -165,6 +161,19 @@ func (d *Reporter) Report(ctx context.Context) Report {
 		r.Problems = append(r.Problems, c.problem)
 	}
 	return r
+}
+
+// busy returns the accounts that made most calls in some minutes.
+func (d *Reporter) busy(minutes []Minute) []Busy {
+	list := []Busy{}
+	for _, l := range Loaders(minutes, mostLoaders) {
+		b := Busy{Loader: l}
+		if a := d.Account(l.AccountID); a != nil {
+			b.Email, b.Plan = a.Email, a.Plan.String()
+		}
+		list = append(list, b)
+	}
+	return list
 }
 
 // point returns what a chart shows of the minute.

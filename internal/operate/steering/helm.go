@@ -96,7 +96,7 @@ func (h *Helm) Drained(provider, upstream, key, replica string) bool {
 		return false
 	}
 	for i := range *drains {
-		if (*drains)[i].covers(provider, upstream, key, replica) {
+		if (*drains)[i].Covers(provider, upstream, key, replica) {
 			return true
 		}
 	}

@@ -90,9 +90,9 @@ func (t Target) String() string {
 	return s
 }
 
-// covers reports whether one call's target is part of t.
-func (t *Target) covers(provider, upstream, key, replica string) bool {
-	return t.Provider == provider && (t.Upstream == "" || t.Upstream == upstream) && (t.Key == "" || strings.TrimPrefix(key, "…") == t.Key) &&
+// Covers reports whether one call's target is part of t. The key may be named with an ellipsis before it or without, as in t.
+func (t *Target) Covers(provider, upstream, key, replica string) bool {
+	return t.Provider == provider && (t.Upstream == "" || t.Upstream == upstream) && (t.Key == "" || strings.TrimPrefix(key, "…") == strings.TrimPrefix(t.Key, "…")) &&
 		(t.Replica == "" || t.Replica == replica)
 }
 

@@ -225,6 +225,15 @@ func TestStates(t *testing.T) {
 	if !m.Since.After(since) || m.Unread {
 		t.Errorf("after the reply %+v, want it to wait from now on", m)
 	}
+	// Who waits does not lose the place in the queue by a snooze that is taken back.
+	waits := m.Since
+	got, err = c.Snooze(ctx, act(), c.now.Add(time.Hour))
+	check("Snooze", got, err, ticket.Snoozed, ticket.Support, "eve")
+	got, err = c.Reopen(ctx, act())
+	check("Reopen of a snoozed ticket", got, err, ticket.Open, ticket.Support, "eve")
+	if !m.Since.Equal(waits) {
+		t.Errorf("after the snooze was taken back it waits since %s, want %s", m.Since, waits)
+	}
 	got, err = c.Close(ctx, act(), "solved")
 	check("Close", got, err, ticket.Closed, ticket.Support, "eve")
 	if _, err := c.Snooze(ctx, act(), c.now.Add(time.Hour)); !fault.Is(err, fault.Conflict) {
@@ -244,7 +253,7 @@ func TestStates(t *testing.T) {
 	for _, e := range log {
 		actions = append([]string{e.Action}, actions...)
 	}
-	want := "account.create matter.open matter.assign matter.assign matter.answer matter.snooze matter.close matter.reopen matter.warn"
+	want := "account.create matter.open matter.assign matter.assign matter.answer matter.snooze matter.snooze matter.reopen matter.close matter.reopen matter.warn"
 	if got := strings.Join(actions, " "); got != want {
 		t.Errorf("the audit log has %s, want %s", got, want)
 	}

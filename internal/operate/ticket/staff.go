@@ -129,7 +129,11 @@ func (o *Office) Reopen(ctx context.Context, act Act) (*Ticket, error) {
 			return nil
 		}
 		c.note(act.Actor, "matter.reopen", "", "", now)
-		c.State, c.SnoozedUntil, c.Waits, c.Since = Open, time.Time{}, Support, now
+		// A customer who waited before the ticket was snoozed does not lose the place in the queue.
+		if c.State != Snoozed || c.Waits != Support {
+			c.Waits, c.Since = Support, now
+		}
+		c.State, c.SnoozedUntil = Open, time.Time{}
 		return nil
 	})
 }

@@ -4,9 +4,9 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
-	"sluice/internal/account"
 	"sluice/internal/kit/fault"
 	"sluice/internal/operate/admin"
 	"sluice/internal/web/webui"
@@ -15,9 +15,9 @@ import (
 const (
 	// days is how many days the charts of an account show.
 	days = 30
-	// logShown is how many entries of the audit log the page of an account shows; the rest is on pages of its own.
-	logShown = 25
-	// listShown limits the other lists on the page.
+	// logShown is how many entries a page of the audit log has.
+	logShown = 100
+	// listShown limits the lists on the page.
 	listShown = 20
 )
 
@@ -26,6 +26,11 @@ type accountView struct {
 	admin.Story
 	Actions []action // those that are possible now
 	Now     time.Time
+	// Timeline is a page of what happened, Kind which part of it, and After where it begins.
+	Timeline admin.List[admin.Happening]
+	Kind     admin.TimelineKind
+	After    string
+	Back     string // where the form of an action leads; empty: to the account
 
 	again // the form of an action
 	// Seen is the number of the last entry of the log that the member had seen when the form was sent. It is 0 unless
@@ -35,26 +40,36 @@ type accountView struct {
 
 // showAccount shows an account. The caller sets the form and Seen of the view.
 func (c *Console) showAccount(w http.ResponseWriter, r *http.Request, m *member, status int, v accountView) error {
-	var err error
-	if v.Story, err = run(c, r, m, c.ops.AccountStory, admin.StoryQuery{Ref: r.PathValue("id"), Days: days, Log: logShown, List: listShown}); err != nil {
+	q, ref := r.URL.Query(), r.PathValue("id")
+	v.Kind, v.After = admin.TimelineKind(q.Get("kind")), q.Get("after")
+	err := together(r.Context(),
+		read(c, m, c.ops.AccountStory, admin.StoryQuery{Ref: ref, Days: days, List: listShown}, &v.Story),
+		read(c, m, c.ops.AccountTimeline, admin.TimelineQuery{Ref: ref, Kind: v.Kind, Cursor: admin.Cursor{After: v.After, Limit: timelineAtOnce}}, &v.Timeline),
+	)
+	if err != nil {
 		return err
 	}
 	v.Now = time.Now()
-	for _, a := range actions(c.ops) {
-		if a.possible == nil || a.possible(&v) {
-			v.Actions = append(v.Actions, a)
-		}
-	}
+	v.offer(c.ops)
 	return c.ui.Render(w, r, status, accountPage(c.frame(w, r, m, v.Account.Email), v))
 }
 
-// logPage shows older entries of the audit log of an account.
+// offer lists what can be done about the account as it is.
+func (v *accountView) offer(ops *admin.Operations) {
+	for _, a := range actions(ops) {
+		if a.possible == nil || a.possible(v) {
+			v.Actions = append(v.Actions, a)
+		}
+	}
+}
+
+// logPage shows a page of the audit log of an account.
 func (c *Console) logPage(w http.ResponseWriter, r *http.Request, m *member) error {
 	a, err := run(c, r, m, c.ops.AccountShow, admin.Target{Ref: r.PathValue("id")})
 	if err != nil {
 		return err
 	}
-	in := admin.AccountPage{Ref: a.ID, Cursor: admin.Cursor{After: r.FormValue("after"), Limit: 4 * logShown}}
+	in := admin.AccountPage{Ref: a.ID, Cursor: admin.Cursor{After: r.FormValue("after"), Limit: logShown}}
 	log, err := run(c, r, m, c.ops.AccountHistory, in)
 	if err != nil {
 		return err
@@ -76,6 +91,9 @@ func (c *Console) act(w http.ResponseWriter, r *http.Request, m *member) error {
 	}
 	f := form{id: r.PathValue("id"), reason: r.FormValue("reason"), version: version, value: r.FormValue}
 	if err = actions(c.ops)[i].order(r.Context(), c.Admin, m.caller(), f); err == nil {
+		if back := r.FormValue("back"); strings.HasPrefix(back, home+"/queue/") {
+			return c.seeOther(w, r, webui.SafePath(back, home+"/queue"), "matter-done")
+		}
 		return c.seeOther(w, r, accountPath(f.id), "account-done")
 	}
 	v := accountView{again: again{Form: name, Typed: r.PostForm}}
@@ -85,22 +103,11 @@ func (c *Console) act(w http.ResponseWriter, r *http.Request, m *member) error {
 		return err
 	}
 	if v.Problems["version"] != "" {
-		v.Problems = webui.Problems{"": "Nothing was done: the account was changed after you had opened it. What changed is marked in the audit log below. Look at it, then decide again."}
+		v.Problems = webui.Problems{"": "Nothing was done: the account was changed after you had opened it. What changed is marked in the timeline below. Look at it, then decide again."}
 		v.Seen, _ = strconv.ParseInt(r.FormValue("seen"), 10, 64) // 0 if it is missing: nothing is marked
 	}
 	return c.showAccount(w, r, m, status, v)
 }
-
-// last returns the number of the newest entry of the log.
-func (v *accountView) last() string {
-	if len(v.Log) == 0 {
-		return "0"
-	}
-	return strconv.FormatInt(v.Log[0].Seq, 10)
-}
-
-// isNew reports whether an entry of the log was made after the member had opened the page.
-func (v *accountView) isNew(e account.Entry) bool { return v.Seen > 0 && e.Seq > v.Seen }
 
 // bars returns the chart of requests by day. Days without requests are in it.
 func (v *accountView) bars() []webui.Bar {

@@ -21,12 +21,14 @@ type action struct {
 	title  string
 	hint   string // what happens, and whether the customer is told
 	button string
-	// danger marks what takes something from the customer. confirm, if not empty, is asked before the form is sent;
-	// {customer} in it is the address of the account, and {name} what was typed into a field, which app.js knows.
-	danger   bool
-	confirm  string
-	fields   []field
-	noReason bool // a note is its own reason
+	// says is exactly what the form does, with the name of the customer and the figures of the account. {name} in it is what
+	// is typed into a field, or chosen, and what follows a bar stands for an empty one: console.js writes it while people
+	// type. Without scripts it is said as for an empty form.
+	says func(v *accountView) string
+	// danger marks what takes something from the customer. ask says that the page asks once more before it sends the form.
+	danger, ask bool
+	fields      []field
+	noReason    bool // a note is its own reason
 	// possible reports whether the action makes sense for the account as it is. nil: always.
 	possible func(v *accountView) bool
 	// order does what the form says, for a member.
@@ -75,6 +77,9 @@ func actions(ops *admin.Operations) []action {
 	return []action{
 		{
 			name: "plan", group: "Plan and money", title: "Grant a plan", button: "Grant",
+			says: func(v *accountView) string {
+				return "Grant {plan} to " + v.Account.Email + ", who has " + planName(v.Account)
+			},
 			hint: "Without a charge, up or down, until it is changed. A subscription ends. The customer is told.",
 			fields: []field{{name: "plan", label: "Plan", kind: "select", options: func(v *accountView) []option {
 				return append(planOptions(v.Account.Plan, account.Free, account.Scale), option{"none", "none: take the plan away"})
@@ -83,6 +88,9 @@ func actions(ops *admin.Operations) []action {
 		},
 		{
 			name: "downgrade", group: "Plan and money", title: "Downgrade the subscription", button: "Downgrade",
+			says: func(v *accountView) string {
+				return "Downgrade " + v.Account.Email + " from " + v.Billing.Plan + " to {plan} on " + periodEnd(v)
+			},
 			hint:     "From the next period on. The customer is told.",
 			fields:   []field{{name: "plan", label: "Plan", kind: "select", options: lowerPlans}},
 			possible: func(v *accountView) bool { return len(lowerPlans(v)) > 0 },
@@ -90,9 +98,12 @@ func actions(ops *admin.Operations) []action {
 		},
 		{
 			name: "credit", group: "Plan and money", title: "Give a credit", button: "Credit",
-			hint:    "It lowers the next renewals. A negative amount takes credit back. The customer is told.",
-			confirm: "Change the credit of {customer} by ${cents|?}?",
-			fields:  []field{{name: "cents", label: "Amount in dollars", kind: "text"}},
+			says: func(v *accountView) string {
+				return "Change the credit of " + v.Account.Email + " by ${cents|0.00}; it is " + webui.Cents(v.Billing.CreditCents) + " now"
+			},
+			hint:   "It lowers the next renewals. A negative amount takes credit back. The customer is told.",
+			ask:    true,
+			fields: []field{{name: "cents", label: "Amount in dollars", kind: "text"}},
 			order: orders(ops.BillingCredit, func(f form) (admin.Credit, error) {
 				cents, err := parseDollars(f.value("cents"))
 				return admin.Credit{Ref: f.id, Cents: cents, Reason: f.reason, Version: f.version}, err
@@ -100,7 +111,8 @@ func actions(ops *admin.Operations) []action {
 		},
 		{
 			name: "refund", group: "Plan and money", title: "Refund a payment", button: "Refund",
-			hint: "The plan stays as it is. The customer is told.", confirm: "Refund ${cents|?} to {customer}?",
+			says: func(v *accountView) string { return "Refund ${cents|0.00} of {payment} to " + v.Account.Email },
+			hint: "The plan stays as it is. The customer is told.", ask: true,
 			fields: []field{
 				{name: "payment", label: "Payment", kind: "select", options: refundable},
 				{name: "cents", label: "Amount in dollars", kind: "text"},
@@ -113,11 +125,15 @@ func actions(ops *admin.Operations) []action {
 		},
 		{
 			name: "release", group: "Plan and money", title: "Release payments", button: "Release",
+			says:     func(v *accountView) string { return "Let payments of " + v.Account.Email + " be charged again" },
 			hint:     "Payments are stopped because two in a row were charged and refunded. Find out why before you release them.",
 			possible: func(v *accountView) bool { return v.Billing.Stopped != nil }, order: orders(ops.BillingRelease, target),
 		},
 		{
 			name: "limits", group: "Limits", title: "Override limits", button: "Set limits",
+			says: func(v *accountView) string {
+				return "Give " + v.Account.Email + " {rpm|the same number of} requests a minute, {concurrent|as many} at once, and {tpm|as many} tokens a minute"
+			},
 			hint: "They replace those of the plan, from the next request on. A number, or unlimited; an empty field stays as it is. The customer is told.",
 			fields: []field{
 				{name: "rpm", label: "Requests per minute", kind: "text"},
@@ -128,6 +144,9 @@ func actions(ops *admin.Operations) []action {
 		},
 		{
 			name: "clear-limits", group: "Limits", title: "Remove overrides", button: "Remove",
+			says: func(v *accountView) string {
+				return "Give " + v.Account.Email + " the limits of the plan " + v.Account.Plan + " again"
+			},
 			hint:     "The limits of the plan hold again. The customer is told.",
 			possible: func(v *accountView) bool { return v.Account.Overrides != (account.Overrides{}) },
 			order: orders(ops.AccountSetLimits, func(f form) (admin.NewLimits, error) {
@@ -136,46 +155,57 @@ func actions(ops *admin.Operations) []action {
 		},
 		{
 			name: "aliases", group: "Models", title: "Change aliases", button: "Change",
+			says:   func(v *accountView) string { return "Change the aliases of " + v.Account.Email },
 			hint:   "Names that this account may use in place of the ids of models, one per line: name = model. Without a model the name is removed. The customer is not told.",
 			fields: []field{{name: "set", label: "Aliases", kind: "textarea"}},
 			order:  orders(ops.AccountSetAliases, aliasesOf),
 		},
 		{
 			name: "restore", group: "Access", title: "Restore keys", button: "Restore",
+			says: restoreText,
 			hint: "The keys work again, and the abuse score starts from zero. The customer is told.", order: orders(ops.KeyRestore, target),
 		},
 		{
 			name: "deactivate", group: "Access", title: "Switch keys off", button: "Switch off", danger: true,
+			says:     func(v *accountView) string { return "Switch off " + keysOf(v) + " of " + v.Account.Email },
 			hint:     "Every key is refused until somebody restores them. The customer is told, with the reason.",
 			possible: func(v *accountView) bool { return v.Account.Deactivated == nil }, order: orders(ops.KeyDeactivate, target),
 		},
 		{
 			name: "suspend", group: "Access", title: "Suspend the account", button: "Suspend", danger: true,
+			says:     func(v *accountView) string { return "Suspend " + v.Account.Email + " with " + keysOf(v) },
 			hint:     "All requests are refused from the next one on. The customer is told, with the reason, and can still use the pages.",
 			possible: func(v *accountView) bool { return v.Account.Suspended == nil }, order: orders(ops.AccountSuspend, target),
 		},
 		{
 			name: "unsuspend", group: "Access", title: "Lift the suspension", button: "Lift",
+			says:     func(v *accountView) string { return "Lift the suspension of " + v.Account.Email },
 			hint:     "The customer is told.",
 			possible: func(v *accountView) bool { return v.Account.Status == "suspended" }, order: orders(ops.AccountUnsuspend, target),
 		},
 		{
-			name: "terminate", group: "Access", title: "Terminate the account", button: "Terminate", danger: true, confirm: "Terminate the account of {customer} for good?",
+			name: "terminate", group: "Access", title: "Terminate the account", button: "Terminate", danger: true, ask: true,
+			says:     func(v *accountView) string { return "Terminate the account of " + v.Account.Email + " for good" },
 			hint:     "The subscription ends without a refund and the account is locked for good. The customer is told, with the reason.",
 			possible: func(v *accountView) bool { return v.Account.Status != "terminated" }, order: orders(ops.AccountTerminate, target),
 		},
 		{
 			name: "sign-out", group: "Access", title: "Sign out everywhere", button: "Sign out",
+			says: func(v *accountView) string {
+				return "Sign " + v.Account.Email + " out of " + plural(len(v.Sessions), "browser")
+			},
 			hint:     "All sessions and mailed links end. The customer is told.",
 			possible: notStaff, order: orders(ops.AccountSignOut, target),
 		},
 		{
-			name: "second-factor", group: "Access", title: "Reset the second factor", button: "Reset", danger: true, confirm: "Turn two-step sign-in off for {customer}?",
+			name: "second-factor", group: "Access", title: "Reset the second factor", button: "Reset", danger: true, ask: true,
+			says:     func(v *accountView) string { return "Turn two-step sign-in off for " + v.Account.Email },
 			hint:     "Turns two-step sign-in off, removes all passkeys and signs out everywhere. Make sure first who is asking. The customer is told by mail.",
 			possible: notStaff, order: orders(ops.AccountResetSecondFactor, target),
 		},
 		{
 			name: "note", group: "Notes", title: "Write a note", button: "Save note", noReason: true,
+			says:   func(v *accountView) string { return "Write a note about " + v.Account.Email },
 			hint:   "For the next member who looks at this account. The customer can read it in the export of their data.",
 			fields: []field{{name: "note", label: "Note", kind: "textarea"}},
 			order: orders(ops.AccountNote, func(f form) (admin.Note, error) {
@@ -282,7 +312,38 @@ func lowerPlans(v *accountView) []option {
 // refundable returns the payments of which something can be given back.
 func refundable(v *accountView) (list []option) {
 	for _, p := range v.Refundable {
-		list = append(list, option{p.Payment, fmt.Sprintf("Invoice %d of %s: %s, %s left", p.Invoice, webui.Date(p.PaidAt), webui.Cents(p.Cents), webui.Cents(p.Cents-p.Refunded))})
+		text := fmt.Sprintf("%s (invoice %d of %s)", webui.Cents(p.Cents), p.Invoice, webui.Date(p.PaidAt))
+		if p.Refunded > 0 {
+			text = fmt.Sprintf("%s (invoice %d of %s, %s left)", webui.Cents(p.Cents), p.Invoice, webui.Date(p.PaidAt), webui.Cents(p.Cents-p.Refunded))
+		}
+		list = append(list, option{p.Payment, text})
 	}
 	return list
+}
+
+// restoreText says what restoring does to an account.
+func restoreText(v *accountView) string {
+	if v.Account.Deactivated == nil {
+		return "Start the abuse score of " + v.Account.Email + " from zero; its keys already work"
+	}
+	return "Restore " + keysOf(v) + " of " + v.Account.Email
+}
+
+// keysOf counts the keys of an account.
+func keysOf(v *accountView) string { return plural(len(v.Account.Keys), "key") }
+
+// periodEnd is the day on which the period that is paid ends.
+func periodEnd(v *accountView) string {
+	if v.Billing.PeriodEnd == nil {
+		return "the end of the period"
+	}
+	return webui.Date(*v.Billing.PeriodEnd)
+}
+
+// plural formats a number with its noun.
+func plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return webui.Number(int64(n)) + " " + noun
 }

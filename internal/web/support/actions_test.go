@@ -1,6 +1,7 @@
 package support
 
 import (
+	"strings"
 	"testing"
 
 	"sluice/internal/account"
@@ -66,5 +67,33 @@ func TestActions(t *testing.T) {
 			t.Errorf("the group %q is in two places", a.group)
 		}
 		names[a.name], closed[last], last = true, true, a.group
+	}
+}
+
+// What an action says names the customer, and the figures of the account.
+func TestActionsSay(t *testing.T) {
+	t.Parallel()
+	v := &accountView{}
+	v.Account = admin.Account{Email: "mira@example.com", Plan: "basic", Keys: make([]admin.Key, 3), Deactivated: &account.Mark{}}
+	v.Billing = admin.Billing{Plan: "premium", CreditCents: 500}
+	v.Refundable = []admin.BillingRecord{{Invoice: 8, Cents: 7500, Refunded: 1000, Payment: "pay_1"}}
+	said := map[string]string{}
+	for _, a := range actions(admin.Ops()) {
+		if said[a.name] = saysNow(a, v); !strings.Contains(said[a.name], "mira@example.com") {
+			t.Errorf("%s says %q, which does not name the customer", a.name, said[a.name])
+		}
+		if asks := confirmation(a, v); a.ask != (asks != nil) || a.ask && !strings.Contains(asks["data-confirm"].(string), "mira@example.com") {
+			t.Errorf("%s asks %v", a.name, asks)
+		}
+	}
+	for name, want := range map[string]string{
+		"restore": "Restore 3 keys of mira@example.com.", "credit": "Change the credit of mira@example.com by $0.00; it is $5.00 now.", "plan": "Grant … to mira@example.com, who has basic.",
+	} {
+		if said[name] != want {
+			t.Errorf("%s says %q, want %q", name, said[name], want)
+		}
+	}
+	if got := refundable(v)[0].text; !strings.HasPrefix(got, "$75.00 (invoice 8 of") || !strings.HasSuffix(got, "$65.00 left)") {
+		t.Errorf("the payment to refund is %q", got)
 	}
 }

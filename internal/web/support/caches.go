@@ -41,6 +41,6 @@ func (c *Console) cachesPage(w http.ResponseWriter, r *http.Request, m *member) 
 	}
 	view.Total = webui.CacheRowOf("", &total)
 	p := c.frame(w, r, m, "Caches")
-	p.Styles = []string{"activity.css"}
+	p.Styles = append(p.Styles, "activity.css")
 	return c.ui.Render(w, r, http.StatusOK, cachesPage(p, view))
 }

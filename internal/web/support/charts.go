@@ -8,19 +8,14 @@ import (
 // series is one colour of a chart. Values of several series stand on each other.
 type series struct {
 	Name  string
-	Class string // "main", "soft", "warn" or "bad"; see app.css
+	Class string // "main" or "bad"; see console.css
 	Vals  []int64
 }
 
-// chart is a bar chart over time. Each series is one SVG path: a page that refreshes itself stays small.
+// chart is a small bar chart over time in a row of a table. Each series is one SVG path.
 type chart struct {
-	Title string
-	// Now and Note are the figure beside the title, and what it means.
-	Now, Note string
-	Series    []series
-	Format    func(int64) string // of the largest value
-	First     string             // what the left end of the time axis is
-	Small     bool               // no title, no axis
+	Title  string
+	Series []series
 }
 
 const chartWidth, chartHeight = 360.0, 100.0
@@ -63,15 +58,6 @@ func (c *chart) path(which int) string {
 		fmt.Fprintf(&b, "M%.1f %.1fh%.1fv%.1fh-%.1fz", float64(i)*step+step*0.1, top, step*0.8, height, step*0.8)
 	}
 	return b.String()
-}
-
-// label says what the chart shows, for people who cannot see it.
-func (c *chart) label() string {
-	names := make([]string, len(c.Series))
-	for i, s := range c.Series {
-		names[i] = s.Name
-	}
-	return c.Title + ": " + strings.Join(names, ", ") + ". Highest: " + c.Format(c.most()) + "."
 }
 
 // column returns one value of each entry.

@@ -3,6 +3,7 @@ package support
 import (
 	"net/http"
 	"strconv"
+	"time"
 
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/overview"
@@ -33,67 +34,103 @@ func lastMinute(r *overview.Report) overview.Point { return r.Points[len(r.Point
 // current returns the minute that is not over yet.
 func current(r *overview.Report) overview.Point { return r.Points[len(r.Points)-1] }
 
-// minuteCharts returns the charts of the last three hours.
-func minuteCharts(r *overview.Report) []chart {
+// figureChart is a chart with the figure of now, and what that means.
+type figureChart struct {
+	webui.Chart
+	Now, Note string
+}
+
+// steps returns the steps of a chart of which each has a length.
+func steps[T any](list []T, length time.Duration, at func(*T) time.Time) []webui.ChartStep {
+	out := make([]webui.ChartStep, len(list))
+	for i := range list {
+		out[i] = webui.ChartStep{At: at(&list[i]), Length: length}
+	}
+	return out
+}
+
+// lastHour is how many minutes the charts show.
+const lastHour = 60
+
+// minuteCharts returns the charts of the last hour.
+func minuteCharts(r *overview.Report) []figureChart {
 	last, now := lastMinute(r), current(r)
-	const first = "3 hours ago"
-	return []chart{
+	points := r.Points[max(0, len(r.Points)-lastHour):]
+	minutes := steps(points, time.Minute, func(p *overview.Point) time.Time { return p.At })
+	// known leaves a gap where no call ended.
+	known := func(ms func(*overview.Point) int64) []int64 {
+		return column(points, func(p *overview.Point) int64 {
+			if p.Calls == 0 {
+				return webui.NoValue
+			}
+			return ms(p)
+		})
+	}
+	return []figureChart{
 		{
-			Title: "Requests per minute", Now: webui.Number(last.Calls + last.Refused), Note: "in the last minute", First: first, Format: webui.Short,
-			Series: []series{
-				{"complete", "main", column(r.Points, func(p *overview.Point) int64 { return p.Calls - p.Failed })},
-				{"failed", "bad", column(r.Points, func(p *overview.Point) int64 { return p.Failed })},
-				{"over limit", "warn", column(r.Points, func(p *overview.Point) int64 { return p.Refused })},
-			},
+			Now: webui.Number(last.Calls + last.Refused), Note: "in the last minute",
+			Chart: webui.Chart{Label: "Requests per minute", Steps: minutes, Whole: true, Format: webui.Number, Axis: webui.Short, Series: []webui.ChartSeries{
+				{Name: "Complete", Class: "c0", Values: column(points, func(p *overview.Point) int64 { return p.Calls - p.Failed })},
+				{Name: "Failed", Class: "wrong", Values: column(points, func(p *overview.Point) int64 { return p.Failed })},
+				{Name: "Over a limit", Class: "c3", Values: column(points, func(p *overview.Point) int64 { return p.Refused })},
+			}},
 		},
 		{
-			Title: "Tokens per minute", Now: webui.Short(last.Prompt + last.Answer), Note: "in the last minute", First: first, Format: webui.Short,
-			Series: []series{
-				{"input", "soft", column(r.Points, func(p *overview.Point) int64 { return p.Prompt })},
-				{"output", "main", column(r.Points, func(p *overview.Point) int64 { return p.Answer })},
-			},
+			Now: webui.Short(last.Prompt + last.Answer), Note: "in the last minute",
+			Chart: webui.Chart{Label: "Tokens per minute", Steps: minutes, Whole: true, Format: webui.Number, Axis: webui.Short, Series: []webui.ChartSeries{
+				{Name: "Input", Class: "c4", Values: column(points, func(p *overview.Point) int64 { return p.Prompt })},
+				{Name: "Output", Class: "c0", Values: column(points, func(p *overview.Point) int64 { return p.Answer })},
+			}},
 		},
 		{
-			Title: "Latency", Now: timeOf(last, last.Median), Note: "median; 95% within " + timeOf(last, last.Slow), First: first, Format: webui.Millis,
-			Series: []series{
-				{"median", "main", column(r.Points, func(p *overview.Point) int64 { return p.Median })},
-				{"95%", "soft", column(r.Points, func(p *overview.Point) int64 { return p.Slow - p.Median })},
-			},
+			Now: timeOf(last, last.Median), Note: "median, 95% within " + timeOf(last, last.Slow),
+			Chart: webui.Chart{Label: "Latency", Steps: minutes, Lines: true, Format: webui.Millis, Axis: webui.Millis, Series: []webui.ChartSeries{
+				{Name: "Median", Class: "c0", Values: known(func(p *overview.Point) int64 { return p.Median })},
+				{Name: "95%", Class: "c4", Values: known(func(p *overview.Point) int64 { return p.Slow })},
+			}},
 		},
 		{
-			Title: "Time to first token", Now: timeOf(last, last.First), Note: "median; 95% within " + timeOf(last, last.SlowFirst), First: first, Format: webui.Millis,
-			Series: []series{
-				{"median", "main", column(r.Points, func(p *overview.Point) int64 { return p.First })},
-				{"95%", "soft", column(r.Points, func(p *overview.Point) int64 { return p.SlowFirst - p.First })},
-			},
+			Now: timeOf(last, last.First), Note: "median, 95% within " + timeOf(last, last.SlowFirst),
+			Chart: webui.Chart{Label: "Time to first token", Steps: minutes, Lines: true, Format: webui.Millis, Axis: webui.Millis, Series: []webui.ChartSeries{
+				{Name: "Median", Class: "c0", Values: known(func(p *overview.Point) int64 { return p.First })},
+				{Name: "95%", Class: "c4", Values: known(func(p *overview.Point) int64 { return p.SlowFirst })},
+			}},
 		},
 		{
-			Title: "Open streams", Now: webui.Number(now.Streams), Note: webui.Number(now.Running) + " calls under way", First: first, Format: webui.Number,
-			Series: []series{{"streams", "main", column(r.Points, func(p *overview.Point) int64 { return p.Streams })}},
+			Now: webui.Number(now.Streams), Note: "now, " + webui.Number(now.Running) + " calls in progress",
+			Chart: webui.Chart{Label: "Open streams", Steps: minutes, Whole: true, Format: webui.Number, Axis: webui.Short, Series: []webui.ChartSeries{
+				{Name: "Streams", Class: "c0", Values: column(points, func(p *overview.Point) int64 { return p.Streams })},
+			}},
 		},
 		{
-			Title: "Journal", Now: webui.Number(now.Journal), Note: "settlements wait for the database", First: first, Format: webui.Number,
-			Series: []series{{"waiting", "warn", column(r.Points, func(p *overview.Point) int64 { return p.Journal })}},
+			Now: webui.Number(now.Journal), Note: "waiting for the database",
+			Chart: webui.Chart{Label: "Settlements in the journal", Steps: minutes, Whole: true, Format: webui.Number, Axis: webui.Short, Series: []webui.ChartSeries{
+				{Name: "Waiting", Class: "c3", Values: column(points, func(p *overview.Point) int64 { return p.Journal })},
+			}},
 		},
 	}
 }
 
 // dayCharts returns the charts of the last 30 days.
-func dayCharts(r *overview.Report) []chart {
+func dayCharts(r *overview.Report) []figureChart {
 	signUps, income := int64(0), int64(0)
 	for _, d := range r.Days {
 		signUps += int64(d.SignUps)
 		income += d.Cents
 	}
-	const first = "30 days ago"
-	return []chart{
+	byDay := steps(r.Days, 24*time.Hour, func(d *overview.Day) time.Time { return d.At })
+	return []figureChart{
 		{
-			Title: "Sign-ups per day", Now: webui.Number(signUps), Note: "in 30 days", First: first, Format: webui.Number,
-			Series: []series{{"sign-ups", "main", column(r.Days, func(d *overview.Day) int64 { return int64(d.SignUps) })}},
+			Now: webui.Number(signUps), Note: "in 30 days",
+			Chart: webui.Chart{Label: "Sign-ups per day", Steps: byDay, Whole: true, Format: webui.Number, Axis: webui.Short, Series: []webui.ChartSeries{
+				{Name: "Sign-ups", Class: "c0", Values: column(r.Days, func(d *overview.Day) int64 { return int64(d.SignUps) })},
+			}},
 		},
 		{
-			Title: "Revenue per day", Now: webui.Cents(income), Note: "in 30 days, without refunds", First: first, Format: webui.Cents,
-			Series: []series{{"paid", "main", column(r.Days, func(d *overview.Day) int64 { return d.Cents })}},
+			Now: webui.Cents(income), Note: "in 30 days, without refunds",
+			Chart: webui.Chart{Label: "Revenue per day", Steps: byDay, Format: webui.Cents, Axis: webui.Cents, Series: []webui.ChartSeries{
+				{Name: "Paid", Class: "c0", Values: column(r.Days, func(d *overview.Day) int64 { return d.Cents })},
+			}},
 		},
 	}
 }
@@ -117,12 +154,22 @@ func failedShare(failed, all int64) string {
 	return strconv.FormatFloat(100*float64(failed)/float64(all), 'f', 1, 64) + "%"
 }
 
-// busiest returns the calls of the account that makes most.
+// busiest returns the calls of the account that made most in the last hour.
 func busiest(r *overview.Report) int64 {
-	if len(r.Busy) == 0 {
+	if len(r.BusyHour) == 0 {
 		return 1
 	}
-	return max(1, r.Busy[0].Calls)
+	return max(1, r.BusyHour[0].Calls)
+}
+
+// lately returns how many calls an account made in the last five minutes.
+func lately(r *overview.Report, account string) string {
+	for _, b := range r.Busy {
+		if b.AccountID == account {
+			return webui.Number(b.Calls)
+		}
+	}
+	return "–"
 }
 
 // planLabel returns the name of a plan.

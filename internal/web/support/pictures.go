@@ -98,7 +98,7 @@ func networkShares(list []signal.Network) []share {
 func gapBars(list []signal.Gap) []webui.Bar {
 	bars := make([]webui.Bar, len(list))
 	for i, g := range list {
-		bars[i] = webui.Bar{Value: int64(g.Calls), Name: "up to " + g.UpTo.String(), Short: g.UpTo.String(), Text: webui.Number(int64(g.Calls)) + " calls"}
+		bars[i] = webui.Bar{Value: int64(g.Calls), Name: "up to " + webui.Duration(g.UpTo), Short: webui.Duration(g.UpTo), Text: webui.Number(int64(g.Calls)) + " calls"}
 	}
 	return bars
 }

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"sluice/internal/kit/fault"
 	"sluice/internal/operate/admin"
-	"sluice/internal/operate/signal"
 	"sluice/internal/operate/ticket"
 	"sluice/internal/web/webui"
 )
@@ -27,18 +27,25 @@ type queueView struct {
 	Me                   string // the member, as tickets name the assignee
 	Counts               admin.TicketCounts
 	List                 admin.List[ticket.Ticket]
-	First                bool // it is the first page of the list
+	First                bool                // it is the first page of the list
+	Done                 *admin.TicketThread // what the member has just closed or snoozed here; nil: nothing
+	Problem              string              // why that was not done
 	Now                  time.Time
 }
 
 // queuePage shows what waits for support, or another list of tickets.
 func (c *Console) queuePage(w http.ResponseWriter, r *http.Request, m *member) error {
+	return c.showQueue(w, r, m, http.StatusOK, r.URL.Query(), "")
+}
+
+// showQueue shows the list that q asks for. problem is what was wrong with a step that was taken there; empty: nothing.
+func (c *Console) showQueue(w http.ResponseWriter, r *http.Request, m *member, status int, q url.Values, problem string) error {
 	view := queueView{
-		View: cmp.Or(r.FormValue("view"), string(ticket.Waiting)), Kind: r.FormValue("kind"), Assignee: r.FormValue("assignee"),
-		Me: m.caller().Actor, First: r.FormValue("after") == "", Now: time.Now(),
+		View: cmp.Or(q.Get("view"), string(ticket.Waiting)), Kind: q.Get("kind"), Assignee: q.Get("assignee"), Problem: problem,
+		Me: m.caller().Actor, First: q.Get("after") == "", Now: time.Now(),
 	}
 	in := admin.TicketQuery{
-		View: view.View, Kind: view.Kind, Assignee: view.Assignee, Cursor: admin.Cursor{After: r.FormValue("after"), Limit: ticketsAtOnce},
+		View: view.View, Kind: view.Kind, Assignee: view.Assignee, Cursor: admin.Cursor{After: q.Get("after"), Limit: ticketsAtOnce},
 	}
 	var err error
 	if view.List, err = run(c, r, m, c.ops.TicketList, in); err != nil { // gathers what is counted next
@@ -47,7 +54,14 @@ func (c *Console) queuePage(w http.ResponseWriter, r *http.Request, m *member) e
 	if view.Counts, err = run(c, r, m, c.ops.TicketCount, admin.Empty{}); err != nil {
 		return err
 	}
-	return c.ui.Render(w, r, http.StatusOK, queuePage(c.frame(w, r, m, "Queue"), view))
+	if id := q.Get("done"); id != "" && problem == "" {
+		done, err := run(c, r, m, c.ops.TicketShow, admin.TicketRef{ID: id})
+		if err != nil {
+			return err
+		}
+		view.Done = &done
+	}
+	return c.ui.Render(w, r, status, queuePage(c.frame(w, r, m, "Queue"), view))
 }
 
 // path returns the address of the queue with a cursor and the filters of this page.
@@ -100,18 +114,18 @@ func staffName(actor string) string { return strings.TrimPrefix(actor, "staff:")
 // ticketPath returns the path of a ticket's page.
 func ticketPath(id string) string { return home + "/queue/" + url.PathEscape(id) }
 
-// ticketView is the data of a ticket's page.
+// ticketView is the data of a ticket's page: what was asked, what is known of the account, and what can be done about it.
 type ticketView struct {
+	accountView
 	Ticket   admin.TicketThread
-	Account  admin.Account
-	Abuse    admin.Abuse
 	Evidence admin.Evidence
-	Signals  signal.Report
-	Others   []ticket.Ticket
-	Me       string
-	Now      time.Time
-	again
+	// Waiting is the first page of what waits for support, where the member came from and goes on.
+	Waiting []ticket.Ticket
+	Me      string
 }
+
+// decisionsShown is how many earlier decisions, and other tickets, a ticket's page shows.
+const decisionsShown = 8
 
 // showTicket shows a ticket: the thread, what is known of the account, and what can be done. Its version is that of the ticket as it is shown, so that a form acts on what the member saw.
 func (c *Console) showTicket(w http.ResponseWriter, r *http.Request, m *member, status int, view ticketView) error {
@@ -119,26 +133,42 @@ func (c *Console) showTicket(w http.ResponseWriter, r *http.Request, m *member, 
 	if view.Ticket, err = run(c, r, m, c.ops.TicketShow, admin.TicketRef{ID: r.PathValue("id")}); err != nil {
 		return err
 	}
-	var others admin.List[ticket.Ticket]
-	of := admin.Target{Ref: view.Ticket.AccountID}
+	var waiting admin.List[ticket.Ticket]
+	id := view.Ticket.AccountID
 	err = together(r.Context(),
-		read(c, m, c.ops.AccountShow, of, &view.Account),
-		read(c, m, c.ops.AccountAbuse, of, &view.Abuse),
-		read(c, m, c.ops.AccountEvidence, of, &view.Evidence),
-		read(c, m, c.ops.AccountSignals, of, &view.Signals),
-		read(c, m, c.ops.TicketList, admin.TicketQuery{Account: view.Ticket.AccountID, Cursor: admin.Cursor{Limit: 20}}, &others),
+		read(c, m, c.ops.AccountStory, admin.StoryQuery{Ref: id, Days: days, List: decisionsShown}, &view.Story),
+		read(c, m, c.ops.AccountEvidence, admin.Target{Ref: id}, &view.Evidence),
+		read(c, m, c.ops.TicketList, admin.TicketQuery{Cursor: admin.Cursor{Limit: ticketsAtOnce}}, &waiting),
 	)
 	if err != nil {
 		return err
 	}
-	// The list of the account has the ticket of this page, too.
-	for _, x := range others.Data {
-		if x.ID != view.Ticket.ID {
-			view.Others = append(view.Others, x)
-		}
-	}
-	view.Me, view.Now = m.caller().Actor, time.Now()
+	view.Waiting, view.Me, view.Now, view.Back = waiting.Data, m.caller().Actor, time.Now(), ticketPath(view.Ticket.ID)
+	view.offer(c.ops)
 	return c.ui.Render(w, r, status, ticketPage(c.frame(w, r, m, view.Ticket.Subject), view))
+}
+
+// place returns the place of the ticket among those that wait, from 0; -1: it does not wait, or not on the first page.
+func (v *ticketView) place() int {
+	return slices.IndexFunc(v.Waiting, func(t ticket.Ticket) bool { return t.ID == v.Ticket.ID })
+}
+
+// beside returns the path of the waiting ticket before or after this one; empty: there is none. After a ticket that does not
+// wait comes the first one that does.
+func (v *ticketView) beside(by int) string {
+	i := v.place()
+	if i < 0 && by < 0 {
+		return ""
+	}
+	if i += by; i < 0 || i >= len(v.Waiting) {
+		return ""
+	}
+	return ticketPath(v.Waiting[i].ID)
+}
+
+// others returns the other tickets of the account.
+func (v *ticketView) others() []ticket.Ticket {
+	return slices.DeleteFunc(slices.Clone(v.Tickets), func(t ticket.Ticket) bool { return t.ID == v.Ticket.ID })
 }
 
 // ticketSteps returns the forms of a ticket's page, by the last part of their path.
@@ -162,13 +192,24 @@ func (c *Console) stepTicket(w http.ResponseWriter, r *http.Request, m *member) 
 	in := admin.TicketStep{
 		ID: r.PathValue("id"), Version: version, Text: r.FormValue("text"), Reason: r.FormValue("reason"), Decision: r.FormValue("decision"), To: r.FormValue("to"),
 	}
-	if days, err := strconv.Atoi(r.FormValue("days")); err == nil && r.PathValue("step") == "snooze" {
-		in.Until = time.Now().AddDate(0, 0, days)
+	// A ticket is snoozed for some days, or until a moment.
+	days, err := numberOf(r, "days", 366)
+	if err == nil {
+		in.Until, err = whenOf(r, "until")
 	}
-	if _, err := run(c, r, m, step, in); err != nil {
-		view := ticketView{again: again{Form: cmp.Or(in.Decision, r.PathValue("step")), Typed: r.PostForm}}
+	if err == nil {
+		if days > 0 {
+			in.Until = time.Now().AddDate(0, 0, days)
+		}
+		_, err = run(c, r, m, step, in)
+	}
+	if back := r.FormValue("back"); back != "" {
+		return c.stepped(w, r, m, back, err)
+	}
+	if err != nil {
+		view := ticketView{accountView: accountView{again: again{Form: cmp.Or(in.Decision, r.PathValue("step")), Typed: r.PostForm}}}
 		var status int
-		if view.Problems, status, err = webui.Refused(err, "text", "reason"); err != nil {
+		if view.Problems, status, err = webui.Refused(err, "text", "reason", "until"); err != nil {
 			return err
 		}
 		return c.showTicket(w, r, m, status, view)
@@ -176,31 +217,56 @@ func (c *Console) stepTicket(w http.ResponseWriter, r *http.Request, m *member) 
 	return c.seeOther(w, r, ticketPath(in.ID), "matter-done")
 }
 
-// decision is one of the forms at the end of a ticket's page.
-type decision struct {
-	Name, Title, Does string
-	Text              string // ready to be sent
-	Danger            bool
+// stepped returns to the list of the queue in which a step was taken. What was closed or snoozed can be put back there.
+func (c *Console) stepped(w http.ResponseWriter, r *http.Request, m *member, back string, err error) error {
+	_, text, _ := strings.Cut(webui.SafePath(back, home+"/queue"), "?")
+	q, _ := url.ParseQuery(text) // what cannot be read asks for nothing
+	if err != nil {
+		problems, status, rest := webui.Refused(err)
+		if rest != nil {
+			return rest
+		}
+		return c.showQueue(w, r, m, status, q, problems[""])
+	}
+	q.Del("done")
+	if step := r.PathValue("step"); step == "close" || step == "snooze" {
+		q.Set("done", r.PathValue("id"))
+	}
+	return c.seeOther(w, r, home+"/queue?"+q.Encode(), "")
 }
 
-// decisionsOn returns what can be decided about an account, with ready texts.
-func decisionsOn(a *admin.Account) (list []decision) {
+// decision is one of the forms beside a ticket.
+type decision struct {
+	Name, Title string
+	Says        string // exactly what happens
+	Button      string
+	Text        string // ready to be sent
+	Danger      bool
+}
+
+// decisions returns what can be decided about the account, with ready texts.
+func (v *ticketView) decisions() (list []decision) {
+	who := v.Account.Email
 	list = append(list, decision{
-		Name: "clear", Title: "Clear", Does: "Nothing is wrong. The ticket is closed, and the customer is told only what you write.",
+		Name: "clear", Title: "Clear", Says: "Close the ticket: nothing is wrong with " + who + ", who is told only what you write.", Button: "Clear",
 	}, decision{
-		Name: "warn", Title: "Warn", Does: "The customer is told, and the ticket is closed. Nothing changes for the account.",
+		Name: "warn", Title: "Warn", Says: "Warn " + who + " and close the ticket. Nothing changes for the account.", Button: "Warn",
 		Text: "Hello,\n\nyour use of the service looks like reselling, proxying for third parties or continuous use at the maximum rate. Our terms do not allow that. Please change it, or answer here and tell us what you use the service for. " +
 			"If it continues, we have to suspend your account.\n\nSupport",
 	})
-	if a.Status == "deactivated" || a.Status == "suspended" {
+	if v.Account.Status == "deactivated" || v.Account.Status == "suspended" {
+		says := "Restore " + keysOf(&v.accountView) + " of " + who + ". This month's count starts from zero."
+		if v.Account.Status == "suspended" {
+			says = "Lift the suspension of " + who + " and restore " + keysOf(&v.accountView) + ". This month's count starts from zero."
+		}
 		list = append(list, decision{
-			Name: "restore", Title: "Restore", Does: "Keys and account work again, and this month's count starts from zero.",
+			Name: "restore", Title: "Restore", Says: says, Button: "Restore " + keysOf(&v.accountView),
 			Text: "Hello,\n\nwe have looked at your account and restored it. Your keys work again, and this month's count starts from zero. Please keep an eye on your abuse score on the Overview page; a higher plan has a larger budget.\n\nSupport",
 		})
 	}
-	if a.Status == "active" || a.Status == "deactivated" {
+	if v.Account.Status == "active" || v.Account.Status == "deactivated" {
 		list = append(list, decision{
-			Name: "suspend", Title: "Suspend", Does: "Every request is refused with 423 until the account is restored. The customer is told your reason.", Danger: true,
+			Name: "suspend", Title: "Suspend", Says: "Suspend " + who + ": every request with " + keysOf(&v.accountView) + " is refused with 423 until the account is restored. The customer is told your reason.", Button: "Suspend " + who, Danger: true,
 			Text: "Hello,\n\nwe have suspended your account because its use breaks our terms. Requests are refused from now on; your keys and your history are kept. If you think that this is a mistake, answer here.\n\nSupport",
 		})
 	}

@@ -19,33 +19,38 @@ const refusedAtOnce = 50
 
 // requestsView is the data of the request finder. Only one of the two searches is made at a time.
 type requestsView struct {
-	ID      string // the request looked for
+	Query   string // what was looked for
 	Problem string // why it was not found
 	Found   admin.Requests
 
-	Account        string // whose refused calls are looked for
-	AccountProblem string // why the account was not found
-	Owner          admin.Account
-	Refused        admin.Refused
-	First          bool // it is the first page of the refused calls
+	Owner   admin.Account // whose refused calls are listed
+	Refused admin.Refused
+	First   bool // it is the first page of the refused calls
 }
 
-// requestsPage finds a request by its id, and lists the refused calls of an account.
+// requestsPage finds a request by its id, and lists the refused calls of an account. A search for q leads to the address of
+// what it can only mean.
 func (c *Console) requestsPage(w http.ResponseWriter, r *http.Request, m *member) error {
-	view := requestsView{ID: strings.TrimSpace(r.FormValue("id")), Account: strings.TrimSpace(r.FormValue("account"))}
-	if len(view.ID) > maxQuery || len(view.Account) > maxQuery {
+	q := strings.TrimSpace(r.FormValue("q"))
+	id, ref := strings.TrimSpace(r.FormValue("id")), strings.TrimSpace(r.FormValue("account"))
+	view := requestsView{Query: cmp.Or(q, id, ref)}
+	if len(view.Query) > maxQuery {
 		return fault.New(fault.Invalid, "Search for at most %d characters.", maxQuery)
 	}
 	status := http.StatusOK
 	var err error
 	switch {
-	case view.ID != "":
-		view.Found, err = run(c, r, m, c.ops.RequestShow, admin.RequestQuery{ID: view.ID})
+	case q != "" && isAccount(q):
+		return c.seeOther(w, r, refusedPath(q), "")
+	case q != "":
+		return c.seeOther(w, r, requestPath(q), "")
+	case id != "":
+		view.Found, err = run(c, r, m, c.ops.RequestShow, admin.RequestQuery{ID: id})
 		status, view.Problem, err = missing(err)
-	case view.Account != "":
-		view.Owner, err = run(c, r, m, c.ops.AccountShow, admin.Target{Ref: view.Account})
-		status, view.AccountProblem, err = missing(err)
-		if err == nil && view.AccountProblem == "" {
+	case ref != "":
+		view.Owner, err = run(c, r, m, c.ops.AccountShow, admin.Target{Ref: ref})
+		status, view.Problem, err = missing(err)
+		if err == nil && view.Problem == "" {
 			in := admin.AccountPage{Ref: view.Owner.ID, Cursor: admin.Cursor{After: r.FormValue("after"), Limit: refusedAtOnce}}
 			view.First = in.After == ""
 			view.Refused, err = run(c, r, m, c.ops.RequestRefused, in)
@@ -55,6 +60,11 @@ func (c *Console) requestsPage(w http.ResponseWriter, r *http.Request, m *member
 		return err
 	}
 	return c.ui.Render(w, r, status, requestsPage(c.frame(w, r, m, "Requests"), view))
+}
+
+// isAccount reports whether a search can only mean an account.
+func isAccount(q string) bool {
+	return strings.Contains(q, "@") || strings.HasPrefix(q, "acct_") || strings.HasPrefix(q, "key_")
 }
 
 // missing returns what to tell the member if what they look for is not there. err is that of the search.
@@ -148,6 +158,32 @@ func timeText(r *admin.Request) string {
 		text += ", first token after " + inMillis(float64(r.FirstTokenMS))
 	}
 	return text
+}
+
+// whyText says in a sentence what became of a request.
+func whyText(r *admin.Request) string {
+	var tries []string
+	for _, a := range r.Attempts {
+		how := a.Outcome
+		if a.Status != 0 {
+			how += fmt.Sprintf(" with %d", a.Status)
+		}
+		tries = append(tries, fmt.Sprintf("%s %s after %s", a.Provider, how, inMillis(a.EndMS-a.StartMS)))
+	}
+	text := "It " + map[string]string{"complete": "completed", "hang_up": "ended early because the caller disconnected", "cut": "was cut off"}[r.Outcome]
+	if text == "It " {
+		text = "It ended as " + outcomeText(r.Outcome)
+	}
+	switch {
+	case r.Status >= 400:
+		text = fmt.Sprintf("It failed, and the caller got %d", r.Status)
+	case r.Outcome == "failed":
+		text = "It failed"
+	}
+	if len(tries) == 0 {
+		return text + "."
+	}
+	return text + ": " + strings.Join(tries, ", then ") + "."
 }
 
 // outcomeText says how a request ended.

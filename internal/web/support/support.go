@@ -204,6 +204,7 @@ func (c *Console) frame(w http.ResponseWriter, r *http.Request, m *member, title
 	p := c.ui.Page(w, r, title)
 	p.Home, p.Part, p.Person, p.Links = home, "Support", m.Email, c.links()
 	p.Find, p.FindHint = findPath, "Search pages, accounts, requests, tickets and docs"
+	p.Styles, p.Scripts = []string{"console.css"}, []string{"console.js"}
 	for _, l := range p.Links {
 		if strings.HasPrefix(r.URL.Path, l.Path+"/") {
 			p.Path = l.Path // a page below the one of the link

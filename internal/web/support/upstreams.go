@@ -1,14 +1,17 @@
 package support
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/kit/fault"
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/overview"
 	"sluice/internal/operate/steering"
@@ -23,25 +26,38 @@ type upstreamsView struct {
 	Models    []admin.ModelState
 	Moves     map[string]steering.Order // by model
 	History   []account.Entry
-	Problem   string
 	Now       time.Time
+	// Impact is what the drain would take away that the member thinks of, and Moving the model that may move. Their forms are
+	// dialogs of the page; nil and "": there is none.
+	Impact *admin.Impact
+	Moving string
+	again
 }
 
-// showUpstreams renders the page. problem is what was wrong with a form of it; empty if nothing.
-func (c *Console) showUpstreams(w http.ResponseWriter, r *http.Request, m *member, status int, problem string) error {
-	view := upstreamsView{Problem: problem, Moves: map[string]steering.Order{}, Now: time.Now()}
+// showUpstreams renders the page, with the dialog that its address asks for. The caller sets the form.
+func (c *Console) showUpstreams(w http.ResponseWriter, r *http.Request, m *member, status int, view upstreamsView) error {
+	view.Moves, view.Now = map[string]steering.Order{}, time.Now()
 	var upstreams admin.List[overview.Upstream]
 	var drains, moves admin.List[steering.Order]
 	var models admin.List[admin.ModelState]
 	var history admin.List[account.Entry]
-	err := together(r.Context(),
+	reads := []func(context.Context) error{
 		read(c, m, c.ops.UpstreamSeries, admin.Cursor{}, &upstreams),
 		read(c, m, c.ops.UpstreamDrains, admin.Cursor{}, &drains),
 		read(c, m, c.ops.ModelsMoves, admin.Cursor{}, &moves),
 		read(c, m, c.ops.ModelsStanding, admin.Cursor{}, &models),
 		read(c, m, c.ops.SteeringHistory, admin.Cursor{Limit: 20}, &history),
-	)
-	if err != nil {
+	}
+	switch {
+	case r.FormValue("drain") != "" || view.Form == "drain":
+		view.Impact = &admin.Impact{}
+		in := upstreamTarget(r)
+		in.Provider = cmp.Or(r.FormValue("drain"), in.Provider)
+		reads = append(reads, read(c, m, c.ops.UpstreamImpact, in, view.Impact))
+	case r.FormValue("move") != "" || view.Form == "move":
+		view.Moving = cmp.Or(r.FormValue("move"), r.FormValue("model"))
+	}
+	if err := together(r.Context(), reads...); err != nil {
 		return err
 	}
 	view.Upstreams, view.Drains, view.Models, view.History = upstreams.Data, drains.Data, models.Data, history.Data
@@ -52,34 +68,40 @@ func (c *Console) showUpstreams(w http.ResponseWriter, r *http.Request, m *membe
 }
 
 // give gives an order and returns to the page. What the form got wrong is shown there.
-func give[In any](c *Console, w http.ResponseWriter, r *http.Request, m *member, op admin.Op[In, steering.Order], in In) error {
+func give[In any](c *Console, w http.ResponseWriter, r *http.Request, m *member, form string, op admin.Op[In, steering.Order], in In) error {
 	_, err := run(c, r, m, op, in)
+	return c.given(w, r, m, form, err)
+}
+
+// given shows the page after a form: with the flash, or with what was wrong.
+func (c *Console) given(w http.ResponseWriter, r *http.Request, m *member, form string, err error) error {
 	if err == nil {
 		return c.seeOther(w, r, home+"/upstreams", "ordered")
 	}
-	problems, status, rest := webui.Refused(err)
-	if rest != nil {
-		return rest
+	view := upstreamsView{again: again{Form: form, Typed: r.PostForm}}
+	var status int
+	if view.Problems, status, err = webui.Refused(err, "reason", "until", "from"); err != nil {
+		return err
 	}
-	return c.showUpstreams(w, r, m, status, problems[""])
+	if status == http.StatusNotFound { // there is no such target or model, and no dialog about it
+		view.Form = ""
+	}
+	return c.showUpstreams(w, r, m, status, view)
 }
 
 // drainUpstream keeps new calls away from a target.
 func (c *Console) drainUpstream(w http.ResponseWriter, r *http.Request, m *member) error {
 	in := upstreamTarget(r)
-	lasts, err := minutesOf(r, "for")
-	if err != nil {
-		return c.showUpstreams(w, r, m, http.StatusBadRequest, fault.From(err).Message)
+	var err error
+	if in.Until, err = whenOf(r, "until"); err != nil {
+		return c.given(w, r, m, "drain", err)
 	}
-	if lasts > 0 {
-		in.Until = time.Now().Add(lasts)
-	}
-	return give(c, w, r, m, c.ops.UpstreamDrain, in)
+	return give(c, w, r, m, "drain", c.ops.UpstreamDrain, in)
 }
 
 // enableUpstream lets calls go to a target again.
 func (c *Console) enableUpstream(w http.ResponseWriter, r *http.Request, m *member) error {
-	return give(c, w, r, m, c.ops.UpstreamEnable, upstreamTarget(r))
+	return give(c, w, r, m, "", c.ops.UpstreamEnable, upstreamTarget(r))
 }
 
 // upstreamTarget reads the target of a form.
@@ -90,38 +112,16 @@ func upstreamTarget(r *http.Request) admin.UpstreamTarget {
 // moveModel moves a model to another tier.
 func (c *Console) moveModel(w http.ResponseWriter, r *http.Request, m *member) error {
 	in := admin.ModelMove{Model: r.FormValue("model"), Plan: r.FormValue("plan"), Reason: r.FormValue("reason")}
-	days, err := numberOf(r, "days", 366)
-	if err != nil {
-		return c.showUpstreams(w, r, m, http.StatusBadRequest, fault.From(err).Message)
+	var err error
+	if in.From, err = whenOf(r, "from"); err != nil {
+		return c.given(w, r, m, "move", err)
 	}
-	if days > 0 {
-		in.From = time.Now().AddDate(0, 0, days)
-	}
-	return give(c, w, r, m, c.ops.ModelsMove, in)
+	return give(c, w, r, m, "move", c.ops.ModelsMove, in)
 }
 
 // moveModelBack gives a model its configured tier again.
 func (c *Console) moveModelBack(w http.ResponseWriter, r *http.Request, m *member) error {
-	return give(c, w, r, m, c.ops.ModelsMoveBack, admin.ModelMove{Model: r.FormValue("model"), Reason: r.FormValue("reason")})
-}
-
-// numberOf reads a whole number of a form, from 0 to most. Empty is 0.
-func numberOf(r *http.Request, name string, most int) (int, error) {
-	text := strings.TrimSpace(r.FormValue(name))
-	if text == "" {
-		return 0, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 || n > most {
-		return 0, fault.New(fault.Invalid, "Enter a whole number from 0 to %d.", most).At(name)
-	}
-	return n, nil
-}
-
-// minutesOf reads a number of minutes of a form.
-func minutesOf(r *http.Request, name string) (time.Duration, error) {
-	n, err := numberOf(r, name, 366*24*60)
-	return time.Duration(n) * time.Minute, err
+	return give(c, w, r, m, "", c.ops.ModelsMoveBack, admin.ModelMove{Model: r.FormValue("model"), Reason: r.FormValue("reason")})
 }
 
 // serverText says what a replica says of itself; empty if it says nothing.
@@ -150,45 +150,127 @@ func placeOf(t *routing.TargetHealth) string {
 
 // drainOf returns the order that drains exactly this target, or nil.
 func (v *upstreamsView) drainOf(t *routing.TargetHealth) *steering.Order {
-	for i := range v.Drains {
-		if v.Drains[i].Target == (steering.Target{Provider: t.Provider, Upstream: t.Upstream, Key: strings.TrimPrefix(t.Key, "…"), Replica: t.Replica}) {
-			return &v.Drains[i]
-		}
+	if i := slices.IndexFunc(v.Drains, func(o steering.Order) bool { return o.Target == targetOf(t) }); i >= 0 {
+		return &v.Drains[i]
 	}
 	return nil
 }
 
-// wider returns the drains that are not about exactly one of the targets.
-func (v *upstreamsView) wider() (list []steering.Order) {
-	for _, o := range v.Drains {
-		exact := false
-		for i := range v.Upstreams {
-			if d := v.drainOf(&v.Upstreams[i].TargetHealth); d != nil && d.ID == o.ID {
-				exact = true
-			}
-		}
-		if !exact {
-			list = append(list, o)
-		}
-	}
-	return list
+// providerGroup is a provider with its targets.
+type providerGroup struct {
+	Name    string
+	Targets []*overview.Upstream
+	Calls   int64           // of the last three hours
+	Drain   *steering.Order // of the whole provider; nil: none
 }
 
-// calls returns the chart of a target's calls, and latency the one of its times to the first content.
-func callsChart(u *overview.Upstream) chart {
+// groups returns the targets by provider, in the order of the list, and how many calls there were.
+func (v *upstreamsView) groups() (list []*providerGroup, all int64) {
+	for i := range v.Upstreams {
+		u := &v.Upstreams[i]
+		at := slices.IndexFunc(list, func(g *providerGroup) bool { return g.Name == u.Provider })
+		if at < 0 {
+			at, list = len(list), append(list, &providerGroup{Name: u.Provider})
+		}
+		g := list[at]
+		sum := threeHours(u)
+		g.Targets = append(g.Targets, u)
+		g.Calls += sum.Answered + sum.Failed
+		all += sum.Answered + sum.Failed
+	}
+	for i := range v.Drains {
+		for _, g := range list {
+			if v.Drains[i].Target == (steering.Target{Provider: g.Name}) {
+				g.Drain = &v.Drains[i]
+			}
+		}
+	}
+	return list, all
+}
+
+// state returns how many targets of a provider serve calls, as everybody is told, and the tone of that.
+func (g *providerGroup) state() (text, tone string) {
+	down, drained := 0, 0
+	for _, u := range g.Targets {
+		switch {
+		case u.Drained:
+			drained++
+		case !u.Healthy():
+			down++
+		}
+	}
+	switch all := len(g.Targets); {
+	case down+drained == 0:
+		return "healthy", "good"
+	case drained == all:
+		return "drained", "warn"
+	case down+drained == all:
+		return "down", "bad"
+	default:
+		return fmt.Sprintf("%d of %d healthy", all-down-drained, all), "warn"
+	}
+}
+
+// drainPath returns the address of the dialog that drains a target.
+func drainPath(t steering.Target) string {
+	q := url.Values{"drain": {t.Provider}}
+	for name, value := range map[string]string{"upstream": t.Upstream, "key": t.Key, "replica": t.Replica} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	return home + "/upstreams?" + q.Encode()
+}
+
+// targetOf returns what is drained if exactly this target is.
+func targetOf(t *routing.TargetHealth) steering.Target {
+	return steering.Target{Provider: t.Provider, Upstream: t.Upstream, Key: strings.TrimPrefix(t.Key, "…"), Replica: t.Replica}
+}
+
+// impactText says what share of all calls a drain concerns.
+func impactText(i *admin.Impact) string {
+	if i.All == 0 {
+		return "There were no calls in the last three hours."
+	}
+	return fmt.Sprintf("It had %s of the %s calls of the last three hours (%s).", webui.Number(i.Calls), webui.Number(i.All), percent(i.Calls, i.All))
+}
+
+// drainText says exactly what a drain does.
+func drainText(i *admin.Impact) string {
+	what := plural(i.Targets, "target") + " of " + i.Target.Provider
+	if i.Target.Upstream == "" && i.Target.Key == "" && i.Target.Replica == "" {
+		what = "all of " + i.Target.Provider + ": " + plural(i.Targets, "target")
+	}
+	return "Send no new calls to " + what + " with " + plural(len(i.Models), "model") + "."
+}
+
+// leftText says where the calls of a model go while something is drained, and whether that is bad.
+func leftText(m *admin.ModelImpact) (text string, bad bool) {
+	switch {
+	case len(m.Left) > 0:
+		return strings.Join(m.Left, ", "), false
+	case len(m.Fallbacks) > 0:
+		return "its fallbacks: " + strings.Join(m.Fallbacks, ", "), false
+	}
+	return "nothing: calls are refused with 503", true
+}
+
+// percent formats a share.
+func percent(part, all int64) string {
+	if all == 0 {
+		return "–"
+	}
+	return strconv.FormatInt((200*part+all)/(2*all), 10) + "%"
+}
+
+// spark returns the calls of a target over the last three hours.
+func spark(u *overview.Upstream) chart {
 	return chart{
-		Title: "Calls in the last three hours", Format: webui.Number, Small: true,
+		Title: "Calls in the last three hours",
 		Series: []series{
 			{"answered", "main", column(u.Series, func(t *overview.Target) int64 { return t.Answered })},
 			{"failed", "bad", column(u.Series, func(t *overview.Target) int64 { return t.Failed })},
 		},
-	}
-}
-
-func latencyChart(u *overview.Upstream) chart {
-	return chart{
-		Title: "Time to the first content in the last three hours", Format: webui.Millis, Small: true,
-		Series: []series{{"mean", "soft", column(u.Series, meanWait)}},
 	}
 }
 
@@ -208,4 +290,9 @@ func threeHours(u *overview.Upstream) (sum overview.Target) {
 		sum.WaitedMS += t.WaitedMS
 	}
 	return sum
+}
+
+// movePath returns the address of the dialog that moves a model.
+func movePath(model string) string {
+	return home + "/upstreams?" + url.Values{"move": {model}}.Encode()
 }

@@ -33,6 +33,6 @@ func (c *Console) whatIfPage(w http.ResponseWriter, r *http.Request, m *member) 
 		}
 	}
 	p := c.frame(w, r, m, "What if")
-	p.Styles = []string{"activity.css"}
+	p.Styles = append(p.Styles, "activity.css")
 	return c.ui.Render(w, r, status, whatIfPage(p, &view))
 }

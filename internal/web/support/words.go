@@ -2,8 +2,13 @@ package support
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/a-h/templ"
 
@@ -70,14 +75,101 @@ func groups(list []action) (names []string) {
 }
 
 // confirmation returns the attributes that make the page ask before it sends a form.
-func confirmation(a action, customer string) templ.Attributes {
-	if a.confirm == "" {
+func confirmation(a action, v *accountView) templ.Attributes {
+	if !a.ask {
 		return nil
 	}
-	return templ.Attributes{"data-confirm": strings.ReplaceAll(a.confirm, "{customer}", customer), "data-detail": a.hint, "data-yes": a.button}
+	return templ.Attributes{"data-confirm": a.says(v) + "?", "data-detail": a.hint, "data-yes": a.button}
+}
+
+// blanks are the places of a text that are filled with what is typed.
+var blanks = regexp.MustCompile(`\{\w+(?:\|([^}]*))?\}`)
+
+// saysNow returns what an action does as it is said without scripts: with what stands for an empty field.
+func saysNow(a action, v *accountView) string {
+	return blanks.ReplaceAllStringFunc(a.says(v), func(blank string) string {
+		if instead := blanks.FindStringSubmatch(blank)[1]; instead != "" {
+			return instead
+		}
+		return "…"
+	}) + "."
 }
 
 // foundBy says what a search has matched.
 func foundBy(by string) string {
 	return cmp.Or(map[string]string{"email": "e-mail", "id": "account id", "key": "key id", "last_four": "end of a key"}[by], by)
+}
+
+// reachesText says when the score would reach 100.
+func reachesText(a admin.Abuse) string {
+	var first *time.Time
+	for _, t := range a.Tiers {
+		if t.Reaches != nil && (first == nil || t.Reaches.Before(*first)) {
+			first = t.Reaches
+		}
+	}
+	switch {
+	case a.Score >= 100:
+		return "keys are switched off at 100"
+	case first == nil:
+		return "will not reach 100 this month"
+	}
+	return "reaches 100 on " + webui.Date(*first)
+}
+
+// refusedSum is how many calls were refused.
+func refusedSum(list []admin.RefusedSum) (n int64) {
+	for _, s := range list {
+		n += s.Calls
+	}
+	return n
+}
+
+// refusedText divides refused calls by their status.
+func refusedText(list []admin.RefusedSum) string {
+	parts := make([]string, len(list))
+	for i, s := range list {
+		parts[i] = fmt.Sprintf("%d: %s", s.Status, webui.Short(s.Calls))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// lastPayment says what was paid last.
+func lastPayment(b admin.Billing) string {
+	if len(b.Invoices) == 0 {
+		return "no payments"
+	}
+	return "last " + webui.Cents(b.Invoices[0].Cents) + " on " + webui.Date(b.Invoices[0].PaidAt)
+}
+
+// moneyOf writes an exact number of dollars, rounded as sums are.
+func moneyOf(n json.Number) string {
+	var nano int64
+	whole, rest, _ := strings.Cut(n.String(), ".")
+	if v, err := strconv.ParseInt(whole+(rest + "000000000")[:9], 10, 64); err == nil {
+		nano = v
+	}
+	return webui.Total(nano)
+}
+
+// unpricedText says how many calls have no cost.
+func unpricedText(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return webui.Number(n) + " requests without a cost"
+}
+
+// marksOf says what stands against an account now.
+func marksOf(v accountView) (list []string) {
+	if m := v.Account.Suspended; m != nil {
+		list = append(list, "Suspended since "+webui.DateTime(m.At)+": "+m.Reason)
+	}
+	if m := v.Account.Deactivated; m != nil {
+		list = append(list, "Keys switched off since "+webui.DateTime(m.At)+": "+m.Reason)
+	}
+	if v.Billing.Stopped != nil {
+		list = append(list, "Payments are stopped: "+v.Billing.Stopped.Why)
+	}
+	return list
 }

@@ -7,9 +7,11 @@ package accounts
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"sluice/internal/account"
@@ -164,23 +166,38 @@ const auditColumns = `seq, at, actor, action, account_id, detail, reason`
 
 // AuditLog returns an account's latest audit entries before a number, newest first. 0 stands for no number.
 func (s *Store) AuditLog(ctx context.Context, accountID string, before int64, limit int) ([]account.Entry, error) {
+	return s.AuditLogOf(ctx, accountID, account.Actions{}, before, limit)
+}
+
+// AuditLogOf does the same for entries with some actions. It reads the entries of the account from the newest on, and ends
+// when it has enough.
+func (s *Store) AuditLogOf(ctx context.Context, accountID string, which account.Actions, before int64, limit int) ([]account.Entry, error) {
 	if before == 0 {
 		before = math.MaxInt64
 	}
-	return s.auditEntries(ctx, `seq < $3`, accountID, limit, before)
-}
-
-// PlanChanges returns the latest audit entries about an account's plan, newest first.
-func (s *Store) PlanChanges(ctx context.Context, accountID string, limit int) ([]account.Entry, error) {
-	return s.auditEntries(ctx, `(action = 'account.set_plan' OR action LIKE 'billing.%' AND detail LIKE '% to %')`, accountID, limit)
-}
-
-// auditEntries returns the latest audit entries that a condition is true of. The first two of args are the account and
-// the limit.
-func (s *Store) auditEntries(ctx context.Context, where string, args ...any) ([]account.Entry, error) {
+	args := []any{accountID, limit, before}
+	// like returns a condition that is true of the actions in a list.
+	like := func(list []string) string {
+		var b strings.Builder
+		for i, pattern := range list {
+			if i > 0 {
+				b.WriteString(" OR ")
+			}
+			args = append(args, pattern)
+			fmt.Fprintf(&b, "action LIKE $%d", len(args))
+		}
+		return b.String()
+	}
+	where := ""
+	if len(which.Of) > 0 {
+		where += " AND (" + like(which.Of) + ")"
+	}
+	if len(which.Not) > 0 {
+		where += " AND NOT (" + like(which.Not) + ")"
+	}
 	return sqlstore.All(s.db.Read(ctx), func(row sqlstore.Row, e *account.Entry) error {
 		return row.Scan(&e.Seq, &e.At, &e.Actor, &e.Action, &e.AccountID, &e.Detail, &e.Reason)
-	}, `SELECT `+auditColumns+` FROM audit_log WHERE account_id = $1 AND `+where+` ORDER BY seq DESC LIMIT $2`, args...)
+	}, `SELECT `+auditColumns+` FROM audit_log WHERE account_id = $1 AND seq < $3`+where+` ORDER BY seq DESC LIMIT $2`, args...)
 }
 
 // ChangedSince returns the accounts that have an audit entry after seq, and the number of the

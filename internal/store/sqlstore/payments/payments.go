@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"time"
 
 	"sluice/internal/account"
@@ -204,9 +205,17 @@ func (s *Store) Charged(ctx context.Context, accountID string) (int64, error) {
 
 // Ledger returns an account's ledger entries, newest first.
 func (s *Store) Ledger(ctx context.Context, accountID string, limit int) ([]billing.Entry, error) {
+	return s.LedgerBefore(ctx, accountID, 0, limit)
+}
+
+// LedgerBefore returns an account's ledger entries before a number, newest first. 0 stands for no number.
+func (s *Store) LedgerBefore(ctx context.Context, accountID string, before int64, limit int) ([]billing.Entry, error) {
+	if before == 0 {
+		before = math.MaxInt64
+	}
 	return sqlstore.All(s.db.Read(ctx), func(row sqlstore.Row, e *billing.Entry) error {
 		return row.Scan(&e.Seq, &e.At, &e.AccountID, &e.Actor, &e.What, accounts.Plan(&e.Plan), &e.AmountCents, &e.PaymentID, &e.Detail)
-	}, `SELECT `+ledgerColumns+` FROM billing_ledger WHERE account_id = $1 ORDER BY seq DESC LIMIT $2`, accountID, limit)
+	}, `SELECT `+ledgerColumns+` FROM billing_ledger WHERE account_id = $1 AND seq < $3 ORDER BY seq DESC LIMIT $2`, accountID, limit, before)
 }
 
 // BillingDue returns the ids of accounts that need attention at the given time, ordered by id. To

@@ -92,6 +92,9 @@ func books(t *testing.T, open func() *alltest.Store) {
 	if err != nil || len(entries) != 2 || entries[0].Seq != 2 || entries[0].AmountCents != 2 || !entries[0].At.Equal(base) {
 		t.Errorf("Ledger = %+v, %v, want two entries, the newest first", entries, err)
 	}
+	if older, err := s.LedgerBefore(t.Context(), a.ID, entries[0].Seq, 10); err != nil || len(older) != 1 || older[0].Seq != entries[1].Seq {
+		t.Errorf("LedgerBefore(%d) = %+v, %v, want the older entry", entries[0].Seq, older, err)
+	}
 	sum := entries[0].AmountCents + entries[1].AmountCents
 	if cents, err := s.Charged(t.Context(), a.ID); err != nil || cents != sum {
 		t.Errorf("Charged = %d, %v, want the sum of the ledger, %d", cents, err, sum)

@@ -23,6 +23,15 @@ func notices(t *testing.T, open func() *alltest.Store) {
 	if diff := cmp.Diff([]notice.Notice{inquiry, warning}, list); err != nil || diff != "" {
 		t.Errorf("Notices: %v, -want +got\n%s", err, diff)
 	}
+	for _, tt := range []struct {
+		after notice.Notice
+		want  []notice.Notice
+	}{{notice.Notice{}, list}, {inquiry, list[1:]}, {warning, nil}} {
+		older, err := s.OlderNotices(ctx, a.ID, tt.after.At, tt.after.ID, 10)
+		if diff := cmp.Diff(tt.want, older); err != nil || diff != "" {
+			t.Errorf("OlderNotices after %q: %v, -want +got\n%s", tt.after.ID, err, diff)
+		}
+	}
 	if n, err := s.UnreadNotices(ctx, a.ID); err != nil || n != 2 {
 		t.Errorf("UnreadNotices = %d, %v, want 2", n, err)
 	}

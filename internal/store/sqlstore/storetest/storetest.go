@@ -557,15 +557,19 @@ func auditLog(t *testing.T, open func() *alltest.Store) {
 		})
 		must(t, err)
 	}
-	for _, limit := range []int{10, 1} {
-		changes, err := s.PlanChanges(t.Context(), a.ID, limit)
+	which := account.Actions{Of: []string{"account.set_plan", "billing.%"}, Not: []string{"billing.charged"}}
+	for _, tt := range []struct {
+		before int64
+		limit  int
+	}{{0, 10}, {0, 1}, {5, 10}} {
+		changes, err := s.AuditLogOf(t.Context(), a.ID, which, tt.before, tt.limit)
 		must(t, err)
 		for _, e := range changes {
 			plans = append(plans, e.Seq)
 		}
 	}
-	if !slices.Equal(plans, []int64{5, 4, 5}) {
-		t.Errorf("PlanChanges = %v, want the two about plans, the newest first, and the newest", plans)
+	if !slices.Equal(plans, []int64{5, 4, 5, 4}) {
+		t.Errorf("AuditLogOf = %v, want the two about plans with the newest first, the newest, and the one before it", plans)
 	}
 }
 

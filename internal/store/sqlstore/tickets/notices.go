@@ -2,6 +2,7 @@ package tickets
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"sluice/internal/operate/notice"
@@ -19,9 +20,18 @@ func (s *Store) AddNotice(ctx context.Context, n *notice.Notice) error {
 
 // Notices returns an account's latest notices, newest first.
 func (s *Store) Notices(ctx context.Context, accountID string, limit int) ([]notice.Notice, error) {
+	return s.OlderNotices(ctx, accountID, time.Time{}, "", limit)
+}
+
+// OlderNotices returns those after the one of a time and an id. The zero time is the beginning.
+func (s *Store) OlderNotices(ctx context.Context, accountID string, at time.Time, id string, limit int) ([]notice.Notice, error) {
+	if at.IsZero() {
+		at = time.UnixMilli(math.MaxInt64 >> 20)
+	}
 	return sqlstore.All(s.db.Read(ctx), func(row sqlstore.Row, n *notice.Notice) error {
 		return row.Scan(&n.ID, &n.AccountID, &n.At, &n.Kind, &n.Title, &n.Body, &n.ReadAt, &n.Answer, &n.AnsweredAt, &n.Joined)
-	}, `SELECT `+noticeColumns+`, CASE WHEN joined > 0 THEN 1 ELSE 0 END FROM notices WHERE account_id = $1 ORDER BY at DESC, id LIMIT $2`, accountID, limit)
+	}, `SELECT `+noticeColumns+`, CASE WHEN joined > 0 THEN 1 ELSE 0 END FROM notices
+		WHERE account_id = $1 AND (at < $3 OR at = $3 AND id > $4) ORDER BY at DESC, id LIMIT $2`, accountID, limit, at, id)
 }
 
 // UnreadNotices returns the number of notices that an account has not read.

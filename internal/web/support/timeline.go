@@ -1,0 +1,109 @@
+package support
+
+import (
+	"cmp"
+	"net/url"
+	"strings"
+
+	"sluice/internal/account"
+	"sluice/internal/operate/admin"
+	"sluice/internal/web/webui"
+)
+
+// timelineAtOnce is how many entries a page of a timeline has.
+const timelineAtOnce = 25
+
+// timelineNames are the kinds of a timeline as the page names them.
+var timelineNames = map[admin.TimelineKind]string{
+	"": "Everything", admin.TimelinePlan: "Plan and payments", admin.TimelineTickets: "Tickets", admin.TimelineMessages: "Messages", admin.TimelineKeys: "Keys",
+	admin.TimelineAccess: "Access", admin.TimelineLimits: "Limits", admin.TimelineUsage: "Unusual usage",
+}
+
+// timelineTone returns the colour of an entry.
+func timelineTone(h *admin.Happening) string {
+	switch h.Name {
+	case "account.suspend", "account.terminate", "keys.deactivate", "score.deactivated", "ledger.payment_failed", "ledger.renewal_failed", "ledger.disputed", "ledger.lapsed", "key.pause", "budget.runaway":
+		return "bad"
+	case "account.create", "account.unsuspend", "keys.restore", "score.restored", "ledger.charged", "ledger.started", "ledger.upgraded", "ledger.renewed", "key.resume":
+		return "good"
+	}
+	if strings.HasPrefix(h.Name, "score.") {
+		return "warn"
+	}
+	return ""
+}
+
+// names are what happened, in words.
+var names = map[string]string{
+	"account.create": "Signed up", "account.set_plan": "Plan granted", "account.suspend": "Account suspended", "account.unsuspend": "Suspension lifted",
+	"account.terminate": "Account terminated", "account.terminate_ordered": "Termination ordered", "account.close": "Account closed by its owner", "account.note": "Note",
+	"account.set_limits": "Limits overridden", "account.clear_limits": "Overrides removed", "account.set_aliases": "Aliases changed", "account.set_email": "E-mail address changed",
+	"account.set_replies": "Replies changed", "account.set_staff": "Staff flag changed", "account.sign_out": "Signed out everywhere", "account.signin_link": "Sign-in link made",
+	"account.reset_second_factor": "Second factor reset", "account.review": "Marked for review",
+	"billing.refund": "Refund ordered", "billing.credit": "Credit changed", "billing.downgrade": "Downgrade ordered", "billing.release": "Payments released",
+	"key.create": "Key made", "key.delete": "Key deleted", "key.rename": "Key renamed", "key.set_limits": "Limits of a key changed", "key.regenerate_master": "Master key replaced",
+	"key.deactivate": "Key switched off", "key.restore": "Key switched on", "key.pause": "Key paused: its program ran away", "key.resume": "Key resumed",
+	"keys.deactivate": "All keys switched off", "keys.restore": "All keys restored", "keys.restore_ordered": "Restoring ordered",
+	"budget.create": "Budget made", "budget.change": "Budget changed", "budget.delete": "Budget deleted", "budget.runaway": "Watch over programs changed",
+	"matter.open": "Ticket opened by the customer", "matter.raised": "Ticket opened by the service", "matter.answer": "Ticket answered", "matter.assign": "Ticket assigned", "matter.snooze": "Ticket snoozed",
+	"matter.close": "Ticket closed", "matter.reopen": "Ticket put back", "matter.clear": "Cleared", "matter.warn": "Warned", "matter.restore": "Restored after review", "matter.suspend": "Suspended after review",
+	"ledger.charged": "Payment", "ledger.refunded": "Refund", "ledger.disputed": "Payment disputed", "ledger.dispute_won": "Dispute won", "ledger.dispute_lost": "Dispute lost",
+	"ledger.chose_free": "Chose the free plan", "ledger.started": "Subscription started", "ledger.upgraded": "Plan upgraded", "ledger.renewed": "Subscription renewed",
+	"ledger.payment_failed": "Payment failed", "ledger.renewal_failed": "Renewal failed", "ledger.cancel_planned": "Cancelled for the end of the period", "ledger.cancel_taken_back": "Cancellation taken back",
+	"ledger.downgrade_requested": "Downgrade requested", "ledger.downgrade_planned": "Downgrade planned", "ledger.ended": "Subscription ended", "ledger.lapsed": "Subscription lapsed",
+	"ledger.revoked": "Subscription revoked", "ledger.superseded": "Subscription replaced by a granted plan", "ledger.clock_moved": "Test clock moved",
+	"ledger.billing_stopped": "Payments stopped", "ledger.billing_released": "Payments released", "ledger.credited": "Credit", "ledger.credit_used": "Credit used",
+	"score.warning": "Abuse score: warning", "score.inquiry": "Abuse score: inquiry", "score.review": "Abuse score: fast climb", "score.deactivated": "Abuse score: keys switched off", "score.restored": "Abuse score: restored",
+	"webhook.create": "Webhook made", "webhook.delete": "Webhook deleted",
+	"totp.on": "Two-step sign-in turned on", "totp.off": "Two-step sign-in turned off", "passkey.add": "Passkey added", "passkey.remove": "Passkey removed", "passkey.refused": "Passkey refused",
+}
+
+// nameOf returns what happened, in words.
+func nameOf(name string) string {
+	if strings.HasPrefix(name, "told.") {
+		return "Message to the customer"
+	}
+	return cmp.Or(names[name], name)
+}
+
+// decidedText is why something was decided, or what.
+func decidedText(e account.Entry) string {
+	if strings.HasPrefix(e.Action, "matter.") { // its detail is the id of the ticket
+		return e.Reason
+	}
+	return cmp.Or(e.Reason, e.Detail)
+}
+
+// timelinePath returns the address of a part of the timeline.
+func (v *accountView) timelinePath(kind admin.TimelineKind, after string) string {
+	q := url.Values{}
+	if kind != "" {
+		q.Set("kind", string(kind))
+	}
+	if after != "" {
+		q.Set("after", after)
+	}
+	if len(q) == 0 {
+		return accountPath(v.Account.ID) + "#timeline"
+	}
+	return accountPath(v.Account.ID) + "?" + q.Encode() + "#timeline"
+}
+
+// isNew reports whether an entry of the log was made after the member had opened the page.
+func (v *accountView) isNew(seq int64) bool { return v.Seen > 0 && seq > v.Seen }
+
+// who returns who did something, as people are called.
+func who(actor string) string {
+	if actor == "owner" {
+		return "the customer"
+	}
+	return staffName(actor)
+}
+
+// money returns the amount of an entry.
+func money(h *admin.Happening) string {
+	if h.Cents == 0 {
+		return ""
+	}
+	return webui.Cents(h.Cents)
+}
