@@ -134,10 +134,10 @@ func (n *node) join(email string) *person {
 var (
 	privatePages = []string{
 		"/dashboard", "/dashboard/minute", "/dashboard/keys", "/dashboard/start", "/dashboard/activity", "/dashboard/activity.csv", "/dashboard/activity.json", "/dashboard/activity/days.csv", "/dashboard/activity/routing", "/dashboard/activity/whatif", "/dashboard/costs/caches", "/dashboard/budgets", "/dashboard/budgets?new", "/dashboard/sessions",
-		"/dashboard/models", "/dashboard/models/sandbox/small", "/dashboard/playground", "/dashboard/videos", "/dashboard/plan", "/dashboard/plan/card", "/dashboard/messages", "/dashboard/messages/new", "/dashboard/webhooks", "/dashboard/account", "/dashboard/account/log", "/dashboard/account.json", "/dashboard/account.json?part=4",
+		"/dashboard/models", "/dashboard/models/sandbox/small", "/dashboard/playground", "/dashboard/playground/shares", "/dashboard/videos", "/dashboard/plan", "/dashboard/plan/card", "/dashboard/messages", "/dashboard/messages/new", "/dashboard/webhooks", "/dashboard/account", "/dashboard/account/log", "/dashboard/account.json", "/dashboard/account.json?part=4",
 	}
 	privateForms = []string{
-		"/dashboard/keys", "/dashboard/keys/master", "/dashboard/keys/key_x", "/dashboard/keys/key_x/delete",
+		"/dashboard/playground/shares/x/delete", "/dashboard/keys", "/dashboard/keys/master", "/dashboard/keys/key_x", "/dashboard/keys/key_x/delete",
 		"/dashboard/budgets", "/dashboard/budgets/bud_x", "/dashboard/budgets/bud_x/delete",
 		"/dashboard/plan/subscribe", "/dashboard/plan/upgrade", "/dashboard/plan/cancel", "/dashboard/plan/resume", "/dashboard/plan/details", "/dashboard/plan/overdue", "/dashboard/plan/method",
 		"/dashboard/plan/downgrade", "/dashboard/plan/pay", "/dashboard/plan/card", "/dashboard/messages", "/dashboard/messages/mat_x/answer", "/dashboard/webhooks", "/dashboard/webhooks/mail", "/dashboard/webhooks/whk_x/test",
