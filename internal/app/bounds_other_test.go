@@ -145,6 +145,23 @@ func page(path string) try {
 }
 
 var otherTries = map[string]try{
+	"shared conversation":                          triedBy("account/sharing", "TestCreateRefuses", "413"),
+	"messages of a model in a shared conversation": triedBy("account/sharing", "TestCreateRefuses", "413"),
+	"shared conversations of an account": func(t *testing.T, s *stage, b bound) {
+		p := s.enter(t, s.account(t).Email)
+		for range b.n - 1 {
+			p.shared("Hi")
+		}
+		b.check(t, p.shares(chatToShare("Hi"), 1, "same-origin"), 201, p.shares(chatToShare("Hi"), 1, "same-origin"))
+	},
+	"bytes of an account's shared conversations": func(t *testing.T, s *stage, b bound) {
+		made := s.account(t)
+		p := s.enter(t, made.Email)
+		p.shared("Hi")
+		// As if the account had as many as leave room for one more of this size.
+		s.age(t, fmt.Sprintf(`UPDATE share_sizes SET bytes = %d - bytes WHERE account_id = $1`, b.n), made.ID)
+		b.check(t, p.shares(chatToShare("Hi"), 1, "same-origin"), 201, p.shares(chatToShare("Hi"), 1, "same-origin"))
+	},
 	"webhooks of an account": triedBy("operate/alert", "TestBounds", "409"),
 	"URL of a webhook":       triedBy("operate/alert", "TestGuarded", "400"),
 	"prompts that are counted for the runaway watch, of a key":     triedBy("ledger/runaway", "TestCrowd", "the oldest go"),

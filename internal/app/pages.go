@@ -9,6 +9,7 @@ import (
 	"sluice/docs"
 	"sluice/internal/account/billing/stripe"
 	"sluice/internal/account/mail"
+	"sluice/internal/account/sharing"
 	"sluice/internal/account/signin"
 	"sluice/internal/account/staff"
 	"sluice/internal/api/httpapi"
@@ -89,6 +90,7 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		Models:       info,
 		Stored:       responses.NewArchive(a.facts.stores.kept, &responses.ArchiveOptions{Key: a.facts.store.Key()}).Export,
 		Forget:       a.facts.stores.kept.ForgetResponses,
+		Shares:       sharing.New(a.facts.stores.kept, a.facts.store.Key(), nil),
 		Docs:         find,
 		MailIsLogged: cfg.SMTP.Server == "",
 		VideoModel:   a.videoModelID,

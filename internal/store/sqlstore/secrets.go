@@ -129,14 +129,14 @@ func (s *Store) Secret(ctx context.Context, name string, fresh []byte) ([]byte, 
 }
 
 // ForgetSealed deletes everything that is sealed, for the case that the operator's secret is lost.
-// Accounts with a second factor lose it, signed links stop working, webhooks are stopped, and stored responses are gone. It returns the number of
+// Accounts with a second factor lose it, signed links stop working, webhooks are stopped, and stored responses and shared conversations are gone. It returns the number of
 // these accounts.
 func (s *Store) ForgetSealed(ctx context.Context) (accounts int, err error) {
 	return InTx(ctx, s, func(tx *Conn) (int, error) {
 		for _, statement := range []string{
 			`DELETE FROM secrets`,
 			`UPDATE alert_endpoints SET secret = '', stopped_at = created_at, stopped_why = 'its secret was lost; delete it and create another' WHERE kind = 'webhook'`,
-			`DELETE FROM responses`, `DELETE FROM response_sizes`,
+			`DELETE FROM responses`, `DELETE FROM response_sizes`, `DELETE FROM shares`, `DELETE FROM share_sizes`,
 			`UPDATE receipt_keys SET private = ''`,
 		} {
 			tx.Do(statement)

@@ -21,7 +21,7 @@ var copied = [...]string{
 	"refused_calls", "refused_minutes", "health_days", "router_feedback", "router_votes", "upstream_ways", "reconciliations",
 	"receipts", "receipt_chains", "receipt_keys",
 	"budget_counts", "budget_spent", "budget_grants", "budget_marks", "runaway_alarms",
-	"session_sums", "tag_days",
+	"session_sums", "tag_days", "shares", "share_sizes",
 	"usage_days", "usage_hours", "provider_days", "activity", "settlements", "price_corrections",
 	"counters", "secrets",
 }

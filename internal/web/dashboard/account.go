@@ -257,7 +257,7 @@ func (d *Dashboard) closeOtherSessions(w http.ResponseWriter, r *http.Request, v
 	return d.seeOther(w, r, accountPath, "sessions-closed")
 }
 
-// closeAccount closes the account permanently: subscription first, then keys, then stored responses, then sign-in. If
+// closeAccount closes the account permanently: subscription first, then keys, then stored responses and shares, then sign-in. If
 // a step fails, the owner can still sign in and try again. Recorded usage is kept.
 func (d *Dashboard) closeAccount(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	ctx := r.Context()
@@ -274,6 +274,9 @@ func (d *Dashboard) closeAccount(w http.ResponseWriter, r *http.Request, v *visi
 		if err := d.Forget(ctx, v.ID); err != nil {
 			return err
 		}
+	}
+	if err := d.Shares.Forget(ctx, v.ID); err != nil {
+		return err
 	}
 	if err := d.Logins.Erase(ctx, v.ID); err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
+	"sluice/internal/account/sharing"
 	"sluice/internal/account/signin"
 	"sluice/internal/api/httpapi"
 	"sluice/internal/api/responses"
@@ -64,6 +65,8 @@ type Sources struct {
 	// Stored calls each with the responses that are stored of the account's requests, in their order, up to a number of bytes.
 	// It holds one at a time, for which it calls take. Nil: none is stored.
 	Stored func(ctx context.Context, accountID string, requestIDs []string, most int64, take responses.Take, each func(stored []byte) error) error
+	// Shares are the conversations that customers show to others.
+	Shares *sharing.Shares
 	// Forget deletes what is stored of an account's conversations; nil: nothing is.
 	Forget func(ctx context.Context, accountID string) error
 	// Docs searches the documentation.

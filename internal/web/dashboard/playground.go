@@ -3,6 +3,7 @@ package dashboard
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"time"
 
 	"sluice/internal/ledger/price"
@@ -10,10 +11,13 @@ import (
 	"sluice/internal/web/front"
 )
 
-// playgroundView is the initial data of the playground. playground.js does the rest.
+// playgroundPath is the path of the playground.
+const playgroundPath = home + "/playground"
+
+// playgroundView is the initial data of the playground. The scripts in sources/playground do the rest.
 type playgroundView struct {
-	// Models holds the chat models of the visitor's plan, and Model the one that is selected at first.
-	Models []*catalog.Model
+	// Groups holds the chat models of the visitor's plan by their owners, and Model the one that is selected at first.
+	Groups []modelGroup
 	Model  string
 	Origin string
 	// Account tells apart what a browser keeps for several accounts.
@@ -24,10 +28,17 @@ type playgroundView struct {
 	Tools bool
 }
 
+// modelGroup is the models of one owner.
+type modelGroup struct {
+	Owner  string
+	Models []*catalog.Model
+}
+
 // playModel is what the playground knows of a model. Prices are in micro-dollars for a million tokens.
 type playModel struct {
-	Images bool       `json:"images,omitempty"`
-	Price  *playPrice `json:"price,omitempty"`
+	Images  bool       `json:"images,omitempty"`
+	Context int        `json:"context,omitempty"` // in tokens
+	Price   *playPrice `json:"price,omitempty"`
 }
 
 type playPrice struct {
@@ -55,13 +66,19 @@ func playPriceOf(e *price.Entry) *playPrice {
 // playgroundPage shows the page. The query may name a model to select.
 func (d *Dashboard) playgroundPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	view := playgroundView{Model: r.FormValue("model"), Origin: d.ui.Settings().Origin, Account: v.ID, Tools: v.Plan.IncludesTools()}
-	facts := map[string]playModel{}
+	facts, groups := map[string]playModel{}, map[string]int{}
 	for _, m := range d.Catalog().Models() {
 		if m.Embeds || !v.includes(m) {
 			continue
 		}
-		view.Models = append(view.Models, m)
-		one := playModel{Images: m.Images}
+		at, ok := groups[m.OwnedBy]
+		if !ok {
+			at = len(view.Groups)
+			groups[m.OwnedBy] = at
+			view.Groups = append(view.Groups, modelGroup{Owner: m.OwnedBy})
+		}
+		view.Groups[at].Models = append(view.Groups[at].Models, m)
+		one := playModel{Images: m.Images, Context: m.ContextLength}
 		one.Price = playPriceOf(m.ToldTo(time.Now(), v.Plan.String(), v.ID))
 		facts[m.ID] = one
 	}
@@ -74,6 +91,14 @@ func (d *Dashboard) playgroundPage(w http.ResponseWriter, r *http.Request, v *vi
 	p.Styles = []string{"play.css"}
 	p.Scripts = []string{"text.js", "snippets.js", "playground.js"}
 	return d.ui.Render(w, r, http.StatusOK, playgroundPage(p, view))
+}
+
+// daysText says a number of days.
+func daysText(n int) string {
+	if n == 1 {
+		return "1 day"
+	}
+	return strconv.Itoa(n) + " days"
 }
 
 // languages are those of the code pane, as snippets.js names them.

@@ -21,7 +21,7 @@ const home = webui.CustomerHome
 func Patterns() []string {
 	return []string{
 		"/signin", "/signin/{step...}", "/signup", "/signout", "/reset", "/link/{purpose}",
-		home, home + "/{page...}", "/assets/{name}",
+		home, home + "/{page...}", "/assets/{name}", sharedPath + "/{token}",
 	}
 }
 
@@ -117,7 +117,12 @@ func (d *Dashboard) route(handle func(pattern string, h http.Handler)) {
 	private("GET "+sessionsPath+"/{id}", d.sessionPage)
 	private("GET "+home+"/models", d.modelsPage)
 	private("GET "+home+"/models/{id...}", d.modelPage)
-	private("GET "+home+"/playground", d.playgroundPage)
+	private("GET "+playgroundPath, d.playgroundPage)
+	private("GET "+sharesPath, d.sharesPage)
+	private("POST "+sharesPath+"/{token}/delete", d.deleteShare)
+	// The body is a conversation, which is larger than a form.
+	handle("POST "+sharesPath, d.ui.HandleUnread(d.private(d.counted(d.createShare, false))))
+	open("GET "+sharedPath+"/{token}", d.sharedPage)
 	private("GET "+home+"/videos", d.videosPage)
 	// The body is left to the API, which reads it and counts it against the account.
 	handle(home+"/v1/{path...}", d.ui.HandleUnread(d.serveAPI))

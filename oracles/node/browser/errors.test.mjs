@@ -48,6 +48,7 @@ for (const streamed of [true, false]) {
     test(`the playground shows ${name}, ${way}`, async () => {
       const { page, complaints } = await open({ storageState: who.state });
       await page.goto(gateway + "/dashboard/playground");
+      await page.locator(".play.ready").waitFor();
       // The page offers no model that the plan lacks; a plan may end while the page is open.
       if (status === 402) await page.evaluate((id) => document.getElementById("model").add(new Option(id)), model);
       await page.locator("#model").selectOption(model);

@@ -89,19 +89,21 @@ test("the playground streams, shows reasoning apart, and takes tool results", as
   await page.getByText("Your plan is active.").waitFor();
   await page.goto(gateway + "/dashboard/playground?model=sandbox/reasoner");
   const replies = page.locator(".turn.assistant");
-  await page.getByText("Parameters", { exact: true }).click();
+  await page.getByRole("button", { name: /^Settings/ }).click();
+  await page.locator("#settings").getByText("Parameters", { exact: true }).click();
   await page.getByLabel("Reasoning effort").selectOption("high");
   await page.getByLabel("Message", { exact: true }).fill("What is 2 + 3?");
   await page.keyboard.press("Enter");
   await replies.first().locator(".facts-line").waitFor();
   assert.notEqual((await replies.first().locator(".thought").textContent()).trim(), "");
   assert.notEqual((await replies.first().locator(".text").textContent()).trim(), "");
+  await page.getByRole("button", { name: "Get code" }).click();
   assert.match(await page.locator("#code-curl").textContent(), /chat\/completions[^]*What is 2 \+ 3/);
+  await page.keyboard.press("Escape");
 
   await page.getByRole("button", { name: "New chat" }).click();
   await page.locator("#model").selectOption("sandbox/small");
-  await page.getByText("Tools", { exact: true }).click();
-  await page.getByRole("button", { name: "Insert example" }).click();
+  await page.getByRole("checkbox", { name: /^get_weather/ }).check();
   await page.getByLabel("Message", { exact: true }).fill("What is the weather in Paris? Use get_weather.");
   await page.getByRole("button", { name: "Send", exact: true }).click();
   await page.getByLabel("Result").first().fill('{"sky": "clear"}');

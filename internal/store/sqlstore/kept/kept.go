@@ -1,7 +1,7 @@
 // Package kept stores what later requests need of earlier ones: replies by Idempotency-Key and the claims on them, stored
-// responses, states of tool calls, and the models of conversations.
+// responses, states of tool calls, and the models of conversations; and the conversations that their owners share.
 //
-// Store implements the interfaces of packages idempotency, responses, continuation and routing.
+// Store implements the interfaces of packages idempotency, responses, continuation, routing and sharing.
 package kept
 
 import (
@@ -29,6 +29,7 @@ func (s *Store) Expiring() []sqlstore.Expiring {
 		{What: "replies", Drop: s.DropReplies, AtOnce: sqlstore.DropLarge},
 		{What: "states of tool calls", Drop: s.DropStates, AtOnce: sqlstore.DropLarge},
 		{What: "responses", Drop: s.DropResponses, AtOnce: sqlstore.DropLarge},
+		{What: "shared conversations", Drop: s.DropShares, AtOnce: sqlstore.DropLarge},
 		{What: "claims of dead nodes", Drop: s.dropClaims, AtOnce: sqlstore.DropSmall},
 		{What: "models of conversations", Drop: s.dropConversations, AtOnce: sqlstore.DropSmall},
 	}
@@ -148,6 +149,32 @@ func (t *table) drop(tx *sqlstore.Conn, before any, clause string, args ...any) 
 		}
 	}
 	return dropped, nil
+}
+
+// dropOne deletes a row of an account, and reports whether it was there. The table counts rows.
+func (t *table) dropOne(ctx context.Context, db *sqlstore.Store, accountID string, id []byte) (bool, error) {
+	return sqlstore.InTx(ctx, db, func(tx *sqlstore.Conn) (bool, error) {
+		have, err := t.lock(tx, accountID)
+		if err != nil {
+			return false, err
+		}
+		dropped, err := t.remove(tx, have, `id = $1 AND account_id = $2`, id, accountID)
+		if err != nil {
+			return false, err
+		}
+		return dropped, t.store(tx, have)
+	})
+}
+
+// forget deletes all rows of an account.
+func (t *table) forget(ctx context.Context, db *sqlstore.Store, accountID string) error {
+	return db.Tx(ctx, func(tx *sqlstore.Conn) error {
+		if _, err := t.lock(tx, accountID); err != nil {
+			return err
+		}
+		tx.Do(`DELETE FROM `+t.rows+` WHERE account_id = $1`, accountID)
+		return tx.Exec(`DELETE FROM `+t.sums+` WHERE account_id = $1`, accountID)
+	})
 }
 
 // dropExpired deletes up to most rows that have expired and returns how many it deleted.

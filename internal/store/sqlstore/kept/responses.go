@@ -151,28 +151,12 @@ func (s *Store) FollowResponses(ctx context.Context, id []byte, now time.Time, m
 
 // DropResponse deletes a response of an account, and reports whether it was there.
 func (s *Store) DropResponse(ctx context.Context, accountID string, id []byte) (bool, error) {
-	return sqlstore.InTx(ctx, s.db, func(tx *sqlstore.Conn) (bool, error) {
-		have, err := responseTable.lock(tx, accountID)
-		if err != nil {
-			return false, err
-		}
-		dropped, err := responseTable.remove(tx, have, `id = $1 AND account_id = $2`, id, accountID)
-		if err != nil {
-			return false, err
-		}
-		return dropped, responseTable.store(tx, have)
-	})
+	return responseTable.dropOne(ctx, s.db, accountID, id)
 }
 
 // ForgetResponses deletes all responses of an account.
 func (s *Store) ForgetResponses(ctx context.Context, accountID string) error {
-	return s.db.Tx(ctx, func(tx *sqlstore.Conn) error {
-		if _, err := responseTable.lock(tx, accountID); err != nil {
-			return err
-		}
-		tx.Do(`DELETE FROM responses WHERE account_id = $1`, accountID)
-		return tx.Exec(`DELETE FROM response_sizes WHERE account_id = $1`, accountID)
-	})
+	return responseTable.forget(ctx, s.db, accountID)
 }
 
 // DropResponses deletes up to most expired responses and returns how many it deleted.

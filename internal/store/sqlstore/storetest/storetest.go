@@ -73,6 +73,8 @@ func Run(t *testing.T, fresh Database) {
 		// Receipts of calls, and the keys that sign them: receipts.go.
 		"Receipts":    receipts,
 		"ReceiptKeys": receiptKeys,
+		// Conversations that are shared: sharing.go.
+		"Shares": shares,
 		// What support finds, and refused calls: finder.go.
 		"Search":   search,
 		"Refusals": refusals,

@@ -192,6 +192,10 @@ window.sluiceText = (() => {
     return out;
   }
 
+  for (const el of document.querySelectorAll("[data-markdown]")) {
+    el.replaceChildren(markdown(el.textContent));
+    el.classList.remove("plain");
+  }
   for (const el of document.querySelectorAll("code[data-lang]")) highlight(el, el.textContent, el.dataset.lang);
   return { markdown, highlight, codeBlock, make };
 })();
