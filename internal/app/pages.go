@@ -11,7 +11,6 @@ import (
 	"sluice/internal/account/signin"
 	"sluice/internal/account/staff"
 	"sluice/internal/api/httpapi"
-	"sluice/internal/api/responses"
 	"sluice/internal/app/config"
 	"sluice/internal/ledger/activity"
 	"sluice/internal/ledger/misses"
@@ -83,8 +82,8 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		API:          func() *httpapi.API { return a.api }, // a function: the API is made after its pages
 		Reads:        a.reads,
 		Models:       info,
-		Stored:       responses.NewArchive(a.facts.stores.kept, &responses.ArchiveOptions{Key: a.facts.store.Key()}).Export,
-		Forget:       a.facts.stores.kept.ForgetResponses,
+		Stored:       a.archive.Export,
+		Forget:       a.archive.Forget,
 		MailIsLogged: cfg.SMTP.Server == "",
 		VideoModel:   a.videoModelID,
 	})
