@@ -99,8 +99,9 @@ fuzz: ## every fuzz target for 10 minutes, 7 hours in all
 simulate: ## a thousand nodes with outages in virtual time, a few minutes; SLUICE_SEED=n repeats, SLUICE_SIMULATE_BUG=name breaks a script
 	SLUICE_SIMULATE=1 go test -count=1 -timeout 30m -v -run '^TestSimulation$$' ./internal/ledger/admission/redisledger
 
-bench: ## print timings: start-up, memory, hot paths
-	$(testrun) -durable 'go run ./bench/startup' 'go run ./bench/load' 'go test -run "^\$$" -bench . -benchmem -benchtime 200ms $(benchmarked)'
+bench: ## print timings: start-up, memory, hot paths; and what got slower since the last time on this machine
+	$(testrun) -durable 'go run ./bench/startup' 'go run ./bench/load' \
+		'go test -run "^\$$" -bench . -benchmem -benchtime 70ms -count 3 $(benchmarked) | go run ./bench/gobench'
 
 lint: ## go vet, gofumpt and staticcheck
 	@echo gofumpt; files=$$($(pinned) gofumpt -l .) && test -z "$$files" || { echo "$$files"; echo 'these files are not formatted: run make fmt'; exit 1; }

@@ -3,10 +3,13 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+
+	"sluice/bench/history"
 )
 
 // door is a dialect in which the gateway is asked for the same.
@@ -79,11 +82,15 @@ func (p plan) doors(ctx context.Context, self, bin, scratch string, doors []*doo
 			r.add(w, gateway, s)
 		}
 	}
+	var kept []history.Figure
 	fmt.Fprintf(out, "%-34s%12s%20s%16s\n", "CPU µs per request", "sluice", "to "+doors[0].name, "median µs")
 	for i, w := range loads {
 		base := loads[i/len(doors)*len(doors)]
+		kept = append(kept, r.ratios(w.name+", to "+doors[0].name, p.rounds, func(one *results) float64 {
+			return one.perRequest(w, gateway.name) / one.perRequest(base, gateway.name)
+		}))
 		cost := r.perRequest(w, gateway.name)
 		fmt.Fprint(out, w.name, strings.Repeat(" ", 34-len(w.name)), cell(12, 1, cost), cell(20, 2, cost/r.perRequest(base, gateway.name)), cell(16, 0, r.typical(w, gateway.name)), "\n")
 	}
-	return r.firstError()
+	return errors.Join(r.firstError(), p.remember("bench/load, "+doors[0].name+" and others", kept, out))
 }

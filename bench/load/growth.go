@@ -14,6 +14,7 @@ import (
 
 	_ "modernc.org/sqlite"
 
+	"sluice/bench/history"
 	"sluice/bench/process"
 	"sluice/internal/account"
 )
@@ -114,10 +115,14 @@ func (p plan) growOne(ctx context.Context, g growth, bin, baseURL, scratch strin
 			r.add(some, t, s)
 		}
 	}
+	var kept []history.Figure
 	for _, t := range targets {
+		kept = append(kept, r.ratios(t.name+", to "+targets[0].name, p.rounds, func(one *results) float64 {
+			return one.perRequest(some, t.name) / one.perRequest(some, targets[0].name)
+		}))
 		fmt.Fprint(out, t.name, strings.Repeat(" ", 30-len(t.name)), cell(12, 1, r.perRequest(some, t.name)), cell(16, 2, r.perRequest(some, t.name)/r.perRequest(some, targets[0].name)), "\n")
 	}
-	return r.firstError()
+	return errors.Join(r.firstError(), p.remember("bench/load, "+g.name, kept[1:], out))
 }
 
 // startGrown starts a gateway that knows as much as s says, in a folder of its own. It is started twice: the first

@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"sluice/bench/history"
 	"sluice/bench/process"
 )
 
@@ -41,6 +42,8 @@ type plan struct {
 	quick bool
 	// grows adds what a request costs gateways that know more and more.
 	grows bool
+	// history is the folder in which figures are remembered. If empty, they are not.
+	history string
 }
 
 // main measures, or plays a role for another instance of itself.
@@ -55,8 +58,8 @@ func main() {
 	}
 	p := plan{
 		streams: 1000, open: 3 * time.Second, slice: 400 * time.Millisecond,
-		grows: true,
-		lag:   1200 * time.Millisecond, // the gateway writes settlements to the database every second
+		grows: true, history: history.Folder,
+		lag: 1200 * time.Millisecond, // the gateway writes settlements to the database every second
 	}
 	flag.StringVar(&p.bin, "bin", "", "measure this binary instead of building one")
 	flag.IntVar(&p.rounds, "rounds", 3, "turns of each target under each load")
@@ -65,7 +68,7 @@ func main() {
 	flag.Parse()
 	p.rounds = max(p.rounds, 1)
 	if p.quick {
-		p.rounds, p.streams, p.open, p.slice = 1, 100, time.Second, 100*time.Millisecond
+		p.rounds, p.streams, p.open, p.slice, p.history = 1, 100, time.Second, 100*time.Millisecond, ""
 	}
 	process.Main("load", p.run)
 }
@@ -145,6 +148,9 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 	}
 	fmt.Fprintf(out, "rounds: %d, in %v; direct is the upstream alone, floor a bare net/http proxy\n", p.rounds, time.Since(began).Round(time.Second))
 	r.print(out)
+	if err := p.remember("bench/load", r.history(p.rounds), out); err != nil {
+		return err
+	}
 	// A fast target that replies with errors must not look like a good result.
 	if err := r.firstError(); err != nil {
 		return fmt.Errorf("some replies were wrong: %w", err)
@@ -159,6 +165,15 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 	}
 	fmt.Fprintln(out)
 	return p.grow(ctx, self, bin, scratch, out)
+}
+
+// remember compares figures with those of the last run, and adds them to the history.
+func (p plan) remember(suite string, figures []history.Figure, out io.Writer) error {
+	if p.history == "" {
+		return nil
+	}
+	fmt.Fprintln(out)
+	return history.Add(p.history, suite, figures, out)
 }
 
 // wait sleeps for d. It returns an error if the run is interrupted.

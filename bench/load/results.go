@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"sluice/bench/history"
 )
 
 // results holds everything that was measured. Figures are computed when they are printed.
@@ -35,13 +37,15 @@ func (r *results) add(w workload, t *target, s *sample) {
 // none is a figure that does not exist.
 var none = math.NaN()
 
-// print writes one row for each figure. The last column is the ratio of the gateway to the
-// floor: what the gateway does beyond copying bytes.
-func (r *results) print(out io.Writer) {
-	rows := []struct {
-		name string
-		of   func(target string) float64
-	}{
+// figure is a row of the table.
+type figure struct {
+	name string
+	of   func(target string) float64
+}
+
+// figures returns the rows.
+func (r *results) figures() []figure {
+	return []figure{
 		{"CPU µs per request, c=1", func(t string) float64 { return r.perRequest(one, t) }},
 		{"CPU µs per request, c=32", func(t string) float64 { return r.perRequest(some, t) }},
 		{"CPU µs per request, c=256", func(t string) float64 { return r.perRequest(many, t) }},
@@ -58,6 +62,11 @@ func (r *results) print(out io.Writer) {
 		{"requests per second", r.throughput},
 		{"errors", r.errors},
 	}
+}
+
+// print writes one row for each figure. The last column is the ratio of the gateway to the
+// floor: what the gateway does beyond copying bytes.
+func (r *results) print(out io.Writer) {
 	fmt.Fprintf(out, "%-30s", "")
 	for _, t := range r.targets {
 		fmt.Fprintf(out, "%12s", t.name)
@@ -65,7 +74,7 @@ func (r *results) print(out io.Writer) {
 	// Direct is the base of the other two, so it has no ratio.
 	names := r.targets[1:]
 	fmt.Fprintf(out, "%16s\n", names[1].name+"/"+names[0].name)
-	for _, row := range rows {
+	for _, row := range r.figures() {
 		// Padded by hand: fmt pads by bytes, and µ has two.
 		fmt.Fprint(out, row.name, strings.Repeat(" ", 30-len([]rune(row.name))))
 		for _, t := range r.targets {
@@ -73,6 +82,50 @@ func (r *results) print(out io.Writer) {
 		}
 		fmt.Fprintln(out, cell(16, 2, row.of(names[1].name)/row.of(names[0].name)))
 	}
+}
+
+// round returns the results of one round alone.
+func (r *results) round(n int) *results {
+	one := newResults(r.targets)
+	one.held = r.held
+	for w, byTarget := range r.samples {
+		one.samples[w] = map[string][]*sample{}
+		for t, samples := range byTarget {
+			if n < len(samples) {
+				one.samples[w][t] = samples[n : n+1]
+			}
+		}
+	}
+	return one
+}
+
+// ratios returns a ratio in each round, for the history: what else the machine does affects both sides of it.
+func (r *results) ratios(name string, rounds int, of func(*results) float64) history.Figure {
+	f := history.Figure{Name: name}
+	for n := range rounds {
+		f.Samples = append(f.Samples, of(r.round(n)))
+	}
+	return f
+}
+
+// history returns the figures for the history: the gateway beside the floor. Those of which more is better, and counts of
+// errors, are not among them.
+func (r *results) history(rounds int) (list []history.Figure) {
+	names := r.targets[1:]
+	for i, row := range r.figures() {
+		if row.name == "requests per second" || row.name == "errors" {
+			continue
+		}
+		n := rounds
+		if row.name == "KB per open stream" {
+			n = 1 // it is measured once
+		}
+		list = append(list, r.ratios(row.name+", to the floor", n, func(one *results) float64 {
+			row := one.figures()[i]
+			return row.of(names[1].name) / row.of(names[0].name)
+		}))
+	}
+	return list
 }
 
 // cell formats a figure, or "-" if it does not exist.

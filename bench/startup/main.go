@@ -15,6 +15,7 @@ import (
 	"slices"
 	"time"
 
+	"sluice/bench/history"
 	"sluice/bench/process"
 )
 
@@ -29,10 +30,12 @@ type plan struct {
 	runs int
 	// idle is how long a gateway is left alone before its memory is read.
 	idle time.Duration
+	// history is the folder in which figures are remembered. If empty, they are not.
+	history string
 }
 
 func main() {
-	p := plan{idle: 3 * time.Second}
+	p := plan{idle: 3 * time.Second, history: history.Folder}
 	flag.StringVar(&p.bin, "bin", "", "measure this binary instead of building one")
 	flag.IntVar(&p.runs, "n", 10, "number of starts of each kind")
 	flag.Parse()
@@ -97,7 +100,26 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 	row(out, "a known data folder, until /v1/models answers 200", known)
 	fmt.Fprintf(out, "  idle memory %v after the start, median of %d: %.1f MB, of which %.1f MB are not pages of the binary (at most 33.6)\n", p.idle, len(memory), float64(median(memory))/1e6, float64(median(own))/1e6)
 	fmt.Fprintf(out, "  size of the binary: %.1f MB (at most 50.3)\n", float64(info.Size())/1e6)
-	return nil
+	if p.history == "" {
+		return nil
+	}
+	fmt.Fprintln(out)
+	return history.Add(p.history, "bench/startup", []history.Figure{
+		{Name: "ms until a new data folder answers", Samples: scaled(fresh, time.Millisecond)},
+		{Name: "ms until a known data folder answers", Samples: scaled(known, time.Millisecond)},
+		{Name: "MB of idle memory", Samples: scaled(memory, 1e6)},
+		{Name: "MB of idle memory that are not pages of the binary", Samples: scaled(own, 1e6)},
+		{Name: "MB of the binary", Samples: []float64{float64(info.Size()) / 1e6}},
+	}, out)
+}
+
+// scaled returns values in a unit.
+func scaled[T ~int64](values []T, unit T) []float64 {
+	out := make([]float64, len(values))
+	for i, v := range values {
+		out[i] = float64(v) / float64(unit)
+	}
+	return out
 }
 
 // measure starts the gateway on a data folder, waits for the first 200 on a path, and stops

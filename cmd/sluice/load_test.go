@@ -275,6 +275,9 @@ type call struct {
 	header http.Header
 	began  time.Time
 	ended  time.Time
+
+	stored  bool // it was told that its response is stored
+	dropped bool // and that it was deleted
 }
 
 // load is a number of callers that run at the same time.
@@ -336,17 +339,33 @@ func (l *load) call(client *http.Client, url, how string, words int, stream bool
 	case "break":
 		model = breakingModel
 	}
-	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"%s %d"}],"stream":%t}`, model, ask, words, stream)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
-	if err != nil {
-		return c
+	path, body := "/v1/chat/completions", fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"%s %d"}],"stream":%t}`, model, ask, words, stream)
+	if how == "keep" || how == "drop" {
+		path, body = "/v1/responses", fmt.Sprintf(`{"model":%q,"input":"send %d","stream":%t}`, model, words, stream)
 	}
-	req.Header.Set("Authorization", "Bearer "+l.key)
-	resp, err := client.Do(req)
+	send := func(method, path, body string) (*http.Response, error) {
+		req, err := http.NewRequestWithContext(ctx, method, url+path, strings.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set("Authorization", "Bearer "+l.key)
+		return client.Do(req)
+	}
+	resp, err := send(http.MethodPost, path, body)
 	if err == nil {
 		defer resp.Body.Close()
 		c.id, c.status, c.header = resp.Header.Get("X-Request-Id"), resp.StatusCode, resp.Header
 		err = c.read(resp, stream)
+	}
+	if how == "drop" && c.end == complete {
+		gone, err := send(http.MethodDelete, "/v1/responses/resp_"+c.id, "")
+		if err == nil {
+			gone.Body.Close()
+		}
+		// One that was never answered may have been deleted or not.
+		if c.dropped = err == nil && gone.StatusCode == http.StatusOK; !c.dropped {
+			c.stored = false
+		}
 	}
 	if err != nil && ctx.Err() != nil {
 		c.end = left
@@ -366,6 +385,7 @@ func (c *call) read(resp *http.Response, stream bool) error {
 		if c.end = complete; resp.StatusCode != http.StatusOK {
 			c.end = told
 		}
+		c.stored = strings.Contains(c.body, `"store":true`)
 		return nil
 	}
 	lines := bufio.NewScanner(resp.Body)
@@ -373,6 +393,9 @@ func (c *call) read(resp *http.Response, stream bool) error {
 		switch line := lines.Text(); {
 		case line == "data: [DONE]":
 			c.end = complete
+			return nil
+		case strings.HasPrefix(line, `data: {"type":"response.completed"`):
+			c.end, c.stored = complete, strings.Contains(line, `"store":true`)
 			return nil
 		case strings.HasPrefix(line, `data: {"error":`):
 			c.end = told

@@ -5,7 +5,9 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -152,8 +154,42 @@ func (g *gateway) sqliteSource() string {
 	return "file:" + filepath.Join(g.dir, sqlstore.File) + "?mode=ro&_pragma=busy_timeout(10000)"
 }
 
+// found checks that every response that a caller knows to be stored can be read, and none that it has deleted.
+func (g *gateway) found(l *load) (stored, dropped int) {
+	g.t.Helper()
+	for _, c := range l.calls {
+		if !c.stored {
+			continue
+		}
+		req, err := http.NewRequestWithContext(g.t.Context(), http.MethodGet, g.url+"/v1/responses/resp_"+c.id, nil)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+l.key)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		if c.dropped {
+			if dropped++; resp.StatusCode != http.StatusNotFound {
+				g.t.Errorf("the response %s was deleted, and GET = %d %s", c.id, resp.StatusCode, body)
+			}
+			continue
+		}
+		if stored++; resp.StatusCode != http.StatusOK || strings.Count(string(body), "word ") != c.words {
+			g.t.Errorf("the response %s of %d words was stored, and GET = %d %s", c.id, c.words, resp.StatusCode, body)
+		}
+	}
+	return stored, dropped
+}
+
 // A server is killed repeatedly while calls of all kinds run. Every call that ended for its caller is settled
-// exactly once.
+// exactly once, and every response that its caller saw to be stored is there.
 func TestSettledThroughKill(t *testing.T) {
 	t.Parallel()
 	rounds := 2
@@ -164,7 +200,8 @@ func TestSettledThroughKill(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	g := newGateway(t, filepath.Join(t.TempDir(), "data"), "lab", "")
 	g.start()
-	l := &load{key: g.newKey(), seed: seed, kinds: everything}
+	l := &load{key: g.newKey(), seed: seed, kinds: append([]string{"keep", "keep", "drop"}, everything...)}
+	stored, dropped := 0, 0
 	for round := range rounds {
 		ended := make(chan struct{})
 		go func() { defer close(ended); l.run(g.url, 24, nil) }() // a call that an upstream refuses waits before its retry
@@ -184,14 +221,18 @@ func TestSettledThroughKill(t *testing.T) {
 			g.start()
 			g.check(l, "sqlite", g.sqliteSource())
 		}
+		stored, dropped = g.found(l)
 		if t.Failed() {
 			t.Fatalf("round %d of %d failed with SLUICE_SEED=%d", round+1, rounds, seed)
 		}
 	}
 	g.stop()
 	g.check(l, "sqlite", g.sqliteSource())
-	t.Logf("soak: kill -9 under load: %d rounds, SLUICE_SEED=%d: %d calls complete, %d told of a fault, %d hung up, %d broken by the kill; every one that ended is settled once",
-		rounds, seed, l.count(complete), l.count(told), l.count(left), l.count(broken))
+	t.Logf("soak: kill -9 under load: %d rounds, SLUICE_SEED=%d: %d calls complete, %d told of a fault, %d hung up, %d broken by the kill; every one that ended is settled once, and %d responses that were stored are there, and %d that were deleted are not",
+		rounds, seed, l.count(complete), l.count(told), l.count(left), l.count(broken), stored, dropped)
+	if stored < rounds || dropped < rounds {
+		t.Errorf("%d responses were stored and %d deleted, want some in each round", stored, dropped)
+	}
 	if l.count(broken) < rounds { // the others were waited for
 		t.Errorf("%d calls were broken off in %d rounds, want some in each", l.count(broken), rounds)
 	}
@@ -231,7 +272,7 @@ func TestSettledWhileLocked(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t, filepath.Join(t.TempDir(), "data"), "lab", "")
 	g.start()
-	l := &load{key: g.newKey(), seed: newSeed(t), kinds: everything}
+	l := &load{key: g.newKey(), seed: newSeed(t), kinds: append([]string{"keep"}, everything...)}
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() { defer close(ended); l.run(g.url, 4, stop) }()
 
@@ -265,6 +306,9 @@ func TestSettledWhileLocked(t *testing.T) {
 	eventually(t, "the moving of what waited", func() bool { return g.metric("sluice_journal_records") == 0 })
 	unharmed(t, l, from, to)
 	g.check(l, "sqlite", g.sqliteSource())
+	if stored, _ := g.found(l); stored == 0 {
+		t.Error("no response was stored, want some while the database was locked")
+	}
 	g.stop()
 }
 

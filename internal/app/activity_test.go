@@ -56,7 +56,9 @@ func TestActivity(t *testing.T) {
 	ana.wants(ana.get("/dashboard"), "the overview of a new account", 200, "1 of 3 done")
 	must[admin.Account](n, "account.set-plan", admin.Target{Actor: "tester", Ref: ana.email, Plan: "basic"})
 	sub := must[admin.NewKey](n, "key.create", admin.Target{Actor: "tester", Ref: ana.email, Name: "a key that goes"})
-	day := func(days int) string { return url.QueryEscape(time.Now().AddDate(0, 0, days).UTC().Format(time.RFC3339)) }
+	day := func(days int) string {
+		return url.QueryEscape(time.Now().AddDate(0, 0, days).UTC().Format(time.RFC3339))
+	}
 	ask := func(key, model, more string, status int, header ...string) string {
 		r := n.marked(key, "/v1/chat/completions", fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hush"}]%s}`, model, more), header...)
 		if r.status != status {

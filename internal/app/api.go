@@ -8,7 +8,6 @@ import (
 	"sluice/internal/account/auth"
 	"sluice/internal/api/httpapi"
 	"sluice/internal/api/mcpserver"
-	"sluice/internal/api/responses"
 	"sluice/internal/app/config"
 	"sluice/internal/kit/netguard"
 	"sluice/internal/kit/seal"
@@ -72,7 +71,7 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 	a.reads = turnstile.New()
 	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand, a.follower), a.line, a.settings.Load().HTTP(a.Origin()), &httpapi.Options{
 		Log: a.log, Metrics: a.metrics, Tracer: a.tracer, Ledger: a.ledger, Abuse: a.abuse, Replies: a.replies, Streams: a.streams, Videos: a.videos,
-		Responses: responses.NewArchive(stores.kept, &responses.ArchiveOptions{Key: store.Key()}),
+		Responses: a.archive,
 		Changes:   stores.service.CatalogChanges,
 		Reads:     a.reads,
 		Pages:     a.pages(cfg), MCP: tools.Serve,

@@ -30,6 +30,7 @@ import (
 	"sluice/internal/account/staff"
 	"sluice/internal/api/httpapi"
 	"sluice/internal/api/httpserver"
+	"sluice/internal/api/responses"
 	"sluice/internal/app/config"
 	"sluice/internal/app/settings"
 	"sluice/internal/kit/buildinfo"
@@ -142,6 +143,8 @@ type App struct {
 	reads       *turnstile.Gate   // how many reads of one account run at once
 	local       *httpserver.Local // whether only this machine has sent requests
 	replies     *idempotency.Replies
+	archive     *responses.Archive // stored responses
+	waiting     *responses.Journal // those that are not in the database yet; nil if other nodes use it
 	streams     *resume.Streams
 	router      *routing.Router
 	feedback    *feedback.Feedback // what callers say about answers
@@ -217,9 +220,10 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (*App, error) {
 		a.openAlerts,     // after openBooks: it looks at the journal
 		a.openVideos,     // after openBooks: jobs are admitted by the same gate as calls
 		a.watchHealth,    // after everything that it looks at
-		a.openTraces,     // before openAPI, which begins them
-		a.openAPI,        // after everything that it serves
-		a.addMetrics,     // after everything that they read
+		a.openArchive,
+		a.openTraces, // before openAPI, which begins them
+		a.openAPI,    // after everything that it serves
+		a.addMetrics, // after everything that they read
 		a.reportStart,
 	} {
 		if err := step(ctx, cfg); err != nil {
@@ -373,6 +377,9 @@ func (a *App) close() error {
 	}
 	if a.books != nil { // before the folder that its journal is in
 		errs = append(errs, a.books.Close())
+	}
+	if a.waiting != nil { // for the same reason
+		errs = append(errs, a.waiting.Close())
 	}
 	if a.redis != nil {
 		a.redis.Close()

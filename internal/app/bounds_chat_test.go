@@ -88,18 +88,19 @@ var chatTries = map[string]try{
 	"fields of the open objects of a chat request": member(func(n int64) string { // three are those of the request
 		return `"unknown":{` + list(n-3, func(i int64) string { return fmt.Sprintf(`"f%d":0`, i) }) + `}`
 	}),
-	"events kept of a resumable stream":             triedBy("line/resume", "TestBounds", "the oldest go"),
-	"events kept of an account's resumable streams": triedBy("line/resume", "TestBounds", "the oldest go"),
-	"events kept of all resumable streams":          triedBy("line/resume", "TestBounds", "the oldest go"),
-	"time that a call goes on without its caller":   triedBy("line/resume", "TestNobodyComesBack", "ended, charged for what was produced"),
-	"streams of other nodes being resumed at once":  triedBy("line/resume", "TestPeersAtOnce", "503"),
-	"streams that other nodes read here at once":    triedBy("line/resume", "TestLentAtOnce", "503"),
-	"stored response with its input":                triedBy("api/responses", "TestConversationIsBounded", "not stored"),
-	"stored responses of an account":                triedBy("store/sqlstore", "TestSQLite", "the oldest go"), // by its part about responses
-	"stored responses of an account, number":        triedBy("store/sqlstore", "TestSQLite", "the oldest go"),
-	"conversation of a stored response":             triedBy("api/responses", "TestConversationIsBounded", "400"),
-	"responses of a conversation":                   triedBy("api/responses", "TestTurnsAreBounded", "400"),
-	"items of a conversation":                       triedBy("api/responses", "TestItemsAreBounded", "400"),
+	"events kept of a resumable stream":               triedBy("line/resume", "TestBounds", "the oldest go"),
+	"events kept of an account's resumable streams":   triedBy("line/resume", "TestBounds", "the oldest go"),
+	"events kept of all resumable streams":            triedBy("line/resume", "TestBounds", "the oldest go"),
+	"time that a call goes on without its caller":     triedBy("line/resume", "TestNobodyComesBack", "ended, charged for what was produced"),
+	"streams of other nodes being resumed at once":    triedBy("line/resume", "TestPeersAtOnce", "503"),
+	"streams that other nodes read here at once":      triedBy("line/resume", "TestLentAtOnce", "503"),
+	"stored response with its input":                  triedBy("api/responses", "TestConversationIsBounded", "not stored"),
+	"stored responses of an account":                  triedBy("store/sqlstore", "TestSQLite", "the oldest go"), // by its part about responses
+	"stored responses of an account, number":          triedBy("store/sqlstore", "TestSQLite", "the oldest go"),
+	"responses that wait for SQLite, of all accounts": triedBy("api/responses", "TestJournalRefuses", "in the database before the reply ends"),
+	"conversation of a stored response":               triedBy("api/responses", "TestConversationIsBounded", "400"),
+	"responses of a conversation":                     triedBy("api/responses", "TestTurnsAreBounded", "400"),
+	"items of a conversation":                         triedBy("api/responses", "TestItemsAreBounded", "400"),
 	"metadata of a response": func(t *testing.T, s *stage, b bound) {
 		key := s.account(t).MasterKey
 		ask := func(n int64) reply {

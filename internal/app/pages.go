@@ -13,7 +13,6 @@ import (
 	"sluice/internal/account/signin"
 	"sluice/internal/account/staff"
 	"sluice/internal/api/httpapi"
-	"sluice/internal/api/responses"
 	"sluice/internal/app/config"
 	"sluice/internal/ledger/activity"
 	"sluice/internal/ledger/misses"
@@ -88,8 +87,8 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		API:          func() *httpapi.API { return a.api }, // a function: the API is made after its pages
 		Reads:        a.reads,
 		Models:       info,
-		Stored:       responses.NewArchive(a.facts.stores.kept, &responses.ArchiveOptions{Key: a.facts.store.Key()}).Export,
-		Forget:       a.facts.stores.kept.ForgetResponses,
+		Stored:       a.archive.Export,
+		Forget:       a.archive.Forget,
 		Shares:       sharing.New(a.facts.stores.kept, a.facts.store.Key(), nil),
 		Docs:         find,
 		MailIsLogged: cfg.SMTP.Server == "",

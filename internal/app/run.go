@@ -126,6 +126,9 @@ func (a *App) jobs() []func(context.Context) {
 	if a.opts.Alone {
 		jobs = append(jobs, giveBack)
 	}
+	if a.waiting != nil {
+		jobs = append(jobs, a.waiting.Run)
+	}
 	if a.tracer != nil {
 		jobs = append(jobs, a.tracer.Run)
 	}
@@ -225,7 +228,7 @@ func (a *App) offlineBackend() *admin.Backend {
 		Accounts:    a.facts.accounts,
 		Plans:       a.plans,
 		Catalog:     a.catalog,
-		Usage:       a.books,
+		Usage:       records{a.books, a},
 		WhatIf:      a.whatIf(),
 		Costs:       a.costs(),
 		Scores:      a.abuse,

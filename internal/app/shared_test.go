@@ -147,6 +147,38 @@ func TestConversationsOverNodes(t *testing.T) {
 	}
 }
 
+// A response that one node has stored is there for the others as soon as its caller has it, also when that node is gone,
+// and is gone for all as soon as one has deleted it.
+func TestResponsesOverNodes(t *testing.T) {
+	t.Parallel()
+	one, two, _ := onOneDatabase(t, "", nil)
+	key := one.OwnerKey()
+	last := one.respond(key, `{"model":"sandbox/small","input":"Say hello."}`)
+	for turn := range 6 {
+		n, other := one, two
+		if turn%2 == 0 {
+			n, other = two, one
+		}
+		next := n.respond(key, fmt.Sprintf(`{"model":"sandbox/small","previous_response_id":%q,"input":"Say goodbye."}`, last.ID))
+		for _, r := range []responseReply{last, next} {
+			if got := other.get(responsesPath+"/"+r.ID, key); got.status != 200 {
+				t.Fatalf("turn %d: GET on the other node = %d %s", turn, got.status, got.body)
+			}
+		}
+		last = next
+	}
+	gone := two.respond(key, `{"model":"sandbox/small","input":"Say nothing."}`)
+	if r := one.request("DELETE", responsesPath+"/"+gone.ID, key, ""); r.status != 200 {
+		t.Errorf("DELETE on the other node = %d %s", r.status, r.body)
+	}
+	if r := two.get(responsesPath+"/"+gone.ID, key); r.status != 404 {
+		t.Errorf("GET of what another node has deleted = %d %s, want 404", r.status, r.body)
+	}
+	last = one.respond(key, fmt.Sprintf(`{"model":"sandbox/small","previous_response_id":%q,"input":"Say goodbye."}`, last.ID))
+	one.stop()
+	two.respond(key, fmt.Sprintf(`{"model":"sandbox/small","previous_response_id":%q,"input":"Say hello."}`, last.ID))
+}
+
 // Guesses at a password are counted over all nodes.
 func TestGuessesOverNodes(t *testing.T) {
 	t.Parallel()

@@ -29,7 +29,7 @@ type Caller struct {
 	// Tags are those of every call with the key. They must not be changed.
 	Tags []string
 
-	holder *holder // of the key; nil if the caller was identified in another way, such as by a session
+	holder *holder // of the account; nil if the caller was identified in another way, such as by a session
 	remote string  // the address that the request came from
 }
 
@@ -77,14 +77,11 @@ func (a *Authenticator) Authenticate(ctx context.Context, header []string, remot
 // lookUp returns the caller with a key that hashes to hash. With an error it returns what is known of it.
 func (a *Authenticator) lookUp(hash account.Hash, remote string) (Caller, error) {
 	now := time.Now()
-	e := a.index.find(hash, now)
-	if e == nil {
+	h, k := a.index.find(hash, now)
+	if h == nil {
 		return Caller{}, unknownKey()
 	}
-	c := Caller{Account: e.owner.account.Load(), KeyID: e.keyID, Limits: e.limits.Load(), holder: e.owner, remote: remote}
-	if tags := e.tags.Load(); tags != nil {
-		c.Tags = *tags
-	}
+	c := Caller{Account: h.account, KeyID: k.ID, Limits: k.Limits, Tags: k.Tags, holder: h, remote: remote}
 	if err := c.confined(now); err != nil {
 		return c, err
 	}

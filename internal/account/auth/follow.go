@@ -249,7 +249,7 @@ func (f *Follower) Confirm(c Caller, epoch int64, deactivated bool) error {
 		}
 	}
 	// Another request may have put a newer state into the index since this one was authenticated.
-	if now := h.account.Load(); now != c.Account && (now.Version != c.Account.Version || (now.Deactivated == nil) != (c.Account.Deactivated == nil)) {
+	if now := f.index.current(h.number).account; now != c.Account && (now.Version != c.Account.Version || (now.Deactivated == nil) != (c.Account.Deactivated == nil)) {
 		return ErrChanged
 	}
 	return nil

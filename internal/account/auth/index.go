@@ -1,8 +1,7 @@
 package auth
 
 import (
-	"maps"
-	"slices"
+	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,54 +9,85 @@ import (
 	"sluice/internal/account"
 )
 
-// shards is the number of parts of the index, each with a lock of its own, so that requests with
-// different keys rarely wait for each other.
-const shards = 64
-
-// usedEvery is the precision of a key's last use. Writing it in every request would move its cache
-// line between the cores that serve a busy key.
-const usedEvery = 10 * time.Second
+const (
+	// shards is the number of parts of the index, each with a lock of its own, so that requests with different keys rarely
+	// wait for each other.
+	shards = 64
+	// recent is how many accounts the index holds as requests need them. Those of other accounts take a microsecond more.
+	recent = 1 << 14
+	// usedEvery is the precision of a key's last use. Noting it in every request would take a lock that other requests wait
+	// for.
+	usedEvery = 10 * time.Second
+)
 
 // Index finds the account that a key belongs to, in memory. Put tells it every change, so requests
 // need no database. Its methods may be called from several goroutines.
 //
-// A request takes one read lock, that of the shard of its key, and never the lock of the index.
+// It may hold a million accounts, and the garbage collector follows every pointer again and again. So what is held of an
+// account has none: its state is a few bytes in an arena (see arena.go), and it is found by its number, which the maps hold.
+// Requests get an *account.Account, which is made of these bytes when it is needed and kept for the next request in hot.
+//
+// A request takes one read lock, that of the shard of its key, and if its account is not in hot, that of the index.
 type Index struct {
 	shards [shards]shard // by the first byte of the hash
 
-	mu       sync.Mutex         // guards accounts, and makes Put, Lock and Unlock take turns; taken before a shard's lock
-	accounts map[string]*holder // by account id; accounts are never removed
+	seed maphash.Seed // of the hashes of ids
+
+	// mu is held for writing by Put, Lock and Unlock, and for reading by everybody who reads what is below or fills hot. It is
+	// taken before a shard's lock.
+	mu      sync.RWMutex
+	byID    map[uint64]uint32 // the newest account whose id has a hash; see record.next
+	count   uint32            // of accounts, which are never removed. Their numbers are 1 to count
+	records []*[recordsAtOnce]record
+	arenas  [shards]arena               // by the account's number
+	others  map[uint32]*account.Account // the accounts that cannot be encoded
+	locks   map[uint32]*account.Mark    // set by Lock
+
+	// hot has the accounts that requests have asked for, by the last bits of their numbers. An element is replaced under
+	// mu only, so that it is always the current state of its account.
+	hot []atomic.Pointer[holder]
 }
 
-// shard is one part of the index.
+// shard is one part of the keys.
 type shard struct {
-	mu   sync.RWMutex // guards keys, not the entries
-	keys map[account.Hash]*entry
+	mu   sync.RWMutex
+	keys map[account.Hash]entry
 }
 
-// holder holds the current state of an account. All of its keys point to the same holder, so one
-// store changes the state for all of them at once.
-type holder struct {
-	account atomic.Pointer[account.Account] // not nil once the holder is in the index
-	lock    *account.Mark                   // set by Lock, nil otherwise; guarded by Index.mu
-	epoch   atomic.Int64                    // of account, in a ledger that nodes share; 0: not known. See Follower
-}
-
-// entry is one key.
+// entry is one key. It has no pointers.
 type entry struct {
-	owner    *holder
-	keyID    string
-	limits   atomic.Pointer[account.KeyLimits] // nil: the key has none
-	tags     atomic.Pointer[[]string]          // nil: the key has none
-	lastUsed atomic.Int64                      // Unix seconds; 0: never
-	saved    int64                             // the last use that is stored or that UsedKeys has returned; only UsedKeys uses it
+	number   uint32 // of its account
+	place    uint32 // where it was among the account's keys
+	lastUsed int64  // Unix seconds; 0: never
+	saved    int64  // the last use that is stored or that UsedKeys has returned
+}
+
+// record is what is held of an account, beside its state. It has no pointers, and never moves.
+type record struct {
+	epoch   atomic.Int64 // of the account, in a ledger that nodes share; 0: not known. See Follower
+	version int64
+	at      place  // of the state; its size is 0 if it is among others
+	next    uint32 // the number of another account whose id has the same hash; 0: there is none
+}
+
+// recordsAtOnce is how many records are allocated together.
+const recordsAtOnce = 256
+
+// holder is the state of an account. It does not change.
+type holder struct {
+	account *account.Account
+	number  uint32
+	epoch   *atomic.Int64 // of the record
 }
 
 // NewIndex returns an empty index.
 func NewIndex() *Index {
-	ix := &Index{accounts: map[string]*holder{}}
+	ix := &Index{
+		seed: maphash.MakeSeed(), byID: map[uint64]uint32{}, others: map[uint32]*account.Account{}, locks: map[uint32]*account.Mark{},
+		hot: make([]atomic.Pointer[holder], recent),
+	}
 	for i := range ix.shards {
-		ix.shards[i].keys = map[account.Hash]*entry{}
+		ix.shards[i].keys = map[account.Hash]entry{}
 	}
 	return ix
 }
@@ -68,15 +98,26 @@ func NewIndex() *Index {
 func (ix *Index) Put(a *account.Account) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
-	h := ix.accounts[a.ID]
-	if h == nil {
-		h = &holder{}
-		ix.accounts[a.ID] = h
+	var was *account.Account
+	n := ix.numberOf(a.ID)
+	if n == 0 {
+		n = ix.enter(a.ID)
+	} else {
+		if ix.record(n).version >= a.Version {
+			return
+		}
+		was = ix.state(n).account
 	}
-	was := h.account.Load()
-	if was != nil && was.Version >= a.Version {
-		return
+	if a.Deactivated != nil {
+		delete(ix.locks, n) // the deactivation is stored now
+	} else if m := ix.locks[n]; m != nil {
+		// Another change was stored before the deactivation. It must not switch the keys on again.
+		locked := *a
+		locked.Deactivated = m
+		a = &locked
 	}
+	ix.store(n, a)
+	// The state decides whether a key is good, so nobody can use one that is gone while it is removed here.
 	if was != nil {
 		for i := range was.Keys {
 			if a.Key(was.Keys[i].ID) == nil {
@@ -84,18 +125,98 @@ func (ix *Index) Put(a *account.Account) {
 			}
 		}
 	}
-	if a.Deactivated != nil {
-		h.lock = nil // the deactivation is stored now
-	} else if h.lock != nil {
-		// Another change was stored before the deactivation. It must not switch the keys on again.
-		locked := *a
-		locked.Deactivated = h.lock
-		a = &locked
-	}
-	h.account.Store(a)
 	for i := range a.Keys {
-		ix.add(h, &a.Keys[i])
+		ix.add(n, uint32(i), &a.Keys[i])
 	}
+}
+
+// enter returns the number of a new account. The caller holds mu.
+func (ix *Index) enter(id string) uint32 {
+	if int(ix.count)%recordsAtOnce == 0 {
+		ix.records = append(ix.records, new([recordsAtOnce]record))
+	}
+	ix.count++
+	hash := maphash.String(ix.seed, id)
+	r := ix.record(ix.count)
+	r.next, ix.byID[hash] = ix.byID[hash], ix.count
+	return ix.count
+}
+
+// store replaces the state of an account. The caller holds mu.
+func (ix *Index) store(n uint32, a *account.Account) {
+	r, arena := ix.record(n), &ix.arenas[n%shards]
+	arena.free(r.at)
+	r.version, r.at = a.Version, place{}
+	if encoded, ok := encode(arena.room[:0], a); ok {
+		r.at, arena.room = arena.add(encoded), encoded
+		delete(ix.others, n)
+	} else {
+		ix.others[n] = a
+	}
+	if slot := &ix.hot[n%recent]; slot.Load() != nil && slot.Load().number == n {
+		slot.Store(&holder{a, n, &r.epoch})
+	}
+	if arena.wasteful() {
+		ix.compact(n % shards)
+	}
+}
+
+// compact writes the states of an arena anew, without those that were replaced. The caller holds mu.
+func (ix *Index) compact(i uint32) {
+	var tight arena
+	for n := i; n <= ix.count; n += shards {
+		if n == 0 {
+			continue
+		}
+		if r := ix.record(n); r.at.size > 0 {
+			r.at = tight.add(ix.arenas[i].get(r.at))
+		}
+	}
+	ix.arenas[i] = tight
+}
+
+// record returns the record of an account. The caller holds mu.
+func (ix *Index) record(n uint32) *record {
+	return &ix.records[(n-1)/recordsAtOnce][(n-1)%recordsAtOnce]
+}
+
+// numberOf returns the number of an account, or 0 if there is no such account. The caller holds mu.
+func (ix *Index) numberOf(id string) uint32 {
+	n := ix.byID[maphash.String(ix.seed, id)]
+	for n != 0 && !ix.named(n, id) {
+		n = ix.record(n).next
+	}
+	return n
+}
+
+// named reports whether an account has an id. The caller holds mu.
+func (ix *Index) named(n uint32, id string) bool {
+	if r := ix.record(n); r.at.size > 0 {
+		return isOf(ix.arenas[n%shards].get(r.at), id)
+	}
+	return ix.others[n].ID == id
+}
+
+// state returns the current state of an account. The caller holds mu.
+func (ix *Index) state(n uint32) *holder {
+	r := ix.record(n)
+	if r.at.size == 0 {
+		return &holder{ix.others[n], n, &r.epoch}
+	}
+	return &holder{decode(ix.arenas[n%shards].get(r.at)), n, &r.epoch}
+}
+
+// current returns the current state of an account by its number.
+func (ix *Index) current(n uint32) *holder {
+	slot := &ix.hot[n%recent]
+	if h := slot.Load(); h != nil && h.number == n {
+		return h
+	}
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	h := ix.state(n)
+	slot.Store(h) // nobody can replace the state meanwhile
+	return h
 }
 
 // Lock deactivates an account's keys in memory, before that is stored. It holds until Put brings a
@@ -104,14 +225,14 @@ func (ix *Index) Put(a *account.Account) {
 func (ix *Index) Lock(accountID string, m account.Mark) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
-	h := ix.accounts[accountID]
-	if h == nil {
+	n := ix.numberOf(accountID)
+	if n == 0 {
 		return
 	}
-	locked := *h.account.Load()
+	locked := *ix.state(n).account
 	if locked.Deactivated == nil {
-		h.lock, locked.Deactivated = &m, &m
-		h.account.Store(&locked)
+		ix.locks[n], locked.Deactivated = &m, &m
+		ix.store(n, &locked)
 	}
 }
 
@@ -120,20 +241,21 @@ func (ix *Index) Lock(accountID string, m account.Mark) {
 func (ix *Index) Unlock(accountID string) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
-	h := ix.accounts[accountID]
-	if h == nil || h.lock == nil {
+	n := ix.numberOf(accountID)
+	if n == 0 || ix.locks[n] == nil {
 		return
 	}
-	unlocked := *h.account.Load()
-	h.lock, unlocked.Deactivated = nil, nil
-	h.account.Store(&unlocked)
+	unlocked := *ix.state(n).account
+	delete(ix.locks, n)
+	unlocked.Deactivated = nil
+	ix.store(n, &unlocked)
 }
 
 // Account returns the current state of an account, or nil if there is no such account. The result
 // must not be changed.
 func (ix *Index) Account(id string) *account.Account {
 	if h := ix.holder(id); h != nil {
-		return h.account.Load()
+		return h.account
 	}
 	return nil
 }
@@ -156,44 +278,64 @@ func (ix *Index) Counts(accountID, keyID string) bool {
 	return k != nil && k.Limits.Counted()
 }
 
-// holder returns the holder of an account, or nil if there is no such account.
+// holder returns the state of an account, or nil if there is no such account.
 func (ix *Index) holder(id string) *holder {
-	ix.mu.Lock()
-	defer ix.mu.Unlock()
-	return ix.accounts[id]
+	ix.mu.RLock()
+	n := ix.numberOf(id)
+	ix.mu.RUnlock()
+	if n == 0 {
+		return nil
+	}
+	return ix.current(n)
 }
 
 // Each calls yield with the current state of every account, in no order. The states must not be changed.
 func (ix *Index) Each(yield func(*account.Account)) {
-	ix.mu.Lock()
-	all := slices.Collect(maps.Values(ix.accounts)) // requests must not wait for yield
-	ix.mu.Unlock()
-	for _, h := range all {
-		yield(h.account.Load())
+	for n := range uint32(ix.Accounts()) {
+		ix.mu.RLock() // not while yield runs: changes must not wait for it
+		h := ix.state(n + 1)
+		ix.mu.RUnlock()
+		yield(h.account)
 	}
 }
 
 // Accounts returns the number of accounts.
 func (ix *Index) Accounts() int {
-	ix.mu.Lock()
-	defer ix.mu.Unlock()
-	return len(ix.accounts)
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	return int(ix.count)
 }
 
-// UsedKeys returns the ids of the keys that were used since the last call, and when. Only one
-// goroutine may call it at a time: it writes saved under a read lock, so that requests do not wait.
+// UsedKeys returns the ids of the keys that were used since the last call, and when.
 func (ix *Index) UsedKeys() map[string]time.Time {
 	used := map[string]time.Time{}
 	for i := range ix.shards {
-		sh := &ix.shards[i]
-		sh.mu.RLock()
-		for _, e := range sh.keys {
-			if at := e.lastUsed.Load(); at > e.saved {
-				e.saved = at
-				used[e.keyID] = time.Unix(at, 0).UTC()
+		for h, e := range ix.shards[i].unsaved() {
+			if k := keyOf(ix.current(e.number).account, h, e.place); k != nil {
+				used[k.ID] = time.Unix(e.lastUsed, 0).UTC()
 			}
 		}
-		sh.mu.RUnlock()
+	}
+	return used
+}
+
+// unsaved returns the keys that were used since the last call.
+func (sh *shard) unsaved() map[account.Hash]entry {
+	used := map[account.Hash]entry{}
+	sh.mu.RLock()
+	for h, e := range sh.keys {
+		if e.lastUsed > e.saved {
+			used[h] = e
+		}
+	}
+	sh.mu.RUnlock()
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for h, e := range used {
+		if now, ok := sh.keys[h]; ok {
+			now.saved = e.lastUsed
+			sh.keys[h] = now
+		}
 	}
 	return used
 }
@@ -204,56 +346,67 @@ func (ix *Index) LastUsed(k *account.Key) time.Time {
 	sh := &ix.shards[k.Hash[0]%shards]
 	sh.mu.RLock()
 	defer sh.mu.RUnlock()
-	if e := sh.keys[k.Hash]; e != nil && e.lastUsed.Load() > 0 {
-		return time.Unix(e.lastUsed.Load(), 0).UTC()
+	if e := sh.keys[k.Hash]; e.lastUsed > 0 {
+		return time.Unix(e.lastUsed, 0).UTC()
 	}
 	return time.Time{}
 }
 
-// find returns the key with a hash, and notes that it was used. It returns nil if there is no such key. It
-// does not allocate.
-func (ix *Index) find(h account.Hash, now time.Time) *entry {
-	sh := &ix.shards[h[0]%shards]
+// find returns the key with a hash and the state of its account, and notes that it was used. It returns nil if there is no
+// such key. For an account in hot it does not allocate.
+func (ix *Index) find(hash account.Hash, now time.Time) (*holder, *account.Key) {
+	sh := &ix.shards[hash[0]%shards]
 	sh.mu.RLock()
-	e := sh.keys[h]
+	e, ok := sh.keys[hash]
 	sh.mu.RUnlock()
-	if e == nil {
-		return nil
+	if !ok {
+		return nil, nil
 	}
-	// Two requests may both store the time. That is harmless.
-	if at := now.Unix(); at-e.lastUsed.Load() >= int64(usedEvery/time.Second) {
-		e.lastUsed.Store(at)
+	h := ix.current(e.number)
+	k := keyOf(h.account, hash, e.place)
+	if k == nil {
+		return nil, nil // it is just being removed
 	}
-	return e
+	if at := now.Unix(); at-e.lastUsed >= int64(usedEvery/time.Second) {
+		sh.used(hash, at)
+	}
+	return h, k
 }
 
-// set stores what may change of a key.
-func (e *entry) set(k *account.Key) {
-	e.limits.Store(k.Limits)
-	if len(k.Tags) == 0 {
-		e.tags.Store(nil)
-		return
+// keyOf returns the key of an account with a hash, or nil if there is none. It is usually at its place.
+func keyOf(a *account.Account, hash account.Hash, place uint32) *account.Key {
+	if int(place) < len(a.Keys) && a.Keys[place].Hash == hash {
+		return &a.Keys[place]
 	}
-	tags := k.Tags // a pointer into the key would hold its whole account
-	e.tags.Store(&tags)
+	for i := range a.Keys {
+		if a.Keys[i].Hash == hash {
+			return &a.Keys[i]
+		}
+	}
+	return nil
 }
 
-// add puts a key into its shard. An entry that is there stays and gets the key's limits and tags, because it knows the
-// last use better than the store.
-func (ix *Index) add(h *holder, k *account.Key) {
+// used notes when a key was used.
+func (sh *shard) used(hash account.Hash, at int64) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if e, ok := sh.keys[hash]; ok && e.lastUsed < at {
+		e.lastUsed = at
+		sh.keys[hash] = e
+	}
+}
+
+// add puts a key into its shard. Of one that is there, the last use stays: the index knows it better than the store.
+func (ix *Index) add(n, place uint32, k *account.Key) {
 	sh := &ix.shards[k.Hash[0]%shards]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if e := sh.keys[k.Hash]; e != nil {
-		e.set(k)
-		return
-	}
-	e := &entry{owner: h, keyID: k.ID}
-	e.set(k)
-	if !k.LastUsedAt.IsZero() {
+	e, ok := sh.keys[k.Hash]
+	if !ok && !k.LastUsedAt.IsZero() {
 		e.saved = k.LastUsedAt.Unix()
-		e.lastUsed.Store(e.saved)
+		e.lastUsed = e.saved
 	}
+	e.number, e.place = n, place
 	sh.keys[k.Hash] = e
 }
 

@@ -28,10 +28,16 @@ var (
 	errUnwritten = errors.New("the store failed")
 )
 
-// keep stores a response. Responses that come while others are being written go into one transaction, since a transaction
-// costs much more than a response: the first of those that wait writes for all. A caller who is alone waits for nobody, and
-// no goroutine has to be there. The context may be canceled.
+// keep stores a response in the journal, if there is one that takes it, and else in the database. The context may be
+// canceled.
+//
+// Responses that come while others are being written to the database go into one transaction, since a transaction costs
+// much more than a response: the first of those that wait writes for all. A caller who is alone waits for nobody, and no
+// goroutine has to be there.
 func (s *Archive) keep(ctx context.Context, r *Record) error {
+	if s.journal != nil && s.journal.Append(r) {
+		return nil
+	}
 	t := &waiter{record: r, until: s.now().Add(keepPatience), lead: make(chan bool, 1)}
 	s.mu.Lock()
 	s.waiting = append(s.waiting, t)

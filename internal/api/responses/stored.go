@@ -71,14 +71,17 @@ type Store interface {
 	FollowResponses(ctx context.Context, id []byte, now time.Time, most int) ([]Link, error)
 	// DropResponse deletes a response of an account, and reports whether it was there.
 	DropResponse(ctx context.Context, accountID string, id []byte) (bool, error)
+	// ForgetResponses deletes all responses of an account.
+	ForgetResponses(ctx context.Context, accountID string) error
 }
 
 // Archive keeps the responses of all accounts. It is safe for concurrent use.
 type Archive struct {
-	store Store
-	key   seal.Key
-	now   func() time.Time
-	room  int64 // maxPast; tests have less
+	store   Store
+	journal *Journal // nil: a response is in the database before its reply ends
+	key     seal.Key
+	now     func() time.Time
+	room    int64 // maxPast; tests have less
 
 	mu      sync.Mutex
 	writing bool      // somebody writes a batch, or is about to
@@ -92,9 +95,10 @@ type ArchiveOptions struct {
 	Now func() time.Time // default time.Now
 }
 
-// NewArchive returns an archive on the store. Opts may be nil.
+// NewArchive returns an archive on the store, which may be a Journal. Opts may be nil.
 func NewArchive(store Store, opts *ArchiveOptions) *Archive {
 	s := &Archive{store: store, now: time.Now, room: maxPast}
+	s.journal, _ = store.(*Journal)
 	if opts != nil {
 		s.key = opts.Key
 		if opts.Now != nil {
@@ -447,6 +451,11 @@ func (s *Archive) Delete(ctx context.Context, accountID, id string) error {
 		return notFound(id)
 	}
 	return nil
+}
+
+// Forget deletes all responses of an account.
+func (s *Archive) Forget(ctx context.Context, accountID string) error {
+	return s.store.ForgetResponses(ctx, accountID)
 }
 
 // Page says which items of a list are wanted.

@@ -73,6 +73,15 @@ func (m *memory) DropResponse(_ context.Context, accountID string, id []byte) (b
 	return true, m.err
 }
 
+func (m *memory) ForgetResponses(_ context.Context, accountID string) error {
+	for id, r := range m.records {
+		if r.AccountID == accountID && m.err == nil {
+			delete(m.records, id)
+		}
+	}
+	return m.err
+}
+
 // idOf returns the id under which a response is stored.
 func (s *shelved) idOf(account, id string) []byte {
 	own := s.box(account, id).ID()

@@ -19,10 +19,12 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/api/responses"
 	"sluice/internal/kit/datadir"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/store/sqlstore"
 	"sluice/internal/store/sqlstore/calls"
+	"sluice/internal/store/sqlstore/kept"
 )
 
 // lockEvery is how often a migration looks whether the server has stopped.
@@ -129,7 +131,7 @@ func (m *Move) settle(ctx context.Context, dir *datadir.Dir, source *sqlstore.St
 	if err := errors.Join(books.Flush(ctx), books.Close()); err != nil {
 		return fmt.Errorf("settle what is in the journal: %w", err)
 	}
-	return nil
+	return responses.Recover(ctx, responses.JournalIn(dir.Path()), kept.New(source))
 }
 
 // lock locks the data folder. While a server holds it, a live migration makes the first pass and then waits for the

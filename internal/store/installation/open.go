@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 
+	"sluice/internal/api/responses"
 	"sluice/internal/kit/datadir"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/store/sqlstore"
@@ -114,5 +115,8 @@ func ResetSecret(ctx context.Context, database, data string) (accounts int, err 
 		return 0, err
 	}
 	defer store.Close()
+	if err := os.RemoveAll(responses.JournalIn(dir.Path())); err != nil { // they are sealed, too
+		return 0, err
+	}
 	return store.ForgetSealed(ctx)
 }

@@ -294,27 +294,6 @@ func inDriverTx(ctx context.Context, c any, work func(ctx context.Context, conn 
 	return tx.Commit()
 }
 
-// relaxed is inDriverTx on SQLite without a sync of its own; see Relaxed.
-func (p *pool) relaxed(ctx context.Context, work func(ctx context.Context, conn driver.Conn) error) error {
-	return p.raw(ctx, p.patience.call, func(ctx context.Context, c any) (err error) {
-		sqlite, ok := c.(driver.ExecerContext)
-		if !ok {
-			return fmt.Errorf("a %T cannot be told to sync", c)
-		}
-		bare := context.WithoutCancel(ctx)
-		if _, err := sqlite.ExecContext(bare, "PRAGMA synchronous = NORMAL", nil); err != nil {
-			return err
-		}
-		defer func() {
-			// A connection that keeps being lax would be one for keys and plans, too.
-			if _, failed := sqlite.ExecContext(bare, "PRAGMA synchronous = FULL", nil); failed != nil {
-				err = errors.Join(err, driver.ErrBadConn, failed)
-			}
-		}()
-		return inDriverTx(ctx, c, work)
-	})
-}
-
 // send sends statements to PostgreSQL at once. It runs what comes until the end of the batch in one transaction.
 func (p *pool) send(ctx context.Context, steps []Step) error {
 	return p.raw(ctx, p.patience.call, func(ctx context.Context, c any) error {

@@ -30,7 +30,7 @@ var copied = [...]string{
 // servers that run on it, and what they must know of each other for a short time, which is empty with SQLite.
 var notCopied = [...]string{
 	"goose_db_version", "transfers", "cluster_nodes", "cluster_lists", "cluster_jobs",
-	"idempotent_claims", "signin_tries", "conversation_models", "overview_minutes", "alert_conditions",
+	"idempotent_claims", "signin_tries", "conversation_models", "overview_minutes", "alert_conditions", "response_marks",
 }
 
 // table is one table as both sides of a Transfer have it.

@@ -15,10 +15,7 @@ import (
 )
 
 // Store is the part of a database that keeps what later requests need.
-type Store struct {
-	db    *sqlstore.Store
-	quick quick
-}
+type Store struct{ db *sqlstore.Store }
 
 // New returns the part of a database.
 func New(db *sqlstore.Store) *Store { return &Store{db: db} }

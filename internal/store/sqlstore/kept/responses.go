@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -23,20 +24,97 @@ var responseTable = table{
 // KeepResponses stores sealed responses in one transaction, and replaces those with the same ids. If all responses of an
 // account would then exceed the bound, its oldest ones are deleted.
 func (s *Store) KeepResponses(ctx context.Context, all []*responses.Record, most responses.Bound) error {
+	return s.MoveResponses(ctx, all, most, nil)
+}
+
+// MoveResponses is KeepResponses, and notes up to which number the responses of journals are stored.
+func (s *Store) MoveResponses(ctx context.Context, all []*responses.Record, most responses.Bound, marks []responses.Mark) error {
 	// Accounts are locked in the same order on all nodes, so that they cannot deadlock.
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b *responses.Record) int { return strings.Compare(a.AccountID, b.AccountID) })
-	if s.db.Engine() == sqlstore.SQLite {
-		if err := s.keepQuickly(ctx, all, most); !errors.Is(err, errThere) && !errors.Is(err, errFull) {
+	if s.db.Engine() == sqlstore.SQLite { // on PostgreSQL, where callers wait, Together takes one round trip
+		if err := s.bulkResponses(ctx, all, most, marks); !errors.Is(err, errUnusual) {
 			return err
 		}
 	}
-	err := s.insertResponses(ctx, all, most, false)
+	err := s.insertResponses(ctx, all, most, marks, false)
 	if sqlstore.IsUnique(err) {
 		// The id of a response is that of its request, so this happens only if one is stored twice.
-		err = s.insertResponses(ctx, last(all), most, true)
+		err = s.insertResponses(ctx, last(all), most, marks, true)
 	}
 	return err
+}
+
+// errUnusual means that a response with the same id is stored already, or that responses would exceed the bound of an account.
+var errUnusual = errors.New("a response is stored already, or there is no room for it")
+
+// The insertions of the usual case: the ids are new, and there is room.
+var (
+	intoResponses = sqlstore.Insertion{Into: `responses (id, account_id, previous, size, expires_at, sealed)`, Columns: 6, Conflict: `ON CONFLICT (id) DO NOTHING`}
+	intoMarks     = sqlstore.Insertion{Into: `response_marks (journal, number)`, Columns: 2, Conflict: `ON CONFLICT (journal) DO UPDATE SET number = excluded.number`}
+)
+
+// bulkResponses is MoveResponses for the usual case, with few statements. Otherwise it returns errUnusual and has stored
+// nothing.
+func (s *Store) bulkResponses(ctx context.Context, all []*responses.Record, most responses.Bound, marks []responses.Mark) error {
+	var sums []uses
+	for some := all; len(some) > 0; {
+		have, n := usesOf(some)
+		if have.entries > most.Entries || have.bytes > most.Bytes {
+			return errUnusual
+		}
+		sums, some = append(sums, have), some[n:]
+	}
+	// One that would exceed the bound keeps what it has.
+	intoSums := sqlstore.Insertion{
+		Into: `response_sizes (account_id, entries, bytes)`, Columns: 3,
+		Conflict: fmt.Sprintf(`ON CONFLICT (account_id) DO UPDATE SET entries = response_sizes.entries + excluded.entries, bytes = response_sizes.bytes + excluded.bytes
+			WHERE response_sizes.entries + excluded.entries <= %d AND response_sizes.bytes + excluded.bytes <= %d`, most.Entries, most.Bytes),
+	}
+	return s.db.InsertMany(ctx, func(ctx context.Context, to sqlstore.Bulk) error {
+		n, err := to.Insert(ctx, &intoSums, len(sums), func(values []any, i int) []any {
+			return append(values, sums[i].accountID, sums[i].entries, sums[i].bytes)
+		})
+		if err == nil && n != int64(len(sums)) {
+			err = errUnusual
+		}
+		if err != nil {
+			return err
+		}
+		n, err = to.Insert(ctx, &intoResponses, len(all), func(values []any, i int) []any {
+			r := all[i]
+			return append(values, r.ID, r.AccountID, r.Previous, int64(len(r.Sealed)), sqlstore.Millis(r.ExpiresAt), r.Sealed)
+		})
+		if err == nil && n != int64(len(all)) {
+			err = errUnusual
+		}
+		if err != nil {
+			return err
+		}
+		_, err = to.Insert(ctx, &intoMarks, len(marks), func(values []any, i int) []any {
+			return append(values, marks[i].Journal, int64(marks[i].Number))
+		})
+		return err
+	})
+}
+
+// ResponseMarks returns up to which number the responses of each journal are stored.
+func (s *Store) ResponseMarks(ctx context.Context) ([]responses.Mark, error) {
+	return sqlstore.All(s.db.Read(ctx), func(row sqlstore.Row, m *responses.Mark) error {
+		var number int64
+		err := row.Scan(&m.Journal, &number)
+		m.Number = uint64(number)
+		return err
+	}, `SELECT journal, number FROM response_marks`)
+}
+
+// DropResponseMarks deletes the marks of all journals but some.
+func (s *Store) DropResponseMarks(ctx context.Context, but []string) error {
+	if len(but) == 0 {
+		return s.db.Write(ctx).Exec(`DELETE FROM response_marks`)
+	}
+	in, args := sqlstore.Among(but)
+	return s.db.Write(ctx).Exec(`DELETE FROM response_marks WHERE journal NOT IN `+in, args...)
 }
 
 // last returns the records without those whose id comes again.
@@ -51,8 +129,11 @@ func last(all []*responses.Record) (some []*responses.Record) {
 
 // insertResponses inserts responses, which are ordered by their accounts, and makes room for them. If replace is set, those
 // with the same ids go first; otherwise they are the violation of a unique index.
-func (s *Store) insertResponses(ctx context.Context, all []*responses.Record, most responses.Bound, replace bool) error {
+func (s *Store) insertResponses(ctx context.Context, all []*responses.Record, most responses.Bound, marks []responses.Mark, replace bool) error {
 	var steps []sqlstore.Step
+	for _, m := range marks {
+		steps = append(steps, sqlstore.Step{Query: `INSERT INTO ` + intoMarks.Into + ` VALUES ($1, $2) ` + intoMarks.Conflict, Args: []any{m.Journal, int64(m.Number)}})
+	}
 	var more []func() []sqlstore.Step // what is left to trim for each account
 	for some := all; len(some) > 0; {
 		have, n := usesOf(some)

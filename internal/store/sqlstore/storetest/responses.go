@@ -2,7 +2,10 @@ package storetest
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -193,5 +196,74 @@ func responsesInParallel(t *testing.T, open func() *alltest.Store) {
 	found, err := stores[0].FindResponses(t.Context(), [][]byte{[]byte("0"), []byte("1")}, base)
 	if err != nil || found[0] == nil || found[1] == nil {
 		t.Errorf("FindResponses = %v, %v, want both", found, err)
+	}
+}
+
+// movedResponses checks that responses and the marks of their journals are stored together, or neither, whatever is stored
+// already.
+func movedResponses(t *testing.T, open func() *alltest.Store) {
+	s := open()
+	most := responses.Bound{Entries: 3, Bytes: 1000}
+	move := func(ctx context.Context, number uint64, ids ...string) error {
+		var all []*responses.Record
+		for i, id := range ids {
+			all = append(all, &responses.Record{ID: []byte(id), AccountID: "a", Previous: []byte{}, Sealed: []byte(id), ExpiresAt: base.Add(time.Duration(int(number)*10+i) * time.Minute)})
+		}
+		return s.MoveResponses(ctx, all, most, []responses.Mark{{Journal: "one", Number: number}, {Journal: "two", Number: 2 * number}})
+	}
+	check := func(number uint64, want ...string) {
+		t.Helper()
+		marks, err := s.ResponseMarks(t.Context())
+		slices.SortFunc(marks, func(a, b responses.Mark) int { return strings.Compare(a.Journal, b.Journal) })
+		if err != nil || !slices.Equal(marks, []responses.Mark{{Journal: "one", Number: number}, {Journal: "two", Number: 2 * number}}) {
+			t.Errorf("ResponseMarks = %v, %v, want %d and twice as much", marks, err, number)
+		}
+		var ids [][]byte
+		for _, id := range []string{"1", "2", "3", "4", "5"} {
+			ids = append(ids, []byte(id))
+		}
+		found, err := s.FindResponses(t.Context(), ids, base)
+		var got []string
+		for _, sealed := range found {
+			if sealed != nil {
+				got = append(got, string(sealed))
+			}
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("after %d there are %q, %v, want %q", number, got, err, want)
+		}
+	}
+	for _, tt := range []struct {
+		number uint64
+		ids    []string
+		want   []string
+	}{
+		{1, []string{"1", "2"}, []string{"1", "2"}},
+		{2, []string{"2", "3"}, []string{"1", "2", "3"}}, // one of them again
+		{3, []string{"4"}, []string{"2", "3", "4"}},      // beyond the bound
+		{4, nil, []string{"2", "3", "4"}},
+	} {
+		if err := move(t.Context(), tt.number, tt.ids...); err != nil {
+			t.Fatalf("MoveResponses(%q) = %v", tt.ids, err)
+		}
+		check(tt.number, tt.want...)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := move(ctx, 5, "5"); err == nil {
+		t.Error("MoveResponses of a caller that has left = nil")
+	}
+	check(4, "2", "3", "4")
+	if err := s.DropResponseMarks(t.Context(), []string{"two"}); err != nil {
+		t.Errorf("DropResponseMarks = %v", err)
+	}
+	if marks, err := s.ResponseMarks(t.Context()); err != nil || len(marks) != 1 || marks[0].Journal != "two" {
+		t.Errorf("ResponseMarks = %v, %v, want that of two", marks, err)
+	}
+	if err := s.DropResponseMarks(t.Context(), nil); err != nil {
+		t.Errorf("DropResponseMarks of all = %v", err)
+	}
+	if marks, err := s.ResponseMarks(t.Context()); err != nil || len(marks) != 0 {
+		t.Errorf("ResponseMarks = %v, %v, want none", marks, err)
 	}
 }

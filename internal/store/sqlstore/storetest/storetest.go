@@ -89,6 +89,7 @@ func Run(t *testing.T, fresh Database) {
 		// Stored responses: responses.go.
 		"KeptResponses":       keptResponses,
 		"ResponsesInParallel": responsesInParallel,
+		"MovedResponses":      movedResponses,
 		// Abuse control: abuse.go.
 		"AbuseCounts":     abuseCounts,
 		"AbuseEvents":     abuseEvents,
