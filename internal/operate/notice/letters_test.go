@@ -61,13 +61,13 @@ func TestLetters(t *testing.T) {
 		subject string // empty: nobody is told
 		says    string
 	}{
-		{"suspended", func() { letters.Changed(a, &suspended) }, "Your account is suspended", "The reason: spam."},
+		{"suspended", func() { letters.Changed(a, &suspended) }, "Your account is suspended", "Reason: spam."},
 		{"open again", func() { letters.Changed(&suspended, a) }, "Your account is open again", "Your keys work as before."},
 		{"nothing changed", func() { letters.Changed(a, a) }, "", ""},
 		{"not known before", func() { letters.Changed(nil, &suspended) }, "", ""},
 		{"warning", event(abuse.Warning), "75% of your monthly allowance is used", "You have used 75% of what the basic plan allows for free-tier models this month."},
 		{"inquiry", event(abuse.Inquiry), "A question about your usage", "Please tell us"},
-		{"deactivated", event(abuse.Deactivated), "Your keys are switched off", "Contact support"},
+		{"deactivated", event(abuse.Deactivated), "Your keys are switched off", "contact support"},
 		{"restored", func() { letters.Changed(&deactivated, a) }, "Your keys work again", "back to zero"},
 		{"forgiven", event(abuse.Restored), "", ""}, // the change of the account tells it
 		{"told by staff", func() { letters.Support(ctx, a.ID, "Your limits have changed", "They are higher.") }, "Your limits have changed", "They are higher."},

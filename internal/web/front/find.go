@@ -10,7 +10,7 @@ import (
 )
 
 // findPath is where everybody searches over pages, models and the documentation.
-const findPath = "/find"
+const findPath = webui.PublicFind
 
 // find serves GET /find.
 func (f *Front) find(w http.ResponseWriter, r *http.Request) error {

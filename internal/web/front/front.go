@@ -122,7 +122,7 @@ func (f *Front) Frame(w http.ResponseWriter, r *http.Request, title string) (web
 	if o.SignedIn, err = f.SignedIn(w, r); o.SignedIn {
 		p.Find, p.FindHint = webui.CustomerFind, "Search pages, keys, models, requests and docs"
 	} else {
-		p.Find, p.FindHint = findPath, "Search pages, models and docs"
+		p.Find, p.FindHint = findPath, webui.PublicHint
 	}
 	return p, o, err
 }

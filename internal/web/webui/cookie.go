@@ -18,8 +18,11 @@ const (
 const (
 	CustomerHome = "/dashboard"
 	StaffHome    = "/support"
-	// CustomerFind is where customers search over everything.
+	// CustomerFind is where customers search over everything, and PublicFind where everybody does; PublicHint says what that
+	// finds.
 	CustomerFind = CustomerHome + "/find"
+	PublicFind   = "/find"
+	PublicHint   = "Search pages, models and docs"
 )
 
 // Flash is a message that the next page shows once, after a redirect.
