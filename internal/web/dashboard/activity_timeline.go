@@ -21,6 +21,7 @@ type stage struct {
 	Name, Note string
 	Tone       string // the colour: "wait", "good", "bad" or "reply"
 	From, To   time.Duration
+	Moment     bool // it has no duration worth telling
 }
 
 // timelineOf returns the timeline of a request. What is known are the attempts, each until its first content or its failure, and the
@@ -32,14 +33,15 @@ func timelineOf(s *usage.Settlement) *timeline {
 	}
 	add := func(name, note, tone string, from, to time.Duration) {
 		t.Whole = max(t.Whole, to)
-		t.Stages = append(t.Stages, stage{name, note, tone, from, to})
+		t.Stages = append(t.Stages, stage{name, note, tone, from, to, from == to})
 	}
+	defer func() { add("Settled", settledNote(s), "wait", t.Whole, t.Whole) }()
 	if s.Trace == nil || len(s.Trace.Attempts) == 0 {
 		if t.First > 0 && t.First < s.Latency {
 			add("Until the first token", "", "wait", 0, t.First)
 			add("Reply", "", "reply", t.First, s.Latency)
 		} else {
-			add("Whole request", "", "wait", 0, s.Latency)
+			add("Whole request", "", "wait", 0, t.Whole)
 		}
 		return t
 	}
@@ -59,10 +61,9 @@ func timelineOf(s *usage.Settlement) *timeline {
 		// After a failure the next attempt begins at once. After an answer there is the reply, and in a conversation with tools what
 		// they take.
 		if a.Outcome == usage.Answered && next > a.End {
-			switch {
-			case i+1 < len(list):
+			if i+1 < len(list) {
 				add("Reply and tools", "", "reply", a.End, next)
-			default:
+			} else {
 				add("Reply", "", "reply", a.End, next)
 			}
 		}
@@ -70,11 +71,54 @@ func timelineOf(s *usage.Settlement) *timeline {
 	return t
 }
 
-// Heights of a timeline, in pixels: above the first stage, of a stage, and of the bar at its end.
-const timelineTop, stageHeight, barHeight = 22, 40, 10
+// settledNote says what was counted in the end.
+func settledNote(s *usage.Settlement) string {
+	note := webui.Thousandths(s.UnitMilli) + " units"
+	if s.UnitMilli == 1000 {
+		note = "1 unit"
+	}
+	if s.MCPCalls > 0 {
+		note += ", " + strconv.Itoa(s.MCPCalls) + " tool calls"
+	}
+	if s.Cost != nil {
+		note += ", " + webui.Dollars(*s.Charge())
+	}
+	return note
+}
 
-// height returns that of the picture.
-func (t *timeline) height() string { return strconv.Itoa(timelineTop + stageHeight*len(t.Stages)) }
+// took says how long a stage took, or when it was.
+func (s *stage) took() string {
+	if s.Moment {
+		return "after " + webui.Duration(s.From)
+	}
+	return webui.Duration(s.To - s.From)
+}
+
+// Heights of a timeline, in pixels: above the first stage, of a stage, of the bar at its end, and below the last.
+const timelineTop, stageHeight, barHeight, timelineEnd = 22, 40, 10, 20
+
+// height returns that of the picture, and end where the first token is named.
+func (t *timeline) height() string {
+	return strconv.Itoa(timelineTop + stageHeight*len(t.Stages) + timelineEnd)
+}
+
+func (t *timeline) end() string { return strconv.Itoa(timelineTop + stageHeight*len(t.Stages) + 12) }
+
+// anchor returns on which side of the first token its name stands, so that there is room for it.
+func (t *timeline) anchor() string {
+	if t.First > t.Whole/2 {
+		return "end"
+	}
+	return "start"
+}
+
+// shift keeps that name off the line.
+func (t *timeline) shift() string {
+	if t.anchor() == "end" {
+		return "-6"
+	}
+	return "6"
+}
 
 // y returns where stage i is: its text, and its bar.
 func (t *timeline) y(i int) (text, bar string) {
@@ -101,12 +145,19 @@ func (t *timeline) left(s *stage) string {
 func (t *timeline) text() string {
 	list := make([]string, len(t.Stages))
 	for i := range t.Stages {
-		s := &t.Stages[i]
-		list[i] = s.Name
-		if s.Note != "" {
-			list[i] += " (" + s.Note + ")"
-		}
-		list[i] += ": " + webui.Millis((s.To - s.From).Milliseconds()) + " from " + webui.Millis(s.From.Milliseconds()) + " on"
+		list[i] = t.Stages[i].text()
 	}
-	return strings.Join(list, ". ") + ". Settled after " + webui.Millis(t.Whole.Milliseconds()) + "."
+	return strings.Join(list, ". ") + "."
+}
+
+// text returns a stage in words.
+func (s *stage) text() string {
+	text := s.Name
+	if s.Note != "" {
+		text += " (" + s.Note + ")"
+	}
+	if s.Moment {
+		return text + " " + s.took()
+	}
+	return text + ": " + s.took() + ", from " + webui.Duration(s.From) + " on"
 }

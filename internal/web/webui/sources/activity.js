@@ -189,6 +189,7 @@
   document.addEventListener("click", (event) => {
     const forget = event.target.closest("[data-forget]");
     if (forget) {
+      event.stopImmediatePropagation(); // the button goes, and the menu stays open
       keep(saved().filter((one) => one.name !== forget.dataset.forget), "Deleted.");
       savedBox().querySelector("input").focus();
     }
