@@ -47,6 +47,7 @@ var pages = map[string]docPage{
 	"docs/call/README.md":  {before: serving, says: `"group_by":"model"`},
 	"docs/call/limits.md":  {before: serving, says: "X-Ratelimit-Remaining-Requests"},
 	"docs/call/sandbox.md": {before: serving, says: "get_weather", errors: 2},
+	"docs/call/status.md":  {before: serving, says: `"status":"operational"`},
 	"docs/call/videos.md":  {before: serving, then: func(m *machine) { m.run("test -s clip.mp4") }},
 	"docs/care/README.md":  {before: serving, says: `"status":"ok"`},
 	"docs/care/backup.md": {
@@ -60,6 +61,7 @@ var pages = map[string]docPage{
 	},
 	"docs/care/observability.md":    {before: serving, then: func(m *machine) { m.run("test -s heap.pb.gz -a -s sluice-debug-*.tar.gz") }},
 	"docs/care/readiness.md":        {before: serving, says: `"status":"ok"`},
+	"docs/care/incidents.md":        {before: serving},
 	"docs/care/steering.md":         {before: serving},
 	"docs/care/troubleshooting.md":  {before: serving, says: `"status":"ok"`},
 	"docs/care/upgrade.md":          {before: installed + `printf '#!/bin/sh\nexec sluice "$@"\n' > /tmp/sluice-new; chmod +x /tmp/sluice-new`},

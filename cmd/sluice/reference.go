@@ -111,7 +111,7 @@ var samples = map[string]string{
 	"TEXT": "'Maintenance tonight at 22:00 UTC'", "TERM": "ana", "DATE": "2027-01-31", "DECISION": "clear", "DIR": "/mnt/lost/data", "FOLDER": "/backup/sluice", "BACKUP": "/backup/sluice", "PROMPT": "'a lighthouse at dusk'",
 	"yes|no": "yes", "S...": "accounts:read", "SECTION": "providers",
 	// What a word means in one place only: behind a flag, or in a command.
-	"--name N": "laptop", "announce end ID": "ord_7X…", "maintenance end ID": "ord_7X…", "account note TEXT": "'called about the invoice'",
+	"--name N": "laptop", "announce end ID": "ord_7X…", "maintenance end ID": "ord_7X…", "incident delete ID": "inc_7X…", "incident show ID": "inc_7X…", "account note TEXT": "'called about the invoice'",
 }
 
 // example returns the examples of a command. One that has none of its own gets its usage line with samples; a usage line without

@@ -41,7 +41,7 @@ type try func(t *testing.T, s *stage, b bound)
 // what is not exported, are named by triedBy.
 func boundTries() map[string]try {
 	all := map[string]try{}
-	for _, some := range []map[string]try{bodyTries, chatTries, toolTries, signinTries, otherTries, ticketTries, staffTries, passkeyTries} {
+	for _, some := range []map[string]try{bodyTries, chatTries, toolTries, signinTries, otherTries, ticketTries, staffTries, statusTries, passkeyTries} {
 		for what, run := range some {
 			if all[what] != nil {
 				panic("two tries of " + what)

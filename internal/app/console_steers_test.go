@@ -57,7 +57,8 @@ func TestConsoleSteers(t *testing.T) {
 
 	// Maintenance and announcements.
 	p.wants(p.post("/support/maintenance", "models", "sandbox/nothing", "reason", "kept"), "maintenance of nothing", 404, `value="kept"`)
-	p.wants(p.post("/support/maintenance", "models", "sandbox/small, sandbox/tiny", "text", "New hardware.", "for", "30", "reason", "r"), "maintenance", 303, "/support/announcements")
+	p.wants(p.post("/support/maintenance", "from", "tomorrow", "reason", "r"), "maintenance from no time", 400, "Enter a date and a time")
+	p.wants(p.post("/support/maintenance", "models", "sandbox/small, sandbox/tiny", "text", "New hardware.", "until", time.Now().UTC().Add(30*time.Minute).Format("2006-01-02T15:04"), "reason", "r"), "maintenance", 303, "/support/announcements")
 	if r := n.ask(key, "sandbox/tiny"); r.status != 503 || !strings.Contains(r.body, "New hardware.") {
 		t.Errorf("a model under maintenance = %d %s, want 503", r.status, r.body)
 	}
@@ -68,7 +69,7 @@ func TestConsoleSteers(t *testing.T) {
 	}
 	p.wants(p.post("/support/announcements", "text", " ", "tone", "bad"), "an empty announcement", 400, "An announcement needs a text")
 	p.wants(p.post("/support/announcements", "text", "Hello <all>", "tone", "bad"), "an announcement", 303, "/support/announcements")
-	if page := n.get("/signin", "").body; !strings.Contains(page, `<div class="note bad" role="status"><span>Hello &lt;all&gt;</span></div>`) {
+	if page := n.get("/signin", "").body; !strings.Contains(page, `<div class="note bad" role="status"><span>Hello &lt;all&gt;</span> </div>`) {
 		t.Errorf("the sign-in page without the announcement: %s", page)
 	}
 	page = p.get("/support/announcements").body

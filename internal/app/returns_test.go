@@ -35,6 +35,8 @@ func TestPagesLeadBack(t *testing.T) {
 		"/support/accounts/x/actions/refund": "/support/accounts/x",
 		"/support/queue/m/close":             "/support/queue/m",
 		"/support/alerts/test":               "/support/alerts",
+		"/support/incidents/inc_x/updates":   "/support/incidents/inc_x",
+		"/support/incidents/inc_x/delete":    "/support/incidents/inc_x",
 		"/support/tokens/x/delete":           "/support/tokens",
 	} {
 		if r := eve.get(path); r.status != http.StatusSeeOther || r.header.Get("Location") != want {

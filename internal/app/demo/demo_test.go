@@ -83,14 +83,14 @@ func TestPagesAreFilled(t *testing.T) {
 		who   string
 		pages []string
 	}{
-		{"", []string{"/", "/models", "/models/" + sonnet, "/pricing", "/status", "/docs", "/signin"}},
+		{"", []string{"/", "/models", "/models/" + sonnet, "/pricing", "/status", "/status/history", "/docs", "/signin"}},
 		{"customer", []string{
 			"/dashboard", "/dashboard/keys", "/dashboard/budgets", "/dashboard/sessions", "/dashboard/activity?range=30d", "/dashboard/activity?range=7d&outcome=errors", "/dashboard/activity/routing", "/dashboard/models",
 			"/dashboard/models/" + sonnet, "/dashboard/playground", "/dashboard/plan", "/dashboard/messages", "/dashboard/webhooks", "/dashboard/account", "/dashboard/account/log",
 		}},
 		{"owner", []string{"/dashboard", "/dashboard/keys"}},
 		{"console", []string{
-			"/support/overview", "/support/queue", "/support/accounts", "/support/requests", "/support/upstreams", "/support/announcements", "/support/alerts", "/support/tokens",
+			"/support/overview", "/support/queue", "/support/accounts", "/support/requests", "/support/upstreams", "/support/incidents", "/support/announcements", "/support/alerts", "/support/tokens",
 		}},
 	} {
 		v := visit(t, d)
@@ -131,7 +131,7 @@ func TestPagesAreFilled(t *testing.T) {
 }
 
 // notAlone are pages that there are only with something else: a plan to upgrade to, the budget of a session, a payment, colours and a logo, an identity provider.
-var notAlone = []string{"/dashboard/plan/upgrade", "/dashboard/budgets/raise", dashboard.CheckoutPath, "/logo", "/theme.css", "/favicon.ico", "/signin/provider", "/signin/provider/back", "/signin/code"}
+var notAlone = []string{"/dashboard/plan/upgrade", "/dashboard/budgets/raise", dashboard.CheckoutPath, "/logo", "/theme.css", "/favicon.ico", "/signin/provider", "/signin/provider/back", "/signin/code", "/status/confirm", "/status/unsubscribe"}
 
 // emptyPart is a part of a page that says that there is nothing to show.
 var emptyPart = regexp.MustCompile(`<p class="empty[^>]*>[^<]*`)

@@ -15,7 +15,7 @@ var copied = [...]string{
 	"accounts", "api_keys", "logins", "recovery_codes", "passkeys", "sessions", "one_time_links", "staff_tokens", "notices", "matters", "matter_messages",
 	"billing_accounts", "billing_details", "billing_payments", "billing_ledger", "billing_events", "testpay_objects",
 	"abuse_counts", "abuse_events", "audit_log",
-	"catalog_models", "catalog_revisions", "catalog_changes", "price_versions", "price_imports", "steering_orders",
+	"catalog_models", "catalog_revisions", "catalog_changes", "price_versions", "price_imports", "steering_orders", "incidents",
 	"idempotent_replies", "idempotent_sizes", "continuations", "continuation_sizes", "responses", "response_sizes",
 	"video_jobs", "video_turns", "alert_endpoints", "alert_events", "alert_deliveries",
 	"refused_calls", "refused_minutes", "health_days", "router_feedback", "router_votes", "upstream_ways", "reconciliations",

@@ -12,7 +12,9 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/ledger/price"
+	"sluice/internal/operate/incident"
 	"sluice/internal/operate/overview"
+	"sluice/internal/operate/steering"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/upstream/routing"
 	"sluice/internal/web/webui"
@@ -38,6 +40,12 @@ func (p past) Lately(_ context.Context, _ string, parts int) []overview.Span {
 // newFront returns pages with a few models, and what may be changed about them.
 func newFront(t *testing.T, signedIn bool) http.Handler {
 	t.Helper()
+	return newFrontWith(t, signedIn, bulletin(t))
+}
+
+// newFrontWith is newFront with incidents.
+func newFrontWith(t *testing.T, signedIn bool, told *incident.Bulletin) http.Handler {
+	t.Helper()
 	models, err := catalog.New(append([]catalog.Model{
 		catalog.Router("service"),
 		{ID: "lab/fast", OwnedBy: "Lab", Plan: account.Basic, RequestMilli: 1000, ContextLength: 128_000, Provider: "lab", Price: price.Flat(1_000_000_000, 2_000_000_000)},
@@ -62,6 +70,7 @@ func newFront(t *testing.T, signedIn bool) http.Handler {
 	return New(ui, Sources{
 		SignedIn: func(http.ResponseWriter, *http.Request) (bool, error) { return signedIn, nil }, Joinable: func() bool { return true },
 		Plans: account.BuiltinPlans, Models: info, Sample: func() string { return "sandbox/small" },
+		Incidents: told, Closed: func() []steering.Order { return nil },
 	}).Handler()
 }
 

@@ -239,7 +239,7 @@ func (v *statusView) verdict() (text, tone string) {
 	for i := range v.Open {
 		worst = worse(worst, state{"", v.Open[i].Tone(v.Now)})
 	}
-	text, tone = verdict(len(v.Models), out, fewer)
+	text, tone = verdict(len(v.Models)+1, out, fewer) // and the model of videos
 	switch {
 	case out > 0:
 		return text, worse(worst, state{"", tone}).Tone

@@ -161,6 +161,8 @@ test("every page of the console, as pages are examined", async () => {
   await page.goto(gateway + "/support/announcements");
   await page.getByLabel("Text", { exact: true }).fill("New models next week.");
   await page.getByRole("button", { name: "Announce", exact: true }).click();
+  await page.getByRole("dialog").getByText("“New models next week.” appears above every page").waitFor();
+  await page.getByRole("dialog").getByRole("button", { name: "Announce" }).click();
   await page.getByText("New models next week.").first().waitFor();
   await joe.goto(gateway + "/dashboard/messages/new");
   await joe.getByLabel("Subject").fill("A question");
@@ -175,7 +177,7 @@ test("every page of the console, as pages are examined", async () => {
   const paths = {
     overview: "/support/overview", queue: "/support/queue", ticket, accounts: "/support/accounts", account, log: account + "/log",
     requests: "/support/requests", request: "/support/requests?id=" + request, upstreams: "/support/upstreams",
-    announcements: "/support/announcements", alerts: "/support/alerts", tokens: "/support/tokens",
+    incidents: "/support/incidents", announcements: "/support/announcements", alerts: "/support/alerts", tokens: "/support/tokens",
   };
   const storageState = await context.storageState();
   for (const [colorScheme, sizes] of themes) {

@@ -128,6 +128,8 @@ func Run(t *testing.T, fresh Database) {
 		"AlertDeliveries": alertDeliveries,
 		"AlertSources":    alertSources,
 		"AlertConditions": alertConditions,
+		// Incidents, and who is told of them: incidents.go.
+		"Incidents": incidents, "Subscribers": subscribers, "ToldToAll": toldToAll,
 		// Tickets between customers and support: tickets.go.
 		"Tickets":       tickets,
 		"TicketQueue":   ticketQueue,
