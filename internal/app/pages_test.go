@@ -133,7 +133,7 @@ func (n *node) join(email string) *person {
 // privatePages need somebody who is signed in; privateForms, too, and change something.
 var (
 	privatePages = []string{
-		"/dashboard", "/dashboard/minute", "/dashboard/keys", "/dashboard/start", "/dashboard/activity", "/dashboard/activity.csv", "/dashboard/activity.json", "/dashboard/activity/days.csv", "/dashboard/activity/routing", "/dashboard/activity/whatif", "/dashboard/costs/caches", "/dashboard/budgets", "/dashboard/budgets?new", "/dashboard/sessions",
+		"/dashboard", "/dashboard/find", "/dashboard/find?q=key", "/dashboard/minute", "/dashboard/keys", "/dashboard/start", "/dashboard/activity", "/dashboard/activity.csv", "/dashboard/activity.json", "/dashboard/activity/days.csv", "/dashboard/activity/routing", "/dashboard/activity/whatif", "/dashboard/costs/caches", "/dashboard/budgets", "/dashboard/budgets?new", "/dashboard/sessions",
 		"/dashboard/models", "/dashboard/models/sandbox/small", "/dashboard/playground", "/dashboard/videos", "/dashboard/plan", "/dashboard/plan?cancel", "/dashboard/plan?lower=basic", "/dashboard/plan/card", "/dashboard/messages", "/dashboard/messages?show=notices", "/dashboard/messages/new", "/dashboard/webhooks", "/dashboard/webhooks?new", "/dashboard/account", "/dashboard/account?email", "/dashboard/account?details", "/dashboard/account?password", "/dashboard/account?totp", "/dashboard/account?passkeys", "/dashboard/account?passkey", "/dashboard/account?recovery", "/dashboard/account?sessions", "/dashboard/account?replies", "/dashboard/account?export", "/dashboard/account?close", "/dashboard/account/log", "/dashboard/account.json", "/dashboard/account.json?part=4",
 	}
 	privateForms = []string{

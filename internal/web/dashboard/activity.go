@@ -391,9 +391,9 @@ var outcomes = []struct {
 // stepName names a step in the table of the chart.
 func stepName(at time.Time, step time.Duration) string {
 	if step >= 24*time.Hour {
-		return at.UTC().Format("2 Jan")
+		return webui.DayMonth(at)
 	}
-	return at.UTC().Format("2 Jan 15:04 UTC")
+	return webui.DayMonth(at) + at.UTC().Format(" 15:04 UTC")
 }
 
 // percentile formats a percentile, or a dash if there is nothing to measure: an idle hour did not take 0 ms.

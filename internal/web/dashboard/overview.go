@@ -154,7 +154,7 @@ func everyDay(rows []usage.Row, from time.Time) []usage.Row {
 func bars(days []usage.Row) []webui.Bar {
 	out := make([]webui.Bar, len(days))
 	for i := range days {
-		out[i] = webui.Bar{Value: days[i].Requests, Title: days[i].Start.Format("2 Jan") + ": " + requests(days[i].Requests)}
+		out[i] = webui.Bar{Value: days[i].Requests, Name: webui.DayMonth(days[i].Start), Text: requests(days[i].Requests)}
 	}
 	return out
 }

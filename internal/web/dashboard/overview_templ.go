@@ -216,7 +216,7 @@ func overviewPage(p webui.Page, v overviewView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if v.Start.Done {
-				templ_7745c5c3_Err = webui.Bars("Requests per day. The Activity page has the figures.", bars(v.Days)).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = webui.Bars("Requests per day. The Activity page has the figures.", bars(v.Days), webui.Short).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -74,8 +74,8 @@ var compared = []struct {
 	{"Kind", func(m *Model) string { return string(m.Kind) }},
 	{"Plan", func(m *Model) string { return PlanName(m.Plan) }},
 	{"Owner", func(m *Model) string { return orDash(m.OwnedBy != "", m.OwnedBy) }},
-	{"Context", func(m *Model) string { return orDash(m.ContextLength > 0, webui.Short(int64(m.ContextLength))) }},
-	{"Longest reply", func(m *Model) string { return orDash(m.MaxOutput > 0, webui.Short(int64(m.MaxOutput))) }},
+	{"Context", func(m *Model) string { return orDash(m.ContextLength > 0, webui.Contexts(int64(m.ContextLength))) }},
+	{"Longest reply", func(m *Model) string { return orDash(m.MaxOutput > 0, webui.Contexts(int64(m.MaxOutput))) }},
 	{"Input, per million tokens", func(m *Model) string { return orDash(m.InputPrice() != "", m.InputPrice()) }},
 	{"Output, per million tokens", func(m *Model) string { return orDash(m.OutputPrice() != "", m.OutputPrice()) }},
 	{"Counts as", func(m *Model) string { return counts(m.RequestMilli) }},
@@ -96,10 +96,10 @@ func (s *Sheet) facts() [][3]string {
 		}
 	}
 	if s.Kind == Embedding {
-		add(s.ContextLength > 0, "Longest input", webui.Short(int64(s.ContextLength)), "tokens")
+		add(s.ContextLength > 0, "Longest input", webui.Contexts(int64(s.ContextLength)), "tokens")
 	} else {
-		add(s.ContextLength > 0, "Context", webui.Short(int64(s.ContextLength)), "tokens")
-		add(s.MaxOutput > 0, "Longest reply", webui.Short(int64(s.MaxOutput)), "tokens")
+		add(s.ContextLength > 0, "Context", webui.Contexts(int64(s.ContextLength)), "tokens")
+		add(s.MaxOutput > 0, "Longest reply", webui.Contexts(int64(s.MaxOutput)), "tokens")
 	}
 	add(s.InputPrice() != "", "Input", s.InputPrice(), "per million tokens")
 	add(s.OutputPrice() != "" && s.Kind == Chat, "Output", s.OutputPrice(), "per million tokens")

@@ -344,31 +344,31 @@ func About(s Sheet) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = chart("First token", "last 3 hours", quantile(sum(s.Lately).First, 0.5), series(s.Lately, partNames(s.Now), firstToken)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = chart("First token", "last 3 hours", quantile(sum(s.Lately).First, 0.5), series(s.Lately, partNames(s.Now), firstToken), micros).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			if s.Kind == Chat {
-				templ_7745c5c3_Err = chart("Throughput", "last 3 hours", speed(sum(s.Lately)), series(s.Lately, partNames(s.Now), throughput)).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = chart("Throughput", "last 3 hours", speed(sum(s.Lately)), series(s.Lately, partNames(s.Now), throughput), perSecond).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = chart("Response time", "last 3 hours", quantile(sum(s.Lately).Took, 0.5), series(s.Lately, partNames(s.Now), wholeTime)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = chart("Response time", "last 3 hours", quantile(sum(s.Lately).Took, 0.5), series(s.Lately, partNames(s.Now), wholeTime), micros).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = chart("First token", "90 days", quantile(s.Total.First, 0.5), series(s.days(), dayNames(s.Now), firstToken)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = chart("First token", "90 days", quantile(s.Total.First, 0.5), series(s.days(), dayNames(s.Now), firstToken), micros).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			if s.Kind == Chat {
-				templ_7745c5c3_Err = chart("Throughput", "90 days", speed(&s.Total), series(s.days(), dayNames(s.Now), throughput)).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = chart("Throughput", "90 days", speed(&s.Total), series(s.days(), dayNames(s.Now), throughput), perSecond).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = chart("Response time", "90 days", quantile(s.Total.Took, 0.5), series(s.days(), dayNames(s.Now), wholeTime)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = chart("Response time", "90 days", quantile(s.Total.Took, 0.5), series(s.days(), dayNames(s.Now), wholeTime), micros).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -673,7 +673,7 @@ func prices(t *PriceTable) templ.Component {
 }
 
 // chart is one figure over time.
-func chart(title, time, now string, bars []webui.Bar) templ.Component {
+func chart(title, time, now string, bars []webui.Bar, axis func(int64) string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -743,7 +743,7 @@ func chart(title, time, now string, bars []webui.Bar) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = webui.Bars(title+", "+time+": "+now, bars).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = webui.Bars(title+", "+time+": "+now, bars, axis).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -96,6 +96,6 @@ func (t *PriceTable) conditions(e *price.Entry) {
 		t.More = append(t.More, [2]string{"One second of video, " + size, fmt.Sprintf("$%s", seconds[size])})
 	}
 	if !e.Until.IsZero() {
-		t.More = append(t.More, [2]string{"Until", e.Until.UTC().Format("2 January 2006")})
+		t.More = append(t.More, [2]string{"Until", webui.Date(e.Until)})
 	}
 }

@@ -64,7 +64,7 @@ func counts(milli int64) string {
 // quantile formats a time that a share of calls did not exceed, or a dash.
 func quantile(t overview.Times, share float64) string {
 	if d := t.Quantile(share); d > 0 {
-		return webui.Millis(d.Milliseconds())
+		return webui.Duration(d)
 	}
 	return "–"
 }
@@ -131,7 +131,7 @@ func series(spans []overview.Span, when func(i int) string, value func(*overview
 	out := make([]webui.Bar, len(spans))
 	for i := range spans {
 		n, text := value(&spans[i])
-		out[i] = webui.Bar{Value: n, Title: when(i) + ": " + text}
+		out[i] = webui.Bar{Value: n, Name: when(i), Short: strings.TrimSuffix(when(i), " UTC"), Text: text}
 	}
 	return out
 }
@@ -147,9 +147,13 @@ func median(t overview.Times) (int64, string) {
 // throughput returns the tokens a second, as a number to draw, in thousandths, and as text.
 func throughput(s *overview.Span) (int64, string) { return int64(s.Speed() * 1000), speed(s) }
 
+// micros and perSecond write these figures on the axis of a chart.
+func micros(n int64) string    { return webui.Duration(time.Duration(n) * time.Microsecond) }
+func perSecond(n int64) string { return webui.Short(n / 1000) }
+
 // dayNames and partNames name the bars of charts.
 func dayNames(now time.Time) func(int) string {
-	return func(i int) string { return now.UTC().AddDate(0, 0, i+1-overview.KeptDays).Format("2 Jan") }
+	return func(i int) string { return webui.DayMonth(now.AddDate(0, 0, i+1-overview.KeptDays)) }
 }
 
 func partNames(now time.Time) func(int) string {

@@ -1,7 +1,6 @@
 package support
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -113,7 +112,7 @@ func (v *accountView) bars() []webui.Bar {
 	for i := range out {
 		day := v.Now.UTC().AddDate(0, 0, i+1-days)
 		n := byDay[day.Format(time.DateOnly)]
-		out[i] = webui.Bar{Value: n, Title: fmt.Sprintf("%s: %s requests", day.Format("2 Jan"), webui.Number(n))}
+		out[i] = webui.Bar{Value: n, Name: webui.DayMonth(day), Text: webui.Number(n) + " requests"}
 	}
 	return out
 }

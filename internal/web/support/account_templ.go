@@ -438,7 +438,7 @@ func accountPage(p webui.Page, v accountView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = webui.Bars("Requests per day", v.bars()).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = webui.Bars("Requests per day", v.bars(), webui.Short).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -25,7 +25,8 @@ func hourBars(e *admin.Evidence, now time.Time) []webui.Bar {
 		}
 	}
 	for i := range bars {
-		bars[i].Title = fmt.Sprintf("%s: %s requests", first.Add(time.Duration(i)*time.Hour).Format("Mon 2 Jan 15:00"), webui.Number(bars[i].Value))
+		at := first.Add(time.Duration(i) * time.Hour)
+		bars[i].Name, bars[i].Short, bars[i].Text = at.Format("Mon ")+webui.DayMonth(at)+at.Format(" 15:00 UTC"), at.Format("Mon 2"), webui.Number(bars[i].Value)+" requests"
 	}
 	return bars
 }
@@ -37,7 +38,7 @@ func clockBars(e *admin.Evidence) []webui.Bar {
 		bars[h.At.UTC().Hour()].Value += h.Requests
 	}
 	for i := range bars {
-		bars[i].Title = fmt.Sprintf("%02d:00 UTC: %s requests", i, webui.Number(bars[i].Value))
+		bars[i].Name, bars[i].Short, bars[i].Text = fmt.Sprintf("%02d:00 UTC", i), fmt.Sprintf("%02d:00", i), webui.Number(bars[i].Value)+" requests"
 	}
 	return bars
 }
@@ -97,7 +98,7 @@ func networkShares(list []signal.Network) []share {
 func gapBars(list []signal.Gap) []webui.Bar {
 	bars := make([]webui.Bar, len(list))
 	for i, g := range list {
-		bars[i] = webui.Bar{Value: int64(g.Calls), Title: fmt.Sprintf("up to %s: %s calls", g.UpTo, webui.Number(int64(g.Calls)))}
+		bars[i] = webui.Bar{Value: int64(g.Calls), Name: "up to " + g.UpTo.String(), Short: g.UpTo.String(), Text: webui.Number(int64(g.Calls)) + " calls"}
 	}
 	return bars
 }

@@ -195,7 +195,7 @@ func decisionsOn(a *admin.Account) (list []decision) {
 	if a.Status == "deactivated" || a.Status == "suspended" {
 		list = append(list, decision{
 			Name: "restore", Title: "Restore", Does: "Keys and account work again, and this month's count starts from zero.",
-			Text: "Hello,\n\nwe have looked at your account and restored it. Your keys work again, and this month's count starts from zero. Please keep an eye on your abuse score on the Overview page; a higher plan has a larger budget.\n\nSupport",
+			Text: "Hello,\n\nwe have looked at your account and restored it. Your keys work again, and this month's count starts from zero. Please keep an eye on how much of your allowance is used; the Overview page shows it. A higher plan includes more.\n\nSupport",
 		})
 	}
 	if a.Status == "active" || a.Status == "deactivated" {

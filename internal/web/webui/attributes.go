@@ -29,6 +29,13 @@ func Current(yes bool) templ.Attributes {
 	return templ.Attributes{"aria-current": "page"}
 }
 
+// Live returns the attributes of a form of filters, or of a part with links, whose page is read again in place: main is
+// replaced, the address follows, and Back restores both. Without scripts it is an ordinary form, which needs a button with
+// data-apply, and ordinary links.
+func Live() templ.Attributes {
+	return templ.Attributes{"data-auto": true, "hx-boost": "true", "hx-target": "#main", "hx-select": "#main", "hx-swap": "outerHTML show:none", "hx-sync": "this:replace"}
+}
+
 // described connects an input with the hint or error below it, which screen readers then read. The browser scrolls to an
 // input that is wrong and puts the cursor there; attrs are its other attributes.
 func described(name, hint, wrong string, attrs templ.Attributes) templ.Attributes {

@@ -1,37 +1,19 @@
 package webui
 
-import "fmt"
-
-// Bar is one bar of a chart.
+// Bar is one bar of a small chart.
 type Bar struct {
 	Value int64
-	Title string // what a pointer on it shows
+	Name  string // what it stands for, such as a day
+	Short string // its name on the axis; empty: Name
+	Text  string // the value as a tooltip shows it
 }
 
-// placedBar is a bar in an SVG of 300 by 100 units. Coordinates are text because they go into attributes.
-type placedBar struct {
-	x, y, width, height string
-	none                bool
-	title               string
-}
-
-// placed lays out bars. One without a value keeps a thin line, and one with a small value is clearly taller than that.
-func placed(bars []Bar) []placedBar {
-	most := int64(1) // so that values of zero do not divide by zero
+// barChart returns the chart of some bars.
+func barChart(label string, bars []Bar, axis func(int64) string) *Chart {
+	c := &Chart{Label: label, Low: true, Whole: true, Format: axis, Axis: axis, Series: []ChartSeries{{Class: "c0"}}}
 	for _, b := range bars {
-		most = max(most, b.Value)
+		c.Steps = append(c.Steps, ChartStep{Name: b.Name, Short: b.Short, Text: b.Text})
+		c.Series[0].Values = append(c.Series[0].Values, b.Value)
 	}
-	out := make([]placedBar, len(bars))
-	step := 300.0 / float64(max(1, len(bars)))
-	for i, b := range bars {
-		height := 2.0
-		if b.Value > 0 {
-			height = max(3, 100*float64(b.Value)/float64(most))
-		}
-		out[i] = placedBar{
-			x: fmt.Sprintf("%.2f", float64(i)*step+step*0.15), y: fmt.Sprintf("%.2f", 100-height),
-			width: fmt.Sprintf("%.2f", step*0.7), height: fmt.Sprintf("%.2f", height), none: b.Value == 0, title: b.Title,
-		}
-	}
-	return out
+	return c
 }

@@ -63,7 +63,7 @@ func ByMonth[R any](rows []R, start func(*R) time.Time, sums func(*R) *usage.Sum
 	slices.SortFunc(out, func(a, b CacheRow) int { return cmp.Compare(b.Name, a.Name) })
 	for i := range out {
 		if at, err := time.Parse(month, out[i].Name); err == nil {
-			out[i].Name = at.Format("January 2006")
+			out[i].Name = Month(at)
 		}
 	}
 	return out
@@ -95,7 +95,7 @@ func savedNote(n price.Nano) string {
 	if n < 0 {
 		return "lost: writing to caches cost more than reading has saved"
 	}
-	return "beside the same calls without a cache"
+	return "compared with the same calls without a cache"
 }
 
 // HitNote says what a hit rate follows from.

@@ -1,10 +1,13 @@
 package webui
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
 	"time"
+
+	"github.com/a-h/templ"
 )
 
 // Chart is a chart over time, rendered by the server as SVG: bars that stand on each other, or lines. The page has the
@@ -18,13 +21,18 @@ type Chart struct {
 	// Format writes a value, and Axis one on the axis. Whole says that values between whole numbers make no sense.
 	Format, Axis func(int64) string
 	Whole        bool
+	// Low is a chart beside others: it is not as high, and has fewer lines.
+	Low bool
 }
 
-// ChartStep is one step of time.
+// ChartStep is one step of the chart: of time, or of something that has a name.
 type ChartStep struct {
 	At time.Time
 	// Length is how long the step is. One of a day is a day of UTC.
 	Length time.Duration
+	// Name is what a step is called that is not one of time, Short its name on the axis if that differs, and Text what a
+	// tooltip says in place of the values.
+	Name, Short, Text string
 }
 
 // Days reports whether the step is a day of UTC, or several.
@@ -33,7 +41,7 @@ func (s ChartStep) Days() bool { return s.Length >= 24*time.Hour }
 // ChartSeries is one colour of a chart.
 type ChartSeries struct {
 	Name string
-	// Class is the colour, such as "c0"; see activity.css.
+	// Class is the colour, such as "c0"; see app.css.
 	Class  string
 	Values []int64 // one for each step; NoValue leaves a gap in a line
 	Total  string  // shown beside the name; may be empty
@@ -45,8 +53,21 @@ const NoValue = -1
 // The drawing is stretched to the width of the page, so it has no text in it.
 const chartWidth, chartHeight = 1000.0, 200.0
 
-// chartTicks is the number of lines across the chart, the lowest one not counted.
-const chartTicks = 4
+// parts returns into how many parts lines across the chart divide it.
+func (c *Chart) parts() int {
+	if c.Low {
+		return 2
+	}
+	return 4
+}
+
+// names returns how many steps are named below the chart, at most.
+func (c *Chart) names() int {
+	if c.Low {
+		return 3
+	}
+	return 7
+}
 
 // scale returns the value at the top of the chart: a round one, with round values at the other lines.
 func (c *Chart) scale() int64 {
@@ -62,21 +83,22 @@ func (c *Chart) scale() int64 {
 		}
 		most = max(most, sum)
 	}
-	step := max(1, float64(most)/chartTicks)
+	parts := int64(c.parts())
+	step := max(1, float64(most)/float64(parts))
 	power := math.Pow(10, math.Floor(math.Log10(step)))
 	for _, n := range []float64{1, 2, 2.5, 5, 10} {
 		if n*power >= step && (!c.Whole || n*power == math.Trunc(n*power)) {
-			return int64(math.Round(n * power * chartTicks))
+			return int64(math.Round(n*power)) * parts
 		}
 	}
-	return int64(math.Ceil(step)) * chartTicks
+	return int64(math.Ceil(step)) * parts
 }
 
 // ticks returns the values at the lines, from the top down.
 func (c *Chart) ticks() (out []string) {
-	top := c.scale()
-	for i := chartTicks; i >= 0; i-- {
-		out = append(out, c.Axis(top*int64(i)/chartTicks))
+	top, parts := c.scale(), int64(c.parts())
+	for i := parts; i >= 0; i-- {
+		out = append(out, c.Axis(top*i/parts))
 	}
 	return out
 }
@@ -84,8 +106,8 @@ func (c *Chart) ticks() (out []string) {
 // grid returns the lines across the chart as the path of an SVG.
 func (c *Chart) grid() string {
 	var b strings.Builder
-	for i := range chartTicks + 1 {
-		fmt.Fprintf(&b, "M0 %gh%g", chartHeight*float64(i)/chartTicks, chartWidth)
+	for i := range c.parts() + 1 {
+		fmt.Fprintf(&b, "M0 %gh%g", chartHeight*float64(i)/float64(c.parts()), chartWidth)
 	}
 	return b.String()
 }
@@ -131,21 +153,34 @@ func (c *Chart) path(which int) string {
 func (c *Chart) x(i int) string { return fmt.Sprintf("%.1f", float64(i)*c.width()) }
 func (c *Chart) wide() string   { return fmt.Sprintf("%.1f", c.width()) }
 
-// labels returns the steps that are named below the chart, at most seven of them at equal distances: each names the
-// steps up to the next.
-func (c *Chart) labels() (out []ChartStep) {
-	every := max(1, (len(c.Steps)+6)/7)
-	for every < len(c.Steps) && len(c.Steps)%every != 0 {
-		every++
-	}
-	for i := 0; i < len(c.Steps); i += every {
-		out = append(out, c.Steps[i])
+// chartLabel is the name of a step below the chart.
+type chartLabel struct {
+	ChartStep
+	x, class string // its middle, and how it stands to it
+}
+
+// labels returns the steps that are named below the chart, at equal distances.
+func (c *Chart) labels() (out []chartLabel) {
+	n := len(c.Steps)
+	every := max(1, (n+c.names()-1)/c.names())
+	for i := 0; i < n; i += every {
+		class := ""
+		switch {
+		case i == 0 && every > 1:
+			class = "first"
+		case i == n-1 && every > 1:
+			class = "last"
+		}
+		out = append(out, chartLabel{c.Steps[i], fmt.Sprintf("%.2f%%", 100*(float64(i)+0.5)/float64(n)), class})
 	}
 	return out
 }
 
 // tip says what is at step i, a line for each series that has something there.
 func (c *Chart) tip(i int) string {
+	if text := c.Steps[i].Text; text != "" {
+		return text
+	}
 	var b strings.Builder
 	sum := int64(0)
 	for _, s := range c.Series {
@@ -163,28 +198,47 @@ func (c *Chart) tip(i int) string {
 	return strings.TrimPrefix(b.String(), "\n")
 }
 
-// name returns the name of a step in UTC.
+// name returns the name of a step, in UTC.
 func (s ChartStep) name() string {
-	if s.Days() {
-		return s.At.UTC().Format("Mon 2 Jan")
-	}
-	return s.At.UTC().Format("2 Jan 15:04 UTC")
-}
-
-// short returns the name of a step on the axis, in UTC, and form how app.js writes it in the reader's time zone.
-func (s ChartStep) short() string {
 	switch {
+	case s.Name != "":
+		return s.Name
 	case s.Days():
-		return s.At.UTC().Format("2 Jan")
-	case s.Length > time.Hour:
-		return s.At.UTC().Format("Mon 2")
+		return s.At.UTC().Format("Mon ") + DayMonth(s.At)
 	}
-	return s.At.UTC().Format("15:04")
+	return DayMonth(s.At) + s.At.UTC().Format(" 15:04 UTC")
 }
 
-func (s ChartStep) form() string {
-	if s.Length > time.Hour {
+// local is how app.js writes the name of a step on the axis in the reader's time zone; empty: it leaves it.
+func (s ChartStep) local() string {
+	switch {
+	case s.Name != "" || s.Days():
+		return ""
+	case s.Length > time.Hour:
 		return "weekday"
 	}
 	return "clock"
+}
+
+// short returns the name of a step on the axis, in UTC.
+func (s ChartStep) short() string {
+	switch s.local() {
+	case "weekday":
+		return s.At.UTC().Format("Mon 2")
+	case "clock":
+		return s.At.UTC().Format("15:04")
+	}
+	if s.Name != "" {
+		return cmp.Or(s.Short, s.Name)
+	}
+	return DayMonth(s.At)
+}
+
+// timed returns the attribute with the time of a step that is shorter than a day, which app.js writes in the reader's
+// time zone.
+func (s ChartStep) timed() templ.Attributes {
+	if s.local() == "" {
+		return nil
+	}
+	return templ.Attributes{"data-at": s.At.UTC().Format(time.RFC3339)}
 }

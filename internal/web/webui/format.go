@@ -63,6 +63,28 @@ func Total[N ~int | ~int64](nano N) string {
 // Cents formats an amount in cents as Dollars does.
 func Cents(cents int64) string { return Dollars(cents * 10_000_000) }
 
+// Contexts formats the length of a context in tokens as people name it: both 128000 and 131072 are 128K.
+func Contexts(tokens int64) string {
+	const binary = 1024
+	switch {
+	case tokens%1000 == 0 || tokens%binary != 0:
+	case tokens >= binary*binary:
+		return trimmed(float64(tokens)/(binary*binary)) + "M"
+	default:
+		return Number(tokens/binary) + "K"
+	}
+	if tokens >= 1000 && tokens < 10_000 {
+		return trimmed(float64(tokens)/1000) + "K"
+	}
+	return Short(tokens)
+}
+
+// DayMonth formats a day of which the year is clear, in UTC.
+func DayMonth(at time.Time) string { return at.UTC().Format("2 Jan") }
+
+// Month formats a month as all pages do, in UTC.
+func Month(at time.Time) string { return at.UTC().Format("January 2006") }
+
 // Date formats a day as all pages do, in UTC. Where a page can, it uses the template Day, which shows the reader's time zone.
 func Date(at time.Time) string { return at.UTC().Format("2 Jan 2006") }
 
@@ -78,6 +100,14 @@ func Millis(ms int64) string {
 		return trimmed(float64(ms)/1000) + " s"
 	}
 	return trimmed(float64(ms)/60_000) + " min"
+}
+
+// Duration formats a duration as Millis does, and one below a millisecond with a decimal.
+func Duration(d time.Duration) string {
+	if d > 0 && d < time.Millisecond {
+		return strconv.FormatFloat(max(0.1, float64(d)/float64(time.Millisecond)), 'f', 1, 64) + " ms"
+	}
+	return Millis(d.Milliseconds())
 }
 
 // Ago formats how long ago at was. After 45 days it is a date.

@@ -101,7 +101,7 @@ func (v *WhatIf) tables() []whatIfTable {
 	list := []whatIfTable{
 		{title: "By model", head: "Model that answered", rows: r.Models, name: func(r *whatif.Row) string { return r.Model }},
 		{title: "By key", head: "Key", rows: r.Keys, name: func(r *whatif.Row) string { return v.Key(r.Key) }},
-		{title: "By day", head: "Day (UTC)", rows: r.Days, name: func(r *whatif.Row) string { return r.Day.Format("2 Jan 2006") }},
+		{title: "By day", head: "Day (UTC)", rows: r.Days, name: func(r *whatif.Row) string { return Date(r.Day) }},
 	}
 	if v.Everybody && v.Account == "" {
 		list[1] = whatIfTable{title: "By account", head: "Account", rows: r.Accounts, name: func(r *whatif.Row) string { return r.Account }}

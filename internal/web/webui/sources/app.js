@@ -1,10 +1,12 @@
-// Behaviour shared by all pages: theme, menu, copy buttons, tabs, confirmation dialogs, local times.
+// Behaviour shared by all pages: theme, menu, copy buttons, tabs, confirmation dialogs, toasts, filters, charts, the search
+// over everything, local times.
 (() => {
   "use strict";
 
   const root = document.documentElement;
+  root.classList.add("scripted");
 
-   // One listener for all clicks, so that parts which htmx adds later work without registration.
+  // One listener for all clicks, so that parts which htmx adds later work without registration.
   document.addEventListener("click", (event) => {
     const target = event.target.closest("[data-copy], [data-theme-next], [data-menu], [role=tab], [data-close]");
     if (!target) return;
@@ -83,7 +85,7 @@
       return;
     }
     if (event.key === "/" && !event.target.closest("input, textarea, select")) {
-      const search = document.querySelector("[type=search]");
+      const search = document.querySelector("main [type=search]");
       if (search) { event.preventDefault(); search.focus(); }
     }
   });
@@ -119,6 +121,243 @@
     dialog.close();
     dialog.showModal();
     dialog.addEventListener("close", () => history.replaceState(null, "", dialog.dataset.modal));
+  }
+
+  // A menu closes with Esc, and when the focus or a click goes elsewhere.
+  const menus = () => [...document.querySelectorAll("details.pop[open]:not(:has(> form))")];
+  for (const type of ["click", "focusin"]) {
+    document.addEventListener(type, (event) => { for (const menu of menus()) if (!menu.contains(event.target)) menu.open = false; });
+  }
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") for (const menu of menus()) { menu.open = false; menu.querySelector("summary").focus(); }
+  });
+
+  // A toast stays for some seconds, or until it is closed if it says what went wrong. While the pointer or the focus is on
+  // it, it stays.
+  function dressToast(toast) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "plain small";
+    button.setAttribute("aria-label", "Dismiss");
+    button.textContent = "✕";
+    button.addEventListener("click", () => toast.remove());
+    toast.append(button);
+    if (toast.classList.contains("bad")) return;
+    let timer;
+    const start = () => { timer = setTimeout(() => toast.remove(), 10000); };
+    const stop = () => clearTimeout(timer);
+    for (const type of ["pointerenter", "focusin"]) toast.addEventListener(type, stop);
+    for (const type of ["pointerleave", "focusout"]) toast.addEventListener(type, () => { stop(); start(); });
+    start();
+  }
+  for (const toast of document.querySelectorAll(".toast")) dressToast(toast);
+  document.addEventListener("toast", (event) => {
+    const toast = document.createElement("div"), text = document.createElement("span");
+    toast.className = ("note toast " + (event.detail.tone || "")).trim();
+    text.textContent = event.detail.text;
+    toast.append(text);
+    let place = document.getElementById("toasts");
+    if (!place) {
+      place = Object.assign(document.createElement("div"), { id: "toasts", className: "toasts" });
+      place.setAttribute("role", "status");
+      document.body.append(place);
+    }
+    while (place.children.length > 2) place.firstElementChild.remove();
+    place.append(toast);
+    dressToast(toast);
+  });
+
+  // A form with data-auto applies its filters as they are chosen. htmx replaces the part of the page that it names; see Live
+  // in package webui. Fields that are empty do not reach the address.
+  document.addEventListener("change", (event) => {
+    const form = event.target.closest("form[data-auto]");
+    if (form && event.target.type !== "search") form.requestSubmit();
+  });
+  document.addEventListener("htmx:configRequest", (event) => {
+    if (!event.target.matches("form[data-auto]")) return;
+    for (const name of new Set(event.detail.formData.keys())) {
+      if (event.detail.formData.getAll(name).every((value) => value === "")) event.detail.formData.delete(name);
+    }
+  });
+  // After Back the menus show what the page shows, not what was chosen when it was left.
+  addEventListener("pageshow", () => {
+    for (const form of document.querySelectorAll("form[data-auto]")) form.reset();
+  });
+  // What cannot be replaced is loaded as a page, which says why.
+  for (const type of ["htmx:responseError", "htmx:sendError"]) {
+    document.addEventListener(type, (event) => {
+      if (event.detail.boosted) location.assign(event.detail.pathInfo.finalRequestPath);
+    });
+  }
+
+  // What is at a step of a chart is shown to the pointer, and to the arrow keys, as the value of a slider. Without this
+  // script the steps have titles.
+  let tip; // the one that is shown
+  function hideTip() {
+    if (!tip) return;
+    tip.at.classList.remove("on");
+    tip.box.remove();
+    tip = undefined;
+  }
+  function dressCharts(scope) {
+    for (const chart of scope.querySelectorAll(".graph .area[role=img]")) {
+      const steps = chart.querySelectorAll(".step");
+      if (!steps.length) continue;
+      for (const step of steps) {
+        const title = step.querySelector("title");
+        const [name, ...lines] = title.textContent.split("\n");
+        const at = new Date(step.dataset.at);
+        step.dataset.name = step.dataset.at ? `${month(at)} ${forms.clock(at)}` : name;
+        step.dataset.text = lines.join("\n");
+        title.remove();
+      }
+      chart.setAttribute("role", "slider");
+      chart.setAttribute("tabindex", "0");
+      chart.setAttribute("aria-valuemin", "1");
+      chart.setAttribute("aria-valuemax", steps.length);
+      value(chart, steps.length - 1);
+    }
+  }
+  function value(chart, i) {
+    const { name, text } = chart.querySelectorAll(".step")[i].dataset;
+    chart.setAttribute("aria-valuenow", i + 1);
+    chart.setAttribute("aria-valuetext", name + ", " + text.replaceAll("\n", ", "));
+  }
+  function showStep(chart, i, y) {
+    const step = chart.querySelectorAll(".step")[i];
+    if (tip?.at !== step) {
+      hideTip();
+      value(chart, i);
+      const box = document.createElement("div"), name = document.createElement("strong");
+      box.className = "tip";
+      name.textContent = step.dataset.name;
+      box.append(name);
+      const keys = [...chart.closest(".graph").querySelectorAll(".legend .key")];
+      for (const text of step.dataset.text.split("\n")) {
+        const cut = text.lastIndexOf(": "), line = document.createElement("div");
+        const label = document.createElement("span"), figure = document.createElement("b");
+        label.textContent = cut < 0 ? text : text.slice(0, cut);
+        label.className = keys.find((key) => key.querySelector(".name").textContent === label.textContent)?.className || "key";
+        figure.textContent = cut < 0 ? "" : text.slice(cut + 2);
+        line.append(label, figure);
+        box.append(line);
+      }
+      document.body.append(box);
+      step.classList.add("on");
+      tip = { at: step, box, chart };
+    }
+    const at = step.getBoundingClientRect(), { offsetWidth: width, offsetHeight: height } = tip.box;
+    const right = at.right + 10;
+    tip.box.style.left = Math.max(8, right + width < innerWidth - 8 ? right : at.left - width - 10) + "px";
+    tip.box.style.top = Math.max(8, Math.min((y ?? at.top + 24) - height / 2, innerHeight - height - 8)) + "px";
+  }
+  for (const type of ["pointermove", "pointerdown"]) {
+    document.addEventListener(type, (event) => {
+      const chart = event.target.closest?.(".graph .area[role=slider]");
+      if (!chart) {
+        if (tip && tip.chart !== document.activeElement) hideTip();
+        return;
+      }
+      const { left, width } = chart.getBoundingClientRect(), last = Number(chart.getAttribute("aria-valuemax")) - 1;
+      showStep(chart, Math.max(0, Math.min(last, Math.floor((event.clientX - left) / width * (last + 1)))), event.clientY);
+    });
+  }
+  document.addEventListener("focusin", (event) => {
+    if (event.target.matches(".graph .area[role=slider]:focus-visible")) showStep(event.target, Number(event.target.getAttribute("aria-valuenow")) - 1);
+  });
+  document.addEventListener("focusout", hideTip);
+  addEventListener("scroll", hideTip, { capture: true, passive: true });
+  document.addEventListener("keydown", (event) => {
+    if (!event.target.matches?.(".graph .area[role=slider]")) return;
+    const now = Number(event.target.getAttribute("aria-valuenow")) - 1, last = Number(event.target.getAttribute("aria-valuemax")) - 1;
+    const to = { ArrowLeft: now - 1, ArrowDown: now - 1, ArrowRight: now + 1, ArrowUp: now + 1, PageUp: now + 7, PageDown: now - 7, Home: 0, End: last }[event.key];
+    if (event.key === "Escape") hideTip();
+    if (to === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    showStep(event.target, Math.max(0, Math.min(last, to)));
+  });
+
+  // The search over everything: Ctrl+K opens it, what is typed is searched for on the server, arrow keys choose, Enter
+  // goes there. Without this script its link leads to a page.
+  const palette = document.getElementById("palette");
+  if (palette) {
+    const form = palette.querySelector("form"), field = form.elements.q, list = document.getElementById("palette-list"), count = palette.querySelector("[role=status]");
+    let timer, asked, arrived, go; // go: Enter was pressed before the results arrived
+    const options = () => [...list.querySelectorAll("a")];
+    const chosen = () => list.querySelector("[aria-selected=true]");
+    const choose = (option) => {
+      chosen()?.setAttribute("aria-selected", "false");
+      field.removeAttribute("aria-activedescendant");
+      if (!option) return;
+      option.setAttribute("aria-selected", "true");
+      option.scrollIntoView({ block: "nearest" });
+      field.setAttribute("aria-activedescendant", option.id);
+    };
+    const search = async () => {
+      asked?.abort();
+      const mine = asked = new AbortController();
+      const query = field.value.trim();
+      try {
+        const response = await fetch(form.action + "?q=" + encodeURIComponent(query), { headers: { "HX-Request": "true" }, signal: mine.signal });
+        const to = response.headers.get("HX-Redirect");
+        if (to || response.headers.get("HX-Refresh")) { location.assign(to || form.action); return; }
+        if (!response.ok) throw new Error(response.statusText);
+        const text = await response.text();
+        if (mine !== asked) return;
+        list.innerHTML = text;
+        arrived = query;
+      } catch (error) {
+        if (error.name === "AbortError") return;
+        list.replaceChildren(Object.assign(document.createElement("p"), { className: "empty", textContent: "The search could not be made. Try again." }));
+      }
+      for (const group of list.querySelectorAll("section")) group.setAttribute("role", "group");
+      options().forEach((option, i) => {
+        Object.assign(option, { id: "palette-" + i, tabIndex: -1 });
+        option.setAttribute("role", "option");
+        option.setAttribute("aria-selected", "false");
+      });
+      choose(options()[0]);
+      count.textContent = options().length + (options().length === 1 ? " result" : " results");
+      if (go) chosen()?.click();
+      go = false;
+    };
+    const openPalette = () => {
+      if (palette.open) return;
+      for (const other of document.querySelectorAll("dialog[open]")) if (other.matches(":modal")) return;
+      field.value = "";
+      go = false;
+      palette.showModal();
+      search();
+    };
+    if (/Mac|iPhone|iPad/.test(navigator.platform)) for (const key of document.querySelectorAll("[data-palette] kbd")) key.textContent = "⌘K";
+    document.addEventListener("keydown", (event) => {
+      if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k") { event.preventDefault(); openPalette(); }
+    });
+    document.addEventListener("click", (event) => {
+      if (event.target === palette) palette.close();
+      if (!event.target.closest("[data-palette]") || event.ctrlKey || event.metaKey || event.shiftKey) return;
+      event.preventDefault();
+      openPalette();
+    });
+    field.addEventListener("input", () => {
+      clearTimeout(timer);
+      timer = setTimeout(search, 120);
+    });
+    field.addEventListener("keydown", (event) => {
+      const all = options(), at = all.indexOf(chosen());
+      const to = { ArrowDown: at + 1, ArrowUp: at - 1 + all.length }[event.key];
+      if (to === undefined || !all.length) return;
+      event.preventDefault();
+      choose(all[to % all.length]);
+    });
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      if (arrived === field.value.trim()) { chosen()?.click(); return; }
+      go = true;
+      clearTimeout(timer);
+      search();
+    });
+    list.addEventListener("click", (event) => { if (event.target.closest("a")) palette.close(); });
   }
 
   // The export of an account is loaded part by part, so that its progress is seen, and saved as one file.
@@ -165,8 +404,8 @@
     weekday: (at) => `${"Sun Mon Tue Wed Thu Fri Sat".split(" ")[at.getDay()]} ${at.getDate()}`,
   };
   function localTimes(scope) {
-    for (const el of scope.querySelectorAll("time[data-local]")) {
-      const at = new Date(el.dateTime);
+    for (const el of scope.querySelectorAll("[data-local]")) {
+      const at = new Date(el.dateTime || el.dataset.at);
       el.title = el.textContent;
       el.textContent = (forms[el.dataset.local] || forms.minute)(at);
       delete el.dataset.local;
@@ -191,8 +430,10 @@
   function added(scope) {
     localTimes(scope);
     nameCells(scope);
+    dressCharts(scope);
   }
   added(document);
+  document.addEventListener("htmx:beforeSwap", hideTip);
   document.addEventListener("htmx:load", (event) => added(event.detail.elt.parentElement || document));
   document.addEventListener("contentadded", (event) => added(event.detail));
 })();
