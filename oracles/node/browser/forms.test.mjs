@@ -127,10 +127,10 @@ test("the forms of plans and billing", async () => {
   await page.getByLabel("Tax ID").fill("DE123");
   await page.getByLabel("Country").selectOption("Germany");
   await page.getByLabel("Billing e-mail").fill("nobody");
-  await page.locator("dialog form").evaluate((form) => { form.noValidate = true; });
+  await page.locator("dialog[data-modal] form").evaluate((form) => { form.noValidate = true; });
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByText("An address has at most").waitFor();
-  assert.deepEqual(await page.locator("dialog [aria-invalid=true]").evaluateAll((all) => all.map((el) => el.name)), ["address", "email"]);
+  assert.deepEqual(await page.locator("dialog[data-modal] [aria-invalid=true]").evaluateAll((all) => all.map((el) => el.name)), ["address", "email"]);
   await page.getByLabel("Address").fill("Road 1\n12345 Town");
   await page.getByLabel("Billing e-mail").fill("books@example.com");
   await page.getByRole("button", { name: "Save" }).click();

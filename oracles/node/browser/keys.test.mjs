@@ -90,7 +90,7 @@ test("a key by keyboard: made, limited, reloaded, deleted", async () => {
   await page.getByText("The key was deleted.").waitFor();
   assert.equal((await call(key)).status, 401);
   await late.getByRole("button", { name: "Save" }).click();
-  await late.getByText("That key does not exist any more.").waitFor();
+  await late.getByText("This key no longer exists.").waitFor();
 
   // A session that has ended leads back, and nothing was changed.
   await page.goto(gateway + "/dashboard/keys?new");

@@ -120,7 +120,7 @@ test("a passkey is added, used and removed", async () => {
   await page.getByText("The passkey was removed.").waitFor();
   assert.equal(await names(page), 0);
   await late.getByRole("button", { name: "Remove passkey" }).click();
-  await late.getByText("That passkey does not exist any more.").waitFor();
+  await late.getByText("This passkey no longer exists.").waitFor();
 
   // A passkey that was removed does not sign in.
   await signOut(page);
