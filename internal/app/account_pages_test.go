@@ -114,3 +114,56 @@ func TestDowngradeIsTakenBack(t *testing.T) {
 	}
 	ana.leads(ana.post("/dashboard/plan/cancel"), "cancelling", "ends soon")
 }
+
+// Messages are one inbox: conversations and notices by time, and each part alone. A customer closes a conversation, which a
+// message opens again; another account's is not there.
+func TestInbox(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "").start(t)
+	ana, bob := n.join("ana@example.com"), n.join("bob@example.com")
+	ana.wants(ana.get("/dashboard/messages"), "an empty inbox", 200, "No messages yet")
+	wrong := ana.wants(ana.post("/dashboard/messages", "kind", "other", "subject", " ", "text", " "), "an empty message", 400, "Write a subject")
+	if !strings.Contains(wrong.body, "Write a message of 1 to") {
+		t.Error("the second mistake is not shown")
+	}
+	ana.wants(ana.post("/dashboard/messages", "kind", "billing", "subject", "My invoice", "text", "Where is it?"), "a question", 303, "/dashboard/messages/")
+	must[admin.Account](n, "account.suspend", admin.Target{Actor: "t", Ref: ana.email, Reason: "terms"})
+	eventually(t, "the notice", func() bool { return strings.Contains(ana.get("/dashboard/messages").body, "terms") })
+	for show, has := range map[string][2]bool{"": {true, true}, "?show=conversations": {true, false}, "?show=notices": {false, true}, "?show=x": {true, true}} {
+		body := between(ana.get("/dashboard/messages"+show).body, `<ul class="inbox">`, `</ul>`)
+		if got := [2]bool{strings.Contains(body, "My invoice"), strings.Contains(body, "<details>")}; got != has {
+			t.Errorf("the inbox %q has a conversation and a notice: %v, want %v", show, got, has)
+		}
+	}
+	path := ticketPath.FindString(ana.get("/dashboard/messages").body)
+	bob.wants(bob.post(path+"/resolve"), "closing another's", 404, "no such conversation")
+	ana.wants(ana.get(path), "the conversation", 200, "waiting for support")
+	ana.leads(ana.post(path+"/resolve"), "closing it", "The conversation was closed.")
+	ana.wants(ana.get(path), "the closed one", 200, "Write again")
+	ana.wants(ana.post(path+"/answer", "text", "one more thing"), "writing again", 303, path)
+	ana.wants(ana.get(path), "the conversation", 200, "waiting for support")
+}
+
+// A form with several mistakes shows each at its field.
+func TestEveryMistakeAtOnce(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "").start(t)
+	ana := n.join("ana@example.com")
+	for _, tt := range []struct {
+		path   string
+		fields []string
+		want   []string
+	}{
+		{"/dashboard/keys", []string{"name", " ", "requests_per_minute", "many", "addresses", "nowhere", "expires_at", "soon", "session_cap", "x"}, []string{"w-name", "w-requests_per_minute", "w-addresses", "w-expires_at", "w-session_cap"}},
+		{"/dashboard/budgets", []string{"name", "", "amount", "x", "window", "day", "timezone", "Nowhere", "marks", "200", "scope", "account"}, []string{"w-name", "w-amount", "w-timezone", "w-marks"}},
+		{"/dashboard/webhooks", []string{"url", ""}, []string{"w-url", "w-types"}},
+		{"/dashboard/account/details", []string{"name", strings.Repeat("x", 200), "tax_id", strings.Repeat("x", 200), "country", "XX", "email", "x"}, []string{"w-name", "w-tax_id", "w-country", "w-email"}},
+	} {
+		body := ana.wants(ana.post(tt.path, tt.fields...), "POST "+tt.path, 400, "").body
+		for _, id := range tt.want {
+			if !strings.Contains(body, `id="`+id+`"`) {
+				t.Errorf("POST %s does not show %s", tt.path, id)
+			}
+		}
+	}
+}

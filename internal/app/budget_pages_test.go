@@ -70,12 +70,12 @@ func TestBudgetsPage(t *testing.T) {
 	}
 	ana.wants(ana.get("/dashboard/budgets?edit="+id), "the form of a budget without marks", 200, `value="none"`)
 
-	bob.leads(bob.get("/dashboard/budgets?edit="+id), "the form of somebody else's budget", "does not exist any more")
-	bob.leads(bob.post("/dashboard/budgets/"+id, budgetForm()...), "a change of somebody else's budget", "does not exist any more")
-	bob.leads(bob.post("/dashboard/budgets/"+id+"/delete"), "deleting somebody else's budget", "does not exist any more")
+	bob.leads(bob.get("/dashboard/budgets?edit="+id), "the form of somebody else's budget", "no longer exists")
+	bob.leads(bob.post("/dashboard/budgets/"+id, budgetForm()...), "a change of somebody else's budget", "no longer exists")
+	bob.leads(bob.post("/dashboard/budgets/"+id+"/delete"), "deleting somebody else's budget", "no longer exists")
 	ana.wants(ana.get("/dashboard/budgets?delete="+id), "the question", 200, "Delete nightly job?")
 	ana.leads(ana.post("/dashboard/budgets/"+id+"/delete"), "deleting", "The budget was deleted")
-	ana.leads(ana.post("/dashboard/budgets/"+id+"/delete"), "deleting again", "does not exist any more")
+	ana.leads(ana.post("/dashboard/budgets/"+id+"/delete"), "deleting again", "no longer exists")
 	log := ana.get("/dashboard/account/log").body
 	for _, want := range []string{"A budget was created", "A budget was changed", "A budget was deleted"} {
 		if !strings.Contains(log, want) {

@@ -28,7 +28,7 @@ func TestFormsAnswerToReaders(t *testing.T) {
 			t.Errorf("GET %s leads to %s, want its page", path, r.header.Get("Location"))
 		}
 	}
-	ana.leads(ana.post("/dashboard/keys/key_x/delete"), "deleting a key that is gone", "does not exist any more")
+	ana.leads(ana.post("/dashboard/keys/key_x/delete"), "deleting a key that is gone", "no longer exists")
 	ana.leads(ana.post("/dashboard/account/sessions/ses_x/close"), "closing a session that is gone", "was signed out")
 	ana.wants(ana.get("/signout"), "GET /signout", 303, "/dashboard")
 }

@@ -46,6 +46,9 @@ func TestInvoices(t *testing.T) {
 	if again := ana.get(file); again.body != r.body {
 		t.Error("the invoice has changed with the customer's details")
 	}
+	if export := ana.get("/dashboard/account.json").body; !strings.Contains(export, `"name": "Somebody else"`) || !strings.Contains(export, `"tax_id": "GB123"`) {
+		t.Error("the export has no billing details, or does not have what the invoice says")
+	}
 	bob.wants(bob.get(file), "another's invoice", 404, "no invoice")
 	bob.wants(bob.get("/dashboard/plan/invoices/x.pdf"), "no number", 404, "no such invoice")
 	eventually(t, "a mail to the address for billing", func() bool {

@@ -288,7 +288,7 @@ func TestPagesKeepToTheirOwner(t *testing.T) {
 	id := keyID.FindStringSubmatch(body)[1]
 	for _, path := range []string{"/dashboard/keys/" + id, "/dashboard/keys/" + id + "/delete"} {
 		bob.wants(bob.post(path, "name", "mine"), "changing another's key", 303, "/dashboard/keys")
-		bob.wants(bob.get("/dashboard/keys"), "what is said then", 200, "does not exist any more")
+		bob.wants(bob.get("/dashboard/keys"), "what is said then", 200, "no longer exists")
 	}
 	bob.wants(bob.get("/dashboard/keys?edit="+id), "a form about another's key", 303, "/dashboard/keys")
 	ana.wants(ana.get("/dashboard/keys?edit="+id), "a form about one's own key", 200, `value="laptop"`)

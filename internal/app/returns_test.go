@@ -19,8 +19,9 @@ func TestPagesLeadBack(t *testing.T) {
 		"/dashboard/plan/subscribe":       "/dashboard/plan",
 		"/dashboard/plan/cancel":          "/dashboard/plan",
 		"/dashboard/plan/keep":            "/dashboard/plan",
-		"/dashboard/account/details":      "/dashboard/account",
-		"/dashboard/account/close":        "/dashboard/account",
+		"/dashboard/account/details":      "/dashboard/account?details",
+		"/dashboard/account/totp/enrol":   "/dashboard/account?totp",
+		"/dashboard/account/replies":      "/dashboard/account?replies",
 		"/dashboard/keys/x/delete":        "/dashboard/keys",
 	} {
 		if r := ana.get(path); r.status != http.StatusSeeOther || r.header.Get("Location") != want {

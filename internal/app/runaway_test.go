@@ -153,7 +153,7 @@ func TestRunaway(t *testing.T) {
 	}
 	ana.leads(ana.post("/dashboard/budgets/resume", "key", again.ID), "resuming", "The key was resumed")
 	ana.leads(ana.post("/dashboard/budgets/resume", "key", again.ID), "resuming again", "The key was resumed")
-	ana.leads(ana.post("/dashboard/budgets/resume", "key", "key_none"), "resuming no key", "does not exist any more")
+	ana.leads(ana.post("/dashboard/budgets/resume", "key", "key_none"), "resuming no key", "no longer exists")
 	n.loop(again.Key, 15) // it would be the same signal if what was before still counted
 	n.LookForRunaways(t.Context())
 	n.loop(again.Key, 5)

@@ -68,7 +68,7 @@ func TestTickets(t *testing.T) {
 		t.Errorf("matter.answer = %+v", got)
 	}
 	eventually(t, "the mail to the customer", func() bool { return strings.Contains(n.log.String(), "What for?") })
-	ana.wants(ana.get("/dashboard/messages"), "the messages", 200, `<span class="badge accent">new</span>`)
+	ana.wants(ana.get("/dashboard/messages"), "the messages", 200, `<span class="sr">(new)</span>`)
 	ana.wants(ana.get(path), "the answer", 200, "What for?")
 	ana.wants(ana.post(path+"/answer", "text", "For a bot."), "the customer's answer", 303, path)
 	seen := must[admin.TicketThread](n, "matter.show", admin.TicketRef{ID: id})

@@ -28,16 +28,16 @@ const (
 	DowngradeRequested What = "downgrade_requested" // the customer asks support for a lower plan
 	DowngradePlanned   What = "downgrade_planned"   // support has set one for the next period
 	DowngradeTakenBack What = "downgrade_taken_back"
-	Ended              What = "ended"               // by the customer's wish, or because the account is locked
-	Lapsed             What = "lapsed"              // because the last retry failed
-	Revoked            What = "revoked"             // because a payment for it is disputed
-	DisputeLost        What = "dispute_lost"        // the money stays with the customer
-	Superseded         What = "superseded"          // staff has set another plan
-	ClockMoved         What = "clock_moved"         // the account's test clock
-	BillingStopped     What = "billing_stopped"     // see Stop
-	BillingReleased    What = "billing_released"    // staff has ended a Stop
-	Credited           What = "credited"            // staff has changed the credit; see Billing.Credit
-	CreditUsed         What = "credit_used"         // it has lowered a renewal
+	Ended              What = "ended"            // by the customer's wish, or because the account is locked
+	Lapsed             What = "lapsed"           // because the last retry failed
+	Revoked            What = "revoked"          // because a payment for it is disputed
+	DisputeLost        What = "dispute_lost"     // the money stays with the customer
+	Superseded         What = "superseded"       // staff has set another plan
+	ClockMoved         What = "clock_moved"      // the account's test clock
+	BillingStopped     What = "billing_stopped"  // see Stop
+	BillingReleased    What = "billing_released" // staff has ended a Stop
+	Credited           What = "credited"         // staff has changed the credit; see Billing.Credit
+	CreditUsed         What = "credit_used"      // it has lowered a renewal
 )
 
 // Entry is one line of the ledger: something that happened to an account's billing. Entries are

@@ -167,7 +167,7 @@ blob: {kind: s3, dir: d, endpoint: "https://s3.example.com", region: eu, bucket:
 signup: invite
 smtp: {server: "mail.example.com:465", from: no-reply@example.com, user: u, password: "${KEY}"}
 support: {email: help@example.com, url: "https://help.example.com"}
-site: {name: Example AI, headline: One key, intro: For all of them., footer: Example Ltd, seller: Example Ltd, seller_address: "1 High Street\nLondon", seller_tax_id: GB1, accent: "#3451d1", accent_dark: "#8ea6ff"}
+site: {name: Example AI, headline: One key, intro: For all of them., footer: Example Ltd, seller: Example Ltd, seller_address: "1 High Street\nLondon", seller_tax_id: GB1, taxes: [{country: DE, with_tax_id: true, name: VAT, percent: 19.5, note: Note.}], accent: "#3451d1", accent_dark: "#8ea6ff"}
 oidc: {issuer: "https://id.example.com", name: Example, client_id: c, client_secret: "${KEY}"}
 billing: {processor: stripe, secret_key: "${KEY}", webhook_secret: "${KEY}", api_url: "http://127.0.0.1:12111"}
 alerts: {email: [ops@example.com], webhooks: [{name: pager, url: "http://10.0.0.7/x?y", secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw, events: [upstream.down]}], allow_hosts: [hooks.internal], journal_lag: 30s, disk_free_mib: 5}
@@ -216,7 +216,7 @@ alerts: {email: [ops@example.com], webhooks: [{name: pager, url: "http://10.0.0.
 		Signup:  "invite",
 		SMTP:    SMTP{"mail.example.com:465", "no-reply@example.com", "u", "sk-123456"},
 		Support: Support{"help@example.com", "https://help.example.com"},
-		Site:    Site{"Example AI", "One key", "For all of them.", "Example Ltd", "Example Ltd", "1 High Street\nLondon", "GB1", "", "#3451d1", "#8ea6ff"},
+		Site:    Site{"Example AI", "One key", "For all of them.", "Example Ltd", "Example Ltd", "1 High Street\nLondon", "GB1", []Tax{{"DE", true, "VAT", 19_500, "Note."}}, "", "#3451d1", "#8ea6ff"},
 		OIDC:    OIDC{"https://id.example.com", "Example", "c", "sk-123456"},
 		Blob:    Blob{"s3", "d", "https://s3.example.com", "eu", "b", "p/", "a", "sk-123456"},
 		Billing: Billing{"stripe", "sk-123456", "sk-123456", "http://127.0.0.1:12111"},

@@ -30,6 +30,11 @@ func TestSite(t *testing.T) {
 		{"site: {accent: blue}", "is not a colour"},
 		{"site: {accent: \"#ffd400\"}", "choose a darker colour"},
 		{"site: {accent_dark: \"#14213d\"}", "choose a lighter colour"},
+		{"site: {taxes: [{country: DE, name: VAT, percent: 19}, {name: None, percent: 0, note: Reverse charge.}]}", ""},
+		{"site: {taxes: [{country: Germany, name: VAT, percent: 19}]}", "is no country"},
+		{"site: {taxes: [{percent: 19}]}", "site.taxes[0].name: is required"},
+		{"site: {taxes: [{name: VAT, percent: 101}]}", "must be at most 100"},
+		{"site: {taxes: [{name: VAT, percent: 1, note: " + strings.Repeat("x", 401) + "}]}", "has 401 characters; at most 400"},
 		{"site: {intro: " + strings.Repeat("x", 401) + "}", "has 401 characters; at most 400"},
 	} {
 		_, problem := loadText(t, tt.yaml)

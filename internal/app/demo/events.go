@@ -30,7 +30,7 @@ func (h *history) plan() {
 	h.at(18, 10.5, h.upgrade)
 	h.at(6, 9.2, func(ctx context.Context) error {
 		return h.billing.SetDetails(ctx, h.members[engineering].account.ID, billing.Details{
-			Name: company, Address: "12 Harbour Lane\nPort Tidewater", TaxID: "XX 123 456 789", Email: "books" + domain,
+			Name: company, Address: "12 Harbour Lane\nPort Tidewater", Country: "GB", TaxID: "XX 123 456 789", Email: "books" + domain,
 		})
 	})
 	h.at(7, 11, func(ctx context.Context) error {

@@ -133,7 +133,7 @@ func (h *history) open(ctx context.Context, cfg *config.Config) (err error) {
 	h.letters = notice.NewLetters(notice.New(told, dropped{}, cfg.Origin, &notice.Options{Now: now}), h.find, log)
 	h.billing = billing.New(pays, &billing.Options{
 		Processor: testpay.New(pays, dashboard.CheckoutPath, dashboard.CardPath), Now: now, Log: log,
-		Plans: func() account.Plans { return s.Plans }, OnChange: h.changed,
+		Plans: func() account.Plans { return s.Plans }, Seller: s.Seller, OnChange: h.changed,
 		OnEntry: func(ctx context.Context, a *account.Account, e billing.Entry) {
 			h.letters.Entry(ctx, a, e, pays.BillingDetails)
 		},

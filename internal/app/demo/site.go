@@ -70,6 +70,8 @@ site:
   footer: A demonstration of Sluice with made-up data
   seller: Tidewater Books
   seller_address: "12 Harbour Lane\nPort Tidewater"
+  seller_tax_id: XX 123 456 789
+  taxes: [{country: GB, name: VAT, percent: 20}]
 support: {email: help%[2]s}
 billing: {processor: testpay}
 router: {feedback: true}

@@ -12,6 +12,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -235,14 +236,19 @@ func pathOf(address string) string {
 	return u.RequestURI()
 }
 
-// pageOf returns the path of the page that a form belongs to: /dashboard/keys of /dashboard/keys/x/delete.
+// pageOf returns the path of the page that a form belongs to: /dashboard/keys of /dashboard/keys/x/delete. On the account
+// page it is that of the dialog: /dashboard/account?totp of /dashboard/account/totp/enrol.
 func pageOf(path string) string {
 	rest, ok := strings.CutPrefix(path, home+"/")
 	if !ok {
 		return home
 	}
-	noun, _, _ := strings.Cut(rest, "/")
-	return home + "/" + noun
+	noun, rest, _ := strings.Cut(rest, "/")
+	dialog, _, _ := strings.Cut(rest, "/")
+	if path := home + "/" + noun; path != accountPath || !slices.Contains(accountDialogNames, dialog) {
+		return path
+	}
+	return accountDialog(dialog)
 }
 
 // backToPage leads from the address of a form to its page: a browser that loads the address again, or a reader who

@@ -47,6 +47,13 @@ func (e *export) put(name string, value any) {
 	}
 }
 
+// fail ends the file with an error.
+func (e *export) fail(err error) {
+	if e.err == nil {
+		e.err = err
+	}
+}
+
 // value writes a value at an indentation.
 func (e *export) value(value any, indent string) error {
 	raw, err := json.MarshalIndent(value, indent, "  ")
@@ -295,12 +302,18 @@ func (d *Dashboard) exportTickets(ctx context.Context, v *visitor, out *export) 
 	})
 }
 
-// exportBilling writes the paid invoices.
+// exportBilling writes the billing details and the paid invoices.
 func (d *Dashboard) exportBilling(ctx context.Context, v *visitor, out *export) {
+	details, err := d.Billing.Details(ctx, v.ID)
+	if err != nil {
+		out.fail(err)
+		return
+	}
+	out.put("billing_details", details)
 	exported(out, "invoices", func() ([]billing.Payment, error) { return d.Billing.Invoices(ctx, v.ID, mostExported) }, func(p *billing.Payment) any {
 		return object{
 			"number", p.Invoice, "paid_at", p.PaidAt, "for", paymentText(p), "period_start", p.PeriodStart, "period_end", p.PeriodEnd,
-			"amount_cents", p.AmountCents, "refunded_cents", p.RefundedCents,
+			"amount_cents", p.AmountCents, "refunded_cents", p.RefundedCents, "issued", p.Issued,
 		}
 	})
 }

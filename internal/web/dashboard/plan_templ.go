@@ -482,7 +482,7 @@ func planPage(p webui.Page, v planView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 44, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Invoices\"><table><thead><tr><th>Number</th><th>Paid</th><th>For</th><th>Period</th><th class=\"num\">Amount</th><th><span class=\"sr\">File</span></th></tr></thead> <tbody>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 44, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"List of invoices\"><table><thead><tr><th>Number</th><th>Paid</th><th>For</th><th>Period</th><th class=\"num\">Amount</th><th><span class=\"sr\">File</span></th></tr></thead> <tbody>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

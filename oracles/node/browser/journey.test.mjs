@@ -61,11 +61,11 @@ test("sign up, subscribe, call, watch, upgrade, regenerate, cancel", async () =>
   assert.equal((await chat(renewed)).status, 200, "the new master key");
 
   await page.getByRole("link", { name: "Plan and billing" }).click();
-  await page.getByRole("button", { name: "Cancel plan" }).click();
-  await page.getByRole("dialog").getByRole("button", { name: "Cancel plan" }).click();
+  await page.getByRole("link", { name: "Cancel plan" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Cancel Premium" }).click();
   await page.getByText("Your plan was cancelled.").waitFor();
   assert.equal((await chat(sub, "sandbox/reasoner")).status, 200, "the plan until the period ends");
-  await page.getByRole("button", { name: "Keep plan" }).click();
+  await page.getByRole("button", { name: "Keep Premium" }).click();
   await page.getByText("Your plan was resumed.").waitFor();
   assert.deepEqual(complaints, []);
 });
@@ -122,7 +122,7 @@ test("a video is made, played and downloaded", async () => {
   await page.getByLabel("Size").selectOption("480x480");
   await page.getByLabel("Seconds").fill("1");
   await page.getByRole("button", { name: "Create" }).click();
-  await page.locator(".clips .badge", { hasText: "succeeded" }).waitFor({ timeout: 60_000 });
+  await page.locator(".clips .badge", { hasText: "ready" }).waitFor({ timeout: 60_000 });
   const width = await page.locator(".clips video").evaluate((video) => new Promise((done) => {
     if (video.readyState >= 1) done(video.videoWidth);
     else video.addEventListener("loadedmetadata", () => done(video.videoWidth), { once: true });
@@ -131,6 +131,24 @@ test("a video is made, played and downloaded", async () => {
   const waiting = page.waitForEvent("download");
   await page.getByRole("link", { name: "Download" }).click();
   assert.match((await waiting).suggestedFilename(), /\.mp4$/);
+
+  // A video that was cancelled can be tried again, and one that is over deleted. The focus stays on the page.
+  await page.getByLabel("Prompt").fill("A ship at dawn");
+  await page.getByLabel("Size").selectOption("480x480");
+  await page.getByLabel("Seconds").fill("1");
+  await page.getByRole("button", { name: "Create" }).click();
+  const clip = page.locator(".clip", { hasText: "A ship at dawn" });
+  await clip.locator(".badge", { hasText: "ready" }).waitFor({ timeout: 60_000 });
+  await clip.getByRole("button", { name: "Delete" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
+  assert.equal(await clip.count(), 1, "the question answered with no deletes nothing");
+  await clip.getByRole("button", { name: "Delete" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+  await clip.waitFor({ state: "detached" });
+  assert.equal(await page.evaluate(() => document.activeElement.closest(".clip") !== null), true, "the focus is on another video");
+  await page.reload();
+  await page.locator(".clip", { hasText: "A lighthouse at dusk" }).waitFor();
+  assert.equal(await clip.count(), 0, "a deleted video is gone");
   assert.deepEqual(complaints, []);
 });
 
@@ -144,8 +162,8 @@ test("password, address, sessions and closing", async () => {
   await other.getByRole("button", { name: "Sign in", exact: true }).click();
   await other.getByRole("heading", { name: "Account", exact: true }).waitFor();
 
-  await page.goto(gateway + "/dashboard/account");
-  await page.getByRole("row").filter({ hasText: "Sign out" }).getByRole("button").click();
+  await page.goto(gateway + "/dashboard/account?sessions");
+  await page.getByRole("dialog").getByRole("listitem").getByRole("button", { name: /^Sign out / }).click();
   await page.getByText("That session was signed out.").waitFor();
   await other.reload();
   await other.getByRole("heading", { name: "Sign in" }).waitFor();
@@ -164,28 +182,31 @@ test("password, address, sessions and closing", async () => {
   await page.getByLabel("Password").fill(password);
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await page.getByRole("heading", { name: "Account", exact: true }).waitFor();
-  await page.getByRole("button", { name: "Sign out all other sessions" }).click();
-  await page.getByRole("dialog").getByRole("button", { name: "Sign out" }).click();
+  await page.goto(gateway + "/dashboard/account?sessions");
+  await page.getByRole("dialog").getByRole("button", { name: "Sign out all others" }).click();
   await page.getByText("All other sessions were signed out.").waitFor();
   await other.reload();
   await other.getByRole("heading", { name: "Sign in" }).waitFor();
 
+  // One proof is enough for a new address and a new password.
+  await page.getByRole("link", { name: /^Change ?: E-mail$/ }).click();
   await page.getByLabel("New e-mail").fill("dora@new.example.com");
-  await page.locator("#current-email").fill(password);
+  await page.getByLabel("Current password").fill(password);
   await page.getByRole("button", { name: "Send link" }).click();
   await page.goto(link(await mail("dora@new.example.com")));
   await page.getByRole("button", { name: "Confirm address" }).click();
   await page.getByText("Your e-mail address was changed.").waitFor();
 
-  await page.locator("#current-password").fill(password);
+  await page.goto(gateway + "/dashboard/account?password");
+  assert.equal(await page.getByLabel("Current password").count(), 0, "the proof holds");
   await page.getByLabel("New password").fill("another long password");
   await page.getByRole("button", { name: "Save password" }).click();
   await page.getByText("Your password was changed.").waitFor();
 
+  await page.goto(gateway + "/dashboard/account?close");
   await page.getByLabel("Enter your e-mail address to confirm").fill("dora@new.example.com");
-  await page.locator("#current-close").fill("another long password");
+  await page.getByLabel("Current password").fill("another long password");
   await page.getByRole("button", { name: "Close account" }).click();
-  await page.getByRole("dialog").getByRole("button", { name: "Close account" }).click();
   await page.getByText("Your account was closed.").waitFor();
   assert.equal((await chat(key)).status, 401, "the key of a closed account");
   assert.deepEqual(complaints, []);

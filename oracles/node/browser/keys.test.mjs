@@ -90,7 +90,7 @@ test("a key by keyboard: made, limited, reloaded, deleted", async () => {
   await page.getByText("The key was deleted.").waitFor();
   assert.equal((await call(key)).status, 401);
   await late.getByRole("button", { name: "Save" }).click();
-  await late.getByText("That key does not exist any more.").waitFor();
+  await late.getByText("This key no longer exists.").waitFor();
 
   // A session that has ended leads back, and nothing was changed.
   await page.goto(gateway + "/dashboard/keys?new");
@@ -125,8 +125,8 @@ test("keys without scripts", async () => {
 test("forms that send mail or set up two steps can be loaded again", async () => {
   const { page } = await open();
   await signUp(page, "otto@example.com");
-  await page.goto(gateway + "/dashboard/account");
-  await page.locator("#current-totp").fill(password);
+  await page.goto(gateway + "/dashboard/account?totp");
+  await page.getByLabel("Current password").fill(password);
   await page.getByRole("button", { name: "Set up" }).click();
   const secret = await page.locator("#totp-secret").textContent();
   await page.getByLabel("Code").fill("000000");
@@ -135,7 +135,7 @@ test("forms that send mail or set up two steps can be loaded again", async () =>
   assert.equal(await page.locator("#totp-secret").textContent(), secret, "a wrong code keeps the enrolment");
   assert.equal(await page.evaluate(() => document.activeElement.name), "code");
   assert.ok(await page.evaluate(() => { const b = document.activeElement.getBoundingClientRect(); return b.top >= 0 && b.bottom <= innerHeight; }), "the field is in view");
-  await page.goto(page.url()); // the address of the form, opened again
+  await page.goto(gateway + "/dashboard/account/totp"); // the address of the form, opened again
   assert.equal(await page.locator("#totp-secret").textContent(), secret, "opening the address again keeps it, too");
 });
 

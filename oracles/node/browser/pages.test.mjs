@@ -7,7 +7,7 @@ import { examine, gateway, link, mail, signUp, subscribe, themes, useBrowser } f
 const open = useBrowser();
 
 const outside = ["/signin", "/signup", "/reset", "/find?q=limits"];
-const inside = ["", "/find?q=small", "/keys", "/keys?new", "/keys?regenerate", "/activity", "/activity?range=1h&by=status&show=latency", "/activity/routing", "/costs/caches", "/models", "/playground", "/playground/shares", "/videos", "/plan", "/plan/upgrade?plan=premium", "/plan/card", "/messages", "/messages/new", "/webhooks", "/account", "/account/log"].map((path) => "/dashboard" + path);
+const inside = ["", "/find?q=small", "/keys", "/keys?new", "/keys?regenerate", "/activity", "/activity?range=1h&by=status&show=latency", "/activity/routing", "/costs/caches", "/models", "/playground", "/playground/shares", "/videos", "/plan", "/plan?cancel", "/plan/upgrade?plan=premium", "/plan/card", "/messages", "/messages/new", "/webhooks", "/webhooks?new", "/account", "/account?email", "/account?details", "/account?sessions", "/account/log"].map((path) => "/dashboard" + path);
 
 let state; // the cookies of somebody who is signed in
 test("somebody signs up and makes some calls", async () => {
@@ -34,7 +34,7 @@ test("somebody signs up and makes some calls", async () => {
     await page.getByRole("button", { name: "Create key" }).click();
     await page.locator("#new-key").waitFor();
   }
-  await page.goto(gateway + "/dashboard/webhooks");
+  await page.goto(gateway + "/dashboard/webhooks?new");
   await page.getByLabel("URL").fill("https://hooks.example.invalid/sluice");
   await page.getByRole("button", { name: "Create webhook" }).click();
   await page.locator("#new-secret").waitFor();

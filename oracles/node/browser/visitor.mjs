@@ -81,8 +81,8 @@ function code(secret) {
 // join signs up a member of staff with two-step sign-in.
 export async function join(page, email) {
   await signUp(page, email);
-  await page.goto(gateway + "/dashboard/account");
-  const part = page.getByRole("region", { name: "Authenticator app" });
+  await page.goto(gateway + "/dashboard/account?totp");
+  const part = page.getByRole("dialog");
   await part.getByLabel("Current password").fill(password);
   await part.getByRole("button", { name: "Set up" }).click();
   await part.getByLabel("Code").fill(code(await page.locator("#totp-secret").textContent()));

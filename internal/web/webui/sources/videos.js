@@ -50,7 +50,12 @@
       const about = (name, text) => { card.el.querySelector("[data-" + name + "]").textContent = text; };
       about("prompt", job.prompt);
       about("facts", job.width + " × " + job.height + ", " + job.n_seconds + " s");
-      about("when", new Date(job.created_at * 1000).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" }));
+      const when = document.createElement("time"), at = new Date(job.created_at * 1000).toISOString();
+      when.dateTime = at;
+      when.dataset.local = "minute";
+      when.textContent = at;
+      card.el.querySelector("[data-when]").append(when);
+      document.dispatchEvent(new CustomEvent("contentadded", { detail: card.el }));
       const press = (name, what) => card.el.querySelector("[data-" + name + "]").addEventListener("click", what);
       press("cancel", () => attempt(async () => { show(await call(jobs + "/" + encodeURIComponent(job.id), { method: "DELETE" })); focusOn(card.el); }));
       press("retry", () => attempt(() => make(job)));
