@@ -93,7 +93,7 @@ func (v *activityView) hits() change {
 		return change{}
 	}
 	points := int(math.Round(100 * (now - before)))
-	return change{Text: difference(points) + " points", Title: webui.HitRate(v.Earlier.Total.Hits()) + " in the period before"}
+	return change{Text: delta(points) + " points", Title: webui.HitRate(v.Earlier.Total.Hits()) + " in the period before"}
 }
 
 // changeOf says how a value differs from that before, in percent. From nothing there is no percentage.
@@ -102,15 +102,15 @@ func changeOf(now, before float64, text string) change {
 		return change{}
 	}
 	percent := 100 * (now - before) / before
-	c := change{Text: difference(int(math.Round(percent))) + " %", Title: text + " in the period before"}
+	c := change{Text: delta(int(math.Round(percent))) + " %", Title: text + " in the period before"}
 	if percent >= 1000 {
 		c.Text = "× " + strconv.FormatFloat(now/before, 'f', 0, 64)
 	}
 	return c
 }
 
-// difference formats a number with its sign.
-func difference(n int) string {
+// delta formats a number with its sign.
+func delta(n int) string {
 	switch {
 	case n > 0:
 		return "+" + strconv.Itoa(n)
