@@ -116,6 +116,7 @@ func (d *Dashboard) route(handle func(pattern string, h http.Handler)) {
 	private("GET "+sessionsPath, d.sessionsPage)
 	private("GET "+sessionsPath+"/{id}", d.sessionPage)
 	private("GET "+home+"/models", d.modelsPage)
+	private("GET "+home+"/models/compare", d.comparePage)
 	private("GET "+home+"/models/{id...}", d.modelPage)
 	private("GET "+playgroundPath, d.playgroundPage)
 	private("GET "+sharesPath, d.sharesPage)

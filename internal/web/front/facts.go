@@ -1,13 +1,15 @@
 package front
 
 import (
-	"net/url"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/a-h/templ"
 
 	"sluice/internal/account"
+	"sluice/internal/operate/overview"
 	"sluice/internal/web/webui"
 )
 
@@ -49,73 +51,159 @@ func orDash(known bool, text string) string {
 
 func joined(list []string) string { return strings.Join(list, ", ") }
 
-// chosen reports whether a model is being compared.
-func (v *List) chosen(id string) bool { return slices.Contains(v.Chosen, id) }
+func sortedKeys[V any](table map[string]V) []string { return slices.Sorted(maps.Keys(table)) }
 
-// without returns the address of the list without the comparison.
-func (v *List) without() string {
-	q := url.Values{}
-	for name, value := range map[string]string{"q": v.Search, "kind": v.Kind, "plan": v.Plan, "feature": v.Feature, "sort": v.Sort} {
-		if value != "" {
-			q.Set(name, value)
-		}
+// tokensText formats a number of tokens, such as the length of a context.
+func tokensText(n int64) string { return webui.Contexts(n) }
+
+// takesImages reports whether a chat model takes images. Models for embeddings take text here, whatever their vendor says.
+func (m *Model) takesImages() bool { return m.Kind == Chat && m.Images }
+
+// inputs and output return what goes into a model and what comes out.
+func (m *Model) inputs() []string {
+	if m.takesImages() {
+		return []string{"text", "images"}
 	}
-	if len(q) == 0 {
-		return v.Path
-	}
-	return v.Path + "?" + q.Encode()
+	return []string{"text"}
 }
 
-// compared are the rows of a comparison.
-var compared = []struct {
-	Title string
-	Value func(m *Model) string
-}{
-	{"Kind", func(m *Model) string { return string(m.Kind) }},
-	{"Plan", func(m *Model) string { return PlanName(m.Plan) }},
-	{"Owner", func(m *Model) string { return orDash(m.OwnedBy != "", m.OwnedBy) }},
-	{"Context", func(m *Model) string { return orDash(m.ContextLength > 0, webui.Contexts(int64(m.ContextLength))) }},
-	{"Longest reply", func(m *Model) string { return orDash(m.MaxOutput > 0, webui.Contexts(int64(m.MaxOutput))) }},
-	{"Input, per million tokens", func(m *Model) string { return orDash(m.InputPrice() != "", m.InputPrice()) }},
-	{"Output, per million tokens", func(m *Model) string { return orDash(m.OutputPrice() != "", m.OutputPrice()) }},
-	{"Counts as", func(m *Model) string { return counts(m.RequestMilli) }},
-	{"Tool calling", func(m *Model) string { return yesNo(m.ToolCalling) }},
-	{"Image input", func(m *Model) string { return yesNo(m.Images) }},
-	{"Reasoning", func(m *Model) string { return yesNo(m.Thinks) }},
-	{"First token, median", func(m *Model) string { return quantile(m.Total.First, 0.5) }},
-	{"Throughput", func(m *Model) string { return speed(&m.Total) }},
-	{"Uptime, 90 days", func(m *Model) string { return uptime(&m.Total) }},
+func (m *Model) output() string {
+	switch m.Kind {
+	case Embedding:
+		return "embeddings"
+	case Video:
+		return "video"
+	}
+	return "text"
 }
 
-// facts returns what is known of a model: a title, a figure and a note each.
-func (s *Sheet) facts() [][3]string {
-	var out [][3]string
-	add := func(known bool, title, value, note string) {
-		if known {
-			out = append(out, [3]string{title, value, note})
-		}
-	}
-	if s.Kind == Embedding {
-		add(s.ContextLength > 0, "Longest input", webui.Contexts(int64(s.ContextLength)), "tokens")
-	} else {
-		add(s.ContextLength > 0, "Context", webui.Contexts(int64(s.ContextLength)), "tokens")
-		add(s.MaxOutput > 0, "Longest reply", webui.Contexts(int64(s.MaxOutput)), "tokens")
-	}
-	add(s.InputPrice() != "", "Input", s.InputPrice(), "per million tokens")
-	add(s.OutputPrice() != "" && s.Kind == Chat, "Output", s.OutputPrice(), "per million tokens")
-	number, unit, _ := strings.Cut(counts(s.RequestMilli), " ")
-	add(true, "Counts as", number, unit+" in the limit per minute")
-	var can []string
+// can returns what a chat model can do beyond text.
+func (m *Model) can() (list []string) {
 	for _, f := range []struct {
 		yes  bool
 		text string
-	}{{s.ToolCalling, "tools"}, {s.Images, "images"}, {s.Thinks, "reasoning"}, {s.Kind == Chat && !s.NoJSON, "JSON mode"}} {
+	}{{m.ToolCalling, "tools"}, {m.takesImages(), "images"}, {m.Thinks, "reasoning"}, {m.Kind == Chat && !m.NoJSON, "JSON"}} {
 		if f.yes {
-			can = append(can, f.text)
+			list = append(list, f.text)
 		}
 	}
-	if len(can) > 0 {
-		add(true, "Features", webui.Number(int64(len(can))), joined(can))
-	}
-	return out
+	return list
 }
+
+// effortsText returns the efforts that a model takes, if they are known.
+func (m *Model) effortsText() string {
+	var list []string
+	for _, e := range m.Efforts {
+		list = append(list, string(e))
+	}
+	return joined(list)
+}
+
+// endText returns the day on which the vendor ends a model, if one is announced.
+func (m *Model) endText() string {
+	if m.Shutdown.IsZero() {
+		return ""
+	}
+	return webui.Date(m.Shutdown)
+}
+
+// figure is a fact with a heading and a note.
+type figure struct{ Title, Value, Note string }
+
+// figures returns the numbers at the top of a model's page.
+func (s *Sheet) figures() (list []figure) {
+	add := func(known bool, title, value, note string) {
+		if known {
+			list = append(list, figure{title, value, note})
+		}
+	}
+	add(s.InputPrice() != "", "Input", s.InputPrice(), "per million tokens")
+	add(s.OutputPrice() != "", "Output", s.OutputPrice(), "per million tokens")
+	if s.Kind == Embedding {
+		add(s.ContextLength > 0, "Longest input", tokensText(int64(s.ContextLength)), "tokens")
+	} else {
+		add(s.ContextLength > 0, "Context", tokensText(int64(s.ContextLength)), "tokens")
+		add(s.MaxOutput > 0, "Longest reply", tokensText(int64(s.MaxOutput)), "tokens")
+	}
+	first := quantile(s.Total.First, 0.5)
+	add(first != "–", "First token", first, "median, 90 days")
+	number, unit, _ := strings.Cut(speed(&s.Total), " ")
+	add(s.Kind == Chat && s.Total.Speed() > 0, "Throughput", number, unit+", 90 days")
+	share, known := s.Total.Uptime()
+	add(known, "Uptime", percent(share), daysKnown(s.Days))
+	return list
+}
+
+// daysKnown says of how many days something is known.
+func daysKnown(days []overview.Span) string {
+	n := 0
+	for i := range days {
+		if _, known := days[i].Uptime(); known {
+			n = len(days) - i
+			break
+		}
+	}
+	if n <= 1 {
+		return "today"
+	}
+	return webui.Number(int64(n)) + " days"
+}
+
+// details are the facts of a model's page as a list.
+func (s *Sheet) details() (list []figure) {
+	add := func(title, value string) {
+		if value != "" {
+			list = append(list, figure{Title: title, Value: value})
+		}
+	}
+	add("Provider", s.OwnedBy)
+	add("Input", joined(s.inputs()))
+	add("Output", s.output())
+	if s.Kind == Chat {
+		add("Features", orDash(len(s.can()) > 0, joined(s.can())))
+		add("Reasoning efforts", s.effortsText())
+		if s.takesImages() && s.NoImageURLs {
+			add("Images", "as data: URLs only")
+		}
+	}
+	add("Plan", PlanName(s.Plan)+orAbove(s.Plan))
+	add("Counts as", counts(s.RequestMilli)+" in the limit per minute")
+	if s.Kind != Video && s.ContextLength > longPrompt {
+		add("Above "+webui.Number(longPrompt)+" tokens", counts(2*s.RequestMilli)+" in the limit per minute")
+	}
+	add("Falls back to", joined(s.Fallbacks))
+	add("Also known as", joined(s.Aliases))
+	if s.Created > 0 {
+		add("Listed since", webui.Date(time.Unix(s.Created, 0)))
+	}
+	add("Ends on", s.endText())
+	return list
+}
+
+// longPrompt is the length in tokens above which a call counts twice (docs/api.md#windows).
+const longPrompt = 200_000
+
+func orAbove(p account.Plan) string {
+	if p == account.Premium || p == account.Basic {
+		return " or above"
+	}
+	return ""
+}
+
+// line is a model in a line below its id: what it is, and what it can do.
+func (m *Model) line() string {
+	var list []string
+	if m.Description != "" && m.Description != m.ID {
+		list = append(list, strings.TrimSuffix(m.Description, "."))
+	}
+	if can := slices.DeleteFunc(m.can(), func(f string) bool { return f == "JSON" }); len(can) > 0 { // nearly all have it
+		list = append(list, joined(can))
+	}
+	if m.RequestMilli != 1000 {
+		list = append(list, "counts as "+counts(m.RequestMilli))
+	}
+	return strings.Join(list, " · ")
+}
+
+// textOf returns the text of a figure.
+func textOf(_ int64, text string) string { return text }

@@ -9,6 +9,7 @@ package front
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"sluice/internal/account"
@@ -63,7 +64,7 @@ func New(ui *webui.UI, sources Sources) *Front {
 
 // Patterns returns the mux patterns of all paths that belong to the pages.
 func Patterns() []string {
-	return []string{"/{$}", "/models", "/models/{id...}", "/pricing", "/status", "/status.json", "/status.atom", "/status/{page...}", findPath, "/theme.css", "/logo", "/favicon.ico"}
+	return []string{"/{$}", "/models", "/models/compare", "/models/{id...}", "/pricing", "/status", "/status.json", "/status.atom", "/status/{page...}", findPath, "/theme.css", "/logo", "/favicon.ico"}
 }
 
 // Handler returns the handler of all Patterns.
@@ -89,6 +90,7 @@ func (f *Front) route(handle func(pattern string, h http.Handler)) {
 	open := func(pattern string, h webui.Handler) { handle("GET "+pattern, f.ui.Handle(h)) }
 	open("/{$}", f.home)
 	open("/models", f.models)
+	open("/models/compare", f.compare)
 	open("/models/{id...}", f.model)
 	open("/pricing", f.pricing)
 	open("/status", f.status)
@@ -127,17 +129,22 @@ func (f *Front) Frame(w http.ResponseWriter, r *http.Request, title string) (web
 	return p, o, err
 }
 
+// share returns what is shown of a page where its address is sent.
+func (f *Front) share(summary, path string) webui.Share {
+	return webui.Share{Summary: summary, URL: f.ui.Settings().Origin + path}
+}
+
 // homeView is the data of the first page.
 type homeView struct {
 	Headline, Intro string
 	Snippets        []Snippet
 	Sample          string
 	Models          []Model // a few of them
+	Figures         []figure
 	Count           int
-	Kinds           string
 	Plans           account.Plans
-	Uptime          string
-	First           string
+	// Verdict says in a sentence how the service is now, and Tone how bad that is.
+	Verdict, Tone string
 	// Free reports whether the example needs no plan.
 	Free bool
 }
@@ -164,14 +171,14 @@ func (f *Front) home(w http.ResponseWriter, r *http.Request) error {
 		v.Intro = "Chat, tools, embeddings and video from many providers, behind one key. It speaks the formats of OpenAI and Anthropic, so the client you already have works: change the base URL."
 	}
 	p.Title = v.Headline
+	p.Share = f.share(v.Intro, "/")
 	v.Snippets = Snippets(s.Origin, v.Sample)
 	all := f.Models.All(r.Context(), nil)
-	v.Count, v.Kinds = len(all), kinds(all)
-	v.Models = favourites(all)
-	for i := range all {
-		v.Free = v.Free || all[i].ID == v.Sample && all[i].Plan == account.Free
+	v.Count, v.Models, v.Figures = len(all), favourites(all), headlines(all)
+	v.Verdict, v.Tone = verdictOf(all)
+	if m := find(all, v.Sample); m != nil {
+		v.Free = m.Plan == account.Free
 	}
-	v.Uptime, v.First = headlines(all)
 	return f.ui.RenderPublic(w, r, http.StatusOK, homePage(p, o, v))
 }
 
@@ -206,29 +213,62 @@ func favourites(all []Model) (few []Model) {
 	return few
 }
 
-// headlines returns the uptime of the last 90 days and the usual time to the first token, over all models; "" if they
-// are not known.
-func headlines(all []Model) (uptime, first string) {
+// headlines returns the figures of the first page. Speed and uptime are those of the models that are no sandbox, if there are
+// any; what is not known is left out.
+func headlines(all []Model) []figure {
 	var sum overview.Span
+	days := make([]overview.Span, overview.KeptDays)
+	providers := map[string]bool{}
+	sandbox := !slices.ContainsFunc(all, func(m Model) bool { return m.Kind != Video && !m.Router && !m.Sandbox })
 	for i := range all {
-		sum.Merge(&all[i].Total)
+		m := &all[i]
+		for _, t := range m.Places() {
+			if t.Provider != catalog.SandboxProvider {
+				providers[t.Provider] = true
+			}
+		}
+		if m.Sandbox != sandbox {
+			continue
+		}
+		sum.Merge(&m.Total)
+		for d := range min(len(days), len(m.Days)) {
+			days[d].Merge(&m.Days[d])
+		}
+	}
+	list := []figure{{"Models", webui.Number(int64(len(all))), kinds(all)}}
+	if len(providers) > 1 {
+		list = append(list, figure{"Providers", webui.Number(int64(len(providers))), "behind one key"})
 	}
 	if share, known := sum.Uptime(); known {
-		uptime = percent(share)
+		list = append(list, figure{"Uptime", percent(share), "of all models, " + daysKnown(days)})
 	}
 	if d := sum.First.Quantile(0.5); d > 0 {
-		first = webui.Millis(d.Milliseconds())
+		list = append(list, figure{"First token", webui.Millis(d.Milliseconds()), "median, " + daysKnown(days)})
 	}
-	return uptime, first
+	if v := sum.Speed(); v > 0 {
+		list = append(list, figure{"Throughput", speed(&sum), "on average, " + daysKnown(days)})
+	}
+	return list
 }
 
-// pricing serves GET /pricing.
-func (f *Front) pricing(w http.ResponseWriter, r *http.Request) error {
-	p, o, err := f.Frame(w, r, "Pricing")
-	if err != nil {
-		return err
+// verdictOf says how the models are now; see verdict.
+func verdictOf(all []Model) (text, tone string) {
+	models, down, degraded := 0, 0, 0
+	for i := range all {
+		m := &all[i]
+		if m.Router { // it has no health of its own
+			continue
+		}
+		models++
+		switch m.Health {
+		case "healthy", "":
+		case "degraded":
+			degraded++
+		default:
+			down++
+		}
 	}
-	return f.ui.RenderPublic(w, r, http.StatusOK, pricingPage(p, o, f.Plans(), f.Models.All(r.Context(), nil)))
+	return verdict(models, down, degraded)
 }
 
 // Sold returns the plans in the order of the pages, the cheapest first.
@@ -253,23 +293,38 @@ func (f *Front) models(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	list := f.Models.List(r, nil)
-	list.Path = "/models"
+	list := f.Models.List(r, "/models", nil)
+	if webui.Swapping(r) {
+		w.Header().Set("HX-Replace-Url", list.Address())
+	}
+	p.Share = f.share("All models of this service, with prices, context, speed and uptime.", "/models")
 	return f.ui.RenderPublic(w, r, http.StatusOK, modelsPage(p, o, list))
+}
+
+// compare serves GET /models/compare.
+func (f *Front) compare(w http.ResponseWriter, r *http.Request) error {
+	p, o, err := f.Frame(w, r, "")
+	if err != nil {
+		return err
+	}
+	v := f.Models.Compare(r, "/models", nil)
+	p.Title, p.Path = v.Title(), "/models"
+	p.Share = f.share("Prices, limits, speed and features beside each other.", v.Address())
+	return f.ui.RenderPublic(w, r, http.StatusOK, comparePage(p, o, v))
 }
 
 // model serves GET /models/{id}.
 func (f *Front) model(w http.ResponseWriter, r *http.Request) error {
-	p, o, err := f.Frame(w, r, r.PathValue("id"))
+	p, o, err := f.Frame(w, r, "")
 	if err != nil {
 		return err
 	}
-	s, ok := f.Models.Sheet(r.Context(), r.PathValue("id"), f.ui.Settings().Origin, nil)
+	s, ok := f.Models.Sheet(r, r.PathValue("id"), f.ui.Settings().Origin, "/models", nil)
 	if !ok {
 		return fault.New(fault.NotFound, "There is no such model. It may have been removed.")
 	}
-	s.Base = "/models"
-	p.Path = "/models"
+	p.Title, p.Path = s.Title(), "/models"
+	p.Share = f.share(s.Summary(), s.Address())
 	return f.ui.RenderPublic(w, r, http.StatusOK, modelPage(p, o, s))
 }
 

@@ -1,14 +1,10 @@
 package front
 
 import (
-	"cmp"
 	"context"
 	"math"
-	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"sluice/internal/account"
@@ -28,6 +24,14 @@ const (
 	Video     Kind = "video"
 )
 
+// Reader is a customer who reads a page. A nil Reader is a stranger, who does not see what is for staff only.
+type Reader struct {
+	Plan account.Plan
+	ID   string // of the account; prices may depend on it
+	// May reports whether the reader may call a model.
+	May func(*catalog.Model) bool
+}
+
 // Model is a model as pages show it.
 type Model struct {
 	*catalog.Model
@@ -39,11 +43,32 @@ type Model struct {
 	// Days are the last 90 days, today last; nil if nothing is known. Total is their sum.
 	Days  []overview.Span
 	Total overview.Span
+
+	// list has the prices of now, markup is what they are multiplied with for the reader, and told has the products. list and
+	// told are nil if the prices are not known.
+	list, told *price.Entry
+	markup     price.Factor
 }
 
-// InputPrice and OutputPrice return the price of a million tokens, or "" if it is not known.
-func (m *Model) InputPrice() string  { return perMillion(m.Told(time.Now()), price.Input) }
-func (m *Model) OutputPrice() string { return perMillion(m.Told(time.Now()), price.Output) }
+// newModel returns a model with the prices that a reader is told.
+func newModel(m *catalog.Model, kind Kind, reader *Reader, now time.Time) Model {
+	v := Model{Model: m, Kind: kind, list: m.Priced(now), markup: m.Markup.All()}
+	if reader != nil {
+		v.markup = m.Markup.Of(reader.Plan.String(), reader.ID)
+	}
+	v.told = v.list.Times(v.markup)
+	return v
+}
+
+// InputPrice, CachedPrice and OutputPrice return the price of a million tokens, or "" if it is not known.
+func (m *Model) InputPrice() string  { return perMillion(m.told, price.Input) }
+func (m *Model) CachedPrice() string { return perMillion(m.told, price.CacheRead) }
+func (m *Model) OutputPrice() string {
+	if m.Kind != Chat { // there is no text in the reply
+		return ""
+	}
+	return perMillion(m.told, price.Output)
+}
 
 // perMillion returns the price of a million tokens as a page shows it. A price of zero is known, and differs from none.
 func perMillion(e *price.Entry, b price.Bucket) string {
@@ -105,24 +130,24 @@ func placesOf(m *catalog.Model, targets []routing.TargetHealth) (places []Place)
 	return places
 }
 
-// All returns all models, in the order of the catalog. may reports whether the reader may call a model, and is nil for
-// strangers, who do not see what is for staff only.
-func (s *ModelInfo) All(ctx context.Context, may func(*catalog.Model) bool) []Model {
-	history := s.Record.History(ctx)
+// All returns all models that a reader may know of, in the order of the catalog.
+func (s *ModelInfo) All(ctx context.Context, reader *Reader) []Model {
+	history, now := s.Record.History(ctx), time.Now()
 	list := s.Catalog().Models()
 	out := make([]Model, 0, len(list)+1)
 	add := func(m *catalog.Model, kind Kind) {
-		if may == nil && !allowed(m) {
+		if reader == nil && !allowed(m) {
 			return
 		}
-		one := Model{Model: m, Kind: kind, Days: history[overview.Subject{Kind: overview.ModelKind, Name: m.ID}]}
+		one := newModel(m, kind, reader, now)
+		one.Days = history[overview.Subject{Kind: overview.ModelKind, Name: m.ID}]
 		if kind != Video {
 			one.Health = s.Health(m)
 		}
 		for i := range one.Days {
 			one.Total.Merge(&one.Days[i])
 		}
-		one.Included = may != nil && may(m)
+		one.Included = reader != nil && reader.May(m)
 		out = append(out, one)
 	}
 	for _, m := range list {
@@ -137,161 +162,21 @@ func (s *ModelInfo) All(ctx context.Context, may func(*catalog.Model) bool) []Mo
 	return out
 }
 
-// List is the page of models: the filters and the models that pass them.
-type List struct {
-	// Path is the path of the page.
-	Path    string
-	Search  string
-	Kind    string
-	Plan    string
-	Feature string
-	Context int
-	Sort    string
-	Models  []Model
-	All     int
-	// Compared are the models to compare side by side, and Chosen their ids.
-	Compared []Model
-	Chosen   []string
-	// Member reports whether the reader has an account.
-	Member bool
-}
-
-// MostCompared is how many models can be compared.
-const MostCompared = 4
-
-// List returns the models that pass the filters of a request.
-func (s *ModelInfo) List(r *http.Request, may func(*catalog.Model) bool) List {
-	v := List{
-		Search: strings.TrimSpace(r.FormValue("q")), Kind: r.FormValue("kind"), Plan: r.FormValue("plan"), Feature: r.FormValue("feature"),
-		Sort: r.FormValue("sort"), Member: may != nil,
+// find returns the model with an id, or nil.
+func find(all []Model, id string) *Model {
+	if i := slices.IndexFunc(all, func(m Model) bool { return m.ID == id }); i >= 0 {
+		return &all[i]
 	}
-	// Anything that is not a number does not filter.
-	v.Context, _ = strconv.Atoi(r.FormValue("context"))
-	all := s.All(r.Context(), may)
-	v.All = len(all)
-	for i := range all {
-		if v.wants(&all[i]) {
-			v.Models = append(v.Models, all[i])
-		}
-	}
-	for _, id := range r.Form["compare"] {
-		i := slices.IndexFunc(all, func(m Model) bool { return m.ID == id })
-		if i >= 0 && len(v.Chosen) < MostCompared && !slices.Contains(v.Chosen, id) {
-			v.Chosen, v.Compared = append(v.Chosen, id), append(v.Compared, all[i])
-		}
-	}
-	v.order()
-	return v
-}
-
-// wants reports whether a model passes the filters. Every word of the search must occur in its id, description or owner.
-func (v *List) wants(m *Model) bool {
-	for word := range strings.FieldsSeq(strings.ToLower(v.Search)) {
-		if !strings.Contains(strings.ToLower(m.ID+" "+m.Description+" "+m.OwnedBy), word) {
-			return false
-		}
-	}
-	has := true
-	switch v.Feature {
-	case "tools":
-		has = m.ToolCalling
-	case "images":
-		has = m.Images
-	case "reasoning":
-		has = m.Thinks
-	}
-	return has && (v.Kind == "" || string(m.Kind) == v.Kind) && (v.Plan == "" || m.Plan.String() == v.Plan) && (v.Context == 0 || m.ContextLength >= v.Context)
-}
-
-// order sorts the models. The order of the catalog is the default, and decides where others are equal. What is not
-// known comes last.
-func (v *List) order() {
-	const unknown = 1 << 60
-	var key func(m *Model) int64
-	switch v.Sort {
-	case "price":
-		key = func(m *Model) int64 {
-			e := m.Told(time.Now())
-			if e == nil || e.Rates[price.Input] == price.Unknown || e.Rates[price.Output] == price.Unknown {
-				return unknown
-			}
-			return int64(e.Rates[price.Input] + e.Rates[price.Output])
-		}
-	case "context":
-		key = func(m *Model) int64 { return -int64(m.ContextLength) }
-	case "first":
-		key = func(m *Model) int64 {
-			if d := m.Total.First.Quantile(0.5); d > 0 {
-				return int64(d)
-			}
-			return unknown
-		}
-	case "speed":
-		key = func(m *Model) int64 { return -int64(m.Total.Speed() * 1000) }
-	case "name":
-		slices.SortStableFunc(v.Models, func(a, b Model) int { return strings.Compare(a.ID, b.ID) })
-		return
-	case "new":
-		key = func(m *Model) int64 { return -m.Created }
-	default:
-		v.Sort = ""
-		return
-	}
-	slices.SortStableFunc(v.Models, func(a, b Model) int { return cmp.Compare(key(&a), key(&b)) })
-}
-
-// sorts are the orders to choose from.
-var sorts = []struct{ Value, Text string }{
-	{"", "Recommended"}, {"price", "Lowest price"}, {"context", "Longest context"}, {"first", "Fastest first token"}, {"speed", "Highest throughput"}, {"new", "Newest"}, {"name", "Name"},
-}
-
-// tiers are the plans to filter by. Scale has no models of its own.
-var tiers = []account.Plan{account.Free, account.Basic, account.Premium}
-
-// contexts are the context lengths to filter by, in tokens.
-var contexts = []int{32_000, 128_000, 200_000, 400_000}
-
-// features are what chat models can do, to filter by.
-var features = []struct{ Value, Text string }{{"tools", "Tool calling"}, {"images", "Image input"}, {"reasoning", "Reasoning"}}
-
-// Sheet is the page of one model.
-type Sheet struct {
-	Model
-	// Base is the path of the list of models.
-	Base     string
-	Member   bool
-	Places   []Place
-	Snippets []Snippet
-	// Lately are the last three hours, in parts.
-	Lately []overview.Span
-	Now    time.Time
-}
-
-// parts is into how many parts the last three hours are divided: five minutes each.
-const parts = 36
-
-// Sheet returns the page of a model. may is as in All.
-func (s *ModelInfo) Sheet(ctx context.Context, id, origin string, may func(*catalog.Model) bool) (Sheet, bool) {
-	for _, m := range s.All(ctx, may) {
-		if m.ID != id {
-			continue
-		}
-		v := Sheet{Model: m, Member: may != nil, Lately: s.Record.Lately(ctx, id, parts), Now: time.Now()}
-		switch m.Kind {
-		case Chat:
-			v.Snippets = Snippets(origin, id)
-		case Embedding:
-			v.Snippets = embeddingSnippets(origin, id)
-		case Video:
-			v.Snippets = videoSnippets(origin, id)
-		}
-		if m.Kind != Video {
-			v.Places = placesOf(m.Model, s.Targets(m.Model))
-		}
-		return v, true
-	}
-	return Sheet{}, false
+	return nil
 }
 
 // At returns the path of the page of a model below a list.
 func At(base, id string) string { return base + "/" + (&url.URL{Path: id}).EscapedPath() }
+
+// withQuery returns a path with a query, if there is one.
+func withQuery(path string, q url.Values) string {
+	if len(q) == 0 {
+		return path
+	}
+	return path + "?" + q.Encode()
+}

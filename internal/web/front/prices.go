@@ -1,10 +1,7 @@
 package front
 
 import (
-	"fmt"
-	"maps"
-	"slices"
-	"time"
+	"strings"
 
 	"sluice/internal/ledger/price"
 	"sluice/internal/web/webui"
@@ -12,9 +9,11 @@ import (
 
 // PriceTable is what a model costs, as a page shows it.
 type PriceTable struct {
-	Columns []string // of Rows: the usual prices, and those of long prompts
+	Columns []string // of Rows: the prices of prompts of each length
 	Rows    []PriceRow
-	More    [][2]string // conditions and fees
+	// Tiers are the prices of service tiers and regions.
+	Tiers []TierRow
+	More  [][2]string // hours, and fees
 }
 
 // PriceRow is the price of a million tokens of a kind, for each length of the prompt.
@@ -22,6 +21,9 @@ type PriceRow struct {
 	Title  string
 	Prices []string
 }
+
+// TierRow is what a service tier or a region multiplies prices with, and what that makes of those of input and output.
+type TierRow struct{ Title, Factor, Input, Output string }
 
 // bucketTitles are the kinds of tokens as pages call them, in the order in which they are shown.
 var bucketTitles = []struct {
@@ -43,31 +45,70 @@ var bucketTitles = []struct {
 
 // PriceUnknown reports whether a model should have a price and has none.
 func (m *Model) PriceUnknown() bool {
-	return m.Kind != Video && !m.Router && !m.Sandbox && m.Told(time.Now()) == nil
+	return m.Kind != Video && !m.Router && !m.Sandbox && m.told == nil
+}
+
+// unpriced says why a model has no price.
+func (m *Model) unpriced() string {
+	switch {
+	case m.Router:
+		return "as the model that answers"
+	case m.PriceUnknown():
+		return "price not known"
+	}
+	return "no price"
+}
+
+// longText says from what length of the prompt on prices are others.
+func (m *Model) longText() string {
+	if m.told == nil {
+		return ""
+	}
+	var list []string
+	for i := range m.told.Bands {
+		b := &m.told.Bands[i]
+		list = append(list, "above "+webui.Short(b.Above)+": "+ratePair(&b.Rates))
+	}
+	return strings.Join(list, "; ")
+}
+
+// ratePair writes the prices of input and output.
+func ratePair(r *price.Rates) string {
+	return rateText(r[price.Input]) + " in, " + rateText(r[price.Output]) + " out"
+}
+
+// rateText writes a price of tokens, or a dash if it is not known.
+func rateText(r price.Rate) string {
+	if r == price.Unknown {
+		return "–"
+	}
+	return webui.Dollars(r)
 }
 
 // PriceTable returns the prices of now, or nil if they are not known.
 func (m *Model) PriceTable() *PriceTable {
-	e := m.Told(time.Now())
+	e := m.told
 	if e == nil {
 		return nil
 	}
 	t := &PriceTable{Columns: []string{"Per million tokens"}}
 	for i := range e.Bands {
-		t.Columns = append(t.Columns, "Prompts above "+webui.Number(e.Bands[i].Above)+" tokens")
+		above := "Prompts above " + webui.Number(e.Bands[i].Above)
+		if i == 0 {
+			t.Columns[0] = "Prompts up to " + webui.Number(e.Bands[i].Above)
+		}
+		if i+1 < len(e.Bands) {
+			above += " up to " + webui.Number(e.Bands[i+1].Above)
+		}
+		t.Columns = append(t.Columns, above)
 	}
 	for _, b := range bucketTitles {
-		if e.Rates[b.bucket] == price.Unknown || e.Rates.Follows(b.bucket) {
+		if e.Rates[b.bucket] == price.Unknown || e.Rates.Follows(b.bucket) || m.Kind == Embedding && b.bucket != price.Input {
 			continue
 		}
 		row := PriceRow{b.title, []string{webui.Dollars(e.Rates[b.bucket])}}
 		for i := range e.Bands {
-			rate := e.Bands[i].Rates[b.bucket]
-			text := "–"
-			if rate != price.Unknown {
-				text = webui.Dollars(rate)
-			}
-			row.Prices = append(row.Prices, text)
+			row.Prices = append(row.Prices, rateText(e.Bands[i].Rates[b.bucket]))
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -81,20 +122,23 @@ func (t *PriceTable) conditions(e *price.Entry) {
 		what string
 		of   map[string]price.Factor
 	}{{"Service tier ", e.Tiers}, {"Region ", e.Regions}} {
-		for _, name := range slices.Sorted(maps.Keys(table.of)) {
-			t.More = append(t.More, [2]string{table.what + name, "× " + table.of[name].String()})
+		for _, name := range sortedKeys(table.of) {
+			times := e.Times(table.of[name]).Rates
+			t.Tiers = append(t.Tiers, TierRow{table.what + name, "× " + table.of[name].String(), rateText(times[price.Input]), rateText(times[price.Output])})
 		}
 	}
 	for i := range e.Hours {
 		t.More = append(t.More, [2]string{"Hours", e.Hours[i].String()})
 	}
-	calls, seconds := e.Written()
-	for _, name := range slices.Sorted(maps.Keys(calls)) {
-		t.More = append(t.More, [2]string{"One call of " + name, "$" + calls[name].String()})
+	var seconds [][2]string
+	for _, name := range sortedKeys(e.Fees) {
+		if size, ok := strings.CutPrefix(name, "video_"); ok { // the name of price.Video
+			seconds = append(seconds, [2]string{"One second of video, " + size, webui.Dollars(e.Fees[name])})
+		} else {
+			t.More = append(t.More, [2]string{"One call of " + name, webui.Dollars(e.Fees[name])})
+		}
 	}
-	for _, size := range slices.Sorted(maps.Keys(seconds)) {
-		t.More = append(t.More, [2]string{"One second of video, " + size, fmt.Sprintf("$%s", seconds[size])})
-	}
+	t.More = append(t.More, seconds...)
 	if !e.Until.IsZero() {
 		t.More = append(t.More, [2]string{"Until", webui.Date(e.Until)})
 	}

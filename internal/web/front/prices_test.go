@@ -23,21 +23,25 @@ func TestPriceTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	book := price.NewBook(list)
-	m := &Model{Model: &catalog.Model{ID: "m", Price: book.Find("m", "", ""), Markup: markup}, Kind: Chat}
-	const want = "[Per million tokens Prompts above 200,000 tokens] [{Input [$6.00 $12.00]} {Input read from a cache [$0.60 –]} {Output [$30.00 $45.00]}] " +
-		"[[Service tier batch × 0.5] [Hours mon-fri 09:00-12:00 +08:00 ×2] [One call of web_search $0.02] [One second of video, 720p $0.8]]"
-	if table := m.PriceTable(); table == nil || fmt.Sprint(table.Columns, table.Rows, table.More) != want {
+	now := time.Now()
+	m := newModel(&catalog.Model{ID: "m", Price: book.Find("m", "", ""), Markup: markup}, Chat, nil, now)
+	const want = "[Prompts up to 200,000 Prompts above 200,000] [{Input [$6.00 $12.00]} {Input read from a cache [$0.60 –]} {Output [$30.00 $45.00]}] " +
+		"[{Service tier batch × 0.5 $3.00 $15.00}] [[Hours mon-fri 09:00-12:00 +08:00 ×2] [One call of web_search $0.02] [One second of video, 720p $0.80]]"
+	if table := m.PriceTable(); table == nil || fmt.Sprint(table.Columns, table.Rows, table.Tiers, table.More) != want {
 		t.Errorf("PriceTable = %v, want %s", table, want)
+	}
+	if got, want := m.longText(), "above 200K: $12.00 in, $45.00 out"; got != want {
+		t.Errorf("longText = %q, want %q", got, want)
 	}
 	if m.PriceUnknown() {
 		t.Error("the price of a model with prices is not known")
 	}
 	// One whose price begins later has none yet, which is not the same as free.
-	m.Model = &catalog.Model{ID: "later", Price: book.Find("later", "", "")}
+	m = newModel(&catalog.Model{ID: "later", Price: book.Find("later", "", "")}, Chat, nil, now)
 	if m.PriceTable() != nil || !m.PriceUnknown() || m.Told(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)) == nil {
 		t.Error("a model whose price begins later has one now, or never")
 	}
-	m.Model = &catalog.Model{ID: "sandbox/x", Sandbox: true}
+	m = newModel(&catalog.Model{ID: "sandbox/x", Sandbox: true}, Chat, nil, now)
 	if m.PriceUnknown() {
 		t.Error("the price of a sandbox model is not known")
 	}

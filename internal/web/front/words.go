@@ -127,17 +127,7 @@ func strip(days []overview.Span, now time.Time, notes map[int]string) []cell {
 	return out
 }
 
-// series returns a chart of one figure of spans. when returns the time of a span for people to read.
-func series(spans []overview.Span, when func(i int) string, value func(*overview.Span) (int64, string)) []webui.Bar {
-	out := make([]webui.Bar, len(spans))
-	for i := range spans {
-		n, text := value(&spans[i])
-		out[i] = webui.Bar{Value: n, Name: when(i), Short: strings.TrimSuffix(when(i), " UTC"), Text: text}
-	}
-	return out
-}
-
-// The figures of charts: the median times to the first token and of a whole reply, as numbers to draw and as text.
+// The figures of small charts: the median times to the first token and of a whole reply, as numbers to draw and as text.
 func firstToken(s *overview.Span) (int64, string) { return median(s.First) }
 func wholeTime(s *overview.Span) (int64, string)  { return median(s.Took) }
 
@@ -147,21 +137,6 @@ func median(t overview.Times) (int64, string) {
 
 // throughput returns the tokens a second, as a number to draw, in thousandths, and as text.
 func throughput(s *overview.Span) (int64, string) { return int64(s.Speed() * 1000), speed(s) }
-
-// micros and perSecond write these figures on the axis of a chart.
-func micros(n int64) string    { return webui.Duration(time.Duration(n) * time.Microsecond) }
-func perSecond(n int64) string { return webui.Short(n / 1000) }
-
-// dayNames and partNames name the bars of charts.
-func dayNames(now time.Time) func(int) string {
-	return func(i int) string { return webui.DayMonth(now.AddDate(0, 0, i+1-overview.KeptDays)) }
-}
-
-func partNames(now time.Time) func(int) string {
-	return func(i int) string {
-		return now.UTC().Add(-time.Duration(parts-i) * overview.Kept / parts * time.Minute).Format("15:04 UTC")
-	}
-}
 
 // sum adds up spans.
 func sum(spans []overview.Span) *overview.Span {

@@ -227,10 +227,16 @@ type Page struct {
 	Announcements []Banner
 	// Logo, Icon and Skin are addresses of the site's own look. Logo and Skin are "" for ours.
 	Logo, Icon, Skin string
+	// Share is what is shown of a page for everybody where its address is sent.
+	Share Share
 	// Styles and Scripts are assets that only this page needs.
 	Styles  []string
 	Scripts []string
 }
+
+// Share is what other services show of a page when somebody sends its address: the title, and Summary. URL is the address under
+// which the page is known, without what may be asked of it. The zero value shows nothing.
+type Share struct{ Summary, URL string }
 
 // Link is one entry of the navigation.
 type Link struct {
