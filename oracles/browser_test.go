@@ -98,7 +98,7 @@ func TestBrowser(t *testing.T) {
 // surroundings starts what a script needs, and returns the variables that tell it where that is.
 func surroundings(t *testing.T, name string) []string {
 	t.Helper()
-	if name == "pictures" {
+	if name == "pictures" || name == "tasks" {
 		return []string{"GATEWAY=" + startDemo(t)}
 	}
 	post := startMail(t)

@@ -33,7 +33,7 @@ func TestTimeline(t *testing.T) {
 	boss.wants(boss.acts(id, "suspend", "reason", "a test"), "suspend", 303, "")
 	boss.wants(boss.acts(id, "unsuspend", "reason", "it was one"), "unsuspend", 303, "")
 	boss.wants(boss.acts(id, "limits", "rpm", "7", "reason", "a test"), "limits", 303, "")
-	ana.wants(ana.post("/dashboard/messages/new", "kind", "other", "subject", "How?", "text", "Hello"), "a message", 303, "")
+	ana.wants(ana.post("/dashboard/messages", "kind", "other", "subject", "How?", "text", "Hello"), "a message", 303, "")
 	must[admin.NewKey](n, "key.create", admin.KeyOrder{Target: admin.Target{Actor: "t", Ref: id, Name: "robot"}})
 
 	// Page by page, every note is there once and in order.
@@ -90,7 +90,7 @@ func TestQueueSteps(t *testing.T) {
 	eve, _ := n.staffMember("eve@example.com")
 	max, _ := n.staffMember("max@example.com")
 	for _, subject := range []string{"First", "Second"} {
-		ana.wants(ana.post("/dashboard/messages/new", "kind", "other", "subject", subject, "text", "Hello"), "a message", 303, "")
+		ana.wants(ana.post("/dashboard/messages", "kind", "other", "subject", subject, "text", "Hello"), "a message", 303, "")
 	}
 	const list = "/support/queue?kind=other&view=waiting"
 	// row returns the path and the version of a ticket in the list.
@@ -149,8 +149,8 @@ func TestTicketPage(t *testing.T) {
 	ana.buys("premium", "4242424242424242")
 	n.request("POST", chatPath, ana.key, `{"model":"sandbox/tiny"}`) // refused
 	eve.wants(eve.acts(id, "note", "note", "an agency"), "a note", 303, "")
-	ana.wants(ana.post("/dashboard/messages/new", "kind", "restore", "subject", "Keys", "text", "Please"), "a message", 303, "")
-	ana.wants(ana.post("/dashboard/messages/new", "kind", "other", "subject", "Later", "text", "Hello"), "another message", 303, "")
+	ana.wants(ana.post("/dashboard/messages", "kind", "restore", "subject", "Keys", "text", "Please"), "a message", 303, "")
+	ana.wants(ana.post("/dashboard/messages", "kind", "other", "subject", "Later", "text", "Hello"), "another message", 303, "")
 	queue := eve.wants(eve.get("/support/queue?kind=restore"), "the queue", 200, ">Keys</a>").body
 	path := "/support/queue/mat_" + between(queue, `href="/support/queue/mat_`, `"`)
 	eventually(t, "the refused call", func() bool { return strings.Contains(eve.get(path).body, "400: 1") })

@@ -96,8 +96,12 @@ test("an account is switched off, its owner writes, staff restores and suspends 
   await ana.goto(gateway + "/dashboard/messages");
   await ana.getByRole("alert").getByText("Your account is suspended: resells access").waitFor();
 
-  // Everything is in the audit log.
+  // Everything is in the timeline, in words, and in the audit log.
   await eve.getByRole("link", { name: "ana@example.com" }).first().click();
+  for (const name of ["All keys switched off", "Ticket opened by the customer", "Ticket answered", "Restored after review", "All keys restored", "Suspended after review", "Account suspended"]) {
+    await eve.locator(".timeline").getByText(name, { exact: true }).first().waitFor();
+  }
+  await eve.getByRole("link", { name: "Audit log" }).click();
   for (const action of ["keys.deactivate", "matter.open", "matter.answer", "matter.restore", "keys.restore", "matter.suspend", "account.suspend"]) {
     await eve.getByText(action, { exact: true }).first().waitFor();
   }
@@ -127,7 +131,7 @@ test("a downgrade is a decision of staff", async () => {
   await max.getByRole("link", { name: "Downgrade to Basic" }).click();
   await max.getByRole("link", { name: "bob@example.com" }).first().click();
   await downgrade(max);
-  await max.getByRole("row").filter({ hasText: "the customer asked" }).filter({ hasText: "staff:max@example.com" }).first().waitFor();
+  await max.locator(".timeline li").filter({ hasText: "the customer asked" }).filter({ hasText: "max@example.com" }).first().waitFor();
   await bob.goto(gateway + "/dashboard/plan");
   await bob.getByText("To Basic on").waitFor();
   await bob.getByRole("button", { name: "Keep Premium" }).click();
