@@ -46,6 +46,9 @@ whole    := ./internal/app ./cmd/sluice
 # Their long tests compute, ten times as long under the race detector, which watches their short ones in make check.
 compute  := ./internal/ledger/admission/redisledger ./internal/kit/lane ./internal/ledger/usage ./internal/ledger/cluster ./internal/ledger/reconcile ./internal/api/messages
 
+# Nothing is inlined in the pages, which saves 1.6 MiB of the binary; a page costs as much as before.
+cold = -gcflags=sluice/internal/web/...=-l
+
 # A build of a tagged commit is a release. Any other calls itself a development build, see package buildinfo.
 tag = $(firstword $(shell git tag --points-at HEAD --list 'v*' 2>/dev/null))
 
@@ -60,7 +63,7 @@ run: ## start the gateway on this machine, with data in ./data
 	go run ./cmd/sluice serve
 
 build: ## build the one binary, bin/sluice
-	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w $(patsubst v%,-X sluice/internal/kit/buildinfo.version=%,$(tag))' -o bin/sluice ./cmd/sluice
+	CGO_ENABLED=0 go build -trimpath $(cold) -ldflags='-s -w $(patsubst v%,-X sluice/internal/kit/buildinfo.version=%,$(tag))' -o bin/sluice ./cmd/sluice
 
 release: ## build archives, packages, image, SBOMs and checksums for all platforms, in dist/; URL=https://… is where they will be
 	go run ./tools/release -out dist $(if $(URL),-url '$(URL)')

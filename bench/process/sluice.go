@@ -11,7 +11,7 @@ import (
 
 // Build builds the gateway like "make build" does.
 func Build(ctx context.Context, bin string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin, "./cmd/sluice")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-gcflags=sluice/internal/web/...=-l", "-ldflags=-s -w", "-o", bin, "./cmd/sluice")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building the binary: %w\n%s", err, out)

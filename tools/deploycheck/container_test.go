@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 // built compiles the program as the image has it, once.
 var built = sync.OnceValues(func() (string, error) {
 	bin := filepath.Join(scratch, "sluice")
-	cmd := exec.CommandContext(context.Background(), "go", "build", "-C", root, "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", bin, "./cmd/sluice")
+	cmd := exec.CommandContext(context.Background(), "go", "build", "-C", root, "-trimpath", "-buildvcs=false", "-gcflags=sluice/internal/web/...=-l", "-ldflags=-s -w", "-o", bin, "./cmd/sluice")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)

@@ -204,6 +204,9 @@ func (r *release) flags() string {
 	return flags
 }
 
+// cold is the flag of the compiler by which nothing is inlined in the pages. It makes the binary 1.6 MiB smaller.
+const cold = "-gcflags=sluice/internal/web/...=-l"
+
 // settings are variables that would end up in the binary, as they are for every release.
 var settings = []string{"CGO_ENABLED=0", "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT="}
 
@@ -214,7 +217,7 @@ func (r *release) build(ctx context.Context, folder, system, machine string) (bi
 		return bin, nil
 	}
 	// -trimpath removes the folder, -buildvcs=false the state of the repository. The commit is written instead.
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", r.flags(), "-o", bin, "./cmd/sluice")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", cold, "-ldflags", r.flags(), "-o", bin, "./cmd/sluice")
 	cmd.Dir = r.root
 	cmd.Env = append(append(os.Environ(), settings...), "GOOS="+system, "GOARCH="+machine)
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -47,7 +47,7 @@ func (r *release) statement(platforms []string) ([]byte, error) {
 		BuildType:          "urn:sluice:build:make-release:v1",
 		ExternalParameters: map[string]any{"version": r.version, "source": r.source, "platforms": platforms},
 		InternalParameters: map[string]any{
-			"go": runtime.Version(), "environment": settings, "flags": []string{"-trimpath", "-buildvcs=false", "-ldflags=" + r.flags()},
+			"go": runtime.Version(), "environment": settings, "flags": []string{"-trimpath", "-buildvcs=false", cold, "-ldflags=" + r.flags()},
 			"sourceDateEpoch": r.date.Unix(), "signature": unsigned,
 		},
 	}
