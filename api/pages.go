@@ -57,26 +57,28 @@ func pages(whole string) map[string]string {
 	}
 	out := map[string]string{All: whole}
 	for i, p := range list {
-		text := head + p.html + steps(list, i) + foot
+		top := strings.Replace(lead(head, p.name, home), `href="`+path(p.name)+`"><span>`, `href="`+path(p.name)+`" aria-current="page"><span>`, 1)
 		if p.name != "" {
-			text = strings.Replace(text, "<title>", "<title>"+p.title+" · ", 1)
+			top = strings.Replace(top, "<title>", "<title>"+p.title+" · ", 1)
 		}
-		text = link.ReplaceAllStringFunc(text, func(found string) string {
-			name := link.FindStringSubmatch(found)[1]
-			to, known := home[name]
-			switch {
-			case known && name == to && to == p.name:
-				return `href="` + path(to) + `" aria-current="page"`
-			case !known || to == p.name:
-				return found // on this page
-			case to == name:
-				return `href="` + path(to) + `"`
-			}
-			return `href="` + path(to) + "#" + name + `"`
-		})
-		out[p.name] = text
+		out[p.name] = top + lead(p.html, p.name, home) + steps(list, i) + lead(foot, p.name, home)
 	}
 	return out
+}
+
+// lead makes the links of a text on a page lead to the pages that have what they name. What is on every page stays.
+func lead(text, page string, home map[string]string) string {
+	return link.ReplaceAllStringFunc(text, func(found string) string {
+		name := link.FindStringSubmatch(found)[1]
+		to, known := home[name]
+		switch {
+		case to == name && known:
+			return `href="` + path(to) + `"`
+		case !known || to == page:
+			return found
+		}
+		return `href="` + path(to) + "#" + name + `"`
+	})
 }
 
 // path returns the path of a page.

@@ -86,7 +86,7 @@ func signInPage(p webui.Page, f entryForm) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if f.Passkeys {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "<hr data-passkeys=\"yes\" hidden><form method=\"post\" action=\"/signin/passkey\" class=\"stack\" data-passkey=\"get\" data-ask=\"/signin/passkey/ask\" data-passkeys=\"yes\" hidden><input type=\"hidden\" name=\"next\" value=\"")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "<div class=\"or\" data-passkeys=\"yes\" hidden>or</div><form method=\"post\" action=\"/signin/passkey\" class=\"stack\" data-passkey=\"get\" data-ask=\"/signin/passkey/ask\" data-passkeys=\"yes\" hidden><input type=\"hidden\" name=\"next\" value=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -105,7 +105,7 @@ func signInPage(p webui.Page, f entryForm) templ.Component {
 				}
 			}
 			if f.Provider != "" {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "<hr><a class=\"button wide-button\" href=\"/signin/provider\">Continue with ")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "<div class=\"or\">or</div><a class=\"button wide-button\" href=\"/signin/provider\">Continue with ")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -372,7 +372,7 @@ func signUpPage(p webui.Page, f entryForm) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				if f.Provider != "" {
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 29, "<hr><a class=\"button wide-button\" href=\"")
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 29, "<div class=\"or\">or</div><a class=\"button wide-button\" href=\"")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
