@@ -77,8 +77,8 @@ var flashes = map[string]Flash{
 	"matter-done":      {"good", "Done. The change is in the audit log of the account."},
 	"ordered":          {"good", "Done. It takes effect on all servers within a second."},
 	"account-done":     {"good", "Done. The change is in the audit log below."},
-	"share-deleted":    {"good", "The shared conversation was deleted. Its link leads nowhere now."},
-	"share-gone":       {"bad", "That shared conversation does not exist any more. This is the current list."},
+	"share-deleted":    {"good", "The shared conversation was deleted. Its link no longer works."},
+	"share-gone":       {"bad", "This shared conversation no longer exists. The list is up to date."},
 	"token-deleted":    {"good", "The token was deleted. Requests that use it are refused."},
 	"support-asked":    {"good", "Your message was sent to support. You will get an answer here and by e-mail."},
 }
