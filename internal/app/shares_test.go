@@ -97,7 +97,7 @@ func TestShares(t *testing.T) {
 
 	// Only the owner deletes it.
 	remove := strings.Replace(path, "/shared/", sharesPath+"/", 1) + "/delete"
-	bob.leads(bob.post(remove), "deleting another's share", "does not exist any more")
+	bob.leads(bob.post(remove), "deleting another's share", "no longer exists")
 	stranger.wants(stranger.post(remove), "deleting as a stranger", 303, "/signin")
 	stranger.wants(stranger.get(path), "GET "+path, 200, "About locks")
 	ana.leads(ana.post(remove), "deleting one's share", "was deleted")

@@ -33,8 +33,8 @@ const (
 	maxTitle = 200
 )
 
-// Lives are the times after which a share can expire, in days.
-var Lives = []int{1, 7, 30}
+// Lives returns the times after which a share can expire, in days.
+func Lives() []int { return []int{1, 7, 30} }
 
 // Record is a share as it is stored.
 type Record struct {
@@ -112,7 +112,7 @@ func (s *Shares) headBox(accountID string, id []byte) seal.Box {
 
 // Create shares a conversation, which is JSON, for a number of days.
 func (s *Shares) Create(ctx context.Context, accountID string, body []byte, days int) (*Share, error) {
-	if !slices.Contains(Lives, days) {
+	if !slices.Contains(Lives(), days) {
 		return nil, fault.New(fault.Invalid, "A link expires after 1, 7 or 30 days.").At("days")
 	}
 	chat, err := parse(body)

@@ -101,12 +101,12 @@ test("the playground streams, shows reasoning apart, and takes tool results", as
   assert.match(await page.locator("#code-curl").textContent(), /chat\/completions[^]*What is 2 \+ 3/);
   await page.keyboard.press("Escape");
 
-  await page.getByRole("button", { name: "New chat" }).click();
+  await page.getByRole("button", { name: "New chat", exact: true }).click();
   await page.locator("#model").selectOption("sandbox/small");
   await page.getByRole("checkbox", { name: /^get_weather/ }).check();
   await page.getByLabel("Message", { exact: true }).fill("What is the weather in Paris? Use get_weather.");
   await page.getByRole("button", { name: "Send", exact: true }).click();
-  await page.getByLabel("Result").first().fill('{"sky": "clear"}');
+  await page.getByLabel("Result", { exact: true }).first().fill('{"sky": "clear"}');
   await page.getByRole("button", { name: "Send results" }).click();
   await replies.nth(1).locator(".facts-line").waitFor();
   await page.goto(gateway + "/dashboard/activity");

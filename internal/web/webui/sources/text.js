@@ -134,6 +134,7 @@ window.sluiceText = (() => {
   function markdown(text, depth = 0) {
     const out = document.createDocumentFragment();
     const lines = text.replaceAll("\r\n", "\n").split("\n");
+    let base, level = 1; // of headings
     const starts = (line) => /^\s*(```|~~~|#{1,6}\s|>|([-*+]|\d{1,9}[.)])\s)|^\s*([-*_])(\s*\3){2,}\s*$/.test(line);
     for (let i = 0; i < lines.length;) {
       const line = lines[i];
@@ -145,7 +146,10 @@ window.sluiceText = (() => {
         i++;
         out.append(codeBlock(body.join("\n"), m[2]));
       } else if ((m = line.match(/^\s*(#{1,6})\s/))) {
-        out.append(inline(make("h" + Math.min(6, m[1].length + 2)), line.slice(m[0].length).trim()));
+        // The first heading comes below that of the page, and none leaves out a level.
+        base ??= m[1].length;
+        level = Math.max(2, Math.min(6, level + 1, 2 + m[1].length - base));
+        out.append(inline(make("h" + level), line.slice(m[0].length).trim()));
         i++;
       } else if (/^\s*([-*_])(\s*\1){2,}\s*$/.test(line)) {
         out.append(make("hr"));

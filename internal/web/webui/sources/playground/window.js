@@ -9,7 +9,7 @@
   const by = (id) => document.getElementById(id);
   const models = JSON.parse(box.dataset.models);
   const prompt = by("prompt"), fields = [...box.querySelectorAll("[data-setting]")];
-  const mostLanes = 4, mostPresets = 20;
+  const mostLanes = 4, mostPresets = 20, pageTitle = document.title;
   const kept = await play.openChats(box.dataset.account);
   let chat, parts = []; // the chat that is shown, and the files of the message that is being written
   const replies = new Map(); // by the id of their chat: a set of those under way, which go on while another chat is shown
@@ -93,7 +93,7 @@
   async function begin(next = fresh(settings(), chat.lanes)) {
     if (waiting) await save();
     show(next, "pushState");
-    foldAll("chats", true);
+    uncover("chats");
     prompt.focus();
   }
 
@@ -121,7 +121,9 @@
     by("chats").replaceChildren(...rows);
     by("delete-all").hidden = !heads.length;
     const here = heads.find((h) => h.id === chat.id);
-    by("title").textContent = here?.title || chat.title || (chat.kept ? "Untitled" : "New chat");
+    const title = here?.title || chat.title;
+    by("title").textContent = title || (chat.kept ? "Untitled" : "New chat");
+    document.title = title ? title + " · " + pageTitle : pageTitle;
     const presets = await kept.thing("presets", []), chosen = by("presets").value;
     by("presets").replaceChildren(new Option("Choose a preset", ""), ...presets.map((p) => new Option(p.name, p.name)));
     if (presets.some((p) => p.name === chosen)) by("presets").value = chosen;
@@ -138,7 +140,7 @@
       if (event.ctrlKey || event.metaKey || event.shiftKey) return;
       event.preventDefault();
       open(head.id, "pushState");
-      foldAll("chats", true);
+      uncover("chats");
     });
     const menu = el.appendChild(make("details"));
     menu.dataset.id = head.id;
@@ -528,8 +530,8 @@
     box.classList.toggle("with-" + name, open);
     for (const b of box.querySelectorAll(`[data-fold=${name}]`)) if (b.hasAttribute("aria-controls")) b.setAttribute("aria-expanded", String(open));
   }
-  // foldAll closes a panel where it lies over the conversation.
-  function foldAll(name, overlaid) { if (overlaid && !wide[name].matches) fold(name, false); }
+  // uncover closes a panel that lies over the conversation.
+  function uncover(name) { if (!wide[name].matches) fold(name, false); }
   function layOut(name) {
     const before = localStorage.getItem("sluice.play." + name) || (name === "chats" || innerWidth >= 1700 ? "open" : "closed");
     fold(name, wide[name].matches && before === "open");
@@ -540,13 +542,17 @@
     for (const b of box.querySelectorAll(`[data-fold=${name}]`)) {
       b.addEventListener("click", () => {
         const open = !box.classList.contains("with-" + name);
-        if (open && !wide[name].matches) foldAll(name === "chats" ? "settings" : "chats", true);
+        if (open && !wide[name].matches) uncover(name === "chats" ? "settings" : "chats");
         fold(name, open);
         if (wide[name].matches) localStorage.setItem("sluice.play." + name, open ? "open" : "closed");
         (open ? by(name === "chats" ? "find" : "system") : by("show-" + name)).focus();
       });
     }
   }
+
+  box.querySelector(".conversation").addEventListener("click", (event) => {
+    if (innerWidth <= 860 && !event.target.closest("[data-fold]")) for (const name of ["chats", "settings"]) uncover(name);
+  });
 
   const tools = await play.openTools(kept, () => { soon(); showCode(); });
 
@@ -591,6 +597,14 @@
     paint();
     soon();
     by("add-model").focus();
+  });
+  // A way to the end of a long talk, while that is out of sight.
+  by("lanes").addEventListener("scroll", ({ target }) => {
+    if (target.matches(".talk")) target.parentElement.querySelector("[data-down]").hidden = target.scrollHeight - target.scrollTop - target.clientHeight < 200;
+  }, true);
+  by("lanes").addEventListener("click", (event) => {
+    const talk = event.target.closest("[data-down]")?.parentElement.querySelector(".talk");
+    if (talk) { talk.scrollTop = talk.scrollHeight; talk.focus(); }
   });
   by("lanes").addEventListener("change", (event) => {
     if (!event.target.matches("[data-model]")) return;
@@ -648,7 +662,13 @@
   });
   addEventListener("pagehide", () => { if (waiting) save(); });
   addEventListener("popstate", (event) => { if (event.state?.chat) open(event.state.chat).then((there) => there || show(fresh(settings(), chat.lanes))); });
-  kept.changed(() => { listChats(); tools.reload(); });
+  kept.changed(async () => {
+    listChats();
+    tools.reload();
+    // What another window has added to this chat is shown here, too, once it is whole.
+    const now = await kept.load(chat.id);
+    if (now?.at > (chat.at || 0) && !waiting && !underWay().length && !now.lanes.some((l) => l.messages.at(-1)?.live)) show(now);
+  });
 
   // The chat of the address, else that of before, unless the address asks for a model.
   const query = new URLSearchParams(location.search);
