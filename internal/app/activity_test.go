@@ -154,7 +154,7 @@ func TestActivity(t *testing.T) {
 
 	// A request has a page of its own, and is nobody else's.
 	for id, texts := range map[string][]string{
-		auto:    {"service/auto", "Why this model", "Admission and routing", "Settled after", "run-1", "team=search", "curl ", "a key that goes (deleted)"},
+		auto:    {"service/auto", "Why this model", "Admission and routing", "Settled (", "run-1", "team=search", "curl ", "a key that goes (deleted)"},
 		wrong:   {"invalid_request_error", "temperature", "may quote the request"},
 		tooHigh: {"permission_error", "sandbox/reasoner", "Refused requests are free"},
 	} {

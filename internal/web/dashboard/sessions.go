@@ -87,11 +87,18 @@ func (d *Dashboard) sessionPage(w http.ResponseWriter, r *http.Request, v *visit
 	if webui.Swapping(r) {
 		return d.ui.Render(w, r, http.StatusOK, sessionPart(view))
 	}
-	return d.ui.Render(w, r, http.StatusOK, sessionPage(d.frame(w, r, v, "Session"), view))
+	p := d.frame(w, r, v, "Session")
+	p.Styles = []string{"activity.css"}
+	return d.ui.Render(w, r, http.StatusOK, sessionPage(p, view))
 }
 
 // sessionAt returns the address of the page of a session.
 func sessionAt(id string) string { return sessionsPath + "/" + url.PathEscape(id) }
+
+// sessionActivity returns the address of the activity page with the calls of a session, from its first to its last.
+func sessionActivity(s *session.Session) string {
+	return home + "/activity?" + url.Values{"session": {s.ID}, "from": {s.First.UTC().Format(time.RFC3339)}, "to": {s.Last.UTC().Add(time.Minute).Format(time.RFC3339)}}.Encode()
+}
 
 // sessionCost returns what a session has cost.
 func sessionCost(s *session.Session) string {

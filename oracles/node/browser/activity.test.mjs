@@ -199,7 +199,7 @@ test("a request opens beside the list, by keyboard, and as a page without script
   await page.keyboard.press("Enter");
   const drawer = page.locator("#drawer");
   await drawer.getByRole("heading", { name: "Repeat it" }).waitFor();
-  const timeline = drawer.getByRole("img", { name: /^Admission and routing .*Settled after/ });
+  const timeline = drawer.getByRole("img", { name: /^Admission and routing .*Settled .* after/ });
   assert.ok((await timeline.boundingBox()).width > 200);
   await drawer.getByText("The timeline in words").click();
   assert.match(await drawer.getByRole("list").first().textContent(), /sandbox\/\w+ at sandbox/);
