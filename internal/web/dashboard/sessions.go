@@ -1,9 +1,9 @@
 package dashboard
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"sluice/internal/ledger/activity"
@@ -109,6 +109,15 @@ func sessionCost(s *session.Session) string {
 	return webui.Total(*charge)
 }
 
+// sessionCostRounded is sessionCost for a table.
+func sessionCostRounded(s *session.Session) string {
+	charge := s.Charge()
+	if charge == nil {
+		return "unknown"
+	}
+	return rounded(*charge)
+}
+
 // cacheRate returns how much of the prompts that a cache could have held came from one.
 func cacheRate(s *session.Session) string {
 	return webui.HitRate(s.Hits())
@@ -120,7 +129,8 @@ func lasted(s *session.Session) string {
 	if took < time.Hour {
 		return webui.Millis(took.Milliseconds())
 	}
-	return strings.TrimSuffix(took.Round(time.Minute).String(), "0s")
+	took = took.Round(time.Minute)
+	return fmt.Sprintf("%d h %d min", took/time.Hour, took%time.Hour/time.Minute)
 }
 
 // sessionBudget returns how the budget of a session stands, for the templates of budgets.
