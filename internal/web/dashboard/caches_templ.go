@@ -43,7 +43,7 @@ func cachesPage(p webui.Page, v *cachesView) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Caches</h1><p class=\"muted\">Vendors keep the beginning of prompts for a while. What is read from such a cache costs a part of its price; some vendors charge more for what is written. Figures are of the last 30 days, in UTC.</p></div><div class=\"row\"><a class=\"button\" href=\"/dashboard/costs\">Costs</a> <a class=\"button\" href=\"/dashboard/activity\">All activity</a></div></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Caches</h1><p>Vendors keep the beginning of a prompt for a while. Input that is read from such a cache costs a fraction of its price; some vendors charge extra for writing to it. The last 30 days, in UTC.</p></div><div class=\"row\"><a class=\"button\" href=\"/dashboard/costs\">Costs</a> <a class=\"button\" href=\"/dashboard/activity\">All activity</a></div></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -56,7 +56,7 @@ func cachesPage(p webui.Page, v *cachesView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if v.Total.Cacheable == 0 {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<p class=\"empty\">No model with a cache was called in the last 30 days.</p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<p class=\"empty\">No model with a cache was called in the last 30 days. <a href=\"/docs/guide/providers/affinity\">How to use caches</a></p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -98,7 +98,7 @@ func cachesPage(p webui.Page, v *cachesView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, " <p class=\"small muted\">The hit rate is the share of the input tokens of models with a cache that was read from one. Saved is the list price of the same tokens without caches, minus the list price. A request's own page says why it was not a hit.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, " <p class=\"small muted\">The hit rate is the share of the input tokens of models with a cache that was read from one. Saved is the list price of the same tokens without caches, minus the list price. The page of a request says why it was not a hit, and what to change.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

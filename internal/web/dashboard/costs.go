@@ -8,6 +8,7 @@ import (
 
 	"sluice/internal/ledger/activity"
 	"sluice/internal/ledger/costs"
+	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/web/webui"
 )
@@ -41,6 +42,38 @@ func (d *Dashboard) costsPage(w http.ResponseWriter, r *http.Request, v *visitor
 	p.Styles = []string{"activity.css"}
 	p.Path = home + "/activity"
 	return d.ui.Render(w, r, http.StatusOK, costsPage(p, view, tags))
+}
+
+// costChart returns the chart of the costs of a page by day; nil: it has only one. Days without requests have no row, and are part of
+// the chart.
+func costChart(c *webui.Costs) *webui.Chart {
+	if len(c.Days) < 2 {
+		return nil
+	}
+	sums := map[string]int64{}
+	for i := range c.Days {
+		n, err := price.Parse(c.Days[i].Cost.String())
+		if err != nil {
+			return nil // negative, after a correction: the table has it
+		}
+		sums[c.Days[i].Day] = int64(n)
+	}
+	chart := &webui.Chart{Format: webui.Total[int64], Axis: webui.Total[int64], Label: "Cost by day. The table below has the figures."}
+	series := webui.ChartSeries{Name: "Cost", Class: "c0", Total: webui.Total(sumOf(sums))}
+	for at := usage.DayOf(c.From); at.Before(c.To) && !at.After(time.Now()); at = at.AddDate(0, 0, 1) {
+		chart.Steps = append(chart.Steps, webui.ChartStep{At: at, Length: 24 * time.Hour})
+		series.Values = append(series.Values, sums[at.Format(time.DateOnly)])
+	}
+	chart.Series = []webui.ChartSeries{series}
+	return chart
+}
+
+// sumOf adds up the costs of days.
+func sumOf(days map[string]int64) (sum int64) {
+	for _, n := range days {
+		sum += n
+	}
+	return sum
 }
 
 // costColumns are part of the format: programs read them, so new ones come last. Tags have spaces between them.

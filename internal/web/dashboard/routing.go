@@ -46,7 +46,9 @@ func (d *Dashboard) routingPage(w http.ResponseWriter, r *http.Request, v *visit
 		t.Cost += row.Cost
 	}
 	view.compare(list, v)
-	return d.ui.Render(w, r, http.StatusOK, routingPage(d.frame(w, r, v, "Routing"), view))
+	p := d.frame(w, r, v, "Routing")
+	p.Styles = []string{"activity.css"}
+	return d.ui.Render(w, r, http.StatusOK, routingPage(p, view))
 }
 
 // compare finds the best and the cheapest model with a price that the visitor may call, and what the calls would have
@@ -80,9 +82,9 @@ func (v *routingView) compare(list *catalog.Catalog, who *visitor) {
 func difference(other, cost price.Nano) string {
 	switch {
 	case other > cost:
-		return webui.Dollars(other-cost) + " more"
+		return webui.Total(other-cost) + " more"
 	case other < cost:
-		return webui.Dollars(cost-other) + " less"
+		return webui.Total(cost-other) + " less"
 	}
 	return "the same"
 }

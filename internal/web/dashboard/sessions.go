@@ -1,9 +1,9 @@
 package dashboard
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"sluice/internal/ledger/activity"
@@ -87,11 +87,18 @@ func (d *Dashboard) sessionPage(w http.ResponseWriter, r *http.Request, v *visit
 	if webui.Swapping(r) {
 		return d.ui.Render(w, r, http.StatusOK, sessionPart(view))
 	}
-	return d.ui.Render(w, r, http.StatusOK, sessionPage(d.frame(w, r, v, "Session"), view))
+	p := d.frame(w, r, v, "Session")
+	p.Styles = []string{"activity.css"}
+	return d.ui.Render(w, r, http.StatusOK, sessionPage(p, view))
 }
 
 // sessionAt returns the address of the page of a session.
 func sessionAt(id string) string { return sessionsPath + "/" + url.PathEscape(id) }
+
+// sessionActivity returns the address of the activity page with the calls of a session, from its first to its last.
+func sessionActivity(s *session.Session) string {
+	return home + "/activity?" + url.Values{"session": {s.ID}, "from": {s.First.UTC().Format(time.RFC3339)}, "to": {s.Last.UTC().Add(time.Minute).Format(time.RFC3339)}}.Encode()
+}
 
 // sessionCost returns what a session has cost.
 func sessionCost(s *session.Session) string {
@@ -100,6 +107,15 @@ func sessionCost(s *session.Session) string {
 		return "unknown"
 	}
 	return webui.Total(*charge)
+}
+
+// sessionCostRounded is sessionCost for a table.
+func sessionCostRounded(s *session.Session) string {
+	charge := s.Charge()
+	if charge == nil {
+		return "unknown"
+	}
+	return rounded(*charge)
 }
 
 // cacheRate returns how much of the prompts that a cache could have held came from one.
@@ -113,7 +129,8 @@ func lasted(s *session.Session) string {
 	if took < time.Hour {
 		return webui.Millis(took.Milliseconds())
 	}
-	return strings.TrimSuffix(took.Round(time.Minute).String(), "0s")
+	took = took.Round(time.Minute)
+	return fmt.Sprintf("%d h %d min", took/time.Hour, took%time.Hour/time.Minute)
 }
 
 // sessionBudget returns how the budget of a session stands, for the templates of budgets.
