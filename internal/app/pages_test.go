@@ -134,7 +134,7 @@ func (n *node) join(email string) *person {
 var (
 	privatePages = []string{
 		"/dashboard", "/dashboard/minute", "/dashboard/keys", "/dashboard/start", "/dashboard/activity", "/dashboard/activity.csv", "/dashboard/activity.json", "/dashboard/activity/days.csv", "/dashboard/activity/routing", "/dashboard/activity/whatif", "/dashboard/costs/caches", "/dashboard/budgets", "/dashboard/budgets?new", "/dashboard/sessions",
-		"/dashboard/models", "/dashboard/models/sandbox/small", "/dashboard/playground", "/dashboard/videos", "/dashboard/plan", "/dashboard/plan/card", "/dashboard/messages", "/dashboard/messages/new", "/dashboard/webhooks", "/dashboard/account", "/dashboard/account/log", "/dashboard/account.json", "/dashboard/account.json?part=4",
+		"/dashboard/models", "/dashboard/models/compare?m=sandbox/small&m=sandbox/large", "/dashboard/models/sandbox/small", "/dashboard/playground", "/dashboard/videos", "/dashboard/plan", "/dashboard/plan/card", "/dashboard/messages", "/dashboard/messages/new", "/dashboard/webhooks", "/dashboard/account", "/dashboard/account/log", "/dashboard/account.json", "/dashboard/account.json?part=4",
 	}
 	privateForms = []string{
 		"/dashboard/keys", "/dashboard/keys/master", "/dashboard/keys/key_x", "/dashboard/keys/key_x/delete",
@@ -253,7 +253,7 @@ func TestPagesEscape(t *testing.T) {
 	for _, attack := range attacks {
 		q := url.QueryEscape(attack)
 		for _, path := range []string{
-			"/dashboard/models?q=" + q, "/dashboard/models?compare=" + q, "/dashboard/models/" + url.PathEscape(attack), "/models?q=" + q + "&kind=" + q + "&sort=" + q, "/models/" + url.PathEscape(attack), "/" + url.PathEscape(attack), "/dashboard/activity?model=" + q + "&key=" + q + "&range=" + q + "&by=" + q + "&outcome=" + q + "&show=" + q, "/dashboard/playground?model=" + q, "/signin?next=" + q + "&email=" + q,
+			"/dashboard/models?q=" + q, "/dashboard/models?m=" + q, "/models/compare?m=" + q + "&calls=" + q + "&in=1&tier=" + q, "/pricing?model=" + q + "&calls=" + q, "/dashboard/models/" + url.PathEscape(attack), "/models?q=" + q + "&kind=" + q + "&sort=" + q, "/models/" + url.PathEscape(attack), "/" + url.PathEscape(attack), "/dashboard/activity?model=" + q + "&key=" + q + "&range=" + q + "&by=" + q + "&outcome=" + q + "&show=" + q, "/dashboard/playground?model=" + q, "/signin?next=" + q + "&email=" + q,
 			"/dashboard/plan?payment=" + q, "/dashboard/plan/upgrade?plan=" + q, "/dashboard/plan/pay?payment=" + q, "/link/signup?token=" + q, "/dashboard/" + url.PathEscape(attack),
 		} {
 			bodies = append(bodies, n.person().get(path).body, ana.get(path).body)
