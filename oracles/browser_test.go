@@ -138,6 +138,7 @@ func startDemo(t *testing.T) string {
 // browserPlans are plans that a script needs other than the usual ones, and what it needs besides them.
 var browserPlans = map[string]string{
 	"budgets": "  none: {requests_per_minute: unlimited, concurrent: unlimited, tokens_per_minute: unlimited}\nprices: [{model: sandbox/small, input: 3000, output: 15000}]\n",
+	"front":   "  basic: {requests_per_minute: 10, concurrent: unlimited, tokens_per_minute: unlimited}\nprices: [{model: sandbox/small, input: 3, cache_read: 0.3, output: 15}, {model: sandbox/large, input: 1, output: 2}]\n",
 	"errors":  "  none: {requests_per_minute: 8, concurrent: unlimited, tokens_per_minute: unlimited}\n",
 	"support": "  none: {requests_per_minute: unlimited, concurrent: unlimited, tokens_per_minute: unlimited, monthly_units: 20}\n",
 }

@@ -27,11 +27,14 @@ var staffTries = map[string]try{
 			t.Errorf("a body of %d bytes = %d, want %d", b.n+1, got, b.status(t))
 		}
 	},
-	"logo of the pages":                  triedBy("app/config", "TestSite", "the configuration is refused"),
-	"days of health that are kept":       triedBy("operate/overview", "TestRecord", "the oldest go"),
-	"models with figures of health":      triedBy("operate/overview", "TestMostModels", "no figures"),
-	"models that are compared on a page": triedBy("web/front", "TestPages", "left out"),
-	"page of a list of the admin API":    triedBy("operate/admin", "TestLists", "1,000 are returned"),
+	"logo of the pages":                      triedBy("app/config", "TestSite", "the configuration is refused"),
+	"days of health that are kept":           triedBy("operate/overview", "TestRecord", "the oldest go"),
+	"models with figures of health":          triedBy("operate/overview", "TestMostModels", "no figures"),
+	"models that are compared on a page":     triedBy("web/front", "TestCompare", "left out"),
+	"models on a page of the list":           triedBy("web/front", "TestListPages", "on the next page"),
+	"calls of a workload that a page counts": triedBy("web/front", "TestWorkloadOf", "that many count"),
+	"tokens of a call of a workload":         triedBy("web/front", "TestWorkloadOf", "that many count"),
+	"page of a list of the admin API":        triedBy("operate/admin", "TestLists", "1,000 are returned"),
 	"reason or note in the audit log": func(t *testing.T, s *stage, b bound) {
 		customer := s.account(t)
 		for size, want := range map[int64]bool{b.n: true, b.n + 1: false} {

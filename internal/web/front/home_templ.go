@@ -223,7 +223,7 @@ func homePage(p webui.Page, o webui.Opening, v homeView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = reason("keys", "Your client, another base URL", "Chat Completions, Responses, Messages and Embeddings. Code for OpenAI or Anthropic runs as it is.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = reason("keys", "Your client, another base URL", "Chat Completions, Responses, Messages and Embeddings. Code for OpenAI or Anthropic runs unchanged.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -265,7 +265,7 @@ func homePage(p webui.Page, o webui.Opening, v homeView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 24, "<li>Sign in. Accounts are by invitation here.</li>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 24, "<li>Sign in. The operator opens new accounts.</li>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -74,7 +74,7 @@ func planRows(all account.Plans, models []Model) (rows []planRow) {
 	heading("Features")
 	row("Tool calling", func(_ account.Terms, p account.Plan) string { return yesNo(p.IncludesTools()) })
 	row("MCP servers", func(_ account.Terms, p account.Plan) string { return yesNo(p.IncludesTools()) })
-	for _, title := range []string{"Streams, JSON mode, embeddings, video", "Keys with limits of their own, budgets, webhooks"} {
+	for _, title := range []string{"Streams, JSON mode, embeddings", "Keys with limits of their own, budgets, webhooks"} {
 		row(title, func(account.Terms, account.Plan) string { return yesNo(true) })
 	}
 	return rows

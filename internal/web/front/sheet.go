@@ -234,7 +234,7 @@ func (s *Sheet) charts() (list []*webui.Chart) {
 	}
 	times("First token", func(s *overview.Span) overview.Times { return s.First })
 	if s.Kind == Chat {
-		add("Throughput", []webui.ChartSeries{{Name: "Tokens per second", Class: "c1"}}, []func(*overview.Span) int64{func(s *overview.Span) int64 { return int64(math.Round(s.Speed())) }},
+		add("Throughput", []webui.ChartSeries{{Name: "Tokens per second", Class: "c0"}}, []func(*overview.Span) int64{func(s *overview.Span) int64 { return int64(math.Round(s.Speed())) }},
 			func(n int64) string { return webui.Number(n) + " tokens/s" }, webui.Number)
 	}
 	times("Response time", func(s *overview.Span) overview.Times { return s.Took })

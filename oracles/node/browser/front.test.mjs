@@ -4,7 +4,8 @@ import test from "node:test";
 import { examine, gateway, link, mail, password, signUp, themes, useBrowser } from "./visitor.mjs";
 
 const open = useBrowser();
-const pages = ["/", "/models?compare=sandbox/small&compare=sandbox/large", "/models/sandbox/small", "/pricing", "/status"];
+const load = "calls=1000&in=2000&cached=500&out=300";
+const pages = ["/", "/models?m=sandbox/small&" + load, "/models/compare?m=sandbox/small&m=sandbox/large&" + load, "/models/sandbox/small", "/pricing?model=sandbox/small&" + load, "/status"];
 
 // run does what a curl command says, and returns the reply.
 async function run(command, key) {
@@ -73,7 +74,7 @@ test("searching models: the address follows, and Back leaves the page", async ()
     await page.waitForURL((url) => url.searchParams.get("q") === "sandbox tiny");
     assert.equal(await page.evaluate(() => history.length), before, "letters are entries of the history");
     await page.reload();
-    assert.equal(await page.getByLabel("Search").inputValue(), "sandbox tiny");
+    assert.equal(await page.locator("#f-q").inputValue(), "sandbox tiny");
     await page.getByText("1 of").waitFor();
     // To a model and back: the whole page, as it was left.
     await page.getByRole("link", { name: "sandbox/tiny", exact: true }).click();
@@ -81,24 +82,36 @@ test("searching models: the address follows, and Back leaves the page", async ()
     await page.goBack();
     await page.getByText("1 of").waitFor();
     assert.equal(await page.getByRole("heading", { name: "Models", exact: true }).count(), 1, "Back shows a part of a page");
-    assert.equal(await page.getByLabel("Search").inputValue(), "sandbox tiny");
+    assert.equal(await page.locator("#f-q").inputValue(), "sandbox tiny");
     await page.goBack();
     await page.waitForURL("**/pricing");
-    // Filters, order and comparison are in the address, too, and a second window shows the same.
+    // Filters, order and ticks are in the address, without what is empty, and a second window shows the same.
     await page.goto(gateway + list);
     await page.getByLabel("Kind").selectOption("embedding");
     await page.getByText("1 of").waitFor();
+    await page.getByLabel("Compare sandbox/embed").check();
     await page.getByLabel("Kind").selectOption("");
     await page.getByLabel("Compare sandbox/small").check();
-    await page.getByText("Tick another model").waitFor();
-    await page.getByLabel("Compare sandbox/large").check();
-    await page.getByRole("heading", { name: "Comparison" }).waitFor();
     await page.getByLabel("Sort by").selectOption("name");
-    await page.waitForURL((url) => url.searchParams.get("sort") === "name" && url.searchParams.getAll("compare").length === 2);
+    await page.waitForURL((url) => [...url.searchParams].map(String).sort().join(" ") === "m,sandbox/embed m,sandbox/small sort,name");
+    await page.getByRole("button", { name: "Compare 2 models" }).waitFor();
     const other = await context.newPage();
     await other.goto(page.url());
-    await other.getByRole("heading", { name: "Comparison" }).waitFor();
+    assert.ok(await other.getByLabel("Compare sandbox/embed").isChecked());
+    assert.equal(await other.getByLabel("Sort by").inputValue(), "name");
     await other.close();
+    // A tick survives a filter that hides its model.
+    await page.locator("#f-q").fill("reasoner");
+    await page.getByText("1 of").waitFor();
+    await page.getByLabel("Compare sandbox/reasoner").check();
+    await page.getByRole("button", { name: "Compare 3 models" }).click();
+    await page.waitForURL((url) => url.pathname === list + "/compare" && url.searchParams.getAll("m").length === 3);
+    // Back to the list, as it was left.
+    await page.goBack();
+    await page.getByRole("button", { name: "Compare 3 models" }).waitFor();
+    assert.equal(await page.locator("#f-q").inputValue(), "reasoner");
+    assert.ok(await page.getByLabel("Compare sandbox/reasoner").isChecked());
+    assert.equal(await page.getByLabel("Kind").inputValue(), "");
   }
   // A session that has ended: the sign-in leads back to the list.
   await context.clearCookies();
@@ -107,12 +120,79 @@ test("searching models: the address follows, and Back leaves the page", async ()
   assert.deepEqual(complaints, []);
 });
 
-test("a model is searched without scripts", async () => {
+test("models are searched, priced and compared without scripts", async () => {
   const { page } = await open({ javaScriptEnabled: false });
   await page.goto(gateway + "/models");
-  await page.getByLabel("Search").fill("tiny");
+  await page.locator("#f-q").fill("tiny");
   await page.getByRole("button", { name: "Apply" }).click();
   await page.getByText("1 of").waitFor();
+  await page.goto(gateway + "/models");
+  await page.getByText("Cost of my workload").click();
+  await page.getByLabel("Calls a month").fill("2000");
+  await page.getByLabel("Input tokens a call").fill("1000");
+  await page.getByRole("button", { name: "Apply" }).click();
+  await page.getByRole("row", { name: /sandbox\/small/ }).getByText("$6.00", { exact: true }).waitFor();
+  await page.getByLabel("Compare sandbox/small").check();
+  await page.getByLabel("Compare sandbox/large").check();
+  await page.getByRole("button", { name: "Compare" }).click();
+  // 2,000 calls of 1,000 tokens: at $3 and at $1 for a million.
+  await page.getByRole("row", { name: "Your workload, a month $6.00 $2.00 (best)" }).waitFor();
+  await page.getByLabel("Calls a month").fill("4000");
+  await page.getByRole("button", { name: "Calculate" }).click();
+  await page.getByRole("row", { name: "Your workload, a month $12.00 $4.00 (best)" }).waitFor();
+  await page.goto(gateway + "/models/sandbox/small");
+  await page.getByLabel("Output tokens a call").fill("1000");
+  await page.getByRole("button", { name: "Calculate" }).click();
+  await page.getByRole("status").getByText("$210.00").waitFor(); // 10,000 calls of 2,000 tokens in and 1,000 out
+});
+
+test("a model is priced for a workload while it is typed", async () => {
+  const { page, complaints } = await open();
+  await page.goto(gateway + "/models/sandbox/small");
+  for (const [label, value] of [["Calls a month", "1000"], ["Input tokens a call", "2000"], ["of them cached", "500"], ["Output tokens a call", "300"]]) await page.getByLabel(label).fill(value);
+  // 1,500 at $3, 500 at $0.30 and 300 at $15 for a million: $0.00915 a call.
+  const answer = page.getByRole("status").filter({ hasText: "a month" });
+  await answer.getByText("$9.15").waitFor();
+  await answer.getByText("$0.00915").waitFor();
+  await page.waitForURL((url) => url.searchParams.get("cached") === "500");
+  await page.reload();
+  assert.equal(await page.getByLabel("of them cached").inputValue(), "500");
+  await page.getByRole("link", { name: "3 hours" }).click();
+  await page.waitForURL((url) => url.searchParams.get("span") === "3h" && url.searchParams.get("out") === "300");
+  assert.deepEqual(complaints, []);
+});
+
+test("models are added to a comparison and removed from it", async () => {
+  const { page, complaints } = await open();
+  await page.goto(gateway + "/models/compare?m=sandbox/small&m=nobody/knows");
+  await page.getByText("There is no model nobody/knows").waitFor();
+  for (const id of ["sandbox/large", "sandbox/tiny", "sandbox/heavy"]) {
+    await page.getByLabel("Add a model").selectOption(id);
+    await page.getByRole("button", { name: "Add" }).click();
+    await page.getByRole("link", { name: "Remove " + id }).waitFor();
+  }
+  assert.equal(await page.getByLabel("Add a model").count(), 0, "a fifth model can be added");
+  assert.equal(await page.getByRole("link", { name: /^Remove/ }).count(), 4);
+  await page.getByRole("link", { name: "Remove sandbox/small" }).click();
+  await page.waitForURL((url) => !url.searchParams.getAll("m").includes("sandbox/small"));
+  await page.goBack();
+  await page.getByRole("link", { name: "Remove sandbox/small" }).waitFor();
+  // Try leads through the sign-in to the playground with that model.
+  await page.getByRole("link", { name: "Try sandbox/tiny" }).click();
+  await page.waitForURL((url) => url.pathname === "/signin" && url.searchParams.get("next") === "/dashboard/playground?model=sandbox%2Ftiny");
+  assert.deepEqual(complaints, []);
+});
+
+test("the page of prices finds a plan, and the sign-up keeps it", async () => {
+  const { page, complaints } = await open();
+  await page.goto(gateway + "/pricing");
+  await page.getByLabel("Model", { exact: true }).selectOption("sandbox/large");
+  for (const [label, value] of [["Calls a month", "1000"], ["In the busiest minute", "20"], ["Input tokens a call", "1000"], ["Output tokens a call", "100"]]) await page.getByLabel(label).fill(value);
+  await page.getByText("Basic has 10 requests per minute, you need 20").waitFor();
+  await page.locator("#fits").getByRole("link", { name: "Start with Premium" }).click();
+  await page.waitForURL((url) => url.pathname === "/signup" && url.searchParams.get("plan") === "premium");
+  assert.equal(await page.locator("input[name=plan]").inputValue(), "premium");
+  assert.deepEqual(complaints, []);
 });
 
 test("the reference is searched and copied from", async () => {
@@ -155,6 +235,20 @@ for (const [colorScheme, sizes] of themes) {
     });
   }
 }
+
+test("public pages on the smallest and the largest screens, and from right to left", async () => {
+  const { page } = await open();
+  for (const width of [320, 2560]) {
+    await page.setViewportSize({ width, height: 900 });
+    for (const path of pages) {
+      await page.goto(gateway + path);
+      for (const dir of ["ltr", "rtl"]) {
+        const wide = await page.evaluate((dir) => { document.documentElement.dir = dir; return document.documentElement.scrollWidth - innerWidth; }, dir);
+        assert.ok(wide <= 0, `${path} is ${wide} px wider than a window of ${width} px, ${dir}`);
+      }
+    }
+  }
+});
 
 test("public pages by keyboard", async () => {
   const { page } = await open();
