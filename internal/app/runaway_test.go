@@ -103,7 +103,7 @@ func TestRunaway(t *testing.T) {
 	n.loop(night.Key, 1) // nobody has asked for a pause
 
 	// The owner asks for a pause on the page, and the next loop is refused on all doors.
-	page := ana.leads(ana.post("/dashboard/budgets/watch", "on_runaway", "pause", "factor", "7"), "the watch", "The runaway watch follows it").body
+	page := ana.leads(ana.post("/dashboard/budgets/watch", "on_runaway", "pause", "factor", "7"), "the watch", "It applies from the next call on.").body
 	if !strings.Contains(page, `value="pause" checked`) || !strings.Contains(page, `value="7"`) {
 		t.Errorf("the page does not show the choice: %s", page)
 	}

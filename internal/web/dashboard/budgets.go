@@ -336,7 +336,7 @@ func (d *Dashboard) resumeKey(w http.ResponseWriter, r *http.Request, v *visitor
 
 // onRunawayTexts say what is done about programs that run away.
 var onRunawayTexts = map[account.OnRunaway]string{
-	account.Alert: "Tell me, by mail and webhook", account.Pause: "Tell me, and refuse the calls of the key until I resume it", account.Off: "Nothing",
+	account.Alert: "Notify me by e-mail and webhook", account.Pause: "Notify me, and pause the key until I resume it", account.Off: "Do nothing",
 }
 
 // pausedName returns how a page names a key that is paused.
@@ -445,7 +445,7 @@ func scopeText(a *account.Account, s account.BudgetScope) string {
 // windowTexts say what the windows of budgets are.
 var windowTexts = map[account.Window]string{
 	account.Daily: "Every day", account.Weekly: "Every week, from Monday", account.Monthly: "Every month",
-	account.Rolling24: "The last 24 hours", account.Rolling30: "The last 30 days", account.Total: "Once, without an end",
+	account.Rolling24: "The last 24 hours", account.Rolling30: "The last 30 days", account.Total: "In total",
 }
 
 // windowText says what time the amount of a budget is for.

@@ -73,7 +73,7 @@ func budgetsPage(p webui.Page, v *budgetsView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if len(v.Budgets) == 0 {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "<section class=\"card\"><div class=\"empty stack\"><p>A budget bounds what your calls may cost in a day, a month or altogether: those of the whole account, of one key, of a tag or of each session. Before a call starts, the most that it can cost is reserved, so that a hard budget is never overspent.</p><p><a class=\"button\" href=\"/dashboard/budgets?new\">Create the first budget</a></p></div></section>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "<section class=\"card\"><div class=\"empty stack\"><p>A budget limits what your calls may cost per day, per month or in total: for the whole account, for one key, for a tag or for each session. Before a call starts, the most it can cost is reserved, so a hard budget is never overspent.</p><p><a class=\"button\" href=\"/dashboard/budgets?new\">Create the first budget</a></p></div></section>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -196,7 +196,7 @@ func budgetsPage(p webui.Page, v *budgetsView) templ.Component {
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "</strong> no longer bounds any calls, and what was spent of it is forgotten. This cannot be undone.</p><form method=\"post\" action=\"")
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "</strong> no longer limits any calls, and its record of what was spent is deleted. This cannot be undone.</p><form method=\"post\" action=\"")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -441,7 +441,7 @@ func watchCard(v *budgetsView) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = webui.Field("Times the busiest hour of the last week", "factor", "text", v.Choice.Get("factor"), "From when on spending counts as unusual.", v.Choice.Problems["factor"], templ.Attributes{"inputmode": "numeric", "autocomplete": "off", "required": true, "maxlength": "4"}).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Field("Unusual spending, in multiples of the busiest hour of the last week", "factor", "text", v.Choice.Get("factor"), "A key that spends more than this in an hour counts as running away.", v.Choice.Problems["factor"], templ.Attributes{"inputmode": "numeric", "autocomplete": "off", "required": true, "maxlength": "4"}).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -989,7 +989,7 @@ func budgetFacts(b *shownBudget) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if !b.ResetsAt.IsZero() {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 72, "<dt>Begins again</dt><dd>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 72, "<dt>Resets</dt><dd>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1176,7 +1176,7 @@ func budgetFormFields(v *budgetsView, action, button string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = webui.Field("Tell me at", "marks", "text", v.Form.Get("marks"), "Percent of the amount, or none.", v.Form.Problems["marks"], templ.Attributes{"autocomplete": "off"}).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Field("Notify me at", "marks", "text", v.Form.Get("marks"), "Percentages of the amount, such as 50, 80, 100, or none.", v.Form.Problems["marks"], templ.Attributes{"autocomplete": "off"}).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -1546,7 +1546,7 @@ func raisePage(p webui.Page, v *raiseView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if v.Session != "" {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 129, "<p>This budget bounds what the session <code class=\"address\">")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 129, "<p>This budget limits what the session <code class=\"address\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1594,7 +1594,7 @@ func raisePage(p webui.Page, v *raiseView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if v.Session != "" {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 135, "<h2 id=\"raise-title\">Add to this session and go on</h2><p class=\"muted\">The agent's next call can spend it. Other sessions keep their amount.</p><form method=\"post\" action=\"/dashboard/budgets/raise\" class=\"row\"><input type=\"hidden\" name=\"count\" value=\"")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 135, "<h2 id=\"raise-title\">Add to this session</h2><p class=\"muted\">The agent can go on with its next call. Other sessions keep their amount.</p><form method=\"post\" action=\"/dashboard/budgets/raise\" class=\"row\"><input type=\"hidden\" name=\"count\" value=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1669,7 +1669,7 @@ func raisePage(p webui.Page, v *raiseView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 143, "<h2 id=\"raise-title\">Change the amount</h2><p class=\"muted\">With a larger amount, the next call passes. The budget stays as large until you change it again.</p><div class=\"row\"><a class=\"button primary\" href=\"")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 143, "<h2 id=\"raise-title\">Change the amount</h2><p class=\"muted\">With a larger amount, calls are accepted again. The budget keeps that amount until you change it.</p><div class=\"row\"><a class=\"button primary\" href=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

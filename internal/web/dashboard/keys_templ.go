@@ -627,7 +627,7 @@ func keyFormFields(v keysView, action, button string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 48, "><summary>Limits</summary><div class=\"stack\"><p class=\"small muted\">They narrow what your plan allows, for this key only. Leave a field empty for no limit.</p><div class=\"trio\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 48, "><summary>Limits</summary><div class=\"stack\"><p class=\"small muted\">Limits of this key, within what your plan allows. Leave a field empty for no limit.</p><div class=\"trio\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
