@@ -114,7 +114,8 @@ func (n Names) replacer(escape func(string) string) *strings.Replacer {
 type Description struct {
 	Names Names
 
-	openAPI, reference func() Document
+	openAPI func() Document
+	pages   func() map[string]func() Document // of the reference, by name
 }
 
 // Document is a text to serve. The caller must not modify it.
@@ -141,7 +142,15 @@ func Describe(n Names) *Description {
 		page := bytes.Replace(reference(), []byte("</head>"), []byte(n.Head+"</head>"), 1)
 		return bytes.Replace(page, []byte(`<header class="side">`), []byte(n.Top+`<header class="side">`), 1)
 	}
-	return &Description{Names: n, openAPI: document(OpenAPI, inJSON), reference: document(dressed, inHTML)}
+	d := &Description{Names: n, openAPI: document(OpenAPI, inJSON)}
+	d.pages = sync.OnceValue(func() map[string]func() Document {
+		all := map[string]func() Document{}
+		for name, text := range pages(string(dressed())) {
+			all[name] = document(func() []byte { return []byte(text) }, inHTML)
+		}
+		return all
+	})
+	return d
 }
 
 // zip compresses a document.
@@ -175,5 +184,17 @@ func inJSON(s string) string {
 // OpenAPI returns the OpenAPI document as JSON.
 func (d *Description) OpenAPI() Document { return d.openAPI() }
 
-// Reference returns the reference page as HTML, with Head and Top of its names.
-func (d *Description) Reference() Document { return d.reference() }
+// Reference returns the whole reference as one page of HTML, with Head and Top of its names.
+func (d *Description) Reference() Document {
+	whole, _ := d.Page(All)
+	return whole
+}
+
+// Page returns a page of the reference: "" for the start, the id of an operation, or All. ok is false if there is none.
+func (d *Description) Page(name string) (page Document, ok bool) {
+	of, ok := d.pages()[name]
+	if !ok {
+		return Document{}, false
+	}
+	return of(), true
+}

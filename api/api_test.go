@@ -147,6 +147,7 @@ func TestOperations(t *testing.T) {
 		"listVideos GET /v1/videos",
 		"rateAnswer POST /v1/feedback",
 		"readReference GET /docs",
+		"readReferencePage GET /docs/{page}",
 		"resumeChatCompletion GET /v1/chat/completions/{id}/events", "resumeKey POST /v1/budgets/resume",
 		"sayHello GET /api/hello",
 	}
@@ -455,6 +456,61 @@ func TestReferenceAnchors(t *testing.T) {
 		if !ids[m[1]] {
 			t.Errorf("reference.html points at %s, which is not there", m[1])
 		}
+	}
+}
+
+// The pages of the reference have all of it between them, each under one heading, and their links lead to what they name.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	d := api.Describe(api.Names{Origin: "https://api.example.com", Brand: "acme", Model: "lab/quick", Other: "lab/dear", Embedder: "lab/vectors", Owner: "lab", Head: "<!--head-->", Top: "<!--top-->"})
+	names := []string{""}
+	operations(load(t), func(_, _ string, op *openapi3.Operation) { names = append(names, op.OperationID) })
+	ids, texts := map[string]map[string]bool{}, map[string]string{}
+	for _, name := range names {
+		page, ok := d.Page(name)
+		if !ok {
+			t.Fatalf("there is no page %q", name)
+		}
+		text := string(page.Body)
+		texts[name], ids[name] = text, map[string]bool{}
+		for _, m := range regexp.MustCompile(` id="([^"]+)"`).FindAllStringSubmatch(text, -1) {
+			ids[name][m[1]] = true
+		}
+		if n := strings.Count(text, "<h1"); n != 1 {
+			t.Errorf("the page %q has %d headings of level 1, want 1", name, n)
+		}
+		if n := strings.Count(text, `class="row operation"`); (name == "") != (n == 0) || n > 1 {
+			t.Errorf("the page %q has %d operations", name, n)
+		}
+		if name != "" && (!ids[name][name] || strings.Count(text, `href="/docs/`+name+`" aria-current="page"`) != 1) {
+			t.Errorf("the page %q is not marked in its navigation", name)
+		}
+		for _, want := range []string{"<!--head-->", "<!--top-->", `<main id="content">`, "<footer>", "</html>"} {
+			if strings.Count(text, want) != 1 {
+				t.Errorf("the page %q has %s %d times, want once", name, want, strings.Count(text, want))
+			}
+		}
+		if strings.Contains(text, "127.0.0.1") || strings.Contains(text, "service-") {
+			t.Errorf("the page %q has the names of a default installation", name)
+		}
+	}
+	for name, text := range texts {
+		for _, m := range regexp.MustCompile(`href="(?:/docs(?:/(\w+))?)?(?:#([^"]+))?"`).FindAllStringSubmatch(text, -1) {
+			to := name
+			if strings.HasPrefix(m[0], `href="/docs`) {
+				to = m[1]
+			}
+			if m[2] != "" && !ids[to][m[2]] || to != "all" && texts[to] == "" {
+				t.Errorf("the page %q links to %s, which is not there", name, m[0])
+			}
+		}
+	}
+	whole, _ := d.Page("all")
+	if got := d.Reference(); got.ETag != whole.ETag || !bytes.Contains(whole.Body, []byte(`<section id="sayHello"`)) {
+		t.Error("the page of everything is not the whole reference")
+	}
+	if _, ok := d.Page("nothing"); ok {
+		t.Error("there is a page that is not there")
 	}
 }
 

@@ -214,6 +214,8 @@ func TestRepliesFitTheDescription(t *testing.T) {
 		{"GET", "/readyz", "", "", "", 200},
 		{"GET", "/openapi.json", "", "", "", 200},
 		{"GET", "/docs", "", "", "", 200},
+		{"GET", "/docs/{page}", "/docs/createMessage", "", "", 200},
+		{"GET", "/docs/{page}", "/docs/nothing", "", "", 404},
 		{"GET", "/v1/account", "", owner, "", 200},
 		{"GET", "/v1/usage", "", owner, "", 200},
 		{"GET", "/v1/usage", "/v1/usage?range=x", owner, "", 400},
@@ -386,8 +388,8 @@ func TestRepliesFitTheDescription(t *testing.T) {
 		d.check(t, method, "/mcp", n.send(method+" /mcp HTTP/1.1\r\nHost: other.example.com\r\nAuthorization: Bearer "+owner+"\r\n\r\n"))
 	}
 	n.describeFiles(d)
-	for _, path := range []string{"/openapi.json", "/docs"} {
-		d.check(t, "GET", path, n.fetch("GET", n.scheme+n.Addr()+path, "", map[string]string{"If-None-Match": `"x", W/` + n.get(path, "").header.Get("ETag")}))
+	for path, target := range map[string]string{"/openapi.json": "/openapi.json", "/docs": "/docs", "/docs/{page}": "/docs/all"} {
+		d.check(t, "GET", path, n.fetch("GET", n.scheme+n.Addr()+target, "", map[string]string{"If-None-Match": `"x", W/` + n.get(target, "").header.Get("ETag")}))
 	}
 
 	// Nothing is described that does not happen; what needs patience, or a fault of ours or of an upstream, has tests of its own.
@@ -445,7 +447,7 @@ func (n *node) described(path string, foreign ...string) string {
 	n.t.Helper()
 	r := n.get(path, "")
 	text := r.body
-	if path == "/docs" {
+	if path == "/docs/all" {
 		text = html.UnescapeString(text)
 	}
 	for _, name := range foreign {
@@ -507,7 +509,7 @@ func (n *node) sendExamples(key string) {
 func TestDescriptionOfAFreshStart(t *testing.T) {
 	t.Parallel()
 	n := newSite(t, "").start(t)
-	for _, path := range []string{"/openapi.json", "/docs"} {
+	for _, path := range []string{"/openapi.json", "/docs/all"} {
 		text := n.described(path, ":8080")
 		for _, want := range []string{"http://" + n.Addr(), "service/auto", "service-", "sandbox/small", "Sluice API"} {
 			if !strings.Contains(text, want) {
@@ -540,7 +542,7 @@ models:
 	foreign := []string{"service-", "service/auto", "service%2Fauto", `"service"`, "8080", "127.0.0.1", "video-default", "sandbox/", `"sandbox"`, "Sluice API", `odd"one`}
 	wants := []string{"https://api.acme.example", "acme/auto", "acme-", "lab/quick", "lab/dear", "clips-1", "Lab <&> Sons", "acme API"}
 	tags := map[string]string{}
-	for _, path := range []string{"/openapi.json", "/docs"} {
+	for _, path := range []string{"/openapi.json", "/docs/all"} {
 		text := n.described(path, foreign...)
 		for _, want := range wants {
 			if !strings.Contains(text, want) {

@@ -74,6 +74,8 @@ func (a *App) webSettings() webui.Settings {
 func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 	ui := webui.New(a.webSettings, a.log)
 	info := a.modelInfo()
+	var book *guide.Guide // searched by the pages that are made before it
+	find := func(query string) webui.Findings { return book.Find(query) }
 	customers := dashboard.New(ui, dashboard.Sources{
 		Logins: a.logins, Provider: newProvider(cfg), Accounts: a.facts.accounts, Account: a.facts.index.Account, LastUsed: a.facts.index.LastUsed,
 		Plans:   a.plans,
@@ -85,6 +87,7 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		Models:       info,
 		Stored:       responses.NewArchive(a.facts.stores.kept, &responses.ArchiveOptions{Key: a.facts.store.Key()}).Export,
 		Forget:       a.facts.stores.kept.ForgetResponses,
+		Docs:         find,
 		MailIsLogged: cfg.SMTP.Server == "",
 		VideoModel:   a.videoModelID,
 	})
@@ -98,19 +101,21 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		SignedIn: customers.SignedIn, Joinable: func() bool { return a.logins.CurrentSettings().Open },
 		Plans: a.plans, Models: info,
 		Sample: func() string { return a.settings.Load().Description.Names.Model },
+		Docs:   find,
 	})
 	public := everybody.Handler()
 	for _, pattern := range front.Patterns() {
 		byPattern[pattern] = public
 	}
-	pages := guide.New(ui, everybody.Frame, docs.Files()).Handler()
+	book = guide.New(ui, everybody.Frame, docs.Files())
+	pages := book.Handler()
 	for _, pattern := range guide.Patterns() {
 		byPattern[pattern] = pages
 	}
 	byPattern[httpapi.NoSuchPage] = ui.NotFound()
 	service := admin.NewService(a.backend(), a.reads, a.log)
 	console := support.New(ui, support.Sources{
-		Logins: a.logins, Roster: a.roster, Account: a.facts.index.Account, Admin: service, Reads: a.reads,
+		Logins: a.logins, Roster: a.roster, Account: a.facts.index.Account, Admin: service, Docs: find, Reads: a.reads,
 	}).Handler()
 	for _, pattern := range support.Patterns() {
 		byPattern[pattern] = console

@@ -133,7 +133,7 @@ func (n *node) join(email string) *person {
 // privatePages need somebody who is signed in; privateForms, too, and change something.
 var (
 	privatePages = []string{
-		"/dashboard", "/dashboard/minute", "/dashboard/keys", "/dashboard/start", "/dashboard/activity", "/dashboard/activity.csv", "/dashboard/activity.json", "/dashboard/activity/days.csv", "/dashboard/activity/routing", "/dashboard/activity/whatif", "/dashboard/costs/caches", "/dashboard/budgets", "/dashboard/budgets?new", "/dashboard/sessions",
+		"/dashboard", "/dashboard/find", "/dashboard/find?q=key", "/dashboard/minute", "/dashboard/keys", "/dashboard/start", "/dashboard/activity", "/dashboard/activity.csv", "/dashboard/activity.json", "/dashboard/activity/days.csv", "/dashboard/activity/routing", "/dashboard/activity/whatif", "/dashboard/costs/caches", "/dashboard/budgets", "/dashboard/budgets?new", "/dashboard/sessions",
 		"/dashboard/models", "/dashboard/models/sandbox/small", "/dashboard/playground", "/dashboard/videos", "/dashboard/plan", "/dashboard/plan/card", "/dashboard/messages", "/dashboard/messages/new", "/dashboard/webhooks", "/dashboard/account", "/dashboard/account/log", "/dashboard/account.json", "/dashboard/account.json?part=4",
 	}
 	privateForms = []string{

@@ -43,14 +43,14 @@ func TestPagesLeadBack(t *testing.T) {
 	if r := ana.post("/dashboard/plan/details", "name", "Ana"); r.header.Get("Location") != "/dashboard/plan" {
 		t.Errorf("saving details leads to %q, want the top of the page, where the message is", r.header.Get("Location"))
 	}
-	ana.wants(ana.get("/dashboard/plan"), "the message", 200, `class="note flash`)
+	ana.wants(ana.get("/dashboard/plan"), "the message", 200, `class="note toast`)
 	eve.wants(eve.get("/support/announcements"), "the maintenance", 200, `data-confirm="Refuse calls to {models|all models and videos}?"`)
 	account := eve.get("/support/accounts?q=" + ana.email)
 	_, id, _ := strings.Cut(account.body+account.header.Get("Location"), "/support/accounts/")
 	id, _, _ = strings.Cut(id, `"`)
 	eve.wants(eve.get("/support/accounts/"+id), "the account", 200, `data-confirm="Terminate the account of ana@example.com for good?"`)
 	eve.wants(eve.get("/support/accounts/"+id), "the account", 200, `data-confirm="Change the credit of ana@example.com by ${cents|0.00}; it is $0.00 now?"`)
-	if body := ana.get("/dashboard/activity").body; !strings.Contains(body, `data-auto autocomplete="off"`) {
+	if body := ana.get("/dashboard/activity").body; !strings.Contains(body, `class="card choose" autocomplete="off"`) {
 		t.Error("a browser restores the filters of Activity after Back")
 	}
 }

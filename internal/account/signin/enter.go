@@ -197,8 +197,8 @@ func (d *Service) RequestReset(ctx context.Context, email string, v Visit) error
 	if err != nil || !kept {
 		return err
 	}
-	d.poster.Post(mail.Message{To: email, Subject: "Set a new password", Text: fmt.Sprintf(
-		"Somebody asked for a new password for your account. To set one, open this link within an hour:\n\n%s\n\nIf it was not you, ignore this mail: nothing changes.\n", d.url(Reset, token))})
+	d.poster.Post(mail.Message{To: email, Subject: "Reset your password", Text: fmt.Sprintf(
+		"Somebody asked to reset the password of your account. To set a new one, open this link within an hour:\n\n%s\n\nIf it was not you, ignore this mail. Your password stays the same.\n", d.url(Reset, token))})
 	return nil
 }
 
@@ -218,7 +218,7 @@ func (d *Service) ResetPassword(ctx context.Context, token, password string, v V
 		return Entry{}, err
 	}
 	d.limits.forget(ctx, keyOf("guess", p.Email), keyOf("code", p.ID), keyOf("codes", p.ID))
-	d.tell(ResetPassword, p.Email, "Your password was changed", "A new password was set with a link that was mailed to you. You are signed out everywhere else.")
+	d.tell(ResetPassword, p.Email, "Your password was changed", "A new password was set with a link that was mailed to you. You have been signed out everywhere else.")
 	return d.letIn(ctx, ResetPassword, p, v)
 }
 

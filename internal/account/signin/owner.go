@@ -97,7 +97,7 @@ func (d *Service) ChangePassword(ctx context.Context, o Owner, password string) 
 	if err := d.store.SetPassword(ctx, o.Account.ID, stored, o.Session.ID); err != nil {
 		return err
 	}
-	d.tell(ChangePassword, o.Account.Email, "Your password was changed", "Your password was changed on your account page. Other browsers are signed out.")
+	d.tell(ChangePassword, o.Account.Email, "Your password was changed", "Your password was changed on your account page. All other browsers have been signed out.")
 	return nil
 }
 
@@ -127,11 +127,11 @@ func (d *Service) RequestEmail(ctx context.Context, o Owner, email string) error
 		return err
 	}
 	if other != nil { // the page says the same as for a free address, so that nobody learns who has an account
-		d.poster.Post(mail.Message{To: email, Subject: "You already have an account", Text: "Somebody tried to use your address for another account. It stays with yours, and nothing has changed.\n"})
+		d.poster.Post(mail.Message{To: email, Subject: "You already have an account", Text: "Somebody tried to use your address for another account. Nothing has changed: the address remains yours.\n"})
 		return nil
 	}
 	d.poster.Post(mail.Message{To: email, Subject: "Confirm your new address", Text: fmt.Sprintf(
-		"To make this the address of your account, open this link within an hour:\n\n%s\n\nIf you did not ask for it, ignore this mail.\n", d.url(Email, token))})
+		"To confirm this address for your account, open this link within an hour:\n\n%s\n\nIf you did not ask for this, ignore this mail.\n", d.url(Email, token))})
 	return nil
 }
 
@@ -163,6 +163,6 @@ func (d *Service) ConfirmEmail(ctx context.Context, token string, s *Session) (*
 	if err != nil {
 		return nil, err
 	}
-	d.tell(ConfirmEmail, before.Email, "Your address has changed", fmt.Sprintf("Your account now has the address %s.", l.Email))
+	d.tell(ConfirmEmail, before.Email, "Your address has changed", fmt.Sprintf("The address of your account is now %s.", l.Email))
 	return after, nil
 }

@@ -6,6 +6,8 @@ import (
 
 	"sluice/api"
 	"sluice/internal/kit/buildinfo"
+	"sluice/internal/kit/excerpt"
+	"sluice/internal/kit/fault"
 	"sluice/internal/kit/health"
 )
 
@@ -51,10 +53,14 @@ func (a *API) openAPI(x *exchange, r *http.Request) error {
 	return x.document(r, x.settings.Description.OpenAPI(), "application/json")
 }
 
-// reference serves the same description as an HTML page.
+// reference serves the same description as pages of HTML. Its scripts search it, and ask for what a search finds.
 func (a *API) reference(x *exchange, r *http.Request) error {
-	x.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; form-action 'none'; frame-ancestors 'none'; base-uri 'none'")
-	return x.document(r, x.settings.Description.Reference(), "text/html; charset=utf-8")
+	page, ok := x.settings.Description.Page(r.PathValue("page"))
+	if !ok {
+		return fault.New(fault.NotFound, "There is no page %s in the reference. It begins at /docs.", excerpt.Of(r.PathValue("page"), maxEcho))
+	}
+	x.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
+	return x.document(r, page, "text/html; charset=utf-8")
 }
 
 // document sends a document, or 304 if the caller has the current version.

@@ -62,11 +62,16 @@ func TestReadiness(t *testing.T) {
 
 func TestPages(t *testing.T) {
 	t.Parallel()
+	reference := api.Describe(api.Defaults())
+	start, _ := reference.Page("")
+	chat, _ := reference.Page("createChatCompletion")
 	w := newWorld(t, nil, nil)
 	for _, tt := range []struct{ target, contentType, body string }{
 		{"/healthz", "application/json", `{"status":"ok","version":"` + buildinfo.Version() + `"}`},
 		{"/openapi.json", "application/json", string(api.OpenAPI())},
-		{"/docs", "text/html; charset=utf-8", string(api.Reference())},
+		{"/docs", "text/html; charset=utf-8", string(start.Body)},
+		{"/docs/createChatCompletion", "text/html; charset=utf-8", string(chat.Body)},
+		{"/docs/all", "text/html; charset=utf-8", string(api.Reference())},
 	} {
 		got := w.send(t, "GET", tt.target, "")
 		checkFixed(t, tt.target, got)
@@ -74,8 +79,8 @@ func TestPages(t *testing.T) {
 			t.Errorf("GET %s = %d %s with %d bytes, want 200 %s with %d", tt.target, got.status, got.header.Get("Content-Type"), len(got.body), tt.contentType, len(tt.body))
 		}
 		csp := got.header.Get("Content-Security-Policy")
-		if tt.target == "/docs" && !strings.HasPrefix(csp, "default-src 'none';") {
-			t.Errorf("GET /docs: content security policy %q, want nothing loaded from anywhere", csp)
+		if strings.HasPrefix(tt.target, "/docs") && !strings.HasPrefix(csp, "default-src 'none';") {
+			t.Errorf("GET %s: content security policy %q, want nothing loaded from elsewhere", tt.target, csp)
 		}
 	}
 }

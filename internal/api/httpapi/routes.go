@@ -140,6 +140,7 @@ func (a *API) routes() []route {
 		{"GET", "/readyz", a.readyz},
 		{"GET", "/openapi.json", a.openAPI},
 		{"GET", "/docs", a.reference},
+		{"GET", "/docs/{page}", a.reference},
 	}
 }
 

@@ -37,7 +37,7 @@ func TestRoutesAreDescribed(t *testing.T) {
 func TestRoutesNeedAKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil, nil)
-	open := map[string]bool{"/healthz": true, "/api/hello": true, "/readyz": true, "/openapi.json": true, "/docs": true, "/files/{file}": true, receiptKeysPath: true}
+	open := map[string]bool{"/healthz": true, "/api/hello": true, "/readyz": true, "/openapi.json": true, "/docs": true, "/docs/{page}": true, "/files/{file}": true, receiptKeysPath: true}
 	for _, rt := range w.api.routes() {
 		target := strings.NewReplacer("{id...}", "service/auto").Replace(rt.pattern)
 		got := w.send(t, rt.method, target, "")

@@ -506,7 +506,7 @@ func (b *Backend) keyRegenerateMaster(ctx context.Context, in Target) (RawKey, e
 func (b *Backend) keyDeactivate(ctx context.Context, in Target) (Account, error) {
 	a, err := b.under(in).Deactivate(ctx, in.Actor, in.Ref, in.Reason)
 	if err == nil && a.Deactivated != nil && a.Deactivated.Reason == strings.TrimSpace(in.Reason) {
-		b.tell(ctx, a.ID, "Your keys are switched off", "Every key of your account is refused until support restores it. The reason: %s. Write to support if you think that this is a mistake.", a.Deactivated.Reason)
+		b.tell(ctx, a.ID, "Your keys are switched off", "Requests with your keys are refused until support restores them. Reason: %s. Contact support if you think this is a mistake.", a.Deactivated.Reason)
 	}
 	return b.viewOf(a, err)
 }

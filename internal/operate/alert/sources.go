@@ -114,7 +114,7 @@ func OfLedger(e *billing.Entry) []Event {
 // OfVideo returns the event of a video job that has ended, for its customer. One that the customer has cancelled is
 // no news.
 func OfVideo(j *video.Job) []Event {
-	t, title := VideoSucceeded, "Your video is done"
+	t, title := VideoSucceeded, "Your video is ready"
 	switch j.Status {
 	case video.Succeeded:
 	case video.Failed:

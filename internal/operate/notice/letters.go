@@ -58,11 +58,11 @@ func (l *Letters) Changed(was, is *account.Account) {
 	case was == nil:
 	case was.Suspended == nil && is.Suspended != nil:
 		l.send(ctx, is.ID, Suspended, "Your account is suspended",
-			"Requests are refused from now on. The reason: "+is.Suspended.Reason+". Your keys and your history are kept. Contact support if you think this is a mistake.")
+			"Requests are refused from now on. Reason: "+is.Suspended.Reason+". Your keys and your history are kept. Contact support if you think this is a mistake.")
 	case was.Suspended != nil && is.Suspended == nil:
 		l.send(ctx, is.ID, Restored, "Your account is open again", "Support has unlocked your account. Your keys work as before.")
 	case was.Deactivated != nil && is.Deactivated == nil:
-		l.send(ctx, is.ID, Restored, "Your keys work again", "Support has restored your keys, and this month's count starts again from zero.")
+		l.send(ctx, is.ID, Restored, "Your keys work again", "Support has restored your keys. Your usage of this month was set back to zero.")
 	}
 }
 
@@ -81,32 +81,32 @@ func (l *Letters) Abuse(ctx context.Context, e *abuse.Event) {
 	switch e.Kind {
 	case abuse.Warning:
 		l.send(ctx, e.AccountID, Warning, fmt.Sprintf("%d%% of your monthly allowance is used", e.Score),
-			where+" At 100% your keys are switched off until support restores them. The count starts again on the 1st of the month; a higher plan allows more.")
+			where+" At 100% your keys are switched off until support restores them. Your allowance starts anew on the 1st of the month. A higher plan includes more.")
 	case abuse.Inquiry:
 		l.send(ctx, e.AccountID, Inquiry, "A question about your usage",
-			where+" Please tell us in a few words what you use the service for, so that support can help before your keys are switched off at 100%.")
+			where+" Please tell us briefly what you use the service for, so that support can help before your keys are switched off at 100%.")
 	case abuse.Deactivated:
 		l.send(ctx, e.AccountID, Deactivated, "Your keys are switched off",
-			where+" Every key of your account is refused until support restores it. Contact support, and say what happened.")
+			where+" Requests with your keys are refused until support restores them. Please contact support and say what you use the service for.")
 	}
 }
 
 // Budget tells an account's owner how much of a budget is spent.
 func (l *Letters) Budget(ctx context.Context, p *budget.Passed) {
-	text := fmt.Sprintf("$%s of $%s are spent.", p.Spent, p.Amount)
+	text := fmt.Sprintf("$%s of $%s is spent.", p.Spent, p.Amount)
 	switch {
 	case p.Hard && p.Percent >= 100:
 		text += " Calls that count against this budget are refused"
 	case p.Hard:
 		text += " A call that may cost more than what is left is refused"
 	default:
-		text += " This budget only warns: calls go on"
+		text += " This budget only warns you, so calls continue"
 	}
 	switch {
 	case p.Hard && !p.Until.IsZero():
-		text += " until it begins again at " + p.Until.Format(time.RFC3339) + ", or until you raise it."
+		text += " until it starts again on " + p.Until.UTC().Format("2 Jan 2006 15:04 UTC") + ", or until you raise it."
 	case p.Hard && p.Window.Rolls():
-		text += " until earlier calls are out of its window, or until you raise it."
+		text += " until earlier calls leave its window, or until you raise it."
 	case p.Hard:
 		text += " until you raise it."
 	default:
@@ -118,9 +118,9 @@ func (l *Letters) Budget(ctx context.Context, p *budget.Passed) {
 // Runaway tells an account's owner of a program that seems to run away.
 func (l *Letters) Runaway(ctx context.Context, a *runaway.Alarm) {
 	page := l.notices.origin() + budgetsPage
-	text := a.Seen + " Calls go on. If this is a loop, stop the program, or delete the key. What the watch does is set at " + page
+	text := a.Seen + " Calls continue. If this is a loop, stop the program or delete the key. To have such keys paused, see " + page
 	if a.Paused {
-		text = a.Seen + " Calls with the key are refused, and cost nothing, until you resume it at " + page
+		text = a.Seen + " Calls with the key are refused, at no cost, until you resume it at " + page
 	}
 	l.send(ctx, a.AccountID, Budget, a.Title(), text)
 }
@@ -144,7 +144,7 @@ func (l *Letters) receipt(to string, acct *account.Account, e billing.Entry) {
 		what, cents = "was refunded", -cents
 	}
 	l.notices.poster.Post(mail.Message{To: to, Subject: fmt.Sprintf("Payment for the account %s", acct.Email), Text: fmt.Sprintf(
-		"$%d.%02d %s for the %s plan of the account %s. The invoice is at %s\n\nYou are getting this mail because the owner of the account named this address for billing.\n",
+		"$%d.%02d %s for the %s plan of the account %s. The invoice is at %s\n\nYou are receiving this e-mail because the owner of the account entered this address for billing.\n",
 		cents/100, cents%100, what, e.Plan, acct.Email, l.notices.origin()+planPage)})
 }
 

@@ -61,14 +61,14 @@ func TestLetters(t *testing.T) {
 		subject string // empty: nobody is told
 		says    string
 	}{
-		{"suspended", func() { letters.Changed(a, &suspended) }, "Your account is suspended", "The reason: spam."},
+		{"suspended", func() { letters.Changed(a, &suspended) }, "Your account is suspended", "Reason: spam."},
 		{"open again", func() { letters.Changed(&suspended, a) }, "Your account is open again", "Your keys work as before."},
 		{"nothing changed", func() { letters.Changed(a, a) }, "", ""},
 		{"not known before", func() { letters.Changed(nil, &suspended) }, "", ""},
 		{"warning", event(abuse.Warning), "75% of your monthly allowance is used", "You have used 75% of what the basic plan allows for free-tier models this month."},
 		{"inquiry", event(abuse.Inquiry), "A question about your usage", "Please tell us"},
-		{"deactivated", event(abuse.Deactivated), "Your keys are switched off", "Contact support"},
-		{"restored", func() { letters.Changed(&deactivated, a) }, "Your keys work again", "from zero"},
+		{"deactivated", event(abuse.Deactivated), "Your keys are switched off", "contact support"},
+		{"restored", func() { letters.Changed(&deactivated, a) }, "Your keys work again", "back to zero"},
 		{"forgiven", event(abuse.Restored), "", ""}, // the change of the account tells it
 		{"told by staff", func() { letters.Support(ctx, a.ID, "Your limits have changed", "They are higher.") }, "Your limits have changed", "They are higher."},
 		{"review", event(abuse.Review), "", ""},
@@ -76,10 +76,10 @@ func TestLetters(t *testing.T) {
 		{"lapsed", paid(billing.Lapsed), "Your basic plan has ended", "Subscribe again at https://x.example/dashboard/plan"},
 		{"revoked", paid(billing.Revoked), "Your basic plan has ended", "Your bank has taken back a payment"},
 		{"disputed", paid(billing.Disputed), "", ""},
-		{"a budget that warns", spent(80, false, account.Daily, "", midnight), `80% of the budget "team" is spent`, "$4.00 of $5.00 are spent. This budget only warns: calls go on."},
+		{"a budget that warns", spent(80, false, account.Daily, "", midnight), `80% of the budget "team" is spent`, "$4.00 of $5.00 is spent. This budget only warns you, so calls continue."},
 		{"most of a hard budget", spent(80, true, account.Total, "s1", time.Time{}), `80% of the budget "team" is spent by session s1`, "more than what is left is refused until you raise it."},
-		{"all of a day's budget", spent(100, true, account.Daily, "", midnight), `100% of the budget "team" is spent`, "are refused until it begins again at 2026-11-19T00:00:00Z, or until you raise it."},
-		{"all of a window that rolls", spent(100, true, account.Rolling24, "", time.Time{}), `100% of the budget "team" is spent`, "are refused until earlier calls are out of its window, or until you raise it."},
+		{"all of a day's budget", spent(100, true, account.Daily, "", midnight), `100% of the budget "team" is spent`, "are refused until it starts again on 19 Nov 2026 00:00 UTC, or until you raise it."},
+		{"all of a window that rolls", spent(100, true, account.Rolling24, "", time.Time{}), `100% of the budget "team" is spent`, "are refused until earlier calls leave its window, or until you raise it."},
 		{"nobody", func() { letters.Abuse(ctx, &abuse.Event{AccountID: "acct_none", Kind: abuse.Warning}) }, "", ""},
 	} {
 		posted = nil

@@ -66,6 +66,8 @@ type Sources struct {
 	Stored func(ctx context.Context, accountID string, requestIDs []string, most int64, take responses.Take, each func(stored []byte) error) error
 	// Forget deletes what is stored of an account's conversations; nil: nothing is.
 	Forget func(ctx context.Context, accountID string) error
+	// Docs searches the documentation.
+	Docs func(query string) webui.Findings
 	// Provider is the identity provider, or nil if there is none.
 	Provider *signin.Provider
 	Accounts *account.Accounts
@@ -259,24 +261,13 @@ func (d *Dashboard) frame(w http.ResponseWriter, r *http.Request, v *visitor, ti
 	if n, err := d.Tickets.Unread(r.Context(), v.ID); err == nil {
 		unread += n
 	}
-	// The order is that of the navigation.
-	p.Links = []webui.Link{
-		{Path: home, Text: "Overview", Icon: "overview"},
-		{Path: home + "/keys", Text: "Keys", Icon: "keys"},
-		{Path: home + "/activity", Text: "Activity", Icon: "usage"},
-		{Path: budgetsPath, Text: "Budgets", Icon: "budgets"},
-		{Path: sessionsPath, Text: "Sessions", Icon: "sessions"},
-		{Path: home + "/models", Text: "Models", Icon: "models"},
-		{Path: home + "/playground", Text: "Playground", Icon: "playground"},
-		{Path: home + "/videos", Text: "Videos", Icon: "videos"},
-		{Path: home + "/plan", Text: "Plan and billing", Icon: "plan"},
-		{Path: home + "/messages", Text: "Messages", Icon: "messages", Count: unread},
-		{Path: home + "/webhooks", Text: "Webhooks", Icon: "webhooks"},
-		{Path: home + "/account", Text: "Account", Icon: "account"},
+	p.Links = v.links()
+	for i := range p.Links {
+		if p.Links[i].Path == home+"/messages" {
+			p.Links[i].Count = unread
+		}
 	}
-	if v.Staff {
-		p.Links = append(p.Links, webui.Link{Path: webui.StaffHome, Text: "Support console", Icon: "support"})
-	}
+	p.Find, p.FindHint = findPath, "Search pages, keys, models, requests and docs"
 	for _, l := range p.Links {
 		if l.Path != home && strings.HasPrefix(r.URL.Path, l.Path+"/") {
 			// The page after a form, such as /dashboard/keys/x/name, belongs to the page of
@@ -286,6 +277,29 @@ func (d *Dashboard) frame(w http.ResponseWriter, r *http.Request, v *visitor, ti
 	}
 	p.Banner = d.banner(r, v)
 	return p
+}
+
+// links returns the navigation, in its order.
+func (v *visitor) links() []webui.Link {
+	const build, usage, owner = "Build", "Usage", "Account"
+	list := []webui.Link{
+		{Path: home, Text: "Overview", Icon: "overview", Words: "home start limits allowance"},
+		{Path: home + "/keys", Text: "Keys", Icon: "keys", Group: build, Words: "api key master sub-key token"},
+		{Path: home + "/models", Text: "Models", Icon: "models", Group: build, Words: "prices context"},
+		{Path: home + "/playground", Text: "Playground", Icon: "playground", Group: build, Words: "chat try prompt compare"},
+		{Path: home + "/videos", Text: "Videos", Icon: "videos", Group: build, Words: "generate clip"},
+		{Path: home + "/webhooks", Text: "Webhooks", Icon: "webhooks", Group: build, Words: "events endpoint notifications"},
+		{Path: home + "/activity", Text: "Activity", Icon: "usage", Group: usage, Words: "usage requests log errors latency export csv"},
+		{Path: sessionsPath, Text: "Sessions", Icon: "sessions", Group: usage, Words: "agents runs tags"},
+		{Path: budgetsPath, Text: "Budgets", Icon: "budgets", Group: usage, Words: "spending limit runaway"},
+		{Path: home + "/plan", Text: "Plan and billing", Icon: "plan", Group: owner, Words: "invoice payment card upgrade subscription cancel"},
+		{Path: home + "/messages", Text: "Messages", Icon: "messages", Group: owner, Words: "support contact help ticket"},
+		{Path: home + "/account", Text: "Account", Icon: "account", Group: owner, Words: "settings password e-mail passkey two-step sign-in security close export"},
+	}
+	if v.Staff {
+		list = append(list, webui.Link{Path: webui.StaffHome, Text: "Support console", Icon: "support"})
+	}
+	return list
 }
 
 // banner returns the warning above every page while something is wrong with the account, or

@@ -84,6 +84,7 @@ func (d *Dashboard) route(handle func(pattern string, h http.Handler)) {
 	private("GET "+welcomePath, d.welcomePage)
 	private("GET "+home+"/minute", d.minute)
 	private("GET "+home+"/start", d.start)
+	private("GET "+findPath, d.find)
 	private("GET "+home+"/keys", d.keysPage)
 	private("POST "+home+"/keys", d.createKey)
 	private("POST "+home+"/keys/master", d.regenerateMaster)

@@ -38,6 +38,8 @@ type Sources struct {
 	Models   *ModelInfo
 	// Sample returns the model of the examples: one that needs no plan, if there is one.
 	Sample func() string
+	// Docs searches the documentation.
+	Docs func(query string) webui.Findings
 }
 
 // Front serves the pages. It has no state of its own.
@@ -54,7 +56,7 @@ func New(ui *webui.UI, sources Sources) *Front {
 
 // Patterns returns the mux patterns of all paths that belong to the pages.
 func Patterns() []string {
-	return []string{"/{$}", "/models", "/models/{id...}", "/pricing", "/status", "/theme.css", "/logo", "/favicon.ico"}
+	return []string{"/{$}", "/models", "/models/{id...}", "/pricing", "/status", findPath, "/theme.css", "/logo", "/favicon.ico"}
 }
 
 // Handler returns the handler of all Patterns.
@@ -83,6 +85,7 @@ func (f *Front) route(handle func(pattern string, h http.Handler)) {
 	open("/models/{id...}", f.model)
 	open("/pricing", f.pricing)
 	open("/status", f.status)
+	open(findPath, f.find)
 	for _, path := range []string{"/theme.css", "/logo", "/favicon.ico"} {
 		handle("GET "+path, http.HandlerFunc(f.ui.ServeSite))
 	}
@@ -96,7 +99,11 @@ func (f *Front) Frame(w http.ResponseWriter, r *http.Request, title string) (web
 	s := f.ui.Settings()
 	o := webui.Opening{Joinable: f.Joinable(), Footer: s.Site.Footer, Support: s.Support}
 	var err error
-	o.SignedIn, err = f.SignedIn(w, r)
+	if o.SignedIn, err = f.SignedIn(w, r); o.SignedIn {
+		p.Find, p.FindHint = webui.CustomerFind, "Search pages, keys, models, requests and docs"
+	} else {
+		p.Find, p.FindHint = findPath, webui.PublicHint
+	}
 	return p, o, err
 }
 

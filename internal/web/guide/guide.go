@@ -161,6 +161,20 @@ func (g *Guide) search(w http.ResponseWriter, r *http.Request) error {
 	return g.ui.RenderTagged(w, r, guidePage(p, o, view{Groups: book.Groups, Query: query, Hits: book.Search(query)}))
 }
 
+// Find returns the sections of the guide that answer a query, for the search over everything.
+func (g *Guide) Find(query string) webui.Findings {
+	found := webui.Findings{Title: "Documentation"}
+	book, err := g.book()
+	if err != nil {
+		return found // its own pages say why
+	}
+	hits := book.Search(query[:min(len(query), handbook.MaxQuery)])
+	for _, hit := range hits[:min(len(hits), webui.FoundAtOnce)] {
+		found.List = append(found.List, webui.Finding{Path: atSection(hit.Section), Text: hit.Heading, Note: hit.Page.Name, Icon: "docs"})
+	}
+	return found
+}
+
 // lost replies to the request for a page that does not exist. A person sees pages that may be meant.
 func (g *Guide) lost(w http.ResponseWriter, r *http.Request, book *handbook.Book, id string) error {
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {

@@ -261,7 +261,7 @@ func (v *ticketView) decisions() (list []decision) {
 		}
 		list = append(list, decision{
 			Name: "restore", Title: "Restore", Says: says, Button: "Restore " + keysOf(&v.accountView),
-			Text: "Hello,\n\nwe have looked at your account and restored it. Your keys work again, and this month's count starts from zero. Please keep an eye on your abuse score on the Overview page; a higher plan has a larger budget.\n\nSupport",
+			Text: "Hello,\n\nwe have looked at your account and restored it. Your keys work again, and this month's count starts from zero. Please keep an eye on how much of your allowance is used; the Overview page shows it. A higher plan includes more.\n\nSupport",
 		})
 	}
 	if v.Account.Status == "active" || v.Account.Status == "deactivated" {

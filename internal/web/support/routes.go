@@ -40,6 +40,7 @@ func first[View any](show func(w http.ResponseWriter, r *http.Request, m *member
 func (c *Console) routes() []route {
 	return []route{
 		{"GET " + home, c.homePage},
+		{"GET " + findPath, c.find},
 		{"GET " + home + "/queue", c.queuePage},
 		{"GET " + home + "/queue/{id}", first(c.showTicket)},
 		{"POST " + home + "/queue/{id}/{step}", c.stepTicket},
@@ -76,18 +77,19 @@ func (c *Console) routes() []route {
 
 // links returns the navigation, in its order.
 func (c *Console) links() []webui.Link {
+	const customers, service, money = "Customers", "Service", "Costs"
 	return []webui.Link{
-		{Path: home + "/overview", Text: "Overview", Icon: "usage"},
-		{Path: home + "/queue", Text: "Queue", Icon: "messages"},
-		{Path: home + "/accounts", Text: "Accounts", Icon: "account"},
-		{Path: home + "/requests", Text: "Requests", Icon: "requests"},
-		{Path: home + "/whatif", Text: "What if", Icon: "plan"},
-		{Path: home + "/caches", Text: "Caches", Icon: "usage"},
-		{Path: home + "/upstreams", Text: "Upstreams", Icon: "models"},
-		{Path: home + "/reconciliations", Text: "Invoices", Icon: "plan"},
-		{Path: home + "/announcements", Text: "Announcements", Icon: "announcements"},
-		{Path: home + "/alerts", Text: "Alerts", Icon: "webhooks"},
-		{Path: home + "/tokens", Text: "Tokens", Icon: "tokens"},
+		{Path: home + "/overview", Text: "Overview", Icon: "usage", Words: "load health calls per minute"},
+		{Path: home + "/queue", Text: "Queue", Icon: "messages", Group: customers, Words: "tickets messages answer"},
+		{Path: home + "/accounts", Text: "Accounts", Icon: "account", Group: customers, Words: "customers plan refund suspend"},
+		{Path: home + "/requests", Text: "Requests", Icon: "requests", Group: customers, Words: "find refused trace"},
+		{Path: home + "/upstreams", Text: "Upstreams", Icon: "models", Group: service, Words: "providers drain models health"},
+		{Path: home + "/announcements", Text: "Announcements", Icon: "announcements", Group: service, Words: "maintenance status banner"},
+		{Path: home + "/alerts", Text: "Alerts", Icon: "webhooks", Group: service, Words: "notifications deliveries"},
+		{Path: home + "/tokens", Text: "Tokens", Icon: "tokens", Group: service, Words: "staff admin api"},
+		{Path: home + "/reconciliations", Text: "Invoices", Icon: "plan", Group: money, Words: "reconciliation vendor bills"},
+		{Path: home + "/caches", Text: "Caches", Icon: "usage", Group: money, Words: "hit rate savings"},
+		{Path: home + "/whatif", Text: "What if", Icon: "plan", Group: money, Words: "scenario price replay"},
 		{Path: webui.CustomerHome, Text: "Dashboard", Icon: "overview"},
 	}
 }

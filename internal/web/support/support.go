@@ -29,6 +29,8 @@ type Sources struct {
 	// Account returns the current state of an account, or nil if there is none with this id.
 	Account func(id string) *account.Account
 	Admin   *admin.Service
+	// Docs searches the documentation.
+	Docs func(query string) webui.Findings
 	// Reads bounds how many pages of one member are made at once. If nil, nothing does.
 	Reads *turnstile.Gate
 }
@@ -202,6 +204,7 @@ func (c *Console) frame(w http.ResponseWriter, r *http.Request, m *member, title
 	p := c.ui.Page(w, r, title)
 	p.Home, p.Part, p.Person, p.Links = home, "Support", m.Email, c.links()
 	p.Styles, p.Scripts = []string{"console.css"}, []string{"console.js"}
+	p.Find, p.FindHint = findPath, "Search pages, accounts, requests, tickets and docs"
 	for _, l := range p.Links {
 		if strings.HasPrefix(r.URL.Path, l.Path+"/") {
 			p.Path = l.Path // a page below the one of the link

@@ -18,6 +18,11 @@ const (
 const (
 	CustomerHome = "/dashboard"
 	StaffHome    = "/support"
+	// CustomerFind is where customers search over everything, and PublicFind where everybody does; PublicHint says what that
+	// finds.
+	CustomerFind = CustomerHome + "/find"
+	PublicFind   = "/find"
+	PublicHint   = "Search pages, models and docs"
 )
 
 // Flash is a message that the next page shows once, after a redirect.
@@ -31,30 +36,30 @@ type Flash struct {
 // a page show another text by setting a cookie.
 var flashes = map[string]Flash{
 	"signed-out":       {"good", "You have been signed out."},
-	"session-ended":    {"bad", "Your session has ended. Sign in to continue where you were. What you were about to change was not changed."},
+	"session-ended":    {"bad", "Your session has ended. Sign in to continue where you left off. Your last change was not saved."},
 	"code-late":        {"bad", "That took too long. Sign in again."},
 	"password-set":     {"good", "Your password was set. You have been signed out everywhere else."},
 	"password-changed": {"good", "Your password was changed. You have been signed out in all other browsers."},
 	"email-sent":       {"good", "We sent a link to the new address. Open it to confirm the change."},
 	"email-changed":    {"good", "Your e-mail address was changed."},
-	"replies-changed":  {"good", "Saved. The next replies follow it."},
+	"replies-changed":  {"good", "Saved. It applies from the next reply on."},
 	"session-closed":   {"good", "That session was signed out."},
 	"sessions-closed":  {"good", "All other sessions were signed out."},
 	"key-changed":      {"good", "The key was changed."},
 	"key-deleted":      {"good", "The key was deleted. Requests that use it are refused."},
-	"key-gone":         {"bad", "That key does not exist any more. This is the current list."},
-	"budget-created":   {"good", "The budget was created. It holds from the next call on."},
-	"budget-changed":   {"good", "The budget was changed. It holds from the next call on."},
-	"budget-deleted":   {"good", "The budget was deleted. It bounds no calls any more."},
-	"budget-gone":      {"bad", "That budget does not exist any more. This is the current list."},
-	"budget-raised":    {"good", "The amount was added. The agent's next call passes if what is left covers it."},
-	"watch-changed":    {"good", "Saved. The runaway watch follows it from the next call on."},
-	"key-resumed":      {"good", "The key was resumed. Its next call passes."},
+	"key-gone":         {"bad", "This key no longer exists. The list is up to date."},
+	"budget-created":   {"good", "The budget was created. It applies from the next call on."},
+	"budget-changed":   {"good", "The budget was changed. It applies from the next call on."},
+	"budget-deleted":   {"good", "The budget was deleted. Calls are no longer limited by it."},
+	"budget-gone":      {"bad", "This budget no longer exists. The list is up to date."},
+	"budget-raised":    {"good", "The amount was added. The agent can go on if its next call costs no more than what is left."},
+	"watch-changed":    {"good", "Saved. It applies from the next call on."},
+	"key-resumed":      {"good", "The key was resumed. Calls with it are accepted again."},
 	"totp-on":          {"good", "The authenticator app was turned on."},
 	"passkey-added":    {"good", "The passkey was added. You have been signed out in all other browsers."},
 	"passkey-removed":  {"good", "The passkey was removed. You have been signed out in all other browsers."},
-	"passkey-gone":     {"bad", "That passkey does not exist any more. This is the current list."},
-	"recovery-made":    {"good", "You have new recovery codes. Those before no longer work."},
+	"passkey-gone":     {"bad", "This passkey no longer exists. The list is up to date."},
+	"recovery-made":    {"good", "You have new recovery codes. The old ones no longer work."},
 	"signed-out-all":   {"good", "You have been signed out everywhere."},
 	"totp-off":         {"good", "The authenticator app was turned off."},
 	"answered":         {"good", "Your message was sent to support."},
@@ -63,15 +68,15 @@ var flashes = map[string]Flash{
 	"upgraded":         {"good", "Your new plan is active."},
 	"cancelled":        {"good", "Your plan was cancelled. It stays active until the end of the billing period."},
 	"resumed":          {"good", "Your plan was resumed. It will renew as before."},
-	"details-saved":    {"good", "Your invoices have these details from now on, earlier ones too."},
+	"details-saved":    {"good", "Saved. All of your invoices show these details, including earlier ones."},
 	"card-changed":     {"good", "Your payment method was updated."},
 	"webhook-deleted":  {"good", "The webhook was deleted."},
 	"webhook-tested":   {"good", "A test is on its way. The list below shows the result."},
 	"alerts-tested":    {"good", "A test is on its way to all endpoints. The list below shows the result."},
-	"webhook-resumed":  {"good", "The webhook gets new events again."},
-	"webhook-replayed": {"good", "The message is sent again, under the same id."},
-	"video-mail-on":    {"good", "You will get an e-mail when a video is done."},
-	"video-mail-off":   {"good", "You will get no more e-mail about videos."},
+	"webhook-resumed":  {"good", "The webhook was resumed. It receives new events again."},
+	"webhook-replayed": {"good", "The message is being sent again, with the same id."},
+	"video-mail-on":    {"good", "You will get an e-mail when a video is ready."},
+	"video-mail-off":   {"good", "You will no longer get e-mail about videos."},
 	"matter-done":      {"good", "Done. The change is in the audit log of the account."},
 	"ordered":          {"good", "Done. It takes effect on all servers within a second."},
 	"account-done":     {"good", "Done. The change is in the audit log below."},

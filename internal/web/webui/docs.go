@@ -1,6 +1,7 @@
 package webui
 
 import (
+	"context"
 	"html"
 	"strings"
 )
@@ -17,8 +18,8 @@ func (s *Site) DressDocs(brand string) (head, top string) {
 		h.WriteString(`<link rel="stylesheet" href="` + s.Skin() + `">`)
 	}
 	// Not deferred: it sets the theme before the page is drawn.
-	h.WriteString(`<script src="` + Asset("docs.js") + `"></script>`)
-	t.WriteString(`<div class="site"><a class="site-name" href="/">`)
+	h.WriteString(`<script src="` + Asset("docs.js") + `"></script><script src="` + Asset("app.js") + `" defer></script>`)
+	t.WriteString(`<header class="site"><a class="site-name" href="/">`)
 	if s.logo != nil {
 		t.WriteString(`<img src="` + s.Logo() + `" alt="" height="24">`)
 	}
@@ -30,6 +31,11 @@ func (s *Site) DressDocs(brand string) (head, top string) {
 		}
 		t.WriteString(`>` + l.Text + `</a>`)
 	}
-	t.WriteString(`</nav><a class="site-in" href="` + CustomerHome + `">Dashboard</a></div>`)
+	t.WriteString(`</nav>`)
+	// Writing into memory cannot fail, and the components depend on nothing else.
+	p := Page{Find: PublicFind, FindHint: PublicHint}
+	_ = paletteButton(p).Render(context.Background(), &t)
+	t.WriteString(`<a class="site-in" href="` + CustomerHome + `">Dashboard</a></header>`)
+	_ = palette(p).Render(context.Background(), &t)
 	return h.String(), t.String()
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -133,5 +134,14 @@ type Opening struct {
 	Support  Support
 }
 
+// PublicLinks returns the pages for everybody.
+func PublicLinks() []Link { return slices.Clone(publicLinks) }
+
 // publicLinks are the pages for everybody, in the order of the navigation.
-var publicLinks = []Link{{Path: "/models", Text: "Models"}, {Path: "/pricing", Text: "Pricing"}, {Path: "/docs/guide", Text: "Guide"}, {Path: "/docs", Text: "API"}, {Path: "/status", Text: "Status"}}
+var publicLinks = []Link{
+	{Path: "/models", Text: "Models", Icon: "models"},
+	{Path: "/pricing", Text: "Pricing", Icon: "plan", Words: "plans cost"},
+	{Path: "/docs/guide", Text: "Guide", Icon: "docs", Words: "documentation help"},
+	{Path: "/docs", Text: "API", Icon: "docs", Words: "reference endpoints fields documentation"},
+	{Path: "/status", Text: "Status", Icon: "usage", Words: "incidents uptime"},
+}

@@ -218,6 +218,8 @@ type Page struct {
 	Theme string
 	Flash *Flash
 	Links []Link
+	// Find is the path of the search over everything, or "", and FindHint says what it finds.
+	Find, FindHint string
 	// Person is who is signed in, or "".
 	Person string
 	Banner *Banner
@@ -235,6 +237,8 @@ type Link struct {
 	Path string
 	Text string
 	Icon string
+	// Group is the heading above the first link of its group; empty: none. Words are others that a search finds it by.
+	Group, Words string
 	// Count is a number beside the link, such as unread messages. 0 is not shown.
 	Count int
 }

@@ -123,7 +123,8 @@ test("the reference is searched and copied from", async () => {
   assert.ok(await page.getByRole("link", { name: /Create embeddings/ }).isVisible());
   assert.ok(!(await page.getByRole("link", { name: /Cancel a response/ }).isVisible()));
   await page.keyboard.press("Enter");
-  await page.waitForURL("**/docs#*");
+  await page.waitForURL("**/docs/createEmbeddings");
+  await page.getByRole("heading", { name: "Create embeddings", level: 1 }).waitFor();
   await page.locator(".samples .copy").first().click();
   assert.match(await page.evaluate(() => navigator.clipboard.readText()), new RegExp(gateway));
   assert.deepEqual(complaints, []);
@@ -154,7 +155,7 @@ for (const [colorScheme, sizes] of themes) {
 
 test("public pages by keyboard", async () => {
   const { page } = await open();
-  for (const path of [...pages, "/models/sandbox/embed", "/models/video-default", "/docs"]) {
+  for (const path of [...pages, "/models/sandbox/embed", "/models/video-default", "/docs", "/docs/createChatCompletion"]) {
     await page.goto(gateway + path);
     await page.keyboard.press("Tab");
     assert.equal(await page.evaluate(() => document.activeElement.textContent), "Skip to main content", path);

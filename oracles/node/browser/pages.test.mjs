@@ -6,8 +6,8 @@ import { examine, gateway, link, mail, signUp, subscribe, themes, useBrowser } f
 
 const open = useBrowser();
 
-const outside = ["/signin", "/signup", "/reset"];
-const inside = ["", "/keys", "/keys?new", "/keys?regenerate", "/activity", "/activity?range=1h&by=status&show=latency", "/activity/routing", "/costs/caches", "/models", "/playground", "/videos", "/plan", "/plan/upgrade?plan=premium", "/plan/card", "/messages", "/messages/new", "/webhooks", "/account", "/account/log"].map((path) => "/dashboard" + path);
+const outside = ["/signin", "/signup", "/reset", "/find?q=limits"];
+const inside = ["", "/find?q=small", "/keys", "/keys?new", "/keys?regenerate", "/activity", "/activity?range=1h&by=status&show=latency", "/activity/routing", "/costs/caches", "/models", "/playground", "/videos", "/plan", "/plan/upgrade?plan=premium", "/plan/card", "/messages", "/messages/new", "/webhooks", "/account", "/account/log"].map((path) => "/dashboard" + path);
 
 let state; // the cookies of somebody who is signed in
 test("somebody signs up and makes some calls", async () => {

@@ -1,4 +1,5 @@
-// Behaviour shared by all pages: theme, menu, copy buttons, tabs, confirmation dialogs, toasts, filters, charts, local times.
+// Behaviour shared by all pages: theme, menu, copy buttons, tabs, confirmation dialogs, toasts, filters, charts, the search
+// over everything, local times.
 (() => {
   "use strict";
 
@@ -84,7 +85,7 @@
       return;
     }
     if (event.key === "/" && !event.target.closest("input, textarea, select")) {
-      const search = document.querySelector("[type=search]");
+      const search = document.querySelector("main [type=search]");
       if (search) { event.preventDefault(); search.focus(); }
     }
   });
@@ -275,6 +276,89 @@
     event.preventDefault();
     showStep(event.target, Math.max(0, Math.min(last, to)));
   });
+
+  // The search over everything: Ctrl+K opens it, what is typed is searched for on the server, arrow keys choose, Enter
+  // goes there. Without this script its link leads to a page.
+  const palette = document.getElementById("palette");
+  if (palette) {
+    const form = palette.querySelector("form"), field = form.elements.q, list = document.getElementById("palette-list"), count = palette.querySelector("[role=status]");
+    let timer, asked, arrived, go; // go: Enter was pressed before the results arrived
+    const options = () => [...list.querySelectorAll("a")];
+    const chosen = () => list.querySelector("[aria-selected=true]");
+    const choose = (option) => {
+      chosen()?.setAttribute("aria-selected", "false");
+      field.removeAttribute("aria-activedescendant");
+      if (!option) return;
+      option.setAttribute("aria-selected", "true");
+      option.scrollIntoView({ block: "nearest" });
+      field.setAttribute("aria-activedescendant", option.id);
+    };
+    const search = async () => {
+      asked?.abort();
+      const mine = asked = new AbortController();
+      const query = field.value.trim();
+      try {
+        const response = await fetch(form.action + "?q=" + encodeURIComponent(query), { headers: { "HX-Request": "true" }, signal: mine.signal });
+        const to = response.headers.get("HX-Redirect");
+        if (to || response.headers.get("HX-Refresh")) { location.assign(to || form.action); return; }
+        if (!response.ok) throw new Error(response.statusText);
+        const text = await response.text();
+        if (mine !== asked) return;
+        list.innerHTML = text;
+        arrived = query;
+      } catch (error) {
+        if (error.name === "AbortError") return;
+        list.replaceChildren(Object.assign(document.createElement("p"), { className: "empty", textContent: "The search could not be made. Try again." }));
+      }
+      for (const group of list.querySelectorAll("section")) group.setAttribute("role", "group");
+      options().forEach((option, i) => {
+        Object.assign(option, { id: "palette-" + i, tabIndex: -1 });
+        option.setAttribute("role", "option");
+        option.setAttribute("aria-selected", "false");
+      });
+      choose(options()[0]);
+      count.textContent = options().length + (options().length === 1 ? " result" : " results");
+      if (go) chosen()?.click();
+      go = false;
+    };
+    const openPalette = () => {
+      if (palette.open) return;
+      for (const other of document.querySelectorAll("dialog[open]")) if (other.matches(":modal")) return;
+      field.value = "";
+      go = false;
+      palette.showModal();
+      search();
+    };
+    if (/Mac|iPhone|iPad/.test(navigator.platform)) for (const key of document.querySelectorAll("[data-palette] kbd")) key.textContent = "⌘K";
+    document.addEventListener("keydown", (event) => {
+      if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k") { event.preventDefault(); openPalette(); }
+    });
+    document.addEventListener("click", (event) => {
+      if (event.target === palette) palette.close();
+      if (!event.target.closest("[data-palette]") || event.ctrlKey || event.metaKey || event.shiftKey) return;
+      event.preventDefault();
+      openPalette();
+    });
+    field.addEventListener("input", () => {
+      clearTimeout(timer);
+      timer = setTimeout(search, 120);
+    });
+    field.addEventListener("keydown", (event) => {
+      const all = options(), at = all.indexOf(chosen());
+      const to = { ArrowDown: at + 1, ArrowUp: at - 1 + all.length }[event.key];
+      if (to === undefined || !all.length) return;
+      event.preventDefault();
+      choose(all[to % all.length]);
+    });
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      if (arrived === field.value.trim()) { chosen()?.click(); return; }
+      go = true;
+      clearTimeout(timer);
+      search();
+    });
+    list.addEventListener("click", (event) => { if (event.target.closest("a")) palette.close(); });
+  }
 
   // The export of an account is loaded part by part, so that its progress is seen, and saved as one file.
   document.addEventListener("click", async (event) => {

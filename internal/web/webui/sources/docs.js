@@ -1,4 +1,4 @@
-// The reference: the theme of the other pages, a search, and buttons that copy. The page works without it.
+// The reference: the theme of the other pages, a search in all of its pages, and buttons that copy. It works without it.
 (() => {
   "use strict";
 
@@ -7,6 +7,10 @@
 
   document.addEventListener("DOMContentLoaded", () => {
     search();
+    document.querySelector(".side nav [aria-current]")?.scrollIntoView({ block: "center" });
+    // An address of the time when the reference was one page.
+    const moved = location.pathname === "/docs" && location.hash && !document.getElementById(location.hash.slice(1));
+    if (moved && document.querySelector(`.side a[href="/docs/${CSS.escape(location.hash.slice(1))}"]`)) location.replace("/docs/" + location.hash.slice(1));
     for (const box of document.querySelectorAll(".samples, figure.code")) box.append(copier(box));
   });
 
@@ -40,7 +44,14 @@
     count.className = "found";
     count.setAttribute("role", "status");
     nav.before(field, count);
-    const links = [...nav.querySelectorAll("li a")].map((a) => ({ a, text: (a.textContent + " " + (document.getElementById(a.hash.slice(1))?.textContent || "")).toLowerCase() }));
+    const links = [...nav.querySelectorAll("li a")].map((a) => ({ a, name: a.hash.slice(1) || a.pathname.split("/").pop(), text: a.textContent.toLowerCase() }));
+    // What the sections say is read from the page that has all of them, when somebody begins to search.
+    let reading;
+    const read = () => reading ||= fetch("/docs/all").then((response) => response.text()).then((text) => {
+      const whole = new DOMParser().parseFromString(text, "text/html");
+      for (const one of links) one.text += " " + (whole.getElementById(one.name)?.textContent.toLowerCase() || "");
+      look();
+    }).catch(() => { reading = undefined; });
     const look = () => {
       const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
       let found = 0;
@@ -56,6 +67,7 @@
       }
       count.textContent = words.length ? found + (found === 1 ? " section" : " sections") : "";
     };
+    field.addEventListener("focus", read);
     field.addEventListener("input", look);
     field.addEventListener("keydown", (event) => {
       if (event.key === "Enter") links.find(({ a }) => !a.parentElement.hidden)?.a.click();
