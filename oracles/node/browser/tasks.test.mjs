@@ -46,7 +46,7 @@ async function worker() {
 // refusedRequest returns the id of a request of the customer that was refused.
 async function refusedRequest(page, email) {
   await page.goto(gateway + "/support/requests?account=" + email);
-  return page.locator("table a").first().getAttribute("title");
+  return new URL(await page.locator("table a").first().getAttribute("href"), gateway).searchParams.get("id");
 }
 
 const tasks = {
