@@ -63,7 +63,7 @@ func main() {
 	}
 	flag.StringVar(&p.bin, "bin", "", "measure this binary instead of building one")
 	flag.IntVar(&p.rounds, "rounds", 3, "turns of each target under each load")
-	flag.StringVar(&p.only, "only", "", "run this workload alone, for example \"5 MB\" or \"TLS\", or \"growth\", \"doors\" or \"auto\"")
+	flag.StringVar(&p.only, "only", "", "run this workload alone, for example \"5 MB\" or \"TLS\", or \"growth\", its part \"accounts\", \"doors\" or \"auto\"")
 	flag.BoolVar(&p.quick, "quick", false, "one short round: a check that everything runs")
 	flag.Parse()
 	p.rounds = max(p.rounds, 1)
@@ -96,7 +96,7 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	switch p.only {
-	case "growth":
+	case "growth", "accounts":
 		return p.grow(ctx, self, bin, scratch, out)
 	case "doors":
 		return p.doors(ctx, self, bin, scratch, doorsOf(), out)

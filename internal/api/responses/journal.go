@@ -27,7 +27,7 @@ const (
 	fileSize = 4 << 20
 
 	// A transaction moves at most this many responses and bytes.
-	maxMoved      = 500
+	maxMoved      = 1000
 	maxMovedBytes = 8 << 20
 	// moveEvery is how long a response waits for the database at most, unless maxMovedBytes come together earlier.
 	moveEvery = time.Second
@@ -133,9 +133,11 @@ func (j *Journal) recover(ctx context.Context) error {
 		stored[m.Journal] = m.Number
 	}
 	for _, f := range found {
+		names = append(names, f.journal)
 		list, bad, err := f.read()
-		if err != nil {
-			return err
+		if err != nil { // it stays for a start that can read it
+			j.opts.Log.Warn("a file of the journal of responses cannot be read", "file", f.path, "error", err.Error())
+			continue
 		}
 		if bad > 0 { // the end of a write that was cut off, which nobody was told of; or the disk
 			j.opts.Log.Warn("a part of the journal of responses cannot be read", "file", f.path, "bytes", bad)
@@ -146,7 +148,6 @@ func (j *Journal) recover(ctx context.Context) error {
 			}
 		}
 		j.files = append(j.files, f)
-		names = append(names, f.journal)
 	}
 	j.remove(stored)
 	// Those of files that are gone: a mark is never deleted before its files. If that fails, the next start does it.

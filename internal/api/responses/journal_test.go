@@ -302,6 +302,11 @@ func TestJournalDamage(t *testing.T) {
 		}
 		return strings.Join(ids, "")
 	}
+	// What cannot be read at all keeps nobody from starting.
+	unreadable := filepath.Join(dir, "0-000001.responses")
+	if err := os.Mkdir(unreadable, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for n := range whole {
 		want := ""
 		for i, id := range []string{"a", "b", "c"} {

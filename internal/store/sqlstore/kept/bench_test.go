@@ -17,7 +17,7 @@ func BenchmarkMoveResponses(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer s.Close()
-	batch := make([]*responses.Record, 500)
+	batch := make([]*responses.Record, 1000)
 	for i := range batch {
 		batch[i] = &responses.Record{AccountID: fmt.Sprintf("acct_%024d", i%32), Previous: []byte{}, Sealed: make([]byte, 1500), ExpiresAt: time.Now().Add(time.Hour)}
 		rand.Read(batch[i].Sealed)

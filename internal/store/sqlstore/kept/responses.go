@@ -71,6 +71,8 @@ func (s *Store) bulkResponses(ctx context.Context, all []*responses.Record, most
 		Conflict: fmt.Sprintf(`ON CONFLICT (account_id) DO UPDATE SET entries = response_sizes.entries + excluded.entries, bytes = response_sizes.bytes + excluded.bytes
 			WHERE response_sizes.entries + excluded.entries <= %d AND response_sizes.bytes + excluded.bytes <= %d`, most.Entries, most.Bytes),
 	}
+	// Ids are hashes. In their order, each page of their index is visited once.
+	all = slices.SortedFunc(slices.Values(all), func(a, b *responses.Record) int { return bytes.Compare(a.ID, b.ID) })
 	return s.db.InsertMany(ctx, func(ctx context.Context, to sqlstore.Bulk) error {
 		n, err := to.Insert(ctx, &intoSums, len(sums), func(values []any, i int) []any {
 			return append(values, sums[i].accountID, sums[i].entries, sums[i].bytes)
