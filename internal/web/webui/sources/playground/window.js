@@ -667,7 +667,8 @@
     tools.reload();
     // What another window has added to this chat is shown here, too, once it is whole.
     const now = await kept.load(chat.id);
-    if (now?.at > (chat.at || 0) && !waiting && !underWay().length && !now.lanes.some((l) => l.messages.at(-1)?.live)) show(now);
+    const idle = !waiting && !parts.length && !underWay().length && !box.querySelector(".edit");
+    if (idle && now?.at > (chat.at || 0) && !now.lanes.some((l) => l.messages.at(-1)?.live)) show(now);
   });
 
   // The chat of the address, else that of before, unless the address asks for a model.
