@@ -530,8 +530,9 @@
     box.classList.toggle("with-" + name, open);
     for (const b of box.querySelectorAll(`[data-fold=${name}]`)) if (b.hasAttribute("aria-controls")) b.setAttribute("aria-expanded", String(open));
   }
-  // uncover closes a panel that lies over the conversation.
-  function uncover(name) { if (!wide[name].matches) fold(name, false); }
+  // uncover closes a panel if it lies over the conversation.
+  const over = { chats: matchMedia("(max-width: 1099px)"), settings: matchMedia("(max-width: 860px)") };
+  function uncover(name) { if (over[name].matches) fold(name, false); }
   function layOut(name) {
     const before = localStorage.getItem("sluice.play." + name) || (name === "chats" || innerWidth >= 1700 ? "open" : "closed");
     fold(name, wide[name].matches && before === "open");
@@ -542,7 +543,7 @@
     for (const b of box.querySelectorAll(`[data-fold=${name}]`)) {
       b.addEventListener("click", () => {
         const open = !box.classList.contains("with-" + name);
-        if (open && !wide[name].matches) uncover(name === "chats" ? "settings" : "chats");
+        if (open && innerWidth < 1280) fold(name === "chats" ? "settings" : "chats", false);
         fold(name, open);
         if (wide[name].matches) localStorage.setItem("sluice.play." + name, open ? "open" : "closed");
         (open ? by(name === "chats" ? "find" : "system") : by("show-" + name)).focus();
@@ -564,8 +565,8 @@
   by("stop").addEventListener("click", stop);
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && !document.querySelector("dialog[open]")) {
-      const over = ["chats", "settings"].find((name) => box.classList.contains("with-" + name) && !wide[name].matches);
-      if (over) { fold(over, false); by("show-" + over).focus(); } else stop();
+      const open = ["chats", "settings"].find((name) => box.classList.contains("with-" + name) && over[name].matches);
+      if (open) { fold(open, false); by("show-" + open).focus(); } else stop();
     }
     if (event.key.toLowerCase() === "o" && event.ctrlKey && event.shiftKey) { event.preventDefault(); begin(); }
   });
@@ -619,15 +620,15 @@
   by("attach").addEventListener("click", () => by("file").click());
   by("file").addEventListener("change", () => { attach([...by("file").files]); by("file").value = ""; });
   prompt.addEventListener("paste", (event) => { if (event.clipboardData.files.length) { event.preventDefault(); attach([...event.clipboardData.files]); } });
-  let over = 0;
+  let within = 0;
   const hasFiles = (event) => [...event.dataTransfer?.types || []].includes("Files");
-  box.addEventListener("dragenter", (event) => { if (hasFiles(event)) { over++; box.classList.add("dropping"); } });
-  box.addEventListener("dragleave", (event) => { if (hasFiles(event) && --over <= 0) { over = 0; box.classList.remove("dropping"); } });
+  box.addEventListener("dragenter", (event) => { if (hasFiles(event)) { within++; box.classList.add("dropping"); } });
+  box.addEventListener("dragleave", (event) => { if (hasFiles(event) && --within <= 0) { within = 0; box.classList.remove("dropping"); } });
   box.addEventListener("dragover", (event) => { if (hasFiles(event)) event.preventDefault(); });
   box.addEventListener("drop", (event) => {
     if (!hasFiles(event)) return;
     event.preventDefault();
-    over = 0;
+    within = 0;
     box.classList.remove("dropping");
     attach([...event.dataTransfer.files]);
   });
@@ -667,7 +668,8 @@
     tools.reload();
     // What another window has added to this chat is shown here, too, once it is whole.
     const now = await kept.load(chat.id);
-    if (now?.at > (chat.at || 0) && !waiting && !underWay().length && !now.lanes.some((l) => l.messages.at(-1)?.live)) show(now);
+    const idle = !waiting && !parts.length && !underWay().length && !box.querySelector(".edit");
+    if (idle && now?.at > (chat.at || 0) && !now.lanes.some((l) => l.messages.at(-1)?.live)) show(now);
   });
 
   // The chat of the address, else that of before, unless the address asks for a model.
