@@ -243,7 +243,7 @@ func headlines(all []Model) []figure {
 		list = append(list, figure{"Uptime", percent(share), "of all models, " + daysKnown(days)})
 	}
 	if d := sum.First.Quantile(0.5); d > 0 {
-		list = append(list, figure{"First token", webui.Millis(d.Milliseconds()), "median, " + daysKnown(days)})
+		list = append(list, figure{"First token", webui.Duration(d), "median, " + daysKnown(days)})
 	}
 	if v := sum.Speed(); v > 0 {
 		list = append(list, figure{"Throughput", speed(&sum), "on average, " + daysKnown(days)})

@@ -228,9 +228,9 @@ func (s *Sheet) charts() (list []*webui.Chart) {
 	}
 	times := func(title string, of func(*overview.Span) overview.Times) {
 		at := func(share float64) func(*overview.Span) int64 {
-			return func(s *overview.Span) int64 { return of(s).Quantile(share).Milliseconds() }
+			return func(s *overview.Span) int64 { return of(s).Quantile(share).Microseconds() }
 		}
-		add(title, []webui.ChartSeries{{Name: "Median", Class: "c0"}, {Name: "95th percentile", Class: "c3"}}, []func(*overview.Span) int64{at(0.5), at(0.95)}, webui.Millis, webui.Millis)
+		add(title, []webui.ChartSeries{{Name: "Median", Class: "c0"}, {Name: "95th percentile", Class: "c3"}}, []func(*overview.Span) int64{at(0.5), at(0.95)}, micros, micros)
 	}
 	times("First token", func(s *overview.Span) overview.Times { return s.First })
 	if s.Kind == Chat {
@@ -240,6 +240,9 @@ func (s *Sheet) charts() (list []*webui.Chart) {
 	times("Response time", func(s *overview.Span) overview.Times { return s.Took })
 	return list
 }
+
+// micros formats microseconds: the sandbox answers in less than a millisecond.
+func micros(n int64) string { return webui.Duration(time.Duration(n) * time.Microsecond) }
 
 // chartTitle returns the name of a chart, without its time and its figure.
 func chartTitle(c *webui.Chart) string {
