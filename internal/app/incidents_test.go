@@ -58,7 +58,7 @@ func TestIncidentFromBeginningToEnd(t *testing.T) {
 	form := []string{"kind", "incident", "title", "Calls of <small> fail", "text", "We look into it.\r\n\r\nMore at noon.", "severity", "major", "components", "api"}
 	staff.wants(staff.post("/support/incidents", append(form, "models", "sandbox/nothing")...), "a model that is not there", 404, `value="sandbox/nothing"`)
 	staff.wants(staff.post("/support/incidents", "kind", "incident", "title", "kept", "severity", "major"), "no text", 400, `value="kept"`)
-	staff.wants(staff.post("/support/incidents", append(form, "from", "yesterday")...), "no time", 400, "enter a date and a time")
+	staff.wants(staff.post("/support/incidents", append(form, "from", "yesterday")...), "no time", 400, "Enter a date and a time")
 	made := staff.wants(staff.post("/support/incidents", append(form, "models", "sandbox/small")...), "an incident", 303, "/support/incidents/inc_")
 	own := incidentPath.FindString(made.header.Get("Location"))
 	public := strings.Replace(own, "/support/", "/status/", 1)
@@ -136,7 +136,7 @@ func TestStatusByMail(t *testing.T) {
 	const ana, eve = "ana@example.com", "eve@example.com"
 	p.wants(p.post("/status/subscribe", "email", "no address"), "no address", 400, "is not an e-mail address")
 	asked := p.wants(p.post("/status/subscribe", "email", ana), "an address", 200, "Check the inbox of "+ana).body
-	confirm := n.mailTo(ana, "To confirm it")
+	confirm := n.mailTo(ana, "To confirm,")
 	p.wants(p.get(confirm), "the link", 200, ana)
 	if n := must[admin.Subscribers](n, "incident.subscribers", admin.Empty{}).Mail; n != 0 {
 		t.Errorf("looking at the link has subscribed %d", n)
@@ -176,7 +176,7 @@ func TestStatusByMail(t *testing.T) {
 	r.Body.Close()
 	must[incident.Incident](n, "incident.open", admin.NewIncident{Actor: "t", Title: "Another one", Text: "x"})
 	p.wants(p.post("/status/subscribe", "email", eve), "another address", 200, "Check the inbox of "+eve)
-	n.mailTo(eve, "To confirm it") // posted later
+	n.mailTo(eve, "To confirm,") // posted later
 	for _, to := range []string{ana, eve} {
 		for _, m := range n.mailed(to) {
 			if strings.Contains(m, "Another one") {
@@ -207,7 +207,7 @@ func TestIncidentOverNodes(t *testing.T) {
 	const ana = "ana@example.com"
 	p := one.person()
 	p.wants(p.post("/status/subscribe", "email", ana), "an address", 200, "Check the inbox")
-	_, token, _ := strings.Cut(one.mailTo(ana, "To confirm it"), "token=")
+	_, token, _ := strings.Cut(one.mailTo(ana, "To confirm,"), "token=")
 	other := two.person()
 	other.wants(other.post("/status/confirm", "token", token), "the confirmation at the other node", 200, "You are subscribed")
 	i := must[incident.Incident](one, "incident.open", admin.NewIncident{Actor: "t", Title: "Slow replies", Text: "We look."})
@@ -266,7 +266,7 @@ func TestConfirmationsAreBounded(t *testing.T) {
 		p.wants(p.post("/status/subscribe", "email", ana), "an address", 200, "Check the inbox of "+ana)
 	}
 	p.wants(p.post("/status/subscribe", "email", bob), "another address", 200, "Check the inbox of "+bob)
-	n.mailTo(bob, "To confirm it")
+	n.mailTo(bob, "To confirm,")
 	eventually(t, "the mails", func() bool { return len(n.mailed(ana)) >= 3 })
 	if got := len(n.mailed(ana)); got != 3 {
 		t.Errorf("%d mails to one address, want 3", got)

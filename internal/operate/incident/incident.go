@@ -257,6 +257,10 @@ func (i *Incident) checkTimes(now time.Time) error {
 		return fault.New(fault.Invalid, "the beginning is more than a year ago").At("from")
 	case i.Kind == Outage && i.From.After(now):
 		return fault.New(fault.Invalid, "an incident cannot begin in the future; plan maintenance instead").At("from")
+	case i.From.After(now.Add(MaxAhead)):
+		return fault.New(fault.Invalid, "the beginning is more than a year ahead").At("from")
+	case i.Until.IsZero() && i.Status.ends():
+		return fault.New(fault.Invalid, "what is over has an end").At("until")
 	case i.Until.IsZero():
 		return nil
 	case !i.Until.After(i.From):
@@ -265,8 +269,8 @@ func (i *Incident) checkTimes(now time.Time) error {
 		return fault.New(fault.Invalid, "an incident ends when it is resolved").At("until")
 	case i.Kind == Outage && i.Until.After(now):
 		return fault.New(fault.Invalid, "the end is in the future").At("until")
-	case i.Until.After(now.Add(MaxAhead)), i.From.After(now.Add(MaxAhead)):
-		return fault.New(fault.Invalid, "the time is more than a year ahead").At("until")
+	case i.Until.After(now.Add(MaxAhead)):
+		return fault.New(fault.Invalid, "the end is more than a year ahead").At("until")
 	}
 	return nil
 }

@@ -109,6 +109,9 @@ func TestIncident(t *testing.T) {
 	if err != nil || !i.Over(*now) || i.Running(*now) || !i.Until.Equal(*now) || i.Tone(*now) != "good" {
 		t.Errorf("Update to resolved = %+v, %v", i, err)
 	}
+	if _, err := b.Edit(ctx, "staff:b", i.ID, Edit{Until: &time.Time{}}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("an incident that is over without an end = %v", err)
+	}
 	if i, err = b.Update(ctx, "staff:b", i.ID, Investigating, "Again.", false); err != nil || !i.Until.IsZero() || i.Over(*now) {
 		t.Errorf("an incident that is open again = %+v, %v", i, err)
 	}
@@ -203,6 +206,7 @@ func TestRefused(t *testing.T) {
 		{Incident{Title: "t", Models: []string{long(MaxName + 1)}}, "x", "models"},
 		{Incident{Title: "t", From: later}, "x", "from"},
 		{Incident{Title: "t", From: base.Add(-MaxBehind - time.Hour)}, "x", "from"},
+		{Incident{Title: "t", Kind: Maintenance, From: base.Add(MaxAhead + time.Hour)}, "x", "from"},
 		{Incident{Title: "t", Kind: Maintenance, From: later, Until: later}, "x", "until"},
 		{Incident{Title: "t", Kind: Maintenance, From: later, Until: base.Add(MaxAhead + time.Hour)}, "x", "until"},
 	} {

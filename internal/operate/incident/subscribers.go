@@ -107,12 +107,12 @@ func (s *Subscribers) Ask(ctx context.Context, v signin.Visit, address string) e
 		return err
 	}
 	set := s.settings()
-	s.post.Post(mail.Message{To: address, Subject: "Confirm: mail about the status of " + set.Brand, Text: fmt.Sprintf(`Somebody, probably you, wants mail about incidents and maintenance of %s to be sent to this address.
+	s.post.Post(mail.Message{To: address, Subject: "Confirm your subscription to the status of " + set.Brand, Text: fmt.Sprintf(`Somebody, probably you, has asked for mail about incidents and maintenance of %s at this address.
 
-To confirm it, open this page within 24 hours:
+To confirm, open this page within 24 hours:
 %s/status/confirm?token=%s
 
-If it was not you, ignore this mail. You will get no other.
+If it was not you, ignore this mail. We will not write again.
 `, set.Brand, set.Origin, url.QueryEscape(s.confirmation(address)))})
 	return nil
 }

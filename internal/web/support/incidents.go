@@ -212,7 +212,7 @@ func (c *Console) deleteIncident(w http.ResponseWriter, r *http.Request, m *memb
 func toldWhom(mail int) string {
 	switch mail {
 	case 0:
-		return "Send it to webhooks too; no address has subscribed to mail"
+		return "Send it to webhooks. Nobody has subscribed by mail yet."
 	case 1:
 		return "Send it by mail to the one address that has subscribed, and to webhooks"
 	}
