@@ -124,7 +124,7 @@ func TestDocs(t *testing.T) {
 	t.Parallel()
 	docs := Docs()
 	paths := settingPaths(reflect.TypeFor[Config](), "")
-	if len(paths) != len(fieldDocs)-27+11 { // prices have 11 rates, and so have their bands; alerts, their webhooks, tls, router, log, traces, providers, timeouts, models, targets, pricing, prices, their bands and hours, markup, plans, usage, resume, mcp, smtp, support, site, oidc, video, its providers, blob and billing are sections
+	if len(paths) != len(fieldDocs)-28+11 { // prices have 11 rates, and so have their bands; alerts, their webhooks, tls, router, log, traces, providers, timeouts, models, targets, pricing, prices, their bands and hours, markup, plans, usage, resume, mcp, smtp, support, site, its taxes, oidc, video, its providers, blob and billing are sections
 		t.Fatalf("there are %d settings, want all of them", len(paths))
 	}
 	for _, path := range paths {
