@@ -453,17 +453,17 @@ func TestEnded(t *testing.T) {
 	}
 	m.calls = append(m.calls, usage.Settlement{ID: "ended", At: now.Add(-time.Minute), Latency: time.Second, AccountID: "a", End: usage.EndComplete})
 	slices.SortFunc(m.calls, func(a, b usage.Settlement) int { return a.At.Compare(b.At) })
-	list, err := New(m, m, nil).Ended(t.Context(), query("1h"), now.Add(-10*time.Second), 10)
+	list, more, err := New(m, m, nil).Ended(t.Context(), query("1h"), now.Add(-10*time.Second), 10)
 	var got []string
 	for i := range list {
 		got = append(got, list[i].ID())
 	}
 	// The longest began too long ago to be looked at.
-	if want := []string{"short", "refused", "long"}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("Ended = %v, %v, want %v", got, err, want)
+	if want := []string{"short", "refused", "long"}; err != nil || more || !slices.Equal(got, want) {
+		t.Errorf("Ended = %v, %t, %v, want %v, and no more", got, more, err, want)
 	}
-	if list, err := New(m, m, nil).Ended(t.Context(), query("1h"), now.Add(-10*time.Second), 1); err != nil || len(list) != 1 || list[0].ID() != "short" {
-		t.Errorf("Ended with room for one = %+v, %v, want the newest", list, err)
+	if list, more, err := New(m, m, nil).Ended(t.Context(), query("1h"), now.Add(-10*time.Second), 1); err != nil || !more || len(list) != 1 || list[0].ID() != "short" {
+		t.Errorf("Ended with room for one = %+v, %t, %v, want the newest of several", list, more, err)
 	}
 }
 

@@ -182,14 +182,14 @@ func (l *Log) sift(ctx context.Context, q *Query, ask usage.CallQuery) (out usag
 const (
 	// tailBack is how long before a moment a call may have begun that ended after it and is still found.
 	tailBack = 10 * time.Minute
-	// tailLook is how many calls are looked at for that.
-	tailLook = 200
+	// tailMost is how many calls are read at most for that.
+	tailMost = 200
 )
 
-// Ended returns calls that ended from a moment on, newest first, at most limit of them. It looks at a few calls only, so that a
-// page can ask every few seconds. Who asks gets some of them again, and knows them by their ids: calls of other nodes and refused
-// ones come a few seconds late.
-func (l *Log) Ended(ctx context.Context, q Query, since time.Time, limit int) ([]Entry, error) {
+// Ended returns calls that ended from a moment on, newest first, at most limit of them, and whether there may be more. It looks at a
+// bounded number of calls, so that a page can ask every few seconds. Calls of other nodes and refused ones come a few seconds late:
+// who follows them asks for a little more than is new, and knows by its id what came before.
+func (l *Log) Ended(ctx context.Context, q Query, since time.Time, limit int) (_ []Entry, more bool, err error) {
 	l.flush(ctx)
 	at := cursor{At: q.end().UTC()}
 	from := q.Range.From(q.Now)
@@ -198,10 +198,11 @@ func (l *Log) Ended(ctx context.Context, q Query, since time.Time, limit int) ([
 	}
 	var settled usage.CallPage
 	if q.Outcome != Refused {
-		page, err := l.sift(ctx, &q, usage.CallQuery{AccountID: q.AccountID, Before: usage.Point(at), From: from, Narrow: q.narrow(), Limit: tailLook, Look: tailLook})
+		page, err := l.sift(ctx, &q, usage.CallQuery{AccountID: q.AccountID, Before: usage.Point(at), From: from, Narrow: q.narrow(), Limit: tailMost, Look: maxRead})
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
+		more = page.Next != nil
 		for i := range page.Calls {
 			if c := &page.Calls[i]; !c.At.Add(c.Latency).Before(since) {
 				settled.Calls = append(settled.Calls, *c)
@@ -210,17 +211,18 @@ func (l *Log) Ended(ctx context.Context, q Query, since time.Time, limit int) ([
 	}
 	var refused []refusal.Call
 	if q.refused() {
-		list, err := l.refusals.Refusals(ctx, q.AccountID, refusal.Point(at), tailLook)
+		list, err := l.refusals.Refusals(ctx, q.AccountID, refusal.Point(at), tailMost)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		for i := range list {
 			if !list[i].At.Before(since) && q.wants(&list[i]) {
 				refused = append(refused, list[i])
 			}
 		}
+		more = more || len(list) == tailMost && !list[tailMost-1].At.Before(since)
 	}
-	return merge(settled, refused, nil, limit).Entries, nil
+	return merge(settled, refused, nil, limit).Entries, more || len(settled.Calls)+len(refused) > limit, nil
 }
 
 // refused returns at most limit refused calls from the cursor on, and where they continue; nil if there are no more.

@@ -281,7 +281,7 @@ func (d *Dashboard) tail(w http.ResponseWriter, r *http.Request, v *visitor) err
 	if err != nil {
 		return err
 	}
-	entries, err := d.Activity.Ended(r.Context(), q, since.Add(-tailSlack), tailed)
+	entries, _, err := d.Activity.Ended(r.Context(), q, since.Add(-tailSlack), tailed)
 	if err != nil {
 		return err
 	}

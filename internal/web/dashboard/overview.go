@@ -81,7 +81,7 @@ type minuteView struct {
 	Limits   account.Limits
 	Requests admission.Meter
 	Tokens   admission.Meter
-	// Failed and Refused are the errors of the last minutes. More reports that there were too many to count.
+	// Failed and Refused are the errors of the last minutes. More reports that there may be more: not all calls were looked at.
 	Failed, Refused int
 	More            bool
 }
@@ -100,7 +100,7 @@ func (d *Dashboard) minuteView(r *http.Request, v *visitor) (minuteView, error) 
 	c := choice{Outcome: activity.Errors}
 	c.Range, _ = activity.RangeOf("1h")
 	q := d.query(v, c)
-	list, err := d.Activity.Ended(r.Context(), q, q.Now.Add(-errorsBack), mostErrors)
+	list, more, err := d.Activity.Ended(r.Context(), q, q.Now.Add(-errorsBack), mostErrors)
 	for i := range list {
 		if list[i].Refused != nil {
 			m.Refused++
@@ -108,7 +108,7 @@ func (d *Dashboard) minuteView(r *http.Request, v *visitor) (minuteView, error) 
 			m.Failed++
 		}
 	}
-	m.More = len(list) == mostErrors
+	m.More = more
 	return m, err
 }
 

@@ -151,6 +151,9 @@
     }
   }, true);
 
+  // The ends of a time are chosen together, so neither of them applies by itself as the other filters do.
+  document.addEventListener("change", (event) => { if (event.target.type === "datetime-local") event.stopPropagation(); }, true);
+
   // Saved filters: names and addresses, in this browser, apart for each account.
   const mostSaved = 20;
   const savedBox = () => document.querySelector("[data-saved]");
