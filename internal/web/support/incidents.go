@@ -140,7 +140,7 @@ func (c *Console) openIncident(w http.ResponseWriter, r *http.Request, m *member
 		made, err = run(c, r, m, c.ops.IncidentOpen, in)
 	}
 	if err != nil {
-		problems, status, rest := webui.Refused(err, "title", "text", "severity", "status", "components", "models", "from", "until")
+		problems, status, rest := webui.Refused(err, "title", "text", "models", "from", "until")
 		if rest != nil {
 			return rest
 		}
@@ -154,7 +154,7 @@ func (c *Console) updateIncident(w http.ResponseWriter, r *http.Request, m *memb
 	_, err := run(c, r, m, c.ops.IncidentUpdate, admin.IncidentUpdate{
 		ID: r.PathValue("id"), Status: incident.Status(r.FormValue("status")), Text: r.FormValue("text"), Quiet: r.FormValue("tell") == "",
 	})
-	return c.incidentDone(w, r, m, "update", err, "text", "status")
+	return c.incidentDone(w, r, m, "update", err, "text")
 }
 
 // editIncident corrects an incident, or the text of one of its updates if the form names one.
@@ -182,7 +182,7 @@ func (c *Console) editIncident(w http.ResponseWriter, r *http.Request, m *member
 		}
 		_, err = run(c, r, m, c.ops.IncidentEdit, in)
 	}
-	return c.incidentDone(w, r, m, "edit", err, "title", "postmortem", "models", "components", "severity", "from", "until")
+	return c.incidentDone(w, r, m, "edit", err, "title", "postmortem", "models", "from", "until")
 }
 
 // incidentDone leads back to the page of an incident, or shows a form again with what is wrong in it.

@@ -65,7 +65,7 @@ func incidentsPage(p webui.Page, v incidentsView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"All incidents\"><table><thead><tr><th>Title</th><th>Status</th><th>Severity</th><th>Affects</th><th>Began</th><th class=\"num\">Updates</th></tr></thead> <tbody>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"List of incidents\"><table><thead><tr><th>Title</th><th>Status</th><th>Severity</th><th>Affects</th><th>Began</th><th class=\"num\">Updates</th></tr></thead> <tbody>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
