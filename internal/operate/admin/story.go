@@ -34,7 +34,7 @@ type Story struct {
 	Models     []UsageRow       // those that are used most
 	ByKey      map[string]int64 // requests by the id of the key
 	Refused    []RefusedSum     // of the last 7 days, by status, the most first
-	Sessions   []signin.Session
+	Sessions   []signin.Session // all of them, which are at most 50
 	Tickets    []ticket.Ticket
 	Decisions  []account.Entry // of the audit log: what was decided about the account
 	Last       int64           // the number of the newest entry of the audit log
@@ -73,11 +73,7 @@ func (b *Backend) accountStory(ctx context.Context, in StoryQuery) (Story, error
 		s.Tickets = tickets.Data
 		return err
 	})
-	g.Go(func() error {
-		list, err := b.sessionsOf(ctx, a)
-		s.Sessions = list[:min(len(list), in.List)]
-		return err
-	})
+	g.Go(func() (err error) { s.Sessions, err = b.sessionsOf(ctx, a); return err })
 	err = g.Wait()
 	return s, err
 }
