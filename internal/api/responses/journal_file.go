@@ -105,7 +105,7 @@ func filesIn(dir string) (all []*file, err error) {
 
 // createFile makes a file. With sync, its name survives a power cut.
 func createFile(dir, journal string, number int, sync bool) (*file, error) {
-	path := filepath.Join(dir, fmt.Sprintf("%s-%06d%s", journal, number, fileSuffix))
+	path := filepath.Join(dir, fmt.Sprintf("%s-%012d%s", journal, number, fileSuffix))
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
