@@ -56,7 +56,8 @@ test("an account is switched off, its owner writes, staff restores and suspends 
   const off = eve.getByRole("row").filter({ hasText: "Keys off" }).filter({ hasText: "ana@example.com" });
   await shoot(eve, "queue");
   await off.getByRole("link", { name: "Your keys are switched off" }).click();
-  for (const name of [/Abuse score over this month/, /Requests by hour over/, /Pauses between calls/]) await eve.getByRole("img", { name }).waitFor();
+  await eve.getByRole("img", { name: /Abuse score over this month/ }).waitFor();
+  for (const name of [/Requests by hour over/, /Pauses between calls/]) await eve.getByRole("slider", { name }).waitFor();
   await eve.getByText("sandbox/small").first().waitFor();
   await shoot(eve, "ticket");
 

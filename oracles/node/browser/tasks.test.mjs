@@ -64,6 +64,8 @@ const tasks = {
   "Answer a ticket": async (w) => {
     await w.go("Queue");
     await w.link("Your payment failed");
+    await w.page.getByRole("heading", { name: "Your payment failed" }).waitFor();
+    await w.page.waitForLoadState();
     await w.page.keyboard.press("r");
     await w.page.keyboard.type("Please update your card.");
     await w.click(w.page.getByRole("button", { name: "Send" }));
@@ -205,6 +207,7 @@ test("the queue is worked through with keys", async () => {
   const opened = await focused();
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { name: opened }).waitFor();
+  await page.waitForLoadState();
   await page.keyboard.press("r");
   await page.keyboard.type("ajkse?");
   assert.equal(await page.getByLabel("Message", { exact: true }).inputValue(), "ajkse?");
@@ -223,9 +226,10 @@ test("the queue and a drain without scripts", async () => {
   assert.equal(await page.locator(".step-answer").isVisible(), false, "two forms are seen at once");
   await page.goto(gateway + "/support/upstreams");
   await page.getByRole("link", { name: "Drain azure", exact: true }).click();
-  await page.getByLabel("Reason").fill("without scripts");
-  await page.getByLabel("Until").fill("2027-01-05T09:00");
-  await page.getByRole("button", { name: "Drain azure" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Reason").fill("without scripts");
+  await dialog.getByLabel("Until").fill("2027-01-05T09:00");
+  await dialog.getByRole("button", { name: "Drain azure" }).click();
   const row = page.getByRole("row").filter({ hasText: "without scripts" }).first();
   assert.equal(await row.locator("time").nth(1).getAttribute("datetime"), "2027-01-05T09:00:00Z");
   await row.getByRole("button", { name: "Enable azure" }).click();
