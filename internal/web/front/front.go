@@ -175,7 +175,8 @@ func (f *Front) home(w http.ResponseWriter, r *http.Request) error {
 	v.Snippets = Snippets(s.Origin, v.Sample)
 	all := f.Models.All(r.Context(), nil)
 	v.Count, v.Models, v.Figures = len(all), favourites(all), headlines(all)
-	v.Verdict, v.Tone = verdictOf(all)
+	now := f.statusNow(r)
+	v.Verdict, v.Tone = now.Verdict, now.Tone
 	if m := find(all, v.Sample); m != nil {
 		v.Free = m.Plan == account.Free
 	}
@@ -249,26 +250,6 @@ func headlines(all []Model) []figure {
 		list = append(list, figure{"Throughput", speed(&sum), "on average, " + daysKnown(days)})
 	}
 	return list
-}
-
-// verdictOf says how the models are now; see verdict.
-func verdictOf(all []Model) (text, tone string) {
-	models, down, degraded := 0, 0, 0
-	for i := range all {
-		m := &all[i]
-		if m.Router { // it has no health of its own
-			continue
-		}
-		models++
-		switch m.Health {
-		case "healthy", "":
-		case "degraded":
-			degraded++
-		default:
-			down++
-		}
-	}
-	return verdict(models, down, degraded)
 }
 
 // Sold returns the plans in the order of the pages, the cheapest first.

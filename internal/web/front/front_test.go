@@ -91,7 +91,7 @@ func TestPages(t *testing.T) {
 	for path, want := range map[string][]string{
 		"/":                      {"One API for every model", "https://x.example/v1/chat/completions", "sandbox/small", "Example AI", "Example Ltd", "/signup", "$25", "lab/fast"},
 		"/models":                {"lab/fast", "lab/cheap", "sandbox/embed", "clips", "$1.00", "90%"},
-		"/models/lab/fast":       {"128K", "$2.00", "<dd>500</dd>", "curl https://x.example", "openai-go", "10 calls failed", "100%", "lab/cheap", "GET https://x.example/v1/models/lab/fast", "/dashboard/playground?model=lab%2Ffast"},
+		"/models/lab/fast":       {"128K", "$2.00", "<dd>500</dd>", "curl https://x.example", "openai-go", "Failed calls: 1 of 10", "100%", "lab/cheap", "GET https://x.example/v1/models/lab/fast", "/dashboard/playground?model=lab%2Ffast"},
 		"/models/sandbox/embed":  {"/v1/embeddings", "Longest input", "OfArrayOfStrings"},
 		"/models/clips":          {"/v1/videos", "client.videos.create"},
 		"/models/service/auto":   {"service/auto", "the model that answers"},
