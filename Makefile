@@ -46,7 +46,7 @@ whole    := ./internal/app ./cmd/sluice
 # Their long tests compute, ten times as long under the race detector, which watches their short ones in make check.
 compute  := ./internal/ledger/admission/redisledger ./internal/kit/lane ./internal/ledger/usage ./internal/ledger/cluster ./internal/ledger/reconcile ./internal/api/messages
 
-# Nothing is inlined in the pages, which saves 1.6 MiB of the binary; a page costs as much as before.
+# Nothing is inlined in the pages, which saves 1.6 MiB of the binary.
 cold = -gcflags=sluice/internal/web/...=-l
 
 # A build of a tagged commit is a release. Any other calls itself a development build, see package buildinfo.
