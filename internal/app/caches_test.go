@@ -162,7 +162,7 @@ markup: {all: 2}
 	}
 	// The figures are on their pages.
 	for path, says := range map[string]string{
-		"/dashboard/costs/caches": "By model|lab/a|Newest sessions|By month", "/dashboard": "Cache hits|caches ", "/dashboard/activity": "Cache hits",
+		"/dashboard/costs/caches": "By model|lab/a|Newest sessions|By month", "/dashboard": "Saved by caches", "/dashboard/activity": "Cache hits",
 	} {
 		page := browser.get(path).body
 		for want := range strings.SplitSeq(says, "|") {

@@ -85,12 +85,12 @@ models: [{id: good, provider: good, plan: free, context_length: 100000, max_outp
 	shown("")
 	ana.wants(ana.post("/dashboard/account/replies", "show_cost", "yes"), "turning it on", 303, "/account")
 	shown("0.0011")
-	ana.wants(ana.get("/dashboard/account"), "the page", 200, `name="show_cost" value="yes" checked`)
-	ana.wants(ana.get("/dashboard/account"), "the page", 200, `name="receipts" value="yes">`)
+	ana.wants(ana.get("/dashboard/account?replies"), "the page", 200, `name="show_cost" value="yes" checked`)
+	ana.wants(ana.get("/dashboard/account?replies"), "the page", 200, `name="receipts" value="yes">`)
 	ana.wants(ana.get("/dashboard/account/log"), "the log", 200, "What replies say, whether calls leave receipts, or how prompts are cached, was changed")
 	ana.wants(ana.post("/dashboard/account/replies", "receipts", "yes"), "turning it off, and receipts on", 303, "/account")
-	ana.wants(ana.get("/dashboard/account"), "the page", 200, `name="show_cost" value="yes">`)
-	ana.wants(ana.get("/dashboard/account"), "the page", 200, `name="receipts" value="yes" checked`)
+	ana.wants(ana.get("/dashboard/account?replies"), "the page", 200, `name="show_cost" value="yes">`)
+	ana.wants(ana.get("/dashboard/account?replies"), "the page", 200, `name="receipts" value="yes" checked`)
 	shown("")
 	on := true
 	if a := must[admin.Account](n, "account.set-replies", admin.NewReplies{Actor: "t", Ref: "ana@example.com", ShowCost: &on}); !a.ShowCost || !a.Receipts {
