@@ -41,7 +41,7 @@ test("sign up, subscribe, call, watch, upgrade, regenerate, cancel", async () =>
   await row.waitFor();
   assert.match(await row.textContent(), /200.*sandbox\/small.*laptop/s);
   assert.ok(!(await page.content()).includes("a secret that no page shows"));
-  await page.locator("svg[role=img]").first().waitFor();
+  await page.locator("main .graph").first().waitFor();
 
   await page.getByRole("link", { name: "Plan and billing" }).click();
   await page.locator("section", { has: page.getByRole("heading", { name: "Premium" }) }).getByRole("link", { name: "Upgrade" }).click();
