@@ -137,7 +137,9 @@ func TestSimilar(t *testing.T) {
 	all := []Model{
 		of("a", 2, 128_000, true), of("far", 100, 128_000, true), of("near", 3, 128_000, true), of("plain", 2, 128_000, false),
 		of("short", 2, 8_000, true), of("fourth", 2, 32_000, true),
-		{Model: &catalog.Model{ID: "router", Router: true}, Kind: Chat}, {Model: &catalog.Model{ID: "vectors"}, Kind: Embedding}, {Model: &catalog.Model{ID: "sandbox", Sandbox: true}, Kind: Chat},
+		{Model: &catalog.Model{ID: "router", Router: true}, Kind: Chat},
+		{Model: &catalog.Model{ID: "vectors"}, Kind: Embedding},
+		{Model: &catalog.Model{ID: "sandbox", Sandbox: true}, Kind: Chat},
 	}
 	var ids []string
 	for _, m := range similar(all, &all[0]) {
