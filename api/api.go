@@ -140,7 +140,7 @@ func Describe(n Names) *Description {
 	}
 	dressed := func() []byte {
 		page := bytes.Replace(reference(), []byte("</head>"), []byte(n.Head+"</head>"), 1)
-		return bytes.Replace(page, []byte(`<header class="side">`), []byte(n.Top+`<header class="side">`), 1)
+		return bytes.Replace(page, []byte(`<aside class="side" aria-label="Reference">`), []byte(n.Top+`<aside class="side" aria-label="Reference">`), 1)
 	}
 	d := &Description{Names: n, openAPI: document(OpenAPI, inJSON)}
 	d.pages = sync.OnceValue(func() map[string]func() Document {

@@ -78,35 +78,10 @@ func (c *Console) showIncident(w http.ResponseWriter, r *http.Request, m *member
 	return c.ui.Render(w, r, status, incidentPage(c.frame(w, r, m, found.Title), v))
 }
 
-// moment reads a date and a time in UTC, as browsers send them; zero if the field is empty.
-func moment(r *http.Request, name string) (time.Time, error) {
-	text := r.FormValue(name)
-	if text == "" {
-		return time.Time{}, nil
-	}
-	for _, form := range []string{momentForm, "2006-01-02T15:04:05"} {
-		if at, err := time.Parse(form, text); err == nil {
-			return at, nil
-		}
-	}
-	return time.Time{}, fault.New(fault.Invalid, "enter a date and a time such as 2026-11-19T22:00, in UTC").At(name)
-}
-
-// momentForm is how browsers send a date and a time.
-const momentForm = "2006-01-02T15:04"
-
-// momentText returns a time for an input; "" for none.
-func momentText(at time.Time) string {
-	if at.IsZero() {
-		return ""
-	}
-	return at.UTC().Format(momentForm)
-}
-
 // span reads when something begins and ends.
 func span(r *http.Request) (from, until time.Time, err error) {
-	if from, err = moment(r, "from"); err == nil {
-		until, err = moment(r, "until")
+	if from, err = whenOf(r, "from"); err == nil {
+		until, err = whenOf(r, "until")
 	}
 	return from, until, err
 }
@@ -174,10 +149,10 @@ func (c *Console) editIncident(w http.ResponseWriter, r *http.Request, m *member
 	if err == nil {
 		// What the form rounds to minutes stays as it is, unless somebody has changed it.
 		was, _ := run(c, r, m, c.ops.IncidentShow, admin.IncidentRef{ID: in.ID}) // an incident that is gone is refused below
-		if r.FormValue("from") != momentText(was.From) && !from.IsZero() {
+		if !from.Equal(was.From.Truncate(time.Minute)) && !from.IsZero() {
 			in.From = &from
 		}
-		if r.PostForm.Has("until") && r.FormValue("until") != momentText(was.Until) {
+		if r.PostForm.Has("until") && !until.Equal(was.Until.Truncate(time.Minute)) {
 			in.Until = &until
 		}
 		_, err = run(c, r, m, c.ops.IncidentEdit, in)

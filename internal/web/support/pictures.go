@@ -75,7 +75,7 @@ func sharesOf(list []admin.Share) []share {
 	for _, x := range list {
 		out = append(out, share{
 			name: cmp.Or(x.Name, "all others"), requests: webui.Number(x.Requests), width: fmt.Sprintf("%.1f", 100*float64(x.Requests)/float64(most)),
-			percent: fmt.Sprintf("%d%%", 100*x.Requests/max(1, sum)),
+			percent: percent(x.Requests, sum),
 		})
 	}
 	return out

@@ -90,13 +90,13 @@ func (c *Console) links() []webui.Link {
 		{Path: home + "/accounts", Text: "Accounts", Icon: "account", Group: customers, Words: "customers plan refund suspend"},
 		{Path: home + "/requests", Text: "Requests", Icon: "requests", Group: customers, Words: "find refused trace"},
 		{Path: home + "/upstreams", Text: "Upstreams", Icon: "models", Group: service, Words: "providers drain models health"},
-		{Path: incidentsPath, Text: "Incidents", Icon: "announcements", Group: service, Words: "outage status page maintenance updates"},
+		{Path: incidentsPath, Text: "Incidents", Icon: "incidents", Group: service, Words: "outage status page maintenance updates"},
 		{Path: home + "/announcements", Text: "Announcements", Icon: "announcements", Group: service, Words: "maintenance status banner"},
 		{Path: home + "/alerts", Text: "Alerts", Icon: "webhooks", Group: service, Words: "notifications deliveries"},
 		{Path: home + "/tokens", Text: "Tokens", Icon: "tokens", Group: service, Words: "staff admin api"},
-		{Path: home + "/reconciliations", Text: "Invoices", Icon: "plan", Group: money, Words: "reconciliation vendor bills"},
+		{Path: home + "/reconciliations", Text: "Invoices", Icon: "invoices", Group: money, Words: "reconciliation vendor bills"},
 		{Path: home + "/caches", Text: "Caches", Icon: "usage", Group: money, Words: "hit rate savings"},
-		{Path: home + "/whatif", Text: "What if", Icon: "plan", Group: money, Words: "scenario price replay"},
+		{Path: home + "/whatif", Text: "What if", Icon: "whatif", Group: money, Words: "scenario price replay"},
 		{Path: webui.CustomerHome, Text: "Dashboard", Icon: "overview"},
 	}
 }

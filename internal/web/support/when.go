@@ -39,9 +39,13 @@ var (
 	forMoves = []preset{{"10080", "1 week"}, {"43200", "30 days"}}
 )
 
-// typedWhen returns what was picked in a form that was refused, as a browser shows it again.
-func (a *again) typedWhen(form, field string) string {
-	text := a.typed(form, field, "")
+// typedWhen returns what was picked in a form that was refused, as a browser shows it again, or else a moment; "" for none.
+func (a *again) typedWhen(form, field string, otherwise time.Time) string {
+	text := ""
+	if !otherwise.IsZero() {
+		text = otherwise.UTC().Format(picked)
+	}
+	text = a.typed(form, field, text)
 	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		return at.UTC().Format(picked)
 	}

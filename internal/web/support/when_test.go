@@ -31,7 +31,14 @@ func TestWhenOf(t *testing.T) {
 	}
 	// A form that was refused shows what was picked, in UTC.
 	a := again{Form: "drain", Typed: url.Values{"until": {"2026-03-05T09:00:00+02:00"}}}
-	if got := a.typedWhen("drain", "until"); got != "2026-03-05T07:00" {
+	other := time.Date(2026, 4, 1, 8, 0, 0, 0, time.UTC)
+	if got := a.typedWhen("drain", "until", other); got != "2026-03-05T07:00" {
 		t.Errorf("typedWhen = %q", got)
+	}
+	if got := a.typedWhen("edit", "until", other); got != "2026-04-01T08:00" {
+		t.Errorf("typedWhen of a form that was not sent = %q", got)
+	}
+	if got := a.typedWhen("edit", "until", time.Time{}); got != "" {
+		t.Errorf("typedWhen of no moment = %q", got)
 	}
 }

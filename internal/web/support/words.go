@@ -152,6 +152,15 @@ func moneyOf(n json.Number) string {
 	return webui.Total(nano)
 }
 
+// unitsOf writes units, without what is behind the point from a hundred on.
+func unitsOf(n json.Number) string {
+	whole, _, _ := strings.Cut(n.String(), ".")
+	if v, err := strconv.ParseInt(whole, 10, 64); err == nil && v >= 100 {
+		return webui.Number(v)
+	}
+	return n.String()
+}
+
 // unpricedText says how many calls have no cost.
 func unpricedText(n int64) string {
 	if n == 0 {

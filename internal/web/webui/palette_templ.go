@@ -132,7 +132,7 @@ func palette(p Page) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, "\" aria-label=\"Search\" role=\"combobox\" aria-expanded=\"true\" aria-controls=\"palette-list\" aria-autocomplete=\"list\" autocomplete=\"off\" autocapitalize=\"off\" spellcheck=\"false\"> <button type=\"button\" class=\"plain small\" data-close aria-label=\"Close\">Esc</button></form><div id=\"palette-list\" class=\"found\" role=\"listbox\" aria-label=\"Results\"></div><p class=\"sr\" role=\"status\"></p></dialog>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, "\" aria-label=\"Search\" role=\"combobox\" aria-expanded=\"true\" aria-controls=\"palette-list\" aria-autocomplete=\"list\" autocomplete=\"off\" autocapitalize=\"off\" spellcheck=\"false\"> <button type=\"button\" class=\"plain small\" data-close><span class=\"sr\">Close with </span>Esc</button></form><div id=\"palette-list\" class=\"found\" role=\"listbox\" aria-label=\"Results\"></div><p class=\"sr\" role=\"status\"></p></dialog>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -94,7 +94,8 @@
   function filled(form, text) {
     return (text || "").replace(/\{(\w+)(?:\|([^}]*))?\}/g, (_, name, empty) => {
       const field = form.elements[name];
-      const value = field && field.selectedOptions ? field.selectedOptions[0]?.textContent : field?.value;
+      const said = field?.matches?.("[data-when]") && field.closest("[data-when-field]").querySelector("[data-said]").textContent;
+      const value = field && field.selectedOptions ? field.selectedOptions[0]?.textContent : said || field?.value;
       return (value || "").trim() || empty || "";
     });
   }
@@ -311,6 +312,8 @@
         list.replaceChildren(Object.assign(document.createElement("p"), { className: "empty", textContent: "The search could not be made. Try again." }));
       }
       for (const group of list.querySelectorAll("section")) group.setAttribute("role", "group");
+      for (const heading of list.querySelectorAll("h2")) heading.setAttribute("role", "presentation");
+      for (const nothing of list.querySelectorAll("p")) { nothing.setAttribute("role", "option"); nothing.setAttribute("aria-disabled", "true"); }
       options().forEach((option, i) => {
         Object.assign(option, { id: "palette-" + i, tabIndex: -1 });
         option.setAttribute("role", "option");
