@@ -53,7 +53,7 @@ func TestBudgetsPage(t *testing.T) {
 	ana.wants(ana.get("/dashboard/budgets"), "the page without budgets", 200, "Create the first budget")
 	ana.wants(ana.get("/dashboard/costs"), "the costs", 200, `href="/dashboard/budgets"`)
 	id := ana.budget()
-	ana.wants(ana.get("/dashboard/budgets"), "a new budget", 200, "Spent $0.00, reserved $0.00, left $5.00 of $5.00, 0 % used")
+	ana.wants(ana.get("/dashboard/budgets"), "a new budget", 200, "Spent $0.00, reserved $0.00, left $5.00 of $5.00, 0% used")
 	n.spend(id, 4_000_000_000)
 	ana.wants(ana.get("/dashboard/budgets"), "a budget of which 80 % are spent", 200, `class="stacked "`)
 	n.exec("UPDATE budget_spent SET spent = 4100000000")
@@ -270,7 +270,7 @@ func TestSessionsPage(t *testing.T) {
 			VALUES ('%s', 'run-%02d', 'key_x', %d, %d, 'sandbox/small,sandbox/large', 7, 1, 1000, 250, 50, 1500000000, 0, 0, 1000)`, id, i, last-90_000, last))
 	}
 	first := ana.get("/dashboard/sessions").body
-	for _, want := range []string{"run-00", "run-24", "sandbox/small, sandbox/large", "$1.50", "25 %", "1.5 min", "2 minutes ago"} {
+	for _, want := range []string{"run-00", "run-24", "sandbox/small, sandbox/large", "$1.50", "25%", "1.5 min", "2 minutes ago"} {
 		if !strings.Contains(first, want) {
 			t.Errorf("the page has no %q: %s", want, first)
 		}
