@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
 )
@@ -201,7 +203,7 @@ func (l *KeyLimits) String() string {
 	var parts []string
 	for _, r := range l.Rates() {
 		if *r.Limit != nil {
-			parts = append(parts, fmt.Sprintf("%d %s", **r.Limit, r.Text))
+			parts = append(parts, humanize.Comma(int64(**r.Limit))+" "+r.Text)
 		}
 	}
 	if len(l.Models) > 0 {

@@ -53,7 +53,7 @@ func TestBudgetsPage(t *testing.T) {
 	ana.wants(ana.get("/dashboard/budgets"), "the page without budgets", 200, "Create the first budget")
 	ana.wants(ana.get("/dashboard/costs"), "the costs", 200, `href="/dashboard/budgets"`)
 	id := ana.budget()
-	ana.wants(ana.get("/dashboard/budgets"), "a new budget", 200, "Spent $0.00, reserved $0.00, left $5.00 of $5.00, 0 % used")
+	ana.wants(ana.get("/dashboard/budgets"), "a new budget", 200, "Spent $0.00, reserved $0.00, left $5.00 of $5.00, 0% used")
 	n.spend(id, 4_000_000_000)
 	ana.wants(ana.get("/dashboard/budgets"), "a budget of which 80 % are spent", 200, `class="stacked "`)
 	n.exec("UPDATE budget_spent SET spent = 4100000000")
@@ -189,7 +189,11 @@ func TestRaiseBudgetOfSession(t *testing.T) {
 		}
 	}
 	ana.leads(ana.post("/dashboard/budgets/raise", "count", each+"/run-1", "by", "5"), "adding 5", "left $5.00 of $7.00")
+<<<<<<< HEAD
 	ana.leads(ana.post("/dashboard/budgets/raise", "count", each+"/run-1", "by", "0.25"), "adding 0.25", "its next call costs no more than what is left")
+=======
+	ana.leads(ana.post("/dashboard/budgets/raise", "count", each+"/run-1", "by", "0.25"), "adding 0.25", "if its next call costs no more than what is left")
+>>>>>>> gradea
 	ana.wants(ana.get(at), "the page", 200, "left $5.25 of $7.25")
 	ana.wants(ana.get(strings.Replace(at, "run-1", "run-2", 1)), "another session", 200, "left $2.00 of $2.00")
 	ana.wants(ana.get("/dashboard/account/log"), "the log", 200, "The budget of a session was raised")
@@ -251,7 +255,11 @@ func TestRaisedSessionGoesOn(t *testing.T) {
 	if got, _ := call(); got != 402 {
 		t.Fatalf("a call after a forged form = %d, want 402", got)
 	}
+<<<<<<< HEAD
 	ana.leads(ana.send("POST", "/dashboard/budgets/raise", "same-origin", form), "adding 5", "its next call costs no more than what is left")
+=======
+	ana.leads(ana.send("POST", "/dashboard/budgets/raise", "same-origin", form), "adding 5", "if its next call costs no more than what is left")
+>>>>>>> gradea
 	if got, _ := call(); got != 200 {
 		t.Errorf("the next call = %d, want 200", got)
 	}
@@ -270,7 +278,7 @@ func TestSessionsPage(t *testing.T) {
 			VALUES ('%s', 'run-%02d', 'key_x', %d, %d, 'sandbox/small,sandbox/large', 7, 1, 1000, 250, 50, 1500000000, 0, 0, 1000)`, id, i, last-90_000, last))
 	}
 	first := ana.get("/dashboard/sessions").body
-	for _, want := range []string{"run-00", "run-24", "sandbox/small, sandbox/large", "$1.50", "25 %", "1.5 min", "2 minutes ago"} {
+	for _, want := range []string{"run-00", "run-24", "sandbox/small, sandbox/large", "$1.50", "25%", "1.5 min", "2 minutes ago"} {
 		if !strings.Contains(first, want) {
 			t.Errorf("the page has no %q: %s", want, first)
 		}

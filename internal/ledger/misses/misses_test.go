@@ -70,7 +70,7 @@ func TestWhy(t *testing.T) {
 		want   Reason
 		says   string
 	}{
-		{"a hit", calls{before}, call("2", time.Minute, second, func(s *usage.Settlement) { s.Tokens = chat.Usage{Prompt: 100, Cached: 4900} }), marked, Hit, "98 % of the prompt came from a cache."},
+		{"a hit", calls{before}, call("2", time.Minute, second, func(s *usage.Settlement) { s.Tokens = chat.Usage{Prompt: 100, Cached: 4900} }), marked, Hit, "98% of the prompt came from a cache."},
 		{"no cache", calls{before}, call("2", time.Minute, nil, func(s *usage.Settlement) { s.Cacheable, s.Tokens = 0, chat.Usage{Prompt: 5000} }), marked, NoCache, "reports no caches"},
 		{"too short", calls{before}, call("2", time.Minute, second, func(s *usage.Settlement) { s.Tokens = chat.Usage{Prompt: 900} }), marked, Short, "from 1,024 tokens on"},
 		{"the first", nil, before, marked, First, "the first call of its conversation"},
@@ -91,7 +91,7 @@ func TestWhy(t *testing.T) {
 		{"a message changed", calls{call("1", 0, second, nil)}, call("2", time.Minute, print(system, "hello", "ho", "more", "x"), nil), marked, Changed, "Message 2 after the system prompt is not what it was"},
 		{"partly read", calls{call("1", 0, second, nil)}, call("2", time.Minute, print(system, "hello", "ho", "more", "x"), func(s *usage.Settlement) {
 			s.Tokens = chat.Usage{Prompt: 4000, Cached: 1000}
-		}), marked, Changed, "Only 20 % of the prompt came from a cache. Message 2"},
+		}), marked, Changed, "Only 20% of the prompt came from a cache. Message 2"},
 		{"too late", calls{before}, call("2", 11*time.Minute, second, nil), marked, Expired, "was 11 minutes ago, and the vendor keeps a prompt for 5 minutes"},
 		{"in time, for an hour", calls{call("1", 0, first, func(s *usage.Settlement) { s.Tokens.CacheWrite5m, s.Tokens.CacheWrite1h = 0, 4000 })}, call("2", 11*time.Minute, second, nil), marked, Vendor, "11 minutes ago, and the vendor still read nothing"},
 		{"an hour later, at a vendor that says nothing", calls{call("1", 0, first, func(s *usage.Settlement) { s.Tokens.CacheWrite5m = 0 })}, call("2", 3*time.Hour, second, nil), Cache{}, Expired, "3 hours ago, and vendors rarely keep"},

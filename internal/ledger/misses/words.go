@@ -107,7 +107,7 @@ func number(n int) string {
 }
 
 // percent writes a share.
-func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 0, 64) + " %" }
+func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 0, 64) + "%" }
 
 // duration writes a time as people do.
 func duration(d time.Duration) string {

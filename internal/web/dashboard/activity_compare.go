@@ -102,7 +102,7 @@ func changeOf(now, before float64, text string) change {
 		return change{}
 	}
 	percent := 100 * (now - before) / before
-	c := change{Text: delta(int(math.Round(percent))) + " %", Title: text + " in the period before"}
+	c := change{Text: delta(int(math.Round(percent))) + "%", Title: text + " in the period before"}
 	if percent >= 1000 {
 		c.Text = "× " + strconv.FormatFloat(now/before, 'f', 0, 64)
 	}

@@ -487,7 +487,7 @@ func (b *shownBudget) state() string {
 	case used >= 100:
 		return "used up"
 	default:
-		return strconv.FormatInt(used, 10) + " % used"
+		return strconv.FormatInt(used, 10) + "% used"
 	}
 }
 

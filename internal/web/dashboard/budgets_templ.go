@@ -364,7 +364,7 @@ func watchCard(v *budgetsView) templ.Component {
 			templ_7745c5c3_Var16 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 22, "<section class=\"card\" aria-labelledby=\"watch-title\"><h2 id=\"watch-title\">Runaway watch</h2><p class=\"muted\">It looks for programs that loop: the same prompt again and again, a conversation that grows evenly without end, or a key that spends far more than usual. <a href=\"/docs/guide/teams/budgets#the-runaway-watch\">How it decides</a></p><form method=\"post\" action=\"/dashboard/budgets/watch\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 22, "<section class=\"card\" aria-labelledby=\"watch-title\"><h2 id=\"watch-title\">Runaway watch</h2><p class=\"muted\">It looks for programs that loop: the same prompt again and again, a conversation that grows evenly without end, or a key that spends far more than usual. <a href=\"/docs/guide/teams/budgets#the-runaway-watch\">How it decides</a></p><form class=\"stack\" method=\"post\" action=\"/dashboard/budgets/watch\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -872,9 +872,9 @@ func budgetBar(b *shownBudget) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var46 string
-		templ_7745c5c3_Var46, templ_7745c5c3_Err = templ.JoinStringErrs(webui.Total(b.Spent))
+		templ_7745c5c3_Var46, templ_7745c5c3_Err = templ.JoinStringErrs(rounded(b.Spent))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `dashboard/budgets.templ`, Line: 155, Col: 63}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `dashboard/budgets.templ`, Line: 155, Col: 59}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var46))
 		if templ_7745c5c3_Err != nil {
@@ -907,9 +907,9 @@ func budgetBar(b *shownBudget) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var49 string
-		templ_7745c5c3_Var49, templ_7745c5c3_Err = templ.JoinStringErrs(webui.Total(b.Reserved))
+		templ_7745c5c3_Var49, templ_7745c5c3_Err = templ.JoinStringErrs(rounded(b.Reserved))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `dashboard/budgets.templ`, Line: 156, Col: 77}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `dashboard/budgets.templ`, Line: 156, Col: 73}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var49))
 		if templ_7745c5c3_Err != nil {

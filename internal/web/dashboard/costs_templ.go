@@ -65,7 +65,7 @@ func costsPage(p webui.Page, c *webui.Costs, tags *tagsView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if chart := costChart(c); chart != nil {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<section class=\"card\" aria-labelledby=\"cost-chart\"><div class=\"top\"><h2 id=\"cost-chart\">Cost by day</h2><span class=\"small muted\">Days of UTC</span></div>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<section class=\"card\" aria-labelledby=\"cost-chart\"><div class=\"top\"><h2 id=\"cost-chart\">Cost by day</h2><span class=\"small muted\">Days in UTC</span></div>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -287,7 +287,7 @@ func tagsPart(v *tagsView, c *webui.Costs) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 22, "</ul><p class=\"small muted\">Days of UTC, all keys and models. A call counts for each of its tags, so they do not add up to the cost above.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 22, "</ul><p class=\"small muted\">Days in UTC, all keys and models. A call counts for each of its tags, so they do not add up to the cost above.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

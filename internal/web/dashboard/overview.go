@@ -204,7 +204,7 @@ func (d *Dashboard) attention(r *http.Request, v *visitor, tiers []abuse.TierSco
 	}
 	for _, t := range tiers {
 		if t.Score >= nearEnd {
-			list = append(list, attention{scoreTone(t.Score), strconv.Itoa(t.Score) + " % of the month's allowance for " + t.Tier.String() + " models is used.", "Plan and billing", home + "/plan"})
+			list = append(list, attention{scoreTone(t.Score), strconv.Itoa(t.Score) + "% of the month's allowance for " + t.Tier.String() + " models is used.", "Plan and billing", home + "/plan"})
 		}
 	}
 	return list, nil

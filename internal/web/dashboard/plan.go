@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"sluice/internal/account"
@@ -328,6 +329,15 @@ func planAction(v planView, p account.Plan) string {
 		return "upgrade"
 	}
 	return ""
+}
+
+// methodText names a payment method as the first words of a line.
+func methodText(m billing.Method) string {
+	text := m.String()
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
 }
 
 // paymentText describes what a payment is for, as shown on invoices.

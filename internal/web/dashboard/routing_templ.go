@@ -109,7 +109,7 @@ func routingPage(p webui.Page, v routingView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				if v.Best != "" && v.Total.Priced > 0 {
-					templ_7745c5c3_Err = tile("At the best model", webui.Total(v.BestCost), difference(v.BestCost, v.Total.Cost)+" with "+v.Best).Render(ctx, templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = tile("At the best model", rounded(v.BestCost), difference(v.BestCost, v.Total.Cost)+" with "+v.Best).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -117,7 +117,7 @@ func routingPage(p webui.Page, v routingView) templ.Component {
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
-					templ_7745c5c3_Err = tile("At the cheapest model", webui.Total(v.CheapestCost), difference(v.CheapestCost, v.Total.Cost)+" with "+v.Cheapest).Render(ctx, templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = tile("At the cheapest model", rounded(v.CheapestCost), difference(v.CheapestCost, v.Total.Cost)+" with "+v.Cheapest).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}

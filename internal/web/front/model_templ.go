@@ -1291,7 +1291,7 @@ func prices(t *PriceTable) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if len(t.Rows)+len(t.More) > 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 116, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Prices\"><table class=\"narrow\"><thead><tr><th scope=\"col\">Tokens</th>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 116, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of prices\"><table class=\"narrow\"><thead><tr><th scope=\"col\">Tokens</th>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -727,7 +727,7 @@ func workloadFields(w Workload, talk bool) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if talk {
-			templ_7745c5c3_Err = number("cached", "of them cached", w.Cached, mostTokens).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = number("cached", "Of them cached", w.Cached, mostTokens).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -76,9 +76,9 @@ func HitRate(h usage.Hits) string {
 		return "–"
 	}
 	if share > 0 && share < 0.01 || share > 0.99 && share < 1 {
-		return strconv.FormatFloat(100*share, 'f', 1, 64) + " %"
+		return strconv.FormatFloat(100*share, 'f', 1, 64) + "%"
 	}
-	return strconv.FormatFloat(100*share, 'f', 0, 64) + " %"
+	return strconv.FormatFloat(100*share, 'f', 0, 64) + "%"
 }
 
 // Saved writes what was saved, or lost. Nobody pays it, so a hundredth of a cent is exact enough.

@@ -55,6 +55,15 @@ func (c *Costs) address(path string, changes ...string) string {
 	return path + "?" + q.Encode()
 }
 
+// dayName writes a day as all pages do.
+func dayName(day string) string {
+	at, err := time.Parse(time.DateOnly, day)
+	if err != nil {
+		return day
+	}
+	return Date(at)
+}
+
 // dayAt returns the address of the part of the page that a day is.
 func (c *Costs) dayAt(day string) string {
 	from, err := time.Parse(time.DateOnly, day)

@@ -54,8 +54,11 @@ func Dollars[N ~int | ~int64](amount N) string {
 // Total formats a sum of nano-dollars: from a dollar on it is rounded to cents, because nobody reads the rest, and it
 // would not fit.
 func Total[N ~int | ~int64](nano N) string {
-	if nano >= 1_000_000_000 {
+	switch {
+	case nano >= 1_000_000_000:
 		nano = (nano + 5_000_000) / 10_000_000 * 10_000_000
+	case nano <= -1_000_000_000:
+		nano = (nano - 5_000_000) / 10_000_000 * 10_000_000
 	}
 	return Dollars(nano)
 }

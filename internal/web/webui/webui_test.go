@@ -198,6 +198,8 @@ func TestFormats(t *testing.T) {
 		{webui.Dollars(125_000_000), "$0.125"},
 		{webui.Dollars(65_000_000_000), "$65.00"},
 		{webui.Dollars(-1_500_000_000), "-$1.50"},
+		{webui.Total(-32_431_897_360), "-$32.43"},
+		{webui.Total(-431_897_360), "-$0.43189736"},
 		{webui.Dollars(1), "$0.000000001"},
 		{webui.Dollars(2_500_000), "$0.0025"},
 		{webui.Dollars(1_234_567_890_000), "$1,234.56789"},

@@ -142,12 +142,12 @@ func (v *WhatIf) chart(now time.Time) *Chart {
 	return c
 }
 
-// signed writes a difference with its sign.
-func signed(n price.Nano) string {
+// signed returns a difference with its sign, in one of the forms of money.
+func signed(n price.Nano, form func(price.Nano) string) string {
 	if n > 0 {
-		return "+" + Dollars(n)
+		return "+" + form(n)
 	}
-	return Dollars(n)
+	return form(n)
 }
 
 // percent returns a difference in percent of a cost, or nothing if there is none.

@@ -149,14 +149,14 @@ test("models are searched, priced and compared without scripts", async () => {
 test("a model is priced for a workload while it is typed", async () => {
   const { page, complaints } = await open();
   await page.goto(gateway + "/models/sandbox/small");
-  for (const [label, value] of [["Calls a month", "1000"], ["Input tokens a call", "2000"], ["of them cached", "500"], ["Output tokens a call", "300"]]) await page.getByLabel(label).fill(value);
+  for (const [label, value] of [["Calls a month", "1000"], ["Input tokens a call", "2000"], ["Of them cached", "500"], ["Output tokens a call", "300"]]) await page.getByLabel(label).fill(value);
   // 1,500 at $3, 500 at $0.30 and 300 at $15 for a million: $0.00915 a call.
   const answer = page.getByRole("status").filter({ hasText: "a month" });
   await answer.getByText("$9.15").waitFor();
   await answer.getByText("$0.00915").waitFor();
   await page.waitForURL((url) => url.searchParams.get("cached") === "500");
   await page.reload();
-  assert.equal(await page.getByLabel("of them cached").inputValue(), "500");
+  assert.equal(await page.getByLabel("Of them cached").inputValue(), "500");
   await page.getByRole("link", { name: "3 hours" }).click();
   await page.waitForURL((url) => url.searchParams.get("span") === "3h" && url.searchParams.get("out") === "300");
   assert.deepEqual(complaints, []);
