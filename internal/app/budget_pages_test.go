@@ -189,11 +189,7 @@ func TestRaiseBudgetOfSession(t *testing.T) {
 		}
 	}
 	ana.leads(ana.post("/dashboard/budgets/raise", "count", each+"/run-1", "by", "5"), "adding 5", "left $5.00 of $7.00")
-<<<<<<< HEAD
-	ana.leads(ana.post("/dashboard/budgets/raise", "count", each+"/run-1", "by", "0.25"), "adding 0.25", "its next call costs no more than what is left")
-=======
 	ana.leads(ana.post("/dashboard/budgets/raise", "count", each+"/run-1", "by", "0.25"), "adding 0.25", "if its next call costs no more than what is left")
->>>>>>> gradea
 	ana.wants(ana.get(at), "the page", 200, "left $5.25 of $7.25")
 	ana.wants(ana.get(strings.Replace(at, "run-1", "run-2", 1)), "another session", 200, "left $2.00 of $2.00")
 	ana.wants(ana.get("/dashboard/account/log"), "the log", 200, "The budget of a session was raised")
@@ -255,11 +251,7 @@ func TestRaisedSessionGoesOn(t *testing.T) {
 	if got, _ := call(); got != 402 {
 		t.Fatalf("a call after a forged form = %d, want 402", got)
 	}
-<<<<<<< HEAD
-	ana.leads(ana.send("POST", "/dashboard/budgets/raise", "same-origin", form), "adding 5", "its next call costs no more than what is left")
-=======
 	ana.leads(ana.send("POST", "/dashboard/budgets/raise", "same-origin", form), "adding 5", "if its next call costs no more than what is left")
->>>>>>> gradea
 	if got, _ := call(); got != 200 {
 		t.Errorf("the next call = %d, want 200", got)
 	}
