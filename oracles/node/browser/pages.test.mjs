@@ -61,8 +61,12 @@ for (const [colorScheme, sizes] of themes) {
 
 test("every page by keyboard", async () => {
   const { page } = await open({ storageState: state });
-  for (const path of inside.filter((path) => !path.includes("keys?"))) { // a dialog keeps the keyboard to itself
+  for (const path of inside) {
     await page.goto(gateway + path);
+    if (await page.locator("dialog[open]").count()) { // a dialog keeps the keyboard to itself
+      assert.match(path, /\?(new|regenerate|cancel|email|details|sessions)$/, path + " opens a dialog");
+      continue;
+    }
     if (path !== "/dashboard/plan/card") {
       await page.keyboard.press("Tab");
       assert.equal(await page.evaluate(() => document.activeElement.textContent), "Skip to main content", path);
