@@ -127,7 +127,7 @@ test("models are searched, priced and compared without scripts", async () => {
   await page.getByRole("button", { name: "Apply" }).click();
   await page.getByText("1 of").waitFor();
   await page.goto(gateway + "/models");
-  await page.getByText("Cost of my workload").click();
+  await page.getByText("Cost of my workload", { exact: true }).click();
   await page.getByLabel("Calls a month").fill("2000");
   await page.getByLabel("Input tokens a call").fill("1000");
   await page.getByRole("button", { name: "Apply" }).click();
