@@ -42,8 +42,9 @@ export function useBrowser() {
     const complaints = [];
     page.on("pageerror", (error) => complaints.push(error.message));
     page.on("console", (message) => {
-      // A status that a form answers with is no fault of the page.
-      if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) complaints.push(message.text());
+      // A status that a form answers with is no fault of the page, nor is a search that the next letter replaces.
+      const known = ["Failed to load resource", "htmx:sendAbort", "htmx:afterRequest"];
+      if (message.type() === "error" && !known.some((text) => message.text().startsWith(text))) complaints.push(message.text());
     });
     page.on("request", (request) => {
       if (!request.url().startsWith(gateway) && !request.url().startsWith("data:") && !request.url().startsWith("blob:")) complaints.push("loads " + request.url());
