@@ -57,7 +57,7 @@ func TestConsoleSteers(t *testing.T) {
 
 	// Maintenance and announcements.
 	p.wants(p.post("/support/maintenance", "models", "sandbox/nothing", "reason", "kept"), "maintenance of nothing", 404, `value="kept"`)
-	p.wants(p.post("/support/maintenance", "from", "tomorrow", "reason", "r"), "maintenance from no time", 400, "Enter a date and a time")
+	p.wants(p.post("/support/maintenance", "from", "tomorrow", "reason", "r"), "maintenance from no time", 400, "Pick a day and a time")
 	p.wants(p.post("/support/maintenance", "models", "sandbox/small, sandbox/tiny", "text", "New hardware.", "until", time.Now().UTC().Add(30*time.Minute).Format("2006-01-02T15:04"), "reason", "r"), "maintenance", 303, "/support/announcements")
 	if r := n.ask(key, "sandbox/tiny"); r.status != 503 || !strings.Contains(r.body, "New hardware.") {
 		t.Errorf("a model under maintenance = %d %s, want 503", r.status, r.body)

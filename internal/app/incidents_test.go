@@ -58,7 +58,7 @@ func TestIncidentFromBeginningToEnd(t *testing.T) {
 	form := []string{"kind", "incident", "title", "Calls of <small> fail", "text", "We look into it.\r\n\r\nMore at noon.", "severity", "major", "components", "api"}
 	staff.wants(staff.post("/support/incidents", append(form, "models", "sandbox/nothing")...), "a model that is not there", 404, `value="sandbox/nothing"`)
 	staff.wants(staff.post("/support/incidents", "kind", "incident", "title", "kept", "severity", "major"), "no text", 400, `value="kept"`)
-	staff.wants(staff.post("/support/incidents", append(form, "from", "yesterday")...), "no time", 400, "Enter a date and a time")
+	staff.wants(staff.post("/support/incidents", append(form, "from", "yesterday")...), "no time", 400, "Pick a day and a time")
 	made := staff.wants(staff.post("/support/incidents", append(form, "models", "sandbox/small")...), "an incident", 303, "/support/incidents/inc_")
 	own := incidentPath.FindString(made.header.Get("Location"))
 	public := strings.Replace(own, "/support/", "/status/", 1)
