@@ -117,7 +117,7 @@ func (c *choice) between(from, until string) (ok bool) {
 		return false
 	}
 	if c.Until, ok = momentOf(until); !ok {
-		c.Until = now.Truncate(time.Minute)
+		c.Until = now.Truncate(time.Minute).Add(time.Minute) // with the calls of this minute
 	}
 	if c.Range, ok = activity.Between(c.From, c.Until, now); !ok {
 		c.From, c.Until = time.Time{}, time.Time{}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sluice/internal/account"
@@ -127,4 +128,16 @@ func TestRefused(t *testing.T) {
 			t.Errorf("refused(%v) = nil, want it passed on", err)
 		}
 	}
+}
+
+// A range without an end goes as far as now, also in the first minute of an hour.
+func TestRangeUntilNow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(25*time.Hour + 36*time.Second) // a test begins at midnight
+		var c choice
+		if now := time.Now(); !c.between(now.AddDate(0, 0, -1).Format(time.RFC3339), "") || !c.Range.Until.After(now) {
+			t.Errorf("the range until %s ends at %s", now, c.Range.Until)
+		}
+	})
 }
