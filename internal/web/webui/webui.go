@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -74,8 +75,21 @@ func (u *UI) Protect(next http.Handler) http.Handler {
 			u.Error(w, r, fault.New(fault.Forbidden, "This form was sent by another site. Open the page here and try again.").Because(err))
 			return
 		}
+		if to, ok := withoutSlash(r); ok {
+			http.Redirect(w, r, to, http.StatusPermanentRedirect)
+			return
+		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// withoutSlash returns where a page is whose address was typed with a slash at its end: the address without it.
+func withoutSlash(r *http.Request) (to string, ok bool) {
+	path := strings.TrimRight(r.URL.Path, "/")
+	if path == r.URL.Path || path == "" || strings.HasPrefix(path, "//") || r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return "", false
+	}
+	return (&url.URL{Path: path, RawQuery: r.URL.RawQuery}).String(), true
 }
 
 // policy returns the Content-Security-Policy. Scripts and styles come from our own assets

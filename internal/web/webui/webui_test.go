@@ -89,6 +89,30 @@ func TestProtect(t *testing.T) {
 	}
 }
 
+// An address with a slash at its end leads to the page, and nowhere else.
+func TestSlashAtTheEnd(t *testing.T) {
+	t.Parallel()
+	h := newUI("https://x.example").Protect(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
+	for _, tt := range []struct{ method, address, to string }{
+		{"GET", "/dashboard/", "/dashboard"},
+		{"HEAD", "/models/?q=a%2Fb", "/models?q=a%2Fb"},
+		{"GET", "/dashboard/keys//", "/dashboard/keys"},
+		{"GET", "/", ""},
+		{"GET", "/dashboard", ""},
+		{"POST", "/dashboard/", ""},
+		{"GET", "//evil.example/", ""},
+		{"GET", "/\\evil.example/", "/%5Cevil.example"},
+	} {
+		r := httptest.NewRequest(tt.method, "https://x.example", nil)
+		r.URL.Path, r.URL.RawQuery, _ = strings.Cut(tt.address, "?")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if got := w.Header().Get("Location"); got != tt.to || tt.to != "" && w.Code != http.StatusPermanentRedirect {
+			t.Errorf("%s %s: %d to %q, want %q", tt.method, tt.address, w.Code, got, tt.to)
+		}
+	}
+}
+
 func TestCookies(t *testing.T) {
 	t.Parallel()
 	for origin, want := range map[string]struct {
