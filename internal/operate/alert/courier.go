@@ -2,6 +2,7 @@ package alert
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"sluice/internal/account/mail"
@@ -387,8 +389,22 @@ func reasonOf(err error) string {
 		}
 		return "its host name could not be looked up"
 	}
+	var unverified *tls.CertificateVerificationError
+	var other tls.RecordHeaderError
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "its host refuses connections on this port"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return "its host cannot be reached"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "it closed the connection without an answer"
+	case errors.As(err, &unverified):
+		return "its TLS certificate is not accepted: " + strings.TrimPrefix(unverified.Err.Error(), "x509: ")
+	case errors.As(err, &other):
+		return "it does not speak TLS on this port"
+	}
 	if e, ok := errors.AsType[*net.OpError](err); ok {
-		return e.Op + ": " + e.Err.Error()
+		return "the connection broke: " + e.Err.Error()
 	}
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err
