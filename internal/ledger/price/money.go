@@ -42,6 +42,19 @@ func (n Nano) String() string {
 	return sign + strconv.FormatUint(u/nanos, 10) + "." + rest
 }
 
+// Dollars returns an amount for people: in cents, with the sign of the currency, or exactly if it is less than a cent.
+func Dollars(n Nano) string {
+	const cent = nanos / 100
+	sign := ""
+	if n < 0 {
+		sign, n = "-", -n
+	}
+	if n >= cent {
+		n = (n + cent/2) / cent * cent
+	}
+	return sign + "$" + n.String()
+}
+
 // AppendJSON appends the amount as a JSON number of dollars, without needless digits: 0.000075, 12.5, 3.
 func (n Nano) AppendJSON(b []byte) []byte {
 	u := uint64(n)

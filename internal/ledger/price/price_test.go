@@ -155,6 +155,11 @@ func TestMoney(t *testing.T) {
 	if got := price.Nano(-1_500_000_000).String(); got != "-1.50" {
 		t.Errorf("got %s", got)
 	}
+	for nano, want := range map[price.Nano]string{0: "$0.00", 2_611_666_800: "$2.61", 2_615_000_000: "$2.62", 9_999_999: "$0.009999999", 10_000_000: "$0.01", -32_000_000_000: "-$32.00"} {
+		if got := price.Dollars(nano); got != want {
+			t.Errorf("%d nano-dollars are %s for people, want %s", nano, got, want)
+		}
+	}
 }
 
 // What is written is read again, and has the same version; where it was read is no part of it.

@@ -90,15 +90,12 @@ func (a *Alarm) Title() string {
 // hourly returns what calls cost in an hour that cost so much in a span.
 func hourly(inSpan price.Nano) price.Nano { return inSpan * price.Nano(perHour) }
 
-// dollars returns an amount for people, in cents.
-func dollars(n price.Nano) string { return fmt.Sprintf("$%.2f", float64(n)/1e9) }
-
 // repeats returns what is seen of a prompt that came so often; empty: it is no signal.
 func repeats(f figures, model string) string {
 	if f.calls < sameTimes || hourly(f.cost) < Floor {
 		return ""
 	}
-	return fmt.Sprintf("The same prompt came %d times within %d minutes, to the model %s. These calls cost %s.", f.calls, span/time.Minute, model, dollars(f.cost))
+	return fmt.Sprintf("The same prompt came %d times within %d minutes, to the model %s. These calls cost %s.", f.calls, span/time.Minute, model, price.Dollars(f.cost))
 }
 
 // step is a call of a conversation.
@@ -137,7 +134,7 @@ func grows(steps *[growing]step, window int, model string, room *[growing - 1]in
 		return ""
 	}
 	return fmt.Sprintf("A conversation grew by about %d tokens with each of its last %d calls, to a prompt of %d tokens at the model %s. These calls took %s and cost %s.",
-		middle, growing, last.tokens, model, time.Duration(max(1000, last.at-first.at)*1e6).Round(time.Second), dollars(cost))
+		middle, growing, last.tokens, model, time.Duration(max(1000, last.at-first.at)*1e6).Round(time.Second), price.Dollars(cost))
 }
 
 // Past is what a key, or all keys of an account, have spent in whole hours of the last week.
@@ -166,11 +163,11 @@ func spends(spent, busiest price.Nano, times int) string {
 	if hourly(spent) <= bar(busiest, times) {
 		return ""
 	}
-	text := fmt.Sprintf("The key spent %s within %d minutes, which is %s an hour.", dollars(spent), span/time.Minute, dollars(hourly(spent)))
+	text := fmt.Sprintf("The key spent %s within %d minutes, which is %s an hour.", price.Dollars(spent), span/time.Minute, price.Dollars(hourly(spent)))
 	if busiest < Floor {
-		return text + fmt.Sprintf(" In the busiest hour of the last seven days it was %s.", dollars(busiest))
+		return text + fmt.Sprintf(" In the busiest hour of the last seven days it was %s.", price.Dollars(busiest))
 	}
-	return text + fmt.Sprintf(" That is %.1f times what counts as its busiest hour of the last seven days, %s.", float64(hourly(spent))/float64(busiest), dollars(busiest))
+	return text + fmt.Sprintf(" That is %.1f times what counts as its busiest hour of the last seven days, %s.", float64(hourly(spent))/float64(busiest), price.Dollars(busiest))
 }
 
 // Record is what an account wants done about programs that run away, and which keys are paused, as the API, the admin API and the

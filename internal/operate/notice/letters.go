@@ -11,6 +11,7 @@ import (
 	"sluice/internal/account/mail"
 	"sluice/internal/ledger/abuse"
 	"sluice/internal/ledger/budget"
+	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/runaway"
 )
 
@@ -93,7 +94,7 @@ func (l *Letters) Abuse(ctx context.Context, e *abuse.Event) {
 
 // Budget tells an account's owner how much of a budget is spent.
 func (l *Letters) Budget(ctx context.Context, p *budget.Passed) {
-	text := fmt.Sprintf("$%s of $%s is spent.", p.Spent, p.Amount)
+	text := fmt.Sprintf("%s of %s is spent.", price.Dollars(p.Spent), price.Dollars(p.Amount))
 	switch {
 	case p.Hard && p.Percent >= 100:
 		text += " Calls that count against this budget are refused"
