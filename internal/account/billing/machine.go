@@ -136,7 +136,7 @@ func (m *Billing) Advance(ctx context.Context, actor, ref string, to time.Time) 
 				stop = b.Due
 			}
 			if first {
-				b.note(ClockMoved, b.Account.Plan, "to %s", to.Format(time.RFC3339))
+				b.note(ClockMoved, b.Account.Plan, "to %s", moment(to))
 			}
 			if by := stop.Sub(b.now); by > 0 {
 				b.Ahead += by

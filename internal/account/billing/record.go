@@ -333,7 +333,7 @@ func (b *Record) openPeriod(why What) {
 		Plan: p.Plan, PriceCents: p.PriceCents, Began: b.Began, CancelAtEnd: b.CancelAtEnd,
 		PeriodStart: p.PeriodStart, PeriodEnd: p.PeriodEnd, Due: p.PeriodEnd,
 	}
-	b.note(why, p.Plan, "until %s", p.PeriodEnd.Format(time.DateTime))
+	b.note(why, p.Plan, "until %s", moment(p.PeriodEnd))
 	b.setPlan(p.Plan, why)
 }
 
@@ -369,7 +369,7 @@ func (b *Record) cancel() error {
 		b.end(Ended, "cancelled while the renewal was unpaid")
 	case !b.CancelAtEnd:
 		b.CancelAtEnd = true
-		b.note(CancelPlanned, b.Plan, "ends %s", b.PeriodEnd.Format(time.DateTime))
+		b.note(CancelPlanned, b.Plan, "ends %s", moment(b.PeriodEnd))
 	}
 	return nil
 }
@@ -404,7 +404,7 @@ func (b *Record) downgrade(plan account.Plan, plans *account.Plans) error {
 		return err
 	}
 	b.NextPlan = plan
-	b.note(DowngradePlanned, plan, "from %s on, for %s a month", b.PeriodEnd.Format(time.DateTime), Dollars(plans[plan].PriceCents))
+	b.note(DowngradePlanned, plan, "from %s on, for %s a month", moment(b.PeriodEnd), Dollars(plans[plan].PriceCents))
 	return nil
 }
 
@@ -471,6 +471,9 @@ func (b *Record) tick(plans *account.Plans, least int64) step {
 func errNoSubscription() error {
 	return fault.New(fault.Conflict, "the account has no subscription")
 }
+
+// moment returns a time as the log of payments names it: customers and staff read it.
+func moment(at time.Time) string { return at.UTC().Format("2 Jan 2006 15:04 UTC") }
 
 // Dollars returns an amount as people read it, such as $10.00.
 func Dollars(cents int64) string {

@@ -237,6 +237,9 @@ var actions = map[Kind][2]string{
 	Announcement: {"announcement.post", "announcement.end"},
 }
 
+// moment is how the audit log writes a time: people read it.
+const moment = "2 Jan 2006 15:04 UTC"
+
 // detail says in the audit log what the order is about.
 func (o *Order) detail() string {
 	var s string
@@ -258,10 +261,10 @@ func (o *Order) detail() string {
 	}
 	var when []string
 	if o.From.After(o.At) {
-		when = append(when, "from "+o.From.UTC().Format(time.RFC3339))
+		when = append(when, "from "+o.From.UTC().Format(moment))
 	}
 	if !o.Until.IsZero() {
-		when = append(when, "until "+o.Until.UTC().Format(time.RFC3339))
+		when = append(when, "until "+o.Until.UTC().Format(moment))
 	}
 	if len(when) > 0 {
 		s += " (" + strings.Join(when, " ") + ")"

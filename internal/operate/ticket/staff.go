@@ -111,7 +111,7 @@ func (o *Office) Snooze(ctx context.Context, act Act, until time.Time) (*Ticket,
 		if c.State == Closed {
 			return fault.New(fault.Conflict, "the ticket is closed")
 		}
-		c.note(act.Actor, "matter.snooze", "until "+until.Format(time.RFC3339), "", now)
+		c.note(act.Actor, "matter.snooze", "until "+until.Format("2 Jan 2006 15:04 UTC"), "", now)
 		c.State, c.SnoozedUntil = Snoozed, until
 		return nil
 	})
