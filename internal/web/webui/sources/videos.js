@@ -25,6 +25,15 @@
     by("video-problem").hidden = !message;
   }
 
+  // A video is loaded as far as its first picture once somebody scrolls to it.
+  const seen = new IntersectionObserver((entries) => {
+    for (const { isIntersecting, target } of entries) {
+      if (!isIntersecting) continue;
+      seen.unobserve(target);
+      target.preload = "metadata";
+    }
+  });
+
   const over = (job) => ["succeeded", "failed", "cancelled"].includes(job.status);
   const tones = { succeeded: "good", failed: "bad", running: "accent" };
   const names = { queued: "queued", running: "creating", succeeded: "ready", failed: "failed", cancelled: "cancelled" };
@@ -80,10 +89,11 @@
       const address = base + "/video/generations/" + encodeURIComponent(job.generations[0].id) + "/content/video";
       card.player = document.createElement("video");
       card.player.controls = true;
-      card.player.preload = "metadata";
+      card.player.preload = "none";
       card.player.src = address;
       card.player.setAttribute("aria-label", job.prompt);
       part("picture").replaceChildren(card.player);
+      seen.observe(card.player);
       part("download").href = address;
       part("download").download = job.id + ".mp4";
       part("download").hidden = false;
