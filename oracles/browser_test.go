@@ -88,6 +88,11 @@ func TestBrowser(t *testing.T) {
 				t.Fatalf("node --test %s = %v\n%s", script, err, failures(out))
 			}
 			t.Logf("%s tests passed", passed(t, out))
+			for line := range strings.Lines(string(out)) {
+				if _, figures, ok := strings.Cut(line, "# soak: "); ok {
+					t.Logf("soak: %s", figures)
+				}
+			}
 		})
 	}
 	if ran < 2 {

@@ -7,7 +7,7 @@ import { examine, gateway, link, mail, signUp, subscribe, themes, useBrowser } f
 const open = useBrowser();
 
 const outside = ["/signin", "/signup", "/reset", "/find?q=limits"];
-const inside = ["", "/find?q=small", "/keys", "/keys?new", "/keys?regenerate", "/activity", "/activity?range=1h&by=status&show=latency", "/activity/routing", "/costs/caches", "/models", "/playground", "/playground/shares", "/videos", "/plan", "/plan?cancel", "/plan/upgrade?plan=premium", "/plan/card", "/messages", "/messages/new", "/webhooks", "/webhooks?new", "/account", "/account?email", "/account?details", "/account?sessions", "/account/log"].map((path) => "/dashboard" + path);
+const inside = ["", "/find?q=small", "/keys", "/keys?new", "/keys?regenerate", "/activity", "/activity?range=1h&by=status&show=latency", "/activity/routing", "/activity/whatif", "/costs", "/costs/caches", "/sessions", "/budgets", "/models", "/models/compare?m=sandbox/small&m=sandbox/large", "/playground", "/playground/shares", "/videos", "/plan", "/plan?cancel", "/plan/upgrade?plan=premium", "/plan/card", "/messages", "/messages/new", "/webhooks", "/webhooks?new", "/account", "/account?email", "/account?details", "/account?sessions", "/account/log"].map((path) => "/dashboard" + path);
 
 let state; // the cookies of somebody who is signed in
 test("somebody signs up and makes some calls", async () => {

@@ -181,9 +181,9 @@ test("every page of the console, as pages are examined", async () => {
   assert.match(account, /^\/support\/accounts\/acct_/);
 
   const paths = {
-    overview: "/support/overview", queue: "/support/queue", ticket, accounts: "/support/accounts", account, log: account + "/log",
+    overview: "/support/overview", queue: "/support/queue", ticket, accounts: "/support/accounts", account, log: account + "/log", costs: account + "/costs",
     requests: "/support/requests", request: "/support/requests?id=" + request, upstreams: "/support/upstreams",
-    incidents: "/support/incidents", announcements: "/support/announcements", alerts: "/support/alerts", tokens: "/support/tokens",
+    incidents: "/support/incidents", announcements: "/support/announcements", alerts: "/support/alerts", caches: "/support/caches", whatif: "/support/whatif", invoices: "/support/reconciliations", tokens: "/support/tokens",
   };
   const storageState = await context.storageState();
   for (const [colorScheme, sizes] of themes) {

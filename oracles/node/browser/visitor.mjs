@@ -33,7 +33,13 @@ export function useBrowser() {
       args: ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--no-proxy-server", "--disable-gpu", "--in-process-gpu", "--renderer-process-limit=1"],
     });
   });
-  after(() => browser.close());
+  after(async () => {
+    await browser.close();
+    if (all && paints.length) {
+      const sorted = paints.toSorted((a, b) => a.ms - b.ms), last = sorted.at(-1);
+      console.log(`soak: ${sorted.length} pages, first paint after their first byte: median ${sorted[sorted.length >> 1].ms} ms, worst ${last.ms} ms (${last.path})`);
+    }
+  });
   return async (options = {}) => {
     // Without motion: a page that is left while it fades in complains about the transition that it aborts.
     const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, reducedMotion: "reduce", ...options });
@@ -109,17 +115,36 @@ export const desk = ["desk", { width: 1280, height: 860 }], phone = ["phone", { 
 const all = process.env.SHOTS || process.env.SLUICE_SOAK;
 export const themes = [["light", all ? [desk, phone] : [desk]], ["dark", all ? [desk, phone] : [phone]]];
 
-// examine opens a page and checks that it has no serious fault of accessibility and is no wider than its window. With
+// What a page may take before it can be used: bytes as they are sent, of the page and of all that it loads, and requests.
+const heaviest = 120 << 10, mostRequests = 10;
+
+// paints are how long each page took from its first byte until something was drawn.
+const paints = [];
+
+// weigh checks what the open page took.
+async function weigh(page, path) {
+  const { bytes, requests, ms } = await page.evaluate(async () => {
+    const [first] = performance.getEntriesByName("first-contentful-paint"), [own] = performance.getEntriesByType("navigation");
+    const loaded = [own, ...performance.getEntriesByType("resource")];
+    return { bytes: loaded.reduce((sum, e) => sum + e.encodedBodySize, 0), requests: loaded.length, ms: first && Math.round(first.startTime - own.responseStart) };
+  });
+  assert.ok(bytes < heaviest, `${path} takes ${bytes} bytes`);
+  assert.ok(requests <= mostRequests, `${path} takes ${requests} requests`);
+  if (ms !== undefined) paints.push({ path, ms });
+}
+
+// examine opens a page and checks that it has no fault of accessibility, is no wider than its window and not too heavy. With
 // SHOTS it takes a picture. A page in the dark is looked at for what can differ from the same page in light.
 export async function examine(page, path, name) {
   const response = await page.goto(gateway + path);
   assert.equal(response.status(), 200, path);
+  await weigh(page, path);
   await page.evaluate(axe);
   const runOnly = !all && name.endsWith("-dark") ? ["color-contrast", "link-in-text-block", "target-size", "scrollable-region-focusable", "meta-viewport"] : undefined;
   const { violations } = await page.evaluate((runOnly) => window.axe.run(document, { resultTypes: ["violations"], ...(runOnly && { runOnly }) }), runOnly);
-  const serious = violations.filter((v) => v.impact === "serious" || v.impact === "critical")
+  const faults = violations.filter((v) => v.impact !== "minor")
     .map((v) => v.id + ": " + v.nodes.map((n) => n.html).join(" "));
-  assert.deepEqual(serious, [], path);
+  assert.deepEqual(faults, [], path);
   assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), path + " is wider than its window");
   if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/${name}.png`, fullPage: true });
 }
