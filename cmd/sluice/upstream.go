@@ -78,7 +78,7 @@ func serverColumns(f *routing.Figures) []string {
 	}
 	use := ""
 	if f.CacheUse != nil {
-		use = fmt.Sprintf("%.0f %%", 100**f.CacheUse)
+		use = fmt.Sprintf("%.0f%%", 100**f.CacheUse)
 	}
 	return []string{fmt.Sprint(f.Running), fmt.Sprint(f.Waiting), use}
 }

@@ -165,7 +165,7 @@ func (d *doctor) targets() {
 			d.add(StateWarning, "provider "+t.Provider, "Check the network and base_url. The server tries again by itself.", "%s cannot be reached from the server", target(t))
 		default:
 			d.add(StateWarning, "provider "+t.Provider, "The server retries it by itself. Its log says what went wrong.",
-				"%s is not used for now: %.0f %% of its recent calls failed", target(t), 100*t.ErrorRate)
+				"%s is not used for now: %.0f%% of its recent calls failed", target(t), 100*t.ErrorRate)
 		}
 	}
 	if well > 0 {

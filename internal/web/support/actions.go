@@ -78,7 +78,7 @@ func actions(ops *admin.Operations) []action {
 		{
 			name: "plan", group: "Plan and money", title: "Grant a plan", button: "Grant",
 			says: func(v *accountView) string {
-				return "Grant {plan} to " + v.Account.Email + ", who has " + planName(v.Account)
+				return "Grant {plan} to " + v.Account.Email + " (now: " + planName(v.Account) + ")"
 			},
 			hint: "Without a charge, up or down, until it is changed. A subscription ends. The customer is told.",
 			fields: []field{{name: "plan", label: "Plan", kind: "select", options: func(v *accountView) []option {

@@ -87,7 +87,7 @@ func TestActionsSay(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"restore": "Restore 3 keys of mira@example.com.", "credit": "Change the credit of mira@example.com by $0.00; it is $5.00 now.", "plan": "Grant … to mira@example.com, who has basic.",
+		"restore": "Restore 3 keys of mira@example.com.", "credit": "Change the credit of mira@example.com by $0.00; it is $5.00 now.", "plan": "Grant … to mira@example.com (now: Basic).",
 	} {
 		if said[name] != want {
 			t.Errorf("%s says %q, want %q", name, said[name], want)

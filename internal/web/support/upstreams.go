@@ -131,10 +131,10 @@ func serverText(f *routing.Figures) string {
 	}
 	text := fmt.Sprintf("%s running, %s waiting", webui.Number(f.Running), webui.Number(f.Waiting))
 	if f.CacheUse != nil {
-		text += fmt.Sprintf(", cache %.0f %% in use", 100**f.CacheUse)
+		text += fmt.Sprintf(", cache %.0f%% in use", 100**f.CacheUse)
 	}
 	if f.HitRate != nil {
-		text += fmt.Sprintf(", hit rate %.0f %%", 100**f.HitRate)
+		text += fmt.Sprintf(", hit rate %.0f%%", 100**f.HitRate)
 	}
 	return text
 }

@@ -19,13 +19,18 @@ import (
 
 // planName returns the plan of an account in words.
 func planName(a admin.Account) string {
-	switch {
-	case a.Granted:
-		return a.Plan + " (granted)"
-	case a.Plan == "none":
-		return "no plan"
+	if a.Granted {
+		return plan(a.Plan) + " (granted)"
 	}
-	return a.Plan
+	return plan(a.Plan)
+}
+
+// plan returns the name of a plan as customers know it.
+func plan(name string) string {
+	if name == "" || name == "none" {
+		return "No plan"
+	}
+	return strings.ToUpper(name[:1]) + name[1:]
 }
 
 // scoreTone returns the colour of an abuse score.
