@@ -26,7 +26,7 @@ type field struct {
 	Default string
 	// Forms are the fields of the objects that the value may be.
 	Forms []form
-	// Open expands Forms, because they were not explained before.
+	// Open expands Forms, because they were not explained before and are few.
 	Open bool
 }
 
@@ -107,12 +107,27 @@ func (d *explainer) field(schema yaml.MapSlice, dir direction) field {
 		kinds = append(kinds, kind)
 	}
 	row.Type = strings.Join(kinds, " or ")
-	row.Open = slices.ContainsFunc(row.Forms, func(f form) bool { return !f.Told })
+	row.Open = slices.ContainsFunc(row.Forms, func(f form) bool { return !f.Told }) && count(row.Forms) <= mostOpen
 	// false and 0 are defaults too, so only a missing one is left out.
 	if v := get(schema, "default"); v != nil {
 		row.Default = fmt.Sprint(v)
 	}
 	return row
+}
+
+// mostOpen is how many fields inside of a field are shown before somebody opens it: more than these push the next field out of sight.
+const mostOpen = 8
+
+// count returns how many fields are in forms, with those inside of them.
+func count(forms []form) int {
+	n := 0
+	for _, f := range forms {
+		n += len(f.Fields)
+		for i := range f.Fields {
+			n += count(f.Fields[i].Forms)
+		}
+	}
+	return n
 }
 
 // forms returns the objects that a schema allows: itself, or its alternatives. A schema that is no
