@@ -83,7 +83,7 @@ func TestExampleUncommented(t *testing.T) {
 	}
 
 	// Each line that is not required commented out again, everything else present.
-	required := regexp.MustCompile(`^ +(- )?(name|kind|base_url|region|access_key_id|secret_access_key|model|endpoint|bucket|access_key|secret_key|webhook_secret|secret|url|from|client_id|id|provider|plan|context_length|max_output|cert|key|- name|tokens|days|to|times):|:$|: #`)
+	required := regexp.MustCompile(`^ +(- )?(name|kind|base_url|region|access_key_id|secret_access_key|model|endpoint|bucket|access_key|secret_key|webhook_secret|secret|url|from|client_id|id|provider|plan|context_length|max_output|cert|key|- name|tokens|days|to|times|country|percent):|:$|: #`)
 	lines := strings.Split(all, "\n")
 	left := 0
 	for i, line := range lines {

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"sluice/internal/ledger/price"
@@ -87,6 +86,3 @@ func usd(amount price.Nano, unpriced int64) string {
 	}
 	return text
 }
-
-// tagsText returns the tags of a call.
-func tagsText(tags []string) string { return strings.Join(tags, ", ") }

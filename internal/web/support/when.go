@@ -33,8 +33,6 @@ type preset struct{ in, text string }
 var (
 	// forDrains are how long a drain lasts.
 	forDrains = []preset{{"60", "1 hour"}, {"240", "4 hours"}, {"morning", "Tomorrow 9:00"}}
-	// forSnoozes are when a ticket comes back.
-	forSnoozes = []preset{{"240", "4 hours"}, {"morning", "Tomorrow 9:00"}, {"10080", "1 week"}}
 	// forMoves are when a model moves.
 	forMoves = []preset{{"10080", "1 week"}, {"43200", "30 days"}}
 )
@@ -63,10 +61,4 @@ func numberOf(r *http.Request, name string, most int) (int, error) {
 		return 0, fault.New(fault.Invalid, "Enter a whole number from 0 to %d.", most).At(name)
 	}
 	return n, nil
-}
-
-// minutesOf reads a number of minutes of a form.
-func minutesOf(r *http.Request, name string) (time.Duration, error) {
-	n, err := numberOf(r, name, 366*24*60)
-	return time.Duration(n) * time.Minute, err
 }

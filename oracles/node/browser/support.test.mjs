@@ -103,7 +103,7 @@ test("an account is switched off, its owner writes, staff restores and suspends 
     await eve.locator(".timeline").getByText(name, { exact: true }).first().waitFor();
   }
   await eve.getByRole("link", { name: "Audit log" }).click();
-  for (const action of ["keys.deactivate", "matter.open", "matter.answer", "matter.restore", "keys.restore", "matter.suspend", "account.suspend"]) {
+  for (const action of ["All keys switched off", "Ticket opened by the customer", "Ticket answered", "Restored after review", "All keys restored", "Suspended after review", "Account suspended"]) {
     await eve.getByText(action, { exact: true }).first().waitFor();
   }
   // The console is not there for a customer.

@@ -138,6 +138,7 @@ async function weigh(page, path) {
 export async function examine(page, path, name) {
   const response = await page.goto(gateway + path);
   assert.equal(response.status(), 200, path);
+  await page.locator("h1").first().waitFor(); // that of the playground comes with its script
   await weigh(page, path);
   await page.evaluate(axe);
   const runOnly = !all && name.endsWith("-dark") ? ["color-contrast", "link-in-text-block", "target-size", "scrollable-region-focusable", "meta-viewport"] : undefined;
