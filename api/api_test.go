@@ -395,7 +395,11 @@ func TestSchemas(t *testing.T) {
 func TestReferenceNamesEveryOperation(t *testing.T) {
 	t.Parallel()
 	page := string(api.Reference())
+	named := api.Operations()
 	operations(load(t), func(path, method string, op *openapi3.Operation) {
+		if want := (api.Operation{Title: op.Summary, Method: method, Route: path, Page: "/docs/" + op.OperationID}); !slices.Contains(named, want) {
+			t.Errorf("Operations lacks %+v", want)
+		}
 		for _, want := range []string{
 			`<section id="` + op.OperationID + `"`,
 			`<a href="#` + op.OperationID + `"`,

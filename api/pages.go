@@ -1,8 +1,10 @@
 package api
 
 import (
+	"html"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // All is the page that has the whole reference, for printing and for searching in it.
@@ -21,6 +23,26 @@ var (
 	anchor         = regexp.MustCompile(` id="([^"]+)"`)
 	link           = regexp.MustCompile(`href="#([^"]+)"`)
 )
+
+// Operation is one operation of the API, as the reference has it.
+type Operation struct {
+	Title, Method, Route string
+	Page                 string // the path of its page
+}
+
+var endpoint = regexp.MustCompile(`<p class="endpoint"><span class="method \w+">(\w+)</span> <code>(.*?)</code>`)
+
+// Operations returns all operations, in the order of the reference. The caller must not modify them.
+var Operations = sync.OnceValue(func() (list []Operation) {
+	whole := string(Reference())
+	starts := operationStart.FindAllStringSubmatchIndex(whole, -1)
+	for _, at := range starts {
+		text := whole[at[1]:]
+		title, call := summary.FindStringSubmatch(text), endpoint.FindStringSubmatch(text)
+		list = append(list, Operation{Title: html.UnescapeString(title[1]), Method: call[1], Route: html.UnescapeString(call[2]), Page: path(whole[at[2]:at[3]])})
+	}
+	return list
+})
 
 // pages divides the whole reference into pages. What stands before and after its content is on each of them, and links
 // lead to the page that has what they name.

@@ -13,12 +13,16 @@ import (
 
 	"github.com/a-h/templ"
 
+	"sluice/api"
 	"sluice/internal/kit/fault"
 	"sluice/internal/kit/handbook"
 	"sluice/internal/web/webui"
 )
 
 //go:generate go run github.com/a-h/templ/cmd/templ@v0.3.977 generate -include-version=false
+
+// operationsAtOnce is how many operations of the API are found beside pages of the guide.
+const operationsAtOnce = 3
 
 // Path is where the guide begins.
 const Path = "/docs/guide"
@@ -168,6 +172,13 @@ func (g *Guide) Find(query string) webui.Findings {
 	if err != nil {
 		return found // its own pages say why
 	}
+	for _, op := range api.Operations() {
+		if call := op.Method + " " + op.Route; webui.Matches(query, op.Title, call) {
+			found.List = append(found.List, webui.Finding{Path: op.Page, Text: op.Title, Note: call, Icon: "docs"})
+		}
+	}
+	found = found.Best(query)
+	found.List = found.List[:min(len(found.List), operationsAtOnce)]
 	hits := book.Search(query[:min(len(query), handbook.MaxQuery)])
 	for _, hit := range hits[:min(len(hits), webui.FoundAtOnce)] {
 		found.List = append(found.List, webui.Finding{Path: atSection(hit.Section), Text: hit.Heading, Note: hit.Page.Name, Icon: "docs"})

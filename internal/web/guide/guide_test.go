@@ -18,6 +18,11 @@ import (
 // served returns the guide of a site.
 func served(t *testing.T) http.Handler {
 	t.Helper()
+	return sample().Handler()
+}
+
+// sample returns a guide of two pages.
+func sample() *guide.Guide {
 	ui := webui.New(func() webui.Settings {
 		return webui.Settings{Origin: "https://x.example", Brand: "acme", Site: webui.Site{Name: "Example AI", Footer: "Example Ltd"}}
 	}, slog.New(slog.DiscardHandler))
@@ -33,7 +38,7 @@ func served(t *testing.T) http.Handler {
 		"examples/page.html":     {Data: []byte("<script>")},
 		"pictures/keys-dark.png": {Data: []byte("\x89PNG dark")},
 	}
-	return guide.New(ui, frame, files).Handler()
+	return guide.New(ui, frame, files)
 }
 
 // get asks for a path. Header holds pairs of names and values.
@@ -161,5 +166,24 @@ func TestEveryPage(t *testing.T) {
 	}
 	if n < 20 {
 		t.Errorf("the index leads to %d pages, want at least 20", n)
+	}
+}
+
+// The search over everything finds operations of the API by what they do and by their path, before the sections of the guide.
+func TestFind(t *testing.T) {
+	t.Parallel()
+	for query, first := range map[string]string{
+		"create embeddings": "/docs/createEmbeddings",
+		"/v1/embeddings":    "/docs/createEmbeddings",
+		"retry":             "/docs/guide/call/limits#why-429",
+		"qwxyz":             "",
+	} {
+		found := sample().Find(query).List
+		if len(found) == 0 && first == "" {
+			continue
+		}
+		if len(found) == 0 || found[0].Path != first {
+			t.Errorf("%q finds %+v, want %q first", query, found, first)
+		}
 	}
 }
