@@ -91,6 +91,12 @@ func TestShares(t *testing.T) {
 		t.Error("a link that leads nowhere may be indexed")
 	}
 	ana.wants(ana.get(sharesPath), "one's own list", 200, path)
+	if export := ana.get("/dashboard/account.json").body; !strings.Contains(export, path+`",`) || !strings.Contains(export, `"text": "**Yes**"`) {
+		t.Errorf("the export lacks what is shared: %s", export)
+	}
+	if strings.Contains(bob.get("/dashboard/account.json").body, path) {
+		t.Error("the export of another account has the share")
+	}
 	if strings.Contains(bob.get(sharesPath).body, path) {
 		t.Error("the list of another account has the share")
 	}

@@ -13,6 +13,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
+	"sluice/internal/account/sharing"
 	"sluice/internal/account/signin"
 	"sluice/internal/api/responses"
 	"sluice/internal/kit/fault"
@@ -195,12 +196,16 @@ func (d *Dashboard) alone(p page) page {
 	}
 }
 
+// exportParts write one list after the other: an export is rare, and need not be fast. The page asks for one part after the
+// other, to show how far it is, and puts them together.
+var exportParts = []func(*Dashboard, context.Context, *visitor, *export){
+	(*Dashboard).exportSignIn, (*Dashboard).exportWebhooks, (*Dashboard).exportShares, (*Dashboard).exportTickets, (*Dashboard).exportBilling, (*Dashboard).exportUsage, (*Dashboard).exportRefused,
+}
+
 // exportAccount writes the account's data as a file to download, as it is read: it can be far larger than what may be
 // held for one account.
 func (d *Dashboard) exportAccount(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	// One list after the other: an export is rare, and need not be fast. The page asks for one part after the other, to
-	// show how far it is, and puts them together.
-	parts := []func(context.Context, *visitor, *export){d.exportSignIn, d.exportWebhooks, d.exportTickets, d.exportBilling, d.exportUsage, d.exportRefused}
+	parts := exportParts
 	if text := r.FormValue("part"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 || n >= len(parts) {
@@ -212,8 +217,9 @@ func (d *Dashboard) exportAccount(w http.ResponseWriter, r *http.Request, v *vis
 	defer release()
 	file := &download{ResponseWriter: w, kind: "application/json", name: "account.json"}
 	out := &export{file: bufio.NewWriterSize(file, 32<<10), next: "{", take: take}
-	for _, part := range append([]func(context.Context, *visitor, *export){d.exportKeys}, parts...) {
-		part(r.Context(), v, out)
+	d.exportKeys(r.Context(), v, out)
+	for _, part := range parts {
+		part(d, r.Context(), v, out)
 	}
 	if out.err != nil {
 		return file.end(out.err)
@@ -274,6 +280,33 @@ func (d *Dashboard) exportWebhooks(ctx context.Context, v *visitor, out *export)
 		return object{
 			"id", s.ID, "webhook_id", s.EndpointID, "at", s.CreatedAt, "state", s.State, "attempts", s.Attempts, "finished_at?", s.FinishedAt, "body", json.RawMessage(s.Body),
 		}
+	})
+}
+
+// exportShares writes what is shared by a link.
+func (d *Dashboard) exportShares(ctx context.Context, v *visitor, out *export) {
+	out.list("shared_conversations", func(entry func(any) error) error {
+		list, err := d.Shares.List(ctx, v.ID)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		if err := out.take(sharing.MaxBody); err != nil { // one is held at a time
+			return err
+		}
+		for i := range list {
+			s := &list[i]
+			chat, _, err := d.Shares.Find(ctx, s.Token)
+			if err != nil {
+				return err
+			}
+			if chat == nil { // it has expired since
+				continue
+			}
+			if err := entry(object{"title", s.Title, "url", d.ui.Settings().Origin + sharedAt(s.Token), "created_at", s.CreatedAt, "expires_at", s.ExpiresAt, "conversation", chat}); err != nil {
+				return err
+			}
+		}
+		return out.take(-sharing.MaxBody)
 	})
 }
 
