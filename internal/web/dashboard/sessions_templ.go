@@ -101,7 +101,7 @@ func sessionList(v *sessionsView) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if len(v.Sessions) > 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<div class=\"scroll\" id=\"sessions-table\" tabindex=\"0\" role=\"region\" aria-label=\"Sessions, newest first\"><table><thead><tr><th>Session</th><th class=\"num\">Calls</th><th class=\"num\">Cost</th><th class=\"num\">From cache</th><th class=\"num\">Duration</th><th>Last call</th>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<div class=\"scroll\" id=\"sessions-table\" tabindex=\"0\" role=\"region\" aria-label=\"Sessions, newest first\"><table class=\"sessions\"><thead><tr><th>Session</th><th class=\"num\">Calls</th><th class=\"num\">Cost</th><th class=\"num\">From cache</th><th class=\"num\">Duration</th><th>Last call</th>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -26,7 +26,7 @@ func TestReconciliationPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"openai, 2026-07-01 to 2026-07-31", "61 of 62 days and models agree", "missing here", "&lt;b&gt;gpt-6-sol", "priority", "1,000", "1,234", "$0.0025", "a note",
+		"openai, 1 Jul 2026 to 31 Jul 2026", "61 of 62 days and models agree", "missing here", "&lt;b&gt;gpt-6-sol", "priority", "1,000", "1,234", "$0.0025", "a note",
 		"Proposed price of lab/large", "input 2.40 instead of 2.00", "- model: lab/large", "vector stores", `href="/support/reconciliations/rec_1?class=missing_here"`,
 	} {
 		if !strings.Contains(b.String(), want) {

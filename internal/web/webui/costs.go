@@ -55,8 +55,8 @@ func (c *Costs) address(path string, changes ...string) string {
 	return path + "?" + q.Encode()
 }
 
-// dayName writes a day as all pages do.
-func dayName(day string) string {
+// DayName writes a day as all pages do.
+func DayName(day string) string {
 	at, err := time.Parse(time.DateOnly, day)
 	if err != nil {
 		return day

@@ -418,7 +418,7 @@ func costTable(title, what string, rows []costs.RowReply, c *Costs) templ.Compon
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var22 string
-				templ_7745c5c3_Var22, templ_7745c5c3_Err = templ.JoinStringErrs(dayName(rows[i].Day))
+				templ_7745c5c3_Var22, templ_7745c5c3_Err = templ.JoinStringErrs(DayName(rows[i].Day))
 				if templ_7745c5c3_Err != nil {
 					return templ.Error{Err: templ_7745c5c3_Err, FileName: `costs.templ`, Line: 90, Col: 97}
 				}
