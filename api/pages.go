@@ -33,7 +33,9 @@ type Operation struct {
 var endpoint = regexp.MustCompile(`<p class="endpoint"><span class="method \w+">(\w+)</span> <code>(.*?)</code>`)
 
 // Operations returns all operations, in the order of the reference. The caller must not modify them.
-var Operations = sync.OnceValue(func() (list []Operation) {
+func Operations() []Operation { return listed() }
+
+var listed = sync.OnceValue(func() (list []Operation) {
 	whole := string(Reference())
 	starts := operationStart.FindAllStringSubmatchIndex(whole, -1)
 	for _, at := range starts {

@@ -79,6 +79,7 @@ models:
 	}
 	boss.wants(boss.get("/support/requests?id=nothing"), "an unknown request", 404, "No request with this id is known")
 	boss.wants(boss.get("/support/requests"), "the finder", 200, "Find a request")
+	boss.wants(boss.get("/support/requests"), "the finder before any refusal", 200, "No requests were refused in the last 30 days")
 	boss.wants(boss.get("/support/requests?id="+strings.Repeat("x", finder.MaxTerm+1)), "a long id", 400, "at most")
 }
 
@@ -109,7 +110,11 @@ func TestRefusedCallsAreShown(t *testing.T) {
 	n.shelve()
 	page := ana.wants(ana.get("/dashboard/activity"), "the activity page", 200, "403 refused")
 	list := boss.wants(boss.get("/support/requests?account="+ana.email), "the list", 200, "Refused requests of")
+	newest := boss.wants(boss.get("/support/requests"), "the newest of all", 200, ana.email)
 	for status, id := range ids {
+		if !strings.Contains(newest.body, id) {
+			t.Errorf("the call that was refused with %d is not among the newest", status)
+		}
 		if !strings.Contains(page.body, id) || !strings.Contains(list.body, id) {
 			t.Errorf("the call that was refused with %d is missing from a page", status)
 		}

@@ -13,6 +13,8 @@ const flushPatience = 100 * time.Millisecond
 type Reader interface {
 	// Refusals returns at most limit of an account's refused calls before a point, newest first.
 	Refusals(ctx context.Context, accountID string, before Point, limit int) ([]Call, error)
+	// NewestRefusals returns at most limit of the refused calls of all accounts, newest first.
+	NewestRefusals(ctx context.Context, limit int) ([]Call, error)
 	// RefusedMinutes returns how many calls of an account were refused since a time, by status and by spans of time
 	// that are a minute or longer.
 	RefusedMinutes(ctx context.Context, accountID string, from time.Time, span time.Duration) ([]Minute, error)
@@ -42,6 +44,12 @@ func (v View) Flush(ctx context.Context) {
 func (v View) Refusals(ctx context.Context, accountID string, before Point, limit int) ([]Call, error) {
 	v.Flush(ctx)
 	return v.reader.Refusals(ctx, accountID, before, limit)
+}
+
+// NewestRefusals returns at most limit of the refused calls of all accounts, newest first.
+func (v View) NewestRefusals(ctx context.Context, limit int) ([]Call, error) {
+	v.Flush(ctx)
+	return v.reader.NewestRefusals(ctx, limit)
 }
 
 // RefusedMinutes returns how many calls of an account were refused since a time, by status and by spans of time that

@@ -170,7 +170,7 @@ type Step struct {
 // RefusedCall is a call that was refused.
 type RefusedCall struct {
 	refusal.Call
-	Email string `json:"email,omitempty"` // only of request.show
+	Email string `json:"email,omitempty"` // not in the list of one account
 }
 
 // requestShow returns what is known of a request.
@@ -180,17 +180,7 @@ func (b *Backend) requestShow(ctx context.Context, in RequestQuery) (Requests, e
 		return Requests{}, err
 	}
 	out := Requests{Settled: []Request{}, Refused: []RefusedCall{}}
-	owners := map[string]*account.Account{}
-	owner := func(id string) *account.Account {
-		a := owners[id]
-		if a == nil {
-			if a, err = b.Accounts.Find(ctx, id); err != nil {
-				a = &account.Account{ID: id} // what is known of the request is worth showing all the same
-			}
-			owners[id] = a
-		}
-		return a
-	}
+	owner := b.owners(ctx)
 	for i := range found.Settled {
 		s := &found.Settled[i]
 		view := requestView(s, owner(s.AccountID))
@@ -201,11 +191,41 @@ func (b *Backend) requestShow(ctx context.Context, in RequestQuery) (Requests, e
 		view.Cache = why.Reply(true)
 		out.Settled = append(out.Settled, view)
 	}
-	for i := range found.Refused {
-		c := found.Refused[i]
-		out.Refused = append(out.Refused, RefusedCall{c, owner(c.AccountID).Email})
-	}
+	out.Refused = append(out.Refused, ofOwners(found.Refused, owner)...)
 	return out, nil
+}
+
+// owners returns a function that finds accounts, each once. What is known of a request is worth showing also if its account
+// cannot be found: then only the id is known.
+func (b *Backend) owners(ctx context.Context) func(id string) *account.Account {
+	known := map[string]*account.Account{}
+	return func(id string) *account.Account {
+		if known[id] == nil {
+			a, err := b.Accounts.Find(ctx, id)
+			if err != nil {
+				a = &account.Account{ID: id}
+			}
+			known[id] = a
+		}
+		return known[id]
+	}
+}
+
+// ofOwners returns refused calls of several accounts with the addresses of their owners.
+func ofOwners(calls []refusal.Call, owner func(id string) *account.Account) []RefusedCall {
+	return views(calls, func(c *refusal.Call) RefusedCall { return RefusedCall{*c, owner(c.AccountID).Email} })
+}
+
+// newestRefused is how many refused calls request.newest returns at most.
+const newestRefused = 25
+
+// requestNewest returns the newest refused calls of all accounts, newest first.
+func (b *Backend) requestNewest(ctx context.Context, _ Empty) (List[RefusedCall], error) {
+	calls, err := b.Refusals.NewestRefusals(ctx, newestRefused)
+	if err != nil {
+		return List[RefusedCall]{}, err
+	}
+	return List[RefusedCall]{Data: ofOwners(calls, b.owners(ctx))}, nil
 }
 
 // requestView converts a settlement and its way.

@@ -86,6 +86,7 @@ type Operations struct {
 	AccountSignals                                                 Op[Target, signal.Report]
 	RequestShow                                                    Op[RequestQuery, Requests]
 	RequestRefused                                                 Op[AccountPage, Refused]
+	RequestNewest                                                  Op[Empty, List[RefusedCall]]
 	AccountEvidence                                                Op[Target, Evidence]
 	AccountSetLimits                                               Op[NewLimits, Account]
 	AccountSetAliases                                              Op[NewAliases, Account]
@@ -180,9 +181,10 @@ type Operations struct {
 func operations() *Operations {
 	t := &table{}
 	o := &Operations{
-		// For the console alone, which shows all of an account on one page.
+		// For the console alone, whose pages show what the admin API has in pieces.
 		AccountStory:    console("account.story", AccountsRead, (*Backend).accountStory),
 		AccountTimeline: console("account.timeline", AccountsRead, (*Backend).accountTimeline),
+		RequestNewest:   console("request.newest", AccountsRead, (*Backend).requestNewest),
 		UpstreamImpact:  console("upstream.impact", OperationsRead, (*Backend).upstreamImpact),
 		UsageCaches:     console("usage.caches", OperationsRead, (*Backend).usageCaches),
 		UsageCosts:      console("usage.costs", AccountsRead, (*Backend).usageCosts),

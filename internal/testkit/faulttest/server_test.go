@@ -247,14 +247,24 @@ func (c *seen) read(resp *http.Response) {
 	}
 }
 
-// call runs an operation at the admin door.
+// operate runs an operation at the admin door. It asks again while the database is unavailable: connections that the server
+// began before a fault was mended may still fail.
+func (s *server) operate(name string, in, out any) (err error) {
+	s.t.Helper()
+	eventually(s.t, "the database to answer "+name, func() bool {
+		var door *admin.Client
+		if door, err = admin.Dial(s.t.Context(), s.data()); err == nil {
+			err = door.Call(s.t.Context(), name, in, out)
+		}
+		return !fault.Is(err, fault.Unavailable)
+	}, func() string { return fmt.Sprint(err) })
+	return err
+}
+
+// call is operate for an operation that succeeds.
 func (s *server) call(name string, in, out any) {
 	s.t.Helper()
-	door, err := admin.Dial(s.t.Context(), s.data())
-	if err == nil {
-		err = door.Call(s.t.Context(), name, in, out)
-	}
-	if err != nil {
+	if err := s.operate(name, in, out); err != nil {
 		s.t.Fatalf("%s = %v", name, err)
 	}
 }
@@ -263,11 +273,7 @@ func (s *server) call(name string, in, out any) {
 func (s *server) settled(id string) *admin.Request {
 	s.t.Helper()
 	var found admin.Requests
-	door, err := admin.Dial(s.t.Context(), s.data())
-	if err == nil {
-		err = door.Call(s.t.Context(), "request.show", admin.RequestQuery{ID: id}, &found)
-	}
-	if err != nil && fault.From(err).Kind != fault.NotFound {
+	if err := s.operate("request.show", admin.RequestQuery{ID: id}, &found); err != nil && !fault.Is(err, fault.NotFound) {
 		s.t.Fatalf("request.show = %v", err)
 	}
 	switch len(found.Settled) {

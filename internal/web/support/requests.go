@@ -26,6 +26,8 @@ type requestsView struct {
 	Owner   admin.Account // whose refused calls are listed
 	Refused admin.Refused
 	First   bool // it is the first page of the refused calls
+
+	Newest []admin.RefusedCall // the newest refused calls of all accounts, if nothing is looked for
 }
 
 // requestsPage finds a request by its id, and lists the refused calls of an account. A search for q leads to the address of
@@ -55,6 +57,10 @@ func (c *Console) requestsPage(w http.ResponseWriter, r *http.Request, m *member
 			view.First = in.After == ""
 			view.Refused, err = run(c, r, m, c.ops.RequestRefused, in)
 		}
+	default:
+		var newest admin.List[admin.RefusedCall]
+		newest, err = run(c, r, m, c.ops.RequestNewest, admin.Empty{})
+		view.Newest = newest.Data
 	}
 	if err != nil {
 		return err

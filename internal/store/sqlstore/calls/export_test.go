@@ -52,6 +52,7 @@ func SearchPlans(ctx context.Context, db *sqlstore.Store) (map[string]string, er
 		settledQuery:         askFor(fmt.Sprintf("%032x", 4711), 20),
 		refusedQuery:         {fmt.Sprintf("%032x", 4711), 20},
 		refusalsQuery:        {"acct_000042", int64(9e15), "", 20},
+		newestRefusalsQuery:  {20},
 		refusedMinutesQuery:  {"acct_000042", int64(0), int64(60_000)},
 		callsQuery:           {"acct_000042", int64(0), 2000},
 		keyNamesQuery:        {"acct_000042", 200},

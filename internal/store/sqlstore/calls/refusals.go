@@ -47,6 +47,13 @@ func (s *Store) Refusals(ctx context.Context, accountID string, before refusal.P
 	return s.refusals(ctx, refusalsQuery, accountID, before.At, before.ID, limit)
 }
 
+const newestRefusalsQuery = `SELECT ` + refusalColumns + ` FROM refused_calls ORDER BY at DESC LIMIT $1`
+
+// NewestRefusals returns the newest refused calls of all accounts, newest first.
+func (s *Store) NewestRefusals(ctx context.Context, limit int) ([]refusal.Call, error) {
+	return s.refusals(ctx, newestRefusalsQuery, limit)
+}
+
 func (s *Store) refusals(ctx context.Context, query string, args ...any) ([]refusal.Call, error) {
 	return sqlstore.All(s.db.Read(ctx), func(row sqlstore.Row, c *refusal.Call) error {
 		return row.Scan(&c.AccountID, &c.At, &c.ID, &c.RequestID, &c.KeyID, &c.Status, &c.Kind, &c.Param, &c.Path, &c.Model, &c.Address, &c.Message)
