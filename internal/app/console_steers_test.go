@@ -39,7 +39,7 @@ func TestConsoleSteers(t *testing.T) {
 		t.Errorf("a drained model = %d %s, want 503", r.status, r.body)
 	}
 	page := p.wants(p.get("/support/upstreams"), "the page after a drain", 200, "their &lt;incident&gt;").body
-	if !strings.Contains(page, "staff:ops@example.com") || !strings.Contains(page, "upstream.drain") {
+	if !strings.Contains(page, "<td>ops@example.com</td>") || !strings.Contains(page, `title="upstream.drain"`) {
 		t.Error("the page does not say who has drained")
 	}
 	p.wants(p.post("/support/upstreams/enable", drain...), "enable", 303, "/support/upstreams")

@@ -21,7 +21,7 @@ type Sums struct {
 	Written      int64      `json:"cache_write_tokens"` // part of prompt_tokens
 	Cost         price.Nano `json:"cost_nano"`
 	Margin       price.Nano `json:"margin_nano"`
-	Unpriced     int64      `json:"unpriced"`   // settlements without a price, not in cost_nano
+	Unpriced     int64      `json:"unpriced"`   // settlements without a cost, not in cost_nano; a Tally leaves out those that used nothing
 	LatencyMS    int64      `json:"latency_ms"` // of the calls in first_tokens only, so that both means are of the same calls
 	FirstMS      int64      `json:"first_token_ms"`
 	First        int64      `json:"first_tokens"` // settlements with a first token

@@ -70,7 +70,8 @@ type UsageSums struct {
 	Units            json.Number `json:"units"`
 	CostUSD          json.Number `json:"cost_usd"`
 	ChargeUSD        json.Number `json:"charge_usd,omitempty"` // what the customer is told, if that is not CostUSD
-	// Unpriced counts requests to models without a price. CostUSD does not include them.
+	// Unpriced counts requests without a cost, which CostUSD does not include: what they used has no price, or they failed
+	// before anything was used.
 	Unpriced     int64 `json:"unpriced_requests"`
 	LatencyMS    int64 `json:"average_latency_ms"`
 	FirstTokenMS int64 `json:"average_first_token_ms"`

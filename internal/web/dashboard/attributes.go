@@ -17,13 +17,12 @@ func tabIndex(i int) string {
 	return "-1"
 }
 
-// unpriced returns the note below a cost: whether it leaves out calls to models without a
-// price.
-func unpriced(n int64) string {
-	if n == 0 {
+// covered returns the note below a cost: how many calls it leaves out, and why.
+func covered(left int64, why string) string {
+	if left == 0 {
 		return "covered by your plan"
 	}
-	return webui.Number(n) + " without a price"
+	return webui.Number(left) + " " + why
 }
 
 // named returns the attributes of the field for a key's name. The cursor is there unless another field is wrong.

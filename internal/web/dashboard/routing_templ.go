@@ -104,7 +104,7 @@ func routingPage(p webui.Page, v routingView) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = figureTile(figure{Label: "List price", Value: webui.Total(v.Total.Cost), Note: unpriced(v.Total.Unpriced), Link: costsPath + "?" + url.Values{"model": {v.Router}}.Encode(), Title: "What it consists of"}).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = figureTile(figure{Label: "List price", Value: webui.Total(v.Total.Cost), Note: covered(v.Total.Unpriced, "without a price"), Link: costsPath + "?" + url.Values{"model": {v.Router}}.Encode(), Title: "What it consists of"}).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
