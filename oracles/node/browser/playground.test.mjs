@@ -157,6 +157,7 @@ test("functions are picked, made by a form, and pasted", async () => {
   assert.equal(await form.locator("[name=pname]").nth(1).inputValue(), "copies");
   await page.keyboard.press("Escape");
   await page.getByRole("button", { name: "Delete pick" }).click();
+  await page.getByRole("checkbox", { name: /^pick/ }).waitFor({ state: "detached" });
   await page.reload();
   await ready(page);
   await settings(page);
