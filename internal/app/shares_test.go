@@ -110,6 +110,29 @@ func TestShares(t *testing.T) {
 	stranger.wants(stranger.get(path), "the link afterwards", 404, "leads nowhere")
 }
 
+// An operator who turns sharing off turns off the links that exist, too, until it is on again.
+func TestSharesOff(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "")
+	n := s.start(t)
+	ana, stranger := n.join("ana@example.com"), n.person()
+	path := ana.shared("x")
+	const page, share = "/dashboard/playground", `id="show-share"`
+	ana.wants(ana.get(page), "the playground", 200, share)
+	turn := func(on bool) {
+		s.write(t, fmt.Sprintf("site: {sharing: %t}\n", on))
+		must[admin.Reloaded](n, "reload", admin.Empty{})
+	}
+	turn(false)
+	stranger.wants(stranger.get(path), "a link while sharing is off", 404, "leads nowhere")
+	ana.wants(ana.shares(chatToShare("x"), 1, "same-origin"), "sharing while it is off", 403, "turned off on this site")
+	if strings.Contains(ana.get(page).body, share) {
+		t.Error("the playground offers what is turned off")
+	}
+	turn(true)
+	stranger.wants(stranger.get(path), "the link afterwards", 200, "About locks")
+}
+
 // What is refused stores nothing.
 func TestSharesRefuse(t *testing.T) {
 	t.Parallel()

@@ -583,6 +583,10 @@ type Site struct {
 	// shows no tax. An invoice that was issued does not change.
 	Taxes []Tax `yaml:"taxes"`
 
+	// Whether customers may share a conversation of the playground by a link that everybody can
+	// open. If false, links that exist lead nowhere.
+	Sharing bool `yaml:"sharing" default:"true"`
+
 	// The file of your logo: SVG, PNG or WebP of at most 64 KiB. It is shown 24 pixels high
 	// beside the name, and is the icon of the pages. A reload reads it again.
 	Logo string `yaml:"logo"`

@@ -127,6 +127,7 @@ var fieldDocs = map[string]string{
 	"Site.SellerAddress":       "The postal address of your company for invoices. Begin a new line with `\\n` in double quotes, or use a block of YAML.",
 	"Site.SellerTaxID":         "The tax id of your company for invoices, such as a VAT number.",
 	"Site.Taxes":               "The taxes that the prices of plans include. The first entry that fits a customer counts: an invoice shows its tax, and the amount without it. Without a fitting entry an invoice shows no tax. An invoice that was issued does not change.",
+	"Site.Sharing":             "Whether customers may share a conversation of the playground by a link that everybody can open. If false, links that exist lead nowhere.",
 	"Site.Logo":                "The file of your logo: SVG, PNG or WebP of at most 64 KiB. It is shown 24 pixels high beside the name, and is the icon of the pages. A reload reads it again.",
 	"Site.Accent":              "The colour of links and buttons on light pages, as `#rrggbb`. It must be dark enough to be read.",
 	"Site.AccentDark":          "The colour of links and buttons on dark pages, as `#rrggbb`. It must be light enough to be read.",

@@ -20,7 +20,7 @@ var sameConfig = cmp.Options{cmpopts.IgnoreUnexported(Config{}), cmp.Comparer(fu
 func defaults() *Config {
 	return &Config{
 		Listen: "127.0.0.1:8080", Data: "./data", Brand: "service", Database: "sqlite", MetricsListen: "127.0.0.1:9090", MaxConnections: 10_000,
-		CORSOrigins: []string{"*"}, Sandbox: true, Discover: true, Router: Router{Dial: 50}, Markup: Markup{All: 1_000_000}, DrainTimeout: 30 * time.Second, Log: Log{Format: "auto", Level: "info", MaxMiB: 100, MaxAge: 24 * time.Hour, Keep: 7}, Traces: Traces{Sample: 10, Follow: "trusted", Capture: "none"}, UpstreamClient: "lean", HTTP1Lane: "on", Unready: "auto",
+		CORSOrigins: []string{"*"}, Sandbox: true, Discover: true, Site: Site{Sharing: true}, Router: Router{Dial: 50}, Markup: Markup{All: 1_000_000}, DrainTimeout: 30 * time.Second, Log: Log{Format: "auto", Level: "info", MaxMiB: 100, MaxAge: 24 * time.Hour, Keep: 7}, Traces: Traces{Sample: 10, Follow: "trusted", Capture: "none"}, UpstreamClient: "lean", HTTP1Lane: "on", Unready: "auto",
 		Usage: Usage{KeepDays: 90}, Resume: Resume{Patience: 2 * time.Minute, StreamMiB: 4, AccountMiB: 32, TotalMiB: 256}, OIDC: OIDC{Name: "single sign-on"}, Blob: Blob{Kind: "files"}, Billing: Billing{APIURL: "https://api.stripe.com"},
 		Video:  Video{ModelID: "video-default", Plan: "free", Provider: "sandbox", Lease: 30 * time.Second, Keep: 24 * time.Hour, MaxFileMiB: 512, AccountMiB: 2048},
 		MCP:    MCP{MaxServers: 8, MaxTools: 128, MaxRounds: 16, CallTimeout: time.Minute, MaxResult: 1 << 20},
@@ -167,7 +167,7 @@ blob: {kind: s3, dir: d, endpoint: "https://s3.example.com", region: eu, bucket:
 signup: invite
 smtp: {server: "mail.example.com:465", from: no-reply@example.com, user: u, password: "${KEY}"}
 support: {email: help@example.com, url: "https://help.example.com"}
-site: {name: Example AI, headline: One key, intro: For all of them., footer: Example Ltd, seller: Example Ltd, seller_address: "1 High Street\nLondon", seller_tax_id: GB1, taxes: [{country: DE, with_tax_id: true, name: VAT, percent: 19.5, note: Note.}], accent: "#3451d1", accent_dark: "#8ea6ff"}
+site: {name: Example AI, headline: One key, intro: For all of them., footer: Example Ltd, seller: Example Ltd, seller_address: "1 High Street\nLondon", seller_tax_id: GB1, sharing: false, taxes: [{country: DE, with_tax_id: true, name: VAT, percent: 19.5, note: Note.}], accent: "#3451d1", accent_dark: "#8ea6ff"}
 oidc: {issuer: "https://id.example.com", name: Example, client_id: c, client_secret: "${KEY}"}
 billing: {processor: stripe, secret_key: "${KEY}", webhook_secret: "${KEY}", api_url: "http://127.0.0.1:12111"}
 alerts: {email: [ops@example.com], webhooks: [{name: pager, url: "http://10.0.0.7/x?y", secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw, events: [upstream.down]}], allow_hosts: [hooks.internal], journal_lag: 30s, disk_free_mib: 5}
@@ -216,7 +216,7 @@ alerts: {email: [ops@example.com], webhooks: [{name: pager, url: "http://10.0.0.
 		Signup:  "invite",
 		SMTP:    SMTP{"mail.example.com:465", "no-reply@example.com", "u", "sk-123456"},
 		Support: Support{"help@example.com", "https://help.example.com"},
-		Site:    Site{"Example AI", "One key", "For all of them.", "Example Ltd", "Example Ltd", "1 High Street\nLondon", "GB1", []Tax{{"DE", true, "VAT", 19_500, "Note."}}, "", "#3451d1", "#8ea6ff"},
+		Site:    Site{"Example AI", "One key", "For all of them.", "Example Ltd", "Example Ltd", "1 High Street\nLondon", "GB1", []Tax{{"DE", true, "VAT", 19_500, "Note."}}, false, "", "#3451d1", "#8ea6ff"},
 		OIDC:    OIDC{"https://id.example.com", "Example", "c", "sk-123456"},
 		Blob:    Blob{"s3", "d", "https://s3.example.com", "eu", "b", "p/", "a", "sk-123456"},
 		Billing: Billing{"stripe", "sk-123456", "sk-123456", "http://127.0.0.1:12111"},
@@ -272,7 +272,7 @@ func TestVariables(t *testing.T) {
 	}
 	want = append(want, "SLUICE_USAGE_SYNC_EACH", "SLUICE_USAGE_KEEP_DAYS", "SLUICE_RESUME_PATIENCE", "SLUICE_RESUME_STREAM_MIB", "SLUICE_RESUME_ACCOUNT_MIB", "SLUICE_RESUME_TOTAL_MIB", "SLUICE_MCP_ALLOW_HOSTS", "SLUICE_MCP_MAX_SERVERS", "SLUICE_MCP_MAX_TOOLS", "SLUICE_MCP_MAX_ROUNDS", "SLUICE_MCP_CALL_TIMEOUT", "SLUICE_MCP_MAX_RESULT",
 		"SLUICE_SIGNUP", "SLUICE_SMTP_SERVER", "SLUICE_SMTP_FROM", "SLUICE_SMTP_USER", "SLUICE_SMTP_PASSWORD", "SLUICE_SUPPORT_EMAIL", "SLUICE_SUPPORT_URL",
-		"SLUICE_SITE_NAME", "SLUICE_SITE_HEADLINE", "SLUICE_SITE_INTRO", "SLUICE_SITE_FOOTER", "SLUICE_SITE_SELLER", "SLUICE_SITE_SELLER_ADDRESS", "SLUICE_SITE_SELLER_TAX_ID", "SLUICE_SITE_LOGO", "SLUICE_SITE_ACCENT", "SLUICE_SITE_ACCENT_DARK",
+		"SLUICE_SITE_NAME", "SLUICE_SITE_HEADLINE", "SLUICE_SITE_INTRO", "SLUICE_SITE_FOOTER", "SLUICE_SITE_SELLER", "SLUICE_SITE_SELLER_ADDRESS", "SLUICE_SITE_SELLER_TAX_ID", "SLUICE_SITE_SHARING", "SLUICE_SITE_LOGO", "SLUICE_SITE_ACCENT", "SLUICE_SITE_ACCENT_DARK",
 		"SLUICE_OIDC_ISSUER", "SLUICE_OIDC_NAME", "SLUICE_OIDC_CLIENT_ID", "SLUICE_OIDC_CLIENT_SECRET",
 		"SLUICE_VIDEO_MODEL_ID", "SLUICE_VIDEO_PLAN", "SLUICE_VIDEO_PROVIDER", "SLUICE_VIDEO_WORKERS", "SLUICE_VIDEO_LEASE", "SLUICE_VIDEO_KEEP",
 		"SLUICE_VIDEO_MAX_FILE_MIB", "SLUICE_VIDEO_ACCOUNT_MIB", "SLUICE_BLOB_KIND", "SLUICE_BLOB_DIR", "SLUICE_BLOB_ENDPOINT", "SLUICE_BLOB_REGION",

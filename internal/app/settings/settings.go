@@ -81,7 +81,7 @@ func newSite(cfg *config.Config) (webui.Site, error) {
 	if err != nil {
 		return webui.Site{}, fmt.Errorf("site.logo: %w", err)
 	}
-	texts := webui.Site{Name: c.Name, Headline: c.Headline, Intro: c.Intro, Footer: c.Footer, Seller: newSeller(c)}
+	texts := webui.Site{Name: c.Name, Headline: c.Headline, Intro: c.Intro, Footer: c.Footer, Seller: newSeller(c), Sharing: c.Sharing}
 	return webui.NewSite(texts, logo, kind, c.Accent, c.AccentDark)
 }
 

@@ -25,7 +25,8 @@ type playgroundView struct {
 	// Facts is what the script must know of all models, as JSON: prices, and whether they take pictures.
 	Facts string
 	// Tools reports whether the plan includes tool calling.
-	Tools bool
+	Tools   bool
+	Sharing bool // chats may be shared by links
 }
 
 // modelGroup is the models of one owner.
@@ -65,7 +66,7 @@ func playPriceOf(e *price.Entry) *playPrice {
 
 // playgroundPage shows the page. The query may name a model to select.
 func (d *Dashboard) playgroundPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	view := playgroundView{Model: r.FormValue("model"), Origin: d.ui.Settings().Origin, Account: v.ID, Tools: v.Plan.IncludesTools()}
+	view := playgroundView{Model: r.FormValue("model"), Origin: d.ui.Settings().Origin, Account: v.ID, Tools: v.Plan.IncludesTools(), Sharing: d.ui.Settings().Site.Sharing}
 	facts, groups := map[string]playModel{}, map[string]int{}
 	for _, m := range d.Catalog().Models() {
 		if m.Embeds || !v.includes(m) {

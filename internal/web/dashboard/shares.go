@@ -34,6 +34,9 @@ func (d *Dashboard) sharesPage(w http.ResponseWriter, r *http.Request, v *visito
 
 // createShare shares a conversation, which is the body, and replies with its address. A script of the page sends it.
 func (d *Dashboard) createShare(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	if !d.ui.Settings().Site.Sharing {
+		return fault.New(fault.Forbidden, "Sharing is turned off on this site.")
+	}
 	if v.Suspended != nil || v.Deactivated != nil {
 		return fault.New(fault.Forbidden, "Your account is suspended, or its keys are switched off, so you cannot share anything. Support can help.")
 	}
@@ -108,8 +111,11 @@ func (d *Dashboard) sharedPage(w http.ResponseWriter, r *http.Request) error {
 	return d.ui.Render(w, r, http.StatusOK, sharedPage(p, o, chat, found))
 }
 
-// ownerOf returns the account that shares what a link leads to, if it is in order.
+// ownerOf returns the account that shares what a link leads to, if it is in order and the site allows links.
 func (d *Dashboard) ownerOf(r *http.Request) (*account.Account, error) {
+	if !d.ui.Settings().Site.Sharing {
+		return nil, noShare()
+	}
 	id, err := d.Shares.Owner(r.Context(), r.PathValue("token"))
 	if err != nil {
 		return nil, err

@@ -21,6 +21,7 @@ type Site struct {
 	// The texts of the first page and the foot of the public ones; "" for ours.
 	Headline, Intro, Footer string
 	Seller                  billing.Seller
+	Sharing                 bool // conversations may be shared by links
 
 	logo, skin *asset // nil: ours
 }

@@ -8,7 +8,7 @@
   const { make, highlight } = window.sluiceText;
   const by = (id) => document.getElementById(id);
   const models = JSON.parse(box.dataset.models);
-  const prompt = by("prompt"), fields = [...box.querySelectorAll("[data-setting]")];
+  const prompt = by("prompt"), shareForm = by("share-form"), fields = [...box.querySelectorAll("[data-setting]")]; // no shareForm: the operator has turned sharing off
   const mostLanes = 4, mostPresets = 20, pageTitle = document.title;
   const kept = await play.openChats(box.dataset.account);
   let chat, parts = []; // the chat that is shown, and the files of the message that is being written
@@ -219,7 +219,7 @@
     const busy = underWay().length > 0;
     by("send").hidden = busy;
     by("stop").hidden = !busy;
-    by("show-share").disabled = empty(chat) || busy;
+    if (shareForm) by("show-share").disabled = empty(chat) || busy;
     thumbs();
     showCode();
   }
@@ -500,8 +500,7 @@
     return { title: chat.title, lanes, ...(show.system && by("system").value.trim() && { system: by("system").value.trim() }) };
   }
 
-  const shareForm = by("share-form");
-  shareForm.addEventListener("submit", async (event) => {
+  shareForm?.addEventListener("submit", async (event) => {
     event.preventDefault();
     const of = (name) => shareForm.elements[name], wrong = shareForm.querySelector(".wrong");
     const complain = (text) => { wrong.textContent = text; wrong.hidden = !text; };
@@ -579,7 +578,7 @@
   });
   by("show-code").addEventListener("click", () => { by("code-dialog").showModal(); showCode(); });
   by("copy-body").addEventListener("click", (event) => play.copy(JSON.stringify(bodyOf().body), event.target));
-  by("show-share").addEventListener("click", () => { by("share-made").hidden = true; shareForm.querySelector(".wrong").hidden = true; by("share-dialog").showModal(); });
+  by("show-share")?.addEventListener("click", () => { by("share-made").hidden = true; shareForm.querySelector(".wrong").hidden = true; by("share-dialog").showModal(); });
 
   // Lanes.
   by("add-model").addEventListener("click", () => {
