@@ -122,7 +122,7 @@ func (a *App) InForce() string {
 	fmt.Fprintln(&b, "stop", c.DrainTimeout, c.ShutdownDelay, "books", c.Usage.KeepDays, "local", c.Discover)
 	fmt.Fprintln(&b, "pages", a.Origin(), s.Signin(a.Origin(), true), a.supportSettings(), a.webSettings().Support)
 	site := a.webSettings().Site
-	fmt.Fprintln(&b, "site", site.Name, site.Headline, site.Intro, site.Footer, site.Seller, site.Logo(), site.Skin())
+	fmt.Fprintln(&b, "site", site.Name, site.Headline, site.Intro, site.Footer, site.Seller, site.Logo(), site.Skin(), site.Sharing)
 	fmt.Fprintln(&b, "alerts", c.Alerts.JournalLag, c.Alerts.DiskFreeMiB, s.Alerts().AllowHosts)
 	for _, e := range s.Alerts().Operator {
 		fmt.Fprintln(&b, "alerts to", e.ID, e.To, e.Types, e.Secret.Reveal())

@@ -464,14 +464,14 @@ func (s *spenders) last(t *testing.T) {
 		}
 		return end, in
 	}
-	set(map[string]price.Nano{"each": 0})
+	full, _ := price.Parse(s.stands(t, c.nodes[0], "all").Amount)
+	full2, _ := price.Parse(s.stands(t, c.nodes[0], "key").Amount)
+	set(map[string]price.Nano{"all": full + 100*dollar, "key": full2 + 100*dollar, "each": 0})
 	if end, in := one(c.nodes[0], "run-a"); in == nil || in.Name != "each" || needed == 0 {
 		t.Fatalf("a call of a session without money = %s %+v, want it to be refused", end, in)
 	}
 	// Every node has some, so that the last one must get it back from the others.
-	full, _ := price.Parse(s.stands(t, c.nodes[0], "all").Amount)
-	full2, _ := price.Parse(s.stands(t, c.nodes[0], "key").Amount)
-	set(map[string]price.Nano{"all": full + 100*dollar, "key": full2 + 100*dollar, "each": 100 * dollar})
+	set(map[string]price.Nano{"each": 100 * dollar})
 	for _, n := range c.nodes {
 		if end, in := one(n, "run-b"); end != "complete" {
 			t.Fatalf("a call on node %s = %s %+v, want it to pass", n.name, end, in)
