@@ -49,6 +49,15 @@ func steps[T any](list []T, length time.Duration, at func(*T) time.Time) []webui
 	return out
 }
 
+// column returns one value of each entry.
+func column[T any](list []T, value func(*T) int64) []int64 {
+	vals := make([]int64, len(list))
+	for i := range list {
+		vals[i] = value(&list[i])
+	}
+	return vals
+}
+
 // lastHour is how many minutes the charts show.
 const lastHour = 60
 

@@ -264,12 +264,12 @@ func percent(part, all int64) string {
 }
 
 // spark returns the calls of a target over the last three hours.
-func spark(u *overview.Upstream) chart {
-	return chart{
-		Title: "Calls in the last three hours",
-		Series: []series{
-			{"answered", "main", column(u.Series, func(t *overview.Target) int64 { return t.Answered })},
-			{"failed", "bad", column(u.Series, func(t *overview.Target) int64 { return t.Failed })},
+func spark(u *overview.Upstream) *webui.Chart {
+	return &webui.Chart{
+		Steps: make([]webui.ChartStep, len(u.Series)),
+		Series: []webui.ChartSeries{
+			{Class: "main", Values: column(u.Series, func(t *overview.Target) int64 { return t.Answered })},
+			{Class: "bad", Values: column(u.Series, func(t *overview.Target) int64 { return t.Failed })},
 		},
 	}
 }

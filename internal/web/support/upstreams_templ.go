@@ -545,7 +545,7 @@ func upstreamRow(v *upstreamsView, u *overview.Upstream, all int64) templ.Compon
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = sparkOf(spark(u)).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Spark(spark(u)).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
