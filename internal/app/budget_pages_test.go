@@ -98,7 +98,7 @@ func TestBudgetsInWords(t *testing.T) {
 		{[]string{"name", "a", "window", "day", "timezone", "Europe/Paris"}, []string{"All calls of the account", "Every day, in Europe/Paris"}, true},
 		{[]string{"name", "b", "scope", "key", "scope.key", key, "window", "rolling_24h"}, []string{"Calls with the key laptop", "The last 24 hours"}, false},
 		{[]string{"name", "c", "scope", "tag", "scope.tag", "team=search", "window", "week"}, []string{"Calls with the tag team=search", "Every week, from Monday"}, true},
-		{[]string{"name", "d", "scope", "session", "window", "total", "amount", "2.5"}, []string{"Each session has the amount for itself", "$2.50", "In total"}, false},
+		{[]string{"name", "d", "scope", "session", "window", "total", "amount", "2.5"}, []string{"Each session separately", "$2.50", "All time"}, false},
 		{[]string{"name", "e", "scope", "session", "scope.session", key, "window", "total"}, []string{"Each session has the amount for its calls with the key laptop", "for each session"}, false},
 	} {
 		id := ana.budget(c.form...)

@@ -59,7 +59,7 @@ func TestTimeline(t *testing.T) {
 
 	// Each kind has its own, and nothing of the others.
 	for kind, want := range map[string][]string{
-		"plan": {"Payment", "Subscription started"}, "tickets": {"Ticket opened by the customer"}, "keys": {"Key made"},
+		"plan": {"Payment", "Subscription started"}, "tickets": {"Ticket opened by the customer"}, "keys": {"Key created"},
 		"access": {"Suspension lifted", "Account suspended", "Signed up"}, "limits": {"Limits overridden"},
 	} {
 		body := boss.wants(boss.get("/support/accounts/"+id+"?kind="+kind), "the kind "+kind, 200, `aria-current="page"`).body

@@ -159,7 +159,7 @@ func TestSharesRefuse(t *testing.T) {
 	if r := n.person().shares(chatToShare("x"), 1, "same-origin"); r.status != 303 {
 		t.Errorf("sharing as a stranger = %d, want 303", r.status)
 	}
-	ana.wants(ana.get(sharesPath), "the list", 200, "You share nothing")
+	ana.wants(ana.get(sharesPath), "the list", 200, "Nothing is shared yet")
 }
 
 // What an account shares is shown while the account is in order, and goes when its owner closes it.

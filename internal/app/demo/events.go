@@ -61,7 +61,7 @@ func (h *history) makeGood(ctx context.Context) error {
 	if err := h.billing.Credit(ctx, staffName, id, 5_00, "the outage of "+outageProvider); err != nil {
 		return err
 	}
-	h.letters.Support(ctx, id, "You have a credit of $5.00", "For the outage of Anthropic this afternoon. Your next renewal costs that much less.")
+	h.letters.Support(ctx, id, "You have a credit of $5.00", "For the outage at Anthropic this afternoon. It comes off your next renewal.")
 	return nil
 }
 

@@ -403,7 +403,7 @@ func askedOnce(last bool) string {
 	if !last {
 		return ""
 	}
-	return "This browser does not ask again for ten minutes."
+	return "You will not be asked again for ten minutes."
 }
 
 // codeLabel and codeHint are the words of the field for a code.

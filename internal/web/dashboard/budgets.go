@@ -437,7 +437,7 @@ func scopeText(a *account.Account, s account.BudgetScope) string {
 	case s.Tag != "":
 		return "Calls with the tag " + s.Tag
 	case s.Session != "":
-		return "Each session has the amount for itself"
+		return "Each session separately"
 	}
 	return "All calls of the account"
 }
@@ -445,7 +445,7 @@ func scopeText(a *account.Account, s account.BudgetScope) string {
 // windowTexts say what the windows of budgets are.
 var windowTexts = map[account.Window]string{
 	account.Daily: "Every day", account.Weekly: "Every week, from Monday", account.Monthly: "Every month",
-	account.Rolling24: "The last 24 hours", account.Rolling30: "The last 30 days", account.Total: "In total",
+	account.Rolling24: "The last 24 hours", account.Rolling30: "The last 30 days", account.Total: "All time",
 }
 
 // windowText says what time the amount of a budget is for.

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,12 +37,15 @@ func (d *Dashboard) logPage(w http.ResponseWriter, r *http.Request, v *visitor) 
 		view.Next = list[logShown-1].Seq
 	}
 	for _, e := range list {
-		if e.Action != "account.note" { // what support writes down for itself
+		if !slices.Contains(ownToSupport, e.Action) {
 			view.Entries = append(view.Entries, e)
 		}
 	}
 	return d.ui.Render(w, r, http.StatusOK, logPage(d.frame(w, r, v, "Account log"), view))
 }
+
+// ownToSupport are what support does for itself.
+var ownToSupport = []string{"account.note", "matter.assign", "matter.snooze"}
 
 // actions are what entries of the log are about, in the words of the page.
 var actions = map[string]string{
@@ -51,6 +55,11 @@ var actions = map[string]string{
 	"key.set_limits": "Limits of a key were changed", "key.delete": "A key was deleted", "key.regenerate_master": "The master key was regenerated",
 	"budget.create": "A budget was created", "budget.change": "A budget was changed", "budget.delete": "A budget was deleted",
 	"budget.raise": "The budget of a session was raised", "budget.watch": "The runaway watch was changed",
+	"matter.open": "A conversation with support was begun", "matter.answer": "A message was answered", "matter.close": "A conversation with support was closed", "matter.reopen": "A conversation with support was opened again",
+	"matter.clear": "A review ended without a finding", "matter.warn": "A warning was given", "matter.restore": "Support restored all keys", "matter.suspend": "Support suspended the account",
+	"billing.started": "A subscription began", "billing.upgraded": "The plan was upgraded", "billing.renewed": "The subscription was renewed", "billing.ended": "The subscription ended", "billing.lapsed": "The subscription ended without a payment",
+	"billing.cancel_planned": "A cancellation was planned", "billing.cancel_taken_back": "A cancellation was taken back", "billing.downgrade_planned": "A lower plan was planned", "billing.downgrade_taken_back": "A lower plan was taken back", "billing.refund": "A payment was refunded", "billing.credit": "A credit was given",
+	"webhook.create": "A webhook was created", "webhook.delete": "A webhook was deleted", "webhook.resume": "A webhook was resumed",
 	"key.pause": "A key was paused: its program seems to run away", "key.resume": "A key was resumed",
 	"passkey.add": "A passkey was added", "passkey.remove": "A passkey was removed", "passkey.refused": "A passkey was refused: its counter went back", "session.prove": "You confirmed your identity", "totp.on": "The authenticator app was turned on", "totp.off": "The authenticator app was turned off",
 }

@@ -46,7 +46,7 @@ func logPage(p webui.Page, v logView) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Account log</h1><p>Who changed what about your account, newest first. Sign-ins are listed on the <a href=\"/dashboard/account\">account page</a>.</p></div></div><section class=\"card flush\" aria-label=\"Account log\"><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Entries\"><table><thead><tr><th>When</th><th>What</th><th>By</th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Account log</h1><p>Who changed what about your account, newest first.</p></div></div><section class=\"card flush\" aria-label=\"Account log\"><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Entries\"><table><thead><tr><th>When</th><th>What</th><th>By</th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

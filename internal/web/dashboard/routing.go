@@ -54,17 +54,22 @@ func (d *Dashboard) routingPage(w http.ResponseWriter, r *http.Request, v *visit
 // compare finds the best and the cheapest model with a price that the visitor may call, and what the calls would have
 // cost there. Their replies would have been longer or shorter, so that is an estimate.
 func (v *routingView) compare(list *catalog.Catalog, who *visitor) {
-	tokens := chat.Usage{Prompt: int(v.Total.Prompt), Cached: int(v.Total.Cached), Completion: int(v.Total.Completion)}
+	// The price of a call may depend on the length of its prompt, so all of them are as long as the mean one.
+	calls := max(1, v.Total.Priced)
+	mean := price.CountsOf(chat.Usage{Prompt: int(v.Total.Prompt / calls), Cached: int(v.Total.Cached / calls), Completion: int(v.Total.Completion / calls)})
+	rest := price.CountsOf(chat.Usage{Prompt: int(v.Total.Prompt % calls), Cached: int(v.Total.Cached % calls), Completion: int(v.Total.Completion % calls)})
 	best, now := 0, time.Now()
 	for _, m := range list.Models() {
 		if m.Router || m.Embeds || m.Sandbox || m.Vanished || !who.includes(m) {
 			continue
 		}
-		counts := price.CountsOf(tokens)
-		_, cost, ok := m.Priced(now).Charge(&counts, price.Terms{At: now.Unix()}, m.Markup.Of(who.Plan.String(), who.ID))
+		e, terms, markup := m.Priced(now), price.Terms{At: now.Unix()}, m.Markup.Of(who.Plan.String(), who.ID)
+		_, cost, ok := e.Charge(&mean, terms, markup)
 		if !ok {
 			continue
 		}
+		_, left, _ := e.Charge(&rest, terms, markup)
+		cost = cost*price.Nano(calls) + left
 		quality := 0
 		for t := range catalog.Tasks {
 			quality += m.QualityAt(t)

@@ -22,8 +22,15 @@ func TestCompare(t *testing.T) {
 		}
 		return m
 	}
+	// The large model costs more for long prompts. No call has one, only all of them together.
+	large, err := price.Sealed(price.Entry{Model: "large", Rates: price.Of(5_000_000_000, 20_000_000_000), Bands: []price.Band{{Above: 400, Rates: price.Of(50_000_000_000, 200_000_000_000)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dear := made("large", account.Basic, 5, 90)
+	dear.Price = price.NewBook([]*price.Entry{large}).Find("large", "", "")
 	list, err := catalog.New([]catalog.Model{
-		catalog.Router("service"), made("small", account.Free, 1, 50), made("large", account.Basic, 5, 90), made("largest", account.Premium, 9, 99), made("unpriced", account.Free, 0, 95),
+		catalog.Router("service"), made("small", account.Free, 1, 50), dear, made("largest", account.Premium, 9, 99), made("unpriced", account.Free, 0, 95),
 	})
 	if err != nil {
 		t.Fatal(err)

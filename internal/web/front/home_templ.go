@@ -133,7 +133,7 @@ func homePage(p webui.Page, o webui.Opening, v homeView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "<li>SDKs of OpenAI and Anthropic</li><li>Streams, tools, MCP</li></ul></div><div class=\"card sample\"><div class=\"top\"><span class=\"small muted\">POST <span class=\"mono\">/v1/chat/completions</span></span></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "<li>OpenAI and Anthropic SDKs</li><li>Streams, tools, MCP</li></ul></div><div class=\"card sample\"><div class=\"top\"><span class=\"small muted\">POST <span class=\"mono\">/v1/chat/completions</span></span></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -235,7 +235,7 @@ func homePage(p webui.Page, o webui.Opening, v homeView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = reason("support", "Tools on the server", "Name MCP servers in a request. The service calls their tools and returns the answer. Video has the same key.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = reason("support", "Tools on the server", "Name MCP servers in a request. The service calls their tools and returns the answer. The same key works for video.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -263,7 +263,7 @@ func accountPage(p webui.Page, v accountView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = fact("Paid in all", webui.Cents(v.Billing.Balance), creditText(v.Billing.CreditCents), "").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = fact("Total paid", webui.Cents(v.Billing.Balance), creditText(v.Billing.CreditCents), "").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -51,7 +51,7 @@ func accountsPage(p webui.Page, v accountsView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = webui.Field("Find an account", "q", "search", v.Query, "An e-mail address or how it begins, an account id, a key id, the last four characters of a key, or a request id.", v.Problem, templ.Attributes{"required": true, "maxlength": "254", "autocomplete": "off", "autofocus": true}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = webui.Field("Find an account", "q", "search", v.Query, "An e-mail address or the start of one, an account id, a key id, the last four characters of a key, or a request id.", v.Problem, templ.Attributes{"required": true, "maxlength": "254", "autocomplete": "off", "autofocus": true}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -170,7 +170,7 @@ func announcementsPage(p webui.Page, v announcementsView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = hint("m-models", "Ids, separated by commas. Leave empty for all models and videos.", v.wrong("maintenance", "models")).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = hint("m-models", "IDs, separated by commas. Leave blank for all models and videos.", v.wrong("maintenance", "models")).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

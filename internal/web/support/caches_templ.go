@@ -43,7 +43,7 @@ func cachesPage(p webui.Page, v *cachesView) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Caches</h1><p>What prompt caches gave to all accounts in the last 30 days, in UTC. Saved is the difference to the same calls without a cache.</p></div></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Caches</h1><p>What prompt caches saved all accounts in the last 30 days, in UTC, compared with the same calls without a cache. Months are whole.</p></div></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

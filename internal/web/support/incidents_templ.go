@@ -338,7 +338,7 @@ func incidentsPage(p webui.Page, v incidentsView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = whenField("i-from", "from", "Began", v.typedWhen("incident", "from", time.Time{}), "In UTC. Leave empty for now.", v.wrong("incident", "from"), nil).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = whenField("i-from", "from", "Began", v.typedWhen("incident", "from", time.Time{}), "In UTC. Leave blank to start now.", v.wrong("incident", "from"), nil).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -384,7 +384,7 @@ func incidentsPage(p webui.Page, v incidentsView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = whenField("m-from", "from", "Begins", v.typedWhen("maintenance", "from", time.Time{}), "In UTC. Leave empty for now.", v.wrong("maintenance", "from"), nil).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = whenField("m-from", "from", "Begins", v.typedWhen("maintenance", "from", time.Time{}), "In UTC. Leave blank to start now.", v.wrong("maintenance", "from"), nil).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -555,7 +555,7 @@ func opening(v incidentsView, form, example string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = hint(form+"-text", "What is known, what you do about it, and when you write again. An empty line begins a paragraph.", v.wrong(form, "text")).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = hint(form+"-text", "What you know, what you are doing about it, and when the next update comes. A blank line starts a new paragraph.", v.wrong(form, "text")).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -739,7 +739,7 @@ func affected(a *again, form, id string, components []incident.Component, models
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = hint(id+"-models", "Ids, separated by commas.", a.wrong(form, "models")).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = hint(id+"-models", "IDs, separated by commas.", a.wrong(form, "models")).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

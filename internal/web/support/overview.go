@@ -64,7 +64,7 @@ const lastHour = 60
 // minuteCharts returns the charts of the last hour.
 func minuteCharts(r *overview.Report) []figureChart {
 	last, now := lastMinute(r), current(r)
-	points := r.Points[max(0, len(r.Points)-lastHour):]
+	points := r.Points[max(0, len(r.Points)-1-lastHour) : len(r.Points)-1] // whole minutes
 	minutes := steps(points, time.Minute, func(p *overview.Point) time.Time { return p.At })
 	// known leaves a gap where no call ended.
 	known := func(ms func(*overview.Point) int64) []int64 {
@@ -87,22 +87,22 @@ func minuteCharts(r *overview.Report) []figureChart {
 		{
 			Now: webui.Short(last.Prompt + last.Answer), Note: "in the last minute",
 			Chart: webui.Chart{Label: "Tokens per minute", Steps: minutes, Whole: true, Format: webui.Number, Axis: webui.Short, Series: []webui.ChartSeries{
-				{Name: "Input", Class: "c4", Values: column(points, func(p *overview.Point) int64 { return p.Prompt })},
+				{Name: "Input", Class: "c1", Values: column(points, func(p *overview.Point) int64 { return p.Prompt })},
 				{Name: "Output", Class: "c0", Values: column(points, func(p *overview.Point) int64 { return p.Answer })},
 			}},
 		},
 		{
-			Now: timeOf(last, last.Median), Note: "median, 95% within " + timeOf(last, last.Slow),
+			Now: timeOf(last, last.Median), Note: "median in the last minute, 95% within " + timeOf(last, last.Slow),
 			Chart: webui.Chart{Label: "Latency", Steps: minutes, Lines: true, Format: webui.Millis, Axis: webui.Millis, Series: []webui.ChartSeries{
 				{Name: "Median", Class: "c0", Values: known(func(p *overview.Point) int64 { return p.Median })},
-				{Name: "95%", Class: "c4", Values: known(func(p *overview.Point) int64 { return p.Slow })},
+				{Name: "95%", Class: "c1", Values: known(func(p *overview.Point) int64 { return p.Slow })},
 			}},
 		},
 		{
-			Now: timeOf(last, last.First), Note: "median, 95% within " + timeOf(last, last.SlowFirst),
+			Now: timeOf(last, last.First), Note: "median in the last minute, 95% within " + timeOf(last, last.SlowFirst),
 			Chart: webui.Chart{Label: "Time to first token", Steps: minutes, Lines: true, Format: webui.Millis, Axis: webui.Millis, Series: []webui.ChartSeries{
 				{Name: "Median", Class: "c0", Values: known(func(p *overview.Point) int64 { return p.First })},
-				{Name: "95%", Class: "c4", Values: known(func(p *overview.Point) int64 { return p.SlowFirst })},
+				{Name: "95%", Class: "c1", Values: known(func(p *overview.Point) int64 { return p.SlowFirst })},
 			}},
 		},
 		{

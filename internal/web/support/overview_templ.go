@@ -148,7 +148,7 @@ func overviewPart(r *overview.Report) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "</div><p class=\"small muted\">of requests in the last minute</p></section><section class=\"card\" aria-label=\"Upstreams\"><div class=\"between\"><h2 class=\"label\">Upstreams</h2>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "</div><p class=\"small muted\">of requests in the last minute</p></section><section class=\"card\" aria-label=\"Targets\"><div class=\"between\"><h2 class=\"label\">Targets</h2>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -48,7 +48,7 @@ func reconciliationsPage(p webui.Page, list []reconcile.Report) templ.Component 
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Vendors' invoices</h1><p>What was settled here, compared with what vendors say that they served and charged. Make a comparison with <code>sluice reconcile</code> on the server.</p></div></div><section class=\"card flush\" aria-labelledby=\"reports-title\"><div class=\"top\"><h2 id=\"reports-title\">The last comparisons</h2></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Vendors' invoices</h1><p>What was settled here, compared with what vendors say they served and charged. To make a comparison, run <code>sluice reconcile</code> on the server.</p></div></div><section class=\"card flush\" aria-labelledby=\"reports-title\"><div class=\"top\"><h2 id=\"reports-title\">Recent comparisons</h2></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

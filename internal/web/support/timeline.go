@@ -41,10 +41,10 @@ var names = map[string]string{
 	"account.set_replies": "Replies changed", "account.set_staff": "Staff flag changed", "account.sign_out": "Signed out everywhere", "account.signin_link": "Sign-in link made",
 	"account.reset_second_factor": "Second factor reset", "account.review": "Marked for review",
 	"billing.refund": "Refund ordered", "billing.credit": "Credit changed", "billing.downgrade": "Downgrade ordered", "billing.release": "Payments released",
-	"key.create": "Key made", "key.delete": "Key deleted", "key.rename": "Key renamed", "key.set_limits": "Limits of a key changed", "key.regenerate_master": "Master key replaced",
+	"key.create": "Key created", "key.delete": "Key deleted", "key.rename": "Key renamed", "key.set_limits": "Limits of a key changed", "key.regenerate_master": "Master key replaced",
 	"key.deactivate": "Key switched off", "key.restore": "Key switched on", "key.pause": "Key paused: its program ran away", "key.resume": "Key resumed",
 	"keys.deactivate": "All keys switched off", "keys.restore": "All keys restored", "keys.restore_ordered": "Restoring ordered",
-	"budget.create": "Budget made", "budget.change": "Budget changed", "budget.delete": "Budget deleted", "budget.runaway": "Watch over programs changed",
+	"budget.create": "Budget created", "budget.change": "Budget changed", "budget.delete": "Budget deleted", "budget.runaway": "Watch over programs changed",
 	"matter.open": "Ticket opened by the customer", "matter.raised": "Ticket opened by the service", "matter.answer": "Ticket answered", "matter.assign": "Ticket assigned", "matter.snooze": "Ticket snoozed",
 	"matter.close": "Ticket closed", "matter.reopen": "Ticket put back", "matter.clear": "Cleared", "matter.warn": "Warned", "matter.restore": "Restored after review", "matter.suspend": "Suspended after review",
 	"ledger.charged": "Payment", "ledger.refunded": "Refund", "ledger.disputed": "Payment disputed", "ledger.dispute_won": "Dispute won", "ledger.dispute_lost": "Dispute lost",
@@ -54,7 +54,7 @@ var names = map[string]string{
 	"ledger.revoked": "Subscription revoked", "ledger.superseded": "Subscription replaced by a granted plan", "ledger.clock_moved": "Test clock moved",
 	"ledger.billing_stopped": "Payments stopped", "ledger.billing_released": "Payments released", "ledger.credited": "Credit", "ledger.credit_used": "Credit used",
 	"score.warning": "Abuse score: warning", "score.inquiry": "Abuse score: inquiry", "score.review": "Abuse score: fast climb", "score.deactivated": "Abuse score: keys switched off", "score.restored": "Abuse score: restored",
-	"webhook.create": "Webhook made", "webhook.delete": "Webhook deleted",
+	"webhook.create": "Webhook created", "webhook.delete": "Webhook deleted",
 	"totp.on": "Two-step sign-in turned on", "totp.off": "Two-step sign-in turned off", "passkey.add": "Passkey added", "passkey.remove": "Passkey removed", "passkey.refused": "Passkey refused",
 }
 

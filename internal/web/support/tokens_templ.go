@@ -44,7 +44,7 @@ func tokensPage(p webui.Page, v tokensView) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Tokens</h1><p>A token lets a program use the admin API in your name. What it may do is limited to the scopes that you choose.</p></div></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Tokens</h1><p>A token lets a program use the admin API on your behalf. What it may do is limited to the scopes that you choose.</p></div></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -321,7 +321,7 @@ func tokensPage(p webui.Page, v tokensView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 33, "</fieldset><div class=\"row\"><button class=\"primary\">Create token</button></div></form></section><p class=\"muted small\">The API is below <code>/admin/v1</code>; it is described at <code>/admin/v1/openapi.json</code>.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 33, "</fieldset><div class=\"row\"><button class=\"primary\">Create token</button></div></form></section><p class=\"muted small\">The API is at <code>/admin/v1</code>; it is described at <code>/admin/v1/openapi.json</code>.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -60,15 +60,15 @@ func WhatIfOf(v *WhatIf) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = Field("What this model answered", "from", "text", v.From, "The id of a model.", "", templ.Attributes{"list": "priced", "maxlength": "256", "spellcheck": "false"}).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = Field("Replace this model", "from", "text", v.From, "The id of a model.", "", templ.Attributes{"list": "priced", "maxlength": "256", "spellcheck": "false"}).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = Field("… is priced as this one", "to", "text", v.To, "Empty: models stay as they were.", "", templ.Attributes{"list": "priced", "maxlength": "256", "spellcheck": "false"}).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = Field("With this one", "to", "text", v.To, "Blank: models stay as they were.", "", templ.Attributes{"list": "priced", "maxlength": "256", "spellcheck": "false"}).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<div class=\"field\"><label for=\"f-days\">Calls of</label> <select id=\"f-days\" name=\"days\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<div class=\"field\"><label for=\"f-days\">Period</label> <select id=\"f-days\" name=\"days\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -124,7 +124,7 @@ func WhatIfOf(v *WhatIf) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "<div class=\"field\"><label for=\"f-ttl\">Prompts stay in the cache</label> <select id=\"f-ttl\" name=\"ttl\"><option value=\"\">as they did</option> <option value=\"5m\"")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "<div class=\"field\"><label for=\"f-ttl\">Cache lifetime</label> <select id=\"f-ttl\" name=\"ttl\"><option value=\"\">as it was</option> <option value=\"5m\"")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -139,9 +139,9 @@ func WhatIfOf(v *WhatIf) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var5 string
-		templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinStringErrs("for 5 minutes")
+		templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinStringErrs("5 minutes")
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `whatif.templ`, Line: 31, Col: 69}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `whatif.templ`, Line: 31, Col: 65}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var5))
 		if templ_7745c5c3_Err != nil {
@@ -162,9 +162,9 @@ func WhatIfOf(v *WhatIf) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var6 string
-		templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinStringErrs("for an hour")
+		templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinStringErrs("1 hour")
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `whatif.templ`, Line: 32, Col: 67}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `whatif.templ`, Line: 32, Col: 62}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var6))
 		if templ_7745c5c3_Err != nil {
@@ -180,11 +180,11 @@ func WhatIfOf(v *WhatIf) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 19, ">not at all</option></select></div>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 19, ">no cache</option></select></div>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = Field("Sent in batches, in percent", "batched", "text", v.Batched, "Of each day's calls whose model has a price for batches.", "", templ.Attributes{"inputmode": "decimal", "maxlength": "10"}).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = Field("Share sent as batches, in percent", "batched", "text", v.Batched, "Of each day's calls whose model has a price for batches.", "", templ.Attributes{"inputmode": "decimal", "maxlength": "10"}).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -55,7 +55,7 @@ const tasks = {
     await w.go("Queue");
     await w.link("My script ran in a loop");
     // All that the review needs is here.
-    for (const text of ["Refused, 7 days", "Paid in all", "Earlier decisions", "Abuse score this month"]) await w.page.getByText(text).first().waitFor();
+    for (const text of ["Refused, 7 days", "Total paid", "Earlier decisions", "Abuse score this month"]) await w.page.getByText(text).first().waitFor();
     await w.click(w.page.locator(".steps-of").getByText("Restore", { exact: true }));
     await w.page.locator(".step-restore").getByLabel("Reason, for the audit log").fill("a loop, which is mended");
     await w.click(w.page.getByRole("button", { name: "Restore 2 keys" }));
