@@ -58,5 +58,9 @@ func TestQueue(t *testing.T) {
 	if log[0].Action != "matter.snooze" || log[0].Actor != "staff:eve@example.com" {
 		t.Errorf("the last entry of the audit log is %+v", log[0])
 	}
+	own := ana.wants(ana.get("/dashboard/account/log"), "the customer's log", 200, "Support restored all keys").body
+	if strings.Contains(own, "snooze") || strings.Contains(own, "assign") {
+		t.Error("the customer's log has what support arranges for itself")
+	}
 	eve.wants(eve.get("/support/queue?view=nonsense"), "a list that is none", 400, "there is no list")
 }

@@ -59,7 +59,7 @@ var actions = map[string]string{
 	"matter.clear": "A review ended without a finding", "matter.warn": "A warning was given", "matter.restore": "Support restored all keys", "matter.suspend": "Support suspended the account",
 	"billing.started": "A subscription began", "billing.upgraded": "The plan was upgraded", "billing.renewed": "The subscription was renewed", "billing.ended": "The subscription ended", "billing.lapsed": "The subscription ended without a payment",
 	"billing.cancel_planned": "A cancellation was planned", "billing.cancel_taken_back": "A cancellation was taken back", "billing.downgrade_planned": "A lower plan was planned", "billing.downgrade_taken_back": "A lower plan was taken back", "billing.refund": "A payment was refunded", "billing.credit": "A credit was given",
-	"webhook.create": "A webhook was created", "webhook.delete": "A webhook was deleted", "webhook.resume": "A webhook was resumed",
+	"webhook.create": "A webhook was created", "webhook.delete": "A webhook was deleted",
 	"key.pause": "A key was paused: its program seems to run away", "key.resume": "A key was resumed",
 	"passkey.add": "A passkey was added", "passkey.remove": "A passkey was removed", "passkey.refused": "A passkey was refused: its counter went back", "session.prove": "You confirmed your identity", "totp.on": "The authenticator app was turned on", "totp.off": "The authenticator app was turned off",
 }
