@@ -321,8 +321,12 @@ func (n *node) checkFile(url, key string, whole reply) {
 // checkLink alters a link in every part.
 func (n *node) checkLink(link, generation string) {
 	n.t.Helper()
+	last := "0"
+	if strings.HasSuffix(generation, last) {
+		last = "1"
+	}
 	for name, altered := range map[string]string{
-		"another object":    strings.Replace(link, generation, generation[:len(generation)-1]+"0", 1),
+		"another object":    strings.Replace(link, generation, generation[:len(generation)-1]+last, 1),
 		"a longer life":     strings.Replace(link, "expires=1", "expires=2", 1),
 		"an old expiry":     strings.Replace(link, "expires=1", "expires=0", 1),
 		"a signature more":  link + "0",
