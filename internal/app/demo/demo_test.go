@@ -149,7 +149,7 @@ func testTraffic(t *testing.T) func(seed uint64, size float64) *traffic {
 	}
 	now := time.Date(2026, 11, 18, 14, 30, 0, 0, time.UTC)
 	return func(seed uint64, size float64) *traffic {
-		m := &traffic{rng: rand.New(rand.NewPCG(seed, days)), catalog: s.Catalog, from: now.AddDate(0, 0, -days), now: now, size: size, accts: map[string]*member{}}
+		m := &traffic{rng: rand.New(rand.NewPCG(seed, days)), catalog: s.Catalog, plans: s.Plans, from: now.AddDate(0, 0, -days), now: now, size: size, accts: map[string]*member{}}
 		subscribed := m.from.Add(2 * time.Hour) // nobody calls before that
 		for _, p := range people() {
 			m.accts[p.name] = &member{account: &account.Account{ID: p.name, CreatedAt: m.from}, keys: map[string]string{}, plans: []planSince{{m.from, account.None}, {subscribed, p.plan}}}

@@ -23,7 +23,7 @@ import (
 const staffName = "staff:" + helpdesk + domain
 
 // ribbon is what every page says.
-const ribbon = "This is a demonstration: a made-up company with made-up calls. Sandbox models answer, and nothing leaves this machine."
+const ribbon = "A demonstration with made-up data"
 
 // plan says what happens beside the calls.
 func (h *history) plan() {
@@ -220,7 +220,7 @@ func (h *history) runaway() {
 		{240, 61, abuse.Review, "the score rose by 55 within 24 hours"},
 		{295, 75, abuse.Warning, "the score has reached 75"},
 		{355, 90, abuse.Inquiry, "the score has reached 90"},
-		{398, 100, abuse.Deactivated, "the score has reached 100"},
+		{runawayCalls, 100, abuse.Deactivated, "the score has reached 100"},
 	} {
 		h.when(began.Add(time.Duration(e.call)*runawayPause), func(ctx context.Context) error {
 			id := h.members[intern].account.ID

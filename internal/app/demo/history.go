@@ -106,7 +106,7 @@ func writeHistory(ctx context.Context, cfg *config.Config, n *note, now time.Tim
 		return err
 	}
 	t := &traffic{
-		rng: mathrand.New(mathrand.NewPCG(n.Seed, days)), catalog: s.Catalog, from: h.from, now: now, size: size, accts: h.members,
+		rng: mathrand.New(mathrand.NewPCG(n.Seed, days)), catalog: s.Catalog, plans: s.Plans, from: h.from, now: now, size: size, accts: h.members,
 	}
 	t.downFrom, t.downUntil = outage(now)
 	return h.record(ctx, t)

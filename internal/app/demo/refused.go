@@ -3,6 +3,7 @@ package demo
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -22,10 +23,10 @@ var refusals = []struct {
 	status  int
 	kind    string
 	param   string
-	message string
+	message string // with a place for the limit of the plan, if it has one
 }{
 	{care, 30, http.StatusTooManyRequests, "rate_limit_error", "", "The limit of this key is 6 requests a minute; 6 are used and this call counts as 1. It would pass in 21 seconds."},
-	{"", 5, http.StatusTooManyRequests, "rate_limit_error", "", "The limit is 90 requests a minute; 90 are used and this call counts as 1. It would pass in 4 seconds."},
+	{"", 5, http.StatusTooManyRequests, "rate_limit_error", "", "The limit is %[1]d requests a minute; %[1]d are used and this call counts as 1. It would pass in 4 seconds."},
 	{"", 3, http.StatusBadRequest, "invalid_request_error", "messages[1].content", ""},
 	{research, 12, http.StatusForbidden, "permission_error", "model", "The model \"claude-sonnet-5-5\" needs the Premium plan; this account has Basic. Upgrade, or use a model of a lower tier."},
 }
@@ -65,13 +66,17 @@ func (t *traffic) refused(answered []usage.Settlement) (list []refusal.Call) {
 			if r.person != "" && r.person != names[s.AccountID] || !drawn || t.now.Sub(s.At) > refusal.KeepCalls {
 				continue
 			}
+			message := r.message
+			if j == toAll {
+				message = fmt.Sprintf(message, t.plans[t.accts[names[s.AccountID]].planAt(s.At)].RequestsPerMinute)
+			}
 			at := s.At.Add(time.Duration(1+t.rng.IntN(20)) * time.Second)
 			if at.After(t.now) {
 				at = t.now
 			}
 			list = append(list, refusal.Call{
 				ID: t.id(at), At: at, AccountID: s.AccountID, KeyID: s.KeyID, Status: r.status, Kind: r.kind, Param: r.param,
-				Path: "/v1/chat/completions", Model: s.ModelAsked, Address: s.Trace.Address, Message: r.message,
+				Path: "/v1/chat/completions", Model: s.ModelAsked, Address: s.Trace.Address, Message: message,
 			})
 		}
 	}

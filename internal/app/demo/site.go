@@ -81,7 +81,7 @@ plans:
   free: {requests_per_minute: 20, monthly_units: 400}
   basic: {requests_per_minute: 40, monthly_units: 12_000}
   premium: {requests_per_minute: 90, monthly_units: 25_000}
-  scale: {requests_per_minute: 300, monthly_units: 20_000}
+  scale: {requests_per_minute: 300, monthly_units: 40_000}
 alerts: {email: [ops%[2]s], allow_hosts: [127.0.0.1], disk_free_mib: 0}
 aliases: {fast: gpt-6-luna, best: claude-sonnet-5-5}
 providers:

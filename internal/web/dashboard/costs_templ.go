@@ -47,7 +47,7 @@ func costsPage(p webui.Page, c *webui.Costs, tags *tagsView) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Costs</h1><p>Where costs come from. The days, the models and the requests each add up to the same sum, exactly. Your plan has a flat price: you do not pay the list price on top.</p></div><div class=\"row\"><a class=\"button\" href=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Costs</h1><p>What your requests cost at list prices, by day, by model and one by one with its formula. Your plan has a flat price: you do not pay this on top.</p></div><div class=\"row\"><a class=\"button\" href=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

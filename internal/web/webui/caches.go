@@ -84,10 +84,7 @@ func HitRate(h usage.Hits) string {
 // Saved writes what was saved, or lost. Nobody pays it, so a hundredth of a cent is exact enough.
 func Saved(n price.Nano) string {
 	const part = 100_000
-	if n < 0 {
-		return "−" + Saved(-n)
-	}
-	return Total((n + part/2) / part * part)
+	return Total(n / part * part)
 }
 
 // savedNote says what a figure of savings is.

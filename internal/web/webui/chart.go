@@ -56,14 +56,6 @@ const NoValue = -1
 // The drawing is stretched to the width of the page, so it has no text in it.
 const chartWidth, chartHeight = 1000.0, 200.0
 
-// parts returns into how many parts lines across the chart divide it.
-func (c *Chart) parts() int {
-	if c.Low {
-		return 2
-	}
-	return 4
-}
-
 // names returns how many steps are named below the chart, at most.
 func (c *Chart) names() int {
 	if c.Low {
@@ -72,9 +64,10 @@ func (c *Chart) names() int {
 	return 7
 }
 
-// scale returns the value at the top of the chart: a round one, with round values at the other lines.
-func (c *Chart) scale() int64 {
-	most := int64(0)
+// scale returns the value at the top of the chart, and into how many parts lines divide it: of those with round values at all
+// lines, the one with the least room above the largest value.
+func (c *Chart) scale() (top int64, parts int) {
+	most := int64(1)
 	for i := range c.Steps {
 		sum := int64(0)
 		for _, s := range c.Series {
@@ -89,22 +82,35 @@ func (c *Chart) scale() int64 {
 	for _, v := range c.Before {
 		most = max(most, v)
 	}
-	parts := int64(c.parts())
-	step := max(1, float64(most)/float64(parts))
+	divisions := []int{4, 5, 3}
+	if c.Low {
+		divisions = []int{2}
+	}
+	for _, n := range divisions {
+		if t := c.roundStep(float64(most)/float64(n)) * int64(n); top == 0 || t < top {
+			top, parts = t, n
+		}
+	}
+	return top, parts
+}
+
+// roundStep returns the smallest round value that is not below step.
+func (c *Chart) roundStep(step float64) int64 {
+	step = max(1, step)
 	power := math.Pow(10, math.Floor(math.Log10(step)))
 	for _, n := range []float64{1, 2, 2.5, 5, 10} {
 		if n*power >= step && (!c.Whole || n*power == math.Trunc(n*power)) {
-			return int64(math.Round(n*power)) * parts
+			return int64(math.Round(n * power))
 		}
 	}
-	return int64(math.Ceil(step)) * parts
+	return int64(math.Ceil(step))
 }
 
 // ticks returns the values at the lines, from the top down.
 func (c *Chart) ticks() (out []string) {
-	top, parts := c.scale(), int64(c.parts())
+	top, parts := c.scale()
 	for i := parts; i >= 0; i-- {
-		out = append(out, c.Axis(top*i/parts))
+		out = append(out, c.Axis(top*int64(i)/int64(parts)))
 	}
 	return out
 }
@@ -112,8 +118,9 @@ func (c *Chart) ticks() (out []string) {
 // grid returns the lines across the chart as the path of an SVG.
 func (c *Chart) grid() string {
 	var b strings.Builder
-	for i := range c.parts() + 1 {
-		fmt.Fprintf(&b, "M0 %gh%g", chartHeight*float64(i)/float64(c.parts()), chartWidth)
+	_, parts := c.scale()
+	for i := range parts + 1 {
+		fmt.Fprintf(&b, "M0 %gh%g", chartHeight*float64(i)/float64(parts), chartWidth)
 	}
 	return b.String()
 }
@@ -123,7 +130,8 @@ func (c *Chart) width() float64 { return chartWidth / float64(max(1, len(c.Steps
 
 // path returns one series as the path of an SVG: a rectangle for each step, or a line with gaps.
 func (c *Chart) path(which int) string {
-	top, step := float64(c.scale()), c.width()
+	most, _ := c.scale()
+	top, step := float64(most), c.width()
 	var b strings.Builder
 	drawn := false // whether the line has begun
 	for i, v := range c.Series[which].Values {
@@ -157,7 +165,8 @@ func (c *Chart) path(which int) string {
 
 // before returns the period before as the path of an SVG: a line, or steps over the bars.
 func (c *Chart) before() string {
-	top, step := float64(c.scale()), c.width()
+	most, _ := c.scale()
+	top, step := float64(most), c.width()
 	var b strings.Builder
 	drawn := false
 	for i, v := range c.Before {
@@ -221,7 +230,7 @@ func (c *Chart) tip(i int) string {
 		}
 	}
 	if i < len(c.Before) && c.Before[i] != NoValue {
-		fmt.Fprintf(&b, "\nThe period before: %s", c.Format(c.Before[i]))
+		fmt.Fprintf(&b, "\nPrevious period: %s", c.Format(c.Before[i]))
 	}
 	if !c.Lines && len(c.Series) > 1 && sum > 0 {
 		return "Total: " + c.Format(sum) + b.String()

@@ -51,7 +51,7 @@ func TestChart(t *testing.T) {
 		{
 			"hours", hours,
 			[]string{
-				"<span>2 s</span>", "<span>1 s</span>", "<title>1 May 00:00 UTC\np50: 1.5 s</title>", "<title>1 May 01:00 UTC\nNo requests</title>",
+				"<span>1.5 s</span>", "<span>1 s</span>", "<span>500 ms</span>", "<title>1 May 00:00 UTC\np50: 1.5 s</title>", "<title>1 May 01:00 UTC\nNo requests</title>",
 				`data-local="clock" data-at="2026-05-01T01:00:00Z">01:00</text>`,
 			},
 			[]string{"Total"},

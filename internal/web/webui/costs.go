@@ -129,13 +129,24 @@ func usdOf(n *json.Number) string {
 	return usd(*n)
 }
 
+// amountOf returns an amount that may be missing, rounded.
+func amountOf(n *json.Number) string {
+	if n == nil {
+		return "–"
+	}
+	return Amount(*n)
+}
+
 // sumCost returns a sum for people. If there is no price for anything in it, it is not nothing but unknown.
 func sumCost(s *costs.SumsReply) string {
 	if s.Unpriced > 0 && s.Cost == "0" {
 		return "unpriced"
 	}
-	return usd(s.Cost)
+	return Amount(s.Cost)
 }
+
+// sumExact is what sumCost has rounded.
+func sumExact(s *costs.SumsReply) string { return usd(s.Cost) }
 
 // callCost returns what a call costs, for people.
 func callCost(c *costs.CallReply) string {

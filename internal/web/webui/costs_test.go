@@ -13,7 +13,7 @@ func TestSumCost(t *testing.T) {
 		sums costs.SumsReply
 		want string
 	}{
-		{costs.SumsReply{Requests: 2, Cost: "0"}, "$0"},
+		{costs.SumsReply{Requests: 2, Cost: "0"}, "$0.00"},
 		{costs.SumsReply{Requests: 2, Cost: "0", Unpriced: 1}, "unpriced"},
 		{costs.SumsReply{Requests: 2, Cost: "0.000000001", Unpriced: 1}, "$0.000000001"},
 	} {

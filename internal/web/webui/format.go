@@ -1,6 +1,7 @@
 package webui
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -36,8 +37,7 @@ func Thousandths(n int64) string {
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
-// Dollars formats nano-dollars, exactly: with cents, and with as many further decimals as there are. It is the one form
-// of money on pages, so that amounts below each other look the same.
+// Dollars formats nano-dollars, exactly: with cents, and with as many further decimals as there are.
 func Dollars[N ~int | ~int64](amount N) string {
 	nano := int64(amount)
 	sign := ""
@@ -51,17 +51,32 @@ func Dollars[N ~int | ~int64](amount N) string {
 	return sign + "$" + Number(nano/1_000_000_000) + "." + decimals
 }
 
-// Total formats a sum of nano-dollars: from a dollar on it is rounded to cents, because nobody reads the rest, and it
-// would not fit.
-func Total[N ~int | ~int64](nano N) string {
-	switch {
-	case nano >= 1_000_000_000:
-		nano = (nano + 5_000_000) / 10_000_000 * 10_000_000
-	case nano <= -1_000_000_000:
-		nano = (nano - 5_000_000) / 10_000_000 * 10_000_000
+// Total formats an amount of nano-dollars among others: rounded to cents, or to two digits if it is smaller, so that amounts
+// below each other look the same. Where it matters, the page has the exact amount as a title.
+func Total[N ~int | ~int64](amount N) string {
+	nano := int64(amount)
+	if nano < 0 {
+		return "-" + Total(-nano)
 	}
-	return Dollars(nano)
+	unit := int64(10_000_000)
+	for unit > 1 && nano < 10*unit {
+		unit /= 10
+	}
+	return Dollars((nano + unit/2) / unit * unit)
 }
+
+// nanoOf reads an exact number of dollars.
+func nanoOf(n json.Number) (nano int64) {
+	whole, rest, _ := strings.Cut(strings.TrimPrefix(n.String(), "-"), ".")
+	nano, _ = strconv.ParseInt(whole+(rest + "000000000")[:9], 10, 64) // our own text
+	if strings.HasPrefix(n.String(), "-") {
+		return -nano
+	}
+	return nano
+}
+
+// Amount formats an exact number of dollars as Total does.
+func Amount(n json.Number) string { return Total(nanoOf(n)) }
 
 // Cents formats an amount in cents as Dollars does.
 func Cents(cents int64) string { return Dollars(cents * 10_000_000) }

@@ -144,7 +144,7 @@ func (u *UI) Error(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	status := f.Kind.Status()
 	fault.SetRetryAfter(w.Header(), f.RetryAfter)
-	if renderErr := u.Render(w, r, status, errorPage(u.Page(w, r, http.StatusText(status)), f.Message, w.Header().Get("X-Request-Id"))); renderErr != nil {
+	if renderErr := u.Render(w, r, status, errorPage(u.Page(w, r, strings.TrimSuffix(Sentence(strings.ToLower(http.StatusText(status))), ".")), f.Message, w.Header().Get("X-Request-Id"))); renderErr != nil {
 		u.log.Error("the page of an error could not be rendered", "error", renderErr.Error())
 	}
 }

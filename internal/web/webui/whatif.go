@@ -84,6 +84,18 @@ func (c *WhatIfChoice) Question(now time.Time) (q whatif.Question, problem strin
 	return q, ""
 }
 
+// whatIfExample is a question that a link asks.
+type whatIfExample struct{ text, path string }
+
+// examples returns questions that many ask.
+func (v *WhatIf) examples() []whatIfExample {
+	return []whatIfExample{
+		{"No prompt caches", v.Action + "?ttl=none"},
+		{"Caches that last an hour", v.Action + "?ttl=1h"},
+		{"Half of the calls as batches", v.Action + "?batched=50"},
+	}
+}
+
 // whatIfTable is a table of the answer.
 type whatIfTable struct {
 	title, head string
