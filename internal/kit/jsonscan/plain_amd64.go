@@ -1,6 +1,11 @@
 package jsonscan
 
-// plain is plainPortable with the instructions that every processor of this kind has, which look at 16 bytes at a time.
+// look is lookPortable with the instructions that every processor of this kind has, which look at 16 bytes at a time.
 //
 //go:noescape
-func plain(b []byte) (n int, stop, high uint64)
+func look(b []byte, m *marks) (n int)
+
+// spell is spellPortable with these instructions.
+//
+//go:noescape
+func spell(block *[64]byte, m *marks)

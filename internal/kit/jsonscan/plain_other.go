@@ -2,4 +2,6 @@
 
 package jsonscan
 
-func plain(b []byte) (n int, stop, high uint64) { return plainPortable(b) }
+func look(b []byte, m *marks) (n int) { return lookPortable(b, m) }
+
+func spell(block *[64]byte, m *marks) { spellPortable(block, m) }

@@ -28,18 +28,23 @@ func randomText(r *rand.Rand, faults int) []byte {
 	return b
 }
 
-// Both ways to look for plain text find the same.
-func TestPlain(t *testing.T) {
+// Both ways to look at text find the same.
+func TestLook(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
 	for range 20_000 {
 		b := randomText(r, 300)
 		from := min(r.IntN(20), len(b)) // at any alignment
-		n, stop, high := plain(b[from:])
-		wantN, wantStop, wantHigh := plainPortable(b[from:])
-		if n != wantN || stop != wantStop || high != wantHigh {
-			t.Fatalf("seed %d: plain(%q) = %d, %x, %x, want %d, %x, %x", seed, b[from:], n, stop, high, wantN, wantStop, wantHigh)
+		var got, want marks
+		n, wantN := look(b[from:], &got), lookPortable(b[from:], &want)
+		if len(b)-from-n >= 64 {
+			block := (*[64]byte)(b[from+n:])
+			spell(block, &got)
+			spellPortable(block, &want)
+		}
+		if n != wantN || got != want {
+			t.Fatalf("seed %d: look(%q) = %d, %x, want %d, %x", seed, b[from:], n, got, wantN, want)
 		}
 	}
 }

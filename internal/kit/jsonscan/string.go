@@ -104,43 +104,50 @@ const shortText = 32
 
 // long reads on in a string at b[i], 64 bytes at a time, until something else comes than text and escapes of two bytes,
 // or fewer bytes are left. It returns where String must continue, how many bytes unescaping saves, and the index up to which
-// it knows all characters to be whole; that is below end if it has left the check to String. So it does if checked is
-// below i.
+// it knows all characters to be whole; that is below end if it has left the check to String. So it does from the beginning if
+// checked, up to where String knows that, is below i.
 //
-// plain returns two masks for the block at which it stopped. Bits of stop are worked through from
-// the lowest: a short escape is counted and both its bits are cleared, since the second byte may
-// be a quote or a backslash; anything else ends the scan at that byte.
+// A block that ends in the middle of an escape or a character ends before it, so each begins with something whole.
 func long(b []byte, i, checked int) (end, saved, upTo int) {
+	if checked < i {
+		return i, 0, checked
+	}
+	i = checked // the end of a character that has begun
+	var m marks
 	for i+64 <= len(b) {
-		n, stop, high := plain(b[i:])
-		if checked >= i {
-			checked = max(checked, i+n)
+		i += look(b[i:], &m)
+		if m.stop|m.high == 0 {
+			break // the end of b is near
 		}
-		i += n
-		if stop|high == 0 {
-			continue // the end of b is near
-		}
-		next := i + 64
-		other := false // than text and escapes of two bytes
-		for stop != 0 && !other {
-			at := i + bits.TrailingZeros64(stop)
-			if b[at] == '\\' && at+1 < len(b) && simple[b[at+1]] {
-				saved++
-				stop &^= 3 << (at - i)
-				next = max(next, at+2) // the last escape may end in the next block
-				continue
+		n, other := 64, uint64(0)
+		if m.stop != 0 {
+			escaped, escapes := m.escapes()
+			n -= int(escapes >> 63)
+			other = m.stop &^ (m.slash | escaped)
+			for rest := escapes &^ (1 << 63); rest != 0; rest &= rest - 1 {
+				at := bits.TrailingZeros64(rest)
+				if !simple[b[i+at+1]] {
+					other |= 1 << at
+					break
+				}
 			}
-			high &= 1<<(at-i) - 1
-			next, other = at, true
+			if other != 0 {
+				n = bits.TrailingZeros64(other)
+			}
+			saved += bits.OnesCount64(escapes & (1<<n - 1))
 		}
-		if checked >= i {
-			checked = characters(b, i, checked, high, next)
+		cut := n
+		if m.high != 0 {
+			var ok bool
+			if cut, ok = m.characters(b[i:], n); !ok || other != 0 {
+				return i + n, saved, i + cut
+			}
 		}
-		if i = next; other {
+		if i += cut; other != 0 {
 			break
 		}
 	}
-	return i, saved, checked
+	return i, saved, i
 }
 
 // whole returns the index after the last character that begins in b[from:to], or that of the first that is not valid.
@@ -155,29 +162,6 @@ func whole(b []byte, from, to int) int {
 		from += n
 	}
 	return from
-}
-
-// characters checks the characters of a block: b[i] is its first byte, high marks its bytes beyond ASCII, and next is the
-// index after it. It returns the index after the last character, which may reach into the next block, or, if the check is
-// left to String, the index of a character below next. String does it for what is wrong, and for text of which much is
-// beyond ASCII, which the library checks faster.
-func characters(b []byte, i, checked int, high uint64, next int) int {
-	// Decoding one character at a time wins only while there are few.
-	dense := bits.OnesCount64(high) > 24
-	for high != 0 {
-		at := i + bits.TrailingZeros64(high)
-		if at < checked {
-			high &= high - 1
-			continue
-		}
-		r, n := utf8.DecodeRune(b[at:])
-		if dense || r == utf8.RuneError && n == 1 {
-			return at
-		}
-		checked = at + n
-		high &^= (1<<n - 1) << (at - i)
-	}
-	return max(checked, next)
 }
 
 // simple has the bytes that make an escape of two bytes after a backslash.
