@@ -34,7 +34,7 @@ func (s *spy) count(text string) int {
 }
 
 // sampled is the most that a sample gives the tokenizer.
-const sampled = (samplePieces + roughPieces + 2) * (sampleBytes + 16)
+const sampled = (samplePieces+1)*(sampleBytes+16) + (roughPieces+1)*(roughBytes+16)
 
 // huge are prompts of many kinds, far longer than any window, as the insides of JSON strings.
 func huge(bytes int) map[string]string {
@@ -108,7 +108,7 @@ func TestEstimate(t *testing.T) {
 		var tokenizer spy
 		s := size{req: parse(t, `"`+content+`"`, ""), counting: counting{tokenizer.count, ample}}
 		about := s.estimate()
-		if most := (roughPieces + 1) * (sampleBytes + 16); tokenizer.bytes > most {
+		if most := (roughPieces + 1) * (roughBytes + 16); tokenizer.bytes > most {
 			t.Errorf("%s: estimated with %d bytes counted, want at most %d", name, tokenizer.bytes, most)
 		}
 		if err := s.count(t.Context(), 0); err != nil {
