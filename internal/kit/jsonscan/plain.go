@@ -84,7 +84,7 @@ func (m *marks) escapes() (escaped, escapes uint64) {
 }
 
 // few is how many bytes beyond ASCII of a block are decoded one character at a time. More take less time as marks.
-const few = 8
+const few = 5
 
 // characters returns how many of the first n bytes of a block, with which b begins, are before the last character, if that goes on
 // behind them, and else n. It reports whether they are valid UTF-8; if not, it returns 0.
