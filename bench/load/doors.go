@@ -54,19 +54,26 @@ func autosOf() []*door {
 
 // doors measures what a request costs through each of some doors of one gateway, and compares them with the first.
 func (p plan) doors(ctx context.Context, self, bin, scratch string, doors []*door, out io.Writer) error {
+	_, err := p.through(ctx, self, bin, scratch, doors, []workload{one, some, flood}, out)
+	return err
+}
+
+// through is doors with the loads to measure under. It returns the median time of a request through each door with each load, in
+// the order of the lines that it prints.
+func (p plan) through(ctx context.Context, self, bin, scratch string, doors []*door, under []workload, out io.Writer) (medians []float64, err error) {
 	if err := os.MkdirAll(scratch, 0o700); err != nil {
-		return err
+		return nil, err
 	}
 	targets, stop, err := startAll(ctx, self, bin, scratch)
 	defer stop()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	gateway := targets[len(targets)-1]
 	gateway.lag = p.lag
 	r := newResults(targets)
 	var loads []workload
-	for _, callers := range []workload{one, some, flood} {
+	for _, callers := range under {
 		for _, d := range doors {
 			w := callers
 			w.name, w.door = d.name+", "+callers.name, d
@@ -77,7 +84,7 @@ func (p plan) doors(ctx context.Context, self, bin, scratch string, doors []*doo
 		for _, w := range loads {
 			s, err := w.run(ctx, gateway, p.slice)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			r.add(w, gateway, s)
 		}
@@ -90,7 +97,8 @@ func (p plan) doors(ctx context.Context, self, bin, scratch string, doors []*doo
 			return one.perRequest(w, gateway.name) / one.perRequest(base, gateway.name)
 		}))
 		cost := r.perRequest(w, gateway.name)
-		fmt.Fprint(out, w.name, strings.Repeat(" ", 34-len(w.name)), cell(12, 1, cost), cell(20, 2, cost/r.perRequest(base, gateway.name)), cell(16, 0, r.typical(w, gateway.name)), "\n")
+		medians = append(medians, r.typical(w, gateway.name))
+		fmt.Fprint(out, w.name, strings.Repeat(" ", 34-len(w.name)), cell(12, 1, cost), cell(20, 2, cost/r.perRequest(base, gateway.name)), cell(16, 0, medians[i]), "\n")
 	}
-	return errors.Join(r.firstError(), p.remember("bench/load, "+doors[0].name+" and others", kept, out))
+	return medians, errors.Join(r.firstError(), p.remember("bench/load, "+doors[0].name+" and others", kept, out))
 }

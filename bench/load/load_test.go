@@ -124,6 +124,13 @@ func TestGrowth(t *testing.T) {
 			t.Errorf("doors printed no line for %s:\n%s", want, &out)
 		}
 	}
+	out.Reset()
+	if err := (plan{rounds: 1, slice: 20 * time.Millisecond}).tools(t.Context(), self, bin, t.TempDir(), &out); err != nil {
+		t.Fatalf("tools = %v\n%s", err, &out)
+	}
+	if !regexp.MustCompile(`(?m)^median of the time that a tool adds to two model calls, c=32: -?\d+ µs$`).MatchString(out.String()) {
+		t.Errorf("tools printed no time:\n%s", &out)
+	}
 }
 
 // If the gateway does not start, the error contains its output.

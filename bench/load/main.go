@@ -63,7 +63,7 @@ func main() {
 	}
 	flag.StringVar(&p.bin, "bin", "", "measure this binary instead of building one")
 	flag.IntVar(&p.rounds, "rounds", 3, "turns of each target under each load")
-	flag.StringVar(&p.only, "only", "", "run this workload alone, for example \"5 MB\" or \"TLS\", or \"growth\", its part \"accounts\", \"doors\" or \"auto\"")
+	flag.StringVar(&p.only, "only", "", "run this workload alone, for example \"5 MB\" or \"TLS\", or \"growth\", its part \"accounts\", \"doors\", \"auto\" or \"tools\"")
 	flag.BoolVar(&p.quick, "quick", false, "one short round: a check that everything runs")
 	flag.Parse()
 	p.rounds = max(p.rounds, 1)
@@ -102,6 +102,8 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 		return p.doors(ctx, self, bin, scratch, doorsOf(), out)
 	case "auto":
 		return p.doors(ctx, self, bin, scratch, autosOf(), out)
+	case "tools":
+		return p.tools(ctx, self, bin, scratch, out)
 	}
 	began := time.Now()
 	targets, stop, err := startAll(ctx, self, bin, scratch)
@@ -161,6 +163,10 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 	stop() // the rest has the machine for itself
 	fmt.Fprintln(out)
 	if err := p.doors(ctx, self, bin, filepath.Join(scratch, "doors"), doorsOf(), out); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	if err := p.tools(ctx, self, bin, filepath.Join(scratch, "tools"), out); err != nil {
 		return err
 	}
 	fmt.Fprintln(out)

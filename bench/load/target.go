@@ -141,13 +141,14 @@ func startAll(ctx context.Context, self, bin, scratch string) (targets []*target
 }
 
 // configuration returns the gateway's configuration: the defaults and one model at each
-// upstream, which every plan may call, with any prompt.
+// upstream, which every plan may call, with any prompt. Tool servers may be on this machine.
 func configuration(baseURL, secureURL string) string {
-	return fmt.Sprintf(`providers:
+	return fmt.Sprintf(`mcp: {allow_hosts: [127.0.0.1]}
+providers:
   - {name: bench, kind: openai, base_url: %q}
   - {name: secure, kind: openai, base_url: %q}
 models:
-  - {id: bench/gpt, provider: bench, upstream: %[3]s, plan: free, context_length: 100000000, max_output: 16000}
+  - {id: bench/gpt, provider: bench, upstream: %[3]s, plan: free, context_length: 100000000, max_output: 16000, tool_calling: true}
   - {id: bench/secure, provider: secure, upstream: %[3]s, plan: free, context_length: 100000000, max_output: 16000, quality: 1} # the router chooses the other one
 `, baseURL, secureURL, upstreamModel)
 }
@@ -252,6 +253,7 @@ var roles = map[string]func(l net.Listener, args []string) error{
 		}
 		return upstream.Serve(l)
 	},
+	"tools": serveTools,
 	"floor": func(l net.Listener, args []string) error {
 		if len(args) != 2 {
 			return errors.New("the floor needs the upstream's URL and a key")

@@ -17,6 +17,8 @@ type request struct {
 	usage  bool
 	chunks int
 	pause  time.Duration
+	// tool is the name of the function to call; empty: there is an answer.
+	tool string
 	// last reports whether the connection closes after this request.
 	last bool
 }
@@ -131,7 +133,13 @@ func parse(body []byte) request {
 	if !ok {
 		return req
 	}
-	directive, _, _ := bytes.Cut(rest, []byte("]]"))
+	directive, rest, _ := bytes.Cut(rest, []byte("]]"))
+	if string(directive) == call && !bytes.Contains(rest, []byte(`"role":"tool"`)) {
+		_, tools, _ := bytes.Cut(body, []byte(`"tools":[`))
+		_, name, _ := bytes.Cut(tools, []byte(`"name":"`))
+		name, _, _ = bytes.Cut(name, []byte(`"`))
+		req.tool = string(name)
+	}
 	chunks, pause, _ := bytes.Cut(directive, []byte(","))
 	if n, err := strconv.Atoi(string(chunks)); err == nil {
 		req.chunks = n

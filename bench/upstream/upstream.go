@@ -21,7 +21,14 @@ func Directive(chunks int, pause time.Duration) string {
 	return fmt.Sprintf("%s%d,%d]]", mark, chunks, pause.Microseconds())
 }
 
-const mark = "[[upstream:"
+const (
+	mark = "[[upstream:"
+	call = "call"
+)
+
+// Call is a part of a prompt that asks for a call of the first function, and for an answer once it has a result. It goes before a
+// Directive. Streams have no calls.
+const Call = mark + call + "]]"
 
 // Chunks is the default number of chunks with text in a stream.
 const Chunks = 100
@@ -89,9 +96,12 @@ func serve(c net.Conn) {
 			return
 		}
 		out = out[:0]
-		if req.stream {
+		switch {
+		case req.stream:
 			out, err = stream(c, out, req)
-		} else {
+		case req.tool != "":
+			out = append(out, called(req.tool)...)
+		default:
 			out = append(out, wholeReply...)
 		}
 		if err == nil {
@@ -157,6 +167,12 @@ var (
 	stopChunk     = chunk(`[{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}]`)
 	usageChunk    = chunk(`[],"usage":{"prompt_tokens":57,"completion_tokens":100,"total_tokens":157}`)
 )
+
+// called is a reply that calls a function.
+func called(name string) string {
+	return whole(head + middle + `[{"index":0,"message":{"role":"assistant","content":null,"refusal":null,"tool_calls":[{"id":"call_upstream1","type":"function","function":{"name":"` +
+		name + `","arguments":"{}"}}]},"logprobs":null,"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":57,"completion_tokens":12,"total_tokens":69}}`)
+}
 
 func whole(body string) string {
 	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)

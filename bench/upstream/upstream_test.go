@@ -74,6 +74,15 @@ func TestServe(t *testing.T) {
 		t.Errorf("a plain reply = %s %s, %v, want a completion", kind, text, err)
 	}
 
+	asked := fmt.Sprintf(`{"messages":[{"role":"user","content":"%s %s"}`, upstream.Call, upstream.Directive(0, 0))
+	const tools = `,"tools":[{"type":"function","function":{"name":"look_up","parameters":{}}}]}`
+	if text, _ := ask(t, client, addr, strings.NewReader(asked+`]`+tools)); !json.Valid([]byte(text)) || !strings.Contains(text, `"name":"look_up"`) {
+		t.Errorf("the reply to a prompt that asks for a call = %s, want one of look_up", text)
+	}
+	if text, _ := ask(t, client, addr, strings.NewReader(asked+`,{"role":"tool","content":"It is."}]`+tools)); strings.Contains(text, "tool_calls") {
+		t.Errorf("the reply to the result of a call = %s, want an answer", text)
+	}
+
 	for _, tt := range []struct {
 		name, body            string
 		chunked               bool
