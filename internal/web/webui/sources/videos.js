@@ -30,6 +30,8 @@
     for (const { isIntersecting, target } of entries) {
       if (!isIntersecting) continue;
       seen.unobserve(target);
+      // The controls come when there is something to control: until then browsers draw them with a spinner over the picture.
+      for (const event of ["loadedmetadata", "suspend", "stalled", "error"]) target.addEventListener(event, () => { target.controls = true; }, { once: true });
       target.preload = "metadata";
     }
   });
@@ -58,7 +60,7 @@
       clips[first ? "prepend" : "append"](card.el);
       const about = (name, text) => { card.el.querySelector("[data-" + name + "]").textContent = text; };
       about("prompt", job.prompt);
-      about("facts", job.width + " × " + job.height + ", " + job.n_seconds + " s");
+      about("facts", job.width + " × " + job.height + " · " + job.n_seconds + " s");
       const when = document.createElement("time"), at = new Date(job.created_at * 1000).toISOString();
       when.dateTime = at;
       when.dataset.local = "minute";
@@ -76,6 +78,7 @@
     const status = part("status");
     status.className = "badge " + (tones[job.status] || "");
     status.textContent = names[job.status] || job.status;
+    part("standing").hidden = job.status === "succeeded"; // the picture says it
     if (!card.player) { // which takes their place
       const progress = card.el.querySelector("progress");
       progress.hidden = over(job);
@@ -88,7 +91,6 @@
     if (job.status === "succeeded" && !card.player) {
       const address = base + "/video/generations/" + encodeURIComponent(job.generations[0].id) + "/content/video";
       card.player = document.createElement("video");
-      card.player.controls = true;
       card.player.preload = "none";
       card.player.src = address;
       card.player.setAttribute("aria-label", job.prompt);
