@@ -441,7 +441,7 @@ func watchCard(v *budgetsView) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = webui.Field("Unusual spending", "factor", "text", v.Choice.Get("factor"), "How many times what its busiest hour of the last week cost. A key that spends more in an hour counts as running away.", v.Choice.Problems["factor"], templ.Attributes{"inputmode": "numeric", "autocomplete": "off", "required": true, "maxlength": "4"}).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Field("Unusual spending", "factor", "text", v.Choice.Get("factor"), "In multiples of a key's busiest hour of the last week. A key that spends more in an hour counts as running away.", v.Choice.Problems["factor"], templ.Attributes{"inputmode": "numeric", "autocomplete": "off", "required": true, "maxlength": "4"}).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -167,7 +167,7 @@ func overviewPage(p webui.Page, v overviewView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, " <section class=\"card\" aria-labelledby=\"days-title\"><div class=\"top\"><h2 id=\"days-title\">Requests in the last 30 days</h2><a class=\"small\" href=\"/dashboard/activity?range=30d\">View activity</a></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, " <section class=\"card\" aria-labelledby=\"days-title\"><div class=\"top keep\"><h2 id=\"days-title\">Requests by day</h2><a class=\"small nowrap\" href=\"/dashboard/activity?range=30d\">View activity</a></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

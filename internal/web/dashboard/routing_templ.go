@@ -109,7 +109,7 @@ func routingPage(p webui.Page, v routingView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				if v.Best != "" && v.Total.Priced > 0 {
-					templ_7745c5c3_Err = tile("Always "+v.Best, rounded(v.BestCost), difference(v.BestCost, v.Total.Cost)+", at the best model").Render(ctx, templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = tile("Always "+v.Best, rounded(v.BestCost), "the best model, "+difference(v.BestCost, v.Total.Cost)).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -117,7 +117,7 @@ func routingPage(p webui.Page, v routingView) templ.Component {
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
-					templ_7745c5c3_Err = tile("Always "+v.Cheapest, rounded(v.CheapestCost), difference(v.CheapestCost, v.Total.Cost)+", at the cheapest model").Render(ctx, templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = tile("Always "+v.Cheapest, rounded(v.CheapestCost), "the cheapest model, "+difference(v.CheapestCost, v.Total.Cost)).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}

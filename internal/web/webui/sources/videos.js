@@ -30,11 +30,13 @@
     for (const { isIntersecting, target } of entries) {
       if (!isIntersecting) continue;
       seen.unobserve(target);
-      // The controls come when there is something to control: until then browsers draw them with a spinner over the picture.
-      for (const event of ["loadedmetadata", "suspend", "stalled", "error"]) target.addEventListener(event, () => { target.controls = true; }, { once: true });
+      // The controls come with the picture, or without it after a while: before, browsers draw a spinner over its place.
+      const control = () => { target.controls = true; };
+      for (const event of ["loadeddata", "error"]) target.addEventListener(event, control, { once: true });
+      setTimeout(control, 3000);
       target.preload = "metadata";
     }
-  });
+  }, { rootMargin: "800px" });
 
   const over = (job) => ["succeeded", "failed", "cancelled"].includes(job.status);
   const tones = { succeeded: "good", failed: "bad", running: "accent" };
