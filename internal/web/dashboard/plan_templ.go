@@ -191,7 +191,7 @@ func planPage(p webui.Page, v planView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if v.Test && v.Sells {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 18, "<span class=\"badge warn\">Test mode: no real money is charged</span>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 18, "<span class=\"badge warn\">Test mode: no real charges</span>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -163,7 +163,7 @@ func signed(n price.Nano, form func(price.Nano) string) string {
 	return form(n)
 }
 
-// percent returns a difference with its sign in percent of a cost, or nothing if there is none.
+// percent returns a difference with its sign in percent of a cost, as it follows a word, or nothing if there is none.
 func percent(s *whatif.Sums) string {
 	of := s.Cost - s.OnlyCost
 	if of == 0 {
@@ -171,7 +171,7 @@ func percent(s *whatif.Sums) string {
 	}
 	part := strconv.FormatFloat(100*float64(s.Difference())/float64(of), 'f', 1, 64) + "%"
 	if s.Difference() > 0 {
-		return "+" + part
+		part = "+" + part
 	}
-	return part
+	return ", " + part
 }
