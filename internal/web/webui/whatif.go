@@ -169,7 +169,11 @@ func percent(s *whatif.Sums) string {
 	if of == 0 {
 		return ""
 	}
-	part := strconv.FormatFloat(100*float64(s.Difference())/float64(of), 'f', 1, 64) + "%"
+	of100, digits := 100*float64(s.Difference())/float64(of), 1
+	if max(of100, -of100) >= 10 {
+		digits = 0
+	}
+	part := strconv.FormatFloat(of100, 'f', digits, 64) + "%"
 	if s.Difference() > 0 {
 		part = "+" + part
 	}
