@@ -332,7 +332,7 @@ func CostsOf(c *Costs) templ.Component {
 	})
 }
 
-// costTable is the sums by day or by model. A name narrows the page to it. Many days are folded: a chart has them.
+// costTable is the sums by day or by model. A name narrows the page to it. Many days are folded for customers, whose page has a chart of them.
 func costTable(title, what string, rows []costs.RowReply, c *Costs) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -371,7 +371,7 @@ func costTable(title, what string, rows []costs.RowReply, c *Costs) templ.Compon
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if len(rows) > foldedFrom && rows[0].Day != "" {
+		if !c.Staff && len(rows) > foldedFrom && rows[0].Day != "" {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 32, "<details class=\"folded\"><summary><h2>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
