@@ -24,7 +24,7 @@ func TestChosenPlan(t *testing.T) {
 	if form := regexp.MustCompile(`(?s)<form method="post" action="/dashboard/plan/subscribe">.*?name="plan" value="premium".*?</form>`); !form.MatchString(r.body) {
 		t.Errorf("the welcome does not lead to the checkout: %s", r.body)
 	}
-	for page, want := range map[string]string{"/dashboard": `<div class="figure">Free</div>`, "/dashboard/plan": "your plan"} {
+	for page, want := range map[string]string{"/dashboard": `<span class="badge">Free`, "/dashboard/plan": `<p class="chosen">Your plan</p>`} {
 		body := stranger.get(page).body
 		if !strings.Contains(body, want) || strings.Contains(body, "No plan") || strings.Contains(body, "Choose Free") {
 			t.Errorf("%s of a new account does not say that it is on Free", page)

@@ -57,7 +57,7 @@ func TestIncludedModels(t *testing.T) {
 	}
 }
 
-// What can be done about a plan: there is no way down but through support (docs/api.md#plan-changes).
+// What can be done about a plan: the way down is through support, and to Free it is to cancel (docs/api.md#plan-changes).
 func TestPlanAction(t *testing.T) {
 	t.Parallel()
 	subscribed := billing.Subscription{Plan: account.Basic}
@@ -69,8 +69,8 @@ func TestPlanAction(t *testing.T) {
 	}{
 		{account.None, billing.Subscription{}, "free subscribe subscribe subscribe"},
 		{account.Free, billing.Subscription{}, "present subscribe subscribe subscribe"},
-		{account.Basic, subscribed, "- present upgrade upgrade"},
-		{account.Basic, late, "- present - -"},
+		{account.Basic, subscribed, "cancel present upgrade upgrade"},
+		{account.Basic, late, "cancel present - -"},
 		{account.Scale, billing.Subscription{}, "- - - present"},
 	} {
 		v := planView{View: billing.View{Account: &account.Account{Plan: tt.present}, Subscription: tt.sub}, Present: tt.present, Sells: true}

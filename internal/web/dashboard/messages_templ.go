@@ -48,7 +48,7 @@ func messagesPage(p webui.Page, v messagesView, s webui.Support) templ.Component
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Messages</h1><p>Conversations with support, and notices about your account. We also send each of them by e-mail.</p></div><a class=\"button primary\" href=\"/dashboard/messages/new\">Contact support</a></div><section class=\"card flush\" aria-label=\"Inbox\"><nav class=\"views\" aria-label=\"Show\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Messages</h1><p>Conversations with support and notices about your account. You also get them by e-mail.</p></div><a class=\"button primary\" href=\"/dashboard/messages/new\">Contact support</a></div><section class=\"card flush\" aria-label=\"Inbox\"><nav class=\"views\" aria-label=\"Show\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

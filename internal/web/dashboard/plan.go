@@ -316,7 +316,9 @@ func planAction(v planView, p account.Plan) string {
 		return "free"
 	case v.Lower(p) && v.Asked == nil && v.NextPlan == account.None && !v.CancelAtEnd:
 		return "downgrade"
-	// A lower plan that has been asked for, or Free for a subscriber.
+	case p == account.Free && (v.Status() == billing.Active || v.Status() == billing.PastDue) && !v.CancelAtEnd:
+		return "cancel"
+	// A lower plan that has been asked for, or Free for somebody who has it anyway.
 	case p <= present:
 		return ""
 	// Nothing is for sale, or the account may not buy.

@@ -87,7 +87,7 @@ func playgroundPage(p webui.Page, v playgroundView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "\"><aside class=\"chats\" id=\"chats-panel\" aria-label=\"Chats\"><div class=\"row nowrap\"><button type=\"button\" id=\"new-chat\" class=\"primary wide-button\" aria-keyshortcuts=\"Control+Shift+O\">New chat</button> <button type=\"button\" class=\"plain icon\" data-fold=\"chats\" aria-label=\"Hide chats\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "\"><aside class=\"chats\" id=\"chats-panel\" aria-label=\"Chats\"><div class=\"row nowrap\"><button type=\"button\" id=\"new-chat\" class=\"wide-button\" aria-keyshortcuts=\"Control+Shift+O\">New chat</button> <button type=\"button\" class=\"plain icon\" data-fold=\"chats\" aria-label=\"Hide chats\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -137,3 +137,11 @@ func lasted(s *session.Session) string {
 func sessionBudget(v *sessionView) *shownBudget {
 	return &shownBudget{Status: *v.Budget, Calls: "This session"}
 }
+
+// failedText says how many of a session's calls were not completed.
+func failedText(n int64) string {
+	if n == 0 {
+		return "all completed"
+	}
+	return webui.Number(n) + " not completed"
+}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	"sluice/internal/kit/excerpt"
@@ -181,12 +182,9 @@ func hostOf(v *webhooksView, d *alert.Delivery) string {
 // deliveryTones are the colours of the badges of deliveries.
 var deliveryTones = map[alert.State]string{alert.Waiting: "warn", alert.Delivered: "good", alert.Dead: "bad"}
 
-// outcome says how a delivery has gone so far.
-func outcome(d *alert.Delivery, now time.Time) string {
-	tries := "1 attempt"
-	if d.Attempts != 1 {
-		tries = fmt.Sprintf("%d attempts", d.Attempts)
-	}
+// attempts says how often a delivery was tried, and when it is tried again.
+func attempts(d *alert.Delivery, now time.Time) string {
+	tries := strconv.Itoa(d.Attempts)
 	switch {
 	case d.State == alert.Waiting && d.Attempts == 0:
 		return "being sent"

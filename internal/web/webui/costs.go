@@ -27,6 +27,9 @@ type Costs struct {
 // CostPage is how many calls a page of costs shows.
 const CostPage = 25
 
+// foldedFrom is how many days a page of costs lists at most without folding them.
+const foldedFrom = 10
+
 // at returns the address of the page with changes, which are pairs of a name and a value. An empty value is left out.
 func (c *Costs) at(changes ...string) string { return c.address(c.Path, changes...) }
 

@@ -935,7 +935,7 @@ func announcements(list []Banner) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		for _, b := range list {
-			var templ_7745c5c3_Var39 = []any{"note", b.Tone}
+			var templ_7745c5c3_Var39 = []any{"note", "told", b.Tone}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var39...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

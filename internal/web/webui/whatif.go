@@ -101,7 +101,8 @@ type whatIfTable struct {
 	title, head string
 	rows        []whatif.Row
 	name        func(*whatif.Row) string
-	left        int // rows that are not shown
+	left        int  // rows that are not shown
+	folded      bool // the table opens with a click
 }
 
 // whatIfRows is how many rows of a table a page shows.
@@ -113,7 +114,7 @@ func (v *WhatIf) tables() []whatIfTable {
 	list := []whatIfTable{
 		{title: "By model", head: "Model that answered", rows: r.Models, name: func(r *whatif.Row) string { return r.Model }},
 		{title: "By key", head: "Key", rows: r.Keys, name: func(r *whatif.Row) string { return v.Key(r.Key) }},
-		{title: "By day", head: "Day (UTC)", rows: r.Days, name: func(r *whatif.Row) string { return Date(r.Day) }},
+		{title: "By day", head: "Day (UTC)", rows: r.Days, folded: true, name: func(r *whatif.Row) string { return Date(r.Day) }},
 	}
 	if v.Everybody && v.Account == "" {
 		list[1] = whatIfTable{title: "By account", head: "Account", rows: r.Accounts, name: func(r *whatif.Row) string { return r.Account }}
@@ -136,7 +137,7 @@ func size(n price.Nano) price.Nano { return max(n, -n) }
 // Chart returns the answer by day: what calls cost, and what they would have cost.
 func (v *WhatIf) chart(now time.Time) *Chart {
 	c := &Chart{
-		Lines: true, Format: Dollars[int64], Axis: Dollars[int64],
+		Lines: true, Format: Total[int64], Axis: Dollars[int64],
 		Label: "Cost by day, real and in the scenario. The table below has the figures.",
 	}
 	cost := ChartSeries{Name: "Cost", Class: "c0", Total: Total(v.Report.Total.Cost)}
@@ -162,11 +163,19 @@ func signed(n price.Nano, form func(price.Nano) string) string {
 	return form(n)
 }
 
-// percent returns a difference in percent of a cost, or nothing if there is none.
+// percent returns a difference with its sign in percent of a cost, as it follows a word, or nothing if there is none.
 func percent(s *whatif.Sums) string {
 	of := s.Cost - s.OnlyCost
 	if of == 0 {
 		return ""
 	}
-	return strconv.FormatFloat(100*float64(s.Difference())/float64(of), 'f', 1, 64) + "% of the cost"
+	of100, digits := 100*float64(s.Difference())/float64(of), 1
+	if max(of100, -of100) >= 10 {
+		digits = 0
+	}
+	part := strconv.FormatFloat(of100, 'f', digits, 64) + "%"
+	if s.Difference() > 0 {
+		part = "+" + part
+	}
+	return ", " + part
 }

@@ -122,7 +122,7 @@ test("a video is made, played and downloaded", async () => {
   await page.getByLabel("Size").selectOption("480x480");
   await page.getByLabel("Seconds").fill("1");
   await page.getByRole("button", { name: "Create" }).click();
-  await page.locator(".clips .badge", { hasText: "ready" }).waitFor({ timeout: 60_000 });
+  await page.getByRole("link", { name: "Download" }).waitFor({ timeout: 60_000 });
   const width = await page.locator(".clips video").evaluate((video) => new Promise((done) => {
     if (video.readyState >= 1) done(video.videoWidth);
     else video.addEventListener("loadedmetadata", () => done(video.videoWidth), { once: true });
@@ -138,7 +138,7 @@ test("a video is made, played and downloaded", async () => {
   await page.getByLabel("Seconds").fill("1");
   await page.getByRole("button", { name: "Create" }).click();
   const clip = page.locator(".clip", { hasText: "A ship at dawn" });
-  await clip.locator(".badge", { hasText: "ready" }).waitFor({ timeout: 60_000 });
+  await clip.getByRole("link", { name: "Download" }).waitFor({ timeout: 60_000 });
   await clip.getByRole("button", { name: "Delete" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
   assert.equal(await clip.count(), 1, "the question answered with no deletes nothing");

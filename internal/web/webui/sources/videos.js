@@ -30,9 +30,13 @@
     for (const { isIntersecting, target } of entries) {
       if (!isIntersecting) continue;
       seen.unobserve(target);
+      // The controls come with the picture, or without it after a while: before, browsers draw a spinner over its place.
+      const control = () => { target.controls = true; };
+      for (const event of ["loadeddata", "error"]) target.addEventListener(event, control, { once: true });
+      setTimeout(control, 3000);
       target.preload = "metadata";
     }
-  });
+  }, { rootMargin: "800px" });
 
   const over = (job) => ["succeeded", "failed", "cancelled"].includes(job.status);
   const tones = { succeeded: "good", failed: "bad", running: "accent" };
@@ -58,7 +62,7 @@
       clips[first ? "prepend" : "append"](card.el);
       const about = (name, text) => { card.el.querySelector("[data-" + name + "]").textContent = text; };
       about("prompt", job.prompt);
-      about("facts", job.width + " × " + job.height + ", " + job.n_seconds + " s");
+      about("facts", job.width + " × " + job.height + " · " + job.n_seconds + " s");
       const when = document.createElement("time"), at = new Date(job.created_at * 1000).toISOString();
       when.dateTime = at;
       when.dataset.local = "minute";
@@ -76,6 +80,7 @@
     const status = part("status");
     status.className = "badge " + (tones[job.status] || "");
     status.textContent = names[job.status] || job.status;
+    part("standing").hidden = job.status === "succeeded"; // the picture says it
     if (!card.player) { // which takes their place
       const progress = card.el.querySelector("progress");
       progress.hidden = over(job);
@@ -88,7 +93,6 @@
     if (job.status === "succeeded" && !card.player) {
       const address = base + "/video/generations/" + encodeURIComponent(job.generations[0].id) + "/content/video";
       card.player = document.createElement("video");
-      card.player.controls = true;
       card.player.preload = "none";
       card.player.src = address;
       card.player.setAttribute("aria-label", job.prompt);
