@@ -2,7 +2,9 @@ package front
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"sluice/internal/account"
@@ -59,19 +61,15 @@ func planRows(all account.Plans, models []Model) (rows []planRow) {
 	limit := func(title string, of func(account.Terms) account.Limit) {
 		row(title, func(t account.Terms, _ account.Plan) string { return LimitText(of(t)) })
 	}
-	row("Price per month", func(t account.Terms, _ account.Plan) string { return webui.Cents(t.PriceCents) })
-	heading("Limits of an account")
+	row("Price per month", func(t account.Terms, _ account.Plan) string { return monthly(t.PriceCents) })
+	heading("Limits")
 	limit("Requests per minute", func(t account.Terms) account.Limit { return t.RequestsPerMinute })
 	limit("Tokens per minute", func(t account.Terms) account.Limit { return t.TokensPerMinute })
 	limit("Calls at once", func(t account.Terms) account.Limit { return t.Concurrent })
 	limit("Unfinished videos", func(t account.Terms) account.Limit { return t.UnfinishedVideos })
 	limit("Monthly units, for each tier", func(t account.Terms) account.Limit { return t.MonthlyUnits })
-	heading("Models")
-	row("All models", func(_ account.Terms, p account.Plan) string { return webui.Number(int64(included(p, models))) })
-	for _, tier := range tiers {
-		row(PlanName(tier)+" models", func(_ account.Terms, p account.Plan) string { return yesNo(p.Includes(tier)) })
-	}
-	heading("Features")
+	heading("Models and features")
+	row("Models", func(_ account.Terms, p account.Plan) string { return webui.Number(int64(included(p, models))) })
 	row("Tool calling", func(_ account.Terms, p account.Plan) string { return yesNo(p.IncludesTools()) })
 	row("MCP servers", func(_ account.Terms, p account.Plan) string { return yesNo(p.IncludesTools()) })
 	for _, title := range []string{"Streams, JSON mode, embeddings", "Keys with limits of their own, budgets, webhooks"} {
@@ -138,7 +136,9 @@ func (f *Front) pricing(w http.ResponseWriter, r *http.Request) error {
 	if v.Questions = planQuestions; o.Joinable && v.Plans[account.Free].PriceCents == 0 {
 		v.Questions = append(slices.Clip(v.Questions), [2]string{"Can I try it without a card?", "Yes. The Free plan needs an e-mail address and nothing else."})
 	}
-	if v.Need.Asked {
+	if !v.Need.Asked {
+		v.Need.Peak = 0
+	} else {
 		v.Fits, v.Best = v.Need.fits(v.Plans)
 		v.Month = v.Need.Model.Estimate(v.Need.Load, time.Now())
 	}
@@ -154,6 +154,23 @@ func priced(all []Model) (list []Model) {
 		}
 	}
 	return list
+}
+
+// monthly formats the price of a plan: whole dollars have no cents.
+func monthly(cents int64) string { return strings.TrimSuffix(webui.Cents(cents), ".00") }
+
+// exampleOf returns the address of the page with an example filled in, for the first model that it may be asked of.
+func exampleOf(models []Model, w Workload) string {
+	q := url.Values{}
+	w.Cached = 0
+	w.set(q)
+	for _, m := range priced(models) {
+		if m.Kind == Chat {
+			q.Set("model", m.ID)
+			break
+		}
+	}
+	return withQuery("/pricing", q) + "#fitting"
 }
 
 // highlighted returns the plan that stands out beside the others.
