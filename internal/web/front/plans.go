@@ -18,8 +18,8 @@ type pricingView struct {
 	Models []Model
 	Rows   []planRow
 	Need   need
-	// Fits says of each plan that is sold why it is too small for the need, or nothing if it is enough.
-	Fits []fit
+	// Small says of the plans that are too small for the need why they are.
+	Small []fit
 	// Best is the cheapest plan that is enough; None if none is, or if nobody has asked.
 	Best      account.Plan
 	Questions [][2]string
@@ -88,14 +88,16 @@ func needOf(r *http.Request, models []Model) need {
 	return n
 }
 
-// fits says of each plan whether it is enough, and returns the cheapest that is.
+// fits says why plans are too small, and returns the cheapest that is enough.
 func (n *need) fits(all account.Plans) (list []fit, best account.Plan) {
 	for _, p := range Sold() {
 		lack := n.lack(p, all[p])
 		if lack == "" && (best == account.None || all[p].PriceCents < all[best].PriceCents) {
 			best = p
 		}
-		list = append(list, fit{p, lack})
+		if lack != "" {
+			list = append(list, fit{p, lack})
+		}
 	}
 	return list, best
 }
@@ -139,7 +141,7 @@ func (f *Front) pricing(w http.ResponseWriter, r *http.Request) error {
 	if !v.Need.Asked {
 		v.Need.Peak = 0
 	} else {
-		v.Fits, v.Best = v.Need.fits(v.Plans)
+		v.Small, v.Best = v.Need.fits(v.Plans)
 		v.Month = v.Need.Model.Estimate(v.Need.Load, time.Now())
 	}
 	p.Share = f.share("Plans with a flat price per month: limits, models and tools of each, and which of them a workload needs.", "/pricing")

@@ -53,7 +53,7 @@ func (m *Model) PriceUnknown() bool {
 func (m *Model) unpriced() string {
 	switch {
 	case m.Router:
-		return "as the model that answers"
+		return "varies by model"
 	case m.PriceUnknown():
 		return "price not known"
 	}
