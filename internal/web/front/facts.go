@@ -117,8 +117,8 @@ func (s *Sheet) figures() (list []figure) {
 			list = append(list, figure{title, value, note})
 		}
 	}
-	add(s.InputPrice() != "", "Input", s.InputPrice(), "per million tokens")
-	add(s.OutputPrice() != "", "Output", s.OutputPrice(), "per million tokens")
+	add(s.InputPrice() != "", "Input", s.InputPrice(), "per 1M tokens")
+	add(s.OutputPrice() != "", "Output", s.OutputPrice(), "per 1M tokens")
 	if s.Kind == Embedding {
 		add(s.ContextLength > 0, "Longest input", tokensText(int64(s.ContextLength)), "tokens")
 	} else {
@@ -126,9 +126,9 @@ func (s *Sheet) figures() (list []figure) {
 		add(s.MaxOutput > 0, "Longest reply", tokensText(int64(s.MaxOutput)), "tokens")
 	}
 	first := quantile(s.Total.First, 0.5)
-	add(first != "–", "First token", first, "median, 90 days")
+	add(first != "–", "First token", first, "median, "+daysKnown(s.Days))
 	number, unit, _ := strings.Cut(speed(&s.Total), " ")
-	add(s.Kind == Chat && s.Total.Speed() > 0, "Throughput", number, unit+", 90 days")
+	add(s.Kind == Chat && s.Total.Speed() > 0, "Throughput", number, unit)
 	share, known := s.Total.Uptime()
 	add(known, "Uptime", percent(share), daysKnown(s.Days))
 	return list

@@ -190,15 +190,15 @@ func TestFits(t *testing.T) {
 		query string
 		want  []string
 	}{
-		{"", []string{"Choose a model and say"}},
-		{"model=none&calls=1&in=1", []string{"Choose a model and say"}},
-		{"model=sandbox/small&calls=1000&in=1000&out=100", []string{"$0.00 a month", "Free is enough", "Scale is enough"}},
-		{"model=sandbox/small&calls=1000&in=1000&out=100&tools=yes", []string{"$10.00 a month", "Free has no tool calling"}},
-		{"model=lab/fast&calls=1000&in=1000&out=100", []string{"$10.00 a month", "Free does not include lab/fast", "Basic is enough", "signup?plan=basic"}},
-		{"model=lab/fast&calls=1000&peak=11&in=1000&out=100", []string{"$25.00 a month", "Basic has 10 requests per minute, you need 11"}},
-		{"model=lab/fast&calls=1000&peak=6&in=250000", []string{"Basic has 10 requests per minute, you need 12", "$25.00 a month"}},
-		{"model=lab/fast&calls=1000&peak=10&in=90000&out=10000", []string{"Basic has 500K tokens per minute, you need 1M", "$25.00 a month"}},
-		{"model=sandbox/large&calls=300000&peak=2&in=10&out=10", []string{"Basic has 250K units a month, you need 300K", "$25.00 a month"}},
+		{"", []string{"Examples:"}},
+		{"model=none&calls=1&in=1", []string{"Examples:"}},
+		{"model=sandbox/small&calls=1000&in=1000&out=100", []string{"$0 a month", `Free</span> <span class="muted">is enough`}},
+		{"model=sandbox/small&calls=1000&in=1000&out=100&tools=yes", []string{"$10 a month", "Free has no tool calling"}},
+		{"model=lab/fast&calls=1000&in=1000&out=100", []string{"$10 a month", "Free does not include lab/fast", `Basic</span> <span class="muted">is enough`, "signup?plan=basic"}},
+		{"model=lab/fast&calls=1000&peak=11&in=1000&out=100", []string{"$25 a month", "Basic has 10 requests per minute, you need 11"}},
+		{"model=lab/fast&calls=1000&peak=6&in=250000", []string{"Basic has 10 requests per minute, you need 12", "$25 a month"}},
+		{"model=lab/fast&calls=1000&peak=10&in=90000&out=10000", []string{"Basic has 500K tokens per minute, you need 1M", "$25 a month"}},
+		{"model=sandbox/large&calls=300000&peak=2&in=10&out=10", []string{"Basic has 250K units a month, you need 300K", "$25 a month"}},
 		{"model=lab/fast&calls=1&peak=81&in=1", []string{"No plan is large enough", "Scale has 80 requests per minute, you need 81"}},
 	} {
 		body := get(h, "/pricing?"+tt.query).Body.String()

@@ -2,7 +2,9 @@ package front
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"sluice/internal/account"
@@ -16,8 +18,8 @@ type pricingView struct {
 	Models []Model
 	Rows   []planRow
 	Need   need
-	// Fits says of each plan that is sold why it is too small for the need, or nothing if it is enough.
-	Fits []fit
+	// Small says of the plans that are too small for the need why they are.
+	Small []fit
 	// Best is the cheapest plan that is enough; None if none is, or if nobody has asked.
 	Best      account.Plan
 	Questions [][2]string
@@ -59,19 +61,15 @@ func planRows(all account.Plans, models []Model) (rows []planRow) {
 	limit := func(title string, of func(account.Terms) account.Limit) {
 		row(title, func(t account.Terms, _ account.Plan) string { return LimitText(of(t)) })
 	}
-	row("Price per month", func(t account.Terms, _ account.Plan) string { return webui.Cents(t.PriceCents) })
-	heading("Limits of an account")
+	row("Price per month", func(t account.Terms, _ account.Plan) string { return monthly(t.PriceCents) })
+	heading("Limits")
 	limit("Requests per minute", func(t account.Terms) account.Limit { return t.RequestsPerMinute })
 	limit("Tokens per minute", func(t account.Terms) account.Limit { return t.TokensPerMinute })
 	limit("Calls at once", func(t account.Terms) account.Limit { return t.Concurrent })
 	limit("Unfinished videos", func(t account.Terms) account.Limit { return t.UnfinishedVideos })
 	limit("Monthly units, for each tier", func(t account.Terms) account.Limit { return t.MonthlyUnits })
-	heading("Models")
-	row("All models", func(_ account.Terms, p account.Plan) string { return webui.Number(int64(included(p, models))) })
-	for _, tier := range tiers {
-		row(PlanName(tier)+" models", func(_ account.Terms, p account.Plan) string { return yesNo(p.Includes(tier)) })
-	}
-	heading("Features")
+	heading("Models and features")
+	row("Models", func(_ account.Terms, p account.Plan) string { return webui.Number(int64(included(p, models))) })
 	row("Tool calling", func(_ account.Terms, p account.Plan) string { return yesNo(p.IncludesTools()) })
 	row("MCP servers", func(_ account.Terms, p account.Plan) string { return yesNo(p.IncludesTools()) })
 	for _, title := range []string{"Streams, JSON mode, embeddings", "Keys with limits of their own, budgets, webhooks"} {
@@ -90,14 +88,16 @@ func needOf(r *http.Request, models []Model) need {
 	return n
 }
 
-// fits says of each plan whether it is enough, and returns the cheapest that is.
+// fits says why plans are too small, and returns the cheapest that is enough.
 func (n *need) fits(all account.Plans) (list []fit, best account.Plan) {
 	for _, p := range Sold() {
 		lack := n.lack(p, all[p])
 		if lack == "" && (best == account.None || all[p].PriceCents < all[best].PriceCents) {
 			best = p
 		}
-		list = append(list, fit{p, lack})
+		if lack != "" {
+			list = append(list, fit{p, lack})
+		}
 	}
 	return list, best
 }
@@ -138,8 +138,10 @@ func (f *Front) pricing(w http.ResponseWriter, r *http.Request) error {
 	if v.Questions = planQuestions; o.Joinable && v.Plans[account.Free].PriceCents == 0 {
 		v.Questions = append(slices.Clip(v.Questions), [2]string{"Can I try it without a card?", "Yes. The Free plan needs an e-mail address and nothing else."})
 	}
-	if v.Need.Asked {
-		v.Fits, v.Best = v.Need.fits(v.Plans)
+	if !v.Need.Asked {
+		v.Need.Peak = 0
+	} else {
+		v.Small, v.Best = v.Need.fits(v.Plans)
 		v.Month = v.Need.Model.Estimate(v.Need.Load, time.Now())
 	}
 	p.Share = f.share("Plans with a flat price per month: limits, models and tools of each, and which of them a workload needs.", "/pricing")
@@ -154,6 +156,23 @@ func priced(all []Model) (list []Model) {
 		}
 	}
 	return list
+}
+
+// monthly formats the price of a plan: whole dollars have no cents.
+func monthly(cents int64) string { return strings.TrimSuffix(webui.Cents(cents), ".00") }
+
+// exampleOf returns the address of the page with an example filled in, for the first model that it may be asked of.
+func exampleOf(models []Model, w Workload) string {
+	q := url.Values{}
+	w.Cached = 0
+	w.set(q)
+	for _, m := range priced(models) {
+		if m.Kind == Chat {
+			q.Set("model", m.ID)
+			break
+		}
+	}
+	return withQuery("/pricing", q) + "#fitting"
 }
 
 // highlighted returns the plan that stands out beside the others.

@@ -1,6 +1,7 @@
 package front
 
 import (
+	"slices"
 	"strings"
 
 	"sluice/internal/ledger/price"
@@ -52,7 +53,7 @@ func (m *Model) PriceUnknown() bool {
 func (m *Model) unpriced() string {
 	switch {
 	case m.Router:
-		return "as the model that answers"
+		return "varies by model"
 	case m.PriceUnknown():
 		return "price not known"
 	}
@@ -103,7 +104,7 @@ func (m *Model) PriceTable() *PriceTable {
 		t.Columns = append(t.Columns, above)
 	}
 	for _, b := range bucketTitles {
-		if e.Rates[b.bucket] == price.Unknown || e.Rates.Follows(b.bucket) || m.Kind == Embedding && b.bucket != price.Input {
+		if e.Rates[b.bucket] == price.Unknown || e.Rates.Follows(b.bucket) || b.bucket == price.CacheWrite && writesAlike(e) || m.Kind == Embedding && b.bucket != price.Input {
 			continue
 		}
 		row := PriceRow{b.title, []string{webui.Dollars(e.Rates[b.bucket])}}
@@ -114,6 +115,12 @@ func (m *Model) PriceTable() *PriceTable {
 	}
 	t.conditions(e)
 	return t
+}
+
+// writesAlike reports whether writing to a cache costs what it costs for five minutes, so that one of the rows is enough.
+func writesAlike(e *price.Entry) bool {
+	return e.Rates[price.CacheWrite] == e.Rates[price.CacheWrite5m] &&
+		!slices.ContainsFunc(e.Bands, func(b price.Band) bool { return b.Rates[price.CacheWrite] != b.Rates[price.CacheWrite5m] })
 }
 
 // conditions adds what else the prices depend on, and the fees.

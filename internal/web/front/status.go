@@ -135,6 +135,17 @@ func (f *Front) statusNow(r *http.Request) statusView {
 	return v
 }
 
+// shown returns how many days all strips show, so that they are comparable.
+func (v *statusView) shown() int {
+	n := leastShown
+	for _, list := range [][]part{v.Components, v.Models, v.Upstreams} {
+		for i := range list {
+			n = max(n, shownDays(list[i].Days))
+		}
+	}
+	return n
+}
+
 // model returns the state of a model: the worst of what calls and connections tell, what staff has written, and what
 // staff has closed.
 func (v *statusView) model(m *Model) state {

@@ -99,9 +99,8 @@ func dayTone(s *overview.Span) string {
 	return "good"
 }
 
-// cell is one day of a strip, in an SVG of 90 units.
+// cell is one day of a strip.
 type cell struct {
-	x     string
 	class string
 	title string
 }
@@ -122,10 +121,26 @@ func strip(days []overview.Span, now time.Time, notes map[int]string) []cell {
 				text += fmt.Sprintf("\nFailed calls: %s of %s", webui.Number(days[i].Failed), webui.Number(days[i].Calls))
 			}
 		}
-		out[i] = cell{x: strconv.Itoa(i * 4), class: dayTone(&days[i]), title: text + notes[i]}
+		out[i] = cell{class: dayTone(&days[i]), title: text + notes[i]}
 	}
 	return out
 }
+
+// leastShown is how many days a strip shows at least.
+const leastShown = 30
+
+// shownDays returns how many days a strip shows: from the first of which something is known.
+func shownDays(days []overview.Span) int {
+	for i := range days {
+		if _, known := days[i].Uptime(); known {
+			return max(leastShown, len(days)-i)
+		}
+	}
+	return leastShown
+}
+
+// lastOf returns the last n cells.
+func lastOf(cells []cell, n int) []cell { return cells[max(0, len(cells)-n):] }
 
 // The figures of small charts: the median times to the first token and of a whole reply, as numbers to draw and as text.
 func firstToken(s *overview.Span) (int64, string) { return median(s.First) }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -76,6 +77,9 @@ func (g *Guide) route(handle func(pattern string, h http.Handler)) {
 	handle("GET "+Path+"/{path...}", g.ui.Handle(g.page))
 }
 
+// afterLink is where a list of pages goes on behind a name: with the first letter of a text, or with code.
+var afterLink = regexp.MustCompile(`</a>: [a-z]?`)
+
 // view is the data of a page.
 type view struct {
 	Groups []handbook.Group
@@ -87,6 +91,9 @@ type view struct {
 	// Lost says that there is no page at the address. The hits are pages that may be meant.
 	Lost bool
 }
+
+// first reports whether the view is the first page, which lists all others.
+func (v *view) first() bool { return v.Page != nil && v.Page.ID == "" }
 
 // page serves GET /docs/guide and what is below it: a page, or a file that a page shows.
 func (g *Guide) page(w http.ResponseWriter, r *http.Request) error {
@@ -114,6 +121,10 @@ func (g *Guide) page(w http.ResponseWriter, r *http.Request) error {
 	v := view{Groups: book.Groups, Page: page}
 	if v.HTML, err = g.rendered(book, page); err != nil {
 		return err
+	}
+	if v.first() {
+		// What a page is about stands below its name, not behind it.
+		v.HTML = afterLink.ReplaceAllStringFunc(v.HTML, func(s string) string { return "</a> " + strings.ToUpper(s[len("</a>: "):]) })
 	}
 	return g.ui.RenderTagged(w, r, guidePage(p, o, v))
 }

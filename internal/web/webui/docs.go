@@ -22,6 +22,8 @@ func (s *Site) DressDocs(brand string) (head, top string) {
 	t.WriteString(`<header class="site"><a class="site-name" href="/">`)
 	if s.logo != nil {
 		t.WriteString(`<img src="` + s.Logo() + `" alt="" height="24">`)
+	} else {
+		_ = sign().Render(context.Background(), &t)
 	}
 	t.WriteString(html.EscapeString(brand) + `</a><nav aria-label="Pages">`)
 	for _, l := range publicLinks {

@@ -128,8 +128,8 @@ test("models are searched, priced and compared without scripts", async () => {
   await page.getByText("1 of").waitFor();
   await page.goto(gateway + "/models");
   await page.getByText("Cost of my workload", { exact: true }).click();
-  await page.getByLabel("Calls a month").fill("2000");
-  await page.getByLabel("Input tokens a call").fill("1000");
+  await page.getByLabel("Calls per month").fill("2000");
+  await page.getByLabel("Input tokens per call").fill("1000");
   await page.getByRole("button", { name: "Apply" }).click();
   await page.getByRole("row", { name: /sandbox\/small/ }).getByText("$6.00", { exact: true }).waitFor();
   await page.getByLabel("Compare sandbox/small").check();
@@ -137,11 +137,11 @@ test("models are searched, priced and compared without scripts", async () => {
   await page.getByRole("button", { name: "Compare" }).click();
   // 2,000 calls of 1,000 tokens: at $3 and at $1 for a million.
   await page.getByRole("row", { name: /^Your workload, a month \$6\.00 \$2\.00 ?\(best\)$/ }).waitFor();
-  await page.getByLabel("Calls a month").fill("4000");
+  await page.getByLabel("Calls per month").fill("4000");
   await page.getByRole("button", { name: "Calculate" }).click();
   await page.getByRole("row", { name: /^Your workload, a month \$12\.00 \$4\.00 ?\(best\)$/ }).waitFor();
   await page.goto(gateway + "/models/sandbox/small");
-  await page.getByLabel("Output tokens a call").fill("1000");
+  await page.getByLabel("Output tokens per call").fill("1000");
   await page.getByRole("button", { name: "Calculate" }).click();
   await page.getByRole("status").getByText("$210.00").waitFor(); // 10,000 calls of 2,000 tokens in and 1,000 out
 });
@@ -149,14 +149,14 @@ test("models are searched, priced and compared without scripts", async () => {
 test("a model is priced for a workload while it is typed", async () => {
   const { page, complaints } = await open();
   await page.goto(gateway + "/models/sandbox/small");
-  for (const [label, value] of [["Calls a month", "1000"], ["Input tokens a call", "2000"], ["Of them cached", "500"], ["Output tokens a call", "300"]]) await page.getByLabel(label).fill(value);
+  for (const [label, value] of [["Calls per month", "1000"], ["Input tokens per call", "2000"], ["Cached tokens per call", "500"], ["Output tokens per call", "300"]]) await page.getByLabel(label).fill(value);
   // 1,500 at $3, 500 at $0.30 and 300 at $15 for a million: $0.00915 a call.
   const answer = page.getByRole("status").filter({ hasText: "a month" });
   await answer.getByText("$9.15").waitFor();
   await answer.getByText("$0.00915").waitFor();
   await page.waitForURL((url) => url.searchParams.get("cached") === "500");
   await page.reload();
-  assert.equal(await page.getByLabel("Of them cached").inputValue(), "500");
+  assert.equal(await page.getByLabel("Cached tokens per call").inputValue(), "500");
   await page.getByRole("link", { name: "3 hours" }).click();
   await page.waitForURL((url) => url.searchParams.get("span") === "3h" && url.searchParams.get("out") === "300");
   assert.deepEqual(complaints, []);
@@ -187,7 +187,7 @@ test("the page of prices finds a plan, and the sign-up keeps it", async () => {
   const { page, complaints } = await open();
   await page.goto(gateway + "/pricing");
   await page.getByLabel("Model", { exact: true }).selectOption("sandbox/large");
-  for (const [label, value] of [["Calls a month", "1000"], ["In the busiest minute", "20"], ["Input tokens a call", "1000"], ["Output tokens a call", "100"]]) await page.getByLabel(label).fill(value);
+  for (const [label, value] of [["Calls per month", "1000"], ["Peak calls per minute", "20"], ["Input tokens per call", "1000"], ["Output tokens per call", "100"]]) await page.getByLabel(label).fill(value);
   await page.getByText("Basic has 10 requests per minute, you need 20").waitFor();
   await page.locator("#fits").getByRole("link", { name: "Start with Premium" }).click();
   await page.waitForURL((url) => url.pathname === "/signup" && url.searchParams.get("plan") === "premium");
