@@ -89,6 +89,14 @@ func viewName(v ticket.View) string {
 	return map[ticket.View]string{ticket.Waiting: "Waiting", ticket.Answered: "Answered", ticket.Sleeping: "Snoozed", ticket.Done: "Closed"}[v]
 }
 
+// sinceName is the heading of the moments of a view: since when a ticket waits, or when it was closed.
+func (v *queueView) sinceName() string {
+	if v.View == string(ticket.Done) {
+		return "Closed"
+	}
+	return "Waiting since"
+}
+
 // allKinds are the kinds of tickets in the order of the filter.
 var allKinds = []ticket.Kind{
 	ticket.Deactivated, ticket.PastNinety, ticket.Climb, ticket.Payment, ticket.Restore, ticket.Downgrade, ticket.Billing, ticket.Inquiry, ticket.Other,

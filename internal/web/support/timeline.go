@@ -55,6 +55,8 @@ var names = map[string]string{
 	"ledger.billing_stopped": "Payments stopped", "ledger.billing_released": "Payments released", "ledger.credited": "Credit", "ledger.credit_used": "Credit used",
 	"score.warning": "Abuse score: warning", "score.inquiry": "Abuse score: inquiry", "score.review": "Abuse score: fast climb", "score.deactivated": "Abuse score: keys switched off", "score.restored": "Abuse score: restored",
 	"webhook.create": "Webhook created", "webhook.delete": "Webhook deleted",
+	"incident.open": "Incident opened", "incident.update": "Incident updated", "incident.edit": "Incident corrected", "incident.delete": "Incident deleted",
+	"announcement.post": "Announcement posted", "announcement.end": "Announcement removed", "maintenance.start": "Maintenance started", "maintenance.end": "Maintenance ended",
 	"totp.on": "Two-step sign-in turned on", "totp.off": "Two-step sign-in turned off", "passkey.add": "Passkey added", "passkey.remove": "Passkey removed", "passkey.refused": "Passkey refused",
 }
 

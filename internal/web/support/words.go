@@ -147,14 +147,9 @@ func lastPayment(b admin.Billing) string {
 	return "last " + webui.Cents(b.Invoices[0].Cents) + " on " + webui.Date(b.Invoices[0].PaidAt)
 }
 
-// moneyOf writes an exact number of dollars, rounded as sums are.
-func moneyOf(n json.Number) string {
-	var nano int64
-	whole, rest, _ := strings.Cut(n.String(), ".")
-	if v, err := strconv.ParseInt(whole+(rest + "000000000")[:9], 10, 64); err == nil {
-		nano = v
-	}
-	return webui.Total(nano)
+// refunds reports whether something was paid back.
+func refunds(b admin.Billing) bool {
+	return slices.ContainsFunc(b.Invoices, func(i admin.BillingRecord) bool { return i.Refunded != 0 })
 }
 
 // unitsOf writes units, without what is behind the point from a hundred on.
