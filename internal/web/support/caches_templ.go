@@ -47,7 +47,7 @@ func cachesPage(p webui.Page, v *cachesView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = webui.CacheFigures(v.Total, true).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = webui.CacheFigures(v.Total, v.Marked).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

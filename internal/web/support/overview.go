@@ -92,17 +92,17 @@ func minuteCharts(r *overview.Report) []figureChart {
 			}},
 		},
 		{
-			Now: timeOf(last, last.Median), Note: "median, 95% within " + timeOf(last, last.Slow),
+			Now: timeOf(last, last.Median), Note: "median, p95 " + timeOf(last, last.Slow),
 			Chart: webui.Chart{Label: "Latency", Steps: minutes, Lines: true, Format: webui.Millis, Axis: webui.Millis, Series: []webui.ChartSeries{
 				{Name: "Median", Class: "c0", Values: known(func(p *overview.Point) int64 { return p.Median })},
-				{Name: "95%", Class: "c1", Values: known(func(p *overview.Point) int64 { return p.Slow })},
+				{Name: "p95", Class: "c1", Values: known(func(p *overview.Point) int64 { return p.Slow })},
 			}},
 		},
 		{
-			Now: timeOf(last, last.First), Note: "median, 95% within " + timeOf(last, last.SlowFirst),
+			Now: timeOf(last, last.First), Note: "median, p95 " + timeOf(last, last.SlowFirst),
 			Chart: webui.Chart{Label: "Time to first token", Steps: minutes, Lines: true, Format: webui.Millis, Axis: webui.Millis, Series: []webui.ChartSeries{
 				{Name: "Median", Class: "c0", Values: known(func(p *overview.Point) int64 { return p.First })},
-				{Name: "95%", Class: "c1", Values: known(func(p *overview.Point) int64 { return p.SlowFirst })},
+				{Name: "p95", Class: "c1", Values: known(func(p *overview.Point) int64 { return p.SlowFirst })},
 			}},
 		},
 		{

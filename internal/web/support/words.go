@@ -57,14 +57,14 @@ func subscriptionText(b admin.Billing) string {
 	if b.Status == billing.NotSubscribed || b.PeriodEnd == nil {
 		return "no subscription"
 	}
-	text := b.Plan + ", " + webui.Cents(b.PriceCents) + " a month, until " + webui.Date(*b.PeriodEnd)
+	text := plan(b.Plan) + ", " + webui.Cents(b.PriceCents) + " a month, until " + webui.Date(*b.PeriodEnd)
 	switch {
 	case b.Status == billing.PastDue:
 		text += ", past due"
 	case b.CancelAtEnd:
 		text += ", then cancelled"
 	case b.NextPlan != "":
-		text += ", then " + b.NextPlan
+		text += ", then " + plan(b.NextPlan)
 	}
 	return text
 }
