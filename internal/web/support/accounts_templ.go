@@ -47,7 +47,7 @@ func accountsPage(p webui.Page, v accountsView) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Accounts</h1><p>Find one by an e-mail address or its beginning, an account, key or request id, or the last four characters of a key.</p></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Accounts</h1><p>Find one by e-mail address, by an id, or by the last four characters of a key.</p></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

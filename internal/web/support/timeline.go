@@ -68,6 +68,26 @@ func nameOf(name string) string {
 	return cmp.Or(names[name], name)
 }
 
+// detailOf returns the detail of an entry, and the page of the incident or the ticket whose id it begins with. The id is left
+// out; the path is empty where there is no page.
+func detailOf(e *account.Entry) (path, text string) {
+	switch {
+	case e.Action == "incident.delete":
+		_, text, _ = strings.Cut(e.Detail, ": ")
+		return "", text
+	case strings.HasPrefix(e.Detail, "inc_"):
+		id, text, _ := strings.Cut(e.Detail, ": ")
+		return incidentsPath + "/" + id, cmp.Or(text, id)
+	case strings.HasPrefix(e.Detail, "mat_"):
+		id, rest, found := strings.Cut(e.Detail, ", ")
+		if found {
+			rest = ", " + rest
+		}
+		return ticketPath(id), "Ticket" + rest
+	}
+	return "", e.Detail
+}
+
 // decidedText is why something was decided, or what.
 func decidedText(e account.Entry) string {
 	if strings.HasPrefix(e.Action, "matter.") { // its detail is the id of the ticket
