@@ -177,7 +177,7 @@ func incidentsPage(p webui.Page, v incidentsView) templ.Component {
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
-					var templ_7745c5c3_Var11 = []any{"text-cell", templ.KV("nil", v.List.Data[n].Affected() == "")}
+					var templ_7745c5c3_Var11 = []any{"bare", templ.KV("nil", v.List.Data[n].Affected() == "")}
 					templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var11...)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
@@ -202,7 +202,7 @@ func incidentsPage(p webui.Page, v incidentsView) templ.Component {
 					var templ_7745c5c3_Var13 string
 					templ_7745c5c3_Var13, templ_7745c5c3_Err = templ.JoinStringErrs(orDash(v.List.Data[n].Affected()))
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `incidents.templ`, Line: 40, Col: 120}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `incidents.templ`, Line: 40, Col: 115}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var13))
 					if templ_7745c5c3_Err != nil {
