@@ -72,7 +72,7 @@ func TestIncidentFromBeginningToEnd(t *testing.T) {
 	stranger.wants(stranger.get("/status.json"), "the status as JSON", 200, `"severity":"major","status":"investigating"`)
 	stranger.wants(stranger.get("/status.atom"), "the feed", 200, "<title>Investigating: Calls of &lt;small&gt; fail</title>")
 
-	staff.wants(staff.get(own), "the page of the console", 200, "staff:ops@example.com")
+	staff.wants(staff.get(own), "the page of the console", 200, " · ops@example.com")
 	staff.wants(staff.post(own+"/updates", "status", "monitoring", "text", " "), "an empty update", 400, "A text is needed")
 	staff.wants(staff.post(own+"/updates", "status", "dancing", "text", "x"), "no status", 400, "is not a status")
 	staff.wants(staff.post(own+"/updates", "status", "monitoring", "text", "It works again."), "an update", 303, own)
