@@ -54,7 +54,7 @@ func TestIncidentFromBeginningToEnd(t *testing.T) {
 	n := newSite(t, "discover: false\n").start(t)
 	stranger := n.person()
 	staff, _ := n.staffMember("ops@example.com")
-	staff.wants(staff.get("/support/incidents"), "the list", 200, "Nobody has written about an incident yet")
+	staff.wants(staff.get("/support/incidents"), "the list", 200, "There has been no incident yet")
 	form := []string{"kind", "incident", "title", "Calls of <small> fail", "text", "We look into it.\r\n\r\nMore at noon.", "severity", "major", "components", "api"}
 	staff.wants(staff.post("/support/incidents", append(form, "models", "sandbox/nothing")...), "a model that is not there", 404, `value="sandbox/nothing"`)
 	staff.wants(staff.post("/support/incidents", "kind", "incident", "title", "kept", "severity", "major"), "no text", 400, `value="kept"`)
@@ -72,7 +72,7 @@ func TestIncidentFromBeginningToEnd(t *testing.T) {
 	stranger.wants(stranger.get("/status.json"), "the status as JSON", 200, `"severity":"major","status":"investigating"`)
 	stranger.wants(stranger.get("/status.atom"), "the feed", 200, "<title>Investigating: Calls of &lt;small&gt; fail</title>")
 
-	staff.wants(staff.get(own), "the page of the console", 200, "staff:ops@example.com")
+	staff.wants(staff.get(own), "the page of the console", 200, " · ops@example.com")
 	staff.wants(staff.post(own+"/updates", "status", "monitoring", "text", " "), "an empty update", 400, "A text is needed")
 	staff.wants(staff.post(own+"/updates", "status", "dancing", "text", "x"), "no status", 400, "is not a status")
 	staff.wants(staff.post(own+"/updates", "status", "monitoring", "text", "It works again."), "an update", 303, own)

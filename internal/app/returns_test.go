@@ -51,7 +51,7 @@ func TestPagesLeadBack(t *testing.T) {
 		t.Errorf("saving details leads to %q, want the top of the page, where the message is", r.header.Get("Location"))
 	}
 	ana.wants(ana.get("/dashboard/account"), "the message", 200, `class="note toast`)
-	eve.wants(eve.get("/support/announcements"), "the maintenance", 200, `data-confirm="Refuse calls to {models|all models and videos}?"`)
+	eve.wants(eve.get("/support/announcements?new=maintenance"), "the maintenance", 200, `data-confirm="Refuse calls to {models|all models and videos}?"`)
 	account := eve.get("/support/accounts?q=" + ana.email)
 	_, id, _ := strings.Cut(account.body+account.header.Get("Location"), "/support/accounts/")
 	id, _, _ = strings.Cut(id, `"`)

@@ -3,6 +3,7 @@ package support
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"time"
 
 	"sluice/internal/operate/admin"
@@ -85,6 +86,18 @@ func alertTone(t alert.Type) string {
 		return "bad"
 	}
 	return "warn"
+}
+
+// accountID is the id of an account in a text.
+var accountID = regexp.MustCompile(`\bacct_\w+`)
+
+// accountIn divides a text at the account that it names. Without one, all of it is before.
+func accountIn(text string) (before, id, after string) {
+	at := accountID.FindStringIndex(text)
+	if at == nil {
+		return text, "", ""
+	}
+	return text[:at[0]], text[at[0]:at[1]], text[at[1]:]
 }
 
 // deliveryTone returns the colour of a delivery's badge.

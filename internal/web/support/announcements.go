@@ -1,6 +1,7 @@
 package support
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -9,10 +10,14 @@ import (
 	"sluice/internal/web/webui"
 )
 
+// announcementsPath is the path of the page with announcements and maintenance.
+const announcementsPath = home + "/announcements"
+
 // announcementsView is the data of the page with announcements and maintenance.
 type announcementsView struct {
 	Maintenance, Announcements []steering.Order
 	again
+	New    string   // whose form is a dialog of the page: "announcement", "maintenance" or ""
 	Models []string // ids, to choose from
 	Now    time.Time
 }
@@ -29,6 +34,7 @@ func (c *Console) showAnnouncements(w http.ResponseWriter, r *http.Request, m *m
 	if err != nil {
 		return err
 	}
+	view.New = cmp.Or(view.Form, r.URL.Query().Get("new"))
 	view.Maintenance, view.Announcements, view.Now = maintenance.Data, announcements.Data, time.Now()
 	for _, model := range models.Data {
 		view.Models = append(view.Models, model.ID)
@@ -56,7 +62,7 @@ func (c *Console) startMaintenance(w http.ResponseWriter, r *http.Request, m *me
 	if err != nil {
 		return c.announceAgain(w, r, m, "maintenance", err)
 	}
-	return c.seeOther(w, r, home+"/announcements", "ordered")
+	return c.seeOther(w, r, announcementsPath, "ordered")
 }
 
 // postAnnouncement shows a banner on every page.
@@ -69,7 +75,7 @@ func (c *Console) postAnnouncement(w http.ResponseWriter, r *http.Request, m *me
 	if err != nil {
 		return c.announceAgain(w, r, m, "announcement", err)
 	}
-	return c.seeOther(w, r, home+"/announcements", "ordered")
+	return c.seeOther(w, r, announcementsPath, "ordered")
 }
 
 // endOrder returns the form that ends an order before its time.
@@ -78,6 +84,6 @@ func (c *Console) endOrder(end admin.Op[admin.EndedOrder, steering.Order]) page 
 		if _, err := run(c, r, m, end, admin.EndedOrder{ID: r.PathValue("id")}); err != nil {
 			return err
 		}
-		return c.seeOther(w, r, home+"/announcements", "ordered")
+		return c.seeOther(w, r, announcementsPath, "ordered")
 	}
 }

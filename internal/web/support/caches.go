@@ -16,6 +16,7 @@ const cacheDays, cacheMonths = 30, 12
 // cachesView is the data of the page.
 type cachesView struct {
 	Total                     webui.CacheRow // of the last days
+	Marked                    bool           // customers saw other prices than the vendors'
 	Providers, Models, Months webui.CacheTable
 }
 
@@ -30,16 +31,18 @@ func (c *Console) cachesPage(w http.ResponseWriter, r *http.Request, m *member) 
 		return r.Start.Before(usage.DayOf(now).AddDate(0, 0, 1-cacheDays))
 	})
 	sums := func(r *usage.ServedRow) *usage.Sums { return &r.Sums }
-	view := &cachesView{
-		Providers: webui.CacheTable{Title: "By provider", What: "Provider", Staff: true, Rows: webui.Grouped(recent, func(r *usage.ServedRow) string { return r.Provider }, sums)},
-		Models:    webui.CacheTable{Title: "By model", What: "Model", Staff: true, Rows: webui.Grouped(recent, func(r *usage.ServedRow) string { return r.Model + " at " + r.Provider }, sums)},
-		Months:    webui.CacheTable{Title: "By month", What: "Month", Staff: true, Rows: webui.ByMonth(rows, func(r *usage.ServedRow) time.Time { return r.Start }, sums)},
-	}
 	var total usage.Sums
 	for i := range recent {
 		total.Merge(recent[i].Sums)
 	}
-	view.Total = webui.CacheRowOf("", &total)
+	whole := webui.CacheRowOf("", &total)
+	marked := whole.Saved != whole.Own
+	view := &cachesView{
+		Total: whole, Marked: marked,
+		Providers: webui.CacheTable{Title: "By provider", What: "Provider", Staff: marked, Rows: webui.Grouped(recent, func(r *usage.ServedRow) string { return r.Provider }, sums)},
+		Models:    webui.CacheTable{Title: "By model", What: "Model", Staff: marked, Rows: webui.Grouped(recent, func(r *usage.ServedRow) string { return r.Model + " at " + r.Provider }, sums)},
+		Months:    webui.CacheTable{Title: "By month", What: "Month", Staff: marked, Rows: webui.ByMonth(rows, func(r *usage.ServedRow) time.Time { return r.Start }, sums)},
+	}
 	p := c.frame(w, r, m, "Caches")
 	p.Styles = append(p.Styles, "activity.css")
 	return c.ui.Render(w, r, http.StatusOK, cachesPage(p, view))

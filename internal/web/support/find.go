@@ -51,7 +51,7 @@ func (c *Console) findAccounts(r *http.Request, m *member, term string) (account
 			requests.List = append(requests.List, webui.Finding{Path: requestPath(x.RequestID), Text: x.RequestID, Note: x.Email, Icon: "requests"})
 			continue
 		}
-		note := x.Plan
+		note := plan(x.Plan)
 		if x.Key != nil {
 			note = "key " + cmp.Or(x.Key.Name, x.Key.ID)
 		}

@@ -1,6 +1,7 @@
 package support
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ type incidentsView struct {
 	// Mail is how many addresses get mail about incidents.
 	Mail int
 	again
+	New    string   // the kind of incident whose form is a dialog of the page; "": none
 	Models []string // ids, to choose from
 	Now    time.Time
 }
@@ -38,7 +40,7 @@ func (c *Console) showIncidents(w http.ResponseWriter, r *http.Request, m *membe
 	if v.Models, err = c.modelIDs(r, m); err != nil {
 		return err
 	}
-	v.Mail, v.Now = subscribers.Mail, time.Now()
+	v.Mail, v.Now, v.New = subscribers.Mail, time.Now(), cmp.Or(v.Form, r.URL.Query().Get("new"))
 	return c.ui.Render(w, r, status, incidentsPage(c.frame(w, r, m, "Incidents"), v))
 }
 

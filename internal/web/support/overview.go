@@ -92,17 +92,17 @@ func minuteCharts(r *overview.Report) []figureChart {
 			}},
 		},
 		{
-			Now: timeOf(last, last.Median), Note: "median, 95% within " + timeOf(last, last.Slow),
+			Now: timeOf(last, last.Median), Note: medianNote(last, last.Slow),
 			Chart: webui.Chart{Label: "Latency", Steps: minutes, Lines: true, Format: webui.Millis, Axis: webui.Millis, Series: []webui.ChartSeries{
 				{Name: "Median", Class: "c0", Values: known(func(p *overview.Point) int64 { return p.Median })},
-				{Name: "95%", Class: "c1", Values: known(func(p *overview.Point) int64 { return p.Slow })},
+				{Name: "p95", Class: "c1", Values: known(func(p *overview.Point) int64 { return p.Slow })},
 			}},
 		},
 		{
-			Now: timeOf(last, last.First), Note: "median, 95% within " + timeOf(last, last.SlowFirst),
+			Now: timeOf(last, last.First), Note: medianNote(last, last.SlowFirst),
 			Chart: webui.Chart{Label: "Time to first token", Steps: minutes, Lines: true, Format: webui.Millis, Axis: webui.Millis, Series: []webui.ChartSeries{
 				{Name: "Median", Class: "c0", Values: known(func(p *overview.Point) int64 { return p.First })},
-				{Name: "95%", Class: "c1", Values: known(func(p *overview.Point) int64 { return p.SlowFirst })},
+				{Name: "p95", Class: "c1", Values: known(func(p *overview.Point) int64 { return p.SlowFirst })},
 			}},
 		},
 		{
@@ -144,6 +144,14 @@ func dayCharts(r *overview.Report) []figureChart {
 	}
 }
 
+// medianNote says what the figure beside it is, with the time that 95% of the calls of the last minute stayed within.
+func medianNote(p overview.Point, slow int64) string {
+	if p.Calls == 0 {
+		return "no calls in the last minute"
+	}
+	return "median, p95 " + timeOf(p, slow)
+}
+
 // timeOf formats a time of the last minute, in which there may have been no call.
 func timeOf(p overview.Point, ms int64) string {
 	switch {
@@ -178,13 +186,5 @@ func lately(r *overview.Report, account string) string {
 			return webui.Number(b.Calls)
 		}
 	}
-	return "–"
-}
-
-// planLabel returns the name of a plan.
-func planLabel(plan string) string {
-	if plan == "none" {
-		return "no plan"
-	}
-	return plan
+	return "0"
 }

@@ -75,10 +75,10 @@ func (v *queueView) path(view, after string) string {
 	return home + "/queue?" + q.Encode()
 }
 
-// count returns how many tickets a view has, as text; closed ones are not counted.
+// count returns how many tickets a view has, as text: "" for none, and for closed ones, which are not counted.
 func (v *queueView) count(view ticket.View) string {
 	counts := map[ticket.View]int{ticket.Waiting: v.Counts.Waiting, ticket.Answered: v.Counts.Answered, ticket.Sleeping: v.Counts.Snoozed}
-	if n, counted := counts[view]; counted {
+	if n := counts[view]; n > 0 {
 		return webui.Number(int64(n))
 	}
 	return ""
@@ -87,6 +87,14 @@ func (v *queueView) count(view ticket.View) string {
 // viewName returns the name of a view for the tabs.
 func viewName(v ticket.View) string {
 	return map[ticket.View]string{ticket.Waiting: "Waiting", ticket.Answered: "Answered", ticket.Sleeping: "Snoozed", ticket.Done: "Closed"}[v]
+}
+
+// sinceName is the heading of the moments of a view: since when a ticket waits, or when it was closed.
+func (v *queueView) sinceName() string {
+	if v.View == string(ticket.Done) {
+		return "Closed"
+	}
+	return "Waiting since"
 }
 
 // allKinds are the kinds of tickets in the order of the filter.

@@ -40,6 +40,9 @@ var names = map[string]string{
 	"account.set_limits": "Limits overridden", "account.clear_limits": "Overrides removed", "account.set_aliases": "Aliases changed", "account.set_email": "E-mail address changed",
 	"account.set_replies": "Replies changed", "account.set_staff": "Staff flag changed", "account.sign_out": "Signed out everywhere", "account.signin_link": "Sign-in link made",
 	"account.reset_second_factor": "Second factor reset", "account.review": "Marked for review",
+	"billing.started": "Subscription started", "billing.upgraded": "Plan upgraded", "billing.renewed": "Subscription renewed", "billing.charged": "Payment",
+	"billing.cancel_planned": "Cancelled for the end of the period", "billing.cancel_taken_back": "Cancellation taken back", "billing.ended": "Subscription ended", "billing.lapsed": "Subscription lapsed",
+	"billing.downgrade_planned": "Downgrade planned", "billing.downgrade_taken_back": "Downgrade taken back",
 	"billing.refund": "Refund ordered", "billing.credit": "Credit changed", "billing.downgrade": "Downgrade ordered", "billing.release": "Payments released",
 	"key.create": "Key created", "key.delete": "Key deleted", "key.rename": "Key renamed", "key.set_limits": "Limits of a key changed", "key.regenerate_master": "Master key replaced",
 	"key.deactivate": "Key switched off", "key.restore": "Key switched on", "key.pause": "Key paused: its program ran away", "key.resume": "Key resumed",
@@ -55,6 +58,8 @@ var names = map[string]string{
 	"ledger.billing_stopped": "Payments stopped", "ledger.billing_released": "Payments released", "ledger.credited": "Credit", "ledger.credit_used": "Credit used",
 	"score.warning": "Abuse score: warning", "score.inquiry": "Abuse score: inquiry", "score.review": "Abuse score: fast climb", "score.deactivated": "Abuse score: keys switched off", "score.restored": "Abuse score: restored",
 	"webhook.create": "Webhook created", "webhook.delete": "Webhook deleted",
+	"incident.open": "Incident opened", "incident.update": "Incident updated", "incident.edit": "Incident corrected", "incident.delete": "Incident deleted",
+	"announcement.post": "Announcement posted", "announcement.end": "Announcement removed", "maintenance.start": "Maintenance started", "maintenance.end": "Maintenance ended",
 	"totp.on": "Two-step sign-in turned on", "totp.off": "Two-step sign-in turned off", "passkey.add": "Passkey added", "passkey.remove": "Passkey removed", "passkey.refused": "Passkey refused",
 }
 
@@ -64,6 +69,26 @@ func nameOf(name string) string {
 		return "Message to the customer"
 	}
 	return cmp.Or(names[name], name)
+}
+
+// detailOf returns the detail of an entry, and the page of the incident or the ticket whose id it begins with. The id is left
+// out; the path is empty where there is no page.
+func detailOf(e *account.Entry) (path, text string) {
+	switch {
+	case e.Action == "incident.delete":
+		_, text, _ = strings.Cut(e.Detail, ": ")
+		return "", text
+	case strings.HasPrefix(e.Detail, "inc_"):
+		id, text, _ := strings.Cut(e.Detail, ": ")
+		return incidentsPath + "/" + id, cmp.Or(text, id)
+	case strings.HasPrefix(e.Detail, "mat_"):
+		id, rest, found := strings.Cut(e.Detail, ", ")
+		if found {
+			rest = ", " + rest
+		}
+		return ticketPath(id), "Ticket" + rest
+	}
+	return "", e.Detail
 }
 
 // decidedText is why something was decided, or what.

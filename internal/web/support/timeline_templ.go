@@ -397,7 +397,7 @@ func happening(v *accountView, h *admin.Happening) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-		} else if h.Text != "" {
+		} else if h.Text != "" && h.Name != "account.create" {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 37, "<span>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

@@ -13,6 +13,7 @@ import (
 	"github.com/a-h/templ"
 
 	"sluice/internal/account/billing"
+	"sluice/internal/account/signin"
 	"sluice/internal/operate/admin"
 	"sluice/internal/web/webui"
 )
@@ -57,14 +58,14 @@ func subscriptionText(b admin.Billing) string {
 	if b.Status == billing.NotSubscribed || b.PeriodEnd == nil {
 		return "no subscription"
 	}
-	text := b.Plan + ", " + webui.Cents(b.PriceCents) + " a month, until " + webui.Date(*b.PeriodEnd)
+	text := plan(b.Plan) + ", " + webui.Cents(b.PriceCents) + " a month, until " + webui.Date(*b.PeriodEnd)
 	switch {
 	case b.Status == billing.PastDue:
 		text += ", past due"
 	case b.CancelAtEnd:
 		text += ", then cancelled"
 	case b.NextPlan != "":
-		text += ", then " + b.NextPlan
+		text += ", then " + plan(b.NextPlan)
 	}
 	return text
 }
@@ -117,7 +118,7 @@ func reachesText(a admin.Abuse) string {
 	case a.Score >= 100:
 		return "keys are switched off at 100"
 	case first == nil:
-		return "will not reach 100 this month"
+		return "stays below 100"
 	}
 	return "reaches 100 on " + webui.Date(*first)
 }
@@ -147,14 +148,22 @@ func lastPayment(b admin.Billing) string {
 	return "last " + webui.Cents(b.Invoices[0].Cents) + " on " + webui.Date(b.Invoices[0].PaidAt)
 }
 
-// moneyOf writes an exact number of dollars, rounded as sums are.
-func moneyOf(n json.Number) string {
-	var nano int64
-	whole, rest, _ := strings.Cut(n.String(), ".")
-	if v, err := strconv.ParseInt(whole+(rest + "000000000")[:9], 10, 64); err == nil {
-		nano = v
+// paidFor says what a payment was for.
+func paidFor(kind billing.Kind) string {
+	if kind == billing.ForStart {
+		return "first period"
 	}
-	return webui.Total(nano)
+	return string(kind)
+}
+
+// viaText says how a session was opened.
+func viaText(step signin.Step) string {
+	return strings.ReplaceAll(strings.TrimPrefix(string(step), "enter-"), "-", " ")
+}
+
+// refunds reports whether something was paid back.
+func refunds(b admin.Billing) bool {
+	return slices.ContainsFunc(b.Invoices, func(i admin.BillingRecord) bool { return i.Refunded != 0 })
 }
 
 // unitsOf writes units, without what is behind the point from a hundred on.
@@ -171,7 +180,7 @@ func unpricedText(n int64) string {
 	if n == 0 {
 		return ""
 	}
-	return webui.Number(n) + " requests without a cost"
+	return webui.Number(n) + " without a cost"
 }
 
 // marksOf says what stands against an account now.

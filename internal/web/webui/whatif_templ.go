@@ -120,7 +120,7 @@ func WhatIfOf(v *WhatIf) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if v.Everybody {
-			templ_7745c5c3_Err = Field("Account", "account", "text", v.Account, "An e-mail address or an account id. Empty: all accounts.", "", templ.Attributes{"maxlength": "254", "spellcheck": "false"}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = Field("Account", "account", "text", v.Account, "An e-mail address or an account id. Leave blank for all accounts.", "", templ.Attributes{"maxlength": "254", "spellcheck": "false"}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

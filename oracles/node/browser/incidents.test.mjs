@@ -22,6 +22,7 @@ test("staff writes about an incident, a stranger reads it and gets it by mail", 
 
   // The dialog names what is published; nothing is before it is confirmed.
   await staff.goto(gateway + "/support/incidents");
+  await staff.getByRole("link", { name: "New incident" }).click();
   const form = staff.locator("form").filter({ has: staff.locator("input[value=incident]") });
   await form.getByLabel("Title").fill("Calls are slow");
   await form.getByLabel("Text").fill("We look into it.");
@@ -29,7 +30,7 @@ test("staff writes about an incident, a stranger reads it and gets it by mail", 
   await form.getByLabel("Affected models").fill("sandbox/small");
   await form.getByLabel("Severity").selectOption("major");
   await form.getByRole("button", { name: "Publish" }).click();
-  const dialog = staff.getByRole("dialog");
+  const dialog = staff.getByRole("dialog").filter({ hasText: "Everybody sees it on the status page" });
   await dialog.getByRole("heading", { name: "Publish “Calls are slow”?" }).waitFor();
   await dialog.getByRole("button", { name: "Publish" }).click();
   await staff.getByRole("heading", { name: "Calls are slow" }).waitFor();

@@ -165,10 +165,11 @@ test("every page of the console, as pages are examined", async () => {
 
   // Something of everything: an announcement, a drained target, a ticket, a token.
   await page.goto(gateway + "/support/announcements");
+  await page.getByRole("link", { name: "New announcement" }).click();
   await page.getByLabel("Text", { exact: true }).fill("New models next week.");
   await page.getByRole("button", { name: "Announce", exact: true }).click();
-  await page.getByRole("dialog").getByText("“New models next week.” appears above every page").waitFor();
-  await page.getByRole("dialog").getByRole("button", { name: "Announce" }).click();
+  const sure = page.getByRole("dialog").filter({ hasText: "“New models next week.” appears above every page" });
+  await sure.getByRole("button", { name: "Announce" }).click();
   await page.getByText("New models next week.").first().waitFor();
   await joe.goto(gateway + "/dashboard/messages/new");
   await joe.getByLabel("Subject").fill("A question");
