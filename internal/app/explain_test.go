@@ -57,7 +57,7 @@ models:
 		page := ana.wants(ana.get(path), path, 200, `href="/dashboard/costs`).body
 		_, link, _ := strings.Cut(page, `href="/dashboard/costs`)
 		link, _, _ = strings.Cut(link, `"`)
-		ana.wants(ana.get("/dashboard/costs"+strings.ReplaceAll(link, "&amp;", "&")), "the costs of "+path, 200, `<div class="figure">$0.0022</div>`)
+		ana.wants(ana.get("/dashboard/costs"+strings.ReplaceAll(link, "&amp;", "&")), "the costs of "+path, 200, `>$0.0022</div>`)
 	}
 	ana.wants(ana.get("/dashboard/costs?served=lab/one"), "the costs of a model", 200, "$1 per million")
 	ana.wants(ana.get("/dashboard/costs?day=x"), "the costs of no day", 400, "day must be a day")

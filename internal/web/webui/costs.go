@@ -148,8 +148,13 @@ func sumCost(s *costs.SumsReply) string {
 	return Amount(s.Cost)
 }
 
-// sumExact is what sumCost has rounded.
-func sumExact(s *costs.SumsReply) string { return usd(s.Cost) }
+// sumExact is what sumCost has rounded, or nothing if there is no price for anything.
+func sumExact(s *costs.SumsReply) string {
+	if s.Unpriced > 0 && s.Cost == "0" {
+		return ""
+	}
+	return usd(s.Cost)
+}
 
 // callCost returns what a call costs, for people.
 func callCost(c *costs.CallReply) string {
