@@ -369,6 +369,14 @@ func limitText(l account.Limit) string {
 	return webui.Number(int64(l))
 }
 
+// shortLimit is limitText with fewer digits.
+func shortLimit(l account.Limit) string {
+	if l == account.Unlimited {
+		return limitText(l)
+	}
+	return webui.Short(int64(l))
+}
+
 // shownPlan returns the plan that pages name. A customer without a plan has the models and limits of Free and is told so,
 // unless the operator has given the two different terms.
 func (d *Dashboard) shownPlan(p account.Plan) account.Plan {
