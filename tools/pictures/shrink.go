@@ -10,9 +10,8 @@ import (
 	"slices"
 )
 
-// colours is how many colours a picture keeps. Pages have few, and the eye does not miss the rest; a fifth of the 256 that a palette
-// can have makes a file a quarter smaller, and the program has the pictures of its guide in it.
-const colours = 48
+// colours is how many colours a picture keeps: all that a palette can have, or small badges lose theirs.
+const colours = 256
 
 // shrink replaces a PNG by one with a palette, which takes a third of the space, unless it has one.
 func shrink(path string) error {

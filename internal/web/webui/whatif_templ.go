@@ -120,7 +120,7 @@ func WhatIfOf(v *WhatIf) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if v.Everybody {
-			templ_7745c5c3_Err = Field("Account", "account", "text", v.Account, "An e-mail address or an account id. Leave blank for all accounts.", "", templ.Attributes{"maxlength": "254", "spellcheck": "false"}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = Field("Account", "account", "text", v.Account, "", "", templ.Attributes{"maxlength": "254", "spellcheck": "false", "placeholder": "all; or an e-mail address or id"}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -189,7 +189,7 @@ func WhatIfOf(v *WhatIf) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 20, "<button class=\"primary\">Calculate</button></div></form>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 20, "<div class=\"row\"><button class=\"primary\">Calculate</button></div></div></form>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -34,10 +34,11 @@ test("the slash leads to the search, and examples are copied", async () => {
   const { page, complaints } = await open({ permissions: ["clipboard-read", "clipboard-write"] });
   await page.goto(gateway + "/");
   await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Guide" }).click();
+  await page.waitForURL("**/docs/guide");
   await page.keyboard.press("/");
   await page.keyboard.type("first calls");
   await page.keyboard.press("Enter");
-  await page.getByRole("link", { name: "Call it", exact: true }).first().waitFor();
+  await page.getByRole("heading", { name: "Results for “first calls”" }).waitFor();
   await page.goto(gateway + "/docs/guide/call");
   await page.locator(".code-box .copy").first().click();
   await page.getByRole("button", { name: "Copied" }).waitFor();
