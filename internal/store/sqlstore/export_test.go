@@ -157,9 +157,9 @@ func fill(tx *Conn, name string, from, until, version int) error {
 	return nil
 }
 
-// Hasten makes the Store give up earlier than usual. It must not be in use.
-func Hasten(s *Store, call time.Duration) {
-	s.patience = patience{call: call, settle: call, silence: call}
+// Hasten makes the Store give up earlier than usual, also when it connects. It must not be in use.
+func Hasten(s *Store, call, connect time.Duration) {
+	s.patience = patience{call: call, settle: call, silence: call, connect: connect}
 }
 
 // Versions returns the numbers of all migrations.

@@ -59,7 +59,7 @@ func TestFrozen(t *testing.T) {
 			}
 			defer s.Close()
 			connect(t, s)
-			sqlstore.Hasten(s.Kernel(), hasty)
+			sqlstore.Hasten(s.Kernel(), hasty, hasty)
 			mend := freeze()
 			defer mend()
 			began := time.Now()

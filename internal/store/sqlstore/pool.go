@@ -33,14 +33,14 @@ type patience struct {
 	settle time.Duration
 	// silence is how long the database may not answer anything while long works.
 	silence time.Duration
+	// connect is how long connecting may take, also in the background.
+	connect time.Duration
 }
 
 // usual is the patience of every Store, except for those of some tests.
-var usual = patience{call: 10 * time.Second, settle: 15 * time.Second, silence: 30 * time.Second}
+var usual = patience{call: 10 * time.Second, settle: 15 * time.Second, silence: 30 * time.Second, connect: 5 * time.Second}
 
 const (
-	// connectPatience is how long connecting may take, also in the background.
-	connectPatience = 5 * time.Second
 	// lostAfter is how long no statement may have been answered until idle connections are given up: after a
 	// failover they may all be silent, and each would cost a caller its whole patience.
 	lostAfter = 2 * time.Second
@@ -93,8 +93,8 @@ func openPostgres(url string) (*pgx.ConnConfig, error) {
 		return nil, errors.New("the database URL cannot be read; expected postgres://user:password@host:port/name")
 	}
 	// The driver has no default. A URL may ask for less.
-	if c.ConnectTimeout <= 0 || c.ConnectTimeout > connectPatience {
-		c.ConnectTimeout = connectPatience
+	if c.ConnectTimeout <= 0 || c.ConnectTimeout > usual.connect {
+		c.ConnectTimeout = usual.connect
 	}
 	// A peer that vanished without a word is noticed within half a minute, also on a connection that waits.
 	c.DialFunc = (&net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}, Control: giveUpUnacked}).DialContext
@@ -106,6 +106,11 @@ func openPostgres(url string) (*pgx.ConnConfig, error) {
 func (s *Store) connectPostgres(c *pgx.ConnConfig, open, idle int) *pool {
 	var p *pool
 	db := stdlib.OpenDB(*c,
+		// A database that was too slow for a batch may be too slow for a new connection, which takes several replies, too.
+		stdlib.OptionBeforeConnect(func(_ context.Context, c *pgx.ConnConfig) error {
+			c.ConnectTimeout = min(c.ConnectTimeout, s.patience.connect) << s.late.Load()
+			return nil
+		}),
 		// Set by a statement and not when connecting: poolers refuse parameters there that they do not know.
 		stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
 			_, err := conn.Exec(ctx, fmt.Sprintf("SET idle_in_transaction_session_timeout = %d", abandonedAfter.Milliseconds()))
@@ -331,7 +336,7 @@ func (s *Store) Near(ctx context.Context) netip.Addr {
 	if s.config == nil || strings.HasPrefix(s.config.Host, "/") {
 		return netip.Addr{}
 	}
-	conn, err := (&net.Dialer{Timeout: connectPatience}).DialContext(ctx, "udp", net.JoinHostPort(s.config.Host, strconv.Itoa(int(s.config.Port))))
+	conn, err := (&net.Dialer{Timeout: usual.connect}).DialContext(ctx, "udp", net.JoinHostPort(s.config.Host, strconv.Itoa(int(s.config.Port))))
 	if err != nil {
 		return netip.Addr{}
 	}

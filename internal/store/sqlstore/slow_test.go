@@ -21,9 +21,10 @@ func TestSlowDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	// A transaction has more than three replies, and four times as much time has room for those and a new connection.
+	// A transaction has more than three replies, and four times as much time has room for those and a new connection. Its
+	// first reply is later than a connection may take at first.
 	w.Delay(500 * time.Millisecond)
-	sqlstore.Hasten(s.Kernel(), 1500*time.Millisecond)
+	sqlstore.Hasten(s.Kernel(), 1500*time.Millisecond, 400*time.Millisecond)
 	if err := s.RecordSettlements(t.Context(), settlements(3)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("RecordSettlements = %v, want it too late", err)
 	}
