@@ -41,34 +41,32 @@ const dollar = price.Nano(1_000_000_000)
 
 // testBudgets: whatever happens, no hard budget is overspent, nothing stays reserved, and what is left is the amount without the settlements.
 func testBudgets(t *testing.T, c *cluster) {
-	rounds, outage, calls := 1, 700*time.Millisecond, 15
+	outage, calls := 700*time.Millisecond, 15
 	if soak() {
-		rounds, outage, calls = 2, 12*time.Second, 200
+		outage, calls = 12*time.Second, 200
 	}
 	c.exact()
 	seed := newSeed(t)
 	s := c.startSpenders(seed, 12)
 	random := rand.New(rand.NewPCG(seed, 1))
 	happened := map[string]int{}
-	for range rounds {
-		all := budgetFaults(random)
-		for _, i := range random.Perm(len(all)) {
-			f := all[i]
-			if f.slow && !soak() {
-				continue
-			}
-			had := s.ended()
-			c.eventually("some calls", func() bool { return s.ended() >= had+calls })
-			if err := f.begin(c); err != nil {
-				t.Error(err)
-			}
-			pause(t, outage)
-			if err := f.end(c); err != nil {
-				t.Fatal(err)
-			}
-			happened[f.name]++
-			c.ready()
+	all := budgetFaults(random)
+	for _, i := range random.Perm(len(all)) {
+		f := all[i]
+		if f.slow && !soak() {
+			continue
 		}
+		had := s.ended()
+		c.eventually("some calls", func() bool { return s.ended() >= had+calls })
+		if err := f.begin(c); err != nil {
+			t.Error(err)
+		}
+		pause(t, outage)
+		if err := f.end(c); err != nil {
+			t.Fatal(err)
+		}
+		happened[f.name]++
+		c.ready()
 	}
 	had := s.ended()
 	c.eventually("calls afterwards", func() bool { return s.ended() >= had+calls })

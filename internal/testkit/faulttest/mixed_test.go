@@ -27,7 +27,7 @@ import (
 )
 
 // TestMixed lets callers of every kind work while one fault after the other, drawn at random, happens to the servers, and
-// compares the books with what the callers saw. In a soak it takes 20 minutes, otherwise as long as each fault once.
+// compares the books with what the callers saw. In a soak it takes 12 minutes, otherwise as long as each fault once.
 func TestMixed(t *testing.T) {
 	t.Parallel()
 	t.Run("one process", func(t *testing.T) {
