@@ -82,6 +82,7 @@ func TestRun(t *testing.T) {
 		`(?m)^CPU µs per chunk, flood ` + strings.Repeat(number, 3) + ratio + `$`,
 		`(?m)^CPU µs per request, TLS +-` + strings.Repeat(number, 2) + ratio + `$`,
 		`(?m)^CPU µs per MB, 200 KB prompt` + strings.Repeat(number, 3) + ratio + `$`,
+		`(?m)^CPU µs per MB, 400 KB, agent` + strings.Repeat(number, 3) + ratio + `$`,
 		`(?m)^CPU µs per MB, 5 MB image ` + strings.Repeat(number, 3) + ratio + `$`,
 		`(?m)^added µs, median, c=1 +-` + strings.Repeat(number, 2) + ratio + `$`,
 		`(?m)^KB per open stream +-` + strings.Repeat(number, 2) + ratio + `$`,

@@ -53,6 +53,7 @@ func (r *results) figures() []figure {
 		{"CPU µs per chunk, flood", func(t string) float64 { return r.perChunk(flood, t) }},
 		{"CPU µs per request, TLS", func(t string) float64 { return r.perRequest(secure, t) }},
 		{"CPU µs per MB, 200 KB prompt", func(t string) float64 { return r.perMegabyte(long, t) }},
+		{"CPU µs per MB, 400 KB, agent", func(t string) float64 { return r.perMegabyte(agents, t) }},
 		{"CPU µs per MB, 5 MB prompt", func(t string) float64 { return r.perMegabyte(longest, t) }},
 		{"CPU µs per MB, 5 MB image", func(t string) float64 { return r.perMegabyte(pictures, t) }},
 		{"added µs, median, c=1", func(t string) float64 { return r.added(one, t, 0.5, (*sample).ends) }},

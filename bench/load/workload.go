@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,9 +26,11 @@ type workload struct {
 	pause  time.Duration
 	// secure means that the upstream is called over TLS.
 	secure bool
-	// prompt is the size of the prompt in bytes; 0 means a short one. image makes it a picture.
+	// prompt is the size of the prompt in bytes; 0 means a short one. image makes it a picture, and agent the prompt of a
+	// program that works with tools.
 	prompt int
 	image  bool
+	agent  bool
 	// door is the dialect of the request; nil means chat completions.
 	door *door
 }
@@ -45,12 +48,14 @@ var (
 	flood = workload{name: "flood", callers: 32, chunks: 100}
 	// The cost of TLS to the upstream, which most real ones speak.
 	secure = workload{name: "TLS", callers: 32, secure: true}
-	// Long prompts: a conversation with a few files in it, a book, and a photo.
+	// Long prompts: a conversation with a few files in it, what an agent sends after an hour of work, about 100,000 tokens, a
+	// book, and a photo.
 	long     = workload{name: "200 KB", callers: 8, prompt: 200_000}
+	agents   = workload{name: "400 KB", callers: 4, prompt: 400_000, agent: true}
 	longest  = workload{name: "5 MB", callers: 2, prompt: 5_000_000}
 	pictures = workload{name: "image", callers: 2, prompt: 5_000_000, image: true}
 
-	workloads = []workload{one, some, many, paced, flood, secure, long, longest, pictures}
+	workloads = []workload{one, some, many, paced, flood, secure, long, agents, longest, pictures}
 )
 
 // length returns how long one stream takes; 0 without a pause.
@@ -81,6 +86,8 @@ func (w workload) body(t *target, stream string) string {
 		// Any text of the right alphabet: nobody decodes it.
 		return fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":[{"type":"text","text":"What is in this picture? %s"},{"type":"image_url","image_url":{"url":"data:image/png;base64,%s"}}]}],"max_tokens":256%s}`,
 			t.model, upstream.Directive(w.chunks, w.pause), strings.Repeat("iVBORw0KGgoAAAANSUhEUgAA+/09AzbYcQAB", w.prompt/36), stream)
+	case w.agent:
+		return w.working(t, stream)
 	case w.prompt > 0:
 		// Turns of a few kilobytes, with what JSON must escape.
 		var b strings.Builder
@@ -94,6 +101,29 @@ func (w workload) body(t *target, stream string) string {
 	return fmt.Sprintf(`{"model":%q,"messages":[{"role":"system","content":"You are a helpful assistant. Answer briefly, keep to the facts, and say so where you do not know."},`+
 		`{"role":"user","content":"Explain in a few sentences how a gateway hands a streamed reply on, and what it must not hold back. %s"}],"temperature":0.7,"max_tokens":256%s}`,
 		t.model, upstream.Directive(w.chunks, w.pause), stream)
+}
+
+// working returns the body of an agent: tools, and many turns, each a sentence, the call of a tool and what came of it, which
+// is a piece of code.
+func (w workload) working(t *target, stream string) string {
+	const code = "func (s *Store) Find(ctx context.Context, id string) (*Row, error) {\n\trow, ok := s.rows[id]\n\tif !ok {\n\t\treturn nil, fmt.Errorf(\"no row %q: %w\", id, ErrGone)\n\t}\n\t// The caller may change what it gets, so it is a copy.\n\treturn row.clone(), nil\n}\n\n"
+	text := func(s string) []byte {
+		b, _ := json.Marshal(s) // a string has no errors
+		return b
+	}
+	b := fmt.Appendf(nil, `{"model":%q,"messages":[{"role":"system","content":%s},{"role":"user","content":"The tests of the store fail. Find out why, and repair it."}`,
+		t.model, text(strings.Repeat("You work on the code of a program. Look before you change something, and say what you did.\n", 100)+upstream.Directive(w.chunks, w.pause)))
+	for i := 0; len(b) < w.prompt*29/30; i++ {
+		arguments := fmt.Sprintf(`{"path":"internal/store/rows_%d.go","old":%s,"new":%s}`, i, text(code), text(strings.ReplaceAll(code, "row", "line")))
+		b = fmt.Appendf(b, `,{"role":"assistant","content":"Next I look at part %d — it is called by the others.","tool_calls":[{"id":"call_%d","type":"function","function":{"name":"edit","arguments":%s}}]},{"role":"tool","tool_call_id":"call_%[2]d","content":%[4]s}`,
+			i, i, text(arguments), text(strings.Repeat(code, 4+i%20)))
+	}
+	b = append(b, `],"tools":[`...)
+	for i := range 20 {
+		b = fmt.Appendf(b, `%s{"type":"function","function":{"name":"%s","description":"Reads or changes a file of the work tree. Paths are relative to its root; what is not there is an error that says so.","parameters":{"type":"object","properties":{"path":{"type":"string","description":"the file"},"old":{"type":"string","description":"what is replaced"},"new":{"type":"string","description":"what replaces it"},"most":{"type":"integer","minimum":1}},"required":["path"],"additionalProperties":false}}}`,
+			[2]string{"", ","}[min(i, 1)], [2]string{"edit", fmt.Sprint("tool_", i)}[min(i, 1)])
+	}
+	return string(fmt.Appendf(b, `],"max_tokens":256%s}`, stream))
 }
 
 // call sends one request and calls chunk for every chunk. An incomplete stream is an error. Doors have different numbers of

@@ -52,9 +52,9 @@ func read(call *provider.Call) (p *prompt, err error) {
 			}
 		}
 		for _, c := range m.ToolCalls {
-			note(c.Name, c.Arguments)
+			note(c.Name, c.Arguments())
 			if i > last {
-				p.made = append(p.made, c)
+				p.made = append(p.made, chat.ToolCall{ID: c.ID, Name: c.Name, Arguments: c.Arguments(), Custom: c.Custom})
 			}
 		}
 		switch {

@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"bytes"
 	"errors"
 	"hash/maphash"
 	"io"
@@ -48,6 +49,8 @@ type Bodies struct {
 	held      atomic.Int64
 	strangers atomic.Int64
 	seed      maphash.Seed
+	// first holds buffers of firstBuffer bytes, for the beginnings of long bodies.
+	first sync.Pool
 	// callers holds the bytes of each caller, by the hash of its name.
 	callers [64]callerShares
 }
@@ -332,7 +335,18 @@ func collect(s *share, most int64, r *http.Request) ([]byte, error) {
 	if err := s.take(size); err != nil {
 		return nil, err
 	}
-	buf := make([]byte, 0, size)
+	var buf []byte
+	var lent *[firstBuffer]byte // what buf is, as long as it is not the body's own
+	if r.ContentLength > firstBuffer {
+		lent, _ = s.of.first.Get().(*[firstBuffer]byte)
+		if lent == nil {
+			lent = new([firstBuffer]byte)
+		}
+		defer s.of.first.Put(lent)
+		buf = lent[:0]
+	} else {
+		buf = make([]byte, 0, size)
+	}
 	for {
 		if len(buf) == cap(buf) {
 			if int64(len(buf)) == r.ContentLength {
@@ -351,11 +365,14 @@ func collect(s *share, most int64, r *http.Request) ([]byte, error) {
 				return nil, err
 			}
 			size = next
-			buf = append(make([]byte, 0, size), buf...)
+			buf, lent = append(make([]byte, 0, size), buf...), nil
 		}
-		n, err := r.Body.Read(buf[len(buf):min(cap(buf), len(buf)+64<<10)])
+		n, err := r.Body.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		if errors.Is(err, io.EOF) {
+			if lent != nil { // the body is shorter than it was announced
+				buf = bytes.Clone(buf)
+			}
 			return buf, nil
 		}
 		if err != nil {

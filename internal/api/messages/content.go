@@ -658,7 +658,7 @@ func (p *parser) call(v chat.Value) {
 	p.textAt("id", id)
 	p.textAt("name", name)
 	p.needAt("input", input, '{', noObject)
-	c := chat.ToolCall{ID: id.Text(), Name: p.shortName(name.Text()), Arguments: string(input.Raw())}
+	c := chat.Called(id.Text(), p.shortName(name.Text()), input.Raw())
 	if p.calls.Find(c.ID) >= 0 {
 		p.badAt("id", "`tool_use` ids must be unique")
 	}

@@ -451,7 +451,7 @@ func (t *turn) speak(m *chat.Message) {
 		m.Think(t.thought.Content())
 	}
 	for _, call := range t.calls {
-		m.ToolCalls = append(m.ToolCalls, chat.ToolCall{ID: call.id, Name: cmp.Or(call.wire, call.name), Arguments: call.arguments})
+		m.ToolCalls = append(m.ToolCalls, chat.ToolCall{ID: call.id, Name: cmp.Or(call.wire, call.name), Arguments: call.arguments}.Past())
 	}
 }
 

@@ -34,9 +34,12 @@ func Unquote(raw []byte) string {
 	b.Grow(len(rest)) // an escape is never shorter than what it stands for
 	for i >= 0 {
 		b.Write(rest[:i])
-		r, n := Rune(rest[i:])
-		b.WriteRune(r)
-		rest = rest[i+n:]
+		// Escapes often come in a row: a line break with the space before the next line of code.
+		for rest = rest[i:]; len(rest) > 0 && rest[0] == '\\'; {
+			r, n := Rune(rest)
+			b.WriteRune(r)
+			rest = rest[n:]
+		}
 		i = bytes.IndexByte(rest, '\\')
 	}
 	b.Write(rest)

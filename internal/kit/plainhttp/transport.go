@@ -476,7 +476,7 @@ var (
 // arrives. The head stays in out, for a possible repetition.
 //
 // A long body is sent piece by piece through out, or, if it can lend its bytes, from its own
-// memory.
+// memory; see lend.
 func (c *conn) send(req *http.Request, out *[]byte) (int64, error) {
 	if req.Body == nil {
 		n, err := c.Write(*out)
@@ -484,23 +484,12 @@ func (c *conn) send(req *http.Request, out *[]byte) (int64, error) {
 	}
 	defer req.Body.Close()
 	head, left := len(*out), req.ContentLength
-	own, _ := req.Body.(borrower)
+	if own, ok := req.Body.(borrower); ok && !c.secure && left > int64(writeAtOnce-head) {
+		return c.lend(*out, own, left)
+	}
 	var sent int64
 	for {
 		// The first piece goes out with the head.
-		if own != nil && sent > 0 {
-			piece := own.Borrow(int(min(left, borrowAtOnce)))
-			if len(piece) == 0 {
-				return sent, fmt.Errorf("%w: %w", errBody, io.ErrUnexpectedEOF)
-			}
-			left -= int64(len(piece))
-			n, err := c.write(piece, true)
-			sent += int64(n)
-			if err != nil || left == 0 {
-				return sent, err
-			}
-			continue
-		}
 		piece := int(min(left, int64(max(writeAtOnce-head, readBuffer))))
 		left -= int64(piece)
 		*out = slices.Grow((*out)[:head], piece+1)
@@ -516,6 +505,27 @@ func (c *conn) send(req *http.Request, out *[]byte) (int64, error) {
 		if err != nil || left == 0 {
 			return sent, err
 		}
+	}
+}
+
+// lend sends a head and left bytes of a body from where they are, without a copy. The pieces go out together.
+func (c *conn) lend(head []byte, own borrower, left int64) (sent int64, err error) {
+	pieces := append(make(net.Buffers, 0, 4), head)
+	for {
+		for room := min(left, borrowAtOnce); room > 0; {
+			piece := own.Borrow(int(room))
+			if len(piece) == 0 {
+				return sent, fmt.Errorf("%w: %w", errBody, io.ErrUnexpectedEOF)
+			}
+			pieces = append(pieces, piece)
+			room, left = room-int64(len(piece)), left-int64(len(piece))
+		}
+		n, err := c.writeAll(pieces)
+		sent += n
+		if err != nil || left == 0 {
+			return sent, err
+		}
+		pieces = pieces[:0]
 	}
 }
 
@@ -555,14 +565,25 @@ func (c *conn) write(p []byte, long bool) (n int, err error) {
 		_ = c.SetWriteDeadline(c.limit)
 		return c.Write(p)
 	}
+	wrote, err := c.writeAll(net.Buffers{p})
+	return int(wrote), err
+}
+
+// writeAll writes pieces of a long request together; see write.
+func (c *conn) writeAll(pieces net.Buffers) (n int64, err error) {
+	c.writeLimited = true
+	var to io.Writer = c.Conn
+	if _, plain := to.(*net.TCPConn); !plain {
+		to = struct{ io.Writer }{to} // WriteTo would pass by the Write of a type around one
+	}
 	for {
 		until := time.Now().Add(stuck)
 		if !c.limit.IsZero() && until.After(c.limit) {
 			until = c.limit
 		}
 		_ = c.SetWriteDeadline(until)
-		var wrote int
-		wrote, err = c.Write(p[n:])
+		var wrote int64
+		wrote, err = pieces.WriteTo(to)
 		n += wrote
 		if !errors.Is(err, os.ErrDeadlineExceeded) || !c.limit.IsZero() && !time.Now().Before(c.limit) {
 			return n, err

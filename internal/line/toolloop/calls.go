@@ -177,7 +177,7 @@ func (t *turn) message() []byte {
 		m.Content = chat.Text(t.text.String())
 	}
 	for _, c := range t.calls {
-		m.ToolCalls = append(m.ToolCalls, chat.ToolCall{ID: c.id, Name: cmp.Or(c.name, "unknown"), Arguments: cmp.Or(c.arguments.String(), "{}")})
+		m.ToolCalls = append(m.ToolCalls, chat.ToolCall{ID: c.id, Name: cmp.Or(c.name, "unknown"), Arguments: cmp.Or(c.arguments.String(), "{}")}.Past())
 	}
 	return m.Raw()
 }

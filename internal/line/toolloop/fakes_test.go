@@ -61,7 +61,7 @@ func (m *model) messages(turn int) string {
 		}
 		line += ": " + msg.Content.Text()
 		for _, c := range msg.ToolCalls {
-			line += fmt.Sprintf(" <%s %s %s>", c.ID, c.Name, c.Arguments)
+			line += fmt.Sprintf(" <%s %s %s>", c.ID, c.Name, c.Arguments())
 		}
 		for _, p := range msg.Content.Parts() {
 			if p.IsImage() {

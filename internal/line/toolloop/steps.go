@@ -133,7 +133,7 @@ func (s *Stream) restore() {
 // nil: it has none. Open reports that the conversation ends with these answers, so that an approval among
 // them must be acted on now; an earlier one has been acted on before.
 func (s *Stream) answer(assistant, m *chat.Message, ids map[string]string, open bool) {
-	var made chat.ToolCall
+	var made chat.PastCall
 	for _, c := range assistant.ToolCalls {
 		if c.ID == m.ToolCallID {
 			made = c
@@ -186,7 +186,7 @@ func decision(text string) (approve, ok bool) {
 // allow replaces the approval of a call with its result. An approved call runs once: a request that is sent
 // again, or that has the approval further back, gets the result of the first run. An id is kept per call,
 // not per approval, so a caller cannot make a call run twice by approving it twice.
-func (s *Stream) allow(made chat.ToolCall, id string, r *remote, open bool) {
+func (s *Stream) allow(made chat.PastCall, id string, r *remote, open bool) {
 	if result, ok, err := s.task.Memory.Recall(s.ctx, resultKey(made.ID)); err == nil && ok {
 		s.messages = append(s.messages, toolMessage(id, string(result)))
 		return
@@ -198,7 +198,7 @@ func (s *Stream) allow(made chat.ToolCall, id string, r *remote, open bool) {
 	// The call runs later, in Start, when the caller is getting keep-alive comments. Its place in the
 	// conversation is reserved now.
 	c := &call{id: id, name: made.Name, remote: r, ours: made.ID}
-	c.arguments.WriteString(made.Arguments)
+	c.arguments.WriteString(made.Arguments())
 	s.approved = append(s.approved, approval{c, len(s.messages)})
 	s.messages = append(s.messages, nil) // runApproved fills it in
 }

@@ -229,7 +229,7 @@ func (b *Builder) Message(m Message) {
 			b.bad(fmt.Sprintf("messages[%d].tool_calls[%d].id", len(r.Messages), i), "must not be empty")
 		}
 		r.size.calls++
-		r.size.bytes += len(c.ID) + len(c.Name) + len(c.Arguments)
+		r.size.bytes += len(c.ID) + len(c.Name) + len(c.raw)
 	}
 	if m.Role == RoleTool && m.ToolCallID == "" {
 		b.bad(fmt.Sprintf("messages[%d].tool_call_id", len(r.Messages)), "must not be empty")
@@ -442,7 +442,7 @@ func (m *Message) append(dst []byte, systemRole bool, style MarkStyle) []byte {
 		}
 		dst = jsonscan.AppendQuoted(append(dst, `{"id":`...), c.ID)
 		dst = jsonscan.AppendQuoted(append(dst, `,"type":"function","function":{"name":`...), c.Name)
-		dst = append(jsonscan.AppendQuoted(append(dst, `,"arguments":`...), c.Arguments), "}}"...)
+		dst = append(jsonscan.AppendQuoted(append(dst, `,"arguments":`...), c.Arguments()), "}}"...)
 	}
 	if len(m.ToolCalls) > 0 {
 		dst = append(dst, ']')

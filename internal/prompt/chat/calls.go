@@ -10,7 +10,7 @@ import (
 type CallIndex struct {
 	// Calls are in the order of the message. The Message takes the same slice, so it is not changed after
 	// the message was read.
-	Calls []ToolCall
+	Calls []PastCall
 	byID  map[string]int // position in Calls; nil below manyCalls
 }
 
@@ -25,11 +25,11 @@ func (x *CallIndex) Find(id string) int {
 		}
 		return -1
 	}
-	return slices.IndexFunc(x.Calls, func(c ToolCall) bool { return c.ID == id })
+	return slices.IndexFunc(x.Calls, func(c PastCall) bool { return c.ID == id })
 }
 
 // Add appends a call. Its id must be new: the caller has asked Find.
-func (x *CallIndex) Add(call ToolCall) {
+func (x *CallIndex) Add(call PastCall) {
 	x.Calls = append(x.Calls, call)
 	switch n := len(x.Calls); {
 	case n == manyCalls:
@@ -139,12 +139,12 @@ func (p *parser) toolCalls() CallIndex {
 
 // toolCall reads one call and checks that it has an id, and a function or a custom tool. The name is
 // not looked up in tools: callers may drop a tool from the request after the model has called it.
-func (p *parser) toolCall() (ToolCall, bool) {
+func (p *parser) toolCall() (PastCall, bool) {
 	if !p.entry() || !p.object("an object with id, type and function") {
-		return ToolCall{}, false
+		return PastCall{}, false
 	}
 	var (
-		call             ToolCall
+		call             PastCall
 		function, custom bool
 		kind             = "function" // also if type is absent
 	)
@@ -185,7 +185,7 @@ func (p *parser) toolCall() (ToolCall, bool) {
 	}
 	// Models read earlier calls, so they count toward the prompt.
 	p.req.size.calls++
-	p.req.size.bytes += len(call.ID) + len(call.Name) + len(call.Arguments)
+	p.req.size.bytes += len(call.ID) + len(call.Name)
 	return call, !p.failed()
 }
 
@@ -193,7 +193,7 @@ func (p *parser) toolCall() (ToolCall, bool) {
 // holds its input, "arguments" or "input". want describes that member in messages. The input is not
 // parsed as JSON, because models write arguments that are not valid JSON, and the caller must be able
 // to send such a reply back.
-func (p *parser) called(call *ToolCall, member, want string) {
+func (p *parser) called(call *PastCall, member, want string) {
 	if !p.object("an object with name and " + member) {
 		return
 	}
@@ -204,7 +204,12 @@ func (p *parser) called(call *ToolCall, member, want string) {
 			call.Name = p.requiredText()
 		case member:
 			if !p.null() {
-				arguments, call.Arguments = true, p.unquoted(p.text(want))
+				t := p.text(want)
+				if p.failed() {
+					return
+				}
+				arguments, call.quoted, call.raw = true, true, p.body[t.from:t.to]
+				p.req.size.bytes += t.size
 			}
 		default:
 			p.other(calledShape)

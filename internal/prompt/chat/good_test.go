@@ -187,11 +187,20 @@ func TestNeedsApproval(t *testing.T) {
 	}
 }
 
+// made returns calls with their arguments unescaped.
+func made(past []PastCall) (calls []ToolCall) {
+	for i := range past {
+		c := &past[i]
+		calls = append(calls, ToolCall{c.ID, c.Name, c.Arguments(), c.Custom})
+	}
+	return calls
+}
+
 func TestParseMessages(t *testing.T) {
 	t.Parallel()
 	r := good(t, "tool exchange")
 	calls := []ToolCall{{ID: "call_1", Name: "weather", Arguments: `{"city":"Bern"}`}, {ID: "call_2", Name: "time"}}
-	if diff := cmp.Diff(calls, r.Messages[1].ToolCalls); diff != "" {
+	if diff := cmp.Diff(calls, made(r.Messages[1].ToolCalls)); diff != "" {
 		t.Errorf("tool calls differ (-want +got):\n%s", diff)
 	}
 	if got := r.Messages[2].ToolCallID; got != "call_2" {

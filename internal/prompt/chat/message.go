@@ -25,7 +25,7 @@ type Message struct {
 	Developer  bool   // the caller of another dialect wrote developer for system
 	Name       string // of the speaker, as the caller sent it; empty if not given
 	Content    Content
-	ToolCalls  []ToolCall // on assistant messages
+	ToolCalls  []PastCall // on assistant messages
 	ToolCallID string     // on tool messages
 
 	thought *Content // see Think
@@ -44,12 +44,49 @@ func (m *Message) Raw() []byte {
 	return m.append(nil, false, marksOwn)
 }
 
-// ToolCall is a call of a tool in an earlier reply, which the caller sends back with the conversation.
+// ToolCall is a call of a tool that a model makes.
 type ToolCall struct {
 	ID        string // unique within its message, not within the conversation
 	Name      string
 	Arguments string // JSON text, as the model wrote it; any text for a custom tool
 	Custom    bool   // it is a call of a custom tool
+}
+
+// Past returns the call as one of an earlier reply.
+func (c ToolCall) Past() PastCall {
+	return PastCall{ID: c.ID, Name: c.Name, Custom: c.Custom, raw: []byte(c.Arguments)}
+}
+
+// Called returns a call of an earlier reply whose arguments share memory with the body, and must not be changed.
+func Called(id, name string, arguments []byte) PastCall {
+	return PastCall{ID: id, Name: name, raw: arguments}
+}
+
+// PastCall is a ToolCall of an earlier reply, which the caller sends back with the conversation. Like a Content it keeps the
+// caller's JSON of the arguments and unescapes it only on demand: agents send hundreds of calls again with each request, and
+// an upstream of the same dialect gets them as they are.
+type PastCall struct {
+	ID     string
+	Name   string
+	Custom bool
+	quoted bool   // raw is a JSON string with its quotes; otherwise it is the text itself
+	raw    []byte // the arguments; shares memory with the body
+}
+
+// Arguments returns the arguments; see ToolCall. Each call unescapes again.
+func (c *PastCall) Arguments() string {
+	if c.quoted {
+		return jsonscan.Unquote(c.raw)
+	}
+	return string(c.raw)
+}
+
+// written returns the arguments as they are written: the inside of a JSON string if quoted, else the text itself.
+func (c *PastCall) written() Passage {
+	if c.quoted {
+		return Passage{c.raw[1 : len(c.raw)-1], true}
+	}
+	return Passage{c.raw, false}
 }
 
 // Content is the content of a message: a text, or parts. It keeps the caller's JSON and unescapes it

@@ -26,8 +26,8 @@ func (p *parser) messages() {
 	if p.null() || !p.array("an array of messages") {
 		return
 	}
-	// Not nil, so that whole can tell an empty array from a missing one.
-	p.req.Messages = make([]Message, 0, 4)
+	// Not nil, so that whole can tell an empty array from a missing one. A long body mostly has a message for each few kilobytes.
+	p.req.Messages = make([]Message, 0, min(max(len(p.body)>>12, 4), fewMessages))
 	for p.element() {
 		p.message()
 	}

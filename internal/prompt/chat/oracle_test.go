@@ -164,8 +164,7 @@ func checkDecoded(t testing.TB, r *Request) {
 		if len(m.ToolCalls) != len(calls) {
 			t.Fatalf("message %d of %q has %d calls, want %d", i, r.raw, len(m.ToolCalls), len(calls))
 		}
-		for j, call := range m.ToolCalls {
-			c := call
+		for j, c := range made(m.ToolCalls) {
 			w := calls[j].(map[string]any)
 			f, arguments := w["function"], "arguments"
 			if w["type"] == "custom" {

@@ -31,9 +31,9 @@ func (r *Request) Passages() iter.Seq[Passage] {
 					return
 				}
 			}
-			// These were unescaped when they were parsed, so they are not quoted any more.
-			for _, c := range m.ToolCalls {
-				if !yield(Passage{[]byte(c.Name), false}) || !yield(Passage{[]byte(c.Arguments), false}) {
+			for j := range m.ToolCalls {
+				c := &m.ToolCalls[j]
+				if !yield(Passage{[]byte(c.Name), false}) || !yield(c.written()) {
 					return
 				}
 			}

@@ -22,7 +22,7 @@ func (r *Request) Prints(h *maphash.Hash) (opening, whole uint64) {
 			c := &m.ToolCalls[j]
 			_, _ = h.WriteString(c.Name)
 			_ = h.WriteByte(0)
-			_, _ = h.WriteString(c.Arguments)
+			_, _ = h.Write(c.written().raw)
 			_ = h.WriteByte(0)
 		}
 		if m.Role == RoleUser && !opened {
@@ -91,7 +91,7 @@ func (r *Request) Prefix(key *prefix.Key, accountID string) (conversation uint64
 		for j := range m.ToolCalls {
 			c := &m.ToolCalls[j]
 			to.Write([]byte(c.Name))
-			to.Write([]byte(c.Arguments))
+			to.Write(c.written().raw)
 		}
 	}
 	return conversation, to.Print()

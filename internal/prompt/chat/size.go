@@ -50,7 +50,7 @@ func (r *Request) TokenBound() int {
 const (
 	messageWeight = 152
 	partWeight    = 96
-	callWeight    = 48
+	callWeight    = 64
 )
 
 // Weight returns about how many bytes the request takes beside its body.

@@ -84,7 +84,7 @@ const (
 	// Max is the size of an encoded Print at most, in bytes.
 	Max = 200
 
-	version = 1
+	version = 2 // 1 had the arguments of tool calls unescaped
 	// firstGrid is the first offset inside a part that has a hash; the next ones are 1.5, 2, 3, 4, 6, … times that.
 	firstGrid = 256
 	// gridOfPart is how many offsets tools and the system prompt have at most, the last at 48 KiB; gridOfMessage those of the

@@ -84,8 +84,8 @@ func (w *writer) Document(mediaType, name, data string) (block, bool) {
 }
 
 // Call implements claude.Wire.
-func (w *writer) Call(c *chat.ToolCall) block {
-	return block{Type: "tool_use", ID: claude.WireID(c.ID), Name: claude.WireName(c.Name), Input: provider.ObjectArguments(c.Arguments)}
+func (w *writer) Call(c *chat.PastCall) block {
+	return block{Type: "tool_use", ID: claude.WireID(c.ID), Name: claude.WireName(c.Name), Input: provider.ObjectArguments(c.Arguments())}
 }
 
 // Result implements claude.Wire.

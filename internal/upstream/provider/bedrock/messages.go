@@ -143,15 +143,15 @@ func explain(messages []claude.Message[block]) {
 
 // Call implements claude.Wire. Converse refuses calls in a request that lists no tools; there they become
 // text, so that the model still knows what it did.
-func (w *writer) Call(c *chat.ToolCall) block {
+func (w *writer) Call(c *chat.PastCall) block {
 	if !w.plain {
-		return block{ToolUse: &toolUse{claude.WireID(c.ID), claude.WireName(c.Name), provider.ObjectArguments(c.Arguments)}}
+		return block{ToolUse: &toolUse{claude.WireID(c.ID), claude.WireName(c.Name), provider.ObjectArguments(c.Arguments())}}
 	}
 	if w.called == nil {
 		w.called = map[string]string{}
 	}
 	w.called[c.ID] = c.Name
-	return block{Text: "[I called " + c.Name + " with " + string(provider.ObjectArguments(c.Arguments)) + "]"}
+	return block{Text: "[I called " + c.Name + " with " + string(provider.ObjectArguments(c.Arguments())) + "]"}
 }
 
 // Result implements claude.Wire.

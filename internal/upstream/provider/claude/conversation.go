@@ -38,7 +38,7 @@ type Wire[B any] interface {
 	// not what the type says.
 	Document(mediaType, name, data string) (B, bool)
 	// Call returns an earlier call of a tool.
-	Call(c *chat.ToolCall) B
+	Call(c *chat.PastCall) B
 	// Result returns the result of a tool; m has the role tool.
 	Result(m *chat.Message) B
 	// Mark marks the end of blocks, of which there is at least one: the prompt is to be kept up to there. It reports false

@@ -25,7 +25,7 @@ func (lines) Document(mediaType, name, data string) (string, bool) {
 	return "document:" + mediaType + name + data, mediaType == "application/pdf"
 }
 
-func (lines) Call(c *chat.ToolCall) string { return "call:" + c.ID }
+func (lines) Call(c *chat.PastCall) string { return "call:" + c.ID }
 
 func (lines) Result(m *chat.Message) string { return "result:" + m.ToolCallID }
 

@@ -79,7 +79,7 @@ func (d digest) after(m *chat.Message) digest {
 }
 
 // answer returns the digest of a conversation that continues with a reply. text is the hash of its text.
-func (d digest) answer(text digest, calls []chat.ToolCall) digest {
+func (d digest) answer(text digest, calls []chat.PastCall) digest {
 	h := sha256.New()
 	_, _ = h.Write(d[:])
 	_, _ = h.Write([]byte{byte(chat.RoleAssistant)})

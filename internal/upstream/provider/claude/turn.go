@@ -114,7 +114,7 @@ func readTurn(state []byte, dialect, model string) *Turn {
 type TurnPiece struct {
 	State json.RawMessage // signed thinking, as it was kept
 	Text  string
-	Call  *chat.ToolCall // points into the message
+	Call  *chat.PastCall // points into the message
 }
 
 // Arrange returns the parts of an assistant's message in the order of the turn. What the caller has left out
@@ -167,7 +167,7 @@ func (t *Turn) split(text string) []string {
 type arrangement struct {
 	pieces []TurnPiece     // placed so far
 	texts  []string        // not placed yet
-	calls  []chat.ToolCall // all calls of the message
+	calls  []chat.PastCall // all calls of the message
 	placed []string        // the ids of the calls that are placed
 }
 

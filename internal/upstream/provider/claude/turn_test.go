@@ -40,7 +40,7 @@ func TestTurn(t *testing.T) {
 	message := func(text, ids string) *chat.Message {
 		m := &chat.Message{Role: chat.RoleAssistant, Content: chat.Text(text)}
 		for _, id := range strings.Fields(ids) {
-			m.ToolCalls = append(m.ToolCalls, chat.ToolCall{ID: id})
+			m.ToolCalls = append(m.ToolCalls, chat.PastCall{ID: id})
 		}
 		return m
 	}
@@ -82,7 +82,7 @@ func TestTurnUnsigned(t *testing.T) {
 	turn.Add(claude.TurnBlock{Call: "a"})
 	call := &provider.Call{Upstream: "m", Memory: providertest.NewMemory()}
 	turn.Keep(t.Context(), call, claude.Place{}, [32]byte{})
-	if got := claude.RecallTurn(t.Context(), call, "x", &chat.Message{ToolCalls: []chat.ToolCall{{ID: "a"}}}); got != nil {
+	if got := claude.RecallTurn(t.Context(), call, "x", &chat.Message{ToolCalls: []chat.PastCall{{ID: "a"}}}); got != nil {
 		t.Errorf("RecallTurn = %+v, want nothing kept", got)
 	}
 }

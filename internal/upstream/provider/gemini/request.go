@@ -242,7 +242,7 @@ func (t *translation) modelParts(m *chat.Message) []part {
 	for i := range m.ToolCalls {
 		c := &m.ToolCalls[i]
 		t.names[c.ID] = c.Name
-		p := part{FunctionCall: &functionCall{ID: c.ID, Name: c.Name, Args: provider.ObjectArguments(c.Arguments)}}
+		p := part{FunctionCall: &functionCall{ID: c.ID, Name: c.Name, Args: provider.ObjectArguments(c.Arguments())}}
 		if kept, ok := recall(t.ctx, t.call.Memory, c.ID); ok {
 			p.ThoughtSignature, signed = kept.Call, true
 			if first == 1 && kept.Text != "" {

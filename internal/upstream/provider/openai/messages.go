@@ -93,7 +93,7 @@ func (q *quirks) shorten(m *chat.Message, index int) {
 			id, changed = shortID(id), true
 		}
 		calls = fmt.Appendf(calls, `,{"id":%q,"type":"function","function":{"name":%s,"arguments":%s}}`,
-			id, jsonscan.AppendQuoted(nil, c.Name), jsonscan.AppendQuoted(nil, c.Arguments))
+			id, jsonscan.AppendQuoted(nil, c.Name), jsonscan.AppendQuoted(nil, c.Arguments()))
 	}
 	if changed {
 		q.edit(index, "tool_calls", append(append([]byte{'['}, calls[1:]...), ']'))

@@ -316,7 +316,7 @@ func (w *responseWriter) assistant(ctx context.Context, m *chat.Message) {
 		}
 		w.item(kind, c.ID)
 		w.out = jsonscan.AppendQuoted(append(w.out, `,"name":`...), c.Name)
-		w.out = append(jsonscan.AppendQuoted(append(w.out, input...), c.Arguments), '}')
+		w.out = append(jsonscan.AppendQuoted(append(w.out, input...), c.Arguments()), '}')
 	}
 }
 
