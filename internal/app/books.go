@@ -18,8 +18,8 @@ import (
 func (a *App) openBooks(_ context.Context, cfg *config.Config) error {
 	a.books = usage.NewBooks(a.facts.dir.Join(installation.JournalFolder), a.board.Watch(a.facts.stores.calls), &usage.BooksOptions{
 		SyncEach: cfg.Usage.SyncEach, Log: a.log,
-		Recorded: func(s usage.Settlement) {
-			a.abuse.Settled(&s) // set by resumeScores, before the first call
+		Recorded: func(s *usage.Settlement) {
+			a.abuse.Settled(s) // set by resumeScores, before the first call
 			a.metrics.Called(s.Call())
 		},
 		Running:  a.ledger.Running,

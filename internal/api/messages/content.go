@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/base64"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -637,7 +638,7 @@ func (p *parser) strange(kind string, v chat.Value) {
 	const unexpected = "Input tag '%s' found using 'type' does not match any of the expected tags: 'redacted_thinking', 'text', 'thinking', 'tool_use'"
 	switch kind {
 	case "document":
-		p.outdated(kind, unexpected, kind)
+		p.outdated(kind, fmt.Sprintf(unexpected, kind))
 		p.only("documents of the assistant")
 	case "image", "tool_result", "search_result":
 		p.bad(unexpected, kind)

@@ -24,10 +24,7 @@
 // native.go those of an upstream of the same dialect; errors.go has the error object. HTTP is the business of httpapi.
 package messages
 
-import (
-	"sluice/internal/kit/fault"
-	"sluice/internal/prompt/chat"
-)
+import "sluice/internal/prompt/chat"
 
 // Dialect is the name of the dialect in chat.Original.
 const Dialect = chat.DialectMessages
@@ -44,7 +41,7 @@ type Request struct {
 	unread  []string     // what a chat completion cannot say and does without
 	// byEffort says that the effort of Chat is that of output_config, and not what thinking became.
 	byEffort bool
-	newer    *fault.Fault      // what versions since 2026-10-21 refuse; nil: nothing
+	newer    refusal           // what versions since 2026-10-21 refuse
 	threads  bool              // the upstream holds the conversation, and knows it by its own ids
 	names    map[string]string // the caller's names of tools by the shorter ones in Chat; nil if none is shorter
 }

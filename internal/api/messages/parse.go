@@ -489,12 +489,16 @@ func (p *parser) thread(v chat.Value) {
 	}
 }
 
-// outdated notes something that versions since 2026-10-21 refuse. See Request.Since.
-func (p *parser) outdated(step, format string, args ...any) {
-	if p.req.newer == nil {
-		p.at(step, func() { p.req.newer = refuse(string(p.path), format, args...) })
+// outdated notes something that versions since 2026-10-21 refuse, and their words. See Request.Since. Most requests that have it
+// are of earlier versions, so no fault is made of it here.
+func (p *parser) outdated(step, words string) {
+	if p.req.newer.path == "" {
+		p.at(step, func() { p.req.newer = refusal{string(p.path), words} })
 	}
 }
+
+// refusal is what is wrong with the value at a path; the zero value is nothing.
+type refusal struct{ path, words string }
 
 // strictVersion is the first version of the dialect that refuses what earlier ones have taken.
 const strictVersion = "2026-10-21"
@@ -502,8 +506,8 @@ const strictVersion = "2026-10-21"
 // Since returns the fault of a request that a version of the dialect refuses, or nil. Versions are days. An empty one is
 // the first.
 func (r *Request) Since(version string) error {
-	if r.newer != nil && len(version) == len(strictVersion) && version >= strictVersion {
-		return r.newer
+	if r.newer.path != "" && len(version) == len(strictVersion) && version >= strictVersion {
+		return refuse(r.newer.path, "%s", r.newer.words)
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func (p *parser) speaker(i int, v chat.Value) (who role) {
 			return
 		}
 		before := p.spoke
-		who = role(v.Text())
+		who = role(v.Among([]string{string(user), string(assistant), string(system)}))
 		p.spoke = who
 		switch {
 		case who != user && who != assistant && who != system:

@@ -84,10 +84,10 @@ func (w *Writer) Event(b []byte, ev *provider.Event) []byte {
 	switch ev.Kind {
 	case provider.Text, provider.Declined:
 		w.declined = w.declined || ev.Kind == provider.Declined
-		b = w.enter(b, textBlock)
+		b = w.enter(b, textBlock, len(ev.Raw))
 		b = w.say(b, `text_delta","text":"`, ev.Raw)
 	case provider.Reasoning:
-		b = w.enter(b, thinkingBlock)
+		b = w.enter(b, thinkingBlock, len(ev.Raw))
 		b = w.say(b, `thinking_delta","thinking":"`, ev.Raw)
 	case provider.ToolCall:
 		b = w.toolCall(b, &ev.Tool)
@@ -124,26 +124,26 @@ func (w *Writer) appendHead(b []byte) []byte {
 	return append(jsonscan.AppendQuoted(b, w.head.Model), ',')
 }
 
-// enter makes sure that a block of text or thinking is open.
-func (w *Writer) enter(b []byte, kind blockKind) []byte {
+// enter makes sure that a block of text or thinking is open. Size is that of its first piece.
+func (w *Writer) enter(b []byte, kind blockKind, size int) []byte {
 	if w.open == kind {
 		return b
 	}
 	b = w.leave(b)
 	w.open = kind
 	if kind == textBlock {
-		return w.startBlock(b, `{"type":"text","text":"`, `"}`)
+		return w.startBlock(b, `{"type":"text","text":"`, `"}`, size)
 	}
-	return w.startBlock(b, `{"type":"thinking","thinking":"`, `","signature":""}`)
+	return w.startBlock(b, `{"type":"thinking","thinking":"`, `","signature":""}`, size)
 }
 
 // startBlock begins a block. A stream gets it whole, with an empty value; the one message gets it up to its value.
-func (w *Writer) startBlock(b []byte, head, tail string) []byte {
+func (w *Writer) startBlock(b []byte, head, tail string, size int) []byte {
 	if !w.stream {
 		if w.blocks > 0 {
 			w.content = append(w.content, ',')
 		} else {
-			w.content = make([]byte, 0, 512) // a short reply, instead of growing to it in steps
+			w.content = make([]byte, 0, max(512, len(head)+size+len(tail))) // a reply in one piece, or a short one, instead of growing to it in steps
 		}
 		w.content = append(w.content, head...)
 		w.blocks++
@@ -259,7 +259,7 @@ func (w *Writer) startCall(b []byte, index int, id, name string) []byte {
 	head := jsonscan.AppendQuoted(append(room[:0], `{"type":"tool_use","id":`...), id)
 	head = jsonscan.AppendQuoted(append(head, `,"name":`...), name)
 	head = append(head, `,"input":`...)
-	return w.startBlock(b, string(head), `{}}`)
+	return w.startBlock(b, string(head), `{}}`, 0)
 }
 
 // arguments writes a piece of the arguments of the open call.

@@ -140,13 +140,14 @@ func (s *Archive) Opened(accountID, sealed string) ([]byte, bool) {
 // hangs up now may have read the id already.
 func (s *Archive) Keep(ctx context.Context, accountID string, r *Request, id string, response []byte) error {
 	// What is kept is {"input":[…],"response":{…}}.
-	b := append(make([]byte, 0, len(response)+len(r.inputJSON)+64), `{"input":`...)
+	b := append(make([]byte, 0, len(response)+len(r.inputJSON)+128+seal.Overhead), `{"input":`...)
 	b = r.appendInput(b)
 	b = append(append(append(b, `,"response":`...), response...), '}')
 	if len(b) > MaxKept {
 		return fmt.Errorf("keeping a response: it has %d bytes and may have %d", len(b), MaxKept)
 	}
-	rec := &Record{ID: s.name(accountID, id), AccountID: accountID, Previous: []byte{}, Sealed: s.box(accountID, id).Seal(b), ExpiresAt: s.now().Add(keepFor)}
+	name, sealed := s.box(accountID, id).Record(b)
+	rec := &Record{ID: name[:], AccountID: accountID, Previous: []byte{}, Sealed: sealed, ExpiresAt: s.now().Add(keepFor)}
 	if r.Previous != "" {
 		rec.Previous = s.name(accountID, r.Previous)
 	}

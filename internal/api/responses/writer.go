@@ -328,7 +328,9 @@ func (w *Writer) say(b []byte, form *partForm, inside []byte) []byte {
 	if n := len(it.parts); n == 0 || it.parts[n-1].form != form {
 		b = w.closePart(b, it)
 		it.parts = append(it.parts, part{form: form})
-		b = w.about(b, "response.content_part.added", it, `,"part":`+form.head, nil, form.tail+"}")
+		if w.req.Stream { // otherwise it would be put together for nothing
+			b = w.about(b, "response.content_part.added", it, `,"part":`+form.head, nil, form.tail+"}")
+		}
 	}
 	p := &it.parts[len(it.parts)-1]
 	if p.text == nil && w.req.Stream {
@@ -338,9 +340,9 @@ func (w *Writer) say(b []byte, form *partForm, inside []byte) []byte {
 	return w.about(b, form.delta, it, `,"delta":"`, inside, form.rest)
 }
 
-// closePart ends the last part of a message, if there is one.
+// closePart ends the last part of a message in a stream, if there is one.
 func (w *Writer) closePart(b []byte, it *output) []byte {
-	if len(it.parts) == 0 {
+	if len(it.parts) == 0 || !w.req.Stream {
 		return b
 	}
 	p := &it.parts[len(it.parts)-1]

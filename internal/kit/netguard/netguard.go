@@ -48,6 +48,9 @@ const (
 	dialTimeout = 10 * time.Second
 	// idleTimeout is how long an unused connection is kept, and the interval of TCP keep-alives.
 	idleTimeout = 30 * time.Second
+	// maxIdlePerHost is how many unused connections to one host are kept. Callers of a popular server would dial for nearly
+	// every request if it were smaller than the number of those who call at once.
+	maxIdlePerHost = 64
 	// maxHeader bounds the response headers in bytes, so that a server cannot fill our memory.
 	maxHeader = 64 << 10
 )
@@ -90,7 +93,7 @@ func New(opts *Options) *Guard {
 		TLSHandshakeTimeout:    dialTimeout,
 		IdleConnTimeout:        idleTimeout,
 		MaxIdleConns:           256,
-		MaxIdleConnsPerHost:    8,
+		MaxIdleConnsPerHost:    maxIdlePerHost,
 		MaxResponseHeaderBytes: maxHeader,
 		DisableCompression:     true, // a small compressed reply could expand to a huge one
 	}

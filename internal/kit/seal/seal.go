@@ -79,6 +79,16 @@ func (b Box) ID() [IDSize]byte { return [IDSize]byte(b.derive("id", IDSize)) }
 // random nonce, so sealing the same bytes twice gives different results.
 func (b Box) Seal(plain []byte) []byte { return b.cipher().Seal(nil, nil, plain, nil) }
 
+// Overhead is how many bytes Seal adds.
+const Overhead = 12 + 16
+
+// Record returns ID and Seal together, which takes fewer hashes. If plain has room for Overhead more bytes, the result takes its
+// memory, so a large text is not copied. The caller must not use plain again.
+func (b Box) Record(plain []byte) (id [IDSize]byte, sealed []byte) {
+	secret := b.extract()
+	return [IDSize]byte(b.expand(secret, "id", IDSize)), aead(b.expand(secret, "key", KeySize)).Seal(plain[:0], nil, plain, nil)
+}
+
 // Open decrypts what Seal returned. It returns ErrUnreadable if the bytes do not authenticate.
 func (b Box) Open(sealed []byte) ([]byte, error) {
 	plain, err := b.cipher().Open(nil, nil, sealed, nil)
@@ -100,23 +110,38 @@ func (b Box) OpenInPlace(sealed []byte) ([]byte, error) {
 // derive returns size bytes for one use ("id" or "key") with HKDF-SHA256. The service key is the
 // salt: without it, knowing the secret is not enough. The zero byte in front of the scope keeps the
 // info string unambiguous, so that no pair of use and scope can be read as another.
-func (b Box) derive(use string, size int) []byte {
-	derived, err := hkdf.Key(sha256.New, []byte(b.secret), []byte(b.key.raw), "sluice "+b.purpose+" "+use+"\x00"+b.scope, size)
+func (b Box) derive(use string, size int) []byte { return b.expand(b.extract(), use, size) }
+
+// extract is the first step of derive, which is the same for every use.
+func (b Box) extract() []byte {
+	extracted, err := hkdf.Extract(sha256.New, []byte(b.secret), []byte(b.key.raw))
+	if err != nil {
+		panic(err) // HKDF only fails for hashes that are not approved
+	}
+	return extracted
+}
+
+// expand is the second step of derive.
+func (b Box) expand(extracted []byte, use string, size int) []byte {
+	derived, err := hkdf.Expand(sha256.New, extracted, "sluice "+b.purpose+" "+use+"\x00"+b.scope, size)
 	if err != nil {
 		panic(err) // HKDF only fails for sizes above 255 hashes
 	}
 	return derived
 }
 
-// cipher returns AES-256-GCM with a random 96-bit nonce in front of each ciphertext.
-func (b Box) cipher() cipher.AEAD {
-	block, err := aes.NewCipher(b.derive("key", KeySize))
+// cipher returns the cipher of the box.
+func (b Box) cipher() cipher.AEAD { return aead(b.derive("key", KeySize)) }
+
+// aead returns AES-256-GCM with a random 96-bit nonce in front of each ciphertext.
+func aead(key []byte) cipher.AEAD {
+	block, err := aes.NewCipher(key)
 	if err != nil {
 		panic(err) // only for key sizes that AES does not have
 	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
+	sealing, err := cipher.NewGCMWithRandomNonce(block)
 	if err != nil {
 		panic(err) // AES has the block size that GCM needs
 	}
-	return aead
+	return sealing
 }

@@ -44,6 +44,29 @@ func TestBox(t *testing.T) {
 	}
 }
 
+// Record is ID and Seal, wherever there is room for the result.
+func TestRecord(t *testing.T) {
+	t.Parallel()
+	const plain = "what was said"
+	box := seal.NewKey().Box("purpose", "scope", "secret")
+	for _, room := range []int{0, 1, seal.Overhead - 1, seal.Overhead, 100} {
+		given := append(make([]byte, 0, len(plain)+room), plain...)
+		id, sealed := box.Record(given)
+		if id != box.ID() {
+			t.Errorf("Record with room for %d bytes = id %x, want %x", room, id, box.ID())
+		}
+		if got := len(sealed); got != len(plain)+seal.Overhead {
+			t.Errorf("Record with room for %d bytes = %d bytes, want %d", room, got, len(plain)+seal.Overhead)
+		}
+		if inside := &sealed[0] == &given[0]; inside != (cap(given) >= len(plain)+seal.Overhead) {
+			t.Errorf("Record with room for %d bytes, of which %d are there: in the same memory %t", room, cap(given)-len(plain), inside)
+		}
+		if got, err := box.Open(sealed); err != nil || string(got) != plain {
+			t.Errorf("Open of Record with room for %d bytes = %q, %v, want %q", room, got, err, plain)
+		}
+	}
+}
+
 func TestKey(t *testing.T) {
 	t.Parallel()
 	key := seal.NewKey()

@@ -64,9 +64,8 @@ type BooksOptions struct {
 	SyncEach bool         // see JournalOptions
 	Log      *slog.Logger // default: nothing is logged
 	// Recorded is called with each settlement after Record has written it, by the goroutine that
-	// serves the call, so it must be quick. It takes a copy: a pointer would move every settlement
-	// to the heap. Default: nothing is called.
-	Recorded func(Settlement)
+	// serves the call, so it must be quick. It must not change the settlement. Default: nothing is called.
+	Recorded func(*Settlement)
 	// Running returns how many calls have not been settled yet. Run waits for them at the end.
 	// Default: it does not wait.
 	Running func() int64
@@ -175,7 +174,7 @@ func (b *Books) Record(s Settlement) {
 		}
 	}
 	if b.opts.Recorded != nil {
-		b.opts.Recorded(s)
+		b.opts.Recorded(&s)
 	}
 }
 

@@ -62,7 +62,7 @@ func TestBooks(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
 	store := &archive{lost: "two"}
 	var recorded []string
-	b := usage.NewBooks(dir, store, &usage.BooksOptions{Recorded: func(s usage.Settlement) { recorded = append(recorded, s.ID) }})
+	b := usage.NewBooks(dir, store, &usage.BooksOptions{Recorded: func(s *usage.Settlement) { recorded = append(recorded, s.ID) }})
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("NewBooks made the journal: %v, want it only when somebody needs it", err)
 	}
@@ -120,7 +120,7 @@ func ids(list []usage.Settlement) (ids []string) {
 // Every call is recorded: that must cost no more than the journal itself.
 func BenchmarkBooksRecord(b *testing.B) {
 	var units int64
-	books := usage.NewBooks(b.TempDir(), &archive{}, &usage.BooksOptions{Recorded: func(s usage.Settlement) { units += s.RequestMilli }})
+	books := usage.NewBooks(b.TempDir(), &archive{}, &usage.BooksOptions{Recorded: func(s *usage.Settlement) { units += s.RequestMilli }})
 	if err := books.Open(); err != nil {
 		b.Fatal(err)
 	}

@@ -217,7 +217,7 @@ func (e *damagedError) Error() string {
 // is out of its place, is a *damagedError. yield must not keep the frame. The file is read readAtOnce
 // bytes at a time.
 func (s *segment) frames(from, until int64, yield func(f *frame, end int64) bool) error {
-	buf := make([]byte, 0, readAtOnce)
+	var buf []byte
 	start := from // of buf in the file
 	var last link
 	for at := from; at < until; {

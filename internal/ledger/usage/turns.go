@@ -157,7 +157,7 @@ const maxPart = 40
 
 // part returns a vendor's word as a part of a turn.
 func part(s string) string {
-	return strings.NewReplacer("|", "_", ",", "_").Replace(word(s[:min(len(s), maxPart)]))
+	return strings.ReplaceAll(strings.ReplaceAll(word(s[:min(len(s), maxPart)]), "|", "_"), ",", "_")
 }
 
 // parseTurn reads what text has written. What a later version adds is left out.

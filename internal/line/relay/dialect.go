@@ -94,13 +94,13 @@ func (r *reply) speak(b []byte, ev *provider.Event, c *choice) []byte {
 	b = r.start(b)
 	switch ev.Kind {
 	case provider.Text, provider.Declined, provider.Reasoning:
-		return r.say(b, ev.Kind, s.inside(ev.Text), ev.Native)
+		return r.say(b, ev.Kind, s.inside(ev.Text), ev.Native, false)
 	case provider.ToolCall:
 		p, ok := r.piece(ev.Choice, c, ev.Tool)
 		if !ok {
 			return b
 		}
-		r.heard(s.inside(p.Arguments), &r.outcome.text)
+		r.heard(s.inside(p.Arguments), &r.outcome.text, false)
 		s.event = *ev
 		s.event.Tool = p
 		ev = &s.event
@@ -123,15 +123,16 @@ func (r *reply) speak(b []byte, ev *provider.Event, c *choice) []byte {
 	return s.dialect.Event(b, ev)
 }
 
-// say hands a piece of a text to the dialect, unless it is empty. Native is that of its event.
-func (r *reply) say(b []byte, kind provider.Kind, inside, native []byte) []byte {
+// say hands a piece of a text to the dialect, unless it is empty. Native is that of its event. Lasting says that inside does not
+// change until the reply is settled.
+func (r *reply) say(b []byte, kind provider.Kind, inside, native []byte, lasting bool) []byte {
 	if len(inside) == 0 {
 		return b
 	}
 	if kind == provider.Reasoning {
-		r.heard(inside, &r.outcome.reasoning)
+		r.heard(inside, &r.outcome.reasoning, lasting)
 	} else {
-		r.heard(inside, &r.outcome.text)
+		r.heard(inside, &r.outcome.text, lasting)
 	}
 	ev := &r.spoken.said
 	ev.Kind, ev.Raw, ev.Native = kind, inside, native
@@ -144,14 +145,14 @@ func (s *spoken) inside(text string) []byte {
 	return s.quoted[1 : len(s.quoted)-1]
 }
 
-// respell returns the inside of a JSON string in the spelling of jsonscan.AppendQuoted. It is valid as long as raw, and until
-// the next call.
-func (s *spoken) respell(raw []byte) []byte {
+// respell returns the inside of a JSON string in the spelling of jsonscan.AppendQuoted, and whether it is raw itself: then it is
+// valid as long as raw, otherwise until the next call.
+func (s *spoken) respell(raw []byte) (spelled []byte, same bool) {
 	if bytes.IndexByte(raw, '\\') < 0 {
-		return raw
+		return raw, true
 	}
 	s.quoted = jsonscan.AppendInside(s.quoted[:0], raw)
-	return s.quoted
+	return s.quoted, false
 }
 
 // retell tells the dialect of a chunk of the usual shape, several times faster than the decoder. It reports false
@@ -161,24 +162,24 @@ func (s *streamer) retell(raw []byte) bool {
 	if !ok || sh.others {
 		return false
 	}
-	s.out = s.tell(s.out, raw, &sh)
+	s.out = s.tell(s.out, raw, &sh, false)
 	s.learn(raw, &sh)
 	return true
 }
 
-// retell is the same for a whole reply.
+// retell is the same for a whole reply, which stays as it is until its stream is closed.
 func (c *collector) retell(raw []byte) bool {
 	sh, ok := scanReply(raw, "message")
 	if !ok || sh.others || !sh.one || sh.finish == "" || sh.finish == chat.FinishToolCalls {
 		return false
 	}
-	c.scrap = c.tell(c.scrap[:0], raw, &sh)
+	c.scrap = c.tell(c.scrap[:0], raw, &sh, true)
 	return true
 }
 
-// tell tells the dialect what was scanned.
+// tell tells the dialect what was scanned. Lasting says that raw does not change until the reply is settled.
 // Reasoning comes before the answer, as models produce them.
-func (r *reply) tell(b, raw []byte, sh *shape) []byte {
+func (r *reply) tell(b, raw []byte, sh *shape, lasting bool) []byte {
 	if u, ok := scanUsage(raw[sh.usage.from:sh.usage.to]); ok {
 		r.usage(u)
 	}
@@ -189,9 +190,13 @@ func (r *reply) tell(b, raw []byte, sh *shape) []byte {
 	}
 	b = r.start(b)
 	s := r.spoken
-	b = r.say(b, provider.Reasoning, s.respell(raw[sh.reasoning.from:sh.reasoning.to]), nil)
-	b = r.say(b, provider.Text, s.respell(raw[sh.content.from:sh.content.to]), nil)
-	b = r.say(b, provider.Declined, s.respell(raw[sh.refusal.from:sh.refusal.to]), nil)
+	for _, t := range [...]struct {
+		kind provider.Kind
+		span
+	}{{provider.Reasoning, sh.reasoning}, {provider.Text, sh.content}, {provider.Declined, sh.refusal}} {
+		inside, same := s.respell(raw[t.from:t.to])
+		b = r.say(b, t.kind, inside, nil, lasting && same)
+	}
 	if sh.finish != "" {
 		s.event = provider.Event{Kind: provider.Finish, Finish: sh.finish}
 		b = r.speak(b, &s.event, c)
@@ -199,11 +204,15 @@ func (r *reply) tell(b, raw []byte, sh *shape) []byte {
 	return b
 }
 
-// heard records text that the dialect gets.
-func (r *reply) heard(inside []byte, all *produced) {
+// heard records text that the dialect gets. Text that lasts is not copied.
+func (r *reply) heard(inside []byte, all *produced, lasting bool) {
 	r.content()
 	r.spoken.size += len(inside)
-	all.add(inside)
+	if lasting {
+		all.only(inside)
+	} else {
+		all.add(inside)
+	}
 }
 
 // tooLong returns a fault if the dialect got more text than a reply may have. Dialects keep it all, for

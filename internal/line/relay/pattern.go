@@ -69,7 +69,8 @@ func (s *streamer) again(raw []byte) bool {
 		if p.reasoning {
 			kind = provider.Reasoning
 		}
-		s.out = s.say(s.out, kind, s.spoken.respell(text), nil)
+		inside, _ := s.spoken.respell(text)
+		s.out = s.say(s.out, kind, inside, nil, false)
 		return true
 	}
 	if p.reasoning {

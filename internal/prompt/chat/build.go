@@ -99,7 +99,9 @@ func (b *Builder) Set(name string, v Value) {
 }
 
 // Say is Set for a text of ours.
-func (b *Builder) Say(name, text string) { b.Set(name, Value{raw: jsonscan.AppendQuoted(nil, text)}) }
+func (b *Builder) Say(name, text string) {
+	b.Set(name, Value{raw: jsonscan.AppendQuoted(make([]byte, 0, len(text)+2), text)})
+}
 
 // Stop sets the stop sequences, which must not be empty.
 func (b *Builder) Stop(sequences []string) {

@@ -121,6 +121,9 @@ func (v Value) Inside() []byte { return v.raw[1 : len(v.raw)-1] }
 
 // Number returns the value of a number; 0 for any other value.
 func (v Value) Number() float64 {
+	if !v.IsNumber() {
+		return 0 // ParseFloat would make an error of it
+	}
 	f, _ := strconv.ParseFloat(string(v.raw), 64) // Check has refused what a float64 cannot hold
 	return f
 }

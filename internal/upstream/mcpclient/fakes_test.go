@@ -118,8 +118,7 @@ func (s script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case act != nil:
 		act(w, r, call.ID)
 	case call.Method == "initialize":
-		w.Header().Set("Mcp-Session-Id", "session-1")
-		reply(w, call.ID, `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"fake","version":"1"}}`)
+		s.initialize(w, call.ID)
 	case call.Method == "tools/list":
 		reply(w, call.ID, `{"tools":[{"name":"work","inputSchema":{"type":"object"}}]}`)
 	case call.Method == "tools/call":
@@ -127,6 +126,12 @@ func (s script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		w.WriteHeader(http.StatusAccepted)
 	}
+}
+
+// initialize answers initialize.
+func (script) initialize(w http.ResponseWriter, id json.RawMessage) {
+	w.Header().Set("Mcp-Session-Id", "session-1")
+	reply(w, id, `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"fake","version":"1"}}`)
 }
 
 func reply(w http.ResponseWriter, id json.RawMessage, result string) {

@@ -45,7 +45,7 @@ type Client struct {
 	guard *netguard.Guard
 	opts  Options
 
-	parting sync.WaitGroup // sessions that are being closed, and handlers in process
+	parting sync.WaitGroup // sessions that are being closed or made ahead, and handlers in process
 	held    atomic.Int64   // approximate bytes being read and decoded; bounded by maxHeld
 
 	// mu guards lists, which caches tool lists by Server.key.
@@ -57,6 +57,7 @@ type Client struct {
 type list struct {
 	tools   []Tool
 	expires time.Time
+	calls   bool // the last request that could call one of the tools did
 }
 
 const (
@@ -108,6 +109,8 @@ type Server struct {
 	exchanges int      // in progress
 	decoded   int64    // the share of Client.held that finished replies still account for
 	session   *session // nil if there is none yet or the last one broke
+	ahead     bool     // it was connected before anything was to be sent
+	called    bool     // a tool has answered
 	closed    bool
 }
 
@@ -191,6 +194,9 @@ func (s *Server) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
+	if s.ahead && !s.called {
+		s.client.expect(s, false)
+	}
 	if s.session != nil {
 		s.client.part(s.session)
 		s.session = nil
@@ -244,15 +250,27 @@ func (s *Server) drop(broken *session) {
 func (c *Client) part(s *session) { c.parting.Go(s.close) }
 
 // known returns a server's cached tool list if it has not expired: that of the caller, or one for everybody.
-func (c *Client) known(s *Server) ([]Tool, bool) {
+func (c *Client) known(s *Server) (list, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, key := range [][sha256.Size]byte{s.key, s.public} {
 		if l, ok := c.lists[key]; ok && c.opts.Now().Before(l.expires) {
-			return l.tools, true
+			return l, true
 		}
 	}
-	return nil, false
+	return list{}, false
+}
+
+// expect notes whether the next request with the same list will probably call a tool: as the last one did, or did not.
+func (c *Client) expect(s *Server, calls bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, key := range [][sha256.Size]byte{s.key, s.public} {
+		if l, ok := c.lists[key]; ok {
+			l.calls = calls
+			c.lists[key] = l
+		}
+	}
 }
 
 // learn caches a server's tool list for its lifetime. When the cache is full, it drops expired lists; if that
@@ -282,7 +300,7 @@ func (c *Client) learn(s *Server, tools []Tool, life lifetime) {
 		latest := func(a, b [sha256.Size]byte) int { return c.lists[b].expires.Compare(c.lists[a].expires) }
 		delete(c.lists, slices.MinFunc(slices.Collect(maps.Keys(c.lists)), latest))
 	}
-	c.lists[key] = list{tools, now.Add(life.ttl)}
+	c.lists[key] = list{tools: tools, expires: now.Add(life.ttl)}
 }
 
 // forget removes a server's tool lists from the cache.

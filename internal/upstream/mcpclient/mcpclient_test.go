@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -322,6 +323,83 @@ func TestKnownTools(t *testing.T) {
 		t.Error("Call = nil, want a failure")
 	}
 	tools("a", 4)
+}
+
+// Once a request has called a tool, the next one with the cached list connects while its model writes, until one calls nothing.
+func TestConnectAhead(t *testing.T) {
+	t.Parallel()
+	var begun, sessions atomic.Int32
+	at := serve(t, script{
+		"initialize": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+			begun.Add(1)
+			script{}.initialize(w, id)
+		},
+		"notifications/initialized": func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+			sessions.Add(1)
+			w.WriteHeader(http.StatusAccepted)
+		},
+	})
+	c := newClient(t, nil)
+	for i, tt := range []struct {
+		call          bool
+		before, after int32 // sessions until the model has written, and in all
+	}{
+		{false, 1, 1}, // reads the list
+		{false, 1, 1}, // nobody has called anything
+		{true, 1, 2},
+		{true, 3, 3}, // ahead
+		{false, 4, 4},
+		{false, 4, 4}, // the last one has called nothing
+		{true, 4, 5},
+	} {
+		s := server(t, c, at.URL, nil)
+		if _, err := s.Tools(t.Context()); err != nil {
+			t.Fatalf("request %d: Tools = %v", i, err)
+		}
+		eventually(t, "the session", func() bool { return sessions.Load() >= tt.before })
+		if tt.call {
+			if _, err := s.Call(t.Context(), "work", json.RawMessage(`{}`)); err != nil {
+				t.Errorf("request %d: Call = %v", i, err)
+			}
+		}
+		s.Close()
+		c.Close() // waits for what is done in the background
+		if got := begun.Load(); got != tt.after {
+			t.Errorf("request %d: %d sessions were begun, want %d", i, got, tt.after)
+		}
+	}
+}
+
+// A session that cannot be made ahead is made by the call.
+func TestConnectAheadFails(t *testing.T) {
+	t.Parallel()
+	var begun atomic.Int32
+	failed := make(chan struct{})
+	at := serve(t, script{"initialize": func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+		if begun.Add(1) == 2 {
+			w.WriteHeader(http.StatusInternalServerError)
+			close(failed)
+			return
+		}
+		script{}.initialize(w, id)
+	}})
+	c := newClient(t, nil)
+	for i := range 2 {
+		s := server(t, c, at.URL, nil)
+		if _, err := s.Tools(t.Context()); err != nil {
+			t.Fatalf("request %d: Tools = %v", i, err)
+		}
+		if i == 1 {
+			<-failed
+		}
+		if got, err := s.Call(t.Context(), "work", json.RawMessage(`{}`)); err != nil || got.Text != "done" {
+			t.Errorf("request %d: Call = %+v, %v, want a result", i, got, err)
+		}
+		s.Close()
+	}
+	if got := begun.Load(); got != 3 {
+		t.Errorf("%d sessions were begun, want 3", got)
+	}
 }
 
 // later is a script of a server that knows only the version 2026-07-28.

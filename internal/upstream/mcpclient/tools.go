@@ -59,8 +59,11 @@ func (l lifetime) with(page *mcp.ListToolsResult, hints bool) lifetime {
 // this process is asked every time. The tools are in the order of their names, whatever the order of the server's list:
 // what a model is offered must not change within a conversation, or prompt caches miss and signed thinking is refused.
 func (s *Server) Tools(ctx context.Context) ([]Tool, error) {
-	if tools, ok := s.client.known(s); ok && s.local == nil {
-		return tools, nil
+	if l, ok := s.client.known(s); ok && s.local == nil {
+		if l.calls {
+			s.connectAhead(ctx)
+		}
+		return l.tools, nil
 	}
 	ctx, cancel := within(ctx, s.client.opts.DiscoveryTimeout)
 	defer cancel()
@@ -83,6 +86,32 @@ func (s *Server) Tools(ctx context.Context) ([]Tool, error) {
 	slices.SortStableFunc(tools, func(a, b Tool) int { return strings.Compare(a.Name, b.Name) })
 	s.client.learn(s, tools, life)
 	return tools, nil
+}
+
+// connectAhead makes the session of a server whose list was cached while the model is writing, so that the first call of a tool
+// does not wait for it: with a remote server it takes four round trips. It is worth that only if a tool is called; see
+// Client.expect. An error is not reported: Call tries again, and reports its own.
+func (s *Server) connectAhead(ctx context.Context) {
+	s.mu.Lock()
+	s.ahead = true
+	s.mu.Unlock()
+	s.client.parting.Go(func() {
+		ctx, cancel := within(ctx, s.client.opts.DiscoveryTimeout)
+		defer cancel()
+		defer s.exchange()()
+		_, _ = s.connected(ctx)
+	})
+}
+
+// answered notes that a tool has answered.
+func (s *Server) answered() {
+	s.mu.Lock()
+	first := !s.called
+	s.called = true
+	s.mu.Unlock()
+	if first {
+		s.client.expect(s, true)
+	}
 }
 
 // pages reads all pages of the server's list.
@@ -155,6 +184,7 @@ func (s *Server) Call(ctx context.Context, tool string, arguments json.RawMessag
 			return nil, s.brokenCall(ctx, session, err)
 		}
 		if !answer.NeedsInput() {
+			s.answered()
 			return newResult(answer), nil
 		}
 		// Nobody is there to answer: elicitation is not offered.

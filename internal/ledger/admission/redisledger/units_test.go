@@ -59,7 +59,7 @@ func newClub(t *testing.T, database string, budget account.Limit, ledgers ...*Le
 	c.plans.Store(&plans)
 	for _, l := range ledgers {
 		m := &member{club: c, ledger: l, locked: map[string]bool{}}
-		m.books = usage.NewBooks(t.TempDir(), store, &usage.BooksOptions{Recorded: func(s usage.Settlement) { m.control.Settled(&s) }})
+		m.books = usage.NewBooks(t.TempDir(), store, &usage.BooksOptions{Recorded: func(s *usage.Settlement) { m.control.Settled(s) }})
 		if err := m.books.Open(); err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -80,6 +82,38 @@ func TestReading(t *testing.T) {
 }
 
 // Where the training set says nothing, the difficulty is the typical one.
+// Nothing of a text is left when it is used again.
+func TestReset(t *testing.T) {
+	t.Parallel()
+	const prompt = "Is it true that 3 of 4 doors are open?\nA. yes\nB. no\nAnswer:"
+	read := func(text *Text) (terms []uint16, counts [Counts]float64) {
+		text.Reset()
+		text.Write([]byte(prompt))
+		text.Close()
+		text.Counts(&counts)
+		return text.Terms(), counts
+	}
+	terms, counts := read(new(Text))
+	for _, before := range []string{"", prompt, "Write a poem: $x$", strings.Repeat("Is it true? 12 of (3 / 4), \"never\".\n", 100), distinct(2 * mostTerms), "an open wo"} {
+		used := new(Text)
+		used.Reset()
+		used.Write([]byte(before))
+		gotTerms, gotCounts := read(used)
+		if !slices.Equal(gotTerms, terms) || gotCounts != counts {
+			t.Errorf("after %.40q the terms are %v and the counts %v, want %v and %v", before, gotTerms, gotCounts, terms, counts)
+		}
+	}
+}
+
+// distinct returns n different words.
+func distinct(n int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(strings.Map(func(r rune) rune { return r - '0' + 'a' }, strconv.Itoa(100000+i)) + " ")
+	}
+	return b.String()
+}
+
 func TestUnknown(t *testing.T) {
 	t.Parallel()
 	for _, prompt := range []string{"", "hi", "Hello there", "????", "Ποια είναι η πρωτεύουσα της Αυστραλίας και πόσοι ζουν εκεί;", "オーストラリアの首都はどこですか", strings.Repeat("\x00\xff", 5000)} {

@@ -31,13 +31,18 @@ const (
 // Text reads a text byte by byte and keeps what the model looks at: the words and the pairs of words, each
 // once, and some counts. Case and white space make no difference. It is large, so it is used again.
 type Text struct {
-	seen  [Places / 64]uint64
+	seen  [Places / 64]uint64 // has a bit for each of terms
 	terms [mostTerms]uint16
 	n     int
 
 	known *[vocabulary / 64]uint64 // words of the training set; nil: all are known
 	learn func(word uint32)        // called for each word; only in the trainer
 
+	progress
+}
+
+// progress is what is known of a text so far, beside its words.
+type progress struct {
 	// The token that is being read, and the one before it.
 	reading  tokenKind
 	hash     uint32
@@ -75,11 +80,14 @@ const (
 	hashStep  = 16777619
 )
 
-// Reset makes the text ready for another one.
+// Reset makes the text ready for another one. A short text has left few traces in the 12 KB of places and terms, and they are
+// removed one by one: a copy of an empty Text took as long as reading a short prompt.
 func (t *Text) Reset() {
-	known, learn := t.known, t.learn
-	*t = Text{known: known, learn: learn}
-	t.hash = hashStart
+	for _, at := range t.terms[:t.n] {
+		t.seen[at/64] = 0
+	}
+	t.n = 0
+	t.progress = progress{hash: hashStart}
 }
 
 // Write reads more of the text. A word may continue in the next call.
