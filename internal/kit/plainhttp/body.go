@@ -24,6 +24,7 @@ type body struct {
 	chunked bool
 	begun   bool  // a chunk has been read, so the end of its line comes before the next one
 	excess  int64 // by how much the framing of the chunks is longer than usual
+	waited  error // what Await has met; the next Read returns it
 	// state is open, ended or closed. Whoever moves it away from open decides what happens to
 	// the connection: end and Close may run at the same time.
 	state atomic.Int32
@@ -47,7 +48,11 @@ func (b *body) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	n, err := b.read(p)
+	var n int
+	err := b.waited
+	if err == nil {
+		n, err = b.read(p)
+	}
 	if err == nil {
 		return n, nil
 	}
@@ -60,6 +65,32 @@ func (b *body) Read(p []byte) (int, error) {
 		err = context.Cause(b.ctx)
 	}
 	return n, err
+}
+
+// Await returns when Read would return at once, with bytes or an error. Unlike Read it needs no memory of its caller while
+// it waits. It is called by the goroutine that reads.
+func (b *body) Await() {
+	if b.state.Load() == open && b.waited == nil {
+		b.waited = b.await()
+	}
+}
+
+// await waits for the next byte of the body. An error must be kept: the connection may not repeat it, and the end of one that
+// was reset would look like that of the body.
+func (b *body) await() error {
+	if b.chunked && b.left == 0 {
+		if _, err := b.nextChunk(true); err != nil {
+			return err
+		}
+	}
+	if b.left == 0 {
+		return nil // the body has ended, and Read says so
+	}
+	_, err := b.conn.reader.Peek(1)
+	if b.left > 0 {
+		err = noEOF(err)
+	}
+	return err
 }
 
 // read reads once from the connection, or what is buffered. It returns io.EOF with the last byte, so that the connection

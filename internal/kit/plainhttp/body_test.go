@@ -51,7 +51,60 @@ func TestChunks(t *testing.T) {
 					t.Errorf("%s: the body is %.40q, %v, want %.40q and an error %t", name, got, err, tt.want, !tt.ok)
 				}
 			}
+			tape := &tape{Reader: iotest.OneByteReader(strings.NewReader(head + tt.body))}
+			if got, err := awaited(t, tape); got != tt.want || (err == nil) != tt.ok {
+				t.Errorf("awaited: the body is %.40q, %v, want %.40q and an error %t", got, err, tt.want, !tt.ok)
+			}
 		})
+	}
+}
+
+// awaited returns the body of the reply on a tape. It awaits each piece before it reads it.
+func awaited(t *testing.T, from *tape) (string, error) {
+	t.Helper()
+	resp, err := from.to().RoundTrip(post(t.Context(), t, "http://upstream.test/", "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var got strings.Builder
+	room := make([]byte, 1<<10)
+	for {
+		resp.Body.(interface{ Await() }).Await()
+		n, err := resp.Body.Read(room)
+		got.Write(room[:n])
+		if errors.Is(err, io.EOF) {
+			return got.String(), nil
+		}
+		if err != nil {
+			return got.String(), err
+		}
+	}
+}
+
+// once is a connection that reports that it was reset, and afterwards only that it has ended.
+type once struct {
+	io.Reader
+	err error
+}
+
+func (o *once) Read(p []byte) (int, error) {
+	n, err := o.Reader.Read(p)
+	if errors.Is(err, io.EOF) && o.err != nil {
+		err, o.err = o.err, nil
+	}
+	return n, err
+}
+
+// What Await meets is what Read returns: a reply without a length that was cut is not taken for a whole one.
+func TestAwaitKeepsErrors(t *testing.T) {
+	t.Parallel()
+	reset := errors.New("reset")
+	for _, head := range []string{"HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n"} {
+		got, err := awaited(t, &tape{Reader: &once{strings.NewReader(head + "ab"), reset}})
+		if got != "ab" || !errors.Is(err, reset) {
+			t.Errorf("%q: the body is %q, %v, want ab and the reset", head, got, err)
+		}
 	}
 }
 

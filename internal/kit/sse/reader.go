@@ -4,12 +4,16 @@
 // a stream has thousands of events, and each would otherwise cost an allocation. An event counts
 // only when the blank line after it has arrived. What a cut connection leaves behind is not an
 // event.
+//
+// A Reader that waits with nothing in its buffer has none, if its source can wait without one: see
+// Waiter.
 package sse
 
 import (
 	"bytes"
 	"errors"
 	"io"
+	"sync"
 )
 
 // ErrTooLong means that one event is longer than the reader's bound. The reader cannot be used
@@ -19,6 +23,16 @@ var ErrTooLong = errors.New("an event of the stream is too long")
 // flood is the size, in bytes, that a buffer grows to when more arrives at once than it holds.
 // Fewer, larger reads save system calls; a bigger buffer would cost memory in every stream.
 const flood = 16 << 10
+
+// mostKept is the size of the largest buffer that returns to the pool. One huge event must not keep its
+// memory for ever.
+const mostKept = 64 << 10
+
+// Waiter is implemented by a source that can wait without memory to read into.
+type Waiter interface {
+	// Await returns when Read would return at once, with bytes or an error.
+	Await()
+}
 
 // Event is one event. Its slices belong to the Reader and are valid until the next call of Next or
 // Ready.
@@ -30,24 +44,51 @@ type Event struct {
 // Reader splits a stream into events. It must be used by one goroutine at a time.
 type Reader struct {
 	src  io.Reader
-	buf  []byte // buf[r:w] has been read and not yet returned
+	wait Waiter     // src, if it is one; else nil
+	pool *sync.Pool // of *[]byte; may be nil
+	lent *[]byte    // from the pool, and returns to it; nil: there is none
+	buf  []byte     // buf[r:w] has been read and not yet returned
 	r, w int
 	max  int   // the longest event, in bytes
 	end  int   // length of the next event in buf[r:w], blank line included; 0: not known to be complete
 	err  error // of the last read; returned when buf has no complete event left
 }
 
-// NewReader returns a Reader over src that refuses events longer than max bytes. The Reader takes
-// over buf, which may be nil, and allocates a larger one when an event needs it.
-func NewReader(src io.Reader, buf []byte, max int) *Reader {
-	if cap(buf) < 512 {
-		buf = make([]byte, 4<<10)
-	}
-	return &Reader{src: src, buf: buf[:cap(buf)], max: max}
+// NewReader returns a Reader over src that refuses events longer than max bytes. It takes its buffer from
+// pool, whose values are *[]byte of 512 bytes or more, and puts it back while it waits, and with Close. Without a pool it
+// has a buffer of its own. When an event needs a larger one, it is allocated.
+func NewReader(src io.Reader, pool *sync.Pool, max int) *Reader {
+	rd := &Reader{src: src, pool: pool, max: max}
+	rd.wait, _ = src.(Waiter)
+	return rd
 }
 
-// Buffer returns the buffer, so that another Reader can use it. rd must not be used afterwards.
-func (rd *Reader) Buffer() []byte { return rd.buf }
+// Close gives the buffer back. The last event is not valid after it, and rd must not be used.
+func (rd *Reader) Close() { rd.give() }
+
+// take provides a buffer.
+func (rd *Reader) take() {
+	switch {
+	case rd.buf != nil:
+	case rd.pool == nil:
+		rd.buf = make([]byte, 4<<10)
+	default:
+		rd.lent = rd.pool.Get().(*[]byte)
+		rd.buf = (*rd.lent)[:cap(*rd.lent)]
+	}
+}
+
+// give returns the buffer to the pool.
+func (rd *Reader) give() {
+	if rd.lent == nil {
+		return
+	}
+	if cap(rd.buf) <= mostKept {
+		*rd.lent = rd.buf
+		rd.pool.Put(rd.lent)
+	}
+	rd.lent, rd.buf, rd.r, rd.w = nil, nil, 0, 0
+}
 
 // AtEOF reports whether the source has ended. Events that arrived before may still be in the buffer.
 func (rd *Reader) AtEOF() bool { return errors.Is(rd.err, io.EOF) }
@@ -115,13 +156,18 @@ func (rd *Reader) block() ([]byte, error) {
 	}
 }
 
-// fill reads once from the source. If the buffer is full, it first moves what is left to the front
-// or allocates a larger buffer. It keeps the error of the source in rd.err, because events that
+// fill reads once from the source. If the buffer is empty, it gives it back while it waits; if it is full,
+// it first moves what is left to the front or allocates a larger buffer. It keeps the error of the source in rd.err, because events that
 // arrived with it come first; it returns ErrTooLong only.
 func (rd *Reader) fill() error {
 	if rd.r == rd.w {
 		rd.r, rd.w = 0, 0
+		if rd.wait != nil {
+			rd.give()
+			rd.wait.Await()
+		}
 	}
+	rd.take()
 	if rd.w == len(rd.buf) {
 		if rd.r > 0 {
 			rd.w = copy(rd.buf, rd.buf[rd.r:rd.w])

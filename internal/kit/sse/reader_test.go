@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 
@@ -134,15 +135,16 @@ func FuzzReader(f *testing.F) {
 func BenchmarkReader(b *testing.B) {
 	event := "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"word\"},\"finish_reason\":null}]}\n\n"
 	stream := strings.Repeat(event, 100)
-	buf := make([]byte, 4<<10)
+	pool := &sync.Pool{New: func() any { b := make([]byte, 4<<10); return &b }}
 	b.ReportAllocs()
 	b.SetBytes(int64(len(stream)))
 	for b.Loop() {
-		rd := sse.NewReader(strings.NewReader(stream), buf, 1<<20)
+		rd := sse.NewReader(strings.NewReader(stream), pool, 1<<20)
 		for {
 			if _, err := rd.Next(); err != nil {
 				break
 			}
 		}
+		rd.Close()
 	}
 }

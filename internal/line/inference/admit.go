@@ -85,22 +85,22 @@ func (l *Line) task(call *Call) task {
 }
 
 // admit looks up the model that the call names, checks the task against it and against the plan, chooses the model that
-// answers, and takes what the call costs. It sets the headers about limits in h.
-func (l *Line) admit(ctx context.Context, h http.Header, models *Models, call *Call, p purpose) (a admitted, err error) {
+// answers, and takes what the call costs. It fills in a, and sets the headers about limits in h.
+func (l *Line) admit(ctx context.Context, h http.Header, models *Models, call *Call, p purpose, a *admitted) (err error) {
 	t := l.task(call)
 	if a.named, err = models.find(call); err != nil {
-		return a, err
+		return err
 	}
 	if p != toCount {
 		if err = t.check(a.named); err != nil {
-			return a, err
+			return err
 		}
 	}
 	describe(call.Span, call, a.named)
 	step := call.Span.Child("admission")
 	defer step.End()
-	if err = l.permit(ctx, h, models, call, t, p, &a); err != nil {
-		return a, failed(step, err)
+	if err = l.permit(ctx, h, models, call, t, p, a); err != nil {
+		return failed(step, err)
 	}
 	var maintenance error
 	if p != toCount {
@@ -108,8 +108,8 @@ func (l *Line) admit(ctx context.Context, h http.Header, models *Models, call *C
 	}
 	var headroom admission.Headroom
 	if p == toAnswer {
-		if err = l.choose(ctx, h, models, call, &a, step, maintenance == nil); err != nil {
-			return a, err
+		if err = l.choose(ctx, h, models, call, a, step, maintenance == nil); err != nil {
+			return err
 		}
 		a.lease, headroom, err = l.gate.Admit(&a.demand)
 	} else {
@@ -117,20 +117,20 @@ func (l *Line) admit(ctx context.Context, h http.Header, models *Models, call *C
 	}
 	headroom.SetHeader(h)
 	if err != nil {
-		return a, failed(step, err)
+		return failed(step, err)
 	}
 	// A limit is told before maintenance (docs/api.md#status-codes), which costs nothing.
 	if maintenance != nil {
 		a.giveBack(l.gate, h)
-		return a, failed(step, maintenance)
+		return failed(step, maintenance)
 	}
 	if p == toAnswer {
-		if err = l.afford(ctx, h, models, call, t, &a); err != nil {
+		if err = l.afford(ctx, h, models, call, t, a); err != nil {
 			a.giveBack(l.gate, h)
-			return a, failed(step, err)
+			return failed(step, err)
 		}
 	}
-	return a, nil
+	return nil
 }
 
 // find returns the model that the call names, by its id or an alias.
@@ -228,10 +228,16 @@ func (l *Line) open(ctx context.Context, h http.Header, models *Models, call *Ca
 	if err := l.recall(ctx, h, call); err != nil {
 		return nil, err
 	}
-	a, err := l.admit(ctx, h, models, call, toAnswer)
-	if err != nil {
+	var a admitted
+	if err := l.admit(ctx, h, models, call, toAnswer, &a); err != nil {
 		return nil, err
 	}
+	return l.settling(ctx, h, models, call, &a), nil
+}
+
+// settling returns what must be settled of an admitted call. It is a function of its own because admission goes deep, and the
+// variables here would lie below it: a stack that has grown once stays so as long as the call.
+func (l *Line) settling(ctx context.Context, h http.Header, models *Models, call *Call, a *admitted) *settling {
 	l.router.Share(&a.chosen)
 	plan := models.Routes.Plan(a.chosen.Model, a.chosen.Others...)
 	pinned := call.thread != nil && plan.Pin(call.thread.Provider, call.thread.Upstream, call.thread.Key, call.thread.Replica)
@@ -244,5 +250,5 @@ func (l *Line) open(ctx context.Context, h http.Header, models *Models, call *Ca
 	if a.named.Router && models.Strengths != nil {
 		s.routed = l.routed
 	}
-	return s, nil
+	return s
 }

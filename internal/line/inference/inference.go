@@ -235,11 +235,11 @@ func (l *Line) prepare(ctx context.Context, w http.ResponseWriter, models *Model
 // Explain returns which model would answer the call, and why, without calling it. It counts the prompt, for Costs. That costs one
 // request. It sets the headers about limits in h.
 func (l *Line) Explain(ctx context.Context, h http.Header, models Models, call *Call) (routing.Choice, error) {
-	a, err := l.admit(ctx, h, &models, call, toExplain)
-	if err != nil {
+	var a admitted
+	if err := l.admit(ctx, h, &models, call, toExplain, &a); err != nil {
 		return routing.Choice{}, err
 	}
-	if err = l.count(ctx, call, &call.prompt, 0); err != nil {
+	if err := l.count(ctx, call, &call.prompt, 0); err != nil {
 		return routing.Choice{}, err
 	}
 	choice, err := l.router.Explain(ctx, l.query(&models, call, a.named))
@@ -271,7 +271,7 @@ func (l *Line) ExplainMarks(models Models, call *Call, m *catalog.Model) Caching
 // CountPrompt returns how many tokens the prompt of a call has, by our own tokenizer. That costs one request. A prompt
 // may be longer than the model reads. It sets the headers about limits in h.
 func (l *Line) CountPrompt(ctx context.Context, h http.Header, models Models, call *Call) (int, error) {
-	if _, err := l.admit(ctx, h, &models, call, toCount); err != nil {
+	if err := l.admit(ctx, h, &models, call, toCount, new(admitted)); err != nil {
 		return 0, err
 	}
 	// As for a prompt near a limit: beyond the account's ration of counting, a sample decides.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -288,3 +289,57 @@ func (d *deadlined) SetWriteDeadline(at time.Time) error {
 	d.set(at)
 	return nil
 }
+
+// watched is a stream that notes whether its streamer had a buffer while it waited for an event.
+type watched struct {
+	provider.Stream
+	of   *streamer
+	held int
+}
+
+func (w *watched) Next() (*provider.Event, error) {
+	if !w.Ready() && w.of.out != nil {
+		w.held++
+	}
+	return w.Stream.Next()
+}
+
+// A stream that waits for its next event holds no buffer for output, also after an event that nothing is sent of.
+func TestSilentStreamHoldsNoBuffer(t *testing.T) {
+	t.Parallel()
+	c := newTimed()
+	s := newStreamer(c, testHead, &Options{Stream: true})
+	defer s.Close()
+	role := `{"choices":[{"index":0,"delta":{"content":""},"finish_reason":null}]}`
+	none := `{"choices":[]}`
+	text := `{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null}]}`
+	in := &watched{of: s, Stream: &listed{events: []string{role, none, text, none, text, benchFinish}}}
+	o := s.Relay(t.Context(), in)
+	if !o.Complete || in.held != 0 {
+		t.Errorf("complete: %t; it waited with a buffer %d times, want 0", o.Complete, in.held)
+	}
+	if err := s.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	if all := strings.Join(c.written, ""); strings.Count(all, `"content":"x"`) != 2 || !strings.HasSuffix(all, "data: [DONE]\n\n") {
+		t.Errorf("the caller got %q, want both texts and the end", all)
+	}
+}
+
+// listed is a stream of chunks, each of which has to be waited for.
+type listed struct {
+	events []string
+	event  provider.Event
+}
+
+func (l *listed) Next() (*provider.Event, error) {
+	if len(l.events) == 0 {
+		return nil, io.EOF
+	}
+	l.event = provider.Event{Kind: provider.Chunk, Raw: []byte(l.events[0])}
+	l.events = l.events[1:]
+	return &l.event, nil
+}
+
+func (*listed) Ready() bool  { return false }
+func (*listed) Close() error { return nil }

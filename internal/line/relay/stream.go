@@ -53,7 +53,7 @@ type streamer struct {
 	reply
 	prefix []byte  // "data: " and the head, the same for every chunk
 	out    []byte  // collected, not yet written
-	pooled *[]byte // where out comes from, and returns to
+	pooled *[]byte // where out comes from, and returns to; nil while nothing is collected: a silent stream holds no buffer
 	like   pattern
 
 	mu      sync.Mutex // guards the fields below, the headers, and writing to w
@@ -78,8 +78,7 @@ type streamer struct {
 
 // newStreamer returns the sender of a stream. From here on the pulse may write comments.
 func newStreamer(w http.ResponseWriter, h Head, opts *Options) *streamer {
-	pooled := buffers.Get().(*[]byte)
-	s := &streamer{reply: newReply(h, opts), includeUsage: opts.IncludeUsage, w: w, out: *pooled, pooled: pooled}
+	s := &streamer{reply: newReply(h, opts), includeUsage: opts.IncludeUsage, w: w}
 	s.flusher, _ = w.(http.Flusher)
 	if s.sign = opts.Sign; s.sign != nil {
 		s.sent = sha256.New()
@@ -115,11 +114,31 @@ func (s *streamer) Relay(ctx context.Context, in provider.Stream) *Outcome {
 		if err != nil {
 			return s.end(ctx, err)
 		}
-		if len(s.out) > 0 && (len(s.out) >= writeAt || !in.Ready()) {
+		if len(s.out) < writeAt && in.Ready() {
+			continue
+		}
+		if len(s.out) > 0 {
 			if err := s.flush(); err != nil {
 				return s.gone(ctx, err)
 			}
 		}
+		s.give()
+	}
+}
+
+// hold makes sure that there is a buffer to collect output in.
+func (s *streamer) hold() {
+	if s.pooled == nil {
+		s.pooled = buffers.Get().(*[]byte)
+		s.out = *s.pooled
+	}
+}
+
+// give returns the buffer, whose output was written or is not needed.
+func (s *streamer) give() {
+	if s.pooled != nil {
+		putBuffer(s.pooled, s.out)
+		s.pooled, s.out = nil, nil
 	}
 }
 
@@ -131,13 +150,14 @@ func (s *streamer) Close() {
 	if s.beat != nil {
 		s.beat.Stop()
 	}
-	putBuffer(s.pooled, s.out)
+	s.give()
 }
 
 // take adds an event to the output.
 // A chunk tries the fast ways first: again if it is like the one before, else splice for chat completions and retell for
 // other dialects.
 func (s *streamer) take(ev *provider.Event) error {
+	s.hold()
 	switch ev.Kind {
 	case provider.Chunk:
 		if s.again(ev.Raw) || s.spoken == nil && s.splice(ev.Raw) || s.spoken != nil && s.retell(ev.Raw) {
@@ -489,6 +509,7 @@ func (s *streamer) Finish() error {
 // the caller wants that, and [DONE]. One that failed after it had begun ends with an error event; one that never began has its
 // fault returned, for an ordinary error response.
 func (s *streamer) conclude() (send bool, err error) {
+	s.hold()
 	err = s.outcome.Err
 	switch {
 	case s.outcome.Complete && s.spoken != nil:

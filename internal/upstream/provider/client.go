@@ -348,7 +348,7 @@ type Reply struct {
 	own    callContext             // of a call that package plainhttp makes
 	beat   *pulse.Beat             // nil without a pulse
 	reader *sse.Reader             // nil until Event is called
-	pooled *[]byte                 // from buffers, to be returned by Close; nil until a buffer is needed
+	pooled *[]byte                 // from buffers, to be returned by Close; nil unless Whole was called
 	large  int64                   // bytes of it that count in client.large
 
 	payload payload     // what is sent
@@ -386,6 +386,13 @@ func (r *Reply) Read(p []byte) (int, error) {
 		r.beat.Touch()
 	}
 	return n, err
+}
+
+// Await implements sse.Waiter. A body of net/http cannot wait without memory, so a Read of it waits.
+func (r *Reply) Await() {
+	if body, ok := r.body.(sse.Waiter); ok {
+		body.Await()
+	}
 }
 
 // Conceal removes our secrets from an error that came inside the reply.
@@ -466,8 +473,7 @@ func (r *Reply) room(size, n int) error {
 // is io.EOF, whether or not the reply is complete: only the dialect can tell. Other errors are faults.
 func (r *Reply) Event() (sse.Event, error) {
 	if r.reader == nil {
-		r.pooled = buffers.Get().(*[]byte)
-		r.reader = sse.NewReader(r, *r.pooled, MaxEvent)
+		r.reader = sse.NewReader(r, &buffers, MaxEvent)
 	}
 	ev, err := r.reader.Next()
 	switch {
@@ -496,7 +502,7 @@ func (r *Reply) Close(complete bool) error {
 	}
 	atEnd := r.reader == nil || r.reader.AtEOF()
 	if r.reader != nil {
-		*r.pooled = r.reader.Buffer()
+		r.reader.Close()
 	}
 	if r.pooled != nil && cap(*r.pooled) <= maxPooled {
 		buffers.Put(r.pooled)
