@@ -131,40 +131,20 @@ func (p plan) growOne(ctx context.Context, g growth, bin, baseURL, scratch strin
 // startGrown starts a gateway that knows as much as s says, in a folder of its own. It is started twice: the first
 // start makes the database, which is then filled.
 func startGrown(ctx context.Context, s size, bin, baseURL, folder string, out io.Writer) (*target, error) {
-	data, file := filepath.Join(folder, "data"), filepath.Join(folder, "sluice.yaml")
-	if err := errors.Join(os.MkdirAll(data, 0o700), os.WriteFile(file, []byte(s.configuration(baseURL)), 0o600)); err != nil {
-		return nil, err
-	}
 	// Each start has an address of its own: between the two, another program may take the first one.
 	start := func() (*target, error) {
-		addr, err := process.FreeAddress()
-		if err != nil {
-			return nil, err
+		t, err := startGateway(ctx, bin, folder, s.configuration(baseURL))
+		if t != nil {
+			t.model = "bench/0"
 		}
-		log, err := os.Create(filepath.Join(folder, "sluice.log"))
-		if err != nil {
-			return nil, err
-		}
-		defer log.Close() // the gateway has its own descriptor
-		t := &target{addr: addr, model: "bench/0"}
-		if t.Process, err = process.Start(ctx, &process.Options{Dir: data, Output: log}, bin, "serve", "--config", file, "--data", data, "--listen", addr, "--metrics-listen", ""); err != nil {
-			return nil, err
-		}
-		if err := t.listens(ctx); err != nil {
-			text, _ := os.ReadFile(log.Name()) // a part of it is enough
-			return t, fmt.Errorf("%w\n%s", err, text)
-		}
-		return t, nil
+		return t, err
 	}
 	t, err := start()
 	if err != nil {
 		return t, err
 	}
 	// A call, so that there is a settlement to copy.
-	if t.key, err = process.MasterKey(ctx, bin, data); err != nil {
-		return t, err
-	}
-	if _, err := process.Run(ctx, bin, data, "account", "set-limits", account.OwnerEmail, "--rpm", "unlimited", "--concurrent", "unlimited", "--tpm", "unlimited"); err != nil {
+	if err := t.open(ctx, bin, "unlimited"); err != nil {
 		return t, err
 	}
 	if err := t.probe(ctx); err != nil {
@@ -172,7 +152,7 @@ func startGrown(ctx context.Context, s size, bin, baseURL, folder string, out io
 	}
 	t.Stop()
 	began := time.Now()
-	if err := s.fill(ctx, filepath.Join(data, "sluice.db")); err != nil {
+	if err := s.fill(ctx, filepath.Join(t.data, "sluice.db")); err != nil {
 		return nil, fmt.Errorf("filling the database: %w", err)
 	}
 	if took := time.Since(began); took > 2*time.Second {

@@ -132,6 +132,20 @@ func TestGrowth(t *testing.T) {
 	if !regexp.MustCompile(`(?m)^median of the time that a tool adds to two model calls, c=32: -?\d+ µs$`).MatchString(out.String()) {
 		t.Errorf("tools printed no time:\n%s", &out)
 	}
+	t.Run("cluster", func(t *testing.T) {
+		var out strings.Builder
+		if err := (plan{rounds: 1, slice: 20 * time.Millisecond, open: 20 * time.Millisecond}).cluster(t.Context(), self, bin, t.TempDir(), &out); err != nil {
+			t.Fatalf("cluster = %v\n%s", err, &out)
+		}
+		if strings.Contains(out.String(), errNoServers.Error()) {
+			t.Skip("needs PostgreSQL and Redis")
+		}
+		for _, want := range []string{"c=1", "c=32", "c=256", "idle, CPU ms per second"} {
+			if !regexp.MustCompile(`(?m)^` + want + ` +(\d+\.\d|-) +(\d+\.\d|-) +(\d+\.\d\d|-)$`).MatchString(out.String()) {
+				t.Errorf("cluster printed no line for %s:\n%s", want, &out)
+			}
+		}
+	})
 }
 
 // If the gateway does not start, the error contains its output.

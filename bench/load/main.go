@@ -63,7 +63,7 @@ func main() {
 	}
 	flag.StringVar(&p.bin, "bin", "", "measure this binary instead of building one")
 	flag.IntVar(&p.rounds, "rounds", 3, "turns of each target under each load")
-	flag.StringVar(&p.only, "only", "", "run this workload alone, for example \"5 MB\" or \"TLS\", or \"growth\", its part \"accounts\", \"doors\", \"auto\" or \"tools\"")
+	flag.StringVar(&p.only, "only", "", "run this workload alone, for example \"5 MB\" or \"TLS\", or \"growth\", its part \"accounts\", \"doors\", \"auto\", \"tools\" or \"cluster\"")
 	flag.BoolVar(&p.quick, "quick", false, "one short round: a check that everything runs")
 	flag.Parse()
 	p.rounds = max(p.rounds, 1)
@@ -104,6 +104,8 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 		return p.doors(ctx, self, bin, scratch, autosOf(), out)
 	case "tools":
 		return p.tools(ctx, self, bin, scratch, out)
+	case "cluster":
+		return p.cluster(ctx, self, bin, filepath.Join(scratch, "cluster"), out)
 	}
 	began := time.Now()
 	targets, stop, err := startAll(ctx, self, bin, scratch)
@@ -167,6 +169,10 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 	}
 	fmt.Fprintln(out)
 	if err := p.tools(ctx, self, bin, filepath.Join(scratch, "tools"), out); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	if err := p.cluster(ctx, self, bin, filepath.Join(scratch, "cluster"), out); err != nil {
 		return err
 	}
 	fmt.Fprintln(out)

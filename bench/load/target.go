@@ -30,6 +30,7 @@ type target struct {
 	name string // direct, floor or sluice: a column of the results
 	addr string // host and port
 	key  string // the API key; empty if it needs none
+	data string // the data folder of a gateway
 	// keys are those of the callers, in turn, if each has its own.
 	keys  []string
 	model string // the name of the model that it serves
@@ -70,7 +71,7 @@ func startAll(ctx context.Context, self, bin, scratch string) (targets []*target
 	}
 	// One address for each program. They are chosen first, because the programs refer to each
 	// other.
-	addrs := make([]string, 5)
+	addrs := make([]string, 4)
 	for i := range addrs {
 		if addrs[i], err = process.FreeAddress(); err != nil {
 			return nil, stop, err
@@ -91,40 +92,25 @@ func startAll(ctx context.Context, self, bin, scratch string) (targets []*target
 		return targets, stop, err
 	}
 	trust := []string{"SSL_CERT_FILE=" + certificate} // instead of the system's
-	secure := &target{name: "upstream with TLS", addr: addrs[3]}
-	if err := launch(secure, nil, self, "upstream", addrs[3], certificate, key); err != nil {
+	secure := &target{name: "upstream with TLS", addr: addrs[2]}
+	if err := launch(secure, nil, self, "upstream", addrs[2], certificate, key); err != nil {
 		return targets, stop, err
 	}
-	secureURL := "https://" + addrs[3] + "/v1"
-	bare.secure = &target{name: "floor", addr: addrs[4], key: floorKey, model: upstreamModel}
-	if err := launch(bare.secure, &process.Options{Env: trust}, self, "floor", addrs[4], secureURL, floorKey); err != nil {
+	secureURL := "https://" + addrs[2] + "/v1"
+	bare.secure = &target{name: "floor", addr: addrs[3], key: floorKey, model: upstreamModel}
+	if err := launch(bare.secure, &process.Options{Env: trust}, self, "floor", addrs[3], secureURL, floorKey); err != nil {
 		return targets, stop, err
 	}
 
-	data, file := filepath.Join(scratch, "data"), filepath.Join(scratch, "sluice.yaml")
-	if err := errors.Join(os.Mkdir(data, 0o700), os.WriteFile(file, []byte(configuration(baseURL, secureURL)), 0o600)); err != nil {
-		return targets, stop, err
+	gateway, err := startGateway(ctx, bin, scratch, configuration(baseURL, secureURL), trust...)
+	if gateway != nil {
+		targets, running = append(targets, gateway), append(running, gateway.Process)
 	}
-	// The log goes to a file: writing to this process would cost CPU time on both sides.
-	log, err := os.Create(filepath.Join(scratch, "sluice.log"))
 	if err != nil {
 		return targets, stop, err
 	}
-	defer log.Close() // the gateway has its own descriptor
-	gateway := &target{name: "sluice", addr: addrs[2], model: "bench/gpt"}
-	if err := start(gateway, &process.Options{Dir: data, Output: log, Env: trust}, bin, "serve", "--config", file, "--data", data, "--listen", addrs[2], "--metrics-listen", ""); err != nil {
-		return targets, stop, err
-	}
-	if err := gateway.listens(ctx); err != nil {
-		text, _ := os.ReadFile(log.Name()) // a part of it is enough
-		return targets, stop, fmt.Errorf("%w\n%s", err, text)
-	}
-	// A new data folder has an owner account without a key that anybody has seen.
-	if gateway.key, err = process.MasterKey(ctx, bin, data); err != nil {
-		return targets, stop, err
-	}
-	// The limits of a plan would refuse nearly all of the load.
-	if _, err := process.Run(ctx, bin, data, "account", "set-limits", account.OwnerEmail, "--rpm", "unlimited", "--concurrent", "unlimited", "--tpm", "unlimited"); err != nil {
+	gateway.name, gateway.model = "sluice", "bench/gpt"
+	if err := gateway.open(ctx, bin, "unlimited"); err != nil {
 		return targets, stop, err
 	}
 	gateway.secure = &target{name: "sluice", addr: gateway.addr, key: gateway.key, model: "bench/secure", Process: gateway.Process}
@@ -138,6 +124,45 @@ func startAll(ctx context.Context, self, bin, scratch string) (targets []*target
 		}
 	}
 	return targets, stop, nil
+}
+
+// startGateway starts a gateway with a configuration in a folder, in which it has its data, and waits until it accepts
+// connections. env is added to its environment. After an error, the target is the process to stop, or nil.
+func startGateway(ctx context.Context, bin, folder, yaml string, env ...string) (*target, error) {
+	data, file := filepath.Join(folder, "data"), filepath.Join(folder, "sluice.yaml")
+	if err := errors.Join(os.MkdirAll(data, 0o700), os.WriteFile(file, []byte(yaml), 0o600)); err != nil {
+		return nil, err
+	}
+	addr, err := process.FreeAddress()
+	if err != nil {
+		return nil, err
+	}
+	// The log goes to a file: writing to this process would cost CPU time on both sides.
+	log, err := os.Create(filepath.Join(folder, "sluice.log"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close() // the gateway has its own descriptor
+	t := &target{name: "sluice", addr: addr, data: data}
+	t.Process, err = process.Start(ctx, &process.Options{Dir: data, Output: log, Env: env}, bin, "serve", "--config", file, "--data", data, "--listen", addr, "--metrics-listen", "")
+	if err != nil {
+		return nil, err
+	}
+	if err := t.listens(ctx); err != nil {
+		text, _ := os.ReadFile(log.Name()) // a part of it is enough
+		return t, fmt.Errorf("%w\n%s", err, text)
+	}
+	return t, nil
+}
+
+// open makes a gateway with new data take the load: it gets a key of the owner, whom nobody has seen yet, and sets the
+// limits of that account, since those of a plan would refuse nearly all of the load.
+func (t *target) open(ctx context.Context, bin, limit string) (err error) {
+	if t.key, err = process.MasterKey(ctx, bin, t.data); err != nil {
+		return err
+	}
+	_, err = process.Run(ctx, bin, t.data, "account", "set-limits", account.OwnerEmail, "--rpm", limit, "--concurrent", limit, "--tpm", limit)
+	return err
 }
 
 // configuration returns the gateway's configuration: the defaults and one model at each

@@ -16,6 +16,7 @@ type database struct {
 	jobs      map[string]*job
 	away      bool // statements fail
 	listeners map[*func(string)]chan struct{}
+	claims    atomic.Int64 // calls of ClaimJob
 }
 
 type job struct {
@@ -100,6 +101,7 @@ func cmpText(a, b string) int {
 }
 
 func (l *link) ClaimJob(ctx context.Context, name, holder string, lease time.Duration) (claimed bool, wait time.Duration, err error) {
+	l.claims.Add(1)
 	err = l.do(ctx, func() error {
 		j, now := l.jobs[name], l.state.Now
 		if j == nil {

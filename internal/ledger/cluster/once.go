@@ -73,6 +73,7 @@ func (c *Cluster) turn(ctx context.Context, name string, every time.Duration, wo
 	if !claimed {
 		return max(leastPause, min(wait, lookEvery, every))
 	}
+	began := time.Now() // not before the database's beginning, after which the job is due
 	if !c.hold(ctx, name, sent, work) {
 		every = 0 // not done: another node should do it, or this one again
 	}
@@ -82,7 +83,8 @@ func (c *Cluster) turn(ctx context.Context, name string, every time.Duration, wo
 	if err := c.store.EndJob(ending, name, c.me.Life, every); err != nil && ctx.Err() == nil {
 		c.log.Warn("work could not be marked as done; it will be repeated", "work", name, "error", err.Error())
 	}
-	return leastPause
+	// Nobody can have it before it is due, so there is no need to ask until then.
+	return max(leastPause, min(time.Until(began.Add(every)), lookEvery))
 }
 
 // errTaken ends the context of work whose lease was lost.

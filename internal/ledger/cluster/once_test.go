@@ -58,6 +58,23 @@ func TestEvery(t *testing.T) {
 	})
 }
 
+// A node that works every second asks for the job once a second.
+func TestEveryAsksOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db := newDatabase()
+		c, _, _ := join(t, db, "a", Exact)
+		s := &shift{T: t}
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute-time.Millisecond)
+		defer stop()
+		c.Every("job", time.Second, func(context.Context) { s.begin("a")() })(ctx)
+		if n, asked := s.runs.Load(), db.claims.Load(); n != 60 || asked != 60 {
+			t.Errorf("a node worked %d times in a minute and asked %d times, want 60 and 60", n, asked)
+		}
+		c.Leave(t.Context())
+	})
+}
+
 // A node that dies at work is followed by another when its lease ends. One that stops hands over sooner.
 func TestEveryTakesOver(t *testing.T) {
 	t.Parallel()

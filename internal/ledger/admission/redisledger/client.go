@@ -14,18 +14,25 @@ type transport interface {
 	// load makes every server know all scripts.
 	load(ctx context.Context)
 	// run runs scripts in one round trip, in order where their keys are in one hash slot. It fills in one
-	// answer for each.
+	// answer for each. ctx has a deadline, and possibly no timer: see bounded.
 	run(ctx context.Context, orders []order, answers []answer)
 	close()
 }
 
-// client is the transport on a real connection.
-type client struct{ rueidis.Client }
+// client is the transport on real connections: on one to a server, where callers travel together, or on one to each server
+// of a cluster, where each caller goes alone, so that a server that does not answer holds up nobody else.
+type client struct {
+	rueidis.Client
+	together *trips // nil: a cluster
+}
 
 // dialer returns a function that connects to a server or a cluster. It calls dialed before each new
 // connection, also when the client reconnects by itself.
 func dialer(option rueidis.ClientOption, deadline time.Duration, dialed func()) func() (transport, error) {
 	option.PipelineMultiplex = -1 // one connection
+	// Whoever makes a trip has the connection for itself, and needs none of the goroutines of a pipeline.
+	option.DisableAutoPipelining, option.BlockingPoolSize = true, 1
+	option.ReadBufferEachConn, option.WriteBufferEachConn = 64<<10, 64<<10 // a batch; by default half a megabyte each
 	// Client-side caching would cost Redis memory for keys that change with every call.
 	option.DisableCache = true
 	option.DisableRetry = true // a second attempt would outlive the deadline of the call
@@ -38,6 +45,8 @@ func dialer(option rueidis.ClientOption, deadline time.Duration, dialed func()) 
 	}
 	option.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
 		dialed()
+		ctx, cancel := timed(ctx)
+		defer cancel()
 		return dial(ctx, addr, d, t)
 	}
 	return func() (transport, error) {
@@ -45,7 +54,18 @@ func dialer(option rueidis.ClientOption, deadline time.Duration, dialed func()) 
 		if err != nil {
 			return nil, err
 		}
-		return client{c}, nil
+		if c.Mode() != rueidis.ClientModeCluster {
+			t := &trips{patience: deadline / 2}
+			t.travel = client{Client: c}.travel
+			return client{c, t}, nil
+		}
+		c.Close()
+		piped := option
+		piped.DisableAutoPipelining, piped.BlockingPoolSize = false, 0
+		if c, err = rueidis.NewClient(piped); err != nil {
+			return nil, err
+		}
+		return client{Client: c}, nil
 	}
 }
 
@@ -58,7 +78,7 @@ func dialTCP(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (ne
 	return d.DialContext(ctx, "tcp", addr)
 }
 
-// close waits for commands that are under way.
+// close closes the connections. What is under way fails, or comes to its end.
 func (c client) close() { c.Close() }
 
 // load loads all scripts together, because in a batch of which a server knows only some scripts those would
@@ -73,9 +93,19 @@ func (c client) load(ctx context.Context) {
 	}
 }
 
-// run implements transport. A server that does not know a script, because it has restarted, is given its
-// text.
+// run implements transport.
 func (c client) run(ctx context.Context, orders []order, answers []answer) {
+	if c.together != nil {
+		c.together.run(ctx, orders, answers)
+		return
+	}
+	ctx, cancel := timed(ctx)
+	defer cancel()
+	c.travel(ctx, orders, answers)
+}
+
+// travel makes a round trip. A server that does not know a script, because it has restarted, is given its text.
+func (c client) travel(ctx context.Context, orders []order, answers []answer) {
 	if len(orders) == 1 {
 		o := &orders[0]
 		answers[0] = readAnswer(c.Do(ctx, c.known(o)))

@@ -19,8 +19,8 @@
 // then state, which decides between Redis and the node's own shares; then Ledger.step, which moves
 // a node from one to the other. The files: ledger.go has the calls, queue.go the ends of calls on
 // their way to Redis, local.go what happens without Redis, run.go the work in the background,
-// table.go how lost data is recognized, units.go and errand.go the monthly units of accounts, and
-// quota.go those of keys.
+// trips.go how calls that come together travel together, table.go how lost data is recognized, units.go and
+// errand.go the monthly units of accounts, and quota.go those of keys.
 //
 // One rule decides every case of doubt: a limit may be too strict for a minute, but never too lax.
 // So what would be given back is dropped when a reply is lost, and what was consumed is sent
@@ -60,7 +60,8 @@ const (
 type Options struct {
 	// Prefix is the beginning of every key. Default: "sluice:".
 	Prefix string
-	// Deadline is how long a call waits for Redis before it continues without. Default: 250 ms.
+	// Deadline is how long a call waits for Redis before it continues without, and half as long again if it had to wait for
+	// the trip before its own. Default: 250 ms.
 	Deadline time.Duration
 	// Lease is how long a slot outlives a node that has died. Default: 15 s.
 	Lease time.Duration
@@ -376,8 +377,7 @@ func (l *Ledger) askOnce(accountID string, o order) (r reply, others *flight, er
 	if !l.state.exact() {
 		return reply{}, nil, errApproximate
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), l.opts.Deadline)
-	defer cancel()
+	ctx := bounded{time.Now().Add(l.opts.Deadline)}
 	// Whatever the account's last calls left behind comes first: the script then sees their slots
 	// free.
 	ops, others, done := l.queue.grab(accountID)

@@ -257,11 +257,17 @@ func nextBatch(orders []order) (n int) {
 	return n
 }
 
-// sendBatch runs one batch. The first error of any script is the error of the batch.
+// sendBatch runs one batch. The first error of any script is the error of the batch. What is under way when ctx is done comes
+// to its end, which the deadline of a call bounds.
 func (l *Ledger) sendBatch(ctx context.Context, orders []order) error {
-	ctx, cancel := context.WithTimeout(ctx, l.opts.Deadline)
-	defer cancel()
-	answers, err := l.send(ctx, orders)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	until := time.Now().Add(l.opts.Deadline)
+	if at, ok := ctx.Deadline(); ok && at.Before(until) {
+		until = at
+	}
+	answers, err := l.send(bounded{until}, orders)
 	if err != nil {
 		return err
 	}

@@ -261,6 +261,8 @@ func (l *Ledger) unlockBeat() { <-l.beating }
 // replies. Three attempts are enough for a connection that breaks while it is being checked; one
 // that keeps breaking is reported as unstable.
 func (l *Ledger) verify(ctx context.Context) error {
+	ctx, cancel := timed(ctx)
+	defer cancel()
 	if err := l.lockBeat(ctx); err != nil {
 		return err
 	}

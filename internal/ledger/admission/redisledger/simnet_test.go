@@ -103,6 +103,8 @@ func (w *simWire) breakLocked() {
 }
 
 func (w *simWire) run(ctx context.Context, orders []order, answers []answer) {
+	ctx, cancel := timed(ctx)
+	defer cancel()
 	if err := w.roundTrip(ctx, orders, answers); err != nil {
 		for i := range answers {
 			answers[i] = answer{err: err}
