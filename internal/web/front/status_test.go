@@ -92,6 +92,28 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+// What staff announces and what closes models stands in one list, in the order of time, and says whether it has begun.
+func TestMaintenanceInOrder(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	v := statusView{
+		Planned: []incident.Incident{{Title: "second", From: now.Add(2 * time.Hour)}, {Title: "fourth", From: now.Add(4 * time.Hour)}},
+		Closed:  []steering.Order{{Kind: steering.Maintenance, Models: []string{"third"}, From: now.Add(3 * time.Hour)}, {Kind: steering.Maintenance, Models: []string{"a", "b"}, From: now.Add(-time.Hour)}},
+	}
+	var got []string
+	for _, m := range v.maintenance() {
+		if m.Planned != nil {
+			got = append(got, m.Planned.Title)
+		} else {
+			got = append(got, closedModels(*m.Closed, now))
+		}
+	}
+	want := []string{"a, b are unavailable", "second", "third will be unavailable", "fourth"}
+	if !slices.Equal(got, want) {
+		t.Errorf("maintenance() = %q, want %q", got, want)
+	}
+}
+
 // The status page, the history, the page of an incident, the feed and the JSON say the same, and none of them who has
 // written it.
 func TestIncidentPages(t *testing.T) {
