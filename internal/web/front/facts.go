@@ -129,7 +129,7 @@ func (s *Sheet) figures() (list []figure) {
 	add(first != "–", "First token", first, "median, "+daysKnown(s.Days))
 	number, unit, _ := strings.Cut(speed(&s.Total), " ")
 	add(s.Kind == Chat && s.Total.Speed() > 0, "Throughput", number, unit)
-	share, known := s.Total.Uptime()
+	share, known := overview.Uptime(s.Days)
 	add(known, "Uptime", percent(share), daysKnown(s.Days))
 	return list
 }

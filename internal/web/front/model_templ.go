@@ -1220,9 +1220,9 @@ func performance(s *Sheet) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var60 string
-		templ_7745c5c3_Var60, templ_7745c5c3_Err = templ.JoinStringErrs(uptime(&s.Total))
+		templ_7745c5c3_Var60, templ_7745c5c3_Err = templ.JoinStringErrs(uptime(s.Days))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `model.templ`, Line: 240, Col: 42}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `model.templ`, Line: 240, Col: 40}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var60))
 		if templ_7745c5c3_Err != nil {
@@ -1232,7 +1232,7 @@ func performance(s *Sheet) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = dayBars("Uptime of "+s.ID+" in the last 90 days: "+uptime(&s.Total), lastOf(strip(s.Days, s.Now, nil), shownDays(s.Days))).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = dayBars("Uptime of "+s.ID+" in the last 90 days: "+uptime(s.Days), lastOf(strip(s.Days, s.Now, nil), shownDays(s.Days))).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

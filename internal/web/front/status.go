@@ -254,8 +254,12 @@ func (v *statusView) components(all []Model) []part {
 				one.Path, one.State = At("/models", m.ID), worse(one.State, v.model(m))
 			}
 		}
-		if c == incident.API && models > 0 && out == models {
+		switch {
+		case c != incident.API || out == 0:
+		case out == models:
 			one.State = down
+		default: // as the sentence above says
+			one.State = worse(one.State, degraded)
 		}
 		list = append(list, one)
 	}
@@ -335,7 +339,7 @@ func responseTimes(lately []overview.Span, now time.Time) *webui.Chart {
 
 // summary says of a strip in words what it shows: the uptime, and the worst days.
 func (p *part) summary() string {
-	text := "Uptime of " + p.Name + " in the last 90 days: " + uptime(&p.Total)
+	text := "Uptime of " + p.Name + " in the last 90 days: " + uptime(p.Days)
 	bad := 0
 	for i := range p.Days {
 		if tone := dayTone(&p.Days[i]); tone == "bad" || tone == "warn" {

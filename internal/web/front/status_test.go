@@ -14,6 +14,7 @@ import (
 	"sluice/internal/operate/incident"
 	"sluice/internal/operate/overview"
 	"sluice/internal/operate/steering"
+	"sluice/internal/upstream/catalog"
 )
 
 // written is a store that has incidents and takes none.
@@ -88,6 +89,24 @@ func TestVerdict(t *testing.T) {
 		tt.v.Now = now
 		if text, tone := tt.v.verdict(); text != tt.text || tone != tt.tone {
 			t.Errorf("verdict of %+v = %q, %s, want %q, %s", tt.v, text, tone, tt.text, tt.tone)
+		}
+	}
+}
+
+// A model that cannot be called is a fault of the API, and all of them are its outage.
+func TestComponents(t *testing.T) {
+	t.Parallel()
+	v := statusView{Now: time.Now()}
+	for _, tt := range []struct {
+		healths []string
+		want    state
+	}{{[]string{"healthy", "degraded"}, operational}, {[]string{"healthy", "down"}, degraded}, {[]string{"down", "down"}, down}} {
+		var models []Model
+		for _, h := range tt.healths {
+			models = append(models, Model{Model: &catalog.Model{ID: h}, Health: h})
+		}
+		if got := v.components(models)[0]; got.State != tt.want {
+			t.Errorf("the state of the API with models that are %v = %v, want %v", tt.healths, got.State, tt.want)
 		}
 	}
 }
