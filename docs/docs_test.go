@@ -47,7 +47,7 @@ func TestIndex(t *testing.T) {
 			t.Errorf("docs/README.md says nothing about %s", p.File())
 		}
 	}
-	want := []string{"Start", "Call it", "Providers and models", "Teams and budgets", "Run it", "Look after it", "Sell it", "Reference", "Inside"}
+	want := []string{"Call it", "Start", "Providers and models", "Teams and budgets", "Run it", "Look after it", "Sell it", "Reference", "Inside"}
 	var got []string
 	for _, g := range book.Groups {
 		got = append(got, g.Name)

@@ -159,7 +159,7 @@ func TestPagesKeepStrangersOut(t *testing.T) {
 	}
 	p.wants(p.get("/dashboard/v1/models"), "GET /dashboard/v1/models", 401, "authentication_error")
 	p.wants(p.get("/"), "GET /", 200, "Get started")
-	p.wants(p.get("/dashboard/none"), "GET /dashboard/none", 404, "no such page")
+	p.wants(p.get("/dashboard/none"), "GET /dashboard/none", 404, "no page at this address")
 	p.wants(p.get("/signin?next=//evil.example"), "GET /signin", 200, `name="next" value="/dashboard"`)
 	p.wants(p.get("/link/signin?token=guess"), "GET /link/signin", 404, "not complete")
 	p.wants(p.get("/link/signin?token="+strings.Repeat("A", 52)), "GET /link/signin", 404, "used already")

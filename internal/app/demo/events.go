@@ -107,7 +107,7 @@ func (h *history) threads() {
 		}, false},
 		{engineering, ticket.Other, "A second budget for the staging key", -2, 10.2, []say{
 			{0, ticket.Customer, "Can the staging key have a limit in units a month as well, so that a test that loops does not use up our plan?"},
-			{95 * time.Minute, ticket.Support, "Yes. Open Keys, choose Limits beside the key, and set units a month. 2,000 is a good start: your tests used 1,100 last month."},
+			{95 * time.Minute, ticket.Support, "Yes. Open Keys, choose Edit beside the key, and set units a month under Limits. 2,000 is a good start: your tests used 1,100 last month."},
 		}, false},
 	} {
 		h.talk(t)

@@ -223,7 +223,11 @@ func (w *writer) code(out util.BufWriter, source []byte, n ast.Node, entering bo
 	if f, ok := n.(*ast.FencedCodeBlock); ok {
 		lang = string(f.Language(source))
 	}
-	fmt.Fprintf(out, `<div class="code-box"><pre tabindex="0"><code id="code-%d"`, w.blocks)
+	box := "code-box"
+	if lang == "text" { // what programs print may be wrapped, unlike code
+		box += " wraps"
+	}
+	fmt.Fprintf(out, `<div class="%s"><pre tabindex="0"><code id="code-%d"`, box, w.blocks)
 	if lang != "" && lang != "text" {
 		fmt.Fprintf(out, ` data-lang="%s"`, html.EscapeString(lang))
 	}

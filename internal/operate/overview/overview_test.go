@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -258,4 +259,24 @@ func TestReport(t *testing.T) {
 			t.Errorf("Problems = %v after %d counts, want two", r.Problems, counts)
 		}
 	})
+}
+
+// One failed call on a quiet day is not months without service.
+func TestUptime(t *testing.T) {
+	t.Parallel()
+	days := make([]Span, 10)
+	for i := range days {
+		days[i].Looks = 1440
+	}
+	days[3].Calls, days[3].Failed = 1, 1
+	days[4].Calls, days[4].Failed = 1000, 500
+	days[5] = Span{} // nothing is known
+	days[6].Looks, days[6].Down = 144, 144
+	// Six whole days, one without, a half, and a tenth of a day that was down.
+	if share, known := Uptime(days); !known || math.Abs(share-(6+0.5)/(8+0.1)) > 1e-9 {
+		t.Errorf("Uptime = %v, %t, want %v", share, known, 6.5/8.1)
+	}
+	if _, known := Uptime(make([]Span, 3)); known {
+		t.Error("Uptime of days of which nothing is known is known")
+	}
 }

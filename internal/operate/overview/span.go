@@ -86,6 +86,22 @@ func (s *Span) Uptime() (share float64, known bool) {
 	return share, true
 }
 
+// Uptime returns the share over times that follow each other, such as days: the mean of each, weighted by how often somebody
+// looked. So a failed call counts for the time around it, and not for months in which few calls were made.
+func Uptime(spans []Span) (share float64, known bool) {
+	var sum, weights float64
+	for i := range spans {
+		if one, ok := spans[i].Uptime(); ok {
+			weight := float64(max(spans[i].Looks, 1))
+			sum, weights = sum+one*weight, weights+weight
+		}
+	}
+	if weights == 0 {
+		return 0, false
+	}
+	return sum / weights, true
+}
+
 // Speed returns how many tokens of a reply were written in a second, or 0 if that is not known.
 func (s *Span) Speed() float64 {
 	if s.WroteMS == 0 {

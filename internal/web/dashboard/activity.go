@@ -581,10 +581,13 @@ func stepName(at time.Time, step time.Duration) string {
 	return webui.DayMonth(at) + at.UTC().Format(" 15:04 UTC")
 }
 
-// percentile formats a percentile, or a dash if there is nothing to measure: an idle hour did not take 0 ms.
+// percentile formats a time, or a dash if there is nothing to measure: an idle hour did not take 0 ms, nor did any call.
 func percentile(ms int64, known bool) string {
 	if !known {
 		return "–"
+	}
+	if ms == 0 {
+		return "< 1 ms"
 	}
 	return webui.Millis(ms)
 }

@@ -93,7 +93,11 @@ func (v *activityView) hits() change {
 		return change{}
 	}
 	points := int(math.Round(100 * (now - before)))
-	return change{Text: delta(points) + " points", Title: webui.HitRate(v.Earlier.Total.Hits()) + " in the period before"}
+	unit := " points"
+	if points == 1 || points == -1 {
+		unit = " point"
+	}
+	return change{Text: delta(points) + unit, Title: webui.HitRate(v.Earlier.Total.Hits()) + " in the period before"}
 }
 
 // changeOf says how a value differs from that before, in percent. From nothing there is no percentage.

@@ -2250,9 +2250,9 @@ func settledRow(v listView, s *usage.Settlement) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var112 string
-		templ_7745c5c3_Var112, templ_7745c5c3_Err = templ.JoinStringErrs(webui.Millis(s.Latency.Milliseconds()))
+		templ_7745c5c3_Var112, templ_7745c5c3_Err = templ.JoinStringErrs(percentile(s.Latency.Milliseconds(), true))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `activity.templ`, Line: 411, Col: 65}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `activity.templ`, Line: 411, Col: 69}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var112))
 		if templ_7745c5c3_Err != nil {
@@ -3213,9 +3213,9 @@ func settledDetails(v *requestView, s *usage.Settlement) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var162 string
-		templ_7745c5c3_Var162, templ_7745c5c3_Err = templ.JoinStringErrs(webui.Millis(s.Latency.Milliseconds()))
+		templ_7745c5c3_Var162, templ_7745c5c3_Err = templ.JoinStringErrs(percentile(s.Latency.Milliseconds(), true))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `activity.templ`, Line: 607, Col: 47}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `activity.templ`, Line: 607, Col: 51}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var162))
 		if templ_7745c5c3_Err != nil {

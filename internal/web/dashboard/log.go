@@ -55,7 +55,7 @@ var actions = map[string]string{
 	"key.set_limits": "Limits of a key were changed", "key.delete": "A key was deleted", "key.regenerate_master": "The master key was regenerated",
 	"budget.create": "A budget was created", "budget.change": "A budget was changed", "budget.delete": "A budget was deleted",
 	"budget.raise": "The budget of a session was raised", "budget.watch": "The runaway watch was changed",
-	"matter.open": "A conversation with support was begun", "matter.answer": "A message was answered", "matter.close": "A conversation with support was closed", "matter.reopen": "A conversation with support was opened again",
+	"matter.open": "A conversation with support was started", "matter.answer": "A message was answered", "matter.close": "A conversation with support was closed", "matter.reopen": "A conversation with support was opened again",
 	"matter.clear": "A review ended without a finding", "matter.warn": "A warning was given", "matter.restore": "Support restored all keys", "matter.suspend": "Support suspended the account",
 	"billing.started": "A subscription began", "billing.upgraded": "The plan was upgraded", "billing.renewed": "The subscription was renewed", "billing.ended": "The subscription ended", "billing.lapsed": "The subscription ended without a payment",
 	"billing.cancel_planned": "A cancellation was planned", "billing.cancel_taken_back": "A cancellation was taken back", "billing.downgrade_planned": "A lower plan was planned", "billing.downgrade_taken_back": "A lower plan was taken back", "billing.refund": "A payment was refunded", "billing.credit": "A credit was given",

@@ -263,7 +263,7 @@ func firstCall(v firstView) templ.Component {
 			templ_7745c5c3_Var8 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 23, "<section class=\"card\" aria-labelledby=\"first-title\" id=\"first\"><div class=\"top\"><h2 id=\"first-title\">Make a call</h2><span class=\"row small\"><a href=\"/docs/guide\">Guide</a><a href=\"/docs\">API reference</a></span></div>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 23, "<section class=\"card\" aria-labelledby=\"first-title\" id=\"first\"><div class=\"top\"><h2 id=\"first-title\">Make a call</h2><span class=\"row small\"><a href=\"/docs/guide\">Guide</a><span class=\"muted\" aria-hidden=\"true\">·</span><a href=\"/docs\">API reference</a></span></div>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -190,6 +190,6 @@ func (d *Dashboard) route(handle func(pattern string, h http.Handler)) {
 
 	// The catch-all renders a page of our own instead of net/http's plain text.
 	open("/", func(_ http.ResponseWriter, _ *http.Request) error {
-		return fault.New(fault.NotFound, "There is no such page.")
+		return fault.New(fault.NotFound, "There is no page at this address. It may have moved, or the address has a typo.")
 	})
 }

@@ -154,12 +154,12 @@ func webhooksPage(p webui.Page, v webhooksView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if v.Mailed {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "When much of your allowance is used, and when a video is done or has failed")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "About your allowance and budgets: always. About videos: on.")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "When much of your allowance is used, not about videos")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "About your allowance and budgets: always. About videos: off.")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

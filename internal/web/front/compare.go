@@ -205,7 +205,7 @@ func (v *Comparison) fill(now time.Time) {
 	figure("Throughput", highest, throughput)
 	figure("Response time, median", lowest, wholeTime)
 	row("Uptime", highest, func(m *Model) (int64, compareCell) {
-		share, known := m.Total.Uptime()
+		share, known := overview.Uptime(m.Days)
 		if !known {
 			return 0, compareCell{}
 		}

@@ -366,7 +366,7 @@ func Compared(v Comparison) templ.Component {
 								return templ_7745c5c3_Err
 							}
 						} else {
-							templ_7745c5c3_Err = mark(c.Text).Render(ctx, templ_7745c5c3_Buffer)
+							templ_7745c5c3_Err = Mark(c.Text).Render(ctx, templ_7745c5c3_Buffer)
 							if templ_7745c5c3_Err != nil {
 								return templ_7745c5c3_Err
 							}
@@ -400,7 +400,7 @@ func Compared(v Comparison) templ.Component {
 }
 
 // mark is a text, or a sign for yes and no.
-func mark(text string) templ.Component {
+func Mark(text string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

@@ -22,15 +22,15 @@ func tabIndex(i int) templ.Attributes {
 	return templ.Attributes{"tabindex": "-1"}
 }
 
-// TierText returns the tiers of models that a plan includes.
+// TierText returns the tiers of models that a plan includes, as a word of its own.
 func TierText(p account.Plan) string {
 	switch p {
 	case account.Free:
-		return "free"
+		return "Free"
 	case account.Basic:
-		return "free, basic"
+		return "Free, basic"
 	}
-	return "all"
+	return "All"
 }
 
 // yesNo says whether a model has a feature.
@@ -129,7 +129,7 @@ func (s *Sheet) figures() (list []figure) {
 	add(first != "–", "First token", first, "median, "+daysKnown(s.Days))
 	number, unit, _ := strings.Cut(speed(&s.Total), " ")
 	add(s.Kind == Chat && s.Total.Speed() > 0, "Throughput", number, unit)
-	share, known := s.Total.Uptime()
+	share, known := overview.Uptime(s.Days)
 	add(known, "Uptime", percent(share), daysKnown(s.Days))
 	return list
 }

@@ -240,7 +240,7 @@ func headlines(all []Model) []figure {
 	if len(providers) > 1 {
 		list = append(list, figure{"Providers", webui.Number(int64(len(providers))), "behind one key"})
 	}
-	if share, known := sum.Uptime(); known {
+	if share, known := overview.Uptime(days); known {
 		list = append(list, figure{"Uptime", percent(share), "of all models, " + daysKnown(days)})
 	}
 	if d := sum.First.Quantile(0.5); d > 0 {

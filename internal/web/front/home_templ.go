@@ -255,7 +255,7 @@ func homePage(p webui.Page, o webui.Opening, v homeView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 22, "</section><section class=\"band start\" aria-labelledby=\"start\"><div><h2 id=\"start\">How to begin</h2><ol class=\"steps\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 22, "</section><section class=\"band start\" aria-labelledby=\"start\"><div><h2 id=\"start\">Get started</h2><ol class=\"steps\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -61,7 +61,7 @@ func planRows(all account.Plans, models []Model) (rows []planRow) {
 	limit := func(title string, of func(account.Terms) account.Limit) {
 		row(title, func(t account.Terms, _ account.Plan) string { return LimitText(of(t)) })
 	}
-	row("Price per month", func(t account.Terms, _ account.Plan) string { return monthly(t.PriceCents) })
+	row("Price per month", func(t account.Terms, _ account.Plan) string { return Monthly(t.PriceCents) })
 	heading("Limits")
 	limit("Requests per minute", func(t account.Terms) account.Limit { return t.RequestsPerMinute })
 	limit("Tokens per minute", func(t account.Terms) account.Limit { return t.TokensPerMinute })
@@ -159,7 +159,7 @@ func priced(all []Model) (list []Model) {
 }
 
 // monthly formats the price of a plan: whole dollars have no cents.
-func monthly(cents int64) string { return strings.TrimSuffix(webui.Cents(cents), ".00") }
+func Monthly(cents int64) string { return strings.TrimSuffix(webui.Cents(cents), ".00") }
 
 // exampleOf returns the address of the page with an example filled in, for the first model that it may be asked of.
 func exampleOf(models []Model, w Workload) string {

@@ -145,7 +145,7 @@ func pricingPage(p webui.Page, o webui.Opening, v pricingView) templ.Component {
 						if templ_7745c5c3_Err != nil {
 							return templ_7745c5c3_Err
 						}
-						templ_7745c5c3_Err = mark(value).Render(ctx, templ_7745c5c3_Buffer)
+						templ_7745c5c3_Err = Mark(value).Render(ctx, templ_7745c5c3_Buffer)
 						if templ_7745c5c3_Err != nil {
 							return templ_7745c5c3_Err
 						}
@@ -361,7 +361,7 @@ func fitting(o webui.Opening, v pricingView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var13 string
-				templ_7745c5c3_Var13, templ_7745c5c3_Err = templ.JoinStringErrs(monthly(v.Plans[v.Best].PriceCents))
+				templ_7745c5c3_Var13, templ_7745c5c3_Err = templ.JoinStringErrs(Monthly(v.Plans[v.Best].PriceCents))
 				if templ_7745c5c3_Err != nil {
 					return templ.Error{Err: templ_7745c5c3_Err, FileName: `pricing.templ`, Line: 126, Col: 127}
 				}
@@ -637,7 +637,7 @@ func plans(o webui.Opening, all account.Plans, best account.Plan) templ.Componen
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var26 string
-			templ_7745c5c3_Var26, templ_7745c5c3_Err = templ.JoinStringErrs(monthly(all[plan].PriceCents))
+			templ_7745c5c3_Var26, templ_7745c5c3_Err = templ.JoinStringErrs(Monthly(all[plan].PriceCents))
 			if templ_7745c5c3_Err != nil {
 				return templ.Error{Err: templ_7745c5c3_Err, FileName: `pricing.templ`, Line: 174, Col: 55}
 			}
@@ -689,9 +689,9 @@ func plans(o webui.Opening, all account.Plans, best account.Plan) templ.Componen
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var30 string
-			templ_7745c5c3_Var30, templ_7745c5c3_Err = templ.JoinStringErrs(title(TierText(plan)))
+			templ_7745c5c3_Var30, templ_7745c5c3_Err = templ.JoinStringErrs(TierText(plan))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `pricing.templ`, Line: 179, Col: 57}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `pricing.templ`, Line: 179, Col: 50}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var30))
 			if templ_7745c5c3_Err != nil {
@@ -701,7 +701,7 @@ func plans(o webui.Opening, all account.Plans, best account.Plan) templ.Componen
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = mark(yesNo(plan.IncludesTools())).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = Mark(yesNo(plan.IncludesTools())).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

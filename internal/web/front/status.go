@@ -135,6 +135,33 @@ func (f *Front) statusNow(r *http.Request) statusView {
 	return v
 }
 
+// window is a time of maintenance: one of both is set.
+type window struct {
+	Planned *incident.Incident // announced by staff
+	Closed  *steering.Order    // models are refused
+}
+
+// from returns when the time begins.
+func (m window) from() time.Time {
+	if m.Planned != nil {
+		return m.Planned.From
+	}
+	return m.Closed.From
+}
+
+// maintenance returns the times of maintenance, the first to begin first.
+func (v *statusView) maintenance() []window {
+	list := make([]window, 0, len(v.Planned)+len(v.Closed))
+	for n := range v.Planned {
+		list = append(list, window{Planned: &v.Planned[n]})
+	}
+	for n := range v.Closed {
+		list = append(list, window{Closed: &v.Closed[n]})
+	}
+	slices.SortStableFunc(list, func(a, b window) int { return a.from().Compare(b.from()) })
+	return list
+}
+
 // shown returns how many days all strips show, so that they are comparable.
 func (v *statusView) shown() int {
 	n := leastShown
@@ -227,8 +254,12 @@ func (v *statusView) components(all []Model) []part {
 				one.Path, one.State = At("/models", m.ID), worse(one.State, v.model(m))
 			}
 		}
-		if c == incident.API && models > 0 && out == models {
+		switch {
+		case c != incident.API || out == 0:
+		case out == models:
 			one.State = down
+		default: // as the sentence above says
+			one.State = worse(one.State, degraded)
 		}
 		list = append(list, one)
 	}
@@ -308,7 +339,7 @@ func responseTimes(lately []overview.Span, now time.Time) *webui.Chart {
 
 // summary says of a strip in words what it shows: the uptime, and the worst days.
 func (p *part) summary() string {
-	text := "Uptime of " + p.Name + " in the last 90 days: " + uptime(&p.Total)
+	text := "Uptime of " + p.Name + " in the last 90 days: " + uptime(p.Days)
 	bad := 0
 	for i := range p.Days {
 		if tone := dayTone(&p.Days[i]); tone == "bad" || tone == "warn" {
@@ -333,12 +364,16 @@ func (p *part) times() string {
 }
 
 // closedModels names the models that maintenance closes.
-func closedModels(o steering.Order) string {
-	if len(o.Models) == 0 {
-		return "All models are unavailable"
+func closedModels(o steering.Order, now time.Time) string {
+	models, are := "All models", " are"
+	if len(o.Models) > 0 {
+		models = joined(o.Models)
 	}
 	if len(o.Models) == 1 {
-		return o.Models[0] + " is unavailable"
+		are = " is"
 	}
-	return joined(o.Models) + " are unavailable"
+	if !o.Holds(now) {
+		are = " will be"
+	}
+	return models + are + " unavailable"
 }

@@ -11,6 +11,7 @@ import (
 	"sluice/internal/account/signin"
 	"sluice/internal/kit/fault"
 	"sluice/internal/operate/incident"
+	"sluice/internal/operate/overview"
 	"sluice/internal/web/webui"
 )
 
@@ -149,18 +150,10 @@ func duration(d time.Duration) string {
 		noun string
 	}{{days, "day"}, {hours, "hour"}, {minutes, "minute"}} {
 		if u.n > 0 && len(parts) < 2 {
-			parts = append(parts, counted(u.n, u.noun))
+			parts = append(parts, webui.Plural(u.n, u.noun))
 		}
 	}
 	return strings.Join(parts, " ")
-}
-
-// counted returns a number with its noun, such as "2 days".
-func counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return webui.Number(int64(n)) + " " + noun + "s"
 }
 
 // subscribeView is the data of the page to subscribe, which the answers to its forms show, too.
@@ -367,7 +360,7 @@ func publicParts(list []part) []publicPart {
 	out := []publicPart{}
 	for i := range list {
 		p := publicPart{Name: list[i].Name, Status: strings.ToLower(list[i].State.Word)}
-		if share, known := list[i].Total.Uptime(); known {
+		if share, known := overview.Uptime(list[i].Days); known {
 			p.Uptime = &share
 		}
 		for _, place := range list[i].Places {

@@ -14,6 +14,7 @@ import (
 	"sluice/internal/operate/incident"
 	"sluice/internal/operate/overview"
 	"sluice/internal/operate/steering"
+	"sluice/internal/upstream/catalog"
 )
 
 // written is a store that has incidents and takes none.
@@ -89,6 +90,46 @@ func TestVerdict(t *testing.T) {
 		if text, tone := tt.v.verdict(); text != tt.text || tone != tt.tone {
 			t.Errorf("verdict of %+v = %q, %s, want %q, %s", tt.v, text, tone, tt.text, tt.tone)
 		}
+	}
+}
+
+// A model that cannot be called is a fault of the API, and all of them are its outage.
+func TestComponents(t *testing.T) {
+	t.Parallel()
+	v := statusView{Now: time.Now()}
+	for _, tt := range []struct {
+		healths []string
+		want    state
+	}{{[]string{"healthy", "degraded"}, operational}, {[]string{"healthy", "down"}, degraded}, {[]string{"down", "down"}, down}} {
+		var models []Model
+		for _, h := range tt.healths {
+			models = append(models, Model{Model: &catalog.Model{ID: h}, Health: h})
+		}
+		if got := v.components(models)[0]; got.State != tt.want {
+			t.Errorf("the state of the API with models that are %v = %v, want %v", tt.healths, got.State, tt.want)
+		}
+	}
+}
+
+// What staff announces and what closes models stands in one list, in the order of time, and says whether it has begun.
+func TestMaintenanceInOrder(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	v := statusView{
+		Planned: []incident.Incident{{Title: "second", From: now.Add(2 * time.Hour)}, {Title: "fourth", From: now.Add(4 * time.Hour)}},
+		Closed:  []steering.Order{{Kind: steering.Maintenance, Models: []string{"third"}, From: now.Add(3 * time.Hour)}, {Kind: steering.Maintenance, Models: []string{"a", "b"}, From: now.Add(-time.Hour)}},
+	}
+	var got []string
+	for _, m := range v.maintenance() {
+		if m.Planned != nil {
+			got = append(got, m.Planned.Title)
+		} else {
+			got = append(got, closedModels(*m.Closed, now))
+		}
+	}
+	want := []string{"a, b are unavailable", "second", "third will be unavailable", "fourth"}
+	if !slices.Equal(got, want) {
+		t.Errorf("maintenance() = %q, want %q", got, want)
 	}
 }
 

@@ -77,9 +77,9 @@ func speed(s *overview.Span) string {
 	return "–"
 }
 
-// uptime formats the uptime, or a dash.
-func uptime(s *overview.Span) string {
-	if share, known := s.Uptime(); known {
+// uptime formats the uptime over days, or a dash.
+func uptime(days []overview.Span) string {
+	if share, known := overview.Uptime(days); known {
 		return percent(share)
 	}
 	return "–"

@@ -65,7 +65,7 @@ func TestPages(t *testing.T) {
 		{"/docs/guide", 200, []string{"<title>The guide · Example AI</title>", `<a href="/docs/guide/call/limits">Limits</a>`, `<h1 id="the-guide">`, `action="/docs/guide/search"`, `type="search"`}, []string{"<style", "style=", "onclick"}},
 		{"/docs/guide/start", 200, []string{`aria-current="page">First</a>`, "http://127.0.0.1:8080", `<a href="#two">Two</a>`, `rel="next" href="/docs/guide/call/limits"`, `class="shot on-dark" src="/docs/guide/pictures/keys-dark.png?v=`}, []string{`rel="prev"`}},
 		{"/docs/guide/call/limits", 200, []string{"https://x.example/v1/models -d acme/auto acme-…", `rel="prev" href="/docs/guide/start"`, "Why &lt;429&gt;"}, []string{"127.0.0.1", `rel="next"`}},
-		{"/docs/guide/search?q=why+429", 200, []string{`<a href="/docs/guide/call/limits#why-429">`, "<mark>", `value="why 429"`, "Call it ›"}, nil},
+		{"/docs/guide/search?q=why+429", 200, []string{`<a href="/docs/guide/call/limits#why-429">`, "<mark>", `value="why 429"`, "Call it ›", ">2 results<"}, nil},
 		{"/docs/guide/search?q=%3Cscript%3E", 200, []string{"Nothing was found", "&lt;script&gt;"}, []string{"<script>"}},
 		{"/docs/guide/search", 200, []string{"Type a few words"}, nil},
 		{"/docs/guide/search?q=" + strings.Repeat("limit+", 20_000), 200, []string{`<a href="/docs/guide/call/limits">`}, []string{strings.Repeat("limit ", 40)}},

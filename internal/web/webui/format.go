@@ -138,21 +138,21 @@ func Ago(at, now time.Time) string {
 	case d < time.Minute:
 		return "just now"
 	case d < time.Hour:
-		return plural(int(d/time.Minute), "minute") + " ago"
+		return Plural(int(d/time.Minute), "minute") + " ago"
 	case d < 24*time.Hour:
-		return plural(int(d/time.Hour), "hour") + " ago"
+		return Plural(int(d/time.Hour), "hour") + " ago"
 	case d < 45*24*time.Hour:
-		return plural(int(d/(24*time.Hour)), "day") + " ago"
+		return Plural(int(d/(24*time.Hour)), "day") + " ago"
 	}
 	return Date(at)
 }
 
-// plural formats a number with its noun.
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
+// Plural returns a number with its noun, such as "2 days".
+func Plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
 	}
-	return strconv.Itoa(n) + " " + noun + "s"
+	return Number(int64(n)) + " " + noun
 }
 
 // Browser returns a readable name for a user agent, such as "Firefox on Linux". The order

@@ -229,7 +229,7 @@
     const m = models[id] || {}, dollars = (n) => "$" + (n / 1e6).toFixed(2);
     return [
       m.context && (m.context >= 1e6 ? (m.context / 1e6).toFixed(1).replace(".0", "") + "M" : Math.round(m.context / 1000) + "K") + " context",
-      m.price && `${dollars(m.price.input)} in, ${dollars(m.price.output)} out per million tokens`, m.images && "pictures",
+      m.price && `${dollars(m.price.input)} in, ${dollars(m.price.output)} out per million tokens`, m.images && "images",
     ].filter(Boolean).join(" · ");
   }
 
