@@ -5,8 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"sluice/internal/kit/pace"
 )
 
 const (
@@ -47,7 +45,8 @@ type queue struct {
 	count   int // operations in waiting
 	flying  map[string]*flight
 
-	wake    chan struct{} // has a value when there is something to send
+	due     *time.Timer // fires when what waits is to be sent
+	armed   atomic.Bool // due is running
 	dropped atomic.Int64
 }
 
@@ -59,7 +58,8 @@ type flight struct {
 
 func (q *queue) init() {
 	q.waiting, q.flying = map[string][]op{}, map[string]*flight{}
-	q.wake = make(chan struct{}, 1)
+	q.due = time.NewTimer(gather)
+	q.armed.Store(true)
 }
 
 // put adds an operation and reports whether there was room. One about units is sent with the next end of a
@@ -81,8 +81,13 @@ func (q *queue) put(accountID string, o op) bool {
 	return !full
 }
 
-// nudge wakes whoever sends the queue.
-func (q *queue) nudge() { pace.Wake(q.wake) }
+// nudge makes what waits be sent once others have had the time to join it. It sets the timer of whoever sends, rather than wake
+// it to do so: an end that comes alone costs one wake-up less.
+func (q *queue) nudge() {
+	if !q.armed.Swap(true) {
+		q.due.Reset(gather)
+	}
+}
 
 func nothing() {}
 

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"sluice/internal/kit/pace"
 	"sluice/internal/ledger/admission"
 )
 
@@ -24,9 +23,8 @@ func (l *Ledger) Run(ctx context.Context) error {
 			select {
 			case <-ctx.Done():
 				return
-			case <-l.queue.wake:
-				// The first end waits for a few more: see gather.
-				_ = pace.Sleep(ctx, gather)
+			case <-l.queue.due.C:
+				l.queue.armed.Store(false) // what is put from here on is for the next time
 				l.Flush(ctx)
 			case <-l.units.resting:
 				if rested == nil {
