@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"sluice/bench/floor"
@@ -35,6 +36,10 @@ type target struct {
 	model string // the name of the model that it serves
 	// lag is how long the target may defer work; see plan.
 	lag time.Duration
+	// metrics is the address of its metrics; empty if it shows none.
+	metrics string
+	// answered is how many replies of it were whole.
+	answered atomic.Int64
 	// secure is the same program in front of an upstream with TLS, or nil if there is none. It may
 	// share its process.
 	secure *target
@@ -49,8 +54,8 @@ const (
 
 // startAll starts the upstream, the floor and the gateway, in this order, and upstream and floor
 // once more with TLS between them. The caller must call stop, even after an error. It returns
-// once all of them give correct replies.
-func startAll(ctx context.Context, self, bin, scratch string) (targets []*target, stop func(), err error) {
+// once all of them give correct replies. more are further arguments of the gateway.
+func startAll(ctx context.Context, self, bin, scratch string, more ...string) (targets []*target, stop func(), err error) {
 	var running []*process.Process
 	stop = func() {
 		for _, p := range running {
@@ -112,7 +117,7 @@ func startAll(ctx context.Context, self, bin, scratch string) (targets []*target
 	}
 	defer log.Close() // the gateway has its own descriptor
 	gateway := &target{name: "sluice", addr: addrs[2], model: "bench/gpt"}
-	if err := start(gateway, &process.Options{Dir: data, Output: log, Env: trust}, bin, "serve", "--config", file, "--data", data, "--listen", addrs[2], "--metrics-listen", ""); err != nil {
+	if err := start(gateway, &process.Options{Dir: data, Output: log, Env: trust}, bin, append([]string{"serve", "--config", file, "--data", data, "--listen", addrs[2], "--metrics-listen", ""}, more...)...); err != nil {
 		return targets, stop, err
 	}
 	if err := gateway.listens(ctx); err != nil {
@@ -236,6 +241,7 @@ func (t *target) probe(ctx context.Context) error {
 		if err := w.call(c, w.request(t), func() {}); err != nil {
 			return fmt.Errorf("%s does not work: %w", t.name, err)
 		}
+		t.answered.Add(1)
 	}
 	return nil
 }
