@@ -49,7 +49,7 @@ func (p plan) cluster(ctx context.Context, self, bin, scratch string, out io.Wri
 		{"alone", yaml},
 		{"cluster", fmt.Sprintf("database: %q\nredis: %q\nsecret: the-secret-of-all-nodes-of-this-measurement\n", database, redis) + yaml},
 	} {
-		t, err := startGateway(ctx, bin, filepath.Join(scratch, g.name), g.yaml)
+		t, err := startGateway(ctx, bin, filepath.Join(scratch, g.name), g.yaml, nil)
 		if t != nil {
 			targets = append(targets, t)
 			defer t.Stop()

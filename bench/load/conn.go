@@ -23,6 +23,8 @@ type conn struct {
 	c     net.Conn      // nil before the first request and after an error
 	buf   *bufio.Reader // reads from c
 	lines *bufio.Reader // reads the lines of a chunked body from buf
+	// longer is added to the timeout of a reply, for streams that last.
+	longer time.Duration
 }
 
 // newConn returns a connection that is opened by the first request.
@@ -61,7 +63,7 @@ func (k *conn) do(request []byte, each func(line []byte)) error {
 // start of the body.
 func (k *conn) roundTrip(request []byte, each func(line []byte)) error {
 	// One deadline for the whole reply.
-	if err := k.c.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := k.c.SetDeadline(time.Now().Add(patience + k.longer)); err != nil {
 		return err
 	}
 	if _, err := k.c.Write(request); err != nil {

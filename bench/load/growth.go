@@ -133,7 +133,7 @@ func (p plan) growOne(ctx context.Context, g growth, bin, baseURL, scratch strin
 func startGrown(ctx context.Context, s size, bin, baseURL, folder string, out io.Writer) (*target, error) {
 	// Each start has an address of its own: between the two, another program may take the first one.
 	start := func() (*target, error) {
-		t, err := startGateway(ctx, bin, folder, s.configuration(baseURL))
+		t, err := startGateway(ctx, bin, folder, s.configuration(baseURL), nil)
 		if t != nil {
 			t.model = "bench/0"
 		}

@@ -13,7 +13,14 @@ import (
 type held struct {
 	// perStream is the memory of one stream, in bytes.
 	perStream float64
-	errors    int
+	// idle is what the target had before, in bytes; most is the peak.
+	idle, most int64
+	// files and goroutines are how many it had while all streams were open. It may not tell its goroutines; then that is 0.
+	files, goroutines int
+	// cpu is the CPU time of all streams, and chunks how many there were in them.
+	cpu    time.Duration
+	chunks int
+	errors int
 	// err is the first error.
 	err error
 }
@@ -32,6 +39,13 @@ func (c *crowd) enter() {
 	c.peak = max(c.peak, c.here)
 }
 
+// reached reports whether so many were there together.
+func (c *crowd) reached(n int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.peak >= n
+}
+
 func (c *crowd) leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,10 +56,11 @@ func (c *crowd) leave() {
 // peak memory of the target above its idle memory, per stream. The memory is that of the whole
 // process as the kernel sees it, so it includes stacks and buffers of the runtime.
 func hold(ctx context.Context, t *target, streams int, length time.Duration) (held, error) {
-	const pause = 250 * time.Millisecond
 	// Slow streams keep the connections open without much CPU time.
+	pause := max(250*time.Millisecond, length/20)
 	w := workload{chunks: int(length / pause), pause: pause}
-	if _, err := t.rest(ctx); err != nil {
+	before, err := t.rest(ctx)
+	if err != nil {
 		return held{}, err
 	}
 	// After rest, so that memory of earlier work is not counted as that of streams.
@@ -66,6 +81,7 @@ func hold(ctx context.Context, t *target, streams int, length time.Duration) (he
 				return
 			}
 			c := newConn(t.addr)
+			c.longer = 3 * length
 			defer c.close()
 			s := &parts[i]
 			s.err = w.call(c, request, func() {
@@ -78,6 +94,8 @@ func hold(ctx context.Context, t *target, streams int, length time.Duration) (he
 			}
 			if s.err != nil {
 				s.errors++
+			} else {
+				t.answered.Add(1)
 			}
 		})
 	}
@@ -87,7 +105,7 @@ func hold(ctx context.Context, t *target, streams int, length time.Duration) (he
 		callers.Wait()
 		close(ended)
 	}()
-	most := idle
+	h := held{idle: idle, most: idle}
 	for running := true; running; {
 		select {
 		case <-ended:
@@ -97,7 +115,13 @@ func hold(ctx context.Context, t *target, streams int, length time.Duration) (he
 			if err != nil {
 				return held{}, fmt.Errorf("%s: %w", t.name, err)
 			}
-			most = max(most, now)
+			h.most = max(h.most, now)
+			if h.files == 0 && open.reached(streams) {
+				if h.files, err = t.Files(); err != nil {
+					return held{}, fmt.Errorf("%s: %w", t.name, err)
+				}
+				h.goroutines = int(t.gauge(ctx, "go_goroutines"))
+			}
 		}
 	}
 	if ctx.Err() != nil {
@@ -111,5 +135,10 @@ func hold(ctx context.Context, t *target, streams int, length time.Duration) (he
 	if together := open.peak; together < streams && all.err == nil {
 		all.errors, all.err = 1, fmt.Errorf("at most %d of %d streams were seen open at the same time", together, streams)
 	}
-	return held{float64(most-idle) / float64(streams), all.errors, all.err}, nil
+	after, err := t.rest(ctx)
+	if err != nil {
+		return held{}, err
+	}
+	h.perStream, h.cpu, h.chunks, h.errors, h.err = float64(h.most-idle)/float64(streams), after-before, all.chunks, all.errors, all.err
+	return h, nil
 }

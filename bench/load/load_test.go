@@ -1,6 +1,7 @@
 package main
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"math"
@@ -11,8 +12,12 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"sluice/bench/process"
+	"sluice/bench/upstream"
 )
 
 // TestMain lets this program play every part of the measurement: the upstream and the floor, as the real
@@ -94,8 +99,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestGrowth runs the real gateway with a little of everything.
-func TestGrowth(t *testing.T) {
+// TestParts runs the real gateway with a little of everything.
+func TestParts(t *testing.T) {
 	t.Parallel()
 	needsLinux(t)
 	self, err := os.Executable()
@@ -146,6 +151,31 @@ func TestGrowth(t *testing.T) {
 			}
 		}
 	})
+	const number = ` +(-?\d+(\.\d+)?|-)`
+	for part, want := range map[string][]string{
+		"open":    {`direct` + strings.Repeat(number, 9), `sluice` + strings.Repeat(number, 8) + ` +0`, `5,000 requests/s .*`},
+		"prompts": {`requests per second and core` + strings.Repeat(number, 4) + `.*`, `errors( +0\.0)+ +-`},
+		"streams": {`floor` + strings.Repeat(number, 3) + ` +- +\d+` + number + ` +0`, `sluice` + strings.Repeat(number, 3) + ` +\d+ +\d+` + number + ` +0`},
+		"memory":  {strings.Repeat(number, 9) + ` +0` + number, `the last line is without a load; [12] looks, of which at most 12 are shown`},
+	} {
+		t.Run(part, func(t *testing.T) {
+			var out strings.Builder
+			p := plan{quick: true, rounds: 1, streams: 20, open: 2 * time.Second, slice: 20 * time.Millisecond, long: time.Second, samples: 2}
+			if err := parts[part](p, t.Context(), self, bin, t.TempDir(), &out); err != nil {
+				t.Fatalf("%s = %v\n%s", part, err, &out)
+			}
+			// The ledger has what callers got, neither more nor less.
+			found := regexp.MustCompile(`(?m)^ledger: (\d+) calls of the gateway, (\d+) settlements in its database$`).FindStringSubmatch(out.String())
+			if found == nil || found[1] != found[2] || found[1] == "0" {
+				t.Errorf("%s printed no ledger that agrees:\n%s", part, &out)
+			}
+			for _, want := range want {
+				if !regexp.MustCompile(`(?m)^` + want + `$`).MatchString(out.String()) {
+					t.Errorf("%s printed no line like %s:\n%s", part, want, &out)
+				}
+			}
+		})
+	}
 }
 
 // If the gateway does not start, the error contains its output.
@@ -267,6 +297,88 @@ func TestResults(t *testing.T) {
 	}
 	if err := r.firstError(); !errors.Is(err, broken) || !strings.Contains(err.Error(), "sluice, flood") {
 		t.Errorf("firstError() = %v, want where it was broken", err)
+	}
+}
+
+// The latency of an open loop counts from when a request was due, also of those that are not sent any more.
+func TestOpenLoopCountsWaiting(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- upstream.Serve(l) }()
+	target, w := &target{name: "stub", addr: l.Addr().String(), model: "m"}, workload{callers: 1, rate: 1}
+	const waited = time.Hour
+	for _, tooLate := range []bool{false, true} {
+		queue := make(chan ticket, 3)
+		for i := range cap(queue) {
+			queue <- ticket{time.Now().Add(-waited), i > 0} // the first is part of the warm-up
+		}
+		close(queue)
+		var got sample
+		var over atomic.Bool
+		over.Store(tooLate)
+		w.serve(target, w.request(target), queue, &got, &over)
+		unsent, sent := 0, 3
+		if tooLate {
+			unsent, sent = 2, 0
+		}
+		if len(got.latency) != 2 || got.latency[0] < waited || got.latency[0] > 2*waited || got.unsent != unsent || got.requests != sent || got.err != nil {
+			t.Errorf("serve(too late: %t) = %+v, want two latencies of %v and more, %d not sent, %d requests", tooLate, got, waited, unsent, sent)
+		}
+	}
+	if n := target.answered.Load(); n != 3 {
+		t.Errorf("%d replies were counted, want 3", n)
+	}
+	l.Close()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestShownAndSlope(t *testing.T) {
+	t.Parallel()
+	var rows []row
+	for i := range 25 {
+		rows = append(rows, row{after: time.Duration(i) * time.Minute, resident: int64(1000 * i)})
+	}
+	some := shown(rows, 12)
+	if len(some) != 12 || some[11].after != 24*time.Minute || len(shown(rows[:3], 12)) != 3 {
+		t.Errorf("shown(25 rows, 12) = %d rows up to %v, want 12 up to the last", len(some), some[len(some)-1].after)
+	}
+	if got, ok := slope(rows); !ok || math.Abs(got-60_000) > 1 {
+		t.Errorf("slope = %v, %t, want 60000 bytes per hour", got, ok)
+	}
+	if _, ok := slope(rows[:1]); ok {
+		t.Error("slope of one row = true, want none")
+	}
+}
+
+// A ledger that has lost a call, or has one too many, is noticed.
+func TestLedger(t *testing.T) {
+	t.Parallel()
+	needsLinux(t)
+	folder := t.TempDir()
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(folder, "sluice.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), `CREATE TABLE settlements (id TEXT); INSERT INTO settlements VALUES ('1'), ('2')`); err != nil {
+		t.Fatal(err)
+	}
+	for _, answered := range []int64{1, 2, 3} {
+		p, err := process.Start(t.Context(), nil, "true")
+		if err != nil {
+			t.Fatal(err)
+		}
+		gateway := &target{Process: p}
+		gateway.answered.Store(answered)
+		if err := ledger(t.Context(), gateway, folder, &strings.Builder{}); (err == nil) != (answered == 2) {
+			t.Errorf("ledger of 2 settlements and %d calls = %v", answered, err)
+		}
 	}
 }
 

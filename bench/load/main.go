@@ -42,8 +42,31 @@ type plan struct {
 	quick bool
 	// grows adds what a request costs gateways that know more and more.
 	grows bool
+	// rivals adds other gateways to what is compared.
+	rivals bool
+	// long is how long the memory is watched; samples are that many.
+	long    time.Duration
+	samples int
 	// history is the folder in which figures are remembered. If empty, they are not.
 	history string
+}
+
+// parts are the measurements that -only names besides the loads.
+var parts = map[string]func(p plan, ctx context.Context, self, bin, scratch string, out io.Writer) error{
+	"growth":   plan.grow,
+	"accounts": plan.grow,
+	"doors": func(p plan, ctx context.Context, self, bin, scratch string, out io.Writer) error {
+		return p.doors(ctx, self, bin, scratch, doorsOf(), out)
+	},
+	"auto": func(p plan, ctx context.Context, self, bin, scratch string, out io.Writer) error {
+		return p.doors(ctx, self, bin, scratch, autosOf(), out)
+	},
+	"tools":   plan.tools,
+	"cluster": plan.cluster,
+	"open":    plan.openLoop,
+	"prompts": plan.prompts,
+	"streams": plan.crowded,
+	"memory":  plan.memory,
 }
 
 // main measures, or plays a role for another instance of itself.
@@ -63,12 +86,17 @@ func main() {
 	}
 	flag.StringVar(&p.bin, "bin", "", "measure this binary instead of building one")
 	flag.IntVar(&p.rounds, "rounds", 3, "turns of each target under each load")
-	flag.StringVar(&p.only, "only", "", "run this workload alone, for example \"5 MB\" or \"TLS\", or \"growth\", its part \"accounts\", \"doors\", \"auto\", \"tools\" or \"cluster\"")
+	flag.StringVar(&p.only, "only", "", "run this workload alone, for example \"5 MB\" or \"TLS\", or one of the parts \"growth\", \"accounts\", \"doors\", \"auto\", \"tools\", \"cluster\", \"open\", \"prompts\", \"streams\" and \"memory\"")
+	flag.BoolVar(&p.rivals, "rivals", false, "build and measure other gateways, too, and nginx, where it is installed")
+	hours := flag.Float64("hours", 1, "how long -only memory runs")
 	flag.BoolVar(&p.quick, "quick", false, "one short round: a check that everything runs")
 	flag.Parse()
 	p.rounds = max(p.rounds, 1)
+	p.long = time.Duration(*hours * float64(time.Hour))
+	p.samples = max(1, int(p.long/time.Minute))
 	if p.quick {
 		p.rounds, p.streams, p.open, p.slice, p.history = 1, 100, time.Second, 100*time.Millisecond, ""
+		p.long, p.samples = 3*time.Second, 3
 	}
 	process.Main("load", p.run)
 }
@@ -95,27 +123,15 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	switch p.only {
-	case "growth", "accounts":
-		return p.grow(ctx, self, bin, scratch, out)
-	case "doors":
-		return p.doors(ctx, self, bin, scratch, doorsOf(), out)
-	case "auto":
-		return p.doors(ctx, self, bin, scratch, autosOf(), out)
-	case "tools":
-		return p.tools(ctx, self, bin, scratch, out)
-	case "cluster":
-		return p.cluster(ctx, self, bin, filepath.Join(scratch, "cluster"), out)
+	if part := parts[p.only]; part != nil {
+		return part(p, ctx, self, bin, scratch, out)
 	}
 	began := time.Now()
-	targets, stop, err := startAll(ctx, self, bin, scratch)
+	targets, stop, err := p.startAll(ctx, self, bin, scratch, p.rivals, out)
 	defer stop()
 	if err != nil {
 		return err
 	}
-	// The gateway, which is the last one, is the only target that defers work.
-	gateway := targets[len(targets)-1]
-	gateway.lag, gateway.secure.lag = p.lag, p.lag
 	r := newResults(targets)
 	// Memory is measured first, while the processes are fresh: a heap that has grown would
 	// hide what streams need.
@@ -156,10 +172,13 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	// A fast target that replies with errors must not look like a good result.
-	if err := r.firstError(); err != nil {
-		return fmt.Errorf("some replies were wrong: %w", err)
+	if err := r.wrong(); err != nil {
+		return err
 	}
-	if p.only != "" || !p.grows {
+	if err := ledger(ctx, targets[len(targets)-1], filepath.Join(scratch, "data"), out); err != nil {
+		return err
+	}
+	if p.only != "" || !p.grows || p.rivals {
 		return nil
 	}
 	stop() // the rest has the machine for itself

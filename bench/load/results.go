@@ -59,6 +59,7 @@ func (r *results) figures() []figure {
 		{"added µs, median, c=1", func(t string) float64 { return r.added(one, t, 0.5, (*sample).ends) }},
 		{"added µs, p99, c=1", func(t string) float64 { return r.added(one, t, 0.99, (*sample).ends) }},
 		{"added µs to the first chunk", func(t string) float64 { return r.added(paced, t, 0.5, (*sample).firsts) }},
+		{"MB without a load", r.idle},
 		{"KB per open stream", r.memory},
 		{"requests per second", r.throughput},
 		{"errors", r.errors},
@@ -67,15 +68,18 @@ func (r *results) figures() []figure {
 
 // print writes one row for each figure. The last column is the ratio of the gateway to the
 // floor: what the gateway does beyond copying bytes.
-func (r *results) print(out io.Writer) {
+func (r *results) print(out io.Writer) { r.table(out, r.figures()) }
+
+// table is print for some figures.
+func (r *results) table(out io.Writer, rows []figure) {
 	fmt.Fprintf(out, "%-30s", "")
 	for _, t := range r.targets {
 		fmt.Fprintf(out, "%12s", t.name)
 	}
-	// Direct is the base of the other two, so it has no ratio.
-	names := r.targets[1:]
+	// The floor and the gateway are the last two.
+	names := r.targets[len(r.targets)-2:]
 	fmt.Fprintf(out, "%16s\n", names[1].name+"/"+names[0].name)
-	for _, row := range r.figures() {
+	for _, row := range rows {
 		// Padded by hand: fmt pads by bytes, and µ has two.
 		fmt.Fprint(out, row.name, strings.Repeat(" ", 30-len([]rune(row.name))))
 		for _, t := range r.targets {
@@ -112,13 +116,13 @@ func (r *results) ratios(name string, rounds int, of func(*results) float64) his
 // history returns the figures for the history: the gateway beside the floor. Those of which more is better, and counts of
 // errors, are not among them.
 func (r *results) history(rounds int) (list []history.Figure) {
-	names := r.targets[1:]
+	names := r.targets[len(r.targets)-2:]
 	for i, row := range r.figures() {
 		if row.name == "requests per second" || row.name == "errors" {
 			continue
 		}
 		n := rounds
-		if row.name == "KB per open stream" {
+		if row.name == "KB per open stream" || row.name == "MB without a load" {
 			n = 1 // it is measured once
 		}
 		list = append(list, r.ratios(row.name+", to the floor", n, func(one *results) float64 {
@@ -203,6 +207,15 @@ func (r *results) memory(t string) float64 {
 		return none
 	}
 	return h.perStream / 1000
+}
+
+// idle returns the memory of a target before its first load, in megabytes.
+func (r *results) idle(t string) float64 {
+	h, ok := r.held[t]
+	if !ok {
+		return none
+	}
+	return float64(h.idle) / 1e6
 }
 
 // throughput returns the highest rate of the workloads without streams, in requests per second.

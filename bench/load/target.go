@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"sluice/bench/floor"
@@ -36,6 +37,10 @@ type target struct {
 	model string // the name of the model that it serves
 	// lag is how long the target may defer work; see plan.
 	lag time.Duration
+	// metrics is the address of its metrics; empty if it shows none.
+	metrics string
+	// answered is how many replies of it were whole.
+	answered atomic.Int64
 	// secure is the same program in front of an upstream with TLS, or nil if there is none. It may
 	// share its process.
 	secure *target
@@ -50,8 +55,8 @@ const (
 
 // startAll starts the upstream, the floor and the gateway, in this order, and upstream and floor
 // once more with TLS between them. The caller must call stop, even after an error. It returns
-// once all of them give correct replies.
-func startAll(ctx context.Context, self, bin, scratch string) (targets []*target, stop func(), err error) {
+// once all of them give correct replies. more are further arguments of the gateway.
+func startAll(ctx context.Context, self, bin, scratch string, more ...string) (targets []*target, stop func(), err error) {
 	var running []*process.Process
 	stop = func() {
 		for _, p := range running {
@@ -102,7 +107,7 @@ func startAll(ctx context.Context, self, bin, scratch string) (targets []*target
 		return targets, stop, err
 	}
 
-	gateway, err := startGateway(ctx, bin, scratch, configuration(baseURL, secureURL), trust...)
+	gateway, err := startGateway(ctx, bin, scratch, configuration(baseURL, secureURL), trust, more...)
 	if gateway != nil {
 		targets, running = append(targets, gateway), append(running, gateway.Process)
 	}
@@ -127,8 +132,8 @@ func startAll(ctx context.Context, self, bin, scratch string) (targets []*target
 }
 
 // startGateway starts a gateway with a configuration in a folder, in which it has its data, and waits until it accepts
-// connections. env is added to its environment. After an error, the target is the process to stop, or nil.
-func startGateway(ctx context.Context, bin, folder, yaml string, env ...string) (*target, error) {
+// connections. env is added to its environment, and more to its arguments. After an error, the target is the process to stop, or nil.
+func startGateway(ctx context.Context, bin, folder, yaml string, env []string, more ...string) (*target, error) {
 	data, file := filepath.Join(folder, "data"), filepath.Join(folder, "sluice.yaml")
 	if err := errors.Join(os.MkdirAll(data, 0o700), os.WriteFile(file, []byte(yaml), 0o600)); err != nil {
 		return nil, err
@@ -144,7 +149,7 @@ func startGateway(ctx context.Context, bin, folder, yaml string, env ...string) 
 	}
 	defer log.Close() // the gateway has its own descriptor
 	t := &target{name: "sluice", addr: addr, data: data}
-	t.Process, err = process.Start(ctx, &process.Options{Dir: data, Output: log, Env: env}, bin, "serve", "--config", file, "--data", data, "--listen", addr, "--metrics-listen", "")
+	t.Process, err = process.Start(ctx, &process.Options{Dir: data, Output: log, Env: env}, bin, append([]string{"serve", "--config", file, "--data", data, "--listen", addr, "--metrics-listen", ""}, more...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -261,6 +266,7 @@ func (t *target) probe(ctx context.Context) error {
 		if err := w.call(c, w.request(t), func() {}); err != nil {
 			return fmt.Errorf("%s does not work: %w", t.name, err)
 		}
+		t.answered.Add(1)
 	}
 	return nil
 }

@@ -33,6 +33,9 @@ type workload struct {
 	agent  bool
 	// door is the dialect of the request; nil means chat completions.
 	door *door
+	// rate is how many requests begin in a second, whatever happens to those before them; see arrive. 0: each caller waits
+	// for its reply.
+	rate int
 }
 
 // frames is the number of chunks without text in a stream: role, finish reason, usage.
@@ -163,7 +166,11 @@ type sample struct {
 	// latency and first are the sorted times of each measured request: to its end, and to its
 	// first chunk.
 	latency, first []time.Duration
-	errors         int
+	// late is how late the load generator was, in an open loop.
+	late []time.Duration
+	// unsent is how many requests of an open loop waited in vain for a caller. They are in latency.
+	unsent int
+	errors int
 	// err is the first error.
 	err error
 }
@@ -189,6 +196,9 @@ func (w workload) run(ctx context.Context, t *target, slice time.Duration) (*sam
 // load runs all callers for one turn and collects their samples. Only the slice in the middle is
 // measured: at the beginning not all callers are running yet, and at the end not all any more.
 func (w workload) load(ctx context.Context, t *target, slice time.Duration) (*sample, error) {
+	if w.rate > 0 {
+		return w.arrive(ctx, t, slice)
+	}
 	var measuring, over atomic.Bool
 	var callers sync.WaitGroup
 	defer callers.Wait()
@@ -203,9 +213,7 @@ func (w workload) load(ctx context.Context, t *target, slice time.Duration) (*sa
 			if wait(ctx, w.length()*time.Duration(i)/time.Duration(w.callers)) == nil {
 				request := request
 				if len(t.keys) > 0 {
-					own := *t
-					own.key = t.keys[i%len(t.keys)]
-					request = w.request(&own)
+					request = w.request(&target{addr: t.addr, model: t.model, key: t.keys[i%len(t.keys)]})
 				}
 				w.repeat(t, request, &parts[i], &measuring, &over)
 			}
@@ -240,6 +248,7 @@ func (w workload) load(ctx context.Context, t *target, slice time.Duration) (*sa
 func (w workload) repeat(t *target, request []byte, to *sample, measuring, over *atomic.Bool) {
 	c := newConn(t.addr)
 	defer c.close()
+	defer func() { t.answered.Add(int64(to.requests)) }()
 	for !over.Load() {
 		// Only requests that start and end inside the slice are measured.
 		measured := measuring.Load()
@@ -275,6 +284,7 @@ func (s *sample) join(o *sample) {
 	s.chunks += o.chunks
 	s.latency = append(s.latency, o.latency...)
 	s.first = append(s.first, o.first...)
+	s.unsent += o.unsent
 	s.errors += o.errors
 	if s.err == nil {
 		s.err = o.err

@@ -114,9 +114,21 @@ func (p *Process) Signal(s os.Signal) { _ = p.cmd.Process.Signal(s) }
 // hertz is the number of ticks per second in which Linux reports CPU times.
 const hertz = 100
 
-// CPU returns the user and system time of the program, in steps of 10 ms.
-func (p *Process) CPU() (time.Duration, error) {
-	text, err := os.ReadFile(p.proc("stat"))
+// CPU returns the user and system time of the program and of its running children, in steps of 10 ms.
+func (p *Process) CPU() (sum time.Duration, err error) {
+	for i, folder := range p.folders() {
+		n, err := cpu(folder)
+		if err != nil && i == 0 { // a child may have ended meanwhile
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+// cpu returns the user and system time of one process.
+func cpu(folder string) (time.Duration, error) {
+	text, err := os.ReadFile(filepath.Join(folder, "stat"))
 	if err != nil {
 		return 0, err
 	}
@@ -137,10 +149,35 @@ func (p *Process) CPU() (time.Duration, error) {
 	return time.Duration(ticks) * time.Second / hertz, nil
 }
 
-// Memory returns the resident set of the program in bytes, and how much of it is its own: heap, stacks and
-// data. The rest is pages of the binary, which the kernel can drop and load again.
+// Memory returns the resident set of the program and of its children in bytes, and how much of it is its own: heap,
+// stacks and data. The rest is pages of the binary, which the kernel can drop and load again. What children share counts
+// for each of them.
 func (p *Process) Memory() (resident, own int64, err error) {
-	text, err := os.ReadFile(p.proc("status"))
+	for i, folder := range p.folders() {
+		r, o, err := memory(folder)
+		if err != nil && i == 0 {
+			return 0, 0, err
+		}
+		resident, own = resident+r, own+o
+	}
+	return resident, own, nil
+}
+
+// Files returns how many files and connections the program and its children have open.
+func (p *Process) Files() (sum int, err error) {
+	for i, folder := range p.folders() {
+		entries, err := os.ReadDir(filepath.Join(folder, "fd"))
+		if err != nil && i == 0 {
+			return 0, err
+		}
+		sum += len(entries)
+	}
+	return sum, nil
+}
+
+// memory returns what Memory does, of one process.
+func memory(folder string) (resident, own int64, err error) {
+	text, err := os.ReadFile(filepath.Join(folder, "status"))
 	if err != nil {
 		return 0, 0, err
 	}
@@ -158,8 +195,17 @@ func (p *Process) Memory() (resident, own int64, err error) {
 	return resident, own, nil
 }
 
-func (p *Process) proc(file string) string {
-	return filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), file)
+// folders returns where the kernel shows the program and, after it, its children and theirs.
+func (p *Process) folders() []string {
+	list := []string{filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid))}
+	for i := 0; i < len(list); i++ {
+		// Programs start their children from their first thread, or are written in Go and have none.
+		text, _ := os.ReadFile(filepath.Join(list[i], "task", filepath.Base(list[i]), "children")) // an error means that it has ended
+		for _, id := range strings.Fields(string(text)) {
+			list = append(list, filepath.Join("/proc", id))
+		}
+	}
+	return list
 }
 
 // environment returns the environment of started programs. The caller's configuration must not

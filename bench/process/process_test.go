@@ -61,6 +61,54 @@ func TestProcess(t *testing.T) {
 	}
 }
 
+// What children use is the program's.
+func TestChildren(t *testing.T) {
+	t.Parallel()
+	needsLinux(t)
+	p, err := process.Start(t.Context(), nil, "sh", "-c", "trap 'kill $!; exit' TERM; (while :; do :; done) & wait")
+	if err != nil {
+		t.Fatalf("Start = %v", err)
+	}
+	defer p.Stop()
+	for deadline := time.After(process.Patience); ; {
+		cpu, err := p.CPU()
+		if err != nil {
+			t.Fatalf("CPU() = %v", err)
+		}
+		if cpu >= 50*time.Millisecond { // more than a shell that waits
+			break
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("CPU() = %v of a program whose child computes without end", cpu)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	if n, err := p.Files(); err != nil || n < 6 || n > 100 {
+		t.Errorf("Files() = %d, %v, want those of two shells", n, err)
+	}
+}
+
+func TestAllowFiles(t *testing.T) {
+	t.Parallel()
+	needsLinux(t)
+	// As many as anybody has, and more than anybody may have.
+	for _, n := range []int{1, 1 << 40} {
+		if got, err := process.AllowFiles(n); err != nil || got < 1 || n == 1<<40 && got >= n {
+			t.Errorf("AllowFiles(%d) = %d, %v", n, got, err)
+		}
+	}
+}
+
+func TestSleepUntil(t *testing.T) {
+	t.Parallel()
+	until := time.Now().Add(5 * time.Millisecond)
+	process.SleepUntil(until)
+	if time.Now().Before(until) {
+		t.Errorf("SleepUntil(%v) returned early", until)
+	}
+}
+
 func TestStartOfNothing(t *testing.T) {
 	t.Parallel()
 	if _, err := process.Start(t.Context(), nil, t.TempDir()); err == nil {
