@@ -370,6 +370,42 @@ func TestConnectAhead(t *testing.T) {
 	}
 }
 
+// A request that ends while a session is made ahead leaves none behind at the server.
+func TestConnectAheadEnds(t *testing.T) {
+	t.Parallel()
+	var begun atomic.Int32
+	ended, reached := make(chan struct{}), make(chan struct{})
+	at := serve(t, script{"initialize": func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+		if begun.Add(1) == 2 {
+			close(reached)
+			<-ended
+		}
+		script{}.initialize(w, id)
+	}})
+	c := newClient(t, nil)
+	first := server(t, c, at.URL, nil)
+	if _, err := first.Tools(t.Context()); err != nil {
+		t.Fatalf("Tools = %v", err)
+	}
+	if _, err := first.Call(t.Context(), "work", json.RawMessage(`{}`)); err != nil {
+		t.Fatalf("Call = %v", err)
+	}
+	first.Close()
+	second := server(t, c, at.URL, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := second.Tools(ctx); err != nil {
+		t.Fatalf("Tools = %v", err)
+	}
+	<-reached
+	cancel()
+	second.Close()
+	close(ended)
+	c.Close() // waits for what is done in the background
+	if n := len(at.requests(http.MethodDelete)); n != 2 {
+		t.Errorf("%d of 2 sessions were closed", n)
+	}
+}
+
 // A session that cannot be made ahead is made by the call.
 func TestConnectAheadFails(t *testing.T) {
 	t.Parallel()

@@ -90,11 +90,13 @@ func (s *Server) Tools(ctx context.Context) ([]Tool, error) {
 
 // connectAhead makes the session of a server whose list was cached while the model is writing, so that the first call of a tool
 // does not wait for it: with a remote server it takes four round trips. It is worth that only if a tool is called; see
-// Client.expect. An error is not reported: Call tries again, and reports its own.
+// Client.expect. An error is not reported: Call tries again, and reports its own. The end of the request does not end it, since
+// nobody would close a session that the server has made and we do not know yet.
 func (s *Server) connectAhead(ctx context.Context) {
 	s.mu.Lock()
 	s.ahead = true
 	s.mu.Unlock()
+	ctx = context.WithoutCancel(ctx)
 	s.client.parting.Go(func() {
 		ctx, cancel := within(ctx, s.client.opts.DiscoveryTimeout)
 		defer cancel()
