@@ -143,7 +143,7 @@ func TestStatusByMail(t *testing.T) {
 	}
 	_, token, _ := strings.Cut(confirm, "token=")
 	p.wants(p.post("/status/confirm", "token", token), "the confirmation", 200, "You are subscribed")
-	p.wants(p.post("/status/confirm", "token", token+"x"), "a link that is not ours", 404, "does not work any more")
+	p.wants(p.post("/status/confirm", "token", token+"x"), "a link that is not ours", 404, "no longer works")
 	if again := p.post("/status/subscribe", "email", ana).body; again != asked {
 		t.Error("the page tells who has subscribed")
 	}
@@ -167,7 +167,7 @@ func TestStatusByMail(t *testing.T) {
 	}
 
 	p.wants(p.get(unsubscribe), "the link to unsubscribe", 200, "Unsubscribe")
-	p.wants(p.get(unsubscribe+"x"), "a link that is not ours", 404, "This link is not complete")
+	p.wants(p.get(unsubscribe+"x"), "a link that is not ours", 404, "This link is incomplete")
 	// As mail programs do it (RFC 8058): without cookies, and with a body that is no form of ours.
 	r, err := http.Post(n.scheme+n.Addr()+unsubscribe, "multipart/form-data; boundary=x", strings.NewReader("--x\r\nContent-Disposition: form-data; name=\"List-Unsubscribe\"\r\n\r\nOne-Click\r\n--x--\r\n"))
 	if err != nil || r.StatusCode != 200 {

@@ -74,7 +74,7 @@ func TestLetters(t *testing.T) {
 		{"review", event(abuse.Review), "", ""},
 		{"renewal failed", paid(billing.RenewalFailed), "Your payment failed", "The card expired. We will try again within a few days"},
 		{"lapsed", paid(billing.Lapsed), "Your basic plan has ended", "Subscribe again at https://x.example/dashboard/plan"},
-		{"revoked", paid(billing.Revoked), "Your basic plan has ended", "Your bank has taken back a payment"},
+		{"revoked", paid(billing.Revoked), "Your basic plan has ended", "Your bank has reversed the payment"},
 		{"disputed", paid(billing.Disputed), "", ""},
 		{"a budget that warns", spent(80, false, account.Daily, "", midnight), `80% of the budget "team" is spent`, "$4.00 of $5.00 is spent. This budget only warns you, so calls continue."},
 		{"most of a hard budget", spent(80, true, account.Total, "s1", time.Time{}), `80% of the budget "team" is spent by session s1`, "more than what is left is refused until you raise it."},
