@@ -67,7 +67,7 @@ models:
 			t.Errorf("the attempts are %s", got)
 		}
 		page := boss.wants(boss.get("/support/requests?id="+id), "the request's page", 200, "203.0.113.9")
-		for _, text := range []string{"owner@localhost", "a at one", "b at two", "refused", "429", "answered", "it stood in for a"} {
+		for _, text := range []string{"owner@localhost", "a at one", "b at two", "refused", "429", "answered", "fallback for a"} {
 			if !strings.Contains(page.body, text) {
 				t.Errorf("the page of %s lacks %q", id, text)
 			}

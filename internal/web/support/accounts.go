@@ -50,7 +50,7 @@ func (c *Console) accountsPage(w http.ResponseWriter, r *http.Request, m *member
 			view.Query = "" // not echoed
 		}
 	case len(found) == 0 && view.First:
-		status, view.Problem = http.StatusNotFound, "Nothing was found."
+		status = http.StatusNotFound
 	case len(found) == 1 && view.First && found[0].By == "request":
 		return c.seeOther(w, r, requestPath(found[0].RequestID), "")
 	case len(found) == 1 && view.First:

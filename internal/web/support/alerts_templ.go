@@ -47,7 +47,7 @@ func alertsPage(p webui.Page, v alertsView) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Alerts</h1><p>What the operator is told by mail and webhook, and whether it arrived.</p></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Alerts</h1><p>What is sent to the operator by e-mail and webhook, and whether it arrived.</p></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -65,7 +65,7 @@ func alertsPage(p webui.Page, v alertsView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, " <section class=\"card\" aria-labelledby=\"to-title\"><h2 id=\"to-title\">Where alerts go</h2>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, " <section class=\"card\" aria-labelledby=\"to-title\"><h2 id=\"to-title\">Destinations</h2>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -152,7 +152,7 @@ func alertsPage(p webui.Page, v alertsView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "</section><section class=\"card flush\" aria-labelledby=\"events-title\"><div class=\"top\"><h2 id=\"events-title\">What happened</h2><a class=\"button small\" href=\"/support/alerts\">Refresh</a></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "</section><section class=\"card flush\" aria-labelledby=\"events-title\"><div class=\"top\"><h2 id=\"events-title\">Recent alerts</h2><a class=\"button small\" href=\"/support/alerts\">Refresh</a></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -106,7 +106,7 @@ func minuteCharts(r *overview.Report) []figureChart {
 			}},
 		},
 		{
-			Now: webui.Number(now.Streams), Note: "now, " + webui.Number(now.Running) + " calls in progress",
+			Now: webui.Number(now.Streams), Note: "now, " + plural(int(now.Running), "call") + " in progress",
 			Chart: webui.Chart{Label: "Open streams", Steps: minutes, Whole: true, Format: webui.Number, Axis: webui.Short, Series: []webui.ChartSeries{
 				{Name: "Streams", Class: "c0", Values: column(points, func(p *overview.Point) int64 { return p.Streams })},
 			}},
@@ -136,7 +136,7 @@ func dayCharts(r *overview.Report) []figureChart {
 			}},
 		},
 		{
-			Now: webui.Cents(income), Note: "in 30 days, without refunds",
+			Now: webui.Cents(income), Note: "in 30 days, before refunds",
 			Chart: webui.Chart{Label: "Revenue per day", Steps: byDay, Format: webui.Cents, Axis: webui.Cents, Series: []webui.ChartSeries{
 				{Name: "Paid", Class: "c0", Values: column(r.Days, func(d *overview.Day) int64 { return d.Cents })},
 			}},

@@ -286,7 +286,7 @@ func overviewPart(r *overview.Report) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 26, "</div><p class=\"small muted\"><a href=\"/support/accounts\">All accounts</a></p></section></div><section class=\"card flush\" aria-labelledby=\"busy-title\"><div class=\"top\"><h2 id=\"busy-title\">Busiest accounts</h2><span class=\"small muted\">By requests that ended in the last hour</span></div>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 26, "</div><p class=\"small muted\"><a href=\"/support/accounts\">All accounts</a></p></section></div><section class=\"card flush\" aria-labelledby=\"busy-title\"><div class=\"top\"><h2 id=\"busy-title\">Busiest accounts</h2><span class=\"small muted\">By requests in the last hour</span></div>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -239,7 +239,7 @@ func tokensPage(p webui.Page, v tokensView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = webui.Field("Days", "days", "number", v.Days, "How long it is valid: 1 to 366 days.", v.Problems["days"], templ.Attributes{"required": true, "min": "1", "max": "366"}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = webui.Field("Valid for (days)", "days", "number", v.Days, "1 to 366 days.", v.Problems["days"], templ.Attributes{"required": true, "min": "1", "max": "366"}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -69,7 +69,7 @@ func upstreamsPage(p webui.Page, v upstreamsView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, " <section class=\"card flush\" aria-labelledby=\"upstreams-title\"><div class=\"top\"><h2 id=\"upstreams-title\">Upstreams</h2><span class=\"small muted\">State: this server. Figures: all servers, last three hours.</span></div><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of upstreams\"><table class=\"upstreams one\"><thead><tr><th>Upstream</th><th>State</th><th class=\"num\">Running</th><th class=\"num\">Calls</th><th class=\"num\">Share</th><th class=\"num\">Failed</th><th class=\"num\">First content</th><th><span class=\"sr\">Change</span></th></tr></thead> ")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, " <section class=\"card flush\" aria-labelledby=\"upstreams-title\"><div class=\"top\"><h2 id=\"upstreams-title\">Upstreams</h2><span class=\"small muted\">State: this server. Figures: all servers, last three hours.</span></div><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of upstreams\"><table class=\"upstreams one\"><thead><tr><th>Upstream</th><th>State</th><th class=\"num\">Running</th><th class=\"num\">Calls</th><th class=\"num\">Share</th><th class=\"num\">Failed</th><th class=\"num\">First token</th><th><span class=\"sr\">Change</span></th></tr></thead> ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -202,7 +202,7 @@ func drainsCard(v *upstreamsView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if o.Until.IsZero() {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "<span class=\"muted\">somebody enables it</span>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "<span class=\"muted\">enabled by hand</span>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -679,9 +679,9 @@ func upstreamRow(v *upstreamsView, u *overview.Upstream, all int64) templ.Compon
 			}
 		} else {
 			var templ_7745c5c3_Var34 string
-			templ_7745c5c3_Var34, templ_7745c5c3_Err = templ.JoinStringErrs(webui.Millis(meanWait(&sum)))
+			templ_7745c5c3_Var34, templ_7745c5c3_Err = templ.JoinStringErrs(firstText(meanWait(&sum)))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `upstreams.templ`, Line: 163, Col: 34}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `upstreams.templ`, Line: 163, Col: 31}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var34))
 			if templ_7745c5c3_Err != nil {
@@ -772,7 +772,7 @@ func stateBadge(s *routing.TargetHealth) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		case s.State != routing.Closed:
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 63, "<span class=\"badge warn\">trying again</span>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 63, "<span class=\"badge warn\">retrying</span>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -979,7 +979,7 @@ func drainDialog(v *upstreamsView, i *admin.Impact) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 75, " Calls in progress finish as usual.</p><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"What remains\"><table class=\"narrow\"><thead><tr><th>Model</th><th class=\"num\">Its calls here</th><th>What remains</th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 75, " Calls in progress finish as usual.</p><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"What remains\"><table class=\"narrow\"><thead><tr><th>Model</th><th class=\"num\">Its calls here</th><th>Falls back to</th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
