@@ -68,7 +68,7 @@ func TestLetters(t *testing.T) {
 		{"warning", event(abuse.Warning), "75% of your monthly allowance is used", "You have used 75% of what the basic plan allows for free-tier models this month."},
 		{"inquiry", event(abuse.Inquiry), "A question about your usage", "Please tell us"},
 		{"deactivated", event(abuse.Deactivated), "Your keys are switched off", "contact support"},
-		{"restored", func() { letters.Changed(&deactivated, a) }, "Your keys work again", "back to zero"},
+		{"restored", func() { letters.Changed(&deactivated, a) }, "Your keys work again", "starts again from zero"},
 		{"forgiven", event(abuse.Restored), "", ""}, // the change of the account tells it
 		{"told by staff", func() { letters.Support(ctx, a.ID, "Your limits have changed", "They are higher.") }, "Your limits have changed", "They are higher."},
 		{"review", event(abuse.Review), "", ""},

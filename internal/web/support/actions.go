@@ -99,7 +99,7 @@ func actions(ops *admin.Operations) []action {
 		{
 			name: "credit", group: "Plan and money", title: "Give a credit", button: "Credit",
 			says: func(v *accountView) string {
-				return "Change the credit of " + v.Account.Email + " by ${cents|…}; it is " + webui.Cents(v.Billing.CreditCents) + " now"
+				return "Change the credit of " + v.Account.Email + " by ${cents|0.00}; it is " + webui.Cents(v.Billing.CreditCents) + " now"
 			},
 			hint:   "It lowers the next renewals. A negative amount takes credit back. The customer is notified.",
 			ask:    true,
@@ -111,7 +111,7 @@ func actions(ops *admin.Operations) []action {
 		},
 		{
 			name: "refund", group: "Plan and money", title: "Refund a payment", button: "Refund",
-			says: func(v *accountView) string { return "Refund ${cents|…} of {payment} to " + v.Account.Email },
+			says: func(v *accountView) string { return "Refund ${cents|0.00} of {payment} to " + v.Account.Email },
 			hint: "The plan stays as it is. The customer is notified.", ask: true,
 			fields: []field{
 				{name: "payment", label: "Payment", kind: "select", options: refundable},
