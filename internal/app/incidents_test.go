@@ -54,7 +54,7 @@ func TestIncidentFromBeginningToEnd(t *testing.T) {
 	n := newSite(t, "discover: false\n").start(t)
 	stranger := n.person()
 	staff, _ := n.staffMember("ops@example.com")
-	staff.wants(staff.get("/support/incidents"), "the list", 200, "There has been no incident yet")
+	staff.wants(staff.get("/support/incidents"), "the list", 200, "No incidents yet")
 	form := []string{"kind", "incident", "title", "Calls of <small> fail", "text", "We look into it.\r\n\r\nMore at noon.", "severity", "major", "components", "api"}
 	staff.wants(staff.post("/support/incidents", append(form, "models", "sandbox/nothing")...), "a model that is not there", 404, `value="sandbox/nothing"`)
 	staff.wants(staff.post("/support/incidents", "kind", "incident", "title", "kept", "severity", "major"), "no text", 400, `value="kept"`)

@@ -16,7 +16,7 @@ func TestQueue(t *testing.T) {
 	ana := n.join("ana@example.com")
 	eve, _ := n.staffMember("eve@example.com")
 	max, _ := n.staffMember("max@example.com")
-	eve.wants(eve.get("/support/queue"), "an empty queue", 200, "Nobody is waiting.")
+	eve.wants(eve.get("/support/queue"), "an empty queue", 200, "No tickets are waiting.")
 	for i := range 10 {
 		if r := n.request("POST", chatPath, ana.key, tinyCall); r.status != 200 {
 			t.Fatalf("call %d = %d %s", i, r.status, r.body)
