@@ -157,7 +157,7 @@ func TestTicketPage(t *testing.T) {
 	page := eve.get(path).body
 	for _, want := range []string{
 		"Please", "$25.00", "last $25.00 on", "Earlier decisions", "an agency", "1 of 2", `aria-label="Next ticket"`,
-		"Suspend ana@example.com: every request with 1 key is refused", "Requests by hour", "data-says=\"Refund ${cents|0.00} of {payment} to ana@example.com.\"",
+		"Suspend ana@example.com: every request with its 1 key is refused", "Requests by hour", "data-says=\"Refund ${cents|0.00} of {payment} to ana@example.com.\"",
 		`aria-keyshortcuts="a"`, `aria-keyshortcuts="s"`, `aria-keyshortcuts="e"`, `aria-keyshortcuts="j"`, `aria-keyshortcuts="?"`,
 	} {
 		if !strings.Contains(page, want) {
