@@ -22,7 +22,7 @@ func TestQueue(t *testing.T) {
 			t.Fatalf("call %d = %d %s", i, r.status, r.body)
 		}
 	}
-	eventually(t, "the account in the queue", func() bool { return strings.Contains(eve.get("/support/queue").body, "Your keys are switched off") })
+	eventually(t, "the account in the queue", func() bool { return strings.Contains(eve.get("/support/queue").body, "Keys switched off</a>") })
 	r := eve.wants(eve.get("/support/queue?kind=deactivated&assignee=-"), "the queue", 200, ana.email)
 	path := "/support/queue/mat_" + between(r.body, `href="/support/queue/mat_`, `"`)
 	eventually(t, "the calls in the evidence", func() bool { return strings.Contains(eve.get(path).body, "sandbox/tiny") })

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/a-h/templ"
+
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/kit/fault"
@@ -48,7 +50,7 @@ func orders[In, Out any](op admin.Op[In, Out], argument func(f form) (In, error)
 
 // field is an input of an action's form.
 type field struct {
-	name, label, kind string
+	name, label, kind string                        // the kind is "select", "textarea", "amount", "limit" or "text"
 	options           func(v *accountView) []option // of a select
 }
 
@@ -103,7 +105,7 @@ func actions(ops *admin.Operations) []action {
 			},
 			hint:   "It lowers the next renewals. A negative amount takes credit back. The customer is notified.",
 			ask:    true,
-			fields: []field{{name: "cents", label: "Amount in dollars", kind: "text"}},
+			fields: []field{{name: "cents", label: "Amount in dollars", kind: "amount"}},
 			order: orders(ops.BillingCredit, func(f form) (admin.Credit, error) {
 				cents, err := parseDollars(f.value("cents"))
 				return admin.Credit{Ref: f.id, Cents: cents, Reason: f.reason, Version: f.version}, err
@@ -115,7 +117,7 @@ func actions(ops *admin.Operations) []action {
 			hint: "The plan stays as it is. The customer is notified.", ask: true,
 			fields: []field{
 				{name: "payment", label: "Payment", kind: "select", options: refundable},
-				{name: "cents", label: "Amount in dollars", kind: "text"},
+				{name: "cents", label: "Amount in dollars", kind: "amount"},
 			},
 			possible: func(v *accountView) bool { return len(refundable(v)) > 0 },
 			order: orders(ops.BillingRefund, func(f form) (admin.RefundOrder, error) {
@@ -136,9 +138,9 @@ func actions(ops *admin.Operations) []action {
 			},
 			hint: "They replace those of the plan, from the next request on. Enter a number or “unlimited”; leave a field blank to keep its limit. The customer is notified.",
 			fields: []field{
-				{name: "rpm", label: "Requests per minute", kind: "text"},
-				{name: "concurrent", label: "Concurrent requests", kind: "text"},
-				{name: "tpm", label: "Tokens per minute", kind: "text"},
+				{name: "rpm", label: "Requests per minute", kind: "limit"},
+				{name: "concurrent", label: "Concurrent requests", kind: "limit"},
+				{name: "tpm", label: "Tokens per minute", kind: "limit"},
 			},
 			order: orders(ops.AccountSetLimits, limitsOf),
 		},
@@ -261,6 +263,17 @@ func limitsOf(f form) (admin.NewLimits, error) {
 		*to = &l
 	}
 	return in, nil
+}
+
+// typedAs returns the attributes of an input, so that a browser refuses at the field what its order would refuse.
+func (f field) typedAs() templ.Attributes {
+	switch f.kind {
+	case "amount":
+		return templ.Attributes{"required": true, "inputmode": "decimal", "pattern": `\s*\$?-?[0-9]{1,9}(\.[0-9]{2})?\s*`, "title": "An amount such as 12 or 12.50"}
+	case "limit":
+		return templ.Attributes{"pattern": `\s*([0-9,]+|unlimited)?\s*`, "title": "A whole number or unlimited"}
+	}
+	return nil
 }
 
 // parseDollars reads an amount such as 12, 12.50 or -3 and returns cents.

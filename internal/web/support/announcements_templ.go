@@ -47,7 +47,7 @@ func announcementsPage(p webui.Page, v announcementsView) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Announcements and maintenance</h1><p>Banners on every page. For an outage with updates and e-mails, open an <a href=\"/support/incidents\">incident</a>.</p></div><div class=\"row\"><a class=\"button danger\" href=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Announcements</h1><p>Banners on every page. For an outage with updates and e-mails, open an <a href=\"/support/incidents\">incident</a>.</p></div><div class=\"row\"><a class=\"button danger\" href=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -116,6 +116,17 @@ func kindTone(kind ticket.Kind) string {
 // kindName returns the name of a kind.
 func kindName(kind ticket.Kind) string { return cmp.Or(kind.Title(), string(kind)) }
 
+// staffTitle returns what a ticket is called here. The subject of one that the service has opened is written to the customer.
+func staffTitle(t *ticket.Ticket) string {
+	title := map[ticket.Kind]string{
+		ticket.Deactivated: "Keys switched off", ticket.PastNinety: "More than 90% of the allowance used", ticket.Climb: "Usage grows fast", ticket.Payment: "Payment failed",
+	}[t.Kind]
+	if t.Cause == "" {
+		return t.Subject
+	}
+	return cmp.Or(title, t.Subject)
+}
+
 // staffName returns a member as people call them.
 func staffName(actor string) string { return strings.TrimPrefix(actor, "staff:") }
 
@@ -153,7 +164,7 @@ func (c *Console) showTicket(w http.ResponseWriter, r *http.Request, m *member, 
 	}
 	view.Waiting, view.Me, view.Now, view.Back = waiting.Data, m.caller().Actor, time.Now(), ticketPath(view.Ticket.ID)
 	view.offer(c.ops)
-	return c.ui.Render(w, r, status, ticketPage(c.frame(w, r, m, view.Ticket.Subject), view))
+	return c.ui.Render(w, r, status, ticketPage(c.frame(w, r, m, staffTitle(&view.Ticket.Ticket)), view))
 }
 
 // place returns the place of the ticket among those that wait, from 0; -1: it does not wait, or not on the first page.

@@ -64,7 +64,7 @@ func (c *Console) showUpstreams(w http.ResponseWriter, r *http.Request, m *membe
 	for _, o := range moves.Data {
 		view.Moves[o.Model] = o
 	}
-	return c.ui.Render(w, r, status, upstreamsPage(c.frame(w, r, m, "Upstreams and models"), view))
+	return c.ui.Render(w, r, status, upstreamsPage(c.frame(w, r, m, "Upstreams"), view))
 }
 
 // give gives an order and returns to the page. What the form got wrong is shown there.

@@ -51,7 +51,7 @@ func upstreamsPage(p webui.Page, v upstreamsView) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Upstreams and models</h1><p>Changes take effect on all servers within a second, and stay in force until they are changed.</p></div></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Upstreams</h1><p>Providers, their targets and the models they serve. Changes take effect on all servers within a second, and stay in force until they are changed.</p></div></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -69,7 +69,7 @@ func upstreamsPage(p webui.Page, v upstreamsView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, " <section class=\"card flush\" aria-labelledby=\"upstreams-title\"><div class=\"top\"><h2 id=\"upstreams-title\">Upstreams</h2><span class=\"small muted\">State: this server. Figures: all servers, last three hours.</span></div><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of upstreams\"><table class=\"upstreams one\"><thead><tr><th>Upstream</th><th>State</th><th class=\"num\">Running</th><th class=\"num\">Calls</th><th class=\"num\">Share</th><th class=\"num\">Failed</th><th class=\"num\">First token</th><th><span class=\"sr\">Change</span></th></tr></thead> ")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, " <section class=\"card flush\" aria-labelledby=\"upstreams-title\"><div class=\"top\"><h2 id=\"upstreams-title\">Providers</h2><span class=\"small muted\">State: this server. Figures: all servers, last three hours.</span></div><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of upstreams\"><table class=\"upstreams one\"><thead><tr><th>Upstream</th><th>State</th><th class=\"num\">Running</th><th class=\"num\">Calls</th><th class=\"num\">Share</th><th class=\"num\">Failed</th><th class=\"num\">First token</th><th><span class=\"sr\">Change</span></th></tr></thead> ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -35,6 +35,22 @@ func plan(name string) string {
 	return strings.ToUpper(name[:1]) + name[1:]
 }
 
+// statusName returns what a status of an account is called.
+func statusName(status string) string {
+	if status == "deactivated" {
+		return "Keys off"
+	}
+	return strings.ToUpper(status[:1]) + status[1:]
+}
+
+// listName is the title of the list of accounts.
+func (v *accountsView) listName() string {
+	if v.Order.Plan == "" && v.Order.Status == "" {
+		return "All accounts"
+	}
+	return "Accounts"
+}
+
 // scoreTone returns the colour of an abuse score.
 func scoreTone(score int) string {
 	switch {

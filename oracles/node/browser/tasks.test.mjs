@@ -63,8 +63,8 @@ const tasks = {
   },
   "Answer a ticket": async (w) => {
     await w.go("Queue");
-    await w.link("Your payment failed");
-    await w.page.getByRole("heading", { name: "Your payment failed" }).waitFor();
+    await w.link("Payment failed");
+    await w.page.getByRole("heading", { name: "Payment failed" }).waitFor();
     await w.page.waitForLoadState();
     await w.page.keyboard.press("r");
     await w.page.keyboard.type("Please update your card.");
