@@ -188,11 +188,11 @@ func TestDrainProvider(t *testing.T) {
 	if !strings.Contains(page, `href="/support/upstreams?drain=sandbox"`) {
 		t.Error("the page has no button for the whole provider")
 	}
-	page = p.wants(p.get("/support/upstreams?drain=sandbox"), "the dialog", 200, "Send no new calls to all of sandbox").body
+	page = p.wants(p.get("/support/upstreams?drain=sandbox"), "the dialog", 200, "No new calls go to sandbox (").body
 	if strings.Count(page, "nothing: calls are refused with 503") < 2 || !strings.Contains(page, "sandbox/small") {
 		t.Error("the dialog does not say that nothing remains for the models")
 	}
-	one := p.wants(p.get("/support/upstreams?drain=sandbox&upstream=tiny"), "the dialog of one target", 200, "Send no new calls to 1 target of sandbox").body
+	one := p.wants(p.get("/support/upstreams?drain=sandbox&upstream=tiny"), "the dialog of one target", 200, "No new calls go to 1 target of sandbox").body
 	if dialog := between(one, "<dialog open", "</dialog>"); !strings.Contains(dialog, "sandbox/tiny") || strings.Contains(dialog, "sandbox/small") {
 		t.Errorf("the dialog of one target = %s, want its model alone", dialog)
 	}

@@ -335,7 +335,7 @@ func outageDialog(v incidentsView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 24, "\" class=\"stack\" data-confirm=\"Publish “{title|the incident}”?\" data-detail=\"Everybody sees it on the status page, and as a banner on every page while it lasts. Whoever has subscribed is told if the box is ticked.\" data-yes=\"Publish\"><input type=\"hidden\" name=\"kind\" value=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 24, "\" class=\"stack\" data-confirm=\"Publish “{title|the incident}”?\" data-detail=\"Everybody sees it on the status page, and as a banner on every page while it lasts. Subscribers are notified if the box is ticked.\" data-yes=\"Publish\"><input type=\"hidden\" name=\"kind\" value=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1164,7 +1164,7 @@ func incidentPage(p webui.Page, v incidentView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 92, "\" class=\"stack\" data-confirm=\"Publish this update?\" data-detail=\"“{text}” Everybody sees it on the status page. Whoever has subscribed is told if the box is ticked.\" data-yes=\"Publish\"><div class=\"field\"><label for=\"u-status\">Status</label> <select id=\"u-status\" name=\"status\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 92, "\" class=\"stack\" data-confirm=\"Publish this update?\" data-detail=\"“{text}” Everybody sees it on the status page. Subscribers are notified if the box is ticked.\" data-yes=\"Publish\"><div class=\"field\"><label for=\"u-status\">Status</label> <select id=\"u-status\" name=\"status\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -996,7 +996,7 @@ func keysHelp(keys [][2]string) templ.Component {
 			templ_7745c5c3_Var46 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 95, "<details class=\"pop keys\"><summary class=\"button small\" aria-keyshortcuts=\"?\">Keys <kbd>?</kbd></summary><dl class=\"popped\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 95, "<details class=\"pop keys\"><summary class=\"button small\" aria-keyshortcuts=\"?\">Shortcuts <kbd>?</kbd></summary><dl class=\"popped\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -98,6 +98,8 @@ func detailOf(e *account.Entry) (path, text string) {
 var (
 	// named is the detail of a change of a key or of a budget: its id, its name and what else there is to say.
 	named = regexp.MustCompile(`^((?:key|bud)_\w+) (?:\(([^()]*)\)|"([^"]*)")(.*)$`)
+	// hook is the detail of a change of a webhook: its id and its host.
+	hook = regexp.MustCompile(`^(whk_\w+) at (.*)$`)
 	// fromTo is the detail of a change of the plan.
 	fromTo = regexp.MustCompile(`^(none|free|basic|premium|scale) to (none|free|basic|premium|scale)$`)
 	// clock is the time of a moment whose day is enough.
@@ -109,6 +111,9 @@ func happened(h *admin.Happening) (text, id string) {
 	text = clock.ReplaceAllString(h.Text, "")
 	if m := named.FindStringSubmatch(text); m != nil {
 		return m[2] + m[3] + m[4], m[1]
+	}
+	if m := hook.FindStringSubmatch(text); m != nil {
+		return m[2], m[1]
 	}
 	if m := fromTo.FindStringSubmatch(text); m != nil {
 		return plan(m[1]) + " to " + plan(m[2]), ""

@@ -22,6 +22,7 @@ func TestHappened(t *testing.T) {
 		{"account.set_plan", "free to basic", "", "Free to Basic", ""},
 		{"key.create", "key_x5Vi (staging): 5 requests a minute", "", "staging: 5 requests a minute", "key_x5Vi"},
 		{"budget.create", `bud_tp "customer support"`, "", "customer support", "bud_tp"},
+		{"webhook.create", "whk_6GX at example.com", "", "example.com", "whk_6GX"},
 		{"account.set_limits", "5 requests a minute", "", "5 requests a minute", ""},
 	} {
 		text, id := happened(&admin.Happening{Name: tt.name, Text: tt.detail, Plan: tt.plan})
