@@ -34,7 +34,7 @@ func (a *App) openAlerts(_ context.Context, cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
-	a.alerts = alerts{hooks: alert.NewHooks(store, settings, nil), history: alert.NewHistory(store, settings, nil), courier: alert.NewCourier(store, settings, sender, a.facts.index.Email, a.log, &alert.Options{Letter: a.subscribers.Letter})}
+	a.alerts = alerts{hooks: alert.NewHooks(store, settings, nil), history: alert.NewHistory(store, settings, nil), courier: alert.NewCourier(store, settings, sender, a.facts.index.Email, a.log, &alert.Options{Letter: a.subscribers.Letter, Origin: a.Origin})}
 	a.alerts.watch = alert.NewWatch(store, a.alerts.courier, node, a.sights, a.log, nil)
 	a.alerts.budgets = budget.NewWatch(a.facts.stores.budgets, a.facts.index.Account, &budget.WatchOptions{Tell: a.letters.Budget, Log: a.log})
 	a.runaway = runaway.New(a.facts.stores.budgets, a.facts.accounts, a.facts.index.Account, &runaway.Options{Tell: a.letters.Runaway, Nodes: a.cluster.Live, Log: a.log})

@@ -143,8 +143,12 @@ func TestAlertsConsole(t *testing.T) {
 	// What was stored is delivered to those who want it, and listed.
 	n.exec(`INSERT INTO alert_events (id, at, account_id, type, title, body, made) VALUES ('evt_1', 1, '', 'account.review', 'Account x needs a review', '{"type":"account.review"}', 0),
 		('evt_2', 2, '', 'disk.filling', 'The disk fills', '{"type":"disk.filling"}', 0)`)
+	n.exec(`INSERT INTO alert_events (id, at, account_id, type, title, body, made)
+		SELECT 'evt_3', 3, '', 'payment.failed', 'Account ' || id || ': a payment failed', '{"type":"payment.failed"}', 0 FROM accounts WHERE email = 'ana@example.com'`)
 	eventually(t, "the review", func() bool { return len(m.got("account.review")) == 1 })
 	eve.wants(eve.get("/support/alerts"), "the page with events", 200, "The disk fills")
+	eve.wants(eve.get("/support/alerts"), "the page with the account", 200, ">ana@example.com</a>: a payment failed")
+	eve.wants(eve.get("/support/alerts"), "the page with the type", 200, ">Payment failed</span>")
 	if got := m.got("disk.filling"); len(got) != 0 {
 		t.Errorf("the webhook got %v, which it does not want", got)
 	}

@@ -28,6 +28,11 @@ func TestConsoleSteers(t *testing.T) {
 	n.Settlements()
 	p.wants(p.get("/support/overview"), "the overview", 200, "Busiest accounts")
 	p.wants(p.get("/support/overview/live"), "its live part", 200, "owner@localhost</a>")
+	p.wants(p.get("/support/overview"), "the overview without tickets", 200, "Nobody waits")
+	p.wants(p.get("/support/overview"), "the overview without streams", 200, "No open streams in the last hour.")
+	ana := n.join("ana@example.com")
+	ana.wants(ana.post("/dashboard/messages", "kind", "other", "subject", "How?", "text", "Hello"), "a message", 303, "")
+	p.wants(p.get("/support/overview/live"), "the overview with a ticket", 200, "The longest for")
 
 	// Drain and enable.
 	p.wants(p.get("/support/upstreams"), "the page of upstreams", 200, `aria-label="Drain sandbox/small"`)

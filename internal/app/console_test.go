@@ -92,7 +92,7 @@ func TestConsoleActions(t *testing.T) {
 		t.Error("the page does not show the reason, or does not escape it")
 	}
 	boss.wants(boss.acts(id, "nothing", "reason", "x"), "an action that is none", 404, "")
-	boss.wants(boss.post("/support/accounts/"+id+"/actions/note", "note", "x"), "a form without a version", 400, "not complete")
+	boss.wants(boss.post("/support/accounts/"+id+"/actions/note", "note", "x"), "a form without a version", 400, "incomplete")
 	boss.wants(boss.acts(id, "credit", "cents", "1.234", "reason", "x"), "a wrong amount", 400, "12.50")
 	// How staff signs in is not changed here.
 	bossID := must[admin.Account](n, "account.show", admin.Target{Ref: boss.email}).ID

@@ -54,7 +54,7 @@ func TestIncidentFromBeginningToEnd(t *testing.T) {
 	n := newSite(t, "discover: false\n").start(t)
 	stranger := n.person()
 	staff, _ := n.staffMember("ops@example.com")
-	staff.wants(staff.get("/support/incidents"), "the list", 200, "There has been no incident yet")
+	staff.wants(staff.get("/support/incidents"), "the list", 200, "No incidents yet")
 	form := []string{"kind", "incident", "title", "Calls of <small> fail", "text", "We look into it.\r\n\r\nMore at noon.", "severity", "major", "components", "api"}
 	staff.wants(staff.post("/support/incidents", append(form, "models", "sandbox/nothing")...), "a model that is not there", 404, `value="sandbox/nothing"`)
 	staff.wants(staff.post("/support/incidents", "kind", "incident", "title", "kept", "severity", "major"), "no text", 400, `value="kept"`)
@@ -143,7 +143,7 @@ func TestStatusByMail(t *testing.T) {
 	}
 	_, token, _ := strings.Cut(confirm, "token=")
 	p.wants(p.post("/status/confirm", "token", token), "the confirmation", 200, "You are subscribed")
-	p.wants(p.post("/status/confirm", "token", token+"x"), "a link that is not ours", 404, "does not work any more")
+	p.wants(p.post("/status/confirm", "token", token+"x"), "a link that is not ours", 404, "no longer works")
 	if again := p.post("/status/subscribe", "email", ana).body; again != asked {
 		t.Error("the page tells who has subscribed")
 	}
@@ -167,7 +167,7 @@ func TestStatusByMail(t *testing.T) {
 	}
 
 	p.wants(p.get(unsubscribe), "the link to unsubscribe", 200, "Unsubscribe")
-	p.wants(p.get(unsubscribe+"x"), "a link that is not ours", 404, "This link is not complete")
+	p.wants(p.get(unsubscribe+"x"), "a link that is not ours", 404, "This link is incomplete")
 	// As mail programs do it (RFC 8058): without cookies, and with a body that is no form of ours.
 	r, err := http.Post(n.scheme+n.Addr()+unsubscribe, "multipart/form-data; boundary=x", strings.NewReader("--x\r\nContent-Disposition: form-data; name=\"List-Unsubscribe\"\r\n\r\nOne-Click\r\n--x--\r\n"))
 	if err != nil || r.StatusCode != 200 {

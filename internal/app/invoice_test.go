@@ -12,7 +12,7 @@ func TestInvoices(t *testing.T) {
 	t.Parallel()
 	n := newSite(t, "site: {seller: Example Ltd, seller_address: \"1 High Street\\nLondon\", seller_tax_id: GB123, taxes: [{country: DE, name: VAT, percent: 19, note: Included by law.}]}\n").start(t)
 	ana, bob := n.join("ana@example.com"), n.join("bob@example.com")
-	ana.wants(ana.post("/dashboard/account/details", "name", "Ana", "country", "Nowhere", "email", "nobody"), "two mistakes", 400, "Choose a country of the list.")
+	ana.wants(ana.post("/dashboard/account/details", "name", "Ana", "country", "Nowhere", "email", "nobody"), "two mistakes", 400, "Choose a country from the list.")
 	ana.wants(ana.post("/dashboard/account/details", "name", "Ana", "country", "Nowhere", "email", "nobody"), "two mistakes", 400, "not an e-mail address")
 	ana.leads(ana.post("/dashboard/account/details", "name", "Ana & Söhne (GmbH)", "address", "Road 1\n12345 Town", "country", "DE", "tax_id", "DE123456789", "email", "books@example.com"), "details", "DE123456789")
 	buy := func(path string, fields ...string) {

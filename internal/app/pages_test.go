@@ -161,7 +161,7 @@ func TestPagesKeepStrangersOut(t *testing.T) {
 	p.wants(p.get("/"), "GET /", 200, "Get started")
 	p.wants(p.get("/dashboard/none"), "GET /dashboard/none", 404, "no page at this address")
 	p.wants(p.get("/signin?next=//evil.example"), "GET /signin", 200, `name="next" value="/dashboard"`)
-	p.wants(p.get("/link/signin?token=guess"), "GET /link/signin", 404, "not complete")
+	p.wants(p.get("/link/signin?token=guess"), "GET /link/signin", 404, "incomplete")
 	p.wants(p.get("/link/signin?token="+strings.Repeat("A", 52)), "GET /link/signin", 404, "used already")
 	p.wants(p.get("/link/none?token=guess"), "GET /link/none", 404, "")
 

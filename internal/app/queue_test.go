@@ -16,13 +16,13 @@ func TestQueue(t *testing.T) {
 	ana := n.join("ana@example.com")
 	eve, _ := n.staffMember("eve@example.com")
 	max, _ := n.staffMember("max@example.com")
-	eve.wants(eve.get("/support/queue"), "an empty queue", 200, "Nobody is waiting.")
+	eve.wants(eve.get("/support/queue"), "an empty queue", 200, "No tickets are waiting.")
 	for i := range 10 {
 		if r := n.request("POST", chatPath, ana.key, tinyCall); r.status != 200 {
 			t.Fatalf("call %d = %d %s", i, r.status, r.body)
 		}
 	}
-	eventually(t, "the account in the queue", func() bool { return strings.Contains(eve.get("/support/queue").body, "Your keys are switched off") })
+	eventually(t, "the account in the queue", func() bool { return strings.Contains(eve.get("/support/queue").body, "Keys switched off</a>") })
 	r := eve.wants(eve.get("/support/queue?kind=deactivated&assignee=-"), "the queue", 200, ana.email)
 	path := "/support/queue/mat_" + between(r.body, `href="/support/queue/mat_`, `"`)
 	eventually(t, "the calls in the evidence", func() bool { return strings.Contains(eve.get(path).body, "sandbox/tiny") })

@@ -136,7 +136,7 @@ func TestReplicas(t *testing.T) {
 	p, _ := n.staffMember("ops@example.com")
 	form := []string{"provider", "own", "upstream", "m", "key", "…1111", "replica", one.name}
 	page := p.wants(p.get("/support/upstreams"), "the page of upstreams", 200, one.name).body
-	for _, want := range []string{`replica=` + url.QueryEscape(one.name), `aria-label="Drain own/m at ` + one.name, "It says: 0 running, 0 waiting, cache 0% in use", "own at " + two.name} {
+	for _, want := range []string{`replica=` + url.QueryEscape(one.name), `aria-label="Drain own/m at ` + one.name, "Reports 0 running, 0 waiting, cache 0% in use", "own at " + two.name} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page of upstreams does not have %s", want)
 		}

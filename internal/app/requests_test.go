@@ -67,7 +67,7 @@ models:
 			t.Errorf("the attempts are %s", got)
 		}
 		page := boss.wants(boss.get("/support/requests?id="+id), "the request's page", 200, "203.0.113.9")
-		for _, text := range []string{"owner@localhost", "a at one", "b at two", "refused", "429", "answered", "it stood in for a"} {
+		for _, text := range []string{"owner@localhost", "a at one", "b at two", "refused", "429", "answered", "fallback for a"} {
 			if !strings.Contains(page.body, text) {
 				t.Errorf("the page of %s lacks %q", id, text)
 			}
@@ -111,6 +111,14 @@ func TestRefusedCallsAreShown(t *testing.T) {
 	page := ana.wants(ana.get("/dashboard/activity"), "the activity page", 200, "403 refused")
 	list := boss.wants(boss.get("/support/requests?account="+ana.email), "the list", 200, "Refused requests of")
 	newest := boss.wants(boss.get("/support/requests"), "the newest of all", 200, ana.email)
+	for _, status := range []int{400, 403} { // each is found by its status, and no other
+		only := boss.wants(boss.get(fmt.Sprint("/support/requests?status=", status)), "the newest of one status", 200, ids[status]).body
+		if strings.Contains(only, ids[403]) != (status == 403) {
+			t.Errorf("of the status %d there are %q", status, only)
+		}
+	}
+	boss.wants(boss.get("/support/requests?model=nothing"), "the newest of no model", 200, "None of the last 1,000 refused requests match")
+	boss.wants(boss.get("/support/requests?status=x"), "a status that is none", 400, "whole number")
 	for status, id := range ids {
 		if !strings.Contains(newest.body, id) {
 			t.Errorf("the call that was refused with %d is not among the newest", status)

@@ -210,7 +210,7 @@ func giveBack(context.Context) {
 // backend returns what the admin operations need.
 func (a *App) backend() *admin.Backend {
 	b := a.offlineBackend()
-	b.Tell, b.Reports = a.letters.Support, a.reports
+	b.Tell, b.Reports, b.Everyone = a.letters.Support, a.reports, a.facts.index.Each
 	b.Refresh = func(ctx context.Context) error { return a.lookAround(ctx, true) }
 	b.Status = a.status
 	b.Reload = func(context.Context) ([]string, error) {

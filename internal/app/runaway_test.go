@@ -134,7 +134,7 @@ func TestRunaway(t *testing.T) {
 				scope["key"] != again.ID || b["name"] != "runaway watch" || b["signal"] != "same_prompt" || b["paused_at"] == nil {
 				t.Errorf("%s: %s = %d %v %s, want a 402 that names the key and is not retried", what, path, r.status, r.header, r.body)
 			}
-			for _, want := range []string{"The same prompt came 20 times within 10 minutes, to the model lab/dear", "POST /v1/budgets/resume"} {
+			for _, want := range []string{"The same prompt was sent 20 times within 10 minutes to the model lab/dear", "POST /v1/budgets/resume"} {
 				if !strings.Contains(got.Error.Message, want) {
 					t.Errorf("%s: %s says %q, want %q", what, path, got.Error.Message, want)
 				}
@@ -148,7 +148,7 @@ func TestRunaway(t *testing.T) {
 	n.loop(night.Key, 1) // other keys go on
 
 	// The page shows why, and its button works twice.
-	for _, want := range []string{"The key loop 2 is paused", "The same prompt came 20 times", `name="key" value="` + again.ID + `"`} {
+	for _, want := range []string{"The key loop 2 is paused", "The same prompt was sent 20 times", `name="key" value="` + again.ID + `"`} {
 		ana.wants(ana.get("/dashboard/budgets"), "the page", 200, want)
 	}
 	ana.leads(ana.post("/dashboard/budgets/resume", "key", again.ID), "resuming", "The key was resumed")

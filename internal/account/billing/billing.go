@@ -463,7 +463,7 @@ func errNotForSale() error {
 
 // errSuspended refuses payments of an account that could not use what it pays for.
 func errSuspended() error {
-	return fault.New(fault.Suspended, "the account is suspended; write to support")
+	return fault.New(fault.Suspended, "the account is suspended; contact support")
 }
 
 // unanswered returns the fault for a processor that did not answer. What was asked may have

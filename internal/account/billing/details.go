@@ -67,7 +67,7 @@ func (d Details) check() (Details, error) {
 		wrong = append(wrong, fault.New(fault.Invalid, "an address has at most %d lines and %d bytes", maxAddressLines, maxAddress).At("address"))
 	}
 	if d.Country != "" && CountryName(d.Country) == "" {
-		wrong = append(wrong, fault.New(fault.Invalid, "choose a country of the list").At("country"))
+		wrong = append(wrong, fault.New(fault.Invalid, "choose a country from the list").At("country"))
 	}
 	if d.Email != "" {
 		email, err := account.ParseEmail(d.Email)

@@ -198,7 +198,7 @@ func (d *Service) RequestReset(ctx context.Context, email string, v Visit) error
 		return err
 	}
 	d.poster.Post(mail.Message{To: email, Subject: "Reset your password", Text: fmt.Sprintf(
-		"Somebody asked to reset the password of your account. To set a new one, open this link within an hour:\n\n%s\n\nIf it was not you, ignore this mail. Your password stays the same.\n", d.url(Reset, token))})
+		"Somebody asked to reset the password of your account. To set a new one, open this link within an hour:\n\n%s\n\nIf it was not you, ignore this e-mail. Your password stays the same.\n", d.url(Reset, token))})
 	return nil
 }
 

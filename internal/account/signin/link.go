@@ -120,7 +120,7 @@ func (d *Service) url(p Purpose, token string) string {
 // behind a link only peeks, and its form uses the link.
 func (d *Service) Peek(ctx context.Context, p Purpose, token string) (*Link, error) {
 	if len(token) != tokenBytes {
-		return nil, fault.New(fault.NotFound, "This link is not complete. Open it as it is in the mail, or ask for a new one.")
+		return nil, fault.New(fault.NotFound, "This link is incomplete. Copy all of it from the e-mail, or request a new one.")
 	}
 	return fits(p)(d.store.FindLink(ctx, hash(token), d.clock()))
 }

@@ -172,7 +172,7 @@ func (d *Service) RequestEmail(ctx context.Context, o Owner, email string) error
 		return nil
 	}
 	d.poster.Post(mail.Message{To: email, Subject: "Confirm your new address", Text: fmt.Sprintf(
-		"To confirm this address for your account, open this link within an hour:\n\n%s\n\nIf you did not ask for this, ignore this mail.\n", d.url(Email, token))})
+		"To confirm this address for your account, open this link within an hour:\n\n%s\n\nIf you did not ask for this, ignore this e-mail.\n", d.url(Email, token))})
 	return nil
 }
 

@@ -160,7 +160,7 @@ func (d *Service) RemovePasskey(ctx context.Context, o Owner, handle string) err
 			return d.removePasskey(ctx, o, &list[i])
 		}
 	}
-	return fault.New(fault.NotFound, "That passkey does not exist any more.")
+	return fault.New(fault.NotFound, "That passkey no longer exists.")
 }
 
 func (d *Service) removePasskey(ctx context.Context, o Owner, p *Passkey) error {
@@ -313,7 +313,7 @@ func (d *Service) copied(ctx context.Context, k *Passkey) error {
 		return err
 	}
 	if acct, err := d.accounts.Find(ctx, k.AccountID); err == nil {
-		d.tell(RemovePasskey, acct.Email, "A passkey was refused", "The passkey “"+k.Name+"” was used, but its counter went back. Somebody may have a copy of it. Remove it on your account page and add a new one.")
+		d.tell(RemovePasskey, acct.Email, "A passkey was refused", "The passkey “"+k.Name+"” was used, but its sign-in counter went backwards, so somebody may have a copy of it. Remove it on your account page and add a new one.")
 	}
 	return notAccepted(nil)
 }

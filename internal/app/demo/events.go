@@ -247,7 +247,7 @@ func (h *history) runaway() {
 func (h *history) announce(ctx context.Context) error {
 	for _, o := range []steering.Order{
 		{Kind: steering.Announcement, Text: ribbon, Actor: staffName},
-		{Kind: steering.Maintenance, Models: []string{embed}, Text: "The index is rebuilt.", Reason: "new dimensions", From: h.end.Add(30 * time.Hour), Until: h.end.Add(31 * time.Hour), Actor: staffName},
+		{Kind: steering.Maintenance, Models: []string{embed}, Text: "The index is being rebuilt.", Reason: "new dimensions", From: h.end.Add(30 * time.Hour), Until: h.end.Add(31 * time.Hour), Actor: staffName},
 	} {
 		if _, err := h.helm.Give(ctx, o); err != nil {
 			return err

@@ -95,7 +95,7 @@ func repeats(f figures, model string) string {
 	if f.calls < sameTimes || hourly(f.cost) < Floor {
 		return ""
 	}
-	return fmt.Sprintf("The same prompt came %d times within %d minutes, to the model %s. These calls cost %s.", f.calls, span/time.Minute, model, price.Dollars(f.cost))
+	return fmt.Sprintf("The same prompt was sent %d times within %d minutes to the model %s. These calls cost %s.", f.calls, span/time.Minute, model, price.Dollars(f.cost))
 }
 
 // step is a call of a conversation.

@@ -318,7 +318,7 @@ func TestPause(t *testing.T) {
 	}
 	loop(20)
 	w.tells("a loop", "SAME_PROMPT")
-	if p := w.account.Runaway.Pause("key_1"); p == nil || p.Signal != "same_prompt" || p.Seen != w.seen || !strings.Contains(p.Seen, "20 times within 10 minutes, to the model lab/large") || !strings.Contains(p.Seen, "$0.40") {
+	if p := w.account.Runaway.Pause("key_1"); p == nil || p.Signal != "same_prompt" || p.Seen != w.seen || !strings.Contains(p.Seen, "20 times within 10 minutes to the model lab/large") || !strings.Contains(p.Seen, "$0.40") {
 		t.Errorf("the pause = %+v, want what was seen", p)
 	}
 	loop(3) // they ran when the key was paused

@@ -95,7 +95,7 @@ func (b *Backend) billingDowngrade(ctx context.Context, in Target) (Billing, err
 	}
 	out, err := b.billingShow(ctx, Target{Ref: a.ID})
 	if err == nil && out.PeriodEnd != nil {
-		b.tell(ctx, a.ID, fmt.Sprintf("Your plan changes to %s", plan), "Support has set the %s plan for you, from %s on. Until then you keep the %s plan.", plan, out.PeriodEnd.Format("2 January 2006"), out.Plan)
+		b.tell(ctx, a.ID, fmt.Sprintf("Your plan changes to %s", plan), "Support has changed your plan to %s, starting on %s. Until then you keep the %s plan.", plan, out.PeriodEnd.Format("2 January 2006"), out.Plan)
 	}
 	return out, err
 }
@@ -113,7 +113,7 @@ func (b *Backend) billingRefund(ctx context.Context, in RefundOrder) (Billing, e
 	if p, err = b.Billing.Refund(ctx, in.Actor, in.Payment, in.Cents); err != nil {
 		return Billing{}, err
 	}
-	b.tell(ctx, p.AccountID, "A payment was refunded", "Support has refunded %s of your payment of %s. The money returns to the payment method that you paid with, within a few days.", billing.Dollars(in.Cents), billing.Dollars(p.AmountCents))
+	b.tell(ctx, p.AccountID, "A payment was refunded", "Support has refunded %s of your payment of %s. The money will be returned to your payment method within a few days.", billing.Dollars(in.Cents), billing.Dollars(p.AmountCents))
 	return b.billingShow(ctx, Target{Ref: p.AccountID})
 }
 

@@ -64,6 +64,8 @@ type Backend struct {
 	Feedback    *feedback.Feedback
 	Prices      Prices
 	Receipts    *receipt.Ring // the keys that receipts are signed with
+	// Everyone calls yield with the current state of every account, in no order. It is nil if no server is running.
+	Everyone func(yield func(*account.Account))
 	// Reports tells what the service does. It is nil if no server is running.
 	Reports *overview.Reporter
 	// VideoModel returns the id of the video model.

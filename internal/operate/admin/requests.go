@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -216,16 +217,32 @@ func ofOwners(calls []refusal.Call, owner func(id string) *account.Account) []Re
 	return views(calls, func(c *refusal.Call) RefusedCall { return RefusedCall{*c, owner(c.AccountID).Email} })
 }
 
-// newestRefused is how many refused calls request.newest returns at most.
-const newestRefused = 25
+// NewestQuery asks for the newest refused calls of all accounts. Status and Model leave out all others, unless they are zero.
+type NewestQuery struct {
+	Status int
+	Model  string
+}
+
+// newestRefused is how many refused calls request.newest returns at most, of the newest lookedRefused.
+const (
+	newestRefused = 25
+	lookedRefused = 1000
+)
 
 // requestNewest returns the newest refused calls of all accounts, newest first.
-func (b *Backend) requestNewest(ctx context.Context, _ Empty) (List[RefusedCall], error) {
-	calls, err := b.Refusals.NewestRefusals(ctx, newestRefused)
+func (b *Backend) requestNewest(ctx context.Context, in NewestQuery) (List[RefusedCall], error) {
+	look := newestRefused
+	if in != (NewestQuery{}) {
+		look = lookedRefused
+	}
+	calls, err := b.Refusals.NewestRefusals(ctx, look)
 	if err != nil {
 		return List[RefusedCall]{}, err
 	}
-	return List[RefusedCall]{Data: ofOwners(calls, b.owners(ctx))}, nil
+	calls = slices.DeleteFunc(calls, func(c refusal.Call) bool {
+		return in.Status != 0 && c.Status != in.Status || in.Model != "" && c.Model != in.Model
+	})
+	return List[RefusedCall]{Data: ofOwners(calls[:min(len(calls), newestRefused)], b.owners(ctx))}, nil
 }
 
 // requestView converts a settlement and its way.

@@ -56,8 +56,8 @@ func Scopes() []ScopeText {
 	return []ScopeText{
 		{AccountsRead, "read accounts, their limits, usage, scores and history"},
 		{AccountsWrite, "create and change accounts: plans, limits, budgets, suspensions, notes"},
-		{KeysWrite, "make, rename, limit, delete, deactivate and restore keys of customers"},
-		{SignInWrite, "make sign-in links for customers, reset their second factor, sign them out"},
+		{KeysWrite, "create, rename, limit, delete, deactivate and restore keys of customers"},
+		{SignInWrite, "create sign-in links for customers, reset their second factor, sign them out"},
 		{BillingRead, "read subscriptions, payments and ledgers"},
 		{BillingWrite, "downgrade, credit, refund and release payments"},
 		{TicketsRead, "read the queue and the threads with customers"},
@@ -74,6 +74,7 @@ const Base = "/admin/v1"
 type Operations struct {
 	AccountStory                                                   Op[StoryQuery, Story]
 	AccountTimeline                                                Op[TimelineQuery, List[Happening]]
+	AccountBrowse                                                  Op[AccountQuery, Accounts]
 	UpstreamImpact                                                 Op[UpstreamTarget, Impact]
 	AccountList                                                    Op[Cursor, List[Account]]
 	AccountCreate                                                  Op[NewAccount, CreatedAccount]
@@ -86,7 +87,7 @@ type Operations struct {
 	AccountSignals                                                 Op[Target, signal.Report]
 	RequestShow                                                    Op[RequestQuery, Requests]
 	RequestRefused                                                 Op[AccountPage, Refused]
-	RequestNewest                                                  Op[Empty, List[RefusedCall]]
+	RequestNewest                                                  Op[NewestQuery, List[RefusedCall]]
 	AccountEvidence                                                Op[Target, Evidence]
 	AccountSetLimits                                               Op[NewLimits, Account]
 	AccountSetAliases                                              Op[NewAliases, Account]
@@ -184,6 +185,7 @@ func operations() *Operations {
 		// For the console alone, whose pages show what the admin API has in pieces.
 		AccountStory:    console("account.story", AccountsRead, (*Backend).accountStory),
 		AccountTimeline: console("account.timeline", AccountsRead, (*Backend).accountTimeline),
+		AccountBrowse:   console("account.browse", AccountsRead, (*Backend).accountBrowse),
 		RequestNewest:   console("request.newest", AccountsRead, (*Backend).requestNewest),
 		UpstreamImpact:  console("upstream.impact", OperationsRead, (*Backend).upstreamImpact),
 		UsageCaches:     console("usage.caches", OperationsRead, (*Backend).usageCaches),

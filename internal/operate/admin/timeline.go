@@ -50,6 +50,7 @@ type Happening struct {
 	// Name is what happened: the action of the audit log, or a name of the part that noted it.
 	Name   string
 	Text   string // what it was about
+	Plan   string // that it was about; empty: none
 	Reason string
 	Actor  string
 	Cents  int64       // of a payment; 0: no money moved
@@ -198,7 +199,7 @@ func kindOf(action string) TimelineKind {
 func (b *Backend) happenedInLedger(ctx context.Context, a *account.Account, _ TimelineKind, at *spot, limit int) ([]Happening, error) {
 	entries, err := b.Billing.LedgerBefore(ctx, a.ID, at.ledger, limit)
 	return views(entries, func(e *billing.Entry) Happening {
-		return Happening{At: e.At, Kind: TimelinePlan, Name: "ledger." + string(e.What), Text: strings.Trim(e.Plan.String()+", "+e.Detail, ", "), Actor: e.Actor, Cents: e.AmountCents, after: func(p *spot) { p.ledger = e.Seq }}
+		return Happening{At: e.At, Kind: TimelinePlan, Name: "ledger." + string(e.What), Text: e.Detail, Plan: e.Plan.String(), Actor: e.Actor, Cents: e.AmountCents, after: func(p *spot) { p.ledger = e.Seq }}
 	}), err
 }
 

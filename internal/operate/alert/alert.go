@@ -15,8 +15,6 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/json"
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -71,6 +69,22 @@ func CustomerTypes() []Type {
 
 // IncidentTypes returns the types for everybody.
 func IncidentTypes() []Type { return []Type{IncidentOpened, IncidentUpdated, IncidentResolved} }
+
+// Words returns what a type is called on pages and in mail.
+func (t Type) Words() string {
+	switch t {
+	case UpstreamDown:
+		return "Provider down"
+	case UpstreamUp:
+		return "Provider up again"
+	case AccountReview:
+		return "Account to review"
+	case Test:
+		return "Test"
+	}
+	text := strings.ReplaceAll(string(t), ".", " ")
+	return strings.ToUpper(text[:1]) + text[1:]
+}
 
 // Event is something that happened.
 type Event struct {
@@ -283,23 +297,3 @@ const (
 	testsPerHour  = 20
 	replayPerHour = 100
 )
-
-// Fields returns the data of an event as lines of text, for mail and for people.
-func Fields(body Body) string {
-	var in struct {
-		Data map[string]any `json:"data"`
-	}
-	if json.Unmarshal([]byte(body), &in) != nil {
-		return ""
-	}
-	var b strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(in.Data)) {
-		value := in.Data[name]
-		if _, plain := value.(string); !plain {
-			text, _ := json.Marshal(value) // it was decoded a moment ago
-			value = string(text)
-		}
-		fmt.Fprintf(&b, "%s: %v\n", name, value)
-	}
-	return b.String()
-}

@@ -438,7 +438,7 @@ func TestMail(t *testing.T) {
 	}
 	s.happen("one")
 	s.courier.Carry(t.Context())
-	if len(s.post.sent) != 1 || s.post.sent[0].To != "ana@example.com" || s.post.sent[0].Subject != "done" || !strings.Contains(s.post.sent[0].Text, "id: one\n") {
+	if len(s.post.sent) != 1 || s.post.sent[0].To != "ana@example.com" || s.post.sent[0].Subject != "done" || !strings.Contains(s.post.sent[0].Text, "The job is one.\n") {
 		t.Errorf("mail = %+v", s.post.sent)
 	}
 	s.clock.pass(time.Second)

@@ -68,6 +68,7 @@ type Courier struct {
 	// address returns the mail address of an account, or "" if it has none any more.
 	address func(accountID string) string
 	letter  func(to *Endpoint, d *Delivery) mail.Message // may be nil
+	origin  func() string
 	log     *slog.Logger
 	now     func() time.Time
 
@@ -80,9 +81,12 @@ type Courier struct {
 
 // NewCourier returns a Courier. sender delivers mail, and address returns where an account gets it. opts may be nil.
 func NewCourier(store CourierStore, settings func() Settings, sender mail.Sender, address func(accountID string) string, log *slog.Logger, opts *Options) *Courier {
-	c := &Courier{store: store, settings: settings, sender: sender, address: address, log: log, now: opts.clock()}
+	c := &Courier{store: store, settings: settings, sender: sender, address: address, log: log, now: opts.clock(), origin: func() string { return "" }}
 	if opts != nil {
 		c.letter = opts.Letter
+		if opts.Origin != nil {
+			c.origin = opts.Origin
+		}
 	}
 	return c
 }
@@ -312,7 +316,8 @@ func (c *Courier) endpoint(ctx context.Context, d *Delivery) (*Endpoint, error) 
 
 // post sends a delivery by mail.
 func (c *Courier) post(ctx context.Context, to *Endpoint, d *Delivery) outcome {
-	m := mail.Message{To: to.To, Subject: d.Title, Text: d.Title + ".\n\n" + Fields(d.Body)}
+	m := mail.Message{To: to.To}
+	m.Subject, m.Text = letterOf(d, c.address, c.origin())
 	switch to.AccountID {
 	case "":
 	case Everybody:

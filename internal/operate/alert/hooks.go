@@ -42,6 +42,8 @@ type Options struct {
 	Now func() time.Time
 	// Letter returns the mail of a delivery to somebody who subscribes to the status page. Default: the data of the event.
 	Letter func(to *Endpoint, d *Delivery) mail.Message
+	// Origin returns the address of this service, for links in mail to the operator. Default: it has no links.
+	Origin func() string
 }
 
 // clock returns what tells the time to the millisecond, which is what the store keeps.

@@ -107,12 +107,12 @@ func (s *Subscribers) Ask(ctx context.Context, v signin.Visit, address string) e
 		return err
 	}
 	set := s.settings()
-	s.post.Post(mail.Message{To: address, Subject: "Confirm your subscription to the status of " + set.Brand, Text: fmt.Sprintf(`Somebody, probably you, has asked for mail about incidents and maintenance of %s at this address.
+	s.post.Post(mail.Message{To: address, Subject: "Confirm your subscription to the status of " + set.Brand, Text: fmt.Sprintf(`Somebody, probably you, asked to receive e-mails about incidents and maintenance of %s at this address.
 
 To confirm, open this page within 24 hours:
 %s/status/confirm?token=%s
 
-If it was not you, ignore this mail. We will not write again.
+If it was not you, ignore this e-mail. We will not write again.
 `, set.Brand, set.Origin, url.QueryEscape(s.confirmation(address)))})
 	return nil
 }
@@ -137,7 +137,7 @@ func (s *Subscribers) confirmation(address string) string {
 
 // Address returns the address of a confirmation, or a fault if the link does not work any more.
 func (s *Subscribers) Address(token string) (string, error) {
-	gone := fault.New(fault.NotFound, "This link does not work any more. Enter your address on the status page to get another one.")
+	gone := fault.New(fault.NotFound, "This link no longer works. Enter your address on the status page to get another one.")
 	sealed, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
 		return "", gone
@@ -182,7 +182,7 @@ func (s *Subscribers) leaving(id string) string {
 func (s *Subscribers) Proves(token string) error {
 	id, proof, _ := strings.Cut(token, ".")
 	if subtle.ConstantTimeCompare([]byte(proof), []byte(s.proof(id))) != 1 {
-		return fault.New(fault.NotFound, "This link is not complete. Copy all of it from the mail.")
+		return fault.New(fault.NotFound, "This link is incomplete. Copy all of it from the e-mail.")
 	}
 	return nil
 }
@@ -224,7 +224,7 @@ func (s *Subscribers) Letter(to *alert.Endpoint, d *alert.Delivery) mail.Message
 	if in.Data.Until != nil {
 		fmt.Fprintf(&b, "Until: %s\n", in.Data.Until.UTC().Format(minute))
 	}
-	fmt.Fprintf(&b, "\n%s\n\nYou get this mail because you subscribed to the status of %s. Unsubscribe:\n%s\n", in.Data.URL, set.Brand, m.Unsubscribe)
+	fmt.Fprintf(&b, "\n%s\n\nYou are receiving this e-mail because you subscribed to the status of %s. Unsubscribe:\n%s\n", in.Data.URL, set.Brand, m.Unsubscribe)
 	m.Text = b.String()
 	return m
 }

@@ -63,7 +63,7 @@ func (l *Letters) Changed(was, is *account.Account) {
 	case was.Suspended != nil && is.Suspended == nil:
 		l.send(ctx, is.ID, Restored, "Your account is open again", "Support has unlocked your account. Your keys work as before.")
 	case was.Deactivated != nil && is.Deactivated == nil:
-		l.send(ctx, is.ID, Restored, "Your keys work again", "Support has restored your keys. Your usage of this month was set back to zero.")
+		l.send(ctx, is.ID, Restored, "Your keys work again", "Support has restored your keys. This month's usage starts again from zero.")
 	}
 }
 
@@ -82,7 +82,7 @@ func (l *Letters) Abuse(ctx context.Context, e *abuse.Event) {
 	switch e.Kind {
 	case abuse.Warning:
 		l.send(ctx, e.AccountID, Warning, fmt.Sprintf("%d%% of your monthly allowance is used", e.Score),
-			where+" At 100% your keys are switched off until support restores them. Your allowance starts anew on the 1st of the month. A higher plan includes more.")
+			where+" At 100% your keys are switched off until support restores them. Your allowance resets on the 1st of the month. A higher plan includes more.")
 	case abuse.Inquiry:
 		l.send(ctx, e.AccountID, Inquiry, "A question about your usage",
 			where+" Please tell us briefly what you use the service for, so that support can help before your keys are switched off at 100%.")
@@ -162,7 +162,7 @@ func (l *Letters) Payment(ctx context.Context, acct *account.Account, e billing.
 		l.log.Warn("a payment is disputed", "account", acct.ID, "payment", e.PaymentID, "cents", -e.AmountCents)
 	case billing.Revoked:
 		l.send(ctx, acct.ID, Payment, fmt.Sprintf("Your %s plan has ended", e.Plan),
-			"Your bank has taken back a payment for it. Your keys and your history are kept, and free-tier models remain usable. If you did not ask your bank for this, contact support. Subscribe again at "+page)
+			"Your bank has reversed the payment for it. Your keys and your history are kept, and free-tier models remain usable. If you did not ask your bank for this, contact support. Subscribe again at "+page)
 	case billing.Lapsed:
 		l.send(ctx, acct.ID, Payment, fmt.Sprintf("Your %s plan has ended", e.Plan),
 			"The renewal could not be charged: "+e.Detail+" Your keys and your history are kept, and free-tier models remain usable. Subscribe again at "+page)

@@ -165,7 +165,7 @@ func (o *Order) check(now time.Time) error {
 	case o.From.After(now.Add(MaxAhead)):
 		return fault.New(fault.Invalid, "the beginning is more than a year ahead").At("from")
 	case !o.Until.IsZero() && !o.Until.After(o.From):
-		return fault.New(fault.Invalid, "the end is not after the beginning").At("until")
+		return fault.New(fault.Invalid, "the end must be after the beginning and in the future").At("until")
 	case o.Over(now):
 		return fault.New(fault.Invalid, "the end is in the past").At("until")
 	case o.Until.After(now.Add(MaxAhead)):

@@ -74,7 +74,7 @@ func (f *Front) Handler() http.Handler {
 	// Other methods.
 	mux.Handle("/", f.ui.Handle(func(w http.ResponseWriter, _ *http.Request) error {
 		w.Header().Set("Allow", "GET, HEAD")
-		return fault.New(fault.MethodNotAllowed, "This page can only be read.")
+		return fault.New(fault.MethodNotAllowed, "This page is read-only.")
 	}))
 	return f.ui.Protect(mux)
 }

@@ -59,7 +59,7 @@ func (g *Guide) Handler() http.Handler {
 	// Other methods.
 	mux.Handle("/", g.ui.Handle(func(w http.ResponseWriter, _ *http.Request) error {
 		w.Header().Set("Allow", "GET, HEAD")
-		return fault.New(fault.MethodNotAllowed, "This page can only be read.")
+		return fault.New(fault.MethodNotAllowed, "This page is read-only.")
 	}))
 	return g.ui.Protect(mux)
 }

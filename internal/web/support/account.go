@@ -87,7 +87,7 @@ func (c *Console) act(w http.ResponseWriter, r *http.Request, m *member) error {
 	}
 	version, err := strconv.ParseInt(r.FormValue("version"), 10, 64)
 	if err != nil || version < 1 {
-		return fault.New(fault.Invalid, "The form is not complete. Open the account again.")
+		return fault.New(fault.Invalid, "The form is incomplete. Open the account again.")
 	}
 	f := form{id: r.PathValue("id"), reason: r.FormValue("reason"), version: version, value: r.FormValue}
 	if err = actions(c.ops)[i].order(r.Context(), c.Admin, m.caller(), f); err == nil {

@@ -1,6 +1,7 @@
 package support
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"strings"
@@ -19,9 +20,36 @@ const maxQuery = 254
 type accountsView struct {
 	Query   string
 	Problem string
-	Found   admin.List[admin.Match]   // of a search
-	List    admin.List[admin.Account] // without one
-	First   bool                      // it is the first page
+	Found   admin.List[admin.Match] // of a search
+	List    admin.Accounts          // without one
+	First   bool                    // it is the first page
+	// Order chooses the accounts of the list and their order.
+	Order admin.AccountQuery
+}
+
+// path returns the address of the list in an order, with the plan and the status of this page.
+func (v *accountsView) path(by string, reverse bool) string {
+	q := url.Values{}
+	for name, value := range map[string]string{"plan": v.Order.Plan, "status": v.Order.Status, "by": by} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if reverse {
+		q.Set("reverse", "yes")
+	}
+	return home + "/accounts?" + q.Encode()
+}
+
+// sorted returns the order of the list by a column, as headings say it.
+func (v *accountsView) sorted(by string) string {
+	switch {
+	case by != v.Order.By:
+		return "none"
+	case v.Order.Reverse == (by == "created"): // its first order is from the newest to the oldest
+		return "ascending"
+	}
+	return "descending"
 }
 
 // accountsPage shows the search and the list. A search that finds one account or request leads to it.
@@ -30,8 +58,10 @@ func (c *Console) accountsPage(w http.ResponseWriter, r *http.Request, m *member
 	at := admin.Cursor{After: r.FormValue("after"), Limit: accountsAtOnce}
 	view.First = at.After == ""
 	if view.Query == "" {
+		q := r.URL.Query()
+		view.Order = admin.AccountQuery{Plan: q.Get("plan"), Status: q.Get("status"), By: cmp.Or(q.Get("by"), "created"), Reverse: q.Get("reverse") != "", Cursor: at}
 		var err error
-		if view.List, err = run(c, r, m, c.ops.AccountList, at); err != nil {
+		if view.List, err = run(c, r, m, c.ops.AccountBrowse, view.Order); err != nil {
 			return err
 		}
 		return c.ui.Render(w, r, http.StatusOK, accountsPage(c.frame(w, r, m, "Accounts"), view))
@@ -50,7 +80,7 @@ func (c *Console) accountsPage(w http.ResponseWriter, r *http.Request, m *member
 			view.Query = "" // not echoed
 		}
 	case len(found) == 0 && view.First:
-		status, view.Problem = http.StatusNotFound, "Nothing was found."
+		status = http.StatusNotFound
 	case len(found) == 1 && view.First && found[0].By == "request":
 		return c.seeOther(w, r, requestPath(found[0].RequestID), "")
 	case len(found) == 1 && view.First:

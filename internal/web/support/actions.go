@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/a-h/templ"
+
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/kit/fault"
@@ -48,7 +50,7 @@ func orders[In, Out any](op admin.Op[In, Out], argument func(f form) (In, error)
 
 // field is an input of an action's form.
 type field struct {
-	name, label, kind string
+	name, label, kind string                        // the kind is "select", "textarea", "amount", "limit" or "text"
 	options           func(v *accountView) []option // of a select
 }
 
@@ -80,9 +82,9 @@ func actions(ops *admin.Operations) []action {
 			says: func(v *accountView) string {
 				return "Grant {plan} to " + v.Account.Email + " (now: " + planName(v.Account) + ")"
 			},
-			hint: "Without a charge, up or down, until it is changed. A subscription ends. The customer is told.",
+			hint: "Free of charge, until you change it. An existing subscription ends. The customer is notified.",
 			fields: []field{{name: "plan", label: "Plan", kind: "select", options: func(v *accountView) []option {
-				return append(planOptions(v.Account.Plan, account.Free, account.Scale), option{"none", "none: take the plan away"})
+				return append(planOptions(v.Account.Plan, account.Free, account.Scale), option{"none", "no plan"})
 			}}},
 			order: orders(ops.AccountSetPlan, planned),
 		},
@@ -91,7 +93,7 @@ func actions(ops *admin.Operations) []action {
 			says: func(v *accountView) string {
 				return "Downgrade " + v.Account.Email + " from " + v.Billing.Plan + " to {plan} on " + periodEnd(v)
 			},
-			hint:     "From the next period on. The customer is told.",
+			hint:     "From the next period on. The customer is notified.",
 			fields:   []field{{name: "plan", label: "Plan", kind: "select", options: lowerPlans}},
 			possible: func(v *accountView) bool { return len(lowerPlans(v)) > 0 },
 			order:    orders(ops.BillingDowngrade, planned),
@@ -101,9 +103,9 @@ func actions(ops *admin.Operations) []action {
 			says: func(v *accountView) string {
 				return "Change the credit of " + v.Account.Email + " by ${cents|0.00}; it is " + webui.Cents(v.Billing.CreditCents) + " now"
 			},
-			hint:   "It lowers the next renewals. A negative amount takes credit back. The customer is told.",
+			hint:   "It lowers the next renewals. A negative amount takes credit back. The customer is notified.",
 			ask:    true,
-			fields: []field{{name: "cents", label: "Amount in dollars", kind: "text"}},
+			fields: []field{{name: "cents", label: "Amount in dollars", kind: "amount"}},
 			order: orders(ops.BillingCredit, func(f form) (admin.Credit, error) {
 				cents, err := parseDollars(f.value("cents"))
 				return admin.Credit{Ref: f.id, Cents: cents, Reason: f.reason, Version: f.version}, err
@@ -112,10 +114,10 @@ func actions(ops *admin.Operations) []action {
 		{
 			name: "refund", group: "Plan and money", title: "Refund a payment", button: "Refund",
 			says: func(v *accountView) string { return "Refund ${cents|0.00} of {payment} to " + v.Account.Email },
-			hint: "The plan stays as it is. The customer is told.", ask: true,
+			hint: "The plan stays as it is. The customer is notified.", ask: true,
 			fields: []field{
 				{name: "payment", label: "Payment", kind: "select", options: refundable},
-				{name: "cents", label: "Amount in dollars", kind: "text"},
+				{name: "cents", label: "Amount in dollars", kind: "amount"},
 			},
 			possible: func(v *accountView) bool { return len(refundable(v)) > 0 },
 			order: orders(ops.BillingRefund, func(f form) (admin.RefundOrder, error) {
@@ -134,11 +136,11 @@ func actions(ops *admin.Operations) []action {
 			says: func(v *accountView) string {
 				return "Give " + v.Account.Email + " {rpm|the same number of} requests a minute, {concurrent|as many} at once, and {tpm|as many} tokens a minute"
 			},
-			hint: "They replace those of the plan, from the next request on. A number, or unlimited; an empty field stays as it is. The customer is told.",
+			hint: "They replace those of the plan, from the next request on. Enter a number or “unlimited”; leave a field blank to keep its limit. The customer is notified.",
 			fields: []field{
-				{name: "rpm", label: "Requests per minute", kind: "text"},
-				{name: "concurrent", label: "Concurrent requests", kind: "text"},
-				{name: "tpm", label: "Tokens per minute", kind: "text"},
+				{name: "rpm", label: "Requests per minute", kind: "limit"},
+				{name: "concurrent", label: "Concurrent requests", kind: "limit"},
+				{name: "tpm", label: "Tokens per minute", kind: "limit"},
 			},
 			order: orders(ops.AccountSetLimits, limitsOf),
 		},
@@ -147,7 +149,7 @@ func actions(ops *admin.Operations) []action {
 			says: func(v *accountView) string {
 				return "Give " + v.Account.Email + " the limits of the plan " + v.Account.Plan + " again"
 			},
-			hint:     "The limits of the plan hold again. The customer is told.",
+			hint:     "The limits of the plan apply again. The customer is notified.",
 			possible: func(v *accountView) bool { return v.Account.Overrides != (account.Overrides{}) },
 			order: orders(ops.AccountSetLimits, func(f form) (admin.NewLimits, error) {
 				return admin.NewLimits{Ref: f.id, Clear: true, Reason: f.reason, Version: f.version}, nil
@@ -156,37 +158,37 @@ func actions(ops *admin.Operations) []action {
 		{
 			name: "aliases", group: "Models", title: "Change aliases", button: "Change",
 			says:   func(v *accountView) string { return "Change the aliases of " + v.Account.Email },
-			hint:   "Names that this account may use in place of the ids of models, one per line: name = model. Without a model the name is removed. The customer is not told.",
+			hint:   "Names that this account may use in place of the ids of models, one per line: name = model. Without a model the name is removed. The customer is not notified.",
 			fields: []field{{name: "set", label: "Aliases", kind: "textarea"}},
 			order:  orders(ops.AccountSetAliases, aliasesOf),
 		},
 		{
 			name: "restore", group: "Access", title: "Restore keys", button: "Restore",
 			says: restoreText,
-			hint: "The keys work again, and the abuse score starts from zero. The customer is told.", order: orders(ops.KeyRestore, target),
+			hint: "The keys work again, and the abuse score starts from zero. The customer is notified.", order: orders(ops.KeyRestore, target),
 		},
 		{
 			name: "deactivate", group: "Access", title: "Switch keys off", button: "Switch off", danger: true,
 			says:     func(v *accountView) string { return "Switch off " + keysOf(v) + " of " + v.Account.Email },
-			hint:     "Every key is refused until somebody restores them. The customer is told, with the reason.",
+			hint:     "Every key is refused until somebody restores them. The customer is notified, with the reason.",
 			possible: func(v *accountView) bool { return v.Account.Deactivated == nil }, order: orders(ops.KeyDeactivate, target),
 		},
 		{
 			name: "suspend", group: "Access", title: "Suspend the account", button: "Suspend", danger: true,
 			says:     func(v *accountView) string { return "Suspend " + v.Account.Email + " with " + keysOf(v) },
-			hint:     "All requests are refused from the next one on. The customer is told, with the reason, and can still use the pages.",
+			hint:     "All requests are refused from the next one on. The customer is notified, with the reason, and can still use the pages.",
 			possible: func(v *accountView) bool { return v.Account.Suspended == nil }, order: orders(ops.AccountSuspend, target),
 		},
 		{
 			name: "unsuspend", group: "Access", title: "Lift the suspension", button: "Lift",
 			says:     func(v *accountView) string { return "Lift the suspension of " + v.Account.Email },
-			hint:     "The customer is told.",
+			hint:     "The customer is notified.",
 			possible: func(v *accountView) bool { return v.Account.Status == "suspended" }, order: orders(ops.AccountUnsuspend, target),
 		},
 		{
 			name: "terminate", group: "Access", title: "Terminate the account", button: "Terminate", danger: true, ask: true,
 			says:     func(v *accountView) string { return "Terminate the account of " + v.Account.Email + " for good" },
-			hint:     "The subscription ends without a refund and the account is locked for good. The customer is told, with the reason.",
+			hint:     "The subscription ends without a refund, and the account is locked permanently. The customer is notified, with the reason.",
 			possible: func(v *accountView) bool { return v.Account.Status != "terminated" }, order: orders(ops.AccountTerminate, target),
 		},
 		{
@@ -194,13 +196,13 @@ func actions(ops *admin.Operations) []action {
 			says: func(v *accountView) string {
 				return "Sign " + v.Account.Email + " out of " + plural(len(v.Sessions), "browser")
 			},
-			hint:     "All sessions and mailed links end. The customer is told.",
+			hint:     "All sessions and mailed links end. The customer is notified.",
 			possible: notStaff, order: orders(ops.AccountSignOut, target),
 		},
 		{
 			name: "second-factor", group: "Access", title: "Reset the second factor", button: "Reset", danger: true, ask: true,
 			says:     func(v *accountView) string { return "Turn two-step sign-in off for " + v.Account.Email },
-			hint:     "Turns two-step sign-in off, removes all passkeys and signs out everywhere. Make sure first who is asking. The customer is told by mail.",
+			hint:     "Turns two-step sign-in off, removes all passkeys and signs out everywhere. Make sure first who is asking. The customer is notified by e-mail.",
 			possible: notStaff, order: orders(ops.AccountResetSecondFactor, target),
 		},
 		{
@@ -261,6 +263,17 @@ func limitsOf(f form) (admin.NewLimits, error) {
 		*to = &l
 	}
 	return in, nil
+}
+
+// typedAs returns the attributes of an input, so that a browser refuses at the field what its order would refuse.
+func (f field) typedAs() templ.Attributes {
+	switch f.kind {
+	case "amount":
+		return templ.Attributes{"required": true, "inputmode": "decimal", "pattern": `\s*\$?-?[0-9]{1,9}(\.[0-9]{2})?\s*`, "title": "An amount such as 12 or 12.50"}
+	case "limit":
+		return templ.Attributes{"pattern": `\s*([0-9,]+|unlimited)?\s*`, "title": "A whole number or unlimited"}
+	}
+	return nil
 }
 
 // parseDollars reads an amount such as 12, 12.50 or -3 and returns cents.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"sluice/internal/operate/admin"
@@ -26,6 +28,10 @@ type alertsView struct {
 	Later    bool
 	Problems webui.Problems
 	Now      time.Time
+	// Sent are the newest deliveries to the operator, by their event.
+	Sent map[string][]alert.Delivery
+	// Address returns the mail address of an account, or "" if it is not known.
+	Address func(id string) string
 }
 
 // showAlerts shows what the operator was told, and what became of it. A filter that is not valid shows the page with what is wrong and without deliveries.
@@ -48,7 +54,21 @@ func (c *Console) showAlerts(w http.ResponseWriter, r *http.Request, m *member, 
 			return err
 		}
 	}
+	newest, err := run(c, r, m, c.ops.AlertDeliveries, admin.AlertQuery{Cursor: admin.Cursor{Limit: alertsShown * max(1, len(endpoints.Data))}})
+	if err != nil {
+		return err
+	}
+	view.Sent = map[string][]alert.Delivery{}
+	for _, d := range newest.Data {
+		view.Sent[d.EventID] = append(view.Sent[d.EventID], d)
+	}
 	view.Endpoints, view.Later, view.Now = endpoints.Data, events.After != "" || sent.After != "", time.Now()
+	view.Address = func(id string) string {
+		if a := c.Account(id); a != nil {
+			return a.Email
+		}
+		return ""
+	}
 	return c.ui.Render(w, r, status, alertsPage(c.frame(w, r, m, "Alerts"), view))
 }
 
@@ -98,6 +118,19 @@ func accountIn(text string) (before, id, after string) {
 		return text, "", ""
 	}
 	return text[:at[0]], text[at[0]:at[1]], text[at[1]:]
+}
+
+// quiet reports whether nothing about the deliveries needs to be seen: all have arrived, and nobody asks for others.
+func (v *alertsView) quiet() bool {
+	return v.Ref == "" && v.State == "" && !v.Later && !slices.ContainsFunc(v.Deliveries.Data, func(d alert.Delivery) bool { return d.State != alert.Delivered })
+}
+
+// endpointOf returns how a delivery reaches its endpoint, and where: those of the operator have both in their id.
+func endpointOf(d *alert.Delivery) (kind, to string) {
+	if kind, to, ok := strings.Cut(d.EndpointID, ":"); ok {
+		return kind, to
+	}
+	return "", d.EndpointID
 }
 
 // deliveryTone returns the colour of a delivery's badge.

@@ -43,7 +43,7 @@ func cachesPage(p webui.Page, v *cachesView) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Caches</h1><p>What prompt caches saved all accounts in the last 30 days, compared with the same calls without a cache. Days and months are in UTC.</p></div></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Caches</h1><p>What prompt caches saved across all accounts in the last 30 days. Months are in UTC.</p></div></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -64,7 +64,7 @@ func (c *Console) findAccounts(r *http.Request, m *member, term string) (account
 func (c *Console) findTickets(r *http.Request, m *member, query string) (webui.Findings, error) {
 	found := webui.Findings{Title: "Tickets"}
 	add := func(t *ticket.Ticket) {
-		found.List = append(found.List, webui.Finding{Path: ticketPath(t.ID), Text: cmp.Or(t.Subject, kindName(t.Kind)), Note: t.Email, Icon: "messages"})
+		found.List = append(found.List, webui.Finding{Path: ticketPath(t.ID), Text: cmp.Or(staffTitle(t), kindName(t.Kind)), Note: t.Email, Icon: "messages"})
 	}
 	one, err := run(c, r, m, c.ops.TicketShow, admin.TicketRef{ID: query})
 	if err == nil {
@@ -80,7 +80,7 @@ func (c *Console) findTickets(r *http.Request, m *member, query string) (webui.F
 			return found, err
 		}
 		for i := range list.Data {
-			if t := &list.Data[i]; webui.Matches(query, t.Subject, t.Email, t.ID, kindName(t.Kind)) {
+			if t := &list.Data[i]; webui.Matches(query, staffTitle(t), t.Subject, t.Email, t.ID, kindName(t.Kind)) {
 				add(t)
 			}
 		}

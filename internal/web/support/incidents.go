@@ -224,9 +224,9 @@ func severityText(s incident.Severity) string {
 // severityOf returns the severity of an incident for a table.
 func severityOf(i *incident.Incident) string {
 	if i.Kind == incident.Maintenance {
-		return "planned"
+		return "Planned"
 	}
-	return string(i.Severity)
+	return strings.ToUpper(string(i.Severity[:1])) + string(i.Severity[1:])
 }
 
 // endsWith says which status ends an incident.

@@ -48,7 +48,7 @@ func incidentsPage(p webui.Page, v incidentsView) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Incidents</h1><p>What everybody reads on the <a href=\"/status\">status page</a>, in its feed, by mail and by webhook.</p></div><div class=\"row\"><a class=\"button\" href=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Incidents</h1><p>Shown on the <a href=\"/status\">status page</a> and in its feed, and sent to subscribers by e-mail and webhook.</p></div><div class=\"row\"><a class=\"button\" href=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -89,7 +89,7 @@ func incidentsPage(p webui.Page, v incidentsView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if len(v.List.Data) == 0 {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "<p class=\"empty\">There has been no incident yet.</p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "<p class=\"empty\">No incidents yet.</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -335,7 +335,7 @@ func outageDialog(v incidentsView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 24, "\" class=\"stack\" data-confirm=\"Publish “{title|the incident}”?\" data-detail=\"Everybody sees it on the status page, and as a banner on every page while it lasts. Whoever has subscribed is told if the box is ticked.\" data-yes=\"Publish\"><input type=\"hidden\" name=\"kind\" value=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 24, "\" class=\"stack\" data-confirm=\"Publish “{title|the incident}”?\" data-detail=\"Everybody sees it on the status page, and as a banner on every page while it lasts. Subscribers are notified if the box is ticked.\" data-yes=\"Publish\"><input type=\"hidden\" name=\"kind\" value=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -751,7 +751,7 @@ func opening(v incidentsView, form, example string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = hint(form+"-text", "What you know, what you are doing about it, and when the next update comes. A blank line starts a new paragraph.", v.wrong(form, "text")).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = hint(form+"-text", "What you know, what you are doing about it, and when to expect the next update. A blank line starts a new paragraph.", v.wrong(form, "text")).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -789,7 +789,7 @@ func affected(a *again, form, id string, components []incident.Component, models
 			templ_7745c5c3_Var38 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 61, "<fieldset class=\"field\"><legend>Affected parts</legend><div class=\"row\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 61, "<fieldset class=\"field\"><legend>Affected components</legend><div class=\"row\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -1089,7 +1089,7 @@ func incidentPage(p webui.Page, v incidentView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 85, "\">Public page</a></p></div><div class=\"row\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 85, "\">View the public page</a></p></div><div class=\"row\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1164,7 +1164,7 @@ func incidentPage(p webui.Page, v incidentView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 92, "\" class=\"stack\" data-confirm=\"Publish this update?\" data-detail=\"“{text}” Everybody sees it on the status page. Whoever has subscribed is told if the box is ticked.\" data-yes=\"Publish\"><div class=\"field\"><label for=\"u-status\">Status</label> <select id=\"u-status\" name=\"status\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 92, "\" class=\"stack\" data-confirm=\"Publish this update?\" data-detail=\"“{text}” Everybody sees it on the status page. Subscribers are notified if the box is ticked.\" data-yes=\"Publish\"><div class=\"field\"><label for=\"u-status\">Status</label> <select id=\"u-status\" name=\"status\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1561,7 +1561,7 @@ func incidentPage(p webui.Page, v incidentView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 132, "\" data-detail=\"Its page and its updates are gone. Mail and webhooks that were sent cannot be taken back. To end an incident, write an update instead.\" data-yes=\"Delete\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 132, "\" data-detail=\"Its page and updates are removed. E-mails and webhooks that were sent cannot be recalled. To end an incident, write an update instead.\" data-yes=\"Delete\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

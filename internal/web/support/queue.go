@@ -89,12 +89,12 @@ func viewName(v ticket.View) string {
 	return map[ticket.View]string{ticket.Waiting: "Waiting", ticket.Answered: "Answered", ticket.Sleeping: "Snoozed", ticket.Done: "Closed"}[v]
 }
 
-// sinceName is the heading of the moments of a view: since when a ticket waits, or when it was closed.
+// sinceName is the heading of the moments of a view: how long a ticket has waited, or when it was closed.
 func (v *queueView) sinceName() string {
 	if v.View == string(ticket.Done) {
 		return "Closed"
 	}
-	return "Waiting since"
+	return "Waiting"
 }
 
 // allKinds are the kinds of tickets in the order of the filter.
@@ -115,6 +115,17 @@ func kindTone(kind ticket.Kind) string {
 
 // kindName returns the name of a kind.
 func kindName(kind ticket.Kind) string { return cmp.Or(kind.Title(), string(kind)) }
+
+// staffTitle returns what a ticket is called here. The subject of one that the service has opened is written to the customer.
+func staffTitle(t *ticket.Ticket) string {
+	title := map[ticket.Kind]string{
+		ticket.Deactivated: "Keys switched off", ticket.PastNinety: "More than 90% of the allowance used", ticket.Climb: "Usage grows fast", ticket.Payment: "Payment failed",
+	}[t.Kind]
+	if t.Cause == "" {
+		return t.Subject
+	}
+	return cmp.Or(title, t.Subject)
+}
 
 // staffName returns a member as people call them.
 func staffName(actor string) string { return strings.TrimPrefix(actor, "staff:") }
@@ -153,7 +164,7 @@ func (c *Console) showTicket(w http.ResponseWriter, r *http.Request, m *member, 
 	}
 	view.Waiting, view.Me, view.Now, view.Back = waiting.Data, m.caller().Actor, time.Now(), ticketPath(view.Ticket.ID)
 	view.offer(c.ops)
-	return c.ui.Render(w, r, status, ticketPage(c.frame(w, r, m, view.Ticket.Subject), view))
+	return c.ui.Render(w, r, status, ticketPage(c.frame(w, r, m, staffTitle(&view.Ticket.Ticket)), view))
 }
 
 // place returns the place of the ticket among those that wait, from 0; -1: it does not wait, or not on the first page.
@@ -259,8 +270,8 @@ func (v *ticketView) decisions() (list []decision) {
 		Name: "clear", Title: "Clear", Says: "Close the ticket: nothing is wrong with " + who + ", who is told only what you write.", Button: "Clear",
 	}, decision{
 		Name: "warn", Title: "Warn", Says: "Warn " + who + " and close the ticket. Nothing changes for the account.", Button: "Warn",
-		Text: "Hello,\n\nyour use of the service looks like reselling, proxying for third parties or continuous use at the maximum rate. Our terms do not allow that. Please change it, or answer here and tell us what you use the service for. " +
-			"If it continues, we have to suspend your account.\n\nSupport",
+		Text: "Hello,\n\nYour use of the service looks like reselling, proxying for third parties or continuous use at the maximum rate. Our terms do not allow that. Please change it, or reply here and tell us what you use the service for. " +
+			"If it continues, we will have to suspend your account.\n\nSupport",
 	})
 	if v.Account.Status == "deactivated" || v.Account.Status == "suspended" {
 		says := "Restore " + keysOf(&v.accountView) + " of " + who + ". This month's count starts from zero."
@@ -269,13 +280,13 @@ func (v *ticketView) decisions() (list []decision) {
 		}
 		list = append(list, decision{
 			Name: "restore", Title: "Restore", Says: says, Button: "Restore " + keysOf(&v.accountView),
-			Text: "Hello,\n\nwe have looked at your account and restored it. Your keys work again, and this month's count starts from zero. Please keep an eye on how much of your allowance is used; the Overview page shows it. A higher plan includes more.\n\nSupport",
+			Text: "Hello,\n\nWe have looked at your account and restored it. Your keys work again, and this month's count starts from zero. Please keep an eye on how much of your allowance is used; the Overview page shows it. A higher plan includes more.\n\nSupport",
 		})
 	}
 	if v.Account.Status == "active" || v.Account.Status == "deactivated" {
 		list = append(list, decision{
-			Name: "suspend", Title: "Suspend", Says: "Suspend " + who + ": every request with " + keysOf(&v.accountView) + " is refused with 423 until the account is restored. The customer is told your reason.", Button: "Suspend " + who, Danger: true,
-			Text: "Hello,\n\nwe have suspended your account because its use breaks our terms. Requests are refused from now on; your keys and your history are kept. If you think that this is a mistake, answer here.\n\nSupport",
+			Name: "suspend", Title: "Suspend", Says: "Suspend " + who + ": every request with its " + keysOf(&v.accountView) + " is refused with 423 until the account is restored. The customer is told your reason.", Button: "Suspend " + who, Danger: true,
+			Text: "Hello,\n\nWe have suspended your account because its use breaks our terms. Requests are refused from now on; your keys and your history are kept. If you think this is a mistake, reply here.\n\nSupport",
 		})
 	}
 	return list

@@ -26,7 +26,7 @@ func (c *Console) reconciliationsPage(w http.ResponseWriter, r *http.Request, m 
 	if err != nil {
 		return err
 	}
-	return c.ui.Render(w, r, http.StatusOK, reconciliationsPage(c.frame(w, r, m, "Vendors' invoices"), list.Data))
+	return c.ui.Render(w, r, http.StatusOK, reconciliationsPage(c.frame(w, r, m, "Vendor invoices"), list.Data))
 }
 
 // reconciliationPage shows one comparison.
@@ -50,7 +50,7 @@ func (c *Console) reconciliationPage(w http.ResponseWriter, r *http.Request, m *
 		}
 		v.Findings = append(v.Findings, *f)
 	}
-	return c.ui.Render(w, r, http.StatusOK, reconciliationPage(c.frame(w, r, m, "Vendors' invoices"), v))
+	return c.ui.Render(w, r, http.StatusOK, reconciliationPage(c.frame(w, r, m, "Vendor invoices"), v))
 }
 
 // classTone returns the colour of a class.

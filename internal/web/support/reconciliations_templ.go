@@ -48,7 +48,7 @@ func reconciliationsPage(p webui.Page, list []reconcile.Report) templ.Component 
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Vendors' invoices</h1><p>What was settled here, compared with what vendors say they served and charged.</p></div></div><section class=\"card flush\" aria-labelledby=\"reports-title\"><div class=\"top\"><h2 id=\"reports-title\">Recent comparisons</h2></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Vendor invoices</h1><p>What was settled here, compared with what vendors say they served and charged.</p></div></div><section class=\"card flush\" aria-labelledby=\"reports-title\"><div class=\"top\"><h2 id=\"reports-title\">Recent comparisons</h2></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -432,7 +432,7 @@ func reconciliationPage(p webui.Page, v reportView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if len(v.Sums) > 0 {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 28, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of classes\"><table><thead><tr><th>Class</th><th class=\"num\">How many</th><th class=\"num\">Charged beyond what was settled</th></tr></thead> <tbody>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 28, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of classes\"><table><thead><tr><th>Class</th><th class=\"num\">Count</th><th class=\"num\">Overcharged</th></tr></thead> <tbody>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -788,7 +788,7 @@ func findings(v reportView) templ.Component {
 			templ_7745c5c3_Var44 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 58, "<section class=\"card flush\" aria-labelledby=\"findings-title\"><div class=\"top\"><h2 id=\"findings-title\">Where</h2>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 58, "<section class=\"card flush\" aria-labelledby=\"findings-title\"><div class=\"top\"><h2 id=\"findings-title\">Details</h2>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

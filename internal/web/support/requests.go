@@ -28,7 +28,13 @@ type requestsView struct {
 	First   bool // it is the first page of the refused calls
 
 	Newest []admin.RefusedCall // the newest refused calls of all accounts, if nothing is looked for
+	// Only chooses those of a status and a model, and Models are the ids to choose from.
+	Only   admin.NewestQuery
+	Models []string
 }
+
+// refusedStatuses are the statuses that refused calls have most.
+var refusedStatuses = []int{400, 401, 402, 403, 404, 423, 429, 503}
 
 // requestsPage finds a request by its id, and lists the refused calls of an account. A search for q leads to the address of
 // what it can only mean.
@@ -59,8 +65,14 @@ func (c *Console) requestsPage(w http.ResponseWriter, r *http.Request, m *member
 		}
 	default:
 		var newest admin.List[admin.RefusedCall]
-		newest, err = run(c, r, m, c.ops.RequestNewest, admin.Empty{})
-		view.Newest = newest.Data
+		if view.Only.Status, err = numberOf(r, "status", 599); err != nil {
+			return err
+		}
+		view.Only.Model = strings.TrimSpace(r.FormValue("model"))
+		if newest, err = run(c, r, m, c.ops.RequestNewest, view.Only); err == nil {
+			view.Newest = newest.Data
+			view.Models, err = c.modelIDs(r, m)
+		}
 	}
 	if err != nil {
 		return err

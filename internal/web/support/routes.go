@@ -94,7 +94,7 @@ func (c *Console) links() []webui.Link {
 		{Path: home + "/announcements", Text: "Announcements", Icon: "announcements", Group: service, Words: "maintenance status banner"},
 		{Path: home + "/alerts", Text: "Alerts", Icon: "webhooks", Group: service, Words: "notifications deliveries"},
 		{Path: home + "/tokens", Text: "Tokens", Icon: "tokens", Group: service, Words: "staff admin api"},
-		{Path: home + "/reconciliations", Text: "Invoices", Icon: "invoices", Group: money, Words: "reconciliation vendor bills"},
+		{Path: home + "/reconciliations", Text: "Vendor invoices", Icon: "invoices", Group: money, Words: "reconciliation vendor bills"},
 		{Path: home + "/caches", Text: "Caches", Icon: "usage", Group: money, Words: "hit rate savings"},
 		{Path: home + "/whatif", Text: "What if", Icon: "whatif", Group: money, Words: "scenario price replay"},
 		{Path: webui.CustomerHome, Text: "Dashboard", Icon: "overview"},

@@ -3,15 +3,19 @@ package support
 import (
 	"cmp"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 
 	"sluice/internal/account"
+	"sluice/internal/account/billing"
 	"sluice/internal/operate/admin"
+	"sluice/internal/operate/ticket"
 	"sluice/internal/web/webui"
 )
 
 // timelineAtOnce is how many entries a page of a timeline has.
-const timelineAtOnce = 25
+const timelineAtOnce = 10
 
 // timelineNames are the kinds of a timeline as the page names them.
 var timelineNames = map[admin.TimelineKind]string{
@@ -89,6 +93,58 @@ func detailOf(e *account.Entry) (path, text string) {
 		return ticketPath(id), "Ticket" + rest
 	}
 	return "", e.Detail
+}
+
+var (
+	// named is the detail of a change of a key or of a budget: its id, its name and what else there is to say.
+	named = regexp.MustCompile(`^((?:key|bud)_\w+) (?:\(([^()]*)\)|"([^"]*)")(.*)$`)
+	// hook is the detail of a change of a webhook: its id and its host.
+	hook = regexp.MustCompile(`^(whk_\w+) at (.*)$`)
+	// fromTo is the detail of a change of the plan.
+	fromTo = regexp.MustCompile(`^(none|free|basic|premium|scale) to (none|free|basic|premium|scale)$`)
+	// clock is the time of a moment whose day is enough.
+	clock = regexp.MustCompile(` \d\d:\d\d UTC`)
+)
+
+// happened says what an entry of the timeline was about, and returns the id that is worth less than the name; empty: none.
+func happened(h *admin.Happening) (text, id string) {
+	text = clock.ReplaceAllString(h.Text, "")
+	if m := named.FindStringSubmatch(text); m != nil {
+		return m[2] + m[3] + m[4], m[1]
+	}
+	if m := hook.FindStringSubmatch(text); m != nil {
+		return m[2], m[1]
+	}
+	if m := fromTo.FindStringSubmatch(text); m != nil {
+		return plan(m[1]) + " to " + plan(m[2]), ""
+	}
+	if h.Name == "account.create" || h.Plan == "" {
+		return text, ""
+	}
+	switch billing.What(strings.TrimPrefix(h.Name, "ledger.")) {
+	case billing.Credited, billing.CreditUsed, billing.BillingStopped, billing.BillingReleased, billing.ClockMoved:
+		return strings.Replace(text, " are left", " left", 1), ""
+	case billing.Charged, billing.Refunded:
+		return strings.TrimSuffix("for "+plan(h.Plan)+", "+text, ", "), ""
+	}
+	switch first, _, _ := strings.Cut(text, " "); first {
+	case "":
+		return plan(h.Plan), ""
+	case "until", "from", "for", "ends":
+		return plan(h.Plan) + " " + text, ""
+	}
+	return plan(h.Plan) + ": " + text, ""
+}
+
+// ticketOf returns what the ticket of an entry is called.
+func (v *accountView) ticketOf(h *admin.Happening) string {
+	if i := slices.IndexFunc(v.Tickets, func(t ticket.Ticket) bool { return t.ID == h.Ticket }); i >= 0 {
+		return staffTitle(&v.Tickets[i])
+	}
+	if h.State != "" { // the entry is of the ticket itself
+		return h.Text
+	}
+	return "Ticket"
 }
 
 // decidedText is why something was decided, or what.

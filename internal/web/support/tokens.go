@@ -20,6 +20,7 @@ type tokensView struct {
 	// Name, Days and Chosen are as they were typed, if the form is shown again.
 	Name     string
 	Days     string
+	Making   bool // its dialog is open
 	Chosen   []string
 	Problems webui.Problems
 	Now      time.Time
@@ -27,7 +28,7 @@ type tokensView struct {
 
 // tokensPage shows the page.
 func (c *Console) tokensPage(w http.ResponseWriter, r *http.Request, m *member) error {
-	return c.showTokens(w, r, m, http.StatusOK, tokensView{Days: "90"})
+	return c.showTokens(w, r, m, http.StatusOK, tokensView{Days: "90", Making: r.URL.Query().Get("new") != ""})
 }
 
 // showTokens renders the page. The caller sets the form, or the token that was just made.
@@ -43,7 +44,7 @@ func (c *Console) showTokens(w http.ResponseWriter, r *http.Request, m *member, 
 // createToken makes a token and shows it in the reply. There is no redirect: the text is not stored anywhere, so a second
 // request could not show it.
 func (c *Console) createToken(w http.ResponseWriter, r *http.Request, m *member) error {
-	view := tokensView{Name: r.FormValue("name"), Days: r.FormValue("days"), Chosen: r.Form["scope"]}
+	view := tokensView{Making: true, Name: r.FormValue("name"), Days: r.FormValue("days"), Chosen: r.Form["scope"]}
 	in := admin.NewToken{Name: view.Name}
 	for _, s := range view.Chosen {
 		in.Scopes = append(in.Scopes, admin.Scope(s))

@@ -64,7 +64,7 @@ func (c *Console) showUpstreams(w http.ResponseWriter, r *http.Request, m *membe
 	for _, o := range moves.Data {
 		view.Moves[o.Model] = o
 	}
-	return c.ui.Render(w, r, status, upstreamsPage(c.frame(w, r, m, "Upstreams and models"), view))
+	return c.ui.Render(w, r, status, upstreamsPage(c.frame(w, r, m, "Upstreams"), view))
 }
 
 // give gives an order and returns to the page. What the form got wrong is shown there.
@@ -160,7 +160,7 @@ func (v *upstreamsView) drainOf(t *routing.TargetHealth) *steering.Order {
 type providerGroup struct {
 	Name    string
 	Targets []*overview.Upstream
-	Calls   int64           // of the last three hours
+	Sum     overview.Target // of the last three hours
 	Drain   *steering.Order // of the whole provider; nil: none
 }
 
@@ -175,7 +175,9 @@ func (v *upstreamsView) groups() (list []*providerGroup, all int64) {
 		g := list[at]
 		sum := threeHours(u)
 		g.Targets = append(g.Targets, u)
-		g.Calls += sum.Answered + sum.Failed
+		g.Sum.Answered += sum.Answered
+		g.Sum.Failed += sum.Failed
+		g.Sum.WaitedMS += sum.WaitedMS
 		all += sum.Answered + sum.Failed
 	}
 	for i := range v.Drains {
@@ -232,16 +234,15 @@ func impactText(i *admin.Impact) string {
 	if i.All == 0 {
 		return "There were no calls in the last three hours."
 	}
-	return fmt.Sprintf("It had %s of the %s calls of the last three hours (%s).", webui.Number(i.Calls), webui.Number(i.All), percent(i.Calls, i.All))
+	return fmt.Sprintf("It handled %s of the %s calls in the last three hours (%s).", webui.Number(i.Calls), webui.Number(i.All), percent(i.Calls, i.All))
 }
 
 // drainText says exactly what a drain does.
 func drainText(i *admin.Impact) string {
-	what := plural(i.Targets, "target") + " of " + i.Target.Provider
 	if i.Target.Upstream == "" && i.Target.Key == "" && i.Target.Replica == "" {
-		what = "all of " + i.Target.Provider + ": " + plural(i.Targets, "target")
+		return "No new calls go to " + i.Target.Provider + " (" + plural(i.Targets, "target") + ", " + plural(len(i.Models), "model") + ")."
 	}
-	return "Send no new calls to " + what + " with " + plural(len(i.Models), "model") + "."
+	return "No new calls go to " + plural(i.Targets, "target") + " of " + i.Target.Provider + " (" + plural(len(i.Models), "model") + ")."
 }
 
 // leftText says where the calls of a model go while something is drained, and whether that is bad.
@@ -262,6 +263,9 @@ func percent(part, all int64) string {
 	}
 	return strconv.FormatInt((200*part+all)/(2*all), 10) + "%"
 }
+
+// fewCalls are too few to draw: bars of them say nothing that their number does not.
+const fewCalls = 20
 
 // spark returns the calls of a target over the last three hours.
 func spark(u *overview.Upstream) *webui.Chart {

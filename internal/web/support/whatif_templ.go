@@ -43,7 +43,7 @@ func whatIfPage(p webui.Page, v *webui.WhatIf) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>What if</h1><p>What past calls would have cost you at another model, with another cache, or in batches. For a list of prices, use <code>sluice whatif --prices</code>.</p></div></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>What if</h1><p>What past calls would have cost with another model, another cache, or in batches. To try other prices, run <code>sluice whatif --prices</code>.</p></div></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

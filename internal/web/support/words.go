@@ -14,6 +14,7 @@ import (
 
 	"sluice/internal/account/billing"
 	"sluice/internal/account/signin"
+	"sluice/internal/ledger/abuse"
 	"sluice/internal/operate/admin"
 	"sluice/internal/web/webui"
 )
@@ -34,6 +35,22 @@ func plan(name string) string {
 	return strings.ToUpper(name[:1]) + name[1:]
 }
 
+// statusName returns what a status of an account is called.
+func statusName(status string) string {
+	if status == "deactivated" {
+		return "Keys off"
+	}
+	return strings.ToUpper(status[:1]) + status[1:]
+}
+
+// listName is the title of the list of accounts.
+func (v *accountsView) listName() string {
+	if v.Order.Plan == "" && v.Order.Status == "" {
+		return "All accounts"
+	}
+	return "Accounts"
+}
+
 // scoreTone returns the colour of an abuse score.
 func scoreTone(score int) string {
 	switch {
@@ -43,6 +60,29 @@ func scoreTone(score int) string {
 		return "warn"
 	}
 	return "good"
+}
+
+// scoreEvent returns what an event of abuse control was, in words.
+func scoreEvent(kind abuse.Kind) string {
+	return cmp.Or(map[abuse.Kind]string{
+		abuse.Warning: "Warned", abuse.Inquiry: "Inquiry", abuse.Review: "Fast climb", abuse.Deactivated: "Keys switched off", abuse.Restored: "Restored",
+	}[kind], string(kind))
+}
+
+// latencyText formats a mean latency, which is 0 where nothing was measured.
+func latencyText(ms int64) string {
+	if ms == 0 {
+		return "–"
+	}
+	return webui.Millis(ms)
+}
+
+// firstText formats a mean wait for the first token of calls that were answered.
+func firstText(ms int64) string {
+	if ms == 0 {
+		return "<1 ms"
+	}
+	return webui.Millis(ms)
 }
 
 // creditText says what is credited, or nothing.

@@ -203,7 +203,11 @@ type chartLabel struct {
 func (c *Chart) labels() (out []chartLabel) {
 	n := len(c.Steps)
 	every := max(1, (n+c.names()-1)/c.names())
-	for i := 0; i < n; i += every {
+	from := 0
+	if n > 1 && every > 1 && c.Steps[0].Name == "" && c.Steps[0].Length < time.Hour {
+		from, every = c.roundTimes(every)
+	}
+	for i := from; i < n; i += every {
 		class := ""
 		switch {
 		case i == 0 && every > 1:
@@ -214,6 +218,24 @@ func (c *Chart) labels() (out []chartLabel) {
 		out = append(out, chartLabel{c.Steps[i], fmt.Sprintf("%.2f%%", 100*(float64(i)+0.5)/float64(n)), class})
 	}
 	return out
+}
+
+// roundTimes returns which step of less than an hour is named first, and that every so many are named from then on, which is at
+// least as many as asked for: those at quarters of an hour and the like.
+func (c *Chart) roundTimes(every int) (from, each int) {
+	for _, round := range []time.Duration{5 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour} {
+		length := c.Steps[0].Length
+		if length <= 0 || round%length != 0 || int(round/length) < every {
+			continue
+		}
+		if past := c.Steps[0].At.Sub(c.Steps[0].At.Truncate(round)); past > 0 {
+			from = int((round - past + length - 1) / length)
+		}
+		if from < len(c.Steps) {
+			return from, int(round / length)
+		}
+	}
+	return 0, every
 }
 
 // tip says what is at step i, a line for each series that has something there.

@@ -87,3 +87,29 @@ func TestBars(t *testing.T) {
 		t.Error("bars of one kind have a legend")
 	}
 }
+
+// The minutes of an hour are named at its quarters, whenever it begins.
+func TestChartOfMinutes(t *testing.T) {
+	t.Parallel()
+	for begin, want := range map[string][]string{
+		"18:57": {">19:00<", ">19:15<", ">19:30<", ">19:45<"}, "19:00": {">19:00<", ">19:15<", ">19:30<", ">19:45<"}, "18:46": {">19:00<", ">19:15<", ">19:30<", ">19:45<"},
+	} {
+		at, err := time.Parse("15:04", begin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &webui.Chart{Label: "Requests", Format: webui.Number, Axis: webui.Short, Series: []webui.ChartSeries{{Name: "a", Class: "c0", Values: make([]int64, 60)}}}
+		for i := range 60 {
+			c.Steps = append(c.Steps, webui.ChartStep{At: at.Add(time.Duration(i) * time.Minute), Length: time.Minute})
+		}
+		got := drawn(t, c)
+		for _, name := range want {
+			if !strings.Contains(got, name) {
+				t.Errorf("the chart from %s has no %q", begin, name)
+			}
+		}
+		if n := strings.Count(got, `data-local="clock"`); n != len(want) {
+			t.Errorf("the chart from %s has %d names, want %d", begin, n, len(want))
+		}
+	}
+}

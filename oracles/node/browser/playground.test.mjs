@@ -507,7 +507,7 @@ test("chats are found, named, pinned, deleted and put back", async () => {
   await page.getByLabel("Search chats").fill("KEYS locks");
   await page.waitForFunction(() => document.querySelectorAll("#chats a").length === 1);
   await page.getByLabel("Search chats").fill("volcano");
-  await page.getByText("No chat has these words.").waitFor();
+  await page.getByText("No chats match.").waitFor();
   await page.getByLabel("Search chats").fill("");
   await page.waitForFunction(() => document.querySelectorAll("#chats a").length === 2);
 
@@ -638,7 +638,7 @@ test("files come by a button, paste and drop, within bounds", async () => {
   await page.locator("#model").selectOption("sandbox/small");
   const png = atob("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==");
   await bring(page, "paste", "dot.png", "image/png", png);
-  await page.getByText("This model takes no pictures. Choose another model to send dot.png.").waitFor();
+  await page.getByText("This model does not accept images. Choose another model to send dot.png.").waitFor();
   await page.locator("#model").selectOption("sandbox/tiny");
   await bring(page, "paste", "dot.png", "image/png", png);
   await page.getByRole("button", { name: "Remove picture 1" }).waitFor();

@@ -63,8 +63,8 @@ const tasks = {
   },
   "Answer a ticket": async (w) => {
     await w.go("Queue");
-    await w.link("Your payment failed");
-    await w.page.getByRole("heading", { name: "Your payment failed" }).waitFor();
+    await w.link("Payment failed");
+    await w.page.getByRole("heading", { name: "Payment failed" }).waitFor();
     await w.page.waitForLoadState();
     await w.page.keyboard.press("r");
     await w.page.keyboard.type("Please update your card.");
@@ -94,7 +94,7 @@ const tasks = {
     await w.go("Upstreams");
     await w.link("Drain openai");
     const dialog = w.page.getByRole("dialog");
-    await dialog.getByText("Send no new calls to all of openai: 3 targets with 3 models.").waitFor();
+    await dialog.getByText("No new calls go to openai (3 targets, 3 models).").waitFor();
     await dialog.getByLabel("Reason").fill("their incident");
     await w.click(dialog.getByRole("button", { name: "Drain openai" }));
     await w.page.getByRole("heading", { name: "Drained now" }).waitFor();
@@ -192,7 +192,7 @@ test("the queue is worked through with keys", async () => {
 
   // A moment is picked in the zone of the reader, said in UTC, and kept.
   await page.locator("details[open]").getByLabel("Or until").fill("2027-01-05T09:00");
-  await page.getByText("2027-01-05 08:00 UTC").waitFor();
+  await page.getByText("5 Jan 2027 08:00 UTC").waitFor();
   await page.locator("details[open]").getByLabel("Or until").press("e"); // no key of the queue while somebody types
   assert.equal(await page.locator("[data-open]").count(), subjects.length);
   await page.locator("details[open]").getByRole("button", { name: "Snooze until then" }).click();

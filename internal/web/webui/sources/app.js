@@ -113,6 +113,7 @@
     dialog.querySelector("[data-close]").textContent = form.dataset.no || "Cancel";
     const yes = dialog.querySelector("[data-yes]");
     yes.textContent = form.dataset.yes || "Continue";
+    yes.className = (event.submitter || form.querySelector("button"))?.classList.contains("danger") ? "danger solid" : "primary";
     yes.onclick = () => { form.dataset.confirmed = "yes"; dialog.close(); form.requestSubmit(event.submitter); };
     dialog.showModal();
   }, true);

@@ -57,7 +57,7 @@
     const field = input.closest("[data-when-field]"), hint = field.querySelector(".hint:not([data-said])");
     if (hint) hint.textContent = hint.textContent.replace(/^In UTC\./, `In your time zone, ${zone}.`);
     const at = new Date(input.value);
-    field.querySelector("[data-said]").textContent = isNaN(at) ? "" : `${at.toISOString().slice(0, 16).replace("T", " ")} UTC`;
+    field.querySelector("[data-said]").textContent = isNaN(at) ? "" : `${at.toUTCString().slice(5, 22).replace(/^0/, "")} UTC`;
   }
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-in]");

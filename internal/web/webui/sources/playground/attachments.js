@@ -37,7 +37,7 @@
   // part reads a file as a part of a message. It throws what its reader should be told.
   async function part(file, pictures) {
     if (file.type.startsWith("image/") && file.type !== "image/svg+xml") {
-      if (!pictures) throw new Error("This model takes no pictures. Choose another model to send " + file.name + ".");
+      if (!pictures) throw new Error("This model does not accept images. Choose another model to send " + file.name + ".");
       return picture(file);
     }
     if (file.type === "application/pdf") {

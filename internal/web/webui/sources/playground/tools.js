@@ -143,8 +143,8 @@
       event.preventDefault();
       try {
         const parameters = schemaOf(), name = field("name").value.trim(), result = functions().find((f) => f.name === editing)?.result;
-        if (!/^[\w-]{1,64}$/.test(name)) throw new Error("A name has 1 to 64 letters, digits, _ and -.");
-        if (name !== editing && saved.some((f) => f.name === name)) throw new Error("There is a function of this name already.");
+        if (!/^[\w-]{1,64}$/.test(name)) throw new Error("Use 1 to 64 letters, digits, _ and - in a name.");
+        if (name !== editing && saved.some((f) => f.name === name)) throw new Error("There is already a function with this name.");
         const f = { name, description: field("description").value.trim(), parameters, ...(result && { result }) };
         saved = [f, ...saved.filter((x) => x.name !== name && x.name !== editing)].slice(0, mostFunctions);
         await kept.keep("functions", saved);
@@ -173,8 +173,8 @@
       const url = of("url");
       const s = { url, label: of("label") || URL.parse?.(url)?.hostname || "tools" };
       const others = servers.filter((x) => x.url !== url && x.url !== editing);
-      if (!/^https?:\/\/\S+$/.test(url)) return complain(serverForm, "An address begins with https:// or http://.");
-      if (others.some((x) => x.label === s.label)) return complain(serverForm, "There is a server of this name already.");
+      if (!/^https?:\/\/\S+$/.test(url)) return complain(serverForm, "Enter an address that begins with https:// or http://.");
+      if (others.some((x) => x.label === s.label)) return complain(serverForm, "There is already a server with this name.");
       if (others.length >= mostServers) return complain(serverForm, `There can be at most ${mostServers} servers. Delete one first.`);
       if (of("auth")) secrets.set(url, of("auth")); else secrets.delete(url);
       servers = [...others, s];

@@ -15,7 +15,7 @@
   const replies = new Map(); // by the id of their chat: a set of those under way, which go on while another chat is shown
   const undone = { gone: null, timer: 0 };
 
-  if (kept.fleeting) by("where").textContent = "This browser keeps nothing for this page. Chats are lost when you leave it.";
+  if (kept.fleeting) by("where").textContent = "This browser does not store data for this page. Your chats are lost when you leave it.";
 
   // ---- chats ----
 
@@ -56,7 +56,7 @@
       await listChats();
       failing = false;
     } catch {
-      if (!failing) say("This browser could not keep the chat. Its storage may be full: delete chats that you no longer need.");
+      if (!failing) say("This browser could not save the chat. Its storage may be full: delete chats that you no longer need.");
       failing = true;
     }
   }
@@ -117,7 +117,7 @@
       if (period(head) !== last) rows.push(make("h2", "label", last = period(head)));
       rows.push(chatRow(head, head.id === open));
     }
-    if (!found.length) rows.push(make("p", "small muted", heads.length ? "No chat has these words." : "Your chats appear here."));
+    if (!found.length) rows.push(make("p", "small muted", heads.length ? "No chats match." : "Your chats appear here."));
     by("chats").replaceChildren(...rows);
     by("delete-all").hidden = !heads.length;
     const here = heads.find((h) => h.id === chat.id);
@@ -511,7 +511,7 @@
         method: "POST", headers: { "Content-Type": "application/json", Accept: "application/json" },
         body: JSON.stringify(shared({ pictures: of("pictures").checked, tools: of("tools").checked, system: of("system").checked })),
       });
-      if (response.redirected) throw new Error("Your session has ended. Sign in in another tab, and try again.");
+      if (response.redirected) throw new Error("Your session has ended. Sign in again in another tab, then try again.");
       const made = await response.json();
       if (!response.ok) throw new Error(made.error.message);
       by("share-link").textContent = made.url;
