@@ -194,7 +194,7 @@ func actions(ops *admin.Operations) []action {
 		{
 			name: "sign-out", group: "Access", title: "Sign out everywhere", button: "Sign out",
 			says: func(v *accountView) string {
-				return "Sign " + v.Account.Email + " out of " + plural(len(v.Sessions), "browser")
+				return "Sign " + v.Account.Email + " out of " + webui.Plural(len(v.Sessions), "browser")
 			},
 			hint:     "All sessions and mailed links end. The customer is notified.",
 			possible: notStaff, order: orders(ops.AccountSignOut, target),
@@ -343,7 +343,7 @@ func restoreText(v *accountView) string {
 }
 
 // keysOf counts the keys of an account.
-func keysOf(v *accountView) string { return plural(len(v.Account.Keys), "key") }
+func keysOf(v *accountView) string { return webui.Plural(len(v.Account.Keys), "key") }
 
 // periodEnd is the day on which the period that is paid ends.
 func periodEnd(v *accountView) string {
@@ -351,12 +351,4 @@ func periodEnd(v *accountView) string {
 		return "the end of the period"
 	}
 	return webui.Date(*v.Billing.PeriodEnd)
-}
-
-// plural formats a number with its noun.
-func plural(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return webui.Number(int64(n)) + " " + noun
 }

@@ -160,7 +160,7 @@ func minuteCharts(r *overview.Report) []figureChart {
 			}},
 		},
 		{
-			Now: webui.Number(now.Streams), Note: "now, " + plural(int(now.Running), "call") + " in progress" + videosText(r.Videos), None: noneBefore(now.Streams, "No open streams in the last hour."),
+			Now: webui.Number(now.Streams), Note: "now, " + webui.Plural(int(now.Running), "call") + " in progress" + videosText(r.Videos), None: noneBefore(now.Streams, "No open streams in the last hour."),
 			Chart: webui.Chart{Label: "Open streams", Steps: minutes, Whole: true, Format: webui.Number, Axis: webui.Short, Series: []webui.ChartSeries{
 				{Name: "Streams", Class: "c0", Values: column(points, func(p *overview.Point) int64 { return p.Streams })},
 			}},
@@ -211,7 +211,7 @@ func videosText(v overview.Videos) string {
 	if v.Waiting == 0 {
 		return ""
 	}
-	return ", " + plural(v.Waiting, "video") + " waiting for up to " + webui.Duration(time.Duration(v.OldestSeconds)*time.Second)
+	return ", " + webui.Plural(v.Waiting, "video") + " waiting for up to " + webui.Duration(time.Duration(v.OldestSeconds)*time.Second)
 }
 
 // medianNote says what the figure beside it is, with the time that 95% of the calls of the last minute stayed within.

@@ -2423,7 +2423,7 @@ func factsOf(v ticketView) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = fact("Customer since", webui.Date(v.Account.CreatedAt), plural(len(v.Account.Keys), "key"), "").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = fact("Customer since", webui.Date(v.Account.CreatedAt), webui.Plural(len(v.Account.Keys), "key"), "").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -2854,9 +2854,9 @@ func evidenceCards(v ticketView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var138 string
-			templ_7745c5c3_Var138, templ_7745c5c3_Err = templ.JoinStringErrs(plural(v.Signals.Calls, "call"))
+			templ_7745c5c3_Var138, templ_7745c5c3_Err = templ.JoinStringErrs(webui.Plural(v.Signals.Calls, "call"))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `queue.templ`, Line: 510, Col: 160}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `queue.templ`, Line: 510, Col: 166}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var138))
 			if templ_7745c5c3_Err != nil {

@@ -240,9 +240,9 @@ func impactText(i *admin.Impact) string {
 // drainText says exactly what a drain does.
 func drainText(i *admin.Impact) string {
 	if i.Target.Upstream == "" && i.Target.Key == "" && i.Target.Replica == "" {
-		return "No new calls go to " + i.Target.Provider + " (" + plural(i.Targets, "target") + ", " + plural(len(i.Models), "model") + ")."
+		return "No new calls go to " + i.Target.Provider + " (" + webui.Plural(i.Targets, "target") + ", " + webui.Plural(len(i.Models), "model") + ")."
 	}
-	return "No new calls go to " + plural(i.Targets, "target") + " of " + i.Target.Provider + " (" + plural(len(i.Models), "model") + ")."
+	return "No new calls go to " + webui.Plural(i.Targets, "target") + " of " + i.Target.Provider + " (" + webui.Plural(len(i.Models), "model") + ")."
 }
 
 // leftText says where the calls of a model go while something is drained, and whether that is bad.
