@@ -198,7 +198,7 @@ func (d *Dashboard) attention(r *http.Request, v *visitor, tiers []abuse.TierSco
 		}
 		text := "The budget " + b.Name + " is " + b.state() + ": " + webui.Total(b.Left) + " left of " + webui.Total(b.Amount) + "."
 		if b.Hard && b.used() >= 100 {
-			text += " Its calls are refused."
+			text += " Its requests are refused."
 		}
 		list = append(list, attention{b.tone(), text, "Budgets", budgetsPath})
 	}

@@ -92,7 +92,7 @@ func (v *WhatIf) examples() []whatIfExample {
 	return []whatIfExample{
 		{"No prompt caches", v.Action + "?ttl=none"},
 		{"Caches that last an hour", v.Action + "?ttl=1h"},
-		{"Half of the calls as batches", v.Action + "?batched=50"},
+		{"Half of the requests as batches", v.Action + "?batched=50"},
 	}
 }
 
