@@ -63,7 +63,7 @@ func TestBudgetsPage(t *testing.T) {
 
 	ana.wants(ana.get("/dashboard/budgets?edit="+id), "its form", 200, `value="5.00"`)
 	page := ana.leads(ana.post("/dashboard/budgets/"+id, budgetForm("name", "nightly job", "amount", "$20.50", "window", "total", "hard", "no", "marks", "none")...), "a change", "The budget was changed").body
-	for _, want := range []string{"nightly job", "left $15.50 of $20.50", "Warns only"} {
+	for _, want := range []string{"nightly job", "left $15.50 of $20.50", "warns only"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page of a changed budget has no %q: %s", want, page)
 		}

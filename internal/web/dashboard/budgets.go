@@ -457,6 +457,19 @@ func windowText(b *account.Budget) string {
 	return text
 }
 
+// resets returns when a budget of another time zone begins again, in that zone; empty: it is one of UTC, which pages show in the
+// reader's zone.
+func (b *shownBudget) resets() string {
+	if b.Timezone == "" || b.Timezone == "UTC" {
+		return ""
+	}
+	zone, err := time.LoadLocation(b.Timezone)
+	if err != nil { // it was checked when it was stored
+		return ""
+	}
+	return b.ResetsAt.In(zone).Format("2 Jan 2006 15:04") + " in " + b.Timezone
+}
+
 // each reports whether every session has the amount for itself, and the budget is none of a certain session. Then it has no figures.
 func (b *shownBudget) each() bool { return b.Scope.Session != "" && b.Session == "" }
 

@@ -329,7 +329,7 @@ func dayChart(days []usage.Row) *webui.Chart {
 		done.Values, failed.Values = append(done.Values, days[i].Requests-days[i].Failed), append(failed.Values, days[i].Failed)
 		total, wrong = total+days[i].Requests, wrong+days[i].Failed
 	}
-	done.Total, failed.Total = webui.Short(total-wrong), webui.Short(wrong)
+	done.Total, failed.Total = webui.Count(total-wrong), webui.Count(wrong)
 	c.Series = []webui.ChartSeries{done, failed}
 	return c
 }

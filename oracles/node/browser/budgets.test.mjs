@@ -40,7 +40,7 @@ test("a budget: made, refused, changed, deleted", async () => {
   await card.getByRole("link", { name: "Edit search" }).click();
   await dialog.getByLabel("Only warn").check();
   await dialog.getByRole("button", { name: "Save" }).click();
-  await card.getByText("Warns only").waitFor();
+  await card.getByText("warns only").waitFor();
   await card.getByRole("link", { name: "Delete search" }).click();
   await dialog.getByRole("button", { name: "Delete" }).click();
   await page.getByText("The budget was deleted.").waitFor();
@@ -109,7 +109,7 @@ test("a key whose sessions are bounded", async () => {
   await page.goto(gateway + "/dashboard/keys?new");
   const dialog = page.getByRole("dialog");
   await dialog.getByLabel("Name", { exact: true }).fill("agent");
-  await dialog.getByLabel("Each session may cost at most").fill("2");
+  await dialog.getByLabel("Limit per session, in dollars").fill("2");
   await page.keyboard.press("Enter");
   await page.locator("#new-key").waitFor();
   await page.getByRole("link", { name: "Session limit of agent" }).click();
