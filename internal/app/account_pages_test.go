@@ -128,7 +128,18 @@ func TestInbox(t *testing.T) {
 	}
 	ana.wants(ana.post("/dashboard/messages", "kind", "billing", "subject", "My invoice", "text", "Where is it?"), "a question", 303, "/dashboard/messages/")
 	must[admin.Account](n, "account.suspend", admin.Target{Actor: "t", Ref: ana.email, Reason: "terms"})
-	eventually(t, "the notice", func() bool { return strings.Contains(ana.get("/dashboard/messages").body, "terms") })
+	// Conversations are no notices: to look at them does not mark the notice as read, which a look at all messages does.
+	unread := func(show string) bool {
+		tab := between(ana.get("/dashboard/messages?show="+show).body, `href="/dashboard/messages?show=notices"`, `</a>`)
+		return strings.Contains(tab, `<span class="badge accent">1<`)
+	}
+	eventually(t, "the notice", func() bool { return unread("conversations") })
+	if !unread("conversations") || !unread("") || unread("conversations") {
+		t.Error("a notice is not read when it is shown, and only then")
+	}
+	if !strings.Contains(ana.get("/dashboard/messages").body, "terms") {
+		t.Error("the notice is not on the page")
+	}
 	for show, has := range map[string][2]bool{"": {true, true}, "?show=conversations": {true, false}, "?show=notices": {false, true}, "?show=x": {true, true}} {
 		body := between(ana.get("/dashboard/messages"+show).body, `<ul class="inbox">`, `</ul>`)
 		if got := [2]bool{strings.Contains(body, "My invoice"), strings.Contains(body, "<details>")}; got != has {

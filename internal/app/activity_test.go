@@ -255,7 +255,7 @@ func TestOverview(t *testing.T) {
 	n := newSite(t, "prices: [{model: sandbox/small, input: 3000, output: 15000}]\n").start(t)
 	ana := n.join("ana@example.com")
 	page := ana.wants(ana.get("/dashboard"), "the overview of a new account", 200, "Run it now").body
-	for _, text := range []string{"1 of 3 done", "data-run=\"/dashboard/v1/chat/completions\"", "Make a key and show the code", "Allowance used this month", "Requests this minute", "no call failed or was refused", "after the first whole day"} {
+	for _, text := range []string{"1 of 3 done", "data-run=\"/dashboard/v1/chat/completions\"", "Make a key and show the code", "Allowance used this month", "Requests this minute", "no request failed or was refused", "after the first whole day"} {
 		if !strings.Contains(page, text) {
 			t.Errorf("the overview of a new account lacks %q", text)
 		}

@@ -91,7 +91,7 @@ func TestWebhooks(t *testing.T) {
 		t.Errorf("the export has the secret, or lacks what was sent:\n%s", export.body)
 	}
 	ana.wants(ana.post("/dashboard/webhooks/mail", "on", "yes"), "mail about videos", 303, "/dashboard/webhooks")
-	page = ana.wants(ana.get("/dashboard/webhooks"), "the page with mail", 200, "Turn off")
+	page = ana.wants(ana.get("/dashboard/webhooks"), "the page with mail", 200, "Stop mail about videos")
 	ana.wants(ana.post(strings.Replace(path, "/test", "/delete", 1)), "the deletion", 303, "/dashboard/webhooks")
 	if strings.Contains(ana.get("/dashboard/webhooks").body, m.URL) {
 		t.Error("the webhook is still there")

@@ -63,7 +63,7 @@ func TestBudgetsPage(t *testing.T) {
 
 	ana.wants(ana.get("/dashboard/budgets?edit="+id), "its form", 200, `value="5.00"`)
 	page := ana.leads(ana.post("/dashboard/budgets/"+id, budgetForm("name", "nightly job", "amount", "$20.50", "window", "total", "hard", "no", "marks", "none")...), "a change", "The budget was changed").body
-	for _, want := range []string{"nightly job", "left $15.50 of $20.50", "only warns"} {
+	for _, want := range []string{"nightly job", "left $15.50 of $20.50", "warns only"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page of a changed budget has no %q: %s", want, page)
 		}
@@ -95,11 +95,11 @@ func TestBudgetsInWords(t *testing.T) {
 		want  []string
 		again bool
 	}{
-		{[]string{"name", "a", "window", "day", "timezone", "Europe/Paris"}, []string{"All calls of the account", "Every day, in Europe/Paris"}, true},
-		{[]string{"name", "b", "scope", "key", "scope.key", key, "window", "rolling_24h"}, []string{"Calls with the key laptop", "The last 24 hours"}, false},
-		{[]string{"name", "c", "scope", "tag", "scope.tag", "team=search", "window", "week"}, []string{"Calls with the tag team=search", "Every week, from Monday"}, true},
+		{[]string{"name", "a", "window", "day", "timezone", "Europe/Paris"}, []string{"All requests of the account", "Every day, in Europe/Paris"}, true},
+		{[]string{"name", "b", "scope", "key", "scope.key", key, "window", "rolling_24h"}, []string{"Requests with the key laptop", "The last 24 hours"}, false},
+		{[]string{"name", "c", "scope", "tag", "scope.tag", "team=search", "window", "week"}, []string{"Requests with the tag team=search", "Every week, from Monday"}, true},
 		{[]string{"name", "d", "scope", "session", "window", "total", "amount", "2.5"}, []string{"Each session separately", "$2.50", "All time"}, false},
-		{[]string{"name", "e", "scope", "session", "scope.session", key, "window", "total"}, []string{"Each session has the amount for its calls with the key laptop", "for each session"}, false},
+		{[]string{"name", "e", "scope", "session", "scope.session", key, "window", "total"}, []string{"Each session has the amount for its requests with the key laptop", "for each session"}, false},
 	} {
 		id := ana.budget(c.form...)
 		page := ana.get("/dashboard/budgets").body
@@ -121,7 +121,7 @@ func TestBudgetsInWords(t *testing.T) {
 		ana.wants(form, "the form that it leads to", 200, want)
 	}
 	ana.leads(ana.post("/dashboard/keys/"+key+"/delete"), "deleting the key", "The key was deleted")
-	page := ana.wants(ana.get("/dashboard/budgets"), "a budget of a key that is gone", 200, "Calls with a key that was deleted").body
+	page := ana.wants(ana.get("/dashboard/budgets"), "a budget of a key that is gone", 200, "Requests with a key that was deleted").body
 	id := budgetID.FindAllStringSubmatch(page, -1)[1][1]
 	ana.leads(ana.post("/dashboard/budgets/"+id, budgetForm("name", "still there")...), "changing it", "still there")
 }
@@ -140,7 +140,7 @@ func TestKeysWithACapPerSession(t *testing.T) {
 	}
 	key := keyID.FindStringSubmatch(ana.shown("/dashboard/keys", "name", "agent", "session_cap", "$2.50"))[1]
 	page := ana.get("/dashboard/budgets").body
-	for _, want := range []string{"Sessions of agent", "$2.50", "for its calls with the key agent"} {
+	for _, want := range []string{"Sessions of agent", "$2.50", "for its requests with the key agent"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page of budgets has no %q", want)
 		}
@@ -157,7 +157,7 @@ func TestBudgetFormsAreChecked(t *testing.T) {
 	ana := n.join("ana@example.com")
 	for field, c := range map[string]struct{ value, want string }{
 		"name": {"", "1 to 64"}, "amount": {"a lot", "amount in dollars"}, "window": {"year", "one of day"}, "timezone": {"Mars/Base", "Europe/Paris"},
-		"scope": {"galaxy", "Choose which calls count"}, "marks": {"50, 101", "percentages from 1 to 100"},
+		"scope": {"galaxy", "Choose which requests count"}, "marks": {"50, 101", "percentages from 1 to 100"},
 	} {
 		r := ana.wants(ana.post("/dashboard/budgets", budgetForm("name", "typed name", field, c.value)...), field, 400, `<span class="wrong"`)
 		wrong := r.body[strings.Index(r.body, `<span class="wrong"`):]

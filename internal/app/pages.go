@@ -77,7 +77,7 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 	ui := webui.New(a.webSettings, a.log)
 	info := a.modelInfo()
 	var book *guide.Guide // searched by the pages that are made before it
-	find := func(query string) webui.Findings { return book.Find(query) }
+	find := func(query string) webui.Findings { return book.Find(query, false) }
 	customers := dashboard.New(ui, dashboard.Sources{
 		Logins: a.logins, Provider: newProvider(cfg), Accounts: a.facts.accounts, Account: a.facts.index.Account, LastUsed: a.facts.index.LastUsed,
 		Plans:   a.plans,
@@ -93,6 +93,7 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		Docs:         find,
 		MailIsLogged: cfg.SMTP.Server == "",
 		VideoModel:   a.videoModelID,
+		VideosKept:   func() time.Duration { return a.settings.Load().Config.Video.Keep },
 	})
 	// One handler for all: the dashboard has a router of its own, and the API only needs to know which
 	// paths lead there.
@@ -119,7 +120,7 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 	byPattern[httpapi.NoSuchPage] = ui.NotFound()
 	service := admin.NewService(a.backend(), a.reads, a.log)
 	console := support.New(ui, support.Sources{
-		Logins: a.logins, Roster: a.roster, Account: a.facts.index.Account, Admin: service, Docs: find, Reads: a.reads,
+		Logins: a.logins, Roster: a.roster, Account: a.facts.index.Account, Admin: service, Docs: func(query string) webui.Findings { return book.Find(query, true) }, Reads: a.reads,
 	}).Handler()
 	for _, pattern := range support.Patterns() {
 		byPattern[pattern] = console

@@ -100,7 +100,7 @@ func TestCostsByTag(t *testing.T) {
 		t.Error("tags are counted over all models, and the page of one shows them")
 	}
 	bob := n.join("bob@example.com")
-	bob.wants(bob.get("/dashboard/costs"), "costs without tags", 200, "No call had a tag")
+	bob.wants(bob.get("/dashboard/costs"), "costs without tags", 200, "No request had a tag")
 }
 
 // The session and the tags of a call are in the exports, and on its page.

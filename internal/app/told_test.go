@@ -87,7 +87,7 @@ models: [{id: good, provider: good, plan: free, context_length: 100000, max_outp
 	shown("0.0011")
 	ana.wants(ana.get("/dashboard/account?replies"), "the page", 200, `name="show_cost" value="yes" autofocus checked`)
 	ana.wants(ana.get("/dashboard/account?replies"), "the page", 200, `name="receipts" value="yes" aria-describedby`)
-	ana.wants(ana.get("/dashboard/account/log"), "the log", 200, "What replies say, whether calls leave receipts, or how prompts are cached, was changed")
+	ana.wants(ana.get("/dashboard/account/log"), "the log", 200, "What replies say, whether requests leave receipts, or how prompts are cached, was changed")
 	ana.wants(ana.post("/dashboard/account/replies", "receipts", "yes"), "turning it off, and receipts on", 303, "/account")
 	ana.wants(ana.get("/dashboard/account?replies"), "the page", 200, `name="show_cost" value="yes" autofocus aria-describedby`)
 	ana.wants(ana.get("/dashboard/account?replies"), "the page", 200, `name="receipts" value="yes" checked`)

@@ -40,8 +40,8 @@ func TestWhatIfPages(t *testing.T) {
 	}
 	const page = "/dashboard/activity/whatif"
 	ana.wants(ana.get("/dashboard/activity"), "the link", 200, page)
-	if body := ana.wants(ana.get(page), "the form", 200, "lab/small").body; strings.Contains(body, "lab/secret") || strings.Contains(body, "Would have cost") {
-		t.Error("the form has a model of another plan, or an answer")
+	if body := ana.wants(ana.get(page), "the form with an example", 200, "Below: the last 7 days without prompt caches").body; strings.Contains(body, "lab/secret") || !strings.Contains(body, "$0.007") {
+		t.Error("the form has a model of another plan, or no answer")
 	}
 	body := ana.wants(ana.get(page+"?from=lab/large&to=lab/small"), "another model", 200, "-$0.0057").body
 	for _, want := range []string{"$0.007", "$0.0013", "By day", "By key", "Another model counts them differently", "<svg"} {

@@ -220,7 +220,7 @@ func (r *Report) note(q *Question, dropped time.Time) {
 	say(q.Batched != "", "Batched: %d calls. A batch takes up to a day and cannot be streamed; which calls could have waited is not known.", c.Batched)
 	say(c.Unbatched > 0, "%d calls were answered by models without a price for batches. They cost what they did.", c.Unbatched)
 	say(c.Restated > 0, "%d calls were priced by entries that are not known any more. Today's were used in their place.", c.Restated)
-	say(t.Unpriced > 0, "%d calls really have no price. They are not part of the difference.", t.Unpriced)
+	say(t.Unpriced > 0, "%d calls had no price. They are not part of the difference.", t.Unpriced)
 	say(t.WouldUnpriced > 0, "%d calls have no price in this scenario. They are not part of the difference.", t.WouldUnpriced)
 	say(q.From.Before(dropped), "Calls before %s have been deleted.", dropped.UTC().Format(time.DateTime)+" UTC")
 	say(!r.Until.IsZero(), "Only the first %s calls were replayed, those until %s.", strconv.FormatInt(q.Most, 10), r.Until.UTC().Format(time.DateTime)+" UTC")

@@ -18,7 +18,7 @@ func TestReasonOf(t *testing.T) {
 	here, there := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 5), Port: 40000}, &net.TCPAddr{IP: net.IPv4(203, 0, 113, 9), Port: 443}
 	for want, err := range map[string]error{
 		"it closed the connection without an answer":                                   &net.OpError{Op: "read", Net: "tcp", Source: here, Addr: there, Err: syscall.ECONNRESET},
-		"its host refuses connections on this port":                                    &net.OpError{Op: "dial", Net: "tcp", Addr: there, Err: syscall.ECONNREFUSED},
+		"the server refused the connection":                                            &net.OpError{Op: "dial", Net: "tcp", Addr: there, Err: syscall.ECONNREFUSED},
 		"its host cannot be reached":                                                   &net.OpError{Op: "dial", Net: "tcp", Addr: there, Err: syscall.EHOSTUNREACH},
 		"its TLS certificate is not accepted: certificate signed by unknown authority": &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}},
 		"it does not speak TLS on this port":                                           tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"},

@@ -2118,7 +2118,7 @@ func repliesForm(v accountView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 123, " aria-describedby=\"h-receipts\"> Keep a receipt of every call</label><p class=\"hint\" id=\"h-receipts\">A receipt is a signed statement of what a call was, used and cost. Read them with <code>GET /v1/receipts</code>. A single request asks for one with the header <code>x-sluice-receipt: 1</code>.</p></div><div class=\"field\"><label for=\"f-auto_cache\">Automatic cache marks</label> <select id=\"f-auto_cache\" name=\"auto_cache\" aria-describedby=\"h-auto_cache\"><option value=\"default\"")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 123, " aria-describedby=\"h-receipts\"> Keep a receipt of every request</label><p class=\"hint\" id=\"h-receipts\">A receipt is a signed statement of what a request was, used and cost. Read them with <code>GET /v1/receipts</code>. A single request asks for one with the header <code>x-sluice-receipt: 1</code>.</p></div><div class=\"field\"><label for=\"f-auto_cache\">Automatic cache marks</label> <select id=\"f-auto_cache\" name=\"auto_cache\" aria-describedby=\"h-auto_cache\"><option value=\"default\"")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -2148,7 +2148,7 @@ func repliesForm(v accountView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 129, ">Off</option></select><p class=\"hint\" id=\"h-auto_cache\">Some vendors keep a prompt for the next call only if the request marks it. With this on, marks are set where they are likely to pay. A request overrides it with <code>\"auto_cache\": true</code> or <code>false</code>.</p></div>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 129, ">Off</option></select><p class=\"hint\" id=\"h-auto_cache\">Some providers keep a prompt for the next request only if the request marks it. With this on, marks are set where they are likely to pay. A request overrides it with <code>\"auto_cache\": true</code> or <code>false</code>.</p></div>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -428,7 +428,7 @@ func (d *Dashboard) oldUsage(w http.ResponseWriter, r *http.Request, _ *visitor)
 
 // refusedSeries is the series of all refused calls, for charts whose groups they have no part in.
 func refusedSeries(view *activityView) webui.ChartSeries {
-	out := webui.ChartSeries{Name: "Refused", Class: "r2", Total: webui.Short(view.Refused)}
+	out := webui.ChartSeries{Name: "Refused", Class: "r2", Total: webui.Count(view.Refused)}
 	for i := range view.Steps {
 		out.Values = append(out.Values, view.Steps[i].Refused)
 	}
@@ -510,13 +510,13 @@ func chartOf(view *activityView) *webui.Chart {
 		line("First token p95", "c4", func(t *activity.Times) (int64, bool) { return t.FirstP95, t.FirstKnown })
 		line("First token p50", "c1", func(t *activity.Times) (int64, bool) { return t.FirstP50, t.FirstKnown })
 	} else {
-		value := func(t *usage.Tally) int64 { return t.Calls }
+		value, inLegend := func(t *usage.Tally) int64 { return t.Calls }, webui.Count
 		switch view.Show {
 		case "tokens":
-			value = func(t *usage.Tally) int64 { return t.Prompt + t.Completion }
+			value, inLegend = func(t *usage.Tally) int64 { return t.Prompt + t.Completion }, webui.Short
 		case "cost":
 			value = func(t *usage.Tally) int64 { return int64(t.Charge()) }
-			c.Format, c.Axis, c.Whole = webui.Dollars[int64], webui.Dollars[int64], false
+			c.Format, c.Axis, c.Whole, inLegend = webui.Dollars[int64], webui.Dollars[int64], false, webui.Total[int64]
 		}
 		c.Before = earlierSteps(view, func(s *activity.Step) int64 { return value(&s.Tally) })
 		for i := range view.Series {
@@ -524,7 +524,7 @@ func chartOf(view *activityView) *webui.Chart {
 			if s.Refused && view.Show != shows[0] {
 				continue // they consumed nothing
 			}
-			out := webui.ChartSeries{Name: groupName(view, s), Class: seriesClass(view, s, i), Total: c.Axis(value(&s.Total))}
+			out := webui.ChartSeries{Name: groupName(view, s), Class: seriesClass(view, s, i), Total: inLegend(value(&s.Total))}
 			for k := range s.Steps {
 				out.Values = append(out.Values, value(&s.Steps[k]))
 			}

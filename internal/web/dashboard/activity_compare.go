@@ -13,7 +13,7 @@ import (
 // figure is one figure of a page, with what it is compared with.
 type figure struct {
 	Label, Value, Note string
-	// Link is where the figure leads, and Title says to what; empty: nowhere.
+	// Link is where the figure leads, and Title says to what; empty: nowhere. Without a link, Title is the exact figure.
 	Link, Title string
 	Change      change
 }
@@ -26,7 +26,7 @@ type change struct {
 
 // figures returns the figures of the activity page.
 func (v *activityView) figures() []figure {
-	cost := figure{Label: "List price", Value: webui.Total(v.Total.Charge()), Note: covered(v.Total.Unpriced, "without a price"), Change: v.sum(func(t *usage.Tally) int64 { return int64(t.Charge()) }, webui.Total[int64])}
+	cost := figure{Label: "List price", Value: webui.Total(v.Total.Charge()), Note: covered(v.Total.Unpriced), Change: v.sum(func(t *usage.Tally) int64 { return int64(t.Charge()) }, webui.Total[int64])}
 	if v.spent() {
 		cost.Link, cost.Title = v.costsAt(), "What it consists of"
 	}

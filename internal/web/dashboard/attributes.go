@@ -18,11 +18,19 @@ func tabIndex(i int) string {
 }
 
 // covered returns the note below a cost: how many calls it leaves out, and why.
-func covered(left int64, why string) string {
+func covered(left int64) string {
 	if left == 0 {
 		return "covered by your plan"
 	}
-	return webui.Number(left) + " " + why
+	return webui.Number(left) + " with no price"
+}
+
+// exactly returns the attributes of a figure that leads nowhere: what it has rounded.
+func exactly(f figure) templ.Attributes {
+	if f.Title == "" || f.Link != "" {
+		return nil
+	}
+	return templ.Attributes{"title": f.Title}
 }
 
 // named returns the attributes of the field for a key's name. The cursor is there unless another field is wrong.

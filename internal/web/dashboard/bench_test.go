@@ -98,7 +98,7 @@ func open(b *testing.B, store *alltest.Store) (http.Handler, *account.Account, *
 	handler := dashboard.New(ui, dashboard.Sources{
 		Logins: logins, Accounts: accounts, Account: index.Account, LastUsed: index.LastUsed, Plans: account.BuiltinPlans, Catalog: func() *catalog.Catalog { return models },
 		Ledger: admission.NewMemory(nil), Abuse: abuse.New(store, abuse.Options{Plans: account.BuiltinPlans}), Usage: store, Activity: activity.New(store, store, nil), Refusals: store,
-		Tickets: ticket.NewOffice(store, nil, func() ticket.Settings { return ticket.Settings{} }, nil), Notices: notice.New(store, nowhere{}, func() string { return origin }, nil), Billing: billing.New(store, nil), VideoModel: func() string { return "video-default" },
+		Tickets: ticket.NewOffice(store, nil, func() ticket.Settings { return ticket.Settings{} }, nil), Notices: notice.New(store, nowhere{}, func() string { return origin }, nil), Billing: billing.New(store, nil), VideoModel: func() string { return "video-default" }, VideosKept: func() time.Duration { return time.Hour },
 		Models: &front.ModelInfo{Catalog: func() *catalog.Catalog { return models }, Health: func(*catalog.Model) string { return "healthy" }, Record: noRecord{}, Video: func() catalog.Model { return catalog.Model{ID: "video-default", Plan: account.Free} }},
 	}).Handler()
 

@@ -181,7 +181,7 @@ func (f *budgetForm) scope(a *account.Account) (account.BudgetScope, error) {
 		}
 		return account.BudgetScope{Session: account.EachSession, Key: id}, nil
 	}
-	return account.BudgetScope{}, fault.New(fault.Invalid, "choose which calls count").At("scope")
+	return account.BudgetScope{}, fault.New(fault.Invalid, "choose which requests count").At("scope")
 }
 
 // budgetsPage shows the page, with the dialog that its address asks for.
@@ -431,15 +431,15 @@ func scopeText(a *account.Account, s account.BudgetScope) string {
 	}
 	switch {
 	case s.Session != "" && s.Key != "":
-		return "Each session has the amount for its calls with " + key
+		return "Each session has the amount for its requests with " + key
 	case s.Key != "":
-		return "Calls with " + key
+		return "Requests with " + key
 	case s.Tag != "":
-		return "Calls with the tag " + s.Tag
+		return "Requests with the tag " + s.Tag
 	case s.Session != "":
 		return "Each session separately"
 	}
-	return "All calls of the account"
+	return "All requests of the account"
 }
 
 // windowTexts say what the windows of budgets are.
@@ -455,6 +455,19 @@ func windowText(b *account.Budget) string {
 		text += ", in " + b.Timezone
 	}
 	return text
+}
+
+// resets returns when a budget of another time zone begins again, in that zone; empty: it is one of UTC, which pages show in the
+// reader's zone.
+func (b *shownBudget) resets() string {
+	if b.Timezone == "" || b.Timezone == "UTC" {
+		return ""
+	}
+	zone, err := time.LoadLocation(b.Timezone)
+	if err != nil { // it was checked when it was stored
+		return ""
+	}
+	return b.ResetsAt.In(zone).Format("2 Jan 2006 15:04") + " in " + b.Timezone
 }
 
 // each reports whether every session has the amount for itself, and the budget is none of a certain session. Then it has no figures.

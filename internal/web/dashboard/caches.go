@@ -2,9 +2,11 @@ package dashboard
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
+	"sluice/internal/ledger/activity"
 	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/web/webui"
@@ -25,6 +27,8 @@ type cachesView struct {
 	Total                          webui.CacheRow // of the window
 	Chart                          *webui.Chart
 	Models, Keys, Months, Sessions webui.CacheTable
+	// Next is the key with most input that a cache could have given and did not; nil: caches give what they can.
+	Next *webui.CacheRow
 }
 
 // cachesPage shows what caches gave: of the last 30 days by model and key, of the last months, and of the newest sessions.
@@ -67,10 +71,27 @@ func (d *Dashboard) cachesPage(w http.ResponseWriter, r *http.Request, v *visito
 			Name: s.ID, Link: sessionAt(s.ID), Hits: s.Hits(), Written: s.Written, Saved: s.SavedCharge(), Own: s.Saved,
 		})
 	}
+	view.Next = worstKey(webui.Grouped(recent, func(r *usage.Row) string { return r.KeyID }, sums), names)
 	p := d.frame(w, r, v, "Caches")
 	p.Styles = []string{"activity.css"}
 	p.Path = home + "/activity"
 	return d.ui.Render(w, r, http.StatusOK, cachesPage(p, view))
+}
+
+// worstKey returns the key with most input that a cache could have given and did not, with its name and the address of its requests; nil:
+// no key reads less than half of its input from caches.
+func worstKey(keys []webui.CacheRow, names activity.Names) (worst *webui.CacheRow) {
+	missed := func(r *webui.CacheRow) int64 { return r.Cacheable - r.Read }
+	for i := range keys {
+		if k := &keys[i]; 2*k.Read < k.Cacheable && (worst == nil || missed(k) > missed(worst)) {
+			worst = k
+		}
+	}
+	if worst != nil {
+		worst.Link = home + "/activity?" + url.Values{"range": {"30d"}, "key": {worst.Name}}.Encode()
+		worst.Name = names.Of(worst.Name)
+	}
+	return worst
 }
 
 // cacheChart returns the chart of what was read from caches and what was not, by day.

@@ -34,6 +34,7 @@ func (d *Dashboard) costsPage(w http.ResponseWriter, r *http.Request, v *visitor
 	view := &webui.Costs{
 		Reply: e.Reply(false), From: sel.From, To: sel.To, Path: costsPath, Query: query, Request: home + "/activity/requests/", File: costsPath + ".csv", KeyName: names.Of,
 	}
+	view.Chart = costChart(view)
 	tags, err := d.tags(r.Context(), r, v)
 	if err != nil {
 		return err

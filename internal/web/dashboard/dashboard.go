@@ -113,6 +113,8 @@ type Sources struct {
 	MailIsLogged bool
 	// VideoModel returns the id of the model that creates videos.
 	VideoModel func() string
+	// VideosKept is how long videos are kept.
+	VideosKept func() time.Duration
 }
 
 // Dashboard serves the pages. It has no state of its own: any number of requests may run at

@@ -10,6 +10,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/activity"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/web/front"
@@ -140,4 +141,43 @@ func TestRangeUntilNow(t *testing.T) {
 			t.Errorf("the range until %s ends at %s", now, c.Range.Until)
 		}
 	})
+}
+
+// Whole days are days, and a setting of some hours is not rounded to them.
+func TestKeptText(t *testing.T) {
+	t.Parallel()
+	for kept, want := range map[time.Duration]string{24 * time.Hour: "1 day", 720 * time.Hour: "30 days", 36 * time.Hour: "36 hours", time.Hour: "60 min", 30 * time.Minute: "30 min"} {
+		if got := keptText(kept); got != want {
+			t.Errorf("keptText(%s) = %q, want %q", kept, got, want)
+		}
+	}
+}
+
+// The page of caches names the key with most input that was not read from one, if that is more than half of its input.
+func TestWorstKey(t *testing.T) {
+	t.Parallel()
+	row := func(key string, read, cacheable int64) webui.CacheRow {
+		return webui.CacheRow{Name: key, Hits: usage.Hits{Read: read, Cacheable: cacheable}}
+	}
+	names := activity.Names{"key_1": "nightly"}
+	if got := worstKey([]webui.CacheRow{row("key_0", 600, 1000), row("key_2", 0, 10), row("key_1", 9, 100)}, names); got == nil || got.Name != "nightly" || got.Link != "/dashboard/activity?key=key_1&range=30d" {
+		t.Errorf("worstKey = %+v, want nightly", got)
+	}
+	if got := worstKey([]webui.CacheRow{row("key_0", 600, 1000)}, names); got != nil {
+		t.Errorf("worstKey of good keys = %+v, want none", got)
+	}
+}
+
+// A budget of another zone says when it begins again there.
+func TestBudgetResets(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 30, 23, 0, 0, 0, time.UTC)
+	for zone, want := range map[string]string{"": "", "UTC": "", "Europe/Oslo": "1 Dec 2026 00:00 in Europe/Oslo"} {
+		b := &shownBudget{}
+		b.Budget = &account.Budget{Timezone: zone}
+		b.ResetsAt = at
+		if got := b.resets(); got != want {
+			t.Errorf("resets in %q = %q, want %q", zone, got, want)
+		}
+	}
 }

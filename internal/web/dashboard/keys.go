@@ -21,8 +21,9 @@ const keysPath = home + "/keys"
 // keysView is the data of the keys page.
 type keysView struct {
 	// Keys holds the master key first.
-	Keys     []account.Key
-	Requests map[string]int64
+	Keys []account.Key
+	// Used30 is what each key did in the last 30 days, by id.
+	Used30 map[string]*usage.Sums
 	// Used is when each key was last used, by id.
 	Used map[string]time.Time
 	// Left is how many sub-keys may still be created.
@@ -146,9 +147,9 @@ func (d *Dashboard) showKeys(w http.ResponseWriter, r *http.Request, v *visitor,
 	if err != nil {
 		return err
 	}
-	view.Requests = map[string]int64{}
+	view.Used30 = map[string]*usage.Sums{}
 	for i := range rows {
-		view.Requests[rows[i].KeyID] = rows[i].Requests
+		view.Used30[rows[i].KeyID] = &rows[i].Sums
 	}
 	view.Keys, view.Left, view.Off, view.Now = present.Keys, account.MaxSubKeys-present.SubKeys(), present.Deactivated != nil, time.Now()
 	if view.Dialog == "new" || view.Dialog == "edit" {
@@ -237,6 +238,26 @@ func (d *Dashboard) deleteKey(w http.ResponseWriter, r *http.Request, v *visitor
 		return err
 	}
 	return d.seeOther(w, r, keysPath, "key-deleted")
+}
+
+// requests returns how many requests a key made in the last 30 days.
+func (v *keysView) requests(id string) int64 {
+	if s := v.Used30[id]; s != nil {
+		return s.Requests
+	}
+	return 0
+}
+
+// cost returns the list price of the requests of a key in the last 30 days, and the same exactly. Without a price it is a dash.
+func (v *keysView) cost(id string) (text, exact string) {
+	s := v.Used30[id]
+	if s == nil {
+		return webui.Total(0), ""
+	}
+	if s.Unpriced > 0 && s.Charge() == 0 {
+		return "–", ""
+	}
+	return webui.Total(s.Charge()), webui.Dollars(s.Charge())
 }
 
 // madeBy returns who made a key, in the words of its owner.

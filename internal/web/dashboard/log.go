@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/internal/account"
 	"sluice/internal/web/webui"
 )
 
@@ -15,7 +14,7 @@ const logShown = 50
 
 // logView is the data of the account log.
 type logView struct {
-	Entries []account.Entry
+	Entries []logEntry
 	// Next is the number to continue after, or 0 at the end. Later reports that this is not the first page.
 	Next  int64
 	Later bool
@@ -36,9 +35,13 @@ func (d *Dashboard) logPage(w http.ResponseWriter, r *http.Request, v *visitor) 
 		list = list[:logShown]
 		view.Next = list[logShown-1].Seq
 	}
-	for _, e := range list {
-		if !slices.Contains(ownToSupport, e.Action) {
-			view.Entries = append(view.Entries, e)
+	names, err := d.logNames(r.Context(), v)
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		if !slices.Contains(ownToSupport, list[i].Action) {
+			view.Entries = append(view.Entries, names.entry(&list[i]))
 		}
 	}
 	return d.ui.Render(w, r, http.StatusOK, logPage(d.frame(w, r, v, "Account log"), view))
@@ -50,12 +53,12 @@ var ownToSupport = []string{"account.note", "matter.assign", "matter.snooze"}
 // actions are what entries of the log are about, in the words of the page.
 var actions = map[string]string{
 	"account.create": "The account was created", "account.set_plan": "The plan was set", "account.set_limits": "Limits were set", "account.clear_limits": "Limits were returned to those of the plan",
-	"account.set_aliases": "Aliases of models were changed", "account.set_replies": "What replies say, whether calls leave receipts, or how prompts are cached, was changed", "account.suspend": "The account was suspended", "account.unsuspend": "The suspension was lifted", "account.set_email": "The e-mail address was changed",
+	"account.set_aliases": "Aliases of models were changed", "account.set_replies": "What replies say, whether requests leave receipts, or how prompts are cached, was changed", "account.suspend": "The account was suspended", "account.unsuspend": "The suspension was lifted", "account.set_email": "The e-mail address was changed",
 	"account.close": "The account was closed", "keys.deactivate": "All keys were switched off", "keys.restore": "All keys were restored", "key.create": "A key was created", "key.rename": "A key was renamed",
 	"key.set_limits": "Limits of a key were changed", "key.delete": "A key was deleted", "key.regenerate_master": "The master key was regenerated",
 	"budget.create": "A budget was created", "budget.change": "A budget was changed", "budget.delete": "A budget was deleted",
 	"budget.raise": "The budget of a session was raised", "budget.watch": "The runaway watch was changed",
-	"matter.open": "A conversation with support was started", "matter.answer": "A message was answered", "matter.close": "A conversation with support was closed", "matter.reopen": "A conversation with support was opened again",
+	"matter.open": "A conversation with support was started", "matter.answer": "Support answered a message", "matter.close": "A conversation with support was closed", "matter.reopen": "A conversation with support was opened again",
 	"matter.clear": "A review ended without a finding", "matter.warn": "A warning was given", "matter.restore": "Support restored all keys", "matter.suspend": "Support suspended the account",
 	"billing.started": "A subscription began", "billing.upgraded": "The plan was upgraded", "billing.renewed": "The subscription was renewed", "billing.ended": "The subscription ended", "billing.lapsed": "The subscription ended without a payment",
 	"billing.cancel_planned": "A cancellation was planned", "billing.cancel_taken_back": "A cancellation was taken back", "billing.downgrade_planned": "A lower plan was planned", "billing.downgrade_taken_back": "A lower plan was taken back", "billing.refund": "A payment was refunded", "billing.credit": "A credit was given",

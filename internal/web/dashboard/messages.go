@@ -38,7 +38,7 @@ func inboxPath(view string) string {
 	return home + "/messages?show=" + view
 }
 
-// messagesPage shows conversations and notices, and marks the notices as read. They are listed first, so that
+// messagesPage shows conversations and notices, and marks the notices that it shows as read. They are listed first, so that
 // new ones still carry their badge this time.
 func (d *Dashboard) messagesPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	ctx := r.Context()
@@ -58,13 +58,14 @@ func (d *Dashboard) messagesPage(w http.ResponseWriter, r *http.Request, v *visi
 		return err
 	}
 	view := inboxOf(r.FormValue("show"), tickets, notices)
-	// A HEAD request shows nothing, so it must not mark anything as read.
-	if r.Method != http.MethodHead {
+	p := d.messagesFrame(w, r, v, "Messages") // before they are read, so that its count is that of the list
+	// A HEAD request shows nothing, and conversations are no notices, so neither marks anything as read.
+	if r.Method != http.MethodHead && view.Show != "conversations" {
 		if err := d.Notices.Read(ctx, v.ID); err != nil {
 			return err
 		}
 	}
-	return d.ui.Render(w, r, http.StatusOK, messagesPage(d.messagesFrame(w, r, v, "Messages"), view, d.ui.Settings().Support))
+	return d.ui.Render(w, r, http.StatusOK, messagesPage(p, view, d.ui.Settings().Support))
 }
 
 // messagesFrame returns the frame of a page about messages.
@@ -113,6 +114,14 @@ func emptyInbox(show string) string {
 		return "No notices. We write here when something about your account needs your attention."
 	}
 	return "No messages yet. Answers from support and notices about your account appear here."
+}
+
+// topicText says what a conversation is about, unless its topic says nothing.
+func topicText(t *ticket.Ticket) string {
+	if t.Kind == ticket.Other {
+		return messagesText(t.Messages)
+	}
+	return t.Kind.Title() + " · " + messagesText(t.Messages)
 }
 
 // messagesText says how many messages a conversation has.

@@ -198,7 +198,7 @@ func (d *Dashboard) attention(r *http.Request, v *visitor, tiers []abuse.TierSco
 		}
 		text := "The budget " + b.Name + " is " + b.state() + ": " + webui.Total(b.Left) + " left of " + webui.Total(b.Amount) + "."
 		if b.Hard && b.used() >= 100 {
-			text += " Its calls are refused."
+			text += " Its requests are refused."
 		}
 		list = append(list, attention{b.tone(), text, "Budgets", budgetsPath})
 	}
@@ -329,7 +329,7 @@ func dayChart(days []usage.Row) *webui.Chart {
 		done.Values, failed.Values = append(done.Values, days[i].Requests-days[i].Failed), append(failed.Values, days[i].Failed)
 		total, wrong = total+days[i].Requests, wrong+days[i].Failed
 	}
-	done.Total, failed.Total = webui.Short(total-wrong), webui.Short(wrong)
+	done.Total, failed.Total = webui.Count(total-wrong), webui.Count(wrong)
 	c.Series = []webui.ChartSeries{done, failed}
 	return c
 }

@@ -263,7 +263,7 @@ func firstCall(v firstView) templ.Component {
 			templ_7745c5c3_Var8 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 23, "<section class=\"card\" aria-labelledby=\"first-title\" id=\"first\"><div class=\"top\"><h2 id=\"first-title\">Make a call</h2><span class=\"row small\"><a href=\"/docs/guide\">Guide</a><span class=\"muted\" aria-hidden=\"true\">·</span><a href=\"/docs\">API reference</a></span></div>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 23, "<section class=\"card\" aria-labelledby=\"first-title\" id=\"first\"><div class=\"top\"><h2 id=\"first-title\">Make a request</h2><span class=\"row small\"><a href=\"/docs/guide\">Guide</a><span class=\"muted\" aria-hidden=\"true\">·</span><a href=\"/docs\">API reference</a></span></div>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -465,9 +465,9 @@ func monthPart(m monthView) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var19 string
-		templ_7745c5c3_Var19, templ_7745c5c3_Err = templ.JoinStringErrs(covered(m.Unpriced, "without a cost"))
+		templ_7745c5c3_Var19, templ_7745c5c3_Err = templ.JoinStringErrs(covered(m.Unpriced))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview.templ`, Line: 126, Col: 66}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview.templ`, Line: 126, Col: 48}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var19))
 		if templ_7745c5c3_Err != nil {
@@ -1464,12 +1464,12 @@ func minutePart(m minuteView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else if m.More {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 128, "none among your newest calls")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 128, "none among your newest requests")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 129, "no call failed or was refused")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 129, "no request failed or was refused")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

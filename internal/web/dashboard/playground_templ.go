@@ -392,7 +392,7 @@ func codeDialog() templ.Component {
 			templ_7745c5c3_Var11 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 38, "<dialog id=\"code-dialog\" class=\"wide\" aria-labelledby=\"code-title\"><div class=\"stack\"><div class=\"between\"><h2 id=\"code-title\">Get code</h2><button type=\"button\" class=\"plain icon\" data-close aria-label=\"Close\">✕</button></div><p class=\"small muted\">This chat with the message that you are writing, as one call. Set <code>SLUICE_KEY</code> to one of <a href=\"/dashboard/keys\">your keys</a>.</p><div class=\"tabs\" role=\"tablist\" aria-label=\"Code\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 38, "<dialog id=\"code-dialog\" class=\"wide\" aria-labelledby=\"code-title\"><div class=\"stack\"><div class=\"between\"><h2 id=\"code-title\">Get code</h2><button type=\"button\" class=\"plain icon\" data-close aria-label=\"Close\">✕</button></div><p class=\"small muted\">This chat with the message that you are writing, as one request. Set <code>SLUICE_KEY</code> to one of <a href=\"/dashboard/keys\">your keys</a>.</p><div class=\"tabs\" role=\"tablist\" aria-label=\"Code\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -1,9 +1,11 @@
 package dashboard
 
 import (
+	"context"
 	"net/http"
 	"time"
 
+	"sluice/internal/ledger/activity"
 	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/prompt/chat"
@@ -20,6 +22,9 @@ type routingView struct {
 	// call. Empty names: no model has a price.
 	Best, Cheapest         string
 	BestCost, CheapestCost price.Nano
+	// Recent are the newest requests that the router chose a model for.
+	Recent []*usage.Settlement
+	Names  activity.Names
 }
 
 // routingPage shows what the router chose in the last 30 days, and what that saved.
@@ -46,9 +51,30 @@ func (d *Dashboard) routingPage(w http.ResponseWriter, r *http.Request, v *visit
 		t.Cost += row.Cost
 	}
 	view.compare(list, v)
+	if view.Names, err = d.Activity.Names(r.Context(), v.ID); err != nil {
+		return err
+	}
+	if view.Recent, err = d.routed(r.Context(), v, view.Router); err != nil {
+		return err
+	}
 	p := d.frame(w, r, v, "Routing")
 	p.Styles = []string{"activity.css"}
 	return d.ui.Render(w, r, http.StatusOK, routingPage(p, view))
+}
+
+// routedShown is how many of the newest decisions the page shows.
+const routedShown = 10
+
+// routed returns the newest requests that the router chose a model for, of the last 30 days.
+func (d *Dashboard) routed(ctx context.Context, v *visitor, router string) (list []*usage.Settlement, err error) {
+	month, _ := activity.RangeOf("30d")
+	page, err := d.Activity.Requests(ctx, activity.Query{AccountID: v.ID, Now: time.Now(), Range: month, Model: router}, "", routedShown)
+	for i := range page.Entries {
+		if call := page.Entries[i].Call; call != nil && call.ModelUsed != router {
+			list = append(list, call)
+		}
+	}
+	return list, err
 }
 
 // compare finds the best and the cheapest model with a price that the visitor may call, and what the calls would have

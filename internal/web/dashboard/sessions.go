@@ -104,18 +104,18 @@ func sessionActivity(s *session.Session) string {
 func sessionCost(s *session.Session) string {
 	charge := s.Charge()
 	if charge == nil {
-		return "unknown"
+		return "–"
 	}
 	return webui.Total(*charge)
 }
 
-// sessionCostRounded is sessionCost for a table.
-func sessionCostRounded(s *session.Session) string {
+// sessionExact is what sessionCost has rounded.
+func sessionExact(s *session.Session) string {
 	charge := s.Charge()
 	if charge == nil {
-		return "unknown"
+		return ""
 	}
-	return rounded(*charge)
+	return webui.Dollars(*charge)
 }
 
 // cacheRate returns how much of the prompts that a cache could have held came from one.

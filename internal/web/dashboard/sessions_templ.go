@@ -48,7 +48,7 @@ func sessionsPage(p webui.Page, v *sessionsView) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Sessions</h1><p>Calls that belong together, such as one task of a coding agent, and what each run costs.</p></div><div class=\"row\"><a class=\"button\" href=\"/dashboard/costs#tags\">Costs by tag</a> <a class=\"button\" href=\"/dashboard/budgets\">Budgets</a></div></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Sessions</h1><p>Requests that belong together, such as one task of a coding agent, and what each run costs.</p></div><div class=\"row\"><a class=\"button\" href=\"/dashboard/costs#tags\">Costs by tag</a> <a class=\"button\" href=\"/dashboard/budgets\">Budgets</a></div></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -101,7 +101,7 @@ func sessionList(v *sessionsView) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if len(v.Sessions) > 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<div class=\"scroll\" id=\"sessions-table\" tabindex=\"0\" role=\"region\" aria-label=\"Sessions, newest first\"><table class=\"sessions\"><thead><tr><th>Session</th><th class=\"num\">Calls</th><th class=\"num\">Cost</th><th class=\"num\">From cache</th><th class=\"num\">Duration</th><th>Last call</th>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<div class=\"scroll\" id=\"sessions-table\" tabindex=\"0\" role=\"region\" aria-label=\"Sessions, newest first\"><table class=\"sessions\"><thead><tr><th>Session</th><th class=\"num\">Requests</th><th class=\"num\">List price</th><th class=\"num\">From cache</th><th class=\"num\">Duration</th><th>Last request</th>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -266,9 +266,9 @@ func sessionLine(v *sessionsView, s *session.Session) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var11 string
-		templ_7745c5c3_Var11, templ_7745c5c3_Err = templ.JoinStringErrs(sessionCost(s))
+		templ_7745c5c3_Var11, templ_7745c5c3_Err = templ.JoinStringErrs(sessionExact(s))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `sessions.templ`, Line: 82, Col: 45}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `sessions.templ`, Line: 82, Col: 46}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var11))
 		if templ_7745c5c3_Err != nil {
@@ -279,9 +279,9 @@ func sessionLine(v *sessionsView, s *session.Session) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var12 string
-		templ_7745c5c3_Var12, templ_7745c5c3_Err = templ.JoinStringErrs(sessionCostRounded(s))
+		templ_7745c5c3_Var12, templ_7745c5c3_Err = templ.JoinStringErrs(sessionCost(s))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `sessions.templ`, Line: 82, Col: 71}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `sessions.templ`, Line: 82, Col: 65}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var12))
 		if templ_7745c5c3_Err != nil {
@@ -471,11 +471,11 @@ func sessionPart(v *sessionView) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = tile("Cost", sessionCost(v.Session), covered(v.Unpriced, "without a price")).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = figureTile(figure{Label: "List price", Value: sessionCost(v.Session), Title: sessionExact(v.Session), Note: covered(v.Unpriced)}).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = tile("Calls", webui.Number(v.Calls), failedText(v.Failed)).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = tile("Requests", webui.Number(v.Calls), failedText(v.Failed)).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -531,7 +531,7 @@ func sessionPart(v *sessionView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 39, "<section class=\"card\" aria-labelledby=\"facts-title\"><h2 id=\"facts-title\">Details</h2><dl class=\"facts across\"><dt>First call</dt><dd>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 39, "<section class=\"card\" aria-labelledby=\"facts-title\"><h2 id=\"facts-title\">Details</h2><dl class=\"facts across\"><dt>First request</dt><dd>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -539,7 +539,7 @@ func sessionPart(v *sessionView) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 40, "</dd><dt>End of the last call</dt><dd>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 40, "</dd><dt>Last request</dt><dd>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -582,7 +582,7 @@ func sessionPart(v *sessionView) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 43, "</dd><dt>Key of the last call</dt><dd>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 43, "</dd><dt>Last key</dt><dd>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -613,7 +613,7 @@ func sessionPart(v *sessionView) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if len(v.Recent) > 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 46, "<section class=\"card flush\" aria-labelledby=\"calls-title\"><div class=\"top\"><h2 id=\"calls-title\">Newest requests</h2></div><div class=\"scroll\" id=\"calls-table\" tabindex=\"0\" role=\"region\" aria-label=\"Table of the newest requests\"><table><thead><tr><th>Time</th><th>Outcome</th><th>Model</th><th class=\"num\">Tokens</th><th class=\"num\">Cost</th><th class=\"num\">Latency</th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 46, "<section class=\"card flush\" aria-labelledby=\"calls-title\"><div class=\"top\"><h2 id=\"calls-title\">Newest requests</h2></div><div class=\"scroll\" id=\"calls-table\" tabindex=\"0\" role=\"region\" aria-label=\"Table of the newest requests\"><table><thead><tr><th>Time</th><th>Outcome</th><th>Model</th><th class=\"num\">Tokens</th><th class=\"num\">List price</th><th class=\"num\">Latency</th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

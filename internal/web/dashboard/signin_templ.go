@@ -839,7 +839,7 @@ func welcomePage(p webui.Page, v welcomeView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 59, "<p class=\"small muted\">Anyone who has this key can use your account. You can replace it at any time on the Keys page.</p><h2>Your first call</h2><p class=\"small muted\">Your key is in it, and it works on the Free plan.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 59, "<p class=\"small muted\">Anyone who has this key can use your account. You can replace it at any time on the Keys page.</p><h2>Your first request</h2><p class=\"small muted\">Your key is in it, and it works on the Free plan.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

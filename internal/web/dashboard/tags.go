@@ -73,7 +73,7 @@ func tagName(tag string) string {
 func sumsCost(s *session.Sums) string {
 	charge := s.Charge()
 	if charge == nil {
-		return "unknown"
+		return "no price"
 	}
 	return usd(*charge, s.Unpriced)
 }
@@ -82,7 +82,7 @@ func sumsCost(s *session.Sums) string {
 func usd(amount price.Nano, unpriced int64) string {
 	text := webui.Total(amount)
 	if unpriced > 0 {
-		text += " and " + webui.Number(unpriced) + " without a price"
+		text += " and " + webui.Number(unpriced) + " with no price"
 	}
 	return text
 }

@@ -1,10 +1,18 @@
 package dashboard
 
-import "net/http"
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"sluice/internal/web/webui"
+)
 
 // videosView is the data of the form for a new video.
 type videosView struct {
 	Model string
+	// Kept is how long a finished video is kept, such as 2 days.
+	Kept  string
 	Sizes []videoSize
 }
 
@@ -17,7 +25,7 @@ type videoSize struct {
 func (d *Dashboard) videosPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	p := d.frame(w, r, v, "Videos")
 	p.Styles, p.Scripts = []string{accountStyle}, []string{"videos.js"}
-	view := videosView{Model: d.VideoModel(), Sizes: []videoSize{
+	view := videosView{Model: d.VideoModel(), Kept: keptText(d.VideosKept()), Sizes: []videoSize{
 		{"854x480", "854 × 480"},
 		{"480x854", "480 × 854"},
 		{"480x480", "480 × 480"},
@@ -27,4 +35,18 @@ func (d *Dashboard) videosPage(w http.ResponseWriter, r *http.Request, v *visito
 		{"1080x1920", "1080 × 1920, counts twice"},
 	}}
 	return d.ui.Render(w, r, http.StatusOK, videosPage(p, view))
+}
+
+// keptText returns how long something is kept: in days if these are whole.
+func keptText(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d == day:
+		return "1 day"
+	case d > day && d%day == 0:
+		return strconv.Itoa(int(d/day)) + " days"
+	case d > time.Hour && d%time.Hour == 0:
+		return strconv.Itoa(int(d/time.Hour)) + " hours"
+	}
+	return webui.Millis(d.Milliseconds())
 }

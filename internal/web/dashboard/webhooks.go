@@ -179,6 +179,9 @@ func hostOf(v *webhooksView, d *alert.Delivery) string {
 	return u.Host
 }
 
+// stateTexts are the states of deliveries, in the words of the page.
+var stateTexts = map[alert.State]string{alert.Waiting: "waiting", alert.Delivered: "delivered", alert.Dead: "failed"}
+
 // deliveryTones are the colours of the badges of deliveries.
 var deliveryTones = map[alert.State]string{alert.Waiting: "warn", alert.Delivered: "good", alert.Dead: "bad"}
 

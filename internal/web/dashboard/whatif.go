@@ -19,7 +19,18 @@ func (d *Dashboard) whatIfPage(w http.ResponseWriter, r *http.Request, v *visito
 		}
 	}
 	status := http.StatusOK
-	if view.Asked() {
+	if !view.Asked() {
+		// An example, unless an export runs or a replay: then there is only the form.
+		asked := view.WhatIfChoice
+		view.WhatIfChoice, view.Example = webui.FirstExample(), true
+		err := d.replay(r, v, &view, now)
+		if err != nil || view.Report.Total.Calls == 0 {
+			view.WhatIfChoice, view.Example, view.Report = asked, false, nil
+		}
+		if err != nil && fault.From(err).Kind != fault.RateLimited {
+			return err
+		}
+	} else {
 		err := d.replay(r, v, &view, now)
 		if f := fault.From(err); err != nil && f.Kind == fault.Invalid {
 			view.Problem = f.Message

@@ -43,7 +43,11 @@ func whatIfPage(p webui.Page, v *webui.WhatIf) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>What if</h1><p>What your past calls would have cost with another model, with other caches or as batches.</p></div><a class=\"button\" href=\"/dashboard/activity\">All activity</a></div>")
+			templ_7745c5c3_Err = webui.Crumb("Activity", home+"/activity", "What if").Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, " <div class=\"head\"><div><h1>What if</h1><p>What your past requests would have cost with another model, with other caches or as batches.</p></div></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -7,7 +7,6 @@ import (
 	"github.com/a-h/templ"
 
 	"sluice/internal/ledger/activity"
-	"sluice/internal/ledger/price"
 	"sluice/internal/ledger/usage"
 	"sluice/internal/web/webui"
 )
@@ -144,12 +143,12 @@ func fieldTime(at time.Time) string {
 	return at.UTC().Format(expiresForm)
 }
 
-// rounded formats an amount of a table, to a hundredth of a cent. What is less is not nothing.
-func rounded(n price.Nano) string {
-	if n > 0 && n < 50_000 {
-		return "< $0.0001"
+// charged returns the list price of calls among others, or a dash if none of them has one, which is not the same as $0.
+func charged(t *usage.Tally) string {
+	if t.Unpriced > 0 && t.Charge() == 0 {
+		return "–"
 	}
-	return webui.Saved(n)
+	return webui.Total(t.Charge())
 }
 
 // hitText says what part of the prompts came from caches.

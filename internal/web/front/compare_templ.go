@@ -399,7 +399,7 @@ func Compared(v Comparison) templ.Component {
 	})
 }
 
-// mark is a text, or a sign for yes and no.
+// Mark is a text, or a sign for yes and no.
 func Mark(text string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

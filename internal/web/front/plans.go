@@ -158,7 +158,7 @@ func priced(all []Model) (list []Model) {
 	return list
 }
 
-// monthly formats the price of a plan: whole dollars have no cents.
+// Monthly formats the price of a plan: whole dollars have no cents.
 func Monthly(cents int64) string { return strings.TrimSuffix(webui.Cents(cents), ".00") }
 
 // exampleOf returns the address of the page with an example filled in, for the first model that it may be asked of.

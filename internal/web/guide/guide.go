@@ -5,10 +5,12 @@
 package guide
 
 import (
+	"cmp"
 	"io/fs"
 	"net/http"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -176,8 +178,9 @@ func (g *Guide) search(w http.ResponseWriter, r *http.Request) error {
 	return g.ui.RenderTagged(w, r, guidePage(p, o, view{Groups: book.Groups, Query: query, Hits: book.Search(query)}))
 }
 
-// Find returns the sections of the guide that answer a query, for the search over everything.
-func (g *Guide) Find(query string) webui.Findings {
+// Find returns the sections of the guide that answer a query, for the search over everything. For anybody but an operator, pages
+// about running the service come last.
+func (g *Guide) Find(query string, operator bool) webui.Findings {
 	found := webui.Findings{Title: "Documentation"}
 	book, err := g.book()
 	if err != nil {
@@ -191,10 +194,31 @@ func (g *Guide) Find(query string) webui.Findings {
 	found = found.Best(query)
 	found.List = found.List[:min(len(found.List), operationsAtOnce)]
 	hits := book.Search(query[:min(len(query), handbook.MaxQuery)])
+	if !operator {
+		slices.SortStableFunc(hits, func(a, b handbook.Hit) int { return cmp.Compare(aboutRunning(a.Page), aboutRunning(b.Page)) })
+	}
 	for _, hit := range hits[:min(len(hits), webui.FoundAtOnce)] {
-		found.List = append(found.List, webui.Finding{Path: atSection(hit.Section), Text: hit.Heading, Note: hit.Page.Name, Icon: "docs"})
+		found.List = append(found.List, webui.Finding{Path: atSection(hit.Section), Text: hit.Heading, Note: whereOf(hit.Page), Icon: "docs"})
 	}
 	return found
+}
+
+// aboutRunning is 1 for pages about running the service, and 0 for those about calling it.
+func aboutRunning(p *handbook.Page) int {
+	folder, _, _ := strings.Cut(p.ID, "/")
+	switch folder {
+	case "call", "teams", "api", "errors":
+		return 0
+	}
+	return 1
+}
+
+// whereOf says where a page is, so that findings with one name can be told apart.
+func whereOf(p *handbook.Page) string {
+	if p.Group == "" {
+		return p.Name
+	}
+	return p.Group + " › " + p.Name
 }
 
 // lost replies to the request for a page that does not exist. A person sees pages that may be meant.

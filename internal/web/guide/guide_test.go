@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -178,12 +179,34 @@ func TestFind(t *testing.T) {
 		"retry":             "/docs/guide/call/limits#why-429",
 		"qwxyz":             "",
 	} {
-		found := sample().Find(query).List
+		found := sample().Find(query, false).List
 		if len(found) == 0 && first == "" {
 			continue
 		}
 		if len(found) == 0 || found[0].Path != first {
 			t.Errorf("%q finds %+v, want %q first", query, found, first)
+		}
+	}
+}
+
+// Customers find pages about calling before those about running, and each finding says where it is. Operators find what fits best.
+func TestFindForCustomers(t *testing.T) {
+	t.Parallel()
+	g := guide.New(nil, nil, fstest.MapFS{
+		"README.md":      {Data: []byte("# The guide\n\n## Run it\n\n- [Limits](run/limits.md): a node\n\n## Call it\n\n- [Limits](call/limits.md): a key\n")},
+		"run/limits.md":  {Data: []byte("# Limits\n\nLimits limits limits.\n")},
+		"call/limits.md": {Data: []byte("# Limits\n\nLimits, and much else that nobody has asked for in this place.\n")},
+	})
+	for operator, want := range map[bool][]string{
+		false: {"/docs/guide/call/limits, Call it › Limits", "/docs/guide/run/limits, Run it › Limits"},
+		true:  {"/docs/guide/run/limits, Run it › Limits", "/docs/guide/call/limits, Call it › Limits"},
+	} {
+		var got []string
+		for _, f := range g.Find("limits", operator).List {
+			got = append(got, f.Path+", "+f.Note)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("Find(limits, %t) = %q, want %q", operator, got, want)
 		}
 	}
 }

@@ -92,7 +92,7 @@ func savedNote(n price.Nano) string {
 	if n < 0 {
 		return "lost: writing to caches cost more than reading has saved"
 	}
-	return "compared with the same calls without a cache"
+	return "compared with the same requests without a cache"
 }
 
 // HitNote says what a hit rate follows from.

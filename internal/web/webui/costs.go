@@ -1,9 +1,11 @@
 package webui
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +24,7 @@ type Costs struct {
 	File     string     // the address of the same as CSV, without the query; empty: there is none
 	KeyName  func(id string) string
 	Staff    bool
+	Chart    *Chart // by day; nil: there is none
 }
 
 // CostPage is how many calls a page of costs shows.
@@ -143,7 +146,7 @@ func amountOf(n *json.Number) string {
 // sumCost returns a sum for people. If there is no price for anything in it, it is not nothing but unknown.
 func sumCost(s *costs.SumsReply) string {
 	if s.Unpriced > 0 && s.Cost == "0" {
-		return "unpriced"
+		return "no price"
 	}
 	return Amount(s.Cost)
 }
@@ -160,12 +163,25 @@ func sumExact(s *costs.SumsReply) string {
 func callCost(c *costs.CallReply) string {
 	switch {
 	case c.Cost != nil:
-		return usd(*c.Cost)
+		return Amount(*c.Cost)
 	case c.Unpriced:
-		return "unpriced"
+		return "no price"
 	default:
 		return "–"
 	}
+}
+
+// callExact is what callCost has rounded, or nothing if the call has no cost.
+func callExact(c *costs.CallReply) string {
+	if c.Cost == nil {
+		return ""
+	}
+	return usd(*c.Cost)
+}
+
+// byCost returns the models of the page, the dearest first.
+func (c *Costs) byCost() []costs.RowReply {
+	return slices.SortedStableFunc(slices.Values(c.Models), func(a, b costs.RowReply) int { return cmp.Compare(nanoOf(b.Cost), nanoOf(a.Cost)) })
 }
 
 // rateText returns the price of a line, with what it is for.
@@ -186,7 +202,7 @@ func lineName(l *costs.LineReply) string {
 }
 
 // countedBy are the sources of counts, for people.
-var countedBy = map[string]string{"vendor": "the vendor", "ours": "us", "estimate": "estimate"}
+var countedBy = map[string]string{"vendor": "the provider", "ours": "us", "estimate": "estimate"}
 
 // callTime returns the time of a call.
 func callTime(c *costs.CallReply) time.Time {

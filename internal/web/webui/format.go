@@ -26,6 +26,14 @@ func Short(n int64) string {
 	return Number(n)
 }
 
+// Count formats a number of requests: in full below 100,000, so that figures of one page agree.
+func Count(n int64) string {
+	if n < 100_000 {
+		return Number(n)
+	}
+	return Short(n)
+}
+
 // trimmed formats v with one decimal, or none if it is zero.
 func trimmed(v float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), ".0")
@@ -120,9 +128,9 @@ func Millis(ms int64) string {
 	return trimmed(float64(ms)/60_000) + " min"
 }
 
-// Duration formats a duration as Millis does, and one below a millisecond with a decimal.
+// Duration formats a duration as Millis does, and one below ten milliseconds with a decimal, so that its parts differ.
 func Duration(d time.Duration) string {
-	if d > 0 && d < time.Millisecond {
+	if d > 0 && d < 10*time.Millisecond {
 		return strconv.FormatFloat(max(0.1, float64(d)/float64(time.Millisecond)), 'f', 1, 64) + " ms"
 	}
 	return Millis(d.Milliseconds())

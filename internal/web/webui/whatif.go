@@ -23,6 +23,8 @@ type WhatIf struct {
 	// Everybody says that the calls may be of any account, so the form asks for one.
 	Everybody bool
 	Problem   string // why there is no answer
+	// Example says that the visitor has asked nothing, and the answer is that of the first example.
+	Example bool
 	// Report is nil unless something was asked and answered. Key returns the name of a key.
 	Report *whatif.Report
 	Key    func(id string) string
@@ -64,6 +66,9 @@ func WhatIfChoiceOf(r *http.Request) WhatIfChoice {
 // Asked says whether the visitor has chosen anything that would be different.
 func (c *WhatIfChoice) Asked() bool { return c.From+c.To+c.TTL+c.Batched != "" }
 
+// FirstExample is what a page without a question may answer.
+func FirstExample() WhatIfChoice { return WhatIfChoice{Days: whatIfDays[0], TTL: "none"} }
+
 // Question returns what the visitor asks. It returns a text if something is missing.
 func (c *WhatIfChoice) Question(now time.Time) (q whatif.Question, problem string) {
 	q = whatif.Question{TTL: c.TTL, Most: WhatIfMost}
@@ -90,9 +95,9 @@ type whatIfExample struct{ text, path string }
 // examples returns questions that many ask.
 func (v *WhatIf) examples() []whatIfExample {
 	return []whatIfExample{
-		{"No prompt caches", v.Action + "?ttl=none"},
+		{"No prompt caches", v.Action + "?days=7&ttl=none"},
 		{"Caches that last an hour", v.Action + "?ttl=1h"},
-		{"Half of the calls as batches", v.Action + "?batched=50"},
+		{"Half of the requests as batches", v.Action + "?batched=50"},
 	}
 }
 

@@ -23,7 +23,7 @@ test("a budget: made, refused, changed, deleted", async () => {
   const dialog = page.getByRole("dialog");
   // The fields of a choice are there once it is made.
   assert.equal(await dialog.getByLabel("Tag", { exact: true }).isVisible(), false);
-  await dialog.getByLabel("Calls with a tag").check();
+  await dialog.getByLabel("Requests with a tag").check();
   await dialog.getByLabel("Tag", { exact: true }).fill("team=search");
   await dialog.getByLabel("Name", { exact: true }).fill("search");
   await dialog.getByLabel("Amount in dollars").fill("plenty");
@@ -36,11 +36,11 @@ test("a budget: made, refused, changed, deleted", async () => {
   await page.getByText("The budget was created.").waitFor();
   const card = page.getByRole("region", { name: "search" });
   await card.getByRole("img", { name: "Spent $0.00, reserved $0.00, left $12.50 of $12.50" }).waitFor();
-  await card.getByText("Calls with the tag team=search").waitFor();
+  await card.getByText("Requests with the tag team=search").waitFor();
   await card.getByRole("link", { name: "Edit search" }).click();
   await dialog.getByLabel("Only warn").check();
   await dialog.getByRole("button", { name: "Save" }).click();
-  await card.getByText("only warns").waitFor();
+  await card.getByText("warns only").waitFor();
   await card.getByRole("link", { name: "Delete search" }).click();
   await dialog.getByRole("button", { name: "Delete" }).click();
   await page.getByText("The budget was deleted.").waitFor();
@@ -109,16 +109,16 @@ test("a key whose sessions are bounded", async () => {
   await page.goto(gateway + "/dashboard/keys?new");
   const dialog = page.getByRole("dialog");
   await dialog.getByLabel("Name", { exact: true }).fill("agent");
-  await dialog.getByLabel("Each session may cost at most").fill("2");
+  await dialog.getByLabel("Limit per session, in dollars").fill("2");
   await page.keyboard.press("Enter");
   await page.locator("#new-key").waitFor();
-  await page.getByRole("link", { name: "Cap sessions of agent" }).click();
+  await page.getByRole("link", { name: "Session limit of agent" }).click();
   assert.equal(await dialog.getByLabel("Sessions of").evaluate((s) => s.selectedOptions[0].textContent), "agent");
   await dialog.getByLabel("Name", { exact: true }).fill("of a day");
   await dialog.getByLabel("Amount in dollars").fill("10");
   await dialog.getByRole("button", { name: "Create budget" }).click();
   await page.getByText("The budget was created.").waitFor();
-  assert.equal(await page.getByText("Each session has the amount for its calls with the key agent").count(), 2);
+  assert.equal(await page.getByText("Each session has the amount for its requests with the key agent").count(), 2);
   assert.deepEqual(complaints, []);
 });
 

@@ -218,7 +218,7 @@ test("the forms of webhooks", async () => {
   await page.getByText("A test is on its way.").waitFor();
   await around(page);
   assert.equal(await page.locator("tbody tr strong").count(), 1, "one test was sent");
-  await page.getByRole("button", { name: "Turn on" }).click();
+  await page.getByRole("button", { name: "Mail me about videos" }).click();
   await page.getByText("You will get an e-mail").waitFor();
   await around(page);
 

@@ -173,6 +173,7 @@ test("every page of the console, as pages are examined", async () => {
   await sure.getByRole("button", { name: "Announce" }).click();
   await page.getByText("New models next week.").first().waitFor();
   await joe.goto(gateway + "/dashboard/messages/new");
+  await joe.getByLabel("What is it about?").selectOption("other");
   await joe.getByLabel("Subject").fill("A question");
   await joe.getByLabel("Message").fill("How do I begin?");
   await joe.getByRole("button", { name: "Send" }).click();

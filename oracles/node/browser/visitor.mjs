@@ -102,7 +102,7 @@ export async function join(page, email) {
 // subscribe buys a plan with a test card.
 export async function subscribe(page, plan, card = "4242424242424242") {
   await page.goto(gateway + "/dashboard/plan");
-  await page.getByRole("button", { name: "Subscribe " + plan }).click();
+  await page.getByRole("button", { name: "Subscribe to " + plan }).click();
   await page.locator(`input[value="${card}"]`).check();
   await page.getByRole("button", { name: /^Pay / }).click();
 }
