@@ -65,7 +65,7 @@ func planRows(all account.Plans, models []Model) (rows []planRow) {
 	heading("Limits")
 	limit("Requests per minute", func(t account.Terms) account.Limit { return t.RequestsPerMinute })
 	limit("Tokens per minute", func(t account.Terms) account.Limit { return t.TokensPerMinute })
-	limit("Calls at once", func(t account.Terms) account.Limit { return t.Concurrent })
+	limit("Concurrent requests", func(t account.Terms) account.Limit { return t.Concurrent })
 	limit("Unfinished videos", func(t account.Terms) account.Limit { return t.UnfinishedVideos })
 	limit("Monthly units, for each tier", func(t account.Terms) account.Limit { return t.MonthlyUnits })
 	heading("Models and features")

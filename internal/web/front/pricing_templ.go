@@ -160,7 +160,7 @@ func pricingPage(p webui.Page, o webui.Opening, v pricingView) templ.Component {
 					}
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "</tbody></table></div></div></section><section class=\"band\" aria-labelledby=\"beyond\"><h2 id=\"beyond\">What happens at a limit</h2><div class=\"card\"><dl class=\"facts beyond\"><dt>Requests and tokens per minute</dt><dd><span class=\"badge\">429</span> with the seconds to wait. The call costs nothing, and SDKs retry it automatically.</dd><dt>Calls at once</dt><dd><span class=\"badge\">429</span> until one of your calls has ended.</dd><dt>A model above your plan</dt><dd><span class=\"badge\">403</span> with the name of the plan that includes it.</dd><dt>Monthly units</dt><dd>We write to you at 50%, 75% and 90%. At 100% your keys are turned off until you contact support.</dd></dl></div></section><section class=\"band\" aria-labelledby=\"questions\"><h2 id=\"questions\">Questions</h2>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "</tbody></table></div></div></section><section class=\"band\" aria-labelledby=\"beyond\"><h2 id=\"beyond\">What happens at a limit</h2><div class=\"card\"><dl class=\"facts beyond\"><dt>Requests and tokens per minute</dt><dd><span class=\"badge\">429</span> with the seconds to wait. The call costs nothing, and SDKs retry it automatically.</dd><dt>Concurrent requests</dt><dd><span class=\"badge\">429</span> until one of your calls has ended.</dd><dt>A model above your plan</dt><dd><span class=\"badge\">403</span> with the name of the plan that includes it.</dd><dt>Monthly units</dt><dd>We write to you at 50%, 75% and 90%. At 100% your keys are turned off until you contact support.</dd></dl></div></section><section class=\"band\" aria-labelledby=\"questions\"><h2 id=\"questions\">Questions</h2>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -671,14 +671,14 @@ func plans(o webui.Opening, all account.Plans, best account.Plan) templ.Componen
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 65, "</span></li><li><span>Calls at once</span><span>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 65, "</span></li><li><span>Concurrent requests</span><span>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var29 string
 			templ_7745c5c3_Var29, templ_7745c5c3_Err = templ.JoinStringErrs(LimitText(all[plan].Concurrent))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `pricing.templ`, Line: 178, Col: 74}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `pricing.templ`, Line: 178, Col: 80}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var29))
 			if templ_7745c5c3_Err != nil {
