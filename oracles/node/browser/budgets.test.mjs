@@ -50,7 +50,7 @@ test("a budget: made, refused, changed, deleted", async () => {
 test("adding to a session", async () => {
   const { page, complaints } = await open();
   await signUp(page, "lea@example.com");
-  await create(page, "agents", "2", (dialog) => dialog.getByLabel("Calls of each session").check());
+  await create(page, "agents", "2", (dialog) => dialog.getByLabel("Requests of each session").check());
   await page.getByText("The budget was created.").waitFor();
   const id = new URL(await page.getByRole("link", { name: "Edit agents" }).getAttribute("href"), gateway).searchParams.get("edit");
   await page.goto(gateway + "/dashboard/budgets/raise?count=" + encodeURIComponent(id + "/run-1"));
@@ -128,7 +128,7 @@ test("budgets and sessions in four forms", async () => {
   for (const [session, tags] of [["0197c2d4-7a1b-7c3d-8e5f-123456789abc", "team=search, env=prod"], ["ses_f84c6ba38ffe6UeTRaX25G3KTr", "team=reporting-and-other-long-names-of-departments"], ["0197c2d4-7a1b-7c3d-8e5f-123456789abc", "team=search"]]) await call(key, session, tags);
   await create(setup, "everything of the reporting department", "100");
   await create(setup, "nothing", "0");
-  await create(setup, "agents", "2", (dialog) => dialog.getByLabel("Calls of each session").check());
+  await create(setup, "agents", "2", (dialog) => dialog.getByLabel("Requests of each session").check());
   const id = new URL(await setup.getByRole("link", { name: "Edit agents" }).getAttribute("href"), gateway).searchParams.get("edit");
   const storageState = await context.storageState();
   for (const [colorScheme, [size, viewport]] of [["light", desk], ["dark", phone], ["light", phone], ["dark", desk]]) {

@@ -130,7 +130,7 @@ test("functions are picked, made by a form, and pasted", async () => {
   const form = page.locator("#function-form");
   await form.getByLabel("Name", { exact: true }).first().fill("send mail");
   await form.getByRole("button", { name: "Save function" }).click();
-  await form.getByText("A name has 1 to 64 letters").waitFor();
+  await form.getByText("Use 1 to 64 letters").waitFor();
   await form.getByLabel("Name", { exact: true }).first().fill("send_mail");
   await form.getByLabel("Description", { exact: true }).first().fill("Sends a mail");
   await form.locator("[name=pname]").fill("to");
@@ -424,7 +424,7 @@ test("calls of functions and of MCP servers are cards", async () => {
   await page.getByRole("button", { name: "Add server" }).click();
   await page.getByRole("textbox", { name: "URL" }).fill("tools.example.com");
   await page.getByRole("button", { name: "Save server" }).click();
-  await page.getByText("An address begins with https://").waitFor();
+  await page.getByText("Enter an address that begins with https://").waitFor();
   await page.getByRole("textbox", { name: "URL" }).fill(gateway + "/mcp");
   await page.getByLabel("Name", { exact: true }).last().fill("gateway");
   await page.getByLabel("Authorization header").fill("Bearer " + key);
