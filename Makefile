@@ -38,10 +38,8 @@ served   := ./internal/app ./internal/api/httpapi ./internal/api/httpserver
 plain     = $(served) $(filter-out $(checks),$(unraced))
 long     := -count=1 -timeout=60m
 # The order of a soak. The tests in timed have bounds in seconds, because they are promises to operators, and mostly wait: they
-# come first, beside fuzz targets that only get time when nobody else wants it; no more than three of them run at once, since
-# each has servers and a database of its own. Then come tests that compute, and at last those in whole, which start several
-# servers at once.
-idle     := env GOMAXPROCS=1 chrt --idle 0
+# come first and have the machine for themselves; no more than three of them run at once, since each has servers and a database
+# of its own. Then come fuzz targets, tests that compute, and at last those in whole, which start several servers at once.
 timed    := ./internal/testkit/faulttest ./internal/testkit/clustertest
 whole    := ./internal/app ./cmd/sluice
 # Their long tests compute, ten times as long under the race detector, which watches their short ones in make check.
@@ -88,8 +86,8 @@ soak: export SLUICE_SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 soak: export SLUICE_FAULTS_PAGE := $(CURDIR)/docs/soak.md
 soak: ## everything with the long tests, 60 minutes; SLUICE_SEED=n repeats a run
 	$(testrun) -checks 'make lint' '$(race) $(long) -run=- $(filter $(timed),$(raced))' \
-		'& $(idle) $(fuzz) 11m $(fuzz-lane)' '& $(race) $(long) -parallel=3 $(filter $(timed),$(raced))' '$$GOTEST $(long) $(filter $(timed),$(unraced))' \
-		'& nice -n 15 $(fuzz) 10s $(fuzz-others)' \
+		'& $(race) $(long) -parallel=3 $(filter $(timed),$(raced))' '$$GOTEST $(long) $(filter $(timed),$(unraced))' \
+		'$(fuzz) 150s $(fuzz-lane)' '& nice -n 15 $(fuzz) 10s $(fuzz-others)' \
 		'nice -n 5 $$GOTEST $(long) $(compute) $(filter-out $(timed) $(whole),$(unraced))' 'nice -n 5 env $(race) $(long) $(filter-out $(timed) $(whole) $(compute),$(raced))' \
 		'$(race) $(long) $(filter $(whole),$(raced))' '$$GOTEST $(long) $(filter $(whole),$(unraced))' \
 		'cd oracles && $$GOTEST $(long) ./...' 'cd tools/manifests && $$GOTEST $(long) ./...' \
