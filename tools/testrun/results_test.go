@@ -31,8 +31,21 @@ const events = `{"Action":"start","Package":"sluice/a"}
 {"Action":"pass","Package":"sluice/c"}
 `
 
+// Only a soak shows what its tests have measured.
 func TestAdd(t *testing.T) {
-	t.Parallel()
+	for _, soak := range []string{"", "1"} {
+		t.Run("soak="+soak, func(t *testing.T) {
+			t.Setenv("SLUICE_SOAK", soak)
+			var measured []string
+			if soak != "" {
+				measured = []string{"sluice/a TestParent/bad soak: 3 rounds"}
+			}
+			testAdd(t, measured)
+		})
+	}
+}
+
+func testAdd(t *testing.T, measured []string) {
 	failures := []string{"sluice/a TestParent/bad", "sluice/a TestHangs: did not finish", "sluice/b "}
 	for _, tt := range []struct {
 		strict bool
@@ -49,6 +62,9 @@ func TestAdd(t *testing.T) {
 			"skipped": {"sluice/a TestLocal: needs Ollama"},
 		}},
 	} {
+		if len(measured) > 0 {
+			tt.want["measured"] = measured
+		}
 		r := &run{strict: tt.strict, results: map[string][]string{}}
 		seen := newTally()
 		// An event may be read in two parts.
