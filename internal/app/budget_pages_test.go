@@ -3,6 +3,7 @@ package app_test
 import (
 	"encoding/json"
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -280,6 +281,16 @@ func TestSessionsPage(t *testing.T) {
 	}
 	ana.wants(ana.get("/dashboard/sessions?after=run-24"), "older sessions", 200, "run-29")
 	ana.wants(ana.get("/dashboard/sessions/run-03"), "one session", 200, "1 not completed")
+	// Those of one key alone.
+	ana.wants(ana.post("/dashboard/keys", "name", "laptop"), "a key", 303, "/dashboard/keys")
+	key := keyID.FindStringSubmatch(ana.get("/dashboard/keys").body)[1]
+	ana.wants(ana.get("/dashboard/sessions?key="+key), "sessions of a key without any", 200, "No session used this key last")
+	n.exec("UPDATE session_sums SET key_id = '" + key + "' WHERE session < 'run-26'")
+	page := ana.wants(ana.get("/dashboard/sessions?key="+key), "sessions of a key", 200, `hx-get="/dashboard/sessions?key=`+key+`"`).body
+	older := html.UnescapeString(between(page, `id="older" href="`, `"`))
+	if got := ana.get(older).body; !strings.Contains(got, "run-25") || strings.Contains(got, "run-26") {
+		t.Errorf("the last session of a key, and no other, is not at %q", older)
+	}
 	each := ana.budget("scope", "session", "amount", "2")
 	n.spend(each+"/run-03", 1_500_000_000)
 	ana.wants(ana.get("/dashboard/sessions"), "sessions with a budget", 200, "$0.50")

@@ -47,3 +47,40 @@ func TestChosenPlan(t *testing.T) {
 		}
 	}
 }
+
+// A plan that somebody with an account chooses on the page of prices opens what there is to do: a dialog, the page of the
+// upgrade, or a reason why it cannot be had. An old address of an upgrade leads there, too.
+func TestPlanChosenElsewhere(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "").start(t)
+	ana := n.join("ana@example.com")
+	dialog := func(plan string) string {
+		return between(ana.get("/dashboard/plan?plan="+plan).body, "<dialog open", "</dialog>")
+	}
+	if got := dialog("premium"); !strings.Contains(got, "Choose Premium?") || !strings.Contains(got, "$25 per month") || !strings.Contains(got, `name="plan" value="premium"`) {
+		t.Errorf("the dialog of a plan that can be bought = %s", got)
+	}
+	ana.buys("premium", "4242424242424242")
+	ana.wants(ana.get("/dashboard/plan?plan=scale"), "a higher plan", 303, "/dashboard/plan/upgrade?plan=scale")
+	ana.wants(ana.get("/dashboard/plan?plan=premium"), "the present plan", 200, "You have Premium already.")
+	ana.leads(ana.get("/dashboard/plan/upgrade?plan=premium"), "an upgrade to the present plan", "You have Premium already.")
+	ana.leads(ana.get("/dashboard/plan/upgrade?plan=basic"), "an upgrade to a lower plan", "<dialog open")
+	if got := dialog("basic"); !strings.Contains(got, "Downgrade to Basic") {
+		t.Errorf("the dialog of a lower plan = %s", got)
+	}
+	if got := dialog("free"); !strings.Contains(got, "Cancel Premium on") {
+		t.Errorf("the dialog of the free plan = %s", got)
+	}
+	ana.leads(ana.post("/dashboard/plan/downgrade", "plan", "basic"), "the request", "Downgrade to Basic, on")
+	ana.wants(ana.get("/dashboard/plan?plan=basic"), "a plan that was asked for", 200, "Support has not decided yet.")
+}
+
+// Who cannot sign up is told whom to ask.
+func TestClosedSignUp(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "signup: closed\nsupport: {email: help@example.com}\n").start(t)
+	stranger := n.person()
+	stranger.wants(stranger.get("/signup"), "the form", 200, `href="mailto:help@example.com">Contact</a>`)
+	stranger.wants(stranger.get("/signin"), "the sign-in", 200, `href="mailto:help@example.com">Ask for access</a>`)
+	stranger.wants(stranger.get("/"), "the first page", 200, `href="mailto:help@example.com">Ask for access</a>`)
+}

@@ -60,6 +60,10 @@ models:
 		ana.wants(ana.get("/dashboard/costs"+strings.ReplaceAll(link, "&amp;", "&")), "the costs of "+path, 200, `>$0.0022</div>`)
 	}
 	ana.wants(ana.get("/dashboard/costs?served=lab/one"), "the costs of a model", 200, "$1 per million")
+	// Customers read of list prices, as on all their pages.
+	if page := ana.get("/dashboard/costs").body; !strings.Contains(page, `<th class="num">List price</th>`) || strings.Contains(page, `<th class="num">Cost</th>`) {
+		t.Error("the page of costs names an amount by another word than other pages")
+	}
 	ana.wants(ana.get("/dashboard/costs?day=x"), "the costs of no day", 400, "day must be a day")
 	if file := ana.wants(ana.get("/dashboard/costs.csv"), "the file", 200, "id,at,model_asked").body; strings.Count(file, ",0.0011,") != 2 || strings.Count(file, "\n") != 4 {
 		t.Errorf("the file has other costs: %s", file)

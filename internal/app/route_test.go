@@ -93,4 +93,10 @@ func TestRoutingPage(t *testing.T) {
 		body := ana.get("/dashboard/activity/routing").body
 		return strings.Contains(body, answered) && strings.Contains(body, "100%")
 	})
+	// The list says why the router chose the model, as the page of the request does.
+	body := ana.get("/dashboard/activity/routing").body
+	why, id := between(body, `<td class="text muted">`, `</td>`), between(body, `<a href="/dashboard/activity/requests/`, `"`)
+	if page := ana.get("/dashboard/activity/requests/" + id).body; why == "" || !strings.Contains(page, "<dd>"+why+"</dd>") {
+		t.Errorf("the newest decision has the reason %q, want that on its page", why)
+	}
 }

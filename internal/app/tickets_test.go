@@ -13,6 +13,9 @@ import (
 // ticketPath matches the path of a conversation.
 var ticketPath = regexp.MustCompile(`/dashboard/messages/mat_\w+`)
 
+// noticePath matches the path of a notice.
+var noticePath = regexp.MustCompile(`/dashboard/messages/note_\w+`)
+
 // tinyCall is a call that costs one unit.
 const tinyCall = `{"model":"sandbox/tiny","messages":[{"role":"user","content":"hi"}]}`
 

@@ -65,7 +65,7 @@ signup: invite
 drain_timeout: 3s
 site:
   name: Tidewater demo
-  headline: Every model Tidewater Books uses, behind one key
+  headline: Every model, behind one key
   intro: This is a demonstration. The company is made up, and the sandbox answers for every model.
   footer: A demonstration of Sluice with made-up data
   seller: Tidewater Books

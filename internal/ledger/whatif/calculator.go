@@ -212,16 +212,22 @@ func (r *Report) note(q *Question, dropped time.Time) {
 			r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 		}
 	}
+	requests := func(n int64) string {
+		if n == 1 {
+			return "1 request"
+		}
+		return strconv.FormatInt(n, 10) + " requests"
+	}
 	c, t := &r.Counts, &r.Total
-	say(len(q.Models) > 0, "Tokens are those of the real calls. Another model counts them differently, and its replies would have been longer or shorter.")
-	say(len(q.Models) > 0 && c.Moved == 0, "No call of this time was answered by a model that is replaced.")
-	say(c.Misses+c.Hits > 0, "Cache: %d calls would have missed it, and %d would have hit it, judged by the time since the call before in the same session.", c.Misses, c.Hits)
-	say(c.Sessionless > 0, "%d calls used a cache but named no session: it is not known what they would have found there, so they find what they found.", c.Sessionless)
-	say(q.Batched != "", "Batched: %d calls. A batch takes up to a day and cannot be streamed; which calls could have waited is not known.", c.Batched)
-	say(c.Unbatched > 0, "%d calls were answered by models without a price for batches. They cost what they did.", c.Unbatched)
-	say(c.Restated > 0, "%d calls were priced by entries that are not known any more. Today's were used in their place.", c.Restated)
-	say(t.Unpriced > 0, "%d calls had no price. They are not part of the difference.", t.Unpriced)
-	say(t.WouldUnpriced > 0, "%d calls have no price in this scenario. They are not part of the difference.", t.WouldUnpriced)
-	say(q.From.Before(dropped), "Calls before %s have been deleted.", dropped.UTC().Format(time.DateTime)+" UTC")
-	say(!r.Until.IsZero(), "Only the first %s calls were replayed, those until %s.", strconv.FormatInt(q.Most, 10), r.Until.UTC().Format(time.DateTime)+" UTC")
+	say(len(q.Models) > 0, "Tokens are those of the real requests. Another model counts them differently, and its replies would have been longer or shorter.")
+	say(len(q.Models) > 0 && c.Moved == 0, "No request of this time was answered by a model that is replaced.")
+	say(c.Misses+c.Hits > 0, "Cache: %s would have missed it, and %d would have hit it, judged by the time since the request before in the same session.", requests(c.Misses), c.Hits)
+	say(c.Sessionless > 0, "Cache as it was: %s without a session. It is not known what they would have found there.", requests(c.Sessionless))
+	say(q.Batched != "", "Batched: %s. A batch takes up to a day and cannot be streamed; which requests could have waited is not known.", requests(c.Batched))
+	say(c.Unbatched > 0, "Not batched: %s to models without a price for batches.", requests(c.Unbatched))
+	say(c.Restated > 0, "At today's prices: %s whose price of then is not known any more.", requests(c.Restated))
+	say(t.Unpriced > 0, "Left out of the difference: %s that had no price.", requests(t.Unpriced))
+	say(t.WouldUnpriced > 0, "Left out of the difference: %s without a price in this scenario.", requests(t.WouldUnpriced))
+	say(q.From.Before(dropped), "Requests before %s have been deleted.", dropped.UTC().Format(time.DateTime)+" UTC")
+	say(!r.Until.IsZero(), "Only the first %s requests were replayed, those until %s.", strconv.FormatInt(q.Most, 10), r.Until.UTC().Format(time.DateTime)+" UTC")
 }

@@ -240,7 +240,7 @@ func TestUnpriced(t *testing.T) {
 	if r.Total != want || r.Total.Difference() != 0 {
 		t.Errorf("got %+v, want %+v", r.Total, want)
 	}
-	if notes := strings.Join(r.Notes, "\n"); !strings.Contains(notes, "calls had no price") || !strings.Contains(notes, "no price in this scenario") {
+	if notes := strings.Join(r.Notes, "\n"); !strings.Contains(notes, "1 request that had no price") || !strings.Contains(notes, "1 request without a price in this scenario") {
 		t.Errorf("notes: %s", notes)
 	}
 }

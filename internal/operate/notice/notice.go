@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"sluice/internal/account/mail"
+	"sluice/internal/kit/fault"
 )
 
 // Kind is what a notice is about.
@@ -53,10 +54,12 @@ type Store interface {
 	Notices(ctx context.Context, accountID string, limit int) ([]Notice, error)
 	// OlderNotices returns those after a place of that list; the zero time is its beginning.
 	OlderNotices(ctx context.Context, accountID string, at time.Time, id string, limit int) ([]Notice, error)
-	// UnreadNotices counts the notices that an account has not seen.
+	// UnreadNotices counts the notices that an account has not seen, without inquiries that are threads.
 	UnreadNotices(ctx context.Context, accountID string) (int, error)
-	// ReadNotices marks all notices of an account as seen.
-	ReadNotices(ctx context.Context, accountID string, at time.Time) error
+	// Notice returns a notice of an account, or nil if it has none with this id.
+	Notice(ctx context.Context, accountID, id string) (*Notice, error)
+	// ReadNotices marks a notice of an account as seen, or all of them if id is empty.
+	ReadNotices(ctx context.Context, accountID, id string, at time.Time) error
 }
 
 // Poster sends mail, sooner or later. *mail.Outbox implements it.
@@ -123,9 +126,18 @@ func (b *Notices) Unread(ctx context.Context, accountID string) (int, error) {
 	return b.store.UnreadNotices(ctx, accountID)
 }
 
-// Read marks all notices of an account as seen.
-func (b *Notices) Read(ctx context.Context, accountID string) error {
-	return b.store.ReadNotices(ctx, accountID, b.clock())
+// Notice returns a notice of an account, or fault.NotFound.
+func (b *Notices) Notice(ctx context.Context, accountID, id string) (*Notice, error) {
+	n, err := b.store.Notice(ctx, accountID, id)
+	if err == nil && n == nil {
+		err = fault.New(fault.NotFound, "There is no such notice.")
+	}
+	return n, err
+}
+
+// Read marks a notice of an account as seen, or all of them if id is empty.
+func (b *Notices) Read(ctx context.Context, accountID, id string) error {
+	return b.store.ReadNotices(ctx, accountID, id, b.clock())
 }
 
 // clock returns the time to the millisecond, which is what the store keeps.

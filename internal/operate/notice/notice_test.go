@@ -6,6 +6,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/account/mail"
+	"sluice/internal/kit/fault"
 	"sluice/internal/operate/notice"
 	"sluice/internal/store/sqlstore/alltest"
 )
@@ -34,10 +35,20 @@ func TestBoard(t *testing.T) {
 	if len(posted) != 1 || posted[0].To != a.Email || !strings.Contains(posted[0].Text, "What is it for?") || !strings.Contains(posted[0].Text, "https://x.example/dashboard/messages") {
 		t.Errorf("mailed %+v, want the text and the way to the page", posted)
 	}
-	if err := b.Read(ctx, a.ID); err != nil {
+	list, err := b.List(ctx, a.ID, 10)
+	if err != nil || len(list) != 1 {
+		t.Fatalf("List = %+v, %v; want the notice", list, err)
+	}
+	if n, err := b.Notice(ctx, a.ID, list[0].ID); err != nil || n.Title != "A question" {
+		t.Errorf("Notice = %+v, %v; want the notice", n, err)
+	}
+	if _, err := b.Notice(ctx, "acct_other", list[0].ID); !fault.Is(err, fault.NotFound) {
+		t.Errorf("Notice of another account = %v, want not found", err)
+	}
+	if err := b.Read(ctx, a.ID, list[0].ID); err != nil {
 		t.Fatal(err)
 	}
-	list, err := b.List(ctx, a.ID, 10)
+	list, err = b.List(ctx, a.ID, 10)
 	if n, unread := b.Unread(ctx, a.ID); err != nil || unread != nil || n != 0 || len(list) != 1 || list[0].Joined {
 		t.Errorf("after reading: %d unread, %v, %+v, %v", n, unread, list, err)
 	}

@@ -244,6 +244,11 @@ func (o *Office) Unread(ctx context.Context, accountID string) (int, error) {
 	return o.store.UnreadTickets(ctx, accountID)
 }
 
+// ReadAll notes that the customer has seen all threads of an account.
+func (o *Office) ReadAll(ctx context.Context, accountID string) error {
+	return o.store.ReadTicket(ctx, accountID, "")
+}
+
 // Show returns a ticket with its messages.
 func (o *Office) Show(ctx context.Context, id string) (*Ticket, []Message, error) {
 	m, err := o.store.Ticket(ctx, id)

@@ -212,6 +212,12 @@ func TestStates(t *testing.T) {
 	if n, err := c.Unread(ctx, c.ana.ID); err != nil || n != 1 {
 		t.Errorf("Unread = %d, %v", n, err)
 	}
+	if err := c.ReadAll(ctx, c.ana.ID); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.Unread(ctx, c.ana.ID); err != nil || n != 0 {
+		t.Errorf("Unread after ReadAll = %d, %v, want 0", n, err)
+	}
 	got, err = c.Snooze(ctx, act(), c.now.Add(time.Hour))
 	check("Snooze", got, err, ticket.Snoozed, ticket.Customer, "eve")
 	for _, until := range []time.Time{c.now, c.now.AddDate(2, 0, 0)} {

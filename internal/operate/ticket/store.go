@@ -33,7 +33,7 @@ type Store interface {
 	TicketCounts(ctx context.Context) (map[View]int, error)
 	// UnreadTickets counts the threads of an account in which support has written something new.
 	UnreadTickets(ctx context.Context, accountID string) (int, error)
-	// ReadTicket notes that the customer has seen a thread of an account.
+	// ReadTicket notes that the customer has seen a thread of an account, or all of them if id is empty.
 	ReadTicket(ctx context.Context, accountID, id string) error
 	// GatherTickets opens tickets for what needs support, closes those whose cause is gone, and wakes snoozed
 	// ones. It handles at most most causes of each sort, and reports whether there may be more.

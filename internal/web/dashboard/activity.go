@@ -592,6 +592,17 @@ func percentile(ms int64, known bool) string {
 	return webui.Millis(ms)
 }
 
+// timeOf formats a time of one request as its timeline does, or a dash if it is not known.
+func timeOf(d time.Duration, known bool) string {
+	switch {
+	case !known:
+		return "–"
+	case d <= 0:
+		return "< 1 ms"
+	}
+	return webui.Duration(d)
+}
+
 // stretch is a part of a drawing.
 type stretch struct{ x, width string }
 

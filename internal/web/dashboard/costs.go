@@ -59,8 +59,8 @@ func costChart(c *webui.Costs) *webui.Chart {
 		}
 		sums[c.Days[i].Day] = int64(n)
 	}
-	chart := &webui.Chart{Format: webui.Total[int64], Axis: webui.Total[int64], Label: "Cost by day. The table below has the figures."}
-	series := webui.ChartSeries{Name: "Cost", Class: "c0", Total: webui.Total(sumOf(sums))}
+	chart := &webui.Chart{Format: webui.Total[int64], Axis: webui.Total[int64], Label: "List price by day. The table below has the figures."}
+	series := webui.ChartSeries{Name: "List price", Class: "c0", Total: webui.Total(sumOf(sums))}
 	for at := usage.DayOf(c.From); at.Before(c.To) && !at.After(time.Now()); at = at.AddDate(0, 0, 1) {
 		chart.Steps = append(chart.Steps, webui.ChartStep{At: at, Length: 24 * time.Hour})
 		series.Values = append(series.Values, sums[at.Format(time.DateOnly)])

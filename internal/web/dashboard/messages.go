@@ -3,6 +3,7 @@ package dashboard
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"sluice/internal/operate/notice"
@@ -38,8 +39,7 @@ func inboxPath(view string) string {
 	return home + "/messages?show=" + view
 }
 
-// messagesPage shows conversations and notices, and marks the notices that it shows as read. They are listed first, so that
-// new ones still carry their badge this time.
+// messagesPage shows conversations and notices. Each is marked as read when it is opened, or all of them by a button.
 func (d *Dashboard) messagesPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	ctx := r.Context()
 	notices, err := d.Notices.List(ctx, v.ID, messagesShown)
@@ -58,14 +58,49 @@ func (d *Dashboard) messagesPage(w http.ResponseWriter, r *http.Request, v *visi
 		return err
 	}
 	view := inboxOf(r.FormValue("show"), tickets, notices)
-	p := d.messagesFrame(w, r, v, "Messages") // before they are read, so that its count is that of the list
-	// A HEAD request shows nothing, and conversations are no notices, so neither marks anything as read.
-	if r.Method != http.MethodHead && view.Show != "conversations" {
-		if err := d.Notices.Read(ctx, v.ID); err != nil {
+	return d.ui.Render(w, r, http.StatusOK, messagesPage(d.messagesFrame(w, r, v, "Messages"), view, d.ui.Settings().Support))
+}
+
+// messagePage shows a conversation or a notice.
+func (d *Dashboard) messagePage(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	id := r.PathValue("id")
+	if !strings.HasPrefix(id, noticePrefix) {
+		return d.showTicket(w, r, v, http.StatusOK, ticketView{})
+	}
+	n, err := d.Notices.Notice(r.Context(), v.ID, id)
+	if err != nil {
+		return err
+	}
+	// A HEAD request shows nothing, so it marks nothing as read.
+	if r.Method != http.MethodHead && n.ReadAt.IsZero() {
+		if err := d.Notices.Read(r.Context(), v.ID, id); err != nil {
 			return err
 		}
 	}
-	return d.ui.Render(w, r, http.StatusOK, messagesPage(p, view, d.ui.Settings().Support))
+	return d.ui.Render(w, r, http.StatusOK, noticePage(d.messagesFrame(w, r, v, n.Title), n))
+}
+
+// noticePrefix begins the ids of notices, which differ by it from those of conversations.
+const noticePrefix = "note_"
+
+// readMessages marks all conversations and notices as read.
+func (d *Dashboard) readMessages(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	if err := d.Notices.Read(r.Context(), v.ID, ""); err != nil {
+		return err
+	}
+	if err := d.Tickets.ReadAll(r.Context(), v.ID); err != nil {
+		return err
+	}
+	return d.seeOther(w, r, home+"/messages", "messages-read")
+}
+
+// noticeSteps are what can be done about notices: a button and where it leads.
+var noticeSteps = map[notice.Kind][2]string{
+	notice.Warning:     {"Compare plans", PlanPath},
+	notice.Payment:     {"Plan and billing", PlanPath},
+	notice.Budget:      {"Budgets", budgetsPath},
+	notice.Suspended:   {"Contact support", home + "/messages/new"},
+	notice.Deactivated: {"Contact support", home + "/messages/new?kind=restore"},
 }
 
 // messagesFrame returns the frame of a page about messages.

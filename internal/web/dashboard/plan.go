@@ -34,9 +34,11 @@ type planView struct {
 	Details billing.Details
 	// Asked is the request for a lower plan that support has not decided on, or nil.
 	Asked *ticket.Ticket
-	// Dialog names the dialog that is open: "cancel", "lower", or "" for none. Lowered is the plan of the latter.
+	// Dialog names the dialog that is open: "cancel", "lower", "subscribe", or "" for none. Lowered is the plan of "lower".
 	Dialog  string
 	Lowered account.Plan
+	// Chosen is the plan that was chosen on another page, or None.
+	Chosen account.Plan
 	// Message is the one to support as it was typed.
 	Message  string
 	Problems problems
@@ -50,11 +52,15 @@ func (d *Dashboard) planPage(w http.ResponseWriter, r *http.Request, v *visitor)
 	}
 	var view planView
 	q := r.URL.Query()
-	switch lower, err := account.ParsePlan(q.Get("lower")); {
+	lower, err := account.ParsePlan(q.Get("lower"))
+	chosen, wrong := account.ParsePlan(q.Get("plan"))
+	switch {
 	case q.Has("cancel"):
 		view.Dialog = "cancel"
 	case err == nil:
 		view.Dialog, view.Lowered = "lower", lower
+	case wrong == nil:
+		view.Chosen = chosen
 	}
 	return d.showPlan(w, r, v, http.StatusOK, view)
 }
@@ -80,9 +86,54 @@ func (d *Dashboard) showPlan(w http.ResponseWriter, r *http.Request, v *visitor,
 	}
 	view.Present = d.shownPlan(view.Account.Plan)
 	view.Plans, view.Sells, view.Test = d.Plans(), d.Billing.Sells(), d.Billing.Test()
+	if view.choose() {
+		return d.seeOther(w, r, upgradePath(view.Chosen), "")
+	}
 	p := d.frame(w, r, v, "Plan and billing")
 	p.Styles = []string{accountStyle}
 	return d.ui.Render(w, r, status, planPage(p, view))
+}
+
+// choose opens the dialog of the plan that was chosen on another page. It reports whether that is an upgrade, which has a
+// page of its own.
+func (v *planView) choose() bool {
+	if v.Chosen == account.None {
+		return false
+	}
+	switch planAction(*v, v.Chosen) {
+	case "upgrade":
+		return true
+	case "downgrade":
+		v.Dialog, v.Lowered = "lower", v.Chosen
+	case "cancel":
+		v.Dialog = "cancel"
+	case "subscribe", "free":
+		v.Dialog = "subscribe"
+	}
+	return false
+}
+
+// whyNot says why the plan that was chosen on another page cannot be had, or "" if a dialog offers it.
+func (v *planView) whyNot() string {
+	if v.Chosen == account.None || v.Dialog != "" {
+		return ""
+	}
+	name, present := planName(v.Chosen), planName(v.Present)
+	switch {
+	case v.Chosen == v.Present:
+		return "You have " + name + " already."
+	case v.Asked != nil && v.Chosen < v.Present:
+		return "You have asked for another plan. Support has not decided yet."
+	case v.NextPlan != account.None || v.CancelAtEnd:
+		return present + " is about to change. To choose " + name + ", keep " + present + " first."
+	case v.Chosen < v.Present:
+		return "You have " + present + ", which includes all of " + name + "."
+	case v.Account.Suspended != nil:
+		return name + " cannot be chosen while your account is suspended."
+	case v.Status() == billing.PastDue:
+		return "To choose " + name + ", pay the renewal that failed first."
+	}
+	return name + " is not for sale here. Ask support for it."
 }
 
 // planRefused renders the page again with the problem.
@@ -167,6 +218,10 @@ func (d *Dashboard) showUpgrade(w http.ResponseWriter, r *http.Request, v *visit
 	plan, err := account.ParsePlan(r.FormValue("plan"))
 	if err != nil {
 		return fault.New(fault.NotFound, "There is no such plan.")
+	}
+	// In an old tab, say. The page of plans offers what there is in place of an upgrade.
+	if plan <= d.shownPlan(v.Plan) {
+		return d.seeOther(w, r, PlanPath+"?plan="+url.QueryEscape(plan.String()), "")
 	}
 	return d.quote(w, r, v, http.StatusOK, plan, "")
 }

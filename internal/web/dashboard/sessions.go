@@ -27,6 +27,24 @@ type sessionsView struct {
 	// Budgeted reports whether there is a budget of each session.
 	Budgeted bool
 	Now      time.Time
+	// Key is the sub-key whose sessions alone are shown, or ""; Keys are those that can be chosen.
+	Key  string
+	Keys []keyChoice
+}
+
+// at returns the address of the sessions after one, or of the newest.
+func (v *sessionsView) at(after string) string {
+	q := url.Values{}
+	if v.Key != "" {
+		q.Set("key", v.Key)
+	}
+	if after != "" {
+		q.Set("after", after)
+	}
+	if len(q) == 0 {
+		return sessionsPath
+	}
+	return sessionsPath + "?" + q.Encode()
 }
 
 // live is the address from which the list is loaded again every few seconds; empty for an older part, in which little happens.
@@ -34,19 +52,28 @@ func (v *sessionsView) live() string {
 	if v.Later {
 		return ""
 	}
-	return sessionsPath
+	return v.at("")
 }
 
 // sessionsPage shows the newest sessions, or only the list of them for htmx.
 func (d *Dashboard) sessionsPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	after := r.FormValue("after")
-	list, more, err := d.Sessions.List(r.Context(), v.Account, "", after, sessionsShown)
+	view := sessionsView{Later: after != "", Now: time.Now()}
+	for i := range v.Keys {
+		if k := &v.Keys[i]; !k.Master {
+			view.Keys = append(view.Keys, keyChoice{k.ID, k.Name})
+			if k.ID == r.FormValue("key") {
+				view.Key = k.ID
+			}
+		}
+	}
+	list, more, err := d.Sessions.List(r.Context(), v.Account, view.Key, after, sessionsShown)
 	if err != nil {
 		return err
 	}
-	view := sessionsView{Sessions: list, Later: after != "", Now: time.Now()}
+	view.Sessions = list
 	if more {
-		view.Next = sessionsPath + "?" + url.Values{"after": {list[len(list)-1].ID}}.Encode()
+		view.Next = view.at(list[len(list)-1].ID)
 	}
 	for i := range v.Budgets {
 		view.Budgeted = view.Budgeted || v.Budgets[i].Scope.Session != ""

@@ -29,7 +29,7 @@ func (d *Dashboard) sharesPage(w http.ResponseWriter, r *http.Request, v *visito
 	if err != nil {
 		return err
 	}
-	return d.ui.Render(w, r, http.StatusOK, sharesPage(d.frame(w, r, v, "Shared conversations"), d.ui.Settings().Origin, list))
+	return d.ui.Render(w, r, http.StatusOK, sharesPage(d.frame(w, r, v, "Shared links"), d.ui.Settings().Origin, list))
 }
 
 // createShare shares a conversation, which is the body, and replies with its address. A script of the page sends it.

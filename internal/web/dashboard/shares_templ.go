@@ -47,7 +47,7 @@ func sharesPage(p webui.Page, origin string, list []sharing.Share) templ.Compone
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Shared conversations</h1><p>Anyone with a link can read its copy of the chat until it expires or you delete it.</p></div><a class=\"button\" href=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Shared links</h1><p>Anyone with a link can read its copy of the chat until it expires or you delete it.</p></div><a class=\"button\" href=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -60,7 +60,7 @@ func sharesPage(p webui.Page, origin string, list []sharing.Share) templ.Compone
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "\">Playground</a></div><section class=\"card flush\" aria-label=\"Shared conversations\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "\">Playground</a></div><section class=\"card flush\" aria-label=\"Shared links\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

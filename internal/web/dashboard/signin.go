@@ -51,12 +51,14 @@ type entryForm struct {
 	Plan account.Plan
 	// Passkeys reports whether the address of the pages allows passkeys.
 	Passkeys bool
+	// Contact is where somebody asks for an invitation; empty if nobody said where.
+	Contact  string
 	Problems problems
 }
 
 // entryForm reads the form of a request. Without a form it returns an empty one.
 func (d *Dashboard) entryForm(r *http.Request) entryForm {
-	f := entryForm{Email: r.FormValue("email"), Next: next(r), Open: d.Logins.CurrentSettings().Open, Plan: d.chosenPlan(r.FormValue("plan"))}
+	f := entryForm{Email: r.FormValue("email"), Next: next(r), Open: d.Logins.CurrentSettings().Open, Plan: d.chosenPlan(r.FormValue("plan")), Contact: d.ui.Settings().Support.Address()}
 	_, f.Passkeys = d.Logins.PasskeySite()
 	if d.Provider != nil {
 		f.Provider = d.Provider.Name()

@@ -51,11 +51,6 @@ type ticketView struct {
 	Problems problems
 }
 
-// ticketPage shows a conversation.
-func (d *Dashboard) ticketPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	return d.showTicket(w, r, v, http.StatusOK, ticketView{})
-}
-
 // showTicket renders a conversation. Thread finds only those of the account, so an id of another one is a 404.
 func (d *Dashboard) showTicket(w http.ResponseWriter, r *http.Request, v *visitor, status int, view ticketView) error {
 	var err error

@@ -198,7 +198,7 @@ func (v *Comparison) fill(now time.Time) {
 	begin("Limits")
 	tokens("Context", func(m *Model) int { return m.ContextLength })
 	tokens("Longest reply", func(m *Model) int { return m.MaxOutput })
-	row("Counts as", lowest, func(m *Model) (int64, compareCell) { return m.RequestMilli, compareCell{Text: counts(m.RequestMilli)} })
+	row("A call counts as", lowest, func(m *Model) (int64, compareCell) { return m.RequestMilli, compareCell{Text: counts(m.RequestMilli)} })
 	text("Plan", func(m *Model) string { return PlanName(m.Plan) })
 	begin("Speed and uptime, 90 days")
 	figure("First token, median", lowest, firstToken)

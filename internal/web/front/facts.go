@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/a-h/templ"
 
@@ -193,7 +194,7 @@ func orAbove(p account.Plan) string {
 // line is a model in a line below its id: what it is, and what it can do.
 func (m *Model) line() string {
 	var list []string
-	if m.Description != "" && m.Description != m.ID {
+	if m.Description != "" && lettersOf(m.Description) != lettersOf(m.ID[strings.LastIndexByte(m.ID, '/')+1:]) {
 		list = append(list, strings.TrimSuffix(m.Description, "."))
 	}
 	if can := slices.DeleteFunc(m.can(), func(f string) bool { return f == "JSON" }); len(can) > 0 { // nearly all have it
@@ -203,6 +204,16 @@ func (m *Model) line() string {
 		list = append(list, "counts as "+counts(m.RequestMilli))
 	}
 	return strings.Join(list, " · ")
+}
+
+// lettersOf returns the letters and digits of a name, by which "Claude Sonnet 5.5" is the same as claude-sonnet-5-5.
+func lettersOf(name string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, name)
 }
 
 // textOf returns the text of a figure.

@@ -147,6 +147,8 @@ type homeView struct {
 	Verdict, Tone string
 	// Free reports whether the example needs no plan.
 	Free bool
+	// Since says of which time the speed of the models is known; see lastDays.
+	Since string
 }
 
 // featured is how many models the first page shows.
@@ -174,7 +176,7 @@ func (f *Front) home(w http.ResponseWriter, r *http.Request) error {
 	p.Share = f.share(v.Intro, "/")
 	v.Snippets = Snippets(s.Origin, v.Sample)
 	all := f.Models.All(r.Context(), nil)
-	v.Count, v.Models, v.Figures = len(all), favourites(all), headlines(all)
+	v.Count, v.Models, v.Figures, v.Since = len(all), favourites(all), headlines(all), lastDays(all)
 	now := f.statusNow(r)
 	v.Verdict, v.Tone = now.Verdict, now.Tone
 	if m := find(all, v.Sample); m != nil {
@@ -217,25 +219,15 @@ func favourites(all []Model) (few []Model) {
 // headlines returns the figures of the first page. Speed and uptime are those of the models that are no sandbox, if there are
 // any; what is not known is left out.
 func headlines(all []Model) []figure {
-	var sum overview.Span
-	days := make([]overview.Span, overview.KeptDays)
 	providers := map[string]bool{}
-	sandbox := !slices.ContainsFunc(all, func(m Model) bool { return m.Kind != Video && !m.Router && !m.Sandbox })
 	for i := range all {
-		m := &all[i]
-		for _, t := range m.Places() {
+		for _, t := range all[i].Places() {
 			if t.Provider != catalog.SandboxProvider {
 				providers[t.Provider] = true
 			}
 		}
-		if m.Sandbox != sandbox {
-			continue
-		}
-		sum.Merge(&m.Total)
-		for d := range min(len(days), len(m.Days)) {
-			days[d].Merge(&m.Days[d])
-		}
 	}
+	sum, days := together(all)
 	list := []figure{{"Models", webui.Number(int64(len(all))), kinds(all)}}
 	if len(providers) > 1 {
 		list = append(list, figure{"Providers", webui.Number(int64(len(providers))), "behind one key"})
@@ -250,6 +242,32 @@ func headlines(all []Model) []figure {
 		list = append(list, figure{"Throughput", speed(&sum), "on average, " + daysKnown(days)})
 	}
 	return list
+}
+
+// together returns what models did in all and on each day: those that are no sandbox, if there are any.
+func together(all []Model) (sum overview.Span, days []overview.Span) {
+	days = make([]overview.Span, overview.KeptDays)
+	sandbox := !slices.ContainsFunc(all, func(m Model) bool { return m.Kind != Video && !m.Router && !m.Sandbox })
+	for i := range all {
+		m := &all[i]
+		if m.Sandbox != sandbox {
+			continue
+		}
+		sum.Merge(&m.Total)
+		for d := range min(len(days), len(m.Days)) {
+			days[d].Merge(&m.Days[d])
+		}
+	}
+	return sum, days
+}
+
+// lastDays says of which time the speed of models is known, as the figures of the first page do: such as the last 36 days.
+func lastDays(all []Model) string {
+	_, days := together(all)
+	if n := daysKnown(days); n != "today" {
+		return "the last " + n
+	}
+	return "today"
 }
 
 // Sold returns the plans in the order of the pages, the cheapest first.

@@ -89,18 +89,18 @@ func TestPages(t *testing.T) {
 	t.Parallel()
 	h := newFront(t, false)
 	for path, want := range map[string][]string{
-		"/":                      {"One API for every model", "https://x.example/v1/chat/completions", "sandbox/small", "Example AI", "Example Ltd", "/signup", "$25", "lab/fast"},
-		"/models":                {"lab/fast", "lab/cheap", "sandbox/embed", "clips", "$1.00", "90%"},
-		"/models/lab/fast":       {"128K", "$2.00", "<dd>500</dd>", "curl https://x.example", "openai-go", "Failed calls: 1 of 10", "100%", "lab/cheap", "GET https://x.example/v1/models/lab/fast", "/dashboard/playground?model=lab%2Ffast"},
+		"/":                      {"One API for every model", "https://x.example/v1/chat/completions", "sandbox/small", "Example AI", "Example Ltd", "/signup", "$25", "lab/fast", "speed is the median of today."},
+		"/models":                {"lab/fast", "lab/cheap", "sandbox/embed", "clips", "$1.00", "90%", "speed is the median of today."},
+		"/models/lab/fast":       {"128K", "$2.00", "<dd>500</dd>", "curl https://x.example", "openai-go", "Failed calls: 1 of 10", "100%", "lab/cheap", "GET /v1/models/lab/fast", "/dashboard/playground?model=lab%2Ffast"},
 		"/models/sandbox/embed":  {"/v1/embeddings", "Longest input", "OfArrayOfStrings"},
 		"/models/clips":          {"/v1/videos", "client.videos.create"},
-		"/models/service/auto":   {"service/auto", "the model that answers"},
+		"/models/service/auto":   {"service/auto", "That of the model that answers"},
 		"/pricing":               {"$75", "Monthly units, for each tier", "lab/cheap"},
-		"/status":                {"All systems operational", "lab/fast", "90%", "Upstreams", ">lab<"},
+		"/status":                {"All systems operational", "lab/fast", "90%", "Providers", ">lab<"},
 		"/models?q=nothing+here": {"No models match", "Clear filters"},
 		"/models?m=clips&q=fast": {`<input type="hidden" name="m" value="clips">`},
 		"/models/compare":        {"Nothing to compare yet"},
-		"/models/compare?m=lab/fast&m=clips&m=lab/fast": {"Counts as", "Throughput", "/models/compare?m=clips"},
+		"/models/compare?m=lab/fast&m=clips&m=lab/fast": {"A call counts as", "Throughput", "/models/compare?m=clips"},
 	} {
 		w := get(h, path)
 		for _, text := range want {

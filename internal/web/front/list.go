@@ -37,7 +37,9 @@ type List struct {
 	Loaded bool
 	// Member reports whether the reader has an account.
 	Member bool
-	now    time.Time
+	// Since says of which time the speed of the models is known; see lastDays.
+	Since string
+	now   time.Time
 }
 
 const (
@@ -57,7 +59,7 @@ func (s *ModelInfo) List(r *http.Request, path string, reader *Reader) List {
 	v.Context, _ = strconv.Atoi(r.FormValue("context"))
 	v.Load, v.Loaded = workloadOf(r.Form)
 	all := s.All(r.Context(), reader)
-	v.All = len(all)
+	v.All, v.Since = len(all), lastDays(all)
 	for i := range all {
 		if owner := all[i].OwnedBy; owner != "" && !slices.Contains(v.Owners, owner) {
 			v.Owners = append(v.Owners, owner)

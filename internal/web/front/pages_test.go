@@ -13,6 +13,7 @@ import (
 	"sluice/internal/ledger/price"
 	"sluice/internal/operate/overview"
 	"sluice/internal/upstream/catalog"
+	"sluice/internal/web/webui"
 )
 
 // At most four models are beside each other. What is left out is said, and nobody learns of models that are for staff.
@@ -26,7 +27,7 @@ func TestCompare(t *testing.T) {
 		hasNot  string
 	}{
 		{"m=lab/fast&m=lab/cheap", 2, "$2.00", "left out"},
-		{"m=lab/fast&m=lab/fast", 1, "Add a model", "left out"},
+		{"m=lab/fast&m=lab/fast", 1, "Add a second model", "left out"},
 		{"m=lab/fast&m=clips&m=lab/cheap&m=sandbox/small&m=sandbox/tiny", 4, "The others were left out", `href="/models/sandbox/tiny"`},
 		{"m=lab/fast&m=lab/secret", 1, "There is no model lab/secret", "404"},
 		{"m=" + strings.Repeat("x", 3000), 0, "There is no model xxx", strings.Repeat("x", 100)},
@@ -42,6 +43,21 @@ func TestCompare(t *testing.T) {
 		}
 		if !strings.Contains(body, tt.has) || strings.Contains(body, tt.hasNot) {
 			t.Errorf("%.80s shows %q and not %.80q: false", tt.query, tt.has, tt.hasNot)
+		}
+	}
+}
+
+// A model in a line says what its id does not.
+func TestLine(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ id, description, want string }{
+		{"anthropic/claude-sonnet-5-5", "Claude Sonnet 5.5", "tools"},
+		{"claude-sonnet-5-5", "Claude Sonnet 5.5, for code.", "Claude Sonnet 5.5, for code · tools"},
+		{"fast", "", "tools"},
+	} {
+		m := Model{Model: &catalog.Model{ID: tt.id, Description: tt.description, ToolCalling: true, NoJSON: true, RequestMilli: 1000}, Kind: Chat}
+		if got := m.line(); got != tt.want {
+			t.Errorf("line of %s = %q, want %q", tt.id, got, tt.want)
 		}
 	}
 }
@@ -168,8 +184,28 @@ func TestPlanButtons(t *testing.T) {
 		}
 	}
 	body := get(newFront(t, true), "/pricing").Body.String()
-	if !strings.Contains(body, `href="/dashboard/plan#plan-premium">Choose Premium</a>`) || strings.Contains(body, "/signup") {
+	if !strings.Contains(body, `href="/dashboard/plan?plan=premium">Choose Premium</a>`) || strings.Contains(body, "/signup") {
 		t.Error("/pricing leads customers to the sign-up")
+	}
+}
+
+// Where nobody may sign up, strangers ask those who open accounts.
+func TestAskForAccess(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		o    webui.Opening
+		want string
+	}{
+		{webui.Opening{}, `href="/dashboard/plan?plan=basic">Choose Basic</a>`},
+		{webui.Opening{Support: webui.Support{Email: "help@x.example", URL: "https://help.x.example"}}, `href="mailto:help@x.example" aria-label="Ask for access to Basic">Ask for access</a>`},
+		{webui.Opening{Support: webui.Support{URL: "https://help.x.example"}}, `href="https://help.x.example" aria-label="Ask for access to Basic">`},
+		{webui.Opening{SignedIn: true, Support: webui.Support{Email: "help@x.example"}}, `>Choose Basic</a>`},
+		{webui.Opening{Joinable: true, Support: webui.Support{Email: "help@x.example"}}, `>Start with Basic</a>`},
+	} {
+		var page strings.Builder
+		if err := begin(tt.o, account.Basic, "").Render(t.Context(), &page); err != nil || !strings.Contains(page.String(), tt.want) {
+			t.Errorf("begin(%+v) = %s, %v, want %s", tt.o, page.String(), err, tt.want)
+		}
 	}
 }
 
@@ -190,7 +226,7 @@ func TestFits(t *testing.T) {
 		query string
 		want  []string
 	}{
-		{"", []string{"Examples:"}},
+		{"", []string{"the cheapest plan that fits is shown here. Examples:"}},
 		{"model=none&calls=1&in=1", []string{"Examples:"}},
 		{"model=sandbox/small&calls=1000&in=1000&out=100", []string{"$0 a month", `Free</span> <span class="muted">is enough`}},
 		{"model=sandbox/small&calls=1000&in=1000&out=100&tools=yes", []string{"$10 a month", "Free has no tool calling"}},

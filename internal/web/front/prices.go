@@ -130,6 +130,9 @@ func (t *PriceTable) conditions(e *price.Entry) {
 		of   map[string]price.Factor
 	}{{"Service tier ", e.Tiers}, {"Region ", e.Regions}} {
 		for _, name := range sortedKeys(table.of) {
+			if table.of[name].String() == "1" { // the price above
+				continue
+			}
 			times := e.Times(table.of[name]).Rates
 			t.Tiers = append(t.Tiers, TierRow{table.what + name, "× " + table.of[name].String(), rateText(times[price.Input]), rateText(times[price.Output])})
 		}

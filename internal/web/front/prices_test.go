@@ -13,7 +13,7 @@ import (
 func TestPriceTable(t *testing.T) {
 	t.Parallel()
 	list, err := price.Read(strings.NewReader(`{"prices":[{"model":"m","input":3,"cache_read":0.3,"output":15,"above":[{"tokens":200000,"input":6,"output":22.5}],
-		"tiers":{"batch":0.5},"hours":[{"days":"mon-fri","from":"09:00","to":"12:00","zone":"+08:00","times":2}],"calls":{"web_search":0.01},"seconds":{"720p":0.4}},
+		"tiers":{"batch":0.5,"priority":1},"hours":[{"days":"mon-fri","from":"09:00","to":"12:00","zone":"+08:00","times":2}],"calls":{"web_search":0.01},"seconds":{"720p":0.4}},
 		{"model":"later","from":"2100-01-01","input":1}]}`))
 	if err != nil {
 		t.Fatal(err)

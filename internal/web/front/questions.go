@@ -12,7 +12,7 @@ var planQuestions = [][2]string{
 // homeQuestions are asked about the service, with their answers.
 var homeQuestions = [][2]string{
 	{"Which clients work?", "Those that let you set a base URL: the OpenAI and Anthropic SDKs, tools for the command line, editors, and plain HTTP. The API speaks Chat Completions, Responses, Messages and Embeddings."},
-	{"What happens when a provider is down?", "The call goes to the next upstream of the model, before its first token. If the model has fallbacks and all of its upstreams fail, one of them answers, and the reply names it."},
+	{"What happens when a provider is down?", "The call goes to the next provider of the model, before its first token. If the model has fallbacks and all of its providers fail, one of them answers, and the reply names it."},
 	{"How is a model chosen if I name none?", "The model whose name ends in /auto reads what the request needs (tools, images, a long context, how hard it is) and takes the model with the best balance of quality, price and speed. The record of the call says why."},
 	{"Can I cap what my programs spend?", "Yes: for the account, a key, a tag or a session. A call that could cost more than is left is refused before it starts."},
 	{"Are prompts kept?", "The record of a call has counts, times and costs, no prompts and no answers. Stored responses and videos are kept for as long as their API says, encrypted."},

@@ -21,7 +21,6 @@ type Sheet struct {
 	Member   bool
 	Places   []Place
 	Snippets []Snippet
-	Origin   string
 	// Span is what the charts show: spanDays or spanHours.
 	Span  string
 	Spans []overview.Span
@@ -54,7 +53,7 @@ func (s *ModelInfo) Sheet(r *http.Request, id, origin, base string, reader *Read
 	if m == nil {
 		return Sheet{}, false
 	}
-	v := Sheet{Model: *m, Base: base, Member: reader != nil, Origin: origin, Span: r.FormValue("span"), Now: time.Now(), Similar: similar(all, m)}
+	v := Sheet{Model: *m, Base: base, Member: reader != nil, Span: r.FormValue("span"), Now: time.Now(), Similar: similar(all, m)}
 	var given bool
 	if v.Load, given = workloadOf(r.Form); !given {
 		v.Load = usual

@@ -303,7 +303,7 @@ func verdict(models, out, fewer int) (text, tone string) {
 	case out > 1:
 		return "Some models cannot be called at the moment", "warn"
 	case fewer > 0:
-		return "All models can be called; some have fewer upstreams than usual", "warn"
+		return "All models work. Some have fewer providers than usual", "warn"
 	}
 	return "All systems operational", "good"
 }

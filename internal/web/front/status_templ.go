@@ -279,7 +279,7 @@ func statusPage(p webui.Page, o webui.Opening, v statusView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if len(v.Upstreams) > 0 {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 27, "<section class=\"card flush\" aria-labelledby=\"upstreams-title\"><div class=\"top\"><h2 id=\"upstreams-title\">Upstreams</h2><span class=\"small muted\">The providers behind the models. A failure here reaches you only if no other upstream can take the call.</span></div><div class=\"strips\">")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 27, "<section class=\"card flush\" aria-labelledby=\"upstreams-title\"><div class=\"top\"><h2 id=\"upstreams-title\">Providers</h2><span class=\"small muted\">A failure here reaches you only if no other provider can take the call.</span></div><div class=\"strips\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -328,7 +328,7 @@ func statusPage(p webui.Page, o webui.Opening, v statusView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 33, " <p class=\"small muted\">Uptime is the share of time in which a model could be called, or of its calls that did not fail, whichever is lower. Days end at midnight UTC.</p><section class=\"stack\" aria-labelledby=\"past-title\"><div class=\"between\"><h2 id=\"past-title\">Past incidents</h2><a href=\"/status/history\">All past incidents</a></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 33, " <p class=\"small muted\">Uptime of a day is the share of time in which a model could be called, or of its calls that did not fail, whichever is lower. Over several days it is their mean. Days end at midnight UTC.</p><section class=\"stack\" aria-labelledby=\"past-title\"><div class=\"between\"><h2 id=\"past-title\">Past incidents</h2><a href=\"/status/history\">All past incidents</a></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1855,7 +1855,7 @@ func subscribePage(p webui.Page, o webui.Opening, v subscribeView) templ.Compone
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 140, " <div class=\"head\"><div><h1>Get updates</h1><p>Get a message when an incident or maintenance is announced, at every update, and when it is over.</p></div></div><div class=\"grid ways\"><section class=\"card\" aria-labelledby=\"mail-title\"><h2 id=\"mail-title\">By e-mail</h2>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 140, " <div class=\"head\"><div><h1>Get updates</h1><p>Get a message when an incident or maintenance is announced, at every update, and when it is over.</p></div></div><div class=\"grid ways\"><section class=\"card\" aria-labelledby=\"mail-title\"><h2 id=\"mail-title\">E-mail</h2>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1891,7 +1891,7 @@ func subscribePage(p webui.Page, o webui.Opening, v subscribeView) templ.Compone
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 145, "</section><section class=\"card\" aria-labelledby=\"programs-title\"><h2 id=\"programs-title\">By feed or program</h2><p>Add the feed to a reader or to a chat channel, or read the status as JSON.</p><div class=\"row\"><a class=\"button\" href=\"/status.atom\">Atom feed</a><a class=\"button\" href=\"/status.json\">JSON</a></div></section><section class=\"card\" aria-labelledby=\"hooks-title\"><h2 id=\"hooks-title\">By webhook</h2><p>If you have an account, create a webhook for the events <code>incident.opened</code>, <code>incident.updated</code> and <code>incident.resolved</code>.</p><div class=\"row\"><a class=\"button\" href=\"/dashboard/webhooks\">Webhooks</a></div></section></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 145, "</section><div class=\"stack wide\"><section class=\"card\" aria-labelledby=\"programs-title\"><h2 id=\"programs-title\">Feed and JSON</h2><p>Add the feed to a reader or to a chat channel, or read the status as JSON.</p><div class=\"row\"><a class=\"button\" href=\"/status.atom\">Atom feed</a><a class=\"button\" href=\"/status.json\">JSON</a></div></section><section class=\"card\" aria-labelledby=\"hooks-title\"><h2 id=\"hooks-title\">Webhook</h2><p>If you have an account, create a webhook for the events <code>incident.opened</code>, <code>incident.updated</code> and <code>incident.resolved</code>.</p><div class=\"row\"><a class=\"button\" href=\"/dashboard/webhooks\">Webhooks</a></div></section></div></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1946,7 +1946,7 @@ func answerPage(p webui.Page, o webui.Opening, a answer) templ.Component {
 			var templ_7745c5c3_Var94 string
 			templ_7745c5c3_Var94, templ_7745c5c3_Err = templ.JoinStringErrs(a.Title)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `status.templ`, Line: 379, Col: 16}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `status.templ`, Line: 381, Col: 16}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var94))
 			if templ_7745c5c3_Err != nil {
@@ -1959,7 +1959,7 @@ func answerPage(p webui.Page, o webui.Opening, a answer) templ.Component {
 			var templ_7745c5c3_Var95 string
 			templ_7745c5c3_Var95, templ_7745c5c3_Err = templ.JoinStringErrs(a.Text)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `status.templ`, Line: 380, Col: 14}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `status.templ`, Line: 382, Col: 14}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var95))
 			if templ_7745c5c3_Err != nil {
@@ -1977,7 +1977,7 @@ func answerPage(p webui.Page, o webui.Opening, a answer) templ.Component {
 				var templ_7745c5c3_Var96 templ.SafeURL
 				templ_7745c5c3_Var96, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(a.Action))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `status.templ`, Line: 382, Col: 56}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `status.templ`, Line: 384, Col: 56}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var96))
 				if templ_7745c5c3_Err != nil {
@@ -1990,7 +1990,7 @@ func answerPage(p webui.Page, o webui.Opening, a answer) templ.Component {
 				var templ_7745c5c3_Var97 string
 				templ_7745c5c3_Var97, templ_7745c5c3_Err = templ.JoinStringErrs(a.Token)
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `status.templ`, Line: 383, Col: 54}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `status.templ`, Line: 385, Col: 54}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var97))
 				if templ_7745c5c3_Err != nil {
@@ -2003,7 +2003,7 @@ func answerPage(p webui.Page, o webui.Opening, a answer) templ.Component {
 				var templ_7745c5c3_Var98 string
 				templ_7745c5c3_Var98, templ_7745c5c3_Err = templ.JoinStringErrs(a.Button)
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `status.templ`, Line: 384, Col: 39}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `status.templ`, Line: 386, Col: 39}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var98))
 				if templ_7745c5c3_Err != nil {

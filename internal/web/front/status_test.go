@@ -84,7 +84,7 @@ func TestVerdict(t *testing.T) {
 		{statusView{Models: models(operational), Open: []incident.Incident{work}}, "Maintenance is in progress", "info"},
 		{statusView{Models: models(closed), Closed: []steering.Order{{Kind: steering.Maintenance}}}, "Maintenance is in progress", "info"},
 		{statusView{Models: models(operational), Closed: []steering.Order{{Kind: steering.Maintenance, From: now.Add(time.Hour)}}}, "All systems operational", "good"},
-		{statusView{Models: models(degraded), Open: []incident.Incident{work}}, "All models can be called; some have fewer upstreams than usual", "warn"},
+		{statusView{Models: models(degraded), Open: []incident.Incident{work}}, "All models work. Some have fewer providers than usual", "warn"},
 	} {
 		tt.v.Now = now
 		if text, tone := tt.v.verdict(); text != tt.text || tone != tt.tone {

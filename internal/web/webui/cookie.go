@@ -88,6 +88,7 @@ var flashes = map[string]Flash{
 	"share-gone":          {"bad", "This shared conversation no longer exists. The list is up to date."},
 	"token-deleted":       {"good", "The token was deleted. Requests that use it are refused."},
 	"ticket-resolved":     {"good", "The conversation was closed. Write in it again whenever you need to."},
+	"messages-read":       {"good", "All messages are marked as read."},
 	"support-asked":       {"good", "Your message was sent to support. You will get an answer here and by e-mail."},
 }
 

@@ -143,6 +143,14 @@ func amountOf(n *json.Number) string {
 	return Amount(*n)
 }
 
+// word returns what the page calls an amount. Customers pay for their plan, and read list prices everywhere.
+func (c *Costs) word() string {
+	if c.Staff {
+		return "Cost"
+	}
+	return "List price"
+}
+
 // sumCost returns a sum for people. If there is no price for anything in it, it is not nothing but unknown.
 func sumCost(s *costs.SumsReply) string {
 	if s.Unpriced > 0 && s.Cost == "0" {

@@ -43,6 +43,14 @@ type Support struct {
 	URL   string
 }
 
+// Address returns where a link to support leads, or "" if there is none.
+func (s Support) Address() string {
+	if s.Email != "" {
+		return "mailto:" + s.Email
+	}
+	return s.URL
+}
+
 // UI renders pages. It is safe for concurrent use.
 type UI struct {
 	settings func() Settings

@@ -157,12 +157,12 @@ func callsPageQuery(q *usage.CallQuery) (string, []any) {
 // lookedQuery finds the last call that callsPageQuery has looked at.
 const lookedQuery = `SELECT at, id FROM settlements WHERE account_id = $1 AND at <= $2 AND (at < $2 OR id < $3) AND at >= $4 ORDER BY at DESC, id DESC LIMIT 1 OFFSET $5`
 
-// scanListed reads a call of a list. Of its way it keeps the session alone: a page of calls shows no more of it.
+// scanListed reads a call of a list. Of its way it keeps the session and why the router chose the model: pages show no more of it.
 func scanListed(row sqlstore.Row, r *usage.Settlement) error {
 	var way []byte
 	err := scanSettlementMore(row, r, &way)
-	if t, _ := usage.ParseTrace(way); t != nil && t.Session != "" {
-		r.Trace = &usage.Trace{Session: t.Session}
+	if t, _ := usage.ParseTrace(way); t != nil && t.Session+t.Reason != "" {
+		r.Trace = &usage.Trace{Session: t.Session, Reason: t.Reason}
 	}
 	return err
 }

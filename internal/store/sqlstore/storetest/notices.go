@@ -38,9 +38,20 @@ func notices(t *testing.T, open func() *alltest.Store) {
 	if n, err := s.UnreadNotices(ctx, other.ID); err != nil || n != 0 {
 		t.Errorf("UnreadNotices of another account = %d, %v, want 0", n, err)
 	}
-	// Opening the page reads all of them.
-	must(t, s.ReadNotices(ctx, a.ID, base.Add(time.Hour)))
-	if n, err := s.UnreadNotices(ctx, a.ID); err != nil || n != 0 {
-		t.Errorf("UnreadNotices after reading = %d, %v, want 0", n, err)
+	if n, err := s.Notice(ctx, a.ID, "note_1"); err != nil || n == nil || cmp.Diff(warning, *n) != "" {
+		t.Errorf("Notice = %+v, %v, want %+v", n, err, warning)
+	}
+	if n, err := s.Notice(ctx, other.ID, "note_1"); err != nil || n != nil {
+		t.Errorf("Notice of another account = %+v, %v, want none", n, err)
+	}
+	// One is read when it is opened, the others at once by a button.
+	for _, tt := range []struct {
+		account, id string
+		want        int
+	}{{other.ID, "note_1", 2}, {other.ID, "", 2}, {a.ID, "note_1", 1}, {a.ID, "", 0}} {
+		must(t, s.ReadNotices(ctx, tt.account, tt.id, base.Add(time.Hour)))
+		if n, err := s.UnreadNotices(ctx, a.ID); err != nil || n != tt.want {
+			t.Errorf("UnreadNotices after %s has read %q = %d, %v, want %d", tt.account, tt.id, n, err, tt.want)
+		}
 	}
 }

@@ -337,6 +337,12 @@ func joinInquiries(t *testing.T, open func() *alltest.Store) {
 	thread(b.ID)
 	join("")
 	thread(b.ID, "customer support:What for?")
+	// What is a thread is new once: there, until it is answered.
+	told, err := s.UnreadNotices(ctx, a.ID)
+	must(t, err)
+	if asked, err := s.UnreadTickets(ctx, a.ID); err != nil || told != 1 || asked != 1 {
+		t.Errorf("%d notices and %d threads are new, %v, want 1 and 1", told, asked, err)
+	}
 	list, err := s.Notices(ctx, a.ID, 9)
 	if err != nil || len(list) != 3 {
 		t.Fatalf("Notices = %+v, %v", list, err)

@@ -189,7 +189,7 @@ func joinInquiry(tx *sqlstore.Conn, a *asked) error {
 	if m == nil {
 		m = &ticket.Ticket{
 			ID: newTicketID(), AccountID: a.account, Kind: ticket.Inquiry, Cause: a.id, Subject: a.title, State: ticket.Open, Waits: ticket.Customer,
-			OpenedAt: a.at, Since: a.at, ChangedAt: a.at, Messages: 1, Version: 1,
+			OpenedAt: a.at, Since: a.at, ChangedAt: a.at, Messages: 1, Unread: a.answered.IsZero(), Version: 1,
 		}
 		insertTicket(tx, m)
 		insertMessage(tx, m, ticket.Message{Number: 1, At: a.at, From: ticket.Support, Author: "abuse control", Text: a.body})
@@ -198,6 +198,7 @@ func joinInquiry(tx *sqlstore.Conn, a *asked) error {
 	if !a.answered.IsZero() {
 		joined = 2
 		m.Messages++
+		m.Unread = false
 		m.Waits, m.State, m.Since, m.ChangedAt, m.SnoozedUntil = ticket.Support, ticket.Open, a.answered, a.answered, time.Time{}
 		m.Version++
 		insertMessage(tx, m, ticket.Message{Number: m.Messages, At: a.answered, From: ticket.Customer, Author: "owner", Text: a.answer})

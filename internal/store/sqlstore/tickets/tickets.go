@@ -189,9 +189,9 @@ func (s *Store) UnreadTickets(ctx context.Context, accountID string) (int, error
 	return sqlstore.Value[int](s.db.Read(ctx), `SELECT COUNT(*) FROM matters WHERE account_id = $1 AND unread = 1`, accountID)
 }
 
-// ReadTicket notes that a thread was read. It leaves the version alone: nothing that staff decides on changes.
+// ReadTicket notes that a thread was read, or all threads of the account if id is empty. It leaves the version alone: nothing that staff decides on changes.
 func (s *Store) ReadTicket(ctx context.Context, accountID, id string) error {
-	return s.db.Exec(ctx, `UPDATE matters SET unread = 0 WHERE id = $1 AND account_id = $2`, id, accountID)
+	return s.db.Exec(ctx, `UPDATE matters SET unread = 0 WHERE account_id = $1 AND unread = 1 AND ($2 = '' OR id = $2)`, accountID, id)
 }
 
 // ticketValues returns the columns of a ticket in the order of ticketColumns.
