@@ -185,6 +185,19 @@ func (v *ticketView) beside(by int) string {
 	return ticketPath(v.Waiting[i].ID)
 }
 
+// settled says why nobody waits for an answer to the ticket; empty: the customer does.
+func (v *ticketView) settled() string {
+	switch {
+	case v.Ticket.State == ticket.Closed:
+		return "This ticket is closed."
+	case v.Ticket.State == ticket.Snoozed:
+		return "This ticket is snoozed."
+	case v.Ticket.Waits == ticket.Customer:
+		return "This ticket waits for the customer."
+	}
+	return ""
+}
+
 // others returns the other tickets of the account.
 func (v *ticketView) others() []ticket.Ticket {
 	return slices.DeleteFunc(slices.Clone(v.Tickets), func(t ticket.Ticket) bool { return t.ID == v.Ticket.ID })

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
@@ -145,6 +146,17 @@ func (v *accountView) ticketOf(h *admin.Happening) string {
 		return h.Text
 	}
 	return "Ticket"
+}
+
+// decisionsOf leaves out of some decisions those that follow from another one of the same moment: what a decision about a ticket does to
+// the account has an entry of its own in the audit log.
+func decisionsOf(list []account.Entry) []account.Entry {
+	const moment = 10 * time.Second
+	return slices.DeleteFunc(slices.Clone(list), func(e account.Entry) bool {
+		return !strings.HasPrefix(e.Action, "matter.") && slices.ContainsFunc(list, func(of account.Entry) bool {
+			return strings.HasPrefix(of.Action, "matter.") && of.Actor == e.Actor && of.At.Sub(e.At).Abs() < moment
+		})
+	})
 }
 
 // decidedText is why something was decided, or what.

@@ -3,7 +3,9 @@ package support
 import (
 	"regexp"
 	"testing"
+	"time"
 
+	"sluice/internal/account"
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/ticket"
 )
@@ -29,6 +31,19 @@ func TestHappened(t *testing.T) {
 		if text != tt.text || id != tt.id {
 			t.Errorf("happened(%s %q) = %q, %q, want %q, %q", tt.name, tt.detail, text, id, tt.text, tt.id)
 		}
+	}
+}
+
+// What a decision about a ticket does to the account is no decision of its own.
+func TestDecisionsOf(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
+	list := []account.Entry{
+		{Action: "matter.restore", Actor: "staff:ines", At: at.Add(time.Second)}, {Action: "keys.restore", Actor: "staff:ines", At: at},
+		{Action: "keys.deactivate", Actor: "abuse control", At: at}, {Action: "keys.restore", Actor: "staff:ines", At: at.AddDate(0, 0, -3)},
+	}
+	if got := decisionsOf(list); len(got) != 3 || got[0].Action != "matter.restore" || got[1].Action != "keys.deactivate" || !got[2].At.Before(at) {
+		t.Errorf("decisionsOf = %+v, want the decision about the ticket, the one of abuse control, and the one of another day", got)
 	}
 }
 
