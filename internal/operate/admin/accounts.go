@@ -5,9 +5,11 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/usage"
 )
 
 // AccountQuery asks the console's list of accounts for a page.
@@ -25,7 +27,12 @@ type AccountQuery struct {
 type Accounts struct {
 	List[Account]
 	Count int
+	// Usage is what those of the page have used in the last 30 days, by their ids. Accounts that have used nothing are not in it.
+	Usage map[string]UsageSums
 }
+
+// listedDays is how many days of usage the list has, today included.
+const listedDays = 30
 
 // AccountStatuses returns the statuses that an account can have.
 func AccountStatuses() []string { return []string{"active", "deactivated", "suspended", "terminated"} }
@@ -89,5 +96,20 @@ func (b *Backend) accountBrowse(ctx context.Context, in AccountQuery) (Accounts,
 		out.Next = page[limit-1].ID
 	}
 	out.Data = views(page, func(a **account.Account) Account { return b.view(*a) })
-	return out, nil
+	err = b.addUsage(ctx, &out)
+	return out, err
+}
+
+// addUsage adds what the accounts of a page have used.
+func (b *Backend) addUsage(ctx context.Context, out *Accounts) error {
+	ids := views(out.Data, func(a *Account) string { return a.ID })
+	sums, err := b.Evidence.UsageOf(ctx, usage.DayOf(time.Now()).AddDate(0, 0, 1-listedDays), ids...)
+	if err != nil {
+		return err
+	}
+	out.Usage = map[string]UsageSums{}
+	for id, s := range sums {
+		out.Usage[id] = viewSums(s)
+	}
+	return nil
 }
