@@ -98,6 +98,12 @@ func TestConsoleActions(t *testing.T) {
 	bossID := must[admin.Account](n, "account.show", admin.Target{Ref: boss.email}).ID
 	boss.wants(boss.acts(bossID, "second-factor", "reason", "x"), "a member's second factor", 403, "staff")
 	boss.wants(boss.get("/support/accounts/"+id+"/log"), "the audit log", 200, "account.terminate")
+	for kind, terminated := range map[string]bool{"access": true, "keys": false} {
+		if body := boss.wants(boss.get("/support/accounts/"+id+"/log?kind="+kind), "a part of the audit log", 200, `aria-current="page"`).body; strings.Contains(body, "account.terminate") != terminated {
+			t.Errorf("the audit log of %s has the end of the account: %t, want %t", kind, !terminated, terminated)
+		}
+	}
+	boss.wants(boss.get("/support/accounts/"+id+"/log?kind=messages"), "a part that there is not", 400, "has no kind")
 	boss.wants(boss.get("/support/accounts?q=ana@example.com"), "a search", 303, "/support/accounts/"+id)
 	boss.wants(boss.get("/support/accounts?q=nobody@example.com"), "a search for nobody", 404, "nobody@example.com")
 }

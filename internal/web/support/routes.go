@@ -91,7 +91,7 @@ func (c *Console) links() []webui.Link {
 		{Path: home + "/requests", Text: "Requests", Icon: "requests", Group: customers, Words: "find refused trace"},
 		{Path: home + "/upstreams", Text: "Upstreams", Icon: "models", Group: service, Words: "providers drain models health"},
 		{Path: incidentsPath, Text: "Incidents", Icon: "incidents", Group: service, Words: "outage status page maintenance updates"},
-		{Path: home + "/announcements", Text: "Announcements", Icon: "announcements", Group: service, Words: "maintenance status banner"},
+		{Path: home + "/announcements", Text: "Announcements", Icon: "announcements", Group: service, Words: "maintenance close models banner"},
 		{Path: home + "/alerts", Text: "Alerts", Icon: "webhooks", Group: service, Words: "notifications deliveries"},
 		{Path: home + "/tokens", Text: "Tokens", Icon: "tokens", Group: service, Words: "staff admin api"},
 		{Path: home + "/reconciliations", Text: "Vendor invoices", Icon: "invoices", Group: money, Words: "reconciliation vendor bills"},

@@ -77,6 +77,14 @@ func latencyText(ms int64) string {
 	return webui.Millis(ms)
 }
 
+// tokensOr formats a number of tokens, of which models without text have none.
+func tokensOr(n int64) string {
+	if n == 0 {
+		return "–"
+	}
+	return webui.Short(n)
+}
+
 // firstText formats a mean wait for the first token of calls that were answered.
 func firstText(ms int64) string {
 	if ms == 0 {
