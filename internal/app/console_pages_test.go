@@ -73,7 +73,7 @@ func TestTimeline(t *testing.T) {
 			t.Errorf("the timeline of the kind %s has %q, want %q", kind, got, want)
 		}
 	}
-	boss.wants(boss.get("/support/accounts/"+id+"?kind=messages"), "what the customer was told", 200, "Your account is open again")
+	boss.wants(boss.get("/support/accounts/"+id+"?kind=messages"), "what the customer was told", 200, "Your account is restored")
 	boss.wants(boss.get("/support/accounts/"+id+"?kind=usage"), "a kind without entries", 200, "Nothing of this kind")
 	boss.wants(boss.get("/support/accounts/"+id+"?kind=nonsense"), "a kind that is none", 400, "has no kind")
 	for _, after := range []string{"x", "1~2", "-1~0~0~~", "0~0~0~x~", strings.Repeat("1", 400)} {

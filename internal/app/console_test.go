@@ -43,15 +43,15 @@ func TestConsoleActions(t *testing.T) {
 		told   string // the title of the newest message to the customer; empty: nothing
 		check  func(a admin.Account) bool
 	}{
-		{"plan", []string{"plan", "premium"}, "account.set_plan", "You have the premium plan", func(a admin.Account) bool { return a.Plan == "premium" && a.Granted }},
-		{"plan", []string{"plan", "basic"}, "account.set_plan", "You have the basic plan", func(a admin.Account) bool { return a.Plan == "basic" }},
+		{"plan", []string{"plan", "premium"}, "account.set_plan", "You have the Premium plan", func(a admin.Account) bool { return a.Plan == "premium" && a.Granted }},
+		{"plan", []string{"plan", "basic"}, "account.set_plan", "You have the Basic plan", func(a admin.Account) bool { return a.Plan == "basic" }},
 		{"limits", []string{"rpm", "7", "tpm", "unlimited"}, "account.set_limits", "Your limits have changed", func(a admin.Account) bool { return a.Limits.RequestsPerMinute == 7 && a.Overrides.Concurrent == nil }},
 		{"clear-limits", nil, "account.clear_limits", "Your limits have changed", func(a admin.Account) bool { return a.Overrides.RequestsPerMinute == nil }},
 		{"aliases", []string{"set", "quick = sandbox/small"}, "account.set_aliases", "", func(a admin.Account) bool { return a.Aliases["quick"] == "sandbox/small" }},
 		{"deactivate", nil, "keys.deactivate", "Your keys are switched off", func(a admin.Account) bool { return a.Status == "deactivated" && models() == 401 }},
 		{"restore", nil, "keys.restore", "Your keys work again", func(a admin.Account) bool { return a.Status == "active" && models() == 200 }},
 		{"suspend", nil, "account.suspend", "Your account is suspended", func(a admin.Account) bool { return a.Status == "suspended" && models() == 423 }},
-		{"unsuspend", nil, "account.unsuspend", "Your account is open again", func(a admin.Account) bool { return a.Status == "active" && models() == 200 }},
+		{"unsuspend", nil, "account.unsuspend", "Your account is restored", func(a admin.Account) bool { return a.Status == "active" && models() == 200 }},
 		{"credit", []string{"cents", "12.50"}, "billing.credit", "You have a credit of $12.50", func(admin.Account) bool {
 			return must[admin.Billing](n, "billing.show", admin.Target{Ref: id}).CreditCents == 1250
 		}},
@@ -130,7 +130,7 @@ func TestConsoleMoney(t *testing.T) {
 	for _, m := range must[admin.List[admin.Message]](n, "account.messages", admin.AccountPage{Ref: id}).Data {
 		titles = append(titles, m.Title)
 	}
-	if !slices.Contains(titles, "A payment was refunded") || !slices.Contains(titles, "Your plan changes to basic") {
+	if !slices.Contains(titles, "A payment was refunded") || !slices.Contains(titles, "Your plan changes to Basic") {
 		t.Errorf("the customer was told %q, want the refund and the downgrade", titles)
 	}
 }

@@ -278,9 +278,13 @@ func (o *Office) mailStaff(m *Ticket, text string) {
 	if o.poster == nil || s.Staff == "" {
 		return
 	}
+	where := "sluice ticket answer " + m.ID
+	if s.Origin != "" {
+		where = s.Origin + "/support/queue/" + m.ID + "\nor with: " + where
+	}
 	o.poster.Post(mail.Message{
 		To: s.Staff, Subject: "[" + m.Kind.Title() + "] " + m.Subject,
-		Text: fmt.Sprintf("%s (%s) writes:\n\n%s\n\nAnswer with: sluice ticket answer %s\n", m.Email, m.AccountID, text, m.ID),
+		Text: fmt.Sprintf("%s (%s) writes:\n\n%s\n\nAnswer: %s\n", m.Email, m.AccountID, text, where),
 	})
 }
 
