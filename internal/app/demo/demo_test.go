@@ -91,7 +91,7 @@ func TestPagesAreFilled(t *testing.T) {
 		{"owner", []string{"/dashboard", "/dashboard/keys"}},
 		{"console", []string{
 			"/support/overview", "/support/queue", "/support/accounts", "/support/requests", "/support/upstreams", "/support/incidents", "/support/announcements", "/support/alerts", "/support/tokens",
-			"/support/reconciliations", "/support/caches", "/support/whatif",
+			"/support/reconciliations", "/support/servers", "/support/caches", "/support/whatif",
 		}},
 	} {
 		v := visit(t, d)

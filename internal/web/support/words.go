@@ -15,6 +15,7 @@ import (
 	"sluice/internal/account/billing"
 	"sluice/internal/account/signin"
 	"sluice/internal/ledger/abuse"
+	"sluice/internal/ledger/cluster"
 	"sluice/internal/operate/admin"
 	"sluice/internal/web/webui"
 )
@@ -229,6 +230,11 @@ func unpricedText(n int64) string {
 		return ""
 	}
 	return webui.Number(n) + " without a cost"
+}
+
+// limitsCounted says how a server counts limits.
+func limitsCounted(mode cluster.Mode) string {
+	return cmp.Or(map[cluster.Mode]string{cluster.Alone: "counted here alone", cluster.Approximate: "divided among servers", cluster.Exact: "counted together, in Redis"}[mode], string(mode))
 }
 
 // marksOf says what stands against an account now.
