@@ -308,8 +308,8 @@ func (m *Billing) Downgrade(ctx context.Context, actor, ref string, plan account
 // staff calls it.
 func (m *Billing) Terminate(ctx context.Context, actor, ref, reason string) (*account.Account, error) {
 	reason = strings.TrimSpace(reason)
-	if reason == "" || len(reason) > 1000 {
-		return nil, fault.New(fault.Invalid, "a reason of 1 to 1000 bytes is required; it is kept in the audit log").At("reason")
+	if reason == "" || utf8.RuneCountInString(reason) > 1000 {
+		return nil, fault.New(fault.Invalid, "a reason of 1 to 1000 characters is required; it is kept in the audit log").At("reason")
 	}
 	return m.change(ctx, actor, ref, "", func(b *Record) error {
 		b.terminate(reason)

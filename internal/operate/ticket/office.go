@@ -302,7 +302,7 @@ func (o *Office) mailCustomer(m *Ticket, text string) {
 // parseText checks the text of a message and returns it without surrounding space.
 func parseText(text string) (string, error) {
 	text = strings.TrimSpace(clean(text, true))
-	if text == "" || len(text) > MostText {
+	if text == "" || utf8.RuneCountInString(text) > MostText {
 		return "", fault.New(fault.Invalid, "Write a message of 1 to %d characters.", MostText).At("text")
 	}
 	return text, nil
@@ -311,7 +311,7 @@ func parseText(text string) (string, error) {
 // parseSubject checks a subject. It becomes the subject of a mail, so it is one line.
 func parseSubject(text string) (string, error) {
 	text = strings.TrimSpace(clean(text, false))
-	if text == "" || len(text) > MostSubject {
+	if text == "" || utf8.RuneCountInString(text) > MostSubject {
 		return "", fault.New(fault.Invalid, "Write a subject of 1 to %d characters.", MostSubject).At("subject")
 	}
 	return text, nil
@@ -320,8 +320,8 @@ func parseSubject(text string) (string, error) {
 // parseReason checks a reason for the audit log.
 func parseReason(text string) (string, error) {
 	text = strings.TrimSpace(clean(text, false))
-	if len(text) > mostReason {
-		return "", fault.New(fault.Invalid, "a reason has at most %d bytes", mostReason).At("reason")
+	if utf8.RuneCountInString(text) > mostReason {
+		return "", fault.New(fault.Invalid, "a reason has at most %d characters", mostReason).At("reason")
 	}
 	return text, nil
 }
