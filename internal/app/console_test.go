@@ -104,6 +104,7 @@ func TestConsoleActions(t *testing.T) {
 		}
 	}
 	boss.wants(boss.get("/support/accounts/"+id+"/log?kind=messages"), "a part that there is not", 400, "has no kind")
+	boss.wants(boss.get("/support/accounts?by=-email"), "the list in an order", 200, `<option value="-email" selected>`)
 	boss.wants(boss.get("/support/accounts?q=ana@example.com"), "a search", 303, "/support/accounts/"+id)
 	boss.wants(boss.get("/support/accounts?q=nobody@example.com"), "a search for nobody", 404, "nobody@example.com")
 }

@@ -152,9 +152,10 @@ func (v *accountView) ticketOf(h *admin.Happening) string {
 // the account has an entry of its own in the audit log.
 func decisionsOf(list []account.Entry) []account.Entry {
 	const moment = 10 * time.Second
+	follow := map[string][]string{"matter.restore": {"keys.restore", "keys.restore_ordered", "account.unsuspend"}, "matter.suspend": {"account.suspend"}}
 	return slices.DeleteFunc(slices.Clone(list), func(e account.Entry) bool {
-		return !strings.HasPrefix(e.Action, "matter.") && slices.ContainsFunc(list, func(of account.Entry) bool {
-			return strings.HasPrefix(of.Action, "matter.") && of.Actor == e.Actor && of.At.Sub(e.At).Abs() < moment
+		return slices.ContainsFunc(list, func(of account.Entry) bool {
+			return slices.Contains(follow[of.Action], e.Action) && of.Actor == e.Actor && of.At.Sub(e.At).Abs() < moment
 		})
 	})
 }
