@@ -36,6 +36,14 @@ func plan(name string) string {
 	return strings.ToUpper(name[:1]) + name[1:]
 }
 
+// tierName returns the name of a tier of models; empty stays empty.
+func tierName(name string) string {
+	if name == "" {
+		return ""
+	}
+	return plan(name)
+}
+
 // statusName returns what a status of an account is called.
 func statusName(status string) string {
 	if status == "deactivated" {
