@@ -84,6 +84,12 @@ func TestAccountBrowse(t *testing.T) {
 	if err != nil || len(page.Usage) != 1 || page.Usage[all[3].ID].Requests != 1 {
 		t.Errorf("the usage of the accounts = %+v, %v, want one request of %s", page.Usage, err, all[3].ID)
 	}
+	if got, err := browse(admin.AccountQuery{By: "requests"}); err != nil || len(got) != 5 || got[0] != 'a' {
+		t.Errorf("the accounts by requests = %q, %v, want the one with a request first, and all others", got, err)
+	}
+	if got, err := browse(admin.AccountQuery{By: "cost", Reverse: true}); err != nil || len(got) != 5 {
+		t.Errorf("the accounts by cost = %q, %v, want all", got, err)
+	}
 	for _, in := range []admin.AccountQuery{{By: "colour"}, {Plan: "gold"}, {Status: "sad"}} {
 		if _, err := browse(in); !fault.Is(err, fault.Invalid) {
 			t.Errorf("the accounts of %+v = %v, want them refused", in, err)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"sluice/internal/operate/admin"
@@ -28,7 +29,7 @@ type accountsView struct {
 }
 
 // accountOrders are the orders of the list as addresses have them, each with what a menu calls it. A minus turns one round.
-var accountOrders = []option{{"created", "Newest first"}, {"-created", "Oldest first"}, {"email", "E-mail, A to Z"}, {"-email", "E-mail, Z to A"}, {"plan", "Lowest plan first"}, {"-plan", "Highest plan first"}}
+var accountOrders = []option{{"created", "Newest first"}, {"-created", "Oldest first"}, {"email", "E-mail, A to Z"}, {"-email", "E-mail, Z to A"}, {"plan", "Lowest plan first"}, {"-plan", "Highest plan first"}, {"requests", "Most requests first"}, {"cost", "Highest cost first"}}
 
 // order returns the order of this page as addresses have it.
 func (v *accountsView) order() string { return orderName(v.Order.By, v.Order.Reverse) }
@@ -64,7 +65,7 @@ func (v *accountsView) sorted(by string) string {
 	switch {
 	case by != v.Order.By:
 		return "none"
-	case v.Order.Reverse == (by == "created"): // its first order is from the newest to the oldest
+	case v.Order.Reverse == slices.Contains([]string{"created", "requests", "cost"}, by): // their first order is from the highest to the lowest
 		return "ascending"
 	}
 	return "descending"

@@ -29,12 +29,9 @@ func (s *Store) UsageBy(ctx context.Context, q usage.Query) ([]usage.Row, error)
 	}, query, args...)
 }
 
-// UsageOf adds up the usage of some accounts from a day on, by account. Those without any are left out.
+// UsageOf adds up usage from a day on by account, of all accounts or of those that are named. Those without any are left out.
 func (s *Store) UsageOf(ctx context.Context, from time.Time, accounts ...string) (map[string]usage.Sums, error) {
 	out := map[string]usage.Sums{}
-	if len(accounts) == 0 {
-		return out, nil
-	}
 	where, args := ofAccounts(accounts, from)
 	err := s.db.Read(ctx).Each(func(row sqlstore.Row) error {
 		var id string

@@ -80,11 +80,11 @@ func analytics(t *testing.T, open func() *alltest.Store) {
 		t.Error("UsageBy by something unknown = nil, want an error")
 	}
 
-	// The same by account, of those that are named.
+	// The same by account, of all or of those that are named.
 	for _, ids := range [][]string{nil, {"acct_2"}, {"acct_1", "acct_2", "acct_3"}} {
 		want := map[string]usage.Sums{}
 		for i := range all {
-			if r := &all[i]; slices.Contains(ids, r.AccountID) && !r.At.Before(from) {
+			if r := &all[i]; (ids == nil || slices.Contains(ids, r.AccountID)) && !r.At.Before(from) {
 				sums := want[r.AccountID]
 				sums.Add(r)
 				want[r.AccountID] = sums
