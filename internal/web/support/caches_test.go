@@ -14,7 +14,8 @@ func TestHitChart(t *testing.T) {
 	t.Parallel()
 	from := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	row := func(day int, model string, read, all int64) usage.ServedRow {
-		r := usage.ServedRow{Sums: usage.Sums{Requests: 1, Cached: read, Cacheable: all}}
+		r := usage.ServedRow{Sums: usage.Sums{Requests: 1, Cached: read}}
+		r.Cacheable = all
 		r.Start, r.Provider, r.Model = from.AddDate(0, 0, day), "p", model
 		return r
 	}

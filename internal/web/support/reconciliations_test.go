@@ -14,7 +14,7 @@ func TestReconciliationPage(t *testing.T) {
 	t.Parallel()
 	ours, theirs, amount := int64(1000), int64(1234), reconcile.Money(2_500_000)
 	found := reconcile.Finding{
-		Class: reconcile.MissingHere, Day: "2026-07-01", Model: "<b>gpt-6-sol", Tier: "priority", Amount: amount, Note: "a note", "2 Aug 2026", "by kim@example.com",
+		Class: reconcile.MissingHere, Day: "2026-07-01", Model: "<b>gpt-6-sol", Tier: "priority", Amount: amount, Note: "a note",
 		Figures: []reconcile.Figure{{Bucket: "input", Ours: &ours, Theirs: &theirs, TheirCost: &amount}},
 	}
 	report := reconcile.Report{
@@ -27,7 +27,7 @@ func TestReconciliationPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"OpenAI, 1 Jul 2026 to 31 Jul 2026", "61 of 62 days and models agree", "missing here", "&lt;b&gt;gpt-6-sol", "priority", "1,000", "1,234", "$0.0025", "a note",
+		"OpenAI, 1 Jul 2026 to 31 Jul 2026", "61 of 62 days and models agree", "missing here", "&lt;b&gt;gpt-6-sol", "priority", "1,000", "1,234", "$0.0025", "a note", "2 Aug 2026", "by kim@example.com",
 		"Proposed price of lab/large", "Input 2.40 instead of 2.00. It explains what was charged on 31 days", "The vendor charges for something that was not settled here.", "- model: lab/large", "vector stores", `href="/support/reconciliations/rec_1?class=missing_here"`,
 	} {
 		if !strings.Contains(b.String(), want) {
