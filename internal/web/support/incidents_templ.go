@@ -270,7 +270,7 @@ func incidentTable(part incidentPart, now time.Time) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 20, "\"><table class=\"even\"><thead><tr><th>Title</th><th>Status</th><th>Severity</th><th>Affects</th><th>Began</th><th class=\"num\">Updates</th></tr></thead> <tbody>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 20, "\"><table><thead><tr><th>Title</th><th>Status</th><th>Severity</th><th>Affects</th><th>Began</th><th class=\"num\">Updates</th></tr></thead> <tbody>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

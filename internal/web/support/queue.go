@@ -94,7 +94,19 @@ func (v *queueView) sinceName() string {
 	if v.View == string(ticket.Done) {
 		return "Closed"
 	}
-	return "Waiting"
+	return "Waiting for"
+}
+
+// since says how long a ticket has waited, or when it was closed.
+func (v *queueView) since(t *ticket.Ticket) string {
+	if v.View == string(ticket.Done) {
+		return webui.Ago(t.Since, v.Now)
+	}
+	waited := max(v.Now.Sub(t.Since), time.Minute)
+	if days := int(waited / (24 * time.Hour)); days > 0 {
+		return webui.Plural(days, "day")
+	}
+	return strings.TrimSuffix(webui.Ago(v.Now.Add(-waited), v.Now), " ago")
 }
 
 // allKinds are the kinds of tickets in the order of the filter.

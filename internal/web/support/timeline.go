@@ -107,9 +107,8 @@ var (
 	clock = regexp.MustCompile(` \d\d:\d\d UTC`)
 )
 
-// happened says what an entry of the timeline was about, and returns the id that is worth less than the name; empty: none.
-func happened(h *admin.Happening) (text, id string) {
-	text = clock.ReplaceAllString(h.Text, "")
+// worded puts the name of a key, a budget, a webhook or a plan before its id, which is worth less; empty: it has none.
+func worded(text string) (words, id string) {
 	if m := named.FindStringSubmatch(text); m != nil {
 		return m[2] + m[3] + m[4], m[1]
 	}
@@ -118,6 +117,15 @@ func happened(h *admin.Happening) (text, id string) {
 	}
 	if m := fromTo.FindStringSubmatch(text); m != nil {
 		return plan(m[1]) + " to " + plan(m[2]), ""
+	}
+	return text, ""
+}
+
+// happened says what an entry of the timeline was about, and returns the id that is worth less than the name; empty: none.
+func happened(h *admin.Happening) (text, id string) {
+	text = clock.ReplaceAllString(h.Text, "")
+	if words, id := worded(text); words != text {
+		return words, id
 	}
 	if h.Name == "account.create" || h.Plan == "" {
 		return text, ""

@@ -47,6 +47,22 @@ func TestDecisionsOf(t *testing.T) {
 	}
 }
 
+// How long a ticket waits is a stretch of time, and when it was closed is a moment.
+func TestSince(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	for ago, want := range map[time.Duration]string{0: "1 minute", 36 * time.Minute: "36 minutes", 3 * time.Hour: "3 hours", 80 * 24 * time.Hour: "80 days"} {
+		waits := queueView{View: string(ticket.Waiting), Now: now}
+		if got := waits.since(&ticket.Ticket{Since: now.Add(-ago)}); got != want {
+			t.Errorf("a ticket since %s waits for %q, want %q", ago, got, want)
+		}
+	}
+	closed := queueView{View: string(ticket.Done), Now: now}
+	if got := closed.since(&ticket.Ticket{Since: now.Add(-3 * time.Hour)}); got != "3 hours ago" {
+		t.Errorf("a ticket was closed %q, want 3 hours ago", got)
+	}
+}
+
 func TestStaffTitle(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
