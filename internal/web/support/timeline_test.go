@@ -39,8 +39,10 @@ func TestDecisionsOf(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 	list := []account.Entry{
-		{Action: "matter.restore", Actor: "staff:ines", At: at.Add(time.Second)}, {Action: "keys.restore", Actor: "staff:ines", At: at},
-		{Action: "billing.credit", Actor: "staff:ines", At: at}, {Action: "keys.restore", Actor: "staff:ines", At: at.AddDate(0, 0, -3)},
+		{Action: "matter.restore", Actor: "staff:ines", At: at.Add(time.Second)},
+		{Action: "keys.restore", Actor: "staff:ines", At: at},
+		{Action: "billing.credit", Actor: "staff:ines", At: at},
+		{Action: "keys.restore", Actor: "staff:ines", At: at.AddDate(0, 0, -3)},
 	}
 	if got := decisionsOf(list); len(got) != 3 || got[0].Action != "matter.restore" || got[1].Action != "billing.credit" || !got[2].At.Before(at) {
 		t.Errorf("decisionsOf = %+v, want the decision about the ticket, the credit, and the decision of another day", got)
