@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"sluice/internal/kit/excerpt"
 	"sluice/internal/kit/fault"
@@ -142,8 +143,8 @@ func ParseKeyName(text string) (string, error) {
 // reads it later in the audit log.
 func parseReason(text string) (string, error) {
 	text = strings.TrimSpace(text)
-	if text == "" || len(text) > 1000 {
-		return "", fault.New(fault.Invalid, "a reason of 1 to 1000 bytes is required; it is kept in the audit log").At("reason")
+	if text == "" || utf8.RuneCountInString(text) > 1000 {
+		return "", fault.New(fault.Invalid, "a reason of 1 to 1000 characters is required; it is kept in the audit log").At("reason")
 	}
 	return text, nil
 }

@@ -3,6 +3,7 @@ package account
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 // Plan is what an account has subscribed to or been granted. As the plan of a model it is the least
@@ -23,6 +24,9 @@ var planNames = [...]string{None: "none", Free: "free", Basic: "basic", Premium:
 
 // String returns the plan's name on the wire and in the database.
 func (p Plan) String() string { return planNames[p] }
+
+// Title returns the plan's name as pages and mail write it.
+func (p Plan) Title() string { return strings.ToUpper(p.String()[:1]) + p.String()[1:] }
 
 // ParsePlan returns the plan with that name, as String writes it.
 func ParsePlan(name string) (Plan, error) {

@@ -62,7 +62,7 @@ func TestPlansAtWork(t *testing.T) {
 	ask("lapsed", premium, 402)
 	eventually(t, "mail about the payments", func() bool {
 		log := n.log.String()
-		return strings.Contains(log, "Your payment failed") && strings.Contains(log, "Your premium plan has ended")
+		return strings.Contains(log, "Your payment failed") && strings.Contains(log, "Your Premium plan has ended")
 	})
 	// The last failure is told as the end of the plan alone, not as one more that leaves it active.
 	told, err := n.Notices(created.ID)
@@ -76,7 +76,7 @@ func TestPlansAtWork(t *testing.T) {
 		}
 		titles = append(titles, x.Title)
 	}
-	if want := []string{"Your premium plan has ended", "Your payment failed", "Your payment failed", "Your payment failed"}; !slices.Equal(titles, want) {
+	if want := []string{"Your Premium plan has ended", "Your payment failed", "Your payment failed", "Your payment failed"}; !slices.Equal(titles, want) {
 		t.Errorf("the customer was told %q, want %q", titles, want)
 	}
 	ask("lapsed", "sandbox/tiny", 200)

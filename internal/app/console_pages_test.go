@@ -73,7 +73,7 @@ func TestTimeline(t *testing.T) {
 			t.Errorf("the timeline of the kind %s has %q, want %q", kind, got, want)
 		}
 	}
-	boss.wants(boss.get("/support/accounts/"+id+"?kind=messages"), "what the customer was told", 200, "Your account is open again")
+	boss.wants(boss.get("/support/accounts/"+id+"?kind=messages"), "what the customer was told", 200, "Your account is restored")
 	boss.wants(boss.get("/support/accounts/"+id+"?kind=usage"), "a kind without entries", 200, "Nothing of this kind")
 	boss.wants(boss.get("/support/accounts/"+id+"?kind=nonsense"), "a kind that is none", 400, "has no kind")
 	for _, after := range []string{"x", "1~2", "-1~0~0~~", "0~0~0~x~", strings.Repeat("1", 400)} {
@@ -157,7 +157,7 @@ func TestTicketPage(t *testing.T) {
 	page := eve.get(path).body
 	for _, want := range []string{
 		"Please", "$25.00", "last $25.00 on", "Earlier decisions", "an agency", "1 of 2", `aria-label="Next ticket"`,
-		"Suspend ana@example.com: every request with its 1 key is refused", "Requests by hour", "data-says=\"Refund ${cents|0.00} of {payment} to ana@example.com.\"",
+		"Suspend ana@example.com: every request with its 1 key is refused", "Requests by hour", "data-says=\"Refund ${cents|…} of {payment} to ana@example.com.\"",
 		`aria-keyshortcuts="a"`, `aria-keyshortcuts="s"`, `aria-keyshortcuts="e"`, `aria-keyshortcuts="j"`, `aria-keyshortcuts="?"`,
 	} {
 		if !strings.Contains(page, want) {
@@ -172,7 +172,13 @@ func TestTicketPage(t *testing.T) {
 	if got := r.header.Get("Location"); got != path {
 		t.Errorf("after the credit the member is sent to %q, want %q", got, path)
 	}
-	eve.wants(eve.get(path), "the ticket after the credit", 200, "Credit changed")
+	page = eve.wants(eve.get(path), "the ticket after the credit", 200, "Credit changed").body
+	if strings.Contains(page, "Next ticket</a>") {
+		t.Error("a ticket that waits for an answer leads away from it")
+	}
+	eve.wants(eve.post(path+"/close", "version", between(page, `name="version" value="`, `"`)), "closing it", 303, path)
+	eve.wants(eve.get(path), "the closed ticket", 200, "This ticket is closed.")
+	eve.wants(eve.get(path), "the way to the next one", 200, "Next ticket</a>")
 }
 
 // A whole provider is drained by one form, which says before what share of which models it has and what remains.

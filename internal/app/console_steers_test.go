@@ -30,6 +30,7 @@ func TestConsoleSteers(t *testing.T) {
 	p.wants(p.get("/support/overview/live"), "its live part", 200, "owner@localhost</a>")
 	p.wants(p.get("/support/overview"), "the overview without tickets", 200, "Nobody waits")
 	p.wants(p.get("/support/overview"), "the overview without streams", 200, "No open streams in the last hour.")
+	p.wants(p.get("/support/servers"), "the page of servers", 200, `<span class="badge good">ready</span>`)
 	ana := n.join("ana@example.com")
 	ana.wants(ana.post("/dashboard/messages", "kind", "other", "subject", "How?", "text", "Hello"), "a message", 303, "")
 	p.wants(p.get("/support/overview/live"), "the overview with a ticket", 200, "The longest for")

@@ -43,15 +43,15 @@ func TestConsoleActions(t *testing.T) {
 		told   string // the title of the newest message to the customer; empty: nothing
 		check  func(a admin.Account) bool
 	}{
-		{"plan", []string{"plan", "premium"}, "account.set_plan", "You have the premium plan", func(a admin.Account) bool { return a.Plan == "premium" && a.Granted }},
-		{"plan", []string{"plan", "basic"}, "account.set_plan", "You have the basic plan", func(a admin.Account) bool { return a.Plan == "basic" }},
+		{"plan", []string{"plan", "premium"}, "account.set_plan", "You have the Premium plan", func(a admin.Account) bool { return a.Plan == "premium" && a.Granted }},
+		{"plan", []string{"plan", "basic"}, "account.set_plan", "You have the Basic plan", func(a admin.Account) bool { return a.Plan == "basic" }},
 		{"limits", []string{"rpm", "7", "tpm", "unlimited"}, "account.set_limits", "Your limits have changed", func(a admin.Account) bool { return a.Limits.RequestsPerMinute == 7 && a.Overrides.Concurrent == nil }},
 		{"clear-limits", nil, "account.clear_limits", "Your limits have changed", func(a admin.Account) bool { return a.Overrides.RequestsPerMinute == nil }},
 		{"aliases", []string{"set", "quick = sandbox/small"}, "account.set_aliases", "", func(a admin.Account) bool { return a.Aliases["quick"] == "sandbox/small" }},
 		{"deactivate", nil, "keys.deactivate", "Your keys are switched off", func(a admin.Account) bool { return a.Status == "deactivated" && models() == 401 }},
 		{"restore", nil, "keys.restore", "Your keys work again", func(a admin.Account) bool { return a.Status == "active" && models() == 200 }},
 		{"suspend", nil, "account.suspend", "Your account is suspended", func(a admin.Account) bool { return a.Status == "suspended" && models() == 423 }},
-		{"unsuspend", nil, "account.unsuspend", "Your account is open again", func(a admin.Account) bool { return a.Status == "active" && models() == 200 }},
+		{"unsuspend", nil, "account.unsuspend", "Your account is restored", func(a admin.Account) bool { return a.Status == "active" && models() == 200 }},
 		{"credit", []string{"cents", "12.50"}, "billing.credit", "You have a credit of $12.50", func(admin.Account) bool {
 			return must[admin.Billing](n, "billing.show", admin.Target{Ref: id}).CreditCents == 1250
 		}},
@@ -98,6 +98,13 @@ func TestConsoleActions(t *testing.T) {
 	bossID := must[admin.Account](n, "account.show", admin.Target{Ref: boss.email}).ID
 	boss.wants(boss.acts(bossID, "second-factor", "reason", "x"), "a member's second factor", 403, "staff")
 	boss.wants(boss.get("/support/accounts/"+id+"/log"), "the audit log", 200, "account.terminate")
+	for kind, terminated := range map[string]bool{"access": true, "keys": false} {
+		if body := boss.wants(boss.get("/support/accounts/"+id+"/log?kind="+kind), "a part of the audit log", 200, `aria-current="page"`).body; strings.Contains(body, "account.terminate") != terminated {
+			t.Errorf("the audit log of %s has the end of the account: %t, want %t", kind, !terminated, terminated)
+		}
+	}
+	boss.wants(boss.get("/support/accounts/"+id+"/log?kind=messages"), "a part that there is not", 400, "has no kind")
+	boss.wants(boss.get("/support/accounts?by=-email"), "the list in an order", 200, `<option value="-email" selected>`)
 	boss.wants(boss.get("/support/accounts?q=ana@example.com"), "a search", 303, "/support/accounts/"+id)
 	boss.wants(boss.get("/support/accounts?q=nobody@example.com"), "a search for nobody", 404, "nobody@example.com")
 }
@@ -124,7 +131,7 @@ func TestConsoleMoney(t *testing.T) {
 	for _, m := range must[admin.List[admin.Message]](n, "account.messages", admin.AccountPage{Ref: id}).Data {
 		titles = append(titles, m.Title)
 	}
-	if !slices.Contains(titles, "A payment was refunded") || !slices.Contains(titles, "Your plan changes to basic") {
+	if !slices.Contains(titles, "A payment was refunded") || !slices.Contains(titles, "Your plan changes to Basic") {
 		t.Errorf("the customer was told %q, want the refund and the downgrade", titles)
 	}
 }

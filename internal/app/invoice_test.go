@@ -52,7 +52,7 @@ func TestInvoices(t *testing.T) {
 	bob.wants(bob.get(file), "another's invoice", 404, "no invoice")
 	bob.wants(bob.get("/dashboard/plan/invoices/x.pdf"), "no number", 404, "no such invoice")
 	eventually(t, "a mail to the address for billing", func() bool {
-		return strings.Contains(n.log.String(), `"to":"books@example.com","subject":"Payment for the account ana@example.com"`)
+		return strings.Contains(n.log.String(), `"to":"books@example.com","subject":"Receipt for ana@example.com: $`)
 	})
 	// Line by line: what the new plan costs for the rest, less what was paid of the old one.
 	upgrade := ana.wants(ana.get("/dashboard/plan/upgrade?plan=premium"), "the upgrade", 200, "already paid for that time").body

@@ -117,6 +117,10 @@ func TestRefusedCallsAreShown(t *testing.T) {
 			t.Errorf("of the status %d there are %q", status, only)
 		}
 	}
+	denied := boss.wants(boss.get("/support/requests?kind=permission_error"), "the newest of one error", 200, ids[403]).body
+	if strings.Contains(denied, ids[400]) {
+		t.Errorf("of the error permission_error there are %q", denied)
+	}
 	boss.wants(boss.get("/support/requests?model=nothing"), "the newest of no model", 200, "None of the last 1,000 refused requests match")
 	boss.wants(boss.get("/support/requests?status=x"), "a status that is none", 400, "whole number")
 	for status, id := range ids {

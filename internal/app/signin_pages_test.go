@@ -180,7 +180,7 @@ func TestOwnerIsNotBlocked(t *testing.T) {
 	if !owner.isSignedIn() {
 		t.Error("a reset let nobody in")
 	}
-	if sent := strings.Count(n.log.String(), `"subject":"Reset your password"`); sent > 5 {
+	if sent := strings.Count(n.log.String(), `"subject":"Reset the password of your `); sent > 5 {
 		t.Errorf("%d mails were sent to one address in an hour, want at most 5", sent)
 	}
 }

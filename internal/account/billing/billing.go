@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
@@ -271,8 +272,8 @@ func (m *Billing) MayRequestDowngrade(ctx context.Context, ref string, plan acco
 
 // checkMessage checks what a customer writes to support with a request.
 func checkMessage(message string) error {
-	if len(message) > 2000 {
-		return fault.New(fault.Invalid, "a message has at most 2000 bytes").At("message")
+	if utf8.RuneCountInString(message) > 2000 {
+		return fault.New(fault.Invalid, "a message has at most 2,000 characters").At("message")
 	}
 	return nil
 }
@@ -307,8 +308,8 @@ func (m *Billing) Downgrade(ctx context.Context, actor, ref string, plan account
 // staff calls it.
 func (m *Billing) Terminate(ctx context.Context, actor, ref, reason string) (*account.Account, error) {
 	reason = strings.TrimSpace(reason)
-	if reason == "" || len(reason) > 1000 {
-		return nil, fault.New(fault.Invalid, "a reason of 1 to 1000 bytes is required; it is kept in the audit log").At("reason")
+	if reason == "" || utf8.RuneCountInString(reason) > 1000 {
+		return nil, fault.New(fault.Invalid, "a reason of 1 to 1000 characters is required; it is kept in the audit log").At("reason")
 	}
 	return m.change(ctx, actor, ref, "", func(b *Record) error {
 		b.terminate(reason)
@@ -472,6 +473,6 @@ func unanswered(err error) error {
 	if fault.Is(err, fault.Conflict) || fault.Is(err, fault.Invalid) {
 		return err
 	}
-	return fault.New(fault.Unavailable, "The payment processor does not answer at the moment. Try again shortly; nothing is charged twice.").
+	return fault.New(fault.Unavailable, "The payment processor is not responding. Try again shortly; nothing is charged twice.").
 		After(10 * time.Second).Because(err)
 }

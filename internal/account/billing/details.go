@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"unicode/utf8"
 
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
@@ -18,7 +19,7 @@ type Details struct {
 	Email   string `json:"email,omitempty"` // where copies of invoices go, beside the account's own address
 }
 
-// How long the fields may be, in bytes, and how many lines an address may have: an invoice has room for so much.
+// How long the fields may be, in characters, and how many lines an address may have: an invoice has room for so much.
 const (
 	maxDetail       = 120
 	maxAddress      = 400
@@ -52,8 +53,8 @@ func (d Details) check() (Details, error) {
 	var wrong []error
 	d.Name, d.TaxID, d.Email = strings.TrimSpace(d.Name), strings.TrimSpace(d.TaxID), strings.TrimSpace(d.Email)
 	for field, text := range map[string]string{"name": d.Name, "tax_id": d.TaxID} {
-		if len(text) > maxDetail || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			wrong = append(wrong, fault.New(fault.Invalid, "use at most %d bytes, on one line", maxDetail).At(field))
+		if utf8.RuneCountInString(text) > maxDetail || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			wrong = append(wrong, fault.New(fault.Invalid, "use at most %d characters, on one line", maxDetail).At(field))
 		}
 	}
 	var lines []string
@@ -63,8 +64,8 @@ func (d Details) check() (Details, error) {
 		}
 	}
 	d.Address = strings.Join(lines, "\n")
-	if len(d.Address) > maxAddress || len(lines) > maxAddressLines {
-		wrong = append(wrong, fault.New(fault.Invalid, "an address has at most %d lines and %d bytes", maxAddressLines, maxAddress).At("address"))
+	if utf8.RuneCountInString(d.Address) > maxAddress || len(lines) > maxAddressLines {
+		wrong = append(wrong, fault.New(fault.Invalid, "an address has at most %d lines and %d characters", maxAddressLines, maxAddress).At("address"))
 	}
 	if d.Country != "" && CountryName(d.Country) == "" {
 		wrong = append(wrong, fault.New(fault.Invalid, "choose a country from the list").At("country"))

@@ -13,6 +13,10 @@ func TestDetails(t *testing.T) {
 	if want := (Details{"Ana & Co.", "Road 1\n12345 Town", "DE", "DE123", "books@example.com"}); err != nil || got != want {
 		t.Errorf("check = %+v, %v, want %+v", got, err, want)
 	}
+	// Characters count, and not bytes, as the form counts them.
+	if _, err := (Details{Name: strings.Repeat("ä", maxDetail), Address: strings.Repeat("ß", maxAddress)}).check(); err != nil {
+		t.Errorf("check of as many characters as there may be = %v", err)
+	}
 	// All that is wrong is said at once.
 	_, err = Details{Country: "Germany", Email: "nobody"}.check()
 	if list, ok := err.(interface{ Unwrap() []error }); !ok || len(list.Unwrap()) != 2 {

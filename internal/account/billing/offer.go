@@ -51,14 +51,14 @@ func (b *Record) quote(plan account.Plan, plans account.Plans, at time.Time, lea
 	o := Offer{Plan: plan, PriceCents: plans[plan].PriceCents, At: at}
 	if b.Plan == account.None {
 		if b.Account.Plan >= plan {
-			return Offer{}, fault.New(fault.Conflict, "the account has the %s plan already; a lower plan is set by support on request", b.Account.Plan)
+			return Offer{}, fault.New(fault.Conflict, "the account has the %s plan already; to downgrade, choose a lower plan on the Plan page", b.Account.Plan.Title())
 		}
 		o.First, o.AmountCents, o.PeriodEnd = true, o.PriceCents, boundary(at, 1)
 		return o, nil
 	}
 	switch {
 	case plan <= b.Plan:
-		return Offer{}, fault.New(fault.Conflict, "the account is on the %s plan; a lower plan is set by support on request", b.Plan)
+		return Offer{}, fault.New(fault.Conflict, "the account is on the %s plan; to downgrade, choose a lower plan on the Plan page", b.Plan.Title())
 	case b.Status() == PastDue:
 		return Offer{}, fault.New(fault.Conflict, "the last renewal is unpaid; pay it first")
 	case at.Before(b.PeriodStart) || !at.Before(b.PeriodEnd):

@@ -167,7 +167,7 @@ func (b *Record) chooseFree() error {
 	case b.Account.Plan == account.Free:
 		return nil
 	case b.Account.Plan != account.None:
-		return fault.New(fault.Conflict, "the account has the %s plan; a lower plan is set by support on request", b.Account.Plan)
+		return fault.New(fault.Conflict, "the account has the %s plan; to downgrade, choose a lower plan on the Plan page", b.Account.Plan.Title())
 	}
 	b.note(ChoseFree, account.Free, "")
 	b.setPlan(account.Free, ChoseFree)
@@ -193,9 +193,9 @@ func (b *Record) subscribe(plan account.Plan, price int64) error {
 	case b.Account.Suspended != nil:
 		return errSuspended()
 	case b.Plan != account.None:
-		return fault.New(fault.Conflict, "the account is subscribed to the %s plan; upgrade it instead", b.Plan)
+		return fault.New(fault.Conflict, "the account is subscribed to the %s plan; upgrade it instead", b.Plan.Title())
 	case b.Account.Plan >= plan:
-		return fault.New(fault.Conflict, "the account has the %s plan already; a lower plan is set by support on request", b.Account.Plan)
+		return fault.New(fault.Conflict, "the account has the %s plan already; to downgrade, choose a lower plan on the Plan page", b.Account.Plan.Title())
 	}
 	b.openPayment(ForStart, plan, price, price, 0, b.now, boundary(b.now, 1), true)
 	return nil

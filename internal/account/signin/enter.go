@@ -99,7 +99,7 @@ func (d *Service) FinishPasskey(ctx context.Context, token, reply string, v Visi
 
 // finish takes the second step of signing in; check checks what was brought for it.
 func (d *Service) finish(ctx context.Context, token string, v Visit, check func(p *person) error) (Entry, error) {
-	tooLate := func() error { return fault.New(fault.Unauthenticated, "This took too long. Sign in again.") }
+	tooLate := func() error { return fault.New(fault.Unauthenticated, "Your sign-in timed out. Sign in again.") }
 	l, err := d.Peek(ctx, Code, token)
 	if err != nil {
 		return Entry{}, tooLate()
@@ -197,8 +197,8 @@ func (d *Service) RequestReset(ctx context.Context, email string, v Visit) error
 	if err != nil || !kept {
 		return err
 	}
-	d.poster.Post(mail.Message{To: email, Subject: "Reset your password", Text: fmt.Sprintf(
-		"Somebody asked to reset the password of your account. To set a new one, open this link within an hour:\n\n%s\n\nIf it was not you, ignore this e-mail. Your password stays the same.\n", d.url(Reset, token))})
+	d.poster.Post(mail.Message{To: email, Subject: "Reset the password of " + d.ours(), Text: fmt.Sprintf(
+		"Somebody asked to reset the password of %s. To set a new one, open this link within an hour:\n\n%s\n\nIf it was not you, ignore this e-mail. Your password stays the same.\n", d.ours(), d.url(Reset, token))})
 	return nil
 }
 
@@ -218,7 +218,7 @@ func (d *Service) ResetPassword(ctx context.Context, token, password string, v V
 		return Entry{}, err
 	}
 	d.limits.forget(ctx, keyOf("guess", p.Email), keyOf("code", p.ID), keyOf("codes", p.ID))
-	d.tell(ResetPassword, p.Email, "Your password was changed", "A new password was set with a link that was mailed to you. You have been signed out everywhere else.")
+	d.tell(ResetPassword, p.Email, v, "Your password was changed", "A new password was set with a link that was mailed to you. You have been signed out everywhere else.")
 	return d.letIn(ctx, ResetPassword, p, v)
 }
 
@@ -238,15 +238,39 @@ func (d *Service) choose(ctx context.Context, purpose Purpose, token, password s
 	return l, stored, err
 }
 
-// tell mails an account's owner what has changed, if the rule of the step says so. email is the
-// address before the change: if a thief has changed the address, the owner must still get the mail.
-func (d *Service) tell(step Step, email, subject, text string) {
+// ours names the account in mail, with the service that it is at: people have accounts at many.
+func (d *Service) ours() string {
+	if brand := d.settings().Brand; brand != "" {
+		return "your " + brand + " account"
+	}
+	return "your account"
+}
+
+// at says at which service something is, at the end of a sentence.
+func (d *Service) at() string {
+	if brand := d.settings().Brand; brand != "" {
+		return " at " + brand
+	}
+	return ""
+}
+
+// tell mails an account's owner what has changed, when and in which browser, if the rule of the step says so. email is the
+// address before the change: if a thief has changed the address, the owner must still get the mail. The zero Visit is none.
+func (d *Service) tell(step Step, email string, v Visit, subject, text string) {
 	if d.poster == nil { // a command without a server
 		return
 	}
 	if ruleOf(step).Gives&GivesNotice != 0 {
-		text += " If that was not you, contact support at once"
-		if s := d.settings().Support; s != "" {
+		set := d.settings()
+		if set.Brand != "" {
+			subject = "[" + set.Brand + "] " + subject
+		}
+		text += "\n\nWhen: " + d.clock().Format("2 Jan 2006 15:04 UTC")
+		if v.Agent != "" {
+			text += "\nBrowser: " + Browser(v.Agent)
+		}
+		text += "\n\nIf that was not you, contact support at once"
+		if s := set.Support; s != "" {
 			text += ": " + s
 		} else {
 			text += "."

@@ -138,7 +138,7 @@ func (d *Service) ChangePassword(ctx context.Context, o Owner, password string) 
 	if err := d.store.SetPassword(ctx, o.Account.ID, stored, o.Session.ID); err != nil {
 		return err
 	}
-	d.tell(ChangePassword, o.Account.Email, "Your password was changed", "Your password was changed on your account page. All other browsers have been signed out.")
+	d.tell(ChangePassword, o.Account.Email, o.Visit, "Your password was changed", "Your password was changed on your account page. All other browsers have been signed out.")
 	return nil
 }
 
@@ -168,11 +168,11 @@ func (d *Service) RequestEmail(ctx context.Context, o Owner, email string) error
 		return err
 	}
 	if other != nil { // the page says the same as for a free address, so that nobody learns who has an account
-		d.poster.Post(mail.Message{To: email, Subject: "You already have an account", Text: "Somebody tried to use your address for another account. Nothing has changed: the address remains yours.\n"})
+		d.poster.Post(mail.Message{To: email, Subject: "You already have an account" + d.at(), Text: "Somebody tried to use your address for another account. Nothing has changed: the address remains yours.\n"})
 		return nil
 	}
-	d.poster.Post(mail.Message{To: email, Subject: "Confirm your new address", Text: fmt.Sprintf(
-		"To confirm this address for your account, open this link within an hour:\n\n%s\n\nIf you did not ask for this, ignore this e-mail.\n", d.url(Email, token))})
+	d.poster.Post(mail.Message{To: email, Subject: "Confirm the new address of " + d.ours(), Text: fmt.Sprintf(
+		"To confirm this address for %s, open this link within an hour:\n\n%s\n\nIf you did not ask for this, ignore this e-mail.\n", d.ours(), d.url(Email, token))})
 	return nil
 }
 
@@ -191,9 +191,9 @@ func (d *Service) ConfirmEmail(ctx context.Context, token string, s *Session) (*
 	if err := before.Held(account.ToSetEmail); err != nil {
 		return nil, err
 	}
-	keep := ""
+	keep, visit := "", Visit{}
 	if s != nil && s.AccountID == l.AccountID {
-		keep = s.ID
+		keep, visit = s.ID, Visit{Remote: s.Remote, Agent: s.Agent}
 	}
 	// Access ends before the address changes, so that nothing survives. A link made in between is
 	// bound to the old address and is refused; see holder.
@@ -204,6 +204,6 @@ func (d *Service) ConfirmEmail(ctx context.Context, token string, s *Session) (*
 	if err != nil {
 		return nil, err
 	}
-	d.tell(ConfirmEmail, before.Email, "Your address has changed", fmt.Sprintf("The address of your account is now %s.", l.Email))
+	d.tell(ConfirmEmail, before.Email, visit, "Your address has changed", fmt.Sprintf("The address of your account is now %s.", l.Email))
 	return after, nil
 }

@@ -144,7 +144,7 @@ func (d *Service) AddPasskey(ctx context.Context, o Owner, name, reply string) (
 	if err := d.record(ctx, o.Account.ID, "passkey.add", name); err != nil {
 		return nil, err
 	}
-	d.tell(AddPasskey, o.Account.Email, "A passkey was added", "The passkey “"+name+"” was added to your account. It can be used to sign in, and a password alone is no longer enough.")
+	d.tell(AddPasskey, o.Account.Email, o.Visit, "A passkey was added", "The passkey “"+name+"” was added to your account. It can be used to sign in, and a password alone is no longer enough.")
 	return recovery, nil
 }
 
@@ -176,7 +176,7 @@ func (d *Service) removePasskey(ctx context.Context, o Owner, p *Passkey) error 
 	if err := d.record(ctx, o.Account.ID, "passkey.remove", p.Name); err != nil {
 		return err
 	}
-	d.tell(RemovePasskey, o.Account.Email, "A passkey was removed", "The passkey “"+p.Name+"” was removed from your account and no longer signs you in.")
+	d.tell(RemovePasskey, o.Account.Email, o.Visit, "A passkey was removed", "The passkey “"+p.Name+"” was removed from your account and no longer signs you in.")
 	return nil
 }
 
@@ -189,7 +189,7 @@ func (d *Service) AskProof(ctx context.Context, o Owner) (*Ask, error) {
 func (d *Service) AskFinish(ctx context.Context, token string) (*Ask, error) {
 	l, err := d.Peek(ctx, Code, token)
 	if err != nil {
-		return nil, fault.New(fault.Unauthenticated, "This took too long. Sign in again.")
+		return nil, fault.New(fault.Unauthenticated, "Your sign-in timed out. Sign in again.")
 	}
 	return d.ask(ctx, toFinish, token, l.AccountID)
 }
@@ -313,7 +313,7 @@ func (d *Service) copied(ctx context.Context, k *Passkey) error {
 		return err
 	}
 	if acct, err := d.accounts.Find(ctx, k.AccountID); err == nil {
-		d.tell(RemovePasskey, acct.Email, "A passkey was refused", "The passkey “"+k.Name+"” was used, but its sign-in counter went backwards, so somebody may have a copy of it. Remove it on your account page and add a new one.")
+		d.tell(RemovePasskey, acct.Email, Visit{}, "A passkey was refused", "The passkey “"+k.Name+"” was used, but its sign-in counter went backwards, so somebody may have a copy of it. Remove it on your account page and add a new one.")
 	}
 	return notAccepted(nil)
 }

@@ -44,7 +44,7 @@ func (d *Service) RecoveryCodes(ctx context.Context, o Owner) ([]string, error) 
 	if err != nil {
 		return nil, err
 	}
-	d.tell(MakeRecovery, o.Account.Email, "You have new recovery codes", "New recovery codes for two-step sign-in were created. The previous ones no longer work.")
+	d.tell(MakeRecovery, o.Account.Email, o.Visit, "You have new recovery codes", "New recovery codes for two-step sign-in were created. The previous ones no longer work.")
 	return codes, nil
 }
 
@@ -69,7 +69,7 @@ func (d *Service) newRecovery(ctx context.Context, accountID string) ([]string, 
 func recoveryHash(accountID, text string) Hash { return hash("recovery " + accountID + " " + text) }
 
 // recovers uses a recovery code up, if text is one, and tells the owner.
-func (d *Service) recovers(ctx context.Context, a *account.Account, text string) (bool, error) {
+func (d *Service) recovers(ctx context.Context, a *account.Account, text string, v Visit) (bool, error) {
 	text = strings.ToLower(strings.ReplaceAll(text, "-", ""))
 	if len(text) != recoveryChars {
 		return false, nil
@@ -78,6 +78,6 @@ func (d *Service) recovers(ctx context.Context, a *account.Account, text string)
 	if err != nil || !ok {
 		return false, err
 	}
-	d.tell(MakeRecovery, a.Email, "A recovery code was used", fmt.Sprintf("Somebody used a recovery code in place of your authenticator app or your passkey; %d are left. Create new ones on your account page before they run out.", left))
+	d.tell(MakeRecovery, a.Email, v, "A recovery code was used", fmt.Sprintf("Somebody used a recovery code in place of your authenticator app or your passkey; %d are left. Create new ones on your account page before they run out.", left))
 	return true, nil
 }

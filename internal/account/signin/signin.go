@@ -65,6 +65,8 @@ type Settings struct {
 	Closed bool   // nobody may, not even with an invitation
 	// Support is how customers reach support besides the pages. May be empty.
 	Support string
+	// Brand is what mail calls the service. May be empty.
+	Brand string
 }
 
 // Options are the choices of New; the zero value is the default.

@@ -160,6 +160,29 @@ func TestSignUp(t *testing.T) {
 	}
 }
 
+// Mail names the service, and a notice says when something was changed and in which browser.
+func TestMailSaysWhere(t *testing.T) {
+	t.Parallel()
+	b, ctx := newBench(t), t.Context()
+	b.settings.Brand = "Tidewater"
+	o := b.owner(t, b.join(t, "ana@example.com"))
+	o.Visit.Agent = "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0"
+	if err := b.ChangePassword(ctx, o, "another long password"); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.RequestReset(ctx, "ana@example.com", here); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct{ subject, says string }{
+		{"[Tidewater] Your password was changed", "When: 1 May 2026 09:00 UTC\nBrowser: Firefox on Linux\n"},
+		{"Reset the password of your Tidewater account", "the password of your Tidewater account. To set"},
+	} {
+		if i >= len(b.posted) || b.posted[i].Subject != want.subject || !strings.Contains(b.posted[i].Text, want.says) {
+			t.Errorf("mailed %+v, want %q with %q as mail %d", b.posted, want.subject, want.says, i)
+		}
+	}
+}
+
 func TestPasswordsRefused(t *testing.T) {
 	t.Parallel()
 	b, ctx := newBench(t), t.Context()

@@ -37,12 +37,12 @@ func (d *Service) SignUp(ctx context.Context, email, plan string, v Visit) error
 		return err
 	}
 	if p != nil {
-		d.poster.Post(mail.Message{To: email, Subject: "You already have an account", Text: fmt.Sprintf(
+		d.poster.Post(mail.Message{To: email, Subject: "You already have an account" + d.at(), Text: fmt.Sprintf(
 			"Somebody tried to sign up with your address, but you already have an account. Sign in here:\n\n%s/signin%s\n\nIf you forgot your password, you can reset it there. If it was not you, ignore this e-mail.\n", d.settings().Origin, toPlan(plan))})
 		return nil
 	}
-	d.poster.Post(mail.Message{To: email, Subject: "Activate your account", Text: fmt.Sprintf(
-		"Welcome. To activate your account, open this link within 24 hours and set a password:\n\n%s\n\nIf you did not sign up, ignore this e-mail.\n", d.url(SignUp, token)+withPlan(plan))})
+	d.poster.Post(mail.Message{To: email, Subject: "Activate " + d.ours(), Text: fmt.Sprintf(
+		"Welcome. To activate %s, open this link within 24 hours and set a password:\n\n%s\n\nIf you did not sign up, ignore this e-mail.\n", d.ours(), d.url(SignUp, token)+withPlan(plan))})
 	return nil
 }
 

@@ -120,7 +120,7 @@ func (d *Service) Activate(ctx context.Context, o Owner, code string) (recovery 
 	if err := d.record(ctx, o.Account.ID, "totp.on", ""); err != nil {
 		return nil, err
 	}
-	d.tell(ActivateTOTP, o.Account.Email, "Two-step sign-in is on", "Signing in to your account now needs a code from your authenticator app.")
+	d.tell(ActivateTOTP, o.Account.Email, o.Visit, "Two-step sign-in is on", "Signing in to your account now needs a code from your authenticator app.")
 	return recovery, nil
 }
 
@@ -152,7 +152,7 @@ func (d *Service) ResetTOTP(ctx context.Context, a *account.Account) error {
 	if err := d.store.SetTOTP(ctx, a.ID, "", false); err != nil {
 		return err
 	}
-	d.tell(RemoveTOTP, a.Email, "Two-step sign-in is off", "Support has turned two-step sign-in off, removed your passkeys and signed you out everywhere. Sign in with your password, and turn it on again on your account page.")
+	d.tell(RemoveTOTP, a.Email, Visit{}, "Two-step sign-in is off", "Support has turned two-step sign-in off, removed your passkeys and signed you out everywhere. Sign in with your password, and turn it on again on your account page.")
 	return nil
 }
 
@@ -168,7 +168,7 @@ func (d *Service) RemoveTOTP(ctx context.Context, o Owner) error {
 	if err := d.record(ctx, o.Account.ID, "totp.off", ""); err != nil {
 		return err
 	}
-	d.tell(RemoveTOTP, o.Account.Email, "Your authenticator app was turned off", "Signing in to your account no longer needs a code from your authenticator app.")
+	d.tell(RemoveTOTP, o.Account.Email, o.Visit, "Your authenticator app was turned off", "Signing in to your account no longer needs a code from your authenticator app.")
 	return nil
 }
 
@@ -217,7 +217,7 @@ func (d *Service) checkApp(ctx context.Context, p *person, code string, v Visit,
 		}
 	}
 	if recovery && p.TwoSteps() {
-		ok, err := d.recovers(ctx, p.Account, code)
+		ok, err := d.recovers(ctx, p.Account, code, v)
 		if err != nil {
 			return err
 		}

@@ -91,6 +91,7 @@ func TestPagesAreFilled(t *testing.T) {
 		{"owner", []string{"/dashboard", "/dashboard/keys"}},
 		{"console", []string{
 			"/support/overview", "/support/queue", "/support/accounts", "/support/requests", "/support/upstreams", "/support/incidents", "/support/announcements", "/support/alerts", "/support/tokens",
+			"/support/reconciliations", "/support/servers", "/support/caches", "/support/whatif",
 		}},
 	} {
 		v := visit(t, d)
@@ -127,6 +128,17 @@ func TestPagesAreFilled(t *testing.T) {
 	out, err := admin.Ops().AuditRun.Call(t.Context(), client, admin.Empty{})
 	if err != nil || len(out.Differences) > 0 || out.Compared == 0 {
 		t.Errorf("audit = %+v, %v; want no differences", out, err)
+	}
+	compared, err := admin.Ops().ReconcileList.Call(t.Context(), client, admin.Cursor{})
+	if err != nil || len(compared.Data) != 2 || !compared.Data[1].InOrder() || compared.Data[0].InOrder() || compared.Data[0].Theirs <= compared.Data[0].Ours {
+		t.Fatalf("the comparisons with invoices = %+v, %v; want one that is in order, and a newer one in which the vendor charges too much", compared, err)
+	}
+	v := visit(t, d)
+	v.open("/demo/console")
+	for _, want := range []string{"stale price", "missing here", "Proposed price of " + sol, "file search storage"} {
+		if !strings.Contains(v.open("/support/reconciliations/"+compared.Data[0].ID), want) {
+			t.Errorf("the page of a comparison lacks %q", want)
+		}
 	}
 }
 

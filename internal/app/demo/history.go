@@ -365,7 +365,7 @@ func (h *history) record(ctx context.Context, t *traffic) error {
 		last[all[i].KeyID] = all[i].At
 	}
 	return errors.Join(
-		accounts.New(h.db).RecordKeyUse(ctx, last), t.refuse(ctx, h.calls, all), h.vote(ctx, t, all), h.health(ctx, t, all[:recent]),
+		accounts.New(h.db).RecordKeyUse(ctx, last), t.refuse(ctx, h.calls, all), h.vote(ctx, t, all), h.health(ctx, t, all[:recent]), h.compare(ctx, t, all),
 	)
 }
 

@@ -10,7 +10,7 @@ import (
 // this machine. A mode that is neither open nor closed means by invitation.
 func (s *Settings) Signin(origin string, local bool) signin.Settings {
 	mode := s.Config.SignupMode(local)
-	return signin.Settings{Origin: origin, Open: mode == "open", Closed: mode == "closed", Support: s.Config.Support.String()}
+	return signin.Settings{Origin: origin, Open: mode == "open", Closed: mode == "closed", Support: s.Config.Support.String(), Brand: s.Config.ShownName()}
 }
 
 // Alerts returns the part of the settings that alerts need.

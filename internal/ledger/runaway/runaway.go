@@ -82,9 +82,9 @@ func (a *Alarm) Title() string {
 		name = "The master key"
 	}
 	if a.Paused {
-		return name + " is paused: its program seems to run away"
+		return name + " is paused: its program may have run away"
 	}
-	return name + ": its program seems to run away"
+	return name + " may have a runaway program"
 }
 
 // hourly returns what calls cost in an hour that cost so much in a span.

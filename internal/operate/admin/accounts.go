@@ -5,17 +5,19 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/usage"
 )
 
 // AccountQuery asks the console's list of accounts for a page.
 type AccountQuery struct {
 	// Plan and Status leave out all others, unless they are empty.
 	Plan, Status string
-	// By is what the accounts are ordered by: "created", which is also the default, "email" or "plan". Reverse turns the order
-	// round: the newest account is first in that of "created", and "a" in that of "email".
+	// By is what the accounts are ordered by: "created", which is also the default, "email", "plan", or "requests" or "cost" of the last
+	// 30 days. Reverse turns the order round: the newest account and the highest figure are first, and "a" in that of "email".
 	By      string
 	Reverse bool
 	Cursor
@@ -25,12 +27,23 @@ type AccountQuery struct {
 type Accounts struct {
 	List[Account]
 	Count int
+	// Usage is what those of the page have used in the last 30 days, by their ids. Accounts that have used nothing are not in it.
+	Usage map[string]UsageSums
 }
+
+// listedDays is how many days of usage the list has, today included.
+const listedDays = 30
 
 // AccountStatuses returns the statuses that an account can have.
 func AccountStatuses() []string { return []string{"active", "deactivated", "suspended", "terminated"} }
 
-// accountOrders are the orders of the list. An account comes before another one if its texts do.
+// usedOrders are the orders of the list that need what every account has used.
+var usedOrders = map[string]func(s *usage.Sums) int64{
+	"requests": func(s *usage.Sums) int64 { return s.Requests },
+	"cost":     func(s *usage.Sums) int64 { return int64(s.Cost) },
+}
+
+// accountOrders are the other orders. An account comes before another one if its texts do.
 var accountOrders = map[string]func(a, b *account.Account) int{
 	"created": func(a, b *account.Account) int { return b.CreatedAt.Compare(a.CreatedAt) },
 	"email":   func(a, b *account.Account) int { return strings.Compare(a.Email, b.Email) },
@@ -41,9 +54,9 @@ var accountOrders = map[string]func(a, b *account.Account) int{
 
 // accountBrowse returns a page of all accounts in an order. It looks at each account in memory and keeps those of the page.
 func (b *Backend) accountBrowse(ctx context.Context, in AccountQuery) (Accounts, error) {
-	order := accountOrders[cmp.Or(in.By, "created")]
-	if order == nil {
-		return Accounts{}, fault.New(fault.Invalid, "accounts have no order %q", in.By).At("by")
+	order, err := b.accountOrder(ctx, cmp.Or(in.By, "created"))
+	if err != nil {
+		return Accounts{}, err
 	}
 	if in.Status != "" && !slices.Contains(AccountStatuses(), in.Status) {
 		return Accounts{}, fault.New(fault.Invalid, "accounts have no status %q", in.Status).At("status")
@@ -89,5 +102,42 @@ func (b *Backend) accountBrowse(ctx context.Context, in AccountQuery) (Accounts,
 		out.Next = page[limit-1].ID
 	}
 	out.Data = views(page, func(a **account.Account) Account { return b.view(*a) })
-	return out, nil
+	err = b.addUsage(ctx, &out)
+	return out, err
+}
+
+// accountOrder returns an order of the list. One by figures adds up the usage of all accounts.
+func (b *Backend) accountOrder(ctx context.Context, by string) (func(x, y *account.Account) int, error) {
+	if order := accountOrders[by]; order != nil {
+		return order, nil
+	}
+	figure := usedOrders[by]
+	if figure == nil {
+		return nil, fault.New(fault.Invalid, "accounts have no order %q", by).At("by")
+	}
+	sums, err := b.Evidence.UsageOf(ctx, listedFrom())
+	return func(x, y *account.Account) int {
+		of, than := sums[x.ID], sums[y.ID]
+		return cmp.Compare(figure(&than), figure(&of))
+	}, err
+}
+
+// listedFrom returns the first day of the usage in the list.
+func listedFrom() time.Time { return usage.DayOf(time.Now()).AddDate(0, 0, 1-listedDays) }
+
+// addUsage adds what the accounts of a page have used.
+func (b *Backend) addUsage(ctx context.Context, out *Accounts) error {
+	out.Usage = map[string]UsageSums{}
+	if len(out.Data) == 0 {
+		return nil
+	}
+	ids := views(out.Data, func(a *Account) string { return a.ID })
+	sums, err := b.Evidence.UsageOf(ctx, listedFrom(), ids...)
+	if err != nil {
+		return err
+	}
+	for id, s := range sums {
+		out.Usage[id] = viewSums(s)
+	}
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/usage"
 	"sluice/internal/operate/admin"
 )
 
@@ -16,6 +17,7 @@ import (
 func TestAccountBrowse(t *testing.T) {
 	t.Parallel()
 	b, store := newBackend(t)
+	b.Evidence = store
 	var all []*account.Account
 	b.Everyone = func(yield func(*account.Account)) {
 		for _, a := range all {
@@ -73,6 +75,20 @@ func TestAccountBrowse(t *testing.T) {
 	newest, err := browse(admin.AccountQuery{})
 	if err != nil || newest[0] != 'e' || !slices.Contains([]string{"bc", "cb"}, newest[1:3]) {
 		t.Errorf("the newest accounts = %q, %v, want e first, and then b and c", newest, err)
+	}
+	call := usage.Settlement{ID: "1", At: time.Now(), AccountID: all[3].ID, KeyID: "key_1", Plan: "basic", Tier: "free", ModelAsked: "m", ModelUsed: "m", Provider: "p", RequestMilli: 1000, Status: 200, End: usage.EndComplete}
+	if err := store.RecordSettlements(t.Context(), []usage.Settlement{call}); err != nil {
+		t.Fatal(err)
+	}
+	page, err := admin.Ops().AccountBrowse.Run(t.Context(), service, admin.Caller{}, admin.AccountQuery{})
+	if err != nil || len(page.Usage) != 1 || page.Usage[all[3].ID].Requests != 1 {
+		t.Errorf("the usage of the accounts = %+v, %v, want one request of %s", page.Usage, err, all[3].ID)
+	}
+	if got, err := browse(admin.AccountQuery{By: "requests"}); err != nil || len(got) != 5 || got[0] != 'a' {
+		t.Errorf("the accounts by requests = %q, %v, want the one with a request first, and all others", got, err)
+	}
+	if got, err := browse(admin.AccountQuery{By: "cost", Reverse: true}); err != nil || len(got) != 5 {
+		t.Errorf("the accounts by cost = %q, %v, want all", got, err)
 	}
 	for _, in := range []admin.AccountQuery{{By: "colour"}, {Plan: "gold"}, {Status: "sad"}} {
 		if _, err := browse(in); !fault.Is(err, fault.Invalid) {

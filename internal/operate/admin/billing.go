@@ -95,7 +95,7 @@ func (b *Backend) billingDowngrade(ctx context.Context, in Target) (Billing, err
 	}
 	out, err := b.billingShow(ctx, Target{Ref: a.ID})
 	if err == nil && out.PeriodEnd != nil {
-		b.tell(ctx, a.ID, fmt.Sprintf("Your plan changes to %s", plan), "Support has changed your plan to %s, starting on %s. Until then you keep the %s plan.", plan, out.PeriodEnd.Format("2 January 2006"), out.Plan)
+		b.tell(ctx, a.ID, fmt.Sprintf("Your plan changes to %s", plan.Title()), "Support has changed your plan to %s, starting on %s. Until then you keep the %s plan.", plan.Title(), out.PeriodEnd.Format("2 January 2006"), a.Plan.Title())
 	}
 	return out, err
 }

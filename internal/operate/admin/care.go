@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
@@ -48,13 +49,13 @@ func needReason(ctx context.Context, reason string) error {
 	if callerOf(ctx) == nil && reason == "" {
 		return nil
 	}
-	if reason = strings.TrimSpace(reason); reason == "" || len(reason) > maxReason {
-		return fault.New(fault.Invalid, "a reason of 1 to %d bytes is required; it is kept in the audit log", maxReason).At("reason")
+	if reason = strings.TrimSpace(reason); reason == "" || utf8.RuneCountInString(reason) > maxReason {
+		return fault.New(fault.Invalid, "a reason of 1 to %d characters is required; it is kept in the audit log", maxReason).At("reason")
 	}
 	return nil
 }
 
-// maxReason is how long a reason may be, in bytes.
+// maxReason is how long a reason may be, in characters.
 const maxReason = 1000
 
 // order writes to the audit log that staff orders something which is not a change of the account itself, and why. It
@@ -80,8 +81,8 @@ func (b *Backend) tell(ctx context.Context, accountID, title, format string, arg
 // accountNote writes a note to the audit log, for the next member who looks at the account.
 func (b *Backend) accountNote(ctx context.Context, in Note) (Account, error) {
 	text := strings.TrimSpace(in.Note)
-	if text == "" || len(text) > maxReason {
-		return Account{}, fault.New(fault.Invalid, "a note has 1 to %d bytes", maxReason).At("note")
+	if text == "" || utf8.RuneCountInString(text) > maxReason {
+		return Account{}, fault.New(fault.Invalid, "a note has 1 to %d characters", maxReason).At("note")
 	}
 	return b.viewOf(b.Accounts.Under(account.Order{Version: in.Version}).Record(ctx, in.Actor, in.Ref, "account.note", text))
 }

@@ -15,6 +15,8 @@ import (
 type EvidenceStore interface {
 	// UsageBy returns an account's sums by day, hour, model or key, as q.By says.
 	UsageBy(ctx context.Context, q usage.Query) ([]usage.Row, error)
+	// UsageOf returns the sums of all accounts from a day on, or of those that are named. Accounts without usage are left out.
+	UsageOf(ctx context.Context, from time.Time, accounts ...string) (map[string]usage.Sums, error)
 	// UnitsSince calls yield with the units that some accounts have settled since a time, by hour.
 	UnitsSince(ctx context.Context, since time.Time, yield func(c abuse.Count, hour time.Time), accounts ...string) error
 }

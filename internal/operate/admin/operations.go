@@ -347,9 +347,9 @@ func (b *Backend) accountSetPlan(ctx context.Context, in Target) (Account, error
 	switch {
 	case err != nil || a.Version == before.Version: // nothing has changed
 	case plan == account.None:
-		b.tell(ctx, a.ID, "Your plan has ended", "Support has taken the %s plan from your account. Your keys and your history are kept, and free-tier models remain usable.", before.Plan)
+		b.tell(ctx, a.ID, "Your plan has ended", "Support has taken the %s plan from your account. Your keys and your history are kept, and free-tier models remain usable.", before.Plan.Title())
 	default:
-		b.tell(ctx, a.ID, fmt.Sprintf("You have the %s plan", a.Plan), "Support has granted you the %s plan. It costs nothing until it is changed.", a.Plan)
+		b.tell(ctx, a.ID, fmt.Sprintf("You have the %s plan", plan.Title()), "Support has granted you the %s plan. It costs nothing until it is changed.", plan.Title())
 	}
 	return a, err
 }

@@ -217,13 +217,18 @@ func ofOwners(calls []refusal.Call, owner func(id string) *account.Account) []Re
 	return views(calls, func(c *refusal.Call) RefusedCall { return RefusedCall{*c, owner(c.AccountID).Email} })
 }
 
-// NewestQuery asks for the newest refused calls of all accounts. Status and Model leave out all others, unless they are zero.
+// NewestQuery asks for the newest refused calls of all accounts. Status, Kind and Model leave out all others, unless they are zero.
 type NewestQuery struct {
 	Status int
+	Kind   string // of the error, such as rate_limit_error
 	Model  string
+	Cursor
 }
 
-// newestRefused is how many refused calls request.newest returns at most, of the newest lookedRefused.
+// All reports whether nothing is left out.
+func (q NewestQuery) All() bool { return q.Status == 0 && q.Kind == "" && q.Model == "" }
+
+// newestRefused is how many refused calls a page of request.newest has, of the newest lookedRefused.
 const (
 	newestRefused = 25
 	lookedRefused = 1000
@@ -231,18 +236,19 @@ const (
 
 // requestNewest returns the newest refused calls of all accounts, newest first.
 func (b *Backend) requestNewest(ctx context.Context, in NewestQuery) (List[RefusedCall], error) {
-	look := newestRefused
-	if in != (NewestQuery{}) {
-		look = lookedRefused
+	look := lookedRefused
+	if in.All() && in.After == "" {
+		look = newestRefused + 1
 	}
 	calls, err := b.Refusals.NewestRefusals(ctx, look)
 	if err != nil {
 		return List[RefusedCall]{}, err
 	}
 	calls = slices.DeleteFunc(calls, func(c refusal.Call) bool {
-		return in.Status != 0 && c.Status != in.Status || in.Model != "" && c.Model != in.Model
+		return in.Status != 0 && c.Status != in.Status || in.Kind != "" && c.Kind != in.Kind || in.Model != "" && c.Model != in.Model
 	})
-	return List[RefusedCall]{Data: ofOwners(calls[:min(len(calls), newestRefused)], b.owners(ctx))}, nil
+	page := part(calls, Cursor{After: in.After, Limit: newestRefused}, func(c refusal.Call) string { return c.ID })
+	return List[RefusedCall]{Data: ofOwners(page.Data, b.owners(ctx)), Next: page.Next}, nil
 }
 
 // requestView converts a settlement and its way.

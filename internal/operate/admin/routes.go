@@ -60,8 +60,8 @@ func Scopes() []ScopeText {
 		{SignInWrite, "create sign-in links for customers, reset their second factor, sign them out"},
 		{BillingRead, "read subscriptions, payments and ledgers"},
 		{BillingWrite, "downgrade, credit, refund and release payments"},
-		{TicketsRead, "read the queue and the threads with customers"},
-		{TicketsWrite, "answer customers, assign, snooze, close and decide tickets; a decision can restore or suspend the account"},
+		{TicketsRead, "read tickets: the queue and the threads with customers"},
+		{TicketsWrite, "answer, assign, snooze, close and decide tickets; a decision can restore or suspend the account"},
 		{OperationsRead, "read the state of the server, its models and upstreams"},
 		{OperationsWrite, "drain upstreams, move and close models, announce, write incidents, look for models, reload the configuration"},
 	}
@@ -88,6 +88,7 @@ type Operations struct {
 	RequestShow                                                    Op[RequestQuery, Requests]
 	RequestRefused                                                 Op[AccountPage, Refused]
 	RequestNewest                                                  Op[NewestQuery, List[RefusedCall]]
+	AccountLog                                                     Op[TimelineQuery, List[account.Entry]]
 	AccountEvidence                                                Op[Target, Evidence]
 	AccountSetLimits                                               Op[NewLimits, Account]
 	AccountSetAliases                                              Op[NewAliases, Account]
@@ -186,6 +187,7 @@ func operations() *Operations {
 		AccountStory:    console("account.story", AccountsRead, (*Backend).accountStory),
 		AccountTimeline: console("account.timeline", AccountsRead, (*Backend).accountTimeline),
 		AccountBrowse:   console("account.browse", AccountsRead, (*Backend).accountBrowse),
+		AccountLog:      console("account.log", AccountsRead, (*Backend).accountLog),
 		RequestNewest:   console("request.newest", AccountsRead, (*Backend).requestNewest),
 		UpstreamImpact:  console("upstream.impact", OperationsRead, (*Backend).upstreamImpact),
 		UsageCaches:     console("usage.caches", OperationsRead, (*Backend).usageCaches),

@@ -182,6 +182,28 @@ func (b *Backend) happenedInLog(ctx context.Context, a *account.Account, kind Ti
 	}), err
 }
 
+// LogKinds returns the kinds that the audit log has entries of.
+func LogKinds() []TimelineKind {
+	return slices.DeleteFunc(TimelineKinds(), func(kind TimelineKind) bool { return inLog[kind] == nil })
+}
+
+// accountLog returns a page of the audit log of an account, of all kinds or of one, newest first.
+func (b *Backend) accountLog(ctx context.Context, in TimelineQuery) (List[account.Entry], error) {
+	if in.Kind != "" && inLog[in.Kind] == nil {
+		return List[account.Entry]{}, fault.New(fault.Invalid, "an audit log has no kind %q", in.Kind).At("kind")
+	}
+	before, err := in.number()
+	if err != nil {
+		return List[account.Entry]{}, err
+	}
+	a, err := b.Accounts.Find(ctx, in.Ref)
+	if err != nil {
+		return List[account.Entry]{}, err
+	}
+	log, err := b.Accounts.HistoryOf(ctx, a.ID, account.Actions{Of: inLog[in.Kind]}, before, in.limit())
+	return entries(log, in.limit()), err
+}
+
 // kindOf returns the kind of an action of the audit log; empty: none of them.
 func kindOf(action string) TimelineKind {
 	for _, kind := range TimelineKinds() {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"sluice/internal/account"
 	"sluice/internal/kit/excerpt"
@@ -242,8 +243,8 @@ func set[T any](field, value *T) {
 
 // Delete removes an incident that was opened by mistake, and returns it. What was sent about it cannot be taken back.
 func (b *Bulletin) Delete(ctx context.Context, actor, id, reason string) (deleted Incident, err error) {
-	if len(reason) > MaxText {
-		return deleted, fault.New(fault.Invalid, "the reason has %d bytes, and the limit is %d", len(reason), MaxText).At("reason")
+	if n := utf8.RuneCountInString(reason); n > MaxText {
+		return deleted, fault.New(fault.Invalid, "the reason has %d characters, and the limit is %d", n, MaxText).At("reason")
 	}
 	now := b.now()
 	_, err = b.change(ctx, id, func(have *Incident) (Change, error) {

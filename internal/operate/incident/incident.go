@@ -14,15 +14,16 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"sluice/internal/kit/fault"
 )
 
 // Bounds of what is kept. Every node holds the incidents of now in memory.
 const (
-	MaxTitle      = 120  // bytes
-	MaxText       = 2000 // bytes of an update
-	MaxPostmortem = 8000 // bytes
+	MaxTitle      = 120  // characters
+	MaxText       = 2000 // characters of an update
+	MaxPostmortem = 8000 // characters
 	MaxUpdates    = 50   // of one incident
 	MaxModels     = 100  // that an incident names
 	MaxName       = 200  // bytes of the id of a model
@@ -211,12 +212,12 @@ func (i *Incident) check(now time.Time) error {
 	switch {
 	case i.Title == "":
 		return fault.New(fault.Invalid, "a title is needed").At("title")
-	case len(i.Title) > MaxTitle:
-		return fault.New(fault.Invalid, "the title has %d bytes, and the limit is %d", len(i.Title), MaxTitle).At("title")
+	case utf8.RuneCountInString(i.Title) > MaxTitle:
+		return fault.New(fault.Invalid, "the title has %d characters, and the limit is %d", utf8.RuneCountInString(i.Title), MaxTitle).At("title")
 	case strings.ContainsFunc(i.Title, unicode.IsControl):
 		return fault.New(fault.Invalid, "a title is one line of plain text").At("title")
-	case len(i.Postmortem) > MaxPostmortem:
-		return fault.New(fault.Invalid, "the postmortem has %d bytes, and the limit is %d", len(i.Postmortem), MaxPostmortem).At("postmortem")
+	case utf8.RuneCountInString(i.Postmortem) > MaxPostmortem:
+		return fault.New(fault.Invalid, "the postmortem has %d characters, and the limit is %d", utf8.RuneCountInString(i.Postmortem), MaxPostmortem).At("postmortem")
 	case len(i.Models) > MaxModels:
 		return fault.New(fault.Invalid, "%d models were named, and the limit is %d", len(i.Models), MaxModels).At("models")
 	case slices.ContainsFunc(i.Models, func(m string) bool { return m == "" || len(m) > MaxName || strings.ContainsFunc(m, unicode.IsControl) }):
@@ -280,8 +281,8 @@ func checkText(text string) error {
 	switch {
 	case text == "":
 		return fault.New(fault.Invalid, "a text is needed").At("text")
-	case len(text) > MaxText:
-		return fault.New(fault.Invalid, "the text has %d bytes, and the limit is %d", len(text), MaxText).At("text")
+	case utf8.RuneCountInString(text) > MaxText:
+		return fault.New(fault.Invalid, "the text has %d characters, and the limit is %d", utf8.RuneCountInString(text), MaxText).At("text")
 	}
 	return nil
 }

@@ -218,9 +218,9 @@ func TestRefused(t *testing.T) {
 			t.Errorf("Open(%+v) left something behind", tt.in)
 		}
 	}
-	for _, in := range []Incident{{Title: long(MaxTitle), Models: many[:MaxModels]}, {Title: "t", Kind: Maintenance, From: later, Until: base.Add(MaxAhead)}} {
+	for _, in := range []Incident{{Title: strings.Repeat("ä", MaxTitle), Models: many[:MaxModels]}, {Title: "t", Kind: Maintenance, From: later, Until: base.Add(MaxAhead)}} {
 		b, _ := newBulletin(&memory{})
-		if _, err := b.Open(t.Context(), "t", in, long(MaxText), false); err != nil {
+		if _, err := b.Open(t.Context(), "t", in, strings.Repeat("ß", MaxText), false); err != nil {
 			t.Errorf("Open at the bounds = %v", err)
 		}
 	}

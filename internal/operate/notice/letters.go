@@ -61,7 +61,7 @@ func (l *Letters) Changed(was, is *account.Account) {
 		l.send(ctx, is.ID, Suspended, "Your account is suspended",
 			"Requests are refused from now on. Reason: "+is.Suspended.Reason+". Your keys and your history are kept. Contact support if you think this is a mistake.")
 	case was.Suspended != nil && is.Suspended == nil:
-		l.send(ctx, is.ID, Restored, "Your account is open again", "Support has unlocked your account. Your keys work as before.")
+		l.send(ctx, is.ID, Restored, "Your account is restored", "Support has lifted the suspension. Your keys work as before.")
 	case was.Deactivated != nil && is.Deactivated == nil:
 		l.send(ctx, is.ID, Restored, "Your keys work again", "Support has restored your keys. This month's usage starts again from zero.")
 	}
@@ -74,7 +74,7 @@ func (l *Letters) Support(ctx context.Context, accountID, title, body string) {
 
 // Abuse tells an account's owner about an event of abuse control. Reviews are for support alone.
 func (l *Letters) Abuse(ctx context.Context, e *abuse.Event) {
-	allows := "the " + e.Plan.String() + " plan allows"
+	allows := "the " + e.Plan.Title() + " plan allows"
 	if e.Plan == account.None {
 		allows = "is allowed without a plan"
 	}
@@ -140,13 +140,13 @@ func (l *Letters) Entry(ctx context.Context, acct *account.Account, e billing.En
 
 // receipt tells the address that keeps the books of an account about a payment or a refund.
 func (l *Letters) receipt(to string, acct *account.Account, e billing.Entry) {
-	what, cents := "was paid", e.AmountCents
+	subject, what, cents := "Receipt", "was paid", e.AmountCents
 	if cents < 0 {
-		what, cents = "was refunded", -cents
+		subject, what, cents = "Refund", "was refunded", -cents
 	}
-	l.notices.poster.Post(mail.Message{To: to, Subject: fmt.Sprintf("Payment for the account %s", acct.Email), Text: fmt.Sprintf(
-		"$%d.%02d %s for the %s plan of the account %s. The invoice is at %s\n\nYou are receiving this e-mail because the owner of the account entered this address for billing.\n",
-		cents/100, cents%100, what, e.Plan, acct.Email, l.notices.origin()+planPage)})
+	l.notices.poster.Post(mail.Message{To: to, Subject: fmt.Sprintf("%s for %s: %s", subject, acct.Email, billing.Dollars(cents)), Text: fmt.Sprintf(
+		"%s %s for the %s plan of the account %s. The invoice is at %s\n\nYou are receiving this e-mail because the owner of the account entered this address for billing.\n",
+		billing.Dollars(cents), what, e.Plan.Title(), acct.Email, l.notices.origin()+planPage)})
 }
 
 // Payment tells a customer that a renewal failed and will be retried, or that their plan has ended: after the last
@@ -157,14 +157,14 @@ func (l *Letters) Payment(ctx context.Context, acct *account.Account, e billing.
 	case billing.RenewalFailed:
 		l.send(ctx, acct.ID, Payment, "Your payment failed", fmt.Sprintf(
 			"The renewal of your %s plan could not be charged: %s We will try again within a few days, and your plan stays active until then. Pay now, or change your payment method, at %s",
-			e.Plan, e.Detail, page))
+			e.Plan.Title(), e.Detail, page))
 	case billing.Disputed:
 		l.log.Warn("a payment is disputed", "account", acct.ID, "payment", e.PaymentID, "cents", -e.AmountCents)
 	case billing.Revoked:
-		l.send(ctx, acct.ID, Payment, fmt.Sprintf("Your %s plan has ended", e.Plan),
+		l.send(ctx, acct.ID, Payment, fmt.Sprintf("Your %s plan has ended", e.Plan.Title()),
 			"Your bank has reversed the payment for it. Your keys and your history are kept, and free-tier models remain usable. If you did not ask your bank for this, contact support. Subscribe again at "+page)
 	case billing.Lapsed:
-		l.send(ctx, acct.ID, Payment, fmt.Sprintf("Your %s plan has ended", e.Plan),
+		l.send(ctx, acct.ID, Payment, fmt.Sprintf("Your %s plan has ended", e.Plan.Title()),
 			"The renewal could not be charged: "+e.Detail+" Your keys and your history are kept, and free-tier models remain usable. Subscribe again at "+page)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"sluice/internal/account"
 	"sluice/internal/kit/excerpt"
@@ -224,8 +225,8 @@ func (h *Helm) MoveBack(ctx context.Context, model, actor, reason string) (Order
 
 // end ends the order that is meant, or returns missing if there is none.
 func (h *Helm) end(ctx context.Context, actor, reason string, meant func(*Order) bool, missing error) (ended Order, err error) {
-	if len(reason) > MaxText {
-		return ended, fault.New(fault.Invalid, "the reason has %d bytes, and the limit is %d", len(reason), MaxText).At("reason")
+	if n := utf8.RuneCountInString(reason); n > MaxText {
+		return ended, fault.New(fault.Invalid, "the reason has %d characters, and the limit is %d", n, MaxText).At("reason")
 	}
 	now := h.now().UTC().Truncate(time.Millisecond)
 	err = h.change(ctx, func(have []Order) ([]Order, account.Entry, error) {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"sluice/internal/account"
 	"sluice/internal/kit/fault"
@@ -20,7 +21,7 @@ import (
 
 // Bounds of what is kept. Every node holds all orders in memory, and every request may look at them.
 const (
-	MaxText   = 500  // bytes of a text or a reason
+	MaxText   = 500  // characters of a text or a reason
 	MaxName   = 200  // bytes of the name of a provider, an upstream or a model
 	MaxModels = 100  // models of one maintenance
 	MaxOrders = 1000 // orders of one kind; of announcements and maintenance there are fewer
@@ -156,10 +157,10 @@ func (o *Order) check(now time.Time) error {
 	switch {
 	case strings.ContainsFunc(o.Text+o.Reason, unicode.IsControl):
 		return fault.New(fault.Invalid, "a text or reason is one line of plain text").At("text")
-	case len(o.Text) > MaxText:
-		return fault.New(fault.Invalid, "the text has %d bytes, and the limit is %d", len(o.Text), MaxText).At("text")
-	case len(o.Reason) > MaxText:
-		return fault.New(fault.Invalid, "the reason has %d bytes, and the limit is %d", len(o.Reason), MaxText).At("reason")
+	case utf8.RuneCountInString(o.Text) > MaxText:
+		return fault.New(fault.Invalid, "the text has %d characters, and the limit is %d", utf8.RuneCountInString(o.Text), MaxText).At("text")
+	case utf8.RuneCountInString(o.Reason) > MaxText:
+		return fault.New(fault.Invalid, "the reason has %d characters, and the limit is %d", utf8.RuneCountInString(o.Reason), MaxText).At("reason")
 	case o.Kind != Announcement && o.Reason == "":
 		return fault.New(fault.Invalid, "a reason is needed").At("reason")
 	case o.From.After(now.Add(MaxAhead)):

@@ -283,9 +283,13 @@ func (o *Office) mailStaff(m *Ticket, text string) {
 	if o.poster == nil || s.Staff == "" {
 		return
 	}
+	where := "sluice ticket answer " + m.ID
+	if s.Origin != "" {
+		where = s.Origin + "/support/queue/" + m.ID + "\nor with: " + where
+	}
 	o.poster.Post(mail.Message{
 		To: s.Staff, Subject: "[" + m.Kind.Title() + "] " + m.Subject,
-		Text: fmt.Sprintf("%s (%s) writes:\n\n%s\n\nAnswer with: sluice ticket answer %s\n", m.Email, m.AccountID, text, m.ID),
+		Text: fmt.Sprintf("%s (%s) writes:\n\n%s\n\nAnswer: %s\n", m.Email, m.AccountID, text, where),
 	})
 }
 
@@ -303,7 +307,7 @@ func (o *Office) mailCustomer(m *Ticket, text string) {
 // parseText checks the text of a message and returns it without surrounding space.
 func parseText(text string) (string, error) {
 	text = strings.TrimSpace(clean(text, true))
-	if text == "" || len(text) > MostText {
+	if text == "" || utf8.RuneCountInString(text) > MostText {
 		return "", fault.New(fault.Invalid, "Write a message of 1 to %d characters.", MostText).At("text")
 	}
 	return text, nil
@@ -312,7 +316,7 @@ func parseText(text string) (string, error) {
 // parseSubject checks a subject. It becomes the subject of a mail, so it is one line.
 func parseSubject(text string) (string, error) {
 	text = strings.TrimSpace(clean(text, false))
-	if text == "" || len(text) > MostSubject {
+	if text == "" || utf8.RuneCountInString(text) > MostSubject {
 		return "", fault.New(fault.Invalid, "Write a subject of 1 to %d characters.", MostSubject).At("subject")
 	}
 	return text, nil
@@ -321,8 +325,8 @@ func parseSubject(text string) (string, error) {
 // parseReason checks a reason for the audit log.
 func parseReason(text string) (string, error) {
 	text = strings.TrimSpace(clean(text, false))
-	if len(text) > mostReason {
-		return "", fault.New(fault.Invalid, "a reason has at most %d bytes", mostReason).At("reason")
+	if utf8.RuneCountInString(text) > mostReason {
+		return "", fault.New(fault.Invalid, "a reason has at most %d characters", mostReason).At("reason")
 	}
 	return text, nil
 }

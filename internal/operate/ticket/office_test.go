@@ -82,7 +82,7 @@ func TestBegin(t *testing.T) {
 	if err != nil || got.Subject != "a b" || len(messages) != 1 || messages[0].Text != "x\ny\uFFFD" || got.Waits != ticket.Support {
 		t.Errorf("Thread = %+v, %+v, %v", got, messages, err)
 	}
-	if len(c.box) != 1 || c.box[0].To != "help@example.com" || !strings.Contains(c.box[0].Text, "ana@example.com") {
+	if len(c.box) != 1 || c.box[0].To != "help@example.com" || !strings.Contains(c.box[0].Text, "ana@example.com") || !strings.Contains(c.box[0].Text, "https://x.example/support/queue/"+m.ID) {
 		t.Errorf("mailed %+v, want a mail to staff", c.box)
 	}
 	if _, _, err := c.Thread(ctx, "acct_other", m.ID); !fault.Is(err, fault.NotFound) {

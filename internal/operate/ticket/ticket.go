@@ -63,15 +63,15 @@ const (
 
 // The bounds of what accounts and staff can write (docs/bounds.md#what-is-bounded).
 const (
-	MostText     = 8000 // bytes of a message
-	MostSubject  = 150  // bytes of a subject
+	MostText     = 8000 // characters of a message
+	MostSubject  = 150  // characters of a subject
 	MostMessages = 400  // in a thread
 	mostOpen     = 20   // tickets of an account that are not closed
 	mostNew      = 50   // tickets that an account opens within 24 hours
 	mostWritten  = 200  // messages that an account writes within 24 hours
 	mostKept     = 2000 // tickets of an account; the oldest closed ones are deleted
 	MostListed   = 200  // tickets in one page of a list
-	mostReason   = 1000 // bytes of a reason
+	mostReason   = 1000 // characters of a reason
 	// mailPause is the least time between two mails to staff about one thread.
 	mailPause = 15 * time.Minute
 	// longestSnooze is how far ahead a ticket can be snoozed.

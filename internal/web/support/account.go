@@ -2,6 +2,7 @@ package support
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,12 +70,27 @@ func (c *Console) logPage(w http.ResponseWriter, r *http.Request, m *member) err
 	if err != nil {
 		return err
 	}
-	in := admin.AccountPage{Ref: a.ID, Cursor: admin.Cursor{After: r.FormValue("after"), Limit: logShown}}
-	log, err := run(c, r, m, c.ops.AccountHistory, in)
+	in := admin.TimelineQuery{Ref: a.ID, Kind: admin.TimelineKind(r.FormValue("kind")), Cursor: admin.Cursor{After: r.FormValue("after"), Limit: logShown}}
+	log, err := run(c, r, m, c.ops.AccountLog, in)
 	if err != nil {
 		return err
 	}
-	return c.ui.Render(w, r, http.StatusOK, logPage(c.frame(w, r, m, "Audit log of "+a.Email), a, log))
+	return c.ui.Render(w, r, http.StatusOK, logPage(c.frame(w, r, m, "Audit log of "+a.Email), a, in, log))
+}
+
+// logPath returns the address of a part of the audit log of an account.
+func logPath(id string, kind admin.TimelineKind, after string) string {
+	q := url.Values{}
+	if kind != "" {
+		q.Set("kind", string(kind))
+	}
+	if after != "" {
+		q.Set("after", after)
+	}
+	if len(q) == 0 {
+		return accountPath(id) + "/log"
+	}
+	return accountPath(id) + "/log?" + q.Encode()
 }
 
 // act runs an action of the form. If somebody changed the account after the member had opened its page, nothing is done,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"sluice/internal/operate/admin"
@@ -27,18 +28,36 @@ type accountsView struct {
 	Order admin.AccountQuery
 }
 
+// accountOrders are the orders of the list as addresses have them, each with what a menu calls it. A minus turns one round.
+var accountOrders = []option{{"created", "Newest first"}, {"-created", "Oldest first"}, {"email", "E-mail, A to Z"}, {"-email", "E-mail, Z to A"}, {"plan", "Lowest plan first"}, {"-plan", "Highest plan first"}, {"requests", "Most requests first"}, {"cost", "Highest cost first"}}
+
+// order returns the order of this page as addresses have it.
+func (v *accountsView) order() string { return orderName(v.Order.By, v.Order.Reverse) }
+
+func orderName(by string, reverse bool) string {
+	if reverse {
+		return "-" + by
+	}
+	return by
+}
+
 // path returns the address of the list in an order, with the plan and the status of this page.
 func (v *accountsView) path(by string, reverse bool) string {
 	q := url.Values{}
-	for name, value := range map[string]string{"plan": v.Order.Plan, "status": v.Order.Status, "by": by} {
+	for name, value := range map[string]string{"plan": v.Order.Plan, "status": v.Order.Status, "by": orderName(by, reverse)} {
 		if value != "" {
 			q.Set(name, value)
 		}
 	}
-	if reverse {
-		q.Set("reverse", "yes")
-	}
 	return home + "/accounts?" + q.Encode()
+}
+
+// cost returns what the requests of an account have cost in the last 30 days; a dash is nothing.
+func (v *accountsView) cost(id string) string {
+	if sums, used := v.List.Usage[id]; used {
+		return webui.Amount(sums.CostUSD)
+	}
+	return "–"
 }
 
 // sorted returns the order of the list by a column, as headings say it.
@@ -46,7 +65,7 @@ func (v *accountsView) sorted(by string) string {
 	switch {
 	case by != v.Order.By:
 		return "none"
-	case v.Order.Reverse == (by == "created"): // its first order is from the newest to the oldest
+	case v.Order.Reverse == slices.Contains([]string{"created", "requests", "cost"}, by): // their first order is from the highest to the lowest
 		return "ascending"
 	}
 	return "descending"
@@ -59,7 +78,8 @@ func (c *Console) accountsPage(w http.ResponseWriter, r *http.Request, m *member
 	view.First = at.After == ""
 	if view.Query == "" {
 		q := r.URL.Query()
-		view.Order = admin.AccountQuery{Plan: q.Get("plan"), Status: q.Get("status"), By: cmp.Or(q.Get("by"), "created"), Reverse: q.Get("reverse") != "", Cursor: at}
+		by, reverse := strings.CutPrefix(cmp.Or(q.Get("by"), "created"), "-")
+		view.Order = admin.AccountQuery{Plan: q.Get("plan"), Status: q.Get("status"), By: by, Reverse: reverse, Cursor: at}
 		var err error
 		if view.List, err = run(c, r, m, c.ops.AccountBrowse, view.Order); err != nil {
 			return err

@@ -91,7 +91,7 @@ func actions(ops *admin.Operations) []action {
 		{
 			name: "downgrade", group: "Plan and money", title: "Downgrade the subscription", button: "Downgrade",
 			says: func(v *accountView) string {
-				return "Downgrade " + v.Account.Email + " from " + v.Billing.Plan + " to {plan} on " + periodEnd(v)
+				return "Downgrade " + v.Account.Email + " from " + plan(v.Billing.Plan) + " to {plan} on " + periodEnd(v)
 			},
 			hint:     "From the next period on. The customer is notified.",
 			fields:   []field{{name: "plan", label: "Plan", kind: "select", options: lowerPlans}},
@@ -101,7 +101,7 @@ func actions(ops *admin.Operations) []action {
 		{
 			name: "credit", group: "Plan and money", title: "Give a credit", button: "Credit",
 			says: func(v *accountView) string {
-				return "Change the credit of " + v.Account.Email + " by ${cents|0.00}; it is " + webui.Cents(v.Billing.CreditCents) + " now"
+				return "Change the credit of " + v.Account.Email + " by ${cents|…}; it is " + webui.Cents(v.Billing.CreditCents) + " now"
 			},
 			hint:   "It lowers the next renewals. A negative amount takes credit back. The customer is notified.",
 			ask:    true,
@@ -113,7 +113,7 @@ func actions(ops *admin.Operations) []action {
 		},
 		{
 			name: "refund", group: "Plan and money", title: "Refund a payment", button: "Refund",
-			says: func(v *accountView) string { return "Refund ${cents|0.00} of {payment} to " + v.Account.Email },
+			says: func(v *accountView) string { return "Refund ${cents|…} of {payment} to " + v.Account.Email },
 			hint: "The plan stays as it is. The customer is notified.", ask: true,
 			fields: []field{
 				{name: "payment", label: "Payment", kind: "select", options: refundable},
@@ -147,7 +147,7 @@ func actions(ops *admin.Operations) []action {
 		{
 			name: "clear-limits", group: "Limits", title: "Remove overrides", button: "Remove",
 			says: func(v *accountView) string {
-				return "Give " + v.Account.Email + " the limits of the plan " + v.Account.Plan + " again"
+				return "Give " + v.Account.Email + " the limits of the plan " + plan(v.Account.Plan) + " again"
 			},
 			hint:     "The limits of the plan apply again. The customer is notified.",
 			possible: func(v *accountView) bool { return v.Account.Overrides != (account.Overrides{}) },
@@ -304,7 +304,7 @@ func parseDollars(text string) (int64, error) {
 func planOptions(has string, from, to account.Plan) (list []option) {
 	for p := from; p <= to; p++ {
 		if p.String() != has {
-			list = append(list, option{p.String(), p.String()})
+			list = append(list, option{p.String(), plan(p.String())})
 		}
 	}
 	return list

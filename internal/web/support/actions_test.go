@@ -87,7 +87,7 @@ func TestActionsSay(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"restore": "Restore 3 keys of mira@example.com.", "credit": "Change the credit of mira@example.com by $0.00; it is $5.00 now.", "plan": "Grant … to mira@example.com (now: Basic).",
+		"restore": "Restore 3 keys of mira@example.com.", "credit": "Change the credit of mira@example.com by $…; it is $5.00 now.", "downgrade": "Downgrade mira@example.com from Premium to … on the end of the period.", "plan": "Grant … to mira@example.com (now: Basic).",
 	} {
 		if said[name] != want {
 			t.Errorf("%s says %q, want %q", name, said[name], want)

@@ -133,6 +133,14 @@ func endpointOf(d *alert.Delivery) (kind, to string) {
 	return "", d.EndpointID
 }
 
+// stateName returns what the state of a delivery is called: one that is not tried any more has failed.
+func stateName(s alert.State) string {
+	if s == alert.Dead {
+		return "failed"
+	}
+	return string(s)
+}
+
 // deliveryTone returns the colour of a delivery's badge.
 func deliveryTone(s alert.State) string {
 	switch s {

@@ -47,7 +47,7 @@ func announcementsPage(p webui.Page, v announcementsView) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Announcements</h1><p>Banners on every page. For an outage with updates and e-mails, open an <a href=\"/support/incidents\">incident</a>.</p></div><div class=\"row\"><a class=\"button danger\" href=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Announcements</h1><p>Banners on every page, and models that refuse calls. For an outage with updates and e-mails, open an <a href=\"/support/incidents\">incident</a>.</p></div><div class=\"row\"><a class=\"button danger\" href=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -60,7 +60,7 @@ func announcementsPage(p webui.Page, v announcementsView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "\">Start maintenance</a> <a class=\"button primary\" href=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "\">Close models</a> <a class=\"button primary\" href=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -241,7 +241,7 @@ func announceDialog(v announcementsView) templ.Component {
 	})
 }
 
-// closeDialog starts maintenance.
+// closeDialog closes models for maintenance.
 func closeDialog(v announcementsView) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -279,7 +279,7 @@ func closeDialog(v announcementsView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 17, " <form method=\"post\" action=\"/support/maintenance\" class=\"stack\" data-confirm=\"Refuse calls to {models|all models and videos}?\" data-detail=\"From {from|now} until {until|you end it}, they get 503 with Retry-After. Calls in progress finish as usual. A banner on every page tells everybody.\" data-yes=\"Start maintenance\"><div class=\"field\"><label for=\"m-models\">Models</label> <input id=\"m-models\" name=\"models\" list=\"m-list\" value=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 17, " <form method=\"post\" action=\"/support/maintenance\" class=\"stack\" data-confirm=\"Refuse calls to {models|all models and videos}?\" data-detail=\"From {from|now} until {until|you end it}, they get 503 with Retry-After. Calls in progress finish as usual. A banner on every page tells everybody.\" data-yes=\"Close models\"><div class=\"field\"><label for=\"m-models\">Models</label> <input id=\"m-models\" name=\"models\" list=\"m-list\" value=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -410,13 +410,13 @@ func closeDialog(v announcementsView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 31, "\">Cancel</a><button class=\"danger solid\">Start maintenance</button></div></form>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 31, "\">Cancel</a><button class=\"danger solid\">Close models</button></div></form>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = webui.Dialog("Start maintenance", announcementsPath).Render(templ.WithChildren(ctx, templ_7745c5c3_Var9), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Dialog("Close models", announcementsPath).Render(templ.WithChildren(ctx, templ_7745c5c3_Var9), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -492,7 +492,7 @@ func orderRow(v announcementsView, o steering.Order, action, verb string) templ.
 			return templ_7745c5c3_Err
 		}
 		if o.Kind == steering.Maintenance {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 36, "<span class=\"badge bad\">maintenance</span> ")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 36, "<span class=\"badge bad\">models closed</span> ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -21,6 +21,8 @@ type incidentsView struct {
 	List admin.List[incident.Incident]
 	// Mail is how many addresses get mail about incidents.
 	Mail int
+	// Later says that the list does not begin with the newest.
+	Later bool
 	again
 	New    string   // the kind of incident whose form is a dialog of the page; "": none
 	Models []string // ids, to choose from
@@ -40,8 +42,33 @@ func (c *Console) showIncidents(w http.ResponseWriter, r *http.Request, m *membe
 	if v.Models, err = c.modelIDs(r, m); err != nil {
 		return err
 	}
+	v.Later = r.FormValue("after") != ""
 	v.Mail, v.Now, v.New = subscribers.Mail, time.Now(), cmp.Or(v.Form, r.URL.Query().Get("new"))
 	return c.ui.Render(w, r, status, incidentsPage(c.frame(w, r, m, "Incidents"), v))
+}
+
+// incidentPart is a part of the list: what is not over, or what is.
+type incidentPart struct {
+	id, title, none string
+	list            []*incident.Incident
+}
+
+// parts returns the list with what is going on or planned apart from the past. A later page has only the past, and whatever goes on
+// for long.
+func (v *incidentsView) parts() []incidentPart {
+	now := incidentPart{id: "now-title", title: "Now and planned", none: "Nothing is going on, and nothing is planned."}
+	past := incidentPart{id: "past-title", title: "Past", none: "No incidents yet."}
+	for i := range v.List.Data {
+		if x := &v.List.Data[i]; x.Over(v.Now) {
+			past.list = append(past.list, x)
+		} else {
+			now.list = append(now.list, x)
+		}
+	}
+	if v.Later && len(now.list) == 0 {
+		return []incidentPart{past}
+	}
+	return []incidentPart{now, past}
 }
 
 // modelIDs returns the ids of models to choose from.
@@ -165,7 +192,7 @@ func (c *Console) editIncident(w http.ResponseWriter, r *http.Request, m *member
 // incidentDone leads back to the page of an incident, or shows a form again with what is wrong in it.
 func (c *Console) incidentDone(w http.ResponseWriter, r *http.Request, m *member, form string, err error, fields ...string) error {
 	if err == nil {
-		return c.seeOther(w, r, incidentsPath+"/"+r.PathValue("id"), "ordered")
+		return c.seeOther(w, r, incidentsPath+"/"+r.PathValue("id"), "incident-told")
 	}
 	if fault.Is(err, fault.NotFound) && fault.From(err).Param == "" {
 		return err
@@ -189,11 +216,11 @@ func (c *Console) deleteIncident(w http.ResponseWriter, r *http.Request, m *memb
 func toldWhom(mail int) string {
 	switch mail {
 	case 0:
-		return "Send it to webhooks. Nobody has subscribed by mail yet."
+		return "Send it to webhooks. Nobody has subscribed by e-mail yet."
 	case 1:
-		return "Send it by mail to the one address that has subscribed, and to webhooks"
+		return "Send it by e-mail to the one address that has subscribed, and to webhooks"
 	}
-	return "Send it by mail to the " + webui.Number(int64(mail)) + " addresses that have subscribed, and to webhooks"
+	return "Send it by e-mail to the " + webui.Number(int64(mail)) + " addresses that have subscribed, and to webhooks"
 }
 
 // ticked reports whether a component is chosen in a form that is shown again, or else in a list.

@@ -43,10 +43,10 @@ func clockBars(e *admin.Evidence) []webui.Bar {
 	return bars
 }
 
-// scoreLine returns the points of a line that is 300 units wide and 100 high, and the area below it.
-func scoreLine(e *admin.Evidence) (line, area string) {
+// scoreLine returns the points of a line that is 300 units wide and 100 high, the area below it, and the path of a dot where it is now.
+func scoreLine(e *admin.Evidence) (line, area, now string) {
 	if len(e.Score) == 0 {
-		return "", ""
+		return "", "", ""
 	}
 	first, last := e.Score[0].At, e.Score[len(e.Score)-1].At
 	span := max(last.Sub(first).Seconds(), 1)
@@ -55,7 +55,7 @@ func scoreLine(e *admin.Evidence) (line, area string) {
 		fmt.Fprintf(&b, "%.2f,%d ", 300*p.At.Sub(first).Seconds()/span, 100-p.Score)
 	}
 	line = strings.TrimSpace(b.String())
-	return line, "0,100 " + line + " 300,100"
+	return line, "0,100 " + line + " 300,100", fmt.Sprintf("M300 %dh.01", 100-e.Score[len(e.Score)-1].Score)
 }
 
 // share is one row of a list that is divided by requests.

@@ -94,7 +94,19 @@ func (v *queueView) sinceName() string {
 	if v.View == string(ticket.Done) {
 		return "Closed"
 	}
-	return "Waiting"
+	return "Waiting for"
+}
+
+// since says how long a ticket has waited, or when it was closed.
+func (v *queueView) since(t *ticket.Ticket) string {
+	if v.View == string(ticket.Done) {
+		return webui.Ago(t.Since, v.Now)
+	}
+	waited := max(v.Now.Sub(t.Since), time.Minute)
+	if days := int(waited / (24 * time.Hour)); days > 0 {
+		return webui.Plural(days, "day")
+	}
+	return strings.TrimSuffix(webui.Ago(v.Now.Add(-waited), v.Now), " ago")
 }
 
 // allKinds are the kinds of tickets in the order of the filter.
@@ -183,6 +195,19 @@ func (v *ticketView) beside(by int) string {
 		return ""
 	}
 	return ticketPath(v.Waiting[i].ID)
+}
+
+// settled says why nobody waits for an answer to the ticket; empty: the customer does.
+func (v *ticketView) settled() string {
+	switch {
+	case v.Ticket.State == ticket.Closed:
+		return "This ticket is closed."
+	case v.Ticket.State == ticket.Snoozed:
+		return "This ticket is snoozed."
+	case v.Ticket.Waits == ticket.Customer:
+		return "This ticket waits for the customer."
+	}
+	return ""
 }
 
 // others returns the other tickets of the account.

@@ -1,8 +1,10 @@
 package support
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
+	"strings"
 
 	"sluice/internal/ledger/reconcile"
 	"sluice/internal/operate/admin"
@@ -81,6 +83,36 @@ func className(c reconcile.Class) string {
 	return string(c)
 }
 
+// classMeaning says what differences of a class are.
+func classMeaning(c reconcile.Class) string {
+	return map[reconcile.Class]string{
+		reconcile.MissingHere: "The vendor charges for something that was not settled here.", reconcile.MissingThere: "Something was settled here that the vendor does not charge for.",
+		reconcile.Duplicate: "Something is there several times.", reconcile.TokensDiffer: "Some counts are higher here, others at the vendor.",
+		reconcile.UnknownTier: "The counts agree, but the service tier or the region has no price here, or is another one.", reconcile.StalePrice: "The counts agree, but the price here is not the one that was charged.",
+		reconcile.Rounding: "The counts agree, and the amounts do up to their last digit.",
+	}[c]
+}
+
+// vendorName returns a vendor as it writes its name.
+func vendorName(v reconcile.Vendor) string {
+	return cmp.Or(map[reconcile.Vendor]string{
+		reconcile.OpenAI: "OpenAI", reconcile.Anthropic: "Anthropic", reconcile.AWS: "AWS", reconcile.OpenRouter: "OpenRouter",
+	}[v], string(v))
+}
+
+// bucketName returns a bucket of tokens in words.
+func bucketName(name string) string {
+	return cmp.Or(strings.ReplaceAll(name, "_", " "), "all")
+}
+
+// overcharged writes what a vendor charges beyond what was settled; a dash is nothing.
+func overcharged(m reconcile.Money) string {
+	if m == 0 {
+		return "–"
+	}
+	return webui.Total(m)
+}
+
 // count writes a count that may not be known.
 func count(n *int64) string {
 	if n == nil {
@@ -94,5 +126,5 @@ func dollars(m *reconcile.Money) string {
 	if m == nil {
 		return "–"
 	}
-	return webui.Dollars(*m)
+	return webui.Total(*m)
 }

@@ -3,6 +3,7 @@ package support
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/internal/ledger/reconcile"
 	"sluice/internal/web/webui"
@@ -17,7 +18,7 @@ func TestReconciliationPage(t *testing.T) {
 		Figures: []reconcile.Figure{{Bucket: "input", Ours: &ours, Theirs: &theirs, TheirCost: &amount}},
 	}
 	report := reconcile.Report{
-		ID: "rec_1", Vendor: reconcile.OpenAI, From: "2026-07-01", To: "2026-07-31", Compared: 62, Matched: 61, Sums: []reconcile.Sum{{Class: reconcile.MissingHere, Findings: 1, Amount: amount}},
+		ID: "rec_1", At: time.Date(2026, 8, 2, 9, 0, 0, 0, time.UTC), Actor: "staff:kim@example.com", Vendor: reconcile.OpenAI, From: "2026-07-01", To: "2026-07-31", Compared: 62, Matched: 61, Sums: []reconcile.Sum{{Class: reconcile.MissingHere, Findings: 1, Amount: amount}},
 		Proposals: []reconcile.Proposal{{Model: "lab/large", Upstream: "gpt-6-sol", Why: "input 2.40 instead of 2.00", Days: 31, YAML: "prices:\n  - model: lab/large\n"}},
 		Others:    []reconcile.Other{{Name: "vector stores", Rows: 3, Cost: 1}},
 	}
@@ -26,8 +27,8 @@ func TestReconciliationPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"openai, 1 Jul 2026 to 31 Jul 2026", "61 of 62 days and models agree", "missing here", "&lt;b&gt;gpt-6-sol", "priority", "1,000", "1,234", "$0.0025", "a note",
-		"Proposed price of lab/large", "input 2.40 instead of 2.00", "- model: lab/large", "vector stores", `href="/support/reconciliations/rec_1?class=missing_here"`,
+		"OpenAI, 1 Jul 2026 to 31 Jul 2026", "61 of 62 days and models agree", "missing here", "&lt;b&gt;gpt-6-sol", "priority", "1,000", "1,234", "$0.0025", "a note", "2 Aug 2026", "by kim@example.com",
+		"Proposed price of lab/large", "Input 2.40 instead of 2.00. It explains what was charged on 31 days", "The vendor charges for something that was not settled here.", "- model: lab/large", "vector stores", `href="/support/reconciliations/rec_1?class=missing_here"`,
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the page lacks %q", want)

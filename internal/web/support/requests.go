@@ -25,16 +25,28 @@ type requestsView struct {
 
 	Owner   admin.Account // whose refused calls are listed
 	Refused admin.Refused
-	First   bool // it is the first page of the refused calls
+	First   bool // it is the first page of a list
 
-	Newest []admin.RefusedCall // the newest refused calls of all accounts, if nothing is looked for
-	// Only chooses those of a status and a model, and Models are the ids to choose from.
+	Newest admin.List[admin.RefusedCall] // the newest refused calls of all accounts, if nothing is looked for
+	// Only chooses those of a status, an error and a model, and Models are the ids to choose from.
 	Only   admin.NewestQuery
 	Models []string
 }
 
-// refusedStatuses are the statuses that refused calls have most.
-var refusedStatuses = []int{400, 401, 402, 403, 404, 423, 429, 503}
+// refusedStatuses are the statuses that refused calls have most, and refusedKinds their errors.
+var (
+	refusedStatuses = []int{400, 401, 402, 403, 404, 423, 429, 503}
+	refusedKinds    = []fault.Kind{fault.Invalid, fault.KeyDeactivated, fault.PaymentRequired, fault.BudgetExceeded, fault.PlanTooLow, fault.NotFound, fault.Suspended, fault.RateLimited, fault.Unavailable}
+)
+
+// newestPath returns the address of the newest refused calls, with the filters of this page.
+func (v *requestsView) newestPath() string {
+	q := url.Values{"model": {v.Only.Model}, "kind": {v.Only.Kind}}
+	if v.Only.Status != 0 {
+		q.Set("status", strconv.Itoa(v.Only.Status))
+	}
+	return home + "/requests?" + q.Encode()
+}
 
 // requestsPage finds a request by its id, and lists the refused calls of an account. A search for q leads to the address of
 // what it can only mean.
@@ -64,13 +76,12 @@ func (c *Console) requestsPage(w http.ResponseWriter, r *http.Request, m *member
 			view.Refused, err = run(c, r, m, c.ops.RequestRefused, in)
 		}
 	default:
-		var newest admin.List[admin.RefusedCall]
 		if view.Only.Status, err = numberOf(r, "status", 599); err != nil {
 			return err
 		}
-		view.Only.Model = strings.TrimSpace(r.FormValue("model"))
-		if newest, err = run(c, r, m, c.ops.RequestNewest, view.Only); err == nil {
-			view.Newest = newest.Data
+		view.Only.Model, view.Only.Kind, view.Only.After = strings.TrimSpace(r.FormValue("model")), r.FormValue("kind"), r.FormValue("after")
+		view.First = view.Only.After == ""
+		if view.Newest, err = run(c, r, m, c.ops.RequestNewest, view.Only); err == nil {
 			view.Models, err = c.modelIDs(r, m)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
@@ -106,9 +107,8 @@ var (
 	clock = regexp.MustCompile(` \d\d:\d\d UTC`)
 )
 
-// happened says what an entry of the timeline was about, and returns the id that is worth less than the name; empty: none.
-func happened(h *admin.Happening) (text, id string) {
-	text = clock.ReplaceAllString(h.Text, "")
+// worded puts the name of a key, a budget, a webhook or a plan before its id, which is worth less; empty: it has none.
+func worded(text string) (words, id string) {
 	if m := named.FindStringSubmatch(text); m != nil {
 		return m[2] + m[3] + m[4], m[1]
 	}
@@ -117,6 +117,15 @@ func happened(h *admin.Happening) (text, id string) {
 	}
 	if m := fromTo.FindStringSubmatch(text); m != nil {
 		return plan(m[1]) + " to " + plan(m[2]), ""
+	}
+	return text, ""
+}
+
+// happened says what an entry of the timeline was about, and returns the id that is worth less than the name; empty: none.
+func happened(h *admin.Happening) (text, id string) {
+	text = clock.ReplaceAllString(h.Text, "")
+	if words, id := worded(text); words != text {
+		return words, id
 	}
 	if h.Name == "account.create" || h.Plan == "" {
 		return text, ""
@@ -145,6 +154,18 @@ func (v *accountView) ticketOf(h *admin.Happening) string {
 		return h.Text
 	}
 	return "Ticket"
+}
+
+// decisionsOf leaves out of some decisions those that follow from another one of the same moment: what a decision about a ticket does to
+// the account has an entry of its own in the audit log.
+func decisionsOf(list []account.Entry) []account.Entry {
+	const moment = 10 * time.Second
+	follow := map[string][]string{"matter.restore": {"keys.restore", "keys.restore_ordered", "account.unsuspend"}, "matter.suspend": {"account.suspend"}}
+	return slices.DeleteFunc(slices.Clone(list), func(e account.Entry) bool {
+		return slices.ContainsFunc(list, func(of account.Entry) bool {
+			return slices.Contains(follow[of.Action], e.Action) && of.Actor == e.Actor && of.At.Sub(e.At).Abs() < moment
+		})
+	})
 }
 
 // decidedText is why something was decided, or what.

@@ -3,7 +3,9 @@ package support
 import (
 	"regexp"
 	"testing"
+	"time"
 
+	"sluice/internal/account"
 	"sluice/internal/operate/admin"
 	"sluice/internal/operate/ticket"
 )
@@ -29,6 +31,37 @@ func TestHappened(t *testing.T) {
 		if text != tt.text || id != tt.id {
 			t.Errorf("happened(%s %q) = %q, %q, want %q, %q", tt.name, tt.detail, text, id, tt.text, tt.id)
 		}
+	}
+}
+
+// What a decision about a ticket does to the account is no decision of its own.
+func TestDecisionsOf(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
+	list := []account.Entry{
+		{Action: "matter.restore", Actor: "staff:ines", At: at.Add(time.Second)},
+		{Action: "keys.restore", Actor: "staff:ines", At: at},
+		{Action: "billing.credit", Actor: "staff:ines", At: at},
+		{Action: "keys.restore", Actor: "staff:ines", At: at.AddDate(0, 0, -3)},
+	}
+	if got := decisionsOf(list); len(got) != 3 || got[0].Action != "matter.restore" || got[1].Action != "billing.credit" || !got[2].At.Before(at) {
+		t.Errorf("decisionsOf = %+v, want the decision about the ticket, the credit, and the decision of another day", got)
+	}
+}
+
+// How long a ticket waits is a stretch of time, and when it was closed is a moment.
+func TestSince(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	for ago, want := range map[time.Duration]string{0: "1 minute", 36 * time.Minute: "36 minutes", 3 * time.Hour: "3 hours", 80 * 24 * time.Hour: "80 days"} {
+		waits := queueView{View: string(ticket.Waiting), Now: now}
+		if got := waits.since(&ticket.Ticket{Since: now.Add(-ago)}); got != want {
+			t.Errorf("a ticket since %s waits for %q, want %q", ago, got, want)
+		}
+	}
+	closed := queueView{View: string(ticket.Done), Now: now}
+	if got := closed.since(&ticket.Ticket{Since: now.Add(-3 * time.Hour)}); got != "3 hours ago" {
+		t.Errorf("a ticket was closed %q, want 3 hours ago", got)
 	}
 }
 

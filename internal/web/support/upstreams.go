@@ -160,6 +160,7 @@ func (v *upstreamsView) drainOf(t *routing.TargetHealth) *steering.Order {
 type providerGroup struct {
 	Name    string
 	Targets []*overview.Upstream
+	Running int64
 	Sum     overview.Target // of the last three hours
 	Drain   *steering.Order // of the whole provider; nil: none
 }
@@ -174,7 +175,7 @@ func (v *upstreamsView) groups() (list []*providerGroup, all int64) {
 		}
 		g := list[at]
 		sum := threeHours(u)
-		g.Targets = append(g.Targets, u)
+		g.Targets, g.Running = append(g.Targets, u), g.Running+u.Running
 		g.Sum.Answered += sum.Answered
 		g.Sum.Failed += sum.Failed
 		g.Sum.WaitedMS += sum.WaitedMS

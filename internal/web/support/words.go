@@ -15,6 +15,7 @@ import (
 	"sluice/internal/account/billing"
 	"sluice/internal/account/signin"
 	"sluice/internal/ledger/abuse"
+	"sluice/internal/ledger/cluster"
 	"sluice/internal/operate/admin"
 	"sluice/internal/web/webui"
 )
@@ -33,6 +34,14 @@ func plan(name string) string {
 		return "No plan"
 	}
 	return strings.ToUpper(name[:1]) + name[1:]
+}
+
+// tierName returns the name of a tier of models; empty stays empty.
+func tierName(name string) string {
+	if name == "" {
+		return ""
+	}
+	return plan(name)
 }
 
 // statusName returns what a status of an account is called.
@@ -75,6 +84,14 @@ func latencyText(ms int64) string {
 		return "–"
 	}
 	return webui.Millis(ms)
+}
+
+// tokensOr formats a number of tokens, of which models without text have none.
+func tokensOr(n int64) string {
+	if n == 0 {
+		return "–"
+	}
+	return webui.Short(n)
 }
 
 // firstText formats a mean wait for the first token of calls that were answered.
@@ -221,6 +238,11 @@ func unpricedText(n int64) string {
 		return ""
 	}
 	return webui.Number(n) + " without a cost"
+}
+
+// limitsCounted says how a server counts limits.
+func limitsCounted(mode cluster.Mode) string {
+	return cmp.Or(map[cluster.Mode]string{cluster.Alone: "counted here alone", cluster.Approximate: "divided among servers", cluster.Exact: "counted together, in Redis"}[mode], string(mode))
 }
 
 // marksOf says what stands against an account now.

@@ -37,7 +37,7 @@ type Flash struct {
 var flashes = map[string]Flash{
 	"signed-out":          {"good", "You have been signed out."},
 	"session-ended":       {"bad", "Your session has ended. Sign in to continue where you left off. Your last change was not saved."},
-	"code-late":           {"bad", "That took too long. Sign in again."},
+	"code-late":           {"bad", "Your sign-in timed out. Sign in again."},
 	"password-set":        {"good", "Your password was set. You have been signed out everywhere else."},
 	"password-changed":    {"good", "Your password was changed. You have been signed out in all other browsers."},
 	"email-sent":          {"good", "We sent a link to the new address. Open it to confirm the change."},

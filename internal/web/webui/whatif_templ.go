@@ -125,7 +125,7 @@ func WhatIfOf(v *WhatIf) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "<div class=\"field\"><label for=\"f-ttl\">Cache lifetime</label> <select id=\"f-ttl\" name=\"ttl\"><option value=\"\">as it was</option> <option value=\"5m\"")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "<div class=\"field\"><label for=\"f-ttl\">Cache lifetime</label> <select id=\"f-ttl\" name=\"ttl\"><option value=\"\">no change</option> <option value=\"5m\"")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -185,7 +185,7 @@ func WhatIfOf(v *WhatIf) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = Field("Percent sent as batches", "batched", "text", v.Batched, "", "", templ.Attributes{"inputmode": "decimal", "maxlength": "10", "placeholder": "as it was"}).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = Field("Share sent in batches (%)", "batched", "text", v.Batched, "", "", templ.Attributes{"inputmode": "decimal", "maxlength": "10", "placeholder": "no change"}).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -193,7 +193,7 @@ test("every page of the console, as pages are examined", async () => {
   const paths = {
     overview: "/support/overview", queue: "/support/queue", ticket, accounts: "/support/accounts", account, log: account + "/log", costs: account + "/costs",
     requests: "/support/requests", request: "/support/requests?id=" + request, upstreams: "/support/upstreams",
-    incidents: "/support/incidents", announcements: "/support/announcements", alerts: "/support/alerts", caches: "/support/caches", whatif: "/support/whatif", invoices: "/support/reconciliations", tokens: "/support/tokens",
+    incidents: "/support/incidents", announcements: "/support/announcements", alerts: "/support/alerts", servers: "/support/servers", caches: "/support/caches", whatif: "/support/whatif", invoices: "/support/reconciliations", tokens: "/support/tokens",
   };
   const storageState = await context.storageState();
   for (const [colorScheme, sizes] of themes) {

@@ -155,5 +155,5 @@ func (p *Processor) paymentOf(ctx context.Context, intent string) (string, error
 // unanswered returns the fault for an event about which Stripe could not be asked. Stripe sends the
 // event again.
 func unanswered(err error) error {
-	return fault.New(fault.Unavailable, "Stripe does not answer at the moment. Send the event again.").Because(err)
+	return fault.New(fault.Unavailable, "Stripe is not responding. Send the event again.").Because(err)
 }

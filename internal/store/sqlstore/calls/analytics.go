@@ -29,6 +29,22 @@ func (s *Store) UsageBy(ctx context.Context, q usage.Query) ([]usage.Row, error)
 	}, query, args...)
 }
 
+// UsageOf adds up usage from a day on by account, of all accounts or of those that are named. Those without any are left out.
+func (s *Store) UsageOf(ctx context.Context, from time.Time, accounts ...string) (map[string]usage.Sums, error) {
+	out := map[string]usage.Sums{}
+	where, args := ofAccounts(accounts, from)
+	err := s.db.Read(ctx).Each(func(row sqlstore.Row) error {
+		var id string
+		var sums usage.Sums
+		if err := row.Scan(append([]any{&id}, sumTargets(&sums)...)...); err != nil {
+			return err
+		}
+		out[id] = sums
+		return nil
+	}, `SELECT account_id, `+summed(sumsRead, ", ")+` FROM usage_days WHERE start >= $1`+where+` GROUP BY account_id`, args...)
+	return out, err
+}
+
 // usageBy returns the query and its arguments. Hours and days are kept in tables of the same form.
 func usageBy(q usage.Query) (string, []any, error) {
 	column, ok := byColumns[q.By]

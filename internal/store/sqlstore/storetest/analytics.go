@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -76,6 +78,21 @@ func analytics(t *testing.T, open func() *alltest.Store) {
 	// By becomes part of the SQL, so only known values may pass.
 	if _, err := s.UsageBy(ctx, usage.Query{By: "start; --"}); err == nil {
 		t.Error("UsageBy by something unknown = nil, want an error")
+	}
+
+	// The same by account, of all or of those that are named.
+	for _, ids := range [][]string{nil, {"acct_2"}, {"acct_1", "acct_2", "acct_3"}} {
+		want := map[string]usage.Sums{}
+		for i := range all {
+			if r := &all[i]; (ids == nil || slices.Contains(ids, r.AccountID)) && !r.At.Before(from) {
+				sums := want[r.AccountID]
+				sums.Add(r)
+				want[r.AccountID] = sums
+			}
+		}
+		if got, err := s.UsageOf(ctx, from, ids...); err != nil || !maps.Equal(got, want) {
+			t.Errorf("UsageOf(%q) = %+v, %v, want %+v", ids, got, err, want)
+		}
 	}
 
 	// What was asked for and answered by others, by the model that answered.

@@ -31,6 +31,25 @@
     if (control.matches("summary")) control.parentElement.querySelector(":scope[open] button, :scope[open] input:not([type=hidden])")?.focus();
   });
 
+  // After a step in a row the page comes back with the focus on the ticket of that row, or on the one that took its place.
+  const kept = "sluice row";
+  document.addEventListener("submit", (event) => {
+    const rows = [...document.querySelectorAll("tr[data-row]")], at = rows.indexOf(event.target.closest("tr[data-row]"));
+    if (at < 0) return;
+    try { sessionStorage.setItem(kept, JSON.stringify({ page: location.pathname, ticket: rows[at].querySelector("[data-open]").pathname, at })); } catch { /* then the first row is next */ }
+  });
+  function back() {
+    let was;
+    try {
+      was = JSON.parse(sessionStorage.getItem(kept));
+      sessionStorage.removeItem(kept);
+    } catch { return; }
+    if (was?.page !== location.pathname) return;
+    const links = [...document.querySelectorAll("tr[data-row] [data-open]")];
+    (links.find((link) => link.pathname === was.ticket) || links[Math.min(was.at, links.length - 1)])?.focus();
+  }
+  back();
+
   // pick shows the form that a field is in, if it is one of several.
   function pick(field) {
     const name = [...field.form.classList].find((c) => c.startsWith("step-"));
