@@ -56,7 +56,7 @@ func TestPagesLeadBack(t *testing.T) {
 	_, id, _ := strings.Cut(account.body+account.header.Get("Location"), "/support/accounts/")
 	id, _, _ = strings.Cut(id, `"`)
 	eve.wants(eve.get("/support/accounts/"+id), "the account", 200, `data-confirm="Terminate the account of ana@example.com for good?"`)
-	eve.wants(eve.get("/support/accounts/"+id), "the account", 200, `data-confirm="Change the credit of ana@example.com by ${cents|0.00}; it is $0.00 now?"`)
+	eve.wants(eve.get("/support/accounts/"+id), "the account", 200, `data-confirm="Change the credit of ana@example.com by ${cents|…}; it is $0.00 now?"`)
 	if body := ana.get("/dashboard/activity").body; !strings.Contains(body, `class="card choose" autocomplete="off"`) {
 		t.Error("a browser restores the filters of Activity after Back")
 	}
