@@ -127,10 +127,10 @@ markup: {all: 2}
 		{"hit", &turn{"lab/a", system, false, []string{"two"}}, 0, turn{"lab/a", system, false, []string{"two", "Fine.", "more"}}, false, misses.Hit, "of the prompt came from a cache"},
 		{"short", &turn{"lab/a", "Short.", false, []string{"three"}}, 0, turn{"lab/a", "Short.", false, []string{"three", "Fine.", "more"}}, false, misses.Short, "too short"},
 		{"unmarked", &turn{"lab/a", system, true, []string{"four"}}, 0, turn{"lab/a", system, true, []string{"four", "Fine.", "more"}}, false, misses.Unmarked, "set cache_control"},
-		{"moved", &turn{"lab/b", system, false, []string{"five"}}, 0, turn{"lab/a", system, false, []string{"five", "Fine.", "more"}}, true, misses.Moved, "Another target answered the call before"},
+		{"moved", &turn{"lab/b", system, false, []string{"five"}}, 0, turn{"lab/a", system, false, []string{"five", "Fine.", "more"}}, true, misses.Moved, "Another model, provider or upstream key answered the call before"},
 		{"changed", &turn{"lab/a", system, false, []string{"six"}}, 0, turn{"lab/a", changed, false, []string{"six", "Fine.", "more"}}, false, misses.Changed, "The system prompt changed between byte 1,024 and byte 1,536"},
 		{"late", &turn{"lab/a", system, false, []string{"seven"}}, time.Hour, turn{"lab/a", system, false, []string{"seven", "Fine.", "more"}}, true, misses.Expired, "keeps a prompt for 5 minutes"},
-		{"vendor", &turn{"lab/a", system, false, []string{"eight"}}, 0, turn{"lab/a", system, false, []string{"eight", "Fine.", "more"}}, true, misses.Vendor, "the vendor still read nothing"},
+		{"vendor", &turn{"lab/a", system, false, []string{"eight"}}, 0, turn{"lab/a", system, false, []string{"eight", "Fine.", "more"}}, true, misses.Vendor, "the provider still read nothing"},
 	} {
 		if tt.before != nil {
 			id := ask(*tt.before)

@@ -54,10 +54,10 @@ models:
 	check("staff", &staff)
 
 	for _, path := range []string{"/dashboard", "/dashboard/activity", "/dashboard/activity?range=1h"} {
-		page := ana.wants(ana.get(path), path, 200, `href="/dashboard/costs`).body
-		_, link, _ := strings.Cut(page, `href="/dashboard/costs`)
+		page := ana.wants(ana.get(path), path, 200, `href="/dashboard/costs?`).body
+		_, link, _ := strings.Cut(page, `href="/dashboard/costs?`)
 		link, _, _ = strings.Cut(link, `"`)
-		ana.wants(ana.get("/dashboard/costs"+strings.ReplaceAll(link, "&amp;", "&")), "the costs of "+path, 200, `>$0.0022</div>`)
+		ana.wants(ana.get("/dashboard/costs?"+strings.ReplaceAll(link, "&amp;", "&")), "the costs of "+path, 200, `>$0.0022</div>`)
 	}
 	ana.wants(ana.get("/dashboard/costs?served=lab/one"), "the costs of a model", 200, "$1 per million")
 	// Customers read of list prices, as on all their pages.

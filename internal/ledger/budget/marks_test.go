@@ -24,6 +24,28 @@ func TestMarks(t *testing.T) {
 	}
 }
 
+// What Title writes of a session, SessionOf finds again.
+func TestTitle(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, session, want string }{
+		{"team", "", `80% of the budget "team" is spent`},
+		{"team", "s1", `Session s1 has used 80% of the budget "team"`},
+		{`the "large" one of the budget `, "run 2", `Session run 2 has used 80% of the budget "the \"large\" one of the budget "`},
+	} {
+		p := budget.Passed{Due: budget.Due{Budget: &account.Budget{Name: tt.name}, Session: tt.session}, Percent: 80}
+		got := p.Title()
+		session, name, ok := budget.SessionOf(got)
+		if got != tt.want || session != tt.session || ok != (tt.session != "") || ok && name != tt.name {
+			t.Errorf("Title = %q, want %q; SessionOf = %q, %q, %t", got, tt.want, session, name, ok)
+		}
+	}
+	for _, title := range []string{"", "Session ", "Session s1 has used nothing", "Your account is suspended"} {
+		if session, _, ok := budget.SessionOf(title); ok {
+			t.Errorf("SessionOf(%q) = %q, want none", title, session)
+		}
+	}
+}
+
 func TestReached(t *testing.T) {
 	t.Parallel()
 	base := time.Date(2026, 11, 18, 12, 0, 0, 0, time.UTC)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"time"
 
@@ -47,9 +48,27 @@ type Passed struct {
 // Title says what was passed, in one line.
 func (p *Passed) Title() string {
 	if p.Session != "" {
-		return fmt.Sprintf("%d%% of the budget %q is spent by session %s", p.Percent, p.Name, p.Session)
+		return fmt.Sprintf("%s%s%s%d%% of the budget %q", titleSession, p.Session, titleUsed, p.Percent, p.Name)
 	}
 	return fmt.Sprintf("%d%% of the budget %q is spent", p.Percent, p.Name)
+}
+
+// The words of a title before a session and after it.
+const titleSession, titleUsed = "Session ", " has used "
+
+// SessionOf returns the session and the name of the budget that a title is about, which Title has written. It returns false if the
+// title is about no session.
+func SessionOf(title string) (session, name string, ok bool) {
+	rest, ok := strings.CutPrefix(title, titleSession)
+	if !ok {
+		return "", "", false
+	}
+	if session, rest, ok = strings.Cut(rest, titleUsed); !ok {
+		return "", "", false
+	}
+	_, quoted, _ := strings.Cut(rest, " of the budget ")
+	name, err := strconv.Unquote(quoted)
+	return session, name, err == nil
 }
 
 // WatchStore is what a Watch reads and keeps.

@@ -92,11 +92,11 @@ func TestWhy(t *testing.T) {
 		{"partly read", calls{call("1", 0, second, nil)}, call("2", time.Minute, print(system, "hello", "ho", "more", "x"), func(s *usage.Settlement) {
 			s.Tokens = chat.Usage{Prompt: 4000, Cached: 1000}
 		}), marked, Changed, "Only 20% of the prompt came from a cache. Message 2"},
-		{"too late", calls{before}, call("2", 11*time.Minute, second, nil), marked, Expired, "was 11 minutes ago, and the vendor keeps a prompt for 5 minutes"},
-		{"in time, for an hour", calls{call("1", 0, first, func(s *usage.Settlement) { s.Tokens.CacheWrite5m, s.Tokens.CacheWrite1h = 0, 4000 })}, call("2", 11*time.Minute, second, nil), marked, Vendor, "11 minutes ago, and the vendor still read nothing"},
-		{"an hour later, at a vendor that says nothing", calls{call("1", 0, first, func(s *usage.Settlement) { s.Tokens.CacheWrite5m = 0 })}, call("2", 3*time.Hour, second, nil), Cache{}, Expired, "3 hours ago, and vendors rarely keep"},
+		{"too late", calls{before}, call("2", 11*time.Minute, second, nil), marked, Expired, "was 11 minutes ago, and the provider keeps a prompt for 5 minutes"},
+		{"in time, for an hour", calls{call("1", 0, first, func(s *usage.Settlement) { s.Tokens.CacheWrite5m, s.Tokens.CacheWrite1h = 0, 4000 })}, call("2", 11*time.Minute, second, nil), marked, Vendor, "11 minutes ago, and the provider still read nothing"},
+		{"an hour later, at a vendor that says nothing", calls{call("1", 0, first, func(s *usage.Settlement) { s.Tokens.CacheWrite5m = 0 })}, call("2", 3*time.Hour, second, nil), Cache{}, Expired, "3 hours ago, and providers rarely keep"},
 		{"at once", calls{before}, call("2", 200*time.Millisecond, second, nil), marked, Together, "had not begun to answer"},
-		{"the vendor said no", calls{before}, call("2", time.Minute, second, nil), marked, Vendor, "That is the vendor's decision"},
+		{"the vendor said no", calls{before}, call("2", time.Minute, second, nil), marked, Vendor, "That is the provider's decision"},
 		{"without a fingerprint, by the session", calls{call("1", 0, nil, func(s *usage.Settlement) { s.Trace.Session = "run" })}, call("2", time.Minute, second, func(s *usage.Settlement) { s.Trace.Session = "run" }), Cache{}, Unknown, "has no fingerprint"},
 		{"the first of another conversation in a session", calls{call("1", 0, print(system, "other"), func(s *usage.Settlement) { s.Trace.Session = "run" })}, call("2", time.Minute, first, func(s *usage.Settlement) { s.Trace.Session = "run" }), Cache{}, First, "the first call"},
 	} {

@@ -15,13 +15,13 @@ func (w *Why) Text(staff bool) string {
 	case Hit:
 		return fmt.Sprintf("%s of the prompt came from a cache.", percent(w.Share))
 	case NoCache:
-		return "The vendor reports no caches for this model, so no part of the prompt can be cheaper."
+		return "The provider reports no caches for this model, so no part of the prompt can be cheaper."
 	case Short:
-		return fmt.Sprintf("The prompt is too short for a cache: the vendor keeps prompts from %s tokens on.", number(w.Cache.Least))
+		return fmt.Sprintf("The prompt is too short for a cache: the provider keeps prompts from %s tokens on.", number(w.Cache.Least))
 	case First:
 		return "This is the first call of its conversation, so there was nothing to read. It fills the cache for the next one."
 	case Unmarked:
-		return "This vendor keeps only what the request marks, and nothing was marked: set cache_control at the end of what stays the same."
+		return "This provider keeps only what the request marks, and nothing was marked: set cache_control at the end of what stays the same."
 	case Together:
 		return "The call before it in the conversation had not begun to answer, so its prompt was not in the cache yet: send the first of several calls alone."
 	case Moved:
@@ -30,12 +30,12 @@ func (w *Why) Text(staff bool) string {
 		return w.partly() + changed(w.Change)
 	case Expired:
 		if w.Life() == 0 {
-			return fmt.Sprintf("The call before it in the conversation was %s ago, and vendors rarely keep a prompt for longer than an hour: send the next call earlier.", duration(w.Gap))
+			return fmt.Sprintf("The call before it in the conversation was %s ago, and providers rarely keep a prompt for longer than an hour: send the next call earlier.", duration(w.Gap))
 		}
-		return fmt.Sprintf("The call before it in the conversation was %s ago, and the vendor keeps a prompt for %s after its last use: ask for a longer time where the vendor has one, or send the next call earlier.",
+		return fmt.Sprintf("The call before it in the conversation was %s ago, and the provider keeps a prompt for %s after its last use: ask for a longer time where the provider has one, or send the next call earlier.",
 			duration(w.Gap), duration(w.Life()))
 	case Vendor:
-		return fmt.Sprintf("The same beginning went to the same place %s ago, and the vendor still read nothing from its cache. That is the vendor's decision: caches are not promised.", duration(w.Gap))
+		return fmt.Sprintf("The same beginning was sent to the same model and provider %s ago, and the provider still read nothing from its cache. That is the provider's decision: caches are not promised.", duration(w.Gap))
 	default:
 		return "The call before it in the conversation has no fingerprint, so the prompts cannot be compared."
 	}
@@ -51,7 +51,7 @@ func (w *Why) partly() string {
 
 // moved says that another target answered.
 func (w *Why) moved(staff bool) string {
-	text := "Another target answered the call before it in the conversation, and a cache belongs to one target"
+	text := "Another model, provider or upstream key answered the call before it in the conversation, and each has a cache of its own"
 	if staff {
 		text = fmt.Sprintf("The call before it in the conversation was answered by %s at %s", w.Before.ModelUsed, w.Before.Provider)
 		if a := answered(w.Before); a != nil && a.Key != "" {

@@ -226,8 +226,10 @@ func (r *Report) note(q *Question, dropped time.Time) {
 	say(q.Batched != "", "Batched: %s. A batch takes up to a day and cannot be streamed; which requests could have waited is not known.", requests(c.Batched))
 	say(c.Unbatched > 0, "Not batched: %s to models without a price for batches.", requests(c.Unbatched))
 	say(c.Restated > 0, "At today's prices: %s whose price of then is not known any more.", requests(c.Restated))
-	say(t.Unpriced > 0, "Left out of the difference: %s that had no price.", requests(t.Unpriced))
-	say(t.WouldUnpriced > 0, "Left out of the difference: %s without a price in this scenario.", requests(t.WouldUnpriced))
+	both := t.Unpriced == t.WouldUnpriced && t.OnlyCost == 0 && t.OnlyWould == 0 // the same ones
+	say(t.Unpriced > 0 && both, "Left out of the difference: %s without a price.", requests(t.Unpriced))
+	say(t.Unpriced > 0 && !both, "Left out of the difference: %s that had no price.", requests(t.Unpriced))
+	say(t.WouldUnpriced > 0 && !both, "Left out of the difference: %s without a price in this scenario.", requests(t.WouldUnpriced))
 	say(q.From.Before(dropped), "Requests before %s have been deleted.", dropped.UTC().Format(time.DateTime)+" UTC")
 	say(!r.Until.IsZero(), "Only the first %s requests were replayed, those until %s.", strconv.FormatInt(q.Most, 10), r.Until.UTC().Format(time.DateTime)+" UTC")
 }

@@ -77,7 +77,7 @@ func TestLetters(t *testing.T) {
 		{"revoked", paid(billing.Revoked), "Your Basic plan has ended", "Your bank has reversed the payment"},
 		{"disputed", paid(billing.Disputed), "", ""},
 		{"a budget that warns", spent(80, false, account.Daily, "", midnight), `80% of the budget "team" is spent`, "$4.00 of $5.00 is spent. This budget only warns you, so calls continue."},
-		{"most of a hard budget", spent(80, true, account.Total, "s1", time.Time{}), `80% of the budget "team" is spent by session s1`, "more than what is left is refused until you raise it."},
+		{"most of a hard budget", spent(80, true, account.Total, "s1", time.Time{}), `Session s1 has used 80% of the budget "team"`, "more than what is left is refused until you raise it."},
 		{"all of a day's budget", spent(100, true, account.Daily, "", midnight), `100% of the budget "team" is spent`, "are refused until it starts again on 19 Nov 2026 00:00 UTC, or until you raise it."},
 		{"all of a window that rolls", spent(100, true, account.Rolling24, "", time.Time{}), `100% of the budget "team" is spent`, "are refused until earlier calls leave its window, or until you raise it."},
 		{"nobody", func() { letters.Abuse(ctx, &abuse.Event{AccountID: "acct_none", Kind: abuse.Warning}) }, "", ""},

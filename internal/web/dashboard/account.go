@@ -381,9 +381,9 @@ func detailsText(b billing.Details) string {
 
 // repliesText says in a line what the account has chosen for its replies.
 func repliesText(a *account.Account) string {
-	parts := []string{"without costs"}
+	parts := []string{"cost not included"}
 	if a.ShowCost {
-		parts[0] = "with costs"
+		parts[0] = "cost included"
 	}
 	if a.Receipts {
 		parts = append(parts, "receipts kept")

@@ -326,6 +326,8 @@ type requestView struct {
 	Why *misses.Why
 	// Timeline is where its time went; nil: it was refused.
 	Timeline *timeline
+	// Known says that the model that answered has a page.
+	Known bool
 	// Back is the address of the list.
 	Back string
 }
@@ -342,6 +344,7 @@ func (d *Dashboard) requestPage(w http.ResponseWriter, r *http.Request, v *visit
 	}
 	if e.Call != nil {
 		view.Timeline = timelineOf(e.Call)
+		_, view.Known = d.Catalog().Lookup(e.Call.ModelUsed)
 		if view.Why, err = d.Misses.Why(r.Context(), e.Call); err != nil {
 			return err
 		}

@@ -71,6 +71,15 @@ func timelineOf(s *usage.Settlement) *timeline {
 	return t
 }
 
+// took returns how long the whole request took. Latencies are stored in whole milliseconds, and attempts are finer, so the drawing
+// knows better; the shortest drawing is of a millisecond.
+func (t *timeline) took(latency time.Duration) time.Duration {
+	if latency <= 0 && t.Whole == time.Millisecond {
+		return 0
+	}
+	return t.Whole
+}
+
 // settledNote says what was counted in the end.
 func settledNote(s *usage.Settlement) string {
 	note := webui.Thousandths(s.UnitMilli) + " units"

@@ -25,6 +25,14 @@ func covered(left int64) string {
 	return webui.Number(left) + " with no price"
 }
 
+// costless is covered for sums that are stored, which also count requests that used nothing.
+func costless(left int64) string {
+	if left == 0 {
+		return covered(0)
+	}
+	return webui.Number(left) + " without a cost"
+}
+
 // exactly returns the attributes of a figure that leads nowhere: what it has rounded.
 func exactly(f figure) templ.Attributes {
 	if f.Title == "" || f.Link != "" {

@@ -45,6 +45,25 @@ func (d *Dashboard) costsPage(w http.ResponseWriter, r *http.Request, v *visitor
 	return d.ui.Render(w, r, http.StatusOK, costsPage(p, view, tags))
 }
 
+// costPeriod is a time that the page offers.
+type costPeriod struct {
+	Text, Path string
+	Chosen     bool
+}
+
+// costPeriods returns the times that the page offers: the last 30 days, this month and the one before. What the page is narrowed to
+// stays.
+func costPeriods(c *webui.Costs, now time.Time) []costPeriod {
+	month := usage.MonthOf(now)
+	list := []costPeriod{{Text: "Last 30 days"}, {Text: "This month"}, {Text: "Last month"}}
+	for i, value := range []string{"", month.Format("2006-01"), month.AddDate(0, -1, 0).Format("2006-01")} {
+		p := &list[i]
+		p.Path = c.At("from", "", "to", "", "day", "", "month", value)
+		p.Chosen = c.Query.Get("month") == value && c.Query.Get("from")+c.Query.Get("to")+c.Query.Get("day") == ""
+	}
+	return list
+}
+
 // costChart returns the chart of the costs of a page by day; nil: it has only one. Days without requests have no row, and are part of
 // the chart.
 func costChart(c *webui.Costs) *webui.Chart {

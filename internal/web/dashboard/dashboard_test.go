@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"errors"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,7 +12,9 @@ import (
 	"sluice/internal/account/billing"
 	"sluice/internal/kit/fault"
 	"sluice/internal/ledger/activity"
+	"sluice/internal/ledger/budget"
 	"sluice/internal/ledger/usage"
+	"sluice/internal/operate/notice"
 	"sluice/internal/upstream/catalog"
 	"sluice/internal/web/front"
 	"sluice/internal/web/webui"
@@ -38,6 +41,53 @@ func TestEveryDay(t *testing.T) {
 	}
 	if len(days) != 30 || days[0].Requests != 3 || days[29].Requests != 5 || total != 8 {
 		t.Errorf("everyDay has %d days from %d to %d and %d in all, want 30, 3, 5, 8", len(days), days[0].Requests, days[29].Requests, total)
+	}
+}
+
+// A notice about the budget of a session leads to that budget, and to the list if there is none of the name any more.
+func TestNoticeAbout(t *testing.T) {
+	t.Parallel()
+	each := account.Budget{ID: "bud_2", Name: "each", Scope: account.BudgetScope{Session: "any"}}
+	v := &visitor{Account: &account.Account{Budgets: []account.Budget{{ID: "bud_1", Name: "each"}, each}}}
+	title := func(b *account.Budget, session string) string {
+		return (&budget.Passed{Due: budget.Due{Budget: b, Session: session}, Percent: 80}).Title()
+	}
+	for _, tt := range []struct {
+		kind  notice.Kind
+		title string
+		want  noticeAbout
+	}{
+		{notice.Budget, title(&each, "run 1"), noticeAbout{"Raise budget", "/dashboard/budgets/raise?count=bud_2%2Frun+1", "run 1"}},
+		{notice.Budget, title(&account.Budget{Name: "gone"}, "run 1"), noticeAbout{"Budgets", "/dashboard/budgets", "run 1"}},
+		{notice.Budget, title(&each, ""), noticeAbout{"Budgets", "/dashboard/budgets", ""}},
+		{notice.Support, title(&each, "run 1"), noticeAbout{}},
+	} {
+		if got := v.about(&notice.Notice{Kind: tt.kind, Title: tt.title}); got != tt.want {
+			t.Errorf("about(%s, %q) = %+v, want %+v", tt.kind, tt.title, got, tt.want)
+		}
+	}
+}
+
+func TestCostPeriods(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 31, 12, 0, 0, 0, time.UTC)
+	for _, tt := range []struct{ query, chosen, last string }{
+		{"", "Last 30 days", "/dashboard/costs?month=2026-02"},
+		{"month=2026-03", "This month", "/dashboard/costs?month=2026-02"},
+		{"month=2026-02&key=key_1", "Last month", "/dashboard/costs?key=key_1&month=2026-02"},
+		{"day=2026-03-30", "", "/dashboard/costs?month=2026-02"},
+		{"from=2026-03-30", "", "/dashboard/costs?month=2026-02"},
+	} {
+		query, _ := url.ParseQuery(tt.query)
+		chosen, list := "", costPeriods(&webui.Costs{Path: costsPath, Query: query}, now)
+		for _, p := range list {
+			if p.Chosen {
+				chosen += p.Text
+			}
+		}
+		if chosen != tt.chosen || list[2].Path != tt.last {
+			t.Errorf("%q: %q is chosen and the last month is at %q, want %q and %q", tt.query, chosen, list[2].Path, tt.chosen, tt.last)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/ledger/budget"
 	"sluice/internal/operate/notice"
 	"sluice/internal/operate/ticket"
 	"sluice/internal/web/webui"
@@ -77,7 +78,7 @@ func (d *Dashboard) messagePage(w http.ResponseWriter, r *http.Request, v *visit
 			return err
 		}
 	}
-	return d.ui.Render(w, r, http.StatusOK, noticePage(d.messagesFrame(w, r, v, n.Title), n))
+	return d.ui.Render(w, r, http.StatusOK, noticePage(d.messagesFrame(w, r, v, n.Title), n, v.about(n)))
 }
 
 // noticePrefix begins the ids of notices, which differ by it from those of conversations.
@@ -101,6 +102,30 @@ var noticeSteps = map[notice.Kind][2]string{
 	notice.Budget:      {"Budgets", budgetsPath},
 	notice.Suspended:   {"Contact support", home + "/messages/new"},
 	notice.Deactivated: {"Contact support", home + "/messages/new?kind=restore"},
+}
+
+// noticeAbout is what can be done about a notice: a button and where it leads, and the session that it is about, if any.
+type noticeAbout struct{ Step, Path, Session string }
+
+// about returns what can be done about a notice. That about the budget of a session leads to that budget, if it still exists.
+func (v *visitor) about(n *notice.Notice) noticeAbout {
+	step := noticeSteps[n.Kind]
+	out := noticeAbout{Step: step[0], Path: step[1]}
+	if n.Kind != notice.Budget {
+		return out
+	}
+	session, name, ok := budget.SessionOf(n.Title)
+	if !ok {
+		return out
+	}
+	out.Session = session
+	for i := range v.Budgets {
+		if b := &v.Budgets[i]; b.Name == name && b.Scope.Session != "" {
+			out.Step, out.Path = "Raise budget", raiseAt(budget.Due{Budget: b, Session: session})
+			break
+		}
+	}
+	return out
 }
 
 // messagesFrame returns the frame of a page about messages.

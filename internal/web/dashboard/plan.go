@@ -11,6 +11,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/account/billing"
 	"sluice/internal/kit/fault"
+	"sluice/internal/ledger/abuse"
 	"sluice/internal/operate/ticket"
 	"sluice/internal/web/webui"
 )
@@ -32,6 +33,8 @@ type planView struct {
 	Test bool
 	// Details are what the customer wants on invoices.
 	Details billing.Details
+	// Tiers are how much of this month's allowance is used.
+	Tiers []abuse.TierScore
 	// Asked is the request for a lower plan that support has not decided on, or nil.
 	Asked *ticket.Ticket
 	// Dialog names the dialog that is open: "cancel", "lower", "subscribe", or "" for none. Lowered is the plan of "lower".
@@ -85,6 +88,7 @@ func (d *Dashboard) showPlan(w http.ResponseWriter, r *http.Request, v *visitor,
 		view.Dialog = ""
 	}
 	view.Present = d.shownPlan(view.Account.Plan)
+	view.Tiers, _ = d.Abuse.Scores(v.ID, v.Plan)
 	view.Plans, view.Sells, view.Test = d.Plans(), d.Billing.Sells(), d.Billing.Test()
 	if view.choose() {
 		return d.seeOther(w, r, upgradePath(view.Chosen), "")

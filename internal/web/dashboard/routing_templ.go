@@ -64,7 +64,7 @@ func routingPage(p webui.Page, v routingView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "</code> chose for your requests in the last 30 days, and what that saved.</p></div></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "</code> chose for your requests in the last 30 days, and what the best and the cheapest model would have cost.</p></div></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -268,7 +268,7 @@ func routingPage(p webui.Page, v routingView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				if len(v.Recent) > 0 {
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 22, "<section class=\"card flush\" aria-labelledby=\"decisions-title\"><div class=\"top\"><h2 id=\"decisions-title\">Newest decisions</h2></div><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of the newest decisions\"><table><thead><tr><th>Time</th><th>Model</th><th>Why</th><th>Key</th><th class=\"num\">Tokens</th><th class=\"num\">List price</th><th class=\"num\">Latency</th></tr></thead> <tbody>")
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 22, "<section class=\"card flush\" aria-labelledby=\"decisions-title\"><div class=\"top\"><h2 id=\"decisions-title\">Recent decisions</h2></div><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of the recent decisions\"><table><thead><tr><th>Time</th><th>Model</th><th>Why</th><th>Key</th><th class=\"num\">Tokens</th><th class=\"num\">List price</th><th class=\"num\">Latency</th></tr></thead> <tbody>")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}

@@ -60,7 +60,7 @@ func sharesPage(p webui.Page, origin string, list []sharing.Share) templ.Compone
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "\">Playground</a></div><section class=\"card flush\" aria-label=\"Shared links\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "\">Open playground</a></div><section class=\"card flush\" aria-label=\"Shared links\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

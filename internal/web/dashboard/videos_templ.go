@@ -44,20 +44,20 @@ func videosPage(p webui.Page, v videosView) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Videos</h1><p>Describe a scene and get a short clip. A video is deleted ")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Videos</h1><p>Describe a scene and get a short clip. Videos are deleted after ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var3 string
 			templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(v.Kept)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `videos.templ`, Line: 12, Col: 73}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `videos.templ`, Line: 12, Col: 79}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, " after it was requested: download those that you want to keep.</p></div></div><section class=\"card\" aria-labelledby=\"make-title\"><h2 class=\"sr\" id=\"make-title\">New video</h2><div class=\"note bad\" id=\"video-problem\" role=\"alert\" hidden></div><form id=\"video-form\" class=\"stack broad\" data-model=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "; download the ones you want to keep.</p></div></div><section class=\"card\" aria-labelledby=\"make-title\"><h2 class=\"sr\" id=\"make-title\">New video</h2><div class=\"note bad\" id=\"video-problem\" role=\"alert\" hidden></div><form id=\"video-form\" class=\"stack broad\" data-model=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -106,7 +106,7 @@ func videosPage(p webui.Page, v videosView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "</select></div><div class=\"field\"><label for=\"video-seconds\">Seconds</label> <input id=\"video-seconds\" type=\"number\" min=\"1\" max=\"20\" value=\"5\" required></div><button class=\"primary\">Create</button></div></form></section><section aria-labelledby=\"clips-title\" class=\"stack\"><h2 id=\"clips-title\" tabindex=\"-1\">Your videos</h2><p class=\"sr\" id=\"clips-news\" role=\"status\"></p><p class=\"empty card\" id=\"clips-empty\" hidden>No videos yet. The ones you create appear here.</p><div class=\"clips\" id=\"clips\"></div><div><button type=\"button\" id=\"clips-more\" hidden>Show more</button></div></section><template id=\"clip\"><article class=\"card clip\"><div class=\"frame-of\" data-picture><span class=\"small\" data-state></span> <progress max=\"100\" value=\"0\" aria-label=\"Progress\" hidden></progress></div><div class=\"about\"><h3 data-prompt></h3><p class=\"small muted\"><span data-facts></span> · <span data-when></span></p><div data-standing><span class=\"badge\" data-status></span></div><div class=\"row\"><a class=\"button small\" data-download hidden>Download</a> <button type=\"button\" class=\"small\" data-retry hidden>Try again</button> <button type=\"button\" class=\"small\" data-cancel hidden>Cancel</button> <button type=\"button\" class=\"small plain danger\" data-delete hidden>Delete</button></div></div></article></template><dialog id=\"clip-delete\" aria-labelledby=\"clip-delete-title\"><form method=\"dialog\"><h2 id=\"clip-delete-title\">Delete this video?</h2><p class=\"muted\" data-prompt></p><p>The file is deleted, and links to it stop working. This cannot be undone.</p><div class=\"row end\"><button value=\"no\">Cancel</button> <button class=\"danger solid\" value=\"yes\">Delete</button></div></form></dialog>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "</select></div><div class=\"field\"><label for=\"video-seconds\">Seconds</label> <input id=\"video-seconds\" type=\"number\" min=\"1\" max=\"20\" value=\"5\" required></div><button class=\"primary\">Create</button></div><p class=\"small muted\">A video counts as 1 unit of your allowance, and a larger one as 1.5 or 2 units.</p></form></section><section aria-labelledby=\"clips-title\" class=\"stack\"><h2 id=\"clips-title\" tabindex=\"-1\">Your videos</h2><p class=\"sr\" id=\"clips-news\" role=\"status\"></p><p class=\"empty card\" id=\"clips-empty\" hidden>No videos yet. The ones you create appear here.</p><div class=\"clips\" id=\"clips\"></div><div><button type=\"button\" id=\"clips-more\" hidden>Show more</button></div></section><template id=\"clip\"><article class=\"card clip\"><div class=\"frame-of\" data-picture><span class=\"small\" data-state></span> <progress max=\"100\" value=\"0\" aria-label=\"Progress\" hidden></progress></div><div class=\"about\"><h3 data-prompt></h3><p class=\"small muted\"><span data-facts></span> · <span data-when></span></p><div data-standing><span class=\"badge\" data-status></span></div><div class=\"row\"><a class=\"button small\" data-download hidden>Download</a> <button type=\"button\" class=\"small\" data-retry hidden>Try again</button> <button type=\"button\" class=\"small\" data-cancel hidden>Cancel</button> <button type=\"button\" class=\"small plain danger\" data-delete hidden>Delete</button></div></div></article></template><dialog id=\"clip-delete\" aria-labelledby=\"clip-delete-title\"><form method=\"dialog\"><h2 id=\"clip-delete-title\">Delete this video?</h2><p class=\"muted\" data-prompt></p><p>The file is deleted, and links to it stop working. This cannot be undone.</p><div class=\"row end\"><button value=\"no\">Cancel</button> <button class=\"danger solid\" value=\"yes\">Delete</button></div></form></dialog>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -151,6 +151,10 @@ func (c *Costs) word() string {
 	return "List price"
 }
 
+// costlessTitle says which requests are without a cost. Pages that count the requests themselves, and not their stored sums, say
+// "with no price": those leave out requests that used nothing.
+const costlessTitle = "What they used has no price, or they failed before they used anything."
+
 // sumCost returns a sum for people. If there is no price for anything in it, it is not nothing but unknown.
 func sumCost(s *costs.SumsReply) string {
 	if s.Unpriced > 0 && s.Cost == "0" {

@@ -108,6 +108,7 @@ type whatIfTable struct {
 	name        func(*whatif.Row) string
 	left        int  // rows that are not shown
 	folded      bool // the table opens with a click
+	word        string
 }
 
 // whatIfRows is how many rows of a table a page shows.
@@ -124,6 +125,9 @@ func (v *WhatIf) tables() []whatIfTable {
 	if v.Everybody && v.Account == "" {
 		list[1] = whatIfTable{title: "By account", head: "Account", rows: r.Accounts, name: func(r *whatif.Row) string { return r.Account }}
 	}
+	for i := range list {
+		list[i].word = v.word()
+	}
 	for i := range list[:2] {
 		t := &list[i]
 		t.rows = slices.Clone(t.rows)
@@ -137,18 +141,39 @@ func (v *WhatIf) tables() []whatIfTable {
 	return list
 }
 
+// word returns what the page calls an amount. Customers read list prices everywhere.
+func (v *WhatIf) word() string {
+	if v.Everybody {
+		return "Cost"
+	}
+	return "List price"
+}
+
+// whatIfSum returns a sum for people. If there is no price for anything in it, it is not nothing but unknown.
+func whatIfSum(n price.Nano, unpriced int64) string {
+	if n == 0 && unpriced > 0 {
+		return "no price"
+	}
+	return Total(n)
+}
+
 func size(n price.Nano) price.Nano { return max(n, -n) }
 
-// Chart returns the answer by day: what calls cost, and what they would have cost.
+// chart returns the answer by day: what calls cost, and what they would have cost. Today has hardly begun, so it is left out unless
+// there is nothing else.
 func (v *WhatIf) chart(now time.Time) *Chart {
 	c := &Chart{
 		Lines: true, Format: Total[int64], Axis: Dollars[int64],
-		Label: "Cost by day, real and in the scenario. The table below has the figures.",
+		Label: v.word() + " by day, real and in the scenario. The table below has the figures.",
 	}
-	cost := ChartSeries{Name: "Cost", Class: "c0", Total: Total(v.Report.Total.Cost)}
+	cost := ChartSeries{Name: v.word(), Class: "c0", Total: Total(v.Report.Total.Cost)}
 	would := ChartSeries{Name: "Would have cost", Class: "c3", Total: Total(v.Report.Total.Would)}
-	rows := v.Report.Days
-	for day := usage.DayOf(now).AddDate(0, 0, 1-v.Days); !day.After(now); day = day.AddDate(0, 0, 1) {
+	rows, today := v.Report.Days, usage.DayOf(now)
+	end := today.AddDate(0, 0, -1)
+	if len(rows) > 0 && !rows[0].Day.Before(today) {
+		end = today
+	}
+	for day := today.AddDate(0, 0, 1-v.Days); !day.After(end); day = day.AddDate(0, 0, 1) {
 		sums := whatif.Sums{}
 		for len(rows) > 0 && !rows[0].Day.After(day) {
 			sums, rows = rows[0].Sums, rows[1:]

@@ -94,7 +94,7 @@
       const address = base + "/video/generations/" + encodeURIComponent(job.generations[0].id) + "/content/video";
       card.player = document.createElement("video");
       card.player.preload = "none";
-      card.player.src = address;
+      card.player.src = address + "#t=0.001"; // phones paint the first picture of it
       card.player.setAttribute("aria-label", job.prompt);
       part("picture").replaceChildren(card.player);
       seen.observe(card.player);
