@@ -173,7 +173,7 @@ func reachesText(a admin.Abuse) string {
 	}
 	switch {
 	case a.Score >= 100:
-		return "keys are switched off at 100"
+		return "keys are off"
 	case first == nil:
 		return "stays below 100"
 	}
