@@ -2571,7 +2571,7 @@ func factsOf(v ticketView) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = fact("Cost, 30 days", webui.Amount(v.Usage.Totals.CostUSD), creditText(v.Billing.CreditCents), costsPath(v.Account.ID)).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = fact("Cost, 30 days", costOr(v.Usage.Totals.CostUSD, v.Usage.Totals.Unpriced), creditText(v.Billing.CreditCents), costsPath(v.Account.ID)).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
