@@ -172,7 +172,7 @@ func (p *program) accountSearchCmd() *cobra.Command {
 	in := admin.SearchQuery{}
 	cmd := does(p, &cobra.Command{
 		Use: "search TERM", Short: "Find accounts by e-mail, id, last four of a key, or request id",
-		Long:    "Find accounts. TERM is an e-mail address or its beginning, the id of an account or\nkey, the last four characters of a key, or a request id.",
+		Long:    "Find accounts. TERM is an e-mail address or a part of it, the id of an account or\nkey, the last four characters of a key, or a request id.",
 		Example: "  sluice account search ana@\n  sluice account search k3Xq",
 	}, p.ops.AccountSearch, &in, func(w io.Writer, out *admin.List[admin.Match]) {
 		columns[admin.Match]{[]string{"ACCOUNT", "E-MAIL", "PLAN", "STATUS", "FOUND BY"}, func(m *admin.Match) []string {

@@ -151,7 +151,8 @@ func TestRefusedCallsAreShown(t *testing.T) {
 		t.Errorf("a search for b shows %s", both.body)
 	}
 	boss.wants(boss.get("/support/accounts?q="+ana.key[len(ana.key)-4:]), "a search for the last four", 303, "/support/accounts/acct_")
-	boss.wants(boss.get("/support/accounts?q=nobody"), "a search that finds nothing", 404, "Nothing was found")
+	boss.wants(boss.get("/support/accounts?q=nobody"), "a search that finds nothing", 404, "No account matches")
+	boss.wants(boss.get("/support/accounts?q=example.com"), "a search inside addresses", 200, "ana@example.com")
 }
 
 // found waits until a request is found. The database may take a while to learn of it, and nobody waits long for

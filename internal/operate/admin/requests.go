@@ -18,8 +18,8 @@ import (
 	"sluice/internal/operate/signal"
 )
 
-// SearchQuery is the argument of account.search. Term is an e-mail address or its beginning, the id of an account, a
-// key or a request, or the last four characters of a key.
+// SearchQuery is the argument of account.search. Term is an e-mail address, its beginning or three
+// characters of it, the id of an account, a key or a request, or the last four characters of a key.
 type SearchQuery struct {
 	Term string `json:"term"`
 	Cursor
@@ -53,8 +53,51 @@ type MatchedKey struct {
 
 // accountSearch finds accounts, at most 50 at a time.
 func (b *Backend) accountSearch(ctx context.Context, in SearchQuery) (List[Match], error) {
-	found, next, err := b.Finder.Search(ctx, in.Term, in.After, in.Limit)
-	return List[Match]{Data: views(found, matchView), Next: next}, err
+	place, inside := strings.CutPrefix(in.After, insideCursor)
+	found, next, err := b.Finder.Search(ctx, in.Term, in.After, in.Limit) // nothing for a cursor of inside
+	out := List[Match]{Data: views(found, matchView), Next: next}
+	term := strings.ToLower(strings.TrimSpace(in.Term))
+	exact := slices.ContainsFunc(found, func(m finder.Match) bool { return m.Kind != finder.ByEmail || m.Account.Email == term })
+	if err != nil || next != "" || exact && !inside || len(term) < leastInside || b.Everyone == nil {
+		return out, err
+	}
+	more := b.inside(term, place, in.Limit)
+	out.Data, out.Next = append(out.Data, more.Data...), more.Next
+	return out, nil
+}
+
+const (
+	// insideCursor begins the cursors of accounts whose address has a term inside.
+	insideCursor = "inside:"
+	// leastInside is how many bytes a term has at least that is looked for inside addresses.
+	leastInside = 3
+)
+
+// inside returns a page of the accounts whose address has a term, but not at its beginning, after an address. It looks at each
+// account in memory and keeps those of the page.
+func (b *Backend) inside(term, after string, limit int) List[Match] {
+	if limit < 1 || limit > finder.MaxMatches {
+		limit = finder.MaxMatches
+	}
+	compare := func(x, y *account.Account) int { return strings.Compare(x.Email, y.Email) }
+	var page []*account.Account
+	b.Everyone(func(a *account.Account) {
+		if a.Email <= after || strings.Index(a.Email, term) <= 0 {
+			return
+		}
+		// One more than the page has says that there is another one.
+		if at, _ := slices.BinarySearchFunc(page, a, compare); at <= limit {
+			page = slices.Insert(page, at, a)
+			page = page[:min(len(page), limit+1)]
+		}
+	})
+	var out List[Match]
+	if len(page) > limit {
+		page = page[:limit]
+		out.Next = insideCursor + page[limit-1].Email
+	}
+	out.Data = views(page, func(a **account.Account) Match { return matchView(&finder.Match{Kind: finder.ByEmail, Account: *a}) })
+	return out
 }
 
 // matchView converts a match.

@@ -87,3 +87,14 @@ func (c *Console) endOrder(end admin.Op[admin.EndedOrder, steering.Order]) page 
 		return c.seeOther(w, r, announcementsPath, "ordered")
 	}
 }
+
+// toneName returns the tone of an announcement as its form names it.
+func toneName(tone string) string {
+	switch tone {
+	case "warn":
+		return "Warning"
+	case "bad":
+		return "Problem"
+	}
+	return "Information"
+}

@@ -50,14 +50,15 @@ func (c *Console) showIncidents(w http.ResponseWriter, r *http.Request, m *membe
 // incidentPart is a part of the list: what is not over, or what is.
 type incidentPart struct {
 	id, title, none string
+	starts, ends    string // headings of the times
 	list            []*incident.Incident
 }
 
 // parts returns the list with what is going on or planned apart from the past. A later page has only the past, and whatever goes on
 // for long.
 func (v *incidentsView) parts() []incidentPart {
-	now := incidentPart{id: "now-title", title: "Now and planned", none: "Nothing is going on, and nothing is planned."}
-	past := incidentPart{id: "past-title", title: "Past", none: "No incidents yet."}
+	now := incidentPart{id: "now-title", title: "Now and planned", none: "Nothing is going on, and nothing is planned.", starts: "Starts", ends: "Ends"}
+	past := incidentPart{id: "past-title", title: "Past", none: "No incidents yet.", starts: "Started", ends: "Ended"}
 	for i := range v.List.Data {
 		if x := &v.List.Data[i]; x.Over(v.Now) {
 			past.list = append(past.list, x)
@@ -259,7 +260,7 @@ func severityOf(i *incident.Incident) string {
 // endsWith says which status ends an incident.
 func endsWith(k incident.Kind) string {
 	if k == incident.Maintenance {
-		return "It begins and ends at its times by itself; Completed ends it now."
+		return "Maintenance starts and ends at its times automatically. Completed ends it now."
 	}
 	return "Resolved ends it, and takes the banner off the pages."
 }

@@ -89,6 +89,36 @@ func viewName(v ticket.View) string {
 	return map[ticket.View]string{ticket.Waiting: "Waiting", ticket.Answered: "Answered", ticket.Sleeping: "Snoozed", ticket.Done: "Closed"}[v]
 }
 
+// orderText says in which order a view lists its tickets.
+func (v *queueView) orderText() string {
+	switch v.View {
+	case string(ticket.Done):
+		return "The last one closed comes first."
+	case string(ticket.Sleeping):
+		return "Snoozed tickets come back by themselves."
+	}
+	return "The longest wait comes first."
+}
+
+// noneText says that a view other than the waiting tickets is empty.
+func (v *queueView) noneText() string {
+	switch v.View {
+	case string(ticket.Done):
+		return "No closed tickets."
+	case string(ticket.Sleeping):
+		return "No snoozed tickets. They come back here when their time is up or the customer writes."
+	}
+	return "No tickets wait for a customer."
+}
+
+// reopenName is the button that makes a closed or snoozed ticket wait again.
+func reopenName(s ticket.State) string {
+	if s == ticket.Snoozed {
+		return "Wake"
+	}
+	return "Reopen"
+}
+
 // sinceName is the heading of the moments of a view: how long a ticket has waited, or when it was closed.
 func (v *queueView) sinceName() string {
 	if v.View == string(ticket.Done) {
@@ -176,6 +206,7 @@ func (c *Console) showTicket(w http.ResponseWriter, r *http.Request, m *member, 
 	}
 	view.Waiting, view.Me, view.Now, view.Back = waiting.Data, m.caller().Actor, time.Now(), ticketPath(view.Ticket.ID)
 	view.offer(c.ops)
+	view.offerAsked()
 	return c.ui.Render(w, r, status, ticketPage(c.frame(w, r, m, staffTitle(&view.Ticket.Ticket)), view))
 }
 
@@ -288,8 +319,49 @@ type decision struct {
 	Danger      bool
 }
 
+// aboutMoney reports whether a ticket of an account that works as usual is about its plan, an invoice or a payment: then
+// nothing is decided about how the account is used.
+func (v *ticketView) aboutMoney() bool {
+	return v.Account.Status == "active" && slices.Contains([]ticket.Kind{ticket.Downgrade, ticket.Billing, ticket.Payment}, v.Ticket.Kind)
+}
+
+// asked returns the names of the actions that a kind of ticket usually asks for.
+func asked(kind ticket.Kind) []string {
+	switch kind {
+	case ticket.Downgrade:
+		return []string{"downgrade"}
+	case ticket.Billing, ticket.Payment:
+		return []string{"refund", "credit"}
+	}
+	return nil
+}
+
+// offerAsked puts the actions that the ticket asks for before the others, with a heading of their own.
+func (v *ticketView) offerAsked() {
+	names := asked(v.Ticket.Kind)
+	for i := range v.Actions {
+		if slices.Contains(names, v.Actions[i].name) {
+			v.Actions[i].group = "For this ticket"
+		}
+	}
+	slices.SortStableFunc(v.Actions, func(a, b action) int {
+		return cmp.Compare(place(names, a.name), place(names, b.name))
+	})
+}
+
+// place is where a name stands in a list; one that is not in it comes last.
+func place(names []string, name string) int {
+	if i := slices.Index(names, name); i >= 0 {
+		return i
+	}
+	return len(names)
+}
+
 // decisions returns what can be decided about the account, with ready texts.
 func (v *ticketView) decisions() (list []decision) {
+	if v.aboutMoney() {
+		return nil
+	}
 	who := v.Account.Email
 	list = append(list, decision{
 		Name: "clear", Title: "Clear", Says: "Close the ticket: nothing is wrong with " + who + ", who is told only what you write.", Button: "Clear",

@@ -508,7 +508,7 @@ func reconciliationPage(p webui.Page, v reportView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = reportTile("In agreement", percent(int64(v.Matched), int64(v.Compared)), "", webui.Number(int64(v.Matched))+" of "+webui.Number(int64(v.Compared))+" days and models agree").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = reportTile("In agreement", percent(int64(v.Matched), int64(v.Compared)), "", webui.Number(int64(v.Matched))+" of "+webui.Number(int64(v.Compared))+" daily totals of models agree").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -679,7 +679,7 @@ func reconciliationPage(p webui.Page, v reportView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if len(v.Others) > 0 {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 51, "<section class=\"card flush\" aria-labelledby=\"others-title\"><div class=\"top\"><h2 id=\"others-title\">Not compared</h2><span class=\"small muted\">No request has such a charge.</span></div><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of other charges\"><table><thead><tr><th>What the vendor calls it</th><th class=\"num\">Rows</th><th class=\"num\">Charged</th></tr></thead> <tbody>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 51, "<section class=\"card flush\" aria-labelledby=\"others-title\"><div class=\"top\"><h2 id=\"others-title\">Not compared</h2><span class=\"small muted\">These charges belong to no single request.</span></div><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of other charges\"><table><thead><tr><th>What the vendor calls it</th><th class=\"num\">Rows</th><th class=\"num\">Charged</th></tr></thead> <tbody>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -27,7 +27,7 @@ func TestReconciliationPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"OpenAI, 1 Jul 2026 to 31 Jul 2026", "61 of 62 days and models agree", "missing here", "&lt;b&gt;gpt-6-sol", "priority", "1,000", "1,234", "$0.0025", "a note", "2 Aug 2026", "by kim@example.com",
+		"OpenAI, 1 Jul 2026 to 31 Jul 2026", "61 of 62 daily totals of models agree", "missing here", "&lt;b&gt;gpt-6-sol", "priority", "1,000", "1,234", "$0.0025", "a note", "2 Aug 2026", "by kim@example.com",
 		"Proposed price of lab/large", "Input 2.40 instead of 2.00. It explains what was charged on 31 days", "The vendor charges for something that was not settled here.", "- model: lab/large", "vector stores", `href="/support/reconciliations/rec_1?class=missing_here"`,
 	} {
 		if !strings.Contains(b.String(), want) {

@@ -45,6 +45,7 @@ var names = map[string]string{
 	"account.set_limits": "Limits overridden", "account.clear_limits": "Overrides removed", "account.set_aliases": "Aliases changed", "account.set_email": "E-mail address changed",
 	"account.set_replies": "Replies changed", "account.set_staff": "Staff flag changed", "account.sign_out": "Signed out everywhere", "account.signin_link": "Sign-in link made",
 	"account.reset_second_factor": "Second factor reset", "account.review": "Marked for review",
+	"billing.chose_free": "Chose the free plan", "billing.revoked": "Subscription revoked", "billing.superseded": "Subscription replaced by a granted plan",
 	"billing.started": "Subscription started", "billing.upgraded": "Plan upgraded", "billing.renewed": "Subscription renewed", "billing.charged": "Payment",
 	"billing.cancel_planned": "Cancelled for the end of the period", "billing.cancel_taken_back": "Cancellation taken back", "billing.ended": "Subscription ended", "billing.lapsed": "Subscription lapsed",
 	"billing.downgrade_planned": "Downgrade planned", "billing.downgrade_taken_back": "Downgrade taken back",
@@ -88,6 +89,9 @@ func detailOf(e *account.Entry) (path, text string) {
 		return incidentsPath + "/" + id, cmp.Or(text, id)
 	case strings.HasPrefix(e.Detail, "mat_"):
 		id, rest, found := strings.Cut(e.Detail, ", ")
+		if kind := ticket.Kind(rest); kind.Title() != "" {
+			return ticketPath(id), "Ticket: " + kind.Title()
+		}
 		if found {
 			rest = ", " + rest
 		}
@@ -103,6 +107,8 @@ var (
 	hook = regexp.MustCompile(`^(whk_\w+) at (.*)$`)
 	// fromTo is the detail of a change of the plan.
 	fromTo = regexp.MustCompile(`^(none|free|basic|premium|scale) to (none|free|basic|premium|scale)$`)
+	// signedUp is the detail of a new account.
+	signedUp = regexp.MustCompile(`^plan (none|free|basic|premium|scale), staff (true|false)$`)
 	// clock is the time of a moment whose day is enough.
 	clock = regexp.MustCompile(` \d\d:\d\d UTC`)
 )
@@ -114,6 +120,13 @@ func worded(text string) (words, id string) {
 	}
 	if m := hook.FindStringSubmatch(text); m != nil {
 		return m[2], m[1]
+	}
+	if m := signedUp.FindStringSubmatch(text); m != nil {
+		words = plan(m[1])
+		if m[2] == "true" {
+			words += ", staff"
+		}
+		return words, ""
 	}
 	if m := fromTo.FindStringSubmatch(text); m != nil {
 		return plan(m[1]) + " to " + plan(m[2]), ""

@@ -22,6 +22,8 @@ func TestHappened(t *testing.T) {
 		{"ledger.payment_failed", "The card expired.", "basic", "Basic: The card expired.", ""},
 		{"ledger.chose_free", "", "free", "Free", ""},
 		{"account.set_plan", "free to basic", "", "Free to Basic", ""},
+		{"account.create", "plan none, staff false", "", "No plan", ""},
+		{"account.create", "plan free, staff true", "", "Free, staff", ""},
 		{"key.create", "key_x5Vi (staging): 5 requests a minute", "", "staging: 5 requests a minute", "key_x5Vi"},
 		{"budget.create", `bud_tp "customer support"`, "", "customer support", "bud_tp"},
 		{"webhook.create", "whk_6GX at example.com", "", "example.com", "whk_6GX"},

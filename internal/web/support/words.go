@@ -173,7 +173,7 @@ func reachesText(a admin.Abuse) string {
 	}
 	switch {
 	case a.Score >= 100:
-		return "keys are switched off at 100"
+		return "keys are off"
 	case first == nil:
 		return "stays below 100"
 	}
@@ -232,12 +232,20 @@ func unitsOf(n json.Number) string {
 	return n.String()
 }
 
+// costOr writes a cost. If no call has a price, it is unknown.
+func costOr(usd json.Number, unpriced int64) string {
+	if unpriced > 0 && usd == "0" {
+		return "–"
+	}
+	return webui.Amount(usd)
+}
+
 // unpricedText says how many calls have no cost.
 func unpricedText(n int64) string {
 	if n == 0 {
 		return ""
 	}
-	return webui.Number(n) + " without a cost"
+	return webui.Number(n) + " with no price"
 }
 
 // limitsCounted says how a server counts limits.

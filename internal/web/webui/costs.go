@@ -127,6 +127,17 @@ func usd(n json.Number) string {
 	return "$" + n.String()
 }
 
+// unknown says whether there is no price for anything in a sum: its cost and margin are not nothing.
+func unknown(s *costs.SumsReply) bool { return s.Unpriced > 0 && s.Cost == "0" }
+
+// marginOf returns the margin of a sum for people.
+func marginOf(s *costs.SumsReply) string {
+	if unknown(s) {
+		return "–"
+	}
+	return amountOf(s.Margin)
+}
+
 // usdOf returns an amount that may be missing.
 func usdOf(n *json.Number) string {
 	if n == nil {
@@ -157,7 +168,7 @@ const costlessTitle = "What they used has no price, or they failed before they u
 
 // sumCost returns a sum for people. If there is no price for anything in it, it is not nothing but unknown.
 func sumCost(s *costs.SumsReply) string {
-	if s.Unpriced > 0 && s.Cost == "0" {
+	if unknown(s) {
 		return "no price"
 	}
 	return Amount(s.Cost)
@@ -165,7 +176,7 @@ func sumCost(s *costs.SumsReply) string {
 
 // sumExact is what sumCost has rounded, or nothing if there is no price for anything.
 func sumExact(s *costs.SumsReply) string {
-	if s.Unpriced > 0 && s.Cost == "0" {
+	if unknown(s) {
 		return ""
 	}
 	return usd(s.Cost)

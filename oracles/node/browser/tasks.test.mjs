@@ -229,6 +229,10 @@ test("the queue and a drain without scripts", async () => {
   await page.getByRole("status").filter({ hasText: `“${subject}” is closed` }).getByRole("button", { name: "Undo" }).click();
   await page.goto(gateway + "/support/queue");
   await page.getByRole("link", { name: subject }).first().click();
+  await page.getByRole("heading", { name: subject }).waitFor();
+  // One that is neither about the plan nor about a payment has decisions.
+  await page.goto(gateway + "/support/queue?view=closed");
+  await page.getByRole("link", { name: "Claude Haiku answers 503" }).click();
   await page.locator(".steps-of").getByText("Warn", { exact: true }).click();
   await page.locator(".step-warn").getByRole("button", { name: "Warn" }).waitFor();
   assert.equal(await page.locator(".step-answer").isVisible(), false, "two forms are seen at once");
