@@ -80,7 +80,7 @@ func TestClosedSignUp(t *testing.T) {
 	t.Parallel()
 	n := newSite(t, "signup: closed\nsupport: {email: help@example.com}\n").start(t)
 	stranger := n.person()
-	stranger.wants(stranger.get("/signup"), "the form", 200, `href="mailto:help@example.com">Contact</a>`)
+	stranger.wants(stranger.get("/signup"), "the form", 200, `href="mailto:help@example.com">Ask for access</a>`)
 	stranger.wants(stranger.get("/signin"), "the sign-in", 200, `href="mailto:help@example.com">Ask for access</a>`)
 	stranger.wants(stranger.get("/"), "the first page", 200, `href="mailto:help@example.com">Ask for access</a>`)
 }

@@ -142,7 +142,7 @@ func (d *Document) Page() ([]byte, error) {
 func quickStart() (samples, error) {
 	s := samples{ID: "start", Title: "First call"}
 	// The order of the tabs.
-	for _, name := range []string{"curl", "Python", "Node", "Go"} {
+	for _, name := range []string{"curl", "Python", "TypeScript", "Go"} {
 		code, err := files.ReadFile("snippets/" + strings.ToLower(name) + ".txt")
 		if err != nil {
 			return s, err

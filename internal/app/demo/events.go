@@ -23,7 +23,7 @@ import (
 const staffName = "staff:" + helpdesk + domain
 
 // ribbon is what every page says.
-const ribbon = "This is a demonstration. All data is made up."
+const ribbon = "Demonstration: all data is made up."
 
 // plan says what happens beside the calls.
 func (h *history) plan() {

@@ -64,7 +64,7 @@ func (s *Settings) VideoModel() catalog.Model {
 	}
 	return catalog.Model{
 		ID: cfg.Video.ModelID, OwnedBy: cfg.Brand, Plan: plan, RequestMilli: 1000,
-		Description: "Makes short videos from a text.",
+		Description: "Makes short videos from text.",
 	}
 }
 

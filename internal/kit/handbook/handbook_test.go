@@ -203,6 +203,27 @@ func TestSearchIsBounded(t *testing.T) {
 	}
 }
 
+// Pages that only have words of the same meaning are found if few have the word itself.
+func TestSynonyms(t *testing.T) {
+	t.Parallel()
+	for budgets, want := range map[int]bool{1: true, 5: false} {
+		files := corpus()
+		files["odd/page.md"] = &fstest.MapFile{Data: []byte("# Odd\n\nSpend less.\n")}
+		files["api.md"] = &fstest.MapFile{Data: []byte("# Budgets\n\n" + strings.Repeat("## Some\n\nA budget.\n\n", budgets))}
+		book, err := handbook.Open(files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, hit := range book.Search("budget") {
+			found = found || hit.Page.ID == "odd/page"
+		}
+		if found != want {
+			t.Errorf("with %d sections about budgets, one about spending is found: %t, want %t", budgets, found, want)
+		}
+	}
+}
+
 func TestSnippet(t *testing.T) {
 	t.Parallel()
 	files := corpus()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"math"
+	"path"
 	"slices"
 	"strings"
 )
@@ -16,6 +17,8 @@ const (
 	perPage  = 3 // sections of one page
 	// mostBegun is how many words may begin with a word of the query.
 	mostBegun = 50
+	// enough is how many sections must have a word that is asked for alone, so that its synonyms do not count.
+	enough = 5
 )
 
 // Hit is a section that a search has found.
@@ -85,6 +88,9 @@ func (x *index) add(s *Section) int {
 	}
 	n := note(s.Text, 1, 0)
 	note(s.Heading, 0, inHeading)
+	if s.Level == 1 {
+		note(path.Base(s.Page.ID), 0, inHeading)
+	}
 	note(s.Page.Title+" "+s.Page.Name+" "+s.Page.ID, 0, inTitle)
 	note(strings.Join(s.above, " ")+" "+s.Page.Line, 0, inContext)
 	for stem, p := range found {
@@ -147,13 +153,25 @@ func (x *index) expand(query string) (all []asked) {
 				forms[long] = begun
 			}
 		}
-		for _, other := range synonyms[s] {
-			forms[other] = similarly
+		if len(plain) > 1 || !x.known(s) {
+			for _, other := range synonyms[s] {
+				forms[other] = similarly
+			}
 		}
 		forms[s] = exactly
 		all = append(all, asked{forms, x.rare(s)})
 	}
 	return all
+}
+
+// known reports whether enough sections have a word, and a whole page is about it: somebody who asks for it alone wants no
+// others.
+func (x *index) known(stem string) bool {
+	list, only := x.stems[stem], []string{stem}
+	return len(list) >= enough && slices.ContainsFunc(list, func(p posting) bool {
+		s := x.sections[p.section]
+		return s.Level == 1 && (slices.Equal(meaning(s.Heading), only) || slices.Equal(meaning(path.Base(s.Page.ID)), only))
+	})
 }
 
 // score is what a section has of a query: for each word the best of its forms.
@@ -206,6 +224,9 @@ func (x *index) total(at int, s *score, words []asked) float64 {
 	sum *= share * share
 	if named {
 		more := max(0, len(meaning(section.Heading))-len(words))
+		if section.Level == 1 && isQuery(meaning(path.Base(section.Page.ID)), words) { // a page is also named by its file
+			more = 0
+		}
 		sum *= 1 + 1/float64(1+more)
 		if more == 0 { // it is the query
 			sum *= 1.7
@@ -221,6 +242,13 @@ func (x *index) total(at int, s *score, words []asked) float64 {
 		sum *= weight
 	}
 	return sum
+}
+
+// isQuery reports whether stems are those of the query.
+func isQuery(stems []string, words []asked) bool {
+	return len(stems) == len(words) && !slices.ContainsFunc(stems, func(s string) bool {
+		return !slices.ContainsFunc(words, func(a asked) bool { return a.forms[s] == exactly })
+	})
 }
 
 // snippetWords is the length of a snippet.
@@ -273,5 +301,17 @@ func pieces(text string, shown []word, marks map[string]bool, cutBefore, cutAfte
 	return all
 }
 
-// flat returns a text on one line.
-func flat(s string) string { return strings.ReplaceAll(s, "\n", " ") }
+// flat returns a piece of a text on one line. Cells and blocks that end without punctuation are kept apart by a dot.
+func flat(s string) string {
+	var b strings.Builder
+	for i, line := range strings.Split(s, "\n") {
+		if before := b.String(); i > 0 && (before == "" || strings.ContainsAny(before[len(before)-1:], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789)\"'")) {
+			b.WriteString(" ·")
+		}
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}

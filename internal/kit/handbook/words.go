@@ -135,7 +135,8 @@ container docker podman image compose
 rotate regenerate replace renew
 backup restore snapshot
 upgrade update
-spend spending budget cost money price
+spend spending cost money price
+budget cap spend
 key token secret
 signin login sso oidc
 password passphrase

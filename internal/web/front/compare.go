@@ -200,7 +200,7 @@ func (v *Comparison) fill(now time.Time) {
 	tokens("Longest reply", func(m *Model) int { return m.MaxOutput })
 	row("A call counts as", lowest, func(m *Model) (int64, compareCell) { return m.RequestMilli, compareCell{Text: counts(m.RequestMilli)} })
 	text("Plan", func(m *Model) string { return PlanName(m.Plan) })
-	begin("Speed and uptime, 90 days")
+	begin("Speed and uptime, " + daysOfAll(v.Models))
 	figure("First token, median", lowest, firstToken)
 	figure("Throughput", highest, throughput)
 	figure("Response time, median", lowest, wholeTime)
@@ -221,6 +221,17 @@ func (v *Comparison) fill(now time.Time) {
 	text("Provider", func(m *Model) string { return m.OwnedBy })
 	text("Ends on", (*Model).endText)
 	v.Groups = slices.DeleteFunc(v.Groups, func(g compareGroup) bool { return len(g.Rows) == 0 })
+}
+
+// daysOfAll says of how many days something is known of some of the models.
+func daysOfAll(models []Model) string {
+	longest := models[0].Days
+	for i := range models {
+		if knownFor(models[i].Days) > knownFor(longest) {
+			longest = models[i].Days
+		}
+	}
+	return daysKnown(longest)
 }
 
 // markBest marks the best cells of a row: those with the lowest or highest of the values that are known, unless all are equal.

@@ -135,15 +135,19 @@ func (s *Sheet) figures() (list []figure) {
 	return list
 }
 
-// daysKnown says of how many days something is known.
-func daysKnown(days []overview.Span) string {
-	n := 0
+// knownFor returns how many days ago the first day was of which something is known, today included.
+func knownFor(days []overview.Span) int {
 	for i := range days {
 		if _, known := days[i].Uptime(); known {
-			n = len(days) - i
-			break
+			return len(days) - i
 		}
 	}
+	return 0
+}
+
+// daysKnown says of how many days something is known.
+func daysKnown(days []overview.Span) string {
+	n := knownFor(days)
 	if n <= 1 {
 		return "today"
 	}
@@ -202,6 +206,23 @@ func (m *Model) line() string {
 	}
 	if m.RequestMilli != 1000 {
 		list = append(list, "counts as "+counts(m.RequestMilli))
+	}
+	return strings.Join(list, " · ")
+}
+
+// offer is a model in a line as something to choose: what it costs, and how much it reads.
+func (m *Model) offer() string {
+	var list []string
+	if in := m.InputPrice(); in != "" {
+		list = append(list, in+" in")
+		if out := m.OutputPrice(); out != "" {
+			list = append(list, out+" out")
+		}
+	} else {
+		list = append(list, m.unpriced())
+	}
+	if m.ContextLength > 0 {
+		list = append(list, tokensText(int64(m.ContextLength))+" context")
 	}
 	return strings.Join(list, " · ")
 }

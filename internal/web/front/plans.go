@@ -66,13 +66,13 @@ func planRows(all account.Plans, models []Model) (rows []planRow) {
 	limit("Requests per minute", func(t account.Terms) account.Limit { return t.RequestsPerMinute })
 	limit("Tokens per minute", func(t account.Terms) account.Limit { return t.TokensPerMinute })
 	limit("Concurrent requests", func(t account.Terms) account.Limit { return t.Concurrent })
-	limit("Unfinished videos", func(t account.Terms) account.Limit { return t.UnfinishedVideos })
+	limit("Videos in progress", func(t account.Terms) account.Limit { return t.UnfinishedVideos })
 	limit("Monthly units, for each tier", func(t account.Terms) account.Limit { return t.MonthlyUnits })
 	heading("Models and features")
 	row("Models", func(_ account.Terms, p account.Plan) string { return webui.Number(int64(included(p, models))) })
 	row("Tool calling", func(_ account.Terms, p account.Plan) string { return yesNo(p.IncludesTools()) })
 	row("MCP servers", func(_ account.Terms, p account.Plan) string { return yesNo(p.IncludesTools()) })
-	for _, title := range []string{"Streams, JSON mode, embeddings", "Keys with limits of their own, budgets, webhooks"} {
+	for _, title := range []string{"Streams, JSON mode, embeddings", "Limits per key, budgets, webhooks"} {
 		row(title, func(account.Terms, account.Plan) string { return yesNo(true) })
 	}
 	return rows

@@ -123,18 +123,26 @@ func writesAlike(e *price.Entry) bool {
 		!slices.ContainsFunc(e.Bands, func(b price.Band) bool { return b.Rates[price.CacheWrite] != b.Rates[price.CacheWrite5m] })
 }
 
+// named returns the name of a service tier or a region as pages show it, such as "Batch tier" and "US region".
+func named(name, what string) string {
+	if len(name) == 2 { // a country, or the EU
+		return strings.ToUpper(name) + " " + what
+	}
+	return title(name) + " " + what
+}
+
 // conditions adds what else the prices depend on, and the fees.
 func (t *PriceTable) conditions(e *price.Entry) {
 	for _, table := range []struct {
 		what string
 		of   map[string]price.Factor
-	}{{"Service tier ", e.Tiers}, {"Region ", e.Regions}} {
+	}{{"tier", e.Tiers}, {"region", e.Regions}} {
 		for _, name := range sortedKeys(table.of) {
 			if table.of[name].String() == "1" { // the price above
 				continue
 			}
 			times := e.Times(table.of[name]).Rates
-			t.Tiers = append(t.Tiers, TierRow{table.what + name, "× " + table.of[name].String(), rateText(times[price.Input]), rateText(times[price.Output])})
+			t.Tiers = append(t.Tiers, TierRow{named(name, table.what), "× " + table.of[name].String(), rateText(times[price.Input]), rateText(times[price.Output])})
 		}
 	}
 	for i := range e.Hours {
@@ -145,7 +153,7 @@ func (t *PriceTable) conditions(e *price.Entry) {
 		if size, ok := strings.CutPrefix(name, "video_"); ok { // the name of price.Video
 			seconds = append(seconds, [2]string{"One second of video, " + size, webui.Dollars(e.Fees[name])})
 		} else {
-			t.More = append(t.More, [2]string{"One call of " + name, webui.Dollars(e.Fees[name])})
+			t.More = append(t.More, [2]string{name + ", per call", webui.Dollars(e.Fees[name])})
 		}
 	}
 	t.More = append(t.More, seconds...)

@@ -26,7 +26,7 @@ func TestPriceTable(t *testing.T) {
 	now := time.Now()
 	m := newModel(&catalog.Model{ID: "m", Price: book.Find("m", "", ""), Markup: markup}, Chat, nil, now)
 	const want = "[Prompts up to 200,000 Prompts above 200,000] [{Input [$6.00 $12.00]} {Input read from a cache [$0.60 –]} {Output [$30.00 $45.00]}] " +
-		"[{Service tier batch × 0.5 $3.00 $15.00}] [[Hours mon-fri 09:00-12:00 +08:00 ×2] [One call of web_search $0.02] [One second of video, 720p $0.80]]"
+		"[{Batch tier × 0.5 $3.00 $15.00}] [[Hours mon-fri 09:00-12:00 +08:00 ×2] [web_search, per call $0.02] [One second of video, 720p $0.80]]"
 	if table := m.PriceTable(); table == nil || fmt.Sprint(table.Columns, table.Rows, table.Tiers, table.More) != want {
 		t.Errorf("PriceTable = %v, want %s", table, want)
 	}

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"path"
 	"regexp"
 	"slices"
@@ -86,7 +87,9 @@ var afterLink = regexp.MustCompile(`</a>: [a-z]?`)
 type view struct {
 	Groups []handbook.Group
 	// Page is the page that is shown; nil for the search.
-	Page  *handbook.Page
+	Page *handbook.Page
+	// Head is the title of the page as HTML, and HTML what follows it.
+	Head  string
 	HTML  string
 	Query string
 	Hits  []handbook.Hit
@@ -121,14 +124,39 @@ func (g *Guide) page(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	v := view{Groups: book.Groups, Page: page}
-	if v.HTML, err = g.rendered(book, page); err != nil {
+	text, err := g.rendered(book, page)
+	if err != nil {
 		return err
 	}
+	v.Head, v.HTML = cutTitle(text)
 	if v.first() {
 		// What a page is about stands below its name, not behind it.
 		v.HTML = afterLink.ReplaceAllStringFunc(v.HTML, func(s string) string { return "</a> " + strings.ToUpper(s[len("</a>: "):]) })
 	}
 	return g.ui.RenderTagged(w, r, guidePage(p, o, v))
+}
+
+// cutTitle returns the title of a page, with which it begins, and the rest.
+func cutTitle(text string) (head, rest string) {
+	const end = "</h1>\n"
+	at := strings.Index(text, end) + len(end)
+	if at < len(end) {
+		return "", text
+	}
+	return text[:at], text[at:]
+}
+
+// marked returns a snippet as HTML. A template would put blanks around the marks.
+func marked(snippet []handbook.Piece) string {
+	var b strings.Builder
+	for _, piece := range snippet {
+		if text := templ.EscapeString(piece.Text); piece.Found {
+			b.WriteString("<mark>" + text + "</mark>")
+		} else {
+			b.WriteString(text)
+		}
+	}
+	return b.String()
 }
 
 // open returns the frame of a page of the guide.
@@ -154,7 +182,8 @@ func (g *Guide) rendered(book *handbook.Book, page *handbook.Page) (string, erro
 		return text, nil
 	}
 	s := g.ui.Settings()
-	return strings.NewReplacer("http://127.0.0.1:8080", templ.EscapeString(s.Origin), "service/auto", templ.EscapeString(s.Brand)+"/auto", "service-…", templ.EscapeString(s.Brand)+"-…").Replace(text), nil
+	return strings.NewReplacer("http://127.0.0.1:8080", templ.EscapeString(s.Origin), "service/auto", templ.EscapeString(s.Brand)+"/auto", "service-…", templ.EscapeString(s.Brand)+"-…",
+		"<code>/docs</code> of your server", `<a href="/docs">the API reference</a>`).Replace(text), nil
 }
 
 // forCallers reports whether a page is about calling the service. On pages for operators, the same addresses are those of a
@@ -181,7 +210,7 @@ func (g *Guide) search(w http.ResponseWriter, r *http.Request) error {
 // Find returns the sections of the guide that answer a query, for the search over everything. For anybody but an operator, pages
 // about running the service come last.
 func (g *Guide) Find(query string, operator bool) webui.Findings {
-	found := webui.Findings{Title: "Documentation"}
+	found := webui.Findings{Title: "Guide"}
 	book, err := g.book()
 	if err != nil {
 		return found // its own pages say why
@@ -198,9 +227,21 @@ func (g *Guide) Find(query string, operator bool) webui.Findings {
 		slices.SortStableFunc(hits, func(a, b handbook.Hit) int { return cmp.Compare(aboutRunning(a.Page), aboutRunning(b.Page)) })
 	}
 	for _, hit := range hits[:min(len(hits), webui.FoundAtOnce)] {
-		found.List = append(found.List, webui.Finding{Path: atSection(hit.Section), Text: hit.Heading, Note: whereOf(hit.Page), Icon: "docs"})
+		found.List = append(found.List, webui.Finding{Path: atSection(hit.Section), Text: hit.Heading, Note: whereOf(hit.Page), Lead: plainText(hit.Snippet), Icon: "docs"})
+	}
+	if len(hits) > webui.FoundAtOnce {
+		found.More = Path + "/search?q=" + url.QueryEscape(query)
 	}
 	return found
+}
+
+// plainText returns a snippet without marks.
+func plainText(snippet []handbook.Piece) string {
+	var b strings.Builder
+	for _, piece := range snippet {
+		b.WriteString(piece.Text)
+	}
+	return b.String()
 }
 
 // aboutRunning is 1 for pages about running the service, and 0 for those about calling it.

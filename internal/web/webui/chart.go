@@ -163,6 +163,20 @@ func (c *Chart) path(which int) string {
 	return b.String()
 }
 
+// alone returns the points of a line that have no neighbour, as the path of an SVG. In the width of a line they look like specks.
+func (c *Chart) alone(which int) string {
+	values := c.Series[which].Values
+	most, _ := c.scale()
+	missing := func(i int) bool { return i < 0 || i == len(values) || values[i] == NoValue }
+	var b strings.Builder
+	for i, v := range values {
+		if c.Lines && !missing(i) && missing(i-1) && missing(i+1) {
+			fmt.Fprintf(&b, "M%.1f %.1fh.1", (float64(i)+0.5)*c.width(), chartHeight-chartHeight*float64(v)/float64(most))
+		}
+	}
+	return b.String()
+}
+
 // before returns the period before as the path of an SVG: a line, or steps over the bars.
 func (c *Chart) before() string {
 	most, _ := c.scale()

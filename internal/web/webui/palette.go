@@ -20,12 +20,15 @@ const (
 type Findings struct {
 	Title string
 	List  []Finding
+	// More is the address of all findings, for the page; it may be empty.
+	More string
 }
 
 // Finding is one place that a search leads to.
 type Finding struct {
 	Path, Text string
 	Note       string // beside the text; may be empty
+	Lead       string // what is found there, for the page; may be empty
 	Icon       string
 }
 
@@ -83,7 +86,7 @@ func (u *UI) RenderFound(w http.ResponseWriter, r *http.Request, all []Findings,
 	all = slices.DeleteFunc(all, func(f Findings) bool { return len(f.List) == 0 })
 	query := FindQuery(r)
 	if Swapping(r) {
-		return u.Render(w, r, http.StatusOK, findings(query, all))
+		return u.Render(w, r, http.StatusOK, findings(query, all, false))
 	}
 	whole, err := page(findPage(r.URL.Path, query, all))
 	if err != nil {

@@ -139,7 +139,7 @@ func PublicLinks() []Link { return slices.Clone(publicLinks) }
 // publicLinks are the pages for everybody, in the order of the navigation.
 var publicLinks = []Link{
 	{Path: "/models", Text: "Models", Icon: "models"},
-	{Path: "/pricing", Text: "Pricing", Icon: "plan", Words: "plans cost"},
+	{Path: "/pricing", Text: "Pricing", Icon: "plan", Words: "plans cost limits quota price"},
 	{Path: "/docs/guide", Text: "Guide", Icon: "docs", Words: "documentation help"},
 	{Path: "/docs", Text: "API", Icon: "docs", Words: "reference endpoints fields documentation"},
 	{Path: "/status", Text: "Status", Icon: "usage", Words: "incidents uptime"},

@@ -152,7 +152,11 @@ func (u *UI) Error(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	status := f.Kind.Status()
 	fault.SetRetryAfter(w.Header(), f.RetryAfter)
-	if renderErr := u.Render(w, r, status, errorPage(u.Page(w, r, strings.TrimSuffix(Sentence(strings.ToLower(http.StatusText(status))), ".")), f.Message, w.Header().Get("X-Request-Id"))); renderErr != nil {
+	title, id := strings.TrimSuffix(Sentence(strings.ToLower(http.StatusText(status))), "."), w.Header().Get("X-Request-Id")
+	if status == http.StatusNotFound { // nothing to ask anybody about
+		title, id = "Page not found", ""
+	}
+	if renderErr := u.Render(w, r, status, errorPage(u.Page(w, r, title), f.Message, id)); renderErr != nil {
 		u.log.Error("the page of an error could not be rendered", "error", renderErr.Error())
 	}
 }

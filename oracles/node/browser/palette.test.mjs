@@ -49,7 +49,7 @@ test("Ctrl+K finds pages, models and docs; arrow keys and Enter go there", async
   await page.goto(gateway + "/docs/guide");
   await page.keyboard.press("Control+k");
   await page.keyboard.type("stream a reply");
-  await palette.getByRole("group", { name: "Documentation" }).getByRole("option").first().click();
+  await palette.getByRole("group", { name: "Guide" }).getByRole("option").first().click();
   await page.waitForURL(/\/docs\/guide\/\w/);
   assert.deepEqual(complaints, []);
 

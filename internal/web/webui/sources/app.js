@@ -404,10 +404,13 @@
     clock: (at) => `${two(at.getHours())}:${two(at.getMinutes())}`,
     day: (at) => `${month(at)} ${at.getFullYear()}`,
     minute: (at) => `${forms.day(at)} ${forms.clock(at)}`,
+    zoned: (at) => `${forms.minute(at)} ${zone(at)}`,
     second: (at) => `${month(at)} ${forms.clock(at)}:${two(at.getSeconds())}`,
     weekday: (at) => `${"Sun Mon Tue Wed Thu Fri Sat".split(" ")[at.getDay()]} ${at.getDate()}`,
   };
+  const zone = (at) => new Intl.DateTimeFormat("en", { timeZoneName: "short" }).formatToParts(at).find((part) => part.type === "timeZoneName").value;
   function localTimes(scope) {
+    for (const el of scope.querySelectorAll("[data-zone]")) el.textContent = `Times are in your time zone (${zone(new Date())}).`;
     for (const el of scope.querySelectorAll("[data-local]")) {
       const at = new Date(el.dateTime || el.dataset.at);
       el.title = el.textContent;

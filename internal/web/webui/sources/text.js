@@ -25,6 +25,8 @@ window.sluiceText = (() => {
     const token = new RegExp("(" + (language === "json" ? "(?!)" : comment) + ")|(\"(?:\\\\.|[^\"\\\\\\n])*\"?|'(?:\\\\.|[^'\\\\\\n])*'?|`(?:\\\\.|[^`\\\\])*`?)|\\b(\\d[\\w.]*)\\b|\\b([A-Za-z_]\\w*)\\b", "g");
     let at = 0;
     for (const m of text.matchAll(token)) {
+      // A part of a path or an address, such as /dev/null and 127.0.0.1:8080, is neither a word nor a number of a program.
+      if ((m[3] || m[4]) && /(\/|\w:)$/.test(text.slice(Math.max(0, m.index - 2), m.index))) continue;
       const kind = m[1] ? "c-note" : m[2] ? "c-text" : m[3] ? "c-number" : words.has(m[4]) ? "c-word" : "";
       if (!kind) continue;
       el.append(text.slice(at, m.index), make("span", kind, m[0]));
