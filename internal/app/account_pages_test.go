@@ -86,7 +86,7 @@ func TestDowngradeIsTakenBack(t *testing.T) {
 	ana := n.join("ana@example.com")
 	ana.buys("scale", "4242424242424242")
 	dialog := between(ana.get("/dashboard/plan?lower=basic").body, "<dialog open", "</dialog>")
-	for _, want := range []string{"Downgrade to Basic", "$10.00 per month in place of $75.00", "Keep Scale", "Request Basic"} {
+	for _, want := range []string{"Downgrade to Basic", "$10.00 per month instead of $75.00", "Keep Scale", "Request Basic"} {
 		if !strings.Contains(dialog, want) {
 			t.Errorf("the dialog has no %q: %s", want, dialog)
 		}

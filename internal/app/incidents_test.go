@@ -67,7 +67,7 @@ func TestIncidentFromBeginningToEnd(t *testing.T) {
 	stranger.wants(stranger.get("/status"), "the verdict", 200, "We are working on an incident")
 	stranger.wants(stranger.get(public), "the page of the incident", 200, "More at noon.")
 	for _, path := range []string{"/signin", "/models"} {
-		stranger.wants(stranger.get(path), "the banner on "+path, 200, `Investigating: Calls of &lt;small&gt; fail</span> <a href="`+public+`">`)
+		stranger.wants(stranger.get(path), "the banner on "+path, 200, `Investigating: Calls of &lt;small&gt; fail</span></span> <a href="`+public+`">`)
 	}
 	stranger.wants(stranger.get("/status.json"), "the status as JSON", 200, `"severity":"major","status":"investigating"`)
 	stranger.wants(stranger.get("/status.atom"), "the feed", 200, "<title>Investigating: Calls of &lt;small&gt; fail</title>")
