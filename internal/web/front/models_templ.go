@@ -137,7 +137,7 @@ func Models(v List) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "\" placeholder=\"Name or description\" autocomplete=\"off\"></div><input type=\"checkbox\" id=\"f-more\" class=\"more-filters\"")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "\" placeholder=\"Name or description\" autocomplete=\"off\"></div><input type=\"checkbox\" id=\"f-more\" class=\"more-filters\" aria-label=\"Filters\"")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -503,6 +503,7 @@ test("chats are found, named, pinned, deleted and put back", async () => {
     await send(page, text);
     await facts(page).waitFor();
   }
+  await page.waitForFunction(() => !document.querySelector("#chats .busy")); // the facts come a moment before the end
   assert.deepEqual(await chats(page).allTextContents(), ["Tell me about rivers", "Tell me about locks and keys"]);
   await page.getByLabel("Search chats").fill("KEYS locks");
   await page.waitForFunction(() => document.querySelectorAll("#chats a").length === 1);
