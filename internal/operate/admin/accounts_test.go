@@ -95,4 +95,8 @@ func TestAccountBrowse(t *testing.T) {
 			t.Errorf("the accounts of %+v = %v, want them refused", in, err)
 		}
 	}
+	all = slices.Repeat(all[:1], 50_001)
+	if _, err := browse(admin.AccountQuery{By: "cost"}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("50,001 accounts by their cost = %v, want it refused", err)
+	}
 }

@@ -21,7 +21,7 @@ func percent(share float64) string {
 }
 
 // PlanName returns the name of a plan as pages show it.
-func PlanName(p account.Plan) string { return title(p.String()) }
+func PlanName(p account.Plan) string { return p.Title() }
 
 // title returns a word with a capital letter.
 func title(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
